@@ -1,0 +1,74 @@
+# FlowFabric for Go. `make` lists the targets; .ci/run calls `make test` and nothing else.
+
+GO         ?= go
+STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
+GOVULNCHECK = $(GO) tool -modfile=tools/go.mod govulncheck
+GOFILES     = $$(find . -name '.?*' -prune -o -name '*.go' -print)
+FETCH       = $(GO) run ./internal/testserver/fetch
+
+# What a test needs beside Go: the real servers, and a C compiler for the race detector.
+ALL_ENGINES = FLOWFABRIC_TEST_ENGINES=embedded,redis,valkey
+RACE        = cc=$$($(FETCH) -cc) && CGO_ENABLED=1 CC=$$cc $(ALL_ENGINES)
+
+# A checkout owned by somebody else, as in a container, would otherwise not build.
+export GOFLAGS := $(strip -buildvcs=false $(GOFLAGS))
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: test
+test: lint verify servers ## Everything CI checks: lint, drift, and all tests with -race on embedded, Redis and Valkey
+	$(RACE) $(GO) test -race -timeout 12m ./...
+
+.PHONY: fmt
+fmt: ## Format the code
+	$$($(GO) env GOROOT)/bin/gofmt -w $(GOFILES)
+
+.PHONY: lint
+lint: ## Check format, go vet and staticcheck
+	@unformatted=$$($$($(GO) env GOROOT)/bin/gofmt -l $(GOFILES)) || exit; \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run 'make fmt':"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(STATICCHECK) ./...
+
+.PHONY: generate
+generate: ## Write the generated code anew
+	$(GO) generate ./...
+
+# Generates in a copy, so neither a dirty tree nor uncommitted work matters, and nothing here changes.
+.PHONY: verify
+verify: ## Fail when generated code is not what `make generate` writes
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && trap 'exit 1' INT TERM && \
+	mkdir "$$dir/committed" "$$dir/generated" && \
+	tar --exclude=./.git --exclude=./.cache -cf "$$dir/tree.tar" . && \
+	tar -xf "$$dir/tree.tar" -C "$$dir/committed" && tar -xf "$$dir/tree.tar" -C "$$dir/generated" && \
+	(cd "$$dir/generated" && $(GO) generate ./...) && cd "$$dir" && \
+	{ diff -Nru committed generated || { echo "generated code is out of date: run 'make generate'" >&2; exit 1; }; }
+
+.PHONY: unit
+unit: ## Quick tests: no race detector, no servers, embedded engine only
+	FLOWFABRIC_TEST_ENGINES=embedded $(GO) test ./...
+
+.PHONY: servers
+servers: ## Fetch the Redis and Valkey servers this machine lacks into .cache
+	@$(FETCH)
+
+.PHONY: bench
+bench: servers ## Measure throughput, latency and memory (ARGS="..." go to the command)
+	$(GO) run ./bench $(ARGS)
+
+.PHONY: soak
+soak: servers ## Long property and crash runs
+	$(RACE) FLOWFABRIC_SOAK=1 $(GO) test -race -count=1 -timeout 3h ./...
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities (needs the vulnerability database's site)
+	$(GOVULNCHECK) ./...
+
+.PHONY: clean
+clean: ## Remove what the other targets made, including fetched servers
+	rm -rf .cache census-report
+	find . -name '.?*' -prune -o -name '*.test' -type f -exec rm -f {} +

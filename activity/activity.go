@@ -1,0 +1,200 @@
+package activity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// Activity is a named function that workers run for the nodes of a flow. It is immutable and may be used by several
+// goroutines and flows at once. The zero value and a nil pointer are not usable: their Err says so.
+type Activity[In, Out any] struct {
+	name    string
+	aliases []string
+	fn      func(context.Context, In) (Out, error)
+	options Options
+	codec   Codec
+	err     error
+}
+
+// New declares an activity. The name is what is stored with a flow and what workers announce; it follows CheckName
+// and should stay the same for ever (see Alias for a rename). fn must be safe to run more than once for the same
+// input, and several times at once for different inputs.
+//
+// New does not fail: what is wrong with the declaration is kept and returned by Err, by flow.Build and by the
+// registration with a worker.
+func New[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...Option) *Activity[In, Out] {
+	d := declaration{options: DefaultOptions(), codec: JSON{}}
+	if err := CheckName(name); err != nil {
+		d.fault("name: %w", err)
+	}
+	if fn == nil {
+		d.fault("function is nil")
+	}
+	for i, opt := range opts {
+		if opt == nil {
+			d.fault("option %d is nil", i+1)
+			continue
+		}
+		opt(&d)
+	}
+	d.checkAliases(name)
+	d.checkTypes(reflect.TypeFor[In](), reflect.TypeFor[Out]())
+	a := &Activity[In, Out]{name: name, aliases: d.aliases, fn: fn, options: d.options.normalized(), codec: d.codec}
+	if err := d.options.Validate(); err != nil {
+		d.faults = append(d.faults, err)
+		a.options = DefaultOptions()
+	}
+	if joined := errors.Join(d.faults...); joined != nil {
+		a.err = &DeclarationError{Activity: name, Err: joined}
+	}
+	return a
+}
+
+// Handler is an activity without its types: what a worker needs to run it. *Activity implements it.
+type Handler interface {
+	// Name is the name that flows store.
+	Name() string
+	// Aliases are further names under which stored flows may know the activity.
+	Aliases() []string
+	// Options are the resolved options: every default is filled in.
+	Options() Options
+	// Codec turns the input and the result into bytes and back. It is never nil.
+	Codec() Codec
+	// Err tells what is wrong with the declaration, nil when nothing is. It matches ErrInvalid.
+	Err() error
+	// InputType and OutputType are the Go types of the function.
+	InputType() reflect.Type
+	OutputType() reflect.Type
+	// Invoke decodes input, runs the function and encodes its result. An input that does not decode is a
+	// *DecodeError, a result that does not encode an *EncodeError; any other error is the function's own, unchanged.
+	// A panic of the function is not recovered.
+	Invoke(ctx context.Context, input []byte) ([]byte, error)
+}
+
+// Name returns the name that flows store.
+func (a *Activity[In, Out]) Name() string {
+	if a == nil {
+		return ""
+	}
+	return a.name
+}
+
+// Aliases returns the names given by Alias.
+func (a *Activity[In, Out]) Aliases() []string {
+	if a == nil {
+		return nil
+	}
+	return slices.Clone(a.aliases)
+}
+
+// Options returns the resolved options. When one of them is invalid, all are the defaults and Err tells.
+func (a *Activity[In, Out]) Options() Options {
+	if a == nil || a.options.Lane == "" {
+		return DefaultOptions()
+	}
+	return a.options.Clone()
+}
+
+// Codec returns the codec of the input and the result, JSON by default.
+func (a *Activity[In, Out]) Codec() Codec {
+	if a == nil || a.codec == nil {
+		return JSON{}
+	}
+	return a.codec
+}
+
+// Err returns nil for a valid declaration, otherwise a *DeclarationError with every fault in it, which matches
+// ErrInvalid.
+func (a *Activity[In, Out]) Err() error {
+	switch {
+	case a == nil:
+		return &DeclarationError{Err: errors.New("activity is nil")}
+	case a.err == nil && a.fn == nil:
+		return &DeclarationError{Err: errors.New("activity was not made by New")}
+	default:
+		return a.err
+	}
+}
+
+// InputType returns the type In.
+func (*Activity[In, Out]) InputType() reflect.Type { return reflect.TypeFor[In]() }
+
+// OutputType returns the type Out.
+func (*Activity[In, Out]) OutputType() reflect.Type { return reflect.TypeFor[Out]() }
+
+// Call runs the function in this goroutine, without a worker: no encoding, no retry, no timeout. It is for tests and
+// for code that wants the work done at once. It returns Err for an invalid declaration.
+func (a *Activity[In, Out]) Call(ctx context.Context, in In) (Out, error) {
+	if err := a.Err(); err != nil {
+		var zero Out
+		return zero, err
+	}
+	return a.fn(ctx, in)
+}
+
+// Invoke implements Handler.
+func (a *Activity[In, Out]) Invoke(ctx context.Context, input []byte) ([]byte, error) {
+	if err := a.Err(); err != nil {
+		return nil, NonRetryable(err)
+	}
+	var in In
+	if err := a.codec.Decode(input, &in); err != nil {
+		return nil, &DecodeError{Activity: a.name, Type: a.InputType().String(), Codec: a.codec.Name(), Err: err}
+	}
+	out, err := a.fn(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	output, err := a.codec.Encode(out)
+	if err != nil {
+		return nil, &EncodeError{Activity: a.name, Type: a.OutputType().String(), Codec: a.codec.Name(), Err: err}
+	}
+	return output, nil
+}
+
+// declaration collects what New is told, with its faults.
+type declaration struct {
+	options Options
+	aliases []string
+	codec   Codec
+	faults  []error
+}
+
+func (d *declaration) fault(format string, args ...any) {
+	d.faults = append(d.faults, fmt.Errorf(format, args...))
+}
+
+func (d *declaration) checkAliases(name string) {
+	seen := map[string]bool{name: true}
+	for _, alias := range d.aliases {
+		if err := CheckName(alias); err != nil {
+			d.fault("alias: %w", err)
+		}
+		if seen[alias] {
+			d.fault("alias %q is given twice or is the name itself", alias)
+		}
+		seen[alias] = true
+	}
+}
+
+// checkTypes finds types that can never pass as JSON. Types nested in others are found when a value is encoded.
+func (d *declaration) checkTypes(in, out reflect.Type) {
+	if d.codec.Name() != (JSON{}).Name() {
+		return
+	}
+	for _, t := range []struct {
+		role string
+		typ  reflect.Type
+	}{{"input", in}, {"output", out}} {
+		switch t.typ.Kind() {
+		case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
+			d.fault("%s type %s has no JSON form", t.role, t.typ)
+		}
+	}
+	if in.Kind() == reflect.Interface && in.NumMethod() > 0 {
+		d.fault("input type %s is an interface with methods, which JSON cannot decode into", in)
+	}
+}

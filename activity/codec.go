@@ -1,0 +1,40 @@
+package activity
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Codec turns values into bytes and back. Its methods are called from several goroutines at once.
+type Codec interface {
+	// Name is stored with each flow and must not change while flows are kept. It follows CheckName.
+	Name() string
+	// Encode returns the bytes of a value, which the codec does not use afterwards.
+	Encode(value any) ([]byte, error)
+	// Decode fills what target points to. It must refuse bytes that are not exactly one encoded value, and must not
+	// keep data.
+	Decode(data []byte, target any) error
+}
+
+// JSON is the default codec: encoding/json, without the escaping of <, > and &. It refuses what JSON cannot say, such
+// as NaN and channels, and refuses bytes after the value; fields that the target type does not have are ignored.
+type JSON struct{}
+
+// Name returns "json".
+func (JSON) Name() string { return "json" }
+
+// Encode implements Codec.
+func (JSON) Encode(value any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// Decode implements Codec.
+func (JSON) Decode(data []byte, target any) error {
+	return json.Unmarshal(data, target)
+}

@@ -1,0 +1,87 @@
+package activity
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+)
+
+// MaxProgressMessage is the longest message that Progress keeps, in bytes.
+const MaxProgressMessage = 1024
+
+// ExecutionInfo describes the attempt that a function runs for.
+type ExecutionInfo struct {
+	Flow        string    // name of the flow
+	FlowID      string    // id of the flow in the engine
+	RunID       string    // the run's id as its starter gave it
+	Node        string    // name of the node
+	ExecutionID string    // id of the node's execution in the engine; the same for all attempts
+	Attempt     int       // counts from 1
+	StartedAt   time.Time // when this attempt was claimed, by the engine's clock
+	Deadline    time.Time // when the context ends at the latest; zero when there is no limit
+}
+
+// Info describes the attempt that ctx belongs to. It returns false outside a worker.
+func Info(ctx context.Context) (ExecutionInfo, bool) {
+	e, ok := activitycontext.From(ctx)
+	if !ok {
+		return ExecutionInfo{}, false
+	}
+	return ExecutionInfo(e.Info()), true
+}
+
+// LeaseHealthy tells whether the worker still holds the execution. Ask just before an effect that must not happen
+// twice; a false answer means that another worker may have taken over, and comes with or shortly before the end of
+// ctx. Outside a worker it is true.
+func LeaseHealthy(ctx context.Context) bool {
+	e, ok := activitycontext.From(ctx)
+	return !ok || e.LeaseHealthy()
+}
+
+// Heartbeat tells the worker that the function is alive, which an activity with HeartbeatTimeout has to do more often
+// than that. It is cheap and does not wait for the engine. When ctx has ended it returns the cause, which the function
+// should return in its turn. Outside a worker it does nothing else.
+func Heartbeat(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	e, ok := activitycontext.From(ctx)
+	if !ok {
+		return nil
+	}
+	return e.Heartbeat(ctx)
+}
+
+// Progress records how far the function is, for those who watch the run, and counts as a Heartbeat. percent is held
+// to 0 to 100, and NaN is an error. The message is cut to MaxProgressMessage bytes. When ctx has ended it returns the
+// cause. Outside a worker it does nothing else.
+func Progress(ctx context.Context, percent float64, message string) error {
+	if math.IsNaN(percent) {
+		return fmt.Errorf("progress: percent is not a number")
+	}
+	if err := Heartbeat(ctx); err != nil {
+		return err
+	}
+	e, ok := activitycontext.From(ctx)
+	if !ok {
+		return nil
+	}
+	return e.Progress(ctx, min(100, max(0, percent)), shorten(message))
+}
+
+func shorten(message string) string {
+	message = strings.ToValidUTF8(message, "\uFFFD")
+	if len(message) <= MaxProgressMessage {
+		return message
+	}
+	end := MaxProgressMessage
+	for !utf8.RuneStart(message[end]) {
+		end--
+	}
+	return message[:end]
+}

@@ -1,0 +1,152 @@
+package activity
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrInvalid matches, by errors.Is, what Err of an activity returns.
+var ErrInvalid = errors.New("invalid activity")
+
+// The categories that failures are recorded under when the function names none by Category.
+const (
+	CategoryError   = "error"   // an ordinary error of the function
+	CategoryPanic   = "panic"   // the function panicked
+	CategoryTimeout = "timeout" // the attempt took too long or missed its heartbeats
+	CategoryDecode  = "decode"  // the input does not decode; not retried
+	CategoryEncode  = "encode"  // the result does not encode; not retried
+)
+
+// DeclarationError is what Err of an activity returns. It matches ErrInvalid.
+type DeclarationError struct {
+	Activity string // its name as declared, may be empty
+	Err      error  // every fault, joined
+}
+
+// Error names the activity and lists the faults.
+func (e *DeclarationError) Error() string {
+	return fmt.Sprintf("%v %q: %v", ErrInvalid, e.Activity, e.Err)
+}
+
+// Unwrap returns ErrInvalid and the faults.
+func (e *DeclarationError) Unwrap() []error { return []error{ErrInvalid, e.Err} }
+
+// DecodeError tells that an input does not fit the function's input type. It is not retried, and its category is
+// CategoryDecode.
+type DecodeError struct {
+	Activity string
+	Type     string // the Go type that was asked for
+	Codec    string
+	Err      error
+}
+
+// Error names the activity, the codec and the type.
+func (e *DecodeError) Error() string {
+	return fmt.Sprintf("activity %q: input does not decode from %s into %s: %v", e.Activity, e.Codec, e.Type, e.Err)
+}
+
+// Unwrap returns the codec's error.
+func (e *DecodeError) Unwrap() error { return e.Err }
+
+// EncodeError tells that a result cannot be stored. It is not retried, and its category is CategoryEncode.
+type EncodeError struct {
+	Activity string
+	Type     string // the Go type of the result
+	Codec    string
+	Err      error
+}
+
+// Error names the activity, the codec and the type.
+func (e *EncodeError) Error() string {
+	return fmt.Sprintf("activity %q: result of type %s does not encode into %s: %v", e.Activity, e.Type, e.Codec, e.Err)
+}
+
+// Unwrap returns the codec's error.
+func (e *EncodeError) Unwrap() error { return e.Err }
+
+// NonRetryable marks err so that the attempt is the last one whatever the retry policy says. The text stays, and
+// errors.Is and errors.As see err. NonRetryable(nil) is nil.
+func NonRetryable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &nonRetryable{err}
+}
+
+// RetryAfter marks err so that a retry, if the policy still grants one, waits d instead of the policy's delay. d is
+// rounded up to whole milliseconds; negative is 0, at once. RetryAfter(nil, d) is nil.
+func RetryAfter(err error, d time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &retryAfter{err: err, delay: Milliseconds(max(0, d))}
+}
+
+// Category marks err with a name of your own, such as "quota", under which the failure is recorded. An empty name
+// changes nothing. The outermost mark counts. Category(nil, name) is nil.
+func Category(err error, name string) error {
+	if err == nil || name == "" {
+		return err
+	}
+	return &categorized{err: err, name: name}
+}
+
+// IsNonRetryable tells whether err, or an error in it, was marked by NonRetryable or is a *DecodeError or
+// *EncodeError.
+func IsNonRetryable(err error) bool {
+	var mark *nonRetryable
+	var decode *DecodeError
+	var encode *EncodeError
+	return errors.As(err, &mark) || errors.As(err, &decode) || errors.As(err, &encode)
+}
+
+// RetryDelay returns the delay of the outermost RetryAfter in err, in whole milliseconds, and false when there is none.
+func RetryDelay(err error) (time.Duration, bool) {
+	var mark *retryAfter
+	if !errors.As(err, &mark) {
+		return 0, false
+	}
+	return mark.delay, true
+}
+
+// CategoryOf returns the name that err was marked with by Category, else CategoryDecode or CategoryEncode for the
+// errors of Invoke, else CategoryError. For nil it returns "".
+func CategoryOf(err error) string {
+	var mark *categorized
+	var decode *DecodeError
+	var encode *EncodeError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &mark):
+		return mark.name
+	case errors.As(err, &decode):
+		return CategoryDecode
+	case errors.As(err, &encode):
+		return CategoryEncode
+	default:
+		return CategoryError
+	}
+}
+
+type nonRetryable struct{ err error }
+
+func (e *nonRetryable) Error() string { return e.err.Error() }
+func (e *nonRetryable) Unwrap() error { return e.err }
+
+type retryAfter struct {
+	err   error
+	delay time.Duration
+}
+
+func (e *retryAfter) Error() string { return e.err.Error() }
+func (e *retryAfter) Unwrap() error { return e.err }
+
+type categorized struct {
+	err  error
+	name string
+}
+
+func (e *categorized) Error() string { return e.err.Error() }
+func (e *categorized) Unwrap() error { return e.err }

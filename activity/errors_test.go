@@ -1,0 +1,68 @@
+package activity_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+)
+
+var errBase = errors.New("base")
+
+func TestErrorMarks(t *testing.T) {
+	t.Parallel()
+	type marks struct {
+		final    bool
+		delay    time.Duration
+		delayed  bool
+		category string
+	}
+	for name, tc := range map[string]struct {
+		err  error
+		want marks
+	}{
+		"plain":       {errBase, marks{category: "error"}},
+		"final":       {activity.NonRetryable(errBase), marks{final: true, category: "error"}},
+		"wrapped":     {fmt.Errorf("more: %w", activity.NonRetryable(errBase)), marks{final: true, category: "error"}},
+		"joined":      {errors.Join(errors.New("x"), activity.NonRetryable(errBase)), marks{final: true, category: "error"}},
+		"delay":       {activity.RetryAfter(errBase, time.Second), marks{delay: time.Second, delayed: true, category: "error"}},
+		"fraction":    {activity.RetryAfter(errBase, 1), marks{delay: time.Millisecond, delayed: true, category: "error"}},
+		"at once":     {activity.RetryAfter(errBase, -time.Second), marks{delayed: true, category: "error"}},
+		"outer delay": {activity.RetryAfter(activity.RetryAfter(errBase, time.Hour), time.Second), marks{delay: time.Second, delayed: true, category: "error"}},
+		"category":    {activity.Category(errBase, "quota"), marks{category: "quota"}},
+		"outer":       {activity.Category(activity.Category(errBase, "a"), "b"), marks{category: "b"}},
+		"empty":       {activity.Category(errBase, ""), marks{category: "error"}},
+		"all": {activity.NonRetryable(activity.Category(activity.RetryAfter(errBase, time.Minute), "c")),
+			marks{final: true, delay: time.Minute, delayed: true, category: "c"}},
+		"decode": {&activity.DecodeError{Err: errBase}, marks{final: true, category: "decode"}},
+		"encode": {&activity.EncodeError{Err: errBase}, marks{final: true, category: "encode"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := marks{final: activity.IsNonRetryable(tc.err), category: activity.CategoryOf(tc.err)}
+			got.delay, got.delayed = activity.RetryDelay(tc.err)
+			if got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+			if !errors.Is(tc.err, errBase) {
+				t.Error("the error is lost")
+			}
+		})
+	}
+	if got := activity.NonRetryable(activity.Category(activity.RetryAfter(errBase, 0), "x")).Error(); got != "base" {
+		t.Errorf("the text became %q", got)
+	}
+}
+
+func TestNilErrorsStayNil(t *testing.T) {
+	t.Parallel()
+	if activity.NonRetryable(nil) != nil || activity.RetryAfter(nil, time.Second) != nil || activity.Category(nil, "x") != nil {
+		t.Error("a mark made an error out of nil")
+	}
+	_, delayed := activity.RetryDelay(nil)
+	if activity.IsNonRetryable(nil) || delayed || activity.CategoryOf(nil) != "" {
+		t.Error("nil has a mark")
+	}
+}

@@ -1,0 +1,169 @@
+package activity
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// DefaultLane is the lane of activities and nodes that name none.
+const DefaultLane = "default"
+
+// MaxPriority is the highest priority; the lowest, and the default, is 0.
+const MaxPriority = 9000
+
+// Options say how the executions of an activity are scheduled and retried. All durations are whole milliseconds.
+type Options struct {
+	// Retry says how often and how soon a failed attempt is repeated.
+	Retry RetryPlan
+	// StartToClose limits one attempt, from its claim to its end; 0 is no limit. An attempt that takes longer fails
+	// with category "timeout" and is retried by Retry.
+	StartToClose time.Duration
+	// HeartbeatTimeout limits the time between two heartbeats of a running attempt; 0 is no limit. An attempt that
+	// misses it fails with category "timeout" and is retried by Retry.
+	HeartbeatTimeout time.Duration
+	// ScheduleToStart limits the time from becoming eligible to the first claim; 0 is no limit. It is terminal for
+	// the node: there is no retry.
+	ScheduleToStart time.Duration
+	// Lane is the queue that workers claim from, 1 to 64 printable ASCII characters without spaces.
+	Lane string
+	// Priority orders the executions of a lane, 0 to MaxPriority, higher first.
+	Priority int
+	// Capabilities must all be announced by a worker before it may claim. They are sorted and without duplicates.
+	Capabilities []string
+}
+
+// DefaultOptions returns what holds when no option is given: DefaultRetry, no timeouts, DefaultLane, priority 0, no
+// capabilities.
+func DefaultOptions() Options {
+	return Options{Retry: DefaultRetry(), Lane: DefaultLane}
+}
+
+// Clone returns a copy that shares nothing with o.
+func (o Options) Clone() Options {
+	o.Capabilities = slices.Clone(o.Capabilities)
+	return o
+}
+
+// Validate returns every fault of o, joined, or nil.
+func (o Options) Validate() error {
+	errs := []error{o.Retry.Validate()}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"start-to-close timeout", o.StartToClose},
+		{"heartbeat timeout", o.HeartbeatTimeout},
+		{"schedule-to-start timeout", o.ScheduleToStart},
+	} {
+		if d.value < 0 {
+			errs = append(errs, fmt.Errorf("%s %s is negative", d.name, d.value))
+		}
+		if d.value%time.Millisecond != 0 {
+			errs = append(errs, fmt.Errorf("%s %s is not in whole milliseconds", d.name, d.value))
+		}
+	}
+	if err := checkLane(o.Lane); err != nil {
+		errs = append(errs, err)
+	}
+	if o.Priority < 0 || o.Priority > MaxPriority {
+		errs = append(errs, fmt.Errorf("priority %d is outside 0 to %d", o.Priority, MaxPriority))
+	}
+	return errors.Join(append(errs, checkCapabilities(o.Capabilities)...)...)
+}
+
+// normalized brings o into the one form that equal options share.
+func (o Options) normalized() Options {
+	o = o.Clone()
+	slices.Sort(o.Capabilities)
+	o.Capabilities = slices.Compact(o.Capabilities)
+	return o
+}
+
+// Option changes how New declares an activity. Where a value is invalid, Err of the activity tells.
+type Option func(*declaration)
+
+// Retry says how often and how soon a failed attempt is repeated. The default is Exponential{}: 5 attempts, 1 s
+// before the first retry, twice as long before each further one, at most 1 min, with jitter.
+func Retry(policy RetryPolicy) Option {
+	return func(d *declaration) {
+		if policy == nil {
+			d.fault("retry policy is nil")
+			return
+		}
+		d.options.Retry = policy.Plan()
+	}
+}
+
+// StartToClose limits one attempt, from its claim to its end. The default is 0, no limit. Fractions of a millisecond
+// count as a whole one, here and in all other options.
+func StartToClose(limit time.Duration) Option {
+	return func(d *declaration) { d.options.StartToClose = Milliseconds(limit) }
+}
+
+// HeartbeatTimeout limits the time between two calls of Heartbeat. The default is 0: no heartbeat is expected.
+func HeartbeatTimeout(limit time.Duration) Option {
+	return func(d *declaration) { d.options.HeartbeatTimeout = Milliseconds(limit) }
+}
+
+// ScheduleToStart limits the time that an execution waits for a worker. The default is 0, no limit. When it passes,
+// the node fails for good: it is not retried.
+func ScheduleToStart(limit time.Duration) Option {
+	return func(d *declaration) { d.options.ScheduleToStart = Milliseconds(limit) }
+}
+
+// Lane names the queue that workers claim from, 1 to 64 printable ASCII characters without spaces. The default is
+// DefaultLane.
+func Lane(name string) Option {
+	return func(d *declaration) { d.options.Lane = name }
+}
+
+// Priority orders the executions of a lane, from 0 (the default) to MaxPriority, higher first.
+func Priority(p int) Option {
+	return func(d *declaration) { d.options.Priority = p }
+}
+
+// Capabilities lists what a worker must announce before it may claim, such as "gpu": non-empty texts without commas,
+// white space and control characters, at most 256, and 4,096 bytes with a comma between them. Used more than once,
+// it adds. The default is none.
+func Capabilities(names ...string) Option {
+	return func(d *declaration) { d.options.Capabilities = append(d.options.Capabilities, names...) }
+}
+
+// Alias lists names that the activity had before, so that flows stored under them still run. Used more than once, it
+// adds.
+func Alias(oldNames ...string) Option {
+	return func(d *declaration) { d.aliases = append(d.aliases, oldNames...) }
+}
+
+// WithCodec replaces JSON as the encoding of the input and the result. Lists and structs of results are composed for
+// JSON activities only; flow.Build tells where that does not fit.
+func WithCodec(c Codec) Option {
+	return func(d *declaration) {
+		if c == nil {
+			d.fault("codec is nil")
+			return
+		}
+		if err := CheckName(c.Name()); err != nil {
+			d.fault("codec: %w", err)
+		}
+		d.codec = c
+	}
+}
+
+// Milliseconds rounds d up to whole milliseconds, the unit in which the engine keeps time. Negative durations become
+// smaller, not zero.
+func Milliseconds(d time.Duration) time.Duration {
+	whole := d.Truncate(time.Millisecond)
+	switch {
+	case d > whole && whole > time.Duration(1<<63-1)-time.Millisecond:
+		return whole
+	case d > whole:
+		return whole + time.Millisecond
+	case d < whole && whole == 0:
+		return -time.Millisecond
+	default:
+		return whole
+	}
+}

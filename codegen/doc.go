@@ -1,0 +1,66 @@
+// Command codegen reads the contract headers above the functions in lua/*.lua and writes everything
+// that would otherwise be counted or repeated by hand: the key builders on both sides, the unpacking
+// of KEYS and ARGV and the registration in Lua, the typed calls, error codes and golden wire tests in
+// enginecore, and the function reference.
+//
+//	go run ./codegen                      write all generated files
+//	go run ./codegen -check               write nothing; list files that differ and exit with 1
+//	go run ./codegen library              print the assembled library
+//	go run ./codegen library -contract    print it without the ffx_* functions
+//
+// # Header format
+//
+// A header is a block of Lua line comments that begins with @function and ends with the definition
+// `function F.<name>(K, A)`. A line that begins with `--` and at least three spaces continues the tag
+// above it. A word after the parts named below begins a free description.
+//
+//	-- @function ff_claim_execution
+//	-- @summary  one sentence or more; required
+//	-- @flags    readonly | repeatable | derives | fence | operator, any of them
+//	-- @go       ClaimExecution                  name of the Go call, where the rule below does not do
+//	-- @tag      execution_id                    what gives the hash tag, where the rule below does not do
+//	-- @key      core   exec.core                a key: role, template, optional bindings and `optional`
+//	-- @key      old    attempt.record(attempt_index=old_attempt_index)
+//	-- @keys     dep    exec.dep(edge_id=edge_ids)      the rest of KEYS, one per element of edge_ids
+//	-- @arg      lease_ttl_ms  ms optional       an argument: name, type, `optional`
+//	-- @include  claim_request                   the fields of an @arguments set, in this place
+//	-- @group    nodes  name:text payload:bytes  a count, then count times the fields
+//	-- @columns  dims   name:text limit:text     a count, then all names, then all limits
+//	-- @args     lanes  lane_id                  the rest of ARGV, one value each
+//	-- @reply    OK lease_id:lease_id expires_at:unix_ms
+//	-- @reply    bare RATE_EXCEEDED retry_after:ms      a reply without the leading integer
+//	-- @reply    raw text                        a plain bulk string
+//	-- @error    stale_lease message:text        a code with its details
+//	-- @error    member_of_other:*               a code that carries a value behind a colon: detail `value`
+//	-- @error    set:fenced                      the codes of an @errors set
+//	-- @writes_on lease_expired core             a refusal that writes, and to which keys
+//
+// Tags that stand outside function headers, in any file:
+//
+//	-- @template  exec.core          exec:{tag}:{execution_id}:core
+//	-- @record    claimed_execution  execution_id:execution_id inputs:list(name:text result:bytes)
+//	-- @arguments claim_request      lane_id:lane_id capabilities:csv optional
+//	-- @errors    fenced             execution_not_active lease_expired stale_lease
+//
+// Field lists are `name:type` words; `optional` after one, or a `?` at its end, lets the zero value be
+// sent as an empty text, and lets the end of a reply be missing. A type is a scalar of the table in
+// types.go, or one of
+//
+//	list(name:type …)   a nested array whose elements are arrays; also list(record) and list(scalar)
+//	rest(name:type …)   the remaining elements, flat; last field only; also rest(scalar)
+//	group(name:type …)  a count, then that many flat groups; last field only
+//	pairs               a nested array of names and values in turn
+//
+// The fields of an @group or @columns may also be the name of a record alone.
+//
+// # Names and tags in Go
+//
+// The prefix is dropped: ffx_claim becomes Engine.Claim, ff_claim_execution Engine.ClaimExecution. Where
+// both families have a name, the ff_ call is prefixed: ffx_cancel_flow is CancelFlow, ff_cancel_flow is
+// ContractCancelFlow. A suffix _ms disappears, because the Go type carries the unit.
+//
+// The hash tag of a call comes from its first execution id, for ff_ functions; otherwise from a field
+// Partition, which the call then has. A template parameter that is no argument becomes a field of the
+// call. An optional key whose parameters are empty is sent as the partition's noop key, since an empty
+// key would hash to another slot; the Lua side sees "".
+package main

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// emitGoKeys writes the key builders of the Go side: for each template an exported method that takes the
+// partition, or the execution id that carries it, and for tagged ones an unexported one that takes the tag.
+func emitGoKeys(l *library) (string, error) {
+	var g goSource
+	for _, t := range l.templates {
+		var names, decls []string
+		var concat = []string{"k.prefix"}
+		hasExecution := false
+		for _, param := range t.params() {
+			typ := paramType(param)
+			name := unexported(param)
+			names = append(names, name)
+			decls = append(decls, name+" "+typ.goType)
+			hasExecution = hasExecution || param == "execution_id"
+		}
+		text := ":"
+		for _, p := range t.parts {
+			if p.param == "" {
+				text += p.literal
+				continue
+			}
+			if text != "" {
+				concat = append(concat, fmt.Sprintf("%q", text))
+				text = ""
+			}
+			concat = append(concat, keyPart(p.param))
+		}
+		if text != "" {
+			concat = append(concat, fmt.Sprintf("%q", text))
+		}
+		expr := strings.Join(concat, " + ")
+		method := exported(t.name)
+		if !t.tagged() {
+			g.comment("", fmt.Sprintf("%s is <prefix>:%s.", method, t.pattern()))
+			g.line("func (k Keys) %s(%s) string {\n\treturn %s\n}\n", method, strings.Join(decls, ", "), expr)
+			continue
+		}
+		inner := lowerFirst(method)
+		if inner == method || inner == "prefix" {
+			inner += "Key"
+		}
+		tag := "partition.Tag()"
+		outer := append([]string{"partition Partition"}, decls...)
+		note := ""
+		if hasExecution {
+			tag, outer = "executionID.tag()", decls
+			note = " The tag comes from the execution id."
+		}
+		g.comment("", fmt.Sprintf("%s is <prefix>:%s.%s", method, t.pattern(), note))
+		g.line("func (k Keys) %s(%s) string {", method, strings.Join(outer, ", "))
+		g.line("\treturn k.%s(%s)\n}\n", inner, strings.Join(append([]string{tag}, names...), ", "))
+		g.line("func (k Keys) %s(%s) string {", inner, strings.Join(append([]string{"tag string"}, decls...), ", "))
+		g.line("\treturn %s\n}\n", expr)
+	}
+	return g.file("enginecore", "strconv")
+}
+
+func keyPart(param string) string {
+	if param == "tag" {
+		return "tag"
+	}
+	t, name := paramType(param), unexported(param)
+	switch {
+	case t.goType == "string":
+		return name
+	case t.kind == kindInt:
+		return "strconv.FormatInt(int64(" + name + "), 10)"
+	}
+	return "string(" + name + ")"
+}
+
+// keyMethod is the unexported builder of a tagged template.
+func keyMethod(t *template) string {
+	s := lowerFirst(exported(t.name))
+	if s == "prefix" {
+		return "prefixKey"
+	}
+	return s
+}

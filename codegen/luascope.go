@@ -1,0 +1,309 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+	"github.com/yuin/gopher-lua/parse"
+)
+
+// serverGlobals exist when a function runs. While the library loads there is only redis.
+var serverGlobals = wordSet(`redis cjson cmsgpack bit struct string table math os
+	tonumber tostring ipairs pairs type unpack select error pcall xpcall next assert
+	setmetatable getmetatable rawget rawset rawequal`)
+
+// maxChunkLocals is the interpreter's limit of local variables in one function; the library's file scope is one.
+const maxChunkLocals = 200
+
+func wordSet(list string) map[string]bool {
+	out := map[string]bool{}
+	for w := range strings.FieldsSeq(list) {
+		out[w] = true
+	}
+	return out
+}
+
+// checkScopes reads the assembled library as the server will and reports names that nothing declares: globals that
+// do not exist, uses of globals while loading, and fields of module tables that no line defines or two define.
+func checkScopes(files []sourceFile, p *problems) {
+	var text strings.Builder
+	for _, f := range files {
+		text.WriteString(f.text)
+	}
+	statements, err := parse.Parse(strings.NewReader(text.String()), "library")
+	if err != nil {
+		p.add(position{"library", 1}, "does not parse: %v", err)
+		return
+	}
+	s := &scopes{
+		problems: p,
+		files:    files,
+		modules:  map[string]map[string]int{},
+		used:     map[moduleField]int{},
+	}
+	s.block(statements, nil, true)
+	if s.fileLocals > maxChunkLocals {
+		p.add(position{"library", 1}, "%d locals at file scope; the interpreter allows %d", s.fileLocals, maxChunkLocals)
+	}
+	for use, line := range s.used {
+		if fields, ok := s.modules[use.module]; ok {
+			if _, ok := fields[use.field]; !ok {
+				p.add(s.position(line), "%s.%s is defined nowhere", use.module, use.field)
+			}
+		}
+	}
+}
+
+type moduleField struct{ module, field string }
+
+type scopes struct {
+	problems   *problems
+	files      []sourceFile
+	fileLocals int
+	modules    map[string]map[string]int // tables declared as {} at file scope, with the line of each field
+	used       map[moduleField]int       // the first line of each use
+}
+
+// scope is a chain of blocks.
+type scope struct {
+	outer *scope
+	names map[string]bool
+}
+
+func (s *scope) has(name string) bool {
+	for ; s != nil; s = s.outer {
+		if s.names[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// position finds the file of a line of the assembled text.
+func (s *scopes) position(line int) position {
+	for _, f := range s.files {
+		n := strings.Count(f.text, "\n")
+		if line <= n {
+			return position{f.name, line}
+		}
+		line -= n
+	}
+	return position{"library", line}
+}
+
+func (s *scopes) block(list []ast.Stmt, outer *scope, loading bool) {
+	here := &scope{outer, map[string]bool{}}
+	for _, x := range list {
+		s.statement(x, here, loading)
+	}
+}
+
+func (s *scopes) statement(x ast.Stmt, here *scope, loading bool) {
+	switch x := x.(type) {
+	case *ast.LocalAssignStmt:
+		if len(x.Exprs) == 1 {
+			if _, ok := x.Exprs[0].(*ast.FunctionExpr); ok {
+				here.names[x.Names[0]] = true // a function may call itself
+			}
+		}
+		s.expressions(x.Exprs, here, loading)
+		for i, name := range x.Names {
+			here.names[name] = true
+			if here.outer == nil {
+				s.fileLocals++
+				if i < len(x.Exprs) {
+					if t, ok := x.Exprs[i].(*ast.TableExpr); ok && len(t.Fields) == 0 {
+						s.modules[name] = map[string]int{}
+					}
+				}
+			}
+		}
+	case *ast.AssignStmt:
+		s.checkParallel(x, here)
+		for _, target := range x.Lhs {
+			if m, ok := s.moduleField(target, here); ok {
+				s.define(m, target.Line())
+				continue
+			}
+			s.expression(target, here, loading)
+		}
+		s.expressions(x.Rhs, here, loading)
+	case *ast.FuncDefStmt:
+		if m, ok := s.moduleField(x.Name.Func, here); ok {
+			s.define(m, x.Line())
+		} else if x.Name.Func != nil {
+			s.expression(x.Name.Func, here, loading)
+		}
+		s.expression(x.Func, here, loading)
+	case *ast.DoBlockStmt:
+		s.block(x.Stmts, here, loading)
+	case *ast.WhileStmt:
+		s.expression(x.Condition, here, loading)
+		s.block(x.Stmts, here, loading)
+	case *ast.RepeatStmt:
+		inner := &scope{here, map[string]bool{}}
+		for _, y := range x.Stmts {
+			s.statement(y, inner, loading)
+		}
+		s.expression(x.Condition, inner, loading)
+	case *ast.IfStmt:
+		s.expression(x.Condition, here, loading)
+		s.block(x.Then, here, loading)
+		s.block(x.Else, here, loading)
+	case *ast.NumberForStmt:
+		s.expressions([]ast.Expr{x.Init, x.Limit, x.Step}, here, loading)
+		s.block(x.Stmts, &scope{here, map[string]bool{x.Name: true}}, loading)
+	case *ast.GenericForStmt:
+		s.expressions(x.Exprs, here, loading)
+		names := map[string]bool{}
+		for _, n := range x.Names {
+			names[n] = true
+		}
+		s.block(x.Stmts, &scope{here, names}, loading)
+	case *ast.FuncCallStmt:
+		s.expression(x.Expr, here, loading)
+	case *ast.ReturnStmt:
+		s.expressions(x.Exprs, here, loading)
+	}
+}
+
+// checkParallel reports `a, b = b, a` on local variables: the interpreter of the embedded engine sets a before it
+// reads it again for b.
+func (s *scopes) checkParallel(x *ast.AssignStmt, here *scope) {
+	for i, target := range x.Lhs {
+		name, ok := target.(*ast.IdentExpr)
+		if !ok || !here.has(name.Value) || i+1 >= len(x.Rhs) {
+			continue
+		}
+		for _, value := range x.Rhs[i+1:] {
+			if mentions(reflect.ValueOf(value), name.Value) {
+				s.problems.add(s.position(x.Line()), "%s is assigned and read again in one statement, which the embedded engine does in order", name.Value)
+			}
+		}
+	}
+}
+
+// mentions reports whether an expression reads a variable, not counting what functions in it do later.
+func mentions(v reflect.Value, name string) bool {
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		if v.IsNil() {
+			return false
+		}
+		if ident, ok := v.Interface().(*ast.IdentExpr); ok {
+			return ident.Value == name
+		}
+		if _, ok := v.Interface().(*ast.FunctionExpr); ok {
+			return false
+		}
+		return mentions(v.Elem(), name)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && !v.Type().Field(i).Anonymous && mentions(v.Field(i), name) {
+				return true
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if mentions(v.Index(i), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *scopes) expressions(list []ast.Expr, here *scope, loading bool) {
+	for _, x := range list {
+		s.expression(x, here, loading)
+	}
+}
+
+func (s *scopes) expression(x ast.Expr, here *scope, loading bool) {
+	switch x := x.(type) {
+	case nil:
+		return
+	case *ast.IdentExpr:
+		switch {
+		case here.has(x.Value):
+		case !serverGlobals[x.Value]:
+			s.problems.add(s.position(x.Line()), "%s is neither a local declared above nor a global of the server", x.Value)
+		case loading && x.Value != "redis":
+			s.problems.add(s.position(x.Line()), "%s does not exist yet while the library loads", x.Value)
+		}
+		return
+	case *ast.FunctionExpr:
+		names := map[string]bool{}
+		for _, n := range x.ParList.Names {
+			names[n] = true
+		}
+		s.block(x.Stmts, &scope{here, names}, false)
+		return
+	case *ast.AttrGetExpr:
+		if m, ok := s.moduleField(x, here); ok {
+			if _, seen := s.used[m]; !seen {
+				s.used[m] = x.Line()
+			}
+			return
+		}
+	}
+	s.children(reflect.ValueOf(x).Elem(), here, loading)
+}
+
+var expressionType = reflect.TypeFor[ast.Expr]()
+
+// children visits the expressions that an expression is made of.
+func (s *scopes) children(v reflect.Value, here *scope, loading bool) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && !v.Type().Field(i).Anonymous {
+				s.children(v.Field(i), here, loading)
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			s.children(v.Index(i), here, loading)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			s.children(v.Elem(), here, loading)
+		}
+	case reflect.Interface:
+		if v.Type() == expressionType && !v.IsNil() {
+			s.expression(v.Interface().(ast.Expr), here, loading)
+		}
+	}
+}
+
+// moduleField recognises `module.field` where module is a table of the file scope that no inner local hides.
+func (s *scopes) moduleField(x ast.Expr, here *scope) (moduleField, bool) {
+	get, ok := x.(*ast.AttrGetExpr)
+	if !ok {
+		return moduleField{}, false
+	}
+	object, ok := get.Object.(*ast.IdentExpr)
+	if !ok {
+		return moduleField{}, false
+	}
+	name, ok := get.Key.(*ast.StringExpr)
+	if !ok || s.modules[object.Value] == nil {
+		return moduleField{}, false
+	}
+	for at := here; at != nil && at.outer != nil; at = at.outer {
+		if at.names[object.Value] {
+			return moduleField{}, false
+		}
+	}
+	return moduleField{object.Value, name.Value}, true
+}
+
+func (s *scopes) define(m moduleField, line int) {
+	if first, ok := s.modules[m.module][m.field]; ok {
+		before := s.position(first)
+		s.problems.add(s.position(line), "%s.%s is defined at %s:%d already", m.module, m.field, before.file, before.line)
+		return
+	}
+	s.modules[m.module][m.field] = line
+}

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/lua"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	if len(args) > 0 && args[0] == "library" {
+		set := flag.NewFlagSet("codegen library", flag.ContinueOnError)
+		contract := set.Bool("contract", false, "leave out the ffx_* functions")
+		if err := set.Parse(args[1:]); err != nil {
+			return err
+		}
+		return printLibrary(root, *contract, out)
+	}
+	set := flag.NewFlagSet("codegen", flag.ContinueOnError)
+	check := set.Bool("check", false, "write nothing; fail when a generated file is out of date")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	if set.NArg() > 0 {
+		return fmt.Errorf("unknown argument %q", set.Arg(0))
+	}
+	files, err := readSources(filepath.Join(root, "lua"))
+	if err != nil {
+		return err
+	}
+	outputs, err := generate(files, readBuild(root))
+	if err != nil {
+		return err
+	}
+	if *check {
+		return compare(root, outputs, out)
+	}
+	return write(root, outputs)
+}
+
+// moduleRoot is the directory of go.mod, found upwards from the working directory, so that go generate works
+// from any package.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("no go.mod above the working directory")
+		}
+		dir = parent
+	}
+}
+
+func isGenerated(file string) bool { return strings.HasSuffix(file, ".gen.lua") }
+
+// readSources reads the hand-written files of the library in their order. A file in the directory that the
+// order does not name is an error.
+func readSources(dir string) ([]sourceFile, error) {
+	present, err := filepath.Glob(filepath.Join(dir, "*.lua"))
+	if err != nil {
+		return nil, err
+	}
+	order := lua.Files()
+	var unknown []string
+	for _, path := range present {
+		if base := filepath.Base(path); !slices.Contains(order, base) {
+			unknown = append(unknown, base)
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, fmt.Errorf("lua.Files does not name %s", strings.Join(unknown, ", "))
+	}
+	var out []sourceFile
+	for _, name := range order {
+		if isGenerated(name) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, sourceFile{name: "lua/" + name, text: string(text)})
+	}
+	return out, nil
+}
+
+const buildFile = "lua/build_gen.go"
+
+// readBuild is the build of the last generation, or the zero value.
+func readBuild(root string) build {
+	text, err := os.ReadFile(filepath.Join(root, buildFile))
+	if err != nil {
+		return build{}
+	}
+	m := regexp.MustCompile(`build = "(\d+)-([0-9a-f]+)"`).FindSubmatch(text)
+	if m == nil {
+		return build{}
+	}
+	n, err := strconv.ParseInt(string(m[1]), 10, 64)
+	if err != nil {
+		return build{}
+	}
+	return build{revision: n, hash: string(m[2])}
+}
+
+// generate makes all generated files from the sources, by their path from the module's root. The revision of
+// the build grows by one when the library differs from that of the last generation.
+func generate(files []sourceFile, last build) (map[string]string, error) {
+	var p problems
+	l := readHeaders(files, &p)
+	check(l, &p)
+	if err := p.err(); err != nil {
+		return nil, err
+	}
+	outputs := map[string]string{"lua/keys.gen.lua": emitLuaKeys(l)}
+	id := build{protocol: lua.Protocol, minProtocol: lua.MinProtocol}
+	id.hash = libraryHash(files, outputs["lua/keys.gen.lua"], emitLuaRegister(l, false, id), emitLuaRegister(l, true, id))
+	id.revision = last.revision
+	if id.hash != last.hash {
+		id.revision++
+	}
+	if checkScopes(assembled(files, outputs["lua/keys.gen.lua"], emitLuaRegister(l, false, id), emitLuaRegister(l, true, id)), &p); p.err() != nil {
+		return nil, p.err()
+	}
+	outputs["lua/register.gen.lua"] = emitLuaRegister(l, false, id)
+	outputs["lua/ffx_register.gen.lua"] = emitLuaRegister(l, true, id)
+	outputs[buildFile] = goHeader + fmt.Sprintf("package lua\n\nconst build = %q\n", id)
+
+	var plans []*plan
+	domains := map[string][]*plan{}
+	for _, f := range l.functions {
+		x := makePlan(l, f)
+		plans = append(plans, x)
+		domain := strings.TrimSuffix(filepath.Base(f.pos.file), ".lua")
+		domains[domain] = append(domains[domain], x)
+	}
+	var errs []error
+	add := func(path string) func(string, error) {
+		return func(text string, err error) {
+			if err != nil {
+				err = fmt.Errorf("%s: %w", path, err)
+			}
+			outputs[path] = text
+			errs = append(errs, err)
+		}
+	}
+	add("enginecore/keys_gen.go")(emitGoKeys(l))
+	add("enginecore/errors_gen.go")(emitErrors(l))
+	add("enginecore/calls_gen.go")(emitShared(l, plans))
+	for _, domain := range slices.Sorted(maps.Keys(domains)) {
+		add("enginecore/calls_" + domain + "_gen.go")(emitCalls(domains[domain]))
+	}
+	add("enginecore/calls_gen_test.go")(emitGolden(plans))
+	outputs["docs/reference/functions.md"] = emitDocs(l, plans)
+	return outputs, errors.Join(errs...)
+}
+
+// assembled puts the generated files in their places among the others.
+func assembled(files []sourceFile, keys, register, registerComposite string) []sourceFile {
+	generated := map[string]string{
+		"lua/keys.gen.lua": keys, "lua/register.gen.lua": register, "lua/ffx_register.gen.lua": registerComposite,
+	}
+	byName := map[string]string{}
+	for _, f := range files {
+		byName[f.name] = f.text
+	}
+	var out []sourceFile
+	for _, name := range lua.Files() {
+		path := "lua/" + name
+		if text, ok := generated[path]; ok {
+			out = append(out, sourceFile{path, text})
+		} else if text, ok := byName[path]; ok {
+			out = append(out, sourceFile{path, text})
+		}
+	}
+	return out
+}
+
+// libraryHash identifies the library's text apart from the line that holds the build itself.
+func libraryHash(files []sourceFile, generated ...string) string {
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%s %d\n%s", f.name, len(f.text), f.text)
+	}
+	for _, text := range generated {
+		fmt.Fprintf(h, "%d\n%s", len(text), text)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+// stale lists generated call files that the sources no longer give.
+func stale(root string, outputs map[string]string) []string {
+	found, err := filepath.Glob(filepath.Join(root, "enginecore", "calls_*_gen.go"))
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, path := range found {
+		name := "enginecore/" + filepath.Base(path)
+		if _, ok := outputs[name]; !ok {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func compare(root string, outputs map[string]string, out io.Writer) error {
+	differ := stale(root, outputs)
+	for path, text := range outputs {
+		have, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err != nil || string(have) != text {
+			differ = append(differ, path)
+		}
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	slices.Sort(differ)
+	for _, path := range differ {
+		fmt.Fprintln(out, path)
+	}
+	return fmt.Errorf("%d generated files are out of date; run go run ./codegen", len(differ))
+}
+
+// write stores the files that changed, so that unchanged ones keep their time.
+func write(root string, outputs map[string]string) error {
+	for _, path := range stale(root, outputs) {
+		if err := os.Remove(filepath.Join(root, path)); err != nil {
+			return err
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(outputs)) {
+		full := filepath.Join(root, path)
+		if have, err := os.ReadFile(full); err == nil && string(have) == outputs[path] {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(full, []byte(outputs[path]), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printLibrary assembles the library from the files on disk, which may be newer than what this program embeds.
+func printLibrary(root string, contract bool, out io.Writer) error {
+	var b strings.Builder
+	b.WriteString("#!lua name=" + lua.Name + "\n")
+	for _, name := range lua.Files() {
+		if contract && strings.HasPrefix(name, "ffx_") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, "lua", name))
+		if err != nil {
+			return err
+		}
+		b.Write(text)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

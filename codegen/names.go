@@ -1,0 +1,76 @@
+package main
+
+import "strings"
+
+var initialisms = map[string]string{
+	"id": "ID", "ids": "IDs", "ttl": "TTL", "json": "JSON", "csv": "CSV", "hmac": "HMAC", "kid": "KID",
+	"kids": "KIDs", "ok": "OK", "url": "URL", "uuid": "UUID", "hex": "Hex", "dag": "DAG",
+}
+
+// exported turns words joined by `_` or `.` into an exported Go name.
+func exported(name string) string {
+	var b strings.Builder
+	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '_' || r == '.' || r == '-' || r == ' ' }) {
+		word = strings.ToLower(word)
+		if s, ok := initialisms[word]; ok {
+			b.WriteString(s)
+			continue
+		}
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return b.String()
+}
+
+// unexported is exported with a lower-case first word.
+func unexported(name string) string {
+	first, rest, _ := strings.Cut(name, "_")
+	s := strings.ToLower(first) + exported(rest)
+	switch s {
+	case "func", "type", "range", "map", "var", "const", "package", "default", "go", "select", "case", "return":
+		s += "Value"
+	}
+	return s
+}
+
+// lowerFirst turns an exported Go name into an unexported one.
+func lowerFirst(s string) string {
+	return strings.ToLower(s[:1]) + s[1:]
+}
+
+// fieldName is the Go name of a wire field. The Go types of ms and unix_ms carry the unit already.
+func fieldName(name, typeName string) string {
+	if typeName == "ms" || typeName == "unix_ms" {
+		name = strings.TrimSuffix(name, "_ms")
+	}
+	return exported(name)
+}
+
+// singular cuts the plural of a list field for the name of its element type.
+func singular(name string) string {
+	switch {
+	case strings.HasSuffix(name, "ies"):
+		return strings.TrimSuffix(name, "ies") + "y"
+	case strings.HasSuffix(name, "ss"), !strings.HasSuffix(name, "s"):
+		return name
+	}
+	return strings.TrimSuffix(name, "s")
+}
+
+// assignGoNames gives every function the name of its Go call.
+func assignGoNames(l *library) {
+	composites := map[string]bool{}
+	for _, f := range l.functions {
+		if f.composite() {
+			composites[strings.TrimPrefix(f.name, "ffx_")] = true
+		}
+	}
+	for _, f := range l.functions {
+		switch short := strings.TrimPrefix(strings.TrimPrefix(f.name, "ffx_"), "ff_"); {
+		case f.goName != "":
+		case !f.composite() && composites[short]:
+			f.goName = "Contract" + exported(short)
+		default:
+			f.goName = exported(short)
+		}
+	}
+}

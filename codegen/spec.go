@@ -1,0 +1,245 @@
+package main
+
+import "strings"
+
+// position names a line of a Lua file in messages.
+type position struct {
+	file string
+	line int
+}
+
+// library is everything that the headers of a directory declare.
+type library struct {
+	files     []sourceFile
+	templates []*template
+	records   []*record
+	arguments []*argumentSet
+	errorSets []*errorSet
+	functions []*function
+}
+
+type sourceFile struct {
+	name string
+	text string
+}
+
+// template is one key or channel pattern, without the prefix that every key begins with.
+type template struct {
+	pos   position
+	name  string
+	parts []templatePart
+}
+
+// templatePart is literal text or, with param set, the place of a parameter.
+type templatePart struct {
+	literal string
+	param   string
+}
+
+func (t *template) tagged() bool {
+	for _, p := range t.parts {
+		if p.param == "tag" {
+			return true
+		}
+	}
+	return false
+}
+
+// params lists the parameters besides the tag, in order and once each.
+func (t *template) params() []string {
+	var out []string
+	seen := map[string]bool{"tag": true}
+	for _, p := range t.parts {
+		if p.param != "" && !seen[p.param] {
+			seen[p.param] = true
+			out = append(out, p.param)
+		}
+	}
+	return out
+}
+
+func (t *template) pattern() string {
+	var b strings.Builder
+	for _, p := range t.parts {
+		if p.param != "" {
+			b.WriteString("{" + p.param + "}")
+		} else {
+			b.WriteString(p.literal)
+		}
+	}
+	return b.String()
+}
+
+// shape says how the values of a field are laid out.
+type shape int
+
+const (
+	scalar shape = iota
+	listOf
+	restOf
+	groupOf
+	pairsOf
+)
+
+// field is a named value of a reply, a record, a group or an argument set.
+type field struct {
+	name     string
+	shape    shape
+	scalar   string // type name, for scalar fields and for lists of scalars
+	record   string // record name, for lists of a named record
+	inline   []field
+	optional bool
+	doc      string
+}
+
+type record struct {
+	pos    position
+	name   string
+	fields []field
+}
+
+type argumentSet struct {
+	pos    position
+	name   string
+	fields []field
+}
+
+type errorSet struct {
+	pos    position
+	name   string
+	errors []errorDecl
+}
+
+type errorDecl struct {
+	pos     position
+	code    string
+	details []field
+}
+
+// key is one entry of KEYS, or with many set its rest.
+type key struct {
+	pos      position
+	role     string
+	template string
+	bindings map[string]string
+	optional bool
+	many     bool
+	doc      string
+}
+
+func (k key) source(param string) string {
+	if s, ok := k.bindings[param]; ok {
+		return s
+	}
+	return param
+}
+
+type argKind int
+
+const (
+	argScalar argKind = iota
+	argInclude
+	argGroup
+	argColumns
+	argRest
+)
+
+// argument is one declared piece of ARGV.
+type argument struct {
+	pos    position
+	kind   argKind
+	field  field   // argScalar; name and scalar of argRest
+	set    string  // argInclude; record of argGroup and argColumns
+	fields []field // argGroup, argColumns; filled in for argInclude
+	name   string
+	doc    string
+}
+
+type replyForm int
+
+const (
+	replyStandard replyForm = iota
+	replyBare
+	replyRaw
+)
+
+type reply struct {
+	pos    position
+	form   replyForm
+	status string
+	fields []field
+}
+
+type writesOn struct {
+	pos  position
+	code string
+	keys []string
+}
+
+type function struct {
+	pos      position
+	name     string
+	goName   string
+	tag      string
+	summary  string
+	flags    map[string]bool
+	keys     []key
+	args     []argument
+	replies  []reply
+	errors   []errorDecl
+	writesOn []writesOn
+	body     string
+	bodyLine int
+}
+
+func (f *function) composite() bool { return strings.HasPrefix(f.name, "ffx_") }
+
+func (l *library) template(name string) *template {
+	for _, t := range l.templates {
+		if t.name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+func (l *library) record(name string) *record {
+	for _, r := range l.records {
+		if r.name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+func (l *library) argumentSet(name string) *argumentSet {
+	for _, a := range l.arguments {
+		if a.name == name {
+			return a
+		}
+	}
+	return nil
+}
+
+func (l *library) errorSet(name string) *errorSet {
+	for _, e := range l.errorSets {
+		if e.name == name {
+			return e
+		}
+	}
+	return nil
+}
+
+// flatArgs lists the scalar arguments that stand for themselves or come from an included set.
+func (f *function) flatArgs() []field {
+	var out []field
+	for _, a := range f.args {
+		switch a.kind {
+		case argScalar:
+			out = append(out, a.field)
+		case argInclude:
+			out = append(out, a.fields...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,100 @@
+package enginecore
+
+import (
+	"context"
+
+	"github.com/redis/rueidis"
+)
+
+// Status is the second element of a successful reply.
+type Status string
+
+// replyForm is the envelope of a function's replies.
+type replyForm uint8
+
+const (
+	formStandard replyForm = iota // an integer, then status and values
+	formBare                      // status and values
+	formRaw                       // one string
+)
+
+// callInfo is what the connection has to know about a function.
+type callInfo struct {
+	name       string
+	readOnly   bool // writes nothing
+	repeatable bool // safe to send again with the same arguments
+	open       bool // replies may have further values, added by a newer library
+	form       replyForm
+}
+
+// Call is one call of a library function with its arguments; R is its reply. The generated …Call types
+// implement it, and no others can.
+type Call[R any] interface {
+	info() callInfo
+	encode(*wire)
+	decode(*fields) R
+}
+
+// Wire returns the function's name, KEYS and ARGV of a call, as they are sent. It is meant for tests and
+// diagnostics.
+func Wire[R any](k Keys, c Call[R]) (function string, keys, args []string, err error) {
+	w, err := encode(k, c)
+	return w.name, w.list, w.args, err
+}
+
+func encode[R any](k Keys, c Call[R]) (*wire, error) {
+	w := &wire{keys: k, name: c.info().name}
+	c.encode(w)
+	return w, w.err
+}
+
+// Command builds the command of a call for use with the client directly, for example in a DoMulti together
+// with plain commands. Such a call is neither retried nor is a missing library loaded. A command is used
+// once. Decode reads its result.
+func Command[R any](e *Engine, c Call[R]) (rueidis.Completed, error) {
+	w, err := encode(e.keys, c)
+	if err != nil {
+		return rueidis.Completed{}, err
+	}
+	return w.command(e.client.B()), nil
+}
+
+func (w *wire) command(b rueidis.Builder) rueidis.Completed {
+	if len(w.list) == 0 {
+		return b.Fcall().Function(w.name).Numkeys(0).Arg(w.args...).Build()
+	}
+	return b.Fcall().Function(w.name).Numkeys(int64(len(w.list))).Key(w.list...).Arg(w.args...).Build()
+}
+
+// Decode reads the result of a command that Command built from c.
+func Decode[R any](c Call[R], result rueidis.RedisResult) (R, error) {
+	info := c.info()
+	m, err := result.ToMessage()
+	if err != nil {
+		var zero R
+		_, err = classify(info, err)
+		return zero, err
+	}
+	return decodeReply(info, m, c.decode)
+}
+
+// Do runs a call. It is what the methods named after the calls do.
+//
+// Where the server says that nothing has happened yet (loading, failing over, moving the slot) the call is
+// sent again after a short pause, and so it is after a broken connection if it only reads or is safe to
+// repeat; the pauses grow to a quarter of a second and end with ctx or after Options.RetryFor. A library that
+// the server has lost is loaded again. Errors are *Error for refusals, *CallError, *DecodeError, *ServerError,
+// or wrap ErrUnavailable or ErrOutcomeUnknown.
+func Do[R any](ctx context.Context, e *Engine, c Call[R]) (R, error) {
+	var zero R
+	w, err := encode(e.keys, c)
+	if err != nil {
+		return zero, err
+	}
+	info := c.info()
+	m, err := e.send(ctx, info, w)
+	if err != nil {
+		return zero, err
+	}
+	return decodeReply(info, m, c.decode)
+}

@@ -1,0 +1,16 @@
+// Package enginecore is the Go face of the engine: identifiers, partitions, keys, states, error codes, the
+// connection, and one typed call per function of the Lua library.
+//
+// Connect takes a rueidis client and gives an Engine. Each library function is a method with a call struct and
+// a reply struct, generated from the headers in package lua:
+//
+//	reply, err := engine.Claim(ctx, enginecore.ClaimCall{Partition: p, …})
+//	if errors.Is(err, enginecore.ErrLeaseExpired) { … }
+//
+// Payloads are bytes from end to end. Byte slices in replies belong to the caller. Byte slices in calls must
+// not change until the call has returned. Replies are decoded strictly; one of another shape is a *DecodeError.
+//
+// What the calls promise together is described in package lua's functions and docs/reference/functions.md.
+package enginecore
+
+//go:generate go run ../codegen

@@ -1,0 +1,3 @@
+package embedded
+
+func childMain(string) int { return 1 }

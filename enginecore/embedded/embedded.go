@@ -1,0 +1,337 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Fsync says when a write becomes durable.
+type Fsync int
+
+const (
+	// FsyncDefault is FsyncAlways with a data directory and means nothing without one.
+	FsyncDefault Fsync = iota
+	// FsyncAlways sends no reply before everything that it rests on is on disk. Calls of many connections share a sync.
+	FsyncAlways
+	// FsyncEverySecond syncs once a second: a crash of the machine loses up to that much, a crash of the process nothing.
+	FsyncEverySecond
+	// FsyncNever leaves syncing to the operating system: a crash of the process loses nothing.
+	FsyncNever
+)
+
+// Options configures Open. The zero value is an empty engine in memory without functions.
+type Options struct {
+	// Library is the source of a Lua function library, its "#!lua name=…" line included, which Open loads. Libraries are
+	// not kept in the data directory. Defaults to none; FUNCTION LOAD adds libraries later.
+	Library string
+	// Dir is the data directory. It is created when missing and locked for this process. Defaults to "": all data lives
+	// in memory and is gone after Close.
+	Dir string
+	// Fsync says when writes become durable. Defaults to FsyncAlways. Without Dir it has no effect.
+	Fsync Fsync
+	// Clock is the time that commands see, for expiry, TIME and stream ids; it stands still during one command or
+	// function. Defaults to time.Now. It is called by one goroutine at a time.
+	Clock func() time.Time
+	// Logger receives what no caller learns otherwise: torn log tails, slow functions, failed syncs, messages of
+	// redis.log. Defaults to slog.Default.
+	Logger *slog.Logger
+	// ScriptTimeout is how long a function may run until it is reported, and interrupted if it has written nothing.
+	// Defaults to 5 s.
+	ScriptTimeout time.Duration
+	// LogLimit is the size in bytes from which the log is replaced by a snapshot, once it also exceeds twice the last
+	// snapshot. Defaults to 64 MiB.
+	LogLimit int64
+}
+
+var (
+	// ErrClosed is returned by every call after Close.
+	ErrClosed = errors.New("embedded: engine is closed")
+	// ErrLocked is returned by Open when another engine, in this process or another, has the data directory open.
+	ErrLocked = errors.New("embedded: data directory is in use")
+	// ErrCorrupt is returned by Open when the data directory holds a damaged file. The error is a *CorruptError.
+	ErrCorrupt = errors.New("embedded: data is damaged")
+)
+
+// CorruptError tells where the data directory is damaged. It matches ErrCorrupt.
+type CorruptError struct {
+	Path   string
+	Offset int64
+	Reason string
+}
+
+// Error names file, offset in bytes and reason.
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("embedded: %s is damaged at offset %d: %s", e.Path, e.Offset, e.Reason)
+}
+
+// Is reports whether target is ErrCorrupt.
+func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+// Engine is a data store with functions that lives in this process. All methods may be called together.
+type Engine struct {
+	clock   func() time.Time
+	logger  *slog.Logger
+	started time.Time
+
+	// gate admits one command, transaction or function call at a time; it guards everything down to the blank line.
+	gate      sync.Mutex
+	store     store
+	commands  map[string]*boundCommand
+	lua       *luaEngine
+	subs      subscriptions
+	published []publication
+	grown     []string                         // streams that the running command added to
+	blocked   map[string]map[*session]struct{} // sessions waiting for a stream to grow
+	record    []byte                           // effects of the running command
+	shut      bool
+
+	log *effectLog // nil without a data directory
+
+	mu        sync.Mutex
+	sessions  map[*session]struct{}
+	listeners map[net.Listener]struct{}
+	closed    bool
+	done      chan struct{}
+	work      sync.WaitGroup
+	nextID    atomic.Int64
+}
+
+// Open creates an engine, loads what the data directory holds and then o.Library. It fails with ErrLocked when the
+// directory is in use, with ErrCorrupt when it is damaged other than by a torn tail of the log, and with the server's
+// words when the library does not load. Cancelling ctx stops a load in progress.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	e := &Engine{
+		clock:     o.Clock,
+		logger:    o.Logger,
+		subs:      newSubscriptions(),
+		blocked:   map[string]map[*session]struct{}{},
+		sessions:  map[*session]struct{}{},
+		listeners: map[net.Listener]struct{}{},
+		done:      make(chan struct{}),
+	}
+	if e.clock == nil {
+		e.clock = time.Now
+	}
+	if e.logger == nil {
+		e.logger = slog.Default()
+	}
+	if o.ScriptTimeout <= 0 {
+		o.ScriptTimeout = 5 * time.Second
+	}
+	if o.LogLimit <= 0 {
+		o.LogLimit = 64 << 20
+	}
+	if o.Fsync < FsyncDefault || o.Fsync > FsyncNever {
+		return nil, fmt.Errorf("embedded: unknown Fsync %d", o.Fsync)
+	}
+	e.started = time.Now()
+	e.store.random = rand.IntN
+	e.store.streamAdded = func(key string) { e.grown = append(e.grown, key) }
+	e.commands = commandTable()
+	e.lua = newLuaEngine(e, o.ScriptTimeout)
+	if o.Dir != "" {
+		if err := e.openLog(ctx, o); err != nil {
+			e.lua.close()
+			return nil, err
+		}
+	}
+	if o.Library != "" {
+		if _, err := e.lua.load(o.Library, false); err != nil {
+			_ = e.Close()
+			return nil, fmt.Errorf("embedded: load library: %w", err)
+		}
+	}
+	return e, nil
+}
+
+// FCall runs a function without a connection, as FCALL does. An error reply is returned as a *ReplyError as well as in the
+// Reply. ctx is honoured while waiting for the disk, not while the function runs: a call that returns ctx's error may
+// have taken effect.
+func (e *Engine) FCall(ctx context.Context, name string, keys, args []string) (Reply, error) {
+	if err := ctx.Err(); err != nil {
+		return Reply{}, err
+	}
+	words := make([]string, 0, 3+len(keys)+len(args))
+	words = append(words, "FCALL", name, itoa(int64(len(keys))))
+	words = append(words, keys...)
+	words = append(words, args...)
+	reply, pos, err := e.do(words)
+	if err != nil {
+		return Reply{}, err
+	}
+	if e.log != nil {
+		if err := e.log.wait(ctx, pos); err != nil {
+			return Reply{}, err
+		}
+	}
+	return reply, reply.Err()
+}
+
+// do runs one command outside of any connection and returns the log position that its reply depends on.
+func (e *Engine) do(words []string) (reply Reply, pos int64, err error) {
+	cmd := e.command(words[0])
+	e.gate.Lock()
+	defer e.gate.Unlock()
+	if e.shut {
+		return Reply{}, 0, ErrClosed
+	}
+	e.begin()
+	reply = e.commit(e.run(&call{store: &e.store, e: e, args: words}, cmd))
+	return reply, e.position(), nil
+}
+
+// begin starts a unit: one command, transaction or function call. The gate is held.
+func (e *Engine) begin() {
+	e.store.setClock(e.clock())
+}
+
+// run executes one command within a unit and notes what it changed.
+func (e *Engine) run(c *call, cmd *boundCommand) Reply {
+	cmd.calls++
+	if cmd.flags&cmdWrite == 0 {
+		return cmd.run(c)
+	}
+	if e.log != nil {
+		if err := e.log.failure(); err != nil {
+			return errorReply("MISCONF " + err.Error())
+		}
+	}
+	s := c.store
+	before := s.dirty
+	s.effects = s.effects[:0]
+	reply := cmd.run(c)
+	if s.dirty == before {
+		return reply
+	}
+	e.lua.wrote = true
+	if e.log == nil {
+		return reply
+	}
+	if len(s.effects) == 0 {
+		e.note(c.args)
+	}
+	for _, words := range s.effects {
+		e.note(words)
+	}
+	return reply
+}
+
+// note adds one command to the record of the running unit.
+func (e *Engine) note(words []string) {
+	if len(e.record) == 0 {
+		e.record = startRecord(e.record)
+		for _, key := range e.store.expired {
+			e.record = appendCommand(e.record, []string{"DEL", key})
+		}
+		e.store.expired = e.store.expired[:0]
+	}
+	e.record = appendCommand(e.record, words)
+}
+
+// commit ends a unit: its effects go to the log, its messages to their subscribers, and sleeping readers wake up. A unit
+// that cannot be logged answers with an error.
+func (e *Engine) commit(reply Reply) Reply {
+	if e.log == nil {
+		e.store.expired = e.store.expired[:0]
+	} else if len(e.record) > 0 {
+		if err := e.log.append(e.record); err != nil {
+			reply = errorReply("MISCONF " + err.Error())
+			e.published = e.published[:0]
+		}
+		if cap(e.record) > 1<<20 {
+			e.record = nil
+		}
+		e.record = e.record[:0]
+	}
+	if len(e.published) > 0 {
+		pos := e.position()
+		for _, p := range e.published {
+			e.subs.deliver(p, pos)
+		}
+		clear(e.published)
+		e.published = e.published[:0]
+	}
+	for _, key := range e.grown {
+		for s := range e.blocked[key] {
+			s.stir()
+		}
+	}
+	e.grown = e.grown[:0]
+	if e.log != nil && e.log.full() {
+		e.snapshot()
+	}
+	return reply
+}
+
+// position returns the end of the log, which everything answered from now on may depend on.
+func (e *Engine) position() int64 {
+	if e.log == nil {
+		return 0
+	}
+	return e.log.end
+}
+
+// Close ends all connections and listeners, waits for their goroutines and syncs the log. It returns the first error of
+// the log, if any. Closing again does nothing and returns nil.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil
+	}
+	e.closed = true
+	close(e.done)
+	sessions := make([]*session, 0, len(e.sessions))
+	for s := range e.sessions {
+		sessions = append(sessions, s)
+	}
+	listeners := make([]io.Closer, 0, len(e.listeners))
+	for l := range e.listeners {
+		listeners = append(listeners, l)
+	}
+	e.mu.Unlock()
+
+	for _, l := range listeners {
+		_ = l.Close() // Serve reports it
+	}
+	e.gate.Lock()
+	e.shut = true
+	e.gate.Unlock()
+	for _, s := range sessions {
+		s.close()
+	}
+	e.work.Wait()
+	e.lua.close()
+	if e.log != nil {
+		return e.log.close()
+	}
+	return nil
+}
+
+// ClientOption returns the settings of a client that talks to this engine through memory: pass it to rueidis.NewClient.
+// Fields may be changed, except for DialCtxFn, InitAddress, ForceSingleClient and DisableCache. The address in it means
+// nothing.
+func (e *Engine) ClientOption() rueidis.ClientOption {
+	return rueidis.ClientOption{
+		InitAddress: []string{"embedded"},
+		DialCtxFn:   e.dial,
+		// The engine is one node without key tracking.
+		ForceSingleClient: true,
+		DisableCache:      true,
+		// All commands pass one gate: more connections would only add memory.
+		PipelineMultiplex:   -1,
+		RingScaleEachConn:   9,
+		ReadBufferEachConn:  64 << 10,
+		WriteBufferEachConn: 64 << 10,
+	}
+}

@@ -1,0 +1,264 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/parse"
+)
+
+const textBadName = "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long"
+
+// load compiles and registers a library and returns its name. A failed load changes nothing.
+func (l *luaEngine) load(code string, replace bool) (string, error) {
+	name, body, err := parseMetadata(code)
+	if err != nil {
+		return "", err
+	}
+	old := l.libraries[name]
+	if old != nil && !replace {
+		return "", fmt.Errorf("Library '%s' already exists", name) //nolint:staticcheck // the server's words
+	}
+	lib := &library{name: name, code: code}
+	if err := l.runLibrary(lib, body); err != nil {
+		return "", err
+	}
+	if len(lib.functions) == 0 {
+		return "", errors.New("No functions registered") //nolint:staticcheck // the server's words
+	}
+	for _, fn := range lib.functions {
+		if other := l.functions[fn.name]; other != nil && !old.has(other) {
+			return "", fmt.Errorf("Function %s already exists", fn.name) //nolint:staticcheck // the server's words
+		}
+	}
+	if old != nil {
+		l.unload(name)
+	}
+	l.libraries[name] = lib
+	for _, fn := range lib.functions {
+		l.functions[fn.name] = fn
+	}
+	return name, nil
+}
+
+func (lib *library) has(fn *function) bool {
+	if lib == nil {
+		return false
+	}
+	for _, f := range lib.functions {
+		if f == fn {
+			return true
+		}
+	}
+	return false
+}
+
+// unload removes a library and reports whether there was one.
+func (l *luaEngine) unload(name string) bool {
+	lib := l.libraries[name]
+	if lib == nil {
+		return false
+	}
+	for _, fn := range lib.functions {
+		delete(l.functions, fn.name)
+	}
+	delete(l.libraries, name)
+	return true
+}
+
+// parseMetadata reads the first line. It stays behind as an empty line, so that error positions match the source.
+func parseMetadata(code string) (name, body string, err error) {
+	if !strings.HasPrefix(code, "#!") {
+		return "", "", errors.New("Missing library metadata") //nolint:staticcheck // the server's words
+	}
+	line, rest, ok := strings.Cut(code, "\n")
+	if !ok {
+		return "", "", errors.New("Invalid library metadata") //nolint:staticcheck // the server's words
+	}
+	words := strings.Fields(line[2:])
+	if len(words) == 0 || !strings.EqualFold(words[0], "lua") {
+		engine := ""
+		if len(words) > 0 {
+			engine = words[0]
+		}
+		return "", "", fmt.Errorf("Engine '%s' not found", engine) //nolint:staticcheck // the server's words
+	}
+	named := false
+	for _, word := range words[1:] {
+		value, ok := strings.CutPrefix(word, "name=")
+		if !ok {
+			return "", "", fmt.Errorf("Invalid metadata value given: %s", word) //nolint:staticcheck // the server's words
+		}
+		if named {
+			return "", "", errors.New("Invalid metadata value, name argument was given multiple times") //nolint:staticcheck // the server's words
+		}
+		name, named = value, true
+	}
+	if !named {
+		return "", "", errors.New("Library name was not given") //nolint:staticcheck // the server's words
+	}
+	if !validName(name) {
+		return "", "", errors.New(textBadName)
+	}
+	return name, "\n" + rest, nil
+}
+
+func validName(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] != '_' && !isAlnum(s[i]) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// runLibrary executes the top level of a library, where only "redis" with register_function and a few constants exists.
+func (l *luaEngine) runLibrary(lib *library, body string) error {
+	chunk, err := parse.Parse(strings.NewReader(body), chunkName)
+	if err != nil {
+		return fmt.Errorf("Error compiling function: %s", oneLine(err.Error())) //nolint:staticcheck // the server's words
+	}
+	proto, err := lua.Compile(chunk, chunkName)
+	if err != nil {
+		return fmt.Errorf("Error compiling function: %s", oneLine(err.Error())) //nolint:staticcheck // the server's words
+	}
+	fn := l.L.NewFunctionFromProto(proto)
+	fn.Env = l.globals
+
+	l.loading = lib
+	l.readOnly, l.wrote, l.running = false, false, lib.name
+	l.globalsMeta.RawSetString("__index", l.loadScope)
+	defer func() {
+		l.loading = nil
+		l.globalsMeta.RawSetString("__index", l.runScope)
+	}()
+	l.L.Push(fn)
+	l.budget.begin()
+	err = l.L.PCall(0, 0, nil)
+	l.budget.end()
+	l.L.SetTop(0)
+	if err != nil {
+		text, _ := l.describe(err)
+		return fmt.Errorf("Error registering functions: %s", text) //nolint:staticcheck // the server's words
+	}
+	return nil
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// registerFunction is redis.register_function, by position or with a table of named arguments.
+func (l *luaEngine) registerFunction(L *lua.LState) int {
+	fn, fault := l.functionArgs(L)
+	if fault == "" {
+		switch {
+		case l.loading == nil:
+			fault = "redis.register_function can only be called on FUNCTION LOAD command"
+		case !validName(fn.name):
+			fault = textBadName
+		}
+	}
+	if fault == "" {
+		for _, other := range l.loading.functions {
+			if other.name == fn.name {
+				fault = "Function already exists in the library"
+			}
+		}
+	}
+	if fault != "" {
+		raise(L, l.errorTable("ERR "+fault))
+	}
+	l.loading.functions = append(l.loading.functions, fn)
+	return 0
+}
+
+func (l *luaEngine) functionArgs(L *lua.LState) (*function, string) {
+	fn := &function{}
+	switch L.GetTop() {
+	case 1:
+		t, ok := L.Get(1).(*lua.LTable)
+		if !ok {
+			return nil, "calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments)."
+		}
+		return fn, l.namedArgs(fn, t)
+	case 2:
+		name, ok := L.Get(1).(lua.LString)
+		if !ok {
+			return nil, "first argument to redis.register_function must be a string"
+		}
+		fn.name = string(name)
+		if fn.callback, ok = L.Get(2).(*lua.LFunction); !ok {
+			return nil, "second argument to redis.register_function must be a function"
+		}
+		return fn, ""
+	}
+	return nil, "wrong number of arguments to redis.register_function"
+}
+
+func (l *luaEngine) namedArgs(fn *function, t *lua.LTable) (fault string) {
+	t.ForEach(func(k, v lua.LValue) {
+		if fault != "" {
+			return
+		}
+		key, ok := k.(lua.LString)
+		if !ok {
+			fault = "named argument key given to redis.register_function is not a string"
+			return
+		}
+		switch key {
+		case "function_name":
+			s, ok := v.(lua.LString)
+			if !ok {
+				fault = "function_name argument given to redis.register_function must be a string"
+			}
+			fn.name = string(s)
+		case "description":
+			s, ok := v.(lua.LString)
+			if !ok {
+				fault = "description argument given to redis.register_function must be a string"
+			}
+			fn.description = string(s)
+		case "callback":
+			if fn.callback, ok = v.(*lua.LFunction); !ok {
+				fault = "callback argument given to redis.register_function must be a function"
+			}
+		case "flags":
+			flags, ok := v.(*lua.LTable)
+			if !ok {
+				fault = "flags argument to redis.register_function must be a table representing function flags"
+				return
+			}
+			fault = fn.setFlags(flags)
+		default:
+			fault = "unknown argument given to redis.register_function"
+		}
+	})
+	switch {
+	case fault != "":
+	case fn.name == "":
+		fault = "redis.register_function must get a function name argument"
+	case fn.callback == nil:
+		fault = "redis.register_function must get a callback argument"
+	}
+	return fault
+}
+
+func (fn *function) setFlags(flags *lua.LTable) string {
+	for i := 1; ; i++ {
+		v := flags.RawGetInt(i)
+		if v == lua.LNil {
+			return ""
+		}
+		flag, _ := v.(lua.LString)
+		switch flag {
+		case "no-writes":
+			fn.noWrites = true
+		case "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys":
+			// Nothing here runs out of memory limits, is stale or clustered.
+		default:
+			return "unknown flag given"
+		}
+		fn.flags = append(fn.flags, string(flag))
+	}
+}

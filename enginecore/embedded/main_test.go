@@ -1,0 +1,129 @@
+package embedded
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("EMBEDDED_TEST_CHILD"); dir != "" {
+		os.Exit(childMain(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+func open(t testing.TB, o Options) *Engine {
+	t.Helper()
+	if o.Logger == nil {
+		o.Logger = quiet()
+	}
+	e, err := Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return e
+}
+
+func connect(t testing.TB, e *Engine) *rawClient {
+	t.Helper()
+	conn, err := e.dial(context.Background(), "", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	return newRawClient(conn)
+}
+
+// server starts a real server for the length of the test and returns its address.
+func server(t testing.TB, settings ...string) string {
+	t.Helper()
+	path := os.Getenv("FLOWFABRIC_REDIS_SERVER")
+	if path == "" {
+		var err error
+		if path, err = exec.LookPath("redis-server"); err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal("no redis-server in PATH and FLOWFABRIC_REDIS_SERVER is not set")
+			}
+			t.Skip("no redis-server in PATH and FLOWFABRIC_REDIS_SERVER is not set")
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	_ = l.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	args := append([]string{"--bind", "127.0.0.1", "--port", port, "--databases", "1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, settings...)
+	cmd := exec.Command(path, args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	up := make(chan error, 1)
+	go func() {
+		sc := bufio.NewScanner(out)
+		for sc.Scan() {
+			if strings.Contains(sc.Text(), "Ready to accept connections") {
+				up <- nil
+				break
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+		select {
+		case up <- errors.New("server ended"):
+		default:
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if err := <-up; err != nil {
+		t.Fatalf("%s %v: %v", path, args, err)
+	}
+	return addr
+}
+
+func connectTCP(t testing.TB, addr string) *rawClient {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	return newRawClient(conn)
+}
+
+func lib(functions ...string) string {
+	var b strings.Builder
+	b.WriteString("#!lua name=test\n")
+	for i := 0; i+1 < len(functions); i += 2 {
+		fmt.Fprintf(&b, "redis.register_function('%s', function(KEYS, ARGV) %s end)\n", functions[i], functions[i+1])
+	}
+	return b.String()
+}

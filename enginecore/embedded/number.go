@@ -1,0 +1,335 @@
+package embedded
+
+import (
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// parseInt reads an integer the way the server does: canonical decimal only, no sign but '-', no leading zeros.
+func parseInt(s string) (int64, bool) {
+	if s == "" || len(s) > 20 {
+		return 0, false
+	}
+	if s == "0" {
+		return 0, true
+	}
+	d := s
+	if d[0] == '-' {
+		d = d[1:]
+	}
+	if d == "" || d[0] < '1' || d[0] > '9' {
+		return 0, false
+	}
+	for i := 1; i < len(d); i++ {
+		if d[i] < '0' || d[i] > '9' {
+			return 0, false
+		}
+	}
+	v, err := strconv.ParseInt(s, 10, 64)
+	return v, err == nil
+}
+
+// parseFloat reads a score or float argument: anything C's strtod takes in full, without NaN and leading space.
+func parseFloat(s string) (float64, bool) {
+	if s == "" || isSpace(s[0]) {
+		return 0, false
+	}
+	v, n := strtod(s)
+	if n != len(s) || math.IsNaN(v) {
+		return 0, false
+	}
+	return v, true
+}
+
+func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
+
+// strtod converts the longest numeric prefix of s, after white space, and returns how many bytes it took; 0 means none.
+// It follows C: decimal, hexadecimal, inf, infinity, nan and nan(…), any case; overflow gives an infinity.
+func strtod(s string) (float64, int) {
+	i := 0
+	for i < len(s) && isSpace(s[i]) {
+		i++
+	}
+	start := i
+	neg := false
+	if i < len(s) && (s[i] == '+' || s[i] == '-') {
+		neg = s[i] == '-'
+		i++
+	}
+	sign := func(v float64) float64 {
+		if neg {
+			return math.Copysign(v, -1)
+		}
+		return v
+	}
+	switch {
+	case foldPrefix(s[i:], "infinity"):
+		return sign(math.Inf(1)), i + 8
+	case foldPrefix(s[i:], "inf"):
+		return sign(math.Inf(1)), i + 3
+	case foldPrefix(s[i:], "nan"):
+		n := i + 3
+		if n < len(s) && s[n] == '(' {
+			j := n + 1
+			for j < len(s) && (s[j] == '_' || isAlnum(s[j])) {
+				j++
+			}
+			if j < len(s) && s[j] == ')' {
+				n = j + 1
+			}
+		}
+		return sign(math.NaN()), n
+	}
+	hex := i+1 < len(s) && s[i] == '0' && s[i+1]|0x20 == 'x'
+	if hex {
+		if v, n := hexFloat(s[i+2:]); n > 0 {
+			return sign(v), i + 2 + n
+		}
+		return sign(0), i + 1
+	}
+	digits := 0
+	j := i
+	for j < len(s) && isDigit(s[j]) {
+		j++
+		digits++
+	}
+	if j < len(s) && s[j] == '.' {
+		j++
+		for j < len(s) && isDigit(s[j]) {
+			j++
+			digits++
+		}
+	}
+	if digits == 0 {
+		return 0, 0
+	}
+	if j < len(s) && s[j]|0x20 == 'e' {
+		k := j + 1
+		if k < len(s) && (s[k] == '+' || s[k] == '-') {
+			k++
+		}
+		if k < len(s) && isDigit(s[k]) {
+			for k < len(s) && isDigit(s[k]) {
+				k++
+			}
+			j = k
+		}
+	}
+	v, _ := strconv.ParseFloat(s[start:j], 64) // out of range yields the infinity that C yields
+	return v, j
+}
+
+// hexFloat reads the digits after 0x.
+func hexFloat(s string) (float64, int) {
+	j, digits, dot := 0, 0, false
+	for j < len(s) && (isHex(s[j]) || s[j] == '.' && !dot) {
+		if s[j] == '.' {
+			dot = true
+		} else {
+			digits++
+		}
+		j++
+	}
+	if digits == 0 {
+		return 0, 0
+	}
+	text := "0x" + s[:j]
+	if j < len(s) && s[j]|0x20 == 'p' {
+		k := j + 1
+		if k < len(s) && (s[k] == '+' || s[k] == '-') {
+			k++
+		}
+		if k < len(s) && isDigit(s[k]) {
+			for k < len(s) && isDigit(s[k]) {
+				k++
+			}
+			v, _ := strconv.ParseFloat("0x"+s[:k], 64)
+			return v, k
+		}
+	}
+	v, _ := strconv.ParseFloat(text+"p0", 64)
+	return v, j
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+func isHex(c byte) bool   { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+func isAlnum(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+func foldPrefix(s, lower string) bool {
+	return len(s) >= len(lower) && strings.EqualFold(s[:len(lower)], lower)
+}
+
+// asInteger returns v as an integer when that loses nothing and it lies within half of the range of an int64, which is
+// where the server prints doubles as integers.
+func asInteger(v float64) (int64, bool) {
+	if v < math.MinInt64/2 || v > math.MaxInt64/2 {
+		return 0, false
+	}
+	n := int64(v)
+	return n, float64(n) == v
+}
+
+// appendNumber writes a Lua number as the server hands it to a command: integers as such, all else by appendShortest.
+func appendNumber(b []byte, v float64) []byte {
+	if n, ok := asInteger(v); ok {
+		return strconv.AppendInt(b, n, 10)
+	}
+	return appendShortest(b, v)
+}
+
+func formatNumber(v float64) string {
+	var buf [32]byte
+	return string(appendNumber(buf[:0], v))
+}
+
+// appendScore writes a score or float reply.
+func appendScore(b []byte, v float64) []byte {
+	if v == 0 && math.Signbit(v) {
+		return append(b, "-0"...)
+	}
+	if math.IsNaN(v) {
+		return append(b, "nan"...)
+	}
+	return appendNumber(b, v)
+}
+
+func formatScore(v float64) string {
+	var buf [32]byte
+	return string(appendScore(buf[:0], v))
+}
+
+// appendShortest writes the fewest digits that read back as v, with an exponent only where the server uses one.
+func appendShortest(b []byte, v float64) []byte {
+	if math.Signbit(v) {
+		b = append(b, '-')
+		v = math.Copysign(v, 1)
+	}
+	switch {
+	case math.IsNaN(v):
+		return append(b, "nan"...)
+	case math.IsInf(v, 1):
+		return append(b, "inf"...)
+	case v == 0:
+		return append(b, '0')
+	}
+	var buf [32]byte
+	sci := strconv.AppendFloat(buf[:0], v, 'e', -1, 64)
+	mant, expText, _ := strings.Cut(string(sci), "e")
+	exp10, _ := strconv.Atoi(expText)
+	digits := strings.Replace(mant, ".", "", 1)
+	k := exp10 - len(digits) + 1 // v = digits × 10^k
+	exp := exp10
+	if exp < 0 {
+		exp = -exp
+	}
+	switch {
+	case k >= 0 && exp < len(digits)+7:
+		b = append(b, digits...)
+		for ; k > 0; k-- {
+			b = append(b, '0')
+		}
+		return b
+	case k < 0 && (k > -7 || exp < 4):
+		if exp10 < 0 {
+			b = append(b, "0."...)
+			for i := -1; i > exp10; i-- {
+				b = append(b, '0')
+			}
+			return append(b, digits...)
+		}
+		b = append(b, digits[:exp10+1]...)
+		b = append(b, '.')
+		return append(b, digits[exp10+1:]...)
+	}
+	b = append(b, digits[0])
+	if len(digits) > 1 {
+		b = append(b, '.')
+		b = append(b, digits[1:]...)
+	}
+	b = append(b, 'e')
+	if exp10 < 0 {
+		b = append(b, '-')
+	} else {
+		b = append(b, '+')
+	}
+	return strconv.AppendInt(b, int64(exp), 10)
+}
+
+// appendG14 writes v as C's "%.14g", which is how Lua and its JSON library turn numbers into text.
+func appendG14(b []byte, v float64) []byte { return appendG(b, v, 14, false) }
+
+func formatG14(v float64) string {
+	// The common case, small integers, has the same text without the detour over floating point.
+	if n := int64(v); float64(n) == v && n > -1e14 && n < 1e14 && (n != 0 || !math.Signbit(v)) {
+		return strconv.FormatInt(n, 10)
+	}
+	var buf [32]byte
+	return string(appendG14(buf[:0], v))
+}
+
+// appendG writes v as C's "%.<prec>g"; alternate keeps trailing zeros as the '#' flag does.
+func appendG(b []byte, v float64, prec int, alternate bool) []byte {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		if math.Signbit(v) {
+			b = append(b, '-')
+		}
+		if math.IsNaN(v) {
+			return append(b, "nan"...)
+		}
+		return append(b, "inf"...)
+	}
+	if prec == 0 {
+		prec = 1
+	}
+	sci := strconv.FormatFloat(v, 'e', prec-1, 64)
+	mant, expText, _ := strings.Cut(sci, "e")
+	exp, _ := strconv.Atoi(expText)
+	if exp < -4 || exp >= prec {
+		b = append(b, trimZeros(mant, alternate)...)
+		b = append(b, 'e')
+		return append(b, expText...)
+	}
+	return append(b, trimZeros(strconv.FormatFloat(v, 'f', prec-1-exp, 64), alternate)...)
+}
+
+func trimZeros(s string, keep bool) string {
+	if keep || !strings.Contains(s, ".") {
+		return s
+	}
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
+// incrFloat adds two decimal numbers with the 64-bit mantissa that the server's long doubles have, and prints the sum
+// without an exponent.
+func incrFloat(a, b string) (string, error) {
+	x, err := longDouble(a)
+	if err != nil {
+		return "", err
+	}
+	y, err := longDouble(b)
+	if err != nil {
+		return "", err
+	}
+	if x.IsInf() || y.IsInf() {
+		return "", errNotFinite
+	}
+	sum := new(big.Float).SetPrec(64).Add(x, y)
+	text := trimZeros(sum.Text('f', 17), false)
+	if text == "-0" {
+		text = "0"
+	}
+	return text, nil
+}
+
+func longDouble(s string) (*big.Float, error) {
+	if _, ok := parseFloat(s); !ok {
+		return nil, errNotFloat
+	}
+	x, _, err := big.ParseFloat(strings.ToLower(s), 0, 64, big.ToNearestEven)
+	if err != nil {
+		return nil, errNotFloat
+	}
+	return x, nil
+}

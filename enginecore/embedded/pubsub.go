@@ -1,0 +1,210 @@
+package embedded
+
+import (
+	"slices"
+)
+
+// subscriptions says who listens to what. The gate guards it.
+type subscriptions struct {
+	channels map[string][]*session
+	patterns map[string][]*session
+	shards   map[string][]*session
+}
+
+func newSubscriptions() subscriptions {
+	return subscriptions{map[string][]*session{}, map[string][]*session{}, map[string][]*session{}}
+}
+
+// publication is a message on its way.
+type publication struct {
+	channel, message string
+	shard            bool
+}
+
+// receivers counts the subscriptions that p reaches.
+func (b *subscriptions) receivers(p publication) int {
+	if p.shard {
+		return len(b.shards[p.channel])
+	}
+	n := len(b.channels[p.channel])
+	for pattern, list := range b.patterns {
+		if globMatch(pattern, p.channel) {
+			n += len(list)
+		}
+	}
+	return n
+}
+
+// deliver queues a message that may leave once the log is durable up to pos. Subscribers that lag too far behind are
+// disconnected; nobody waits for them.
+func (b *subscriptions) deliver(p publication, pos int64) {
+	var slow []*session
+	send := func(list []*session, words ...string) {
+		if len(list) == 0 {
+			return
+		}
+		r := Reply{Kind: KindPush, Elems: bulks(words)}
+		for _, s := range list {
+			if !s.push(&r, pos) {
+				slow = append(slow, s)
+			}
+		}
+	}
+	if p.shard {
+		send(b.shards[p.channel], "smessage", p.channel, p.message)
+	} else {
+		send(b.channels[p.channel], "message", p.channel, p.message)
+		for pattern, list := range b.patterns {
+			if globMatch(pattern, p.channel) {
+				send(list, "pmessage", pattern, p.channel, p.message)
+			}
+		}
+	}
+	for _, s := range slow {
+		b.drop(s)
+	}
+}
+
+// drop removes all subscriptions of a session that is dead or resets. It leaves the session's own lists alone, which
+// belong to its feeder.
+func (b *subscriptions) drop(s *session) {
+	for _, m := range []map[string][]*session{b.channels, b.patterns, b.shards} {
+		for name, list := range m {
+			if i := slices.Index(list, s); i >= 0 {
+				leave(m, name, i)
+			}
+		}
+	}
+}
+
+func leave(m map[string][]*session, name string, i int) {
+	if m[name] = slices.Delete(m[name], i, i+1); len(m[name]) == 0 {
+		delete(m, name)
+	}
+}
+
+// kindOfSub is one of the three families of subscriptions.
+type kindOfSub struct {
+	verb string
+	all  func(b *subscriptions) map[string][]*session
+	own  func(s *session) *[]string
+}
+
+func kindsOfSub() map[string]kindOfSub {
+	return map[string]kindOfSub{
+		"": {"subscribe", func(b *subscriptions) map[string][]*session { return b.channels },
+			func(s *session) *[]string { return &s.channels }},
+		"p": {"psubscribe", func(b *subscriptions) map[string][]*session { return b.patterns },
+			func(s *session) *[]string { return &s.patterns }},
+		"s": {"ssubscribe", func(b *subscriptions) map[string][]*session { return b.shards },
+			func(s *session) *[]string { return &s.shards }},
+	}
+}
+
+const cmdPubSub commandFlags = 1 << 6 // allowed to a RESP2 connection with subscriptions
+
+func pubsubCommands() []command {
+	k := kindsOfSub()
+	sub := func(kind kindOfSub) func(c *call) Reply { return func(c *call) Reply { return c.subscribe(kind) } }
+	unsub := func(kind kindOfSub) func(c *call) Reply { return func(c *call) Reply { return c.unsubscribe(kind) } }
+	const flags = cmdNoScript | cmdSession | cmdPubSub
+	return []command{
+		{"subscribe", -2, flags, sub(k[""])},
+		{"psubscribe", -2, flags, sub(k["p"])},
+		{"ssubscribe", -2, flags, sub(k["s"])},
+		{"unsubscribe", -1, flags, unsub(k[""])},
+		{"punsubscribe", -1, flags, unsub(k["p"])},
+		{"sunsubscribe", -1, flags, unsub(k["s"])},
+		{"publish", 3, 0, func(c *call) Reply { return c.publish(false) }},
+		{"spublish", 3, 0, func(c *call) Reply { return c.publish(true) }},
+		{"pubsub", -2, 0, cmdPubSubInfo},
+	}
+}
+
+func (c *call) publish(shard bool) Reply {
+	p := publication{c.args[1], c.args[2], shard}
+	n := c.e.subs.receivers(p)
+	if n > 0 {
+		c.e.published = append(c.e.published, p)
+	}
+	return intReply(n)
+}
+
+// subCount is the figure in every acknowledgement: shard channels are counted on their own.
+func (s *session) subCount(kind kindOfSub) int {
+	if kind.verb == "ssubscribe" {
+		return len(s.shards)
+	}
+	return len(s.channels) + len(s.patterns)
+}
+
+func (c *call) acknowledge(verb string, channel Reply, n int) {
+	c.sess.emit(&Reply{Kind: KindPush, Elems: []Reply{bulkReply(verb), channel, intReply(n)}}, c.e.position())
+}
+
+func (c *call) subscribe(kind kindOfSub) Reply {
+	s := c.sess
+	own, all := kind.own(s), kind.all(&c.e.subs)
+	for _, name := range c.args[1:] {
+		if !slices.Contains(*own, name) {
+			*own = append(*own, name)
+			if !s.isDead() {
+				all[name] = append(all[name], s)
+			}
+		}
+		c.acknowledge(kind.verb, bulkReply(name), s.subCount(kind))
+	}
+	return Reply{Kind: kindNone}
+}
+
+func (c *call) unsubscribe(kind kindOfSub) Reply {
+	s := c.sess
+	own, all := kind.own(s), kind.all(&c.e.subs)
+	verb := kind.verb[:len(kind.verb)-len("subscribe")] + "unsubscribe"
+	names := c.args[1:]
+	if len(names) == 0 {
+		names = slices.Clone(*own)
+		if len(names) == 0 {
+			c.acknowledge(verb, replyNil, s.subCount(kind))
+		}
+	}
+	for _, name := range names {
+		if i := slices.Index(*own, name); i >= 0 {
+			*own = slices.Delete(*own, i, i+1)
+			if j := slices.Index(all[name], s); j >= 0 {
+				leave(all, name, j)
+			}
+		}
+		c.acknowledge(verb, bulkReply(name), s.subCount(kind))
+	}
+	return Reply{Kind: kindNone}
+}
+
+// cmdPubSubInfo answers PUBSUB CHANNELS, NUMSUB and NUMPAT.
+func cmdPubSubInfo(c *call) Reply {
+	b := &c.e.subs
+	switch {
+	case is(c.args[1], "CHANNELS") || is(c.args[1], "SHARDCHANNELS"):
+		all := b.channels
+		if is(c.args[1], "SHARDCHANNELS") {
+			all = b.shards
+		}
+		var names []string
+		for name := range all {
+			if len(c.args) < 3 || globMatch(c.args[2], name) {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return arrayReply(bulks(names))
+	case is(c.args[1], "NUMSUB"):
+		var out []Reply
+		for _, name := range c.args[2:] {
+			out = append(out, bulkReply(name), intReply(len(b.channels[name])))
+		}
+		return arrayReply(out)
+	case is(c.args[1], "NUMPAT"):
+		return intReply(len(b.patterns))
+	}
+	return errf("unknown subcommand '" + c.args[1] + "'. Try PUBSUB HELP.")
+}

@@ -1,0 +1,229 @@
+package embedded
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+)
+
+// Limits of one request, as a server has them.
+const (
+	maxRequestWords = 1 << 20
+	maxBulkBytes    = 512 << 20
+	maxInlineBytes  = 64 << 10
+)
+
+// errIncomplete means that more bytes are needed.
+var errIncomplete = errors.New("incomplete request")
+
+// protocolError closes the connection after it was told why.
+type protocolError string
+
+func (e protocolError) Error() string { return "Protocol error: " + string(e) }
+
+// parseRequest reads one request from the front of buf and returns its words and length. No words and no error is an
+// empty request. spans is scratch space that is handed back.
+func parseRequest(buf []byte, spans []span) (words []string, n int, _ []span, err error) {
+	if len(buf) == 0 {
+		return nil, 0, spans, errIncomplete
+	}
+	if buf[0] != '*' {
+		words, n, err = parseInline(buf)
+		return words, n, spans, err
+	}
+	count, pos, err := parseHeader(buf, 1, "invalid multibulk length", maxRequestWords)
+	if err != nil {
+		return nil, 0, spans, err
+	}
+	if count <= 0 {
+		return nil, pos, spans, nil
+	}
+	spans = spans[:0]
+	for i := 0; i < count; i++ {
+		if pos >= len(buf) {
+			return nil, 0, spans, errIncomplete
+		}
+		if buf[pos] != '$' {
+			return nil, 0, spans, protocolError("expected '$', got '" + string(rune(buf[pos])) + "'")
+		}
+		size, next, err := parseHeader(buf, pos+1, "invalid bulk length", maxBulkBytes)
+		if err != nil {
+			return nil, 0, spans, err
+		}
+		if size < 0 {
+			return nil, 0, spans, protocolError("invalid bulk length")
+		}
+		if next+size+2 > len(buf) {
+			return nil, 0, spans, errIncomplete
+		}
+		spans = append(spans, span{next, next + size})
+		pos = next + size + 2
+	}
+	words = make([]string, count)
+	for i, sp := range spans {
+		words[i] = string(buf[sp.from:sp.to])
+	}
+	return words, pos, spans, nil
+}
+
+type span struct{ from, to int }
+
+// parseHeader reads the digits of a length up to its line end.
+func parseHeader(buf []byte, pos int, what string, limit int) (v, next int, err error) {
+	i, neg := pos, false
+	if i < len(buf) && buf[i] == '-' {
+		neg = true
+		i++
+	}
+	digits := i
+	for i < len(buf) && buf[i] >= '0' && buf[i] <= '9' {
+		if v = v*10 + int(buf[i]-'0'); v > limit {
+			return 0, 0, protocolError(what)
+		}
+		i++
+	}
+	if i >= len(buf) {
+		if i-pos > 32 {
+			return 0, 0, protocolError(what)
+		}
+		return 0, 0, errIncomplete
+	}
+	if buf[i] != '\r' || i == digits {
+		return 0, 0, protocolError(what)
+	}
+	if i+1 >= len(buf) {
+		return 0, 0, errIncomplete
+	}
+	if neg {
+		v = -v
+	}
+	return v, i + 2, nil
+}
+
+// parseInline reads a request typed as a plain line.
+func parseInline(buf []byte) ([]string, int, error) {
+	end := bytes.IndexByte(buf, '\n')
+	if end < 0 {
+		if len(buf) > maxInlineBytes {
+			return nil, 0, protocolError("too big inline request")
+		}
+		return nil, 0, errIncomplete
+	}
+	var words []string
+	for _, f := range bytes.Fields(buf[:end]) {
+		words = append(words, string(bytes.Trim(f, `"'`)))
+	}
+	return words, end + 1, nil
+}
+
+func appendHeader(b []byte, kind byte, n int) []byte {
+	b = append(b, kind)
+	b = strconv.AppendInt(b, int64(n), 10)
+	return append(b, '\r', '\n')
+}
+
+func appendBulk(b []byte, s string) []byte {
+	b = appendHeader(b, '$', len(s))
+	b = append(b, s...)
+	return append(b, '\r', '\n')
+}
+
+func appendLine(b []byte, kind byte, s string) []byte {
+	b = append(b, kind)
+	// A line break inside would end the reply early.
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c == '\r' || c == '\n' {
+			b = append(b, ' ')
+		} else {
+			b = append(b, c)
+		}
+	}
+	return append(b, '\r', '\n')
+}
+
+// appendReply encodes r for protocol version resp, 2 or 3.
+func appendReply(b []byte, r *Reply, resp int) []byte {
+	switch r.Kind {
+	case KindNil:
+		if resp == 3 {
+			return append(b, "_\r\n"...)
+		}
+		return append(b, "$-1\r\n"...)
+	case KindNilArray:
+		if resp == 3 {
+			return append(b, "_\r\n"...)
+		}
+		return append(b, "*-1\r\n"...)
+	case KindInt:
+		b = append(b, ':')
+		b = strconv.AppendInt(b, r.Int, 10)
+		return append(b, '\r', '\n')
+	case KindBulk:
+		return appendBulk(b, r.Str)
+	case KindStatus:
+		return appendLine(b, '+', r.Str)
+	case KindError:
+		return appendLine(b, '-', r.Str)
+	case KindBool:
+		if resp == 3 {
+			if r.Int != 0 {
+				return append(b, "#t\r\n"...)
+			}
+			return append(b, "#f\r\n"...)
+		}
+		return appendHeader(b, ':', int(r.Int))
+	case KindDouble:
+		if resp == 3 {
+			b = append(b, ',')
+			b = appendScore(b, r.Float())
+			return append(b, '\r', '\n')
+		}
+		return appendBulk(b, formatScore(r.Float()))
+	case KindVerbatim:
+		if resp == 3 {
+			b = appendHeader(b, '=', len(r.Str)+4)
+			b = append(b, "txt:"...)
+			b = append(b, r.Str...)
+			return append(b, '\r', '\n')
+		}
+		return appendBulk(b, r.Str)
+	case KindMap:
+		if resp == 3 {
+			return appendElems(appendHeader(b, '%', len(r.Elems)/2), r.Elems, resp)
+		}
+		if r.Int == mapOfLists {
+			return appendNested(b, r.Elems, resp)
+		}
+	case KindSet:
+		if resp == 3 {
+			return appendElems(appendHeader(b, '~', len(r.Elems)), r.Elems, resp)
+		}
+	case KindPush:
+		if resp == 3 {
+			return appendElems(appendHeader(b, '>', len(r.Elems)), r.Elems, resp)
+		}
+	case KindPairs:
+		if resp == 3 {
+			return appendNested(b, r.Elems, resp)
+		}
+	case KindArray:
+	}
+	return appendElems(appendHeader(b, '*', len(r.Elems)), r.Elems, resp)
+}
+
+func appendElems(b []byte, elems []Reply, resp int) []byte {
+	for i := range elems {
+		b = appendReply(b, &elems[i], resp)
+	}
+	return b
+}
+
+// appendNested encodes a flat list of pairs as an array of arrays.
+func appendNested(b []byte, elems []Reply, resp int) []byte {
+	b = appendHeader(b, '*', len(elems)/2)
+	for i := 0; i+1 < len(elems); i += 2 {
+		b = append(b, "*2\r\n"...)
+		b = appendElems(b, elems[i:i+2], resp)
+	}
+	return b
+}

@@ -1,0 +1,123 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+)
+
+// Serve answers connections to l, so that redis-cli and other processes reach the engine, until ctx ends, l fails or the
+// engine is closed. It closes l and all its connections before it returns. There is no authentication: listen on a
+// loopback address. It returns nil after ctx has ended, ErrClosed after Close, and otherwise the error of l.
+func (e *Engine) Serve(ctx context.Context, l net.Listener) error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		_ = l.Close()
+		return ErrClosed
+	}
+	e.listeners[l] = struct{}{}
+	e.work.Add(1)
+	e.mu.Unlock()
+	defer e.work.Done()
+	defer func() {
+		e.mu.Lock()
+		delete(e.listeners, l)
+		e.mu.Unlock()
+	}()
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	defer cancel()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			_ = l.Close()
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case e.isClosed():
+				return ErrClosed
+			case errors.Is(err, net.ErrClosed):
+				return fmt.Errorf("embedded: serve: %w", net.ErrClosed)
+			}
+			return fmt.Errorf("embedded: serve: %w", err)
+		}
+		s, err := e.newSession()
+		if err != nil {
+			_ = conn.Close()
+			_ = l.Close()
+			return err
+		}
+		conns.Add(3)
+		go func() {
+			defer conns.Done()
+			s.readFrom(conn)
+		}()
+		go func() {
+			defer conns.Done()
+			s.writeTo(conn)
+		}()
+		go func() {
+			defer conns.Done()
+			select {
+			case <-s.gone:
+			case <-ctx.Done():
+			}
+			_ = conn.Close() // ends a read or write in progress
+		}()
+	}
+}
+
+func (e *Engine) isClosed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closed
+}
+
+// readFrom feeds the session from a socket until either side ends. Replies that are ready then still go out.
+func (s *session) readFrom(conn net.Conn) {
+	defer s.end()
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := conn.Read(buf)
+		if n > 0 && !s.feed(buf[:n]) || err != nil {
+			return
+		}
+	}
+}
+
+// writeTo carries replies to a socket and ends the session when there will be no more.
+func (s *session) writeTo(conn net.Conn) {
+	defer s.close()
+	buf := make([]byte, 16<<10)
+	for {
+		var synced <-chan struct{}
+		if s.e.log != nil {
+			synced = s.e.log.changed()
+		}
+		n, over, held := s.take(buf)
+		switch {
+		case over:
+			return
+		case n > 0:
+			if _, err := conn.Write(buf[:n]); err != nil {
+				return
+			}
+			continue
+		case !held:
+			synced = nil
+		}
+		select {
+		case <-s.ready:
+		case <-synced:
+		}
+	}
+}

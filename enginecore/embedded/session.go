@@ -1,0 +1,459 @@
+package embedded
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+)
+
+// session is the server's end of one connection. Bytes go in through feed, which runs the commands in them on the
+// caller's goroutine; replies come out through take. Only a command that waits for data gets a goroutine of its own.
+type session struct {
+	e  *Engine
+	id int64
+
+	// feedMu admits one feeder. It guards the fields down to the blank line; the gate is taken inside it.
+	feedMu  sync.Mutex
+	in      []byte // bytes behind the last complete request
+	spans   []span
+	name    string
+	resp    int
+	multi   bool
+	queued  [][]string
+	badTx   bool   // a queued command was refused: EXEC discards
+	waiting *xread // the command that runs waits for streams
+	parked  bool   // a goroutine waits on behalf of this session; feed only collects
+
+	// Guarded by the gate.
+	channels []string
+	patterns []string
+	shards   []string
+
+	mu     sync.Mutex
+	out    []byte
+	sent   int   // bytes of out already taken
+	base   int64 // stream offset of out[0]
+	marks  []mark
+	dead   bool
+	ending bool // no more input is read; the rest of out still goes out
+
+	ready chan struct{} // holds a token when out or dead changed
+	wakes chan struct{} // holds a token when a stream that the session waits for grew
+	gone  chan struct{} // closed with the session
+}
+
+// mark ties one reply in out to the log position that must be durable before it leaves.
+type mark struct {
+	end int64 // stream offset behind the reply
+	pos int64
+	// message tells that this is no reply: it is dropped instead of turned into an error.
+	message bool
+}
+
+// maxUnread bounds what a subscriber leaves unread, in bytes; one that exceeds it is disconnected.
+const maxUnread = 8 << 20
+
+func (e *Engine) newSession() (*session, error) {
+	s := &session{
+		e: e, id: e.nextID.Add(1), resp: 2,
+		ready: make(chan struct{}, 1), wakes: make(chan struct{}, 1), gone: make(chan struct{}),
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, ErrClosed
+	}
+	e.sessions[s] = struct{}{}
+	return s, nil
+}
+
+// close ends the session from any goroutine; it must not be called with the gate held.
+func (s *session) close() {
+	s.kill()
+	s.e.gate.Lock()
+	s.e.subs.drop(s)
+	s.e.gate.Unlock()
+	s.e.mu.Lock()
+	delete(s.e.sessions, s)
+	s.e.mu.Unlock()
+}
+
+// kill marks the session dead: nothing goes in or out any more.
+func (s *session) kill() {
+	s.mu.Lock()
+	if !s.dead {
+		s.dead = true
+		s.out, s.marks = nil, nil
+		s.sent = 0
+		close(s.gone)
+	}
+	s.mu.Unlock()
+	s.signal()
+}
+
+func (s *session) signal() {
+	select {
+	case s.ready <- struct{}{}:
+	default:
+	}
+}
+
+// stir wakes a session that waits for a stream.
+func (s *session) stir() {
+	select {
+	case s.wakes <- struct{}{}:
+	default:
+	}
+}
+
+// feed takes bytes from the client and runs the requests that they complete. It keeps no reference to p. It reports
+// false when the session is over.
+func (s *session) feed(p []byte) bool {
+	s.feedMu.Lock()
+	defer s.feedMu.Unlock()
+	if s.isDead() {
+		return false
+	}
+	if s.parked {
+		s.in = append(s.in, p...)
+		return true
+	}
+	if len(s.in) > 0 {
+		s.in = append(s.in, p...)
+		p = s.in
+	}
+	s.consume(p)
+	return true
+}
+
+// consume runs the complete requests in buf and keeps the rest.
+func (s *session) consume(buf []byte) {
+	for len(buf) > 0 && !s.isEnding() {
+		words, n, spans, err := parseRequest(buf, s.spans)
+		s.spans = spans
+		if err == errIncomplete {
+			break
+		}
+		if err != nil {
+			reply := errf(err.Error())
+			s.emit(&reply, 0)
+			s.end()
+			break
+		}
+		buf = buf[n:]
+		if len(words) == 0 {
+			continue
+		}
+		s.execute(words)
+		if s.waiting != nil {
+			s.park()
+			break
+		}
+	}
+	if len(buf) == 0 {
+		if cap(s.in) > 1<<20 {
+			s.in = nil
+		}
+		s.in = s.in[:0]
+		return
+	}
+	s.in = append(s.in[:0], buf...) // regions may overlap, which copying forward allows
+}
+
+// end stops reading; what is written already still reaches the client.
+func (s *session) end() {
+	s.mu.Lock()
+	s.ending = true
+	s.mu.Unlock()
+	s.signal()
+}
+
+func (s *session) isEnding() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending || s.dead
+}
+
+// execute runs one request and emits its reply.
+func (s *session) execute(words []string) {
+	e := s.e
+	cmd := e.command(words[0])
+	if bad, ok := s.admit(cmd, words); !ok {
+		if s.multi {
+			s.badTx = true
+		}
+		s.reply(&bad)
+		return
+	}
+	if s.multi && cmd.flags&cmdNoMulti == 0 {
+		s.queued = append(s.queued, words)
+		s.reply(&replyQueued)
+		return
+	}
+	e.gate.Lock()
+	defer e.gate.Unlock()
+	defer func() {
+		// A fault in here must cost one reply, not the process of the user.
+		if r := recover(); r != nil {
+			e.logger.Error("embedded: command failed", "command", words[0], "panic", r, "stack", string(debug.Stack()))
+			reply := errf(fmt.Sprintf("internal error in '%s': %v", words[0], r))
+			s.emit(&reply, e.position())
+		}
+	}()
+	if e.shut {
+		reply := errf("engine is closed")
+		s.emit(&reply, 0)
+		return
+	}
+	e.begin()
+	c := call{store: &e.store, e: e, args: words, sess: s}
+	reply := e.commit(e.run(&c, cmd))
+	if s.waiting != nil {
+		for _, key := range s.waiting.keys {
+			e.block(key, s)
+		}
+		return
+	}
+	if reply.Kind != kindNone {
+		s.emit(&reply, e.position())
+	}
+}
+
+// kindNone is the reply of a command that has already emitted what it had to say.
+const kindNone ReplyKind = 255
+
+// admit checks a request before it runs or is queued.
+func (s *session) admit(cmd *boundCommand, words []string) (Reply, bool) {
+	if cmd == nil {
+		var b strings.Builder
+		for _, w := range words[1:] {
+			if b.Len() > 128 {
+				break
+			}
+			fmt.Fprintf(&b, "'%.128s' ", w)
+		}
+		return errf(fmt.Sprintf("unknown command '%.128s', with args beginning with: %s", words[0], b.String())), false
+	}
+	if !cmd.arityOK(len(words)) {
+		return cmd.wrongArity(), false
+	}
+	if s.resp == 2 && s.subscribed() && cmd.flags&cmdPubSub == 0 {
+		return errf("Can't execute '" + cmd.name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"), false
+	}
+	return Reply{}, true
+}
+
+// subscribed may be called by the feeder without the gate: only the feeder changes the lists.
+func (s *session) subscribed() bool {
+	return len(s.channels)+len(s.patterns)+len(s.shards) > 0
+}
+
+// reply emits a reply that depends on nothing.
+func (s *session) reply(r *Reply) { s.emit(r, 0) }
+
+// emit queues a reply that may leave once the log is durable up to pos.
+func (s *session) emit(r *Reply, pos int64) {
+	s.mu.Lock()
+	if !s.dead {
+		s.out = appendReply(s.out, r, s.resp)
+		s.mark(pos, false)
+	}
+	s.mu.Unlock()
+	s.signal()
+}
+
+// mark notes the position of what was just appended to out.
+func (s *session) mark(pos int64, message bool) {
+	if l := s.e.log; l != nil && l.holdsBack(pos) {
+		s.marks = append(s.marks, mark{s.base + int64(len(s.out)), pos, message})
+	} else if n := len(s.marks); n > 0 {
+		s.marks = append(s.marks, mark{s.base + int64(len(s.out)), 0, message})
+	}
+}
+
+// push queues a published message, already encoded for both protocols. It reports false when the client is too slow and
+// was disconnected.
+func (s *session) push(r *Reply, pos int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead {
+		return false
+	}
+	s.out = appendReply(s.out, r, s.resp)
+	if len(s.out)-s.sent > maxUnread {
+		s.dead = true
+		s.out, s.marks, s.sent = nil, nil, 0
+		close(s.gone)
+		s.signal()
+		return false
+	}
+	s.mark(pos, true)
+	s.signal()
+	return true
+}
+
+func (s *session) isDead() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead
+}
+
+// take copies output that may leave to p. A count of 0 means that none is ready; over tells that none will ever be.
+// held tells that output waits for the log.
+func (s *session) take(p []byte) (n int, over, held bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead {
+		return 0, true, false
+	}
+	limit := len(s.out)
+	if len(s.marks) > 0 {
+		limit, held = s.release()
+	}
+	if len(s.out) == 0 {
+		return 0, s.ending, false
+	}
+	n = copy(p, s.out[s.sent:limit])
+	s.sent += n
+	if s.sent == len(s.out) {
+		s.base += int64(s.sent)
+		s.sent = 0
+		if cap(s.out) > 1<<20 {
+			s.out = nil
+		}
+		s.out = s.out[:0]
+		return n, false, false
+	}
+	return n, false, held
+}
+
+// release drops the marks that the log has reached and returns how much of out may leave. After the log has failed, the
+// replies that rested on what was lost become errors.
+func (s *session) release() (limit int, held bool) {
+	durable, failed := s.e.log.progress()
+	i := 0
+	for i < len(s.marks) && s.marks[i].pos <= durable {
+		i++
+	}
+	if i == len(s.marks) {
+		s.marks = s.marks[:0]
+		return len(s.out), false
+	}
+	if failed == nil {
+		limit = s.sent
+		if i > 0 {
+			limit = max(limit, int(s.marks[i-1].end-s.base))
+		}
+		s.marks = append(s.marks[:0], s.marks[i:]...)
+		return limit, true
+	}
+	s.fail(i, durable, failed)
+	return len(s.out), false
+}
+
+// fail rewrites out from mark i on: whatever needs more than durable is replaced.
+func (s *session) fail(i int, durable int64, failed error) {
+	from := s.base + int64(s.sent)
+	if i > 0 {
+		from = max(from, s.marks[i-1].end)
+	}
+	bad := errorReply("MISCONF " + failed.Error())
+	out := append([]byte(nil), s.out[:from-s.base]...)
+	for _, m := range s.marks[i:] {
+		switch {
+		case m.pos <= durable:
+			out = append(out, s.out[from-s.base:m.end-s.base]...)
+		case !m.message:
+			out = appendReply(out, &bad, s.resp)
+		}
+		from = m.end
+	}
+	s.out = append(out, s.out[from-s.base:]...)
+	s.marks = s.marks[:0]
+}
+
+// block registers a session for a stream; unblock undoes it. The gate is held.
+func (e *Engine) block(key string, s *session) {
+	if e.blocked[key] == nil {
+		e.blocked[key] = map[*session]struct{}{}
+	}
+	e.blocked[key][s] = struct{}{}
+}
+
+func (e *Engine) unblock(x *xread, s *session) {
+	for _, key := range x.keys {
+		delete(e.blocked[key], s)
+		if len(e.blocked[key]) == 0 {
+			delete(e.blocked, key)
+		}
+	}
+}
+
+// park hands the session to a goroutine that waits for the streams of s.waiting, answers, and goes on with the input
+// that has come in meanwhile.
+func (s *session) park() {
+	e := s.e
+	x := s.waiting
+	s.waiting = nil
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		e.gate.Lock()
+		e.unblock(x, s)
+		e.gate.Unlock()
+		return
+	}
+	e.work.Add(1)
+	e.mu.Unlock()
+	s.parked = true
+	go func() {
+		defer e.work.Done()
+		s.waitFor(x)
+	}()
+}
+
+func (s *session) waitFor(x *xread) {
+	e := s.e
+	var timeout <-chan time.Time
+	if x.blockMs > 0 {
+		t := time.NewTimer(time.Duration(x.blockMs) * time.Millisecond)
+		defer t.Stop()
+		timeout = t.C
+	}
+	reply, found := Reply{Kind: KindNilArray}, false
+	for !found {
+		over := false
+		select {
+		case <-s.wakes:
+		case <-timeout:
+			over = true
+		case <-s.gone:
+			over = true
+		case <-e.done:
+			over = true
+		}
+		e.gate.Lock()
+		e.begin()
+		reply, found = x.read(&e.store)
+		if found || over {
+			e.unblock(x, s)
+			s.emit(&reply, e.position())
+			found = true
+		}
+		e.gate.Unlock()
+	}
+	s.feedMu.Lock()
+	defer s.feedMu.Unlock()
+	select {
+	case <-s.wakes: // left over from a stream that grew twice
+	default:
+	}
+	s.parked = false
+	rest := s.in
+	s.in = nil
+	if !s.isDead() {
+		s.consume(rest)
+	}
+}

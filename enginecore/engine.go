@@ -1,0 +1,238 @@
+package enginecore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/lua"
+)
+
+// Options adjust Connect. The zero value is usable.
+type Options struct {
+	// Prefix begins every key: 1 to 32 characters of a-z, 0-9 and -. Defaults to DefaultPrefix. Deployments
+	// with different prefixes share a server without sharing data.
+	Prefix string
+	// Partitions are the counts for a deployment that has none stored yet; stored ones win. Each count that
+	// is 0 defaults to 64 for flows, 16 for budgets, 16 for quotas.
+	Partitions Partitioning
+	// RetryFor bounds how long one call is retried while the server is away or not ready; the caller's
+	// context bounds it too. Defaults to 15 s.
+	RetryFor time.Duration
+	// ReplaceForeignLibrary lets Connect replace a library named flowfabric that is not ours. Programs that
+	// use the other one stop working.
+	ReplaceForeignLibrary bool
+	// Logger receives a line when the library is loaded. Defaults to none.
+	Logger *slog.Logger
+
+	// library is replaced in tests.
+	library *libraryFile
+}
+
+// Defaults of Options.Partitions.
+const (
+	DefaultFlowPartitions   = 64
+	DefaultBudgetPartitions = 16
+	DefaultQuotaPartitions  = 16
+)
+
+const defaultRetryFor = 15 * time.Second
+
+// Engine is the connection to an engine: typed calls of the library, key builders and partition counts. Its
+// methods may be called from many goroutines.
+type Engine struct {
+	client       rueidis.Client
+	keys         Keys
+	partitioning Partitioning
+	retryFor     time.Duration
+	logger       *slog.Logger
+	library      libraryFile
+	foreign      bool // Options.ReplaceForeignLibrary
+
+	load sync.Mutex // one goroutine at a time looks after the library
+}
+
+// ErrNotReachable says that no server answered.
+var ErrNotReachable = errors.New("server not reachable")
+
+// ErrUnsupportedServer says that the server has no functions: it is older than Redis 7.0 and Valkey 7.2.
+var ErrUnsupportedServer = errors.New("unsupported server")
+
+// Connect checks that client reaches a server that can run the engine, loads the library when it is missing or
+// older than this program's, and reads or creates the deployment's partition counts. The client stays the
+// caller's, who closes it after the last use of the engine.
+//
+// The error wraps ErrNotReachable, ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary or ErrIncompatibleLibrary where one of them
+// is the reason.
+func Connect(ctx context.Context, client rueidis.Client, o Options) (*Engine, error) {
+	if client == nil {
+		return nil, errors.New("connect: no client")
+	}
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	keys, err := NewKeys(o.Prefix)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	e := &Engine{
+		client:   client,
+		keys:     keys,
+		retryFor: o.RetryFor,
+		logger:   o.Logger,
+		foreign:  o.ReplaceForeignLibrary,
+	}
+	if e.retryFor <= 0 {
+		e.retryFor = defaultRetryFor
+	}
+	if e.logger == nil {
+		e.logger = slog.New(slog.DiscardHandler)
+	}
+	if o.library != nil {
+		e.library = *o.library
+	} else if e.library, err = ownLibrary(); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	if err := e.checkServer(ctx); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	if err := e.ensureLibrary(ctx); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	if e.partitioning, err = e.partitions(ctx, o.Partitions); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return e, nil
+}
+
+// Client is the client given to Connect.
+func (e *Engine) Client() rueidis.Client { return e.client }
+
+// Keys builds the deployment's keys.
+func (e *Engine) Keys() Keys { return e.keys }
+
+// Partitioning holds the deployment's partition counts.
+func (e *Engine) Partitioning() Partitioning { return e.partitioning }
+
+// FlowPartition is where a flow and its executions live.
+func (e *Engine) FlowPartition(id FlowID) (Partition, error) {
+	return e.partitioning.FlowPartition(id)
+}
+
+// Now reads a server's clock, in whole milliseconds as the library does. In a cluster it is one server's.
+func (e *Engine) Now(ctx context.Context) (time.Time, error) {
+	reply, err := e.client.Do(ctx, e.client.B().Time().Build()).AsStrSlice()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("server time: %w", connectError(err))
+	}
+	if len(reply) == 2 {
+		seconds, err := strconv.ParseInt(reply[0], 10, 64)
+		micros, err2 := strconv.ParseInt(reply[1], 10, 64)
+		if err == nil && err2 == nil {
+			return time.UnixMilli(seconds*1000 + micros/1000).UTC(), nil
+		}
+	}
+	return time.Time{}, &DecodeError{Function: "TIME", Problem: "not two numbers"}
+}
+
+// checkServer tells apart the ways in which a server can be unusable.
+func (e *Engine) checkServer(ctx context.Context) error {
+	err := e.client.Do(ctx, e.client.B().Ping().Build()).Error()
+	return connectError(err)
+}
+
+// connectError gives an error of the client a name that says what to do.
+func connectError(err error) error {
+	if err == nil {
+		return nil
+	}
+	server, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return fmt.Errorf("%w: %w", ErrNotReachable, err)
+	}
+	text := server.Error()
+	switch {
+	case unauthorized(text):
+		return fmt.Errorf("%w: %s", ErrUnauthorized, text)
+	case strings.Contains(strings.ToLower(text), "unknown command"):
+		return fmt.Errorf("%w: it needs FUNCTION, which Redis has since 7.0 and Valkey since 7.2: %s", ErrUnsupportedServer, text)
+	}
+	return fmt.Errorf("server error: %s", text)
+}
+
+// ConnectError gives the error of creating a client the same meaning as Connect's errors have, since
+// a client may find out first that the server is away or the password wrong.
+func ConnectError(err error) error { return connectError(err) }
+
+const (
+	fieldFlowPartitions   = "num_flow_partitions"
+	fieldBudgetPartitions = "num_budget_partitions"
+	fieldQuotaPartitions  = "num_quota_partitions"
+)
+
+// partitions reads the stored counts, after storing the wanted ones where none are. Each field is written only
+// if it is missing, so of two programs that start at once both see the same counts.
+func (e *Engine) partitions(ctx context.Context, want Partitioning) (Partitioning, error) {
+	for _, d := range []struct {
+		count *int
+		value int
+	}{{&want.Flow, DefaultFlowPartitions}, {&want.Budget, DefaultBudgetPartitions}, {&want.Quota, DefaultQuotaPartitions}} {
+		if *d.count == 0 {
+			*d.count = d.value
+		}
+	}
+	if err := want.validate(); err != nil {
+		return Partitioning{}, err
+	}
+	key := e.keys.ConfigPartitions()
+	b := e.client.B()
+	stored, err := e.client.Do(ctx, b.Hgetall().Key(key).Build()).AsStrMap()
+	if err != nil {
+		return Partitioning{}, fmt.Errorf("partition counts: %w", connectError(err))
+	}
+	if len(stored) < 3 {
+		for _, f := range []struct {
+			name  string
+			count int
+		}{{fieldFlowPartitions, want.Flow}, {fieldBudgetPartitions, want.Budget}, {fieldQuotaPartitions, want.Quota}} {
+			err := e.client.Do(ctx, b.Hsetnx().Key(key).Field(f.name).Value(strconv.Itoa(f.count)).Build()).Error()
+			if err != nil {
+				return Partitioning{}, fmt.Errorf("partition counts: %w", connectError(err))
+			}
+		}
+		stored, err = e.client.Do(ctx, b.Hgetall().Key(key).Build()).AsStrMap()
+		if err != nil {
+			return Partitioning{}, fmt.Errorf("partition counts: %w", connectError(err))
+		}
+	}
+	var p Partitioning
+	for _, f := range []struct {
+		name  string
+		count *int
+	}{{fieldFlowPartitions, &p.Flow}, {fieldBudgetPartitions, &p.Budget}, {fieldQuotaPartitions, &p.Quota}} {
+		n, err := strconv.Atoi(stored[f.name])
+		if err != nil {
+			return Partitioning{}, fmt.Errorf("partition counts: %s of %s is %q, not a number", f.name, key, stored[f.name])
+		}
+		*f.count = n
+	}
+	if err := p.validate(); err != nil {
+		return Partitioning{}, fmt.Errorf("partition counts stored in %s: %w", key, err)
+	}
+	return p, nil
+}
+
+func ownLibrary() (libraryFile, error) {
+	build, err := parseBuild(lua.Build())
+	if err != nil {
+		return libraryFile{}, err
+	}
+	return libraryFile{source: lua.Source(), build: build, protocol: lua.Protocol, minProtocol: lua.MinProtocol}, nil
+}

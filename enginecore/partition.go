@@ -1,0 +1,182 @@
+package enginecore
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// Family is a kind of partition: what is kept in it.
+type Family uint8
+
+// The families. The zero value is none of them, so that a forgotten partition is noticed.
+const (
+	// FlowFamily holds flows and executions; its tags are {fp:N}.
+	FlowFamily Family = iota + 1
+	// BudgetFamily holds budgets; its tags are {b:N}.
+	BudgetFamily
+	// QuotaFamily holds quota policies; its tags are {q:N}.
+	QuotaFamily
+)
+
+func (f Family) code() string {
+	switch f {
+	case FlowFamily:
+		return "fp"
+	case BudgetFamily:
+		return "b"
+	case QuotaFamily:
+		return "q"
+	}
+	return ""
+}
+
+// String names the family.
+func (f Family) String() string {
+	switch f {
+	case FlowFamily:
+		return "flow"
+	case BudgetFamily:
+		return "budget"
+	case QuotaFamily:
+		return "quota"
+	}
+	return "none"
+}
+
+// Partition is one share of a family's keys. All its keys carry its tag and live in one cluster slot. The
+// zero value is no partition.
+type Partition struct {
+	Family Family
+	Index  uint16
+}
+
+// Tag is the hash tag, such as {fp:7}, or "" for the zero value.
+func (p Partition) Tag() string {
+	code := p.Family.code()
+	if code == "" {
+		return ""
+	}
+	return "{" + code + ":" + strconv.Itoa(int(p.Index)) + "}"
+}
+
+// String is the tag.
+func (p Partition) String() string { return p.Tag() }
+
+// IsZero reports whether p is no partition.
+func (p Partition) IsZero() bool { return p.Family == 0 }
+
+// ParsePartition reads a tag.
+func ParsePartition(tag string) (Partition, error) {
+	inner, open := strings.CutPrefix(tag, "{")
+	inner, closed := strings.CutSuffix(inner, "}")
+	code, index, colon := strings.Cut(inner, ":")
+	if !open || !closed || !colon {
+		return Partition{}, &IDError{"partition tag", tag, "not {family:N}"}
+	}
+	var p Partition
+	switch code {
+	case "fp":
+		p.Family = FlowFamily
+	case "b":
+		p.Family = BudgetFamily
+	case "q":
+		p.Family = QuotaFamily
+	default:
+		return Partition{}, &IDError{"partition tag", tag, "unknown family"}
+	}
+	n, err := strconv.ParseUint(index, 10, 16)
+	if err != nil || index != strconv.FormatUint(n, 10) {
+		return Partition{}, &IDError{"partition tag", tag, "the number is not between 0 and 65535"}
+	}
+	p.Index = uint16(n)
+	return p, nil
+}
+
+// Partitioning holds the partition counts of a deployment. They are fixed when it is first used.
+type Partitioning struct {
+	// Flow is the number of partitions for flows and executions.
+	Flow int
+	// Budget is the number of partitions for budgets.
+	Budget int
+	// Quota is the number of partitions for quota policies.
+	Quota int
+}
+
+// maxPartitions is what the 16 bits of a partition number can tell apart.
+const maxPartitions = 1 << 16
+
+func (p Partitioning) validate() error {
+	for _, x := range []struct {
+		name  string
+		count int
+	}{{"flow", p.Flow}, {"budget", p.Budget}, {"quota", p.Quota}} {
+		if x.count < 1 || x.count > maxPartitions {
+			return fmt.Errorf("%d %s partitions: must be between 1 and %d", x.count, x.name, maxPartitions)
+		}
+	}
+	return nil
+}
+
+// FlowPartition is where a flow and its executions live. A flow id that is no UUID is an error.
+func (p Partitioning) FlowPartition(id FlowID) (Partition, error) {
+	return uuidPartition(FlowFamily, p.Flow, "flow id", string(id))
+}
+
+// BudgetPartition is where a budget lives.
+func (p Partitioning) BudgetPartition(id BudgetID) (Partition, error) {
+	return uuidPartition(BudgetFamily, p.Budget, "budget id", string(id))
+}
+
+// QuotaPartition is where a quota policy lives.
+func (p Partitioning) QuotaPartition(id QuotaPolicyID) (Partition, error) {
+	return uuidPartition(QuotaFamily, p.Quota, "quota policy id", string(id))
+}
+
+// LanePartition is where executions of a lane live that belong to no flow.
+func (p Partitioning) LanePartition(lane LaneID) Partition {
+	return Partition{FlowFamily, bucket(CRC16([]byte(lane)), p.Flow)}
+}
+
+// FlowPartitions lists all partitions for flows, in order.
+func (p Partitioning) FlowPartitions() []Partition {
+	out := make([]Partition, p.Flow)
+	for i := range out {
+		out[i] = Partition{FlowFamily, uint16(i)}
+	}
+	return out
+}
+
+func uuidPartition(f Family, count int, kind, text string) (Partition, error) {
+	u, err := uuid.Parse(text)
+	if err != nil || len(text) != 36 {
+		return Partition{}, &IDError{kind, text, "not a UUID"}
+	}
+	return Partition{f, bucket(CRC16(u[:]), count)}, nil
+}
+
+func bucket(sum uint16, count int) uint16 {
+	if count < 1 {
+		return 0
+	}
+	return uint16(int(sum) % count)
+}
+
+// CRC16 is the checksum that partitions and cluster slots are computed with: CRC-16/XMODEM, polynomial
+// 0x1021, initial value 0.
+func CRC16(data []byte) uint16 {
+	var sum uint16
+	for _, b := range data {
+		sum ^= uint16(b) << 8
+		for range 8 {
+			if sum&0x8000 != 0 {
+				sum = sum<<1 ^ 0x1021
+			} else {
+				sum <<= 1
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,138 @@
+package enginecore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+type (
+	message  = rueidis.RedisMessage
+	commands = []rueidis.Completed
+)
+
+// ErrUnavailable marks an error of a server that could not be reached or said "not now". Nothing has happened,
+// or the call only reads or is safe to repeat.
+var ErrUnavailable = errors.New("engine unavailable")
+
+// ErrUnauthorized marks a wrong or missing user name or password, or a lack of permissions.
+var ErrUnauthorized = errors.New("not authorized")
+
+// verdict says what may follow a failed try.
+type verdict uint8
+
+const (
+	giveUp verdict = iota
+	tryAgain
+	loadLibrary
+)
+
+const (
+	firstPause = 2 * time.Millisecond
+	maxPause   = 250 * time.Millisecond
+)
+
+// send runs one call until it is answered, may not be repeated, or time is up.
+func (e *Engine) send(ctx context.Context, info callInfo, w *wire) (message, error) {
+	if err := ctx.Err(); err != nil {
+		return message{}, fmt.Errorf("%s: not sent: %w", info.name, err)
+	}
+	deadline := time.Now().Add(e.retryFor)
+	pause := firstPause
+	loaded := false
+	for {
+		m, err := e.client.Do(ctx, w.command(e.client.B())).ToMessage()
+		if err == nil {
+			return m, nil
+		}
+		verdict, wrapped := classify(info, err)
+		if verdict == loadLibrary && !loaded {
+			loaded = true
+			if err := e.ensureLibrary(ctx); err != nil {
+				return message{}, fmt.Errorf("%s: loading the library again: %w", info.name, err)
+			}
+			continue
+		}
+		if verdict != tryAgain || time.Now().Add(pause).After(deadline) {
+			return message{}, wrapped
+		}
+		if !sleep(ctx, pause/2+rand.N(pause/2+1)) {
+			return message{}, wrapped
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// sleep waits and reports whether ctx still lives.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// notNow are beginnings of server errors by which nothing has happened.
+var notNow = [...]string{"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "BUSY ", "READONLY", "NOREPLICAS"}
+
+// slotMoving are errors that the generated prologue provokes before the first write while a slot moves or the
+// cluster is not whole.
+var slotMoving = [...]string{
+	"Script attempted to access a non local key in a cluster node",
+	"Script attempted to execute a command while the cluster is down",
+	"Script attempted to execute a write command while the cluster is down",
+}
+
+// classify turns an error of the client into the engine's error and says whether to go on.
+func classify(info callInfo, err error) (verdict, error) {
+	if server, ok := rueidis.IsRedisErr(err); ok {
+		text := server.Error()
+		for _, s := range notNow {
+			if strings.HasPrefix(text, s) {
+				return tryAgain, fmt.Errorf("%s: %w: %s", info.name, ErrUnavailable, text)
+			}
+		}
+		for _, s := range slotMoving {
+			if strings.Contains(text, s) {
+				return tryAgain, fmt.Errorf("%s: %w: %s", info.name, ErrUnavailable, text)
+			}
+		}
+		if strings.HasPrefix(text, "Function not found") {
+			return loadLibrary, &ServerError{info.name, text}
+		}
+		if unauthorized(text) {
+			return giveUp, fmt.Errorf("%s: %w: %s", info.name, ErrUnauthorized, text)
+		}
+		return giveUp, &ServerError{info.name, text}
+	}
+	if rueidis.IsRedisNil(err) {
+		return giveUp, &DecodeError{info.name, "", "nil in place of an array"}
+	}
+	if errors.Is(err, rueidis.ErrClosing) {
+		if info.repeatable || info.readOnly {
+			return giveUp, fmt.Errorf("%s: %w: %w", info.name, ErrUnavailable, err)
+		}
+		return giveUp, fmt.Errorf("%s: %w: %w", info.name, ErrOutcomeUnknown, err)
+	}
+	var op *net.OpError
+	unsent := errors.As(err, &op) && op.Op == "dial"
+	if info.repeatable || info.readOnly || unsent {
+		return tryAgain, fmt.Errorf("%s: %w: %w", info.name, ErrUnavailable, err)
+	}
+	return giveUp, fmt.Errorf("%s: %w: %w", info.name, ErrOutcomeUnknown, err)
+}
+
+func unauthorized(text string) bool {
+	return strings.HasPrefix(text, "NOAUTH") || strings.HasPrefix(text, "WRONGPASS") ||
+		strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "invalid password") ||
+		strings.HasPrefix(text, "AUTH <password> called without any password")
+}

@@ -1,0 +1,112 @@
+package flow
+
+import "reflect"
+
+// Binding says where a value of type T comes from when a run is under way: the flow's input, a constant, the result
+// of another node, or a list or struct of such. Ref is one; Const, List and Struct make the others.
+type Binding[T any] interface {
+	AnyBinding
+	// typed keeps a binding of one type from passing as one of another.
+	typed(T)
+}
+
+// AnyBinding is a Binding of any type.
+type AnyBinding interface {
+	draft() draft
+}
+
+// Upstream is a Ref of any type, as After takes it.
+type Upstream interface {
+	AnyBinding
+	// Name is the node's name, "" for the flow's input.
+	Name() string
+	origin() (*builder, int)
+}
+
+// Ref stands for the result of a node, or for the flow's input. It belongs to the Builder that made it and is used in
+// no other; the zero Ref belongs to none.
+type Ref[T any] struct {
+	owner *builder
+	index int // inputIndex, or into owner.graph.Nodes
+}
+
+const inputIndex = -1
+
+// Name returns the node's name, and "" for the flow's input and the zero Ref.
+func (r Ref[T]) Name() string {
+	if r.owner == nil || r.index == inputIndex {
+		return ""
+	}
+	return r.owner.graph.Nodes[r.index].Name
+}
+
+func (r Ref[T]) draft() draft {
+	return draft{kind: draftRef, typ: reflect.TypeFor[T](), owner: r.owner, index: r.index}
+}
+
+func (r Ref[T]) origin() (*builder, int) { return r.owner, r.index }
+
+func (Ref[T]) typed(T) {}
+
+// Const is the same value in every run. It is encoded when the node that uses it is declared, at most MaxConst bytes,
+// and stored with the flow.
+func Const[T any](value T) Binding[T] {
+	return bound[T]{draft{kind: draftConst, typ: reflect.TypeFor[T](), value: value}}
+}
+
+// List is the results of several nodes of one type, in the order given. A list of none is an empty one.
+func List[T any](refs ...Ref[T]) Binding[[]T] {
+	items := make([]draft, len(refs))
+	for i, ref := range refs {
+		items[i] = ref.draft()
+	}
+	return bound[[]T]{draft{kind: draftList, typ: reflect.TypeFor[[]T](), items: items}}
+}
+
+// Struct fills a T, a struct type, field by field. Build checks it:
+//
+//   - each Field names a JSON field of T, and none twice;
+//   - its binding's type is the field's type, or what the field points to; a field of type any or json.RawMessage
+//     takes every binding;
+//   - every JSON field of T is bound, unless it is tagged omitempty or omitzero or is a pointer.
+//
+// T must not have an UnmarshalJSON or UnmarshalText of its own: then its fields are not its JSON form.
+func Struct[T any](fields ...FieldBinding) Binding[T] {
+	return bound[T]{draft{kind: draftStruct, typ: reflect.TypeFor[T](), fields: fields}}
+}
+
+// FieldBinding is one field of a Struct.
+type FieldBinding struct {
+	name  string
+	value AnyBinding
+}
+
+// Field fills the field whose name in JSON is jsonName, with upper and lower case as in the struct tag.
+func Field(jsonName string, value AnyBinding) FieldBinding {
+	return FieldBinding{name: jsonName, value: value}
+}
+
+type bound[T any] struct{ d draft }
+
+func (b bound[T]) draft() draft { return b.d }
+func (bound[T]) typed(T)        {}
+
+type draftKind int
+
+const (
+	draftRef draftKind = iota
+	draftConst
+	draftList
+	draftStruct
+)
+
+// draft is a binding before names and bytes are settled: it still knows the Go types.
+type draft struct {
+	kind   draftKind
+	typ    reflect.Type
+	owner  *builder
+	index  int
+	value  any
+	items  []draft
+	fields []FieldBinding
+}

@@ -1,0 +1,222 @@
+package flow
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+)
+
+// Builder collects the nodes of a flow that takes an In and returns an Out. It is for one goroutine at a time. Faults
+// are kept and reported by Build, all at once, so no other call fails.
+type Builder[In, Out any] struct {
+	b *builder
+}
+
+// New begins a flow. Its name follows activity.CheckName.
+func New[In, Out any](name string, opts ...Option) *Builder[In, Out] {
+	b := &builder{
+		graph: Graph{
+			Name:       name,
+			InputType:  reflect.TypeFor[In]().String(),
+			OutputType: reflect.TypeFor[Out]().String(),
+			Codec:      activity.JSON{}.Name(),
+		},
+		codec:    activity.JSON{},
+		byName:   make(map[string]activity.Handler),
+		fields:   make(fieldCache),
+		reported: make(map[int]reported),
+		faults:   faults{flow: name},
+	}
+	for i, opt := range opts {
+		if opt == nil {
+			b.faults.add("", "", ErrOption, "option %d is nil", i+1)
+			continue
+		}
+		opt.applyFlow(b)
+	}
+	return &Builder[In, Out]{b: b}
+}
+
+// Input stands for the value that a run is started with.
+func (f *Builder[In, Out]) Input() Ref[In] {
+	if f == nil {
+		return Ref[In]{}
+	}
+	return Ref[In]{owner: f.b, index: inputIndex}
+}
+
+// Node adds a node that runs an activity, and returns a reference to its result. The node starts when every node
+// whose result is bound in input, and every node given to After, has succeeded. A binding of another type than the
+// activity's input does not compile. Names are unique in a flow and follow activity.CheckName; the node's options
+// replace the activity's.
+func Node[I, O, In, Out any](f *Builder[In, Out], name string, a *activity.Activity[I, O], input Binding[I], opts ...NodeOption) Ref[O] {
+	if f == nil || f.b == nil {
+		return Ref[O]{}
+	}
+	var handler activity.Handler
+	if a != nil {
+		handler = a
+	}
+	return Ref[O]{owner: f.b, index: f.b.node(name, handler, input, opts)}
+}
+
+// Return makes the result of a node the flow's. It is called once; a flow whose Out is struct{} may do without.
+func Return[In, Out any](f *Builder[In, Out], result Ref[Out]) {
+	if f == nil || f.b == nil {
+		return
+	}
+	b := f.b
+	switch {
+	case b.returned:
+		b.faults.add("", "return", ErrReturn, "Return is called twice")
+	case result.owner != b:
+		b.faults.add("", "return", ErrForeignRef, "%s", result.owner.whose())
+	case result.index == inputIndex:
+		b.faults.add("", "return", ErrReturn, "the flow's input is not a result")
+	default:
+		b.graph.Return = result.Name()
+	}
+	b.returned = true
+}
+
+// Build checks everything that the compiler cannot and returns the finished flow. Its error joins one *Fault for each
+// thing that is wrong: Faults lists them, and errors.Is matches each kind. The builder may be used further; the
+// Definition does not change with it.
+func (f *Builder[In, Out]) Build() (*Definition[In, Out], error) {
+	if f == nil || f.b == nil {
+		return nil, &Fault{Kind: ErrEmptyFlow, Detail: "the builder was not made by New"}
+	}
+	b := f.b
+	check := validation{g: &b.graph, faults: faults{flow: b.graph.Name, list: slices.Clone(b.faults.list)}, skip: b.reported}
+	check.run()
+	if !b.returned && reflect.TypeFor[Out]() != reflect.TypeFor[struct{}]() {
+		check.faults.add("", "return", ErrNoReturn, "%s; call flow.Return", b.graph.OutputType)
+	}
+	if err := check.faults.err(); err != nil {
+		return nil, err
+	}
+	g := b.graph.Clone()
+	return &Definition[In, Out]{graph: g, hash: g.Hash(), codec: b.codec, handlers: slices.Clone(b.handlers)}, nil
+}
+
+// builder is a Builder without its types.
+type builder struct {
+	graph    Graph
+	codec    activity.Codec
+	handlers []activity.Handler // in the order of their first use, each once
+	byName   map[string]activity.Handler
+	fields   fieldCache
+	returned bool
+	faults   faults
+	// reported says of nodes, by index, what has a fault already, so that the validation does not report it again.
+	reported map[int]reported
+}
+
+// node adds a node and returns its index, also when it has faults.
+func (b *builder) node(name string, handler activity.Handler, input AnyBinding, opts []NodeOption) int {
+	index := len(b.graph.Nodes)
+	spec := NodeSpec{Name: name, Options: activity.DefaultOptions(), Codec: activity.JSON{}.Name()}
+	codec := activity.Codec(activity.JSON{})
+	var known reported
+	if handler == nil {
+		b.faults.add(name, "", ErrNilActivity, "")
+		known.activity = true
+	} else {
+		if err := handler.Err(); err != nil {
+			b.faults.cause(name, "", ErrInvalidActivity, err)
+			known.activity = true
+		}
+		b.use(name, handler)
+		codec = handler.Codec()
+		spec.Activity, spec.Codec, spec.Options = handler.Name(), codec.Name(), handler.Options()
+	}
+	settings := nodeSettings{spec: &spec}
+	for i, opt := range opts {
+		if opt == nil {
+			b.faults.add(name, "", ErrOption, "option %d is nil", i+1)
+			continue
+		}
+		opt.applyNode(b, &settings)
+	}
+	slices.Sort(spec.Capabilities)
+	spec.Capabilities = slices.Compact(spec.Capabilities)
+	before := len(b.faults.list)
+	if input == nil {
+		b.faults.add(name, "input", ErrNilBinding, "")
+	} else {
+		l := lowering{b: b, node: name, codec: codec}
+		spec.Input = l.lower(input.draft(), &place{name: "input"})
+	}
+	known.input = len(b.faults.list) > before
+	if known != (reported{}) {
+		b.reported[index] = known
+	}
+	spec.Upstreams = b.upstreams(name, spec.Input, settings.after)
+	b.graph.Nodes = append(b.graph.Nodes, spec)
+	return index
+}
+
+// use notes that a node runs the activity. Two different ones of one name could not be told apart by a worker.
+func (b *builder) use(node string, handler activity.Handler) {
+	first, known := b.byName[handler.Name()]
+	switch {
+	case !known:
+		b.byName[handler.Name()] = handler
+		b.handlers = append(b.handlers, handler)
+	case first != handler:
+		b.faults.add(node, "", ErrInvalidActivity, "another activity of this flow is named %q too", handler.Name())
+	}
+}
+
+// upstreams returns the edges of a node: those of its data, then those of After that are not among them.
+func (b *builder) upstreams(node string, input Expr, after []Upstream) []Edge {
+	edges := dataEdges(input)
+	if len(after) == 0 {
+		return edges
+	}
+	seen := make(map[string]bool, len(edges)+len(after))
+	for _, e := range edges {
+		seen[e.Node] = true
+	}
+	for i, up := range after {
+		path := fmt.Sprintf("after[%d]", i)
+		if up == nil {
+			b.faults.add(node, path, ErrForeignRef, "reference is nil")
+			continue
+		}
+		owner, index := up.origin()
+		switch {
+		case owner != b:
+			b.faults.add(node, path, ErrForeignRef, "%s", owner.whose())
+		case index == inputIndex:
+			b.faults.add(node, path, ErrEdge, "the flow's input is there from the start; it cannot be waited for")
+		case !seen[up.Name()]:
+			seen[up.Name()] = true
+			edges = append(edges, Edge{Node: up.Name(), Kind: SuccessOnly})
+		}
+	}
+	return edges
+}
+
+// dataEdges returns the edges that an input implies.
+func dataEdges(input Expr) []Edge {
+	names := input.InputNodes()
+	if len(names) == 0 {
+		return nil
+	}
+	edges := make([]Edge, len(names))
+	for i, name := range names {
+		edges[i] = Edge{Node: name, Kind: SuccessOnly, Data: true}
+	}
+	return edges
+}
+
+// whose describes the builder that a foreign reference belongs to.
+func (b *builder) whose() string {
+	if b == nil {
+		return "it is the zero Ref, which belongs to none"
+	}
+	return fmt.Sprintf("it belongs to another builder, of flow %q", b.graph.Name)
+}

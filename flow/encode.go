@@ -1,0 +1,247 @@
+package flow
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+)
+
+// MarshalJSON returns the stored form of the graph, which ParseGraph reads. What has its default is left out.
+func (g Graph) MarshalJSON() ([]byte, error) {
+	w := writer{buf: make([]byte, 0, g.sizeHint())}
+	w.graph(&g)
+	return w.buf, nil
+}
+
+// Hash returns the hex SHA-256 of everything that changes what a run does: two graphs with one hash run alike. The
+// order of nodes, of After and of tags, the description and the names of Go types do not count. It is the same in every
+// process and is meant for valid graphs.
+func (g *Graph) Hash() string {
+	w := writer{canonical: true, buf: make([]byte, 0, g.sizeHint())}
+	w.graph(g)
+	sum := sha256.Sum256(w.buf)
+	return hex.EncodeToString(sum[:])
+}
+
+func (g *Graph) sizeHint() int { return 256 + 128*len(g.Nodes) }
+
+// The defaults of the stored form. They belong to GraphVersion and stay when the defaults of package activity change.
+const (
+	storedCodec = "json"
+	storedLane  = "default"
+)
+
+func storedRetry() activity.RetryPlan {
+	return activity.RetryPlan{Attempts: 5, First: time.Second, Max: time.Minute, Factor: 2, JitterPermille: 100}
+}
+
+// writer appends JSON. It is written by hand because it runs for each Build and because the hash depends on its bytes.
+type writer struct {
+	buf       []byte
+	canonical bool // for the hash
+}
+
+func (w *writer) graph(g *Graph) {
+	w.raw(`{"version":` + strconv.Itoa(GraphVersion))
+	w.text("name", g.Name)
+	if !w.canonical {
+		w.optional("description", g.Description, "")
+		w.optional("input_type", g.InputType, "")
+		w.optional("output_type", g.OutputType, "")
+	}
+	w.optional("codec", g.Codec, storedCodec)
+	w.duration("deadline_ms", g.Deadline)
+	w.tags(g.Tags)
+	w.optional("return", g.Return, "")
+	w.raw(`,"nodes":[`)
+	nodes := g.Nodes
+	if w.canonical {
+		nodes = slices.SortedStableFunc(slices.Values(nodes), func(a, b NodeSpec) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	for i := range nodes {
+		if i > 0 {
+			w.raw(",")
+		}
+		w.node(&nodes[i])
+	}
+	w.raw("]}")
+}
+
+func (w *writer) node(n *NodeSpec) {
+	w.raw("{")
+	w.key("name")
+	w.quoted(n.Name)
+	w.text("activity", n.Activity)
+	w.optional("codec", n.Codec, storedCodec)
+	w.optional("lane", n.Lane, storedLane)
+	w.number("priority", int64(n.Priority))
+	w.list("capabilities", n.Capabilities)
+	w.duration("start_to_close_ms", n.StartToClose)
+	w.duration("heartbeat_timeout_ms", n.HeartbeatTimeout)
+	w.duration("schedule_to_start_ms", n.ScheduleToStart)
+	w.retry(n.Retry)
+	w.tags(n.Tags)
+	w.raw(`,"input":`)
+	w.expr(n.Input, n.Codec)
+	w.list("after", w.after(n))
+	w.raw("}")
+}
+
+// after returns the upstreams whose results the node does not use; the other edges follow from its input.
+func (w *writer) after(n *NodeSpec) []string {
+	var names []string
+	for _, up := range n.Upstreams {
+		if !up.Data {
+			names = append(names, up.Node)
+		}
+	}
+	if w.canonical {
+		slices.Sort(names)
+	}
+	return names
+}
+
+func (w *writer) retry(p activity.RetryPlan) {
+	if p == storedRetry() {
+		return
+	}
+	w.raw(`,"retry":{"attempts":` + strconv.Itoa(p.Attempts))
+	w.duration("first_ms", p.First)
+	w.duration("max_ms", p.Max)
+	if p.Factor != 0 {
+		w.raw(`,"factor":`)
+		w.buf = strconv.AppendFloat(w.buf, p.Factor, 'g', -1, 64)
+	}
+	w.number("jitter_permille", int64(p.JitterPermille))
+	w.raw("}")
+}
+
+func (w *writer) expr(e Expr, codec string) {
+	switch e.Kind {
+	case ExprInput:
+		w.raw(`{"input":true}`)
+	case ExprConst:
+		w.constant(e.Value, codec)
+	case ExprNode:
+		w.raw(`{"node":`)
+		w.quoted(e.Node)
+		w.raw("}")
+	case ExprList:
+		w.raw(`{"list":[`)
+		for i, item := range e.Items {
+			if i > 0 {
+				w.raw(",")
+			}
+			w.expr(item, codec)
+		}
+		w.raw("]}")
+	case ExprStruct:
+		w.raw(`{"struct":{`)
+		for i, field := range e.Fields {
+			if i > 0 {
+				w.raw(",")
+			}
+			w.key(field.Name)
+			w.expr(field.Value, codec)
+		}
+		w.raw("}}")
+	default:
+		w.raw("{}")
+	}
+}
+
+func (w *writer) constant(value []byte, codec string) {
+	if codec == storedCodec {
+		w.raw(`{"const":`)
+		w.buf = append(w.buf, value...)
+		w.raw("}")
+		return
+	}
+	w.raw(`{"data":"`)
+	w.buf = base64.StdEncoding.AppendEncode(w.buf, value)
+	w.raw(`"}`)
+}
+
+func (w *writer) tags(tags map[string]string) {
+	if len(tags) == 0 {
+		return
+	}
+	w.raw(`,"tags":{`)
+	for i, key := range slices.Sorted(maps.Keys(tags)) {
+		if i > 0 {
+			w.raw(",")
+		}
+		w.key(key)
+		w.quoted(tags[key])
+	}
+	w.raw("}")
+}
+
+func (w *writer) list(key string, values []string) {
+	if len(values) == 0 {
+		return
+	}
+	w.raw(",")
+	w.key(key)
+	w.raw("[")
+	for i, v := range values {
+		if i > 0 {
+			w.raw(",")
+		}
+		w.quoted(v)
+	}
+	w.raw("]")
+}
+
+func (w *writer) duration(key string, d time.Duration) { w.number(key, d.Milliseconds()) }
+
+func (w *writer) number(key string, n int64) {
+	if n == 0 {
+		return
+	}
+	w.raw(",")
+	w.key(key)
+	w.buf = strconv.AppendInt(w.buf, n, 10)
+}
+
+func (w *writer) optional(key, value, missing string) {
+	if value != missing {
+		w.text(key, value)
+	}
+}
+
+func (w *writer) text(key, value string) {
+	w.raw(",")
+	w.key(key)
+	w.quoted(value)
+}
+
+func (w *writer) key(key string) {
+	w.quoted(key)
+	w.raw(":")
+}
+
+func (w *writer) quoted(s string) { w.buf = appendQuoted(w.buf, s) }
+
+func (w *writer) raw(s string) { w.buf = append(w.buf, s...) }
+
+// appendQuoted appends s as a JSON string, without the escaping of <, > and &.
+func appendQuoted(dst []byte, s string) []byte {
+	if !strings.ContainsFunc(s, needsEscape) {
+		dst = append(dst, '"')
+		dst = append(dst, s...)
+		return append(dst, '"')
+	}
+	quoted, _ := activity.JSON{}.Encode(s) // a string always has a JSON form
+	return append(dst, quoted...)
+}
+
+func needsEscape(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r > '~' }

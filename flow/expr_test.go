@@ -1,0 +1,75 @@
+package flow_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	in, a := flow.Expr{Kind: flow.ExprInput}, flow.Expr{Kind: flow.ExprNode, Node: "a"}
+	b, one := flow.Expr{Kind: flow.ExprNode, Node: "b"}, flow.Expr{Kind: flow.ExprConst, Value: []byte("1")}
+	list := func(items ...flow.Expr) flow.Expr { return flow.Expr{Kind: flow.ExprList, Items: items} }
+	object := func(name string, e flow.Expr) flow.Expr {
+		return flow.Expr{Kind: flow.ExprStruct, Fields: []flow.ExprField{{Name: name, Value: e}}}
+	}
+	nested := list()
+	for range flow.MaxDepth + 1 {
+		nested = list(nested)
+	}
+	results := map[string][]byte{"a": []byte(`{"x": 1.50}`), "empty": {}}
+	for name, tc := range map[string]struct {
+		expr  flow.Expr
+		want  string
+		kind  error
+		input bool
+		nodes string
+	}{
+		"input":          {in, `"in"`, nil, true, ""},
+		"const":          {one, `1`, nil, false, ""},
+		"node":           {a, `{"x": 1.50}`, nil, false, "a"},
+		"empty alone":    {flow.Expr{Kind: flow.ExprNode, Node: "empty"}, ``, nil, false, "empty"},
+		"missing":        {b, ``, flow.ErrNoResult, false, "b"},
+		"empty list":     {list(), `[]`, nil, false, ""},
+		"list":           {list(a, in, one, a), `[{"x": 1.50},"in",1,{"x": 1.50}]`, nil, true, "a"},
+		"missing within": {list(a, b), ``, flow.ErrNoResult, false, "a b"},
+		"empty within":   {object("k", flow.Expr{Kind: flow.ExprNode, Node: "empty"}), ``, flow.ErrNoResult, false, "empty"},
+		"struct":         {object("k", a), `{"k":{"x": 1.50}}`, nil, false, "a"},
+		"empty struct":   {flow.Expr{Kind: flow.ExprStruct}, `{}`, nil, false, ""},
+		"odd name":       {object("<\"é\n", one), `{"<\"é\n":1}`, nil, false, ""},
+		"both":           {object("k", list(object("l", in), one)), `{"k":[{"l":"in"},1]}`, nil, true, ""},
+		"order":          {list(b, a, b), ``, flow.ErrNoResult, false, "b a"},
+		"zero":           {flow.Expr{}, ``, flow.ErrBinding, false, ""},
+		"zero within":    {list(flow.Expr{}), ``, flow.ErrBinding, false, ""},
+		"depth":          {nested, ``, flow.ErrBinding, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := tc.expr.Resolve([]byte(`"in"`), results)
+			if string(got) != tc.want || !errors.Is(err, tc.kind) {
+				t.Errorf("got %s, %v", got, err)
+			}
+			if tc.expr.UsesFlowInput() != tc.input || strings.Join(tc.expr.InputNodes(), " ") != tc.nodes {
+				t.Errorf("uses input %v, nodes %q", tc.expr.UsesFlowInput(), tc.expr.InputNodes())
+			}
+		})
+	}
+}
+
+// A lone reference costs nothing, whatever its size.
+func TestResolveDoesNotCopy(t *testing.T) {
+	result := []byte(`"x"`)
+	got, err := flow.Expr{Kind: flow.ExprNode, Node: "a"}.Resolve(nil, map[string][]byte{"a": result})
+	if err != nil || &got[0] != &result[0] {
+		t.Errorf("got another slice, %v", err)
+	}
+	e := flow.Expr{Kind: flow.ExprList, Items: slices.Repeat([]flow.Expr{{Kind: flow.ExprNode, Node: "a"}}, 100)}
+	results := map[string][]byte{"a": result}
+	if n := testing.AllocsPerRun(10, func() { _, _ = e.Resolve(nil, results) }); n > 1 {
+		t.Errorf("%v allocations for a list", n)
+	}
+}

@@ -1,0 +1,95 @@
+package flow
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+)
+
+// GraphVersion is the version of the JSON form that this package writes. It reads no other.
+const GraphVersion = 1
+
+// Graph is a flow without its Go types: what is stored with a run, drawn and executed. Build makes valid ones; one
+// made by hand or changed is checked by Validate. Its methods only read it.
+type Graph struct {
+	Name        string
+	Description string
+	Tags        map[string]string
+	// Codec is the name of the codec of the flow's input and result.
+	Codec string
+	// InputType and OutputType are Go type names, for people; nothing is looked up by them.
+	InputType, OutputType string
+	// Deadline limits a run, from its start to its end; 0 is no limit. Whole milliseconds.
+	Deadline time.Duration
+	// Return is the node whose result is the flow's; "" when the flow has none.
+	Return string
+	// Nodes are in the order of their declaration.
+	Nodes []NodeSpec
+}
+
+// NodeSpec is one node of a Graph.
+type NodeSpec struct {
+	Name string
+	// Activity is the name of the activity that a worker runs for the node.
+	Activity string
+	// Codec is the name of the codec of the node's input and result.
+	Codec string
+	// Options are the activity's, with what the node sets in their place.
+	activity.Options
+	Tags map[string]string
+	// Input says what the node's input is made of.
+	Input Expr
+	// Upstreams are the edges that lead to the node: first those that carry data, in the order of InputNodes, then the
+	// others in the order of their declaration. Each upstream occurs once.
+	Upstreams []Edge
+}
+
+// Edge leads from an upstream to the node that lists it.
+type Edge struct {
+	Node string // the upstream
+	Kind EdgeKind
+	// Data is true when the node's input uses the upstream's result.
+	Data bool
+}
+
+// EdgeKind says which outcome of the upstream lets the node start.
+type EdgeKind string
+
+// SuccessOnly lets a node start when its upstream has succeeded, and skips it when that has ended otherwise.
+const SuccessOnly EdgeKind = "success_only"
+
+// Node returns the node of that name, nil when there is none. It looks through all nodes.
+func (g *Graph) Node(name string) *NodeSpec {
+	for i := range g.Nodes {
+		if g.Nodes[i].Name == name {
+			return &g.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// EdgeCount returns the number of edges.
+func (g *Graph) EdgeCount() int {
+	count := 0
+	for i := range g.Nodes {
+		count += len(g.Nodes[i].Upstreams)
+	}
+	return count
+}
+
+// Clone returns a copy that shares nothing with g but the bytes of constants, which nobody changes.
+func (g *Graph) Clone() *Graph {
+	c := *g
+	c.Tags = maps.Clone(g.Tags)
+	c.Nodes = slices.Clone(g.Nodes)
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		n.Options = n.Options.Clone()
+		n.Tags = maps.Clone(n.Tags)
+		n.Input = n.Input.clone()
+		n.Upstreams = slices.Clone(n.Upstreams)
+	}
+	return &c
+}

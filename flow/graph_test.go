@@ -1,0 +1,341 @@
+package flow_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", "golden", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs, got:\n%s", path, got)
+	}
+}
+
+// everything is a flow that uses each feature of the stored form. reverse declares what has no order the other way
+// round.
+func everything(t testing.TB, reverse bool) *flow.Definition[Source, Summary] {
+	t.Helper()
+	tags := []flow.TagOption{flow.Tag("team.name", "a<b>&\"c\""), flow.Tag("app.tier", "é")}
+	text := ident[string]("text", activity.WithCodec(rawCodec{}))
+	if reverse {
+		tags[0], tags[1] = tags[1], tags[0]
+	}
+	f := flow.New[Source, Summary]("census", flow.Describe("Counts lines.\nThen says so."), flow.Deadline(time.Hour), tags[0], tags[1])
+	var files flow.Ref[Listing]
+	var raw flow.Ref[string]
+	declare := []func(){
+		func() { files = flow.Node(f, "scan", scan, f.Input(), tags[0], tags[1]) },
+		func() { raw = flow.Node(f, "raw", text, flow.Const("\x00\xff")) },
+	}
+	if reverse {
+		declare[0], declare[1] = declare[1], declare[0]
+	}
+	declare[0]()
+	declare[1]()
+	fields := []flow.FieldBinding{flow.Field("files", files), flow.Field("shard", flow.Const(7))}
+	after := []flow.Upstream{files, raw}
+	if reverse {
+		fields[0], fields[1] = fields[1], fields[0]
+		after[0], after[1] = after[1], after[0]
+	}
+	one := flow.Node(f, "count", count, flow.Struct[CountInput](fields...),
+		flow.Retry(activity.Exponential{First: 1500 * time.Millisecond, Max: time.Hour, Factor: 1.5, Attempts: 9, JitterPermille: -1}),
+		flow.StartToClose(2*time.Minute), flow.HeartbeatTimeout(20*time.Second), flow.ScheduleToStart(time.Hour),
+		flow.Lane("slow"), flow.Priority(12), flow.Requires("ssd", "gpu", "ssd"), flow.After(after...))
+	flow.Node(f, "last", sink[map[string]string]("map"), flow.Const(map[string]string{"b": "<", "a": ">"}), flow.Retry(activity.NoRetry), flow.After(one, raw))
+	flow.Return(f, flow.Node(f, "publish", report, flow.List(one)))
+	d, err := f.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestGolden(t *testing.T) {
+	d := everything(t, false)
+	data, err := d.Graph().MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, data, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "census.json", indented.String()+"\n")
+	golden(t, "census.hash", d.Hash()+"\n")
+	golden(t, "census.mmd", d.Mermaid())
+	golden(t, "census.dot", d.DOT())
+	golden(t, "census.txt", d.Outline())
+}
+
+func TestGoldenGraphIsReadAlike(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("testdata/golden/census.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := flow.ParseGraph(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := everything(t, false)
+	if !reflect.DeepEqual(g, d.Graph()) {
+		t.Errorf("got  %+v\nwant %+v", g, d.Graph())
+	}
+	if g.Hash() != d.Hash() {
+		t.Error("another hash")
+	}
+	// encoding/json escapes <, > and & in what MarshalJSON returns; that must not matter.
+	escaped, err := json.Marshal(d.Graph())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again flow.Graph
+	if err := json.Unmarshal(escaped, &again); err != nil || !reflect.DeepEqual(&again, g) {
+		t.Errorf("after json.Marshal: %v", err)
+	}
+}
+
+func TestHashIgnoresOrder(t *testing.T) {
+	t.Parallel()
+	a, b := everything(t, false), everything(t, true)
+	if a.Hash() != b.Hash() {
+		t.Error("the order of declaration changes the hash")
+	}
+	if a.Graph().Nodes[0].Name == b.Graph().Nodes[0].Name {
+		t.Error("the order of declaration is lost")
+	}
+}
+
+func TestHashSeesWhatMatters(t *testing.T) {
+	t.Parallel()
+	base := everything(t, false).Graph()
+	seen := map[string]string{"": base.Hash()}
+	for name, change := range map[string]func(*flow.Graph){
+		"name":         func(g *flow.Graph) { g.Name = "x" },
+		"codec":        func(g *flow.Graph) { g.Codec = "x" },
+		"deadline":     func(g *flow.Graph) { g.Deadline++; g.Deadline += time.Millisecond },
+		"tags":         func(g *flow.Graph) { g.Tags["a.b"] = "" },
+		"return":       func(g *flow.Graph) { g.Return = "" },
+		"nodes":        func(g *flow.Graph) { g.Nodes = g.Nodes[:4] },
+		"node":         func(g *flow.Graph) { g.Nodes[2].Name = "x" },
+		"activity":     func(g *flow.Graph) { g.Nodes[2].Activity = "x" },
+		"node codec":   func(g *flow.Graph) { g.Nodes[2].Codec = "x" },
+		"lane":         func(g *flow.Graph) { g.Nodes[2].Lane = "x" },
+		"priority":     func(g *flow.Graph) { g.Nodes[2].Priority++ },
+		"capabilities": func(g *flow.Graph) { g.Nodes[2].Capabilities = nil },
+		"retry":        func(g *flow.Graph) { g.Nodes[2].Retry.Attempts++ },
+		"factor":       func(g *flow.Graph) { g.Nodes[2].Retry.Factor++ },
+		"start":        func(g *flow.Graph) { g.Nodes[2].StartToClose *= 2 },
+		"heartbeat":    func(g *flow.Graph) { g.Nodes[2].HeartbeatTimeout *= 2 },
+		"schedule":     func(g *flow.Graph) { g.Nodes[2].ScheduleToStart *= 2 },
+		"node tags":    func(g *flow.Graph) { g.Nodes[0].Tags["a.b"] = "" },
+		"input":        func(g *flow.Graph) { g.Nodes[0].Input = flow.Expr{Kind: flow.ExprConst, Value: []byte("1")} },
+		"const":        func(g *flow.Graph) { g.Nodes[2].Input.Fields[1].Value.Value = []byte("8") },
+		"field":        func(g *flow.Graph) { g.Nodes[2].Input.Fields[1].Name = "x" },
+		"list": func(g *flow.Graph) {
+			g.Nodes[4].Input.Items = append(g.Nodes[4].Input.Items, flow.Expr{Kind: flow.ExprInput})
+		},
+		"source": func(g *flow.Graph) { g.Nodes[4].Input.Items[0].Node = "scan" },
+		"after":  func(g *flow.Graph) { g.Nodes[3].Upstreams = g.Nodes[3].Upstreams[:1] },
+	} {
+		g := base.Clone()
+		change(g)
+		hash := g.Hash()
+		for other, taken := range seen {
+			if hash == taken {
+				t.Errorf("%q has the hash of %q", name, other)
+			}
+		}
+		seen[name] = hash
+	}
+	g := base.Clone()
+	g.Description, g.InputType, g.OutputType = "x", "x", "x"
+	if g.Hash() != base.Hash() {
+		t.Error("words change the hash")
+	}
+	if everything(t, false).Hash() != base.Hash() {
+		t.Error("Clone shares with its original")
+	}
+}
+
+func TestDefinitionIsImmutable(t *testing.T) {
+	t.Parallel()
+	constant := map[string]string{"k": "before"}
+	f := flow.New[string, none]("f", flow.Tag("a.b", "c"))
+	flow.Node(f, "n", sink[map[string]string]("map", activity.Capabilities("gpu")), flow.Const(constant), flow.Tag("a.b", "c"))
+	constant["k"] = "after"
+	d, err := f.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := d.Graph().Hash()
+	g := d.Graph()
+	if string(g.Nodes[0].Input.Value) != `{"k":"before"}` {
+		t.Errorf("the constant became %s", g.Nodes[0].Input.Value)
+	}
+	g.Name, g.Tags["a.b"], g.Nodes[0].Tags["a.b"], g.Nodes[0].Capabilities[0] = "x", "x", "x", "x"
+	g.Nodes[0].Input.Kind = flow.ExprInput
+	d.Handlers()[0] = nil
+	flow.Node(f, "m", ident[string]("str"), f.Input())
+	if d.Graph().Hash() != hash || d.Hash() != hash || d.Handlers()[0] == nil || len(d.Graph().Nodes) != 1 {
+		t.Error("the definition changed")
+	}
+	more, err := f.Build()
+	if err != nil || len(more.Graph().Nodes) != 2 {
+		t.Errorf("the builder cannot go on: %v", err)
+	}
+}
+
+func TestDefinitionInSeveralGoroutines(t *testing.T) {
+	t.Parallel()
+	d := everything(t, false)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			g := d.Graph()
+			g.Nodes[0].Name = "x"
+			_, _, _, _, _ = d.Mermaid(), d.DOT(), d.Outline(), d.Hash(), d.Handlers()
+			if d.Graph().Hash() != d.Hash() {
+				t.Error("another hash")
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestDefinitionPayloads(t *testing.T) {
+	t.Parallel()
+	d := everything(t, false)
+	in, err := d.EncodeInput(Source{Dir: "<x>"})
+	if string(in) != `{"dir":"<x>"}` || err != nil {
+		t.Errorf("input %s, %v", in, err)
+	}
+	out, err := d.DecodeResult([]byte(`{"lines":3}`))
+	if out.Lines != 3 || err != nil {
+		t.Errorf("result %v, %v", out, err)
+	}
+	if _, err := d.DecodeResult([]byte(`{"lines":"3"}`)); err == nil || !strings.Contains(err.Error(), `flow "census": result does not decode from json into flow_test.Summary`) {
+		t.Errorf("result: %v", err)
+	}
+	if names := handlerNames(d.Handlers()); names != "census.scan text census.count map census.report" {
+		t.Errorf("handlers %s", names)
+	}
+
+	f := flow.New[chan int, none]("f", flow.WithCodec(rawCodec{}))
+	flow.Node(f, "n", ident[string]("str"), flow.Const("x"))
+	odd, err := f.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := odd.DecodeResult(nil); err != nil {
+		t.Errorf("a flow without a result: %v", err)
+	}
+	bad, err := buildChan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bad.EncodeInput(make(chan int)); err == nil || !strings.Contains(err.Error(), `flow "f": input chan int does not encode into json`) {
+		t.Errorf("input: %v", err)
+	}
+
+	var zero *flow.Definition[string, string]
+	if zero.Name() != "" || zero.Hash() != "" || zero.Handlers() != nil || len(zero.Graph().Nodes) != 0 || zero.Graph().Validate() == nil {
+		t.Error("the nil definition is something")
+	}
+	if data, err := new(flow.Definition[string, string]).EncodeInput("x"); string(data) != `"x"` || err != nil {
+		t.Errorf("the zero definition encodes %s, %v", data, err)
+	}
+}
+
+func buildChan() (*flow.Definition[chan int, none], error) {
+	f := flow.New[chan int, none]("f")
+	flow.Node(f, "n", ident[string]("str"), flow.Const("x"))
+	return f.Build()
+}
+
+func handlerNames(list []activity.Handler) string {
+	names := make([]string, len(list))
+	for i, h := range list {
+		names[i] = h.Name()
+	}
+	return strings.Join(names, " ")
+}
+
+// Nodes take what their activity says unless they say otherwise.
+func TestNodeOptionsReplaceTheActivitys(t *testing.T) {
+	t.Parallel()
+	a := ident[string]("str", activity.Lane("a"), activity.Priority(3), activity.StartToClose(time.Second), activity.Capabilities("gpu"))
+	f := flow.New[string, string]("f")
+	plain := flow.Node(f, "plain", a, f.Input())
+	flow.Return(f, flow.Node(f, "own", a, plain, flow.Lane("b"), flow.Priority(0), flow.StartToClose(0), flow.Requires("ssd", "gpu"),
+		flow.HeartbeatTimeout(time.Nanosecond)))
+	d, err := f.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Graph().Node("plain").Options; !reflect.DeepEqual(got, a.Options()) {
+		t.Errorf("plain: %+v", got)
+	}
+	want := activity.Options{Retry: activity.DefaultRetry(), Lane: "b", HeartbeatTimeout: time.Millisecond, Capabilities: []string{"gpu", "ssd"}}
+	if got := d.Graph().Node("own").Options; !reflect.DeepEqual(got, want) {
+		t.Errorf("own: %+v", got)
+	}
+	if d.Graph().Node("none") != nil || plain.Name() != "plain" || f.Input().Name() != "" || (flow.Ref[int]{}).Name() != "" {
+		t.Error("names")
+	}
+}
+
+func TestPicturesEscape(t *testing.T) {
+	t.Parallel()
+	g := &flow.Graph{
+		Name: `a"\`, InputType: `map[string]<"x">&#`, OutputType: "`", Return: "n",
+		Nodes: []flow.NodeSpec{{Name: "n", Activity: "x\ny", Input: flow.Expr{Kind: flow.ExprInput}, Upstreams: []flow.Edge{{Node: "nobody"}}}},
+	}
+	golden(t, "escaped.mmd", g.Mermaid())
+	golden(t, "escaped.dot", g.DOT())
+}
+
+func TestOutlineOfManyUpstreams(t *testing.T) {
+	t.Parallel()
+	f := flow.New[string, none]("f")
+	var all []flow.Ref[string]
+	for i := range 6 {
+		all = append(all, flow.Node(f, fmt.Sprint(i), ident2, f.Input()))
+	}
+	flow.Node(f, "end", sink[[]string]("l"), flow.List(all...))
+	d, err := f.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(d.Outline(), "<- 0, 1, 2, 3 and 2 more\n") {
+		t.Error(d.Outline())
+	}
+}
+
+var ident2 = ident[string]("str")

@@ -1,0 +1,134 @@
+package flow
+
+import (
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+)
+
+// Option changes a flow: Deadline, Describe, Tag and WithCodec.
+type Option interface {
+	applyFlow(*builder)
+}
+
+// NodeOption changes a node: After, AfterAll, Retry, StartToClose, HeartbeatTimeout, ScheduleToStart, Lane, Priority,
+// Requires and Tag. What a node does not set, its activity decides.
+type NodeOption interface {
+	applyNode(*builder, *nodeSettings)
+}
+
+// nodeSettings is a node under declaration.
+type nodeSettings struct {
+	spec  *NodeSpec
+	after []Upstream
+}
+
+type flowOption func(*builder)
+
+func (o flowOption) applyFlow(b *builder) { o(b) }
+
+type nodeOption func(*builder, *nodeSettings)
+
+func (o nodeOption) applyNode(b *builder, n *nodeSettings) { o(b, n) }
+
+// Deadline limits a run, from its start to its end. When it passes, what is unfinished expires. The default is 0, no
+// limit. Fractions of a millisecond count as a whole one, here and in all other options.
+func Deadline(limit time.Duration) Option {
+	return flowOption(func(b *builder) { b.graph.Deadline = activity.Milliseconds(limit) })
+}
+
+// Describe says in words what the flow does, in at most MaxDescription bytes. It does not change the hash.
+func Describe(text string) Option {
+	return flowOption(func(b *builder) { b.graph.Description = text })
+}
+
+// WithCodec replaces JSON as the encoding of the flow's input and result. A node that takes the flow's input as it is,
+// and the node whose result the flow returns, must be of activities with the same codec.
+func WithCodec(c activity.Codec) Option {
+	return flowOption(func(b *builder) {
+		if c == nil {
+			b.faults.add("", "codec", ErrOption, "codec is nil")
+			return
+		}
+		b.codec, b.graph.Codec = c, c.Name()
+	})
+}
+
+// TagOption is what Tag returns: it is good for flows and for nodes.
+type TagOption struct{ key, value string }
+
+// Tag attaches a text to a flow or a node, for searching. The key is a lower-case letter, then a-z, 0-9 and '_', then
+// '.', then at least one more character, the first of which is not '.': "team.name". At most MaxTags each. Of two
+// tags with one key the later counts. Tags of the flow are not tags of its nodes.
+func Tag(key, value string) TagOption { return TagOption{key: key, value: value} }
+
+func (t TagOption) applyFlow(b *builder) { b.graph.Tags = withTag(b.graph.Tags, t) }
+
+func (t TagOption) applyNode(_ *builder, n *nodeSettings) { n.spec.Tags = withTag(n.spec.Tags, t) }
+
+func withTag(tags map[string]string, t TagOption) map[string]string {
+	if tags == nil {
+		tags = make(map[string]string)
+	}
+	tags[t.key] = t.value
+	return tags
+}
+
+// After lets the node start only when the given nodes have succeeded, without taking their results. Nodes whose
+// results are bound are waited for anyway.
+func After(refs ...Upstream) NodeOption {
+	return nodeOption(func(_ *builder, n *nodeSettings) { n.after = append(n.after, refs...) })
+}
+
+// AfterAll is After for a slice of references of one type.
+func AfterAll[T any](refs []Ref[T]) NodeOption {
+	return nodeOption(func(_ *builder, n *nodeSettings) {
+		for _, ref := range refs {
+			n.after = append(n.after, ref)
+		}
+	})
+}
+
+// Retry replaces the activity's retry policy for this node.
+func Retry(policy activity.RetryPolicy) NodeOption {
+	return nodeOption(func(b *builder, n *nodeSettings) {
+		if policy == nil {
+			b.faults.add(n.spec.Name, "retry", ErrOption, "retry policy is nil")
+			return
+		}
+		n.spec.Retry = policy.Plan()
+	})
+}
+
+// StartToClose replaces the activity's limit of one attempt for this node; 0 is no limit.
+func StartToClose(limit time.Duration) NodeOption {
+	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.StartToClose = activity.Milliseconds(limit) })
+}
+
+// HeartbeatTimeout replaces the activity's limit between two heartbeats for this node; 0 is no limit.
+func HeartbeatTimeout(limit time.Duration) NodeOption {
+	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.HeartbeatTimeout = activity.Milliseconds(limit) })
+}
+
+// ScheduleToStart replaces the activity's limit of waiting for a worker for this node; 0 is no limit. When it passes,
+// the node fails for good.
+func ScheduleToStart(limit time.Duration) NodeOption {
+	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.ScheduleToStart = activity.Milliseconds(limit) })
+}
+
+// Lane replaces the activity's lane for this node.
+func Lane(name string) NodeOption {
+	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.Lane = name })
+}
+
+// Priority replaces the activity's priority for this node, 0 to activity.MaxPriority, higher first.
+func Priority(p int) NodeOption {
+	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.Priority = p })
+}
+
+// Requires adds to the capabilities that the activity asks of a worker.
+func Requires(capabilities ...string) NodeOption {
+	return nodeOption(func(_ *builder, n *nodeSettings) {
+		n.spec.Capabilities = append(n.spec.Capabilities, capabilities...)
+	})
+}

@@ -1,0 +1,244 @@
+package flow
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+)
+
+// ParseGraph reads what MarshalJSON wrote and validates it. Its error matches ErrSyntax when the bytes are not such
+// JSON, also for fields that are unknown, ErrVersion when another version of this package wrote them, and otherwise is
+// that of Validate.
+func ParseGraph(data []byte) (*Graph, error) {
+	g, err := readGraph(data)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.Validate(); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// UnmarshalJSON is ParseGraph.
+func (g *Graph) UnmarshalJSON(data []byte) error {
+	parsed, err := ParseGraph(data)
+	if err != nil {
+		return err
+	}
+	*g = *parsed
+	return nil
+}
+
+// The stored form. Names and meaning of the fields belong to GraphVersion.
+type storedGraph struct {
+	Version     int               `json:"version"`
+	Name        string            `json:"name"`
+	Description string            `json:"description"`
+	InputType   string            `json:"input_type"`
+	OutputType  string            `json:"output_type"`
+	Codec       string            `json:"codec"`
+	DeadlineMS  int64             `json:"deadline_ms"`
+	Tags        map[string]string `json:"tags"`
+	Return      string            `json:"return"`
+	Nodes       []storedNode      `json:"nodes"`
+}
+
+type storedNode struct {
+	Name               string            `json:"name"`
+	Activity           string            `json:"activity"`
+	Codec              string            `json:"codec"`
+	Lane               string            `json:"lane"`
+	Priority           int               `json:"priority"`
+	Capabilities       []string          `json:"capabilities"`
+	StartToCloseMS     int64             `json:"start_to_close_ms"`
+	HeartbeatTimeoutMS int64             `json:"heartbeat_timeout_ms"`
+	ScheduleToStartMS  int64             `json:"schedule_to_start_ms"`
+	Retry              *storedPlan       `json:"retry"`
+	Tags               map[string]string `json:"tags"`
+	Input              storedExpr        `json:"input"`
+	After              []string          `json:"after"`
+}
+
+type storedPlan struct {
+	Attempts       int     `json:"attempts"`
+	FirstMS        int64   `json:"first_ms"`
+	MaxMS          int64   `json:"max_ms"`
+	Factor         float64 `json:"factor"`
+	JitterPermille int     `json:"jitter_permille"`
+}
+
+// storedExpr has exactly one of its fields.
+type storedExpr struct {
+	Input  bool                   `json:"input"`
+	Const  json.RawMessage        `json:"const"`
+	Data   *[]byte                `json:"data"`
+	Node   *string                `json:"node"`
+	List   *[]storedExpr          `json:"list"`
+	Struct *map[string]storedExpr `json:"struct"`
+}
+
+func readGraph(data []byte) (*Graph, error) {
+	var stored storedGraph
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	err := d.Decode(&stored)
+	if err == nil {
+		if _, end := d.Token(); end != io.EOF {
+			err = errors.New("data after the graph")
+		}
+	}
+	if err != nil {
+		// Another version may have other fields: then that is what is wrong.
+		var head struct{ Version int }
+		if json.Unmarshal(data, &head) != nil || head.Version == GraphVersion {
+			return nil, &Fault{Flow: stored.Name, Kind: ErrSyntax, Cause: err}
+		}
+		stored.Version = head.Version
+	}
+	if stored.Version != GraphVersion {
+		return nil, &Fault{Flow: stored.Name, Kind: ErrVersion, Detail: fmt.Sprintf("%d; this program reads %d", stored.Version, GraphVersion)}
+	}
+	r := reader{faults: faults{flow: stored.Name}}
+	g := r.graph(&stored)
+	if err := r.faults.err(); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// reader turns the stored form into a Graph.
+type reader struct {
+	faults faults
+	node   string
+}
+
+func (r *reader) graph(s *storedGraph) *Graph {
+	g := &Graph{
+		Name: s.Name, Description: s.Description, InputType: s.InputType, OutputType: s.OutputType,
+		Codec: orElse(s.Codec, storedCodec), Deadline: r.duration("deadline_ms", s.DeadlineMS), Tags: noEmpty(s.Tags), Return: s.Return,
+		Nodes: make([]NodeSpec, len(s.Nodes)),
+	}
+	for i := range s.Nodes {
+		r.spec(&g.Nodes[i], &s.Nodes[i])
+	}
+	return g
+}
+
+func (r *reader) spec(n *NodeSpec, s *storedNode) {
+	r.node = s.Name
+	*n = NodeSpec{
+		Name: s.Name, Activity: s.Activity, Codec: orElse(s.Codec, storedCodec), Tags: noEmpty(s.Tags),
+		Options: activity.Options{
+			Retry:            r.retry(s.Retry),
+			StartToClose:     r.duration("start_to_close_ms", s.StartToCloseMS),
+			HeartbeatTimeout: r.duration("heartbeat_timeout_ms", s.HeartbeatTimeoutMS),
+			ScheduleToStart:  r.duration("schedule_to_start_ms", s.ScheduleToStartMS),
+			Lane:             orElse(s.Lane, storedLane),
+			Priority:         s.Priority,
+		},
+	}
+	if len(s.Capabilities) > 0 {
+		n.Capabilities = s.Capabilities
+	}
+	n.Input = r.expr(&s.Input, &place{name: "input"}, n.Codec)
+	n.Upstreams = dataEdges(n.Input)
+	for _, name := range s.After {
+		n.Upstreams = append(n.Upstreams, Edge{Node: name, Kind: SuccessOnly})
+	}
+}
+
+func (r *reader) retry(s *storedPlan) activity.RetryPlan {
+	if s == nil {
+		return storedRetry()
+	}
+	return activity.RetryPlan{
+		Attempts: s.Attempts, Factor: s.Factor, JitterPermille: s.JitterPermille,
+		First: r.duration("retry.first_ms", s.FirstMS), Max: r.duration("retry.max_ms", s.MaxMS),
+	}
+}
+
+func (r *reader) expr(s *storedExpr, at *place, codec string) Expr {
+	if s.forms() != 1 {
+		r.faults.add(r.node, at.String(), ErrSyntax, "wants exactly one of input, const, data, node, list and struct")
+		return Expr{}
+	}
+	switch {
+	case s.Input:
+		return Expr{Kind: ExprInput}
+	case s.Node != nil:
+		return Expr{Kind: ExprNode, Node: *s.Node}
+	case s.List != nil:
+		items := make([]Expr, len(*s.List))
+		for i := range *s.List {
+			items[i] = r.expr(&(*s.List)[i], at.item(i), codec)
+		}
+		return Expr{Kind: ExprList, Items: items}
+	case s.Struct != nil:
+		fields := make([]ExprField, 0, len(*s.Struct))
+		for name, inner := range *s.Struct {
+			fields = append(fields, ExprField{Name: name, Value: r.expr(&inner, at.field(name), codec)})
+		}
+		slices.SortFunc(fields, func(a, b ExprField) int { return strings.Compare(a.Name, b.Name) })
+		return Expr{Kind: ExprStruct, Fields: fields}
+	default:
+		return Expr{Kind: ExprConst, Value: r.constant(s, at, codec)}
+	}
+}
+
+// constant returns the value of "const", which is for the codec JSON, or "data", which is for all others.
+func (r *reader) constant(s *storedExpr, at *place, codec string) []byte {
+	if (s.Data == nil) != (codec == storedCodec) {
+		r.faults.add(r.node, at.String(), ErrSyntax, "const is for the codec json, data for all others; this one is %s", codec)
+		return nil
+	}
+	if s.Data != nil {
+		return *s.Data
+	}
+	value, err := canonicalJSON(s.Const)
+	if err != nil {
+		r.faults.cause(r.node, at.String(), ErrConst, err)
+	}
+	return value
+}
+
+func (s *storedExpr) forms() int {
+	count := 0
+	for _, given := range []bool{s.Input, s.Const != nil, s.Data != nil, s.Node != nil, s.List != nil, s.Struct != nil} {
+		if given {
+			count++
+		}
+	}
+	return count
+}
+
+func (r *reader) duration(path string, ms int64) time.Duration {
+	const limit = math.MaxInt64 / int64(time.Millisecond)
+	if ms > limit || ms < -limit {
+		r.faults.add(r.node, path, ErrOption, "%d ms is too long to count", ms)
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+func orElse(value, fallback string) string {
+	if value == "" {
+		return fallback
+	}
+	return value
+}
+
+func noEmpty(tags map[string]string) map[string]string {
+	if len(tags) == 0 {
+		return nil
+	}
+	return tags
+}

@@ -1,0 +1,179 @@
+package flow_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// graphOf wraps the JSON of nodes into that of a graph.
+func graphOf(nodes ...string) string {
+	return `{"version":1,"name":"f","nodes":[` + strings.Join(nodes, ",") + `]}`
+}
+
+func TestParseFaults(t *testing.T) {
+	t.Parallel()
+	const a = `{"name":"a","activity":"x","input":{"input":true}}`
+	for name, tc := range map[string]struct {
+		data string
+		kind error
+		want string
+	}{
+		"nothing":       {``, flow.ErrSyntax, "EOF"},
+		"no object":     {`[]`, flow.ErrSyntax, "cannot unmarshal array"},
+		"cut":           {`{"version":1,"name":"f"`, flow.ErrSyntax, "unexpected EOF"},
+		"trailing":      {graphOf(a) + `{}`, flow.ErrSyntax, "data after the graph"},
+		"trailing text": {graphOf(a) + `x`, flow.ErrSyntax, "data after the graph"},
+		"unknown field": {`{"version":1,"name":"f","budget":3}`, flow.ErrSyntax, `unknown field "budget"`},
+		"node field":    {graphOf(`{"name":"a","join":"any"}`), flow.ErrSyntax, `unknown field "join"`},
+		"field type":    {graphOf(`{"name":1}`), flow.ErrSyntax, "cannot unmarshal number"},
+		"large number":  {graphOf(`{"name":"a","priority":1e99}`), flow.ErrSyntax, "cannot unmarshal number"},
+		"no version":    {`{"name":"f"}`, flow.ErrVersion, "0; this program reads 1"},
+		"later version": {`{"version":2,"name":"f","nodes":{},"budget":3}`, flow.ErrVersion, "2; this program reads 1"},
+		"no nodes":      {graphOf(), flow.ErrEmptyFlow, ""},
+		"null":          {`null`, flow.ErrVersion, ""},
+
+		"no input":     {graphOf(`{"name":"a","activity":"x"}`), flow.ErrSyntax, `node "a": input: graph is not readable: wants exactly one of`},
+		"two inputs":   {graphOf(`{"name":"a","activity":"x","input":{"input":true,"node":"b"}}`), flow.ErrSyntax, "wants exactly one of"},
+		"not input":    {graphOf(`{"name":"a","activity":"x","input":{"input":false}}`), flow.ErrSyntax, "wants exactly one of"},
+		"empty item":   {graphOf(`{"name":"a","activity":"x","input":{"struct":{"k":{"list":[{"const":1},{}]}}}}`), flow.ErrSyntax, `input.k[1]: graph is not readable`},
+		"data of json": {graphOf(`{"name":"a","activity":"x","input":{"data":""}}`), flow.ErrSyntax, "const is for the codec json"},
+		"const of raw": {graphOf(`{"name":"a","activity":"x","codec":"raw","input":{"const":1}}`), flow.ErrSyntax, "this one is raw"},
+		"long":         {graphOf(`{"name":"a","activity":"x","input":{"input":true},"start_to_close_ms":9223372036855}`), flow.ErrOption, "9223372036855 ms is too long to count"},
+		"long retry":   {graphOf(`{"name":"a","activity":"x","input":{"input":true},"retry":{"attempts":2,"first_ms":-9223372036855}}`), flow.ErrOption, "retry.first_ms"},
+		"retry":        {graphOf(`{"name":"a","activity":"x","input":{"input":true},"retry":{}}`), flow.ErrOption, "0 attempts"},
+		"single retry": {graphOf(`{"name":"a","activity":"x","input":{"input":true},"retry":{"attempts":1,"first_ms":1}}`), flow.ErrOption, "one attempt has no delays"},
+		"capabilities": {graphOf(`{"name":"a","activity":"x","input":{"input":true},"capabilities":["b","a"]}`), flow.ErrOption, "not in order"},
+		"same twice":   {graphOf(`{"name":"a","activity":"x","input":{"input":true},"capabilities":["a","a"]}`), flow.ErrOption, "twice"},
+
+		"unknown node":   {graphOf(`{"name":"a","activity":"x","input":{"node":"b"}}`), flow.ErrUnknownNode, `node "a": input: no such node: "b"`},
+		"unknown after":  {graphOf(`{"name":"a","activity":"x","input":{"input":true},"after":["b"]}`), flow.ErrUnknownNode, `node "a": after: no such node: "b"`},
+		"unknown return": {`{"version":1,"name":"f","return":"b","nodes":[` + a + `]}`, flow.ErrUnknownNode, `return: no such node: "b"`},
+		"after twice":    {graphOf(a, `{"name":"b","activity":"x","input":{"input":true},"after":["a","a"]}`), flow.ErrEdge, `from "a" twice`},
+		"after data":     {graphOf(a, `{"name":"b","activity":"x","input":{"node":"a"},"after":["a"]}`), flow.ErrEdge, `from "a" twice`},
+		"names":          {graphOf(a, a), flow.ErrDuplicateName, "by nodes 1 and 2"},
+		"activity":       {graphOf(`{"name":"a","input":{"input":true}}`), flow.ErrName, `node "a": activity: bad name`},
+		"node codec":     {graphOf(`{"name":"a","activity":"x","codec":"a b","input":{"data":""}}`), flow.ErrName, `node "a": codec: bad name`},
+		"flow codec":     {`{"version":1,"name":"f","codec":"a b","nodes":[{"name":"a","activity":"x","input":{"const":1}}]}`, flow.ErrName, `codec: bad name`},
+
+		"itself":    {graphOf(`{"name":"a","activity":"x","input":{"node":"a"}}`), flow.ErrCycle, "cycle: a -> a"},
+		"cycle":     {graphOf(`{"name":"a","activity":"x","input":{"node":"c"}}`, `{"name":"b","activity":"x","input":{"input":true},"after":["a"]}`, `{"name":"c","activity":"x","input":{"node":"b"}}`), flow.ErrCycle, "cycle: a -> b -> c -> a"},
+		"depth":     {graphOf(`{"name":"a","activity":"x","input":` + strings.Repeat(`{"list":[`, 33) + `{"const":1}` + strings.Repeat(`]}`, 33) + `}`), flow.ErrLimit, "nested deeper than 32"},
+		"very deep": {graphOf(`{"name":"a","activity":"x","input":` + strings.Repeat(`{"list":[`, 20_000) + strings.Repeat(`]}`, 20_000) + `}`), flow.ErrSyntax, "max depth"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, err := flow.ParseGraph([]byte(tc.data))
+			if g != nil || !errors.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %v: %s", err, tc.kind, tc.want)
+			}
+			if len(flow.Faults(err)) == 0 {
+				t.Errorf("%T is no fault", err)
+			}
+			if into := new(flow.Graph); into.UnmarshalJSON([]byte(tc.data)) == nil || !reflect.DeepEqual(into, new(flow.Graph)) {
+				t.Error("UnmarshalJSON takes it or leaves a part behind")
+			}
+		})
+	}
+}
+
+func TestParseNormalizes(t *testing.T) {
+	t.Parallel()
+	g, err := flow.ParseGraph([]byte(graphOf(
+		`{"name":"a","activity":"x","codec":"json","lane":"default","tags":{},"capabilities":[],"after":[],"input":{"const": {"b" : 1.0, "a":"<\u003c\u00e9"} }}`,
+		`{"name":"b","activity":"x","input":{"struct":{"z":{"const":null},"a":{"list":[]}}}}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(g.Nodes[0].Input.Value); got != `{"a":"<<é","b":1.0}` {
+		t.Errorf("constant %s", got)
+	}
+	want := flow.NodeSpec{
+		Name: "a", Activity: "x", Codec: "json",
+		Options: activity.Options{Lane: "default", Retry: activity.RetryPlan{Attempts: 5, First: time.Second, Max: time.Minute, Factor: 2, JitterPermille: 100}},
+		Input:   g.Nodes[0].Input,
+	}
+	if !reflect.DeepEqual(g.Nodes[0], want) {
+		t.Errorf("got  %+v\nwant %+v", g.Nodes[0], want)
+	}
+	if got, err := g.Nodes[1].Input.Resolve(nil, nil); string(got) != `{"a":[],"z":null}` || err != nil {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+func FuzzParseGraph(f *testing.F) {
+	seed, err := os.ReadFile("testdata/golden/census.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Add([]byte(graphOf(`{"name":"a","activity":"x","input":{"node":"b"}}`, `{"name":"b","activity":"x","input":{"list":[{"input":true},{"const":null}]},"after":["a"]}`)))
+	f.Add([]byte(graphOf(`{"name":"a","activity":"x","codec":"raw","input":{"data":"AA=="},"retry":{"attempts":1}}`)))
+	f.Add([]byte(`{"version":2}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		g, err := flow.ParseGraph(data)
+		if err != nil {
+			if g != nil || len(flow.Faults(err)) == 0 {
+				t.Fatalf("no fault in %v", err)
+			}
+			return
+		}
+		first, err := g.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := flow.ParseGraph(first)
+		if err != nil {
+			t.Fatalf("%s: %v", first, err)
+		}
+		second, err := again.MarshalJSON()
+		if err != nil || !bytes.Equal(first, second) || g.Hash() != again.Hash() || !reflect.DeepEqual(g, again) {
+			t.Fatalf("first  %s\nsecond %s, %v", first, second, err)
+		}
+		_, _, _ = g.Mermaid(), g.DOT(), g.Outline()
+		checkInputs(t, g)
+	})
+}
+
+// checkInputs resolves the inputs of a valid graph, with a JSON value for each result.
+func checkInputs(t *testing.T, g *flow.Graph) {
+	t.Helper()
+	results := make(map[string][]byte)
+	for i := range g.Nodes {
+		results[g.Nodes[i].Name] = []byte(`{"r":1}`)
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		data, err := n.Input.Resolve([]byte(`"in"`), results)
+		var v any
+		if err != nil || n.Codec == "json" && g.Codec == "json" && (activity.JSON{}).Decode(data, &v) != nil {
+			t.Fatalf("node %s: %q, %v", n.Name, data, err)
+		}
+		back, err := flow.DecodeInput(n.EncodeInput(), n.Codec)
+		if err != nil || !reflect.DeepEqual(back, n.Input) {
+			t.Fatalf("node %s: stored input %s: %v", n.Name, n.EncodeInput(), err)
+		}
+	}
+}
+
+func TestDecodeInputFaults(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		data, codec string
+		kind        error
+	}{
+		{``, "json", flow.ErrSyntax}, {`{}`, "json", flow.ErrSyntax}, {`{"const":1}`, "raw", flow.ErrSyntax},
+		{`{"data":""}`, "json", flow.ErrSyntax}, {`{"list":[{}]}`, "json", flow.ErrSyntax}, {`{"node":"a"}x`, "json", flow.ErrSyntax},
+	} {
+		if _, err := flow.DecodeInput([]byte(tc.data), tc.codec); !errors.Is(err, tc.kind) {
+			t.Errorf("%s: %v", tc.data, err)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package flow
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Mermaid returns the graph as a Mermaid flowchart: one box for each node with its name and activity, solid arrows for
+// data, dotted ones for order only. Equal graphs give equal text.
+func (g *Graph) Mermaid() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "---\ntitle: %s\n---\nflowchart TD\n", appendQuoted(nil, g.Name))
+	g.draw(picture{
+		end: func(id, label string) { fmt.Fprintf(&b, "  %s([\"%s\"])\n", id, mermaidText(label)) },
+		node: func(id, name, act string) {
+			fmt.Fprintf(&b, "  %s[\"%s<br/>%s\"]\n", id, mermaidText(name), mermaidText(act))
+		},
+		edge: func(from, to string, data bool) { fmt.Fprintf(&b, "  %s %s %s\n", from, arrow(data), to) },
+	})
+	return b.String()
+}
+
+func arrow(data bool) string {
+	if data {
+		return "-->"
+	}
+	return "-.->"
+}
+
+// DOT returns the graph in the language of Graphviz, in the same way as Mermaid.
+func (g *Graph) DOT() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "digraph \"%s\" {\n  node [shape=box];\n", dotText(g.Name))
+	g.draw(picture{
+		end: func(id, label string) { fmt.Fprintf(&b, "  %s [shape=oval, label=\"%s\"];\n", id, dotText(label)) },
+		node: func(id, name, act string) {
+			fmt.Fprintf(&b, "  %s [label=\"%s\\n%s\"];\n", id, dotText(name), dotText(act))
+		},
+		edge: func(from, to string, data bool) {
+			style := ""
+			if !data {
+				style = " [style=dashed]"
+			}
+			fmt.Fprintf(&b, "  %s -> %s%s;\n", from, to, style)
+		},
+	})
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// picture is how one language draws.
+type picture struct {
+	end  func(id, label string)
+	node func(id, name, act string)
+	edge func(from, to string, data bool)
+}
+
+func (g *Graph) draw(p picture) {
+	ids := make(map[string]string, len(g.Nodes))
+	usesInput := false
+	for i := range g.Nodes {
+		ids[g.Nodes[i].Name] = fmt.Sprintf("n%d", i+1)
+		usesInput = usesInput || g.Nodes[i].Input.UsesFlowInput()
+	}
+	if usesInput {
+		p.end("input", "input: "+g.InputType)
+	}
+	for i := range g.Nodes {
+		p.node(ids[g.Nodes[i].Name], g.Nodes[i].Name, g.Nodes[i].Activity)
+	}
+	if g.Return != "" {
+		p.end("result", "result: "+g.OutputType)
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		if n.Input.UsesFlowInput() {
+			p.edge("input", ids[n.Name], true)
+		}
+		for _, up := range n.Upstreams {
+			if from, ok := ids[up.Node]; ok {
+				p.edge(from, ids[n.Name], up.Data)
+			}
+		}
+	}
+	if from, ok := ids[g.Return]; ok {
+		p.edge(from, "result", true)
+	}
+}
+
+func mermaidText(s string) string {
+	return strings.NewReplacer(
+		"#", "#35;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "&", "#amp;", "`", "#96;", "\n", " ", "\r", " ",
+	).Replace(s)
+}
+
+func dotText(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ", "\r", " ").Replace(s)
+}

@@ -1,0 +1,29 @@
+package flow
+
+import (
+	"encoding/json"
+
+	"fmt"
+)
+
+// EncodeInput returns the stored form of a node's input, as it stands in the JSON form of a Graph. A worker reads it
+// back with DecodeInput.
+func (n *NodeSpec) EncodeInput() json.RawMessage {
+	w := writer{}
+	w.expr(n.Input, n.Codec)
+	return w.buf
+}
+
+// DecodeInput reads what EncodeInput wrote for a node with the given codec. Its error matches ErrSyntax or ErrConst.
+func DecodeInput(data []byte, codec string) (Expr, error) {
+	var stored storedExpr
+	if err := json.Unmarshal(data, &stored); err != nil {
+		return Expr{}, fmt.Errorf("stored input: %w: %w", ErrSyntax, err)
+	}
+	r := reader{}
+	e := r.expr(&stored, &place{name: "input"}, codec)
+	if err := r.faults.err(); err != nil {
+		return Expr{}, fmt.Errorf("stored input: %w", err)
+	}
+	return e, nil
+}

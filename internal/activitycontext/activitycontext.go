@@ -1,0 +1,47 @@
+// Package activitycontext carries a running execution from the worker to the context helpers of package activity.
+// It is a package of its own so that the worker can fill the context without package activity exporting the key.
+package activitycontext
+
+import (
+	"context"
+	"time"
+)
+
+// Info describes one attempt of one execution. It has the same fields as activity.ExecutionInfo, which documents
+// them; the two convert into each other, so a field added on one side only does not compile.
+type Info struct {
+	Flow        string
+	FlowID      string
+	RunID       string
+	Node        string
+	ExecutionID string
+	Attempt     int
+	StartedAt   time.Time
+	Deadline    time.Time
+}
+
+// Execution is what a worker provides for each function that it runs. Its methods may be called from several
+// goroutines at once, also after the function returned, when they must do no harm.
+type Execution interface {
+	// Info describes the attempt. It does not change while the attempt runs.
+	Info() Info
+	// LeaseHealthy tells whether the worker may still speak for the execution.
+	LeaseHealthy() bool
+	// Heartbeat notes that the function is alive. It is called often and should not wait for the engine.
+	Heartbeat(ctx context.Context) error
+	// Progress records percent, from 0 to 100, and a message in valid UTF-8 of at most 1,024 bytes.
+	Progress(ctx context.Context, percent float64, message string) error
+}
+
+type key struct{}
+
+// With returns a context in which From finds e.
+func With(ctx context.Context, e Execution) context.Context {
+	return context.WithValue(ctx, key{}, e)
+}
+
+// From returns the execution that ctx belongs to, and false outside a worker.
+func From(ctx context.Context) (Execution, bool) {
+	e, ok := ctx.Value(key{}).(Execution)
+	return e, ok
+}

@@ -1,0 +1,52 @@
+package testserver
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Kind is an engine that shared suites run on.
+type Kind string
+
+const (
+	// Embedded is the engine inside the test process. It has no server to start.
+	Embedded Kind = "embedded"
+	// Redis is a Redis 7 server.
+	Redis Kind = "redis"
+	// Valkey is a Valkey 8 server.
+	Valkey Kind = "valkey"
+)
+
+// enginesVariable selects what [Kinds] returns.
+const enginesVariable = "FLOWFABRIC_TEST_ENGINES"
+
+// Kinds returns the engines that shared suites run on: the comma-separated list in
+// FLOWFABRIC_TEST_ENGINES, or all of them. An unknown name fails the test, so that a misspelt
+// list cannot pass for a run on every engine.
+func Kinds(tb testing.TB) []Kind {
+	tb.Helper()
+	all := []Kind{Embedded, Redis, Valkey}
+	list := os.Getenv(enginesVariable)
+	if list == "" {
+		return all
+	}
+	var kinds []Kind
+	for name := range strings.SplitSeq(list, ",") {
+		k := Kind(strings.TrimSpace(name))
+		if !slices.Contains(all, k) {
+			tb.Fatalf("testserver: %s=%q: %q is none of %q", enginesVariable, list, k, all)
+		}
+		if !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
+}
+
+// Servers returns those of [Kinds] that are servers.
+func Servers(tb testing.TB) []Kind {
+	tb.Helper()
+	return slices.DeleteFunc(Kinds(tb), func(k Kind) bool { return k == Embedded })
+}

@@ -1,0 +1,19 @@
+package testserver
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+)
+
+// endWithParent makes the kernel kill the process when the thread that started it ends.
+func endWithParent() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}
+
+// claimPort holds a name in the kernel's own namespace of sockets, which exists once per network
+// as ports do, and which no process can leave behind.
+func claimPort(number int) (io.Closer, error) {
+	return net.Listen("unix", fmt.Sprintf("@flowfabric-testserver-%d", number))
+}

@@ -1,0 +1,189 @@
+package testserver
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Options describe a server that [Start] runs.
+type Options struct {
+	// Kind is Redis or Valkey.
+	Kind Kind
+
+	// Persist makes the server write every command to disk before it answers (appendonly with
+	// appendfsync always), so nothing it acknowledged is lost by [Server.Kill]. Without it a
+	// restarted server is empty.
+	Persist bool
+
+	// Password is what clients must give. Defaults to none.
+	Password string
+
+	// Args are further lines of the server's configuration file, such as "maxmemory 50mb".
+	// They win over what the other options set.
+	Args []string
+}
+
+// Server is a running server. Its methods are safe to call together, except that [Server.Kill]
+// and [Server.Restart] belong to one goroutine at a time.
+type Server struct {
+	tb     testing.TB
+	shared bool
+	*instance
+}
+
+// Start runs a server on a free loopback port and returns once it answers. It stops with the test.
+func Start(tb testing.TB, o Options) *Server {
+	tb.Helper()
+	path := require(tb, o.Kind)
+	in, err := newInstance(path, tb.TempDir(), o)
+	if err != nil {
+		tb.Fatalf("testserver: %v", err)
+	}
+	tb.Cleanup(in.close)
+	return &Server{tb: tb, instance: in}
+}
+
+// shared holds the servers of this process.
+var shared struct {
+	sync.Mutex
+	instances map[Kind]*instance
+}
+
+// Shared returns the one server of kind k that all tests of this process have in common. It keeps
+// nothing on disk. Tests use their own key prefix on it and never flush, kill or reconfigure it.
+//
+// It runs until [Stop] or the end of the process.
+func Shared(tb testing.TB, k Kind) *Server {
+	tb.Helper()
+	path := require(tb, k)
+	shared.Lock()
+	defer shared.Unlock()
+	in := shared.instances[k]
+	if in != nil && in.exited() {
+		in.close()
+		in = nil
+	}
+	if in == nil {
+		var err error
+		if in, err = newShared(path, k); err != nil {
+			tb.Fatalf("testserver: %v", err)
+		}
+		if shared.instances == nil {
+			shared.instances = make(map[Kind]*instance)
+		}
+		shared.instances[k] = in
+	}
+	return &Server{tb: tb, shared: true, instance: in}
+}
+
+// newShared runs a server in a folder that is gone once the server is ready, so that a process
+// which ends without [Stop] leaves nothing behind.
+func newShared(path string, k Kind) (*instance, error) {
+	dir, err := os.MkdirTemp("", "flowfabric-"+string(k)+"-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	return newInstance(path, dir, Options{Kind: k})
+}
+
+// Stop ends the servers of [Shared]. A TestMain calls it before it looks for leaked goroutines; a
+// process that just ends need not call it. A later Shared starts new servers.
+func Stop() {
+	shared.Lock()
+	defer shared.Unlock()
+	for _, in := range shared.instances {
+		in.close()
+	}
+	clear(shared.instances)
+}
+
+// require returns the program for k, or ends the test.
+func require(tb testing.TB, k Kind) string {
+	tb.Helper()
+	if k != Redis && k != Valkey {
+		tb.Fatalf("testserver: %q is no server", k)
+	}
+	if !slices.Contains(Kinds(tb), k) {
+		tb.Skipf("testserver: %s=%s leaves out %s", enginesVariable, os.Getenv(enginesVariable), k)
+	}
+	path, ok := Available(k)
+	if !ok {
+		tb.Fatalf("testserver: no %s found: run `make servers`, or %s", program(k), Hint(k))
+	}
+	return path
+}
+
+// Addr returns host:port.
+func (s *Server) Addr() string { return s.addr() }
+
+// URL returns the address as redis:// or valkey:// URL, with the password if there is one.
+func (s *Server) URL() string {
+	u := url.URL{Scheme: string(s.opts.Kind), Host: s.addr()}
+	if s.opts.Password != "" {
+		u.User = url.UserPassword("", s.opts.Password)
+	}
+	return u.String()
+}
+
+// Kill ends the server the hard way (SIGKILL) and returns when it is gone. It does nothing to a
+// server that is gone already.
+func (s *Server) Kill() {
+	s.tb.Helper()
+	s.own("Kill")
+	s.kill()
+}
+
+// Restart runs the server again on the same port and folder and returns when it has loaded its
+// data. A server that still runs is killed first. It must be called from the test's goroutine.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	s.own("Restart")
+	s.kill()
+	if err := s.run(); err != nil {
+		s.tb.Fatalf("testserver: restart: %v", err)
+	}
+}
+
+func (s *Server) own(method string) {
+	s.tb.Helper()
+	if s.shared {
+		s.tb.Fatalf("testserver: %s of a shared server: other tests are using it", method)
+	}
+}
+
+// config returns the server's configuration file.
+func config(o Options, port int, dir string) string {
+	lines := []string{
+		"bind 127.0.0.1",
+		"port " + strconv.Itoa(port),
+		"dir " + strconv.Quote(dir),
+		`save ""`,
+		"enable-debug-command local",
+	}
+	if o.Persist {
+		lines = append(lines, "appendonly yes", "appendfsync always")
+	}
+	if o.Password != "" {
+		lines = append(lines, "requirepass "+strconv.Quote(o.Password))
+	}
+	return strings.Join(append(lines, o.Args...), "\n") + "\n"
+}
+
+func writeConfig(o Options, port int, dir string) (path string, err error) {
+	path = filepath.Join(dir, "server.conf")
+	if err := os.WriteFile(path, []byte(config(o, port, dir)), 0o600); err != nil {
+		return "", fmt.Errorf("write configuration: %w", err)
+	}
+	return path, nil
+}
+
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -1,0 +1,154 @@
+-- The frame of a call: module tables, reply shapes, numbers, and the context that carries prefix, hash
+-- tag and clock from one rule to the next.
+--
+-- While the library loads only redis.register_function exists, so nothing at file scope may touch another
+-- global. Modules are declared here so that rules can call each other whatever the order of the files.
+
+local F = {}
+local reply, number, call, key, record = {}, {}, {}, {}, {}
+local fence, lease, lifecycle, claim, retry = {}, {}, {}, {}, {}
+local dependency, graph, wake, work = {}, {}, {}, {}
+local admission, replay, tags, stream, budget, quota = {}, {}, {}, {}, {}, {}
+local suspension, waitpoint, condition, token, signal = {}, {}, {}, {}, {}
+
+-- A value is set when it is there and not empty. "0" is set.
+local function is_set(value)
+  return value ~= nil and value ~= false and value ~= ''
+end
+
+function reply.ok(...) return { 1, 'OK', ... } end
+function reply.already(...) return { 1, 'ALREADY_SATISFIED', ... } end
+function reply.duplicate(id) return { 1, 'DUPLICATE', id } end
+function reply.err(code, ...) return { 0, code, ... } end
+
+-- The four details let a caller recognise its own lost reply.
+function reply.not_active(core)
+  return reply.err('execution_not_active', core.terminal_outcome or '', core.current_lease_epoch or '',
+    core.lifecycle_phase or '', core.current_attempt_id or '')
+end
+
+-- Text of a number as the contract shows it: 14 significant digits.
+number.text = function(n) return tostring(n) end
+
+-- Up to here whole numbers are exact.
+number.MAX_EXACT = 9007199254740991
+
+-- Text of a whole number with all its digits.
+function number.digits(n) return string.format('%.0f', n) end
+
+-- Finite number or nil.
+function number.finite(raw)
+  local n = tonumber(raw)
+  if n == nil or n ~= n or n == math.huge or n == -math.huge then return nil end
+  return n
+end
+
+function number.refuse(name, raw)
+  return reply.err('invalid_input', name .. ' must be a number, got: ' .. tostring(raw))
+end
+
+-- Required numeric argument, floored and cut to what is exact: the value, or nil and the error reply.
+function number.whole(name, raw)
+  local n = number.finite(raw)
+  if not n then return nil, number.refuse(name, raw) end
+  return math.max(-number.MAX_EXACT, math.min(number.MAX_EXACT, math.floor(n)))
+end
+
+-- Optional numeric argument: `fallback` when it is missing or empty.
+function number.optional(name, raw, fallback)
+  if not is_set(raw) then return fallback end
+  return number.whole(name, raw)
+end
+
+-- Optional argument that may not be negative.
+function number.count(name, raw, fallback)
+  local n, err = number.optional(name, raw, fallback)
+  if err then return nil, err end
+  if n < 0 then return nil, reply.err('invalid_input', name .. ' must not be negative, got: ' .. raw) end
+  return n
+end
+
+-- Numbers of several optional arguments by name, or nil and the first error reply. `rules` holds
+-- {name, fallback} pairs.
+function number.counts(A, rules)
+  local n = {}
+  for _, rule in ipairs(rules) do
+    local value, err = number.count(rule[1], A[rule[1]], rule[2])
+    if err then return nil, err end
+    n[rule[1]] = value
+  end
+  return n
+end
+
+local MIN_PRIORITY, MAX_PRIORITY = 0, 9000
+
+-- Priority within its bounds; infinities are cut, anything that is no number is refused.
+function number.priority(name, raw)
+  local n = tonumber(raw)
+  if n == nil or n ~= n then return nil, number.refuse(name, raw) end
+  return math.max(MIN_PRIORITY, math.min(MAX_PRIORITY, n))
+end
+
+-- No single call may hold an execution for longer than this (ms).
+local MAX_LEASE_MS = 7 * 24 * 3600 * 1000
+
+function number.lease_ttl(raw)
+  local ttl, err = number.whole('lease_ttl_ms', raw)
+  if err then return nil, err end
+  return math.min(ttl, MAX_LEASE_MS)
+end
+
+-- Server clock in whole milliseconds.
+function call.clock()
+  local t = redis.call('TIME')
+  return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+end
+
+-- Context of a call. The prefix and the hash tag are read from the first key; a key without a tag is
+-- refused before anything is written.
+function call.open(first_key)
+  local tag = string.match(first_key, '{[^}]*}')
+  if not tag then error('key carries no hash tag: ' .. first_key) end
+  local now = call.clock()
+  return {
+    prefix = string.match(first_key, '^([^:]*):'),
+    tag = tag,
+    now = now,
+    now_text = number.text(now),
+    more = false,
+    finished = {},
+    lanes = {},
+    cancels = {},
+  }
+end
+
+-- Number of the partition that a context works in, as text.
+function call.partition(c)
+  return string.match(c.tag, ':(%d+)}') or ''
+end
+
+-- In a cluster, a call that touches an absent key of a slot on the move fails half-way. Reading a key that
+-- never exists makes it fail here, before the first write.
+function call.probe(first_key)
+  local prefix, tag = string.match(first_key, '^([^:]*):[^{]*({[^}]*})')
+  if tag then redis.call('EXISTS', prefix .. ':probe:' .. tag) end
+end
+
+-- Refusal of a call that brings fewer keys or arguments than it needs; nil when all are there.
+function call.need(keys, key_count, args, arg_count)
+  if #keys < key_count then
+    return reply.err('invalid_input', key_count .. ' keys are needed, got: ' .. #keys)
+  elseif #args < arg_count then
+    return reply.err('invalid_input', arg_count .. ' arguments are needed, got: ' .. #args)
+  end
+  return nil
+end
+
+-- Commands with a variable number of arguments stay below the interpreter's argument limit.
+local UNPACK_CHUNK = 1000
+
+function call.chunked(command, target, list)
+  for from = 1, #list, UNPACK_CHUNK do
+    redis.call(command, target, unpack(list, from, math.min(from + UNPACK_CHUNK - 1, #list)))
+  end
+end

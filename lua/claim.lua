@@ -1,0 +1,486 @@
+-- Taking work: grants, fresh attempts, resumed attempts, take-over of abandoned ones.
+
+-- Core fields that a claim reads.
+claim.FIELDS = {
+  'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
+  'current_lease_epoch', 'total_attempt_count', 'current_attempt_index', 'current_attempt_id', 'started_at',
+  'pending_retry_reason', 'pending_previous_attempt_index', 'pending_replay_reason',
+  'pending_replay_requested_by', 'required_capabilities', 'lane_id', 'current_lane', 'flow_id', 'managed',
+  'node', 'execution_kind', 'created_at', 'priority', 'retry_count', 'input_count', 'uses_flow_input',
+  'attempt_timeout', 'lease_reclaim_count', 'current_worker_instance_id', 'current_worker_id',
+  'current_lease_id', 'lease_expires_at',
+}
+
+local ATTEMPT_TYPE = { pending_retry_attempt = 'retry', pending_replay_attempt = 'replay' }
+
+local MAX_RECLAIMS = 100
+
+-- Writes lease, core and indexes of a new lease. `w`: worker_id, worker_instance_id, lane, lease_id, ttl,
+-- renewal (ms until the renewal deadline). `values`: further core fields. Gives epoch and expiry as text.
+local function take_lease(c, execution_id, core_key, core, w, attempt_id, values, blank)
+  local epoch = number.text((tonumber(core.current_lease_epoch) or 0) + 1)
+  local expires = c.now + w.ttl
+  local expires_text = number.text(expires)
+  local deadline = number.text(c.now + w.renewal)
+  local lease_key = key.exec_lease_current(c, execution_id)
+  redis.call('DEL', lease_key)
+  redis.call('HSET', lease_key,
+    'lease_id', w.lease_id, 'lease_epoch', epoch, 'execution_id', execution_id, 'attempt_id', attempt_id,
+    'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id,
+    'acquired_at', c.now_text, 'expires_at', expires_text, 'last_renewed_at', c.now_text,
+    'renewal_deadline', deadline)
+  local core_values = {
+    'lifecycle_phase', 'active',
+    'ownership_state', 'leased',
+    'eligibility_state', 'not_applicable',
+    'blocking_reason', 'none',
+    'terminal_outcome', 'none',
+    'attempt_state', 'running_attempt',
+    'public_state', 'active',
+    'current_lease_id', w.lease_id,
+    'current_lease_epoch', epoch,
+    'current_worker_id', w.worker_id,
+    'current_worker_instance_id', w.worker_instance_id,
+    'current_lane', w.lane,
+    'lease_acquired_at', c.now_text,
+    'lease_expires_at', expires_text,
+    'lease_last_renewed_at', c.now_text,
+    'lease_renewal_deadline', deadline,
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+  }
+  for _, value in ipairs(values) do core_values[#core_values + 1] = value end
+  local unset = { 'blocking_detail', 'lease_expired_at', 'lease_revoked_at', 'lease_revoke_reason', unpack(blank) }
+  record.write(core_key, core.managed, core_values, unset)
+  redis.call('ZADD', key.index_lease_expiry(c), expires, execution_id)
+  redis.call('SADD', key.index_worker_leases(c, w.worker_instance_id), execution_id)
+  redis.call('ZADD', key.lane_active(c, w.lane), expires, execution_id)
+  return epoch, expires_text
+end
+
+-- Writes the record of a new attempt.
+local function open_attempt(c, execution_id, index, w, epoch, attempt_id, attempt_type, extra)
+  redis.call('HSET', key.attempt_record(c, execution_id, index),
+    'attempt_id', attempt_id, 'execution_id', execution_id, 'attempt_index', index,
+    'attempt_type', attempt_type, 'attempt_state', 'started', 'created_at', c.now_text,
+    'started_at', c.now_text, 'lease_id', w.lease_id, 'lease_epoch', epoch,
+    'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id, unpack(extra))
+  redis.call('ZADD', key.exec_attempts(c, execution_id), c.now, index)
+  redis.call('HSET', key.attempt_usage(c, execution_id, index), 'last_usage_report_seq', '0')
+end
+
+-- Starts a new attempt of a runnable record. Gives {lease_epoch, expires_at, attempt_id, index, type}.
+function claim.start(c, execution_id, core_key, core, w)
+  local index = tonumber(core.total_attempt_count) or 0
+  local index_text = number.text(index)
+  local attempt_type = ATTEMPT_TYPE[core.attempt_state] or 'initial'
+  local extra = {}
+  if attempt_type == 'retry' then
+    extra = { 'retry_reason', core.pending_retry_reason or '',
+      'previous_attempt_index', core.pending_previous_attempt_index or '' }
+  elseif attempt_type == 'replay' then
+    extra = { 'replay_reason', core.pending_replay_reason or '',
+      'replay_requested_by', core.pending_replay_requested_by or '',
+      'replayed_from_attempt_index', core.pending_previous_attempt_index or '' }
+  end
+  redis.call('ZREM', key.lane_eligible(c, lifecycle.lane(core)), execution_id)
+  local epoch, expires = take_lease(c, execution_id, core_key, core, w, w.attempt_id, {
+    'current_attempt_index', index_text,
+    'total_attempt_count', number.text(index + 1),
+    'current_attempt_id', w.attempt_id,
+    'started_at', is_set(core.started_at) and core.started_at or c.now_text,
+  }, { 'pending_retry_reason', 'pending_replay_reason', 'pending_replay_requested_by',
+    'pending_previous_attempt_index' })
+  open_attempt(c, execution_id, index_text, w, epoch, w.attempt_id, attempt_type, extra)
+  lease.history(c, execution_id, 'event', 'acquired', 'lease_id', w.lease_id, 'lease_epoch', epoch,
+    'attempt_id', w.attempt_id, 'attempt_index', index_text, 'worker_id', w.worker_id, 'ts', c.now_text)
+  return { epoch = epoch, expires = expires, attempt_id = w.attempt_id, index = index_text, type = attempt_type }
+end
+
+-- Goes on with the attempt that was put aside.
+function claim.resume(c, execution_id, core_key, core, w)
+  local index = core.current_attempt_index or ''
+  local attempt_id = core.current_attempt_id or ''
+  redis.call('ZREM', key.lane_eligible(c, lifecycle.lane(core)), execution_id)
+  local epoch, expires = take_lease(c, execution_id, core_key, core, w, attempt_id, {}, {})
+  record.write(key.attempt_record(c, execution_id, index), core.managed, {
+    'attempt_state', 'started', 'resumed_at', c.now_text, 'lease_id', w.lease_id, 'lease_epoch', epoch,
+    'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id,
+  }, { 'suspended_at', 'suspension_id' })
+  lease.history(c, execution_id, 'event', 'acquired', 'lease_id', w.lease_id, 'lease_epoch', epoch,
+    'attempt_index', index, 'attempt_id', attempt_id, 'worker_id', w.worker_id,
+    'reason', 'claim_resumed', 'ts', c.now_text)
+  return { epoch = epoch, expires = expires, attempt_id = attempt_id, index = index, type = 'resumed' }
+end
+
+-- How often an execution may be taken over before it is given up.
+local function reclaim_limit(c, execution_id)
+  return number.finite(record.policy(key.exec_policy(c, execution_id)).max_reclaim_count) or MAX_RECLAIMS
+end
+
+-- An execution that lost its owner too often fails for good.
+local function give_up_reclaiming(c, execution_id, core_key, core, worker_set)
+  lifecycle.end_attempt(c, execution_id, core, 'ended_failure', 'failure_reason', 'max_reclaims_exceeded')
+  if is_set(core.current_attempt_index) then
+    lease.close_stream(c, execution_id, core.current_attempt_index, 'attempt_failure', true)
+  end
+  lifecycle.released(c, execution_id,
+    { lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch },
+    core.current_attempt_index, 'max_reclaims_exceeded')
+  lease.drop(c, execution_id, core, worker_set)
+  lifecycle.finish(c, execution_id, core_key, core, {
+    outcome = 'failed', attempt_state = 'attempt_terminal', blank = lifecycle.LEASE_AND_LOSS_FIELDS,
+    values = { 'failure_reason', 'max_reclaims_exceeded' }, reason = 'max_reclaims_exceeded',
+    category = 'worker_lost',
+  })
+end
+
+-- Takes an abandoned execution over with a new attempt; nil when it was given up instead.
+function claim.take_over(c, execution_id, core_key, core, w, worker_set)
+  local reclaims = tonumber(core.lease_reclaim_count) or 0
+  if reclaims >= reclaim_limit(c, execution_id) then
+    give_up_reclaiming(c, execution_id, core_key, core, worker_set)
+    return nil
+  end
+  local old_index = core.current_attempt_index or ''
+  local lost = 'lease_' .. core.ownership_state
+  lifecycle.end_attempt(c, execution_id, core, 'interrupted_reclaimed', 'failure_reason', lost)
+  lease.close_stream(c, execution_id, old_index, 'reclaimed')
+  lease.drop(c, execution_id, core)
+  local index = tonumber(core.total_attempt_count) or 0
+  local index_text = number.text(index)
+  local epoch, expires = take_lease(c, execution_id, core_key, core, w, w.attempt_id, {
+    'current_attempt_index', index_text,
+    'total_attempt_count', number.text(index + 1),
+    'current_attempt_id', w.attempt_id,
+    'lease_reclaim_count', number.text(reclaims + 1),
+  }, {})
+  open_attempt(c, execution_id, index_text, w, epoch, w.attempt_id, 'reclaim',
+    { 'reclaim_reason', lost, 'previous_attempt_index', old_index })
+  lease.history(c, execution_id, 'event', 'reclaimed', 'old_lease_epoch', core.current_lease_epoch or '',
+    'new_lease_id', w.lease_id, 'new_lease_epoch', epoch, 'new_attempt_id', w.attempt_id,
+    'new_attempt_index', index_text, 'worker_id', w.worker_id, 'ts', c.now_text)
+  return { epoch = epoch, expires = expires, attempt_id = w.attempt_id, index = index_text, type = 'reclaim' }
+end
+
+function claim.is_abandoned(core)
+  return core.lifecycle_phase == 'active' and (core.ownership_state == 'lease_expired_reclaimable'
+    or core.ownership_state == 'lease_revoked')
+end
+
+-- A grant is good for the worker, the instance and the lane that it names. Nil, or the error reply.
+local function check_grant(c, grant_key, A)
+  local grant = record.read(grant_key,
+    { 'worker_id', 'worker_instance_id', 'lane_id', 'grant_expires_at', 'kind' })
+  if not grant or grant.worker_id ~= A.worker_id then return reply.err('invalid_claim_grant') end
+  if is_set(grant.grant_expires_at) and (tonumber(grant.grant_expires_at) or 0) < c.now then
+    return reply.err('claim_grant_expired')
+  end
+  if is_set(grant.worker_instance_id) and grant.worker_instance_id ~= A.worker_instance_id then
+    return reply.err('invalid_claim_grant')
+  end
+  if is_set(grant.lane_id) and grant.lane_id ~= A.lane_id then return reply.err('invalid_claim_grant') end
+  return nil
+end
+
+-- Capability rules of a grant: nil, or the error reply.
+local function check_capabilities(c, core_key, required_csv, offered_csv)
+  local required, err = capability.parse(required_csv, 'required')
+  if err then return err end
+  local offered
+  offered, err = capability.parse(offered_csv, 'worker')
+  if err then return err end
+  local missing = capability.missing(required, offered)
+  if missing == '' then return nil end
+  redis.call('HSET', core_key, 'last_capability_mismatch_at', c.now_text)
+  return reply.err('capability_mismatch', missing)
+end
+
+local function write_grant(c, grant_key, A, ttl)
+  local expires = c.now + ttl
+  redis.call('HSET', grant_key,
+    'worker_id', A.worker_id, 'worker_instance_id', A.worker_instance_id, 'lane_id', A.lane_id,
+    'capability_hash', A.capability_hash or '', 'route_snapshot_json', A.route_snapshot_json or '',
+    'admission_summary', A.admission_summary or '', 'created_at', c.now_text,
+    'grant_expires_at', number.text(expires))
+  redis.call('PEXPIREAT', grant_key, expires)
+end
+
+-- @arguments grant execution_id:execution_id worker_id:worker_id worker_instance_id:worker_instance_id lane_id:lane_id capability_hash:text? grant_ttl_ms:ms route_snapshot_json:json? admission_summary:text? worker_capabilities_csv:csv?
+
+-- @function ff_issue_claim_grant
+-- @summary  Reserves one eligible execution for one worker for a short time.
+-- @key      core            exec.core
+-- @key      claim_grant     exec.claim_grant
+-- @key      eligible        lane.eligible
+-- @include  grant
+-- @reply    OK execution_id:execution_id
+-- @error    invalid_input message:text
+-- @error    execution_not_found
+-- @error    execution_not_eligible
+-- @error    grant_already_exists
+-- @error    execution_not_in_eligible_set
+-- @error    invalid_capabilities reason:text
+-- @error    capability_mismatch missing:csv
+-- @writes_on capability_mismatch core
+function F.ff_issue_claim_grant(K, A)
+  local ttl, err = number.whole('grant_ttl_ms', A.grant_ttl_ms)
+  if err then return err end
+  local c = call.open(K.core)
+  local core = record.read(K.core, { 'lifecycle_phase', 'eligibility_state', 'required_capabilities' })
+  if not core then return reply.err('execution_not_found') end
+  if core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'eligible_now' then
+    return reply.err('execution_not_eligible')
+  end
+  if redis.call('EXISTS', K.claim_grant) == 1 then return reply.err('grant_already_exists') end
+  if not redis.call('ZSCORE', K.eligible, A.execution_id) then
+    return reply.err('execution_not_in_eligible_set')
+  end
+  err = check_capabilities(c, K.core, core.required_capabilities, A.worker_capabilities_csv)
+  if err then return err end
+  write_grant(c, K.claim_grant, A, ttl)
+  return reply.ok(A.execution_id)
+end
+
+-- @function ff_issue_reclaim_grant
+-- @summary  Reserves one abandoned execution for one worker for a short time.
+-- @key      core            exec.core
+-- @key      claim_grant     exec.claim_grant
+-- @key      lease_expiry    index.lease_expiry
+-- @include  grant
+-- @reply    OK execution_id:execution_id
+-- @error    invalid_input message:text
+-- @error    execution_not_found
+-- @error    execution_not_reclaimable
+-- @error    grant_already_exists
+-- @error    invalid_capabilities reason:text
+-- @error    capability_mismatch missing:csv
+-- @writes_on capability_mismatch core
+function F.ff_issue_reclaim_grant(K, A)
+  local ttl, err = number.whole('grant_ttl_ms', A.grant_ttl_ms)
+  if err then return err end
+  local c = call.open(K.core)
+  local core = record.read(K.core, { 'lifecycle_phase', 'ownership_state', 'required_capabilities' })
+  if not core then return reply.err('execution_not_found') end
+  if not claim.is_abandoned(core) then return reply.err('execution_not_reclaimable') end
+  if redis.call('EXISTS', K.claim_grant) == 1 then return reply.err('grant_already_exists') end
+  err = check_capabilities(c, K.core, core.required_capabilities, A.worker_capabilities_csv)
+  if err then return err end
+  write_grant(c, K.claim_grant, A, ttl)
+  return reply.ok(A.execution_id)
+end
+
+-- Numbers and policy of a claim, converted before anything is written.
+local function parse_claim(A)
+  local n, err = {}, nil
+  n.ttl, err = number.lease_ttl(A.lease_ttl_ms)
+  if err then return nil, err end
+  n.renewal, err = number.whole('renew_before_ms', A.renew_before_ms)
+  if err then return nil, err end
+  n.timeout, err = number.optional('attempt_timeout_ms', A.attempt_timeout_ms, 0)
+  if err then return nil, err end
+  n.deadline, err = number.optional('execution_deadline_at', A.execution_deadline_at, 0)
+  if err then return nil, err end
+  n.policy = {}
+  if is_set(A.attempt_policy_json) then
+    local ok, policy = pcall(cjson.decode, A.attempt_policy_json)
+    if not ok or type(policy) ~= 'table' then
+      return nil, reply.err('invalid_policy_json', 'malformed')
+    end
+    for name, value in pairs(policy) do
+      n.policy[#n.policy + 1] = tostring(name)
+      n.policy[#n.policy + 1] = type(value) == 'table' and cjson.encode(value) or tostring(value)
+    end
+  end
+  return n
+end
+
+-- Whether a runnable record may start a new attempt: nil, or the error reply.
+local function check_startable(core)
+  if core.lifecycle_phase ~= 'runnable' then return reply.err('execution_not_leaseable') end
+  if core.ownership_state ~= 'unowned' then return reply.err('lease_conflict') end
+  if core.eligibility_state ~= 'eligible_now' then return reply.err('execution_not_leaseable') end
+  if core.terminal_outcome ~= 'none' then return reply.err('execution_not_leaseable') end
+  if core.attempt_state == 'running_attempt' then return reply.err('active_attempt_exists') end
+  if core.attempt_state == 'attempt_interrupted' then return reply.err('use_claim_resumed_execution') end
+  return nil
+end
+
+-- @function ff_claim_execution
+-- @summary  Consumes a grant: new attempt and lease, runnable becomes active.
+-- @flags    derives
+-- @key      core            exec.core
+-- @key      claim_grant     exec.claim_grant
+-- @key      eligible        lane.eligible
+-- @key      lease_expiry    index.lease_expiry
+-- @key      worker_leases   index.worker_leases
+-- @key      attempt         attempt.record
+-- @key      attempt_usage   attempt.usage
+-- @key      attempt_policy  attempt.policy
+-- @key      attempts        exec.attempts
+-- @key      lease_current   exec.lease_current
+-- @key      lease_history   exec.lease_history
+-- @key      active          lane.active
+-- @key      attempt_timeout index.attempt_timeout
+-- @key      execution_deadline index.execution_deadline
+-- @arg      execution_id    execution_id
+-- @arg      worker_id       worker_id
+-- @arg      worker_instance_id worker_instance_id
+-- @arg      lane_id         lane_id
+-- @arg      capability_hash text optional
+-- @arg      lease_id        lease_id
+-- @arg      lease_ttl_ms    ms
+-- @arg      renew_before_ms ms
+-- @arg      attempt_id      attempt_id
+-- @arg      attempt_policy_json json optional
+-- @arg      attempt_timeout_ms ms optional
+-- @arg      execution_deadline_at unix_ms optional
+-- @reply    OK lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms attempt_id:attempt_id attempt_index:attempt_index attempt_type:text
+-- @error    invalid_input message:text
+-- @error    invalid_policy_json reason:text
+-- @error    execution_not_found
+-- @error    execution_not_leaseable
+-- @error    lease_conflict
+-- @error    active_attempt_exists
+-- @error    use_claim_resumed_execution
+-- @error    invalid_claim_grant
+-- @error    claim_grant_expired
+function F.ff_claim_execution(K, A)
+  local n, err = parse_claim(A)
+  if err then return err end
+  local c = call.open(K.core)
+  local core = record.read(K.core, claim.FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  err = check_startable(core) or check_grant(c, K.claim_grant, A)
+  if err then return err end
+
+  redis.call('DEL', K.claim_grant)
+  redis.call('ZREM', K.eligible, A.execution_id)
+  local attempt = claim.start(c, A.execution_id, K.core, core, {
+    worker_id = A.worker_id, worker_instance_id = A.worker_instance_id, lane = A.lane_id,
+    lease_id = A.lease_id, attempt_id = A.attempt_id, ttl = n.ttl, renewal = n.renewal,
+  })
+  if #n.policy > 0 then
+    call.chunked('HSET', key.attempt_policy(c, A.execution_id, attempt.index), n.policy)
+  end
+  if n.timeout ~= 0 then redis.call('ZADD', K.attempt_timeout, c.now + n.timeout, A.execution_id) end
+  if n.deadline ~= 0 then redis.call('ZADD', K.execution_deadline, n.deadline, A.execution_id) end
+  if core.managed then graph.event(c, core, 'started', attempt.index, A.worker_instance_id) end
+  return reply.ok(A.lease_id, attempt.epoch, attempt.expires, attempt.attempt_id, attempt.index, attempt.type)
+end
+
+-- @function ff_claim_resumed_execution
+-- @summary  Consumes a grant and goes on with the attempt that was put aside, under a new lease.
+-- @flags    derives
+-- @key      core            exec.core
+-- @key      claim_grant     exec.claim_grant
+-- @key      eligible        lane.eligible
+-- @key      lease_expiry    index.lease_expiry
+-- @key      worker_leases   index.worker_leases
+-- @key      attempt         attempt.record
+-- @key      lease_current   exec.lease_current
+-- @key      lease_history   exec.lease_history
+-- @key      active          lane.active
+-- @key      attempt_timeout index.attempt_timeout
+-- @key      execution_deadline index.execution_deadline
+-- @arg      execution_id    execution_id
+-- @arg      worker_id       worker_id
+-- @arg      worker_instance_id worker_instance_id
+-- @arg      lane_id         lane_id
+-- @arg      capability_hash text optional
+-- @arg      lease_id        lease_id
+-- @arg      lease_ttl_ms    ms
+-- @arg      remaining_attempt_timeout_ms ms optional
+-- @reply    OK lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms attempt_id:attempt_id attempt_index:attempt_index attempt_type:text
+-- @error    invalid_input message:text
+-- @error    execution_not_found
+-- @error    execution_not_leaseable
+-- @error    not_a_resumed_execution
+-- @error    invalid_claim_grant
+-- @error    claim_grant_expired
+-- @writes_on claim_grant_expired claim_grant
+function F.ff_claim_resumed_execution(K, A)
+  local ttl, err = number.lease_ttl(A.lease_ttl_ms)
+  if err then return err end
+  local remaining
+  remaining, err = number.optional('remaining_attempt_timeout_ms', A.remaining_attempt_timeout_ms, 0)
+  if err then return err end
+  local c = call.open(K.core)
+  local core = record.read(K.core, claim.FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  if core.lifecycle_phase ~= 'runnable' then return reply.err('execution_not_leaseable') end
+  if core.attempt_state ~= 'attempt_interrupted' then return reply.err('not_a_resumed_execution') end
+  if core.eligibility_state ~= 'eligible_now' then return reply.err('execution_not_leaseable') end
+  err = check_grant(c, K.claim_grant, A)
+  if err then
+    if err[2] == 'claim_grant_expired' then redis.call('DEL', K.claim_grant) end
+    return err
+  end
+
+  redis.call('DEL', K.claim_grant)
+  redis.call('ZREM', K.eligible, A.execution_id)
+  local attempt = claim.resume(c, A.execution_id, K.core, core, {
+    worker_id = A.worker_id, worker_instance_id = A.worker_instance_id, lane = A.lane_id,
+    lease_id = A.lease_id, ttl = ttl, renewal = math.floor(ttl * 2 / 3),
+  })
+  if remaining > 0 then redis.call('ZADD', K.attempt_timeout, c.now + remaining, A.execution_id) end
+  if core.managed then graph.event(c, core, 'resumed', attempt.index, A.worker_instance_id) end
+  return reply.ok(A.lease_id, attempt.epoch, attempt.expires, attempt.attempt_id, attempt.index, attempt.type)
+end
+
+-- @function ff_reclaim_execution
+-- @summary  Takes over an execution whose lease was lost, with a new attempt. At the limit of take-overs the
+--           execution fails for good, which the error tells.
+-- @flags    derives
+-- @key      core            exec.core
+-- @key      claim_grant     exec.claim_grant
+-- @key      old_attempt     attempt.record(attempt_index=old_attempt_index)
+-- @key      old_stream_meta stream.meta(attempt_index=old_attempt_index)
+-- @key      attempt         attempt.record
+-- @key      attempt_usage   attempt.usage
+-- @key      attempts        exec.attempts
+-- @key      lease_current   exec.lease_current
+-- @key      lease_history   exec.lease_history
+-- @key      lease_expiry    index.lease_expiry
+-- @key      worker_leases   index.worker_leases
+-- @key      active          lane.active
+-- @key      attempt_timeout index.attempt_timeout
+-- @key      execution_deadline index.execution_deadline
+-- @arg      execution_id    execution_id
+-- @arg      worker_id       worker_id
+-- @arg      worker_instance_id worker_instance_id
+-- @arg      lane_id         lane_id
+-- @arg      lease_id        lease_id
+-- @arg      lease_ttl_ms    ms
+-- @arg      attempt_id      attempt_id
+-- @arg      attempt_policy_json json optional
+-- @reply    OK lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms attempt_id:attempt_id attempt_index:attempt_index attempt_type:text
+-- @error    invalid_input message:text
+-- @error    execution_not_found
+-- @error    execution_not_reclaimable
+-- @error    invalid_claim_grant
+-- @error    claim_grant_expired
+-- @error    max_retries_exhausted
+-- @writes_on max_retries_exhausted core lease_history
+function F.ff_reclaim_execution(K, A)
+  local ttl, err = number.lease_ttl(A.lease_ttl_ms)
+  if err then return err end
+  local c = call.open(K.core)
+  local core = record.read(K.core, claim.FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  if not claim.is_abandoned(core) then return reply.err('execution_not_reclaimable') end
+  err = check_grant(c, K.claim_grant, A)
+  if err then return err end
+
+  redis.call('DEL', K.claim_grant)
+  local attempt = claim.take_over(c, A.execution_id, K.core, core, {
+    worker_id = A.worker_id, worker_instance_id = A.worker_instance_id, lane = A.lane_id,
+    lease_id = A.lease_id, attempt_id = A.attempt_id, ttl = ttl, renewal = math.floor(ttl * 2 / 3),
+  }, K.worker_leases)
+  if not attempt then
+    graph.settle(c)
+    return reply.err('max_retries_exhausted')
+  end
+  if core.managed then graph.event(c, core, 'reclaimed', attempt.index, A.worker_instance_id) end
+  return reply.ok(A.lease_id, attempt.epoch, attempt.expires, attempt.attempt_id, attempt.index, attempt.type)
+end

@@ -1,0 +1,297 @@
+-- Dependency edges: the flow's side (edge records) and the child's side (counters, eligibility).
+
+-- Child fields that a resolution reads.
+dependency.CHILD_FIELDS = {
+  'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
+  'flow_id', 'managed', 'node', 'lane_id', 'current_lane', 'created_at', 'priority', 'delay_until',
+  'current_attempt_index', 'current_attempt_id', 'current_lease_id', 'current_lease_epoch',
+  'current_worker_id', 'current_worker_instance_id', 'current_waitpoint_id', 'start_timeout', 'retry_count',
+  'lease_expires_at',
+}
+
+-- Keys of the child's side of one edge.
+function dependency.child_keys(c, child_id, edge_id)
+  return {
+    core = key.exec_core(c, child_id),
+    meta = key.exec_deps_meta(c, child_id),
+    unresolved = key.exec_deps_unresolved(c, child_id),
+    dep = key.exec_dep(c, child_id, edge_id),
+  }
+end
+
+-- A blocked child whose last dependency is satisfied may run, at once or when its own delay is over.
+function dependency.release(c, child_id, k, child)
+  local delay_until = number.finite(child.delay_until)
+  local delayed = delay_until and delay_until > c.now
+  local attempt_state = child.attempt_state
+  if not is_set(attempt_state) or attempt_state == 'none' then attempt_state = 'pending_first_attempt' end
+  local values = {
+    'lifecycle_phase', child.lifecycle_phase,
+    'ownership_state', child.ownership_state or 'unowned',
+    'eligibility_state', delayed and 'not_eligible_until_time' or 'eligible_now',
+    'blocking_reason', delayed and 'waiting_for_delay' or 'waiting_for_worker',
+    'terminal_outcome', 'none',
+    'attempt_state', attempt_state,
+    'public_state', delayed and 'delayed' or 'waiting',
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+  }
+  local lane = lifecycle.lane(child)
+  redis.call('ZREM', k.blocked_dependencies or key.lane_blocked_dependencies(c, lane), child_id)
+  if delayed then
+    values[#values + 1] = 'blocking_detail'
+    values[#values + 1] = 'delayed until ' .. child.delay_until
+    record.write(k.core, child.managed, values, {})
+    redis.call('ZADD', key.lane_delayed(c, lane), delay_until, child_id)
+    if child.managed then wake.due(c, delay_until) end
+    return
+  end
+  record.write(k.core, child.managed, values, { 'blocking_detail' })
+  redis.call('ZADD', k.eligible or key.lane_eligible(c, lane), record.eligible_score(child), child_id)
+  if child.managed then graph.became_eligible(c, child_id, child, lane) end
+end
+
+-- An upstream ended without success, so the child can never run.
+function dependency.skip(c, child_id, k, child)
+  local attempt_state = child.attempt_state
+  local interrupted = attempt_state == 'running_attempt' or attempt_state == 'attempt_interrupted'
+  local ended_state = 'none'
+  if interrupted then
+    ended_state = 'attempt_terminal'
+  elseif attempt_state == '' then
+    ended_state = ''
+  end
+  local running_on = child.lifecycle_phase == 'active' and child.current_worker_instance_id
+  lifecycle.leave_phase(c, child_id, child, {
+    attempt_state = 'ended_cancelled', failure_reason = 'dependency_impossible',
+    stream_reason = 'dependency_impossible', close_reason = 'dependency_impossible',
+    released = 'dependency_impossible',
+  })
+  lifecycle.finish(c, child_id, k.core, child, {
+    outcome = 'skipped', attempt_state = ended_state,
+    blank = interrupted and lifecycle.LEASE_FIELDS or {}, terminal_key = k.terminal,
+    silent = not is_set(child.execution_id),
+  })
+  if child.managed and is_set(running_on) then wake.cancel(c, running_on, child_id, 'skipped') end
+end
+
+-- Resolves one edge on the child's side. Gives the dependency's new state and what it did to the child.
+function dependency.resolve(c, k, edge_id, outcome)
+  local satisfied = outcome == 'success'
+  redis.call('HSET', k.dep, 'state', satisfied and 'satisfied' or 'impossible', 'last_resolved_at', c.now_text)
+  redis.call('SREM', k.unresolved, edge_id)
+  local remaining = redis.call('HINCRBY', k.meta, 'unsatisfied_required_count', -1)
+  if not satisfied then redis.call('HINCRBY', k.meta, 'impossible_required_count', 1) end
+  redis.call('HSET', k.meta, 'last_dependency_update_at', c.now_text)
+  local child = record.read(k.core, dependency.CHILD_FIELDS)
+  if not child then return satisfied and 'satisfied' or 'impossible', '' end
+  local child_id = child.execution_id or ''
+  local blocked = child.lifecycle_phase == 'runnable' and child.eligibility_state == 'blocked_by_dependencies'
+  if not satisfied then
+    if child.terminal_outcome ~= 'none' then return 'impossible', '' end
+    dependency.skip(c, child_id, k, child)
+    return 'impossible', 'child_skipped'
+  end
+  local effect = ''
+  if k.upstream_result and child.terminal_outcome == 'none' and blocked
+    and is_set(redis.call('HGET', k.dep, 'data_passing_ref'))
+    and redis.call('COPY', k.upstream_result, k.payload, 'REPLACE') == 1 then
+    effect = 'data_injected'
+  end
+  if remaining == 0 and blocked and child.ownership_state == 'unowned' and child.terminal_outcome == 'none' then
+    dependency.release(c, child_id, k, child)
+  end
+  return 'satisfied', effect
+end
+
+-- @function ff_stage_dependency_edge
+-- @summary  Adds an edge to the flow's graph; the child's side is ff_apply_dependency_to_child.
+-- @flags    derives
+-- @key      flow            flow.core
+-- @key      members         flow.members
+-- @key      edge            flow.edge
+-- @key      out             flow.out(execution_id=upstream_execution_id)
+-- @key      in_             flow.in(execution_id=downstream_execution_id)
+-- @key      grant           flow.grant
+-- @arg      flow_id         flow_id
+-- @arg      edge_id         edge_id
+-- @arg      upstream_execution_id execution_id
+-- @arg      downstream_execution_id execution_id
+-- @arg      dependency_kind text optional
+-- @arg      data_passing_ref text optional
+-- @arg      expected_graph_revision int
+-- @arg      now_ms          unix_ms
+-- @reply    OK edge_id:edge_id graph_revision:int
+-- @error    self_referencing_edge
+-- @error    flow_not_found
+-- @error    flow_already_terminal
+-- @error    stale_graph_revision
+-- @error    execution_not_in_flow
+-- @error    cycle_detected
+-- @error    dependency_already_exists
+function F.ff_stage_dependency_edge(K, A)
+  local upstream, downstream = A.upstream_execution_id, A.downstream_execution_id
+  if upstream == downstream then return reply.err('self_referencing_edge') end
+  local c = call.open(K.flow)
+  local flow = record.read(K.flow, { 'public_flow_state', 'graph_revision' })
+  if not flow then return reply.err('flow_not_found') end
+  if graph.is_over(flow) then return reply.err('flow_already_terminal') end
+  if (flow.graph_revision or '0') ~= A.expected_graph_revision then return reply.err('stale_graph_revision') end
+  if redis.call('SISMEMBER', K.members, upstream) == 0 or redis.call('SISMEMBER', K.members, downstream) == 0 then
+    return reply.err('execution_not_in_flow')
+  end
+  if dependency.closes_cycle(c, A.flow_id, upstream, downstream) then return reply.err('cycle_detected') end
+  if redis.call('EXISTS', K.edge) == 1 then return reply.err('dependency_already_exists') end
+  graph.write_edge(c, K.edge, A.flow_id, {
+    edge_id = A.edge_id, upstream_execution_id = upstream, downstream_execution_id = downstream,
+    dependency_kind = A.dependency_kind or 'success_only', input_name = A.data_passing_ref or '',
+  })
+  redis.call('SADD', K.out, A.edge_id)
+  redis.call('SADD', K.in_, A.edge_id)
+  local revision = redis.call('HINCRBY', K.flow, 'graph_revision', 1)
+  redis.call('HINCRBY', K.flow, 'edge_count', 1)
+  redis.call('HSET', K.flow, 'last_mutation_at', c.now_text)
+  return reply.ok(A.edge_id, number.text(revision))
+end
+
+-- The search gives up, and the edge is refused, when it would visit more nodes than this.
+local MAX_CYCLE_NODES = 1000
+
+-- Whether `upstream` can be reached from `downstream`. Nothing has to be searched when no path can exist.
+function dependency.closes_cycle(c, flow_id, upstream, downstream)
+  if redis.call('EXISTS', key.flow_out(c, flow_id, downstream)) == 0
+    or redis.call('EXISTS', key.flow_in(c, flow_id, upstream)) == 0 then
+    return false
+  end
+  local queue, seen, head = { downstream }, { [downstream] = true }, 1
+  while queue[head] do
+    for _, edge_id in ipairs(redis.call('SMEMBERS', key.flow_out(c, flow_id, queue[head]))) do
+      local next_id = redis.call('HGET', key.flow_edge(c, flow_id, edge_id), 'downstream_execution_id')
+      if next_id == upstream then return true end
+      if next_id and not seen[next_id] then
+        if #queue >= MAX_CYCLE_NODES then return true end
+        seen[next_id] = true
+        queue[#queue + 1] = next_id
+      end
+    end
+    head = head + 1
+  end
+  return false
+end
+
+-- Puts a runnable record behind its dependencies, whatever index it stood in.
+local function block(c, k, child, child_id, count, edge_id)
+  record.write(k.core, child.managed, {
+    'lifecycle_phase', child.lifecycle_phase,
+    'ownership_state', child.ownership_state or 'unowned',
+    'eligibility_state', 'blocked_by_dependencies',
+    'blocking_reason', 'waiting_for_children',
+    'blocking_detail', number.text(count) .. ' dep(s) unresolved incl ' .. edge_id,
+    'terminal_outcome', 'none',
+    'attempt_state', child.attempt_state or 'pending_first_attempt',
+    'public_state', 'waiting_children',
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+  }, {})
+  redis.call('ZREM', k.eligible, child_id)
+  redis.call('ZREM', key.lane_delayed(c, lifecycle.lane(child)), child_id)
+  redis.call('ZADD', k.blocked_dependencies, tonumber(child.created_at) or 0, child_id)
+end
+
+-- @function ff_apply_dependency_to_child
+-- @summary  Adds an edge on the child's side and blocks the child. An upstream that has already ended resolves
+--           the edge at once.
+-- @flags    derives repeatable
+-- @key      core            exec.core(execution_id=downstream_execution_id)
+-- @key      meta            exec.deps_meta(execution_id=downstream_execution_id)
+-- @key      unresolved      exec.deps_unresolved(execution_id=downstream_execution_id)
+-- @key      dep             exec.dep(execution_id=downstream_execution_id)
+-- @key      eligible        lane.eligible
+-- @key      blocked_dependencies lane.blocked_dependencies
+-- @key      all_edges       exec.deps_all_edges(execution_id=downstream_execution_id)
+-- @arg      flow_id         flow_id
+-- @arg      edge_id         edge_id
+-- @arg      upstream_execution_id execution_id
+-- @arg      graph_revision  int
+-- @arg      dependency_kind text optional
+-- @arg      data_passing_ref text optional
+-- @arg      now_ms          unix_ms
+-- @reply    OK unresolved:text
+-- @error    execution_not_found
+-- @error    execution_already_in_flow
+function F.ff_apply_dependency_to_child(K, A)
+  local c = call.open(K.core)
+  local child = record.read(K.core, dependency.CHILD_FIELDS)
+  if not child then return reply.err('execution_not_found') end
+  if is_set(child.flow_id) and child.flow_id ~= A.flow_id then return reply.err('execution_already_in_flow') end
+  if redis.call('EXISTS', K.dep) == 1 then return reply.ok('already_applied') end
+  dependency.write_child_edge(c, K.dep, A.flow_id, child.execution_id or '', {
+    edge_id = A.edge_id, upstream_execution_id = A.upstream_execution_id,
+    dependency_kind = A.dependency_kind or 'success_only', input_name = A.data_passing_ref or '',
+  })
+  redis.call('SADD', K.unresolved, A.edge_id)
+  redis.call('SADD', K.all_edges, A.edge_id)
+  local count = redis.call('HINCRBY', K.meta, 'unsatisfied_required_count', 1)
+  redis.call('HSET', K.meta, 'flow_id', A.flow_id, 'last_flow_graph_revision', A.graph_revision,
+    'last_dependency_update_at', c.now_text)
+  if child.lifecycle_phase == 'runnable' and child.terminal_outcome == 'none' then
+    block(c, K, child, child.execution_id or '', count, A.edge_id)
+  end
+  local upstream = record.read(key.exec_core(c, A.upstream_execution_id),
+    { 'lifecycle_phase', 'terminal_outcome' })
+  if upstream and upstream.lifecycle_phase == 'terminal' and is_set(upstream.terminal_outcome) then
+    local k = dependency.child_keys(c, child.execution_id or '', A.edge_id)
+    k.core, k.meta, k.unresolved, k.dep = K.core, K.meta, K.unresolved, K.dep
+    k.payload = key.exec_payload(c, child.execution_id or '')
+    k.upstream_result = key.exec_result(c, A.upstream_execution_id)
+    dependency.resolve(c, k, A.edge_id, upstream.terminal_outcome)
+    graph.settle(c)
+    count = count - 1
+  end
+  return reply.ok(number.text(count))
+end
+
+-- The child's record of an edge.
+function dependency.write_child_edge(c, dep_key, flow_id, child_id, edge)
+  redis.call('HSET', dep_key,
+    'edge_id', edge.edge_id, 'flow_id', flow_id,
+    'upstream_execution_id', edge.upstream_execution_id, 'downstream_execution_id', child_id,
+    'dependency_kind', edge.dependency_kind, 'state', 'unsatisfied',
+    'data_passing_ref', edge.input_name, 'last_resolved_at', '')
+end
+
+local TERMINAL_OUTCOMES = { success = true, failed = true, cancelled = true, expired = true, skipped = true }
+
+-- @function ff_resolve_dependency
+-- @summary  Tells a child how one of its upstreams ended: the last success makes it eligible, anything else
+--           skips it.
+-- @flags    derives repeatable
+-- @key      core            exec.core(execution_id=downstream_execution_id)
+-- @key      meta            exec.deps_meta(execution_id=downstream_execution_id)
+-- @key      unresolved      exec.deps_unresolved(execution_id=downstream_execution_id)
+-- @key      dep             exec.dep(execution_id=downstream_execution_id)
+-- @key      eligible        lane.eligible
+-- @key      terminal        lane.terminal
+-- @key      blocked_dependencies lane.blocked_dependencies
+-- @key      attempt         attempt.record(execution_id=downstream_execution_id)
+-- @key      stream_meta     stream.meta(execution_id=downstream_execution_id)
+-- @key      payload         exec.payload(execution_id=downstream_execution_id)
+-- @key      upstream_result exec.result(execution_id=upstream_execution_id)
+-- @arg      edge_id         edge_id
+-- @arg      upstream_outcome text
+-- @arg      now_ms          unix_ms
+-- @reply    OK state:text effect:text?
+-- @error    invalid_input message:text
+-- @error    invalid_dependency
+function F.ff_resolve_dependency(K, A)
+  local c = call.open(K.core)
+  local dep = record.read(K.dep, { 'state' })
+  if not dep then return reply.err('invalid_dependency') end
+  if dep.state == 'satisfied' or dep.state == 'impossible' then return reply.ok('already_resolved') end
+  if not TERMINAL_OUTCOMES[A.upstream_outcome] then
+    return reply.err('invalid_input', 'upstream_outcome must be terminal, got: ' .. tostring(A.upstream_outcome))
+  end
+  local state, effect = dependency.resolve(c, K, A.edge_id, A.upstream_outcome)
+  graph.settle(c)
+  return reply.ok(state, effect)
+end

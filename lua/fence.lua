@@ -1,0 +1,55 @@
+-- Who may write: the fence triple (lease id, lease epoch, attempt id) of the lease holder.
+
+-- Core fields that the checks below compare.
+fence.FIELDS = {
+  'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
+  'current_lease_id', 'current_lease_epoch', 'current_attempt_id', 'current_attempt_index',
+  'current_worker_id', 'current_worker_instance_id', 'lease_expires_at', 'lane_id', 'current_lane',
+  'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count',
+}
+
+-- @errors lease_fence execution_not_active fence_required partial_fence_triple lease_revoked lease_expired stale_lease
+
+-- The triple to check against: the caller's, or the record's own for an operator override. Nil and the error
+-- reply when the triple is incomplete or missing.
+function fence.resolve(args, core, override_allowed)
+  local given = 0
+  if is_set(args.lease_id) then given = given + 1 end
+  if is_set(args.lease_epoch) then given = given + 1 end
+  if is_set(args.attempt_id) then given = given + 1 end
+  if given == 3 then return args end
+  if given > 0 then return nil, reply.err('partial_fence_triple') end
+  if override_allowed and args.source == 'operator_override' then
+    return {
+      lease_id = core.current_lease_id,
+      lease_epoch = core.current_lease_epoch,
+      attempt_id = core.current_attempt_id,
+    }
+  end
+  return nil, reply.err('fence_required')
+end
+
+function fence.matches(f, core)
+  return f.lease_id == core.current_lease_id and f.lease_epoch == core.current_lease_epoch
+    and f.attempt_id == core.current_attempt_id
+end
+
+-- True when the lease has run out by the server's clock.
+function fence.lapsed(c, core)
+  return (tonumber(core.lease_expires_at) or 0) <= c.now
+end
+
+-- The check of every write by a lease holder. Gives the resolved triple, or nil and the error reply; a lapsed
+-- lease is marked as expired on the way.
+function fence.check_write(c, core_key, core, args)
+  local f, err = fence.resolve(args, core, true)
+  if err then return nil, err end
+  if core.lifecycle_phase ~= 'active' then return nil, reply.not_active(core) end
+  if core.ownership_state == 'lease_revoked' then return nil, reply.err('lease_revoked') end
+  if fence.lapsed(c, core) then
+    lease.mark_expired(c, core_key, core)
+    return nil, reply.err('lease_expired')
+  end
+  if not fence.matches(f, core) then return nil, reply.err('stale_lease') end
+  return f
+end

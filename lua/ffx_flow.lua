@@ -1,0 +1,245 @@
+-- Flows as a whole: cancel, describe, result, listing, events.
+
+-- Members ended per call; the rest stays owed.
+local ENDED_PER_CALL = 128
+local MAX_PAGE = 500
+
+-- Ends members that are owed their end, as far as `limit` goes. Gives how many were ended.
+function flows.end_owed_members(c, flow_id, limit)
+  local pending_key = key.flow_pending_cancels(c, flow_id)
+  local flow_key = key.flow_core(c, flow_id)
+  local flow = record.read(flow_key, { 'cancel_reason', 'cancelled_by', 'outcome', 'managed' }) or {}
+  local reason = flow.cancel_reason or ''
+  local ended = 0
+  for _, execution_id in ipairs(redis.call('SPOP', pending_key, limit)) do
+    local core_key = key.exec_core(c, execution_id)
+    local core = record.read(core_key, lifecycle.END_FIELDS)
+    if core and core.lifecycle_phase ~= 'terminal' then
+      if flow.outcome == 'expired' then
+        lifecycle.expire(c, execution_id, core_key, core, 'flow_deadline')
+      else
+        lifecycle.cancel(c, execution_id, core_key, core, reason, flow.cancelled_by or 'flow', { silent = true })
+      end
+      ended = ended + 1
+    end
+  end
+  if redis.call('EXISTS', pending_key) == 1 then
+    c.more = true
+  else
+    redis.call('ZREM', key.index_cancel_backlog(c), flow_id)
+  end
+  return ended
+end
+
+-- Marks a managed flow as over and ends a first batch of its members.
+function flows.stop(c, flow_id, flow_key, flow, state, ...)
+  local members = redis.call('SMEMBERS', key.flow_members(c, flow_id))
+  flows.mark_over(c, flow_key, state, ...)
+  if flow.held then
+    redis.call('HSET', flow_key, 'open_nodes', #members)
+    redis.call('HDEL', flow_key, 'held')
+    redis.call('DEL', key.flow_held(c, flow_id))
+    if #members == 0 then graph.close(c, flow_id, flow_key) end
+  end
+  flows.owe_members(c, flow_id, members, c.now)
+  return flows.end_owed_members(c, flow_id, ENDED_PER_CALL)
+end
+
+-- @function ffx_cancel_flow
+-- @summary  Cancels a flow with its members, a bounded number per call: nothing of it starts after the first
+--           call, running members are told at once. Call again while `more`, or leave the rest to the keeper.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @arg      reason             text
+-- @arg      actor              text
+-- @reply    OK state:text more:bool
+-- @reply    ALREADY_SATISFIED state:text more:bool
+-- @error    flow_not_found
+-- @error    flow_already_terminal state:text
+function F.ffx_cancel_flow(K, A)
+  local c = call.open(K.partition)
+  local flow_key = key.flow_core(c, A.flow_id)
+  local flow = record.read(flow_key, { 'public_flow_state', 'closed_at', 'held' })
+  if not flow then return reply.err('flow_not_found') end
+  local cancelled = flow.public_flow_state == 'cancelled'
+  if flow.closed_at and not cancelled then
+    return reply.err('flow_already_terminal', flow.public_flow_state or '')
+  end
+  if graph.is_over(flow) then
+    if not flow.closed_at then flows.end_owed_members(c, A.flow_id, ENDED_PER_CALL) end
+  else
+    graph.log(c, A.flow_id, 'flow_cancel_requested', '', '', A.reason)
+    flows.stop(c, A.flow_id, flow_key, flow, 'cancelled', 'cancelled_at', c.now_text, 'cancel_reason', A.reason,
+      'cancelled_by', A.actor, 'cancellation_policy', 'cancel_all', 'outcome', 'cancelled')
+  end
+  graph.settle(c)
+  local answer = cancelled and reply.already or reply.ok
+  return answer('cancelled', c.more and '1' or '0')
+end
+
+-- @record described_node execution_id:execution_id node:text kind:text lane_id:lane_id state:text lifecycle_phase:text eligibility:text blocking_reason:text blocking_detail:text attempts:int retry_count:int reclaim_count:int created_at:unix_ms started_at:unix_ms completed_at:unix_ms delay_until:unix_ms worker_instance_id:worker_instance_id lease_expires_at:unix_ms progress_percent:text progress_message:text failure_reason:text failure_category:text cancellation_reason:text
+
+local NODE_FIELDS = {
+  'execution_id', 'node', 'execution_kind', 'lane_id', 'public_state', 'lifecycle_phase', 'eligibility_state',
+  'blocking_reason', 'blocking_detail', 'total_attempt_count', 'retry_count', 'lease_reclaim_count', 'created_at',
+  'started_at', 'completed_at', 'delay_until', 'current_worker_instance_id', 'lease_expires_at', 'progress_pct',
+  'progress_message', 'failure_reason', 'failure_category', 'cancellation_reason',
+}
+
+local FLOW_FIELDS_SHOWN = {
+  'flow_kind', 'run_id', 'namespace', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'deadline_at',
+  'node_count', 'edge_count', 'open_nodes', 'failed_node', 'failure_reason', 'failure_category', 'cancel_reason',
+  'cancelled_by',
+}
+
+-- Values of the named fields in order, "" for those that are missing; nil when the hash does not exist.
+local function row(hash, fields)
+  local values = redis.call('HMGET', hash, unpack(fields))
+  local found = false
+  for i = 1, #fields do
+    if values[i] then found = true else values[i] = '' end
+  end
+  if found then return values end
+  return nil
+end
+
+-- @function ffx_describe_flow
+-- @summary  A flow with its nodes, in pages. Nodes come in no particular order.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @arg      cursor             text optional
+-- @arg      limit              int
+-- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes next_cursor:text nodes:list(described_node)
+-- @error    invalid_input message:text
+-- @error    flow_not_found
+function F.ffx_describe_flow(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  local c = call.open(K.partition)
+  local flow = row(key.flow_core(c, A.flow_id), FLOW_FIELDS_SHOWN)
+  if not flow then return reply.err('flow_not_found') end
+  local first = not is_set(A.cursor)
+  local page = redis.call('SSCAN', key.flow_members(c, A.flow_id), first and '0' or A.cursor,
+    'COUNT', math.max(1, math.min(limit, MAX_PAGE)))
+  local nodes = {}
+  for _, execution_id in ipairs(page[2]) do
+    nodes[#nodes + 1] = row(key.exec_core(c, execution_id), NODE_FIELDS)
+  end
+  local out = reply.ok(unpack(flow))
+  out[#out + 1] = first and redis.call('GET', key.flow_definition(c, A.flow_id)) or ''
+  out[#out + 1] = page[1] == '0' and '' or page[1]
+  out[#out + 1] = nodes
+  return out
+end
+
+-- @function ffx_flow_result
+-- @summary  How a flow stands and, once all nodes have ended (closed_at is set), its result.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @reply    OK state:text outcome:text closed_at:unix_ms has_result:bool result:bytes failed_node:text failure_reason:text failure_category:text cancel_reason:text
+-- @error    flow_not_found
+function F.ffx_flow_result(K, A)
+  local c = call.open(K.partition)
+  local flow = row(key.flow_core(c, A.flow_id), { 'public_flow_state', 'outcome', 'closed_at', 'failed_node',
+    'failure_reason', 'failure_category', 'cancel_reason', 'result_execution_id' })
+  if not flow then return reply.err('flow_not_found') end
+  local result
+  if flow[2] == 'success' and flow[8] ~= '' then result = redis.call('GET', key.exec_result(c, flow[8])) end
+  return reply.ok(flow[1], flow[2], flow[3], result and '1' or '0', result or '', flow[4], flow[5], flow[6],
+    flow[7])
+end
+
+-- @record run flow_id:flow_id run_id:text state:text outcome:text created_at:unix_ms closed_at:unix_ms
+
+-- @function ffx_list_runs
+-- @summary  Runs of a flow in one partition, the newest first, created at `before` or earlier.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      flow_name          text
+-- @arg      before             unix_ms optional
+-- @arg      limit              int
+-- @reply    OK runs:list(run)
+-- @error    invalid_input message:text
+function F.ffx_list_runs(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  local before
+  before, err = number.optional('before', A.before, math.huge)
+  if err then return err end
+  local c = call.open(K.partition)
+  local ids = redis.call('ZRANGE', key.ffx_runs(c, A.flow_name), before == math.huge and '+inf' or before, '-inf',
+    'BYSCORE', 'REV', 'LIMIT', 0, math.max(1, math.min(limit, MAX_PAGE)))
+  local runs = {}
+  for _, flow_id in ipairs(ids) do
+    runs[#runs + 1] = row(key.flow_core(c, flow_id),
+      { 'flow_id', 'run_id', 'public_flow_state', 'outcome', 'created_at', 'closed_at' })
+  end
+  return reply.ok(runs)
+end
+
+-- @function ffx_read_inputs
+-- @summary  Results of the upstreams that feed an execution, in pages.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      execution_id       execution_id
+-- @arg      cursor             text optional
+-- @reply    OK next_cursor:text inputs:list(node_input)
+-- @error    execution_not_found
+function F.ffx_read_inputs(K, A)
+  local c = call.open(K.partition)
+  local core = record.read(key.exec_core(c, A.execution_id), { 'flow_id' })
+  if not core then return reply.err('execution_not_found') end
+  local page = redis.call('SSCAN', key.flow_in(c, core.flow_id or '', A.execution_id),
+    is_set(A.cursor) and A.cursor or '0', 'COUNT', 100)
+  local inputs = {}
+  for _, edge_id in ipairs(page[2]) do
+    local edge = redis.call('HMGET', key.flow_edge(c, core.flow_id, edge_id),
+      'data_passing_ref', 'upstream_execution_id')
+    if is_set(edge[1]) then
+      inputs[#inputs + 1] = { edge[1], redis.call('GET', key.exec_result(c, edge[2])) or '' }
+    end
+  end
+  return reply.ok(page[1] == '0' and '' or page[1], inputs)
+end
+
+-- @record flow_event id:text event:text node:text attempt:text detail:text
+
+-- @function ffx_read_events
+-- @summary  Entries of a flow's event log after the given id, oldest first. The first part of an id is its time
+--           in Unix ms.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @arg      after              text optional
+-- @arg      limit              int
+-- @reply    OK events:list(flow_event)
+-- @error    invalid_input message:text
+function F.ffx_read_events(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  if is_set(A.after) and not string.match(A.after, '^%d+%-%d+$') then
+    return reply.err('invalid_input', 'after must be the id of an event, got: ' .. A.after)
+  end
+  local c = call.open(K.partition)
+  local entries = redis.call('XRANGE', key.flow_events(c, A.flow_id), is_set(A.after) and '(' .. A.after or '-',
+    '+', 'COUNT', math.max(1, math.min(limit, MAX_PAGE)))
+  local events = {}
+  for i, entry in ipairs(entries) do
+    local fields = {}
+    for j = 1, #entry[2], 2 do fields[entry[2][j]] = entry[2][j + 1] end
+    events[i] = { entry[1], fields.event or '', fields.node or '', fields.attempt or '', fields.detail or '' }
+  end
+  return reply.ok(events)
+end
+
+-- @function ffx_version
+-- @summary  Identity of the loaded library. Within a protocol, composite calls only gain what old callers may
+--           ignore.
+-- @flags    readonly
+-- @reply    OK build:text protocol:int min_protocol:int
+function F.ffx_version()
+  return reply.ok(call.build, call.protocol, call.min_protocol)
+end

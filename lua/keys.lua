@@ -1,0 +1,84 @@
+-- Key templates. The generated builders (keys.gen.lua here, keys_gen.go in enginecore) are the only
+-- places that put a key together. Every key begins with the deployment's prefix and a colon; {tag} is
+-- the hash tag of the partition, so all keys of one call live in one slot.
+
+-- @template exec.core                  exec:{tag}:{execution_id}:core
+-- @template exec.payload               exec:{tag}:{execution_id}:payload
+-- @template exec.policy                exec:{tag}:{execution_id}:policy
+-- @template exec.tags                  exec:{tag}:{execution_id}:tags
+-- @template exec.result                exec:{tag}:{execution_id}:result
+-- @template exec.lease_current         exec:{tag}:{execution_id}:lease:current
+-- @template exec.lease_history         exec:{tag}:{execution_id}:lease:history
+-- @template exec.claim_grant           exec:{tag}:{execution_id}:claim_grant
+-- @template exec.attempts              exec:{tag}:{execution_id}:attempts
+-- @template exec.suspension            exec:{tag}:{execution_id}:suspension:current
+-- @template exec.waitpoints            exec:{tag}:{execution_id}:waitpoints
+-- @template exec.signals               exec:{tag}:{execution_id}:signals
+-- @template exec.deps_meta             exec:{tag}:{execution_id}:deps:meta
+-- @template exec.deps_unresolved       exec:{tag}:{execution_id}:deps:unresolved
+-- @template exec.deps_all_edges        exec:{tag}:{execution_id}:deps:all_edges
+-- @template exec.dep                   exec:{tag}:{execution_id}:dep:{edge_id}
+-- @template attempt.record             attempt:{tag}:{execution_id}:{attempt_index}
+-- @template attempt.usage              attempt:{tag}:{execution_id}:{attempt_index}:usage
+-- @template attempt.policy             attempt:{tag}:{execution_id}:{attempt_index}:policy
+-- @template stream.frames              stream:{tag}:{execution_id}:{attempt_index}
+-- @template stream.meta                stream:{tag}:{execution_id}:{attempt_index}:meta
+-- @template waitpoint.record           wp:{tag}:{waitpoint_id}
+-- @template waitpoint.condition        wp:{tag}:{waitpoint_id}:condition
+-- @template exec.idem                  idem:{tag}:{namespace}:{idempotency_key}
+-- @template exec.noop                  noop:{tag}
+
+-- @template lane.eligible              idx:{tag}:lane:{lane_id}:eligible
+-- @template lane.delayed               idx:{tag}:lane:{lane_id}:delayed
+-- @template lane.active                idx:{tag}:lane:{lane_id}:active
+-- @template lane.terminal              idx:{tag}:lane:{lane_id}:terminal
+-- @template lane.suspended             idx:{tag}:lane:{lane_id}:suspended
+-- @template lane.blocked_dependencies  idx:{tag}:lane:{lane_id}:blocked:dependencies
+-- @template lane.blocked_budget        idx:{tag}:lane:{lane_id}:blocked:budget
+-- @template lane.blocked_quota         idx:{tag}:lane:{lane_id}:blocked:quota
+-- @template lane.blocked_route         idx:{tag}:lane:{lane_id}:blocked:route
+-- @template lane.blocked_operator      idx:{tag}:lane:{lane_id}:blocked:operator
+-- @template index.lease_expiry         idx:{tag}:lease_expiry
+-- @template index.worker_leases        idx:{tag}:worker:{worker_instance_id}:leases
+-- @template index.suspension_timeout   idx:{tag}:suspension_timeout
+-- @template index.attempt_timeout      idx:{tag}:attempt_timeout
+-- @template index.execution_deadline   idx:{tag}:execution_deadline
+-- @template index.all_executions       idx:{tag}:all_executions
+-- @template index.flow_index           idx:{tag}:flow_index
+-- @template index.cancel_backlog       idx:{tag}:cancel_backlog
+
+-- @template flow.core                  flow:{tag}:{flow_id}:core
+-- @template flow.members               flow:{tag}:{flow_id}:members
+-- @template flow.edge                  flow:{tag}:{flow_id}:edge:{edge_id}
+-- @template flow.out                   flow:{tag}:{flow_id}:out:{execution_id}
+-- @template flow.in                    flow:{tag}:{flow_id}:in:{execution_id}
+-- @template flow.grant                 flow:{tag}:{flow_id}:grant:{edge_id}
+-- @template flow.tags                  flow:{tag}:{flow_id}:tags
+-- @template flow.pending_cancels       flow:{tag}:{flow_id}:pending_cancels
+-- @template flow.input                 flow:{tag}:{flow_id}:input
+-- @template flow.definition            flow:{tag}:{flow_id}:definition
+-- @template flow.events                flow:{tag}:{flow_id}:events
+-- @template flow.held                  flow:{tag}:{flow_id}:held
+
+-- Keys of the composite calls. None of them exists while only ff_* functions are used.
+-- @template ffx.partition              ffx:{tag}
+-- @template ffx.lanes                  ffx:{tag}:lanes
+-- @template ffx.reclaimable            ffx:{tag}:lane:{lane_id}:reclaimable
+-- @template ffx.backlog                ffx:{tag}:backlog
+-- @template ffx.unresolved_edges       ffx:{tag}:unresolved:{execution_id}
+-- @template ffx.flow_deadlines         ffx:{tag}:flow_deadlines
+-- @template ffx.start_deadlines        ffx:{tag}:start_deadlines
+-- @template ffx.runs                   ffx:{tag}:runs:{flow_name}
+
+-- Keys without a tag, used by clients only.
+-- @template config.partitions          config:partitions
+-- @template worker.alive               worker:{worker_instance_id}:alive
+-- @template worker.capabilities        worker:{worker_instance_id}:caps
+-- @template workers                    idx:workers
+
+-- Channels.
+-- @template channel.completions        dag:completions
+-- @template channel.wake               ffx:wake:{lane_id}
+-- @template channel.due                ffx:due
+-- @template channel.done               ffx:done:{tag}
+-- @template channel.worker             ffx:worker:{worker_instance_id}

@@ -1,0 +1,206 @@
+-- Leases: history, renewal, expiry.
+
+local HISTORY_LENGTH = 1000
+
+-- An expired execution that nobody has taken over yet is looked at again after this time (ms), so it does not
+-- hide newer expiries at the head of the index.
+local RECLAIM_BACKOFF_MS = 10000
+
+function lease.history(c, execution_id, ...)
+  redis.call('XADD', key.exec_lease_history(c, execution_id), 'MAXLEN', '~', HISTORY_LENGTH, '*', ...)
+end
+
+-- Takes an execution out of everything that only a lease holder is in. The worker set is that of the record,
+-- and the caller's as well when it named another.
+function lease.drop(c, execution_id, core, named_worker_set)
+  redis.call('DEL', key.exec_lease_current(c, execution_id))
+  redis.call('ZREM', key.index_lease_expiry(c), execution_id)
+  redis.call('ZREM', key.index_attempt_timeout(c), execution_id)
+  redis.call('ZREM', key.lane_active(c, lease.lane(core)), execution_id)
+  if is_set(core.current_lane) and core.current_lane ~= core.lane_id and is_set(core.lane_id) then
+    redis.call('ZREM', key.lane_active(c, core.lane_id), execution_id)
+  end
+  local worker_set
+  if is_set(core.current_worker_instance_id) then
+    worker_set = key.index_worker_leases(c, core.current_worker_instance_id)
+    redis.call('SREM', worker_set, execution_id)
+  end
+  if named_worker_set and named_worker_set ~= worker_set then
+    redis.call('SREM', named_worker_set, execution_id)
+  end
+  if core.managed and core.ownership_state ~= 'leased' then
+    redis.call('ZREM', key.ffx_reclaimable(c, lease.lane(core)), execution_id)
+  end
+end
+
+-- Lane under which the execution is indexed while it runs.
+function lease.lane(core)
+  if is_set(core.current_lane) then return core.current_lane end
+  if is_set(core.lane_id) then return core.lane_id end
+  return 'default'
+end
+
+-- Ends the output stream of an attempt, when it has one.
+function lease.close_stream(c, execution_id, attempt_index, reason, only_open)
+  local meta = key.stream_meta(c, execution_id, attempt_index)
+  if redis.call('EXISTS', meta) == 0 then return end
+  if only_open and is_set(redis.call('HGET', meta, 'closed_at')) then return end
+  redis.call('HSET', meta, 'closed_at', c.now_text, 'closed_reason', reason)
+end
+
+-- Leased and run out becomes reclaimable. Nothing happens when it is already marked.
+function lease.mark_expired(c, core_key, core)
+  if core.ownership_state == 'lease_expired_reclaimable' then return end
+  local execution_id = core.execution_id or ''
+  redis.call('HSET', core_key,
+    'lifecycle_phase', core.lifecycle_phase or 'active',
+    'ownership_state', 'lease_expired_reclaimable',
+    'eligibility_state', core.eligibility_state or 'not_applicable',
+    'blocking_reason', 'waiting_for_worker',
+    'blocking_detail', 'lease expired, awaiting reclaim',
+    'terminal_outcome', core.terminal_outcome or 'none',
+    'attempt_state', 'attempt_interrupted',
+    'public_state', 'active',
+    'lease_expired_at', c.now_text,
+    'last_mutation_at', c.now_text)
+  core.ownership_state = 'lease_expired_reclaimable'
+  core.attempt_state = 'attempt_interrupted'
+  lease.history(c, execution_id, 'event', 'expired',
+    'lease_id', core.current_lease_id or '', 'lease_epoch', core.current_lease_epoch or '',
+    'attempt_index', core.current_attempt_index or '', 'attempt_id', core.current_attempt_id or '',
+    'worker_id', core.current_worker_id or '', 'worker_instance_id', core.current_worker_instance_id or '',
+    'ts', c.now_text)
+  if is_set(core.current_attempt_index) then
+    lease.close_stream(c, execution_id, core.current_attempt_index, 'lease_expired', true)
+  end
+  if core.managed then
+    graph.event(c, core, 'lease_expired', core.current_attempt_index, core.current_worker_instance_id)
+  end
+end
+
+-- Makes an expired or revoked execution visible to claiming workers.
+function lease.offer_reclaim(c, execution_id, core)
+  local lane = lease.lane(core)
+  redis.call('ZADD', key.ffx_reclaimable(c, lane), c.now, execution_id)
+  redis.call('PUBLISH', key.channel_wake(c, lane), call.partition(c))
+end
+
+-- One lapsed entry of the expiry index: marks it and tells what happened.
+function lease.expire_if_due(c, execution_id, core_key, expiry_key)
+  local core = record.read(core_key, fence.FIELDS)
+  if not core then
+    redis.call('ZREM', expiry_key, execution_id)
+    return 'execution_not_found'
+  end
+  if core.lifecycle_phase ~= 'active' then
+    redis.call('ZREM', expiry_key, execution_id)
+    return 'not_active', core
+  end
+  if core.ownership_state == 'lease_expired_reclaimable' then
+    lease.look_again_later(c, execution_id, expiry_key)
+    return 'already_expired', core
+  end
+  if core.ownership_state == 'lease_revoked' then
+    lease.look_again_later(c, execution_id, expiry_key)
+    return 'already_revoked', core
+  end
+  if core.ownership_state == 'unowned' then
+    redis.call('ZREM', expiry_key, execution_id)
+    return 'unowned', core
+  end
+  if not fence.lapsed(c, core) then return 'not_yet_expired', core end
+  core.execution_id = core.execution_id or execution_id
+  lease.mark_expired(c, core_key, core)
+  lease.look_again_later(c, execution_id, expiry_key)
+  return 'marked_expired', core
+end
+
+function lease.look_again_later(c, execution_id, expiry_key)
+  redis.call('ZADD', expiry_key, 'XX', c.now + RECLAIM_BACKOFF_MS, execution_id)
+end
+
+-- The check of a renewal: nil, or the error reply.
+function lease.check_renewal(c, core_key, core, args)
+  local f, err = fence.resolve(args, core, false)
+  if err then return err end
+  if core.lifecycle_phase ~= 'active' then return reply.not_active(core) end
+  if core.ownership_state == 'lease_revoked' then return reply.err('lease_revoked') end
+  if fence.lapsed(c, core) then
+    lease.mark_expired(c, core_key, core)
+    return reply.err('lease_expired')
+  end
+  if args.attempt_index and args.attempt_index ~= core.current_attempt_index then
+    return reply.err('stale_lease')
+  end
+  if not fence.matches(f, core) then return reply.err('stale_lease') end
+  return nil
+end
+
+-- Extends a checked lease; gives the new expiry time.
+function lease.extend(c, k, execution_id, ttl, grace)
+  local expires = c.now + ttl
+  local deadline = c.now + math.floor(ttl * 2 / 3)
+  redis.call('HSET', k.core,
+    'lease_last_renewed_at', c.now_text,
+    'lease_renewal_deadline', number.text(deadline),
+    'lease_expires_at', number.text(expires),
+    'last_mutation_at', c.now_text)
+  redis.call('HSET', k.lease_current,
+    'last_renewed_at', c.now_text,
+    'renewal_deadline', number.text(deadline),
+    'expires_at', number.text(expires))
+  redis.call('PEXPIREAT', k.lease_current, expires + grace)
+  redis.call('ZADD', k.lease_expiry, expires, execution_id)
+  return expires
+end
+
+-- @function ff_renew_lease
+-- @summary  Extends the current lease; lease id and epoch stay.
+-- @flags    repeatable derives fence
+-- @key      core            exec.core
+-- @key      lease_current   exec.lease_current
+-- @key      lease_history   exec.lease_history
+-- @key      lease_expiry    index.lease_expiry
+-- @arg      execution_id    execution_id
+-- @arg      attempt_index   attempt_index
+-- @arg      attempt_id      attempt_id
+-- @arg      lease_id        lease_id
+-- @arg      lease_epoch     lease_epoch
+-- @arg      lease_ttl_ms    ms
+-- @arg      lease_history_grace_ms ms
+-- @reply    OK expires_at:unix_ms
+-- @error    invalid_input message:text
+-- @error    execution_not_found
+-- @error    set:lease_fence
+-- @writes_on lease_expired core lease_history
+function F.ff_renew_lease(K, A)
+  local ttl, err = number.lease_ttl(A.lease_ttl_ms)
+  if err then return err end
+  local grace
+  grace, err = number.whole('lease_history_grace_ms', A.lease_history_grace_ms)
+  if err then return err end
+  local c = call.open(K.core)
+  local core = record.read(K.core, fence.FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  err = lease.check_renewal(c, K.core, core, A)
+  if err then return err end
+  return reply.ok(number.text(lease.extend(c, K, A.execution_id, ttl, grace)))
+end
+
+-- @function ff_mark_lease_expired_if_due
+-- @summary  Marks a lapsed lease as reclaimable. Never an error reply.
+-- @flags    repeatable derives
+-- @key      core            exec.core
+-- @key      lease_current   exec.lease_current
+-- @key      lease_expiry    index.lease_expiry
+-- @key      lease_history   exec.lease_history
+-- @arg      execution_id    execution_id
+-- @reply    OK outcome:text
+-- @reply    ALREADY_SATISFIED outcome:text
+function F.ff_mark_lease_expired_if_due(K, A)
+  local c = call.open(K.core)
+  local outcome, core = lease.expire_if_due(c, A.execution_id, K.core, K.lease_expiry)
+  if outcome ~= 'marked_expired' then return reply.already(outcome) end
+  if core.managed then lease.offer_reclaim(c, A.execution_id, core) end
+  return reply.ok(outcome)
+end

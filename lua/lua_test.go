@@ -1,0 +1,75 @@
+package lua_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flowfabric/flowfabric-go/lua"
+)
+
+// TestFilesAreListed keeps a new file from being forgotten: what the list does not name is not in the library.
+func TestFilesAreListed(t *testing.T) {
+	t.Parallel()
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var present []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".lua") {
+			present = append(present, e.Name())
+		}
+	}
+	listed := lua.Files()
+	for _, name := range present {
+		if !slices.Contains(listed, name) {
+			t.Errorf("%s is not listed", name)
+		}
+	}
+	for _, name := range listed {
+		if !slices.Contains(present, name) {
+			t.Errorf("%s is listed and does not exist", name)
+		}
+	}
+}
+
+func TestSource(t *testing.T) {
+	t.Parallel()
+	source := lua.Source()
+	if !strings.HasPrefix(source, "#!lua name=flowfabric\n") {
+		t.Errorf("begins with %.40q", source)
+	}
+	if !strings.Contains(source, "call.build = '"+lua.Build()+"'") {
+		t.Errorf("build %s is not in the source", lua.Build())
+	}
+	for _, name := range lua.Files() {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(source, string(text)) {
+			t.Errorf("%s is not in the source", name)
+		}
+		if !strings.HasSuffix(string(text), "\n") {
+			t.Errorf("%s does not end with a line break", name)
+		}
+	}
+}
+
+func TestContractSourceHasNoCompositeCalls(t *testing.T) {
+	t.Parallel()
+	composite := regexp.MustCompile(`(?m)^redis\.register_function\W+(?:function_name = )?'ffx_`)
+	if !composite.MatchString(lua.Source()) {
+		t.Error("the whole library registers no composite call")
+	}
+	contract := lua.ContractSource()
+	if composite.MatchString(contract) || strings.Contains(contract, "function F.ffx_") {
+		t.Error("the contract library has a composite call")
+	}
+	if !regexp.MustCompile(`(?m)^redis\.register_function\W+(?:function_name = )?'ff_`).MatchString(contract) {
+		t.Error("the contract library registers nothing")
+	}
+}

@@ -1,0 +1,187 @@
+-- A lease holder puts its execution aside; the same attempt goes on later.
+
+local park = {}
+
+-- Ends the lease and leaves the attempt open. `p`: eligibility, reason, detail, public, suspension (marker in the
+-- attempt record), released (history), values (further core fields).
+function park.execution(c, execution_id, core_key, core, f, p, k)
+  lease.drop(c, execution_id, core, k and k.worker_leases)
+  local values = {
+    'lifecycle_phase', 'runnable',
+    'ownership_state', 'unowned',
+    'eligibility_state', p.eligibility,
+    'blocking_reason', p.reason,
+    'blocking_detail', p.detail,
+    'terminal_outcome', 'none',
+    'attempt_state', 'attempt_interrupted',
+    'public_state', p.public,
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+  }
+  for _, value in ipairs(p.values or {}) do values[#values + 1] = value end
+  record.write(core_key, core.managed, values, lifecycle.LEASE_FIELDS)
+  if is_set(core.current_attempt_index) then
+    redis.call('HSET', key.attempt_record(c, execution_id, core.current_attempt_index),
+      'attempt_state', 'suspended', 'suspended_at', c.now_text, 'suspension_id', p.suspension)
+  end
+  lease.history(c, execution_id, 'event', 'released',
+    'lease_id', f.lease_id or '', 'lease_epoch', f.lease_epoch or '',
+    'attempt_index', core.current_attempt_index or '', 'attempt_id', f.attempt_id or '',
+    'reason', p.released, 'ts', c.now_text)
+end
+
+-- Puts a runnable record into the eligible set of its lane.
+function park.make_eligible(c, execution_id, core)
+  local lane = lifecycle.lane(core)
+  redis.call('ZADD', key.lane_eligible(c, lane), record.eligible_score(core), execution_id)
+  if core.managed then wake.eligible(c, lane, execution_id, core.priority) end
+end
+
+-- @function ff_delay_execution
+-- @summary  The lease holder pauses its attempt until a time; the slot is free meanwhile.
+-- @flags    derives fence
+-- @key      core            exec.core
+-- @key      attempt         attempt.record
+-- @key      lease_current   exec.lease_current
+-- @key      lease_history   exec.lease_history
+-- @key      lease_expiry    index.lease_expiry
+-- @key      worker_leases   index.worker_leases
+-- @key      active          lane.active
+-- @key      delayed         lane.delayed
+-- @key      attempt_timeout index.attempt_timeout
+-- @arg      execution_id    execution_id
+-- @arg      lease_id        lease_id
+-- @arg      lease_epoch     lease_epoch
+-- @arg      attempt_id      attempt_id
+-- @arg      delay_until     unix_ms
+-- @arg      source          text optional
+-- @reply    OK delay_until:unix_ms
+-- @error    invalid_input message:text
+-- @error    execution_not_found
+-- @error    set:lease_fence
+-- @writes_on lease_expired core lease_history
+function F.ff_delay_execution(K, A)
+  local at, err = number.whole('delay_until', A.delay_until)
+  if err then return err end
+  local c = call.open(K.core)
+  local core = record.read(K.core, fence.FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  local f
+  f, err = fence.check_write(c, K.core, core, A)
+  if err then return err end
+  park.execution(c, A.execution_id, K.core, core, f, {
+    eligibility = 'not_eligible_until_time', reason = 'waiting_for_delay',
+    detail = 'delayed until ' .. A.delay_until, public = 'delayed', suspension = 'worker_delay',
+    released = 'worker_delay', values = { 'delay_until', A.delay_until },
+  }, K)
+  redis.call('ZADD', K.delayed, at, A.execution_id)
+  if core.managed then
+    graph.event(c, core, 'delayed', core.current_attempt_index, A.delay_until)
+    wake.due(c, at)
+    wake.flush(c)
+  end
+  return reply.ok(A.delay_until)
+end
+
+-- Core fields that a promotion reads.
+local PROMOTE_FIELDS = {
+  'lifecycle_phase', 'eligibility_state', 'delay_until', 'created_at', 'priority', 'lane_id', 'current_lane',
+  'managed', 'execution_id', 'node', 'flow_id',
+}
+
+-- A delayed execution whose time has come becomes eligible. `now` is the clock to compare with (ms).
+function park.promote(c, execution_id, core_key, delayed_key, eligible_key, now)
+  local core = record.read(core_key, PROMOTE_FIELDS)
+  if not core then
+    redis.call('ZREM', delayed_key, execution_id)
+    return 'not_found_cleaned'
+  end
+  if core.lifecycle_phase ~= 'runnable' then
+    redis.call('ZREM', delayed_key, execution_id)
+    return 'not_runnable_cleaned'
+  end
+  if core.eligibility_state ~= 'not_eligible_until_time' then
+    redis.call('ZREM', delayed_key, execution_id)
+    if core.eligibility_state == 'eligible_now' then
+      redis.call('ZADD', eligible_key, record.eligible_score(core), execution_id)
+    end
+    return 'not_delayed_cleaned'
+  end
+  local delay_until = number.finite(core.delay_until)
+  if not delay_until then
+    delay_until = tonumber(redis.call('ZSCORE', delayed_key, execution_id) or nil) or 0
+  end
+  if delay_until > now then return 'not_yet_due' end
+  local now_text = number.text(now)
+  record.write(core_key, core.managed, {
+    'lifecycle_phase', 'runnable',
+    'ownership_state', 'unowned',
+    'eligibility_state', 'eligible_now',
+    'blocking_reason', 'waiting_for_worker',
+    'terminal_outcome', 'none',
+    'public_state', 'waiting',
+    'last_transition_at', now_text,
+    'last_mutation_at', now_text,
+  }, { 'blocking_detail', 'delay_until' })
+  redis.call('ZREM', delayed_key, execution_id)
+  redis.call('ZADD', eligible_key, record.eligible_score(core), execution_id)
+  if core.managed then wake.eligible(c, lifecycle.lane(core), execution_id, core.priority) end
+  return 'promoted'
+end
+
+-- @function ff_promote_delayed
+-- @summary  A delayed execution whose time has come, by the caller's clock, becomes eligible.
+-- @flags    derives repeatable
+-- @key      core            exec.core
+-- @key      delayed         lane.delayed
+-- @key      eligible        lane.eligible
+-- @arg      execution_id    execution_id
+-- @arg      now_ms          unix_ms
+-- @reply    OK outcome:text
+-- @error    invalid_input message:text
+function F.ff_promote_delayed(K, A)
+  local now, err = number.whole('now_ms', A.now_ms)
+  if err then return err end
+  local c = call.open(K.core)
+  local outcome = park.promote(c, A.execution_id, K.core, K.delayed, K.eligible, now)
+  wake.flush(c)
+  return reply.ok(outcome)
+end
+
+-- @function ff_update_progress
+-- @summary  Records how far the lease holder has come.
+-- @flags    repeatable
+-- @key      core            exec.core
+-- @arg      execution_id    execution_id
+-- @arg      lease_id        lease_id
+-- @arg      lease_epoch     lease_epoch
+-- @arg      progress_pct    text optional
+-- @arg      progress_message text optional
+-- @reply    OK
+-- @error    execution_not_found
+-- @error    execution_not_active terminal_outcome:text lease_epoch:text lifecycle_phase:text attempt_id:text
+-- @error    lease_revoked
+-- @error    lease_expired
+-- @error    stale_lease
+function F.ff_update_progress(K, A)
+  local c = call.open(K.core)
+  local core = record.read(K.core, fence.FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  if core.lifecycle_phase ~= 'active' then return reply.not_active(core) end
+  if core.ownership_state == 'lease_revoked' then return reply.err('lease_revoked') end
+  if fence.lapsed(c, core) then return reply.err('lease_expired') end
+  if A.lease_id ~= core.current_lease_id or A.lease_epoch ~= core.current_lease_epoch then
+    return reply.err('stale_lease')
+  end
+  local values = { 'last_mutation_at', c.now_text, 'progress_updated_at', c.now_text }
+  if is_set(A.progress_pct) then
+    values[#values + 1] = 'progress_pct'
+    values[#values + 1] = A.progress_pct
+  end
+  if is_set(A.progress_message) then
+    values[#values + 1] = 'progress_message'
+    values[#values + 1] = A.progress_message
+  end
+  redis.call('HSET', K.core, unpack(values))
+  return reply.ok()
+end

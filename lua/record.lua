@@ -1,0 +1,63 @@
+-- Reading and writing hashes. Only the fields that a rule needs are read.
+
+-- Table of the named fields (absent fields are nil, empty ones ""), or nil when the hash does not exist.
+function record.read(hash, fields)
+  local values = redis.call('HMGET', hash, unpack(fields))
+  local found = false
+  local out = {}
+  for i = 1, #fields do
+    local value = values[i]
+    if value then
+      out[fields[i]] = value
+      found = true
+    end
+  end
+  if found or redis.call('EXISTS', hash) == 1 then return out end
+  return nil
+end
+
+-- Writes `values` (flat list of names and values) and unsets the `blank` fields. A missing field means unset; the contract's own
+-- functions store "" instead, which is kept for records that they created.
+function record.write(hash, compact, values, blank)
+  if compact then
+    redis.call('HSET', hash, unpack(values))
+    if #blank > 0 then redis.call('HDEL', hash, unpack(blank)) end
+    return
+  end
+  local n = #values
+  for i = 1, #blank do
+    values[n + 1] = blank[i]
+    values[n + 2] = ''
+    n = n + 2
+  end
+  redis.call('HSET', hash, unpack(values))
+end
+
+-- Tags: every member of a JSON object, nested values as JSON text.
+function record.tags_of(tags_json)
+  if not is_set(tags_json) or tags_json == '{}' then return {} end
+  local ok, tags = pcall(cjson.decode, tags_json)
+  if not ok or type(tags) ~= 'table' then return {} end
+  local pairs_list = {}
+  for name, value in pairs(tags) do
+    pairs_list[#pairs_list + 1] = tostring(name)
+    pairs_list[#pairs_list + 1] = type(value) == 'table' and cjson.encode(value) or tostring(value)
+  end
+  return pairs_list
+end
+
+-- Decoded policy document, or an empty table when there is none or it is no JSON object.
+function record.policy(policy_key)
+  local text = redis.call('GET', policy_key)
+  if not text then return {} end
+  local ok, policy = pcall(cjson.decode, text)
+  if not ok or type(policy) ~= 'table' then return {} end
+  return policy
+end
+
+-- Priority score of the eligible set: lower runs earlier.
+local PRIORITY_STEP = 1e12
+
+function record.eligible_score(core)
+  return (tonumber(core.created_at) or 0) - (tonumber(core.priority) or 0) * PRIORITY_STEP
+end

@@ -1,0 +1,59 @@
+-- Messages that spare everybody the polling. They are hints: a lost one costs time, never work, because
+-- workers and keepers also sweep slowly. Only executions of managed flows cause them.
+
+-- Keepers look at every partition at least this often (ms); what is due later needs no message.
+local SWEEP_MS = 5000
+
+-- A member was added to the eligible set of a lane.
+function wake.eligible(c, lane, execution_id, priority)
+  local added = c.lanes[lane]
+  if not added then
+    added = { count = 0, urgent = false }
+    c.lanes[lane] = added
+  end
+  added.count = added.count + 1
+  if (tonumber(priority) or 0) > 0 then added.urgent = true end
+end
+
+-- A member that this very call had added was taken out again.
+function wake.taken(c, lane)
+  local added = c.lanes[lane]
+  if added and added.count > 0 then added.count = added.count - 1 end
+end
+
+-- Something is due at `at` (ms).
+function wake.due(c, at)
+  if at - c.now <= SWEEP_MS and (not c.due_at or at < c.due_at) then c.due_at = at end
+end
+
+-- The worker that runs an execution is told to stop.
+function wake.cancel(c, worker_instance_id, execution_id, reason)
+  c.cancels[#c.cancels + 1] = { worker_instance_id, 'cancel ' .. execution_id .. ' ' .. reason }
+end
+
+-- A flow is over.
+function wake.done(c, flow_id, outcome)
+  c.finished[#c.finished + 1] = flow_id .. ' ' .. outcome
+end
+
+-- Publishes what the call gathered: a lane only when its set was empty before or a more urgent member came.
+function wake.flush(c)
+  local partition
+  for lane, added in pairs(c.lanes) do
+    if added.count > 0 then
+      if added.urgent or redis.call('ZCARD', key.lane_eligible(c, lane)) <= added.count then
+        partition = partition or call.partition(c)
+        redis.call('PUBLISH', key.channel_wake(c, lane), partition)
+      end
+    end
+  end
+  if c.due_at then
+    redis.call('PUBLISH', key.channel_due(c), call.partition(c) .. ' ' .. number.text(c.due_at))
+  end
+  for _, message in ipairs(c.cancels) do
+    redis.call('PUBLISH', key.channel_worker(c, message[1]), message[2])
+  end
+  for _, message in ipairs(c.finished) do
+    redis.call('PUBLISH', key.channel_done(c), message)
+  end
+end

@@ -1,0 +1,231 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// Client starts, watches and stops runs. It may be used by several goroutines.
+type Client struct {
+	engine   *Engine
+	compiled compiledCache
+	done     *doneListener
+}
+
+// NewClient returns a client of an engine. Close it before the engine.
+func NewClient(e *Engine) *Client {
+	return &Client{engine: e, done: newDoneListener(e)}
+}
+
+// Close ends what the client listens to. Calls that wait for a result return an error.
+func (c *Client) Close() { c.done.close() }
+
+// StartOption adjusts one call of Start.
+type StartOption func(*startConfig)
+
+type startConfig struct {
+	id      string
+	creator string
+}
+
+// ID is the id of the run. It is unique within namespace and flow: starting a run that exists, with the same graph and
+// input, is the same run again, whether it is under way or over. Defaults to a random UUID.
+func ID(id string) StartOption { return func(c *startConfig) { c.id = id } }
+
+// Creator says who starts the run, for the record.
+func Creator(name string) StartOption { return func(c *startConfig) { c.creator = name } }
+
+// Run is a run of a flow that returns an Out.
+type Run[Out any] struct {
+	client  *Client
+	flow    string
+	id      string
+	flowID  enginecore.FlowID
+	part    enginecore.Partition
+	decode  func([]byte) (Out, error)
+	existed bool
+}
+
+// ID is the run's id.
+func (r *Run[Out]) ID() string { return r.id }
+
+// FlowID is the id that the engine gave to the run.
+func (r *Run[Out]) FlowID() enginecore.FlowID { return r.flowID }
+
+// Existed tells that Start met a run which had been started before.
+func (r *Run[Out]) Existed() bool { return r.existed }
+
+// Start starts a run of a flow. Where the call is interrupted, a second one with the same ID goes on with it: the engine
+// makes nothing runnable before the whole flow is there.
+//
+// The error wraps ErrRunConflict when the id is taken by a run with another graph or input, ErrTooLarge for an input
+// above MaxInput, ErrRunID for a bad id; nothing has been written then.
+func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Run[Out], error) {
+	plan, err := NewPlan(c, def, in, opts...)
+	if err != nil {
+		return nil, err
+	}
+	existed, err := c.submit(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	return &Run[Out]{
+		client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, part: plan.Partition,
+		decode: def.DecodeResult, existed: existed,
+	}, nil
+}
+
+// NewPlan is what Start would submit. Nothing is sent.
+func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Plan, error) {
+	config := startConfig{}
+	for _, opt := range opts {
+		opt(&config)
+	}
+	if config.id == "" {
+		config.id = uuid.NewString()
+	}
+	input, err := def.EncodeInput(in)
+	if err != nil {
+		return nil, fmt.Errorf("flow %s: input: %w", def.Name(), err)
+	}
+	compiled, err := c.compiled.get(def)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := newPlan(c.engine, compiled, config.id, input)
+	if err != nil {
+		return nil, err
+	}
+	plan.creator = config.creator
+	return plan, nil
+}
+
+// Attach returns a run that was started before, by this process or another. It does not check that the run exists.
+func Attach[In, Out any](c *Client, def *flow.Definition[In, Out], runID string) (*Run[Out], error) {
+	flowID, partition, err := c.locate(def.Name(), runID)
+	if err != nil {
+		return nil, err
+	}
+	return &Run[Out]{
+		client: c, flow: def.Name(), id: runID, flowID: flowID, part: partition, decode: def.DecodeResult, existed: true,
+	}, nil
+}
+
+// locate finds where a run lives.
+func (c *Client) locate(flowName, runID string) (enginecore.FlowID, enginecore.Partition, error) {
+	if err := checkRunID(runID); err != nil {
+		return "", enginecore.Partition{}, fmt.Errorf("flow %s: %w", flowName, err)
+	}
+	id := enginecore.FlowIDFor(c.engine.namespace, flowName, runID)
+	partition, err := c.engine.core.FlowPartition(id)
+	return id, partition, err
+}
+
+// submit sends a plan and reports whether the run existed.
+func (c *Client) submit(ctx context.Context, plan *Plan) (existed bool, err error) {
+	ctx, span := c.engine.tracer.Start(ctx, "flowfabric.start "+plan.Flow, trace.WithSpanKind(trace.SpanKindProducer),
+		trace.WithAttributes(attribute.String("flowfabric.flow", plan.Flow), attribute.String("flowfabric.run", plan.Run),
+			attribute.String("flowfabric.flow_id", string(plan.FlowID))))
+	defer func() { endSpan(span, err) }()
+	plan.trace = injectTrace(ctx)
+	for call := range plan.calls() {
+		for {
+			reply, err := c.engine.core.SubmitFlow(ctx, call)
+			if err != nil {
+				return false, submitError(plan, err)
+			}
+			if reply.Status == enginecore.StatusAlreadySatisfied {
+				return true, nil
+			}
+			if !reply.More {
+				break
+			}
+		}
+	}
+	return false, nil
+}
+
+func submitError(plan *Plan, err error) error {
+	var refusal *enginecore.Error
+	if errors.As(err, &refusal) && refusal.Code == enginecore.ErrFlowIDConflict {
+		return fmt.Errorf("start run %s of flow %s: %w: it has another %s", plan.Run, plan.Flow, ErrRunConflict,
+			refusal.Detail("what"))
+	}
+	return fmt.Errorf("start run %s of flow %s: %w", plan.Run, plan.Flow, err)
+}
+
+// Result waits until the run is over and returns its result. A run that did not succeed gives a *RunError; the context's
+// error is returned when it ends before.
+func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
+	var zero Out
+	reply, err := r.client.awaitResult(ctx, r.flow, r.id, r.flowID, r.part)
+	if err != nil {
+		return zero, err
+	}
+	if reply.Outcome != "success" {
+		return zero, runError(r.flow, r.id, reply)
+	}
+	out, err := r.decode(reply.Result)
+	if err != nil {
+		return zero, fmt.Errorf("run %s of flow %s: result: %w", r.id, r.flow, err)
+	}
+	return out, nil
+}
+
+func runError(flowName, runID string, reply enginecore.FlowResultReply) *RunError {
+	e := &RunError{
+		Flow: flowName, Run: runID, Outcome: reply.Outcome, Node: reply.FailedNode, Reason: reply.FailureReason,
+		Category: reply.FailureCategory,
+	}
+	if reply.Outcome == "cancelled" {
+		e.Node, e.Category = "", ""
+		if reply.CancelReason != "" {
+			e.Reason = reply.CancelReason
+		}
+	}
+	return e
+}
+
+// Cancel stops the run: nothing of it starts any more, and running activities see their context cancelled. It returns
+// when every node has been told. Cancelling a cancelled run is no error; a run that is over otherwise gives ErrRunOver.
+func (r *Run[Out]) Cancel(ctx context.Context, reason string) error {
+	return r.client.cancel(ctx, r.flow, r.id, r.flowID, r.part, reason)
+}
+
+// Describe returns the state of the run and its nodes.
+func (r *Run[Out]) Describe(ctx context.Context) (*Description, error) {
+	return r.client.describe(ctx, r.flow, r.id, r.flowID, r.part)
+}
+
+// Cancel is Run.Cancel for a run known by name.
+func (c *Client) Cancel(ctx context.Context, flowName, runID, reason string) error {
+	id, partition, err := c.locate(flowName, runID)
+	if err != nil {
+		return err
+	}
+	return c.cancel(ctx, flowName, runID, id, partition, reason)
+}
+
+func (c *Client) cancel(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reason string) error {
+	for {
+		reply, err := c.engine.core.CancelFlow(ctx, enginecore.CancelFlowCall{Partition: p, FlowID: id, Reason: reason, Actor: "client"})
+		switch {
+		case errors.Is(err, enginecore.ErrFlowNotFound):
+			return fmt.Errorf("cancel run %s of flow %s: %w", runID, flowName, ErrRunNotFound)
+		case errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
+			return fmt.Errorf("cancel run %s of flow %s: %w", runID, flowName, ErrRunOver)
+		case err != nil:
+			return fmt.Errorf("cancel run %s of flow %s: %w", runID, flowName, err)
+		case !reply.More:
+			return nil
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// Description is the state of a run at one moment.
+type Description struct {
+	Flow, Run string
+	FlowID    enginecore.FlowID
+	// State is open, completed, failed or cancelled. A run may be failed or cancelled while its last nodes are
+	// still ending; ClosedAt tells.
+	State string
+	// Outcome is success, failed, cancelled or expired, and empty while the run is open.
+	Outcome string
+	// FailedNode failed first, with FailureReason. Empty when none has.
+	FailedNode, FailureReason, FailureCategory string
+	// CancelReason and CancelledBy are set when the run was cancelled.
+	CancelReason, CancelledBy string
+	CreatedAt                 time.Time
+	// ClosedAt is when the last node ended; zero before.
+	ClosedAt time.Time
+	// DeadlineAt is when the run expires; zero without a deadline.
+	DeadlineAt time.Time
+	// OpenNodes is the number of nodes that have not ended.
+	OpenNodes int
+	// Graph is the flow that the run executes.
+	Graph *flow.Graph
+	// Nodes are in the order of the flow's declaration.
+	Nodes []NodeDescription
+}
+
+// NodeDescription is the state of one node of a run.
+type NodeDescription struct {
+	Name, Activity, Lane string
+	ExecutionID          enginecore.ExecutionID
+	// State is the engine's public state: waiting, delayed, waiting_children, rate_limited, active, suspended,
+	// completed, failed, cancelled, expired or skipped.
+	State enginecore.PublicState
+	// Why says in words what the node waits for; empty when it runs or has ended.
+	Why string
+	// Attempts counts the attempts begun. Retries counts those after a failure, Reclaims those after a lost worker.
+	Attempts, Retries, Reclaims int
+	// Worker is the instance that runs the node; empty when none does.
+	Worker enginecore.WorkerInstanceID
+	// Percent and Message are the last progress report.
+	Percent float64
+	Message string
+	// Reason and Category describe the last failure, or why the node was cancelled.
+	Reason, Category string
+	// CreatedAt, StartedAt (first attempt), CompletedAt and DueAt (next attempt, or end of a delay) are zero when unset.
+	CreatedAt, StartedAt, CompletedAt, DueAt time.Time
+}
+
+// describePage is the number of nodes read at once.
+const describePage = 200
+
+// Describe returns the state of a run and its nodes. It wraps ErrRunNotFound when there is no such run.
+func (c *Client) Describe(ctx context.Context, flowName, runID string) (*Description, error) {
+	id, partition, err := c.locate(flowName, runID)
+	if err != nil {
+		return nil, err
+	}
+	return c.describe(ctx, flowName, runID, id, partition)
+}
+
+func (c *Client) describe(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (*Description, error) {
+	call := enginecore.DescribeFlowCall{Partition: p, FlowID: id, Limit: describePage}
+	var d *Description
+	nodes := make(map[enginecore.ExecutionID]NodeDescription)
+	for {
+		reply, err := c.engine.core.DescribeFlow(ctx, call)
+		if errors.Is(err, enginecore.ErrFlowNotFound) {
+			return nil, fmt.Errorf("run %s of flow %s: %w", runID, flowName, ErrRunNotFound)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
+		}
+		if d == nil {
+			if d, err = describeFlow(id, reply); err != nil {
+				return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
+			}
+		}
+		for _, n := range reply.Nodes {
+			nodes[n.ExecutionID] = describeNode(n)
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			break
+		}
+	}
+	d.order(nodes)
+	return d, nil
+}
+
+func describeFlow(id enginecore.FlowID, r enginecore.DescribeFlowReply) (*Description, error) {
+	d := &Description{
+		Flow: r.FlowName, Run: r.RunID, FlowID: id, State: r.State, Outcome: r.Outcome, FailedNode: r.FailedNode,
+		FailureReason: r.FailureReason, FailureCategory: r.FailureCategory, CancelReason: r.CancelReason,
+		CancelledBy: r.CancelledBy, CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt,
+		OpenNodes: int(r.OpenNodes),
+	}
+	if len(r.Definition) == 0 {
+		return d, nil
+	}
+	var err error
+	d.Graph, err = flow.ParseGraph(r.Definition)
+	return d, err
+}
+
+// order puts the nodes into the order of their declaration; what the graph does not name comes last, by age.
+func (d *Description) order(nodes map[enginecore.ExecutionID]NodeDescription) {
+	rank := make(map[string]int)
+	if d.Graph != nil {
+		for i := range d.Graph.Nodes {
+			rank[d.Graph.Nodes[i].Name] = i - len(d.Graph.Nodes)
+		}
+	}
+	for _, n := range nodes {
+		d.Nodes = append(d.Nodes, n)
+	}
+	slices.SortFunc(d.Nodes, func(a, b NodeDescription) int {
+		return cmp.Or(cmp.Compare(rank[a.Name], rank[b.Name]), a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+func describeNode(n enginecore.DescribedNode) NodeDescription {
+	percent, _ := strconv.ParseFloat(n.ProgressPercent, 64)
+	return NodeDescription{
+		Name: n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
+		State: enginecore.PublicState(n.State), Why: whyWaiting(n), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
+		Reclaims: int(n.ReclaimCount), Worker: n.WorkerInstanceID, Percent: percent, Message: n.ProgressMessage,
+		Reason: cmp.Or(n.FailureReason, n.CancellationReason), Category: n.FailureCategory, CreatedAt: n.CreatedAt,
+		StartedAt: n.StartedAt, CompletedAt: n.CompletedAt, DueAt: n.DelayUntil,
+	}
+}
+
+// whyWaiting says in words what keeps a node from running.
+func whyWaiting(n enginecore.DescribedNode) string {
+	if n.LifecyclePhase == "terminal" || n.BlockingReason == "none" {
+		return ""
+	}
+	if n.BlockingDetail != "" {
+		return n.BlockingDetail
+	}
+	if n.BlockingReason == "waiting_for_worker" {
+		return "waiting for a free worker on lane " + string(n.LaneID)
+	}
+	return n.BlockingReason
+}
+
+// RunSummary is one run in a listing.
+type RunSummary struct {
+	Flow, Run string
+	FlowID    enginecore.FlowID
+	// State and Outcome are those of Description.
+	State, Outcome string
+	CreatedAt      time.Time
+	// ClosedAt is zero while a node is open.
+	ClosedAt time.Time
+}
+
+// MaxListed is the most runs that List returns.
+const MaxListed = 500
+
+// listConcurrency bounds how many partitions are asked at a time.
+const listConcurrency = 16
+
+// List returns the runs of a flow, the newest first, at most limit of them (1 to MaxListed, 0 for 50). It asks every
+// partition; the runs of partitions that could not be asked are missing, and the error, which comes together with what
+// was found, says so.
+func (c *Client) List(ctx context.Context, flowName string, limit int) ([]RunSummary, error) {
+	if limit <= 0 {
+		limit = 50
+	}
+	limit = min(limit, MaxListed)
+	partitions := c.engine.partitions()
+	pages := make([][]enginecore.Run, len(partitions))
+	faults := make([]error, len(partitions))
+	var asking errgroup.Group
+	asking.SetLimit(listConcurrency)
+	for i, p := range partitions {
+		asking.Go(func() error {
+			reply, err := c.engine.core.ListRuns(ctx, enginecore.ListRunsCall{Partition: p, FlowName: flowName, Limit: int64(limit)})
+			pages[i], faults[i] = reply.Runs, err
+			return nil
+		})
+	}
+	_ = asking.Wait() // the faults are gathered one by one
+	var runs []RunSummary
+	for _, page := range pages {
+		for _, r := range page {
+			runs = append(runs, RunSummary{flowName, r.RunID, r.FlowID, r.State, r.Outcome, r.CreatedAt, r.ClosedAt})
+		}
+	}
+	slices.SortFunc(runs, func(a, b RunSummary) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.FlowID, b.FlowID))
+	})
+	if err := errors.Join(faults...); err != nil {
+		return runs[:min(limit, len(runs))], fmt.Errorf("list runs of flow %s: %w", flowName, err)
+	}
+	return runs[:min(limit, len(runs))], nil
+}

@@ -1,0 +1,83 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors of runs and workers, for errors.Is.
+var (
+	// ErrRunID marks a run id that is empty or too long.
+	ErrRunID = errors.New("bad run id")
+	// ErrRunConflict is returned by Start when the run id is taken by a run with another graph or another input.
+	ErrRunConflict = errors.New("run id is taken by another run")
+	// ErrRunNotFound is returned when there is no run of that flow with that id.
+	ErrRunNotFound = errors.New("no such run")
+	// ErrRunOver is returned by Cancel when the run has ended already.
+	ErrRunOver = errors.New("run is over")
+	// ErrRunFailed matches the *RunError of a run of which a node failed.
+	ErrRunFailed = errors.New("run failed")
+	// ErrRunCancelled matches the *RunError of a run that was cancelled.
+	ErrRunCancelled = errors.New("run was cancelled")
+	// ErrRunExpired matches the *RunError of a run that exceeded its deadline.
+	ErrRunExpired = errors.New("run exceeded its deadline")
+	// ErrTooLarge marks an input or a result above its limit.
+	ErrTooLarge = errors.New("too large")
+
+	// ErrRegistration marks an activity that a worker cannot take.
+	ErrRegistration = errors.New("activity cannot be registered")
+	// ErrWorkerConfig marks an option of a worker or keeper that makes no sense.
+	ErrWorkerConfig = errors.New("bad worker configuration")
+)
+
+// Causes of the context of a running activity, for context.Cause and errors.Is.
+var (
+	// ErrLeaseLost: the worker may no longer speak for the execution, and another one may have taken it over.
+	ErrLeaseLost = errors.New("lease lost")
+	// ErrCancelled: the execution was cancelled.
+	ErrCancelled = errors.New("execution cancelled")
+	// ErrStopping: the worker stops and gives the execution back.
+	ErrStopping = errors.New("worker is stopping")
+	// ErrHeartbeatTimeout: the activity did not call Heartbeat in time.
+	ErrHeartbeatTimeout = errors.New("no heartbeat in time")
+	// ErrStartToClose: the attempt took longer than its start-to-close timeout.
+	ErrStartToClose = errors.New("start-to-close timeout")
+	// ErrDeadline: the run exceeded its deadline.
+	ErrDeadline = errors.New("deadline of the run")
+)
+
+// RunError is how a run ended that did not succeed. It matches ErrRunFailed, ErrRunCancelled or ErrRunExpired.
+type RunError struct {
+	Flow, Run string
+	// Outcome is failed, cancelled or expired.
+	Outcome string
+	// Node is the node that failed first; empty when the run was cancelled or expired before any did.
+	Node string
+	// Reason is the error of that node, or the reason of the cancel.
+	Reason string
+	// Category is the category of the failure: one of activity's, or one that the activity chose.
+	Category string
+}
+
+// Error names the run, the node and the reason.
+func (e *RunError) Error() string {
+	text := fmt.Sprintf("run %s of flow %s: %s", e.Run, e.Flow, e.Unwrap())
+	if e.Node != "" {
+		text += ": node " + e.Node
+	}
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	return text
+}
+
+// Unwrap returns the sentinel of the outcome.
+func (e *RunError) Unwrap() error {
+	switch e.Outcome {
+	case "cancelled":
+		return ErrRunCancelled
+	case "expired":
+		return ErrRunExpired
+	}
+	return ErrRunFailed
+}

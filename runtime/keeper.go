@@ -1,0 +1,185 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// Keeper does what is due: it wakes delayed and retried executions, marks lost leases, ends what exceeded its time, and
+// works off what calls left for later. At least one must run; any number may, in any processes.
+type Keeper struct {
+	engine *Engine
+	lanes  []enginecore.LaneID
+}
+
+// KeeperOption adjusts NewKeeper.
+type KeeperOption func(*Keeper)
+
+// KeeperLanes names lanes to look after besides those that flows use, for executions that other tools create.
+func KeeperLanes(names ...string) KeeperOption {
+	return func(k *Keeper) {
+		for _, name := range names {
+			k.lanes = append(k.lanes, enginecore.LaneID(name))
+		}
+	}
+}
+
+// NewKeeper returns a keeper of an engine.
+func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
+	k := &Keeper{engine: e}
+	for _, opt := range opts {
+		opt(k)
+	}
+	return k
+}
+
+const (
+	// keeperSweep is how often every partition is looked at, whatever is known of it. The engine sends no message for
+	// what is due later than that.
+	keeperSweep = 5 * time.Second
+	// keeperBatch bounds the partitions that are ticked in one round trip.
+	keeperBatch = 64
+)
+
+// Run keeps until ctx ends and returns nil then. While the engine is away, it keeps trying.
+func (k *Keeper) Run(ctx context.Context) error {
+	for _, lane := range k.lanes {
+		if _, err := enginecore.ParseLaneID(string(lane)); err != nil {
+			return fmt.Errorf("keeper: %w: %w", ErrWorkerConfig, err)
+		}
+	}
+	agenda := newAgenda(k.engine.partitions())
+	var listening sync.WaitGroup
+	listening.Go(func() { k.listen(ctx, agenda) })
+	defer listening.Wait()
+	for {
+		due, wait := agenda.due(time.Now())
+		if len(due) > 0 {
+			k.tick(ctx, agenda, due)
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		case <-agenda.changed:
+			timer.Stop()
+		}
+	}
+}
+
+// listen hears "<partition> <unix ms>": something is due in a partition earlier than its keepers may know.
+func (k *Keeper) listen(ctx context.Context, agenda *agenda) {
+	channel := k.engine.core.Keys().ChannelDue()
+	listen(ctx, k.engine, []string{channel}, agenda.allDue, func(m rueidis.PubSubMessage) {
+		number, at, _ := strings.Cut(m.Message, " ")
+		index, err := strconv.ParseUint(number, 10, 16)
+		ms, err2 := strconv.ParseInt(at, 10, 64)
+		if err == nil && err2 == nil {
+			agenda.note(enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(index)}, time.UnixMilli(ms))
+		}
+	})
+}
+
+// tick does what is due in some partitions.
+func (k *Keeper) tick(ctx context.Context, agenda *agenda, due []enginecore.Partition) {
+	pipeline := k.engine.core.Pipeline()
+	replies := make([]*enginecore.Result[enginecore.TickReply], len(due))
+	for i, p := range due {
+		replies[i] = enginecore.Add(pipeline, enginecore.TickCall{Partition: p, Limit: tickLimit, Lanes: k.lanes})
+	}
+	err := pipeline.Run(ctx)
+	if err != nil && ctx.Err() == nil {
+		k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what is due, it tries again",
+			slog.Any("error", err))
+		pause(ctx, time.Second)
+	}
+	for i, p := range due {
+		reply, err := replies[i].Get()
+		switch {
+		case err != nil:
+			agenda.ticked(p, time.Now().Add(time.Second))
+		case reply.More:
+			agenda.ticked(p, time.Now())
+		case reply.NextDueAt.IsZero():
+			agenda.ticked(p, time.Time{})
+		default:
+			// The engine's clock decides what is due; only the distance is used here.
+			agenda.ticked(p, time.Now().Add(reply.NextDueAt.Sub(reply.Now)))
+		}
+	}
+}
+
+// agenda knows when to look at which partition.
+type agenda struct {
+	changed chan struct{}
+
+	mu   sync.Mutex
+	next map[enginecore.Partition]time.Time
+}
+
+func newAgenda(partitions []enginecore.Partition) *agenda {
+	a := &agenda{changed: make(chan struct{}, 1), next: make(map[enginecore.Partition]time.Time, len(partitions))}
+	for _, p := range partitions {
+		a.next[p] = time.Time{}
+	}
+	return a
+}
+
+// due returns the partitions to look at now, or how long there is nothing to do.
+func (a *agenda) due(now time.Time) ([]enginecore.Partition, time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var list []enginecore.Partition
+	wait := keeperSweep
+	for p, at := range a.next {
+		left := at.Sub(now)
+		if left > 0 {
+			wait = min(wait, left)
+			continue
+		}
+		if len(list) < keeperBatch {
+			list = append(list, p)
+			a.next[p] = now.Add(keeperSweep)
+		}
+	}
+	return list, wait
+}
+
+// ticked notes when a partition that was just looked at is due again; zero is at the next sweep.
+func (a *agenda) ticked(p enginecore.Partition, at time.Time) {
+	if !at.IsZero() {
+		a.note(p, at)
+	}
+}
+
+// note brings the next look at a partition forward.
+func (a *agenda) note(p enginecore.Partition, at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if next, known := a.next[p]; known && at.Before(next) {
+		a.next[p] = at
+		notify(a.changed)
+	}
+}
+
+// allDue makes every partition due, because messages may have been lost.
+func (a *agenda) allDue() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for p := range a.next {
+		a.next[p] = time.Time{}
+	}
+	notify(a.changed)
+}

@@ -1,0 +1,278 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// leaseBook knows what a worker holds and keeps it: leases are renewed together, one call for each partition.
+type leaseBook struct {
+	shift *shift
+	ttl   time.Duration
+	// doubtful is set by a failed call: the engine may then know of leases that this worker does not.
+	doubtful atomic.Bool
+
+	mu      sync.Mutex
+	tasks   map[enginecore.ExecutionID]*task
+	strays  map[enginecore.LeaseID]bool // seen once
+	stopped bool
+}
+
+func newLeaseBook(s *shift) *leaseBook {
+	return &leaseBook{
+		shift: s, ttl: s.worker.config.lease, tasks: make(map[enginecore.ExecutionID]*task),
+		strays: make(map[enginecore.LeaseID]bool),
+	}
+}
+
+// register takes the worker's live key, which tells others that the instance exists.
+func (b *leaseBook) register(ctx context.Context) error {
+	client := b.shift.engine.client
+	err := client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error()
+	if err != nil {
+		return fmt.Errorf("register worker %s: %w", b.shift.worker.instance, enginecore.ConnectError(err))
+	}
+	return nil
+}
+
+func (b *leaseBook) deregister() {
+	ctx, cancel := context.WithTimeout(b.shift.base, time.Second)
+	defer cancel()
+	client := b.shift.engine.client
+	if err := client.Do(ctx, client.B().Del().Key(b.liveKey()).Build()).Error(); err != nil {
+		b.shift.engine.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: live key stays until it runs out", slog.Any("error", err))
+	}
+}
+
+func (b *leaseBook) liveKey() string { return b.shift.core.Keys().WorkerAlive(b.shift.worker.instance) }
+
+func (b *leaseBook) liveTime() time.Duration { return max(2*b.ttl, time.Second) }
+
+// add enters a task. It is refused, with false, when the worker has stopped waiting for functions.
+func (b *leaseBook) add(t *task) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped {
+		return false
+	}
+	b.tasks[t.claimed.ExecutionID] = t
+	return true
+}
+
+func (b *leaseBook) remove(t *task) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tasks[t.claimed.ExecutionID] == t {
+		delete(b.tasks, t.claimed.ExecutionID)
+	}
+}
+
+// snapshot lists what is held, by partition.
+func (b *leaseBook) snapshot() map[enginecore.Partition][]*task {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	held := make(map[enginecore.Partition][]*task)
+	for _, t := range b.tasks {
+		held[t.spot.partition] = append(held[t.spot.partition], t)
+	}
+	return held
+}
+
+// cancel ends a running execution that the engine has ended.
+func (b *leaseBook) cancel(id enginecore.ExecutionID, reason string) {
+	b.mu.Lock()
+	t := b.tasks[id]
+	b.mu.Unlock()
+	if t == nil {
+		return
+	}
+	cause := fmt.Errorf("%w: %s", ErrCancelled, reason)
+	switch reason {
+	case "attempt_timeout":
+		cause = ErrStartToClose
+	case "flow_deadline", "execution_deadline":
+		cause = ErrDeadline
+	}
+	t.endedByEngine(cause)
+}
+
+// stopAll ends the contexts of all running functions.
+func (b *leaseBook) stopAll() {
+	for _, tasks := range b.snapshot() {
+		for _, t := range tasks {
+			t.cancel(ErrStopping)
+		}
+	}
+}
+
+// abandonAll gives back what functions still hold that do not return, and names it.
+func (b *leaseBook) abandonAll() []string {
+	b.mu.Lock()
+	b.stopped = true
+	b.mu.Unlock()
+	var names []string
+	for _, tasks := range b.snapshot() {
+		for _, t := range tasks {
+			if t.settle() {
+				names = append(names, t.name())
+				t.giveBack()
+			}
+		}
+	}
+	return names
+}
+
+// doubt asks for a comparison with the engine's view at the next renewal.
+func (b *leaseBook) doubt() { b.doubtful.Store(true) }
+
+// keep renews until ctx ends, and ends the context of what could not be renewed in time.
+func (b *leaseBook) keep(ctx context.Context) {
+	renew := time.NewTicker(b.ttl / 3)
+	defer renew.Stop()
+	check := time.NewTicker(b.ttl / 20)
+	defer check.Stop()
+	var renewing sync.WaitGroup
+	defer renewing.Wait()
+	var busy atomic.Bool
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-check.C:
+			b.dropLapsed()
+		case <-renew.C:
+			// A renewal that the engine keeps waiting must not hold up the check.
+			if busy.CompareAndSwap(false, true) {
+				renewing.Go(func() {
+					defer busy.Store(false)
+					b.renew(ctx)
+				})
+			}
+		}
+	}
+}
+
+// dropLapsed ends the context of functions whose lease is about to run out, before anybody else may get the work.
+func (b *leaseBook) dropLapsed() {
+	now := time.Now()
+	for _, tasks := range b.snapshot() {
+		for _, t := range tasks {
+			if now.After(t.leaseEnd()) {
+				t.cancel(ErrLeaseLost)
+			}
+		}
+	}
+}
+
+// renew renews all leases, and compares with the engine when a call has failed since the last time.
+func (b *leaseBook) renew(ctx context.Context) {
+	held := b.snapshot()
+	compare := b.doubtful.Swap(false)
+	if compare {
+		for _, p := range b.shift.engine.partitions() {
+			if held[p] == nil {
+				held[p] = nil
+			}
+		}
+	}
+	b.touchLiveKey(ctx)
+	if len(held) == 0 {
+		return
+	}
+	sentAt := time.Now()
+	pipeline := b.shift.core.Pipeline()
+	replies := make(map[enginecore.Partition]*enginecore.Result[enginecore.RenewReply], len(held))
+	for p, tasks := range held {
+		replies[p] = enginecore.Add(pipeline, b.renewal(p, tasks, compare))
+	}
+	deadline, cancel := context.WithTimeout(ctx, b.ttl)
+	defer cancel()
+	if err := pipeline.Run(deadline); err != nil && ctx.Err() == nil {
+		b.doubt()
+		b.shift.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", slog.Any("error", err))
+	}
+	seen := make(map[enginecore.LeaseID]bool)
+	for p, result := range replies {
+		reply, err := result.Get()
+		if err != nil {
+			continue
+		}
+		b.renewed(held[p], reply.Lost, sentAt)
+		b.returnStrays(p, reply.Strays, seen)
+	}
+	b.mu.Lock()
+	b.strays = seen
+	b.mu.Unlock()
+	if len(seen) > 0 {
+		b.doubt()
+	}
+}
+
+func (b *leaseBook) renewal(p enginecore.Partition, tasks []*task, compare bool) enginecore.RenewCall {
+	call := enginecore.RenewCall{
+		Partition: p, WorkerInstanceID: b.shift.worker.instance, LeaseTTL: b.ttl, ReportStrays: compare,
+		Leases: make([]enginecore.RenewLease, len(tasks)),
+	}
+	for i, t := range tasks {
+		call.Leases[i] = enginecore.RenewLease{
+			ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID, LeaseEpoch: t.claimed.LeaseEpoch,
+			AttemptID: t.claimed.AttemptID,
+		}
+	}
+	return call
+}
+
+func (b *leaseBook) renewed(tasks []*task, lost []enginecore.LostLease, sentAt time.Time) {
+	codes := make(map[enginecore.ExecutionID]string, len(lost))
+	for _, l := range lost {
+		codes[l.ExecutionID] = l.Code
+	}
+	for _, t := range tasks {
+		switch code := enginecore.Code(codes[t.claimed.ExecutionID]); code {
+		case "":
+			t.extendLease(sentAt)
+		case enginecore.ErrExecutionNotActive:
+			t.endedByEngine(fmt.Errorf("%w: it has ended in the engine", ErrCancelled))
+		default:
+			t.endedByEngine(fmt.Errorf("%w: %s", ErrLeaseLost, code))
+		}
+	}
+}
+
+// returnStrays gives back leases that the engine has for this worker and that nobody here knows of: the reply of a claim
+// was lost. A stray is given back when it is seen a second time, since a claim's reply may just be under way.
+func (b *leaseBook) returnStrays(p enginecore.Partition, strays []enginecore.HeldLease, seen map[enginecore.LeaseID]bool) {
+	for _, stray := range strays {
+		b.mu.Lock()
+		known := b.tasks[stray.ExecutionID] != nil
+		again := b.strays[stray.LeaseID]
+		b.mu.Unlock()
+		if known {
+			continue
+		}
+		if !again {
+			seen[stray.LeaseID] = true
+			continue
+		}
+		_, err := b.shift.core.Release(b.shift.base, enginecore.ReleaseCall{
+			Partition: p, ExecutionID: stray.ExecutionID, LeaseID: stray.LeaseID, LeaseEpoch: stray.LeaseEpoch,
+			AttemptID: stray.AttemptID, Reason: "the reply of the claim was lost",
+		})
+		b.shift.engine.logger.LogAttrs(b.shift.base, slog.LevelInfo, "flowfabric: gave back an execution whose claim had no reply",
+			slog.String("execution", string(stray.ExecutionID)), slog.Any("error", err))
+	}
+}
+
+func (b *leaseBook) touchLiveKey(ctx context.Context) {
+	client := b.shift.engine.client
+	err := client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error()
+	if err != nil && ctx.Err() == nil {
+		b.doubt()
+	}
+}

@@ -1,0 +1,181 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/redis/rueidis"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/lua"
+)
+
+// Engine is an open connection to an engine, in this process or on a server. Its methods may be called from several
+// goroutines. Clients, workers and keepers share it and end before it is closed.
+type Engine struct {
+	core      *enginecore.Engine
+	client    rueidis.Client
+	inProcess *embedded.Engine // nil when the engine is a server
+	namespace enginecore.Namespace
+	logger    *slog.Logger
+	tracer    trace.Tracer
+}
+
+// Core is the engine's Go face: ids, keys and the typed calls of the library.
+func (e *Engine) Core() *enginecore.Engine { return e.core }
+
+// Embedded is the engine of this process, or nil when the engine is a server.
+func (e *Engine) Embedded() *embedded.Engine { return e.inProcess }
+
+// OpenOption adjusts Open.
+type OpenOption func(*openConfig)
+
+type openConfig struct {
+	core           enginecore.Options
+	namespace      string
+	logger         *slog.Logger
+	tracerProvider trace.TracerProvider
+	fsync          embedded.Fsync
+}
+
+// Prefix begins every key and channel, so that applications can share a server without sharing data: 1 to 32 characters
+// of a-z, 0-9 and -. Defaults to "ff".
+func Prefix(prefix string) OpenOption { return func(c *openConfig) { c.core.Prefix = prefix } }
+
+// Namespace separates the runs of several applications or tenants under one prefix: a run id belongs to a namespace and
+// a flow. Defaults to "default".
+func Namespace(name string) OpenOption { return func(c *openConfig) { c.namespace = name } }
+
+// Logger receives what happens besides the results: lost leases, reconnections, failed attempts. Defaults to
+// slog.Default().
+func Logger(l *slog.Logger) OpenOption { return func(c *openConfig) { c.logger = l } }
+
+// TracerProvider makes the spans of submissions and activities. Defaults to OpenTelemetry's global one.
+func TracerProvider(p trace.TracerProvider) OpenOption {
+	return func(c *openConfig) { c.tracerProvider = p }
+}
+
+// Partitions is the number of partitions that a new deployment gets for its flows. A deployment that exists keeps its
+// own. Defaults to 64 on a server and 8 in this process.
+func Partitions(n int) OpenOption { return func(c *openConfig) { c.core.Partitions.Flow = n } }
+
+// ReplaceForeignLibrary lets Open replace a function library named flowfabric that is not this project's.
+func ReplaceForeignLibrary() OpenOption {
+	return func(c *openConfig) { c.core.ReplaceForeignLibrary = true }
+}
+
+// Partition counts of a new engine in this process.
+const (
+	embeddedFlowPartitions   = 8
+	embeddedBudgetPartitions = 2
+	embeddedQuotaPartitions  = 2
+)
+
+// Open connects to the engine that the URL names:
+//
+//	""  embedded:                          in this process, in memory
+//	embedded:DIR                           in this process, kept in a directory; ?fsync=always|everysec|never
+//	redis://  valkey://                    one server: [user[:password]@]host[:port]
+//	rediss://  valkeys://                  the same over TLS
+//	redis+cluster://  valkey+cluster://    a cluster: host[:port][,host[:port]…]
+//	redis+sentinel://  valkey+sentinel://  a server behind sentinels: host[:port][,…]/name-of-the-primary
+//
+// It loads the function library where it is missing or older. The error names what is wrong: enginecore.ErrNotReachable,
+// ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary or ErrIncompatibleLibrary, embedded.ErrLocked for a directory
+// that another process uses, ErrURL for a URL that cannot be read.
+//
+// Opening a directory ends all leases in it, because the workers that held them lived in the process before: what they
+// ran is taken up at once.
+func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) {
+	config := openConfig{namespace: "default", logger: slog.Default(), tracerProvider: otel.GetTracerProvider()}
+	for _, opt := range opts {
+		opt(&config)
+	}
+	target, err := parseURL(url)
+	if err != nil {
+		return nil, fmt.Errorf("open engine: %w", err)
+	}
+	config.core.Logger = config.logger
+	e := &Engine{
+		namespace: enginecore.Namespace(config.namespace),
+		logger:    config.logger,
+		tracer:    config.tracerProvider.Tracer("github.com/flowfabric/flowfabric-go/runtime"),
+	}
+	if err := e.connect(ctx, target, config); err != nil {
+		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, err), e.Close())
+	}
+	return e, nil
+}
+
+func (e *Engine) connect(ctx context.Context, target target, config openConfig) error {
+	option := target.option
+	if target.embedded {
+		var err error
+		e.inProcess, err = embedded.Open(ctx, embedded.Options{
+			Library: lua.Source(), Dir: target.dir, Fsync: target.fsync, Logger: config.logger,
+		})
+		if err != nil {
+			return err
+		}
+		option = e.inProcess.ClientOption()
+		if config.core.Partitions == (enginecore.Partitioning{}) {
+			config.core.Partitions = enginecore.Partitioning{
+				Flow: embeddedFlowPartitions, Budget: embeddedBudgetPartitions, Quota: embeddedQuotaPartitions,
+			}
+		}
+	}
+	var err error
+	if e.client, err = rueidis.NewClient(option); err != nil {
+		return enginecore.ConnectError(err)
+	}
+	if e.core, err = enginecore.Connect(ctx, e.client, config.core); err != nil {
+		return err
+	}
+	if target.embedded && target.dir != "" {
+		return e.endLeases(ctx)
+	}
+	return nil
+}
+
+// endLeases makes everything that was running when the process before ended claimable.
+func (e *Engine) endLeases(ctx context.Context) error {
+	for _, p := range e.partitions() {
+		for {
+			reply, err := e.core.EndLeases(ctx, enginecore.EndLeasesCall{Partition: p})
+			if err != nil {
+				return fmt.Errorf("end the leases of the process before: %w", err)
+			}
+			if !reply.More {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// partitions lists the partitions of flows.
+func (e *Engine) partitions() []enginecore.Partition {
+	list := make([]enginecore.Partition, e.core.Partitioning().Flow)
+	for i := range list {
+		list[i] = enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}
+	}
+	return list
+}
+
+// Close ends the connection and, in this process, the engine. Further calls do nothing.
+func (e *Engine) Close() error {
+	if e.client != nil {
+		e.client.Close()
+	}
+	if e.inProcess != nil {
+		if err := e.inProcess.Close(); err != nil {
+			return fmt.Errorf("close engine: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package runtime
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// Limits of a run that are checked before anything is sent.
+const (
+	// MaxInput is the largest encoded input of a run, in bytes.
+	MaxInput = 1 << 20
+	// MaxResult is the largest encoded result of a node, in bytes.
+	MaxResult = 1 << 20
+	// MaxRunID is the longest run id, in bytes.
+	MaxRunID = 256
+)
+
+// Plan is a flow made ready to run: ids, partition, and every node and edge as the engine will store them. It is a
+// value of its own, so it can be printed instead of submitted.
+type Plan struct {
+	// Flow and Run name the run.
+	Flow, Run string
+	// FlowID and Partition are where the engine keeps it.
+	FlowID    enginecore.FlowID
+	Partition enginecore.Partition
+
+	namespace enginecore.Namespace
+	compiled  *compiledFlow
+	input     []byte
+	inputHash string
+	trace     string
+	creator   string
+}
+
+// compiledFlow is what the plans of one definition share.
+type compiledFlow struct {
+	graph      *flow.Graph
+	hash       string
+	definition []byte
+	nodes      []enginecore.SubmitFlowNode // without execution ids
+	edges      int
+	tags       []enginecore.SubmitFlowTag
+}
+
+// compileFlow encodes a graph for the engine.
+func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
+	definition, err := g.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("flow %s: %w", g.Name, err)
+	}
+	c := &compiledFlow{graph: g, hash: hash, definition: definition, nodes: make([]enginecore.SubmitFlowNode, len(g.Nodes))}
+	for i := range g.Nodes {
+		if c.nodes[i], err = compileNode(&g.Nodes[i]); err != nil {
+			return nil, fmt.Errorf("flow %s: %w", g.Name, err)
+		}
+		c.edges += len(g.Nodes[i].Upstreams)
+	}
+	for name, value := range g.Tags {
+		c.tags = append(c.tags, enginecore.SubmitFlowTag{Name: name, Value: value})
+	}
+	return c, nil
+}
+
+func compileNode(n *flow.NodeSpec) (enginecore.SubmitFlowNode, error) {
+	policy, err := encodePolicy(n)
+	if err != nil {
+		return enginecore.SubmitFlowNode{}, err
+	}
+	var tags []byte
+	if len(n.Tags) > 0 {
+		if tags, err = json.Marshal(n.Tags); err != nil {
+			return enginecore.SubmitFlowNode{}, fmt.Errorf("node %s: tags: %w", n.Name, err)
+		}
+	}
+	return enginecore.SubmitFlowNode{
+		Name: n.Name, Kind: n.Activity, LaneID: enginecore.LaneID(n.Lane), Priority: int64(n.Priority),
+		UsesFlowInput: n.Input.UsesFlowInput(), InputCount: int64(len(n.Input.InputNodes())),
+		UpstreamCount: int64(len(n.Upstreams)), Capabilities: strings.Join(n.Capabilities, ","), Policy: policy,
+		Tags: tags, StartTimeout: n.ScheduleToStart, AttemptTimeout: n.StartToClose,
+	}, nil
+}
+
+// compiledCache keeps the compiled form of the definitions that were started last.
+type compiledCache struct {
+	mu     sync.Mutex
+	byHash map[string]*compiledFlow
+}
+
+const maxCompiled = 128
+
+// definition is what the cache needs of a flow.Definition.
+type definition interface {
+	Hash() string
+	Graph() *flow.Graph
+}
+
+func (c *compiledCache) get(def definition) (*compiledFlow, error) {
+	hash := def.Hash()
+	c.mu.Lock()
+	compiled := c.byHash[hash]
+	c.mu.Unlock()
+	if compiled != nil {
+		return compiled, nil
+	}
+	compiled, err := compileFlow(def.Graph(), hash)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byHash == nil || len(c.byHash) >= maxCompiled {
+		c.byHash = make(map[string]*compiledFlow)
+	}
+	c.byHash[hash] = compiled
+	return compiled, nil
+}
+
+// newPlan gives a run its ids. The same namespace, flow, run id, graph and input give the same plan in every process.
+func newPlan(e *Engine, compiled *compiledFlow, runID string, input []byte) (*Plan, error) {
+	if err := checkRunID(runID); err != nil {
+		return nil, fmt.Errorf("flow %s: %w", compiled.graph.Name, err)
+	}
+	if len(input) > MaxInput {
+		return nil, fmt.Errorf("flow %s: %w: input has %d bytes, at most %d are allowed", compiled.graph.Name, ErrTooLarge,
+			len(input), MaxInput)
+	}
+	id := enginecore.FlowIDFor(e.namespace, compiled.graph.Name, runID)
+	partition, err := e.core.FlowPartition(id)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(input)
+	return &Plan{
+		Flow: compiled.graph.Name, Run: runID, FlowID: id, Partition: partition, namespace: e.namespace,
+		compiled: compiled, input: input, inputHash: hex.EncodeToString(sum[:16]),
+	}, nil
+}
+
+func checkRunID(id string) error {
+	switch {
+	case id == "":
+		return fmt.Errorf("%w: it is empty", ErrRunID)
+	case len(id) > MaxRunID:
+		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrRunID, len(id), MaxRunID)
+	}
+	return nil
+}
+
+// Graph is the flow of the plan. It must not be changed.
+func (p *Plan) Graph() *flow.Graph { return p.compiled.graph }
+
+// ExecutionID is the id under which the engine runs a node.
+func (p *Plan) ExecutionID(node string) enginecore.ExecutionID {
+	return enginecore.ExecutionIDFor(p.Partition, p.FlowID, node)
+}
+
+// edges lists the edges in the order of the nodes that they lead to.
+func (p *Plan) edges() []enginecore.SubmitFlowEdge {
+	edges := make([]enginecore.SubmitFlowEdge, 0, p.compiled.edges)
+	ids := make(map[string]enginecore.ExecutionID, len(p.compiled.graph.Nodes))
+	for i := range p.compiled.graph.Nodes {
+		name := p.compiled.graph.Nodes[i].Name
+		ids[name] = p.ExecutionID(name)
+	}
+	for i := range p.compiled.graph.Nodes {
+		n := &p.compiled.graph.Nodes[i]
+		for _, up := range n.Upstreams {
+			edge := enginecore.SubmitFlowEdge{
+				EdgeID:              enginecore.EdgeIDFor(p.FlowID, up.Node, n.Name),
+				UpstreamExecutionID: ids[up.Node], DownstreamExecutionID: ids[n.Name], DependencyKind: string(up.Kind),
+			}
+			if up.Data {
+				edge.InputName = up.Node
+			}
+			edges = append(edges, edge)
+		}
+	}
+	return edges
+}
+
+// nodes lists the nodes with their ids.
+func (p *Plan) nodes() []enginecore.SubmitFlowNode {
+	nodes := make([]enginecore.SubmitFlowNode, len(p.compiled.nodes))
+	copy(nodes, p.compiled.nodes)
+	for i := range nodes {
+		nodes[i].ExecutionID = p.ExecutionID(nodes[i].Name)
+	}
+	return nodes
+}
+
+// Bounds of one submitting call; the engine holds a server for well under 5 ms with them.
+const (
+	nodesPerCall = 64
+	edgesPerCall = 192
+)
+
+// calls yields the submitting calls in order: one for a small flow; for a large one, all nodes in chunks, then all
+// edges, then the call that lets it go.
+func (p *Plan) calls() iter.Seq[enginecore.SubmitFlowCall] {
+	return func(yield func(enginecore.SubmitFlowCall) bool) {
+		nodes, edges := p.nodes(), p.edges()
+		call := p.header(len(nodes), len(edges))
+		if len(nodes) <= nodesPerCall && len(edges) <= edgesPerCall {
+			call.Nodes, call.Edges, call.Last = nodes, edges, true
+			yield(call)
+			return
+		}
+		for len(nodes) > 0 {
+			n := min(nodesPerCall, len(nodes))
+			chunk := call
+			chunk.Nodes, nodes = nodes[:n], nodes[n:]
+			if !yield(chunk) {
+				return
+			}
+		}
+		for len(edges) > 0 {
+			n := min(edgesPerCall, len(edges))
+			chunk := call
+			chunk.Edges, edges = edges[:n], edges[n:]
+			if !yield(chunk) {
+				return
+			}
+		}
+		call.Last = true
+		yield(call)
+	}
+}
+
+// header is what all calls of a submission have in common.
+func (p *Plan) header(nodes, edges int) enginecore.SubmitFlowCall {
+	call := enginecore.SubmitFlowCall{
+		Partition: p.Partition, FlowID: p.FlowID, FlowName: p.Flow, RunID: p.Run, Namespace: string(p.namespace),
+		GraphHash: p.compiled.hash, InputHash: p.inputHash, Definition: p.compiled.definition, Input: p.input,
+		CreatorIdentity: p.creator, TraceContext: p.trace, NodeTotal: int64(nodes), EdgeTotal: int64(edges),
+		Tags: p.compiled.tags,
+	}
+	if p.compiled.graph.Return != "" {
+		call.ResultExecutionID = p.ExecutionID(p.compiled.graph.Return)
+	}
+	return call
+}
+
+// String prints the plan as the list of engine calls that it stands for: first what is sent, then the single steps that
+// it is made of, in the engine's own terms.
+func (p *Plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "flow %s, run %s\n", p.Flow, p.Run)
+	fmt.Fprintf(&b, "id %s in partition %s, graph %.12s, input %d bytes\n", p.FlowID, p.Partition, p.compiled.hash, len(p.input))
+	sent := 0
+	for call := range p.calls() {
+		sent++
+		fmt.Fprintf(&b, "call %d: ffx_submit_flow with %d nodes and %d edges%s\n", sent, len(call.Nodes), len(call.Edges),
+			map[bool]string{true: ", releases the roots"}[call.Last])
+	}
+	b.WriteString("which does:\n")
+	for _, step := range p.Steps() {
+		fmt.Fprintf(&b, "  %-30s %s\n", step.Function, step.Subject)
+	}
+	return b.String()
+}
+
+// Step is one engine call of a plan.
+type Step struct {
+	// Function is the name of the library's function.
+	Function string
+	// Subject says what it is called for.
+	Subject string
+}
+
+// Steps lists the single engine calls that a submission is equal to, in order.
+func (p *Plan) Steps() []Step {
+	g := p.compiled.graph
+	steps := []Step{{"ff_create_flow", string(p.FlowID)}}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		steps = append(steps,
+			Step{"ff_create_execution", fmt.Sprintf("%s = %s on lane %s, %s", n.Name, n.Activity, n.Lane, p.ExecutionID(n.Name))},
+			Step{"ff_add_execution_to_flow", n.Name})
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		for _, up := range n.Upstreams {
+			arrow := up.Node + " → " + n.Name
+			kind := string(up.Kind)
+			if up.Data {
+				kind += ", with its result"
+			}
+			steps = append(steps, Step{"ff_stage_dependency_edge", arrow + " (" + kind + ")"},
+				Step{"ff_apply_dependency_to_child", arrow})
+		}
+	}
+	return steps
+}

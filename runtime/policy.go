@@ -1,0 +1,101 @@
+package runtime
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// maxReclaims is how often an execution may lose its worker before it fails for good: a node that kills its workers must
+// not do so for ever.
+const maxReclaims = 5
+
+// storedPolicy is the policy document of an execution. The retry policy, the limit of take-overs and the routing
+// requirements are read by the engine, the rest by the worker that runs the node.
+type storedPolicy struct {
+	Retry       *storedRetry    `json:"retry_policy,omitempty"`
+	MaxReclaims int             `json:"max_reclaim_count"`
+	Routing     *storedRouting  `json:"routing_requirements,omitempty"`
+	Codec       string          `json:"codec,omitempty"`
+	StartMS     int64           `json:"start_to_close_ms,omitempty"`
+	HeartbeatMS int64           `json:"heartbeat_timeout_ms,omitempty"`
+	Input       json.RawMessage `json:"input,omitempty"`
+}
+
+type storedRetry struct {
+	MaxRetries int           `json:"max_retries"`
+	Backoff    storedBackoff `json:"backoff"`
+}
+
+type storedBackoff struct {
+	Type           string  `json:"type"`
+	InitialMS      int64   `json:"initial_delay_ms"`
+	MaxMS          int64   `json:"max_delay_ms"`
+	Multiplier     float64 `json:"multiplier"`
+	JitterPermille int     `json:"jitter_permille,omitempty"`
+}
+
+type storedRouting struct {
+	Capabilities []string `json:"required_capabilities"`
+}
+
+const storedJSONCodec = "json"
+
+func encodePolicy(n *flow.NodeSpec) ([]byte, error) {
+	p := storedPolicy{
+		MaxReclaims: maxReclaims,
+		StartMS:     n.StartToClose.Milliseconds(),
+		HeartbeatMS: n.HeartbeatTimeout.Milliseconds(),
+		Input:       n.EncodeInput(),
+	}
+	if n.Codec != storedJSONCodec {
+		p.Codec = n.Codec
+	}
+	if n.Retry.Retries() > 0 {
+		p.Retry = &storedRetry{n.Retry.Retries(), storedBackoff{
+			"exponential", n.Retry.First.Milliseconds(), n.Retry.Max.Milliseconds(), n.Retry.Factor, n.Retry.JitterPermille,
+		}}
+	}
+	if len(n.Capabilities) > 0 {
+		p.Routing = &storedRouting{n.Capabilities}
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: policy: %w", n.Name, err)
+	}
+	return data, nil
+}
+
+// nodePlan is what a worker takes from the policy document.
+type nodePlan struct {
+	codec        string
+	startToClose time.Duration
+	heartbeat    time.Duration
+	input        *flow.Expr // nil: the execution has a payload of its own
+}
+
+func decodePolicy(data []byte) (nodePlan, error) {
+	plan := nodePlan{codec: storedJSONCodec}
+	if len(data) == 0 {
+		return plan, nil
+	}
+	var p storedPolicy
+	if err := json.Unmarshal(data, &p); err != nil {
+		return plan, fmt.Errorf("policy of the execution: %w", err)
+	}
+	if p.Codec != "" {
+		plan.codec = p.Codec
+	}
+	plan.startToClose = time.Duration(p.StartMS) * time.Millisecond
+	plan.heartbeat = time.Duration(p.HeartbeatMS) * time.Millisecond
+	if len(p.Input) > 0 {
+		input, err := flow.DecodeInput(p.Input, plan.codec)
+		if err != nil {
+			return plan, err
+		}
+		plan.input = &input
+	}
+	return plan, nil
+}

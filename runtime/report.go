@@ -1,0 +1,158 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+const (
+	// maxReason bounds the text of a failure in the record, in bytes.
+	maxReason = 2048
+	// reportPause is the time between two tries to report while the engine is away.
+	reportPause = 100 * time.Millisecond
+)
+
+// report tells the engine how the attempt ended and returns the next task when one was handed on.
+func (t *task) report(ctx context.Context, result []byte, err error, wantNext bool) *task {
+	if !t.settle() {
+		t.log(slog.LevelDebug, "attempt ended without a report, the engine had ended it", slog.Any("cause", context.Cause(t.ctx)))
+		return nil
+	}
+	cause := context.Cause(t.ctx)
+	switch {
+	case errors.Is(cause, ErrLeaseLost):
+		t.log(slog.LevelWarn, "lease lost, the result of the attempt is dropped", slog.Any("error", err))
+		return nil
+	case err == nil:
+		return t.complete(result, wantNext)
+	case errors.Is(cause, ErrStopping):
+		t.giveBack()
+		return nil
+	case errors.Is(err, ErrDeadline):
+		t.log(slog.LevelInfo, "attempt ended by the deadline of the run")
+		return nil
+	}
+	if errors.Is(err, ErrStartToClose) {
+		err = activity.Category(err, activity.CategoryTimeout)
+	}
+	t.log(slog.LevelWarn, "attempt failed", slog.Any("error", err))
+	t.fail(err)
+	return nil
+}
+
+// reporting is the context of a call that reports an end: it lives as long as the lease.
+func (t *task) reporting() (context.Context, context.CancelFunc) {
+	return context.WithDeadline(t.shift.base, t.leaseEnd())
+}
+
+// complete commits the result and asks for the next execution of the same spot.
+func (t *task) complete(result []byte, wantNext bool) *task {
+	ctx, cancel := t.reporting()
+	defer cancel()
+	call := enginecore.CompleteCall{
+		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Result: result,
+	}
+	count := 0
+	if wantNext && !t.shift.board.isClosed() {
+		count = 1
+	}
+	call.ClaimRequest = t.shift.claimRequest(t.spot.lane, count)
+	for {
+		sentAt := time.Now()
+		reply, err := t.shift.core.Complete(ctx, call)
+		if err == nil {
+			return t.handedOn(reply, sentAt)
+		}
+		if !engineAway(err) || ctx.Err() != nil {
+			t.log(slog.LevelWarn, "result was not committed", slog.Any("error", err))
+			return nil
+		}
+		t.shift.leases.doubt()
+		call.Repeated = true
+		pause(ctx, reportPause)
+	}
+}
+
+func engineAway(err error) bool {
+	return errors.Is(err, enginecore.ErrOutcomeUnknown) || errors.Is(err, enginecore.ErrUnavailable)
+}
+
+func (t *task) handedOn(reply enginecore.CompleteReply, sentAt time.Time) *task {
+	if reply.More {
+		t.shift.drain.start(t.shift.base, t.spot.partition)
+	}
+	if reply.Remaining > 0 {
+		t.shift.board.add(t.spot)
+	}
+	if len(reply.Executions) == 0 {
+		return nil
+	}
+	return newTask(t.shift, t.spot, reply.Executions[0], sentAt)
+}
+
+// fail reports a failed attempt. The engine decides by the stored policy whether another one follows.
+func (t *task) fail(failure error) {
+	ctx, cancel := t.reporting()
+	defer cancel()
+	call := enginecore.FailCall{
+		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, AttemptIndex: t.claimed.AttemptIndex,
+		Reason: shorten(failure.Error()), Category: activity.CategoryOf(failure),
+		Retryable: !activity.IsNonRetryable(failure), JitterPermille: rand.Int64N(1001),
+	}
+	if delay, ok := activity.RetryDelay(failure); ok {
+		call.RetryAfter = max(delay, time.Millisecond)
+	}
+	for {
+		reply, err := t.shift.core.Fail(ctx, call)
+		if err == nil {
+			if reply.More {
+				t.shift.drain.start(t.shift.base, t.spot.partition)
+			}
+			return
+		}
+		if !engineAway(err) || ctx.Err() != nil {
+			t.log(slog.LevelWarn, "failure was not recorded", slog.Any("error", err))
+			return
+		}
+		t.shift.leases.doubt()
+		pause(ctx, reportPause)
+	}
+}
+
+// giveBack returns the execution unfinished; its attempt goes on with another worker.
+func (t *task) giveBack() {
+	ctx, cancel := t.reporting()
+	defer cancel()
+	_, err := t.shift.core.Release(ctx, enginecore.ReleaseCall{
+		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Reason: "the worker stopped",
+	})
+	if err != nil {
+		t.log(slog.LevelWarn, "execution was not given back, its lease runs out instead", slog.Any("error", err))
+	}
+}
+
+// shorten cuts a text to maxReason bytes at a character.
+func shorten(text string) string {
+	if len(text) <= maxReason {
+		return text
+	}
+	cut := maxReason
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s… (%d bytes)", text[:cut], len(text))
+}
+
+func formatPercent(percent float64) string { return strconv.FormatFloat(percent, 'f', -1, 64) }

@@ -1,0 +1,287 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+)
+
+// task is one claimed execution in a worker.
+type task struct {
+	shift   *shift
+	spot    spot
+	claimed enginecore.ClaimedExecution
+	begun   time.Time
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	leaseEnds atomic.Pointer[time.Time]
+	lastBeat  atomic.Pointer[time.Time]
+	settled   atomic.Bool // somebody has reported, or must report, how the attempt ended
+}
+
+func newTask(s *shift, from spot, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
+	t := &task{shift: s, spot: from, claimed: claimed, begun: time.Now()}
+	t.ctx, t.cancel = context.WithCancelCause(extractTrace(s.base, claimed.TraceContext))
+	t.extendLease(sentAt)
+	return t
+}
+
+// name is how the log calls the task.
+func (t *task) name() string {
+	return fmt.Sprintf("%s/%s/%s", t.claimed.FlowName, t.claimed.RunID, t.claimed.Node)
+}
+
+func (t *task) log(level slog.Level, message string, attrs ...slog.Attr) {
+	attrs = append(attrs, slog.String("flow", t.claimed.FlowName), slog.String("run", t.claimed.RunID),
+		slog.String("node", t.claimed.Node), slog.String("execution", string(t.claimed.ExecutionID)),
+		slog.Int("attempt", int(t.claimed.AttemptIndex)+1))
+	t.shift.engine.logger.LogAttrs(t.ctx, level, "flowfabric: "+message, attrs...)
+}
+
+// settle reports whether the caller is the one who may report the end of the attempt.
+func (t *task) settle() bool { return t.settled.CompareAndSwap(false, true) }
+
+// endedByEngine ends the function's context; there is nothing left to report.
+func (t *task) endedByEngine(cause error) {
+	t.settle()
+	t.cancel(cause)
+}
+
+// leaseEnd is when the lease counts as lost here: a twentieth before the engine may give it away.
+func (t *task) leaseEnd() time.Time { return *t.leaseEnds.Load() }
+
+func (t *task) extendLease(sentAt time.Time) {
+	end := sentAt.Add(t.shift.worker.config.lease * 19 / 20)
+	t.leaseEnds.Store(&end)
+}
+
+// run runs the function and reports how it ended. It returns the next task when the engine handed one on.
+func (t *task) run(wantNext bool) (next *task) {
+	defer t.cancel(nil)
+	if !t.shift.leases.add(t) {
+		t.giveBack()
+		return nil
+	}
+	defer t.shift.leases.remove(t)
+	if t.shift.board.isClosed() {
+		if t.settle() {
+			t.giveBack()
+		}
+		return nil
+	}
+	ctx, span := t.shift.engine.tracer.Start(t.ctx, "flowfabric.activity "+t.claimed.Kind,
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+			attribute.String("flowfabric.flow", t.claimed.FlowName), attribute.String("flowfabric.run", t.claimed.RunID),
+			attribute.String("flowfabric.node", t.claimed.Node), attribute.Int("flowfabric.attempt", int(t.claimed.AttemptIndex)+1)))
+	result, err := t.execute(ctx)
+	next = t.report(ctx, result, err, wantNext)
+	endSpan(span, err)
+	return next
+}
+
+// execute prepares the input, runs the function within its limits, and returns its encoded result.
+func (t *task) execute(ctx context.Context) ([]byte, error) {
+	handler := t.shift.worker.handlers[t.claimed.Kind]
+	if handler == nil {
+		return nil, fmt.Errorf("activity %q is not registered with this worker", t.claimed.Kind)
+	}
+	plan, err := decodePolicy(t.claimed.Policy)
+	if err != nil {
+		return nil, undecodable(err)
+	}
+	input, err := t.input(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	limits := t.limits(plan)
+	ctx, cancel := limits.context(ctx)
+	defer cancel()
+	if plan.heartbeat > 0 {
+		stop := t.watchHeartbeat(plan.heartbeat)
+		defer stop()
+	}
+	result, err := invoke(activitycontext.With(ctx, &execution{t, limits.until}), handler, input, t)
+	if err != nil && ctx.Err() != nil {
+		return nil, interrupted(context.Cause(ctx), err)
+	}
+	if err == nil && len(result) > MaxResult {
+		return nil, activity.NonRetryable(activity.Category(fmt.Errorf("%w: the result of node %s has %d bytes, at most %d are allowed",
+			ErrTooLarge, t.claimed.Node, len(result), MaxResult), categoryTooLarge))
+	}
+	return result, err
+}
+
+// Categories that the worker gives besides those of package activity.
+const categoryTooLarge = "too_large"
+
+func undecodable(err error) error {
+	return activity.NonRetryable(activity.Category(err, activity.CategoryDecode))
+}
+
+// interrupted joins the error of a function whose context ended with the cause.
+func interrupted(cause, err error) error {
+	if errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", cause, err)
+}
+
+// invoke runs the function and turns a panic into an error.
+func invoke(ctx context.Context, h activity.Handler, input []byte, t *task) (result []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			t.log(slog.LevelError, "activity panicked", slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
+			result, err = nil, activity.Category(fmt.Errorf("panic: %v", r), activity.CategoryPanic)
+		}
+	}()
+	return h.Invoke(ctx, input)
+}
+
+// limits are the times that bound an attempt; zero is no limit.
+type limits struct {
+	startToClose time.Time
+	deadline     time.Time
+	until        time.Time // the earlier one
+}
+
+func (t *task) limits(plan nodePlan) limits {
+	l := limits{deadline: t.claimed.DeadlineAt}
+	if plan.startToClose > 0 {
+		l.startToClose = t.begun.Add(plan.startToClose)
+	}
+	l.until = l.deadline
+	if l.until.IsZero() || (!l.startToClose.IsZero() && l.startToClose.Before(l.until)) {
+		l.until = l.startToClose
+	}
+	return l
+}
+
+func (l limits) context(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.until.IsZero() {
+		return ctx, func() {}
+	}
+	cause := ErrDeadline
+	if l.until.Equal(l.startToClose) {
+		cause = ErrStartToClose
+	}
+	return context.WithDeadlineCause(ctx, l.until, cause)
+}
+
+// input composes the node's input from the flow's input and the results of its upstreams.
+func (t *task) input(ctx context.Context, plan nodePlan) ([]byte, error) {
+	if plan.input == nil {
+		return t.claimed.Payload, nil
+	}
+	results := make(map[string][]byte, len(t.claimed.Inputs))
+	for _, in := range t.claimed.Inputs {
+		results[in.Name] = in.Result
+	}
+	if !t.claimed.InputsComplete {
+		if err := t.readInputs(ctx, results); err != nil {
+			return nil, err
+		}
+	}
+	input, err := plan.input.Resolve(t.claimed.FlowInput, results)
+	if err != nil {
+		return nil, undecodable(fmt.Errorf("run %s, node %s: input: %w", t.claimed.RunID, t.claimed.Node, err))
+	}
+	return input, nil
+}
+
+// readInputs reads the results that were too many or too large to come with the claim.
+func (t *task) readInputs(ctx context.Context, results map[string][]byte) error {
+	call := enginecore.ReadInputsCall{Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID}
+	for {
+		reply, err := t.shift.core.ReadInputs(ctx, call)
+		if err != nil {
+			return fmt.Errorf("read the inputs of node %s: %w", t.claimed.Node, err)
+		}
+		for _, in := range reply.Inputs {
+			results[in.Name] = in.Result
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			return nil
+		}
+	}
+}
+
+// watchHeartbeat fails the attempt when the function does not call Heartbeat often enough, also when it never returns.
+func (t *task) watchHeartbeat(limit time.Duration) (stop func()) {
+	t.lastBeat.Store(&t.begun)
+	done := make(chan struct{})
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-timer.C:
+			}
+			if left := limit - time.Since(*t.lastBeat.Load()); left > 0 {
+				timer.Reset(left)
+				continue
+			}
+			if t.settle() {
+				t.cancel(ErrHeartbeatTimeout)
+				t.fail(activity.Category(fmt.Errorf("%w: none for %s", ErrHeartbeatTimeout, limit), activity.CategoryTimeout))
+			}
+			return
+		}
+	}()
+	return func() {
+		close(done)
+		<-finished
+	}
+}
+
+// execution is what the functions of package activity see of a task.
+type execution struct {
+	task  *task
+	until time.Time
+}
+
+func (e *execution) Info() activitycontext.Info {
+	c := &e.task.claimed
+	return activitycontext.Info{
+		Flow: c.FlowName, FlowID: string(c.FlowID), RunID: c.RunID, Node: c.Node, ExecutionID: string(c.ExecutionID),
+		Attempt: int(c.AttemptIndex) + 1, StartedAt: e.task.begun, Deadline: e.until,
+	}
+}
+
+func (e *execution) LeaseHealthy() bool {
+	return !e.task.settled.Load() && time.Now().Before(e.task.leaseEnd())
+}
+
+func (e *execution) Heartbeat(ctx context.Context) error {
+	now := time.Now()
+	e.task.lastBeat.Store(&now)
+	return context.Cause(ctx)
+}
+
+func (e *execution) Progress(ctx context.Context, percent float64, message string) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	c := &e.task.claimed
+	_, err := e.task.shift.core.UpdateProgress(ctx, enginecore.UpdateProgressCall{
+		ExecutionID: c.ExecutionID, LeaseID: c.LeaseID, LeaseEpoch: c.LeaseEpoch,
+		ProgressPct: formatPercent(percent), ProgressMessage: message,
+	})
+	return err
+}

@@ -1,0 +1,148 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+)
+
+// ErrURL marks an engine URL that cannot be read.
+var ErrURL = errors.New("bad engine URL")
+
+// target is where an engine URL leads.
+type target struct {
+	text     string // without password
+	embedded bool
+	dir      string
+	fsync    embedded.Fsync
+	option   rueidis.ClientOption
+}
+
+func (t target) String() string { return t.text }
+
+func parseURL(raw string) (target, error) {
+	if raw == "" || raw == "embedded" || strings.HasPrefix(raw, "embedded:") {
+		return parseEmbedded(raw)
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return target{}, fmt.Errorf("%w: %s", ErrURL, redactedParseError(err))
+	}
+	base, topology, _ := strings.Cut(u.Scheme, "+")
+	switch base {
+	case "redis", "rediss", "valkey", "valkeys":
+	default:
+		return target{}, fmt.Errorf("%w: scheme %q: must be embedded, redis, rediss, valkey or valkeys, the last four "+
+			"also with +cluster or +sentinel", ErrURL, u.Scheme)
+	}
+	t := target{text: u.Redacted()}
+	switch topology {
+	case "":
+		t.option, err = serverOption(u, base, nil)
+		t.option.ForceSingleClient = true
+	case "cluster":
+		t.option, err = serverOption(u, base, nil)
+		t.option.ShuffleInit = true
+	case "sentinel":
+		t.option, err = sentinelOption(u, base)
+	default:
+		return target{}, fmt.Errorf("%w: scheme %q: after the + must come cluster or sentinel", ErrURL, u.Scheme)
+	}
+	if err != nil {
+		return target{}, err
+	}
+	t.option.DisableCache = true
+	return t, nil
+}
+
+// redactedParseError leaves the URL out of the text, since it may hold a password.
+func redactedParseError(err error) string {
+	var parse *url.Error
+	if errors.As(err, &parse) {
+		return parse.Err.Error()
+	}
+	return err.Error()
+}
+
+// serverOption reads user, password and hosts. What rueidis knows to read from the query (such as db or timeouts)
+// stays in the URL for it.
+func serverOption(u *url.URL, scheme string, drop func(*url.URL)) (rueidis.ClientOption, error) {
+	hosts, err := splitHosts(u.Host)
+	if err != nil {
+		return rueidis.ClientOption{}, err
+	}
+	single := *u
+	single.Scheme = scheme
+	single.Host = hosts[0]
+	if drop != nil {
+		drop(&single)
+	}
+	option, err := rueidis.ParseURL(single.String())
+	if err != nil {
+		return rueidis.ClientOption{}, fmt.Errorf("%w: %s", ErrURL, redactedParseError(err))
+	}
+	option.InitAddress = append(hosts[:1:1], append(hosts[1:], option.InitAddress[1:]...)...)
+	return option, nil
+}
+
+func sentinelOption(u *url.URL, scheme string) (rueidis.ClientOption, error) {
+	primary := strings.Trim(u.Path, "/")
+	if primary == "" {
+		return rueidis.ClientOption{}, fmt.Errorf("%w: a sentinel URL ends in /name-of-the-primary", ErrURL)
+	}
+	option, err := serverOption(u, scheme, func(u *url.URL) { u.Path = "" })
+	option.Sentinel.MasterSet = primary
+	return option, err
+}
+
+func splitHosts(list string) ([]string, error) {
+	var hosts []string
+	for host := range strings.SplitSeq(list, ",") {
+		if host == "" || strings.HasPrefix(host, ":") {
+			return nil, fmt.Errorf("%w: %q names no host", ErrURL, list)
+		}
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), "6379")
+		}
+		hosts = append(hosts, host)
+	}
+	return hosts, nil
+}
+
+// parseEmbedded reads "", "embedded:", "embedded:DIR" and "embedded:DIR?fsync=POLICY".
+func parseEmbedded(raw string) (target, error) {
+	t := target{text: "embedded:", embedded: true}
+	rest := strings.TrimPrefix(strings.TrimPrefix(raw, "embedded"), ":")
+	dir, query, _ := strings.Cut(rest, "?")
+	if after, found := strings.CutPrefix(dir, "//"); found {
+		dir = after
+	}
+	t.dir = dir
+	t.text += dir
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return target{}, fmt.Errorf("%w: %s", ErrURL, err)
+	}
+	for name, value := range values {
+		if name != "fsync" {
+			return target{}, fmt.Errorf("%w: unknown option %q of embedded: there is fsync", ErrURL, name)
+		}
+		switch value[0] {
+		case "always":
+			t.fsync = embedded.FsyncAlways
+		case "everysec":
+			t.fsync = embedded.FsyncEverySecond
+		case "never":
+			t.fsync = embedded.FsyncNever
+		default:
+			return target{}, fmt.Errorf("%w: fsync=%s: must be always, everysec or never", ErrURL, value[0])
+		}
+	}
+	return t, nil
+}

@@ -1,0 +1,181 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// Worker runs the activities that are registered with it. It claims executions, keeps their leases, and reports how they
+// end; the functions see none of that. Any number of workers share an engine.
+type Worker struct {
+	engine   *Engine
+	config   workerConfig
+	instance enginecore.WorkerInstanceID
+	fault    error // of the options
+
+	mu       sync.Mutex
+	handlers map[string]activity.Handler
+	running  bool
+}
+
+type workerConfig struct {
+	id           string
+	slots        int
+	lanes        []string
+	capabilities []string
+	lease        time.Duration
+	grace        time.Duration
+}
+
+// Defaults of a worker.
+const (
+	DefaultConcurrency = 16
+	DefaultLease       = 10 * time.Second
+	DefaultGrace       = 10 * time.Second
+
+	minLease = 300 * time.Millisecond
+	maxLease = time.Hour
+)
+
+// WorkerOption adjusts NewWorker. Bad values are reported by Run.
+type WorkerOption func(*workerConfig)
+
+// Concurrency is the number of activities that run at a time. Defaults to 16.
+func Concurrency(slots int) WorkerOption { return func(c *workerConfig) { c.slots = slots } }
+
+// Lanes are the queues that the worker serves, each as eagerly as the other. Defaults to "default".
+func Lanes(names ...string) WorkerOption { return func(c *workerConfig) { c.lanes = names } }
+
+// Capabilities are what the worker offers to nodes that require some.
+func Capabilities(names ...string) WorkerOption {
+	return func(c *workerConfig) { c.capabilities = names }
+}
+
+// Lease is the time after which another worker may take over what this one runs, if it stops renewing: 300 ms to 1 h.
+// It is renewed every third of it. Defaults to 10 s.
+func Lease(d time.Duration) WorkerOption { return func(c *workerConfig) { c.lease = d } }
+
+// Grace is the time that running activities get to finish when the worker stops; then their contexts end and the
+// executions are given back. Defaults to 10 s; 0 gives back at once.
+func Grace(d time.Duration) WorkerOption { return func(c *workerConfig) { c.grace = d } }
+
+// WorkerName names the worker for the record; instances of one deployment share it. Defaults to "worker".
+func WorkerName(name string) WorkerOption { return func(c *workerConfig) { c.id = name } }
+
+// NewWorker returns a worker of an engine. Register activities and call Run.
+func NewWorker(e *Engine, opts ...WorkerOption) *Worker {
+	config := workerConfig{
+		id: "worker", slots: DefaultConcurrency, lanes: []string{activity.DefaultLane}, lease: DefaultLease, grace: DefaultGrace,
+	}
+	for _, opt := range opts {
+		opt(&config)
+	}
+	config.capabilities = slices.Compact(slices.Sorted(slices.Values(config.capabilities)))
+	return &Worker{
+		engine: e, config: config, instance: enginecore.WorkerInstanceID(config.id + "-" + uuid.NewString()),
+		fault: config.check(), handlers: make(map[string]activity.Handler),
+	}
+}
+
+func (c workerConfig) check() error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrWorkerConfig}, args...)...))
+	}
+	if c.slots < 1 || c.slots > 10_000 {
+		fault("concurrency %d: must be 1 to 10,000", c.slots)
+	}
+	if c.lease < minLease || c.lease > maxLease {
+		fault("lease %s: must be %s to %s", c.lease, minLease, maxLease)
+	}
+	if c.grace < 0 {
+		fault("grace %s: must not be negative", c.grace)
+	}
+	if len(c.lanes) == 0 {
+		fault("lanes: at least one must be served")
+	}
+	for _, lane := range c.lanes {
+		if _, err := enginecore.ParseLaneID(lane); err != nil {
+			fault("lanes: %w", err)
+		}
+	}
+	for _, name := range c.capabilities {
+		if name == "" || strings.ContainsAny(name, ", \t\r\n") {
+			fault("capability %q: must not be empty or contain commas or white space", name)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Instance identifies this worker in the engine. It is random.
+func (w *Worker) Instance() enginecore.WorkerInstanceID { return w.instance }
+
+// Register adds activities, before Run. The error wraps ErrRegistration and names every activity that is faulty, whose
+// name or old name is taken by another one, or that came too late.
+func (w *Worker) Register(handlers ...activity.Handler) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running {
+		return fmt.Errorf("%w: the worker is running already", ErrRegistration)
+	}
+	var faults []error
+	for i, h := range handlers {
+		if h == nil {
+			faults = append(faults, fmt.Errorf("%w: the one at position %d is nil", ErrRegistration, i))
+			continue
+		}
+		if err := h.Err(); err != nil {
+			faults = append(faults, fmt.Errorf("%w: %w", ErrRegistration, err))
+			continue
+		}
+		for _, name := range append([]string{h.Name()}, h.Aliases()...) {
+			if other := w.handlers[name]; other != nil && other != h {
+				faults = append(faults, fmt.Errorf("%w: the name %q is taken by activity %q", ErrRegistration, name, other.Name()))
+				continue
+			}
+			w.handlers[name] = h
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// kinds is the text by which the engine knows what this worker can run.
+func (w *Worker) kinds() string {
+	names := make([]string, 0, len(w.handlers))
+	for name := range w.handlers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return "\n" + strings.Join(names, "\n") + "\n"
+}
+
+// Run works until ctx ends. Then it claims no more, lets what runs finish within the grace time, and gives the rest back
+// without spending an attempt. It returns nil after such a stop. A worker runs once.
+//
+// While the engine is away, it keeps trying; what runs goes on until its lease is over.
+func (w *Worker) Run(ctx context.Context) error {
+	if w.fault != nil {
+		return fmt.Errorf("worker: %w", w.fault)
+	}
+	w.mu.Lock()
+	if w.running {
+		w.mu.Unlock()
+		return fmt.Errorf("worker: %w: it has been run already", ErrWorkerConfig)
+	}
+	w.running = true
+	w.mu.Unlock()
+	if len(w.handlers) == 0 {
+		return fmt.Errorf("worker: %w: no activity is registered", ErrWorkerConfig)
+	}
+	return newShift(w).run(ctx)
+}
