@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -323,5 +325,43 @@ func TestCompareNamesWhatDiffers(t *testing.T) {
 	}
 	if err := compare(dir, outputs, &listed); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFunctionNamesOnlyInGeneratedCode keeps calls from being made by name past the typed calls.
+func TestFunctionNamesOnlyInGeneratedCode(t *testing.T) {
+	t.Parallel()
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	literal := regexp.MustCompile("[\"`]ffx?_[a-z_]+[\"`]")
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if strings.HasPrefix(name, ".") || name == "codegen" || name == "testdata" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_gen.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if m := literal.FindString(line); m != "" {
+				t.Errorf("%s:%d: %s: use the typed call", path, i+1, m)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

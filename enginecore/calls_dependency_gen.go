@@ -18,7 +18,8 @@ type StageDependencyEdgeCall struct {
 	// DataPassingRef: optional.
 	DataPassingRef        string
 	ExpectedGraphRevision int64
-	Now                   time.Time
+	// Now: optional.
+	Now time.Time
 }
 
 // StageDependencyEdgeReply is the answer to StageDependencyEdgeCall.
@@ -91,7 +92,8 @@ type ApplyDependencyToChildCall struct {
 	DependencyKind string
 	// DataPassingRef: optional.
 	DataPassingRef string
-	Now            time.Time
+	// Now: optional.
+	Now time.Time
 }
 
 // ApplyDependencyToChildReply is the answer to ApplyDependencyToChildCall.
@@ -159,7 +161,8 @@ type ResolveDependencyCall struct {
 	UpstreamExecutionID ExecutionID
 	EdgeID              EdgeID
 	UpstreamOutcome     string
-	Now                 time.Time
+	// Now: optional.
+	Now time.Time
 }
 
 // ResolveDependencyReply is the answer to ResolveDependencyCall.

@@ -22,8 +22,8 @@ type SubmitFlowCall struct {
 	Input []byte
 	// ResultExecutionID: optional.
 	ResultExecutionID ExecutionID
-	// DeadlineAt: optional.
-	DeadlineAt time.Time
+	// Deadline: optional.
+	Deadline time.Duration
 	// CreatorIdentity: optional.
 	CreatorIdentity string
 	// TraceContext: optional.
@@ -108,7 +108,7 @@ func (c SubmitFlowCall) encode(w *wire) {
 	w.bytes(c.Definition)
 	w.bytes(c.Input)
 	w.text(string(c.ResultExecutionID))
-	w.time(c.DeadlineAt)
+	w.optionalMillis(c.Deadline)
 	w.text(c.CreatorIdentity)
 	w.text(c.TraceContext)
 	w.int(c.NodeTotal)

@@ -14,7 +14,8 @@ type CreateFlowCall struct {
 	FlowID    FlowID
 	FlowKind  string
 	Namespace string
-	Now       time.Time
+	// Now: optional.
+	Now time.Time
 }
 
 // CreateFlowReply is the answer to CreateFlowCall.
@@ -66,7 +67,8 @@ func (CreateFlowCall) decode(r *fields) (out CreateFlowReply) {
 type AddExecutionToFlowCall struct {
 	FlowID      FlowID
 	ExecutionID ExecutionID
-	Now         time.Time
+	// Now: optional.
+	Now time.Time
 }
 
 // AddExecutionToFlowReply is the answer to AddExecutionToFlowCall.
@@ -125,7 +127,8 @@ type ContractCancelFlowCall struct {
 	FlowID             FlowID
 	Reason             string
 	CancellationPolicy string
-	Now                time.Time
+	// Now: optional.
+	Now time.Time
 	// Grace: optional.
 	Grace time.Duration
 }

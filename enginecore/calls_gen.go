@@ -8,9 +8,16 @@ import (
 
 // Statuses of successful replies.
 const (
-	StatusAlreadySatisfied Status = "ALREADY_SATISFIED"
-	StatusDuplicate        Status = "DUPLICATE"
-	StatusOK               Status = "OK"
+	StatusAdmitted            Status = "ADMITTED"
+	StatusAlreadyAdmitted     Status = "ALREADY_ADMITTED"
+	StatusAlreadyApplied      Status = "ALREADY_APPLIED"
+	StatusAlreadySatisfied    Status = "ALREADY_SATISFIED"
+	StatusConcurrencyExceeded Status = "CONCURRENCY_EXCEEDED"
+	StatusDuplicate           Status = "DUPLICATE"
+	StatusHardBreach          Status = "HARD_BREACH"
+	StatusOK                  Status = "OK"
+	StatusRateExceeded        Status = "RATE_EXCEEDED"
+	StatusSoftBreach          Status = "SOFT_BREACH"
 )
 
 // Grant holds arguments shared by IssueClaimGrantCall, IssueReclaimGrantCall.
@@ -66,6 +73,17 @@ func (c *ClaimRequest) encode(w *wire) {
 	w.millis(c.LeaseTTL)
 	w.text(c.Kinds)
 	w.text(c.Capabilities)
+}
+
+// Frame is an element of replies or calls.
+type Frame struct {
+	ID     string
+	Fields []Pair
+}
+
+func decodeFrame(r *fields, out *Frame) {
+	out.ID = textValue[string](r, "id")
+	out.Fields = pairs(r, "fields")
 }
 
 // ClaimedExecution is an element of replies or calls.

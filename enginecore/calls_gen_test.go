@@ -18,6 +18,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:lease:current", "ff:idx:{fp:7}:lease_expiry", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:lease:history"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
+		{"ff_revoke_lease", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, RevokeLeaseCall{WorkerInstanceID: "worker_instance_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ExpectedLeaseID: "expected_lease_id of test", RevokeReason: "revoke_reason of test"})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:lease:current", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:lease:history", "ff:idx:{fp:7}:lease_expiry", "ff:idx:{fp:7}:worker:worker_instance_id of test:leases"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "expected_lease_id of test", "revoke_reason of test"}},
 		{"ff_complete_execution", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CompleteExecutionCall{AttemptIndex: 14, WorkerInstanceID: "worker_instance_id of test", LaneID: "lane_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", ResultPayload: []byte("\x00\xff\r\nresult_payload"), Source: "source of test"})
 		},
@@ -48,6 +53,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:attempt:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:lease:current", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:lease:history", "ff:idx:{fp:7}:lease_expiry", "ff:idx:{fp:7}:worker:worker_instance_id of test:leases", "ff:idx:{fp:7}:lane:lane_id of test:active", "ff:idx:{fp:7}:lane:lane_id of test:delayed", "ff:idx:{fp:7}:attempt_timeout"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "1795188498438", "source of test"}},
+		{"ff_move_to_waiting_children", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, MoveToWaitingChildrenCall{AttemptIndex: 14, WorkerInstanceID: "worker_instance_id of test", LaneID: "lane_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Source: "source of test"})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:attempt:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:lease:current", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:lease:history", "ff:idx:{fp:7}:lease_expiry", "ff:idx:{fp:7}:worker:worker_instance_id of test:leases", "ff:idx:{fp:7}:lane:lane_id of test:active", "ff:idx:{fp:7}:lane:lane_id of test:blocked:dependencies", "ff:idx:{fp:7}:attempt_timeout"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "source of test"}},
 		{"ff_promote_delayed", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PromoteDelayedCall{LaneID: "lane_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Now: time.UnixMilli(1795188498438).UTC()})
 		},
@@ -121,11 +131,76 @@ func goldenCalls() []goldenCall {
 		{"ff_version", func(k Keys) (string, []string, []string, error) { return Wire(k, ContractVersionCall{}) },
 			nil,
 			nil},
+		{"ff_change_priority", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ChangePriorityCall{LaneID: "lane_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", NewPriority: 13})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:idx:{fp:7}:lane:lane_id of test:eligible"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "13"}},
+		{"ff_block_execution_for_admission", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, BlockExecutionForAdmissionCall{LaneID: "lane_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Now: time.UnixMilli(1795188498438).UTC()})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:idx:{fp:7}:lane:lane_id of test:eligible", "ff:idx:{fp:7}:lane:lane_id of test:blocked:budget"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "blocking_reason of test", "blocking_detail of test", "1795188498438"}},
+		{"ff_unblock_execution", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, UnblockExecutionCall{LaneID: "lane_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Now: time.UnixMilli(1795188498438).UTC(), ExpectedBlockingReason: "expected_blocking_reason of test"})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:idx:{fp:7}:lane:lane_id of test:blocked:budget", "ff:idx:{fp:7}:lane:lane_id of test:eligible"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1795188498438", "expected_blocking_reason of test"}},
+		{"ff_create_budget", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, CreateBudgetCall{Partition: Partition{FlowFamily, 7}, BudgetID: "budget_id of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", EnforcementMode: "enforcement_mode of test", OnHardLimit: "on_hard_limit of test", OnSoftLimit: "on_soft_limit of test", ResetInterval: 1500 * time.Millisecond, Now: time.UnixMilli(1795188498438).UTC(), Dims: []CreateBudgetDim{{Name: "name of test", Hard: "hard of test", Soft: "soft of test"}, {Name: "name of test", Hard: "hard of test", Soft: "soft of test"}}})
+		},
+			[]string{"ff:budget:{fp:7}:budget_id of test", "ff:budget:{fp:7}:budget_id of test:limits", "ff:budget:{fp:7}:budget_id of test:usage", "ff:idx:{fp:7}:budget_resets", "ff:idx:{fp:7}:budget_policies"},
+			[]string{"budget_id of test", "scope_type of test", "scope_id of test", "enforcement_mode of test", "on_hard_limit of test", "on_soft_limit of test", "1500", "1795188498438", "2", "name of test", "name of test", "hard of test", "hard of test", "soft of test", "soft of test"}},
+		{"ff_report_usage_and_check", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReportUsageAndCheckCall{Partition: Partition{FlowFamily, 7}, BudgetID: "budget_id of test", Dims: []ReportUsageAndCheckDim{{Name: "name of test", Delta: 6}, {Name: "name of test", Delta: 6}}, Now: time.UnixMilli(1795188498438).UTC(), DedupKey: "dedup_key of test"})
+		},
+			[]string{"ff:budget:{fp:7}:budget_id of test:usage", "ff:budget:{fp:7}:budget_id of test:limits", "ff:budget:{fp:7}:budget_id of test"},
+			[]string{"2", "name of test", "name of test", "6", "6", "1795188498438", "dedup_key of test"}},
+		{"ff_reset_budget", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ResetBudgetCall{Partition: Partition{FlowFamily, 7}, BudgetID: "budget_id of test", Now: time.UnixMilli(1795188498438).UTC()})
+		},
+			[]string{"ff:budget:{fp:7}:budget_id of test", "ff:budget:{fp:7}:budget_id of test:usage", "ff:idx:{fp:7}:budget_resets"},
+			[]string{"budget_id of test", "1795188498438"}},
+		{"ff_create_quota_policy", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, CreateQuotaPolicyCall{Partition: Partition{FlowFamily, 7}, QuotaPolicyID: "quota_policy_id of test", WindowSeconds: 15, MaxRequestsPerWindow: 24, MaxConcurrent: 15, Now: time.UnixMilli(1795188498438).UTC()})
+		},
+			[]string{"ff:quota:{fp:7}:quota_policy_id of test", "ff:quota:{fp:7}:quota_policy_id of test:window:requests_per_window", "ff:quota:{fp:7}:quota_policy_id of test:concurrency", "ff:quota:{fp:7}:quota_policy_id of test:admitted_set", "ff:idx:{fp:7}:quota_policies"},
+			[]string{"quota_policy_id of test", "15", "24", "15", "1795188498438"}},
+		{"ff_check_admission_and_record", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, CheckAdmissionAndRecordCall{Partition: Partition{FlowFamily, 7}, QuotaPolicyID: "quota_policy_id of test", Now: time.UnixMilli(1795188498438).UTC(), WindowSeconds: 15, RateLimit: 11, ConcurrencyCap: 16, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Jitter: 1500 * time.Millisecond})
+		},
+			[]string{"ff:quota:{fp:7}:quota_policy_id of test:window:requests_per_window", "ff:quota:{fp:7}:quota_policy_id of test:concurrency", "ff:quota:{fp:7}:quota_policy_id of test", "ff:quota:{fp:7}:quota_policy_id of test:admitted:{fp:7}:550e8400-e29b-41d4-a716-446655440000", "ff:quota:{fp:7}:quota_policy_id of test:admitted_set"},
+			[]string{"1795188498438", "15", "11", "16", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1500"}},
+		{"ff_release_admission", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReleaseAdmissionCall{Partition: Partition{FlowFamily, 7}, QuotaPolicyID: "quota_policy_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"})
+		},
+			[]string{"ff:quota:{fp:7}:quota_policy_id of test:admitted:{fp:7}:550e8400-e29b-41d4-a716-446655440000", "ff:quota:{fp:7}:quota_policy_id of test:admitted_set", "ff:quota:{fp:7}:quota_policy_id of test:concurrency"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
+		{"ff_append_frame", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, AppendFrameCall{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", AttemptIndex: 14, LeaseID: "lease_id of test", LeaseEpoch: 12, FrameType: "frame_type of test", Ts: "ts of test", Payload: []byte("\x00\xff\r\npayload"), Encoding: "encoding of test", CorrelationID: "correlation_id of test", Source: "source of test", RetentionMaxlen: 17, AttemptID: "attempt_id of test", MaxPayloadBytes: 18})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:stream:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14", "ff:stream:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14:meta"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "14", "lease_id of test", "12", "frame_type of test", "ts of test", "\x00\xff\r\npayload", "encoding of test", "correlation_id of test", "source of test", "17", "attempt_id of test", "18"}},
+		{"ff_read_attempt_stream", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReadAttemptStreamCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", AttemptIndex: 14, FromID: "from_id of test", ToID: "to_id of test", CountLimit: 12})
+		},
+			[]string{"ff:stream:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14", "ff:stream:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14:meta"},
+			[]string{"from_id of test", "to_id of test", "12"}},
+		{"ff_set_execution_tags", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, SetExecutionTagsCall{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Tags: []string{"tags of test", "tags2 of test"}})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:tags"},
+			[]string{"tags of test", "tags2 of test"}},
+		{"ff_set_flow_tags", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, SetFlowTagsCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", Tags: []string{"tags of test", "tags2 of test"}})
+		},
+			[]string{"ff:flow:{fp:7}:flow_id of test:core", "ff:flow:{fp:7}:flow_id of test:tags"},
+			[]string{"tags of test", "tags2 of test"}},
 		{"ffx_submit_flow", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SubmitFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", GraphHash: "graph_hash of test", InputHash: "input_hash of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), ResultExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DeadlineAt: time.UnixMilli(1795188498438).UTC(), CreatorIdentity: "creator_identity of test", TraceContext: "trace_context of test", NodeTotal: 11, EdgeTotal: 11, Last: true, Tags: []SubmitFlowTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Nodes: []SubmitFlowNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}}, Edges: []SubmitFlowEdge{{EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}, {EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}}})
+			return Wire(k, SubmitFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", GraphHash: "graph_hash of test", InputHash: "input_hash of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), ResultExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Deadline: 1500 * time.Millisecond, CreatorIdentity: "creator_identity of test", TraceContext: "trace_context of test", NodeTotal: 11, EdgeTotal: 11, Last: true, Tags: []SubmitFlowTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Nodes: []SubmitFlowNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}}, Edges: []SubmitFlowEdge{{EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}, {EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"flow_id of test", "flow_name of test", "run_id of test", "namespace of test", "graph_hash of test", "input_hash of test", "\x00\xff\r\ndefinition", "\x00\xff\r\ninput", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1795188498438", "creator_identity of test", "trace_context of test", "11", "11", "1", "2", "name of test", "value of test", "name of test", "value of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "15", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "15", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "2", "edge_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "dependency_kind of test", "input_name of test", "edge_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "dependency_kind of test", "input_name of test"}},
+			[]string{"flow_id of test", "flow_name of test", "run_id of test", "namespace of test", "graph_hash of test", "input_hash of test", "\x00\xff\r\ndefinition", "\x00\xff\r\ninput", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1500", "creator_identity of test", "trace_context of test", "11", "11", "1", "2", "name of test", "value of test", "name of test", "value of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "15", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "15", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "2", "edge_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "dependency_kind of test", "input_name of test", "edge_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "dependency_kind of test", "input_name of test"}},
 		{"ffx_claim", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ClaimCall{Partition: Partition{FlowFamily, 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Kinds: "kinds of test", Capabilities: "capabilities of test"}})
 		},
@@ -217,6 +292,16 @@ func goldenReplies() []goldenReply {
 				return decodeReply(MarkLeaseExpiredIfDueCall{}.info(), m, MarkLeaseExpiredIfDueCall{}.decode)
 			},
 			MarkLeaseExpiredIfDueReply{Status: StatusAlreadySatisfied, Outcome: "outcome of test"}},
+		{"ff_revoke_lease OK", []any{1, "OK", "outcome of test", "lease_id of test", "12"},
+			func(m message) (any, error) {
+				return decodeReply(RevokeLeaseCall{}.info(), m, RevokeLeaseCall{}.decode)
+			},
+			RevokeLeaseReply{Status: StatusOK, Outcome: "outcome of test", LeaseID: "lease_id of test", LeaseEpoch: 12}},
+		{"ff_revoke_lease ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "outcome of test"},
+			func(m message) (any, error) {
+				return decodeReply(RevokeLeaseCall{}.info(), m, RevokeLeaseCall{}.decode)
+			},
+			RevokeLeaseReply{Status: StatusAlreadySatisfied, Outcome: "outcome of test"}},
 		{"ff_complete_execution OK", []any{1, "OK", "outcome of test"},
 			func(m message) (any, error) {
 				return decodeReply(CompleteExecutionCall{}.info(), m, CompleteExecutionCall{}.decode)
@@ -257,6 +342,11 @@ func goldenReplies() []goldenReply {
 				return decodeReply(DelayExecutionCall{}.info(), m, DelayExecutionCall{}.decode)
 			},
 			DelayExecutionReply{Status: StatusOK, DelayUntil: time.UnixMilli(1795188498438).UTC()}},
+		{"ff_move_to_waiting_children OK", []any{1, "OK"},
+			func(m message) (any, error) {
+				return decodeReply(MoveToWaitingChildrenCall{}.info(), m, MoveToWaitingChildrenCall{}.decode)
+			},
+			MoveToWaitingChildrenReply{Status: StatusOK}},
 		{"ff_promote_delayed OK", []any{1, "OK", "outcome of test"},
 			func(m message) (any, error) {
 				return decodeReply(PromoteDelayedCall{}.info(), m, PromoteDelayedCall{}.decode)
@@ -338,6 +428,111 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ContractVersionCall{}.info(), m, ContractVersionCall{}.decode)
 			},
 			ContractVersionReply{Version: "version of test"}},
+		{"ff_change_priority OK", []any{1, "OK", "13", "13"},
+			func(m message) (any, error) {
+				return decodeReply(ChangePriorityCall{}.info(), m, ChangePriorityCall{}.decode)
+			},
+			ChangePriorityReply{Status: StatusOK, OldPriority: 13, NewPriority: 13}},
+		{"ff_block_execution_for_admission OK", []any{1, "OK", "outcome of test"},
+			func(m message) (any, error) {
+				return decodeReply(BlockExecutionForAdmissionCall{}.info(), m, BlockExecutionForAdmissionCall{}.decode)
+			},
+			BlockExecutionForAdmissionReply{Status: StatusOK, Outcome: "outcome of test"}},
+		{"ff_unblock_execution OK", []any{1, "OK", "outcome of test"},
+			func(m message) (any, error) {
+				return decodeReply(UnblockExecutionCall{}.info(), m, UnblockExecutionCall{}.decode)
+			},
+			UnblockExecutionReply{Status: StatusOK, Outcome: "outcome of test"}},
+		{"ff_create_budget OK", []any{1, "OK", "budget_id of test"},
+			func(m message) (any, error) {
+				return decodeReply(CreateBudgetCall{}.info(), m, CreateBudgetCall{}.decode)
+			},
+			CreateBudgetReply{Status: StatusOK, BudgetID: "budget_id of test"}},
+		{"ff_create_budget ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "budget_id of test"},
+			func(m message) (any, error) {
+				return decodeReply(CreateBudgetCall{}.info(), m, CreateBudgetCall{}.decode)
+			},
+			CreateBudgetReply{Status: StatusAlreadySatisfied, BudgetID: "budget_id of test"}},
+		{"ff_report_usage_and_check OK", []any{1, "OK"},
+			func(m message) (any, error) {
+				return decodeReply(ReportUsageAndCheckCall{}.info(), m, ReportUsageAndCheckCall{}.decode)
+			},
+			ReportUsageAndCheckReply{Status: StatusOK}},
+		{"ff_report_usage_and_check ALREADY_APPLIED", []any{1, "ALREADY_APPLIED"},
+			func(m message) (any, error) {
+				return decodeReply(ReportUsageAndCheckCall{}.info(), m, ReportUsageAndCheckCall{}.decode)
+			},
+			ReportUsageAndCheckReply{Status: StatusAlreadyApplied}},
+		{"ff_report_usage_and_check SOFT_BREACH", []any{1, "SOFT_BREACH", "dimension of test", "8", "limit of test"},
+			func(m message) (any, error) {
+				return decodeReply(ReportUsageAndCheckCall{}.info(), m, ReportUsageAndCheckCall{}.decode)
+			},
+			ReportUsageAndCheckReply{Status: StatusSoftBreach, Dimension: "dimension of test", Current: 8, Limit: "limit of test"}},
+		{"ff_report_usage_and_check HARD_BREACH", []any{1, "HARD_BREACH", "dimension of test", "8", "limit of test"},
+			func(m message) (any, error) {
+				return decodeReply(ReportUsageAndCheckCall{}.info(), m, ReportUsageAndCheckCall{}.decode)
+			},
+			ReportUsageAndCheckReply{Status: StatusHardBreach, Dimension: "dimension of test", Current: 8, Limit: "limit of test"}},
+		{"ff_reset_budget OK", []any{1, "OK", "1795188498438"},
+			func(m message) (any, error) {
+				return decodeReply(ResetBudgetCall{}.info(), m, ResetBudgetCall{}.decode)
+			},
+			ResetBudgetReply{Status: StatusOK, NextResetAt: time.UnixMilli(1795188498438).UTC()}},
+		{"ff_create_quota_policy OK", []any{1, "OK", "quota_policy_id of test"},
+			func(m message) (any, error) {
+				return decodeReply(CreateQuotaPolicyCall{}.info(), m, CreateQuotaPolicyCall{}.decode)
+			},
+			CreateQuotaPolicyReply{Status: StatusOK, QuotaPolicyID: "quota_policy_id of test"}},
+		{"ff_create_quota_policy ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "quota_policy_id of test"},
+			func(m message) (any, error) {
+				return decodeReply(CreateQuotaPolicyCall{}.info(), m, CreateQuotaPolicyCall{}.decode)
+			},
+			CreateQuotaPolicyReply{Status: StatusAlreadySatisfied, QuotaPolicyID: "quota_policy_id of test"}},
+		{"ff_check_admission_and_record ADMITTED", []any{"ADMITTED"},
+			func(m message) (any, error) {
+				return decodeReply(CheckAdmissionAndRecordCall{}.info(), m, CheckAdmissionAndRecordCall{}.decode)
+			},
+			CheckAdmissionAndRecordReply{Status: StatusAdmitted}},
+		{"ff_check_admission_and_record ALREADY_ADMITTED", []any{"ALREADY_ADMITTED"},
+			func(m message) (any, error) {
+				return decodeReply(CheckAdmissionAndRecordCall{}.info(), m, CheckAdmissionAndRecordCall{}.decode)
+			},
+			CheckAdmissionAndRecordReply{Status: StatusAlreadyAdmitted}},
+		{"ff_check_admission_and_record RATE_EXCEEDED", []any{"RATE_EXCEEDED", "1500"},
+			func(m message) (any, error) {
+				return decodeReply(CheckAdmissionAndRecordCall{}.info(), m, CheckAdmissionAndRecordCall{}.decode)
+			},
+			CheckAdmissionAndRecordReply{Status: StatusRateExceeded, RetryAfter: 1500 * time.Millisecond}},
+		{"ff_check_admission_and_record CONCURRENCY_EXCEEDED", []any{"CONCURRENCY_EXCEEDED"},
+			func(m message) (any, error) {
+				return decodeReply(CheckAdmissionAndRecordCall{}.info(), m, CheckAdmissionAndRecordCall{}.decode)
+			},
+			CheckAdmissionAndRecordReply{Status: StatusConcurrencyExceeded}},
+		{"ff_release_admission OK", []any{1, "OK", "outcome of test"},
+			func(m message) (any, error) {
+				return decodeReply(ReleaseAdmissionCall{}.info(), m, ReleaseAdmissionCall{}.decode)
+			},
+			ReleaseAdmissionReply{Status: StatusOK, Outcome: "outcome of test"}},
+		{"ff_append_frame OK", []any{1, "OK", "entry_id of test", "12"},
+			func(m message) (any, error) {
+				return decodeReply(AppendFrameCall{}.info(), m, AppendFrameCall{}.decode)
+			},
+			AppendFrameReply{Status: StatusOK, EntryID: "entry_id of test", FrameCount: 12}},
+		{"ff_read_attempt_stream OK", []any{1, "OK", []any{[]any{"id of test", []any{"name", "\x00value"}}, []any{"id of test", []any{"name", "\x00value"}}}, "1795188498438", "closed_reason of test"},
+			func(m message) (any, error) {
+				return decodeReply(ReadAttemptStreamCall{}.info(), m, ReadAttemptStreamCall{}.decode)
+			},
+			ReadAttemptStreamReply{Status: StatusOK, Frames: []Frame{{ID: "id of test", Fields: []Pair{{"name", []byte("\x00value")}}}, {ID: "id of test", Fields: []Pair{{"name", []byte("\x00value")}}}}, ClosedAt: time.UnixMilli(1795188498438).UTC(), ClosedReason: "closed_reason of test"}},
+		{"ff_set_execution_tags OK", []any{1, "OK", "6"},
+			func(m message) (any, error) {
+				return decodeReply(SetExecutionTagsCall{}.info(), m, SetExecutionTagsCall{}.decode)
+			},
+			SetExecutionTagsReply{Status: StatusOK, Count: 6}},
+		{"ff_set_flow_tags OK", []any{1, "OK", "6"},
+			func(m message) (any, error) {
+				return decodeReply(SetFlowTagsCall{}.info(), m, SetFlowTagsCall{}.decode)
+			},
+			SetFlowTagsReply{Status: StatusOK, Count: 6}},
 		{"ffx_submit_flow OK", []any{1, "OK", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(SubmitFlowCall{}.info(), m, SubmitFlowCall{}.decode) },
 			SubmitFlowReply{Status: StatusOK, State: "state of test", More: true}},
@@ -450,14 +645,20 @@ func bytesCalls() []bytesCall {
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
+		{"ff_append_frame payload", 6, func(k Keys, b []byte) ([]string, error) {
+			c := AppendFrameCall{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", AttemptIndex: 14, LeaseID: "lease_id of test", LeaseEpoch: 12, FrameType: "frame_type of test", Ts: "ts of test", Payload: []byte("\x00\xff\r\npayload"), Encoding: "encoding of test", CorrelationID: "correlation_id of test", Source: "source of test", RetentionMaxlen: 17, AttemptID: "attempt_id of test", MaxPayloadBytes: 18}
+			c.Payload = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
 		{"ffx_submit_flow definition", 6, func(k Keys, b []byte) ([]string, error) {
-			c := SubmitFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", GraphHash: "graph_hash of test", InputHash: "input_hash of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), ResultExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DeadlineAt: time.UnixMilli(1795188498438).UTC(), CreatorIdentity: "creator_identity of test", TraceContext: "trace_context of test", NodeTotal: 11, EdgeTotal: 11, Last: true, Tags: []SubmitFlowTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Nodes: []SubmitFlowNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}}, Edges: []SubmitFlowEdge{{EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}, {EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}}}
+			c := SubmitFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", GraphHash: "graph_hash of test", InputHash: "input_hash of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), ResultExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Deadline: 1500 * time.Millisecond, CreatorIdentity: "creator_identity of test", TraceContext: "trace_context of test", NodeTotal: 11, EdgeTotal: 11, Last: true, Tags: []SubmitFlowTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Nodes: []SubmitFlowNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}}, Edges: []SubmitFlowEdge{{EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}, {EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}}}
 			c.Definition = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx_submit_flow input", 7, func(k Keys, b []byte) ([]string, error) {
-			c := SubmitFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", GraphHash: "graph_hash of test", InputHash: "input_hash of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), ResultExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DeadlineAt: time.UnixMilli(1795188498438).UTC(), CreatorIdentity: "creator_identity of test", TraceContext: "trace_context of test", NodeTotal: 11, EdgeTotal: 11, Last: true, Tags: []SubmitFlowTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Nodes: []SubmitFlowNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}}, Edges: []SubmitFlowEdge{{EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}, {EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}}}
+			c := SubmitFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", GraphHash: "graph_hash of test", InputHash: "input_hash of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), ResultExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Deadline: 1500 * time.Millisecond, CreatorIdentity: "creator_identity of test", TraceContext: "trace_context of test", NodeTotal: 11, EdgeTotal: 11, Last: true, Tags: []SubmitFlowTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Nodes: []SubmitFlowNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}}, Edges: []SubmitFlowEdge{{EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}, {EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}}}
 			c.Input = b
 			_, _, args, err := Wire(k, c)
 			return args, err
@@ -479,6 +680,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ff_mark_lease_expired_if_due", func(m message) error {
 			_, err := decodeReply(MarkLeaseExpiredIfDueCall{}.info(), m, MarkLeaseExpiredIfDueCall{}.decode)
+			return err
+		}},
+		{"ff_revoke_lease", func(m message) error {
+			_, err := decodeReply(RevokeLeaseCall{}.info(), m, RevokeLeaseCall{}.decode)
 			return err
 		}},
 		{"ff_complete_execution", func(m message) error {
@@ -503,6 +708,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ff_delay_execution", func(m message) error {
 			_, err := decodeReply(DelayExecutionCall{}.info(), m, DelayExecutionCall{}.decode)
+			return err
+		}},
+		{"ff_move_to_waiting_children", func(m message) error {
+			_, err := decodeReply(MoveToWaitingChildrenCall{}.info(), m, MoveToWaitingChildrenCall{}.decode)
 			return err
 		}},
 		{"ff_promote_delayed", func(m message) error {
@@ -563,6 +772,58 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ff_version", func(m message) error {
 			_, err := decodeReply(ContractVersionCall{}.info(), m, ContractVersionCall{}.decode)
+			return err
+		}},
+		{"ff_change_priority", func(m message) error {
+			_, err := decodeReply(ChangePriorityCall{}.info(), m, ChangePriorityCall{}.decode)
+			return err
+		}},
+		{"ff_block_execution_for_admission", func(m message) error {
+			_, err := decodeReply(BlockExecutionForAdmissionCall{}.info(), m, BlockExecutionForAdmissionCall{}.decode)
+			return err
+		}},
+		{"ff_unblock_execution", func(m message) error {
+			_, err := decodeReply(UnblockExecutionCall{}.info(), m, UnblockExecutionCall{}.decode)
+			return err
+		}},
+		{"ff_create_budget", func(m message) error {
+			_, err := decodeReply(CreateBudgetCall{}.info(), m, CreateBudgetCall{}.decode)
+			return err
+		}},
+		{"ff_report_usage_and_check", func(m message) error {
+			_, err := decodeReply(ReportUsageAndCheckCall{}.info(), m, ReportUsageAndCheckCall{}.decode)
+			return err
+		}},
+		{"ff_reset_budget", func(m message) error {
+			_, err := decodeReply(ResetBudgetCall{}.info(), m, ResetBudgetCall{}.decode)
+			return err
+		}},
+		{"ff_create_quota_policy", func(m message) error {
+			_, err := decodeReply(CreateQuotaPolicyCall{}.info(), m, CreateQuotaPolicyCall{}.decode)
+			return err
+		}},
+		{"ff_check_admission_and_record", func(m message) error {
+			_, err := decodeReply(CheckAdmissionAndRecordCall{}.info(), m, CheckAdmissionAndRecordCall{}.decode)
+			return err
+		}},
+		{"ff_release_admission", func(m message) error {
+			_, err := decodeReply(ReleaseAdmissionCall{}.info(), m, ReleaseAdmissionCall{}.decode)
+			return err
+		}},
+		{"ff_append_frame", func(m message) error {
+			_, err := decodeReply(AppendFrameCall{}.info(), m, AppendFrameCall{}.decode)
+			return err
+		}},
+		{"ff_read_attempt_stream", func(m message) error {
+			_, err := decodeReply(ReadAttemptStreamCall{}.info(), m, ReadAttemptStreamCall{}.decode)
+			return err
+		}},
+		{"ff_set_execution_tags", func(m message) error {
+			_, err := decodeReply(SetExecutionTagsCall{}.info(), m, SetExecutionTagsCall{}.decode)
+			return err
+		}},
+		{"ff_set_flow_tags", func(m message) error {
+			_, err := decodeReply(SetFlowTagsCall{}.info(), m, SetFlowTagsCall{}.decode)
 			return err
 		}},
 		{"ffx_submit_flow", func(m message) error {

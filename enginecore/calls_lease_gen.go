@@ -111,3 +111,67 @@ func (MarkLeaseExpiredIfDueCall) decode(r *fields) (out MarkLeaseExpiredIfDueRep
 	}
 	return out
 }
+
+// RevokeLeaseCall holds the arguments of Engine.RevokeLease.
+type RevokeLeaseCall struct {
+	// WorkerInstanceID is part of the key worker_leases.
+	WorkerInstanceID WorkerInstanceID
+	ExecutionID      ExecutionID
+	// ExpectedLeaseID: optional.
+	ExpectedLeaseID LeaseID
+	// RevokeReason: optional.
+	RevokeReason string
+}
+
+// RevokeLeaseReply is the answer to RevokeLeaseCall.
+type RevokeLeaseReply struct {
+	// Status is StatusOK or StatusAlreadySatisfied.
+	Status  Status
+	Outcome string
+	// LeaseID is set with StatusOK.
+	LeaseID LeaseID
+	// LeaseEpoch is set with StatusOK.
+	LeaseEpoch LeaseEpoch
+}
+
+// RevokeLease runs ff_revoke_lease. An operator takes the lease away at once. The execution waits to
+// be taken over.
+//
+// After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
+// codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrNoActiveLease, ErrStaleLease.
+func (e *Engine) RevokeLease(ctx context.Context, c RevokeLeaseCall) (RevokeLeaseReply, error) {
+	return Do(ctx, e, c)
+}
+
+func (RevokeLeaseCall) info() callInfo {
+	return callInfo{name: "ff_revoke_lease"}
+}
+
+func (c RevokeLeaseCall) encode(w *wire) {
+	w.reserve(5, 3)
+	w.execution("execution_id", c.ExecutionID)
+	w.need("worker_instance_id", string(c.WorkerInstanceID))
+	w.key(w.keys.execCore(w.tag, c.ExecutionID))
+	w.key(w.keys.execLeaseCurrent(w.tag, c.ExecutionID))
+	w.key(w.keys.execLeaseHistory(w.tag, c.ExecutionID))
+	w.key(w.keys.indexLeaseExpiry(w.tag))
+	w.key(w.keys.indexWorkerLeases(w.tag, c.WorkerInstanceID))
+	w.text(string(c.ExecutionID))
+	w.text(string(c.ExpectedLeaseID))
+	w.text(c.RevokeReason)
+}
+
+func (RevokeLeaseCall) decode(r *fields) (out RevokeLeaseReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Outcome = textValue[string](r, "outcome")
+		out.LeaseID = textValue[LeaseID](r, "lease_id")
+		out.LeaseEpoch = intValue[LeaseEpoch](r, "lease_epoch")
+	case r.status == StatusAlreadySatisfied:
+		out.Outcome = textValue[string](r, "outcome")
+	default:
+		r.unknownStatus()
+	}
+	return out
+}

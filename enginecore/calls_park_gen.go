@@ -78,6 +78,74 @@ func (DelayExecutionCall) decode(r *fields) (out DelayExecutionReply) {
 	return out
 }
 
+// MoveToWaitingChildrenCall holds the arguments of Engine.MoveToWaitingChildren.
+type MoveToWaitingChildrenCall struct {
+	// AttemptIndex is part of the key attempt.
+	AttemptIndex AttemptIndex
+	// WorkerInstanceID is part of the key worker_leases.
+	WorkerInstanceID WorkerInstanceID
+	// LaneID is part of the key active.
+	LaneID      LaneID
+	ExecutionID ExecutionID
+	LeaseID     LeaseID
+	LeaseEpoch  LeaseEpoch
+	AttemptID   AttemptID
+	// Source: optional.
+	Source string
+}
+
+// MoveToWaitingChildrenReply is the answer to MoveToWaitingChildrenCall.
+type MoveToWaitingChildrenReply struct {
+	// Status is StatusOK.
+	Status Status
+}
+
+// MoveToWaitingChildren runs ff_move_to_waiting_children. The lease holder pauses its attempt until
+// all its dependencies are satisfied. When none is open any more, the attempt can be claimed again at
+// once.
+//
+// After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
+// codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
+// ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease.
+func (e *Engine) MoveToWaitingChildren(ctx context.Context, c MoveToWaitingChildrenCall) (MoveToWaitingChildrenReply, error) {
+	return Do(ctx, e, c)
+}
+
+func (MoveToWaitingChildrenCall) info() callInfo {
+	return callInfo{name: "ff_move_to_waiting_children"}
+}
+
+func (c MoveToWaitingChildrenCall) encode(w *wire) {
+	w.reserve(9, 5)
+	w.execution("execution_id", c.ExecutionID)
+	w.need("worker_instance_id", string(c.WorkerInstanceID))
+	w.need("lane_id", string(c.LaneID))
+	w.key(w.keys.execCore(w.tag, c.ExecutionID))
+	w.key(w.keys.attemptRecord(w.tag, c.ExecutionID, c.AttemptIndex))
+	w.key(w.keys.execLeaseCurrent(w.tag, c.ExecutionID))
+	w.key(w.keys.execLeaseHistory(w.tag, c.ExecutionID))
+	w.key(w.keys.indexLeaseExpiry(w.tag))
+	w.key(w.keys.indexWorkerLeases(w.tag, c.WorkerInstanceID))
+	w.key(w.keys.laneActive(w.tag, c.LaneID))
+	w.key(w.keys.laneBlockedDependencies(w.tag, c.LaneID))
+	w.key(w.keys.indexAttemptTimeout(w.tag))
+	w.text(string(c.ExecutionID))
+	w.text(string(c.LeaseID))
+	w.int(int64(c.LeaseEpoch))
+	w.text(string(c.AttemptID))
+	w.text(c.Source)
+}
+
+func (MoveToWaitingChildrenCall) decode(r *fields) (out MoveToWaitingChildrenReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
 // PromoteDelayedCall holds the arguments of Engine.PromoteDelayed.
 type PromoteDelayedCall struct {
 	// LaneID is part of the key delayed.

@@ -8,6 +8,8 @@ const (
 	ErrActiveAttemptExists Code = "active_attempt_exists"
 	// ErrAlreadyMemberOfDifferentFlow comes from ff_add_execution_to_flow. Details: value.
 	ErrAlreadyMemberOfDifferentFlow Code = "already_member_of_different_flow"
+	// ErrBudgetNotFound comes from ff_report_usage_and_check, ff_reset_budget.
+	ErrBudgetNotFound Code = "budget_not_found"
 	// ErrCapabilityMismatch comes from ff_issue_claim_grant, ff_issue_reclaim_grant. Details: missing.
 	ErrCapabilityMismatch Code = "capability_mismatch"
 	// ErrClaimGrantExpired comes from ff_claim_execution, ff_claim_resumed_execution,
@@ -19,17 +21,20 @@ const (
 	ErrDependencyAlreadyExists Code = "dependency_already_exists"
 	// ErrExecutionAlreadyInFlow comes from ff_apply_dependency_to_child.
 	ErrExecutionAlreadyInFlow Code = "execution_already_in_flow"
-	// ErrExecutionNotActive comes from ff_renew_lease, ff_complete_execution, ff_cancel_execution,
-	// ff_fail_execution, ff_delay_execution, ff_update_progress, ffx_complete, ffx_fail, ffx_release.
-	// Details: terminal_outcome, lease_epoch, lifecycle_phase, attempt_id.
+	// ErrExecutionNotActive comes from ff_renew_lease, ff_revoke_lease, ff_complete_execution,
+	// ff_cancel_execution, ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children,
+	// ff_update_progress, ff_block_execution_for_admission, ffx_complete, ffx_fail, ffx_release. Details:
+	// terminal_outcome, lease_epoch, lifecycle_phase, attempt_id.
 	ErrExecutionNotActive Code = "execution_not_active"
-	// ErrExecutionNotEligible comes from ff_issue_claim_grant.
+	// ErrExecutionNotEligible comes from ff_issue_claim_grant, ff_change_priority,
+	// ff_block_execution_for_admission, ff_unblock_execution.
 	ErrExecutionNotEligible Code = "execution_not_eligible"
-	// ErrExecutionNotFound comes from ff_renew_lease, ff_complete_execution, ff_cancel_execution,
-	// ff_fail_execution, ff_delay_execution, ff_update_progress, ff_issue_claim_grant,
-	// ff_issue_reclaim_grant, ff_claim_execution, ff_claim_resumed_execution, ff_reclaim_execution,
-	// ff_apply_dependency_to_child, ff_add_execution_to_flow, ffx_complete, ffx_fail, ffx_release,
-	// ffx_read_inputs.
+	// ErrExecutionNotFound comes from ff_renew_lease, ff_revoke_lease, ff_complete_execution,
+	// ff_cancel_execution, ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children,
+	// ff_update_progress, ff_issue_claim_grant, ff_issue_reclaim_grant, ff_claim_execution,
+	// ff_claim_resumed_execution, ff_reclaim_execution, ff_apply_dependency_to_child,
+	// ff_add_execution_to_flow, ff_change_priority, ff_block_execution_for_admission,
+	// ff_unblock_execution, ff_set_execution_tags, ffx_complete, ffx_fail, ffx_release, ffx_read_inputs.
 	ErrExecutionNotFound Code = "execution_not_found"
 	// ErrExecutionNotInEligibleSet comes from ff_issue_claim_grant.
 	ErrExecutionNotInEligibleSet Code = "execution_not_in_eligible_set"
@@ -40,7 +45,7 @@ const (
 	// ErrExecutionNotReclaimable comes from ff_issue_reclaim_grant, ff_reclaim_execution.
 	ErrExecutionNotReclaimable Code = "execution_not_reclaimable"
 	// ErrFenceRequired comes from ff_renew_lease, ff_complete_execution, ff_fail_execution,
-	// ff_delay_execution, ffx_complete, ffx_fail, ffx_release.
+	// ff_delay_execution, ff_move_to_waiting_children, ffx_complete, ffx_fail, ffx_release.
 	ErrFenceRequired Code = "fence_required"
 	// ErrFlowAlreadyTerminal comes from ff_stage_dependency_edge, ff_add_execution_to_flow,
 	// ff_cancel_flow, ffx_cancel_flow. Details: state.
@@ -48,10 +53,12 @@ const (
 	// ErrFlowIDConflict comes from ffx_submit_flow. Details: what, stored, given.
 	ErrFlowIDConflict Code = "flow_id_conflict"
 	// ErrFlowNotFound comes from ff_stage_dependency_edge, ff_add_execution_to_flow, ff_cancel_flow,
-	// ffx_cancel_flow, ffx_describe_flow, ffx_flow_result.
+	// ff_set_flow_tags, ffx_cancel_flow, ffx_describe_flow, ffx_flow_result.
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrGrantAlreadyExists comes from ff_issue_claim_grant, ff_issue_reclaim_grant.
 	ErrGrantAlreadyExists Code = "grant_already_exists"
+	// ErrInvalidBlockingReason comes from ff_block_execution_for_admission.
+	ErrInvalidBlockingReason Code = "invalid_blocking_reason"
 	// ErrInvalidCapabilities comes from ff_create_execution, ff_issue_claim_grant,
 	// ff_issue_reclaim_grant, ffx_claim, ffx_complete, ffx_announce. Details: reason.
 	ErrInvalidCapabilities Code = "invalid_capabilities"
@@ -65,33 +72,48 @@ const (
 	// ErrInvalidInput comes from ff_renew_lease, ff_cancel_execution, ff_create_execution,
 	// ff_delay_execution, ff_promote_delayed, ff_issue_claim_grant, ff_issue_reclaim_grant,
 	// ff_claim_execution, ff_claim_resumed_execution, ff_reclaim_execution, ff_resolve_dependency,
-	// ff_create_flow, ff_cancel_flow, ffx_submit_flow, ffx_claim, ffx_complete, ffx_fail, ffx_renew,
-	// ffx_describe_flow, ffx_list_runs, ffx_read_events, ffx_tick. Details: message.
+	// ff_create_flow, ff_cancel_flow, ff_change_priority, ff_create_budget, ff_report_usage_and_check,
+	// ff_reset_budget, ff_check_admission_and_record, ff_append_frame, ff_read_attempt_stream,
+	// ff_set_execution_tags, ff_set_flow_tags, ffx_submit_flow, ffx_claim, ffx_complete, ffx_fail,
+	// ffx_renew, ffx_describe_flow, ffx_list_runs, ffx_read_events, ffx_tick. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidPolicyJSON comes from ff_create_execution, ff_claim_execution. Details: reason.
 	ErrInvalidPolicyJSON Code = "invalid_policy_json"
+	// ErrInvalidTagKey comes from ff_set_execution_tags, ff_set_flow_tags. Details: key.
+	ErrInvalidTagKey Code = "invalid_tag_key"
 	// ErrLeaseConflict comes from ff_claim_execution.
 	ErrLeaseConflict Code = "lease_conflict"
 	// ErrLeaseExpired comes from ff_renew_lease, ff_complete_execution, ff_fail_execution,
-	// ff_delay_execution, ff_update_progress, ffx_complete, ffx_fail, ffx_release.
+	// ff_delay_execution, ff_move_to_waiting_children, ff_update_progress, ffx_complete, ffx_fail,
+	// ffx_release.
 	ErrLeaseExpired Code = "lease_expired"
 	// ErrLeaseRevoked comes from ff_renew_lease, ff_complete_execution, ff_cancel_execution,
-	// ff_fail_execution, ff_delay_execution, ff_update_progress, ffx_complete, ffx_fail, ffx_release.
+	// ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children, ff_update_progress,
+	// ffx_complete, ffx_fail, ffx_release.
 	ErrLeaseRevoked Code = "lease_revoked"
 	// ErrMaxRetriesExhausted comes from ff_reclaim_execution.
 	ErrMaxRetriesExhausted Code = "max_retries_exhausted"
+	// ErrNoActiveLease comes from ff_revoke_lease.
+	ErrNoActiveLease Code = "no_active_lease"
 	// ErrNotAResumedExecution comes from ff_claim_resumed_execution.
 	ErrNotAResumedExecution Code = "not_a_resumed_execution"
 	// ErrPartialFenceTriple comes from ff_renew_lease, ff_complete_execution, ff_fail_execution,
-	// ff_delay_execution, ffx_complete, ffx_fail, ffx_release.
+	// ff_delay_execution, ff_move_to_waiting_children, ffx_complete, ffx_fail, ffx_release.
 	ErrPartialFenceTriple Code = "partial_fence_triple"
+	// ErrRetentionLimitExceeded comes from ff_append_frame.
+	ErrRetentionLimitExceeded Code = "retention_limit_exceeded"
 	// ErrSelfReferencingEdge comes from ff_stage_dependency_edge.
 	ErrSelfReferencingEdge Code = "self_referencing_edge"
 	// ErrStaleGraphRevision comes from ff_stage_dependency_edge.
 	ErrStaleGraphRevision Code = "stale_graph_revision"
-	// ErrStaleLease comes from ff_renew_lease, ff_complete_execution, ff_cancel_execution,
-	// ff_fail_execution, ff_delay_execution, ff_update_progress, ffx_complete, ffx_fail, ffx_release.
+	// ErrStaleLease comes from ff_renew_lease, ff_revoke_lease, ff_complete_execution,
+	// ff_cancel_execution, ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children,
+	// ff_update_progress, ffx_complete, ffx_fail, ffx_release. Details: message.
 	ErrStaleLease Code = "stale_lease"
+	// ErrStaleOwnerCannotAppend comes from ff_append_frame.
+	ErrStaleOwnerCannotAppend Code = "stale_owner_cannot_append"
+	// ErrStreamClosed comes from ff_append_frame.
+	ErrStreamClosed Code = "stream_closed"
 	// ErrUseClaimResumedExecution comes from ff_claim_execution.
 	ErrUseClaimResumedExecution Code = "use_claim_resumed_execution"
 )
@@ -147,6 +169,16 @@ func detailIndex(code Code, name string) int {
 	case ErrInvalidPolicyJSON:
 		switch name {
 		case "reason":
+			return 0
+		}
+	case ErrInvalidTagKey:
+		switch name {
+		case "key":
+			return 0
+		}
+	case ErrStaleLease:
+		switch name {
+		case "message":
 			return 0
 		}
 	}

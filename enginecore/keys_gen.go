@@ -225,6 +225,51 @@ func (k Keys) waitpointCondition(tag string, waitpointID WaitpointID) string {
 	return k.prefix + ":wp:" + tag + ":" + string(waitpointID) + ":condition"
 }
 
+// WaitpointSignals is <prefix>:wp:{tag}:{waitpoint_id}:signals.
+func (k Keys) WaitpointSignals(partition Partition, waitpointID WaitpointID) string {
+	return k.waitpointSignals(partition.Tag(), waitpointID)
+}
+
+func (k Keys) waitpointSignals(tag string, waitpointID WaitpointID) string {
+	return k.prefix + ":wp:" + tag + ":" + string(waitpointID) + ":signals"
+}
+
+// WaitpointSecrets is <prefix>:sec:{tag}:waitpoint_hmac.
+func (k Keys) WaitpointSecrets(partition Partition) string {
+	return k.waitpointSecrets(partition.Tag())
+}
+
+func (k Keys) waitpointSecrets(tag string) string {
+	return k.prefix + ":sec:" + tag + ":waitpoint_hmac"
+}
+
+// SignalRecord is <prefix>:signal:{tag}:{signal_id}.
+func (k Keys) SignalRecord(partition Partition, signalID SignalID) string {
+	return k.signalRecord(partition.Tag(), signalID)
+}
+
+func (k Keys) signalRecord(tag string, signalID SignalID) string {
+	return k.prefix + ":signal:" + tag + ":" + string(signalID)
+}
+
+// SignalPayload is <prefix>:signal:{tag}:{signal_id}:payload.
+func (k Keys) SignalPayload(partition Partition, signalID SignalID) string {
+	return k.signalPayload(partition.Tag(), signalID)
+}
+
+func (k Keys) signalPayload(tag string, signalID SignalID) string {
+	return k.prefix + ":signal:" + tag + ":" + string(signalID) + ":payload"
+}
+
+// SignalDedup is <prefix>:sigdedup:{tag}:{waitpoint_id}:{idempotency_key}.
+func (k Keys) SignalDedup(partition Partition, waitpointID WaitpointID, idempotencyKey string) string {
+	return k.signalDedup(partition.Tag(), waitpointID, idempotencyKey)
+}
+
+func (k Keys) signalDedup(tag string, waitpointID WaitpointID, idempotencyKey string) string {
+	return k.prefix + ":sigdedup:" + tag + ":" + string(waitpointID) + ":" + idempotencyKey
+}
+
 // ExecIdem is <prefix>:idem:{tag}:{namespace}:{idempotency_key}.
 func (k Keys) ExecIdem(partition Partition, namespace Namespace, idempotencyKey string) string {
 	return k.execIdem(partition.Tag(), namespace, idempotencyKey)
@@ -358,6 +403,15 @@ func (k Keys) IndexSuspensionTimeout(partition Partition) string {
 
 func (k Keys) indexSuspensionTimeout(tag string) string {
 	return k.prefix + ":idx:" + tag + ":suspension_timeout"
+}
+
+// IndexPendingWaitpointExpiry is <prefix>:idx:{tag}:pending_waitpoint_expiry.
+func (k Keys) IndexPendingWaitpointExpiry(partition Partition) string {
+	return k.indexPendingWaitpointExpiry(partition.Tag())
+}
+
+func (k Keys) indexPendingWaitpointExpiry(tag string) string {
+	return k.prefix + ":idx:" + tag + ":pending_waitpoint_expiry"
 }
 
 // IndexAttemptTimeout is <prefix>:idx:{tag}:attempt_timeout.
@@ -511,6 +565,115 @@ func (k Keys) FlowHeld(partition Partition, flowID FlowID) string {
 
 func (k Keys) flowHeld(tag string, flowID FlowID) string {
 	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":held"
+}
+
+// BudgetRecord is <prefix>:budget:{tag}:{budget_id}.
+func (k Keys) BudgetRecord(partition Partition, budgetID BudgetID) string {
+	return k.budgetRecord(partition.Tag(), budgetID)
+}
+
+func (k Keys) budgetRecord(tag string, budgetID BudgetID) string {
+	return k.prefix + ":budget:" + tag + ":" + string(budgetID)
+}
+
+// BudgetLimits is <prefix>:budget:{tag}:{budget_id}:limits.
+func (k Keys) BudgetLimits(partition Partition, budgetID BudgetID) string {
+	return k.budgetLimits(partition.Tag(), budgetID)
+}
+
+func (k Keys) budgetLimits(tag string, budgetID BudgetID) string {
+	return k.prefix + ":budget:" + tag + ":" + string(budgetID) + ":limits"
+}
+
+// BudgetUsage is <prefix>:budget:{tag}:{budget_id}:usage.
+func (k Keys) BudgetUsage(partition Partition, budgetID BudgetID) string {
+	return k.budgetUsage(partition.Tag(), budgetID)
+}
+
+func (k Keys) budgetUsage(tag string, budgetID BudgetID) string {
+	return k.prefix + ":budget:" + tag + ":" + string(budgetID) + ":usage"
+}
+
+// BudgetDedup is <prefix>:usagededup:{tag}:{dedup_id}.
+func (k Keys) BudgetDedup(partition Partition, dedupID string) string {
+	return k.budgetDedup(partition.Tag(), dedupID)
+}
+
+func (k Keys) budgetDedup(tag string, dedupID string) string {
+	return k.prefix + ":usagededup:" + tag + ":" + dedupID
+}
+
+// IndexBudgetResets is <prefix>:idx:{tag}:budget_resets.
+func (k Keys) IndexBudgetResets(partition Partition) string {
+	return k.indexBudgetResets(partition.Tag())
+}
+
+func (k Keys) indexBudgetResets(tag string) string {
+	return k.prefix + ":idx:" + tag + ":budget_resets"
+}
+
+// IndexBudgetPolicies is <prefix>:idx:{tag}:budget_policies.
+func (k Keys) IndexBudgetPolicies(partition Partition) string {
+	return k.indexBudgetPolicies(partition.Tag())
+}
+
+func (k Keys) indexBudgetPolicies(tag string) string {
+	return k.prefix + ":idx:" + tag + ":budget_policies"
+}
+
+// QuotaRecord is <prefix>:quota:{tag}:{quota_policy_id}.
+func (k Keys) QuotaRecord(partition Partition, quotaPolicyID QuotaPolicyID) string {
+	return k.quotaRecord(partition.Tag(), quotaPolicyID)
+}
+
+func (k Keys) quotaRecord(tag string, quotaPolicyID QuotaPolicyID) string {
+	return k.prefix + ":quota:" + tag + ":" + string(quotaPolicyID)
+}
+
+// QuotaWindow is <prefix>:quota:{tag}:{quota_policy_id}:window:requests_per_window.
+func (k Keys) QuotaWindow(partition Partition, quotaPolicyID QuotaPolicyID) string {
+	return k.quotaWindow(partition.Tag(), quotaPolicyID)
+}
+
+func (k Keys) quotaWindow(tag string, quotaPolicyID QuotaPolicyID) string {
+	return k.prefix + ":quota:" + tag + ":" + string(quotaPolicyID) + ":window:requests_per_window"
+}
+
+// QuotaConcurrency is <prefix>:quota:{tag}:{quota_policy_id}:concurrency.
+func (k Keys) QuotaConcurrency(partition Partition, quotaPolicyID QuotaPolicyID) string {
+	return k.quotaConcurrency(partition.Tag(), quotaPolicyID)
+}
+
+func (k Keys) quotaConcurrency(tag string, quotaPolicyID QuotaPolicyID) string {
+	return k.prefix + ":quota:" + tag + ":" + string(quotaPolicyID) + ":concurrency"
+}
+
+// QuotaAdmitted is <prefix>:quota:{tag}:{quota_policy_id}:admitted:{execution_id}. The tag comes from
+// the execution id.
+func (k Keys) QuotaAdmitted(quotaPolicyID QuotaPolicyID, executionID ExecutionID) string {
+	return k.quotaAdmitted(executionID.tag(), quotaPolicyID, executionID)
+}
+
+func (k Keys) quotaAdmitted(tag string, quotaPolicyID QuotaPolicyID, executionID ExecutionID) string {
+	return k.prefix + ":quota:" + tag + ":" + string(quotaPolicyID) + ":admitted:" + string(executionID)
+}
+
+// QuotaAdmittedSet is <prefix>:quota:{tag}:{quota_policy_id}:admitted_set.
+func (k Keys) QuotaAdmittedSet(partition Partition, quotaPolicyID QuotaPolicyID) string {
+	return k.quotaAdmittedSet(partition.Tag(), quotaPolicyID)
+}
+
+func (k Keys) quotaAdmittedSet(tag string, quotaPolicyID QuotaPolicyID) string {
+	return k.prefix + ":quota:" + tag + ":" + string(quotaPolicyID) + ":admitted_set"
+}
+
+// IndexQuotaPolicies is <prefix>:idx:{tag}:quota_policies.
+func (k Keys) IndexQuotaPolicies(partition Partition) string {
+	return k.indexQuotaPolicies(partition.Tag())
+}
+
+func (k Keys) indexQuotaPolicies(tag string) string {
+	return k.prefix + ":idx:" + tag + ":quota_policies"
 }
 
 // FfxPartition is <prefix>:ffx:{tag}.

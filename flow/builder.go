@@ -181,17 +181,16 @@ func (b *builder) upstreams(node string, input Expr, after []Upstream) []Edge {
 		seen[e.Node] = true
 	}
 	for i, up := range after {
-		path := fmt.Sprintf("after[%d]", i)
 		if up == nil {
-			b.faults.add(node, path, ErrForeignRef, "reference is nil")
+			b.faults.add(node, afterPath(i), ErrForeignRef, "reference is nil")
 			continue
 		}
 		owner, index := up.origin()
 		switch {
 		case owner != b:
-			b.faults.add(node, path, ErrForeignRef, "%s", owner.whose())
+			b.faults.add(node, afterPath(i), ErrForeignRef, "%s", owner.whose())
 		case index == inputIndex:
-			b.faults.add(node, path, ErrEdge, "the flow's input is there from the start; it cannot be waited for")
+			b.faults.add(node, afterPath(i), ErrEdge, "the flow's input is there from the start; it cannot be waited for")
 		case !seen[up.Name()]:
 			seen[up.Name()] = true
 			edges = append(edges, Edge{Node: up.Name(), Kind: SuccessOnly})
@@ -199,6 +198,8 @@ func (b *builder) upstreams(node string, input Expr, after []Upstream) []Edge {
 	}
 	return edges
 }
+
+func afterPath(i int) string { return fmt.Sprintf("after[%d]", i) }
 
 // dataEdges returns the edges that an input implies.
 func dataEdges(input Expr) []Edge {

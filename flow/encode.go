@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -62,17 +61,25 @@ func (w *writer) graph(g *Graph) {
 	w.tags(g.Tags)
 	w.optional("return", g.Return, "")
 	w.raw(`,"nodes":[`)
-	nodes := g.Nodes
-	if w.canonical {
-		nodes = slices.SortedStableFunc(slices.Values(nodes), func(a, b NodeSpec) int { return cmp.Compare(a.Name, b.Name) })
-	}
-	for i := range nodes {
+	for i, node := range w.order(g) {
 		if i > 0 {
 			w.raw(",")
 		}
-		w.node(&nodes[i])
+		w.node(node)
 	}
 	w.raw("]}")
+}
+
+// order returns the nodes as they are declared, and by name for the hash.
+func (w *writer) order(g *Graph) []*NodeSpec {
+	nodes := make([]*NodeSpec, len(g.Nodes))
+	for i := range g.Nodes {
+		nodes[i] = &g.Nodes[i]
+	}
+	if w.canonical {
+		slices.SortStableFunc(nodes, func(a, b *NodeSpec) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return nodes
 }
 
 func (w *writer) node(n *NodeSpec) {

@@ -2,7 +2,6 @@ package flow
 
 import (
 	"encoding/json"
-
 	"fmt"
 )
 

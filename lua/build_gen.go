@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "5-32c65ee6c1c77c53"
+const build = "7-47925c7efd61213c"

@@ -120,7 +120,7 @@ end
 -- @arg      dependency_kind text optional
 -- @arg      data_passing_ref text optional
 -- @arg      expected_graph_revision int
--- @arg      now_ms          unix_ms
+-- @arg      now_ms          unix_ms optional
 -- @reply    OK edge_id:edge_id graph_revision:int
 -- @error    self_referencing_edge
 -- @error    flow_not_found
@@ -215,7 +215,7 @@ end
 -- @arg      graph_revision  int
 -- @arg      dependency_kind text optional
 -- @arg      data_passing_ref text optional
--- @arg      now_ms          unix_ms
+-- @arg      now_ms          unix_ms optional
 -- @reply    OK unresolved:text
 -- @error    execution_not_found
 -- @error    execution_already_in_flow
@@ -279,7 +279,7 @@ local TERMINAL_OUTCOMES = { success = true, failed = true, cancelled = true, exp
 -- @key      upstream_result exec.result(execution_id=upstream_execution_id)
 -- @arg      edge_id         edge_id
 -- @arg      upstream_outcome text
--- @arg      now_ms          unix_ms
+-- @arg      now_ms          unix_ms optional
 -- @reply    OK state:text effect:text?
 -- @error    invalid_input message:text
 -- @error    invalid_dependency

@@ -22,7 +22,7 @@ redis.register_function('ffx_submit_flow', function(keys, args)
     definition = args[7],
     input = args[8],
     result_execution_id = args[9],
-    deadline_at = args[10],
+    deadline = args[10],
     creator_identity = args[11],
     trace_context = args[12],
     node_total = args[13],

@@ -25,7 +25,7 @@ local function parse(A)
   if err then return nil, err end
   n.edge_total, err = number.whole('edge_total', A.edge_total)
   if err then return nil, err end
-  n.deadline, err = number.optional('deadline_at', A.deadline_at, nil)
+  n.deadline, err = number.optional('deadline', A.deadline, nil)
   if err then return nil, err end
   if #A.nodes > MAX_NODES_PER_CALL or #A.edges > MAX_EDGES_PER_CALL then
     return nil, reply.err('invalid_input', 'at most ' .. MAX_NODES_PER_CALL .. ' nodes and '
@@ -33,11 +33,12 @@ local function parse(A)
   end
   for i, node in ipairs(A.nodes) do
     local numbers = {}
-    for _, name in ipairs({ 'priority', 'input_count', 'upstream_count', 'delay', 'start_timeout', 'attempt_timeout' }) do
+    for _, name in ipairs({ 'input_count', 'upstream_count', 'delay', 'start_timeout', 'attempt_timeout' }) do
       numbers[name], err = number.whole('node ' .. (node.name or '') .. ': ' .. name, node[name])
       if err then return nil, err end
     end
-    numbers.priority = create.clamp_priority(numbers.priority)
+    numbers.priority, err = number.priority('node ' .. (node.name or '') .. ': priority', node.priority)
+    if err then return nil, err end
     n.nodes[i] = numbers
   end
   return n
@@ -70,7 +71,7 @@ local function write_flow(c, flow_key, A, n, held)
   }
   append(values, 'held', held and '1' or '')
   append(values, 'result_execution_id', A.result_execution_id)
-  append(values, 'deadline_at', A.deadline_at)
+  if n.deadline then append(values, 'deadline_at', number.text(c.now + n.deadline)) end
   append(values, 'creator_identity', A.creator_identity)
   append(values, 'trace_context', A.trace_context)
   redis.call('HSET', flow_key, unpack(values))
@@ -85,8 +86,8 @@ local function write_flow(c, flow_key, A, n, held)
   redis.call('SADD', key.index_flow_index(c), A.flow_id)
   redis.call('ZADD', key.ffx_runs(c, A.flow_name), c.now, A.flow_id)
   if n.deadline then
-    redis.call('ZADD', key.ffx_flow_deadlines(c), n.deadline, A.flow_id)
-    wake.due(c, n.deadline)
+    redis.call('ZADD', key.ffx_flow_deadlines(c), c.now + n.deadline, A.flow_id)
+    wake.due(c, c.now + n.deadline)
   end
   graph.log(c, A.flow_id, 'flow_submitted')
 end
@@ -237,7 +238,7 @@ end
 -- @arg      definition         bytes
 -- @arg      input              bytes optional
 -- @arg      result_execution_id execution_id optional
--- @arg      deadline_at        unix_ms optional
+-- @arg      deadline           ms optional
 -- @arg      creator_identity   text optional
 -- @arg      trace_context      text optional
 -- @arg      node_total         int

@@ -11,7 +11,7 @@ local flows = {}
 -- @arg      flow_id         flow_id
 -- @arg      flow_kind       text
 -- @arg      namespace       text
--- @arg      now_ms          unix_ms
+-- @arg      now_ms          unix_ms optional
 -- @reply    OK flow_id:flow_id
 -- @reply    ALREADY_SATISFIED flow_id:flow_id
 -- @error    invalid_input message:text
@@ -37,7 +37,7 @@ end
 -- @key      core            exec.core
 -- @arg      flow_id         flow_id
 -- @arg      execution_id    execution_id
--- @arg      now_ms          unix_ms
+-- @arg      now_ms          unix_ms optional
 -- @reply    OK execution_id:execution_id node_count:int
 -- @reply    ALREADY_SATISFIED execution_id:execution_id node_count:int
 -- @error    flow_not_found
@@ -103,7 +103,7 @@ end
 -- @arg      flow_id         flow_id
 -- @arg      reason          text
 -- @arg      cancellation_policy text
--- @arg      now_ms          unix_ms
+-- @arg      now_ms          unix_ms optional
 -- @arg      grace_ms        ms optional
 -- @reply    OK policy:text members:rest(execution_id)
 -- @error    invalid_input message:text

@@ -94,6 +94,26 @@ function key.waitpoint_condition(c, waitpoint_id)
   return c.prefix .. ':wp:' .. c.tag .. ':' .. waitpoint_id .. ':condition'
 end
 
+function key.waitpoint_signals(c, waitpoint_id)
+  return c.prefix .. ':wp:' .. c.tag .. ':' .. waitpoint_id .. ':signals'
+end
+
+function key.waitpoint_secrets(c)
+  return c.prefix .. ':sec:' .. c.tag .. ':waitpoint_hmac'
+end
+
+function key.signal_record(c, signal_id)
+  return c.prefix .. ':signal:' .. c.tag .. ':' .. signal_id
+end
+
+function key.signal_payload(c, signal_id)
+  return c.prefix .. ':signal:' .. c.tag .. ':' .. signal_id .. ':payload'
+end
+
+function key.signal_dedup(c, waitpoint_id, idempotency_key)
+  return c.prefix .. ':sigdedup:' .. c.tag .. ':' .. waitpoint_id .. ':' .. idempotency_key
+end
+
 function key.exec_idem(c, namespace, idempotency_key)
   return c.prefix .. ':idem:' .. c.tag .. ':' .. namespace .. ':' .. idempotency_key
 end
@@ -152,6 +172,10 @@ end
 
 function key.index_suspension_timeout(c)
   return c.prefix .. ':idx:' .. c.tag .. ':suspension_timeout'
+end
+
+function key.index_pending_waitpoint_expiry(c)
+  return c.prefix .. ':idx:' .. c.tag .. ':pending_waitpoint_expiry'
 end
 
 function key.index_attempt_timeout(c)
@@ -220,6 +244,54 @@ end
 
 function key.flow_held(c, flow_id)
   return c.prefix .. ':flow:' .. c.tag .. ':' .. flow_id .. ':held'
+end
+
+function key.budget_record(c, budget_id)
+  return c.prefix .. ':budget:' .. c.tag .. ':' .. budget_id
+end
+
+function key.budget_limits(c, budget_id)
+  return c.prefix .. ':budget:' .. c.tag .. ':' .. budget_id .. ':limits'
+end
+
+function key.budget_usage(c, budget_id)
+  return c.prefix .. ':budget:' .. c.tag .. ':' .. budget_id .. ':usage'
+end
+
+function key.budget_dedup(c, dedup_id)
+  return c.prefix .. ':usagededup:' .. c.tag .. ':' .. dedup_id
+end
+
+function key.index_budget_resets(c)
+  return c.prefix .. ':idx:' .. c.tag .. ':budget_resets'
+end
+
+function key.index_budget_policies(c)
+  return c.prefix .. ':idx:' .. c.tag .. ':budget_policies'
+end
+
+function key.quota_record(c, quota_policy_id)
+  return c.prefix .. ':quota:' .. c.tag .. ':' .. quota_policy_id
+end
+
+function key.quota_window(c, quota_policy_id)
+  return c.prefix .. ':quota:' .. c.tag .. ':' .. quota_policy_id .. ':window:requests_per_window'
+end
+
+function key.quota_concurrency(c, quota_policy_id)
+  return c.prefix .. ':quota:' .. c.tag .. ':' .. quota_policy_id .. ':concurrency'
+end
+
+function key.quota_admitted(c, quota_policy_id, execution_id)
+  return c.prefix .. ':quota:' .. c.tag .. ':' .. quota_policy_id .. ':admitted:' .. execution_id
+end
+
+function key.quota_admitted_set(c, quota_policy_id)
+  return c.prefix .. ':quota:' .. c.tag .. ':' .. quota_policy_id .. ':admitted_set'
+end
+
+function key.index_quota_policies(c)
+  return c.prefix .. ':idx:' .. c.tag .. ':quota_policies'
 end
 
 function key.ffx_partition(c)

@@ -25,6 +25,11 @@
 -- @template stream.meta                stream:{tag}:{execution_id}:{attempt_index}:meta
 -- @template waitpoint.record           wp:{tag}:{waitpoint_id}
 -- @template waitpoint.condition        wp:{tag}:{waitpoint_id}:condition
+-- @template waitpoint.signals          wp:{tag}:{waitpoint_id}:signals
+-- @template waitpoint.secrets          sec:{tag}:waitpoint_hmac
+-- @template signal.record              signal:{tag}:{signal_id}
+-- @template signal.payload             signal:{tag}:{signal_id}:payload
+-- @template signal.dedup               sigdedup:{tag}:{waitpoint_id}:{idempotency_key}
 -- @template exec.idem                  idem:{tag}:{namespace}:{idempotency_key}
 -- @template exec.noop                  noop:{tag}
 
@@ -41,6 +46,7 @@
 -- @template index.lease_expiry         idx:{tag}:lease_expiry
 -- @template index.worker_leases        idx:{tag}:worker:{worker_instance_id}:leases
 -- @template index.suspension_timeout   idx:{tag}:suspension_timeout
+-- @template index.pending_waitpoint_expiry idx:{tag}:pending_waitpoint_expiry
 -- @template index.attempt_timeout      idx:{tag}:attempt_timeout
 -- @template index.execution_deadline   idx:{tag}:execution_deadline
 -- @template index.all_executions       idx:{tag}:all_executions
@@ -59,6 +65,20 @@
 -- @template flow.definition            flow:{tag}:{flow_id}:definition
 -- @template flow.events                flow:{tag}:{flow_id}:events
 -- @template flow.held                  flow:{tag}:{flow_id}:held
+
+-- @template budget.record              budget:{tag}:{budget_id}
+-- @template budget.limits              budget:{tag}:{budget_id}:limits
+-- @template budget.usage               budget:{tag}:{budget_id}:usage
+-- @template budget.dedup               usagededup:{tag}:{dedup_id}
+-- @template index.budget_resets        idx:{tag}:budget_resets
+-- @template index.budget_policies      idx:{tag}:budget_policies
+
+-- @template quota.record               quota:{tag}:{quota_policy_id}
+-- @template quota.window               quota:{tag}:{quota_policy_id}:window:requests_per_window
+-- @template quota.concurrency          quota:{tag}:{quota_policy_id}:concurrency
+-- @template quota.admitted             quota:{tag}:{quota_policy_id}:admitted:{execution_id}
+-- @template quota.admitted_set         quota:{tag}:{quota_policy_id}:admitted_set
+-- @template index.quota_policies       idx:{tag}:quota_policies
 
 -- Keys of the composite calls. None of them exists while only ff_* functions are used.
 -- @template ffx.partition              ffx:{tag}

@@ -7,11 +7,11 @@ local HISTORY_LENGTH = 1000
 local RECLAIM_BACKOFF_MS = 10000
 
 function lease.history(c, execution_id, ...)
-  redis.call('XADD', key.exec_lease_history(c, execution_id), 'MAXLEN', '~', HISTORY_LENGTH, '*', ...)
+  redis.call('XADD', key.exec_lease_history(c, execution_id), 'MAXLEN', '~', c.history_length or HISTORY_LENGTH,
+    '*', ...)
 end
 
--- Takes an execution out of everything that only a lease holder is in. The worker set is that of the record,
--- and the caller's as well when it named another.
+-- Takes an execution out of everything that only a lease holder is in.
 function lease.drop(c, execution_id, core, named_worker_set)
   redis.call('DEL', key.exec_lease_current(c, execution_id))
   redis.call('ZREM', key.index_lease_expiry(c), execution_id)
@@ -20,6 +20,14 @@ function lease.drop(c, execution_id, core, named_worker_set)
   if is_set(core.current_lane) and core.current_lane ~= core.lane_id and is_set(core.lane_id) then
     redis.call('ZREM', key.lane_active(c, core.lane_id), execution_id)
   end
+  lease.leave_worker(c, execution_id, core, named_worker_set)
+  if core.managed and core.ownership_state ~= 'leased' then
+    redis.call('ZREM', key.ffx_reclaimable(c, lease.lane(core)), execution_id)
+  end
+end
+
+-- Takes an execution out of its worker's set: that of the record, and the caller's when it named another.
+function lease.leave_worker(c, execution_id, core, named_worker_set)
   local worker_set
   if is_set(core.current_worker_instance_id) then
     worker_set = key.index_worker_leases(c, core.current_worker_instance_id)
@@ -27,9 +35,6 @@ function lease.drop(c, execution_id, core, named_worker_set)
   end
   if named_worker_set and named_worker_set ~= worker_set then
     redis.call('SREM', named_worker_set, execution_id)
-  end
-  if core.managed and core.ownership_state ~= 'leased' then
-    redis.call('ZREM', key.ffx_reclaimable(c, lease.lane(core)), execution_id)
   end
 end
 
@@ -203,4 +208,70 @@ function F.ff_mark_lease_expired_if_due(K, A)
   if outcome ~= 'marked_expired' then return reply.already(outcome) end
   if core.managed then lease.offer_reclaim(c, A.execution_id, core) end
   return reply.ok(outcome)
+end
+
+-- @function ff_revoke_lease
+-- @summary  An operator takes the lease away at once. The execution waits to be taken over.
+-- @flags    derives operator
+-- @key      core            exec.core
+-- @key      lease_current   exec.lease_current
+-- @key      lease_history   exec.lease_history
+-- @key      lease_expiry    index.lease_expiry
+-- @key      worker_leases   index.worker_leases
+-- @arg      execution_id    execution_id
+-- @arg      expected_lease_id lease_id optional
+-- @arg      revoke_reason   text optional
+-- @reply    OK outcome:text lease_id:lease_id lease_epoch:lease_epoch
+-- @reply    ALREADY_SATISFIED outcome:text
+-- @error    execution_not_found
+-- @error    execution_not_active terminal_outcome:text lease_epoch:text lifecycle_phase:text attempt_id:text
+-- @error    no_active_lease
+-- @error    stale_lease message:text
+function F.ff_revoke_lease(K, A)
+  local c = call.open(K.core)
+  local core = record.read(K.core, fence.FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  if core.lifecycle_phase ~= 'active' then return reply.not_active(core) end
+  if core.ownership_state == 'lease_revoked' then return reply.already('already_revoked') end
+  if core.ownership_state == 'lease_expired_reclaimable' then return reply.already('already_expired') end
+  if core.ownership_state ~= 'leased' then return reply.err('no_active_lease') end
+  local lease_id = core.current_lease_id or ''
+  if is_set(A.expected_lease_id) and A.expected_lease_id ~= lease_id then
+    return reply.err('stale_lease', 'expected ' .. A.expected_lease_id .. ' but current is ' .. lease_id)
+  end
+  lease.revoke(c, K, A.execution_id, core, A.revoke_reason or 'operator')
+  return reply.ok('revoked', lease_id, core.current_lease_epoch or '')
+end
+
+-- Leased becomes revoked. The entry of the expiry index is due at once, so whoever looks for abandoned work
+-- finds it.
+function lease.revoke(c, k, execution_id, core, reason)
+  redis.call('HSET', k.core,
+    'lifecycle_phase', 'active',
+    'ownership_state', 'lease_revoked',
+    'eligibility_state', core.eligibility_state or 'not_applicable',
+    'blocking_reason', 'waiting_for_worker',
+    'blocking_detail', 'lease revoked: ' .. reason,
+    'terminal_outcome', 'none',
+    'attempt_state', 'attempt_interrupted',
+    'public_state', 'active',
+    'lease_revoked_at', c.now_text,
+    'lease_revoke_reason', reason,
+    'last_mutation_at', c.now_text)
+  core.ownership_state = 'lease_revoked'
+  redis.call('DEL', k.lease_current)
+  redis.call('ZADD', k.lease_expiry, c.now, execution_id)
+  lease.leave_worker(c, execution_id, core, k.worker_leases)
+  lease.history(c, execution_id, 'event', 'revoked',
+    'lease_id', core.current_lease_id or '', 'lease_epoch', core.current_lease_epoch or '',
+    'attempt_index', core.current_attempt_index or '', 'attempt_id', core.current_attempt_id or '',
+    'worker_id', core.current_worker_id or '', 'worker_instance_id', core.current_worker_instance_id or '',
+    'reason', reason, 'ts', c.now_text)
+  if not core.managed then return end
+  graph.event(c, core, 'lease_revoked', core.current_attempt_index, reason)
+  if is_set(core.current_worker_instance_id) then
+    wake.cancel(c, core.current_worker_instance_id, execution_id, 'lease revoked')
+  end
+  lease.offer_reclaim(c, execution_id, core)
+  wake.flush(c)
 end

@@ -2,12 +2,12 @@
 
 local park = {}
 
--- Ends the lease and leaves the attempt open. `p`: eligibility, reason, detail, public, suspension (marker in the
--- attempt record), released (history), values (further core fields).
+-- Ends the lease and leaves the attempt open. `p`: phase (runnable when it is missing), eligibility, reason,
+-- detail, public, suspension (marker in the attempt record), released (history), values (further core fields).
 function park.execution(c, execution_id, core_key, core, f, p, k)
   lease.drop(c, execution_id, core, k and k.worker_leases)
   local values = {
-    'lifecycle_phase', 'runnable',
+    'lifecycle_phase', p.phase or 'runnable',
     'ownership_state', 'unowned',
     'eligibility_state', p.eligibility,
     'blocking_reason', p.reason,
@@ -28,6 +28,49 @@ function park.execution(c, execution_id, core_key, core, f, p, k)
     'lease_id', f.lease_id or '', 'lease_epoch', f.lease_epoch or '',
     'attempt_index', core.current_attempt_index or '', 'attempt_id', f.attempt_id or '',
     'reason', p.released, 'ts', c.now_text)
+end
+
+-- Makes a record that nothing holds back any longer ready to be claimed, at once or when it is due. `r`: values and
+-- blank (further core fields); due (ms) with reason and detail for a delay; own_delay: the record's own delay still
+-- counts; eligible and delayed (indexes of its lane, derived when they are missing). Gives the public state.
+function park.ready(c, execution_id, core_key, core, r)
+  local due, reason, detail = r.due, r.reason, r.detail
+  if r.own_delay then
+    due, reason = number.finite(core.delay_until), 'waiting_for_delay'
+    if due and due > c.now then detail = 'delayed until ' .. core.delay_until else due = nil end
+  end
+  local values = {
+    'lifecycle_phase', 'runnable',
+    'ownership_state', 'unowned',
+    'eligibility_state', due and 'not_eligible_until_time' or 'eligible_now',
+    'blocking_reason', due and reason or 'waiting_for_worker',
+    'terminal_outcome', 'none',
+    'public_state', due and 'delayed' or 'waiting',
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+  }
+  local function append(list)
+    for _, value in ipairs(list) do values[#values + 1] = value end
+  end
+  append(r.values or {})
+  local blank = { unpack(r.blank or {}) }
+  if not due then
+    blank[#blank + 1] = 'blocking_detail'
+  elseif r.own_delay then
+    append({ 'blocking_detail', detail })
+  else
+    append({ 'blocking_detail', detail, 'delay_until', number.text(due) })
+  end
+  record.write(core_key, core.managed, values, blank)
+  local lane = lifecycle.lane(core)
+  if due then
+    redis.call('ZADD', r.delayed or key.lane_delayed(c, lane), due, execution_id)
+    if core.managed then wake.due(c, due) end
+    return 'delayed'
+  end
+  redis.call('ZADD', r.eligible or key.lane_eligible(c, lane), record.eligible_score(core), execution_id)
+  if core.managed then graph.became_eligible(c, execution_id, core, lane) end
+  return 'waiting'
 end
 
 -- Puts a runnable record into the eligible set of its lane.
@@ -81,6 +124,57 @@ function F.ff_delay_execution(K, A)
     wake.flush(c)
   end
   return reply.ok(A.delay_until)
+end
+
+-- @function ff_move_to_waiting_children
+-- @summary  The lease holder pauses its attempt until all its dependencies are satisfied. When none is open any
+--           more, the attempt can be claimed again at once.
+-- @flags    derives fence
+-- @key      core            exec.core
+-- @key      attempt         attempt.record
+-- @key      lease_current   exec.lease_current
+-- @key      lease_history   exec.lease_history
+-- @key      lease_expiry    index.lease_expiry
+-- @key      worker_leases   index.worker_leases
+-- @key      active          lane.active
+-- @key      blocked_dependencies lane.blocked_dependencies
+-- @key      attempt_timeout index.attempt_timeout
+-- @arg      execution_id    execution_id
+-- @arg      lease_id        lease_id
+-- @arg      lease_epoch     lease_epoch
+-- @arg      attempt_id      attempt_id
+-- @arg      source          text optional
+-- @reply    OK
+-- @error    execution_not_found
+-- @error    set:lease_fence
+-- @writes_on lease_expired core lease_history
+function F.ff_move_to_waiting_children(K, A)
+  local c = call.open(K.core)
+  local core = record.read(K.core, fence.FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  local f, err = fence.check_write(c, K.core, core, A)
+  if err then return err end
+  local open = redis.call('HGET', key.exec_deps_meta(c, A.execution_id), 'unsatisfied_required_count')
+  local wait = {
+    eligibility = 'blocked_by_dependencies', reason = 'waiting_for_children',
+    detail = 'waiting for child executions to complete', public = 'waiting_children',
+    suspension = 'waiting_children', released = 'waiting_children',
+  }
+  local blocked = (tonumber(open or nil) or 0) > 0
+  if not blocked then
+    wait.eligibility, wait.reason, wait.detail, wait.public = 'eligible_now', 'waiting_for_worker', '', 'waiting'
+  end
+  park.execution(c, A.execution_id, K.core, core, f, wait, K)
+  if blocked then
+    redis.call('ZADD', K.blocked_dependencies, tonumber(core.created_at) or 0, A.execution_id)
+  else
+    park.make_eligible(c, A.execution_id, core)
+  end
+  if core.managed then
+    graph.event(c, core, 'waiting_children', core.current_attempt_index)
+    wake.flush(c)
+  end
+  return reply.ok()
 end
 
 -- Core fields that a promotion reads.

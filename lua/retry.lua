@@ -17,7 +17,8 @@ function retry.delay(policy, retry_count)
     local initial = number.finite(backoff.initial_delay_ms) or DEFAULT_BACKOFF_MS
     local multiplier = number.finite(backoff.multiplier) or DEFAULT_MULTIPLIER
     local cap = number.finite(backoff.max_delay_ms) or DEFAULT_MAX_BACKOFF_MS
-    return math.floor(math.min(initial * multiplier ^ retry_count, cap))
+    local delay = number.finite(initial * multiplier ^ retry_count) or cap
+    return math.floor(math.min(delay, cap))
   end
   return DEFAULT_BACKOFF_MS
 end

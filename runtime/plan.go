@@ -137,11 +137,16 @@ func newPlan(e *Engine, compiled *compiledFlow, runID string, input []byte) (*Pl
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(input)
 	return &Plan{
 		Flow: compiled.graph.Name, Run: runID, FlowID: id, Partition: partition, namespace: e.namespace,
-		compiled: compiled, input: input, inputHash: hex.EncodeToString(sum[:16]),
+		compiled: compiled, input: input, inputHash: hashInput(input),
 	}, nil
+}
+
+// hashInput tells the inputs of two submissions apart.
+func hashInput(input []byte) string {
+	sum := sha256.Sum256(input)
+	return hex.EncodeToString(sum[:16])
 }
 
 func checkRunID(id string) error {
@@ -240,7 +245,7 @@ func (p *Plan) header(nodes, edges int) enginecore.SubmitFlowCall {
 		Partition: p.Partition, FlowID: p.FlowID, FlowName: p.Flow, RunID: p.Run, Namespace: string(p.namespace),
 		GraphHash: p.compiled.hash, InputHash: p.inputHash, Definition: p.compiled.definition, Input: p.input,
 		CreatorIdentity: p.creator, TraceContext: p.trace, NodeTotal: int64(nodes), EdgeTotal: int64(edges),
-		Tags: p.compiled.tags,
+		Tags: p.compiled.tags, Deadline: p.compiled.graph.Deadline,
 	}
 	if p.compiled.graph.Return != "" {
 		call.ResultExecutionID = p.ExecutionID(p.compiled.graph.Return)

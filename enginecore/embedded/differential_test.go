@@ -258,7 +258,9 @@ func (g gen) pick2(a, b []string) []string {
 // streams appends with growing ids; seq is the caller's counter.
 func (g gen) streams(seq *int) []string {
 	k := []string{g.keyOf("st")}
-	id := func() string { return g.pick("-", "+", strconv.Itoa(g.IntN(*seq+2))+"-1", strconv.Itoa(g.IntN(*seq+2)), "x") }
+	id := func() string {
+		return g.pick("-", "+", strconv.Itoa(g.IntN(*seq+2))+"-1", strconv.Itoa(g.IntN(*seq+2)), "x")
+	}
 	entry := func() []string {
 		*seq++
 		fields := []string{"event", g.pick("acquired", "renewed"), "ts", strconv.Itoa(1795188498438 + *seq)}
@@ -338,7 +340,7 @@ func TestDifferentialCommands(t *testing.T) {
 		resp string
 	}{{"resp2", "2"}, {"resp3", "3"}} {
 		t.Run(mode.name, func(t *testing.T) {
-			seed := uint64(20260101 + i) + seedShift
+			seed := uint64(20260101+i) + seedShift
 			steps := 6000
 			if testing.Short() {
 				steps = 1000

@@ -94,6 +94,8 @@ type Engine struct {
 	blocked   map[string]map[*session]struct{} // sessions waiting for a stream to grow
 	record    []byte                           // effects of the running command
 	shut      bool
+	// snapshotKeys is how many keys a snapshot says it holds, while it is read.
+	snapshotKeys int
 
 	log *effectLog // nil without a data directory
 

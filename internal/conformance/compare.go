@@ -30,6 +30,8 @@ type Difference struct {
 	Got   *string
 
 	wantEntry, gotEntry []string // PartEntry
+	// stale is set for a time that should have changed, though it still fits.
+	stale bool
 	// id is set for a stream entry that differs in its id only.
 	id bool
 }

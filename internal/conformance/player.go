@@ -76,6 +76,7 @@ type player struct {
 	scope  scope
 	tokens *tokens
 	step   *Step
+	last   int64 // the latest time that the present step can have written
 
 	model keyspace // what was recorded, templates
 	live  keyspace // what is there, concrete
@@ -158,10 +159,11 @@ func (p *player) pace(ctx context.Context, start time.Time, step *Step) error {
 
 // play makes one step and judges it. It reports whether to go on.
 func (p *player) play(ctx context.Context, step *Step) (bool, error) {
-	now, err := p.store.clock(ctx)
+	now, err := p.tick(ctx)
 	if err != nil {
 		return false, err
 	}
+	p.last = now
 	p.step, p.scope.now = step, now
 	p.scope.clocks = append(p.scope.clocks, now)
 	texts := step.Args
@@ -201,6 +203,7 @@ func (p *player) bridge(ctx context.Context) error {
 	if err := p.restore(ctx, keys); err != nil {
 		return err
 	}
+	p.wrote()
 	reply, err := p.concreteReply(p.step.reply)
 	p.scope.replies = append(p.scope.replies, reply)
 	return err
@@ -232,6 +235,9 @@ func (p *player) call(ctx context.Context, args []string) (bool, error) {
 	}
 	got, err := replyOf(result)
 	if err != nil {
+		return false, err
+	}
+	if p.last, err = p.store.clock(ctx); err != nil {
 		return false, err
 	}
 	if view.messages, err = p.messages.take(ctx, messageWait); err != nil {
@@ -287,6 +293,7 @@ func (p *player) putBack(ctx context.Context, diffs []Difference, reply bool) er
 	if err := p.restore(ctx, slices.Collect(maps.Keys(keys))); err != nil {
 		return err
 	}
+	p.wrote()
 	if !reply {
 		return nil
 	}
@@ -354,7 +361,7 @@ func (p *player) compareState(ctx context.Context, view *stepView) ([]Difference
 		}
 		return nil, nil
 	}
-	return p.withoutLate(ctx, diffs)
+	return p.withoutLate(ctx, append(diffs, p.staleTimes(view.before)...))
 }
 
 // adopt takes over what is there into the model.

@@ -58,6 +58,9 @@ func TestReplayCatches(t *testing.T) {
 		"number":        {"--open", `redis.call('HSET', keys[1], 'rate', '0.3334')`, []string{`t_open field ff:{p}:core.rate`}},
 		"kept field":    {"--close", `redis.call('HSET', keys[1], 'old', '')`, []string{`t_close field ff:{p}:core.old \| - \| $`}},
 
+		"time not renewed":   {"--close", `redis.call('HSET', keys[1], 'at', keep)`, []string{`t_close field ff:{p}:core.at \| \${t1\+0} \| \d+`}},
+		"expiry not renewed": {"--close", `redis.call('PEXPIREAT', keys[1], until_)`, []string{`t_close expiry ff:{p}:core \| \${t1\+60000} \| \d+`}},
+
 		"score":          {"--open", `redis.call('ZADD', keys[2], at, args[1])`, []string{`t_open field ff:{p}:index.id-1`}},
 		"missing key":    {"--open", `redis.call('DEL', keys[2])`, []string{`t_open type ff:{p}:index \| zset \| -`}},
 		"extra key":      {"--peek", `redis.call('SET', 'far', 'away')`, []string{`t_peek type far \| - \| string`, `t_peek value far \| - \| away`}},

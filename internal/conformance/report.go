@@ -69,7 +69,11 @@ func (f *Failure) writeDifference(w io.Writer, d Difference) {
 		fmt.Fprintf(w, "\n      expected %s\n           got %s\n", f.expected(d.Want), f.got(d.Got))
 		return
 	}
-	fmt.Fprintf(w, " expected %s   got %s\n", f.expected(d.Want), f.got(d.Got))
+	remark := ""
+	if d.stale {
+		remark = "   (the value from before the call)"
+	}
+	fmt.Fprintf(w, " expected %s   got %s%s\n", f.expected(d.Want), f.got(d.Got), remark)
 }
 
 func (f *Failure) expected(s *string) string {

@@ -35,8 +35,10 @@ end)
 
 redis.register_function('t_close', function(keys, args)
   if redis.call('EXISTS', keys[1]) == 0 then return {0, 'unknown'} end
+  local keep, until_ = redis.call('HGET', keys[1], 'at'), redis.call('PEXPIRETIME', keys[1])
   redis.call('HDEL', keys[1], 'old')
-  redis.call('HSET', keys[1], 'closed', args[2])
+  redis.call('HSET', keys[1], 'closed', args[2], 'at', text(now()))
+  redis.call('PEXPIRE', keys[1], 60000)
   redis.call('XADD', keys[3], '*', 'event', 'closed', 'ts', text(now()))
   redis.call('ZREM', keys[2], args[1])
   --close
@@ -68,7 +70,7 @@ const (
 	tinyClose = `{"i":1,"fn":"t_close",` + tinyKeys + `,"args":["${r0.2}","${r0.3-100}"],"now_ms":1001,
 "reply":[1,"OK",10,"a","b"],"unordered":{"from":3,"width":1},"tolerance_ms":{"2":25},
 "delta":{
-"ff:{p}:core":{"type":"hash","set":{"closed":"${t0+400}"},"unset":["old"]},
+"ff:{p}:core":{"type":"hash","set":{"closed":"${t0+400}","at":"${t1+0}"},"unset":["old"],"expires_at":"${t1+60000}"},
 "ff:{p}:index":{"deleted":true},
 "ff:{p}:log":{"type":"stream","append":[{"id":"${id:t1+0}","fields":["event","closed","ts","${t1+0}"]}]}}}
 `

@@ -1,0 +1,50 @@
+package enginecore
+
+import (
+	"testing"
+	"time"
+)
+
+func BenchmarkEncodeComplete(b *testing.B) {
+	k := testKeys(b)
+	c := CompleteCall{
+		Partition: Partition{FlowFamily, 7}, ExecutionID: NewExecutionID(Partition{FlowFamily, 7}),
+		LeaseID: "550e8400-e29b-41d4-a716-446655440000", LeaseEpoch: 1, AttemptID: "550e8400-e29b-41d4-a716-446655440000",
+		Result: make([]byte, 200),
+		ClaimRequest: ClaimRequest{
+			LaneID: "default", WorkerID: "w", WorkerInstanceID: "w-1", ClaimID: "550e8400-e29b-41d4-a716-446655440000",
+			Count: 1, LeaseTTL: 10 * time.Second, Kinds: "\na\nb\n",
+		},
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := encode(k, c); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDecodeClaim(b *testing.B) {
+	for _, g := range goldenReplies() {
+		if _, ok := g.want.(ClaimReply); !ok {
+			continue
+		}
+		m := reply(b, g.reply)
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := g.decode(m); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+func BenchmarkVersionRoundTrip(b *testing.B) {
+	e := shared(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := e.Version(b.Context(), VersionCall{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,292 @@
+package embedded
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+)
+
+// Commands that only snapshots hold, because no client command rebuilds a stream with its nodes.
+const (
+	snapshotOnly   = "\x00"
+	snapshotStream = snapshotOnly + "STREAM" // key, last id, greatest deleted id, entries ever added
+	snapshotNode   = snapshotOnly + "NODE"   // key, first id, deleted, bytes, number of names, names …, then per entry: id, number of words, words …
+	snapshotEnd    = snapshotOnly + "END"    // number of keys
+)
+
+// full reports whether the log is worth replacing. The gate is held.
+func (l *effectLog) full() bool {
+	return l.size > l.limit && l.size > 2*l.snapshotSize.Load() && l.size > l.retryAt && !l.rewriting.Load() && l.broken.Load() == nil
+}
+
+// snapshot starts a new log and writes down the state before it. The state is written under the gate, which makes calls
+// wait as long as the system takes to accept it; syncing and cleaning up happen in the background. A snapshot that fails
+// costs disk space only: the old files stay.
+func (e *Engine) snapshot() {
+	l := e.log
+	if err := e.rotate(); err != nil {
+		l.retryAt = 2 * l.size
+		l.logger.Warn("embedded: no new log", "error", err)
+		return
+	}
+	gen := l.gen
+	tmp := l.snapshotPath(gen) + ".tmp"
+	f, err := e.writeSnapshot(tmp, gen)
+	if err != nil {
+		l.snapshotFailed(tmp, err)
+		return
+	}
+	l.rewriting.Store(true)
+	l.work.Add(1)
+	go func() {
+		defer l.work.Done()
+		defer l.rewriting.Store(false)
+		if err := l.publishSnapshot(f, tmp, gen); err != nil {
+			l.snapshotFailed(tmp, err)
+		}
+	}()
+}
+
+func (l *effectLog) snapshotFailed(tmp string, err error) {
+	_ = os.Remove(tmp)
+	l.logger.Warn("embedded: snapshot failed; the log goes on growing", "error", err)
+}
+
+// rotate replaces the log by an empty one of the next generation. All of the old one is durable afterwards.
+func (e *Engine) rotate() error {
+	l := e.log
+	f, err := l.createLog(l.gen + 1)
+	if err != nil {
+		return err
+	}
+	l.syncMu.Lock()
+	old := l.file
+	err = old.Sync()
+	if err == nil {
+		l.file = f
+	}
+	l.syncMu.Unlock()
+	if err != nil {
+		_ = f.Close()
+		_ = os.Remove(f.Name())
+		l.fail(fmt.Errorf("log %s: %w", old.Name(), err))
+		return err
+	}
+	_ = old.Close() // synced, so nothing can be lost any more
+	l.advance(l.end)
+	l.gen++
+	l.size, l.retryAt = fileHeader, 0
+	return nil
+}
+
+func (l *effectLog) publishSnapshot(f *os.File, tmp string, gen uint64) error {
+	info, err := f.Stat()
+	err = errors.Join(err, f.Sync())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, l.snapshotPath(gen)); err != nil {
+		return err
+	}
+	if err := syncDir(l.dir); err != nil {
+		return err
+	}
+	l.snapshotSize.Store(info.Size())
+	snapshots, logs, err := l.files()
+	if err != nil {
+		return err
+	}
+	l.removeBefore(gen, snapshots, logs)
+	return nil
+}
+
+func (e *Engine) writeSnapshot(path string, gen uint64) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	w := &snapshotWriter{w: bufio.NewWriterSize(f, 1<<20), record: startRecord(nil), seq: 1}
+	w.write(makeHeader(gen, e.log.seq))
+	e.store.keys.each(func(key string, ent *entry) bool {
+		w.value(key, ent)
+		return w.err == nil
+	})
+	w.add(snapshotEnd, itoa(int64(e.store.keys.len())))
+	w.flush()
+	if w.err == nil {
+		w.err = w.w.Flush()
+	}
+	if w.err != nil {
+		_ = f.Close()
+		return nil, w.err
+	}
+	return f, nil
+}
+
+// snapshotWriter packs commands into records of about a megabyte.
+type snapshotWriter struct {
+	w      *bufio.Writer
+	record []byte
+	seq    uint64
+	err    error
+}
+
+func (w *snapshotWriter) write(b []byte) {
+	if w.err == nil {
+		_, w.err = w.w.Write(b)
+	}
+}
+
+func (w *snapshotWriter) add(words ...string) {
+	w.record = appendCommand(w.record, words)
+	if len(w.record) > 1<<20 {
+		w.flush()
+	}
+}
+
+func (w *snapshotWriter) flush() {
+	if len(w.record) == recordHeader {
+		return
+	}
+	sealRecord(w.record, w.seq)
+	w.seq++
+	w.write(w.record)
+	w.record = startRecord(w.record)
+}
+
+// list writes a command with any number of items in pieces.
+func (w *snapshotWriter) list(verb, key string, items []string) {
+	const piece = 1024 // even, as some items are pairs
+	for len(items) > 0 {
+		n := min(len(items), piece)
+		w.add(append([]string{verb, key}, items[:n]...)...)
+		items = items[n:]
+	}
+}
+
+func (w *snapshotWriter) value(key string, ent *entry) {
+	switch v := ent.val.(type) {
+	case string:
+		w.add("SET", key, v)
+	case *hash:
+		items := make([]string, 0, 2*v.len())
+		v.each(func(f, s string) bool { items = append(items, f, s); return true })
+		w.list("HSET", key, items)
+	case *set:
+		w.list("SADD", key, v.keys())
+	case *list:
+		w.list("RPUSH", key, v.items())
+	case *zset:
+		items := make([]string, 0, 2*v.len())
+		v.scores.each(func(m string, s float64) bool { items = append(items, formatScore(s), m); return true })
+		w.list("ZADD", key, items)
+	case *stream:
+		w.add(snapshotStream, key, v.lastID.String(), v.maxDeletedID.String(), strconv.FormatUint(v.added, 10))
+		for _, n := range v.nodes {
+			w.node(key, n)
+		}
+	}
+	if ent.expireAt != 0 {
+		w.add("PEXPIREAT", key, itoa(ent.expireAt))
+	}
+}
+
+func (w *snapshotWriter) node(key string, n *streamNode) {
+	words := []string{snapshotNode, key, streamID{n.firstMs, n.first}.String(), strconv.Itoa(n.deleted), strconv.Itoa(n.bytes), strconv.Itoa(len(n.master))}
+	words = append(words, n.master...)
+	for _, e := range n.entries {
+		words = append(words, e.id.String(), strconv.Itoa(len(e.fields)))
+		words = append(words, e.fields...)
+	}
+	w.add(words...)
+}
+
+var errMalformed = errors.New("snapshot entry is malformed")
+
+// loadSnapshot reads a snapshot, which has to be complete: it was renamed into place after it was synced.
+func (e *Engine) loadSnapshot(ctx context.Context, l *effectLog, gen uint64) error {
+	path := l.snapshotPath(gen)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("embedded: read snapshot: %w", err)
+	}
+	next, reason := readHeader(data, gen)
+	if reason != "" {
+		return &CorruptError{Path: path, Reason: reason}
+	}
+	seq := uint64(1)
+	e.snapshotKeys = -1
+	good, reason, err := e.applyRecords(ctx, path, data, &seq)
+	if err != nil {
+		return err
+	}
+	if reason == "" && e.snapshotKeys != e.store.keys.len() {
+		reason = "end of the snapshot is missing"
+	}
+	if reason != "" {
+		return &CorruptError{Path: path, Offset: good, Reason: reason}
+	}
+	l.seq = next
+	l.snapshotSize.Store(int64(len(data)))
+	return nil
+}
+
+func (e *Engine) applySnapshotOnly(words []string) error {
+	switch {
+	case words[0] == snapshotEnd && len(words) == 2:
+		n, err := strconv.Atoi(words[1])
+		e.snapshotKeys = n
+		return err
+	case words[0] == snapshotStream && len(words) == 5:
+		last, ok1 := parseStreamID(words[2], 0)
+		deleted, ok2 := parseStreamID(words[3], 0)
+		added, err := strconv.ParseUint(words[4], 10, 64)
+		if !ok1 || !ok2 || err != nil {
+			return errMalformed
+		}
+		e.store.put(words[1], &stream{lastID: last, maxDeletedID: deleted, added: added})
+		return nil
+	case words[0] == snapshotNode && len(words) > 6:
+		s, ok := typed[stream](&e.store, words[1])
+		if !ok || s == nil {
+			return errMalformed
+		}
+		return s.restoreNode(words[2:])
+	}
+	return errMalformed
+}
+
+// restoreNode appends a node as node wrote it.
+func (s *stream) restoreNode(words []string) error {
+	first, ok := parseStreamID(words[0], 0)
+	deleted, err1 := strconv.Atoi(words[1])
+	size, err2 := strconv.Atoi(words[2])
+	names, err3 := strconv.Atoi(words[3])
+	words = words[4:]
+	if !ok || err1 != nil || err2 != nil || err3 != nil || names < 0 || names > len(words) {
+		return errMalformed
+	}
+	n := &streamNode{firstMs: first.ms, first: first.seq, deleted: deleted, bytes: size, master: words[:names:names]}
+	words = words[names:]
+	for len(words) > 0 {
+		if len(words) < 2 {
+			return errMalformed
+		}
+		id, ok := parseStreamID(words[0], 0)
+		count, err := strconv.Atoi(words[1])
+		if !ok || err != nil || count < 0 || count > len(words)-2 {
+			return errMalformed
+		}
+		n.entries = append(n.entries, streamEntry{id, words[2 : 2+count : 2+count]})
+		words = words[2+count:]
+	}
+	if len(n.entries) == 0 {
+		return errMalformed
+	}
+	s.nodes = append(s.nodes, n)
+	s.length += len(n.entries)
+	return nil
+}

@@ -1,0 +1,217 @@
+-- Budgets: limits on what the executions of a scope may use.
+
+-- Time (ms) for which a usage report is recognised when it comes again.
+local REPORT_MEMORY_MS = 86400000
+local MAX_DIMENSIONS = 1000
+
+-- The list of dimensions as the caller sent it: nil, or the error reply.
+function budget.check_count(dims, raw)
+  if dims and #dims <= MAX_DIMENSIONS then return nil end
+  if not number.finite(raw) then return number.refuse('dim_count', raw) end
+  return reply.err('invalid_input', 'dim_count does not fit the arguments, got: ' .. raw)
+end
+
+-- Limit of a dimension; 0 for none. Nil and the error reply when it is no number.
+function budget.limit(name, raw)
+  if not is_set(raw) then return 0 end
+  local limit = number.finite(raw)
+  if not limit then return nil, number.refuse('limit of ' .. name, raw) end
+  return math.max(0, limit)
+end
+
+-- Dimensions with their limits as a flat list, or nil and the error reply.
+local function parse_limits(dims)
+  local limits = {}
+  for _, dim in ipairs(dims) do
+    for _, kind in ipairs({ 'hard', 'soft' }) do
+      local raw = dim[kind]
+      if not raw then return nil, reply.err('invalid_input', 'limits of ' .. (dim.name or '') .. ' are missing') end
+      local _, err = budget.limit(dim.name, raw)
+      if err then return nil, err end
+      limits[#limits + 1] = kind .. ':' .. dim.name
+      limits[#limits + 1] = raw
+    end
+  end
+  return limits
+end
+
+-- @function ff_create_budget
+-- @summary  Creates a budget. A budget that exists is left as it is.
+-- @flags    repeatable
+-- @tag      partition
+-- @key      definition      budget.record
+-- @key      limits          budget.limits
+-- @key      usage           budget.usage
+-- @key      resets          index.budget_resets
+-- @key      policies        index.budget_policies
+-- @arg      budget_id       budget_id
+-- @arg      scope_type      text
+-- @arg      scope_id        text
+-- @arg      enforcement_mode text
+-- @arg      on_hard_limit   text
+-- @arg      on_soft_limit   text
+-- @arg      reset_interval_ms ms
+-- @arg      now_ms          unix_ms
+-- @columns  dims            name:text hard:text soft:text
+-- @reply    OK budget_id:budget_id
+-- @reply    ALREADY_SATISFIED budget_id:budget_id
+-- @error    invalid_input message:text
+function F.ff_create_budget(K, A)
+  if redis.call('HEXISTS', K.definition, 'budget_id') == 1 then
+    redis.call('SADD', K.policies, A.budget_id)
+    return reply.already(A.budget_id)
+  end
+  local err = budget.check_count(A.dims, A.dims_count)
+  if err then return err end
+  local limits
+  limits, err = parse_limits(A.dims)
+  if err then return err end
+  local interval
+  interval, err = number.whole('reset_interval_ms', A.reset_interval_ms)
+  if err then return err end
+  local now
+  now, err = number.whole('now_ms', A.now_ms)
+  if err then return err end
+
+  redis.call('SADD', K.policies, A.budget_id)
+  redis.call('HSET', K.definition, 'budget_id', A.budget_id, 'scope_type', A.scope_type, 'scope_id', A.scope_id,
+    'enforcement_mode', A.enforcement_mode, 'on_hard_limit', A.on_hard_limit, 'on_soft_limit', A.on_soft_limit,
+    'reset_interval_ms', A.reset_interval_ms, 'breach_count', '0', 'soft_breach_count', '0',
+    'created_at', A.now_ms, 'last_updated_at', A.now_ms)
+  call.chunked('HSET', K.limits, limits)
+  if interval > 0 then budget.schedule_reset(K, A.budget_id, now + interval) end
+  return reply.ok(A.budget_id)
+end
+
+function budget.schedule_reset(k, budget_id, at)
+  redis.call('HSET', k.definition, 'next_reset_at', number.text(at))
+  redis.call('ZADD', k.resets, at, budget_id)
+end
+
+-- The dimensions of a report with what is used and allowed, each once with its deltas added up. Nil and the error
+-- reply when a number is bad.
+local function read_dimensions(K, dims)
+  local list, by_name = {}, {}
+  for _, dim in ipairs(dims) do
+    local name, delta = dim.name, number.finite(dim.delta)
+    if not delta or delta ~= math.floor(delta) or math.abs(delta) > number.MAX_EXACT then
+      return nil, reply.err('invalid_input', 'delta of ' .. (name or '') .. ' must be a whole number, got: '
+        .. tostring(dim.delta))
+    end
+    local d = by_name[name]
+    if not d then
+      local limits = redis.call('HMGET', K.limits, 'hard:' .. name, 'soft:' .. name)
+      d = { name = name, delta = 0, hard_text = limits[1] or '',
+        used = tonumber(redis.call('HGET', K.usage, name) or nil) or 0 }
+      local err
+      d.hard, err = budget.limit(name, limits[1])
+      if err then return nil, err end
+      d.soft, err = budget.limit(name, limits[2])
+      if err then return nil, err end
+      by_name[name] = d
+      list[#list + 1] = d
+    end
+    d.delta = d.delta + delta
+  end
+  for _, d in ipairs(list) do
+    if math.abs(d.used + d.delta) > number.MAX_EXACT then
+      return nil, reply.err('invalid_input', 'usage of ' .. d.name .. ' would be out of range')
+    end
+  end
+  return list
+end
+
+local function find_hard_breach(list)
+  for _, d in ipairs(list) do
+    if d.hard > 0 and d.used + d.delta > d.hard then return d end
+  end
+  return nil
+end
+
+-- @function ff_report_usage_and_check
+-- @summary  Adds to the usage of a budget, unless that would pass a hard limit. The dedup key makes a report count
+--           once.
+-- @tag      partition
+-- @key      usage           budget.usage
+-- @key      limits          budget.limits
+-- @key      definition      budget.record
+-- @columns  dims            name:text delta:int
+-- @arg      now_ms          unix_ms
+-- @arg      dedup_key       text optional
+-- @reply    OK
+-- @reply    ALREADY_APPLIED
+-- @reply    SOFT_BREACH dimension:text current:int limit:text
+-- @reply    HARD_BREACH dimension:text current:int limit:text
+-- @error    invalid_input message:text
+-- @error    budget_not_found
+function F.ff_report_usage_and_check(K, A)
+  local err = budget.check_count(A.dims, A.dims_count)
+  if err then return err end
+  local c = call.open(K.usage)
+  local remembered = is_set(A.dedup_key)
+  if remembered and not string.find(A.dedup_key, c.tag, 1, true) then
+    return reply.err('invalid_input', 'the dedup key must carry the tag ' .. c.tag)
+  end
+  if remembered and redis.call('EXISTS', A.dedup_key) == 1 then return { 1, 'ALREADY_APPLIED' } end
+  local _
+  _, err = number.whole('now_ms', A.now_ms)
+  if err then return err end
+  if redis.call('HEXISTS', K.definition, 'budget_id') == 0 then return reply.err('budget_not_found') end
+  local list
+  list, err = read_dimensions(K, A.dims)
+  if err then return err end
+
+  local breach = find_hard_breach(list)
+  if breach then
+    redis.call('HINCRBY', K.definition, 'breach_count', 1)
+    redis.call('HSET', K.definition, 'last_breach_at', A.now_ms, 'last_breach_dim', breach.name,
+      'last_updated_at', A.now_ms)
+    return { 1, 'HARD_BREACH', breach.name, number.digits(breach.used), breach.hard_text }
+  end
+  local soft
+  for _, d in ipairs(list) do
+    redis.call('HINCRBY', K.usage, d.name, number.digits(d.delta))
+    if not soft and d.soft > 0 and d.used + d.delta > d.soft then soft = d end
+  end
+  redis.call('HSET', K.definition, 'last_updated_at', A.now_ms)
+  if remembered then redis.call('SET', A.dedup_key, '1', 'PX', REPORT_MEMORY_MS) end
+  if not soft then return reply.ok() end
+  redis.call('HINCRBY', K.definition, 'soft_breach_count', 1)
+  return { 1, 'SOFT_BREACH', soft.name, number.digits(soft.used + soft.delta), number.text(soft.soft) }
+end
+
+-- @function ff_reset_budget
+-- @summary  Sets the usage of a budget to zero. The next reset keeps to the schedule that began with the budget.
+-- @tag      partition
+-- @key      definition      budget.record
+-- @key      usage           budget.usage
+-- @key      resets          index.budget_resets
+-- @arg      budget_id       budget_id
+-- @arg      now_ms          unix_ms
+-- @reply    OK next_reset_at:unix_ms
+-- @error    invalid_input message:text
+-- @error    budget_not_found
+function F.ff_reset_budget(K, A)
+  local now, err = number.whole('now_ms', A.now_ms)
+  if err then return err end
+  local definition = record.read(K.definition, { 'budget_id', 'reset_interval_ms', 'next_reset_at' })
+  if not definition or not definition.budget_id then return reply.err('budget_not_found') end
+  local zeros = {}
+  for _, name in ipairs(redis.call('HKEYS', K.usage)) do
+    zeros[#zeros + 1] = name
+    zeros[#zeros + 1] = '0'
+  end
+  call.chunked('HSET', K.usage, zeros)
+  redis.call('HINCRBY', K.definition, 'reset_count', 1)
+  redis.call('HSET', K.definition, 'last_reset_at', A.now_ms, 'last_updated_at', A.now_ms, 'last_breach_at', '',
+    'last_breach_dim', '')
+  local interval = number.finite(definition.reset_interval_ms) or 0
+  if interval <= 0 then
+    redis.call('ZREM', K.resets, A.budget_id)
+    return reply.ok('0')
+  end
+  local next_at = number.finite(definition.next_reset_at) or now
+  if next_at <= now then next_at = next_at + (math.floor((now - next_at) / interval) + 1) * interval end
+  budget.schedule_reset(K, A.budget_id, next_at)
+  return reply.ok(number.text(next_at))
+end

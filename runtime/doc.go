@@ -1,0 +1,29 @@
+// Package runtime runs flows: it opens an engine, starts and watches runs, and works.
+//
+//	engine, err := runtime.Open(ctx, os.Getenv("FLOWFABRIC_URL")) // "" is an engine in this process
+//
+//	worker := runtime.NewWorker(engine)
+//	worker.Register(scan, count, report)
+//	go worker.Run(ctx)
+//	go runtime.NewKeeper(engine).Run(ctx)
+//
+//	client := runtime.NewClient(engine)
+//	run, err := runtime.Start(ctx, client, census, Source{Dir: dir}, runtime.ID("census-2026"))
+//	summary, err := run.Result(ctx)
+//
+// A small program or a test starts all of that with OpenLocal.
+//
+// # Who does what
+//
+// A Client turns a flow.Definition into a Plan and submits it in one atomic call. A Worker claims executions whose
+// dependencies are satisfied, keeps their leases while the functions run, and reports how they ended; the report resolves
+// the dependencies of what comes next in the same call. A Keeper does what is due by time: retries, lost leases, timeouts,
+// deadlines. All three may run in one process or in many.
+//
+// # What is guaranteed
+//
+// A run that was started becomes terminal as long as workers and the engine live. No node starts before its upstreams
+// succeeded, and none after its run was cancelled. Functions run at least once, and again after a failure or a lost
+// worker; of each attempt at most one result is committed, and a committed result never changes. Starting a run again under
+// the same id is the same run.
+package runtime

@@ -1,0 +1,78 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+)
+
+// LocalConfig says what OpenLocal starts.
+type LocalConfig struct {
+	// URL names the engine, as for Open. Defaults to one in this process, in memory.
+	URL string
+	// Activities are what the worker runs. At least one is needed.
+	Activities []activity.Handler
+	// Open and Worker adjust the engine and the worker.
+	Open   []OpenOption
+	Worker []WorkerOption
+}
+
+// Local is everything that a small program or a test needs, in one process: engine, client, keeper and a worker.
+type Local struct {
+	engine *Engine
+	client *Client
+	stop   context.CancelFunc
+	tasks  sync.WaitGroup
+	close  sync.Once
+
+	mu     sync.Mutex
+	faults []error
+}
+
+// OpenLocal opens the engine and starts a keeper and a worker on it. Close ends all of it; the end of ctx does not.
+func OpenLocal(ctx context.Context, config LocalConfig) (*Local, error) {
+	engine, err := Open(ctx, config.URL, config.Open...)
+	if err != nil {
+		return nil, err
+	}
+	worker := NewWorker(engine, config.Worker...)
+	if err := errors.Join(worker.fault, worker.Register(config.Activities...)); err != nil {
+		return nil, errors.Join(fmt.Errorf("worker: %w", err), engine.Close())
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l := &Local{engine: engine, client: NewClient(engine), stop: stop}
+	l.tasks.Go(func() { l.note(worker.Run(running)) })
+	l.tasks.Go(func() { l.note(NewKeeper(engine).Run(running)) })
+	return l, nil
+}
+
+func (l *Local) note(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.faults = append(l.faults, err)
+	}
+}
+
+// Engine is the open engine. Close closes it.
+func (l *Local) Engine() *Engine { return l.engine }
+
+// Client starts and watches runs. Close closes it.
+func (l *Local) Client() *Client { return l.client }
+
+// Close stops the worker as Worker.Run says, then the keeper, the client and the engine. It returns what went wrong in any
+// of them. Further calls return the same.
+func (l *Local) Close() error {
+	l.close.Do(func() {
+		l.stop()
+		l.tasks.Wait()
+		l.client.Close()
+		l.note(l.engine.Close())
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return errors.Join(l.faults...)
+}

@@ -1,0 +1,114 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+var update = flag.Bool("update-stored-form", false, "write the fixtures of the current stored form")
+
+type fixtureIn struct {
+	Path string `json:"path"`
+	Part int    `json:"part"`
+}
+
+// fixtureFlow uses everything that is stored with a node.
+func fixtureFlow(t *testing.T) *flow.Definition[string, int] {
+	scan := activity.New("scan", func(context.Context, string) (string, error) { return "", nil },
+		activity.Lane("io"), activity.StartToClose(time.Minute), activity.HeartbeatTimeout(5*time.Second),
+		activity.ScheduleToStart(time.Hour), activity.Priority(7), activity.Capabilities("disk"))
+	part := activity.New("part", func(context.Context, fixtureIn) (int, error) { return 0, nil },
+		activity.Retry(activity.Fixed{Delay: 250 * time.Millisecond, Attempts: 3}))
+	sum := activity.New("sum", func(context.Context, []int) (int, error) { return 0, nil }, activity.Retry(activity.NoRetry))
+	f := flow.New[string, int]("fixture", flow.Deadline(2*time.Hour), flow.Tag("team.name", "census"))
+	root := flow.Node(f, "scan", scan, f.Input(), flow.Tag("cost.centre", "7"))
+	parts := make([]flow.Ref[int], 2)
+	for i := range parts {
+		parts[i] = flow.Node(f, "part-"+string(rune('a'+i)), part,
+			flow.Struct[fixtureIn](flow.Field("path", root), flow.Field("part", flow.Const(i))))
+	}
+	flow.Return(f, flow.Node(f, "sum", sum, flow.List(parts...), flow.After(root)))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+// storedForm is what the fixtures fix: everything that a later version must still understand.
+type storedForm struct {
+	GraphHash  string                     `json:"graph_hash"`
+	Definition json.RawMessage            `json:"definition"`
+	FlowID     enginecore.FlowID          `json:"flow_id"`
+	InputHash  string                     `json:"input_hash"`
+	Executions map[string]string          `json:"executions"`
+	Edges      map[string]string          `json:"edges"`
+	Policies   map[string]json.RawMessage `json:"policies"`
+}
+
+func currentStoredForm(t *testing.T) storedForm {
+	def := fixtureFlow(t)
+	compiled, err := compileFlow(def.Graph(), def.Hash())
+	require.NoError(t, err)
+	input, err := def.EncodeInput("/src")
+	require.NoError(t, err)
+	id := enginecore.FlowIDFor("default", "fixture", "run-1")
+	plan := &Plan{
+		Flow: "fixture", Run: "run-1", FlowID: id, Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7},
+		compiled: compiled, input: input,
+	}
+	form := storedForm{
+		GraphHash: def.Hash(), Definition: compiled.definition, FlowID: id, InputHash: hashInput(input),
+		Executions: map[string]string{}, Edges: map[string]string{}, Policies: map[string]json.RawMessage{},
+	}
+	names := map[enginecore.ExecutionID]string{}
+	for _, n := range plan.nodes() {
+		form.Executions[n.Name] = string(n.ExecutionID)
+		form.Policies[n.Name] = json.RawMessage(n.Policy)
+		names[n.ExecutionID] = n.Name
+	}
+	for _, e := range plan.edges() {
+		form.Edges[names[e.UpstreamExecutionID]+" → "+names[e.DownstreamExecutionID]] = string(e.EdgeID)
+	}
+	return form
+}
+
+// What was written by any released version must be written the same way now, for a run that is submitted again after an
+// upgrade must meet itself, and must be readable.
+func TestStoredFormIsThatOfTheReleases(t *testing.T) {
+	current, err := json.MarshalIndent(currentStoredForm(t), "", "  ")
+	require.NoError(t, err)
+	name := filepath.Join("testdata", "stored-form", "v1.json")
+	if *update {
+		require.NoError(t, os.WriteFile(name, append(current, '\n'), 0o644))
+	}
+	fixtures, err := filepath.Glob(filepath.Join("testdata", "stored-form", "*.json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, fixtures)
+	for _, fixture := range fixtures {
+		data, err := os.ReadFile(fixture)
+		require.NoError(t, err)
+		require.JSONEq(t, string(data), string(current), fixture)
+		var form storedForm
+		require.NoError(t, json.Unmarshal(data, &form))
+		graph, err := flow.ParseGraph(form.Definition)
+		require.NoError(t, err, fixture)
+		require.Equal(t, form.GraphHash, graph.Hash())
+		for i := range graph.Nodes {
+			plan, err := decodePolicy(form.Policies[graph.Nodes[i].Name])
+			require.NoError(t, err, fixture)
+			require.Equal(t, graph.Nodes[i].Input, *plan.input)
+			require.Equal(t, graph.Nodes[i].StartToClose, plan.startToClose)
+			require.Equal(t, graph.Nodes[i].HeartbeatTimeout, plan.heartbeat)
+		}
+	}
+}
