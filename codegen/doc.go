@@ -53,6 +53,25 @@
 //
 // The fields of an @group or @columns may also be the name of a record alone.
 //
+// # The generated registration
+//
+// K and A of a function hold its keys and arguments by name, as texts; a missing optional one is nil. A call that
+// brings fewer KEYS or ARGV than its header needs is refused with invalid_input before the function runs. Of a
+// group, A.<name> is a list of tables and A.<name>_count the raw count; without a count that the arguments cover the
+// list is nil.
+//
+// # Checks
+//
+// Beside the headers, the whole library is read as Lua: unknown globals, globals that do not exist yet while the
+// library loads, fields of module tables that no line defines or two define, more file-scope locals than the
+// interpreter allows, and assignments such as `a, b = b, a`, which the embedded engine's interpreter does in order.
+// All faults are reported at once, each with file and line.
+//
+// # Build
+//
+// A build is <revision>-<hash>. The revision grows by one whenever generation finds the library changed since the
+// last one, so builds have an order: a program replaces the server's library only by a later one.
+//
 // # Names and tags in Go
 //
 // The prefix is dropped: ffx_claim becomes Engine.Claim, ff_claim_execution Engine.ClaimExecution. Where
@@ -60,7 +79,8 @@
 // ContractCancelFlow. A suffix _ms disappears, because the Go type carries the unit.
 //
 // The hash tag of a call comes from its first execution id, for ff_ functions; otherwise from a field
-// Partition, which the call then has. A template parameter that is no argument becomes a field of the
+// Partition, which the call then has. A call whose first key is of a template budget.*, quota.*, index.budget_*
+// or index.quota_* wants a partition of that family, all others one of the flow family. A template parameter that is no argument becomes a field of the
 // call. An optional key whose parameters are empty is sent as the partition's noop key, since an empty
 // key would hash to another slot; the Lua side sees "".
 package main

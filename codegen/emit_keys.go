@@ -12,13 +12,11 @@ func emitGoKeys(l *library) (string, error) {
 	for _, t := range l.templates {
 		var names, decls []string
 		var concat = []string{"k.prefix"}
-		hasExecution := false
 		for _, param := range t.params() {
 			typ := paramType(param)
 			name := unexported(param)
 			names = append(names, name)
 			decls = append(decls, name+" "+typ.goType)
-			hasExecution = hasExecution || param == "execution_id"
 		}
 		text := ":"
 		for _, p := range t.parts {
@@ -49,7 +47,7 @@ func emitGoKeys(l *library) (string, error) {
 		tag := "partition.Tag()"
 		outer := append([]string{"partition Partition"}, decls...)
 		note := ""
-		if hasExecution {
+		if t.tagFromExecution() {
 			tag, outer = "executionID.tag()", decls
 			note = " The tag comes from the execution id."
 		}

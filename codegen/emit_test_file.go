@@ -20,6 +20,8 @@ const (
 	sampleMillis    = 1795188498438
 )
 
+var sampleTags = map[string]string{flowFamily: sampleTag, "BudgetFamily": "{b:7}", "QuotaFamily": "{q:7}"}
+
 // sampleOf makes a value that shows where it came from. Bytes are not valid UTF-8.
 func sampleOf(name, typ string) sample {
 	t, _ := scalarNamed(typ)
@@ -104,7 +106,7 @@ func goldenLiteral(p *plan) string {
 	var parts []string
 	add := func(name, value string) { parts = append(parts, name+": "+value) }
 	if p.tagArg == "" && !p.keyless {
-		add("Partition", "Partition{FlowFamily, 7}")
+		add("Partition", "Partition{"+p.family()+", 7}")
 	}
 	for _, e := range p.extras {
 		s := sampleOf(e.wire, p.extraKind[e.wire].name)
@@ -146,16 +148,16 @@ func goldenKeys(p *plan) []string {
 		if k.many {
 			count = p.goldenManyCount(k)
 		}
-		for range count {
+		for i := range count {
 			text := samplePrefix + ":"
 			for _, part := range p.lib.template(k.template).parts {
 				switch {
 				case part.param == "":
 					text += part.literal
 				case part.param == "tag":
-					text += sampleTag
+					text += sampleTags[p.family()]
 				default:
-					text += p.goldenKeyValue(k.source(part.param))
+					text += p.goldenKeyValue(k.source(part.param), i)
 				}
 			}
 			out = append(out, text)
@@ -174,14 +176,19 @@ func (p *plan) goldenManyCount(k key) int {
 	return 2
 }
 
-func (p *plan) goldenKeyValue(source string) string {
+// goldenKeyValue is the value of a key parameter; i counts the keys of one @keys entry.
+func (p *plan) goldenKeyValue(source string, i int) string {
 	base, sub, dotted := strings.Cut(source, ".")
 	for _, a := range p.args {
 		if a.name != base {
 			continue
 		}
 		if a.kind == argRest {
-			return sampleOf(a.name, a.field.scalar).wire
+			name := a.name
+			if i > 0 {
+				name += "2"
+			}
+			return sampleOf(name, a.field.scalar).wire
 		}
 		if dotted {
 			for _, x := range a.fields {

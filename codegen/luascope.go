@@ -43,9 +43,7 @@ func checkScopes(files []sourceFile, p *problems) {
 		used:     map[moduleField]int{},
 	}
 	s.block(statements, nil, true)
-	if s.fileLocals > maxChunkLocals {
-		p.add(position{"library", 1}, "%d locals at file scope; the interpreter allows %d", s.fileLocals, maxChunkLocals)
-	}
+	s.countLocals(statements)
 	for use, line := range s.used {
 		if fields, ok := s.modules[use.module]; ok {
 			if _, ok := fields[use.field]; !ok {
@@ -58,11 +56,10 @@ func checkScopes(files []sourceFile, p *problems) {
 type moduleField struct{ module, field string }
 
 type scopes struct {
-	problems   *problems
-	files      []sourceFile
-	fileLocals int
-	modules    map[string]map[string]int // tables declared as {} at file scope, with the line of each field
-	used       map[moduleField]int       // the first line of each use
+	problems *problems
+	files    []sourceFile
+	modules  map[string]map[string]int // tables declared as {} at file scope, with the line of each field
+	used     map[moduleField]int       // the first line of each use
 }
 
 // scope is a chain of blocks.
@@ -111,7 +108,6 @@ func (s *scopes) statement(x ast.Stmt, here *scope, loading bool) {
 		for i, name := range x.Names {
 			here.names[name] = true
 			if here.outer == nil {
-				s.fileLocals++
 				if i < len(x.Exprs) {
 					if t, ok := x.Exprs[i].(*ast.TableExpr); ok && len(t.Fields) == 0 {
 						s.modules[name] = map[string]int{}
@@ -165,6 +161,29 @@ func (s *scopes) statement(x ast.Stmt, here *scope, loading bool) {
 		s.expression(x.Expr, here, loading)
 	case *ast.ReturnStmt:
 		s.expressions(x.Exprs, here, loading)
+	}
+}
+
+// countLocals checks that no file brings more locals than fit beside those that all files share.
+func (s *scopes) countLocals(list []ast.Stmt) {
+	count := func(list []ast.Stmt) (n int) {
+		for _, x := range list {
+			if local, ok := x.(*ast.LocalAssignStmt); ok {
+				n += len(local.Names)
+			}
+		}
+		return n
+	}
+	shared := count(list)
+	if shared > maxChunkLocals {
+		s.problems.add(position{"library", 1}, "%d locals in the scope of all files; the interpreter allows %d", shared, maxChunkLocals)
+	}
+	for _, x := range list {
+		if block, ok := x.(*ast.DoBlockStmt); ok {
+			if n := count(block.Stmts); shared+n > maxChunkLocals {
+				s.problems.add(s.position(x.Line()), "%d locals beside the %d that all files share; the interpreter allows %d", n, shared, maxChunkLocals)
+			}
+		}
 	}
 }
 

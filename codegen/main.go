@@ -97,7 +97,7 @@ func readSources(dir string) ([]sourceFile, error) {
 		}
 	}
 	if len(unknown) > 0 {
-		return nil, fmt.Errorf("lua.Files does not name %s", strings.Join(unknown, ", "))
+		return nil, fmt.Errorf("lua.Files in lua/lua.go does not name %s", strings.Join(unknown, ", "))
 	}
 	var out []sourceFile
 	for _, name := range order {
@@ -197,9 +197,9 @@ func assembled(files []sourceFile, keys, register, registerComposite string) []s
 	for _, name := range lua.Files() {
 		path := "lua/" + name
 		if text, ok := generated[path]; ok {
-			out = append(out, sourceFile{path, text})
+			out = append(out, sourceFile{path, lua.Block(name, text)})
 		} else if text, ok := byName[path]; ok {
-			out = append(out, sourceFile{path, text})
+			out = append(out, sourceFile{path, lua.Block(name, text)})
 		}
 	}
 	return out
@@ -278,18 +278,13 @@ func write(root string, outputs map[string]string) error {
 
 // printLibrary assembles the library from the files on disk, which may be newer than what this program embeds.
 func printLibrary(root string, contract bool, out io.Writer) error {
-	var b strings.Builder
-	b.WriteString("#!lua name=" + lua.Name + "\n")
-	for _, name := range lua.Files() {
-		if contract && strings.HasPrefix(name, "ffx_") {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(root, "lua", name))
-		if err != nil {
-			return err
-		}
-		b.Write(text)
+	source, err := lua.Assemble(contract, func(file string) (string, error) {
+		text, err := os.ReadFile(filepath.Join(root, "lua", file))
+		return string(text), err
+	})
+	if err != nil {
+		return err
 	}
-	_, err := io.WriteString(out, b.String())
+	_, err = io.WriteString(out, source)
 	return err
 }

@@ -37,8 +37,12 @@ func lowerFirst(s string) string {
 	return strings.ToLower(s[:1]) + s[1:]
 }
 
-// fieldName is the Go name of a wire field. The Go types of ms and unix_ms carry the unit already.
+// fieldName is the Go name of a wire field. The Go types of ms and unix_ms carry the unit already. Every reply has
+// a Status, so a field of that name is called StatusText.
 func fieldName(name, typeName string) string {
+	if name == "status" {
+		return "StatusText"
+	}
 	if typeName == "ms" || typeName == "unix_ms" {
 		name = strings.TrimSuffix(name, "_ms")
 	}

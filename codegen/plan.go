@@ -69,9 +69,19 @@ func makePlan(l *library, f *function) *plan {
 	return p
 }
 
+// family is the partition family that the call works in, which its first key tells.
+func (p *plan) family() string {
+	if len(p.keys) > 0 {
+		if t := p.lib.template(p.keys[0].template); t != nil {
+			return t.family()
+		}
+	}
+	return flowFamily
+}
+
 func (p *plan) findTag() string {
 	switch {
-	case p.tag == "partition" || p.keyless || p.tag == "" && p.composite():
+	case p.tag == "partition" || p.keyless || p.tag == "" && (p.composite() || p.family() != flowFamily):
 		return ""
 	case p.tag != "":
 		return p.tag

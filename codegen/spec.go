@@ -1,6 +1,9 @@
 package main
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // position names a line of a Lua file in messages.
 type position struct {
@@ -44,6 +47,23 @@ func (t *template) tagged() bool {
 	}
 	return false
 }
+
+// family is the constant of the partition family that the template's keys belong to.
+func (t *template) family() string {
+	for _, f := range []struct{ word, family string }{{"budget", "BudgetFamily"}, {"quota", "QuotaFamily"}} {
+		if strings.HasPrefix(t.name, f.word+".") || strings.HasPrefix(t.name, "index."+f.word+"_") {
+			return f.family
+		}
+	}
+	return flowFamily
+}
+
+// tagFromExecution reports whether a key's tag can be read from the execution id in it.
+func (t *template) tagFromExecution() bool {
+	return t.family() == flowFamily && slices.Contains(t.params(), "execution_id")
+}
+
+const flowFamily = "FlowFamily"
 
 // params lists the parameters besides the tag, in order and once each.
 func (t *template) params() []string {

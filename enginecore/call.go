@@ -35,6 +35,9 @@ type Call[R any] interface {
 	decode(*fields) R
 }
 
+// FunctionName is the name of the library function that a call runs.
+func FunctionName[R any](c Call[R]) string { return c.info().name }
+
 // Wire returns the function's name, KEYS and ARGV of a call, as they are sent. It is meant for tests and
 // diagnostics.
 func Wire[R any](k Keys, c Call[R]) (function string, keys, args []string, err error) {

@@ -50,7 +50,7 @@ func (CreateBudgetCall) info() callInfo {
 
 func (c CreateBudgetCall) encode(w *wire) {
 	w.reserve(5, 9+3*len(c.Dims))
-	w.partition(c.Partition)
+	w.partition(c.Partition, BudgetFamily)
 	w.need("budget_id", string(c.BudgetID))
 	w.key(w.keys.budgetRecord(w.tag, c.BudgetID))
 	w.key(w.keys.budgetLimits(w.tag, c.BudgetID))
@@ -135,7 +135,7 @@ func (ReportUsageAndCheckCall) info() callInfo {
 
 func (c ReportUsageAndCheckCall) encode(w *wire) {
 	w.reserve(3, 3+2*len(c.Dims))
-	w.partition(c.Partition)
+	w.partition(c.Partition, BudgetFamily)
 	w.need("budget_id", string(c.BudgetID))
 	w.key(w.keys.budgetUsage(w.tag, c.BudgetID))
 	w.key(w.keys.budgetLimits(w.tag, c.BudgetID))
@@ -200,7 +200,7 @@ func (ResetBudgetCall) info() callInfo {
 
 func (c ResetBudgetCall) encode(w *wire) {
 	w.reserve(3, 2)
-	w.partition(c.Partition)
+	w.partition(c.Partition, BudgetFamily)
 	w.need("budget_id", string(c.BudgetID))
 	w.key(w.keys.budgetRecord(w.tag, c.BudgetID))
 	w.key(w.keys.budgetUsage(w.tag, c.BudgetID))

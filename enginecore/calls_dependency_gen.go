@@ -221,3 +221,97 @@ func (ResolveDependencyCall) decode(r *fields) (out ResolveDependencyReply) {
 	}
 	return out
 }
+
+// EvaluateFlowEligibilityCall holds the arguments of Engine.EvaluateFlowEligibility.
+type EvaluateFlowEligibilityCall struct {
+	// ExecutionID is part of the key core.
+	ExecutionID ExecutionID
+}
+
+// EvaluateFlowEligibilityReply is the answer to EvaluateFlowEligibilityCall.
+type EvaluateFlowEligibilityReply struct {
+	// Status is StatusOK.
+	Status      Status
+	Eligibility string
+}
+
+// EvaluateFlowEligibility runs ff_evaluate_flow_eligibility. Tells whether an execution's dependencies
+// let it run.
+//
+// It only reads.
+func (e *Engine) EvaluateFlowEligibility(ctx context.Context, c EvaluateFlowEligibilityCall) (EvaluateFlowEligibilityReply, error) {
+	return Do(ctx, e, c)
+}
+
+func (EvaluateFlowEligibilityCall) info() callInfo {
+	return callInfo{name: "ff_evaluate_flow_eligibility", readOnly: true, repeatable: true}
+}
+
+func (c EvaluateFlowEligibilityCall) encode(w *wire) {
+	w.reserve(2, 0)
+	w.execution("execution_id", c.ExecutionID)
+	w.key(w.keys.execCore(w.tag, c.ExecutionID))
+	w.key(w.keys.execDepsMeta(w.tag, c.ExecutionID))
+}
+
+func (EvaluateFlowEligibilityCall) decode(r *fields) (out EvaluateFlowEligibilityReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Eligibility = textValue[string](r, "eligibility")
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
+// PromoteBlockedToEligibleCall holds the arguments of Engine.PromoteBlockedToEligible.
+type PromoteBlockedToEligibleCall struct {
+	// LaneID is part of the key blocked_dependencies.
+	LaneID      LaneID
+	ExecutionID ExecutionID
+	// Now: optional.
+	Now time.Time
+}
+
+// PromoteBlockedToEligibleReply is the answer to PromoteBlockedToEligibleCall.
+type PromoteBlockedToEligibleReply struct {
+	// Status is StatusOK.
+	Status Status
+}
+
+// PromoteBlockedToEligible runs ff_promote_blocked_to_eligible. Lets a child go whose dependencies are
+// all satisfied.
+//
+// After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
+// codes: ErrExecutionNotFound, ErrNotRunnable, ErrNotBlockedByDeps, ErrTerminal, ErrDepsNotSatisfied.
+func (e *Engine) PromoteBlockedToEligible(ctx context.Context, c PromoteBlockedToEligibleCall) (PromoteBlockedToEligibleReply, error) {
+	return Do(ctx, e, c)
+}
+
+func (PromoteBlockedToEligibleCall) info() callInfo {
+	return callInfo{name: "ff_promote_blocked_to_eligible"}
+}
+
+func (c PromoteBlockedToEligibleCall) encode(w *wire) {
+	w.reserve(5, 2)
+	w.execution("execution_id", c.ExecutionID)
+	w.need("lane_id", string(c.LaneID))
+	w.key(w.keys.execCore(w.tag, c.ExecutionID))
+	w.key(w.keys.laneBlockedDependencies(w.tag, c.LaneID))
+	w.key(w.keys.laneEligible(w.tag, c.LaneID))
+	w.key(w.keys.execDepsMeta(w.tag, c.ExecutionID))
+	w.key(w.keys.execDepsUnresolved(w.tag, c.ExecutionID))
+	w.text(string(c.ExecutionID))
+	w.time(c.Now)
+}
+
+func (PromoteBlockedToEligibleCall) decode(r *fields) (out PromoteBlockedToEligibleReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+	default:
+		r.unknownStatus()
+	}
+	return out
+}

@@ -40,7 +40,7 @@ func (CancelFlowCall) info() callInfo {
 
 func (c CancelFlowCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Reason)
@@ -111,7 +111,7 @@ func (DescribeFlowCall) info() callInfo {
 
 func (c DescribeFlowCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Cursor)
@@ -183,7 +183,7 @@ func (FlowResultCall) info() callInfo {
 
 func (c FlowResultCall) encode(w *wire) {
 	w.reserve(1, 1)
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 }
@@ -238,7 +238,7 @@ func (ListRunsCall) info() callInfo {
 
 func (c ListRunsCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.FlowName)
 	w.time(c.Before)
@@ -286,7 +286,7 @@ func (ReadInputsCall) info() callInfo {
 
 func (c ReadInputsCall) encode(w *wire) {
 	w.reserve(1, 2)
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -336,7 +336,7 @@ func (ReadEventsCall) info() callInfo {
 
 func (c ReadEventsCall) encode(w *wire) {
 	w.reserve(1, 3)
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.After)

@@ -10,13 +10,14 @@ import (
 // SubmitFlowCall holds the arguments of Engine.SubmitFlow.
 type SubmitFlowCall struct {
 	// Partition is where the call works; its tag is part of every key.
-	Partition  Partition
-	FlowID     FlowID
-	FlowName   string
-	RunID      string
-	Namespace  string
-	GraphHash  string
-	InputHash  string
+	Partition Partition
+	FlowID    FlowID
+	FlowName  string
+	RunID     string
+	Namespace string
+	GraphHash string
+	InputHash string
+	// Definition: optional.
 	Definition []byte
 	// Input: optional.
 	Input []byte
@@ -80,7 +81,7 @@ type SubmitFlowReply struct {
 // SubmitFlow runs ffx_submit_flow. Creates a flow with its executions and edges, or one chunk of a
 // large one, and makes the roots eligible once the last chunk is in. Nothing can be claimed before.
 // Sent again it converges; another graph or input under the same flow id is refused. All nodes must
-// come before the first edge.
+// come before the first edge; definition, input and tags are wanted with the first call only.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrFlowIDConflict, ErrInvalidInput.
@@ -94,7 +95,7 @@ func (SubmitFlowCall) info() callInfo {
 
 func (c SubmitFlowCall) encode(w *wire) {
 	w.reserve(1, 18+2*len(c.Tags)+14*len(c.Nodes)+5*len(c.Edges))
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	if c.ResultExecutionID != "" {
 		w.belongs("result_execution_id", c.ResultExecutionID)
 	}

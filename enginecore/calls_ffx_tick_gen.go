@@ -45,7 +45,7 @@ func (TickCall) info() callInfo {
 
 func (c TickCall) encode(w *wire) {
 	w.reserve(1, 1+len(c.Lanes))
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(c.Limit)
 	for _, x := range c.Lanes {
@@ -100,7 +100,7 @@ func (EndLeasesCall) info() callInfo {
 
 func (c EndLeasesCall) encode(w *wire) {
 	w.reserve(1, 0)
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 }
 

@@ -38,7 +38,7 @@ func (ClaimCall) info() callInfo {
 
 func (c ClaimCall) encode(w *wire) {
 	w.reserve(1, 9)
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	c.ClaimRequest.encode(w)
 }
@@ -93,7 +93,7 @@ func (CompleteCall) info() callInfo {
 
 func (c CompleteCall) encode(w *wire) {
 	w.reserve(1, 14)
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -163,7 +163,7 @@ func (FailCall) info() callInfo {
 
 func (c FailCall) encode(w *wire) {
 	w.reserve(1, 10)
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -228,7 +228,7 @@ func (ReleaseCall) info() callInfo {
 
 func (c ReleaseCall) encode(w *wire) {
 	w.reserve(1, 5)
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
@@ -291,7 +291,7 @@ func (RenewCall) info() callInfo {
 
 func (c RenewCall) encode(w *wire) {
 	w.reserve(1, 4+4*len(c.Leases))
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.WorkerInstanceID))
 	w.millis(c.LeaseTTL)
@@ -356,7 +356,7 @@ func (AnnounceCall) info() callInfo {
 
 func (c AnnounceCall) encode(w *wire) {
 	w.reserve(1, 4)
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.LaneID))
 	w.text(c.Kinds)

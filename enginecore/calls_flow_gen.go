@@ -39,7 +39,7 @@ func (CreateFlowCall) info() callInfo {
 
 func (c CreateFlowCall) encode(w *wire) {
 	w.reserve(3, 4)
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.need("flow_id", string(c.FlowID))
 	w.key(w.keys.flowCore(w.tag, c.FlowID))
 	w.key(w.keys.flowMembers(w.tag, c.FlowID))
@@ -156,7 +156,7 @@ func (ContractCancelFlowCall) info() callInfo {
 
 func (c ContractCancelFlowCall) encode(w *wire) {
 	w.reserve(5, 5)
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.need("flow_id", string(c.FlowID))
 	w.key(w.keys.flowCore(w.tag, c.FlowID))
 	w.key(w.keys.flowMembers(w.tag, c.FlowID))

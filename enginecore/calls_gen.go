@@ -49,6 +49,60 @@ func (c *Grant) encode(w *wire) {
 	w.text(c.WorkerCapabilitiesCSV)
 }
 
+// Signal holds arguments shared by DeliverSignalCall, BufferSignalForPendingWaitpointCall.
+type Signal struct {
+	SignalID       SignalID
+	ExecutionID    ExecutionID
+	WaitpointID    WaitpointID
+	SignalName     string
+	SignalCategory string
+	SourceType     string
+	SourceIdentity string
+	// Payload: optional.
+	Payload []byte
+	// PayloadEncoding: optional.
+	PayloadEncoding string
+	// IdempotencyKey: optional.
+	IdempotencyKey string
+	// CorrelationID: optional.
+	CorrelationID string
+	// TargetScope: optional.
+	TargetScope string
+	// CreatedAt: optional.
+	CreatedAt time.Time
+	// DedupTTL: optional.
+	DedupTTL time.Duration
+	// ResumeDelay: optional.
+	ResumeDelay time.Duration
+	// SignalMaxlen: optional.
+	SignalMaxlen int64
+	// MaxSignalsPerExecution: optional.
+	MaxSignalsPerExecution int64
+	// WaitpointToken: optional.
+	WaitpointToken string
+}
+
+func (c *Signal) encode(w *wire) {
+	w.text(string(c.SignalID))
+	w.text(string(c.ExecutionID))
+	w.text(string(c.WaitpointID))
+	w.text(c.SignalName)
+	w.text(c.SignalCategory)
+	w.text(c.SourceType)
+	w.text(c.SourceIdentity)
+	w.bytes(c.Payload)
+	w.text(c.PayloadEncoding)
+	w.text(c.IdempotencyKey)
+	w.text(c.CorrelationID)
+	w.text(c.TargetScope)
+	w.time(c.CreatedAt)
+	w.optionalMillis(c.DedupTTL)
+	w.optionalMillis(c.ResumeDelay)
+	w.optionalInt(c.SignalMaxlen)
+	w.optionalInt(c.MaxSignalsPerExecution)
+	w.text(c.WaitpointToken)
+}
+
 // ClaimRequest holds arguments shared by ClaimCall, CompleteCall.
 type ClaimRequest struct {
 	LaneID           LaneID
@@ -73,6 +127,17 @@ func (c *ClaimRequest) encode(w *wire) {
 	w.millis(c.LeaseTTL)
 	w.text(c.Kinds)
 	w.text(c.Capabilities)
+}
+
+// SigningKey is an element of replies or calls.
+type SigningKey struct {
+	KID       string
+	ExpiresAt time.Time
+}
+
+func decodeSigningKey(r *fields, out *SigningKey) {
+	out.KID = textValue[string](r, "kid")
+	out.ExpiresAt = timeValue(r, "expires_at")
 }
 
 // Frame is an element of replies or calls.

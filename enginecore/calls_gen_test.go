@@ -93,6 +93,56 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:claim_grant", "ff:attempt:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:18", "ff:stream:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:18:meta", "ff:attempt:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14", "ff:attempt:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14:usage", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:attempts", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:lease:current", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:lease:history", "ff:idx:{fp:7}:lease_expiry", "ff:idx:{fp:7}:worker:worker_instance_id of test:leases", "ff:idx:{fp:7}:lane:lane_id of test:active", "ff:idx:{fp:7}:attempt_timeout", "ff:idx:{fp:7}:execution_deadline"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "worker_id of test", "worker_instance_id of test", "lane_id of test", "lease_id of test", "1500", "attempt_id of test", "\x00\xff\r\nattempt_policy_json"}},
+		{"ff_replay_execution", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReplayExecutionCall{LaneID: "lane_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Now: time.UnixMilli(1795188498438).UTC(), Edges: []EdgeID{"edges of test", "edges2 of test"}})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:idx:{fp:7}:lane:lane_id of test:terminal", "ff:idx:{fp:7}:lane:lane_id of test:eligible", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:lease:history", "ff:idx:{fp:7}:lane:lane_id of test:blocked:dependencies", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:meta", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:unresolved", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:dep:edges of test", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:dep:edges2 of test"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1795188498438", "edges of test", "edges2 of test"}},
+		{"ff_rotate_waitpoint_hmac_secret", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, RotateWaitpointHMACSecretCall{Partition: Partition{FlowFamily, 7}, NewKID: "new_kid of test", NewSecretHex: "new_secret_hex of test", Grace: 1500 * time.Millisecond})
+		},
+			[]string{"ff:sec:{fp:7}:waitpoint_hmac"},
+			[]string{"new_kid of test", "new_secret_hex of test", "1500"}},
+		{"ff_list_waitpoint_hmac_kids", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ListWaitpointHMACKIDsCall{Partition: Partition{FlowFamily, 7}})
+		},
+			[]string{"ff:sec:{fp:7}:waitpoint_hmac"},
+			nil},
+		{"ff_suspend_execution", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, SuspendExecutionCall{WorkerInstanceID: "worker_instance_id of test", LaneID: "lane_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", AttemptIndex: 14, AttemptID: "attempt_id of test", LeaseID: "lease_id of test", LeaseEpoch: 12, SuspensionID: "suspension_id of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", ReasonCode: "reason_code of test", RequestedBy: "requested_by of test", TimeoutAt: time.UnixMilli(1795188498438).UTC(), ResumeConditionJSON: []byte("\x00\xff\r\nresume_condition_json"), ResumePolicyJSON: []byte("\x00\xff\r\nresume_policy_json"), ContinuationMetadataPointer: "continuation_metadata_pointer of test", UsePendingWaitpoint: true, TimeoutBehavior: "timeout_behavior of test", LeaseHistoryMaxlen: 21})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:attempt:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:lease:current", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:lease:history", "ff:idx:{fp:7}:lease_expiry", "ff:idx:{fp:7}:worker:worker_instance_id of test:leases", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:suspension:current", "ff:wp:{fp:7}:waitpoint_id of test", "ff:wp:{fp:7}:waitpoint_id of test:signals", "ff:idx:{fp:7}:suspension_timeout", "ff:idx:{fp:7}:pending_waitpoint_expiry", "ff:idx:{fp:7}:lane:lane_id of test:active", "ff:idx:{fp:7}:lane:lane_id of test:suspended", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:waitpoints", "ff:wp:{fp:7}:waitpoint_id of test:condition", "ff:idx:{fp:7}:attempt_timeout", "ff:sec:{fp:7}:waitpoint_hmac"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "14", "attempt_id of test", "lease_id of test", "12", "suspension_id of test", "waitpoint_id of test", "waitpoint_key of test", "reason_code of test", "requested_by of test", "1795188498438", "\x00\xff\r\nresume_condition_json", "\x00\xff\r\nresume_policy_json", "continuation_metadata_pointer of test", "1", "timeout_behavior of test", "21"}},
+		{"ff_resume_execution", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ResumeExecutionCall{WaitpointID: "waitpoint_id of test", LaneID: "lane_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", TriggerType: "trigger_type of test", ResumeDelay: 1500 * time.Millisecond})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:suspension:current", "ff:wp:{fp:7}:waitpoint_id of test", "ff:wp:{fp:7}:waitpoint_id of test:signals", "ff:idx:{fp:7}:suspension_timeout", "ff:idx:{fp:7}:lane:lane_id of test:eligible", "ff:idx:{fp:7}:lane:lane_id of test:delayed", "ff:idx:{fp:7}:lane:lane_id of test:suspended"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "trigger_type of test", "1500"}},
+		{"ff_expire_suspension", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ExpireSuspensionCall{WaitpointID: "waitpoint_id of test", AttemptIndex: 14, LaneID: "lane_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:suspension:current", "ff:wp:{fp:7}:waitpoint_id of test", "ff:wp:{fp:7}:waitpoint_id of test:condition", "ff:attempt:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14", "ff:stream:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14:meta", "ff:idx:{fp:7}:suspension_timeout", "ff:idx:{fp:7}:lane:lane_id of test:suspended", "ff:idx:{fp:7}:lane:lane_id of test:terminal", "ff:idx:{fp:7}:lane:lane_id of test:eligible", "ff:idx:{fp:7}:lane:lane_id of test:delayed", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:lease:history"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
+		{"ff_create_pending_waitpoint", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, CreatePendingWaitpointCall{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", AttemptIndex: 14, WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", ExpiresAt: time.UnixMilli(1795188498438).UTC()})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:wp:{fp:7}:waitpoint_id of test", "ff:idx:{fp:7}:pending_waitpoint_expiry", "ff:sec:{fp:7}:waitpoint_hmac"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "14", "waitpoint_id of test", "waitpoint_key of test", "1795188498438"}},
+		{"ff_close_waitpoint", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, CloseWaitpointCall{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Reason: "reason of test"})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:wp:{fp:7}:waitpoint_id of test", "ff:idx:{fp:7}:pending_waitpoint_expiry"},
+			[]string{"waitpoint_id of test", "reason of test"}},
+		{"ff_deliver_signal", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, DeliverSignalCall{LaneID: "lane_id of test", Signal: Signal{SignalID: "signal_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", SignalName: "signal_name of test", SignalCategory: "signal_category of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", Payload: []byte("\x00\xff\r\npayload"), PayloadEncoding: "payload_encoding of test", IdempotencyKey: "idempotency_key of test", CorrelationID: "correlation_id of test", TargetScope: "target_scope of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DedupTTL: 1500 * time.Millisecond, ResumeDelay: 1500 * time.Millisecond, SignalMaxlen: 14, MaxSignalsPerExecution: 26, WaitpointToken: "waitpoint_token of test"}})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:wp:{fp:7}:waitpoint_id of test:condition", "ff:wp:{fp:7}:waitpoint_id of test:signals", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:signals", "ff:signal:{fp:7}:signal_id of test", "ff:signal:{fp:7}:signal_id of test:payload", "ff:sigdedup:{fp:7}:waitpoint_id of test:idempotency_key of test", "ff:wp:{fp:7}:waitpoint_id of test", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:suspension:current", "ff:idx:{fp:7}:lane:lane_id of test:eligible", "ff:idx:{fp:7}:lane:lane_id of test:suspended", "ff:idx:{fp:7}:lane:lane_id of test:delayed", "ff:idx:{fp:7}:suspension_timeout", "ff:sec:{fp:7}:waitpoint_hmac"},
+			[]string{"signal_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "signal_name of test", "signal_category of test", "source_type of test", "source_identity of test", "\x00\xff\r\npayload", "payload_encoding of test", "idempotency_key of test", "correlation_id of test", "target_scope of test", "1795188498438", "1500", "1500", "14", "26", "waitpoint_token of test"}},
+		{"ff_buffer_signal_for_pending_waitpoint", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, BufferSignalForPendingWaitpointCall{Signal: Signal{SignalID: "signal_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", SignalName: "signal_name of test", SignalCategory: "signal_category of test", SourceType: "source_type of test", SourceIdentity: "source_identity of test", Payload: []byte("\x00\xff\r\npayload"), PayloadEncoding: "payload_encoding of test", IdempotencyKey: "idempotency_key of test", CorrelationID: "correlation_id of test", TargetScope: "target_scope of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), DedupTTL: 1500 * time.Millisecond, ResumeDelay: 1500 * time.Millisecond, SignalMaxlen: 14, MaxSignalsPerExecution: 26, WaitpointToken: "waitpoint_token of test"}})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:wp:{fp:7}:waitpoint_id of test:condition", "ff:wp:{fp:7}:waitpoint_id of test:signals", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:signals", "ff:signal:{fp:7}:signal_id of test", "ff:signal:{fp:7}:signal_id of test:payload", "ff:sigdedup:{fp:7}:waitpoint_id of test:idempotency_key of test", "ff:wp:{fp:7}:waitpoint_id of test", "ff:sec:{fp:7}:waitpoint_hmac"},
+			[]string{"signal_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "signal_name of test", "signal_category of test", "source_type of test", "source_identity of test", "\x00\xff\r\npayload", "payload_encoding of test", "idempotency_key of test", "correlation_id of test", "target_scope of test", "1795188498438", "1500", "1500", "14", "26", "waitpoint_token of test"}},
 		{"ff_stage_dependency_edge", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, StageDependencyEdgeCall{FlowID: "flow_id of test", EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", DataPassingRef: "data_passing_ref of test", ExpectedGraphRevision: 24, Now: time.UnixMilli(1795188498438).UTC()})
 		},
@@ -108,6 +158,16 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:meta", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:unresolved", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:dep:edge_id of test", "ff:idx:{fp:7}:lane:lane_id of test:eligible", "ff:idx:{fp:7}:lane:lane_id of test:terminal", "ff:idx:{fp:7}:lane:lane_id of test:blocked:dependencies", "ff:attempt:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14", "ff:stream:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14:meta", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:payload", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:result"},
 			[]string{"edge_id of test", "upstream_outcome of test", "1795188498438"}},
+		{"ff_evaluate_flow_eligibility", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, EvaluateFlowEligibilityCall{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:meta"},
+			nil},
+		{"ff_promote_blocked_to_eligible", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, PromoteBlockedToEligibleCall{LaneID: "lane_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Now: time.UnixMilli(1795188498438).UTC()})
+		},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:idx:{fp:7}:lane:lane_id of test:blocked:dependencies", "ff:idx:{fp:7}:lane:lane_id of test:eligible", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:meta", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:unresolved"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1795188498438"}},
 		{"ff_create_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CreateFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", FlowKind: "flow_kind of test", Namespace: "namespace of test", Now: time.UnixMilli(1795188498438).UTC()})
 		},
@@ -147,34 +207,34 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:idx:{fp:7}:lane:lane_id of test:blocked:budget", "ff:idx:{fp:7}:lane:lane_id of test:eligible"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1795188498438", "expected_blocking_reason of test"}},
 		{"ff_create_budget", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CreateBudgetCall{Partition: Partition{FlowFamily, 7}, BudgetID: "budget_id of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", EnforcementMode: "enforcement_mode of test", OnHardLimit: "on_hard_limit of test", OnSoftLimit: "on_soft_limit of test", ResetInterval: 1500 * time.Millisecond, Now: time.UnixMilli(1795188498438).UTC(), Dims: []CreateBudgetDim{{Name: "name of test", Hard: "hard of test", Soft: "soft of test"}, {Name: "name of test", Hard: "hard of test", Soft: "soft of test"}}})
+			return Wire(k, CreateBudgetCall{Partition: Partition{BudgetFamily, 7}, BudgetID: "budget_id of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", EnforcementMode: "enforcement_mode of test", OnHardLimit: "on_hard_limit of test", OnSoftLimit: "on_soft_limit of test", ResetInterval: 1500 * time.Millisecond, Now: time.UnixMilli(1795188498438).UTC(), Dims: []CreateBudgetDim{{Name: "name of test", Hard: "hard of test", Soft: "soft of test"}, {Name: "name of test", Hard: "hard of test", Soft: "soft of test"}}})
 		},
-			[]string{"ff:budget:{fp:7}:budget_id of test", "ff:budget:{fp:7}:budget_id of test:limits", "ff:budget:{fp:7}:budget_id of test:usage", "ff:idx:{fp:7}:budget_resets", "ff:idx:{fp:7}:budget_policies"},
+			[]string{"ff:budget:{b:7}:budget_id of test", "ff:budget:{b:7}:budget_id of test:limits", "ff:budget:{b:7}:budget_id of test:usage", "ff:idx:{b:7}:budget_resets", "ff:idx:{b:7}:budget_policies"},
 			[]string{"budget_id of test", "scope_type of test", "scope_id of test", "enforcement_mode of test", "on_hard_limit of test", "on_soft_limit of test", "1500", "1795188498438", "2", "name of test", "name of test", "hard of test", "hard of test", "soft of test", "soft of test"}},
 		{"ff_report_usage_and_check", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReportUsageAndCheckCall{Partition: Partition{FlowFamily, 7}, BudgetID: "budget_id of test", Dims: []ReportUsageAndCheckDim{{Name: "name of test", Delta: 6}, {Name: "name of test", Delta: 6}}, Now: time.UnixMilli(1795188498438).UTC(), DedupKey: "dedup_key of test"})
+			return Wire(k, ReportUsageAndCheckCall{Partition: Partition{BudgetFamily, 7}, BudgetID: "budget_id of test", Dims: []ReportUsageAndCheckDim{{Name: "name of test", Delta: 6}, {Name: "name of test", Delta: 6}}, Now: time.UnixMilli(1795188498438).UTC(), DedupKey: "dedup_key of test"})
 		},
-			[]string{"ff:budget:{fp:7}:budget_id of test:usage", "ff:budget:{fp:7}:budget_id of test:limits", "ff:budget:{fp:7}:budget_id of test"},
+			[]string{"ff:budget:{b:7}:budget_id of test:usage", "ff:budget:{b:7}:budget_id of test:limits", "ff:budget:{b:7}:budget_id of test"},
 			[]string{"2", "name of test", "name of test", "6", "6", "1795188498438", "dedup_key of test"}},
 		{"ff_reset_budget", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ResetBudgetCall{Partition: Partition{FlowFamily, 7}, BudgetID: "budget_id of test", Now: time.UnixMilli(1795188498438).UTC()})
+			return Wire(k, ResetBudgetCall{Partition: Partition{BudgetFamily, 7}, BudgetID: "budget_id of test", Now: time.UnixMilli(1795188498438).UTC()})
 		},
-			[]string{"ff:budget:{fp:7}:budget_id of test", "ff:budget:{fp:7}:budget_id of test:usage", "ff:idx:{fp:7}:budget_resets"},
+			[]string{"ff:budget:{b:7}:budget_id of test", "ff:budget:{b:7}:budget_id of test:usage", "ff:idx:{b:7}:budget_resets"},
 			[]string{"budget_id of test", "1795188498438"}},
 		{"ff_create_quota_policy", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CreateQuotaPolicyCall{Partition: Partition{FlowFamily, 7}, QuotaPolicyID: "quota_policy_id of test", WindowSeconds: 15, MaxRequestsPerWindow: 24, MaxConcurrent: 15, Now: time.UnixMilli(1795188498438).UTC()})
+			return Wire(k, CreateQuotaPolicyCall{Partition: Partition{QuotaFamily, 7}, QuotaPolicyID: "quota_policy_id of test", WindowSeconds: 15, MaxRequestsPerWindow: 24, MaxConcurrent: 15, Now: time.UnixMilli(1795188498438).UTC()})
 		},
-			[]string{"ff:quota:{fp:7}:quota_policy_id of test", "ff:quota:{fp:7}:quota_policy_id of test:window:requests_per_window", "ff:quota:{fp:7}:quota_policy_id of test:concurrency", "ff:quota:{fp:7}:quota_policy_id of test:admitted_set", "ff:idx:{fp:7}:quota_policies"},
+			[]string{"ff:quota:{q:7}:quota_policy_id of test", "ff:quota:{q:7}:quota_policy_id of test:window:requests_per_window", "ff:quota:{q:7}:quota_policy_id of test:concurrency", "ff:quota:{q:7}:quota_policy_id of test:admitted_set", "ff:idx:{q:7}:quota_policies"},
 			[]string{"quota_policy_id of test", "15", "24", "15", "1795188498438"}},
 		{"ff_check_admission_and_record", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CheckAdmissionAndRecordCall{Partition: Partition{FlowFamily, 7}, QuotaPolicyID: "quota_policy_id of test", Now: time.UnixMilli(1795188498438).UTC(), WindowSeconds: 15, RateLimit: 11, ConcurrencyCap: 16, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Jitter: 1500 * time.Millisecond})
+			return Wire(k, CheckAdmissionAndRecordCall{Partition: Partition{QuotaFamily, 7}, QuotaPolicyID: "quota_policy_id of test", Now: time.UnixMilli(1795188498438).UTC(), WindowSeconds: 15, RateLimit: 11, ConcurrencyCap: 16, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Jitter: 1500 * time.Millisecond})
 		},
-			[]string{"ff:quota:{fp:7}:quota_policy_id of test:window:requests_per_window", "ff:quota:{fp:7}:quota_policy_id of test:concurrency", "ff:quota:{fp:7}:quota_policy_id of test", "ff:quota:{fp:7}:quota_policy_id of test:admitted:{fp:7}:550e8400-e29b-41d4-a716-446655440000", "ff:quota:{fp:7}:quota_policy_id of test:admitted_set"},
+			[]string{"ff:quota:{q:7}:quota_policy_id of test:window:requests_per_window", "ff:quota:{q:7}:quota_policy_id of test:concurrency", "ff:quota:{q:7}:quota_policy_id of test", "ff:quota:{q:7}:quota_policy_id of test:admitted:{fp:7}:550e8400-e29b-41d4-a716-446655440000", "ff:quota:{q:7}:quota_policy_id of test:admitted_set"},
 			[]string{"1795188498438", "15", "11", "16", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1500"}},
 		{"ff_release_admission", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReleaseAdmissionCall{Partition: Partition{FlowFamily, 7}, QuotaPolicyID: "quota_policy_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"})
+			return Wire(k, ReleaseAdmissionCall{Partition: Partition{QuotaFamily, 7}, QuotaPolicyID: "quota_policy_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"})
 		},
-			[]string{"ff:quota:{fp:7}:quota_policy_id of test:admitted:{fp:7}:550e8400-e29b-41d4-a716-446655440000", "ff:quota:{fp:7}:quota_policy_id of test:admitted_set", "ff:quota:{fp:7}:quota_policy_id of test:concurrency"},
+			[]string{"ff:quota:{q:7}:quota_policy_id of test:admitted:{fp:7}:550e8400-e29b-41d4-a716-446655440000", "ff:quota:{q:7}:quota_policy_id of test:admitted_set", "ff:quota:{q:7}:quota_policy_id of test:concurrency"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
 		{"ff_append_frame", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, AppendFrameCall{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", AttemptIndex: 14, LeaseID: "lease_id of test", LeaseEpoch: 12, FrameType: "frame_type of test", Ts: "ts of test", Payload: []byte("\x00\xff\r\npayload"), Encoding: "encoding of test", CorrelationID: "correlation_id of test", Source: "source of test", RetentionMaxlen: 17, AttemptID: "attempt_id of test", MaxPayloadBytes: 18})
@@ -182,7 +242,7 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:stream:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14", "ff:stream:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14:meta"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "14", "lease_id of test", "12", "frame_type of test", "ts of test", "\x00\xff\r\npayload", "encoding of test", "correlation_id of test", "source of test", "17", "attempt_id of test", "18"}},
 		{"ff_read_attempt_stream", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReadAttemptStreamCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", AttemptIndex: 14, FromID: "from_id of test", ToID: "to_id of test", CountLimit: 12})
+			return Wire(k, ReadAttemptStreamCall{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", AttemptIndex: 14, FromID: "from_id of test", ToID: "to_id of test", CountLimit: 12})
 		},
 			[]string{"ff:stream:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14", "ff:stream:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14:meta"},
 			[]string{"from_id of test", "to_id of test", "12"}},
@@ -382,6 +442,76 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ReclaimExecutionCall{}.info(), m, ReclaimExecutionCall{}.decode)
 			},
 			ReclaimExecutionReply{Status: StatusOK, LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), AttemptID: "attempt_id of test", AttemptIndex: 14, AttemptType: "attempt_type of test"}},
+		{"ff_replay_execution OK", []any{1, "OK", "12"},
+			func(m message) (any, error) {
+				return decodeReply(ReplayExecutionCall{}.info(), m, ReplayExecutionCall{}.decode)
+			},
+			ReplayExecutionReply{Status: StatusOK, WaitingFor: 12}},
+		{"ff_rotate_waitpoint_hmac_secret OK", []any{1, "OK", "outcome of test", "previous_kid of test", "current_kid of test", "8"},
+			func(m message) (any, error) {
+				return decodeReply(RotateWaitpointHMACSecretCall{}.info(), m, RotateWaitpointHMACSecretCall{}.decode)
+			},
+			RotateWaitpointHMACSecretReply{Status: StatusOK, Outcome: "outcome of test", PreviousKID: "previous_kid of test", CurrentKID: "current_kid of test", Removed: 8}},
+		{"ff_rotate_waitpoint_hmac_secret OK", []any{1, "OK", "outcome of test", "current_kid of test"},
+			func(m message) (any, error) {
+				return decodeReply(RotateWaitpointHMACSecretCall{}.info(), m, RotateWaitpointHMACSecretCall{}.decode)
+			},
+			RotateWaitpointHMACSecretReply{Status: StatusOK, Outcome: "outcome of test", CurrentKID: "current_kid of test"}},
+		{"ff_list_waitpoint_hmac_kids OK", []any{1, "OK", "current_kid of test", "2", "kid of test", "1795188498438", "kid of test", "1795188498438"},
+			func(m message) (any, error) {
+				return decodeReply(ListWaitpointHMACKIDsCall{}.info(), m, ListWaitpointHMACKIDsCall{}.decode)
+			},
+			ListWaitpointHMACKIDsReply{Status: StatusOK, CurrentKID: "current_kid of test", Former: []SigningKey{{KID: "kid of test", ExpiresAt: time.UnixMilli(1795188498438).UTC()}, {KID: "kid of test", ExpiresAt: time.UnixMilli(1795188498438).UTC()}}}},
+		{"ff_suspend_execution OK", []any{1, "OK", "suspension_id of test", "waitpoint_id of test", "waitpoint_key of test", "waitpoint_token of test"},
+			func(m message) (any, error) {
+				return decodeReply(SuspendExecutionCall{}.info(), m, SuspendExecutionCall{}.decode)
+			},
+			SuspendExecutionReply{Status: StatusOK, SuspensionID: "suspension_id of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", WaitpointToken: "waitpoint_token of test"}},
+		{"ff_suspend_execution ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "suspension_id of test", "waitpoint_id of test", "waitpoint_key of test", "waitpoint_token of test"},
+			func(m message) (any, error) {
+				return decodeReply(SuspendExecutionCall{}.info(), m, SuspendExecutionCall{}.decode)
+			},
+			SuspendExecutionReply{Status: StatusAlreadySatisfied, SuspensionID: "suspension_id of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", WaitpointToken: "waitpoint_token of test"}},
+		{"ff_resume_execution OK", []any{1, "OK", "public_state of test"},
+			func(m message) (any, error) {
+				return decodeReply(ResumeExecutionCall{}.info(), m, ResumeExecutionCall{}.decode)
+			},
+			ResumeExecutionReply{Status: StatusOK, PublicState: "public_state of test"}},
+		{"ff_expire_suspension OK", []any{1, "OK", "outcome of test", "public_state of test"},
+			func(m message) (any, error) {
+				return decodeReply(ExpireSuspensionCall{}.info(), m, ExpireSuspensionCall{}.decode)
+			},
+			ExpireSuspensionReply{Status: StatusOK, Outcome: "outcome of test", PublicState: "public_state of test"}},
+		{"ff_create_pending_waitpoint OK", []any{1, "OK", "waitpoint_id of test", "waitpoint_key of test", "waitpoint_token of test"},
+			func(m message) (any, error) {
+				return decodeReply(CreatePendingWaitpointCall{}.info(), m, CreatePendingWaitpointCall{}.decode)
+			},
+			CreatePendingWaitpointReply{Status: StatusOK, WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", WaitpointToken: "waitpoint_token of test"}},
+		{"ff_close_waitpoint OK", []any{1, "OK", "outcome of test"},
+			func(m message) (any, error) {
+				return decodeReply(CloseWaitpointCall{}.info(), m, CloseWaitpointCall{}.decode)
+			},
+			CloseWaitpointReply{Status: StatusOK, Outcome: "outcome of test"}},
+		{"ff_deliver_signal OK", []any{1, "OK", "signal_id of test", "effect of test"},
+			func(m message) (any, error) {
+				return decodeReply(DeliverSignalCall{}.info(), m, DeliverSignalCall{}.decode)
+			},
+			DeliverSignalReply{Status: StatusOK, SignalID: "signal_id of test", Effect: "effect of test"}},
+		{"ff_deliver_signal DUPLICATE", []any{1, "DUPLICATE", "signal_id of test"},
+			func(m message) (any, error) {
+				return decodeReply(DeliverSignalCall{}.info(), m, DeliverSignalCall{}.decode)
+			},
+			DeliverSignalReply{Status: StatusDuplicate, SignalID: "signal_id of test"}},
+		{"ff_buffer_signal_for_pending_waitpoint OK", []any{1, "OK", "signal_id of test", "effect of test"},
+			func(m message) (any, error) {
+				return decodeReply(BufferSignalForPendingWaitpointCall{}.info(), m, BufferSignalForPendingWaitpointCall{}.decode)
+			},
+			BufferSignalForPendingWaitpointReply{Status: StatusOK, SignalID: "signal_id of test", Effect: "effect of test"}},
+		{"ff_buffer_signal_for_pending_waitpoint DUPLICATE", []any{1, "DUPLICATE", "signal_id of test"},
+			func(m message) (any, error) {
+				return decodeReply(BufferSignalForPendingWaitpointCall{}.info(), m, BufferSignalForPendingWaitpointCall{}.decode)
+			},
+			BufferSignalForPendingWaitpointReply{Status: StatusDuplicate, SignalID: "signal_id of test"}},
 		{"ff_stage_dependency_edge OK", []any{1, "OK", "edge_id of test", "15"},
 			func(m message) (any, error) {
 				return decodeReply(StageDependencyEdgeCall{}.info(), m, StageDependencyEdgeCall{}.decode)
@@ -397,6 +527,16 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ResolveDependencyCall{}.info(), m, ResolveDependencyCall{}.decode)
 			},
 			ResolveDependencyReply{Status: StatusOK, State: "state of test", Effect: "effect of test"}},
+		{"ff_evaluate_flow_eligibility OK", []any{1, "OK", "eligibility of test"},
+			func(m message) (any, error) {
+				return decodeReply(EvaluateFlowEligibilityCall{}.info(), m, EvaluateFlowEligibilityCall{}.decode)
+			},
+			EvaluateFlowEligibilityReply{Status: StatusOK, Eligibility: "eligibility of test"}},
+		{"ff_promote_blocked_to_eligible OK", []any{1, "OK"},
+			func(m message) (any, error) {
+				return decodeReply(PromoteBlockedToEligibleCall{}.info(), m, PromoteBlockedToEligibleCall{}.decode)
+			},
+			PromoteBlockedToEligibleReply{Status: StatusOK}},
 		{"ff_create_flow OK", []any{1, "OK", "flow_id of test"},
 			func(m message) (any, error) { return decodeReply(CreateFlowCall{}.info(), m, CreateFlowCall{}.decode) },
 			CreateFlowReply{Status: StatusOK, FlowID: "flow_id of test"}},
@@ -645,6 +785,18 @@ func bytesCalls() []bytesCall {
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
+		{"ff_suspend_execution resume_condition_json", 11, func(k Keys, b []byte) ([]string, error) {
+			c := SuspendExecutionCall{WorkerInstanceID: "worker_instance_id of test", LaneID: "lane_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", AttemptIndex: 14, AttemptID: "attempt_id of test", LeaseID: "lease_id of test", LeaseEpoch: 12, SuspensionID: "suspension_id of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", ReasonCode: "reason_code of test", RequestedBy: "requested_by of test", TimeoutAt: time.UnixMilli(1795188498438).UTC(), ResumeConditionJSON: []byte("\x00\xff\r\nresume_condition_json"), ResumePolicyJSON: []byte("\x00\xff\r\nresume_policy_json"), ContinuationMetadataPointer: "continuation_metadata_pointer of test", UsePendingWaitpoint: true, TimeoutBehavior: "timeout_behavior of test", LeaseHistoryMaxlen: 21}
+			c.ResumeConditionJSON = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
+		{"ff_suspend_execution resume_policy_json", 12, func(k Keys, b []byte) ([]string, error) {
+			c := SuspendExecutionCall{WorkerInstanceID: "worker_instance_id of test", LaneID: "lane_id of test", ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", AttemptIndex: 14, AttemptID: "attempt_id of test", LeaseID: "lease_id of test", LeaseEpoch: 12, SuspensionID: "suspension_id of test", WaitpointID: "waitpoint_id of test", WaitpointKey: "waitpoint_key of test", ReasonCode: "reason_code of test", RequestedBy: "requested_by of test", TimeoutAt: time.UnixMilli(1795188498438).UTC(), ResumeConditionJSON: []byte("\x00\xff\r\nresume_condition_json"), ResumePolicyJSON: []byte("\x00\xff\r\nresume_policy_json"), ContinuationMetadataPointer: "continuation_metadata_pointer of test", UsePendingWaitpoint: true, TimeoutBehavior: "timeout_behavior of test", LeaseHistoryMaxlen: 21}
+			c.ResumePolicyJSON = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
 		{"ff_append_frame payload", 6, func(k Keys, b []byte) ([]string, error) {
 			c := AppendFrameCall{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", AttemptIndex: 14, LeaseID: "lease_id of test", LeaseEpoch: 12, FrameType: "frame_type of test", Ts: "ts of test", Payload: []byte("\x00\xff\r\npayload"), Encoding: "encoding of test", CorrelationID: "correlation_id of test", Source: "source of test", RetentionMaxlen: 17, AttemptID: "attempt_id of test", MaxPayloadBytes: 18}
 			c.Payload = b
@@ -742,6 +894,46 @@ func replyDecoders() []replyDecoder {
 			_, err := decodeReply(ReclaimExecutionCall{}.info(), m, ReclaimExecutionCall{}.decode)
 			return err
 		}},
+		{"ff_replay_execution", func(m message) error {
+			_, err := decodeReply(ReplayExecutionCall{}.info(), m, ReplayExecutionCall{}.decode)
+			return err
+		}},
+		{"ff_rotate_waitpoint_hmac_secret", func(m message) error {
+			_, err := decodeReply(RotateWaitpointHMACSecretCall{}.info(), m, RotateWaitpointHMACSecretCall{}.decode)
+			return err
+		}},
+		{"ff_list_waitpoint_hmac_kids", func(m message) error {
+			_, err := decodeReply(ListWaitpointHMACKIDsCall{}.info(), m, ListWaitpointHMACKIDsCall{}.decode)
+			return err
+		}},
+		{"ff_suspend_execution", func(m message) error {
+			_, err := decodeReply(SuspendExecutionCall{}.info(), m, SuspendExecutionCall{}.decode)
+			return err
+		}},
+		{"ff_resume_execution", func(m message) error {
+			_, err := decodeReply(ResumeExecutionCall{}.info(), m, ResumeExecutionCall{}.decode)
+			return err
+		}},
+		{"ff_expire_suspension", func(m message) error {
+			_, err := decodeReply(ExpireSuspensionCall{}.info(), m, ExpireSuspensionCall{}.decode)
+			return err
+		}},
+		{"ff_create_pending_waitpoint", func(m message) error {
+			_, err := decodeReply(CreatePendingWaitpointCall{}.info(), m, CreatePendingWaitpointCall{}.decode)
+			return err
+		}},
+		{"ff_close_waitpoint", func(m message) error {
+			_, err := decodeReply(CloseWaitpointCall{}.info(), m, CloseWaitpointCall{}.decode)
+			return err
+		}},
+		{"ff_deliver_signal", func(m message) error {
+			_, err := decodeReply(DeliverSignalCall{}.info(), m, DeliverSignalCall{}.decode)
+			return err
+		}},
+		{"ff_buffer_signal_for_pending_waitpoint", func(m message) error {
+			_, err := decodeReply(BufferSignalForPendingWaitpointCall{}.info(), m, BufferSignalForPendingWaitpointCall{}.decode)
+			return err
+		}},
 		{"ff_stage_dependency_edge", func(m message) error {
 			_, err := decodeReply(StageDependencyEdgeCall{}.info(), m, StageDependencyEdgeCall{}.decode)
 			return err
@@ -752,6 +944,14 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ff_resolve_dependency", func(m message) error {
 			_, err := decodeReply(ResolveDependencyCall{}.info(), m, ResolveDependencyCall{}.decode)
+			return err
+		}},
+		{"ff_evaluate_flow_eligibility", func(m message) error {
+			_, err := decodeReply(EvaluateFlowEligibilityCall{}.info(), m, EvaluateFlowEligibilityCall{}.decode)
+			return err
+		}},
+		{"ff_promote_blocked_to_eligible", func(m message) error {
+			_, err := decodeReply(PromoteBlockedToEligibleCall{}.info(), m, PromoteBlockedToEligibleCall{}.decode)
 			return err
 		}},
 		{"ff_create_flow", func(m message) error {

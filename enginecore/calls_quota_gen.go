@@ -39,7 +39,7 @@ func (CreateQuotaPolicyCall) info() callInfo {
 
 func (c CreateQuotaPolicyCall) encode(w *wire) {
 	w.reserve(5, 5)
-	w.partition(c.Partition)
+	w.partition(c.Partition, QuotaFamily)
 	w.need("quota_policy_id", string(c.QuotaPolicyID))
 	w.key(w.keys.quotaRecord(w.tag, c.QuotaPolicyID))
 	w.key(w.keys.quotaWindow(w.tag, c.QuotaPolicyID))
@@ -105,9 +105,9 @@ func (CheckAdmissionAndRecordCall) info() callInfo {
 
 func (c CheckAdmissionAndRecordCall) encode(w *wire) {
 	w.reserve(5, 6)
-	w.partition(c.Partition)
+	w.partition(c.Partition, QuotaFamily)
 	w.need("quota_policy_id", string(c.QuotaPolicyID))
-	w.belongs("execution_id", c.ExecutionID)
+	w.need("execution_id", string(c.ExecutionID))
 	w.key(w.keys.quotaWindow(w.tag, c.QuotaPolicyID))
 	w.key(w.keys.quotaConcurrency(w.tag, c.QuotaPolicyID))
 	w.key(w.keys.quotaRecord(w.tag, c.QuotaPolicyID))
@@ -165,9 +165,9 @@ func (ReleaseAdmissionCall) info() callInfo {
 
 func (c ReleaseAdmissionCall) encode(w *wire) {
 	w.reserve(3, 1)
-	w.partition(c.Partition)
+	w.partition(c.Partition, QuotaFamily)
 	w.need("quota_policy_id", string(c.QuotaPolicyID))
-	w.belongs("execution_id", c.ExecutionID)
+	w.need("execution_id", string(c.ExecutionID))
 	w.key(w.keys.quotaAdmitted(w.tag, c.QuotaPolicyID, c.ExecutionID))
 	w.key(w.keys.quotaAdmittedSet(w.tag, c.QuotaPolicyID))
 	w.key(w.keys.quotaConcurrency(w.tag, c.QuotaPolicyID))

@@ -87,8 +87,6 @@ func (AppendFrameCall) decode(r *fields) (out AppendFrameReply) {
 
 // ReadAttemptStreamCall holds the arguments of Engine.ReadAttemptStream.
 type ReadAttemptStreamCall struct {
-	// Partition is where the call works; its tag is part of every key.
-	Partition Partition
 	// ExecutionID is part of the key stream.
 	ExecutionID ExecutionID
 	// AttemptIndex is part of the key stream.
@@ -124,8 +122,7 @@ func (ReadAttemptStreamCall) info() callInfo {
 
 func (c ReadAttemptStreamCall) encode(w *wire) {
 	w.reserve(2, 3)
-	w.partition(c.Partition)
-	w.belongs("execution_id", c.ExecutionID)
+	w.execution("execution_id", c.ExecutionID)
 	w.key(w.keys.streamFrames(w.tag, c.ExecutionID, c.AttemptIndex))
 	w.key(w.keys.streamMeta(w.tag, c.ExecutionID, c.AttemptIndex))
 	w.text(c.FromID)

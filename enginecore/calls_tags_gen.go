@@ -83,7 +83,7 @@ func (SetFlowTagsCall) info() callInfo {
 
 func (c SetFlowTagsCall) encode(w *wire) {
 	w.reserve(2, 0+len(c.Tags))
-	w.partition(c.Partition)
+	w.partition(c.Partition, FlowFamily)
 	w.need("flow_id", string(c.FlowID))
 	w.key(w.keys.flowCore(w.tag, c.FlowID))
 	w.key(w.keys.flowTags(w.tag, c.FlowID))

@@ -7,10 +7,13 @@
 //	reply, err := engine.Claim(ctx, enginecore.ClaimCall{Partition: p, …})
 //	if errors.Is(err, enginecore.ErrLeaseExpired) { … }
 //
-// Payloads are bytes from end to end. Byte slices in replies belong to the caller. Byte slices in calls must
-// not change until the call has returned. Replies are decoded strictly; one of another shape is a *DecodeError.
+// Payloads are bytes from end to end. Byte slices in replies belong to the caller; byte slices in calls must not
+// change until the call has returned.
 //
-// What the calls promise together is described in package lua's functions and docs/reference/functions.md.
+// Replies are decoded strictly: one of another shape is a *DecodeError that names function and field. Only composite
+// calls may answer with more values than this program knows, because a newer library may add some at the end.
+//
+// All functions, with their keys, arguments, replies and errors, are listed in docs/reference/functions.md.
 package enginecore
 
 //go:generate go run ../codegen

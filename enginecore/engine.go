@@ -69,8 +69,8 @@ var ErrUnsupportedServer = errors.New("unsupported server")
 // older than this program's, and reads or creates the deployment's partition counts. The client stays the
 // caller's, who closes it after the last use of the engine.
 //
-// The error wraps ErrNotReachable, ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary or ErrIncompatibleLibrary where one of them
-// is the reason.
+// The error wraps ErrNotReachable, ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary or
+// ErrIncompatibleLibrary where one of them is the reason.
 func Connect(ctx context.Context, client rueidis.Client, o Options) (*Engine, error) {
 	if client == nil {
 		return nil, errors.New("connect: no client")

@@ -344,7 +344,8 @@ func TestCallsThatCannotMakeSenseAreNotSent(t *testing.T) {
 			_, _, _, err := Wire(k, SubmitFlowCall{Partition: here, Nodes: []SubmitFlowNode{{ExecutionID: other}}})
 			return err
 		},
-		"no flow id": func() error { _, _, _, err := Wire(k, CreateFlowCall{Partition: here}); return err },
+		"other family": func() error { _, _, _, err := Wire(k, TickCall{Partition: Partition{QuotaFamily, 7}}); return err },
+		"no flow id":   func() error { _, _, _, err := Wire(k, CreateFlowCall{Partition: here}); return err },
 	} {
 		var call *CallError
 		if err := try(); !errors.As(err, &call) {
@@ -372,7 +373,6 @@ func TestBrokenConnection(t *testing.T) {
 		_, err := e.Version(t.Context(), VersionCall{})
 		answered <- err
 	}()
-	time.Sleep(50 * time.Millisecond) // the call is being retried now
 	s.Restart()
 	if err := <-answered; err != nil {
 		t.Errorf("after the restart: %v", err)

@@ -8,6 +8,8 @@ const (
 	ErrActiveAttemptExists Code = "active_attempt_exists"
 	// ErrAlreadyMemberOfDifferentFlow comes from ff_add_execution_to_flow. Details: value.
 	ErrAlreadyMemberOfDifferentFlow Code = "already_member_of_different_flow"
+	// ErrAlreadySuspended comes from ff_suspend_execution.
+	ErrAlreadySuspended Code = "already_suspended"
 	// ErrBudgetNotFound comes from ff_report_usage_and_check, ff_reset_budget.
 	ErrBudgetNotFound Code = "budget_not_found"
 	// ErrCapabilityMismatch comes from ff_issue_claim_grant, ff_issue_reclaim_grant. Details: missing.
@@ -19,12 +21,15 @@ const (
 	ErrCycleDetected Code = "cycle_detected"
 	// ErrDependencyAlreadyExists comes from ff_stage_dependency_edge.
 	ErrDependencyAlreadyExists Code = "dependency_already_exists"
+	// ErrDepsNotSatisfied comes from ff_promote_blocked_to_eligible. Details: unsatisfied, unresolved.
+	ErrDepsNotSatisfied Code = "deps_not_satisfied"
 	// ErrExecutionAlreadyInFlow comes from ff_apply_dependency_to_child.
 	ErrExecutionAlreadyInFlow Code = "execution_already_in_flow"
 	// ErrExecutionNotActive comes from ff_renew_lease, ff_revoke_lease, ff_complete_execution,
 	// ff_cancel_execution, ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children,
-	// ff_update_progress, ff_block_execution_for_admission, ffx_complete, ffx_fail, ffx_release. Details:
-	// terminal_outcome, lease_epoch, lifecycle_phase, attempt_id.
+	// ff_update_progress, ff_suspend_execution, ff_create_pending_waitpoint,
+	// ff_block_execution_for_admission, ffx_complete, ffx_fail, ffx_release. Details: terminal_outcome,
+	// lease_epoch, lifecycle_phase, attempt_id.
 	ErrExecutionNotActive Code = "execution_not_active"
 	// ErrExecutionNotEligible comes from ff_issue_claim_grant, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution.
@@ -32,9 +37,12 @@ const (
 	// ErrExecutionNotFound comes from ff_renew_lease, ff_revoke_lease, ff_complete_execution,
 	// ff_cancel_execution, ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children,
 	// ff_update_progress, ff_issue_claim_grant, ff_issue_reclaim_grant, ff_claim_execution,
-	// ff_claim_resumed_execution, ff_reclaim_execution, ff_apply_dependency_to_child,
-	// ff_add_execution_to_flow, ff_change_priority, ff_block_execution_for_admission,
-	// ff_unblock_execution, ff_set_execution_tags, ffx_complete, ffx_fail, ffx_release, ffx_read_inputs.
+	// ff_claim_resumed_execution, ff_reclaim_execution, ff_replay_execution, ff_suspend_execution,
+	// ff_resume_execution, ff_create_pending_waitpoint, ff_deliver_signal,
+	// ff_buffer_signal_for_pending_waitpoint, ff_apply_dependency_to_child,
+	// ff_promote_blocked_to_eligible, ff_add_execution_to_flow, ff_change_priority,
+	// ff_block_execution_for_admission, ff_unblock_execution, ff_set_execution_tags, ffx_complete,
+	// ffx_fail, ffx_release, ffx_read_inputs.
 	ErrExecutionNotFound Code = "execution_not_found"
 	// ErrExecutionNotInEligibleSet comes from ff_issue_claim_grant.
 	ErrExecutionNotInEligibleSet Code = "execution_not_in_eligible_set"
@@ -44,8 +52,13 @@ const (
 	ErrExecutionNotLeaseable Code = "execution_not_leaseable"
 	// ErrExecutionNotReclaimable comes from ff_issue_reclaim_grant, ff_reclaim_execution.
 	ErrExecutionNotReclaimable Code = "execution_not_reclaimable"
+	// ErrExecutionNotSuspended comes from ff_resume_execution.
+	ErrExecutionNotSuspended Code = "execution_not_suspended"
+	// ErrExecutionNotTerminal comes from ff_replay_execution.
+	ErrExecutionNotTerminal Code = "execution_not_terminal"
 	// ErrFenceRequired comes from ff_renew_lease, ff_complete_execution, ff_fail_execution,
-	// ff_delay_execution, ff_move_to_waiting_children, ffx_complete, ffx_fail, ffx_release.
+	// ff_delay_execution, ff_move_to_waiting_children, ff_suspend_execution, ffx_complete, ffx_fail,
+	// ffx_release.
 	ErrFenceRequired Code = "fence_required"
 	// ErrFlowAlreadyTerminal comes from ff_stage_dependency_edge, ff_add_execution_to_flow,
 	// ff_cancel_flow, ffx_cancel_flow. Details: state.
@@ -57,6 +70,9 @@ const (
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrGrantAlreadyExists comes from ff_issue_claim_grant, ff_issue_reclaim_grant.
 	ErrGrantAlreadyExists Code = "grant_already_exists"
+	// ErrHMACSecretNotInitialized comes from ff_suspend_execution, ff_create_pending_waitpoint,
+	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
+	ErrHMACSecretNotInitialized Code = "hmac_secret_not_initialized"
 	// ErrInvalidBlockingReason comes from ff_block_execution_for_admission.
 	ErrInvalidBlockingReason Code = "invalid_blocking_reason"
 	// ErrInvalidCapabilities comes from ff_create_execution, ff_issue_claim_grant,
@@ -67,55 +83,109 @@ const (
 	ErrInvalidClaimGrant Code = "invalid_claim_grant"
 	// ErrInvalidDependency comes from ff_resolve_dependency.
 	ErrInvalidDependency Code = "invalid_dependency"
-	// ErrInvalidGraceMs comes from ff_cancel_flow.
+	// ErrInvalidGraceMs comes from ff_rotate_waitpoint_hmac_secret, ff_cancel_flow.
 	ErrInvalidGraceMs Code = "invalid_grace_ms"
 	// ErrInvalidInput comes from ff_renew_lease, ff_cancel_execution, ff_create_execution,
 	// ff_delay_execution, ff_promote_delayed, ff_issue_claim_grant, ff_issue_reclaim_grant,
-	// ff_claim_execution, ff_claim_resumed_execution, ff_reclaim_execution, ff_resolve_dependency,
-	// ff_create_flow, ff_cancel_flow, ff_change_priority, ff_create_budget, ff_report_usage_and_check,
-	// ff_reset_budget, ff_check_admission_and_record, ff_append_frame, ff_read_attempt_stream,
-	// ff_set_execution_tags, ff_set_flow_tags, ffx_submit_flow, ffx_claim, ffx_complete, ffx_fail,
-	// ffx_renew, ffx_describe_flow, ffx_list_runs, ffx_read_events, ffx_tick. Details: message.
+	// ff_claim_execution, ff_claim_resumed_execution, ff_reclaim_execution, ff_suspend_execution,
+	// ff_resume_execution, ff_create_pending_waitpoint, ff_deliver_signal,
+	// ff_buffer_signal_for_pending_waitpoint, ff_resolve_dependency, ff_create_flow, ff_cancel_flow,
+	// ff_change_priority, ff_create_budget, ff_report_usage_and_check, ff_reset_budget,
+	// ff_check_admission_and_record, ff_append_frame, ff_read_attempt_stream, ff_set_execution_tags,
+	// ff_set_flow_tags, ffx_submit_flow, ffx_claim, ffx_complete, ffx_fail, ffx_renew, ffx_describe_flow,
+	// ffx_list_runs, ffx_read_events, ffx_tick. Details: message.
 	ErrInvalidInput Code = "invalid_input"
+	// ErrInvalidKeysMissingHMAC comes from ff_suspend_execution, ff_create_pending_waitpoint,
+	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
+	ErrInvalidKeysMissingHMAC Code = "invalid_keys_missing_hmac"
+	// ErrInvalidKID comes from ff_rotate_waitpoint_hmac_secret.
+	ErrInvalidKID Code = "invalid_kid"
+	// ErrInvalidLeaseForSuspend comes from ff_suspend_execution.
+	ErrInvalidLeaseForSuspend Code = "invalid_lease_for_suspend"
 	// ErrInvalidPolicyJSON comes from ff_create_execution, ff_claim_execution. Details: reason.
 	ErrInvalidPolicyJSON Code = "invalid_policy_json"
+	// ErrInvalidSecret comes from ff_suspend_execution, ff_create_pending_waitpoint, ff_deliver_signal,
+	// ff_buffer_signal_for_pending_waitpoint.
+	ErrInvalidSecret Code = "invalid_secret"
+	// ErrInvalidSecretHex comes from ff_rotate_waitpoint_hmac_secret.
+	ErrInvalidSecretHex Code = "invalid_secret_hex"
 	// ErrInvalidTagKey comes from ff_set_execution_tags, ff_set_flow_tags. Details: key.
 	ErrInvalidTagKey Code = "invalid_tag_key"
+	// ErrInvalidToken comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
+	ErrInvalidToken Code = "invalid_token"
+	// ErrInvalidWaitpointForExecution comes from ff_suspend_execution.
+	ErrInvalidWaitpointForExecution Code = "invalid_waitpoint_for_execution"
 	// ErrLeaseConflict comes from ff_claim_execution.
 	ErrLeaseConflict Code = "lease_conflict"
 	// ErrLeaseExpired comes from ff_renew_lease, ff_complete_execution, ff_fail_execution,
-	// ff_delay_execution, ff_move_to_waiting_children, ff_update_progress, ffx_complete, ffx_fail,
-	// ffx_release.
+	// ff_delay_execution, ff_move_to_waiting_children, ff_update_progress, ff_suspend_execution,
+	// ffx_complete, ffx_fail, ffx_release.
 	ErrLeaseExpired Code = "lease_expired"
 	// ErrLeaseRevoked comes from ff_renew_lease, ff_complete_execution, ff_cancel_execution,
 	// ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children, ff_update_progress,
-	// ffx_complete, ffx_fail, ffx_release.
+	// ff_suspend_execution, ffx_complete, ffx_fail, ffx_release.
 	ErrLeaseRevoked Code = "lease_revoked"
+	// ErrMaxReplaysExhausted comes from ff_replay_execution.
+	ErrMaxReplaysExhausted Code = "max_replays_exhausted"
 	// ErrMaxRetriesExhausted comes from ff_reclaim_execution.
 	ErrMaxRetriesExhausted Code = "max_retries_exhausted"
-	// ErrNoActiveLease comes from ff_revoke_lease.
+	// ErrMissingToken comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
+	ErrMissingToken Code = "missing_token"
+	// ErrNoActiveLease comes from ff_revoke_lease, ff_create_pending_waitpoint.
 	ErrNoActiveLease Code = "no_active_lease"
 	// ErrNotAResumedExecution comes from ff_claim_resumed_execution.
 	ErrNotAResumedExecution Code = "not_a_resumed_execution"
+	// ErrNotBlockedByDeps comes from ff_promote_blocked_to_eligible.
+	ErrNotBlockedByDeps Code = "not_blocked_by_deps"
+	// ErrNotRunnable comes from ff_promote_blocked_to_eligible.
+	ErrNotRunnable Code = "not_runnable"
 	// ErrPartialFenceTriple comes from ff_renew_lease, ff_complete_execution, ff_fail_execution,
-	// ff_delay_execution, ff_move_to_waiting_children, ffx_complete, ffx_fail, ffx_release.
+	// ff_delay_execution, ff_move_to_waiting_children, ff_suspend_execution, ffx_complete, ffx_fail,
+	// ffx_release.
 	ErrPartialFenceTriple Code = "partial_fence_triple"
+	// ErrPendingWaitpointExpired comes from ff_suspend_execution.
+	ErrPendingWaitpointExpired Code = "pending_waitpoint_expired"
 	// ErrRetentionLimitExceeded comes from ff_append_frame.
 	ErrRetentionLimitExceeded Code = "retention_limit_exceeded"
+	// ErrRotationConflict comes from ff_rotate_waitpoint_hmac_secret. Details: kid.
+	ErrRotationConflict Code = "rotation_conflict"
 	// ErrSelfReferencingEdge comes from ff_stage_dependency_edge.
 	ErrSelfReferencingEdge Code = "self_referencing_edge"
+	// ErrSignalLimitExceeded comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
+	ErrSignalLimitExceeded Code = "signal_limit_exceeded"
 	// ErrStaleGraphRevision comes from ff_stage_dependency_edge.
 	ErrStaleGraphRevision Code = "stale_graph_revision"
 	// ErrStaleLease comes from ff_renew_lease, ff_revoke_lease, ff_complete_execution,
 	// ff_cancel_execution, ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children,
-	// ff_update_progress, ffx_complete, ffx_fail, ffx_release. Details: message.
+	// ff_update_progress, ff_suspend_execution, ff_create_pending_waitpoint, ffx_complete, ffx_fail,
+	// ffx_release. Details: message.
 	ErrStaleLease Code = "stale_lease"
 	// ErrStaleOwnerCannotAppend comes from ff_append_frame.
 	ErrStaleOwnerCannotAppend Code = "stale_owner_cannot_append"
 	// ErrStreamClosed comes from ff_append_frame.
 	ErrStreamClosed Code = "stream_closed"
+	// ErrTargetNotSignalable comes from ff_deliver_signal.
+	ErrTargetNotSignalable Code = "target_not_signalable"
+	// ErrTerminal comes from ff_promote_blocked_to_eligible.
+	ErrTerminal Code = "terminal"
+	// ErrTokenExpired comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
+	ErrTokenExpired Code = "token_expired"
 	// ErrUseClaimResumedExecution comes from ff_claim_execution.
 	ErrUseClaimResumedExecution Code = "use_claim_resumed_execution"
+	// ErrWaitpointAlreadyExists comes from ff_create_pending_waitpoint.
+	ErrWaitpointAlreadyExists Code = "waitpoint_already_exists"
+	// ErrWaitpointClosed comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
+	ErrWaitpointClosed Code = "waitpoint_closed"
+	// ErrWaitpointNotFound comes from ff_suspend_execution, ff_close_waitpoint, ff_deliver_signal.
+	ErrWaitpointNotFound Code = "waitpoint_not_found"
+	// ErrWaitpointNotOpen comes from ff_close_waitpoint.
+	ErrWaitpointNotOpen Code = "waitpoint_not_open"
+	// ErrWaitpointNotPending comes from ff_suspend_execution, ff_buffer_signal_for_pending_waitpoint.
+	ErrWaitpointNotPending Code = "waitpoint_not_pending"
+	// ErrWaitpointNotTokenBound comes from ff_suspend_execution.
+	ErrWaitpointNotTokenBound Code = "waitpoint_not_token_bound"
+	// ErrWaitpointPendingUseBufferScript comes from ff_deliver_signal.
+	ErrWaitpointPendingUseBufferScript Code = "waitpoint_pending_use_buffer_script"
 )
 
 // detailIndex is the place of a named detail of code, or -1.
@@ -130,6 +200,13 @@ func detailIndex(code Code, name string) int {
 		switch name {
 		case "missing":
 			return 0
+		}
+	case ErrDepsNotSatisfied:
+		switch name {
+		case "unsatisfied":
+			return 0
+		case "unresolved":
+			return 1
 		}
 	case ErrExecutionNotActive:
 		switch name {
@@ -174,6 +251,11 @@ func detailIndex(code Code, name string) int {
 	case ErrInvalidTagKey:
 		switch name {
 		case "key":
+			return 0
+		}
+	case ErrRotationConflict:
+		switch name {
+		case "kid":
 			return 0
 		}
 	case ErrStaleLease:

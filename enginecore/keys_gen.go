@@ -648,10 +648,9 @@ func (k Keys) quotaConcurrency(tag string, quotaPolicyID QuotaPolicyID) string {
 	return k.prefix + ":quota:" + tag + ":" + string(quotaPolicyID) + ":concurrency"
 }
 
-// QuotaAdmitted is <prefix>:quota:{tag}:{quota_policy_id}:admitted:{execution_id}. The tag comes from
-// the execution id.
-func (k Keys) QuotaAdmitted(quotaPolicyID QuotaPolicyID, executionID ExecutionID) string {
-	return k.quotaAdmitted(executionID.tag(), quotaPolicyID, executionID)
+// QuotaAdmitted is <prefix>:quota:{tag}:{quota_policy_id}:admitted:{execution_id}.
+func (k Keys) QuotaAdmitted(partition Partition, quotaPolicyID QuotaPolicyID, executionID ExecutionID) string {
+	return k.quotaAdmitted(partition.Tag(), quotaPolicyID, executionID)
 }
 
 func (k Keys) quotaAdmitted(tag string, quotaPolicyID QuotaPolicyID, executionID ExecutionID) string {

@@ -39,7 +39,7 @@ func TestEncodeEveryType(t *testing.T) {
 func TestOptionalKeyKeepsTheSlot(t *testing.T) {
 	t.Parallel()
 	w := &wire{keys: testKeys(t), name: "f"}
-	w.partition(Partition{FlowFamily, 7})
+	w.partition(Partition{FlowFamily, 7}, FlowFamily)
 	w.noKey()
 	if w.err != nil || w.list[0] != "ff:noop:{fp:7}" {
 		t.Errorf("%q, %v", w.list, w.err)

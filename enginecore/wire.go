@@ -30,9 +30,13 @@ func (w *wire) reserve(keys, args int) {
 }
 
 // partition takes the call's hash tag from a partition.
-func (w *wire) partition(p Partition) {
-	if w.tag = p.Tag(); w.tag == "" {
+func (w *wire) partition(p Partition, f Family) {
+	w.tag = p.Tag()
+	switch {
+	case w.tag == "":
 		w.fail("partition", "is missing")
+	case p.Family != f:
+		w.fail("partition", w.tag+" is no "+f.String()+" partition")
 	}
 }
 

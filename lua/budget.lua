@@ -5,14 +5,14 @@ local REPORT_MEMORY_MS = 86400000
 local MAX_DIMENSIONS = 1000
 
 -- The list of dimensions as the caller sent it: nil, or the error reply.
-function budget.check_count(dims, raw)
+local function check_count(dims, raw)
   if dims and #dims <= MAX_DIMENSIONS then return nil end
   if not number.finite(raw) then return number.refuse('dim_count', raw) end
   return reply.err('invalid_input', 'dim_count does not fit the arguments, got: ' .. raw)
 end
 
 -- Limit of a dimension; 0 for none. Nil and the error reply when it is no number.
-function budget.limit(name, raw)
+local function parse_limit(name, raw)
   if not is_set(raw) then return 0 end
   local limit = number.finite(raw)
   if not limit then return nil, number.refuse('limit of ' .. name, raw) end
@@ -26,7 +26,7 @@ local function parse_limits(dims)
     for _, kind in ipairs({ 'hard', 'soft' }) do
       local raw = dim[kind]
       if not raw then return nil, reply.err('invalid_input', 'limits of ' .. (dim.name or '') .. ' are missing') end
-      local _, err = budget.limit(dim.name, raw)
+      local _, err = parse_limit(dim.name, raw)
       if err then return nil, err end
       limits[#limits + 1] = kind .. ':' .. dim.name
       limits[#limits + 1] = raw
@@ -38,7 +38,6 @@ end
 -- @function ff_create_budget
 -- @summary  Creates a budget. A budget that exists is left as it is.
 -- @flags    repeatable
--- @tag      partition
 -- @key      definition      budget.record
 -- @key      limits          budget.limits
 -- @key      usage           budget.usage
@@ -61,7 +60,7 @@ function F.ff_create_budget(K, A)
     redis.call('SADD', K.policies, A.budget_id)
     return reply.already(A.budget_id)
   end
-  local err = budget.check_count(A.dims, A.dims_count)
+  local err = check_count(A.dims, A.dims_count)
   if err then return err end
   local limits
   limits, err = parse_limits(A.dims)
@@ -104,9 +103,9 @@ local function read_dimensions(K, dims)
       d = { name = name, delta = 0, hard_text = limits[1] or '',
         used = tonumber(redis.call('HGET', K.usage, name) or nil) or 0 }
       local err
-      d.hard, err = budget.limit(name, limits[1])
+      d.hard, err = parse_limit(name, limits[1])
       if err then return nil, err end
-      d.soft, err = budget.limit(name, limits[2])
+      d.soft, err = parse_limit(name, limits[2])
       if err then return nil, err end
       by_name[name] = d
       list[#list + 1] = d
@@ -131,7 +130,6 @@ end
 -- @function ff_report_usage_and_check
 -- @summary  Adds to the usage of a budget, unless that would pass a hard limit. The dedup key makes a report count
 --           once.
--- @tag      partition
 -- @key      usage           budget.usage
 -- @key      limits          budget.limits
 -- @key      definition      budget.record
@@ -145,7 +143,7 @@ end
 -- @error    invalid_input message:text
 -- @error    budget_not_found
 function F.ff_report_usage_and_check(K, A)
-  local err = budget.check_count(A.dims, A.dims_count)
+  local err = check_count(A.dims, A.dims_count)
   if err then return err end
   local c = call.open(K.usage)
   local remembered = is_set(A.dedup_key)
@@ -182,7 +180,6 @@ end
 
 -- @function ff_reset_budget
 -- @summary  Sets the usage of a budget to zero. The next reset keeps to the schedule that began with the budget.
--- @tag      partition
 -- @key      definition      budget.record
 -- @key      usage           budget.usage
 -- @key      resets          index.budget_resets

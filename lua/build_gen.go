@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "7-47925c7efd61213c"
+const build = "14-dc7d77ccefd1d677"

@@ -6,8 +6,8 @@
 
 local F = {}
 local reply, number, call, key, record = {}, {}, {}, {}, {}
-local fence, lease, lifecycle, claim, retry = {}, {}, {}, {}, {}
-local dependency, graph, wake, work = {}, {}, {}, {}
+local capability, fence, lease, lifecycle, create, claim, retry, park = {}, {}, {}, {}, {}, {}, {}, {}
+local dependency, graph, flows, wake, work = {}, {}, {}, {}, {}
 local admission, replay, tags, stream, budget, quota = {}, {}, {}, {}, {}, {}
 local suspension, waitpoint, condition, token, signal = {}, {}, {}, {}, {}
 

@@ -1,6 +1,5 @@
 -- Capability sets travel as comma-separated text.
 
-local capability = {}
 local MAX_CAPABILITY_BYTES = 4096
 local MAX_CAPABILITY_TOKENS = 256
 

@@ -5,9 +5,9 @@ claim.FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
   'current_lease_epoch', 'total_attempt_count', 'current_attempt_index', 'current_attempt_id', 'started_at',
   'pending_retry_reason', 'pending_previous_attempt_index', 'pending_replay_reason',
-  'pending_replay_requested_by', 'required_capabilities', 'lane_id', 'current_lane', 'flow_id', 'managed',
+  'pending_replay_requested_by', 'pending_replay_attempt', 'required_capabilities', 'lane_id', 'current_lane', 'flow_id', 'managed',
   'node', 'execution_kind', 'created_at', 'priority', 'retry_count', 'input_count', 'uses_flow_input',
-  'attempt_timeout', 'lease_reclaim_count', 'current_worker_instance_id', 'current_worker_id',
+  'attempt_timeout', 'start_timeout', 'lease_reclaim_count', 'current_worker_instance_id', 'current_worker_id',
   'current_lease_id', 'lease_expires_at',
 }
 
@@ -84,13 +84,16 @@ function claim.start(c, execution_id, core_key, core, w)
       'replayed_from_attempt_index', core.pending_previous_attempt_index or '' }
   end
   redis.call('ZREM', key.lane_eligible(c, lifecycle.lane(core)), execution_id)
+  if core.start_timeout then redis.call('ZREM', key.ffx_start_deadlines(c), execution_id) end
+  local blank = { 'pending_retry_reason', 'pending_replay_reason', 'pending_replay_requested_by',
+    'pending_previous_attempt_index' }
+  if is_set(core.pending_replay_attempt) then blank[#blank + 1] = 'pending_replay_attempt' end
   local epoch, expires = take_lease(c, execution_id, core_key, core, w, w.attempt_id, {
     'current_attempt_index', index_text,
     'total_attempt_count', number.text(index + 1),
     'current_attempt_id', w.attempt_id,
     'started_at', is_set(core.started_at) and core.started_at or c.now_text,
-  }, { 'pending_retry_reason', 'pending_replay_reason', 'pending_replay_requested_by',
-    'pending_previous_attempt_index' })
+  }, blank)
   open_attempt(c, execution_id, index_text, w, epoch, w.attempt_id, attempt_type, extra)
   lease.history(c, execution_id, 'event', 'acquired', 'lease_id', w.lease_id, 'lease_epoch', epoch,
     'attempt_id', w.attempt_id, 'attempt_index', index_text, 'worker_id', w.worker_id, 'ts', c.now_text)

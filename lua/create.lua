@@ -1,7 +1,5 @@
 -- Creating an execution record.
 
-local create = {}
-
 -- Fields that the contract stores empty at creation. A missing field means the same, so the composite calls
 -- leave them out.
 local EMPTY_AT_CREATION = {

@@ -6,7 +6,8 @@ dependency.CHILD_FIELDS = {
   'flow_id', 'managed', 'node', 'lane_id', 'current_lane', 'created_at', 'priority', 'delay_until',
   'current_attempt_index', 'current_attempt_id', 'current_lease_id', 'current_lease_epoch',
   'current_worker_id', 'current_worker_instance_id', 'current_waitpoint_id', 'start_timeout', 'retry_count',
-  'lease_expires_at',
+  'lease_expires_at', 'blocking_reason', 'blocking_detail', 'prior_eligibility_state', 'prior_blocking_reason',
+  'prior_blocking_detail',
 }
 
 -- Keys of the child's side of one edge.
@@ -19,36 +20,23 @@ function dependency.child_keys(c, child_id, edge_id)
   }
 end
 
--- A blocked child whose last dependency is satisfied may run, at once or when its own delay is over.
+-- State of the attempt of a child that may run now.
+local function startable(attempt_state)
+  if not is_set(attempt_state) or attempt_state == 'none' then return 'pending_first_attempt' end
+  return attempt_state
+end
+
+-- A blocked child whose last dependency is satisfied may run: at once, when its own delay is over, or when what
+-- held it back before is lifted.
 function dependency.release(c, child_id, k, child)
-  local delay_until = number.finite(child.delay_until)
-  local delayed = delay_until and delay_until > c.now
-  local attempt_state = child.attempt_state
-  if not is_set(attempt_state) or attempt_state == 'none' then attempt_state = 'pending_first_attempt' end
-  local values = {
-    'lifecycle_phase', child.lifecycle_phase,
-    'ownership_state', child.ownership_state or 'unowned',
-    'eligibility_state', delayed and 'not_eligible_until_time' or 'eligible_now',
-    'blocking_reason', delayed and 'waiting_for_delay' or 'waiting_for_worker',
-    'terminal_outcome', 'none',
-    'attempt_state', attempt_state,
-    'public_state', delayed and 'delayed' or 'waiting',
-    'last_transition_at', c.now_text,
-    'last_mutation_at', c.now_text,
-  }
-  local lane = lifecycle.lane(child)
-  redis.call('ZREM', k.blocked_dependencies or key.lane_blocked_dependencies(c, lane), child_id)
-  if delayed then
-    values[#values + 1] = 'blocking_detail'
-    values[#values + 1] = 'delayed until ' .. child.delay_until
-    record.write(k.core, child.managed, values, {})
-    redis.call('ZADD', key.lane_delayed(c, lane), delay_until, child_id)
-    if child.managed then wake.due(c, delay_until) end
+  redis.call('ZREM', k.blocked_dependencies or key.lane_blocked_dependencies(c, lifecycle.lane(child)), child_id)
+  if is_set(child.prior_eligibility_state) then
+    admission.restore(c, child_id, k.core, child, startable(child.attempt_state))
     return
   end
-  record.write(k.core, child.managed, values, { 'blocking_detail' })
-  redis.call('ZADD', k.eligible or key.lane_eligible(c, lane), record.eligible_score(child), child_id)
-  if child.managed then graph.became_eligible(c, child_id, child, lane) end
+  park.ready(c, child_id, k.core, child, {
+    own_delay = true, values = { 'attempt_state', startable(child.attempt_state) }, eligible = k.eligible,
+  })
 end
 
 -- An upstream ended without success, so the child can never run.
@@ -179,23 +167,44 @@ function dependency.closes_cycle(c, flow_id, upstream, downstream)
   return false
 end
 
--- Puts a runnable record behind its dependencies, whatever index it stood in.
-local function block(c, k, child, child_id, count, edge_id)
-  record.write(k.core, child.managed, {
-    'lifecycle_phase', child.lifecycle_phase,
+-- Puts a record behind its dependencies. `h`: detail, attempt_state, values and blank (further core fields),
+-- blocked_dependencies (the index).
+function dependency.hold(c, child_id, core_key, child, h)
+  local values = {
+    'lifecycle_phase', 'runnable',
     'ownership_state', child.ownership_state or 'unowned',
     'eligibility_state', 'blocked_by_dependencies',
     'blocking_reason', 'waiting_for_children',
-    'blocking_detail', number.text(count) .. ' dep(s) unresolved incl ' .. edge_id,
+    'blocking_detail', h.detail,
     'terminal_outcome', 'none',
-    'attempt_state', child.attempt_state or 'pending_first_attempt',
+    'attempt_state', h.attempt_state,
     'public_state', 'waiting_children',
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
-  }, {})
+  }
+  for _, value in ipairs(h.values or {}) do values[#values + 1] = value end
+  record.write(core_key, child.managed, values, h.blank or {})
+  redis.call('ZADD', h.blocked_dependencies or key.lane_blocked_dependencies(c, lifecycle.lane(child)),
+    tonumber(child.created_at) or 0, child_id)
+end
+
+-- Puts a runnable child behind its dependencies, whatever index it stood in. A block that it was behind is
+-- remembered.
+local function block(c, k, child, child_id, count, edge_id)
+  local values, blank
+  if admission.is_blocked(child) then
+    values = admission.remember(child)
+    admission.leave(c, child_id, child)
+  elseif is_set(child.prior_eligibility_state) and child.eligibility_state ~= 'blocked_by_dependencies' then
+    blank = admission.PRIOR_FIELDS
+  end
   redis.call('ZREM', k.eligible, child_id)
   redis.call('ZREM', key.lane_delayed(c, lifecycle.lane(child)), child_id)
-  redis.call('ZADD', k.blocked_dependencies, tonumber(child.created_at) or 0, child_id)
+  dependency.hold(c, child_id, k.core, child, {
+    detail = number.text(count) .. ' dep(s) unresolved incl ' .. edge_id,
+    attempt_state = child.attempt_state or 'pending_first_attempt', values = values, blank = blank,
+    blocked_dependencies = k.blocked_dependencies,
+  })
 end
 
 -- @function ff_apply_dependency_to_child
@@ -294,4 +303,55 @@ function F.ff_resolve_dependency(K, A)
   local state, effect = dependency.resolve(c, K, A.edge_id, A.upstream_outcome)
   graph.settle(c)
   return reply.ok(state, effect)
+end
+
+-- @function ff_evaluate_flow_eligibility
+-- @summary  Tells whether an execution's dependencies let it run.
+-- @flags    readonly
+-- @key      core            exec.core
+-- @key      meta            exec.deps_meta
+-- @reply    OK eligibility:text
+function F.ff_evaluate_flow_eligibility(K)
+  local core = record.read(K.core, { 'lifecycle_phase', 'ownership_state', 'terminal_outcome' })
+  if not core then return reply.ok('not_found') end
+  if core.lifecycle_phase ~= 'runnable' then return reply.ok('not_runnable') end
+  if core.ownership_state ~= 'unowned' then return reply.ok('owned') end
+  if core.terminal_outcome ~= 'none' then return reply.ok('terminal') end
+  local meta = redis.call('HMGET', K.meta, 'impossible_required_count', 'unsatisfied_required_count')
+  if (tonumber(meta[1] or nil) or 0) > 0 then return reply.ok('impossible') end
+  if (tonumber(meta[2] or nil) or 0) > 0 then return reply.ok('blocked_by_dependencies') end
+  return reply.ok('eligible')
+end
+
+-- @function ff_promote_blocked_to_eligible
+-- @summary  Lets a child go whose dependencies are all satisfied.
+-- @flags    derives
+-- @key      core            exec.core
+-- @key      blocked_dependencies lane.blocked_dependencies
+-- @key      eligible        lane.eligible
+-- @key      meta            exec.deps_meta
+-- @key      unresolved      exec.deps_unresolved
+-- @arg      execution_id    execution_id
+-- @arg      now_ms          unix_ms optional
+-- @reply    OK
+-- @error    execution_not_found
+-- @error    not_runnable
+-- @error    not_blocked_by_deps
+-- @error    terminal
+-- @error    deps_not_satisfied unsatisfied:int unresolved:int
+function F.ff_promote_blocked_to_eligible(K, A)
+  local c = call.open(K.core)
+  local child = record.read(K.core, dependency.CHILD_FIELDS)
+  if not child then return reply.err('execution_not_found') end
+  if child.lifecycle_phase ~= 'runnable' then return reply.err('not_runnable') end
+  if child.eligibility_state ~= 'blocked_by_dependencies' then return reply.err('not_blocked_by_deps') end
+  if child.terminal_outcome ~= 'none' then return reply.err('terminal') end
+  local unsatisfied = tonumber(redis.call('HGET', K.meta, 'unsatisfied_required_count') or nil) or 0
+  local unresolved = redis.call('SCARD', K.unresolved)
+  if unsatisfied > 0 or unresolved > 0 then
+    return reply.err('deps_not_satisfied', number.text(unsatisfied), number.text(unresolved))
+  end
+  dependency.release(c, A.execution_id, K, child)
+  wake.flush(c)
+  return reply.ok()
 end

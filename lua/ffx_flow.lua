@@ -33,15 +33,17 @@ end
 
 -- Marks a managed flow as over and ends a first batch of its members.
 function flows.stop(c, flow_id, flow_key, flow, state, ...)
-  local members = redis.call('SMEMBERS', key.flow_members(c, flow_id))
+  local members_key = key.flow_members(c, flow_id)
   flows.mark_over(c, flow_key, state, ...)
   if flow.held then
-    redis.call('HSET', flow_key, 'open_nodes', #members)
+    local members = redis.call('SCARD', members_key)
+    redis.call('HSET', flow_key, 'open_nodes', members)
     redis.call('HDEL', flow_key, 'held')
     redis.call('DEL', key.flow_held(c, flow_id))
-    if #members == 0 then graph.close(c, flow_id, flow_key) end
+    if members == 0 then graph.close(c, flow_id, flow_key) end
   end
-  flows.owe_members(c, flow_id, members, c.now)
+  redis.call('COPY', members_key, key.flow_pending_cancels(c, flow_id), 'REPLACE')
+  redis.call('ZADD', key.index_cancel_backlog(c), c.now, flow_id)
   return flows.end_owed_members(c, flow_id, ENDED_PER_CALL)
 end
 

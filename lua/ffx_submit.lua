@@ -226,7 +226,8 @@ end
 -- @function ffx_submit_flow
 -- @summary  Creates a flow with its executions and edges, or one chunk of a large one, and makes the roots
 --           eligible once the last chunk is in. Nothing can be claimed before. Sent again it converges; another
---           graph or input under the same flow id is refused. All nodes must come before the first edge.
+--           graph or input under the same flow id is refused. All nodes must come before the first edge;
+--           definition, input and tags are wanted with the first call only.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -235,7 +236,7 @@ end
 -- @arg      namespace          text
 -- @arg      graph_hash         text
 -- @arg      input_hash         text
--- @arg      definition         bytes
+-- @arg      definition         bytes optional
 -- @arg      input              bytes optional
 -- @arg      result_execution_id execution_id optional
 -- @arg      deadline           ms optional
@@ -262,6 +263,9 @@ function F.ffx_submit_flow(K, A)
     err = check_same(flow, A)
     if err then return err end
     if not flow.held then return reply.already(flow.public_flow_state, '0') end
+  end
+  if not flow and not is_set(A.definition) then
+    return reply.err('invalid_input', 'the first call of a flow must bring its definition')
   end
   local whole = A.last == '1' and #A.nodes == n.node_total and #A.edges == n.edge_total
   if A.last == '1' and not whole then

@@ -227,17 +227,22 @@ function work.claim(c, request)
         if taken then out[#out + 1] = taken else passed = passed + 1 end
       end
       if #heads < wanted then break end
-      if source[2] == take_abandoned then offset = offset + wanted end
+      if source[2] == take_abandoned then offset = passed end
     end
+    if source[2] == take_abandoned and passed < MAX_PASSED_OVER then request.passed = passed end
   end
   if #out > 0 then wake.due(c, c.now + request.ttl) end
   return out
 end
 
--- How many executions of the lane are left to claim, as text.
+-- How many executions of the lane are left for this worker to claim, as text.
 function work.remaining(c, request)
   if request.count <= 0 then return '0' end
-  return number.text(redis.call('ZCARD', key.lane_eligible(c, request.lane)))
+  local abandoned = 0
+  if request.passed then
+    abandoned = math.max(0, redis.call('ZCARD', key.ffx_reclaimable(c, request.lane)) - request.passed)
+  end
+  return number.text(redis.call('ZCARD', key.lane_eligible(c, request.lane)) + abandoned)
 end
 
 -- @function ffx_claim

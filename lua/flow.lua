@@ -1,7 +1,5 @@
 -- Flow containers, call by call.
 
-local flows = {}
-
 -- @function ff_create_flow
 -- @summary  Creates a flow record. A flow that exists is left as it is.
 -- @flags    repeatable

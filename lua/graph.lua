@@ -67,6 +67,34 @@ function graph.finished(c, execution_id, core, t)
   c.queue[#c.queue + 1] = { execution_id = execution_id, flow_id = flow_id, outcome = t.outcome }
 end
 
+-- A managed execution that had ended runs again: the counterpart of graph.finished. A flow that had closed is open
+-- again; one that is being cancelled stays so.
+function graph.reopened(c, execution_id, core, outcome)
+  local flow_id = core.flow_id
+  local flow_key = key.flow_core(c, flow_id)
+  graph.event(c, core, 'replayed', core.current_attempt_index)
+  local flow = record.read(flow_key, { 'closed_at', 'failed_node', 'deadline_at' })
+  if not flow then return end
+  redis.call('HINCRBY', flow_key, 'open_nodes', 1)
+  if is_set(outcome) and outcome ~= 'success'
+    and redis.call('HINCRBY', flow_key, 'nodes_' .. outcome, -1) <= 0 then
+    redis.call('HDEL', flow_key, 'nodes_' .. outcome)
+  end
+  if flow.failed_node == (core.node or execution_id) then
+    redis.call('HDEL', flow_key, 'failed_node', 'failure_reason', 'failure_category')
+  end
+  if not flow.closed_at then return end
+  redis.call('HSET', flow_key, 'public_flow_state', 'open', 'last_mutation_at', c.now_text)
+  redis.call('HDEL', flow_key, 'closed_at', 'outcome')
+  local deadline = number.finite(flow.deadline_at)
+  if deadline and deadline > c.now then
+    redis.call('ZADD', key.ffx_flow_deadlines(c), deadline, flow_id)
+  elseif deadline then
+    redis.call('HDEL', flow_key, 'deadline_at')
+  end
+  graph.log(c, flow_id, 'flow_reopened')
+end
+
 -- All nodes have ended, so the flow has.
 function graph.close(c, flow_id, flow_key)
   local flow = record.read(flow_key, { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_expired',

@@ -43,6 +43,12 @@ func Files() []string {
 		"retry.lua",
 		"park.lua",
 		"claim.lua",
+		"replay.lua",
+		"waitpoint_token.lua",
+		"condition.lua",
+		"suspend.lua",
+		"waitpoint.lua",
+		"signal.lua",
 		"dependency.lua",
 		"graph.lua",
 		"flow.lua",
@@ -64,29 +70,50 @@ func Files() []string {
 const compositePrefix = "ffx_"
 
 // Source is the whole library, ready for FUNCTION LOAD.
-func Source() string { return assemble(func(string) bool { return true }) }
+func Source() string { return embedded(false) }
 
 // ContractSource is the library without the composite calls.
-func ContractSource() string {
-	return assemble(func(file string) bool { return !strings.HasPrefix(file, compositePrefix) })
+func ContractSource() string { return embedded(true) }
+
+func embedded(contract bool) string {
+	// Every listed file is embedded, which a test checks; there is no other way for this to fail.
+	source, _ := Assemble(contract, func(file string) (string, error) {
+		text, err := sources.ReadFile(file)
+		return string(text), err
+	})
+	return source
+}
+
+// Assemble puts the files that read gives into one source text; contract leaves the composite calls out.
+func Assemble(contract bool, read func(file string) (string, error)) (string, error) {
+	var b strings.Builder
+	b.WriteString("#!lua name=" + Name + "\n")
+	for _, file := range Files() {
+		if contract && strings.HasPrefix(file, compositePrefix) {
+			continue
+		}
+		text, err := read(file)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(Block(file, text))
+	}
+	return b.String(), nil
+}
+
+// Block is the text of a file as it stands in the library. The files that declare what all share stand as they
+// are; any other is a block, so that its locals are its own: the interpreter allows 200 in one scope. Line
+// numbers within the file stay as they are.
+func Block(file, text string) string {
+	switch file {
+	case "call.lua", "keys.lua":
+		return text
+	}
+	if strings.HasSuffix(file, ".gen.lua") {
+		return text
+	}
+	return "do " + text + "end\n"
 }
 
 // Build identifies this state of the library: a revision that grows with every change, and a hash of the source.
 func Build() string { return build }
-
-func assemble(take func(string) bool) string {
-	var b strings.Builder
-	b.WriteString("#!lua name=" + Name + "\n")
-	for _, file := range Files() {
-		if !take(file) {
-			continue
-		}
-		// Every listed file is embedded, which a test checks; there is no other way for this to fail.
-		text, err := sources.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		b.Write(text)
-	}
-	return b.String()
-}

@@ -1,7 +1,5 @@
 -- A lease holder puts its execution aside; the same attempt goes on later.
 
-local park = {}
-
 -- Ends the lease and leaves the attempt open. `p`: phase (runnable when it is missing), eligibility, reason,
 -- detail, public, suspension (marker in the attempt record), released (history), values (further core fields).
 function park.execution(c, execution_id, core_key, core, f, p, k)

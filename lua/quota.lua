@@ -7,7 +7,6 @@ local MAX_JITTER_MS = 3600000
 -- @function ff_create_quota_policy
 -- @summary  Creates a quota policy. A policy that exists is left as it is.
 -- @flags    repeatable
--- @tag      partition
 -- @key      definition      quota.record
 -- @key      window          quota.window
 -- @key      concurrency     quota.concurrency
@@ -43,7 +42,8 @@ local function limits_of(K, A)
   n.jitter = math.min(n.jitter, MAX_JITTER_MS)
   local stored = redis.call('HMGET', K.definition, 'requests_per_window_seconds', 'max_requests_per_window',
     'active_concurrency_cap')
-  n.window = math.floor((number.finite(stored[1] or nil) or n.window_seconds) * 1000)
+  local window = math.floor((number.finite(stored[1] or nil) or n.window_seconds) * 1000)
+  n.window = math.max(-number.MAX_EXACT, math.min(number.MAX_EXACT, window))
   n.rate_limit = number.finite(stored[2] or nil) or n.rate_limit
   n.concurrency_cap = number.finite(stored[3] or nil) or n.concurrency_cap
   return n
@@ -61,7 +61,6 @@ end
 -- @function ff_check_admission_and_record
 -- @summary  Admits an execution under a quota, or tells why not. An execution that has been admitted is not counted
 --           again.
--- @tag      partition
 -- @key      window          quota.window
 -- @key      concurrency     quota.concurrency
 -- @key      definition      quota.record
@@ -89,7 +88,7 @@ function F.ff_check_admission_and_record(K, A)
   local running = tonumber(redis.call('GET', K.concurrency) or nil) or 0
   if n.concurrency_cap > 0 and running >= n.concurrency_cap then return { 'CONCURRENCY_EXCEEDED' } end
   redis.call('ZADD', K.window, n.now_ms, A.execution_id)
-  redis.call('SET', K.guard, '1', 'PX', math.max(n.window, MIN_GUARD_MS), 'NX')
+  redis.call('SET', K.guard, '1', 'PX', n.window > 0 and n.window or MIN_GUARD_MS, 'NX')
   if n.concurrency_cap > 0 then redis.call('INCR', K.concurrency) end
   redis.call('SADD', K.admitted_set, A.execution_id)
   return { 'ADMITTED' }
@@ -98,7 +97,6 @@ end
 -- @function ff_release_admission
 -- @summary  Takes an admission back, with its place in the window. Only an admission that was held is given back.
 -- @flags    derives repeatable
--- @tag      partition
 -- @key      guard           quota.admitted
 -- @key      admitted_set    quota.admitted_set
 -- @key      concurrency     quota.concurrency

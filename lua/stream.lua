@@ -88,7 +88,6 @@ end
 -- @function ff_read_attempt_stream
 -- @summary  Frames of an attempt's output stream between two ids, oldest first, and whether it is closed.
 -- @flags    readonly
--- @tag      partition
 -- @key      stream          stream.frames
 -- @key      meta            stream.meta
 -- @arg      from_id         text optional

@@ -4,14 +4,14 @@
 local TAG_KEY = '^[a-z][a-z0-9_]*%.[^.]'
 
 -- The check of a flat list of keys and values: nil, or the error reply.
-function tags.check_shape(list)
+local function check_shape(list)
   if #list == 0 or #list % 2 ~= 0 then
     return reply.err('invalid_input', 'tags must be non-empty even-length key/value pairs')
   end
   return nil
 end
 
-function tags.check_keys(list)
+local function check_keys(list)
   for i = 1, #list, 2 do
     if not string.find(list[i], TAG_KEY) then return reply.err('invalid_tag_key', list[i]) end
   end
@@ -36,10 +36,10 @@ end
 -- @error    execution_not_found
 -- @error    invalid_tag_key key:text
 function F.ff_set_execution_tags(K, A)
-  local err = tags.check_shape(A.tags)
+  local err = check_shape(A.tags)
   if err then return err end
   if redis.call('EXISTS', K.core) == 0 then return reply.err('execution_not_found') end
-  err = tags.check_keys(A.tags)
+  err = check_keys(A.tags)
   if err then return err end
   return write_tags(K.core, K.tags, A.tags)
 end
@@ -72,10 +72,10 @@ end
 -- @error    flow_not_found
 -- @error    invalid_tag_key key:text
 function F.ff_set_flow_tags(K, A)
-  local err = tags.check_shape(A.tags)
+  local err = check_shape(A.tags)
   if err then return err end
   if redis.call('EXISTS', K.flow) == 0 then return reply.err('flow_not_found') end
-  err = tags.check_keys(A.tags)
+  err = check_keys(A.tags)
   if err then return err end
   migrate(K.flow, K.tags)
   return write_tags(K.flow, K.tags, A.tags)

@@ -22,7 +22,7 @@ local EXPIRED_FIELDS = {
 lifecycle.LEASE_FIELDS = LEASE_FIELDS
 lifecycle.LEASE_AND_LOSS_FIELDS = LEASE_AND_LOSS_FIELDS
 
-local PUBLIC_STATE = {
+lifecycle.PUBLIC_STATE = {
   success = 'completed', failed = 'failed', cancelled = 'cancelled', expired = 'expired', skipped = 'skipped',
 }
 
@@ -70,7 +70,7 @@ function lifecycle.finish(c, execution_id, core_key, core, t)
     'blocking_reason', 'none',
     'terminal_outcome', t.outcome,
     'attempt_state', t.attempt_state,
-    'public_state', PUBLIC_STATE[t.outcome],
+    'public_state', lifecycle.PUBLIC_STATE[t.outcome],
     'completed_at', c.now_text,
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
@@ -88,6 +88,13 @@ function lifecycle.finish(c, execution_id, core_key, core, t)
   if core.managed then graph.finished(c, execution_id, core, t) end
 end
 
+-- Takes an ended record out of what lifecycle.finish put it into: the counterpart of that function. Where it goes
+-- from there is the caller's, with park.ready or dependency.hold.
+function lifecycle.reopen(c, execution_id, core, terminal_key)
+  redis.call('ZREM', terminal_key or key.lane_terminal(c, lifecycle.lane(core)), execution_id)
+  if core.managed then graph.reopened(c, execution_id, core, core.terminal_outcome) end
+end
+
 -- Removes an execution from every index that a state can have put it in.
 function lifecycle.leave_indexes(c, execution_id, core)
   local lane = lifecycle.lane(core)
@@ -100,6 +107,7 @@ function lifecycle.leave_indexes(c, execution_id, core)
   redis.call('ZREM', key.lane_blocked_route(c, lane), execution_id)
   redis.call('ZREM', key.lane_blocked_operator(c, lane), execution_id)
   redis.call('ZREM', key.index_suspension_timeout(c), execution_id)
+  redis.call('ZREM', key.ffx_start_deadlines(c), execution_id)
 end
 
 -- Commits the result of the running attempt. Gives nil, or the error reply.
@@ -163,22 +171,6 @@ local function close_attempt(c, execution_id, core, state, reason, stream_reason
   lease.close_stream(c, execution_id, core.current_attempt_index, stream_reason)
 end
 
-local function close_suspension(c, execution_id, core, close_reason)
-  local suspension = key.exec_suspension(c, execution_id)
-  if redis.call('EXISTS', suspension) == 1 then
-    redis.call('HSET', suspension, 'closed_at', c.now_text, 'close_reason', close_reason)
-  end
-  if not is_set(core.current_waitpoint_id) then return end
-  local waitpoint = key.waitpoint_record(c, core.current_waitpoint_id)
-  if redis.call('EXISTS', waitpoint) == 1 then
-    redis.call('HSET', waitpoint, 'state', 'closed', 'closed_at', c.now_text, 'close_reason', close_reason)
-  end
-  local condition = key.waitpoint_condition(c, core.current_waitpoint_id)
-  if redis.call('EXISTS', condition) == 1 then
-    redis.call('HSET', condition, 'closed', '1', 'closed_at', c.now_text, 'closed_reason', close_reason)
-  end
-end
-
 -- Leaves the phase that a record is in, whatever it is, before an outside event ends it. `w`: attempt_state and
 -- failure_reason of the attempt record, stream_reason, close_reason of a suspension, released (history).
 function lifecycle.leave_phase(c, execution_id, core, w)
@@ -193,7 +185,7 @@ function lifecycle.leave_phase(c, execution_id, core, w)
   end
   if phase == 'suspended' then
     close_attempt(c, execution_id, core, w.attempt_state, w.failure_reason, w.stream_reason)
-    close_suspension(c, execution_id, core, w.close_reason)
+    suspension.close(c, suspension.keys(c, execution_id, core), w.close_reason)
   elseif core.attempt_state == 'attempt_interrupted' then
     close_attempt(c, execution_id, core, w.attempt_state, w.failure_reason, w.stream_reason)
   end

@@ -19,6 +19,8 @@ const (
 	MaxInput = 1 << 20
 	// MaxResult is the largest encoded result of a node, in bytes.
 	MaxResult = 1 << 20
+	// MaxDefinition is the largest encoded definition of a flow, in bytes.
+	MaxDefinition = 8 << 20
 	// MaxRunID is the longest run id, in bytes.
 	MaxRunID = 256
 )
@@ -57,6 +59,10 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 		return nil, fmt.Errorf("flow %s: %w", g.Name, err)
 	}
 	c := &compiledFlow{graph: g, hash: hash, definition: definition, nodes: make([]enginecore.SubmitFlowNode, len(g.Nodes))}
+	if len(definition) > MaxDefinition {
+		return nil, fmt.Errorf("flow %s: %w: its definition has %d bytes, at most %d are allowed", g.Name, ErrTooLarge,
+			len(definition), MaxDefinition)
+	}
 	for i := range g.Nodes {
 		if c.nodes[i], err = compileNode(&g.Nodes[i]); err != nil {
 			return nil, fmt.Errorf("flow %s: %w", g.Name, err)
@@ -218,24 +224,30 @@ func (p *Plan) calls() iter.Seq[enginecore.SubmitFlowCall] {
 			yield(call)
 			return
 		}
-		for len(nodes) > 0 {
+		// Only the first call creates the flow, so only it carries what belongs to the flow itself.
+		rest := call
+		rest.Definition, rest.Input, rest.Tags = nil, nil, nil
+		for first := true; len(nodes) > 0; first = false {
+			chunk := rest
+			if first {
+				chunk = call
+			}
 			n := min(nodesPerCall, len(nodes))
-			chunk := call
 			chunk.Nodes, nodes = nodes[:n], nodes[n:]
 			if !yield(chunk) {
 				return
 			}
 		}
 		for len(edges) > 0 {
+			chunk := rest
 			n := min(edgesPerCall, len(edges))
-			chunk := call
 			chunk.Edges, edges = edges[:n], edges[n:]
 			if !yield(chunk) {
 				return
 			}
 		}
-		call.Last = true
-		yield(call)
+		rest.Last = true
+		yield(rest)
 	}
 }
 

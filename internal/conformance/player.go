@@ -166,6 +166,7 @@ func (p *player) play(ctx context.Context, step *Step) (bool, error) {
 	p.last = now
 	p.step, p.scope.now = step, now
 	p.scope.clocks = append(p.scope.clocks, now)
+	p.scope.lag = max(0, float64(now-p.scope.clocks[0]-(step.NowMS-p.trace.Steps[0].NowMS)))
 	texts := step.Args
 	if step.Function == "" {
 		texts = step.Command

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	goruntime "runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+const (
+	maxShards  = 256
+	maxWorkers = 1024
+
+	// What runtime.Lease takes.
+	minLease  = 300 * time.Millisecond
+	maxLease  = time.Hour
+	leaseRule = "300ms to 1h"
+)
+
+// options is what the command line says.
+type options struct {
+	tree         string // absolute, without links in it
+	engine       string
+	engineOrigin string // where the engine's URL was given, for errors
+	run          string
+	out          string
+	shards       int
+	workers      int
+	lease        time.Duration
+	explain      bool
+	verbose      bool
+}
+
+const usageText = `Usage: dag-pipeline [flags] [tree]
+
+Takes a census of the Go code in a source tree, by default the standard library of the Go in use.
+
+`
+
+// parseOptions reads the command line. It returns every fault at once; flag.ErrHelp when help was asked for and given.
+func parseOptions(args []string, help io.Writer) (options, error) {
+	o := options{
+		engineOrigin: "-engine", out: "census-report", shards: 16, workers: goruntime.GOMAXPROCS(0), lease: runtime.DefaultLease,
+	}
+	if url := os.Getenv("FLOWFABRIC_URL"); url != "" {
+		o.engine, o.engineOrigin = url, "FLOWFABRIC_URL"
+	}
+	var faults []error
+	flags := flag.NewFlagSet("dag-pipeline", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Func("engine", "`URL` of the engine: embedded:, embedded:DIR, redis://…, valkey://…; default $FLOWFABRIC_URL, else in memory",
+		func(text string) error { o.engine, o.engineOrigin = text, "-engine"; return nil })
+	flags.StringVar(&o.run, "run", "", "`id` of the run; default made of the tree and -shards, so that a second start continues the first")
+	flags.StringVar(&o.out, "out", o.out, "`directory` for the report")
+	number(flags, &faults, &o.shards, "shards", maxShards, "number of parts to measure in parallel")
+	number(flags, &faults, &o.workers, "workers", maxWorkers, "nodes that run at a time in this process")
+	flags.Func("lease", fmt.Sprintf("`time` after which the work of a lost process is taken over, %s (default %s)", leaseRule, o.lease),
+		func(text string) error {
+			d, err := time.ParseDuration(text)
+			if err != nil || d < minLease || d > maxLease {
+				faults = append(faults, fmt.Errorf("-lease %q: must be a duration of %s", text, leaseRule))
+			}
+			o.lease = d
+			return nil
+		})
+	flags.BoolVar(&o.explain, "explain", false, "print the flow and the engine calls that would start it, and exit")
+	flags.BoolVar(&o.verbose, "v", false, "log what happens inside to standard error")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(help, usageText)
+			flags.SetOutput(help)
+			flags.PrintDefaults()
+			return o, err
+		}
+		faults = append(faults, err)
+	} else if flags.NArg() > 1 {
+		faults = append(faults, fmt.Errorf("arguments %q: must be one tree at most, and flags come before it", flags.Args()))
+	} else if err := o.setTree(flags.Arg(0)); err != nil {
+		faults = append(faults, err)
+	}
+	if len(o.run) > runtime.MaxRunID {
+		faults = append(faults, fmt.Errorf("-run: has %d bytes, must have at most %d", len(o.run), runtime.MaxRunID))
+	}
+	if o.out == "" {
+		faults = append(faults, errors.New(`-out "": must name a directory`))
+	}
+	if o.run == "" {
+		o.run = runID(o.tree, o.shards)
+	}
+	return o, errors.Join(faults...)
+}
+
+// number declares a flag for a whole number from 1 to limit.
+func number(flags *flag.FlagSet, faults *[]error, target *int, name string, limit int, usage string) {
+	flags.Func(name, fmt.Sprintf("%s, 1 to %d (default %d)", usage, limit, *target), func(text string) error {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > limit {
+			*faults = append(*faults, fmt.Errorf("-%s %q: must be a whole number from 1 to %d", name, text, limit))
+		}
+		*target = n
+		return nil
+	})
+}
+
+// setTree finds the tree. Links in its path are resolved, so that one tree has one name.
+func (o *options) setTree(path string) error {
+	if path == "" {
+		var err error
+		if path, err = standardLibrary(); err != nil {
+			return err
+		}
+	}
+	if err := checkTree(path); err != nil {
+		return err
+	}
+	path, err := filepath.Abs(path)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return fmt.Errorf("tree %q: %w", path, err)
+	}
+	o.tree = path
+	return nil
+}
+
+// standardLibrary finds the sources of the Go in use.
+func standardLibrary() (string, error) {
+	output, err := exec.Command("go", "env", "GOROOT").Output()
+	goroot := strings.TrimSpace(string(output))
+	if err != nil || goroot == "" {
+		//lint:ignore SA1019 the go command, which was asked first, is not on this machine
+		goroot = goruntime.GOROOT()
+	}
+	path := filepath.Join(goroot, "src")
+	if goroot == "" || checkTree(path) != nil {
+		return "", errors.New("the standard library was not found: neither `go env GOROOT` nor the GOROOT of this program " +
+			"leads to its sources; give a tree as argument")
+	}
+	return path, nil
+}
+
+// runID names the census of a tree, so that the same command means the same run.
+func runID(tree string, shards int) string {
+	sum := sha256.Sum256([]byte(tree))
+	return fmt.Sprintf("%.100s-%s-%d", filepath.Base(tree), hex.EncodeToString(sum[:4]), shards)
+}
+
+// inMemory tells whether the engine forgets everything when this process ends.
+func (o *options) inMemory() bool {
+	dir, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(o.engine, "embedded"), ":"), "?")
+	return (o.engine == "" || strings.HasPrefix(o.engine, "embedded")) && strings.Trim(dir, "/") == ""
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// display shows how a run goes on: on a terminal as a few lines that are drawn again and again, elsewhere as a line for
+// every change. It is for one goroutine.
+type display struct {
+	out    io.Writer
+	redraw bool
+	begun  time.Time
+	drawn  int               // lines on the terminal that the next drawing replaces
+	shown  map[string]string // what was last written about a node, by its name
+}
+
+func newDisplay(out io.Writer, redraw bool) *display {
+	return &display{out: out, redraw: redraw, begun: time.Now(), shown: make(map[string]string)}
+}
+
+// isTerminal tells whether lines can be drawn again on a file.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "" && os.Getenv("TERM") != "dumb"
+}
+
+// found says at the start of a run what is there of it already.
+func (d *display) found(s *runtime.Description) {
+	finished := finished(s)
+	if s.Outcome != "" {
+		fmt.Fprintf(d.out, "Run %s ended %s: %s. Its %d nodes do not run again; -run with another id takes a new census.\n",
+			s.Run, s.ClosedAt.Local().Format(time.DateTime), s.Outcome, len(s.Nodes))
+	} else {
+		fmt.Fprintf(d.out, "Run %s goes on: %d of %d nodes are finished and do not run again: %s\n", s.Run, len(finished),
+			len(s.Nodes), orNone(finished))
+		if held := names(s, active); len(held) > 0 {
+			fmt.Fprintf(d.out, "Still leased to another process, or to one that is gone: %s\n", strings.Join(held, " "))
+		}
+	}
+	for _, n := range s.Nodes {
+		d.shown[n.Name] = status(n)
+	}
+}
+
+// show brings the display up to date.
+func (d *display) show(s *runtime.Description) {
+	if d.redraw {
+		d.draw(s)
+		return
+	}
+	for _, n := range s.Nodes {
+		text := status(n)
+		if text == d.shown[n.Name] || waits(n) {
+			continue
+		}
+		d.shown[n.Name] = text
+		fmt.Fprintf(d.out, "%6.1fs %3.0f %%  %-14s %s\n", time.Since(d.begun).Seconds(), done(s), n.Name, text)
+	}
+}
+
+const (
+	screenWidth = 79
+	barWidth    = 24
+	// drawnNodes is how many running nodes are drawn at most.
+	drawnNodes = 12
+)
+
+// draw replaces what was drawn before.
+func (d *display) draw(s *runtime.Description) {
+	lines := []string{fmt.Sprintf("%s %3.0f %%  %d of %d nodes, %.1f s", gauge(done(s)), done(s), len(finished(s)), len(s.Nodes),
+		time.Since(d.begun).Seconds())}
+	more := 0
+	for _, n := range s.Nodes {
+		if waits(n) || n.State == enginecore.PublicCompleted {
+			continue
+		}
+		if len(lines) > drawnNodes {
+			more++
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("  %-12s %s %3.0f %%  %s", n.Name, gauge(n.Percent), n.Percent, describe(n)))
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("  and %d more", more))
+	}
+	var b strings.Builder
+	if d.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", d.drawn)
+	}
+	b.WriteString("\r\x1b[J") // from here to the end of the screen
+	for _, line := range lines {
+		b.WriteString(cutTo(line, screenWidth) + "\n")
+	}
+	d.drawn = len(lines)
+	fmt.Fprint(d.out, b.String())
+}
+
+// describe is what the display says beside the gauge of a node.
+func describe(n runtime.NodeDescription) string {
+	if n.State == active && n.Attempts == 1 && n.Message != "" {
+		return n.Message
+	}
+	return strings.TrimSpace(status(n) + " " + n.Message)
+}
+
+const active = enginecore.PublicActive
+
+// status is the state of a node in words.
+func status(n runtime.NodeDescription) string {
+	switch n.State {
+	case active:
+		if n.Attempts > 1 {
+			return fmt.Sprintf("runs, attempt %d", n.Attempts)
+		}
+		return "runs"
+	case enginecore.PublicCompleted:
+		return "finished after " + n.CompletedAt.Sub(n.StartedAt).Round(time.Millisecond).String()
+	case enginecore.PublicDelayed, enginecore.PublicFailed, enginecore.PublicCancelled, enginecore.PublicExpired:
+		return strings.TrimSpace(fmt.Sprintf("%s %s", n.State, n.Reason))
+	}
+	return string(n.State)
+}
+
+// waits tells whether a node's turn has not come.
+func waits(n runtime.NodeDescription) bool {
+	return n.State == enginecore.PublicWaiting || n.State == enginecore.PublicWaitingChildren
+}
+
+// finished lists the nodes that have their result.
+func finished(s *runtime.Description) []string { return names(s, enginecore.PublicCompleted) }
+
+func names(s *runtime.Description, state enginecore.PublicState) []string {
+	var list []string
+	for _, n := range s.Nodes {
+		if n.State == state {
+			list = append(list, n.Name)
+		}
+	}
+	return list
+}
+
+// done is how much of a run is done in percent, each node counting the same.
+func done(s *runtime.Description) float64 {
+	if len(s.Nodes) == 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, n := range s.Nodes {
+		switch n.State {
+		case enginecore.PublicCompleted:
+			sum += 100
+		case active:
+			sum += n.Percent
+		}
+	}
+	return sum / float64(len(s.Nodes))
+}
+
+func gauge(percent float64) string {
+	full := min(barWidth, int(percent/100*barWidth))
+	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", barWidth-full) + "]"
+}
+
+func cutTo(line string, width int) string {
+	runes := []rune(line)
+	return string(runes[:min(width, len(runes))])
+}
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(slices.Clone(list), " ")
+}

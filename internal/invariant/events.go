@@ -1,0 +1,149 @@
+package invariant
+
+import (
+	"strconv"
+)
+
+// Events of a flow's log.
+func isStart(event string) bool {
+	return event == "started" || event == "resumed" || event == "reclaimed"
+}
+
+func isEnd(event string) bool {
+	switch event {
+	case "success", "failed", "cancelled", "expired", "skipped":
+		return true
+	}
+	return false
+}
+
+func isFlowEnd(event string) bool {
+	switch event {
+	case "flow_success", "flow_failed", "flow_cancelled", "flow_expired":
+		return true
+	}
+	return false
+}
+
+// history is what the log told so far.
+type history struct {
+	ended   map[string]string // node → outcome
+	started map[string]bool   // node and attempt
+	stopped string            // the event after which nothing may start
+	closed  string
+}
+
+// events checks the flow's log: its order is the order in which things happened.
+func (c *checker) events(p *partition, f *flowRecord) {
+	log, exists := f.parts["events"]
+	key := p.key("flow:" + p.tag + ":" + f.id + ":events")
+	if !exists || len(log.stream) == 0 {
+		c.fault(RuleEvents, key, "there is no event log")
+		return
+	}
+	if log.stream[0].fields["event"] != "flow_submitted" {
+		return // its beginning has been trimmed
+	}
+	nodes := make(map[string]*execution)
+	for id := range f.members() {
+		if e := p.executions[id]; e != nil && e.core != nil {
+			nodes[e.node()] = e
+		}
+	}
+	h := &history{ended: make(map[string]string), started: make(map[string]bool)}
+	for _, entry := range log.stream {
+		c.event(p, f, key, entry, nodes, h)
+	}
+	for node, e := range nodes {
+		if want := e.get("terminal_outcome"); e.terminal() && h.ended[node] != want {
+			c.fault(RuleEvents, key, "node %s is %s, the log says %q", node, want, h.ended[node])
+		} else if !e.terminal() && h.ended[node] != "" {
+			c.fault(RuleEvents, key, "node %s has not ended, the log says %q", node, h.ended[node])
+		}
+		c.startEvents(key, node, e, h)
+	}
+	want := ""
+	if f.closed() {
+		want = "flow_" + f.core["outcome"]
+	}
+	if h.closed != want {
+		c.fault(RuleEvents, key, "the log ends the flow with %q, must be %q", h.closed, want)
+	}
+}
+
+func (e *execution) node() string {
+	if node := e.get("node"); node != "" {
+		return node
+	}
+	return e.id
+}
+
+// startEvents checks that every attempt was logged when it began.
+func (c *checker) startEvents(key, node string, e *execution, h *history) {
+	for number := range e.attempts {
+		if !h.started[node+" "+number] {
+			c.fault(RuleEvents, key, "attempt %s of node %s was not logged", number, node)
+		}
+	}
+}
+
+func (c *checker) event(p *partition, f *flowRecord, key string, entry entry, nodes map[string]*execution, h *history) {
+	event, node, number := entry.fields["event"], entry.fields["node"], entry.fields["attempt"]
+	switch {
+	case event == "flow_cancel_requested" || event == "flow_deadline":
+		if h.stopped != "" {
+			c.fault(RuleEvents, key, "%s: %s although the flow was stopped by %s", entry.id, event, h.stopped)
+		}
+		h.stopped = event
+		return
+	case isFlowEnd(event):
+		if h.closed != "" {
+			c.fault(RuleEvents, key, "%s: %s although %s came before", entry.id, event, h.closed)
+		}
+		h.closed = event
+		return
+	case event == "flow_submitted":
+		return
+	}
+	e := nodes[node]
+	if e == nil {
+		c.fault(RuleEvents, key, "%s: %s of node %q, which is no member", entry.id, event, node)
+		return
+	}
+	if h.ended[node] != "" {
+		c.fault(RuleEvents, key, "%s: %s of node %s, which is %s already", entry.id, event, node, h.ended[node])
+	}
+	switch {
+	case isEnd(event):
+		h.ended[node] = event
+	case isStart(event):
+		c.start(p, f, key, entry, e, h)
+		if event != "resumed" {
+			if h.started[node+" "+number] {
+				c.fault(RuleEvents, key, "%s: attempt %s of node %s begins again", entry.id, number, node)
+			}
+			h.started[node+" "+number] = true
+		}
+	}
+}
+
+// start checks that a node was allowed to start when it did.
+func (c *checker) start(p *partition, f *flowRecord, key string, entry entry, e *execution, h *history) {
+	event := entry.fields["event"]
+	for edge := range f.in[e.id].set {
+		up := p.executions[f.edges[edge]["upstream_execution_id"]]
+		if up == nil || up.core == nil {
+			continue
+		}
+		if h.ended[up.node()] != "success" {
+			c.fault(RuleOrder, key, "%s: %s of node %s, but upstream %s had not succeeded (%q)", entry.id, event, e.node(), up.node(),
+				h.ended[up.node()])
+		}
+	}
+	if h.stopped != "" {
+		c.fault(RuleOrder, key, "%s: %s of node %s after %s", entry.id, event, e.node(), h.stopped)
+	}
+	if at, err := strconv.ParseInt(f.core["cancelled_at"], 10, 64); err == nil && entry.ms() > at {
+		c.fault(RuleOrder, key, "%s: %s of node %s, but the flow was cancelled at %d", entry.id, event, e.node(), at)
+	}
+}

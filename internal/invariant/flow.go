@@ -1,0 +1,348 @@
+package invariant
+
+import (
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// deps checks the child's side of the edges.
+func (c *checker) deps(p *partition, e *execution) {
+	base := strings.TrimSuffix(e.key, "core")
+	unresolved, all := e.parts["deps:unresolved"].set, e.parts["deps:all_edges"].set
+	meta := e.parts["deps:meta"].hash
+	if got := number(meta["unsatisfied_required_count"]); got != len(unresolved) {
+		c.fault(RuleDeps, base+"deps:meta", "unsatisfied_required_count is %d, %d edges are unresolved", got, len(unresolved))
+	}
+	impossible := 0
+	for edge, dep := range e.deps {
+		key := base + "dep:" + edge
+		if !all[edge] {
+			c.fault(RuleDeps, key, "the edge is not in deps:all_edges")
+		}
+		if dep["edge_id"] != edge || dep["downstream_execution_id"] != e.id {
+			c.fault(RuleDeps, key, "says that it is edge %s to %s", dep["edge_id"], dep["downstream_execution_id"])
+		}
+		if (dep["state"] == "unsatisfied") != unresolved[edge] {
+			c.fault(RuleDeps, key, "state is %s, in deps:unresolved: %t", dep["state"], unresolved[edge])
+		}
+		if dep["state"] == "impossible" {
+			impossible++
+		}
+		if e.managed() {
+			c.dep(p, e, key, edge, dep)
+		}
+	}
+	if got := number(meta["impossible_required_count"]); got != impossible {
+		c.fault(RuleDeps, base+"deps:meta", "impossible_required_count is %d, %d edges are impossible", got, impossible)
+	}
+	for edge := range all {
+		if e.deps[edge] == nil {
+			c.fault(RuleDeps, base+"deps:all_edges", "edge %s has no record", edge)
+		}
+	}
+	for edge := range unresolved {
+		if !all[edge] {
+			c.fault(RuleDeps, base+"deps:unresolved", "edge %s is not in deps:all_edges", edge)
+		}
+	}
+	blocked := e.get("lifecycle_phase") == "runnable" && e.get("eligibility_state") == "blocked_by_dependencies"
+	if !blocked && !e.terminal() && len(unresolved) > 0 {
+		c.fault(RuleDeps, e.key, "is %s, %s with %d unresolved edges", e.get("lifecycle_phase"), e.get("eligibility_state"), len(unresolved))
+	}
+	if e.get("terminal_outcome") == "skipped" && impossible == 0 {
+		c.fault(RuleDeps, e.key, "was skipped, but no edge is impossible")
+	}
+	if e.get("terminal_outcome") == "success" && impossible > 0 {
+		c.fault(RuleDeps, e.key, "succeeded, but %d edges are impossible", impossible)
+	}
+}
+
+// dep checks one edge against the outcome of its upstream.
+func (c *checker) dep(p *partition, e *execution, key, edge string, dep map[string]string) {
+	up := p.executions[dep["upstream_execution_id"]]
+	if up == nil || up.core == nil {
+		c.fault(RuleDeps, key, "upstream %s does not exist", dep["upstream_execution_id"])
+		return
+	}
+	switch dep["state"] {
+	case "satisfied":
+		if up.get("terminal_outcome") != "success" {
+			c.fault(RuleDeps, key, "is satisfied, but the upstream's outcome is %s", up.get("terminal_outcome"))
+		}
+	case "impossible":
+		if !up.terminal() || up.get("terminal_outcome") == "success" {
+			c.fault(RuleDeps, key, "is impossible, but the upstream's outcome is %s", up.get("terminal_outcome"))
+		}
+	default:
+		f := p.flows[e.get("flow_id")]
+		if up.terminal() && f != nil && f.open() && !p.unresolved[up.id].set[edge] {
+			c.fault(RuleStuck, key, "is unsatisfied, but the upstream has ended (%s) and the edge is not in the backlog",
+				up.get("terminal_outcome"))
+		}
+	}
+}
+
+func number(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// flow checks counters and edges of a flow.
+func (c *checker) flow(p *partition, f *flowRecord) {
+	expect := func(field string, want int) {
+		if got := number(f.core[field]); got != want {
+			c.fault(RuleFlow, f.key, "%s is %s, must be %d", field, f.core[field], want)
+		}
+	}
+	expect("node_count", len(f.members()))
+	expect("edge_count", len(f.edges))
+	expect("graph_revision", len(f.members())+len(f.edges))
+	if f.core["flow_id"] != f.id {
+		c.fault(RuleFlow, f.key, "flow_id is %s", f.core["flow_id"])
+	}
+	if !p.index("flow_index")[f.id] {
+		c.fault(RuleFlow, f.key, "is not in the index of flows")
+	}
+	for id := range f.members() {
+		e := p.executions[id]
+		if e == nil || e.core == nil {
+			c.fault(RuleFlow, f.key, "member %s does not exist", id)
+		} else if e.get("flow_id") != f.id {
+			c.fault(RuleFlow, e.key, "is a member of %s, but flow_id is %q", f.id, e.get("flow_id"))
+		}
+	}
+	c.edges(f)
+	pending := f.parts["pending_cancels"].set
+	if _, owed := p.indexes["cancel_backlog"].scores[f.id]; owed != (len(pending) > 0) {
+		c.fault(RuleFlow, f.key, "%d members are owed their end, in cancel_backlog: %t", len(pending), owed)
+	}
+	for id := range pending {
+		if !f.members()[id] {
+			c.fault(RuleFlow, f.key, "pending_cancels holds %s, which is no member", id)
+		}
+	}
+}
+
+func (c *checker) edges(f *flowRecord) {
+	base := strings.TrimSuffix(f.key, "core")
+	for id, edge := range f.edges {
+		key, up, down := base+"edge:"+id, edge["upstream_execution_id"], edge["downstream_execution_id"]
+		if edge["edge_id"] != id || edge["flow_id"] != f.id {
+			c.fault(RuleFlow, key, "says that it is edge %s of %s", edge["edge_id"], edge["flow_id"])
+		}
+		if !f.members()[up] || !f.members()[down] {
+			c.fault(RuleFlow, key, "leads from %s to %s, which are not both members", up, down)
+		}
+		if !f.out[up].set[id] || !f.in[down].set[id] {
+			c.fault(RuleFlow, key, "is not in both out:%s and in:%s", up, down)
+		}
+	}
+	sides := []struct {
+		name  string
+		lists map[string]value
+		field string
+	}{{"out", f.out, "upstream_execution_id"}, {"in", f.in, "downstream_execution_id"}}
+	for _, side := range sides {
+		for id, list := range side.lists {
+			for edge := range list.set {
+				if f.edges[edge][side.field] != id {
+					c.fault(RuleFlow, base+side.name+":"+id, "holds edge %s, whose %s is %q", edge, side.field, f.edges[edge][side.field])
+				}
+			}
+		}
+	}
+}
+
+// managedFlow checks what the composite calls promise of their flows.
+func (c *checker) managedFlow(p *partition, f *flowRecord) {
+	open := 0
+	outcomes := make(map[string]int)
+	for id := range f.members() {
+		e := p.executions[id]
+		if e == nil || e.core == nil {
+			continue
+		}
+		if !e.managed() {
+			c.fault(RuleFlow, e.key, "belongs to a managed flow, but is not managed")
+		}
+		if e.terminal() {
+			outcomes[e.get("terminal_outcome")]++
+		} else {
+			open++
+		}
+		c.member(p, f, e)
+	}
+	if _, listed := p.runs[f.core["flow_kind"]].scores[f.id]; !listed {
+		c.fault(RuleFlow, f.key, "is not in the list of runs of %s", f.core["flow_kind"])
+	}
+	if f.held() {
+		return
+	}
+	if _, exists := f.parts["held"]; exists {
+		c.fault(RuleHeld, f.key, "has held roots, but is submitted")
+	}
+	if got := number(f.core["open_nodes"]); got != open {
+		c.fault(RuleFlow, f.key, "open_nodes is %d, %d members have not ended", got, open)
+	}
+	if f.closed() != (open == 0) {
+		c.fault(RuleClosed, f.key, "closed_at is %q, %d members have not ended", f.core["closed_at"], open)
+	}
+	for _, outcome := range []string{"failed", "expired", "cancelled", "skipped"} {
+		if got := number(f.core["nodes_"+outcome]); got != outcomes[outcome] {
+			c.fault(RuleFlow, f.key, "nodes_%s is %d, %d members are %s", outcome, got, outcomes[outcome], outcome)
+		}
+	}
+	c.outcome(f, outcomes)
+}
+
+// outcome checks how the flow ended against how its members did.
+func (c *checker) outcome(f *flowRecord, outcomes map[string]int) {
+	state, outcome := f.core["public_flow_state"], f.core["outcome"]
+	if f.open() {
+		if outcome != "" || f.closed() {
+			c.fault(RuleClosed, f.key, "is open, outcome is %q, closed_at is %q", outcome, f.core["closed_at"])
+		}
+		return
+	}
+	if !f.closed() {
+		return
+	}
+	want := map[string]string{"success": "completed", "failed": "failed", "expired": "failed", "cancelled": "cancelled"}[outcome]
+	if want == "" || state != want {
+		c.fault(RuleClosed, f.key, "outcome is %q, state is %q", outcome, state)
+	}
+	failed := outcomes["failed"] + outcomes["expired"]
+	switch outcome {
+	case "success":
+		if failed+outcomes["cancelled"]+outcomes["skipped"] > 0 {
+			c.fault(RuleClosed, f.key, "outcome is success, members are %s", counts(outcomes))
+		}
+	case "failed":
+		if failed == 0 {
+			c.fault(RuleClosed, f.key, "outcome is failed, members are %s", counts(outcomes))
+		}
+	case "cancelled":
+		if f.core["cancelled_at"] == "" && (outcomes["cancelled"] == 0 || failed > 0) {
+			c.fault(RuleClosed, f.key, "outcome is cancelled, but nobody asked for it; members are %s", counts(outcomes))
+		}
+	}
+}
+
+func counts(outcomes map[string]int) string {
+	var parts []string
+	for outcome, n := range outcomes {
+		parts = append(parts, strconv.Itoa(n)+" "+outcome)
+	}
+	sort.Strings(parts)
+	return strings.Join(parts, ", ")
+}
+
+// member checks one member of a managed flow.
+func (c *checker) member(p *partition, f *flowRecord, e *execution) {
+	in, all := f.in[e.id].set, e.parts["deps:all_edges"].set
+	if len(in) != len(all) {
+		c.fault(RuleDeps, e.key, "has %d edges, the flow leads %d to it", len(all), len(in))
+	}
+	for edge := range in {
+		if !all[edge] {
+			c.fault(RuleDeps, e.key, "does not know edge %s, which the flow leads to it", edge)
+		}
+	}
+	if e.terminal() {
+		return
+	}
+	blocked := e.get("lifecycle_phase") == "runnable" && e.get("eligibility_state") == "blocked_by_dependencies"
+	switch {
+	case f.held() && !blocked && f.parts["held"].set == nil:
+		c.fault(RuleHeld, e.key, "is %s, %s, but the flow is not submitted yet", e.get("lifecycle_phase"), e.get("eligibility_state"))
+	case !f.held() && f.open() && blocked && len(e.parts["deps:unresolved"].set) == 0:
+		c.fault(RuleStuck, e.key, "is blocked by dependencies, but none is unresolved")
+	case !f.open() && !f.closed() && !f.parts["pending_cancels"].set[e.id]:
+		c.fault(RuleStuck, e.key, "is %s in a flow that is %s, but is not owed its end", e.get("lifecycle_phase"),
+			f.core["public_flow_state"])
+	}
+}
+
+// membership checks the lists of everything against what exists.
+func (c *checker) membership(p *partition) {
+	allKey := p.key("idx:" + p.tag + ":all_executions")
+	all := p.index("all_executions")
+	for id, e := range p.executions {
+		if e.core != nil && !all[id] {
+			c.fault(RuleKeys, allKey, "does not hold %s", id)
+		}
+		flowID := e.get("flow_id")
+		if flowID == "" {
+			continue
+		}
+		if f := p.flows[flowID]; f == nil || f.core == nil {
+			c.fault(RuleUnknownFlow, e.key, "flow_id is %s, which does not exist", flowID)
+		} else if !f.members()[id] {
+			c.fault(RuleFlow, e.key, "flow_id is %s, but is no member of it", flowID)
+		}
+	}
+	for id := range all {
+		if e := p.executions[id]; e == nil || e.core == nil {
+			c.fault(RuleKeys, allKey, "holds %s, which does not exist", id)
+		}
+	}
+	for id := range p.index("flow_index") {
+		if f := p.flows[id]; f == nil || f.core == nil {
+			c.fault(RuleUnknownFlow, p.key("idx:"+p.tag+":flow_index"), "holds %s, which does not exist", id)
+		}
+	}
+	for id := range p.indexes["cancel_backlog"].scores {
+		if f := p.flows[id]; f == nil || f.core == nil {
+			c.fault(RuleUnknownFlow, p.key("idx:"+p.tag+":cancel_backlog"), "holds %s, which does not exist", id)
+		}
+	}
+	for name, runs := range p.runs {
+		for id := range runs.scores {
+			if f := p.flows[id]; f == nil || f.core == nil {
+				c.fault(RuleUnknownFlow, p.key("ffx:"+p.tag+":runs:"+name), "holds %s, which does not exist", id)
+			}
+		}
+	}
+}
+
+// backlog checks the edges that a call left for later.
+func (c *checker) backlog(p *partition) {
+	key := p.key("ffx:" + p.tag + ":backlog")
+	listed := make(set)
+	for _, id := range p.indexes["backlog"].list {
+		listed[id] = true
+		if e := p.executions[id]; e == nil || !e.terminal() {
+			c.fault(RuleQuiescent, key, "holds %s, which has not ended", id)
+		}
+	}
+	for id := range p.unresolved {
+		if !listed[id] {
+			c.fault(RuleStuck, p.key("ffx:"+p.tag+":unresolved:"+id), "edges wait, but the backlog does not name the execution")
+		}
+	}
+}
+
+// quiescent checks that nothing is left over.
+func (c *checker) quiescent(p *partition) {
+	for id, e := range p.executions {
+		if e.core != nil && e.managed() && !e.terminal() {
+			c.fault(RuleQuiescent, e.key, "%s has not ended: %s, %s, %s", id, e.get("lifecycle_phase"), e.get("ownership_state"),
+				e.get("eligibility_state"))
+		}
+	}
+	for _, f := range p.flows {
+		if f.core != nil && f.managed() && !f.closed() {
+			c.fault(RuleQuiescent, f.key, "is not closed: state %s, open_nodes %s", f.core["public_flow_state"], f.core["open_nodes"])
+		}
+		if n := len(f.parts["pending_cancels"].set); n > 0 {
+			c.fault(RuleQuiescent, f.key, "%d members are still owed their end", n)
+		}
+	}
+	for id := range p.unresolved {
+		c.fault(RuleQuiescent, p.key("ffx:"+p.tag+":unresolved:"+id), "edges wait")
+	}
+	if n := len(p.indexes["backlog"].list); n > 0 {
+		c.fault(RuleQuiescent, p.key("ffx:"+p.tag+":backlog"), "%d executions wait", n)
+	}
+}

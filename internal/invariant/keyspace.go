@@ -1,0 +1,330 @@
+package invariant
+
+import (
+	"strings"
+)
+
+// partition is what one hash tag holds, sorted by what it belongs to.
+type partition struct {
+	tag         string
+	executions  map[string]*execution
+	flows       map[string]*flowRecord
+	lanes       []laneIndex
+	indexes     map[string]value // by name: lease_expiry, all_executions, …
+	workers     map[string]value // instance → executions that it holds
+	reclaimable []laneIndex
+	unresolved  map[string]value // upstream → edges that wait in the backlog
+	runs        map[string]value // flow name → flow ids
+	key         func(rest string) string
+}
+
+// execution is everything that belongs to one execution.
+type execution struct {
+	id       string
+	key      string // of the core
+	core     map[string]string
+	parts    map[string]value // payload, result, attempts, deps:meta, …
+	deps     map[string]map[string]string
+	attempts map[string]*attempt
+}
+
+type attempt struct {
+	key    string
+	record map[string]string // nil when only its companions exist
+	parts  map[string]bool   // usage, policy, stream, stream meta
+}
+
+// flowRecord is everything that belongs to one flow.
+type flowRecord struct {
+	id    string
+	key   string // of the core
+	core  map[string]string
+	parts map[string]value // members, events, held, …
+	edges map[string]map[string]string
+	out   map[string]value
+	in    map[string]value
+}
+
+// laneIndex is one sorted set of a lane.
+type laneIndex struct {
+	key, lane, name string
+	scores          map[string]float64
+}
+
+func (e *execution) managed() bool         { return e.core["managed"] != "" }
+func (e *execution) terminal() bool        { return e.core["lifecycle_phase"] == "terminal" }
+func (e *execution) get(f string) string   { return e.core[f] }
+func (f *flowRecord) managed() bool        { return f.core["managed"] != "" }
+func (f *flowRecord) closed() bool         { return f.core["closed_at"] != "" }
+func (f *flowRecord) held() bool           { return f.core["held"] != "" }
+func (f *flowRecord) open() bool           { return f.core["public_flow_state"] == "open" }
+func (f *flowRecord) members() set         { return f.parts["members"].set }
+func (p *partition) index(name string) set { return members(p.indexes[name]) }
+
+type set = map[string]bool
+
+// members is the set of what a set or sorted set holds.
+func members(v value) set {
+	if v.scores == nil {
+		return v.set
+	}
+	out := make(set, len(v.scores))
+	for m := range v.scores {
+		out[m] = true
+	}
+	return out
+}
+
+func newSnapshot(prefix string, values map[string]value) *Snapshot {
+	s := &Snapshot{prefix: prefix, values: values, partitions: make(map[string]*partition)}
+	for key, v := range values {
+		if fault := s.sort(key, v); fault != "" {
+			s.faults = append(s.faults, Violation{RuleKeys, key, fault})
+		}
+	}
+	return s
+}
+
+func (s *Snapshot) partition(tag string) *partition {
+	p := s.partitions[tag]
+	if p == nil {
+		p = &partition{
+			tag: tag, executions: make(map[string]*execution), flows: make(map[string]*flowRecord),
+			indexes: make(map[string]value), workers: make(map[string]value), unresolved: make(map[string]value),
+			runs: make(map[string]value), key: func(rest string) string { return s.prefix + ":" + rest },
+		}
+		s.partitions[tag] = p
+	}
+	return p
+}
+
+func (p *partition) execution(id string) *execution {
+	e := p.executions[id]
+	if e == nil {
+		e = &execution{
+			id: id, key: p.key("exec:" + p.tag + ":" + id + ":core"), parts: make(map[string]value),
+			deps: make(map[string]map[string]string), attempts: make(map[string]*attempt),
+		}
+		p.executions[id] = e
+	}
+	return e
+}
+
+func (p *partition) flow(id string) *flowRecord {
+	f := p.flows[id]
+	if f == nil {
+		f = &flowRecord{
+			id: id, key: p.key("flow:" + p.tag + ":" + id + ":core"), parts: make(map[string]value),
+			edges: make(map[string]map[string]string), out: make(map[string]value), in: make(map[string]value),
+		}
+		p.flows[id] = f
+	}
+	return f
+}
+
+const unknownKey = "no such key is documented"
+
+// sort files one key under what it belongs to. It returns what is wrong with the key's name or type.
+func (s *Snapshot) sort(key string, v value) string {
+	rest := strings.TrimPrefix(key, s.prefix+":")
+	head, tail, _ := strings.Cut(rest, ":")
+	tag := tagOf(key)
+	if tag == "" {
+		return sortGlobal(rest, v)
+	}
+	switch head {
+	case "budget", "quota", "usagededup", "sec":
+		return "" // not of flows and executions
+	}
+	after, ok := strings.CutPrefix(tail, tag+":")
+	if !ok && tail != tag {
+		return unknownKey
+	}
+	p := s.partition(tag)
+	switch head {
+	case "exec":
+		return p.sortExecution(after, v)
+	case "attempt", "stream":
+		return p.sortAttempt(key, head, after, v)
+	case "flow":
+		return p.sortFlow(after, v)
+	case "idx":
+		return p.sortIndex(key, after, v)
+	case "ffx":
+		return p.sortComposite(key, after, v)
+	case "wp", "signal", "sigdedup", "idem":
+		return ""
+	}
+	return unknownKey
+}
+
+func sortGlobal(rest string, v value) string {
+	switch {
+	case rest == "config:partitions", rest == "idx:workers":
+		return ""
+	case strings.HasPrefix(rest, "worker:") && (strings.HasSuffix(rest, ":alive") || strings.HasSuffix(rest, ":caps")):
+		return wrongType(v, "string")
+	}
+	return unknownKey
+}
+
+func wrongType(v value, want string) string {
+	if v.kind != want {
+		return "is a " + v.kind + ", must be a " + want
+	}
+	return ""
+}
+
+// cutID splits "<tag>:<uuid>:<rest>" into the execution id and the rest.
+func (p *partition) cutID(text string) (id, rest string, ok bool) {
+	after, ok := strings.CutPrefix(text, p.tag+":")
+	if !ok {
+		return "", "", false
+	}
+	uuid, rest, _ := strings.Cut(after, ":")
+	return p.tag + ":" + uuid, rest, len(uuid) == 36
+}
+
+func (p *partition) sortExecution(text string, v value) string {
+	id, part, ok := p.cutID(text)
+	if !ok {
+		return unknownKey
+	}
+	types := map[string]string{
+		"core": "hash", "payload": "string", "policy": "string", "tags": "hash", "result": "string", "lease:current": "hash",
+		"lease:history": "stream", "claim_grant": "hash", "attempts": "zset", "suspension:current": "hash",
+		"waitpoints": "set", "signals": "zset", "deps:meta": "hash", "deps:unresolved": "set", "deps:all_edges": "set",
+	}
+	e := p.execution(id)
+	if edge, isDep := strings.CutPrefix(part, "dep:"); isDep {
+		e.deps[edge] = v.hash
+		return wrongType(v, "hash")
+	}
+	want, known := types[part]
+	if !known {
+		return unknownKey
+	}
+	if part == "core" {
+		e.core = v.hash
+	}
+	e.parts[part] = v
+	return wrongType(v, want)
+}
+
+func (p *partition) sortAttempt(key, head, text string, v value) string {
+	id, rest, ok := p.cutID(text)
+	if !ok {
+		return unknownKey
+	}
+	number, part, _ := strings.Cut(rest, ":")
+	e := p.execution(id)
+	a := e.attempts[number]
+	if a == nil {
+		a = &attempt{key: p.key("attempt:" + p.tag + ":" + id + ":" + number), parts: make(map[string]bool)}
+		e.attempts[number] = a
+	}
+	switch {
+	case head == "attempt" && part == "":
+		a.record = v.hash
+		return wrongType(v, "hash")
+	case head == "attempt" && (part == "usage" || part == "policy"), head == "stream" && part == "meta":
+		a.parts[head+" "+part] = true
+		return wrongType(v, "hash")
+	case head == "stream" && part == "":
+		a.parts["stream"] = true
+		return wrongType(v, "stream")
+	}
+	return unknownKey
+}
+
+func (p *partition) sortFlow(text string, v value) string {
+	id, part, _ := strings.Cut(text, ":")
+	if len(id) != 36 {
+		return unknownKey
+	}
+	f := p.flow(id)
+	kind, of, _ := strings.Cut(part, ":")
+	switch kind {
+	case "edge":
+		f.edges[of] = v.hash
+		return wrongType(v, "hash")
+	case "out":
+		f.out[of] = v
+		return wrongType(v, "set")
+	case "in":
+		f.in[of] = v
+		return wrongType(v, "set")
+	}
+	types := map[string]string{
+		"core": "hash", "members": "set", "tags": "hash", "pending_cancels": "set", "input": "string",
+		"definition": "string", "events": "stream", "held": "set", "summary": "hash", "grant": "hash",
+	}
+	want, known := types[kind]
+	if !known || (of != "" && kind != "grant") {
+		return unknownKey
+	}
+	if part == "core" {
+		f.core = v.hash
+	}
+	f.parts[part] = v
+	return wrongType(v, want)
+}
+
+func (p *partition) sortIndex(key, text string, v value) string {
+	if lane, found := strings.CutPrefix(text, "lane:"); found {
+		for _, name := range []string{
+			"eligible", "delayed", "active", "terminal", "suspended", "blocked:dependencies", "blocked:budget",
+			"blocked:quota", "blocked:route", "blocked:operator",
+		} {
+			if of, ok := strings.CutSuffix(lane, ":"+name); ok {
+				p.lanes = append(p.lanes, laneIndex{key, of, name, v.scores})
+				return wrongType(v, "zset")
+			}
+		}
+		return unknownKey
+	}
+	if worker, found := strings.CutPrefix(text, "worker:"); found {
+		instance, ok := strings.CutSuffix(worker, ":leases")
+		if !ok {
+			return unknownKey
+		}
+		p.workers[instance] = v
+		return wrongType(v, "set")
+	}
+	types := map[string]string{
+		"lease_expiry": "zset", "suspension_timeout": "zset", "pending_waitpoint_expiry": "zset", "attempt_timeout": "zset",
+		"execution_deadline": "zset", "all_executions": "set", "flow_index": "set", "cancel_backlog": "zset",
+	}
+	want, known := types[text]
+	if !known {
+		return unknownKey
+	}
+	p.indexes[text] = v
+	return wrongType(v, want)
+}
+
+func (p *partition) sortComposite(key, text string, v value) string {
+	if lane, found := strings.CutPrefix(text, "lane:"); found {
+		of, ok := strings.CutSuffix(lane, ":reclaimable")
+		if !ok {
+			return unknownKey
+		}
+		p.reclaimable = append(p.reclaimable, laneIndex{key, of, "reclaimable", v.scores})
+		return wrongType(v, "zset")
+	}
+	if id, found := strings.CutPrefix(text, "unresolved:"); found {
+		p.unresolved[id] = v
+		return wrongType(v, "set")
+	}
+	if name, found := strings.CutPrefix(text, "runs:"); found {
+		p.runs[name] = v
+		return wrongType(v, "zset")
+	}
+	types := map[string]string{"lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset"}
+	want, known := types[text]
+	if !known {
+		return unknownKey
+	}
+	p.indexes[text] = v
+	return wrongType(v, want)
+}

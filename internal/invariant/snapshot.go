@@ -1,0 +1,257 @@
+package invariant
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// value is what one key holds. Only the field of its type is set.
+type value struct {
+	kind   string
+	text   string
+	hash   map[string]string
+	set    map[string]bool
+	scores map[string]float64
+	list   []string
+	stream []entry
+}
+
+// entry is one entry of a stream.
+type entry struct {
+	id     string
+	fields map[string]string
+}
+
+// Snapshot is a keyspace as it was read.
+type Snapshot struct {
+	prefix     string
+	values     map[string]value
+	partitions map[string]*partition
+	// unsettled are the partitions that changed whenever they were read.
+	unsettled []string
+	faults    []Violation // found while sorting the keys
+}
+
+// readBatch bounds the commands that are sent together.
+const readBatch = 500
+
+// stableReads bounds how often a partition that changes meanwhile is read.
+const stableReads = 25
+
+// Read reads every key of a prefix. A partition is taken when two readings in a row agree, so that what belongs
+// together is seen together although the keys are read one by one; Unsettled lists those that never held still.
+func Read(ctx context.Context, client rueidis.Client, prefix string) (*Snapshot, error) {
+	before, err := readOnce(ctx, client, prefix)
+	if err != nil {
+		return nil, err
+	}
+	settled := make(map[string]value, len(before))
+	open := map[string]bool{}
+	for key := range before {
+		open[tagOf(key)] = true
+	}
+	for range stableReads {
+		after, err := readOnce(ctx, client, prefix)
+		if err != nil {
+			return nil, err
+		}
+		old, now := byTag(before), byTag(after)
+		for tag := range now {
+			if _, known := old[tag]; !known {
+				open[tag] = true
+			}
+		}
+		for tag := range open {
+			if reflect.DeepEqual(old[tag], now[tag]) {
+				for key, v := range now[tag] {
+					settled[key] = v
+				}
+				delete(open, tag)
+			}
+		}
+		if len(open) == 0 {
+			break
+		}
+		before = after
+	}
+	s := newSnapshot(prefix, settled)
+	for tag := range open {
+		s.unsettled = append(s.unsettled, tag)
+	}
+	sort.Strings(s.unsettled)
+	return s, nil
+}
+
+// Unsettled lists the partitions that kept changing and are therefore missing.
+func (s *Snapshot) Unsettled() []string { return s.unsettled }
+
+// Keys is the number of keys that were read.
+func (s *Snapshot) Keys() int { return len(s.values) }
+
+// tagOf is the hash tag of a key, or "".
+func tagOf(key string) string {
+	_, rest, found := strings.Cut(key, "{")
+	if !found {
+		return ""
+	}
+	inner, _, found := strings.Cut(rest, "}")
+	if !found {
+		return ""
+	}
+	return "{" + inner + "}"
+}
+
+func byTag(values map[string]value) map[string]map[string]value {
+	out := make(map[string]map[string]value)
+	for key, v := range values {
+		tag := tagOf(key)
+		if out[tag] == nil {
+			out[tag] = make(map[string]value)
+		}
+		out[tag][key] = v
+	}
+	return out
+}
+
+func readOnce(ctx context.Context, client rueidis.Client, prefix string) (map[string]value, error) {
+	keys, err := scan(ctx, client, prefix)
+	if err != nil {
+		return nil, err
+	}
+	values := make(map[string]value, len(keys))
+	for len(keys) > 0 {
+		n := min(readBatch, len(keys))
+		if err := readKeys(ctx, client, keys[:n], values); err != nil {
+			return nil, err
+		}
+		keys = keys[n:]
+	}
+	return values, nil
+}
+
+func scan(ctx context.Context, client rueidis.Client, prefix string) ([]string, error) {
+	seen := make(map[string]bool)
+	for _, node := range client.Nodes() {
+		var cursor uint64
+		for {
+			page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(prefix+":*").Count(1000).Build()).AsScanEntry()
+			if err != nil {
+				return nil, fmt.Errorf("scan keys of %s: %w", prefix, err)
+			}
+			for _, key := range page.Elements {
+				seen[key] = true
+			}
+			if cursor = page.Cursor; cursor == 0 {
+				break
+			}
+		}
+	}
+	keys := make([]string, 0, len(seen))
+	for key := range seen {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	return keys, nil
+}
+
+// readKeys reads a batch of keys. Those that are gone meanwhile are left out.
+func readKeys(ctx context.Context, client rueidis.Client, keys []string, values map[string]value) error {
+	types := make([]rueidis.Completed, len(keys))
+	for i, key := range keys {
+		types[i] = client.B().Type().Key(key).Build()
+	}
+	kinds := make([]string, len(keys))
+	for i, result := range client.DoMulti(ctx, types...) {
+		kind, err := result.ToString()
+		if err != nil {
+			return fmt.Errorf("type of %s: %w", keys[i], err)
+		}
+		kinds[i] = kind
+	}
+	var reads []rueidis.Completed
+	var wanted []int
+	for i, key := range keys {
+		if read, ok := readCommand(client, key, kinds[i]); ok {
+			reads = append(reads, read)
+			wanted = append(wanted, i)
+		}
+	}
+	for j, result := range client.DoMulti(ctx, reads...) {
+		i := wanted[j]
+		v, err := parseValue(result, kinds[i])
+		if rueidis.IsRedisNil(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", keys[i], err)
+		}
+		values[keys[i]] = v
+	}
+	return nil
+}
+
+func readCommand(client rueidis.Client, key, kind string) (rueidis.Completed, bool) {
+	b := client.B()
+	switch kind {
+	case "string":
+		return b.Get().Key(key).Build(), true
+	case "hash":
+		return b.Hgetall().Key(key).Build(), true
+	case "set":
+		return b.Smembers().Key(key).Build(), true
+	case "zset":
+		return b.Zrange().Key(key).Min("0").Max("-1").Withscores().Build(), true
+	case "list":
+		return b.Lrange().Key(key).Start(0).Stop(-1).Build(), true
+	case "stream":
+		return b.Xrange().Key(key).Start("-").End("+").Build(), true
+	}
+	return rueidis.Completed{}, false
+}
+
+func parseValue(r rueidis.RedisResult, kind string) (value, error) {
+	v := value{kind: kind}
+	var err error
+	switch kind {
+	case "string":
+		v.text, err = r.ToString()
+	case "hash":
+		v.hash, err = r.AsStrMap()
+	case "set":
+		var members []string
+		members, err = r.AsStrSlice()
+		v.set = make(map[string]bool, len(members))
+		for _, m := range members {
+			v.set[m] = true
+		}
+	case "zset":
+		var scored []rueidis.ZScore
+		scored, err = r.AsZScores()
+		v.scores = make(map[string]float64, len(scored))
+		for _, m := range scored {
+			v.scores[m.Member] = m.Score
+		}
+	case "list":
+		v.list, err = r.AsStrSlice()
+	case "stream":
+		var entries []rueidis.XRangeEntry
+		entries, err = r.AsXRange()
+		for _, e := range entries {
+			v.stream = append(v.stream, entry{e.ID, e.FieldValues})
+		}
+	}
+	return v, err
+}
+
+// ms is the time of a stream entry in Unix ms.
+func (e entry) ms() int64 {
+	text, _, _ := strings.Cut(e.id, "-")
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
