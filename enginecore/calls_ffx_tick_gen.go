@@ -18,16 +18,18 @@ type TickCall struct {
 // TickReply is the answer to TickCall.
 type TickReply struct {
 	// Status is StatusOK.
-	Status           Status
-	Now              time.Time
-	NextDueAt        time.Time
-	More             bool
-	Promoted         int64
-	LeasesExpired    int64
-	AttemptsTimedOut int64
-	DeadlinesExpired int64
-	Cancelled        int64
-	Propagated       int64
+	Status             Status
+	Now                time.Time
+	NextDueAt          time.Time
+	More               bool
+	Promoted           int64
+	LeasesExpired      int64
+	AttemptsTimedOut   int64
+	DeadlinesExpired   int64
+	Cancelled          int64
+	Propagated         int64
+	SuspensionsExpired int64
+	WaitpointsClosed   int64
 }
 
 // Tick runs ffx_tick. Does what is due in one partition, at most about `limit` items, and tells when
@@ -66,6 +68,8 @@ func (TickCall) decode(r *fields) (out TickReply) {
 		out.DeadlinesExpired = intValue[int64](r, "deadlines_expired")
 		out.Cancelled = intValue[int64](r, "cancelled")
 		out.Propagated = intValue[int64](r, "propagated")
+		out.SuspensionsExpired = intValue[int64](r, "suspensions_expired")
+		out.WaitpointsClosed = intValue[int64](r, "waitpoints_closed")
 	default:
 		r.unknownStatus()
 	}

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "14-dc7d77ccefd1d677"
+const build = "15-ebc59ec4bcf8677d"

@@ -93,6 +93,33 @@ local function fail_unstarted(c, limit)
   return #ids
 end
 
+local function expire_suspensions(c, limit)
+  local index_key = key.index_suspension_timeout(c)
+  local ids = due_in(c, index_key, limit)
+  for _, execution_id in ipairs(ids) do
+    local core_key = key.exec_core(c, execution_id)
+    local k = suspension.keys(c, execution_id, record.read(core_key, { 'current_waitpoint_id' }) or {})
+    k.core, k.suspension_timeout = core_key, index_key
+    suspension.expire_if_due(c, k, execution_id)
+  end
+  return #ids
+end
+
+-- Waitpoints that were opened ahead of a suspension that never came.
+local function close_pending_waitpoints(c, limit)
+  local index_key = key.index_pending_waitpoint_expiry(c)
+  local ids = due_in(c, index_key, limit)
+  for _, waitpoint_id in ipairs(ids) do
+    local waitpoint_key = key.waitpoint_record(c, waitpoint_id)
+    redis.call('ZREM', index_key, waitpoint_id)
+    if redis.call('HGET', waitpoint_key, 'state') == 'pending' then
+      suspension.close(c, { waitpoint = waitpoint_key, condition = key.waitpoint_condition(c, waitpoint_id) },
+        'never_committed')
+    end
+  end
+  return #ids
+end
+
 local function expire_flows(c, limit)
   local index_key = key.ffx_flow_deadlines(c)
   local ids = due_in(c, index_key, limit)
@@ -139,6 +166,8 @@ local function next_due(c, lanes)
   consider(key.index_lease_expiry(c))
   consider(key.index_attempt_timeout(c))
   consider(key.index_execution_deadline(c))
+  consider(key.index_suspension_timeout(c))
+  consider(key.index_pending_waitpoint_expiry(c))
   consider(key.ffx_start_deadlines(c))
   consider(key.ffx_flow_deadlines(c))
   consider(key.index_cancel_backlog(c))
@@ -168,7 +197,7 @@ local MAX_LIMIT = 256
 -- @key      partition          ffx.partition
 -- @arg      limit              int
 -- @args     lanes              lane_id
--- @reply    OK now:unix_ms next_due_at:unix_ms more:bool promoted:int leases_expired:int attempts_timed_out:int deadlines_expired:int cancelled:int propagated:int
+-- @reply    OK now:unix_ms next_due_at:unix_ms more:bool promoted:int leases_expired:int attempts_timed_out:int deadlines_expired:int cancelled:int propagated:int suspensions_expired:int waitpoints_closed:int
 -- @error    invalid_input message:text
 function F.ffx_tick(K, A)
   local limit, err = number.whole('limit', A.limit)
@@ -189,12 +218,14 @@ function F.ffx_tick(K, A)
   local timed_out = spend(time_out_attempts(c, left))
   local deadlines = spend(expire_executions(c, left))
   deadlines = number.text(deadlines + spend(fail_unstarted(c, left)) + spend(expire_flows(c, math.min(left, 4))))
+  local suspensions = spend(expire_suspensions(c, left))
+  local waitpoints = spend(close_pending_waitpoints(c, left))
   local cancelled = spend(left > 0 and end_owed(c, left) or 0)
   if left <= 0 then c.more = true end
   graph.settle(c)
   local at = next_due(c, lanes)
   return reply.ok(c.now_text, at and number.text(math.max(at, 0)) or '', c.more and '1' or '0', promoted,
-    expired_leases, timed_out, deadlines, cancelled, propagated)
+    expired_leases, timed_out, deadlines, cancelled, propagated, suspensions, waitpoints)
 end
 
 -- @function ffx_end_leases

@@ -295,12 +295,12 @@ type Step struct {
 // Steps lists the single engine calls that a submission is equal to, in order.
 func (p *Plan) Steps() []Step {
 	g := p.compiled.graph
-	steps := []Step{{"ff_create_flow", string(p.FlowID)}}
+	steps := []Step{{enginecore.FunctionName(enginecore.CreateFlowCall{}), string(p.FlowID)}}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		steps = append(steps,
-			Step{"ff_create_execution", fmt.Sprintf("%s = %s on lane %s, %s", n.Name, n.Activity, n.Lane, p.ExecutionID(n.Name))},
-			Step{"ff_add_execution_to_flow", n.Name})
+			Step{enginecore.FunctionName(enginecore.CreateExecutionCall{}), fmt.Sprintf("%s = %s on lane %s, %s", n.Name, n.Activity, n.Lane, p.ExecutionID(n.Name))},
+			Step{enginecore.FunctionName(enginecore.AddExecutionToFlowCall{}), n.Name})
 	}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
@@ -310,8 +310,8 @@ func (p *Plan) Steps() []Step {
 			if up.Data {
 				kind += ", with its result"
 			}
-			steps = append(steps, Step{"ff_stage_dependency_edge", arrow + " (" + kind + ")"},
-				Step{"ff_apply_dependency_to_child", arrow})
+			steps = append(steps, Step{enginecore.FunctionName(enginecore.StageDependencyEdgeCall{}), arrow + " (" + kind + ")"},
+				Step{enginecore.FunctionName(enginecore.ApplyDependencyToChildCall{}), arrow})
 		}
 	}
 	return steps

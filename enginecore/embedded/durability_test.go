@@ -387,7 +387,6 @@ func TestInterruptedSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, Options{Dir: dir, LogLimit: 1 << 10})
 	c := connect(t, e)
-	before := copyDir(t, dir)
 	for i := range 100 {
 		c.must(t, "SET", fmt.Sprint("k", i), strings.Repeat("x", 50))
 	}
@@ -395,7 +394,6 @@ func TestInterruptedSnapshot(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_ = before
 	snapshots, _ := filepath.Glob(filepath.Join(dir, "snapshot-*"))
 	if len(snapshots) != 1 {
 		t.Fatal(snapshots)

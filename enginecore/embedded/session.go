@@ -46,8 +46,8 @@ type session struct {
 
 // mark ties one reply in out to the log position that must be durable before it leaves.
 type mark struct {
-	end int64 // stream offset behind the reply
-	pos int64
+	begin, end int64 // stream offsets around the reply
+	pos        int64
 	// message tells that this is no reply: it is dropped instead of turned into an error.
 	message bool
 }
@@ -257,19 +257,18 @@ func (s *session) reply(r *Reply) { s.emit(r, 0) }
 func (s *session) emit(r *Reply, pos int64) {
 	s.mu.Lock()
 	if !s.dead {
+		begin := len(s.out)
 		s.out = appendReply(s.out, r, s.resp)
-		s.mark(pos, false)
+		s.mark(begin, pos, false)
 	}
 	s.mu.Unlock()
 	s.signal()
 }
 
-// mark notes the position of what was just appended to out.
-func (s *session) mark(pos int64, message bool) {
+// mark notes the position of what was just appended to out from begin on.
+func (s *session) mark(begin int, pos int64, message bool) {
 	if l := s.e.log; l != nil && l.holdsBack(pos) {
-		s.marks = append(s.marks, mark{s.base + int64(len(s.out)), pos, message})
-	} else if n := len(s.marks); n > 0 {
-		s.marks = append(s.marks, mark{s.base + int64(len(s.out)), 0, message})
+		s.marks = append(s.marks, mark{s.base + int64(begin), s.base + int64(len(s.out)), pos, message})
 	}
 }
 
@@ -281,6 +280,7 @@ func (s *session) push(r *Reply, pos int64) bool {
 	if s.dead {
 		return false
 	}
+	begin := len(s.out)
 	s.out = appendReply(s.out, r, s.resp)
 	if len(s.out)-s.sent > maxUnread {
 		s.dead = true
@@ -289,7 +289,7 @@ func (s *session) push(r *Reply, pos int64) bool {
 		s.signal()
 		return false
 	}
-	s.mark(pos, true)
+	s.mark(begin, pos, true)
 	s.signal()
 	return true
 }
@@ -341,31 +341,22 @@ func (s *session) release() (limit int, held bool) {
 		s.marks = s.marks[:0]
 		return len(s.out), false
 	}
+	s.marks = append(s.marks[:0], s.marks[i:]...)
 	if failed == nil {
-		limit = s.sent
-		if i > 0 {
-			limit = max(limit, int(s.marks[i-1].end-s.base))
-		}
-		s.marks = append(s.marks[:0], s.marks[i:]...)
-		return limit, true
+		return int(s.marks[0].begin - s.base), true
 	}
-	s.fail(i, durable, failed)
+	s.fail(failed)
 	return len(s.out), false
 }
 
-// fail rewrites out from mark i on: whatever needs more than durable is replaced.
-func (s *session) fail(i int, durable int64, failed error) {
-	from := s.base + int64(s.sent)
-	if i > 0 {
-		from = max(from, s.marks[i-1].end)
-	}
+// fail rewrites out: replies that were still marked become errors, messages disappear.
+func (s *session) fail(failed error) {
 	bad := errorReply("MISCONF " + failed.Error())
-	out := append([]byte(nil), s.out[:from-s.base]...)
-	for _, m := range s.marks[i:] {
-		switch {
-		case m.pos <= durable:
-			out = append(out, s.out[from-s.base:m.end-s.base]...)
-		case !m.message:
+	var out []byte
+	from := s.base
+	for _, m := range s.marks {
+		out = append(out, s.out[from-s.base:m.begin-s.base]...)
+		if !m.message {
 			out = appendReply(out, &bad, s.resp)
 		}
 		from = m.end

@@ -102,12 +102,19 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry entry, no
 		}
 		h.closed = event
 		return
+	case event == "flow_reopened":
+		h.closed, h.stopped = "", ""
+		return
 	case event == "flow_submitted":
 		return
 	}
 	e := nodes[node]
 	if e == nil {
 		c.fault(RuleEvents, key, "%s: %s of node %q, which is no member", entry.id, event, node)
+		return
+	}
+	if event == "replayed" {
+		delete(h.ended, node)
 		return
 	}
 	if h.ended[node] != "" {

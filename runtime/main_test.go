@@ -1,0 +1,17 @@
+package runtime_test
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		os.Exit(runChild())
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(testserver.Supervisor))
+}

@@ -1,0 +1,275 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// meddle interferes with a run in the way that its trial says.
+func (c *crew) meddle(t testing.TB, ctx context.Context, r *rand.Rand, x *trial) {
+	switch x.meddling {
+	case cancelledByClient:
+		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
+		if err := x.run.Cancel(ctx, "the test says so"); err != nil && !errors.Is(err, runtime.ErrRunOver) {
+			t.Errorf("cancel: %v", err)
+		}
+	case cancelledByOthers:
+		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
+		_, err := c.bench.Engine.Core().ContractCancelFlow(ctx, enginecore.ContractCancelFlowCall{
+			Partition: x.plan.Partition, FlowID: x.plan.FlowID, Reason: "others say so", CancellationPolicy: "cancel_all",
+			Grace: time.Duration(1+r.IntN(20)) * time.Millisecond,
+		})
+		if err != nil && !errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
+			t.Errorf("ff_cancel_flow: %v", err)
+		}
+	case operated:
+		o := &operator{t: t, ctx: ctx, r: r, crew: c, trial: x, core: c.bench.Engine.Core()}
+		for range 10 + r.IntN(40) {
+			time.Sleep(time.Duration(r.IntN(4000)) * time.Microsecond)
+			o.operate()
+		}
+		o.clear()
+	}
+}
+
+// operator uses the contract's own calls on the members of a managed flow.
+type operator struct {
+	t     testing.TB
+	ctx   context.Context
+	r     *rand.Rand
+	crew  *crew
+	trial *trial
+	core  *enginecore.Engine
+}
+
+const override = "operator_override"
+
+// member is what the calls want to know of an execution.
+type member struct {
+	node    string
+	id      enginecore.ExecutionID
+	lane    enginecore.LaneID
+	worker  enginecore.WorkerInstanceID
+	attempt enginecore.AttemptIndex
+	phase   string
+	fields  map[string]string
+}
+
+func (o *operator) read(node string) member {
+	id := o.trial.plan.ExecutionID(node)
+	client := o.core.Client()
+	fields, err := client.Do(o.ctx, client.B().Hgetall().Key(o.core.Keys().ExecCore(id)).Build()).AsStrMap()
+	if err != nil {
+		o.t.Errorf("read core: %v", err)
+	}
+	index, _ := strconv.Atoi(fields["current_attempt_index"])
+	return member{
+		node: node, id: id, lane: enginecore.LaneID(fields["lane_id"]), attempt: enginecore.AttemptIndex(index), fields: fields,
+		worker: enginecore.WorkerInstanceID(fields["current_worker_instance_id"]), phase: fields["lifecycle_phase"],
+	}
+}
+
+// refusals are fine: the state may have changed since it was read. Anything else is a fault.
+func (o *operator) done(function string, err error) bool {
+	var refusal *enginecore.Error
+	if err != nil && !errors.As(err, &refusal) {
+		o.t.Errorf("%s: %v", function, err)
+	}
+	return err == nil
+}
+
+// operate picks a member, such as has not ended if possible, and does something with it.
+func (o *operator) operate() {
+	var m member
+	for range 8 {
+		m = o.read(o.trial.sketch.nodes[o.r.IntN(len(o.trial.sketch.nodes))].name)
+		if m.phase != "terminal" && m.fields["eligibility_state"] != "blocked_by_dependencies" {
+			break
+		}
+	}
+	switch o.r.IntN(14) {
+	case 0:
+		o.end(m)
+	case 1:
+		_, err := o.core.PromoteDelayed(o.ctx, enginecore.PromoteDelayedCall{LaneID: m.lane, ExecutionID: m.id, Now: time.Now().Add(time.Hour)})
+		o.done("ff_promote_delayed", err)
+	case 2:
+		_, err := o.core.ChangePriority(o.ctx, enginecore.ChangePriorityCall{LaneID: m.lane, ExecutionID: m.id, NewPriority: o.r.Int64N(9001)})
+		o.done("ff_change_priority", err)
+	case 3:
+		_, err := o.core.DelayExecution(o.ctx, enginecore.DelayExecutionCall{
+			AttemptIndex: m.attempt, WorkerInstanceID: m.worker, LaneID: m.lane, ExecutionID: m.id, Source: override,
+			DelayUntil: time.Now().Add(time.Duration(o.r.IntN(20)) * time.Millisecond),
+		})
+		o.done("ff_delay_execution", err)
+	case 4:
+		_, err := o.core.RevokeLease(o.ctx, enginecore.RevokeLeaseCall{WorkerInstanceID: m.worker, ExecutionID: m.id, RevokeReason: "the test says so"})
+		o.done("ff_revoke_lease", err)
+	case 5:
+		_, err := o.core.MarkLeaseExpiredIfDue(o.ctx, enginecore.MarkLeaseExpiredIfDueCall{ExecutionID: m.id})
+		o.done("ff_mark_lease_expired_if_due", err)
+	case 6:
+		_, err := o.core.BlockExecutionForAdmission(o.ctx, enginecore.BlockExecutionForAdmissionCall{
+			LaneID: m.lane, ExecutionID: m.id, BlockingReason: "paused_by_operator", BlockingDetail: "the test says so",
+		})
+		o.done("ff_block_execution_for_admission", err)
+	case 7:
+		o.unblock(m)
+	case 8:
+		o.resolveAgain(m)
+	default:
+		o.work(m)
+	}
+}
+
+// clear lets go what the operator has blocked, so that the run can end.
+func (o *operator) clear() {
+	for i := range o.trial.sketch.nodes {
+		if m := o.read(o.trial.sketch.nodes[i].name); m.fields["eligibility_state"] == "blocked_by_operator" {
+			o.unblock(m)
+		}
+	}
+}
+
+func (o *operator) unblock(m member) {
+	_, err := o.core.UnblockExecution(o.ctx, enginecore.UnblockExecutionCall{
+		LaneID: m.lane, ExecutionID: m.id, ExpectedBlockingReason: "paused_by_operator",
+	})
+	o.done("ff_unblock_execution", err)
+}
+
+// end ends a member from outside.
+func (o *operator) end(m member) {
+	// Noted before: the call may be what ends it although its reply says otherwise.
+	switch o.r.IntN(4) {
+	case 0:
+		_, err := o.core.CancelExecution(o.ctx, enginecore.CancelExecutionCall{
+			AttemptIndex: m.attempt, WorkerInstanceID: m.worker, LaneID: m.lane, ExecutionID: m.id, Reason: "operator", Source: override,
+		})
+		o.touch(m, o.done("ff_cancel_execution", err))
+	case 1:
+		_, err := o.core.FailExecution(o.ctx, enginecore.FailExecutionCall{
+			AttemptIndex: m.attempt, WorkerInstanceID: m.worker, LaneID: m.lane, ExecutionID: m.id, FailureReason: "operator",
+			FailureCategory: "operator", Source: override,
+		})
+		o.touch(m, o.done("ff_fail_execution", err))
+	case 2:
+		_, err := o.core.CompleteExecution(o.ctx, enginecore.CompleteExecutionCall{
+			AttemptIndex: m.attempt, WorkerInstanceID: m.worker, LaneID: m.lane, ExecutionID: m.id, ResultPayload: []byte(`"operator"`),
+			Source: override,
+		})
+		o.touch(m, o.done("ff_complete_execution", err))
+	case 3:
+		_, err := o.core.ExpireExecution(o.ctx, enginecore.ExpireExecutionCall{
+			AttemptIndex: m.attempt, WorkerInstanceID: m.worker, LaneID: m.lane, ExecutionID: m.id, ExpireReason: "operator",
+		})
+		o.touch(m, o.done("ff_expire_execution", err))
+	}
+}
+
+func (o *operator) touch(m member, done bool) {
+	if done {
+		o.trial.touched[m.node] = true
+	}
+}
+
+// resolveAgain tells a member once more how an ended upstream ended.
+func (o *operator) resolveAgain(m member) {
+	i, _ := strconv.Atoi(m.node[1:])
+	n := &o.trial.sketch.nodes[i]
+	for _, up := range n.upstreams() {
+		u := o.read(nodeName(up))
+		if u.phase != "terminal" {
+			continue
+		}
+		_, err := o.core.ResolveDependency(o.ctx, enginecore.ResolveDependencyCall{
+			DownstreamExecutionID: m.id, LaneID: m.lane, AttemptIndex: m.attempt, UpstreamExecutionID: u.id,
+			EdgeID:          enginecore.EdgeIDFor(o.trial.plan.FlowID, nodeName(up), m.node),
+			UpstreamOutcome: u.fields["terminal_outcome"],
+		})
+		o.done("ff_resolve_dependency", err)
+		return
+	}
+}
+
+// work is what a worker does that only has the contract's calls: grant, claim, then complete or fail.
+func (o *operator) work(m member) {
+	const worker = "contract"
+	instance := enginecore.WorkerInstanceID("contract-" + uuid.NewString())
+	_, err := o.core.IssueClaimGrant(o.ctx, enginecore.IssueClaimGrantCall{Grant: enginecore.Grant{
+		ExecutionID: m.id, WorkerID: worker, WorkerInstanceID: instance, LaneID: m.lane, GrantTTL: time.Minute,
+	}})
+	if !o.done("ff_issue_claim_grant", err) {
+		return
+	}
+	lease := enginecore.LeaseID(uuid.NewString())
+	epoch, attemptID, index, ok := o.claim(m, worker, instance, lease)
+	if !ok {
+		return
+	}
+	i, _ := strconv.Atoi(m.node[1:])
+	n := &o.trial.sketch.nodes[i]
+	inputs := make([]string, len(n.data))
+	for k, up := range n.data {
+		client := o.core.Client()
+		text, err := client.Do(o.ctx, client.B().Get().Key(o.core.Keys().ExecResult(o.trial.plan.ExecutionID(nodeName(up)))).Build()).ToString()
+		if err != nil || json.Unmarshal([]byte(text), &inputs[k]) != nil {
+			o.t.Errorf("node %s started, but its upstream %s has no result: %v", m.node, nodeName(up), err)
+		}
+	}
+	c, do := o.crew.lab.begin(o.ctx, o.trial.run.ID(), m.node, int(index)+1, inputs)
+	defer o.crew.lab.end(c)
+	if do == succeed || do == slowly {
+		result, _ := json.Marshal(c.result)
+		_, err = o.core.CompleteExecution(o.ctx, enginecore.CompleteExecutionCall{
+			AttemptIndex: index, WorkerInstanceID: instance, LaneID: m.lane, ExecutionID: m.id, LeaseID: lease, LeaseEpoch: epoch,
+			AttemptID: attemptID, ResultPayload: result,
+		})
+		o.done("ff_complete_execution", err)
+		return
+	}
+	call := enginecore.FailExecutionCall{
+		AttemptIndex: index, WorkerInstanceID: instance, LaneID: m.lane, ExecutionID: m.id, LeaseID: lease, LeaseEpoch: epoch,
+		AttemptID: attemptID, FailureReason: "scripted", FailureCategory: "error",
+	}
+	if do != failForAll {
+		call.RetryPolicyJSON, _ = json.Marshal(map[string]any{
+			"max_retries": n.script.attempts - 1, "backoff": map[string]any{"type": "fixed", "delay_ms": 1},
+		})
+	}
+	_, err = o.core.FailExecution(o.ctx, call)
+	o.done("ff_fail_execution", err)
+}
+
+func (o *operator) claim(m member, worker enginecore.WorkerID, instance enginecore.WorkerInstanceID, lease enginecore.LeaseID) (enginecore.LeaseEpoch, enginecore.AttemptID, enginecore.AttemptIndex, bool) {
+	total, _ := strconv.Atoi(m.fields["total_attempt_count"])
+	reply, err := o.core.ClaimExecution(o.ctx, enginecore.ClaimExecutionCall{
+		AttemptIndex: enginecore.AttemptIndex(total), ExecutionID: m.id, WorkerID: worker, WorkerInstanceID: instance, LaneID: m.lane,
+		LeaseID: lease, LeaseTTL: 500 * time.Millisecond, RenewBefore: 300 * time.Millisecond,
+		AttemptID: enginecore.AttemptID(uuid.NewString()),
+	})
+	if o.done("ff_claim_execution", err) {
+		return reply.LeaseEpoch, reply.AttemptID, reply.AttemptIndex, true
+	}
+	if !errors.Is(err, enginecore.ErrUseClaimResumedExecution) {
+		return 0, "", 0, false
+	}
+	resumed, err := o.core.ClaimResumedExecution(o.ctx, enginecore.ClaimResumedExecutionCall{
+		AttemptIndex: m.attempt, ExecutionID: m.id, WorkerID: worker, WorkerInstanceID: instance, LaneID: m.lane, LeaseID: lease,
+		LeaseTTL: 500 * time.Millisecond,
+	})
+	if !o.done("ff_claim_resumed_execution", err) {
+		return 0, "", 0, false
+	}
+	return resumed.LeaseEpoch, resumed.AttemptID, resumed.AttemptIndex, true
+}

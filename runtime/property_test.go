@@ -1,0 +1,299 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// How long the property test runs on each engine.
+const (
+	propertyTime = 12 * time.Second
+	soakTime     = 10 * time.Minute
+	flowsAtATime = 4
+)
+
+// meddling is what happens to a run besides being worked on.
+type meddling string
+
+const (
+	leftAlone         meddling = "left alone"
+	cancelledByClient meddling = "cancelled"
+	cancelledByOthers meddling = "cancelled with ff_cancel_flow"
+	operated          meddling = "operated with ff_* calls"
+)
+
+// trial is one run under test.
+type trial struct {
+	sketch   *sketch
+	run      *runtime.Run[string]
+	plan     *runtime.Plan
+	meddling meddling
+	touched  map[string]bool // nodes that an operator has ended
+}
+
+// TestRandomFlows runs random flows while workers and keepers come and go and others interfere, and checks outcomes
+// and keyspace after each round. FLOWFABRIC_SEED repeats one round for ever, FLOWFABRIC_SOAK makes it long.
+func TestRandomFlows(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		budget := propertyTime
+		if os.Getenv("FLOWFABRIC_SOAK") != "" {
+			budget = soakTime
+		} else if testing.Short() {
+			budget = propertyTime / 6
+		}
+		seed := rand.Uint64()
+		fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64)
+		if err == nil {
+			seed = fixed
+		}
+		crew := newCrew(t, b)
+		end := time.Now().Add(budget)
+		rounds := 0
+		for ; time.Now().Before(end); rounds++ {
+			if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { crew.round(t, seed) }) {
+				return
+			}
+			if err != nil {
+				seed++
+			}
+		}
+		crew.stop(t)
+		s := b.Settle(t)
+		t.Logf("%d rounds of %d flows, %d keys", rounds, flowsAtATime, s.Keys())
+	})
+}
+
+func (c *crew) round(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	ctx := enginetest.Context(t)
+	trials := make([]*trial, flowsAtATime)
+	for i := range trials {
+		trials[i] = c.newTrial(t, ctx, r, fmt.Sprintf("r%d-%d-%d", seed, i, time.Now().UnixNano()))
+	}
+	quiet := make(chan struct{})
+	var busy sync.WaitGroup
+	busy.Go(func() { c.churn(t, rand.New(rand.NewPCG(seed, 2)), quiet) })
+	for i, trial := range trials {
+		busy.Go(func() { c.meddle(t, ctx, rand.New(rand.NewPCG(seed, uint64(10+i))), trial) })
+	}
+	for _, trial := range trials {
+		_, err := trial.run.Result(ctx)
+		var over *runtime.RunError
+		if err != nil && !errors.As(err, &over) {
+			d, _ := trial.run.Describe(context.Background())
+			t.Errorf("%s flow: %v\n%s", trial.meddling, err, stateOf(d))
+		}
+	}
+	close(quiet)
+	busy.Wait()
+	s := c.bench.Settle(t)
+	for _, trial := range trials {
+		c.judge(t, s, trial)
+		c.lab.forget(trial.run.ID())
+	}
+}
+
+func stateOf(d *runtime.Description) string {
+	if d == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s %s, %d open\n", d.State, d.Outcome, d.OpenNodes)
+	for _, n := range d.Nodes {
+		text += fmt.Sprintf("  %s %s %s attempts=%d %s\n", n.Name, n.State, n.Why, n.Attempts, n.Reason)
+	}
+	return text
+}
+
+func (c *crew) newTrial(t *testing.T, ctx context.Context, r *rand.Rand, id string) *trial {
+	m := []meddling{leftAlone, leftAlone, leftAlone, cancelledByClient, cancelledByOthers, operated, operated}[r.IntN(7)]
+	x := &trial{sketch: newSketch(r, 12), meddling: m, touched: make(map[string]bool)}
+	def, err := x.sketch.define("lab", c.lab.common, c.lab.rare)
+	require.NoError(t, err)
+	c.lab.add(id, x.sketch)
+	x.plan, err = runtime.NewPlan(c.bench.Client, def, []string{}, runtime.ID(id))
+	require.NoError(t, err)
+	x.run, err = runtime.Start(ctx, c.bench.Client, def, []string{}, runtime.ID(id))
+	require.NoError(t, err)
+	return x
+}
+
+// judge compares what became of a run with what the model allows.
+func (c *crew) judge(t *testing.T, s *invariant.Snapshot, x *trial) {
+	f, ok := s.Flow(string(x.run.FlowID()))
+	require.True(t, ok, "the flow is gone")
+	require.Len(t, f.Nodes, len(x.sketch.nodes))
+	want := x.sketch.outcomes()
+	stopped := f.Outcome == "cancelled" && (x.meddling == cancelledByClient || x.meddling == cancelledByOthers)
+	for i := range x.sketch.nodes {
+		n := &x.sketch.nodes[i]
+		got := f.Nodes[n.name]
+		c.judgeResult(t, f, x, n, got)
+		if x.meddling == leftAlone {
+			if got.Outcome != want[n.name] {
+				t.Errorf("node %s is %s (%s), must be %s; script %+v", n.name, got.Outcome, got.Reason, want[n.name], n.script)
+			}
+			continue
+		}
+		ready := true
+		for _, up := range n.upstreams() {
+			ready = ready && f.Nodes[nodeName(up)].Outcome == "success"
+		}
+		if fault := verdict(got.Outcome, ready, stopped, x.touched[n.name], n.script.succeeds()); fault != "" {
+			t.Errorf("%s run: node %s is %s (%s): %s", x.meddling, n.name, got.Outcome, got.Reason, fault)
+		}
+	}
+	if want := flowOutcome(f, stopped); f.Outcome != want {
+		t.Errorf("%s run: the outcome is %s, must be %s", x.meddling, f.Outcome, want)
+	}
+}
+
+// verdict says what is wrong with the outcome of a node of a run with which somebody interfered.
+func verdict(outcome string, ready, stopped, touched, succeeds bool) string {
+	switch {
+	case outcome == "none":
+		return "it has not ended"
+	case outcome == "skipped" && ready:
+		return "all its upstreams succeeded"
+	case (outcome == "success" || outcome == "failed") && !ready:
+		return "it ran although an upstream did not succeed"
+	case outcome == "cancelled" && !stopped && !touched, outcome == "expired" && !touched:
+		return "nobody asked for it"
+	case !ready && outcome != "skipped" && !stopped && !touched:
+		return "an upstream did not succeed"
+	case outcome == "success" && !succeeds && !touched:
+		return "its script does not succeed"
+	case outcome == "failed" && succeeds && !touched:
+		return "its script does not fail"
+	}
+	return ""
+}
+
+func flowOutcome(f invariant.Flow, stopped bool) string {
+	if stopped {
+		return "cancelled"
+	}
+	outcome := "success"
+	for _, n := range f.Nodes {
+		switch n.Outcome {
+		case "failed", "expired":
+			return "failed"
+		case "cancelled":
+			outcome = "cancelled"
+		}
+	}
+	return outcome
+}
+
+// judgeResult checks that what is stored is what the function returned in one of its attempts, and that everybody
+// downstream got it.
+func (c *crew) judgeResult(t *testing.T, f invariant.Flow, x *trial, n *sketchNode, got invariant.Node) {
+	if got.Outcome == "success" && !x.touched[n.name] && !c.lab.results(x.run.ID(), n.name)[string(got.Result)] {
+		t.Errorf("node %s has result %s, its function never returned that", n.name, got.Result)
+	}
+	for _, in := range c.lab.inputs(x.run.ID(), n.name) {
+		if len(in) != len(n.data) {
+			t.Errorf("node %s got %d inputs, must get %d", n.name, len(in), len(n.data))
+			continue
+		}
+		for i, up := range n.data {
+			encoded, _ := json.Marshal(in[i])
+			if string(encoded) != string(f.Nodes[nodeName(up)].Result) {
+				t.Errorf("node %s got %s from %s, whose result is %s", n.name, encoded, nodeName(up), f.Nodes[nodeName(up)].Result)
+			}
+		}
+	}
+	if c.lab.overlapped(x.run.ID(), n.name) && got.Reclaims == 0 && x.meddling != operated {
+		t.Errorf("two attempts of node %s ran at a time, although none was lost", n.name)
+	}
+}
+
+// crew is the workers and keepers that come and go.
+type crew struct {
+	tb    testing.TB // outlives the rounds
+	bench *enginetest.Bench
+	lab   *lab
+
+	workers []*enginetest.Running
+	keepers []*enginetest.Running
+}
+
+const (
+	crewWorkers = 3
+	crewKeepers = 2
+)
+
+func newCrew(t *testing.T, b *enginetest.Bench) *crew {
+	c := &crew{
+		tb: t, bench: b, lab: newLab(),
+		workers: make([]*enginetest.Running, crewWorkers), keepers: make([]*enginetest.Running, crewKeepers),
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range c.workers {
+		c.workers[i] = c.hire(r, i)
+	}
+	for i := range c.keepers {
+		c.keepers[i] = b.Keeper(t)
+	}
+	return c
+}
+
+// hire starts a worker. The first one serves everything, the others a part.
+func (c *crew) hire(r *rand.Rand, i int) *enginetest.Running {
+	lanes := []string{"default", "other"}
+	handlers := []activity.Handler{c.lab.common, c.lab.rare}
+	if i > 0 {
+		if n := r.IntN(3); n < 2 {
+			lanes = lanes[n : n+1]
+		}
+		handlers = handlers[:1+r.IntN(2)]
+	}
+	grace := []time.Duration{0, 5 * time.Millisecond, time.Second}[r.IntN(3)]
+	return c.bench.Worker(c.tb, handlers, runtime.Lanes(lanes...), runtime.Concurrency(1+r.IntN(6)), runtime.Lease(time.Second),
+		runtime.Grace(grace))
+}
+
+func (c *crew) stop(t testing.TB) {
+	for _, w := range append(c.workers, c.keepers...) {
+		if err := w.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// churn replaces workers and keepers until the runs are over.
+func (c *crew) churn(t testing.TB, r *rand.Rand, quiet <-chan struct{}) {
+	for {
+		select {
+		case <-quiet:
+			return
+		case <-time.After(time.Duration(20+r.IntN(100)) * time.Millisecond):
+		}
+		if i := r.IntN(crewWorkers + 1); i < crewWorkers {
+			if err := c.workers[i].Stop(); err != nil {
+				t.Error(err)
+			}
+			c.workers[i] = c.hire(r, i)
+		} else {
+			k := r.IntN(crewKeepers)
+			if err := c.keepers[k].Stop(); err != nil {
+				t.Error(err)
+			}
+			c.keepers[k] = c.bench.Keeper(c.tb)
+		}
+	}
+}
