@@ -42,6 +42,7 @@ type settings struct {
 	clients     int
 	asJSON      bool
 	profile     string
+	functions   bool
 }
 
 func parseFlags(args []string) (settings, error) {
@@ -54,6 +55,7 @@ func parseFlags(args []string) (settings, error) {
 	flags.IntVar(&s.clients, "clients", 16, "goroutines that start runs under load")
 	flags.BoolVar(&s.asJSON, "json", false, "print one JSON object for each workload")
 	flags.StringVar(&s.profile, "cpuprofile", "", "write a CPU profile of this process to the file")
+	flags.BoolVar(&s.functions, "functions", false, "print what each function of the main path costs a server, instead of workloads")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -76,17 +78,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		defer stop()
 	}
 	quiet := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	if s.functions {
+		return functionCosts(ctx, s, quiet, out)
+	}
 	var results []result
 	for name := range strings.SplitSeq(s.work, ",") {
 		work, ok := workloads[name]
 		if !ok {
 			return fmt.Errorf("-work %q: must be of %s", name, strings.Join(workloadNames(), ", "))
 		}
-		// A prefix of its own, so that runs do not see the data of earlier ones.
-		prefix := fmt.Sprintf("bench-%d", time.Now().UnixMilli())
 		local, err := runtime.OpenLocal(ctx, runtime.LocalConfig{
 			URL: s.url, Activities: activities(), Worker: []runtime.WorkerOption{runtime.Concurrency(s.concurrency)},
-			Open: []runtime.OpenOption{runtime.Prefix(prefix), runtime.Logger(quiet)},
+			Open: []runtime.OpenOption{runtime.Prefix(newPrefix()), runtime.Logger(quiet)},
 		})
 		if err != nil {
 			return err
@@ -108,6 +111,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	return printTable(out, results)
 }
+
+func functionCosts(ctx context.Context, s settings, logger *slog.Logger, out io.Writer) error {
+	engine, err := runtime.Open(ctx, s.url, runtime.Prefix(newPrefix()), runtime.Logger(logger))
+	if err != nil {
+		return err
+	}
+	return errors.Join(costTable(ctx, engine, out), engine.Close())
+}
+
+// newPrefix keeps the data of one run apart from that of earlier ones.
+func newPrefix() string { return fmt.Sprintf("bench-%d", time.Now().UnixMilli()) }
 
 func startProfile(name string) (stop func(), err error) {
 	file, err := os.Create(name)

@@ -73,6 +73,9 @@ func (o *operator) read(node string) member {
 		o.t.Errorf("read core: %v", err)
 	}
 	index, _ := strconv.Atoi(fields["current_attempt_index"])
+	if fields["current_worker_instance_id"] == "" {
+		fields["current_worker_instance_id"] = "nobody"
+	}
 	return member{
 		node: node, id: id, lane: enginecore.LaneID(fields["lane_id"]), attempt: enginecore.AttemptIndex(index), fields: fields,
 		worker: enginecore.WorkerInstanceID(fields["current_worker_instance_id"]), phase: fields["lifecycle_phase"],
@@ -155,6 +158,7 @@ func (o *operator) end(m member) {
 	case 0:
 		_, err := o.core.CancelExecution(o.ctx, enginecore.CancelExecutionCall{
 			AttemptIndex: m.attempt, WorkerInstanceID: m.worker, LaneID: m.lane, ExecutionID: m.id, Reason: "operator", Source: override,
+			WaitpointID: enginecore.WaitpointID(uuid.NewString()),
 		})
 		o.touch(m, o.done("ff_cancel_execution", err))
 	case 1:

@@ -73,8 +73,7 @@ func TestRandomFlows(t *testing.T) {
 			}
 		}
 		crew.stop(t)
-		s := b.Settle(t)
-		t.Logf("%d rounds of %d flows, %d keys", rounds, flowsAtATime, s.Keys())
+		t.Logf("%d rounds of %d flows", rounds, flowsAtATime)
 	})
 }
 
@@ -106,6 +105,14 @@ func (c *crew) round(t *testing.T, seed uint64) {
 		c.judge(t, s, trial)
 		c.lab.forget(trial.run.ID())
 	}
+	c.bench.Wipe(t)
+}
+
+// inspect checks in the middle of a round what must hold at every moment, with everybody standing still.
+func (c *crew) inspect(t *testing.T, r *rand.Rand) {
+	c.stop(t)
+	c.bench.Check(t, invariant.AnyTime)
+	c.start(r)
 }
 
 func stateOf(d *runtime.Description) string {
@@ -242,14 +249,17 @@ func newCrew(t *testing.T, b *enginetest.Bench) *crew {
 		tb: t, bench: b, lab: newLab(),
 		workers: make([]*enginetest.Running, crewWorkers), keepers: make([]*enginetest.Running, crewKeepers),
 	}
-	r := rand.New(rand.NewPCG(1, 1))
+	c.start(rand.New(rand.NewPCG(1, 1)))
+	return c
+}
+
+func (c *crew) start(r *rand.Rand) {
 	for i := range c.workers {
 		c.workers[i] = c.hire(r, i)
 	}
 	for i := range c.keepers {
-		c.keepers[i] = b.Keeper(t)
+		c.keepers[i] = c.bench.Keeper(c.tb)
 	}
-	return c
 }
 
 // hire starts a worker. The first one serves everything, the others a part.
@@ -276,12 +286,16 @@ func (c *crew) stop(t testing.TB) {
 }
 
 // churn replaces workers and keepers until the runs are over.
-func (c *crew) churn(t testing.TB, r *rand.Rand, quiet <-chan struct{}) {
+func (c *crew) churn(t *testing.T, r *rand.Rand, quiet <-chan struct{}) {
 	for {
 		select {
 		case <-quiet:
 			return
 		case <-time.After(time.Duration(20+r.IntN(100)) * time.Millisecond):
+		}
+		if r.IntN(8) == 0 {
+			c.inspect(t, r)
+			continue
 		}
 		if i := r.IntN(crewWorkers + 1); i < crewWorkers {
 			if err := c.workers[i].Stop(); err != nil {

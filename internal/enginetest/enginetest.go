@@ -63,7 +63,7 @@ func Open(tb testing.TB, kind testserver.Kind, url, prefix string, opts ...runti
 	b := &Bench{Kind: kind, URL: url, Prefix: prefix, log: &logBuffer{}}
 	tb.Cleanup(func() {
 		if tb.Failed() {
-			tb.Logf("log of the engine's users:\n%s", b.log.tail(200))
+			tb.Logf("log of the engine's users:\n%s", b.log.tail(60))
 		}
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -180,6 +180,21 @@ func (b *Bench) Settle(tb testing.TB) *invariant.Snapshot {
 			return s
 		}
 		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Wipe deletes everything that belongs to flows and executions, so that what follows is not slowed down by what was.
+// Nothing may be under way.
+func (b *Bench) Wipe(tb testing.TB) {
+	tb.Helper()
+	ctx := Context(tb)
+	client := b.Engine.Core().Client()
+	s, err := invariant.Read(ctx, client, b.Prefix)
+	require.NoError(tb, err)
+	for _, key := range s.KeyNames() {
+		if strings.Contains(key, "{") {
+			require.NoError(tb, client.Do(ctx, client.B().Del().Key(key).Build()).Error())
+		}
 	}
 }
 

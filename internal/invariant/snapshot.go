@@ -94,6 +94,16 @@ func (s *Snapshot) Unsettled() []string { return s.unsettled }
 // Keys is the number of keys that were read.
 func (s *Snapshot) Keys() int { return len(s.values) }
 
+// KeyNames lists the keys that were read.
+func (s *Snapshot) KeyNames() []string {
+	names := make([]string, 0, len(s.values))
+	for key := range s.values {
+		names = append(names, key)
+	}
+	sort.Strings(names)
+	return names
+}
+
 // tagOf is the hash tag of a key, or "".
 func tagOf(key string) string {
 	_, rest, found := strings.Cut(key, "{")

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// functionCalls is how often each function is called for the cost table.
+const functionCalls = 500
+
+// cost is what one call of a function costs the server.
+type cost struct {
+	function string
+	micros   float64 // time in the function, by INFO commandstats
+	commands float64 // server commands that it ran
+}
+
+// costs calls functions one after the other on typical data and reads what the server counted.
+type costs struct {
+	ctx   context.Context
+	core  *enginecore.Engine
+	table []cost
+}
+
+// measured runs call functionCalls times and enters its cost. The call must run one library function.
+func measured[R any](c *costs, name string, call func(i int) (R, error)) error {
+	before, err := commandTotals(c.ctx, c.core)
+	if err != nil {
+		return err
+	}
+	for i := range functionCalls {
+		if _, err := call(i); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	after, err := commandTotals(c.ctx, c.core)
+	if err != nil {
+		return err
+	}
+	c.table = append(c.table, cost{
+		name, float64(after.fcallMicros-before.fcallMicros) / functionCalls,
+		// The reading of the counters and the calls themselves are commands, too.
+		float64(after.commands-before.commands-1-functionCalls) / functionCalls,
+	})
+	return nil
+}
+
+type totals struct{ fcallMicros, commands int64 }
+
+func commandTotals(ctx context.Context, core *enginecore.Engine) (totals, error) {
+	client := core.Client()
+	text, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()
+	if err != nil {
+		return totals{}, fmt.Errorf("INFO commandstats: %w", err)
+	}
+	var t totals
+	for line := range strings.Lines(text) {
+		name, fields, found := strings.Cut(strings.TrimSpace(line), ":")
+		if !found {
+			continue
+		}
+		for field := range strings.SplitSeq(fields, ",") {
+			key, value, _ := strings.Cut(field, "=")
+			n, _ := strconv.ParseInt(value, 10, 64)
+			switch {
+			case key == "calls":
+				t.commands += n
+			case key == "usec" && strings.HasPrefix(name, "cmdstat_fcall"):
+				t.fcallMicros += n
+			}
+		}
+	}
+	return t, nil
+}
+
+// costTable measures every function of the main path, those of the contract first.
+func costTable(ctx context.Context, e *runtime.Engine, out io.Writer) error {
+	c := &costs{ctx: ctx, core: e.Core()}
+	if e.Embedded() != nil {
+		return fmt.Errorf("the cost of functions is counted by a server: give one with -engine")
+	}
+	if err := c.contract(); err != nil {
+		return err
+	}
+	if err := c.composite(); err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "function\tserver µs\tcommands\t")
+	for _, row := range c.table {
+		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t\n", row.function, row.micros, row.commands)
+	}
+	return w.Flush()
+}
+
+const costLane = "cost"
+
+// contract walks executions without a flow through their life.
+func (c *costs) contract() error {
+	partition := enginecore.Partition{Family: enginecore.FlowFamily, Index: 0}
+	ids := make([]enginecore.ExecutionID, functionCalls)
+	leases := make([]enginecore.ClaimExecutionReply, functionCalls)
+	for i := range ids {
+		ids[i] = enginecore.NewExecutionID(partition)
+	}
+	grant := enginecore.IssueClaimGrantCall{Grant: enginecore.Grant{
+		WorkerID: "w", WorkerInstanceID: "w-1", LaneID: costLane, GrantTTL: 5 * time.Second,
+	}}
+	steps := []func() error{
+		func() error {
+			return measured(c, "ff_create_execution", func(i int) (enginecore.CreateExecutionReply, error) {
+				return c.core.CreateExecution(c.ctx, enginecore.CreateExecutionCall{
+					ExecutionID: ids[i], Namespace: "bench", LaneID: costLane, ExecutionKind: "noop", CreatorIdentity: "bench",
+					PolicyJSON: []byte(`{"max_reclaim_count":5}`), InputPayload: make([]byte, 256), PartitionID: "0",
+				})
+			})
+		},
+		func() error {
+			return measured(c, "ff_issue_claim_grant", func(i int) (enginecore.IssueClaimGrantReply, error) {
+				grant.ExecutionID = ids[i]
+				return c.core.IssueClaimGrant(c.ctx, grant)
+			})
+		},
+		func() error {
+			return measured(c, "ff_claim_execution", func(i int) (enginecore.ClaimExecutionReply, error) {
+				reply, err := c.core.ClaimExecution(c.ctx, enginecore.ClaimExecutionCall{
+					ExecutionID: ids[i], WorkerID: "w", WorkerInstanceID: "w-1", LaneID: costLane,
+					LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: time.Minute, RenewBefore: 40 * time.Second,
+					AttemptID: enginecore.AttemptID(uuid.NewString()),
+				})
+				leases[i] = reply
+				return reply, err
+			})
+		},
+		func() error {
+			return measured(c, "ff_renew_lease", func(i int) (enginecore.RenewLeaseReply, error) {
+				return c.core.RenewLease(c.ctx, enginecore.RenewLeaseCall{
+					ExecutionID: ids[i], AttemptIndex: leases[i].AttemptIndex, AttemptID: leases[i].AttemptID,
+					LeaseID: leases[i].LeaseID, LeaseEpoch: leases[i].LeaseEpoch, LeaseTTL: time.Minute,
+					LeaseHistoryGrace: 5 * time.Second,
+				})
+			})
+		},
+		func() error {
+			return measured(c, "ff_complete_execution", func(i int) (enginecore.CompleteExecutionReply, error) {
+				return c.core.CompleteExecution(c.ctx, enginecore.CompleteExecutionCall{
+					ExecutionID: ids[i], AttemptIndex: leases[i].AttemptIndex, LaneID: costLane, WorkerInstanceID: "w-1",
+					LeaseID: leases[i].LeaseID, LeaseEpoch: leases[i].LeaseEpoch, AttemptID: leases[i].AttemptID,
+					ResultPayload: make([]byte, 256),
+				})
+			})
+		},
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// composite walks chains of two nodes through their life.
+func (c *costs) composite() error {
+	partition := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+	request := enginecore.ClaimRequest{
+		LaneID: costLane, WorkerID: "w", WorkerInstanceID: "w-1", Count: 1, LeaseTTL: time.Minute, Kinds: "\nnoop\n",
+	}
+	claimed := make([]enginecore.ClaimedExecution, functionCalls)
+	steps := []func() error{
+		func() error {
+			return measured(c, "ffx_submit_flow (2 nodes)", func(int) (enginecore.SubmitFlowReply, error) {
+				return c.core.SubmitFlow(c.ctx, costFlow(partition))
+			})
+		},
+		func() error {
+			return measured(c, "ffx_claim (1)", func(i int) (enginecore.ClaimReply, error) {
+				call := enginecore.ClaimCall{Partition: partition, ClaimRequest: request}
+				call.ClaimID = uuid.NewString()
+				reply, err := c.core.Claim(c.ctx, call)
+				if err == nil && len(reply.Executions) != 1 {
+					return reply, fmt.Errorf("%d executions", len(reply.Executions))
+				}
+				claimed[i] = reply.Executions[0]
+				return reply, err
+			})
+		},
+		func() error {
+			return measured(c, "ffx_renew (1)", func(i int) (enginecore.RenewReply, error) {
+				return c.core.Renew(c.ctx, enginecore.RenewCall{
+					Partition: partition, WorkerInstanceID: "w-1", LeaseTTL: time.Minute, Leases: []enginecore.RenewLease{{
+						ExecutionID: claimed[i].ExecutionID, LeaseID: claimed[i].LeaseID, LeaseEpoch: claimed[i].LeaseEpoch,
+						AttemptID: claimed[i].AttemptID,
+					}},
+				})
+			})
+		},
+		func() error {
+			return measured(c, "ffx_complete (resolves 1, claims 1)", func(i int) (enginecore.CompleteReply, error) {
+				reply, err := c.core.Complete(c.ctx, c.completion(partition, claimed[i], request))
+				if err == nil && len(reply.Executions) != 1 {
+					return reply, fmt.Errorf("%d executions handed on", len(reply.Executions))
+				}
+				claimed[i] = reply.Executions[0]
+				return reply, err
+			})
+		},
+		func() error {
+			none := request
+			none.Count = 0
+			return measured(c, "ffx_complete (ends the flow)", func(i int) (enginecore.CompleteReply, error) {
+				return c.core.Complete(c.ctx, c.completion(partition, claimed[i], none))
+			})
+		},
+		func() error {
+			return measured(c, "ffx_tick (nothing due)", func(int) (enginecore.TickReply, error) {
+				return c.core.Tick(c.ctx, enginecore.TickCall{Partition: partition, Limit: 128})
+			})
+		},
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *costs) completion(p enginecore.Partition, claimed enginecore.ClaimedExecution, next enginecore.ClaimRequest) enginecore.CompleteCall {
+	next.ClaimID = uuid.NewString()
+	return enginecore.CompleteCall{
+		Partition: p, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
+		AttemptID: claimed.AttemptID, Result: make([]byte, 256), ClaimRequest: next,
+	}
+}
+
+func costFlow(p enginecore.Partition) enginecore.SubmitFlowCall {
+	id := enginecore.FlowID(uuid.NewString())
+	first, second := enginecore.ExecutionIDFor(p, id, "first"), enginecore.ExecutionIDFor(p, id, "second")
+	policy := []byte(`{"max_reclaim_count":5,"input":{"input":true}}`)
+	return enginecore.SubmitFlowCall{
+		Partition: p, FlowID: id, FlowName: "cost", RunID: string(id), Namespace: "bench", GraphHash: "g", InputHash: "i",
+		Definition: make([]byte, 256), Input: make([]byte, 256), ResultExecutionID: second, NodeTotal: 2, EdgeTotal: 1, Last: true,
+		Nodes: []enginecore.SubmitFlowNode{
+			{ExecutionID: first, Name: "first", Kind: "noop", LaneID: costLane, UsesFlowInput: true, Policy: policy},
+			{ExecutionID: second, Name: "second", Kind: "noop", LaneID: costLane, InputCount: 1, UpstreamCount: 1, Policy: policy},
+		},
+		Edges: []enginecore.SubmitFlowEdge{{
+			EdgeID: enginecore.EdgeIDFor(id, "first", "second"), UpstreamExecutionID: first, DownstreamExecutionID: second,
+			DependencyKind: "success_only", InputName: "first",
+		}},
+	}
+}
