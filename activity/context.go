@@ -58,8 +58,9 @@ func Heartbeat(ctx context.Context) error {
 }
 
 // Progress records how far the function is, for those who watch the run, and counts as a Heartbeat. percent is held
-// to 0 to 100, and NaN is an error. The message is cut to MaxProgressMessage bytes. When ctx has ended it returns the
-// cause. Outside a worker it does nothing else.
+// to 0 to 100, and NaN is an error. The message is cut to MaxProgressMessage bytes. Reports that follow each other within
+// 100 ms may be dropped, and so is one that the engine does not take, since progress is not worth failing for. When ctx
+// has ended it returns the cause. Outside a worker it does nothing else.
 func Progress(ctx context.Context, percent float64, message string) error {
 	if math.IsNaN(percent) {
 		return fmt.Errorf("progress: percent is not a number")

@@ -262,6 +262,7 @@ type DescribedNode struct {
 	FailureReason      string
 	FailureCategory    string
 	CancellationReason string
+	LeaseAcquiredAt    time.Time
 }
 
 func decodeDescribedNode(r *fields, out *DescribedNode) {
@@ -288,6 +289,7 @@ func decodeDescribedNode(r *fields, out *DescribedNode) {
 	out.FailureReason = textValue[string](r, "failure_reason")
 	out.FailureCategory = textValue[string](r, "failure_category")
 	out.CancellationReason = textValue[string](r, "cancellation_reason")
+	out.LeaseAcquiredAt = timeValue(r, "lease_acquired_at")
 }
 
 // Run is an element of replies or calls.

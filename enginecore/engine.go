@@ -155,6 +155,9 @@ func connectError(err error) error {
 	}
 	server, ok := rueidis.IsRedisErr(err)
 	if !ok {
+		if errors.Is(err, context.Canceled) {
+			return err
+		}
 		return fmt.Errorf("%w: %w", ErrNotReachable, err)
 	}
 	text := server.Error()

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "15-ebc59ec4bcf8677d"
+const build = "18-c88b61515ce25438"

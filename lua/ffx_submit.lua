@@ -27,6 +27,9 @@ local function parse(A)
   if err then return nil, err end
   n.deadline, err = number.optional('deadline', A.deadline, nil)
   if err then return nil, err end
+  if not A.tags or not A.nodes or not A.edges then
+    return nil, reply.err('invalid_input', 'the counts of tags, nodes and edges do not fit the arguments')
+  end
   if #A.nodes > MAX_NODES_PER_CALL or #A.edges > MAX_EDGES_PER_CALL then
     return nil, reply.err('invalid_input', 'at most ' .. MAX_NODES_PER_CALL .. ' nodes and '
       .. MAX_EDGES_PER_CALL .. ' edges in one call')

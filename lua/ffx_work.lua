@@ -289,7 +289,7 @@ end
 -- @error    set:lease_fence
 -- @error    invalid_input message:text
 -- @error    invalid_capabilities reason:text
--- @writes_on lease_expired core lease_history
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events
 function F.ffx_complete(K, A)
   local request, err = work.parse_claim(A)
   if err then return err end
@@ -355,7 +355,7 @@ end
 -- @error    execution_not_found
 -- @error    set:lease_fence
 -- @error    invalid_input message:text
--- @writes_on lease_expired core lease_history
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events
 function F.ffx_fail(K, A)
   local retry_after, err = number.optional('retry_after', A.retry_after, nil)
   if err then return err end
@@ -397,7 +397,7 @@ end
 -- @reply    ALREADY_SATISFIED
 -- @error    execution_not_found
 -- @error    set:lease_fence
--- @writes_on lease_expired core lease_history
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events
 function F.ffx_release(K, A)
   local c = call.open(K.partition)
   local core_key = key.exec_core(c, A.execution_id)

@@ -100,7 +100,7 @@ end
 -- @error    invalid_input message:text
 -- @error    execution_not_found
 -- @error    set:lease_fence
--- @writes_on lease_expired core lease_history
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events
 function F.ff_delay_execution(K, A)
   local at, err = number.whole('delay_until', A.delay_until)
   if err then return err end
@@ -145,7 +145,7 @@ end
 -- @reply    OK
 -- @error    execution_not_found
 -- @error    set:lease_fence
--- @writes_on lease_expired core lease_history
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events
 function F.ff_move_to_waiting_children(K, A)
   local c = call.open(K.core)
   local core = record.read(K.core, fence.FIELDS)

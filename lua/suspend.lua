@@ -204,7 +204,7 @@ end
 -- @error    pending_waitpoint_expired
 -- @error    waitpoint_not_token_bound
 -- @error    set:signing
--- @writes_on lease_expired core lease_history
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events
 function F.ff_suspend_execution(K, A)
   local n, err = parse_suspend(A)
   if err then return err end
@@ -324,7 +324,7 @@ local function end_suspended(c, k, execution_id, core, behaviour)
     lease.close_stream(c, execution_id, core.current_attempt_index, 'suspension_timeout')
   end
   suspension.close(c, k, ending.reason)
-  redis.call('ZREM', k.suspended, execution_id)
+  redis.call('ZREM', k.suspended or key.lane_suspended(c, lifecycle.lane(core)), execution_id)
   lifecycle.finish(c, execution_id, k.core, core, {
     outcome = ending.outcome, attempt_state = 'attempt_terminal',
     blank = { 'current_suspension_id', 'current_waitpoint_id' }, values = { 'failure_reason', reason },
@@ -333,8 +333,8 @@ local function end_suspended(c, k, execution_id, core, behaviour)
 end
 
 -- Applies the timeout behaviour of a suspension that is due; the due time is checked again. `k` holds core,
--- suspension, waitpoint, condition, suspension_timeout, suspended, terminal and eligible. Gives what happened and
--- the public state.
+-- suspension, waitpoint, condition and suspension_timeout, and may hold suspended, terminal and eligible, the
+-- indexes of the lane. Gives what happened and the public state.
 function suspension.expire_if_due(c, k, execution_id)
   local core = record.read(k.core, suspension.FIELDS)
   local open = core and core.lifecycle_phase == 'suspended' and suspension.open(k.suspension)

@@ -152,7 +152,7 @@ end
 -- @reply    OK outcome:text
 -- @error    execution_not_found
 -- @error    set:lease_fence
--- @writes_on lease_expired core lease_history
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events
 function F.ff_complete_execution(K, A)
   local c = call.open(K.core)
   local core = record.read(K.core, fence.FIELDS)

@@ -59,8 +59,11 @@ type NodeDescription struct {
 	Message string
 	// Reason and Category describe the last failure, or why the node was cancelled.
 	Reason, Category string
-	// CreatedAt, StartedAt (first attempt), CompletedAt and DueAt (next attempt, or end of a delay) are zero when unset.
-	CreatedAt, StartedAt, CompletedAt, DueAt time.Time
+	// CreatedAt, StartedAt (first attempt), ClaimedAt (by the present or last worker), CompletedAt and DueAt (next attempt,
+	// or end of a delay) are zero when unset.
+	CreatedAt, StartedAt, ClaimedAt, CompletedAt, DueAt time.Time
+	// LeaseExpiresAt is when another worker may take the node over; zero when no worker has it.
+	LeaseExpiresAt time.Time
 }
 
 // describePage is the number of nodes read at once.
@@ -141,7 +144,8 @@ func describeNode(n enginecore.DescribedNode) NodeDescription {
 		State: enginecore.PublicState(n.State), Why: whyWaiting(n), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
 		Reclaims: int(n.ReclaimCount), Worker: n.WorkerInstanceID, Percent: percent, Message: n.ProgressMessage,
 		Reason: cmp.Or(n.FailureReason, n.CancellationReason), Category: n.FailureCategory, CreatedAt: n.CreatedAt,
-		StartedAt: n.StartedAt, CompletedAt: n.CompletedAt, DueAt: n.DelayUntil,
+		StartedAt: n.StartedAt, ClaimedAt: n.LeaseAcquiredAt, CompletedAt: n.CompletedAt, DueAt: n.DelayUntil,
+		LeaseExpiresAt: n.LeaseExpiresAt,
 	}
 }
 

@@ -47,6 +47,8 @@ func (s script) succeeds() bool { return s.last == succeed || s.last == slowly }
 // sketch is a random flow.
 type sketch struct {
 	nodes []sketchNode
+	// pace is how long each function takes at least, so that there is time to interfere.
+	pace time.Duration
 }
 
 type sketchNode struct {
@@ -195,13 +197,20 @@ type lab struct {
 	calls    map[string][]*call // by run and node
 	overlaps map[string]bool    // nodes of which two attempts ran at a time
 	serial   int
+	tallies  map[string]int // what happened how often, for the log of the test
 }
 
 func newLab() *lab {
-	l := &lab{sketches: make(map[string]*sketch), calls: make(map[string][]*call), overlaps: make(map[string]bool)}
+	l := &lab{sketches: make(map[string]*sketch), calls: make(map[string][]*call), overlaps: make(map[string]bool), tallies: make(map[string]int)}
 	l.common = activity.New("lab.common", l.run)
 	l.rare = activity.New("lab.rare", l.run)
 	return l
+}
+
+func (l *lab) tally(what string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tallies[what]++
 }
 
 func (l *lab) add(run string, s *sketch) {
@@ -221,7 +230,7 @@ func (l *lab) forget(run string) {
 }
 
 // begin notes that a function runs and tells what it has to do.
-func (l *lab) begin(ctx context.Context, run, node string, attempt int, in []string) (*call, behaviour) {
+func (l *lab) begin(ctx context.Context, run, node string, attempt int, in []string) (*call, behaviour, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := run + "/" + node
@@ -236,10 +245,10 @@ func (l *lab) begin(ctx context.Context, run, node string, attempt int, in []str
 	s := l.sketches[run]
 	for i := range s.nodes {
 		if s.nodes[i].name == node {
-			return c, s.nodes[i].script.at(attempt)
+			return c, s.nodes[i].script.at(attempt), s.pace
 		}
 	}
-	return c, failForAll
+	return c, failForAll, 0
 }
 
 func (l *lab) end(c *call) {
@@ -252,19 +261,22 @@ var errScripted = errors.New("scripted failure")
 
 func (l *lab) run(ctx context.Context, in []string) (string, error) {
 	info, _ := activity.Info(ctx)
-	c, do := l.begin(ctx, info.RunID, info.Node, info.Attempt, in)
+	c, do, pace := l.begin(ctx, info.RunID, info.Node, info.Attempt, in)
 	defer l.end(c)
-	switch do {
-	case slowly:
-		timer := time.NewTimer(time.Duration(1+len(in)%3) * 5 * time.Millisecond)
+	if do == slowly {
+		pace += time.Duration(1+len(in)%3) * 5 * time.Millisecond
+	}
+	if pace > 0 {
+		timer := time.NewTimer(pace)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
 		}
-		return c.result, nil
-	case succeed:
+	}
+	switch do {
+	case succeed, slowly:
 		return c.result, nil
 	case failLater:
 		return "", activity.RetryAfter(errScripted, 3*time.Millisecond)

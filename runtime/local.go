@@ -39,7 +39,7 @@ func OpenLocal(ctx context.Context, config LocalConfig) (*Local, error) {
 		return nil, err
 	}
 	worker := NewWorker(engine, config.Worker...)
-	if err := errors.Join(worker.fault, worker.Register(config.Activities...)); err != nil {
+	if err := worker.Register(config.Activities...); err != nil {
 		return nil, errors.Join(fmt.Errorf("worker: %w", err), engine.Close())
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -63,12 +63,17 @@ func (l *Local) Engine() *Engine { return l.engine }
 // Client starts and watches runs. Close closes it.
 func (l *Local) Client() *Client { return l.client }
 
+// Stop stops the worker as Worker.Run says, then the keeper. Engine and client stay usable until Close.
+func (l *Local) Stop() {
+	l.stop()
+	l.tasks.Wait()
+}
+
 // Close stops the worker as Worker.Run says, then the keeper, the client and the engine. It returns what went wrong in any
 // of them. Further calls return the same.
 func (l *Local) Close() error {
 	l.close.Do(func() {
-		l.stop()
-		l.tasks.Wait()
+		l.Stop()
 		l.client.Close()
 		l.note(l.engine.Close())
 	})

@@ -34,8 +34,8 @@ func (c *crew) meddle(t testing.TB, ctx context.Context, r *rand.Rand, x *trial)
 		}
 	case operated:
 		o := &operator{t: t, ctx: ctx, r: r, crew: c, trial: x, core: c.bench.Engine.Core()}
-		for range 10 + r.IntN(40) {
-			time.Sleep(time.Duration(r.IntN(4000)) * time.Microsecond)
+		for range 30 + r.IntN(60) {
+			time.Sleep(time.Duration(r.IntN(2000)) * time.Microsecond)
 			o.operate()
 		}
 		o.clear()
@@ -88,6 +88,9 @@ func (o *operator) done(function string, err error) bool {
 	if err != nil && !errors.As(err, &refusal) {
 		o.t.Errorf("%s: %v", function, err)
 	}
+	if err == nil {
+		o.crew.lab.tally(function)
+	}
 	return err == nil
 }
 
@@ -123,7 +126,7 @@ func (o *operator) operate() {
 		o.done("ff_mark_lease_expired_if_due", err)
 	case 6:
 		_, err := o.core.BlockExecutionForAdmission(o.ctx, enginecore.BlockExecutionForAdmissionCall{
-			LaneID: m.lane, ExecutionID: m.id, BlockingReason: "paused_by_operator", BlockingDetail: "the test says so",
+			LaneID: m.lane, ExecutionID: m.id, BlockingReason: "waiting_for_budget", BlockingDetail: "the test says so",
 		})
 		o.done("ff_block_execution_for_admission", err)
 	case 7:
@@ -138,7 +141,7 @@ func (o *operator) operate() {
 // clear lets go what the operator has blocked, so that the run can end.
 func (o *operator) clear() {
 	for i := range o.trial.sketch.nodes {
-		if m := o.read(o.trial.sketch.nodes[i].name); m.fields["eligibility_state"] == "blocked_by_operator" {
+		if m := o.read(o.trial.sketch.nodes[i].name); m.fields["eligibility_state"] == "blocked_by_budget" {
 			o.unblock(m)
 		}
 	}
@@ -146,7 +149,7 @@ func (o *operator) clear() {
 
 func (o *operator) unblock(m member) {
 	_, err := o.core.UnblockExecution(o.ctx, enginecore.UnblockExecutionCall{
-		LaneID: m.lane, ExecutionID: m.id, ExpectedBlockingReason: "paused_by_operator",
+		LaneID: m.lane, ExecutionID: m.id, ExpectedBlockingReason: "waiting_for_budget",
 	})
 	o.done("ff_unblock_execution", err)
 }
@@ -231,7 +234,7 @@ func (o *operator) work(m member) {
 			o.t.Errorf("node %s started, but its upstream %s has no result: %v", m.node, nodeName(up), err)
 		}
 	}
-	c, do := o.crew.lab.begin(o.ctx, o.trial.run.ID(), m.node, int(index)+1, inputs)
+	c, do, _ := o.crew.lab.begin(o.ctx, o.trial.run.ID(), m.node, int(index)+1, inputs)
 	defer o.crew.lab.end(c)
 	if do == succeed || do == slowly {
 		result, _ := json.Marshal(c.result)

@@ -21,6 +21,7 @@ type Engine struct {
 	core      *enginecore.Engine
 	client    rueidis.Client
 	inProcess *embedded.Engine // nil when the engine is a server
+	inMemory  bool
 	namespace enginecore.Namespace
 	logger    *slog.Logger
 	tracer    trace.Tracer
@@ -32,6 +33,9 @@ func (e *Engine) Core() *enginecore.Engine { return e.core }
 // Embedded is the engine of this process, or nil when the engine is a server.
 func (e *Engine) Embedded() *embedded.Engine { return e.inProcess }
 
+// InMemory tells that the engine is in this process and kept nowhere else, so that everything ends with Close.
+func (e *Engine) InMemory() bool { return e.inMemory }
+
 // OpenOption adjusts Open.
 type OpenOption func(*openConfig)
 
@@ -40,7 +44,6 @@ type openConfig struct {
 	namespace      string
 	logger         *slog.Logger
 	tracerProvider trace.TracerProvider
-	fsync          embedded.Fsync
 }
 
 // Prefix begins every key and channel, so that applications can share a server without sharing data: 1 to 32 characters
@@ -115,6 +118,7 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 func (e *Engine) connect(ctx context.Context, target target, config openConfig) error {
 	option := target.option
 	if target.embedded {
+		e.inMemory = target.dir == ""
 		var err error
 		e.inProcess, err = embedded.Open(ctx, embedded.Options{
 			Library: lua.Source(), Dir: target.dir, Fsync: target.fsync, Logger: config.logger,

@@ -47,12 +47,15 @@ type trial struct {
 }
 
 // TestRandomFlows runs random flows while workers and keepers come and go and others interfere, and checks outcomes
-// and keyspace after each round. FLOWFABRIC_SEED repeats one round for ever, FLOWFABRIC_SOAK makes it long.
+// and keyspace after each round. FLOWFABRIC_SEED repeats one round, FLOWFABRIC_SOAK makes it long: 1, or a duration.
 func TestRandomFlows(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		budget := propertyTime
-		if os.Getenv("FLOWFABRIC_SOAK") != "" {
+		if soak := os.Getenv("FLOWFABRIC_SOAK"); soak != "" {
 			budget = soakTime
+			if d, err := time.ParseDuration(soak); err == nil {
+				budget = d
+			}
 		} else if testing.Short() {
 			budget = propertyTime / 6
 		}
@@ -73,7 +76,7 @@ func TestRandomFlows(t *testing.T) {
 			}
 		}
 		crew.stop(t)
-		t.Logf("%d rounds of %d flows", rounds, flowsAtATime)
+		t.Logf("%d rounds of %d flows: %v", rounds, flowsAtATime, crew.lab.tallies)
 	})
 }
 
@@ -129,6 +132,9 @@ func stateOf(d *runtime.Description) string {
 func (c *crew) newTrial(t *testing.T, ctx context.Context, r *rand.Rand, id string) *trial {
 	m := []meddling{leftAlone, leftAlone, leftAlone, cancelledByClient, cancelledByOthers, operated, operated}[r.IntN(7)]
 	x := &trial{sketch: newSketch(r, 12), meddling: m, touched: make(map[string]bool)}
+	if m == operated {
+		x.sketch.pace = time.Duration(r.IntN(12)) * time.Millisecond
+	}
 	def, err := x.sketch.define("lab", c.lab.common, c.lab.rare)
 	require.NoError(t, err)
 	c.lab.add(id, x.sketch)
@@ -149,6 +155,7 @@ func (c *crew) judge(t *testing.T, s *invariant.Snapshot, x *trial) {
 	for i := range x.sketch.nodes {
 		n := &x.sketch.nodes[i]
 		got := f.Nodes[n.name]
+		c.lab.tally("node " + got.Outcome)
 		c.judgeResult(t, f, x, n, got)
 		if x.meddling == leftAlone {
 			if got.Outcome != want[n.name] {
@@ -164,6 +171,7 @@ func (c *crew) judge(t *testing.T, s *invariant.Snapshot, x *trial) {
 			t.Errorf("%s run: node %s is %s (%s): %s", x.meddling, n.name, got.Outcome, got.Reason, fault)
 		}
 	}
+	c.lab.tally("flow " + f.Outcome)
 	if want := flowOutcome(f, stopped); f.Outcome != want {
 		t.Errorf("%s run: the outcome is %s, must be %s", x.meddling, f.Outcome, want)
 	}

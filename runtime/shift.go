@@ -39,6 +39,31 @@ type shift struct {
 	base  context.Context
 	tasks sync.WaitGroup // executions and claims
 	drain drainer
+	// errands are what messages ask for.
+	errands errands
+}
+
+// errands are goroutines that messages start, which may come until the last moment.
+type errands struct {
+	mu      sync.Mutex
+	over    bool
+	running sync.WaitGroup
+}
+
+func (e *errands) start(do func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.over {
+		e.running.Go(do)
+	}
+}
+
+// finish waits for what runs; nothing is started any more.
+func (e *errands) finish() {
+	e.mu.Lock()
+	e.over = true
+	e.mu.Unlock()
+	e.running.Wait()
 }
 
 func newShift(w *Worker) *shift {
@@ -56,6 +81,9 @@ func (s *shift) run(ctx context.Context) error {
 	s.base = context.WithoutCancel(ctx)
 	s.leases = newLeaseBook(s)
 	if err := s.leases.register(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return fmt.Errorf("worker: %w", err)
 	}
 	background, stop := context.WithCancel(s.base)
@@ -69,6 +97,7 @@ func (s *shift) run(ctx context.Context) error {
 	err := s.finish()
 	stop()
 	services.Wait()
+	s.errands.finish()
 	s.drain.wait()
 	s.leases.deregister()
 	return err
@@ -211,7 +240,7 @@ func (s *shift) listen(ctx context.Context) {
 	}
 	subscribed := func() {
 		s.sweep()
-		s.tasks.Go(func() { s.announceAll(ctx) })
+		s.errands.start(func() { s.announceAll(ctx) })
 	}
 	listen(ctx, s.engine, channels, subscribed, func(m rueidis.PubSubMessage) {
 		if m.Channel == orders {
@@ -236,7 +265,7 @@ func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, message string
 		return
 	}
 	if s.worker.handlers[kind] != nil {
-		s.tasks.Go(func() { s.announce(ctx, at) })
+		s.errands.start(func() { s.announce(ctx, at) })
 	}
 }
 

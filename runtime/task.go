@@ -29,7 +29,9 @@ type task struct {
 
 	leaseEnds atomic.Pointer[time.Time]
 	lastBeat  atomic.Pointer[time.Time]
-	settled   atomic.Bool // somebody has reported, or must report, how the attempt ended
+	// lastProgress is when progress was recorded last; nil before.
+	lastProgress atomic.Pointer[time.Time]
+	settled      atomic.Bool // somebody has reported, or must report, how the attempt ended
 }
 
 func newTask(s *shift, from spot, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
@@ -278,10 +280,21 @@ func (e *execution) Progress(ctx context.Context, percent float64, message strin
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+	now := time.Now()
+	last := e.task.lastProgress.Load()
+	if last != nil && now.Sub(*last) < progressPause || !e.task.lastProgress.CompareAndSwap(last, &now) {
+		return nil
+	}
 	c := &e.task.claimed
 	_, err := e.task.shift.core.UpdateProgress(ctx, enginecore.UpdateProgressCall{
 		ExecutionID: c.ExecutionID, LeaseID: c.LeaseID, LeaseEpoch: c.LeaseEpoch,
 		ProgressPct: formatPercent(percent), ProgressMessage: message,
 	})
-	return err
+	if err != nil && ctx.Err() == nil {
+		e.task.log(slog.LevelDebug, "progress was not recorded", slog.Any("error", err))
+	}
+	return context.Cause(ctx)
 }
+
+// progressPause is the shortest time between two recorded reports, so that a loop may report in every round.
+const progressPause = 100 * time.Millisecond

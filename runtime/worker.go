@@ -43,11 +43,13 @@ const (
 	DefaultLease       = 10 * time.Second
 	DefaultGrace       = 10 * time.Second
 
-	minLease = 300 * time.Millisecond
-	maxLease = time.Hour
+	// MinLease and MaxLease bound Lease, MaxConcurrency bounds Concurrency.
+	MinLease       = 300 * time.Millisecond
+	MaxLease       = time.Hour
+	MaxConcurrency = 10_000
 )
 
-// WorkerOption adjusts NewWorker. Bad values are reported by Run.
+// WorkerOption adjusts NewWorker. Bad values are reported by Register and by Run.
 type WorkerOption func(*workerConfig)
 
 // Concurrency is the number of activities that run at a time. Defaults to 16.
@@ -92,11 +94,11 @@ func (c workerConfig) check() error {
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrWorkerConfig}, args...)...))
 	}
-	if c.slots < 1 || c.slots > 10_000 {
-		fault("concurrency %d: must be 1 to 10,000", c.slots)
+	if c.slots < 1 || c.slots > MaxConcurrency {
+		fault("concurrency %d: must be 1 to %d", c.slots, MaxConcurrency)
 	}
-	if c.lease < minLease || c.lease > maxLease {
-		fault("lease %s: must be %s to %s", c.lease, minLease, maxLease)
+	if c.lease < MinLease || c.lease > MaxLease {
+		fault("lease %s: must be %s to %s", c.lease, MinLease, MaxLease)
 	}
 	if c.grace < 0 {
 		fault("grace %s: must not be negative", c.grace)
@@ -121,7 +123,8 @@ func (c workerConfig) check() error {
 func (w *Worker) Instance() enginecore.WorkerInstanceID { return w.instance }
 
 // Register adds activities, before Run. The error wraps ErrRegistration and names every activity that is faulty, whose
-// name or old name is taken by another one, or that came too late.
+// name or old name is taken by another one, or that came too late. Bad options of the worker are reported, too: they match
+// ErrWorkerConfig.
 func (w *Worker) Register(handlers ...activity.Handler) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,6 +132,9 @@ func (w *Worker) Register(handlers ...activity.Handler) error {
 		return fmt.Errorf("%w: the worker is running already", ErrRegistration)
 	}
 	var faults []error
+	if w.fault != nil {
+		faults = append(faults, w.fault)
+	}
 	for i, h := range handlers {
 		if h == nil {
 			faults = append(faults, fmt.Errorf("%w: the one at position %d is nil", ErrRegistration, i))

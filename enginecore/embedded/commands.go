@@ -15,8 +15,6 @@ type call struct {
 	sess *session // nil outside of connections
 	// script tells that a function runs the command.
 	script bool
-	// readOnly refuses writes: the function declared none.
-	readOnly bool
 }
 
 type command struct {
@@ -43,7 +41,6 @@ const (
 )
 
 var (
-	errNotInt        = errors.New("value is not an integer or out of range")
 	errNotFloat      = errors.New("value is not a valid float")
 	errNotFinite     = errors.New("increment would produce NaN or Infinity")
 	errScriptTimeout = errors.New("script timed out")

@@ -34,6 +34,7 @@ func serverCommands() []command {
 		{"info", -1, 0, cmdInfo},
 		{"config", -2, cmdNoScript, cmdConfig},
 		{"memory", -2, cmdNoScript, cmdMemory},
+		{"cluster", -2, cmdNoScript, func(*call) Reply { return errf("This instance has cluster support disabled") }},
 	}
 }
 

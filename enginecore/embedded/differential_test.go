@@ -426,3 +426,33 @@ func TestDifferentialStreams(t *testing.T) {
 	}
 	compareDumps(t, ours, theirs)
 }
+
+// TestDifferentialSession compares what a connection does besides data: transactions, subscriptions and their
+// acknowledgements, and commands about the connection itself.
+func TestDifferentialSession(t *testing.T) {
+	addr := server(t)
+	e := open(t, Options{Library: callLibrary})
+	script := [][]string{
+		{"MULTI"}, {"SET", "a", "1"}, {"INCR", "a"}, {"FCALL", "cmd", "0", "GET", "a"}, {"HGET", "a", "f"}, {"EXEC"},
+		{"EXEC"}, {"DISCARD"}, {"MULTI"}, {"MULTI"}, {"NOSUCH"}, {"EXEC"}, {"GET", "a"},
+		{"MULTI"}, {"GET"}, {"DISCARD"}, {"MULTI"}, {"EXEC"}, {"MULTI"}, {"FCALL", "nosuch", "0"}, {"XREAD", "BLOCK", "0", "STREAMS", "s", "$"}, {"EXEC"},
+		{"UNSUBSCRIBE"}, {"PUNSUBSCRIBE"}, {"SUBSCRIBE", "c1"}, {"PSUBSCRIBE", "p*"}, {"SSUBSCRIBE", "s1"}, {"SUBSCRIBE", "c1"}, {"PING"}, {"PING", "x"}, {"GET", "a"},
+		{"UNSUBSCRIBE", "nothing"}, {"UNSUBSCRIBE"}, {"PUNSUBSCRIBE", "p*"}, {"SUNSUBSCRIBE"}, {"GET", "a"}, {"PUBLISH", "c1", "x"}, {"PUBSUB", "NUMPAT"}, {"PUBSUB", "CHANNELS"},
+		{"PUBSUB", "NUMSUB", "c1"}, {"CLIENT", "SETNAME", "me"}, {"CLIENT", "GETNAME"}, {"CLIENT", "NO-EVICT", "ON"}, {"SELECT", "0"}, {"SELECT", "x"}, {"SELECT", "5"},
+		{"AUTH", "x"}, {"AUTH", "default", "x"}, {"AUTH", "who", "x"}, {"HELLO", "9"}, {"HELLO", "x"}, {"HELLO", "2", "FOO"}, {"ECHO"}, {"PING", "a", "b"}, {"CLUSTER", "SLOTS"},
+		{"CONFIG", "GET", "appendonly"}, {"NOSUCH", "a", "b"}, {"RESET"}, {"PING"},
+	}
+	for _, resp := range []string{"2", "3"} {
+		ours, theirs := connect(t, e), connectTCP(t, addr)
+		for _, c := range []*rawClient{ours, theirs} {
+			c.must(t, "HELLO", resp)
+			c.must(t, "FUNCTION", "LOAD", "REPLACE", callLibrary)
+		}
+		for _, words := range script {
+			want, got := unordered(words[0], theirs.must(t, words...)).String(), unordered(words[0], ours.must(t, words...)).String()
+			if got != want {
+				t.Errorf("RESP%s %q\n got %s\nwant %s", resp, words, got, want)
+			}
+		}
+	}
+}

@@ -92,7 +92,8 @@ type Engine struct {
 	published []publication
 	grown     []string                         // streams that the running command added to
 	blocked   map[string]map[*session]struct{} // sessions waiting for a stream to grow
-	record    []byte                           // effects of the running command
+	record    []byte                           // effects of the running unit
+	logged    bool                             // the running unit is in the log
 	shut      bool
 	// snapshotKeys is how many keys a snapshot says it holds, while it is read.
 	snapshotKeys int
@@ -194,6 +195,7 @@ func (e *Engine) do(words []string) (reply Reply, pos int64, err error) {
 
 // begin starts a unit: one command, transaction or function call. The gate is held.
 func (e *Engine) begin() {
+	e.logged = false
 	e.store.setClock(e.clock())
 }
 
@@ -249,6 +251,8 @@ func (e *Engine) commit(reply Reply) Reply {
 		if err := e.log.append(e.record); err != nil {
 			reply = errorReply("MISCONF " + err.Error())
 			e.published = e.published[:0]
+		} else {
+			e.logged = true
 		}
 		if cap(e.record) > 1<<20 {
 			e.record = nil
@@ -275,9 +279,10 @@ func (e *Engine) commit(reply Reply) Reply {
 	return reply
 }
 
-// position returns the end of the log, which everything answered from now on may depend on.
+// position returns the log position that the answer of the running unit depends on. After the log has failed, reads
+// depend on nothing: they go on, and a write that came too late for the disk does not.
 func (e *Engine) position() int64 {
-	if e.log == nil {
+	if e.log == nil || !e.logged && e.log.failure() != nil {
 		return 0
 	}
 	return e.log.end
@@ -322,7 +327,7 @@ func (e *Engine) Close() error {
 
 // ClientOption returns the settings of a client that talks to this engine through memory: pass it to rueidis.NewClient.
 // Fields may be changed, except for DialCtxFn, InitAddress, ForceSingleClient and DisableCache. The address in it means
-// nothing.
+// nothing. Commands run on the goroutine that sends them, so a long function holds up its caller whatever the deadline.
 func (e *Engine) ClientOption() rueidis.ClientOption {
 	return rueidis.ClientOption{
 		InitAddress: []string{"embedded"},
@@ -330,6 +335,8 @@ func (e *Engine) ClientOption() rueidis.ClientOption {
 		// The engine is one node without key tracking.
 		ForceSingleClient: true,
 		DisableCache:      true,
+		// Memory does not lose connections: no keep-alive pings.
+		Dialer: net.Dialer{KeepAlive: -1},
 		// All commands pass one gate: more connections would only add memory.
 		PipelineMultiplex:   -1,
 		RingScaleEachConn:   9,

@@ -161,7 +161,7 @@ func (l *effectLog) append(record []byte) error {
 
 // holdsBack reports whether a reply that depends on pos has to wait.
 func (l *effectLog) holdsBack(pos int64) bool {
-	return l.policy == FsyncAlways && pos > l.durable.Load() && l.broken.Load() == nil
+	return l.policy == FsyncAlways && pos > l.durable.Load()
 }
 
 // progress returns how much is durable, and why that will not grow any more.

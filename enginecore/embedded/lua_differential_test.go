@@ -420,3 +420,72 @@ return {tostring(ok), ok and show(v) or v}`
 		}
 	}
 }
+
+// TestDifferentialLoad compares what loading a library accepts, registers and refuses.
+func TestDifferentialLoad(t *testing.T) {
+	ours, theirs := luaClients(t)
+	const ok = "redis.register_function('okfn', function() return 1 end)\n"
+	bodies := []string{"x=1", "local a = string", "local a = ipairs", "local a = cjson", "local a = tonumber", "redis.call('get', 'x')", "local x = redis.setresp",
+		"redis.log(redis.LOG_WARNING, 'hi')", "error('x')", "redis.register_function('a b', function() end)", "redis.register_function('a')",
+		"redis.register_function{function_name='f', callback=function() end, flags={'no-writes', 'bad'}}",
+		"redis.register_function{function_name='f', callback=function() end, foo=1}", "redis.register_function('f', 1)", "redis.register_function(1, function() end)",
+		"redis.register_function('f', function() end); redis.register_function('f', function() end)", "local x = 1", "redis.foo = 1",
+		"local x = redis.foo", "function g() end", "redis.register_function('f', function() end, {'no-writes'})",
+		"redis.register_function{function_name='f'}", "redis.register_function{callback=function() end}", "redis.register_function(1,2,3,4)",
+		"redis.register_function()", "redis.register_function('boom', function() end)", "redis.register_function('', function() end)",
+		"redis.register_function{function_name='f', callback=function() end, flags='x'}", "redis.register_function{function_name=5, callback=function() end}",
+		"redis.register_function{function_name='f', callback=5}", "redis.register_function{function_name='f', callback=function() end, description=7}",
+		ok, ok + "local v = redis.REDIS_VERSION .. redis.REDIS_VERSION_NUM", ok + "local t = {1, 2}; local n = #t; for i = 1, n do t[i] = t[i] + 1 end",
+		ok + "local s = ('x'):rep(3)", ok + "\n\nnosuch()", "redis.register_function{function_name='okfn', callback=function() return 2 end, flags={'no-writes','allow-stale','allow-oom','no-cluster'}}"}
+	var codes [][]string
+	for _, body := range bodies {
+		codes = append(codes, []string{"REPLACE", "#!lua name=p2\n" + body})
+	}
+	for _, meta := range []string{"#!lua name=p3", "#!lua", "local x", "#!lua name=a-b", "#!js name=x", "#!lua name=x foo=y", "#!lua name=x name=y", "#!lua name=", "#!LUA name=p2", ""} {
+		codes = append(codes, []string{"REPLACE", meta + "\n" + ok})
+	}
+	codes = append(codes, []string{"#!lua name=ev\n" + ok}, []string{"#!lua name=fresh\nredis.register_function('ff1', function() return 1 end)"}, []string{"FOO", "x"})
+	for _, words := range codes {
+		words = append([]string{"FUNCTION", "LOAD"}, words...)
+		want, got := theirs.must(t, words...).String(), ours.must(t, words...).String()
+		if got != want {
+			t.Errorf("%q\n got %s\nwant %s", words[2:], got, want)
+		}
+		for _, call := range [][]string{{"FCALL", "okfn", "0"}, {"FCALL_RO", "okfn", "0"}, {"FCALL", "boom", "0"}} {
+			if want, got := theirs.must(t, call...).String(), ours.must(t, call...).String(); got != want {
+				t.Errorf("after %q: %q\n got %s\nwant %s", words[2:], call, got, want)
+			}
+		}
+	}
+	for _, words := range [][]string{{"FUNCTION", "LIST", "LIBRARYNAME", "fresh"}, {"FUNCTION", "LIST", "LIBRARYNAME", "fresh", "WITHCODE"}, {"FUNCTION", "LIST", "FOO"},
+		{"FCALL", "okfn"}, {"FCALL", "okfn", "x"}, {"FCALL", "okfn", "-1"}, {"FCALL", "okfn", "2", "a"}, {"FCALL", "nosuch", "x"},
+		{"FUNCTION", "DELETE", "nosuch"}, {"FUNCTION", "DELETE", "fresh"}, {"FCALL", "ff1", "0"}, {"FUNCTION", "FLUSH"}, {"FCALL", "okfn", "0"}, {"FUNCTION", "LIST"}, {"FUNCTION", "KILL"}} {
+		if want, got := theirs.must(t, words...).String(), ours.must(t, words...).String(); got != want {
+			t.Errorf("%q\n got %s\nwant %s", words, got, want)
+		}
+	}
+}
+
+// TestLuaLimits runs into the limits of the interpreter and goes on.
+func TestLuaLimits(t *testing.T) {
+	e := open(t, Options{Library: lib(
+		"deep", "local function f(n) return 1 + f(n + 1) end return f(1)",
+		"selfref", "local t = {} t[1] = t return t",
+		"varargs", "local function n(...) return select('#', ...) end local t = {} for i = 1, 7000 do t[i] = i end return n(unpack(t))",
+		"huge", "return #string.rep('x', 1e12)",
+		"fine", "return 1")})
+	c := connect(t, e)
+	for range 3 {
+		for _, name := range []string{"deep", "selfref", "huge"} {
+			if v := c.must(t, "FCALL", name, "0"); v.kind != '-' {
+				t.Fatal(name, v)
+			}
+			if v := c.must(t, "FCALL", "fine", "0"); v.String() != ":1" {
+				t.Fatal(name, v)
+			}
+		}
+		if v := c.must(t, "FCALL", "varargs", "0"); v.String() != ":7000" {
+			t.Fatal(v)
+		}
+	}
+}

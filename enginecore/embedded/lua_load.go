@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -11,6 +10,11 @@ import (
 
 const textBadName = "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long"
 
+// libraryError says in the server's words why a library does not load.
+type libraryError string
+
+func (e libraryError) Error() string { return string(e) }
+
 // load compiles and registers a library and returns its name. A failed load changes nothing.
 func (l *luaEngine) load(code string, replace bool) (string, error) {
 	name, body, err := parseMetadata(code)
@@ -19,18 +23,18 @@ func (l *luaEngine) load(code string, replace bool) (string, error) {
 	}
 	old := l.libraries[name]
 	if old != nil && !replace {
-		return "", fmt.Errorf("Library '%s' already exists", name) //nolint:staticcheck // the server's words
+		return "", libraryError(fmt.Sprintf("Library '%s' already exists", name))
 	}
 	lib := &library{name: name, code: code}
 	if err := l.runLibrary(lib, body); err != nil {
 		return "", err
 	}
 	if len(lib.functions) == 0 {
-		return "", errors.New("No functions registered") //nolint:staticcheck // the server's words
+		return "", libraryError("No functions registered")
 	}
 	for _, fn := range lib.functions {
 		if other := l.functions[fn.name]; other != nil && !old.has(other) {
-			return "", fmt.Errorf("Function %s already exists", fn.name) //nolint:staticcheck // the server's words
+			return "", libraryError(fmt.Sprintf("Function %s already exists", fn.name))
 		}
 	}
 	if old != nil {
@@ -71,11 +75,11 @@ func (l *luaEngine) unload(name string) bool {
 // parseMetadata reads the first line. It stays behind as an empty line, so that error positions match the source.
 func parseMetadata(code string) (name, body string, err error) {
 	if !strings.HasPrefix(code, "#!") {
-		return "", "", errors.New("Missing library metadata") //nolint:staticcheck // the server's words
+		return "", "", libraryError("Missing library metadata")
 	}
 	line, rest, ok := strings.Cut(code, "\n")
 	if !ok {
-		return "", "", errors.New("Invalid library metadata") //nolint:staticcheck // the server's words
+		return "", "", libraryError("Invalid library metadata")
 	}
 	words := strings.Fields(line[2:])
 	if len(words) == 0 || !strings.EqualFold(words[0], "lua") {
@@ -83,24 +87,24 @@ func parseMetadata(code string) (name, body string, err error) {
 		if len(words) > 0 {
 			engine = words[0]
 		}
-		return "", "", fmt.Errorf("Engine '%s' not found", engine) //nolint:staticcheck // the server's words
+		return "", "", libraryError(fmt.Sprintf("Engine '%s' not found", engine))
 	}
 	named := false
 	for _, word := range words[1:] {
 		value, ok := strings.CutPrefix(word, "name=")
 		if !ok {
-			return "", "", fmt.Errorf("Invalid metadata value given: %s", word) //nolint:staticcheck // the server's words
+			return "", "", libraryError(fmt.Sprintf("Invalid metadata value given: %s", word))
 		}
 		if named {
-			return "", "", errors.New("Invalid metadata value, name argument was given multiple times") //nolint:staticcheck // the server's words
+			return "", "", libraryError("Invalid metadata value, name argument was given multiple times")
 		}
 		name, named = value, true
 	}
 	if !named {
-		return "", "", errors.New("Library name was not given") //nolint:staticcheck // the server's words
+		return "", "", libraryError("Library name was not given")
 	}
 	if !validName(name) {
-		return "", "", errors.New(textBadName)
+		return "", "", libraryError(textBadName)
 	}
 	return name, "\n" + rest, nil
 }
@@ -118,11 +122,11 @@ func validName(s string) bool {
 func (l *luaEngine) runLibrary(lib *library, body string) error {
 	chunk, err := parse.Parse(strings.NewReader(body), chunkName)
 	if err != nil {
-		return fmt.Errorf("Error compiling function: %s", oneLine(err.Error())) //nolint:staticcheck // the server's words
+		return libraryError("Error compiling function: " + oneLine(err.Error()))
 	}
 	proto, err := lua.Compile(chunk, chunkName)
 	if err != nil {
-		return fmt.Errorf("Error compiling function: %s", oneLine(err.Error())) //nolint:staticcheck // the server's words
+		return libraryError("Error compiling function: " + oneLine(err.Error()))
 	}
 	fn := l.L.NewFunctionFromProto(proto)
 	fn.Env = l.globals
@@ -141,7 +145,7 @@ func (l *luaEngine) runLibrary(lib *library, body string) error {
 	l.L.SetTop(0)
 	if err != nil {
 		text, _ := l.describe(err)
-		return fmt.Errorf("Error registering functions: %s", text) //nolint:staticcheck // the server's words
+		return libraryError("Error registering functions: " + text)
 	}
 	return nil
 }
@@ -183,17 +187,21 @@ func (l *luaEngine) functionArgs(L *lua.LState) (*function, string) {
 		}
 		return fn, l.namedArgs(fn, t)
 	case 2:
-		name, ok := L.Get(1).(lua.LString)
-		if !ok {
+		var ok bool
+		if fn.name, ok = l.stringArg(L.Get(1)); !ok {
 			return nil, "first argument to redis.register_function must be a string"
 		}
-		fn.name = string(name)
 		if fn.callback, ok = L.Get(2).(*lua.LFunction); !ok {
 			return nil, "second argument to redis.register_function must be a function"
 		}
 		return fn, ""
 	}
 	return nil, "wrong number of arguments to redis.register_function"
+}
+
+// stringArg accepts what C's lua_isstring accepts.
+func (l *luaEngine) stringArg(v lua.LValue) (string, bool) {
+	return l.toText(v), v.Type() == lua.LTString || v.Type() == lua.LTNumber
 }
 
 func (l *luaEngine) namedArgs(fn *function, t *lua.LTable) (fault string) {
@@ -208,17 +216,13 @@ func (l *luaEngine) namedArgs(fn *function, t *lua.LTable) (fault string) {
 		}
 		switch key {
 		case "function_name":
-			s, ok := v.(lua.LString)
-			if !ok {
+			if fn.name, ok = l.stringArg(v); !ok {
 				fault = "function_name argument given to redis.register_function must be a string"
 			}
-			fn.name = string(s)
 		case "description":
-			s, ok := v.(lua.LString)
-			if !ok {
+			if fn.description, ok = l.stringArg(v); !ok {
 				fault = "description argument given to redis.register_function must be a string"
 			}
-			fn.description = string(s)
 		case "callback":
 			if fn.callback, ok = v.(*lua.LFunction); !ok {
 				fault = "callback argument given to redis.register_function must be a function"

@@ -22,6 +22,8 @@ type entry struct {
 type store struct {
 	keys    omap[*entry]
 	expires expiryHeap
+	// expiresLimit is the size at which the heap is rid of stale entries.
+	expiresLimit int
 
 	// The clock of the running command. It stands still until the next one.
 	nowUs int64
@@ -86,25 +88,37 @@ func (s *store) setClock(t time.Time) {
 
 // setExpiry sets the deadline of a present key; 0 removes it.
 func (s *store) setExpiry(key string, ent *entry, at int64) {
+	if at == ent.expireAt {
+		return
+	}
 	ent.expireAt = at
 	if at == 0 {
 		return
 	}
 	heap.Push(&s.expires, expiry{at, key, ent})
-	// Renewed deadlines leave their old heap entries behind; rebuild when most of the heap is stale.
-	if len(s.expires) > 1024 && len(s.expires) > 2*s.keys.len() {
-		kept := s.expires[:0]
-		for _, x := range s.expires {
-			if x.ent.expireAt == x.at {
-				if ent, ok := s.keys.get(x.key); ok && ent == x.ent {
-					kept = append(kept, x)
-				}
-			}
-		}
-		clear(s.expires[len(kept):])
-		s.expires = kept
-		heap.Init(&s.expires)
+	if len(s.expires) > s.expiresLimit {
+		s.pruneExpiries()
 	}
+}
+
+// pruneExpiries drops the heap entries that renewed deadlines and removed keys have left behind.
+func (s *store) pruneExpiries() {
+	kept := s.expires[:0]
+	seen := make(map[*entry]struct{}, s.keys.len())
+	for _, x := range s.expires {
+		if ent, ok := s.keys.get(x.key); !ok || ent != x.ent || ent.expireAt != x.at {
+			continue
+		}
+		if _, twice := seen[x.ent]; twice {
+			continue
+		}
+		seen[x.ent] = struct{}{}
+		kept = append(kept, x)
+	}
+	clear(s.expires[len(kept):])
+	s.expires = kept
+	heap.Init(&s.expires)
+	s.expiresLimit = 2*len(kept) + 1024
 }
 
 func (s *store) lookup(key string) *entry {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"go/format"
 	"io"
 	"os"
 	"os/exec"
@@ -21,9 +20,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/testserver"
 )
 
-// TestBinary runs the built program from another directory.
+// TestBinary runs the built program from another directory. It is not parallel, nor are those of its parts that measure
+// time or keep the machine busy.
 func TestBinary(t *testing.T) {
-	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "dag-pipeline")
 	output, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, string(output))
@@ -33,26 +32,19 @@ func TestBinary(t *testing.T) {
 	t.Run("bad command lines", b.testBadCommandLines)
 	t.Run("help", b.testHelp)
 	t.Run("small tree", b.testSmallTree)
-	t.Run("interrupt in memory", b.testInterruptInMemory)
-
-	t.Run("killed", func(t *testing.T) {
-		t.Parallel()
-		t.Run("embedded", func(t *testing.T) {
-			b.testKilled(t, "embedded:"+t.TempDir(), 10*time.Second, 2*time.Second)
+	t.Run("interrupted in memory", b.testInterruptedInMemory)
+	t.Run("killed embedded", func(t *testing.T) {
+		b.testKilled(t, "embedded:"+t.TempDir(), 10*time.Second, 2*time.Second)
+	})
+	for _, kind := range testserver.Servers(t) {
+		t.Run("killed "+string(kind), func(t *testing.T) {
+			lease := time.Second
+			b.testKilled(t, testserver.Start(t, testserver.Options{Kind: kind}).URL(), lease, lease+time.Second)
 		})
-		for _, kind := range testserver.Servers(t) {
-			t.Run(string(kind), func(t *testing.T) {
-				lease := time.Second
-				b.testKilled(t, testserver.Start(t, testserver.Options{Kind: kind}).URL(), lease, lease+time.Second)
-			})
-		}
-	})
-	t.Run("interrupted", func(t *testing.T) {
-		t.Parallel()
-		for _, kind := range testserver.Servers(t) {
-			t.Run(string(kind), func(t *testing.T) { b.testInterrupted(t, testserver.Start(t, testserver.Options{Kind: kind}).URL()) })
-		}
-	})
+		t.Run("interrupted "+string(kind), func(t *testing.T) {
+			b.testInterrupted(t, testserver.Start(t, testserver.Options{Kind: kind}).URL())
+		})
+	}
 }
 
 // built is the program as a file.
@@ -203,23 +195,21 @@ func (b built) testSmallTree(t *testing.T) {
 // files that measuring it does not end before the test has seen that it runs.
 const (
 	longPackages = 4
-	longFiles    = 600
+	longFiles    = 1000
 	longShards   = 6
 )
 
-// longTree is a tree that takes minutes. Its files are links to one, so it takes no space.
+// longTree is a tree that takes many seconds. Its files are links to one, so it takes no space.
 func longTree(t *testing.T) string {
 	t.Helper()
 	var source bytes.Buffer
 	source.WriteString("package long\n")
-	for i := range 20_000 {
+	for i := range 10_000 {
 		fmt.Fprintf(&source, "\n// F%d adds.\nfunc F%[1]d(a, b int) int {\n\treturn a + b\n}\n", i)
 	}
-	formatted, err := format.Source(source.Bytes())
-	require.NoError(t, err)
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	write(t, filepath.Join(root, "README"), string(formatted))
+	write(t, filepath.Join(root, "README"), source.String())
 	for p := range longPackages {
 		dir := filepath.Join(root, fmt.Sprintf("p%d", p))
 		require.NoError(t, os.Mkdir(dir, 0o755))
@@ -283,6 +273,9 @@ func (b built) testKilled(t *testing.T, engine string, lease, limit time.Duratio
 		finished = strings.Fields(list)
 		return found
 	})
+	second.until("what was lost", func(line string) bool {
+		return line == "Begun, but not finished, by a process that is gone or still runs: measure-00 measure-01 measure-03 measure-04"
+	})
 	require.Equal(t, []string{"scan", "cut", "measure-02", "measure-05"}, finished)
 	waited := second.until("that it goes on", func(line string) bool {
 		m := change.FindStringSubmatch(line)
@@ -291,30 +284,31 @@ func (b built) testKilled(t *testing.T, engine string, lease, limit time.Duratio
 	t.Logf("goes on %s after it was started again", waited.Round(time.Millisecond))
 	require.Less(t, waited, limit)
 	require.Zero(t, second.end(), &second.stderr)
-	b.checkRecord(t, dir, finished, 1)
+	b.checkRecord(t, dir, finished)
 
 	// Once more: nothing is left to do, and the report is there again.
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "census-report")))
 	third := b.start(t, dir, args...)
 	require.Zero(t, third.end(), &third.stderr)
 	require.Contains(t, third.printed(), "success. Its 13 nodes do not run again")
-	b.checkRecord(t, dir, finished, 1)
+	b.checkRecord(t, dir, finished)
 }
 
 // checkRecord reads in the report that the finished nodes ran once and the others were taken over.
-func (b built) checkRecord(t *testing.T, dir string, finished []string, lost int) {
+func (b built) checkRecord(t *testing.T, dir string, finished []string) {
 	t.Helper()
 	_, record, found := strings.Cut(readFile(t, dir, "census-report/report.md"), "## How the census ran")
 	require.True(t, found)
+	require.Contains(t, record, "| scan | completed | 1 | 0 | 0 |")
 	for i := range longShards {
 		node := fmt.Sprintf("measure-%02d", i)
-		want := fmt.Sprintf("| %s | completed | 2 | 0 | %d |", node, lost)
 		if slices.Contains(finished, node) {
-			want = fmt.Sprintf("| %s | completed | 1 | 0 | 0 |", node)
+			require.Contains(t, record, "| "+node+" | completed | 1 | 0 | 0 |")
+			continue
 		}
-		require.Contains(t, record, want)
+		// A machine so busy that the program cannot renew a lease in time makes it more.
+		require.Regexp(t, `\| `+node+` \| completed \| [2-9] \| 0 \| [1-9] \|`, record)
 	}
-	require.Contains(t, record, "| scan | completed | 1 | 0 | 0 |")
 }
 
 // testInterrupted stops the program with SIGINT. It gives its work back, so the next start need not wait for a lease.
@@ -332,11 +326,10 @@ func (b built) testInterrupted(t *testing.T, engine string) {
 	second := b.start(t, dir, args...)
 	require.Zero(t, second.end(), &second.stderr)
 	require.Contains(t, second.printed(), "4 of 13 nodes are finished and do not run again: scan cut measure-02 measure-05\n")
-	require.NotContains(t, second.printed(), "Still leased")
+	require.NotContains(t, second.printed(), "Begun, but not finished")
 }
 
-func (b built) testInterruptInMemory(t *testing.T) {
-	t.Parallel()
+func (b built) testInterruptedInMemory(t *testing.T) {
 	p := b.start(t, t.TempDir(), "-shards", fmt.Sprint(longShards), "-workers", "8", longTree(t))
 	inTheMiddle(p)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))

@@ -169,9 +169,11 @@ func watch(ctx context.Context, started *runtime.Run[Edition], show *display) {
 	again := time.NewTicker(watchEvery)
 	defer again.Stop()
 	for {
-		// Without an answer the display stays as it is; the worker tells what is wrong if it is serious.
-		if state, err := started.Describe(ctx); err == nil {
+		switch state, err := started.Describe(ctx); {
+		case err == nil:
 			show.show(state)
+		case ctx.Err() == nil:
+			show.trouble(err)
 		}
 		select {
 		case <-ctx.Done():

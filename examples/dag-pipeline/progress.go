@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ type display struct {
 	begun  time.Time
 	drawn  int               // lines on the terminal that the next drawing replaces
 	shown  map[string]string // what was last written about a node, by its name
+	silent bool              // the engine did not answer the last time
 }
 
 func newDisplay(out io.Writer, redraw bool) *display {
@@ -42,7 +42,7 @@ func (d *display) found(s *runtime.Description) {
 		fmt.Fprintf(d.out, "Run %s goes on: %d of %d nodes are finished and do not run again: %s\n", s.Run, len(finished),
 			len(s.Nodes), orNone(finished))
 		if held := names(s, active); len(held) > 0 {
-			fmt.Fprintf(d.out, "Still leased to another process, or to one that is gone: %s\n", strings.Join(held, " "))
+			fmt.Fprintf(d.out, "Begun, but not finished, by a process that is gone or still runs: %s\n", strings.Join(held, " "))
 		}
 	}
 	for _, n := range s.Nodes {
@@ -52,6 +52,7 @@ func (d *display) found(s *runtime.Description) {
 
 // show brings the display up to date.
 func (d *display) show(s *runtime.Description) {
+	d.silent = false
 	if d.redraw {
 		d.draw(s)
 		return
@@ -64,6 +65,15 @@ func (d *display) show(s *runtime.Description) {
 		d.shown[n.Name] = text
 		fmt.Fprintf(d.out, "%6.1fs %3.0f %%  %-14s %s\n", time.Since(d.begun).Seconds(), done(s), n.Name, text)
 	}
+}
+
+// trouble says that the state of the run could not be read.
+func (d *display) trouble(err error) {
+	if d.silent {
+		return
+	}
+	d.silent, d.drawn = true, 0
+	fmt.Fprintf(d.out, "The engine does not answer, trying again: %v\n", err)
 }
 
 const (
@@ -178,5 +188,5 @@ func orNone(list []string) string {
 	if len(list) == 0 {
 		return "none"
 	}
-	return strings.Join(slices.Clone(list), " ")
+	return strings.Join(list, " ")
 }

@@ -113,13 +113,18 @@ func TestDisplay(t *testing.T) {
 	d := newDisplay(&plain, false)
 	d.found(state)
 	require.Equal(t, "Run r goes on: 1 of 4 nodes are finished and do not run again: scan\n"+
-		"Still leased to another process, or to one that is gone: one\n", plain.String())
+		"Begun, but not finished, by a process that is gone or still runs: one\n", plain.String())
 	plain.Reset()
 	d.show(state)
 	require.Empty(t, plain.String(), "nothing has changed")
 	state.Nodes[1].Attempts = 2
 	d.show(state)
 	require.Contains(t, plain.String(), "one            runs, attempt 2\n")
+
+	plain.Reset()
+	d.trouble(errDisk)
+	d.trouble(errDisk)
+	require.Equal(t, "The engine does not answer, trying again: the disk is on fire\n", plain.String(), "once is enough")
 
 	var screen strings.Builder
 	d = newDisplay(&screen, true)

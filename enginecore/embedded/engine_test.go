@@ -1,0 +1,484 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+)
+
+func client(t testing.TB, e *Engine, resp2 bool) rueidis.Client {
+	t.Helper()
+	o := e.ClientOption()
+	o.AlwaysRESP2 = resp2
+	return benchClient(t, o)
+}
+
+func timeout(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestClient uses the public client the way the layers above do, in both protocols.
+func TestClient(t *testing.T) {
+	for _, resp2 := range []bool{true, false} {
+		t.Run(fmt.Sprint("resp2=", resp2), func(t *testing.T) {
+			ctx := timeout(t)
+			e := open(t, Options{})
+			c := client(t, e, resp2)
+			b := c.B()
+			load := c.Do(ctx, b.FunctionLoad().FunctionCode(lib("echo", "return ARGV", "fail", "error('no')")).Build())
+			require.NoError(t, load.Error())
+
+			out, err := c.Do(ctx, b.Fcall().Function("echo").Numkeys(0).Arg("a", "b").Build()).AsStrSlice()
+			require.NoError(t, err)
+			require.Equal(t, []string{"a", "b"}, out)
+			err = c.Do(ctx, b.Fcall().Function("fail").Numkeys(0).Build()).Error()
+			require.ErrorContains(t, err, "user_function:3: no script: fail, on @user_function:3.")
+
+			require.NoError(t, c.Do(ctx, b.Hset().Key("h").FieldValue().FieldValue("f", "v").Build()).Error())
+			m, err := c.Do(ctx, b.Hgetall().Key("h").Build()).AsStrMap()
+			require.NoError(t, err)
+			require.Equal(t, map[string]string{"f": "v"}, m)
+			require.NoError(t, c.Do(ctx, b.Zadd().Key("z").ScoreMember().ScoreMember(1.5, "m").Build()).Error())
+			z, err := c.Do(ctx, b.Zrange().Key("z").Min("0").Max("-1").Withscores().Build()).AsZScores()
+			require.NoError(t, err)
+			require.Equal(t, []rueidis.ZScore{{Member: "m", Score: 1.5}}, z)
+			require.True(t, rueidis.IsRedisNil(c.Do(ctx, b.Get().Key("none").Build()).Error()))
+
+			// A transaction on a connection of its own.
+			require.NoError(t, c.Dedicated(func(d rueidis.DedicatedClient) error {
+				rs := d.DoMulti(ctx, d.B().Multi().Build(), d.B().Incr().Key("n").Build(),
+					d.B().Fcall().Function("echo").Numkeys(0).Arg("x").Build(), d.B().Exec().Build())
+				parts, err := rs[3].ToArray()
+				require.NoError(t, err)
+				require.Len(t, parts, 2)
+				return err
+			}))
+
+			// Many callers share the connection.
+			var wg sync.WaitGroup
+			for w := range 16 {
+				wg.Go(func() {
+					for i := range 50 {
+						want := fmt.Sprint(w, "-", i)
+						got, err := c.Do(ctx, c.B().Fcall().Function("echo").Numkeys(0).Arg(want).Build()).AsStrSlice()
+						if err != nil || got[0] != want {
+							t.Error(got, err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+
+			// A big value travels in pieces.
+			big := strings.Repeat("x", 3<<20)
+			require.NoError(t, c.Do(ctx, b.Set().Key("big").Value(big).Build()).Error())
+			got, err := c.Do(ctx, b.Get().Key("big").Build()).ToString()
+			require.NoError(t, err)
+			require.Equal(t, big, got)
+		})
+	}
+}
+
+// TestSubscribe sees that receiving neither loses the first message nor disturbs other commands, before or after.
+func TestSubscribe(t *testing.T) {
+	for _, resp2 := range []bool{true, false} {
+		t.Run(fmt.Sprint("resp2=", resp2), func(t *testing.T) {
+			ctx := timeout(t)
+			e := open(t, Options{Library: lib("shout", "return redis.call('PUBLISH', KEYS[1], ARGV[1])")})
+			c := client(t, e, resp2)
+			for round := range 3 {
+				rctx, stop := context.WithCancel(ctx)
+				ready := make(chan struct{})
+				var once sync.Once
+				rctx = rueidis.WithOnSubscriptionHook(rctx, func(s rueidis.PubSubSubscription) {
+					if strings.HasSuffix(s.Kind, "psubscribe") || s.Kind == "subscribe" {
+						once.Do(func() { close(ready) })
+					}
+				})
+				got := make(chan rueidis.PubSubMessage, 16)
+				done := make(chan error, 1)
+				go func() {
+					cmd := c.B().Subscribe().Channel("news").Build()
+					if round == 1 {
+						cmd = c.B().Psubscribe().Pattern("n*s").Build()
+					}
+					done <- c.Receive(rctx, cmd, func(m rueidis.PubSubMessage) { got <- m })
+				}()
+				<-ready
+				for i := range 5 {
+					n, err := c.Do(ctx, c.B().Fcall().Function("shout").Numkeys(1).Key("news").Arg(strconv.Itoa(i)).Build()).AsInt64()
+					require.NoError(t, err)
+					require.Positive(t, n) // an earlier round may still be leaving
+					require.Equal(t, strconv.Itoa(i), (<-got).Message)
+				}
+				stop()
+				require.ErrorIs(t, <-done, context.Canceled)
+				require.NoError(t, c.Do(ctx, c.B().Set().Key("k").Value("v").Build()).Error())
+			}
+		})
+	}
+}
+
+// TestSubscribeOrder checks the raw order: the acknowledgement comes before any message.
+func TestSubscribeOrder(t *testing.T) {
+	e := open(t, Options{})
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if _, _, err := e.do([]string{"PUBLISH", "ch", "m"}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	for range 50 {
+		c := connect(t, e)
+		require.NoError(t, c.send("SUBSCRIBE", "ch", "other"))
+		first, err := c.read()
+		require.NoError(t, err)
+		require.Equal(t, `*["subscribe" "ch" :1]`, first.String())
+		require.NoError(t, c.conn.Close())
+	}
+	close(stop)
+	wg.Wait()
+}
+
+// TestSlowSubscriber never reads: publishers go on at full speed, the subscriber is cut off, others stay.
+func TestSlowSubscriber(t *testing.T) {
+	e := open(t, Options{})
+	slow, fast, pub := connect(t, e), connect(t, e), connect(t, e)
+	slow.must(t, "SUBSCRIBE", "ch")
+	fast.must(t, "SUBSCRIBE", "ch")
+	message := strings.Repeat("x", 64<<10)
+	for i := range 2 * maxUnread / len(message) {
+		n := pub.must(t, "PUBLISH", "ch", message).text
+		if i == 0 {
+			require.Equal(t, "2", n)
+		}
+		v, err := fast.read()
+		require.NoError(t, err)
+		require.Len(t, v.elems[2].text, len(message))
+	}
+	require.Equal(t, "1", pub.must(t, "PUBLISH", "ch", "end").text)
+	_, err := slow.read()
+	require.Error(t, err, "the slow subscriber was told nothing and closed")
+}
+
+// tornReads lets a writer change two keys together while readers compare them. grouped writes with one function call;
+// otherwise each key is written by a command of its own, as if a call were not one unit.
+func tornReads(t *testing.T, grouped bool, enough int64) int64 {
+	e := open(t, Options{Library: lib(
+		"swap", "for i = 1, 20 do redis.call('SET', KEYS[1], ARGV[1]); redis.call('SET', KEYS[2], ARGV[1]) end return 1",
+		"look", "local a = redis.call('MGET', KEYS[1], KEYS[2]); return {a[1] or '', a[2] or ''}")})
+	var torn, reads atomic.Int64
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for range 3 {
+		c := connect(t, e)
+		wg.Go(func() {
+			for !stop.Load() {
+				v, err := c.do("FCALL", "look", "2", "a", "b")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				reads.Add(1)
+				if v.elems[0].text != v.elems[1].text {
+					torn.Add(1)
+				}
+			}
+		})
+	}
+	w := connect(t, e)
+	for i := 0; i < 500 || reads.Load() < 2000 || torn.Load() < enough && i < 1_000_000; i++ {
+		if grouped {
+			w.must(t, "FCALL", "swap", "2", "a", "b", strconv.Itoa(i))
+			continue
+		}
+		w.must(t, "SET", "a", strconv.Itoa(i))
+		w.must(t, "SET", "b", strconv.Itoa(i))
+	}
+	stop.Store(true)
+	wg.Wait()
+	return torn.Load()
+}
+
+// TestAtomic proves that nobody sees half a function call, and that the check would notice.
+func TestAtomic(t *testing.T) {
+	require.Zero(t, tornReads(t, true, 0))
+	require.NotZero(t, tornReads(t, false, 1), "the control saw no torn read, so the test proves nothing")
+}
+
+// TestLongScript interrupts what has not written, reports what has, and keeps working after both.
+func TestLongScript(t *testing.T) {
+	var mu sync.Mutex
+	var logged bytes.Buffer
+	e := open(t, Options{
+		ScriptTimeout: 30 * time.Millisecond,
+		Logger:        slog.New(slog.NewTextHandler(&lockedWriter{&mu, &logged}, nil)),
+		Library: lib(
+			"spin", "while true do end",
+			"spinread", "while true do redis.call('GET', 'x') end",
+			"stubborn", "while true do pcall(function() while true do end end) end",
+			"written", "redis.call('SET', 'done', '1') local n = 0 while redis.call('GET', 'stop') == false and n < ARGV[1] + 0 do n = n + 1 end return n",
+			"quick", "return 1"),
+	})
+	c := connect(t, e)
+	for _, name := range []string{"spin", "spinread", "stubborn"} {
+		v := c.must(t, "FCALL", name, "0")
+		require.Equal(t, byte('-'), v.kind)
+		require.Contains(t, v.text, "script timed out")
+		require.Contains(t, v.text, "script: "+name+", on @user_function:")
+	}
+	require.Equal(t, ":200000", c.must(t, "FCALL", "written", "0", "200000").String())
+	require.Equal(t, "1", c.must(t, "GET", "done").text)
+	require.Equal(t, ":1", c.must(t, "FCALL", "quick", "0").String())
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, 3, strings.Count(logged.String(), "was interrupted"))
+	require.Equal(t, 1, strings.Count(logged.String(), "so it goes on"))
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	b  *bytes.Buffer
+}
+
+func (w *lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(p)
+}
+
+// TestBlockingRead waits for a stream outside of the gate, in order with the commands around it.
+func TestBlockingRead(t *testing.T) {
+	e := open(t, Options{Library: lib("add", "return redis.call('XADD', KEYS[1], '5-1', 'f', 'v')")})
+	c, w := connect(t, e), connect(t, e)
+	require.NoError(t, c.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$"))
+	require.NoError(t, c.send("PING"))
+	require.Equal(t, "*null", connect(t, e).must(t, "XREAD", "BLOCK", "5", "STREAMS", "s", "$").String())
+	require.Equal(t, `"5-1"`, w.must(t, "FCALL", "add", "1", "s").String())
+	v, err := c.read()
+	require.NoError(t, err)
+	require.Equal(t, `*[*["s" *[*["5-1" *["f" "v"]]]]]`, v.String())
+	v, err = c.read()
+	require.NoError(t, err)
+	require.Equal(t, "+PONG", v.String())
+
+	// Nothing blocks in a transaction, and closing ends a wait.
+	c.must(t, "MULTI")
+	c.must(t, "XREAD", "BLOCK", "0", "STREAMS", "s", "$")
+	require.Equal(t, "*[*null]", c.must(t, "EXEC").String())
+	require.NoError(t, c.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$"))
+	require.NoError(t, c.conn.Close())
+
+	ctx := timeout(t)
+	rc := client(t, e, false)
+	got := make(chan error, 1)
+	go func() {
+		x, err := rc.Do(ctx, rc.B().Xread().Block(0).Streams().Key("t").Id("$").Build()).AsXRead()
+		if err == nil && len(x["t"]) != 1 {
+			err = fmt.Errorf("%v", x)
+		}
+		got <- err
+	}()
+	require.Eventually(t, func() bool {
+		e.gate.Lock()
+		defer e.gate.Unlock()
+		return len(e.blocked["t"]) == 1
+	}, 10*time.Second, time.Millisecond)
+	w.must(t, "XADD", "t", "*", "a", "b")
+	require.NoError(t, <-got)
+}
+
+// TestExpiry moves the clock by hand.
+func TestExpiry(t *testing.T) {
+	var ms atomic.Int64
+	ms.Store(1_800_000_000_000)
+	e := open(t, Options{
+		Clock: func() time.Time { return time.UnixMilli(ms.Load()) },
+		Library: lib("frozen", `
+			local a = redis.call('TIME')
+			for i = 1, 1000 do redis.call('GET', 'x') end
+			local b = redis.call('TIME')
+			redis.call('SET', 'past', '1', 'PXAT', 5)
+			return {a[1] == b[1] and a[2] == b[2] and 1 or 0, redis.call('EXISTS', 'past')}`),
+	})
+	c := connect(t, e)
+	c.must(t, "SET", "k", "v", "PX", "100")
+	c.must(t, "HSET", "h", "f", "v")
+	c.must(t, "PEXPIRE", "h", "200")
+	require.Equal(t, ":100", c.must(t, "PTTL", "k").String())
+	ms.Add(100)
+	require.Equal(t, "v", c.must(t, "GET", "k").text)
+	ms.Add(1)
+	require.True(t, c.must(t, "GET", "k").null)
+	require.Equal(t, ":99", c.must(t, "PTTL", "h").String())
+	for range 2000 { // renewals do not pile up
+		c.must(t, "PEXPIRE", "h", "300")
+		c.must(t, "PEXPIRE", "h", "301")
+	}
+	require.Less(t, len(e.store.expires), 2048)
+	c.must(t, "PEXPIRE", "h", "300")
+	ms.Add(250)
+	require.Equal(t, ":1", c.must(t, "EXISTS", "h").String())
+	c.must(t, "PERSIST", "h")
+	ms.Add(1000)
+	require.Equal(t, ":1", c.must(t, "DBSIZE").String())
+	require.Equal(t, "*[:1 :0]", c.must(t, "FCALL", "frozen", "0").String())
+}
+
+// TestServe opens the engine to sockets.
+func TestServe(t *testing.T) {
+	e := open(t, Options{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Serve(ctx, l) }()
+	c := connectTCP(t, l.Addr().String())
+	require.Equal(t, "+OK", c.must(t, "SET", "k", "v").String())
+	sub := connectTCP(t, l.Addr().String())
+	sub.must(t, "SUBSCRIBE", "ch")
+	require.Equal(t, ":1", c.must(t, "PUBLISH", "ch", "m").String())
+	v, err := sub.read()
+	require.NoError(t, err)
+	require.Equal(t, `*["message" "ch" "m"]`, v.String())
+	// Inline commands, QUIT, and a protocol error that ends the connection after its reason.
+	raw := connectTCP(t, l.Addr().String())
+	_, err = raw.conn.Write([]byte("ECHO \"hi\"\r\n\r\nQUIT\r\n"))
+	require.NoError(t, err)
+	v, err = raw.read()
+	require.NoError(t, err)
+	require.Equal(t, "hi", v.text)
+	v, err = raw.read()
+	require.NoError(t, err)
+	require.Equal(t, "+OK", v.String())
+	_, err = raw.read()
+	require.Error(t, err)
+	bad := connectTCP(t, l.Addr().String())
+	_, err = bad.conn.Write([]byte("*1\r\n:5\r\n"))
+	require.NoError(t, err)
+	v, err = bad.read()
+	require.NoError(t, err)
+	require.Contains(t, v.text, "Protocol error: expected '$', got ':'")
+	_, err = bad.read()
+	require.Error(t, err)
+	stop()
+	require.NoError(t, <-done)
+	_, err = c.do("PING")
+	require.Error(t, err)
+
+	l, err = net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { done <- e.Serve(context.Background(), l) }()
+	connectTCP(t, l.Addr().String()).must(t, "PING")
+	require.NoError(t, e.Close())
+	require.ErrorIs(t, <-done, ErrClosed)
+	require.ErrorIs(t, e.Serve(context.Background(), l), ErrClosed)
+}
+
+func TestClose(t *testing.T) {
+	e := open(t, Options{Library: lib("f", "return 1")})
+	c := connect(t, e)
+	require.NoError(t, c.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$"))
+	read := make(chan error, 1)
+	go func() {
+		_, err := c.read()
+		read <- err
+	}()
+	require.NoError(t, e.Close())
+	require.NoError(t, e.Close())
+	<-read
+	_, err := c.do("PING")
+	require.Error(t, err)
+	_, err = e.FCall(context.Background(), "f", nil, nil)
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = rueidis.NewClient(e.ClientOption())
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = Open(context.Background(), Options{Library: "#!lua name=x\nfoo()"})
+	require.ErrorContains(t, err, "nonexistent global variable 'foo'")
+	_, err = Open(context.Background(), Options{Fsync: 9})
+	require.Error(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = e.FCall(ctx, "f", nil, nil)
+	require.ErrorIs(t, err, context.Canceled)
+	var re *ReplyError
+	e = open(t, Options{})
+	_, err = e.FCall(context.Background(), "f", nil, nil)
+	require.True(t, errors.As(err, &re))
+	require.Equal(t, "ERR Function not found", re.Text)
+}
+
+func TestReadDeadline(t *testing.T) {
+	e := open(t, Options{})
+	c := connect(t, e)
+	require.NoError(t, c.conn.SetDeadline(time.Now().Add(5*time.Millisecond)))
+	_, err := c.read()
+	var ne net.Error
+	require.True(t, errors.As(err, &ne) && ne.Timeout())
+	require.NoError(t, c.conn.SetDeadline(time.Time{}))
+	// A deadline set while a read waits ends it.
+	read := make(chan error, 1)
+	go func() {
+		_, err := c.read()
+		read <- err
+	}()
+	require.NoError(t, c.conn.SetReadDeadline(time.Now()))
+	require.Error(t, <-read)
+}
+
+// TestScan changes a set while it is scanned: what stays is seen exactly once.
+func TestScan(t *testing.T) {
+	e := open(t, Options{})
+	c := connect(t, e)
+	for i := range 1000 {
+		c.must(t, "SADD", "s", strconv.Itoa(i))
+		c.must(t, "ZADD", "z", strconv.Itoa(i), strconv.Itoa(i))
+	}
+	for _, cmd := range []string{"SSCAN", "ZSCAN"} {
+		seen := map[string]int{}
+		cursor := "0"
+		for i := 0; ; i++ {
+			v := c.must(t, cmd, strings.ToLower(cmd[:1]), cursor, "COUNT", "7")
+			for j, m := range v.elems[1].texts() {
+				if cmd == "SSCAN" || j%2 == 0 {
+					seen[m]++
+				}
+			}
+			if cursor = v.elems[0].text; cursor == "0" {
+				break
+			}
+			for k := range 5 { // odd members leave, in any order
+				m := strconv.Itoa((i*37+k*11)%500*2 + 1)
+				c.must(t, "SREM", "s", m)
+				c.must(t, "ZREM", "z", m)
+			}
+			c.must(t, "SADD", "s", fmt.Sprint("new", i))
+		}
+		for i := 0; i < 1000; i += 2 {
+			require.Equal(t, 1, seen[strconv.Itoa(i)], "%s %d", cmd, i)
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package contracttest
+
+import (
+	"context"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// generator makes calls whose arguments fit together, so that many of them succeed and the executions come into
+// every state.
+type generator struct {
+	b          *bench
+	r          *rand.Rand
+	executions []enginecore.ExecutionID
+	flows      []enginecore.FlowID
+	waitpoints []enginecore.WaitpointID
+	kinds      []callKind
+}
+
+// callKind makes one call of a type with fitting arguments.
+type callKind struct {
+	name string
+	make func(g *generator, focus focus) (function string, keys, args []string, err error)
+}
+
+func kind[C enginecore.Call[R], R any]() callKind {
+	name := reflect.TypeFor[C]().Name()
+	return callKind{name: name, make: func(g *generator, f focus) (string, []string, []string, error) {
+		var c C
+		g.fill(name, f, "", reflect.ValueOf(&c).Elem())
+		return enginecore.Wire(g.b.keys, c)
+	}}
+}
+
+func newGenerator(b *bench, seed uint64) *generator {
+	g := &generator{b: b, r: rand.New(rand.NewPCG(seed, 1))}
+	for range 8 {
+		g.executions = append(g.executions, newExecutionID())
+	}
+	for range 3 {
+		g.flows = append(g.flows, enginecore.FlowID(uuid.NewString()))
+		g.waitpoints = append(g.waitpoints, enginecore.WaitpointID(uuid.NewString()))
+	}
+	g.kinds = allKinds()
+	return g
+}
+
+func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
+
+// focus is the execution that a call is about, with its record.
+type focus struct {
+	id   enginecore.ExecutionID
+	core map[string]string
+	wait enginecore.WaitpointID
+	// token is that of the waitpoint.
+	token string
+	flow  enginecore.FlowID
+}
+
+func (g *generator) focus() focus { return g.focusOn(pick(g.r, g.executions...)) }
+
+func (g *generator) focusOn(id enginecore.ExecutionID) focus {
+	f := focus{id: id, wait: pick(g.r, g.waitpoints...), flow: pick(g.r, g.flows...)}
+	core, err := g.b.do("HGETALL", g.b.keys.ExecCore(f.id)).AsStrMap()
+	if err != nil {
+		g.b.tb.Fatal(err)
+	}
+	f.core = core
+	if id := core["current_waitpoint_id"]; id != "" && g.r.IntN(4) > 0 {
+		f.wait = enginecore.WaitpointID(id)
+	}
+	if id := core["flow_id"]; id != "" && g.r.IntN(4) > 0 {
+		f.flow = enginecore.FlowID(id)
+	}
+	f.token = g.b.field(g.b.keys.WaitpointRecord(partition, f.wait), "waitpoint_token")
+	return f
+}
+
+// phaseOf is the phase in which an execution must be for a call to get far.
+var phaseOf = map[string]string{
+	"AppendFrameCall": "active", "CompleteCall": "active", "CompleteExecutionCall": "active", "CreatePendingWaitpointCall": "active",
+	"DelayExecutionCall": "active", "FailCall": "active", "FailExecutionCall": "active", "MoveToWaitingChildrenCall": "active",
+	"ReleaseCall": "active", "RenewCall": "active", "RenewLeaseCall": "active", "RevokeLeaseCall": "active", "SuspendExecutionCall": "active",
+	"UpdateProgressCall": "active", "ClaimExecutionCall": "runnable", "ClaimResumedExecutionCall": "runnable",
+	"IssueClaimGrantCall": "runnable", "ChangePriorityCall": "runnable", "BlockExecutionForAdmissionCall": "runnable",
+	"UnblockExecutionCall": "runnable", "PromoteBlockedToEligibleCall": "runnable", "DeliverSignalCall": "suspended",
+	"ResumeExecutionCall": "suspended", "ExpireSuspensionCall": "suspended", "CloseWaitpointCall": "suspended",
+	"ReclaimExecutionCall": "lost", "IssueReclaimGrantCall": "lost", "ReplayExecutionCall": "terminal",
+}
+
+// before are calls that some calls need before them.
+var before = map[string]string{
+	"ClaimExecutionCall": "IssueClaimGrantCall", "ReclaimExecutionCall": "IssueReclaimGrantCall",
+	"ClaimResumedExecutionCall": "IssueClaimGrantCall", "UnblockExecutionCall": "BlockExecutionForAdmissionCall",
+	"DeliverSignalCall": "RotateWaitpointHMACSecretCall", "BufferSignalForPendingWaitpointCall": "CreatePendingWaitpointCall",
+}
+
+// prepare picks an execution for a call, mostly one that it suits, and takes some on their way when there is none.
+func (g *generator) prepare(call string) focus {
+	f := g.focus()
+	wanted, particular := phaseOf[call]
+	if particular && g.r.IntN(8) > 0 {
+		for range 20 {
+			if f.phase() == wanted {
+				break
+			}
+			g.advance(f)
+			f = g.focus()
+		}
+	} else if g.r.IntN(2) == 0 {
+		g.advance(f)
+	}
+	if name := before[call]; name != "" && g.r.IntN(4) > 0 {
+		g.make(name, f)
+	}
+	return g.focusOn(f.id)
+}
+
+// phase is the execution's phase, "lost" when it has lost its lease, "" when there is no execution.
+func (f focus) phase() string {
+	if f.core["lifecycle_phase"] == "active" && f.core["ownership_state"] != "leased" {
+		return "lost"
+	}
+	return f.core["lifecycle_phase"]
+}
+
+// advance takes an execution a step further.
+func (g *generator) advance(f focus) {
+	switch f.phase() {
+	case "":
+		g.make("CreateExecutionCall", f)
+	case "runnable":
+		g.make(pick(g.r, "UnblockExecutionCall", "PromoteDelayedCall", "PromoteBlockedToEligibleCall"), f)
+		g.make("IssueClaimGrantCall", f)
+		g.make("ClaimExecutionCall", f)
+		g.make("ClaimResumedExecutionCall", f)
+	case "active":
+		g.make("RotateWaitpointHMACSecretCall", f)
+		g.make(pick(g.r, "SuspendExecutionCall", "CreatePendingWaitpointCall", "CreateFlowCall", "AddExecutionToFlowCall",
+			"RevokeLeaseCall", "DelayExecutionCall"), f)
+	case "terminal":
+		g.make("ReplayExecutionCall", f)
+	}
+}
+
+// make sends a call that fits; whether it succeeds does not matter.
+func (g *generator) make(name string, f focus) {
+	i := slices.IndexFunc(g.kinds, func(k callKind) bool { return k.name == name })
+	function, keys, args, err := g.kinds[i].make(g, f)
+	if err != nil {
+		g.b.tb.Fatalf("%s: %v", name, err)
+	}
+	refusalOf(g.b.raw(context.Background(), function, keys, args))
+}
+
+func (g *generator) familyOf(call string) enginecore.Partition {
+	switch {
+	case strings.Contains(call, "Budget") || strings.Contains(call, "Usage"):
+		return enginecore.Partition{Family: enginecore.BudgetFamily, Index: 1}
+	case strings.Contains(call, "Quota") || strings.Contains(call, "Admission"):
+		return enginecore.Partition{Family: enginecore.QuotaFamily, Index: 1}
+	}
+	return partition
+}
+
+// texts are values for text arguments by name.
+var texts = map[string][]string{
+	"AttemptPolicyJSON": {"", `{"a":1,"b":[1]}`}, "BlockingReason": {"waiting_for_budget", "waiting_for_quota", "paused_by_policy"},
+	"CancellationPolicy": {"cancel_all", "flow_only"}, "Capabilities": {"", "gpu"}, "ClaimID": {uuid.NewString()},
+	"DependencyKind": {"success_only"}, "ExpireReason": {"attempt_timeout", "execution_deadline", "operator"},
+	"IdempotencyKey": {"", "again"}, "Kinds": {"\nkind\n"}, "NewKID": {"k1", "k2", "k3"},
+	"NewSecretHex": {"00ff", "ab"}, "PolicyJSON": {"", `{"max_reclaim_count":1}`, `{"retry_policy":{"max_retries":2}}`},
+	"ResumeConditionJSON": {`{}`, `{"required_signal_names":["go"]}`, `{"required_signal_names":["go","on"],"signal_match_mode":"all"}`},
+	"RetryPolicyJSON":     {"", `{"max_retries":2,"backoff":{"type":"fixed","delay_ms":1}}`},
+	"SignalName":          {"go", "on"}, "Source": {"", "operator_override"}, "Tags": {"a.b", "team.x"}, "TagsJSON": {"", `{"a.b":"c"}`},
+	"TimeoutBehavior": {"fail", "cancel", "auto_resume", "escalate"}, "UpstreamOutcome": {"success", "failed"},
+	"ReasonCode": {"waiting_for_signal", "manual_pause"}, "Ts": {""}, "Cursor": {"", "0"}, "FromID": {"-"}, "ToID": {"+"}, "After": {""},
+	"WorkerCapabilitiesCSV": {"", "gpu"}, "ExpectedBlockingReason": {""}, "ExecutionKind": {"kind"}, "DedupKey": {""},
+	"WaitpointKey": {"key"},
+}
+
+// fill sets a value of a call to something that fits the focus.
+func (g *generator) fill(call string, f focus, name string, v reflect.Value) {
+	switch v.Interface().(type) {
+	case time.Time:
+		offset := pick(g.r, -time.Minute, -time.Millisecond, 20*time.Millisecond, time.Hour)
+		v.Set(reflect.ValueOf(time.UnixMilli(time.Now().Add(offset).UnixMilli()).UTC()))
+		return
+	case time.Duration:
+		v.SetInt(int64(pick(g.r, time.Minute, time.Minute, time.Minute, time.Minute, 0, 15*time.Millisecond)))
+		return
+	case enginecore.Partition:
+		v.Set(reflect.ValueOf(g.familyOf(call)))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			g.fill(call, f, v.Type().Field(i).Name, v.Field(i))
+		}
+	case reflect.Slice:
+		g.fillList(call, f, name, v)
+	case reflect.String:
+		v.SetString(g.text(f, name, v.Type().Name()))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(g.number(f, name))
+	case reflect.Bool:
+		v.SetBool(g.r.IntN(2) == 0)
+	}
+}
+
+func (g *generator) fillList(call string, f focus, name string, v reflect.Value) {
+	if v.Type().Elem().Kind() == reflect.Uint8 {
+		v.SetBytes([]byte(g.text(f, name, "")))
+		return
+	}
+	if strings.HasSuffix(call, "TagsCall") {
+		v.Set(reflect.ValueOf([]string{"team.a", "x", "b.c", "y"}))
+		return
+	}
+	list := reflect.MakeSlice(v.Type(), g.r.IntN(3), 3)
+	for i := range list.Len() {
+		g.fill(call, f, name, list.Index(i))
+	}
+	v.Set(list)
+}
+
+// held is a value of the lease, as long as there is one; a claim brings a new one.
+func (g *generator) held(f focus, field string) string {
+	if value := f.core[field]; value != "" && f.core["lifecycle_phase"] == "active" && f.core["ownership_state"] == "leased" {
+		return value
+	}
+	return uuid.NewString()
+}
+
+func (g *generator) text(f focus, name, kind string) string {
+	switch kind {
+	case "ExecutionID":
+		if strings.HasPrefix(name, "Upstream") || strings.HasPrefix(name, "Result") {
+			return string(pick(g.r, g.executions...))
+		}
+		return string(f.id)
+	case "FlowID":
+		return string(f.flow)
+	case "LeaseID":
+		return g.held(f, "current_lease_id")
+	case "AttemptID":
+		return g.held(f, "current_attempt_id")
+	case "WaitpointID":
+		return string(f.wait)
+	case "EdgeID", "SignalID", "SuspensionID", "BudgetID", "QuotaPolicyID":
+		return "00000000-0000-4000-8000-00000000000" + pick(g.r, "1", "2", "3")
+	case "WorkerID":
+		return worker
+	case "WorkerInstanceID":
+		return instance
+	case "LaneID":
+		return lane
+	}
+	if name == "WaitpointToken" {
+		return f.token
+	}
+	if name == "PartitionID" {
+		return "1"
+	}
+	if known := texts[name]; known != nil {
+		return pick(g.r, known...)
+	}
+	return "text"
+}
+
+func (g *generator) number(f focus, name string) int64 {
+	switch name {
+	case "LeaseEpoch":
+		return atoi(f.core["current_lease_epoch"])
+	case "AttemptIndex", "OldAttemptIndex":
+		return atoi(f.core["current_attempt_index"])
+	case "ExpectedGraphRevision":
+		return atoi(g.b.field(g.b.keys.FlowCore(partition, f.flow), "graph_revision"))
+	case "MaxPayloadBytes":
+		return 100
+	}
+	return int64(g.r.IntN(3))
+}
+
+func allKinds() []callKind {
+	return []callKind{
+		kind[enginecore.AckCancelMemberCall](), kind[enginecore.AddExecutionToFlowCall](), kind[enginecore.AnnounceCall](),
+		kind[enginecore.AppendFrameCall](), kind[enginecore.ApplyDependencyToChildCall](),
+		kind[enginecore.BlockExecutionForAdmissionCall](), kind[enginecore.BufferSignalForPendingWaitpointCall](),
+		kind[enginecore.CancelExecutionCall](), kind[enginecore.CancelFlowCall](), kind[enginecore.ChangePriorityCall](),
+		kind[enginecore.CheckAdmissionAndRecordCall](), kind[enginecore.ClaimCall](), kind[enginecore.ClaimExecutionCall](),
+		kind[enginecore.ClaimResumedExecutionCall](), kind[enginecore.CloseWaitpointCall](), kind[enginecore.CompleteCall](),
+		kind[enginecore.CompleteExecutionCall](), kind[enginecore.ContractCancelFlowCall](), kind[enginecore.CreateBudgetCall](),
+		kind[enginecore.CreateExecutionCall](), kind[enginecore.CreateFlowCall](), kind[enginecore.CreatePendingWaitpointCall](),
+		kind[enginecore.CreateQuotaPolicyCall](), kind[enginecore.DelayExecutionCall](), kind[enginecore.DeliverSignalCall](),
+		kind[enginecore.DescribeFlowCall](), kind[enginecore.EndLeasesCall](), kind[enginecore.EvaluateFlowEligibilityCall](),
+		kind[enginecore.ExpireExecutionCall](), kind[enginecore.ExpireSuspensionCall](), kind[enginecore.FailCall](),
+		kind[enginecore.FailExecutionCall](), kind[enginecore.FlowResultCall](), kind[enginecore.IssueClaimGrantCall](),
+		kind[enginecore.IssueReclaimGrantCall](), kind[enginecore.ListRunsCall](), kind[enginecore.ListWaitpointHMACKIDsCall](),
+		kind[enginecore.MarkLeaseExpiredIfDueCall](), kind[enginecore.MoveToWaitingChildrenCall](),
+		kind[enginecore.PromoteBlockedToEligibleCall](), kind[enginecore.PromoteDelayedCall](),
+		kind[enginecore.ReadAttemptStreamCall](), kind[enginecore.ReadEventsCall](), kind[enginecore.ReadInputsCall](),
+		kind[enginecore.ReclaimExecutionCall](), kind[enginecore.ReleaseAdmissionCall](), kind[enginecore.ReleaseCall](),
+		kind[enginecore.RenewCall](), kind[enginecore.RenewLeaseCall](), kind[enginecore.ReplayExecutionCall](),
+		kind[enginecore.ReportUsageAndCheckCall](), kind[enginecore.ResetBudgetCall](), kind[enginecore.ResolveDependencyCall](),
+		kind[enginecore.ResumeExecutionCall](), kind[enginecore.RevokeLeaseCall](),
+		kind[enginecore.RotateWaitpointHMACSecretCall](), kind[enginecore.SetExecutionTagsCall](),
+		kind[enginecore.SetFlowTagsCall](), kind[enginecore.StageDependencyEdgeCall](), kind[enginecore.SubmitFlowCall](),
+		kind[enginecore.SuspendExecutionCall](), kind[enginecore.TickCall](), kind[enginecore.UnblockExecutionCall](),
+		kind[enginecore.UpdateProgressCall](),
+	}
+}

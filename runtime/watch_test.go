@@ -1,0 +1,64 @@
+package runtime_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A watch begun before a node runs sees what happens while it waits, and ends with the run.
+func TestWatchFollowsTheRun(t *testing.T) {
+	t.Parallel()
+	for _, kind := range testserver.Kinds(t) {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			url := "embedded:"
+			if kind != testserver.Embedded {
+				url = testserver.Shared(t, kind).URL()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			go1 := make(chan struct{})
+			gate := activity.New("gate", func(ctx context.Context, n int) (int, error) {
+				select {
+				case <-go1:
+				case <-ctx.Done():
+				}
+				return n, nil
+			})
+			f := flow.New[int, int]("watched")
+			flow.Return(f, flow.Node(f, "second", gate, flow.Node(f, "first", gate, f.Input())))
+			def, err := f.Build()
+			require.NoError(t, err)
+			local, err := runtime.OpenLocal(ctx, runtime.LocalConfig{
+				URL: url, Activities: def.Handlers(), Open: []runtime.OpenOption{runtime.Prefix("watch")},
+			})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, local.Close()) }()
+			run, err := runtime.Start(ctx, local.Client(), def, 1)
+			require.NoError(t, err)
+			var seen []string
+			for event, err := range run.Watch(ctx, "") {
+				require.NoError(t, err)
+				seen = append(seen, event.Kind+" "+event.Node)
+				if event.Kind == "started" && event.Node == "first" {
+					close(go1)
+				}
+				require.False(t, event.At.IsZero())
+			}
+			require.Equal(t, []string{
+				"flow_submitted ", "started first", "success first", "started second", "success second", "flow_success ",
+			}, seen)
+			for _, err := range local.Client().Watch(ctx, "watched", "nobody", "") {
+				require.ErrorIs(t, err, runtime.ErrRunNotFound)
+			}
+		})
+	}
+}
