@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -188,9 +189,20 @@ func (e *Engine) do(words []string) (reply Reply, pos int64, err error) {
 	if e.shut {
 		return Reply{}, 0, ErrClosed
 	}
-	e.begin()
-	reply = e.commit(e.run(&call{store: &e.store, e: e, args: words}, cmd))
+	reply = e.unit(&call{store: &e.store, e: e, args: words}, cmd)
 	return reply, e.position(), nil
+}
+
+// unit runs one command as a unit of its own. The gate is held. A fault of the engine costs one reply, not the process.
+func (e *Engine) unit(c *call, cmd *boundCommand) (reply Reply) {
+	defer func() {
+		if r := recover(); r != nil {
+			e.logger.Error("embedded: command failed", "command", c.args[0], "panic", r, "stack", string(debug.Stack()))
+			reply = errf(fmt.Sprintf("internal error in '%s': %v", c.args[0], r))
+		}
+	}()
+	e.begin()
+	return e.commit(e.run(c, cmd))
 }
 
 // begin starts a unit: one command, transaction or function call. The gate is held.

@@ -234,7 +234,7 @@ func TestLongScript(t *testing.T) {
 	var mu sync.Mutex
 	var logged bytes.Buffer
 	e := open(t, Options{
-		ScriptTimeout: 30 * time.Millisecond,
+		ScriptTimeout: 10 * time.Millisecond,
 		Logger:        slog.New(slog.NewTextHandler(&lockedWriter{&mu, &logged}, nil)),
 		Library: lib(
 			"spin", "while true do end",
@@ -481,4 +481,46 @@ func TestScan(t *testing.T) {
 			require.Equal(t, 1, seen[strconv.Itoa(i)], "%s %d", cmd, i)
 		}
 	}
+}
+
+// TestChunks delivers the same requests in pieces of every size.
+func TestChunks(t *testing.T) {
+	var stream []byte
+	var want []string
+	for i := range 40 {
+		value := strings.Repeat("v", i*7) + "\r\n*3\r\n$"
+		for _, words := range [][]string{{"SET", "k", value}, {"GET", "k"}} {
+			stream = appendHeader(stream, '*', len(words))
+			for _, w := range words {
+				stream = appendBulk(stream, w)
+			}
+		}
+		stream = append(stream, "PING\r\n*0\r\n"...)
+		want = append(want, "+OK", strconv.Quote(value), "+PONG")
+	}
+	for size := 1; size < 400; size = size*3/2 + 1 {
+		c := connect(t, open(t, Options{}))
+		for rest := stream; len(rest) > 0; rest = rest[min(size, len(rest)):] {
+			_, err := c.conn.Write(rest[:min(size, len(rest))])
+			require.NoError(t, err)
+		}
+		for i, w := range want {
+			v, err := c.read()
+			require.NoError(t, err)
+			require.Equal(t, w, v.String(), "reply %d in pieces of %d", i, size)
+		}
+	}
+}
+
+// TestFault lets a command panic: the caller gets an error, everybody else goes on.
+func TestFault(t *testing.T) {
+	e := open(t, Options{})
+	e.commands["panic"] = &boundCommand{command: command{"panic", 1, 0, func(*call) Reply { panic("on purpose") }}}
+	c := connect(t, e)
+	v := c.must(t, "panic")
+	require.Equal(t, "-ERR internal error in 'panic': on purpose", v.String())
+	r, _, err := e.do([]string{"panic"})
+	require.NoError(t, err)
+	require.Equal(t, KindError, r.Kind)
+	require.Equal(t, "+PONG", c.must(t, "PING").String())
 }

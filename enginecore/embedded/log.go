@@ -224,7 +224,7 @@ func (l *effectLog) snapshotPath(gen uint64) string {
 
 // createLog starts an empty log file that survives a crash from here on.
 func (l *effectLog) createLog(gen uint64) (*os.File, error) {
-	f, err := os.OpenFile(l.logPath(gen), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(l.logPath(gen), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}

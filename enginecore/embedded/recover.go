@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -141,7 +142,7 @@ func (e *Engine) replayLog(ctx context.Context, l *effectLog, gen uint64, last b
 	if !last {
 		return nil
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("embedded: open log: %w", err)
 	}
@@ -151,6 +152,10 @@ func (e *Engine) replayLog(ctx context.Context, l *effectLog, gen uint64, last b
 			_ = f.Close()
 			return fmt.Errorf("embedded: cut log: %w", err)
 		}
+	}
+	if _, err := f.Seek(good, io.SeekStart); err != nil {
+		_ = f.Close()
+		return fmt.Errorf("embedded: open log: %w", err)
 	}
 	l.file, l.size = f, good
 	return nil

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -194,22 +193,12 @@ func (s *session) execute(words []string) {
 	}
 	e.gate.Lock()
 	defer e.gate.Unlock()
-	defer func() {
-		// A fault in here must cost one reply, not the process of the user.
-		if r := recover(); r != nil {
-			e.logger.Error("embedded: command failed", "command", words[0], "panic", r, "stack", string(debug.Stack()))
-			reply := errf(fmt.Sprintf("internal error in '%s': %v", words[0], r))
-			s.emit(&reply, e.position())
-		}
-	}()
 	if e.shut {
 		reply := errf("engine is closed")
 		s.emit(&reply, 0)
 		return
 	}
-	e.begin()
-	c := call{store: &e.store, e: e, args: words, sess: s}
-	reply := e.commit(e.run(&c, cmd))
+	reply := e.unit(&call{store: &e.store, e: e, args: words, sess: s}, cmd)
 	if s.waiting != nil {
 		for _, key := range s.waiting.keys {
 			e.block(key, s)

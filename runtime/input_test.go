@@ -1,0 +1,332 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+func TestRunIDs(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := addOne()
+		b.Worker(t, []activity.Handler{a})
+		def := chainOf(t, a, 2)
+
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("one"), runtime.Creator("test"))
+		require.NoError(t, err)
+		require.False(t, run.Existed())
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 3, out)
+
+		again, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("one"))
+		require.NoError(t, err)
+		require.True(t, again.Existed())
+		out, err = again.Result(ctx)
+		require.NoError(t, err, "the result of a run that is over")
+		require.Equal(t, 3, out)
+
+		_, err = runtime.Start(ctx, b.Client, def, 2, runtime.ID("one"))
+		require.ErrorIs(t, err, runtime.ErrRunConflict)
+		require.ErrorContains(t, err, "input")
+		_, err = runtime.Start(ctx, b.Client, chainOf(t, a, 3), 1, runtime.ID("one"))
+		require.ErrorIs(t, err, runtime.ErrRunConflict)
+		require.ErrorContains(t, err, "graph")
+
+		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.ID(strings.Repeat("x", runtime.MaxRunID+1)))
+		require.ErrorIs(t, err, runtime.ErrRunID)
+		_, err = runtime.Attach(b.Client, def, "")
+		require.ErrorIs(t, err, runtime.ErrRunID)
+		long, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID(strings.Repeat("x", runtime.MaxRunID)))
+		require.NoError(t, err)
+		_, err = long.Result(ctx)
+		require.NoError(t, err)
+
+		unknown, err := runtime.Attach(b.Client, def, "never started")
+		require.NoError(t, err)
+		_, err = unknown.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		_, err = unknown.Describe(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		require.ErrorIs(t, unknown.Cancel(ctx, ""), runtime.ErrRunNotFound)
+		require.ErrorIs(t, run.Cancel(ctx, ""), runtime.ErrRunOver)
+		b.Settle(t)
+	})
+}
+
+// An id that is given is checked, also when it is empty; only the lack of one is made up for.
+func TestEmptyRunID(t *testing.T) {
+	b := enginetest.New(t, testserver.Embedded)
+	_, err := runtime.Start(enginetest.Context(t), b.Client, chainOf(t, addOne(), 1), 1, runtime.ID(""))
+	require.ErrorIs(t, err, runtime.ErrRunID)
+}
+
+func TestTooLarge(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		grow := activity.New("grow", func(_ context.Context, in string) (string, error) {
+			if in == "grow" {
+				return strings.Repeat("x", runtime.MaxResult), nil
+			}
+			return in, nil
+		}, activity.Retry(activity.Attempts(3)))
+		b.Worker(t, []activity.Handler{grow})
+		f := flow.New[string, string]("grow")
+		flow.Return(f, flow.Node(f, "big", grow, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+
+		_, err = runtime.Start(ctx, b.Client, def, strings.Repeat("x", runtime.MaxInput-1), runtime.ID("large"))
+		require.ErrorIs(t, err, runtime.ErrTooLarge)
+		_, err = b.Client.Describe(ctx, "grow", "large")
+		require.ErrorIs(t, err, runtime.ErrRunNotFound, "nothing is written for a refused input")
+
+		most := strings.Repeat("x", runtime.MaxInput-2)
+		run, err := runtime.Start(ctx, b.Client, def, most)
+		require.NoError(t, err)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Len(t, out, len(most))
+
+		run, err = runtime.Start(ctx, b.Client, def, "grow")
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		var failed *runtime.RunError
+		require.ErrorAs(t, err, &failed)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		require.Equal(t, "big", failed.Node)
+		require.Equal(t, "too_large", failed.Category)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, d.Nodes[0].Attempts, "it would be too large again")
+		b.Settle(t)
+	})
+}
+
+func TestUndecodableInput(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		type oldIn struct{ Count string }
+		type newIn struct{ Count int }
+		before := activity.New("count", func(_ context.Context, in oldIn) (int, error) { return len(in.Count), nil })
+		now := activity.New("count", func(_ context.Context, in newIn) (int, error) { return in.Count, nil })
+		b.Worker(t, []activity.Handler{now})
+		f := flow.New[oldIn, int]("counts")
+		flow.Return(f, flow.Node(f, "tally", before, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		run, err := runtime.Start(ctx, b.Client, def, oldIn{"three"}, runtime.ID("r-17"))
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		var failed *runtime.RunError
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, activity.CategoryDecode, failed.Category)
+		require.Equal(t, "tally", failed.Node)
+		for _, part := range []string{"r-17", "tally", "Count"} {
+			require.ErrorContains(t, err, part)
+		}
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, d.Nodes[0].Attempts, "another attempt would see the same bytes")
+		require.Contains(t, d.Nodes[0].Reason, "r-17")
+		b.Settle(t)
+	})
+}
+
+func TestOpenFaults(t *testing.T) {
+	ctx := enginetest.Context(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	nobody := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	quick, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err = runtime.Open(quick, "redis://"+nobody)
+	require.ErrorIs(t, err, enginecore.ErrNotReachable)
+	require.ErrorContains(t, err, nobody)
+
+	for _, url := range []string{"http://x", "redis+magic://x", "redis://", "redis+sentinel://x", "embedded:?fsync=maybe", "embedded:?x=1", "redis://:secret@h:%zz"} {
+		_, err := runtime.Open(ctx, url)
+		require.ErrorIs(t, err, runtime.ErrURL, url)
+		require.NotContains(t, err.Error(), "secret")
+	}
+	_, err = runtime.Open(ctx, "", runtime.Prefix("Not A Prefix"))
+	require.Error(t, err)
+
+	for _, kind := range testserver.Servers(t) {
+		t.Run(string(kind), func(t *testing.T) {
+			s := testserver.Start(t, testserver.Options{Kind: kind, Password: "right"})
+			for _, url := range []string{string(kind) + "://:wrong@" + s.Addr(), string(kind) + "://" + s.Addr()} {
+				_, err := runtime.Open(ctx, url)
+				require.ErrorIs(t, err, enginecore.ErrUnauthorized)
+				require.NotContains(t, err.Error(), "wrong@")
+			}
+			e, err := runtime.Open(ctx, s.URL())
+			require.NoError(t, err)
+			require.NoError(t, e.Close())
+		})
+	}
+}
+
+func TestWorkerConfiguration(t *testing.T) {
+	b := enginetest.New(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	for name, opt := range map[string]runtime.WorkerOption{
+		"concurrency 0": runtime.Concurrency(0), "concurrency 10001": runtime.Concurrency(10_001), "lease 1ms": runtime.Lease(time.Millisecond),
+		"grace -1s": runtime.Grace(-time.Second), "lanes: at least": runtime.Lanes(), `lane`: runtime.Lanes("tab\there"),
+		`capability "a,b"`: runtime.Capabilities("a,b"), `capability ""`: runtime.Capabilities(""),
+	} {
+		w := runtime.NewWorker(b.Engine, opt)
+		require.NoError(t, w.Register(addOne()))
+		err := w.Run(ctx)
+		require.ErrorIs(t, err, runtime.ErrWorkerConfig, name)
+		require.ErrorContains(t, err, name)
+	}
+	both := runtime.NewWorker(b.Engine, runtime.Concurrency(-1), runtime.Grace(-1)).Run(ctx)
+	require.ErrorContains(t, both, "concurrency")
+	require.ErrorContains(t, both, "grace")
+
+	require.ErrorIs(t, runtime.NewWorker(b.Engine).Run(ctx), runtime.ErrWorkerConfig, "nothing registered")
+	require.ErrorIs(t, runtime.NewKeeper(b.Engine, runtime.KeeperLanes("tab\there")).Run(ctx), runtime.ErrWorkerConfig)
+
+	w := runtime.NewWorker(b.Engine)
+	a := addOne()
+	require.NoError(t, w.Register(a))
+	require.NoError(t, w.Register(a), "the same activity again is no conflict")
+	twin := activity.New("sum", func(_ context.Context, n int) (int, error) { return n, nil }, activity.Alias("add"))
+	require.ErrorIs(t, w.Register(twin), runtime.ErrRegistration)
+	require.ErrorIs(t, w.Register(nil), runtime.ErrRegistration)
+	bad := activity.New("no good name", func(_ context.Context, n int) (int, error) { return n, nil })
+	err := w.Register(bad)
+	require.ErrorIs(t, err, runtime.ErrRegistration)
+	require.ErrorIs(t, err, activity.ErrInvalid)
+
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	require.NoError(t, w.Run(over))
+	require.ErrorIs(t, w.Run(ctx), runtime.ErrWorkerConfig, "a worker runs once")
+	require.ErrorIs(t, w.Register(twin), runtime.ErrRegistration)
+}
+
+func TestList(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := addOne()
+		def := chainOf(t, a, 1)
+		var started []string
+		var last time.Time
+		for i := range 12 {
+			// Two runs of one millisecond have no order.
+			enginetest.Eventually(t, time.Second, func() string {
+				now, err := b.Engine.Core().Now(ctx)
+				if err == nil && now.After(last.Add(time.Millisecond)) {
+					last = now
+					return ""
+				}
+				return fmt.Sprint("another millisecond ", err)
+			})
+			id := fmt.Sprintf("run-%02d", i)
+			_, err := runtime.Start(ctx, b.Client, def, i, runtime.ID(id))
+			require.NoError(t, err)
+			started = append([]string{id}, started...)
+			last, err = b.Engine.Core().Now(ctx)
+			require.NoError(t, err)
+		}
+		ids := func(limit int) []string {
+			runs, err := b.Client.List(ctx, "chain", limit)
+			require.NoError(t, err)
+			var out []string
+			for _, r := range runs {
+				require.Equal(t, "open", r.State)
+				require.False(t, r.CreatedAt.IsZero())
+				out = append(out, r.Run)
+			}
+			return out
+		}
+		require.Equal(t, started, ids(0))
+		require.Equal(t, started[:5], ids(5))
+		runs, err := b.Client.List(ctx, "no such flow", 0)
+		require.NoError(t, err)
+		require.Empty(t, runs)
+		b.Worker(t, []activity.Handler{a})
+		run, err := runtime.Attach(b.Client, def, "run-00")
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		runs, err = b.Client.List(ctx, "chain", runtime.MaxListed+1)
+		require.NoError(t, err)
+		require.Len(t, runs, 12)
+		require.Equal(t, "success", runs[11].Outcome)
+		require.False(t, runs[11].ClosedAt.IsZero())
+		b.Settle(t)
+	})
+}
+
+// Two prefixes on one server are two worlds.
+func TestPrefixesAreApart(t *testing.T) {
+	for _, kind := range testserver.Servers(t) {
+		t.Run(string(kind), func(t *testing.T) {
+			ctx := enginetest.Context(t)
+			one, two := enginetest.New(t, kind), enginetest.New(t, kind)
+			a := addOne()
+			def := chainOf(t, a, 2)
+			one.Worker(t, []activity.Handler{a})
+			left, err := runtime.Start(ctx, one.Client, def, 1, runtime.ID("same"))
+			require.NoError(t, err)
+			right, err := runtime.Start(ctx, two.Client, def, 5, runtime.ID("same"))
+			require.NoError(t, err)
+			require.False(t, right.Existed())
+			out, err := left.Result(ctx)
+			require.NoError(t, err)
+			require.Equal(t, 3, out)
+			d, err := right.Describe(ctx)
+			require.NoError(t, err)
+			require.Equal(t, 2, d.OpenNodes, "the other world has no worker")
+			runs, err := two.Client.List(ctx, "chain", 0)
+			require.NoError(t, err)
+			require.Len(t, runs, 1)
+			two.Worker(t, []activity.Handler{a})
+			out, err = right.Result(ctx)
+			require.NoError(t, err)
+			require.Equal(t, 7, out)
+			one.Settle(t)
+			two.Settle(t)
+		})
+	}
+}
+
+func TestResultWaits(t *testing.T) {
+	b := enginetest.New(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	run, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 1), 1)
+	require.NoError(t, err)
+	why := errors.New("enough")
+	short, cancel := context.WithCancelCause(ctx)
+	got := make(chan error, 1)
+	go func() {
+		_, err := run.Result(short)
+		got <- err
+	}()
+	cancel(why)
+	require.ErrorIs(t, <-got, why)
+	go func() {
+		_, err := run.Result(ctx)
+		got <- err
+	}()
+	b.Client.Close()
+	require.ErrorContains(t, <-got, "closed")
+}
