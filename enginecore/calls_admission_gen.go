@@ -77,7 +77,8 @@ type BlockExecutionForAdmissionReply struct {
 }
 
 // BlockExecutionForAdmission runs ff_block_execution_for_admission. Takes an eligible execution out of
-// the way until what it waits for is there.
+// the way until what it waits for is there. The key `blocked` counts only for reasons that have no
+// index of their own.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrExecutionNotEligible,

@@ -83,7 +83,9 @@ type ApplyDependencyToChildCall struct {
 	// DownstreamExecutionID is part of the key core.
 	DownstreamExecutionID ExecutionID
 	// LaneID is part of the key eligible.
-	LaneID              LaneID
+	LaneID LaneID
+	// GroupExecutionID is part of the key group.
+	GroupExecutionID    ExecutionID
 	FlowID              FlowID
 	EdgeID              EdgeID
 	UpstreamExecutionID ExecutionID
@@ -104,7 +106,9 @@ type ApplyDependencyToChildReply struct {
 }
 
 // ApplyDependencyToChild runs ff_apply_dependency_to_child. Adds an edge on the child's side and
-// blocks the child. An upstream that has already ended resolves the edge at once.
+// blocks the child. An upstream that has already ended resolves the edge at once. With the key of the
+// child's edge group, the group counts the edge; an edge that comes after an any_of or quorum group
+// has fired holds nothing back.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionAlreadyInFlow.
@@ -117,7 +121,7 @@ func (ApplyDependencyToChildCall) info() callInfo {
 }
 
 func (c ApplyDependencyToChildCall) encode(w *wire) {
-	w.reserve(7, 7)
+	w.reserve(8, 7)
 	w.execution("upstream_execution_id", c.UpstreamExecutionID)
 	w.belongs("downstream_execution_id", c.DownstreamExecutionID)
 	w.need("edge_id", string(c.EdgeID))
@@ -129,6 +133,11 @@ func (c ApplyDependencyToChildCall) encode(w *wire) {
 	w.key(w.keys.laneEligible(w.tag, c.LaneID))
 	w.key(w.keys.laneBlockedDependencies(w.tag, c.LaneID))
 	w.key(w.keys.execDepsAllEdges(w.tag, c.DownstreamExecutionID))
+	if c.FlowID == "" || c.GroupExecutionID == "" {
+		w.noKey()
+	} else {
+		w.key(w.keys.flowEdgegroup(w.tag, c.FlowID, c.GroupExecutionID))
+	}
 	w.text(string(c.FlowID))
 	w.text(string(c.EdgeID))
 	w.text(string(c.UpstreamExecutionID))
@@ -163,6 +172,10 @@ type ResolveDependencyCall struct {
 	UpstreamOutcome     string
 	// Now: optional.
 	Now time.Time
+	// FlowID: optional.
+	FlowID FlowID
+	// GroupExecutionID: optional.
+	GroupExecutionID ExecutionID
 }
 
 // ResolveDependencyReply is the answer to ResolveDependencyCall.
@@ -174,10 +187,11 @@ type ResolveDependencyReply struct {
 }
 
 // ResolveDependency runs ff_resolve_dependency. Tells a child how one of its upstreams ended: the last
-// success makes it eligible, anything else skips it.
+// success makes it eligible, anything else skips it. With the keys of its edge group, that group's
+// policy decides instead.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrInvalidDependency.
+// Error codes: ErrInvalidInput, ErrInvalidDependency, ErrInvariantViolation.
 func (e *Engine) ResolveDependency(ctx context.Context, c ResolveDependencyCall) (ResolveDependencyReply, error) {
 	return Do(ctx, e, c)
 }
@@ -187,7 +201,7 @@ func (ResolveDependencyCall) info() callInfo {
 }
 
 func (c ResolveDependencyCall) encode(w *wire) {
-	w.reserve(11, 3)
+	w.reserve(14, 5)
 	w.execution("downstream_execution_id", c.DownstreamExecutionID)
 	w.need("edge_id", string(c.EdgeID))
 	w.need("lane_id", string(c.LaneID))
@@ -203,9 +217,22 @@ func (c ResolveDependencyCall) encode(w *wire) {
 	w.key(w.keys.streamMeta(w.tag, c.DownstreamExecutionID, c.AttemptIndex))
 	w.key(w.keys.execPayload(w.tag, c.DownstreamExecutionID))
 	w.key(w.keys.execResult(w.tag, c.UpstreamExecutionID))
+	if c.FlowID == "" || c.GroupExecutionID == "" {
+		w.noKey()
+	} else {
+		w.key(w.keys.flowEdgegroup(w.tag, c.FlowID, c.GroupExecutionID))
+	}
+	if c.FlowID == "" || c.GroupExecutionID == "" {
+		w.noKey()
+	} else {
+		w.key(w.keys.flowIn(w.tag, c.FlowID, c.GroupExecutionID))
+	}
+	w.key(w.keys.indexPendingCancelGroups(w.tag))
 	w.text(string(c.EdgeID))
 	w.text(c.UpstreamOutcome)
 	w.time(c.Now)
+	w.text(string(c.FlowID))
+	w.text(string(c.GroupExecutionID))
 }
 
 func (ResolveDependencyCall) decode(r *fields) (out ResolveDependencyReply) {

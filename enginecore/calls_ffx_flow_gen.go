@@ -273,7 +273,8 @@ type ReadInputsReply struct {
 	Inputs     []NodeInput
 }
 
-// ReadInputs runs ffx_read_inputs. Results of the upstreams that feed an execution, in pages.
+// ReadInputs runs ffx_read_inputs. Results of the upstreams that feed an execution, in pages. Of a
+// join, those that were there when it was satisfied.
 //
 // It only reads. Error codes: ErrExecutionNotFound.
 func (e *Engine) ReadInputs(ctx context.Context, c ReadInputsCall) (ReadInputsReply, error) {

@@ -23,8 +23,9 @@ type ClaimReply struct {
 }
 
 // Claim runs ffx_claim. Leases up to `count` executions of a lane in one partition: fresh, resumed and
-// abandoned ones alike. Executions that the worker cannot run are set aside until one comes that can.
-// After a lost reply, send it again with `repeated`, and the same leases come back.
+// abandoned ones alike. Executions that the worker cannot run are set aside until one comes that can;
+// with `aside`, such are looked through as well. After a lost reply, send it again with `repeated`,
+// and the same leases come back.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrInvalidCapabilities.
@@ -37,7 +38,7 @@ func (ClaimCall) info() callInfo {
 }
 
 func (c ClaimCall) encode(w *wire) {
-	w.reserve(1, 9)
+	w.reserve(1, 10)
 	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	c.ClaimRequest.encode(w)
@@ -92,7 +93,7 @@ func (CompleteCall) info() callInfo {
 }
 
 func (c CompleteCall) encode(w *wire) {
-	w.reserve(1, 14)
+	w.reserve(1, 15)
 	w.partition(c.Partition, FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))

@@ -112,6 +112,7 @@ type ClaimRequest struct {
 	Repeated         bool
 	Count            int64
 	LeaseTTL         time.Duration
+	Aside            bool
 	Kinds            string
 	// Capabilities: optional.
 	Capabilities string
@@ -125,6 +126,7 @@ func (c *ClaimRequest) encode(w *wire) {
 	w.bool(c.Repeated)
 	w.int(c.Count)
 	w.millis(c.LeaseTTL)
+	w.bool(c.Aside)
 	w.text(c.Kinds)
 	w.text(c.Capabilities)
 }

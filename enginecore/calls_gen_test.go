@@ -149,15 +149,15 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:flow:{fp:7}:flow_id of test:core", "ff:flow:{fp:7}:flow_id of test:members", "ff:flow:{fp:7}:flow_id of test:edge:edge_id of test", "ff:flow:{fp:7}:flow_id of test:out:{fp:7}:550e8400-e29b-41d4-a716-446655440000", "ff:flow:{fp:7}:flow_id of test:in:{fp:7}:550e8400-e29b-41d4-a716-446655440000", "ff:flow:{fp:7}:flow_id of test:grant:edge_id of test"},
 			[]string{"flow_id of test", "edge_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "dependency_kind of test", "data_passing_ref of test", "24", "1795188498438"}},
 		{"ff_apply_dependency_to_child", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ApplyDependencyToChildCall{DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LaneID: "lane_id of test", FlowID: "flow_id of test", EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", GraphRevision: 15, DependencyKind: "dependency_kind of test", DataPassingRef: "data_passing_ref of test", Now: time.UnixMilli(1795188498438).UTC()})
+			return Wire(k, ApplyDependencyToChildCall{DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LaneID: "lane_id of test", GroupExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", FlowID: "flow_id of test", EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", GraphRevision: 15, DependencyKind: "dependency_kind of test", DataPassingRef: "data_passing_ref of test", Now: time.UnixMilli(1795188498438).UTC()})
 		},
-			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:meta", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:unresolved", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:dep:edge_id of test", "ff:idx:{fp:7}:lane:lane_id of test:eligible", "ff:idx:{fp:7}:lane:lane_id of test:blocked:dependencies", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:all_edges"},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:meta", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:unresolved", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:dep:edge_id of test", "ff:idx:{fp:7}:lane:lane_id of test:eligible", "ff:idx:{fp:7}:lane:lane_id of test:blocked:dependencies", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:all_edges", "ff:flow:{fp:7}:flow_id of test:edgegroup:{fp:7}:550e8400-e29b-41d4-a716-446655440000"},
 			[]string{"flow_id of test", "edge_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "15", "dependency_kind of test", "data_passing_ref of test", "1795188498438"}},
 		{"ff_resolve_dependency", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ResolveDependencyCall{DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LaneID: "lane_id of test", AttemptIndex: 14, UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", EdgeID: "edge_id of test", UpstreamOutcome: "upstream_outcome of test", Now: time.UnixMilli(1795188498438).UTC()})
+			return Wire(k, ResolveDependencyCall{DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LaneID: "lane_id of test", AttemptIndex: 14, UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", EdgeID: "edge_id of test", UpstreamOutcome: "upstream_outcome of test", Now: time.UnixMilli(1795188498438).UTC(), FlowID: "flow_id of test", GroupExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"})
 		},
-			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:meta", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:unresolved", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:dep:edge_id of test", "ff:idx:{fp:7}:lane:lane_id of test:eligible", "ff:idx:{fp:7}:lane:lane_id of test:terminal", "ff:idx:{fp:7}:lane:lane_id of test:blocked:dependencies", "ff:attempt:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14", "ff:stream:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14:meta", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:payload", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:result"},
-			[]string{"edge_id of test", "upstream_outcome of test", "1795188498438"}},
+			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:meta", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:unresolved", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:dep:edge_id of test", "ff:idx:{fp:7}:lane:lane_id of test:eligible", "ff:idx:{fp:7}:lane:lane_id of test:terminal", "ff:idx:{fp:7}:lane:lane_id of test:blocked:dependencies", "ff:attempt:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14", "ff:stream:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:14:meta", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:payload", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:result", "ff:flow:{fp:7}:flow_id of test:edgegroup:{fp:7}:550e8400-e29b-41d4-a716-446655440000", "ff:flow:{fp:7}:flow_id of test:in:{fp:7}:550e8400-e29b-41d4-a716-446655440000", "ff:idx:{fp:7}:pending_cancel_groups"},
+			[]string{"edge_id of test", "upstream_outcome of test", "1795188498438", "flow_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
 		{"ff_evaluate_flow_eligibility", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, EvaluateFlowEligibilityCall{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"})
 		},
@@ -168,6 +168,21 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:core", "ff:idx:{fp:7}:lane:lane_id of test:blocked:dependencies", "ff:idx:{fp:7}:lane:lane_id of test:eligible", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:meta", "ff:exec:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:deps:unresolved"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1795188498438"}},
+		{"ff_set_edge_group_policy", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, SetEdgeGroupPolicyCall{FlowID: "flow_id of test", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", PolicyVariant: "policy_variant of test", OnSatisfied: "on_satisfied of test", K: 2, Now: time.UnixMilli(1795188498438).UTC(), ExpectedEdges: 15})
+		},
+			[]string{"ff:flow:{fp:7}:flow_id of test:core", "ff:flow:{fp:7}:flow_id of test:edgegroup:{fp:7}:550e8400-e29b-41d4-a716-446655440000"},
+			[]string{"policy_variant of test", "on_satisfied of test", "2", "1795188498438", "15"}},
+		{"ff_drain_sibling_cancel_group", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, DrainSiblingCancelGroupCall{FlowID: "flow_id of test", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"})
+		},
+			[]string{"ff:idx:{fp:7}:pending_cancel_groups", "ff:flow:{fp:7}:flow_id of test:edgegroup:{fp:7}:550e8400-e29b-41d4-a716-446655440000"},
+			[]string{"flow_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
+		{"ff_reconcile_sibling_cancel_group", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReconcileSiblingCancelGroupCall{FlowID: "flow_id of test", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000"})
+		},
+			[]string{"ff:idx:{fp:7}:pending_cancel_groups", "ff:flow:{fp:7}:flow_id of test:edgegroup:{fp:7}:550e8400-e29b-41d4-a716-446655440000"},
+			[]string{"flow_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
 		{"ff_create_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CreateFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", FlowKind: "flow_kind of test", Namespace: "namespace of test", Now: time.UnixMilli(1795188498438).UTC()})
 		},
@@ -262,15 +277,15 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "flow_name of test", "run_id of test", "namespace of test", "graph_hash of test", "input_hash of test", "\x00\xff\r\ndefinition", "\x00\xff\r\ninput", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1500", "creator_identity of test", "trace_context of test", "11", "11", "1", "2", "name of test", "value of test", "name of test", "value of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "15", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "15", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "2", "edge_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "dependency_kind of test", "input_name of test", "edge_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "dependency_kind of test", "input_name of test"}},
 		{"ffx_claim", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ClaimCall{Partition: Partition{FlowFamily, 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Kinds: "kinds of test", Capabilities: "capabilities of test"}})
+			return Wire(k, ClaimCall{Partition: Partition{FlowFamily, 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "kinds of test", "capabilities of test"}},
+			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test"}},
 		{"ffx_complete", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CompleteCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Kinds: "kinds of test", Capabilities: "capabilities of test"}})
+			return Wire(k, CompleteCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "kinds of test", "capabilities of test"}},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test"}},
 		{"ffx_fail", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, FailCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16})
 		},
@@ -537,6 +552,21 @@ func goldenReplies() []goldenReply {
 				return decodeReply(PromoteBlockedToEligibleCall{}.info(), m, PromoteBlockedToEligibleCall{}.decode)
 			},
 			PromoteBlockedToEligibleReply{Status: StatusOK}},
+		{"ff_set_edge_group_policy OK", []any{1, "OK", "outcome of test"},
+			func(m message) (any, error) {
+				return decodeReply(SetEdgeGroupPolicyCall{}.info(), m, SetEdgeGroupPolicyCall{}.decode)
+			},
+			SetEdgeGroupPolicyReply{Status: StatusOK, Outcome: "outcome of test"}},
+		{"ff_drain_sibling_cancel_group OK", []any{1, "OK", "outcome of test", "left of test"},
+			func(m message) (any, error) {
+				return decodeReply(DrainSiblingCancelGroupCall{}.info(), m, DrainSiblingCancelGroupCall{}.decode)
+			},
+			DrainSiblingCancelGroupReply{Status: StatusOK, Outcome: "outcome of test", Left: "left of test"}},
+		{"ff_reconcile_sibling_cancel_group OK", []any{1, "OK", "action of test", "reason of test"},
+			func(m message) (any, error) {
+				return decodeReply(ReconcileSiblingCancelGroupCall{}.info(), m, ReconcileSiblingCancelGroupCall{}.decode)
+			},
+			ReconcileSiblingCancelGroupReply{Status: StatusOK, Action: "action of test", Reason: "reason of test"}},
 		{"ff_create_flow OK", []any{1, "OK", "flow_id of test"},
 			func(m message) (any, error) { return decodeReply(CreateFlowCall{}.info(), m, CreateFlowCall{}.decode) },
 			CreateFlowReply{Status: StatusOK, FlowID: "flow_id of test"}},
@@ -816,7 +846,7 @@ func bytesCalls() []bytesCall {
 			return args, err
 		}},
 		{"ffx_complete result", 4, func(k Keys, b []byte) ([]string, error) {
-			c := CompleteCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Kinds: "kinds of test", Capabilities: "capabilities of test"}}
+			c := CompleteCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test"}}
 			c.Result = b
 			_, _, args, err := Wire(k, c)
 			return args, err
@@ -952,6 +982,18 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ff_promote_blocked_to_eligible", func(m message) error {
 			_, err := decodeReply(PromoteBlockedToEligibleCall{}.info(), m, PromoteBlockedToEligibleCall{}.decode)
+			return err
+		}},
+		{"ff_set_edge_group_policy", func(m message) error {
+			_, err := decodeReply(SetEdgeGroupPolicyCall{}.info(), m, SetEdgeGroupPolicyCall{}.decode)
+			return err
+		}},
+		{"ff_drain_sibling_cancel_group", func(m message) error {
+			_, err := decodeReply(DrainSiblingCancelGroupCall{}.info(), m, DrainSiblingCancelGroupCall{}.decode)
+			return err
+		}},
+		{"ff_reconcile_sibling_cancel_group", func(m message) error {
+			_, err := decodeReply(ReconcileSiblingCancelGroupCall{}.info(), m, ReconcileSiblingCancelGroupCall{}.decode)
 			return err
 		}},
 		{"ff_create_flow", func(m message) error {

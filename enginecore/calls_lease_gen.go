@@ -150,12 +150,15 @@ func (RevokeLeaseCall) info() callInfo {
 func (c RevokeLeaseCall) encode(w *wire) {
 	w.reserve(5, 3)
 	w.execution("execution_id", c.ExecutionID)
-	w.need("worker_instance_id", string(c.WorkerInstanceID))
 	w.key(w.keys.execCore(w.tag, c.ExecutionID))
 	w.key(w.keys.execLeaseCurrent(w.tag, c.ExecutionID))
 	w.key(w.keys.execLeaseHistory(w.tag, c.ExecutionID))
 	w.key(w.keys.indexLeaseExpiry(w.tag))
-	w.key(w.keys.indexWorkerLeases(w.tag, c.WorkerInstanceID))
+	if c.WorkerInstanceID == "" {
+		w.noKey()
+	} else {
+		w.key(w.keys.indexWorkerLeases(w.tag, c.WorkerInstanceID))
+	}
 	w.text(string(c.ExecutionID))
 	w.text(string(c.ExpectedLeaseID))
 	w.text(c.RevokeReason)

@@ -124,8 +124,6 @@ func (CancelExecutionCall) info() callInfo {
 func (c CancelExecutionCall) encode(w *wire) {
 	w.reserve(21, 5)
 	w.execution("execution_id", c.ExecutionID)
-	w.need("worker_instance_id", string(c.WorkerInstanceID))
-	w.need("waitpoint_id", string(c.WaitpointID))
 	w.need("lane_id", string(c.LaneID))
 	w.key(w.keys.execCore(w.tag, c.ExecutionID))
 	w.key(w.keys.attemptRecord(w.tag, c.ExecutionID, c.AttemptIndex))
@@ -133,10 +131,22 @@ func (c CancelExecutionCall) encode(w *wire) {
 	w.key(w.keys.execLeaseCurrent(w.tag, c.ExecutionID))
 	w.key(w.keys.execLeaseHistory(w.tag, c.ExecutionID))
 	w.key(w.keys.indexLeaseExpiry(w.tag))
-	w.key(w.keys.indexWorkerLeases(w.tag, c.WorkerInstanceID))
+	if c.WorkerInstanceID == "" {
+		w.noKey()
+	} else {
+		w.key(w.keys.indexWorkerLeases(w.tag, c.WorkerInstanceID))
+	}
 	w.key(w.keys.execSuspension(w.tag, c.ExecutionID))
-	w.key(w.keys.waitpointRecord(w.tag, c.WaitpointID))
-	w.key(w.keys.waitpointCondition(w.tag, c.WaitpointID))
+	if c.WaitpointID == "" {
+		w.noKey()
+	} else {
+		w.key(w.keys.waitpointRecord(w.tag, c.WaitpointID))
+	}
+	if c.WaitpointID == "" {
+		w.noKey()
+	} else {
+		w.key(w.keys.waitpointCondition(w.tag, c.WaitpointID))
+	}
 	w.key(w.keys.indexSuspensionTimeout(w.tag))
 	w.key(w.keys.laneTerminal(w.tag, c.LaneID))
 	w.key(w.keys.indexAttemptTimeout(w.tag))
@@ -204,7 +214,6 @@ func (ExpireExecutionCall) info() callInfo {
 func (c ExpireExecutionCall) encode(w *wire) {
 	w.reserve(14, 2)
 	w.execution("execution_id", c.ExecutionID)
-	w.need("worker_instance_id", string(c.WorkerInstanceID))
 	w.need("lane_id", string(c.LaneID))
 	w.key(w.keys.execCore(w.tag, c.ExecutionID))
 	w.key(w.keys.attemptRecord(w.tag, c.ExecutionID, c.AttemptIndex))
@@ -212,7 +221,11 @@ func (c ExpireExecutionCall) encode(w *wire) {
 	w.key(w.keys.execLeaseCurrent(w.tag, c.ExecutionID))
 	w.key(w.keys.execLeaseHistory(w.tag, c.ExecutionID))
 	w.key(w.keys.indexLeaseExpiry(w.tag))
-	w.key(w.keys.indexWorkerLeases(w.tag, c.WorkerInstanceID))
+	if c.WorkerInstanceID == "" {
+		w.noKey()
+	} else {
+		w.key(w.keys.indexWorkerLeases(w.tag, c.WorkerInstanceID))
+	}
 	w.key(w.keys.laneActive(w.tag, c.LaneID))
 	w.key(w.keys.laneTerminal(w.tag, c.LaneID))
 	w.key(w.keys.indexAttemptTimeout(w.tag))

@@ -65,14 +65,18 @@ const (
 	ErrFlowAlreadyTerminal Code = "flow_already_terminal"
 	// ErrFlowIDConflict comes from ffx_submit_flow. Details: what, stored, given.
 	ErrFlowIDConflict Code = "flow_id_conflict"
-	// ErrFlowNotFound comes from ff_stage_dependency_edge, ff_add_execution_to_flow, ff_cancel_flow,
-	// ff_set_flow_tags, ffx_cancel_flow, ffx_describe_flow, ffx_flow_result.
+	// ErrFlowNotFound comes from ff_stage_dependency_edge, ff_set_edge_group_policy,
+	// ff_add_execution_to_flow, ff_cancel_flow, ff_set_flow_tags, ffx_cancel_flow, ffx_describe_flow,
+	// ffx_flow_result.
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrGrantAlreadyExists comes from ff_issue_claim_grant, ff_issue_reclaim_grant.
 	ErrGrantAlreadyExists Code = "grant_already_exists"
 	// ErrHMACSecretNotInitialized comes from ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
 	ErrHMACSecretNotInitialized Code = "hmac_secret_not_initialized"
+	// ErrInvalidArgs comes from ff_drain_sibling_cancel_group, ff_reconcile_sibling_cancel_group.
+	// Details: message.
+	ErrInvalidArgs Code = "invalid_args"
 	// ErrInvalidBlockingReason comes from ff_block_execution_for_admission.
 	ErrInvalidBlockingReason Code = "invalid_blocking_reason"
 	// ErrInvalidCapabilities comes from ff_create_execution, ff_issue_claim_grant,
@@ -89,11 +93,11 @@ const (
 	// ff_delay_execution, ff_promote_delayed, ff_issue_claim_grant, ff_issue_reclaim_grant,
 	// ff_claim_execution, ff_claim_resumed_execution, ff_reclaim_execution, ff_suspend_execution,
 	// ff_resume_execution, ff_create_pending_waitpoint, ff_deliver_signal,
-	// ff_buffer_signal_for_pending_waitpoint, ff_resolve_dependency, ff_create_flow, ff_cancel_flow,
-	// ff_change_priority, ff_create_budget, ff_report_usage_and_check, ff_reset_budget,
-	// ff_check_admission_and_record, ff_append_frame, ff_read_attempt_stream, ff_set_execution_tags,
-	// ff_set_flow_tags, ffx_submit_flow, ffx_claim, ffx_complete, ffx_fail, ffx_renew, ffx_describe_flow,
-	// ffx_list_runs, ffx_read_events, ffx_tick. Details: message.
+	// ff_buffer_signal_for_pending_waitpoint, ff_resolve_dependency, ff_set_edge_group_policy,
+	// ff_create_flow, ff_cancel_flow, ff_change_priority, ff_create_budget, ff_report_usage_and_check,
+	// ff_reset_budget, ff_check_admission_and_record, ff_append_frame, ff_read_attempt_stream,
+	// ff_set_execution_tags, ff_set_flow_tags, ffx_submit_flow, ffx_claim, ffx_complete, ffx_fail,
+	// ffx_renew, ffx_describe_flow, ffx_list_runs, ffx_read_events, ffx_tick. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
@@ -115,6 +119,8 @@ const (
 	ErrInvalidToken Code = "invalid_token"
 	// ErrInvalidWaitpointForExecution comes from ff_suspend_execution.
 	ErrInvalidWaitpointForExecution Code = "invalid_waitpoint_for_execution"
+	// ErrInvariantViolation comes from ff_resolve_dependency. Details: message.
+	ErrInvariantViolation Code = "invariant_violation"
 	// ErrLeaseConflict comes from ff_claim_execution.
 	ErrLeaseConflict Code = "lease_conflict"
 	// ErrLeaseExpired comes from ff_renew_lease, ff_complete_execution, ff_fail_execution,
@@ -233,6 +239,11 @@ func detailIndex(code Code, name string) int {
 		case "given":
 			return 2
 		}
+	case ErrInvalidArgs:
+		switch name {
+		case "message":
+			return 0
+		}
 	case ErrInvalidCapabilities:
 		switch name {
 		case "reason":
@@ -251,6 +262,11 @@ func detailIndex(code Code, name string) int {
 	case ErrInvalidTagKey:
 		switch name {
 		case "key":
+			return 0
+		}
+	case ErrInvariantViolation:
+		switch name {
+		case "message":
 			return 0
 		}
 	case ErrRotationConflict:

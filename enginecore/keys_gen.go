@@ -459,6 +459,15 @@ func (k Keys) indexCancelBacklog(tag string) string {
 	return k.prefix + ":idx:" + tag + ":cancel_backlog"
 }
 
+// IndexPendingCancelGroups is <prefix>:idx:{tag}:pending_cancel_groups.
+func (k Keys) IndexPendingCancelGroups(partition Partition) string {
+	return k.indexPendingCancelGroups(partition.Tag())
+}
+
+func (k Keys) indexPendingCancelGroups(tag string) string {
+	return k.prefix + ":idx:" + tag + ":pending_cancel_groups"
+}
+
 // FlowCore is <prefix>:flow:{tag}:{flow_id}:core.
 func (k Keys) FlowCore(partition Partition, flowID FlowID) string {
 	return k.flowCore(partition.Tag(), flowID)
@@ -565,6 +574,26 @@ func (k Keys) FlowHeld(partition Partition, flowID FlowID) string {
 
 func (k Keys) flowHeld(tag string, flowID FlowID) string {
 	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":held"
+}
+
+// FlowEdgegroup is <prefix>:flow:{tag}:{flow_id}:edgegroup:{execution_id}. The tag comes from the
+// execution id.
+func (k Keys) FlowEdgegroup(flowID FlowID, executionID ExecutionID) string {
+	return k.flowEdgegroup(executionID.tag(), flowID, executionID)
+}
+
+func (k Keys) flowEdgegroup(tag string, flowID FlowID, executionID ExecutionID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":edgegroup:" + string(executionID)
+}
+
+// FlowSiblings is <prefix>:flow:{tag}:{flow_id}:siblings:{execution_id}. The tag comes from the
+// execution id.
+func (k Keys) FlowSiblings(flowID FlowID, executionID ExecutionID) string {
+	return k.flowSiblings(executionID.tag(), flowID, executionID)
+}
+
+func (k Keys) flowSiblings(tag string, flowID FlowID, executionID ExecutionID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":siblings:" + string(executionID)
 }
 
 // BudgetRecord is <prefix>:budget:{tag}:{budget_id}.

@@ -21,10 +21,16 @@ function admission.is_blocked(core)
   return core.eligibility_state == 'blocked_by_lane_state' or INDEX_OF_STATE[core.eligibility_state] ~= nil
 end
 
--- Takes an execution out of the index of its block; its lane's indexes know it no longer.
+-- Index of its lane in which an execution of an eligibility state stands, or nil.
+local function index_of(c, core, state)
+  local build = INDEX_OF_STATE[state]
+  return build and build(c, lifecycle.lane(core))
+end
+
+-- Takes an execution out of the index of its block.
 function admission.leave(c, execution_id, core)
-  local index = INDEX_OF_STATE[core.eligibility_state]
-  if index then redis.call('ZREM', index(c, lifecycle.lane(core)), execution_id) end
+  local index = index_of(c, core, core.eligibility_state)
+  if index then redis.call('ZREM', index, execution_id) end
 end
 
 -- Fields that remember a block while dependencies hide it, as a flat list.
@@ -49,14 +55,14 @@ function admission.restore(c, execution_id, core_key, core, attempt_state)
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
   }, admission.PRIOR_FIELDS)
-  local index = INDEX_OF_STATE[core.prior_eligibility_state]
-  if index then redis.call('ZADD', index(c, lifecycle.lane(core)), c.now, execution_id) end
+  local index = index_of(c, core, core.prior_eligibility_state)
+  if index then redis.call('ZADD', index, c.now, execution_id) end
 end
 
 local ADMISSION_FIELDS = {
   'execution_id', 'lifecycle_phase', 'eligibility_state', 'blocking_reason', 'terminal_outcome', 'attempt_state',
   'current_lease_epoch', 'current_attempt_id', 'created_at', 'priority', 'delay_until', 'lane_id', 'current_lane',
-  'flow_id', 'managed', 'node', 'start_timeout',
+  'flow_id', 'managed', 'node', 'start_timeout', 'current_attempt_index',
 }
 
 -- @function ff_change_priority
@@ -91,7 +97,8 @@ function F.ff_change_priority(K, A)
 end
 
 -- @function ff_block_execution_for_admission
--- @summary  Takes an eligible execution out of the way until what it waits for is there.
+-- @summary  Takes an eligible execution out of the way until what it waits for is there. The key `blocked` counts
+--           only for reasons that have no index of their own.
 -- @flags    derives repeatable
 -- @key      core            exec.core
 -- @key      eligible        lane.eligible
@@ -129,7 +136,7 @@ function F.ff_block_execution_for_admission(K, A)
     'last_mutation_at', c.now_text,
   }, {})
   redis.call('ZREM', K.eligible, A.execution_id)
-  redis.call('ZADD', K.blocked, c.now, A.execution_id)
+  redis.call('ZADD', index_of(c, core, state) or K.blocked, c.now, A.execution_id)
   return reply.ok('blocked')
 end
 
@@ -156,6 +163,7 @@ function F.ff_unblock_execution(K, A)
     return reply.err('execution_not_eligible')
   end
   redis.call('ZREM', K.blocked, A.execution_id)
+  admission.leave(c, A.execution_id, core)
   park.ready(c, A.execution_id, K.core, core, {
     own_delay = true, values = { 'attempt_state', core.attempt_state or 'pending_first_attempt' },
     eligible = K.eligible,

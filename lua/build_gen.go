@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "18-c88b61515ce25438"
+const build = "25-f5b9a36789968e91"

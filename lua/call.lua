@@ -7,7 +7,7 @@
 local F = {}
 local reply, number, call, key, record = {}, {}, {}, {}, {}
 local capability, fence, lease, lifecycle, create, claim, retry, park = {}, {}, {}, {}, {}, {}, {}, {}
-local dependency, graph, flows, wake, work = {}, {}, {}, {}, {}
+local dependency, graph, joins, flows, wake, work = {}, {}, {}, {}, {}, {}
 local admission, replay, tags, stream, budget, quota = {}, {}, {}, {}, {}, {}
 local suspension, waitpoint, condition, token, signal = {}, {}, {}, {}, {}
 

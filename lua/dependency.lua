@@ -63,7 +63,24 @@ function dependency.skip(c, child_id, k, child)
   if child.managed and is_set(running_on) then wake.cancel(c, running_on, child_id, 'skipped') end
 end
 
--- Resolves one edge on the child's side. Gives the dependency's new state and what it did to the child.
+local function is_blocked(child)
+  return child.lifecycle_phase == 'runnable' and child.eligibility_state == 'blocked_by_dependencies'
+end
+
+-- Whether a child waits for its dependencies and for nothing else.
+function dependency.is_releasable(child)
+  return is_blocked(child) and child.ownership_state == 'unowned' and child.terminal_outcome == 'none'
+end
+
+-- Hands the upstream's result to a child that still waits, when the edge carries data and the call brings the keys.
+function dependency.inject(k, child)
+  return k.upstream_result and is_blocked(child) and child.terminal_outcome == 'none'
+    and is_set(redis.call('HGET', k.dep, 'data_passing_ref'))
+    and redis.call('COPY', k.upstream_result, k.payload, 'REPLACE') == 1
+end
+
+-- Resolves one edge on the child's side, all of whose edges must be satisfied. Gives the dependency's new state, what
+-- it did to the child, and how many edges are open.
 function dependency.resolve(c, k, edge_id, outcome)
   local satisfied = outcome == 'success'
   redis.call('HSET', k.dep, 'state', satisfied and 'satisfied' or 'impossible', 'last_resolved_at', c.now_text)
@@ -72,24 +89,16 @@ function dependency.resolve(c, k, edge_id, outcome)
   if not satisfied then redis.call('HINCRBY', k.meta, 'impossible_required_count', 1) end
   redis.call('HSET', k.meta, 'last_dependency_update_at', c.now_text)
   local child = record.read(k.core, dependency.CHILD_FIELDS)
-  if not child then return satisfied and 'satisfied' or 'impossible', '' end
+  if not child then return satisfied and 'satisfied' or 'impossible', '', remaining end
   local child_id = child.execution_id or ''
-  local blocked = child.lifecycle_phase == 'runnable' and child.eligibility_state == 'blocked_by_dependencies'
   if not satisfied then
-    if child.terminal_outcome ~= 'none' then return 'impossible', '' end
+    if child.terminal_outcome ~= 'none' then return 'impossible', '', remaining end
     dependency.skip(c, child_id, k, child)
-    return 'impossible', 'child_skipped'
+    return 'impossible', 'child_skipped', remaining
   end
-  local effect = ''
-  if k.upstream_result and child.terminal_outcome == 'none' and blocked
-    and is_set(redis.call('HGET', k.dep, 'data_passing_ref'))
-    and redis.call('COPY', k.upstream_result, k.payload, 'REPLACE') == 1 then
-    effect = 'data_injected'
-  end
-  if remaining == 0 and blocked and child.ownership_state == 'unowned' and child.terminal_outcome == 'none' then
-    dependency.release(c, child_id, k, child)
-  end
-  return 'satisfied', effect
+  local effect = dependency.inject(k, child) and 'data_injected' or ''
+  if remaining == 0 and dependency.is_releasable(child) then dependency.release(c, child_id, k, child) end
+  return 'satisfied', effect, remaining
 end
 
 -- @function ff_stage_dependency_edge
@@ -207,9 +216,34 @@ local function block(c, k, child, child_id, count, edge_id)
   })
 end
 
+-- Counts an edge in the child's group, which comes into being when the call brings its key. Gives the group, or nil.
+local function count_edge(c, K, A, child, g)
+  if not g and not is_set(K.group) then return nil end
+  if not g and child.managed then redis.call('HSET', key.flow_core(c, A.flow_id), 'joins', '1') end
+  return joins.add_edges(g and g.key or K.group, g, 1)
+end
+
+-- Resolves an edge whose upstream has ended before it was applied. Gives whether that was so.
+local function resolve_ended(c, K, A, g, child_id)
+  local upstream = record.read(key.exec_core(c, A.upstream_execution_id), { 'lifecycle_phase', 'terminal_outcome' })
+  if not upstream or upstream.lifecycle_phase ~= 'terminal' or not is_set(upstream.terminal_outcome) then
+    return false
+  end
+  local k = dependency.child_keys(c, child_id, A.edge_id)
+  k.core, k.meta, k.unresolved, k.dep = K.core, K.meta, K.unresolved, K.dep
+  k.payload = key.exec_payload(c, child_id)
+  k.upstream_result = key.exec_result(c, A.upstream_execution_id)
+  joins.resolve(c, k, g, {
+    edge_id = A.edge_id, flow_id = A.flow_id, child_id = child_id, upstream_id = A.upstream_execution_id,
+  }, { state = 'unsatisfied' }, upstream.terminal_outcome)
+  graph.settle(c)
+  return true
+end
+
 -- @function ff_apply_dependency_to_child
 -- @summary  Adds an edge on the child's side and blocks the child. An upstream that has already ended resolves
---           the edge at once.
+--           the edge at once. With the key of the child's edge group, the group counts the edge; an edge that
+--           comes after an any_of or quorum group has fired holds nothing back.
 -- @flags    derives repeatable
 -- @key      core            exec.core(execution_id=downstream_execution_id)
 -- @key      meta            exec.deps_meta(execution_id=downstream_execution_id)
@@ -218,6 +252,7 @@ end
 -- @key      eligible        lane.eligible
 -- @key      blocked_dependencies lane.blocked_dependencies
 -- @key      all_edges       exec.deps_all_edges(execution_id=downstream_execution_id)
+-- @key      group           flow.edgegroup(execution_id=group_execution_id) optional
 -- @arg      flow_id         flow_id
 -- @arg      edge_id         edge_id
 -- @arg      upstream_execution_id execution_id
@@ -234,29 +269,23 @@ function F.ff_apply_dependency_to_child(K, A)
   if not child then return reply.err('execution_not_found') end
   if is_set(child.flow_id) and child.flow_id ~= A.flow_id then return reply.err('execution_already_in_flow') end
   if redis.call('EXISTS', K.dep) == 1 then return reply.ok('already_applied') end
-  dependency.write_child_edge(c, K.dep, A.flow_id, child.execution_id or '', {
+  local child_id = child.execution_id or ''
+  local g = joins.find(c, K.group, child, A.flow_id, child_id)
+  local late = joins.has_fired(g)
+  dependency.write_child_edge(c, K.dep, A.flow_id, child_id, {
     edge_id = A.edge_id, upstream_execution_id = A.upstream_execution_id,
     dependency_kind = A.dependency_kind or 'success_only', input_name = A.data_passing_ref or '',
   })
-  redis.call('SADD', K.unresolved, A.edge_id)
   redis.call('SADD', K.all_edges, A.edge_id)
-  local count = redis.call('HINCRBY', K.meta, 'unsatisfied_required_count', 1)
+  if not late then redis.call('SADD', K.unresolved, A.edge_id) end
+  local count = redis.call('HINCRBY', K.meta, 'unsatisfied_required_count', late and 0 or 1)
   redis.call('HSET', K.meta, 'flow_id', A.flow_id, 'last_flow_graph_revision', A.graph_revision,
     'last_dependency_update_at', c.now_text)
-  if child.lifecycle_phase == 'runnable' and child.terminal_outcome == 'none' then
-    block(c, K, child, child.execution_id or '', count, A.edge_id)
+  g = count_edge(c, K, A, child, g)
+  if not late and child.lifecycle_phase == 'runnable' and child.terminal_outcome == 'none' then
+    block(c, K, child, child_id, count, A.edge_id)
   end
-  local upstream = record.read(key.exec_core(c, A.upstream_execution_id),
-    { 'lifecycle_phase', 'terminal_outcome' })
-  if upstream and upstream.lifecycle_phase == 'terminal' and is_set(upstream.terminal_outcome) then
-    local k = dependency.child_keys(c, child.execution_id or '', A.edge_id)
-    k.core, k.meta, k.unresolved, k.dep = K.core, K.meta, K.unresolved, K.dep
-    k.payload = key.exec_payload(c, child.execution_id or '')
-    k.upstream_result = key.exec_result(c, A.upstream_execution_id)
-    dependency.resolve(c, k, A.edge_id, upstream.terminal_outcome)
-    graph.settle(c)
-    count = count - 1
-  end
+  if resolve_ended(c, K, A, g, child_id) and not late then count = count - 1 end
   return reply.ok(number.text(count))
 end
 
@@ -271,9 +300,22 @@ end
 
 local TERMINAL_OUTCOMES = { success = true, failed = true, cancelled = true, expired = true, skipped = true }
 
+-- Fields of the child's record of an edge that a resolution reads.
+dependency.EDGE_FIELDS = { 'state', 'outcome', 'flow_id', 'downstream_execution_id', 'upstream_execution_id' }
+
+-- The edge that a resolution is about: what the call says, else what the edge's own record says.
+local function edge_of(A, dep)
+  return {
+    edge_id = A.edge_id,
+    flow_id = is_set(A.flow_id) and A.flow_id or dep.flow_id or '',
+    child_id = is_set(A.group_execution_id) and A.group_execution_id or dep.downstream_execution_id or '',
+    upstream_id = dep.upstream_execution_id,
+  }
+end
+
 -- @function ff_resolve_dependency
 -- @summary  Tells a child how one of its upstreams ended: the last success makes it eligible, anything else
---           skips it.
+--           skips it. With the keys of its edge group, that group's policy decides instead.
 -- @flags    derives repeatable
 -- @key      core            exec.core(execution_id=downstream_execution_id)
 -- @key      meta            exec.deps_meta(execution_id=downstream_execution_id)
@@ -286,40 +328,54 @@ local TERMINAL_OUTCOMES = { success = true, failed = true, cancelled = true, exp
 -- @key      stream_meta     stream.meta(execution_id=downstream_execution_id)
 -- @key      payload         exec.payload(execution_id=downstream_execution_id)
 -- @key      upstream_result exec.result(execution_id=upstream_execution_id)
+-- @key      group           flow.edgegroup(execution_id=group_execution_id) optional
+-- @key      in_             flow.in(execution_id=group_execution_id) optional
+-- @key      pending_cancel_groups index.pending_cancel_groups optional
 -- @arg      edge_id         edge_id
 -- @arg      upstream_outcome text
 -- @arg      now_ms          unix_ms optional
+-- @arg      flow_id         flow_id optional
+-- @arg      group_execution_id execution_id optional
 -- @reply    OK state:text effect:text?
 -- @error    invalid_input message:text
 -- @error    invalid_dependency
+-- @error    invariant_violation message:text
 function F.ff_resolve_dependency(K, A)
   local c = call.open(K.core)
-  local dep = record.read(K.dep, { 'state' })
+  local dep = record.read(K.dep, dependency.EDGE_FIELDS)
   if not dep then return reply.err('invalid_dependency') end
-  if dep.state == 'satisfied' or dep.state == 'impossible' then return reply.ok('already_resolved') end
+  local e = edge_of(A, dep)
+  local g = joins.find(c, K.group, record.read(K.core, { 'managed' }), e.flow_id, e.child_id)
+  local news = joins.is_news(g, dep, A.upstream_outcome)
+  if not news and (dep.state == 'satisfied' or dep.state == 'impossible') then return reply.ok('already_resolved') end
   if not TERMINAL_OUTCOMES[A.upstream_outcome] then
     return reply.err('invalid_input', 'upstream_outcome must be terminal, got: ' .. tostring(A.upstream_outcome))
   end
-  local state, effect = dependency.resolve(c, K, A.edge_id, A.upstream_outcome)
+  local err = g and dep.state ~= 'impossible' and joins.check_count(g)
+  if err then return err end
+  local state, effect = joins.resolve(c, K, g, e, dep, A.upstream_outcome)
   graph.settle(c)
   return reply.ok(state, effect)
 end
 
 -- @function ff_evaluate_flow_eligibility
 -- @summary  Tells whether an execution's dependencies let it run.
--- @flags    readonly
+-- @flags    derives readonly
 -- @key      core            exec.core
 -- @key      meta            exec.deps_meta
 -- @reply    OK eligibility:text
 function F.ff_evaluate_flow_eligibility(K)
-  local core = record.read(K.core, { 'lifecycle_phase', 'ownership_state', 'terminal_outcome' })
+  local core = record.read(K.core,
+    { 'lifecycle_phase', 'ownership_state', 'terminal_outcome', 'flow_id', 'execution_id' })
   if not core then return reply.ok('not_found') end
   if core.lifecycle_phase ~= 'runnable' then return reply.ok('not_runnable') end
   if core.ownership_state ~= 'unowned' then return reply.ok('owned') end
   if core.terminal_outcome ~= 'none' then return reply.ok('terminal') end
   local meta = redis.call('HMGET', K.meta, 'impossible_required_count', 'unsatisfied_required_count')
   if (tonumber(meta[1] or nil) or 0) > 0 then return reply.ok('impossible') end
-  if (tonumber(meta[2] or nil) or 0) > 0 then return reply.ok('blocked_by_dependencies') end
+  if (tonumber(meta[2] or nil) or 0) > 0 or joins.is_open(call.open(K.core), core.flow_id, core.execution_id or '') then
+    return reply.ok('blocked_by_dependencies')
+  end
   return reply.ok('eligible')
 end
 
@@ -348,7 +404,7 @@ function F.ff_promote_blocked_to_eligible(K, A)
   if child.terminal_outcome ~= 'none' then return reply.err('terminal') end
   local unsatisfied = tonumber(redis.call('HGET', K.meta, 'unsatisfied_required_count') or nil) or 0
   local unresolved = redis.call('SCARD', K.unresolved)
-  if unsatisfied > 0 or unresolved > 0 then
+  if unsatisfied > 0 or unresolved > 0 or joins.is_open(c, child.flow_id, A.execution_id) then
     return reply.err('deps_not_satisfied', number.text(unsatisfied), number.text(unresolved))
   end
   dependency.release(c, A.execution_id, K, child)

@@ -35,13 +35,7 @@ end
 function flows.stop(c, flow_id, flow_key, flow, state, ...)
   local members_key = key.flow_members(c, flow_id)
   flows.mark_over(c, flow_key, state, ...)
-  if flow.held then
-    local members = redis.call('SCARD', members_key)
-    redis.call('HSET', flow_key, 'open_nodes', members)
-    redis.call('HDEL', flow_key, 'held')
-    redis.call('DEL', key.flow_held(c, flow_id))
-    if members == 0 then graph.close(c, flow_id, flow_key) end
-  end
+  if flow.held then graph.end_submission(c, flow_id, flow_key, redis.call('SCARD', members_key)) end
   redis.call('COPY', members_key, key.flow_pending_cancels(c, flow_id), 'REPLACE')
   redis.call('ZADD', key.index_cancel_backlog(c), c.now, flow_id)
   return flows.end_owed_members(c, flow_id, ENDED_PER_CALL)
@@ -183,7 +177,8 @@ function F.ffx_list_runs(K, A)
 end
 
 -- @function ffx_read_inputs
--- @summary  Results of the upstreams that feed an execution, in pages.
+-- @summary  Results of the upstreams that feed an execution, in pages. Of a join, those that were there when it was
+--           satisfied.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -196,11 +191,12 @@ function F.ffx_read_inputs(K, A)
   if not core then return reply.err('execution_not_found') end
   local page = redis.call('SSCAN', key.flow_in(c, core.flow_id or '', A.execution_id),
     is_set(A.cursor) and A.cursor or '0', 'COUNT', 100)
+  local g = joins.of(c, core.flow_id, A.execution_id)
   local inputs = {}
   for _, edge_id in ipairs(page[2]) do
     local edge = redis.call('HMGET', key.flow_edge(c, core.flow_id, edge_id),
       'data_passing_ref', 'upstream_execution_id')
-    if is_set(edge[1]) then
+    if is_set(edge[1]) and joins.feeds(c, g, A.execution_id, edge_id) then
       inputs[#inputs + 1] = { edge[1], redis.call('GET', key.exec_result(c, edge[2])) or '' }
     end
   end

@@ -38,7 +38,7 @@ redis.register_function('ffx_submit_flow', function(keys, args)
 end)
 
 redis.register_function('ffx_claim', function(keys, args)
-  local refusal = call.need(keys, 1, args, 8)
+  local refusal = call.need(keys, 1, args, 9)
   if refusal then return refusal end
   call.probe(keys[1])
   return F.ffx_claim({ partition = keys[1] }, {
@@ -49,13 +49,14 @@ redis.register_function('ffx_claim', function(keys, args)
     repeated = args[5],
     count = args[6],
     lease_ttl = args[7],
-    kinds = args[8],
-    capabilities = args[9],
+    aside = args[8],
+    kinds = args[9],
+    capabilities = args[10],
   })
 end)
 
 redis.register_function('ffx_complete', function(keys, args)
-  local refusal = call.need(keys, 1, args, 13)
+  local refusal = call.need(keys, 1, args, 14)
   if refusal then return refusal end
   call.probe(keys[1])
   return F.ffx_complete({ partition = keys[1] }, {
@@ -71,8 +72,9 @@ redis.register_function('ffx_complete', function(keys, args)
     repeated = args[10],
     count = args[11],
     lease_ttl = args[12],
-    kinds = args[13],
-    capabilities = args[14],
+    aside = args[13],
+    kinds = args[14],
+    capabilities = args[15],
   })
 end)
 

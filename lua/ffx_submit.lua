@@ -164,16 +164,18 @@ local function write_nodes(c, flow_key, A, n, held)
   end
 end
 
--- Edges of one child, told to the child in one step.
-local function write_child_counts(c, A, child_id, edge_ids)
+-- Edges of one child, told to the child and its join in one step.
+local function write_child_counts(c, A, child_id, edge_ids, has_joins)
   call.chunked('SADD', key.exec_deps_unresolved(c, child_id), edge_ids)
   call.chunked('SADD', key.exec_deps_all_edges(c, child_id), edge_ids)
   local meta = key.exec_deps_meta(c, child_id)
   redis.call('HINCRBY', meta, 'unsatisfied_required_count', #edge_ids)
   redis.call('HSET', meta, 'flow_id', A.flow_id, 'last_dependency_update_at', c.now_text)
+  local g = has_joins and joins.of(c, A.flow_id, child_id)
+  if g then joins.add_edges(g.key, g, #edge_ids) end
 end
 
-local function write_edges(c, flow_key, A)
+local function write_edges(c, flow_key, A, has_joins)
   local added, children, by_child = 0, {}, {}
   for _, edge in ipairs(A.edges) do
     local child_id = edge.downstream_execution_id
@@ -189,7 +191,7 @@ local function write_edges(c, flow_key, A)
       added = added + 1
     end
   end
-  for _, child_id in ipairs(children) do write_child_counts(c, A, child_id, by_child[child_id]) end
+  for _, child_id in ipairs(children) do write_child_counts(c, A, child_id, by_child[child_id], has_joins) end
   if added > 0 then
     redis.call('HINCRBY', flow_key, 'edge_count', added)
     redis.call('HINCRBY', flow_key, 'graph_revision', added)
@@ -261,7 +263,7 @@ function F.ffx_submit_flow(K, A)
   local c = call.open(K.partition)
   local flow_key = key.flow_core(c, A.flow_id)
   local flow = record.read(flow_key, { 'graph_hash', 'input_hash', 'public_flow_state', 'held',
-    'node_count', 'edge_count' })
+    'node_count', 'edge_count', 'joins' })
   if flow then
     err = check_same(flow, A)
     if err then return err end
@@ -278,7 +280,7 @@ function F.ffx_submit_flow(K, A)
   else
     if not flow then write_flow(c, flow_key, A, n, not whole) end
     write_nodes(c, flow_key, A, n, flow ~= nil or not whole)
-    write_edges(c, flow_key, A)
+    write_edges(c, flow_key, A, flow and flow.joins)
     if flow and whole then release_held(c, flow_key, A) end
   end
   wake.flush(c)

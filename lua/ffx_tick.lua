@@ -148,6 +148,12 @@ local function end_owed(c, limit)
   return ended
 end
 
+-- Upstreams that a join had no use for when it was decided.
+local function cancel_siblings(c, limit)
+  if limit <= 0 then return 0 end
+  return joins.cancel_owed_siblings(c, limit)
+end
+
 -- Earliest score of an index, or nil.
 local function head(index_key)
   local first = redis.call('ZRANGE', index_key, 0, 0, 'WITHSCORES')
@@ -221,6 +227,7 @@ function F.ffx_tick(K, A)
   local suspensions = spend(expire_suspensions(c, left))
   local waitpoints = spend(close_pending_waitpoints(c, left))
   local cancelled = spend(left > 0 and end_owed(c, left) or 0)
+  cancelled = number.text(cancelled + spend(cancel_siblings(c, left)))
   if left <= 0 then c.more = true end
   graph.settle(c)
   local at = next_due(c, lanes)

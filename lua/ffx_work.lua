@@ -5,17 +5,19 @@
 local MAX_INLINE_INPUTS = 64
 local MAX_INLINE_BYTES = 1048576
 
--- Entries of a lane that one claim may look at beyond those it takes.
+-- Entries of an index that one claim may look at beyond those it takes: of what was set aside more, since that is
+-- asked for rarely and what nobody can run stays at its head.
 local MAX_PASSED_OVER = 64
+local MAX_PASSED_ASIDE = 256
 
 -- A worker that overstays its attempt timeout by this time (ms) is taken to be unable to notice.
 local TIMEOUT_GRACE_MS = 1000
 
 -- @record    claimed_execution execution_id:execution_id node:text kind:text flow_id:flow_id flow_name:text run_id:text attempt_index:attempt_index attempt_id:attempt_id attempt_type:text lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms deadline_at:unix_ms retry_count:int created_at:unix_ms policy:json trace_context:text payload:bytes flow_input:bytes inputs_complete:bool inputs:list(node_input)
 -- @record    node_input name:text result:bytes
--- @arguments claim_request lane_id:lane_id worker_id:worker_id worker_instance_id:worker_instance_id claim_id:text repeated:bool count:int lease_ttl:ms kinds:text capabilities:csv?
+-- @arguments claim_request lane_id:lane_id worker_id:worker_id worker_instance_id:worker_instance_id claim_id:text repeated:bool count:int lease_ttl:ms aside:bool kinds:text capabilities:csv?
 
-local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context' }
+local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins' }
 
 local function flow_of(c, flow_id)
   if not is_set(flow_id) then return {} end
@@ -43,8 +45,8 @@ function work.parse_claim(A)
   end
   return {
     lane = A.lane_id, worker_id = A.worker_id, worker_instance_id = A.worker_instance_id,
-    claim_id = A.claim_id, repeated = A.repeated == '1', count = count, ttl = ttl, kinds = A.kinds or '',
-    offered = offered,
+    claim_id = A.claim_id, repeated = A.repeated == '1', count = count, ttl = ttl, aside = A.aside == '1',
+    kinds = A.kinds or '', offered = offered,
   }
 end
 
@@ -96,10 +98,11 @@ local function inputs_of(c, execution_id, core)
   if count == 0 then return {}, true end
   if count > MAX_INLINE_INPUTS then return {}, false end
   local inputs, bytes = {}, 0
+  local g = flow_of(c, core.flow_id).joins and joins.of(c, core.flow_id, execution_id)
   for _, edge_id in ipairs(redis.call('SMEMBERS', key.flow_in(c, core.flow_id, execution_id))) do
     local edge = redis.call('HMGET', key.flow_edge(c, core.flow_id, edge_id),
       'data_passing_ref', 'upstream_execution_id')
-    if is_set(edge[1]) then
+    if is_set(edge[1]) and joins.feeds(c, g, execution_id, edge_id) then
       local result = redis.call('GET', key.exec_result(c, edge[2])) or ''
       bytes = bytes + #result
       if bytes > MAX_INLINE_BYTES then return inputs, false end
@@ -136,6 +139,23 @@ local function arm_timeout(c, execution_id, core)
   wake.due(c, at)
 end
 
+-- Starts a new attempt of a runnable execution, or goes on with the one that was put aside.
+local function lease_runnable(c, request, execution_id, core_key, core, n)
+  local w = lease_for(request, n)
+  local attempt
+  if core.attempt_state == 'attempt_interrupted' then
+    attempt = claim.resume(c, execution_id, core_key, core, w)
+  else
+    attempt = claim.start(c, execution_id, core_key, core, w)
+  end
+  arm_timeout(c, execution_id, core)
+  if core.managed then
+    graph.event(c, core, attempt.type == 'resumed' and 'resumed' or 'started', attempt.index,
+      request.worker_instance_id)
+  end
+  return describe(c, execution_id, core, attempt, w.lease_id)
+end
+
 -- Leases one eligible execution; nil when it cannot be leased, and then it is out of the way.
 local function take_eligible(c, request, execution_id, n)
   local core_key = key.exec_core(c, execution_id)
@@ -153,23 +173,29 @@ local function take_eligible(c, request, execution_id, n)
     set_aside(c, execution_id, core, request.lane, detail)
     return nil
   end
-  local w = lease_for(request, n)
-  local attempt
-  if core.attempt_state == 'attempt_interrupted' then
-    attempt = claim.resume(c, execution_id, core_key, core, w)
-  else
-    attempt = claim.start(c, execution_id, core_key, core, w)
-  end
-  arm_timeout(c, execution_id, core)
   wake.taken(c, request.lane)
-  if core.managed then
-    graph.event(c, core, attempt.type == 'resumed' and 'resumed' or 'started', attempt.index,
-      request.worker_instance_id)
-  end
-  return describe(c, execution_id, core, attempt, w.lease_id)
+  return lease_runnable(c, request, execution_id, core_key, core, n)
 end
 
--- Takes over one abandoned execution; nil when there was nothing to take.
+-- Leases one execution that another worker has set aside; nil when this one cannot run it either, and then it
+-- stays, or when it is not set aside any more.
+local function take_set_aside(c, request, execution_id, n)
+  local core_key = key.exec_core(c, execution_id)
+  local core = record.read(core_key, claim.FIELDS)
+  if not core or core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'blocked_by_route' then
+    redis.call('ZREM', key.lane_blocked_route(c, request.lane), execution_id)
+    return nil
+  end
+  if core.managed and graph.is_over(flow_of(c, core.flow_id)) then
+    lifecycle.cancel(c, execution_id, core_key, core, 'flow is over', 'flow', { silent = true })
+    return nil
+  end
+  if unfit(request, core) then return nil, true end
+  redis.call('ZREM', key.lane_blocked_route(c, request.lane), execution_id)
+  return lease_runnable(c, request, execution_id, core_key, core, n)
+end
+
+-- Takes over one abandoned execution; nil when there was nothing to take. The second value tells that it stays.
 local function take_abandoned(c, request, execution_id, n)
   local core_key = key.exec_core(c, execution_id)
   local core = record.read(core_key, claim.FIELDS)
@@ -177,7 +203,7 @@ local function take_abandoned(c, request, execution_id, n)
     redis.call('ZREM', key.ffx_reclaimable(c, request.lane), execution_id)
     return nil
   end
-  if unfit(request, core) then return nil end
+  if unfit(request, core) then return nil, true end
   redis.call('ZREM', key.ffx_reclaimable(c, request.lane), execution_id)
   local w = lease_for(request, n)
   local attempt = claim.take_over(c, execution_id, core_key, core, w)
@@ -205,6 +231,23 @@ local function leases_of_claim(c, request)
   return out
 end
 
+-- Leases what an index holds, from its head on, until the request is filled or `limit` entries were passed over.
+-- Gives how many were passed over, and how many of them are still in the index.
+local function take_from(c, request, index_key, take, out, limit)
+  local passed, stayed = 0, 0
+  while #out < request.count and passed < limit do
+    local wanted = request.count - #out
+    local heads = redis.call('ZRANGE', index_key, stayed, stayed + wanted - 1)
+    for _, execution_id in ipairs(heads) do
+      local taken, stays = take(c, request, execution_id, #out)
+      if taken then out[#out + 1] = taken else passed = passed + 1 end
+      if stays then stayed = stayed + 1 end
+    end
+    if #heads < wanted then break end
+  end
+  return passed, stayed
+end
+
 -- Leases up to request.count executions.
 function work.claim(c, request)
   if request.count <= 0 then return {} end
@@ -213,24 +256,13 @@ function work.claim(c, request)
     if #earlier > 0 then return earlier end
   end
   local out = {}
-  local sources = {
-    { key.ffx_reclaimable(c, request.lane), take_abandoned },
-    { key.lane_eligible(c, request.lane), take_eligible },
-  }
-  for _, source in ipairs(sources) do
-    local passed, offset = 0, 0
-    while #out < request.count and passed < MAX_PASSED_OVER do
-      local wanted = request.count - #out
-      local heads = redis.call('ZRANGE', source[1], offset, offset + wanted - 1)
-      for _, execution_id in ipairs(heads) do
-        local taken = source[2](c, request, execution_id, #out)
-        if taken then out[#out + 1] = taken else passed = passed + 1 end
-      end
-      if #heads < wanted then break end
-      if source[2] == take_abandoned then offset = passed end
-    end
-    if source[2] == take_abandoned and passed < MAX_PASSED_OVER then request.passed = passed end
+  local passed, stayed = take_from(c, request, key.ffx_reclaimable(c, request.lane), take_abandoned, out, MAX_PASSED_OVER)
+  -- Not when the search was cut short, else the worker would ask for the rest again and again.
+  if passed < MAX_PASSED_OVER then request.unfit = stayed end
+  if request.aside then
+    take_from(c, request, key.lane_blocked_route(c, request.lane), take_set_aside, out, MAX_PASSED_ASIDE)
   end
+  take_from(c, request, key.lane_eligible(c, request.lane), take_eligible, out, MAX_PASSED_OVER)
   if #out > 0 then wake.due(c, c.now + request.ttl) end
   return out
 end
@@ -239,16 +271,17 @@ end
 function work.remaining(c, request)
   if request.count <= 0 then return '0' end
   local abandoned = 0
-  if request.passed then
-    abandoned = math.max(0, redis.call('ZCARD', key.ffx_reclaimable(c, request.lane)) - request.passed)
+  if request.unfit then
+    abandoned = math.max(0, redis.call('ZCARD', key.ffx_reclaimable(c, request.lane)) - request.unfit)
   end
   return number.text(redis.call('ZCARD', key.lane_eligible(c, request.lane)) + abandoned)
 end
 
 -- @function ffx_claim
 -- @summary  Leases up to `count` executions of a lane in one partition: fresh, resumed and abandoned ones alike.
---           Executions that the worker cannot run are set aside until one comes that can. After a lost reply, send
---           it again with `repeated`, and the same leases come back.
+--           Executions that the worker cannot run are set aside until one comes that can; with `aside`, such are
+--           looked through as well. After a lost reply, send it again with `repeated`, and the same leases come
+--           back.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @include  claim_request

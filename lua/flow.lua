@@ -115,7 +115,7 @@ function F.ff_cancel_flow(K, A)
     return reply.err('invalid_input', 'reason and cancellation_policy must be given')
   end
   local c = call.open(K.flow)
-  local flow = record.read(K.flow, { 'public_flow_state', 'managed' })
+  local flow = record.read(K.flow, { 'public_flow_state', 'managed', 'held' })
   if not flow then return reply.err('flow_not_found') end
   if graph.is_over(flow) then return reply.err('flow_already_terminal') end
   flows.mark_over(c, K.flow, 'cancelled', 'cancelled_at', c.now_text, 'cancel_reason', A.reason,
@@ -124,6 +124,7 @@ function F.ff_cancel_flow(K, A)
   if A.cancellation_policy == 'cancel_all' or flow.managed then
     flows.owe_members(c, A.flow_id, members, c.now + grace)
   end
+  if flow.managed then graph.stopped_by_others(c, A.flow_id, K.flow, flow, #members, grace, A.reason) end
   local out = reply.ok(A.cancellation_policy)
   for i, member in ipairs(members) do out[i + 3] = member end
   return out

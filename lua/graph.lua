@@ -38,7 +38,7 @@ end
 -- A managed execution entered the eligible set of its lane.
 function graph.became_eligible(c, execution_id, core, lane)
   wake.eligible(c, lane, execution_id, core.priority)
-  local start_timeout = tonumber(core.start_timeout)
+  local start_timeout = not is_set(core.current_attempt_index) and tonumber(core.start_timeout)
   if start_timeout then
     redis.call('ZADD', key.ffx_start_deadlines(c), c.now + start_timeout, execution_id)
     wake.due(c, c.now + start_timeout)
@@ -46,7 +46,7 @@ function graph.became_eligible(c, execution_id, core, lane)
 end
 
 -- The first failure is kept on the flow.
-local function note_failure(c, flow_key, core, t)
+function graph.note_failure(flow_key, core, t)
   if redis.call('HSETNX', flow_key, 'failed_node', core.node or core.execution_id) == 1 then
     redis.call('HSET', flow_key, 'failure_reason', t.reason or '', 'failure_category', t.category or t.outcome)
   end
@@ -57,8 +57,13 @@ function graph.finished(c, execution_id, core, t)
   local flow_id = core.flow_id
   local flow_key = key.flow_core(c, flow_id)
   graph.event(c, core, t.outcome, core.current_attempt_index, t.reason)
-  if t.outcome == 'failed' or t.outcome == 'expired' then note_failure(c, flow_key, core, t) end
-  if t.outcome ~= 'success' then redis.call('HINCRBY', flow_key, 'nodes_' .. t.outcome, 1) end
+  if t.outcome ~= 'success' then
+    redis.call('HINCRBY', flow_key, 'nodes_' .. t.outcome, 1)
+    local absorbed = joins.absorb(c, flow_key, execution_id, core, t)
+    if not absorbed and (t.outcome == 'failed' or t.outcome == 'expired') then
+      graph.note_failure(flow_key, core, t)
+    end
+  end
   if redis.call('HINCRBY', flow_key, 'open_nodes', -1) == 0 then
     graph.close(c, flow_id, flow_key)
     return
@@ -68,22 +73,26 @@ function graph.finished(c, execution_id, core, t)
 end
 
 -- A managed execution that had ended runs again: the counterpart of graph.finished. A flow that had closed is open
--- again; one that is being cancelled stays so.
+-- again; one that is being stopped stays so, and owes the execution its end.
 function graph.reopened(c, execution_id, core, outcome)
   local flow_id = core.flow_id
   local flow_key = key.flow_core(c, flow_id)
   graph.event(c, core, 'replayed', core.current_attempt_index)
-  local flow = record.read(flow_key, { 'closed_at', 'failed_node', 'deadline_at' })
+  local flow = record.read(flow_key, { 'public_flow_state', 'closed_at', 'failed_node', 'deadline_at', 'joins' })
   if not flow then return end
   redis.call('HINCRBY', flow_key, 'open_nodes', 1)
   if is_set(outcome) and outcome ~= 'success'
     and redis.call('HINCRBY', flow_key, 'nodes_' .. outcome, -1) <= 0 then
     redis.call('HDEL', flow_key, 'nodes_' .. outcome)
   end
+  if flow.joins then joins.unabsorb(c, flow_key, execution_id) end
   if flow.failed_node == (core.node or execution_id) then
     redis.call('HDEL', flow_key, 'failed_node', 'failure_reason', 'failure_category')
   end
-  if not flow.closed_at then return end
+  if not flow.closed_at then
+    if graph.is_over(flow) then flows.owe_members(c, flow_id, { execution_id }, c.now) end
+    return
+  end
   redis.call('HSET', flow_key, 'public_flow_state', 'open', 'last_mutation_at', c.now_text)
   redis.call('HDEL', flow_key, 'closed_at', 'outcome')
   local deadline = number.finite(flow.deadline_at)
@@ -95,18 +104,26 @@ function graph.reopened(c, execution_id, core, outcome)
   graph.log(c, flow_id, 'flow_reopened')
 end
 
+-- How a flow whose nodes have all ended did, by their counts: state and outcome.
+local function judge(flow)
+  local failures, cancels = joins.absorbed(flow)
+  if (tonumber(flow.nodes_failed) or 0) + (tonumber(flow.nodes_expired) or 0) > failures then
+    return 'failed', 'failed'
+  elseif (tonumber(flow.nodes_cancelled) or 0) > cancels then
+    return 'cancelled', 'cancelled'
+  end
+  return 'completed', 'success'
+end
+
 -- All nodes have ended, so the flow has.
 function graph.close(c, flow_id, flow_key)
   local flow = record.read(flow_key, { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_expired',
-    'nodes_cancelled', 'deadline_at' })
+    'nodes_cancelled', 'deadline_at', 'failed_node', unpack(joins.FLOW_FIELDS) })
   local state, outcome = flow.public_flow_state, flow.outcome
   if not graph.is_over(flow) then
-    if flow.nodes_failed or flow.nodes_expired then
-      state, outcome = 'failed', 'failed'
-    elseif flow.nodes_cancelled then
-      state, outcome = 'cancelled', 'cancelled'
-    else
-      state, outcome = 'completed', 'success'
+    state, outcome = judge(flow)
+    if outcome == 'success' and flow.failed_node then
+      redis.call('HDEL', flow_key, 'failed_node', 'failure_reason', 'failure_category')
     end
   end
   outcome = outcome or 'cancelled'
@@ -117,13 +134,39 @@ function graph.close(c, flow_id, flow_key)
   wake.done(c, flow_id, outcome)
 end
 
--- Resolves one outgoing edge of an ended execution, unless that has been done.
-local function resolve_edge(c, flow_id, edge_id, outcome)
-  local child_id = redis.call('HGET', key.flow_edge(c, flow_id, edge_id), 'downstream_execution_id')
+-- A flow that is stopped while it is being submitted has the members that it has by now.
+function graph.end_submission(c, flow_id, flow_key, members)
+  redis.call('HSET', flow_key, 'open_nodes', members)
+  redis.call('HDEL', flow_key, 'held')
+  redis.call('DEL', key.flow_held(c, flow_id))
+  if members == 0 then graph.close(c, flow_id, flow_key) end
+end
+
+-- A managed flow was cancelled with the contract's own call, which leaves its members to the keeper.
+function graph.stopped_by_others(c, flow_id, flow_key, flow, members, grace, reason)
+  graph.log(c, flow_id, 'flow_cancel_requested', '', '', reason)
+  if flow.held then graph.end_submission(c, flow_id, flow_key, members) end
+  wake.due(c, c.now + grace)
+  wake.flush(c)
+end
+
+-- Resolves one outgoing edge of an ended execution, unless that has been done. `has_joins`: whether any node of the flow
+-- is a join.
+local function resolve_edge(c, item, edge_id, has_joins)
+  local child_id = redis.call('HGET', key.flow_edge(c, item.flow_id, edge_id), 'downstream_execution_id')
   if not child_id then return end
   local k = dependency.child_keys(c, child_id, edge_id)
-  if redis.call('HGET', k.dep, 'state') ~= 'unsatisfied' then return end
-  dependency.resolve(c, k, edge_id, outcome)
+  if not has_joins then
+    if redis.call('HGET', k.dep, 'state') == 'unsatisfied' then dependency.resolve(c, k, edge_id, item.outcome) end
+    return
+  end
+  local dep = record.read(k.dep, dependency.EDGE_FIELDS)
+  local g = joins.find(c, key.flow_edgegroup(c, item.flow_id, child_id))
+  if dep and joins.is_news(g, dep, item.outcome) then
+    joins.resolve(c, k, g, {
+      edge_id = edge_id, flow_id = item.flow_id, child_id = child_id, upstream_id = item.execution_id,
+    }, dep, item.outcome)
+  end
 end
 
 -- Puts the outgoing edges of an ended execution into the backlog.
@@ -133,30 +176,33 @@ local function postpone(c, item, out_key)
   c.more = true
 end
 
--- Resolves what the call's terminal transitions touch, as far as the budget goes.
+-- Resolves the outgoing edges of one ended execution, or postpones them.
+local function resolve_edges(c, item)
+  local out_key = key.flow_out(c, item.flow_id, item.execution_id)
+  local edges = redis.call('SCARD', out_key)
+  if edges == 0 then return end
+  local flow = redis.call('HMGET', key.flow_core(c, item.flow_id), 'public_flow_state', 'joins')
+  if flow[1] ~= 'open' then return end
+  if edges > c.budget then
+    postpone(c, item, out_key)
+    return
+  end
+  c.budget = c.budget - edges
+  for _, edge_id in ipairs(redis.call('SMEMBERS', out_key)) do resolve_edge(c, item, edge_id, flow[2]) end
+end
+
+-- Resolves what the call's terminal transitions touch, as far as the budget goes. What it does may end further
+-- executions, which join the queue.
 function graph.propagate(c)
   local queue = c.queue
   if not queue then return end
-  local budget = c.budget or graph.BUDGET
+  c.budget = c.budget or graph.BUDGET
   local head = 1
   while queue[head] do
-    local item = queue[head]
+    resolve_edges(c, queue[head])
     head = head + 1
-    local out_key = key.flow_out(c, item.flow_id, item.execution_id)
-    local edges = redis.call('SCARD', out_key)
-    if edges > 0 and redis.call('HGET', key.flow_core(c, item.flow_id), 'public_flow_state') == 'open' then
-      if edges > budget then
-        postpone(c, item, out_key)
-      else
-        budget = budget - edges
-        for _, edge_id in ipairs(redis.call('SMEMBERS', out_key)) do
-          resolve_edge(c, item.flow_id, edge_id, item.outcome)
-        end
-      end
-    end
   end
   c.queue = nil
-  c.budget = budget
 end
 
 -- Everything that follows from the call's transitions: edges, then messages.
@@ -168,21 +214,22 @@ end
 -- Works off postponed edges. Gives how many were looked at.
 function graph.work_backlog(c, limit)
   local backlog_key = key.ffx_backlog(c)
-  local done = 0
-  while done < limit do
+  c.budget = limit
+  while c.budget > 0 do
     local execution_id = redis.call('LINDEX', backlog_key, 0)
     if not execution_id then break end
     local edges_key = key.ffx_unresolved_edges(c, execution_id)
     local core = record.read(key.exec_core(c, execution_id), { 'flow_id', 'terminal_outcome' })
-    local edges = redis.call('SPOP', edges_key, limit - done)
+    local edges = redis.call('SPOP', edges_key, c.budget)
+    c.budget = c.budget - math.max(#edges, 1)
     if core then
-      for _, edge_id in ipairs(edges) do resolve_edge(c, core.flow_id, edge_id, core.terminal_outcome) end
+      local item = { execution_id = execution_id, flow_id = core.flow_id, outcome = core.terminal_outcome }
+      local has_joins = #edges > 0 and redis.call('HGET', key.flow_core(c, core.flow_id), 'joins')
+      for _, edge_id in ipairs(edges) do resolve_edge(c, item, edge_id, has_joins) end
     end
-    done = done + math.max(#edges, 1)
     if redis.call('EXISTS', edges_key) == 0 then redis.call('LPOP', backlog_key) end
   end
-  c.budget = math.max(0, limit - done)
   graph.propagate(c)
   if redis.call('EXISTS', backlog_key) == 1 then c.more = true end
-  return done
+  return limit - math.max(0, c.budget)
 end

@@ -198,6 +198,10 @@ function key.index_cancel_backlog(c)
   return c.prefix .. ':idx:' .. c.tag .. ':cancel_backlog'
 end
 
+function key.index_pending_cancel_groups(c)
+  return c.prefix .. ':idx:' .. c.tag .. ':pending_cancel_groups'
+end
+
 function key.flow_core(c, flow_id)
   return c.prefix .. ':flow:' .. c.tag .. ':' .. flow_id .. ':core'
 end
@@ -244,6 +248,14 @@ end
 
 function key.flow_held(c, flow_id)
   return c.prefix .. ':flow:' .. c.tag .. ':' .. flow_id .. ':held'
+end
+
+function key.flow_edgegroup(c, flow_id, execution_id)
+  return c.prefix .. ':flow:' .. c.tag .. ':' .. flow_id .. ':edgegroup:' .. execution_id
+end
+
+function key.flow_siblings(c, flow_id, execution_id)
+  return c.prefix .. ':flow:' .. c.tag .. ':' .. flow_id .. ':siblings:' .. execution_id
 end
 
 function key.budget_record(c, budget_id)

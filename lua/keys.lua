@@ -52,6 +52,7 @@
 -- @template index.all_executions       idx:{tag}:all_executions
 -- @template index.flow_index           idx:{tag}:flow_index
 -- @template index.cancel_backlog       idx:{tag}:cancel_backlog
+-- @template index.pending_cancel_groups idx:{tag}:pending_cancel_groups
 
 -- @template flow.core                  flow:{tag}:{flow_id}:core
 -- @template flow.members               flow:{tag}:{flow_id}:members
@@ -65,6 +66,8 @@
 -- @template flow.definition            flow:{tag}:{flow_id}:definition
 -- @template flow.events                flow:{tag}:{flow_id}:events
 -- @template flow.held                  flow:{tag}:{flow_id}:held
+-- @template flow.edgegroup             flow:{tag}:{flow_id}:edgegroup:{execution_id}
+-- @template flow.siblings              flow:{tag}:{flow_id}:siblings:{execution_id}
 
 -- @template budget.record              budget:{tag}:{budget_id}
 -- @template budget.limits              budget:{tag}:{budget_id}:limits

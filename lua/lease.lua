@@ -21,7 +21,7 @@ function lease.drop(c, execution_id, core, named_worker_set)
     redis.call('ZREM', key.lane_active(c, core.lane_id), execution_id)
   end
   lease.leave_worker(c, execution_id, core, named_worker_set)
-  if core.managed and core.ownership_state ~= 'leased' then
+  if core.ownership_state ~= 'leased' then
     redis.call('ZREM', key.ffx_reclaimable(c, lease.lane(core)), execution_id)
   end
 end
@@ -33,7 +33,7 @@ function lease.leave_worker(c, execution_id, core, named_worker_set)
     worker_set = key.index_worker_leases(c, core.current_worker_instance_id)
     redis.call('SREM', worker_set, execution_id)
   end
-  if named_worker_set and named_worker_set ~= worker_set then
+  if is_set(named_worker_set) and named_worker_set ~= worker_set then
     redis.call('SREM', named_worker_set, execution_id)
   end
 end
@@ -217,7 +217,7 @@ end
 -- @key      lease_current   exec.lease_current
 -- @key      lease_history   exec.lease_history
 -- @key      lease_expiry    index.lease_expiry
--- @key      worker_leases   index.worker_leases
+-- @key      worker_leases   index.worker_leases optional
 -- @arg      execution_id    execution_id
 -- @arg      expected_lease_id lease_id optional
 -- @arg      revoke_reason   text optional

@@ -50,6 +50,7 @@ func Files() []string {
 		"waitpoint.lua",
 		"signal.lua",
 		"dependency.lua",
+		"group.lua",
 		"graph.lua",
 		"flow.lua",
 		"admission.lua",

@@ -97,8 +97,10 @@ function F.ff_replay_execution(K, A)
   if core.terminal_outcome == 'skipped' and is_set(core.flow_id) then
     kind = 'skipped_flow_member'
     local edges = A.edges
-    if #edges == 0 then edges = redis.call('SMEMBERS', key.exec_deps_all_edges(c, A.execution_id)) end
-    waiting_for = reopen_edges(c, A.execution_id, edges, K.deps)
+    local g = joins.find(c, key.flow_edgegroup(c, core.flow_id, A.execution_id))
+    if #edges == 0 or g then edges = redis.call('SMEMBERS', key.exec_deps_all_edges(c, A.execution_id)) end
+    waiting_for = reopen_edges(c, A.execution_id, edges, g and {} or K.deps)
+    if g and joins.reset(c, g, core, A.execution_id) then waiting_for = 0 end
   end
   lifecycle.reopen(c, A.execution_id, core, K.terminal)
   local values, blank = replay_fields(core)

@@ -60,8 +60,8 @@ function lifecycle.announce_end(c, flow_id, execution_id, outcome)
 end
 
 -- Moves a record to its end. `t`: outcome; attempt_state of the core; values (further fields, flat list) and
--- blank (fields to unset); terminal_key; silent (no completion message). Indexes other than the terminal one
--- are the caller's, because they depend on the phase that it left.
+-- blank (fields to unset); terminal_key; silent (no completion message); absorbed (the end is not the flow's
+-- failure). Indexes other than the terminal one are the caller's, because they depend on the phase that it left.
 function lifecycle.finish(c, execution_id, core_key, core, t)
   local values = {
     'lifecycle_phase', 'terminal',
@@ -211,7 +211,7 @@ function lifecycle.cancel(c, execution_id, core_key, core, reason, by, o)
   lifecycle.finish(c, execution_id, core_key, core, {
     outcome = 'cancelled', attempt_state = lifecycle.ended_attempt_state(core), blank = CANCELLED_FIELDS,
     values = { 'cancellation_reason', reason, 'cancelled_by', by },
-    terminal_key = o.terminal_key, silent = o.silent, reason = reason,
+    terminal_key = o.terminal_key, silent = o.silent, absorbed = o.absorbed, reason = reason,
   })
   if core.managed and is_set(running_on) then wake.cancel(c, running_on, execution_id, reason) end
 end
@@ -251,10 +251,10 @@ end
 -- @key      lease_current   exec.lease_current
 -- @key      lease_history   exec.lease_history
 -- @key      lease_expiry    index.lease_expiry
--- @key      worker_leases   index.worker_leases
+-- @key      worker_leases   index.worker_leases optional
 -- @key      suspension      exec.suspension
--- @key      waitpoint       waitpoint.record
--- @key      condition       waitpoint.condition
+-- @key      waitpoint       waitpoint.record optional
+-- @key      condition       waitpoint.condition optional
 -- @key      suspension_timeout index.suspension_timeout
 -- @key      terminal        lane.terminal
 -- @key      attempt_timeout index.attempt_timeout
@@ -316,7 +316,7 @@ end
 -- @key      lease_current   exec.lease_current
 -- @key      lease_history   exec.lease_history
 -- @key      lease_expiry    index.lease_expiry
--- @key      worker_leases   index.worker_leases
+-- @key      worker_leases   index.worker_leases optional
 -- @key      active          lane.active
 -- @key      terminal        lane.terminal
 -- @key      attempt_timeout index.attempt_timeout

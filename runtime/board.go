@@ -21,6 +21,7 @@ type board struct {
 	claims int // under way
 	queue  []spot
 	queued map[spot]bool
+	aside  map[spot]bool // spots where something was set aside that this worker can run
 	closed bool
 }
 
@@ -28,7 +29,25 @@ type board struct {
 const maxClaims = 4
 
 func newBoard(slots int) *board {
-	return &board{changed: make(chan struct{}, 1), free: slots, queued: make(map[spot]bool)}
+	return &board{changed: make(chan struct{}, 1), free: slots, queued: make(map[spot]bool), aside: make(map[spot]bool)}
+}
+
+// addAside notes that something was set aside at a spot that this worker can run. It is claimed from there when a slot is
+// free: to make it eligible before would let the worker that set it aside do so again.
+func (b *board) addAside(s spot) {
+	b.mu.Lock()
+	b.aside[s] = true
+	b.mu.Unlock()
+	b.add(s)
+}
+
+// takeAside tells whether a claim has to look at what was set aside.
+func (b *board) takeAside(s spot) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	aside := b.aside[s]
+	delete(b.aside, s)
+	return aside
 }
 
 // add notes that work may wait at a spot. Spots are visited in the order in which they were noted.

@@ -33,12 +33,13 @@ type StartOption func(*startConfig)
 
 type startConfig struct {
 	id      string
+	named   bool
 	creator string
 }
 
 // ID is the id of the run. It is unique within namespace and flow: starting a run that exists, with the same graph and
 // input, is the same run again, whether it is under way or over. Defaults to a random UUID.
-func ID(id string) StartOption { return func(c *startConfig) { c.id = id } }
+func ID(id string) StartOption { return func(c *startConfig) { c.id, c.named = id, true } }
 
 // Creator says who starts the run, for the record.
 func Creator(name string) StartOption { return func(c *startConfig) { c.creator = name } }
@@ -89,7 +90,7 @@ func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 	for _, opt := range opts {
 		opt(&config)
 	}
-	if config.id == "" {
+	if !config.named {
 		config.id = uuid.NewString()
 	}
 	input, err := def.EncodeInput(in)

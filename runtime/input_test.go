@@ -191,7 +191,7 @@ func TestWorkerConfiguration(t *testing.T) {
 		`capability "a,b"`: runtime.Capabilities("a,b"), `capability ""`: runtime.Capabilities(""),
 	} {
 		w := runtime.NewWorker(b.Engine, opt)
-		require.NoError(t, w.Register(addOne()))
+		require.ErrorIs(t, w.Register(addOne()), runtime.ErrWorkerConfig, name)
 		err := w.Run(ctx)
 		require.ErrorIs(t, err, runtime.ErrWorkerConfig, name)
 		require.ErrorContains(t, err, name)

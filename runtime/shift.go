@@ -141,6 +141,7 @@ func (s *shift) sweep() {
 // claim fills slots from one spot.
 func (s *shift) claim(ctx context.Context, from spot, slots int) {
 	call := enginecore.ClaimCall{Partition: from.partition, ClaimRequest: s.claimRequest(from.lane, slots)}
+	call.Aside = s.board.takeAside(from)
 	sentAt := time.Now()
 	reply, err := s.core.Claim(s.base, call)
 	for errors.Is(err, enginecore.ErrOutcomeUnknown) && ctx.Err() == nil {
@@ -156,7 +157,11 @@ func (s *shift) claim(ctx context.Context, from spot, slots int) {
 			slog.String("partition", from.partition.Tag()), slog.Any("error", err))
 		pause(ctx, claimPause)
 		s.board.claimed(slots)
-		s.board.add(from)
+		if call.Aside {
+			s.board.addAside(from)
+		} else {
+			s.board.add(from)
+		}
 		return
 	}
 	for _, claimed := range reply.Executions {
@@ -164,7 +169,10 @@ func (s *shift) claim(ctx context.Context, from spot, slots int) {
 		s.tasks.Go(func() { s.work(t) })
 	}
 	s.board.claimed(slots - len(reply.Executions))
-	if reply.Remaining > 0 {
+	switch {
+	case call.Aside && len(reply.Executions) == slots:
+		s.board.addAside(from)
+	case reply.Remaining > 0:
 		s.board.add(from)
 	}
 }
@@ -247,13 +255,13 @@ func (s *shift) listen(ctx context.Context) {
 			s.obey(m.Message)
 			return
 		}
-		s.wake(ctx, lanes[m.Channel], m.Message)
+		s.wake(lanes[m.Channel], m.Message)
 	})
 }
 
 // wake handles "<partition>" and "<partition> <activity>": the latter tells that an execution was set aside because the
 // worker that met it does not know the activity.
-func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, message string) {
+func (s *shift) wake(lane enginecore.LaneID, message string) {
 	number, kind, setAside := strings.Cut(message, " ")
 	index, err := strconv.ParseUint(number, 10, 16)
 	if err != nil {
@@ -265,7 +273,7 @@ func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, message string
 		return
 	}
 	if s.worker.handlers[kind] != nil {
-		s.errands.start(func() { s.announce(ctx, at) })
+		s.board.addAside(at)
 	}
 }
 

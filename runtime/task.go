@@ -102,7 +102,7 @@ func (t *task) execute(ctx context.Context) ([]byte, error) {
 	}
 	plan, err := decodePolicy(t.claimed.Policy)
 	if err != nil {
-		return nil, undecodable(err)
+		return nil, undecodable(t.locate(err))
 	}
 	input, err := t.input(ctx, plan)
 	if err != nil {
@@ -119,6 +119,10 @@ func (t *task) execute(ctx context.Context) ([]byte, error) {
 	if err != nil && ctx.Err() != nil {
 		return nil, interrupted(context.Cause(ctx), err)
 	}
+	var undecoded *activity.DecodeError
+	if errors.As(err, &undecoded) {
+		return nil, t.locate(err)
+	}
 	if err == nil && len(result) > MaxResult {
 		return nil, activity.NonRetryable(activity.Category(fmt.Errorf("%w: the result of node %s has %d bytes, at most %d are allowed",
 			ErrTooLarge, t.claimed.Node, len(result), MaxResult), categoryTooLarge))
@@ -128,6 +132,11 @@ func (t *task) execute(ctx context.Context) ([]byte, error) {
 
 // Categories that the worker gives besides those of package activity.
 const categoryTooLarge = "too_large"
+
+// locate says where something went wrong that the stored data are to blame for.
+func (t *task) locate(err error) error {
+	return fmt.Errorf("run %s, node %s: %w", t.claimed.RunID, t.claimed.Node, err)
+}
 
 func undecodable(err error) error {
 	return activity.NonRetryable(activity.Category(err, activity.CategoryDecode))
@@ -198,7 +207,7 @@ func (t *task) input(ctx context.Context, plan nodePlan) ([]byte, error) {
 	}
 	input, err := plan.input.Resolve(t.claimed.FlowInput, results)
 	if err != nil {
-		return nil, undecodable(fmt.Errorf("run %s, node %s: input: %w", t.claimed.RunID, t.claimed.Node, err))
+		return nil, undecodable(t.locate(fmt.Errorf("input: %w", err)))
 	}
 	return input, nil
 }

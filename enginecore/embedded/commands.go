@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // call is one command as it runs.
@@ -28,6 +29,7 @@ type command struct {
 type boundCommand struct {
 	command
 	calls int64
+	spent time.Duration // as a unit of its own, not within functions and transactions
 }
 
 type commandFlags uint8

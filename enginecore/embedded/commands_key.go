@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"bufio"
+	"bytes"
 	"strconv"
 	"strings"
 )
@@ -32,6 +34,7 @@ func keyCommands() []command {
 		{"copy", -3, cmdWrite, cmdCopy},
 		{"rename", 3, cmdWrite, cmdRename},
 		{"object", -2, 0, cmdObject},
+		{"dump", 2, 0, cmdDump},
 		{"dbsize", 1, 0, func(c *call) Reply { return intReply(c.keys.len()) }},
 		{"flushall", -1, cmdWrite, cmdFlush},
 		{"flushdb", -1, cmdWrite, cmdFlush},
@@ -327,6 +330,21 @@ func cmdObject(c *call) Reply {
 		return small(v.len(), "listpack", "skiplist")
 	}
 	return bulkReply("stream")
+}
+
+// cmdDump describes a value in bytes that are equal for equal values with the same history. They are no server's format
+// and cannot be restored.
+func cmdDump(c *call) Reply {
+	ent := c.lookup(c.args[1])
+	if ent == nil {
+		return replyNil
+	}
+	var b bytes.Buffer
+	w := &snapshotWriter{w: bufio.NewWriter(&b), record: startRecord(nil)}
+	w.value("", &entry{val: ent.val})
+	w.flush()
+	_ = w.w.Flush() // into memory
+	return bulkReply(b.String())
 }
 
 func cmdFlush(c *call) Reply {

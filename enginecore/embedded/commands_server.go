@@ -34,6 +34,7 @@ func serverCommands() []command {
 		{"info", -1, 0, cmdInfo},
 		{"config", -2, cmdNoScript, cmdConfig},
 		{"memory", -2, cmdNoScript, cmdMemory},
+		{"role", 1, cmdNoScript, cmdRole},
 		{"cluster", -2, cmdNoScript, func(*call) Reply { return errf("This instance has cluster support disabled") }},
 	}
 }
@@ -280,7 +281,9 @@ func cmdInfo(c *call) Reply {
 		var lines []string
 		for name, cmd := range e.commands {
 			if name == cmd.name && cmd.calls > 0 {
-				lines = append(lines, fmt.Sprintf("cmdstat_%s:calls=%d,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=0", name, cmd.calls))
+				usec := cmd.spent.Microseconds()
+				lines = append(lines, fmt.Sprintf("cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=0,failed_calls=0",
+					name, cmd.calls, usec, float64(usec)/float64(cmd.calls)))
 			}
 		}
 		slices.Sort(lines)
@@ -336,13 +339,17 @@ func cmdConfig(c *call) Reply {
 		return Reply{Kind: KindMap, Elems: out}
 	case is(c.args[1], "RESETSTAT"):
 		for _, cmd := range c.e.commands {
-			cmd.calls = 0
+			cmd.calls, cmd.spent = 0, 0
 		}
 		return replyOK
 	case is(c.args[1], "SET"):
 		return errf("CONFIG SET is not supported by the embedded engine")
 	}
 	return errf("unknown subcommand '" + c.args[1] + "'. Try CONFIG HELP.")
+}
+
+func cmdRole(*call) Reply {
+	return arrayReply([]Reply{bulkReply("master"), replyZero, arrayReply(nil)})
 }
 
 // cmdMemory estimates: the engine does not count the bytes of a value.

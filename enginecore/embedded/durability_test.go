@@ -154,14 +154,16 @@ func TestTornTail(t *testing.T) {
 			t.Fatalf("%d of %d bytes: %v", size, len(data), err)
 		}
 		c := connect(t, e)
-		whole := 0
-		for pos := fileHeader; pos < size; {
+		whole, torn := 0, false
+		for pos := fileHeader; pos < size && !torn; {
 			n, _, reason := openRecord(data[pos:size])
-			if reason != "" {
-				break
+			if torn = reason != ""; !torn {
+				whole++
+				pos += n
 			}
-			whole++
-			pos += n
+		}
+		if strings.Contains(logged.String(), "dropped the torn end") != torn {
+			t.Fatalf("%d bytes: logged %q, torn %v", size, logged.String(), torn)
 		}
 		count := c.must(t, "GET", "count")
 		if whole > 0 && count.text != strconv.Itoa(whole) || whole == 0 && !count.null {

@@ -201,8 +201,11 @@ func (e *Engine) unit(c *call, cmd *boundCommand) (reply Reply) {
 			reply = errf(fmt.Sprintf("internal error in '%s': %v", c.args[0], r))
 		}
 	}()
+	start := time.Now()
 	e.begin()
-	return e.commit(e.run(c, cmd))
+	reply = e.commit(e.run(c, cmd))
+	cmd.spent += time.Since(start)
+	return reply
 }
 
 // begin starts a unit: one command, transaction or function call. The gate is held.

@@ -524,3 +524,90 @@ func TestFault(t *testing.T) {
 	require.Equal(t, KindError, r.Kind)
 	require.Equal(t, "+PONG", c.must(t, "PING").String())
 }
+
+func TestInfo(t *testing.T) {
+	e := open(t, Options{Library: lib("f", "return redis.call('GET', 'k')")})
+	c := connect(t, e)
+	c.must(t, "SET", "k", "v")
+	c.must(t, "FCALL", "f", "0")
+	require.Regexp(t, `cmdstat_fcall:calls=1,usec=\d+,usec_per_call=\d+\.\d\d,`, c.must(t, "INFO", "commandstats").text)
+	require.Contains(t, c.must(t, "INFO", "commandstats").text, "cmdstat_get:calls=1,")
+	for _, want := range []string{"redis_version:", "used_memory:", "connected_clients:1", "db0:keys=1,expires=0", "aof_enabled:0"} {
+		require.Contains(t, c.must(t, "INFO").text, want)
+	}
+	require.Equal(t, `*["master" :0 *[]]`, c.must(t, "ROLE").String())
+	require.Equal(t, byte(':'), c.must(t, "MEMORY", "USAGE", "k").kind)
+	require.Equal(t, byte(':'), c.must(t, "COMMAND", "COUNT").kind)
+	require.Equal(t, `*["appendonly" "no"]`, c.must(t, "CONFIG", "GET", "appendonly").String())
+	require.Equal(t, "+OK", c.must(t, "CONFIG", "RESETSTAT").String())
+	require.NotContains(t, c.must(t, "INFO", "commandstats").text, "fcall")
+
+	require.True(t, c.must(t, "DUMP", "none").null)
+	before := c.must(t, "DUMP", "k")
+	c.must(t, "PEXPIREAT", "k", "9999999999999")
+	require.Equal(t, before, c.must(t, "DUMP", "k"))
+	c.must(t, "APPEND", "k", "x")
+	require.NotEqual(t, before, c.must(t, "DUMP", "k"))
+}
+
+// TestChurn connects, subscribes, blocks, writes and hangs up in many goroutines while snapshots are taken, and closes the
+// engine in the middle of it. The race detector and the check for leaked goroutines do the judging.
+func TestChurn(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Dir: dir, Library: pairLibrary, LogLimit: 16 << 10, Fsync: FsyncAlways}
+	e := open(t, o)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- e.Serve(context.Background(), l) }()
+	var wg sync.WaitGroup
+	var answered atomic.Int64
+	enough := make(chan struct{})
+	for w := range 12 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				var conn net.Conn
+				var err error
+				if w%3 == 0 {
+					conn, err = net.Dial("tcp", l.Addr().String())
+				} else {
+					conn, err = e.dial(context.Background(), "", nil, nil)
+				}
+				if err != nil {
+					return // closed
+				}
+				c := newRawClient(conn)
+				if w%4 == 1 {
+					_ = c.send("SUBSCRIBE", "ch")
+				}
+				for j := range 10 {
+					id := fmt.Sprintf("%d-%d-%d", w, i, j)
+					if w%4 == 1 {
+						_ = c.send("PING")
+					} else if v, err := c.do("FCALL", "pair", "0", id, "v"); err != nil || v.text != id {
+						break
+					}
+					if _, _, err := e.do([]string{"PUBLISH", "ch", id}); err != nil {
+						break
+					}
+					if answered.Add(1) == 1500 {
+						close(enough)
+					}
+				}
+				if w%4 == 2 {
+					_ = c.send("XREAD", "BLOCK", "0", "STREAMS", "nothing", "$")
+				}
+				_ = conn.Close()
+			}
+		})
+	}
+	<-enough
+	require.NoError(t, e.Close())
+	wg.Wait()
+	require.ErrorIs(t, <-served, ErrClosed)
+
+	c := connect(t, open(t, Options{Dir: dir}))
+	n := c.must(t, "HLEN", "left").text
+	require.Equal(t, n, c.must(t, "HLEN", "right").text)
+	require.Equal(t, n, c.must(t, "GET", "count").text)
+}

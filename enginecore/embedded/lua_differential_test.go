@@ -275,6 +275,21 @@ return {keys[1], args[1] == nil, #keys, #args}
 return {getmetatable('').__index.len('abc')}
 return {tostring(1e14), tostring(1e13), tostring(123456789012345), tostring(0.1), tostring(-0.0), tostring(0 * -1), tostring(100), tostring(1e100), tostring(-1.5)}
 return tostring(2^53)
+return {tostring(math.huge - math.huge), tostring(-math.huge), string.format('%g', -math.huge)}
+local z = #keys - 1 return {tostring(z / z), tostring(-(z / z))}
+local t = {} for i = 1, 10 do t[i] = i end for i = 10, 6, -1 do t[i] = nil end t[#t + 1] = 'x' return t
+local t = {n = 1, 'a', 'b', nil, 'd'} return {#t, t.n}
+return {('x'):byte(), ('abc'):sub(-2), ('abc'):upper(), ('abc'):reverse(), ('%d'):format(3)}
+return {string.find('a,b', ',', 1, true), string.find('abc', 'x')}
+local a, b = {}, {} a[b] = 1 return a[b]
+return {table.remove({}) == nil, table.remove({1}, 1), #table.concat({'a', 'b'})}
+return {1 == 1.0, '1' == 1, 10 == '10'}
+return {not nil, not 0, nil == false}
+return {'10' + 5, '3' * '4', 10 .. ''}
+return {7 % 0 ~= 7 % 0, 2 ^ 0.5 > 1.41, -7 % 0.5}
+local s = 0 for i = 10, 1, -3 do s = s + i end return s
+local i = 0 repeat i = i + 1 until i >= 3 return i
+local function f(...) local a, b = ... return select('#', ...), a, b end return {f(nil, 2, nil)}
 return {7 % 3, -7 % 3, 7 % -3, 2^10, 10 / 4}
 return 'a' < 'b' and 'Z' < 'a'
 return {#('x'):rep(100000)}

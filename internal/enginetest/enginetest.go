@@ -99,6 +99,7 @@ func Context(tb testing.TB) context.Context {
 // Running is a worker or keeper at work.
 type Running struct {
 	tb     testing.TB
+	ctx    context.Context
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error
@@ -118,12 +119,15 @@ func (r *Running) Stop() error {
 	}
 }
 
+// Stopping is closed when it has been told to stop.
+func (r *Running) Stopping() <-chan struct{} { return r.ctx.Done() }
+
 // Done is closed when it has ended.
 func (r *Running) Done() <-chan struct{} { return r.done }
 
 func start(tb testing.TB, name string, run func(context.Context) error) *Running {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &Running{tb: tb, cancel: cancel, done: make(chan struct{})}
+	r := &Running{tb: tb, ctx: ctx, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		r.err = run(ctx)

@@ -137,15 +137,21 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry entry, no
 // start checks that a node was allowed to start when it did.
 func (c *checker) start(p *partition, f *flowRecord, key string, entry entry, e *execution, h *history) {
 	event := entry.fields["event"]
+	join, succeeded := p.joinOf(e), 0
 	for edge := range f.in[e.id].set {
 		up := p.executions[f.edges[edge]["upstream_execution_id"]]
 		if up == nil || up.core == nil {
 			continue
 		}
-		if h.ended[up.node()] != "success" {
+		if h.ended[up.node()] == "success" {
+			succeeded++
+		} else if join == nil {
 			c.fault(RuleOrder, key, "%s: %s of node %s, but upstream %s had not succeeded (%q)", entry.id, event, e.node(), up.node(),
 				h.ended[up.node()])
 		}
+	}
+	if join != nil && succeeded < join.needed() {
+		c.fault(RuleOrder, key, "%s: %s of node %s, but only %d of its upstreams had succeeded", entry.id, event, e.node(), succeeded)
 	}
 	if h.stopped != "" {
 		c.fault(RuleOrder, key, "%s: %s of node %s after %s", entry.id, event, e.node(), h.stopped)

@@ -15,6 +15,7 @@ func (c *checker) deps(p *partition, e *execution) {
 		c.fault(RuleDeps, base+"deps:meta", "unsatisfied_required_count is %d, %d edges are unresolved", got, len(unresolved))
 	}
 	impossible := 0
+	join := p.joinOf(e)
 	for edge, dep := range e.deps {
 		key := base + "dep:" + edge
 		if !all[edge] {
@@ -23,7 +24,7 @@ func (c *checker) deps(p *partition, e *execution) {
 		if dep["edge_id"] != edge || dep["downstream_execution_id"] != e.id {
 			c.fault(RuleDeps, key, "says that it is edge %s to %s", dep["edge_id"], dep["downstream_execution_id"])
 		}
-		if (dep["state"] == "unsatisfied") != unresolved[edge] {
+		if waiting := dep["state"] == "unsatisfied" && !join.fired(); waiting != unresolved[edge] {
 			c.fault(RuleDeps, key, "state is %s, in deps:unresolved: %t", dep["state"], unresolved[edge])
 		}
 		if dep["state"] == "impossible" {
@@ -33,7 +34,9 @@ func (c *checker) deps(p *partition, e *execution) {
 			c.dep(p, e, key, edge, dep)
 		}
 	}
-	if got := number(meta["impossible_required_count"]); got != impossible {
+	if join != nil {
+		c.join(p, e, join)
+	} else if got := number(meta["impossible_required_count"]); got != impossible {
 		c.fault(RuleDeps, base+"deps:meta", "impossible_required_count is %d, %d edges are impossible", got, impossible)
 	}
 	for edge := range all {
@@ -53,7 +56,7 @@ func (c *checker) deps(p *partition, e *execution) {
 	if e.get("terminal_outcome") == "skipped" && impossible == 0 {
 		c.fault(RuleDeps, e.key, "was skipped, but no edge is impossible")
 	}
-	if e.get("terminal_outcome") == "success" && impossible > 0 {
+	if e.get("terminal_outcome") == "success" && impossible > 0 && join == nil {
 		c.fault(RuleDeps, e.key, "succeeded, but %d edges are impossible", impossible)
 	}
 }
@@ -193,11 +196,11 @@ func (c *checker) managedFlow(p *partition, f *flowRecord) {
 			c.fault(RuleFlow, f.key, "nodes_%s is %d, %d members are %s", outcome, got, outcomes[outcome], outcome)
 		}
 	}
-	c.outcome(f, outcomes)
+	c.outcome(p, f, outcomes)
 }
 
 // outcome checks how the flow ended against how its members did.
-func (c *checker) outcome(f *flowRecord, outcomes map[string]int) {
+func (c *checker) outcome(p *partition, f *flowRecord, outcomes map[string]int) {
 	state, outcome := f.core["public_flow_state"], f.core["outcome"]
 	if f.open() {
 		if outcome != "" || f.closed() {
@@ -212,10 +215,12 @@ func (c *checker) outcome(f *flowRecord, outcomes map[string]int) {
 	if want == "" || state != want {
 		c.fault(RuleClosed, f.key, "outcome is %q, state is %q", outcome, state)
 	}
-	failed := outcomes["failed"] + outcomes["expired"]
+	absorbed := p.absorbed(f)
+	failed := outcomes["failed"] + outcomes["expired"] - absorbed["failed"] - absorbed["expired"]
+	cancelled := outcomes["cancelled"] - absorbed["cancelled"]
 	switch outcome {
 	case "success":
-		if failed+outcomes["cancelled"]+outcomes["skipped"] > 0 {
+		if failed+cancelled > 0 || (outcomes["skipped"] > 0 && f.core["joins"] == "") {
 			c.fault(RuleClosed, f.key, "outcome is success, members are %s", counts(outcomes))
 		}
 	case "failed":
@@ -223,7 +228,7 @@ func (c *checker) outcome(f *flowRecord, outcomes map[string]int) {
 			c.fault(RuleClosed, f.key, "outcome is failed, members are %s", counts(outcomes))
 		}
 	case "cancelled":
-		if f.core["cancelled_at"] == "" && (outcomes["cancelled"] == 0 || failed > 0) {
+		if f.core["cancelled_at"] == "" && (cancelled == 0 || failed > 0) {
 			c.fault(RuleClosed, f.key, "outcome is cancelled, but nobody asked for it; members are %s", counts(outcomes))
 		}
 	}

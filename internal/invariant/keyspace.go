@@ -43,6 +43,9 @@ type flowRecord struct {
 	edges map[string]map[string]string
 	out   map[string]value
 	in    map[string]value
+	// groups are the edge groups by downstream, siblings the edges that were not looked at when a group fired.
+	groups   map[string]map[string]string
+	siblings map[string]value
 }
 
 // laneIndex is one sorted set of a lane.
@@ -116,6 +119,7 @@ func (p *partition) flow(id string) *flowRecord {
 		f = &flowRecord{
 			id: id, key: p.key("flow:" + p.tag + ":" + id + ":core"), parts: make(map[string]value),
 			edges: make(map[string]map[string]string), out: make(map[string]value), in: make(map[string]value),
+			groups: make(map[string]map[string]string), siblings: make(map[string]value),
 		}
 		p.flows[id] = f
 	}
@@ -254,6 +258,12 @@ func (p *partition) sortFlow(text string, v value) string {
 	case "in":
 		f.in[of] = v
 		return wrongType(v, "set")
+	case "edgegroup":
+		f.groups[of] = v.hash
+		return wrongType(v, "hash")
+	case "siblings":
+		f.siblings[of] = v
+		return wrongType(v, "set")
 	}
 	types := map[string]string{
 		"core": "hash", "members": "set", "tags": "hash", "pending_cancels": "set", "input": "string",
@@ -294,6 +304,7 @@ func (p *partition) sortIndex(key, text string, v value) string {
 	types := map[string]string{
 		"lease_expiry": "zset", "suspension_timeout": "zset", "pending_waitpoint_expiry": "zset", "attempt_timeout": "zset",
 		"execution_deadline": "zset", "all_executions": "set", "flow_index": "set", "cancel_backlog": "zset",
+		"pending_cancel_groups": "set",
 	}
 	want, known := types[text]
 	if !known {

@@ -145,6 +145,7 @@ func (c *checker) partition(p *partition, mode Mode) {
 	}
 	c.membership(p)
 	c.backlog(p)
+	c.owedSiblings(p, mode)
 	if mode == Quiescent {
 		c.quiescent(p)
 	}

@@ -1,0 +1,113 @@
+package invariant
+
+import "strings"
+
+// edgeGroup is the record of a join: any_of or quorum. It is nil where all edges are needed.
+type edgeGroup map[string]string
+
+// joinOf is the join that lets an execution run, or nil.
+func (p *partition) joinOf(e *execution) edgeGroup {
+	f := p.flows[e.get("flow_id")]
+	if f == nil {
+		return nil
+	}
+	g := edgeGroup(f.groups[e.id])
+	if v := g["policy_variant"]; v != "any_of" && v != "quorum" {
+		return nil
+	}
+	return g
+}
+
+func (g edgeGroup) fired() bool {
+	return g["group_state"] == "satisfied" || g["group_state"] == "impossible"
+}
+
+func (g edgeGroup) needed() int {
+	if g["policy_variant"] == "any_of" {
+		return 1
+	}
+	return number(g["k"])
+}
+
+// join checks the counts of a join against the edges, and its decision against the counts and the child.
+func (c *checker) join(p *partition, e *execution, g edgeGroup) {
+	key := p.key("flow:" + p.tag + ":" + e.get("flow_id") + ":edgegroup:" + e.id)
+	states := make(map[string]int)
+	for _, dep := range e.deps {
+		states[dep["state"]]++
+	}
+	succeeded, failed := number(g["succeeded"]), number(g["failed"])+number(g["skipped"])
+	if n := number(g["n"]); n != len(e.deps) {
+		c.fault(RuleDeps, key, "n is %d of %d edges", n, len(e.deps))
+	}
+	if succeeded != states["satisfied"] || failed != states["impossible"] {
+		c.fault(RuleDeps, key, "counts %d successes and %d others, the edges are %s", succeeded, failed, counts(states))
+	}
+	impossible := number(e.parts["deps:meta"].hash["impossible_required_count"]) > 0
+	if impossible != (g["group_state"] == "impossible") {
+		c.fault(RuleDeps, key, "is %s, and impossible edges in deps:meta: %t", g["group_state"], impossible)
+	}
+	switch g["group_state"] {
+	case "satisfied":
+		if succeeded < g.needed() {
+			c.fault(RuleDeps, key, "is satisfied by %d of %d successes", succeeded, g.needed())
+		}
+	case "impossible":
+		if !e.terminal() {
+			c.fault(RuleStuck, key, "is impossible, but the execution has not ended")
+		}
+	case "pending":
+		if succeeded >= g.needed() {
+			c.fault(RuleStuck, key, "is pending with %d of %d successes", succeeded, g.needed())
+		}
+	default:
+		c.fault(RuleDeps, key, "group_state is %q", g["group_state"])
+	}
+	if skipped := e.get("terminal_outcome") == "skipped"; skipped && g["group_state"] != "impossible" {
+		c.fault(RuleDeps, e.key, "was skipped, but its join is %s", g["group_state"])
+	}
+}
+
+// absorbed counts, by outcome, the members whose end is not the flow's own failure.
+func (p *partition) absorbed(f *flowRecord) map[string]int {
+	out := make(map[string]int)
+	for id := range f.members() {
+		e := p.executions[id]
+		if e == nil {
+			continue
+		}
+		by := e.get("absorbed")
+		if by == "cancelled_siblings" || (by != "" && f.core["joins_impossible"] == "") {
+			out[e.get("terminal_outcome")]++
+		}
+	}
+	return out
+}
+
+// owedSiblings checks the groups that owe their siblings a cancel.
+func (c *checker) owedSiblings(p *partition, mode Mode) {
+	key := p.key("idx:" + p.tag + ":pending_cancel_groups")
+	owed := p.index("pending_cancel_groups")
+	for tuple := range owed {
+		flow, child, _ := strings.Cut(tuple, "|")
+		f := p.flows[flow]
+		if f == nil || f.groups[child]["cancel_siblings_pending_flag"] != "true" {
+			c.fault(RuleStuck, key, "holds %s, whose group owes nothing", tuple)
+		}
+		if f != nil && mode == Quiescent && f.managed() {
+			c.fault(RuleQuiescent, key, "holds %s", tuple)
+		}
+	}
+	for id, f := range p.flows {
+		for child := range f.siblings {
+			if !owed[id+"|"+child] {
+				c.fault(RuleStuck, key, "does not hold %s|%s, whose siblings were not all looked at", id, child)
+			}
+		}
+		for child, g := range f.groups {
+			if g["cancel_siblings_pending_flag"] != "" && !owed[id+"|"+child] {
+				c.fault(RuleStuck, key, "does not hold %s|%s, whose group owes cancels", id, child)
+			}
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// ended is how the context of a function ended.
+type ended struct {
+	at    time.Time
+	cause error
+}
+
+// waitForEnd is an activity that runs until its context ends.
+func waitForEnd(begun chan<- struct{}, ends chan<- ended, started *atomic.Int64) *activity.Activity[int, int] {
+	return activity.New("wait", func(ctx context.Context, n int) (int, error) {
+		started.Add(1)
+		begun <- struct{}{}
+		<-ctx.Done()
+		ends <- ended{time.Now(), context.Cause(ctx)}
+		return n, ctx.Err()
+	})
+}
+
+// wide is a flow of one root, n nodes after it and one after all of these.
+func wide(t testing.TB, a *activity.Activity[int, int], sum *activity.Activity[[]int, int], n int) *flow.Definition[int, int] {
+	t.Helper()
+	f := flow.New[int, int]("wide")
+	root := flow.Node(f, "root", a, f.Input())
+	refs := make([]flow.Ref[int], n)
+	for i := range refs {
+		refs[i] = flow.Node(f, fmt.Sprintf("leaf-%03d", i), a, root)
+	}
+	flow.Return(f, flow.Node(f, "sum", sum, flow.List(refs...)))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+func adder() *activity.Activity[[]int, int] {
+	return activity.New("sum", func(_ context.Context, list []int) (int, error) {
+		sum := 0
+		for _, n := range list {
+			sum += n
+		}
+		return sum, nil
+	})
+}
+
+func TestCancelReachesRunningFunctions(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		begun, ends := make(chan struct{}, 16), make(chan ended, 16)
+		var started atomic.Int64
+		wait := waitForEnd(begun, ends, &started)
+		f := flow.New[int, int]("waits")
+		for i := range 8 {
+			flow.Node(f, fmt.Sprintf("n%d", i), wait, f.Input())
+		}
+		last := flow.Node(f, "last", wait, f.Input())
+		flow.Return(f, last)
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.Worker(t, []activity.Handler{wait}, runtime.Concurrency(2))
+		b.Worker(t, []activity.Handler{wait}, runtime.Concurrency(1))
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		for range 3 {
+			<-begun
+		}
+		at := time.Now()
+		require.NoError(t, run.Cancel(ctx, "no longer wanted"))
+		for range 3 {
+			e := <-ends
+			require.ErrorIs(t, e.cause, runtime.ErrCancelled)
+			require.ErrorContains(t, e.cause, "no longer wanted")
+			require.Less(t, e.at.Sub(at), soon)
+		}
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		require.Equal(t, "no longer wanted", failure(t, err).Reason)
+		require.NoError(t, run.Cancel(ctx, "again"), "cancelling twice is no error")
+		b.Settle(t)
+		require.EqualValues(t, 3, started.Load(), "nothing starts after the cancel")
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "no longer wanted", d.CancelReason)
+		for _, n := range d.Nodes {
+			require.EqualValues(t, "cancelled", n.State, n.Name)
+		}
+	})
+}
+
+// A flow with more members than one call ends is cancelled completely, and at once as far as starts are concerned.
+func TestCancelOfALargeFlow(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := addOne()
+		run, err := runtime.Start(ctx, b.Client, wide(t, a, adder(), 300), 1)
+		require.NoError(t, err)
+		require.NoError(t, run.Cancel(ctx, "too large"))
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		b.Settle(t)
+	})
+}
+
+// Other tools cancel a flow with the contract's own call; a keeper ends its members when their time has come.
+func TestCancelByOtherTools(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		begun, ends := make(chan struct{}, 1), make(chan ended, 1)
+		var started atomic.Int64
+		wait := waitForEnd(begun, ends, &started)
+		b.Worker(t, []activity.Handler{wait}, runtime.Concurrency(1))
+		b.Keeper(t)
+		def := chainOf(t, wait, 3)
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		<-begun
+		partition, err := b.Engine.Core().FlowPartition(run.FlowID())
+		require.NoError(t, err)
+		at := time.Now()
+		_, err = b.Engine.Core().ContractCancelFlow(ctx, enginecore.ContractCancelFlowCall{
+			Partition: partition, FlowID: run.FlowID(), Reason: "others", CancellationPolicy: "cancel_all", Grace: 10 * time.Millisecond,
+		})
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		require.ErrorIs(t, (<-ends).cause, runtime.ErrCancelled)
+		took := time.Since(at)
+		t.Logf("closed after %s", took)
+		require.Less(t, took, 10*time.Millisecond+soon)
+		require.EqualValues(t, 1, started.Load())
+		b.Settle(t)
+	})
+}
+
+func TestOperatorCancelsOneNode(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		begun, ends := make(chan struct{}, 1), make(chan ended, 1)
+		var started atomic.Int64
+		wait := waitForEnd(begun, ends, &started)
+		b.Worker(t, []activity.Handler{wait})
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, wait, 2), 1)
+		require.NoError(t, err)
+		<-begun
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		n := d.Nodes[0]
+		require.EqualValues(t, "active", n.State)
+		at := time.Now()
+		_, err = b.Engine.Core().CancelExecution(ctx, enginecore.CancelExecutionCall{
+			AttemptIndex: 0, WorkerInstanceID: n.Worker, WaitpointID: "00000000-0000-0000-0000-000000000000", LaneID: "default",
+			ExecutionID: n.ExecutionID, Reason: "operator", Source: override,
+		})
+		require.NoError(t, err)
+		e := <-ends
+		require.ErrorIs(t, e.cause, runtime.ErrCancelled)
+		require.Less(t, e.at.Sub(at), soon)
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		d, err = run.Describe(ctx)
+		require.NoError(t, err)
+		require.EqualValues(t, "skipped", d.Nodes[1].State)
+		b.Settle(t)
+	})
+}

@@ -1,0 +1,184 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A flow that takes several calls to submit.
+func TestManyNodes(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := addOne()
+		b.Worker(t, []activity.Handler{a}, runtime.Concurrency(32))
+		begun := time.Now()
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 300), 0)
+		require.NoError(t, err)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 300, out)
+		t.Logf("300 in a row: %s", time.Since(begun))
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Len(t, d.Nodes, 300)
+		require.Equal(t, "n0", d.Nodes[0].Name)
+		require.Equal(t, "n299", d.Nodes[299].Name)
+		b.Settle(t)
+	})
+}
+
+// More edges leave the root, and more lead to the sum, than one call works on.
+func TestFanOutAndIn(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a, sum := addOne(), adder()
+		b.Worker(t, []activity.Handler{a, sum}, runtime.Concurrency(32))
+		begun := time.Now()
+		run, err := runtime.Start(ctx, b.Client, wide(t, a, sum, 300), 1)
+		require.NoError(t, err)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 900, out)
+		t.Logf("1 → 300 → 1: %s", time.Since(begun))
+		b.Settle(t)
+	})
+}
+
+// The failure of the root skips more nodes than one call works on, without a keeper.
+func TestSkipsBeyondTheBudget(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := activity.New("add", func(context.Context, int) (int, error) { return 0, fmt.Errorf("broken") }, activity.Retry(activity.NoRetry))
+		sum := adder()
+		b.Worker(t, []activity.Handler{a, sum})
+		run, err := runtime.Start(ctx, b.Client, wide(t, a, sum, 300), 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		require.Equal(t, "root", failure(t, err).Node)
+		s := b.Settle(t)
+		f, _ := s.Flow(string(run.FlowID()))
+		require.Equal(t, "skipped", f.Nodes["sum"].Outcome)
+	})
+}
+
+func TestChainLatency(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := addOne()
+		b.Worker(t, []activity.Handler{a})
+		def := chainOf(t, a, 10)
+		var took []time.Duration
+		for i := range 30 {
+			begun := time.Now()
+			run, err := runtime.Start(ctx, b.Client, def, i)
+			require.NoError(t, err)
+			_, err = run.Result(ctx)
+			require.NoError(t, err)
+			took = append(took, time.Since(begun))
+		}
+		slices.Sort(took)
+		t.Logf("10 in a row: median %s, best %s, worst %s", took[15], took[0], took[29])
+		require.Less(t, took[15], 10*time.Millisecond*loadFactor)
+	})
+}
+
+func TestSpans(t *testing.T) {
+	recorder := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
+	defer func() { require.NoError(t, provider.Shutdown(context.Background())) }()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx, span := provider.Tracer("test").Start(enginetest.Context(t), "request")
+		a := addOne()
+		b.Worker(t, []activity.Handler{a})
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 3), 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		span.End()
+		enginetest.Eventually(t, 5*time.Second, func() string {
+			n := 0
+			for _, s := range recorder.Ended() {
+				if s.SpanContext().TraceID() == span.SpanContext().TraceID() {
+					n++
+				}
+			}
+			if n < 5 {
+				return fmt.Sprintf("%d spans of 5", n)
+			}
+			return ""
+		})
+		var start sdktrace.ReadOnlySpan
+		for _, s := range recorder.Ended() {
+			if s.Name() == "flowfabric.start chain" && s.SpanContext().TraceID() == span.SpanContext().TraceID() {
+				start = s
+			}
+		}
+		require.NotNil(t, start)
+		require.Equal(t, span.SpanContext().SpanID(), start.Parent().SpanID())
+		nodes := make(map[string]bool)
+		for _, s := range recorder.Ended() {
+			if strings.HasPrefix(s.Name(), "flowfabric.activity") && s.SpanContext().TraceID() == span.SpanContext().TraceID() {
+				require.Equal(t, start.SpanContext().SpanID(), s.Parent().SpanID())
+				for _, kv := range s.Attributes() {
+					if kv.Key == "flowfabric.node" {
+						nodes[kv.Value.AsString()] = true
+					}
+				}
+			}
+		}
+		require.Equal(t, map[string]bool{"n0": true, "n1": true, "n2": true}, nodes)
+	}, runtime.TracerProvider(provider))
+}
+
+// What an activity sees of the attempt that it runs for.
+func TestInfo(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		seen := make(chan activity.ExecutionInfo, 1)
+		a := activity.New("look", func(ctx context.Context, n int) (int, error) {
+			info, ok := activity.Info(ctx)
+			if !ok || !activity.LeaseHealthy(ctx) {
+				return 0, fmt.Errorf("no execution in the context")
+			}
+			if err := activity.Progress(ctx, 40, "half way"); err != nil {
+				return 0, err
+			}
+			seen <- info
+			return n, nil
+		}, activity.StartToClose(time.Minute))
+		b.Worker(t, []activity.Handler{a})
+		begun := time.Now()
+		run, err := runtime.Start(ctx, b.Client, single(t, a, flow.Tag("team.name", "x")), 1, runtime.ID("r"))
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		info := <-seen
+		require.Equal(t, "single", info.Flow)
+		require.Equal(t, "r", info.RunID)
+		require.Equal(t, "only", info.Node)
+		require.Equal(t, string(run.FlowID()), info.FlowID)
+		require.Equal(t, 1, info.Attempt)
+		require.WithinDuration(t, begun, info.StartedAt, 10*time.Second)
+		require.WithinDuration(t, begun.Add(time.Minute), info.Deadline, 10*time.Second)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, string(d.Nodes[0].ExecutionID), info.ExecutionID)
+		require.EqualValues(t, 40, d.Nodes[0].Percent)
+		require.Equal(t, "half way", d.Nodes[0].Message)
+		b.Settle(t)
+	})
+}

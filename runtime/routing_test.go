@@ -1,0 +1,189 @@
+package runtime_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// soon is within 100 ms on an idle machine; tests run on busy ones, with the race detector.
+const soon = 100 * time.Millisecond * loadFactor
+
+// loadFactor stretches bounds that are promised for an idle machine.
+const loadFactor = 8
+
+func describedAs(ctx context.Context, run *runtime.Run[int], state, why string) func() string {
+	return func() string {
+		d, err := run.Describe(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		if n := d.Nodes[0]; string(n.State) != state || !strings.Contains(n.Why, why) {
+			return string(n.State) + ": " + n.Why
+		}
+		return ""
+	}
+}
+
+func TestNobodyKnowsTheActivity(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		known, unknown := addOne(), activity.New("unknown", func(_ context.Context, n int) (int, error) { return -n, nil })
+		run, err := runtime.Start(ctx, b.Client, single(t, unknown), 4)
+		require.NoError(t, err)
+		enginetest.Eventually(t, 5*time.Second, describedAs(ctx, run, "waiting", "waiting for a free worker on lane default"))
+
+		b.Worker(t, []activity.Handler{known})
+		enginetest.Eventually(t, 5*time.Second, describedAs(ctx, run, "rate_limited", `no running worker knows activity "unknown"`))
+		other, err := runtime.Start(ctx, b.Client, chainOf(t, known, 3), 1)
+		require.NoError(t, err)
+		out, err := other.Result(ctx)
+		require.NoError(t, err, "what can run is not hidden")
+		require.Equal(t, 4, out)
+
+		begun := time.Now()
+		b.Worker(t, []activity.Handler{unknown})
+		out, err = run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, -4, out)
+		took := time.Since(begun)
+		t.Logf("ran %s after a worker came that knows it", took)
+		require.Less(t, took, soon)
+		b.Settle(t)
+	})
+}
+
+func TestNobodyHasTheCapability(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := addOne()
+		b.Worker(t, []activity.Handler{a}, runtime.Capabilities("ssd"))
+		run, err := runtime.Start(ctx, b.Client, single(t, a, flow.Requires("gpu", "ssd")), 4)
+		require.NoError(t, err)
+		enginetest.Eventually(t, 5*time.Second, describedAs(ctx, run, "rate_limited", "no running worker offers: gpu"))
+		begun := time.Now()
+		b.Worker(t, []activity.Handler{a}, runtime.Capabilities("ssd", "gpu", "gpu"))
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		took := time.Since(begun)
+		t.Logf("ran %s after a worker came that can", took)
+		require.Less(t, took, soon)
+		b.Settle(t)
+	})
+}
+
+// An old name of an activity finds the one that was renamed.
+func TestRenamedActivity(t *testing.T) {
+	b := enginetest.New(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	run, err := runtime.Start(ctx, b.Client, single(t, addOne()), 4)
+	require.NoError(t, err)
+	b.Worker(t, []activity.Handler{activity.New("plus", func(_ context.Context, n int) (int, error) { return n + 1, nil }, activity.Alias("add"))})
+	out, err := run.Result(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 5, out)
+}
+
+// The lanes that a worker does not serve are not its business.
+func TestLanes(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := addOne()
+		b.Worker(t, []activity.Handler{a}, runtime.Lanes("fast"))
+		slow, err := runtime.Start(ctx, b.Client, single(t, a, flow.Lane("slow")), 1)
+		require.NoError(t, err)
+		fast, err := runtime.Start(ctx, b.Client, single(t, a, flow.Lane("fast")), 2)
+		require.NoError(t, err)
+		_, err = fast.Result(ctx)
+		require.NoError(t, err)
+		d, err := slow.Describe(ctx)
+		require.NoError(t, err)
+		require.EqualValues(t, "waiting", d.Nodes[0].State)
+		require.Contains(t, d.Nodes[0].Why, "lane slow")
+		b.Worker(t, []activity.Handler{a}, runtime.Lanes("slow", "fast"))
+		_, err = slow.Result(ctx)
+		require.NoError(t, err)
+		b.Settle(t)
+	})
+}
+
+// Higher priorities run first, then the older ones.
+func TestPriorities(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		order := make(chan int, 10)
+		a := activity.New("note", func(_ context.Context, n int) (int, error) { order <- n; return n, nil })
+		var runs []*runtime.Run[int]
+		for _, priority := range []int{0, 5, 9000, 5} {
+			run, err := runtime.Start(ctx, b.Client, single(t, a, flow.Priority(priority)), priority)
+			require.NoError(t, err)
+			runs = append(runs, run)
+		}
+		b.Worker(t, []activity.Handler{a}, runtime.Concurrency(1))
+		for _, run := range runs {
+			_, err := run.Result(ctx)
+			require.NoError(t, err)
+		}
+		b.Settle(t)
+	}, runtime.Partitions(1))
+}
+
+// A worker that does not know an activity and one that does but is full must not pass the work to and fro.
+func TestFullWorkerDoesNotSpin(t *testing.T) {
+	for _, kind := range testserver.Servers(t) {
+		t.Run(string(kind), func(t *testing.T) {
+			server := testserver.Start(t, testserver.Options{Kind: kind})
+			b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
+			ctx := enginetest.Context(t)
+			gate, begun := make(chan struct{}), make(chan struct{}, 4)
+			hold := activity.New("hold", func(_ context.Context, n int) (int, error) {
+				begun <- struct{}{}
+				<-gate
+				return n, nil
+			})
+			b.Worker(t, []activity.Handler{hold}, runtime.Concurrency(1))
+			b.Worker(t, []activity.Handler{addOne()})
+			var runs []*runtime.Run[int]
+			for i := range 3 {
+				run, err := runtime.Start(ctx, b.Client, single(t, hold), i)
+				require.NoError(t, err)
+				runs = append(runs, run)
+			}
+			<-begun
+			before := commandsOf(t, ctx, b)
+			pause := time.NewTimer(time.Second)
+			<-pause.C
+			spent := commandsOf(t, ctx, b) - before
+			close(gate)
+			t.Logf("%d commands in a second", spent)
+			require.Less(t, spent, 100)
+			for _, run := range runs {
+				_, err := run.Result(ctx)
+				require.NoError(t, err)
+			}
+			b.Settle(t)
+		})
+	}
+}
+
+// commandsOf is the number of commands that a server has processed.
+func commandsOf(t *testing.T, ctx context.Context, b *enginetest.Bench) int {
+	client := b.Engine.Core().Client()
+	text, err := client.Do(ctx, client.B().Info().Section("stats").Build()).ToString()
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(text, "total_commands_processed:")
+	number, _, _ := strings.Cut(rest, "\r\n")
+	n, err := strconv.Atoi(number)
+	require.NoError(t, err)
+	return n
+}

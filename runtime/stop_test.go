@@ -1,0 +1,132 @@
+package runtime_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A worker that stops gives back what it cannot finish, and the attempt is not spent.
+func TestStopGivesBack(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		begun, causes, numbers := make(chan struct{}, 8), make(chan error, 8), make(chan int, 8)
+		var finish atomic.Bool
+		a := activity.New("long", func(ctx context.Context, n int) (int, error) {
+			info, _ := activity.Info(ctx)
+			numbers <- info.Attempt
+			begun <- struct{}{}
+			if finish.Load() {
+				return n, nil
+			}
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return 0, ctx.Err()
+		}, activity.Retry(activity.NoRetry))
+		run, err := runtime.Start(ctx, b.Client, single(t, a), 3)
+		require.NoError(t, err)
+		for range 3 {
+			w := b.Worker(t, []activity.Handler{a}, runtime.Grace(0))
+			<-begun
+			require.NoError(t, w.Stop())
+			require.ErrorIs(t, <-causes, runtime.ErrStopping)
+			d, err := run.Describe(ctx)
+			require.NoError(t, err)
+			require.EqualValues(t, "waiting", d.Nodes[0].State)
+			b.Check(t, invariant.AnyTime)
+		}
+		finish.Store(true)
+		at := time.Now()
+		b.Worker(t, []activity.Handler{a})
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 3, out)
+		require.Less(t, time.Since(at), soon)
+		for range 4 {
+			require.Equal(t, 1, <-numbers, "an attempt that was given back goes on")
+		}
+		require.Equal(t, 1, attempts(t, ctx, run))
+		b.Settle(t)
+	})
+}
+
+// Functions that end within the grace time are committed, and nothing new is claimed.
+func TestStopLetsFinish(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		begun, gate := make(chan struct{}, 8), make(chan struct{})
+		a := activity.New("gated", func(_ context.Context, n int) (int, error) {
+			begun <- struct{}{}
+			<-gate
+			return n + 1, nil
+		})
+		w := b.Worker(t, []activity.Handler{a}, runtime.Grace(time.Minute))
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 2), 3)
+		require.NoError(t, err)
+		<-begun
+		stopped := make(chan error, 1)
+		go func() { stopped <- w.Stop() }()
+		enginetest.Eventually(t, 5*time.Second, func() string {
+			select {
+			case <-w.Stopping():
+				return ""
+			default:
+				return "the stop"
+			}
+		})
+		close(gate)
+		require.NoError(t, <-stopped)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.EqualValues(t, "completed", d.Nodes[0].State)
+		require.EqualValues(t, "waiting", d.Nodes[1].State)
+		require.Empty(t, begun, "nothing new starts")
+		b.Worker(t, []activity.Handler{a})
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 5, out)
+		b.Settle(t)
+	})
+}
+
+// A function that does not return is left behind; its execution is given back all the same.
+func TestStopLeavesTheDeafBehind(t *testing.T) {
+	b := enginetest.New(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	begun, gate := make(chan struct{}, 8), make(chan struct{})
+	var calls atomic.Int64
+	a := activity.New("deaf", func(_ context.Context, n int) (int, error) {
+		begun <- struct{}{}
+		if calls.Add(1) == 1 {
+			<-gate
+			return -1, nil
+		}
+		return n, nil
+	})
+	running, stop := context.WithCancel(ctx)
+	w := runtime.NewWorker(b.Engine, runtime.Grace(0))
+	require.NoError(t, w.Register(a))
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.Run(running) }()
+	run, err := runtime.Start(ctx, b.Client, single(t, a), 3)
+	require.NoError(t, err)
+	<-begun
+	stop()
+	require.ErrorContains(t, <-stopped, "single/"+run.ID()+"/only")
+	b.Check(t, invariant.AnyTime)
+	b.Worker(t, []activity.Handler{a})
+	out, err := run.Result(ctx)
+	close(gate)
+	require.NoError(t, err)
+	require.Equal(t, 3, out)
+	b.Settle(t)
+}
