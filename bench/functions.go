@@ -118,7 +118,7 @@ func (c *costs) contract() error {
 	}}
 	steps := []func() error{
 		func() error {
-			return measured(c, "ff_create_execution", func(i int) (enginecore.CreateExecutionReply, error) {
+			return measured(c, enginecore.FunctionName(enginecore.CreateExecutionCall{}), func(i int) (enginecore.CreateExecutionReply, error) {
 				return c.core.CreateExecution(c.ctx, enginecore.CreateExecutionCall{
 					ExecutionID: ids[i], Namespace: "bench", LaneID: costLane, ExecutionKind: "noop", CreatorIdentity: "bench",
 					PolicyJSON: []byte(`{"max_reclaim_count":5}`), InputPayload: make([]byte, 256), PartitionID: "0",
@@ -126,13 +126,13 @@ func (c *costs) contract() error {
 			})
 		},
 		func() error {
-			return measured(c, "ff_issue_claim_grant", func(i int) (enginecore.IssueClaimGrantReply, error) {
+			return measured(c, enginecore.FunctionName(enginecore.IssueClaimGrantCall{}), func(i int) (enginecore.IssueClaimGrantReply, error) {
 				grant.ExecutionID = ids[i]
 				return c.core.IssueClaimGrant(c.ctx, grant)
 			})
 		},
 		func() error {
-			return measured(c, "ff_claim_execution", func(i int) (enginecore.ClaimExecutionReply, error) {
+			return measured(c, enginecore.FunctionName(enginecore.ClaimExecutionCall{}), func(i int) (enginecore.ClaimExecutionReply, error) {
 				reply, err := c.core.ClaimExecution(c.ctx, enginecore.ClaimExecutionCall{
 					ExecutionID: ids[i], WorkerID: "w", WorkerInstanceID: "w-1", LaneID: costLane,
 					LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: time.Minute, RenewBefore: 40 * time.Second,
@@ -143,7 +143,7 @@ func (c *costs) contract() error {
 			})
 		},
 		func() error {
-			return measured(c, "ff_renew_lease", func(i int) (enginecore.RenewLeaseReply, error) {
+			return measured(c, enginecore.FunctionName(enginecore.RenewLeaseCall{}), func(i int) (enginecore.RenewLeaseReply, error) {
 				return c.core.RenewLease(c.ctx, enginecore.RenewLeaseCall{
 					ExecutionID: ids[i], AttemptIndex: leases[i].AttemptIndex, AttemptID: leases[i].AttemptID,
 					LeaseID: leases[i].LeaseID, LeaseEpoch: leases[i].LeaseEpoch, LeaseTTL: time.Minute,
@@ -152,7 +152,7 @@ func (c *costs) contract() error {
 			})
 		},
 		func() error {
-			return measured(c, "ff_complete_execution", func(i int) (enginecore.CompleteExecutionReply, error) {
+			return measured(c, enginecore.FunctionName(enginecore.CompleteExecutionCall{}), func(i int) (enginecore.CompleteExecutionReply, error) {
 				return c.core.CompleteExecution(c.ctx, enginecore.CompleteExecutionCall{
 					ExecutionID: ids[i], AttemptIndex: leases[i].AttemptIndex, LaneID: costLane, WorkerInstanceID: "w-1",
 					LeaseID: leases[i].LeaseID, LeaseEpoch: leases[i].LeaseEpoch, AttemptID: leases[i].AttemptID,

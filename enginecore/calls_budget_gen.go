@@ -121,7 +121,8 @@ type ReportUsageAndCheckReply struct {
 }
 
 // ReportUsageAndCheck runs ff_report_usage_and_check. Adds to the usage of a budget, unless that would
-// pass a hard limit. The dedup key makes a report count once.
+// pass a hard limit. The dedup key makes a report count once. Breaches are counted when they begin,
+// not again with every report while they last.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrBudgetNotFound.

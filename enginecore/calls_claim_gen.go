@@ -227,7 +227,8 @@ type ClaimResumedExecutionReply struct {
 }
 
 // ClaimResumedExecution runs ff_claim_resumed_execution. Consumes a grant and goes on with the attempt
-// that was put aside, under a new lease.
+// that was put aside, under a new lease. Without a remaining timeout from the caller, what was left of
+// the attempt's timeout counts.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotLeaseable, ErrNotAResumedExecution,

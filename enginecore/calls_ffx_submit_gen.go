@@ -80,8 +80,9 @@ type SubmitFlowReply struct {
 
 // SubmitFlow runs ffx_submit_flow. Creates a flow with its executions and edges, or one chunk of a
 // large one, and makes the roots eligible once the last chunk is in. Nothing can be claimed before.
-// Sent again it converges; another graph or input under the same flow id is refused. All nodes must
-// come before the first edge; definition, input and tags are wanted with the first call only.
+// Sent again it converges; another graph or input under the same flow id is refused, and so is a node
+// whose execution exists outside the flow. All nodes must come before the first edge; definition,
+// input and tags are wanted with the first call only.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrFlowIDConflict, ErrInvalidInput.

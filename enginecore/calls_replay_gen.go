@@ -24,8 +24,9 @@ type ReplayExecutionReply struct {
 	WaitingFor int64
 }
 
-// ReplayExecution runs ff_replay_execution. Runs an ended execution again. A member of a flow that was
-// skipped waits for its upstreams once more; those that failed must be replayed as well.
+// ReplayExecution runs ff_replay_execution. Runs an ended execution again. It waits for upstreams that
+// have not ended. A member of a flow that was skipped waits for its upstreams once more; those that
+// failed must be replayed as well.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrExecutionNotTerminal, ErrMaxReplaysExhausted.

@@ -40,7 +40,9 @@ type AppendFrameReply struct {
 	FrameCount int64
 }
 
-// AppendFrame runs ff_append_frame. Adds a frame to the output stream of the running attempt.
+// AppendFrame runs ff_append_frame. Adds a frame to the output stream of the running attempt. What
+// stream_policy.max_frame_bytes and stream_policy.retention_maxlen of the stored policy state, the
+// caller can lower but not raise.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrRetentionLimitExceeded, ErrStreamClosed, ErrStaleOwnerCannotAppend.

@@ -127,9 +127,41 @@ local function find_hard_breach(list)
   return nil
 end
 
+-- Prefix of the definition's fields that mark a hard limit as breached. The mark stays until a report of the
+-- dimension is accepted or the budget is reset, so retries of a refused report do not count as further breaches.
+local BREACHED = 'breached:'
+
+-- Whether the budget exists, and which of the dimensions are marked as breached.
+local function read_marks(K, dims)
+  local fields = { 'budget_id' }
+  for i, dim in ipairs(dims) do fields[i + 1] = BREACHED .. (dim.name or '') end
+  local found = redis.call('HMGET', K.definition, unpack(fields))
+  local marked = {}
+  for i, dim in ipairs(dims) do
+    if found[i + 1] then marked[dim.name or ''] = true end
+  end
+  return found[1], marked
+end
+
+-- Lifts the marks of dimensions whose report was accepted.
+local function unmark(K, list, marked)
+  for _, d in ipairs(list) do
+    if marked[d.name] then redis.call('HDEL', K.definition, BREACHED .. d.name) end
+  end
+end
+
+local function note_breach(K, A, breach, marked)
+  if not marked[breach.name] then
+    redis.call('HINCRBY', K.definition, 'breach_count', 1)
+    redis.call('HSET', K.definition, BREACHED .. breach.name, '1')
+  end
+  redis.call('HSET', K.definition, 'last_breach_at', A.now_ms, 'last_breach_dim', breach.name,
+    'last_updated_at', A.now_ms)
+end
+
 -- @function ff_report_usage_and_check
 -- @summary  Adds to the usage of a budget, unless that would pass a hard limit. The dedup key makes a report count
---           once.
+--           once. Breaches are counted when they begin, not again with every report while they last.
 -- @key      usage           budget.usage
 -- @key      limits          budget.limits
 -- @key      definition      budget.record
@@ -154,27 +186,30 @@ function F.ff_report_usage_and_check(K, A)
   local _
   _, err = number.whole('now_ms', A.now_ms)
   if err then return err end
-  if redis.call('HEXISTS', K.definition, 'budget_id') == 0 then return reply.err('budget_not_found') end
+  local known, marked = read_marks(K, A.dims)
+  if not known then return reply.err('budget_not_found') end
   local list
   list, err = read_dimensions(K, A.dims)
   if err then return err end
 
   local breach = find_hard_breach(list)
   if breach then
-    redis.call('HINCRBY', K.definition, 'breach_count', 1)
-    redis.call('HSET', K.definition, 'last_breach_at', A.now_ms, 'last_breach_dim', breach.name,
-      'last_updated_at', A.now_ms)
+    note_breach(K, A, breach, marked)
     return { 1, 'HARD_BREACH', breach.name, number.digits(breach.used), breach.hard_text }
   end
-  local soft
+  unmark(K, list, marked)
+  local soft, begins
   for _, d in ipairs(list) do
     redis.call('HINCRBY', K.usage, d.name, number.digits(d.delta))
-    if not soft and d.soft > 0 and d.used + d.delta > d.soft then soft = d end
+    if d.soft > 0 and d.used + d.delta > d.soft then
+      soft = soft or d
+      begins = begins or d.used <= d.soft
+    end
   end
   redis.call('HSET', K.definition, 'last_updated_at', A.now_ms)
   if remembered then redis.call('SET', A.dedup_key, '1', 'PX', REPORT_MEMORY_MS) end
   if not soft then return reply.ok() end
-  redis.call('HINCRBY', K.definition, 'soft_breach_count', 1)
+  if begins then redis.call('HINCRBY', K.definition, 'soft_breach_count', 1) end
   return { 1, 'SOFT_BREACH', soft.name, number.digits(soft.used + soft.delta), number.text(soft.soft) }
 end
 
@@ -199,6 +234,11 @@ function F.ff_reset_budget(K, A)
     zeros[#zeros + 1] = '0'
   end
   call.chunked('HSET', K.usage, zeros)
+  local marks = {}
+  for _, name in ipairs(redis.call('HKEYS', K.definition)) do
+    if string.sub(name, 1, #BREACHED) == BREACHED then marks[#marks + 1] = name end
+  end
+  call.chunked('HDEL', K.definition, marks)
   redis.call('HINCRBY', K.definition, 'reset_count', 1)
   redis.call('HSET', K.definition, 'last_reset_at', A.now_ms, 'last_updated_at', A.now_ms, 'last_breach_at', '',
     'last_breach_dim', '')

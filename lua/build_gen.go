@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "25-f5b9a36789968e91"
+const build = "42-6266c762745b93b9"

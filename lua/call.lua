@@ -33,6 +33,15 @@ number.text = function(n) return tostring(n) end
 -- Up to here whole numbers are exact.
 number.MAX_EXACT = 9007199254740991
 
+local MAX_UNSIGNED = '18446744073709551615'
+
+-- Digits of a number of 64 bits without leading zeros ("" has none), or nil when it does not fit.
+function number.unsigned(digits)
+  local short = string.match(digits, '^0*(%d+)$') or ''
+  if #short < #MAX_UNSIGNED or #short == #MAX_UNSIGNED and short <= MAX_UNSIGNED then return short end
+  return nil
+end
+
 -- Text of a whole number with all its digits.
 function number.digits(n) return string.format('%.0f', n) end
 

@@ -2,13 +2,13 @@
 
 -- Core fields that a claim reads.
 claim.FIELDS = {
-  'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
-  'current_lease_epoch', 'total_attempt_count', 'current_attempt_index', 'current_attempt_id', 'started_at',
-  'pending_retry_reason', 'pending_previous_attempt_index', 'pending_replay_reason',
-  'pending_replay_requested_by', 'pending_replay_attempt', 'required_capabilities', 'lane_id', 'current_lane', 'flow_id', 'managed',
-  'node', 'execution_kind', 'created_at', 'priority', 'retry_count', 'input_count', 'uses_flow_input',
-  'attempt_timeout', 'start_timeout', 'lease_reclaim_count', 'current_worker_instance_id', 'current_worker_id',
-  'current_lease_id', 'lease_expires_at',
+  'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome',
+  'attempt_state', 'current_lease_epoch', 'total_attempt_count', 'current_attempt_index', 'current_attempt_id',
+  'started_at', 'pending_retry_reason', 'pending_previous_attempt_index', 'pending_replay_reason',
+  'pending_replay_requested_by', 'pending_replay_attempt', 'required_capabilities', 'lane_id', 'current_lane',
+  'flow_id', 'managed', 'node', 'execution_kind', 'created_at', 'priority', 'retry_count', 'input_count',
+  'uses_flow_input', 'attempt_timeout', 'start_timeout', 'lease_reclaim_count', 'current_worker_instance_id',
+  'current_worker_id', 'current_lease_id', 'lease_expires_at', 'remaining_attempt_timeout',
 }
 
 local ATTEMPT_TYPE = { pending_retry_attempt = 'retry', pending_replay_attempt = 'replay' }
@@ -87,7 +87,9 @@ function claim.start(c, execution_id, core_key, core, w)
   if core.start_timeout then redis.call('ZREM', key.ffx_start_deadlines(c), execution_id) end
   local blank = { 'pending_retry_reason', 'pending_replay_reason', 'pending_replay_requested_by',
     'pending_previous_attempt_index' }
-  if is_set(core.pending_replay_attempt) then blank[#blank + 1] = 'pending_replay_attempt' end
+  for _, name in ipairs({ 'pending_replay_attempt', 'remaining_attempt_timeout' }) do
+    if is_set(core[name]) then blank[#blank + 1] = name end
+  end
   local epoch, expires = take_lease(c, execution_id, core_key, core, w, w.attempt_id, {
     'current_attempt_index', index_text,
     'total_attempt_count', number.text(index + 1),
@@ -100,12 +102,18 @@ function claim.start(c, execution_id, core_key, core, w)
   return { epoch = epoch, expires = expires, attempt_id = w.attempt_id, index = index_text, type = attempt_type }
 end
 
--- Goes on with the attempt that was put aside.
-function claim.resume(c, execution_id, core_key, core, w)
+-- Goes on with the attempt that was put aside, under what was left of its timeout unless `timeout` (ms) replaces it.
+function claim.resume(c, execution_id, core_key, core, w, timeout)
   local index = core.current_attempt_index or ''
   local attempt_id = core.current_attempt_id or ''
   redis.call('ZREM', key.lane_eligible(c, lifecycle.lane(core)), execution_id)
-  local epoch, expires = take_lease(c, execution_id, core_key, core, w, attempt_id, {}, {})
+  local epoch, expires = take_lease(c, execution_id, core_key, core, w, attempt_id, {},
+    is_set(core.remaining_attempt_timeout) and { 'remaining_attempt_timeout' } or {})
+  timeout = timeout or number.finite(core.remaining_attempt_timeout)
+  if timeout then
+    redis.call('ZADD', key.index_attempt_timeout(c), c.now + timeout, execution_id)
+    if core.managed then wake.due(c, c.now + timeout) end
+  end
   record.write(key.attempt_record(c, execution_id, index), core.managed, {
     'attempt_state', 'started', 'resumed_at', c.now_text, 'lease_id', w.lease_id, 'lease_epoch', epoch,
     'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id,
@@ -195,7 +203,7 @@ local function check_capabilities(c, core_key, required_csv, offered_csv)
   if err then return err end
   local missing = capability.missing(required, offered)
   if missing == '' then return nil end
-  redis.call('HSET', core_key, 'last_capability_mismatch_at', c.now_text)
+  record.note_refusal(c, core_key, 'last_capability_mismatch_at')
   return reply.err('capability_mismatch', missing)
 end
 
@@ -209,7 +217,9 @@ local function write_grant(c, grant_key, A, ttl)
   redis.call('PEXPIREAT', grant_key, expires)
 end
 
--- @arguments grant execution_id:execution_id worker_id:worker_id worker_instance_id:worker_instance_id lane_id:lane_id capability_hash:text? grant_ttl_ms:ms route_snapshot_json:json? admission_summary:text? worker_capabilities_csv:csv?
+-- @arguments grant execution_id:execution_id worker_id:worker_id worker_instance_id:worker_instance_id
+--            lane_id:lane_id capability_hash:text? grant_ttl_ms:ms route_snapshot_json:json? admission_summary:text?
+--            worker_capabilities_csv:csv?
 
 -- @function ff_issue_claim_grant
 -- @summary  Reserves one eligible execution for one worker for a short time.
@@ -338,7 +348,8 @@ end
 -- @arg      attempt_policy_json json optional
 -- @arg      attempt_timeout_ms ms optional
 -- @arg      execution_deadline_at unix_ms optional
--- @reply    OK lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms attempt_id:attempt_id attempt_index:attempt_index attempt_type:text
+-- @reply    OK lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms attempt_id:attempt_id
+--           attempt_index:attempt_index attempt_type:text
 -- @error    invalid_input message:text
 -- @error    invalid_policy_json reason:text
 -- @error    execution_not_found
@@ -373,7 +384,8 @@ function F.ff_claim_execution(K, A)
 end
 
 -- @function ff_claim_resumed_execution
--- @summary  Consumes a grant and goes on with the attempt that was put aside, under a new lease.
+-- @summary  Consumes a grant and goes on with the attempt that was put aside, under a new lease. Without a remaining
+--           timeout from the caller, what was left of the attempt's timeout counts.
 -- @flags    derives
 -- @key      core            exec.core
 -- @key      claim_grant     exec.claim_grant
@@ -394,7 +406,8 @@ end
 -- @arg      lease_id        lease_id
 -- @arg      lease_ttl_ms    ms
 -- @arg      remaining_attempt_timeout_ms ms optional
--- @reply    OK lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms attempt_id:attempt_id attempt_index:attempt_index attempt_type:text
+-- @reply    OK lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms attempt_id:attempt_id
+--           attempt_index:attempt_index attempt_type:text
 -- @error    invalid_input message:text
 -- @error    execution_not_found
 -- @error    execution_not_leaseable
@@ -425,9 +438,11 @@ function F.ff_claim_resumed_execution(K, A)
   local attempt = claim.resume(c, A.execution_id, K.core, core, {
     worker_id = A.worker_id, worker_instance_id = A.worker_instance_id, lane = A.lane_id,
     lease_id = A.lease_id, ttl = ttl, renewal = math.floor(ttl * 2 / 3),
-  })
-  if remaining > 0 then redis.call('ZADD', K.attempt_timeout, c.now + remaining, A.execution_id) end
-  if core.managed then graph.event(c, core, 'resumed', attempt.index, A.worker_instance_id) end
+  }, remaining > 0 and remaining or nil)
+  if core.managed then
+    graph.event(c, core, 'resumed', attempt.index, A.worker_instance_id)
+    wake.flush(c)
+  end
   return reply.ok(A.lease_id, attempt.epoch, attempt.expires, attempt.attempt_id, attempt.index, attempt.type)
 end
 
@@ -457,7 +472,8 @@ end
 -- @arg      lease_ttl_ms    ms
 -- @arg      attempt_id      attempt_id
 -- @arg      attempt_policy_json json optional
--- @reply    OK lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms attempt_id:attempt_id attempt_index:attempt_index attempt_type:text
+-- @reply    OK lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms attempt_id:attempt_id
+--           attempt_index:attempt_index attempt_type:text
 -- @error    invalid_input message:text
 -- @error    execution_not_found
 -- @error    execution_not_reclaimable

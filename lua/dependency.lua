@@ -20,6 +20,14 @@ function dependency.child_keys(c, child_id, edge_id)
   }
 end
 
+-- How many upstreams an execution still waits for. A join that has come to its decision waits for none.
+function dependency.open_edges(c, child, child_id)
+  local open = redis.call('HGET', key.exec_deps_meta(c, child_id), 'unsatisfied_required_count')
+  open = math.max(0, tonumber(open or nil) or 0)
+  if open > 0 and joins.has_fired(joins.of(c, child.flow_id, child_id)) then return 0 end
+  return open
+end
+
 -- State of the attempt of a child that may run now.
 local function startable(attempt_state)
   if not is_set(attempt_state) or attempt_state == 'none' then return 'pending_first_attempt' end
@@ -345,7 +353,8 @@ function F.ff_resolve_dependency(K, A)
   local dep = record.read(K.dep, dependency.EDGE_FIELDS)
   if not dep then return reply.err('invalid_dependency') end
   local e = edge_of(A, dep)
-  local g = joins.find(c, K.group, record.read(K.core, { 'managed' }), e.flow_id, e.child_id)
+  local child = not is_set(K.group) and record.read(K.core, { 'managed' }) or nil
+  local g = joins.find(c, K.group, child, e.flow_id, e.child_id)
   local news = joins.is_news(g, dep, A.upstream_outcome)
   if not news and (dep.state == 'satisfied' or dep.state == 'impossible') then return reply.ok('already_resolved') end
   if not TERMINAL_OUTCOMES[A.upstream_outcome] then

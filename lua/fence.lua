@@ -8,7 +8,8 @@ fence.FIELDS = {
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count',
 }
 
--- @errors lease_fence execution_not_active terminal_outcome:text lease_epoch:text lifecycle_phase:text attempt_id:text fence_required partial_fence_triple lease_revoked lease_expired stale_lease
+-- @errors lease_fence execution_not_active terminal_outcome:text lease_epoch:text lifecycle_phase:text
+--         attempt_id:text fence_required partial_fence_triple lease_revoked lease_expired stale_lease
 
 -- The triple to check against: the caller's, or the record's own for an operator override. Nil and the error
 -- reply when the triple is incomplete or missing.

@@ -147,6 +147,22 @@ local function write_node(c, A, node, numbers, held)
   end
 end
 
+-- An execution that is not a member of the flow is never written over: nil, or the error reply. One command tells that
+-- all ids are new; only a call with known ones looks at each.
+local function check_new(c, A)
+  local cores = {}
+  for i, node in ipairs(A.nodes) do cores[i] = key.exec_core(c, node.execution_id) end
+  if #cores == 0 or redis.call('EXISTS', unpack(cores)) == 0 then return nil end
+  local members_key = key.flow_members(c, A.flow_id)
+  for i, node in ipairs(A.nodes) do
+    if redis.call('EXISTS', cores[i]) == 1 and redis.call('SISMEMBER', members_key, node.execution_id) == 0 then
+      return reply.err('invalid_input', 'node ' .. node.name .. ': execution ' .. node.execution_id
+        .. ' exists already and is not a member of the flow')
+    end
+  end
+  return nil
+end
+
 local function write_nodes(c, flow_key, A, n, held)
   local members_key = key.flow_members(c, A.flow_id)
   local added, lanes = 0, {}
@@ -231,7 +247,8 @@ end
 -- @function ffx_submit_flow
 -- @summary  Creates a flow with its executions and edges, or one chunk of a large one, and makes the roots
 --           eligible once the last chunk is in. Nothing can be claimed before. Sent again it converges; another
---           graph or input under the same flow id is refused. All nodes must come before the first edge;
+--           graph or input under the same flow id is refused, and so is a node whose execution exists outside the
+--           flow. All nodes must come before the first edge;
 --           definition, input and tags are wanted with the first call only.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
@@ -278,6 +295,8 @@ function F.ffx_submit_flow(K, A)
     if err then return err end
     release_held(c, flow_key, A)
   else
+    err = check_new(c, A)
+    if err then return err end
     if not flow then write_flow(c, flow_key, A, n, not whole) end
     write_nodes(c, flow_key, A, n, flow ~= nil or not whole)
     write_edges(c, flow_key, A, flow and flow.joins)

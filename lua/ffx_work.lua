@@ -148,7 +148,7 @@ local function lease_runnable(c, request, execution_id, core_key, core, n)
   else
     attempt = claim.start(c, execution_id, core_key, core, w)
   end
-  arm_timeout(c, execution_id, core)
+  if not is_set(core.remaining_attempt_timeout) then arm_timeout(c, execution_id, core) end
   if core.managed then
     graph.event(c, core, attempt.type == 'resumed' and 'resumed' or 'started', attempt.index,
       request.worker_instance_id)

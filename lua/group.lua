@@ -54,6 +54,11 @@ function joins.has_fired(g)
   return g ~= nil and g.is_join and FIRED[g.group_state] == true
 end
 
+-- Whether an execution may not run yet, or not at all, because of its join.
+function joins.is_unsatisfied(g)
+  return g ~= nil and g.is_join and g.group_state ~= 'satisfied'
+end
+
 -- Counts edges that were applied. A group that comes into being here is all_of. Gives the group.
 function joins.add_edges(group_key, g, count)
   if not g then
@@ -163,7 +168,7 @@ local function tell_child(c, k, g, e, child)
     return nil
   end
   if child.terminal_outcome ~= 'none' then return nil end
-  if child.managed then joins.note_impossible(c, e.flow_id, e.upstream_id) end
+  if child.managed then joins.note_impossible(c, e) end
   dependency.skip(c, e.child_id, k, child)
   return 'child_skipped'
 end
@@ -253,9 +258,18 @@ local function stoppable(c, flow_id, child_id, sibling_id)
   return core
 end
 
+-- Edges taken at a time from those kept for later, to cancel their upstreams.
+local CANCELLED_AT_A_TIME = 32
+
+-- What a cancel takes from a call's budget, beside the look at the sibling. One more is kept for the edge that follows.
+local CANCEL_COST = 3
+
+local function has_budget(c) return c.budget > (c.reserved or 0) end
+
 -- Cancels one sibling at once.
 local function stop(c, sibling_id, core, reason)
-  c.budget = c.budget - 1
+  c.budget = c.budget - CANCEL_COST
+  c.reserved = (c.reserved or 0) + 1
   lifecycle.cancel(c, sibling_id, key.exec_core(c, sibling_id), core, reason, 'edge_group', { absorbed = true })
 end
 
@@ -264,7 +278,7 @@ end
 local function each_sibling(c, flow_id, child_id, edge_ids, take)
   local seen = {}
   for i, edge_id in ipairs(edge_ids) do
-    if c.budget <= 0 then
+    if not has_budget(c) then
       call.chunked('SADD', key.flow_siblings(c, flow_id, child_id), { unpack(edge_ids, i) })
       return
     end
@@ -318,7 +332,6 @@ end
 -- Gives whether the group is satisfied already.
 function joins.reset(c, g, core, child_id)
   forget_siblings(c, g.key, key.index_pending_cancel_groups(c), core.flow_id, child_id)
-  local was_impossible = g.group_state == 'impossible'
   local open = recount(c, g, child_id)
   g.group_state = 'pending'
   redis.call('HDEL', g.key, 'satisfied_at', 'cancel_siblings_reason')
@@ -328,7 +341,7 @@ function joins.reset(c, g, core, child_id)
     if open == 0 then redis.call('HSET', g.key, 'group_state', 'satisfied') end
     return open == 0
   end
-  if core.managed and was_impossible then
+  if core.managed and core.terminal_outcome == 'skipped' then
     local flow_key = key.flow_core(c, core.flow_id)
     if redis.call('HINCRBY', flow_key, 'joins_impossible', -1) <= 0 then
       redis.call('HDEL', flow_key, 'joins_impossible')
@@ -358,7 +371,7 @@ function joins.stop_siblings(c, k, g, flow_id, child_id, managed)
   local edge_ids
   if redis.call('SCARD', in_key) > c.budget then
     redis.call('COPY', in_key, key.flow_siblings(c, flow_id, child_id), 'REPLACE')
-    edge_ids = pop_later(c, flow_id, child_id, c.budget)
+    edge_ids = pop_later(c, flow_id, child_id, managed and math.min(c.budget, CANCELLED_AT_A_TIME) or c.budget)
   else
     edge_ids = redis.call('SMEMBERS', in_key)
   end
@@ -409,14 +422,15 @@ local function cancel_owed(c, flow_id, child_id)
   local reason = is_set(owed.cancel_siblings_reason) and owed.cancel_siblings_reason or 'sibling_quorum_satisfied'
   local rest = {}
   for _, sibling_id in ipairs(listed(owed.cancel_siblings_pending_members)) do
-    if c.budget <= 0 then
+    if not has_budget(c) then
       rest[#rest + 1] = sibling_id
     else
       local core = stoppable(c, flow_id, child_id, sibling_id)
       if core then stop(c, sibling_id, core, reason) end
     end
   end
-  each_sibling(c, flow_id, child_id, pop_later(c, flow_id, child_id, c.budget), function(sibling_id, core)
+  local later = pop_later(c, flow_id, child_id, math.min(c.budget, CANCELLED_AT_A_TIME))
+  each_sibling(c, flow_id, child_id, later, function(sibling_id, core)
     stop(c, sibling_id, core, reason)
   end)
   if owes_more(c, flow_id, child_id, rest) then
@@ -430,8 +444,8 @@ end
 function joins.cancel_owed_siblings(c, limit)
   local pending_key = key.index_pending_cancel_groups(c)
   local kept = c.budget
-  c.budget = limit
-  while c.budget > 0 do
+  c.budget, c.reserved = limit, nil
+  while has_budget(c) do
     local tuple = redis.call('SRANDMEMBER', pending_key)
     if not tuple then break end
     local flow_id, child_id = string.match(tuple, '^([^|]+)|(.+)$')
@@ -443,7 +457,7 @@ function joins.cancel_owed_siblings(c, limit)
     end
   end
   local used = limit - math.max(c.budget, 0)
-  c.budget = kept
+  c.budget, c.reserved = kept, nil
   if redis.call('EXISTS', pending_key) == 1 then c.more = true end
   return used
 end
@@ -473,9 +487,11 @@ local function leads_to_joins(c, flow_id, execution_id)
 end
 
 -- A member of a managed flow ended without success. When all that depends on it are joins in the end, or a join had no
--- use for it any more, that is not the flow's failure; it is noted which, and true is returned.
+-- use for it any more, that counts apart from the flow's own failures. Gives whether it is none of the flow's as things
+-- are: with a join that cannot be satisfied, it is.
 function joins.absorb(c, flow_key, execution_id, core, t)
-  if t.outcome == 'skipped' or redis.call('HGET', flow_key, 'joins') ~= '1' then return false end
+  local flow = redis.call('HMGET', flow_key, 'joins', 'joins_impossible', 'public_flow_state')
+  if t.outcome == 'skipped' or not flow[1] or flow[3] ~= 'open' then return false end
   local counter
   if t.absorbed then
     counter = 'cancelled_siblings'
@@ -486,7 +502,7 @@ function joins.absorb(c, flow_key, execution_id, core, t)
   end
   redis.call('HINCRBY', flow_key, counter, 1)
   redis.call('HSET', key.exec_core(c, execution_id), 'absorbed', counter)
-  return true
+  return not flow[2]
 end
 
 -- The counterpart of joins.absorb, when a member runs again.
@@ -498,16 +514,31 @@ function joins.unabsorb(c, flow_key, execution_id)
   if redis.call('HINCRBY', flow_key, counter, -1) <= 0 then redis.call('HDEL', flow_key, counter) end
 end
 
--- A join of a managed flow cannot be satisfied any more, so what its upstreams failed of is the flow's failure.
-function joins.note_impossible(c, flow_id, upstream_id)
-  local flow_key = key.flow_core(c, flow_id)
+local FAILURE_FIELDS = { 'execution_id', 'node', 'terminal_outcome', 'failure_reason', 'failure_category' }
+
+-- Notes on the flow what an upstream failed of. Gives whether it had failed.
+local function note_failure_of(c, flow_key, upstream_id)
+  local upstream = record.read(key.exec_core(c, upstream_id), FAILURE_FIELDS)
+  if not upstream or (upstream.terminal_outcome ~= 'failed' and upstream.terminal_outcome ~= 'expired') then
+    return false
+  end
+  graph.note_failure(flow_key, upstream, {
+    outcome = upstream.terminal_outcome, reason = upstream.failure_reason, category = upstream.failure_category,
+  })
+  return true
+end
+
+-- A join of a managed flow cannot be satisfied any more, so what its upstreams failed of is the flow's failure: the
+-- last one's, or that of any.
+function joins.note_impossible(c, e)
+  local flow_key = key.flow_core(c, e.flow_id)
   redis.call('HINCRBY', flow_key, 'joins_impossible', 1)
-  local upstream = upstream_id and record.read(key.exec_core(c, upstream_id),
-    { 'execution_id', 'node', 'terminal_outcome', 'failure_reason', 'failure_category' })
-  if upstream and (upstream.terminal_outcome == 'failed' or upstream.terminal_outcome == 'expired') then
-    graph.note_failure(flow_key, upstream, {
-      outcome = upstream.terminal_outcome, reason = upstream.failure_reason, category = upstream.failure_category,
-    })
+  if e.upstream_id and note_failure_of(c, flow_key, e.upstream_id) then return end
+  local in_key = key.flow_in(c, e.flow_id, e.child_id)
+  if redis.call('SCARD', in_key) > graph.BUDGET then return end
+  for _, edge_id in ipairs(redis.call('SMEMBERS', in_key)) do
+    local upstream_id = redis.call('HGET', key.flow_edge(c, e.flow_id, edge_id), 'upstream_execution_id')
+    if upstream_id and note_failure_of(c, flow_key, upstream_id) then return end
   end
 end
 

@@ -1,8 +1,9 @@
 -- A lease holder puts its execution aside; the same attempt goes on later.
 
--- Ends the lease and leaves the attempt open. `p`: phase (runnable when it is missing), eligibility, reason,
+-- Ends the lease and leaves the attempt open; what is left of its timeout is kept for when it goes on. `p`: phase (runnable when it is missing), eligibility, reason,
 -- detail, public, suspension (marker in the attempt record), released (history), values (further core fields).
 function park.execution(c, execution_id, core_key, core, f, p, k)
+  local timeout_at = tonumber(redis.call('ZSCORE', key.index_attempt_timeout(c), execution_id) or nil)
   lease.drop(c, execution_id, core, k and k.worker_leases)
   local values = {
     'lifecycle_phase', p.phase or 'runnable',
@@ -17,6 +18,10 @@ function park.execution(c, execution_id, core_key, core, f, p, k)
     'last_mutation_at', c.now_text,
   }
   for _, value in ipairs(p.values or {}) do values[#values + 1] = value end
+  if timeout_at then
+    values[#values + 1] = 'remaining_attempt_timeout'
+    values[#values + 1] = number.text(math.max(1, math.floor(timeout_at) - c.now))
+  end
   record.write(core_key, core.managed, values, lifecycle.LEASE_FIELDS)
   if is_set(core.current_attempt_index) then
     redis.call('HSET', key.attempt_record(c, execution_id, core.current_attempt_index),
@@ -152,13 +157,12 @@ function F.ff_move_to_waiting_children(K, A)
   if not core then return reply.err('execution_not_found') end
   local f, err = fence.check_write(c, K.core, core, A)
   if err then return err end
-  local open = redis.call('HGET', key.exec_deps_meta(c, A.execution_id), 'unsatisfied_required_count')
   local wait = {
     eligibility = 'blocked_by_dependencies', reason = 'waiting_for_children',
     detail = 'waiting for child executions to complete', public = 'waiting_children',
     suspension = 'waiting_children', released = 'waiting_children',
   }
-  local blocked = (tonumber(open or nil) or 0) > 0
+  local blocked = dependency.open_edges(c, core, A.execution_id) > 0
   if not blocked then
     wait.eligibility, wait.reason, wait.detail, wait.public = 'eligible_now', 'waiting_for_worker', '', 'waiting'
   end

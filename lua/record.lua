@@ -16,8 +16,8 @@ function record.read(hash, fields)
   return nil
 end
 
--- Writes `values` (flat list of names and values) and unsets the `blank` fields. A missing field means unset; the contract's own
--- functions store "" instead, which is kept for records that they created.
+-- Writes `values` (flat list of names and values) and unsets the `blank` fields. A missing field means unset; the
+-- contract's own functions store "" instead, which is kept for records that they created.
 function record.write(hash, compact, values, blank)
   if compact then
     redis.call('HSET', hash, unpack(values))
@@ -31,6 +31,15 @@ function record.write(hash, compact, values, blank)
     n = n + 2
   end
   redis.call('HSET', hash, unpack(values))
+end
+
+-- A refusal that anybody can provoke stores its time at most once in this time (ms), so it costs no write each.
+local NOTE_EVERY_MS = 10000
+
+function record.note_refusal(c, core_key, field)
+  local last = tonumber(redis.call('HGET', core_key, field) or nil)
+  if last and last <= c.now and c.now - last < NOTE_EVERY_MS then return end
+  redis.call('HSET', core_key, field, c.now_text)
 end
 
 -- Tags: every member of a JSON object, nested values as JSON text.

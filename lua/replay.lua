@@ -20,11 +20,12 @@ end
 -- State of an edge of a replayed child: open again unless its upstream has succeeded by now.
 local function reopen_edge(c, dep_key, unresolved_key, edge_id)
   local dep = record.read(dep_key, { 'state', 'upstream_execution_id' })
-  if not dep or dep.state ~= 'impossible' then return dep and dep.state == 'unsatisfied' end
+  if not dep or dep.state == 'satisfied' then return false end
   local upstream = is_set(dep.upstream_execution_id)
     and record.read(key.exec_core(c, dep.upstream_execution_id), { 'lifecycle_phase', 'terminal_outcome' })
   if upstream and upstream.lifecycle_phase == 'terminal' and upstream.terminal_outcome == 'success' then
     redis.call('HSET', dep_key, 'state', 'satisfied', 'last_resolved_at', c.now_text)
+    redis.call('SREM', unresolved_key, edge_id)
     return false
   end
   redis.call('HSET', dep_key, 'state', 'unsatisfied', 'last_resolved_at', '')
@@ -66,8 +67,8 @@ local function replay_fields(core)
 end
 
 -- @function ff_replay_execution
--- @summary  Runs an ended execution again. A member of a flow that was skipped waits for its upstreams once more;
---           those that failed must be replayed as well.
+-- @summary  Runs an ended execution again. It waits for upstreams that have not ended. A member of a flow that was
+--           skipped waits for its upstreams once more; those that failed must be replayed as well.
 -- @flags    derives operator
 -- @key      core            exec.core
 -- @key      terminal        lane.terminal
@@ -94,13 +95,15 @@ function F.ff_replay_execution(K, A)
   end
 
   local waiting_for, kind = 0, 'normal'
-  if core.terminal_outcome == 'skipped' and is_set(core.flow_id) then
+  local g = is_set(core.flow_id) and joins.find(c, key.flow_edgegroup(c, core.flow_id, A.execution_id)) or nil
+  if is_set(core.flow_id) and (core.terminal_outcome == 'skipped' or joins.is_unsatisfied(g)) then
     kind = 'skipped_flow_member'
     local edges = A.edges
-    local g = joins.find(c, key.flow_edgegroup(c, core.flow_id, A.execution_id))
     if #edges == 0 or g then edges = redis.call('SMEMBERS', key.exec_deps_all_edges(c, A.execution_id)) end
     waiting_for = reopen_edges(c, A.execution_id, edges, g and {} or K.deps)
     if g and joins.reset(c, g, core, A.execution_id) then waiting_for = 0 end
+  else
+    waiting_for = dependency.open_edges(c, core, A.execution_id)
   end
   lifecycle.reopen(c, A.execution_id, core, K.terminal)
   local values, blank = replay_fields(core)

@@ -9,7 +9,10 @@ local NUMBERS = {
   { 'max_signals_per_execution', DEFAULT_MAX_SIGNALS },
 }
 
--- @arguments signal signal_id:signal_id execution_id:execution_id waitpoint_id:waitpoint_id signal_name:text signal_category:text source_type:text source_identity:text payload:bytes? payload_encoding:text? idempotency_key:text? correlation_id:text? target_scope:text? created_at:unix_ms? dedup_ttl_ms:ms? resume_delay_ms:ms? signal_maxlen:int? max_signals_per_execution:int? waitpoint_token:text?
+-- @arguments signal signal_id:signal_id execution_id:execution_id waitpoint_id:waitpoint_id signal_name:text
+--            signal_category:text source_type:text source_identity:text payload:bytes? payload_encoding:text?
+--            idempotency_key:text? correlation_id:text? target_scope:text? created_at:unix_ms? dedup_ttl_ms:ms?
+--            resume_delay_ms:ms? signal_maxlen:int? max_signals_per_execution:int? waitpoint_token:text?
 -- @errors    token missing_token invalid_token token_expired
 
 -- Reads the waitpoint and checks the token, which must be one for this execution. Nil and the error reply when the
@@ -19,7 +22,7 @@ local function authorise(c, K, A)
   if not w or not w.created_at then return nil, reply.err('invalid_token') end
   local code = token.check(c, K.secrets, A.waitpoint_token, A.waitpoint_id, w.waitpoint_key or '', w.created_at)
   if code then
-    redis.call('HSET', K.core, 'last_hmac_validation_failed_at', c.now_text)
+    record.note_refusal(c, K.core, 'last_hmac_validation_failed_at')
     return nil, reply.err(code)
   end
   if w.execution_id ~= A.execution_id then return nil, reply.err('invalid_token') end

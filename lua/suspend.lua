@@ -192,7 +192,8 @@ end
 -- @arg      timeout_behavior text optional
 -- @arg      lease_history_maxlen int optional
 -- @reply    OK suspension_id:suspension_id waitpoint_id:waitpoint_id waitpoint_key:text waitpoint_token:text
--- @reply    ALREADY_SATISFIED suspension_id:suspension_id waitpoint_id:waitpoint_id waitpoint_key:text waitpoint_token:text
+-- @reply    ALREADY_SATISFIED suspension_id:suspension_id waitpoint_id:waitpoint_id waitpoint_key:text
+--           waitpoint_token:text
 -- @error    invalid_input message:text
 -- @error    execution_not_found
 -- @error    set:lease_fence

@@ -1,12 +1,114 @@
 package runtime_test
 
-import "os"
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
 
-// childVariable makes this test binary play another process: its value says which.
-const childVariable = "FLOWFABRIC_TEST_CHILD"
+	"github.com/stretchr/testify/require"
 
-func runChild() int {
-	switch os.Getenv(childVariable) {
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// childVariable makes this test binary play another process, which works at the engine that the value names.
+const (
+	childVariable       = "FLOWFABRIC_TEST_CHILD"
+	childPrefixVariable = "FLOWFABRIC_TEST_PREFIX"
+	childStartVariable  = "FLOWFABRIC_TEST_START" // run id that the child is to start itself
+)
+
+// killedLease is the lease of workers that are killed.
+const killedLease = time.Second
+
+// holdForEver never returns, in the child; in the test it does.
+func holdForEver(do func(n int) (int, error)) *activity.Activity[int, int] {
+	return activity.New("hold", func(_ context.Context, n int) (int, error) { return do(n) }, activity.Retry(activity.NoRetry))
+}
+
+func killFlow(a *activity.Activity[int, int], sum *activity.Activity[[]int, int]) (*flow.Definition[int, int], error) {
+	f := flow.New[int, int]("killed")
+	refs := make([]flow.Ref[int], 8)
+	for i := range refs {
+		refs[i] = flow.Node(f, fmt.Sprintf("n%d", i), a, f.Input())
 	}
-	return 2
+	flow.Return(f, flow.Node(f, "sum", sum, flow.List(refs...)))
+	return f.Build()
+}
+
+// runChild is the other process: it claims what it can, reports each start on standard output, and finishes nothing.
+func runChild() int {
+	ctx := context.Background()
+	e, err := runtime.Open(ctx, os.Getenv(childVariable), runtime.Prefix(os.Getenv(childPrefixVariable)), runtime.Partitions(4),
+		runtime.Logger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	a := holdForEver(func(n int) (int, error) {
+		fmt.Println("begun")
+		select {}
+	})
+	sum := adder()
+	if id := os.Getenv(childStartVariable); id != "" {
+		def, err := killFlow(a, sum)
+		if err == nil {
+			_, err = runtime.Start(ctx, runtime.NewClient(e), def, 1, runtime.ID(id))
+		}
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
+	w := runtime.NewWorker(e, runtime.Lease(killedLease))
+	if err := w.Register(a, sum); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println(w.Run(ctx))
+	return 1
+}
+
+// child is a process that can be killed.
+type child struct {
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+}
+
+func startChild(t *testing.T, url, prefix, start string) *child {
+	t.Helper()
+	binary, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(binary)
+	cmd.Env = append(os.Environ(), childVariable+"="+url, childPrefixVariable+"="+prefix, childStartVariable+"="+start)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	c := &child{cmd: cmd, lines: bufio.NewScanner(out)}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return c
+}
+
+// await waits for n starts.
+func (c *child) await(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		require.True(t, c.lines.Scan(), "the child has ended")
+		require.Equal(t, "begun", c.lines.Text())
+	}
+}
+
+func (c *child) kill(t *testing.T) {
+	t.Helper()
+	require.NoError(t, c.cmd.Process.Kill())
+	_ = c.cmd.Wait()
 }

@@ -120,12 +120,15 @@ func (d *doneListener) wait(ctx context.Context, id enginecore.FlowID, p enginec
 // listen hears one partition until the client is closed.
 func (d *doneListener) listen(p enginecore.Partition, ready chan struct{}) {
 	channel := d.engine.core.Keys().ChannelDone(p)
+	var once sync.Once
 	subscribed := func() {
-		select {
-		case <-ready:
-			d.wakeAll()
-		default:
+		first := false
+		once.Do(func() {
 			close(ready)
+			first = true
+		})
+		if !first {
+			d.wakeAll()
 		}
 	}
 	listen(d.closed, d.engine, []string{channel}, subscribed, func(m rueidis.PubSubMessage) {

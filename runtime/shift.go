@@ -238,7 +238,7 @@ func (s *shift) listen(ctx context.Context) {
 	keys := s.core.Keys()
 	lanes := make(map[string]enginecore.LaneID, len(s.worker.config.lanes))
 	orders := keys.ChannelWorker(s.worker.instance)
-	channels := []string{orders}
+	var channels []string
 	for _, name := range s.worker.config.lanes {
 		lane := enginecore.LaneID(name)
 		if channel := keys.ChannelWake(lane); lanes[channel] == "" {
@@ -246,6 +246,8 @@ func (s *shift) listen(ctx context.Context) {
 			channels = append(channels, channel)
 		}
 	}
+	// Last, because it is this worker's alone: lanes of another worker on the same connection may be confirmed before.
+	channels = append(channels, orders)
 	subscribed := func() {
 		s.sweep()
 		s.errands.start(func() { s.announceAll(ctx) })

@@ -196,6 +196,7 @@ type stepView struct {
 	before     keyspace
 	reply      any
 	messages   []Message
+	rows       []*Row // those that apply
 	diffs      []Difference
 
 	// candidate is the difference that a pattern is compared with.

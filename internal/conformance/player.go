@@ -224,7 +224,7 @@ func (p *player) advance() error {
 func (p *player) call(ctx context.Context, args []string) (bool, error) {
 	step := p.step
 	view := &stepView{player: p, step: step, keys: step.Keys, args: args}
-	rows := p.options.Deviations.applicable(view)
+	view.rows = p.options.Deviations.applicable(view)
 	var result rueidis.RedisResult
 	if step.Function != "" {
 		p.result.Called[step.Function]++
@@ -260,11 +260,11 @@ func (p *player) call(ctx context.Context, args []string) (bool, error) {
 		want, have := compactJSON(step.Publish), compactJSON(view.messages)
 		diffs = append(diffs, Difference{Part: PartPublish, Want: &want, Got: &have})
 	}
-	if len(diffs) == 0 && len(rows) == 0 {
+	if len(diffs) == 0 && len(view.rows) == 0 {
 		return true, nil
 	}
 	view.diffs = diffs
-	rest, problems := p.options.Deviations.explain(view, rows)
+	rest, problems := p.options.Deviations.explain(view, view.rows)
 	if len(diffs) > 0 {
 		if err := p.putBack(ctx, diffs, replyDiffers); err != nil {
 			return false, err
@@ -500,8 +500,8 @@ func (p *player) remember(keys []string) {
 }
 
 // relatedKeys returns the keys that a step can be expected to touch: those it
-// names, those that share an id with it or with the records it names, and the
-// indexes.
+// names, those that share an id with it or with the records it names, the
+// indexes, and those that a deviation speaks of.
 func (p *player) relatedKeys(view *stepView) []string {
 	keys := maps.Clone(p.plain)
 	ids := map[string]bool{}
@@ -523,6 +523,13 @@ func (p *player) relatedKeys(view *stepView) []string {
 	}
 	for _, arg := range view.args {
 		collect(arg)
+	}
+	for _, row := range view.rows {
+		for _, change := range row.Changes {
+			if key, ok := view.expand(change.Key.text); ok {
+				keys[key] = true
+			}
+		}
 	}
 	for id := range ids {
 		maps.Copy(keys, p.keysByID[id])

@@ -178,8 +178,9 @@ var texts = map[string][]string{
 	"IdempotencyKey": {"", "again"}, "Kinds": {"\nkind\n"}, "NewKID": {"k1", "k2", "k3"},
 	"NewSecretHex": {"00ff", "ab"}, "PolicyJSON": {"", `{"max_reclaim_count":1}`, `{"retry_policy":{"max_retries":2}}`},
 	"ResumeConditionJSON": {`{}`, `{"required_signal_names":["go"]}`, `{"required_signal_names":["go","on"],"signal_match_mode":"all"}`},
-	"RetryPolicyJSON":     {"", `{"max_retries":2,"backoff":{"type":"fixed","delay_ms":1}}`},
-	"SignalName":          {"go", "on"}, "Source": {"", "operator_override"}, "Tags": {"a.b", "team.x"}, "TagsJSON": {"", `{"a.b":"c"}`},
+	"PolicyVariant":       {"any_of", "quorum", "all_of"}, "OnSatisfied": {"cancel_remaining", "let_run"},
+	"RetryPolicyJSON": {"", `{"max_retries":2,"backoff":{"type":"fixed","delay_ms":1}}`},
+	"SignalName":      {"go", "on"}, "Source": {"", "operator_override"}, "Tags": {"a.b", "team.x"}, "TagsJSON": {"", `{"a.b":"c"}`},
 	"TimeoutBehavior": {"fail", "cancel", "auto_resume", "escalate"}, "UpstreamOutcome": {"success", "failed"},
 	"ReasonCode": {"waiting_for_signal", "manual_pause"}, "Ts": {""}, "Cursor": {"", "0"}, "FromID": {"-"}, "ToID": {"+"}, "After": {""},
 	"WorkerCapabilitiesCSV": {"", "gpu"}, "ExpectedBlockingReason": {""}, "ExecutionKind": {"kind"}, "DedupKey": {""},
@@ -315,6 +316,7 @@ func allKinds() []callKind {
 		kind[enginecore.RotateWaitpointHMACSecretCall](), kind[enginecore.SetExecutionTagsCall](),
 		kind[enginecore.SetFlowTagsCall](), kind[enginecore.StageDependencyEdgeCall](), kind[enginecore.SubmitFlowCall](),
 		kind[enginecore.SuspendExecutionCall](), kind[enginecore.TickCall](), kind[enginecore.UnblockExecutionCall](),
-		kind[enginecore.UpdateProgressCall](),
+		kind[enginecore.UpdateProgressCall](), kind[enginecore.SetEdgeGroupPolicyCall](),
+		kind[enginecore.DrainSiblingCancelGroupCall](), kind[enginecore.ReconcileSiblingCancelGroupCall](),
 	}
 }

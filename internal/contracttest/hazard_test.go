@@ -373,7 +373,7 @@ var hazards = []hazard{
 func TestHazards(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {
-		for _, hazard := range slices.Concat(hazards, budgetHazards) {
+		for _, hazard := range slices.Concat(hazards, budgetHazards, boundHazards) {
 			t.Run(hazard.id, func(t *testing.T) {
 				own := *b
 				own.tb = t

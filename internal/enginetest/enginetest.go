@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,6 +42,14 @@ func Each(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenO
 	t.Helper()
 	for _, kind := range testserver.Kinds(t) {
 		t.Run(string(kind), func(t *testing.T) { test(t, New(t, kind, opts...)) })
+	}
+}
+
+// Only skips the test when a kind of engine is not among those to be tested.
+func Only(tb testing.TB, kind testserver.Kind) {
+	tb.Helper()
+	if !slices.Contains(testserver.Kinds(tb), kind) {
+		tb.Skipf("%s is not to be tested", kind)
 	}
 }
 

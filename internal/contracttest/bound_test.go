@@ -1,0 +1,235 @@
+package contracttest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// boundHazards are weaknesses about what a caller or a stored policy may go up to.
+var boundHazards = []hazard{
+	{"D9 the policy bounds what a stream keeps", func(t *testing.T, b *bench) {
+		h := b.claim(b.create(withPolicy(`{"stream_policy":{"max_frame_bytes":10,"retention_maxlen":"3"}}`)))
+		frame := func(bytes int, keep int64) enginecore.AppendFrameCall {
+			return enginecore.AppendFrameCall{
+				ExecutionID: h.id, AttemptIndex: h.index, LeaseID: h.lease, LeaseEpoch: h.epoch, FrameType: "delta",
+				Payload: make([]byte, bytes), RetentionMaxlen: keep, MaxPayloadBytes: 1000,
+			}
+		}
+		stream, meta := b.keys.StreamFrames(h.id, h.index), b.keys.StreamMeta(h.id, h.index)
+		want(t, "too large first", refused(b, frame(11, 0)), "retention_limit_exceeded")
+		want(t, "stream", b.exists(meta), false)
+		for range 5 {
+			must(b, frame(10, 1000))
+		}
+		want(t, "too large", refused(b, frame(11, 0)), "retention_limit_exceeded")
+		want(t, "frames", b.length(stream), 3)
+		want(t, "retention", b.field(meta, "retention_maxlen"), "3")
+		must(b, frame(1, 0))
+		want(t, "frames without a wish", b.length(stream), 3)
+		must(b, frame(1, 2))
+		want(t, "frames with a lower wish", b.length(stream), 2)
+		want(t, "retention", b.field(meta, "retention_maxlen"), "2")
+	}},
+	{"E6 a breach that lasts is counted once", func(t *testing.T, b *bench) {
+		id := b.budget(enginecore.CreateBudgetDim{Name: "a", Hard: "10", Soft: "5"}, enginecore.CreateBudgetDim{Name: "b", Hard: "10", Soft: "0"})
+		report := func(name string, delta int64, status enginecore.Status) {
+			t.Helper()
+			want(t, "status", must(b, use(id, enginecore.ReportUsageAndCheckDim{Name: name, Delta: delta})).Status, status)
+		}
+		counts := func(hard, soft string) {
+			t.Helper()
+			record := b.keys.BudgetRecord(budgetPartition, id)
+			want(t, "breaches", b.field(record, "breach_count"), hard)
+			want(t, "soft breaches", b.field(record, "soft_breach_count"), soft)
+		}
+		report("a", 20, "HARD_BREACH")
+		report("b", 1, enginecore.StatusOK)
+		report("a", 20, "HARD_BREACH")
+		counts("1", "0")
+		report("b", 20, "HARD_BREACH")
+		report("a", 20, "HARD_BREACH")
+		counts("2", "0")
+		report("a", 6, "SOFT_BREACH")
+		report("a", 1, "SOFT_BREACH")
+		counts("2", "1")
+		report("a", 20, "HARD_BREACH")
+		counts("3", "1")
+		must(b, enginecore.ResetBudgetCall{Partition: budgetPartition, BudgetID: id, Now: time.Now()})
+		report("a", 20, "HARD_BREACH")
+		report("b", 20, "HARD_BREACH")
+		counts("5", "1")
+	}},
+	{"F4 refusals for want of a capability write now and then", func(t *testing.T, b *bench) {
+		id := b.create(withPolicy(`{"routing_requirements":{"required_capabilities":["gpu"]}}`))
+		b.writesSeldom(t, id, "last_capability_mismatch_at", func() string {
+			return refused(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(id)})
+		}, "capability_mismatch")
+	}},
+	{"H-29 an attempt goes on with what was left of its timeout", func(t *testing.T, b *bench) {
+		asides := map[string]func(held){
+			"suspend": func(h held) {
+				b.secret()
+				wait := enginecore.WaitpointID(uuid.NewString())
+				must(b, b.suspendCall(h, wait, forGo))
+				must(b, enginecore.ResumeExecutionCall{WaitpointID: wait, LaneID: lane, ExecutionID: h.id})
+			},
+			"delay": func(h held) {
+				b.delay(h, time.Now())
+				must(b, enginecore.PromoteDelayedCall{LaneID: lane, ExecutionID: h.id, Now: time.Now().Add(time.Second)})
+			},
+			"wait": func(h held) {
+				must(b, enginecore.MoveToWaitingChildrenCall{
+					AttemptIndex: h.index, WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch,
+					AttemptID: h.try,
+				})
+			},
+			"release": func(h held) {
+				must(b, enginecore.ReleaseCall{
+					Partition: partition, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try,
+				})
+			},
+		}
+		index := b.keys.IndexAttemptTimeout(partition)
+		left := func(e enginecore.ExecutionID) time.Duration {
+			at, armed := b.score(index, string(e))
+			if !armed {
+				return 0
+			}
+			return time.Until(time.UnixMilli(int64(at)))
+		}
+		for name, aside := range asides {
+			h := b.claim(b.create(), func(c *enginecore.ClaimExecutionCall) { c.AttemptTimeout = time.Hour })
+			aside(h)
+			want(t, name+": timeout while it waits", left(h.id), 0)
+			must(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(h.id)})
+			again := must(b, b.resumedCall(h.id))
+			want(t, name+": restored", left(h.id) > 59*time.Minute && left(h.id) < time.Hour, true)
+			want(t, name+": remembered", b.core(h.id, "remaining_attempt_timeout"), "")
+
+			h.lease, h.epoch = again.LeaseID, again.LeaseEpoch
+			aside(h)
+			must(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(h.id)})
+			call := b.resumedCall(h.id)
+			call.RemainingAttemptTimeout = time.Minute
+			must(b, call)
+			want(t, name+": the caller's", left(h.id) > 50*time.Second && left(h.id) < time.Minute, true)
+
+			h = b.running()
+			aside(h)
+			must(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(h.id)})
+			must(b, b.resumedCall(h.id))
+			want(t, name+": none", left(h.id), 0)
+			fields, err := b.do("HEXISTS", b.keys.ExecCore(h.id), "remaining_attempt_timeout").AsInt64()
+			want(t, name+": field", fields, 0)
+			want(t, name+": error", err, nil)
+		}
+	}},
+	{"H-29 a new attempt has a timeout of its own", func(t *testing.T, b *bench) {
+		h := b.claim(b.create(), func(c *enginecore.ClaimExecutionCall) { c.AttemptTimeout = time.Hour })
+		b.delay(h, time.Now().Add(time.Hour))
+		b.cancel(h.id)
+		b.replay(h.id)
+		h = b.claim(h.id)
+		want(t, "remembered", b.core(h.id, "remaining_attempt_timeout"), "")
+		_, armed := b.score(b.keys.IndexAttemptTimeout(partition), string(h.id))
+		want(t, "armed", armed, false)
+	}},
+	{"H-63 failed token checks write now and then", func(t *testing.T, b *bench) {
+		w := b.suspended(forGo)
+		w.token = "k1:" + strings.Repeat("0", 40)
+		b.writesSeldom(t, w.id, "last_hmac_validation_failed_at", func() string { return refused(b, b.deliverCall(w, "go")) }, "invalid_token")
+	}},
+}
+
+// writesSeldom checks that a refusal stores its time in a field of the execution's record at most every ten seconds.
+func (b *bench) writesSeldom(t *testing.T, e enginecore.ExecutionID, field string, refuse func() string, code string) {
+	t.Helper()
+	record := b.keys.ExecCore(e)
+	want(t, "refusal", refuse(), code)
+	now := time.Now().UnixMilli()
+	want(t, "time is there", b.core(e, field) != "", true)
+	recent := fmt.Sprint(now - 5000)
+	b.do("HSET", record, field, recent)
+	want(t, "refusal", refuse(), code)
+	want(t, "time of a refusal soon after", b.core(e, field), recent)
+	old := fmt.Sprint(now - 10001)
+	b.do("HSET", record, field, old)
+	want(t, "refusal", refuse(), code)
+	want(t, "time of a later one is new", b.core(e, field) != old, true)
+}
+
+func (b *bench) resumedCall(e enginecore.ExecutionID) enginecore.ClaimResumedExecutionCall {
+	return enginecore.ClaimResumedExecutionCall{
+		ExecutionID: e, WorkerID: worker, WorkerInstanceID: instance, LaneID: lane, LeaseID: enginecore.LeaseID(uuid.NewString()),
+		LeaseTTL: longLease,
+	}
+}
+
+// length is how many entries a stream has.
+func (b *bench) length(stream string) int64 {
+	b.tb.Helper()
+	n, err := b.do("XLEN", stream).AsInt64()
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	return n
+}
+
+// TestSubmittedNodesAreNew submits flows with a node whose execution exists already.
+func TestSubmittedNodesAreNew(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bench) {
+		b.submit()
+		foreign := b.create()
+		before := b.core(foreign, "created_at")
+		call := enginecore.SubmitFlowCall{
+			Partition: partition, FlowID: enginecore.FlowID(uuid.NewString()), FlowName: "name", RunID: "run", Namespace: "ns",
+			GraphHash: "g", InputHash: "i", Definition: []byte("{}"), NodeTotal: 2,
+			Nodes: []enginecore.SubmitFlowNode{
+				{ExecutionID: newExecutionID(), Name: "own", Kind: "kind", LaneID: lane, Policy: []byte("{}")},
+				{ExecutionID: foreign, Name: "taken", Kind: "kind", LaneID: lane, Policy: []byte("{}")},
+			},
+		}
+		want(t, "refusal", refused(b, call), "invalid_input")
+		want(t, "flow", b.exists(b.keys.FlowCore(partition, call.FlowID)), false)
+		want(t, "own node", b.exists(b.keys.ExecCore(call.Nodes[0].ExecutionID)), false)
+		want(t, "flow of the foreign execution", b.core(foreign, "flow_id"), "")
+		want(t, "its creation", b.core(foreign, "created_at"), before)
+
+		// Chunks that are sent again converge.
+		call.Nodes = call.Nodes[:1]
+		must(b, call)
+		must(b, call)
+		call.Nodes[0].ExecutionID, call.Nodes[0].Name = foreign, "taken"
+		want(t, "refusal of a later chunk", refused(b, call), "invalid_input")
+		call.Nodes[0].ExecutionID = newExecutionID()
+		must(b, call)
+		call.Nodes, call.Last = nil, true
+		want(t, "state", must(b, call).State, "open")
+	})
+}
+
+// TestStreamIDs asks for ranges whose ends are stream ids, and such that are none.
+func TestStreamIDs(t *testing.T) {
+	t.Parallel()
+	const last = "18446744073709551615-18446744073709551615"
+	each(t, func(t *testing.T, b *bench) {
+		for _, c := range []struct{ from, to, refusal string }{
+			{"", "", ""}, {"-", "+", ""}, {"0", "5-3", ""}, {"(5", "(7-1", ""}, {"007-0001", last, ""}, {last, "0-0", ""}, {"(0-0", "(" + last, ""},
+			{"(18446744073709551615", "(0", ""},
+			{"x", "+", "invalid_input"}, {"-", "5-", "invalid_input"}, {"-5", "+", "invalid_input"}, {"5-*", "+", "invalid_input"},
+			{"(-", "+", "invalid_input"}, {"-", "(+", "invalid_input"}, {"1.5", "+", "invalid_input"}, {"5-3-1", "+", "invalid_input"},
+			{"-", "18446744073709551616", "invalid_input"}, {"-", "5-99999999999999999999", "invalid_input"}, {"(" + last, "+", "invalid_input"},
+			{"-", "(0-0", "invalid_input"}, {"-", "(00-000", "invalid_input"}, {strings.Repeat("0", 200), "+", "invalid_input"}, {"5\x00", "+", "invalid_input"},
+		} {
+			call := enginecore.ReadAttemptStreamCall{ExecutionID: newExecutionID(), FromID: c.from, ToID: c.to, CountLimit: 1}
+			want(t, fmt.Sprintf("refusal of %q to %q", c.from, c.to), refused(b, call), c.refusal)
+		}
+	})
+}

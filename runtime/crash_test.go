@@ -1,0 +1,325 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// onServers runs a test on every server.
+func onServers(t *testing.T, test func(t *testing.T, kind testserver.Kind)) {
+	for _, kind := range testserver.Servers(t) {
+		t.Run(string(kind), func(t *testing.T) { test(t, kind) })
+	}
+}
+
+// loadSlack is what a busy machine may add to what is promised in seconds.
+const loadSlack = 2 * time.Second
+
+// What a killed worker held is taken over within its lease and a second, and committed once.
+func TestWorkerKilled(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		b := enginetest.New(t, kind)
+		ctx := enginetest.Context(t)
+		var calls atomic.Int64
+		a := holdForEver(func(n int) (int, error) { calls.Add(1); return n, nil })
+		sum := adder()
+		def, err := killFlow(a, sum)
+		require.NoError(t, err)
+		b.Keeper(t)
+		other := startChild(t, b.URL, b.Prefix, "")
+		run, err := runtime.Start(ctx, b.Client, def, 3)
+		require.NoError(t, err)
+		other.await(t, 8)
+		// Fewer slots than executions to take over: none may wait for a later offer.
+		b.Worker(t, []activity.Handler{a, sum}, runtime.Concurrency(2))
+		other.kill(t)
+		killed := time.Now()
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 24, out)
+		took := time.Since(killed)
+		t.Logf("taken over and finished %s after the kill, lease %s", took, killedLease)
+		require.Less(t, took, killedLease+time.Second+loadSlack)
+		require.EqualValues(t, 8, calls.Load())
+		s := b.Settle(t)
+		f, _ := s.Flow(string(run.FlowID()))
+		for i := range 8 {
+			require.Equal(t, 2, f.Nodes[fmt.Sprintf("n%d", i)].Attempts)
+			require.Equal(t, 1, f.Nodes[fmt.Sprintf("n%d", i)].Reclaims)
+		}
+	})
+}
+
+// A program with the engine inside is killed and started again: it goes on at once, without waiting for leases.
+func TestEmbeddedProgramKilled(t *testing.T) {
+	enginetest.Only(t, testserver.Embedded)
+	url, prefix := "embedded:"+t.TempDir()+"?fsync=always", enginetest.NewPrefix()
+	ctx := enginetest.Context(t)
+	for range 2 { // a second time, to see that a directory survives more than one kill
+		first := startChild(t, url, prefix, "the-run")
+		first.await(t, 8)
+		first.kill(t)
+	}
+	begun := time.Now()
+	b := enginetest.Open(t, testserver.Embedded, url, prefix)
+	b.Check(t, invariant.AnyTime)
+	a := holdForEver(func(n int) (int, error) { return n, nil })
+	sum := adder()
+	def, err := killFlow(a, sum)
+	require.NoError(t, err)
+	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("the-run"))
+	require.NoError(t, err)
+	require.True(t, run.Existed(), "what was acknowledged is there")
+	b.Keeper(t)
+	b.Worker(t, []activity.Handler{a, sum})
+	out, err := run.Result(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 8, out)
+	took := time.Since(begun)
+	t.Logf("finished %s after the restart", took)
+	require.Less(t, took, 2*time.Second+loadSlack)
+	b.Settle(t)
+}
+
+// The server is killed twice under load. Nothing that it acknowledged is lost.
+func TestServerKilled(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
+		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
+		ctx := enginetest.Context(t)
+		c := &crew{tb: t, bench: b, lab: newLab()}
+		for range 2 {
+			b.Keeper(t)
+			b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.Lanes("default", "other"), runtime.Lease(time.Second))
+		}
+		r := rand.New(rand.NewPCG(rand.Uint64(), 0))
+		var trials []*trial
+		starting := make(chan struct{})
+		go func() {
+			defer close(starting)
+			for i := range 40 {
+				x := c.startUntilAcknowledged(t, ctx, r, fmt.Sprintf("run-%d", i))
+				if x == nil {
+					return
+				}
+				trials = append(trials, x)
+			}
+		}()
+		for range 2 {
+			time.Sleep(150 * time.Millisecond)
+			server.Kill()
+			server.Restart()
+		}
+		<-starting
+		require.Len(t, trials, 40)
+		s := c.finish(t, ctx, trials)
+		for _, x := range trials {
+			c.judge(t, s, x)
+		}
+	})
+}
+
+// startUntilAcknowledged starts a random run, again and again while the engine is away.
+func (c *crew) startUntilAcknowledged(t *testing.T, ctx context.Context, r *rand.Rand, id string) *trial {
+	x := &trial{sketch: newSketch(r, 12), meddling: leftAlone, touched: make(map[string]bool)}
+	def, err := x.sketch.define("lab", c.lab.common, c.lab.rare)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	c.lab.add(id, x.sketch)
+	for ctx.Err() == nil {
+		if x.run, err = runtime.Start(ctx, c.bench.Client, def, []string{}, runtime.ID(id)); err == nil {
+			return x
+		}
+	}
+	t.Errorf("run %s was not started: %v", id, err)
+	return nil
+}
+
+// finish waits for the results.
+func (c *crew) finish(t *testing.T, ctx context.Context, trials []*trial) *invariant.Snapshot {
+	t.Helper()
+	for _, x := range trials {
+		_, err := x.run.Result(ctx)
+		var over *runtime.RunError
+		if err != nil && !errors.As(err, &over) {
+			d, _ := x.run.Describe(context.Background())
+			t.Errorf("%v\n%s", err, stateOf(d))
+		}
+	}
+	return c.bench.Settle(t)
+}
+
+// Replies get lost at random, for workers, keepers and clients. Calls are repeated and change nothing more.
+func TestLostReplies(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Shared(t, kind)
+		p := newProxy(t, server.Addr())
+		b := enginetest.Open(t, kind, string(kind)+"://"+p.addr(), enginetest.NewPrefix())
+		ctx := enginetest.Context(t)
+		c := &crew{tb: t, bench: b, lab: newLab()}
+		for range 2 {
+			b.Keeper(t)
+			b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.Lanes("default", "other"), runtime.Lease(time.Second))
+		}
+		p.after(cutCalls(0.03))
+		r := rand.New(rand.NewPCG(rand.Uint64(), 0))
+		var trials []*trial
+		for i := range 12 {
+			x := c.startUntilAcknowledged(t, ctx, r, fmt.Sprintf("run-%d", i))
+			require.NotNil(t, x)
+			trials = append(trials, x)
+		}
+		for _, x := range trials {
+			c.awaitThroughCuts(t, ctx, x)
+		}
+		p.after(nil)
+		s := c.finish(t, ctx, trials)
+		p.mu.Lock()
+		t.Logf("%d replies were lost", p.cuts)
+		require.NotZero(t, p.cuts)
+		p.mu.Unlock()
+		for _, x := range trials {
+			c.judge(t, s, x)
+		}
+	})
+}
+
+// awaitThroughCuts waits for a run on a connection that breaks all the time.
+func (c *crew) awaitThroughCuts(t *testing.T, ctx context.Context, x *trial) {
+	for ctx.Err() == nil {
+		_, err := x.run.Result(ctx)
+		var over *runtime.RunError
+		if err == nil || errors.As(err, &over) {
+			return
+		}
+	}
+	t.Errorf("run %s: %v", x.run.ID(), ctx.Err())
+}
+
+// The reply of every claim is lost for a while. What the engine leased is given back or repeated, not stuck.
+func TestLostClaims(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Shared(t, kind)
+		p := newProxy(t, server.Addr())
+		prefix := enginetest.NewPrefix()
+		near := enginetest.Open(t, kind, server.URL(), prefix)
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.addr(), prefix)
+		ctx := enginetest.Context(t)
+		a, sum := addOne(), adder()
+		near.Keeper(t)
+		claims := make(chan struct{})
+		p.after(stallAfter("ffx_claim", 1, claims))
+		w := far.Worker(t, []activity.Handler{a, sum}, runtime.Lease(2*time.Second))
+		run, err := runtime.Start(ctx, near.Client, wide(t, a, sum, 20), 1)
+		require.NoError(t, err)
+		<-claims
+		p.after(cutCalls(0.2))
+		p.breakAll()
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 60, out)
+		p.after(nil)
+		require.NoError(t, w.Stop())
+		near.Settle(t)
+	})
+}
+
+// A client dies between the calls of a large submission. Nothing of it can be claimed, and starting it again goes on.
+func TestClientKilledWhileSubmitting(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Shared(t, kind)
+		for _, calls := range []int{1, 3, 5} {
+			t.Run(fmt.Sprintf("after %d calls", calls), func(t *testing.T) {
+				ctx := enginetest.Context(t)
+				prefix := enginetest.NewPrefix()
+				b := enginetest.Open(t, kind, server.URL(), prefix)
+				var ran atomic.Int64
+				a := activity.New("add", func(_ context.Context, n int) (int, error) { ran.Add(1); return n + 1, nil })
+				sum := adder()
+				def := wide(t, a, sum, 150)
+				b.Worker(t, []activity.Handler{a, sum})
+
+				p := newProxy(t, server.Addr())
+				far := enginetest.Open(t, kind, string(kind)+"://"+p.addr(), prefix)
+				stalled := make(chan struct{})
+				p.after(stallAfter("ffx_submit_flow", calls, stalled))
+				dying, die := context.WithCancel(ctx)
+				started := make(chan error, 1)
+				go func() {
+					_, err := runtime.Start(dying, far.Client, def, 1, runtime.ID("large"))
+					started <- err
+				}()
+				<-stalled
+				die()
+				p.breakAll()
+				require.Error(t, <-started)
+
+				enginetest.Eventually(t, 5*time.Second, func() string {
+					if d, err := b.Client.Describe(ctx, "wide", "large"); err != nil || len(d.Nodes) == 0 {
+						return "the first call's nodes"
+					}
+					return ""
+				})
+				b.Check(t, invariant.AnyTime)
+				require.Zero(t, ran.Load(), "nothing of an unfinished submission runs")
+				run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("large"))
+				require.NoError(t, err)
+				out, err := run.Result(ctx)
+				require.NoError(t, err)
+				require.Equal(t, 450, out)
+				require.EqualValues(t, 151, ran.Load())
+				b.Settle(t)
+			})
+		}
+	})
+}
+
+// A worker that is cut off ends its functions before the engine gives their executions to another one.
+func TestWorkerCutOff(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Shared(t, kind)
+		p := newProxy(t, server.Addr())
+		prefix := enginetest.NewPrefix()
+		b := enginetest.Open(t, kind, server.URL(), prefix)
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.addr(), prefix)
+		ctx := enginetest.Context(t)
+		begun, ends := make(chan struct{}, 4), make(chan ended, 4)
+		cutOff := activity.New("work", func(ctx context.Context, n int) (int, error) {
+			begun <- struct{}{}
+			<-ctx.Done()
+			ends <- ended{time.Now(), context.Cause(ctx)}
+			return 0, ctx.Err()
+		})
+		taken := make(chan time.Time, 1)
+		healthy := activity.New("work", func(context.Context, int) (int, error) { taken <- time.Now(); return 1, nil })
+		b.Keeper(t)
+		far.Worker(t, []activity.Handler{cutOff}, runtime.Lease(time.Second))
+		run, err := runtime.Start(ctx, b.Client, single(t, cutOff), 1)
+		require.NoError(t, err)
+		<-begun
+		p.goDark()
+		b.Worker(t, []activity.Handler{healthy})
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		end := <-ends
+		require.ErrorIs(t, end.cause, runtime.ErrLeaseLost)
+		require.True(t, end.at.Before(<-taken), "two workers had the execution at a time")
+		p.lightUp()
+		b.Settle(t)
+	})
+}
