@@ -43,6 +43,8 @@ type settings struct {
 	asJSON      bool
 	profile     string
 	functions   bool
+	traces      string
+	rounds      int
 }
 
 func parseFlags(args []string) (settings, error) {
@@ -56,6 +58,8 @@ func parseFlags(args []string) (settings, error) {
 	flags.BoolVar(&s.asJSON, "json", false, "print one JSON object for each workload")
 	flags.StringVar(&s.profile, "cpuprofile", "", "write a CPU profile of this process to the file")
 	flags.BoolVar(&s.functions, "functions", false, "print what each function of the main path costs a server, instead of workloads")
+	flags.StringVar(&s.traces, "traces", "", "with -functions: directory of recorded conversations to measure all functions with; empties the database")
+	flags.IntVar(&s.rounds, "rounds", 1, "with -functions: how often to measure; the best counts")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -117,7 +121,7 @@ func functionCosts(ctx context.Context, s settings, logger *slog.Logger, out io.
 	if err != nil {
 		return err
 	}
-	return errors.Join(costTable(ctx, engine, out), engine.Close())
+	return errors.Join(costTable(ctx, engine, s.traces, s.rounds, out), engine.Close())
 }
 
 // newPrefix keeps the data of one run apart from that of earlier ones.

@@ -206,7 +206,8 @@ func encodeScalar(expr string, x field) string {
 		return "w.bool(" + expr + ")"
 	}
 	verb := map[valueKind]string{kindInt: "int", kindFloat: "float", kindMillis: "millis"}[t.kind]
-	if x.optional {
+	// The first lease has epoch 1, so 0 is none: an operator override names no lease at all.
+	if x.optional || x.scalar == "lease_epoch" {
 		verb = "optional" + strings.ToUpper(verb[:1]) + verb[1:]
 	}
 	if t.kind == kindInt && t.goType != "int64" {

@@ -99,7 +99,7 @@ func (c CompleteCall) encode(w *wire) {
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
 	w.text(string(c.LeaseID))
-	w.int(int64(c.LeaseEpoch))
+	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(string(c.AttemptID))
 	w.bytes(c.Result)
 	c.ClaimRequest.encode(w)
@@ -169,7 +169,7 @@ func (c FailCall) encode(w *wire) {
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
 	w.text(string(c.LeaseID))
-	w.int(int64(c.LeaseEpoch))
+	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(string(c.AttemptID))
 	w.int(int64(c.AttemptIndex))
 	w.text(c.Reason)
@@ -214,7 +214,7 @@ type ReleaseReply struct {
 }
 
 // Release runs ffx_release. Gives an execution back unfinished. It is eligible again at once and its
-// attempt is not spent.
+// attempt is not spent; it goes on under what is left of its timeout.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
@@ -234,7 +234,7 @@ func (c ReleaseCall) encode(w *wire) {
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ExecutionID))
 	w.text(string(c.LeaseID))
-	w.int(int64(c.LeaseEpoch))
+	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(string(c.AttemptID))
 	w.text(c.Reason)
 }
@@ -303,7 +303,7 @@ func (c RenewCall) encode(w *wire) {
 		w.belongs("leases.execution_id", x.ExecutionID)
 		w.text(string(x.ExecutionID))
 		w.text(string(x.LeaseID))
-		w.int(int64(x.LeaseEpoch))
+		w.optionalInt(int64(x.LeaseEpoch))
 		w.text(string(x.AttemptID))
 	}
 }

@@ -49,7 +49,7 @@ func (c RenewLeaseCall) encode(w *wire) {
 	w.int(int64(c.AttemptIndex))
 	w.text(string(c.AttemptID))
 	w.text(string(c.LeaseID))
-	w.int(int64(c.LeaseEpoch))
+	w.optionalInt(int64(c.LeaseEpoch))
 	w.millis(c.LeaseTTL)
 	w.millis(c.LeaseHistoryGrace)
 }

@@ -61,7 +61,7 @@ func (c DelayExecutionCall) encode(w *wire) {
 	w.key(w.keys.indexAttemptTimeout(w.tag))
 	w.text(string(c.ExecutionID))
 	w.text(string(c.LeaseID))
-	w.int(int64(c.LeaseEpoch))
+	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(string(c.AttemptID))
 	w.time(c.DelayUntil)
 	w.text(c.Source)
@@ -131,7 +131,7 @@ func (c MoveToWaitingChildrenCall) encode(w *wire) {
 	w.key(w.keys.indexAttemptTimeout(w.tag))
 	w.text(string(c.ExecutionID))
 	w.text(string(c.LeaseID))
-	w.int(int64(c.LeaseEpoch))
+	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(string(c.AttemptID))
 	w.text(c.Source)
 }
@@ -232,7 +232,7 @@ func (c UpdateProgressCall) encode(w *wire) {
 	w.key(w.keys.execCore(w.tag, c.ExecutionID))
 	w.text(string(c.ExecutionID))
 	w.text(string(c.LeaseID))
-	w.int(int64(c.LeaseEpoch))
+	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(c.ProgressPct)
 	w.text(c.ProgressMessage)
 }

@@ -38,7 +38,8 @@ type FailExecutionReply struct {
 }
 
 // FailExecution runs ff_fail_execution. Ends the attempt with a failure: a retry by the given policy,
-// or the end of the execution.
+// or the end of the execution. With strict_authority, the stored retry_policy counts, the given one
+// only where there is none.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
@@ -70,7 +71,7 @@ func (c FailExecutionCall) encode(w *wire) {
 	w.key(w.keys.indexExecutionDeadline(w.tag))
 	w.text(string(c.ExecutionID))
 	w.text(string(c.LeaseID))
-	w.int(int64(c.LeaseEpoch))
+	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(string(c.AttemptID))
 	w.text(c.FailureReason)
 	w.text(c.FailureCategory)

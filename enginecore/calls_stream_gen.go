@@ -63,7 +63,7 @@ func (c AppendFrameCall) encode(w *wire) {
 	w.text(string(c.ExecutionID))
 	w.int(int64(c.AttemptIndex))
 	w.text(string(c.LeaseID))
-	w.int(int64(c.LeaseEpoch))
+	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(c.FrameType)
 	w.text(c.Ts)
 	w.bytes(c.Payload)

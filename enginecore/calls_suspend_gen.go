@@ -92,7 +92,7 @@ func (c SuspendExecutionCall) encode(w *wire) {
 	w.int(int64(c.AttemptIndex))
 	w.text(string(c.AttemptID))
 	w.text(string(c.LeaseID))
-	w.int(int64(c.LeaseEpoch))
+	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(string(c.SuspensionID))
 	w.text(string(c.WaitpointID))
 	w.text(c.WaitpointKey)

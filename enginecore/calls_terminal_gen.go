@@ -64,7 +64,7 @@ func (c CompleteExecutionCall) encode(w *wire) {
 	w.key(w.keys.indexExecutionDeadline(w.tag))
 	w.text(string(c.ExecutionID))
 	w.text(string(c.LeaseID))
-	w.int(int64(c.LeaseEpoch))
+	w.optionalInt(int64(c.LeaseEpoch))
 	w.text(string(c.AttemptID))
 	w.bytes(c.ResultPayload)
 	w.text(c.Source)
@@ -109,10 +109,13 @@ type CancelExecutionReply struct {
 	PreviousPhase string
 }
 
-// CancelExecution runs ff_cancel_execution. Ends an execution as cancelled, from any phase.
+// CancelExecution runs ff_cancel_execution. Ends an execution as cancelled, from any phase. With
+// strict_authority, running work only by its lease, with its flow, or with the source
+// operator_override.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotActive, ErrLeaseRevoked, ErrStaleLease.
+// codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotActive, ErrLeaseRevoked,
+// ErrFenceRequired, ErrStaleLease.
 func (e *Engine) CancelExecution(ctx context.Context, c CancelExecutionCall) (CancelExecutionReply, error) {
 	return Do(ctx, e, c)
 }

@@ -56,9 +56,9 @@ const (
 	ErrExecutionNotSuspended Code = "execution_not_suspended"
 	// ErrExecutionNotTerminal comes from ff_replay_execution.
 	ErrExecutionNotTerminal Code = "execution_not_terminal"
-	// ErrFenceRequired comes from ff_renew_lease, ff_complete_execution, ff_fail_execution,
-	// ff_delay_execution, ff_move_to_waiting_children, ff_suspend_execution, ffx_complete, ffx_fail,
-	// ffx_release.
+	// ErrFenceRequired comes from ff_renew_lease, ff_complete_execution, ff_cancel_execution,
+	// ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children, ff_suspend_execution,
+	// ffx_complete, ffx_fail, ffx_release.
 	ErrFenceRequired Code = "fence_required"
 	// ErrFlowAlreadyTerminal comes from ff_stage_dependency_edge, ff_add_execution_to_flow,
 	// ff_cancel_flow, ffx_cancel_flow. Details: state.

@@ -27,10 +27,14 @@ local function index_of(c, core, state)
   return build and build(c, lifecycle.lane(core))
 end
 
--- Takes an execution out of the index of its block.
+-- Takes an execution out of the index of its block. With a pause by policy, the caller chose which one that is.
 function admission.leave(c, execution_id, core)
   local index = index_of(c, core, core.eligibility_state)
-  if index then redis.call('ZREM', index, execution_id) end
+  if index then
+    redis.call('ZREM', index, execution_id)
+  elseif core.eligibility_state == 'blocked_by_lane_state' then
+    for _, build in pairs(INDEX_OF_STATE) do redis.call('ZREM', build(c, lifecycle.lane(core)), execution_id) end
+  end
 end
 
 -- Fields that remember a block while dependencies hide it, as a flat list.

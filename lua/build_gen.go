@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "42-6266c762745b93b9"
+const build = "45-2d650bbeb34d3d23"

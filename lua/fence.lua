@@ -11,6 +11,11 @@ fence.FIELDS = {
 -- @errors lease_fence execution_not_active terminal_outcome:text lease_epoch:text lifecycle_phase:text
 --         attempt_id:text fence_required partial_fence_triple lease_revoked lease_expired stale_lease
 
+-- Whether the operator of this partition has turned off what the contract leaves to the caller's word.
+function fence.strict(c)
+  return redis.call('HGET', key.ffx_partition(c), 'strict_authority') == '1'
+end
+
 -- The triple to check against: the caller's, or the record's own for an operator override. Nil and the error
 -- reply when the triple is incomplete or missing.
 function fence.resolve(args, core, override_allowed)
@@ -43,7 +48,7 @@ end
 -- The check of every write by a lease holder. Gives the resolved triple, or nil and the error reply; a lapsed
 -- lease is marked as expired on the way.
 function fence.check_write(c, core_key, core, args)
-  local f, err = fence.resolve(args, core, true)
+  local f, err = fence.resolve(args, core, args.source == 'operator_override' and not fence.strict(c))
   if err then return nil, err end
   if core.lifecycle_phase ~= 'active' then return nil, reply.not_active(core) end
   if core.ownership_state == 'lease_revoked' then return nil, reply.err('lease_revoked') end

@@ -418,7 +418,8 @@ function F.ffx_fail(K, A)
 end
 
 -- @function ffx_release
--- @summary  Gives an execution back unfinished. It is eligible again at once and its attempt is not spent.
+-- @summary  Gives an execution back unfinished. It is eligible again at once and its attempt is not spent; it goes on
+--           under what is left of its timeout.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id

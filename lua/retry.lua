@@ -92,8 +92,16 @@ function retry.give_up(c, execution_id, core_key, core, f, reason, category, k)
   })
 end
 
+-- The retry policy that counts for a failure that the contract's function reports.
+local function policy_for(c, A)
+  local stored = fence.strict(c) and record.policy(key.exec_policy(c, A.execution_id)).retry_policy
+  if type(stored) == 'table' then return stored end
+  return retry.parse(A.retry_policy_json)
+end
+
 -- @function ff_fail_execution
--- @summary  Ends the attempt with a failure: a retry by the given policy, or the end of the execution.
+-- @summary  Ends the attempt with a failure: a retry by the given policy, or the end of the execution. With
+--           strict_authority, the stored retry_policy counts, the given one only where there is none.
 -- @flags    derives fence
 -- @key      core            exec.core
 -- @key      attempt         attempt.record
@@ -126,7 +134,7 @@ function F.ff_fail_execution(K, A)
   local f, err = fence.check_write(c, K.core, core, A)
   if err then return err end
   local reason, category = A.failure_reason or '', A.failure_category or ''
-  local delay = retry.delay(retry.parse(A.retry_policy_json), tonumber(core.retry_count) or 0)
+  local delay = retry.delay(policy_for(c, A), tonumber(core.retry_count) or 0)
   if delay then
     retry.schedule(c, A.execution_id, K.core, core, f, reason, category, c.now + delay, K)
     wake.flush(c)

@@ -231,11 +231,20 @@ function lifecycle.expire(c, execution_id, core_key, core, reason, o)
   if core.managed and is_set(running_on) then wake.cancel(c, running_on, execution_id, reason) end
 end
 
+-- Whether a cancel is one that the cancelling of its flow brings about.
+local function is_cascade(c, core, A)
+  return A.source == 'flow_cascade' and is_set(core.flow_id)
+    and redis.call('HGET', key.flow_core(c, core.flow_id), 'public_flow_state') == 'cancelled'
+end
+
 -- The fence of a cancel while somebody holds the lease: nil, or the error reply.
-local function check_cancel(core, A)
+local function check_cancel(c, core, A)
   if core.lifecycle_phase ~= 'active' or A.source == 'operator_override' then return nil end
   if core.ownership_state == 'lease_revoked' then return reply.err('lease_revoked') end
-  if not is_set(A.lease_id) then return nil end
+  if not is_set(A.lease_id) then
+    if fence.strict(c) and not is_cascade(c, core, A) then return reply.err('fence_required') end
+    return nil
+  end
   if A.lease_id ~= core.current_lease_id or A.lease_epoch ~= core.current_lease_epoch then
     return reply.err('stale_lease')
   end
@@ -243,7 +252,8 @@ local function check_cancel(core, A)
 end
 
 -- @function ff_cancel_execution
--- @summary  Ends an execution as cancelled, from any phase.
+-- @summary  Ends an execution as cancelled, from any phase. With strict_authority, running work only by its lease,
+--           with its flow, or with the source operator_override.
 -- @flags    derives
 -- @key      core            exec.core
 -- @key      attempt         attempt.record
@@ -276,6 +286,7 @@ end
 -- @error    execution_not_found
 -- @error    execution_not_active terminal_outcome:text lease_epoch:text lifecycle_phase:text attempt_id:text
 -- @error    lease_revoked
+-- @error    fence_required
 -- @error    stale_lease
 function F.ff_cancel_execution(K, A)
   if not A.reason then return reply.err('invalid_input', 'reason must be given') end
@@ -284,7 +295,7 @@ function F.ff_cancel_execution(K, A)
   if not core then return reply.err('execution_not_found') end
   local phase = core.lifecycle_phase
   if phase == 'terminal' then return reply.not_active(core) end
-  local err = check_cancel(core, A)
+  local err = check_cancel(c, core, A)
   if err then return err end
   lifecycle.cancel(c, A.execution_id, K.core, core, A.reason, is_set(A.source) and A.source or A.execution_id, {
     worker_set = K.worker_leases, terminal_key = K.terminal, silent = A.source == 'flow_cascade',

@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/testserver"
@@ -189,10 +191,8 @@ func TestLostReplies(t *testing.T) {
 		}
 		p.after(nil)
 		s := c.finish(t, ctx, trials)
-		p.mu.Lock()
-		t.Logf("%d replies were lost", p.cuts)
-		require.NotZero(t, p.cuts)
-		p.mu.Unlock()
+		t.Logf("%d replies were lost", p.lost())
+		require.NotZero(t, p.lost())
 		for _, x := range trials {
 			c.judge(t, s, x)
 		}
@@ -236,6 +236,83 @@ func TestLostClaims(t *testing.T) {
 		p.after(nil)
 		require.NoError(t, w.Stop())
 		near.Settle(t)
+	})
+}
+
+// A lease that the engine has for a worker, which knows nothing of it, is given back once a call of the worker has failed.
+func TestStraysAreGivenBack(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Shared(t, kind)
+		p := newProxy(t, server.Addr())
+		prefix := enginetest.NewPrefix()
+		near := enginetest.Open(t, kind, server.URL(), prefix)
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.addr(), prefix)
+		ctx := enginetest.Context(t)
+		a := addOne()
+		w := runtime.NewWorker(far.Engine, runtime.Lease(600*time.Millisecond))
+		require.NoError(t, w.Register(a))
+
+		def := single(t, a)
+		run, err := runtime.Start(ctx, near.Client, def, 1)
+		require.NoError(t, err)
+		partition, err := near.Engine.Core().FlowPartition(run.FlowID())
+		require.NoError(t, err)
+		claimed, err := near.Engine.Core().Claim(ctx, enginecore.ClaimCall{Partition: partition, ClaimRequest: enginecore.ClaimRequest{
+			LaneID: "default", WorkerID: "worker", WorkerInstanceID: w.Instance(), ClaimID: uuid.NewString(), Count: 1,
+			LeaseTTL: time.Hour, Kinds: "\nadd\n",
+		}})
+		require.NoError(t, err)
+		require.Len(t, claimed.Executions, 1)
+
+		p.after(cutCalls(1))
+		working, stop := context.WithCancel(ctx)
+		stopped := make(chan error, 1)
+		go func() { stopped <- w.Run(working) }()
+		enginetest.Eventually(t, 5*time.Second, func() string {
+			if p.lost() == 0 {
+				return "a lost reply"
+			}
+			return ""
+		})
+		p.after(nil)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 2, out)
+		require.Equal(t, 1, attempts(t, ctx, run), "what was never run is not spent")
+		stop()
+		require.NoError(t, <-stopped)
+		near.Settle(t)
+	})
+}
+
+// A node that loses its worker again and again fails for good.
+func TestPoisonNode(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		core := b.Engine.Core()
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 2), 1)
+		require.NoError(t, err)
+		partition, err := core.FlowPartition(run.FlowID())
+		require.NoError(t, err)
+		b.Keeper(t)
+		for range 6 {
+			enginetest.Eventually(t, 10*time.Second, func() string {
+				reply, err := core.Claim(ctx, enginecore.ClaimCall{Partition: partition, ClaimRequest: enginecore.ClaimRequest{
+					LaneID: "default", WorkerID: "worker", WorkerInstanceID: "dies", ClaimID: uuid.NewString(), Count: 1,
+					LeaseTTL: 5 * time.Millisecond, Kinds: "\nadd\n",
+				}})
+				if err != nil || len(reply.Executions) == 0 {
+					return fmt.Sprint("an execution to claim ", err)
+				}
+				return ""
+			})
+		}
+		b.Worker(t, []activity.Handler{addOne()})
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		require.Contains(t, failure(t, err).Reason, "max_reclaims_exceeded")
+		require.Equal(t, "n0", failure(t, err).Node)
+		b.Settle(t)
 	})
 }
 

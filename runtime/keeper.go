@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
@@ -82,8 +80,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 // listen hears "<partition> <unix ms>": something is due in a partition earlier than its keepers may know.
 func (k *Keeper) listen(ctx context.Context, agenda *agenda) {
 	channel := k.engine.core.Keys().ChannelDue()
-	listen(ctx, k.engine, []string{channel}, agenda.allDue, func(m rueidis.PubSubMessage) {
-		number, at, _ := strings.Cut(m.Message, " ")
+	k.engine.hub.listen(ctx, []string{channel}, agenda.allDue, func(_, message string) {
+		number, at, _ := strings.Cut(message, " ")
 		index, err := strconv.ParseUint(number, 10, 16)
 		ms, err2 := strconv.ParseInt(at, 10, 64)
 		if err == nil && err2 == nil {

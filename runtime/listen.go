@@ -2,7 +2,11 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -14,35 +18,237 @@ const (
 	maxListenPause   = time.Second
 )
 
-// listen hears channels until ctx ends, over any number of broken connections. subscribed is called whenever the
-// subscription has come to stand, for messages sent before that are lost.
-func listen(ctx context.Context, e *Engine, channels []string, subscribed func(), heard func(rueidis.PubSubMessage)) {
-	pause := firstListenPause
-	// The client subscribes again by itself, without a word, when a connection breaks. Channels are confirmed in order, so
-	// the last one tells each time. Another subscriber of this channel makes it tell once too often, which does no harm.
-	last := channels[len(channels)-1]
-	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
-		if s.Kind == "subscribe" && s.Channel == last {
-			subscribed()
+// hub hears channels for all users of an engine, on a connection of its own that exists while somebody listens.
+//
+// The client library hands messages to its own subscribers from the goroutine that reads the connection, and waits for
+// them. A subscriber of a channel that another one hears already on the same connection gets messages before its own
+// subscription is answered; with enough of them the answer is never read, and everybody who shares the connection hangs.
+// So there is one subscription for each channel, and messages are passed on without waiting.
+type hub struct {
+	client rueidis.Client
+	logger *slog.Logger
+	ctx    context.Context
+	stop   context.CancelFunc
+	runs   sync.WaitGroup
+
+	mu        sync.Mutex
+	listeners map[*listener]struct{}
+	byChannel map[string]map[*listener]struct{}
+	confirmed map[string]bool // channels that are heard on the connection that stands
+	running   bool
+	changed   chan struct{} // has a value when the channels that are wanted may have changed
+}
+
+// listener is one user of the hub. Its functions are called by the goroutine that reads the connection: they must not
+// block, and must not come back to the hub.
+type listener struct {
+	channels   []string
+	missing    map[string]bool // not confirmed since the connection stands
+	subscribed func()
+	heard      func(channel, message string)
+}
+
+func newHub(client rueidis.Client, logger *slog.Logger) *hub {
+	ctx, stop := context.WithCancel(context.Background())
+	return &hub{
+		client: client, logger: logger, ctx: ctx, stop: stop, listeners: make(map[*listener]struct{}),
+		byChannel: make(map[string]map[*listener]struct{}), confirmed: make(map[string]bool), changed: make(chan struct{}, 1),
+	}
+}
+
+// close ends the hub, whoever still listens.
+func (h *hub) close() {
+	h.mu.Lock()
+	h.stop()
+	h.mu.Unlock()
+	h.runs.Wait()
+}
+
+// listen hears channels until ctx ends, over any number of broken connections. subscribed is called whenever all of the
+// channels have come to be heard, since messages sent before that are lost.
+func (h *hub) listen(ctx context.Context, channels []string, subscribed func(), heard func(channel, message string)) {
+	l := &listener{channels: channels, subscribed: subscribed, heard: heard}
+	h.join(l)
+	select {
+	case <-ctx.Done():
+	case <-h.ctx.Done():
+	}
+	h.leave(l)
+}
+
+func (h *hub) join(l *listener) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx.Err() != nil {
+		return
+	}
+	h.listeners[l] = struct{}{}
+	l.missing = make(map[string]bool)
+	for _, channel := range l.channels {
+		if !h.confirmed[channel] {
+			l.missing[channel] = true
 		}
-	})
-	for ctx.Err() == nil {
+		if h.byChannel[channel] == nil {
+			h.byChannel[channel] = make(map[*listener]struct{}, 1)
+		}
+		h.byChannel[channel][l] = struct{}{}
+	}
+	if len(l.missing) == 0 {
+		l.subscribed()
+	}
+	if !h.running {
+		h.running = true
+		h.runs.Go(h.run)
+	}
+	notify(h.changed)
+}
+
+func (h *hub) leave(l *listener) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.listeners, l)
+	for _, channel := range l.channels {
+		delete(h.byChannel[channel], l)
+		if len(h.byChannel[channel]) == 0 {
+			delete(h.byChannel, channel)
+		}
+	}
+	notify(h.changed)
+}
+
+// run keeps a connection while there are listeners.
+func (h *hub) run() {
+	pause := firstListenPause
+	for {
 		begun := time.Now()
-		err := e.client.Receive(hooked, e.client.B().Subscribe().Channel(channels...).Build(), heard)
-		if ctx.Err() != nil {
+		err := h.connect()
+		if h.over() {
 			return
+		}
+		if errors.Is(err, errNobodyListens) {
+			continue // somebody does again
 		}
 		if time.Since(begun) > maxListenPause {
 			pause = firstListenPause
 		}
-		e.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: subscription lost, subscribing again",
-			slog.Any("channels", channels), slog.Any("error", err))
+		h.logger.LogAttrs(h.ctx, slog.LevelWarn, "flowfabric: subscriptions lost, subscribing again", slog.Any("error", err))
 		timer := time.NewTimer(pause)
 		select {
-		case <-ctx.Done():
+		case <-h.ctx.Done():
 		case <-timer.C:
 		}
 		timer.Stop()
 		pause = min(2*pause, maxListenPause)
+	}
+}
+
+// over tells whether nobody listens any more. Then the next listener starts the hub again.
+func (h *hub) over() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.listeners) > 0 && h.ctx.Err() == nil {
+		return false
+	}
+	h.running = false
+	return true
+}
+
+// errNobodyListens ends a connection that is not needed any more.
+var errNobodyListens = errors.New("nobody listens")
+
+// connect hears what is wanted until the connection breaks or nobody listens.
+func (h *hub) connect() error {
+	wire, release := h.client.Dedicate()
+	defer release()
+	defer wire.Close()
+	h.forget()
+	defer h.forget()
+	broken := wire.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage: func(m rueidis.PubSubMessage) { h.pass(m.Channel, m.Message) },
+		OnSubscription: func(s rueidis.PubSubSubscription) {
+			if s.Kind == "subscribe" {
+				h.confirm(s.Channel)
+			}
+		},
+	})
+	held := make(map[string]bool)
+	for {
+		missing, needless, wanted := h.compare(held)
+		if !wanted {
+			return errNobodyListens
+		}
+		if len(missing) > 0 {
+			if err := wire.Do(h.ctx, wire.B().Subscribe().Channel(missing...).Build()).Error(); err != nil {
+				return err
+			}
+		}
+		if len(needless) > 0 {
+			if err := wire.Do(h.ctx, wire.B().Unsubscribe().Channel(needless...).Build()).Error(); err != nil {
+				return err
+			}
+		}
+		select {
+		case err := <-broken:
+			return err
+		case <-h.ctx.Done():
+			return h.ctx.Err()
+		case <-h.changed:
+		}
+	}
+}
+
+// compare brings held up to date with what the listeners want, and lists the differences.
+func (h *hub) compare(held map[string]bool) (missing, needless []string, wanted bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for channel := range h.byChannel {
+		if !held[channel] {
+			missing = append(missing, channel)
+			held[channel] = true
+		}
+	}
+	for _, channel := range slices.Collect(maps.Keys(held)) {
+		if h.byChannel[channel] == nil {
+			needless = append(needless, channel)
+			delete(held, channel)
+			// Whoever wants it from here on waits for a new confirmation.
+			delete(h.confirmed, channel)
+		}
+	}
+	return missing, needless, len(h.byChannel) > 0
+}
+
+// forget notes that nothing is heard.
+func (h *hub) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.confirmed)
+	for l := range h.listeners {
+		for _, channel := range l.channels {
+			l.missing[channel] = true
+		}
+	}
+}
+
+func (h *hub) confirm(channel string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.confirmed[channel] = true
+	for l := range h.byChannel[channel] {
+		if !l.missing[channel] {
+			continue
+		}
+		delete(l.missing, channel)
+		if len(l.missing) == 0 {
+			l.subscribed()
+		}
+	}
+}
+
+func (h *hub) pass(channel, message string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for l := range h.byChannel[channel] {
+		l.heard(channel, message)
 	}
 }

@@ -90,6 +90,8 @@ func (o *operator) done(function string, err error) bool {
 	}
 	if err == nil {
 		o.crew.lab.tally(function)
+	} else if refusal != nil {
+		o.crew.lab.tally(function + ": " + string(refusal.Code))
 	}
 	return err == nil
 }
@@ -103,7 +105,7 @@ func (o *operator) operate() {
 			break
 		}
 	}
-	switch o.r.IntN(14) {
+	switch o.r.IntN(15) {
 	case 0:
 		o.end(m)
 	case 1:
@@ -133,6 +135,8 @@ func (o *operator) operate() {
 		o.unblock(m)
 	case 8:
 		o.resolveAgain(m)
+	case 9:
+		o.replay()
 	default:
 		o.work(m)
 	}
@@ -206,6 +210,25 @@ func (o *operator) resolveAgain(m member) {
 		})
 		o.done("ff_resolve_dependency", err)
 		return
+	}
+}
+
+// replay runs a member again that has not succeeded although its upstreams have. To replay a skipped one before those
+// would leave it waiting for ever.
+func (o *operator) replay() {
+	n := &o.trial.sketch.nodes[o.r.IntN(len(o.trial.sketch.nodes))]
+	m := o.read(n.name)
+	if m.phase != "terminal" || m.fields["terminal_outcome"] == "success" {
+		return
+	}
+	for _, up := range n.upstreams() {
+		if o.read(nodeName(up)).fields["terminal_outcome"] != "success" {
+			return
+		}
+	}
+	_, err := o.core.ReplayExecution(o.ctx, enginecore.ReplayExecutionCall{LaneID: m.lane, ExecutionID: m.id})
+	if o.done("ff_replay_execution", err) {
+		o.trial.replayed = true
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 type Engine struct {
 	core      *enginecore.Engine
 	client    rueidis.Client
+	hub       *hub
 	inProcess *embedded.Engine // nil when the engine is a server
 	inMemory  bool
 	namespace enginecore.Namespace
@@ -137,6 +138,7 @@ func (e *Engine) connect(ctx context.Context, target target, config openConfig) 
 	if e.client, err = rueidis.NewClient(option); err != nil {
 		return enginecore.ConnectError(err)
 	}
+	e.hub = newHub(e.client, e.logger)
 	if e.core, err = enginecore.Connect(ctx, e.client, config.core); err != nil {
 		return err
 	}
@@ -174,6 +176,7 @@ func (e *Engine) partitions() []enginecore.Partition {
 // Close ends the connection and, in this process, the engine. Further calls do nothing.
 func (e *Engine) Close() error {
 	if e.client != nil {
+		e.hub.close()
 		e.client.Close()
 	}
 	if e.inProcess != nil {

@@ -44,6 +44,7 @@ type trial struct {
 	plan     *runtime.Plan
 	meddling meddling
 	touched  map[string]bool // nodes that an operator has ended
+	replayed bool            // some node was run again, which does not touch what was skipped because of it
 }
 
 // TestRandomFlows runs random flows while workers and keepers come and go and others interfere, and checks outcomes
@@ -96,7 +97,9 @@ func (c *crew) round(t *testing.T, seed uint64) {
 	for _, trial := range trials {
 		_, err := trial.run.Result(ctx)
 		var over *runtime.RunError
-		if err != nil && !errors.As(err, &over) {
+		// What an operator has completed or replayed need not leave a result.
+		excused := trial.meddling == operated && ctx.Err() == nil
+		if err != nil && !errors.As(err, &over) && !excused {
 			d, _ := trial.run.Describe(context.Background())
 			t.Errorf("%s flow: %v\n%s", trial.meddling, err, stateOf(d))
 		}
@@ -131,7 +134,7 @@ func stateOf(d *runtime.Description) string {
 
 func (c *crew) newTrial(t *testing.T, ctx context.Context, r *rand.Rand, id string) *trial {
 	m := []meddling{leftAlone, leftAlone, leftAlone, cancelledByClient, cancelledByOthers, operated, operated}[r.IntN(7)]
-	x := &trial{sketch: newSketch(r, 12), meddling: m, touched: make(map[string]bool)}
+	x := &trial{sketch: newSketch(r, []int{8, 30, 200}[r.IntN(3)]), meddling: m, touched: make(map[string]bool)}
 	if m == operated {
 		x.sketch.pace = time.Duration(r.IntN(12)) * time.Millisecond
 	}
@@ -166,6 +169,9 @@ func (c *crew) judge(t *testing.T, s *invariant.Snapshot, x *trial) {
 		ready := true
 		for _, up := range n.upstreams() {
 			ready = ready && f.Nodes[nodeName(up)].Outcome == "success"
+		}
+		if x.replayed && got.Outcome == "skipped" {
+			continue
 		}
 		if fault := verdict(got.Outcome, ready, stopped, x.touched[n.name], n.script.succeeds()); fault != "" {
 			t.Errorf("%s run: node %s is %s (%s): %s", x.meddling, n.name, got.Outcome, got.Reason, fault)

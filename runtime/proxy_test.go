@@ -86,6 +86,13 @@ func (p *proxy) breakAll() {
 	}
 }
 
+// lost counts the replies that were lost.
+func (p *proxy) lost() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cuts
+}
+
 func (p *proxy) accept() {
 	for {
 		client, err := p.listener.Accept()

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
@@ -131,8 +129,8 @@ func (d *doneListener) listen(p enginecore.Partition, ready chan struct{}) {
 			d.wakeAll()
 		}
 	}
-	listen(d.closed, d.engine, []string{channel}, subscribed, func(m rueidis.PubSubMessage) {
-		id, _, _ := strings.Cut(m.Message, " ")
+	d.engine.hub.listen(d.closed, []string{channel}, subscribed, func(_, message string) {
+		id, _, _ := strings.Cut(message, " ")
 		d.wake(enginecore.FlowID(id))
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,7 +46,6 @@ func TestChain(t *testing.T) {
 			require.Equal(t, i+10, out)
 			require.False(t, run.Existed())
 		}
-		time.Sleep(0)
 		s := b.Settle(t)
 		require.Greater(t, s.Keys(), 200)
 	})

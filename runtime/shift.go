@@ -10,10 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/redis/rueidis"
-
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/google/uuid"
 )
 
 const (
@@ -246,18 +244,17 @@ func (s *shift) listen(ctx context.Context) {
 			channels = append(channels, channel)
 		}
 	}
-	// Last, because it is this worker's alone: lanes of another worker on the same connection may be confirmed before.
 	channels = append(channels, orders)
 	subscribed := func() {
 		s.sweep()
 		s.errands.start(func() { s.announceAll(ctx) })
 	}
-	listen(ctx, s.engine, channels, subscribed, func(m rueidis.PubSubMessage) {
-		if m.Channel == orders {
-			s.obey(m.Message)
+	s.engine.hub.listen(ctx, channels, subscribed, func(channel, message string) {
+		if channel == orders {
+			s.obey(message)
 			return
 		}
-		s.wake(lanes[m.Channel], m.Message)
+		s.wake(lanes[channel], message)
 	})
 }
 

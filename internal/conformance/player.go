@@ -37,6 +37,11 @@ type Options struct {
 	// from the recorded state.
 	KeepGoing bool
 
+	// Before and After, when not nil, are called around every call of a
+	// function. The client sends nothing else between them.
+	Before func(ctx context.Context) error
+	After  func(ctx context.Context, function string, reply any) error
+
 	// Tolerance is that of times; zero means 1.5 seconds.
 	Tolerance time.Duration
 }
@@ -50,6 +55,7 @@ type Result struct {
 	Accepted int            // steps with differences, all described by deviations
 	Failures []*Failure
 	Elapsed  time.Duration
+	Lag      time.Duration // how far it fell behind the recording at most
 }
 
 // A Failure is a step that did not go as recorded.
@@ -167,6 +173,7 @@ func (p *player) play(ctx context.Context, step *Step) (bool, error) {
 	p.step, p.scope.now = step, now
 	p.scope.clocks = append(p.scope.clocks, now)
 	p.scope.lag = max(0, float64(now-p.scope.clocks[0]-(step.NowMS-p.trace.Steps[0].NowMS)))
+	p.result.Lag = max(p.result.Lag, time.Duration(p.scope.lag)*time.Millisecond)
 	texts := step.Args
 	if step.Function == "" {
 		texts = step.Command
@@ -228,6 +235,11 @@ func (p *player) call(ctx context.Context, args []string) (bool, error) {
 	var result rueidis.RedisResult
 	if step.Function != "" {
 		p.result.Called[step.Function]++
+		if p.options.Before != nil {
+			if err := p.options.Before(ctx); err != nil {
+				return false, err
+			}
+		}
 		words := append([]string{"FCALL", step.Function, fmt.Sprint(len(step.Keys))}, step.Keys...)
 		result = p.store.do(ctx, append(words, args...)...)
 	} else {
@@ -237,6 +249,11 @@ func (p *player) call(ctx context.Context, args []string) (bool, error) {
 	got, err := replyOf(result)
 	if err != nil {
 		return false, err
+	}
+	if step.Function != "" && p.options.After != nil {
+		if err := p.options.After(ctx, step.Function, got); err != nil {
+			return false, err
+		}
 	}
 	if p.last, err = p.store.clock(ctx); err != nil {
 		return false, err

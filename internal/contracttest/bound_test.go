@@ -13,6 +13,16 @@ import (
 
 // boundHazards are weaknesses about what a caller or a stored policy may go up to.
 var boundHazards = []hazard{
+	{"A9 a pause that dependencies hide leaves its index", func(t *testing.T, b *bench) {
+		e := b.staged(b.create(), b.create())
+		must(b, enginecore.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: e.down, BlockingReason: "paused_by_policy"})
+		index := b.keys.LaneBlockedBudget(partition, lane)
+		_, paused := b.score(index, string(e.down))
+		b.apply(e)
+		_, stays := b.score(index, string(e.down))
+		want(t, "entry of the pause", paused, true)
+		want(t, "entry while dependencies are open", stays, false)
+	}},
 	{"D9 the policy bounds what a stream keeps", func(t *testing.T, b *bench) {
 		h := b.claim(b.create(withPolicy(`{"stream_policy":{"max_frame_bytes":10,"retention_maxlen":"3"}}`)))
 		frame := func(bytes int, keep int64) enginecore.AppendFrameCall {
@@ -130,6 +140,42 @@ var boundHazards = []hazard{
 			want(t, name+": error", err, nil)
 		}
 	}},
+	{"H-29 a node goes on with what was left of its timeout", func(t *testing.T, b *bench) {
+		call := enginecore.SubmitFlowCall{
+			Partition: partition, FlowID: enginecore.FlowID(uuid.NewString()), FlowName: "name", RunID: "run", Namespace: "ns",
+			GraphHash: "g", InputHash: "i", Definition: []byte("{}"), NodeTotal: 1, Last: true,
+			Nodes: []enginecore.SubmitFlowNode{{
+				ExecutionID: newExecutionID(), Name: "node", Kind: "kind", LaneID: lane, Policy: []byte("{}"), AttemptTimeout: time.Hour,
+			}},
+		}
+		must(b, call)
+		id := call.Nodes[0].ExecutionID
+		index := b.keys.IndexAttemptTimeout(partition)
+		claim := func() enginecore.ClaimedExecution {
+			reply := must(b, enginecore.ClaimCall{Partition: partition, ClaimRequest: enginecore.ClaimRequest{
+				LaneID: lane, WorkerID: worker, WorkerInstanceID: instance, ClaimID: uuid.NewString(), Count: 1, LeaseTTL: longLease, Kinds: "\nkind\n",
+			}})
+			if len(reply.Executions) != 1 {
+				t.Fatalf("%d executions", len(reply.Executions))
+			}
+			return reply.Executions[0]
+		}
+		giveBack := func(c enginecore.ClaimedExecution) {
+			must(b, enginecore.ReleaseCall{
+				Partition: partition, ExecutionID: id, LeaseID: c.LeaseID, LeaseEpoch: c.LeaseEpoch, AttemptID: c.AttemptID, Reason: "stop",
+			})
+		}
+		held := claim()
+		b.do("ZADD", index, fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()), string(id)) // most of it is used up
+		giveBack(held)
+		_, armed := b.score(index, string(id))
+		want(t, "armed while it waits", armed, false)
+		claim()
+		at, _ := b.score(index, string(id))
+		left := time.Until(time.UnixMilli(int64(at)))
+		want(t, "restored", left > 50*time.Second && left <= time.Minute, true)
+		want(t, "remembered", b.core(id, "remaining_attempt_timeout"), "")
+	}},
 	{"H-29 a new attempt has a timeout of its own", func(t *testing.T, b *bench) {
 		h := b.claim(b.create(), func(c *enginecore.ClaimExecutionCall) { c.AttemptTimeout = time.Hour })
 		b.delay(h, time.Now().Add(time.Hour))
@@ -212,6 +258,58 @@ func TestSubmittedNodesAreNew(t *testing.T) {
 		must(b, call)
 		call.Nodes, call.Last = nil, true
 		want(t, "state", must(b, call).State, "open")
+	})
+}
+
+// TestStrictAuthority turns off what the contract leaves to the caller's word.
+func TestStrictAuthority(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bench) {
+		for _, strict := range []bool{false, true} {
+			refusal := ""
+			if strict {
+				refusal = "fence_required"
+				b.do("HSET", b.keys.FfxPartition(partition), "strict_authority", "1")
+			}
+			function, keys, args, err := enginecore.Wire(b.keys, enginecore.CompleteExecutionCall{
+				WorkerInstanceID: instance, LaneID: lane, ExecutionID: b.running().id, Source: "operator_override",
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			args[2] = "" // no epoch; the typed call sends 0
+			code, scriptError := refusalOf(b.raw(t.Context(), function, keys, args))
+			want(t, "override", code+scriptError, refusal)
+
+			cancel := b.cancelCall(b.running().id)
+			cancel.Source = "somebody"
+			want(t, "cancel of running work", refused(b, cancel), refusal)
+			cancel = b.cancelCall(b.create())
+			cancel.Source = ""
+			want(t, "cancel of waiting work", refused(b, cancel), "")
+
+			h := b.claim(b.create(withPolicy(`{"retry_policy":{"max_retries":0}}`)))
+			outcome := "retry_scheduled"
+			if strict {
+				outcome = "terminal_failed"
+			}
+			want(t, "failure", b.fail(h, `{"max_retries":5}`).Outcome, outcome)
+			want(t, "failure without a stored policy", b.fail(b.running(), `{"max_retries":5}`).Outcome, "retry_scheduled")
+		}
+
+		h := b.running()
+		cancel := b.cancelCall(h.id)
+		cancel.Source, cancel.LeaseID, cancel.LeaseEpoch = "worker", h.lease, h.epoch
+		want(t, "cancel by the lease's holder", refused(b, cancel), "")
+		want(t, "cancel by an operator", refused(b, b.cancelCall(b.running().id)), "")
+		flow := enginecore.FlowID(uuid.NewString())
+		must(b, enginecore.CreateFlowCall{Partition: partition, FlowID: flow, FlowKind: "kind", Namespace: "ns"})
+		cancel = b.cancelCall(b.running().id)
+		must(b, enginecore.AddExecutionToFlowCall{FlowID: flow, ExecutionID: cancel.ExecutionID})
+		cancel.Source = "flow_cascade"
+		want(t, "cascade of a flow that goes on", refused(b, cancel), "fence_required")
+		must(b, enginecore.ContractCancelFlowCall{Partition: partition, FlowID: flow, Reason: "r", CancellationPolicy: "cancel_all"})
+		want(t, "cascade of a cancelled flow", refused(b, cancel), "")
 	})
 }
 

@@ -27,7 +27,7 @@ func TestAnyCallsKeepOrder(t *testing.T) {
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d", seed)
 		g := newGenerator(b, seed)
-		// A submission of executions that exist already is a mistake that is not looked for.
+		// A flow that is submitted in part is held back, and other calls then add executions to it that run already.
 		g.kinds = slices.DeleteFunc(g.kinds, func(k callKind) bool { return k.name == "SubmitFlowCall" })
 		for i := range calls {
 			if i%100 == 0 {

@@ -68,6 +68,9 @@ func (c *checker) dep(p *partition, e *execution, key, edge string, dep map[stri
 		c.fault(RuleDeps, key, "upstream %s does not exist", dep["upstream_execution_id"])
 		return
 	}
+	if number(up.get("replay_count")) > 0 {
+		return // its outcome may have changed since the edge was resolved
+	}
 	switch dep["state"] {
 	case "satisfied":
 		if up.get("terminal_outcome") != "success" {
@@ -79,7 +82,9 @@ func (c *checker) dep(p *partition, e *execution, key, edge string, dep map[stri
 		}
 	default:
 		f := p.flows[e.get("flow_id")]
-		if up.terminal() && f != nil && f.open() && !p.unresolved[up.id].set[edge] {
+		// What was replayed waits until its upstreams are replayed as well, if they need to be.
+		waits := number(e.get("replay_count")) > 0 && up.get("terminal_outcome") != "success"
+		if up.terminal() && !e.terminal() && !waits && f != nil && f.open() && !p.unresolved[up.id].set[edge] {
 			c.fault(RuleStuck, key, "is unsatisfied, but the upstream has ended (%s) and the edge is not in the backlog",
 				up.get("terminal_outcome"))
 		}
@@ -161,6 +166,7 @@ func (c *checker) edges(f *flowRecord) {
 func (c *checker) managedFlow(p *partition, f *flowRecord) {
 	open := 0
 	outcomes := make(map[string]int)
+	replayed := false
 	for id := range f.members() {
 		e := p.executions[id]
 		if e == nil || e.core == nil {
@@ -169,6 +175,7 @@ func (c *checker) managedFlow(p *partition, f *flowRecord) {
 		if !e.managed() {
 			c.fault(RuleFlow, e.key, "belongs to a managed flow, but is not managed")
 		}
+		replayed = replayed || number(e.get("replay_count")) > 0
 		if e.terminal() {
 			outcomes[e.get("terminal_outcome")]++
 		} else {
@@ -195,6 +202,10 @@ func (c *checker) managedFlow(p *partition, f *flowRecord) {
 		if got := number(f.core["nodes_"+outcome]); got != outcomes[outcome] {
 			c.fault(RuleFlow, f.key, "nodes_%s is %d, %d members are %s", outcome, got, outcomes[outcome], outcome)
 		}
+	}
+	if replayed {
+		// A node that succeeds when it is run again leaves those behind it skipped.
+		delete(outcomes, "skipped")
 	}
 	c.outcome(p, f, outcomes)
 }
