@@ -98,7 +98,7 @@ func TestCluster(t *testing.T) {
 	}
 	tickAll("after connecting")
 
-	command(t, nodes[1], "FUNCTION", "FLUSH")
+	command(t, nodes[1], "FUNCTION", "FLUSH", "SYNC")
 	tickAll("after one primary lost the library")
 
 	// A slot on the move: absent keys are asked for at the importing side, undeclared ones fail. Such a call

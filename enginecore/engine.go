@@ -148,6 +148,17 @@ func (e *Engine) checkServer(ctx context.Context) error {
 	return connectError(err)
 }
 
+// passwordHint says what is usually wrong with a URL that the server refuses.
+func passwordHint(text string) string {
+	switch {
+	case strings.HasPrefix(text, "NOAUTH"):
+		return " (no password was given; a URL carries one as redis://:password@host)"
+	case strings.HasPrefix(text, "WRONGPASS"):
+		return " (what stands alone before the @ of a URL is the user; a password alone is redis://:password@host)"
+	}
+	return ""
+}
+
 // connectError gives an error of the client a name that says what to do.
 func connectError(err error) error {
 	if err == nil {
@@ -163,7 +174,7 @@ func connectError(err error) error {
 	text := server.Error()
 	switch {
 	case unauthorized(text):
-		return fmt.Errorf("%w: %s", ErrUnauthorized, text)
+		return fmt.Errorf("%w: %s%s", ErrUnauthorized, text, passwordHint(text))
 	case strings.Contains(strings.ToLower(text), "unknown command"):
 		return fmt.Errorf("%w: it needs FUNCTION, which Redis has since 7.0 and Valkey since 7.2: %s", ErrUnsupportedServer, text)
 	}

@@ -277,7 +277,7 @@ func TestLostLibraryIsLoadedAgain(t *testing.T) {
 	}
 	flush := func() {
 		t.Helper()
-		if err := client.Do(t.Context(), client.B().FunctionFlush().Build()).Error(); err != nil {
+		if err := client.Do(t.Context(), client.B().FunctionFlush().Sync().Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "45-2d650bbeb34d3d23"
+const build = "46-808c4f165586b793"

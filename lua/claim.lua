@@ -1,5 +1,12 @@
 -- Taking work: grants, fresh attempts, resumed attempts, take-over of abandoned ones.
 
+-- Core fields that the claim of a managed record reads that was never claimed before; the full list for others.
+claim.FIRST_FIELDS = {
+  'lifecycle_phase', 'eligibility_state', 'attempt_state', 'current_lease_epoch', 'total_attempt_count', 'lane_id',
+  'execution_kind', 'created_at', 'retry_count', 'flow_id', 'managed', 'node', 'required_capabilities',
+  'input_count', 'uses_flow_input', 'attempt_timeout', 'start_timeout', 'blocking_detail',
+}
+
 -- Core fields that a claim reads.
 claim.FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome',
@@ -16,14 +23,16 @@ local ATTEMPT_TYPE = { pending_retry_attempt = 'retry', pending_replay_attempt =
 local MAX_RECLAIMS = 100
 
 -- Writes lease, core and indexes of a new lease. `w`: worker_id, worker_instance_id, lane, lease_id, ttl,
--- renewal (ms until the renewal deadline). `values`: further core fields. Gives epoch and expiry as text.
+-- renewal (ms until the renewal deadline). `values`: further core fields, `blank`: core fields to unset. Gives
+-- epoch and expiry as text.
 local function take_lease(c, execution_id, core_key, core, w, attempt_id, values, blank)
   local epoch = number.text((tonumber(core.current_lease_epoch) or 0) + 1)
   local expires = c.now + w.ttl
   local expires_text = number.text(expires)
   local deadline = number.text(c.now + w.renewal)
   local lease_key = key.exec_lease_current(c, execution_id)
-  redis.call('DEL', lease_key)
+  -- Every end of a lease deletes its hash; only records of other tools can have left one.
+  if not core.managed then redis.call('DEL', lease_key) end
   redis.call('HSET', lease_key,
     'lease_id', w.lease_id, 'lease_epoch', epoch, 'execution_id', execution_id, 'attempt_id', attempt_id,
     'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id,
@@ -50,23 +59,45 @@ local function take_lease(c, execution_id, core_key, core, w, attempt_id, values
     'last_mutation_at', c.now_text,
   }
   for _, value in ipairs(values) do core_values[#core_values + 1] = value end
-  local unset = { 'blocking_detail', 'lease_expired_at', 'lease_revoked_at', 'lease_revoke_reason', unpack(blank) }
-  record.write(core_key, core.managed, core_values, unset)
+  record.write(core_key, core.managed, core_values, blank)
   redis.call('ZADD', key.index_lease_expiry(c), expires, execution_id)
   redis.call('SADD', key.index_worker_leases(c, w.worker_instance_id), execution_id)
   redis.call('ZADD', key.lane_active(c, w.lane), expires, execution_id)
   return epoch, expires_text
 end
 
--- Writes the record of a new attempt.
-local function open_attempt(c, execution_id, index, w, epoch, attempt_id, attempt_type, extra)
+-- Marks of a lost lease, and what the text of a waiting record said.
+local LOSS_FIELDS = { 'blocking_detail', 'lease_expired_at', 'lease_revoked_at', 'lease_revoke_reason' }
+
+local PENDING_FIELDS = { 'pending_retry_reason', 'pending_replay_reason', 'pending_replay_requested_by',
+  'pending_previous_attempt_index' }
+
+-- Fields to unset when a new attempt starts. A managed record that was never claimed can only have the text.
+local function to_unset(core, attempt_type)
+  if core.managed and attempt_type == 'initial' then
+    return core.blocking_detail and { 'blocking_detail' } or {}
+  end
+  local blank = {}
+  for _, name in ipairs(LOSS_FIELDS) do blank[#blank + 1] = name end
+  for _, name in ipairs(PENDING_FIELDS) do blank[#blank + 1] = name end
+  for _, name in ipairs({ 'pending_replay_attempt', 'remaining_attempt_timeout' }) do
+    if is_set(core[name]) then blank[#blank + 1] = name end
+  end
+  return blank
+end
+
+-- Writes the record of a new attempt. The usage record of the contract is left out for managed executions: no
+-- function reads it.
+local function open_attempt(c, execution_id, index, w, epoch, attempt_id, attempt_type, extra, managed)
   redis.call('HSET', key.attempt_record(c, execution_id, index),
     'attempt_id', attempt_id, 'execution_id', execution_id, 'attempt_index', index,
     'attempt_type', attempt_type, 'attempt_state', 'started', 'created_at', c.now_text,
     'started_at', c.now_text, 'lease_id', w.lease_id, 'lease_epoch', epoch,
     'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id, unpack(extra))
   redis.call('ZADD', key.exec_attempts(c, execution_id), c.now, index)
-  redis.call('HSET', key.attempt_usage(c, execution_id, index), 'last_usage_report_seq', '0')
+  if not managed then
+    redis.call('HSET', key.attempt_usage(c, execution_id, index), 'last_usage_report_seq', '0')
+  end
 end
 
 -- Starts a new attempt of a runnable record. Gives {lease_epoch, expires_at, attempt_id, index, type}.
@@ -85,18 +116,13 @@ function claim.start(c, execution_id, core_key, core, w)
   end
   redis.call('ZREM', key.lane_eligible(c, lifecycle.lane(core)), execution_id)
   if core.start_timeout then redis.call('ZREM', key.ffx_start_deadlines(c), execution_id) end
-  local blank = { 'pending_retry_reason', 'pending_replay_reason', 'pending_replay_requested_by',
-    'pending_previous_attempt_index' }
-  for _, name in ipairs({ 'pending_replay_attempt', 'remaining_attempt_timeout' }) do
-    if is_set(core[name]) then blank[#blank + 1] = name end
-  end
   local epoch, expires = take_lease(c, execution_id, core_key, core, w, w.attempt_id, {
     'current_attempt_index', index_text,
     'total_attempt_count', number.text(index + 1),
     'current_attempt_id', w.attempt_id,
     'started_at', is_set(core.started_at) and core.started_at or c.now_text,
-  }, blank)
-  open_attempt(c, execution_id, index_text, w, epoch, w.attempt_id, attempt_type, extra)
+  }, to_unset(core, attempt_type))
+  open_attempt(c, execution_id, index_text, w, epoch, w.attempt_id, attempt_type, extra, core.managed)
   lease.history(c, execution_id, 'event', 'acquired', 'lease_id', w.lease_id, 'lease_epoch', epoch,
     'attempt_id', w.attempt_id, 'attempt_index', index_text, 'worker_id', w.worker_id, 'ts', c.now_text)
   return { epoch = epoch, expires = expires, attempt_id = w.attempt_id, index = index_text, type = attempt_type }
@@ -107,8 +133,9 @@ function claim.resume(c, execution_id, core_key, core, w, timeout)
   local index = core.current_attempt_index or ''
   local attempt_id = core.current_attempt_id or ''
   redis.call('ZREM', key.lane_eligible(c, lifecycle.lane(core)), execution_id)
-  local epoch, expires = take_lease(c, execution_id, core_key, core, w, attempt_id, {},
-    is_set(core.remaining_attempt_timeout) and { 'remaining_attempt_timeout' } or {})
+  local blank = { unpack(LOSS_FIELDS) }
+  if is_set(core.remaining_attempt_timeout) then blank[#blank + 1] = 'remaining_attempt_timeout' end
+  local epoch, expires = take_lease(c, execution_id, core_key, core, w, attempt_id, {}, blank)
   timeout = timeout or number.finite(core.remaining_attempt_timeout)
   if timeout then
     redis.call('ZADD', key.index_attempt_timeout(c), c.now + timeout, execution_id)
@@ -165,9 +192,9 @@ function claim.take_over(c, execution_id, core_key, core, w, worker_set)
     'total_attempt_count', number.text(index + 1),
     'current_attempt_id', w.attempt_id,
     'lease_reclaim_count', number.text(reclaims + 1),
-  }, {})
+  }, { unpack(LOSS_FIELDS) })
   open_attempt(c, execution_id, index_text, w, epoch, w.attempt_id, 'reclaim',
-    { 'reclaim_reason', lost, 'previous_attempt_index', old_index })
+    { 'reclaim_reason', lost, 'previous_attempt_index', old_index }, core.managed)
   lease.history(c, execution_id, 'event', 'reclaimed', 'old_lease_epoch', core.current_lease_epoch or '',
     'new_lease_id', w.lease_id, 'new_lease_epoch', epoch, 'new_attempt_id', w.attempt_id,
     'new_attempt_index', index_text, 'worker_id', w.worker_id, 'ts', c.now_text)

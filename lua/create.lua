@@ -26,33 +26,34 @@ function create.state(held, detail)
   return 'eligible_now', 'waiting_for_worker', '', 'waiting'
 end
 
--- Core fields of a new execution as a flat list; only those with a value.
+-- Core fields of a new execution as a flat list; only those with a value. A small hash is searched from its
+-- beginning, so the fields that every claim and completion reads or writes come first.
 function create.fields(c, e)
   local eligibility, reason, detail, public = create.state(e.held, e.detail)
   local values = {
-    'execution_id', e.execution_id,
-    'namespace', e.namespace,
-    'lane_id', e.lane_id,
-    'partition_id', e.partition_id,
-    'priority', number.text(e.priority),
-    'execution_kind', e.kind,
-    'creator_identity', e.creator_identity,
     'lifecycle_phase', 'runnable',
     'ownership_state', 'unowned',
     'eligibility_state', eligibility,
-    'blocking_reason', reason,
-    'terminal_outcome', 'none',
     'attempt_state', 'pending_first_attempt',
+    'terminal_outcome', 'none',
+    'blocking_reason', reason,
     'public_state', public,
-    'total_attempt_count', '0',
-    'current_lease_epoch', '0',
-    'current_lane', e.lane_id,
-    'retry_count', '0',
-    'replay_count', '0',
-    'lease_reclaim_count', '0',
-    'created_at', c.now_text,
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
+    'current_lease_epoch', '0',
+    'total_attempt_count', '0',
+    'lane_id', e.lane_id,
+    'current_lane', e.lane_id,
+    'execution_id', e.execution_id,
+    'execution_kind', e.kind,
+    'created_at', c.now_text,
+    'priority', number.text(e.priority),
+    'retry_count', '0',
+    'namespace', e.namespace,
+    'partition_id', e.partition_id,
+    'creator_identity', e.creator_identity,
+    'replay_count', '0',
+    'lease_reclaim_count', '0',
   }
   if detail ~= '' then
     values[#values + 1] = 'blocking_detail'

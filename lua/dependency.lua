@@ -10,6 +10,13 @@ dependency.CHILD_FIELDS = {
   'prior_blocking_detail',
 }
 
+-- Those that a child needs which may run now; the full list when something else holds it back.
+dependency.READY_FIELDS = {
+  'lifecycle_phase', 'ownership_state', 'eligibility_state', 'attempt_state', 'terminal_outcome', 'lane_id',
+  'execution_id', 'created_at', 'priority', 'flow_id', 'managed', 'delay_until', 'start_timeout', 'blocking_detail',
+  'prior_eligibility_state',
+}
+
 -- Keys of the child's side of one edge.
 function dependency.child_keys(c, child_id, edge_id)
   return {
@@ -39,6 +46,7 @@ end
 function dependency.release(c, child_id, k, child)
   redis.call('ZREM', k.blocked_dependencies or key.lane_blocked_dependencies(c, lifecycle.lane(child)), child_id)
   if is_set(child.prior_eligibility_state) then
+    child = record.read(k.core, dependency.CHILD_FIELDS)
     admission.restore(c, child_id, k.core, child, startable(child.attempt_state))
     return
   end
@@ -96,7 +104,9 @@ function dependency.resolve(c, k, edge_id, outcome)
   local remaining = redis.call('HINCRBY', k.meta, 'unsatisfied_required_count', -1)
   if not satisfied then redis.call('HINCRBY', k.meta, 'impossible_required_count', 1) end
   redis.call('HSET', k.meta, 'last_dependency_update_at', c.now_text)
-  local child = record.read(k.core, dependency.CHILD_FIELDS)
+  -- A child that waits for more and takes no result along is not even read.
+  if satisfied and remaining > 0 and not k.upstream_result then return 'satisfied', '', remaining end
+  local child = record.read(k.core, satisfied and dependency.READY_FIELDS or dependency.CHILD_FIELDS)
   if not child then return satisfied and 'satisfied' or 'impossible', '', remaining end
   local child_id = child.execution_id or ''
   if not satisfied then

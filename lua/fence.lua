@@ -8,6 +8,13 @@ fence.FIELDS = {
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count',
 }
 
+-- Those that the completion of a running attempt needs; the full list when it cannot be accepted.
+fence.COMPLETION_FIELDS = {
+  'lifecycle_phase', 'ownership_state', 'terminal_outcome', 'current_lease_epoch', 'lane_id', 'current_lane',
+  'lease_expires_at', 'current_lease_id', 'current_attempt_id', 'current_attempt_index',
+  'current_worker_instance_id', 'flow_id', 'managed', 'node',
+}
+
 -- @errors lease_fence execution_not_active terminal_outcome:text lease_epoch:text lifecycle_phase:text
 --         attempt_id:text fence_required partial_fence_triple lease_revoked lease_expired stale_lease
 

@@ -98,7 +98,7 @@ end
 -- Why a new node may not run yet: 'delay', 'dependencies' or nil, with the text for the record.
 local function hold(c, numbers, held)
   if numbers.upstream_count > 0 then
-    return 'dependencies', number.text(numbers.upstream_count) .. ' dep(s) unresolved'
+    return 'dependencies', ''
   elseif held then
     return 'dependencies', 'held until the flow is submitted'
   elseif numbers.delay > 0 then

@@ -159,13 +159,17 @@ end
 -- Leases one eligible execution; nil when it cannot be leased, and then it is out of the way.
 local function take_eligible(c, request, execution_id, n)
   local core_key = key.exec_core(c, execution_id)
-  local core = record.read(core_key, claim.FIELDS)
+  local core = record.read(core_key, claim.FIRST_FIELDS)
+  if core and not (core.managed and core.attempt_state == 'pending_first_attempt') then
+    core = record.read(core_key, claim.FIELDS)
+  end
   if not core or core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'eligible_now' then
     redis.call('ZREM', key.lane_eligible(c, request.lane), execution_id)
     return nil
   end
   if core.managed and graph.is_over(flow_of(c, core.flow_id)) then
-    lifecycle.cancel(c, execution_id, core_key, core, 'flow is over', 'flow', { silent = true })
+    lifecycle.cancel(c, execution_id, core_key, record.read(core_key, lifecycle.END_FIELDS), 'flow is over', 'flow',
+      { silent = true })
     return nil
   end
   local detail = unfit(request, core)
@@ -256,9 +260,12 @@ function work.claim(c, request)
     if #earlier > 0 then return earlier end
   end
   local out = {}
-  local passed, stayed = take_from(c, request, key.ffx_reclaimable(c, request.lane), take_abandoned, out, MAX_PASSED_OVER)
-  -- Not when the search was cut short, else the worker would ask for the rest again and again.
-  if passed < MAX_PASSED_OVER then request.unfit = stayed end
+  if not request.handed_on then
+    local passed, stayed = take_from(c, request, key.ffx_reclaimable(c, request.lane), take_abandoned, out,
+      MAX_PASSED_OVER)
+    -- Not when the search was cut short, else the worker would ask for the rest again and again.
+    if passed < MAX_PASSED_OVER then request.unfit = stayed end
+  end
   if request.aside then
     take_from(c, request, key.lane_blocked_route(c, request.lane), take_set_aside, out, MAX_PASSED_ASIDE)
   end
@@ -326,11 +333,16 @@ end
 function F.ffx_complete(K, A)
   local request, err = work.parse_claim(A)
   if err then return err end
+  -- Abandoned executions are announced when they become so, and wait for a claim of their own.
+  request.handed_on = true
   local c = call.open(K.partition)
   local core_key = key.exec_core(c, A.execution_id)
-  local core = record.read(core_key, fence.FIELDS)
+  local core = record.read(core_key, fence.COMPLETION_FIELDS)
   if not core then return reply.err('execution_not_found') end
   local repeated = already_completed(core, A)
+  if not repeated and (core.ownership_state ~= 'leased' or fence.lapsed(c, core)) then
+    core = record.read(core_key, fence.FIELDS)
+  end
   if not repeated then
     local f
     f, err = fence.check_write(c, core_key, core, A)
@@ -445,7 +457,7 @@ function F.ffx_release(K, A)
   if err then return err end
   park.execution(c, A.execution_id, core_key, core, f, {
     eligibility = 'eligible_now', reason = 'waiting_for_worker', detail = A.reason or '', public = 'waiting',
-    suspension = 'released', released = 'given_back',
+    suspension = 'released', released = 'given_back', from_start = true,
   })
   park.make_eligible(c, A.execution_id, core)
   if core.managed then graph.event(c, core, 'given_back', core.current_attempt_index, A.reason) end

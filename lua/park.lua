@@ -1,9 +1,10 @@
 -- A lease holder puts its execution aside; the same attempt goes on later.
 
--- Ends the lease and leaves the attempt open; what is left of its timeout is kept for when it goes on. `p`: phase (runnable when it is missing), eligibility, reason,
--- detail, public, suspension (marker in the attempt record), released (history), values (further core fields).
+-- Ends the lease and leaves the attempt open; what is left of its timeout is kept for when it goes on. `p`: phase
+-- (runnable when it is missing), eligibility, reason, detail, public, suspension (marker in the attempt record),
+-- released (history), values (further core fields), from_start (the work begins anew, and so does its timeout).
 function park.execution(c, execution_id, core_key, core, f, p, k)
-  local timeout_at = tonumber(redis.call('ZSCORE', key.index_attempt_timeout(c), execution_id) or nil)
+  local timeout_at = not p.from_start and tonumber(redis.call('ZSCORE', key.index_attempt_timeout(c), execution_id) or nil)
   lease.drop(c, execution_id, core, k and k.worker_leases)
   local values = {
     'lifecycle_phase', p.phase or 'runnable',

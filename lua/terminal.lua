@@ -53,14 +53,20 @@ function lifecycle.released(c, execution_id, f, attempt_index, reason)
     'attempt_index', attempt_index or '', 'reason', reason, 'ts', c.now_text)
 end
 
+-- JSON text of a string. Ids of ours need no escapes.
+local function quoted(text)
+  if string.find(text, '[%c"\\/\127-\255]') then return cjson.encode(text) end
+  return '"' .. text .. '"'
+end
+
 -- Tells other FlowFabric tools that a member of a flow has ended.
 function lifecycle.announce_end(c, flow_id, execution_id, outcome)
-  redis.call('PUBLISH', key.channel_completions(c), '{"flow_id":' .. cjson.encode(flow_id)
-    .. ',"execution_id":' .. cjson.encode(execution_id) .. ',"outcome":' .. cjson.encode(outcome) .. '}')
+  redis.call('PUBLISH', key.channel_completions(c), '{"flow_id":' .. quoted(flow_id)
+    .. ',"execution_id":' .. quoted(execution_id) .. ',"outcome":"' .. outcome .. '"}')
 end
 
 -- Moves a record to its end. `t`: outcome; attempt_state of the core; values (further fields, flat list) and
--- blank (fields to unset); terminal_key; silent (no completion message); absorbed (the end is not the flow's
+-- blank (fields to unset); claimed (the end of a running attempt); terminal_key; silent (no completion message); absorbed (the end is not the flow's
 -- failure). Indexes other than the terminal one are the caller's, because they depend on the phase that it left.
 function lifecycle.finish(c, execution_id, core_key, core, t)
   local values = {
@@ -76,7 +82,9 @@ function lifecycle.finish(c, execution_id, core_key, core, t)
     'last_mutation_at', c.now_text,
   }
   for _, value in ipairs(t.values or {}) do values[#values + 1] = value end
-  local blank = { 'blocking_detail', unpack(t.blank) }
+  -- The text of a waiting record is gone once it has been claimed; a skip or a cancel may come before.
+  local blank = t.blank
+  if not (core.managed and t.claimed) then blank = { 'blocking_detail', unpack(blank) } end
   record.write(core_key, core.managed, values, blank)
   redis.call('ZREM', key.index_execution_deadline(c), execution_id)
   redis.call('ZADD', t.terminal_key or key.lane_terminal(c, lifecycle.lane(core)), c.now, execution_id)
@@ -123,8 +131,8 @@ function lifecycle.complete(c, execution_id, core_key, core, f, result, k)
   lease.drop(c, execution_id, core, k and k.worker_leases)
   lifecycle.released(c, execution_id, f, core.current_attempt_index, 'completed')
   lifecycle.finish(c, execution_id, core_key, core, {
-    outcome = 'success', attempt_state = 'attempt_terminal', blank = LEASE_AND_LOSS_FIELDS,
-    terminal_key = k and k.terminal,
+    outcome = 'success', attempt_state = 'attempt_terminal', claimed = true,
+    blank = core.managed and LEASE_FIELDS or LEASE_AND_LOSS_FIELDS, terminal_key = k and k.terminal,
   })
 end
 

@@ -86,6 +86,9 @@ func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In,
 
 // NewPlan is what Start would submit. Nothing is sent.
 func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Plan, error) {
+	if c == nil {
+		return nil, fmt.Errorf("flow %s: the client is nil", def.Name())
+	}
 	config := startConfig{}
 	for _, opt := range opts {
 		opt(&config)
@@ -185,6 +188,9 @@ func runError(flowName, runID string, reply enginecore.FlowResultReply) *RunErro
 	e := &RunError{
 		Flow: flowName, Run: runID, Outcome: reply.Outcome, Node: reply.FailedNode, Reason: reply.FailureReason,
 		Category: reply.FailureCategory,
+	}
+	if reply.Outcome == "expired" {
+		e.Node, e.Reason = "", ""
 	}
 	if reply.Outcome == "cancelled" {
 		e.Node, e.Category = "", ""

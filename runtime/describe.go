@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -103,6 +104,7 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 		}
 	}
 	d.order(nodes)
+	d.nameUpstreams()
 	return d, nil
 }
 
@@ -151,16 +153,62 @@ func describeNode(n enginecore.DescribedNode) NodeDescription {
 
 // whyWaiting says in words what keeps a node from running.
 func whyWaiting(n enginecore.DescribedNode) string {
-	if n.LifecyclePhase == "terminal" || n.BlockingReason == "none" {
+	switch {
+	case n.LifecyclePhase == "terminal":
 		return ""
-	}
-	if n.BlockingDetail != "" {
+	case n.LifecyclePhase == "active":
+		if n.LeaseExpiresAt.IsZero() || n.LeaseExpiresAt.After(time.Now()) {
+			return ""
+		}
+		return fmt.Sprintf("its worker was lost: the lease ran out at %s, waiting to be taken over", clock(n.LeaseExpiresAt))
+	case n.BlockingReason == "waiting_for_retry_backoff":
+		return fmt.Sprintf("retries at %s, after attempt %d failed: %s", clock(n.DelayUntil), n.Attempts, n.FailureReason)
+	case n.BlockingReason == "waiting_for_delay":
+		return "delayed until " + clock(n.DelayUntil)
+	case n.BlockingReason == "waiting_for_worker":
+		return "waiting for a worker on lane " + string(n.LaneID)
+	case n.BlockingReason == "waiting_for_children":
+		return "waiting for its upstreams"
+	case n.BlockingDetail != "":
 		return n.BlockingDetail
 	}
-	if n.BlockingReason == "waiting_for_worker" {
-		return "waiting for a free worker on lane " + string(n.LaneID)
-	}
 	return n.BlockingReason
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 MST") }
+
+// nameUpstreams says which upstreams a node waits for.
+func (d *Description) nameUpstreams() {
+	states := make(map[string]enginecore.PublicState, len(d.Nodes))
+	for _, n := range d.Nodes {
+		states[n.Name] = n.State
+	}
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		if n.State != enginecore.PublicWaitingChildren || d.Graph == nil {
+			continue
+		}
+		spec := d.Graph.Node(n.Name)
+		if spec == nil {
+			continue
+		}
+		var open []string
+		for _, up := range spec.Upstreams {
+			if states[up.Node] != enginecore.PublicCompleted {
+				open = append(open, up.Node)
+			}
+		}
+		n.Why = "waits for " + listed(open)
+	}
+}
+
+// listed joins names and cuts long lists short.
+func listed(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 // RunSummary is one run in a listing.

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -31,14 +32,23 @@ func newLeaseBook(s *shift) *leaseBook {
 	}
 }
 
-// register takes the worker's live key, which tells others that the instance exists.
+// register takes the worker's live key, which tells others that the instance exists. While the engine is away, it keeps
+// trying, as all of the worker does.
 func (b *leaseBook) register(ctx context.Context) error {
 	client := b.shift.engine.client
-	err := client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error()
-	if err != nil {
-		return fmt.Errorf("register worker %s: %w", b.shift.worker.instance, enginecore.ConnectError(err))
+	for {
+		err := client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error()
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		err = enginecore.ConnectError(err)
+		if errors.Is(err, enginecore.ErrUnauthorized) {
+			return fmt.Errorf("register worker %s: %w", b.shift.worker.instance, err)
+		}
+		b.shift.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker cannot reach the engine, it tries again",
+			slog.Any("error", err))
+		pause(ctx, claimPause)
 	}
-	return nil
 }
 
 func (b *leaseBook) deregister() {

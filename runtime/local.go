@@ -34,6 +34,9 @@ type Local struct {
 
 // OpenLocal opens the engine and starts a keeper and a worker on it. Close ends all of it; the end of ctx does not.
 func OpenLocal(ctx context.Context, config LocalConfig) (*Local, error) {
+	if len(config.Activities) == 0 {
+		return nil, fmt.Errorf("%w: no activity is given", ErrWorkerConfig)
+	}
 	engine, err := Open(ctx, config.URL, config.Open...)
 	if err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ const (
 //
 //	""  embedded:                          in this process, in memory
 //	embedded:DIR                           in this process, kept in a directory; ?fsync=always|everysec|never
-//	redis://  valkey://                    one server: [user[:password]@]host[:port]
+//	redis://  valkey://                    one server: [user[:password]@]host[:port][/database]
 //	rediss://  valkeys://                  the same over TLS
 //	redis+cluster://  valkey+cluster://    a cluster: host[:port][,host[:port]…]
 //	redis+sentinel://  valkey+sentinel://  a server behind sentinels: host[:port][,…]/name-of-the-primary
@@ -112,6 +112,10 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	}
 	if err := e.connect(ctx, target, config); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, err), e.Close())
+	}
+	if e.inMemory {
+		e.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine is in this process and in memory: nothing outlives it, and "+
+			"no other process sees it")
 	}
 	return e, nil
 }
@@ -175,8 +179,10 @@ func (e *Engine) partitions() []enginecore.Partition {
 
 // Close ends the connection and, in this process, the engine. Further calls do nothing.
 func (e *Engine) Close() error {
-	if e.client != nil {
+	if e.hub != nil {
 		e.hub.close()
+	}
+	if e.client != nil {
 		e.client.Close()
 	}
 	if e.inProcess != nil {

@@ -44,7 +44,7 @@ func (t *task) report(ctx context.Context, result []byte, err error, wantNext bo
 	if errors.Is(err, ErrStartToClose) {
 		err = activity.Category(err, activity.CategoryTimeout)
 	}
-	t.log(slog.LevelWarn, "attempt failed", slog.Any("error", err))
+	t.log(slog.LevelWarn, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryOf(err)))
 	t.fail(err)
 	return nil
 }

@@ -30,8 +30,9 @@ type task struct {
 	leaseEnds atomic.Pointer[time.Time]
 	lastBeat  atomic.Pointer[time.Time]
 	// lastProgress is when progress was recorded last; nil before.
-	lastProgress atomic.Pointer[time.Time]
-	settled      atomic.Bool // somebody has reported, or must report, how the attempt ended
+	lastProgress      atomic.Pointer[time.Time]
+	reportingProgress atomic.Bool
+	settled           atomic.Bool // somebody has reported, or must report, how the attempt ended
 }
 
 func newTask(s *shift, from spot, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
@@ -125,13 +126,14 @@ func (t *task) execute(ctx context.Context) ([]byte, error) {
 	}
 	if err == nil && len(result) > MaxResult {
 		return nil, activity.NonRetryable(activity.Category(fmt.Errorf("%w: the result of node %s has %d bytes, at most %d are allowed",
-			ErrTooLarge, t.claimed.Node, len(result), MaxResult), categoryTooLarge))
+			ErrTooLarge, t.claimed.Node, len(result), MaxResult), CategoryTooLarge))
 	}
 	return result, err
 }
 
-// Categories that the worker gives besides those of package activity.
-const categoryTooLarge = "too_large"
+// CategoryTooLarge is the category of a result above MaxResult, which is not retried. The other categories that a worker
+// gives are those of package activity.
+const CategoryTooLarge = "too_large"
 
 // locate says where something went wrong that the stored data are to blame for.
 func (t *task) locate(err error) error {
@@ -249,8 +251,10 @@ func (t *task) watchHeartbeat(limit time.Duration) (stop func()) {
 				continue
 			}
 			if t.settle() {
+				err := activity.Category(fmt.Errorf("%w: none for %s", ErrHeartbeatTimeout, limit), activity.CategoryTimeout)
+				t.log(slog.LevelWarn, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryTimeout))
 				t.cancel(ErrHeartbeatTimeout)
-				t.fail(activity.Category(fmt.Errorf("%w: none for %s", ErrHeartbeatTimeout, limit), activity.CategoryTimeout))
+				t.fail(err)
 			}
 			return
 		}
@@ -294,15 +298,24 @@ func (e *execution) Progress(ctx context.Context, percent float64, message strin
 	if last != nil && now.Sub(*last) < progressPause || !e.task.lastProgress.CompareAndSwap(last, &now) {
 		return nil
 	}
-	c := &e.task.claimed
-	_, err := e.task.shift.core.UpdateProgress(ctx, enginecore.UpdateProgressCall{
-		ExecutionID: c.ExecutionID, LeaseID: c.LeaseID, LeaseEpoch: c.LeaseEpoch,
+	// The function does not wait for the engine, which may be away; while a report is under way, others are dropped.
+	if e.task.reportingProgress.CompareAndSwap(false, true) {
+		e.task.shift.errands.start(func() {
+			defer e.task.reportingProgress.Store(false)
+			e.task.recordProgress(percent, message)
+		})
+	}
+	return nil
+}
+
+func (t *task) recordProgress(percent float64, message string) {
+	_, err := t.shift.core.UpdateProgress(t.ctx, enginecore.UpdateProgressCall{
+		ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID, LeaseEpoch: t.claimed.LeaseEpoch,
 		ProgressPct: formatPercent(percent), ProgressMessage: message,
 	})
-	if err != nil && ctx.Err() == nil {
-		e.task.log(slog.LevelDebug, "progress was not recorded", slog.Any("error", err))
+	if err != nil && t.ctx.Err() == nil {
+		t.log(slog.LevelDebug, "progress was not recorded", slog.Any("error", err))
 	}
-	return context.Cause(ctx)
 }
 
 // progressPause is the shortest time between two recorded reports, so that a loop may report in every round.

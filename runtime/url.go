@@ -34,12 +34,18 @@ func parseURL(raw string) (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("%w: %s", ErrURL, redactedParseError(err))
 	}
+	if u.Scheme == "" {
+		return target{}, fmt.Errorf("%w: it has no scheme: a server is valkey://host:6379, a directory is embedded:%s", ErrURL, raw)
+	}
 	base, topology, _ := strings.Cut(u.Scheme, "+")
 	switch base {
 	case "redis", "rediss", "valkey", "valkeys":
 	default:
 		return target{}, fmt.Errorf("%w: scheme %q: must be embedded, redis, rediss, valkey or valkeys, the last four "+
 			"also with +cluster or +sentinel", ErrURL, u.Scheme)
+	}
+	if u.Host == "" {
+		return target{}, fmt.Errorf("%w: no host: it must have the form %s://host:port", ErrURL, u.Scheme)
 	}
 	t := target{text: u.Redacted()}
 	switch topology {
@@ -121,6 +127,9 @@ func parseEmbedded(raw string) (target, error) {
 	rest := strings.TrimPrefix(strings.TrimPrefix(raw, "embedded"), ":")
 	dir, query, _ := strings.Cut(rest, "?")
 	if after, found := strings.CutPrefix(dir, "//"); found {
+		if !strings.HasPrefix(after, "/") {
+			return target{}, fmt.Errorf("%w: embedded has no host: a directory is embedded:%s", ErrURL, after)
+		}
 		dir = after
 	}
 	t.dir = dir
