@@ -41,7 +41,7 @@ func TestNobodyKnowsTheActivity(t *testing.T) {
 		known, unknown := addOne(), activity.New("unknown", func(_ context.Context, n int) (int, error) { return -n, nil })
 		run, err := runtime.Start(ctx, b.Client, single(t, unknown), 4)
 		require.NoError(t, err)
-		enginetest.Eventually(t, 5*time.Second, describedAs(ctx, run, "waiting", "waiting for a free worker on lane default"))
+		enginetest.Eventually(t, 5*time.Second, describedAs(ctx, run, "waiting", "waiting for a worker on lane default"))
 
 		b.Worker(t, []activity.Handler{known})
 		enginetest.Eventually(t, 5*time.Second, describedAs(ctx, run, "rate_limited", `no running worker knows activity "unknown"`))

@@ -30,13 +30,14 @@ type task struct {
 	leaseEnds atomic.Pointer[time.Time]
 	lastBeat  atomic.Pointer[time.Time]
 	// lastProgress is when progress was recorded last; nil before.
-	lastProgress      atomic.Pointer[time.Time]
-	reportingProgress atomic.Bool
+	lastProgress atomic.Pointer[time.Time]
+	// reportingProgress is full while a report is under way.
+	reportingProgress chan struct{}
 	settled           atomic.Bool // somebody has reported, or must report, how the attempt ended
 }
 
 func newTask(s *shift, from spot, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
-	t := &task{shift: s, spot: from, claimed: claimed, begun: time.Now()}
+	t := &task{shift: s, spot: from, claimed: claimed, begun: time.Now(), reportingProgress: make(chan struct{}, 1)}
 	t.ctx, t.cancel = context.WithCancelCause(extractTrace(s.base, claimed.TraceContext))
 	t.extendLease(sentAt)
 	return t
@@ -90,6 +91,7 @@ func (t *task) run(wantNext bool) (next *task) {
 			attribute.String("flowfabric.flow", t.claimed.FlowName), attribute.String("flowfabric.run", t.claimed.RunID),
 			attribute.String("flowfabric.node", t.claimed.Node), attribute.Int("flowfabric.attempt", int(t.claimed.AttemptIndex)+1)))
 	result, err := t.execute(ctx)
+	t.awaitProgress()
 	next = t.report(ctx, result, err, wantNext)
 	endSpan(span, err)
 	return next
@@ -299,13 +301,29 @@ func (e *execution) Progress(ctx context.Context, percent float64, message strin
 		return nil
 	}
 	// The function does not wait for the engine, which may be away; while a report is under way, others are dropped.
-	if e.task.reportingProgress.CompareAndSwap(false, true) {
+	select {
+	case e.task.reportingProgress <- struct{}{}:
 		e.task.shift.errands.start(func() {
-			defer e.task.reportingProgress.Store(false)
+			defer func() { <-e.task.reportingProgress }()
 			e.task.recordProgress(percent, message)
 		})
+	default:
 	}
 	return nil
+}
+
+// awaitProgress lets a last report go out before the end of the attempt is reported, but does not wait for an engine that
+// is away.
+func (t *task) awaitProgress() {
+	if t.lastProgress.Load() == nil {
+		return
+	}
+	timer := time.NewTimer(progressPause)
+	defer timer.Stop()
+	select {
+	case t.reportingProgress <- struct{}{}:
+	case <-timer.C:
+	}
 }
 
 func (t *task) recordProgress(percent float64, message string) {
