@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "46-808c4f165586b793"
+const build = "47-8cd8ed7abda1787e"

@@ -116,11 +116,11 @@ end
 -- Context of a call. The prefix and the hash tag are read from the first key; a key without a tag is
 -- refused before anything is written.
 function call.open(first_key)
-  local tag = string.match(first_key, '{[^}]*}')
+  local prefix, tag = string.match(first_key, '^([^:]*):[^{]*({[^}]*})')
   if not tag then error('key carries no hash tag: ' .. first_key) end
   local now = call.clock()
   return {
-    prefix = string.match(first_key, '^([^:]*):'),
+    prefix = prefix,
     tag = tag,
     now = now,
     now_text = number.text(now),

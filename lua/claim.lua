@@ -58,7 +58,8 @@ local function take_lease(c, execution_id, core_key, core, w, attempt_id, values
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
   }
-  for _, value in ipairs(values) do core_values[#core_values + 1] = value end
+  local n = #core_values
+  for i = 1, #values do core_values[n + i] = values[i] end
   record.write(core_key, core.managed, core_values, blank)
   redis.call('ZADD', key.index_lease_expiry(c), expires, execution_id)
   redis.call('SADD', key.index_worker_leases(c, w.worker_instance_id), execution_id)

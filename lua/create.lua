@@ -8,7 +8,7 @@ local EMPTY_AT_CREATION = {
   'lease_last_renewed_at', 'lease_renewal_deadline', 'lease_expired_at', 'lease_revoked_at',
   'lease_revoke_reason', 'current_suspension_id', 'current_waitpoint_id', 'pending_retry_reason',
   'pending_replay_reason', 'pending_replay_requested_by', 'pending_previous_attempt_index', 'progress_pct',
-  'progress_message', 'progress_updated_at', 'flow_id', 'blocking_detail', 'delay_until',
+  'progress_message', 'progress_updated_at', 'flow_id',
 }
 
 function create.clamp_priority(priority)
@@ -129,22 +129,16 @@ function F.ff_create_execution(K, A)
     priority = n.priority, creator_identity = A.creator_identity, partition_id = A.partition_id,
     held = delayed and 'delay' or nil, detail = 'delayed until ' .. (A.delay_until or ''),
   })
-  if delayed then
-    values[#values + 1] = 'delay_until'
-    values[#values + 1] = A.delay_until
+  local n_values = #values
+  local function append(field, value)
+    values[n_values + 1] = field
+    values[n_values + 2] = value
+    n_values = n_values + 2
   end
-  local stored = {}
-  for i = 1, #values, 2 do stored[values[i]] = true end
-  for _, field in ipairs(EMPTY_AT_CREATION) do
-    if not stored[field] then
-      values[#values + 1] = field
-      values[#values + 1] = ''
-    end
-  end
-  if capabilities ~= '' then
-    values[#values + 1] = 'required_capabilities'
-    values[#values + 1] = capabilities
-  end
+  append('delay_until', delayed and A.delay_until or '')
+  if not delayed then append('blocking_detail', '') end
+  for i = 1, #EMPTY_AT_CREATION do append(EMPTY_AT_CREATION[i], '') end
+  if capabilities ~= '' then append('required_capabilities', capabilities) end
   redis.call('HSET', K.core, unpack(values))
   if is_set(A.input_payload) then redis.call('SET', K.payload, A.input_payload) end
   if is_set(A.policy_json) then redis.call('SET', K.policy, A.policy_json) end

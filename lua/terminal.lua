@@ -81,7 +81,11 @@ function lifecycle.finish(c, execution_id, core_key, core, t)
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
   }
-  for _, value in ipairs(t.values or {}) do values[#values + 1] = value end
+  local further = t.values
+  if further then
+    local n = #values
+    for i = 1, #further do values[n + i] = further[i] end
+  end
   -- The text of a waiting record is gone once it has been claimed; a skip or a cancel may come before.
   local blank = t.blank
   if not (core.managed and t.claimed) then blank = { 'blocking_detail', unpack(blank) } end

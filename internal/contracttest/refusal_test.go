@@ -36,7 +36,7 @@ func TestRefusedCallsChangeNothing(t *testing.T) {
 	if testing.Short() {
 		calls = 500
 	}
-	for _, kind := range testserver.Servers(t) {
+	for _, kind := range testserver.Kinds(t) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			seed := uint64(time.Now().UnixNano())

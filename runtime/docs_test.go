@@ -1,0 +1,37 @@
+package runtime_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The Go code of the page, taken together, is one file that compiles.
+func TestPageCompiles(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "docs", "how-to", "run-a-flow.md"))
+	require.NoError(t, err)
+	var source strings.Builder
+	inside := false
+	for line := range strings.Lines(string(page)) {
+		switch {
+		case strings.HasPrefix(line, "```go"):
+			inside = true
+		case strings.HasPrefix(line, "```"):
+			inside = false
+		case inside:
+			source.WriteString(line)
+		}
+	}
+	// Below this directory, so that it is part of the module.
+	dir, err := os.MkdirTemp("testdata", "page-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "page.go"), []byte(source.String()), 0o644))
+	out, err := exec.Command("go", "build", "-o", os.DevNull, "./"+filepath.ToSlash(dir)).CombinedOutput()
+	require.NoError(t, err, string(out))
+}
