@@ -31,7 +31,7 @@ type fate int
 const (
 	goOn  fate = iota
 	cut        // the reply is lost and the connection with it
-	stall      // nothing comes through any more, in either direction
+	stall      // no reply comes through any more
 )
 
 func newProxy(t *testing.T, target string) *proxy {
@@ -172,7 +172,8 @@ func (p *proxy) requests(client, server net.Conn, l *link) {
 				return
 			}
 			if what == stall {
-				_, _ = io.Copy(io.Discard, client)
+				// The rest of the request; without a reply the client sends no other.
+				_, _ = io.Copy(server, client)
 				return
 			}
 		}
@@ -209,7 +210,7 @@ func cutCalls(probability float64) func([]byte) fate {
 	}
 }
 
-// stallAfter lets so many calls of a function through, then nothing, and says so.
+// stallAfter lets so many calls of a function through, the last one without its reply, and says so.
 func stallAfter(function string, calls int, stalled chan<- struct{}) func([]byte) fate {
 	var mu sync.Mutex
 	seen, over := 0, false
