@@ -82,7 +82,9 @@ type player struct {
 	scope  scope
 	tokens *tokens
 	step   *Step
-	last   int64 // the latest time that the present step can have written
+	clock  *followingClock // nil where the engine has a clock of its own
+	begun  int64           // time of that clock (ms) at the first step
+	last   int64           // the latest time that the present step can have written
 
 	model keyspace // what was recorded, templates
 	live  keyspace // what is there, concrete
@@ -125,6 +127,9 @@ func Replay(ctx context.Context, client rueidis.Client, trace *Trace, options Op
 	}
 	defer p.messages.close()
 	start := time.Now()
+	if p.clock = clockOf(client); p.clock != nil {
+		p.begun = p.clock.now().UnixMilli()
+	}
 	for _, step := range trace.Steps {
 		if err := p.pace(ctx, start, step); err != nil {
 			return nil, err
@@ -146,6 +151,11 @@ func (p *player) clockNow() int64 { return p.scope.now }
 // pace waits as the step says, and when the replay is too early.
 func (p *player) pace(ctx context.Context, start time.Time, step *Step) error {
 	wait := time.Duration(step.SleepMS) * time.Millisecond
+	if p.clock != nil {
+		// Steps of one millisecond have put the clock ahead of the recording, so the wait counts from where it stands.
+		p.clock.advance(max(p.begun+step.NowMS-p.trace.Steps[0].NowMS, p.clock.now().UnixMilli()+step.SleepMS))
+		return nil
+	}
 	recorded := time.Duration(step.NowMS-p.trace.Steps[0].NowMS) * time.Millisecond
 	if early := recorded - time.Since(start); early > wait+earliness {
 		wait = early - earliness

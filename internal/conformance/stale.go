@@ -47,6 +47,9 @@ func isTime(template string) bool {
 
 // tick reads the server clock when it has gone on since the last step.
 func (p *player) tick(ctx context.Context) (int64, error) {
+	if p.clock != nil {
+		p.clock.advance(p.last + 1)
+	}
 	for {
 		now, err := p.store.clock(ctx)
 		if err != nil || now > p.last {
