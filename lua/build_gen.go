@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "47-8cd8ed7abda1787e"
+const build = "48-4acdcb6ecd97d0e7"

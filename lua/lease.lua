@@ -270,7 +270,7 @@ function lease.revoke(c, k, execution_id, core, reason)
   if not core.managed then return end
   graph.event(c, core, 'lease_revoked', core.current_attempt_index, reason)
   if is_set(core.current_worker_instance_id) then
-    wake.cancel(c, core.current_worker_instance_id, execution_id, 'lease revoked')
+    wake.cancel(c, core.current_worker_instance_id, execution_id, core.current_lease_id, 'lease revoked')
   end
   lease.offer_reclaim(c, execution_id, core)
   wake.flush(c)

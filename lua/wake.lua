@@ -27,8 +27,8 @@ function wake.due(c, at)
 end
 
 -- The worker that runs an execution is told to stop.
-function wake.cancel(c, worker_instance_id, execution_id, reason)
-  c.cancels[#c.cancels + 1] = { worker_instance_id, 'cancel ' .. execution_id .. ' ' .. reason }
+function wake.cancel(c, worker_instance_id, execution_id, lease_id, reason)
+  c.cancels[#c.cancels + 1] = { worker_instance_id, 'cancel ' .. execution_id .. ' ' .. (lease_id or '') .. ' ' .. reason }
 end
 
 -- A flow is over.

@@ -178,6 +178,9 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 		return zero, runError(r.flow, r.id, reply)
 	}
 	out, err := r.decode(reply.Result)
+	if err != nil && !reply.HasResult {
+		return zero, fmt.Errorf("run %s of flow %s: %w", r.id, r.flow, ErrNoResult)
+	}
 	if err != nil {
 		return zero, fmt.Errorf("run %s of flow %s: result: %w", r.id, r.flow, err)
 	}

@@ -21,6 +21,9 @@ var (
 	ErrRunCancelled = errors.New("run was cancelled")
 	// ErrRunExpired matches the *RunError of a run that exceeded its deadline.
 	ErrRunExpired = errors.New("run exceeded its deadline")
+	// ErrNoResult is returned by Result when the run is over without a failure, but the node whose result it returns did
+	// not run: only a replay of single nodes with other tools leads there.
+	ErrNoResult = errors.New("run has no result, its result node did not succeed")
 	// ErrTooLarge marks an input or a result above its limit.
 	ErrTooLarge = errors.New("too large")
 

@@ -95,11 +95,11 @@ func (b *leaseBook) snapshot() map[enginecore.Partition][]*task {
 }
 
 // cancel ends a running execution that the engine has ended.
-func (b *leaseBook) cancel(id enginecore.ExecutionID, reason string) {
+func (b *leaseBook) cancel(id enginecore.ExecutionID, lease enginecore.LeaseID, reason string) {
 	b.mu.Lock()
 	t := b.tasks[id]
 	b.mu.Unlock()
-	if t == nil {
+	if t == nil || t.claimed.LeaseID != lease {
 		return
 	}
 	cause := fmt.Errorf("%w: %s", ErrCancelled, reason)

@@ -276,11 +276,11 @@ func (s *shift) wake(lane enginecore.LaneID, message string) {
 	}
 }
 
-// obey handles "cancel <execution> <reason>".
+// obey handles "cancel <execution> <lease> <reason>". The lease tells a claim of the execution from a later one.
 func (s *shift) obey(message string) {
-	words := strings.SplitN(message, " ", 3)
-	if len(words) == 3 && words[0] == "cancel" {
-		s.leases.cancel(enginecore.ExecutionID(words[1]), words[2])
+	words := strings.SplitN(message, " ", 4)
+	if len(words) == 4 && words[0] == "cancel" {
+		s.leases.cancel(enginecore.ExecutionID(words[1]), enginecore.LeaseID(words[2]), words[3])
 	}
 }
 
