@@ -127,24 +127,71 @@ func (g *generator) snapshot() map[string]stored {
 	if err != nil {
 		b.tb.Fatal(err)
 	}
+	types := make([]rueidis.Completed, len(keys))
+	for i, key := range keys {
+		types[i] = b.client.B().Type().Key(key).Build()
+	}
 	commands := make([]rueidis.Completed, 0, 2*len(keys))
-	for _, key := range keys {
-		commands = append(commands, b.client.B().Dump().Key(key).Build(), b.client.B().Pexpiretime().Key(key).Build())
+	for i, result := range b.client.DoMulti(context.Background(), types...) {
+		kind, err := result.ToString()
+		if err != nil {
+			b.tb.Fatal(err)
+		}
+		commands = append(commands, contentCommand(b.client, kind, keys[i]), b.client.B().Pexpiretime().Key(keys[i]).Build())
 	}
 	results := b.client.DoMulti(context.Background(), commands...)
 	out := make(map[string]stored, len(keys))
 	for i, key := range keys {
-		dump, err := results[2*i].ToString()
+		content, err := contentOf(results[2*i])
 		if rueidis.IsRedisNil(err) {
 			continue // gone meanwhile
 		}
 		expires, expiresErr := results[2*i+1].AsInt64()
+		if expires == noSuchKey {
+			continue
+		}
 		if err := errors.Join(err, expiresErr); err != nil {
 			b.tb.Fatal(err)
 		}
-		out[key] = stored{dump: dump, expires: expires}
+		out[key] = stored{dump: content, expires: expires}
 	}
 	return out
+}
+
+// noSuchKey is what PEXPIRETIME says of a key that has run out since it was listed.
+const noSuchKey = -2
+
+// contentCommand reads a key. Sets and hashes are read by member, for a server moves those of a large one about in memory
+// even when they are only looked at, which shows in a dump.
+func contentCommand(client rueidis.Client, kind, key string) rueidis.Completed {
+	switch kind {
+	case "set":
+		return client.B().Smembers().Key(key).Build()
+	case "hash":
+		return client.B().Hgetall().Key(key).Build()
+	}
+	return client.B().Dump().Key(key).Build()
+}
+
+func contentOf(result rueidis.RedisResult) (string, error) {
+	m, err := result.ToMessage()
+	switch {
+	case err != nil:
+		return "", err
+	case m.IsMap():
+		fields, err := m.AsStrMap()
+		pairs := make([]string, 0, len(fields))
+		for name, value := range fields {
+			pairs = append(pairs, fmt.Sprintf("%q=%q", name, value))
+		}
+		slices.Sort(pairs)
+		return strings.Join(pairs, " "), err
+	case m.IsArray():
+		members, err := m.AsStrSlice()
+		slices.Sort(members)
+		return fmt.Sprintf("%q", members), err
+	}
+	return m.ToString()
 }
 
 // changes lists the keys that differ, without those that the patterns allow and those that ran out.
