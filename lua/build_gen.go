@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "48-4acdcb6ecd97d0e7"
+const build = "49-190f3c6e520b1383"

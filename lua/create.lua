@@ -11,10 +11,6 @@ local EMPTY_AT_CREATION = {
   'progress_message', 'progress_updated_at', 'flow_id',
 }
 
-function create.clamp_priority(priority)
-  return (number.priority('priority', priority))
-end
-
 -- State of an execution that nobody has claimed yet. `held` names why it may not run: nil, 'delay' or
 -- 'dependencies'.
 function create.state(held, detail)

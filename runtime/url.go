@@ -30,10 +30,12 @@ func parseURL(raw string) (target, error) {
 	if raw == "" || raw == "embedded" || strings.HasPrefix(raw, "embedded:") {
 		return parseEmbedded(raw)
 	}
-	u, err := url.Parse(raw)
+	first, hosts := cutHosts(raw)
+	u, err := url.Parse(first)
 	if err != nil {
 		return target{}, fmt.Errorf("%w: %s", ErrURL, redactedParseError(err))
 	}
+	u.Host = hosts
 	if u.Scheme == "" {
 		return target{}, fmt.Errorf("%w: it has no scheme: a server is valkey://host:6379, a directory is embedded:%s", ErrURL, raw)
 	}
@@ -65,6 +67,22 @@ func parseURL(raw string) (target, error) {
 	}
 	t.option.DisableCache = true
 	return t, nil
+}
+
+// cutHosts returns a URL with only the first of its hosts, since package url knows no lists of them, and the list.
+func cutHosts(raw string) (first, hosts string) {
+	scheme, rest, found := strings.Cut(raw, "://")
+	if !found {
+		return raw, ""
+	}
+	authority, tail := rest, ""
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority, tail = rest[:end], rest[end:]
+	}
+	user := authority[:strings.LastIndexByte(authority, '@')+1]
+	hosts = authority[len(user):]
+	host, _, _ := strings.Cut(hosts, ",")
+	return scheme + "://" + user + host + tail, hosts
 }
 
 // redactedParseError leaves the URL out of the text, since it may hold a password.

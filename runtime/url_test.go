@@ -1,0 +1,57 @@
+package runtime
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+)
+
+// Each form of URL leads where Open says.
+func TestURLForms(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]struct {
+		hosts          []string
+		user, password string
+		single, tls    bool
+		primary        string
+		database       int
+	}{
+		"redis://h":                          {hosts: []string{"h:6379"}, single: true},
+		"valkey://:secret@h:7000/3":          {hosts: []string{"h:7000"}, password: "secret", single: true, database: 3},
+		"rediss://u:secret@h:7000":           {hosts: []string{"h:7000"}, user: "u", password: "secret", single: true, tls: true},
+		"valkeys://h":                        {hosts: []string{"h:6379"}, single: true, tls: true},
+		"valkey+cluster://a,b:7001,c":        {hosts: []string{"a:6379", "b:7001", "c:6379"}},
+		"rediss+cluster://u:secret@a,b":      {hosts: []string{"a:6379", "b:6379"}, user: "u", password: "secret", tls: true},
+		"redis+sentinel://a:26379,b/primary": {hosts: []string{"a:26379", "b:6379"}, primary: "primary"},
+		"redis://[::1]:7000":                 {hosts: []string{"[::1]:7000"}, single: true},
+	} {
+		got, err := parseURL(url)
+		require.NoError(t, err, url)
+		require.Equal(t, want.hosts, got.option.InitAddress, url)
+		require.Equal(t, want.user, got.option.Username, url)
+		require.Equal(t, want.password, got.option.Password, url)
+		require.Equal(t, want.single, got.option.ForceSingleClient, url)
+		require.Equal(t, want.tls, got.option.TLSConfig != nil, url)
+		require.Equal(t, want.primary, got.option.Sentinel.MasterSet, url)
+		require.Equal(t, want.database, got.option.SelectDB, url)
+		require.NotContains(t, got.String(), "secret", url)
+	}
+	for url, want := range map[string]target{
+		"":                                 {},
+		"embedded:":                        {},
+		"embedded:./data":                  {dir: "./data"},
+		"embedded:///var/data?fsync=never": {dir: "/var/data", fsync: embedded.FsyncNever},
+	} {
+		got, err := parseURL(url)
+		require.NoError(t, err, url)
+		require.True(t, got.embedded, url)
+		require.Equal(t, want.dir, got.dir, url)
+		require.Equal(t, want.fsync, got.fsync, url)
+	}
+	for _, url := range []string{"./data", "valkey:127.0.0.1:7000", "embedded://host/data"} {
+		_, err := parseURL(url)
+		require.ErrorIs(t, err, ErrURL, url)
+	}
+}
