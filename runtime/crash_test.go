@@ -342,16 +342,17 @@ func TestClientKilledWhileSubmitting(t *testing.T) {
 					started <- err
 				}()
 				<-stalled
-				die()
-				p.breakAll()
-				require.Error(t, <-started)
-
+				// The proxy is still passing the call on; the client dies once the server has it.
 				enginetest.Eventually(t, 5*time.Second, func() string {
 					if d, err := b.Client.Describe(ctx, "wide", "large"); err != nil || len(d.Nodes) == 0 {
 						return "the first call's nodes"
 					}
 					return ""
 				})
+				die()
+				p.breakAll()
+				require.Error(t, <-started)
+
 				b.Check(t, invariant.AnyTime)
 				require.Zero(t, ran.Load(), "nothing of an unfinished submission runs")
 				run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("large"))
