@@ -777,6 +777,15 @@ func (k Keys) ffxRuns(tag string, flowName string) string {
 	return k.prefix + ":ffx:" + tag + ":runs:" + flowName
 }
 
+// FfxClosedFlows is <prefix>:ffx:{tag}:closed_flows.
+func (k Keys) FfxClosedFlows(partition Partition) string {
+	return k.ffxClosedFlows(partition.Tag())
+}
+
+func (k Keys) ffxClosedFlows(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":closed_flows"
+}
+
 // ConfigPartitions is <prefix>:config:partitions.
 func (k Keys) ConfigPartitions() string {
 	return k.prefix + ":config:partitions"

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "49-190f3c6e520b1383"
+const build = "50-00bba581524b3278"

@@ -95,6 +95,7 @@ function graph.reopened(c, execution_id, core, outcome)
   end
   redis.call('HSET', flow_key, 'public_flow_state', 'open', 'last_mutation_at', c.now_text)
   redis.call('HDEL', flow_key, 'closed_at', 'outcome')
+  redis.call('ZREM', key.ffx_closed_flows(c), flow_id)
   local deadline = number.finite(flow.deadline_at)
   if deadline and deadline > c.now then
     redis.call('ZADD', key.ffx_flow_deadlines(c), deadline, flow_id)
@@ -129,6 +130,7 @@ function graph.close(c, flow_id, flow_key)
   outcome = outcome or 'cancelled'
   redis.call('HSET', flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text,
     'last_mutation_at', c.now_text)
+  redis.call('ZADD', key.ffx_closed_flows(c), c.now, flow_id)
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   graph.log(c, flow_id, 'flow_' .. outcome)
   wake.done(c, flow_id, outcome)

@@ -338,6 +338,10 @@ function key.ffx_runs(c, flow_name)
   return c.prefix .. ':ffx:' .. c.tag .. ':runs:' .. flow_name
 end
 
+function key.ffx_closed_flows(c)
+  return c.prefix .. ':ffx:' .. c.tag .. ':closed_flows'
+end
+
 function key.config_partitions(c)
   return c.prefix .. ':config:partitions'
 end

@@ -92,6 +92,7 @@
 -- @template ffx.flow_deadlines         ffx:{tag}:flow_deadlines
 -- @template ffx.start_deadlines        ffx:{tag}:start_deadlines
 -- @template ffx.runs                   ffx:{tag}:runs:{flow_name}
+-- @template ffx.closed_flows           ffx:{tag}:closed_flows
 
 -- Keys without a tag, used by clients only.
 -- @template config.partitions          config:partitions

@@ -154,6 +154,8 @@ func (s *stage) expand(word string) string {
 		return keys.FfxStartDeadlines(p)
 	case "flowdeadlines":
 		return keys.FfxFlowDeadlines(p)
+	case "closedflows":
+		return keys.FfxClosedFlows(p)
 	case "flowindex":
 		return keys.IndexFlowIndex(p)
 	case "runs":
@@ -282,6 +284,8 @@ func TestEveryRuleFires(t *testing.T) {
 		{invariant.RuleClosed, "HSET $flow: closed_at 1", "closed_at"},
 		{invariant.RuleClosed, "HSET $flow:done outcome failed public_flow_state failed", "outcome is failed"},
 		{invariant.RuleClosed, "HSET $flow:done public_flow_state failed", "state is"},
+		{invariant.RuleClosed, "ZREM $closedflows: $flowid:done", "does not hold"},
+		{invariant.RuleClosed, "ZADD $closedflows: 9 $flowid:", "which is not closed"},
 		{invariant.RuleHeld, "HSET $flow: held 1", "not submitted yet"},
 		{invariant.RuleHeld, "SADD $held: $id:a", "has held roots"},
 		{invariant.RuleStuck, "DEL $unresolved:d; HSET $meta:d unsatisfied_required_count 0; HSET $dep:d state satisfied", "none is unresolved"},

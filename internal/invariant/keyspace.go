@@ -331,7 +331,9 @@ func (p *partition) sortComposite(key, text string, v value) string {
 		p.runs[name] = v
 		return wrongType(v, "zset")
 	}
-	types := map[string]string{"lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset"}
+	types := map[string]string{
+		"lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
+	}
 	want, known := types[text]
 	if !known {
 		return unknownKey

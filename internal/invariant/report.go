@@ -132,6 +132,7 @@ func (c *checker) partition(p *partition, mode Mode) {
 	c.laneIndexes(p)
 	c.leases(p)
 	c.timers(p)
+	c.closedFlows(p)
 	for _, f := range p.flows {
 		if f.core == nil {
 			c.fault(RuleKeys, f.key, "keys of the flow exist, but not its core")
