@@ -32,7 +32,13 @@ type Options struct {
 	Priority int
 	// Capabilities must all be announced by a worker before it may claim. They are sorted and without duplicates.
 	Capabilities []string
+	// KeepFrames is how many of the frames that an attempt emits are kept, the last ones, at most MaxKeepFrames; 0 is about
+	// 10,000.
+	KeepFrames int
 }
+
+// MaxKeepFrames bounds KeepFrames.
+const MaxKeepFrames = 100_000
 
 // DefaultOptions returns what holds when no option is given: DefaultRetry, no timeouts, DefaultLane, priority 0, no
 // capabilities.
@@ -69,6 +75,9 @@ func (o Options) Validate() error {
 	}
 	if o.Priority < 0 || o.Priority > MaxPriority {
 		errs = append(errs, fmt.Errorf("priority %d is outside 0 to %d", o.Priority, MaxPriority))
+	}
+	if o.KeepFrames < 0 || o.KeepFrames > MaxKeepFrames {
+		errs = append(errs, fmt.Errorf("%d frames to keep are outside 0 to %d", o.KeepFrames, MaxKeepFrames))
 	}
 	return errors.Join(append(errs, checkCapabilities(o.Capabilities)...)...)
 }
@@ -129,6 +138,12 @@ func Priority(p int) Option {
 // it adds. The default is none.
 func Capabilities(names ...string) Option {
 	return func(d *declaration) { d.options.Capabilities = append(d.options.Capabilities, names...) }
+}
+
+// KeepFrames is how many of the frames that an attempt emits are kept, the last ones, at most MaxKeepFrames. The default,
+// 0, is about 10,000.
+func KeepFrames(n int) Option {
+	return func(d *declaration) { d.options.KeepFrames = n }
 }
 
 // Alias lists names that the activity had before, so that flows stored under them still run. Used more than once, it

@@ -153,7 +153,7 @@ func (b *builder) node(name string, handler activity.Handler, input AnyBinding, 
 	if known != (reported{}) {
 		b.reported[index] = known
 	}
-	spec.Upstreams = b.upstreams(name, spec.Input, settings.after)
+	spec.Upstreams = b.upstreams(name, spec.Input, settings.order)
 	b.graph.Nodes = append(b.graph.Nodes, spec)
 	return index
 }
@@ -170,36 +170,62 @@ func (b *builder) use(node string, handler activity.Handler) {
 	}
 }
 
-// upstreams returns the edges of a node: those of its data, then those of After that are not among them.
-func (b *builder) upstreams(node string, input Expr, after []Upstream) []Edge {
+// upstreams returns the edges of a node: those of its data, then those without data, by kind. To wait for the success of a
+// node whose result is used anyway adds nothing; other kinds of edges to one node contradict each other.
+func (b *builder) upstreams(node string, input Expr, order []orderedRef) []Edge {
 	edges := dataEdges(input)
-	if len(after) == 0 {
+	if len(order) == 0 {
 		return edges
 	}
-	seen := make(map[string]bool, len(edges)+len(after))
+	seen := make(map[string]EdgeKind, len(edges)+len(order))
 	for _, e := range edges {
-		seen[e.Node] = true
+		seen[e.Node] = SuccessOnly
 	}
-	for i, up := range after {
-		if up == nil {
-			b.faults.add(node, afterPath(i), ErrForeignRef, "reference is nil")
-			continue
-		}
-		owner, index := up.origin()
-		switch {
-		case owner != b:
-			b.faults.add(node, afterPath(i), ErrForeignRef, "%s", owner.whose())
-		case index == inputIndex:
-			b.faults.add(node, afterPath(i), ErrEdge, "the flow's input is there from the start; it cannot be waited for")
-		case !seen[up.Name()]:
-			seen[up.Name()] = true
-			edges = append(edges, Edge{Node: up.Name(), Kind: SuccessOnly})
+	for _, kind := range orderKinds {
+		for _, o := range order {
+			if o.kind != kind || !b.checkOrder(node, o) {
+				continue
+			}
+			name := o.ref.Name()
+			switch first, taken := seen[name]; {
+			case !taken:
+				seen[name] = kind
+				edges = append(edges, Edge{Node: name, Kind: kind})
+			case first != kind:
+				b.faults.add(node, o.path(), ErrEdge, "node %q is waited for as %s already", name, first)
+			}
 		}
 	}
 	return edges
 }
 
-func afterPath(i int) string { return fmt.Sprintf("after[%d]", i) }
+// checkOrder tells whether an upstream without data is one.
+func (b *builder) checkOrder(node string, o orderedRef) bool {
+	if o.ref == nil {
+		b.faults.add(node, o.path(), ErrForeignRef, "reference is nil")
+		return false
+	}
+	owner, index := o.ref.origin()
+	switch {
+	case owner != b:
+		b.faults.add(node, o.path(), ErrForeignRef, "%s", owner.whose())
+		return false
+	case index == inputIndex:
+		b.faults.add(node, o.path(), ErrEdge, "the flow's input is there from the start; it cannot be waited for")
+		return false
+	}
+	return true
+}
+
+func (o orderedRef) path() string { return fmt.Sprintf("%s[%d]", orderField(o.kind), o.index) }
+
+// orderField names the list that an edge without data stands in, in the stored form and in faults.
+func orderField(kind EdgeKind) string {
+	if kind == SuccessOnly {
+		return "after"
+	}
+	return string(kind)
+}
 
 // dataEdges returns the edges that an input implies.
 func dataEdges(input Expr) []Edge {

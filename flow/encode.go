@@ -61,7 +61,7 @@ func (w *writer) graph(g *Graph) {
 	w.tags(g.Tags)
 	w.optional("return", g.Return, "")
 	w.raw(`,"nodes":[`)
-	for i, node := range w.order(g) {
+	for i, node := range w.nodes(g) {
 		if i > 0 {
 			w.raw(",")
 		}
@@ -70,8 +70,8 @@ func (w *writer) graph(g *Graph) {
 	w.raw("]}")
 }
 
-// order returns the nodes as they are declared, and by name for the hash.
-func (w *writer) order(g *Graph) []*NodeSpec {
+// nodes returns the nodes as they are declared, and by name for the hash.
+func (w *writer) nodes(g *Graph) []*NodeSpec {
 	nodes := make([]*NodeSpec, len(g.Nodes))
 	for i := range g.Nodes {
 		nodes[i] = &g.Nodes[i]
@@ -86,7 +86,11 @@ func (w *writer) node(n *NodeSpec) {
 	w.raw("{")
 	w.key("name")
 	w.quoted(n.Name)
-	w.text("activity", n.Activity)
+	if n.Wait != nil {
+		w.wait(n.Wait)
+	} else {
+		w.text("activity", n.Activity)
+	}
 	w.optional("codec", n.Codec, storedCodec)
 	w.optional("lane", n.Lane, storedLane)
 	w.number("priority", int64(n.Priority))
@@ -94,19 +98,43 @@ func (w *writer) node(n *NodeSpec) {
 	w.duration("start_to_close_ms", n.StartToClose)
 	w.duration("heartbeat_timeout_ms", n.HeartbeatTimeout)
 	w.duration("schedule_to_start_ms", n.ScheduleToStart)
+	w.number("keep_frames", int64(n.KeepFrames))
 	w.retry(n.Retry)
 	w.tags(n.Tags)
-	w.raw(`,"input":`)
-	w.expr(n.Input, n.Codec)
-	w.list("after", w.after(n))
+	if n.Wait == nil {
+		w.raw(`,"input":`)
+		w.expr(n.Input, n.Codec)
+	}
+	for _, kind := range orderKinds {
+		w.list(orderField(kind), w.order(n, kind))
+	}
 	w.raw("}")
 }
 
-// after returns the upstreams whose results the node does not use; the other edges follow from its input.
-func (w *writer) after(n *NodeSpec) []string {
+func (w *writer) wait(s *WaitSpec) {
+	w.raw(`,"wait":{`)
+	w.key("count")
+	w.buf = strconv.AppendInt(w.buf, int64(s.Count), 10)
+	names := s.Signals
+	if w.canonical {
+		names = slices.Sorted(slices.Values(names))
+	} else {
+		w.optional("type", s.Type, "")
+	}
+	w.list("signals", names)
+	w.flag("all", s.All)
+	w.flag("distinct", s.Distinct)
+	w.flag("collect", s.Collect)
+	w.duration("timeout_ms", s.Timeout)
+	w.optional("on_timeout", string(s.OnTimeout), "")
+	w.raw("}")
+}
+
+// order returns the upstreams of a kind whose results the node does not use; the other edges follow from its input.
+func (w *writer) order(n *NodeSpec, kind EdgeKind) []string {
 	var names []string
 	for _, up := range n.Upstreams {
-		if !up.Data {
+		if !up.Data && up.Kind == kind {
 			names = append(names, up.Node)
 		}
 	}
@@ -217,6 +245,14 @@ func (w *writer) number(key string, n int64) {
 	w.raw(",")
 	w.key(key)
 	w.buf = strconv.AppendInt(w.buf, n, 10)
+}
+
+func (w *writer) flag(key string, set bool) {
+	if set {
+		w.raw(",")
+		w.key(key)
+		w.raw("true")
+	}
 }
 
 func (w *writer) optional(key, value, missing string) {

@@ -29,11 +29,14 @@ type Graph struct {
 	Nodes []NodeSpec
 }
 
-// NodeSpec is one node of a Graph.
+// NodeSpec is one node of a Graph: one that runs an activity or, if Wait is set, a waitpoint.
 type NodeSpec struct {
 	Name string
-	// Activity is the name of the activity that a worker runs for the node.
+	// Activity is the name of the activity that a worker runs for the node; "" for a waitpoint.
 	Activity string
+	// Wait says what a waitpoint waits for; nil for other nodes. A waitpoint has no input, its codec is JSON, and its
+	// Options are those of activity.DefaultOptions.
+	Wait *WaitSpec
 	// Codec is the name of the codec of the node's input and result.
 	Codec string
 	// Options are the activity's, with what the node sets in their place.
@@ -42,8 +45,18 @@ type NodeSpec struct {
 	// Input says what the node's input is made of.
 	Input Expr
 	// Upstreams are the edges that lead to the node: first those that carry data, in the order of InputNodes, then the
-	// others in the order of their declaration. Each upstream occurs once.
+	// others by kind (SuccessOnly, OnFailureOnly, AnyOutcome) and in the order of their declaration. Each upstream occurs
+	// once.
 	Upstreams []Edge
+}
+
+// WaitSpec says what a waitpoint waits for.
+type WaitSpec struct {
+	activity.Wait
+	// Collect makes the result the list of all signals that ended the wait, not the payload of the last one.
+	Collect bool
+	// Type is the Go type of the payload, for people.
+	Type string
 }
 
 // Edge leads from an upstream to the node that lists it.
@@ -57,8 +70,18 @@ type Edge struct {
 // EdgeKind says which outcome of the upstream lets the node start.
 type EdgeKind string
 
-// SuccessOnly lets a node start when its upstream has succeeded, and skips it when that has ended otherwise.
-const SuccessOnly EdgeKind = "success_only"
+// The kinds of edges. A node whose edge can no longer be satisfied is skipped.
+const (
+	// SuccessOnly is satisfied when the upstream has succeeded.
+	SuccessOnly EdgeKind = "success_only"
+	// OnFailureOnly is satisfied when the upstream has failed, expired or been cancelled; not when it was skipped.
+	OnFailureOnly EdgeKind = "on_failure"
+	// AnyOutcome is satisfied when the upstream has ended, however, also when it was skipped.
+	AnyOutcome EdgeKind = "always"
+)
+
+// orderKinds are the kinds in the order in which edges without data are listed.
+var orderKinds = [...]EdgeKind{SuccessOnly, OnFailureOnly, AnyOutcome}
 
 // Node returns the node of that name, nil when there is none. It looks through all nodes.
 func (g *Graph) Node(name string) *NodeSpec {
@@ -90,6 +113,16 @@ func (g *Graph) Clone() *Graph {
 		n.Tags = maps.Clone(n.Tags)
 		n.Input = n.Input.clone()
 		n.Upstreams = slices.Clone(n.Upstreams)
+		n.Wait = n.Wait.clone()
 	}
+	return &c
+}
+
+func (w *WaitSpec) clone() *WaitSpec {
+	if w == nil {
+		return nil
+	}
+	c := *w
+	c.Wait = w.Wait.Clone()
 	return &c
 }

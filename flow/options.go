@@ -11,8 +11,8 @@ type Option interface {
 	applyFlow(*builder)
 }
 
-// NodeOption changes a node: After, AfterAll, Retry, StartToClose, HeartbeatTimeout, ScheduleToStart, Lane, Priority,
-// Requires and Tag. What a node does not set, its activity decides.
+// NodeOption changes a node: After, AfterAll, OnFailure, Always, Retry, StartToClose, HeartbeatTimeout, ScheduleToStart,
+// Lane, Priority, Requires, KeepFrames and Tag. What a node does not set, its activity decides.
 type NodeOption interface {
 	applyNode(*builder, *nodeSettings)
 }
@@ -20,7 +20,14 @@ type NodeOption interface {
 // nodeSettings is a node under declaration.
 type nodeSettings struct {
 	spec  *NodeSpec
-	after []Upstream
+	order []orderedRef
+}
+
+// orderedRef is an upstream that is waited for without taking its result.
+type orderedRef struct {
+	kind  EdgeKind
+	ref   Upstream
+	index int // among those of its kind
 }
 
 type flowOption func(*builder)
@@ -74,19 +81,48 @@ func withTag(tags map[string]string, t TagOption) map[string]string {
 	return tags
 }
 
-// After lets the node start only when the given nodes have succeeded, without taking their results. Nodes whose
-// results are bound are waited for anyway.
-func After(refs ...Upstream) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) { n.after = append(n.after, refs...) })
+// OrderOption makes edges without data. After, AfterAll, OnFailure and Always return it; it is good for nodes and for
+// waitpoints.
+type OrderOption struct {
+	kind EdgeKind
+	refs []Upstream
 }
 
-// AfterAll is After for a slice of references of one type.
-func AfterAll[T any](refs []Ref[T]) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) {
-		for _, ref := range refs {
-			n.after = append(n.after, ref)
+func (o OrderOption) applyNode(_ *builder, n *nodeSettings) { n.addOrder(o) }
+
+func (n *nodeSettings) addOrder(o OrderOption) {
+	index := 0
+	for _, before := range n.order {
+		if before.kind == o.kind {
+			index++
 		}
-	})
+	}
+	for i, ref := range o.refs {
+		n.order = append(n.order, orderedRef{o.kind, ref, index + i})
+	}
+}
+
+// After lets the node start only when the given nodes have succeeded, without taking their results. Nodes whose
+// results are bound are waited for anyway.
+func After(refs ...Upstream) OrderOption { return OrderOption{SuccessOnly, refs} }
+
+// AfterAll is After for a slice of references of one type.
+func AfterAll[T any](refs []Ref[T]) OrderOption { return OrderOption{SuccessOnly, upstreams(refs)} }
+
+// OnFailure lets the node start only when each of the given nodes has failed, expired or been cancelled; it is skipped
+// when one of them succeeds or is skipped. It is for compensation. The run counts as failed all the same.
+func OnFailure(refs ...Upstream) OrderOption { return OrderOption{OnFailureOnly, refs} }
+
+// Always lets the node start when the given nodes have ended, however: also when they were skipped. It is for cleanup.
+// Nothing starts in a run that was cancelled or exceeded its deadline, cleanup neither.
+func Always(refs ...Upstream) OrderOption { return OrderOption{AnyOutcome, refs} }
+
+func upstreams[T any](refs []Ref[T]) []Upstream {
+	list := make([]Upstream, len(refs))
+	for i, ref := range refs {
+		list[i] = ref
+	}
+	return list
 }
 
 // Retry replaces the activity's retry policy for this node.
@@ -131,4 +167,9 @@ func Requires(capabilities ...string) NodeOption {
 	return nodeOption(func(_ *builder, n *nodeSettings) {
 		n.spec.Capabilities = append(n.spec.Capabilities, capabilities...)
 	})
+}
+
+// KeepFrames replaces how many of the frames that an attempt emits are kept; 0 is about 10,000.
+func KeepFrames(n int) NodeOption {
+	return nodeOption(func(_ *builder, s *nodeSettings) { s.spec.KeepFrames = n })
 }

@@ -11,7 +11,7 @@ import (
 const maxOutlined = 4
 
 // Outline returns the graph as plain text, one line for each node: its level, which is the number of nodes before it on
-// the longest path, its name, its activity, and what it waits for. Upstreams whose results it does not use are in
+// the longest path, its name, its activity or signals, and its upstreams. Upstreams whose results it does not use are in
 // brackets. Nodes are ordered by level, those in or behind a cycle come first, with level "?".
 func (g *Graph) Outline() string {
 	index := make(map[string]int, len(g.Nodes))
@@ -30,7 +30,7 @@ func (g *Graph) Outline() string {
 	nameWidth, activityWidth := 0, 0
 	for i := range g.Nodes {
 		nameWidth = max(nameWidth, len(g.Nodes[i].Name))
-		activityWidth = max(activityWidth, len(g.Nodes[i].Activity))
+		activityWidth = max(activityWidth, len(g.Nodes[i].outlineWork()))
 	}
 	for _, i := range order {
 		n := &g.Nodes[i]
@@ -38,7 +38,7 @@ func (g *Graph) Outline() string {
 		if levels[i] >= 0 {
 			level = strconv.Itoa(levels[i])
 		}
-		line := fmt.Sprintf("%3s  %-*s  %-*s", level, nameWidth, n.Name, activityWidth, n.Activity)
+		line := fmt.Sprintf("%3s  %-*s  %-*s", level, nameWidth, n.Name, activityWidth, n.outlineWork())
 		if waits := n.outlineInputs(); waits != "" {
 			line += "  <- " + waits
 		}
@@ -50,6 +50,14 @@ func (g *Graph) Outline() string {
 	return b.String()
 }
 
+// outlineWork is what the node does.
+func (n *NodeSpec) outlineWork() string {
+	if n.Wait != nil {
+		return n.Wait.text()
+	}
+	return n.Activity
+}
+
 func (n *NodeSpec) outlineInputs() string {
 	var names []string
 	if n.Input.UsesFlowInput() {
@@ -59,7 +67,7 @@ func (n *NodeSpec) outlineInputs() string {
 		if up.Data {
 			names = append(names, up.Node)
 		} else {
-			names = append(names, "("+up.Node+")")
+			names = append(names, "("+strings.TrimSpace(up.Kind.label()+" "+up.Node)+")")
 		}
 	}
 	if more := len(names) - maxOutlined; more > 0 {

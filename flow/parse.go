@@ -62,10 +62,25 @@ type storedNode struct {
 	StartToCloseMS     int64             `json:"start_to_close_ms"`
 	HeartbeatTimeoutMS int64             `json:"heartbeat_timeout_ms"`
 	ScheduleToStartMS  int64             `json:"schedule_to_start_ms"`
+	KeepFrames         int               `json:"keep_frames"`
 	Retry              *storedPlan       `json:"retry"`
 	Tags               map[string]string `json:"tags"`
-	Input              storedExpr        `json:"input"`
+	Input              *storedExpr       `json:"input"`
 	After              []string          `json:"after"`
+	OnFailure          []string          `json:"on_failure"`
+	Always             []string          `json:"always"`
+	Wait               *storedWait       `json:"wait"`
+}
+
+type storedWait struct {
+	Count     int      `json:"count"`
+	Type      string   `json:"type"`
+	Signals   []string `json:"signals"`
+	All       bool     `json:"all"`
+	Distinct  bool     `json:"distinct"`
+	Collect   bool     `json:"collect"`
+	TimeoutMS int64    `json:"timeout_ms"`
+	OnTimeout string   `json:"on_timeout"`
 }
 
 type storedPlan struct {
@@ -144,15 +159,39 @@ func (r *reader) spec(n *NodeSpec, s *storedNode) {
 			ScheduleToStart:  r.duration("schedule_to_start_ms", s.ScheduleToStartMS),
 			Lane:             orElse(s.Lane, storedLane),
 			Priority:         s.Priority,
+			KeepFrames:       s.KeepFrames,
 		},
 	}
 	if len(s.Capabilities) > 0 {
 		n.Capabilities = s.Capabilities
 	}
-	n.Input = r.expr(&s.Input, &place{name: "input"}, n.Codec)
+	n.Wait = r.wait(s.Wait)
+	switch {
+	case s.Input != nil && s.Wait != nil:
+		r.faults.add(r.node, "input", ErrSyntax, "a waitpoint has none")
+	case s.Input != nil:
+		n.Input = r.expr(s.Input, &place{name: "input"}, n.Codec)
+	case s.Wait == nil:
+		n.Input = r.expr(&storedExpr{}, &place{name: "input"}, n.Codec)
+	}
 	n.Upstreams = dataEdges(n.Input)
-	for _, name := range s.After {
-		n.Upstreams = append(n.Upstreams, Edge{Node: name, Kind: SuccessOnly})
+	for i, names := range [len(orderKinds)][]string{s.After, s.OnFailure, s.Always} {
+		for _, name := range names {
+			n.Upstreams = append(n.Upstreams, Edge{Node: name, Kind: orderKinds[i]})
+		}
+	}
+}
+
+func (r *reader) wait(s *storedWait) *WaitSpec {
+	if s == nil {
+		return nil
+	}
+	return &WaitSpec{
+		Wait: activity.Wait{
+			Signals: s.Signals, All: s.All, Count: s.Count, Distinct: s.Distinct,
+			Timeout: r.duration("wait.timeout_ms", s.TimeoutMS), OnTimeout: activity.TimeoutBehavior(s.OnTimeout),
+		},
+		Collect: s.Collect, Type: s.Type,
 	}
 }
 

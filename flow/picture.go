@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Mermaid returns the graph as a Mermaid flowchart: one box for each node with its name and activity, solid arrows for
-// data, dotted ones for order only. Equal graphs give equal text.
+// Mermaid returns the graph as a Mermaid flowchart: one box for each node with its name and activity, a hexagon for each
+// waitpoint with the signals that count, solid arrows for data, dotted ones for order only, with the kind of the edge where
+// it is not success. Equal graphs give equal text.
 func (g *Graph) Mermaid() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\ntitle: %s\n---\nflowchart TD\n", appendQuoted(nil, g.Name))
@@ -15,7 +16,15 @@ func (g *Graph) Mermaid() string {
 		node: func(id, name, act string) {
 			fmt.Fprintf(&b, "  %s[\"%s<br/>%s\"]\n", id, mermaidText(name), mermaidText(act))
 		},
-		edge: func(from, to string, data bool) { fmt.Fprintf(&b, "  %s %s %s\n", from, arrow(data), to) },
+		wait: func(id, name, what string) {
+			fmt.Fprintf(&b, "  %s{{\"%s<br/>%s\"}}\n", id, mermaidText(name), mermaidText(what))
+		},
+		edge: func(from, to string, data bool, label string) {
+			if label != "" {
+				label = "|" + label + "|"
+			}
+			fmt.Fprintf(&b, "  %s %s%s %s\n", from, arrow(data), label, to)
+		},
 	})
 	return b.String()
 }
@@ -36,9 +45,15 @@ func (g *Graph) DOT() string {
 		node: func(id, name, act string) {
 			fmt.Fprintf(&b, "  %s [label=\"%s\\n%s\"];\n", id, dotText(name), dotText(act))
 		},
-		edge: func(from, to string, data bool) {
+		wait: func(id, name, what string) {
+			fmt.Fprintf(&b, "  %s [shape=hexagon, label=\"%s\\n%s\"];\n", id, dotText(name), dotText(what))
+		},
+		edge: func(from, to string, data bool, label string) {
 			style := ""
-			if !data {
+			switch {
+			case label != "":
+				style = fmt.Sprintf(" [style=dashed, label=\"%s\"]", label)
+			case !data:
 				style = " [style=dashed]"
 			}
 			fmt.Fprintf(&b, "  %s -> %s%s;\n", from, to, style)
@@ -52,7 +67,8 @@ func (g *Graph) DOT() string {
 type picture struct {
 	end  func(id, label string)
 	node func(id, name, act string)
-	edge func(from, to string, data bool)
+	wait func(id, name, what string)
+	edge func(from, to string, data bool, label string)
 }
 
 func (g *Graph) draw(p picture) {
@@ -66,7 +82,11 @@ func (g *Graph) draw(p picture) {
 		p.end("input", "input: "+g.InputType)
 	}
 	for i := range g.Nodes {
-		p.node(ids[g.Nodes[i].Name], g.Nodes[i].Name, g.Nodes[i].Activity)
+		if n := &g.Nodes[i]; n.Wait != nil {
+			p.wait(ids[n.Name], n.Name, n.Wait.text())
+		} else {
+			p.node(ids[n.Name], n.Name, n.Activity)
+		}
 	}
 	if g.Return != "" {
 		p.end("result", "result: "+g.OutputType)
@@ -74,17 +94,49 @@ func (g *Graph) draw(p picture) {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		if n.Input.UsesFlowInput() {
-			p.edge("input", ids[n.Name], true)
+			p.edge("input", ids[n.Name], true, "")
 		}
 		for _, up := range n.Upstreams {
 			if from, ok := ids[up.Node]; ok {
-				p.edge(from, ids[n.Name], up.Data)
+				p.edge(from, ids[n.Name], up.Data, up.Kind.label())
 			}
 		}
 	}
 	if from, ok := ids[g.Return]; ok {
-		p.edge(from, "result", true)
+		p.edge(from, "result", true, "")
 	}
+}
+
+// label is how pictures call the kind of an edge; the usual one goes without saying.
+func (k EdgeKind) label() string {
+	switch k {
+	case OnFailureOnly:
+		return "on failure"
+	case AnyOutcome:
+		return "always"
+	}
+	return ""
+}
+
+// text says in words what a waitpoint waits for.
+func (w *WaitSpec) text() string {
+	text := "any signal"
+	if len(w.Signals) > 0 {
+		text = strings.Join(w.Signals, " or ")
+	}
+	switch {
+	case w.All:
+		text = strings.Join(w.Signals, " and ")
+	case w.Needed() > 1:
+		text = fmt.Sprintf("%d of %s", w.Needed(), text)
+	}
+	if w.Distinct {
+		text += " from different sources"
+	}
+	if w.Timeout > 0 {
+		text += fmt.Sprintf(", %s after %s", w.OnTimeout, w.Timeout)
+	}
+	return "waits for " + text
 }
 
 func mermaidText(s string) string {

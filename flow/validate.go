@@ -3,6 +3,7 @@ package flow
 import (
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -36,7 +37,9 @@ func (v *validation) run() {
 	for i := range v.g.Nodes {
 		n := &v.g.Nodes[i]
 		v.settings(n, v.skip[i].activity)
-		if !v.skip[i].input {
+		if n.Wait != nil {
+			v.wait(n, v.skip[i].activity)
+		} else if !v.skip[i].input {
 			v.expr(n, &n.Input, &place{name: "input"})
 		}
 		v.upstreams(n)
@@ -91,7 +94,7 @@ func (v *validation) names() {
 
 // settings checks what a node has besides its input and edges.
 func (v *validation) settings(n *NodeSpec, skipActivity bool) {
-	if !skipActivity {
+	if !skipActivity && n.Wait == nil {
 		if err := activity.CheckName(n.Activity); err != nil {
 			v.faults.cause(n.Name, "activity", ErrName, err)
 		}
@@ -108,6 +111,30 @@ func (v *validation) settings(n *NodeSpec, skipActivity bool) {
 		v.faults.add(n.Name, "capabilities", ErrOption, "not in order, or one is there twice")
 	}
 	v.tags(n.Name, n.Tags)
+}
+
+// wait checks what a waitpoint has, and that it has nothing else.
+func (v *validation) wait(n *NodeSpec, skip bool) {
+	if !skip {
+		if err := n.Wait.Validate(); err != nil {
+			v.faults.cause(n.Name, "wait", ErrOption, err)
+		}
+	}
+	switch {
+	case n.Activity != "":
+		v.faults.add(n.Name, "activity", ErrOption, "a waitpoint runs no activity, this one has %q", n.Activity)
+	case n.Input.Kind != "":
+		v.faults.add(n.Name, "input", ErrBinding, "a waitpoint has none")
+	case n.Codec != storedCodec:
+		v.faults.add(n.Name, "codec", ErrCodec, "the result of a waitpoint is json, not %s", n.Codec)
+	case !reflect.DeepEqual(n.Options, waitpointOptions()):
+		v.faults.add(n.Name, "", ErrOption, "a waitpoint has no retry, timeouts, priority, lane or capabilities of its own")
+	}
+}
+
+// waitpointOptions belong to the stored form.
+func waitpointOptions() activity.Options {
+	return activity.Options{Retry: storedRetry(), Lane: storedLane}
 }
 
 func (v *validation) tags(node string, tags map[string]string) {
@@ -234,14 +261,16 @@ func (v *validation) upstreams(n *NodeSpec) {
 		_, known := v.index[up.Node]
 		bound := i < len(data) && data[i] == up.Node
 		switch {
-		case up.Kind != SuccessOnly:
+		case !slices.Contains(orderKinds[:], up.Kind):
 			v.faults.add(n.Name, "upstreams", ErrEdge, "from %q: unknown kind %q", up.Node, up.Kind)
+		case up.Data && up.Kind != SuccessOnly:
+			v.faults.add(n.Name, "upstreams", ErrEdge, "from %q: its result is used, so it must succeed, not %s", up.Node, up.Kind)
 		case seen[up.Node]:
 			v.faults.add(n.Name, "upstreams", ErrEdge, "from %q twice", up.Node)
 		case up.Data != bound:
 			v.faults.add(n.Name, "upstreams", ErrEdge, "from %q: its data flag does not follow from the input", up.Node)
 		case !known && !bound:
-			v.faults.add(n.Name, "after", ErrUnknownNode, "%q", up.Node)
+			v.faults.add(n.Name, orderField(up.Kind), ErrUnknownNode, "%q", up.Node)
 		}
 		seen[up.Node] = true
 	}

@@ -33,9 +33,10 @@ type Execution interface {
 	Progress(ctx context.Context, percent float64, message string) error
 }
 
+// key is that of the one value which a worker, or a test, puts into the context: an Execution, Steps, or both.
 type key struct{}
 
-// With returns a context in which From finds e.
+// With returns a context in which From finds e, and StepsFrom too, if e is Steps.
 func With(ctx context.Context, e Execution) context.Context {
 	return context.WithValue(ctx, key{}, e)
 }

@@ -1,0 +1,182 @@
+package activity
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+)
+
+var (
+	// ErrWaitTimedOut is returned by Await and AwaitAll when the timeout has passed and ResumeOnTimeout was asked for.
+	ErrWaitTimedOut = errors.New("no signal in time")
+	// ErrNoSteps is returned by what needs a worker, or WithSteps in a test, where there is neither.
+	ErrNoSteps = errors.New("there is no worker; a test gives the function a context by activity.WithSteps")
+	// ErrAwaitIgnored is the failure of a function that returned something else than the error that Await gave it. It is
+	// not retried.
+	ErrAwaitIgnored = errors.New("the error of activity.Await was not returned")
+)
+
+// Signal is a message from outside that has ended a wait, or is one of those that did.
+type Signal[T any] struct {
+	// Name is the signal's name, such as "approve".
+	Name string `json:"name"`
+	// Source says who sent it, as the sender put it.
+	Source string `json:"source"`
+	// Payload is what it carries.
+	Payload T `json:"payload"`
+	// At is when the engine took it, in milliseconds since 1970.
+	At int64 `json:"at"`
+}
+
+// Time is when the engine took the signal.
+func (s Signal[T]) Time() time.Time { return time.UnixMilli(s.At).UTC() }
+
+// Await waits for a signal and returns its payload; where several are needed, that of the one that ended the wait.
+//
+// Nothing is held while it waits: Await returns an error, which the function must return, as it is or wrapped. The worker
+// then suspends the execution and frees the slot. When the signal has come, the function runs again from its beginning,
+// maybe on another worker, and this Await returns the payload. What lies before it runs again, too; Once protects what must
+// not.
+//
+//	approval, err := activity.Await[Approval](ctx, "approve", activity.Signals("approve", "reject"))
+//	if err != nil {
+//		return Release{}, err
+//	}
+//
+// The name says where in the function it waits, and follows CheckName. Calls with one name, in a loop for example, are told
+// apart by their order, which must be the same whenever the function runs. A payload that does not decode into a T is an
+// error of category "decode" that is not retried.
+//
+// A function has at most 256 waits and steps (Once) in all.
+func Await[T any](ctx context.Context, name string, opts ...WaitOption) (T, error) {
+	var payload T
+	data, err := await(ctx, name, false, opts)
+	if err != nil {
+		return payload, err
+	}
+	return decodeAwaited[T](name, data)
+}
+
+// AwaitAll is Await that returns all signals that have ended the wait, in the order in which they came, with names and
+// sources.
+func AwaitAll[T any](ctx context.Context, name string, opts ...WaitOption) ([]Signal[T], error) {
+	data, err := await(ctx, name, true, opts)
+	if err != nil {
+		return nil, err
+	}
+	return decodeAwaited[[]Signal[T]](name, data)
+}
+
+func await(ctx context.Context, name string, collect bool, opts []WaitOption) ([]byte, error) {
+	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("await %q: %w", name, err) }
+	if err := CheckName(name); err != nil {
+		return fail(NonRetryable(err))
+	}
+	w := NewWait(opts...)
+	if err := w.Validate(); err != nil {
+		return fail(NonRetryable(err))
+	}
+	steps, ok := activitycontext.StepsFrom(ctx)
+	if !ok {
+		return fail(NonRetryable(ErrNoSteps))
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	got, err := steps.Await(ctx, stepName(name, steps.Count(activitycontext.AwaitStep, name)), activitycontext.Wait{
+		Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Timeout: w.Timeout, OnTimeout: string(w.OnTimeout),
+		Collect: collect,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if got.TimedOut {
+		return fail(ErrWaitTimedOut)
+	}
+	return got.Data, nil
+}
+
+// stepName tells the calls with one name apart.
+func stepName(name string, count int) string {
+	if count == 1 {
+		return name
+	}
+	return name + "#" + strconv.Itoa(count)
+}
+
+func decodeAwaited[T any](name string, data []byte) (T, error) {
+	var value T
+	if len(data) == 0 {
+		data = []byte("null") // a signal without a payload
+	}
+	if err := json.Unmarshal(data, &value); err != nil {
+		return value, NonRetryable(Category(fmt.Errorf("await %q: the signal's payload does not decode into %T: %w", name, value, err),
+			CategoryDecode))
+	}
+	return value, nil
+}
+
+// Suspended tells whether err, or an error in it, is what Await returns when it waits, and gives the name of the wait: the
+// name given to Await, with "#2" and so on behind it from the second call on.
+func Suspended(err error) (step string, ok bool) {
+	var s *activitycontext.Suspension
+	if !errors.As(err, &s) {
+		return "", false
+	}
+	return s.Step, true
+}
+
+// OpenOption adjusts OpenWaitpoint.
+type OpenOption func(*openConfig)
+
+type openConfig struct{ within time.Duration }
+
+// DefaultWithin is how long an opened waitpoint stays open before its Await is reached.
+const DefaultWithin = 24 * time.Hour
+
+// Within is the time in which the function must come to the Await whose waitpoint it opened; signals that came early are
+// lost after it. Defaults to DefaultWithin, at most MaxWait.
+func Within(d time.Duration) OpenOption { return func(c *openConfig) { c.within = Milliseconds(d) } }
+
+// OpenWaitpoint opens the waitpoint of the next Await (or AwaitAll) of that name before the function waits there, and
+// returns its token, for an outside system that is to send the signal. A signal that comes before the Await is kept. Called
+// again before the Await, also after a retry, it returns the same token.
+//
+// Where the handing over must not happen twice, do both in a step:
+//
+//	_, err := activity.Once(ctx, "ask", func(ctx context.Context) (struct{}, error) {
+//		token, err := activity.OpenWaitpoint(ctx, "answer")
+//		if err != nil {
+//			return struct{}{}, err
+//		}
+//		return struct{}{}, ask(ctx, token.Reveal())
+//	})
+//	…
+//	answer, err := activity.Await[Answer](ctx, "answer")
+func OpenWaitpoint(ctx context.Context, name string, opts ...OpenOption) (Token, error) {
+	fail := func(err error) (Token, error) { return Token{}, fmt.Errorf("open waitpoint %q: %w", name, err) }
+	if err := CheckName(name); err != nil {
+		return fail(NonRetryable(err))
+	}
+	config := openConfig{within: DefaultWithin}
+	for _, opt := range opts {
+		opt(&config)
+	}
+	if config.within <= 0 || config.within > MaxWait {
+		return fail(NonRetryable(fmt.Errorf("it is to stay open for %s, not for more than 0 and at most %s", config.within, MaxWait)))
+	}
+	steps, ok := activitycontext.StepsFrom(ctx)
+	if !ok {
+		return fail(NonRetryable(ErrNoSteps))
+	}
+	text, err := steps.Open(ctx, stepName(name, steps.Counted(activitycontext.AwaitStep, name)+1), config.within)
+	if err != nil {
+		return fail(err)
+	}
+	return NewToken(text), nil
+}

@@ -1,0 +1,63 @@
+package activity
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+)
+
+// MaxStep is the largest encoded result of a step, in bytes.
+const MaxStep = 1 << 20
+
+// Once runs fn as a durable step: its result is recorded, and whenever the function runs again, for a signal, after a
+// failure or on another worker, Once returns what was recorded and does not run fn. An error of fn is not recorded.
+//
+// fn runs more than once only where the worker is lost after fn did its work and before the result is recorded; of several
+// results the first recorded one counts, and all callers get it. The record is fenced: a worker that has lost the execution
+// cannot write it.
+//
+// The name says which step it is, and follows CheckName. Calls with one name are told apart by their order, which must be
+// the same whenever the function runs. The result is kept as JSON, at most MaxStep bytes. Outside a worker and WithSteps,
+// Once only runs fn.
+func Once[T any](ctx context.Context, name string, fn func(context.Context) (T, error)) (T, error) {
+	var zero T
+	fail := func(err error) (T, error) { return zero, fmt.Errorf("step %q: %w", name, err) }
+	if err := CheckName(name); err != nil {
+		return fail(NonRetryable(err))
+	}
+	steps, ok := activitycontext.StepsFrom(ctx)
+	if !ok {
+		return fn(ctx)
+	}
+	step := stepName(name, steps.Count(activitycontext.OnceStep, name))
+	if data, done := steps.Recorded(step); done {
+		return decodeStep[T](name, data)
+	}
+	value, err := fn(ctx)
+	if err != nil {
+		return zero, err
+	}
+	data, err := (JSON{}).Encode(value)
+	if err != nil {
+		return fail(NonRetryable(Category(fmt.Errorf("result of type %T does not encode: %w", value, err), CategoryEncode)))
+	}
+	if len(data) > MaxStep {
+		return fail(NonRetryable(fmt.Errorf("result has %d bytes, at most %d are allowed", len(data), MaxStep)))
+	}
+	first, err := steps.Record(ctx, step, data)
+	if err != nil {
+		return fail(err)
+	}
+	return decodeStep[T](name, first)
+}
+
+func decodeStep[T any](name string, data []byte) (T, error) {
+	var value T
+	if err := json.Unmarshal(data, &value); err != nil {
+		return value, NonRetryable(Category(fmt.Errorf("step %q: the recorded result does not decode into %T: %w", name, value, err),
+			CategoryDecode))
+	}
+	return value, nil
+}

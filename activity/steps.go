@@ -1,0 +1,193 @@
+package activity
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+)
+
+// Steps stands in for the engine in unit tests of functions that use Await, Once, OpenWaitpoint and Emit. It keeps what they
+// record in memory. Call the function again, with a new context from WithSteps, to play a resume or a retry:
+//
+//	steps := activity.NewSteps()
+//	_, err := Deploy(activity.WithSteps(ctx, steps), release)
+//	// activity.Suspended(err) is "approve", true
+//	steps.Signal("approve", "approve", Approval{By: "ann"})
+//	out, err := Deploy(activity.WithSteps(ctx, steps), release)
+//
+// It may be used by several goroutines.
+type Steps struct {
+	mu       sync.Mutex
+	recorded map[string][]byte
+	awaited  map[string]activitycontext.Awaited
+	signals  map[string][]Signal[json.RawMessage]
+	expired  map[string]bool
+	opened   map[string]bool
+	frames   []EmittedFrame
+}
+
+// EmittedFrame is what a function under test has emitted.
+type EmittedFrame struct {
+	Kind    string
+	Payload []byte
+}
+
+// NewSteps returns an empty Steps.
+func NewSteps() *Steps {
+	return &Steps{
+		recorded: make(map[string][]byte), awaited: make(map[string]activitycontext.Awaited),
+		signals: make(map[string][]Signal[json.RawMessage]), expired: make(map[string]bool), opened: make(map[string]bool),
+	}
+}
+
+// WithSteps returns the context for one call of a function under test. Each call gets its own, since calls with one name
+// are counted in it.
+func WithSteps(ctx context.Context, s *Steps) context.Context {
+	return activitycontext.WithSteps(ctx, &stepsCall{Steps: s, counts: make(map[string]int)})
+}
+
+// Signal sends a signal to the Await of that step: its name, with "#2" and so on from the second call on. The signal waits
+// for the Await if need be. It panics when the payload has no JSON form.
+func (s *Steps) Signal(step, name string, payload any) { s.SignalFrom(step, name, "test", payload) }
+
+// SignalFrom is Signal from a named source.
+func (s *Steps) SignalFrom(step, name, source string, payload any) {
+	data, err := (JSON{}).Encode(payload)
+	if err != nil {
+		panic(fmt.Sprintf("signal %q: %v", name, err))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.signals[step] = append(s.signals[step], Signal[json.RawMessage]{
+		Name: name, Source: source, Payload: data, At: time.Now().UnixMilli(),
+	})
+}
+
+// TimeOut lets the timeout of the wait pass, if it has one that resumes the function.
+func (s *Steps) TimeOut(step string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expired[step] = true
+}
+
+// Opened tells whether the waitpoint of the step has been opened by OpenWaitpoint.
+func (s *Steps) Opened(step string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opened[step]
+}
+
+// Frames returns what has been emitted.
+func (s *Steps) Frames() []EmittedFrame {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.frames)
+}
+
+// stepsCall is one call of a function.
+type stepsCall struct {
+	*Steps
+	counts map[string]int // guarded by Steps.mu
+}
+
+// Count implements activitycontext.Steps.
+func (c *stepsCall) Count(kind, name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[kind+":"+name]++
+	return c.counts[kind+":"+name]
+}
+
+// Counted implements activitycontext.Steps.
+func (c *stepsCall) Counted(kind, name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts[kind+":"+name]
+}
+
+// Recorded implements activitycontext.Steps.
+func (s *stepsCall) Recorded(step string) ([]byte, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	data, ok := s.recorded[step]
+	return data, ok
+}
+
+// Record implements activitycontext.Steps.
+func (s *stepsCall) Record(_ context.Context, step string, data []byte) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first, ok := s.recorded[step]; ok {
+		return first, nil
+	}
+	s.recorded[step] = data
+	return data, nil
+}
+
+// Await implements activitycontext.Steps.
+func (s *stepsCall) Await(_ context.Context, step string, wait activitycontext.Wait) (activitycontext.Awaited, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if got, ok := s.awaited[step]; ok {
+		return got, nil
+	}
+	matched, met := matching(wait, s.signals[step])
+	var got activitycontext.Awaited
+	switch {
+	case met && wait.Collect:
+		data, err := (JSON{}).Encode(matched)
+		if err != nil {
+			return got, err
+		}
+		got.Data = data
+	case met:
+		got.Data = matched[len(matched)-1].Payload
+	case s.expired[step] && wait.OnTimeout == string(ResumeOnTimeout):
+		got.TimedOut = true
+	default:
+		return got, &activitycontext.Suspension{Step: step, Wait: wait}
+	}
+	s.awaited[step] = got
+	return got, nil
+}
+
+// matching picks the signals that count, in order, up to the one that ends the wait.
+func matching(wait activitycontext.Wait, sent []Signal[json.RawMessage]) (matched []Signal[json.RawMessage], met bool) {
+	needed := max(1, wait.Count)
+	if wait.All {
+		needed = len(wait.Signals)
+	}
+	names, sources := make(map[string]bool), make(map[string]bool)
+	for _, signal := range sent {
+		if len(wait.Signals) > 0 && !slices.Contains(wait.Signals, signal.Name) ||
+			wait.All && names[signal.Name] || wait.Distinct && sources[signal.Source] {
+			continue
+		}
+		names[signal.Name], sources[signal.Source] = true, true
+		if matched = append(matched, signal); len(matched) == needed {
+			return matched, true
+		}
+	}
+	return nil, false
+}
+
+// Open implements activitycontext.Steps.
+func (s *stepsCall) Open(_ context.Context, step string, _ time.Duration) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opened[step] = true
+	return "test-" + step, nil
+}
+
+// Emit implements activitycontext.Steps.
+func (s *stepsCall) Emit(_ context.Context, frame activitycontext.Frame) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.frames = append(s.frames, EmittedFrame{Kind: frame.Kind, Payload: frame.Payload})
+	return nil
+}

@@ -1,0 +1,172 @@
+package activity
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Limits of a wait.
+const (
+	// MaxSignalNames bounds the names of one wait.
+	MaxSignalNames = 64
+	// MaxSignals bounds how many signals one wait may ask for, with the number of names taken into account: names times
+	// signals.
+	MaxSignals = 1024
+	// MaxWait is the longest timeout of a wait.
+	MaxWait = 10 * 365 * 24 * time.Hour
+)
+
+// TimeoutBehavior says what happens when a wait's timeout passes before its signals have come.
+type TimeoutBehavior string
+
+// What a wait may do when its time is up.
+const (
+	// FailOnTimeout fails the node, with category "timeout", without a retry.
+	FailOnTimeout TimeoutBehavior = "fail"
+	// CancelOnTimeout cancels the node.
+	CancelOnTimeout TimeoutBehavior = "cancel"
+	// ExpireOnTimeout ends the node as expired.
+	ExpireOnTimeout TimeoutBehavior = "expire"
+	// ResumeOnTimeout goes on: a waitpoint node succeeds with the zero value (with no signals, where they are collected),
+	// and Await returns ErrWaitTimedOut.
+	ResumeOnTimeout TimeoutBehavior = "resume"
+	// Escalate keeps waiting, and says so: in the run's events and among its waitpoints.
+	Escalate TimeoutBehavior = "escalate"
+)
+
+// Wait says which signals end a wait. NewWait makes one.
+type Wait struct {
+	// Signals are the names that count, without duplicates. None: every name counts.
+	Signals []string
+	// All asks for one signal of each name; Count is 0 then.
+	All bool
+	// Count is how many signals are needed, of whatever accepted names; at least 1, except with All.
+	Count int
+	// Distinct counts only one signal of each source.
+	Distinct bool
+	// Timeout limits the wait; 0 is no limit. Whole milliseconds.
+	Timeout time.Duration
+	// OnTimeout is set exactly when Timeout is.
+	OnTimeout TimeoutBehavior
+}
+
+// WaitOption adjusts Await and AwaitAll.
+type WaitOption func(*Wait)
+
+// Signals names the signals that count, at most MaxSignalNames. Names follow CheckName. Used more than once, it adds. The
+// default is that every signal counts.
+func Signals(names ...string) WaitOption {
+	return func(w *Wait) { w.Signals = append(w.Signals, names...) }
+}
+
+// MatchAny ends the wait with the first signal that counts. It is the default.
+func MatchAny() WaitOption { return AtLeast(1) }
+
+// MatchAll ends the wait when each of the names of Signals has come once.
+func MatchAll() WaitOption {
+	return func(w *Wait) { w.All, w.Count, w.Distinct = true, 0, false }
+}
+
+// AtLeast ends the wait with the n-th signal that counts, of one name or of several.
+func AtLeast(n int) WaitOption {
+	return func(w *Wait) { w.All, w.Count, w.Distinct = false, n, false }
+}
+
+// AtLeastDistinct ends the wait when signals that count have come from n different sources.
+func AtLeastDistinct(n int) WaitOption {
+	return func(w *Wait) { w.All, w.Count, w.Distinct = false, n, true }
+}
+
+// Timeout limits the wait, at most to MaxWait, and says what happens then. The default is no limit. Fractions of a
+// millisecond count as a whole one.
+func Timeout(limit time.Duration, then TimeoutBehavior) WaitOption {
+	return func(w *Wait) {
+		w.Timeout, w.OnTimeout = Milliseconds(limit), then
+		if w.Timeout == 0 {
+			w.Timeout = -1 // not "no limit", which is not to be had by mistake
+		}
+	}
+}
+
+// NewWait returns the wait that the options stand for. It may be invalid: see Validate.
+func NewWait(opts ...WaitOption) Wait {
+	w := Wait{Count: 1}
+	for _, opt := range opts {
+		if opt == nil {
+			w.Count = -1
+			continue
+		}
+		opt(&w)
+	}
+	return w
+}
+
+// Needed is the number of signals that end the wait.
+func (w Wait) Needed() int {
+	if w.All {
+		return len(w.Signals)
+	}
+	return max(1, w.Count)
+}
+
+// Clone returns a copy that shares nothing with w.
+func (w Wait) Clone() Wait {
+	w.Signals = slices.Clone(w.Signals)
+	return w
+}
+
+// Validate returns every fault of w, joined, or nil.
+func (w Wait) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if len(w.Signals) > MaxSignalNames {
+		fault("%d signal names, the limit is %d", len(w.Signals), MaxSignalNames)
+	}
+	seen := make(map[string]bool, len(w.Signals))
+	for _, name := range w.Signals {
+		if err := CheckName(name); err != nil {
+			fault("signal: %w", err)
+		}
+		if seen[name] {
+			fault("signal %q is named twice", name)
+		}
+		seen[name] = true
+	}
+	switch {
+	case w.All && len(w.Signals) == 0:
+		fault("all signals are waited for, but none is named")
+	case w.All && (w.Count != 0 || w.Distinct):
+		fault("all signals are waited for, and %d: only one of the two is possible", w.Count)
+	case !w.All && w.Count < 1:
+		fault("%d signals are waited for, it must be at least 1", w.Count)
+	case w.Count*max(1, len(w.Signals)) > MaxSignals:
+		fault("%d signals of %d names are waited for, the limit of their product is %d", w.Count, max(1, len(w.Signals)), MaxSignals)
+	}
+	w.validateTimeout(fault)
+	return errors.Join(errs...)
+}
+
+func (w Wait) validateTimeout(fault func(format string, args ...any)) {
+	switch {
+	case w.Timeout < 0:
+		fault("timeout is not positive")
+	case w.Timeout%time.Millisecond != 0:
+		fault("timeout %s is not in whole milliseconds", w.Timeout)
+	case w.Timeout > MaxWait:
+		fault("timeout %s, the limit is %s", w.Timeout, MaxWait)
+	}
+	switch w.OnTimeout {
+	case FailOnTimeout, CancelOnTimeout, ExpireOnTimeout, ResumeOnTimeout, Escalate:
+		if w.Timeout == 0 {
+			fault("what happens after the timeout is said, but no timeout is")
+		}
+	case "":
+		if w.Timeout != 0 {
+			fault("what happens after the timeout of %s is not said", w.Timeout)
+		}
+	default:
+		fault("unknown behaviour %q after the timeout", w.OnTimeout)
+	}
+}

@@ -1,0 +1,211 @@
+package flow_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+type approval struct {
+	By string `json:"by"`
+}
+
+// deploy is a flow with each kind of wait and edge.
+func deploy(t testing.TB) *flow.Definition[string, string] {
+	t.Helper()
+	f := flow.New[string, string]("deploy")
+	build := flow.Node(f, "build", ident[string]("build"), f.Input())
+	ok := flow.Waitpoint[approval](f, "approve", flow.After(build), flow.Signals("approve", "reject"),
+		flow.AtLeastDistinct(2), flow.Timeout(24*time.Hour, flow.Escalate), flow.Tag("team.name", "web"))
+	all := flow.WaitpointAll[int](f, "votes", flow.AfterAll([]flow.Ref[string]{build}), flow.Signals("a", "b"), flow.MatchAll())
+	any1 := flow.Waitpoint[*approval](f, "any", flow.Timeout(time.Minute, flow.ResumeOnTimeout))
+	rolled := flow.Node(f, "roll-out", ident[string]("roll"), build, flow.After(ok, all, any1))
+	flow.Node(f, "roll-back", ident[string]("back"), build, flow.OnFailure(rolled))
+	flow.Node(f, "clean", ident[string]("clean"), build, flow.Always(rolled, ok), flow.KeepFrames(500))
+	flow.Node(f, "votes-seen", sink[[]flow.Signal[int]]("seen"), all)
+	flow.Return(f, rolled)
+	d, err := f.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestWaitpointGolden(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	data, err := d.Graph().MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, data, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "deploy.json", indented.String()+"\n")
+	golden(t, "deploy.hash", d.Hash()+"\n")
+	golden(t, "deploy.mmd", d.Mermaid())
+	golden(t, "deploy.dot", d.DOT())
+	golden(t, "deploy.txt", d.Outline())
+	again, err := flow.ParseGraph(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(again, d.Graph()) {
+		t.Errorf("got  %+v\nwant %+v", again, d.Graph())
+	}
+	if again.Hash() != d.Hash() {
+		t.Error("another hash")
+	}
+	again.Node("approve").Wait.Signals[0] = "x"
+	if d.Graph().Node("approve").Wait.Signals[0] == "x" || again.Clone().Node("approve").Wait == again.Node("approve").Wait {
+		t.Error("copies share what is waited for")
+	}
+}
+
+func TestHashSeesWaitsAndKinds(t *testing.T) {
+	t.Parallel()
+	base := deploy(t).Graph()
+	seen := map[string]string{"": base.Hash()}
+	wait := func(change func(w *flow.WaitSpec)) func(*flow.Graph) {
+		return func(g *flow.Graph) { change(g.Node("approve").Wait) }
+	}
+	for name, change := range map[string]func(*flow.Graph){
+		"signals":  wait(func(w *flow.WaitSpec) { w.Signals = w.Signals[:1] }),
+		"all":      wait(func(w *flow.WaitSpec) { w.All = true }),
+		"count":    wait(func(w *flow.WaitSpec) { w.Count++ }),
+		"distinct": wait(func(w *flow.WaitSpec) { w.Distinct = false }),
+		"timeout":  wait(func(w *flow.WaitSpec) { w.Timeout *= 2 }),
+		"then":     wait(func(w *flow.WaitSpec) { w.OnTimeout = flow.FailOnTimeout }),
+		"collect":  wait(func(w *flow.WaitSpec) { w.Collect = true }),
+		"kind":     func(g *flow.Graph) { g.Node("clean").Upstreams[1].Kind = flow.OnFailureOnly },
+		"frames":   func(g *flow.Graph) { g.Node("clean").KeepFrames++ },
+	} {
+		g := base.Clone()
+		change(g)
+		for other, hash := range seen {
+			if g.Hash() == hash {
+				t.Errorf("%q has the hash of %q", name, other)
+			}
+		}
+		seen[name] = g.Hash()
+	}
+	g := base.Clone()
+	g.Node("approve").Wait.Type = "x"
+	names := g.Node("approve").Wait.Signals
+	names[0], names[1] = names[1], names[0]
+	if g.Hash() != base.Hash() {
+		t.Error("the order of signals or the name of the payload's type changes the hash")
+	}
+}
+
+func TestWaitpointFaults(t *testing.T) {
+	t.Parallel()
+	f := flow.New[string, string]("f")
+	other := flow.New[string, string]("other")
+	alien := flow.Node(other, "alien", ident[string]("str"), other.Input())
+	node := flow.Node(f, "node", ident[string]("str"), f.Input())
+	flow.Waitpoint[int](f, "bad names", flow.Signals("a b", "x", "x"))
+	flow.Waitpoint[int](f, "all-of-none", flow.MatchAll())
+	flow.Waitpoint[int](f, "few", flow.AtLeast(0))
+	flow.Waitpoint[int](f, "many", flow.AtLeast(600), flow.Signals("a", "b"))
+	flow.Waitpoint[int](f, "never", flow.Timeout(0, flow.FailOnTimeout))
+	flow.Waitpoint[int](f, "long", flow.Timeout(activity.MaxWait+time.Second, "whatever"))
+	flow.Waitpoint[int](f, "nil", nil, flow.After(nil), flow.OnFailure(alien, node), flow.Always(node), flow.Always(f.Input()))
+	flow.Node(f, "used", ident[string]("str2"), node, flow.OnFailure(node), flow.After(node))
+	flow.Return(f, node)
+	_, err := f.Build()
+	for _, want := range []string{
+		`node "bad names": name: bad name`,
+		`node "bad names": wait: bad option: signal: name "a b" has the character ' '`,
+		`signal "x" is named twice`,
+		`node "all-of-none": wait: bad option: all signals are waited for, but none is named`,
+		`node "few": wait: bad option: 0 signals are waited for, it must be at least 1`,
+		`node "many": wait: bad option: 600 signals of 2 names are waited for, the limit of their product is 1024`,
+		`node "never": wait: bad option: timeout is not positive`,
+		`node "long": wait: bad option: timeout 87600h0m1s, the limit is 87600h0m0s`,
+		`unknown behaviour "whatever" after the timeout`,
+		`node "nil": bad option: option 1 is nil`,
+		`node "nil": after[0]: reference does not belong to this flow: reference is nil`,
+		`node "nil": on_failure[0]: reference does not belong to this flow: it belongs to another builder, of flow "other"`,
+		`node "nil": always[0]: bad edge: node "node" is waited for as on_failure already`,
+		`node "nil": always[1]: bad edge: the flow's input is there from the start`,
+		`node "used": on_failure[0]: bad edge: node "node" is waited for as success_only already`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in:\n%v", want, err)
+		}
+	}
+	if found := len(flow.Faults(err)); found != 13 {
+		t.Errorf("%d faults, not 13:\n%v", found, err)
+	}
+}
+
+func TestParsedWaitpointFaults(t *testing.T) {
+	t.Parallel()
+	const form = `{"version":1,"name":"f","nodes":[%]}`
+	for node, want := range map[string]string{
+		`{"name":"w","wait":{"count":1},"input":{"input":true}}`:                                           `node "w": input: graph is not readable: a waitpoint has none`,
+		`{"name":"w","wait":{}}`:                                                                           `0 signals are waited for`,
+		`{"name":"w","wait":{"count":1},"activity":"a"}`:                                                   `a waitpoint runs no activity, this one has "a"`,
+		`{"name":"w","wait":{"count":1},"codec":"raw"}`:                                                    `the result of a waitpoint is json, not raw`,
+		`{"name":"w","wait":{"count":1},"lane":"x"}`:                                                       `a waitpoint has no retry`,
+		`{"name":"w","wait":{"count":1},"always":["x"]}`:                                                   `node "w": always: no such node: "x"`,
+		`{"name":"w","wait":{"count":1,"timeout_ms":5}}`:                                                   `what happens after the timeout of 5ms is not said`,
+		`{"name":"w","wait":{"count":1,"surprise":5}}`:                                                     `unknown field "surprise"`,
+		`{"name":"w","wait":{"count":1}},{"name":"v","wait":{"count":1},"after":["w"],"on_failure":["w"]}`: `from "w" twice`,
+	} {
+		_, err := flow.ParseGraph([]byte(strings.Replace(form, "%", node, 1)))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", node, err)
+		}
+	}
+}
+
+// Options of a node do not fit a waitpoint, and the compiler says so.
+func TestWaitOptionTypes(t *testing.T) {
+	t.Parallel()
+	check := typeChecker(t)
+	const program = `package main
+
+import "github.com/flowfabric/flowfabric-go/flow"
+
+func declare() {
+	f := flow.New[string, string]("f")
+	w := flow.Waitpoint[int](f, "w", flow.Signals("a"))
+	_ = w
+	%
+}
+`
+	for statement, want := range map[string]string{
+		`flow.WaitpointAll[int](f, "x", flow.After(w), flow.Tag("a.b", "c"), flow.Always(w), flow.OnFailure(w))`: "",
+		`flow.Waitpoint[int](f, "x", flow.Lane("x"))`:                                                            "flow.WaitOption",
+		`var r flow.Ref[string] = w`:                                                                             "flow.Ref[int]",
+		`flow.Return(f, w)`:                                                                                      "flow.Ref[int]",
+	} {
+		got := check(strings.Replace(program, "%", statement, 1))
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: %q", statement, got)
+		}
+	}
+}
+
+func TestWaitpointOfNoBuilder(t *testing.T) {
+	t.Parallel()
+	var none *flow.Builder[string, string]
+	if flow.Waitpoint[int](none, "w").Name() != "" || flow.WaitpointAll[int](none, "w").Name() != "" {
+		t.Error("a reference to nothing has a name")
+	}
+	f := flow.New[string, string]("f")
+	flow.Return(f, flow.Node(f, "n", ident[string]("str"), flow.Const("x"), flow.After(flow.Waitpoint[int](none, "w"))))
+	if _, err := f.Build(); !errors.Is(err, flow.ErrForeignRef) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,86 @@
+package activitycontext
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// The kinds of steps. Names are counted for each kind on its own.
+const (
+	AwaitStep = "await"
+	OnceStep  = "once"
+)
+
+// Encodings of a frame.
+const (
+	JSONEncoding  = "json"
+	BytesEncoding = "bytes"
+)
+
+// Steps is what a worker, or a test in its place, provides for the durable steps of a function. Its methods may be called
+// from several goroutines at once.
+type Steps interface {
+	// Count counts a call with the name and returns how many there have been since the function began.
+	Count(kind, name string) int
+	// Counted is how many there have been.
+	Counted(kind, name string) int
+	// Recorded returns the recorded result of a step.
+	Recorded(step string) ([]byte, bool)
+	// Record records a result, unless there is one already, and returns what is recorded.
+	Record(ctx context.Context, step string, data []byte) ([]byte, error)
+	// Await returns what has ended a wait, or a *Suspension when nothing has.
+	Await(ctx context.Context, step string, wait Wait) (Awaited, error)
+	// Open opens the waitpoint of a wait that is still to come and returns the text of its token.
+	Open(ctx context.Context, step string, within time.Duration) (string, error)
+	// Emit appends a frame to the attempt's stream. It keeps the payload.
+	Emit(ctx context.Context, frame Frame) error
+}
+
+// Wait is activity.Wait, with what the two ways to wait differ in.
+type Wait struct {
+	Signals   []string
+	All       bool
+	Count     int
+	Distinct  bool
+	Timeout   time.Duration
+	OnTimeout string
+	// Collect asks for all signals as a list, not for the payload of the last one.
+	Collect bool
+}
+
+// Awaited is what has ended a wait.
+type Awaited struct {
+	TimedOut bool
+	// Data is the payload, or the list of signals in JSON.
+	Data []byte
+}
+
+// Frame is one entry of an attempt's stream.
+type Frame struct {
+	Kind     string
+	Payload  []byte
+	Encoding string
+}
+
+// Suspension is the error that asks the worker to suspend the execution.
+type Suspension struct {
+	Step string
+	Wait Wait
+}
+
+// Error says what a function that shows the error instead of returning it has to do.
+func (s *Suspension) Error() string {
+	return fmt.Sprintf("waiting for a signal at %q: the function must return this error", s.Step)
+}
+
+// StepsFrom returns what provides the durable steps of the function that ctx belongs to, and false where nothing does.
+func StepsFrom(ctx context.Context) (Steps, bool) {
+	s, ok := ctx.Value(key{}).(Steps)
+	return s, ok
+}
+
+// WithSteps returns a context in which StepsFrom finds s.
+func WithSteps(ctx context.Context, s Steps) context.Context {
+	return context.WithValue(ctx, key{}, s)
+}
