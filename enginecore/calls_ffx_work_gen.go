@@ -11,6 +11,8 @@ import (
 type ClaimCall struct {
 	// Partition is where the call works; its tag is part of every key.
 	Partition Partition
+	TellNone  bool
+	TellMore  bool
 	ClaimRequest
 }
 
@@ -25,7 +27,8 @@ type ClaimReply struct {
 // Claim runs ffx_claim. Leases up to `count` executions of a lane in one partition: fresh, resumed and
 // abandoned ones alike. Executions that the worker cannot run are set aside until one comes that can;
 // with `aside`, such are looked through as well. After a lost reply, send it again with `repeated`,
-// and the same leases come back.
+// and the same leases come back. A worker that is not alone lets the others know when it leaves
+// nothing (tell_none), or more than it could take (tell_more).
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrInvalidCapabilities.
@@ -38,9 +41,11 @@ func (ClaimCall) info() callInfo {
 }
 
 func (c ClaimCall) encode(w *wire) {
-	w.reserve(1, 10)
+	w.reserve(1, 12)
 	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
+	w.bool(c.TellNone)
+	w.bool(c.TellMore)
 	c.ClaimRequest.encode(w)
 }
 

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "50-00bba581524b3278"
+const build = "51-1d286096137fe9ed"

@@ -38,20 +38,22 @@ redis.register_function('ffx_submit_flow', function(keys, args)
 end)
 
 redis.register_function('ffx_claim', function(keys, args)
-  local refusal = call.need(keys, 1, args, 9)
+  local refusal = call.need(keys, 1, args, 11)
   if refusal then return refusal end
   call.probe(keys[1])
   return F.ffx_claim({ partition = keys[1] }, {
-    lane_id = args[1],
-    worker_id = args[2],
-    worker_instance_id = args[3],
-    claim_id = args[4],
-    repeated = args[5],
-    count = args[6],
-    lease_ttl = args[7],
-    aside = args[8],
-    kinds = args[9],
-    capabilities = args[10],
+    tell_none = args[1],
+    tell_more = args[2],
+    lane_id = args[3],
+    worker_id = args[4],
+    worker_instance_id = args[5],
+    claim_id = args[6],
+    repeated = args[7],
+    count = args[8],
+    lease_ttl = args[9],
+    aside = args[10],
+    kinds = args[11],
+    capabilities = args[12],
   })
 end)
 

@@ -89,7 +89,7 @@ local function set_aside(c, execution_id, core, lane, detail)
   }, {})
   redis.call('ZREM', key.lane_eligible(c, lane), execution_id)
   redis.call('ZADD', key.lane_blocked_route(c, lane), c.now, execution_id)
-  redis.call('PUBLISH', key.channel_wake(c, lane), call.partition(c) .. ' ' .. (core.execution_kind or ''))
+  redis.call('PUBLISH', key.channel_wake(c, lane), 'aside ' .. call.partition(c) .. ' ' .. (core.execution_kind or ''))
 end
 
 -- Results of the upstreams that feed an execution, as {name, result} pairs, and whether that is all of them.
@@ -284,13 +284,26 @@ function work.remaining(c, request)
   return number.text(redis.call('ZCARD', key.lane_eligible(c, request.lane)) + abandoned)
 end
 
+-- Tells the other workers how a claim has left the lane: those that wait for their turn need not come, or more of them
+-- must.
+local function tell_others(c, request, taken, remaining, A)
+  if A.tell_none == '1' and remaining == '0' and request.unfit == 0 then
+    wake.none(c, request.lane)
+  elseif A.tell_more == '1' and remaining ~= '0' and taken >= request.count then
+    wake.workers(c, request.lane)
+  end
+end
+
 -- @function ffx_claim
 -- @summary  Leases up to `count` executions of a lane in one partition: fresh, resumed and abandoned ones alike.
 --           Executions that the worker cannot run are set aside until one comes that can; with `aside`, such are
 --           looked through as well. After a lost reply, send it again with `repeated`, and the same leases come
---           back.
+--           back. A worker that is not alone lets the others know when it leaves nothing (tell_none), or more than it
+--           could take (tell_more).
 -- @flags    derives
 -- @key      partition          ffx.partition
+-- @arg      tell_none          bool
+-- @arg      tell_more          bool
 -- @include  claim_request
 -- @reply    OK remaining:int executions:list(claimed_execution)
 -- @error    invalid_input message:text
@@ -301,6 +314,7 @@ function F.ffx_claim(K, A)
   local c = call.open(K.partition)
   local executions = work.claim(c, request)
   local remaining = work.remaining(c, request)
+  tell_others(c, request, #executions, remaining, A)
   graph.settle(c)
   return reply.ok(remaining, executions)
 end

@@ -87,7 +87,7 @@ end
 function lease.offer_reclaim(c, execution_id, core)
   local lane = lease.lane(core)
   redis.call('ZADD', key.ffx_reclaimable(c, lane), c.now, execution_id)
-  redis.call('PUBLISH', key.channel_wake(c, lane), call.partition(c))
+  wake.workers(c, lane)
 end
 
 -- One lapsed entry of the expiry index: marks it and tells what happened.

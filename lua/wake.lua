@@ -36,14 +36,23 @@ function wake.done(c, flow_id, outcome)
   c.finished[#c.finished + 1] = flow_id .. ' ' .. outcome
 end
 
+-- Tells the workers of a lane that there is something to claim. The time makes messages differ: by it, workers find out
+-- whose turn it is.
+function wake.workers(c, lane)
+  redis.call('PUBLISH', key.channel_wake(c, lane), 'work ' .. call.partition(c) .. ' ' .. c.now_text)
+end
+
+-- Tells the workers of a lane that nothing is left of what they were told before.
+function wake.none(c, lane)
+  redis.call('PUBLISH', key.channel_wake(c, lane), 'none ' .. call.partition(c))
+end
+
 -- Publishes what the call gathered: a lane only when its set was empty before or a more urgent member came.
 function wake.flush(c)
-  local partition
   for lane, added in pairs(c.lanes) do
     if added.count > 0 then
       if added.urgent or redis.call('ZCARD', key.lane_eligible(c, lane)) <= added.count then
-        partition = partition or call.partition(c)
-        redis.call('PUBLISH', key.channel_wake(c, lane), partition)
+        wake.workers(c, lane)
       end
     end
   end

@@ -270,6 +270,9 @@ func TestStraysAreGivenBack(t *testing.T) {
 		go func() { stopped <- w.Run(working) }()
 		enginetest.Eventually(t, 5*time.Second, func() string {
 			if p.lost() == 0 {
+				b := near.Engine.Core().Client().B()
+				wake := b.Publish().Channel(near.Engine.Core().Keys().ChannelWake("default")).Message("work 0 1").Build()
+				require.NoError(t, near.Engine.Core().Client().Do(ctx, wake).Error())
 				return "a lost reply"
 			}
 			return ""

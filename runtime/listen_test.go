@@ -31,7 +31,7 @@ func TestSubscribingUnderLoad(t *testing.T) {
 				for loading.Err() == nil {
 					var messages []rueidis.Completed
 					for range 50 {
-						messages = append(messages, client.B().Publish().Channel(keys.ChannelWake("default")).Message("0").Build(),
+						messages = append(messages, client.B().Publish().Channel(keys.ChannelWake("default")).Message("work 0 1").Build(),
 							client.B().Publish().Channel(keys.ChannelDue()).Message(fmt.Sprintf("0 %d", time.Now().UnixMilli())).Build())
 					}
 					client.DoMulti(loading, messages...)

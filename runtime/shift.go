@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -15,10 +15,6 @@ import (
 )
 
 const (
-	// sweepEvery is how often a worker looks into every partition, in case a wake-up was lost.
-	sweepEvery = 15 * time.Second
-	// announceEvery counts the sweeps between two announcements of what the worker can run.
-	announceEvery = 4
 	// claimPause is how long a spot rests after a claim that failed.
 	claimPause = 200 * time.Millisecond
 	// stopPatience is how long functions get to return after their context ended at a stop.
@@ -32,7 +28,10 @@ type shift struct {
 	core    *enginecore.Engine
 	request enginecore.ClaimRequest // without claim id, lane and count
 	board   *board
-	leases  *leaseBook
+	crowd   *crowd
+	// greeting is set while an answer to newcomers is under way.
+	greeting atomic.Bool
+	leases   *leaseBook
 	// base carries the values of Run's context but does not end with it.
 	base  context.Context
 	tasks sync.WaitGroup // executions and claims
@@ -66,7 +65,7 @@ func (e *errands) finish() {
 
 func newShift(w *Worker) *shift {
 	return &shift{
-		worker: w, engine: w.engine, core: w.engine.core, board: newBoard(w.config.slots),
+		worker: w, engine: w.engine, core: w.engine.core, board: newBoard(w.config.slots), crowd: newCrowd(w.instance),
 		request: enginecore.ClaimRequest{
 			WorkerID: enginecore.WorkerID(w.config.id), WorkerInstanceID: w.instance, LeaseTTL: w.config.lease,
 			Kinds: w.kinds(), Capabilities: strings.Join(w.config.capabilities, ","),
@@ -88,6 +87,7 @@ func (s *shift) run(ctx context.Context) error {
 	var services sync.WaitGroup
 	services.Go(func() { s.leases.keep(background) })
 	services.Go(func() { s.listen(background) })
+	services.Go(func() { s.patrol(background) })
 
 	s.dispatch(ctx)
 
@@ -103,43 +103,29 @@ func (s *shift) run(ctx context.Context) error {
 
 // dispatch claims work for free slots until ctx ends.
 func (s *shift) dispatch(ctx context.Context) {
-	sweep := time.NewTicker(sweepEvery)
-	defer sweep.Stop()
-	for sweeps := 1; ; {
+	for {
 		for {
-			spot, slots, ok := s.board.take()
+			v, ok := s.board.take()
 			if !ok {
 				break
 			}
-			s.tasks.Go(func() { s.claim(ctx, spot, slots) })
+			s.tasks.Go(func() { s.claim(ctx, v) })
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.board.changed:
-		case <-sweep.C:
-			if sweeps%announceEvery == 0 {
-				s.tasks.Go(func() { s.announceAll(ctx) })
-			}
-			sweeps++
-			s.sweep()
-		}
-	}
-}
-
-// sweep puts every spot on the board.
-func (s *shift) sweep() {
-	for _, lane := range s.worker.config.lanes {
-		for _, p := range s.engine.partitions() {
-			s.board.add(spot{enginecore.LaneID(lane), p})
 		}
 	}
 }
 
 // claim fills slots from one spot.
-func (s *shift) claim(ctx context.Context, from spot, slots int) {
-	call := enginecore.ClaimCall{Partition: from.partition, ClaimRequest: s.claimRequest(from.lane, slots)}
-	call.Aside = s.board.takeAside(from)
+func (s *shift) claim(ctx context.Context, v visit) {
+	call := enginecore.ClaimCall{Partition: v.partition, ClaimRequest: s.claimRequest(v.lane, v.slots), TellNone: v.heard, TellMore: v.turn}
+	call.Aside = v.aside
+	if s.crowd.size() == 0 {
+		call.TellNone, call.TellMore = false, false
+	}
 	sentAt := time.Now()
 	reply, err := s.core.Claim(s.base, call)
 	for errors.Is(err, enginecore.ErrOutcomeUnknown) && ctx.Err() == nil {
@@ -151,27 +137,29 @@ func (s *shift) claim(ctx context.Context, from spot, slots int) {
 	}
 	if err != nil {
 		s.leases.doubt()
-		s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", slog.String("lane", string(from.lane)),
-			slog.String("partition", from.partition.Tag()), slog.Any("error", err))
+		s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", slog.String("lane", string(v.lane)),
+			slog.String("partition", v.partition.Tag()), slog.Any("error", err))
 		pause(ctx, claimPause)
-		s.board.claimed(slots)
+		s.board.claimed(v.slots)
 		if call.Aside {
-			s.board.addAside(from)
+			s.board.addAside(v.spot)
 		} else {
-			s.board.add(from)
+			s.board.add(v.spot)
 		}
 		return
 	}
+	s.crowd.claimTook(time.Since(sentAt))
+	s.worker.counts.claimed(len(reply.Executions))
 	for _, claimed := range reply.Executions {
-		t := newTask(s, from, claimed, sentAt)
+		t := newTask(s, v.spot, claimed, sentAt)
 		s.tasks.Go(func() { s.work(t) })
 	}
-	s.board.claimed(slots - len(reply.Executions))
+	s.board.claimed(v.slots - len(reply.Executions))
 	switch {
-	case call.Aside && len(reply.Executions) == slots:
-		s.board.addAside(from)
+	case call.Aside && len(reply.Executions) == v.slots:
+		s.board.addAside(v.spot)
 	case reply.Remaining > 0:
-		s.board.add(from)
+		s.board.add(v.spot)
 	}
 }
 
@@ -187,6 +175,7 @@ const maxInRow = 8
 // work occupies a slot: it runs a task and those that its completions hand on, then frees the slot.
 func (s *shift) work(t *task) {
 	for row := 1; t != nil; row++ {
+		s.worker.counts.executions.Add(1)
 		t = t.run(row < maxInRow || !s.board.crowded())
 	}
 	s.board.release()
@@ -228,96 +217,5 @@ func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
-	}
-}
-
-// listen hears where work waits and which executions to stop.
-func (s *shift) listen(ctx context.Context) {
-	keys := s.core.Keys()
-	lanes := make(map[string]enginecore.LaneID, len(s.worker.config.lanes))
-	orders := keys.ChannelWorker(s.worker.instance)
-	var channels []string
-	for _, name := range s.worker.config.lanes {
-		lane := enginecore.LaneID(name)
-		if channel := keys.ChannelWake(lane); lanes[channel] == "" {
-			lanes[channel] = lane
-			channels = append(channels, channel)
-		}
-	}
-	channels = append(channels, orders)
-	subscribed := func() {
-		s.sweep()
-		s.errands.start(func() { s.announceAll(ctx) })
-	}
-	s.engine.hub.listen(ctx, channels, subscribed, func(channel, message string) {
-		if channel == orders {
-			s.obey(message)
-			return
-		}
-		s.wake(lanes[channel], message)
-	})
-}
-
-// wake handles "<partition>" and "<partition> <activity>": the latter tells that an execution was set aside because the
-// worker that met it does not know the activity.
-func (s *shift) wake(lane enginecore.LaneID, message string) {
-	number, kind, setAside := strings.Cut(message, " ")
-	index, err := strconv.ParseUint(number, 10, 16)
-	if err != nil {
-		return
-	}
-	at := spot{lane, enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(index)}}
-	if !setAside {
-		s.board.add(at)
-		return
-	}
-	if s.worker.handlers[kind] != nil {
-		s.board.addAside(at)
-	}
-}
-
-// obey handles "cancel <execution> <lease> <reason>". The lease tells a claim of the execution from a later one.
-func (s *shift) obey(message string) {
-	words := strings.SplitN(message, " ", 4)
-	if len(words) == 4 && words[0] == "cancel" {
-		s.leases.cancel(enginecore.ExecutionID(words[1]), enginecore.LeaseID(words[2]), words[3])
-	}
-}
-
-// announceAll releases everywhere what waits for a worker like this one.
-func (s *shift) announceAll(ctx context.Context) {
-	for _, lane := range s.worker.config.lanes {
-		pipeline := s.core.Pipeline()
-		pages := make(map[spot]*enginecore.Result[enginecore.AnnounceReply])
-		for _, p := range s.engine.partitions() {
-			at := spot{enginecore.LaneID(lane), p}
-			pages[at] = enginecore.Add(pipeline, s.announcement(at, ""))
-		}
-		if err := pipeline.Run(ctx); err != nil && ctx.Err() == nil {
-			s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: announcing the worker failed", slog.Any("error", err))
-		}
-		for at, page := range pages {
-			if reply, err := page.Get(); err == nil && reply.NextCursor != "" {
-				s.announce(ctx, at)
-			}
-		}
-	}
-}
-
-// announce releases what waits at one spot, and claims it.
-func (s *shift) announce(ctx context.Context, at spot) {
-	for cursor := ""; ; {
-		reply, err := s.core.Announce(ctx, s.announcement(at, cursor))
-		if err != nil || reply.NextCursor == "" {
-			break
-		}
-		cursor = reply.NextCursor
-	}
-	s.board.add(at)
-}
-
-func (s *shift) announcement(at spot, cursor string) enginecore.AnnounceCall {
-	return enginecore.AnnounceCall{
-		Partition: at.partition, LaneID: at.lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities, Cursor: cursor,
 	}
 }

@@ -22,6 +22,7 @@ type Worker struct {
 	config   workerConfig
 	instance enginecore.WorkerInstanceID
 	fault    error // of the options
+	counts   workerCounts
 
 	mu       sync.Mutex
 	handlers map[string]activity.Handler

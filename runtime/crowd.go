@@ -1,0 +1,127 @@
+package runtime
+
+import (
+	"hash/fnv"
+	"math/bits"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+const (
+	// presenceEvery is how often a worker tells the others that it is there.
+	presenceEvery = 15 * time.Second
+	// presenceLasts is how long a worker counts that is not heard any more.
+	presenceLasts = 3 * presenceEvery
+	// greetWithin is how soon a newcomer learns of those that are there already. They answer at random times, and once
+	// for all newcomers of that time.
+	greetWithin = 250 * time.Millisecond
+	// minTurn and maxTurn bound the time between two turns. In between, it is a few times what a claim takes.
+	minTurn       = 2 * time.Millisecond
+	maxTurn       = 20 * time.Millisecond
+	claimsPerTurn = 3
+)
+
+// crowd knows the workers that hear the same wake-ups. They answer in turns: one at once, two a few milliseconds later,
+// then four, and so on, in an order that is another for each wake-up and that each works out by itself. Whoever hears
+// meanwhile that nothing is left does not answer. What a worker knows of the others may be wrong; that costs a claim or a
+// few milliseconds.
+type crowd struct {
+	self uint64
+
+	mu    sync.Mutex
+	peers map[enginecore.LaneID]map[string]peer
+	claim time.Duration // what a claim takes, on average
+}
+
+type peer struct {
+	hash uint64
+	seen time.Time
+}
+
+func newCrowd(self enginecore.WorkerInstanceID) *crowd {
+	return &crowd{self: hashOf(string(self)), peers: make(map[enginecore.LaneID]map[string]peer)}
+}
+
+// here notes that another worker of a lane is there, and tells whether it is new.
+func (c *crowd) here(lane enginecore.LaneID, instance string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.peers[lane] == nil {
+		c.peers[lane] = make(map[string]peer)
+	}
+	_, known := c.peers[lane][instance]
+	c.peers[lane][instance] = peer{hashOf(instance), now}
+	return !known
+}
+
+func (c *crowd) left(lane enginecore.LaneID, instance string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.peers[lane], instance)
+}
+
+// forgetSilent drops those that have not been heard for long.
+func (c *crowd) forgetSilent(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, peers := range c.peers {
+		for instance, p := range peers {
+			if now.Sub(p.seen) > presenceLasts {
+				delete(peers, instance)
+			}
+		}
+	}
+}
+
+// size is the number of other workers on the lane that has most.
+func (c *crowd) size() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	most := 0
+	for _, peers := range c.peers {
+		most = max(most, len(peers))
+	}
+	return most
+}
+
+// claimTook notes how long a claim took.
+func (c *crowd) claimTook(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.claim += (d - c.claim) / 8
+}
+
+// wait is how long to leave a wake-up to others.
+func (c *crowd) wait(lane enginecore.LaneID, message string) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	peers := c.peers[lane]
+	if len(peers) == 0 {
+		return 0
+	}
+	seed := hashOf(message)
+	mine, before := scatter(c.self^seed), 0
+	for _, p := range peers {
+		if scatter(p.hash^seed) < mine {
+			before++
+		}
+	}
+	turn := bits.Len(uint(before+1)) - 1
+	return time.Duration(turn) * min(max(claimsPerTurn*c.claim, minTurn), maxTurn)
+}
+
+// hashOf is the same in every process.
+func hashOf(text string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text))
+	return h.Sum64()
+}
+
+// scatter spreads the differences of a number over all its bits.
+func scatter(n uint64) uint64 {
+	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
+	n = (n ^ n>>27) * 0x94d049bb133111eb
+	return n ^ n>>31
+}

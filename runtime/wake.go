@@ -1,0 +1,226 @@
+package runtime
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+const (
+	// sweepEvery is how often a worker looks into every partition, in case a wake-up was lost. With more workers, each
+	// looks less often, at the least every maxSweep.
+	sweepEvery = 15 * time.Second
+	maxSweep   = time.Minute
+	// peersPerSweep more workers make a worker sweep later by another sweepEvery.
+	peersPerSweep = 4
+)
+
+// listen hears where work waits and which executions to stop.
+func (s *shift) listen(ctx context.Context) {
+	keys := s.core.Keys()
+	lanes := make(map[string]enginecore.LaneID, len(s.worker.config.lanes))
+	orders := keys.ChannelWorker(s.worker.instance)
+	var channels []string
+	for _, lane := range s.lanes() {
+		channel := keys.ChannelWake(lane)
+		lanes[channel] = lane
+		channels = append(channels, channel)
+	}
+	channels = append(channels, orders)
+	subscribed := func() {
+		s.errands.start(func() {
+			s.show(ctx, "here")
+			s.sweep(ctx)
+			s.announceAll(ctx)
+		})
+	}
+	s.engine.hub.listen(ctx, channels, subscribed, func(channel, message string) {
+		if channel == orders {
+			s.obey(message)
+			return
+		}
+		s.wake(ctx, lanes[channel], message)
+	})
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	s.show(leaving, "left")
+}
+
+// lanes are those that the worker serves, each once.
+func (s *shift) lanes() []enginecore.LaneID {
+	var list []enginecore.LaneID
+	seen := make(map[string]bool, len(s.worker.config.lanes))
+	for _, name := range s.worker.config.lanes {
+		if !seen[name] {
+			seen[name] = true
+			list = append(list, enginecore.LaneID(name))
+		}
+	}
+	return list
+}
+
+// wake handles what is said on a lane's channel:
+//
+//	work <partition> <number>      there is something to claim; the number makes messages differ
+//	none <partition>               all of it has been claimed
+//	aside <partition> <activity>   an execution was set aside, because the worker that met it cannot run the activity
+//	here <instance>                a worker serves the lane
+//	left <instance>                it does no more
+func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, message string) {
+	verb, rest, _ := strings.Cut(message, " ")
+	switch verb {
+	case "here":
+		if rest != string(s.worker.instance) && s.crowd.here(lane, rest, time.Now()) {
+			s.greet(ctx)
+		}
+		return
+	case "left":
+		s.crowd.left(lane, rest)
+		return
+	}
+	number, detail, _ := strings.Cut(rest, " ")
+	index, err := strconv.ParseUint(number, 10, 16)
+	if err != nil {
+		return
+	}
+	at := spot{lane, enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(index)}}
+	switch verb {
+	case "work":
+		s.board.hear(at, s.crowd.wait(lane, rest))
+	case "none":
+		s.board.nothingAt(at)
+	case "aside":
+		if s.worker.handlers[detail] != nil {
+			s.board.addAside(at)
+		}
+	}
+}
+
+// greet makes this worker known to newcomers.
+func (s *shift) greet(ctx context.Context) {
+	if !s.greeting.CompareAndSwap(false, true) {
+		return
+	}
+	s.errands.start(func() {
+		pause(ctx, rand.N(greetWithin))
+		s.greeting.Store(false)
+		if ctx.Err() == nil {
+			s.show(ctx, "here")
+		}
+	})
+}
+
+// show tells the other workers of its lanes that this one is there, or leaves.
+func (s *shift) show(ctx context.Context, verb string) {
+	client := s.engine.client
+	var messages rueidis.Commands
+	for _, lane := range s.lanes() {
+		messages = append(messages, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).
+			Message(verb+" "+string(s.worker.instance)).Build())
+	}
+	// What is lost here is said again soon, or shows by silence.
+	client.DoMulti(ctx, messages...)
+}
+
+// obey handles "cancel <execution> <lease> <reason>". The lease tells a claim of the execution from a later one.
+func (s *shift) obey(message string) {
+	words := strings.SplitN(message, " ", 4)
+	if len(words) == 4 && words[0] == "cancel" {
+		s.leases.cancel(enginecore.ExecutionID(words[1]), enginecore.LeaseID(words[2]), words[3])
+	}
+}
+
+// patrol shows presence and sweeps, until ctx ends.
+func (s *shift) patrol(ctx context.Context) {
+	present := time.NewTicker(presenceEvery)
+	defer present.Stop()
+	last, announced := time.Now(), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-present.C:
+			s.crowd.forgetSilent(now)
+			s.show(ctx, "here")
+			if now.Sub(last) < s.sweepInterval()-presenceEvery/2 {
+				continue
+			}
+			last = now
+			s.sweep(ctx)
+			if now.Sub(announced) > maxSweep-presenceEvery/2 {
+				announced = now
+				s.announceAll(ctx)
+			}
+		}
+	}
+}
+
+func (s *shift) sweepInterval() time.Duration {
+	return min(time.Duration(1+s.crowd.size()/peersPerSweep)*sweepEvery, maxSweep)
+}
+
+// sweep puts every spot on the board that has something to claim.
+func (s *shift) sweep(ctx context.Context) {
+	keys := s.core.Keys()
+	filled := s.inspect(ctx, func(at spot) []string {
+		return []string{keys.LaneEligible(at.partition, at.lane), keys.FfxReclaimable(at.partition, at.lane)}
+	})
+	for _, at := range filled {
+		s.board.add(at)
+	}
+}
+
+// announceAll releases everywhere what waits for a worker like this one.
+func (s *shift) announceAll(ctx context.Context) {
+	keys := s.core.Keys()
+	filled := s.inspect(ctx, func(at spot) []string { return []string{keys.LaneBlockedRoute(at.partition, at.lane)} })
+	for _, at := range filled {
+		s.announce(ctx, at)
+	}
+}
+
+// inspect lists the spots that have any of the keys. It costs the engine a command for each spot. Those of which it cannot
+// be known are listed, too.
+func (s *shift) inspect(ctx context.Context, keysOf func(spot) []string) []spot {
+	client := s.engine.client
+	var spots []spot
+	var questions rueidis.Commands
+	for _, lane := range s.lanes() {
+		for _, p := range s.engine.partitions() {
+			at := spot{lane, p}
+			spots = append(spots, at)
+			questions = append(questions, client.B().Exists().Key(keysOf(at)...).Build())
+		}
+	}
+	var filled []spot
+	for i, answer := range client.DoMulti(ctx, questions...) {
+		if n, err := answer.AsInt64(); err != nil || n > 0 {
+			filled = append(filled, spots[i])
+		}
+	}
+	return filled
+}
+
+// announce releases what waits at one spot for a worker like this one, and claims it.
+func (s *shift) announce(ctx context.Context, at spot) {
+	for cursor := ""; ; {
+		reply, err := s.core.Announce(ctx, enginecore.AnnounceCall{
+			Partition: at.partition, LaneID: at.lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities, Cursor: cursor,
+		})
+		if err != nil && ctx.Err() == nil {
+			s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: announcing the worker failed", slog.Any("error", err))
+		}
+		if err != nil || reply.NextCursor == "" {
+			break
+		}
+		cursor = reply.NextCursor
+	}
+	s.board.add(at)
+}
