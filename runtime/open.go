@@ -24,6 +24,7 @@ type Engine struct {
 	inProcess *embedded.Engine // nil when the engine is a server
 	inMemory  bool
 	namespace enginecore.Namespace
+	secrets   *secretBook
 	logger    *slog.Logger
 	tracer    trace.Tracer
 }
@@ -45,6 +46,7 @@ type openConfig struct {
 	namespace      string
 	logger         *slog.Logger
 	tracerProvider trace.TracerProvider
+	secret         *waitpointSecret
 }
 
 // Prefix begins every key and channel, so that applications can share a server without sharing data: 1 to 32 characters
@@ -100,6 +102,9 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	for _, opt := range opts {
 		opt(&config)
 	}
+	if err := config.secret.check(); err != nil {
+		return nil, fmt.Errorf("open engine: %w", err)
+	}
 	target, err := parseURL(url)
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
@@ -146,6 +151,7 @@ func (e *Engine) connect(ctx context.Context, target target, config openConfig) 
 	if e.core, err = enginecore.Connect(ctx, e.client, config.core); err != nil {
 		return err
 	}
+	e.secrets = newSecretBook(e.core, config.secret)
 	if target.embedded && target.dir != "" {
 		return e.endLeases(ctx)
 	}

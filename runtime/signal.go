@@ -1,0 +1,117 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// Limits of a signal that are checked before anything is sent.
+const (
+	// MaxSignalPayload is the largest encoded payload of a signal, in bytes.
+	MaxSignalPayload = 64 << 10
+	// MaxSignalSource is the longest source of a signal, in bytes.
+	MaxSignalSource = 256
+	// MaxIdempotencyKey is the longest idempotency key of a signal, in bytes.
+	MaxIdempotencyKey = 256
+)
+
+// ErrSignal marks a signal that cannot be sent: a bad name, or a payload that does not encode. What is too large matches
+// ErrTooLarge.
+var ErrSignal = errors.New("bad signal")
+
+// Signal is a message to a waitpoint.
+type Signal struct {
+	// Name says what is signalled, such as "approve". It follows activity.CheckName.
+	Name string
+	// Payload is encoded as JSON; a json.RawMessage is taken as it is, nil is null.
+	Payload any
+	// Source says who signals, for the record and for waits that count different sources. Defaults to "client".
+	Source string
+	// IdempotencyKey tells signals apart: one with the same key to the same waitpoint is the same signal, and gets the
+	// first one's answer. Defaults to a random one, so that each call is a signal of its own.
+	IdempotencyKey string
+}
+
+// Outcome is what has become of a signal.
+type Outcome string
+
+// The outcomes of a signal.
+const (
+	// SignalAccepted: it was taken and counts, or may count once the wait begins; more is needed to end the wait.
+	SignalAccepted Outcome = "accepted"
+	// SignalResumed: it ended the wait.
+	SignalResumed Outcome = "resumed"
+	// SignalDuplicate: it has been delivered before; Delivery.First says with what outcome.
+	SignalDuplicate Outcome = "duplicate"
+	// SignalClosed: the wait is over.
+	SignalClosed Outcome = "closed"
+	// SignalExpired: the wait's time was up.
+	SignalExpired Outcome = "expired"
+)
+
+// Delivery is the answer to a signal.
+type Delivery struct {
+	Outcome Outcome
+	// SignalID identifies the signal; of a duplicate, the first one.
+	SignalID string
+	// First is the outcome of the first delivery when this one was a duplicate.
+	First Outcome
+}
+
+// Answer is the outcome of the first delivery: that of this one, unless it was a duplicate.
+func (d Delivery) Answer() Outcome {
+	if d.Outcome == SignalDuplicate && d.First != "" {
+		return d.First
+	}
+	return d.Outcome
+}
+
+// Signal delivers a signal to the waitpoint of the token, from anywhere: the token says which run it is. To deliver one
+// signal twice, with the same IdempotencyKey, is harmless. A wait that is over or expired is an outcome, not an error.
+//
+// The error is ErrInvalidToken for a token that gives no right, or wraps ErrSignal or ErrTooLarge; nothing has been changed
+// then.
+func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Delivery, error) {
+	parts, err := openToken(token)
+	if err != nil {
+		return Delivery{}, err
+	}
+	payload, err := s.encode()
+	if err != nil {
+		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, err)
+	}
+	return c.signal(ctx, parts, s, payload, enginecore.SignalID(uuid.NewString()))
+}
+
+// encode checks the signal and returns its payload.
+func (s *Signal) encode() ([]byte, error) {
+	if err := activity.CheckName(s.Name); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSignal, err)
+	}
+	if len(s.Source) > MaxSignalSource {
+		return nil, fmt.Errorf("%w: source has %d bytes, at most %d are allowed", ErrTooLarge, len(s.Source), MaxSignalSource)
+	}
+	if len(s.IdempotencyKey) > MaxIdempotencyKey {
+		return nil, fmt.Errorf("%w: idempotency key has %d bytes, at most %d are allowed", ErrTooLarge, len(s.IdempotencyKey),
+			MaxIdempotencyKey)
+	}
+	return encodePayload(s.Payload)
+}
+
+// encodePayload returns the JSON form of what a signal carries.
+func encodePayload(payload any) ([]byte, error) {
+	data, err := activity.JSON{}.Encode(payload)
+	if err != nil {
+		return nil, fmt.Errorf("%w: payload of type %T does not encode: %w", ErrSignal, payload, err)
+	}
+	if len(data) > MaxSignalPayload {
+		return nil, fmt.Errorf("%w: payload has %d bytes, at most %d are allowed", ErrTooLarge, len(data), MaxSignalPayload)
+	}
+	return data, nil
+}
