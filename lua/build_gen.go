@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "51-1d286096137fe9ed"
+const build = "52-dafb30dc1c459b58"

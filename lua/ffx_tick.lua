@@ -160,23 +160,30 @@ local function head(index_key)
   return tonumber(first[2] or nil)
 end
 
+-- Indexes whose scores are the times (ms) at which something is due.
+local function clocks(c, lanes)
+  local list = {
+    key.index_lease_expiry(c), key.index_attempt_timeout(c), key.index_execution_deadline(c),
+    key.index_suspension_timeout(c), key.index_pending_waitpoint_expiry(c), key.ffx_start_deadlines(c),
+    key.ffx_flow_deadlines(c), key.index_cancel_backlog(c),
+  }
+  for _, lane in ipairs(lanes) do list[#list + 1] = key.lane_delayed(c, lane) end
+  return list
+end
+
+-- Whether there is nothing to do here, now or at a time that is known. Most partitions are like this most of the time.
+local function is_quiet(c, indexes)
+  return redis.call('EXISTS', key.ffx_backlog(c), key.index_pending_cancel_groups(c), unpack(indexes)) == 0
+end
+
 -- When something is due next in this partition (ms), or nil.
-local function next_due(c, lanes)
+local function next_due(c, indexes)
   if c.more then return c.now end
   local at
-  local function consider(index_key)
+  for _, index_key in ipairs(indexes) do
     local score = head(index_key)
     if score and (not at or score < at) then at = score end
   end
-  for _, lane in ipairs(lanes) do consider(key.lane_delayed(c, lane)) end
-  consider(key.index_lease_expiry(c))
-  consider(key.index_attempt_timeout(c))
-  consider(key.index_execution_deadline(c))
-  consider(key.index_suspension_timeout(c))
-  consider(key.index_pending_waitpoint_expiry(c))
-  consider(key.ffx_start_deadlines(c))
-  consider(key.ffx_flow_deadlines(c))
-  consider(key.index_cancel_backlog(c))
   return at
 end
 
@@ -211,6 +218,8 @@ function F.ffx_tick(K, A)
   limit = math.max(1, math.min(limit, MAX_LIMIT))
   local c = call.open(K.partition)
   local lanes = all_lanes(c, A.lanes)
+  local indexes = clocks(c, lanes)
+  if is_quiet(c, indexes) then return reply.ok(c.now_text, '', '0', '0', '0', '0', '0', '0', '0', '0', '0') end
   local left = limit
   local function spend(count)
     left = left - count
@@ -230,7 +239,7 @@ function F.ffx_tick(K, A)
   cancelled = number.text(cancelled + spend(cancel_siblings(c, left)))
   if left <= 0 then c.more = true end
   graph.settle(c)
-  local at = next_due(c, lanes)
+  local at = next_due(c, indexes)
   return reply.ok(c.now_text, at and number.text(math.max(at, 0)) or '', c.more and '1' or '0', promoted,
     expired_leases, timed_out, deadlines, cancelled, propagated, suspensions, waitpoints)
 end

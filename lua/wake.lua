@@ -1,8 +1,9 @@
 -- Messages that spare everybody the polling. They are hints: a lost one costs time, never work, because
 -- workers and keepers also sweep slowly. Only executions of managed flows cause them.
 
--- Keepers look at every partition at least this often (ms); what is due later needs no message.
-local SWEEP_MS = 5000
+-- Keepers look at every partition at least this often (ms); what is due later needs no message. It is shorter than the
+-- default lease, so that a claim needs none.
+local SWEEP_MS = 9000
 
 -- A member was added to the eligible set of a lane.
 function wake.eligible(c, lane, execution_id, priority)

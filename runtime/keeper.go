@@ -43,7 +43,7 @@ func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
 const (
 	// keeperSweep is how often every partition is looked at, whatever is known of it. The engine sends no message for
 	// what is due later than that.
-	keeperSweep = 5 * time.Second
+	keeperSweep = 9 * time.Second
 	// keeperBatch bounds the partitions that are ticked in one round trip.
 	keeperBatch = 64
 )
