@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "52-dafb30dc1c459b58"
+const build = "53-ac703e0adfdfdc2e"

@@ -14,14 +14,14 @@ function graph.is_over(flow)
   return FLOW_OVER[flow.public_flow_state] == true
 end
 
--- One entry in the flow's event log; its time is that of the entry's id.
+-- One entry in the flow's event log; its time is that of the entry's id. Gives the id.
 function graph.log(c, flow_id, event, node, attempt, detail)
-  redis.call('XADD', key.flow_events(c, flow_id), 'MAXLEN', '~', EVENTS_LENGTH, '*',
+  return redis.call('XADD', key.flow_events(c, flow_id), 'MAXLEN', '~', EVENTS_LENGTH, '*',
     'event', event, 'node', node or '', 'attempt', attempt or '', 'detail', detail or '')
 end
 
 function graph.event(c, core, event, attempt, detail)
-  graph.log(c, core.flow_id, event, core.node or core.execution_id, attempt, detail)
+  return graph.log(c, core.flow_id, event, core.node or core.execution_id, attempt, detail)
 end
 
 -- The flow's record of an edge.

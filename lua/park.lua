@@ -245,9 +245,18 @@ function F.ff_promote_delayed(K, A)
   return reply.ok(outcome)
 end
 
+-- The flow's event log keeps the last report of each execution, so that many of them do not push out what else happened.
+local function log_progress(c, core_key, core, A)
+  local before = redis.call('HGET', core_key, 'progress_event')
+  if before then redis.call('XDEL', key.flow_events(c, core.flow_id), before) end
+  local id = graph.event(c, core, 'progress', core.current_attempt_index,
+    (A.progress_pct or '') .. ' ' .. (A.progress_message or ''))
+  redis.call('HSET', core_key, 'progress_event', id)
+end
+
 -- @function ff_update_progress
 -- @summary  Records how far the lease holder has come.
--- @flags    repeatable
+-- @flags    derives repeatable
 -- @key      core            exec.core
 -- @arg      execution_id    execution_id
 -- @arg      lease_id        lease_id
@@ -280,5 +289,6 @@ function F.ff_update_progress(K, A)
     values[#values + 1] = A.progress_message
   end
   redis.call('HSET', K.core, unpack(values))
+  if core.managed then log_progress(c, K.core, core, A) end
   return reply.ok()
 end

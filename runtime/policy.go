@@ -22,6 +22,12 @@ type storedPolicy struct {
 	StartMS     int64           `json:"start_to_close_ms,omitempty"`
 	HeartbeatMS int64           `json:"heartbeat_timeout_ms,omitempty"`
 	Input       json.RawMessage `json:"input,omitempty"`
+	Stream      *storedStream   `json:"stream_policy,omitempty"`
+}
+
+// storedStream bounds the frames of each attempt, by the engine.
+type storedStream struct {
+	Retention int `json:"retention_maxlen"`
 }
 
 type storedRetry struct {
@@ -48,7 +54,9 @@ func encodePolicy(n *flow.NodeSpec) ([]byte, error) {
 		MaxReclaims: maxReclaims,
 		StartMS:     n.StartToClose.Milliseconds(),
 		HeartbeatMS: n.HeartbeatTimeout.Milliseconds(),
-		Input:       n.EncodeInput(),
+	}
+	if n.Wait == nil {
+		p.Input = n.EncodeInput()
 	}
 	if n.Codec != storedJSONCodec {
 		p.Codec = n.Codec
@@ -57,6 +65,9 @@ func encodePolicy(n *flow.NodeSpec) ([]byte, error) {
 		p.Retry = &storedRetry{n.Retry.Retries(), storedBackoff{
 			"exponential", n.Retry.First.Milliseconds(), n.Retry.Max.Milliseconds(), n.Retry.Factor, n.Retry.JitterPermille,
 		}}
+	}
+	if n.KeepFrames > 0 {
+		p.Stream = &storedStream{n.KeepFrames}
 	}
 	if len(n.Capabilities) > 0 {
 		p.Routing = &storedRouting{n.Capabilities}

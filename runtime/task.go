@@ -34,6 +34,8 @@ type task struct {
 	// reportingProgress is full while a report is under way.
 	reportingProgress chan struct{}
 	settled           atomic.Bool // somebody has reported, or must report, how the attempt ended
+	// frames sends what the function emits; nil before it emits something.
+	frames atomic.Pointer[emitter]
 }
 
 func newTask(s *shift, from spot, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
@@ -92,6 +94,7 @@ func (t *task) run(wantNext bool) (next *task) {
 			attribute.String("flowfabric.node", t.claimed.Node), attribute.Int("flowfabric.attempt", int(t.claimed.AttemptIndex)+1)))
 	result, err := t.execute(ctx)
 	t.awaitProgress()
+	t.finishFrames()
 	next = t.report(ctx, result, err, wantNext)
 	endSpan(span, err)
 	return next
@@ -118,7 +121,7 @@ func (t *task) execute(ctx context.Context) ([]byte, error) {
 		stop := t.watchHeartbeat(plan.heartbeat)
 		defer stop()
 	}
-	result, err := invoke(activitycontext.With(ctx, &execution{t, limits.until}), handler, input, t)
+	result, err := invoke(activitycontext.With(ctx, &execution{task: t, until: limits.until}), handler, input, t)
 	if err != nil && ctx.Err() != nil {
 		return nil, interrupted(context.Cause(ctx), err)
 	}
@@ -269,6 +272,7 @@ func (t *task) watchHeartbeat(limit time.Duration) (stop func()) {
 
 // execution is what the functions of package activity see of a task.
 type execution struct {
+	stepCounts
 	task  *task
 	until time.Time
 }

@@ -47,7 +47,7 @@ func TestWatchFollowsTheRun(t *testing.T) {
 			var seen []string
 			for event, err := range run.Watch(ctx, "") {
 				require.NoError(t, err)
-				seen = append(seen, event.Kind+" "+event.Node)
+				seen = append(seen, string(event.Kind)+" "+event.Node)
 				if event.Kind == "started" && event.Node == "first" {
 					close(go1)
 				}

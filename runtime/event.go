@@ -1,0 +1,127 @@
+package runtime
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// EventKind says what has happened. New kinds may come; a program should let pass what it does not know.
+type EventKind string
+
+// Events of a run.
+const (
+	EventFlowSubmitted EventKind = "flow_submitted"
+	// EventFlowCancelRequested and EventFlowDeadline: nothing starts any more, and what runs is told to end.
+	EventFlowCancelRequested EventKind = "flow_cancel_requested"
+	EventFlowDeadline        EventKind = "flow_deadline"
+	// EventFlowReopened: a node of a run that was over is replayed.
+	EventFlowReopened EventKind = "flow_reopened"
+	// The last event of a run is one of these.
+	EventFlowSucceeded EventKind = "flow_success"
+	EventFlowFailed    EventKind = "flow_failed"
+	EventFlowCancelled EventKind = "flow_cancelled"
+	EventFlowExpired   EventKind = "flow_expired"
+)
+
+// Events of a node.
+const (
+	// EventStarted: an attempt begins; Detail is the worker.
+	EventStarted EventKind = "started"
+	// EventProgress: Percent and Message are what the function reports. Only the last report of a node is kept for those
+	// who come later.
+	EventProgress EventKind = "progress"
+	// EventSuspended: the node waits for signals; Detail names the wait.
+	EventSuspended EventKind = "suspended"
+	// EventSignalled: a signal was taken; Detail is its name.
+	EventSignalled EventKind = "signalled"
+	// EventWaitTimedOut: the time of a wait is up, and EventEscalated: the wait goes on all the same.
+	EventWaitTimedOut EventKind = "wait_timed_out"
+	EventEscalated    EventKind = "escalated"
+	// EventResumed: an attempt that was put aside goes on; Detail is the worker.
+	EventResumed EventKind = "resumed"
+	// EventRetry: an attempt failed and another will follow; Detail is the reason.
+	EventRetry EventKind = "retry"
+	// EventDelayed: the attempt was put off. EventGivenBack: a worker that stops gave it back.
+	EventDelayed   EventKind = "delayed"
+	EventGivenBack EventKind = "given_back"
+	// EventLeaseExpired: the worker was lost. EventReclaimed: another one has taken over.
+	EventLeaseExpired EventKind = "lease_expired"
+	EventReclaimed    EventKind = "reclaimed"
+	// EventReplayed: a node that had ended runs again.
+	EventReplayed EventKind = "replayed"
+	// A node ends with one of these; Detail is the reason.
+	EventSucceeded EventKind = "success"
+	EventFailed    EventKind = "failed"
+	EventCancelled EventKind = "cancelled"
+	EventExpired   EventKind = "expired"
+	EventSkipped   EventKind = "skipped"
+)
+
+// endsNode tells that a node has ended.
+func (k EventKind) endsNode() bool {
+	switch k {
+	case EventSucceeded, EventFailed, EventCancelled, EventExpired, EventSkipped:
+		return true
+	}
+	return false
+}
+
+// Event is something that happened in a run.
+type Event struct {
+	// ID orders the events of a run; Watch goes on after it.
+	ID   string
+	At   time.Time
+	Kind EventKind
+	// Node is empty for events of the run itself.
+	Node string
+	// Attempt counts from 1; 0 where the event belongs to none.
+	Attempt int
+	// Detail is the worker that started it, the reason of a failure or cancel, and the like.
+	Detail string
+	// Percent and Message are those of EventProgress.
+	Percent float64
+	Message string
+}
+
+// Ends tells that the event is the last one of its run, which is over.
+func (e Event) Ends() bool {
+	switch e.Kind {
+	case EventFlowSucceeded, EventFlowFailed, EventFlowCancelled, EventFlowExpired:
+		return true
+	}
+	return false
+}
+
+func readEvent(e enginecore.FlowEvent) Event {
+	event := Event{ID: e.ID, At: entryTime(e.ID), Kind: EventKind(e.Event), Node: e.Node, Detail: e.Detail}
+	if index, err := strconv.Atoi(e.Attempt); err == nil {
+		event.Attempt = index + 1
+	}
+	if event.Kind == EventProgress {
+		percent, message, _ := strings.Cut(e.Detail, " ")
+		event.Percent, _ = strconv.ParseFloat(percent, 64)
+		event.Message, event.Detail = message, ""
+	}
+	return event
+}
+
+// entryBefore tells whether the id of a stream's entry comes before another.
+func entryBefore(a, b string) bool {
+	aTime, aNumber, _ := strings.Cut(a, "-")
+	bTime, bNumber, _ := strings.Cut(b, "-")
+	return cmp.Or(compareDigits(aTime, bTime), compareDigits(aNumber, bNumber)) < 0
+}
+
+// compareDigits compares numbers without leading zeros.
+func compareDigits(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
+
+// entryTime is when an entry of a stream was written.
+func entryTime(id string) time.Time {
+	ms, _, _ := strings.Cut(id, "-")
+	at, _ := strconv.ParseInt(ms, 10, 64)
+	return time.UnixMilli(at).UTC()
+}

@@ -1,0 +1,284 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+)
+
+// ErrCursor marks a cursor that Stream did not give.
+var ErrCursor = errors.New("bad cursor")
+
+// Frame is one entry of what a node's attempts emit by activity.Emit.
+type Frame struct {
+	// Cursor is where the frame stands; Stream goes on after it.
+	Cursor string
+	// Attempt counts from 1.
+	Attempt int
+	// Kind is what Emit was given.
+	Kind string
+	// At is when the engine took the frame.
+	At time.Time
+	// Payload is the JSON form of what was emitted or, if it was a []byte, just that.
+	Payload []byte
+	// JSON tells which.
+	JSON bool
+}
+
+// Decode fills what target points to from the JSON of the payload.
+func (f Frame) Decode(target any) error {
+	if !f.JSON {
+		return fmt.Errorf("frame %s was emitted as bytes, not as a value", f.Cursor)
+	}
+	return json.Unmarshal(f.Payload, target)
+}
+
+// StreamOption adjusts Stream.
+type StreamOption func(*streamConfig)
+
+type streamConfig struct {
+	after string
+	now   bool
+}
+
+// StreamAfter begins after the frame with that cursor. The default is the first frame of the first attempt.
+func StreamAfter(cursor string) StreamOption { return func(c *streamConfig) { c.after = cursor } }
+
+// StreamSoFar ends after what has been emitted until now, and does not wait for more.
+func StreamSoFar() StreamOption { return func(c *streamConfig) { c.now = true } }
+
+// framePage is the number of frames read at once: at most 4 MiB, with frames of full size.
+const framePage = 64
+
+// Stream yields the frames that a node's attempts emit, in order, one attempt after the other, as they come, until the
+// node has ended or ctx ends. An error is yielded last. It waits for frames on a connection of its own, so it delays nothing
+// else, however slow the reader is, and goes on after the connection broke. Frames that the engine has dropped, because an
+// attempt emitted more than is kept, are passed over.
+func (r *Run[Out]) Stream(ctx context.Context, node string, opts ...StreamOption) iter.Seq2[Frame, error] {
+	return r.client.stream(ctx, r.flow, r.id, r.flowID, r.part, node, opts)
+}
+
+// Stream is Run.Stream for a run known by name. It wraps ErrRunNotFound when there is no such run.
+func (c *Client) Stream(ctx context.Context, flowName, runID, node string, opts ...StreamOption) iter.Seq2[Frame, error] {
+	id, partition, err := c.locate(flowName, runID)
+	if err != nil {
+		return func(yield func(Frame, error) bool) { yield(Frame{}, err) }
+	}
+	return c.stream(ctx, flowName, runID, id, partition, node, opts)
+}
+
+func (c *Client) stream(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, node string, opts []StreamOption) iter.Seq2[Frame, error] {
+	config := streamConfig{}
+	for _, opt := range opts {
+		opt(&config)
+	}
+	return func(yield func(Frame, error) bool) {
+		s := frameReader{
+			client: c, partition: p, flow: id, node: node, execution: enginecore.ExecutionIDFor(p, id, node), soFar: config.now,
+			news: tail{client: c.engine.client},
+		}
+		defer s.news.close()
+		err := c.checkRun(ctx, id, p)
+		if err == nil {
+			err = s.seek(config.after)
+		}
+		if err == nil {
+			err = s.read(ctx, yield)
+		}
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(Frame{}, fmt.Errorf("stream of node %s, run %s of flow %s: %w", node, runID, flowName, err))
+		}
+	}
+}
+
+// errEnough ends a stream whose reader has stopped.
+var errEnough = errors.New("the reader has stopped")
+
+// frameReader follows one node. A read of frames that waits is woken by the events of the run as well, which tell when an
+// attempt follows and when the node has ended: all frames of an attempt are there before the event that ends it.
+type frameReader struct {
+	client    *Client
+	partition enginecore.Partition
+	flow      enginecore.FlowID
+	node      string
+	execution enginecore.ExecutionID
+	soFar     bool
+	news      tail
+
+	attempt enginecore.AttemptIndex
+	entry   string // the last one of the attempt's stream
+	seen    seenFrames
+	event   string // the last one of the run's events
+	newest  enginecore.AttemptIndex
+	over    bool
+}
+
+// seek goes to a cursor: "<attempt>/<entry>".
+func (s *frameReader) seek(cursor string) error {
+	if cursor == "" {
+		return nil
+	}
+	number, entry, found := strings.Cut(cursor, "/")
+	attempt, err := strconv.Atoi(number)
+	ms, sequence, dashed := strings.Cut(entry, "-")
+	if !found || err != nil || attempt < 1 || !dashed || !isNumber(ms) || !isNumber(sequence) {
+		return fmt.Errorf("%w: %q", ErrCursor, cursor)
+	}
+	s.attempt, s.entry = enginecore.AttemptIndex(attempt-1), entry
+	return nil
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 64)
+	return err == nil
+}
+
+func (s *frameReader) read(ctx context.Context, yield func(Frame, error) bool) error {
+	for {
+		// The events first: what they tell about is in the stream by then.
+		if err := s.readEvents(ctx); err != nil {
+			return err
+		}
+		more, err := s.readFrames(ctx, yield)
+		switch {
+		case err != nil:
+			return err
+		case more:
+		case s.attempt < s.newest:
+			s.attempt, s.entry = s.attempt+1, ""
+		case s.over || s.soFar:
+			return nil
+		default:
+			keys := s.client.engine.core.Keys()
+			if err := s.news.await(ctx, []string{keys.StreamFrames(s.execution, s.attempt), keys.FlowEvents(s.partition, s.flow)},
+				[]string{cmp.Or(s.entry, fromStart), cmp.Or(s.event, fromStart)}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// readEvents brings the reader up to date with what has happened to the node.
+func (s *frameReader) readEvents(ctx context.Context) error {
+	for {
+		page, err := s.client.readEvents(ctx, s.partition, s.flow, s.event, maxWatchPage)
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			event := readEvent(e)
+			s.event = e.ID
+			if event.Ends() {
+				s.over = true
+			}
+			if event.Node == s.node {
+				s.newest = max(s.newest, enginecore.AttemptIndex(event.Attempt-1))
+				s.over = event.Kind.endsNode()
+			}
+		}
+		if len(page) < maxWatchPage {
+			return nil
+		}
+	}
+}
+
+// readFrames yields a page and tells whether there was one.
+func (s *frameReader) readFrames(ctx context.Context, yield func(Frame, error) bool) (bool, error) {
+	call := enginecore.ReadAttemptStreamCall{ExecutionID: s.execution, AttemptIndex: s.attempt, CountLimit: framePage}
+	if s.entry != "" {
+		call.FromID = "(" + s.entry
+	}
+	reply, err := s.client.engine.core.ReadAttemptStream(ctx, call)
+	if errors.Is(err, enginecore.ErrUnavailable) && ctx.Err() == nil {
+		pause(ctx, tailPause)
+		return true, nil
+	}
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, entry := range reply.Frames {
+		s.entry = entry.ID
+		frame, number := s.frame(entry)
+		// What was sent again because its reply was lost is in the stream twice.
+		if !s.seen.add(number) {
+			continue
+		}
+		if !yield(frame, nil) {
+			return false, errEnough
+		}
+	}
+	return len(reply.Frames) > 0, nil
+}
+
+// frame also returns the number that its worker gave the frame.
+func (s *frameReader) frame(entry enginecore.Frame) (Frame, frameNumber) {
+	f := Frame{
+		Cursor: fmt.Sprintf("%d/%s", s.attempt+1, entry.ID), Attempt: int(s.attempt) + 1, At: entryTime(entry.ID),
+	}
+	number := frameNumber{}
+	for _, field := range entry.Fields {
+		switch field.Name {
+		case "frame_type":
+			f.Kind = string(field.Value)
+		case "payload":
+			f.Payload = field.Value
+		case "encoding":
+			f.JSON = string(field.Value) == activitycontext.JSONEncoding
+		case "correlation_id":
+			number = parseFrameNumber(string(field.Value))
+		}
+	}
+	return f, number
+}
+
+// frameNumber tells frames that a worker has sent twice: they are counted under each lease.
+type frameNumber struct {
+	epoch enginecore.LeaseEpoch // 0: it has none
+	count int64
+}
+
+func (n frameNumber) String() string { return fmt.Sprintf("%d.%d", n.epoch, n.count) }
+
+func parseFrameNumber(text string) frameNumber {
+	epoch, count, _ := strings.Cut(text, ".")
+	e, err1 := strconv.ParseInt(epoch, 10, 64)
+	n, err2 := strconv.ParseInt(count, 10, 64)
+	if err1 != nil || err2 != nil {
+		return frameNumber{}
+	}
+	return frameNumber{enginecore.LeaseEpoch(e), n}
+}
+
+// seenFrames are the numbers of the last frames of a lease: at least all that its worker may send again.
+type seenFrames struct {
+	epoch  enginecore.LeaseEpoch
+	counts map[int64]bool
+}
+
+// add notes a number and tells whether it is new.
+func (s *seenFrames) add(n frameNumber) bool {
+	if n.epoch == 0 {
+		return true
+	}
+	if s.epoch != n.epoch {
+		*s = seenFrames{n.epoch, make(map[int64]bool)}
+	}
+	if s.counts[n.count] {
+		return false
+	}
+	s.counts[n.count] = true
+	delete(s.counts, n.count-4*framesPerBatch)
+	return true
+}

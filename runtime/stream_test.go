@@ -1,0 +1,237 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// oneNode is a flow of one node.
+func oneNode[In, Out any](t testing.TB, name string, a *activity.Activity[In, Out]) *flow.Definition[In, Out] {
+	t.Helper()
+	f := flow.New[In, Out](name)
+	flow.Return(f, flow.Node(f, "node", a, f.Input()))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+// A reader that comes before the first frame sees them all, live, across attempts, and ends with the node.
+func TestStreamTail(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		seen := make(chan struct{})
+		chatty := activity.New("chatty", func(ctx context.Context, n int) (int, error) {
+			info, _ := activity.Info(ctx)
+			if err := activity.Emit(ctx, "begin", info.Attempt); err != nil {
+				return 0, err
+			}
+			if info.Attempt == 1 {
+				select {
+				case <-seen: // the reader has it although the attempt goes on
+				case <-ctx.Done():
+					return 0, context.Cause(ctx)
+				}
+				return 0, errors.New("first attempt")
+			}
+			for i := range n {
+				if err := activity.Emit(ctx, "line", []byte(fmt.Sprint(i))); err != nil {
+					return 0, err
+				}
+			}
+			return n, nil
+		}, activity.Retry(activity.Fixed{Delay: time.Millisecond}))
+		const lines = 500
+		def := oneNode(t, "chatty", chatty)
+		run, err := runtime.Start(ctx, b.Client, def, lines)
+		require.NoError(t, err)
+		b.Keeper(t)
+		b.Worker(t, def.Handlers())
+		var frames []runtime.Frame
+		for frame, err := range run.Stream(ctx, "node") {
+			require.NoError(t, err)
+			if len(frames) == 0 {
+				close(seen)
+			}
+			frames = append(frames, frame)
+		}
+		require.Len(t, frames, lines+2)
+		var attempt int
+		require.NoError(t, frames[0].Decode(&attempt))
+		require.Equal(t, 1, attempt)
+		require.NoError(t, frames[1].Decode(&attempt))
+		require.Equal(t, 2, attempt)
+		for i, frame := range frames[2:] {
+			require.Equal(t, fmt.Sprint(i), string(frame.Payload))
+			require.Equal(t, 2, frame.Attempt)
+			require.Equal(t, "line", frame.Kind)
+			require.Error(t, frame.Decode(&attempt))
+		}
+		// From a cursor, and when everything is over.
+		for _, opts := range [][]runtime.StreamOption{nil, {runtime.StreamSoFar()}} {
+			again := 0
+			for frame, err := range b.Client.Stream(ctx, "chatty", run.ID(), "node", append(opts, runtime.StreamAfter(frames[99].Cursor))...) {
+				require.NoError(t, err)
+				require.Equal(t, frames[100+again].Cursor, frame.Cursor)
+				again++
+			}
+			require.Equal(t, lines+2-100, again)
+		}
+		b.Settle(t)
+	})
+}
+
+func TestStreamFaults(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		quiet := activity.New("quiet", func(_ context.Context, n int) (int, error) { return n, nil })
+		run, err := runtime.Start(ctx, b.Client, oneNode(t, "quiet", quiet), 1)
+		require.NoError(t, err)
+		for _, cursor := range []string{"x", "0/1-1", "1/1", "1/1-x", "1/(1-1"} {
+			for _, err := range run.Stream(ctx, "node", runtime.StreamAfter(cursor)) {
+				require.ErrorIs(t, err, runtime.ErrCursor)
+			}
+		}
+		for _, err := range b.Client.Stream(ctx, "quiet", "nobody", "node") {
+			require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		}
+		for range run.Stream(ctx, "node", runtime.StreamSoFar()) {
+			t.Fatal("a frame")
+		}
+		// Waiting for news ends with the context, at once.
+		waiting, cancel := context.WithCancelCause(ctx)
+		enough := errors.New("enough")
+		timer := time.AfterFunc(50*time.Millisecond, func() { cancel(enough) })
+		defer timer.Stop()
+		begun := time.Now()
+		for _, err := range run.Stream(waiting, "node") {
+			require.ErrorIs(t, err, enough)
+		}
+		for event, err := range run.Watch(waiting, "") {
+			if err != nil {
+				require.ErrorIs(t, err, enough)
+			} else {
+				require.Equal(t, runtime.EventFlowSubmitted, event.Kind)
+			}
+		}
+		require.Less(t, time.Since(begun), 10*time.Second)
+	})
+}
+
+// The last frames are kept, as many as the activity asks for.
+func TestStreamKeepsTheLast(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := activity.New("long", func(ctx context.Context, n int) (int, error) {
+			for i := range n {
+				if err := activity.Emit(ctx, "n", i); err != nil {
+					return 0, err
+				}
+			}
+			return n, nil
+		}, activity.KeepFrames(10))
+		def := oneNode(t, "long", a)
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 100)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		want := 90
+		for frame, err := range run.Stream(ctx, "node") {
+			require.NoError(t, err)
+			var got int
+			require.NoError(t, frame.Decode(&got))
+			require.Equal(t, want, got)
+			want++
+		}
+		require.Equal(t, 100, want)
+	})
+}
+
+// A frame's worker that has lost the execution is told so.
+func TestEmitAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		var late atomic.Pointer[error]
+		begun, done := make(chan struct{}), make(chan struct{})
+		a := activity.New("late", func(ctx context.Context, n int) (int, error) {
+			close(begun)
+			<-ctx.Done()
+			// The run is cancelled: the stream is closed although the function still runs.
+			free := context.WithoutCancel(ctx)
+			for {
+				if err := activity.Emit(free, "late", n); err != nil {
+					late.Store(&err)
+					close(done)
+					return 0, err
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+		def := oneNode(t, "late", a)
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		<-begun
+		require.NoError(t, run.Cancel(ctx, "enough"))
+		<-done
+		require.ErrorIs(t, *late.Load(), runtime.ErrLeaseLost)
+	})
+}
+
+// What a function reports is among the events, the last report also for those who come later.
+func TestWatchShowsProgress(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		seen := make(chan struct{}, 2)
+		a := activity.New("busy", func(ctx context.Context, n int) (int, error) {
+			for i := range 2 {
+				if err := activity.Progress(ctx, float64(50*(i+1))-0.5, fmt.Sprintf("part %d of 2", i+1)); err != nil {
+					return 0, err
+				}
+				select {
+				case <-seen:
+				case <-ctx.Done():
+				}
+				time.Sleep(150 * time.Millisecond) // reports that follow each other closely may be dropped
+			}
+			return n, nil
+		})
+		def := oneNode(t, "busy", a)
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		var live, later []string
+		var cursors []string
+		for event, err := range run.Watch(ctx, "") {
+			require.NoError(t, err)
+			cursors = append(cursors, event.ID)
+			if event.Kind == runtime.EventProgress {
+				live = append(live, fmt.Sprintf("%s %d %v %s", event.Node, event.Attempt, event.Percent, event.Message))
+				seen <- struct{}{}
+			}
+		}
+		require.Equal(t, []string{"node 1 49.5 part 1 of 2", "node 1 99.5 part 2 of 2"}, live)
+		for event, err := range run.Watch(ctx, cursors[0]) {
+			require.NoError(t, err)
+			later = append(later, string(event.Kind))
+		}
+		require.Equal(t, []string{"started", "progress", "success", "flow_success"}, later)
+		b.Settle(t)
+	})
+}

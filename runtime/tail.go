@@ -1,0 +1,71 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+const (
+	// tailBlock is how long the engine holds a read that waits for news. It answers at once when there are some.
+	tailBlock = 30 * time.Second
+	// tailPause is the time between two tries while the engine is away.
+	tailPause = 200 * time.Millisecond
+)
+
+// tail waits for news in streams on a connection of its own, so that it holds up nobody else. It is for one goroutine.
+type tail struct {
+	client  rueidis.Client
+	wire    rueidis.DedicatedClient
+	release func()
+}
+
+// await returns when one of the streams has entries after the id that stands for it, or may have. The keys are of one
+// partition. Connections that break are replaced until ctx ends; then it returns its cause.
+func (t *tail) await(ctx context.Context, keys, after []string) error {
+	for {
+		err := t.read(ctx, keys, after)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil:
+			return nil
+		}
+		t.close()
+		if _, refused := rueidis.IsRedisErr(err); refused {
+			if err = enginecore.ConnectError(err); errors.Is(err, enginecore.ErrUnauthorized) {
+				return err
+			}
+		}
+		pause(ctx, tailPause)
+	}
+}
+
+func (t *tail) read(ctx context.Context, keys, after []string) error {
+	if t.wire == nil {
+		t.wire, t.release = t.client.Dedicate()
+	}
+	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
+	stop := context.AfterFunc(ctx, t.wire.Close)
+	defer stop()
+	read := t.wire.B().Xread().Count(1).Block(tailBlock.Milliseconds()).Streams().Key(keys...).Id(after...).Build()
+	if err := t.wire.Do(context.WithoutCancel(ctx), read).Error(); err != nil && !rueidis.IsRedisNil(err) {
+		return err
+	}
+	return nil
+}
+
+func (t *tail) close() {
+	if t.wire != nil {
+		t.wire.Close()
+		t.release()
+		t.wire = nil
+	}
+}
+
+// fromStart is the id before the first entry of a stream.
+const fromStart = "0-0"
