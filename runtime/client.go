@@ -142,7 +142,7 @@ func (c *Client) submit(ctx context.Context, plan *Plan) (existed bool, err erro
 	plan.trace = injectTrace(ctx)
 	for call := range plan.calls() {
 		for {
-			reply, err := c.engine.core.SubmitFlow(ctx, call)
+			reply, err := c.engine.calls.SubmitFlow(ctx, call)
 			if err != nil {
 				return false, submitError(plan, err)
 			}
@@ -226,7 +226,7 @@ func (c *Client) Cancel(ctx context.Context, flowName, runID, reason string) err
 
 func (c *Client) cancel(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reason string) error {
 	for {
-		reply, err := c.engine.core.CancelFlow(ctx, enginecore.CancelFlowCall{Partition: p, FlowID: id, Reason: reason, Actor: "client"})
+		reply, err := c.engine.calls.CancelFlow(ctx, enginecore.CancelFlowCall{Partition: p, FlowID: id, Reason: reason, Actor: "client"})
 		switch {
 		case errors.Is(err, enginecore.ErrFlowNotFound):
 			return fmt.Errorf("cancel run %s of flow %s: %w", runID, flowName, ErrRunNotFound)

@@ -84,7 +84,7 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 	var d *Description
 	nodes := make(map[enginecore.ExecutionID]NodeDescription)
 	for {
-		reply, err := c.engine.core.DescribeFlow(ctx, call)
+		reply, err := c.engine.calls.DescribeFlow(ctx, call)
 		if errors.Is(err, enginecore.ErrFlowNotFound) {
 			return nil, fmt.Errorf("run %s of flow %s: %w", runID, flowName, ErrRunNotFound)
 		}
@@ -243,7 +243,7 @@ func (c *Client) List(ctx context.Context, flowName string, limit int) ([]RunSum
 	asking.SetLimit(listConcurrency)
 	for i, p := range partitions {
 		asking.Go(func() error {
-			reply, err := c.engine.core.ListRuns(ctx, enginecore.ListRunsCall{Partition: p, FlowName: flowName, Limit: int64(limit)})
+			reply, err := c.engine.calls.ListRuns(ctx, enginecore.ListRunsCall{Partition: p, FlowName: flowName, Limit: int64(limit)})
 			pages[i], faults[i] = reply.Runs, err
 			return nil
 		})

@@ -13,7 +13,7 @@ const tickLimit = 128
 
 // drainer works off what a call left for later because it was too much for one call. Without it, a keeper would.
 type drainer struct {
-	core   *enginecore.Engine
+	calls  calls
 	logger *slog.Logger
 
 	mu      sync.Mutex
@@ -39,7 +39,7 @@ func (d *drainer) start(ctx context.Context, p enginecore.Partition) {
 			d.mu.Unlock()
 		}()
 		for {
-			reply, err := d.core.Tick(ctx, enginecore.TickCall{Partition: p, Limit: tickLimit})
+			reply, err := d.calls.Tick(ctx, enginecore.TickCall{Partition: p, Limit: tickLimit})
 			if err != nil {
 				d.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: draining a partition failed; a keeper goes on with it",
 					slog.String("partition", p.Tag()), slog.Any("error", err))

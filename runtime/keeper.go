@@ -92,19 +92,18 @@ func (k *Keeper) listen(ctx context.Context, agenda *agenda) {
 
 // tick does what is due in some partitions.
 func (k *Keeper) tick(ctx context.Context, agenda *agenda, due []enginecore.Partition) {
-	pipeline := k.engine.core.Pipeline()
-	replies := make([]*enginecore.Result[enginecore.TickReply], len(due))
+	ticks := make([]enginecore.TickCall, len(due))
 	for i, p := range due {
-		replies[i] = enginecore.Add(pipeline, enginecore.TickCall{Partition: p, Limit: tickLimit, Lanes: k.lanes})
+		ticks[i] = enginecore.TickCall{Partition: p, Limit: tickLimit, Lanes: k.lanes}
 	}
-	err := pipeline.Run(ctx)
+	answers, err := k.engine.calls.tickAll(ctx, ticks)
 	if err != nil && ctx.Err() == nil {
 		k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what is due, it tries again",
 			slog.Any("error", err))
 		pause(ctx, time.Second)
 	}
 	for i, p := range due {
-		reply, err := replies[i].Get()
+		reply, err := answers[i].reply, answers[i].err
 		switch {
 		case err != nil:
 			agenda.ticked(p, time.Now().Add(time.Second))

@@ -196,25 +196,25 @@ func (b *leaseBook) renew(ctx context.Context) {
 		return
 	}
 	sentAt := time.Now()
-	pipeline := b.shift.core.Pipeline()
-	replies := make(map[enginecore.Partition]*enginecore.Result[enginecore.RenewReply], len(held))
+	renewals := make([]enginecore.RenewCall, 0, len(held))
 	for p, tasks := range held {
-		replies[p] = enginecore.Add(pipeline, b.renewal(p, tasks, compare))
+		renewals = append(renewals, b.renewal(p, tasks, compare))
 	}
 	deadline, cancel := context.WithTimeout(ctx, b.ttl)
 	defer cancel()
-	if err := pipeline.Run(deadline); err != nil && ctx.Err() == nil {
+	answers, err := b.shift.engine.calls.renewAll(deadline, renewals)
+	if err != nil && ctx.Err() == nil {
 		b.doubt()
 		b.shift.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", slog.Any("error", err))
 	}
 	seen := make(map[enginecore.LeaseID]bool)
-	for p, result := range replies {
-		reply, err := result.Get()
-		if err != nil {
+	for i, a := range answers {
+		if a.err != nil {
 			continue
 		}
-		b.renewed(held[p], reply.Lost, sentAt)
-		b.returnStrays(p, reply.Strays, seen)
+		p := renewals[i].Partition
+		b.renewed(held[p], a.reply.Lost, sentAt)
+		b.returnStrays(p, a.reply.Strays, seen)
 	}
 	b.mu.Lock()
 	b.strays = seen
@@ -270,7 +270,7 @@ func (b *leaseBook) returnStrays(p enginecore.Partition, strays []enginecore.Hel
 			seen[stray.LeaseID] = true
 			continue
 		}
-		_, err := b.shift.core.Release(b.shift.base, enginecore.ReleaseCall{
+		_, err := b.shift.engine.calls.Release(b.shift.base, enginecore.ReleaseCall{
 			Partition: p, ExecutionID: stray.ExecutionID, LeaseID: stray.LeaseID, LeaseEpoch: stray.LeaseEpoch,
 			AttemptID: stray.AttemptID, Reason: "the reply of the claim was lost",
 		})

@@ -19,6 +19,7 @@ import (
 // goroutines. Clients, workers and keepers share it and end before it is closed.
 type Engine struct {
 	core      *enginecore.Engine
+	calls     calls
 	client    rueidis.Client
 	hub       *hub
 	inProcess *embedded.Engine // nil when the engine is a server
@@ -151,6 +152,7 @@ func (e *Engine) connect(ctx context.Context, target target, config openConfig) 
 	if e.core, err = enginecore.Connect(ctx, e.client, config.core); err != nil {
 		return err
 	}
+	e.calls = composites{e.core}
 	e.secrets = newSecretBook(e.core, config.secret)
 	if target.embedded && target.dir != "" {
 		return e.endLeases(ctx)
@@ -162,7 +164,7 @@ func (e *Engine) connect(ctx context.Context, target target, config openConfig) 
 func (e *Engine) endLeases(ctx context.Context) error {
 	for _, p := range e.partitions() {
 		for {
-			reply, err := e.core.EndLeases(ctx, enginecore.EndLeasesCall{Partition: p})
+			reply, err := e.calls.EndLeases(ctx, enginecore.EndLeasesCall{Partition: p})
 			if err != nil {
 				return fmt.Errorf("end the leases of the process before: %w", err)
 			}

@@ -69,7 +69,7 @@ func (t *task) complete(result []byte, wantNext bool) *task {
 	call.ClaimRequest = t.shift.claimRequest(t.spot.lane, count)
 	for {
 		sentAt := time.Now()
-		reply, err := t.shift.core.Complete(ctx, call)
+		reply, err := t.shift.engine.calls.Complete(ctx, call)
 		if err == nil {
 			return t.handedOn(reply, sentAt)
 		}
@@ -114,7 +114,7 @@ func (t *task) fail(failure error) {
 		call.RetryAfter = max(delay, time.Millisecond)
 	}
 	for {
-		reply, err := t.shift.core.Fail(ctx, call)
+		reply, err := t.shift.engine.calls.Fail(ctx, call)
 		if err == nil {
 			if reply.More {
 				t.shift.drain.start(t.shift.base, t.spot.partition)
@@ -134,7 +134,7 @@ func (t *task) fail(failure error) {
 func (t *task) giveBack() {
 	ctx, cancel := t.reporting()
 	defer cancel()
-	_, err := t.shift.core.Release(ctx, enginecore.ReleaseCall{
+	_, err := t.shift.engine.calls.Release(ctx, enginecore.ReleaseCall{
 		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Reason: "the worker stopped",
 	})

@@ -26,7 +26,7 @@ func (c *Client) awaitResult(ctx context.Context, flowName, runID string, id eng
 	again := time.NewTimer(recheck)
 	defer again.Stop()
 	for {
-		reply, err := c.engine.core.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+		reply, err := c.engine.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
 		switch {
 		case errors.Is(err, enginecore.ErrFlowNotFound):
 			return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, ErrRunNotFound)

@@ -70,7 +70,7 @@ func newShift(w *Worker) *shift {
 			WorkerID: enginecore.WorkerID(w.config.id), WorkerInstanceID: w.instance, LeaseTTL: w.config.lease,
 			Kinds: w.kinds(), Capabilities: strings.Join(w.config.capabilities, ","),
 		},
-		drain: drainer{core: w.engine.core, logger: w.engine.logger},
+		drain: drainer{calls: w.engine.calls, logger: w.engine.logger},
 	}
 }
 
@@ -88,6 +88,9 @@ func (s *shift) run(ctx context.Context) error {
 	services.Go(func() { s.leases.keep(background) })
 	services.Go(func() { s.listen(background) })
 	services.Go(func() { s.patrol(background) })
+	if every := s.engine.calls.pollEvery(); every > 0 {
+		services.Go(func() { s.poll(background, every) })
+	}
 
 	s.dispatch(ctx)
 
@@ -127,13 +130,13 @@ func (s *shift) claim(ctx context.Context, v visit) {
 		call.TellNone, call.TellMore = false, false
 	}
 	sentAt := time.Now()
-	reply, err := s.core.Claim(s.base, call)
+	reply, err := s.engine.calls.Claim(s.base, call)
 	for errors.Is(err, enginecore.ErrOutcomeUnknown) && ctx.Err() == nil {
 		s.leases.doubt()
 		call.Repeated = true
 		pause(ctx, claimPause)
 		sentAt = time.Now()
-		reply, err = s.core.Claim(s.base, call)
+		reply, err = s.engine.calls.Claim(s.base, call)
 	}
 	if err != nil {
 		s.leases.doubt()

@@ -223,7 +223,7 @@ func (t *task) input(ctx context.Context, plan nodePlan) ([]byte, error) {
 func (t *task) readInputs(ctx context.Context, results map[string][]byte) error {
 	call := enginecore.ReadInputsCall{Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID}
 	for {
-		reply, err := t.shift.core.ReadInputs(ctx, call)
+		reply, err := t.shift.engine.calls.ReadInputs(ctx, call)
 		if err != nil {
 			return fmt.Errorf("read the inputs of node %s: %w", t.claimed.Node, err)
 		}
@@ -331,7 +331,7 @@ func (t *task) awaitProgress() {
 }
 
 func (t *task) recordProgress(percent float64, message string) {
-	_, err := t.shift.core.UpdateProgress(t.ctx, enginecore.UpdateProgressCall{
+	_, err := t.shift.engine.calls.UpdateProgress(t.ctx, enginecore.UpdateProgressCall{
 		ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID, LeaseEpoch: t.claimed.LeaseEpoch,
 		ProgressPct: formatPercent(percent), ProgressMessage: message,
 	})

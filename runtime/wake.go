@@ -162,17 +162,21 @@ func (s *shift) patrol(ctx context.Context) {
 	}
 }
 
+// poll looks for work of which nobody tells.
+func (s *shift) poll(ctx context.Context, every time.Duration) {
+	for ctx.Err() == nil {
+		pause(ctx, every)
+		s.sweep(ctx)
+	}
+}
+
 func (s *shift) sweepInterval() time.Duration {
 	return min(time.Duration(1+s.crowd.size()/peersPerSweep)*sweepEvery, maxSweep)
 }
 
 // sweep puts every spot on the board that has something to claim.
 func (s *shift) sweep(ctx context.Context) {
-	keys := s.core.Keys()
-	filled := s.inspect(ctx, func(at spot) []string {
-		return []string{keys.LaneEligible(at.partition, at.lane), keys.FfxReclaimable(at.partition, at.lane)}
-	})
-	for _, at := range filled {
+	for _, at := range s.inspect(ctx, s.engine.calls.claimable) {
 		s.board.add(at)
 	}
 }
@@ -211,7 +215,7 @@ func (s *shift) inspect(ctx context.Context, keysOf func(spot) []string) []spot 
 // announce releases what waits at one spot for a worker like this one, and claims it.
 func (s *shift) announce(ctx context.Context, at spot) {
 	for cursor := ""; ; {
-		reply, err := s.core.Announce(ctx, enginecore.AnnounceCall{
+		reply, err := s.engine.calls.Announce(ctx, enginecore.AnnounceCall{
 			Partition: at.partition, LaneID: at.lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities, Cursor: cursor,
 		})
 		if err != nil && ctx.Err() == nil {

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +73,7 @@ func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecor
 			if len(page) > 0 {
 				continue
 			}
-			if err := news.await(ctx, []string{c.engine.core.Keys().FlowEvents(p, id)}, []string{cmp.Or(after, fromStart)}); err != nil {
+			if err := c.engine.calls.awaitEvents(ctx, &news, p, id, after); err != nil {
 				failed(err)
 				return
 			}
@@ -95,7 +94,7 @@ func (c *Client) eventsLost(ctx context.Context, p enginecore.Partition, id engi
 // readEvents reads a page, as soon as the engine can be reached.
 func (c *Client) readEvents(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, after string, limit int64) ([]enginecore.FlowEvent, error) {
 	for {
-		reply, err := c.engine.core.ReadEvents(ctx, enginecore.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: limit})
+		reply, err := c.engine.calls.ReadEvents(ctx, enginecore.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: limit})
 		switch {
 		case err == nil:
 			return reply.Events, nil
@@ -110,7 +109,7 @@ func (c *Client) readEvents(ctx context.Context, p enginecore.Partition, id engi
 
 // checkRun tells a run that does not exist from one where nothing has happened.
 func (c *Client) checkRun(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) error {
-	_, err := c.engine.core.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+	_, err := c.engine.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
 		return ErrRunNotFound
