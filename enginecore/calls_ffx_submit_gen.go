@@ -35,6 +35,7 @@ type SubmitFlowCall struct {
 	Tags         []SubmitFlowTag
 	Nodes        []SubmitFlowNode
 	Edges        []SubmitFlowEdge
+	Joins        []SubmitFlowJoin
 }
 
 // SubmitFlowTag is an element of SubmitFlowCall.Tags.
@@ -70,6 +71,14 @@ type SubmitFlowEdge struct {
 	InputName             string
 }
 
+// SubmitFlowJoin is an element of SubmitFlowCall.Joins.
+type SubmitFlowJoin struct {
+	ExecutionID   ExecutionID
+	PolicyVariant string
+	OnSatisfied   string
+	K             int64
+}
+
 // SubmitFlowReply is the answer to SubmitFlowCall.
 type SubmitFlowReply struct {
 	// Status is StatusOK or StatusAlreadySatisfied.
@@ -81,8 +90,8 @@ type SubmitFlowReply struct {
 // SubmitFlow runs ffx_submit_flow. Creates a flow with its executions and edges, or one chunk of a
 // large one, and makes the roots eligible once the last chunk is in. Nothing can be claimed before.
 // Sent again it converges; another graph or input under the same flow id is refused, and so is a node
-// whose execution exists outside the flow. All nodes must come before the first edge; definition,
-// input and tags are wanted with the first call only.
+// whose execution exists outside the flow. All nodes must come before the first edge, a join with its
+// node; definition, input and tags are wanted with the first call only.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrFlowIDConflict, ErrInvalidInput.
@@ -95,7 +104,7 @@ func (SubmitFlowCall) info() callInfo {
 }
 
 func (c SubmitFlowCall) encode(w *wire) {
-	w.reserve(1, 18+2*len(c.Tags)+14*len(c.Nodes)+5*len(c.Edges))
+	w.reserve(1, 19+2*len(c.Tags)+14*len(c.Nodes)+5*len(c.Edges)+4*len(c.Joins))
 	w.partition(c.Partition, FlowFamily)
 	if c.ResultExecutionID != "" {
 		w.belongs("result_execution_id", c.ResultExecutionID)
@@ -151,6 +160,15 @@ func (c SubmitFlowCall) encode(w *wire) {
 		w.text(string(x.DownstreamExecutionID))
 		w.text(x.DependencyKind)
 		w.text(x.InputName)
+	}
+	w.int(int64(len(c.Joins)))
+	for i := range c.Joins {
+		x := &c.Joins[i]
+		w.belongs("joins.execution_id", x.ExecutionID)
+		w.text(string(x.ExecutionID))
+		w.text(x.PolicyVariant)
+		w.text(x.OnSatisfied)
+		w.int(x.K)
 	}
 }
 

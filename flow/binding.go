@@ -3,7 +3,7 @@ package flow
 import "reflect"
 
 // Binding says where a value of type T comes from when a run is under way: the flow's input, a constant, the result
-// of another node, or a list or struct of such. Ref is one; Const, List and Struct make the others.
+// of another node, or a list or struct of such. Ref is one; Const, List, Struct, AnyOf and Quorum make the others.
 type Binding[T any] interface {
 	AnyBinding
 	// typed keeps a binding of one type from passing as one of another.
@@ -56,11 +56,7 @@ func Const[T any](value T) Binding[T] {
 
 // List is the results of several nodes of one type, in the order given. A list of none is an empty one.
 func List[T any](refs ...Ref[T]) Binding[[]T] {
-	items := make([]draft, len(refs))
-	for i, ref := range refs {
-		items[i] = ref.draft()
-	}
-	return bound[[]T]{draft{kind: draftList, typ: reflect.TypeFor[[]T](), items: items}}
+	return bound[[]T]{draft{kind: draftList, typ: reflect.TypeFor[[]T](), items: drafts(refs)}}
 }
 
 // Struct fills a T, a struct type, field by field. Build checks it:
@@ -98,6 +94,8 @@ const (
 	draftConst
 	draftList
 	draftStruct
+	draftFirst
+	draftSome
 )
 
 // draft is a binding before names and bytes are settled: it still knows the Go types.
@@ -108,5 +106,6 @@ type draft struct {
 	index  int
 	value  any
 	items  []draft
+	needed int // of draftFirst and draftSome
 	fields []FieldBinding
 }

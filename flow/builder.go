@@ -146,14 +146,15 @@ func (b *builder) node(name string, handler activity.Handler, input AnyBinding, 
 	if input == nil {
 		b.faults.add(name, "input", ErrNilBinding, "")
 	} else {
-		l := lowering{b: b, node: name, codec: codec}
+		l := lowering{b: b, node: name, codec: codec, joins: &settings.joins}
 		spec.Input = l.lower(input.draft(), &place{name: "input"})
 	}
 	known.input = len(b.faults.list) > before
+	known.join = len(settings.joins) > 1
 	if known != (reported{}) {
 		b.reported[index] = known
 	}
-	spec.Upstreams = b.upstreams(name, spec.Input, settings.order)
+	spec.Upstreams = b.upstreams(name, spec.Input, slices.Concat(settings.order, b.join(&settings)))
 	b.graph.Nodes = append(b.graph.Nodes, spec)
 	return index
 }

@@ -108,6 +108,7 @@ func (w *writer) node(n *NodeSpec) {
 	for _, kind := range orderKinds {
 		w.list(orderField(kind), w.order(n, kind))
 	}
+	w.join(n.Join)
 	w.raw("}")
 }
 
@@ -178,6 +179,8 @@ func (w *writer) expr(e Expr, codec string) {
 			w.expr(item, codec)
 		}
 		w.raw("]}")
+	case ExprFirst, ExprSome:
+		w.sources(e.Kind, e.Items)
 	case ExprStruct:
 		w.raw(`{"struct":{`)
 		for i, field := range e.Fields {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // ErrNoResult is returned by Resolve when the result of a node is needed and not there.
@@ -19,6 +20,8 @@ const (
 	ExprNode   ExprKind = "node"   // the result of Node
 	ExprList   ExprKind = "list"   // Items, as a JSON array
 	ExprStruct ExprKind = "struct" // Fields, as a JSON object
+	ExprFirst  ExprKind = "first"  // the first of Items, which are of ExprNode, that has a result
+	ExprSome   ExprKind = "some"   // those of Items, which are of ExprNode, that have a result, as a JSON array
 )
 
 // Expr is the stored form of a Binding.
@@ -29,7 +32,7 @@ type Expr struct {
 	// Value is the encoded value of ExprConst: canonical JSON, or the bytes of the node's own codec. It is shared and
 	// must not be changed.
 	Value []byte
-	// Items are the elements of ExprList.
+	// Items are the elements of ExprList, and what ExprFirst and ExprSome choose from.
 	Items []Expr
 	// Fields are the fields of ExprStruct, ordered by name.
 	Fields []ExprField
@@ -42,7 +45,7 @@ type ExprField struct {
 }
 
 // Resolve returns the encoded value that e stands for in a run. results holds the encoded results of at least
-// InputNodes, by node name. Bytes are put together as they are, without decoding; those of a lone reference or constant
+// InputNodes, by node name; of a join, the results that are there. Bytes are put together as they are, without decoding; those of a lone reference or constant
 // are the very slice, so the result must not be changed. It returns an error that matches ErrNoResult when a result is
 // missing, or empty within a list or struct, and one that matches ErrBinding for an Expr that Validate refuses.
 func (e Expr) Resolve(flowInput []byte, results map[string][]byte) ([]byte, error) {
@@ -56,6 +59,8 @@ func (e Expr) Resolve(flowInput []byte, results map[string][]byte) ([]byte, erro
 			return result, nil
 		}
 		return nil, fmt.Errorf("%w: node %q", ErrNoResult, e.Node)
+	case ExprFirst:
+		return e.first(results)
 	}
 	size, err := e.size(flowInput, results, 0)
 	if err != nil {
@@ -71,6 +76,8 @@ func (e Expr) size(flowInput []byte, results map[string][]byte, depth int) (int,
 	}
 	total := 2
 	switch e.Kind {
+	case ExprSome:
+		return Expr{Kind: ExprList, Items: present(e.Items, results)}.size(flowInput, results, depth)
 	case ExprList:
 		for i := range e.Items {
 			n, err := e.Items[i].size(flowInput, results, depth+1)
@@ -87,7 +94,7 @@ func (e Expr) size(flowInput []byte, results map[string][]byte, depth int) (int,
 			}
 			total += n + len(e.Fields[i].Name) + 4
 		}
-	case ExprInput, ExprConst, ExprNode:
+	case ExprInput, ExprConst, ExprNode, ExprFirst:
 		part, err := e.Resolve(flowInput, results)
 		if err == nil && len(part) == 0 {
 			err = fmt.Errorf("%w: %s is empty", ErrNoResult, e.source())
@@ -125,6 +132,11 @@ func (e Expr) compose(dst, flowInput []byte, results map[string][]byte) []byte {
 		return append(dst, flowInput...)
 	case ExprConst:
 		return append(dst, e.Value...)
+	case ExprSome:
+		return Expr{Kind: ExprList, Items: present(e.Items, results)}.compose(dst, flowInput, results)
+	case ExprFirst:
+		result, _ := e.first(results) // it is there, else size had said so
+		return append(dst, result...)
 	default:
 		return append(dst, results[e.Node]...)
 	}
@@ -137,6 +149,8 @@ func (e Expr) source() string {
 		return "the flow's input"
 	case ExprNode:
 		return fmt.Sprintf("the result of node %q", e.Node)
+	case ExprFirst:
+		return "the result of " + strings.Join(e.InputNodes(), " or ")
 	default:
 		return "a constant"
 	}
@@ -167,7 +181,7 @@ func (e Expr) InputNodes() []string {
 	return names
 }
 
-// walk calls visit for everything in e that is not a list or struct.
+// walk calls visit for everything in e that has no parts.
 func (e Expr) walk(visit func(Expr)) {
 	for _, item := range e.Items {
 		item.walk(visit)
@@ -175,7 +189,9 @@ func (e Expr) walk(visit func(Expr)) {
 	for _, field := range e.Fields {
 		field.Value.walk(visit)
 	}
-	if e.Kind != ExprList && e.Kind != ExprStruct {
+	switch e.Kind {
+	case ExprList, ExprStruct, ExprFirst, ExprSome:
+	default:
 		visit(e)
 	}
 }

@@ -48,6 +48,8 @@ type NodeSpec struct {
 	// others by kind (SuccessOnly, OnFailureOnly, AnyOutcome) and in the order of their declaration. Each upstream occurs
 	// once.
 	Upstreams []Edge
+	// Join is the rule by which the edges let the node start together.
+	Join Join
 }
 
 // WaitSpec says what a waitpoint waits for.

@@ -16,6 +16,7 @@ type lowering struct {
 	b     *builder
 	node  string
 	codec activity.Codec
+	joins *[]joinDraft // those that are met on the way
 }
 
 func (l lowering) lower(d draft, at *place) Expr {
@@ -34,6 +35,8 @@ func (l lowering) lower(d draft, at *place) Expr {
 			items[i] = l.lower(d.items[i], at.item(i))
 		}
 		return Expr{Kind: ExprList, Items: items}
+	case draftFirst, draftSome:
+		return l.joined(d, at)
 	default:
 		return Expr{Kind: ExprStruct, Fields: l.structure(d, at)}
 	}

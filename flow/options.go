@@ -11,8 +11,9 @@ type Option interface {
 	applyFlow(*builder)
 }
 
-// NodeOption changes a node: After, AfterAll, OnFailure, Always, Retry, StartToClose, HeartbeatTimeout, ScheduleToStart,
-// Lane, Priority, Requires, KeepFrames and Tag. What a node does not set, its activity decides.
+// NodeOption changes a node: After, AfterAll, OnFailure, Always, AfterAny, AfterQuorum, CancelRemaining, LetRun, Retry,
+// StartToClose, HeartbeatTimeout, ScheduleToStart, Lane, Priority, Requires, KeepFrames and Tag. What a node does not set,
+// its activity decides.
 type NodeOption interface {
 	applyNode(*builder, *nodeSettings)
 }
@@ -21,6 +22,9 @@ type NodeOption interface {
 type nodeSettings struct {
 	spec  *NodeSpec
 	order []orderedRef
+	joins []joinDraft
+	// remaining tells that an option says what becomes of the rest of a join.
+	remaining bool
 }
 
 // orderedRef is an upstream that is waited for without taking its result.

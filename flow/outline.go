@@ -63,12 +63,16 @@ func (n *NodeSpec) outlineInputs() string {
 	if n.Input.UsesFlowInput() {
 		names = append(names, "input")
 	}
+	before := len(names)
 	for _, up := range n.Upstreams {
 		if up.Data {
 			names = append(names, up.Node)
 		} else {
 			names = append(names, "("+strings.TrimSpace(up.Kind.label()+" "+up.Node)+")")
 		}
+	}
+	if n.Join.Policy != JoinAll && len(names) > before {
+		names[before] = n.Join.words(len(n.Upstreams)) + " " + names[before]
 	}
 	if more := len(names) - maxOutlined; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxOutlined], ", "), more)

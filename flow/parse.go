@@ -70,6 +70,7 @@ type storedNode struct {
 	OnFailure          []string          `json:"on_failure"`
 	Always             []string          `json:"always"`
 	Wait               *storedWait       `json:"wait"`
+	Join               *storedJoin       `json:"join"`
 }
 
 type storedWait struct {
@@ -99,6 +100,8 @@ type storedExpr struct {
 	Node   *string                `json:"node"`
 	List   *[]storedExpr          `json:"list"`
 	Struct *map[string]storedExpr `json:"struct"`
+	First  *[]string              `json:"first"`
+	Some   *[]string              `json:"some"`
 }
 
 func readGraph(data []byte) (*Graph, error) {
@@ -180,6 +183,7 @@ func (r *reader) spec(n *NodeSpec, s *storedNode) {
 			n.Upstreams = append(n.Upstreams, Edge{Node: name, Kind: orderKinds[i]})
 		}
 	}
+	n.Join = s.Join.join()
 }
 
 func (r *reader) wait(s *storedWait) *WaitSpec {
@@ -207,7 +211,7 @@ func (r *reader) retry(s *storedPlan) activity.RetryPlan {
 
 func (r *reader) expr(s *storedExpr, at *place, codec string) Expr {
 	if s.forms() != 1 {
-		r.faults.add(r.node, at.String(), ErrSyntax, "wants exactly one of input, const, data, node, list and struct")
+		r.faults.add(r.node, at.String(), ErrSyntax, "wants exactly one of input, const, data, node, list, struct, first and some")
 		return Expr{}
 	}
 	switch {
@@ -215,6 +219,10 @@ func (r *reader) expr(s *storedExpr, at *place, codec string) Expr {
 		return Expr{Kind: ExprInput}
 	case s.Node != nil:
 		return Expr{Kind: ExprNode, Node: *s.Node}
+	case s.First != nil:
+		return sourcesOf(ExprFirst, *s.First)
+	case s.Some != nil:
+		return sourcesOf(ExprSome, *s.Some)
 	case s.List != nil:
 		items := make([]Expr, len(*s.List))
 		for i := range *s.List {
@@ -251,7 +259,7 @@ func (r *reader) constant(s *storedExpr, at *place, codec string) []byte {
 
 func (s *storedExpr) forms() int {
 	count := 0
-	for _, given := range []bool{s.Input, s.Const != nil, s.Data != nil, s.Node != nil, s.List != nil, s.Struct != nil} {
+	for _, given := range []bool{s.Input, s.Const != nil, s.Data != nil, s.Node != nil, s.List != nil, s.Struct != nil, s.First != nil, s.Some != nil} {
 		if given {
 			count++
 		}

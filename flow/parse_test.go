@@ -32,7 +32,7 @@ func TestParseFaults(t *testing.T) {
 		"trailing":      {graphOf(a) + `{}`, flow.ErrSyntax, "data after the graph"},
 		"trailing text": {graphOf(a) + `x`, flow.ErrSyntax, "data after the graph"},
 		"unknown field": {`{"version":1,"name":"f","budget":3}`, flow.ErrSyntax, `unknown field "budget"`},
-		"node field":    {graphOf(`{"name":"a","join":"any"}`), flow.ErrSyntax, `unknown field "join"`},
+		"node field":    {graphOf(`{"name":"a","odd":"any"}`), flow.ErrSyntax, `unknown field "odd"`},
 		"field type":    {graphOf(`{"name":1}`), flow.ErrSyntax, "cannot unmarshal number"},
 		"large number":  {graphOf(`{"name":"a","priority":1e99}`), flow.ErrSyntax, "cannot unmarshal number"},
 		"no version":    {`{"name":"f"}`, flow.ErrVersion, "0; this program reads 1"},
@@ -116,6 +116,7 @@ func FuzzParseGraph(f *testing.F) {
 	f.Add(seed)
 	f.Add([]byte(graphOf(`{"name":"a","activity":"x","input":{"node":"b"}}`, `{"name":"b","activity":"x","input":{"list":[{"input":true},{"const":null}]},"after":["a"]}`)))
 	f.Add([]byte(graphOf(`{"name":"a","activity":"x","codec":"raw","input":{"data":"AA=="},"retry":{"attempts":1}}`)))
+	f.Add([]byte(graphOf(`{"name":"a","activity":"x","input":{"input":true}}`, `{"name":"b","activity":"x","input":{"some":["a"]},"join":{"policy":"quorum","needed":1}}`)))
 	f.Add([]byte(`{"version":2}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		g, err := flow.ParseGraph(data)

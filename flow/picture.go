@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Mermaid returns the graph as a Mermaid flowchart: one box for each node with its name and activity, a hexagon for each
-// waitpoint with the signals that count, solid arrows for data, dotted ones for order only, with the kind of the edge where
-// it is not success. Equal graphs give equal text.
+// Mermaid returns the graph as a Mermaid flowchart: one box for each node with its name, activity and join, a hexagon for
+// each waitpoint with the signals that count, solid arrows for data, dotted ones for order only, with the kind of the edge
+// where it is not success. Equal graphs give equal text.
 func (g *Graph) Mermaid() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\ntitle: %s\n---\nflowchart TD\n", appendQuoted(nil, g.Name))
 	g.draw(picture{
 		end: func(id, label string) { fmt.Fprintf(&b, "  %s([\"%s\"])\n", id, mermaidText(label)) },
-		node: func(id, name, act string) {
-			fmt.Fprintf(&b, "  %s[\"%s<br/>%s\"]\n", id, mermaidText(name), mermaidText(act))
+		node: func(id string, lines ...string) {
+			fmt.Fprintf(&b, "  %s[\"%s\"]\n", id, joinLines(lines, "<br/>", mermaidText))
 		},
-		wait: func(id, name, what string) {
-			fmt.Fprintf(&b, "  %s{{\"%s<br/>%s\"}}\n", id, mermaidText(name), mermaidText(what))
+		wait: func(id string, lines ...string) {
+			fmt.Fprintf(&b, "  %s{{\"%s\"}}\n", id, joinLines(lines, "<br/>", mermaidText))
 		},
 		edge: func(from, to string, data bool, label string) {
 			if label != "" {
@@ -42,11 +42,11 @@ func (g *Graph) DOT() string {
 	fmt.Fprintf(&b, "digraph \"%s\" {\n  node [shape=box];\n", dotText(g.Name))
 	g.draw(picture{
 		end: func(id, label string) { fmt.Fprintf(&b, "  %s [shape=oval, label=\"%s\"];\n", id, dotText(label)) },
-		node: func(id, name, act string) {
-			fmt.Fprintf(&b, "  %s [label=\"%s\\n%s\"];\n", id, dotText(name), dotText(act))
+		node: func(id string, lines ...string) {
+			fmt.Fprintf(&b, "  %s [label=\"%s\"];\n", id, joinLines(lines, `\n`, dotText))
 		},
-		wait: func(id, name, what string) {
-			fmt.Fprintf(&b, "  %s [shape=hexagon, label=\"%s\\n%s\"];\n", id, dotText(name), dotText(what))
+		wait: func(id string, lines ...string) {
+			fmt.Fprintf(&b, "  %s [shape=hexagon, label=\"%s\"];\n", id, joinLines(lines, `\n`, dotText))
 		},
 		edge: func(from, to string, data bool, label string) {
 			style := ""
@@ -66,8 +66,8 @@ func (g *Graph) DOT() string {
 // picture is how one language draws.
 type picture struct {
 	end  func(id, label string)
-	node func(id, name, act string)
-	wait func(id, name, what string)
+	node func(id string, lines ...string)
+	wait func(id string, lines ...string)
 	edge func(from, to string, data bool, label string)
 }
 
@@ -82,11 +82,15 @@ func (g *Graph) draw(p picture) {
 		p.end("input", "input: "+g.InputType)
 	}
 	for i := range g.Nodes {
-		if n := &g.Nodes[i]; n.Wait != nil {
-			p.wait(ids[n.Name], n.Name, n.Wait.text())
-		} else {
-			p.node(ids[n.Name], n.Name, n.Activity)
+		n := &g.Nodes[i]
+		draw, lines := p.node, []string{n.Name, n.Activity}
+		if n.Wait != nil {
+			draw, lines[1] = p.wait, n.Wait.text()
 		}
+		if join := n.joinLabel(); join != "" {
+			lines = append(lines, join)
+		}
+		draw(ids[n.Name], lines...)
 	}
 	if g.Return != "" {
 		p.end("result", "result: "+g.OutputType)
@@ -137,6 +141,14 @@ func (w *WaitSpec) text() string {
 		text += fmt.Sprintf(", %s after %s", w.OnTimeout, w.Timeout)
 	}
 	return "waits for " + text
+}
+
+func joinLines(lines []string, separator string, escape func(string) string) string {
+	escaped := make([]string, len(lines))
+	for i, line := range lines {
+		escaped[i] = escape(line)
+	}
+	return strings.Join(escaped, separator)
 }
 
 func mermaidText(s string) string {

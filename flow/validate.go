@@ -29,7 +29,7 @@ type validation struct {
 }
 
 // reported are the parts of a node whose faults are known before its validation.
-type reported struct{ activity, input bool }
+type reported struct{ activity, input, join bool }
 
 func (v *validation) run() {
 	v.flow()
@@ -43,6 +43,9 @@ func (v *validation) run() {
 			v.expr(n, &n.Input, &place{name: "input"})
 		}
 		v.upstreams(n)
+		if !v.skip[i].join {
+			v.join(n)
+		}
 	}
 	v.edgeLimits()
 	for _, path := range newTopology(v.g, v.index).cycles() {
@@ -180,21 +183,35 @@ func (v *validation) expr(n *NodeSpec, e *Expr, at *place) {
 	case ExprConst:
 		v.constant(n, e, at)
 	case ExprNode:
-		if i, ok := v.index[e.Node]; ok {
-			v.codec(n, v.g.Nodes[i].Codec, e.source(), composed, at)
-		} else {
-			v.faults.add(n.Name, at.String(), ErrUnknownNode, "%q", e.Node)
-		}
+		v.source(n, e, composed, at)
 	case ExprList:
 		v.composable(n, composed, "list", at)
 		for i := range e.Items {
 			v.expr(n, &e.Items[i], at.item(i))
+		}
+	case ExprFirst:
+		for i := range e.Items {
+			v.source(n, &e.Items[i], composed, at.item(i))
+		}
+	case ExprSome:
+		v.composable(n, composed, "list", at)
+		for i := range e.Items {
+			v.source(n, &e.Items[i], true, at.item(i))
 		}
 	case ExprStruct:
 		v.composable(n, composed, "struct", at)
 		v.fields(n, e.Fields, at)
 	default:
 		v.faults.add(n.Name, at.String(), ErrBinding, "unknown kind %q", e.Kind)
+	}
+}
+
+// source checks a node's result as part of an input.
+func (v *validation) source(n *NodeSpec, e *Expr, composed bool, at *place) {
+	if i, ok := v.index[e.Node]; ok {
+		v.codec(n, v.g.Nodes[i].Codec, e.source(), composed, at)
+	} else {
+		v.faults.add(n.Name, at.String(), ErrUnknownNode, "%q", e.Node)
 	}
 }
 

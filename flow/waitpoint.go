@@ -2,6 +2,7 @@ package flow
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -47,7 +48,7 @@ func WaitpointAll[T, In, Out any](f *Builder[In, Out], name string, opts ...Wait
 }
 
 // WaitOption changes a waitpoint: Signals, MatchAny, MatchAll, AtLeast, AtLeastDistinct, Timeout, After, AfterAll,
-// OnFailure, Always and Tag.
+// OnFailure, Always, AfterAny, AfterQuorum, CancelRemaining, LetRun and Tag.
 type WaitOption interface {
 	applyWait(*nodeSettings)
 }
@@ -94,7 +95,7 @@ func (b *builder) waitpoint(name string, wait WaitSpec, opts []WaitOption) int {
 		}
 		opt.applyWait(&settings)
 	}
-	spec.Upstreams = b.upstreams(name, Expr{}, settings.order)
+	spec.Upstreams = b.upstreams(name, Expr{}, slices.Concat(settings.order, b.join(&settings)))
 	b.graph.Nodes = append(b.graph.Nodes, spec)
 	return len(b.graph.Nodes) - 1
 }

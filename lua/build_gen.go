@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "53-ac703e0adfdfdc2e"
+const build = "54-5a974a4bc02d52d6"

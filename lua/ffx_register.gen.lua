@@ -12,6 +12,9 @@ redis.register_function('ffx_submit_flow', function(keys, args)
   local edges_count = args[at]
   local edges
   edges, at = group(args, at, { 'edge_id', 'upstream_execution_id', 'downstream_execution_id', 'dependency_kind', 'input_name' })
+  local joins_count = args[at]
+  local joins
+  joins, at = group(args, at, { 'execution_id', 'policy_variant', 'on_satisfied', 'k' })
   return F.ffx_submit_flow({ partition = keys[1] }, {
     flow_id = args[1],
     flow_name = args[2],
@@ -34,6 +37,8 @@ redis.register_function('ffx_submit_flow', function(keys, args)
     nodes_count = nodes_count,
     edges = edges,
     edges_count = edges_count,
+    joins = joins,
+    joins_count = joins_count,
   })
 end)
 

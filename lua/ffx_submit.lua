@@ -44,6 +44,8 @@ local function parse(A)
     if err then return nil, err end
     n.nodes[i] = numbers
   end
+  n.joins, err = joins.parse(A, n.nodes)
+  if err then return nil, err end
   return n
 end
 
@@ -169,11 +171,14 @@ local function write_nodes(c, flow_key, A, n, held)
   for i, node in ipairs(A.nodes) do
     if redis.call('SADD', members_key, node.execution_id) == 1 then
       write_node(c, A, node, n.nodes[i], held)
+      local join = n.joins[node.execution_id]
+      if join then joins.write(c, key.flow_edgegroup(c, A.flow_id, node.execution_id), join) end
       added = added + 1
       lanes[node.lane_id] = true
     end
   end
   for lane in pairs(lanes) do redis.call('SADD', key.ffx_lanes(c), lane) end
+  if next(n.joins) then redis.call('HSET', flow_key, 'joins', '1') end
   if added > 0 then
     redis.call('HINCRBY', flow_key, 'node_count', added)
     redis.call('HINCRBY', flow_key, 'graph_revision', added)
@@ -248,7 +253,7 @@ end
 -- @summary  Creates a flow with its executions and edges, or one chunk of a large one, and makes the roots
 --           eligible once the last chunk is in. Nothing can be claimed before. Sent again it converges; another
 --           graph or input under the same flow id is refused, and so is a node whose execution exists outside the
---           flow. All nodes must come before the first edge;
+--           flow. All nodes must come before the first edge, a join with its node;
 --           definition, input and tags are wanted with the first call only.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
@@ -270,6 +275,7 @@ end
 -- @group    tags               name:text value:text
 -- @group    nodes              execution_id:execution_id name:text kind:text lane_id:lane_id priority:int uses_flow_input:bool input_count:int upstream_count:int capabilities:csv policy:json tags:json delay:ms start_timeout:ms attempt_timeout:ms
 -- @group    edges              edge_id:edge_id upstream_execution_id:execution_id downstream_execution_id:execution_id dependency_kind:text input_name:text
+-- @group    joins              execution_id:execution_id policy_variant:text on_satisfied:text k:int
 -- @reply    OK state:text more:bool
 -- @reply    ALREADY_SATISFIED state:text more:bool
 -- @error    flow_id_conflict what:text stored:text given:text
@@ -299,7 +305,7 @@ function F.ffx_submit_flow(K, A)
     if err then return err end
     if not flow then write_flow(c, flow_key, A, n, not whole) end
     write_nodes(c, flow_key, A, n, flow ~= nil or not whole)
-    write_edges(c, flow_key, A, flow and flow.joins)
+    write_edges(c, flow_key, A, next(n.joins) or flow and flow.joins)
     if flow and whole then release_held(c, flow_key, A) end
   end
   wake.flush(c)

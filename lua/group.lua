@@ -584,6 +584,14 @@ local function same_policy(g, p)
     and (tonumber(g.k) or 0) == p.k and g.expected_edges == p.expected
 end
 
+-- Writes the record of a group that has no edges yet. `p`: variant, on_satisfied, k, and expected, 0 when nobody knows.
+function joins.write(c, group_key, p)
+  redis.call('HSET', group_key, 'policy_variant', p.variant, 'on_satisfied', p.on_satisfied,
+    'k', number.digits(p.k), 'n', '0', 'succeeded', '0', 'failed', '0', 'skipped', '0', 'group_state', 'pending',
+    'created_at', c.now_text)
+  if p.expected > 0 then redis.call('HSET', group_key, 'expected_edges', number.digits(p.expected)) end
+end
+
 -- @function ff_set_edge_group_policy
 -- @summary  Says how the edges that lead to an execution let it run together: all of them, any one, or k. To be
 --           called before the first of them is applied. With expected_edges, the group knows how many there will be,
@@ -611,14 +619,8 @@ function F.ff_set_edge_group_policy(K, A)
   if (g and g.n > 0) or redis.call('EXISTS', key.exec_deps_all_edges(c, child_id)) == 1 then
     return reply.err('invalid_input', 'edge_group_policy_already_fixed: dependencies already staged')
   end
-  redis.call('HSET', K.group, 'policy_variant', p.variant, 'on_satisfied', p.on_satisfied,
-    'k', number.digits(p.k), 'n', '0', 'succeeded', '0', 'failed', '0', 'skipped', '0', 'group_state', 'pending',
-    'created_at', c.now_text)
-  if p.expected > 0 then
-    redis.call('HSET', K.group, 'expected_edges', number.digits(p.expected))
-  else
-    redis.call('HDEL', K.group, 'expected_edges')
-  end
+  joins.write(c, K.group, p)
+  if p.expected == 0 then redis.call('HDEL', K.group, 'expected_edges') end
   if flow.managed then redis.call('HSET', K.flow, 'joins', '1') end
   return reply.ok('set')
 end

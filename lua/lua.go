@@ -58,6 +58,7 @@ func Files() []string {
 		"quota.lua",
 		"stream.lua",
 		"tags.lua",
+		"ffx_joins.lua",
 		"ffx_submit.lua",
 		"ffx_work.lua",
 		"ffx_flow.lua",

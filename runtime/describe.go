@@ -192,6 +192,10 @@ func (d *Description) nameUpstreams() {
 		if spec == nil {
 			continue
 		}
+		if spec.Join.Policy != flow.JoinAll {
+			n.Why = whyJoin(spec, states)
+			continue
+		}
 		var open []string
 		for _, up := range spec.Upstreams {
 			if states[up.Node] != enginecore.PublicCompleted {

@@ -49,6 +49,7 @@ type compiledFlow struct {
 	definition []byte
 	nodes      []enginecore.SubmitFlowNode // without execution ids
 	edges      int
+	joins      map[string]enginecore.SubmitFlowJoin // by node, without execution ids
 	tags       []enginecore.SubmitFlowTag
 }
 
@@ -69,6 +70,7 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 		}
 		c.edges += len(g.Nodes[i].Upstreams)
 	}
+	c.joins = compileJoins(g)
 	for name, value := range g.Tags {
 		c.tags = append(c.tags, enginecore.SubmitFlowTag{Name: name, Value: value})
 	}
@@ -220,7 +222,7 @@ func (p *Plan) calls() iter.Seq[enginecore.SubmitFlowCall] {
 		nodes, edges := p.nodes(), p.edges()
 		call := p.header(len(nodes), len(edges))
 		if len(nodes) <= nodesPerCall && len(edges) <= edgesPerCall {
-			call.Nodes, call.Edges, call.Last = nodes, edges, true
+			call.Nodes, call.Edges, call.Joins, call.Last = nodes, edges, p.joins(nodes), true
 			yield(call)
 			return
 		}
@@ -234,6 +236,7 @@ func (p *Plan) calls() iter.Seq[enginecore.SubmitFlowCall] {
 			}
 			n := min(nodesPerCall, len(nodes))
 			chunk.Nodes, nodes = nodes[:n], nodes[n:]
+			chunk.Joins = p.joins(chunk.Nodes)
 			if !yield(chunk) {
 				return
 			}
@@ -304,6 +307,9 @@ func (p *Plan) Steps() []Step {
 	}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
+		if n.Join.Policy != flow.JoinAll {
+			steps = append(steps, p.joinStep(n))
+		}
 		for _, up := range n.Upstreams {
 			arrow := up.Node + " → " + n.Name
 			kind := string(up.Kind)

@@ -1,0 +1,408 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// course is an activity whose input says how it ends: "ok" returns at once, "fail" fails for good, "hang" waits until it
+// is told to stop, and "gate" until the course's gate is open.
+type course struct {
+	act     *activity.Activity[string, string]
+	sum     *activity.Activity[[]string, string]
+	gate    chan struct{}
+	hanging atomic.Int32
+	stopped chan time.Time // when those that hang were told so
+}
+
+func newCourse() *course {
+	c := &course{gate: make(chan struct{}), stopped: make(chan time.Time, 256)}
+	c.act = activity.New("course", c.run, activity.Retry(activity.NoRetry))
+	c.sum = activity.New("sum", func(_ context.Context, in []string) (string, error) { return strings.Join(in, " "), nil })
+	return c
+}
+
+func (c *course) run(ctx context.Context, in string) (string, error) {
+	info, _ := activity.Info(ctx)
+	switch in {
+	case "fail":
+		return "", activity.NonRetryable(errors.New("on purpose"))
+	case "hang":
+		c.hanging.Add(1)
+		<-ctx.Done()
+		c.stopped <- time.Now()
+		return "", context.Cause(ctx)
+	case "gate":
+		select {
+		case <-c.gate:
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+	return info.Node, nil
+}
+
+// nodes declares one node for each way to end: "a", "b", …
+func (c *course) nodes(f *flow.Builder[none, string], ways ...string) []flow.Ref[string] {
+	refs := make([]flow.Ref[string], len(ways))
+	for i, way := range ways {
+		refs[i] = flow.Node(f, string(rune('a'+i)), c.act, flow.Const(way))
+	}
+	return refs
+}
+
+type none = struct{}
+
+// startOf builds and starts a flow.
+func startOf(t *testing.T, b *enginetest.Bench, f *flow.Builder[none, string]) *runtime.Run[string] {
+	t.Helper()
+	def, err := f.Build()
+	require.NoError(t, err)
+	run, err := runtime.Start(enginetest.Context(t), b.Client, def, none{})
+	require.NoError(t, err)
+	return run
+}
+
+// states are the states of a run's nodes, by name.
+func states(t *testing.T, run *runtime.Run[string]) map[string]enginecore.PublicState {
+	t.Helper()
+	d, err := run.Describe(enginetest.Context(t))
+	require.NoError(t, err)
+	out := make(map[string]enginecore.PublicState)
+	for _, n := range d.Nodes {
+		out[n.Name] = n.State
+	}
+	return out
+}
+
+func TestAnyOfTakesTheFirstAndCancelsTheRest(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		b.Worker(t, []activity.Handler{c.act}, runtime.Concurrency(8))
+		f := flow.New[none, string]("race")
+		refs := c.nodes(f, "hang", "gate", "hang")
+		flow.Return(f, flow.Node(f, "winner", c.act, flow.AnyOf(refs...)))
+		run := startOf(t, b, f)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if c.hanging.Load() < 2 {
+				return "the slow ones have not begun"
+			}
+			return ""
+		})
+		d, err := run.Describe(enginetest.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, "waits for 1 of a, b, c", d.Nodes[3].Why)
+		close(c.gate)
+		result, err := run.Result(enginetest.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, "winner", result)
+		<-c.stopped
+		<-c.stopped
+		require.Equal(t, map[string]enginecore.PublicState{"a": "cancelled", "b": "completed", "c": "cancelled", "winner": "completed"},
+			states(t, run))
+		b.Settle(t)
+	})
+}
+
+func TestAnyOfLetsTheRestRun(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		b.Worker(t, []activity.Handler{c.act}, runtime.Concurrency(8))
+		f := flow.New[none, string]("race")
+		refs := c.nodes(f, "gate", "ok")
+		flow.Return(f, flow.Node(f, "winner", c.act, flow.AnyOf(refs...), flow.LetRun()))
+		run := startOf(t, b, f)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if state := states(t, run)["winner"]; state != enginecore.PublicCompleted {
+				return "the winner is " + string(state)
+			}
+			return ""
+		})
+		require.Equal(t, enginecore.PublicActive, states(t, run)["a"])
+		close(c.gate)
+		_, err := run.Result(enginetest.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, enginecore.PublicCompleted, states(t, run)["a"])
+		b.Settle(t)
+	})
+}
+
+func TestQuorumTakesThoseThatSucceeded(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+		f := flow.New[none, string]("vote")
+		refs := c.nodes(f, "ok", "fail", "hang", "fail", "gate")
+		flow.Return(f, flow.Node(f, "merge", c.sum, flow.Quorum(2, refs[4], refs[3], refs[2], refs[1], refs[0])))
+		run := startOf(t, b, f)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if got := states(t, run); got["b"] != enginecore.PublicFailed || got["d"] != enginecore.PublicFailed {
+				return fmt.Sprintf("two must fail: %v", got)
+			}
+			return ""
+		})
+		close(c.gate)
+		result, err := run.Result(enginetest.Context(t))
+		require.NoError(t, err, "the failures are those of the join")
+		require.Equal(t, "e a", result)
+		require.Equal(t, map[string]enginecore.PublicState{
+			"a": "completed", "b": "failed", "c": "cancelled", "d": "failed", "e": "completed", "merge": "completed",
+		}, states(t, run))
+		b.Settle(t)
+	})
+}
+
+func TestImpossibleQuorumSkipsAtOnce(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+		f := flow.New[none, string]("vote")
+		refs := c.nodes(f, "fail", "hang", "fail")
+		flow.Return(f, flow.Node(f, "after", c.act, flow.Const("ok"), flow.After(
+			flow.Node(f, "merge", c.sum, flow.Quorum(2, refs...)))))
+		run := startOf(t, b, f)
+		_, err := run.Result(enginetest.Context(t))
+		var failed *runtime.RunError
+		require.ErrorAs(t, err, &failed)
+		require.Contains(t, []string{"a", "c"}, failed.Node)
+		got := states(t, run)
+		require.Equal(t, enginecore.PublicCancelled, got["b"])
+		require.Equal(t, enginecore.PublicSkipped, got["merge"])
+		require.Equal(t, enginecore.PublicSkipped, got["after"])
+		b.Settle(t)
+	})
+}
+
+func TestSiblingThatOthersNeedGoesOn(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+		f := flow.New[none, string]("shared")
+		refs := c.nodes(f, "ok", "gate", "hang")
+		first := flow.Node(f, "first", c.act, flow.AnyOf(refs...))
+		flow.Return(f, flow.Node(f, "both", c.sum, flow.List(first, refs[1])))
+		run := startOf(t, b, f)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if state := states(t, run)["c"]; state != enginecore.PublicCancelled {
+				return "c, which nobody needs, is " + string(state)
+			}
+			return ""
+		})
+		require.NotEqual(t, enginecore.PublicCancelled, states(t, run)["b"])
+		close(c.gate)
+		result, err := run.Result(enginetest.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, "first b", result)
+		b.Settle(t)
+	})
+}
+
+func TestJoinIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		core := b.Engine.Core()
+		id := enginecore.FlowIDFor("ns", "f", "r")
+		p, err := core.FlowPartition(id)
+		require.NoError(t, err)
+		node := func(name string, upstreams int64) enginecore.SubmitFlowNode {
+			return enginecore.SubmitFlowNode{
+				ExecutionID: enginecore.ExecutionIDFor(p, id, name), Name: name, Kind: "k", LaneID: "default",
+				UpstreamCount: upstreams, Policy: []byte("{}"), Tags: []byte("{}"),
+			}
+		}
+		nodes := []enginecore.SubmitFlowNode{node("a", 0), node("b", 1)}
+		join := func(policy, rest string, k int64) enginecore.SubmitFlowJoin {
+			return enginecore.SubmitFlowJoin{ExecutionID: nodes[1].ExecutionID, PolicyVariant: policy, OnSatisfied: rest, K: k}
+		}
+		elsewhere := join("any_of", "let_run", 0)
+		elsewhere.ExecutionID = enginecore.ExecutionIDFor(p, id, "c")
+		root := join("any_of", "let_run", 0)
+		root.ExecutionID = nodes[0].ExecutionID
+		for says, joins := range map[string][]enginecore.SubmitFlowJoin{
+			"node b: quorum k is 2, must be 1 to 1":                               {join("quorum", "let_run", 2)},
+			"node b: quorum k is 0, must be 1 to 1":                               {join("quorum", "let_run", 0)},
+			"node b: policy_variant must be any_of or quorum, got: all_of":        {join("all_of", "let_run", 0)},
+			"node b: on_satisfied must be cancel_remaining or let_run, got: both": {join("any_of", "both", 0)},
+			"node b: two joins":              {join("any_of", "let_run", 0), join("any_of", "let_run", 0)},
+			"node a: a join needs upstreams": {root},
+			"a join must come with its node, got: " + string(elsewhere.ExecutionID): {elsewhere},
+		} {
+			_, err := core.SubmitFlow(ctx, enginecore.SubmitFlowCall{
+				Partition: p, FlowID: id, FlowName: "f", RunID: "r", Namespace: "ns", GraphHash: "g", InputHash: "i",
+				Definition: []byte("{}"), NodeTotal: 2, EdgeTotal: 1, Last: true, Nodes: nodes, Joins: joins,
+				Edges: []enginecore.SubmitFlowEdge{{
+					EdgeID: enginecore.EdgeIDFor(id, "a", "b"), UpstreamExecutionID: nodes[0].ExecutionID,
+					DownstreamExecutionID: nodes[1].ExecutionID, DependencyKind: "success_only",
+				}},
+			})
+			require.ErrorContains(t, err, says)
+			require.Empty(t, partitionKeys(t, b), says)
+		}
+	})
+}
+
+// partitionKeys are the keys of flows and executions.
+func partitionKeys(t *testing.T, b *enginetest.Bench) []string {
+	t.Helper()
+	var keys []string
+	for _, key := range b.Check(t, invariant.AnyTime).KeyNames() {
+		if strings.Contains(key, "{") {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func TestPlanShowsJoins(t *testing.T) {
+	t.Parallel()
+	b := enginetest.New(t, "embedded")
+	c := newCourse()
+	f := flow.New[none, string]("vote")
+	refs := c.nodes(f, "ok", "ok", "ok")
+	flow.Node(f, "any", c.act, flow.AnyOf(refs...), flow.LetRun())
+	flow.Return(f, flow.Node(f, "merge", c.sum, flow.Quorum(2, refs...)))
+	def, err := f.Build()
+	require.NoError(t, err)
+	plan, err := runtime.NewPlan(b.Client, def, none{}, runtime.ID("r"))
+	require.NoError(t, err)
+	require.Contains(t, plan.String(), "ff_set_edge_group_policy       merge: quorum, 2 of 3, cancel_remaining\n")
+	require.Contains(t, plan.String(), "ff_set_edge_group_policy       any: any_of of 3, let_run\n")
+}
+
+// The table of joins in docs/concepts/flows.md, row by row.
+func TestJoinTable(t *testing.T) {
+	rows := joinTable(t)
+	require.GreaterOrEqual(t, len(rows), 12)
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+		for i, row := range rows {
+			f := flow.New[none, string](fmt.Sprintf("row-%d", i))
+			var ways []string
+			for _, end := range row.upstreams {
+				ways = append(ways, map[string]string{"succeeds": "ok", "fails": "fail", "skipped": "fail"}[end])
+			}
+			refs := c.nodes(f, ways...)
+			for j, end := range row.upstreams {
+				if end == "skipped" {
+					refs[j] = flow.Node(f, "behind-"+refs[j].Name(), c.act, flow.Const("ok"), flow.After(refs[j]))
+				}
+			}
+			var node flow.Ref[string]
+			switch row.join {
+			case "all":
+				node = flow.Node(f, "node", c.sum, flow.List(refs...))
+			case "any of":
+				node = flow.Node(f, "node", c.act, flow.AnyOf(refs...), flow.LetRun())
+			default:
+				var k int
+				_, err := fmt.Sscanf(row.join, "%d of", &k)
+				require.NoError(t, err, row.join)
+				node = flow.Node(f, "node", c.sum, flow.Quorum(k, refs...), flow.LetRun())
+			}
+			flow.Return(f, node)
+			run := startOf(t, b, f)
+			_, err := run.Result(enginetest.Context(t))
+			want := map[string]enginecore.PublicState{"runs": "completed", "is skipped": "skipped"}[row.node]
+			require.Equal(t, want, states(t, run)["node"], "%+v", row)
+			require.Equal(t, row.flow == "succeeds", err == nil, "%+v: %v", row, err)
+		}
+		b.Settle(t)
+	})
+}
+
+type joinRow struct {
+	join       string
+	upstreams  []string
+	node, flow string
+}
+
+func joinTable(t *testing.T) []joinRow {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "docs", "concepts", "flows.md"))
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(page), "| join | upstreams | the node | the run |")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n\n")
+	var rows []joinRow
+	for line := range strings.Lines(section) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 4 || strings.Contains(cells[0], "---") {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		rows = append(rows, joinRow{join: cells[0], upstreams: strings.Split(cells[1], ", "), node: cells[2], flow: cells[3]})
+	}
+	return rows
+}
+
+// BenchmarkQuorumCancel measures the time from the decision of a join to the moment at which the functions of 100 siblings
+// see their context cancelled.
+func BenchmarkQuorumCancel(b *testing.B) {
+	for _, kind := range testserver.Kinds(b) {
+		b.Run(string(kind), func(b *testing.B) {
+			bench := enginetest.New(b, kind)
+			c := newCourse()
+			bench.Worker(b, []activity.Handler{c.act, c.sum}, runtime.Concurrency(128))
+			var all []time.Duration
+			for b.Loop() {
+				all = append(all, c.cancelHundred(b, bench)...)
+			}
+			slices.Sort(all)
+			b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "p50-ms")
+			b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
+		})
+	}
+}
+
+// cancelHundred runs a join of one node that ends and 100 that do not.
+func (c *course) cancelHundred(b *testing.B, bench *enginetest.Bench) []time.Duration {
+	const siblings = 100
+	c.gate = make(chan struct{})
+	c.hanging.Store(0)
+	f := flow.New[none, string]("hundred")
+	refs := []flow.Ref[string]{flow.Node(f, "winner", c.act, flow.Const("gate"))}
+	for i := range siblings {
+		refs = append(refs, flow.Node(f, fmt.Sprintf("sibling-%d", i), c.act, flow.Const("hang")))
+	}
+	flow.Return(f, flow.Node(f, "join", c.sum, flow.Quorum(1, refs...)))
+	def, err := f.Build()
+	require.NoError(b, err)
+	run, err := runtime.Start(b.Context(), bench.Client, def, none{})
+	require.NoError(b, err)
+	enginetest.Eventually(b, enginetest.Patience, func() string {
+		if n := c.hanging.Load(); n < siblings {
+			return fmt.Sprintf("%d of %d siblings run", n, siblings)
+		}
+		return ""
+	})
+	begin := time.Now()
+	close(c.gate)
+	took := make([]time.Duration, siblings)
+	for i := range took {
+		took[i] = (<-c.stopped).Sub(begin)
+	}
+	_, err = run.Result(b.Context())
+	require.NoError(b, err)
+	return took
+}
