@@ -27,8 +27,17 @@ function reply.not_active(core)
     core.lifecycle_phase or '', core.current_attempt_id or '')
 end
 
+-- Texts of small whole numbers, which are the most frequent ones; not that of 0, which may be -0.
+local SMALL, MAX_SMALL = {}, 255
+
 -- Text of a number as the contract shows it: 14 significant digits.
-number.text = function(n) return tostring(n) end
+function number.text(n)
+  local text = SMALL[n]
+  if text then return text end
+  text = tostring(n)
+  if n > 0 and n <= MAX_SMALL and n % 1 == 0 then SMALL[n] = text end
+  return text
+end
 
 -- Up to here whole numbers are exact.
 number.MAX_EXACT = 9007199254740991
@@ -113,15 +122,38 @@ function call.clock()
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
 
--- Context of a call. The prefix and the hash tag are read from the first key; a key without a tag is
--- refused before anything is written.
-function call.open(first_key)
+-- Places are kept from call to call, at most so many.
+local MAX_PLACES = 1024
+local places, place_count = {}, 0
+
+-- The place of a call, which is a prefix with a partition: its beginnings of keys, read from the first key, or nil
+-- when that carries no hash tag.
+local function place_of(first_key)
+  local found = places[first_key]
+  if found then return found end
   local prefix, tag = string.match(first_key, '^([^:]*):[^{]*({[^}]*})')
-  if not tag then error('key carries no hash tag: ' .. first_key) end
+  if not tag then return nil end
+  local name = prefix .. ':' .. tag
+  found = places[name]
+  if not found then
+    if place_count >= MAX_PLACES then places, place_count = {}, 0 end
+    found = key.place(prefix, tag)
+    found.probe = prefix .. ':probe:' .. tag
+    found.partition = string.match(tag, ':(%d+)}') or ''
+    places[name], places[found.ffx_partition] = found, found
+    place_count = place_count + 1
+  end
+  return found
+end
+
+-- Context of a call. A first key without a hash tag is refused before anything is written.
+function call.open(first_key)
+  local at = place_of(first_key)
+  if not at then error('key carries no hash tag: ' .. first_key) end
   local now = call.clock()
   return {
-    prefix = prefix,
-    tag = tag,
+    at = at,
+    tag = at.tag,
     now = now,
     now_text = number.text(now),
     more = false,
@@ -133,14 +165,22 @@ end
 
 -- Number of the partition that a context works in, as text.
 function call.partition(c)
-  return string.match(c.tag, ':(%d+)}') or ''
+  return c.at.partition
 end
+
+-- Whether the server is, or may be, one of a cluster; nil before that was asked.
+local clustered
 
 -- In a cluster, a call that touches an absent key of a slot on the move fails half-way. Reading a key that
 -- never exists makes it fail here, before the first write.
 function call.probe(first_key)
-  local prefix, tag = string.match(first_key, '^([^:]*):[^{]*({[^}]*})')
-  if tag then redis.call('EXISTS', prefix .. ':probe:' .. tag) end
+  if clustered == nil then
+    local info = redis.pcall('CLUSTER', 'INFO')
+    clustered = type(info) ~= 'table' or not string.find(info.err or '', 'cluster support disabled', 1, true)
+  end
+  if not clustered then return end
+  local at = place_of(first_key)
+  if at then redis.call('EXISTS', at.probe) end
 end
 
 -- Refusal of a call that brings fewer keys or arguments than it needs; nil when all are there.

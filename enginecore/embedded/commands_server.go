@@ -35,7 +35,7 @@ func serverCommands() []command {
 		{"config", -2, cmdNoScript, cmdConfig},
 		{"memory", -2, cmdNoScript, cmdMemory},
 		{"role", 1, cmdNoScript, cmdRole},
-		{"cluster", -2, cmdNoScript, func(*call) Reply { return errf("This instance has cluster support disabled") }},
+		{"cluster", -2, 0, func(*call) Reply { return errf("This instance has cluster support disabled") }},
 	}
 }
 
