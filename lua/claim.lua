@@ -4,7 +4,7 @@
 claim.FIRST_FIELDS = {
   'lifecycle_phase', 'eligibility_state', 'attempt_state', 'current_lease_epoch', 'total_attempt_count', 'lane_id',
   'execution_kind', 'created_at', 'retry_count', 'flow_id', 'managed', 'node', 'required_capabilities',
-  'input_count', 'uses_flow_input', 'attempt_timeout', 'start_timeout', 'blocking_detail',
+  'input_count', 'uses_flow_input', 'attempt_timeout', 'start_timeout', 'blocking_detail', 'attached',
 }
 
 -- Core fields that a claim reads.
@@ -15,7 +15,7 @@ claim.FIELDS = {
   'pending_replay_requested_by', 'pending_replay_attempt', 'required_capabilities', 'lane_id', 'current_lane',
   'flow_id', 'managed', 'node', 'execution_kind', 'created_at', 'priority', 'retry_count', 'input_count',
   'uses_flow_input', 'attempt_timeout', 'start_timeout', 'lease_reclaim_count', 'current_worker_instance_id',
-  'current_worker_id', 'current_lease_id', 'lease_expires_at', 'remaining_attempt_timeout',
+  'current_worker_id', 'current_lease_id', 'lease_expires_at', 'remaining_attempt_timeout', 'attached',
 }
 
 local ATTEMPT_TYPE = { pending_retry_attempt = 'retry', pending_replay_attempt = 'replay' }
@@ -27,18 +27,18 @@ local MAX_RECLAIMS = 100
 -- epoch and expiry as text.
 local function take_lease(c, execution_id, core_key, core, w, attempt_id, values, blank)
   local epoch = number.text((tonumber(core.current_lease_epoch) or 0) + 1)
-  local expires = c.now + w.ttl
-  local expires_text = number.text(expires)
+  local expires = number.text(c.now + w.ttl)
   local deadline = number.text(c.now + w.renewal)
-  local lease_key = key.exec_lease_current(c, execution_id)
-  -- Every end of a lease deletes its hash; only records of other tools can have left one.
-  if not core.managed then redis.call('DEL', lease_key) end
-  redis.call('HSET', lease_key,
-    'lease_id', w.lease_id, 'lease_epoch', epoch, 'execution_id', execution_id, 'attempt_id', attempt_id,
-    'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id,
-    'acquired_at', c.now_text, 'expires_at', expires_text, 'last_renewed_at', c.now_text,
-    'renewal_deadline', deadline)
-  local core_values = {
+  if lease.has_record(core) then
+    local lease_key = key.exec_lease_current(c, execution_id)
+    redis.call('DEL', lease_key)
+    redis.call('HSET', lease_key,
+      'lease_id', w.lease_id, 'lease_epoch', epoch, 'execution_id', execution_id, 'attempt_id', attempt_id,
+      'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id,
+      'acquired_at', c.now_text, 'expires_at', expires, 'last_renewed_at', c.now_text,
+      'renewal_deadline', deadline)
+  end
+  redis.call('HSET', core_key,
     'lifecycle_phase', 'active',
     'ownership_state', 'leased',
     'eligibility_state', 'not_applicable',
@@ -52,19 +52,17 @@ local function take_lease(c, execution_id, core_key, core, w, attempt_id, values
     'current_worker_instance_id', w.worker_instance_id,
     'current_lane', w.lane,
     'lease_acquired_at', c.now_text,
-    'lease_expires_at', expires_text,
+    'lease_expires_at', expires,
     'lease_last_renewed_at', c.now_text,
     'lease_renewal_deadline', deadline,
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
-  }
-  local n = #core_values
-  for i = 1, #values do core_values[n + i] = values[i] end
-  record.write(core_key, core.managed, core_values, blank)
+    unpack(record.with_blanks(core.managed, values, blank)))
+  record.unset(core_key, core.managed, blank)
   redis.call('ZADD', key.index_lease_expiry(c), expires, execution_id)
   redis.call('SADD', key.index_worker_leases(c, w.worker_instance_id), execution_id)
   redis.call('ZADD', key.lane_active(c, w.lane), expires, execution_id)
-  return epoch, expires_text
+  return epoch, expires
 end
 
 -- Marks of a lost lease, and what the text of a waiting record said.
@@ -73,11 +71,11 @@ local LOSS_FIELDS = { 'blocking_detail', 'lease_expired_at', 'lease_revoked_at',
 local PENDING_FIELDS = { 'pending_retry_reason', 'pending_replay_reason', 'pending_replay_requested_by',
   'pending_previous_attempt_index' }
 
+local NONE, TEXT_ONLY = {}, { 'blocking_detail' }
+
 -- Fields to unset when a new attempt starts. A managed record that was never claimed can only have the text.
 local function to_unset(core, attempt_type)
-  if core.managed and attempt_type == 'initial' then
-    return core.blocking_detail and { 'blocking_detail' } or {}
-  end
+  if core.managed and attempt_type == 'initial' then return core.blocking_detail and TEXT_ONLY or NONE end
   local blank = {}
   for _, name in ipairs(LOSS_FIELDS) do blank[#blank + 1] = name end
   for _, name in ipairs(PENDING_FIELDS) do blank[#blank + 1] = name end
@@ -101,7 +99,8 @@ local function open_attempt(c, execution_id, index, w, epoch, attempt_id, attemp
   end
 end
 
--- Starts a new attempt of a runnable record. Gives {lease_epoch, expires_at, attempt_id, index, type}.
+-- Starts a new attempt of a runnable record. `w.left` is an eligible set that it is not in, `w.attached` a mark of
+-- lease.attach. Gives {lease_epoch, expires_at, attempt_id, index, type}.
 function claim.start(c, execution_id, core_key, core, w)
   local index = tonumber(core.total_attempt_count) or 0
   local index_text = number.text(index)
@@ -115,14 +114,18 @@ function claim.start(c, execution_id, core_key, core, w)
       'replay_requested_by', core.pending_replay_requested_by or '',
       'replayed_from_attempt_index', core.pending_previous_attempt_index or '' }
   end
-  redis.call('ZREM', key.lane_eligible(c, lifecycle.lane(core)), execution_id)
+  local eligible_key = key.lane_eligible(c, lifecycle.lane(core))
+  if w.left ~= eligible_key then redis.call('ZREM', eligible_key, execution_id) end
   if core.start_timeout then redis.call('ZREM', key.ffx_start_deadlines(c), execution_id) end
-  local epoch, expires = take_lease(c, execution_id, core_key, core, w, w.attempt_id, {
+  local values = {
     'current_attempt_index', index_text,
     'total_attempt_count', number.text(index + 1),
     'current_attempt_id', w.attempt_id,
     'started_at', is_set(core.started_at) and core.started_at or c.now_text,
-  }, to_unset(core, attempt_type))
+  }
+  if w.attached then values[9], values[10] = 'attached', w.attached end
+  local epoch, expires = take_lease(c, execution_id, core_key, core, w, w.attempt_id, values,
+    to_unset(core, attempt_type))
   open_attempt(c, execution_id, index_text, w, epoch, w.attempt_id, attempt_type, extra, core.managed)
   lease.history(c, execution_id, 'event', 'acquired', 'lease_id', w.lease_id, 'lease_epoch', epoch,
     'attempt_id', w.attempt_id, 'attempt_index', index_text, 'worker_id', w.worker_id, 'ts', c.now_text)
@@ -136,8 +139,10 @@ function claim.resume(c, execution_id, core_key, core, w, timeout)
   redis.call('ZREM', key.lane_eligible(c, lifecycle.lane(core)), execution_id)
   local blank = { unpack(LOSS_FIELDS) }
   if is_set(core.remaining_attempt_timeout) then blank[#blank + 1] = 'remaining_attempt_timeout' end
-  local epoch, expires = take_lease(c, execution_id, core_key, core, w, attempt_id, {}, blank)
   timeout = timeout or number.finite(core.remaining_attempt_timeout)
+  local attached = timeout and lease.attach(core)
+  local epoch, expires = take_lease(c, execution_id, core_key, core, w, attempt_id,
+    attached and { 'attached', attached } or {}, blank)
   if timeout then
     redis.call('ZADD', key.index_attempt_timeout(c), c.now + timeout, execution_id)
     if core.managed then wake.due(c, c.now + timeout) end
@@ -336,6 +341,12 @@ local function parse_claim(A)
   return n
 end
 
+-- What suffices to know of a record that was never claimed.
+local STARTABLE_FIELDS = {
+  'lifecycle_phase', 'ownership_state', 'eligibility_state', 'attempt_state', 'terminal_outcome',
+  'current_lease_epoch', 'total_attempt_count', 'lane_id', 'started_at', 'managed', 'current_attempt_index',
+}
+
 -- Whether a runnable record may start a new attempt: nil, or the error reply.
 local function check_startable(core)
   if core.lifecycle_phase ~= 'runnable' then return reply.err('execution_not_leaseable') end
@@ -391,16 +402,21 @@ function F.ff_claim_execution(K, A)
   local n, err = parse_claim(A)
   if err then return err end
   local c = call.open(K.core)
-  local core = record.read(K.core, claim.FIELDS)
+  local core = record.read(K.core, STARTABLE_FIELDS)
+  if core and (core.managed or core.attempt_state ~= 'pending_first_attempt') then
+    core = record.read(K.core, claim.FIELDS)
+  end
   if not core then return reply.err('execution_not_found') end
   err = check_startable(core) or check_grant(c, K.claim_grant, A)
   if err then return err end
 
   redis.call('DEL', K.claim_grant)
   redis.call('ZREM', K.eligible, A.execution_id)
+  local timed = n.timeout ~= 0 or n.deadline ~= 0
   local attempt = claim.start(c, A.execution_id, K.core, core, {
     worker_id = A.worker_id, worker_instance_id = A.worker_instance_id, lane = A.lane_id,
     lease_id = A.lease_id, attempt_id = A.attempt_id, ttl = n.ttl, renewal = n.renewal,
+    left = K.eligible, attached = timed and lease.attach(core) or nil,
   })
   if #n.policy > 0 then
     call.chunked('HSET', key.attempt_policy(c, A.execution_id, attempt.index), n.policy)

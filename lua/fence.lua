@@ -5,14 +5,18 @@ fence.FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
   'current_lease_id', 'current_lease_epoch', 'current_attempt_id', 'current_attempt_index',
   'current_worker_id', 'current_worker_instance_id', 'lease_expires_at', 'lane_id', 'current_lane',
-  'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count',
+  'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'attached',
 }
 
--- Those that the completion of a running attempt needs; the full list when it cannot be accepted.
+-- Those that suffice for the completion, and for the renewal, while the lease stands.
 fence.COMPLETION_FIELDS = {
   'lifecycle_phase', 'ownership_state', 'terminal_outcome', 'current_lease_epoch', 'lane_id', 'current_lane',
   'lease_expires_at', 'current_lease_id', 'current_attempt_id', 'current_attempt_index',
-  'current_worker_instance_id', 'flow_id', 'managed', 'node',
+  'current_worker_instance_id', 'flow_id', 'managed', 'node', 'attached',
+}
+fence.RENEWAL_FIELDS = {
+  'lifecycle_phase', 'ownership_state', 'current_lease_epoch', 'lease_expires_at', 'current_lease_id',
+  'current_attempt_id', 'current_attempt_index', 'managed', 'attached',
 }
 
 -- @errors lease_fence execution_not_active terminal_outcome:text lease_epoch:text lifecycle_phase:text
@@ -50,6 +54,16 @@ end
 -- True when the lease has run out by the server's clock.
 function fence.lapsed(c, core)
   return (tonumber(core.lease_expires_at) or 0) <= c.now
+end
+
+-- The core of an execution for a call by its lease holder: the `fields` given, or all of fence.FIELDS when the lease does
+-- not stand.
+function fence.read(c, core_key, fields)
+  local core = record.read(core_key, fields)
+  if core and (core.ownership_state ~= 'leased' or fence.lapsed(c, core)) then
+    core = record.read(core_key, fence.FIELDS)
+  end
+  return core
 end
 
 -- The check of every write by a lease holder. Gives the resolved triple, or nil and the error reply; a lapsed

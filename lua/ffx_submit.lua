@@ -128,6 +128,7 @@ local function write_node(c, A, node, numbers, held)
   append(values, 'uses_flow_input', node.uses_flow_input == '1' and '1' or '')
   append(values, 'start_timeout', numbers.start_timeout)
   append(values, 'attempt_timeout', numbers.attempt_timeout)
+  append(values, 'attached', numbers.attempt_timeout > 0 and '1' or '')
   if numbers.delay > 0 then append(values, 'delay_until', number.text(c.now + numbers.delay)) end
   redis.call('HSET', key.exec_core(c, node.execution_id), unpack(values))
   redis.call('SET', key.exec_policy(c, node.execution_id), node.policy)

@@ -521,12 +521,12 @@ function F.ffx_renew(K, A)
       core = key.exec_core(c, execution_id), lease_current = key.exec_lease_current(c, execution_id),
       lease_expiry = expiry_key,
     }
-    local core = record.read(k.core, fence.FIELDS)
+    local core = fence.read(c, k.core, fence.RENEWAL_FIELDS)
     local refusal = not core and reply.err('execution_not_found') or lease.check_renewal(c, k.core, core, held)
     if refusal then
       lost[#lost + 1] = { execution_id, refusal[2] }
     else
-      lease.extend(c, k, execution_id, ttl, ttl)
+      lease.extend(c, k, execution_id, core, ttl, ttl)
     end
   end
   local strays = A.report_strays == '1' and strays_of(c, A.worker_instance_id, named) or {}

@@ -64,7 +64,7 @@ function F.ff_add_execution_to_flow(K, A)
   redis.call('HINCRBY', K.flow, 'graph_revision', 1)
   redis.call('HSET', K.flow, 'last_mutation_at', c.now_text)
   if flow.managed and core.lifecycle_phase ~= 'terminal' then
-    redis.call('HSET', K.core, 'managed', '1')
+    redis.call('HSET', K.core, 'managed', '1', 'attached', 'lease')
     redis.call('HINCRBY', K.flow, 'open_nodes', 1)
   end
   return reply.ok(A.execution_id, number.text(count))

@@ -11,11 +11,30 @@ function lease.history(c, execution_id, ...)
     '*', ...)
 end
 
--- Takes an execution out of everything that only a lease holder is in.
-function lease.drop(c, execution_id, core, named_worker_set)
-  redis.call('DEL', key.exec_lease_current(c, execution_id))
+-- The core field `attached` of a managed record tells what it may have beyond a lease: with '1', an output stream or a
+-- timeout; with 'lease', which stands on a record that was no member of a flow before, the lease record of the
+-- contract, too. Other managed records have none of these: the lease record only repeats the core.
+function lease.is_plain(core)
+  return core.managed ~= nil and core.attached == nil
+end
+
+function lease.has_record(core)
+  return core.managed == nil or core.attached == 'lease'
+end
+
+-- What to write into `attached` of a record that gets a stream or a timeout; nil when nothing has to be.
+function lease.attach(core)
+  if lease.is_plain(core) then return '1' end
+  return nil
+end
+
+-- Takes an execution out of everything that only a lease holder is in. `plain`: see lease.is_plain.
+function lease.drop(c, execution_id, core, named_worker_set, plain)
+  if not plain then
+    redis.call('DEL', key.exec_lease_current(c, execution_id))
+    redis.call('ZREM', key.index_attempt_timeout(c), execution_id)
+  end
   redis.call('ZREM', key.index_lease_expiry(c), execution_id)
-  redis.call('ZREM', key.index_attempt_timeout(c), execution_id)
   redis.call('ZREM', key.lane_active(c, lease.lane(core)), execution_id)
   if is_set(core.current_lane) and core.current_lane ~= core.lane_id and is_set(core.lane_id) then
     redis.call('ZREM', key.lane_active(c, core.lane_id), execution_id)
@@ -141,22 +160,23 @@ function lease.check_renewal(c, core_key, core, args)
   return nil
 end
 
--- Extends a checked lease; gives the new expiry time.
-function lease.extend(c, k, execution_id, ttl, grace)
+-- Extends a checked lease; gives the new expiry time as text.
+function lease.extend(c, k, execution_id, core, ttl, grace)
   local expires = c.now + ttl
-  local deadline = c.now + math.floor(ttl * 2 / 3)
+  local expires_text = number.text(expires)
+  local deadline = number.text(c.now + math.floor(ttl * 2 / 3))
   redis.call('HSET', k.core,
     'lease_last_renewed_at', c.now_text,
-    'lease_renewal_deadline', number.text(deadline),
-    'lease_expires_at', number.text(expires),
+    'lease_renewal_deadline', deadline,
+    'lease_expires_at', expires_text,
     'last_mutation_at', c.now_text)
-  redis.call('HSET', k.lease_current,
-    'last_renewed_at', c.now_text,
-    'renewal_deadline', number.text(deadline),
-    'expires_at', number.text(expires))
-  redis.call('PEXPIREAT', k.lease_current, expires + grace)
+  if lease.has_record(core) then
+    redis.call('HSET', k.lease_current,
+      'last_renewed_at', c.now_text, 'renewal_deadline', deadline, 'expires_at', expires_text)
+    redis.call('PEXPIREAT', k.lease_current, expires + grace)
+  end
   redis.call('ZADD', k.lease_expiry, expires, execution_id)
-  return expires
+  return expires_text
 end
 
 -- @function ff_renew_lease
@@ -185,11 +205,11 @@ function F.ff_renew_lease(K, A)
   grace, err = number.whole('lease_history_grace_ms', A.lease_history_grace_ms)
   if err then return err end
   local c = call.open(K.core)
-  local core = record.read(K.core, fence.FIELDS)
+  local core = fence.read(c, K.core, fence.RENEWAL_FIELDS)
   if not core then return reply.err('execution_not_found') end
   err = lease.check_renewal(c, K.core, core, A)
   if err then return err end
-  return reply.ok(number.text(lease.extend(c, K, A.execution_id, ttl, grace)))
+  return reply.ok(lease.extend(c, K, A.execution_id, core, ttl, grace))
 end
 
 -- @function ff_mark_lease_expired_if_due

@@ -19,18 +19,25 @@ end
 -- Writes `values` (flat list of names and values) and unsets the `blank` fields. A missing field means unset; the
 -- contract's own functions store "" instead, which is kept for records that they created.
 function record.write(hash, compact, values, blank)
-  if compact then
-    redis.call('HSET', hash, unpack(values))
-    if #blank > 0 then redis.call('HDEL', hash, unpack(blank)) end
-    return
-  end
+  redis.call('HSET', hash, unpack(record.with_blanks(compact, values, blank)))
+  record.unset(hash, compact, blank)
+end
+
+-- The two steps of record.write, for a caller that names most of the values in its own HSET: first what to write for
+-- the `blank` fields, appended to `values`, then what to delete.
+function record.with_blanks(compact, values, blank)
+  if compact then return values end
   local n = #values
   for i = 1, #blank do
     values[n + 1] = blank[i]
     values[n + 2] = ''
     n = n + 2
   end
-  redis.call('HSET', hash, unpack(values))
+  return values
+end
+
+function record.unset(hash, compact, blank)
+  if compact and #blank > 0 then redis.call('HDEL', hash, unpack(blank)) end
 end
 
 -- A refusal that anybody can provoke stores its time at most once in this time (ms), so it costs no write each.

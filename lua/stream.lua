@@ -72,7 +72,8 @@ function F.ff_append_frame(K, A)
   local payload = A.payload or ''
   if #payload > n.max_payload_bytes then return reply.err('retention_limit_exceeded') end
   local c = call.open(K.core)
-  err = check_append(c, record.read(K.core, fence.FIELDS), A)
+  local core = record.read(K.core, fence.FIELDS)
+  err = check_append(c, core, A)
   if err then return err end
   local meta = record.read(K.meta, { 'closed_at', 'max_payload_bytes', 'max_retention' })
   if meta and is_set(meta.closed_at) then return reply.err('stream_closed') end
@@ -82,7 +83,11 @@ function F.ff_append_frame(K, A)
   local retention = n.retention_maxlen
   if limits.retention and (retention == 0 or retention > limits.retention) then retention = limits.retention end
 
-  if not meta then create_meta(c, K.meta, A, limits, retention) end
+  if not meta then
+    create_meta(c, K.meta, A, limits, retention)
+    local attached = lease.attach(core)
+    if attached then redis.call('HSET', K.core, 'attached', attached) end
+  end
   local frame = {
     'frame_type', A.frame_type, 'ts', is_set(A.ts) and A.ts or c.now_text, 'payload', payload,
     'encoding', A.encoding or 'utf8', 'source', A.source or 'worker',

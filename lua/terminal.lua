@@ -66,10 +66,13 @@ function lifecycle.announce_end(c, flow_id, execution_id, outcome)
 end
 
 -- Moves a record to its end. `t`: outcome; attempt_state of the core; values (further fields, flat list) and
--- blank (fields to unset); claimed (the end of a running attempt); terminal_key; silent (no completion message); absorbed (the end is not the flow's
--- failure). Indexes other than the terminal one are the caller's, because they depend on the phase that it left.
+-- blank (fields to unset); claimed (the end of a running attempt); plain (see lease.is_plain); terminal_key; silent (no
+-- completion message); absorbed (the end is not the flow's failure). Indexes other than the terminal one are the caller's, because they depend on the phase that it left.
 function lifecycle.finish(c, execution_id, core_key, core, t)
-  local values = {
+  -- The text of a waiting record is gone once it has been claimed; a skip or a cancel may come before.
+  local blank = t.blank
+  if not (core.managed and t.claimed) then blank = { 'blocking_detail', unpack(blank) } end
+  redis.call('HSET', core_key,
     'lifecycle_phase', 'terminal',
     'ownership_state', 'unowned',
     'eligibility_state', 'not_applicable',
@@ -80,17 +83,9 @@ function lifecycle.finish(c, execution_id, core_key, core, t)
     'completed_at', c.now_text,
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
-  }
-  local further = t.values
-  if further then
-    local n = #values
-    for i = 1, #further do values[n + i] = further[i] end
-  end
-  -- The text of a waiting record is gone once it has been claimed; a skip or a cancel may come before.
-  local blank = t.blank
-  if not (core.managed and t.claimed) then blank = { 'blocking_detail', unpack(blank) } end
-  record.write(core_key, core.managed, values, blank)
-  redis.call('ZREM', key.index_execution_deadline(c), execution_id)
+    unpack(record.with_blanks(core.managed, t.values or {}, blank)))
+  record.unset(core_key, core.managed, blank)
+  if not t.plain then redis.call('ZREM', key.index_execution_deadline(c), execution_id) end
   redis.call('ZADD', t.terminal_key or key.lane_terminal(c, lifecycle.lane(core)), c.now, execution_id)
   if is_set(core.flow_id) and not t.silent then
     lifecycle.announce_end(c, core.flow_id, execution_id, t.outcome)
@@ -124,18 +119,19 @@ end
 
 -- Commits the result of the running attempt. Gives nil, or the error reply.
 function lifecycle.complete(c, execution_id, core_key, core, f, result, k)
+  local plain = lease.is_plain(core)
   lifecycle.end_attempt(c, execution_id, core, 'ended_success')
-  lease.close_stream(c, execution_id, core.current_attempt_index or '', 'attempt_success')
+  if not plain then lease.close_stream(c, execution_id, core.current_attempt_index or '', 'attempt_success') end
   local result_key = key.exec_result(c, execution_id)
   if is_set(result) then
     redis.call('SET', result_key, result)
   else
     redis.call('DEL', result_key)
   end
-  lease.drop(c, execution_id, core, k and k.worker_leases)
+  lease.drop(c, execution_id, core, k and k.worker_leases, plain)
   lifecycle.released(c, execution_id, f, core.current_attempt_index, 'completed')
   lifecycle.finish(c, execution_id, core_key, core, {
-    outcome = 'success', attempt_state = 'attempt_terminal', claimed = true,
+    outcome = 'success', attempt_state = 'attempt_terminal', claimed = true, plain = plain,
     blank = core.managed and LEASE_FIELDS or LEASE_AND_LOSS_FIELDS, terminal_key = k and k.terminal,
   })
 end
@@ -167,7 +163,7 @@ end
 -- @writes_on lease_expired exec.core lease_history stream.meta flow.events
 function F.ff_complete_execution(K, A)
   local c = call.open(K.core)
-  local core = record.read(K.core, fence.FIELDS)
+  local core = fence.read(c, K.core, fence.COMPLETION_FIELDS)
   if not core then return reply.err('execution_not_found') end
   local f, err = fence.check_write(c, K.core, core, A)
   if err then return err end
