@@ -17,9 +17,18 @@ dependency.READY_FIELDS = {
   'prior_eligibility_state',
 }
 
--- Keys of the child's side of one edge.
+-- Those of a child that the call which makes it ready may lease at once: what a first claim reads, too.
+dependency.HEIR_FIELDS = {
+  'lifecycle_phase', 'ownership_state', 'eligibility_state', 'attempt_state', 'terminal_outcome', 'lane_id',
+  'flow_id', 'managed', 'node', 'current_lease_epoch', 'total_attempt_count', 'execution_kind', 'created_at',
+  'priority', 'retry_count', 'input_count', 'uses_flow_input', 'delay_until', 'start_timeout', 'attempt_timeout',
+  'required_capabilities', 'blocking_detail', 'prior_eligibility_state', 'attached',
+}
+
+-- Keys of the child's side of one edge, and the child's id.
 function dependency.child_keys(c, child_id, edge_id)
   return {
+    child_id = child_id,
     core = key.exec_core(c, child_id),
     meta = key.exec_deps_meta(c, child_id),
     unresolved = key.exec_deps_unresolved(c, child_id),
@@ -50,8 +59,16 @@ function dependency.release(c, child_id, k, child)
     admission.restore(c, child_id, k.core, child, startable(child.attempt_state))
     return
   end
-  park.ready(c, child_id, k.core, child, {
-    own_delay = true, values = { 'attempt_state', startable(child.attempt_state) }, eligible = k.eligible,
+  child.attempt_state = startable(child.attempt_state)
+  if not (k.heirs and work.inherit(c, k.heirs, child_id, k.core, child)) then
+    dependency.ready(c, child_id, k.core, child, k.eligible)
+  end
+end
+
+-- What a child with all its dependencies satisfied becomes, when nothing else holds it back than its own delay.
+function dependency.ready(c, child_id, core_key, child, eligible_key)
+  park.ready(c, child_id, core_key, child, {
+    own_delay = true, values = { 'attempt_state', child.attempt_state }, eligible = eligible_key,
   })
 end
 
@@ -103,12 +120,14 @@ function dependency.resolve(c, k, edge_id, outcome)
   redis.call('SREM', k.unresolved, edge_id)
   local remaining = redis.call('HINCRBY', k.meta, 'unsatisfied_required_count', -1)
   if not satisfied then redis.call('HINCRBY', k.meta, 'impossible_required_count', 1) end
-  redis.call('HSET', k.meta, 'last_dependency_update_at', c.now_text)
+  -- In a managed flow, the edge's own record tells the time.
+  if not k.managed then redis.call('HSET', k.meta, 'last_dependency_update_at', c.now_text) end
   -- A child that waits for more and takes no result along is not even read.
   if satisfied and remaining > 0 and not k.upstream_result then return 'satisfied', '', remaining end
-  local child = record.read(k.core, satisfied and dependency.READY_FIELDS or dependency.CHILD_FIELDS)
+  local fields = k.heirs and dependency.HEIR_FIELDS or dependency.READY_FIELDS
+  local child = record.read(k.core, satisfied and fields or dependency.CHILD_FIELDS)
   if not child then return satisfied and 'satisfied' or 'impossible', '', remaining end
-  local child_id = child.execution_id or ''
+  local child_id = k.child_id or child.execution_id or ''
   if not satisfied then
     if child.terminal_outcome ~= 'none' then return 'impossible', '', remaining end
     dependency.skip(c, child_id, k, child)

@@ -17,19 +17,6 @@ local TIMEOUT_GRACE_MS = 1000
 -- @record    node_input name:text result:bytes
 -- @arguments claim_request lane_id:lane_id worker_id:worker_id worker_instance_id:worker_instance_id claim_id:text repeated:bool count:int lease_ttl:ms aside:bool kinds:text capabilities:csv?
 
-local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins' }
-
-local function flow_of(c, flow_id)
-  if not is_set(flow_id) then return {} end
-  c.flows = c.flows or {}
-  local flow = c.flows[flow_id]
-  if not flow then
-    flow = record.read(key.flow_core(c, flow_id), FLOW_FIELDS) or {}
-    c.flows[flow_id] = flow
-  end
-  return flow
-end
-
 -- Numbers and sets of a claim request, converted before anything is written.
 function work.parse_claim(A)
   local count, err = number.whole('count', A.count)
@@ -97,8 +84,13 @@ local function inputs_of(c, execution_id, core)
   local count = tonumber(core.input_count) or 0
   if count == 0 then return {}, true end
   if count > MAX_INLINE_INPUTS then return {}, false end
+  local heirs = c.heirs
+  if heirs and #(heirs.fed[execution_id] or {}) == count then
+    if #heirs.result * count > MAX_INLINE_BYTES then return {}, false end
+    return heirs.fed[execution_id], true
+  end
   local inputs, bytes = {}, 0
-  local g = flow_of(c, core.flow_id).joins and joins.of(c, core.flow_id, execution_id)
+  local g = graph.flow(c, core.flow_id).joins and joins.of(c, core.flow_id, execution_id)
   for _, edge_id in ipairs(redis.call('SMEMBERS', key.flow_in(c, core.flow_id, execution_id))) do
     local edge = redis.call('HMGET', key.flow_edge(c, core.flow_id, edge_id),
       'data_passing_ref', 'upstream_execution_id')
@@ -114,7 +106,7 @@ end
 
 -- All that a worker needs to run what it leased, in the order of the record claimed_execution.
 local function describe(c, execution_id, core, attempt, lease_id)
-  local flow = flow_of(c, core.flow_id)
+  local flow = graph.flow(c, core.flow_id)
   local inputs, complete = inputs_of(c, execution_id, core)
   local payload = ''
   if not core.managed then payload = redis.call('GET', key.exec_payload(c, execution_id)) or '' end
@@ -139,9 +131,10 @@ local function arm_timeout(c, execution_id, core)
   wake.due(c, at)
 end
 
--- Starts a new attempt of a runnable execution, or goes on with the one that was put aside.
-local function lease_runnable(c, request, execution_id, core_key, core, n)
+-- Starts a new attempt of a runnable execution, or goes on with the one that was put aside. `left`: see claim.start.
+local function lease_runnable(c, request, execution_id, core_key, core, n, left)
   local w = lease_for(request, n)
+  w.left = left
   local attempt
   if core.attempt_state == 'attempt_interrupted' then
     attempt = claim.resume(c, execution_id, core_key, core, w)
@@ -167,7 +160,7 @@ local function take_eligible(c, request, execution_id, n)
     redis.call('ZREM', key.lane_eligible(c, request.lane), execution_id)
     return nil
   end
-  if core.managed and graph.is_over(flow_of(c, core.flow_id)) then
+  if core.managed and graph.is_over(graph.flow(c, core.flow_id)) then
     lifecycle.cancel(c, execution_id, core_key, record.read(core_key, lifecycle.END_FIELDS), 'flow is over', 'flow',
       { silent = true })
     return nil
@@ -181,6 +174,53 @@ local function take_eligible(c, request, execution_id, n)
   return lease_runnable(c, request, execution_id, core_key, core, n)
 end
 
+-- An execution that a completion makes ready, and that the worker may run next, is leased by the same call without a
+-- stop in the eligible set: it is an heir. `heirs` is the list of them, with the request of the call, and what the
+-- completed execution feeds: its result, and by execution the {name, result} pairs.
+local function no_heirs(request, execution_id, result)
+  return { request = request, upstream_id = execution_id, result = result or '', fed = {} }
+end
+
+-- An edge of the completed execution hands its result to a child under a name, if it has one.
+function work.feed(heirs, upstream_id, child_id, name)
+  if upstream_id ~= heirs.upstream_id or not is_set(name) then return end
+  local fed = heirs.fed[child_id]
+  if not fed then
+    fed = {}
+    heirs.fed[child_id] = fed
+  end
+  fed[#fed + 1] = { name, heirs.result }
+end
+
+-- Whether an execution that may run now becomes an heir.
+function work.inherit(c, heirs, execution_id, core_key, core)
+  local request = heirs.request
+  if #heirs >= request.count or not core.managed or core.lane_id ~= request.lane
+    or core.attempt_state ~= 'pending_first_attempt' or core.total_attempt_count ~= '0'
+    or (number.finite(core.delay_until) or 0) > c.now or unfit(request, core) then
+    return false
+  end
+  heirs[#heirs + 1] = { execution_id = execution_id, core_key = core_key, core = core }
+  return true
+end
+
+-- Leases the heirs, but no one before what is more urgent in the lane.
+local function take_heirs(c, request, out)
+  local heirs = c.heirs
+  if not heirs or #heirs == 0 then return end
+  local eligible_key = key.lane_eligible(c, request.lane)
+  local head = redis.call('ZRANGE', eligible_key, 0, 0, 'WITHSCORES')
+  local urgent = tonumber(head[2] or nil)
+  request.drained = not urgent
+  for _, heir in ipairs(heirs) do
+    if urgent and urgent < record.eligible_score(heir.core) then
+      dependency.ready(c, heir.execution_id, heir.core_key, heir.core)
+    else
+      out[#out + 1] = lease_runnable(c, request, heir.execution_id, heir.core_key, heir.core, #out, eligible_key)
+    end
+  end
+end
+
 -- Leases one execution that another worker has set aside; nil when this one cannot run it either, and then it
 -- stays, or when it is not set aside any more.
 local function take_set_aside(c, request, execution_id, n)
@@ -190,7 +230,7 @@ local function take_set_aside(c, request, execution_id, n)
     redis.call('ZREM', key.lane_blocked_route(c, request.lane), execution_id)
     return nil
   end
-  if core.managed and graph.is_over(flow_of(c, core.flow_id)) then
+  if core.managed and graph.is_over(graph.flow(c, core.flow_id)) then
     lifecycle.cancel(c, execution_id, core_key, core, 'flow is over', 'flow', { silent = true })
     return nil
   end
@@ -236,7 +276,7 @@ local function leases_of_claim(c, request)
 end
 
 -- Leases what an index holds, from its head on, until the request is filled or `limit` entries were passed over.
--- Gives how many were passed over, and how many of them are still in the index.
+-- Gives how many were passed over, how many of them are still in the index, and whether that is all that it holds.
 local function take_from(c, request, index_key, take, out, limit)
   local passed, stayed = 0, 0
   while #out < request.count and passed < limit do
@@ -247,9 +287,9 @@ local function take_from(c, request, index_key, take, out, limit)
       if taken then out[#out + 1] = taken else passed = passed + 1 end
       if stays then stayed = stayed + 1 end
     end
-    if #heads < wanted then break end
+    if #heads < wanted then return passed, stayed, true end
   end
-  return passed, stayed
+  return passed, stayed, false
 end
 
 -- Leases up to request.count executions.
@@ -260,6 +300,7 @@ function work.claim(c, request)
     if #earlier > 0 then return earlier end
   end
   local out = {}
+  take_heirs(c, request, out)
   if not request.handed_on then
     local passed, stayed = take_from(c, request, key.ffx_reclaimable(c, request.lane), take_abandoned, out,
       MAX_PASSED_OVER)
@@ -269,7 +310,10 @@ function work.claim(c, request)
   if request.aside then
     take_from(c, request, key.lane_blocked_route(c, request.lane), take_set_aside, out, MAX_PASSED_ASIDE)
   end
-  take_from(c, request, key.lane_eligible(c, request.lane), take_eligible, out, MAX_PASSED_OVER)
+  if #out < request.count then
+    local _, _, all = take_from(c, request, key.lane_eligible(c, request.lane), take_eligible, out, MAX_PASSED_OVER)
+    request.drained = all
+  end
   if #out > 0 then wake.due(c, c.now + request.ttl) end
   return out
 end
@@ -281,6 +325,8 @@ function work.remaining(c, request)
   if request.unfit then
     abandoned = math.max(0, redis.call('ZCARD', key.ffx_reclaimable(c, request.lane)) - request.unfit)
   end
+  local added = c.lanes[request.lane]
+  if request.drained and not (added and added.count > 0) then return number.text(abandoned) end
   return number.text(redis.call('ZCARD', key.lane_eligible(c, request.lane)) + abandoned)
 end
 
@@ -351,16 +397,14 @@ function F.ffx_complete(K, A)
   request.handed_on = true
   local c = call.open(K.partition)
   local core_key = key.exec_core(c, A.execution_id)
-  local core = record.read(core_key, fence.COMPLETION_FIELDS)
+  local core = fence.read(c, core_key, fence.COMPLETION_FIELDS)
   if not core then return reply.err('execution_not_found') end
   local repeated = already_completed(core, A)
-  if not repeated and (core.ownership_state ~= 'leased' or fence.lapsed(c, core)) then
-    core = record.read(core_key, fence.FIELDS)
-  end
   if not repeated then
     local f
     f, err = fence.check_write(c, core_key, core, A)
     if err then return err end
+    if request.count > 0 then c.heirs = no_heirs(request, A.execution_id, A.result) end
     lifecycle.complete(c, A.execution_id, core_key, core, f, A.result)
     graph.propagate(c)
   end

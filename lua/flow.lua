@@ -73,6 +73,7 @@ end
 -- Marks a flow as over; what is still open follows.
 function flows.mark_over(c, flow_key, state, ...)
   redis.call('HSET', flow_key, 'public_flow_state', state, 'last_mutation_at', c.now_text, ...)
+  graph.forget_flows(c)
 end
 
 -- Owes every member of a flow its end, to be worked off from `at` (ms) on.

@@ -10,6 +10,26 @@ local EVENTS_LENGTH = 20000
 
 local FLOW_OVER = { cancelled = true, completed = true, failed = true }
 
+-- What a call needs to know of a flow beyond its end.
+local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins' }
+
+-- The flow of an execution as the call finds it, read once; an empty table without one.
+function graph.flow(c, flow_id)
+  if not is_set(flow_id) then return {} end
+  c.flows = c.flows or {}
+  local flow = c.flows[flow_id]
+  if not flow then
+    flow = record.read(key.flow_core(c, flow_id), FLOW_FIELDS) or {}
+    c.flows[flow_id] = flow
+  end
+  return flow
+end
+
+-- The call has changed a flow, or its like.
+function graph.forget_flows(c)
+  c.flows = nil
+end
+
 function graph.is_over(flow)
   return FLOW_OVER[flow.public_flow_state] == true
 end
@@ -94,6 +114,7 @@ function graph.reopened(c, execution_id, core, outcome)
     return
   end
   redis.call('HSET', flow_key, 'public_flow_state', 'open', 'last_mutation_at', c.now_text)
+  graph.forget_flows(c)
   redis.call('HDEL', flow_key, 'closed_at', 'outcome')
   redis.call('ZREM', key.ffx_closed_flows(c), flow_id)
   local deadline = number.finite(flow.deadline_at)
@@ -130,6 +151,7 @@ function graph.close(c, flow_id, flow_key)
   outcome = outcome or 'cancelled'
   redis.call('HSET', flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text,
     'last_mutation_at', c.now_text)
+  graph.forget_flows(c)
   redis.call('ZADD', key.ffx_closed_flows(c), c.now, flow_id)
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   graph.log(c, flow_id, 'flow_' .. outcome)
@@ -158,8 +180,15 @@ local function resolve_edge(c, item, edge_id, has_joins)
   local child_id = redis.call('HGET', key.flow_edge(c, item.flow_id, edge_id), 'downstream_execution_id')
   if not child_id then return end
   local k = dependency.child_keys(c, child_id, edge_id)
+  k.managed = true
   if not has_joins then
-    if redis.call('HGET', k.dep, 'state') == 'unsatisfied' then dependency.resolve(c, k, edge_id, item.outcome) end
+    local dep = redis.call('HMGET', k.dep, 'state', 'data_passing_ref')
+    if dep[1] ~= 'unsatisfied' then return end
+    if c.heirs and item.outcome == 'success' then
+      k.heirs = c.heirs
+      work.feed(c.heirs, item.execution_id, child_id, dep[2])
+    end
+    dependency.resolve(c, k, edge_id, item.outcome)
     return
   end
   local dep = record.read(k.dep, dependency.EDGE_FIELDS)
@@ -181,16 +210,17 @@ end
 -- Resolves the outgoing edges of one ended execution, or postpones them.
 local function resolve_edges(c, item)
   local out_key = key.flow_out(c, item.flow_id, item.execution_id)
-  local edges = redis.call('SCARD', out_key)
-  if edges == 0 then return end
-  local flow = redis.call('HMGET', key.flow_core(c, item.flow_id), 'public_flow_state', 'joins')
-  if flow[1] ~= 'open' then return end
-  if edges > c.budget then
+  -- All of them, unless there are more than may be worked.
+  local edges = redis.call('SRANDMEMBER', out_key, c.budget + 1)
+  if #edges == 0 then return end
+  local flow = graph.flow(c, item.flow_id)
+  if flow.public_flow_state ~= 'open' then return end
+  if #edges > c.budget then
     postpone(c, item, out_key)
     return
   end
-  c.budget = c.budget - edges
-  for _, edge_id in ipairs(redis.call('SMEMBERS', out_key)) do resolve_edge(c, item, edge_id, flow[2]) end
+  c.budget = c.budget - #edges
+  for i = 1, #edges do resolve_edge(c, item, edges[i], flow.joins) end
 end
 
 -- Resolves what the call's terminal transitions touch, as far as the budget goes. What it does may end further
