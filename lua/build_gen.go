@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "54-5a974a4bc02d52d6"
+const build = "55-2c600846f5386668"
