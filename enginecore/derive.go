@@ -36,3 +36,8 @@ func ExecutionIDFor(p Partition, flow FlowID, nodeName string) ExecutionID {
 func EdgeIDFor(flow FlowID, upstreamNode, downstreamNode string) EdgeID {
 	return EdgeID(derive("edge", string(flow), upstreamNode, downstreamNode))
 }
+
+// WaitpointIDFor is the id of the waitpoint of a waitpoint node of a flow.
+func WaitpointIDFor(flow FlowID, nodeName string) WaitpointID {
+	return WaitpointID(derive("waitpoint", string(flow), nodeName))
+}

@@ -14,6 +14,7 @@ func TestPagesCompile(t *testing.T) {
 	for page, programs := range map[string]bool{
 		"concepts/activities.md":   true,
 		"concepts/flows.md":        false,
+		"concepts/waits.md":        true,
 		"how-to/declare-a-flow.md": true,
 	} {
 		text, err := os.ReadFile(filepath.Join("..", "docs", filepath.FromSlash(page)))

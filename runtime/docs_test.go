@@ -10,10 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The Go code of the page, taken together, is one file that compiles.
-func TestPageCompiles(t *testing.T) {
+// The Go code of each page, taken together, is one file that compiles.
+func TestPagesCompile(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "docs", "how-to", "run-a-flow.md"))
+	for _, page := range []string{"run-a-flow.md", "wait-for-a-person.md"} {
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			compilePage(t, filepath.Join("..", "docs", "how-to", page))
+		})
+	}
+}
+
+func compilePage(t *testing.T, name string) {
+	page, err := os.ReadFile(name)
 	require.NoError(t, err)
 	var source strings.Builder
 	inside := false

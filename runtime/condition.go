@@ -1,0 +1,92 @@
+package runtime
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+)
+
+// storedCondition is the resume condition of a suspension: a list of matchers, each of which takes one signal of its name,
+// and how many of them are needed.
+type storedCondition struct {
+	Type     string   `json:"condition_type"`
+	Names    []string `json:"required_signal_names"`
+	Mode     string   `json:"signal_match_mode"`
+	Minimum  int      `json:"minimum_signal_count"`
+	Distinct bool     `json:"distinct_sources,omitempty"`
+}
+
+// encodeCondition turns what a wait asks for into matchers. For n signals of some names, each name stands there n times.
+func encodeCondition(names []string, all bool, count int, distinct bool) []byte {
+	c := storedCondition{Type: "signal_set", Names: []string{}, Mode: "any", Minimum: max(1, count), Distinct: distinct}
+	repeat := c.Minimum
+	if all {
+		c.Mode, c.Minimum, repeat = "all", len(names), 1
+	}
+	for range repeat {
+		c.Names = append(c.Names, names...)
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		panic(fmt.Sprintf("texts and numbers have a JSON form: %v", err))
+	}
+	return data
+}
+
+// timeoutBehaviors are the engine's words for what happens after a timeout.
+var timeoutBehaviors = map[activity.TimeoutBehavior]string{
+	"":                       "fail", // without a timeout it does not matter
+	activity.FailOnTimeout:   "fail",
+	activity.CancelOnTimeout: "cancel",
+	activity.ExpireOnTimeout: "expire",
+	activity.ResumeOnTimeout: "auto_resume_with_timeout_signal",
+	activity.Escalate:        "escalate",
+}
+
+func timeoutBehavior(word string) activity.TimeoutBehavior {
+	for behavior, w := range timeoutBehaviors {
+		if w == word && behavior != "" {
+			return behavior
+		}
+	}
+	return activity.TimeoutBehavior(word)
+}
+
+// storedWait is what the engine is told of a waitpoint node.
+type storedWait struct {
+	WaitpointID enginecore.WaitpointID `json:"waitpoint_id"`
+	Key         string                 `json:"waitpoint_key"`
+	Condition   json.RawMessage        `json:"condition"`
+	TimeoutMS   int64                  `json:"timeout,omitempty"`
+	OnTimeout   string                 `json:"timeout_behavior"`
+	Collect     bool                   `json:"collect,omitempty"`
+}
+
+// encodeWait returns the wait of a waitpoint node in a run. Its id derives from the run's and the node's name.
+func encodeWait(w *flow.WaitSpec, id enginecore.FlowID, node string) []byte {
+	waitpoint := enginecore.WaitpointIDFor(id, node)
+	data, err := json.Marshal(storedWait{
+		WaitpointID: waitpoint, Key: waitpointKey(waitpoint), Condition: encodeCondition(w.Signals, w.All, w.Count, w.Distinct),
+		TimeoutMS: w.Timeout.Milliseconds(), OnTimeout: timeoutBehaviors[w.OnTimeout], Collect: w.Collect,
+	})
+	if err != nil {
+		panic(fmt.Sprintf("texts and numbers have a JSON form: %v", err))
+	}
+	return data
+}
+
+func waitpointKey(id enginecore.WaitpointID) string { return "wpk:" + string(id) }
+
+// conditionOf is the condition of a wait in an activity.
+func conditionOf(w activitycontext.Wait) []byte {
+	return encodeCondition(w.Signals, w.All, w.Count, w.Distinct)
+}
+
+// newWaitpointID is for waits in activities.
+func newWaitpointID() enginecore.WaitpointID { return enginecore.WaitpointID(uuid.NewString()) }
