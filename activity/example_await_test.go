@@ -1,0 +1,44 @@
+package activity_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+)
+
+type Decision struct {
+	By  string `json:"by"`
+	Yes bool   `json:"yes"`
+}
+
+// Publish builds once, however often it runs, and waits for a decision.
+func Publish(ctx context.Context, version string) (string, error) {
+	image, err := activity.Once(ctx, "build", func(context.Context) (string, error) {
+		fmt.Println("building", version)
+		return "app:" + version, nil
+	})
+	if err != nil {
+		return "", err
+	}
+	decision, err := activity.Await[Decision](ctx, "approve", activity.Signals("approve", "reject"))
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, approved by %s: %v", image, decision.By, decision.Yes), nil
+}
+
+// A function with waits is played through call by call, as a worker would.
+func ExampleAwait() {
+	steps := activity.NewSteps()
+	_, err := Publish(activity.WithSteps(context.Background(), steps), "2.0")
+	step, waits := activity.Suspended(err)
+	fmt.Println(step, waits)
+
+	steps.Signal("approve", "approve", Decision{By: "ann", Yes: true})
+	fmt.Println(Publish(activity.WithSteps(context.Background(), steps), "2.0"))
+	// Output:
+	// building 2.0
+	// approve true
+	// app:2.0, approved by ann: true <nil>
+}
