@@ -33,9 +33,9 @@ func ExampleWaitpointAll() {
 	fmt.Print(release.Outline())
 	// Output:
 	// release: string -> string
-	//   0  build    build                                                                       <- input
+	//   0  build    build                                                                  <- input
 	//   1  approve  waits for 2 of approve from different sources, escalate after 24h0m0s  <- (build)
-	//   2  deploy   deploy                                                                      <- build, (approve)
-	//   3  clean    clean                                                                       <- build, (always deploy)
+	//   2  deploy   deploy                                                                 <- build, (approve)
+	//   3  clean    clean                                                                  <- build, (always deploy)
 	//   result: deploy
 }
