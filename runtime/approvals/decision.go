@@ -1,0 +1,97 @@
+package approvals
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Decision is the payload of the signal that a visitor sends; the waitpoint's payload type has to take it.
+type Decision struct {
+	// Choice is the name of the signal, such as "approve".
+	Choice string `json:"choice"`
+	// By is who answered: what Identity said, or the name that the visitor gave.
+	By string `json:"by"`
+	// Comment may be empty.
+	Comment string `json:"comment,omitempty"`
+}
+
+// Limits of what a visitor can enter, in characters.
+const (
+	MaxName    = 60
+	MaxComment = 2000
+)
+
+// Path is the part of a link behind the handler's address: "/" and the token, and then, if a choice is given, "/" and its
+// signal name: the page has that choice selected. The link gives the right to answer, so it goes only to those who may.
+func Path(token activity.Token, choice string) string {
+	path := "/" + token.Reveal()
+	if choice != "" {
+		path += "/" + url.PathEscape(choice)
+	}
+	return path
+}
+
+// readPath is the reverse of Path. Its error is runtime.ErrInvalidToken.
+func readPath(path string) (token activity.Token, choice string, err error) {
+	text, choice, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	token, err = runtime.ParseToken(text)
+	return token, choice, err
+}
+
+// readDecision reads a form that was sent, and says to the visitor what is wrong with it, if anything is.
+func (h *Handler) readDecision(r *http.Request, who string) (d Decision, fault string) {
+	d = Decision{
+		Choice: r.PostFormValue("choice"), By: who, Comment: strings.TrimSpace(r.PostFormValue("comment")),
+	}
+	if h.config.identity == nil {
+		d.By = strings.Join(strings.Fields(r.PostFormValue("who")), " ")
+	}
+	switch {
+	case h.label(d.Choice) == "":
+		d.Choice = ""
+		return d, "Please choose an answer."
+	case d.By == "":
+		return d, "Please enter your name."
+	case h.config.identity == nil && (utf8.RuneCountInString(d.By) > MaxName || strings.ContainsFunc(d.By, unprintable)):
+		return d, fmt.Sprintf("Please enter your name in at most %d characters.", MaxName)
+	case utf8.RuneCountInString(d.Comment) > MaxComment || !utf8.ValidString(d.Comment):
+		return d, fmt.Sprintf("Please keep your comment within %d characters.", MaxComment)
+	}
+	return d, ""
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
+
+// source names a visitor for the count of distinct ones. Names that people type differ in upper and lower case.
+func (h *Handler) source(d Decision) string {
+	if h.config.identity != nil {
+		return d.By
+	}
+	return strings.ToLower(d.By)
+}
+
+// idempotencyKey makes the same answer of the same visitor one signal. Another answer is another signal, so that one who has
+// approved can still reject.
+func idempotencyKey(choice, source string) string {
+	sum := sha256.Sum256([]byte(choice + "\x00" + source))
+	return hex.EncodeToString(sum[:16])
+}
+
+// label is what a visitor reads for a choice, "" for one that there is not.
+func (h *Handler) label(signal string) string {
+	for _, choice := range h.config.choices {
+		if choice.Signal == signal {
+			return choice.Label
+		}
+	}
+	return ""
+}

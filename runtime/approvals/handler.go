@@ -1,0 +1,208 @@
+package approvals
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Handler answers the requests behind links. It is safe for concurrent use.
+type Handler struct {
+	config    config
+	client    signaler
+	addresses *limiter
+	tokens    *limiter
+}
+
+// New makes a handler that signals through the client. Its error joins everything that is wrong with the options, and matches
+// ErrOption.
+func New(client *runtime.Client, opts ...Option) (*Handler, error) {
+	if client == nil {
+		_, err := newConfig(opts)
+		return nil, errors.Join(err, fmt.Errorf("%w: client is nil", ErrOption))
+	}
+	return newHandler(client, opts)
+}
+
+func newHandler(client signaler, opts []Option) (*Handler, error) {
+	config, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Handler{
+		config: config, client: client, addresses: newLimiter(config.addressEvery, config.addressBurst),
+		tokens: newLimiter(config.tokenEvery, config.tokenBurst),
+	}, nil
+}
+
+// ServeHTTP shows the page of a link for GET, and takes the answer for POST. The path begins with the token; use
+// http.StripPrefix.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost {
+		w.Header().Set("Allow", "GET, HEAD, POST")
+		h.write(w, r, http.StatusMethodNotAllowed, page{Heading: "This is not possible", Text: []string{"Open the link in a browser."}})
+		return
+	}
+	if wait, ok := h.addresses.take(h.config.address(r), h.config.now()); !ok {
+		h.tooMany(w, r, wait)
+		return
+	}
+	token, chosen, err := readPath(r.URL.Path)
+	switch {
+	case err != nil:
+		h.invalid(w, r)
+	case r.Method == http.MethodPost:
+		h.take(w, r, token)
+	default:
+		h.ask(w, r, http.StatusOK, token, Decision{Choice: chosen}, "")
+	}
+}
+
+// ask shows the form. What was entered before is in it.
+func (h *Handler) ask(w http.ResponseWriter, r *http.Request, status int, token activity.Token, entered Decision, fault string) {
+	who, ok := h.visitor(r)
+	if !ok {
+		h.forbidden(w, r)
+		return
+	}
+	f := &form{
+		Seal: h.seal(h.nonce(w, r), token.Reveal()), AskWho: h.config.identity == nil, Who: entered.By, Comment: entered.Comment,
+		MaxWho: MaxName, MaxComment: MaxComment,
+	}
+	if !f.AskWho {
+		f.Who = who
+	}
+	for _, choice := range h.config.choices {
+		f.Choices = append(f.Choices, choiceField{Choice: choice, Chosen: choice.Signal == entered.Choice})
+	}
+	p := page{Heading: "Your answer is asked for", Fault: fault, Form: f}
+	if h.config.question != nil {
+		if question := h.config.question(r, token); question != "" {
+			p.Text = []string{question}
+		}
+	}
+	h.write(w, r, status, p)
+}
+
+// visitor says who the visitor is, "" when the page asks for it; ok is false for one who may not answer.
+func (h *Handler) visitor(r *http.Request) (who string, ok bool) {
+	if h.config.identity == nil {
+		return "", true
+	}
+	who, ok = h.config.identity(r)
+	return who, ok && who != ""
+}
+
+// maxForm bounds what is read of a form in bytes: a comment of the longest kind fits in.
+const maxForm = 64 << 10
+
+// take delivers what a form says.
+func (h *Handler) take(w http.ResponseWriter, r *http.Request, token activity.Token) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		status := http.StatusBadRequest
+		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		h.ask(w, r, status, token, Decision{}, "The form could not be read. Please fill it in again.")
+		return
+	}
+	who, ok := h.visitor(r)
+	if !ok {
+		h.forbidden(w, r)
+		return
+	}
+	d, fault := h.readDecision(r, who)
+	if !h.ownForm(r, token.Reveal()) {
+		h.ask(w, r, http.StatusForbidden, token, d, "Nothing was sent yet: please confirm your answer once more. The site needs a cookie for it.")
+		return
+	}
+	if fault != "" {
+		h.ask(w, r, http.StatusUnprocessableEntity, token, d, fault)
+		return
+	}
+	if wait, ok := h.tokens.take(token.Reveal(), h.config.now()); !ok {
+		h.tooMany(w, r, wait)
+		return
+	}
+	h.deliver(w, r, token, d)
+}
+
+// signaler is *runtime.Client.
+type signaler interface {
+	Signal(ctx context.Context, token activity.Token, s runtime.Signal) (runtime.Delivery, error)
+}
+
+// patience is how long a visitor waits for the engine.
+const patience = 15 * time.Second
+
+// deliver signals the waitpoint and says what came of it. An answer counts also when the visitor does not wait for the page.
+func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity.Token, d Decision) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)
+	defer cancel()
+	source := h.source(d)
+	delivery, err := h.client.Signal(ctx, token, runtime.Signal{
+		Name: d.Choice, Payload: d, Source: source, IdempotencyKey: idempotencyKey(d.Choice, source),
+	})
+	switch {
+	case errors.Is(err, runtime.ErrInvalidToken):
+		h.invalid(w, r)
+		return
+	case err != nil:
+		h.config.logger.LogAttrs(r.Context(), slog.LevelError, "flowfabric: an approval could not be delivered",
+			slog.String("choice", d.Choice), slog.String("by", d.By), slog.Any("error", err))
+		h.write(w, r, http.StatusServiceUnavailable, page{Heading: "Your answer could not be delivered", Text: []string{
+			"Please try again in a moment: reload this page and let your browser send the form again. Sending it twice is harmless.",
+		}})
+		return
+	}
+	h.config.logger.LogAttrs(r.Context(), slog.LevelInfo, "flowfabric: an approval was answered",
+		slog.String("choice", d.Choice), slog.String("by", d.By), slog.String("outcome", string(delivery.Outcome)))
+	status, answer := h.answer(delivery, d)
+	h.write(w, r, status, answer)
+}
+
+// answer is the page for what became of a decision.
+func (h *Handler) answer(delivery runtime.Delivery, d Decision) (int, page) {
+	given := fmt.Sprintf("Your answer: %s.", h.label(d.Choice))
+	switch delivery.Outcome {
+	case runtime.SignalAccepted:
+		return http.StatusOK, page{Heading: "Thank you", Text: []string{given, "It is recorded. Answers of others may still be needed."}}
+	case runtime.SignalResumed:
+		return http.StatusOK, page{Heading: "Thank you", Text: []string{given, "It was the one that was waited for: it is decided now."}}
+	case runtime.SignalDuplicate:
+		return http.StatusOK, page{Heading: "You have answered already", Text: []string{given, "It was recorded the first time. Nothing has changed."}}
+	case runtime.SignalExpired:
+		return http.StatusGone, page{Heading: "It is too late", Text: []string{"The time for an answer has passed. Yours was not recorded."}}
+	}
+	return http.StatusConflict, page{Heading: "It is decided already", Text: []string{"No answer is waited for any more. Yours was not recorded."}}
+}
+
+// invalid is the answer to every token that opens nothing, whatever the reason.
+func (h *Handler) invalid(w http.ResponseWriter, r *http.Request) {
+	h.write(w, r, http.StatusNotFound, page{Heading: "This link is not valid", Text: []string{
+		"Please check that it is complete, or ask for a new one.",
+	}})
+}
+
+func (h *Handler) forbidden(w http.ResponseWriter, r *http.Request) {
+	h.write(w, r, http.StatusForbidden, page{Heading: "You may not answer", Text: []string{
+		"Please sign in as somebody who may, and open the link again.",
+	}})
+}
+
+func (h *Handler) tooMany(w http.ResponseWriter, r *http.Request, wait time.Duration) {
+	seconds := int(math.Ceil(wait.Seconds()))
+	w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	h.write(w, r, http.StatusTooManyRequests, page{Heading: "Too many requests", Text: []string{
+		fmt.Sprintf("Please try again in %d s.", seconds),
+	}})
+}

@@ -1,0 +1,80 @@
+package approvals
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"net/http"
+)
+
+//go:embed page.html
+var pageText string
+
+//go:embed page.css
+var pageStyle string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// policy allows nothing but the page's own style and form.
+var policy = func() string {
+	sum := sha256.Sum256([]byte(pageStyle))
+	return fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+		base64.StdEncoding.EncodeToString(sum[:]))
+}()
+
+// page is what a visitor sees.
+type page struct {
+	Title, Heading string
+	// Text is one paragraph each.
+	Text []string
+	// Fault says what is wrong with what was sent.
+	Fault string
+	// Form is nil when there is nothing to send.
+	Form *form
+}
+
+// form is what a visitor can send.
+type form struct {
+	Seal    string
+	Choices []choiceField
+	// AskWho is set when the name is asked; otherwise Who is known.
+	AskWho       bool
+	Who, Comment string
+	MaxWho       int
+	MaxComment   int
+}
+
+type choiceField struct {
+	Choice
+	Chosen bool
+}
+
+// write sends a page. Nothing of it is kept anywhere, and no link from it tells where it was.
+func (h *Handler) write(w http.ResponseWriter, r *http.Request, status int, p page) {
+	p.Title = h.config.title
+	var body bytes.Buffer
+	err := pageTemplate.Execute(&body, struct {
+		page
+		Style template.CSS
+	}{p, template.CSS(pageStyle)})
+	if err != nil {
+		h.config.logger.ErrorContext(r.Context(), "flowfabric: approval page", "error", err)
+		http.Error(w, "the page could not be made", http.StatusInternalServerError)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Content-Security-Policy", policy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("X-Robots-Tag", "noindex, nofollow")
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body.Bytes()) // a visitor who has gone needs no page
+	}
+}
