@@ -29,13 +29,15 @@ type SubmitFlowCall struct {
 	CreatorIdentity string
 	// TraceContext: optional.
 	TraceContext string
-	NodeTotal    int64
-	EdgeTotal    int64
-	Last         bool
-	Tags         []SubmitFlowTag
-	Nodes        []SubmitFlowNode
-	Edges        []SubmitFlowEdge
-	Joins        []SubmitFlowJoin
+	// Retention: optional.
+	Retention string
+	NodeTotal int64
+	EdgeTotal int64
+	Last      bool
+	Tags      []SubmitFlowTag
+	Nodes     []SubmitFlowNode
+	Edges     []SubmitFlowEdge
+	Joins     []SubmitFlowJoin
 }
 
 // SubmitFlowTag is an element of SubmitFlowCall.Tags.
@@ -91,10 +93,12 @@ type SubmitFlowReply struct {
 // large one, and makes the roots eligible once the last chunk is in. Nothing can be claimed before.
 // Sent again it converges; another graph or input under the same flow id is refused, and so is a node
 // whose execution exists outside the flow. All nodes must come before the first edge, a join with its
-// node; definition, input and tags are wanted with the first call only.
+// node; definition, input and tags are wanted with the first call only. `retention` is how long the
+// run is kept after its end (ms): one time for all outcomes, or four, for success, failed, cancelled
+// and expired; a negative time, and none, is for ever.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrFlowIDConflict, ErrInvalidInput.
+// Error codes: ErrFlowPurging, ErrFlowIDConflict, ErrInvalidInput.
 func (e *Engine) SubmitFlow(ctx context.Context, c SubmitFlowCall) (SubmitFlowReply, error) {
 	return Do(ctx, e, c)
 }
@@ -104,7 +108,7 @@ func (SubmitFlowCall) info() callInfo {
 }
 
 func (c SubmitFlowCall) encode(w *wire) {
-	w.reserve(1, 19+2*len(c.Tags)+14*len(c.Nodes)+5*len(c.Edges)+4*len(c.Joins))
+	w.reserve(1, 20+2*len(c.Tags)+14*len(c.Nodes)+5*len(c.Edges)+4*len(c.Joins))
 	w.partition(c.Partition, FlowFamily)
 	if c.ResultExecutionID != "" {
 		w.belongs("result_execution_id", c.ResultExecutionID)
@@ -122,6 +126,7 @@ func (c SubmitFlowCall) encode(w *wire) {
 	w.optionalMillis(c.Deadline)
 	w.text(c.CreatorIdentity)
 	w.text(c.TraceContext)
+	w.text(c.Retention)
 	w.int(c.NodeTotal)
 	w.int(c.EdgeTotal)
 	w.bool(c.Last)

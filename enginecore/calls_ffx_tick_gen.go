@@ -30,6 +30,7 @@ type TickReply struct {
 	Propagated         int64
 	SuspensionsExpired int64
 	WaitpointsClosed   int64
+	Purged             int64
 }
 
 // Tick runs ffx_tick. Does what is due in one partition, at most about `limit` items, and tells when
@@ -70,6 +71,9 @@ func (TickCall) decode(r *fields) (out TickReply) {
 		out.Propagated = intValue[int64](r, "propagated")
 		out.SuspensionsExpired = intValue[int64](r, "suspensions_expired")
 		out.WaitpointsClosed = intValue[int64](r, "waitpoints_closed")
+		if r.left() > 0 {
+			out.Purged = intValue[int64](r, "purged")
+		}
 	default:
 		r.unknownStatus()
 	}

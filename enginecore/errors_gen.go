@@ -69,6 +69,10 @@ const (
 	// ff_add_execution_to_flow, ff_cancel_flow, ff_set_flow_tags, ffx_cancel_flow, ffx_describe_flow,
 	// ffx_flow_result.
 	ErrFlowNotFound Code = "flow_not_found"
+	// ErrFlowNotTerminal comes from ffx_purge_flow. Details: state.
+	ErrFlowNotTerminal Code = "flow_not_terminal"
+	// ErrFlowPurging comes from ffx_submit_flow.
+	ErrFlowPurging Code = "flow_purging"
 	// ErrGrantAlreadyExists comes from ff_issue_claim_grant, ff_issue_reclaim_grant.
 	ErrGrantAlreadyExists Code = "grant_already_exists"
 	// ErrHMACSecretNotInitialized comes from ff_suspend_execution, ff_create_pending_waitpoint,
@@ -238,6 +242,11 @@ func detailIndex(code Code, name string) int {
 			return 1
 		case "given":
 			return 2
+		}
+	case ErrFlowNotTerminal:
+		switch name {
+		case "state":
+			return 0
 		}
 	case ErrInvalidArgs:
 		switch name {

@@ -586,6 +586,15 @@ func (k Keys) flowEdgegroup(tag string, flowID FlowID, executionID ExecutionID) 
 	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":edgegroup:" + string(executionID)
 }
 
+// FlowSummary is <prefix>:flow:{tag}:{flow_id}:summary.
+func (k Keys) FlowSummary(partition Partition, flowID FlowID) string {
+	return k.flowSummary(partition.Tag(), flowID)
+}
+
+func (k Keys) flowSummary(tag string, flowID FlowID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":summary"
+}
+
 // FlowSiblings is <prefix>:flow:{tag}:{flow_id}:siblings:{execution_id}. The tag comes from the
 // execution id.
 func (k Keys) FlowSiblings(flowID FlowID, executionID ExecutionID) string {
@@ -784,6 +793,15 @@ func (k Keys) FfxClosedFlows(partition Partition) string {
 
 func (k Keys) ffxClosedFlows(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":closed_flows"
+}
+
+// FfxPurgeDue is <prefix>:ffx:{tag}:purge_due.
+func (k Keys) FfxPurgeDue(partition Partition) string {
+	return k.ffxPurgeDue(partition.Tag())
+}
+
+func (k Keys) ffxPurgeDue(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":purge_due"
 }
 
 // ConfigPartitions is <prefix>:config:partitions.

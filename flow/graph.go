@@ -23,6 +23,8 @@ type Graph struct {
 	InputType, OutputType string
 	// Deadline limits a run, from its start to its end; 0 is no limit. Whole milliseconds.
 	Deadline time.Duration
+	// Keep is how long a run is kept after its end.
+	Keep Keep
 	// Return is the node whose result is the flow's; "" when the flow has none.
 	Return string
 	// Nodes are in the order of their declaration.

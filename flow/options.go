@@ -6,7 +6,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// Option changes a flow: Deadline, Describe, Tag and WithCodec.
+// Option changes a flow: Deadline, Retention, Describe, Tag and WithCodec.
 type Option interface {
 	applyFlow(*builder)
 }

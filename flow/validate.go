@@ -71,6 +71,7 @@ func (v *validation) flow() {
 	if g.Deadline < 0 || g.Deadline%time.Millisecond != 0 {
 		v.faults.add("", "deadline", ErrOption, "%s is negative or not in whole milliseconds", g.Deadline)
 	}
+	v.keep()
 	v.tags("", g.Tags)
 	if len(g.Nodes) == 0 {
 		v.faults.add("", "", ErrEmptyFlow, "")

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "55-2c600846f5386668"
+const build = "56-af91ba9cae72ef9a"

@@ -27,6 +27,8 @@ local function parse(A)
   if err then return nil, err end
   n.deadline, err = number.optional('deadline', A.deadline, nil)
   if err then return nil, err end
+  err = flows.check_retention(A.retention)
+  if err then return nil, err end
   if not A.tags or not A.nodes or not A.edges then
     return nil, reply.err('invalid_input', 'the counts of tags, nodes and edges do not fit the arguments')
   end
@@ -79,6 +81,7 @@ local function write_flow(c, flow_key, A, n, held)
   if n.deadline then append(values, 'deadline_at', number.text(c.now + n.deadline)) end
   append(values, 'creator_identity', A.creator_identity)
   append(values, 'trace_context', A.trace_context)
+  append(values, 'retention', A.retention)
   redis.call('HSET', flow_key, unpack(values))
   redis.call('SET', key.flow_definition(c, A.flow_id), A.definition)
   if is_set(A.input) then redis.call('SET', key.flow_input(c, A.flow_id), A.input) end
@@ -255,7 +258,9 @@ end
 --           eligible once the last chunk is in. Nothing can be claimed before. Sent again it converges; another
 --           graph or input under the same flow id is refused, and so is a node whose execution exists outside the
 --           flow. All nodes must come before the first edge, a join with its node;
---           definition, input and tags are wanted with the first call only.
+--           definition, input and tags are wanted with the first call only. `retention` is how long the run is kept
+--           after its end (ms): one time for all outcomes, or four, for success, failed, cancelled and expired; a
+--           negative time, and none, is for ever.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -270,6 +275,7 @@ end
 -- @arg      deadline           ms optional
 -- @arg      creator_identity   text optional
 -- @arg      trace_context      text optional
+-- @arg      retention          csv optional
 -- @arg      node_total         int
 -- @arg      edge_total         int
 -- @arg      last               bool
@@ -279,6 +285,7 @@ end
 -- @group    joins              execution_id:execution_id policy_variant:text on_satisfied:text k:int
 -- @reply    OK state:text more:bool
 -- @reply    ALREADY_SATISFIED state:text more:bool
+-- @error    flow_purging
 -- @error    flow_id_conflict what:text stored:text given:text
 -- @error    invalid_input message:text
 function F.ffx_submit_flow(K, A)
@@ -287,8 +294,9 @@ function F.ffx_submit_flow(K, A)
   local c = call.open(K.partition)
   local flow_key = key.flow_core(c, A.flow_id)
   local flow = record.read(flow_key, { 'graph_hash', 'input_hash', 'public_flow_state', 'held',
-    'node_count', 'edge_count', 'joins' })
+    'node_count', 'edge_count', 'joins', 'purging' })
   if flow then
+    if flow.purging then return reply.err('flow_purging') end
     err = check_same(flow, A)
     if err then return err end
     if not flow.held then return reply.already(flow.public_flow_state, '0') end

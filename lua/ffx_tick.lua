@@ -210,7 +210,7 @@ local MAX_LIMIT = 256
 -- @key      partition          ffx.partition
 -- @arg      limit              int
 -- @args     lanes              lane_id
--- @reply    OK now:unix_ms next_due_at:unix_ms more:bool promoted:int leases_expired:int attempts_timed_out:int deadlines_expired:int cancelled:int propagated:int suspensions_expired:int waitpoints_closed:int
+-- @reply    OK now:unix_ms next_due_at:unix_ms more:bool promoted:int leases_expired:int attempts_timed_out:int deadlines_expired:int cancelled:int propagated:int suspensions_expired:int waitpoints_closed:int purged:int?
 -- @error    invalid_input message:text
 function F.ffx_tick(K, A)
   local limit, err = number.whole('limit', A.limit)
@@ -219,7 +219,11 @@ function F.ffx_tick(K, A)
   local c = call.open(K.partition)
   local lanes = all_lanes(c, A.lanes)
   local indexes = clocks(c, lanes)
-  if is_quiet(c, indexes) then return reply.ok(c.now_text, '', '0', '0', '0', '0', '0', '0', '0', '0', '0') end
+  local purged = number.text(flows.purge_due(c))
+  if is_quiet(c, indexes) then
+    return reply.ok(c.now_text, c.more and c.now_text or '', c.more and '1' or '0', '0', '0', '0', '0', '0', '0', '0', '0',
+      purged)
+  end
   local left = limit
   local function spend(count)
     left = left - count
@@ -241,7 +245,7 @@ function F.ffx_tick(K, A)
   graph.settle(c)
   local at = next_due(c, indexes)
   return reply.ok(c.now_text, at and number.text(math.max(at, 0)) or '', c.more and '1' or '0', promoted,
-    expired_leases, timed_out, deadlines, cancelled, propagated, suspensions, waitpoints)
+    expired_leases, timed_out, deadlines, cancelled, propagated, suspensions, waitpoints, purged)
 end
 
 -- @function ffx_end_leases

@@ -117,6 +117,7 @@ function graph.reopened(c, execution_id, core, outcome)
   graph.forget_flows(c)
   redis.call('HDEL', flow_key, 'closed_at', 'outcome')
   redis.call('ZREM', key.ffx_closed_flows(c), flow_id)
+  redis.call('ZREM', key.ffx_purge_due(c), flow_id)
   local deadline = number.finite(flow.deadline_at)
   if deadline and deadline > c.now then
     redis.call('ZADD', key.ffx_flow_deadlines(c), deadline, flow_id)
@@ -140,7 +141,7 @@ end
 -- All nodes have ended, so the flow has.
 function graph.close(c, flow_id, flow_key)
   local flow = record.read(flow_key, { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_expired',
-    'nodes_cancelled', 'deadline_at', 'failed_node', unpack(joins.FLOW_FIELDS) })
+    'nodes_cancelled', 'deadline_at', 'failed_node', 'retention', unpack(joins.FLOW_FIELDS) })
   local state, outcome = flow.public_flow_state, flow.outcome
   if not graph.is_over(flow) then
     state, outcome = judge(flow)
@@ -153,6 +154,7 @@ function graph.close(c, flow_id, flow_key)
     'last_mutation_at', c.now_text)
   graph.forget_flows(c)
   redis.call('ZADD', key.ffx_closed_flows(c), c.now, flow_id)
+  if flow.retention then flows.retain(c, flow_id, flow.retention, outcome) end
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   graph.log(c, flow_id, 'flow_' .. outcome)
   wake.done(c, flow_id, outcome)

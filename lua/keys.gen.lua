@@ -43,6 +43,7 @@ function key.place(prefix, tag)
     ffx_start_deadlines = prefix .. ':ffx:' .. tag .. ':start_deadlines',
     of_ffx_runs = prefix .. ':ffx:' .. tag .. ':runs:',
     ffx_closed_flows = prefix .. ':ffx:' .. tag .. ':closed_flows',
+    ffx_purge_due = prefix .. ':ffx:' .. tag .. ':purge_due',
     config_partitions = prefix .. ':config:partitions',
     of_worker = prefix .. ':worker:',
     workers = prefix .. ':idx:workers',
@@ -306,6 +307,10 @@ function key.flow_edgegroup(c, flow_id, execution_id)
   return c.at.of_flow .. flow_id .. ':edgegroup:' .. execution_id
 end
 
+function key.flow_summary(c, flow_id)
+  return c.at.of_flow .. flow_id .. ':summary'
+end
+
 function key.flow_siblings(c, flow_id, execution_id)
   return c.at.of_flow .. flow_id .. ':siblings:' .. execution_id
 end
@@ -392,6 +397,10 @@ end
 
 function key.ffx_closed_flows(c)
   return c.at.ffx_closed_flows
+end
+
+function key.ffx_purge_due(c)
+  return c.at.ffx_purge_due
 end
 
 function key.config_partitions(c)

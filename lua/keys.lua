@@ -67,6 +67,7 @@
 -- @template flow.events                flow:{tag}:{flow_id}:events
 -- @template flow.held                  flow:{tag}:{flow_id}:held
 -- @template flow.edgegroup             flow:{tag}:{flow_id}:edgegroup:{execution_id}
+-- @template flow.summary               flow:{tag}:{flow_id}:summary
 -- @template flow.siblings              flow:{tag}:{flow_id}:siblings:{execution_id}
 
 -- @template budget.record              budget:{tag}:{budget_id}
@@ -93,6 +94,7 @@
 -- @template ffx.start_deadlines        ffx:{tag}:start_deadlines
 -- @template ffx.runs                   ffx:{tag}:runs:{flow_name}
 -- @template ffx.closed_flows           ffx:{tag}:closed_flows
+-- @template ffx.purge_due              ffx:{tag}:purge_due
 
 -- Keys without a tag, used by clients only.
 -- @template config.partitions          config:partitions

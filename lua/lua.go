@@ -62,6 +62,7 @@ func Files() []string {
 		"ffx_submit.lua",
 		"ffx_work.lua",
 		"ffx_flow.lua",
+		"ffx_purge.lua",
 		"ffx_tick.lua",
 		"register.gen.lua",
 		"ffx_register.gen.lua",

@@ -89,6 +89,9 @@ function F.ff_replay_execution(K, A)
   local c = call.open(K.core)
   local core = record.read(K.core, REPLAY_FIELDS)
   if not core then return reply.err('execution_not_found') end
+  if core.managed and redis.call('HEXISTS', key.flow_core(c, core.flow_id or ''), 'purging') == 1 then
+    return reply.err('execution_not_found')
+  end
   if core.lifecycle_phase ~= 'terminal' then return reply.err('execution_not_terminal') end
   if (tonumber(core.replay_count) or 0) >= replay_limit(c, A.execution_id) then
     return reply.err('max_replays_exhausted')

@@ -140,6 +140,19 @@ func (c *Client) submit(ctx context.Context, plan *Plan) (existed bool, err erro
 			attribute.String("flowfabric.flow_id", string(plan.FlowID))))
 	defer func() { endSpan(span, err) }()
 	plan.trace = injectTrace(ctx)
+	existed, err = c.send(ctx, plan)
+	if errors.Is(err, enginecore.ErrFlowPurging) {
+		// The id may be used again once the run that had it is gone.
+		err = c.purge(ctx, plan.Flow, plan.Run, plan.FlowID, plan.Partition)
+		if err == nil || errors.Is(err, ErrRunNotFound) {
+			existed, err = c.send(ctx, plan)
+		}
+	}
+	return existed, err
+}
+
+// send sends the calls of a plan.
+func (c *Client) send(ctx context.Context, plan *Plan) (existed bool, err error) {
 	for call := range plan.calls() {
 		for {
 			reply, err := c.engine.calls.SubmitFlow(ctx, call)

@@ -13,6 +13,8 @@ var (
 	ErrRunConflict = errors.New("run id is taken by another run")
 	// ErrRunNotFound is returned when there is no run of that flow with that id.
 	ErrRunNotFound = errors.New("no such run")
+	// ErrRunOpen is returned by Purge and Rerun when the run is not over.
+	ErrRunOpen = errors.New("run is not over")
 	// ErrRunOver is returned by Cancel when the run has ended already.
 	ErrRunOver = errors.New("run is over")
 	// ErrRunFailed matches the *RunError of a run of which a node failed.

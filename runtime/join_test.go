@@ -23,7 +23,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// course is an activity whose input says how it ends: "ok" returns at once, "fail" fails for good, "hang" waits until it
+// course is an activity whose input says how it ends: "ok" returns at once, "fail" fails for good, "fail-often" is retried, "hang" waits until it
 // is told to stop, and "gate" until the course's gate is open.
 type course struct {
 	act     *activity.Activity[string, string]
@@ -45,6 +45,8 @@ func (c *course) run(ctx context.Context, in string) (string, error) {
 	switch in {
 	case "fail":
 		return "", activity.NonRetryable(errors.New("on purpose"))
+	case "fail-often":
+		return "", errors.New("on purpose, once more")
 	case "hang":
 		c.hanging.Add(1)
 		<-ctx.Done()

@@ -19,16 +19,27 @@ type leaseBook struct {
 	// doubtful is set by a failed call: the engine may then know of leases that this worker does not.
 	doubtful atomic.Bool
 
-	mu      sync.Mutex
-	tasks   map[enginecore.ExecutionID]*task
-	strays  map[enginecore.LeaseID]bool // seen once
+	mu     sync.Mutex
+	tasks  map[enginecore.ExecutionID]*task
+	strays map[enginecore.LeaseID]bool // seen once
+	// early are cancels of leases that this worker does not know: a message may overtake the reply that tells of the lease.
+	early   map[enginecore.LeaseID]earlyCancel
 	stopped bool
 }
+
+// earlyCancel is a cancel that came before its task.
+type earlyCancel struct {
+	cause error
+	at    time.Time
+}
+
+// maxEarly bounds the cancels that are kept for tasks that have not come yet.
+const maxEarly = 1024
 
 func newLeaseBook(s *shift) *leaseBook {
 	return &leaseBook{
 		shift: s, ttl: s.worker.config.lease, tasks: make(map[enginecore.ExecutionID]*task),
-		strays: make(map[enginecore.LeaseID]bool),
+		strays: make(map[enginecore.LeaseID]bool), early: make(map[enginecore.LeaseID]earlyCancel),
 	}
 }
 
@@ -72,6 +83,10 @@ func (b *leaseBook) add(t *task) bool {
 		return false
 	}
 	b.tasks[t.claimed.ExecutionID] = t
+	if order, found := b.early[t.claimed.LeaseID]; found {
+		delete(b.early, t.claimed.LeaseID)
+		t.endedByEngine(order.cause)
+	}
 	return true
 }
 
@@ -96,12 +111,6 @@ func (b *leaseBook) snapshot() map[enginecore.Partition][]*task {
 
 // cancel ends a running execution that the engine has ended.
 func (b *leaseBook) cancel(id enginecore.ExecutionID, lease enginecore.LeaseID, reason string) {
-	b.mu.Lock()
-	t := b.tasks[id]
-	b.mu.Unlock()
-	if t == nil || t.claimed.LeaseID != lease {
-		return
-	}
 	cause := fmt.Errorf("%w: %s", ErrCancelled, reason)
 	switch reason {
 	case "attempt_timeout":
@@ -109,7 +118,28 @@ func (b *leaseBook) cancel(id enginecore.ExecutionID, lease enginecore.LeaseID, 
 	case "flow_deadline", "execution_deadline":
 		cause = ErrDeadline
 	}
+	b.mu.Lock()
+	t := b.tasks[id]
+	if t == nil || t.claimed.LeaseID != lease {
+		b.keepEarly(lease, cause)
+		b.mu.Unlock()
+		return
+	}
+	b.mu.Unlock()
 	t.endedByEngine(cause)
+}
+
+// keepEarly notes a cancel for a task that may still come. Those for which none has come within a lease are forgotten.
+func (b *leaseBook) keepEarly(lease enginecore.LeaseID, cause error) {
+	now := time.Now()
+	if len(b.early) >= maxEarly {
+		for id, order := range b.early {
+			if now.Sub(order.at) > b.ttl || len(b.early) >= 2*maxEarly {
+				delete(b.early, id)
+			}
+		}
+	}
+	b.early[lease] = earlyCancel{cause, now}
 }
 
 // stopAll ends the contexts of all running functions.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/lua"
 )
 
@@ -26,6 +27,7 @@ type Engine struct {
 	inMemory  bool
 	namespace enginecore.Namespace
 	secrets   *secretBook
+	keep      flow.Keep
 	logger    *slog.Logger
 	tracer    trace.Tracer
 }
@@ -48,6 +50,7 @@ type openConfig struct {
 	logger         *slog.Logger
 	tracerProvider trace.TracerProvider
 	secret         *waitpointSecret
+	keep           flow.Keep
 }
 
 // Prefix begins every key and channel, so that applications can share a server without sharing data: 1 to 32 characters
@@ -110,8 +113,12 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	if err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
+	if err := config.keep.Check(); err != nil {
+		return nil, fmt.Errorf("open engine: retention: %w", err)
+	}
 	config.core.Logger = config.logger
 	e := &Engine{
+		keep:      config.keep,
 		namespace: enginecore.Namespace(config.namespace),
 		logger:    config.logger,
 		tracer:    config.tracerProvider.Tracer("github.com/flowfabric/flowfabric-go/runtime"),

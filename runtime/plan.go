@@ -38,6 +38,7 @@ type Plan struct {
 	compiled  *compiledFlow
 	input     []byte
 	inputHash string
+	retention string
 	trace     string
 	creator   string
 }
@@ -147,7 +148,7 @@ func newPlan(e *Engine, compiled *compiledFlow, runID string, input []byte) (*Pl
 	}
 	return &Plan{
 		Flow: compiled.graph.Name, Run: runID, FlowID: id, Partition: partition, namespace: e.namespace,
-		compiled: compiled, input: input, inputHash: hashInput(input),
+		compiled: compiled, input: input, inputHash: hashInput(input), retention: retentionOf(e.keep, compiled.graph.Keep),
 	}, nil
 }
 
@@ -260,7 +261,7 @@ func (p *Plan) header(nodes, edges int) enginecore.SubmitFlowCall {
 		Partition: p.Partition, FlowID: p.FlowID, FlowName: p.Flow, RunID: p.Run, Namespace: string(p.namespace),
 		GraphHash: p.compiled.hash, InputHash: p.inputHash, Definition: p.compiled.definition, Input: p.input,
 		CreatorIdentity: p.creator, TraceContext: p.trace, NodeTotal: int64(nodes), EdgeTotal: int64(edges),
-		Tags: p.compiled.tags, Deadline: p.compiled.graph.Deadline,
+		Tags: p.compiled.tags, Deadline: p.compiled.graph.Deadline, Retention: p.retention,
 	}
 	if p.compiled.graph.Return != "" {
 		call.ResultExecutionID = p.ExecutionID(p.compiled.graph.Return)

@@ -82,6 +82,10 @@ func (t *task) run(wantNext bool) (next *task) {
 		return nil
 	}
 	defer t.shift.leases.remove(t)
+	if t.settled.Load() {
+		t.log(slog.LevelDebug, "execution ended before its function began", slog.Any("cause", context.Cause(t.ctx)))
+		return nil
+	}
 	if t.shift.board.isClosed() {
 		if t.settle() {
 			t.giveBack()

@@ -411,4 +411,30 @@ func (c *checker) closedFlows(p *partition) {
 			c.fault(RuleClosed, key, "does not hold %s, which closed at %s", id, f.core["closed_at"])
 		}
 	}
+	c.retention(p)
+}
+
+// retention checks the list of flows that are to be purged, by the time when they are.
+func (c *checker) retention(p *partition) {
+	key := p.key("ffx:" + p.tag + ":purge_due")
+	due := p.indexes["purge_due"].scores
+	for id, at := range due {
+		f := p.flows[id]
+		switch {
+		case f == nil || f.core == nil:
+			c.fault(RuleUnknownFlow, key, "holds %s, which does not exist", id)
+		case !f.closed():
+			c.fault(RuleClosed, key, "holds %s, which is not closed", id)
+		case at < float64(number(f.core["closed_at"])):
+			c.fault(RuleClosed, key, "holds %s at %f, before it closed", id, at)
+		}
+	}
+	for id, f := range p.flows {
+		if f.core == nil || !f.managed() || !f.closed() || f.core["retention"] == "" || strings.Contains(f.core["retention"], "-1") {
+			continue
+		}
+		if _, found := due[id]; !found {
+			c.fault(RuleClosed, key, "does not hold %s, which closed at %s", id, f.core["closed_at"])
+		}
+	}
 }

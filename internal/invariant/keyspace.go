@@ -60,6 +60,7 @@ func (e *execution) get(f string) string   { return e.core[f] }
 func (f *flowRecord) managed() bool        { return f.core["managed"] != "" }
 func (f *flowRecord) closed() bool         { return f.core["closed_at"] != "" }
 func (f *flowRecord) held() bool           { return f.core["held"] != "" }
+func (f *flowRecord) purging() bool        { return f.core["purging"] != "" }
 func (f *flowRecord) open() bool           { return f.core["public_flow_state"] == "open" }
 func (f *flowRecord) members() set         { return f.parts["members"].set }
 func (p *partition) index(name string) set { return members(p.indexes[name]) }
@@ -333,6 +334,7 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	}
 	types := map[string]string{
 		"lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
+		"purge_due": "zset",
 	}
 	want, known := types[text]
 	if !known {

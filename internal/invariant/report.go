@@ -125,6 +125,9 @@ func (c *checker) partition(p *partition, mode Mode) {
 			continue
 		}
 		c.state(e)
+		if f := p.flows[e.get("flow_id")]; f != nil && f.purging() {
+			continue // parts of it may be gone
+		}
 		c.attempts(e)
 		c.deps(p, e)
 		c.result(e)
@@ -136,6 +139,12 @@ func (c *checker) partition(p *partition, mode Mode) {
 	for _, f := range p.flows {
 		if f.core == nil {
 			c.fault(RuleKeys, f.key, "keys of the flow exist, but not its core")
+			continue
+		}
+		if f.purging() {
+			if mode == Quiescent {
+				c.fault(RuleQuiescent, f.key, "is not purged to the end")
+			}
 			continue
 		}
 		c.flow(p, f)

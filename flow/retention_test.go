@@ -1,0 +1,60 @@
+package flow_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+func TestRetentionIsStored(t *testing.T) {
+	t.Parallel()
+	str := ident[string]("str")
+	build := func(opts ...flow.Option) (*flow.Definition[string, none], error) {
+		f := flow.New[string, none]("f", opts...)
+		flow.Node(f, "n", str, f.Input())
+		return f.Build()
+	}
+	plain, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hashes := map[string]bool{plain.Hash(): true}
+	for _, opts := range [][]flow.Option{
+		{flow.Retention(time.Hour)},
+		{flow.Retention(time.Hour, flow.Failed)},
+		{flow.Retention(flow.KeepForever, flow.Succeeded, flow.Expired), flow.Retention(time.Microsecond, flow.Cancelled)},
+	} {
+		d, err := build(opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := d.Graph().MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := flow.ParseGraph(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read.Keep != d.Graph().Keep || read.Hash() != d.Hash() || hashes[d.Hash()] {
+			t.Errorf("%s: read as %+v", data, read.Keep)
+		}
+		hashes[d.Hash()] = true
+	}
+	d, _ := build(flow.Retention(time.Hour), flow.Retention(time.Microsecond, flow.Failed))
+	if keep := d.Graph().Keep; keep.For(flow.Succeeded) != time.Hour || keep.For(flow.Failed) != time.Millisecond || keep.For("odd") != 0 {
+		t.Errorf("got %+v", keep)
+	}
+	for _, opt := range []flow.Option{flow.Retention(time.Hour, "odd"), flow.Retention(flow.MaxKeep + time.Second)} {
+		if _, err := build(opt); !errors.Is(err, flow.ErrRetention) || !errors.Is(err, flow.ErrOption) {
+			t.Errorf("got %v", err)
+		}
+	}
+	g := plain.Graph()
+	g.Keep.Failed = time.Microsecond
+	if err := g.Validate(); !errors.Is(err, flow.ErrRetention) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,79 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// DefaultRetention is how long a run is kept after its end where neither the flow nor the engine says otherwise.
+const DefaultRetention = 7 * 24 * time.Hour
+
+// Retention says how long runs are kept after they ended in one of the outcomes, all of them when none is named, where
+// their flow does not say so itself. It is stored with a run when it starts, so a later change counts for later runs.
+// Keepers purge what is due. Defaults to DefaultRetention; flow.KeepForever keeps runs until they are purged by hand.
+func Retention(keep time.Duration, outcomes ...flow.Outcome) OpenOption {
+	return func(c *openConfig) { c.keep = c.keep.With(keep, outcomes...) }
+}
+
+// retentionOf is the stored form of how long a run is kept: one time in ms for all outcomes, or four; negative is for
+// ever, and so is the empty text.
+func retentionOf(engine, own flow.Keep) string {
+	var times []string
+	for _, outcome := range flow.Outcomes() {
+		keep := own.For(outcome)
+		if keep == 0 {
+			keep = engine.For(outcome)
+		}
+		switch {
+		case keep == 0:
+			keep = DefaultRetention
+		case keep < 0:
+			keep = -time.Millisecond
+		}
+		times = append(times, strconv.FormatInt(keep.Milliseconds(), 10))
+	}
+	if slices.Equal(times[1:], times[:len(times)-1]) {
+		return strings.TrimPrefix(times[0], "-1")
+	}
+	return strings.Join(times, ",")
+}
+
+// Purge removes a run that is over with everything that belongs to it: nodes, results, events. It may be called again
+// when it was interrupted, and the run's id may be used again afterwards. It wraps ErrRunOpen while a node of the run is
+// open, and ErrRunNotFound when there is no such run.
+func (c *Client) Purge(ctx context.Context, flowName, runID string) error {
+	id, partition, err := c.locate(flowName, runID)
+	if err != nil {
+		return err
+	}
+	return c.purge(ctx, flowName, runID, id, partition)
+}
+
+// Purge is Client.Purge for this run.
+func (r *Run[Out]) Purge(ctx context.Context) error {
+	return r.client.purge(ctx, r.flow, r.id, r.flowID, r.part)
+}
+
+func (c *Client) purge(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) error {
+	for first := true; ; first = false {
+		reply, err := c.engine.core.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: p, FlowID: id})
+		switch {
+		case errors.Is(err, enginecore.ErrFlowNotTerminal):
+			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, ErrRunOpen)
+		case err != nil:
+			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, err)
+		case first && reply.Status == enginecore.StatusAlreadySatisfied:
+			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, ErrRunNotFound)
+		case !reply.More:
+			return nil
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// nothingLeft fails when the keyspace holds anything of flows or executions.
+func nothingLeft(t testing.TB, b *enginetest.Bench) {
+	t.Helper()
+	var left []string
+	for _, key := range b.Check(t, invariant.Quiescent).KeyNames() {
+		if strings.Contains(key, "{") && !strings.Contains(key, ":sec:") {
+			left = append(left, key)
+		}
+	}
+	require.Empty(t, left)
+}
+
+// definitionOf builds a flow.
+func definitionOf(t testing.TB, f *flow.Builder[none, string]) *flow.Definition[none, string] {
+	t.Helper()
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+// variety are flows that leave everything behind that a flow can leave.
+func (c *course) variety(t testing.TB) map[string]*flow.Definition[none, string] {
+	t.Helper()
+	chain := flow.New[none, string]("chain", flow.Tag("team.name", "x"), flow.Deadline(time.Hour))
+	refs := c.nodes(chain, "ok", "ok", "ok")
+	flow.Return(chain, flow.Node(chain, "sum", c.sum, flow.List(refs...), flow.Tag("node.kind", "y"), flow.ScheduleToStart(time.Hour)))
+
+	failing := flow.New[none, string]("failing")
+	bad := c.nodes(failing, "fail", "ok")
+	retried := flow.Node(failing, "retried", c.act, flow.Const("fail-often"),
+		flow.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 4}), flow.StartToClose(time.Minute))
+	flow.Return(failing, flow.Node(failing, "never", c.sum, flow.List(bad[0], bad[1], retried)))
+
+	joined := flow.New[none, string]("joined")
+	some := c.nodes(joined, "ok", "fail", "hang", "hang")
+	flow.Return(joined, flow.Node(joined, "any", c.act, flow.AnyOf(some...)))
+
+	wide := flow.New[none, string]("wide")
+	root := flow.Node(wide, "root", c.act, flow.Const("ok"))
+	leaves := make([]flow.Ref[string], 300)
+	for i := range leaves {
+		leaves[i] = flow.Node(wide, fmt.Sprintf("leaf-%d", i), c.act, flow.Const("ok"), flow.After(root), flow.Lane("wide"))
+	}
+	flow.Return(wide, flow.Node(wide, "sum", c.sum, flow.List(leaves...)))
+
+	defs := make(map[string]*flow.Definition[none, string])
+	for _, f := range []*flow.Builder[none, string]{chain, failing, joined, wide} {
+		def := definitionOf(t, f)
+		defs[def.Name()] = def
+	}
+	hanging := flow.New[none, string]("hanging")
+	flow.Return(hanging, c.nodes(hanging, "hang", "hang")[0])
+	defs["hanging"] = definitionOf(t, hanging)
+	return defs
+}
+
+// runAll runs every flow of a variety to its end; what hangs is cancelled.
+func runAll(t testing.TB, b *enginetest.Bench, defs map[string]*flow.Definition[none, string], id string) []*runtime.Run[string] {
+	t.Helper()
+	ctx := enginetest.Context(t)
+	var runs []*runtime.Run[string]
+	for name, def := range defs {
+		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.ID(id))
+		require.NoError(t, err)
+		runs = append(runs, run)
+		if name == "hanging" {
+			require.NoError(t, run.Cancel(ctx, "enough"))
+		}
+		_, err = run.Result(ctx)
+		var over *runtime.RunError
+		purged := errors.Is(err, runtime.ErrRunNotFound)
+		require.True(t, err == nil || purged || errors.As(err, &over), "%v", err)
+	}
+	return runs
+}
+
+func TestPurgeLeavesNothing(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		c := newCourse()
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8), runtime.Lanes("default", "wide"))
+		b.Keeper(t)
+		defs := c.variety(t)
+		for range 2 { // the ids may be used again
+			runs := runAll(t, b, defs, "again")
+			b.Settle(t)
+			for _, run := range runs {
+				require.False(t, run.Existed())
+				require.NoError(t, run.Purge(ctx))
+				require.ErrorIs(t, run.Purge(ctx), runtime.ErrRunNotFound)
+				_, err := run.Describe(ctx)
+				require.ErrorIs(t, err, runtime.ErrRunNotFound)
+			}
+			nothingLeft(t, b)
+		}
+	})
+}
+
+func TestPurgeRefusesAnOpenRun(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		c := newCourse()
+		f := flow.New[none, string]("open")
+		flow.Return(f, c.nodes(f, "ok")[0])
+		run := startOf(t, b, f)
+		require.ErrorIs(t, run.Purge(ctx), runtime.ErrRunOpen)
+		require.ErrorIs(t, b.Client.Purge(ctx, "open", "nobody"), runtime.ErrRunNotFound)
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// A run that is purged in part cannot be run again, and its id can be used again at once.
+func TestPurgeInParts(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		c := newCourse()
+		worker := b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8), runtime.Lanes("default", "wide"))
+		defs := c.variety(t)
+		wide := map[string]*flow.Definition[none, string]{"wide": defs["wide"]}
+		run := runAll(t, b, wide, "id")[0]
+		b.Settle(t)
+		require.NoError(t, worker.Stop())
+		plan, err := runtime.NewPlan(b.Client, defs["wide"], none{}, runtime.ID("id"))
+		require.NoError(t, err)
+
+		core := b.Engine.Core()
+		reply, err := core.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: plan.Partition, FlowID: plan.FlowID})
+		require.NoError(t, err)
+		require.True(t, reply.More)
+		b.Check(t, invariant.AnyTime)
+		listed, err := b.Client.List(ctx, "wide", 10)
+		require.NoError(t, err)
+		require.Empty(t, listed)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.NotEmpty(t, d.Nodes)
+		_, err = core.ReplayExecution(ctx, enginecore.ReplayExecutionCall{ExecutionID: d.Nodes[0].ExecutionID, LaneID: "wide"})
+		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
+
+		again, err := runtime.Start(ctx, b.Client, defs["wide"], none{}, runtime.ID("id"))
+		require.NoError(t, err)
+		require.False(t, again.Existed())
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8), runtime.Lanes("default", "wide"))
+		_, err = again.Result(ctx)
+		require.NoError(t, err)
+		b.Settle(t)
+		require.NoError(t, again.Purge(ctx))
+		nothingLeft(t, b)
+	})
+}
+
+func TestKeepersPurgeWhatIsDue(t *testing.T) {
+	retention := []runtime.OpenOption{runtime.Retention(20 * time.Millisecond), runtime.Retention(flow.KeepForever, flow.Cancelled)}
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		c := newCourse()
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8), runtime.Lanes("default", "wide"))
+		defs := c.variety(t)
+		// Their own retention counts before that of the engine.
+		own := flow.New[none, string]("own", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, flow.Failed))
+		flow.Return(own, c.nodes(own, "fail")[0])
+		defs["own"] = definitionOf(t, own)
+		kept := flow.New[none, string]("kept", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, flow.Failed))
+		flow.Return(kept, c.nodes(kept, "ok")[0])
+		defs["kept"] = definitionOf(t, kept)
+		b.Keeper(t)
+		b.Keeper(t)
+		runAll(t, b, defs, "id")
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			var left []string
+			for name := range defs {
+				if _, err := b.Client.Describe(ctx, name, "id"); !errors.Is(err, runtime.ErrRunNotFound) {
+					left = append(left, name)
+				}
+			}
+			if len(left) != 2 {
+				return fmt.Sprintf("left: %v", left)
+			}
+			return ""
+		})
+		require.NoError(t, b.Client.Purge(ctx, "kept", "id"))
+		require.NoError(t, b.Client.Purge(ctx, "hanging", "id"), "it was cancelled")
+		b.Settle(t)
+		nothingLeft(t, b)
+	}, retention...)
+}
+
+func TestBadRetention(t *testing.T) {
+	t.Parallel()
+	for _, opt := range []runtime.OpenOption{runtime.Retention(time.Hour, "odd"), runtime.Retention(flow.MaxKeep + time.Hour)} {
+		_, err := runtime.Open(context.Background(), "embedded:", opt)
+		require.ErrorIs(t, err, flow.ErrRetention)
+	}
+}
+
+// BenchmarkPurge measures how long one call holds the engine, with runs of 2,000 nodes that all lead to one.
+func BenchmarkPurge(b *testing.B) {
+	for _, kind := range testserver.Kinds(b) {
+		b.Run(string(kind), func(b *testing.B) {
+			bench := enginetest.New(b, kind)
+			c := newCourse()
+			bench.Worker(b, []activity.Handler{c.act, c.sum}, runtime.Concurrency(16))
+			f := flow.New[none, string]("fan")
+			refs := make([]flow.Ref[string], 2000)
+			for i := range refs {
+				refs[i] = flow.Node(f, fmt.Sprintf("n%d", i), c.act, flow.Const("ok"))
+			}
+			flow.Return(f, flow.Node(f, "sum", c.sum, flow.List(refs...)))
+			def := definitionOf(b, f)
+			var longest time.Duration
+			calls := 0
+			for b.Loop() {
+				b.StopTimer()
+				plan, err := runtime.NewPlan(bench.Client, def, none{}, runtime.ID("fan"))
+				require.NoError(b, err)
+				run, err := runtime.Start(b.Context(), bench.Client, def, none{}, runtime.ID("fan"))
+				require.NoError(b, err)
+				_, err = run.Result(b.Context())
+				require.NoError(b, err)
+				b.StartTimer()
+				for more := true; more; calls++ {
+					begin := time.Now()
+					reply, err := bench.Engine.Core().PurgeFlow(b.Context(), enginecore.PurgeFlowCall{Partition: plan.Partition, FlowID: plan.FlowID})
+					require.NoError(b, err)
+					longest = max(longest, time.Since(begin))
+					more = reply.More
+				}
+			}
+			b.ReportMetric(float64(longest.Microseconds())/1000, "longest-ms")
+			b.ReportMetric(float64(calls)/float64(b.N), "calls/op")
+		})
+	}
+}
