@@ -95,6 +95,7 @@ type DescribeFlowReply struct {
 	Definition      []byte
 	NextCursor      string
 	Nodes           []DescribedNode
+	Paused          string
 }
 
 // DescribeFlow runs ffx_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
@@ -141,6 +142,7 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		out.Definition = bytesValue(r, "definition")
 		out.NextCursor = textValue[string](r, "next_cursor")
 		out.Nodes = list(r, "nodes", decodeDescribedNode)
+		out.Paused = textValue[string](r, "paused")
 	default:
 		r.unknownStatus()
 	}

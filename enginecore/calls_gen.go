@@ -153,6 +153,50 @@ func decodeFrame(r *fields, out *Frame) {
 	out.Fields = pairs(r, "fields")
 }
 
+// LaneState is an element of replies or calls.
+type LaneState struct {
+	LaneID              LaneID
+	Paused              string
+	Eligible            int64
+	Delayed             int64
+	Active              int64
+	Suspended           int64
+	BlockedDependencies int64
+	BlockedBudget       int64
+	BlockedQuota        int64
+	BlockedRoute        int64
+	BlockedOperator     int64
+	OldestEligibleAt    time.Time
+}
+
+func decodeLaneState(r *fields, out *LaneState) {
+	out.LaneID = textValue[LaneID](r, "lane_id")
+	out.Paused = textValue[string](r, "paused")
+	out.Eligible = intValue[int64](r, "eligible")
+	out.Delayed = intValue[int64](r, "delayed")
+	out.Active = intValue[int64](r, "active")
+	out.Suspended = intValue[int64](r, "suspended")
+	out.BlockedDependencies = intValue[int64](r, "blocked_dependencies")
+	out.BlockedBudget = intValue[int64](r, "blocked_budget")
+	out.BlockedQuota = intValue[int64](r, "blocked_quota")
+	out.BlockedRoute = intValue[int64](r, "blocked_route")
+	out.BlockedOperator = intValue[int64](r, "blocked_operator")
+	out.OldestEligibleAt = timeValue(r, "oldest_eligible_at")
+}
+
+// Pause is an element of replies or calls.
+type Pause struct {
+	Subject string
+	Name    string
+	Text    string
+}
+
+func decodePause(r *fields, out *Pause) {
+	out.Subject = textValue[string](r, "subject")
+	out.Name = textValue[string](r, "name")
+	out.Text = textValue[string](r, "text")
+}
+
 // ClaimedExecution is an element of replies or calls.
 type ClaimedExecution struct {
 	ExecutionID    ExecutionID

@@ -107,7 +107,7 @@ end
 -- @arg      flow_id            flow_id
 -- @arg      cursor             text optional
 -- @arg      limit              int
--- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes next_cursor:text nodes:list(described_node)
+-- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes next_cursor:text nodes:list(described_node) paused:text
 -- @error    invalid_input message:text
 -- @error    flow_not_found
 function F.ffx_describe_flow(K, A)
@@ -127,6 +127,7 @@ function F.ffx_describe_flow(K, A)
   out[#out + 1] = first and redis.call('GET', key.flow_definition(c, A.flow_id)) or ''
   out[#out + 1] = page[1] == '0' and '' or page[1]
   out[#out + 1] = nodes
+  out[#out + 1] = redis.call('HGET', key.flow_core(c, A.flow_id), 'paused') or ''
   return out
 end
 

@@ -181,7 +181,9 @@ local function write_nodes(c, flow_key, A, n, held)
       lanes[node.lane_id] = true
     end
   end
-  for lane in pairs(lanes) do redis.call('SADD', key.ffx_lanes(c), lane) end
+  for lane in pairs(lanes) do
+    if redis.call('SADD', key.ffx_lanes(c), lane) == 1 then pauses.lane_added(c, lane) end
+  end
   if next(n.joins) then redis.call('HSET', flow_key, 'joins', '1') end
   if added > 0 then
     redis.call('HINCRBY', flow_key, 'node_count', added)

@@ -80,7 +80,10 @@ local function fail_unstarted(c, limit)
     redis.call('ZREM', index_key, execution_id)
     local core_key = key.exec_core(c, execution_id)
     local core = record.read(core_key, lifecycle.END_FIELDS)
-    if core and core.lifecycle_phase == 'runnable' and not is_set(core.current_attempt_index) then
+    if core and core.lifecycle_phase == 'runnable' and pauses.keeps(c, core) then
+      local timeout = tonumber(redis.call('HGET', core_key, 'start_timeout') or nil) or 0
+      redis.call('ZADD', index_key, c.now + timeout, execution_id)
+    elseif core and core.lifecycle_phase == 'runnable' and not is_set(core.current_attempt_index) then
       local reason = 'not started within its schedule-to-start timeout'
       lifecycle.leave_indexes(c, execution_id, core)
       lifecycle.finish(c, execution_id, core_key, core, {
@@ -165,7 +168,7 @@ local function clocks(c, lanes)
   local list = {
     key.index_lease_expiry(c), key.index_attempt_timeout(c), key.index_execution_deadline(c),
     key.index_suspension_timeout(c), key.index_pending_waitpoint_expiry(c), key.ffx_start_deadlines(c),
-    key.ffx_flow_deadlines(c), key.index_cancel_backlog(c),
+    key.ffx_flow_deadlines(c), key.index_cancel_backlog(c), key.ffx_held(c),
   }
   for _, lane in ipairs(lanes) do list[#list + 1] = key.lane_delayed(c, lane) end
   return list
@@ -237,6 +240,7 @@ function F.ffx_tick(K, A)
   local timed_out = spend(time_out_attempts(c, left))
   local deadlines = spend(expire_executions(c, left))
   deadlines = number.text(deadlines + spend(fail_unstarted(c, left)) + spend(expire_flows(c, math.min(left, 4))))
+  promoted = number.text(promoted + spend(pauses.recheck_due(c, left)))
   local suspensions = spend(expire_suspensions(c, left))
   local waitpoints = spend(close_pending_waitpoints(c, left))
   local cancelled = spend(left > 0 and end_owed(c, left) or 0)

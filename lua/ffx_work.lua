@@ -170,6 +170,11 @@ local function take_eligible(c, request, execution_id, n)
     set_aside(c, execution_id, core, request.lane, detail)
     return nil
   end
+  detail = pauses.why(c, core, graph.flow(c, core.flow_id))
+  if detail then
+    pauses.hold(c, execution_id, core, request.lane, detail)
+    return nil
+  end
   wake.taken(c, request.lane)
   return lease_runnable(c, request, execution_id, core_key, core, n)
 end
@@ -197,7 +202,8 @@ function work.inherit(c, heirs, execution_id, core_key, core)
   local request = heirs.request
   if #heirs >= request.count or not core.managed or core.lane_id ~= request.lane
     or core.attempt_state ~= 'pending_first_attempt' or core.total_attempt_count ~= '0'
-    or (number.finite(core.delay_until) or 0) > c.now or unfit(request, core) then
+    or (number.finite(core.delay_until) or 0) > c.now or unfit(request, core)
+    or graph.flow(c, core.flow_id).paused then
     return false
   end
   heirs[#heirs + 1] = { execution_id = execution_id, core_key = core_key, core = core }
@@ -210,7 +216,8 @@ local function take_heirs(c, request, out)
   if not heirs or #heirs == 0 then return end
   local eligible_key = key.lane_eligible(c, request.lane)
   local head = redis.call('ZRANGE', eligible_key, 0, 0, 'WITHSCORES')
-  local urgent = tonumber(head[2] or nil)
+  -- Behind the mark of a pause, everything goes the long way.
+  local urgent = head[1] == pauses.MARK and -math.huge or tonumber(head[2] or nil)
   request.drained = not urgent
   for _, heir in ipairs(heirs) do
     if urgent and urgent < record.eligible_score(heir.core) then
@@ -219,6 +226,11 @@ local function take_heirs(c, request, out)
       out[#out + 1] = lease_runnable(c, request, heir.execution_id, heir.core_key, heir.core, #out, eligible_key)
     end
   end
+end
+
+-- Whether a pause keeps an execution that is not eligible from being taken.
+local function is_paused(c, request, core)
+  return pauses.stops(c, request.lane) or pauses.why(c, core, graph.flow(c, core.flow_id)) ~= nil
 end
 
 -- Leases one execution that another worker has set aside; nil when this one cannot run it either, and then it
@@ -234,7 +246,7 @@ local function take_set_aside(c, request, execution_id, n)
     lifecycle.cancel(c, execution_id, core_key, core, 'flow is over', 'flow', { silent = true })
     return nil
   end
-  if unfit(request, core) then return nil, true end
+  if unfit(request, core) or is_paused(c, request, core) then return nil, true end
   redis.call('ZREM', key.lane_blocked_route(c, request.lane), execution_id)
   return lease_runnable(c, request, execution_id, core_key, core, n)
 end
@@ -247,7 +259,7 @@ local function take_abandoned(c, request, execution_id, n)
     redis.call('ZREM', key.ffx_reclaimable(c, request.lane), execution_id)
     return nil
   end
-  if unfit(request, core) then return nil, true end
+  if unfit(request, core) or is_paused(c, request, core) then return nil, true end
   redis.call('ZREM', key.ffx_reclaimable(c, request.lane), execution_id)
   local w = lease_for(request, n)
   local attempt = claim.take_over(c, execution_id, core_key, core, w)
@@ -283,7 +295,14 @@ local function take_from(c, request, index_key, take, out, limit)
     local wanted = request.count - #out
     local heads = redis.call('ZRANGE', index_key, stayed, stayed + wanted - 1)
     for _, execution_id in ipairs(heads) do
-      local taken, stays = take(c, request, execution_id, #out)
+      local taken, stays
+      if execution_id ~= pauses.MARK then
+        taken, stays = take(c, request, execution_id, #out)
+      elseif pauses.stops(c, request.lane) then
+        return passed, stayed
+      else
+        stays = true
+      end
       if taken then out[#out + 1] = taken else passed = passed + 1 end
       if stays then stayed = stayed + 1 end
     end
@@ -325,9 +344,10 @@ function work.remaining(c, request)
   if request.unfit then
     abandoned = math.max(0, redis.call('ZCARD', key.ffx_reclaimable(c, request.lane)) - request.unfit)
   end
+  if c.pauses and pauses.stops(c, request.lane) then return '0' end
   local added = c.lanes[request.lane]
   if request.drained and not (added and added.count > 0) then return number.text(abandoned) end
-  return number.text(redis.call('ZCARD', key.lane_eligible(c, request.lane)) + abandoned)
+  return number.text(redis.call('ZCOUNT', key.lane_eligible(c, request.lane), '(-inf', '+inf') + abandoned)
 end
 
 -- Tells the other workers how a claim has left the lane: those that wait for their turn need not come, or more of them

@@ -59,6 +59,7 @@ func Files() []string {
 		"stream.lua",
 		"tags.lua",
 		"ffx_joins.lua",
+		"ffx_lane.lua",
 		"ffx_submit.lua",
 		"ffx_work.lua",
 		"ffx_flow.lua",

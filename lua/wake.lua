@@ -52,7 +52,7 @@ end
 function wake.flush(c)
   for lane, added in pairs(c.lanes) do
     if added.count > 0 then
-      if added.urgent or redis.call('ZCARD', key.lane_eligible(c, lane)) <= added.count then
+      if added.urgent or redis.call('ZCOUNT', key.lane_eligible(c, lane), '(-inf', '+inf') <= added.count then
         wake.workers(c, lane)
       end
     end

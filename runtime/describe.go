@@ -34,6 +34,9 @@ type Description struct {
 	ClosedAt time.Time
 	// DeadlineAt is when the run expires; zero without a deadline.
 	DeadlineAt time.Time
+	// PausedAt is when the run was paused, for PauseReason; zero when it is not.
+	PausedAt    time.Time
+	PauseReason string
 	// OpenNodes is the number of nodes that have not ended.
 	OpenNodes int
 	// Graph is the flow that the run executes.
@@ -105,7 +108,7 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 	}
 	d.order(nodes)
 	d.nameUpstreams()
-	return d, nil
+	return d, c.namePauses(ctx, p, d)
 }
 
 func describeFlow(id enginecore.FlowID, r enginecore.DescribeFlowReply) (*Description, error) {
@@ -115,6 +118,7 @@ func describeFlow(id enginecore.FlowID, r enginecore.DescribeFlowReply) (*Descri
 		CancelledBy: r.CancelledBy, CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt,
 		OpenNodes: int(r.OpenNodes),
 	}
+	d.PausedAt, d.PauseReason = parsePause(r.Paused)
 	if len(r.Definition) == 0 {
 		return d, nil
 	}
@@ -204,6 +208,27 @@ func (d *Description) nameUpstreams() {
 		}
 		n.Why = "waits for " + listed(open)
 	}
+}
+
+// namePauses says which nodes wait because their lane is paused. The engine records the other pauses with the nodes.
+func (c *Client) namePauses(ctx context.Context, p enginecore.Partition, d *Description) error {
+	waiting := func(n NodeDescription) bool { return n.State == enginecore.PublicWaiting }
+	if _, whole := c.engine.calls.(composites); !whole || !slices.ContainsFunc(d.Nodes, waiting) {
+		return nil
+	}
+	reply, err := c.engine.core.Pauses(ctx, enginecore.PausesCall{Partition: p})
+	if err != nil {
+		return fmt.Errorf("describe run %s of flow %s: %w", d.Run, d.Flow, err)
+	}
+	for _, stored := range reply.Pauses {
+		pause := readPause(stored)
+		for i := range d.Nodes {
+			if n := &d.Nodes[i]; pause.Lane != "" && n.Lane == pause.Lane && waiting(*n) {
+				n.Why = strings.TrimSuffix("lane "+pause.Lane+" is paused: "+pause.Reason, ": ")
+			}
+		}
+	}
+	return nil
 }
 
 // listed joins names and cuts long lists short.

@@ -1,0 +1,285 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// LaneState is what stands in a lane, over all partitions.
+type LaneState struct {
+	Name string
+	// Paused tells that nothing of the lane is claimed; PausedSince and PauseReason describe it.
+	Paused      bool
+	PausedSince time.Time
+	PauseReason string
+	// Eligible nodes wait for a worker, Delayed ones for a time, Active ones run, Suspended ones wait for a signal.
+	Eligible, Delayed, Active, Suspended int
+	// Blocked counts the nodes that something else keeps from being eligible.
+	Blocked LaneBlocks
+	// Oldest is when the oldest eligible node was created; zero when none is eligible. Of the nodes with a priority only the
+	// first one is looked at.
+	Oldest time.Time
+}
+
+// LaneBlocks counts nodes by what they wait for.
+type LaneBlocks struct {
+	// Dependencies: upstreams. Budget and Quota: room under a limit. Route: a worker that knows the activity and offers the
+	// capabilities. Operator: the end of a pause.
+	Dependencies, Budget, Quota, Route, Operator int
+}
+
+// Lanes lists the lanes that were ever used or paused, by name. The counts of different partitions are not of the very
+// same moment.
+func (c *Client) Lanes(ctx context.Context) ([]LaneState, error) {
+	replies, err := inAll(ctx, c.engine, func(p enginecore.Partition) enginecore.LanesCall { return enginecore.LanesCall{Partition: p} })
+	if err != nil {
+		return nil, fmt.Errorf("list lanes: %w", err)
+	}
+	byName := make(map[string]*LaneState)
+	for _, reply := range replies {
+		for _, part := range reply.Lanes {
+			name := string(part.LaneID)
+			if byName[name] == nil {
+				byName[name] = &LaneState{Name: name}
+			}
+			byName[name].add(part)
+		}
+	}
+	lanes := make([]LaneState, 0, len(byName))
+	for _, lane := range byName {
+		lanes = append(lanes, *lane)
+	}
+	slices.SortFunc(lanes, func(a, b LaneState) int { return cmp.Compare(a.Name, b.Name) })
+	return lanes, nil
+}
+
+// add counts what stands in one partition.
+func (l *LaneState) add(part enginecore.LaneState) {
+	if part.Paused != "" && !l.Paused {
+		l.Paused = true
+		l.PausedSince, l.PauseReason = parsePause(part.Paused)
+	}
+	l.Eligible += int(part.Eligible)
+	l.Delayed += int(part.Delayed)
+	l.Active += int(part.Active)
+	l.Suspended += int(part.Suspended)
+	l.Blocked.Dependencies += int(part.BlockedDependencies)
+	l.Blocked.Budget += int(part.BlockedBudget)
+	l.Blocked.Quota += int(part.BlockedQuota)
+	l.Blocked.Route += int(part.BlockedRoute)
+	l.Blocked.Operator += int(part.BlockedOperator)
+	if !part.OldestEligibleAt.IsZero() && (l.Oldest.IsZero() || part.OldestEligibleAt.Before(l.Oldest)) {
+		l.Oldest = part.OldestEligibleAt
+	}
+}
+
+// parsePause reads the text of a pause: its time in ms, and its reason behind a blank.
+func parsePause(text string) (since time.Time, reason string) {
+	ms, reason, _ := strings.Cut(text, " ")
+	at, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil {
+		return time.Time{}, reason
+	}
+	return time.UnixMilli(at), reason
+}
+
+// Subjects of a pause, as the engine names them.
+const (
+	pausedLane     = "lane"
+	pausedActivity = "kind"
+)
+
+// PauseLane keeps workers from claiming anything of a lane until ResumeLane. What runs goes on; nothing times out for being
+// paused, except by the deadline of its run. The pause is kept by the engine: it holds for workers that come later, and
+// over restarts. The lane need not be in use yet. Pausing it again changes nothing, except that a call which failed half-way
+// is completed; so when the error is not nil, repeat it.
+func (c *Client) PauseLane(ctx context.Context, lane, reason string) error {
+	if _, err := enginecore.ParseLaneID(lane); err != nil {
+		return fmt.Errorf("pause lane: %w", err)
+	}
+	return c.pause(ctx, pausedLane, lane, reason)
+}
+
+// ResumeLane ends the pause of a lane. A lane that is not paused is no error.
+func (c *Client) ResumeLane(ctx context.Context, lane string) error {
+	if _, err := enginecore.ParseLaneID(lane); err != nil {
+		return fmt.Errorf("resume lane: %w", err)
+	}
+	return c.resume(ctx, pausedLane, lane)
+}
+
+// PauseActivity is PauseLane for the nodes of one activity, on all lanes. Old names of an activity are names of their own.
+func (c *Client) PauseActivity(ctx context.Context, name, reason string) error {
+	if err := activity.CheckName(name); err != nil {
+		return fmt.Errorf("pause activity: %w", err)
+	}
+	return c.pause(ctx, pausedActivity, name, reason)
+}
+
+// ResumeActivity ends the pause of an activity. One that is not paused is no error.
+func (c *Client) ResumeActivity(ctx context.Context, name string) error {
+	if err := activity.CheckName(name); err != nil {
+		return fmt.Errorf("resume activity: %w", err)
+	}
+	return c.resume(ctx, pausedActivity, name)
+}
+
+func (c *Client) pause(ctx context.Context, subject, name, reason string) error {
+	_, err := inAll(ctx, c.engine, func(p enginecore.Partition) enginecore.PauseCall {
+		return enginecore.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason}
+	})
+	if err != nil {
+		return fmt.Errorf("pause %s %s: %w", subjectName(subject), name, err)
+	}
+	return nil
+}
+
+func (c *Client) resume(ctx context.Context, subject, name string) error {
+	calls := make([]enginecore.ResumeCall, 0, c.engine.core.Partitioning().Flow)
+	for _, p := range c.engine.partitions() {
+		calls = append(calls, enginecore.ResumeCall{Partition: p, Subject: subject, Name: name})
+	}
+	for len(calls) > 0 {
+		answers, err := sendAll(ctx, c.engine.core, calls)
+		var rest []enginecore.ResumeCall
+		for i, a := range answers {
+			err = errors.Join(err, a.err)
+			if a.err == nil && a.reply.NextCursor != "" {
+				calls[i].Cursor = a.reply.NextCursor
+				rest = append(rest, calls[i])
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("resume %s %s: %w", subjectName(subject), name, err)
+		}
+		calls = rest
+	}
+	return nil
+}
+
+func subjectName(subject string) string {
+	if subject == pausedActivity {
+		return "activity"
+	}
+	return subject
+}
+
+// Pause is one lane or activity that is paused.
+type Pause struct {
+	// Activity or Lane is set.
+	Activity, Lane string
+	Since          time.Time
+	Reason         string
+}
+
+// Pauses lists the lanes and activities that are paused, lanes first, by name. Paused runs are not among them; Describe
+// tells.
+func (c *Client) Pauses(ctx context.Context) ([]Pause, error) {
+	replies, err := inAll(ctx, c.engine, func(p enginecore.Partition) enginecore.PausesCall { return enginecore.PausesCall{Partition: p} })
+	if err != nil {
+		return nil, fmt.Errorf("list pauses: %w", err)
+	}
+	var list []Pause
+	for _, reply := range replies {
+		for _, p := range reply.Pauses {
+			list = append(list, readPause(p))
+		}
+	}
+	slices.SortFunc(list, func(a, b Pause) int {
+		return cmp.Or(cmp.Compare(a.Activity, b.Activity), cmp.Compare(a.Lane, b.Lane), a.Since.Compare(b.Since))
+	})
+	// Every partition has its own record of the pause; the first one counts.
+	return slices.CompactFunc(list, func(a, b Pause) bool { return a.Activity == b.Activity && a.Lane == b.Lane }), nil
+}
+
+func readPause(p enginecore.Pause) Pause {
+	pause := Pause{Lane: p.Name}
+	if p.Subject == pausedActivity {
+		pause = Pause{Activity: p.Name}
+	}
+	pause.Since, pause.Reason = parsePause(p.Text)
+	return pause
+}
+
+// Pause keeps the nodes of the run from starting until Resume. What runs goes on, and so do delays, signals and the run's
+// deadline. Pausing a paused run is no error; a run that is over gives ErrRunOver.
+func (r *Run[Out]) Pause(ctx context.Context, reason string) error {
+	return r.client.pauseRun(ctx, r.flow, r.id, r.flowID, r.part, reason)
+}
+
+// Resume ends the pause of the run. A run that is not paused is no error.
+func (r *Run[Out]) Resume(ctx context.Context) error {
+	return r.client.resumeRun(ctx, r.flow, r.id, r.flowID, r.part)
+}
+
+// PauseRun is Run.Pause for a run known by name.
+func (c *Client) PauseRun(ctx context.Context, flowName, runID, reason string) error {
+	id, partition, err := c.locate(flowName, runID)
+	if err != nil {
+		return err
+	}
+	return c.pauseRun(ctx, flowName, runID, id, partition, reason)
+}
+
+// ResumeRun is Run.Resume for a run known by name.
+func (c *Client) ResumeRun(ctx context.Context, flowName, runID string) error {
+	id, partition, err := c.locate(flowName, runID)
+	if err != nil {
+		return err
+	}
+	return c.resumeRun(ctx, flowName, runID, id, partition)
+}
+
+func (c *Client) pauseRun(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reason string) error {
+	_, err := c.engine.core.PauseFlow(ctx, enginecore.PauseFlowCall{Partition: p, FlowID: id, Reason: reason})
+	return pauseRunError("pause", flowName, runID, err)
+}
+
+func (c *Client) resumeRun(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) error {
+	call := enginecore.ResumeFlowCall{Partition: p, FlowID: id}
+	for {
+		reply, err := c.engine.core.ResumeFlow(ctx, call)
+		if call.Cursor = reply.NextCursor; err != nil || call.Cursor == "" {
+			return pauseRunError("resume", flowName, runID, err)
+		}
+	}
+}
+
+func pauseRunError(verb, flowName, runID string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, enginecore.ErrFlowNotFound):
+		err = ErrRunNotFound
+	case errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
+		err = ErrRunOver
+	}
+	return fmt.Errorf("%s run %s of flow %s: %w", verb, runID, flowName, err)
+}
+
+// inAll makes one call in every partition of flows. The error joins theirs.
+func inAll[R any, C enginecore.Call[R]](ctx context.Context, e *Engine, make func(enginecore.Partition) C) ([]R, error) {
+	var calls []C
+	for _, p := range e.partitions() {
+		calls = append(calls, make(p))
+	}
+	answers, err := sendAll[R](ctx, e.core, calls)
+	replies := []R{}
+	for _, a := range answers {
+		if a.err != nil {
+			err = errors.Join(err, a.err)
+			continue
+		}
+		replies = append(replies, a.reply)
+	}
+	return replies, err
+}
