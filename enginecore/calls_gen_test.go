@@ -271,6 +271,36 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:flow:{fp:7}:flow_id of test:core", "ff:flow:{fp:7}:flow_id of test:tags"},
 			[]string{"tags of test", "tags2 of test"}},
+		{"ffx_pause", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, PauseCall{Partition: Partition{FlowFamily, 7}, Subject: "subject of test", Name: "name of test", Reason: "reason of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"subject of test", "name of test", "reason of test"}},
+		{"ffx_resume", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ResumeCall{Partition: Partition{FlowFamily, 7}, Subject: "subject of test", Name: "name of test", Cursor: "cursor of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"subject of test", "name of test", "cursor of test"}},
+		{"ffx_pause_flow", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, PauseFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", Reason: "reason of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"flow_id of test", "reason of test"}},
+		{"ffx_resume_flow", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ResumeFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", Cursor: "cursor of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"flow_id of test", "cursor of test"}},
+		{"ffx_lanes", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, LanesCall{Partition: Partition{FlowFamily, 7}})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			nil},
+		{"ffx_pauses", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, PausesCall{Partition: Partition{FlowFamily, 7}})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			nil},
 		{"ffx_submit_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, SubmitFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", GraphHash: "graph_hash of test", InputHash: "input_hash of test", Definition: []byte("\x00\xff\r\ndefinition"), Input: []byte("\x00\xff\r\ninput"), ResultExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Deadline: 1500 * time.Millisecond, CreatorIdentity: "creator_identity of test", TraceContext: "trace_context of test", Retention: "retention of test", NodeTotal: 11, EdgeTotal: 11, Last: true, Tags: []SubmitFlowTag{{Name: "name of test", Value: "value of test"}, {Name: "name of test", Value: "value of test"}}, Nodes: []SubmitFlowNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Name: "name of test", Kind: "kind of test", LaneID: "lane_id of test", Priority: 9, UsesFlowInput: true, InputCount: 12, UpstreamCount: 15, Capabilities: "capabilities of test", Policy: []byte("\x00\xff\r\npolicy"), Tags: []byte("\x00\xff\r\ntags"), Delay: 1500 * time.Millisecond, StartTimeout: 1500 * time.Millisecond, AttemptTimeout: 1500 * time.Millisecond}}, Edges: []SubmitFlowEdge{{EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}, {EdgeID: "edge_id of test", UpstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DownstreamExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", DependencyKind: "dependency_kind of test", InputName: "input_name of test"}}, Joins: []SubmitFlowJoin{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", PolicyVariant: "policy_variant of test", OnSatisfied: "on_satisfied of test", K: 2}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", PolicyVariant: "policy_variant of test", OnSatisfied: "on_satisfied of test", K: 2}}})
 		},
@@ -708,6 +738,30 @@ func goldenReplies() []goldenReply {
 				return decodeReply(SetFlowTagsCall{}.info(), m, SetFlowTagsCall{}.decode)
 			},
 			SetFlowTagsReply{Status: StatusOK, Count: 6}},
+		{"ffx_pause OK", []any{1, "OK"},
+			func(m message) (any, error) { return decodeReply(PauseCall{}.info(), m, PauseCall{}.decode) },
+			PauseReply{Status: StatusOK}},
+		{"ffx_pause ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+			func(m message) (any, error) { return decodeReply(PauseCall{}.info(), m, PauseCall{}.decode) },
+			PauseReply{Status: StatusAlreadySatisfied}},
+		{"ffx_resume OK", []any{1, "OK", "9", "next_cursor of test"},
+			func(m message) (any, error) { return decodeReply(ResumeCall{}.info(), m, ResumeCall{}.decode) },
+			ResumeReply{Status: StatusOK, Released: 9, NextCursor: "next_cursor of test"}},
+		{"ffx_pause_flow OK", []any{1, "OK"},
+			func(m message) (any, error) { return decodeReply(PauseFlowCall{}.info(), m, PauseFlowCall{}.decode) },
+			PauseFlowReply{Status: StatusOK}},
+		{"ffx_pause_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED"},
+			func(m message) (any, error) { return decodeReply(PauseFlowCall{}.info(), m, PauseFlowCall{}.decode) },
+			PauseFlowReply{Status: StatusAlreadySatisfied}},
+		{"ffx_resume_flow OK", []any{1, "OK", "9", "next_cursor of test"},
+			func(m message) (any, error) { return decodeReply(ResumeFlowCall{}.info(), m, ResumeFlowCall{}.decode) },
+			ResumeFlowReply{Status: StatusOK, Released: 9, NextCursor: "next_cursor of test"}},
+		{"ffx_lanes OK", []any{1, "OK", []any{[]any{"lane_id of test", "paused of test", "9", "8", "7", "10", "21", "15", "14", "14", "17", "1795188498438"}, []any{"lane_id of test", "paused of test", "9", "8", "7", "10", "21", "15", "14", "14", "17", "1795188498438"}}},
+			func(m message) (any, error) { return decodeReply(LanesCall{}.info(), m, LanesCall{}.decode) },
+			LanesReply{Status: StatusOK, Lanes: []LaneState{{LaneID: "lane_id of test", Paused: "paused of test", Eligible: 9, Delayed: 8, Active: 7, Suspended: 10, BlockedDependencies: 21, BlockedBudget: 15, BlockedQuota: 14, BlockedRoute: 14, BlockedOperator: 17, OldestEligibleAt: time.UnixMilli(1795188498438).UTC()}, {LaneID: "lane_id of test", Paused: "paused of test", Eligible: 9, Delayed: 8, Active: 7, Suspended: 10, BlockedDependencies: 21, BlockedBudget: 15, BlockedQuota: 14, BlockedRoute: 14, BlockedOperator: 17, OldestEligibleAt: time.UnixMilli(1795188498438).UTC()}}}},
+		{"ffx_pauses OK", []any{1, "OK", []any{[]any{"subject of test", "name of test", "text of test"}, []any{"subject of test", "name of test", "text of test"}}},
+			func(m message) (any, error) { return decodeReply(PausesCall{}.info(), m, PausesCall{}.decode) },
+			PausesReply{Status: StatusOK, Pauses: []Pause{{Subject: "subject of test", Name: "name of test", Text: "text of test"}, {Subject: "subject of test", Name: "name of test", Text: "text of test"}}}},
 		{"ffx_submit_flow OK", []any{1, "OK", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(SubmitFlowCall{}.info(), m, SubmitFlowCall{}.decode) },
 			SubmitFlowReply{Status: StatusOK, State: "state of test", More: true}},
@@ -747,11 +801,11 @@ func goldenReplies() []goldenReply {
 		{"ffx_cancel_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(CancelFlowCall{}.info(), m, CancelFlowCall{}.decode) },
 			CancelFlowReply{Status: StatusAlreadySatisfied, State: "state of test", More: true}},
-		{"ffx_describe_flow OK", []any{1, "OK", "flow_name of test", "run_id of test", "namespace of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "1795188498438", "11", "11", "11", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "cancelled_by of test", "\x00\xff\r\ndefinition", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438"}}},
+		{"ffx_describe_flow OK", []any{1, "OK", "flow_name of test", "run_id of test", "namespace of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "1795188498438", "11", "11", "11", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "cancelled_by of test", "\x00\xff\r\ndefinition", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438"}}, "paused of test"},
 			func(m message) (any, error) {
 				return decodeReply(DescribeFlowCall{}.info(), m, DescribeFlowCall{}.decode)
 			},
-			DescribeFlowReply{Status: StatusOK, FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), NodeCount: 11, EdgeCount: 11, OpenNodes: 11, FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test", CancelledBy: "cancelled_by of test", Definition: []byte("\x00\xff\r\ndefinition"), NextCursor: "next_cursor of test", Nodes: []DescribedNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC()}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC()}}}},
+			DescribeFlowReply{Status: StatusOK, FlowName: "flow_name of test", RunID: "run_id of test", Namespace: "namespace of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), NodeCount: 11, EdgeCount: 11, OpenNodes: 11, FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test", CancelledBy: "cancelled_by of test", Definition: []byte("\x00\xff\r\ndefinition"), NextCursor: "next_cursor of test", Nodes: []DescribedNode{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC()}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", LaneID: "lane_id of test", State: "state of test", LifecyclePhase: "lifecycle_phase of test", Eligibility: "eligibility of test", BlockingReason: "blocking_reason of test", BlockingDetail: "blocking_detail of test", Attempts: 9, RetryCount: 12, ReclaimCount: 14, CreatedAt: time.UnixMilli(1795188498438).UTC(), StartedAt: time.UnixMilli(1795188498438).UTC(), CompletedAt: time.UnixMilli(1795188498438).UTC(), DelayUntil: time.UnixMilli(1795188498438).UTC(), WorkerInstanceID: "worker_instance_id of test", LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), ProgressPercent: "progress_percent of test", ProgressMessage: "progress_message of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancellationReason: "cancellation_reason of test", LeaseAcquiredAt: time.UnixMilli(1795188498438).UTC()}}, Paused: "paused of test"}},
 		{"ffx_flow_result OK", []any{1, "OK", "state of test", "outcome of test", "1795188498438", "1", "\x00\xff\r\nresult", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test"},
 			func(m message) (any, error) { return decodeReply(FlowResultCall{}.info(), m, FlowResultCall{}.decode) },
 			FlowResultReply{Status: StatusOK, State: "state of test", Outcome: "outcome of test", ClosedAt: time.UnixMilli(1795188498438).UTC(), HasResult: true, Result: []byte("\x00\xff\r\nresult"), FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test"}},
@@ -1077,6 +1131,30 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ff_set_flow_tags", func(m message) error {
 			_, err := decodeReply(SetFlowTagsCall{}.info(), m, SetFlowTagsCall{}.decode)
+			return err
+		}},
+		{"ffx_pause", func(m message) error {
+			_, err := decodeReply(PauseCall{}.info(), m, PauseCall{}.decode)
+			return err
+		}},
+		{"ffx_resume", func(m message) error {
+			_, err := decodeReply(ResumeCall{}.info(), m, ResumeCall{}.decode)
+			return err
+		}},
+		{"ffx_pause_flow", func(m message) error {
+			_, err := decodeReply(PauseFlowCall{}.info(), m, PauseFlowCall{}.decode)
+			return err
+		}},
+		{"ffx_resume_flow", func(m message) error {
+			_, err := decodeReply(ResumeFlowCall{}.info(), m, ResumeFlowCall{}.decode)
+			return err
+		}},
+		{"ffx_lanes", func(m message) error {
+			_, err := decodeReply(LanesCall{}.info(), m, LanesCall{}.decode)
+			return err
+		}},
+		{"ffx_pauses", func(m message) error {
+			_, err := decodeReply(PausesCall{}.info(), m, PausesCall{}.decode)
 			return err
 		}},
 		{"ffx_submit_flow", func(m message) error {

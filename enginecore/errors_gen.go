@@ -61,13 +61,13 @@ const (
 	// ffx_complete, ffx_fail, ffx_release.
 	ErrFenceRequired Code = "fence_required"
 	// ErrFlowAlreadyTerminal comes from ff_stage_dependency_edge, ff_add_execution_to_flow,
-	// ff_cancel_flow, ffx_cancel_flow. Details: state.
+	// ff_cancel_flow, ffx_pause_flow, ffx_cancel_flow. Details: state.
 	ErrFlowAlreadyTerminal Code = "flow_already_terminal"
 	// ErrFlowIDConflict comes from ffx_submit_flow. Details: what, stored, given.
 	ErrFlowIDConflict Code = "flow_id_conflict"
 	// ErrFlowNotFound comes from ff_stage_dependency_edge, ff_set_edge_group_policy,
-	// ff_add_execution_to_flow, ff_cancel_flow, ff_set_flow_tags, ffx_cancel_flow, ffx_describe_flow,
-	// ffx_flow_result.
+	// ff_add_execution_to_flow, ff_cancel_flow, ff_set_flow_tags, ffx_pause_flow, ffx_resume_flow,
+	// ffx_cancel_flow, ffx_describe_flow, ffx_flow_result.
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrFlowNotTerminal comes from ffx_purge_flow. Details: state.
 	ErrFlowNotTerminal Code = "flow_not_terminal"
@@ -100,8 +100,9 @@ const (
 	// ff_buffer_signal_for_pending_waitpoint, ff_resolve_dependency, ff_set_edge_group_policy,
 	// ff_create_flow, ff_cancel_flow, ff_change_priority, ff_create_budget, ff_report_usage_and_check,
 	// ff_reset_budget, ff_check_admission_and_record, ff_append_frame, ff_read_attempt_stream,
-	// ff_set_execution_tags, ff_set_flow_tags, ffx_submit_flow, ffx_claim, ffx_complete, ffx_fail,
-	// ffx_renew, ffx_describe_flow, ffx_list_runs, ffx_read_events, ffx_tick. Details: message.
+	// ff_set_execution_tags, ff_set_flow_tags, ffx_pause, ffx_resume, ffx_submit_flow, ffx_claim,
+	// ffx_complete, ffx_fail, ffx_renew, ffx_describe_flow, ffx_list_runs, ffx_read_events, ffx_tick.
+	// Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.

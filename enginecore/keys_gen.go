@@ -777,6 +777,24 @@ func (k Keys) ffxStartDeadlines(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":start_deadlines"
 }
 
+// FfxPauses is <prefix>:ffx:{tag}:pauses.
+func (k Keys) FfxPauses(partition Partition) string {
+	return k.ffxPauses(partition.Tag())
+}
+
+func (k Keys) ffxPauses(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":pauses"
+}
+
+// FfxHeld is <prefix>:ffx:{tag}:held.
+func (k Keys) FfxHeld(partition Partition) string {
+	return k.ffxHeld(partition.Tag())
+}
+
+func (k Keys) ffxHeld(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":held"
+}
+
 // FfxRuns is <prefix>:ffx:{tag}:runs:{flow_name}.
 func (k Keys) FfxRuns(partition Partition, flowName string) string {
 	return k.ffxRuns(partition.Tag(), flowName)

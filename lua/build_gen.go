@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "56-af91ba9cae72ef9a"
+const build = "57-0c1c40cbeb0e83b7"

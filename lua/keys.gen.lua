@@ -41,6 +41,8 @@ function key.place(prefix, tag)
     of_ffx_unresolved = prefix .. ':ffx:' .. tag .. ':unresolved:',
     ffx_flow_deadlines = prefix .. ':ffx:' .. tag .. ':flow_deadlines',
     ffx_start_deadlines = prefix .. ':ffx:' .. tag .. ':start_deadlines',
+    ffx_pauses = prefix .. ':ffx:' .. tag .. ':pauses',
+    ffx_held = prefix .. ':ffx:' .. tag .. ':held',
     of_ffx_runs = prefix .. ':ffx:' .. tag .. ':runs:',
     ffx_closed_flows = prefix .. ':ffx:' .. tag .. ':closed_flows',
     ffx_purge_due = prefix .. ':ffx:' .. tag .. ':purge_due',
@@ -389,6 +391,14 @@ end
 
 function key.ffx_start_deadlines(c)
   return c.at.ffx_start_deadlines
+end
+
+function key.ffx_pauses(c)
+  return c.at.ffx_pauses
+end
+
+function key.ffx_held(c)
+  return c.at.ffx_held
 end
 
 function key.ffx_runs(c, flow_name)

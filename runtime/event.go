@@ -18,6 +18,9 @@ const (
 	// EventFlowCancelRequested and EventFlowDeadline: nothing starts any more, and what runs is told to end.
 	EventFlowCancelRequested EventKind = "flow_cancel_requested"
 	EventFlowDeadline        EventKind = "flow_deadline"
+	// EventFlowPaused and EventFlowResumed: in between, no node starts.
+	EventFlowPaused  EventKind = "flow_paused"
+	EventFlowResumed EventKind = "flow_resumed"
 	// EventFlowReopened: a node of a run that was over is replayed.
 	EventFlowReopened EventKind = "flow_reopened"
 	// The last event of a run is one of these.
