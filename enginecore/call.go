@@ -55,6 +55,9 @@ func encode[R any](k Keys, c Call[R]) (*wire, error) {
 // with plain commands. Such a call is neither retried nor is a missing library loaded. A command is used
 // once. Decode reads its result.
 func Command[R any](e *Engine, c Call[R]) (rueidis.Completed, error) {
+	if err := e.permit(c.info().name); err != nil {
+		return rueidis.Completed{}, err
+	}
 	w, err := encode(e.keys, c)
 	if err != nil {
 		return rueidis.Completed{}, err
@@ -90,11 +93,14 @@ func Decode[R any](c Call[R], result rueidis.RedisResult) (R, error) {
 // or wrap ErrUnavailable or ErrOutcomeUnknown.
 func Do[R any](ctx context.Context, e *Engine, c Call[R]) (R, error) {
 	var zero R
+	info := c.info()
+	if err := e.permit(info.name); err != nil {
+		return zero, err
+	}
 	w, err := encode(e.keys, c)
 	if err != nil {
 		return zero, err
 	}
-	info := c.info()
 	m, err := e.send(ctx, info, w)
 	if err != nil {
 		return zero, err

@@ -29,6 +29,11 @@ type Options struct {
 	// ReplaceForeignLibrary lets Connect replace a library named flowfabric that is not ours. Programs that
 	// use the other one stop working.
 	ReplaceForeignLibrary bool
+	// ContractOnly binds the connection to the ff_* functions of contract version 15, as whatever library the server has
+	// offers them. That library is neither loaded nor replaced; Connect fails with ErrNoLibrary or
+	// ErrIncompatibleLibrary where it is missing or of another version, other calls with ErrContractOnly. The
+	// defaults of Partitions are then those of other FlowFabric servers: 256, 32 and 32.
+	ContractOnly bool
 	// Logger receives a line when the library is loaded. Defaults to none.
 	Logger *slog.Logger
 
@@ -55,6 +60,7 @@ type Engine struct {
 	logger       *slog.Logger
 	library      libraryFile
 	foreign      bool // Options.ReplaceForeignLibrary
+	contractOnly bool // Options.ContractOnly
 
 	load sync.Mutex // one goroutine at a time looks after the library
 }
@@ -83,11 +89,12 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Engine, er
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	e := &Engine{
-		client:   client,
-		keys:     keys,
-		retryFor: o.RetryFor,
-		logger:   o.Logger,
-		foreign:  o.ReplaceForeignLibrary,
+		client:       client,
+		keys:         keys,
+		retryFor:     o.RetryFor,
+		logger:       o.Logger,
+		foreign:      o.ReplaceForeignLibrary,
+		contractOnly: o.ContractOnly,
 	}
 	if e.retryFor <= 0 {
 		e.retryFor = defaultRetryFor
@@ -194,10 +201,14 @@ const (
 // partitions reads the stored counts, after storing the wanted ones where none are. Each field is written only
 // if it is missing, so of two programs that start at once both see the same counts.
 func (e *Engine) partitions(ctx context.Context, want Partitioning) (Partitioning, error) {
+	defaults := Partitioning{Flow: DefaultFlowPartitions, Budget: DefaultBudgetPartitions, Quota: DefaultQuotaPartitions}
+	if e.contractOnly {
+		defaults = Partitioning{Flow: contractFlowPartitions, Budget: contractBudgetPartitions, Quota: contractQuotaPartitions}
+	}
 	for _, d := range []struct {
 		count *int
 		value int
-	}{{&want.Flow, DefaultFlowPartitions}, {&want.Budget, DefaultBudgetPartitions}, {&want.Quota, DefaultQuotaPartitions}} {
+	}{{&want.Flow, defaults.Flow}, {&want.Budget, defaults.Budget}, {&want.Quota, defaults.Quota}} {
 		if *d.count == 0 {
 			*d.count = d.value
 		}

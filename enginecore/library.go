@@ -17,7 +17,8 @@ import (
 // ErrForeignLibrary says that the server has a library named flowfabric that is not ours.
 var ErrForeignLibrary = errors.New("foreign library")
 
-// ErrIncompatibleLibrary says that the server's library is newer and no longer serves this program.
+// ErrIncompatibleLibrary says that the server's library is newer and no longer serves this program, or follows another
+// version of the contract.
 var ErrIncompatibleLibrary = errors.New("incompatible library")
 
 // libraryFile is the library that this program carries.
@@ -58,7 +59,7 @@ const (
 // libraryChecks bounds how often a server is looked at again when others load a library at the same time.
 const libraryChecks = 5
 
-// ensureLibrary makes every primary have a library that serves this program.
+// ensureLibrary makes every primary have a library that serves this program, or checks that it has, in contract mode.
 func (e *Engine) ensureLibrary(ctx context.Context) error {
 	e.load.Lock()
 	defer e.load.Unlock()
@@ -115,6 +116,9 @@ func isPrimary(ctx context.Context, node rueidis.Client) (bool, error) {
 }
 
 func (e *Engine) ensureLibraryOn(ctx context.Context, node rueidis.Client) error {
+	if e.contractOnly {
+		return e.checkContract(ctx, node)
+	}
 	var loadErr error
 	for range libraryChecks {
 		todo, err := e.inspectLibrary(ctx, node)

@@ -38,13 +38,17 @@ func (e *Engine) Pipeline() *Pipeline { return &Pipeline{engine: e} }
 // Add puts a call into a pipeline and returns the place of its reply. A call that cannot be encoded is not
 // sent; its error is in its result.
 func Add[R any](p *Pipeline, c Call[R]) *Result[R] {
-	result := &Result[R]{err: errNotRun}
+	result := &Result[R]{}
+	info := c.info()
+	if result.err = p.engine.permit(info.name); result.err != nil {
+		return result
+	}
+	result.err = errNotRun
 	w, err := encode(p.engine.keys, c)
 	if err != nil {
 		result.err = err
 		return result
 	}
-	info := c.info()
 	p.calls = append(p.calls, pipelined{info, w, func(m message, err error) {
 		if err != nil {
 			result.err = err

@@ -46,6 +46,7 @@ type OpenOption func(*openConfig)
 
 type openConfig struct {
 	core           enginecore.Options
+	contract       contractConfig
 	namespace      string
 	logger         *slog.Logger
 	tracerProvider trace.TracerProvider
@@ -95,8 +96,10 @@ const (
 //	redis+cluster://  valkey+cluster://    a cluster: host[:port][,host[:port]…]
 //	redis+sentinel://  valkey+sentinel://  a server behind sentinels: host[:port][,…]/name-of-the-primary
 //
-// It loads the function library where it is missing or older. The error names what is wrong: enginecore.ErrNotReachable,
-// ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary or ErrIncompatibleLibrary, embedded.ErrLocked for a directory
+// A server's URL and embedded take ?contract=15, which is ContractOnly.
+//
+// It loads the function library where it is missing or older, but for ContractOnly. The error names what is wrong: enginecore.ErrNotReachable,
+// ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary, ErrNoLibrary or ErrIncompatibleLibrary, embedded.ErrLocked for a directory
 // that another process uses, ErrURL for a URL that cannot be read.
 //
 // Opening a directory ends all leases in it, because the workers that held them lived in the process before: what they
@@ -117,6 +120,7 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 		return nil, fmt.Errorf("open engine: retention: %w", err)
 	}
 	config.core.Logger = config.logger
+	config.core.ContractOnly = config.core.ContractOnly || target.contract
 	e := &Engine{
 		keep:      config.keep,
 		namespace: enginecore.Namespace(config.namespace),
@@ -138,8 +142,12 @@ func (e *Engine) connect(ctx context.Context, target target, config openConfig) 
 	if target.embedded {
 		e.inMemory = target.dir == ""
 		var err error
+		library := lua.Source()
+		if config.core.ContractOnly {
+			library = lua.ContractSource()
+		}
 		e.inProcess, err = embedded.Open(ctx, embedded.Options{
-			Library: lua.Source(), Dir: target.dir, Fsync: target.fsync, Logger: config.logger,
+			Library: library, Dir: target.dir, Fsync: target.fsync, Logger: config.logger,
 		})
 		if err != nil {
 			return err
@@ -160,6 +168,9 @@ func (e *Engine) connect(ctx context.Context, target target, config openConfig) 
 		return err
 	}
 	e.calls = composites{e.core}
+	if config.core.ContractOnly {
+		e.calls = newContract(e, config.contract)
+	}
 	e.secrets = newSecretBook(e.core, config.secret)
 	if target.embedded && target.dir != "" {
 		return e.endLeases(ctx)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 )
 
@@ -19,6 +20,7 @@ var ErrURL = errors.New("bad engine URL")
 type target struct {
 	text     string // without password
 	embedded bool
+	contract bool // only the functions of the contract
 	dir      string
 	fsync    embedded.Fsync
 	option   rueidis.ClientOption
@@ -50,6 +52,9 @@ func parseURL(raw string) (target, error) {
 		return target{}, fmt.Errorf("%w: no host: it must have the form %s://host:port", ErrURL, u.Scheme)
 	}
 	t := target{text: u.Redacted()}
+	if t.contract, err = takeContract(u); err != nil {
+		return target{}, err
+	}
 	switch topology {
 	case "":
 		t.option, err = serverOption(u, base, nil)
@@ -67,6 +72,29 @@ func parseURL(raw string) (target, error) {
 	}
 	t.option.DisableCache = true
 	return t, nil
+}
+
+// contractOption is the option of a URL that stands for ContractOnly.
+const contractOption = "contract"
+
+// takeContract reads and removes the option of a URL that stands for ContractOnly.
+func takeContract(u *url.URL) (bool, error) {
+	query := u.Query()
+	if !query.Has(contractOption) {
+		return false, nil
+	}
+	err := checkContractVersion(query.Get(contractOption))
+	query.Del(contractOption)
+	u.RawQuery = query.Encode()
+	return true, err
+}
+
+func checkContractVersion(version string) error {
+	if version != enginecore.ContractVersionNumber {
+		return fmt.Errorf("%w: %s=%s: the version of the contract must be %s", ErrURL, contractOption, version,
+			enginecore.ContractVersionNumber)
+	}
+	return nil
 }
 
 // cutHosts returns a URL with only the first of its hosts, since package url knows no lists of them, and the list.
@@ -139,7 +167,7 @@ func splitHosts(list string) ([]string, error) {
 	return hosts, nil
 }
 
-// parseEmbedded reads "", "embedded:", "embedded:DIR" and "embedded:DIR?fsync=POLICY".
+// parseEmbedded reads "", "embedded:" and "embedded:DIR", with the options fsync=POLICY and contract=15 after a "?".
 func parseEmbedded(raw string) (target, error) {
 	t := target{text: "embedded:", embedded: true}
 	rest := strings.TrimPrefix(strings.TrimPrefix(raw, "embedded"), ":")
@@ -157,8 +185,15 @@ func parseEmbedded(raw string) (target, error) {
 		return target{}, fmt.Errorf("%w: %s", ErrURL, err)
 	}
 	for name, value := range values {
+		if name == contractOption {
+			if err := checkContractVersion(value[0]); err != nil {
+				return target{}, err
+			}
+			t.contract = true
+			continue
+		}
 		if name != "fsync" {
-			return target{}, fmt.Errorf("%w: unknown option %q of embedded: there is fsync", ErrURL, name)
+			return target{}, fmt.Errorf("%w: unknown option %q of embedded: there are fsync and %s", ErrURL, name, contractOption)
 		}
 		switch value[0] {
 		case "always":

@@ -1,0 +1,59 @@
+package enginetest
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// EachContract runs a test on every engine in contract mode. The library of a server has no composite calls, and that it
+// is still the one that the test loaded is checked afterwards.
+func EachContract(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
+	t.Helper()
+	for _, kind := range testserver.Kinds(t) {
+		t.Run(string(kind), func(t *testing.T) { test(t, NewContract(t, kind, opts...)) })
+	}
+}
+
+// NewContract opens an engine of a kind in contract mode; a server is one of its own.
+func NewContract(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption) *Bench {
+	tb.Helper()
+	url := "embedded:"
+	if kind != testserver.Embedded {
+		url = ContractServer(tb, kind).URL()
+	}
+	return Open(tb, kind, url+"?contract=15", NewPrefix(), opts...)
+}
+
+// ContractServer starts a server with the contract's functions and no others.
+func ContractServer(tb testing.TB, kind testserver.Kind) *testserver.Server {
+	tb.Helper()
+	server := testserver.Start(tb, testserver.Options{Kind: kind})
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+	require.NoError(tb, err)
+	ctx := context.Background()
+	require.NoError(tb, client.Do(ctx, client.B().FunctionLoad().FunctionCode(lua.ContractSource()).Build()).Error())
+	tb.Cleanup(func() {
+		defer client.Close()
+		stats, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()
+		if err != nil {
+			return // the test has ended the server
+		}
+		for line := range strings.SplitSeq(stats, "\r\n") {
+			if strings.HasPrefix(line, "cmdstat_function|load:") && !strings.HasPrefix(line, "cmdstat_function|load:calls=1,") {
+				tb.Errorf("the library was loaded again: %s", line)
+			}
+			if strings.HasPrefix(line, "cmdstat_fcall:") && !strings.Contains(line, "rejected_calls=0,failed_calls=0") {
+				tb.Errorf("a function was called that is not of the contract, or failed: %s", line)
+			}
+		}
+	})
+	return server
+}

@@ -1,0 +1,96 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// contractBatch gathers calls and reads that are sent in one go, in order.
+type contractBatch struct {
+	contract *contract
+	commands rueidis.Commands
+	settle   []func(context.Context, rueidis.RedisResult)
+}
+
+func (c *contract) batch() *contractBatch { return &contractBatch{contract: c} }
+
+// get adds a read. Its result is there after run.
+func (b *contractBatch) get(command rueidis.Completed) *rueidis.RedisResult {
+	result := new(rueidis.RedisResult)
+	b.commands = append(b.commands, command)
+	b.settle = append(b.settle, func(_ context.Context, r rueidis.RedisResult) { *result = r })
+	return result
+}
+
+// addOnce adds a call that must not be sent a second time blindly.
+func addOnce[R any, C enginecore.Call[R]](b *contractBatch, call C) *answer[R] {
+	a := new(answer[R])
+	command, err := enginecore.Command[R](b.contract.core, call)
+	if err != nil {
+		a.err = err
+		return a
+	}
+	b.commands = append(b.commands, command)
+	b.settle = append(b.settle, func(_ context.Context, r rueidis.RedisResult) { a.reply, a.err = enginecore.Decode[R](call, r) })
+	return a
+}
+
+// addAgain adds a call of which a repeat changes nothing more. It is repeated while the engine is away.
+func addAgain[R any, C enginecore.Call[R]](b *contractBatch, call C) *answer[R] {
+	a := new(answer[R])
+	command, err := enginecore.Command[R](b.contract.core, call)
+	if err != nil {
+		a.err = err
+		return a
+	}
+	b.commands = append(b.commands, command)
+	b.settle = append(b.settle, func(ctx context.Context, r rueidis.RedisResult) {
+		if a.reply, a.err = enginecore.Decode[R](call, r); engineAway(a.err) {
+			a.reply, a.err = callAgain[R](ctx, b.contract, call)
+		}
+	})
+	return a
+}
+
+// run sends everything and fills in the results. Errors are in them; that of a read is returned, too.
+func (b *contractBatch) run(ctx context.Context) error {
+	if len(b.commands) == 0 {
+		return nil
+	}
+	var fault error
+	for i, result := range b.contract.client.DoMulti(ctx, b.commands...) {
+		b.settle[i](ctx, result)
+		if err := result.NonRedisError(); err != nil && fault == nil {
+			fault = contractReadError("read", err)
+		}
+	}
+	return fault
+}
+
+const (
+	// contractPatience bounds the repeats of one call while the engine is away.
+	contractPatience = 15 * time.Second
+	contractPause    = 50 * time.Millisecond
+)
+
+// callAgain sends a call of which a repeat changes nothing more until the engine has answered.
+func callAgain[R any, C enginecore.Call[R]](ctx context.Context, c *contract, call C) (R, error) {
+	for end := time.Now().Add(contractPatience); ; {
+		reply, err := enginecore.Do[R](ctx, c.core, call)
+		if !engineAway(err) || ctx.Err() != nil || time.Now().After(end) {
+			return reply, err
+		}
+		pause(ctx, contractPause)
+	}
+}
+
+// isOneOf tells whether an error is one of several.
+func isOneOf(err error, list []error) bool {
+	return slices.ContainsFunc(list, func(target error) bool { return errors.Is(err, target) })
+}

@@ -1,0 +1,523 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// ErrNotInContract is returned by Start in contract mode for a flow that needs more than the contract has.
+var ErrNotInContract = errors.New("contract mode cannot serve it")
+
+// Tags in which contract mode keeps what the contract has no place for: of a flow all, of an execution tagNode, and of the
+// first one both hashes.
+const (
+	contractTags   = "flowfabric."
+	tagRunID       = contractTags + "run_id"
+	tagGraphHash   = contractTags + "graph_hash"
+	tagInputHash   = contractTags + "input_hash"
+	tagDefinition  = contractTags + "definition"
+	tagInput       = contractTags + "input"
+	tagResult      = contractTags + "result_execution_id"
+	tagDeadline    = contractTags + "deadline_at"
+	tagLanes       = contractTags + "lanes"
+	tagTrace       = contractTags + "trace_context"
+	tagCancelledBy = contractTags + "cancelled_by"
+	// tagSubmitted is set once all nodes and edges are there, so that anybody may let them go.
+	tagSubmitted = contractTags + "submitted"
+	tagNode      = contractTags + "node"
+)
+
+// heldUntil is the time until which members are delayed while their flow is being submitted: for ever.
+var heldUntil = time.UnixMilli(9_999_999_999_999).UTC()
+
+// contractDedup is how long two submissions of one run at the same moment are kept apart by the contract's own means.
+const contractDedup = 24 * time.Hour
+
+// checkServable refuses what the contract has no place for.
+func checkServable(g *flow.Graph) error {
+	refuse := func(node, feature string) error {
+		return fmt.Errorf("%w: flow %s, node %s: %s", ErrNotInContract, g.Name, node, feature)
+	}
+	for key := range g.Tags {
+		if strings.HasPrefix(key, contractTags) {
+			return fmt.Errorf("%w: flow %s: tag %q: tags that begin with %s are its own", ErrNotInContract, g.Name, key, contractTags)
+		}
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		switch {
+		case n.Wait != nil:
+			return refuse(n.Name, "a waitpoint")
+		case n.ScheduleToStart > 0:
+			return refuse(n.Name, "a schedule-to-start timeout")
+		}
+		for key := range n.Tags {
+			if strings.HasPrefix(key, contractTags) {
+				return refuse(n.Name, fmt.Sprintf("tag %q: tags that begin with %s are its own", key, contractTags))
+			}
+		}
+		for _, up := range n.Upstreams {
+			if up.Kind != flow.SuccessOnly {
+				return refuse(n.Name, fmt.Sprintf("an edge of kind %s, from %s", up.Kind, up.Node))
+			}
+		}
+	}
+	return checkKnownMembers(g)
+}
+
+// Members of the stored form of a node that contract mode serves. Whatever else a definition says is refused by name, so
+// that a new feature is never ignored in silence.
+var servedMembers = []string{
+	"name", "activity", "codec", "lane", "priority", "capabilities", "start_to_close_ms", "heartbeat_timeout_ms",
+	"keep_frames", "retry", "tags", "input", "after",
+}
+
+func checkKnownMembers(g *flow.Graph) error {
+	definition, err := g.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	var stored struct {
+		Nodes []map[string]json.RawMessage `json:"nodes"`
+	}
+	if err := json.Unmarshal(definition, &stored); err != nil {
+		return err
+	}
+	for _, n := range stored.Nodes {
+		for member := range n {
+			if !slices.Contains(servedMembers, member) {
+				return fmt.Errorf("%w: flow %s, node %s: %s", ErrNotInContract, g.Name, n["name"], member)
+			}
+		}
+	}
+	return nil
+}
+
+// SubmitFlow creates a flow, or a part of it, call by call. Sent again it converges: every id follows from the run.
+func (c *contract) SubmitFlow(ctx context.Context, call enginecore.SubmitFlowCall) (enginecore.SubmitFlowReply, error) {
+	reply := enginecore.SubmitFlowReply{Status: enginecore.StatusOK, State: "open"}
+	s := &contractSubmission{contract: c, call: call}
+	if len(call.Definition) > 0 {
+		existed, err := s.begin(ctx)
+		if err != nil {
+			return reply, err
+		}
+		if existed {
+			reply.Status = enginecore.StatusAlreadySatisfied
+			return reply, nil
+		}
+	}
+	for _, step := range []func(context.Context) error{s.createNodes, s.stageEdges, s.applyEdges} {
+		if err := step(ctx); err != nil {
+			return reply, err
+		}
+	}
+	if call.Last {
+		if err := s.letGo(ctx); err != nil {
+			return reply, err
+		}
+	}
+	return reply, nil
+}
+
+// contractSubmission is one submitting call under way.
+type contractSubmission struct {
+	contract *contract
+	call     enginecore.SubmitFlowCall
+	lanes    string // of all nodes of the flow; set by begin
+}
+
+var submissionTags = []string{tagGraphHash, tagInputHash, tagSubmitted, tagDeadline}
+
+// begin creates the flow's record, or finds that the run exists.
+func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error) {
+	c, call := s.contract, s.call
+	graph, err := flow.ParseGraph(call.Definition)
+	if err != nil {
+		return false, err
+	}
+	if err := checkServable(graph); err != nil {
+		return false, err
+	}
+	s.lanes = joinLanes(graph)
+	tags, err := c.flowTags(ctx, call.Partition, call.FlowID, submissionTags)
+	if err != nil {
+		return false, err
+	}
+	if tags[tagGraphHash] != "" {
+		if err := s.checkSame(tags); err != nil || tags[tagSubmitted] != "" {
+			return true, err
+		}
+	}
+	_, err = callAgain[enginecore.CreateFlowReply](ctx, c, enginecore.CreateFlowCall{
+		Partition: call.Partition, FlowID: call.FlowID, FlowKind: call.FlowName, Namespace: call.Namespace, Now: c.now(),
+	})
+	if err != nil {
+		return false, err
+	}
+	if tags[tagGraphHash] != "" {
+		return false, nil
+	}
+	if err := s.claimRun(ctx); err != nil {
+		return false, err
+	}
+	_, err = callAgain[enginecore.SetFlowTagsReply](ctx, c, enginecore.SetFlowTagsCall{
+		Partition: call.Partition, FlowID: call.FlowID, Tags: s.flowTags(),
+	})
+	return false, err
+}
+
+func (s *contractSubmission) checkSame(tags contractRecord) error {
+	for _, hash := range []struct{ what, tag, given string }{
+		{"graph", tagGraphHash, s.call.GraphHash}, {"input", tagInputHash, s.call.InputHash},
+	} {
+		if stored := tags[hash.tag]; stored != hash.given {
+			return s.conflict(hash.what)
+		}
+	}
+	return nil
+}
+
+// contractConflict is the refusal of a run id that another run has.
+type contractConflict struct{ what string }
+
+// Error names what differs.
+func (e *contractConflict) Error() string { return "it has another " + e.what }
+
+// Unwrap makes it an ErrRunConflict.
+func (e *contractConflict) Unwrap() error { return ErrRunConflict }
+
+func (s *contractSubmission) conflict(what string) error { return &contractConflict{what} }
+
+// claimRun makes sure that of two different submissions of one run id at the same time only one goes on: the one that
+// creates its first node. The flow's tags can be written by both, a node cannot.
+func (s *contractSubmission) claimRun(ctx context.Context) error {
+	if len(s.call.Nodes) == 0 {
+		return nil
+	}
+	c, first := s.contract, s.call.Nodes[0]
+	creation := s.creation(first)
+	creation.IdempotencyKey, creation.DedupTTL = "run:"+string(s.call.FlowID), contractDedup
+	reply, err := callAgain[enginecore.CreateExecutionReply](ctx, c, enginecore.CreateDelayedCall{CreateExecutionCall: creation})
+	if err != nil || reply.Status != enginecore.StatusDuplicate {
+		return err
+	}
+	if reply.ExecutionID != first.ExecutionID {
+		return s.conflict("graph")
+	}
+	fields := []string{tagGraphHash, tagInputHash}
+	results, err := c.read(ctx, c.hmget(c.keys.ExecTags(first.ExecutionID), fields))
+	if err != nil {
+		return err
+	}
+	return s.checkSame(recordOf(results[0], fields))
+}
+
+// flowTags are what is kept with the flow: names and values in turns.
+func (s *contractSubmission) flowTags() []string {
+	call := s.call
+	tags := []string{
+		tagRunID, call.RunID, tagGraphHash, call.GraphHash, tagInputHash, call.InputHash, tagDefinition, string(call.Definition),
+	}
+	add := func(name, value string) {
+		if value != "" {
+			tags = append(tags, name, value)
+		}
+	}
+	add(tagInput, string(call.Input))
+	add(tagResult, string(call.ResultExecutionID))
+	add(tagTrace, call.TraceContext)
+	add(tagLanes, s.lanes)
+	if call.Deadline > 0 {
+		add(tagDeadline, strconv.FormatInt(s.contract.now().Add(call.Deadline).UnixMilli(), 10))
+	}
+	for _, tag := range call.Tags {
+		tags = append(tags, tag.Name, tag.Value)
+	}
+	return tags
+}
+
+// creation creates a node that is held back.
+func (s *contractSubmission) creation(n enginecore.SubmitFlowNode) enginecore.CreateExecutionCall {
+	call := s.call
+	tags := map[string]string{tagNode: n.Name, tagGraphHash: call.GraphHash, tagInputHash: call.InputHash}
+	var own map[string]string
+	if err := json.Unmarshal(n.Tags, &own); err == nil {
+		for key, value := range own {
+			tags[key] = value
+		}
+	}
+	encoded, _ := json.Marshal(tags) // a map of strings always has a JSON form
+	creator := call.CreatorIdentity
+	if creator == "" {
+		creator = "flow"
+	}
+	creation := enginecore.CreateExecutionCall{
+		ExecutionID: n.ExecutionID, Namespace: call.Namespace, LaneID: n.LaneID, ExecutionKind: n.Kind, Priority: n.Priority,
+		CreatorIdentity: creator, PolicyJSON: n.Policy, DelayUntil: heldUntil, TagsJSON: encoded, PartitionID: call.Partition.Tag(),
+	}
+	if call.Deadline > 0 {
+		creation.ExecutionDeadlineAt = s.contract.now().Add(call.Deadline)
+	}
+	return creation
+}
+
+// createNodes creates the nodes of the call, held back, and makes them members.
+func (s *contractSubmission) createNodes(ctx context.Context) error {
+	c, call := s.contract, s.call
+	if len(call.Nodes) == 0 {
+		return nil
+	}
+	b := c.batch()
+	var created []*answer[enginecore.CreateExecutionReply]
+	var added []*answer[enginecore.AddExecutionToFlowReply]
+	for _, n := range call.Nodes {
+		c.noteLane(n.LaneID)
+		created = append(created, addAgain[enginecore.CreateExecutionReply](b, enginecore.CreateDelayedCall{CreateExecutionCall: s.creation(n)}))
+	}
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	b = c.batch()
+	for i, n := range call.Nodes {
+		if created[i].err != nil {
+			return fmt.Errorf("node %s: %w", n.Name, created[i].err)
+		}
+		added = append(added, addAgain[enginecore.AddExecutionToFlowReply](b, enginecore.AddExecutionToFlowCall{
+			FlowID: call.FlowID, ExecutionID: n.ExecutionID, Now: c.now(),
+		}))
+	}
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	for i, n := range call.Nodes {
+		if err := added[i].err; err != nil {
+			return errors.Join(fmt.Errorf("node %s: %w", n.Name, err), s.dropOrphans(ctx, err))
+		}
+	}
+	return nil
+}
+
+// dropOrphans ends what was created for a flow that was cancelled while it was being submitted.
+func (s *contractSubmission) dropOrphans(ctx context.Context, reason error) error {
+	if !errors.Is(reason, enginecore.ErrFlowAlreadyTerminal) {
+		return nil
+	}
+	ids := make([]enginecore.ExecutionID, len(s.call.Nodes))
+	for i, n := range s.call.Nodes {
+		ids[i] = n.ExecutionID
+	}
+	return s.contract.cancelMembers(ctx, s.call.Partition, s.call.FlowID, "the run was cancelled", ids)
+}
+
+// maxStageRounds bounds how often others may add to the flow while it is staged.
+const maxStageRounds = 20
+
+// stageEdges adds the edges to the flow's graph. Each call names the revision that it builds on, so those in one go name
+// the ones to come; where somebody else has added to the flow in between, the rest is staged anew.
+func (s *contractSubmission) stageEdges(ctx context.Context) error {
+	c, call := s.contract, s.call
+	missing := call.Edges
+	for round := 0; len(missing) > 0; round++ {
+		if round == maxStageRounds {
+			return fmt.Errorf("stage edges of flow %s: %w: others change it all the time", call.FlowID, enginecore.ErrUnavailable)
+		}
+		var revision int64
+		var err error
+		if missing, revision, err = s.unstaged(ctx, missing, round > 0); err != nil {
+			return err
+		}
+		staged := make([]enginecore.StageDependencyEdgeCall, len(missing))
+		for i, e := range missing {
+			staged[i] = enginecore.StageDependencyEdgeCall{
+				FlowID: call.FlowID, EdgeID: e.EdgeID, UpstreamExecutionID: e.UpstreamExecutionID,
+				DownstreamExecutionID: e.DownstreamExecutionID, DependencyKind: e.DependencyKind,
+				ExpectedGraphRevision: revision + int64(i), Now: c.now(),
+			}
+		}
+		answers := sendContract[enginecore.StageDependencyEdgeReply](ctx, c, staged)
+		if err := firstError(answers, enginecore.ErrDependencyAlreadyExists, enginecore.ErrStaleGraphRevision,
+			enginecore.ErrUnavailable, enginecore.ErrOutcomeUnknown); err != nil {
+			return err
+		}
+		left := missing[:0:0]
+		for i, a := range answers {
+			if a.err != nil && !errors.Is(a.err, enginecore.ErrDependencyAlreadyExists) {
+				left = append(left, missing[i])
+			}
+		}
+		missing = left
+		if len(missing) > 0 {
+			pause(ctx, contractPause)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// unstaged reads the flow's revision, and leaves out what is staged already. The edges of a flow that has none yet need no
+// look.
+func (s *contractSubmission) unstaged(ctx context.Context, edges []enginecore.SubmitFlowEdge, again bool) ([]enginecore.SubmitFlowEdge, int64, error) {
+	c, call := s.contract, s.call
+	fields := []string{"graph_revision", "edge_count"}
+	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(call.Partition, call.FlowID), fields))
+	if err != nil {
+		return nil, 0, err
+	}
+	core := recordOf(results[0], fields)
+	if core.int("edge_count") == 0 && !again {
+		return edges, core.int("graph_revision"), nil
+	}
+	commands := make(rueidis.Commands, len(edges))
+	for i, e := range edges {
+		commands[i] = c.client.B().Exists().Key(c.keys.FlowEdge(call.Partition, call.FlowID, e.EdgeID)).Build()
+	}
+	if results, err = c.read(ctx, commands...); err != nil {
+		return nil, 0, err
+	}
+	missing := edges[:0:0]
+	for i, e := range edges {
+		if n, err := results[i].AsInt64(); err != nil || n == 0 {
+			missing = append(missing, e)
+		}
+	}
+	return missing, core.int("graph_revision"), nil
+}
+
+// applyEdges tells the downstreams of the edges.
+func (s *contractSubmission) applyEdges(ctx context.Context) error {
+	c, call := s.contract, s.call
+	if len(call.Edges) == 0 {
+		return nil
+	}
+	downs := make([]enginecore.ExecutionID, len(call.Edges))
+	for i, e := range call.Edges {
+		downs[i] = e.DownstreamExecutionID
+	}
+	cores, err := c.readCores(ctx, downs, []string{"lane_id"})
+	if err != nil {
+		return err
+	}
+	b := c.batch()
+	applied := make([]*answer[enginecore.ApplyDependencyToChildReply], len(call.Edges))
+	for i, e := range call.Edges {
+		applied[i] = addAgain[enginecore.ApplyDependencyToChildReply](b, enginecore.ApplyDependencyToChildCall{
+			DownstreamExecutionID: e.DownstreamExecutionID, LaneID: laneOf(cores[i]), FlowID: call.FlowID, EdgeID: e.EdgeID,
+			UpstreamExecutionID: e.UpstreamExecutionID, DependencyKind: e.DependencyKind, Now: c.now(),
+		})
+	}
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	for i, a := range applied {
+		if a.err != nil {
+			return fmt.Errorf("edge to %s: %w", call.Edges[i].DownstreamExecutionID, a.err)
+		}
+	}
+	return nil
+}
+
+// letGo notes that the flow is whole and releases its roots. Once it is noted, a keeper can do the rest.
+func (s *contractSubmission) letGo(ctx context.Context) error {
+	c, call := s.contract, s.call
+	members, err := c.members(ctx, call.Partition, call.FlowID)
+	if err != nil {
+		return err
+	}
+	if int64(len(members)) < call.NodeTotal {
+		return fmt.Errorf("flow %s has %d of %d nodes", call.FlowID, len(members), call.NodeTotal)
+	}
+	_, err = callAgain[enginecore.SetFlowTagsReply](ctx, c, enginecore.SetFlowTagsCall{
+		Partition: call.Partition, FlowID: call.FlowID, Tags: []string{tagSubmitted, "1"},
+	})
+	if err != nil {
+		return err
+	}
+	return c.release(ctx, call.Partition, members)
+}
+
+// release lets members go that were held back: those without open dependencies become eligible, the others leave the index
+// of delayed executions.
+func (c *contract) release(ctx context.Context, p enginecore.Partition, members []enginecore.ExecutionID) error {
+	cores, err := c.readCores(ctx, members, []string{"lane_id", "eligibility_state", "delay_until"})
+	if err != nil {
+		return err
+	}
+	lanes := make(map[enginecore.LaneID]bool)
+	for from := 0; from < len(members); from += contractPage {
+		to := min(from+contractPage, len(members))
+		b := c.batch()
+		promoted := make(map[int]*answer[enginecore.PromoteDelayedReply], to-from)
+		for i := from; i < to; i++ {
+			if cores[i]["eligibility_state"] == "not_eligible_until_time" && !cores[i].time("delay_until").Equal(heldUntil) {
+				continue // it has been let go before, and waits for something else
+			}
+			promoted[i] = addAgain[enginecore.PromoteDelayedReply](b, enginecore.PromoteDelayedCall{
+				LaneID: laneOf(cores[i]), ExecutionID: members[i], Now: heldUntil,
+			})
+		}
+		if err := b.run(ctx); err != nil {
+			return err
+		}
+		for i, a := range promoted {
+			if a.err != nil {
+				return a.err
+			}
+			if a.reply.Outcome == "promoted" {
+				lanes[laneOf(cores[i])] = true
+			}
+		}
+	}
+	for lane := range lanes {
+		c.tellWork(ctx, p, lane)
+	}
+	return nil
+}
+
+func (c *contract) flowTags(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, names []string) (contractRecord, error) {
+	results, err := c.read(ctx, c.hmget(c.keys.FlowTags(p, id), names))
+	if err != nil {
+		return nil, err
+	}
+	return recordOf(results[0], names), nil
+}
+
+// joinLanes lists the lanes of a flow in one text; a lane has no line breaks.
+func joinLanes(g *flow.Graph) string {
+	var lanes []string
+	for i := range g.Nodes {
+		lanes = append(lanes, g.Nodes[i].Lane)
+	}
+	slices.Sort(lanes)
+	return strings.Join(slices.Compact(lanes), "\n")
+}
+
+func splitLanes(text string) []enginecore.LaneID {
+	var lanes []enginecore.LaneID
+	for lane := range strings.SplitSeq(text, "\n") {
+		if lane != "" {
+			lanes = append(lanes, enginecore.LaneID(lane))
+		}
+	}
+	return lanes
+}
+
+// noteLane remembers a lane, so that keepers of this process look after it.
+func (c *contract) noteLane(lane enginecore.LaneID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lanes[lane] = true
+}

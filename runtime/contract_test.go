@@ -1,0 +1,174 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// crewOf starts what works on runs.
+func startCrew(t *testing.T, b *enginetest.Bench, handlers ...activity.Handler) {
+	t.Helper()
+	b.Keeper(t)
+	b.Worker(t, handlers)
+}
+
+func TestContractChain(t *testing.T) {
+	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := addOne()
+		startCrew(t, b, a)
+		def := chainOf(t, a, 10)
+		for i := range 20 {
+			begun := time.Now()
+			run, err := runtime.Start(ctx, b.Client, def, i)
+			require.NoError(t, err)
+			started := time.Now()
+			out, err := run.Result(ctx)
+			require.NoError(t, err)
+			require.Equal(t, i+10, out)
+			require.False(t, run.Existed())
+			if i == 19 {
+				t.Logf("submitted in %s, ran in %s", started.Sub(begun), time.Since(started))
+			}
+		}
+		s := b.Settle(t)
+		require.Greater(t, s.Keys(), 200)
+	})
+}
+
+func TestContractFanOut(t *testing.T) {
+	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a, sum := addOne(), adder()
+		startCrew(t, b, a, sum)
+		for _, width := range []int{3, 300} {
+			run, err := runtime.Start(ctx, b.Client, wide(t, a, sum, width), 1)
+			require.NoError(t, err)
+			out, err := run.Result(ctx)
+			require.NoError(t, err)
+			require.Equal(t, 3*width, out)
+		}
+		b.Settle(t)
+	})
+}
+
+func TestContractStartAgain(t *testing.T) {
+	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := addOne()
+		def := chainOf(t, a, 3)
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("again"))
+		require.NoError(t, err)
+		require.False(t, run.Existed())
+		run, err = runtime.Start(ctx, b.Client, def, 1, runtime.ID("again"))
+		require.NoError(t, err)
+		require.True(t, run.Existed())
+		_, err = runtime.Start(ctx, b.Client, def, 2, runtime.ID("again"))
+		require.ErrorIs(t, err, runtime.ErrRunConflict)
+		_, err = runtime.Start(ctx, b.Client, chainOf(t, a, 4), 1, runtime.ID("again"))
+		require.ErrorIs(t, err, runtime.ErrRunConflict)
+		startCrew(t, b, a)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 4, out)
+		b.Settle(t)
+	})
+}
+
+func TestContractRetriesAndFailure(t *testing.T) {
+	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		attempts := make(chan int, 10)
+		flaky := activity.New("add", func(ctx context.Context, n int) (int, error) {
+			info, _ := activity.Info(ctx)
+			attempts <- info.Attempt
+			if n == 0 && info.Attempt < 3 || n < 0 {
+				return 0, errors.New("not yet")
+			}
+			return n + 1, nil
+		}, activity.Retry(activity.Exponential{First: 5 * time.Millisecond, Max: 20 * time.Millisecond, Attempts: 3}))
+		startCrew(t, b, flaky)
+		def := chainOf(t, flaky, 3)
+		run, err := runtime.Start(ctx, b.Client, def, 0)
+		require.NoError(t, err)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 3, out)
+		require.Equal(t, []int{1, 2, 3}, []int{<-attempts, <-attempts, <-attempts})
+
+		run, err = runtime.Start(ctx, b.Client, def, -5)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		require.Equal(t, "n0", failure(t, err).Node)
+		require.Equal(t, "not yet", failure(t, err).Reason)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "failed", d.State)
+		require.EqualValues(t, "skipped", d.Nodes[2].State)
+		require.Equal(t, 3, d.Nodes[0].Attempts)
+		b.Settle(t)
+	})
+}
+
+func TestContractCancel(t *testing.T) {
+	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		begun, causes := make(chan struct{}, 1), make(chan error, 1)
+		a := activity.New("add", func(ctx context.Context, n int) (int, error) {
+			begun <- struct{}{}
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return 0, ctx.Err()
+		})
+		startCrew(t, b, a)
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 3), 1)
+		require.NoError(t, err)
+		<-begun
+		require.NoError(t, run.Cancel(ctx, "no more"))
+		require.ErrorIs(t, <-causes, runtime.ErrCancelled)
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		require.Equal(t, "no more", failure(t, err).Reason)
+		require.NoError(t, run.Cancel(ctx, "again"))
+		b.Settle(t)
+	})
+}
+
+func TestContractDescribeWatchList(t *testing.T) {
+	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := addOne()
+		def := chainOf(t, a, 3)
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("seen"))
+		require.NoError(t, err)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "open", d.State)
+		require.Equal(t, []string{"n0", "n1", "n2"}, []string{d.Nodes[0].Name, d.Nodes[1].Name, d.Nodes[2].Name})
+		require.Contains(t, d.Nodes[1].Why, "n0")
+		startCrew(t, b, a)
+		var kinds []string
+		for e, err := range run.Watch(ctx, "") {
+			require.NoError(t, err)
+			kinds = append(kinds, string(e.Kind)+" "+e.Node)
+		}
+		require.Equal(t, []string{
+			"flow_submitted ", "started n0", "success n0", "started n1", "success n1", "started n2", "success n2", "flow_success ",
+		}, kinds)
+		runs, err := b.Client.List(ctx, "chain", 10)
+		require.NoError(t, err)
+		require.Len(t, runs, 1)
+		require.Equal(t, "seen", runs[0].Run)
+		require.Equal(t, "completed", runs[0].State)
+		require.ErrorIs(t, run.Cancel(ctx, "late"), runtime.ErrRunOver)
+	}, runtime.PollInterval(20*time.Millisecond))
+}
