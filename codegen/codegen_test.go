@@ -166,7 +166,7 @@ assert(#seen.A.dims == 0 and seen.A.between == 'mid' and seen.A.pairs == nil and
 local answer = registered.ffx_take({ 'p' }, { 'id', 'lane', '3', 'note' })
 assert(answer[3] == 'p' and answer[4] == 'lane' and answer[5] == '3' and answer[6] == 'note')
 assert(registered.ffx_version({}, {}) == '4-abc')
-local c = { at = key.place('ff', '{fp:1}') }
+local c = { at = { prefix = 'ff', tag = '{fp:1}' } }
 assert(key.attempt_record(c, 'id', '2') == 'ff:attempt:{fp:1}:id:2')
 assert(key.workers(c) == 'ff:idx:workers')
 `

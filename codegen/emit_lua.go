@@ -14,26 +14,17 @@ func emitLuaKeys(l *library) string {
 	var b strings.Builder
 	b.WriteString(luaHeader)
 	b.WriteString("-- Each builder takes the call's context, which carries the place that it works in, and the parameters in order.\n")
+	b.WriteString("-- What begins many keys, and what is one by itself, is kept with the place when it is first used.\n")
 	b.WriteString("-- The table itself is declared with the other modules in call.lua.\n\n")
-	b.WriteString("-- The keys of a place that need nothing else, and the beginnings of all others.\n")
-	b.WriteString("function key.place(prefix, tag)\n  return {\n    prefix = prefix,\n    tag = tag,\n")
-	heads := make(map[string]bool)
-	for _, t := range l.templates {
-		name, head, _ := luaHead(t)
-		if !heads[name] {
-			heads[name] = true
-			fmt.Fprintf(&b, "    %s = prefix .. %s,\n", name, luaConcat(head))
-		}
-	}
-	b.WriteString("  }\nend\n")
+	b.WriteString("local function keep(at, name, text)\n  at[name] = text\n  return text\nend\n")
 	for _, t := range l.templates {
 		params := append([]string{"c"}, t.params()...)
-		name, _, tail := luaHead(t)
-		expr := "c.at." + name
+		name, head, tail := luaHead(t)
+		expr := fmt.Sprintf("at.%s or keep(at, '%s', at.prefix .. %s)", name, name, luaConcat(head))
 		if len(tail) > 0 {
-			expr += " .. " + luaConcat(tail)
+			expr = "(" + expr + ") .. " + luaConcat(tail)
 		}
-		fmt.Fprintf(&b, "\nfunction key.%s(%s)\n  return %s\nend\n", luaKeyName(t), strings.Join(params, ", "), expr)
+		fmt.Fprintf(&b, "\nfunction key.%s(%s)\n  local at = c.at\n  return %s\nend\n", luaKeyName(t), strings.Join(params, ", "), expr)
 	}
 	return b.String()
 }
@@ -70,7 +61,11 @@ func luaConcat(parts []templatePart) string {
 			out = append(out, luaQuote(text))
 			text = ""
 		}
-		out = append(out, p.param)
+		if p.param == "tag" {
+			out = append(out, "at.tag")
+		} else {
+			out = append(out, p.param)
+		}
 	}
 	if text != "" {
 		out = append(out, luaQuote(text))

@@ -123,25 +123,26 @@ function call.clock()
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
 
--- Places are kept from call to call, at most so many.
-local MAX_PLACES = 1024
+-- Places are kept from call to call, at most so many: the interpreter goes through all that is kept again and again.
+local MAX_PLACES = 256
 local places, place_count = {}, 0
 
--- The place of a call, which is a prefix with a partition: its beginnings of keys, read from the first key, or nil
--- when that carries no hash tag.
+-- The place of a call: the prefix and the partition that it works in, with the keys that builders keep there. Read from
+-- the first key; nil when that carries no hash tag.
 local function place_of(first_key)
   local found = places[first_key]
   if found then return found end
   local prefix, tag = string.match(first_key, '^([^:]*):[^{]*({[^}]*})')
   if not tag then return nil end
-  local name = prefix .. ':' .. tag
+  -- The first key of composite calls is the same for all of a partition.
+  local name = prefix .. ':ffx:' .. tag
   found = places[name]
   if not found then
     if place_count >= MAX_PLACES then places, place_count = {}, 0 end
-    found = key.place(prefix, tag)
-    found.probe = prefix .. ':probe:' .. tag
-    found.partition = string.match(tag, ':(%d+)}') or ''
-    places[name], places[found.ffx_partition] = found, found
+    found = {
+      prefix = prefix, tag = tag, partition = string.match(tag, ':(%d+)}') or '', probe = prefix .. ':probe:' .. tag,
+    }
+    places[name] = found
     place_count = place_count + 1
   end
   return found

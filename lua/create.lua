@@ -1,16 +1,5 @@
 -- Creating an execution record.
 
--- Fields that the contract stores empty at creation. A missing field means the same, so the composite calls
--- leave them out.
-local EMPTY_AT_CREATION = {
-  'current_attempt_index', 'current_attempt_id', 'current_lease_id', 'current_worker_id',
-  'current_worker_instance_id', 'started_at', 'completed_at', 'lease_acquired_at', 'lease_expires_at',
-  'lease_last_renewed_at', 'lease_renewal_deadline', 'lease_expired_at', 'lease_revoked_at',
-  'lease_revoke_reason', 'current_suspension_id', 'current_waitpoint_id', 'pending_retry_reason',
-  'pending_replay_reason', 'pending_replay_requested_by', 'pending_previous_attempt_index', 'progress_pct',
-  'progress_message', 'progress_updated_at', 'flow_id',
-}
-
 -- State of an execution that nobody has claimed yet. `held` names why it may not run: nil, 'delay' or
 -- 'dependencies'.
 function create.state(held, detail)
@@ -22,40 +11,62 @@ function create.state(held, detail)
   return 'eligible_now', 'waiting_for_worker', '', 'waiting'
 end
 
--- Core fields of a new execution as a flat list; only those with a value. A small hash is searched from its
--- beginning, so the fields that every claim and completion reads or writes come first.
-function create.fields(c, e)
-  local eligibility, reason, detail, public = create.state(e.held, e.detail)
-  local values = {
+-- Writes the record of a new execution. A small hash is searched from its beginning, so the fields that every claim
+-- and completion reads or writes come first.
+local function write_core(c, core_key, A, n, delayed, capabilities)
+  local eligibility, reason, detail, public = create.state(delayed and 'delay' or nil,
+    'delayed until ' .. (A.delay_until or ''))
+  redis.call('HSET', core_key,
     'lifecycle_phase', 'runnable',
     'ownership_state', 'unowned',
     'eligibility_state', eligibility,
     'attempt_state', 'pending_first_attempt',
     'terminal_outcome', 'none',
+    'current_lease_epoch', '0',
+    'total_attempt_count', '0',
+    'lane_id', A.lane_id,
+    'current_attempt_index', '',
+    'current_attempt_id', '',
+    'current_lease_id', '',
+    'current_worker_instance_id', '',
+    'lease_expires_at', '',
+    'current_lane', A.lane_id,
+    'started_at', '',
+    'flow_id', '',
     'blocking_reason', reason,
+    'blocking_detail', detail,
     'public_state', public,
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
-    'current_lease_epoch', '0',
-    'total_attempt_count', '0',
-    'lane_id', e.lane_id,
-    'current_lane', e.lane_id,
-    'execution_id', e.execution_id,
-    'execution_kind', e.kind,
+    'current_worker_id', '',
+    'lease_acquired_at', '',
+    'lease_last_renewed_at', '',
+    'lease_renewal_deadline', '',
+    'lease_expired_at', '',
+    'lease_revoked_at', '',
+    'lease_revoke_reason', '',
+    'completed_at', '',
+    'pending_retry_reason', '',
+    'pending_replay_reason', '',
+    'pending_replay_requested_by', '',
+    'pending_previous_attempt_index', '',
+    'execution_id', A.execution_id,
+    'execution_kind', A.execution_kind,
     'created_at', c.now_text,
-    'priority', number.text(e.priority),
+    'priority', number.text(n.priority),
     'retry_count', '0',
-    'namespace', e.namespace,
-    'partition_id', e.partition_id,
-    'creator_identity', e.creator_identity,
+    'namespace', A.namespace,
+    'partition_id', A.partition_id,
+    'creator_identity', A.creator_identity,
     'replay_count', '0',
     'lease_reclaim_count', '0',
-  }
-  if detail ~= '' then
-    values[#values + 1] = 'blocking_detail'
-    values[#values + 1] = detail
-  end
-  return values
+    'delay_until', delayed and A.delay_until or '',
+    'current_suspension_id', '',
+    'current_waitpoint_id', '',
+    'progress_pct', '',
+    'progress_message', '',
+    'progress_updated_at', '',
+    unpack(capabilities ~= '' and { 'required_capabilities', capabilities } or {}))
 end
 
 local function parse_numbers(A)
@@ -120,22 +131,7 @@ function F.ff_create_execution(K, A)
   if err then return err end
 
   local delayed = n.delay_until > c.now
-  local values = create.fields(c, {
-    execution_id = A.execution_id, namespace = A.namespace, lane_id = A.lane_id, kind = A.execution_kind,
-    priority = n.priority, creator_identity = A.creator_identity, partition_id = A.partition_id,
-    held = delayed and 'delay' or nil, detail = 'delayed until ' .. (A.delay_until or ''),
-  })
-  local n_values = #values
-  local function append(field, value)
-    values[n_values + 1] = field
-    values[n_values + 2] = value
-    n_values = n_values + 2
-  end
-  append('delay_until', delayed and A.delay_until or '')
-  if not delayed then append('blocking_detail', '') end
-  for i = 1, #EMPTY_AT_CREATION do append(EMPTY_AT_CREATION[i], '') end
-  if capabilities ~= '' then append('required_capabilities', capabilities) end
-  redis.call('HSET', K.core, unpack(values))
+  write_core(c, K.core, A, n, delayed, capabilities)
   if is_set(A.input_payload) then redis.call('SET', K.payload, A.input_payload) end
   if is_set(A.policy_json) then redis.call('SET', K.policy, A.policy_json) end
   local tags = record.tags_of(A.tags_json)

@@ -5,7 +5,23 @@ local MAX_NODES_PER_CALL = 256
 local MAX_EDGES_PER_CALL = 512
 local RELEASED_PER_CALL = 256
 
-local submit = {}
+local NODE_NUMBERS = { 'input_count', 'upstream_count', 'delay', 'start_timeout', 'attempt_timeout', 'priority' }
+
+-- Members of sets and sorted sets are gathered, and written with one command for each key: `second` follows a score.
+local function gather(batch, command, target, first, second)
+  local list = batch[target]
+  if not list then
+    list = { command = command, target = target }
+    batch[target] = list
+    batch[#batch + 1] = list
+  end
+  list[#list + 1] = first
+  if second then list[#list + 1] = second end
+end
+
+local function write_gathered(batch)
+  for _, list in ipairs(batch) do call.chunked(list.command, list.target, list) end
+end
 
 -- What may not be different when a flow id is used again. Nil, or the error reply.
 local function check_same(flow, A)
@@ -15,6 +31,22 @@ local function check_same(flow, A)
     return reply.err('flow_id_conflict', 'input', flow.input_hash or '', A.input_hash)
   end
   return nil
+end
+
+-- Numbers of a node, or nil and the error reply.
+local function parse_node(node)
+  local numbers = {
+    input_count = number.whole('', node.input_count),
+    upstream_count = number.whole('', node.upstream_count),
+    delay = number.whole('', node.delay),
+    start_timeout = number.whole('', node.start_timeout),
+    attempt_timeout = number.whole('', node.attempt_timeout),
+    priority = number.priority('', node.priority),
+  }
+  for _, name in ipairs(NODE_NUMBERS) do
+    if not numbers[name] then return nil, number.refuse('node ' .. (node.name or '') .. ': ' .. name, node[name]) end
+  end
+  return numbers
 end
 
 -- Numbers of the call, converted before anything is written. Nil and the error reply when one is bad.
@@ -37,14 +69,8 @@ local function parse(A)
       .. MAX_EDGES_PER_CALL .. ' edges in one call')
   end
   for i, node in ipairs(A.nodes) do
-    local numbers = {}
-    for _, name in ipairs({ 'input_count', 'upstream_count', 'delay', 'start_timeout', 'attempt_timeout' }) do
-      numbers[name], err = number.whole('node ' .. (node.name or '') .. ': ' .. name, node[name])
-      if err then return nil, err end
-    end
-    numbers.priority, err = number.priority('node ' .. (node.name or '') .. ': priority', node.priority)
+    n.nodes[i], err = parse_node(node)
     if err then return nil, err end
-    n.nodes[i] = numbers
   end
   n.joins, err = joins.parse(A, n.nodes)
   if err then return nil, err end
@@ -58,8 +84,8 @@ local function append(values, field, value)
   end
 end
 
--- Creates the flow record with the first chunk.
-local function write_flow(c, flow_key, A, n, held)
+-- Creates the flow record with the first chunk; `added` holds the counts of its nodes and edges.
+local function write_flow(c, flow_key, A, n, held, added)
   local values = {
     'flow_id', A.flow_id,
     'flow_kind', A.flow_name,
@@ -68,15 +94,16 @@ local function write_flow(c, flow_key, A, n, held)
     'run_id', A.run_id,
     'graph_hash', A.graph_hash,
     'input_hash', A.input_hash,
-    'graph_revision', '0',
-    'node_count', '0',
-    'edge_count', '0',
+    'graph_revision', added.nodes + added.edges,
+    'node_count', added.nodes,
+    'edge_count', added.edges,
     'open_nodes', n.node_total,
     'public_flow_state', 'open',
     'created_at', c.now_text,
     'last_mutation_at', c.now_text,
   }
   append(values, 'held', held and '1' or '')
+  append(values, 'joins', next(n.joins) and '1' or '')
   append(values, 'result_execution_id', A.result_execution_id)
   if n.deadline then append(values, 'deadline_at', number.text(c.now + n.deadline)) end
   append(values, 'creator_identity', A.creator_identity)
@@ -112,117 +139,174 @@ local function hold(c, numbers, held)
   return nil, ''
 end
 
--- Creates one node and puts it into the index that its state names.
-local function write_node(c, A, node, numbers, held)
+-- Puts a new node into the index that its state names: see hold.
+local function index_node(c, batch, A, node, numbers, why)
+  local execution_id, lane = node.execution_id, node.lane_id
+  if why == 'dependencies' then
+    gather(batch, 'ZADD', key.lane_blocked_dependencies(c, lane), c.now_text, execution_id)
+    if numbers.upstream_count == 0 then gather(batch, 'SADD', key.flow_held(c, A.flow_id), execution_id) end
+  elseif why == 'delay' then
+    gather(batch, 'ZADD', key.lane_delayed(c, lane), c.now + numbers.delay, execution_id)
+    wake.due(c, c.now + numbers.delay)
+  else
+    gather(batch, 'ZADD', key.lane_eligible(c, lane),
+      record.eligible_score({ created_at = c.now, priority = numbers.priority }), execution_id)
+    graph.became_eligible(c, execution_id,
+      { priority = numbers.priority, start_timeout = numbers.start_timeout > 0 and numbers.start_timeout or nil }, lane)
+  end
+end
+
+-- Creates one node: the record of ff_create_execution and ff_add_execution_to_flow in one, without fields that have no
+-- value. A small hash is searched from its beginning, so the fields that completions and claims read come first.
+local function write_node(c, batch, A, node, numbers, held)
   local why, detail = hold(c, numbers, held)
-  local values = create.fields(c, {
-    execution_id = node.execution_id, namespace = A.namespace, lane_id = node.lane_id, kind = node.kind,
-    priority = numbers.priority, creator_identity = is_set(A.creator_identity) and A.creator_identity or 'flow',
-    partition_id = call.partition(c), held = why, detail = detail,
-  })
-  values[#values + 1] = 'flow_id'
-  values[#values + 1] = A.flow_id
-  values[#values + 1] = 'managed'
-  values[#values + 1] = '1'
-  values[#values + 1] = 'node'
-  values[#values + 1] = node.name
-  append(values, 'required_capabilities', node.capabilities)
-  append(values, 'input_count', numbers.input_count)
-  append(values, 'uses_flow_input', node.uses_flow_input == '1' and '1' or '')
-  append(values, 'start_timeout', numbers.start_timeout)
-  append(values, 'attempt_timeout', numbers.attempt_timeout)
-  append(values, 'attached', numbers.attempt_timeout > 0 and '1' or '')
-  if numbers.delay > 0 then append(values, 'delay_until', number.text(c.now + numbers.delay)) end
-  redis.call('HSET', key.exec_core(c, node.execution_id), unpack(values))
+  local eligibility, reason, text, public = create.state(why, detail)
+  local further = {}
+  append(further, 'blocking_detail', text)
+  append(further, 'required_capabilities', node.capabilities)
+  append(further, 'uses_flow_input', node.uses_flow_input == '1' and '1' or '')
+  append(further, 'start_timeout', numbers.start_timeout)
+  append(further, 'attempt_timeout', numbers.attempt_timeout)
+  append(further, 'attached', numbers.attempt_timeout > 0 and '1' or '')
+  if numbers.delay > 0 then append(further, 'delay_until', number.text(c.now + numbers.delay)) end
+  redis.call('HSET', key.exec_core(c, node.execution_id),
+    'lifecycle_phase', 'runnable',
+    'ownership_state', 'unowned',
+    'eligibility_state', eligibility,
+    'attempt_state', 'pending_first_attempt',
+    'terminal_outcome', 'none',
+    'lane_id', node.lane_id,
+    'managed', '1',
+    'flow_id', A.flow_id,
+    'node', node.name,
+    'current_lease_epoch', '0',
+    'total_attempt_count', '0',
+    'current_lane', node.lane_id,
+    'execution_kind', node.kind,
+    'input_count', numbers.input_count,
+    'created_at', c.now_text,
+    'priority', numbers.priority,
+    'retry_count', '0',
+    'blocking_reason', reason,
+    'public_state', public,
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+    'execution_id', node.execution_id,
+    'namespace', A.namespace,
+    'partition_id', call.partition(c),
+    'creator_identity', is_set(A.creator_identity) and A.creator_identity or 'flow',
+    'replay_count', '0',
+    'lease_reclaim_count', '0',
+    unpack(further))
   redis.call('SET', key.exec_policy(c, node.execution_id), node.policy)
   local tags = record.tags_of(node.tags)
   if #tags > 0 then call.chunked('HSET', key.exec_tags(c, node.execution_id), tags) end
-  redis.call('SADD', key.index_all_executions(c), node.execution_id)
-  if why == 'dependencies' then
-    redis.call('ZADD', key.lane_blocked_dependencies(c, node.lane_id), c.now, node.execution_id)
-    if numbers.upstream_count == 0 then redis.call('SADD', key.flow_held(c, A.flow_id), node.execution_id) end
-  elseif why == 'delay' then
-    redis.call('ZADD', key.lane_delayed(c, node.lane_id), c.now + numbers.delay, node.execution_id)
-    wake.due(c, c.now + numbers.delay)
-  else
-    redis.call('ZADD', key.lane_eligible(c, node.lane_id),
-      record.eligible_score({ created_at = c.now, priority = numbers.priority }), node.execution_id)
-    graph.became_eligible(c, node.execution_id,
-      { priority = numbers.priority, start_timeout = numbers.start_timeout > 0 and numbers.start_timeout or nil },
-      node.lane_id)
-  end
+  index_node(c, batch, A, node, numbers, why)
 end
 
--- An execution that is not a member of the flow is never written over: nil, or the error reply. One command tells that
--- all ids are new; only a call with known ones looks at each.
-local function check_new(c, A)
-  local cores = {}
+-- An execution that is not a member of the flow is never written over: the ids of those that are, as a set, or nil and
+-- the error reply. One command tells that all ids are new; only a call with known ones looks at each.
+local function known_nodes(c, A)
+  local known, cores = {}, {}
   for i, node in ipairs(A.nodes) do cores[i] = key.exec_core(c, node.execution_id) end
-  if #cores == 0 or redis.call('EXISTS', unpack(cores)) == 0 then return nil end
+  if #cores == 0 or redis.call('EXISTS', unpack(cores)) == 0 then return known end
   local members_key = key.flow_members(c, A.flow_id)
   for i, node in ipairs(A.nodes) do
-    if redis.call('EXISTS', cores[i]) == 1 and redis.call('SISMEMBER', members_key, node.execution_id) == 0 then
-      return reply.err('invalid_input', 'node ' .. node.name .. ': execution ' .. node.execution_id
-        .. ' exists already and is not a member of the flow')
+    if redis.call('EXISTS', cores[i]) == 1 then
+      if redis.call('SISMEMBER', members_key, node.execution_id) == 0 then
+        return nil, reply.err('invalid_input', 'node ' .. node.name .. ': execution ' .. node.execution_id
+          .. ' exists already and is not a member of the flow')
+      end
+      known[node.execution_id] = true
     end
   end
-  return nil
+  return known
 end
 
-local function write_nodes(c, flow_key, A, n, held)
-  local members_key = key.flow_members(c, A.flow_id)
-  local added, lanes = 0, {}
+-- Creates the nodes that are not `known`. Gives those that it created, as a set, and how many they are.
+local function write_nodes(c, A, n, held, known)
+  local batch, created, lanes, count = {}, {}, {}, 0
   for i, node in ipairs(A.nodes) do
-    if redis.call('SADD', members_key, node.execution_id) == 1 then
-      write_node(c, A, node, n.nodes[i], held)
-      local join = n.joins[node.execution_id]
-      if join then joins.write(c, key.flow_edgegroup(c, A.flow_id, node.execution_id), join) end
-      added = added + 1
+    local execution_id = node.execution_id
+    if not known[execution_id] and not created[execution_id] then
+      created[execution_id] = true
+      count = count + 1
+      write_node(c, batch, A, node, n.nodes[i], held)
+      local join = n.joins[execution_id]
+      if join then joins.write(c, key.flow_edgegroup(c, A.flow_id, execution_id), join) end
+      gather(batch, 'SADD', key.flow_members(c, A.flow_id), execution_id)
+      gather(batch, 'SADD', key.index_all_executions(c), execution_id)
       lanes[node.lane_id] = true
     end
   end
+  write_gathered(batch)
   for lane in pairs(lanes) do
     if redis.call('SADD', key.ffx_lanes(c), lane) == 1 then pauses.lane_added(c, lane) end
   end
-  if next(n.joins) then redis.call('HSET', flow_key, 'joins', '1') end
-  if added > 0 then
-    redis.call('HINCRBY', flow_key, 'node_count', added)
-    redis.call('HINCRBY', flow_key, 'graph_revision', added)
-  end
+  return created, count
 end
 
--- Edges of one child, told to the child and its join in one step.
-local function write_child_counts(c, A, child_id, edge_ids, has_joins)
+-- Edges of one child, told to the child and its join in one step. `is_new`: this call created the child.
+local function write_child_counts(c, A, child_id, edge_ids, is_new, has_joins)
   call.chunked('SADD', key.exec_deps_unresolved(c, child_id), edge_ids)
   call.chunked('SADD', key.exec_deps_all_edges(c, child_id), edge_ids)
+  local count = #edge_ids
   local meta = key.exec_deps_meta(c, child_id)
-  redis.call('HINCRBY', meta, 'unsatisfied_required_count', #edge_ids)
-  redis.call('HSET', meta, 'flow_id', A.flow_id, 'last_dependency_update_at', c.now_text)
+  if not is_new then count = redis.call('HINCRBY', meta, 'unsatisfied_required_count', count) end
+  redis.call('HSET', meta, 'unsatisfied_required_count', count, 'flow_id', A.flow_id,
+    'last_dependency_update_at', c.now_text)
   local g = has_joins and joins.of(c, A.flow_id, child_id)
   if g then joins.add_edges(g.key, g, #edge_ids) end
 end
 
-local function write_edges(c, flow_key, A, has_joins)
-  local added, children, by_child = 0, {}, {}
+-- Writes the edges that are not known, and gives how many they are. Those that lead to a node that this call created
+-- are new, unless they come twice.
+local function write_edges(c, A, created, has_joins)
+  local batch, children, by_child, seen, count = {}, {}, {}, {}, 0
   for _, edge in ipairs(A.edges) do
-    local child_id = edge.downstream_execution_id
-    if redis.call('SADD', key.flow_in(c, A.flow_id, child_id), edge.edge_id) == 1 then
-      redis.call('SADD', key.flow_out(c, A.flow_id, edge.upstream_execution_id), edge.edge_id)
-      graph.write_edge(c, key.flow_edge(c, A.flow_id, edge.edge_id), A.flow_id, edge)
-      dependency.write_child_edge(c, key.exec_dep(c, child_id, edge.edge_id), A.flow_id, child_id, edge)
-      if not by_child[child_id] then
-        by_child[child_id] = {}
+    local edge_id, child_id = edge.edge_id, edge.downstream_execution_id
+    local in_key = key.flow_in(c, A.flow_id, child_id)
+    local is_new = not seen[edge_id]
+    seen[edge_id] = true
+    if created[child_id] then
+      if is_new then gather(batch, 'SADD', in_key, edge_id) end
+    else
+      is_new = redis.call('SADD', in_key, edge_id) == 1
+    end
+    if is_new then
+      gather(batch, 'SADD', key.flow_out(c, A.flow_id, edge.upstream_execution_id), edge_id)
+      graph.write_edge(c, key.flow_edge(c, A.flow_id, edge_id), A.flow_id, edge)
+      dependency.write_child_edge(c, key.exec_dep(c, child_id, edge_id), A.flow_id, child_id, edge)
+      local edge_ids = by_child[child_id]
+      if not edge_ids then
+        edge_ids = {}
+        by_child[child_id] = edge_ids
         children[#children + 1] = child_id
       end
-      table.insert(by_child[child_id], edge.edge_id)
-      added = added + 1
+      edge_ids[#edge_ids + 1] = edge_id
+      count = count + 1
     end
   end
-  for _, child_id in ipairs(children) do write_child_counts(c, A, child_id, by_child[child_id], has_joins) end
-  if added > 0 then
-    redis.call('HINCRBY', flow_key, 'edge_count', added)
-    redis.call('HINCRBY', flow_key, 'graph_revision', added)
+  write_gathered(batch)
+  for _, child_id in ipairs(children) do
+    write_child_counts(c, A, child_id, by_child[child_id], created[child_id], has_joins)
   end
+  return count
+end
+
+-- Writes what the call brings: the flow when it is new, else its counts.
+local function write_graph(c, flow_key, A, n, flow, held, known)
+  local has_joins = next(n.joins) ~= nil or (flow and flow.joins) ~= nil
+  local created, nodes = write_nodes(c, A, n, held, known)
+  local edges = write_edges(c, A, created, has_joins)
+  if not flow then
+    write_flow(c, flow_key, A, n, held, { nodes = nodes, edges = edges })
+    return
+  end
+  if next(n.joins) then redis.call('HSET', flow_key, 'joins', '1') end
+  if nodes > 0 then redis.call('HINCRBY', flow_key, 'node_count', nodes) end
+  if edges > 0 then redis.call('HINCRBY', flow_key, 'edge_count', edges) end
+  if nodes + edges > 0 then redis.call('HINCRBY', flow_key, 'graph_revision', nodes + edges) end
 end
 
 -- Lets the roots of a chunked flow go, a bounded number per call.
@@ -312,11 +396,10 @@ function F.ffx_submit_flow(K, A)
     if err then return err end
     release_held(c, flow_key, A)
   else
-    err = check_new(c, A)
+    local known
+    known, err = known_nodes(c, A)
     if err then return err end
-    if not flow then write_flow(c, flow_key, A, n, not whole) end
-    write_nodes(c, flow_key, A, n, flow ~= nil or not whole)
-    write_edges(c, flow_key, A, next(n.joins) or flow and flow.joins)
+    write_graph(c, flow_key, A, n, flow, flow ~= nil or not whole, known)
     if flow and whole then release_held(c, flow_key, A) end
   end
   wake.flush(c)
