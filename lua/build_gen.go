@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "57-0c1c40cbeb0e83b7"
+const build = "58-d7f05a5b69a01a93"
