@@ -94,20 +94,17 @@ local function optional_key(text)
   return text
 end
 
--- Reads a count and count times the named fields from args, beginning at position at. Returns the list of
--- tables and the position after it. Without a whole, covered count the list is nil and nothing is skipped.
-local function group(args, at, names)
-  local count, width = tonumber(args[at]), #names
+-- Reads a count and count times the fields of an element, which a function makes of args and the position before
+-- them, beginning at position at. Returns the list and the position after it. Without a whole, covered count the
+-- list is nil and nothing is skipped.
+local function group(args, at, width, element)
+  local count = tonumber(args[at])
   if not count or count < 0 or count % 1 ~= 0 or at + count * width > #args then
     return nil, at + 1
   end
   local list, position = {}, at
   for i = 1, count do
-    local element = {}
-    for f = 1, width do
-      element[names[f]] = args[position + f]
-    end
-    list[i], position = element, position + width
+    list[i], position = element(args, position), position + width
   end
   return list, position + 1
 end
@@ -157,6 +154,7 @@ func emitLuaRegister(l *library, composite bool, id build) string {
 }
 
 func emitRegistration(b *strings.Builder, f *function) {
+	emitElements(b, f)
 	open, closing := fmt.Sprintf("redis.register_function('%s', function(keys, args)\n", f.name), "end)\n"
 	if f.flags["readonly"] {
 		open = fmt.Sprintf("redis.register_function{ function_name = '%s', flags = { 'no-writes' }, callback = function(keys, args)\n", f.name)
@@ -184,6 +182,22 @@ func emitRegistration(b *strings.Builder, f *function) {
 	fmt.Fprintf(b, "  return F.%s(%s, %s)\n", f.name, luaTable(keys), luaTable(args))
 	b.WriteString(closing)
 }
+
+// emitElements writes for each group of a function what makes an element of it.
+func emitElements(b *strings.Builder, f *function) {
+	for _, a := range f.args {
+		if a.kind != argGroup {
+			continue
+		}
+		var entries []string
+		for i, x := range a.fields {
+			entries = append(entries, fmt.Sprintf("%s = args[at + %d]", x.name, i+1))
+		}
+		fmt.Fprintf(b, "local function %s(args, at)\n  return %s\nend\n\n", luaElement(f, a), luaTable(entries))
+	}
+}
+
+func luaElement(f *function, a argument) string { return f.name + "_" + a.name }
 
 // requiredInputs counts the keys and arguments without which a call is refused: all up to the last one that is
 // not optional. What follows a group is the function's own to check.
@@ -242,13 +256,13 @@ func emitUnpacking(b *strings.Builder, f *function) []string {
 		case argRest:
 			entries = append(entries, fmt.Sprintf("%s = rest(args, %s)", a.name, position()))
 		case argGroup, argColumns:
-			var names []string
-			for _, x := range a.fields {
-				names = append(names, luaQuote(x.name))
-			}
-			helper := "group"
+			helper, shape := "group", fmt.Sprintf("%d, %s", len(a.fields), luaElement(f, a))
 			if a.kind == argColumns {
-				helper = "columns"
+				var names []string
+				for _, x := range a.fields {
+					names = append(names, luaQuote(x.name))
+				}
+				helper, shape = "columns", "{ "+strings.Join(names, ", ")+" }"
 			}
 			// scalars between two groups are read before `at` moves on
 			if moving {
@@ -264,9 +278,9 @@ func emitUnpacking(b *strings.Builder, f *function) []string {
 			at := position()
 			fmt.Fprintf(b, "  local %s_count = args[%s]\n", a.name, at)
 			if groups == 1 {
-				fmt.Fprintf(b, "  local %s, at = %s(args, %s, { %s })\n", a.name, helper, at, strings.Join(names, ", "))
+				fmt.Fprintf(b, "  local %s, at = %s(args, %s, %s)\n", a.name, helper, at, shape)
 			} else {
-				fmt.Fprintf(b, "  local %s\n  %s, at = %s(args, %s, { %s })\n", a.name, a.name, helper, at, strings.Join(names, ", "))
+				fmt.Fprintf(b, "  local %s\n  %s, at = %s(args, %s, %s)\n", a.name, a.name, helper, at, shape)
 			}
 			entries = append(entries, fmt.Sprintf("%s = %s", a.name, a.name), fmt.Sprintf("%s_count = %s_count", a.name, a.name))
 			fixed, moving = 0, true

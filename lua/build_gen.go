@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "58-d7f05a5b69a01a93"
+const build = "59-4e96d7c06e18313d"

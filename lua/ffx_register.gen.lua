@@ -42,21 +42,63 @@ redis.register_function{ function_name = 'ffx_pauses', flags = { 'no-writes' }, 
   return F.ffx_pauses({ partition = keys[1] }, {})
 end }
 
+local function ffx_submit_flow_tags(args, at)
+  return { name = args[at + 1], value = args[at + 2] }
+end
+
+local function ffx_submit_flow_nodes(args, at)
+  return {
+    execution_id = args[at + 1],
+    name = args[at + 2],
+    kind = args[at + 3],
+    lane_id = args[at + 4],
+    priority = args[at + 5],
+    uses_flow_input = args[at + 6],
+    input_count = args[at + 7],
+    upstream_count = args[at + 8],
+    capabilities = args[at + 9],
+    policy = args[at + 10],
+    tags = args[at + 11],
+    delay = args[at + 12],
+    start_timeout = args[at + 13],
+    attempt_timeout = args[at + 14],
+  }
+end
+
+local function ffx_submit_flow_edges(args, at)
+  return {
+    edge_id = args[at + 1],
+    upstream_execution_id = args[at + 2],
+    downstream_execution_id = args[at + 3],
+    dependency_kind = args[at + 4],
+    input_name = args[at + 5],
+  }
+end
+
+local function ffx_submit_flow_joins(args, at)
+  return {
+    execution_id = args[at + 1],
+    policy_variant = args[at + 2],
+    on_satisfied = args[at + 3],
+    k = args[at + 4],
+  }
+end
+
 redis.register_function('ffx_submit_flow', function(keys, args)
   local refusal = call.need(keys, 1, args, 16)
   if refusal then return refusal end
   call.probe(keys[1])
   local tags_count = args[17]
-  local tags, at = group(args, 17, { 'name', 'value' })
+  local tags, at = group(args, 17, 2, ffx_submit_flow_tags)
   local nodes_count = args[at]
   local nodes
-  nodes, at = group(args, at, { 'execution_id', 'name', 'kind', 'lane_id', 'priority', 'uses_flow_input', 'input_count', 'upstream_count', 'capabilities', 'policy', 'tags', 'delay', 'start_timeout', 'attempt_timeout' })
+  nodes, at = group(args, at, 14, ffx_submit_flow_nodes)
   local edges_count = args[at]
   local edges
-  edges, at = group(args, at, { 'edge_id', 'upstream_execution_id', 'downstream_execution_id', 'dependency_kind', 'input_name' })
+  edges, at = group(args, at, 5, ffx_submit_flow_edges)
   local joins_count = args[at]
   local joins
-  joins, at = group(args, at, { 'execution_id', 'policy_variant', 'on_satisfied', 'k' })
+  joins, at = group(args, at, 4, ffx_submit_flow_joins)
   return F.ffx_submit_flow({ partition = keys[1] }, {
     flow_id = args[1],
     flow_name = args[2],
@@ -159,12 +201,21 @@ redis.register_function('ffx_release', function(keys, args)
   })
 end)
 
+local function ffx_renew_leases(args, at)
+  return {
+    execution_id = args[at + 1],
+    lease_id = args[at + 2],
+    lease_epoch = args[at + 3],
+    attempt_id = args[at + 4],
+  }
+end
+
 redis.register_function('ffx_renew', function(keys, args)
   local refusal = call.need(keys, 1, args, 3)
   if refusal then return refusal end
   call.probe(keys[1])
   local leases_count = args[4]
-  local leases, at = group(args, 4, { 'execution_id', 'lease_id', 'lease_epoch', 'attempt_id' })
+  local leases, at = group(args, 4, 4, ffx_renew_leases)
   return F.ffx_renew({ partition = keys[1] }, {
     worker_instance_id = args[1],
     lease_ttl = args[2],
