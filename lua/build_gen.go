@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "59-4e96d7c06e18313d"
+const build = "60-65ac11c535241a9a"

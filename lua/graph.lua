@@ -141,7 +141,8 @@ end
 -- All nodes have ended, so the flow has.
 function graph.close(c, flow_id, flow_key)
   local flow = record.read(flow_key, { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_expired',
-    'nodes_cancelled', 'deadline_at', 'failed_node', 'retention', unpack(joins.FLOW_FIELDS) })
+    'nodes_cancelled', 'deadline_at', 'failed_node', 'retention', 'result_execution_id',
+    unpack(joins.FLOW_FIELDS) })
   local state, outcome = flow.public_flow_state, flow.outcome
   if not graph.is_over(flow) then
     state, outcome = judge(flow)
@@ -157,7 +158,8 @@ function graph.close(c, flow_id, flow_key)
   if flow.retention then flows.retain(c, flow_id, flow.retention, outcome) end
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   graph.log(c, flow_id, 'flow_' .. outcome)
-  wake.done(c, flow_id, outcome)
+  local result = outcome == 'success' and c.completed == flow.result_execution_id and c.result or nil
+  wake.done(c, flow_id, outcome, result)
 end
 
 -- A flow that is stopped while it is being submitted has the members that it has by now.

@@ -32,9 +32,15 @@ function wake.cancel(c, worker_instance_id, execution_id, lease_id, reason)
   c.cancels[#c.cancels + 1] = { worker_instance_id, 'cancel ' .. execution_id .. ' ' .. (lease_id or '') .. ' ' .. reason }
 end
 
--- A flow is over.
-function wake.done(c, flow_id, outcome)
-  c.finished[#c.finished + 1] = flow_id .. ' ' .. outcome
+-- Results up to this size (bytes) go with the message that a flow is over.
+local MAX_DONE_RESULT = 4096
+
+-- A flow is over. A small result goes with the message when the call has it at hand, so that whoever waits need not
+-- ask for it.
+function wake.done(c, flow_id, outcome, result)
+  local message = flow_id .. ' ' .. outcome
+  if is_set(result) and #result <= MAX_DONE_RESULT then message = message .. ' ' .. result end
+  c.finished[#c.finished + 1] = message
 end
 
 -- Tells the workers of a lane that there is something to claim. The time makes messages differ: by it, workers find out

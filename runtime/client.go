@@ -140,6 +140,12 @@ func (c *Client) submit(ctx context.Context, plan *Plan) (existed bool, err erro
 			attribute.String("flowfabric.flow_id", string(plan.FlowID))))
 	defer func() { endSpan(span, err) }()
 	plan.trace = injectTrace(ctx)
+	c.done.expect(plan.FlowID, plan.Partition)
+	defer func() {
+		if existed || err != nil {
+			c.done.forget(plan.FlowID)
+		}
+	}()
 	existed, err = c.send(ctx, plan)
 	if errors.Is(err, enginecore.ErrFlowPurging) {
 		// The id may be used again once the run that had it is gone.

@@ -1,0 +1,188 @@
+package runtime
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// ending is what a done message says of a flow. known is whether it brings the result; when it is false, somebody must
+// look.
+type ending struct {
+	known   bool
+	outcome string
+	result  []byte
+}
+
+// parseDone reads "<flow> <outcome>" and "<flow> <outcome> <result>".
+func parseDone(message string) (enginecore.FlowID, ending) {
+	id, rest, _ := strings.Cut(message, " ")
+	outcome, result, known := strings.Cut(rest, " ")
+	return enginecore.FlowID(id), ending{known: known, outcome: outcome, result: []byte(result)}
+}
+
+// maxExpected bounds the flows whose end a client keeps in mind before somebody asks for it.
+const maxExpected = 1024
+
+// doneListener hears which flows are over. It listens to a partition from the first wait for one of its flows on.
+type doneListener struct {
+	engine *Engine
+	closed context.Context
+	stop   context.CancelFunc
+	tasks  sync.WaitGroup
+
+	mu         sync.Mutex
+	partitions map[enginecore.Partition]chan struct{} // closed when the subscription stands
+	waiting    map[enginecore.FlowID]map[chan ending]struct{}
+	// expected holds flows that were not started yet when the subscription stood, with their end once it was heard. What
+	// is not in it any more, for lack of room or because messages may have been lost, has to be looked at.
+	expected map[enginecore.FlowID]*ending
+	recent   []enginecore.FlowID // of expected, the oldest first; those taken out are still in it
+}
+
+func newDoneListener(e *Engine) *doneListener {
+	closed, stop := context.WithCancel(context.Background())
+	return &doneListener{
+		engine: e, closed: closed, stop: stop, partitions: make(map[enginecore.Partition]chan struct{}),
+		waiting: make(map[enginecore.FlowID]map[chan ending]struct{}), expected: make(map[enginecore.FlowID]*ending),
+	}
+}
+
+func (d *doneListener) close() {
+	d.mu.Lock()
+	d.stop()
+	d.mu.Unlock()
+	d.tasks.Wait()
+}
+
+// expect keeps the end of a flow that is about to be started, if the client listens to its partition already.
+func (d *doneListener) expect(id enginecore.FlowID, p enginecore.Partition) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ready, listening := d.partitions[p]
+	if !listening {
+		return
+	}
+	select {
+	case <-ready:
+	default:
+		return
+	}
+	if len(d.recent) == maxExpected {
+		delete(d.expected, d.recent[0])
+		d.recent = d.recent[1:]
+	}
+	d.expected[id] = nil
+	d.recent = append(d.recent, id)
+}
+
+// forget takes back expect: the flow may have ended before.
+func (d *doneListener) forget(id enginecore.FlowID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.expected, id)
+}
+
+// doneWait is one wait for the end of a flow. heard gets a value when the flow is said to be over, or messages may have
+// been lost. expected tells that its end cannot have been missed.
+type doneWait struct {
+	heard    <-chan ending
+	expected bool
+	release  func()
+}
+
+// wait returns once messages are heard, so that a flow which ends after it is not missed.
+func (d *doneListener) wait(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) (doneWait, error) {
+	d.mu.Lock()
+	if d.closed.Err() != nil {
+		d.mu.Unlock()
+		return doneWait{}, errClientClosed
+	}
+	ready, listening := d.partitions[p]
+	if !listening {
+		ready = make(chan struct{})
+		d.partitions[p] = ready
+		d.tasks.Go(func() { d.listen(p, ready) })
+	}
+	heard := make(chan ending, 1)
+	end, expected := d.expected[id]
+	delete(d.expected, id)
+	if end != nil {
+		heard <- *end
+	}
+	if d.waiting[id] == nil {
+		d.waiting[id] = make(map[chan ending]struct{}, 1)
+	}
+	d.waiting[id][heard] = struct{}{}
+	d.mu.Unlock()
+	release := func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.waiting[id], heard)
+		if len(d.waiting[id]) == 0 {
+			delete(d.waiting, id)
+		}
+	}
+	select {
+	case <-ready:
+		return doneWait{heard: heard, expected: expected, release: release}, nil
+	case <-ctx.Done():
+		release()
+		return doneWait{}, context.Cause(ctx)
+	case <-d.closed.Done():
+		release()
+		return doneWait{}, errClientClosed
+	}
+}
+
+// listen hears one partition until the client is closed.
+func (d *doneListener) listen(p enginecore.Partition, ready chan struct{}) {
+	channel := d.engine.core.Keys().ChannelDone(p)
+	var once sync.Once
+	subscribed := func() {
+		first := false
+		once.Do(func() {
+			close(ready)
+			first = true
+		})
+		if !first {
+			d.lostTrack()
+		}
+	}
+	d.engine.hub.listen(d.closed, []string{channel}, subscribed, func(_, message string) {
+		d.tell(parseDone(message))
+	})
+}
+
+func (d *doneListener) tell(id enginecore.FlowID, end ending) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, expected := d.expected[id]; expected {
+		d.expected[id] = &end
+	}
+	for heard := range d.waiting[id] {
+		leave(heard, end)
+	}
+}
+
+// lostTrack makes every wait look again, since messages may have been lost.
+func (d *doneListener) lostTrack() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.expected)
+	for _, list := range d.waiting {
+		for heard := range list {
+			leave(heard, ending{})
+		}
+	}
+}
+
+// leave leaves a value in a channel of capacity one, unless there is one.
+func leave(c chan ending, end ending) {
+	select {
+	case c <- end:
+	default:
+	}
+}
