@@ -96,6 +96,11 @@ type DescribeFlowReply struct {
 	NextCursor      string
 	Nodes           []DescribedNode
 	Paused          string
+	RerunCount      int64
+	RerunAt         time.Time
+	RerunBy         string
+	RerunMode       string
+	RerunNodes      int64
 }
 
 // DescribeFlow runs ffx_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
@@ -143,6 +148,21 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		out.NextCursor = textValue[string](r, "next_cursor")
 		out.Nodes = list(r, "nodes", decodeDescribedNode)
 		out.Paused = textValue[string](r, "paused")
+		if r.left() > 0 {
+			out.RerunCount = intValue[int64](r, "rerun_count")
+		}
+		if r.left() > 0 {
+			out.RerunAt = timeValue(r, "rerun_at")
+		}
+		if r.left() > 0 {
+			out.RerunBy = textValue[string](r, "rerun_by")
+		}
+		if r.left() > 0 {
+			out.RerunMode = textValue[string](r, "rerun_mode")
+		}
+		if r.left() > 0 {
+			out.RerunNodes = intValue[int64](r, "rerun_nodes")
+		}
 	default:
 		r.unknownStatus()
 	}

@@ -309,6 +309,8 @@ type DescribedNode struct {
 	FailureCategory    string
 	CancellationReason string
 	LeaseAcquiredAt    time.Time
+	// ReplayCount: optional.
+	ReplayCount int64
 }
 
 func decodeDescribedNode(r *fields, out *DescribedNode) {
@@ -336,6 +338,9 @@ func decodeDescribedNode(r *fields, out *DescribedNode) {
 	out.FailureCategory = textValue[string](r, "failure_category")
 	out.CancellationReason = textValue[string](r, "cancellation_reason")
 	out.LeaseAcquiredAt = timeValue(r, "lease_acquired_at")
+	if r.left() > 0 {
+		out.ReplayCount = intValue[int64](r, "replay_count")
+	}
 }
 
 // Run is an element of replies or calls.

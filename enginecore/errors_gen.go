@@ -42,11 +42,11 @@ const (
 	// ff_buffer_signal_for_pending_waitpoint, ff_apply_dependency_to_child,
 	// ff_promote_blocked_to_eligible, ff_add_execution_to_flow, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution, ff_set_execution_tags, ffx_complete,
-	// ffx_fail, ffx_release, ffx_read_inputs.
+	// ffx_fail, ffx_release, ffx_read_inputs, ffx_rerun.
 	ErrExecutionNotFound Code = "execution_not_found"
 	// ErrExecutionNotInEligibleSet comes from ff_issue_claim_grant.
 	ErrExecutionNotInEligibleSet Code = "execution_not_in_eligible_set"
-	// ErrExecutionNotInFlow comes from ff_stage_dependency_edge.
+	// ErrExecutionNotInFlow comes from ff_stage_dependency_edge, ffx_rerun. Details: execution_id.
 	ErrExecutionNotInFlow Code = "execution_not_in_flow"
 	// ErrExecutionNotLeaseable comes from ff_claim_execution, ff_claim_resumed_execution.
 	ErrExecutionNotLeaseable Code = "execution_not_leaseable"
@@ -54,7 +54,7 @@ const (
 	ErrExecutionNotReclaimable Code = "execution_not_reclaimable"
 	// ErrExecutionNotSuspended comes from ff_resume_execution.
 	ErrExecutionNotSuspended Code = "execution_not_suspended"
-	// ErrExecutionNotTerminal comes from ff_replay_execution.
+	// ErrExecutionNotTerminal comes from ff_replay_execution, ffx_rerun. Details: node.
 	ErrExecutionNotTerminal Code = "execution_not_terminal"
 	// ErrFenceRequired comes from ff_renew_lease, ff_complete_execution, ff_cancel_execution,
 	// ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children, ff_suspend_execution,
@@ -67,11 +67,11 @@ const (
 	ErrFlowIDConflict Code = "flow_id_conflict"
 	// ErrFlowNotFound comes from ff_stage_dependency_edge, ff_set_edge_group_policy,
 	// ff_add_execution_to_flow, ff_cancel_flow, ff_set_flow_tags, ffx_pause_flow, ffx_resume_flow,
-	// ffx_cancel_flow, ffx_describe_flow, ffx_flow_result.
+	// ffx_cancel_flow, ffx_describe_flow, ffx_flow_result, ffx_rerun.
 	ErrFlowNotFound Code = "flow_not_found"
-	// ErrFlowNotTerminal comes from ffx_purge_flow. Details: state.
+	// ErrFlowNotTerminal comes from ffx_purge_flow, ffx_rerun. Details: state.
 	ErrFlowNotTerminal Code = "flow_not_terminal"
-	// ErrFlowPurging comes from ffx_submit_flow.
+	// ErrFlowPurging comes from ffx_submit_flow, ffx_rerun.
 	ErrFlowPurging Code = "flow_purging"
 	// ErrGrantAlreadyExists comes from ff_issue_claim_grant, ff_issue_reclaim_grant.
 	ErrGrantAlreadyExists Code = "grant_already_exists"
@@ -101,8 +101,8 @@ const (
 	// ff_create_flow, ff_cancel_flow, ff_change_priority, ff_create_budget, ff_report_usage_and_check,
 	// ff_reset_budget, ff_check_admission_and_record, ff_append_frame, ff_read_attempt_stream,
 	// ff_set_execution_tags, ff_set_flow_tags, ffx_pause, ffx_resume, ffx_submit_flow, ffx_claim,
-	// ffx_complete, ffx_fail, ffx_renew, ffx_describe_flow, ffx_list_runs, ffx_read_events, ffx_tick.
-	// Details: message.
+	// ffx_complete, ffx_fail, ffx_renew, ffx_describe_flow, ffx_list_runs, ffx_read_events, ffx_rerun,
+	// ffx_tick. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
@@ -136,7 +136,7 @@ const (
 	// ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children, ff_update_progress,
 	// ff_suspend_execution, ffx_complete, ffx_fail, ffx_release.
 	ErrLeaseRevoked Code = "lease_revoked"
-	// ErrMaxReplaysExhausted comes from ff_replay_execution.
+	// ErrMaxReplaysExhausted comes from ff_replay_execution, ffx_rerun. Details: node, replays.
 	ErrMaxReplaysExhausted Code = "max_replays_exhausted"
 	// ErrMaxRetriesExhausted comes from ff_reclaim_execution.
 	ErrMaxRetriesExhausted Code = "max_retries_exhausted"
@@ -230,6 +230,16 @@ func detailIndex(code Code, name string) int {
 		case "attempt_id":
 			return 3
 		}
+	case ErrExecutionNotInFlow:
+		switch name {
+		case "execution_id":
+			return 0
+		}
+	case ErrExecutionNotTerminal:
+		switch name {
+		case "node":
+			return 0
+		}
 	case ErrFlowAlreadyTerminal:
 		switch name {
 		case "state":
@@ -278,6 +288,13 @@ func detailIndex(code Code, name string) int {
 		switch name {
 		case "message":
 			return 0
+		}
+	case ErrMaxReplaysExhausted:
+		switch name {
+		case "node":
+			return 0
+		case "replays":
+			return 1
 		}
 	case ErrRotationConflict:
 		switch name {

@@ -576,6 +576,51 @@ func (k Keys) flowHeld(tag string, flowID FlowID) string {
 	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":held"
 }
 
+// FlowRerun is <prefix>:flow:{tag}:{flow_id}:rerun.
+func (k Keys) FlowRerun(partition Partition, flowID FlowID) string {
+	return k.flowRerun(partition.Tag(), flowID)
+}
+
+func (k Keys) flowRerun(tag string, flowID FlowID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":rerun"
+}
+
+// FlowRerunLeft is <prefix>:flow:{tag}:{flow_id}:rerun:left.
+func (k Keys) FlowRerunLeft(partition Partition, flowID FlowID) string {
+	return k.flowRerunLeft(partition.Tag(), flowID)
+}
+
+func (k Keys) flowRerunLeft(tag string, flowID FlowID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":rerun:left"
+}
+
+// FlowRerunInbox is <prefix>:flow:{tag}:{flow_id}:rerun:inbox.
+func (k Keys) FlowRerunInbox(partition Partition, flowID FlowID) string {
+	return k.flowRerunInbox(partition.Tag(), flowID)
+}
+
+func (k Keys) flowRerunInbox(tag string, flowID FlowID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":rerun:inbox"
+}
+
+// FlowRerunEdges is <prefix>:flow:{tag}:{flow_id}:rerun:edges.
+func (k Keys) FlowRerunEdges(partition Partition, flowID FlowID) string {
+	return k.flowRerunEdges(partition.Tag(), flowID)
+}
+
+func (k Keys) flowRerunEdges(tag string, flowID FlowID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":rerun:edges"
+}
+
+// FlowRerunRoots is <prefix>:flow:{tag}:{flow_id}:rerun:roots.
+func (k Keys) FlowRerunRoots(partition Partition, flowID FlowID) string {
+	return k.flowRerunRoots(partition.Tag(), flowID)
+}
+
+func (k Keys) flowRerunRoots(tag string, flowID FlowID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":rerun:roots"
+}
+
 // FlowEdgegroup is <prefix>:flow:{tag}:{flow_id}:edgegroup:{execution_id}. The tag comes from the
 // execution id.
 func (k Keys) FlowEdgegroup(flowID FlowID, executionID ExecutionID) string {
@@ -811,6 +856,15 @@ func (k Keys) FfxClosedFlows(partition Partition) string {
 
 func (k Keys) ffxClosedFlows(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":closed_flows"
+}
+
+// FfxReruns is <prefix>:ffx:{tag}:reruns.
+func (k Keys) FfxReruns(partition Partition) string {
+	return k.ffxReruns(partition.Tag())
+}
+
+func (k Keys) ffxReruns(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":reruns"
 }
 
 // FfxPurgeDue is <prefix>:ffx:{tag}:purge_due.

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "60-65ac11c535241a9a"
+const build = "61-0901b5b27b8c78aa"

@@ -74,13 +74,13 @@ function F.ffx_cancel_flow(K, A)
   return answer('cancelled', c.more and '1' or '0')
 end
 
--- @record described_node execution_id:execution_id node:text kind:text lane_id:lane_id state:text lifecycle_phase:text eligibility:text blocking_reason:text blocking_detail:text attempts:int retry_count:int reclaim_count:int created_at:unix_ms started_at:unix_ms completed_at:unix_ms delay_until:unix_ms worker_instance_id:worker_instance_id lease_expires_at:unix_ms progress_percent:text progress_message:text failure_reason:text failure_category:text cancellation_reason:text lease_acquired_at:unix_ms
+-- @record described_node execution_id:execution_id node:text kind:text lane_id:lane_id state:text lifecycle_phase:text eligibility:text blocking_reason:text blocking_detail:text attempts:int retry_count:int reclaim_count:int created_at:unix_ms started_at:unix_ms completed_at:unix_ms delay_until:unix_ms worker_instance_id:worker_instance_id lease_expires_at:unix_ms progress_percent:text progress_message:text failure_reason:text failure_category:text cancellation_reason:text lease_acquired_at:unix_ms replay_count:int?
 
 local NODE_FIELDS = {
   'execution_id', 'node', 'execution_kind', 'lane_id', 'public_state', 'lifecycle_phase', 'eligibility_state',
   'blocking_reason', 'blocking_detail', 'total_attempt_count', 'retry_count', 'lease_reclaim_count', 'created_at',
   'started_at', 'completed_at', 'delay_until', 'current_worker_instance_id', 'lease_expires_at', 'progress_pct',
-  'progress_message', 'failure_reason', 'failure_category', 'cancellation_reason', 'lease_acquired_at',
+  'progress_message', 'failure_reason', 'failure_category', 'cancellation_reason', 'lease_acquired_at', 'replay_count',
 }
 
 local FLOW_FIELDS_SHOWN = {
@@ -107,7 +107,7 @@ end
 -- @arg      flow_id            flow_id
 -- @arg      cursor             text optional
 -- @arg      limit              int
--- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes next_cursor:text nodes:list(described_node) paused:text
+-- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes next_cursor:text nodes:list(described_node) paused:text rerun_count:int? rerun_at:unix_ms? rerun_by:text? rerun_mode:text? rerun_nodes:int?
 -- @error    invalid_input message:text
 -- @error    flow_not_found
 function F.ffx_describe_flow(K, A)
@@ -127,7 +127,10 @@ function F.ffx_describe_flow(K, A)
   out[#out + 1] = first and redis.call('GET', key.flow_definition(c, A.flow_id)) or ''
   out[#out + 1] = page[1] == '0' and '' or page[1]
   out[#out + 1] = nodes
-  out[#out + 1] = redis.call('HGET', key.flow_core(c, A.flow_id), 'paused') or ''
+  local more = redis.call('HMGET', key.flow_core(c, A.flow_id), 'paused', 'rerun_count', 'rerun_at', 'rerun_by',
+    'rerun_mode', 'rerun_nodes')
+  more[2], more[6] = more[2] or '0', more[6] or '0'
+  for i = 1, #more do out[#out + 1] = more[i] or '' end
   return out
 end
 

@@ -168,6 +168,8 @@ local function remove_flow(c, flow_id, flow_key)
   redis.call('UNLINK', flow_key, key.flow_members(c, flow_id), key.flow_tags(c, flow_id),
     key.flow_pending_cancels(c, flow_id), key.flow_input(c, flow_id), key.flow_definition(c, flow_id),
     key.flow_events(c, flow_id), key.flow_held(c, flow_id), key.flow_summary(c, flow_id))
+  redis.call('UNLINK', unpack(flows.rerun_keys(c, flow_id)))
+  redis.call('SREM', key.ffx_reruns(c), flow_id)
   redis.call('ZREM', key.ffx_closed_flows(c), flow_id)
   redis.call('ZREM', key.ffx_purge_due(c), flow_id)
   redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id)

@@ -285,6 +285,20 @@ redis.register_function('ffx_purge_flow', function(keys, args)
   return F.ffx_purge_flow({ partition = keys[1] }, { flow_id = args[1] })
 end)
 
+redis.register_function('ffx_rerun', function(keys, args)
+  local refusal = call.need(keys, 1, args, 5)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_rerun({ partition = keys[1] }, {
+    flow_id = args[1],
+    rerun_id = args[2],
+    mode = args[3],
+    actor = args[4],
+    begin = args[5],
+    nodes = rest(args, 6),
+  })
+end)
+
 redis.register_function('ffx_tick', function(keys, args)
   local refusal = call.need(keys, 1, args, 1)
   if refusal then return refusal end

@@ -176,7 +176,7 @@ end
 
 -- Whether there is nothing to do here, now or at a time that is known. Most partitions are like this most of the time.
 local function is_quiet(c, indexes)
-  return redis.call('EXISTS', key.ffx_backlog(c), key.index_pending_cancel_groups(c), unpack(indexes)) == 0
+  return redis.call('EXISTS', key.ffx_backlog(c), key.index_pending_cancel_groups(c), key.ffx_reruns(c), unpack(indexes)) == 0
 end
 
 -- When something is due next in this partition (ms), or nil.
@@ -245,6 +245,7 @@ function F.ffx_tick(K, A)
   local waitpoints = spend(close_pending_waitpoints(c, left))
   local cancelled = spend(left > 0 and end_owed(c, left) or 0)
   cancelled = number.text(cancelled + spend(cancel_siblings(c, left)))
+  flows.rerun_some(c)
   if left <= 0 then c.more = true end
   graph.settle(c)
   local at = next_due(c, indexes)

@@ -113,6 +113,11 @@ function graph.reopened(c, execution_id, core, outcome)
     if graph.is_over(flow) then flows.owe_members(c, flow_id, { execution_id }, c.now) end
     return
   end
+  graph.reopen_flow(c, flow_id, flow_key, flow)
+end
+
+-- A flow that had closed is open again. `flow` holds its deadline_at.
+function graph.reopen_flow(c, flow_id, flow_key, flow)
   redis.call('HSET', flow_key, 'public_flow_state', 'open', 'last_mutation_at', c.now_text)
   graph.forget_flows(c)
   redis.call('HDEL', flow_key, 'closed_at', 'outcome')
@@ -180,7 +185,7 @@ end
 
 -- Resolves one outgoing edge of an ended execution, unless that has been done. `has_joins`: whether any node of the flow
 -- is a join.
-local function resolve_edge(c, item, edge_id, has_joins)
+function graph.resolve_edge(c, item, edge_id, has_joins)
   local child_id = redis.call('HGET', key.flow_edge(c, item.flow_id, edge_id), 'downstream_execution_id')
   if not child_id then return end
   local k = dependency.child_keys(c, child_id, edge_id)
@@ -224,7 +229,7 @@ local function resolve_edges(c, item)
     return
   end
   c.budget = c.budget - #edges
-  for i = 1, #edges do resolve_edge(c, item, edges[i], flow.joins) end
+  for i = 1, #edges do graph.resolve_edge(c, item, edges[i], flow.joins) end
 end
 
 -- Resolves what the call's terminal transitions touch, as far as the budget goes. What it does may end further
@@ -261,7 +266,7 @@ function graph.work_backlog(c, limit)
     if core then
       local item = { execution_id = execution_id, flow_id = core.flow_id, outcome = core.terminal_outcome }
       local has_joins = #edges > 0 and redis.call('HGET', key.flow_core(c, core.flow_id), 'joins')
-      for _, edge_id in ipairs(edges) do resolve_edge(c, item, edge_id, has_joins) end
+      for _, edge_id in ipairs(edges) do graph.resolve_edge(c, item, edge_id, has_joins) end
     end
     if redis.call('EXISTS', edges_key) == 0 then redis.call('LPOP', backlog_key) end
   end

@@ -328,6 +328,15 @@ local function recount(c, g, child_id)
   return open
 end
 
+-- A join that cannot be satisfied is not the flow's any more.
+local function forget_impossible(c, core)
+  if not core.managed or core.terminal_outcome ~= 'skipped' then return end
+  local flow_key = key.flow_core(c, core.flow_id)
+  if redis.call('HINCRBY', flow_key, 'joins_impossible', -1) <= 0 then
+    redis.call('HDEL', flow_key, 'joins_impossible')
+  end
+end
+
 -- A skipped child runs again, so its group begins anew, with its edges as they stand; what was to be cancelled is not.
 -- Gives whether the group is satisfied already.
 function joins.reset(c, g, core, child_id)
@@ -341,16 +350,21 @@ function joins.reset(c, g, core, child_id)
     if open == 0 then redis.call('HSET', g.key, 'group_state', 'satisfied') end
     return open == 0
   end
-  if core.managed and core.terminal_outcome == 'skipped' then
-    local flow_key = key.flow_core(c, core.flow_id)
-    if redis.call('HINCRBY', flow_key, 'joins_impossible', -1) <= 0 then
-      redis.call('HDEL', flow_key, 'joins_impossible')
-    end
-  end
+  forget_impossible(c, core)
   if g.succeeded < needed_by(g) then return false end
   fire(c, { unresolved = key.exec_deps_unresolved(c, child_id), meta = key.exec_deps_meta(c, child_id) }, g,
     'satisfied')
   return true
+end
+
+-- All edges of a child are open again, and so is its group.
+function joins.clear(c, core, child_id)
+  local g = read_group(key.flow_edgegroup(c, core.flow_id, child_id))
+  if not g then return end
+  forget_siblings(c, g.key, key.index_pending_cancel_groups(c), core.flow_id, child_id)
+  redis.call('HDEL', g.key, 'satisfied_at', 'cancel_siblings_reason', 'reopened')
+  redis.call('HSET', g.key, 'succeeded', '0', 'failed', '0', 'skipped', '0', 'group_state', 'pending')
+  if g.is_join then forget_impossible(c, core) end
 end
 
 -- Leaves on record what is still owed. `members` are the siblings listed by name.

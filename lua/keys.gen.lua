@@ -318,6 +318,31 @@ function key.flow_held(c, flow_id)
   return (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':held'
 end
 
+function key.flow_rerun(c, flow_id)
+  local at = c.at
+  return (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':rerun'
+end
+
+function key.flow_rerun_left(c, flow_id)
+  local at = c.at
+  return (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':rerun:left'
+end
+
+function key.flow_rerun_inbox(c, flow_id)
+  local at = c.at
+  return (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':rerun:inbox'
+end
+
+function key.flow_rerun_edges(c, flow_id)
+  local at = c.at
+  return (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':rerun:edges'
+end
+
+function key.flow_rerun_roots(c, flow_id)
+  local at = c.at
+  return (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':rerun:roots'
+end
+
 function key.flow_edgegroup(c, flow_id, execution_id)
   local at = c.at
   return (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':edgegroup:' .. execution_id
@@ -446,6 +471,11 @@ end
 function key.ffx_closed_flows(c)
   local at = c.at
   return at.ffx_closed_flows or keep(at, 'ffx_closed_flows', at.prefix .. ':ffx:' .. at.tag .. ':closed_flows')
+end
+
+function key.ffx_reruns(c)
+  local at = c.at
+  return at.ffx_reruns or keep(at, 'ffx_reruns', at.prefix .. ':ffx:' .. at.tag .. ':reruns')
 end
 
 function key.ffx_purge_due(c)

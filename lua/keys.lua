@@ -66,6 +66,11 @@
 -- @template flow.definition            flow:{tag}:{flow_id}:definition
 -- @template flow.events                flow:{tag}:{flow_id}:events
 -- @template flow.held                  flow:{tag}:{flow_id}:held
+-- @template flow.rerun                 flow:{tag}:{flow_id}:rerun
+-- @template flow.rerun_left            flow:{tag}:{flow_id}:rerun:left
+-- @template flow.rerun_inbox           flow:{tag}:{flow_id}:rerun:inbox
+-- @template flow.rerun_edges           flow:{tag}:{flow_id}:rerun:edges
+-- @template flow.rerun_roots           flow:{tag}:{flow_id}:rerun:roots
 -- @template flow.edgegroup             flow:{tag}:{flow_id}:edgegroup:{execution_id}
 -- @template flow.summary               flow:{tag}:{flow_id}:summary
 -- @template flow.siblings              flow:{tag}:{flow_id}:siblings:{execution_id}
@@ -96,6 +101,7 @@
 -- @template ffx.held                  ffx:{tag}:held
 -- @template ffx.runs                   ffx:{tag}:runs:{flow_name}
 -- @template ffx.closed_flows           ffx:{tag}:closed_flows
+-- @template ffx.reruns                 ffx:{tag}:reruns
 -- @template ffx.purge_due              ffx:{tag}:purge_due
 
 -- Keys without a tag, used by clients only.

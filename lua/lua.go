@@ -64,6 +64,7 @@ func Files() []string {
 		"ffx_work.lua",
 		"ffx_flow.lua",
 		"ffx_purge.lua",
+		"ffx_rerun.lua",
 		"ffx_tick.lua",
 		"register.gen.lua",
 		"ffx_register.gen.lua",

@@ -2,7 +2,7 @@
 
 local MAX_REPLAYS = 10
 
-local REPLAY_FIELDS = {
+replay.FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'replay_count',
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'delay_until', 'lane_id', 'current_lane',
   'current_attempt_index', 'start_timeout', 'failure_reason', 'failure_category', 'cancellation_reason',
@@ -13,7 +13,7 @@ local REPLAY_FIELDS = {
 local OUTCOME_DETAILS = { 'failure_reason', 'failure_category', 'cancellation_reason', 'cancelled_by' }
 
 -- How often an execution may be replayed.
-local function replay_limit(c, execution_id)
+function replay.limit(c, execution_id)
   return number.finite(record.policy(key.exec_policy(c, execution_id)).max_replay_count) or MAX_REPLAYS
 end
 
@@ -48,7 +48,7 @@ local function reopen_edges(c, execution_id, edge_ids, dep_keys)
 end
 
 -- Core fields of a replay as flat list, and those to unset.
-local function replay_fields(core)
+function replay.fields(core)
   local values = {
     'pending_replay_attempt', '1',
     'replay_count', number.text((tonumber(core.replay_count) or 0) + 1),
@@ -87,13 +87,13 @@ end
 -- @error    max_replays_exhausted
 function F.ff_replay_execution(K, A)
   local c = call.open(K.core)
-  local core = record.read(K.core, REPLAY_FIELDS)
+  local core = record.read(K.core, replay.FIELDS)
   if not core then return reply.err('execution_not_found') end
   if core.managed and redis.call('HEXISTS', key.flow_core(c, core.flow_id or ''), 'purging') == 1 then
     return reply.err('execution_not_found')
   end
   if core.lifecycle_phase ~= 'terminal' then return reply.err('execution_not_terminal') end
-  if (tonumber(core.replay_count) or 0) >= replay_limit(c, A.execution_id) then
+  if (tonumber(core.replay_count) or 0) >= replay.limit(c, A.execution_id) then
     return reply.err('max_replays_exhausted')
   end
 
@@ -109,7 +109,7 @@ function F.ff_replay_execution(K, A)
     waiting_for = dependency.open_edges(c, core, A.execution_id)
   end
   lifecycle.reopen(c, A.execution_id, core, K.terminal)
-  local values, blank = replay_fields(core)
+  local values, blank = replay.fields(core)
   if waiting_for > 0 then
     dependency.hold(c, A.execution_id, K.core, core, {
       detail = number.text(waiting_for) .. ' dep(s) unsatisfied after replay',

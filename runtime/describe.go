@@ -37,6 +37,9 @@ type Description struct {
 	// PausedAt is when the run was paused, for PauseReason; zero when it is not.
 	PausedAt    time.Time
 	PauseReason string
+	// Reruns is how often nodes of the run were run again, and LastRerun how that was the last time.
+	Reruns    int
+	LastRerun Rerun
 	// OpenNodes is the number of nodes that have not ended.
 	OpenNodes int
 	// Graph is the flow that the run executes.
@@ -56,6 +59,8 @@ type NodeDescription struct {
 	Why string
 	// Attempts counts the attempts begun. Retries counts those after a failure, Reclaims those after a lost worker.
 	Attempts, Retries, Reclaims int
+	// Replays counts how often the node was run again after its end.
+	Replays int
 	// Worker is the instance that runs the node; empty when none does.
 	Worker enginecore.WorkerInstanceID
 	// Percent and Message are the last progress report.
@@ -118,6 +123,8 @@ func describeFlow(id enginecore.FlowID, r enginecore.DescribeFlowReply) (*Descri
 		CancelledBy: r.CancelledBy, CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt,
 		OpenNodes: int(r.OpenNodes),
 	}
+	d.Reruns = int(r.RerunCount)
+	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: r.RerunMode, Nodes: int(r.RerunNodes)}
 	d.PausedAt, d.PauseReason = parsePause(r.Paused)
 	if len(r.Definition) == 0 {
 		return d, nil
@@ -148,7 +155,7 @@ func describeNode(n enginecore.DescribedNode) NodeDescription {
 	return NodeDescription{
 		Name: n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
 		State: enginecore.PublicState(n.State), Why: whyWaiting(n), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
-		Reclaims: int(n.ReclaimCount), Worker: n.WorkerInstanceID, Percent: percent, Message: n.ProgressMessage,
+		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent, Message: n.ProgressMessage,
 		Reason: cmp.Or(n.FailureReason, n.CancellationReason), Category: n.FailureCategory, CreatedAt: n.CreatedAt,
 		StartedAt: n.StartedAt, ClaimedAt: n.LeaseAcquiredAt, CompletedAt: n.CompletedAt, DueAt: n.DelayUntil,
 		LeaseExpiresAt: n.LeaseExpiresAt,

@@ -15,6 +15,12 @@ var (
 	ErrRunNotFound = errors.New("no such run")
 	// ErrRunOpen is returned by Purge and Rerun when the run is not over.
 	ErrRunOpen = errors.New("run is not over")
+	// ErrNothingToRerun is returned by Rerun when its scope holds no node.
+	ErrNothingToRerun = errors.New("nothing to run again")
+	// ErrRerunLimit is returned by Rerun when a node has been run again as often as it may.
+	ErrRerunLimit = errors.New("run again too often")
+	// ErrUnknownNode is returned for a node that the run does not have.
+	ErrUnknownNode = errors.New("no such node")
 	// ErrRunOver is returned by Cancel when the run has ended already.
 	ErrRunOver = errors.New("run is over")
 	// ErrRunFailed matches the *RunError of a run of which a node failed.

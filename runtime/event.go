@@ -23,6 +23,8 @@ const (
 	EventFlowResumed EventKind = "flow_resumed"
 	// EventFlowReopened: a node of a run that was over is replayed.
 	EventFlowReopened EventKind = "flow_reopened"
+	// EventFlowRerun: nodes of a run that was over are run again; Detail is the mode. An EventReplayed of each follows.
+	EventFlowRerun EventKind = "flow_rerun"
 	// The last event of a run is one of these.
 	EventFlowSucceeded EventKind = "flow_success"
 	EventFlowFailed    EventKind = "flow_failed"

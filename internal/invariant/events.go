@@ -105,7 +105,7 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry entry, no
 	case event == "flow_reopened":
 		h.closed, h.stopped = "", ""
 		return
-	case event == "flow_submitted" || event == "flow_paused" || event == "flow_resumed":
+	case event == "flow_submitted" || event == "flow_paused" || event == "flow_resumed" || event == "flow_rerun":
 		return
 	}
 	e := nodes[node]

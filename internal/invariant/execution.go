@@ -158,7 +158,9 @@ func (c *checker) attempts(e *execution) {
 	if started > 1 || (started > 0 && e.get("lifecycle_phase") != "active") {
 		c.fault(RuleAttempts, e.key, "%d attempts are started in phase %s", started, e.get("lifecycle_phase"))
 	}
-	if want := e.get("terminal_outcome") == "success"; succeeded > 1 || (succeeded == 1) != want {
+	// Each replay may have followed a success.
+	replays, success := number(e.get("replay_count")), e.get("terminal_outcome") == "success"
+	if succeeded > 1+replays || success && succeeded == 0 || !success && succeeded > replays {
 		c.fault(RuleAttempts, e.key, "%d attempts succeeded, outcome is %s", succeeded, e.get("terminal_outcome"))
 	}
 }
@@ -202,8 +204,9 @@ func (c *checker) attempt(e *execution, number string, a *attempt) {
 			"success": "ended_success", "failed": "ended_failure", "cancelled": "ended_cancelled", "expired": "ended_failure",
 			"skipped": "ended_cancelled",
 		}[e.get("terminal_outcome")]
-		// An execution that ends between two attempts leaves the last one as it was.
-		if got := r["attempt_state"]; got != want && got != "ended_failure" {
+		// An execution that ends between two attempts, or is replayed and then not run, leaves the last one as it was.
+		replayed := e.get("replay_count") != "0" && e.get("replay_count") != ""
+		if got := r["attempt_state"]; got != want && got != "ended_failure" && !replayed {
 			c.fault(RuleAttempts, a.key, "attempt_state is %s, the outcome is %s", got, e.get("terminal_outcome"))
 		}
 	}
@@ -213,7 +216,7 @@ func (c *checker) attempt(e *execution, number string, a *attempt) {
 func (c *checker) result(e *execution) {
 	_, has := e.parts["result"]
 	key := strings.TrimSuffix(e.key, "core") + "result"
-	if success := e.get("terminal_outcome") == "success"; has && !success {
+	if success := e.get("terminal_outcome") == "success"; has && !success && number(e.get("replay_count")) == 0 {
 		c.fault(RuleResult, key, "there is a result, but the execution is %s", e.get("public_state"))
 	} else if !has && success && e.managed() {
 		c.fault(RuleResult, key, "there is no result, but the execution succeeded")

@@ -84,7 +84,7 @@ func (c *checker) dep(p *partition, e *execution, key, edge string, dep map[stri
 		f := p.flows[e.get("flow_id")]
 		// What was replayed waits until its upstreams are replayed as well, if they need to be.
 		waits := number(e.get("replay_count")) > 0 && up.get("terminal_outcome") != "success"
-		if up.terminal() && !e.terminal() && !waits && f != nil && f.open() && !p.unresolved[up.id].set[edge] {
+		if up.terminal() && !e.terminal() && !waits && f != nil && !f.rerunning() && f.open() && !p.unresolved[up.id].set[edge] {
 			c.fault(RuleStuck, key, "is unsatisfied, but the upstream has ended (%s) and the edge is not in the backlog",
 				up.get("terminal_outcome"))
 		}
@@ -272,7 +272,7 @@ func (c *checker) member(p *partition, f *flowRecord, e *execution) {
 	switch {
 	case f.held() && !blocked && f.parts["held"].set == nil:
 		c.fault(RuleHeld, e.key, "is %s, %s, but the flow is not submitted yet", e.get("lifecycle_phase"), e.get("eligibility_state"))
-	case !f.held() && f.open() && blocked && len(e.parts["deps:unresolved"].set) == 0:
+	case !f.held() && !f.rerunning() && f.open() && blocked && len(e.parts["deps:unresolved"].set) == 0:
 		c.fault(RuleStuck, e.key, "is blocked by dependencies, but none is unresolved")
 	case !f.open() && !f.closed() && !f.parts["pending_cancels"].set[e.id]:
 		c.fault(RuleStuck, e.key, "is %s in a flow that is %s, but is not owed its end", e.get("lifecycle_phase"),
@@ -341,6 +341,9 @@ func (c *checker) backlog(p *partition) {
 
 // quiescent checks that nothing is left over.
 func (c *checker) quiescent(p *partition) {
+	for id := range p.index("reruns") {
+		c.fault(RuleQuiescent, p.key("ffx:"+p.tag+":reruns"), "holds %s", id)
+	}
 	for id, e := range p.executions {
 		if e.core != nil && e.managed() && !e.terminal() {
 			c.fault(RuleQuiescent, e.key, "%s has not ended: %s, %s, %s", id, e.get("lifecycle_phase"), e.get("ownership_state"),

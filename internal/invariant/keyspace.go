@@ -60,6 +60,7 @@ func (e *execution) get(f string) string   { return e.core[f] }
 func (f *flowRecord) managed() bool        { return f.core["managed"] != "" }
 func (f *flowRecord) closed() bool         { return f.core["closed_at"] != "" }
 func (f *flowRecord) held() bool           { return f.core["held"] != "" }
+func (f *flowRecord) rerunning() bool      { return f.core["rerun_state"] != "" }
 func (f *flowRecord) purging() bool        { return f.core["purging"] != "" }
 func (f *flowRecord) open() bool           { return f.core["public_flow_state"] == "open" }
 func (f *flowRecord) members() set         { return f.parts["members"].set }
@@ -269,9 +270,10 @@ func (p *partition) sortFlow(text string, v value) string {
 	types := map[string]string{
 		"core": "hash", "members": "set", "tags": "hash", "pending_cancels": "set", "input": "string",
 		"definition": "string", "events": "stream", "held": "set", "summary": "hash", "grant": "hash",
+		"rerun": "set",
 	}
 	want, known := types[kind]
-	if !known || (of != "" && kind != "grant") {
+	if !known || (of != "" && kind != "grant" && kind != "rerun") {
 		return unknownKey
 	}
 	if part == "core" {
@@ -334,7 +336,7 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	}
 	types := map[string]string{
 		"lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
-		"purge_due": "zset",
+		"purge_due": "zset", "reruns": "set",
 	}
 	want, known := types[text]
 	if !known {

@@ -129,7 +129,9 @@ func (c *checker) partition(p *partition, mode Mode) {
 			continue // parts of it may be gone
 		}
 		c.attempts(e)
-		c.deps(p, e)
+		if f := p.flows[e.get("flow_id")]; f == nil || !f.rerunning() {
+			c.deps(p, e) // while nodes are reset, their edges are, one after the other
+		}
 		c.result(e)
 	}
 	c.laneIndexes(p)

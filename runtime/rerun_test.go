@@ -1,0 +1,367 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// shop has an activity whose nodes fail or wait as the test says; its results count the calls.
+type shop struct {
+	act *activity.Activity[[]string, string]
+
+	mu     sync.Mutex
+	broken map[string]bool
+	gates  map[string]chan struct{}
+	calls  map[string]int
+}
+
+func newShop() *shop {
+	s := &shop{broken: make(map[string]bool), gates: make(map[string]chan struct{}), calls: make(map[string]int)}
+	s.act = activity.New("shop", s.run, activity.Retry(activity.NoRetry))
+	return s
+}
+
+func (s *shop) run(ctx context.Context, in []string) (string, error) {
+	info, _ := activity.Info(ctx)
+	s.mu.Lock()
+	s.calls[info.Node]++
+	result := fmt.Sprintf("%s%d(%s)", info.Node, s.calls[info.Node], strings.Join(in, " "))
+	gate, broken := s.gates[info.Node], s.broken[info.Node]
+	s.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+	if broken {
+		return "", errors.New("broken")
+	}
+	return result, nil
+}
+
+func (s *shop) breaks(nodes ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.broken)
+	for _, node := range nodes {
+		s.broken[node] = true
+	}
+}
+
+// gate holds a node back until it is closed.
+func (s *shop) gate(node string) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gates[node] = make(chan struct{})
+	return s.gates[node]
+}
+
+// called tells how often each node ran since the last call.
+func (s *shop) called() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[string]int)
+	for node, n := range s.calls {
+		if n > 0 {
+			out[node] = n
+		}
+	}
+	clear(s.calls)
+	return out
+}
+
+// flow declares nodes by what their results are made of: "c: a b". One that begins with "!" is independent of success,
+// with "|" it needs any of them.
+func (s *shop) flow(t testing.TB, name string, lines ...string) *flow.Definition[none, string] {
+	t.Helper()
+	f := flow.New[none, string](name)
+	refs := make(map[string]flow.Ref[string])
+	var last flow.Ref[string]
+	for _, line := range lines {
+		node, from, _ := strings.Cut(line, ":")
+		var ups []flow.Ref[string]
+		var order []flow.Upstream
+		for up := range strings.FieldsSeq(strings.TrimLeft(strings.TrimSpace(from), "!|")) {
+			ups = append(ups, refs[up])
+			order = append(order, refs[up])
+		}
+		switch {
+		case strings.Contains(from, "!"):
+			last = flow.Node(f, node, s.act, flow.Const([]string{}), flow.Always(order...))
+		case strings.Contains(from, "|"):
+			last = flow.Node(f, node, s.act, flow.Quorum(1, ups...), flow.LetRun())
+		default:
+			last = flow.Node(f, node, s.act, flow.List(ups...))
+		}
+		refs[node] = last
+	}
+	flow.Return(f, last)
+	return definitionOf(t, f)
+}
+
+// start runs a flow to its first end.
+func (s *shop) start(t testing.TB, b *enginetest.Bench, def *flow.Definition[none, string]) *runtime.Run[string] {
+	t.Helper()
+	run, err := runtime.Start(enginetest.Context(t), b.Client, def, none{})
+	require.NoError(t, err)
+	_, err = run.Result(enginetest.Context(t))
+	var over *runtime.RunError
+	require.True(t, err == nil || errors.As(err, &over), "%v", err)
+	return run
+}
+
+func TestRerunFailed(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		s := newShop()
+		b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(4))
+		b.Keeper(t)
+		s.breaks("b")
+		run := s.start(t, b, s.flow(t, "order", "a:", "b: a", "other: a", "c: b other", "sum: c a"))
+		require.Equal(t, map[string]int{"a": 1, "b": 1, "other": 1}, s.called())
+		b.Settle(t)
+
+		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed(), runtime.By("ann")))
+		_, err := run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed, "it is broken still")
+		require.Equal(t, map[string]int{"b": 1}, s.called())
+
+		s.breaks()
+		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed(), runtime.By("bob")))
+		result, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "sum1(c1(b1(a1()) other1(a1())) a1())", result)
+		require.Equal(t, map[string]int{"b": 1, "c": 1, "sum": 1}, s.called())
+		b.Settle(t)
+
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "completed", d.State)
+		require.Empty(t, d.FailedNode)
+		require.Equal(t, 2, d.Reruns)
+		require.Equal(t, "bob", d.LastRerun.By)
+		require.Equal(t, "failed", d.LastRerun.Scope)
+		require.Equal(t, 3, d.LastRerun.Nodes)
+		require.WithinDuration(t, time.Now(), d.LastRerun.At, time.Minute)
+		require.Equal(t, []int{0, 2, 0, 2, 2}, []int{d.Nodes[0].Replays, d.Nodes[1].Replays, d.Nodes[2].Replays, d.Nodes[3].Replays, d.Nodes[4].Replays})
+		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunFailed()), runtime.ErrNothingToRerun)
+		require.NoError(t, run.Purge(ctx))
+		nothingLeft(t, b)
+	})
+}
+
+func TestRerunFrom(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		s := newShop()
+		b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(4))
+		run := s.start(t, b, s.flow(t, "order", "a:", "b: a", "other: a", "c: b other", "sum: c a"))
+		s.called()
+		core := b.Engine.Core()
+		plan, err := runtime.NewPlan(b.Client, s.flow(t, "order", "a:"), none{}, runtime.ID(run.ID()))
+		require.NoError(t, err)
+		stored := func(node string) string {
+			text, err := core.Client().Do(ctx, core.Client().B().Get().Key(core.Keys().ExecResult(plan.ExecutionID(node))).Build()).ToString()
+			require.NoError(t, err)
+			return text
+		}
+		before := stored("c")
+		gate := s.gate("c")
+		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("b")))
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if state := states(t, run)["c"]; state != enginecore.PublicActive {
+				return "c is " + string(state)
+			}
+			return ""
+		})
+		require.Equal(t, before, stored("c"), "nothing is replaced before there is something new")
+		b.Check(t, invariant.AnyTime)
+		close(gate)
+		result, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "sum1(c1(b1(a1()) other1(a1())) a1())", result)
+		require.Equal(t, map[string]int{"b": 1, "c": 1, "sum": 1}, s.called())
+		b.Settle(t)
+		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunFrom("nobody")), runtime.ErrUnknownNode)
+		require.ErrorIs(t, b.Client.Rerun(ctx, "order", "nobody", runtime.RerunAll()), runtime.ErrRunNotFound)
+	})
+}
+
+func TestRerunOfJoinsAndCleanup(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		s := newShop()
+		b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(4))
+		// The failure of b is borne by the join, that of d is the run's.
+		s.breaks("b", "d")
+		run := s.start(t, b, s.flow(t, "joins", "a:", "b:", "any: | a b", "d: any", "sum: d"))
+		require.Equal(t, map[string]int{"a": 1, "b": 1, "any": 1, "d": 1}, s.called())
+		s.breaks("b")
+		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		result, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "sum1(d1(any1(a1())))", result)
+		require.Equal(t, map[string]int{"d": 1, "sum": 1}, s.called())
+		b.Settle(t)
+
+		s.breaks("a", "b")
+		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		require.Equal(t, map[string]int{"a": 1, "b": 1}, s.called())
+		b.Settle(t)
+
+		// The join, which was impossible, takes the one that is repaired.
+		s.breaks("a")
+		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("b")))
+		result, err = run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "sum1(d1(any1(b1())))", result)
+		b.Settle(t)
+	})
+}
+
+// What depends on a node that is not run again and has failed is skipped once more.
+func TestRerunBesideAFailure(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		s := newShop()
+		b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(4))
+		s.breaks("b")
+		run := s.start(t, b, s.flow(t, "beside", "a:", "b:", "sum: a b"))
+		s.called()
+		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("a")))
+		_, err := run.Result(ctx)
+		var failed *runtime.RunError
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, "b", failed.Node)
+		require.Equal(t, enginecore.PublicSkipped, states(t, run)["sum"])
+		b.Settle(t)
+		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("sum")))
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		b.Settle(t)
+	})
+}
+
+func TestRerunOfACancelledRun(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		s := newShop()
+		b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(4))
+		s.gate("b")
+		run, err := runtime.Start(ctx, b.Client, s.flow(t, "stopped", "a:", "b: a", "sum: b"), none{})
+		require.NoError(t, err)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if state := states(t, run)["b"]; state != enginecore.PublicActive {
+				return "b is " + string(state)
+			}
+			return ""
+		})
+		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunAll()), runtime.ErrRunOpen)
+		require.NoError(t, run.Cancel(ctx, "enough"))
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		s.mu.Lock()
+		clear(s.gates)
+		s.mu.Unlock()
+		s.called()
+		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		result, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "sum1(b1(a1()))", result)
+		require.Equal(t, map[string]int{"b": 1, "sum": 1}, s.called())
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Empty(t, d.CancelReason)
+		b.Settle(t)
+	})
+}
+
+func TestRerunLimit(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		s := newShop()
+		b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(4))
+		run := s.start(t, b, s.flow(t, "often", "a:", "b: a"))
+		for range 10 {
+			require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("b")))
+			_, err := run.Result(ctx)
+			require.NoError(t, err)
+		}
+		err := run.Rerun(ctx, runtime.RerunAll())
+		require.ErrorIs(t, err, runtime.ErrRerunLimit)
+		require.ErrorContains(t, err, "node b has been run again 10 times")
+		b.Settle(t)
+		require.Equal(t, enginecore.PublicCompleted, states(t, run)["a"])
+	})
+}
+
+// A rerun whose caller is gone after the first step is led on by a keeper; none of the nodes starts before all are reset.
+func TestRerunOfAWideRunIsLedOn(t *testing.T) {
+	for _, cancelled := range []bool{false, true} {
+		t.Run(map[bool]string{false: "to its end", true: "until it is cancelled"}[cancelled], func(t *testing.T) {
+			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+				ctx := enginetest.Context(t)
+				s := newShop()
+				lines := []string{"root:"}
+				sum := "sum:"
+				for i := range 200 {
+					lines = append(lines, fmt.Sprintf("n%d: root", i))
+					sum += fmt.Sprintf(" n%d", i)
+				}
+				def := s.flow(t, "wide", append(lines, sum)...)
+				b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(8))
+				run := s.start(t, b, def)
+				s.called()
+				b.Settle(t)
+				d, err := run.Describe(ctx)
+				require.NoError(t, err)
+				plan, err := runtime.NewPlan(b.Client, def, none{}, runtime.ID(run.ID()))
+				require.NoError(t, err)
+				call := enginecore.RerunCall{Partition: plan.Partition, FlowID: plan.FlowID, RerunID: "x", Mode: "all", Actor: "me", Begin: true}
+				for _, n := range d.Nodes {
+					call.Nodes = append(call.Nodes, n.ExecutionID)
+				}
+				reply, err := b.Engine.Core().Rerun(ctx, call)
+				require.NoError(t, err)
+				require.True(t, reply.More)
+				b.Check(t, invariant.AnyTime)
+				require.Empty(t, s.called())
+				require.ErrorIs(t, run.Purge(ctx), runtime.ErrRunOpen)
+				require.ErrorIs(t, run.Rerun(ctx, runtime.RerunAll()), runtime.ErrRunOpen)
+				if cancelled {
+					require.NoError(t, run.Cancel(ctx, "no, leave it"))
+				}
+				b.Keeper(t)
+				_, err = run.Result(ctx)
+				if cancelled {
+					require.ErrorIs(t, err, runtime.ErrRunCancelled)
+					require.Empty(t, s.called())
+				} else {
+					require.NoError(t, err)
+					require.Len(t, s.called(), 202)
+				}
+				b.Settle(t)
+				require.NoError(t, run.Purge(ctx))
+				nothingLeft(t, b)
+			})
+		})
+	}
+}
