@@ -29,7 +29,7 @@ type DeliverSignalReply struct {
 // codes: ErrInvalidInput, ErrExecutionNotFound, ErrMissingToken, ErrInvalidToken, ErrTokenExpired,
 // ErrInvalidKeysMissingHMAC, ErrHMACSecretNotInitialized, ErrInvalidSecret, ErrTargetNotSignalable,
 // ErrWaitpointPendingUseBufferScript, ErrWaitpointNotFound, ErrWaitpointClosed,
-// ErrSignalLimitExceeded.
+// ErrSignalLimitExceeded, ErrSignalTooLarge.
 func (e *Engine) DeliverSignal(ctx context.Context, c DeliverSignalCall) (DeliverSignalReply, error) {
 	return Do(ctx, e, c)
 }
@@ -99,7 +99,7 @@ type BufferSignalForPendingWaitpointReply struct {
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrExecutionNotFound, ErrMissingToken, ErrInvalidToken, ErrTokenExpired,
 // ErrInvalidKeysMissingHMAC, ErrHMACSecretNotInitialized, ErrInvalidSecret, ErrWaitpointClosed,
-// ErrWaitpointNotPending, ErrSignalLimitExceeded.
+// ErrWaitpointNotPending, ErrSignalLimitExceeded, ErrSignalTooLarge.
 func (e *Engine) BufferSignalForPendingWaitpoint(ctx context.Context, c BufferSignalForPendingWaitpointCall) (BufferSignalForPendingWaitpointReply, error) {
 	return Do(ctx, e, c)
 }

@@ -66,7 +66,7 @@ end
 local ADMISSION_FIELDS = {
   'execution_id', 'lifecycle_phase', 'eligibility_state', 'blocking_reason', 'terminal_outcome', 'attempt_state',
   'current_lease_epoch', 'current_attempt_id', 'created_at', 'priority', 'delay_until', 'lane_id', 'current_lane',
-  'flow_id', 'managed', 'node', 'start_timeout', 'current_attempt_index',
+  'flow_id', 'managed', 'node', 'start_timeout', 'current_attempt_index', 'wait',
 }
 
 -- @function ff_change_priority
@@ -172,6 +172,6 @@ function F.ff_unblock_execution(K, A)
     own_delay = true, values = { 'attempt_state', core.attempt_state or 'pending_first_attempt' },
     eligible = K.eligible,
   })
-  wake.flush(c)
+  graph.settle(c)
   return reply.ok('unblocked')
 end

@@ -1,5 +1,6 @@
 -- Which signals end a suspension. A condition is a list of matchers, each for one signal of a name or, with the
--- empty name, of any name.
+-- empty name, of any name. With `distinct`, only one signal of each source counts. With `collect`, the order in which
+-- signals were taken is kept.
 
 -- Matchers of one condition.
 local MAX_MATCHERS = 1330
@@ -48,24 +49,52 @@ function condition.parse(json)
   if err then return nil, err end
   local matchers = {}
   for i, name in ipairs(names) do matchers[i] = { name = name } end
-  return { kind = kind, mode = mode, minimum = minimum, matchers = matchers, satisfied = 0 }
+  return {
+    kind = kind, mode = mode, minimum = minimum, matchers = matchers, satisfied = 0,
+    distinct = spec.distinct_sources == true,
+  }
+end
+
+-- The open matcher that a signal fits, or nil: none fits, or its source has been heard and may not count again.
+local function place_for(state, signal_name, source)
+  local place
+  for i, matcher in ipairs(state.matchers) do
+    if matcher.signal_id then
+      if state.distinct and matcher.source == source then return nil end
+    elseif not place and (matcher.name == '' or matcher.name == signal_name) then
+      place = i
+      if not state.distinct then return place end
+    end
+  end
+  return place
 end
 
 -- The first open matcher takes the signal. Gives its place, or nil when none takes it.
-function condition.match(state, signal_name, signal_id)
-  for i, matcher in ipairs(state.matchers) do
-    if not matcher.signal_id and (matcher.name == '' or matcher.name == signal_name) then
-      matcher.signal_id = signal_id
-      state.satisfied = state.satisfied + 1
-      return i
-    end
-  end
-  return nil
+function condition.match(state, signal_name, signal_id, source)
+  local place = place_for(state, signal_name, source)
+  if not place then return nil end
+  state.satisfied = state.satisfied + 1
+  local matcher = state.matchers[place]
+  matcher.signal_id, matcher.source, matcher.order = signal_id, source, state.satisfied
+  return place
 end
 
 function condition.is_met(state)
   if state.mode == 'all' then return state.satisfied >= #state.matchers end
   return state.satisfied >= state.minimum
+end
+
+local function append(list, more)
+  for _, value in ipairs(more) do list[#list + 1] = value end
+end
+
+-- Fields that tell which signal the i-th matcher took, as a flat list.
+local function taken(state, i)
+  local matcher, prefix = state.matchers[i], 'matcher:' .. (i - 1) .. ':'
+  local fields = { prefix .. 'satisfied', matcher.signal_id and '1' or '0', prefix .. 'signal_id', matcher.signal_id or '' }
+  if matcher.signal_id and state.distinct then append(fields, { prefix .. 'source', matcher.source or '' }) end
+  if matcher.signal_id and state.collect then append(fields, { prefix .. 'order', number.text(matcher.order) }) end
+  return fields
 end
 
 -- Stores a condition that a suspension begins with.
@@ -79,36 +108,56 @@ function condition.write(c, condition_key, state)
     'closed', '0',
     'updated_at', c.now_text,
   }
+  append(values, state.distinct and { 'distinct', '1' } or {})
+  append(values, state.collect and { 'collect', '1' } or {})
   for i, matcher in ipairs(state.matchers) do
-    local prefix = 'matcher:' .. (i - 1) .. ':'
-    for _, value in ipairs({ prefix .. 'name', matcher.name, prefix .. 'satisfied', matcher.signal_id and '1' or '0',
-      prefix .. 'signal_id', matcher.signal_id or '' }) do
-      values[#values + 1] = value
-    end
+    append(values, { 'matcher:' .. (i - 1) .. ':name', matcher.name })
+    append(values, taken(state, i))
   end
   call.chunked('HSET', condition_key, values)
 end
 
 -- A stored condition, or nil. Unknown minimum and counts read as 1 and 0.
 function condition.read(condition_key)
-  local head = record.read(condition_key,
-    { 'match_mode', 'minimum_signal_count', 'total_matchers', 'satisfied_count', 'closed' })
-  if not head then return nil end
+  local stored = redis.call('HGETALL', condition_key)
+  if #stored == 0 then return nil end
+  local field = {}
+  for i = 1, #stored, 2 do field[stored[i]] = stored[i + 1] end
   local state = {
-    mode = head.match_mode, minimum = tonumber(head.minimum_signal_count) or 1, matchers = {},
-    satisfied = tonumber(head.satisfied_count) or 0, closed = head.closed == '1',
+    mode = field.match_mode, minimum = tonumber(field.minimum_signal_count) or 1, matchers = {},
+    satisfied = tonumber(field.satisfied_count) or 0, closed = field.closed == '1',
+    distinct = field.distinct == '1', collect = field.collect == '1',
   }
-  for i = 1, tonumber(head.total_matchers) or 0 do
+  for i = 1, tonumber(field.total_matchers) or 0 do
     local prefix = 'matcher:' .. (i - 1) .. ':'
-    local matcher = redis.call('HMGET', condition_key, prefix .. 'name', prefix .. 'satisfied', prefix .. 'signal_id')
-    state.matchers[i] = { name = matcher[1] or '', signal_id = matcher[2] == '1' and (matcher[3] or '') or nil }
+    state.matchers[i] = {
+      name = field[prefix .. 'name'] or '', source = field[prefix .. 'source'],
+      order = tonumber(field[prefix .. 'order']),
+      signal_id = field[prefix .. 'satisfied'] == '1' and (field[prefix .. 'signal_id'] or '') or nil,
+    }
   end
   return state
 end
 
 -- Stores that the i-th matcher took a signal.
 function condition.write_match(condition_key, state, i)
-  local prefix = 'matcher:' .. (i - 1) .. ':'
-  redis.call('HSET', condition_key, prefix .. 'satisfied', '1', prefix .. 'signal_id', state.matchers[i].signal_id,
-    'satisfied_count', number.text(state.satisfied))
+  redis.call('HSET', condition_key, 'satisfied_count', number.text(state.satisfied), unpack(taken(state, i)))
+end
+
+-- Ids of the signals that matchers took, in the order in which they did.
+function condition.taken_signals(state)
+  local matchers = {}
+  for _, matcher in ipairs(state.matchers) do
+    if matcher.signal_id then matchers[#matchers + 1] = matcher end
+  end
+  table.sort(matchers, function(a, b) return (a.order or 0) < (b.order or 0) end)
+  local ids = {}
+  for i, matcher in ipairs(matchers) do ids[i] = matcher.signal_id end
+  return ids
+end
+
+-- How many signals end the wait.
+function condition.needed(state)
+  if state.mode == 'all' then return #state.matchers end
+  return math.max(1, math.ceil(state.minimum))
 end

@@ -7,14 +7,14 @@ dependency.CHILD_FIELDS = {
   'current_attempt_index', 'current_attempt_id', 'current_lease_id', 'current_lease_epoch',
   'current_worker_id', 'current_worker_instance_id', 'current_waitpoint_id', 'start_timeout', 'retry_count',
   'lease_expires_at', 'blocking_reason', 'blocking_detail', 'prior_eligibility_state', 'prior_blocking_reason',
-  'prior_blocking_detail',
+  'prior_blocking_detail', 'wait',
 }
 
 -- Those that a child needs which may run now; the full list when something else holds it back.
 dependency.READY_FIELDS = {
   'lifecycle_phase', 'ownership_state', 'eligibility_state', 'attempt_state', 'terminal_outcome', 'lane_id',
   'execution_id', 'created_at', 'priority', 'flow_id', 'managed', 'delay_until', 'start_timeout', 'blocking_detail',
-  'prior_eligibility_state',
+  'prior_eligibility_state', 'wait',
 }
 
 -- Those of a child that the call which makes it ready may lease at once: what a first claim reads, too.
@@ -110,6 +110,21 @@ function dependency.inject(k, child)
   return k.upstream_result and is_blocked(child) and child.terminal_outcome == 'none'
     and is_set(redis.call('HGET', k.dep, 'data_passing_ref'))
     and redis.call('COPY', k.upstream_result, k.payload, 'REPLACE') == 1
+end
+
+-- Outcomes of an upstream that satisfy an edge, by the edge's kind; any other kind is success_only. Only managed flows have
+-- edges of other kinds.
+local SATISFYING = {
+  on_failure = { failed = true, expired = true, cancelled = true },
+  always = { success = true, failed = true, expired = true, cancelled = true, skipped = true },
+}
+
+-- What an upstream's outcome amounts to for an edge of a managed flow: success when it satisfies the edge.
+function dependency.verdict(kind, outcome)
+  local satisfying = SATISFYING[kind]
+  if not satisfying then return outcome end
+  if satisfying[outcome] then return 'success' end
+  return outcome == 'success' and 'skipped' or outcome
 end
 
 -- Resolves one edge on the child's side, all of whose edges must be satisfied. Gives the dependency's new state, what
@@ -261,7 +276,7 @@ local function count_edge(c, K, A, child, g)
 end
 
 -- Resolves an edge whose upstream has ended before it was applied. Gives whether that was so.
-local function resolve_ended(c, K, A, g, child_id)
+local function resolve_ended(c, K, A, g, child, child_id)
   local upstream = record.read(key.exec_core(c, A.upstream_execution_id), { 'lifecycle_phase', 'terminal_outcome' })
   if not upstream or upstream.lifecycle_phase ~= 'terminal' or not is_set(upstream.terminal_outcome) then
     return false
@@ -272,7 +287,8 @@ local function resolve_ended(c, K, A, g, child_id)
   k.upstream_result = key.exec_result(c, A.upstream_execution_id)
   joins.resolve(c, k, g, {
     edge_id = A.edge_id, flow_id = A.flow_id, child_id = child_id, upstream_id = A.upstream_execution_id,
-  }, { state = 'unsatisfied' }, upstream.terminal_outcome)
+  }, { state = 'unsatisfied' },
+    child.managed and dependency.verdict(A.dependency_kind, upstream.terminal_outcome) or upstream.terminal_outcome)
   graph.settle(c)
   return true
 end
@@ -322,7 +338,7 @@ function F.ff_apply_dependency_to_child(K, A)
   if not late and child.lifecycle_phase == 'runnable' and child.terminal_outcome == 'none' then
     block(c, K, child, child_id, count, A.edge_id)
   end
-  if resolve_ended(c, K, A, g, child_id) and not late then count = count - 1 end
+  if resolve_ended(c, K, A, g, child, child_id) and not late then count = count - 1 end
   return reply.ok(number.text(count))
 end
 
@@ -338,7 +354,8 @@ end
 local TERMINAL_OUTCOMES = { success = true, failed = true, cancelled = true, expired = true, skipped = true }
 
 -- Fields of the child's record of an edge that a resolution reads.
-dependency.EDGE_FIELDS = { 'state', 'outcome', 'flow_id', 'downstream_execution_id', 'upstream_execution_id' }
+dependency.EDGE_FIELDS = { 'state', 'outcome', 'flow_id', 'downstream_execution_id', 'upstream_execution_id',
+  'dependency_kind' }
 
 -- The edge that a resolution is about: what the call says, else what the edge's own record says.
 local function edge_of(A, dep)
@@ -381,17 +398,21 @@ function F.ff_resolve_dependency(K, A)
   local c = call.open(K.core)
   local dep = record.read(K.dep, dependency.EDGE_FIELDS)
   if not dep then return reply.err('invalid_dependency') end
+  local outcome = A.upstream_outcome
+  if SATISFYING[dep.dependency_kind] and TERMINAL_OUTCOMES[outcome] and redis.call('HGET', K.core, 'managed') then
+    outcome = dependency.verdict(dep.dependency_kind, outcome)
+  end
   local e = edge_of(A, dep)
   local child = not is_set(K.group) and record.read(K.core, { 'managed' }) or nil
   local g = joins.find(c, K.group, child, e.flow_id, e.child_id)
-  local news = joins.is_news(g, dep, A.upstream_outcome)
+  local news = joins.is_news(g, dep, outcome)
   if not news and (dep.state == 'satisfied' or dep.state == 'impossible') then return reply.ok('already_resolved') end
   if not TERMINAL_OUTCOMES[A.upstream_outcome] then
     return reply.err('invalid_input', 'upstream_outcome must be terminal, got: ' .. tostring(A.upstream_outcome))
   end
   local err = g and dep.state ~= 'impossible' and joins.check_count(g)
   if err then return err end
-  local state, effect = joins.resolve(c, K, g, e, dep, A.upstream_outcome)
+  local state, effect = joins.resolve(c, K, g, e, dep, outcome)
   graph.settle(c)
   return reply.ok(state, effect)
 end
@@ -446,6 +467,6 @@ function F.ff_promote_blocked_to_eligible(K, A)
     return reply.err('deps_not_satisfied', number.text(unsatisfied), number.text(unresolved))
   end
   dependency.release(c, A.execution_id, K, child)
-  wake.flush(c)
+  graph.settle(c)
   return reply.ok()
 end

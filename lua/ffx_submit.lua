@@ -46,12 +46,17 @@ local function parse_node(node)
   for _, name in ipairs(NODE_NUMBERS) do
     if not numbers[name] then return nil, number.refuse('node ' .. (node.name or '') .. ': ' .. name, node[name]) end
   end
+  if is_set(node.wait) then
+    local err
+    numbers.wait, err = waits.parse_node('node ' .. (node.name or ''), node.wait)
+    if err then return nil, err end
+  end
   return numbers
 end
 
 -- Numbers of the call, converted before anything is written. Nil and the error reply when one is bad.
 local function parse(A)
-  local n = { nodes = {} }
+  local n = { nodes = {}, to_open = {} }
   local err
   n.node_total, err = number.whole('node_total', A.node_total)
   if err then return nil, err end
@@ -71,6 +76,7 @@ local function parse(A)
   for i, node in ipairs(A.nodes) do
     n.nodes[i], err = parse_node(node)
     if err then return nil, err end
+    n.waits = n.waits or n.nodes[i].wait ~= nil
   end
   n.joins, err = joins.parse(A, n.nodes)
   if err then return nil, err end
@@ -148,7 +154,7 @@ local function index_node(c, batch, A, node, numbers, why)
   elseif why == 'delay' then
     gather(batch, 'ZADD', key.lane_delayed(c, lane), c.now + numbers.delay, execution_id)
     wake.due(c, c.now + numbers.delay)
-  else
+  elseif not numbers.wait then
     gather(batch, 'ZADD', key.lane_eligible(c, lane),
       record.eligible_score({ created_at = c.now, priority = numbers.priority }), execution_id)
     graph.became_eligible(c, execution_id,
@@ -157,7 +163,8 @@ local function index_node(c, batch, A, node, numbers, why)
 end
 
 -- Creates one node: the record of ff_create_execution and ff_add_execution_to_flow in one, without fields that have no
--- value. A small hash is searched from its beginning, so the fields that completions and claims read come first.
+-- value. A small hash is searched from its beginning, so the fields that completions and claims read come first. Gives why
+-- the node may not run yet: see hold.
 local function write_node(c, batch, A, node, numbers, held)
   local why, detail = hold(c, numbers, held)
   local eligibility, reason, text, public = create.state(why, detail)
@@ -165,6 +172,7 @@ local function write_node(c, batch, A, node, numbers, held)
   append(further, 'blocking_detail', text)
   append(further, 'required_capabilities', node.capabilities)
   append(further, 'uses_flow_input', node.uses_flow_input == '1' and '1' or '')
+  append(further, 'wait', numbers.wait and '1' or '')
   append(further, 'start_timeout', numbers.start_timeout)
   append(further, 'attempt_timeout', numbers.attempt_timeout)
   append(further, 'attached', numbers.attempt_timeout > 0 and '1' or '')
@@ -199,9 +207,11 @@ local function write_node(c, batch, A, node, numbers, held)
     'lease_reclaim_count', '0',
     unpack(further))
   redis.call('SET', key.exec_policy(c, node.execution_id), node.policy)
+  if numbers.wait then redis.call('SET', key.exec_wait(c, node.execution_id), node.wait) end
   local tags = record.tags_of(node.tags)
   if #tags > 0 then call.chunked('HSET', key.exec_tags(c, node.execution_id), tags) end
   index_node(c, batch, A, node, numbers, why)
+  return why
 end
 
 -- An execution that is not a member of the flow is never written over: the ids of those that are, as a set, or nil and
@@ -231,7 +241,8 @@ local function write_nodes(c, A, n, held, known)
     if not known[execution_id] and not created[execution_id] then
       created[execution_id] = true
       count = count + 1
-      write_node(c, batch, A, node, n.nodes[i], held)
+      local why = write_node(c, batch, A, node, n.nodes[i], held)
+      if n.nodes[i].wait and not why then n.to_open[#n.to_open + 1] = node end
       local join = n.joins[execution_id]
       if join then joins.write(c, key.flow_edgegroup(c, A.flow_id, execution_id), join) end
       gather(batch, 'SADD', key.flow_members(c, A.flow_id), execution_id)
@@ -309,6 +320,14 @@ local function write_graph(c, flow_key, A, n, flow, held, known)
   if nodes + edges > 0 then redis.call('HINCRBY', flow_key, 'graph_revision', nodes + edges) end
 end
 
+-- Opens the waitpoints that nothing holds back.
+local function open_waitpoints(c, A, n)
+  for _, node in ipairs(n.to_open) do
+    waits.open(c, node.execution_id, key.exec_core(c, node.execution_id),
+      { flow_id = A.flow_id, managed = '1', node = node.name, lane_id = node.lane_id })
+  end
+end
+
 -- Lets the roots of a chunked flow go, a bounded number per call.
 local function release_held(c, flow_key, A)
   local held_key = key.flow_held(c, A.flow_id)
@@ -366,7 +385,7 @@ end
 -- @arg      edge_total         int
 -- @arg      last               bool
 -- @group    tags               name:text value:text
--- @group    nodes              execution_id:execution_id name:text kind:text lane_id:lane_id priority:int uses_flow_input:bool input_count:int upstream_count:int capabilities:csv policy:json tags:json delay:ms start_timeout:ms attempt_timeout:ms
+-- @group    nodes              execution_id:execution_id name:text kind:text lane_id:lane_id priority:int uses_flow_input:bool input_count:int upstream_count:int capabilities:csv policy:json tags:json delay:ms start_timeout:ms attempt_timeout:ms wait:json?
 -- @group    edges              edge_id:edge_id upstream_execution_id:execution_id downstream_execution_id:execution_id dependency_kind:text input_name:text
 -- @group    joins              execution_id:execution_id policy_variant:text on_satisfied:text k:int
 -- @reply    OK state:text more:bool
@@ -374,6 +393,7 @@ end
 -- @error    flow_purging
 -- @error    flow_id_conflict what:text stored:text given:text
 -- @error    invalid_input message:text
+-- @error    set:signing
 function F.ffx_submit_flow(K, A)
   local n, err = parse(A)
   if err then return err end
@@ -390,6 +410,10 @@ function F.ffx_submit_flow(K, A)
   if not flow and not is_set(A.definition) then
     return reply.err('invalid_input', 'the first call of a flow must bring its definition')
   end
+  if n.waits then
+    err = token.check_secret(key.waitpoint_secrets(c))
+    if err then return err end
+  end
   local whole = A.last == '1' and #A.nodes == n.node_total and #A.edges == n.edge_total
   if A.last == '1' and not whole then
     err = check_complete(flow, A, n)
@@ -400,8 +424,9 @@ function F.ffx_submit_flow(K, A)
     known, err = known_nodes(c, A)
     if err then return err end
     write_graph(c, flow_key, A, n, flow, flow ~= nil or not whole, known)
+    open_waitpoints(c, A, n)
     if flow and whole then release_held(c, flow_key, A) end
   end
-  wake.flush(c)
+  graph.settle(c)
   return reply.ok('open', c.more and '1' or '0')
 end

@@ -13,7 +13,8 @@ local MAX_PASSED_ASIDE = 256
 -- A worker that overstays its attempt timeout by this time (ms) is taken to be unable to notice.
 local TIMEOUT_GRACE_MS = 1000
 
--- @record    claimed_execution execution_id:execution_id node:text kind:text flow_id:flow_id flow_name:text run_id:text attempt_index:attempt_index attempt_id:attempt_id attempt_type:text lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms deadline_at:unix_ms retry_count:int created_at:unix_ms policy:json trace_context:text payload:bytes flow_input:bytes inputs_complete:bool inputs:list(node_input)
+-- @record    claimed_execution execution_id:execution_id node:text kind:text flow_id:flow_id flow_name:text run_id:text attempt_index:attempt_index attempt_id:attempt_id attempt_type:text lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms deadline_at:unix_ms retry_count:int created_at:unix_ms policy:json trace_context:text payload:bytes flow_input:bytes inputs_complete:bool inputs:list(node_input) journal_complete:bool journal:list(journal_entry)
+-- @record    journal_entry name:text value:bytes
 -- @record    node_input name:text result:bytes
 -- @arguments claim_request lane_id:lane_id worker_id:worker_id worker_instance_id:worker_instance_id claim_id:text repeated:bool count:int lease_ttl:ms aside:bool kinds:text capabilities:csv?
 
@@ -112,6 +113,7 @@ local function describe(c, execution_id, core, attempt, lease_id)
   if not core.managed then payload = redis.call('GET', key.exec_payload(c, execution_id)) or '' end
   local flow_input = ''
   if core.uses_flow_input then flow_input = redis.call('GET', key.flow_input(c, core.flow_id)) or '' end
+  local steps, all_steps = journal.inline(c, execution_id, core)
   local deadline = flow.deadline_at
   if not core.managed then deadline = redis.call('ZSCORE', key.index_execution_deadline(c), execution_id) end
   return {
@@ -119,7 +121,7 @@ local function describe(c, execution_id, core, attempt, lease_id)
     flow.run_id or '', attempt.index, attempt.attempt_id, attempt.type, lease_id, attempt.epoch,
     attempt.expires, deadline or '', core.retry_count or '0', core.created_at or '',
     redis.call('GET', key.exec_policy(c, execution_id)) or '', flow.trace_context or '', payload, flow_input,
-    complete and '1' or '0', inputs,
+    complete and '1' or '0', inputs, all_steps and '1' or '0', steps,
   }
 end
 

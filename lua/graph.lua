@@ -191,21 +191,22 @@ function graph.resolve_edge(c, item, edge_id, has_joins)
   local k = dependency.child_keys(c, child_id, edge_id)
   k.managed = true
   if not has_joins then
-    local dep = redis.call('HMGET', k.dep, 'state', 'data_passing_ref')
+    local dep = redis.call('HMGET', k.dep, 'state', 'data_passing_ref', 'dependency_kind')
     if dep[1] ~= 'unsatisfied' then return end
     if c.heirs and item.outcome == 'success' then
       k.heirs = c.heirs
       work.feed(c.heirs, item.execution_id, child_id, dep[2])
     end
-    dependency.resolve(c, k, edge_id, item.outcome)
+    dependency.resolve(c, k, edge_id, dependency.verdict(dep[3], item.outcome))
     return
   end
   local dep = record.read(k.dep, dependency.EDGE_FIELDS)
   local g = joins.find(c, key.flow_edgegroup(c, item.flow_id, child_id))
-  if dep and joins.is_news(g, dep, item.outcome) then
+  local outcome = dep and dependency.verdict(dep.dependency_kind, item.outcome)
+  if dep and joins.is_news(g, dep, outcome) then
     joins.resolve(c, k, g, {
       edge_id = edge_id, flow_id = item.flow_id, child_id = child_id, upstream_id = item.execution_id,
-    }, dep, item.outcome)
+    }, dep, outcome)
   end
 end
 

@@ -141,12 +141,12 @@ local function count_those_ended(c, k, g, child_id)
   if not g.reopened or redis.call('SCARD', k.unresolved) > graph.BUDGET then return end
   for _, edge_id in ipairs(redis.call('SMEMBERS', k.unresolved)) do
     local dep_key = key.exec_dep(c, child_id, edge_id)
-    local dep = record.read(dep_key, { 'state', 'outcome', 'upstream_execution_id' }) or {}
+    local dep = record.read(dep_key, { 'state', 'outcome', 'upstream_execution_id', 'dependency_kind' }) or {}
     local upstream = dep.upstream_execution_id and record.read(key.exec_core(c, dep.upstream_execution_id),
       { 'lifecycle_phase', 'terminal_outcome' })
     if upstream and upstream.lifecycle_phase == 'terminal' and is_set(upstream.terminal_outcome) then
       note_outcome(c, { dep = dep_key, unresolved = k.unresolved, meta = k.meta }, g, edge_id, dep,
-        upstream.terminal_outcome)
+        dependency.verdict(dep.dependency_kind, upstream.terminal_outcome))
     end
   end
 end

@@ -43,6 +43,11 @@ function park.ready(c, execution_id, core_key, core, r)
     due, reason = number.finite(core.delay_until), 'waiting_for_delay'
     if due and due > c.now then detail = 'delayed until ' .. core.delay_until else due = nil end
   end
+  if core.wait and not due then
+    if r.values then redis.call('HSET', core_key, unpack(r.values)) end
+    if r.blank and #r.blank > 0 then redis.call('HDEL', core_key, unpack(r.blank)) end
+    return waits.open(c, execution_id, core_key, core)
+  end
   local values = {
     'lifecycle_phase', 'runnable',
     'ownership_state', 'unowned',
@@ -183,7 +188,7 @@ end
 -- Core fields that a promotion reads.
 local PROMOTE_FIELDS = {
   'lifecycle_phase', 'eligibility_state', 'delay_until', 'created_at', 'priority', 'lane_id', 'current_lane',
-  'managed', 'execution_id', 'node', 'flow_id',
+  'managed', 'execution_id', 'node', 'flow_id', 'wait',
 }
 
 -- A delayed execution whose time has come becomes eligible. `now` is the clock to compare with (ms).
@@ -209,6 +214,11 @@ function park.promote(c, execution_id, core_key, delayed_key, eligible_key, now)
     delay_until = tonumber(redis.call('ZSCORE', delayed_key, execution_id) or nil) or 0
   end
   if delay_until > now then return 'not_yet_due' end
+  if core.wait then
+    redis.call('ZREM', delayed_key, execution_id)
+    waits.open(c, execution_id, core_key, core)
+    return 'promoted'
+  end
   local now_text = number.text(now)
   record.write(core_key, core.managed, {
     'lifecycle_phase', 'runnable',
@@ -241,7 +251,7 @@ function F.ff_promote_delayed(K, A)
   if err then return err end
   local c = call.open(K.core)
   local outcome = park.promote(c, A.execution_id, K.core, K.delayed, K.eligible, now)
-  wake.flush(c)
+  graph.settle(c)
   return reply.ok(outcome)
 end
 

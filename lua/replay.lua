@@ -5,7 +5,7 @@ local MAX_REPLAYS = 10
 replay.FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'replay_count',
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'delay_until', 'lane_id', 'current_lane',
-  'current_attempt_index', 'start_timeout', 'failure_reason', 'failure_category', 'cancellation_reason',
+  'current_attempt_index', 'start_timeout', 'wait', 'failure_reason', 'failure_category', 'cancellation_reason',
   'cancelled_by',
 }
 
@@ -17,13 +17,15 @@ function replay.limit(c, execution_id)
   return number.finite(record.policy(key.exec_policy(c, execution_id)).max_replay_count) or MAX_REPLAYS
 end
 
--- State of an edge of a replayed child: open again unless its upstream has succeeded by now.
-local function reopen_edge(c, dep_key, unresolved_key, edge_id)
-  local dep = record.read(dep_key, { 'state', 'upstream_execution_id' })
+-- State of an edge of a replayed child: open again unless its upstream has ended by now as the edge wants it.
+local function reopen_edge(c, dep_key, unresolved_key, edge_id, managed)
+  local dep = record.read(dep_key, { 'state', 'upstream_execution_id', 'dependency_kind' })
   if not dep or dep.state == 'satisfied' then return false end
   local upstream = is_set(dep.upstream_execution_id)
     and record.read(key.exec_core(c, dep.upstream_execution_id), { 'lifecycle_phase', 'terminal_outcome' })
-  if upstream and upstream.lifecycle_phase == 'terminal' and upstream.terminal_outcome == 'success' then
+  local outcome = upstream and upstream.lifecycle_phase == 'terminal' and upstream.terminal_outcome
+  if outcome and managed then outcome = dependency.verdict(dep.dependency_kind, outcome) end
+  if outcome == 'success' then
     redis.call('HSET', dep_key, 'state', 'satisfied', 'last_resolved_at', c.now_text)
     redis.call('SREM', unresolved_key, edge_id)
     return false
@@ -34,11 +36,12 @@ local function reopen_edge(c, dep_key, unresolved_key, edge_id)
 end
 
 -- Opens the edges of a skipped child again. Gives how many it has to wait for.
-local function reopen_edges(c, execution_id, edge_ids, dep_keys)
+local function reopen_edges(c, execution_id, edge_ids, dep_keys, managed)
   local unresolved_key = key.exec_deps_unresolved(c, execution_id)
   local open = 0
   for i, edge_id in ipairs(edge_ids) do
-    if reopen_edge(c, dep_keys[i] or key.exec_dep(c, execution_id, edge_id), unresolved_key, edge_id) then
+    if reopen_edge(c, dep_keys[i] or key.exec_dep(c, execution_id, edge_id), unresolved_key, edge_id,
+      managed) then
       open = open + 1
     end
   end
@@ -103,7 +106,7 @@ function F.ff_replay_execution(K, A)
     kind = 'skipped_flow_member'
     local edges = A.edges
     if #edges == 0 or g then edges = redis.call('SMEMBERS', key.exec_deps_all_edges(c, A.execution_id)) end
-    waiting_for = reopen_edges(c, A.execution_id, edges, g and {} or K.deps)
+    waiting_for = reopen_edges(c, A.execution_id, edges, g and {} or K.deps, core.managed)
     if g and joins.reset(c, g, core, A.execution_id) then waiting_for = 0 end
   else
     waiting_for = dependency.open_edges(c, core, A.execution_id)
@@ -122,6 +125,6 @@ function F.ff_replay_execution(K, A)
   end
   lease.history(c, A.execution_id, 'event', 'replay_initiated',
     'replay_count', number.text((tonumber(core.replay_count) or 0) + 1), 'replay_type', kind, 'ts', c.now_text)
-  wake.flush(c)
+  graph.settle(c)
   return reply.ok(number.text(waiting_for))
 end

@@ -15,10 +15,16 @@ local NUMBERS = {
 --            resume_delay_ms:ms? signal_maxlen:int? max_signals_per_execution:int? waitpoint_token:text?
 -- @errors    token missing_token invalid_token token_expired
 
+-- Fields of the waitpoint that a signal reads.
+signal.WAITPOINT_FIELDS = {
+  'waitpoint_key', 'created_at', 'state', 'execution_id', 'expires_at', 'close_reason', 'signal_count',
+  'matched_signal_count', 'signal_bytes',
+}
+
 -- Reads the waitpoint and checks the token, which must be one for this execution. Nil and the error reply when the
 -- caller has not proven its right; then nothing else about the waitpoint is told.
 local function authorise(c, K, A)
-  local w = record.read(K.waitpoint, { 'waitpoint_key', 'created_at', 'state', 'execution_id' })
+  local w = record.read(K.waitpoint, signal.WAITPOINT_FIELDS)
   if not w or not w.created_at then return nil, reply.err('invalid_token') end
   local code = token.check(c, K.secrets, A.waitpoint_token, A.waitpoint_id, w.waitpoint_key or '', w.created_at)
   if code then
@@ -35,22 +41,26 @@ local function is_deduplicated(K, A, n)
 end
 
 -- The id under which a signal was accepted before, or nil.
-local function earlier_signal(K, A, n)
+function signal.earlier(K, A, n)
   return is_deduplicated(K, A, n) and redis.call('GET', K.dedup) or nil
 end
 
-local function limit_reached(K, n)
+function signal.limit_reached(K, n)
   return n.max_signals_per_execution > 0 and redis.call('ZCARD', K.exec_signals) >= n.max_signals_per_execution
 end
 
 -- Records an accepted signal.
 local function accept(c, K, A, n, effect)
   if is_deduplicated(K, A, n) then
-    redis.call('SET', K.dedup, A.signal_id, 'PX', n.dedup_ttl_ms, 'NX')
+    if n.keep_dedup then
+      redis.call('SET', K.dedup, A.signal_id, 'NX')
+    else
+      redis.call('SET', K.dedup, A.signal_id, 'PX', n.dedup_ttl_ms, 'NX')
+    end
   end
   redis.call('HSET', K.signal, 'signal_id', A.signal_id, 'target_execution_id', A.execution_id,
     'target_waitpoint_id', A.waitpoint_id, 'target_scope', A.target_scope or 'waitpoint',
-    'signal_name', A.signal_name, 'signal_category', A.signal_category, 'source_type', A.source_type,
+    'signal_name', A.signal_name, 'signal_category', A.signal_category or 'external', 'source_type', A.source_type,
     'source_identity', A.source_identity, 'correlation_id', A.correlation_id or '',
     'idempotency_key', A.idempotency_key or '',
     'created_at', is_set(A.created_at) and A.created_at or c.now_text, 'accepted_at', c.now_text,
@@ -58,7 +68,7 @@ local function accept(c, K, A, n, effect)
     'observed_effect', effect)
   if is_set(A.payload) then redis.call('SET', K.payload, A.payload) end
   redis.call('XADD', K.signals, 'MAXLEN', '~', n.signal_maxlen, '*', 'signal_id', A.signal_id,
-    'signal_name', A.signal_name, 'signal_category', A.signal_category, 'source_type', A.source_type,
+    'signal_name', A.signal_name, 'signal_category', A.signal_category or 'external', 'source_type', A.source_type,
     'source_identity', A.source_identity, 'matched', '0', 'accepted_at', c.now_text)
   redis.call('ZADD', K.exec_signals, c.now, A.signal_id)
 end
@@ -75,13 +85,36 @@ local function check_target(core, w, A)
   return nil
 end
 
-local function count_signal(c, K, matched)
-  redis.call('HINCRBY', K.waitpoint, 'signal_count', 1)
-  if matched then redis.call('HINCRBY', K.waitpoint, 'matched_signal_count', 1) end
-  redis.call('HSET', K.waitpoint, 'last_signal_at', c.now_text)
+local function count_signal(c, K, A, core, w, matched)
+  local values = { 'signal_count', number.text((tonumber(w.signal_count) or 0) + 1), 'last_signal_at', c.now_text }
+  if matched then
+    values[5], values[6] = 'matched_signal_count', number.text((tonumber(w.matched_signal_count) or 0) + 1)
+  end
+  redis.call('HSET', K.waitpoint, unpack(values))
+  if core.managed then signal.weigh(K, A) end
   if redis.call('EXISTS', K.suspension) == 1 then
     redis.call('HSET', K.suspension, 'last_signal_at', c.now_text)
   end
+end
+
+-- Payloads (bytes) of one signal and of all signals to one waitpoint, in managed flows.
+local MAX_PAYLOAD = 65536
+local MAX_PAYLOADS = 1048576
+
+-- Refusal of a signal to a managed flow that is too large; nil when it is not.
+function signal.check_size(w, payload)
+  local bytes, before = #(payload or ''), tonumber(w.signal_bytes) or 0
+  if bytes > MAX_PAYLOAD then
+    return reply.err('signal_too_large', number.text(bytes), number.text(MAX_PAYLOAD))
+  elseif before + bytes > MAX_PAYLOADS then
+    return reply.err('signal_too_large', number.text(before + bytes), number.text(MAX_PAYLOADS))
+  end
+  return nil
+end
+
+-- Adds a payload to what the signals of a waitpoint hold together.
+function signal.weigh(K, A)
+  if is_set(A.payload) then redis.call('HINCRBY', K.waitpoint, 'signal_bytes', #A.payload) end
 end
 
 -- The condition is met: closes the suspension, and wakes the execution when it sleeps.
@@ -89,10 +122,25 @@ local function satisfy(c, K, A, core, delay)
   suspension.close(c, K, 'resumed', { satisfied = true, condition_reason = 'satisfied' })
   redis.call('ZREM', K.suspension_timeout, A.execution_id)
   if core.lifecycle_phase ~= 'suspended' then return end
-  suspension.wake(c, A.execution_id, K.core, core, {
+  suspension.go_on(c, A.execution_id, K.core, core, {
     delay = delay, detail = 'resume delay ' .. number.text(delay) .. 'ms after signal ' .. A.signal_name,
     eligible = K.eligible, delayed = K.delayed, suspended = K.suspended,
-  })
+  }, K, { payload = A.payload or '' })
+end
+
+-- Hands a signal to an active waitpoint, after all checks. `w` is the waitpoint, `state` its condition. Gives the effect.
+function signal.deliver(c, K, A, core, w, state, n, delay)
+  local effect = 'no_op'
+  local place = condition.match(state, A.signal_name, A.signal_id, A.source_identity)
+  if place then
+    condition.write_match(K.condition, state, place)
+    effect = condition.is_met(state) and 'resume_condition_satisfied' or 'appended_to_waitpoint'
+  end
+  accept(c, K, A, n, effect)
+  count_signal(c, K, A, core, w, place ~= nil)
+  if core.managed then graph.event(c, core, 'signalled', core.current_attempt_index, A.signal_name) end
+  if effect == 'resume_condition_satisfied' then satisfy(c, K, A, core, delay) end
+  return effect
 end
 
 -- @function ff_deliver_signal
@@ -124,6 +172,7 @@ end
 -- @error    waitpoint_not_found
 -- @error    waitpoint_closed
 -- @error    signal_limit_exceeded
+-- @error    signal_too_large bytes:int limit:int
 -- @writes_on invalid_keys_missing_hmac core
 -- @writes_on missing_token core
 -- @writes_on invalid_token core
@@ -142,30 +191,30 @@ function F.ff_deliver_signal(K, A)
   local w
   w, err = authorise(c, K, A)
   if err then return err end
-  local earlier = earlier_signal(K, A, n)
+  local earlier = signal.earlier(K, A, n)
   if earlier then return reply.duplicate(earlier) end
   err = check_target(core, w, A)
   if err then return err end
   local state = condition.read(K.condition)
   if not state then return reply.err('waitpoint_not_found') end
   if state.closed then return reply.err('waitpoint_closed') end
-  if limit_reached(K, n) then return reply.err('signal_limit_exceeded') end
-
-  local effect = 'no_op'
-  local place = condition.match(state, A.signal_name, A.signal_id)
-  if place then
-    condition.write_match(K.condition, state, place)
-    effect = condition.is_met(state) and 'resume_condition_satisfied' or 'appended_to_waitpoint'
-  end
-  accept(c, K, A, n, effect)
-  if core.managed then graph.event(c, core, 'signal', core.current_attempt_index, A.signal_name) end
-  if effect == 'resume_condition_satisfied' then satisfy(c, K, A, core, delay) end
-  count_signal(c, K, place ~= nil)
-  wake.flush(c)
+  if signal.limit_reached(K, n) then return reply.err('signal_limit_exceeded') end
+  err = core.managed and signal.check_size(w, A.payload)
+  if err then return err end
+  local effect = signal.deliver(c, K, A, core, w, state, n, delay)
+  graph.settle(c)
   return reply.ok(A.signal_id, effect)
 end
 
 local BUFFERED = 'buffered_for_pending_waitpoint'
+
+-- Keeps a signal to a pending waitpoint, after all checks.
+function signal.buffer(c, K, A, core, n)
+  accept(c, K, A, n, BUFFERED)
+  if not core.managed then return end
+  signal.weigh(K, A)
+  graph.event(c, core, 'signalled', core.current_attempt_index, A.signal_name)
+end
 
 -- @function ff_buffer_signal_for_pending_waitpoint
 -- @summary  Keeps a signal to a waitpoint whose suspension has not begun. It is looked at when the suspension does.
@@ -189,6 +238,7 @@ local BUFFERED = 'buffered_for_pending_waitpoint'
 -- @error    waitpoint_closed
 -- @error    waitpoint_not_pending
 -- @error    signal_limit_exceeded
+-- @error    signal_too_large bytes:int limit:int
 -- @writes_on invalid_keys_missing_hmac core
 -- @writes_on missing_token core
 -- @writes_on invalid_token core
@@ -199,15 +249,18 @@ function F.ff_buffer_signal_for_pending_waitpoint(K, A)
   local n, err = number.counts(A, NUMBERS)
   if err then return err end
   local c = call.open(K.core)
-  if redis.call('EXISTS', K.core) == 0 then return reply.err('execution_not_found') end
+  local core = record.read(K.core, suspension.FIELDS)
+  if not core then return reply.err('execution_not_found') end
   local w
   w, err = authorise(c, K, A)
   if err then return err end
-  local earlier = earlier_signal(K, A, n)
+  local earlier = signal.earlier(K, A, n)
   if earlier then return reply.duplicate(earlier) end
   if w.state == 'closed' or w.state == 'expired' then return reply.err('waitpoint_closed') end
   if w.state ~= 'pending' then return reply.err('waitpoint_not_pending') end
-  if limit_reached(K, n) then return reply.err('signal_limit_exceeded') end
-  accept(c, K, A, n, BUFFERED)
+  if signal.limit_reached(K, n) then return reply.err('signal_limit_exceeded') end
+  err = core.managed and signal.check_size(w, A.payload)
+  if err then return err end
+  signal.buffer(c, K, A, core, n)
   return reply.ok(A.signal_id, BUFFERED)
 end

@@ -56,6 +56,16 @@ function suspension.wake(c, execution_id, core_key, core, r)
   })
 end
 
+-- What follows when a suspended execution's wait has ended and its records are closed. A member of a managed flow gets
+-- what came of it: see waits.answer. `r` is that of suspension.wake, `k` the records, `o` that of waits.answer. Gives the
+-- public state.
+function suspension.go_on(c, execution_id, core_key, core, r, k, o)
+  if core.managed and waits.answer(c, execution_id, core_key, core, k, o) then
+    return lifecycle.PUBLIC_STATE[core.terminal_outcome]
+  end
+  return suspension.wake(c, execution_id, core_key, core, r)
+end
+
 -- An open suspension record, or nil.
 function suspension.open(suspension_key)
   local s = record.read(suspension_key,
@@ -111,17 +121,19 @@ local function activate(c, K, A, w)
     'attempt_index', A.attempt_index, 'suspension_id', A.suspension_id, 'waitpoint_key', w.key,
     'waitpoint_token', w.token, 'state', 'active', 'created_at', c.now_text, 'activated_at', c.now_text,
     'expires_at', A.timeout_at or '', 'signal_count', '0', 'matched_signal_count', '0', 'last_signal_at', '')
+  if A.step then redis.call('HSET', K.waitpoint, 'step', A.step) end
 end
 
--- Lets the signals that came before the suspension satisfy its condition. True when they meet it.
+-- Lets the signals that came before the suspension satisfy its condition. Gives the id of the one that met it, or nil.
 local function apply_buffered(K, state)
-  local entries = redis.call('XRANGE', K.signals, '-', '+')
-  for _, entry in ipairs(entries) do
+  local decided
+  for _, entry in ipairs(redis.call('XRANGE', K.signals, '-', '+')) do
     local fields = {}
     for i = 1, #entry[2], 2 do fields[entry[2][i]] = entry[2][i + 1] end
-    condition.match(state, fields.signal_name or '', fields.signal_id or '')
+    condition.match(state, fields.signal_name or '', fields.signal_id or '', fields.source_identity)
+    if not decided and condition.is_met(state) then decided = fields.signal_id or '' end
   end
-  return #entries > 0 and condition.is_met(state)
+  return decided
 end
 
 local function write_suspension(K, A, w, now_text)
@@ -133,10 +145,35 @@ local function write_suspension(K, A, w, now_text)
     'continuation_metadata_pointer', A.continuation_metadata_pointer or '',
     'buffered_signal_summary_json', NO_SIGNALS, 'last_signal_at', '', 'satisfied_at', '', 'closed_at', '',
     'close_reason', '')
+  if A.step then redis.call('HSET', K.suspension, 'step', A.step) end
+end
+
+-- Writes the records of a suspension that begins. `A` holds the arguments of ff_suspend_execution and, when a function of
+-- a managed flow waits, its step; `w` the waitpoint. Gives the id of the early signal that has met the condition already, or
+-- nil; the records are closed then.
+function suspension.begin(c, K, A, w, state)
+  activate(c, K, A, w)
+  local decided = w.pending and apply_buffered(K, state) or nil
+  condition.write(c, K.condition, state)
+  redis.call('SADD', K.waitpoints, w.id)
+  write_suspension(K, A, w, c.now_text)
+  if decided then
+    suspension.close(c, K, 'resumed', { satisfied = true, condition_reason = 'satisfied' })
+  end
+  return decided
+end
+
+-- Enters a sleeping execution into the indexes. `timeout_at` is nil without a timeout.
+function suspension.index(c, K, execution_id, core, timeout_at)
+  redis.call('ZADD', K.suspended or key.lane_suspended(c, lifecycle.lane(core)), timeout_at or NO_TIMEOUT, execution_id)
+  if timeout_at then
+    redis.call('ZADD', K.suspension_timeout or key.index_suspension_timeout(c), timeout_at, execution_id)
+    if core.managed then wake.due(c, timeout_at) end
+  end
 end
 
 -- Puts the lease holder to sleep.
-local function fall_asleep(c, K, A, core, f, w, n)
+function suspension.fall_asleep(c, K, A, core, f, w, timeout_at)
   park.execution(c, A.execution_id, K.core, core, f, {
     phase = 'suspended', eligibility = 'not_applicable',
     reason = REASON_OF_CODE[A.reason_code] or 'waiting_for_signal',
@@ -144,13 +181,8 @@ local function fall_asleep(c, K, A, core, f, w, n)
     suspension = A.suspension_id, released = 'suspend',
     values = { 'current_suspension_id', A.suspension_id, 'current_waitpoint_id', w.id },
   }, K)
-  redis.call('ZADD', K.suspended, n.timeout or NO_TIMEOUT, A.execution_id)
-  if n.timeout then redis.call('ZADD', K.suspension_timeout, n.timeout, A.execution_id) end
-  if core.managed then
-    graph.event(c, core, 'suspended', core.current_attempt_index, A.reason_code)
-    if n.timeout then wake.due(c, n.timeout) end
-    wake.flush(c)
-  end
+  suspension.index(c, K, A.execution_id, core, timeout_at)
+  if core.managed then graph.event(c, core, 'suspended', core.current_attempt_index, w.key) end
 end
 
 -- @function ff_suspend_execution
@@ -228,16 +260,11 @@ function F.ff_suspend_execution(K, A)
     if is_set(earlier.waitpoint_id) then redis.call('SADD', K.waitpoints, earlier.waitpoint_id) end
     redis.call('DEL', K.suspension)
   end
-  activate(c, K, A, w)
-  local met = w.pending and apply_buffered(K, n.condition)
-  condition.write(c, K.condition, n.condition)
-  redis.call('SADD', K.waitpoints, w.id)
-  write_suspension(K, A, w, c.now_text)
-  if met then
-    suspension.close(c, K, 'resumed', { satisfied = true, condition_reason = 'satisfied' })
+  if suspension.begin(c, K, A, w, n.condition) then
     return reply.already(A.suspension_id, w.id, w.key, w.token)
   end
-  fall_asleep(c, K, A, core, f, w, n)
+  suspension.fall_asleep(c, K, A, core, f, w, n.timeout)
+  wake.flush(c)
   return reply.ok(A.suspension_id, w.id, w.key, w.token)
 end
 
@@ -273,12 +300,12 @@ function F.ff_resume_execution(K, A)
   local k = suspension.keys(c, A.execution_id, core)
   k.suspension, k.waitpoint = K.suspension, K.waitpoint
   suspension.close(c, k, 'resumed', { satisfied = true })
-  local state = suspension.wake(c, A.execution_id, K.core, core, {
+  if core.managed then graph.event(c, core, 'resumed_by_operator', core.current_attempt_index) end
+  local state = suspension.go_on(c, A.execution_id, K.core, core, {
     delay = delay, detail = 'resume delay ' .. number.text(delay) .. 'ms',
     eligible = K.eligible, delayed = K.delayed, suspended = K.suspended,
-  })
-  if core.managed then graph.event(c, core, 'resumed_by_operator', core.current_attempt_index) end
-  wake.flush(c)
+  }, k, {})
+  graph.settle(c)
   return reply.ok(state)
 end
 
@@ -286,7 +313,7 @@ end
 suspension.FIELDS = {
   'execution_id', 'lifecycle_phase', 'attempt_state', 'terminal_outcome', 'current_lease_epoch',
   'current_attempt_index', 'current_attempt_id', 'current_suspension_id', 'current_waitpoint_id', 'created_at',
-  'priority', 'lane_id', 'current_lane', 'flow_id', 'managed', 'node', 'start_timeout', 'delay_until',
+  'priority', 'lane_id', 'current_lane', 'flow_id', 'managed', 'node', 'start_timeout', 'delay_until', 'wait',
 }
 
 local AUTO_RESUME = { auto_resume = true, auto_resume_with_timeout_signal = true }
@@ -327,8 +354,9 @@ local function end_suspended(c, k, execution_id, core, behaviour)
   suspension.close(c, k, ending.reason)
   redis.call('ZREM', k.suspended or key.lane_suspended(c, lifecycle.lane(core)), execution_id)
   lifecycle.finish(c, execution_id, k.core, core, {
-    outcome = ending.outcome, attempt_state = 'attempt_terminal',
-    blank = { 'current_suspension_id', 'current_waitpoint_id' }, values = { 'failure_reason', reason },
+    outcome = ending.outcome, attempt_state = core.wait and 'none' or 'attempt_terminal',
+    blank = { 'current_suspension_id', 'current_waitpoint_id' },
+    values = { 'failure_reason', reason, core.managed and 'failure_category' or nil, core.managed and 'timeout' or nil },
     terminal_key = k.terminal, reason = reason, category = 'timeout',
   })
 end
@@ -348,11 +376,13 @@ function suspension.expire_if_due(c, k, execution_id)
   if timeout_at == 0 or timeout_at > c.now then return 'not_yet_due' end
   redis.call('ZREM', k.suspension_timeout, execution_id)
   local behaviour = open.timeout_behavior or 'fail'
-  if core.managed then graph.event(c, core, 'suspension_timeout', core.current_attempt_index, behaviour) end
+  if core.managed then
+    graph.event(c, core, behaviour == 'escalate' and 'escalated' or 'wait_timed_out', core.current_attempt_index, behaviour)
+  end
   if AUTO_RESUME[behaviour] then
     suspension.close(c, k, 'timed_out_auto_resume')
-    return 'auto_resume', suspension.wake(c, execution_id, k.core, core,
-      { eligible = k.eligible, suspended = k.suspended })
+    return 'auto_resume', suspension.go_on(c, execution_id, k.core, core,
+      { eligible = k.eligible, suspended = k.suspended }, k, { timed_out = true })
   elseif behaviour == 'escalate' then
     escalate(c, k, core, open.timeout_at)
     return 'escalate', 'suspended'

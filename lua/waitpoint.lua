@@ -2,6 +2,23 @@
 
 local OPEN_STATE = { pending = true, active = true }
 
+-- Writes a waitpoint whose suspension has not begun. `expires` (ms) is nil without a limit. `o`: execution_id,
+-- attempt_index, step (of a managed flow's function), expires_text (as it is stored), key and expiry_key (derived when
+-- they are missing).
+function waitpoint.write_pending(c, waitpoint_id, waitpoint_key, minted, expires, o)
+  local record_key = o.key or key.waitpoint_record(c, waitpoint_id)
+  redis.call('HSET', record_key, 'waitpoint_id', waitpoint_id, 'execution_id', o.execution_id,
+    'attempt_index', o.attempt_index, 'suspension_id', '', 'waitpoint_key', waitpoint_key,
+    'waitpoint_token', minted, 'state', 'pending', 'created_at', c.now_text, 'activated_at', '',
+    'satisfied_at', '', 'closed_at', '', 'expires_at', o.expires_text or (expires and number.text(expires) or ''),
+    'close_reason', '', 'signal_count', '0', 'matched_signal_count', '0', 'last_signal_at', '')
+  if o.step then redis.call('HSET', record_key, 'step', o.step) end
+  redis.call('SADD', key.exec_waitpoints(c, o.execution_id), waitpoint_id)
+  if expires then
+    redis.call('ZADD', o.expiry_key or key.index_pending_waitpoint_expiry(c), expires, waitpoint_id)
+  end
+end
+
 -- @function ff_create_pending_waitpoint
 -- @summary  Makes a waitpoint with its token while the execution still runs, so that the token can be handed out
 --           before the execution suspends.
@@ -37,13 +54,10 @@ function F.ff_create_pending_waitpoint(K, A)
   local minted, code = token.mint(K.secrets, A.waitpoint_id, A.waitpoint_key, c.now_text)
   if not minted then return reply.err(code) end
 
-  redis.call('HSET', K.waitpoint, 'waitpoint_id', A.waitpoint_id, 'execution_id', A.execution_id,
-    'attempt_index', A.attempt_index, 'suspension_id', '', 'waitpoint_key', A.waitpoint_key,
-    'waitpoint_token', minted, 'state', 'pending', 'created_at', c.now_text, 'activated_at', '',
-    'satisfied_at', '', 'closed_at', '', 'expires_at', A.expires_at, 'close_reason', '', 'signal_count', '0',
-    'matched_signal_count', '0', 'last_signal_at', '')
-  redis.call('SADD', key.exec_waitpoints(c, A.execution_id), A.waitpoint_id)
-  redis.call('ZADD', K.pending_waitpoint_expiry, expires, A.waitpoint_id)
+  waitpoint.write_pending(c, A.waitpoint_id, A.waitpoint_key, minted, expires, {
+    key = K.waitpoint, execution_id = A.execution_id, attempt_index = A.attempt_index, expires_text = A.expires_at,
+    expiry_key = K.pending_waitpoint_expiry,
+  })
   return reply.ok(A.waitpoint_id, A.waitpoint_key, minted)
 end
 

@@ -48,6 +48,12 @@ function token.mint(secrets_key, waitpoint_id, waitpoint_key, created_at)
   return kid .. ':' .. mac(secret, waitpoint_id, waitpoint_key, created_at)
 end
 
+-- Nil when tokens can be made, else the error reply.
+function token.check_secret(secrets_key)
+  local _, code = token.mint(secrets_key, '', '', '')
+  return code and reply.err(code) or nil
+end
+
 -- Grace end of a demoted key (ms); 0 when it has none.
 local function grace_end(text)
   return number.finite(text or nil) or 0

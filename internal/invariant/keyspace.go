@@ -200,6 +200,7 @@ func (p *partition) sortExecution(text string, v value) string {
 		"core": "hash", "payload": "string", "policy": "string", "tags": "hash", "result": "string", "lease:current": "hash",
 		"lease:history": "stream", "claim_grant": "hash", "attempts": "zset", "suspension:current": "hash",
 		"waitpoints": "set", "signals": "zset", "deps:meta": "hash", "deps:unresolved": "set", "deps:all_edges": "set",
+		"wait": "string", "journal": "hash",
 	}
 	e := p.execution(id)
 	if edge, isDep := strings.CutPrefix(part, "dep:"); isDep {
