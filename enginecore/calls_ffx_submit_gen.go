@@ -62,6 +62,8 @@ type SubmitFlowNode struct {
 	Delay          time.Duration
 	StartTimeout   time.Duration
 	AttemptTimeout time.Duration
+	// Wait: optional.
+	Wait []byte
 }
 
 // SubmitFlowEdge is an element of SubmitFlowCall.Edges.
@@ -98,7 +100,8 @@ type SubmitFlowReply struct {
 // and expired; a negative time, and none, is for ever.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrFlowPurging, ErrFlowIDConflict, ErrInvalidInput.
+// Error codes: ErrFlowPurging, ErrFlowIDConflict, ErrInvalidInput, ErrInvalidKeysMissingHMAC,
+// ErrHMACSecretNotInitialized, ErrInvalidSecret.
 func (e *Engine) SubmitFlow(ctx context.Context, c SubmitFlowCall) (SubmitFlowReply, error) {
 	return Do(ctx, e, c)
 }
@@ -108,7 +111,7 @@ func (SubmitFlowCall) info() callInfo {
 }
 
 func (c SubmitFlowCall) encode(w *wire) {
-	w.reserve(1, 20+2*len(c.Tags)+14*len(c.Nodes)+5*len(c.Edges)+4*len(c.Joins))
+	w.reserve(1, 20+2*len(c.Tags)+15*len(c.Nodes)+5*len(c.Edges)+4*len(c.Joins))
 	w.partition(c.Partition, FlowFamily)
 	if c.ResultExecutionID != "" {
 		w.belongs("result_execution_id", c.ResultExecutionID)
@@ -154,6 +157,7 @@ func (c SubmitFlowCall) encode(w *wire) {
 		w.millis(x.Delay)
 		w.millis(x.StartTimeout)
 		w.millis(x.AttemptTimeout)
+		w.bytes(x.Wait)
 	}
 	w.int(int64(len(c.Edges)))
 	for i := range c.Edges {

@@ -103,7 +103,7 @@ func (c *Signal) encode(w *wire) {
 	w.text(c.WaitpointToken)
 }
 
-// ClaimRequest holds arguments shared by ClaimCall, CompleteCall.
+// ClaimRequest holds arguments shared by ClaimCall, CompleteCall, SuspendCall.
 type ClaimRequest struct {
 	LaneID           LaneID
 	WorkerID         WorkerID
@@ -199,27 +199,29 @@ func decodePause(r *fields, out *Pause) {
 
 // ClaimedExecution is an element of replies or calls.
 type ClaimedExecution struct {
-	ExecutionID    ExecutionID
-	Node           string
-	Kind           string
-	FlowID         FlowID
-	FlowName       string
-	RunID          string
-	AttemptIndex   AttemptIndex
-	AttemptID      AttemptID
-	AttemptType    string
-	LeaseID        LeaseID
-	LeaseEpoch     LeaseEpoch
-	LeaseExpiresAt time.Time
-	DeadlineAt     time.Time
-	RetryCount     int64
-	CreatedAt      time.Time
-	Policy         []byte
-	TraceContext   string
-	Payload        []byte
-	FlowInput      []byte
-	InputsComplete bool
-	Inputs         []NodeInput
+	ExecutionID     ExecutionID
+	Node            string
+	Kind            string
+	FlowID          FlowID
+	FlowName        string
+	RunID           string
+	AttemptIndex    AttemptIndex
+	AttemptID       AttemptID
+	AttemptType     string
+	LeaseID         LeaseID
+	LeaseEpoch      LeaseEpoch
+	LeaseExpiresAt  time.Time
+	DeadlineAt      time.Time
+	RetryCount      int64
+	CreatedAt       time.Time
+	Policy          []byte
+	TraceContext    string
+	Payload         []byte
+	FlowInput       []byte
+	InputsComplete  bool
+	Inputs          []NodeInput
+	JournalComplete bool
+	Journal         []JournalEntry
 }
 
 func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
@@ -244,6 +246,19 @@ func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	out.FlowInput = bytesValue(r, "flow_input")
 	out.InputsComplete = boolValue(r, "inputs_complete")
 	out.Inputs = list(r, "inputs", decodeNodeInput)
+	out.JournalComplete = boolValue(r, "journal_complete")
+	out.Journal = list(r, "journal", decodeJournalEntry)
+}
+
+// JournalEntry is an element of replies or calls.
+type JournalEntry struct {
+	Name  string
+	Value []byte
+}
+
+func decodeJournalEntry(r *fields, out *JournalEntry) {
+	out.Name = textValue[string](r, "name")
+	out.Value = bytesValue(r, "value")
 }
 
 // NodeInput is an element of replies or calls.
@@ -281,6 +296,51 @@ func decodeHeldLease(r *fields, out *HeldLease) {
 	out.LeaseID = textValue[LeaseID](r, "lease_id")
 	out.LeaseEpoch = intValue[LeaseEpoch](r, "lease_epoch")
 	out.AttemptID = textValue[AttemptID](r, "attempt_id")
+}
+
+// ListedWaitpoint is an element of replies or calls.
+type ListedWaitpoint struct {
+	ExecutionID     ExecutionID
+	Node            string
+	Step            string
+	WaitpointID     WaitpointID
+	WaitpointKey    string
+	State           string
+	CreatedAt       time.Time
+	ActivatedAt     time.Time
+	TimeoutAt       time.Time
+	TimeoutBehavior string
+	Escalated       bool
+	Signals         []string
+	MatchMode       string
+	Needed          int64
+	Received        int64
+	Distinct        bool
+	ClosedAt        time.Time
+	CloseReason     string
+	WaitpointToken  string
+}
+
+func decodeListedWaitpoint(r *fields, out *ListedWaitpoint) {
+	out.ExecutionID = executionIDValue(r, "execution_id")
+	out.Node = textValue[string](r, "node")
+	out.Step = textValue[string](r, "step")
+	out.WaitpointID = textValue[WaitpointID](r, "waitpoint_id")
+	out.WaitpointKey = textValue[string](r, "waitpoint_key")
+	out.State = textValue[string](r, "state")
+	out.CreatedAt = timeValue(r, "created_at")
+	out.ActivatedAt = timeValue(r, "activated_at")
+	out.TimeoutAt = timeValue(r, "timeout_at")
+	out.TimeoutBehavior = textValue[string](r, "timeout_behavior")
+	out.Escalated = boolValue(r, "escalated")
+	out.Signals = listOf(r, "signals", textValue[string])
+	out.MatchMode = textValue[string](r, "match_mode")
+	out.Needed = intValue[int64](r, "needed")
+	out.Received = intValue[int64](r, "received")
+	out.Distinct = boolValue(r, "distinct")
+	out.ClosedAt = timeValue(r, "closed_at")
+	out.CloseReason = textValue[string](r, "close_reason")
+	out.WaitpointToken = textValue[string](r, "waitpoint_token")
 }
 
 // DescribedNode is an element of replies or calls.

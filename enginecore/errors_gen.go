@@ -8,7 +8,7 @@ const (
 	ErrActiveAttemptExists Code = "active_attempt_exists"
 	// ErrAlreadyMemberOfDifferentFlow comes from ff_add_execution_to_flow. Details: value.
 	ErrAlreadyMemberOfDifferentFlow Code = "already_member_of_different_flow"
-	// ErrAlreadySuspended comes from ff_suspend_execution.
+	// ErrAlreadySuspended comes from ff_suspend_execution, ffx_suspend.
 	ErrAlreadySuspended Code = "already_suspended"
 	// ErrBudgetNotFound comes from ff_report_usage_and_check, ff_reset_budget.
 	ErrBudgetNotFound Code = "budget_not_found"
@@ -28,8 +28,9 @@ const (
 	// ErrExecutionNotActive comes from ff_renew_lease, ff_revoke_lease, ff_complete_execution,
 	// ff_cancel_execution, ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children,
 	// ff_update_progress, ff_suspend_execution, ff_create_pending_waitpoint,
-	// ff_block_execution_for_admission, ffx_complete, ffx_fail, ffx_release. Details: terminal_outcome,
-	// lease_epoch, lifecycle_phase, attempt_id.
+	// ff_block_execution_for_admission, ffx_complete, ffx_fail, ffx_release, ffx_suspend,
+	// ffx_record_step, ffx_open_waitpoint. Details: terminal_outcome, lease_epoch, lifecycle_phase,
+	// attempt_id.
 	ErrExecutionNotActive Code = "execution_not_active"
 	// ErrExecutionNotEligible comes from ff_issue_claim_grant, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution.
@@ -42,7 +43,8 @@ const (
 	// ff_buffer_signal_for_pending_waitpoint, ff_apply_dependency_to_child,
 	// ff_promote_blocked_to_eligible, ff_add_execution_to_flow, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution, ff_set_execution_tags, ffx_complete,
-	// ffx_fail, ffx_release, ffx_read_inputs, ffx_rerun.
+	// ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_end_wait,
+	// ffx_read_inputs, ffx_rerun.
 	ErrExecutionNotFound Code = "execution_not_found"
 	// ErrExecutionNotInEligibleSet comes from ff_issue_claim_grant.
 	ErrExecutionNotInEligibleSet Code = "execution_not_in_eligible_set"
@@ -52,13 +54,13 @@ const (
 	ErrExecutionNotLeaseable Code = "execution_not_leaseable"
 	// ErrExecutionNotReclaimable comes from ff_issue_reclaim_grant, ff_reclaim_execution.
 	ErrExecutionNotReclaimable Code = "execution_not_reclaimable"
-	// ErrExecutionNotSuspended comes from ff_resume_execution.
+	// ErrExecutionNotSuspended comes from ff_resume_execution, ffx_end_wait.
 	ErrExecutionNotSuspended Code = "execution_not_suspended"
 	// ErrExecutionNotTerminal comes from ff_replay_execution, ffx_rerun. Details: node.
 	ErrExecutionNotTerminal Code = "execution_not_terminal"
 	// ErrFenceRequired comes from ff_renew_lease, ff_complete_execution, ff_cancel_execution,
 	// ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children, ff_suspend_execution,
-	// ffx_complete, ffx_fail, ffx_release.
+	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint.
 	ErrFenceRequired Code = "fence_required"
 	// ErrFlowAlreadyTerminal comes from ff_stage_dependency_edge, ff_add_execution_to_flow,
 	// ff_cancel_flow, ffx_pause_flow, ffx_cancel_flow. Details: state.
@@ -67,7 +69,7 @@ const (
 	ErrFlowIDConflict Code = "flow_id_conflict"
 	// ErrFlowNotFound comes from ff_stage_dependency_edge, ff_set_edge_group_policy,
 	// ff_add_execution_to_flow, ff_cancel_flow, ff_set_flow_tags, ffx_pause_flow, ffx_resume_flow,
-	// ffx_cancel_flow, ffx_describe_flow, ffx_flow_result, ffx_rerun.
+	// ffx_list_waitpoints, ffx_cancel_flow, ffx_describe_flow, ffx_flow_result, ffx_rerun.
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrFlowNotTerminal comes from ffx_purge_flow, ffx_rerun. Details: state.
 	ErrFlowNotTerminal Code = "flow_not_terminal"
@@ -76,7 +78,8 @@ const (
 	// ErrGrantAlreadyExists comes from ff_issue_claim_grant, ff_issue_reclaim_grant.
 	ErrGrantAlreadyExists Code = "grant_already_exists"
 	// ErrHMACSecretNotInitialized comes from ff_suspend_execution, ff_create_pending_waitpoint,
-	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
+	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ffx_submit_flow, ffx_suspend,
+	// ffx_open_waitpoint.
 	ErrHMACSecretNotInitialized Code = "hmac_secret_not_initialized"
 	// ErrInvalidArgs comes from ff_drain_sibling_cancel_group, ff_reconcile_sibling_cancel_group.
 	// Details: message.
@@ -84,7 +87,7 @@ const (
 	// ErrInvalidBlockingReason comes from ff_block_execution_for_admission.
 	ErrInvalidBlockingReason Code = "invalid_blocking_reason"
 	// ErrInvalidCapabilities comes from ff_create_execution, ff_issue_claim_grant,
-	// ff_issue_reclaim_grant, ffx_claim, ffx_complete, ffx_announce. Details: reason.
+	// ff_issue_reclaim_grant, ffx_claim, ffx_complete, ffx_announce, ffx_suspend. Details: reason.
 	ErrInvalidCapabilities Code = "invalid_capabilities"
 	// ErrInvalidClaimGrant comes from ff_claim_execution, ff_claim_resumed_execution,
 	// ff_reclaim_execution.
@@ -101,11 +104,13 @@ const (
 	// ff_create_flow, ff_cancel_flow, ff_change_priority, ff_create_budget, ff_report_usage_and_check,
 	// ff_reset_budget, ff_check_admission_and_record, ff_append_frame, ff_read_attempt_stream,
 	// ff_set_execution_tags, ff_set_flow_tags, ffx_pause, ffx_resume, ffx_submit_flow, ffx_claim,
-	// ffx_complete, ffx_fail, ffx_renew, ffx_describe_flow, ffx_list_runs, ffx_read_events, ffx_rerun,
-	// ffx_tick. Details: message.
+	// ffx_complete, ffx_fail, ffx_renew, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
+	// ffx_read_journal, ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_describe_flow, ffx_list_runs,
+	// ffx_read_events, ffx_rerun, ffx_tick. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_suspend_execution, ff_create_pending_waitpoint,
-	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
+	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ffx_submit_flow, ffx_suspend,
+	// ffx_open_waitpoint.
 	ErrInvalidKeysMissingHMAC Code = "invalid_keys_missing_hmac"
 	// ErrInvalidKID comes from ff_rotate_waitpoint_hmac_secret.
 	ErrInvalidKID Code = "invalid_kid"
@@ -114,27 +119,30 @@ const (
 	// ErrInvalidPolicyJSON comes from ff_create_execution, ff_claim_execution. Details: reason.
 	ErrInvalidPolicyJSON Code = "invalid_policy_json"
 	// ErrInvalidSecret comes from ff_suspend_execution, ff_create_pending_waitpoint, ff_deliver_signal,
-	// ff_buffer_signal_for_pending_waitpoint.
+	// ff_buffer_signal_for_pending_waitpoint, ffx_submit_flow, ffx_suspend, ffx_open_waitpoint.
 	ErrInvalidSecret Code = "invalid_secret"
 	// ErrInvalidSecretHex comes from ff_rotate_waitpoint_hmac_secret.
 	ErrInvalidSecretHex Code = "invalid_secret_hex"
 	// ErrInvalidTagKey comes from ff_set_execution_tags, ff_set_flow_tags. Details: key.
 	ErrInvalidTagKey Code = "invalid_tag_key"
-	// ErrInvalidToken comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
+	// ErrInvalidToken comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ffx_signal.
 	ErrInvalidToken Code = "invalid_token"
 	// ErrInvalidWaitpointForExecution comes from ff_suspend_execution.
 	ErrInvalidWaitpointForExecution Code = "invalid_waitpoint_for_execution"
 	// ErrInvariantViolation comes from ff_resolve_dependency. Details: message.
 	ErrInvariantViolation Code = "invariant_violation"
+	// ErrJournalFull comes from ffx_suspend, ffx_record_step, ffx_open_waitpoint. Details: message.
+	ErrJournalFull Code = "journal_full"
 	// ErrLeaseConflict comes from ff_claim_execution.
 	ErrLeaseConflict Code = "lease_conflict"
 	// ErrLeaseExpired comes from ff_renew_lease, ff_complete_execution, ff_fail_execution,
 	// ff_delay_execution, ff_move_to_waiting_children, ff_update_progress, ff_suspend_execution,
-	// ffx_complete, ffx_fail, ffx_release.
+	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint.
 	ErrLeaseExpired Code = "lease_expired"
 	// ErrLeaseRevoked comes from ff_renew_lease, ff_complete_execution, ff_cancel_execution,
 	// ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children, ff_update_progress,
-	// ff_suspend_execution, ffx_complete, ffx_fail, ffx_release.
+	// ff_suspend_execution, ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step,
+	// ffx_open_waitpoint.
 	ErrLeaseRevoked Code = "lease_revoked"
 	// ErrMaxReplaysExhausted comes from ff_replay_execution, ffx_rerun. Details: node, replays.
 	ErrMaxReplaysExhausted Code = "max_replays_exhausted"
@@ -152,7 +160,7 @@ const (
 	ErrNotRunnable Code = "not_runnable"
 	// ErrPartialFenceTriple comes from ff_renew_lease, ff_complete_execution, ff_fail_execution,
 	// ff_delay_execution, ff_move_to_waiting_children, ff_suspend_execution, ffx_complete, ffx_fail,
-	// ffx_release.
+	// ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint.
 	ErrPartialFenceTriple Code = "partial_fence_triple"
 	// ErrPendingWaitpointExpired comes from ff_suspend_execution.
 	ErrPendingWaitpointExpired Code = "pending_waitpoint_expired"
@@ -162,14 +170,18 @@ const (
 	ErrRotationConflict Code = "rotation_conflict"
 	// ErrSelfReferencingEdge comes from ff_stage_dependency_edge.
 	ErrSelfReferencingEdge Code = "self_referencing_edge"
-	// ErrSignalLimitExceeded comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
+	// ErrSignalLimitExceeded comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
+	// ffx_signal. Details: limit.
 	ErrSignalLimitExceeded Code = "signal_limit_exceeded"
+	// ErrSignalTooLarge comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ffx_signal.
+	// Details: bytes, limit.
+	ErrSignalTooLarge Code = "signal_too_large"
 	// ErrStaleGraphRevision comes from ff_stage_dependency_edge.
 	ErrStaleGraphRevision Code = "stale_graph_revision"
 	// ErrStaleLease comes from ff_renew_lease, ff_revoke_lease, ff_complete_execution,
 	// ff_cancel_execution, ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children,
 	// ff_update_progress, ff_suspend_execution, ff_create_pending_waitpoint, ffx_complete, ffx_fail,
-	// ffx_release. Details: message.
+	// ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint. Details: message.
 	ErrStaleLease Code = "stale_lease"
 	// ErrStaleOwnerCannotAppend comes from ff_append_frame.
 	ErrStaleOwnerCannotAppend Code = "stale_owner_cannot_append"
@@ -183,11 +195,12 @@ const (
 	ErrTokenExpired Code = "token_expired"
 	// ErrUseClaimResumedExecution comes from ff_claim_execution.
 	ErrUseClaimResumedExecution Code = "use_claim_resumed_execution"
-	// ErrWaitpointAlreadyExists comes from ff_create_pending_waitpoint.
+	// ErrWaitpointAlreadyExists comes from ff_create_pending_waitpoint, ffx_open_waitpoint.
 	ErrWaitpointAlreadyExists Code = "waitpoint_already_exists"
 	// ErrWaitpointClosed comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
 	ErrWaitpointClosed Code = "waitpoint_closed"
-	// ErrWaitpointNotFound comes from ff_suspend_execution, ff_close_waitpoint, ff_deliver_signal.
+	// ErrWaitpointNotFound comes from ff_suspend_execution, ff_close_waitpoint, ff_deliver_signal,
+	// ffx_end_wait.
 	ErrWaitpointNotFound Code = "waitpoint_not_found"
 	// ErrWaitpointNotOpen comes from ff_close_waitpoint.
 	ErrWaitpointNotOpen Code = "waitpoint_not_open"
@@ -289,6 +302,11 @@ func detailIndex(code Code, name string) int {
 		case "message":
 			return 0
 		}
+	case ErrJournalFull:
+		switch name {
+		case "message":
+			return 0
+		}
 	case ErrMaxReplaysExhausted:
 		switch name {
 		case "node":
@@ -300,6 +318,18 @@ func detailIndex(code Code, name string) int {
 		switch name {
 		case "kid":
 			return 0
+		}
+	case ErrSignalLimitExceeded:
+		switch name {
+		case "limit":
+			return 0
+		}
+	case ErrSignalTooLarge:
+		switch name {
+		case "bytes":
+			return 0
+		case "limit":
+			return 1
 		}
 	case ErrStaleLease:
 		switch name {

@@ -157,6 +157,24 @@ func (k Keys) execDep(tag string, executionID ExecutionID, edgeID EdgeID) string
 	return k.prefix + ":exec:" + tag + ":" + string(executionID) + ":dep:" + string(edgeID)
 }
 
+// ExecWait is <prefix>:exec:{tag}:{execution_id}:wait. The tag comes from the execution id.
+func (k Keys) ExecWait(executionID ExecutionID) string {
+	return k.execWait(executionID.tag(), executionID)
+}
+
+func (k Keys) execWait(tag string, executionID ExecutionID) string {
+	return k.prefix + ":exec:" + tag + ":" + string(executionID) + ":wait"
+}
+
+// ExecJournal is <prefix>:exec:{tag}:{execution_id}:journal. The tag comes from the execution id.
+func (k Keys) ExecJournal(executionID ExecutionID) string {
+	return k.execJournal(executionID.tag(), executionID)
+}
+
+func (k Keys) execJournal(tag string, executionID ExecutionID) string {
+	return k.prefix + ":exec:" + tag + ":" + string(executionID) + ":journal"
+}
+
 // AttemptRecord is <prefix>:attempt:{tag}:{execution_id}:{attempt_index}. The tag comes from the
 // execution id.
 func (k Keys) AttemptRecord(executionID ExecutionID, attemptIndex AttemptIndex) string {

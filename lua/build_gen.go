@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "61-0901b5b27b8c78aa"
+const build = "62-6630be35e75a8dd9"

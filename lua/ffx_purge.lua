@@ -114,7 +114,7 @@ local function remove_member(c, work, flow_id, id)
   remove(work, {
     core_key, key.exec_payload(c, id), key.exec_policy(c, id), key.exec_tags(c, id), key.exec_result(c, id),
     key.exec_lease_current(c, id), key.exec_lease_history(c, id), key.exec_claim_grant(c, id),
-    key.exec_attempts(c, id), key.exec_suspension(c, id), key.exec_deps_meta(c, id), key.exec_deps_unresolved(c, id),
+    key.exec_attempts(c, id), key.exec_suspension(c, id), key.exec_wait(c, id), key.exec_journal(c, id), key.exec_deps_meta(c, id), key.exec_deps_unresolved(c, id),
     key.flow_out(c, flow_id, id), key.flow_edgegroup(c, flow_id, id), key.flow_siblings(c, flow_id, id),
     key.ffx_unresolved_edges(c, id),
   })

@@ -62,6 +62,7 @@ local function ffx_submit_flow_nodes(args, at)
     delay = args[at + 12],
     start_timeout = args[at + 13],
     attempt_timeout = args[at + 14],
+    wait = args[at + 15],
   }
 end
 
@@ -92,7 +93,7 @@ redis.register_function('ffx_submit_flow', function(keys, args)
   local tags, at = group(args, 17, 2, ffx_submit_flow_tags)
   local nodes_count = args[at]
   local nodes
-  nodes, at = group(args, at, 14, ffx_submit_flow_nodes)
+  nodes, at = group(args, at, 15, ffx_submit_flow_nodes)
   local edges_count = args[at]
   local edges
   edges, at = group(args, at, 5, ffx_submit_flow_edges)
@@ -230,6 +231,110 @@ redis.register_function('ffx_announce', function(keys, args)
   if refusal then return refusal end
   call.probe(keys[1])
   return F.ffx_announce({ partition = keys[1] }, { lane_id = args[1], kinds = args[2], capabilities = args[3], cursor = args[4] })
+end)
+
+redis.register_function('ffx_suspend', function(keys, args)
+  local refusal = call.need(keys, 1, args, 20)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_suspend({ partition = keys[1] }, {
+    execution_id = args[1],
+    lease_id = args[2],
+    lease_epoch = args[3],
+    attempt_id = args[4],
+    step = args[5],
+    suspension_id = args[6],
+    waitpoint_key = args[7],
+    condition = args[8],
+    timeout = args[9],
+    timeout_behavior = args[10],
+    collect = args[11],
+    lane_id = args[12],
+    worker_id = args[13],
+    worker_instance_id = args[14],
+    claim_id = args[15],
+    repeated = args[16],
+    count = args[17],
+    lease_ttl = args[18],
+    aside = args[19],
+    kinds = args[20],
+    capabilities = args[21],
+  })
+end)
+
+redis.register_function('ffx_record_step', function(keys, args)
+  local refusal = call.need(keys, 1, args, 6)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_record_step({ partition = keys[1] }, {
+    execution_id = args[1],
+    lease_id = args[2],
+    lease_epoch = args[3],
+    attempt_id = args[4],
+    step = args[5],
+    value = args[6],
+  })
+end)
+
+redis.register_function('ffx_open_waitpoint', function(keys, args)
+  local refusal = call.need(keys, 1, args, 8)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_open_waitpoint({ partition = keys[1] }, {
+    execution_id = args[1],
+    lease_id = args[2],
+    lease_epoch = args[3],
+    attempt_id = args[4],
+    step = args[5],
+    waitpoint_id = args[6],
+    waitpoint_key = args[7],
+    expires_in = args[8],
+  })
+end)
+
+redis.register_function{ function_name = 'ffx_read_journal', flags = { 'no-writes' }, callback = function(keys, args)
+  local refusal = call.need(keys, 1, args, 1)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_read_journal({ partition = keys[1] }, { execution_id = args[1], cursor = args[2] })
+end }
+
+redis.register_function('ffx_signal', function(keys, args)
+  local refusal = call.need(keys, 1, args, 7)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_signal({ partition = keys[1] }, {
+    execution_id = args[1],
+    waitpoint_id = args[2],
+    waitpoint_token = args[3],
+    signal_id = args[4],
+    signal_name = args[5],
+    source_type = args[6],
+    source_identity = args[7],
+    idempotency_key = args[8],
+    payload = args[9],
+  })
+end)
+
+redis.register_function{ function_name = 'ffx_list_waitpoints', flags = { 'no-writes' }, callback = function(keys, args)
+  local refusal = call.need(keys, 1, args, 2)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_list_waitpoints({ partition = keys[1] }, { flow_id = args[1], all = args[2], cursor = args[3] })
+end }
+
+redis.register_function('ffx_end_wait', function(keys, args)
+  local refusal = call.need(keys, 1, args, 6)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_end_wait({ partition = keys[1] }, {
+    execution_id = args[1],
+    waitpoint_id = args[2],
+    resume = args[3],
+    result = args[4],
+    reason = args[5],
+    actor = args[6],
+  })
 end)
 
 redis.register_function('ffx_cancel_flow', function(keys, args)

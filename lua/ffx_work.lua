@@ -202,7 +202,7 @@ end
 -- Whether an execution that may run now becomes an heir.
 function work.inherit(c, heirs, execution_id, core_key, core)
   local request = heirs.request
-  if #heirs >= request.count or not core.managed or core.lane_id ~= request.lane
+  if #heirs >= request.count or not core.managed or core.wait or core.lane_id ~= request.lane
     or core.attempt_state ~= 'pending_first_attempt' or core.total_attempt_count ~= '0'
     or (number.finite(core.delay_until) or 0) > c.now or unfit(request, core)
     or graph.flow(c, core.flow_id).paused then

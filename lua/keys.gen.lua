@@ -88,6 +88,16 @@ function key.exec_dep(c, execution_id, edge_id)
   return (at.of_exec or keep(at, 'of_exec', at.prefix .. ':exec:' .. at.tag .. ':')) .. execution_id .. ':dep:' .. edge_id
 end
 
+function key.exec_wait(c, execution_id)
+  local at = c.at
+  return (at.of_exec or keep(at, 'of_exec', at.prefix .. ':exec:' .. at.tag .. ':')) .. execution_id .. ':wait'
+end
+
+function key.exec_journal(c, execution_id)
+  local at = c.at
+  return (at.of_exec or keep(at, 'of_exec', at.prefix .. ':exec:' .. at.tag .. ':')) .. execution_id .. ':journal'
+end
+
 function key.attempt_record(c, execution_id, attempt_index)
   local at = c.at
   return (at.of_attempt or keep(at, 'of_attempt', at.prefix .. ':attempt:' .. at.tag .. ':')) .. execution_id .. ':' .. attempt_index
