@@ -35,6 +35,8 @@ type calls interface {
 	// pollEvery is how often a worker has to look for work that nobody tells it of; 0 when it always hears.
 	pollEvery() time.Duration
 
+	// attend does what a keeper does by the way, until ctx ends or there is nothing of the kind.
+	attend(ctx context.Context)
 	Tick(context.Context, enginecore.TickCall) (enginecore.TickReply, error)
 	// tickAll does what is due in several partitions, as renewAll renews.
 	tickAll(context.Context, []enginecore.TickCall) ([]answer[enginecore.TickReply], error)
@@ -66,6 +68,8 @@ func (c composites) claimable(at spot) []string {
 	keys := c.Keys()
 	return []string{keys.LaneEligible(at.partition, at.lane), keys.FfxReclaimable(at.partition, at.lane)}
 }
+
+func (composites) attend(context.Context) {}
 
 func (composites) pollEvery() time.Duration { return 0 }
 

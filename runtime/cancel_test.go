@@ -59,7 +59,7 @@ func adder() *activity.Activity[[]int, int] {
 }
 
 func TestCancelReachesRunningFunctions(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		begun, ends := make(chan struct{}, 16), make(chan ended, 16)
 		var started atomic.Int64
@@ -104,7 +104,7 @@ func TestCancelReachesRunningFunctions(t *testing.T) {
 
 // A flow with more members than one call ends is cancelled completely, and at once as far as starts are concerned.
 func TestCancelOfALargeFlow(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
 		run, err := runtime.Start(ctx, b.Client, wide(t, a, adder(), 300), 1)
@@ -118,7 +118,7 @@ func TestCancelOfALargeFlow(t *testing.T) {
 
 // Other tools cancel a flow with the contract's own call; a keeper ends its members when their time has come.
 func TestCancelByOtherTools(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		begun, ends := make(chan struct{}, 1), make(chan ended, 1)
 		var started atomic.Int64

@@ -25,8 +25,8 @@ import (
 // ErrNotInContract. In this process (embedded) the library is ours without its composite calls.
 func ContractOnly() OpenOption { return func(c *openConfig) { c.core.ContractOnly = true } }
 
-// PollInterval is how often a worker in contract mode looks for work that other programs have made ready: what this
-// library makes ready, it tells at once. Defaults to 1 s, at least 10 ms. Without ContractOnly it means nothing.
+// PollInterval is how often workers and keepers in contract mode look for what other programs have made ready or due: of
+// what this library does, its own learn at once. Defaults to 1 s, at least 10 ms. Without ContractOnly it means nothing.
 func PollInterval(d time.Duration) OpenOption { return func(c *openConfig) { c.contract.poll = d } }
 
 // ReconcileInterval is how often a keeper in contract mode looks for steps that nobody has taken, because a process ended

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -164,9 +165,12 @@ func (c *contract) take(ctx context.Context, p enginecore.Partition, r *engineco
 		if errors.Is(err, enginecore.ErrOutcomeUnknown) || errors.Is(err, enginecore.ErrUnavailable) {
 			fault = err
 		}
-		if err == nil {
-			taken = append(taken, c.claimed(x, reply, p, r))
+		if err != nil {
+			c.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: somebody else was faster", slog.String("execution", string(x.id)),
+				slog.Any("error", err))
+			continue
 		}
+		taken = append(taken, c.claimed(x, reply, p, r))
 	}
 	if fault != nil {
 		// Some may be ours without our knowing: a repeat of the call finds them.

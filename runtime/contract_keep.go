@@ -51,7 +51,8 @@ func (c *contract) Tick(ctx context.Context, call enginecore.TickCall) (engineco
 		return enginecore.TickReply{}, err
 	}
 	t := &contractTick{contract: c, call: call, lanes: c.knownLanes(call.Lanes)}
-	t.reply = enginecore.TickReply{Status: enginecore.StatusOK, Now: now}
+	// Nobody tells what other programs make due.
+	t.reply = enginecore.TickReply{Status: enginecore.StatusOK, Now: now, NextDueAt: now.Add(c.config.poll)}
 	if err := t.readDue(ctx); err != nil {
 		return t.reply, err
 	}
@@ -322,7 +323,7 @@ func (t *contractTick) learnLanes(ctx context.Context, state *reconcileState) er
 	return nil
 }
 
-// reconcileLanes looks at a page of what is blocked and of what is held back in every lane.
+// reconcileLanes looks at a page of what is blocked, of what is held back and of what runs in every lane.
 func (t *contractTick) reconcileLanes(ctx context.Context, state *reconcileState) error {
 	c, p := t.contract, t.call.Partition
 	first, last := decimalText(state.offset), decimalText(state.offset+reconcilePage-1)
@@ -331,28 +332,45 @@ func (t *contractTick) reconcileLanes(ctx context.Context, state *reconcileState
 		commands = append(commands,
 			c.client.B().Zrange().Key(c.keys.LaneBlockedDependencies(p, lane)).Min(first).Max(last).Build(),
 			c.client.B().Zrangebyscore().Key(c.keys.LaneDelayed(p, lane)).Min(decimalText(heldUntil.UnixMilli())).Max("+inf").
-				Limit(state.offset, reconcilePage).Build())
+				Limit(state.offset, reconcilePage).Build(),
+			c.client.B().Zrange().Key(c.keys.LaneActive(p, lane)).Min(first).Max(last).Build())
 	}
 	results, err := c.read(ctx, commands...)
 	if err != nil {
 		return err
 	}
-	var blocked, held []enginecore.ExecutionID
+	var pages [3][]enginecore.ExecutionID
 	full := false
 	for i, result := range results {
 		ids := idsOf[enginecore.ExecutionID](result)
 		full = full || len(ids) == reconcilePage
-		if i%2 == 0 {
-			blocked = append(blocked, ids...)
-		} else {
-			held = append(held, ids...)
-		}
+		pages[i%len(pages)] = append(pages[i%len(pages)], ids...)
 	}
+	blocked, held, active := pages[0], pages[1], pages[2]
 	state.offset += reconcilePage
 	if !full {
 		state.offset = 0
 	}
-	return errors.Join(t.resolveBlocked(ctx, blocked), t.releaseHeld(ctx, held))
+	return errors.Join(t.resolveBlocked(ctx, blocked), t.releaseHeld(ctx, held), t.offerRevoked(ctx, active))
+}
+
+// offerRevoked tells workers of what an operator has taken from another one. It is in no index that is ordered by time.
+func (t *contractTick) offerRevoked(ctx context.Context, active []enginecore.ExecutionID) error {
+	c := t.contract
+	cores, err := c.readCores(ctx, active, []string{"ownership_state", "lane_id"})
+	if err != nil {
+		return err
+	}
+	lanes := make(map[enginecore.LaneID]bool)
+	for _, core := range cores {
+		if core["ownership_state"] == "lease_revoked" {
+			lanes[laneOf(core)] = true
+		}
+	}
+	for lane := range lanes {
+		c.tellWork(ctx, t.call.Partition, lane)
+	}
+	return nil
 }
 
 // resolveBlocked finds edges whose upstream has ended, and takes the step that its worker did not come to.

@@ -19,7 +19,7 @@ var nodeFields = []string{
 	"execution_kind", "lane_id", "public_state", "lifecycle_phase", "eligibility_state", "blocking_reason", "blocking_detail",
 	"total_attempt_count", "retry_count", "lease_reclaim_count", "created_at", "started_at", "completed_at", "delay_until",
 	"current_worker_instance_id", "lease_expires_at", "progress_pct", "progress_message", "failure_reason",
-	"cancellation_reason", "lease_acquired_at", "terminal_outcome", "current_attempt_index", "flow_id",
+	"cancellation_reason", "lease_acquired_at", "progress_updated_at", "terminal_outcome", "current_attempt_index", "flow_id",
 }
 
 // contractNode is a member of a flow with its nodeFields.
@@ -499,6 +499,13 @@ func (r *contractRun) events() []contractEvent {
 		})
 	}
 	for i, n := range r.nodes {
+		if at := n.core.time("progress_updated_at"); !at.IsZero() {
+			e := enginecore.FlowEvent{
+				Event: string(EventProgress), Node: n.name, Attempt: n.core["current_attempt_index"],
+				Detail: n.core["progress_pct"] + " " + n.core["progress_message"],
+			}
+			events = append(events, contractEvent{e, at, int64(i+1)*eventsPerNode + lastOfNode - 1})
+		}
 		if n.core.terminal() {
 			e := enginecore.FlowEvent{
 				Event: n.core["terminal_outcome"], Node: n.name, Attempt: n.core["current_attempt_index"],
@@ -555,7 +562,7 @@ func (n *contractNode) history(index int, entries []rueidis.XRangeEntry) []contr
 			continue
 		}
 		ms, _ := strconv.ParseInt(f["ts"], 10, 64)
-		number := int64(index+1)*eventsPerNode + int64(min(i, lastOfNode-1))
+		number := int64(index+1)*eventsPerNode + int64(min(i, lastOfNode-2))
 		events = append(events, contractEvent{e, time.UnixMilli(ms).UTC(), number})
 	}
 	return events

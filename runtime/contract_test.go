@@ -170,5 +170,5 @@ func TestContractDescribeWatchList(t *testing.T) {
 		require.Equal(t, "seen", runs[0].Run)
 		require.Equal(t, "completed", runs[0].State)
 		require.ErrorIs(t, run.Cancel(ctx, "late"), runtime.ErrRunOver)
-	}, runtime.PollInterval(20*time.Millisecond))
+	})
 }

@@ -20,7 +20,7 @@ import (
 )
 
 func TestRunIDs(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
 		b.Worker(t, []activity.Handler{a})
@@ -118,7 +118,7 @@ func TestTooLarge(t *testing.T) {
 }
 
 func TestUndecodableInput(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		type oldIn struct{ Count string }
 		type newIn struct{ Count int }
@@ -223,7 +223,7 @@ func TestWorkerConfiguration(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
 		def := chainOf(t, a, 1)

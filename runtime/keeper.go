@@ -58,6 +58,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	agenda := newAgenda(k.engine.partitions())
 	var listening sync.WaitGroup
 	listening.Go(func() { k.listen(ctx, agenda) })
+	listening.Go(func() { k.engine.calls.attend(ctx) })
 	defer listening.Wait()
 	for {
 		due, wait := agenda.due(time.Now())

@@ -20,7 +20,7 @@ import (
 
 // A flow that takes several calls to submit.
 func TestManyNodes(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
 		b.Worker(t, []activity.Handler{a}, runtime.Concurrency(32))
@@ -42,7 +42,7 @@ func TestManyNodes(t *testing.T) {
 
 // More edges leave the root, and more lead to the sum, than one call works on.
 func TestFanOutAndIn(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a, sum := addOne(), adder()
 		b.Worker(t, []activity.Handler{a, sum}, runtime.Concurrency(32))
@@ -59,7 +59,7 @@ func TestFanOutAndIn(t *testing.T) {
 
 // The failure of the root skips more nodes than one call works on, without a keeper.
 func TestSkipsBeyondTheBudget(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("add", func(context.Context, int) (int, error) { return 0, fmt.Errorf("broken") }, activity.Retry(activity.NoRetry))
 		sum := adder()
@@ -76,7 +76,7 @@ func TestSkipsBeyondTheBudget(t *testing.T) {
 }
 
 func TestChainLatency(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
 		b.Worker(t, []activity.Handler{a})
@@ -146,7 +146,7 @@ func TestSpans(t *testing.T) {
 
 // What an activity sees of the attempt that it runs for.
 func TestInfo(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		seen := make(chan activity.ExecutionInfo, 1)
 		a := activity.New("look", func(ctx context.Context, n int) (int, error) {

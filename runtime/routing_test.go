@@ -96,7 +96,7 @@ func TestRenamedActivity(t *testing.T) {
 
 // The lanes that a worker does not serve are not its business.
 func TestLanes(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
 		b.Worker(t, []activity.Handler{a}, runtime.Lanes("fast"))
@@ -119,7 +119,7 @@ func TestLanes(t *testing.T) {
 
 // Higher priorities run first, then the older ones.
 func TestPriorities(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		order := make(chan int, 10)
 		a := activity.New("note", func(_ context.Context, n int) (int, error) { order <- n; return n, nil })

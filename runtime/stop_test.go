@@ -17,7 +17,7 @@ import (
 
 // A worker that stops gives back what it cannot finish, and the attempt is not spent.
 func TestStopGivesBack(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		begun, causes, numbers := make(chan struct{}, 8), make(chan error, 8), make(chan int, 8)
 		var finish atomic.Bool
@@ -61,7 +61,7 @@ func TestStopGivesBack(t *testing.T) {
 
 // Functions that end within the grace time are committed, and nothing new is claimed.
 func TestStopLetsFinish(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		begun, gate := make(chan struct{}, 8), make(chan struct{})
 		a := activity.New("gated", func(_ context.Context, n int) (int, error) {

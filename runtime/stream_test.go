@@ -196,7 +196,7 @@ func TestEmitAfterTheEnd(t *testing.T) {
 // What a function reports is among the events, the last report also for those who come later.
 func TestWatchShowsProgress(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		seen := make(chan struct{}, 2)
 		a := activity.New("busy", func(ctx context.Context, n int) (int, error) {

@@ -142,7 +142,7 @@ func TestRetries(t *testing.T) {
 }
 
 func TestStartToClose(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var calls times
 		causes := make(chan error, 8)
@@ -174,7 +174,7 @@ func TestStartToClose(t *testing.T) {
 
 // A function that does not look at its context is timed out by the engine.
 func TestStartToCloseOfTheDeaf(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var calls times
 		gate := make(chan struct{})
@@ -198,7 +198,7 @@ func TestStartToCloseOfTheDeaf(t *testing.T) {
 }
 
 func TestHeartbeatTimeout(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var calls times
 		a := activity.New("beats", func(ctx context.Context, _ int) (int, error) {
@@ -268,7 +268,7 @@ func TestScheduleToStart(t *testing.T) {
 }
 
 func TestFlowDeadline(t *testing.T) {
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		causes := make(chan error, 1)
 		a := activity.New("endless", func(ctx context.Context, n int) (int, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -22,6 +23,19 @@ func EachContract(t *testing.T, test func(t *testing.T, b *Bench), opts ...runti
 	}
 }
 
+// EachMode runs a test on every engine, and on every engine in contract mode.
+func EachMode(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
+	t.Helper()
+	Each(t, test, opts...)
+	t.Run("contract", func(t *testing.T) { EachContract(t, test, opts...) })
+}
+
+// Intervals of contract mode in tests, which wait for what no message tells.
+const (
+	contractPoll      = 50 * time.Millisecond
+	contractReconcile = 300 * time.Millisecond
+)
+
 // NewContract opens an engine of a kind in contract mode; a server is one of its own.
 func NewContract(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption) *Bench {
 	tb.Helper()
@@ -29,6 +43,7 @@ func NewContract(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption
 	if kind != testserver.Embedded {
 		url = ContractServer(tb, kind).URL()
 	}
+	opts = append([]runtime.OpenOption{runtime.PollInterval(contractPoll), runtime.ReconcileInterval(contractReconcile)}, opts...)
 	return Open(tb, kind, url+"?contract=15", NewPrefix(), opts...)
 }
 

@@ -75,6 +75,9 @@ func (e *execution) node() string {
 	if node := e.get("node"); node != "" {
 		return node
 	}
+	if node := e.parts["tags"].hash[contractNode]; node != "" {
+		return node
+	}
 	return e.id
 }
 

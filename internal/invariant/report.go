@@ -150,6 +150,9 @@ func (c *checker) partition(p *partition, mode Mode) {
 			continue
 		}
 		c.flow(p, f)
+		if f.contract() {
+			c.contractFlow(p, f, mode)
+		}
 		if f.managed() {
 			c.managedFlow(p, f)
 			c.events(p, f)

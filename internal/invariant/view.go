@@ -28,6 +28,10 @@ func (s *Snapshot) Flow(id string) (Flow, bool) {
 			continue
 		}
 		view := Flow{ID: id, Run: f.core["run_id"], Outcome: f.core["outcome"], Closed: f.closed(), Nodes: make(map[string]Node)}
+		if f.contract() {
+			view.Run, view.Outcome = f.parts["tags"].hash[contractRun], p.contractOutcome(f)
+			view.Closed = view.Outcome != ""
+		}
 		for member := range f.members() {
 			e := p.executions[member]
 			if e == nil || e.core == nil {
