@@ -1,0 +1,266 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+const contractURL = "?contract=15"
+
+// What a killed worker held is taken over by call after call of the contract.
+func TestContractWorkerKilled(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		b := enginetest.NewContract(t, kind)
+		ctx := enginetest.Context(t)
+		var calls atomic.Int64
+		a := holdForEver(func(n int) (int, error) { calls.Add(1); return n, nil })
+		sum := adder()
+		def, err := killFlow(a, sum)
+		require.NoError(t, err)
+		b.Keeper(t)
+		other := startChild(t, b.URL, b.Prefix, "")
+		run, err := runtime.Start(ctx, b.Client, def, 3)
+		require.NoError(t, err)
+		other.await(t, 8)
+		b.Worker(t, []activity.Handler{a, sum}, runtime.Concurrency(2))
+		other.kill(t)
+		killed := time.Now()
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 24, out)
+		t.Logf("taken over and finished %s after the kill, lease %s", time.Since(killed), killedLease)
+		require.EqualValues(t, 8, calls.Load())
+		s := b.Settle(t)
+		f, _ := s.Flow(string(run.FlowID()))
+		for i := range 8 {
+			require.Equal(t, 1, f.Nodes[fmt.Sprintf("n%d", i)].Reclaims)
+		}
+	})
+}
+
+// A client dies between two calls of a submission. Nothing of it runs before it is whole, and starting it again goes on.
+func TestContractClientKilledWhileSubmitting(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := enginetest.ContractServer(t, kind)
+		for _, at := range []struct {
+			function string
+			calls    int
+		}{
+			{"ff_create_flow", 1}, {"ff_create_execution", 1}, {"ff_set_flow_tags", 1}, {"ff_create_execution", 100},
+			{"ff_add_execution_to_flow", 30}, {"ff_stage_dependency_edge", 1}, {"ff_stage_dependency_edge", 120},
+			{"ff_apply_dependency_to_child", 77}, {"ff_set_flow_tags", 2}, {"ff_promote_delayed", 20},
+		} {
+			t.Run(fmt.Sprintf("%s %d", at.function, at.calls), func(t *testing.T) {
+				ctx := enginetest.Context(t)
+				prefix := enginetest.NewPrefix()
+				b := enginetest.Open(t, kind, server.URL()+contractURL, prefix, runtime.ReconcileInterval(50*time.Millisecond))
+				var ran atomic.Int64
+				a := activity.New("add", func(_ context.Context, n int) (int, error) { ran.Add(1); return n + 1, nil })
+				sum := adder()
+				def := wide(t, a, sum, 150)
+				b.Worker(t, []activity.Handler{a, sum})
+				b.Keeper(t)
+
+				p := newProxy(t, server.Addr())
+				far := enginetest.Open(t, kind, string(kind)+"://"+p.addr()+contractURL, prefix)
+				stalled := make(chan struct{})
+				p.after(stallAfter(at.function, at.calls, stalled))
+				dying, die := context.WithCancel(ctx)
+				started := make(chan error, 1)
+				go func() {
+					_, err := runtime.Start(dying, far.Client, def, 1, runtime.ID("large"))
+					started <- err
+				}()
+				<-stalled
+				die()
+				p.breakAll()
+				require.Error(t, <-started)
+
+				b.Check(t, invariant.AnyTime)
+				run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("large"))
+				require.NoError(t, err)
+				out, err := run.Result(ctx)
+				require.NoError(t, err)
+				require.Equal(t, 450, out)
+				require.EqualValues(t, 151, ran.Load())
+				b.Settle(t)
+			})
+		}
+	})
+}
+
+// A client dies before it has released the roots of a flow that is whole. A keeper does it.
+func TestContractKeeperReleasesRoots(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := enginetest.ContractServer(t, kind)
+		ctx := enginetest.Context(t)
+		prefix := enginetest.NewPrefix()
+		b := enginetest.Open(t, kind, server.URL()+contractURL, prefix, runtime.ReconcileInterval(50*time.Millisecond))
+		p := newProxy(t, server.Addr())
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.addr()+contractURL, prefix)
+		a := addOne()
+		def := chainOf(t, a, 4)
+		startCrew(t, b, a)
+		stalled := make(chan struct{})
+		p.after(stallAfter("flowfabric.submitted", 2, stalled))
+		dying, die := context.WithCancel(ctx)
+		go func() { _, _ = runtime.Start(dying, far.Client, def, 1, runtime.ID("left")) }()
+		<-stalled
+		run, err := runtime.Attach(b.Client, def, "left")
+		require.NoError(t, err)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 5, out)
+		die()
+		p.breakAll()
+		b.Settle(t)
+	})
+}
+
+// Replies get lost at random, for workers, keepers and clients.
+func TestContractLostReplies(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := enginetest.ContractServer(t, kind)
+		p := newProxy(t, server.Addr())
+		b := enginetest.Open(t, kind, string(kind)+"://"+p.addr()+contractURL, enginetest.NewPrefix(),
+			runtime.PollInterval(50*time.Millisecond), runtime.ReconcileInterval(200*time.Millisecond))
+		ctx := enginetest.Context(t)
+		c := &crew{tb: t, bench: b, lab: newLab()}
+		for range 2 {
+			b.Keeper(t)
+			b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.Lanes("default", "other"), runtime.Lease(time.Second))
+		}
+		p.after(cutCalls(0.01))
+		r := rand.New(rand.NewPCG(rand.Uint64(), 0))
+		var trials []*trial
+		for i := range 6 {
+			x := c.startUntilAcknowledged(t, ctx, r, fmt.Sprintf("run-%d", i))
+			require.NotNil(t, x)
+			trials = append(trials, x)
+		}
+		for _, x := range trials {
+			c.awaitThroughCuts(t, ctx, x)
+		}
+		p.after(nil)
+		s := c.finish(t, ctx, trials)
+		t.Logf("%d replies were lost", p.lost())
+		require.NotZero(t, p.lost())
+		for _, x := range trials {
+			c.judge(t, s, x)
+		}
+	})
+}
+
+// A worker dies between committing a result and telling the downstreams. A keeper tells them, also when it has heard
+// nothing of the end.
+func TestContractReconciles(t *testing.T) {
+	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := addOne()
+		core := b.Engine.Core()
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 4), 1)
+		require.NoError(t, err)
+		partition, err := core.FlowPartition(run.FlowID())
+		require.NoError(t, err)
+		first := enginecore.ExecutionIDFor(partition, run.FlowID(), "n0")
+		_, err = core.IssueClaimGrant(ctx, enginecore.IssueClaimGrantCall{Grant: enginecore.Grant{
+			ExecutionID: first, WorkerID: "w", WorkerInstanceID: "w-1", LaneID: "default", GrantTTL: time.Second,
+		}})
+		require.NoError(t, err)
+		lease, err := core.ClaimExecution(ctx, enginecore.ClaimExecutionCall{
+			ExecutionID: first, WorkerID: "w", WorkerInstanceID: "w-1", LaneID: "default", LeaseID: enginecore.LeaseID(uuid.NewString()),
+			LeaseTTL: time.Minute, RenewBefore: time.Minute, AttemptID: enginecore.AttemptID(uuid.NewString()),
+		})
+		require.NoError(t, err)
+		_, err = core.CompleteExecution(ctx, enginecore.CompleteExecutionCall{
+			WorkerInstanceID: "w-1", LaneID: "default", ExecutionID: first, LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch,
+			AttemptID: lease.AttemptID, ResultPayload: []byte("7"),
+		})
+		require.NoError(t, err)
+		startCrew(t, b, a) // nobody has heard the completion
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 10, out)
+		b.Settle(t)
+	})
+}
+
+// A node that loses its worker again and again fails for good, and what follows it is skipped, although the contract tells
+// nobody of such an end.
+func TestContractPoisonNode(t *testing.T) {
+	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		core := b.Engine.Core()
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 2), 1)
+		require.NoError(t, err)
+		partition, err := core.FlowPartition(run.FlowID())
+		require.NoError(t, err)
+		id := enginecore.ExecutionIDFor(partition, run.FlowID(), "n0")
+		b.Keeper(t)
+		grant := enginecore.Grant{ExecutionID: id, WorkerID: "w", WorkerInstanceID: "dies", LaneID: "default", GrantTTL: time.Second}
+		_, err = core.IssueClaimGrant(ctx, enginecore.IssueClaimGrantCall{Grant: grant})
+		require.NoError(t, err)
+		_, err = core.ClaimExecution(ctx, enginecore.ClaimExecutionCall{
+			ExecutionID: id, WorkerID: "w", WorkerInstanceID: "dies", LaneID: "default", LeaseID: enginecore.LeaseID(uuid.NewString()),
+			LeaseTTL: 5 * time.Millisecond, RenewBefore: time.Millisecond, AttemptID: enginecore.AttemptID(uuid.NewString()),
+		})
+		require.NoError(t, err)
+		for i := range 5 {
+			enginetest.Eventually(t, 10*time.Second, func() string {
+				_, err := core.IssueReclaimGrant(ctx, enginecore.IssueReclaimGrantCall{Grant: grant})
+				if err != nil {
+					return err.Error()
+				}
+				_, err = core.ReclaimExecution(ctx, enginecore.ReclaimExecutionCall{
+					OldAttemptIndex: enginecore.AttemptIndex(i), AttemptIndex: enginecore.AttemptIndex(i + 1), ExecutionID: id,
+					WorkerID: "w", WorkerInstanceID: "dies", LaneID: "default", LeaseID: enginecore.LeaseID(uuid.NewString()),
+					LeaseTTL: 5 * time.Millisecond, AttemptID: enginecore.AttemptID(uuid.NewString()),
+				})
+				require.NoError(t, err)
+				return ""
+			})
+		}
+		b.Worker(t, []activity.Handler{addOne()})
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		require.Contains(t, failure(t, err).Reason, "max_reclaims_exceeded")
+		require.Equal(t, "n0", failure(t, err).Node)
+		b.Settle(t)
+	})
+}
+
+// A program with the engine inside goes on in its directory at once.
+func TestContractDirectory(t *testing.T) {
+	enginetest.Only(t, testserver.Embedded)
+	url, prefix := "embedded:"+t.TempDir()+contractURL, enginetest.NewPrefix()
+	ctx := enginetest.Context(t)
+	first := startChild(t, url, prefix, "the-run")
+	first.await(t, 8)
+	first.kill(t)
+	b := enginetest.Open(t, testserver.Embedded, url, prefix, runtime.ReconcileInterval(50*time.Millisecond))
+	a, sum := holdForEver(func(n int) (int, error) { return n, nil }), adder()
+	def, err := killFlow(a, sum)
+	require.NoError(t, err)
+	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("the-run"))
+	require.NoError(t, err)
+	require.True(t, run.Existed(), "what was acknowledged is there")
+	startCrew(t, b, a, sum)
+	out, err := run.Result(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 8, out)
+	b.Settle(t)
+}

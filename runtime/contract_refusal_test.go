@@ -1,0 +1,102 @@
+package runtime_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// What the contract has no place for is refused by name, before anything is written.
+func TestContractRefusals(t *testing.T) {
+	b := enginetest.NewContract(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	a := addOne()
+	for name, c := range map[string]struct {
+		add  func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int]
+		want string
+	}{
+		"waitpoint": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+			return flow.Waitpoint[int](f, "second", flow.After(first))
+		}, "node second: a waitpoint"},
+		"edge": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+			return flow.Node(f, "second", a, f.Input(), flow.OnFailure(first))
+		}, "node second: an edge of kind on_failure, from first"},
+		"start": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+			return flow.Node(f, "second", a, first, flow.ScheduleToStart(time.Minute))
+		}, "node second: a schedule-to-start timeout"},
+		"tag": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+			return flow.Node(f, "second", a, first, flow.Tag("flowfabric.node", "x"))
+		}, `node second: tag "flowfabric.node"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := flow.New[int, int](name)
+			flow.Return(f, c.add(f, flow.Node(f, "first", a, f.Input())))
+			def, err := f.Build()
+			require.NoError(t, err)
+			_, err = runtime.Start(ctx, b.Client, def, 1, runtime.ID("refused"))
+			require.ErrorIs(t, err, runtime.ErrNotInContract)
+			require.ErrorContains(t, err, c.want)
+			_, err = b.Client.Describe(ctx, name, "refused")
+			require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		})
+	}
+}
+
+// A composite call is refused before it is sent.
+func TestContractSendsNoCompositeCall(t *testing.T) {
+	b := enginetest.NewContract(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	partition := enginecore.Partition{Family: enginecore.FlowFamily}
+	_, err := b.Engine.Core().Tick(ctx, enginecore.TickCall{Partition: partition, Limit: 1})
+	require.ErrorIs(t, err, enginecore.ErrContractOnly)
+	require.ErrorContains(t, err, "ffx_tick")
+	pipeline := b.Engine.Core().Pipeline()
+	result := enginecore.Add[enginecore.TickReply](pipeline, enginecore.TickCall{Partition: partition, Limit: 1})
+	require.NoError(t, pipeline.Run(ctx))
+	_, err = result.Get()
+	require.ErrorIs(t, err, enginecore.ErrContractOnly)
+}
+
+// A server without the library, or with another version, is left as it is.
+func TestContractLeavesTheLibrary(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, testserver.Options{Kind: kind})
+		ctx := enginetest.Context(t)
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+		require.NoError(t, err)
+		defer client.Close()
+		open := func() error {
+			e, err := runtime.Open(ctx, server.URL(), runtime.ContractOnly(), runtime.Prefix(enginetest.NewPrefix()))
+			if err == nil {
+				require.NoError(t, e.Close())
+			}
+			return err
+		}
+		err = open()
+		require.ErrorIs(t, err, enginecore.ErrNoLibrary)
+		load := func(source string) {
+			require.NoError(t, client.Do(ctx, client.B().FunctionLoad().Replace().FunctionCode(source).Build()).Error())
+		}
+		load("#!lua name=" + lua.Name + "\nredis.register_function('ff_version', function() return '26' end)\n")
+		err = open()
+		require.ErrorIs(t, err, enginecore.ErrIncompatibleLibrary)
+		require.ErrorContains(t, err, "version 26")
+		version, err := client.Do(context.Background(), client.B().Fcall().Function("ff_version").Numkeys(0).Build()).ToString()
+		require.NoError(t, err)
+		require.Equal(t, "26", version)
+		load(lua.ContractSource())
+		require.NoError(t, open())
+		_, err = runtime.Open(ctx, server.URL()+"?contract=26")
+		require.ErrorIs(t, err, runtime.ErrURL)
+	})
+}
