@@ -29,7 +29,7 @@ local MAX_RECLAIMS = 100
 local function take_lease(c, execution_id, core_key, core, w, attempt_id, values, blank)
   local epoch = number.text((tonumber(core.current_lease_epoch) or 0) + 1)
   local expires = number.text(c.now + w.ttl)
-  local deadline = number.text(c.now + w.renewal)
+  local deadline = c.now + w.renewal
   if lease.has_record(core) then
     local lease_key = key.exec_lease_current(c, execution_id)
     redis.call('DEL', lease_key)

@@ -400,7 +400,7 @@ function F.ffx_submit_flow(K, A)
   local c = call.open(K.partition)
   local flow_key = key.flow_core(c, A.flow_id)
   local flow = record.read(flow_key, { 'graph_hash', 'input_hash', 'public_flow_state', 'held',
-    'node_count', 'edge_count', 'joins', 'purging' })
+    'node_count', 'edge_count', 'joins', 'purging' }, true)
   if flow then
     if flow.purging then return reply.err('flow_purging') end
     err = check_same(flow, A)

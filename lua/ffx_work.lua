@@ -38,10 +38,13 @@ function work.parse_claim(A)
   }
 end
 
+-- Ends of the ids of the first lease, which is the most frequent one.
+local FIRST_SUFFIX = '00000000000'
+
 -- Ids of the n-th lease of a claim derive from the claim's id, so a repeated claim finds its leases again.
 local function lease_for(request, n)
   local base = string.sub(request.claim_id, 1, 24)
-  local suffix = string.format('%011x', n)
+  local suffix = n == 0 and FIRST_SUFFIX or string.format('%011x', n)
   return {
     worker_id = request.worker_id, worker_instance_id = request.worker_instance_id, lane = request.lane,
     lease_id = base .. '0' .. suffix, attempt_id = base .. '1' .. suffix, ttl = request.ttl,
@@ -295,8 +298,10 @@ local function take_from(c, request, index_key, take, out, limit)
   local passed, stayed = 0, 0
   while #out < request.count and passed < limit do
     local wanted = request.count - #out
-    local heads = redis.call('ZRANGE', index_key, stayed, stayed + wanted - 1)
-    for _, execution_id in ipairs(heads) do
+    -- One more than wanted tells whether there is more.
+    local heads = redis.call('ZRANGE', index_key, stayed, stayed + wanted)
+    for i = 1, math.min(wanted, #heads) do
+      local execution_id = heads[i]
       local taken, stays
       if execution_id ~= pauses.MARK then
         taken, stays = take(c, request, execution_id, #out)
@@ -308,7 +313,7 @@ local function take_from(c, request, index_key, take, out, limit)
       if taken then out[#out + 1] = taken else passed = passed + 1 end
       if stays then stayed = stayed + 1 end
     end
-    if #heads < wanted then return passed, stayed, true end
+    if #heads <= wanted then return passed, stayed, true end
   end
   return passed, stayed, false
 end
@@ -323,10 +328,10 @@ function work.claim(c, request)
   local out = {}
   take_heirs(c, request, out)
   if not request.handed_on then
-    local passed, stayed = take_from(c, request, key.ffx_reclaimable(c, request.lane), take_abandoned, out,
+    local passed, stayed, all = take_from(c, request, key.ffx_reclaimable(c, request.lane), take_abandoned, out,
       MAX_PASSED_OVER)
     -- Not when the search was cut short, else the worker would ask for the rest again and again.
-    if passed < MAX_PASSED_OVER then request.unfit = stayed end
+    if passed < MAX_PASSED_OVER then request.unfit, request.none_abandoned = stayed, all end
   end
   if request.aside then
     take_from(c, request, key.lane_blocked_route(c, request.lane), take_set_aside, out, MAX_PASSED_ASIDE)
@@ -343,7 +348,7 @@ end
 function work.remaining(c, request)
   if request.count <= 0 then return '0' end
   local abandoned = 0
-  if request.unfit then
+  if request.unfit and not request.none_abandoned then
     abandoned = math.max(0, redis.call('ZCARD', key.ffx_reclaimable(c, request.lane)) - request.unfit)
   end
   if c.pauses and pauses.stops(c, request.lane) then return '0' end

@@ -193,7 +193,7 @@ function graph.resolve_edge(c, item, edge_id, has_joins)
   if not has_joins then
     local dep = redis.call('HMGET', k.dep, 'state', 'data_passing_ref', 'dependency_kind')
     if dep[1] ~= 'unsatisfied' then return end
-    if c.heirs and item.outcome == 'success' then
+    if c.heirs and item.outcome == 'success' and #c.heirs < c.heirs.request.count then
       k.heirs = c.heirs
       work.feed(c.heirs, item.execution_id, child_id, dep[2])
     end

@@ -164,7 +164,7 @@ end
 function lease.extend(c, k, execution_id, core, ttl, grace)
   local expires = c.now + ttl
   local expires_text = number.text(expires)
-  local deadline = number.text(c.now + math.floor(ttl * 2 / 3))
+  local deadline = c.now + math.floor(ttl * 2 / 3)
   redis.call('HSET', k.core,
     'lease_last_renewed_at', c.now_text,
     'lease_renewal_deadline', deadline,

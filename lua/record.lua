@@ -1,7 +1,8 @@
 -- Reading and writing hashes. Only the fields that a rule needs are read.
 
--- Table of the named fields (absent fields are nil, empty ones ""), or nil when the hash does not exist.
-function record.read(hash, fields)
+-- Table of the named fields (absent fields are nil, empty ones ""), or nil when the hash does not exist. `telling`: a
+-- hash with none of the fields is none of those that are looked for.
+function record.read(hash, fields, telling)
   local values = redis.call('HMGET', hash, unpack(fields))
   local found = false
   local out = {}
@@ -12,7 +13,7 @@ function record.read(hash, fields)
       found = true
     end
   end
-  if found or redis.call('EXISTS', hash) == 1 then return out end
+  if found or not telling and redis.call('EXISTS', hash) == 1 then return out end
   return nil
 end
 

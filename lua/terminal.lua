@@ -53,10 +53,10 @@ function lifecycle.released(c, execution_id, f, attempt_index, reason)
     'attempt_index', attempt_index or '', 'reason', reason, 'ts', c.now_text)
 end
 
--- JSON text of a string. Ids of ours need no escapes.
+-- JSON text of a string. Ids need no escapes.
 local function quoted(text)
-  if string.find(text, '[%c"\\/\127-\255]') then return cjson.encode(text) end
-  return '"' .. text .. '"'
+  if string.find(text, '^[%w:{}-]*$') then return '"' .. text .. '"' end
+  return cjson.encode(text)
 end
 
 -- Tells other FlowFabric tools that a member of a flow has ended.
