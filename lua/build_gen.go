@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "62-6630be35e75a8dd9"
+const build = "63-d3916b7cf8ecfd7f"

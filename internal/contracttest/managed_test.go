@@ -21,7 +21,7 @@ func (b *bench) submit() submitted {
 	s := submitted{flow: enginecore.FlowID(uuid.NewString()), first: newExecutionID(), second: newExecutionID()}
 	node := func(id enginecore.ExecutionID, name string, upstreams int64) enginecore.SubmitFlowNode {
 		return enginecore.SubmitFlowNode{
-			ExecutionID: id, Name: name, Kind: "kind", LaneID: lane, UpstreamCount: upstreams, Policy: []byte("{}"), Tags: []byte("{}"),
+			ExecutionID: id, Name: name, Kind: "kind", LaneID: lane, InputCount: upstreams, UpstreamCount: upstreams, Policy: []byte("{}"), Tags: []byte("{}"),
 		}
 	}
 	must(b, enginecore.SubmitFlowCall{
@@ -106,6 +106,93 @@ func TestGivingUpTellsTheFlow(t *testing.T) {
 			t.Fatal(err)
 		case <-ctx.Done():
 			t.Fatal("no message")
+		}
+	})
+}
+
+// completing is a completion by a worker that asks for its next execution.
+func (b *bench) completing(h held, result string) enginecore.CompleteCall {
+	return enginecore.CompleteCall{
+		Partition: partition, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try, Result: []byte(result),
+		ClaimRequest: enginecore.ClaimRequest{
+			LaneID: lane, WorkerID: worker, WorkerInstanceID: instance, ClaimID: uuid.NewString(), Count: 1, LeaseTTL: longLease,
+			Kinds: "\nkind\n",
+		},
+	}
+}
+
+// TestCompletionHandsOn completes executions with a request for the next one.
+func TestCompletionHandsOn(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bench) {
+		s := b.submit()
+		call := b.completing(b.claim(s.first), "one")
+		reply := must(b, call)
+		if len(reply.Executions) != 1 || reply.Remaining != 0 {
+			t.Fatalf("got %+v", reply)
+		}
+		next := reply.Executions[0]
+		want(t, "next", next.ExecutionID, s.second)
+		want(t, "inputs", len(next.Inputs), 1)
+		want(t, "name", next.Inputs[0].Name, "in")
+		want(t, "result", string(next.Inputs[0].Result), "one")
+		want(t, "state", b.core(s.second, "ownership_state"), "leased")
+		if _, eligible := b.score(b.keys.LaneEligible(partition, lane), string(s.second)); eligible {
+			t.Error("it is eligible as well")
+		}
+		call.Repeated = true
+		again := must(b, call)
+		want(t, "leases of the repetition", len(again.Executions), 1)
+		want(t, "lease", again.Executions[0].LeaseID, next.LeaseID)
+
+		// What is more urgent goes first, and what would have been handed on waits for its turn.
+		s = b.submit()
+		h := b.claim(s.first)
+		urgent := b.create(func(c *enginecore.CreateExecutionCall) { c.Priority = 5 })
+		reply = must(b, b.completing(h, "one"))
+		if len(reply.Executions) != 1 || reply.Remaining != 1 {
+			t.Fatalf("got %+v", reply)
+		}
+		want(t, "next", reply.Executions[0].ExecutionID, urgent)
+		want(t, "state", b.core(s.second, "eligibility_state"), "eligible_now")
+	})
+}
+
+// TestEndLooksForWhatWasAttached gives members of a submitted flow what only calls of the contract give, and completes
+// them.
+func TestEndLooksForWhatWasAttached(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bench) {
+		s := b.submit()
+		h := b.claim(s.first, func(c *enginecore.ClaimExecutionCall) {
+			c.AttemptTimeout, c.ExecutionDeadlineAt = time.Hour, time.Now().Add(time.Hour)
+		})
+		must(b, b.completing(h, "one"))
+		for _, key := range []string{b.keys.IndexAttemptTimeout(partition), b.keys.IndexExecutionDeadline(partition)} {
+			if _, armed := b.score(key, string(h.id)); armed {
+				t.Errorf("%s still holds the execution", key)
+			}
+		}
+
+		s = b.submit()
+		h = b.claim(s.first)
+		must(b, enginecore.AppendFrameCall{
+			ExecutionID: h.id, AttemptIndex: h.index, LeaseID: h.lease, LeaseEpoch: h.epoch, FrameType: "log", AttemptID: h.try,
+		})
+		must(b, b.completing(h, "one"))
+		want(t, "stream", b.field(b.keys.StreamMeta(h.id, h.index), "closed_reason"), "attempt_success")
+
+		// It had a lease before it was a member.
+		h = b.claim(b.create(), func(c *enginecore.ClaimExecutionCall) { c.AttemptTimeout = time.Hour })
+		must(b, enginecore.AddExecutionToFlowCall{FlowID: b.submit().flow, ExecutionID: h.id})
+		must(b, enginecore.RenewLeaseCall{
+			ExecutionID: h.id, AttemptIndex: h.index, AttemptID: h.try, LeaseID: h.lease, LeaseEpoch: h.epoch, LeaseTTL: longLease,
+		})
+		want(t, "expiry", b.field(b.keys.ExecLeaseCurrent(h.id), "expires_at"), b.core(h.id, "lease_expires_at"))
+		must(b, b.completing(h, "one"))
+		want(t, "lease record", b.exists(b.keys.ExecLeaseCurrent(h.id)), false)
+		if _, armed := b.score(b.keys.IndexAttemptTimeout(partition), string(h.id)); armed {
+			t.Error("the attempt's timeout is still armed")
 		}
 	})
 }

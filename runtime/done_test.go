@@ -1,0 +1,74 @@
+package runtime
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// TestExpectedEndings starts flows in a partition that is listened to, and asks for their end later.
+func TestExpectedEndings(t *testing.T) {
+	p, other := enginecore.Partition{Index: 1}, enginecore.Partition{Index: 2}
+	d := newDoneListener(nil)
+	defer d.close()
+	ready := make(chan struct{})
+	close(ready)
+	d.partitions[p] = ready
+	d.partitions[other] = make(chan struct{})
+	await := func(id enginecore.FlowID) (doneWait, ending) {
+		t.Helper()
+		w, err := d.wait(t.Context(), id, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.release()
+		select {
+		case end := <-w.heard:
+			return w, end
+		default:
+			return w, ending{outcome: "unheard"}
+		}
+	}
+	check := func(id enginecore.FlowID, expected bool, outcome, result string) {
+		t.Helper()
+		w, end := await(id)
+		if w.expected != expected || end.outcome != outcome || string(end.result) != result || end.known != (result != "") {
+			t.Errorf("flow %s: expected %t, %+v", id, w.expected, end)
+		}
+	}
+
+	d.expect("early", p)
+	d.tell(parseDone("early success {\"a\": 1}"))
+	check("early", true, "success", `{"a": 1}`)
+	check("early", false, "unheard", "") // it was asked for
+
+	d.expect("failed", p)
+	d.tell(parseDone("failed failed"))
+	check("failed", true, "failed", "")
+
+	d.expect("running", p)
+	check("running", true, "unheard", "")
+
+	d.expect("existed", p)
+	d.forget("existed")
+	check("existed", false, "unheard", "")
+
+	d.expect("elsewhere", other) // nobody hears that partition yet
+	if _, expected := d.expected["elsewhere"]; expected {
+		t.Error("a flow of a partition that is not heard is expected")
+	}
+
+	d.expect("lost", p)
+	d.lostTrack()
+	check("lost", false, "unheard", "")
+
+	d.expect("oldest", p)
+	for i := range maxExpected {
+		d.expect(enginecore.FlowID(fmt.Sprint(i)), p)
+	}
+	check("oldest", false, "unheard", "")
+	if len(d.recent) != maxExpected || len(d.expected) != maxExpected {
+		t.Errorf("%d and %d flows are kept", len(d.recent), len(d.expected))
+	}
+}
