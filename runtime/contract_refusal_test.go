@@ -34,6 +34,9 @@ func TestContractRefusals(t *testing.T) {
 		"start": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			return flow.Node(f, "second", a, first, flow.ScheduleToStart(time.Minute))
 		}, "node second: a schedule-to-start timeout"},
+		"join": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
+			return flow.Node(f, "second", a, flow.AnyOf(first, flow.Node(f, "other", a, f.Input())))
+		}, "node second: join"},
 		"tag": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			return flow.Node(f, "second", a, first, flow.Tag("flowfabric.node", "x"))
 		}, `node second: tag "flowfabric.node"`},

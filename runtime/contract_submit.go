@@ -76,28 +76,40 @@ func checkServable(g *flow.Graph) error {
 	return checkKnownMembers(g)
 }
 
-// Members of the stored form of a node that contract mode serves. Whatever else a definition says is refused by name, so
-// that a new feature is never ignored in silence.
-var servedMembers = []string{
-	"name", "activity", "codec", "lane", "priority", "capabilities", "start_to_close_ms", "heartbeat_timeout_ms",
-	"keep_frames", "retry", "tags", "input", "after",
-}
+// Members of the stored form of a flow and of a node that contract mode serves. Whatever else a definition says is refused
+// by name, so that a new feature is never ignored in silence.
+var (
+	servedOfFlow = []string{
+		"version", "name", "description", "input_type", "output_type", "codec", "deadline_ms", "tags", "return", "nodes",
+	}
+	servedOfNode = []string{
+		"name", "activity", "codec", "lane", "priority", "capabilities", "start_to_close_ms", "heartbeat_timeout_ms",
+		"keep_frames", "retry", "tags", "input", "after",
+	}
+)
 
 func checkKnownMembers(g *flow.Graph) error {
 	definition, err := g.MarshalJSON()
 	if err != nil {
 		return err
 	}
-	var stored struct {
-		Nodes []map[string]json.RawMessage `json:"nodes"`
-	}
+	var stored map[string]json.RawMessage
 	if err := json.Unmarshal(definition, &stored); err != nil {
 		return err
 	}
-	for _, n := range stored.Nodes {
+	var nodes []map[string]json.RawMessage
+	if err := json.Unmarshal(stored["nodes"], &nodes); err != nil {
+		return err
+	}
+	for member := range stored {
+		if !slices.Contains(servedOfFlow, member) {
+			return fmt.Errorf("%w: flow %s: %s", ErrNotInContract, g.Name, member)
+		}
+	}
+	for i, n := range nodes {
 		for member := range n {
-			if !slices.Contains(servedMembers, member) {
-				return fmt.Errorf("%w: flow %s, node %s: %s", ErrNotInContract, g.Name, n["name"], member)
+			if !slices.Contains(servedOfNode, member) {
+				return fmt.Errorf("%w: flow %s, node %s: %s", ErrNotInContract, g.Name, g.Nodes[i].Name, member)
 			}
 		}
 	}
