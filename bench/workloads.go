@@ -20,6 +20,8 @@ import (
 type workload struct {
 	build func() (*flow.Definition[int, int], error)
 	idle  bool
+	// measure is for workloads that do more than start runs and wait for them.
+	measure func(context.Context, settings, *runtime.Local, string, *flow.Definition[int, int]) (result, error)
 }
 
 var workloads = map[string]workload{
@@ -30,6 +32,9 @@ var workloads = map[string]workload{
 	"fanout":      {build: func() (*flow.Definition[int, int], error) { return fanout(100) }},
 	"fanout-idle": {build: func() (*flow.Definition[int, int], error) { return fanout(100) }, idle: true},
 	"retry":       {build: retried, idle: true},
+
+	"signal":        {build: gated, measure: measureSignals},
+	"signal-resume": {build: awaiting, measure: measureResumes},
 }
 
 func workloadNames() []string { return slices.Sorted(maps.Keys(workloads)) }
@@ -48,7 +53,7 @@ var (
 	}, activity.Retry(activity.Fixed{Delay: retryDelay, Attempts: 2}))
 )
 
-func activities() []activity.Handler { return []activity.Handler{noop, sum, once} }
+func activities() []activity.Handler { return []activity.Handler{noop, sum, once, await} }
 
 func chain(nodes int) (*flow.Definition[int, int], error) {
 	f := flow.New[int, int]("bench-chain")
@@ -108,6 +113,9 @@ func measure(ctx context.Context, s settings, local *runtime.Local, name string,
 	if err != nil {
 		return result{}, err
 	}
+	if work.measure != nil {
+		return work.measure(ctx, s, local, name, def)
+	}
 	client := local.Client()
 	for i := range warmUp {
 		if err := one(ctx, client, def, i, nil); err != nil {
@@ -127,7 +135,12 @@ func measure(ctx context.Context, s settings, local *runtime.Local, name string,
 	if err := load(ctx, client, def, flows, clients, times); err != nil {
 		return result{}, err
 	}
-	took := time.Since(begun).Seconds()
+	return summarize(ctx, s, local, name, flows, flows*len(def.Graph().Nodes), time.Since(begun), times, before)
+}
+
+// summarize makes the result of a workload that took some time, from the times of its runs and what the server had done
+// before.
+func summarize(ctx context.Context, s settings, local *runtime.Local, name string, flows, nodes int, took time.Duration, times *hdrhistogram.Histogram, before stats) (result, error) {
 	after, err := serverStats(ctx, local.Engine())
 	if err != nil {
 		return result{}, err
@@ -136,10 +149,9 @@ func measure(ctx context.Context, s settings, local *runtime.Local, name string,
 	if err != nil {
 		return result{}, err
 	}
-	nodes := flows * len(def.Graph().Nodes)
 	return result{
 		Work: name, Engine: s.url, Slots: s.concurrency, Flows: flows, Nodes: nodes,
-		FlowsPerSecond: float64(flows) / took, NodesPerSecond: float64(nodes) / took,
+		FlowsPerSecond: float64(flows) / took.Seconds(), NodesPerSecond: float64(nodes) / took.Seconds(),
 		P50: quantile(times, 50), P99: quantile(times, 99), Max: time.Duration(times.Max()) * time.Microsecond,
 		ServerMicrosPerNode: float64(after.micros-before.micros) / float64(nodes),
 		CallsPerNode:        float64(after.calls-before.calls) / float64(nodes), CeilingPerSecond: ceiling,

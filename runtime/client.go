@@ -159,6 +159,11 @@ func (c *Client) submit(ctx context.Context, plan *Plan) (existed bool, err erro
 
 // send sends the calls of a plan.
 func (c *Client) send(ctx context.Context, plan *Plan) (existed bool, err error) {
+	if plan.compiled.waits {
+		if err := c.engine.secrets.ensure(ctx, plan.Partition); err != nil {
+			return false, submitError(plan, err)
+		}
+	}
 	for call := range plan.calls() {
 		for {
 			reply, err := c.engine.calls.SubmitFlow(ctx, call)

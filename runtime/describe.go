@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 )
@@ -73,6 +74,8 @@ type NodeDescription struct {
 	CreatedAt, StartedAt, ClaimedAt, CompletedAt, DueAt time.Time
 	// LeaseExpiresAt is when another worker may take the node over; zero when no worker has it.
 	LeaseExpiresAt time.Time
+	// Waits are the open waitpoints of the node, without their tokens.
+	Waits []Waitpoint
 }
 
 // describePage is the number of nodes read at once.
@@ -113,6 +116,9 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 	}
 	d.order(nodes)
 	d.nameUpstreams()
+	if err := c.nameWaits(ctx, p, d); err != nil {
+		return nil, err
+	}
 	return d, c.namePauses(ctx, p, d)
 }
 
@@ -209,12 +215,36 @@ func (d *Description) nameUpstreams() {
 		}
 		var open []string
 		for _, up := range spec.Upstreams {
-			if states[up.Node] != enginecore.PublicCompleted {
+			if !hasEnded(states[up.Node]) {
 				open = append(open, up.Node)
 			}
 		}
-		n.Why = "waits for " + listed(open)
+		n.Why = "waits for " + cmp.Or(listed(open), "what its upstreams have told")
 	}
+}
+
+// nameWaits says what suspended nodes wait for.
+func (c *Client) nameWaits(ctx context.Context, p enginecore.Partition, d *Description) error {
+	suspended := func(n NodeDescription) bool { return n.State == enginecore.PublicSuspended }
+	if !c.engine.hasWaits() || !slices.ContainsFunc(d.Nodes, suspended) {
+		return nil
+	}
+	waits, err := c.waitpoints(ctx, d.Flow, d.Run, d.FlowID, p, nil)
+	if err != nil {
+		return err
+	}
+	for _, w := range waits {
+		w.Token = activity.Token{}
+		for i := range d.Nodes {
+			if n := &d.Nodes[i]; n.ExecutionID == w.ExecutionID {
+				n.Waits = append(n.Waits, w)
+				if w.State == WaitOpen {
+					n.Why = w.why()
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // namePauses says which nodes wait because their lane is paused. The engine records the other pauses with the nodes.
@@ -236,6 +266,14 @@ func (c *Client) namePauses(ctx context.Context, p enginecore.Partition, d *Desc
 		}
 	}
 	return nil
+}
+
+func hasEnded(s enginecore.PublicState) bool {
+	switch s {
+	case enginecore.PublicCompleted, enginecore.PublicFailed, enginecore.PublicCancelled, enginecore.PublicExpired, enginecore.PublicSkipped:
+		return true
+	}
+	return false
 }
 
 // listed joins names and cuts long lists short.

@@ -10,6 +10,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if stage := os.Getenv(childStageVariable); stage != "" {
+		os.Exit(runTalker(stage))
+	}
 	if os.Getenv(childVariable) != "" {
 		os.Exit(runChild())
 	}

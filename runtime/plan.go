@@ -52,6 +52,7 @@ type compiledFlow struct {
 	edges      int
 	joins      map[string]enginecore.SubmitFlowJoin // by node, without execution ids
 	tags       []enginecore.SubmitFlowTag
+	waits      bool // it has waitpoints
 }
 
 // compileFlow encodes a graph for the engine.
@@ -70,6 +71,7 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 			return nil, fmt.Errorf("flow %s: %w", g.Name, err)
 		}
 		c.edges += len(g.Nodes[i].Upstreams)
+		c.waits = c.waits || g.Nodes[i].Wait != nil
 	}
 	c.joins = compileJoins(g)
 	for name, value := range g.Tags {
@@ -206,6 +208,9 @@ func (p *Plan) nodes() []enginecore.SubmitFlowNode {
 	copy(nodes, p.compiled.nodes)
 	for i := range nodes {
 		nodes[i].ExecutionID = p.ExecutionID(nodes[i].Name)
+		if wait := p.compiled.graph.Nodes[i].Wait; wait != nil {
+			nodes[i].Wait = encodeWait(wait, p.FlowID, nodes[i].Name)
+		}
 	}
 	return nodes
 }
@@ -303,7 +308,7 @@ func (p *Plan) Steps() []Step {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		steps = append(steps,
-			Step{enginecore.FunctionName(enginecore.CreateExecutionCall{}), fmt.Sprintf("%s = %s on lane %s, %s", n.Name, n.Activity, n.Lane, p.ExecutionID(n.Name))},
+			Step{enginecore.FunctionName(enginecore.CreateExecutionCall{}), fmt.Sprintf("%s = %s on lane %s, %s", n.Name, stepKind(n), n.Lane, p.ExecutionID(n.Name))},
 			Step{enginecore.FunctionName(enginecore.AddExecutionToFlowCall{}), n.Name})
 	}
 	for i := range g.Nodes {
@@ -322,4 +327,12 @@ func (p *Plan) Steps() []Step {
 		}
 	}
 	return steps
+}
+
+// stepKind is what a node does, in the words of a plan.
+func stepKind(n *flow.NodeSpec) string {
+	if n.Wait != nil {
+		return "waitpoint"
+	}
+	return n.Activity
 }

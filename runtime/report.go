@@ -21,32 +21,35 @@ const (
 	reportPause = 100 * time.Millisecond
 )
 
-// report tells the engine how the attempt ended and returns the next task when one was handed on.
-func (t *task) report(ctx context.Context, result []byte, err error, wantNext bool) *task {
+// report tells the engine how the attempt ended and returns the next task when one was handed on, or that the function is
+// to run again at once.
+func (t *task) report(ctx context.Context, result []byte, err error, wantNext bool) (next *task, again bool) {
 	if !t.settle() {
 		t.log(slog.LevelDebug, "attempt ended without a report, the engine had ended it", slog.Any("cause", context.Cause(t.ctx)))
-		return nil
+		return nil, false
 	}
 	cause := context.Cause(t.ctx)
 	switch {
 	case errors.Is(cause, ErrLeaseLost):
 		t.log(slog.LevelWarn, "lease lost, the result of the attempt is dropped", slog.Any("error", err))
-		return nil
+		return nil, false
 	case err == nil:
-		return t.complete(result, wantNext)
+		return t.complete(result, wantNext), false
+	case suspensionIn(err) != nil:
+		return t.suspend(suspensionIn(err), wantNext)
 	case errors.Is(cause, ErrStopping):
 		t.giveBack()
-		return nil
+		return nil, false
 	case errors.Is(err, ErrDeadline):
 		t.log(slog.LevelInfo, "attempt ended by the deadline of the run")
-		return nil
+		return nil, false
 	}
 	if errors.Is(err, ErrStartToClose) {
 		err = activity.Category(err, activity.CategoryTimeout)
 	}
 	t.log(slog.LevelWarn, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryOf(err)))
 	t.fail(err)
-	return nil
+	return nil, false
 }
 
 // reporting is the context of a call that reports an end: it lives as long as the lease.

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ type Outcome string
 
 // The outcomes of a signal.
 const (
-	// SignalAccepted: it was taken and counts, or may count once the wait begins; more is needed to end the wait.
+	// SignalAccepted: it was taken, and the wait goes on or has not begun; Delivery.Counts tells whether it helps.
 	SignalAccepted Outcome = "accepted"
 	// SignalResumed: it ended the wait.
 	SignalResumed Outcome = "resumed"
@@ -62,6 +63,9 @@ type Delivery struct {
 	SignalID string
 	// First is the outcome of the first delivery when this one was a duplicate.
 	First Outcome
+	// Counts tells that an accepted signal is one of those that are waited for. One of another name, or from a source that
+	// has been heard, is taken and does not count.
+	Counts bool
 }
 
 // Answer is the outcome of the first delivery: that of this one, unless it was a duplicate.
@@ -75,8 +79,8 @@ func (d Delivery) Answer() Outcome {
 // Signal delivers a signal to the waitpoint of the token, from anywhere: the token says which run it is. To deliver one
 // signal twice, with the same IdempotencyKey, is harmless. A wait that is over or expired is an outcome, not an error.
 //
-// The error is ErrInvalidToken for a token that gives no right, or wraps ErrSignal or ErrTooLarge; nothing has been changed
-// then.
+// The error is ErrInvalidToken for a token that gives no right, or wraps ErrSignal, or ErrTooLarge where the signal, or all
+// signals of the execution together, exceed a limit; nothing has been changed then.
 func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Delivery, error) {
 	parts, err := openToken(token)
 	if err != nil {
@@ -86,8 +90,32 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (De
 	if err != nil {
 		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, err)
 	}
-	return c.signal(ctx, parts, s, payload, enginecore.SignalID(uuid.NewString()))
+	if !c.engine.hasWaits() {
+		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, ErrNotInContract)
+	}
+	if int(parts.partition.Index) >= c.engine.core.Partitioning().Flow {
+		return Delivery{}, ErrInvalidToken
+	}
+	reply, err := c.engine.core.Signal(ctx, enginecore.SignalCall{
+		Partition: parts.partition, ExecutionID: parts.execution, WaitpointID: parts.waitpoint, WaitpointToken: parts.signature,
+		SignalID: enginecore.SignalID(uuid.NewString()), SignalName: s.Name, SourceType: signalSourceType,
+		SourceIdentity: cmp.Or(s.Source, "client"), IdempotencyKey: s.IdempotencyKey, Payload: payload,
+	})
+	switch {
+	case errors.Is(err, enginecore.ErrInvalidToken):
+		return Delivery{}, ErrInvalidToken
+	case errors.Is(err, enginecore.ErrSignalLimitExceeded), errors.Is(err, enginecore.ErrSignalTooLarge):
+		return Delivery{}, fmt.Errorf("signal %q: %w: %w", s.Name, ErrTooLarge, err)
+	case err != nil:
+		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, err)
+	}
+	return Delivery{
+		Outcome: Outcome(reply.Outcome), SignalID: string(reply.SignalID), First: Outcome(reply.FirstOutcome), Counts: reply.Matched,
+	}, nil
 }
+
+// signalSourceType is what the record says about all signals of clients.
+const signalSourceType = "client"
 
 // encode checks the signal and returns its payload.
 func (s *Signal) encode() ([]byte, error) {

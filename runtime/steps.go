@@ -2,11 +2,79 @@ package runtime
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
+
+// Names of journal entries begin with what they are of.
+const (
+	onceEntry  = "once:"
+	awaitEntry = "await:"
+)
+
+// Marks at the beginning of what a wait has brought.
+const (
+	markPayload  = 'v'
+	markList     = 'l'
+	markTimedOut = 't'
+)
+
+// CategoryJournalFull is the category of a failure to record a step or a wait because the execution has too many, or too
+// large ones. It is not retried.
+const CategoryJournalFull = "journal_full"
+
+// journal is what an execution's steps and waits have brought, by entry.
+type journal struct {
+	mu      sync.Mutex
+	entries map[string][]byte
+}
+
+func (j *journal) get(entry string) ([]byte, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	data, ok := j.entries[entry]
+	return data, ok
+}
+
+func (j *journal) put(entry string, data []byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.entries == nil {
+		j.entries = make(map[string][]byte)
+	}
+	j.entries[entry] = data
+}
+
+// readJournal reads what was too large to come with the claim.
+func (t *task) readJournal(ctx context.Context) error {
+	for _, entry := range t.claimed.Journal {
+		t.journal.put(entry.Name, entry.Value)
+	}
+	if t.claimed.JournalComplete {
+		return nil
+	}
+	call := enginecore.ReadJournalCall{Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID}
+	for {
+		reply, err := t.shift.core.ReadJournal(ctx, call)
+		if err != nil {
+			return fmt.Errorf("read the steps of node %s: %w", t.claimed.Node, err)
+		}
+		for _, entry := range reply.Journal {
+			t.journal.put(entry.Name, entry.Value)
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			return nil
+		}
+	}
+}
 
 // stepCounts numbers the steps of one call of a function.
 type stepCounts struct {
@@ -33,19 +101,77 @@ func (s *stepCounts) Counted(kind, name string) int {
 }
 
 // Recorded implements activitycontext.Steps.
-func (e *execution) Recorded(string) ([]byte, bool) { return nil, false }
+func (e *execution) Recorded(step string) ([]byte, bool) { return e.task.journal.get(onceEntry + step) }
 
 // Record implements activitycontext.Steps.
-func (e *execution) Record(context.Context, string, []byte) ([]byte, error) { return nil, errNoWaits }
+func (e *execution) Record(ctx context.Context, step string, data []byte) ([]byte, error) {
+	t := e.task
+	if err := t.whole(); err != nil {
+		return nil, err
+	}
+	reply, err := t.shift.core.RecordStep(ctx, enginecore.RecordStepCall{
+		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, Value: data,
+	})
+	if err != nil {
+		return nil, stepError(ctx, err)
+	}
+	t.journal.put(onceEntry+step, reply.Value)
+	return reply.Value, nil
+}
 
 // Await implements activitycontext.Steps.
-func (e *execution) Await(context.Context, string, activitycontext.Wait) (activitycontext.Awaited, error) {
-	return activitycontext.Awaited{}, errNoWaits
+func (e *execution) Await(_ context.Context, step string, wait activitycontext.Wait) (activitycontext.Awaited, error) {
+	if err := e.task.whole(); err != nil {
+		return activitycontext.Awaited{}, err
+	}
+	if stored, ok := e.task.journal.get(awaitEntry + step); ok {
+		return decodeAwaited(stored, wait.Collect)
+	}
+	s := &activitycontext.Suspension{Step: step, Wait: wait}
+	e.waiting.CompareAndSwap(nil, s)
+	return activitycontext.Awaited{}, s
+}
+
+// decodeAwaited reads the journal's entry of a wait. An operator may have given the payload of one signal to a wait for
+// several, or the function may ask in another way than when it began to wait.
+func decodeAwaited(stored []byte, collect bool) (activitycontext.Awaited, error) {
+	if len(stored) == 0 {
+		return activitycontext.Awaited{}, fmt.Errorf("the record of the wait is empty")
+	}
+	switch mark := stored[0]; {
+	case mark == markTimedOut:
+		return activitycontext.Awaited{TimedOut: true}, nil
+	case mark == markPayload && !collect, mark == markList && collect:
+		return activitycontext.Awaited{Data: stored[1:]}, nil
+	}
+	return activitycontext.Awaited{}, activity.NonRetryable(activity.Category(
+		errors.New("the function waits in another way than it did when the wait began: Await and AwaitAll do not mix"), activity.CategoryDecode))
 }
 
 // Open implements activitycontext.Steps.
-func (e *execution) Open(context.Context, string, time.Duration) (string, error) {
-	return "", errNoWaits
+func (e *execution) Open(ctx context.Context, step string, within time.Duration) (string, error) {
+	t := e.task
+	if err := t.whole(); err != nil {
+		return "", err
+	}
+	if err := t.shift.engine.secrets.ensure(ctx, t.spot.partition); err != nil {
+		return "", err
+	}
+	id := enginecore.WaitpointID(uuid.NewString())
+	reply, err := t.shift.core.OpenWaitpoint(ctx, enginecore.OpenWaitpointCall{
+		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, WaitpointID: id, WaitpointKey: waitpointKey(id),
+		ExpiresIn: within,
+	})
+	if err != nil {
+		return "", stepError(ctx, err)
+	}
+	token, err := sealToken(t.claimed.ExecutionID, reply.WaitpointID, reply.WaitpointToken)
+	if err != nil {
+		return "", err
+	}
+	return token.Reveal(), nil
 }
 
 // Emit implements activitycontext.Steps.
@@ -54,3 +180,45 @@ func (e *execution) Emit(ctx context.Context, frame activitycontext.Frame) error
 }
 
 var _ activitycontext.Steps = (*execution)(nil)
+
+// whole refuses steps and waits in contract mode, where nothing keeps them.
+func (t *task) whole() error {
+	if !t.shift.engine.hasWaits() {
+		return activity.NonRetryable(fmt.Errorf("%w: steps and waits", ErrNotInContract))
+	}
+	return nil
+}
+
+// hasWaits tells whether the engine's library has the calls of waits.
+func (e *Engine) hasWaits() bool {
+	_, whole := e.calls.(composites)
+	return whole
+}
+
+// stepError is what a function gets when the engine did not record its step.
+func stepError(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, enginecore.ErrJournalFull):
+		return activity.NonRetryable(activity.Category(err, CategoryJournalFull))
+	case engineAway(err):
+		return err
+	case isFence(err):
+		return fmt.Errorf("%w: %w", ErrLeaseLost, err)
+	}
+	return activity.NonRetryable(err)
+}
+
+// isFence tells that the engine does not take the caller for the owner of the execution.
+func isFence(err error) bool {
+	for _, code := range []enginecore.Code{
+		enginecore.ErrExecutionNotActive, enginecore.ErrLeaseRevoked, enginecore.ErrLeaseExpired, enginecore.ErrStaleLease,
+		enginecore.ErrExecutionNotFound,
+	} {
+		if errors.Is(err, code) {
+			return true
+		}
+	}
+	return false
+}

@@ -34,6 +34,8 @@ type task struct {
 	// reportingProgress is full while a report is under way.
 	reportingProgress chan struct{}
 	settled           atomic.Bool // somebody has reported, or must report, how the attempt ended
+	// journal is what the execution's steps and waits have brought.
+	journal journal
 	// frames sends what the function emits; nil before it emits something.
 	frames atomic.Pointer[emitter]
 }
@@ -96,12 +98,24 @@ func (t *task) run(wantNext bool) (next *task) {
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 			attribute.String("flowfabric.flow", t.claimed.FlowName), attribute.String("flowfabric.run", t.claimed.RunID),
 			attribute.String("flowfabric.node", t.claimed.Node), attribute.Int("flowfabric.attempt", int(t.claimed.AttemptIndex)+1)))
-	result, err := t.execute(ctx)
-	t.awaitProgress()
-	t.finishFrames()
-	next = t.report(ctx, result, err, wantNext)
-	endSpan(span, err)
+	for again := true; again; {
+		result, err := t.execute(ctx)
+		t.awaitProgress()
+		t.finishFrames()
+		next, again = t.report(ctx, result, err, wantNext)
+		if !again {
+			endSpan(span, spanError(err))
+		}
+	}
 	return next
+}
+
+// spanError is what a span shows of how a function ended: that it waits is no error.
+func spanError(err error) error {
+	if suspensionIn(err) != nil {
+		return nil
+	}
+	return err
 }
 
 // execute prepares the input, runs the function within its limits, and returns its encoded result.
@@ -118,6 +132,9 @@ func (t *task) execute(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := t.readJournal(ctx); err != nil {
+		return nil, err
+	}
 	limits := t.limits(plan)
 	ctx, cancel := limits.context(ctx)
 	defer cancel()
@@ -125,9 +142,13 @@ func (t *task) execute(ctx context.Context) ([]byte, error) {
 		stop := t.watchHeartbeat(plan.heartbeat)
 		defer stop()
 	}
-	result, err := invoke(activitycontext.With(ctx, &execution{task: t, until: limits.until}), handler, input, t)
+	e := &execution{task: t, until: limits.until}
+	result, err := invoke(activitycontext.With(ctx, e), handler, input, t)
 	if err != nil && ctx.Err() != nil {
 		return nil, interrupted(context.Cause(ctx), err)
+	}
+	if err := e.checkSuspension(err); err != nil {
+		return nil, err
 	}
 	var undecoded *activity.DecodeError
 	if errors.As(err, &undecoded) {
@@ -242,7 +263,8 @@ func (t *task) readInputs(ctx context.Context, results map[string][]byte) error 
 
 // watchHeartbeat fails the attempt when the function does not call Heartbeat often enough, also when it never returns.
 func (t *task) watchHeartbeat(limit time.Duration) (stop func()) {
-	t.lastBeat.Store(&t.begun)
+	begun := time.Now()
+	t.lastBeat.Store(&begun)
 	done := make(chan struct{})
 	finished := make(chan struct{})
 	go func() {
@@ -279,6 +301,8 @@ type execution struct {
 	stepCounts
 	task  *task
 	until time.Time
+	// waiting is the first wait that the function was told to suspend for.
+	waiting atomic.Pointer[activitycontext.Suspension]
 }
 
 func (e *execution) Info() activitycontext.Info {

@@ -1,8 +1,12 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -52,6 +56,28 @@ type Waitpoint struct {
 	Token activity.Token
 }
 
+// why says in words what the waitpoint waits for.
+func (w *Waitpoint) why() string {
+	text := "waits for " + cmp.Or(strings.Join(w.Signals, " or "), "a signal")
+	if w.All {
+		text = "waits for " + strings.Join(w.Signals, " and ")
+	}
+	if w.Step != "" {
+		text += " at " + w.Step
+	}
+	text += " since " + clock(w.OpenedAt)
+	if w.Needed > 1 {
+		text += fmt.Sprintf(", %d of %d have come", w.Received, w.Needed)
+	}
+	switch {
+	case w.Escalated:
+		text += ", nobody came in time"
+	case !w.TimeoutAt.IsZero():
+		text += fmt.Sprintf(", until %s (then: %s)", clock(w.TimeoutAt), w.OnTimeout)
+	}
+	return text
+}
+
 // WaitsOption adjusts Waitpoints.
 type WaitsOption func(*waitsConfig)
 
@@ -89,15 +115,106 @@ func (c *Client) CancelWait(ctx context.Context, w Waitpoint, reason string) err
 	return c.endWait(ctx, w, nil, reason, true)
 }
 
-// errNoWaits stands until the library has the calls.
-var errNoWaits = errors.New("this build of the engine library has no waits")
-
-func (c *Client) waitpoints(context.Context, string, string, enginecore.FlowID, enginecore.Partition, []WaitsOption) ([]Waitpoint, error) {
-	return nil, errNoWaits
+func (c *Client) waitpoints(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, opts []WaitsOption) ([]Waitpoint, error) {
+	config := waitsConfig{}
+	for _, opt := range opts {
+		opt(&config)
+	}
+	fail := func(err error) ([]Waitpoint, error) {
+		return nil, fmt.Errorf("waitpoints of run %s of flow %s: %w", runID, flowName, err)
+	}
+	if !c.engine.hasWaits() {
+		return fail(ErrNotInContract)
+	}
+	call := enginecore.ListWaitpointsCall{Partition: p, FlowID: id, All: config.closed}
+	var waits []Waitpoint
+	for {
+		reply, err := c.engine.core.ListWaitpoints(ctx, call)
+		if errors.Is(err, enginecore.ErrFlowNotFound) {
+			err = ErrRunNotFound
+		}
+		if err != nil {
+			return fail(err)
+		}
+		for _, listed := range reply.Waitpoints {
+			w, err := readWaitpoint(listed)
+			if err != nil {
+				return fail(err)
+			}
+			w.Flow, w.Run = flowName, runID
+			waits = append(waits, w)
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			break
+		}
+	}
+	slices.SortFunc(waits, func(a, b Waitpoint) int {
+		return cmp.Or(a.OpenedAt.Compare(b.OpenedAt), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Step, b.Step), cmp.Compare(a.ID, b.ID))
+	})
+	// A page of a set that changes may show a member twice.
+	return slices.CompactFunc(waits, func(a, b Waitpoint) bool { return a.ID == b.ID }), nil
 }
 
-func (c *Client) endWait(context.Context, Waitpoint, []byte, string, bool) error { return errNoWaits }
+func readWaitpoint(l enginecore.ListedWaitpoint) (Waitpoint, error) {
+	w := Waitpoint{
+		Node: l.Node, Step: l.Step, ID: l.WaitpointID, ExecutionID: l.ExecutionID, State: waitState(l.State), OpenedAt: l.CreatedAt,
+		TimeoutAt: l.TimeoutAt, Escalated: l.Escalated, Signals: l.Signals, All: l.MatchMode == "all", Distinct: l.Distinct,
+		Needed: int(l.Needed), Received: int(l.Received),
+	}
+	if !l.ActivatedAt.IsZero() {
+		w.OpenedAt = l.ActivatedAt
+	}
+	if w.State == WaitOpen && (!w.TimeoutAt.IsZero() || w.Escalated) {
+		w.OnTimeout = timeoutBehavior(l.TimeoutBehavior)
+	}
+	if l.WaitpointToken == "" {
+		return w, nil
+	}
+	var err error
+	w.Token, err = sealToken(l.ExecutionID, l.WaitpointID, l.WaitpointToken)
+	return w, err
+}
 
-func (c *Client) signal(context.Context, tokenParts, Signal, []byte, enginecore.SignalID) (Delivery, error) {
-	return Delivery{}, errNoWaits
+func waitState(engines string) WaitState {
+	switch engines {
+	case "pending":
+		return WaitPending
+	case "active":
+		return WaitOpen
+	}
+	return WaitClosed
+}
+
+func (c *Client) endWait(ctx context.Context, w Waitpoint, result []byte, reason string, cancel bool) error {
+	fail := func(err error) error {
+		return fmt.Errorf("end the wait %s of node %s, run %s of flow %s: %w", w.ID, w.Node, w.Run, w.Flow, err)
+	}
+	partition, err := w.ExecutionID.Partition()
+	if err != nil {
+		return fail(err)
+	}
+	reply, err := c.engine.core.EndWait(ctx, enginecore.EndWaitCall{
+		Partition: partition, ExecutionID: w.ExecutionID, WaitpointID: w.ID, Resume: !cancel, Result: result, Reason: reason, Actor: "client",
+	})
+	switch {
+	case errors.Is(err, enginecore.ErrExecutionNotSuspended), err == nil && reply.Status == enginecore.StatusAlreadySatisfied:
+		return fail(ErrWaitOver)
+	case errors.Is(err, enginecore.ErrExecutionNotFound), errors.Is(err, enginecore.ErrWaitpointNotFound):
+		return fail(fmt.Errorf("%w: %w", ErrWaitOver, err))
+	case err != nil:
+		return fail(err)
+	case reply.More:
+		return c.drain(ctx, partition)
+	}
+	return nil
+}
+
+// drain does what a call has left over because it was too much for one. Where it fails, a keeper does it.
+func (c *Client) drain(ctx context.Context, p enginecore.Partition) error {
+	for {
+		reply, err := c.engine.calls.Tick(ctx, enginecore.TickCall{Partition: p, Limit: tickLimit})
+		if err != nil || !reply.More {
+			return nil
+		}
+	}
 }

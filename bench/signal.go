@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+var await = activity.New("bench.await", func(ctx context.Context, n int) (int, error) { return activity.Await[int](ctx, "wait") })
+
+// gated is a waitpoint and a node behind it.
+func gated() (*flow.Definition[int, int], error) {
+	f := flow.New[int, int]("bench-signal")
+	flow.Return(f, flow.Node(f, "next", noop, flow.Waitpoint[int](f, "wait")))
+	return f.Build()
+}
+
+// awaiting is a function that suspends its execution.
+func awaiting() (*flow.Definition[int, int], error) {
+	f := flow.New[int, int]("bench-resume")
+	flow.Return(f, flow.Node(f, "await", await, f.Input()))
+	return f.Build()
+}
+
+// settle is the time that a client which waits for a result gets before the signal goes out.
+const settle = 2 * time.Millisecond
+
+// measureSignals sends a signal to an idle system and waits for the result of the node behind the waitpoint.
+func measureSignals(ctx context.Context, s settings, local *runtime.Local, name string, def *flow.Definition[int, int]) (result, error) {
+	flows := min(s.flows, idleFlows)
+	for i := range warmUp {
+		if _, err := signalOne(ctx, local.Client(), def, i); err != nil {
+			return result{}, err
+		}
+	}
+	before, err := serverStats(ctx, local.Engine())
+	if err != nil {
+		return result{}, err
+	}
+	times := newHistogram()
+	var busy time.Duration
+	for i := range flows {
+		took, err := signalOne(ctx, local.Client(), def, i)
+		if err == nil {
+			err = times.RecordValue(took.Microseconds())
+		}
+		if err != nil {
+			return result{}, err
+		}
+		busy += took
+	}
+	return summarize(ctx, s, local, name, flows, 2*flows, busy, times, before)
+}
+
+// signalOne returns the time from the signal to the result.
+func signalOne(ctx context.Context, client *runtime.Client, def *flow.Definition[int, int], n int) (time.Duration, error) {
+	run, err := runtime.Start(ctx, client, def, n)
+	if err != nil {
+		return 0, err
+	}
+	wait, err := openWait(ctx, run)
+	if err != nil {
+		return 0, err
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := run.Result(ctx)
+		done <- err
+	}()
+	time.Sleep(settle)
+	begun := time.Now()
+	_, sent := client.Signal(ctx, wait.Token, runtime.Signal{Name: "go", Payload: n})
+	err = errors.Join(sent, <-done)
+	return time.Since(begun), err
+}
+
+// openWait returns the run's waitpoint once it is open.
+func openWait(ctx context.Context, run *runtime.Run[int]) (runtime.Waitpoint, error) {
+	for {
+		waits, err := run.Waitpoints(ctx)
+		if err != nil {
+			return runtime.Waitpoint{}, err
+		}
+		if len(waits) == 1 && waits[0].State == runtime.WaitOpen {
+			return waits[0], nil
+		}
+		select {
+		case <-ctx.Done():
+			return runtime.Waitpoint{}, fmt.Errorf("waiting for the waitpoint of run %s: %w", run.ID(), context.Cause(ctx))
+		case <-time.After(settle):
+		}
+	}
+}
+
+// measureResumes suspends many executions, signals them all, and waits until the last has ended.
+func measureResumes(ctx context.Context, s settings, local *runtime.Local, name string, def *flow.Definition[int, int]) (result, error) {
+	runs := make([]*runtime.Run[int], s.flows)
+	waits := make([]runtime.Waitpoint, s.flows)
+	err := each(s.clients, s.flows, func(i int) error {
+		var err error
+		if runs[i], err = runtime.Start(ctx, local.Client(), def, i); err == nil {
+			waits[i], err = openWait(ctx, runs[i])
+		}
+		return err
+	})
+	if err != nil {
+		return result{}, err
+	}
+	before, err := serverStats(ctx, local.Engine())
+	if err != nil {
+		return result{}, err
+	}
+	times := newHistogram()
+	var mu sync.Mutex
+	begun := time.Now()
+	err = each(s.clients, s.flows, func(i int) error {
+		sentAt := time.Now()
+		if _, err := local.Client().Signal(ctx, waits[i].Token, runtime.Signal{Name: "go", Payload: i}); err != nil {
+			return err
+		}
+		_, err := runs[i].Result(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		return errors.Join(err, times.RecordValue(time.Since(sentAt).Microseconds()))
+	})
+	if err != nil {
+		return result{}, err
+	}
+	return summarize(ctx, s, local, name, s.flows, s.flows, time.Since(begun), times, before)
+}
+
+// each calls do for 0 to n-1 from several goroutines.
+func each(goroutines, n int, do func(i int) error) error {
+	var (
+		mu     sync.Mutex
+		faults []error
+		group  sync.WaitGroup
+		next   = make(chan int)
+	)
+	for range goroutines {
+		group.Go(func() {
+			for i := range next {
+				if err := do(i); err != nil {
+					mu.Lock()
+					faults = append(faults, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	return errors.Join(faults...)
+}

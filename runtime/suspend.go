@@ -1,0 +1,101 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+)
+
+// suspensionIn is the request to suspend that is in an error, nil when there is none.
+func suspensionIn(err error) *activitycontext.Suspension {
+	var s *activitycontext.Suspension
+	if err == nil || !errors.As(err, &s) {
+		return nil
+	}
+	return s
+}
+
+// checkSuspension tells of a function that was told to return the error of Await and returned something else. It would
+// have gone on as if the signal had come.
+func (e *execution) checkSuspension(err error) error {
+	waiting := e.waiting.Load()
+	if waiting == nil || suspensionIn(err) != nil {
+		return err
+	}
+	if err == nil {
+		return activity.NonRetryable(fmt.Errorf("%w: it waits at %q, but the function returned without an error", activity.ErrAwaitIgnored,
+			waiting.Step))
+	}
+	return activity.NonRetryable(fmt.Errorf("%w: it waits at %q, but the function returned: %w", activity.ErrAwaitIgnored, waiting.Step, err))
+}
+
+// suspend puts the execution aside until its signals come and asks for the next execution of the same spot. When they have
+// come already, the function is to run again at once.
+func (t *task) suspend(s *activitycontext.Suspension, wantNext bool) (next *task, again bool) {
+	ctx, cancel := t.reporting()
+	defer cancel()
+	if err := t.shift.engine.secrets.ensure(ctx, t.spot.partition); err != nil {
+		t.log(slog.LevelWarn, "execution was not suspended, its lease runs out instead", slog.Any("error", err))
+		return nil, false
+	}
+	call := t.suspension(s, wantNext)
+	for {
+		sentAt := time.Now()
+		reply, err := t.shift.core.Suspend(ctx, call)
+		switch {
+		case err == nil && reply.Status == enginecore.StatusAlreadySatisfied:
+			return nil, t.goOn(s.Step, reply.Result)
+		case err == nil:
+			return t.handedOn(enginecore.CompleteReply{Remaining: reply.Remaining, Executions: reply.Executions}, sentAt), false
+		case engineAway(err) && ctx.Err() == nil:
+			t.shift.leases.doubt()
+			call.Repeated = true
+			pause(ctx, reportPause)
+		case isFence(err) || engineAway(err):
+			t.log(slog.LevelWarn, "execution was not suspended", slog.Any("error", err))
+			return nil, false
+		default:
+			err = fmt.Errorf("await %q: %w", s.Step, stepError(ctx, err))
+			t.log(slog.LevelWarn, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryOf(err)))
+			t.fail(err)
+			return nil, false
+		}
+	}
+}
+
+func (t *task) suspension(s *activitycontext.Suspension, wantNext bool) enginecore.SuspendCall {
+	count := 0
+	if wantNext && !t.shift.board.isClosed() {
+		count = 1
+	}
+	id := uuid.NewString()
+	return enginecore.SuspendCall{
+		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: s.Step, SuspensionID: enginecore.SuspensionID(id),
+		WaitpointKey: waitpointKey(enginecore.WaitpointID(id)), Condition: conditionOf(s.Wait), Timeout: s.Wait.Timeout,
+		TimeoutBehavior: timeoutBehaviors[activity.TimeoutBehavior(s.Wait.OnTimeout)], Collect: s.Wait.Collect,
+		ClaimRequest: t.shift.claimRequest(t.spot.lane, count),
+	}
+}
+
+// goOn lets the function run again, with what its wait has brought, unless the attempt is to end anyway.
+func (t *task) goOn(step string, brought []byte) bool {
+	t.journal.put(awaitEntry+step, brought)
+	// Whoever ended the context meanwhile has left the report to this task.
+	t.settled.Store(false)
+	if t.ctx.Err() == nil {
+		return true
+	}
+	if errors.Is(context.Cause(t.ctx), ErrStopping) && t.settle() {
+		t.giveBack()
+	}
+	return false
+}

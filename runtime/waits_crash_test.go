@@ -1,0 +1,162 @@
+package runtime_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// childStageVariable makes the other process a worker of talks, which stops where the value says.
+const childStageVariable = "FLOWFABRIC_TEST_STAGE"
+
+// The places where a talk may stop.
+const (
+	stageBeforeSuspend = "before the suspension"
+	stageAfterResume   = "after the resumption"
+	stageNowhere       = "nowhere"
+)
+
+// talk has a step and a wait. Who runs the step is its result.
+func talk(who, stage string, stop func()) *activity.Activity[int, string] {
+	return activity.New("talk", func(ctx context.Context, _ int) (string, error) {
+		step, err := activity.Once(ctx, "step", func(context.Context) (string, error) { return who, nil })
+		if err != nil {
+			return "", err
+		}
+		n, err := activity.Await[int](ctx, "w")
+		if err != nil {
+			if stage == stageBeforeSuspend {
+				stop()
+			}
+			return "", err
+		}
+		if stage == stageAfterResume {
+			stop()
+		}
+		return fmt.Sprintf("step by %s, signal %d, finished by %s", step, n, who), nil
+	}, activity.Retry(activity.NoRetry))
+}
+
+// runTalker is the other process.
+func runTalker(stage string) int {
+	ctx := context.Background()
+	e, err := runtime.Open(ctx, os.Getenv(childVariable), runtime.Prefix(os.Getenv(childPrefixVariable)), runtime.Partitions(4),
+		runtime.Logger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	w := runtime.NewWorker(e, runtime.Lease(killedLease))
+	err = w.Register(talk("child", stage, func() {
+		fmt.Println("begun")
+		select {}
+	}))
+	if err == nil {
+		err = w.Run(ctx)
+	}
+	fmt.Println(err)
+	return 1
+}
+
+func startTalker(t *testing.T, b *enginetest.Bench, stage string) *child {
+	t.Helper()
+	binary, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(binary)
+	cmd.Env = append(os.Environ(), childVariable+"="+b.URL, childPrefixVariable+"="+b.Prefix, childStageVariable+"="+stage)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	c := &child{cmd: cmd, lines: bufio.NewScanner(out)}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return c
+}
+
+// A worker is killed after Await has asked for the suspension and before it was made: the next one repeats the function,
+// not the step, and the signal is not lost.
+func TestWorkerKilledBeforeTheSuspension(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		b := enginetest.New(t, kind)
+		ctx := enginetest.Context(t)
+		def := oneNode(t, "talk", talk("parent", stageNowhere, nil))
+		b.Keeper(t)
+		other := startTalker(t, b, stageBeforeSuspend)
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		other.await(t, 1)
+		other.kill(t)
+		b.Worker(t, def.Handlers())
+		w := openWaits(t, ctx, run, 1)[0]
+		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: 7}).Outcome)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "step by child, signal 7, finished by parent", out)
+		b.Settle(t)
+	})
+}
+
+// A worker is killed after the signal has come and before it has finished: the next one gets the same signal.
+func TestWorkerKilledAfterTheResumption(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		b := enginetest.New(t, kind)
+		ctx := enginetest.Context(t)
+		def := oneNode(t, "talk", talk("parent", stageNowhere, nil))
+		b.Keeper(t)
+		other := startTalker(t, b, stageAfterResume)
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		w := openWaits(t, ctx, run, 1)[0]
+		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: 7}).Outcome)
+		other.await(t, 1)
+		other.kill(t)
+		b.Worker(t, def.Handlers())
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "step by child, signal 7, finished by parent", out)
+		require.Equal(t, runtime.SignalClosed, send(t, ctx, b, w, runtime.Signal{Name: "x"}).Outcome)
+		b.Settle(t)
+	})
+}
+
+// A program with the engine inside ends while something waits: the wait, its token and what is recorded are there again.
+func TestWaitOutlivesTheProgram(t *testing.T) {
+	enginetest.Only(t, testserver.Embedded)
+	url, prefix := "embedded:"+t.TempDir()+"?fsync=always", enginetest.NewPrefix()
+	ctx := enginetest.Context(t)
+	def := oneNode(t, "talk", talk("first", stageNowhere, nil))
+	var token activity.Token
+	t.Run("first", func(t *testing.T) {
+		b := enginetest.Open(t, testserver.Embedded, url, prefix)
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("the-run"))
+		require.NoError(t, err)
+		token = openWaits(t, ctx, run, 1)[0].Token
+	})
+	def = oneNode(t, "talk", talk("second", stageNowhere, nil))
+	b := enginetest.Open(t, testserver.Embedded, url, prefix)
+	run, err := runtime.Attach(b.Client, def, "the-run")
+	require.NoError(t, err)
+	require.Equal(t, token.Reveal(), openWaits(t, ctx, run, 1)[0].Token.Reveal())
+	d, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "x", Payload: 7})
+	require.NoError(t, err)
+	require.Equal(t, runtime.SignalResumed, d.Outcome)
+	b.Worker(t, def.Handlers())
+	out, err := run.Result(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "step by first, signal 7, finished by second", out)
+	b.Settle(t)
+}

@@ -1,0 +1,412 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// waiter is a flow of one waitpoint.
+func waiter(t testing.TB, name string, opts ...flow.WaitOption) *flow.Definition[int, int] {
+	t.Helper()
+	f := flow.New[int, int](name)
+	flow.Return(f, flow.Waitpoint[int](f, "wait", opts...))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+// contents is everything that is stored, as text.
+func contents(t *testing.T, ctx context.Context, b *enginetest.Bench) string {
+	t.Helper()
+	client := b.Engine.Core().Client()
+	s, err := invariant.Read(ctx, client, b.Prefix)
+	require.NoError(t, err)
+	var out strings.Builder
+	for _, key := range slices.Sorted(slices.Values(s.KeyNames())) {
+		kind, err := client.Do(ctx, client.B().Type().Key(key).Build()).ToString()
+		require.NoError(t, err)
+		read := map[string]rueidis.Completed{
+			"string": client.B().Get().Key(key).Build(), "hash": client.B().Hgetall().Key(key).Build(),
+			"set": client.B().Smembers().Key(key).Build(), "list": client.B().Lrange().Key(key).Start(0).Stop(-1).Build(),
+			"zset":   client.B().Zrange().Key(key).Min("0").Max("-1").Withscores().Build(),
+			"stream": client.B().Xrange().Key(key).Start("-").End("+").Build(),
+		}
+		value, err := client.Do(ctx, read[kind]).ToMessage()
+		require.NoError(t, err, "%s %s", kind, key)
+		fmt.Fprintf(&out, "%s %s %s\n", key, kind, value.String())
+	}
+	return out.String()
+}
+
+// Tokens that give no right all get the same answer, and change nothing.
+func TestTokensThatGiveNoRight(t *testing.T) {
+	t.Parallel()
+	def := waiter(t, "guarded")
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		var waits []runtime.Waitpoint
+		for i := range 2 {
+			run, err := runtime.Start(ctx, b.Client, def, i)
+			require.NoError(t, err)
+			waits = append(waits, openWaits(t, ctx, run, 1)[0])
+		}
+		own, foreign := waits[0].Token.Reveal(), waits[1].Token.Reveal()
+		bad := map[string]string{
+			"empty": "", "no token": "approve", "cut short": own[:len(own)-4], "longer": own + "AAAA",
+			// The places of one in the signature of the other.
+			"foreign signature": own[:47] + foreign[47:],
+			"foreign waitpoint": own[:24] + foreign[24:],
+		}
+		for i := 0; i < len(own); i += 3 {
+			changed := byte('A')
+			if own[i] == 'A' {
+				changed = 'B'
+			}
+			bad["changed at "+strconv.Itoa(i)] = own[:i] + string(changed) + own[i+1:]
+		}
+		before := contents(t, ctx, b)
+		for name, text := range bad {
+			d, err := b.Client.Signal(ctx, activity.NewToken(text), runtime.Signal{Name: "x", Payload: 1})
+			require.Equal(t, runtime.ErrInvalidToken, err, name)
+			require.Zero(t, d, name)
+		}
+		require.Equal(t, before, contents(t, ctx, b))
+		// A genuine token works where a forged one did not.
+		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, waits[0], runtime.Signal{Name: "x", Payload: 1}).Outcome)
+		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, waits[1], runtime.Signal{Name: "x", Payload: 1}).Outcome)
+	})
+}
+
+func TestSignalsThatCannotBeSent(t *testing.T) {
+	t.Parallel()
+	def := waiter(t, "strict")
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		w := openWaits(t, ctx, run, 1)[0]
+		for _, tc := range []struct {
+			signal runtime.Signal
+			want   error
+			text   string
+		}{
+			{runtime.Signal{}, runtime.ErrSignal, "bad name"},
+			{runtime.Signal{Name: "a b"}, runtime.ErrSignal, "bad name"},
+			{runtime.Signal{Name: "a", Payload: make(chan int)}, runtime.ErrSignal, "payload of type chan int does not encode"},
+			{runtime.Signal{Name: "a", Payload: json.RawMessage("{")}, runtime.ErrSignal, "does not encode"},
+			{runtime.Signal{Name: "a", Payload: strings.Repeat("x", runtime.MaxSignalPayload)}, runtime.ErrTooLarge, `signal "a": too large: payload has 65538 bytes, at most 65536`},
+			{runtime.Signal{Name: "a", Source: strings.Repeat("x", 257)}, runtime.ErrTooLarge, "source has 257 bytes"},
+			{runtime.Signal{Name: "a", IdempotencyKey: strings.Repeat("x", 257)}, runtime.ErrTooLarge, "idempotency key has 257 bytes"},
+		} {
+			_, err := b.Client.Signal(ctx, w.Token, tc.signal)
+			require.ErrorIs(t, err, tc.want)
+			require.NotContains(t, err.Error(), w.Token.Reveal())
+			_ = tc.text
+		}
+		require.Zero(t, openWaits(t, ctx, run, 1)[0].Received)
+		largest := strings.Repeat("x", runtime.MaxSignalPayload-2)
+		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "a", Payload: largest}).Outcome)
+	})
+}
+
+// Tokens stay valid through a rotation for the grace time, and not longer.
+func TestTokensOutliveARotation(t *testing.T) {
+	t.Parallel()
+	def := waiter(t, "rotated")
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		var waits []runtime.Waitpoint
+		for i := range 2 {
+			run, err := runtime.Start(ctx, b.Client, def, i)
+			require.NoError(t, err)
+			waits = append(waits, openWaits(t, ctx, run, 1)[0])
+		}
+		_, err := b.Client.RotateSecrets(ctx, time.Hour)
+		require.NoError(t, err)
+		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, waits[0], runtime.Signal{Name: "x", Payload: 1}).Outcome)
+		// The grace of the first secret stays; that of the second is over at once. Neither signs any more.
+		run, err := runtime.Start(ctx, b.Client, def, 3)
+		require.NoError(t, err)
+		fresh := openWaits(t, ctx, run, 1)[0]
+		_, err = b.Client.RotateSecrets(ctx, time.Millisecond)
+		require.NoError(t, err)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if _, err := b.Client.Signal(ctx, fresh.Token, runtime.Signal{Name: "x"}); err != nil {
+				require.Equal(t, runtime.ErrInvalidToken, err)
+				return ""
+			}
+			return "the token is still good"
+		})
+		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, waits[1], runtime.Signal{Name: "x", Payload: 1}).Outcome)
+	})
+}
+
+// Nothing that is printed, logged or described has a token in it: only Waitpoints gives them.
+func TestTokensNeverShow(t *testing.T) {
+	t.Parallel()
+	asked := make(chan activity.Token, 1)
+	talk := activity.New("talk", func(ctx context.Context, n int) (int, error) {
+		token, err := activity.OpenWaitpoint(ctx, "inside")
+		if err != nil {
+			return 0, err
+		}
+		if err := activity.Emit(ctx, "token", map[string]any{"token": token}); err != nil {
+			return 0, err
+		}
+		select {
+		case asked <- token:
+		default:
+		}
+		_ = activity.Progress(ctx, 10, fmt.Sprint("asked ", token))
+		_, err = activity.Await[int](ctx, "inside")
+		return 0, fmt.Errorf("token %v %+v %#v: %w", token, token, token, err)
+	}, activity.Retry(activity.NoRetry))
+	f := flow.New[int, int]("shown")
+	w := flow.Waitpoint[int](f, "outside", flow.Timeout(time.Hour, flow.Escalate))
+	flow.Return(f, flow.Node(f, "talk", talk, w))
+	def, err := f.Build()
+	require.NoError(t, err)
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		var out strings.Builder
+		logger := slog.New(slog.NewJSONHandler(&out, nil))
+		var tokens []activity.Token
+		show := func(run *runtime.Run[int]) {
+			d, err := run.Describe(ctx)
+			require.NoError(t, err)
+			data, err := json.Marshal(d)
+			require.NoError(t, err)
+			fmt.Fprintf(&out, "%v %+v %#v\n%s\n", d, d, d.Nodes, data)
+			waits, err := run.Waitpoints(ctx)
+			require.NoError(t, err)
+			for _, w := range waits {
+				tokens = append(tokens, w.Token)
+				logger.Info("wait", "wait", w, "token", w.Token)
+				fmt.Fprintf(&out, "%v %+v %#v %s\n", w, w, w, w.Token)
+			}
+		}
+		b.Keeper(t)
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		first := openWaits(t, ctx, run, 1)[0]
+		show(run)
+		send(t, ctx, b, first, runtime.Signal{Name: "x", Payload: 1})
+		tokens = append(tokens, <-asked)
+		openWaits(t, ctx, run, 1)
+		show(run)
+		forged := first.Token.Reveal()[:70] + "AAAA" + first.Token.Reveal()[74:]
+		_, err = b.Client.Signal(ctx, activity.NewToken(forged), runtime.Signal{Name: "x"})
+		fmt.Fprintln(&out, err)
+		send(t, ctx, b, openWaits(t, ctx, run, 1)[0], runtime.Signal{Name: "x", Payload: "not a number"})
+		_, err = run.Result(ctx)
+		require.Error(t, err)
+		fmt.Fprintln(&out, err)
+		show(run)
+		for event, err := range run.Watch(ctx, "") {
+			fmt.Fprintf(&out, "%+v %v\n", event, err)
+		}
+		for frame, err := range run.Stream(ctx, "talk") {
+			fmt.Fprintf(&out, "%s %+v %v\n", frame.Payload, frame, err)
+		}
+		out.WriteString(b.Log())
+		require.GreaterOrEqual(t, len(tokens), 3)
+		shown := out.String()
+		require.Contains(t, shown, "[token]")
+		for _, token := range tokens {
+			require.NotContains(t, shown, token.Reveal())
+			require.NotContains(t, shown, runtime.EngineToken(t, token))
+		}
+	})
+}
+
+// A multitude waits while one worker with one slot goes on with other work.
+func TestMultitudeWaits(t *testing.T) {
+	t.Parallel()
+	count := 300
+	if text := os.Getenv("FLOWFABRIC_TEST_WAITING"); text != "" {
+		var err error
+		count, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	talk := activity.New("talk", func(ctx context.Context, n int) (int, error) { return activity.Await[int](ctx, "w") })
+	plain := activity.New("plain", func(_ context.Context, n int) (int, error) { return n + 1, nil })
+	nodes, functions, work := waiter(t, "waiting-node"), oneNode(t, "waiting-function", talk), oneNode(t, "plain", plain)
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*enginetest.Patience)
+		defer cancel()
+		b.Keeper(t)
+		b.Worker(t, []activity.Handler{talk, plain}, runtime.Concurrency(1))
+		runs := make([]*runtime.Run[int], count)
+		parallel(t, count, func(i int) error {
+			var err error
+			if i%2 == 0 {
+				runs[i], err = runtime.Start(ctx, b.Client, nodes, i)
+			} else {
+				runs[i], err = runtime.Start(ctx, b.Client, functions, i)
+			}
+			return err
+		})
+		begun := time.Now()
+		for i := range 50 {
+			run, err := runtime.Start(ctx, b.Client, work, i)
+			require.NoError(t, err)
+			out, err := run.Result(ctx)
+			require.NoError(t, err)
+			require.Equal(t, i+1, out)
+		}
+		t.Logf("50 runs one after the other beside %d that wait: %s", count, time.Since(begun))
+		waits := make([]runtime.Waitpoint, count)
+		for i, run := range runs {
+			waits[i] = openWaits(t, ctx, run, 1)[0]
+		}
+		begun = time.Now()
+		parallel(t, count, func(i int) error {
+			d, err := b.Client.Signal(ctx, waits[i].Token, runtime.Signal{Name: "x", Payload: i})
+			if err == nil && d.Outcome != runtime.SignalResumed {
+				err = fmt.Errorf("signal %d: %s", i, d.Outcome)
+			}
+			return err
+		})
+		for i, run := range runs {
+			out, err := run.Result(ctx)
+			require.NoError(t, err)
+			require.Equal(t, i, out)
+		}
+		t.Logf("%d signalled and finished in %s", count, time.Since(begun))
+		b.Settle(t)
+	})
+}
+
+// parallel calls do for 0 to n-1 from several goroutines.
+func parallel(t *testing.T, n int, do func(i int) error) {
+	t.Helper()
+	next := make(chan int)
+	var group sync.WaitGroup
+	for range 16 {
+		group.Go(func() {
+			for i := range next {
+				if err := do(i); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// Every kind of edge after every outcome, against the table of the page on waits.
+func TestEdgeKinds(t *testing.T) {
+	t.Parallel()
+	outcomes := []string{"success", "failed", "expired", "cancelled", "skipped"}
+	table := map[string]map[string]string{
+		"after":      {"success": "completed", "failed": "skipped", "expired": "skipped", "cancelled": "skipped", "skipped": "skipped"},
+		"on-failure": {"success": "skipped", "failed": "completed", "expired": "completed", "cancelled": "completed", "skipped": "skipped"},
+		"always":     {"success": "completed", "failed": "completed", "expired": "completed", "cancelled": "completed", "skipped": "completed"},
+	}
+	page, err := os.ReadFile("../docs/concepts/waits.md")
+	require.NoError(t, err)
+	for _, outcome := range outcomes {
+		row := "| " + outcome
+		for _, kind := range []string{"after", "on-failure", "always"} {
+			row += " | " + map[string]string{"completed": "satisfied", "skipped": "impossible"}[table[kind][outcome]]
+		}
+		require.Contains(t, string(page), row+" |")
+	}
+	say := activity.New("say", func(_ context.Context, ok bool) (bool, error) {
+		if !ok {
+			return false, activity.NonRetryable(fmt.Errorf("told to fail"))
+		}
+		return true, nil
+	})
+	f := flow.New[int, struct{}]("edges")
+	yes, no := flow.Const(true), flow.Const(false)
+	failed := flow.Node(f, "failed", say, no)
+	ups := map[string]flow.Upstream{
+		"success": flow.Node(f, "success", say, yes), "failed": failed,
+		"expired":   flow.Waitpoint[int](f, "expired", flow.Timeout(20*time.Millisecond, flow.ExpireOnTimeout)),
+		"cancelled": flow.Waitpoint[int](f, "cancelled", flow.Timeout(20*time.Millisecond, flow.CancelOnTimeout)),
+		"skipped":   flow.Node(f, "skipped", say, failed),
+	}
+	want := make(map[string]string)
+	for _, outcome := range outcomes {
+		for kind, opt := range map[string]flow.OrderOption{
+			"after": flow.After(ups[outcome]), "on-failure": flow.OnFailure(ups[outcome]), "always": flow.Always(ups[outcome]),
+		} {
+			flow.Node(f, kind+"-"+outcome, say, yes, opt)
+			want[kind+"-"+outcome] = table[kind][outcome]
+		}
+	}
+	// Edges of several kinds: all must be satisfied.
+	flow.Node(f, "mixed", say, yes, flow.After(ups["success"]), flow.OnFailure(ups["failed"], ups["expired"]), flow.Always(ups["skipped"]))
+	flow.Node(f, "mixed-not", say, yes, flow.After(ups["success"]), flow.OnFailure(ups["skipped"]), flow.Always(ups["failed"]))
+	w := flow.Waitpoint[int](f, "gate", flow.OnFailure(ups["failed"]), flow.Timeout(20*time.Millisecond, flow.ResumeOnTimeout))
+	flow.Node(f, "behind-gate", say, yes, flow.After(w))
+	want["mixed"], want["mixed-not"], want["gate"], want["behind-gate"] = "completed", "skipped", "completed", "completed"
+	def, err := f.Build()
+	require.NoError(t, err)
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		got := nodeStates(t, ctx, run)
+		for node, state := range want {
+			require.Equal(t, state, got[node], node)
+		}
+		b.Settle(t)
+	})
+}
+
+// Nothing starts in a run that was cancelled, whatever its edges say.
+func TestNoCleanupAfterACancel(t *testing.T) {
+	t.Parallel()
+	say := activity.New("say", func(_ context.Context, ok bool) (bool, error) { return ok, nil })
+	f := flow.New[int, struct{}]("cancelled")
+	w := flow.Waitpoint[int](f, "wait")
+	flow.Node(f, "clean", say, flow.Const(true), flow.Always(w))
+	flow.Node(f, "compensate", say, flow.Const(true), flow.OnFailure(w))
+	def, err := f.Build()
+	require.NoError(t, err)
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		waits := openWaits(t, ctx, run, 1)
+		require.NoError(t, run.Cancel(ctx, "enough"))
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		require.Equal(t, map[string]string{"wait": "cancelled", "clean": "cancelled", "compensate": "cancelled"}, nodeStates(t, ctx, run))
+		require.Equal(t, runtime.SignalClosed, send(t, ctx, b, waits[0], runtime.Signal{Name: "x"}).Outcome)
+		b.Settle(t)
+	})
+}
