@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "63-d3916b7cf8ecfd7f"
+const build = "64-abdc80d0ff68dff0"

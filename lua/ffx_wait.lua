@@ -114,6 +114,7 @@ function F.ffx_suspend(K, A)
     local payload = redis.call('GET', key.signal_payload(c, decided)) or ''
     return reply.already('0', {}, waits.record(c, A.execution_id, core_key, A.step, k, { payload = payload }))
   end
+  k.core = core_key
   suspension.fall_asleep(c, k, a, core, f, w, wait.timeout and c.now + wait.timeout)
   return hand_off(c, request)
 end
