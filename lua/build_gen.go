@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "64-abdc80d0ff68dff0"
+const build = "65-77db0c60de51d4f8"

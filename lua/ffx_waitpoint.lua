@@ -26,7 +26,6 @@ end
 
 local function signal_keys(c, A)
   local k = waits.keys(c, A.execution_id, A.waitpoint_id)
-  k.core = key.exec_core(c, A.execution_id)
   k.exec_signals = key.exec_signals(c, A.execution_id)
   k.signal = key.signal_record(c, A.signal_id)
   k.payload = key.signal_payload(c, A.signal_id)

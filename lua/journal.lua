@@ -44,6 +44,12 @@ function journal.put(c, execution_id, core_key, entry, value)
   redis.call('HINCRBY', core_key, 'journal', #entry + #value + ENTRY_OVERHEAD)
 end
 
+-- An execution that has succeeded and runs again does all its work again. One that has not goes on with what is there.
+function journal.forget(c, execution_id)
+  redis.call('DEL', key.exec_journal(c, execution_id))
+  redis.call('HDEL', key.exec_core(c, execution_id), 'journal')
+end
+
 -- Names and values in turn, as list of entries.
 function journal.entries(flat)
   local entries = {}

@@ -5,7 +5,7 @@ local MAX_REPLAYS = 10
 replay.FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'replay_count',
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'delay_until', 'lane_id', 'current_lane',
-  'current_attempt_index', 'start_timeout', 'wait', 'failure_reason', 'failure_category', 'cancellation_reason',
+  'current_attempt_index', 'start_timeout', 'wait', 'journal', 'failure_reason', 'failure_category', 'cancellation_reason',
   'cancelled_by',
 }
 

@@ -98,6 +98,7 @@ end
 -- Takes an ended record out of what lifecycle.finish put it into: the counterpart of that function. Where it goes
 -- from there is the caller's, with park.ready or dependency.hold.
 function lifecycle.reopen(c, execution_id, core, terminal_key)
+  if core.journal and core.terminal_outcome == 'success' then journal.forget(c, execution_id) end
   redis.call('ZREM', terminal_key or key.lane_terminal(c, lifecycle.lane(core)), execution_id)
   if core.managed then graph.reopened(c, execution_id, core, core.terminal_outcome) end
 end

@@ -67,6 +67,7 @@ end
 -- Keys of the records of a wait that is about to begin.
 function waits.keys(c, execution_id, waitpoint_id)
   return {
+    core = key.exec_core(c, execution_id),
     suspension = key.exec_suspension(c, execution_id), waitpoint = key.waitpoint_record(c, waitpoint_id),
     condition = key.waitpoint_condition(c, waitpoint_id), signals = key.waitpoint_signals(c, waitpoint_id),
     waitpoints = key.exec_waitpoints(c, execution_id), secrets = key.waitpoint_secrets(c),
@@ -115,7 +116,7 @@ function waits.open(c, execution_id, core_key, core)
     'last_mutation_at', c.now_text,
   }, { 'delay_until', 'pending_replay_attempt', 'completed_at' })
   suspension.index(c, k, execution_id, core, w.timeout and c.now + w.timeout)
-  graph.event(c, core, 'suspended', '', w.key)
+  graph.log(c, core.flow_id, 'suspended', core.node or redis.call('HGET', core_key, 'node'), '', w.key)
   return 'suspended'
 end
 

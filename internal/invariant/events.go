@@ -126,9 +126,9 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry entry, no
 	switch {
 	case isEnd(event):
 		h.ended[node] = event
-	case isStart(event):
+	case isStart(event), event == "suspended" && e.waitpoint():
 		c.start(p, f, key, entry, e, h)
-		if event != "resumed" {
+		if event != "resumed" && event != "suspended" {
 			if h.started[node+" "+number] {
 				c.fault(RuleEvents, key, "%s: attempt %s of node %s begins again", entry.id, number, node)
 			}
@@ -146,10 +146,10 @@ func (c *checker) start(p *partition, f *flowRecord, key string, entry entry, e 
 		if up == nil || up.core == nil {
 			continue
 		}
-		if h.ended[up.node()] == "success" {
+		if satisfies(f.edges[edge]["dependency_kind"], h.ended[up.node()]) {
 			succeeded++
 		} else if join == nil {
-			c.fault(RuleOrder, key, "%s: %s of node %s, but upstream %s had not succeeded (%q)", entry.id, event, e.node(), up.node(),
+			c.fault(RuleOrder, key, "%s: %s of node %s, but upstream %s had not ended as it must (%q)", entry.id, event, e.node(), up.node(),
 				h.ended[up.node()])
 		}
 	}

@@ -160,7 +160,7 @@ func (c *checker) attempts(e *execution) {
 	}
 	// Each replay may have followed a success.
 	replays, success := number(e.get("replay_count")), e.get("terminal_outcome") == "success"
-	if succeeded > 1+replays || success && succeeded == 0 || !success && succeeded > replays {
+	if succeeded > 1+replays || success && succeeded == 0 && !e.waitpoint() || !success && succeeded > replays {
 		c.fault(RuleAttempts, e.key, "%d attempts succeeded, outcome is %s", succeeded, e.get("terminal_outcome"))
 	}
 }

@@ -71,24 +71,47 @@ func (c *checker) dep(p *partition, e *execution, key, edge string, dep map[stri
 	if number(up.get("replay_count")) > 0 {
 		return // its outcome may have changed since the edge was resolved
 	}
+	satisfied := satisfies(dep["dependency_kind"], up.get("terminal_outcome"))
 	switch dep["state"] {
 	case "satisfied":
-		if up.get("terminal_outcome") != "success" {
+		if !satisfied {
 			c.fault(RuleDeps, key, "is satisfied, but the upstream's outcome is %s", up.get("terminal_outcome"))
 		}
 	case "impossible":
-		if !up.terminal() || up.get("terminal_outcome") == "success" {
+		if !up.terminal() || satisfied {
 			c.fault(RuleDeps, key, "is impossible, but the upstream's outcome is %s", up.get("terminal_outcome"))
 		}
 	default:
 		f := p.flows[e.get("flow_id")]
 		// What was replayed waits until its upstreams are replayed as well, if they need to be.
-		waits := number(e.get("replay_count")) > 0 && up.get("terminal_outcome") != "success"
+		waits := number(e.get("replay_count")) > 0 && !satisfied
 		if up.terminal() && !e.terminal() && !waits && f != nil && !f.rerunning() && f.open() && !p.unresolved[up.id].set[edge] {
 			c.fault(RuleStuck, key, "is unsatisfied, but the upstream has ended (%s) and the edge is not in the backlog",
 				up.get("terminal_outcome"))
 		}
 	}
+}
+
+// satisfies tells whether an upstream's outcome satisfies an edge of a kind.
+func satisfies(kind, outcome string) bool {
+	failure := outcome == "failed" || outcome == "expired" || outcome == "cancelled"
+	switch kind {
+	case "on_failure":
+		return failure
+	case "always":
+		return failure || outcome == "success" || outcome == "skipped"
+	}
+	return outcome == "success"
+}
+
+// hasKinds tells whether a node of the flow may be skipped although nothing has failed.
+func (f *flowRecord) hasKinds() bool {
+	for _, edge := range f.edges {
+		if kind := edge["dependency_kind"]; kind == "on_failure" {
+			return true
+		}
+	}
+	return false
 }
 
 func number(text string) int {
@@ -231,7 +254,7 @@ func (c *checker) outcome(p *partition, f *flowRecord, outcomes map[string]int) 
 	cancelled := outcomes["cancelled"] - absorbed["cancelled"]
 	switch outcome {
 	case "success":
-		if failed+cancelled > 0 || (outcomes["skipped"] > 0 && f.core["joins"] == "") {
+		if failed+cancelled > 0 || (outcomes["skipped"] > 0 && f.core["joins"] == "" && !f.hasKinds()) {
 			c.fault(RuleClosed, f.key, "outcome is success, members are %s", counts(outcomes))
 		}
 	case "failed":

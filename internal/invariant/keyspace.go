@@ -15,6 +15,7 @@ type partition struct {
 	reclaimable []laneIndex
 	unresolved  map[string]value // upstream → edges that wait in the backlog
 	runs        map[string]value // flow name → flow ids
+	waitpoints  map[string]*waitpoint
 	key         func(rest string) string
 }
 
@@ -54,6 +55,7 @@ type laneIndex struct {
 	scores          map[string]float64
 }
 
+func (e *execution) waitpoint() bool       { return e.core["wait"] != "" }
 func (e *execution) managed() bool         { return e.core["managed"] != "" }
 func (e *execution) terminal() bool        { return e.core["lifecycle_phase"] == "terminal" }
 func (e *execution) get(f string) string   { return e.core[f] }
@@ -96,7 +98,7 @@ func (s *Snapshot) partition(tag string) *partition {
 		p = &partition{
 			tag: tag, executions: make(map[string]*execution), flows: make(map[string]*flowRecord),
 			indexes: make(map[string]value), workers: make(map[string]value), unresolved: make(map[string]value),
-			runs: make(map[string]value), key: func(rest string) string { return s.prefix + ":" + rest },
+			runs: make(map[string]value), waitpoints: make(map[string]*waitpoint), key: func(rest string) string { return s.prefix + ":" + rest },
 		}
 		s.partitions[tag] = p
 	}
@@ -158,7 +160,9 @@ func (s *Snapshot) sort(key string, v value) string {
 		return p.sortIndex(key, after, v)
 	case "ffx":
 		return p.sortComposite(key, after, v)
-	case "wp", "signal", "sigdedup", "idem":
+	case "wp":
+		return p.sortWaitpoint(after, v)
+	case "signal", "sigdedup", "idem":
 		return ""
 	}
 	return unknownKey

@@ -40,6 +40,7 @@ const (
 	RuleOrder       Rule = "order"        // nothing starts before its upstreams succeeded, or after the flow was stopped
 	RuleEvents      Rule = "events"       // the event log tells each attempt and each end once
 	RuleResult      Rule = "result"       // what succeeded has a result, nothing else has
+	RuleWaits       Rule = "waits"        // what is suspended has an open waitpoint, and nothing else has; journals fit their size
 	RuleQuiescent   Rule = "quiescent"    // nothing is left over when all is done
 	RuleUnsettled   Rule = "unsettled"    // a partition kept changing
 	RuleUnknownFlow Rule = "unknown-flow" // a flow id leads to a flow
@@ -137,6 +138,7 @@ func (c *checker) partition(p *partition, mode Mode) {
 	c.laneIndexes(p)
 	c.leases(p)
 	c.timers(p)
+	c.waits(p)
 	c.closedFlows(p)
 	for _, f := range p.flows {
 		if f.core == nil {
