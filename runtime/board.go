@@ -66,14 +66,21 @@ func (b *board) add(s spot) {
 }
 
 // hear notes a wake-up that others have heard, too. A worker with free slots leaves the spot to others for a time, unless
-// it is its turn; one without notes it for later.
-func (b *board) hear(s spot, wait time.Duration) {
+// it is its turn; one without notes it for later. turn, how long to wait, is asked when it matters only: it looks at all
+// other workers.
+func (b *board) hear(s spot, turn func() time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case b.closed || b.queued[s] || b.later[s] != nil:
-	case b.free == 0 || wait <= 0:
-		b.enqueue(visit{spot: s, heard: true, turn: b.free > 0})
+	if b.closed || b.queued[s] || b.later[s] != nil {
+		return
+	}
+	if b.free == 0 {
+		b.enqueue(visit{spot: s, heard: true})
+		return
+	}
+	switch wait := turn(); {
+	case wait <= 0:
+		b.enqueue(visit{spot: s, heard: true, turn: true})
 	default:
 		var timer *time.Timer
 		timer = time.AfterFunc(wait, func() {

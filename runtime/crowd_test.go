@@ -76,8 +76,8 @@ func TestBoardLeavesSpotsToOthers(t *testing.T) {
 	t.Parallel()
 	b := newBoard(1)
 	taken, open := spot{lane: testLane}, spot{lane: testLane, partition: enginecore.Partition{Index: 1}}
-	b.hear(taken, time.Hour)
-	b.hear(open, time.Millisecond)
+	b.hear(taken, after(time.Hour))
+	b.hear(open, after(time.Millisecond))
 	b.nothingAt(taken)
 	<-b.changed
 	v, ok := b.take()
@@ -85,7 +85,7 @@ func TestBoardLeavesSpotsToOthers(t *testing.T) {
 		t.Fatalf("%+v %v", v, ok)
 	}
 	// Without a free slot it is noted at once, but others need not be woken by this worker then.
-	b.hear(taken, time.Hour)
+	b.hear(taken, after(time.Hour))
 	if _, ok := b.take(); ok {
 		t.Error("a visit without a slot")
 	}
@@ -99,9 +99,11 @@ func TestBoardLeavesSpotsToOthers(t *testing.T) {
 	if v, ok := b.take(); !ok || !v.aside {
 		t.Errorf("what was set aside is not what others have taken: %+v %v", v, ok)
 	}
-	b.hear(open, time.Hour)
+	b.hear(open, after(time.Hour))
 	b.close()
 	if len(b.later) != 0 {
 		t.Error("a timer is left")
 	}
 }
+
+func after(d time.Duration) func() time.Duration { return func() time.Duration { return d } }

@@ -23,7 +23,8 @@ const (
 // The client library hands messages to its own subscribers from the goroutine that reads the connection, and waits for
 // them. A subscriber of a channel that another one hears already on the same connection gets messages before its own
 // subscription is answered; with enough of them the answer is never read, and everybody who shares the connection hangs.
-// So there is one subscription for each channel, and messages are passed on without waiting.
+// So there is one subscription for each channel, and the goroutine that reads only puts messages into a mailbox, from which
+// another one passes them on: a server drops a subscriber that reads slower than others publish.
 type hub struct {
 	client rueidis.Client
 	logger *slog.Logger
@@ -39,12 +40,12 @@ type hub struct {
 	changed   chan struct{} // has a value when the channels that are wanted may have changed
 }
 
-// listener is one user of the hub. Its functions are called by the goroutine that reads the connection: they must not
-// block, and must not come back to the hub.
+// listener is one user of the hub. Its functions are called one at a time: they must not block, and must not come back to
+// the hub.
 type listener struct {
 	channels   []string
 	missing    map[string]bool // not confirmed since the connection stands
-	subscribed func()
+	subscribed func()          // messages may have been lost until now
 	heard      func(channel, message string)
 }
 
@@ -65,7 +66,7 @@ func (h *hub) close() {
 }
 
 // listen hears channels until ctx ends, over any number of broken connections. subscribed is called whenever all of the
-// channels have come to be heard, since messages sent before that are lost.
+// channels have come to be heard, since messages sent before that are lost, and when there were too many messages.
 func (h *hub) listen(ctx context.Context, channels []string, subscribed func(), heard func(channel, message string)) {
 	l := &listener{channels: channels, subscribed: subscribed, heard: heard}
 	h.join(l)
@@ -163,8 +164,13 @@ func (h *hub) connect() error {
 	defer wire.Close()
 	h.forget()
 	defer h.forget()
+	box := newMailbox()
+	var passing sync.WaitGroup
+	passing.Go(func() { h.passOn(box) })
+	defer passing.Wait()
+	defer box.close()
 	broken := wire.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage: func(m rueidis.PubSubMessage) { h.pass(m.Channel, m.Message) },
+		OnMessage: func(m rueidis.PubSubMessage) { box.put(letter{m.Channel, m.Message}) },
 		OnSubscription: func(s rueidis.PubSubSubscription) {
 			if s.Kind == "subscribe" {
 				h.confirm(s.Channel)
@@ -245,10 +251,26 @@ func (h *hub) confirm(channel string) {
 	}
 }
 
-func (h *hub) pass(channel, message string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for l := range h.byChannel[channel] {
-		l.heard(channel, message)
+// passOn gives letters to the listeners until the box is closed.
+func (h *hub) passOn(box *mailbox) {
+	for {
+		letters, dropped, open := box.take()
+		if !open {
+			return
+		}
+		h.mu.Lock()
+		if dropped {
+			for l := range h.listeners {
+				if len(l.missing) == 0 {
+					l.subscribed()
+				}
+			}
+		}
+		for _, m := range letters {
+			for l := range h.byChannel[m.channel] {
+				l.heard(m.channel, m.message)
+			}
+		}
+		h.mu.Unlock()
 	}
 }

@@ -93,7 +93,7 @@ func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, message string
 	at := spot{lane, enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(index)}}
 	switch verb {
 	case "work":
-		s.board.hear(at, s.crowd.wait(lane, rest))
+		s.board.hear(at, func() time.Duration { return s.crowd.wait(lane, rest) })
 	case "none":
 		s.board.nothingAt(at)
 	case "aside":
