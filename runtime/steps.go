@@ -58,7 +58,7 @@ func (t *task) readJournal(ctx context.Context) error {
 	for _, entry := range t.claimed.Journal {
 		t.journal.put(entry.Name, entry.Value)
 	}
-	if t.claimed.JournalComplete {
+	if t.claimed.JournalComplete || !t.shift.engine.hasWaits() {
 		return nil
 	}
 	call := enginecore.ReadJournalCall{Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID}
