@@ -14,6 +14,8 @@ type CancelFlowCall struct {
 	FlowID    FlowID
 	Reason    string
 	Actor     string
+	// Policy: optional.
+	Policy string
 }
 
 // CancelFlowReply is the answer to CancelFlowCall.
@@ -25,11 +27,13 @@ type CancelFlowReply struct {
 }
 
 // CancelFlow runs ffx_cancel_flow. Cancels a flow with its members, a bounded number per call: nothing
-// of it starts after the first call, running members are told at once. Call again while `more`, or
-// leave the rest to the keeper.
+// of it starts after the first call, running members are told at once. With the policy cancel_pending
+// (otherwise it is cancel_all), running members are left to end by themselves, without another
+// attempt. Call again while `more`, or leave the rest to the keeper. A flow whose running members were
+// spared is cancelled in full by a call with cancel_all.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrFlowNotFound, ErrFlowAlreadyTerminal.
+// Error codes: ErrInvalidInput, ErrFlowNotFound, ErrFlowAlreadyTerminal.
 func (e *Engine) CancelFlow(ctx context.Context, c CancelFlowCall) (CancelFlowReply, error) {
 	return Do(ctx, e, c)
 }
@@ -39,12 +43,13 @@ func (CancelFlowCall) info() callInfo {
 }
 
 func (c CancelFlowCall) encode(w *wire) {
-	w.reserve(1, 3)
+	w.reserve(1, 4)
 	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Reason)
 	w.text(c.Actor)
+	w.text(c.Policy)
 }
 
 func (CancelFlowCall) decode(r *fields) (out CancelFlowReply) {
@@ -55,6 +60,61 @@ func (CancelFlowCall) decode(r *fields) (out CancelFlowReply) {
 		out.More = boolValue(r, "more")
 	case r.status == StatusAlreadySatisfied:
 		out.State = textValue[string](r, "state")
+		out.More = boolValue(r, "more")
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
+// CancelNodeCall holds the arguments of Engine.CancelNode.
+type CancelNodeCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition   Partition
+	ExecutionID ExecutionID
+	Reason      string
+	Actor       string
+}
+
+// CancelNodeReply is the answer to CancelNodeCall.
+type CancelNodeReply struct {
+	// Status is StatusOK or StatusAlreadySatisfied.
+	Status        Status
+	PreviousPhase string
+	More          bool
+}
+
+// CancelNode runs ffx_cancel_node. Cancels one execution, whatever it does; a worker that runs it is
+// told at once. What depends on it is skipped, or goes on by its joins.
+//
+// Sending it again with the same arguments is safe, which the engine does after a lost connection.
+// Error codes: ErrExecutionNotFound, ErrExecutionNotActive.
+func (e *Engine) CancelNode(ctx context.Context, c CancelNodeCall) (CancelNodeReply, error) {
+	return Do(ctx, e, c)
+}
+
+func (CancelNodeCall) info() callInfo {
+	return callInfo{name: "ffx_cancel_node", repeatable: true, open: true}
+}
+
+func (c CancelNodeCall) encode(w *wire) {
+	w.reserve(1, 3)
+	w.partition(c.Partition, FlowFamily)
+	w.belongs("execution_id", c.ExecutionID)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(string(c.ExecutionID))
+	w.text(c.Reason)
+	w.text(c.Actor)
+}
+
+func (CancelNodeCall) decode(r *fields) (out CancelNodeReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.PreviousPhase = textValue[string](r, "previous_phase")
+		out.More = boolValue(r, "more")
+	case r.status == StatusAlreadySatisfied:
+		out.PreviousPhase = textValue[string](r, "previous_phase")
 		out.More = boolValue(r, "more")
 	default:
 		r.unknownStatus()

@@ -154,7 +154,8 @@ type FailReply struct {
 }
 
 // Fail runs ffx_fail. Ends the attempt with a failure: schedules the next attempt by the stored
-// policy, or fails the execution and skips what depends on it.
+// policy, or fails the execution and skips what depends on it. In a flow that is over, there is no
+// next attempt: the execution is cancelled.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,

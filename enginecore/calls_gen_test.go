@@ -372,10 +372,15 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "1", "\x00\xff\r\nresult", "reason of test", "actor of test"}},
 		{"ffx_cancel_flow", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CancelFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", Reason: "reason of test", Actor: "actor of test"})
+			return Wire(k, CancelFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", Reason: "reason of test", Actor: "actor of test", Policy: "policy of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"flow_id of test", "reason of test", "actor of test"}},
+			[]string{"flow_id of test", "reason of test", "actor of test", "policy of test"}},
+		{"ffx_cancel_node", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, CancelNodeCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Reason: "reason of test", Actor: "actor of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "reason of test", "actor of test"}},
 		{"ffx_describe_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, DescribeFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6})
 		},
@@ -882,6 +887,12 @@ func goldenReplies() []goldenReply {
 		{"ffx_cancel_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(CancelFlowCall{}.info(), m, CancelFlowCall{}.decode) },
 			CancelFlowReply{Status: StatusAlreadySatisfied, State: "state of test", More: true}},
+		{"ffx_cancel_node OK", []any{1, "OK", "previous_phase of test", "1"},
+			func(m message) (any, error) { return decodeReply(CancelNodeCall{}.info(), m, CancelNodeCall{}.decode) },
+			CancelNodeReply{Status: StatusOK, PreviousPhase: "previous_phase of test", More: true}},
+		{"ffx_cancel_node ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "previous_phase of test", "1"},
+			func(m message) (any, error) { return decodeReply(CancelNodeCall{}.info(), m, CancelNodeCall{}.decode) },
+			CancelNodeReply{Status: StatusAlreadySatisfied, PreviousPhase: "previous_phase of test", More: true}},
 		{"ffx_describe_flow OK", []any{1, "OK", "flow_name of test", "run_id of test", "namespace of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "1795188498438", "11", "11", "11", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test", "cancelled_by of test", "\x00\xff\r\ndefinition", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "lane_id of test", "state of test", "lifecycle_phase of test", "eligibility of test", "blocking_reason of test", "blocking_detail of test", "9", "12", "14", "1795188498438", "1795188498438", "1795188498438", "1795188498438", "worker_instance_id of test", "1795188498438", "progress_percent of test", "progress_message of test", "failure_reason of test", "failure_category of test", "cancellation_reason of test", "1795188498438", "13"}}, "paused of test", "12", "1795188498438", "rerun_by of test", "rerun_mode of test", "12"},
 			func(m message) (any, error) {
 				return decodeReply(DescribeFlowCall{}.info(), m, DescribeFlowCall{}.decode)
@@ -1326,6 +1337,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx_cancel_flow", func(m message) error {
 			_, err := decodeReply(CancelFlowCall{}.info(), m, CancelFlowCall{}.decode)
+			return err
+		}},
+		{"ffx_cancel_node", func(m message) error {
+			_, err := decodeReply(CancelNodeCall{}.info(), m, CancelNodeCall{}.decode)
 			return err
 		}},
 		{"ffx_describe_flow", func(m message) error {

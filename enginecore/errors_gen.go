@@ -29,8 +29,8 @@ const (
 	// ff_cancel_execution, ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children,
 	// ff_update_progress, ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_block_execution_for_admission, ffx_complete, ffx_fail, ffx_release, ffx_suspend,
-	// ffx_record_step, ffx_open_waitpoint. Details: terminal_outcome, lease_epoch, lifecycle_phase,
-	// attempt_id.
+	// ffx_record_step, ffx_open_waitpoint, ffx_cancel_node. Details: terminal_outcome, lease_epoch,
+	// lifecycle_phase, attempt_id.
 	ErrExecutionNotActive Code = "execution_not_active"
 	// ErrExecutionNotEligible comes from ff_issue_claim_grant, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution.
@@ -44,7 +44,7 @@ const (
 	// ff_promote_blocked_to_eligible, ff_add_execution_to_flow, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution, ff_set_execution_tags, ffx_complete,
 	// ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_end_wait,
-	// ffx_read_inputs, ffx_rerun.
+	// ffx_cancel_node, ffx_read_inputs, ffx_rerun.
 	ErrExecutionNotFound Code = "execution_not_found"
 	// ErrExecutionNotInEligibleSet comes from ff_issue_claim_grant.
 	ErrExecutionNotInEligibleSet Code = "execution_not_in_eligible_set"
@@ -105,8 +105,8 @@ const (
 	// ff_reset_budget, ff_check_admission_and_record, ff_append_frame, ff_read_attempt_stream,
 	// ff_set_execution_tags, ff_set_flow_tags, ffx_pause, ffx_resume, ffx_submit_flow, ffx_claim,
 	// ffx_complete, ffx_fail, ffx_renew, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
-	// ffx_read_journal, ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_describe_flow, ffx_list_runs,
-	// ffx_read_events, ffx_rerun, ffx_tick. Details: message.
+	// ffx_read_journal, ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow,
+	// ffx_describe_flow, ffx_list_runs, ffx_read_events, ffx_rerun, ffx_tick. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ffx_submit_flow, ffx_suspend,

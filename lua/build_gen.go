@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "65-77db0c60de51d4f8"
+const build = "66-652e9d2c08354ac9"

@@ -341,7 +341,14 @@ redis.register_function('ffx_cancel_flow', function(keys, args)
   local refusal = call.need(keys, 1, args, 3)
   if refusal then return refusal end
   call.probe(keys[1])
-  return F.ffx_cancel_flow({ partition = keys[1] }, { flow_id = args[1], reason = args[2], actor = args[3] })
+  return F.ffx_cancel_flow({ partition = keys[1] }, { flow_id = args[1], reason = args[2], actor = args[3], policy = args[4] })
+end)
+
+redis.register_function('ffx_cancel_node', function(keys, args)
+  local refusal = call.need(keys, 1, args, 3)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_cancel_node({ partition = keys[1] }, { execution_id = args[1], reason = args[2], actor = args[3] })
 end)
 
 redis.register_function{ function_name = 'ffx_describe_flow', flags = { 'no-writes' }, callback = function(keys, args)

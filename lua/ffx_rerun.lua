@@ -257,6 +257,8 @@ function F.ffx_rerun(K, A)
     if #A.nodes > 0 then redis.call('SADD', key.flow_rerun(c, A.flow_id), unpack(A.nodes)) end
     if A.begin ~= '1' then return reply.ok('collecting', '0') end
     begin(c, A.flow_id, flow_key, flow, A)
+    graph.settle(c)
+    return reply.ok('begun', '1')
   elseif not flow.rerun_state then
     return reply.already('begun', '0')
   end

@@ -24,7 +24,9 @@ local function expire_leases(c, limit)
   local ids = due_in(c, expiry_key, limit)
   for _, execution_id in ipairs(ids) do
     local outcome, core = lease.expire_if_due(c, execution_id, key.exec_core(c, execution_id), expiry_key)
-    if OFFERED[outcome] then lease.offer_reclaim(c, execution_id, core) end
+    if OFFERED[outcome] and not flows.end_late(c, execution_id, key.exec_core(c, execution_id), core) then
+      lease.offer_reclaim(c, execution_id, core)
+    end
   end
   return #ids
 end
@@ -45,6 +47,7 @@ local function time_out_attempt(c, execution_id)
   local policy = record.policy(key.exec_policy(c, execution_id)).retry_policy
   local delay = retry.delay(policy, tonumber(core.retry_count) or 0)
   local reason = 'the attempt ran longer than its start-to-close timeout'
+  if delay and flows.end_late(c, execution_id, core_key, core) then return end
   if delay then
     retry.schedule(c, execution_id, core_key, core, f, reason, 'timeout', c.now + delay)
   else

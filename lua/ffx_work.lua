@@ -266,6 +266,7 @@ local function take_abandoned(c, request, execution_id, n)
   end
   if unfit(request, core) or is_paused(c, request, core) then return nil, true end
   redis.call('ZREM', key.ffx_reclaimable(c, request.lane), execution_id)
+  if flows.end_late(c, execution_id, core_key, core) then return nil end
   local w = lease_for(request, n)
   local attempt = claim.take_over(c, execution_id, core_key, core, w)
   if not attempt then return nil end
@@ -467,7 +468,8 @@ end
 
 -- @function ffx_fail
 -- @summary  Ends the attempt with a failure: schedules the next attempt by the stored policy, or fails the
---           execution and skips what depends on it.
+--           execution and skips what depends on it. In a flow that is over, there is no next attempt: the execution is
+--           cancelled.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -504,6 +506,10 @@ function F.ffx_fail(K, A)
   f, err = fence.check_write(c, core_key, core, A)
   if err then return err end
   local delay = retry_delay(c, A, core, retry_after, jitter)
+  if delay and flows.end_late(c, A.execution_id, core_key, core) then
+    graph.settle(c)
+    return reply.ok('cancelled', '', c.more and '1' or '0')
+  end
   if delay then
     retry.schedule(c, A.execution_id, core_key, core, f, A.reason, A.category, c.now + delay)
     wake.flush(c)

@@ -228,38 +228,7 @@ func runError(flowName, runID string, reply enginecore.FlowResultReply) *RunErro
 	return e
 }
 
-// Cancel stops the run: nothing of it starts any more, and running activities see their context cancelled. It returns
-// when every node has been told. Cancelling a cancelled run is no error; a run that is over otherwise gives ErrRunOver.
-func (r *Run[Out]) Cancel(ctx context.Context, reason string) error {
-	return r.client.cancel(ctx, r.flow, r.id, r.flowID, r.part, reason)
-}
-
 // Describe returns the state of the run and its nodes.
 func (r *Run[Out]) Describe(ctx context.Context) (*Description, error) {
 	return r.client.describe(ctx, r.flow, r.id, r.flowID, r.part)
-}
-
-// Cancel is Run.Cancel for a run known by name.
-func (c *Client) Cancel(ctx context.Context, flowName, runID, reason string) error {
-	id, partition, err := c.locate(flowName, runID)
-	if err != nil {
-		return err
-	}
-	return c.cancel(ctx, flowName, runID, id, partition, reason)
-}
-
-func (c *Client) cancel(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reason string) error {
-	for {
-		reply, err := c.engine.calls.CancelFlow(ctx, enginecore.CancelFlowCall{Partition: p, FlowID: id, Reason: reason, Actor: "client"})
-		switch {
-		case errors.Is(err, enginecore.ErrFlowNotFound):
-			return fmt.Errorf("cancel run %s of flow %s: %w", runID, flowName, ErrRunNotFound)
-		case errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
-			return fmt.Errorf("cancel run %s of flow %s: %w", runID, flowName, ErrRunOver)
-		case err != nil:
-			return fmt.Errorf("cancel run %s of flow %s: %w", runID, flowName, err)
-		case !reply.More:
-			return nil
-		}
-	}
 }

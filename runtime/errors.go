@@ -21,6 +21,8 @@ var (
 	ErrRerunLimit = errors.New("run again too often")
 	// ErrUnknownNode is returned for a node that the run does not have.
 	ErrUnknownNode = errors.New("no such node")
+	// ErrNodeOver is returned by CancelNode when the node has ended already.
+	ErrNodeOver = errors.New("node is over")
 	// ErrRunOver is returned by Cancel when the run has ended already.
 	ErrRunOver = errors.New("run is over")
 	// ErrRunFailed matches the *RunError of a run of which a node failed.

@@ -63,8 +63,12 @@ func (r *Run[Out]) Purge(ctx context.Context) error {
 }
 
 func (c *Client) purge(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) error {
+	core, err := c.engine.composites()
+	if err != nil {
+		return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, err)
+	}
 	for first := true; ; first = false {
-		reply, err := c.engine.core.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: p, FlowID: id})
+		reply, err := core.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: p, FlowID: id})
 		switch {
 		case errors.Is(err, enginecore.ErrFlowNotTerminal):
 			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, ErrRunOpen)

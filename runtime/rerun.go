@@ -40,22 +40,6 @@ type Rerun struct {
 	Nodes int
 }
 
-// ActionOption adjusts what an operator does to a run.
-type ActionOption func(*action)
-
-type action struct{ actor string }
-
-// By says who acts, for the record. Defaults to "client".
-func By(actor string) ActionOption { return func(a *action) { a.actor = actor } }
-
-func actionOf(opts []ActionOption) action {
-	a := action{actor: "client"}
-	for _, opt := range opts {
-		opt(&a)
-	}
-	return a
-}
-
 // maxRerunNodes bounds the nodes that are named in one call.
 const maxRerunNodes = 256
 
@@ -79,6 +63,9 @@ func (r *Run[Out]) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOp
 }
 
 func (c *Client) rerun(ctx context.Context, flowName, runID string, scope RerunScope, by action) error {
+	if _, err := c.engine.composites(); err != nil {
+		return err
+	}
 	d, err := c.Describe(ctx, flowName, runID)
 	if err != nil {
 		return err

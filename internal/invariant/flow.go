@@ -218,7 +218,7 @@ func (c *checker) managedFlow(p *partition, f *flowRecord) {
 	if got := number(f.core["open_nodes"]); got != open {
 		c.fault(RuleFlow, f.key, "open_nodes is %d, %d members have not ended", got, open)
 	}
-	if f.closed() != (open == 0) {
+	if f.closed() != (open == 0) && !f.rerunning() {
 		c.fault(RuleClosed, f.key, "closed_at is %q, %d members have not ended", f.core["closed_at"], open)
 	}
 	for _, outcome := range []string{"failed", "expired", "cancelled", "skipped"} {
@@ -297,6 +297,8 @@ func (c *checker) member(p *partition, f *flowRecord, e *execution) {
 		c.fault(RuleHeld, e.key, "is %s, %s, but the flow is not submitted yet", e.get("lifecycle_phase"), e.get("eligibility_state"))
 	case !f.held() && !f.rerunning() && f.open() && blocked && len(e.parts["deps:unresolved"].set) == 0:
 		c.fault(RuleStuck, e.key, "is blocked by dependencies, but none is unresolved")
+	case f.core["cancellation_policy"] == "cancel_pending" && e.get("lifecycle_phase") == "active":
+		// it may end by itself
 	case !f.open() && !f.closed() && !f.parts["pending_cancels"].set[e.id]:
 		c.fault(RuleStuck, e.key, "is %s in a flow that is %s, but is not owed its end", e.get("lifecycle_phase"),
 			f.core["public_flow_state"])

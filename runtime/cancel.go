@@ -1,0 +1,131 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// ActionOption adjusts what an operator does to a run.
+type ActionOption func(*action)
+
+type action struct{ actor string }
+
+// By says who acts, for the record. Defaults to "client".
+func By(actor string) ActionOption { return func(a *action) { a.actor = actor } }
+
+func actionOf(opts []ActionOption) action {
+	a := action{actor: "client"}
+	for _, opt := range opts {
+		opt(&a)
+	}
+	return a
+}
+
+// Policies of ffx_cancel_flow.
+const (
+	cancelAll     = "cancel_all"
+	cancelPending = "cancel_pending"
+)
+
+// Cancel stops the run: nothing of it starts any more, and running activities see their context cancelled. It returns
+// when every node has been told. Cancelling a cancelled run is no error; a run that is over otherwise gives ErrRunOver.
+func (r *Run[Out]) Cancel(ctx context.Context, reason string, opts ...ActionOption) error {
+	return r.client.Cancel(ctx, r.flow, r.id, reason, opts...)
+}
+
+// CancelPending is Client.CancelPending for this run.
+func (r *Run[Out]) CancelPending(ctx context.Context, reason string, opts ...ActionOption) error {
+	return r.client.CancelPending(ctx, r.flow, r.id, reason, opts...)
+}
+
+// CancelNode is Client.CancelNode for this run.
+func (r *Run[Out]) CancelNode(ctx context.Context, node, reason string, opts ...ActionOption) error {
+	return r.client.CancelNode(ctx, r.flow, r.id, node, reason, opts...)
+}
+
+// Cancel is Run.Cancel for a run known by name.
+func (c *Client) Cancel(ctx context.Context, flowName, runID, reason string, opts ...ActionOption) error {
+	return c.cancel(ctx, flowName, runID, cancelAll, reason, actionOf(opts))
+}
+
+// CancelPending stops what has not started: nodes that run may end and keep their results, but get no further attempt;
+// everything else of the run is cancelled, and so is the run once the last of them has ended. Cancel may still follow. It
+// returns ErrRunOver as Cancel does.
+func (c *Client) CancelPending(ctx context.Context, flowName, runID, reason string, opts ...ActionOption) error {
+	return c.cancel(ctx, flowName, runID, cancelPending, reason, actionOf(opts))
+}
+
+func (c *Client) cancel(ctx context.Context, flowName, runID, policy, reason string, by action) error {
+	fault := func(err error) error { return fmt.Errorf("cancel run %s of flow %s: %w", runID, flowName, err) }
+	id, partition, err := c.locate(flowName, runID)
+	if err != nil {
+		return err
+	}
+	if policy != cancelAll {
+		if _, err := c.engine.composites(); err != nil {
+			return fault(err)
+		}
+	}
+	call := enginecore.CancelFlowCall{Partition: partition, FlowID: id, Reason: reason, Actor: by.actor, Policy: policy}
+	for {
+		reply, err := c.engine.calls.CancelFlow(ctx, call)
+		switch {
+		case errors.Is(err, enginecore.ErrFlowNotFound):
+			return fault(ErrRunNotFound)
+		case errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
+			return fault(ErrRunOver)
+		case err != nil:
+			return fault(err)
+		case !reply.More:
+			return nil
+		}
+	}
+}
+
+// CancelNode cancels one node of a run, whether it waits or runs; what depends on it is skipped, or goes on by its joins.
+// The run goes on, and counts as cancelled if nothing of it fails. Cancelling a cancelled node is no error; one that has
+// ended otherwise gives ErrNodeOver. The error wraps ErrUnknownNode when the run, if there is one, has no such node.
+func (c *Client) CancelNode(ctx context.Context, flowName, runID, node, reason string, opts ...ActionOption) error {
+	fault := func(err error) error {
+		return fmt.Errorf("cancel node %s of run %s of flow %s: %w", node, runID, flowName, err)
+	}
+	id, partition, err := c.locate(flowName, runID)
+	if err != nil {
+		return err
+	}
+	core, err := c.engine.composites()
+	if err != nil {
+		return fault(err)
+	}
+	reply, err := core.CancelNode(ctx, enginecore.CancelNodeCall{
+		Partition: partition, ExecutionID: enginecore.ExecutionIDFor(partition, id, node), Reason: reason,
+		Actor: actionOf(opts).actor,
+	})
+	switch {
+	case errors.Is(err, enginecore.ErrExecutionNotFound):
+		return fault(ErrUnknownNode)
+	case errors.Is(err, enginecore.ErrExecutionNotActive):
+		return fault(ErrNodeOver)
+	case err != nil:
+		return fault(err)
+	}
+	for more := reply.More; more; {
+		tick, err := core.Tick(ctx, enginecore.TickCall{Partition: partition, Limit: tickLimit})
+		if err != nil {
+			return nil // the node is cancelled; what follows from it is the keeper's as well
+		}
+		more = tick.More
+	}
+	return nil
+}
+
+// composites are the calls of the whole library, which contract mode does without.
+func (e *Engine) composites() (composites, error) {
+	if c, whole := e.calls.(composites); whole {
+		return c, nil
+	}
+	return composites{}, ErrNotInContract
+}

@@ -1,0 +1,214 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// awaitState waits until a node is in a state.
+func awaitState(t testing.TB, run *runtime.Run[string], node string, want enginecore.PublicState) {
+	t.Helper()
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		d, err := run.Describe(context.Background())
+		if err != nil {
+			return err.Error()
+		}
+		for _, n := range d.Nodes {
+			if n.Name == node && n.State == want {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%s is not %s: %s", node, want, stateOf(d))
+	})
+}
+
+func TestCancelPendingSparesWhatRuns(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		gate := make(chan struct{})
+		var attempts atomic.Int64
+		act := activity.New("gated", func(ctx context.Context, in string) (string, error) {
+			attempts.Add(1)
+			select {
+			case <-gate:
+			case <-ctx.Done():
+				return "", context.Cause(ctx)
+			}
+			if in == "fail" {
+				return "", errors.New("it would be retried")
+			}
+			return in, nil
+		}, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 5}))
+		f := flow.New[none, string]("pending")
+		runs := flow.Node(f, "runs", act, flow.Const("ok"), flow.Priority(9))
+		flow.Node(f, "fails", act, flow.Const("fail"), flow.Priority(8))
+		flow.Node(f, "waits", act, flow.Const("ok"))
+		flow.Return(f, flow.Node(f, "after", act, runs))
+		b.Worker(t, []activity.Handler{act}, runtime.Concurrency(2))
+		run := startOf(t, b, f)
+		awaitState(t, run, "runs", enginecore.PublicActive)
+		awaitState(t, run, "fails", enginecore.PublicActive)
+		require.NoError(t, run.CancelPending(ctx, "no more", runtime.By("ann")))
+		got := states(t, run)
+		require.Equal(t, map[string]enginecore.PublicState{"runs": "active", "fails": "active", "waits": "cancelled", "after": "cancelled"}, got)
+		b.Check(t, invariant.AnyTime)
+		close(gate)
+		_, err := run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		require.ErrorContains(t, err, "no more")
+		require.Equal(t, map[string]enginecore.PublicState{"runs": "completed", "fails": "cancelled", "waits": "cancelled", "after": "cancelled"},
+			states(t, run))
+		require.EqualValues(t, 2, attempts.Load(), "nothing starts after the cancel")
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "ann", d.CancelledBy)
+		b.Settle(t)
+		require.NoError(t, run.CancelPending(ctx, "again"))
+	})
+}
+
+func TestCancelAfterCancelPending(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		c := newCourse()
+		f := flow.New[none, string]("both")
+		flow.Return(f, c.nodes(f, "hang", "hang")[1])
+		b.Worker(t, []activity.Handler{c.act}, runtime.Concurrency(1))
+		run := startOf(t, b, f)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if c.hanging.Load() == 0 {
+				return "nothing runs"
+			}
+			return ""
+		})
+		require.NoError(t, run.CancelPending(ctx, "no more"))
+		require.NoError(t, run.Cancel(ctx, "at once", runtime.By("bob")))
+		<-c.stopped
+		_, err := run.Result(ctx)
+		require.ErrorContains(t, err, "at once")
+		b.Settle(t)
+		require.EqualValues(t, 1, c.hanging.Load())
+	})
+}
+
+// A worker that is lost leaves nothing to be taken over when its run was cancelled.
+func TestCancelPendingAndALostWorker(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		core := b.Engine.Core()
+		c := newCourse()
+		f := flow.New[none, string]("lost")
+		flow.Return(f, c.nodes(f, "ok")[0])
+		def := definitionOf(t, f)
+		plan, err := runtime.NewPlan(b.Client, def, none{}, runtime.ID("r"))
+		require.NoError(t, err)
+		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.ID("r"))
+		require.NoError(t, err)
+		reply, err := core.Claim(ctx, enginecore.ClaimCall{
+			Partition: plan.Partition, ClaimRequest: enginecore.ClaimRequest{
+				LaneID: "default", WorkerID: "w", WorkerInstanceID: "w1", ClaimID: "00000000-0000-4000-8000-000000000000", Count: 1,
+				LeaseTTL: 50 * time.Millisecond, Kinds: "\ncourse\n",
+			},
+		})
+		require.NoError(t, err)
+		require.Len(t, reply.Executions, 1)
+		require.NoError(t, run.CancelPending(ctx, "no more"))
+		b.Keeper(t)
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		require.Equal(t, enginecore.PublicCancelled, states(t, run)["a"])
+		b.Settle(t)
+	})
+}
+
+func TestCancelNode(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		c := newCourse()
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(4))
+		f := flow.New[none, string]("node")
+		refs := c.nodes(f, "hang", "gate", "ok")
+		flow.Node(f, "after", c.act, flow.Const("ok"), flow.After(refs[0]))
+		flow.Return(f, flow.Node(f, "join", c.sum, flow.Quorum(2, refs...)))
+		run := startOf(t, b, f)
+		awaitState(t, run, "a", enginecore.PublicActive)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if c.hanging.Load() == 0 {
+				return "a has not begun"
+			}
+			return ""
+		})
+		begin := time.Now()
+		require.NoError(t, run.CancelNode(ctx, "a", "not this one", runtime.By("ann")))
+		require.Less(t, (<-c.stopped).Sub(begin), soon)
+		require.NoError(t, run.CancelNode(ctx, "a", "not this one"))
+		awaitState(t, run, "c", enginecore.PublicCompleted)
+		require.ErrorIs(t, run.CancelNode(ctx, "c", "too late"), runtime.ErrNodeOver)
+		require.ErrorIs(t, run.CancelNode(ctx, "x", "unknown"), runtime.ErrUnknownNode)
+		close(c.gate)
+		_, err := run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		require.Equal(t, map[string]enginecore.PublicState{
+			"a": "cancelled", "b": "completed", "c": "completed", "after": "skipped", "join": "completed",
+		}, states(t, run))
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "not this one", d.Nodes[0].Reason)
+		b.Settle(t)
+		// And it can be run again.
+		require.NoError(t, run.Purge(ctx))
+		nothingLeft(t, b)
+	})
+}
+
+// BenchmarkCancelWide measures how long one call of a cancel holds the engine, with 10,000 members that wait.
+func BenchmarkCancelWide(b *testing.B) {
+	for _, kind := range testserver.Kinds(b) {
+		b.Run(string(kind), func(b *testing.B) {
+			bench := enginetest.New(b, kind)
+			c := newCourse()
+			f := flow.New[none, string]("wide")
+			refs := make([]flow.Ref[string], 9999)
+			for i := range refs {
+				refs[i] = flow.Node(f, fmt.Sprintf("n%d", i), c.act, flow.Const("ok"))
+			}
+			flow.Return(f, flow.Node(f, "sum", c.sum, flow.List(refs...)))
+			def := definitionOf(b, f)
+			var longest time.Duration
+			calls := 0
+			for i := 0; b.Loop(); i++ {
+				b.StopTimer()
+				plan, err := runtime.NewPlan(bench.Client, def, none{}, runtime.ID(fmt.Sprint(i)))
+				require.NoError(b, err)
+				_, err = runtime.Start(b.Context(), bench.Client, def, none{}, runtime.ID(fmt.Sprint(i)))
+				require.NoError(b, err)
+				b.StartTimer()
+				for more := true; more; calls++ {
+					begin := time.Now()
+					reply, err := bench.Engine.Core().CancelFlow(b.Context(), enginecore.CancelFlowCall{
+						Partition: plan.Partition, FlowID: plan.FlowID, Reason: "enough", Actor: "bench",
+					})
+					require.NoError(b, err)
+					longest = max(longest, time.Since(begin))
+					more = reply.More
+				}
+			}
+			b.ReportMetric(float64(longest.Microseconds())/1000, "longest-ms")
+			b.ReportMetric(float64(calls)/float64(b.N), "calls/op")
+		})
+	}
+}
