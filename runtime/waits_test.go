@@ -169,7 +169,7 @@ func TestWaitpointTimeouts(t *testing.T) {
 	say := activity.New("say", func(_ context.Context, text string) (string, error) { return text, nil })
 	define := func(then activity.TimeoutBehavior) *flow.Definition[int, string] {
 		f := flow.New[int, string]("timeout-" + string(then))
-		w := flow.Waitpoint[*vote](f, "wait", flow.Timeout(30*time.Millisecond, then))
+		w := flow.Waitpoint[*vote](f, "wait", flow.Timeout(300*time.Millisecond, then))
 		next := flow.Node(f, "next", seen, w)
 		flow.Node(f, "compensate", say, flow.Const("x"), flow.OnFailure(w))
 		flow.Node(f, "clean", say, flow.Const("x"), flow.Always(next))
