@@ -1,0 +1,236 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// weave is a random flow in which some nodes have a join.
+type weave struct {
+	*sketch
+	joins map[string]flow.Join
+}
+
+// newWeave turns about half of the nodes with several upstreams into joins.
+func newWeave(r *rand.Rand) *weave {
+	w := &weave{sketch: newSketch(r, 4), joins: make(map[string]flow.Join)}
+	for i := range w.nodes {
+		n := &w.nodes[i]
+		if len(n.upstreams()) < 2 || r.IntN(2) == 0 {
+			continue
+		}
+		// All of a join's edges carry data, or none does.
+		if r.IntN(3) > 0 {
+			n.data, n.after = n.upstreams(), nil
+		} else {
+			n.data, n.after = nil, n.upstreams()
+		}
+		w.joins[n.name] = flow.Join{Policy: flow.JoinQuorum, Needed: 1 + r.IntN(len(n.upstreams())), LetRun: r.IntN(2) == 0}
+	}
+	return w
+}
+
+func (w *weave) defineWeave(name string, l *lab) (*flow.Definition[[]string, string], error) {
+	f := flow.New[[]string, string](name)
+	refs := make([]flow.Ref[string], len(w.nodes))
+	for i := range w.nodes {
+		n := &w.nodes[i]
+		opts := []flow.NodeOption{
+			flow.Lane(n.lane), flow.Priority(n.priority), flow.StartToClose(n.timeout),
+			flow.Retry(activity.Exponential{First: time.Millisecond, Max: 4 * time.Millisecond, Attempts: n.script.attempts}),
+		}
+		var data []flow.Ref[string]
+		var after []flow.Upstream
+		for _, up := range n.data {
+			data = append(data, refs[up])
+		}
+		for _, up := range n.after {
+			after = append(after, refs[up])
+		}
+		join, joined := w.joins[n.name]
+		if joined && join.LetRun {
+			opts = append(opts, flow.LetRun())
+		}
+		if joined && len(after) > 0 {
+			opts = append(opts, flow.AfterQuorum(join.Needed, after...))
+		} else {
+			opts = append(opts, flow.After(after...))
+		}
+		var input flow.Binding[[]string] = f.Input()
+		switch {
+		case joined && len(data) > 0:
+			input = flow.Quorum(join.Needed, data...)
+		case len(data) > 0:
+			input = flow.List(data...)
+		}
+		a := l.common
+		if n.rare {
+			a = l.rare
+		}
+		refs[i] = flow.Node(f, n.name, a, input, opts...)
+	}
+	flow.Return(f, refs[len(refs)-1])
+	return f.Build()
+}
+
+// needed is how many upstreams of a node must succeed.
+func (w *weave) needed(n *sketchNode) int {
+	if join, joined := w.joins[n.name]; joined {
+		return join.Needed
+	}
+	return len(n.upstreams())
+}
+
+// mayBeCancelled tells whether a join may have had no use for a node, or for all that comes of it.
+func (w *weave) mayBeCancelled(index int) bool {
+	for i := range w.nodes {
+		n := &w.nodes[i]
+		if join, joined := w.joins[n.name]; joined && !join.LetRun && slices.Contains(n.upstreams(), index) {
+			return true
+		}
+	}
+	return false
+}
+
+// faultOf says what is wrong with what became of a node, given what became of its upstreams.
+func (w *weave) faultOf(f invariant.Flow, index int) string {
+	n := &w.nodes[index]
+	outcome, succeeded := f.Nodes[n.name].Outcome, 0
+	for _, up := range n.upstreams() {
+		if f.Nodes[nodeName(up)].Outcome == "success" {
+			succeeded++
+		}
+	}
+	ready := succeeded >= w.needed(n)
+	switch {
+	case outcome == "cancelled" && w.mayBeCancelled(index):
+		return ""
+	case !ready && outcome != "skipped":
+		return fmt.Sprintf("only %d of %d upstreams succeeded", succeeded, w.needed(n))
+	case ready && n.script.succeeds() && outcome != "success", ready && !n.script.succeeds() && outcome != "failed":
+		return fmt.Sprintf("%d upstreams succeeded, its script succeeds: %t", succeeded, n.script.succeeds())
+	}
+	return ""
+}
+
+// TestRandomJoins runs random flows with joins while workers and keepers come and go. Then it runs them again, in scopes
+// drawn at random and with some nodes that behave by now, at last with all and from the beginning; it checks the keyspace
+// each time and the outcomes in the beginning and the end, and purges them.
+// FLOWFABRIC_SEED repeats one round.
+func TestRandomJoins(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		seed := rand.Uint64()
+		fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64)
+		if err == nil {
+			seed = fixed
+		}
+		budget := propertyTime / 2
+		if testing.Short() {
+			budget = propertyTime / 6
+		}
+		crew := newCrew(t, b)
+		rounds := 0
+		for end := time.Now().Add(budget); time.Now().Before(end); rounds++ {
+			if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { crew.weaveRound(t, seed) }) {
+				break
+			}
+			seed++
+		}
+		crew.stop(t)
+		t.Logf("%d rounds: %v", rounds, crew.lab.tallies)
+	})
+}
+
+func (c *crew) weaveRound(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 3))
+	ctx := enginetest.Context(t)
+	w := newWeave(r)
+	w.pace = time.Duration(r.IntN(4)) * time.Millisecond
+	id := fmt.Sprintf("w%d-%d", seed, time.Now().UnixNano())
+	c.lab.add(id, w.sketch)
+	def, err := w.defineWeave("weave", c.lab)
+	require.NoError(t, err)
+	run, err := runtime.Start(ctx, c.bench.Client, def, []string{}, runtime.ID(id))
+	require.NoError(t, err)
+	quiet, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		c.churn(t, rand.New(rand.NewPCG(seed, 4)), quiet)
+	}()
+	const reruns = 3
+	for again := range reruns + 1 {
+		_, err := run.Result(ctx)
+		var over *runtime.RunError
+		if err != nil && !errors.As(err, &over) {
+			d, _ := run.Describe(context.Background())
+			t.Errorf("try %d: %v\n%s", again, err, stateOf(d))
+			break
+		}
+		c.judgeWeave(t, run, w, again == 0 || again == reruns)
+		if t.Failed() || again == reruns {
+			break
+		}
+		for i := range w.nodes {
+			if r.IntN(3) == 0 || again == reruns-1 {
+				w.repair(c.lab, i)
+			}
+		}
+		scope := []runtime.RerunScope{
+			runtime.RerunFailed(), runtime.RerunAll(), runtime.RerunFrom(nodeName(r.IntN(len(w.nodes)))),
+		}[r.IntN(3)]
+		if again == reruns-1 {
+			scope = runtime.RerunAll()
+		}
+		if err := run.Rerun(ctx, scope); err != nil {
+			require.ErrorIs(t, err, runtime.ErrNothingToRerun)
+			require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		}
+		c.lab.tally("rerun")
+	}
+	close(quiet)
+	<-done
+	if !t.Failed() {
+		require.NoError(t, run.Purge(ctx))
+		nothingLeft(t, c.bench)
+	}
+	c.lab.forget(id)
+}
+
+// repair makes a node succeed from now on.
+func (w *weave) repair(l *lab, index int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := &w.nodes[index]
+	n.script = script{last: succeed, attempts: n.script.attempts}
+}
+
+// judgeWeave checks what became of a run: the keyspace, and the nodes when all of them ran with the same script.
+func (c *crew) judgeWeave(t *testing.T, run *runtime.Run[string], w *weave, nodes bool) {
+	s := c.bench.Settle(t)
+	f, ok := s.Flow(string(run.FlowID()))
+	require.True(t, ok, "the flow is gone")
+	require.Len(t, f.Nodes, len(w.nodes))
+	c.lab.tally("flow " + f.Outcome)
+	for i := range w.nodes {
+		got := f.Nodes[nodeName(i)]
+		c.lab.tally("node " + got.Outcome)
+		if fault := w.faultOf(f, i); nodes && fault != "" {
+			t.Errorf("node %s is %s (%s), join %+v: %s", got.Name, got.Outcome, got.Reason, w.joins[got.Name], fault)
+		}
+	}
+}
