@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -159,6 +161,42 @@ func TestContractLostReplies(t *testing.T) {
 		s := c.finish(t, ctx, trials)
 		t.Logf("%d replies were lost", p.lost())
 		require.NotZero(t, p.lost())
+		for _, x := range trials {
+			c.judge(t, s, x)
+		}
+	})
+}
+
+// A library as the reference has it leaves the choice of an index to the caller of ff_create_execution, forgets that a member
+// was delayed once it has dependencies, and leaves it in the index of delayed executions.
+func TestContractOnAPlainLibrary(t *testing.T) {
+	library := lua.ContractSource()
+	for _, change := range [][2]string{
+		{"key.lane_delayed(c, A.lane_id)", "K.scheduling"},
+		{"key.lane_eligible(c, A.lane_id)", "K.scheduling"},
+		{"own_delay = true, values = { 'attempt_state', child.attempt_state }", "values = { 'attempt_state', child.attempt_state }"},
+		{"redis.call('ZREM', key.lane_delayed(c, lifecycle.lane(child)), child_id)", ""},
+	} {
+		require.Equal(t, 1, strings.Count(library, change[0]), change[0])
+		library = strings.Replace(library, change[0], change[1], 1)
+	}
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		b := enginetest.Open(t, kind, enginetest.ServerWith(t, kind, library).URL()+contractURL, enginetest.NewPrefix(),
+			runtime.PollInterval(50*time.Millisecond), runtime.ReconcileInterval(200*time.Millisecond))
+		ctx := enginetest.Context(t)
+		c := &crew{tb: t, bench: b, lab: newLab()}
+		b.Keeper(t)
+		for range 2 {
+			b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.Lanes("default", "other"))
+		}
+		r := rand.New(rand.NewPCG(rand.Uint64(), 0))
+		var trials []*trial
+		for i := range 12 {
+			x := c.startUntilAcknowledged(t, ctx, r, fmt.Sprintf("run-%d", i))
+			require.NotNil(t, x)
+			trials = append(trials, x)
+		}
+		s := c.finish(t, ctx, trials)
 		for _, x := range trials {
 			c.judge(t, s, x)
 		}

@@ -50,11 +50,18 @@ func NewContract(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption
 // ContractServer starts a server with the contract's functions and no others.
 func ContractServer(tb testing.TB, kind testserver.Kind) *testserver.Server {
 	tb.Helper()
+	return ServerWith(tb, kind, lua.ContractSource())
+}
+
+// ServerWith starts a server with a library, and checks at the end that nobody has loaded another one or called what it does
+// not have.
+func ServerWith(tb testing.TB, kind testserver.Kind, library string) *testserver.Server {
+	tb.Helper()
 	server := testserver.Start(tb, testserver.Options{Kind: kind})
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
 	require.NoError(tb, err)
 	ctx := context.Background()
-	require.NoError(tb, client.Do(ctx, client.B().FunctionLoad().FunctionCode(lua.ContractSource()).Build()).Error())
+	require.NoError(tb, client.Do(ctx, client.B().FunctionLoad().FunctionCode(library).Build()).Error())
 	tb.Cleanup(func() {
 		defer client.Close()
 		stats, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()
