@@ -67,13 +67,15 @@ type contract struct {
 	reconciled map[enginecore.Partition]reconcileState
 }
 
-func newContract(e *Engine, config contractConfig) *contract {
+func newContract(ctx context.Context, e *Engine, config contractConfig) (*contract, error) {
 	config.poll = max(cmp.Or(config.poll, DefaultPollInterval), minContractInterval)
 	config.reconcile = max(cmp.Or(config.reconcile, DefaultReconcileInterval), minContractInterval)
-	return &contract{
+	c := &contract{
 		engine: e, core: e.core, keys: e.core.Keys(), client: e.client, logger: e.logger, config: config,
 		lanes: make(map[enginecore.LaneID]bool), reconciled: make(map[enginecore.Partition]reconcileState),
 	}
+	_, err := c.readClock(ctx)
+	return c, err
 }
 
 func (c *contract) pollEvery() time.Duration { return c.config.poll }

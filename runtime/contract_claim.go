@@ -28,7 +28,7 @@ const (
 var claimFields = []string{
 	"lifecycle_phase", "ownership_state", "eligibility_state", "attempt_state", "lane_id", "execution_kind",
 	"required_capabilities", "flow_id", "current_attempt_index", "total_attempt_count", "retry_count", "created_at",
-	"current_worker_instance_id", "current_lease_id", "current_lease_epoch", "current_attempt_id", "lease_expires_at",
+	"current_worker_instance_id", "current_lease_id", "current_lease_epoch", "current_attempt_id", "lease_expires_at", "delay_until",
 }
 
 // contractCandidate is an execution that may be claimed, with its claimFields.
@@ -86,13 +86,17 @@ func (c *contract) candidates(ctx context.Context, p enginecore.Partition, lane 
 	last := min(max(2*count, minCandidates), maxCandidates) - 1
 	lists, err := c.read(ctx,
 		c.client.B().Zrange().Key(c.keys.LaneEligible(p, lane)).Min("0").Max(decimalText(last)).Build(),
-		c.client.B().Zrange().Key(c.keys.IndexLeaseExpiry(p)).Min("0").Max(decimalText(last)).Build(),
+		c.client.B().Zrangebyscore().Key(c.keys.IndexLeaseExpiry(p)).Min("-inf").Max(decimalText(c.now().UnixMilli())).Limit(0, last+1).Build(),
 		c.client.B().Zrange().Key(c.keys.LaneActive(p, lane)).Min("0").Max(decimalText(last)).Build())
 	if err != nil {
 		return nil, err
 	}
-	var ids []enginecore.ExecutionID
-	for _, list := range lists {
+	ids := idsOf[enginecore.ExecutionID](lists[0])
+	enough := int64(len(ids)) >= count
+	for i, list := range lists[1:] {
+		if enough && i > 0 {
+			break // what an operator has revoked can wait until there is less to do
+		}
 		for _, id := range idsOf[enginecore.ExecutionID](list) {
 			if !slices.Contains(ids, id) {
 				ids = append(ids, id)

@@ -380,9 +380,8 @@ func (t *contractTick) resolveBlocked(ctx context.Context, blocked []enginecore.
 	if err != nil {
 		return err
 	}
-	ready, err := c.propagate(ctx, t.call.Partition, "", ended...)
 	t.reply.Propagated += int64(len(ended))
-	_ = ready // their workers have been told
+	_, err = c.propagate(ctx, t.call.Partition, "", ended...)
 	return err
 }
 

@@ -134,7 +134,8 @@ func (c *contract) Complete(ctx context.Context, call enginecore.CompleteCall) (
 	if err != nil {
 		return reply, err
 	}
-	ready, err := c.propagate(ctx, call.Partition, call.LaneID, lease.end(call.ExecutionID, "success"))
+	first := reply.Status == enginecore.StatusOK
+	ready, err := c.propagateOnce(ctx, call.Partition, call.LaneID, first, lease.end(call.ExecutionID, "success"))
 	if err != nil {
 		return reply, err
 	}
@@ -264,6 +265,7 @@ const renewHistoryGrace = 5 * time.Second
 
 // renewAll renews lease by lease, in one go.
 func (c *contract) renewAll(ctx context.Context, calls []enginecore.RenewCall) ([]answer[enginecore.RenewReply], error) {
+	_, _ = c.readClock(ctx) // an old reading does for a while
 	b := c.batch()
 	renewals := make([][]*answer[enginecore.RenewLeaseReply], len(calls))
 	for i, call := range calls {

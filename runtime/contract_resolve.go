@@ -38,6 +38,11 @@ var releasedFields = claimFields
 // lanes than `own`. A repeat goes on where an earlier call ended, but for what was skipped in between, which a keeper
 // looks after.
 func (c *contract) propagate(ctx context.Context, p enginecore.Partition, own enginecore.LaneID, ends ...contractEnd) ([]contractCandidate, error) {
+	return c.propagateOnce(ctx, p, own, false, ends...)
+}
+
+// propagateOnce is propagate. First tells that the ends are this moment's, so that nobody can have told them yet.
+func (c *contract) propagateOnce(ctx context.Context, p enginecore.Partition, own enginecore.LaneID, first bool, ends ...contractEnd) ([]contractCandidate, error) {
 	var released []contractCandidate
 	closing := make(map[enginecore.FlowID]bool)
 	for len(ends) > 0 {
@@ -50,7 +55,8 @@ func (c *contract) propagate(ctx context.Context, p enginecore.Partition, own en
 		if err != nil {
 			return released, err
 		}
-		r, err := c.resolve(ctx, p, end, edges)
+		r, err := c.resolve(ctx, p, end, edges, first)
+		first = false
 		if err != nil {
 			return released, err
 		}
@@ -77,8 +83,11 @@ type resolution struct {
 }
 
 // resolve resolves edges from one execution.
-func (c *contract) resolve(ctx context.Context, p enginecore.Partition, end contractEnd, edges []contractEdge) (r resolution, err error) {
-	for len(edges) > 0 {
+//
+// Members were created delayed, and some libraries heed that when the last edge is resolved. When nobody else can have
+// resolved the edges before, the release goes along: it would cut short any other delay of a downstream.
+func (c *contract) resolve(ctx context.Context, p enginecore.Partition, end contractEnd, edges []contractEdge, first bool) (r resolution, err error) {
+	for ; len(edges) > 0; first = false {
 		page := edges[:min(len(edges), contractPage/3)]
 		edges = edges[len(page):]
 		b := c.batch()
@@ -89,18 +98,26 @@ func (c *contract) resolve(ctx context.Context, p enginecore.Partition, end cont
 				DownstreamExecutionID: e.down, LaneID: e.lane, UpstreamExecutionID: e.up, EdgeID: e.id,
 				UpstreamOutcome: end.outcome, Now: c.now(), FlowID: end.flow,
 			})
-			// Members were created delayed. A library that heeds that here needs this; any other forgets a leftover.
-			addAgain[enginecore.PromoteDelayedReply](b, enginecore.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
+			if first {
+				addAgain[enginecore.PromoteDelayedReply](b, enginecore.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
+			}
 			cores[i] = b.get(c.hmget(c.keys.ExecCore(e.down), releasedFields))
 		}
 		if err := b.run(ctx); err != nil {
 			return r, err
 		}
+		records := make([]contractRecord, len(page))
+		for i := range page {
+			records[i] = recordOf(*cores[i], releasedFields)
+		}
+		if err := c.releaseHeld(ctx, page, records); err != nil {
+			return r, err
+		}
 		for i, e := range page {
+			core := records[i]
 			if err := resolved[i].err; err != nil && !errors.Is(err, enginecore.ErrInvalidDependency) {
 				return r, err
 			}
-			core := recordOf(*cores[i], releasedFields)
 			r.open = r.open || core.exists() && !core.terminal()
 			switch {
 			case resolved[i].reply.Effect == "child_skipped":
@@ -111,6 +128,25 @@ func (c *contract) resolve(ctx context.Context, p enginecore.Partition, end cont
 		}
 	}
 	return r, nil
+}
+
+// releaseHeld releases those downstreams that wait for nothing but their release, and reads them again.
+func (c *contract) releaseHeld(ctx context.Context, edges []contractEdge, records []contractRecord) error {
+	b := c.batch()
+	again := make(map[int]*rueidis.RedisResult)
+	for i, e := range edges {
+		if records[i]["eligibility_state"] == "not_eligible_until_time" && records[i].time("delay_until").Equal(heldUntil) {
+			addAgain[enginecore.PromoteDelayedReply](b, enginecore.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
+			again[i] = b.get(c.hmget(c.keys.ExecCore(e.down), releasedFields))
+		}
+	}
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	for i, result := range again {
+		records[i] = recordOf(*result, releasedFields)
+	}
+	return nil
 }
 
 // edgesFrom lists the edges that lead on from an execution: from the graph of its flow, or from the engine's records for a

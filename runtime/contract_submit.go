@@ -16,9 +16,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// ErrNotInContract is returned by Start in contract mode for a flow that needs more than the contract has.
-var ErrNotInContract = errors.New("contract mode cannot serve it")
-
 // Tags in which contract mode keeps what the contract has no place for: of a flow all, of an execution tagNode, and of the
 // first one both hashes.
 const (
@@ -43,78 +40,6 @@ var heldUntil = time.UnixMilli(9_999_999_999_999).UTC()
 
 // contractDedup is how long two submissions of one run at the same moment are kept apart by the contract's own means.
 const contractDedup = 24 * time.Hour
-
-// checkServable refuses what the contract has no place for.
-func checkServable(g *flow.Graph) error {
-	refuse := func(node, feature string) error {
-		return fmt.Errorf("%w: flow %s, node %s: %s", ErrNotInContract, g.Name, node, feature)
-	}
-	for key := range g.Tags {
-		if strings.HasPrefix(key, contractTags) {
-			return fmt.Errorf("%w: flow %s: tag %q: tags that begin with %s are its own", ErrNotInContract, g.Name, key, contractTags)
-		}
-	}
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
-		switch {
-		case n.Wait != nil:
-			return refuse(n.Name, "a waitpoint")
-		case n.ScheduleToStart > 0:
-			return refuse(n.Name, "a schedule-to-start timeout")
-		}
-		for key := range n.Tags {
-			if strings.HasPrefix(key, contractTags) {
-				return refuse(n.Name, fmt.Sprintf("tag %q: tags that begin with %s are its own", key, contractTags))
-			}
-		}
-		for _, up := range n.Upstreams {
-			if up.Kind != flow.SuccessOnly {
-				return refuse(n.Name, fmt.Sprintf("an edge of kind %s, from %s", up.Kind, up.Node))
-			}
-		}
-	}
-	return checkKnownMembers(g)
-}
-
-// Members of the stored form of a flow and of a node that contract mode serves. Whatever else a definition says is refused
-// by name, so that a new feature is never ignored in silence.
-var (
-	servedOfFlow = []string{
-		"version", "name", "description", "input_type", "output_type", "codec", "deadline_ms", "tags", "return", "nodes",
-	}
-	servedOfNode = []string{
-		"name", "activity", "codec", "lane", "priority", "capabilities", "start_to_close_ms", "heartbeat_timeout_ms",
-		"keep_frames", "retry", "tags", "input", "after",
-	}
-)
-
-func checkKnownMembers(g *flow.Graph) error {
-	definition, err := g.MarshalJSON()
-	if err != nil {
-		return err
-	}
-	var stored map[string]json.RawMessage
-	if err := json.Unmarshal(definition, &stored); err != nil {
-		return err
-	}
-	var nodes []map[string]json.RawMessage
-	if err := json.Unmarshal(stored["nodes"], &nodes); err != nil {
-		return err
-	}
-	for member := range stored {
-		if !slices.Contains(servedOfFlow, member) {
-			return fmt.Errorf("%w: flow %s: %s", ErrNotInContract, g.Name, member)
-		}
-	}
-	for i, n := range nodes {
-		for member := range n {
-			if !slices.Contains(servedOfNode, member) {
-				return fmt.Errorf("%w: flow %s, node %s: %s", ErrNotInContract, g.Name, g.Nodes[i].Name, member)
-			}
-		}
-	}
-	return nil
-}
 
 // SubmitFlow creates a flow, or a part of it, call by call. Sent again it converges: every id follows from the run.
 func (c *contract) SubmitFlow(ctx context.Context, call enginecore.SubmitFlowCall) (enginecore.SubmitFlowReply, error) {

@@ -169,7 +169,9 @@ func (e *Engine) connect(ctx context.Context, target target, config openConfig) 
 	}
 	e.calls = composites{e.core}
 	if config.core.ContractOnly {
-		e.calls = newContract(e, config.contract)
+		if e.calls, err = newContract(ctx, e, config.contract); err != nil {
+			return err
+		}
 	}
 	e.secrets = newSecretBook(e.core, config.secret)
 	if target.embedded && target.dir != "" {
