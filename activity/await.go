@@ -89,7 +89,7 @@ func await(ctx context.Context, name string, collect bool, opts []WaitOption) ([
 		return nil, context.Cause(ctx)
 	}
 	got, err := steps.Await(ctx, stepName(name, steps.Count(activitycontext.AwaitStep, name)), activitycontext.Wait{
-		Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Timeout: w.Timeout, OnTimeout: string(w.OnTimeout),
+		Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive, Timeout: w.Timeout, OnTimeout: string(w.OnTimeout),
 		Collect: collect,
 	})
 	if err != nil {

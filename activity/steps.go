@@ -164,6 +164,9 @@ func matching(wait activitycontext.Wait, sent []Signal[json.RawMessage]) (matche
 	}
 	names, sources := make(map[string]bool), make(map[string]bool)
 	for _, signal := range sent {
+		if slices.Contains(wait.Decisive, signal.Name) {
+			return append(matched, signal), true
+		}
 		if len(wait.Signals) > 0 && !slices.Contains(wait.Signals, signal.Name) ||
 			wait.All && names[signal.Name] || wait.Distinct && sources[signal.Source] {
 			continue

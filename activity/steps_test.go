@@ -130,6 +130,7 @@ func TestAwaitConditions(t *testing.T) {
 		"all, one short": {[]activity.WaitOption{activity.Signals("x", "y"), activity.MatchAll()}, "y/a y/a", ""},
 		"two":            {[]activity.WaitOption{activity.AtLeast(2)}, "y/a y/a x/b", "y y"},
 		"two sources":    {[]activity.WaitOption{activity.AtLeastDistinct(2)}, "y/a y/a x/b", "y x"},
+		"decisive":       {[]activity.WaitOption{activity.AtLeastDistinct(2), activity.Decisive("no")}, "y/a no/a x/b", "y no"},
 		"the last rule":  {[]activity.WaitOption{activity.AtLeastDistinct(2), activity.MatchAny()}, "y/a", "y"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -46,6 +46,9 @@ type Wait struct {
 	Count int
 	// Distinct counts only one signal of each source.
 	Distinct bool
+	// Decisive are the names of which one signal ends the wait at once, whatever else it asks for. No name is among Signals,
+	// too.
+	Decisive []string
 	// Timeout limits the wait; 0 is no limit. Whole milliseconds.
 	Timeout time.Duration
 	// OnTimeout is set exactly when Timeout is.
@@ -79,6 +82,13 @@ func AtLeastDistinct(n int) WaitOption {
 	return func(w *Wait) { w.All, w.Count, w.Distinct = false, n, true }
 }
 
+// Decisive names signals of which one ends the wait at once, whatever else it asks for: a single no, where several have to
+// say yes. It counts also when its source has been counted before. The names are no names of Signals; of both together there
+// are at most MaxSignalNames. Used more than once, it adds. The default is none.
+func Decisive(names ...string) WaitOption {
+	return func(w *Wait) { w.Decisive = append(w.Decisive, names...) }
+}
+
 // Timeout limits the wait, at most to MaxWait, and says what happens then. The default is no limit. Fractions of a
 // millisecond count as a whole one.
 func Timeout(limit time.Duration, then TimeoutBehavior) WaitOption {
@@ -103,7 +113,7 @@ func NewWait(opts ...WaitOption) Wait {
 	return w
 }
 
-// Needed is the number of signals that end the wait.
+// Needed is the number of signals that end the wait if none of them is decisive.
 func (w Wait) Needed() int {
 	if w.All {
 		return len(w.Signals)
@@ -113,7 +123,7 @@ func (w Wait) Needed() int {
 
 // Clone returns a copy that shares nothing with w.
 func (w Wait) Clone() Wait {
-	w.Signals = slices.Clone(w.Signals)
+	w.Signals, w.Decisive = slices.Clone(w.Signals), slices.Clone(w.Decisive)
 	return w
 }
 
@@ -121,11 +131,12 @@ func (w Wait) Clone() Wait {
 func (w Wait) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if len(w.Signals) > MaxSignalNames {
-		fault("%d signal names, the limit is %d", len(w.Signals), MaxSignalNames)
+	names := slices.Concat(w.Signals, w.Decisive)
+	if len(names) > MaxSignalNames {
+		fault("%d signal names, the limit is %d", len(names), MaxSignalNames)
 	}
-	seen := make(map[string]bool, len(w.Signals))
-	for _, name := range w.Signals {
+	seen := make(map[string]bool, len(names))
+	for _, name := range names {
 		if err := CheckName(name); err != nil {
 			fault("signal: %w", err)
 		}

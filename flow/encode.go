@@ -117,15 +117,16 @@ func (w *writer) wait(s *WaitSpec) {
 	w.raw(`,"wait":{`)
 	w.key("count")
 	w.buf = strconv.AppendInt(w.buf, int64(s.Count), 10)
-	names := s.Signals
+	names, decisive := s.Signals, s.Decisive
 	if w.canonical {
-		names = slices.Sorted(slices.Values(names))
+		names, decisive = slices.Sorted(slices.Values(names)), slices.Sorted(slices.Values(decisive))
 	} else {
 		w.optional("type", s.Type, "")
 	}
 	w.list("signals", names)
 	w.flag("all", s.All)
 	w.flag("distinct", s.Distinct)
+	w.list("decisive", decisive)
 	w.flag("collect", s.Collect)
 	w.duration("timeout_ms", s.Timeout)
 	w.optional("on_timeout", string(s.OnTimeout), "")

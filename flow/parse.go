@@ -80,6 +80,7 @@ type storedWait struct {
 	Signals   []string `json:"signals"`
 	All       bool     `json:"all"`
 	Distinct  bool     `json:"distinct"`
+	Decisive  []string `json:"decisive"`
 	Collect   bool     `json:"collect"`
 	TimeoutMS int64    `json:"timeout_ms"`
 	OnTimeout string   `json:"on_timeout"`
@@ -193,7 +194,7 @@ func (r *reader) wait(s *storedWait) *WaitSpec {
 	}
 	return &WaitSpec{
 		Wait: activity.Wait{
-			Signals: s.Signals, All: s.All, Count: s.Count, Distinct: s.Distinct,
+			Signals: s.Signals, All: s.All, Count: s.Count, Distinct: s.Distinct, Decisive: s.Decisive,
 			Timeout: r.duration("wait.timeout_ms", s.TimeoutMS), OnTimeout: activity.TimeoutBehavior(s.OnTimeout),
 		},
 		Collect: s.Collect, Type: s.Type,

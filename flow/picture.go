@@ -137,6 +137,9 @@ func (w *WaitSpec) text() string {
 	if w.Distinct {
 		text += " from different sources"
 	}
+	if len(w.Decisive) > 0 {
+		text += ", or 1 of " + strings.Join(w.Decisive, " or ")
+	}
 	if w.Timeout > 0 {
 		text += fmt.Sprintf(", %s after %s", w.OnTimeout, w.Timeout)
 	}

@@ -47,7 +47,7 @@ func WaitpointAll[T, In, Out any](f *Builder[In, Out], name string, opts ...Wait
 	return Ref[[]Signal[T]]{owner: f.b, index: f.b.waitpoint(name, spec, opts)}
 }
 
-// WaitOption changes a waitpoint: Signals, MatchAny, MatchAll, AtLeast, AtLeastDistinct, Timeout, After, AfterAll,
+// WaitOption changes a waitpoint: Signals, MatchAny, MatchAll, AtLeast, AtLeastDistinct, Decisive, Timeout, After, AfterAll,
 // OnFailure, Always, AfterAny, AfterQuorum, CancelRemaining, LetRun and Tag.
 type WaitOption interface {
 	applyWait(*nodeSettings)
@@ -76,6 +76,12 @@ func AtLeast(n int) WaitOption { return waitOption(activity.AtLeast(n)) }
 
 // AtLeastDistinct ends the wait when signals that count have come from n different sources.
 func AtLeastDistinct(n int) WaitOption { return waitOption(activity.AtLeastDistinct(n)) }
+
+// Decisive names signals of which one ends the wait at once, whatever else it asks for: a single no, where several have to
+// say yes. The names are no names of Signals.
+//
+//	flow.Signals("approve"), flow.AtLeastDistinct(2), flow.Decisive("reject")
+func Decisive(names ...string) WaitOption { return waitOption(activity.Decisive(names...)) }
 
 // Timeout limits the wait, from the opening of the waitpoint on, at most to activity.MaxWait, and says what happens then.
 // The default is no limit.

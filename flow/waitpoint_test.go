@@ -82,6 +82,7 @@ func TestHashSeesWaitsAndKinds(t *testing.T) {
 		"all":      wait(func(w *flow.WaitSpec) { w.All = true }),
 		"count":    wait(func(w *flow.WaitSpec) { w.Count++ }),
 		"distinct": wait(func(w *flow.WaitSpec) { w.Distinct = false }),
+		"decisive": wait(func(w *flow.WaitSpec) { w.Decisive = []string{"stop"} }),
 		"timeout":  wait(func(w *flow.WaitSpec) { w.Timeout *= 2 }),
 		"then":     wait(func(w *flow.WaitSpec) { w.OnTimeout = flow.FailOnTimeout }),
 		"collect":  wait(func(w *flow.WaitSpec) { w.Collect = true }),
@@ -116,6 +117,7 @@ func TestWaitpointFaults(t *testing.T) {
 	flow.Waitpoint[int](f, "all-of-none", flow.MatchAll())
 	flow.Waitpoint[int](f, "few", flow.AtLeast(0))
 	flow.Waitpoint[int](f, "many", flow.AtLeast(600), flow.Signals("a", "b"))
+	flow.Waitpoint[int](f, "both", flow.Signals("yes"), flow.Decisive("yes"))
 	flow.Waitpoint[int](f, "never", flow.Timeout(0, flow.FailOnTimeout))
 	flow.Waitpoint[int](f, "long", flow.Timeout(activity.MaxWait+time.Second, "whatever"))
 	flow.Waitpoint[int](f, "nil", nil, flow.After(nil), flow.OnFailure(alien, node), flow.Always(node), flow.Always(f.Input()))
@@ -129,6 +131,7 @@ func TestWaitpointFaults(t *testing.T) {
 		`node "all-of-none": wait: bad option: all signals are waited for, but none is named`,
 		`node "few": wait: bad option: 0 signals are waited for, it must be at least 1`,
 		`node "many": wait: bad option: 600 signals of 2 names are waited for, the limit of their product is 1024`,
+		`node "both": wait: bad option: signal "yes" is named twice`,
 		`node "never": wait: bad option: timeout is not positive`,
 		`node "long": wait: bad option: timeout 87600h0m1s, the limit is 87600h0m0s`,
 		`unknown behaviour "whatever" after the timeout`,
@@ -143,8 +146,8 @@ func TestWaitpointFaults(t *testing.T) {
 			t.Errorf("no %q in:\n%v", want, err)
 		}
 	}
-	if found := len(flow.Faults(err)); found != 13 {
-		t.Errorf("%d faults, not 13:\n%v", found, err)
+	if found := len(flow.Faults(err)); found != 14 {
+		t.Errorf("%d faults, not 14:\n%v", found, err)
 	}
 }
 

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "66-652e9d2c08354ac9"
+const build = "67-209ec390ee77b25b"

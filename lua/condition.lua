@@ -1,6 +1,6 @@
 -- Which signals end a suspension. A condition is a list of matchers, each for one signal of a name or, with the
 -- empty name, of any name. With `distinct`, only one signal of each source counts. With `collect`, the order in which
--- signals were taken is kept.
+-- signals were taken is kept. Some matchers are decisive: one that takes its signal ends the wait, whatever the others say.
 
 -- Matchers of one condition.
 local MAX_MATCHERS = 1330
@@ -14,17 +14,24 @@ local function invalid(what)
   return nil, reply.err('invalid_input', 'resume condition: ' .. what)
 end
 
--- Names of the matchers, or nil and the error reply. Without names there is one matcher per signal that is asked
--- for, whatever the signal's name.
-local function matcher_names(spec, mode, minimum)
-  local names = spec.required_signal_names
+-- A field that lists names, or nil and the error reply. Missing is empty.
+local function list_of_names(spec, field)
+  local names = spec[field]
   if names == nil then names = {} end
-  if type(names) ~= 'table' then return invalid('required_signal_names must be an array') end
+  if type(names) ~= 'table' then return invalid(field .. ' must be an array') end
   local list = {}
   for i, name in ipairs(names) do
     list[i] = as_text(name)
     if not list[i] then return invalid('signal names must be texts') end
   end
+  return list
+end
+
+-- Names of the matchers, or nil and the error reply. Without names there is one matcher per signal that is asked
+-- for, whatever the signal's name.
+local function matcher_names(spec, mode, minimum)
+  local list, err = list_of_names(spec, 'required_signal_names')
+  if err then return nil, err end
   if #list == 0 then
     local wanted = mode == 'all' and 1 or math.max(1, math.min(math.ceil(minimum), MAX_MATCHERS + 1))
     for i = 1, wanted do list[i] = '' end
@@ -47,21 +54,37 @@ function condition.parse(json)
   if not minimum then return invalid('minimum_signal_count must be a number') end
   local names, err = matcher_names(spec, mode, minimum)
   if err then return nil, err end
+  local decisive
+  decisive, err = list_of_names(spec, 'decisive_signal_names')
+  if err then return nil, err end
+  if #names + #decisive > MAX_MATCHERS then return invalid('too many signals') end
   local matchers = {}
   for i, name in ipairs(names) do matchers[i] = { name = name } end
+  for _, name in ipairs(decisive) do matchers[#matchers + 1] = { name = name, decisive = true } end
   return {
     kind = kind, mode = mode, minimum = minimum, matchers = matchers, satisfied = 0,
-    distinct = spec.distinct_sources == true,
+    distinct = spec.distinct_sources == true, decisive = #decisive,
   }
 end
 
--- The open matcher that a signal fits, or nil: none fits, or its source has been heard and may not count again.
+-- The decisive matcher of a name, or nil.
+local function decisive_place(state, signal_name)
+  for i = #state.matchers - state.decisive + 1, #state.matchers do
+    local matcher = state.matchers[i]
+    if matcher.name == signal_name and not matcher.signal_id then return i end
+  end
+  return nil
+end
+
+-- The open matcher that a signal fits, or nil: none fits, or its source has been heard and may not count again. Who has
+-- been heard may still decide.
 local function place_for(state, signal_name, source)
-  local place
+  local place = decisive_place(state, signal_name)
+  if place then return place end
   for i, matcher in ipairs(state.matchers) do
     if matcher.signal_id then
       if state.distinct and matcher.source == source then return nil end
-    elseif not place and (matcher.name == '' or matcher.name == signal_name) then
+    elseif not place and not matcher.decisive and (matcher.name == '' or matcher.name == signal_name) then
       place = i
       if not state.distinct then return place end
     end
@@ -76,11 +99,13 @@ function condition.match(state, signal_name, signal_id, source)
   state.satisfied = state.satisfied + 1
   local matcher = state.matchers[place]
   matcher.signal_id, matcher.source, matcher.order = signal_id, source, state.satisfied
+  state.decided = state.decided or matcher.decisive
   return place
 end
 
 function condition.is_met(state)
-  if state.mode == 'all' then return state.satisfied >= #state.matchers end
+  if state.decided then return true end
+  if state.mode == 'all' then return state.satisfied >= #state.matchers - state.decisive end
   return state.satisfied >= state.minimum
 end
 
@@ -110,6 +135,7 @@ function condition.write(c, condition_key, state)
   }
   append(values, state.distinct and { 'distinct', '1' } or {})
   append(values, state.collect and { 'collect', '1' } or {})
+  append(values, state.decisive > 0 and { 'decisive', number.text(state.decisive) } or {})
   for i, matcher in ipairs(state.matchers) do
     append(values, { 'matcher:' .. (i - 1) .. ':name', matcher.name })
     append(values, taken(state, i))
@@ -126,15 +152,18 @@ function condition.read(condition_key)
   local state = {
     mode = field.match_mode, minimum = tonumber(field.minimum_signal_count) or 1, matchers = {},
     satisfied = tonumber(field.satisfied_count) or 0, closed = field.closed == '1',
-    distinct = field.distinct == '1', collect = field.collect == '1',
+    distinct = field.distinct == '1', collect = field.collect == '1', decisive = tonumber(field.decisive) or 0,
   }
-  for i = 1, tonumber(field.total_matchers) or 0 do
+  local total = tonumber(field.total_matchers) or 0
+  for i = 1, total do
     local prefix = 'matcher:' .. (i - 1) .. ':'
     state.matchers[i] = {
       name = field[prefix .. 'name'] or '', source = field[prefix .. 'source'],
       order = tonumber(field[prefix .. 'order']),
       signal_id = field[prefix .. 'satisfied'] == '1' and (field[prefix .. 'signal_id'] or '') or nil,
+      decisive = i > total - state.decisive or nil,
     }
+    state.decided = state.decided or state.matchers[i].decisive and state.matchers[i].signal_id ~= nil
   end
   return state
 end
@@ -158,6 +187,6 @@ end
 
 -- How many signals end the wait.
 function condition.needed(state)
-  if state.mode == 'all' then return #state.matchers end
+  if state.mode == 'all' then return #state.matchers - state.decisive end
   return math.max(1, math.ceil(state.minimum))
 end

@@ -25,7 +25,7 @@ function waits.parse(what, condition_json, timeout, behaviour, collect)
   local w, err = {}, nil
   w.condition, err = condition.parse(condition_json)
   if err then return nil, err end
-  local matchers = #w.condition.matchers
+  local matchers = #w.condition.matchers - w.condition.decisive
   if condition.needed(w.condition) > matchers then
     return refuse(what .. ': ' .. condition.needed(w.condition) .. ' signals are needed, but only ' .. matchers .. ' can count')
   end

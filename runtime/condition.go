@@ -20,17 +20,21 @@ type storedCondition struct {
 	Mode     string   `json:"signal_match_mode"`
 	Minimum  int      `json:"minimum_signal_count"`
 	Distinct bool     `json:"distinct_sources,omitempty"`
+	Decisive []string `json:"decisive_signal_names,omitempty"`
 }
 
 // encodeCondition turns what a wait asks for into matchers. For n signals of some names, each name stands there n times.
-func encodeCondition(names []string, all bool, count int, distinct bool) []byte {
-	c := storedCondition{Type: "signal_set", Names: []string{}, Mode: "any", Minimum: max(1, count), Distinct: distinct}
+// The matchers of decisive names are apart.
+func encodeCondition(w activity.Wait) []byte {
+	c := storedCondition{
+		Type: "signal_set", Names: []string{}, Mode: "any", Minimum: max(1, w.Count), Distinct: w.Distinct, Decisive: w.Decisive,
+	}
 	repeat := c.Minimum
-	if all {
-		c.Mode, c.Minimum, repeat = "all", len(names), 1
+	if w.All {
+		c.Mode, c.Minimum, repeat = "all", len(w.Signals), 1
 	}
 	for range repeat {
-		c.Names = append(c.Names, names...)
+		c.Names = append(c.Names, w.Signals...)
 	}
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -72,7 +76,7 @@ type storedWait struct {
 func encodeWait(w *flow.WaitSpec, id enginecore.FlowID, node string) []byte {
 	waitpoint := enginecore.WaitpointIDFor(id, node)
 	data, err := json.Marshal(storedWait{
-		WaitpointID: waitpoint, Key: waitpointKey(waitpoint), Condition: encodeCondition(w.Signals, w.All, w.Count, w.Distinct),
+		WaitpointID: waitpoint, Key: waitpointKey(waitpoint), Condition: encodeCondition(w.Wait),
 		TimeoutMS: w.Timeout.Milliseconds(), OnTimeout: timeoutBehaviors[w.OnTimeout], Collect: w.Collect,
 	})
 	if err != nil {
@@ -85,7 +89,7 @@ func waitpointKey(id enginecore.WaitpointID) string { return "wpk:" + string(id)
 
 // conditionOf is the condition of a wait in an activity.
 func conditionOf(w activitycontext.Wait) []byte {
-	return encodeCondition(w.Signals, w.All, w.Count, w.Distinct)
+	return encodeCondition(activity.Wait{Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive})
 }
 
 // newWaitpointID is for waits in activities.

@@ -43,6 +43,7 @@ type Wait struct {
 	All       bool
 	Count     int
 	Distinct  bool
+	Decisive  []string
 	Timeout   time.Duration
 	OnTimeout string
 	// Collect asks for all signals as a list, not for the payload of the last one.
