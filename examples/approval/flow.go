@@ -1,0 +1,68 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime/approvals"
+)
+
+// The activities. What may be better a moment later is tried again; a test that fails would fail again.
+var (
+	build    = activity.New("site.build", Build, patient, activity.StartToClose(10*time.Minute))
+	test     = activity.New("site.test", Test, patient, activity.StartToClose(10*time.Minute))
+	count    = activity.New("site.count", Count, activity.Retry(activity.NoRetry))
+	deploy   = activity.New("site.deploy", Deploy, patient)
+	verify   = activity.New("site.verify", Verify, patient)
+	rollback = activity.New("site.rollback", Rollback, patient)
+	clean    = activity.New("site.clean", Clean, patient)
+
+	patient = activity.Retry(activity.Exponential{First: 200 * time.Millisecond, Max: 2 * time.Second, Attempts: 4})
+)
+
+// matrix is the tests that a release has to pass: what the go command gets, by the name of the test.
+var matrix = map[string][]string{
+	"unit":     {"test", "./..."},
+	"shuffled": {"test", "-shuffle=on", "-count=20", "./..."},
+	"vet":      {"vet", "./..."},
+}
+
+// Names of the flow and of the node where it waits for people.
+const (
+	flowName = "deploy-site"
+	approval = "approval"
+)
+
+// approvers is how many people have to agree.
+const approvers = 2
+
+// Deployment declares the flow. When nobody has decided within the time of escalation, it goes on waiting, and says so.
+func Deployment(escalation time.Duration) (*flow.Definition[Change, Deployed], error) {
+	f := flow.New[Change, Deployed](flowName, flow.Describe("Deploys a web site when two people agree, and takes back what is not good."))
+
+	release := flow.Node(f, "build", build, f.Input())
+	var tests []flow.Ref[string]
+	for _, name := range slices.Sorted(maps.Keys(matrix)) {
+		tests = append(tests, flow.Node(f, "test-"+name, test, flow.Struct[TestInput](
+			flow.Field("release", release), flow.Field("args", flow.Const(matrix[name])))))
+	}
+
+	answers := flow.WaitpointAll[approvals.Decision](f, approval, flow.AfterAll(tests),
+		flow.Signals(approve), flow.AtLeastDistinct(approvers), flow.Decisive(reject), flow.Timeout(escalation, flow.Escalate))
+	agreed := flow.Node(f, "count", count, answers)
+
+	live := flow.Node(f, "deploy", deploy, flow.Struct[DeployInput](flow.Field("release", release), flow.Field("approval", agreed)))
+	verified := flow.Node(f, "verify", verify, live)
+	flow.Return(f, verified)
+
+	// A node that fails makes those behind it skipped, which is no failure of theirs. So every step has its own way back.
+	ends := []flow.Upstream{verified}
+	for _, step := range []flow.Upstream{answers, agreed, live, verified} {
+		ends = append(ends, flow.Node(f, "undo-"+step.Name(), rollback, f.Input(), flow.OnFailure(step)))
+	}
+	flow.Node(f, "clean", clean, f.Input(), flow.Always(ends...))
+	return f.Build()
+}

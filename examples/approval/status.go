@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// statusCommand shows one deployment, or which there are.
+func statusCommand(ctx context.Context, p program, o options) error {
+	return withClient(ctx, p, o, func(client *runtime.Client) error {
+		if o.version == "" {
+			return list(ctx, client, p, o)
+		}
+		run, err := client.Describe(ctx, flowName, o.version)
+		if err != nil {
+			return err
+		}
+		waits, err := client.Waitpoints(ctx, flowName, o.version)
+		if err != nil {
+			return err
+		}
+		writeStatus(p.stdout, run, waits)
+		return nil
+	})
+}
+
+// listed is how many deployments are listed at most.
+const listed = 20
+
+func list(ctx context.Context, client *runtime.Client, p program, o options) error {
+	live, err := o.site.Live()
+	if err != nil {
+		return err
+	}
+	if live != "" {
+		fmt.Fprintf(p.stdout, "%s is live.\n", live)
+	}
+	runs, err := client.List(ctx, flowName, listed)
+	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	for _, run := range runs {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", run.Run, outcomeOf(run.Outcome), run.CreatedAt.Local().Format(time.DateTime))
+	}
+	return errors.Join(err, table.Flush())
+}
+
+func outcomeOf(outcome string) string {
+	switch outcome {
+	case "":
+		return "under way"
+	case "success":
+		return "deployed"
+	}
+	return outcome
+}
+
+// writeStatus shows each node of a deployment and what it waits for.
+func writeStatus(out io.Writer, run *runtime.Description, waits []runtime.Waitpoint) {
+	fmt.Fprintf(out, "%s: %s, begun %s\n", run.Run, outcomeOf(run.Outcome), run.CreatedAt.Local().Format(time.DateTime))
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, n := range run.Nodes {
+		text := strings.TrimSpace(strings.Join([]string{n.Reason, n.Why, n.Message}, " "))
+		text, _, _ = strings.Cut(text, "\n")
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", n.Name, n.State, text)
+	}
+	_ = table.Flush() // standard output that is gone is no reason to fail
+	for _, w := range waits {
+		fmt.Fprintf(out, "%s: %d of %d answers, open for %s%s\n", w.Node, w.Received, w.Needed,
+			time.Since(w.OpenedAt).Round(time.Second), escalation(w))
+	}
+}
+
+// escalation says when a wait is escalated.
+func escalation(w runtime.Waitpoint) string {
+	switch {
+	case w.Escalated:
+		return ", escalated"
+	case w.TimeoutAt.IsZero():
+		return ""
+	}
+	return fmt.Sprintf(", escalates in %s", time.Until(w.TimeoutAt).Round(time.Second))
+}
