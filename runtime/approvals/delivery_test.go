@@ -1,0 +1,126 @@
+package approvals
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// gate is a flow that waits for two people.
+func gate(t *testing.T, opts ...flow.WaitOption) *flow.Definition[string, []flow.Signal[Decision]] {
+	t.Helper()
+	f := flow.New[string, []flow.Signal[Decision]]("gate")
+	flow.Return(f, flow.WaitpointAll[Decision](f, "approval",
+		append([]flow.WaitOption{flow.Signals("approve"), flow.AtLeastDistinct(2), flow.Decisive("reject")}, opts...)...))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+// waiting starts a run and returns it with the path of its link.
+func waiting(t *testing.T, ctx context.Context, b *enginetest.Bench, def *flow.Definition[string, []flow.Signal[Decision]]) (*runtime.Run[[]flow.Signal[Decision]], string) {
+	t.Helper()
+	run, err := runtime.Start(ctx, b.Client, def, "")
+	require.NoError(t, err)
+	waits, err := run.Waitpoints(ctx)
+	require.NoError(t, err)
+	require.Len(t, waits, 1)
+	return run, Path(waits[0].Token, "")
+}
+
+// One yes does not decide, one no does, and what they say is what the flow gets.
+func TestPeopleDecide(t *testing.T) {
+	t.Parallel()
+	def := gate(t)
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		s := serve(t, b.Client, Logger(b.Logger()))
+		run, path := waiting(t, ctx, b, def)
+		ann, bob := s.visit(t), s.visit(t)
+
+		page := ann.send(path, "approve", "Ann", "looks good")
+		require.Equal(t, http.StatusOK, page.status)
+		require.Contains(t, page.body, "Answers of others may still be needed")
+		page = ann.send(path, "approve", "ann", "")
+		require.Equal(t, http.StatusOK, page.status)
+		require.Contains(t, page.body, "You have answered already")
+		page = bob.send(path, "reject", "Bob", "")
+		require.Equal(t, http.StatusOK, page.status)
+		require.Contains(t, page.body, "it is decided now")
+
+		answers, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Len(t, answers, 2)
+		require.Equal(t, Decision{Choice: "approve", By: "Ann", Comment: "looks good"}, answers[0].Payload)
+		require.Equal(t, [2]string{"reject", "bob"}, [2]string{answers[1].Name, answers[1].Source})
+
+		// The first click counts, also when it is repeated after the end; a new answer is too late.
+		require.Contains(t, bob.send(path, "reject", "Bob", "").body, "You have answered already")
+		page = s.visit(t).send(path, "approve", "Cem", "")
+		require.Equal(t, http.StatusConflict, page.status)
+		require.Contains(t, page.body, "It is decided already")
+		require.NotContains(t, b.Log()+s.log.String(), strings.TrimPrefix(path, "/"))
+		require.Contains(t, b.Log(), "by=Ann")
+	})
+}
+
+// Altered and foreign tokens look like malformed ones, and change nothing.
+func TestOtherTokensGiveNoRight(t *testing.T) {
+	t.Parallel()
+	def := gate(t)
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		s := serve(t, b.Client, AddressLimit(1000, time.Second), TokenLimit(1000, time.Second))
+		run, path := waiting(t, ctx, b, def)
+		stranger := enginetest.New(t, b.Kind)
+		_, foreign := waiting(t, ctx, stranger, def)
+		v := s.visit(t)
+		invalid := v.open("/malformed")
+		require.Equal(t, http.StatusNotFound, invalid.status)
+		paths := []string{foreign}
+		for i := 1; i < len(path); i += 5 {
+			other := byte('A')
+			if path[i] == other {
+				other = 'B'
+			}
+			paths = append(paths, path[:i]+string(other)+path[i+1:])
+		}
+		for _, altered := range paths {
+			page := v.open(altered)
+			if page.status == http.StatusOK { // it could be one
+				page = v.send(altered, "approve", "Ann", "")
+			}
+			require.Equal(t, http.StatusNotFound, page.status, altered)
+			require.Equal(t, invalid.body, page.body, altered)
+		}
+		waits, err := run.Waitpoints(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 0, waits[0].Received)
+	})
+}
+
+// An answer that comes after the time is told so.
+func TestTooLate(t *testing.T) {
+	t.Parallel()
+	def := gate(t, flow.Timeout(50*time.Millisecond, flow.FailOnTimeout))
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		s := serve(t, b.Client)
+		run, path := waiting(t, ctx, b, def)
+		_, err := run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		page := s.visit(t).send(path, "approve", "Ann", "")
+		require.Equal(t, http.StatusGone, page.status, fmt.Sprint(err))
+		require.Contains(t, page.body, "It is too late")
+	})
+}
