@@ -52,6 +52,10 @@ verify: ## Fail when generated code is not what `make generate` writes
 unit: ## Quick tests: no race detector, no servers, embedded engine only
 	FLOWFABRIC_TEST_ENGINES=embedded $(GO) test ./...
 
+.PHONY: e2e
+e2e: ## Click through the examples' pages in a headless Chromium (apt-get install chromium)
+	cd e2e && $(GO) vet ./... && $(GO) test -count=1 -timeout 10m ./...
+
 .PHONY: servers
 servers: ## Fetch the Redis and Valkey servers this machine lacks into .cache
 	@$(FETCH)
@@ -70,5 +74,5 @@ vuln: ## Look for known vulnerabilities (needs the vulnerability database's site
 
 .PHONY: clean
 clean: ## Remove what the other targets made, including fetched servers
-	rm -rf .cache census-report
+	rm -rf .cache census-report approval-site
 	find . -name '.?*' -prune -o -name '*.test' -type f -exec rm -f {} +
