@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "67-209ec390ee77b25b"
+const build = "68-f9ab89596d870a7f"

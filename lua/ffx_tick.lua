@@ -99,7 +99,11 @@ local function fail_unstarted(c, limit)
   return #ids
 end
 
+-- Waits that one tick ends at most: each may end its execution, and with it what depends on it.
+local WAITS_PER_TICK = 64
+
 local function expire_suspensions(c, limit)
+  limit = math.min(limit, WAITS_PER_TICK)
   local index_key = key.index_suspension_timeout(c)
   local ids = due_in(c, index_key, limit)
   for _, execution_id in ipairs(ids) do
@@ -108,6 +112,7 @@ local function expire_suspensions(c, limit)
     k.core, k.suspension_timeout = core_key, index_key
     suspension.expire_if_due(c, k, execution_id)
   end
+  if #ids == WAITS_PER_TICK then c.more = true end
   return #ids
 end
 

@@ -92,7 +92,7 @@ local function count_signal(c, K, A, core, w, matched)
   end
   redis.call('HSET', K.waitpoint, unpack(values))
   if core.managed then signal.weigh(K, A) end
-  if redis.call('EXISTS', K.suspension) == 1 then
+  if core.managed and core.lifecycle_phase == 'suspended' or redis.call('EXISTS', K.suspension) == 1 then
     redis.call('HSET', K.suspension, 'last_signal_at', c.now_text)
   end
 end
@@ -118,14 +118,15 @@ function signal.weigh(K, A)
 end
 
 -- The condition is met: closes the suspension, and wakes the execution when it sleeps.
-local function satisfy(c, K, A, core, delay)
-  suspension.close(c, K, 'resumed', { satisfied = true, condition_reason = 'satisfied' })
+local function satisfy(c, K, A, core, delay, state)
+  suspension.close(c, K, 'resumed', { satisfied = true, condition_reason = 'satisfied',
+    open = core.managed and core.lifecycle_phase == 'suspended' })
   redis.call('ZREM', K.suspension_timeout, A.execution_id)
   if core.lifecycle_phase ~= 'suspended' then return end
   suspension.go_on(c, A.execution_id, K.core, core, {
     delay = delay, detail = 'resume delay ' .. number.text(delay) .. 'ms after signal ' .. A.signal_name,
     eligible = K.eligible, delayed = K.delayed, suspended = K.suspended,
-  }, K, { payload = A.payload or '' })
+  }, K, { payload = A.payload or '', state = state })
 end
 
 -- Hands a signal to an active waitpoint, after all checks. `w` is the waitpoint, `state` its condition. Gives the effect.
@@ -139,7 +140,7 @@ function signal.deliver(c, K, A, core, w, state, n, delay)
   accept(c, K, A, n, effect)
   count_signal(c, K, A, core, w, place ~= nil)
   if core.managed then graph.event(c, core, 'signalled', core.current_attempt_index, A.signal_name) end
-  if effect == 'resume_condition_satisfied' then satisfy(c, K, A, core, delay) end
+  if effect == 'resume_condition_satisfied' then satisfy(c, K, A, core, delay, state) end
   return effect
 end
 

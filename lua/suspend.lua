@@ -28,19 +28,23 @@ function suspension.keys(c, execution_id, core)
   return k
 end
 
-local function close_one(hash, c, satisfied, ...)
-  if not hash or redis.call('EXISTS', hash) == 0 then return end
-  redis.call('HSET', hash, 'closed_at', c.now_text, ...)
-  if satisfied then redis.call('HSET', hash, 'satisfied_at', c.now_text) end
+local function close_one(hash, c, o, satisfied, ...)
+  if not hash or not o.open and redis.call('EXISTS', hash) == 0 then return end
+  if satisfied then
+    redis.call('HSET', hash, 'closed_at', c.now_text, 'satisfied_at', c.now_text, ...)
+  else
+    redis.call('HSET', hash, 'closed_at', c.now_text, ...)
+  end
 end
 
 -- Closes what exists of a suspension's records, so no later signal finds it open. `o`: satisfied (its condition was
--- met, or it was resumed), condition_reason (when the condition says another reason).
+-- met, or it was resumed), condition_reason (when the condition says another reason), open (the records are known to
+-- exist).
 function suspension.close(c, k, reason, o)
   o = o or {}
-  close_one(k.suspension, c, o.satisfied, 'close_reason', reason)
-  close_one(k.waitpoint, c, o.satisfied, 'state', 'closed', 'close_reason', reason)
-  close_one(k.condition, c, false, 'closed', '1', 'closed_reason', o.condition_reason or reason)
+  close_one(k.suspension, c, o, o.satisfied, 'close_reason', reason)
+  close_one(k.waitpoint, c, o, o.satisfied, 'state', 'closed', 'close_reason', reason)
+  close_one(k.condition, c, o, false, 'closed', '1', 'closed_reason', o.condition_reason or reason)
 end
 
 -- Lets a suspended execution go on. `r`: delay (ms), detail (for a delay), eligible, delayed and suspended (indexes
@@ -346,6 +350,8 @@ end
 local function end_suspended(c, k, execution_id, core, behaviour)
   local ending = ENDING[behaviour] or ENDING.fail
   local reason = 'suspension_timeout:' .. behaviour
+  local values = { 'failure_reason', reason }
+  if core.managed then values[3], values[4] = 'failure_category', 'timeout' end
   lifecycle.end_attempt(c, execution_id, core, ending.attempt, 'failure_reason', reason, 'suspended_at', '',
     'suspension_id', '')
   if is_set(core.current_attempt_index) then
@@ -355,8 +361,7 @@ local function end_suspended(c, k, execution_id, core, behaviour)
   redis.call('ZREM', k.suspended or key.lane_suspended(c, lifecycle.lane(core)), execution_id)
   lifecycle.finish(c, execution_id, k.core, core, {
     outcome = ending.outcome, attempt_state = core.wait and 'none' or 'attempt_terminal',
-    blank = { 'current_suspension_id', 'current_waitpoint_id' },
-    values = { 'failure_reason', reason, core.managed and 'failure_category' or nil, core.managed and 'timeout' or nil },
+    blank = { 'current_suspension_id', 'current_waitpoint_id' }, values = values,
     terminal_key = k.terminal, reason = reason, category = 'timeout',
   })
 end

@@ -138,10 +138,11 @@ function waits.collected(c, state)
   return '[' .. table.concat(list, ',') .. ']'
 end
 
--- What a wait has brought. `o`: timed_out; payload of the deciding signal; result (an operator's). Gives the value and how
+-- What a wait has brought. `o`: timed_out; payload of the deciding signal; result (an operator's); state (the condition,
+-- when it is at hand). Gives the value and how
 -- the journal marks it: l for a list of signals, t for a wait that timed out, v for a payload.
 local function value_of(c, k, o)
-  local state = condition.read(k.condition)
+  local state = o.state or condition.read(k.condition)
   local collects = state ~= nil and state.collect
   if o.timed_out then return collects and '[]' or 'null', 't' end
   if is_set(o.result) then return o.result, collects and 'l' or 'v' end
