@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "68-f9ab89596d870a7f"
+const build = "69-155708a8bcab9455"

@@ -96,6 +96,7 @@ function F.ffx_suspend(K, A)
   if err then return err end
   local before = brought_before(c, A, core)
   if before then return reply.already('0', {}, before) end
+  if flows.end_late(c, A.execution_id, core_key, core) then return hand_off(c, request) end
   if earlier and not is_set(earlier.closed_at) then return reply.err('already_suspended') end
   err = journal.check_room(c, A.execution_id, core, 0)
   if err then return err end

@@ -1,0 +1,80 @@
+package runtime_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A waitpoint that is run again opens anew; compensation and cleanup follow what became of their upstreams this time.
+func TestRerunOfWaitpointsAndCleanup(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		s := newShop()
+		b.Worker(t, []activity.Handler{s.act}, runtime.Concurrency(4))
+		f := flow.New[none, string]("release")
+		none := flow.Const([]string{})
+		gate := flow.Waitpoint[string](f, "gate")
+		deploy := flow.Node(f, "deploy", s.act, flow.List(gate))
+		flow.Node(f, "undo", s.act, none, flow.OnFailure(deploy))
+		flow.Node(f, "clean", s.act, none, flow.Always(deploy))
+		flow.Return(f, flow.Node(f, "tell", s.act, flow.List(deploy)))
+		s.breaks("deploy")
+		run := startOf(t, b, f)
+		send(t, ctx, b, openWaits(t, ctx, run, 1)[0], runtime.Signal{Name: "go", Payload: "first"})
+		_, err := run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		require.Equal(t, map[string]int{"deploy": 1, "undo": 1, "clean": 1}, s.called())
+		b.Settle(t)
+
+		s.breaks()
+		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		result, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "tell1(deploy1(first))", result)
+		require.Equal(t, map[string]int{"deploy": 1, "clean": 1, "tell": 1}, s.called())
+		require.Equal(t, enginecore.PublicSkipped, states(t, run)["undo"])
+		b.Settle(t)
+
+		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		send(t, ctx, b, openWaits(t, ctx, run, 1)[0], runtime.Signal{Name: "go", Payload: "second"})
+		result, err = run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "tell1(deploy1(second))", result)
+		b.Settle(t)
+		require.NoError(t, run.Purge(ctx))
+		nothingLeft(t, b)
+	})
+}
+
+// A function that was spared by CancelPending and then waits is not woken again.
+func TestCancelPendingEndsLaterWaits(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		begun, gate := make(chan struct{}), make(chan struct{})
+		act := activity.New("asks", func(ctx context.Context, _ none) (string, error) {
+			close(begun)
+			<-gate
+			return activity.Await[string](ctx, "answer")
+		})
+		f := flow.New[none, string]("asks")
+		flow.Return(f, flow.Node(f, "ask", act, f.Input()))
+		b.Worker(t, []activity.Handler{act})
+		run := startOf(t, b, f)
+		<-begun
+		require.NoError(t, run.CancelPending(ctx, "no more"))
+		close(gate)
+		_, err := run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		b.Settle(t)
+		require.NoError(t, run.Purge(ctx))
+		nothingLeft(t, b)
+	})
+}
