@@ -70,6 +70,7 @@ func TestDerivedIDs(t *testing.T) {
 		{string(flow), "bc6f4c01-55f2-5803-a740-5283901debf4"},
 		{string(ExecutionIDFor(p, flow, "scan")), "{fp:7}:8d820b10-f1e2-5b73-b5c5-926285425f5c"},
 		{string(EdgeIDFor(flow, "scan", "count-0")), "f900b8f0-3d20-5e6a-9d41-655fd83f6b43"},
+		{string(WaitpointIDFor(flow, "scan")), "a470c64d-2c2f-5b57-9cba-2b34e87e9381"},
 	} {
 		if x.got != x.want {
 			t.Errorf("got %s, want %s", x.got, x.want)

@@ -238,15 +238,22 @@ func TestTokensNeverShow(t *testing.T) {
 	})
 }
 
+// waitingCount is how many runs wait at a time: few by default, 10,000 in soak tests.
+func waitingCount(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("FLOWFABRIC_TEST_WAITING")
+	if text == "" {
+		return 300
+	}
+	count, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return count
+}
+
 // A multitude waits while one worker with one slot goes on with other work.
 func TestMultitudeWaits(t *testing.T) {
 	t.Parallel()
-	count := 300
-	if text := os.Getenv("FLOWFABRIC_TEST_WAITING"); text != "" {
-		var err error
-		count, err = strconv.Atoi(text)
-		require.NoError(t, err)
-	}
+	count := waitingCount(t)
 	talk := activity.New("talk", func(ctx context.Context, n int) (int, error) { return activity.Await[int](ctx, "w") })
 	plain := activity.New("plain", func(_ context.Context, n int) (int, error) { return n + 1, nil })
 	nodes, functions, work := waiter(t, "waiting-node"), oneNode(t, "waiting-function", talk), oneNode(t, "plain", plain)
