@@ -67,6 +67,7 @@ func testProcesses(t *testing.T, b *bench, server bool) {
 	run.until("waits for 2 people")
 	serve := b.do("serve", "-address", "127.0.0.1:0")
 	page := regexp.MustCompile(`http://\S+`).FindString(serve.until("The links are at "))
+	refusesOtherNames(t, page)
 	for _, who := range []string{"ann", "bob"} {
 		answerLink(t, page, who)
 	}
@@ -83,6 +84,18 @@ func testProcesses(t *testing.T, b *bench, server bool) {
 	require.Contains(t, b.do("watch", "v9").fails(), "no such run")
 	require.Contains(t, b.do("run", "v3").fails(), "version v3 was begun before with another -dir, -defect or -escalate")
 	require.Contains(t, b.says("run", "v1"), "Deployment of v1 goes on. What was finished does not run again.\n")
+}
+
+// refusesOtherNames asks for the page by a name that somebody else's site has.
+func refusesOtherNames(t *testing.T, page string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page, http.NoBody)
+	require.NoError(t, err)
+	request.Host = "rebound.example.com:8080"
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusForbidden, response.StatusCode)
 }
 
 // answerLink follows the first link of the page and approves.

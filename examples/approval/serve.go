@@ -44,9 +44,17 @@ func serveCommand(ctx context.Context, p program, o options) error {
 		mux := http.NewServeMux()
 		mux.Handle("GET /{$}", links)
 		mux.Handle(answersPath+"/", http.StripPrefix(answersPath, answers))
+		// Another site could have its name lead to this machine, and read the links.
+		pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := loopback(r.Host); err != nil {
+				http.Error(w, err.Error(), http.StatusForbidden)
+				return
+			}
+			mux.ServeHTTP(w, r)
+		})
 		fmt.Fprintf(p.stdout, "The links are at http://%s/ (Ctrl-C ends)\n", listener.Addr())
 		group, ctx := errgroup.WithContext(ctx)
-		group.Go(func() error { return serveHTTP(ctx, listener, mux) })
+		group.Go(func() error { return serveHTTP(ctx, listener, pages) })
 		group.Go(func() error { return share(ctx, engine, o) })
 		return group.Wait()
 	})
