@@ -35,6 +35,8 @@ type Options struct {
 	// KeepFrames is how many of the frames that an attempt emits are kept, the last ones, at most MaxKeepFrames; 0 is about
 	// 10,000.
 	KeepFrames int
+	// Limits bound how often, and how many at once, executions start. They are sorted by name.
+	Limits []LimitSpec
 }
 
 // MaxKeepFrames bounds KeepFrames.
@@ -49,6 +51,7 @@ func DefaultOptions() Options {
 // Clone returns a copy that shares nothing with o.
 func (o Options) Clone() Options {
 	o.Capabilities = slices.Clone(o.Capabilities)
+	o.Limits = slices.Clone(o.Limits)
 	return o
 }
 
@@ -79,6 +82,7 @@ func (o Options) Validate() error {
 	if o.KeepFrames < 0 || o.KeepFrames > MaxKeepFrames {
 		errs = append(errs, fmt.Errorf("%d frames to keep are outside 0 to %d", o.KeepFrames, MaxKeepFrames))
 	}
+	errs = append(errs, checkLimits(o.Limits)...)
 	return errors.Join(append(errs, checkCapabilities(o.Capabilities)...)...)
 }
 
@@ -87,6 +91,7 @@ func (o Options) normalized() Options {
 	o = o.Clone()
 	slices.Sort(o.Capabilities)
 	o.Capabilities = slices.Compact(o.Capabilities)
+	sortLimits(o.Limits)
 	return o
 }
 

@@ -33,8 +33,11 @@ var workloads = map[string]workload{
 	"fanout-idle": {build: func() (*flow.Definition[int, int], error) { return fanout(100) }, idle: true},
 	"retry":       {build: retried, idle: true},
 
-	"signal":        {build: gated, measure: measureSignals},
-	"signal-resume": {build: awaiting, measure: measureResumes},
+	"signal":         {build: gated, measure: measureSignals},
+	"signal-resume":  {build: awaiting, measure: measureResumes},
+	"admission":      {build: limited()},
+	"admission-rate": {build: limited(wideRate())},
+	"admission-cap":  {build: limited(wideCap())},
 }
 
 func workloadNames() []string { return slices.Sorted(maps.Keys(workloads)) }

@@ -80,6 +80,12 @@ func check(l *library, p *problems) {
 	checkErrorCodes(l, p)
 }
 
+// startsComposite tells whether a key may be the first of a composite call.
+func startsComposite(l *library, k key) bool {
+	t := l.template(k.template)
+	return k.template == "ffx.partition" || t != nil && t.family() != flowFamily
+}
+
 func checkFunction(l *library, f *function, p *problems) {
 	if !strings.HasPrefix(f.name, "ff_") && !strings.HasPrefix(f.name, "ffx_") {
 		p.add(f.pos, "function %s begins with neither ff_ nor ffx_", f.name)
@@ -90,8 +96,8 @@ func checkFunction(l *library, f *function, p *problems) {
 	if len(f.replies) == 0 {
 		p.add(f.pos, "function %s has no @reply", f.name)
 	}
-	if f.composite() && len(f.keys) > 0 && f.keys[0].template != "ffx.partition" {
-		p.add(f.keys[0].pos, "the first key of a composite call is ffx.partition")
+	if f.composite() && len(f.keys) > 0 && !startsComposite(l, f.keys[0]) {
+		p.add(f.keys[0].pos, "the first key of a composite call is ffx.partition, or one of a budget or quota")
 	}
 	checkKeys(l, f, p)
 	checkArguments(l, f, p)

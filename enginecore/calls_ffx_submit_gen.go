@@ -38,6 +38,7 @@ type SubmitFlowCall struct {
 	Nodes     []SubmitFlowNode
 	Edges     []SubmitFlowEdge
 	Joins     []SubmitFlowJoin
+	Limits    []SubmitFlowLimit
 }
 
 // SubmitFlowTag is an element of SubmitFlowCall.Tags.
@@ -83,6 +84,13 @@ type SubmitFlowJoin struct {
 	K             int64
 }
 
+// SubmitFlowLimit is an element of SubmitFlowCall.Limits.
+type SubmitFlowLimit struct {
+	ExecutionID   ExecutionID
+	Text          string
+	QuotaPolicyID string
+}
+
 // SubmitFlowReply is the answer to SubmitFlowCall.
 type SubmitFlowReply struct {
 	// Status is StatusOK or StatusAlreadySatisfied.
@@ -111,7 +119,7 @@ func (SubmitFlowCall) info() callInfo {
 }
 
 func (c SubmitFlowCall) encode(w *wire) {
-	w.reserve(1, 20+2*len(c.Tags)+15*len(c.Nodes)+5*len(c.Edges)+4*len(c.Joins))
+	w.reserve(1, 21+2*len(c.Tags)+15*len(c.Nodes)+5*len(c.Edges)+4*len(c.Joins)+3*len(c.Limits))
 	w.partition(c.Partition, FlowFamily)
 	if c.ResultExecutionID != "" {
 		w.belongs("result_execution_id", c.ResultExecutionID)
@@ -178,6 +186,14 @@ func (c SubmitFlowCall) encode(w *wire) {
 		w.text(x.PolicyVariant)
 		w.text(x.OnSatisfied)
 		w.int(x.K)
+	}
+	w.int(int64(len(c.Limits)))
+	for i := range c.Limits {
+		x := &c.Limits[i]
+		w.belongs("limits.execution_id", x.ExecutionID)
+		w.text(string(x.ExecutionID))
+		w.text(x.Text)
+		w.text(x.QuotaPolicyID)
 	}
 }
 

@@ -31,6 +31,7 @@ type TickReply struct {
 	SuspensionsExpired int64
 	WaitpointsClosed   int64
 	Purged             int64
+	Candidates         []Candidate
 }
 
 // Tick runs ffx_tick. Does what is due in one partition, at most about `limit` items, and tells when
@@ -74,6 +75,7 @@ func (TickCall) decode(r *fields) (out TickReply) {
 		if r.left() > 0 {
 			out.Purged = intValue[int64](r, "purged")
 		}
+		out.Candidates = list(r, "candidates", decodeCandidate)
 	default:
 		r.unknownStatus()
 	}

@@ -33,6 +33,8 @@ type SuspendReply struct {
 	Remaining  int64
 	Executions []ClaimedExecution
 	Result     []byte
+	// Candidates is set with StatusOK.
+	Candidates []Candidate
 }
 
 // Suspend runs ffx_suspend. The lease holder's function waits for signals: its slot is free, and it
@@ -82,6 +84,7 @@ func (SuspendCall) decode(r *fields) (out SuspendReply) {
 		out.Remaining = intValue[int64](r, "remaining")
 		out.Executions = list(r, "executions", decodeClaimedExecution)
 		out.Result = bytesValue(r, "result")
+		out.Candidates = list(r, "candidates", decodeCandidate)
 	case r.status == StatusAlreadySatisfied:
 		out.Remaining = intValue[int64](r, "remaining")
 		out.Executions = list(r, "executions", decodeClaimedExecution)

@@ -103,7 +103,7 @@ func (c *Signal) encode(w *wire) {
 	w.text(c.WaitpointToken)
 }
 
-// ClaimRequest holds arguments shared by ClaimCall, CompleteCall, SuspendCall.
+// ClaimRequest holds arguments shared by AdmitCall, ClaimCall, CompleteCall, SuspendCall.
 type ClaimRequest struct {
 	LaneID           LaneID
 	WorkerID         WorkerID
@@ -197,6 +197,121 @@ func decodePause(r *fields, out *Pause) {
 	out.Text = textValue[string](r, "text")
 }
 
+// Candidate is an element of replies or calls.
+type Candidate struct {
+	ExecutionID ExecutionID
+	Token       int64
+	Score       string
+	Limits      string
+}
+
+func decodeCandidate(r *fields, out *Candidate) {
+	out.ExecutionID = executionIDValue(r, "execution_id")
+	out.Token = intValue[int64](r, "token")
+	out.Score = textValue[string](r, "score")
+	out.Limits = textValue[string](r, "limits")
+}
+
+// AdmissionState is an element of replies or calls.
+type AdmissionState struct {
+	ExecutionID ExecutionID
+	Token       int64
+	State       string
+	Limits      string
+}
+
+func decodeAdmissionState(r *fields, out *AdmissionState) {
+	out.ExecutionID = executionIDValue(r, "execution_id")
+	out.Token = intValue[int64](r, "token")
+	out.State = textValue[string](r, "state")
+	out.Limits = textValue[string](r, "limits")
+}
+
+// Place is an element of replies or calls.
+type Place struct {
+	Execution string
+	Token     int64
+}
+
+func decodePlace(r *fields, out *Place) {
+	out.Execution = textValue[string](r, "execution")
+	out.Token = intValue[int64](r, "token")
+}
+
+// QuotaGrant is an element of replies or calls.
+type QuotaGrant struct {
+	QuotaPolicyID QuotaPolicyID
+	Execution     string
+	Token         int64
+}
+
+func decodeQuotaGrant(r *fields, out *QuotaGrant) {
+	out.QuotaPolicyID = textValue[QuotaPolicyID](r, "quota_policy_id")
+	out.Execution = textValue[string](r, "execution")
+	out.Token = intValue[int64](r, "token")
+}
+
+// QuotaCheck is an element of replies or calls.
+type QuotaCheck struct {
+	QuotaPolicyID QuotaPolicyID
+	Execution     string
+	Token         int64
+	Stale         bool
+}
+
+func decodeQuotaCheck(r *fields, out *QuotaCheck) {
+	out.QuotaPolicyID = textValue[QuotaPolicyID](r, "quota_policy_id")
+	out.Execution = textValue[string](r, "execution")
+	out.Token = intValue[int64](r, "token")
+	out.Stale = boolValue(r, "stale")
+}
+
+// QuotaLimits is an element of replies or calls.
+type QuotaLimits struct {
+	QuotaPolicyID QuotaPolicyID
+	Name          string
+	Key           string
+	Rate          int64
+	WindowMs      int64
+	Cap           int64
+}
+
+func decodeQuotaLimits(r *fields, out *QuotaLimits) {
+	out.QuotaPolicyID = textValue[QuotaPolicyID](r, "quota_policy_id")
+	out.Name = textValue[string](r, "name")
+	out.Key = textValue[string](r, "key")
+	out.Rate = intValue[int64](r, "rate")
+	out.WindowMs = intValue[int64](r, "window_ms")
+	out.Cap = intValue[int64](r, "cap")
+}
+
+// QuotaState is an element of replies or calls.
+type QuotaState struct {
+	QuotaPolicyID QuotaPolicyID
+	Name          string
+	Key           string
+	Rate          int64
+	WindowMs      int64
+	Cap           int64
+	Pinned        bool
+	Running       int64
+	InWindow      int64
+	Waiting       int64
+}
+
+func decodeQuotaState(r *fields, out *QuotaState) {
+	out.QuotaPolicyID = textValue[QuotaPolicyID](r, "quota_policy_id")
+	out.Name = textValue[string](r, "name")
+	out.Key = textValue[string](r, "key")
+	out.Rate = intValue[int64](r, "rate")
+	out.WindowMs = intValue[int64](r, "window_ms")
+	out.Cap = intValue[int64](r, "cap")
+	out.Pinned = boolValue(r, "pinned")
+	out.Running = intValue[int64](r, "running")
+	out.InWindow = intValue[int64](r, "in_window")
+	out.Waiting = intValue[int64](r, "waiting")
+}
+
 // ClaimedExecution is an element of replies or calls.
 type ClaimedExecution struct {
 	ExecutionID     ExecutionID
@@ -222,6 +337,7 @@ type ClaimedExecution struct {
 	Inputs          []NodeInput
 	JournalComplete bool
 	Journal         []JournalEntry
+	Admission       string
 }
 
 func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
@@ -248,6 +364,7 @@ func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	out.Inputs = list(r, "inputs", decodeNodeInput)
 	out.JournalComplete = boolValue(r, "journal_complete")
 	out.Journal = list(r, "journal", decodeJournalEntry)
+	out.Admission = textValue[string](r, "admission")
 }
 
 // JournalEntry is an element of replies or calls.

@@ -37,6 +37,11 @@ func EdgeIDFor(flow FlowID, upstreamNode, downstreamNode string) EdgeID {
 	return EdgeID(derive("edge", string(flow), upstreamNode, downstreamNode))
 }
 
+// QuotaIDFor is the id of the quota that limits of one name and key in a namespace share.
+func QuotaIDFor(namespace Namespace, name, key string) QuotaPolicyID {
+	return QuotaPolicyID(derive("quota", string(namespace), name, key))
+}
+
 // WaitpointIDFor is the id of the waitpoint of a waitpoint node of a flow.
 func WaitpointIDFor(flow FlowID, nodeName string) WaitpointID {
 	return WaitpointID(derive("waitpoint", string(flow), nodeName))

@@ -776,6 +776,33 @@ func (k Keys) indexQuotaPolicies(tag string) string {
 	return k.prefix + ":idx:" + tag + ":quota_policies"
 }
 
+// QuotaWaiting is <prefix>:ffx:{tag}:quota:{quota_policy_id}:waiting.
+func (k Keys) QuotaWaiting(partition Partition, quotaPolicyID QuotaPolicyID) string {
+	return k.quotaWaiting(partition.Tag(), quotaPolicyID)
+}
+
+func (k Keys) quotaWaiting(tag string, quotaPolicyID QuotaPolicyID) string {
+	return k.prefix + ":ffx:" + tag + ":quota:" + string(quotaPolicyID) + ":waiting"
+}
+
+// QuotaHolders is <prefix>:ffx:{tag}:quota:{quota_policy_id}:holders.
+func (k Keys) QuotaHolders(partition Partition, quotaPolicyID QuotaPolicyID) string {
+	return k.quotaHolders(partition.Tag(), quotaPolicyID)
+}
+
+func (k Keys) quotaHolders(tag string, quotaPolicyID QuotaPolicyID) string {
+	return k.prefix + ":ffx:" + tag + ":quota:" + string(quotaPolicyID) + ":holders"
+}
+
+// QuotaDue is <prefix>:ffx:{tag}:quota_due.
+func (k Keys) QuotaDue(partition Partition) string {
+	return k.quotaDue(partition.Tag())
+}
+
+func (k Keys) quotaDue(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":quota_due"
+}
+
 // FfxPartition is <prefix>:ffx:{tag}.
 func (k Keys) FfxPartition(partition Partition) string {
 	return k.ffxPartition(partition.Tag())
@@ -847,6 +874,15 @@ func (k Keys) FfxPauses(partition Partition) string {
 
 func (k Keys) ffxPauses(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":pauses"
+}
+
+// FfxUnadmitted is <prefix>:ffx:{tag}:unadmitted.
+func (k Keys) FfxUnadmitted(partition Partition) string {
+	return k.ffxUnadmitted(partition.Tag())
+}
+
+func (k Keys) ffxUnadmitted(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":unadmitted"
 }
 
 // FfxHeld is <prefix>:ffx:{tag}:held.

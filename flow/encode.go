@@ -100,6 +100,7 @@ func (w *writer) node(n *NodeSpec) {
 	w.duration("heartbeat_timeout_ms", n.HeartbeatTimeout)
 	w.duration("schedule_to_start_ms", n.ScheduleToStart)
 	w.number("keep_frames", int64(n.KeepFrames))
+	w.limits(n.Limits)
 	w.retry(n.Retry)
 	w.tags(n.Tags)
 	if n.Wait == nil {
@@ -145,6 +146,26 @@ func (w *writer) order(n *NodeSpec, kind EdgeKind) []string {
 		slices.Sort(names)
 	}
 	return names
+}
+
+func (w *writer) limits(list []activity.LimitSpec) {
+	for i, s := range list {
+		if i == 0 {
+			w.raw(`,"limits":[{`)
+		} else {
+			w.raw(`,{`)
+		}
+		w.key("name")
+		w.quoted(s.Name)
+		w.number("at_most", int64(s.AtMost))
+		w.duration("per_ms", s.Per)
+		w.number("at_once", int64(s.AtOnce))
+		w.list("key_from", s.KeyFrom)
+		w.raw("}")
+	}
+	if len(list) > 0 {
+		w.raw("]")
+	}
 }
 
 func (w *writer) retry(p activity.RetryPlan) {

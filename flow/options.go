@@ -12,7 +12,7 @@ type Option interface {
 }
 
 // NodeOption changes a node: After, AfterAll, OnFailure, Always, AfterAny, AfterQuorum, CancelRemaining, LetRun, Retry,
-// StartToClose, HeartbeatTimeout, ScheduleToStart, Lane, Priority, Requires, KeepFrames and Tag. What a node does not set,
+// StartToClose, HeartbeatTimeout, ScheduleToStart, Lane, Priority, Requires, KeepFrames, Limit and Tag. What a node does not set,
 // its activity decides.
 type NodeOption interface {
 	applyNode(*builder, *nodeSettings)
@@ -171,6 +171,12 @@ func Requires(capabilities ...string) NodeOption {
 	return nodeOption(func(_ *builder, n *nodeSettings) {
 		n.spec.Capabilities = append(n.spec.Capabilities, capabilities...)
 	})
+}
+
+// Limit bounds how often, or how many at once, executions start that share the limit, in addition to those of the activity;
+// one of the same name and key replaces the activity's. See activity.Limit.
+func Limit(name string, opts ...activity.LimitOption) NodeOption {
+	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.SetLimit(activity.NewLimit(name, opts...)) })
 }
 
 // KeepFrames replaces how many of the frames that an attempt emits are kept; 0 is about 10,000.

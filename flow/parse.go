@@ -64,6 +64,7 @@ type storedNode struct {
 	HeartbeatTimeoutMS int64             `json:"heartbeat_timeout_ms"`
 	ScheduleToStartMS  int64             `json:"schedule_to_start_ms"`
 	KeepFrames         int               `json:"keep_frames"`
+	Limits             []storedLimit     `json:"limits"`
 	Retry              *storedPlan       `json:"retry"`
 	Tags               map[string]string `json:"tags"`
 	Input              *storedExpr       `json:"input"`
@@ -72,6 +73,14 @@ type storedNode struct {
 	Always             []string          `json:"always"`
 	Wait               *storedWait       `json:"wait"`
 	Join               *storedJoin       `json:"join"`
+}
+
+type storedLimit struct {
+	Name    string   `json:"name"`
+	AtMost  int      `json:"at_most"`
+	PerMS   int64    `json:"per_ms"`
+	AtOnce  int      `json:"at_once"`
+	KeyFrom []string `json:"key_from"`
 }
 
 type storedWait struct {
@@ -169,6 +178,11 @@ func (r *reader) spec(n *NodeSpec, s *storedNode) {
 	}
 	if len(s.Capabilities) > 0 {
 		n.Capabilities = s.Capabilities
+	}
+	for _, l := range s.Limits {
+		n.Limits = append(n.Limits, activity.LimitSpec{
+			Name: l.Name, AtMost: l.AtMost, Per: r.duration("limits.per_ms", l.PerMS), AtOnce: l.AtOnce, KeyFrom: l.KeyFrom,
+		})
 	}
 	n.Wait = r.wait(s.Wait)
 	switch {

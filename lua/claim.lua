@@ -4,7 +4,7 @@
 claim.FIRST_FIELDS = {
   'lifecycle_phase', 'eligibility_state', 'attempt_state', 'current_lease_epoch', 'total_attempt_count', 'lane_id',
   'execution_kind', 'created_at', 'retry_count', 'flow_id', 'managed', 'node', 'required_capabilities',
-  'input_count', 'uses_flow_input', 'attempt_timeout', 'start_timeout', 'blocking_detail', 'attached',
+  'input_count', 'uses_flow_input', 'attempt_timeout', 'start_timeout', 'blocking_detail', 'limits', 'admission', 'attached',
 }
 
 -- Core fields that a claim reads.
@@ -16,7 +16,7 @@ claim.FIELDS = {
   'flow_id', 'managed', 'node', 'execution_kind', 'created_at', 'priority', 'retry_count', 'input_count',
   'uses_flow_input', 'attempt_timeout', 'start_timeout', 'lease_reclaim_count', 'current_worker_instance_id',
   'current_worker_id', 'current_lease_id', 'lease_expires_at', 'remaining_attempt_timeout', 'attached',
-  'journal',
+  'journal', 'limits', 'admission',
 }
 
 local ATTEMPT_TYPE = { pending_retry_attempt = 'retry', pending_replay_attempt = 'replay' }

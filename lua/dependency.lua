@@ -22,7 +22,7 @@ dependency.HEIR_FIELDS = {
   'lifecycle_phase', 'ownership_state', 'eligibility_state', 'attempt_state', 'terminal_outcome', 'lane_id',
   'flow_id', 'managed', 'node', 'current_lease_epoch', 'total_attempt_count', 'execution_kind', 'created_at',
   'priority', 'retry_count', 'input_count', 'uses_flow_input', 'delay_until', 'start_timeout', 'attempt_timeout',
-  'required_capabilities', 'blocking_detail', 'prior_eligibility_state', 'attached', 'wait',
+  'required_capabilities', 'blocking_detail', 'prior_eligibility_state', 'attached', 'wait', 'limits',
 }
 
 -- Keys of the child's side of one edge, and the child's id.

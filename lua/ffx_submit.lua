@@ -78,6 +78,8 @@ local function parse(A)
     if err then return nil, err end
     n.waits = n.waits or n.nodes[i].wait ~= nil
   end
+  n.limits, err = limits.parse(A)
+  if err then return nil, err end
   n.joins, err = joins.parse(A, n.nodes)
   if err then return nil, err end
   return n
@@ -243,6 +245,7 @@ local function write_nodes(c, A, n, held, known)
       count = count + 1
       local why = write_node(c, batch, A, node, n.nodes[i], held)
       if n.nodes[i].wait and not why then n.to_open[#n.to_open + 1] = node end
+      if n.limits then limits.attach(c, execution_id, n.limits) end
       local join = n.joins[execution_id]
       if join then joins.write(c, key.flow_edgegroup(c, A.flow_id, execution_id), join) end
       gather(batch, 'SADD', key.flow_members(c, A.flow_id), execution_id)
@@ -388,6 +391,7 @@ end
 -- @group    nodes              execution_id:execution_id name:text kind:text lane_id:lane_id priority:int uses_flow_input:bool input_count:int upstream_count:int capabilities:csv policy:json tags:json delay:ms start_timeout:ms attempt_timeout:ms wait:json?
 -- @group    edges              edge_id:edge_id upstream_execution_id:execution_id downstream_execution_id:execution_id dependency_kind:text input_name:text
 -- @group    joins              execution_id:execution_id policy_variant:text on_satisfied:text k:int
+-- @group    limits             execution_id:execution_id text:text quota_policy_id:text
 -- @reply    OK state:text more:bool
 -- @reply    ALREADY_SATISFIED state:text more:bool
 -- @error    flow_purging

@@ -177,6 +177,7 @@ local function clocks(c, lanes)
     key.index_lease_expiry(c), key.index_attempt_timeout(c), key.index_execution_deadline(c),
     key.index_suspension_timeout(c), key.index_pending_waitpoint_expiry(c), key.ffx_start_deadlines(c),
     key.ffx_flow_deadlines(c), key.index_cancel_backlog(c), key.ffx_held(c),
+    key.ffx_unadmitted(c),
   }
   for _, lane in ipairs(lanes) do list[#list + 1] = key.lane_delayed(c, lane) end
   return list
@@ -221,7 +222,7 @@ local MAX_LIMIT = 256
 -- @key      partition          ffx.partition
 -- @arg      limit              int
 -- @args     lanes              lane_id
--- @reply    OK now:unix_ms next_due_at:unix_ms more:bool promoted:int leases_expired:int attempts_timed_out:int deadlines_expired:int cancelled:int propagated:int suspensions_expired:int waitpoints_closed:int purged:int?
+-- @reply    OK now:unix_ms next_due_at:unix_ms more:bool promoted:int leases_expired:int attempts_timed_out:int deadlines_expired:int cancelled:int propagated:int suspensions_expired:int waitpoints_closed:int purged:int? candidates:list(candidate)?
 -- @error    invalid_input message:text
 function F.ffx_tick(K, A)
   local limit, err = number.whole('limit', A.limit)
@@ -233,7 +234,7 @@ function F.ffx_tick(K, A)
   local purged = number.text(flows.purge_due(c))
   if is_quiet(c, indexes) then
     return reply.ok(c.now_text, c.more and c.now_text or '', c.more and '1' or '0', '0', '0', '0', '0', '0', '0', '0', '0',
-      purged)
+      purged, {})
   end
   local left = limit
   local function spend(count)
@@ -254,11 +255,13 @@ function F.ffx_tick(K, A)
   local cancelled = spend(left > 0 and end_owed(c, left) or 0)
   cancelled = number.text(cancelled + spend(cancel_siblings(c, left)))
   flows.rerun_some(c)
+  local candidates = limits.offer_due(c, left)
+  spend(#candidates)
   if left <= 0 then c.more = true end
   graph.settle(c)
   local at = next_due(c, indexes)
   return reply.ok(c.now_text, at and number.text(math.max(at, 0)) or '', c.more and '1' or '0', promoted,
-    expired_leases, timed_out, deadlines, cancelled, propagated, suspensions, waitpoints, purged)
+    expired_leases, timed_out, deadlines, cancelled, propagated, suspensions, waitpoints, purged, candidates)
 end
 
 -- @function ffx_end_leases

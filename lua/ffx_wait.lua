@@ -40,7 +40,7 @@ local function hand_off(c, request)
   local executions = work.claim(c, request)
   local remaining = work.remaining(c, request)
   graph.settle(c)
-  return reply.ok(remaining, executions, '')
+  return reply.ok(remaining, executions, '', request.candidates or {})
 end
 
 -- @function ffx_suspend
@@ -64,7 +64,7 @@ end
 -- @arg      timeout_behavior   text optional
 -- @arg      collect            bool
 -- @include  claim_request
--- @reply    OK remaining:int executions:list(claimed_execution) result:bytes
+-- @reply    OK remaining:int executions:list(claimed_execution) result:bytes candidates:list(candidate)?
 -- @reply    ALREADY_SATISFIED remaining:int executions:list(claimed_execution) result:bytes
 -- @error    execution_not_found
 -- @error    set:lease_fence

@@ -13,7 +13,7 @@ local MAX_PASSED_ASIDE = 256
 -- A worker that overstays its attempt timeout by this time (ms) is taken to be unable to notice.
 local TIMEOUT_GRACE_MS = 1000
 
--- @record    claimed_execution execution_id:execution_id node:text kind:text flow_id:flow_id flow_name:text run_id:text attempt_index:attempt_index attempt_id:attempt_id attempt_type:text lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms deadline_at:unix_ms retry_count:int created_at:unix_ms policy:json trace_context:text payload:bytes flow_input:bytes inputs_complete:bool inputs:list(node_input) journal_complete:bool journal:list(journal_entry)
+-- @record    claimed_execution execution_id:execution_id node:text kind:text flow_id:flow_id flow_name:text run_id:text attempt_index:attempt_index attempt_id:attempt_id attempt_type:text lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms deadline_at:unix_ms retry_count:int created_at:unix_ms policy:json trace_context:text payload:bytes flow_input:bytes inputs_complete:bool inputs:list(node_input) journal_complete:bool journal:list(journal_entry) admission:text
 -- @record    journal_entry name:text value:bytes
 -- @record    node_input name:text result:bytes
 -- @arguments claim_request lane_id:lane_id worker_id:worker_id worker_instance_id:worker_instance_id claim_id:text repeated:bool count:int lease_ttl:ms aside:bool kinds:text capabilities:csv?
@@ -124,7 +124,7 @@ local function describe(c, execution_id, core, attempt, lease_id)
     flow.run_id or '', attempt.index, attempt.attempt_id, attempt.type, lease_id, attempt.epoch,
     attempt.expires, deadline or '', core.retry_count or '0', core.created_at or '',
     redis.call('GET', key.exec_policy(c, execution_id)) or '', flow.trace_context or '', payload, flow_input,
-    complete and '1' or '0', inputs, all_steps and '1' or '0', steps,
+    complete and '1' or '0', inputs, all_steps and '1' or '0', steps, limits.debt(core),
   }
 end
 
@@ -180,6 +180,10 @@ local function take_eligible(c, request, execution_id, n)
     pauses.hold(c, execution_id, core, request.lane, detail)
     return nil
   end
+  if core.limits and not limits.admitted(core) then
+    limits.park(c, request, execution_id, core)
+    return nil
+  end
   wake.taken(c, request.lane)
   return lease_runnable(c, request, execution_id, core_key, core, n)
 end
@@ -208,7 +212,7 @@ function work.inherit(c, heirs, execution_id, core_key, core)
   if #heirs >= request.count or not core.managed or core.wait or core.lane_id ~= request.lane
     or core.attempt_state ~= 'pending_first_attempt' or core.total_attempt_count ~= '0'
     or (number.finite(core.delay_until) or 0) > c.now or unfit(request, core)
-    or graph.flow(c, core.flow_id).paused then
+    or core.limits or graph.flow(c, core.flow_id).paused then
     return false
   end
   heirs[#heirs + 1] = { execution_id = execution_id, core_key = core_key, core = core }
@@ -252,6 +256,10 @@ local function take_set_aside(c, request, execution_id, n)
     return nil
   end
   if unfit(request, core) or is_paused(c, request, core) then return nil, true end
+  if core.limits and not limits.admitted(core) then
+    limits.park(c, request, execution_id, core, key.lane_blocked_route(c, request.lane))
+    return nil
+  end
   redis.call('ZREM', key.lane_blocked_route(c, request.lane), execution_id)
   return lease_runnable(c, request, execution_id, core_key, core, n)
 end
@@ -265,9 +273,16 @@ local function take_abandoned(c, request, execution_id, n)
     return nil
   end
   if unfit(request, core) or is_paused(c, request, core) then return nil, true end
+  if core.limits and not limits.may_take_over(c, request, execution_id, core) then return nil, true end
+  return work.take_over(c, request, execution_id, core_key, core, n)
+end
+
+-- Leases an abandoned execution anew; nil when it was given up instead.
+function work.take_over(c, request, execution_id, core_key, core, n)
   redis.call('ZREM', key.ffx_reclaimable(c, request.lane), execution_id)
   if flows.end_late(c, execution_id, core_key, core) then return nil end
   local w = lease_for(request, n)
+  if core.limits then limits.carry(c, execution_id, core) end
   local attempt = claim.take_over(c, execution_id, core_key, core, w)
   if not attempt then return nil end
   arm_timeout(c, execution_id, core)
@@ -275,8 +290,20 @@ local function take_abandoned(c, request, execution_id, n)
   return describe(c, execution_id, core, attempt, w.lease_id)
 end
 
+-- Whether something keeps this worker from running an execution that was admitted.
+function work.hinders(c, request, core)
+  return unfit(request, core) ~= nil or is_paused(c, request, core)
+end
+
+-- Leases an execution that was admitted.
+function work.lease_admitted(c, request, execution_id, core_key, core, n)
+  if claim.is_abandoned(core) then return work.take_over(c, request, execution_id, core_key, core, n) end
+  redis.call('ZREM', key.lane_blocked_quota(c, request.lane), execution_id)
+  return lease_runnable(c, request, execution_id, core_key, core, n)
+end
+
 -- The leases that an earlier try of the same claim made.
-local function leases_of_claim(c, request)
+function work.leases_of_claim(c, request)
   local base = string.sub(request.claim_id, 1, 24)
   local out = {}
   for _, execution_id in ipairs(redis.call('SMEMBERS', key.index_worker_leases(c, request.worker_instance_id))) do
@@ -323,7 +350,7 @@ end
 function work.claim(c, request)
   if request.count <= 0 then return {} end
   if request.repeated then
-    local earlier = leases_of_claim(c, request)
+    local earlier = work.leases_of_claim(c, request)
     if #earlier > 0 then return earlier end
   end
   local out = {}
@@ -379,7 +406,7 @@ end
 -- @arg      tell_none          bool
 -- @arg      tell_more          bool
 -- @include  claim_request
--- @reply    OK remaining:int executions:list(claimed_execution)
+-- @reply    OK remaining:int executions:list(claimed_execution) candidates:list(candidate)
 -- @error    invalid_input message:text
 -- @error    invalid_capabilities reason:text
 function F.ffx_claim(K, A)
@@ -390,7 +417,7 @@ function F.ffx_claim(K, A)
   local remaining = work.remaining(c, request)
   tell_others(c, request, #executions, remaining, A)
   graph.settle(c)
-  return reply.ok(remaining, executions)
+  return reply.ok(remaining, executions, request.candidates or {})
 end
 
 -- True when this very attempt has been committed before, so the reply was lost.
@@ -411,8 +438,8 @@ end
 -- @arg      attempt_id         attempt_id
 -- @arg      result             bytes
 -- @include  claim_request
--- @reply    OK more:bool remaining:int executions:list(claimed_execution)
--- @reply    ALREADY_SATISFIED more:bool remaining:int executions:list(claimed_execution)
+-- @reply    OK more:bool remaining:int executions:list(claimed_execution) candidates:list(candidate)
+-- @reply    ALREADY_SATISFIED more:bool remaining:int executions:list(claimed_execution) candidates:list(candidate)
 -- @error    execution_not_found
 -- @error    set:lease_fence
 -- @error    invalid_input message:text
@@ -440,7 +467,7 @@ function F.ffx_complete(K, A)
   local remaining = work.remaining(c, request)
   graph.settle(c)
   local answer = repeated and reply.already or reply.ok
-  return answer(c.more and '1' or '0', remaining, executions)
+  return answer(c.more and '1' or '0', remaining, executions, request.candidates or {})
 end
 
 -- What an earlier try of the same failure report did, or nil when there was none.

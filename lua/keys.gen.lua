@@ -428,6 +428,21 @@ function key.index_quota_policies(c)
   return at.index_quota_policies or keep(at, 'index_quota_policies', at.prefix .. ':idx:' .. at.tag .. ':quota_policies')
 end
 
+function key.quota_waiting(c, quota_policy_id)
+  local at = c.at
+  return (at.of_ffx_quota or keep(at, 'of_ffx_quota', at.prefix .. ':ffx:' .. at.tag .. ':quota:')) .. quota_policy_id .. ':waiting'
+end
+
+function key.quota_holders(c, quota_policy_id)
+  local at = c.at
+  return (at.of_ffx_quota or keep(at, 'of_ffx_quota', at.prefix .. ':ffx:' .. at.tag .. ':quota:')) .. quota_policy_id .. ':holders'
+end
+
+function key.quota_due(c)
+  local at = c.at
+  return at.quota_due or keep(at, 'quota_due', at.prefix .. ':ffx:' .. at.tag .. ':quota_due')
+end
+
 function key.ffx_partition(c)
   local at = c.at
   return at.ffx_partition or keep(at, 'ffx_partition', at.prefix .. ':ffx:' .. at.tag)
@@ -466,6 +481,11 @@ end
 function key.ffx_pauses(c)
   local at = c.at
   return at.ffx_pauses or keep(at, 'ffx_pauses', at.prefix .. ':ffx:' .. at.tag .. ':pauses')
+end
+
+function key.ffx_unadmitted(c)
+  local at = c.at
+  return at.ffx_unadmitted or keep(at, 'ffx_unadmitted', at.prefix .. ':ffx:' .. at.tag .. ':unadmitted')
 end
 
 function key.ffx_held(c)

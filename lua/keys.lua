@@ -90,6 +90,9 @@
 -- @template quota.admitted             quota:{tag}:{quota_policy_id}:admitted:{execution_id}
 -- @template quota.admitted_set         quota:{tag}:{quota_policy_id}:admitted_set
 -- @template index.quota_policies       idx:{tag}:quota_policies
+-- @template quota.waiting              ffx:{tag}:quota:{quota_policy_id}:waiting
+-- @template quota.holders              ffx:{tag}:quota:{quota_policy_id}:holders
+-- @template quota.due                  ffx:{tag}:quota_due
 
 -- Keys of the composite calls. None of them exists while only ff_* functions are used.
 -- @template ffx.partition              ffx:{tag}
@@ -100,6 +103,7 @@
 -- @template ffx.flow_deadlines         ffx:{tag}:flow_deadlines
 -- @template ffx.start_deadlines        ffx:{tag}:start_deadlines
 -- @template ffx.pauses                ffx:{tag}:pauses
+-- @template ffx.unadmitted            ffx:{tag}:unadmitted
 -- @template ffx.held                  ffx:{tag}:held
 -- @template ffx.runs                   ffx:{tag}:runs:{flow_name}
 -- @template ffx.closed_flows           ffx:{tag}:closed_flows

@@ -62,6 +62,8 @@ func Files() []string {
 		"tags.lua",
 		"ffx_joins.lua",
 		"ffx_lane.lua",
+		"ffx_admission.lua",
+		"ffx_quota.lua",
 		"ffx_submit.lua",
 		"ffx_work.lua",
 		"ffx_wait.lua",

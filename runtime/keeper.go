@@ -56,14 +56,16 @@ func (k *Keeper) Run(ctx context.Context) error {
 		}
 	}
 	agenda := newAgenda(k.engine.partitions())
+	quotas := newQuotaKeeper(k.engine)
 	var listening sync.WaitGroup
-	listening.Go(func() { k.listen(ctx, agenda) })
+	listening.Go(func() { k.listen(ctx, agenda, quotas) })
+	listening.Go(func() { quotas.run(ctx) })
 	listening.Go(func() { k.engine.calls.attend(ctx) })
 	defer listening.Wait()
 	for {
 		due, wait := agenda.due(time.Now())
 		if len(due) > 0 {
-			k.tick(ctx, agenda, due)
+			k.tick(ctx, agenda, quotas, due)
 			continue
 		}
 		timer := time.NewTimer(wait)
@@ -78,21 +80,31 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// listen hears "<partition> <unix ms>": something is due in a partition earlier than its keepers may know.
-func (k *Keeper) listen(ctx context.Context, agenda *agenda) {
+// listen hears "<partition> <unix ms>": something is due in a partition earlier than its keepers may know. A q before the
+// number says that it is a partition of quotas.
+func (k *Keeper) listen(ctx context.Context, agenda *agenda, quotas *quotaKeeper) {
 	channel := k.engine.core.Keys().ChannelDue()
-	k.engine.hub.listen(ctx, []string{channel}, agenda.allDue, func(_, message string) {
+	subscribed := func() {
+		agenda.allDue()
+		quotas.agenda.allDue()
+	}
+	k.engine.hub.listen(ctx, []string{channel}, subscribed, func(_, message string) {
 		number, at, _ := strings.Cut(message, " ")
+		number, isQuota := strings.CutPrefix(number, "q")
 		index, err := strconv.ParseUint(number, 10, 16)
 		ms, err2 := strconv.ParseInt(at, 10, 64)
-		if err == nil && err2 == nil {
+		switch {
+		case err != nil || err2 != nil:
+		case isQuota:
+			quotas.agenda.note(enginecore.Partition{Family: enginecore.QuotaFamily, Index: uint16(index)}, time.UnixMilli(ms))
+		default:
 			agenda.note(enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(index)}, time.UnixMilli(ms))
 		}
 	})
 }
 
 // tick does what is due in some partitions.
-func (k *Keeper) tick(ctx context.Context, agenda *agenda, due []enginecore.Partition) {
+func (k *Keeper) tick(ctx context.Context, agenda *agenda, quotas *quotaKeeper, due []enginecore.Partition) {
 	ticks := make([]enginecore.TickCall, len(due))
 	for i, p := range due {
 		ticks[i] = enginecore.TickCall{Partition: p, Limit: tickLimit, Lanes: k.lanes}
@@ -105,6 +117,9 @@ func (k *Keeper) tick(ctx context.Context, agenda *agenda, due []enginecore.Part
 	}
 	for i, p := range due {
 		reply, err := answers[i].reply, answers[i].err
+		if len(reply.Candidates) > 0 {
+			quotas.admit(ctx, reply.Candidates)
+		}
 		switch {
 		case err != nil:
 			agenda.ticked(p, time.Now().Add(time.Second))

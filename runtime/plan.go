@@ -39,6 +39,7 @@ type Plan struct {
 	input     []byte
 	inputHash string
 	retention string
+	limits    map[string]enginecore.SubmitFlowLimit
 	trace     string
 	creator   string
 }
@@ -148,9 +149,13 @@ func newPlan(e *Engine, compiled *compiledFlow, runID string, input []byte) (*Pl
 	if err != nil {
 		return nil, err
 	}
+	limits, err := limitsOf(e.namespace, compiled.graph, input)
+	if err != nil {
+		return nil, err
+	}
 	return &Plan{
 		Flow: compiled.graph.Name, Run: runID, FlowID: id, Partition: partition, namespace: e.namespace,
-		compiled: compiled, input: input, inputHash: hashInput(input), retention: retentionOf(e.keep, compiled.graph.Keep),
+		compiled: compiled, input: input, limits: limits, inputHash: hashInput(input), retention: retentionOf(e.keep, compiled.graph.Keep),
 	}, nil
 }
 
@@ -229,6 +234,7 @@ func (p *Plan) calls() iter.Seq[enginecore.SubmitFlowCall] {
 		call := p.header(len(nodes), len(edges))
 		if len(nodes) <= nodesPerCall && len(edges) <= edgesPerCall {
 			call.Nodes, call.Edges, call.Joins, call.Last = nodes, edges, p.joins(nodes), true
+			call.Limits = p.limitsOf(nodes)
 			yield(call)
 			return
 		}
@@ -243,6 +249,7 @@ func (p *Plan) calls() iter.Seq[enginecore.SubmitFlowCall] {
 			n := min(nodesPerCall, len(nodes))
 			chunk.Nodes, nodes = nodes[:n], nodes[n:]
 			chunk.Joins = p.joins(chunk.Nodes)
+			chunk.Limits = p.limitsOf(chunk.Nodes)
 			if !yield(chunk) {
 				return
 			}
@@ -258,6 +265,21 @@ func (p *Plan) calls() iter.Seq[enginecore.SubmitFlowCall] {
 		rest.Last = true
 		yield(rest)
 	}
+}
+
+// limitsOf lists the limits of some of the nodes.
+func (p *Plan) limitsOf(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFlowLimit {
+	if len(p.limits) == 0 {
+		return nil
+	}
+	var list []enginecore.SubmitFlowLimit
+	for i := range nodes {
+		if limit, limited := p.limits[nodes[i].Name]; limited {
+			limit.ExecutionID = nodes[i].ExecutionID
+			list = append(list, limit)
+		}
+	}
+	return list
 }
 
 // header is what all calls of a submission have in common.

@@ -25,12 +25,14 @@ const (
 // to run again at once.
 func (t *task) report(ctx context.Context, result []byte, err error, wantNext bool) (next *task, again bool) {
 	if !t.settle() {
+		t.unsure.CompareAndSwap(false, errors.Is(context.Cause(t.ctx), ErrLeaseLost))
 		t.log(slog.LevelDebug, "attempt ended without a report, the engine had ended it", slog.Any("cause", context.Cause(t.ctx)))
 		return nil, false
 	}
 	cause := context.Cause(t.ctx)
 	switch {
 	case errors.Is(cause, ErrLeaseLost):
+		t.unsure.Store(true)
 		t.log(slog.LevelWarn, "lease lost, the result of the attempt is dropped", slog.Any("error", err))
 		return nil, false
 	case err == nil:
@@ -77,6 +79,7 @@ func (t *task) complete(result []byte, wantNext bool) *task {
 			return t.handedOn(reply, sentAt)
 		}
 		if !engineAway(err) || ctx.Err() != nil {
+			t.unsure.Store(true)
 			t.log(slog.LevelWarn, "result was not committed", slog.Any("error", err))
 			return nil
 		}
@@ -96,6 +99,12 @@ func (t *task) handedOn(reply enginecore.CompleteReply, sentAt time.Time) *task 
 	}
 	if reply.Remaining > 0 {
 		t.shift.board.add(t.spot)
+	}
+	if len(reply.Executions) == 0 && len(reply.Candidates) > 0 {
+		return t.shift.admitNext(t.spot.lane, reply.Candidates)
+	}
+	if len(reply.Candidates) > 0 {
+		t.shift.errands.start(func() { t.shift.admit(t.spot.lane, reply.Candidates, 0) })
 	}
 	if len(reply.Executions) == 0 {
 		return nil
@@ -125,6 +134,7 @@ func (t *task) fail(failure error) {
 			return
 		}
 		if !engineAway(err) || ctx.Err() != nil {
+			t.unsure.Store(true)
 			t.log(slog.LevelWarn, "failure was not recorded", slog.Any("error", err))
 			return
 		}
@@ -142,6 +152,7 @@ func (t *task) giveBack() {
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Reason: "the worker stopped",
 	})
 	if err != nil {
+		t.unsure.Store(true)
 		t.log(slog.LevelWarn, "execution was not given back, its lease runs out instead", slog.Any("error", err))
 	}
 }

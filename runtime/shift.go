@@ -38,6 +38,7 @@ type shift struct {
 	drain drainer
 	// errands are what messages ask for.
 	errands errands
+	debts   debts
 }
 
 // errands are goroutines that messages start, which may come until the last moment.
@@ -157,7 +158,11 @@ func (s *shift) claim(ctx context.Context, v visit) {
 		t := newTask(s, v.spot, claimed, sentAt)
 		s.tasks.Go(func() { s.work(t) })
 	}
-	s.board.claimed(v.slots - len(reply.Executions))
+	unused := v.slots - len(reply.Executions)
+	if len(reply.Candidates) > 0 {
+		unused -= s.admit(v.lane, reply.Candidates, unused)
+	}
+	s.board.claimed(unused)
 	switch {
 	case call.Aside && len(reply.Executions) == v.slots:
 		s.board.addAside(v.spot)
@@ -179,7 +184,13 @@ const maxInRow = 8
 func (s *shift) work(t *task) {
 	for row := 1; t != nil; row++ {
 		s.worker.counts.executions.Add(1)
-		t = t.run(row < maxInRow || !s.board.crowded())
+		ended := t
+		if t = t.run(row < maxInRow || !s.board.crowded()); t != nil {
+			s.owe(ended)
+			continue
+		}
+		// The slot is free before others learn of the places, so that this worker can take one.
+		defer s.owe(ended)
 	}
 	s.board.release()
 }

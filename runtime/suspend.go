@@ -43,6 +43,7 @@ func (t *task) suspend(s *activitycontext.Suspension, wantNext bool) (next *task
 	ctx, cancel := t.reporting()
 	defer cancel()
 	if err := t.shift.engine.secrets.ensure(ctx, t.spot.partition); err != nil {
+		t.unsure.Store(true)
 		t.log(slog.LevelWarn, "execution was not suspended, its lease runs out instead", slog.Any("error", err))
 		return nil, false
 	}
@@ -54,12 +55,13 @@ func (t *task) suspend(s *activitycontext.Suspension, wantNext bool) (next *task
 		case err == nil && reply.Status == enginecore.StatusAlreadySatisfied:
 			return nil, t.goOn(s.Step, reply.Result)
 		case err == nil:
-			return t.handedOn(enginecore.CompleteReply{Remaining: reply.Remaining, Executions: reply.Executions}, sentAt), false
+			return t.handedOn(enginecore.CompleteReply{Remaining: reply.Remaining, Executions: reply.Executions, Candidates: reply.Candidates}, sentAt), false
 		case engineAway(err) && ctx.Err() == nil:
 			t.shift.leases.doubt()
 			call.Repeated = true
 			pause(ctx, reportPause)
 		case isFence(err) || engineAway(err):
+			t.unsure.Store(true)
 			t.log(slog.LevelWarn, "execution was not suspended", slog.Any("error", err))
 			return nil, false
 		default:

@@ -37,6 +37,8 @@ type task struct {
 	// journal is what the execution's steps and waits have brought.
 	journal journal
 	// frames sends what the function emits; nil before it emits something.
+	// unsure is set when the engine may not know that the attempt is over, so that its admissions are not given back.
+	unsure atomic.Bool
 	frames atomic.Pointer[emitter]
 }
 

@@ -144,6 +144,9 @@ func (s *Snapshot) sort(key string, v value) string {
 	case "budget", "quota", "usagededup", "sec":
 		return "" // not of flows and executions
 	}
+	if strings.HasPrefix(tag, "{q:") || strings.HasPrefix(tag, "{b:") {
+		return ""
+	}
 	after, ok := strings.CutPrefix(tail, tag+":")
 	if !ok && tail != tag {
 		return unknownKey

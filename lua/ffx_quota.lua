@@ -1,0 +1,360 @@
+-- Quotas, seen from their own partition: who holds a place, who waits for one, and in which order. The contract's keys
+-- (window, counter, guards, admitted set) are kept alongside, so its functions see the same quota.
+
+-- One call grants at most so many places.
+local MAX_GRANTS = 256
+
+-- Places whose holders are looked at per quota and tick, and quotas per tick.
+local MAX_VERIFIED = 64
+local MAX_DUE = 16
+
+-- Without a window, the guard of the contract says for this time (ms) that an execution has been admitted.
+local GUARD_MS = 86400000
+
+-- Holders are verified this often (ms): while others wait, and else.
+local VERIFY_SOON_MS, VERIFY_LATER_MS = 1000, 15000
+
+-- A place that nobody has taken up after this time (ms) goes to the next one, if there is one.
+local STALE_MS = 2000
+
+-- What a caller had no use for is granted by the keeper after this time (ms).
+local LEFT_OVER_MS = 20
+
+-- Due times further away than this (ms) need no message.
+local MESSAGE_WITHIN_MS = 9000
+
+local DEFINITION_FIELDS = {
+  'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window', 'active_concurrency_cap', 'pinned',
+}
+
+local function keys_of(c, id)
+  return {
+    id = id, record = key.quota_record(c, id), window = key.quota_window(c, id), holders = key.quota_holders(c, id),
+    concurrency = key.quota_concurrency(c, id), admitted_set = key.quota_admitted_set(c, id),
+    waiting = key.quota_waiting(c, id), due = key.quota_due(c),
+  }
+end
+
+local function limits_from(stored)
+  return {
+    window = math.floor((number.finite(stored.requests_per_window_seconds) or 0) * 1000),
+    rate = number.finite(stored.max_requests_per_window) or 0,
+    cap = number.finite(stored.active_concurrency_cap) or 0,
+  }
+end
+
+-- Writes the limits that a caller brings, unless an operator has set others. Gives those that count.
+local function define(c, q, A, n)
+  local stored = record.read(q.record, DEFINITION_FIELDS)
+  local seconds = string.format('%.3f', n.window_ms / 1000)
+  if stored and stored.quota_policy_id and (stored.pinned and not n.pin
+    or stored.requests_per_window_seconds == seconds and stored.max_requests_per_window == A.rate
+    and stored.active_concurrency_cap == A.cap) then
+    return limits_from(stored)
+  end
+  if not (stored and stored.quota_policy_id) then
+    redis.call('HSET', q.record, 'quota_policy_id', q.id, 'created_at', c.now_text)
+    redis.call('SET', q.concurrency, '0')
+    redis.call('SADD', key.index_quota_policies(c), q.id)
+  end
+  redis.call('HSET', q.record, 'requests_per_window_seconds', seconds, 'max_requests_per_window', A.rate,
+    'active_concurrency_cap', A.cap, 'name', A.name or '', 'key', A.key or '')
+  return { window = n.window_ms, rate = n.rate, cap = n.cap }
+end
+
+local function split(text) return string.match(text, '^(%S+) (%S+)$') end
+
+local function running(q) return tonumber(redis.call('GET', q.concurrency) or nil) or 0 end
+
+-- Gives the place of an execution back, when it is held under this very token. `refund`: it was not used, so it does
+-- not count for the rate.
+local function release(c, q, execution_id, token, refund)
+  redis.call('ZREM', q.waiting, execution_id .. ' ' .. token)
+  local place = redis.call('HGET', q.holders, execution_id)
+  if not place or split(place) ~= token then return end
+  redis.call('HDEL', q.holders, execution_id)
+  redis.call('DEL', key.quota_admitted(c, q.id, execution_id))
+  redis.call('SREM', q.admitted_set, execution_id)
+  if refund then redis.call('ZREM', q.window, execution_id .. ' ' .. token) end
+  if running(q) > 0 then redis.call('DECR', q.concurrency) end
+end
+
+-- How many more may be admitted now, and when the next place of a full window is free (ms).
+local function room(c, q, l)
+  local free, at = MAX_GRANTS, nil
+  if l.cap > 0 then free = math.min(free, l.cap - running(q)) end
+  if l.rate > 0 then
+    redis.call('ZREMRANGEBYSCORE', q.window, '-inf', c.now - l.window)
+    local left = l.rate - redis.call('ZCARD', q.window)
+    if left <= 0 then
+      -- When the limit was lowered, more than one entry has to leave the window.
+      local oldest = redis.call('ZRANGE', q.window, -left, -left, 'WITHSCORES')
+      at = (tonumber(oldest[2] or nil) or c.now) + l.window
+    end
+    free = math.min(free, left)
+  end
+  return math.max(0, free), at
+end
+
+-- What a caller may get beyond the slots that it has: only while the limit is far away, since it holds places without
+-- using them.
+local function beyond(q, l, want)
+  local spare = MAX_GRANTS
+  if l.cap > 0 then spare = math.min(spare, math.floor(l.cap / 2) - running(q)) end
+  if l.rate > 0 then spare = math.min(spare, math.floor(l.rate / 2) - redis.call('ZCARD', q.window)) end
+  return math.max(want, spare)
+end
+
+-- Takes the first `n` from the queue. Those whose execution holds a place under the same or a later token are dropped:
+-- they are from before that lease.
+local function next_in_queue(q, n)
+  local first = redis.call('ZPOPMIN', q.waiting, n)
+  local list, ids = {}, {}
+  for i = 1, #first, 2 do
+    local execution_id, token = split(first[i])
+    ids[#ids + 1] = execution_id
+    list[#list + 1] = { execution_id, token, first[i] }
+  end
+  if #ids == 0 then return list, true end
+  local latest = {}
+  for i, place in ipairs(redis.call('HMGET', q.holders, unpack(ids))) do
+    if place then latest[ids[i]] = tonumber((split(place))) end
+  end
+  local kept = {}
+  for _, entry in ipairs(list) do
+    local token = tonumber(entry[2]) or 0
+    if not latest[entry[1]] or latest[entry[1]] < token then
+      latest[entry[1]] = token
+      kept[#kept + 1] = entry
+    end
+  end
+  return kept, #first < 2 * n
+end
+
+-- Writes down who got a place. Gives how many of them had none before.
+local function write_places(c, q, l, list)
+  local places, entries, ids = {}, {}, {}
+  for _, entry in ipairs(list) do
+    places[#places + 1] = entry[1]
+    places[#places + 1] = entry[2] .. ' ' .. c.now_text
+    entries[#entries + 1] = c.now
+    entries[#entries + 1] = entry[3]
+    ids[#ids + 1] = entry[1]
+    redis.call('SET', key.quota_admitted(c, q.id, entry[1]), '1', 'PX', math.max(l.window, GUARD_MS))
+  end
+  local added = redis.call('HSET', q.holders, unpack(places))
+  if l.rate > 0 then redis.call('ZADD', q.window, unpack(entries)) end
+  redis.call('SADD', q.admitted_set, unpack(ids))
+  if added > 0 then redis.call('INCRBY', q.concurrency, added) end
+end
+
+-- Gives the places that are free to the first who wait, at most `most`. Adds them to `out`.
+local function grant(c, q, l, most, out)
+  local free, at = room(c, q, l)
+  while free > 0 and most > 0 do
+    local list, last = next_in_queue(q, math.min(free, most))
+    if #list > 0 then
+      write_places(c, q, l, list)
+      for _, entry in ipairs(list) do out[#out + 1] = { entry[1], entry[2] } end
+    end
+    most = most - #list
+    free, at = room(c, q, l)
+    if last then break end
+  end
+  return free, at
+end
+
+-- Notes when the quota has to be looked at next. `at`: when the window has room; `free`: places that are left over.
+local function schedule(c, q, l, free, at, now_due)
+  local waiting = redis.call('ZCARD', q.waiting) > 0
+  local next_at
+  if waiting and free > 0 then
+    next_at = c.now + LEFT_OVER_MS
+  elseif waiting then
+    next_at = math.min(at or c.now + VERIFY_SOON_MS, c.now + VERIFY_SOON_MS)
+  elseif redis.call('EXISTS', q.holders, q.window) > 0 then
+    next_at = c.now + VERIFY_LATER_MS
+  end
+  local before = not now_due and tonumber(redis.call('ZSCORE', q.due, q.id) or nil)
+  if not next_at then
+    if now_due then redis.call('ZREM', q.due, q.id) end
+  elseif not before or next_at < before then
+    redis.call('ZADD', q.due, next_at, q.id)
+    if waiting and next_at - c.now <= MESSAGE_WITHIN_MS then
+      redis.call('PUBLISH', key.channel_due(c), 'q' .. call.partition(c) .. ' ' .. number.text(next_at))
+    end
+  end
+  return next_at ~= nil, waiting
+end
+
+local function check_limits(A)
+  local n, err = number.counts(A, { { 'rate', 0 }, { 'window_ms', 0 }, { 'cap', 0 }, { 'want', 0 } })
+  if err then return nil, err end
+  if n.rate == 0 and n.cap == 0 then return nil, reply.err('invalid_input', 'a quota needs a rate or a cap') end
+  if n.rate > 0 and n.window_ms <= 0 then return nil, reply.err('invalid_input', 'a rate needs a window') end
+  return n
+end
+
+-- A request stands in the queue under execution and token. One that holds a place already keeps it; under another token
+-- it is a new lease of the same execution, whose earlier one is over.
+local function request_place(c, q, entry, out)
+  local place = redis.call('HGET', q.holders, entry.execution)
+  if place then
+    local token = split(place)
+    if token == entry.token then
+      out[#out + 1] = { entry.execution, token }
+      return
+    end
+    if (tonumber(token) or 0) > (tonumber(entry.token) or 0) then return end
+    release(c, q, entry.execution, token)
+  end
+  redis.call('ZADD', q.waiting, 'NX', entry.score, entry.execution .. ' ' .. entry.token)
+end
+
+-- @record place execution:text token:int
+
+-- @function ffx_exchange
+-- @summary  Gives places of a quota back and asks for others. Places go to those who wait, in the order of their scores:
+--           `granted` tells who got one, which may be others than those of the call. Who got none waits in the queue of
+--           the quota; `crowded` tells that somebody does. `want` is how many the caller can use at once.
+-- @flags    derives repeatable
+-- @key      definition         quota.record
+-- @arg      quota_policy_id    quota_policy_id
+-- @arg      name               text optional
+-- @arg      key                text optional
+-- @arg      rate               int
+-- @arg      window_ms          int
+-- @arg      cap                int
+-- @arg      want               int
+-- @group    releases           execution:text token:int refund:bool
+-- @group    requests           execution:text token:int score:text
+-- @reply    OK granted:list(place) crowded:bool
+-- @error    invalid_input message:text
+function F.ffx_exchange(K, A)
+  local n, err = check_limits(A)
+  if err then return err end
+  if not A.releases or not A.requests then
+    return reply.err('invalid_input', 'the counts of releases and requests do not fit the arguments')
+  end
+  for _, entry in ipairs(A.requests) do
+    if not number.finite(entry.score) then return number.refuse('score', entry.score) end
+  end
+  local c = call.open(K.definition)
+  local q = keys_of(c, A.quota_policy_id)
+  local l = define(c, q, A, n)
+  for _, entry in ipairs(A.releases) do release(c, q, entry.execution, entry.token, entry.refund == '1') end
+  local out = {}
+  for _, entry in ipairs(A.requests) do request_place(c, q, entry, out) end
+  local free, at = grant(c, q, l, beyond(q, l, n.want), out)
+  local _, waiting = schedule(c, q, l, free, at)
+  return reply.ok(out, waiting and '1' or '0')
+end
+
+-- Holders of a quota, some at a time, that have held their places for long enough to be in use.
+local function to_verify(c, q, out)
+  local cursor = redis.call('HGET', q.record, 'verified_to') or '0'
+  local page = redis.call('HSCAN', q.holders, cursor, 'COUNT', MAX_VERIFIED)
+  redis.call('HSET', q.record, 'verified_to', page[1])
+  local crowded = redis.call('ZCARD', q.waiting) > 0
+  for i = 1, #page[2], 2 do
+    local token, since = split(page[2][i + 1])
+    local age = c.now - (tonumber(since) or 0)
+    if age >= VERIFY_SOON_MS then
+      out[#out + 1] = { q.id, page[2][i], token, crowded and age >= STALE_MS and '1' or '0' }
+    end
+  end
+end
+
+-- Forgets a quota that nobody uses, unless an operator has set its limits. Its next use brings them again.
+local function forget(c, q, stored)
+  if stored.pinned then return end
+  redis.call('DEL', q.record, q.window, q.concurrency, q.admitted_set, q.waiting, q.holders)
+  redis.call('SREM', key.index_quota_policies(c), q.id)
+end
+
+-- @record quota_grant quota_policy_id:quota_policy_id execution:text token:int
+-- @record quota_check quota_policy_id:quota_policy_id execution:text token:int stale:bool
+-- @record quota_limits quota_policy_id:quota_policy_id name:text key:text rate:int window_ms:int cap:int
+
+-- @function ffx_quota_tick
+-- @summary  Looks at the quotas of a partition that are due: grants what has become free to those who wait, and names
+--           the holders whose places the caller should verify. `quotas` describes those that are named.
+-- @flags    derives repeatable
+-- @key      policies           index.quota_policies
+-- @reply    OK now:unix_ms next_due_at:unix_ms granted:list(quota_grant) checks:list(quota_check) quotas:list(quota_limits)
+function F.ffx_quota_tick(K)
+  local c = call.open(K.policies)
+  local granted, checks, named = {}, {}, {}
+  for _, id in ipairs(redis.call('ZRANGE', key.quota_due(c), '-inf', c.now, 'BYSCORE', 'LIMIT', 0, MAX_DUE)) do
+    local q = keys_of(c, id)
+    local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
+      'active_concurrency_cap', 'pinned', 'name', 'key' }) or {}
+    local l = limits_from(stored)
+    local out = {}
+    local free, at = grant(c, q, l, MAX_GRANTS, out)
+    for _, place in ipairs(out) do granted[#granted + 1] = { id, place[1], place[2] } end
+    to_verify(c, q, checks)
+    if not schedule(c, q, l, free, at, true) then forget(c, q, stored) end
+    named[#named + 1] = { id, stored.name or '', stored.key or '', number.text(l.rate), number.text(l.window),
+      number.text(l.cap) }
+  end
+  local first = redis.call('ZRANGE', key.quota_due(c), 0, 0, 'WITHSCORES')
+  return reply.ok(c.now_text, first[2] or '', granted, checks, named)
+end
+
+-- @record quota_state quota_policy_id:quota_policy_id name:text key:text rate:int window_ms:int cap:int pinned:bool running:int in_window:int waiting:int
+
+-- @function ffx_quotas
+-- @summary  The quotas of a partition, in pages, with how many hold a place, were admitted in the window, and wait.
+-- @flags    derives
+-- @key      policies           index.quota_policies
+-- @arg      cursor             text optional
+-- @reply    OK next_cursor:text quotas:list(quota_state)
+function F.ffx_quotas(K, A)
+  local c = call.open(K.policies)
+  local page = redis.call('SSCAN', K.policies, is_set(A.cursor) and A.cursor or '0', 'COUNT', 100)
+  local list = {}
+  for _, id in ipairs(page[2]) do
+    local q = keys_of(c, id)
+    local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
+      'active_concurrency_cap', 'pinned', 'name', 'key' }) or {}
+    local l = limits_from(stored)
+    list[#list + 1] = {
+      id, stored.name or '', stored.key or '', number.text(l.rate), number.text(l.window), number.text(l.cap),
+      stored.pinned and '1' or '0', number.text(running(q)),
+      number.text(redis.call('ZCOUNT', q.window, '(' .. number.text(c.now - l.window), '+inf')),
+      number.text(redis.call('ZCARD', q.waiting)),
+    }
+  end
+  return reply.ok(page[1] == '0' and '' or page[1], list)
+end
+
+-- @function ffx_set_quota
+-- @summary  Sets the limits of a quota, whatever flows declare, until `pin` is false again.
+-- @flags    derives repeatable
+-- @key      definition         quota.record
+-- @arg      quota_policy_id    quota_policy_id
+-- @arg      name               text optional
+-- @arg      key                text optional
+-- @arg      rate               int
+-- @arg      window_ms          int
+-- @arg      cap                int
+-- @arg      pin                bool
+-- @reply    OK
+-- @error    invalid_input message:text
+function F.ffx_set_quota(K, A)
+  local c = call.open(K.definition)
+  local q = keys_of(c, A.quota_policy_id)
+  if A.pin ~= '1' then
+    redis.call('HDEL', q.record, 'pinned')
+  else
+    local n, err = check_limits(A)
+    if err then return err end
+    n.pin = true
+    define(c, q, A, n)
+    redis.call('HSET', q.record, 'pinned', '1')
+  end
+  redis.call('ZADD', q.due, c.now, q.id)
+  redis.call('PUBLISH', key.channel_due(c), 'q' .. call.partition(c) .. ' ' .. c.now_text)
+  return reply.ok()
+end

@@ -1,0 +1,250 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// admitter takes executions through their limits. Executions and quotas live in different partitions, so it goes to and fro:
+// it asks the quotas for places, and tells the executions that got one. What a crash leaves half-way, keepers complete.
+type admitter struct{ engine *Engine }
+
+// admission is a place that an execution got, or all of its places.
+type admission struct {
+	execution enginecore.ExecutionID
+	token     int64
+	complete  bool // under all its limits
+	limits    []storedLimit
+}
+
+// taker is who may run what has been admitted. The zero value makes it ready for others.
+type taker struct {
+	shift *shift
+	lane  enginecore.LaneID
+	slots int
+}
+
+// maxRounds bounds how often one errand asks again, because what it gave back let others go.
+const maxRounds = 16
+
+// admit takes candidates through their limits, and returns the tasks of what the taker got.
+func (a admitter) admit(ctx context.Context, candidates []enginecore.Candidate, by *taker) []*task {
+	w := &walk{admitter: a, ctx: ctx, by: by}
+	w.apply(candidates)
+	w.deliver()
+	return w.tasks
+}
+
+// settle gives places back, and returns the tasks of what the taker got of those that were waiting for them.
+func (a admitter) settle(ctx context.Context, debts []debt, by *taker) []*task {
+	w := &walk{admitter: a, ctx: ctx, by: by}
+	w.giveBack(debts, false)
+	w.deliver()
+	return w.tasks
+}
+
+// walk is one errand between quotas and executions.
+type walk struct {
+	admitter
+	ctx      context.Context
+	by       *taker
+	admitted []admission
+	tasks    []*task
+}
+
+// applicant is an execution on its way through its limits.
+type applicant struct {
+	enginecore.Candidate
+	limits []storedLimit
+	passed int
+}
+
+// apply asks for places, limit by limit: whoever is refused gives back what it has, so that it keeps nobody out while it
+// waits.
+func (w *walk) apply(candidates []enginecore.Candidate) {
+	applicants := make([]*applicant, 0, len(candidates))
+	for _, c := range candidates {
+		limits, err := decodeLimits(c.Limits)
+		if err != nil || len(limits) == 0 {
+			w.warn("an execution cannot be admitted", errors.Join(err, errors.New(string(c.ExecutionID))))
+			continue
+		}
+		applicants = append(applicants, &applicant{Candidate: c, limits: limits})
+	}
+	var refused []debt
+	for len(applicants) > 0 {
+		granted, ok := w.ask(applicants)
+		var next []*applicant
+		for _, x := range applicants {
+			switch {
+			case !ok[x.limits[x.passed].Quota]:
+			case !granted[place{x.limits[x.passed].Quota, string(x.ExecutionID), x.Token}]:
+				if x.passed > 0 {
+					refused = append(refused, debt{x.ExecutionID, x.Token, x.limits[:x.passed]})
+				}
+			default:
+				if x.passed++; x.passed < len(x.limits) {
+					next = append(next, x)
+					continue
+				}
+				w.admitted = append(w.admitted, admission{x.ExecutionID, x.Token, true, x.limits})
+			}
+		}
+		applicants = next
+	}
+	w.giveBack(refused, true)
+}
+
+// place is a place in a quota.
+type place struct {
+	quota     enginecore.QuotaPolicyID
+	execution string
+	token     int64
+}
+
+// ask asks for the next place of each applicant. It returns who got one, and which quotas answered. Places that others got
+// by the way are noted for them.
+func (w *walk) ask(applicants []*applicant) (granted map[place]bool, answered map[enginecore.QuotaPolicyID]bool) {
+	asked := make(map[place]bool, len(applicants))
+	calls := make(exchanges)
+	for _, x := range applicants {
+		limit := x.limits[x.passed]
+		call := calls.of(w.engine, limit)
+		call.Requests = append(call.Requests, enginecore.ExchangeRequest{Execution: string(x.ExecutionID), Token: x.Token, Score: x.Score})
+		asked[place{limit.Quota, string(x.ExecutionID), x.Token}] = true
+	}
+	granted, answered = make(map[place]bool), make(map[enginecore.QuotaPolicyID]bool)
+	w.send(calls, func(limit storedLimit, p place) {
+		if asked[p] {
+			granted[p] = true
+		} else {
+			w.admitted = append(w.admitted, admission{enginecore.ExecutionID(p.execution), p.token, false, []storedLimit{limit}})
+		}
+	}, answered)
+	return granted, answered
+}
+
+// giveBack returns places. Those who get them are noted.
+func (w *walk) giveBack(debts []debt, refund bool) {
+	if len(debts) == 0 {
+		return
+	}
+	calls := make(exchanges)
+	for _, d := range debts {
+		for _, limit := range d.limits {
+			call := calls.of(w.engine, limit)
+			call.Releases = append(call.Releases, enginecore.ExchangeRelease{Execution: string(d.execution), Token: d.token, Refund: refund})
+		}
+	}
+	w.send(calls, func(limit storedLimit, p place) {
+		w.admitted = append(w.admitted, admission{enginecore.ExecutionID(p.execution), p.token, false, []storedLimit{limit}})
+	}, nil)
+}
+
+// exchanges are calls to quotas, one for each.
+type exchanges map[enginecore.QuotaPolicyID]*quotaCall
+
+type quotaCall struct {
+	enginecore.ExchangeCall
+	limit storedLimit
+}
+
+func (e exchanges) of(engine *Engine, limit storedLimit) *quotaCall {
+	call := e[limit.Quota]
+	if call == nil {
+		// A malformed id is refused by the call itself.
+		partition, _ := engine.core.Partitioning().QuotaPartition(limit.Quota)
+		call = &quotaCall{limit.exchange(partition), limit}
+		e[limit.Quota] = call
+	}
+	return call
+}
+
+// send makes the calls and hands out what was granted.
+func (w *walk) send(calls exchanges, grant func(storedLimit, place), answered map[enginecore.QuotaPolicyID]bool) {
+	if len(calls) == 0 {
+		return
+	}
+	list := make([]enginecore.ExchangeCall, 0, len(calls))
+	limits := make([]storedLimit, 0, len(calls))
+	for _, call := range calls {
+		call.Want = int64(max(0, w.by.slots-len(w.tasks)))
+		for _, d := range w.by.debtsTo(call.QuotaPolicyID) {
+			call.Releases = append(call.Releases, enginecore.ExchangeRelease{Execution: string(d.execution), Token: d.token})
+		}
+		list = append(list, call.ExchangeCall)
+		limits = append(limits, call.limit)
+	}
+	answers, _ := sendAll[enginecore.ExchangeReply](w.ctx, w.engine.core, list)
+	for i, a := range answers {
+		if a.err != nil {
+			w.warn("a limit could not be asked, keepers ask again", a.err)
+			continue
+		}
+		if answered != nil {
+			answered[list[i].QuotaPolicyID] = true
+		}
+		w.by.heardOf(a.reply.Crowded)
+		for _, g := range a.reply.Granted {
+			grant(limits[i], place{list[i].QuotaPolicyID, g.Execution, g.Token})
+		}
+	}
+}
+
+func (w *walk) warn(message string, err error) {
+	if w.ctx.Err() == nil {
+		w.engine.logger.LogAttrs(w.ctx, slog.LevelWarn, "flowfabric: "+message, slog.Any("error", err))
+	}
+}
+
+// deliver tells executions of their places until nobody is left to tell.
+func (w *walk) deliver() {
+	for range maxRounds {
+		if len(w.admitted) == 0 {
+			return
+		}
+		round := w.admitted
+		w.admitted = nil
+		byPartition := make(map[enginecore.Partition][]admission)
+		for _, x := range round {
+			p, err := x.execution.Partition()
+			if err != nil {
+				w.warn("a limit names something that is no execution", err)
+				continue
+			}
+			byPartition[p] = append(byPartition[p], x)
+		}
+		var gone []debt
+		var incomplete []enginecore.Candidate
+		for p, list := range byPartition {
+			g, i := w.tell(p, list)
+			gone, incomplete = append(gone, g...), append(incomplete, i...)
+		}
+		w.giveBack(gone, true)
+		w.apply(incomplete)
+	}
+}
+
+// tell tells the executions of one partition. It returns what is to be given back, and what has more limits.
+func (w *walk) tell(p enginecore.Partition, list []admission) (gone []debt, incomplete []enginecore.Candidate) {
+	call := enginecore.AdmitCall{Partition: p, ClaimRequest: w.by.request(len(w.tasks))}
+	byID := make(map[enginecore.ExecutionID]admission, len(list))
+	for _, x := range list {
+		byID[x.execution] = x
+		call.Admissions = append(call.Admissions, enginecore.AdmitAdmission{ExecutionID: x.execution, Token: x.token, Complete: x.complete})
+	}
+	tasks, reply, err := w.by.admit(w.ctx, w.engine.core, call)
+	if err != nil {
+		w.warn("admitted executions could not be told, keepers tell them", err)
+		return nil, nil
+	}
+	w.tasks = append(w.tasks, tasks...)
+	for _, id := range reply.Gone {
+		x := byID[id]
+		gone = append(gone, debt{x.execution, x.token, x.limits})
+	}
+	return gone, reply.Incomplete
+}

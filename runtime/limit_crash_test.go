@@ -1,0 +1,299 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// brittle takes executions through their limits by hand, to stop anywhere.
+type brittle struct {
+	t       *testing.T
+	ctx     context.Context
+	core    *enginecore.Engine
+	request enginecore.ClaimRequest
+}
+
+func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench) *brittle {
+	return &brittle{t, ctx, b.Engine.Core(), enginecore.ClaimRequest{
+		LaneID: activity.DefaultLane, WorkerID: "brittle", WorkerInstanceID: enginecore.WorkerInstanceID("brittle-" + uuid.NewString()),
+		LeaseTTL: 300 * time.Millisecond, Kinds: "\nmeasured\n", Count: 1,
+	}}
+}
+
+func (x *brittle) claim() []enginecore.Candidate {
+	var candidates []enginecore.Candidate
+	for _, p := range x.core.Partitioning().FlowPartitions() {
+		x.request.ClaimID = uuid.NewString()
+		reply, err := x.core.Claim(x.ctx, enginecore.ClaimCall{Partition: p, ClaimRequest: x.request})
+		require.NoError(x.t, err)
+		require.Empty(x.t, reply.Executions, "nothing is leased before it is admitted")
+		candidates = append(candidates, reply.Candidates...)
+	}
+	return candidates
+}
+
+func (x *brittle) exchange(limits string, change func(*enginecore.ExchangeCall)) []enginecore.Place {
+	_, data, _ := strings.Cut(limits, "\n")
+	var list []struct {
+		Q enginecore.QuotaPolicyID
+		N string
+		C int64
+	}
+	require.NoError(x.t, json.Unmarshal([]byte(data), &list))
+	partition, err := x.core.Partitioning().QuotaPartition(list[0].Q)
+	require.NoError(x.t, err)
+	call := enginecore.ExchangeCall{Partition: partition, QuotaPolicyID: list[0].Q, Name: list[0].N, Cap: list[0].C, Want: 1}
+	change(&call)
+	reply, err := x.core.Exchange(x.ctx, call)
+	require.NoError(x.t, err)
+	return reply.Granted
+}
+
+func (x *brittle) ask(candidates []enginecore.Candidate) []enginecore.Place {
+	return x.exchange(candidates[0].Limits, func(call *enginecore.ExchangeCall) {
+		for _, c := range candidates {
+			call.Requests = append(call.Requests, enginecore.ExchangeRequest{Execution: string(c.ExecutionID), Token: c.Token, Score: c.Score})
+		}
+	})
+}
+
+func (x *brittle) admit(place enginecore.Place) enginecore.ClaimedExecution {
+	id := enginecore.ExecutionID(place.Execution)
+	p, err := id.Partition()
+	require.NoError(x.t, err)
+	x.request.ClaimID = uuid.NewString()
+	reply, err := x.core.Admit(x.ctx, enginecore.AdmitCall{
+		Partition: p, ClaimRequest: x.request, Admissions: []enginecore.AdmitAdmission{{ExecutionID: id, Token: place.Token, Complete: true}},
+	})
+	require.NoError(x.t, err)
+	require.Len(x.t, reply.Executions, 1)
+	return reply.Executions[0]
+}
+
+func (x *brittle) complete(claimed enginecore.ClaimedExecution) {
+	p, err := claimed.ExecutionID.Partition()
+	require.NoError(x.t, err)
+	request := x.request
+	request.Count = 0
+	_, err = x.core.Complete(x.ctx, enginecore.CompleteCall{
+		Partition: p, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
+		AttemptID: claimed.AttemptID, Result: []byte("1"), ClaimRequest: request,
+	})
+	require.NoError(x.t, err)
+}
+
+// A process may die between any two steps of an admission: keepers complete it, and no place is lost or given twice.
+func TestLimitCrashes(t *testing.T) {
+	steps := []struct {
+		name string
+		run  func(x *brittle)
+	}{
+		{"after the claim", func(x *brittle) { x.claim() }},
+		{"after the places were given", func(x *brittle) { x.ask(x.claim()) }},
+		{"after the lease", func(x *brittle) { x.admit(x.ask(x.claim())[0]) }},
+		{"after the end", func(x *brittle) { x.complete(x.admit(x.ask(x.claim())[0])) }},
+		{"after a place was handed on", func(x *brittle) {
+			candidates := x.claim()
+			first := x.ask(candidates)[0]
+			x.complete(x.admit(first))
+			next := x.exchange(candidates[0].Limits, func(call *enginecore.ExchangeCall) {
+				call.Releases = []enginecore.ExchangeRelease{{Execution: first.Execution, Token: first.Token}}
+			})
+			require.Len(x.t, next, 1, "the place goes to the one that waits")
+		}},
+	}
+	for _, step := range steps {
+		t.Run(step.name, func(t *testing.T) {
+			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+				ctx := enginetest.Context(t)
+				var g gauge
+				a := g.measured("measured", time.Millisecond, activity.Limit("one", activity.AtOnce(1)))
+				runs := startAll(ctx, t, b.Client, single(t, a), 3)
+				step.run(newBrittle(ctx, t, b))
+				b.Worker(t, []activity.Handler{a})
+				b.Keeper(t)
+				awaitAll(ctx, t, runs)
+				require.LessOrEqual(t, g.most, 1)
+				enginetest.Eventually(t, 30*time.Second, func() string {
+					if q := oneQuota(ctx, t, b.Client); q.Running != 0 || q.Waiting != 0 {
+						return fmt.Sprintf("%+v", q)
+					}
+					return ""
+				})
+			}, runtime.Partitions(2))
+		})
+	}
+}
+
+// modelQuota is what a quota does, in a few lines.
+type modelQuota struct {
+	cap, rate int
+	holders   map[string]int64 // by execution
+	counted   map[string]bool  // starts in a window that is longer than the test; one for each lease of an execution
+	waiting   []modelWaiter
+}
+
+type modelWaiter struct {
+	execution string
+	token     int64
+	score     int
+}
+
+func (m *modelQuota) release(execution string, token int64, refund bool) {
+	m.waiting = slices.DeleteFunc(m.waiting, func(w modelWaiter) bool { return w.execution == execution && w.token == token })
+	if held, ok := m.holders[execution]; !ok || held != token {
+		return
+	}
+	delete(m.holders, execution)
+	if refund {
+		delete(m.counted, placeName(execution, token))
+	}
+}
+
+func placeName(execution string, token int64) string { return fmt.Sprint(execution, " ", token) }
+
+// request gives the place that the execution has already, if it has.
+func (m *modelQuota) request(execution string, token int64, score int) bool {
+	if held, ok := m.holders[execution]; ok {
+		if held >= token {
+			return held == token
+		}
+		m.release(execution, held, false)
+	}
+	if !slices.ContainsFunc(m.waiting, func(w modelWaiter) bool { return w.execution == execution && w.token == token }) {
+		m.waiting = append(m.waiting, modelWaiter{execution, token, score})
+	}
+	return false
+}
+
+func (m *modelQuota) grant() []string {
+	slices.SortStableFunc(m.waiting, func(a, b modelWaiter) int { return a.score - b.score })
+	var granted []string
+	for len(m.waiting) > 0 && len(m.holders) < m.cap && len(m.counted) < m.rate {
+		w := m.waiting[0]
+		m.waiting = m.waiting[1:]
+		if held, ok := m.holders[w.execution]; ok && held >= w.token {
+			continue
+		}
+		m.holders[w.execution] = w.token
+		m.counted[placeName(w.execution, w.token)] = true
+		granted = append(granted, placeName(w.execution, w.token))
+	}
+	return granted
+}
+
+// Random requests and releases, repeated, late and wrong ones among them, give what the model gives.
+func TestQuotaModel(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		core := b.Engine.Core()
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		r := rand.New(rand.NewPCG(seed, 1))
+		for round := range 10 {
+			m := &modelQuota{cap: 1 + r.IntN(5), rate: 40 + r.IntN(100), holders: make(map[string]int64), counted: make(map[string]bool)}
+			id := enginecore.QuotaIDFor("model", "quota", strconv.Itoa(round))
+			partition, err := core.Partitioning().QuotaPartition(id)
+			require.NoError(t, err)
+			scores := make(map[string]int)
+			for range 120 {
+				call := enginecore.ExchangeCall{
+					Partition: partition, QuotaPolicyID: id, Name: "quota", Rate: int64(m.rate), WindowMs: time.Hour.Milliseconds(), Cap: int64(m.cap), Want: 1000,
+				}
+				var want []string
+				for range r.IntN(3) {
+					execution, token := fmt.Sprintf("e%d", r.IntN(12)), int64(r.IntN(3))
+					if held, ok := m.holders[execution]; ok && r.IntN(3) > 0 {
+						token = held
+					}
+					refund := r.IntN(2) == 0
+					call.Releases = append(call.Releases, enginecore.ExchangeRelease{Execution: execution, Token: token, Refund: refund})
+					m.release(execution, token, refund)
+				}
+				for range r.IntN(4) {
+					execution, token := fmt.Sprintf("e%d", r.IntN(12)), int64(r.IntN(3))
+					name := placeName(execution, token)
+					if scores[name] == 0 {
+						scores[name] = len(scores) + 1 + 1000*r.IntN(3)
+					}
+					call.Requests = append(call.Requests, enginecore.ExchangeRequest{Execution: execution, Token: token, Score: strconv.Itoa(scores[name])})
+					if m.request(execution, token, scores[name]) {
+						want = append(want, name)
+					}
+				}
+				want = append(want, m.grant()...)
+				reply, err := core.Exchange(ctx, call)
+				require.NoError(t, err)
+				var got []string
+				for _, p := range reply.Granted {
+					got = append(got, placeName(p.Execution, p.Token))
+				}
+				require.Equal(t, want, got)
+				require.Equal(t, len(m.waiting) > 0, reply.Crowded)
+			}
+			state, err := core.Quotas(ctx, enginecore.QuotasCall{Partition: partition})
+			require.NoError(t, err)
+			i := slices.IndexFunc(state.Quotas, func(q enginecore.QuotaState) bool { return q.QuotaPolicyID == id })
+			require.Equal(t, [3]int64{int64(len(m.holders)), int64(len(m.waiting)), int64(len(m.counted))},
+				[3]int64{state.Quotas[i].Running, state.Quotas[i].Waiting, state.Quotas[i].InWindow})
+		}
+	})
+}
+
+// In any window exactly as many are admitted as are allowed, and nobody is refused while there is room. When exactly the
+// engine decides is not known, only between which times.
+func TestQuotaWindow(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		core := b.Engine.Core()
+		const most, window = 8, 200 * time.Millisecond
+		id := enginecore.QuotaIDFor("model", "window", "")
+		partition, err := core.Partitioning().QuotaPartition(id)
+		require.NoError(t, err)
+		type span struct{ from, to time.Time }
+		var admitted []span
+		// The engine counts in whole milliseconds.
+		const grain = 2 * time.Millisecond
+		for i := range 400 {
+			execution := fmt.Sprint("e", i)
+			call := enginecore.ExchangeCall{
+				Partition: partition, QuotaPolicyID: id, Name: "window", Rate: most, WindowMs: window.Milliseconds(), Want: 1,
+				Requests: []enginecore.ExchangeRequest{{Execution: execution, Score: strconv.Itoa(i)}},
+			}
+			s := span{from: time.Now()}
+			reply, err := core.Exchange(ctx, call)
+			s.to = time.Now()
+			require.NoError(t, err)
+			if len(reply.Granted) == 1 {
+				if n := len(admitted); n >= most {
+					require.GreaterOrEqual(t, s.to.Sub(admitted[n-most].from), window-grain, "admission %d", n)
+				}
+				admitted = append(admitted, s)
+			} else {
+				recent := slices.DeleteFunc(slices.Clone(admitted), func(a span) bool { return s.from.Sub(a.to) > window+grain })
+				require.GreaterOrEqual(t, len(recent), most, "refused after %d admissions", len(admitted))
+				time.Sleep(3 * time.Millisecond)
+			}
+			call.Requests = nil
+			call.Releases = []enginecore.ExchangeRelease{{Execution: execution}}
+			_, err = core.Exchange(ctx, call)
+			require.NoError(t, err)
+		}
+		require.Greater(t, len(admitted), 2*most)
+	})
+}

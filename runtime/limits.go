@@ -1,0 +1,188 @@
+package runtime
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// storedLimit is one limit of an execution as its record keeps it, and what a quota is asked with.
+type storedLimit struct {
+	Quota    enginecore.QuotaPolicyID `json:"q"`
+	Name     string                   `json:"n"`
+	Key      string                   `json:"k,omitempty"`
+	Rate     int64                    `json:"r,omitempty"`
+	WindowMS int64                    `json:"w,omitempty"`
+	Cap      int64                    `json:"c,omitempty"`
+}
+
+// exchange is a call that asks the limit's quota for nothing yet.
+func (l storedLimit) exchange(p enginecore.Partition) enginecore.ExchangeCall {
+	return enginecore.ExchangeCall{
+		Partition: p, QuotaPolicyID: l.Quota, Name: l.Name, Key: l.Key, Rate: l.Rate, WindowMs: l.WindowMS, Cap: l.Cap,
+	}
+}
+
+// encodeLimits is the text by which the record of an execution names its limits: how many, words for people, and behind a
+// line feed the limits, in the one order in which everybody asks for them.
+func encodeLimits(limits []storedLimit, words string) (string, error) {
+	data, err := json.Marshal(limits)
+	if err != nil {
+		return "", err
+	}
+	return strconv.Itoa(len(limits)) + " " + words + "\n" + string(data), nil
+}
+
+func decodeLimits(text string) ([]storedLimit, error) {
+	_, data, _ := strings.Cut(text, "\n")
+	var limits []storedLimit
+	if err := json.Unmarshal([]byte(data), &limits); err != nil {
+		return nil, fmt.Errorf("limits of the execution: %w", err)
+	}
+	return limits, nil
+}
+
+// ErrLimitKey: the input of a run has no value where a limit of one of its nodes takes its key from.
+var ErrLimitKey = errors.New("no key for a limit")
+
+// maxLimitKey bounds the key of a limit, in bytes.
+const maxLimitKey = 256
+
+// limitsOf resolves the limits of every node of a flow that has some, by the name of the node.
+func limitsOf(namespace enginecore.Namespace, g *flow.Graph, input []byte) (map[string]enginecore.SubmitFlowLimit, error) {
+	var byNode map[string]enginecore.SubmitFlowLimit
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		if len(n.Limits) == 0 {
+			continue
+		}
+		limit, err := limitsOfNode(namespace, n, input, g.Codec)
+		if err != nil {
+			return nil, fmt.Errorf("flow %s: node %s: %w", g.Name, n.Name, err)
+		}
+		if byNode == nil {
+			byNode = make(map[string]enginecore.SubmitFlowLimit)
+		}
+		byNode[n.Name] = limit
+	}
+	return byNode, nil
+}
+
+func limitsOfNode(namespace enginecore.Namespace, n *flow.NodeSpec, input []byte, codec string) (enginecore.SubmitFlowLimit, error) {
+	var limits []storedLimit
+	var words []string
+	for _, spec := range n.Limits {
+		key, err := limitKey(spec, input, codec)
+		if err != nil {
+			return enginecore.SubmitFlowLimit{}, err
+		}
+		limits = append(limits, storedLimit{
+			Quota: enginecore.QuotaIDFor(namespace, spec.Name, key), Name: spec.Name, Key: key, Rate: int64(spec.AtMost),
+			WindowMS: spec.Per.Milliseconds(), Cap: int64(spec.AtOnce),
+		})
+		words = append(words, describeLimit(spec, key))
+	}
+	slices.SortFunc(limits, func(a, b storedLimit) int { return strings.Compare(string(a.Quota), string(b.Quota)) })
+	text, err := encodeLimits(limits, "waits for room under "+strings.Join(words, " and "))
+	return enginecore.SubmitFlowLimit{Text: text, QuotaPolicyID: string(limits[0].Quota)}, err
+}
+
+func describeLimit(spec activity.LimitSpec, key string) string {
+	if key == "" {
+		return fmt.Sprintf("limit %q: %s", spec.Name, spec)
+	}
+	return fmt.Sprintf("limit %q of %q: %s", spec.Name, strings.Map(printable, key), spec)
+}
+
+// printable keeps a key on one line.
+func printable(r rune) rune {
+	if r < ' ' {
+		return ' '
+	}
+	return r
+}
+
+// limitKey reads the key of a limit from the input of a run.
+func limitKey(spec activity.LimitSpec, input []byte, codec string) (string, error) {
+	if len(spec.KeyFrom) == 0 {
+		return "", nil
+	}
+	path := strings.Join(spec.KeyFrom, ".")
+	if codec != storedJSONCodec {
+		return "", fmt.Errorf("%w: limit %q takes it from %s, but the input is %s, not JSON", ErrLimitKey, spec.Name, path, codec)
+	}
+	value := json.RawMessage(input)
+	for _, field := range spec.KeyFrom {
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(value, &fields); err != nil || fields[field] == nil {
+			return "", fmt.Errorf("%w: limit %q takes it from %s, which the input does not have", ErrLimitKey, spec.Name, path)
+		}
+		value = fields[field]
+	}
+	key, err := plainKey(value)
+	if err != nil {
+		return "", fmt.Errorf("%w: limit %q takes it from %s, %w", ErrLimitKey, spec.Name, path, err)
+	}
+	return key, nil
+}
+
+// plainKey is a text as it is, and a number or boolean as it is written.
+func plainKey(value json.RawMessage) (string, error) {
+	value = bytes.TrimSpace(value)
+	var text string
+	switch value[0] {
+	case '"':
+		if err := json.Unmarshal(value, &text); err != nil {
+			return "", err
+		}
+	case '{', '[', 'n':
+		return "", errors.New("which is no text, number or boolean")
+	default:
+		text = string(value)
+	}
+	if text == "" || len(text) > maxLimitKey {
+		return "", fmt.Errorf("which has %d bytes, must have 1 to %d", len(text), maxLimitKey)
+	}
+	return text, nil
+}
+
+// debt is what an attempt gives back when it is over.
+type debt struct {
+	execution enginecore.ExecutionID
+	token     int64
+	limits    []storedLimit
+}
+
+// debtOf reads what came with a claim: the token, then the text of the limits.
+func debtOf(claimed *enginecore.ClaimedExecution) (debt, bool) {
+	token, text, _ := strings.Cut(claimed.Admission, " ")
+	number, err := strconv.ParseInt(token, 10, 64)
+	if err != nil {
+		return debt{}, false
+	}
+	limits, err := decodeLimits(text)
+	return debt{claimed.ExecutionID, number, limits}, err == nil
+}
+
+// QuotaState is how a limit stands.
+type QuotaState struct {
+	// Name and Key are those of the limit; Key is empty for a limit without one.
+	Name, Key string
+	// AtMost, Per and AtOnce are the limits that count at present.
+	AtMost int
+	Per    time.Duration
+	AtOnce int
+	// Set tells that SetLimit has replaced what flows declare.
+	Set bool
+	// Running executions hold a place, Started ones did so within the last Per, Waiting ones wait for one.
+	Running, Started, Waiting int
+}

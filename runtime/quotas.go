@@ -1,0 +1,72 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// Quotas lists the limits that are in use or were set, by name and key, with how they stand.
+func (c *Client) Quotas(ctx context.Context) ([]QuotaState, error) {
+	var list []QuotaState
+	for i := range c.engine.core.Partitioning().Quota {
+		call := enginecore.QuotasCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: uint16(i)}}
+		for {
+			reply, err := c.engine.core.Quotas(ctx, call)
+			if err != nil {
+				return nil, fmt.Errorf("list limits: %w", err)
+			}
+			for _, q := range reply.Quotas {
+				list = append(list, QuotaState{
+					Name: q.Name, Key: q.Key, AtMost: int(q.Rate), Per: time.Duration(q.WindowMs) * time.Millisecond, AtOnce: int(q.Cap),
+					Set: q.Pinned, Running: int(q.Running), Started: int(q.InWindow), Waiting: int(q.Waiting),
+				})
+			}
+			if call.Cursor = reply.NextCursor; call.Cursor == "" {
+				break
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b QuotaState) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key)) })
+	// A listing in pages may show one twice.
+	return slices.CompactFunc(list, func(a, b QuotaState) bool { return a.Name == b.Name && a.Key == b.Key }), nil
+}
+
+// SetLimit replaces what flows declare for a limit, for all that have it, also those that wait already. The key is empty for
+// a limit without KeyFrom. Room that it makes is used at once; what runs goes on. ResetLimit ends it.
+func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activity.LimitOption) error {
+	spec := activity.NewLimit(name, opts...)
+	if err := spec.Validate(); err != nil {
+		return fmt.Errorf("set limit: %w", err)
+	}
+	return c.setLimit(ctx, key, spec, true)
+}
+
+// ResetLimit makes what flows declare count again, from the next start of a node on. A limit that is not set is no error.
+func (c *Client) ResetLimit(ctx context.Context, name, key string) error {
+	if err := activity.CheckName(name); err != nil {
+		return fmt.Errorf("reset limit: %w", err)
+	}
+	return c.setLimit(ctx, key, activity.LimitSpec{Name: name}, false)
+}
+
+func (c *Client) setLimit(ctx context.Context, key string, spec activity.LimitSpec, pin bool) error {
+	id := enginecore.QuotaIDFor(c.engine.namespace, spec.Name, key)
+	partition, err := c.engine.core.Partitioning().QuotaPartition(id)
+	if err != nil {
+		return err
+	}
+	_, err = c.engine.core.SetQuota(ctx, enginecore.SetQuotaCall{
+		Partition: partition, QuotaPolicyID: id, Name: spec.Name, Key: key, Rate: int64(spec.AtMost), WindowMs: spec.Per.Milliseconds(),
+		Cap: int64(spec.AtOnce), Pin: pin,
+	})
+	if err != nil {
+		return fmt.Errorf("set limit %q of %q: %w", spec.Name, key, err)
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// request is the claim that comes with admissions, when `taken` slots are used already.
+func (t *taker) request(taken int) enginecore.ClaimRequest {
+	if t.shift == nil {
+		// Nothing is leased, so nobody has to be named.
+		return enginecore.ClaimRequest{WorkerID: "keeper", LeaseTTL: DefaultLease}
+	}
+	return t.shift.claimRequest(t.lane, max(0, t.slots-taken))
+}
+
+// admit sends admissions, again after a lost reply, and makes tasks of what was leased.
+func (t *taker) admit(ctx context.Context, core *enginecore.Engine, call enginecore.AdmitCall) ([]*task, enginecore.AdmitReply, error) {
+	sentAt := time.Now()
+	reply, err := core.Admit(ctx, call)
+	for errors.Is(err, enginecore.ErrOutcomeUnknown) && ctx.Err() == nil && t.shift != nil && !t.shift.board.isClosed() {
+		t.shift.leases.doubt()
+		call.Repeated = true
+		pause(ctx, claimPause)
+		sentAt = time.Now()
+		reply, err = core.Admit(ctx, call)
+	}
+	if err != nil {
+		if t.shift != nil {
+			t.shift.leases.doubt()
+		}
+		return nil, reply, err
+	}
+	var tasks []*task
+	for _, claimed := range reply.Executions {
+		tasks = append(tasks, newTask(t.shift, spot{t.lane, call.Partition}, claimed, sentAt))
+	}
+	return tasks, reply, nil
+}
+
+// admit takes candidates through their limits. What it got runs in the slots that the caller has reserved; it returns how
+// many of them.
+func (s *shift) admit(lane enginecore.LaneID, candidates []enginecore.Candidate, slots int) int {
+	tasks := admitter{s.engine}.admit(s.base, candidates, &taker{s, lane, slots})
+	s.begin(tasks)
+	return len(tasks)
+}
+
+func (s *shift) begin(tasks []*task) {
+	for _, t := range tasks {
+		s.tasks.Go(func() { s.work(t) })
+	}
+}
+
+// admitNext takes candidates that came with a completion through their limits, for the slot that is free now. It returns
+// the task to go on with.
+func (s *shift) admitNext(lane enginecore.LaneID, candidates []enginecore.Candidate) *task {
+	tasks := admitter{s.engine}.admit(s.base, candidates, &taker{s, lane, 1})
+	if len(tasks) == 0 {
+		return nil
+	}
+	return tasks[0]
+}
+
+// debts gathers what ended attempts give back. While somebody waits for places, they go back at once, and what ends
+// meanwhile goes together; else they take debtPause, or go along with the next request.
+type debts struct {
+	mu      sync.Mutex
+	pending []debt
+	lane    enginecore.LaneID // of the last one, for which work is taken along
+	running bool
+	// crowded tells that somebody was waiting for a place when a quota was last asked.
+	crowded bool
+}
+
+// owe gives back the places of an attempt that is over.
+func (s *shift) owe(t *task) {
+	if t.claimed.Admission == "" || t.unsure.Load() {
+		return
+	}
+	d, ok := debtOf(&t.claimed)
+	if !ok {
+		return
+	}
+	s.debts.mu.Lock()
+	defer s.debts.mu.Unlock()
+	s.debts.pending = append(s.debts.pending, d)
+	s.debts.lane = t.spot.lane
+	if !s.debts.running {
+		s.debts.running = true
+		s.errands.start(s.payDebts)
+	}
+}
+
+// debtPause is how long places are kept that nobody waits for.
+const debtPause = 5 * time.Millisecond
+
+// debtsTo takes what is to be given back to a quota and to no other.
+func (t *taker) debtsTo(quota enginecore.QuotaPolicyID) []debt {
+	if t.shift == nil {
+		return nil
+	}
+	s := t.shift
+	s.debts.mu.Lock()
+	defer s.debts.mu.Unlock()
+	var taken, rest []debt
+	for _, d := range s.debts.pending {
+		if len(d.limits) == 1 && d.limits[0].Quota == quota && len(taken) < maxDebts {
+			taken = append(taken, d)
+		} else {
+			rest = append(rest, d)
+		}
+	}
+	s.debts.pending = rest
+	return taken
+}
+
+// heardOf notes whether somebody waits.
+func (t *taker) heardOf(crowded bool) {
+	if t.shift == nil {
+		return
+	}
+	t.shift.debts.mu.Lock()
+	defer t.shift.debts.mu.Unlock()
+	t.shift.debts.crowded = crowded
+}
+
+// maxDebts bounds what goes back in one go.
+const maxDebts = 256
+
+func (s *shift) payDebts() {
+	for {
+		s.debts.mu.Lock()
+		if !s.debts.crowded && len(s.debts.pending) > 0 && !s.board.isClosed() {
+			s.debts.mu.Unlock()
+			pause(s.base, debtPause)
+			s.debts.mu.Lock()
+		}
+		list, lane := s.debts.pending, s.debts.lane
+		if len(list) == 0 {
+			s.debts.running = false
+			s.debts.mu.Unlock()
+			return
+		}
+		n := min(maxDebts, len(list))
+		s.debts.pending = list[n:]
+		s.debts.mu.Unlock()
+		slots := s.board.reserve(n)
+		tasks := admitter{s.engine}.settle(s.base, list[:n], &taker{s, lane, slots})
+		s.begin(tasks)
+		s.board.claimed(slots - len(tasks))
+	}
+}
+
+// reserve takes up to n free slots for what a claim may bring. Each call is ended by claimed.
+func (b *board) reserve(n int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.claims++
+	if b.closed {
+		return 0
+	}
+	n = min(n, b.free)
+	b.free -= n
+	return n
+}
