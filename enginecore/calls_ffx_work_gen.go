@@ -22,6 +22,7 @@ type ClaimReply struct {
 	Status     Status
 	Remaining  int64
 	Executions []ClaimedExecution
+	Candidates []Candidate
 }
 
 // Claim runs ffx_claim. Leases up to `count` executions of a lane in one partition: fresh, resumed and
@@ -55,6 +56,7 @@ func (ClaimCall) decode(r *fields) (out ClaimReply) {
 	case r.status == StatusOK:
 		out.Remaining = intValue[int64](r, "remaining")
 		out.Executions = list(r, "executions", decodeClaimedExecution)
+		out.Candidates = list(r, "candidates", decodeCandidate)
 	default:
 		r.unknownStatus()
 	}
@@ -80,6 +82,7 @@ type CompleteReply struct {
 	More       bool
 	Remaining  int64
 	Executions []ClaimedExecution
+	Candidates []Candidate
 }
 
 // Complete runs ffx_complete. Commits a result, resolves the edges that leave the execution, and
@@ -117,10 +120,12 @@ func (CompleteCall) decode(r *fields) (out CompleteReply) {
 		out.More = boolValue(r, "more")
 		out.Remaining = intValue[int64](r, "remaining")
 		out.Executions = list(r, "executions", decodeClaimedExecution)
+		out.Candidates = list(r, "candidates", decodeCandidate)
 	case r.status == StatusAlreadySatisfied:
 		out.More = boolValue(r, "more")
 		out.Remaining = intValue[int64](r, "remaining")
 		out.Executions = list(r, "executions", decodeClaimedExecution)
+		out.Candidates = list(r, "candidates", decodeCandidate)
 	default:
 		r.unknownStatus()
 	}

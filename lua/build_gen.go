@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "69-155708a8bcab9455"
+const build = "70-b22813fa65d564b5"

@@ -42,6 +42,106 @@ redis.register_function{ function_name = 'ffx_pauses', flags = { 'no-writes' }, 
   return F.ffx_pauses({ partition = keys[1] }, {})
 end }
 
+local function ffx_admit_admissions(args, at)
+  return { execution_id = args[at + 1], token = args[at + 2], complete = args[at + 3] }
+end
+
+redis.register_function('ffx_admit', function(keys, args)
+  local refusal = call.need(keys, 1, args, 9)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  local admissions_count = args[11]
+  local admissions, at = group(args, 11, 3, ffx_admit_admissions)
+  return F.ffx_admit({ partition = keys[1] }, {
+    lane_id = args[1],
+    worker_id = args[2],
+    worker_instance_id = args[3],
+    claim_id = args[4],
+    repeated = args[5],
+    count = args[6],
+    lease_ttl = args[7],
+    aside = args[8],
+    kinds = args[9],
+    capabilities = args[10],
+    admissions = admissions,
+    admissions_count = admissions_count,
+  })
+end)
+
+local function ffx_verify_admissions_admissions(args, at)
+  return { execution_id = args[at + 1], token = args[at + 2], stale = args[at + 3] }
+end
+
+redis.register_function('ffx_verify_admissions', function(keys, args)
+  local refusal = call.need(keys, 1, args, 0)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  local admissions_count = args[1]
+  local admissions, at = group(args, 1, 3, ffx_verify_admissions_admissions)
+  return F.ffx_verify_admissions({ partition = keys[1] }, { admissions = admissions, admissions_count = admissions_count })
+end)
+
+local function ffx_exchange_releases(args, at)
+  return { execution = args[at + 1], token = args[at + 2], refund = args[at + 3] }
+end
+
+local function ffx_exchange_requests(args, at)
+  return { execution = args[at + 1], token = args[at + 2], score = args[at + 3] }
+end
+
+redis.register_function('ffx_exchange', function(keys, args)
+  local refusal = call.need(keys, 1, args, 7)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  local releases_count = args[8]
+  local releases, at = group(args, 8, 3, ffx_exchange_releases)
+  local requests_count = args[at]
+  local requests
+  requests, at = group(args, at, 3, ffx_exchange_requests)
+  return F.ffx_exchange({ definition = keys[1] }, {
+    quota_policy_id = args[1],
+    name = args[2],
+    key = args[3],
+    rate = args[4],
+    window_ms = args[5],
+    cap = args[6],
+    want = args[7],
+    releases = releases,
+    releases_count = releases_count,
+    requests = requests,
+    requests_count = requests_count,
+  })
+end)
+
+redis.register_function('ffx_quota_tick', function(keys, args)
+  local refusal = call.need(keys, 1, args, 0)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_quota_tick({ policies = keys[1] }, {})
+end)
+
+redis.register_function('ffx_quotas', function(keys, args)
+  local refusal = call.need(keys, 1, args, 0)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_quotas({ policies = keys[1] }, { cursor = args[1] })
+end)
+
+redis.register_function('ffx_set_quota', function(keys, args)
+  local refusal = call.need(keys, 1, args, 7)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_set_quota({ definition = keys[1] }, {
+    quota_policy_id = args[1],
+    name = args[2],
+    key = args[3],
+    rate = args[4],
+    window_ms = args[5],
+    cap = args[6],
+    pin = args[7],
+  })
+end)
+
 local function ffx_submit_flow_tags(args, at)
   return { name = args[at + 1], value = args[at + 2] }
 end
@@ -85,6 +185,14 @@ local function ffx_submit_flow_joins(args, at)
   }
 end
 
+local function ffx_submit_flow_limits(args, at)
+  return {
+    execution_id = args[at + 1],
+    text = args[at + 2],
+    quota_policy_id = args[at + 3],
+  }
+end
+
 redis.register_function('ffx_submit_flow', function(keys, args)
   local refusal = call.need(keys, 1, args, 16)
   if refusal then return refusal end
@@ -100,6 +208,9 @@ redis.register_function('ffx_submit_flow', function(keys, args)
   local joins_count = args[at]
   local joins
   joins, at = group(args, at, 4, ffx_submit_flow_joins)
+  local limits_count = args[at]
+  local limits
+  limits, at = group(args, at, 3, ffx_submit_flow_limits)
   return F.ffx_submit_flow({ partition = keys[1] }, {
     flow_id = args[1],
     flow_name = args[2],
@@ -125,6 +236,8 @@ redis.register_function('ffx_submit_flow', function(keys, args)
     edges_count = edges_count,
     joins = joins,
     joins_count = joins_count,
+    limits = limits,
+    limits_count = limits_count,
   })
 end)
 
