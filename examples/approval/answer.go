@@ -145,7 +145,7 @@ func (a *asker) ask(ctx context.Context) {
 
 // question reads one answer.
 func (a *asker) question(ctx context.Context) (d approvals.Decision, ok bool) {
-	if d.By, ok = a.line(ctx, "Your name: "); !ok || d.By == "" {
+	if d.By, ok = a.line(ctx, "Your name (empty to leave it to others): "); !ok || d.By == "" {
 		return d, false
 	}
 	for d.Choice == "" {

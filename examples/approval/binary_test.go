@@ -223,6 +223,7 @@ func testBadCommandLines(t *testing.T, b built) {
 		{[]string{"serve", "-address", ":80"}, `-address: ":80" is not an address of this machine only`},
 		{[]string{"approve", "v1", "-by", " "}, "-by: must say who answers"},
 		{[]string{"status", "-dir", ""}, `-dir "": must name a directory`},
+		{[]string{"status", "-engine", "embedded:"}, `-engine "embedded:": must be a server`},
 		{[]string{"status", "-speed"}, "flag provided but not defined: -speed"},
 	} {
 		p := b.start(t, c.args...)

@@ -150,6 +150,9 @@ func (o *options) check() error {
 	if o.escalation < time.Second || o.escalation > 30*24*time.Hour {
 		fault("-escalate %s: must be 1s to 720h", o.escalation)
 	}
+	if strings.HasPrefix(o.engine, "embedded") {
+		fault("%s %q: must be a server; the engine in this process is in the directory of the site", o.engineOrigin, o.engine)
+	}
 	for name, address := range map[string]string{"listen": o.listen, "address": o.address} {
 		if err := loopback(address); address != "" && err != nil {
 			fault("-%s: %w", name, err)
