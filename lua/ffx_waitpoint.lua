@@ -200,7 +200,7 @@ end
 -- Ends the wait as if its signals had come, with the result that an operator gives.
 local function resume(c, A, core_key, core, k)
   suspension.close(c, k, 'resumed', { satisfied = true })
-  graph.event(c, core, 'resumed_by_operator', core.current_attempt_index, A.actor)
+  if core.managed then graph.event(c, core, 'resumed_by_operator', core.current_attempt_index, A.actor) end
   suspension.go_on(c, A.execution_id, core_key, core, {}, k, { result = A.result })
 end
 

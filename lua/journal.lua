@@ -1,5 +1,5 @@
 -- The journal of an execution: what its function has recorded and what its waits have brought, so that the function, when
--- it runs again, finds it. Entries are never changed. The core's field `journal` holds the size, and is missing as long as
+-- it runs again, finds it. The core's field `journal` holds the size, and is missing as long as
 -- there is no entry.
 
 -- Entries of one execution, the size (bytes) of one recorded step, and that of all together.
@@ -39,9 +39,11 @@ function journal.check_room(c, execution_id, core, bytes)
   return nil
 end
 
+-- Adds an entry. Only the id of a waitpoint may take the place of another, which has its length.
 function journal.put(c, execution_id, core_key, entry, value)
-  redis.call('HSET', key.exec_journal(c, execution_id), entry, value)
-  redis.call('HINCRBY', core_key, 'journal', #entry + #value + ENTRY_OVERHEAD)
+  if redis.call('HSET', key.exec_journal(c, execution_id), entry, value) == 1 then
+    redis.call('HINCRBY', core_key, 'journal', #entry + #value + ENTRY_OVERHEAD)
+  end
 end
 
 -- An execution that has succeeded and runs again does all its work again. One that has not goes on with what is there.

@@ -60,11 +60,11 @@ function suspension.wake(c, execution_id, core_key, core, r)
   })
 end
 
--- What follows when a suspended execution's wait has ended and its records are closed. A member of a managed flow gets
--- what came of it: see waits.answer. `r` is that of suspension.wake, `k` the records, `o` that of waits.answer. Gives the
+-- What follows when a suspended execution's wait has ended and its records are closed. A waitpoint node, and a function that
+-- waits at a step, get what came of it: see waits.answer. `r` is that of suspension.wake, `k` the records, `o` that of waits.answer. Gives the
 -- public state.
 function suspension.go_on(c, execution_id, core_key, core, r, k, o)
-  if core.managed and waits.answer(c, execution_id, core_key, core, k, o) then
+  if waits.answer(c, execution_id, core_key, core, k, o) then
     return lifecycle.PUBLIC_STATE[core.terminal_outcome]
   end
   return suspension.wake(c, execution_id, core_key, core, r)

@@ -167,7 +167,7 @@ function waits.record(c, execution_id, core_key, step, k, o)
   return mark .. value
 end
 
--- Hands a suspended member of a managed flow what its wait has brought: a waitpoint node ends, a function finds it in its
+-- Hands a suspended execution what its wait has brought: a waitpoint node ends, a function finds it in its
 -- journal. True when the execution has ended. `k`: suspension and condition; `o` is that of value_of.
 function waits.answer(c, execution_id, core_key, core, k, o)
   if core.wait then

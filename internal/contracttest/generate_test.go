@@ -92,6 +92,7 @@ var phaseOf = map[string]string{
 	"IssueClaimGrantCall": "runnable", "ChangePriorityCall": "runnable", "BlockExecutionForAdmissionCall": "runnable",
 	"UnblockExecutionCall": "runnable", "PromoteBlockedToEligibleCall": "runnable", "DeliverSignalCall": "suspended",
 	"ResumeExecutionCall": "suspended", "ExpireSuspensionCall": "suspended", "CloseWaitpointCall": "suspended",
+	"SuspendCall": "active", "RecordStepCall": "active", "OpenWaitpointCall": "active", "SignalCall": "suspended", "EndWaitCall": "suspended",
 	"ReclaimExecutionCall": "lost", "IssueReclaimGrantCall": "lost", "ReplayExecutionCall": "terminal",
 }
 
@@ -100,6 +101,7 @@ var before = map[string]string{
 	"ClaimExecutionCall": "IssueClaimGrantCall", "ReclaimExecutionCall": "IssueReclaimGrantCall",
 	"ClaimResumedExecutionCall": "IssueClaimGrantCall", "UnblockExecutionCall": "BlockExecutionForAdmissionCall",
 	"DeliverSignalCall": "RotateWaitpointHMACSecretCall", "BufferSignalForPendingWaitpointCall": "CreatePendingWaitpointCall",
+	"SuspendCall": "RotateWaitpointHMACSecretCall", "OpenWaitpointCall": "RotateWaitpointHMACSecretCall",
 }
 
 // prepare picks an execution for a call, mostly one that it suits, and takes some on their way when there is none.
@@ -181,10 +183,11 @@ var texts = map[string][]string{
 	"PolicyVariant":       {"any_of", "quorum", "all_of"}, "OnSatisfied": {"cancel_remaining", "let_run"},
 	"RetryPolicyJSON": {"", `{"max_retries":2,"backoff":{"type":"fixed","delay_ms":1}}`},
 	"SignalName":      {"go", "on"}, "Source": {"", "operator_override"}, "Tags": {"a.b", "team.x"}, "TagsJSON": {"", `{"a.b":"c"}`},
-	"TimeoutBehavior": {"fail", "cancel", "auto_resume", "escalate"}, "UpstreamOutcome": {"success", "failed"},
+	"TimeoutBehavior": {"fail", "cancel", "auto_resume", "auto_resume_with_timeout_signal", "escalate"}, "UpstreamOutcome": {"success", "failed"},
 	"ReasonCode": {"waiting_for_signal", "manual_pause"}, "Ts": {""}, "Cursor": {"", "0"}, "FromID": {"-"}, "ToID": {"+"}, "After": {""},
 	"WorkerCapabilitiesCSV": {"", "gpu"}, "ExpectedBlockingReason": {""}, "ExecutionKind": {"kind"}, "DedupKey": {""},
-	"WaitpointKey": {"key"},
+	"WaitpointKey": {"key"}, "Step": {"ask", "more"}, "Condition": {"{}", `{"required_signal_names":["go"]}`},
+	"Wait": {"", "", `{"waitpoint_id":"00000000-0000-4000-8000-000000000009","waitpoint_key":"key","condition":{}}`},
 }
 
 // fill sets a value of a call to something that fits the focus.
@@ -317,6 +320,8 @@ func allKinds() []callKind {
 		kind[enginecore.SetFlowTagsCall](), kind[enginecore.StageDependencyEdgeCall](), kind[enginecore.SubmitFlowCall](),
 		kind[enginecore.SuspendExecutionCall](), kind[enginecore.TickCall](), kind[enginecore.UnblockExecutionCall](),
 		kind[enginecore.UpdateProgressCall](), kind[enginecore.SetEdgeGroupPolicyCall](),
-		kind[enginecore.DrainSiblingCancelGroupCall](), kind[enginecore.ReconcileSiblingCancelGroupCall](),
+		kind[enginecore.SuspendCall](), kind[enginecore.RecordStepCall](), kind[enginecore.OpenWaitpointCall](),
+		kind[enginecore.ReadJournalCall](), kind[enginecore.SignalCall](), kind[enginecore.ListWaitpointsCall](),
+		kind[enginecore.EndWaitCall](), kind[enginecore.DrainSiblingCancelGroupCall](), kind[enginecore.ReconcileSiblingCancelGroupCall](),
 	}
 }

@@ -62,8 +62,10 @@ func (c *checker) waits(p *partition) {
 			continue
 		}
 		c.waitpoint(p, id, w)
-		if _, expiring := expiries[id]; expiring && w.record["state"] != "pending" {
-			c.fault(RuleTimers, p.key("idx:"+p.tag+":pending_waitpoint_expiry"), "holds %s, which is %s", id, w.record["state"])
+		// An entry of one that has been activated meanwhile goes when it is due.
+		if _, expiring := expiries[id]; !expiring && w.record["state"] == "pending" && w.record["expires_at"] != "" {
+			c.fault(RuleTimers, p.key("idx:"+p.tag+":pending_waitpoint_expiry"), "does not hold %s, which expires at %s", id,
+				w.record["expires_at"])
 		}
 	}
 	for id := range expiries {
