@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "70-b22813fa65d564b5"
+const build = "71-b7b890886c195123"
