@@ -59,7 +59,9 @@ func newChaos(t *testing.T, b *enginetest.Bench, seed uint64) *chaos {
 	return x
 }
 
-func (x *chaos) note(format string, args ...any) { x.done = append(x.done, fmt.Sprintf(format, args...)) }
+func (x *chaos) note(format string, args ...any) {
+	x.done = append(x.done, fmt.Sprintf(format, args...))
+}
 
 // leased picks a task that a worker has.
 func (x *chaos) leased() (enginecore.ClaimedExecution, bool) {
