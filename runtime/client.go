@@ -159,14 +159,9 @@ func (c *Client) submit(ctx context.Context, plan *Plan) (existed bool, err erro
 
 // send sends the calls of a plan.
 func (c *Client) send(ctx context.Context, plan *Plan) (existed bool, err error) {
-	if plan.compiled.waits {
-		if err := c.engine.secrets.ensure(ctx, plan.Partition); err != nil {
-			return false, submitError(plan, err)
-		}
-	}
 	for call := range plan.calls() {
 		for {
-			reply, err := c.engine.calls.SubmitFlow(ctx, call)
+			reply, err := c.sendOne(ctx, plan, call)
 			if err != nil {
 				return false, submitError(plan, err)
 			}
@@ -179,6 +174,17 @@ func (c *Client) send(ctx context.Context, plan *Plan) (existed bool, err error)
 		}
 	}
 	return false, nil
+}
+
+func (c *Client) sendOne(ctx context.Context, plan *Plan, call enginecore.SubmitFlowCall) (reply enginecore.SubmitFlowReply, err error) {
+	if !plan.compiled.waits {
+		return c.engine.calls.SubmitFlow(ctx, call)
+	}
+	err = c.engine.secrets.with(ctx, plan.Partition, func() error {
+		reply, err = c.engine.calls.SubmitFlow(ctx, call)
+		return err
+	})
+	return reply, err
 }
 
 func submitError(plan *Plan, err error) error {

@@ -99,6 +99,25 @@ func (b *secretBook) ensure(ctx context.Context, p enginecore.Partition) error {
 	return nil
 }
 
+// with calls do, which needs the partition's secret. A partition that has lost its secret, because the data of a server
+// were lost or emptied, gets another one.
+func (b *secretBook) with(ctx context.Context, p enginecore.Partition, do func() error) error {
+	if err := b.ensure(ctx, p); err != nil {
+		return err
+	}
+	err := do()
+	if !errors.Is(err, enginecore.ErrHMACSecretNotInitialized) {
+		return err
+	}
+	b.mu.Lock()
+	delete(b.known, p)
+	b.mu.Unlock()
+	if err := b.ensure(ctx, p); err != nil {
+		return err
+	}
+	return do()
+}
+
 // create stores a secret where there is none. Two processes may do so at once: the first one's secret stays, and it is
 // current only when it is there.
 func (b *secretBook) create(ctx context.Context, p enginecore.Partition, s *waitpointSecret) error {

@@ -155,14 +155,15 @@ func (e *execution) Open(ctx context.Context, step string, within time.Duration)
 	if err := t.whole(); err != nil {
 		return "", err
 	}
-	if err := t.shift.engine.secrets.ensure(ctx, t.spot.partition); err != nil {
-		return "", err
-	}
 	id := enginecore.WaitpointID(uuid.NewString())
-	reply, err := t.shift.core.OpenWaitpoint(ctx, enginecore.OpenWaitpointCall{
-		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
-		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, WaitpointID: id, WaitpointKey: waitpointKey(id),
-		ExpiresIn: within,
+	var reply enginecore.OpenWaitpointReply
+	err := t.shift.engine.secrets.with(ctx, t.spot.partition, func() (err error) {
+		reply, err = t.shift.core.OpenWaitpoint(ctx, enginecore.OpenWaitpointCall{
+			Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+			LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, WaitpointID: id, WaitpointKey: waitpointKey(id),
+			ExpiresIn: within,
+		})
+		return err
 	})
 	if err != nil {
 		return "", stepError(ctx, err)

@@ -42,15 +42,14 @@ func (e *execution) checkSuspension(err error) error {
 func (t *task) suspend(s *activitycontext.Suspension, wantNext bool) (next *task, again bool) {
 	ctx, cancel := t.reporting()
 	defer cancel()
-	if err := t.shift.engine.secrets.ensure(ctx, t.spot.partition); err != nil {
-		t.unsure.Store(true)
-		t.log(slog.LevelWarn, "execution was not suspended, its lease runs out instead", slog.Any("error", err))
-		return nil, false
-	}
 	call := t.suspension(s, wantNext)
 	for {
 		sentAt := time.Now()
-		reply, err := t.shift.core.Suspend(ctx, call)
+		var reply enginecore.SuspendReply
+		err := t.shift.engine.secrets.with(ctx, t.spot.partition, func() (err error) {
+			reply, err = t.shift.core.Suspend(ctx, call)
+			return err
+		})
 		switch {
 		case err == nil && reply.Status == enginecore.StatusAlreadySatisfied:
 			return nil, t.goOn(s.Step, reply.Result)
