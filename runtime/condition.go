@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/google/uuid"
-
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -91,6 +89,3 @@ func waitpointKey(id enginecore.WaitpointID) string { return "wpk:" + string(id)
 func conditionOf(w activitycontext.Wait) []byte {
 	return encodeCondition(activity.Wait{Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive})
 }
-
-// newWaitpointID is for waits in activities.
-func newWaitpointID() enginecore.WaitpointID { return enginecore.WaitpointID(uuid.NewString()) }
