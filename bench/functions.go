@@ -255,6 +255,33 @@ func (c *costs) composite() error {
 				return c.core.Tick(c.ctx, enginecore.TickCall{Partition: partition, Limit: 128})
 			})
 		},
+		func() error {
+			return measured(c, "ffx_rerun (begins)", func(i int) (enginecore.RerunReply, error) {
+				return c.core.Rerun(c.ctx, c.rerun(partition, claimed[i]))
+			})
+		},
+		func() error {
+			return measured(c, "ffx_rerun (resets 1 of 2 nodes)", func(i int) (enginecore.RerunReply, error) {
+				return c.core.Rerun(c.ctx, c.rerun(partition, claimed[i]))
+			})
+		},
+		func() error {
+			return measured(c, "ffx_rerun (lets 1 go)", func(i int) (enginecore.RerunReply, error) {
+				return c.core.Rerun(c.ctx, c.rerun(partition, claimed[i]))
+			})
+		},
+		func() error {
+			return measured(c, "ffx_cancel_node (waits)", func(i int) (enginecore.CancelNodeReply, error) {
+				return c.core.CancelNode(c.ctx, enginecore.CancelNodeCall{
+					Partition: partition, ExecutionID: claimed[i].ExecutionID, Reason: "bench", Actor: "bench",
+				})
+			})
+		},
+		func() error {
+			return measured(c, "ffx_purge_flow (2 nodes)", func(i int) (enginecore.PurgeFlowReply, error) {
+				return c.core.PurgeFlow(c.ctx, enginecore.PurgeFlowCall{Partition: partition, FlowID: claimed[i].FlowID})
+			})
+		},
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -262,6 +289,13 @@ func (c *costs) composite() error {
 		}
 	}
 	return nil
+}
+
+func (c *costs) rerun(p enginecore.Partition, node enginecore.ClaimedExecution) enginecore.RerunCall {
+	return enginecore.RerunCall{
+		Partition: p, FlowID: node.FlowID, RerunID: "bench", Mode: "node", Actor: "bench", Begin: true,
+		Nodes: []enginecore.ExecutionID{node.ExecutionID},
+	}
 }
 
 func (c *costs) completion(p enginecore.Partition, claimed enginecore.ClaimedExecution, next enginecore.ClaimRequest) enginecore.CompleteCall {

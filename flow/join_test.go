@@ -3,6 +3,7 @@ package flow_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -189,4 +190,30 @@ func TestHandmadeJoinFaults(t *testing.T) {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}
+}
+
+func ExampleQuorum() {
+	ask := activity.New("ask", func(_ context.Context, server string) (string, error) { return server + ": yes", nil })
+	decide := activity.New("decide", func(_ context.Context, votes []string) (bool, error) { return len(votes) >= 2, nil })
+
+	f := flow.New[none, bool]("vote")
+	var votes []flow.Ref[string]
+	for _, server := range []string{"red", "green", "blue"} {
+		votes = append(votes, flow.Node(f, server, ask, flow.Const(server)))
+	}
+	flow.Return(f, flow.Node(f, "decide", decide, flow.Quorum(2, votes...)))
+
+	def, err := f.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(def.Outline())
+	// Output:
+	// vote: struct {} -> bool
+	//   0  red     ask
+	//   0  green   ask
+	//   0  blue    ask
+	//   1  decide  decide  <- 2 of 3: red, green, blue
+	//   result: decide
 }
