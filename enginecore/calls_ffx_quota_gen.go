@@ -29,6 +29,7 @@ type ExchangeRelease struct {
 	Execution string
 	Token     int64
 	Refund    bool
+	Grant     int64
 }
 
 // ExchangeRequest is an element of ExchangeCall.Requests.
@@ -62,7 +63,7 @@ func (ExchangeCall) info() callInfo {
 }
 
 func (c ExchangeCall) encode(w *wire) {
-	w.reserve(1, 9+3*len(c.Releases)+3*len(c.Requests))
+	w.reserve(1, 9+4*len(c.Releases)+3*len(c.Requests))
 	w.partition(c.Partition, QuotaFamily)
 	w.need("quota_policy_id", string(c.QuotaPolicyID))
 	w.key(w.keys.quotaRecord(w.tag, c.QuotaPolicyID))
@@ -79,6 +80,7 @@ func (c ExchangeCall) encode(w *wire) {
 		w.text(x.Execution)
 		w.int(x.Token)
 		w.bool(x.Refund)
+		w.int(x.Grant)
 	}
 	w.int(int64(len(c.Requests)))
 	for i := range c.Requests {

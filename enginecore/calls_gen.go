@@ -231,11 +231,13 @@ func decodeAdmissionState(r *fields, out *AdmissionState) {
 type Place struct {
 	Execution string
 	Token     int64
+	Grant     int64
 }
 
 func decodePlace(r *fields, out *Place) {
 	out.Execution = textValue[string](r, "execution")
 	out.Token = intValue[int64](r, "token")
+	out.Grant = intValue[int64](r, "grant")
 }
 
 // QuotaGrant is an element of replies or calls.
@@ -243,12 +245,14 @@ type QuotaGrant struct {
 	QuotaPolicyID QuotaPolicyID
 	Execution     string
 	Token         int64
+	Grant         int64
 }
 
 func decodeQuotaGrant(r *fields, out *QuotaGrant) {
 	out.QuotaPolicyID = textValue[QuotaPolicyID](r, "quota_policy_id")
 	out.Execution = textValue[string](r, "execution")
 	out.Token = intValue[int64](r, "token")
+	out.Grant = intValue[int64](r, "grant")
 }
 
 // QuotaCheck is an element of replies or calls.
@@ -257,6 +261,7 @@ type QuotaCheck struct {
 	Execution     string
 	Token         int64
 	Stale         bool
+	Grant         int64
 }
 
 func decodeQuotaCheck(r *fields, out *QuotaCheck) {
@@ -264,6 +269,7 @@ func decodeQuotaCheck(r *fields, out *QuotaCheck) {
 	out.Execution = textValue[string](r, "execution")
 	out.Token = intValue[int64](r, "token")
 	out.Stale = boolValue(r, "stale")
+	out.Grant = intValue[int64](r, "grant")
 }
 
 // QuotaLimits is an element of replies or calls.

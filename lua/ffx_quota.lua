@@ -62,16 +62,23 @@ local function define(c, q, A, n)
   return { window = n.window_ms, rate = n.rate, cap = n.cap }
 end
 
-local function split(text) return string.match(text, '^(%S+) (%S+)$') end
+-- A member of the queue is `execution token`, a place `token since grant`. The grant numbers the answers by which a place
+-- was given: who gives one back that it does not need names its own, so it cannot take the place from somebody who was
+-- given the same one later.
+local function split(text) return string.match(text, '^(%S+) (%S+) ?(%S*)$') end
+
+local function next_grant(q) return number.text(redis.call('HINCRBY', q.record, 'grants', 1)) end
 
 local function running(q) return tonumber(redis.call('GET', q.concurrency) or nil) or 0 end
 
 -- Gives the place of an execution back, when it is held under this very token. `refund`: it was not used, so it does
--- not count for the rate.
-local function release(c, q, execution_id, token, refund)
-  redis.call('ZREM', q.waiting, execution_id .. ' ' .. token)
+-- not count for the rate. `grant` is that of the answer by which it was given, or 0.
+local function release(c, q, execution_id, token, refund, grant)
   local place = redis.call('HGET', q.holders, execution_id)
-  if not place or split(place) ~= token then return end
+  local held, _, given = split(place or '')
+  if held == token and grant ~= '0' and grant ~= given then return end
+  redis.call('ZREM', q.waiting, execution_id .. ' ' .. token)
+  if held ~= token then return end
   redis.call('HDEL', q.holders, execution_id)
   redis.call('DEL', key.quota_admitted(c, q.id, execution_id))
   redis.call('SREM', q.admitted_set, execution_id)
@@ -134,9 +141,11 @@ end
 -- Writes down who got a place. Gives how many of them had none before.
 local function write_places(c, q, l, list)
   local places, entries, ids = {}, {}, {}
+  local given = next_grant(q)
   for _, entry in ipairs(list) do
+    entry.grant = given
     places[#places + 1] = entry[1]
-    places[#places + 1] = entry[2] .. ' ' .. c.now_text
+    places[#places + 1] = entry[2] .. ' ' .. c.now_text .. ' ' .. given
     entries[#entries + 1] = c.now
     entries[#entries + 1] = entry[3]
     ids[#ids + 1] = entry[1]
@@ -155,7 +164,7 @@ local function grant(c, q, l, most, out)
     local list, last = next_in_queue(q, math.min(free, most))
     if #list > 0 then
       write_places(c, q, l, list)
-      for _, entry in ipairs(list) do out[#out + 1] = { entry[1], entry[2] } end
+      for _, entry in ipairs(list) do out[#out + 1] = { entry[1], entry[2], entry.grant } end
     end
     most = most - #list
     free, at = room(c, q, l)
@@ -200,18 +209,20 @@ end
 local function request_place(c, q, entry, out)
   local place = redis.call('HGET', q.holders, entry.execution)
   if place then
-    local token = split(place)
+    local token, since = split(place)
     if token == entry.token then
-      out[#out + 1] = { entry.execution, token }
+      local given = next_grant(q)
+      redis.call('HSET', q.holders, entry.execution, token .. ' ' .. since .. ' ' .. given)
+      out[#out + 1] = { entry.execution, token, given }
       return
     end
     if (tonumber(token) or 0) > (tonumber(entry.token) or 0) then return end
-    release(c, q, entry.execution, token)
+    release(c, q, entry.execution, token, false, '0')
   end
   redis.call('ZADD', q.waiting, 'NX', entry.score, entry.execution .. ' ' .. entry.token)
 end
 
--- @record place execution:text token:int
+-- @record place execution:text token:int grant:int
 
 -- @function ffx_exchange
 -- @summary  Gives places of a quota back and asks for others. Places go to those who wait, in the order of their scores:
@@ -226,7 +237,7 @@ end
 -- @arg      window_ms          int
 -- @arg      cap                int
 -- @arg      want               int
--- @group    releases           execution:text token:int refund:bool
+-- @group    releases           execution:text token:int refund:bool grant:int
 -- @group    requests           execution:text token:int score:text
 -- @reply    OK granted:list(place) crowded:bool
 -- @error    invalid_input message:text
@@ -242,7 +253,7 @@ function F.ffx_exchange(K, A)
   local c = call.open(K.definition)
   local q = keys_of(c, A.quota_policy_id)
   local l = define(c, q, A, n)
-  for _, entry in ipairs(A.releases) do release(c, q, entry.execution, entry.token, entry.refund == '1') end
+  for _, entry in ipairs(A.releases) do release(c, q, entry.execution, entry.token, entry.refund == '1', entry.grant) end
   local out = {}
   for _, entry in ipairs(A.requests) do request_place(c, q, entry, out) end
   local free, at = grant(c, q, l, beyond(q, l, n.want), out)
@@ -257,10 +268,10 @@ local function to_verify(c, q, out)
   redis.call('HSET', q.record, 'verified_to', page[1])
   local crowded = redis.call('ZCARD', q.waiting) > 0
   for i = 1, #page[2], 2 do
-    local token, since = split(page[2][i + 1])
+    local token, since, given = split(page[2][i + 1])
     local age = c.now - (tonumber(since) or 0)
     if age >= VERIFY_SOON_MS then
-      out[#out + 1] = { q.id, page[2][i], token, crowded and age >= STALE_MS and '1' or '0' }
+      out[#out + 1] = { q.id, page[2][i], token, crowded and age >= STALE_MS and '1' or '0', given }
     end
   end
 end
@@ -272,8 +283,8 @@ local function forget(c, q, stored)
   redis.call('SREM', key.index_quota_policies(c), q.id)
 end
 
--- @record quota_grant quota_policy_id:quota_policy_id execution:text token:int
--- @record quota_check quota_policy_id:quota_policy_id execution:text token:int stale:bool
+-- @record quota_grant quota_policy_id:quota_policy_id execution:text token:int grant:int
+-- @record quota_check quota_policy_id:quota_policy_id execution:text token:int stale:bool grant:int
 -- @record quota_limits quota_policy_id:quota_policy_id name:text key:text rate:int window_ms:int cap:int
 
 -- @function ffx_quota_tick
@@ -292,7 +303,7 @@ function F.ffx_quota_tick(K)
     local l = limits_from(stored)
     local out = {}
     local free, at = grant(c, q, l, MAX_GRANTS, out)
-    for _, place in ipairs(out) do granted[#granted + 1] = { id, place[1], place[2] } end
+    for _, place in ipairs(out) do granted[#granted + 1] = { id, place[1], place[2], place[3] } end
     to_verify(c, q, checks)
     if not schedule(c, q, l, free, at, true) then forget(c, q, stored) end
     named[#named + 1] = { id, stored.name or '', stored.key or '', number.text(l.rate), number.text(l.window),

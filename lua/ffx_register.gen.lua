@@ -82,7 +82,12 @@ redis.register_function('ffx_verify_admissions', function(keys, args)
 end)
 
 local function ffx_exchange_releases(args, at)
-  return { execution = args[at + 1], token = args[at + 2], refund = args[at + 3] }
+  return {
+    execution = args[at + 1],
+    token = args[at + 2],
+    refund = args[at + 3],
+    grant = args[at + 4],
+  }
 end
 
 local function ffx_exchange_requests(args, at)
@@ -94,7 +99,7 @@ redis.register_function('ffx_exchange', function(keys, args)
   if refusal then return refusal end
   call.probe(keys[1])
   local releases_count = args[8]
-  local releases, at = group(args, 8, 3, ffx_exchange_releases)
+  local releases, at = group(args, 8, 4, ffx_exchange_releases)
   local requests_count = args[at]
   local requests
   requests, at = group(args, at, 3, ffx_exchange_requests)

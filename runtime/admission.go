@@ -18,6 +18,7 @@ type admission struct {
 	token     int64
 	complete  bool // under all its limits
 	limits    []storedLimit
+	grants    []int64 // of the limits
 }
 
 // taker is who may run what has been admitted. The zero value makes it ready for others.
@@ -33,7 +34,7 @@ const maxRounds = 16
 // admit takes candidates through their limits, and returns the tasks of what the taker got.
 func (a admitter) admit(ctx context.Context, candidates []enginecore.Candidate, by *taker) []*task {
 	w := &walk{admitter: a, ctx: ctx, by: by}
-	w.apply(candidates)
+	w.apply(candidates, nil)
 	w.deliver()
 	return w.tasks
 }
@@ -59,12 +60,12 @@ type walk struct {
 type applicant struct {
 	enginecore.Candidate
 	limits []storedLimit
-	passed int
+	grants []int64 // of the limits that it has passed
 }
 
 // apply asks for places, limit by limit: whoever is refused gives back what it has, so that it keeps nobody out while it
-// waits.
-func (w *walk) apply(candidates []enginecore.Candidate) {
+// waits. had are the places that brought the candidates here, by execution.
+func (w *walk) apply(candidates []enginecore.Candidate, had map[enginecore.ExecutionID]admission) {
 	applicants := make([]*applicant, 0, len(candidates))
 	for _, c := range candidates {
 		limits, err := decodeLimits(c.Limits)
@@ -76,26 +77,39 @@ func (w *walk) apply(candidates []enginecore.Candidate) {
 	}
 	var refused []debt
 	for len(applicants) > 0 {
-		granted, ok := w.ask(applicants)
+		granted, answered := w.ask(applicants)
 		var next []*applicant
 		for _, x := range applicants {
-			switch {
-			case !ok[x.limits[x.passed].Quota]:
-			case !granted[place{x.limits[x.passed].Quota, string(x.ExecutionID), x.Token}]:
-				if x.passed > 0 {
-					refused = append(refused, debt{x.ExecutionID, x.Token, x.limits[:x.passed]})
+			limit := x.limits[len(x.grants)]
+			grant, ok := granted[place{limit.Quota, string(x.ExecutionID), x.Token}]
+			if !ok {
+				if answered[limit.Quota] {
+					refused = append(refused, x.rest(limit, had)...)
 				}
-			default:
-				if x.passed++; x.passed < len(x.limits) {
-					next = append(next, x)
-					continue
-				}
-				w.admitted = append(w.admitted, admission{x.ExecutionID, x.Token, true, x.limits})
+				continue
 			}
+			if x.grants = append(x.grants, grant); len(x.grants) < len(x.limits) {
+				next = append(next, x)
+				continue
+			}
+			w.admitted = append(w.admitted, admission{x.ExecutionID, x.Token, true, x.limits, x.grants})
 		}
 		applicants = next
 	}
 	w.giveBack(refused, true)
+}
+
+// rest is what an applicant that is refused under one limit gives back.
+func (x *applicant) rest(refusing storedLimit, had map[enginecore.ExecutionID]admission) []debt {
+	var debts []debt
+	if len(x.grants) > 0 {
+		debts = append(debts, debt{x.ExecutionID, x.Token, x.limits[:len(x.grants)], x.grants})
+	}
+	// What it had before counts unless it has been given again since.
+	if first, ok := had[x.ExecutionID]; ok && first.limits[0].Quota != refusing.Quota {
+		debts = append(debts, debt{x.ExecutionID, x.Token, first.limits, first.grants})
+	}
+	return debts
 }
 
 // place is a place in a quota.
@@ -107,24 +121,29 @@ type place struct {
 
 // ask asks for the next place of each applicant. It returns who got one, and which quotas answered. Places that others got
 // by the way are noted for them.
-func (w *walk) ask(applicants []*applicant) (granted map[place]bool, answered map[enginecore.QuotaPolicyID]bool) {
+func (w *walk) ask(applicants []*applicant) (granted map[place]int64, answered map[enginecore.QuotaPolicyID]bool) {
 	asked := make(map[place]bool, len(applicants))
 	calls := make(exchanges)
 	for _, x := range applicants {
-		limit := x.limits[x.passed]
+		limit := x.limits[len(x.grants)]
 		call := calls.of(w.engine, limit)
 		call.Requests = append(call.Requests, enginecore.ExchangeRequest{Execution: string(x.ExecutionID), Token: x.Token, Score: x.Score})
 		asked[place{limit.Quota, string(x.ExecutionID), x.Token}] = true
 	}
-	granted, answered = make(map[place]bool), make(map[enginecore.QuotaPolicyID]bool)
-	w.send(calls, func(limit storedLimit, p place) {
+	granted, answered = make(map[place]int64), make(map[enginecore.QuotaPolicyID]bool)
+	w.send(calls, func(limit storedLimit, p place, grant int64) {
 		if asked[p] {
-			granted[p] = true
+			granted[p] = grant
 		} else {
-			w.admitted = append(w.admitted, admission{enginecore.ExecutionID(p.execution), p.token, false, []storedLimit{limit}})
+			w.noteOther(limit, p, grant)
 		}
 	}, answered)
 	return granted, answered
+}
+
+// noteOther notes a place that somebody got who had been waiting for it. Whether it is all that this one needs is not known.
+func (w *walk) noteOther(limit storedLimit, p place, grant int64) {
+	w.admitted = append(w.admitted, admission{enginecore.ExecutionID(p.execution), p.token, false, []storedLimit{limit}, []int64{grant}})
 }
 
 // giveBack returns places. Those who get them are noted.
@@ -134,14 +153,16 @@ func (w *walk) giveBack(debts []debt, refund bool) {
 	}
 	calls := make(exchanges)
 	for _, d := range debts {
-		for _, limit := range d.limits {
+		for i, limit := range d.limits {
+			release := enginecore.ExchangeRelease{Execution: string(d.execution), Token: d.token, Refund: refund}
+			if d.grants != nil {
+				release.Grant = d.grants[i]
+			}
 			call := calls.of(w.engine, limit)
-			call.Releases = append(call.Releases, enginecore.ExchangeRelease{Execution: string(d.execution), Token: d.token, Refund: refund})
+			call.Releases = append(call.Releases, release)
 		}
 	}
-	w.send(calls, func(limit storedLimit, p place) {
-		w.admitted = append(w.admitted, admission{enginecore.ExecutionID(p.execution), p.token, false, []storedLimit{limit}})
-	}, nil)
+	w.send(calls, w.noteOther, nil)
 }
 
 // exchanges are calls to quotas, one for each.
@@ -164,7 +185,7 @@ func (e exchanges) of(engine *Engine, limit storedLimit) *quotaCall {
 }
 
 // send makes the calls and hands out what was granted.
-func (w *walk) send(calls exchanges, grant func(storedLimit, place), answered map[enginecore.QuotaPolicyID]bool) {
+func (w *walk) send(calls exchanges, grant func(storedLimit, place, int64), answered map[enginecore.QuotaPolicyID]bool) {
 	if len(calls) == 0 {
 		return
 	}
@@ -189,7 +210,7 @@ func (w *walk) send(calls exchanges, grant func(storedLimit, place), answered ma
 		}
 		w.by.heardOf(a.reply.Crowded)
 		for _, g := range a.reply.Granted {
-			grant(limits[i], place{list[i].QuotaPolicyID, g.Execution, g.Token})
+			grant(limits[i], place{list[i].QuotaPolicyID, g.Execution, g.Token}, g.Grant)
 		}
 	}
 }
@@ -217,6 +238,10 @@ func (w *walk) deliver() {
 			}
 			byPartition[p] = append(byPartition[p], x)
 		}
+		had := make(map[enginecore.ExecutionID]admission)
+		for _, x := range round {
+			had[x.execution] = x
+		}
 		var gone []debt
 		var incomplete []enginecore.Candidate
 		for p, list := range byPartition {
@@ -224,7 +249,7 @@ func (w *walk) deliver() {
 			gone, incomplete = append(gone, g...), append(incomplete, i...)
 		}
 		w.giveBack(gone, true)
-		w.apply(incomplete)
+		w.apply(incomplete, had)
 	}
 }
 
@@ -244,7 +269,7 @@ func (w *walk) tell(p enginecore.Partition, list []admission) (gone []debt, inco
 	w.tasks = append(w.tasks, tasks...)
 	for _, id := range reply.Gone {
 		x := byID[id]
-		gone = append(gone, debt{x.execution, x.token, x.limits})
+		gone = append(gone, debt{x.execution, x.token, x.limits, x.grants})
 	}
 	return gone, reply.Incomplete
 }

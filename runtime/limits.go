@@ -160,6 +160,8 @@ type debt struct {
 	execution enginecore.ExecutionID
 	token     int64
 	limits    []storedLimit
+	// grants are those by which the places were given, in the order of limits. Nil gives back whatever place the execution has.
+	grants []int64
 }
 
 // debtOf reads what came with a claim: the token, then the text of the limits.
@@ -170,7 +172,7 @@ func debtOf(claimed *enginecore.ClaimedExecution) (debt, bool) {
 		return debt{}, false
 	}
 	limits, err := decodeLimits(text)
-	return debt{claimed.ExecutionID, number, limits}, err == nil
+	return debt{claimed.ExecutionID, number, limits, nil}, err == nil
 }
 
 // QuotaState is how a limit stands.

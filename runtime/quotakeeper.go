@@ -68,7 +68,7 @@ func (k *quotaKeeper) tick(ctx context.Context, p enginecore.Partition) {
 	}
 	w := &walk{admitter: k.admitter, ctx: ctx, by: &taker{}}
 	for _, g := range reply.Granted {
-		w.admitted = append(w.admitted, admission{enginecore.ExecutionID(g.Execution), g.Token, false, []storedLimit{limits[g.QuotaPolicyID]}})
+		w.admitted = append(w.admitted, admission{enginecore.ExecutionID(g.Execution), g.Token, false, []storedLimit{limits[g.QuotaPolicyID]}, []int64{g.Grant}})
 	}
 	w.verify(reply.Checks, limits)
 	w.deliver()
@@ -101,14 +101,14 @@ func (w *walk) verify(checks []enginecore.QuotaCheck, limits map[enginecore.Quot
 			continue
 		}
 		for i, state := range reply.States {
-			limit := limits[asked[p][i].QuotaPolicyID]
+			held, grants := []storedLimit{limits[asked[p][i].QuotaPolicyID]}, []int64{asked[p][i].Grant}
 			switch state.State {
 			case "waiting":
-				w.admitted = append(w.admitted, admission{state.ExecutionID, state.Token, false, []storedLimit{limit}})
+				w.admitted = append(w.admitted, admission{state.ExecutionID, state.Token, false, held, grants})
 			case "revoked":
-				w.giveBack([]debt{{state.ExecutionID, state.Token, []storedLimit{limit}}}, true)
+				w.giveBack([]debt{{state.ExecutionID, state.Token, held, grants}}, true)
 			case "gone":
-				w.giveBack([]debt{{state.ExecutionID, state.Token, []storedLimit{limit}}}, false)
+				w.giveBack([]debt{{state.ExecutionID, state.Token, held, grants}}, false)
 			}
 		}
 	}

@@ -1,0 +1,142 @@
+package runtime_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// atRest waits until no limit has a place taken or anybody waiting.
+func atRest(ctx context.Context, t *testing.T, c *runtime.Client) {
+	enginetest.Eventually(t, 30*time.Second, func() string {
+		list, err := c.Quotas(ctx)
+		require.NoError(t, err)
+		for _, q := range list {
+			if q.Running != 0 || q.Waiting != 0 {
+				return q.Name + " is not at rest"
+			}
+		}
+		return ""
+	})
+}
+
+// A node under several limits holds places only when it has all, and each limit holds for itself.
+func TestSeveralLimits(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		var both, first, second gauge
+		count := func(name string, gauges []*gauge, opts ...activity.Option) *activity.Activity[int, int] {
+			return activity.New(name, func(context.Context, int) (int, error) {
+				for _, g := range gauges {
+					g.enter()
+					defer g.leave()
+				}
+				time.Sleep(5 * time.Millisecond)
+				return 0, nil
+			}, opts...)
+		}
+		x, y := activity.Limit("x", activity.AtOnce(4)), activity.Limit("y", activity.AtOnce(2))
+		ab := count("both", []*gauge{&both, &first, &second}, x, y)
+		a, c := count("first", []*gauge{&first}, x), count("second", []*gauge{&second}, y)
+		for range 3 {
+			b.Worker(t, []activity.Handler{ab, a, c})
+		}
+		b.Keeper(t)
+		var runs []*runtime.Run[int]
+		for _, handler := range []*activity.Activity[int, int]{ab, a, c} {
+			runs = append(runs, startAll(ctx, t, b.Client, single(t, handler), 20)...)
+		}
+		awaitAll(ctx, t, runs)
+		require.LessOrEqual(t, both.most, 2)
+		require.LessOrEqual(t, first.most, 4)
+		require.LessOrEqual(t, second.most, 2)
+		atRest(ctx, t, b.Client)
+		b.Settle(t)
+	})
+}
+
+// Attempts that fail, are cancelled, or lose their worker, all give their places back in the end.
+func TestLimitsSurviveWorkers(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := activity.New("shaky", func(ctx context.Context, n int) (int, error) {
+			select {
+			case <-time.After(time.Duration(rand.IntN(20)) * time.Millisecond):
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+			if info, _ := activity.Info(ctx); info.Attempt < 3 && rand.IntN(3) == 0 {
+				return 0, context.DeadlineExceeded
+			}
+			return n, nil
+		}, activity.Limit("three", activity.AtOnce(3)), activity.Retry(activity.Fixed{Delay: 5 * time.Millisecond, Attempts: 8}))
+		b.Keeper(t)
+		runs := startAll(ctx, t, b.Client, single(t, a, flow.Priority(1)), 60)
+		for range 4 {
+			w := b.Worker(t, []activity.Handler{a}, runtime.Grace(0))
+			time.Sleep(60 * time.Millisecond)
+			require.NoError(t, w.Stop())
+		}
+		for _, run := range runs[:10] {
+			if err := run.Cancel(ctx, "enough"); err != nil {
+				require.ErrorIs(t, err, runtime.ErrRunOver)
+			}
+		}
+		b.Worker(t, []activity.Handler{a})
+		for _, run := range runs[10:] {
+			_, err := run.Result(ctx)
+			require.NoError(t, err)
+		}
+		atRest(ctx, t, b.Client)
+	})
+}
+
+// A limit that an operator sets holds at once, also for those that wait already.
+func TestSetLimit(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		var g gauge
+		hold := make(chan struct{})
+		a := activity.New("held", func(ctx context.Context, n int) (int, error) {
+			g.enter()
+			defer g.leave()
+			select {
+			case <-hold:
+			case <-ctx.Done():
+			}
+			return n, nil
+		}, activity.Limit("set", activity.AtOnce(1)))
+		b.Worker(t, []activity.Handler{a})
+		b.Keeper(t)
+		runs := startAll(ctx, t, b.Client, single(t, a), 6)
+		running := func(want int) {
+			enginetest.Eventually(t, 20*time.Second, func() string {
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				if g.now != want {
+					return "not as many run as may"
+				}
+				return ""
+			})
+		}
+		running(1)
+		require.NoError(t, b.Client.SetLimit(ctx, "set", "", activity.AtOnce(4)))
+		running(4)
+		q := oneQuota(ctx, t, b.Client)
+		require.True(t, q.Set)
+		require.Equal(t, 4, q.AtOnce)
+		require.Error(t, b.Client.SetLimit(ctx, "set", "", activity.AtOnce(0)))
+		close(hold)
+		awaitAll(ctx, t, runs)
+		require.Equal(t, 4, g.most)
+		require.NoError(t, b.Client.ResetLimit(ctx, "set", ""))
+	})
+}
