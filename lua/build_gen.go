@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "71-b7b890886c195123"
+const build = "72-5e0e517605929668"

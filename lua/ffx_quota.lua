@@ -95,7 +95,7 @@ local function room(c, q, l)
     local left = l.rate - redis.call('ZCARD', q.window)
     if left <= 0 then
       -- When the limit was lowered, more than one entry has to leave the window.
-      local oldest = redis.call('ZRANGE', q.window, -left, -left, 'WITHSCORES')
+      local oldest = redis.call('ZRANGE', q.window, 0 - left, 0 - left, 'WITHSCORES')
       at = (tonumber(oldest[2] or nil) or c.now) + l.window
     end
     free = math.min(free, left)
