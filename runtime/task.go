@@ -149,12 +149,12 @@ func (t *task) execute(ctx context.Context) ([]byte, error) {
 	if err != nil && ctx.Err() != nil {
 		return nil, interrupted(context.Cause(ctx), err)
 	}
-	if err := e.checkSuspension(err); err != nil {
-		return nil, err
-	}
 	var undecoded *activity.DecodeError
 	if errors.As(err, &undecoded) {
 		return nil, t.locate(err)
+	}
+	if err := e.checkSuspension(err); err != nil {
+		return nil, err
 	}
 	if err == nil && len(result) > MaxResult {
 		return nil, activity.NonRetryable(activity.Category(fmt.Errorf("%w: the result of node %s has %d bytes, at most %d are allowed",
