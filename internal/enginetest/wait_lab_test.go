@@ -137,7 +137,9 @@ func (l *waitLab) suspend(x enginecore.ClaimedExecution, step string, s waitSpec
 	l.t.Helper()
 	reply, err := l.e.Suspend(l.ctx, l.suspension(x, step, s))
 	require.NoError(l.t, err)
-	delete(l.leases, x.Node)
+	if reply.Status == enginecore.StatusOK {
+		delete(l.leases, x.Node)
+	}
 	return reply
 }
 

@@ -147,11 +147,11 @@ func (r *race) finish() {
 func TestWaitRaces(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		orders := permutations("SGTCD")
-		if testing.Short() {
-			orders = permutations("SGTD")
+		orders := slices.Concat(permutations("SGTD"), permutations("SGT"))
+		if !testing.Short() {
+			orders = append(orders, permutations("SGTCD")...)
 		}
-		for _, order := range append(orders, permutations("SGT")...) {
+		for _, order := range orders {
 			b.Wipe(t)
 			r := newRace(t, b)
 			for _, letter := range order {

@@ -302,6 +302,9 @@ func TestEveryRuleFires(t *testing.T) {
 		{invariant.RuleOrder, "HSET $flow: cancelled_at 1", "was cancelled at"},
 		{invariant.RuleResult, "DEL $result:done.a", "no result"},
 		{invariant.RuleResult, "SET $result:b x", "there is a result"},
+		{invariant.RuleWaits, "HSET $core:b journal 5", "its entries take 0"},
+		{invariant.RuleWaits, "HSET $core:b current_waitpoint_id x", "names waitpoint"},
+		{invariant.RuleStuck, "HSET $core:b lifecycle_phase suspended", "without an open suspension"},
 		{invariant.RuleQuiescent, "RPUSH $backlog: $id:b", "has not ended"},
 	} {
 		t.Run(string(tt.rule)+"/"+tt.says, func(t *testing.T) {
