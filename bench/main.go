@@ -18,7 +18,6 @@ import (
 	"os/signal"
 	"runtime/pprof"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -36,43 +35,69 @@ func main() {
 // settings are the flags.
 type settings struct {
 	url         string
+	aof         string
 	work        string
 	concurrency int
 	flows       int
+	time        time.Duration
+	idleTime    time.Duration
 	clients     int
+	backlog     int
+	crews       []int
 	asJSON      bool
 	profile     string
 	functions   bool
 	traces      string
 	rounds      int
+	all         bool
+	serve       bool
+	prefix      string
+	logger      *slog.Logger
 }
 
 func parseFlags(args []string) (settings, error) {
-	s := settings{}
+	s := settings{crews: []int{1, 4, 16, 64}}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.StringVar(&s.url, "engine", os.Getenv("FLOWFABRIC_URL"), "URL of the engine; empty is one in this process")
+	flags.StringVar(&s.url, "engine", os.Getenv("FLOWFABRIC_URL"), "URL of the engine, or redis or valkey to start one; empty is one in this process")
+	flags.StringVar(&s.aof, "aof", "no", "appendfsync of a server that is started: no (no file), everysec, always")
 	flags.StringVar(&s.work, "work", "single,chain,chain-idle,fanout-idle,retry", "workloads: "+strings.Join(workloadNames(), ", "))
 	flags.IntVar(&s.concurrency, "slots", 16, "activities that run at a time")
-	flags.IntVar(&s.flows, "flows", 1000, "runs of each loaded workload")
-	flags.IntVar(&s.clients, "clients", 16, "goroutines that start runs under load")
+	flags.IntVar(&s.flows, "flows", 0, "runs of each workload; 0 is as many as there are in -time")
+	flags.DurationVar(&s.time, "time", 3*time.Second, "how long to load")
+	flags.DurationVar(&s.idleTime, "idle-time", 10*time.Second, "how long to look at an idle system")
+	flags.IntVar(&s.clients, "clients", 16, "goroutines that start runs under load and wait for them")
+	flags.IntVar(&s.backlog, "n", 1_000_000, "waiting executions of the backlog workload")
 	flags.BoolVar(&s.asJSON, "json", false, "print one JSON object for each workload")
 	flags.StringVar(&s.profile, "cpuprofile", "", "write a CPU profile of this process to the file")
 	flags.BoolVar(&s.functions, "functions", false, "print what each function of the main path costs a server, instead of workloads")
 	flags.StringVar(&s.traces, "traces", "", "with -functions: directory of recorded conversations to measure all functions with; empties the database")
-	flags.IntVar(&s.rounds, "rounds", 1, "with -functions: how often to measure; the best counts")
+	flags.IntVar(&s.rounds, "rounds", 1, "with -functions: how often to measure, the best counts; with -all: rounds")
+	flags.BoolVar(&s.all, "all", false, "measure everything that has a target, three rounds on servers that are started for it")
+	flags.BoolVar(&s.serve, "serve", false, "be one worker process of another bench")
+	flags.StringVar(&s.prefix, "prefix", "", "with -serve: prefix of the keyspace")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
-	if s.concurrency < 1 || s.flows < 1 || s.clients < 1 {
-		return s, fmt.Errorf("-slots %d, -flows %d, -clients %d: each must be at least 1", s.concurrency, s.flows, s.clients)
+	if s.concurrency < 1 || s.flows < 0 || s.clients < 1 || s.backlog < smallBacklog || s.rounds < 1 || s.time < 0 {
+		return s, fmt.Errorf("-slots %d, -clients %d and -rounds %d must be at least 1, -flows %d and -time %s at least 0, -n %d at least %d",
+			s.concurrency, s.clients, s.rounds, s.flows, s.time, s.backlog, smallBacklog)
 	}
+	s.logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	return s, nil
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
+// open are the options of every engine that is opened.
+func (s settings) open() []runtime.OpenOption {
+	return []runtime.OpenOption{runtime.Prefix(s.prefix), runtime.Logger(s.logger)}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	s, err := parseFlags(args)
 	if err != nil {
 		return err
+	}
+	if s.serve {
+		return serve(ctx, s, os.Stdin, out)
 	}
 	if s.profile != "" {
 		stop, err := startProfile(s.profile)
@@ -81,39 +106,60 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		defer stop()
 	}
-	quiet := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	if s.functions {
-		return functionCosts(ctx, s, quiet, out)
+	if s.all {
+		return measureAll(ctx, s, out)
 	}
+	url, stop, err := startServer(s.url, s.aof)
+	if err != nil {
+		return err
+	}
+	s.url = url
+	defer func() { err = errors.Join(err, stop()) }()
+	if s.functions {
+		return functionCosts(ctx, s, s.logger, out)
+	}
+	results, err := measureWorkloads(ctx, s)
+	if err != nil {
+		return err
+	}
+	if !s.asJSON {
+		return printResults(out, results)
+	}
+	encoder := json.NewEncoder(out)
+	for _, r := range results {
+		if err := encoder.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func measureWorkloads(ctx context.Context, s settings) ([]result, error) {
 	var results []result
 	for name := range strings.SplitSeq(s.work, ",") {
 		work, ok := workloads[name]
 		if !ok {
-			return fmt.Errorf("-work %q: must be of %s", name, strings.Join(workloadNames(), ", "))
+			return nil, fmt.Errorf("-work %q: must be of %s", name, strings.Join(workloadNames(), ", "))
 		}
-		local, err := runtime.OpenLocal(ctx, runtime.LocalConfig{
-			URL: s.url, Activities: activities(), Worker: []runtime.WorkerOption{runtime.Concurrency(s.concurrency)},
-			Open: []runtime.OpenOption{runtime.Prefix(newPrefix()), runtime.Logger(quiet)},
-		})
+		s.prefix = newPrefix()
+		figures, err := work(ctx, s)
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		r, err := measure(ctx, s, local, name, work)
-		if err := errors.Join(err, local.Close()); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		results = append(results, r)
+		results = append(results, result{work: name, engine: s.url, figures: figures})
 	}
-	if s.asJSON {
-		encoder := json.NewEncoder(out)
-		for _, r := range results {
-			if err := encoder.Encode(r); err != nil {
-				return err
-			}
+	s.prefix = newPrefix()
+	err := withEngine(ctx, s, func(e *runtime.Engine, _ *runtime.Client) error {
+		c, err := measureCeilings(ctx, e, s.concurrency)
+		for i := range results {
+			results[i].ceilings = c
 		}
-		return nil
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ceiling: %w", err)
 	}
-	return printTable(out, results)
+	return results, nil
 }
 
 func functionCosts(ctx context.Context, s settings, logger *slog.Logger, out io.Writer) error {
@@ -125,7 +171,7 @@ func functionCosts(ctx context.Context, s settings, logger *slog.Logger, out io.
 }
 
 // newPrefix keeps the data of one run apart from that of earlier ones.
-func newPrefix() string { return fmt.Sprintf("bench-%d", time.Now().UnixMilli()) }
+func newPrefix() string { return fmt.Sprintf("bench-%d", time.Now().UnixNano()) }
 
 func startProfile(name string) (stop func(), err error) {
 	file, err := os.Create(name)
@@ -139,14 +185,4 @@ func startProfile(name string) (stop func(), err error) {
 		pprof.StopCPUProfile()
 		file.Close()
 	}, nil
-}
-
-func printTable(out io.Writer, results []result) error {
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "work\tflows\tnodes\tflows/s\tnodes/s\tp50\tp99\tmax\tserver µs/node\tcalls/node\tFCALL ceiling/s\t")
-	for _, r := range results {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.0f\t%.0f\t%s\t%s\t%s\t%.1f\t%.2f\t%.0f\t\n", r.Work, r.Flows, r.Nodes, r.FlowsPerSecond,
-			r.NodesPerSecond, r.P50, r.P99, r.Max, r.ServerMicrosPerNode, r.CallsPerNode, r.CeilingPerSecond)
-	}
-	return w.Flush()
 }

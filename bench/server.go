@@ -5,75 +5,143 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // stats are totals of a server since its start.
 type stats struct {
-	calls  int64 // of library functions
-	micros int64 // spent in them
+	calls    int64         // of library functions
+	micros   int64         // spent in them
+	commands int64         // of all kinds, those that functions run included
+	cpu      time.Duration // of the server process
+	memory   int64         // used_memory (bytes)
 }
 
-// serverStats sums up FCALL and FCALL_RO of INFO commandstats. An engine in this process has none.
+// serverStats reads INFO. An engine in this process has none.
 func serverStats(ctx context.Context, e *runtime.Engine) (stats, error) {
 	if e.Embedded() != nil {
 		return stats{}, nil
 	}
 	client := e.Core().Client()
-	text, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()
+	text, err := client.Do(ctx, client.B().Info().Section("commandstats", "cpu", "stats", "memory").Build()).ToString()
 	if err != nil {
-		return stats{}, fmt.Errorf("INFO commandstats: %w", err)
+		return stats{}, fmt.Errorf("INFO: %w", err)
 	}
-	var total stats
+	var s stats
 	for line := range strings.Lines(text) {
-		fields, found := strings.CutPrefix(strings.TrimSpace(line), "cmdstat_fcall")
-		if !found {
-			continue
-		}
-		_, fields, _ = strings.Cut(fields, ":")
-		for field := range strings.SplitSeq(fields, ",") {
-			name, value, _ := strings.Cut(field, "=")
-			n, _ := strconv.ParseInt(value, 10, 64)
-			switch name {
-			case "calls":
-				total.calls += n
-			case "usec":
-				total.micros += n
-			}
+		name, value, found := strings.Cut(strings.TrimSpace(line), ":")
+		if found {
+			s.read(name, value)
 		}
 	}
-	return total, nil
+	return s, nil
 }
 
-// ceilingTime is how long the ceiling is measured.
-const ceilingTime = 500 * time.Millisecond
-
-// fcallCeiling is how many calls of a function that does nothing this client gets through per second: no figure of the
-// engine can be higher on this machine.
-func fcallCeiling(ctx context.Context, e *runtime.Engine, goroutines int) (float64, error) {
-	var calls atomic.Int64
-	var failed atomic.Pointer[error]
-	var group sync.WaitGroup
-	begun := time.Now()
-	for range goroutines {
-		group.Go(func() {
-			for time.Since(begun) < ceilingTime {
-				if _, err := e.Core().Version(ctx, enginecore.VersionCall{}); err != nil {
-					failed.Store(&err)
-					return
-				}
-				calls.Add(1)
+func (s *stats) read(name, value string) {
+	whole := func() int64 { n, _ := strconv.ParseInt(value, 10, 64); return n }
+	switch {
+	case strings.HasPrefix(name, "cmdstat_fcall"):
+		for field := range strings.SplitSeq(value, ",") {
+			key, number, _ := strings.Cut(field, "=")
+			n, _ := strconv.ParseInt(number, 10, 64)
+			switch key {
+			case "calls":
+				s.calls += n
+			case "usec":
+				s.micros += n
 			}
-		})
+		}
+	case name == "total_commands_processed":
+		s.commands = whole()
+	case name == "used_memory":
+		s.memory = whole()
+	case name == "used_cpu_user", name == "used_cpu_sys":
+		seconds, _ := strconv.ParseFloat(value, 64)
+		s.cpu += time.Duration(seconds * float64(time.Second))
 	}
-	group.Wait()
-	if err := failed.Load(); err != nil {
-		return 0, *err
+}
+
+func (s stats) since(before stats) stats {
+	return stats{
+		calls: s.calls - before.calls, micros: s.micros - before.micros, commands: s.commands - before.commands,
+		cpu: s.cpu - before.cpu, memory: s.memory - before.memory,
 	}
-	return float64(calls.Load()) / time.Since(begun).Seconds(), nil
+}
+
+// slowest runs something and gives the longest call that the server worked on meanwhile, by its slow log, whose
+// settings it puts back.
+func slowest(ctx context.Context, e *runtime.Engine, do func() error) (time.Duration, error) {
+	client := e.Core().Client()
+	command := func(words ...string) rueidis.RedisResult {
+		return client.Do(ctx, client.B().Arbitrary(words...).Build())
+	}
+	const setting = "slowlog-log-slower-than"
+	before, err := command("CONFIG", "GET", setting).AsStrMap()
+	if err != nil {
+		return 0, fmt.Errorf("CONFIG GET %s: %w", setting, err)
+	}
+	if err := command("CONFIG", "SET", setting, "500").Error(); err != nil {
+		return 0, fmt.Errorf("CONFIG SET %s: %w", setting, err)
+	}
+	defer command("CONFIG", "SET", setting, before[setting])
+	length, err := command("CONFIG", "GET", "slowlog-max-len").AsStrMap()
+	if err != nil {
+		return 0, fmt.Errorf("CONFIG GET slowlog-max-len: %w", err)
+	}
+	defer command("CONFIG", "SET", "slowlog-max-len", length["slowlog-max-len"])
+	if err := command("CONFIG", "SET", "slowlog-max-len", "100000").Error(); err != nil {
+		return 0, fmt.Errorf("CONFIG SET slowlog-max-len: %w", err)
+	}
+	if err := command("SLOWLOG", "RESET").Error(); err != nil {
+		return 0, fmt.Errorf("SLOWLOG RESET: %w", err)
+	}
+	if err := do(); err != nil {
+		return 0, err
+	}
+	entries, err := command("SLOWLOG", "GET", "-1").ToArray()
+	if err != nil {
+		return 0, fmt.Errorf("SLOWLOG GET: %w", err)
+	}
+	var most int64
+	for _, entry := range entries {
+		fields, err := entry.ToArray()
+		if err != nil || len(fields) < 4 {
+			return 0, fmt.Errorf("SLOWLOG GET: unexpected entry: %w", err)
+		}
+		words, err := fields[3].AsStrSlice()
+		if err != nil {
+			return 0, fmt.Errorf("SLOWLOG GET: %w", err)
+		}
+		// What inspects the server is no part of the engine.
+		if len(words) > 0 && strings.HasPrefix(strings.ToLower(words[0]), "fcall") {
+			took, _ := fields[2].AsInt64()
+			most = max(most, took)
+		}
+	}
+	return time.Duration(most) * time.Microsecond, nil
+}
+
+// startServer resolves what -engine says: "redis" and "valkey" start a server for this run, which close ends.
+func startServer(engine, aof string) (url string, stop func() error, err error) {
+	kind := testserver.Kind(engine)
+	if kind != testserver.Redis && kind != testserver.Valkey {
+		if aof != "no" {
+			return "", nil, fmt.Errorf("-aof %s: only for -engine redis or valkey, which start a server", aof)
+		}
+		return engine, func() error { return nil }, nil
+	}
+	o := testserver.Options{Kind: kind}
+	if aof != "no" {
+		o.Args = []string{"appendonly yes", "appendfsync " + aof}
+	}
+	server, err := testserver.Run(o)
+	if err != nil {
+		return "", nil, err
+	}
+	return server.URL(), server.Close, nil
 }

@@ -31,31 +31,37 @@ func awaiting() (*flow.Definition[int, int], error) {
 // settle is the time that a client which waits for a result gets before the signal goes out.
 const settle = 2 * time.Millisecond
 
-// measureSignals sends a signal to an idle system and waits for the result of the node behind the waitpoint.
-func measureSignals(ctx context.Context, s settings, local *runtime.Local, name string, def *flow.Definition[int, int]) (result, error) {
-	flows := min(s.flows, idleFlows)
-	for i := range warmUp {
-		if _, err := signalOne(ctx, local.Client(), def, i); err != nil {
-			return result{}, err
-		}
-	}
-	before, err := serverStats(ctx, local.Engine())
+// idleSignals is how many signals an idle system gets at the most.
+const idleSignals = 300
+
+// signalLatency sends a signal to an idle system and waits for the result of the node behind the waitpoint.
+func signalLatency(ctx context.Context, s settings) (figures []figure, err error) {
+	def, err := gated()
 	if err != nil {
-		return result{}, err
+		return nil, err
+	}
+	l, err := local(ctx, s, await)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	flows := idleSignals
+	if s.flows > 0 {
+		flows = min(s.flows, flows)
 	}
 	times := newHistogram()
-	var busy time.Duration
-	for i := range flows {
-		took, err := signalOne(ctx, local.Client(), def, i)
-		if err == nil {
-			err = times.RecordValue(took.Microseconds())
-		}
+	for i := range warmUp + flows {
+		took, err := signalOne(ctx, l.Client(), def, i)
 		if err != nil {
-			return result{}, err
+			return nil, err
 		}
-		busy += took
+		if i >= warmUp {
+			if err := times.RecordValue(took.Microseconds()); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return summarize(ctx, s, local, name, flows, 2*flows, busy, times, before)
+	return quantiles(times), nil
 }
 
 // signalOne returns the time from the signal to the result.
@@ -98,30 +104,39 @@ func openWait(ctx context.Context, run *runtime.Run[int]) (runtime.Waitpoint, er
 	}
 }
 
-// measureResumes suspends many executions, signals them all, and waits until the last has ended.
-func measureResumes(ctx context.Context, s settings, local *runtime.Local, name string, def *flow.Definition[int, int]) (result, error) {
-	runs := make([]*runtime.Run[int], s.flows)
-	waits := make([]runtime.Waitpoint, s.flows)
-	err := each(s.clients, s.flows, func(i int) error {
+// resumeRate suspends many executions, signals them all, and waits until the last has ended.
+func resumeRate(ctx context.Context, s settings) (figures []figure, err error) {
+	def, err := awaiting()
+	if err != nil {
+		return nil, err
+	}
+	l, err := local(ctx, s, await)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	flows := s.flows
+	if flows == 0 {
+		flows = 1000
+	}
+	runs := make([]*runtime.Run[int], flows)
+	waits := make([]runtime.Waitpoint, flows)
+	err = each(s.clients, flows, func(i int) error {
 		var err error
-		if runs[i], err = runtime.Start(ctx, local.Client(), def, i); err == nil {
+		if runs[i], err = runtime.Start(ctx, l.Client(), def, i); err == nil {
 			waits[i], err = openWait(ctx, runs[i])
 		}
 		return err
 	})
 	if err != nil {
-		return result{}, err
-	}
-	before, err := serverStats(ctx, local.Engine())
-	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	times := newHistogram()
 	var mu sync.Mutex
 	begun := time.Now()
-	err = each(s.clients, s.flows, func(i int) error {
+	err = each(s.clients, flows, func(i int) error {
 		sentAt := time.Now()
-		if _, err := local.Client().Signal(ctx, waits[i].Token, runtime.Signal{Name: "go", Payload: i}); err != nil {
+		if _, err := l.Client().Signal(ctx, waits[i].Token, runtime.Signal{Name: "go", Payload: i}); err != nil {
 			return err
 		}
 		_, err := runs[i].Result(ctx)
@@ -129,10 +144,7 @@ func measureResumes(ctx context.Context, s settings, local *runtime.Local, name 
 		defer mu.Unlock()
 		return errors.Join(err, times.RecordValue(time.Since(sentAt).Microseconds()))
 	})
-	if err != nil {
-		return result{}, err
-	}
-	return summarize(ctx, s, local, name, s.flows, s.flows, time.Since(begun), times, before)
+	return append([]figure{{"resumed", "1/s", float64(flows) / time.Since(begun).Seconds()}}, quantiles(times)...), err
 }
 
 // each calls do for 0 to n-1 from several goroutines.

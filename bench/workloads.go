@@ -16,47 +16,38 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// workload is a way to load the system. Idle workloads start one run after the other and wait for each.
-type workload struct {
-	build func() (*flow.Definition[int, int], error)
-	idle  bool
-	// measure is for workloads that do more than start runs and wait for them.
-	measure func(context.Context, settings, *runtime.Local, string, *flow.Definition[int, int]) (result, error)
-}
+// workload measures something on an engine of its own keyspace.
+type workload func(ctx context.Context, s settings) ([]figure, error)
 
 var workloads = map[string]workload{
-	"single":      {build: func() (*flow.Definition[int, int], error) { return chain(1) }},
-	"chain":       {build: func() (*flow.Definition[int, int], error) { return chain(10) }},
-	"single-idle": {build: func() (*flow.Definition[int, int], error) { return chain(1) }, idle: true},
-	"chain-idle":  {build: func() (*flow.Definition[int, int], error) { return chain(10) }, idle: true},
-	"fanout":      {build: func() (*flow.Definition[int, int], error) { return fanout(100) }},
-	"fanout-idle": {build: func() (*flow.Definition[int, int], error) { return fanout(100) }, idle: true},
-	"retry":       {build: retried, idle: true},
-
-	"signal":         {build: gated, measure: measureSignals},
-	"signal-resume":  {build: awaiting, measure: measureResumes},
-	"admission":      {build: limited()},
-	"admission-rate": {build: limited(wideRate())},
-	"admission-cap":  {build: limited(wideCap())},
+	"single":        loaded(func() (*flow.Definition[int, int], error) { return chain(1) }),
+	"chain":         loaded(func() (*flow.Definition[int, int], error) { return chain(10) }),
+	"fanout":        loaded(func() (*flow.Definition[int, int], error) { return fanout(100) }),
+	"single-idle":   idle(func() (*flow.Definition[int, int], error) { return chain(1) }),
+	"chain-idle":    idle(func() (*flow.Definition[int, int], error) { return chain(10) }),
+	"fanout-idle":   idle(func() (*flow.Definition[int, int], error) { return fanout(100) }),
+	"retry":         retryLateness,
+	"node-cost":     nodeCost,
+	"backlog":       backlog,
+	"idle":          func(ctx context.Context, s settings) ([]figure, error) { return idleCost(ctx, s, 1) },
+	"idle-50":       func(ctx context.Context, s settings) ([]figure, error) { return idleCost(ctx, s, 50) },
+	"memory":        memory,
+	"large":         large,
+	"signal":        signalLatency,
+	"signal-resume": resumeRate,
+	"contention":    contention,
+	"wake-50":       wakeStorm,
 }
 
 func workloadNames() []string { return slices.Sorted(maps.Keys(workloads)) }
 
-const retryDelay = 50 * time.Millisecond
-
 var (
 	noop = activity.New("bench.noop", func(_ context.Context, n int) (int, error) { return n, nil })
 	sum  = activity.New("bench.sum", func(_ context.Context, list []int) (int, error) { return len(list), nil })
-	// fails the first attempt, so a run takes as long as the delay and what the engine adds to it.
-	once = activity.New("bench.once", func(ctx context.Context, n int) (int, error) {
-		if info, _ := activity.Info(ctx); info.Attempt == 1 {
-			return 0, errors.New("first attempt")
-		}
-		return n, nil
-	}, activity.Retry(activity.Fixed{Delay: retryDelay, Attempts: 2}))
+	echo = activity.New("bench.echo", func(_ context.Context, text string) (string, error) { return text, nil })
 )
 
-func activities() []activity.Handler { return []activity.Handler{noop, sum, once, await} }
+func activities() []activity.Handler { return []activity.Handler{noop, sum, echo} }
 
 func chain(nodes int) (*flow.Definition[int, int], error) {
 	f := flow.New[int, int]("bench-chain")
@@ -79,107 +70,86 @@ func fanout(width int) (*flow.Definition[int, int], error) {
 	return f.Build()
 }
 
-func retried() (*flow.Definition[int, int], error) {
-	f := flow.New[int, int]("bench-retry")
-	flow.Return(f, flow.Node(f, "once", once, f.Input()))
-	return f.Build()
+// local opens an engine with a keeper and a worker.
+func local(ctx context.Context, s settings, handlers ...activity.Handler) (*runtime.Local, error) {
+	return runtime.OpenLocal(ctx, runtime.LocalConfig{
+		URL: s.url, Activities: append(activities(), handlers...),
+		Worker: []runtime.WorkerOption{runtime.Concurrency(s.concurrency)}, Open: s.open(),
+	})
 }
-
-// result is what one workload gave.
-type result struct {
-	Work                string        `json:"work"`
-	Engine              string        `json:"engine"`
-	Slots               int           `json:"slots"`
-	Flows               int           `json:"flows"`
-	Nodes               int           `json:"nodes"`
-	FlowsPerSecond      float64       `json:"flows_per_second"`
-	NodesPerSecond      float64       `json:"nodes_per_second"`
-	P50                 time.Duration `json:"p50_ns"`
-	P99                 time.Duration `json:"p99_ns"`
-	Max                 time.Duration `json:"max_ns"`
-	ServerMicrosPerNode float64       `json:"server_us_per_node"`
-	CallsPerNode        float64       `json:"calls_per_node"`
-	CeilingPerSecond    float64       `json:"ceiling_fcalls_per_second"`
-}
-
-// idleFlows is how many runs an idle workload makes at the most.
-const idleFlows = 300
 
 // warmUp is how many runs go before the measured ones.
 const warmUp = 20
 
-// histogram bounds: 1 µs to 10 min, three digits.
-func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 600_000_000, 3) }
+func loaded(build func() (*flow.Definition[int, int], error)) workload {
+	return func(ctx context.Context, s settings) ([]figure, error) { return measure(ctx, s, build, s.clients) }
+}
 
-func measure(ctx context.Context, s settings, local *runtime.Local, name string, work workload) (result, error) {
-	def, err := work.build()
+// idle starts one run after the other and waits for each.
+func idle(build func() (*flow.Definition[int, int], error)) workload {
+	return func(ctx context.Context, s settings) ([]figure, error) { return measure(ctx, s, build, 1) }
+}
+
+func measure(ctx context.Context, s settings, build func() (*flow.Definition[int, int], error), clients int) (figures []figure, err error) {
+	def, err := build()
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
-	if work.measure != nil {
-		return work.measure(ctx, s, local, name, def)
+	l, err := local(ctx, s)
+	if err != nil {
+		return nil, err
 	}
-	client := local.Client()
+	defer func() { err = errors.Join(err, l.Close()) }()
 	for i := range warmUp {
-		if err := one(ctx, client, def, i, nil); err != nil {
-			return result{}, err
+		if err := one(ctx, l.Client(), def, i); err != nil {
+			return nil, err
 		}
 	}
-	flows, clients := s.flows, s.clients
-	if work.idle {
-		flows, clients = min(flows, idleFlows), 1
-	}
-	before, err := serverStats(ctx, local.Engine())
+	before, err := serverStats(ctx, l.Engine())
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
-	times := newHistogram()
 	begun := time.Now()
-	if err := load(ctx, client, def, flows, clients, times); err != nil {
-		return result{}, err
-	}
-	return summarize(ctx, s, local, name, flows, flows*len(def.Graph().Nodes), time.Since(begun), times, before)
-}
-
-// summarize makes the result of a workload that took some time, from the times of its runs and what the server had done
-// before.
-func summarize(ctx context.Context, s settings, local *runtime.Local, name string, flows, nodes int, took time.Duration, times *hdrhistogram.Histogram, before stats) (result, error) {
-	after, err := serverStats(ctx, local.Engine())
+	times, err := load(ctx, s, clients, func(i int) error { return one(ctx, l.Client(), def, i) })
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
-	ceiling, err := fcallCeiling(ctx, local.Engine(), s.concurrency)
+	took := time.Since(begun).Seconds()
+	after, err := serverStats(ctx, l.Engine())
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
-	return result{
-		Work: name, Engine: s.url, Slots: s.concurrency, Flows: flows, Nodes: nodes,
-		FlowsPerSecond: float64(flows) / took.Seconds(), NodesPerSecond: float64(nodes) / took.Seconds(),
-		P50: quantile(times, 50), P99: quantile(times, 99), Max: time.Duration(times.Max()) * time.Microsecond,
-		ServerMicrosPerNode: float64(after.micros-before.micros) / float64(nodes),
-		CallsPerNode:        float64(after.calls-before.calls) / float64(nodes), CeilingPerSecond: ceiling,
-	}, nil
+	flows := float64(times.TotalCount())
+	nodes := flows * float64(len(def.Graph().Nodes))
+	figures = append([]figure{{"flows", "1/s", flows / took}, {"nodes", "1/s", nodes / took}}, quantiles(times)...)
+	if cost := after.since(before); cost.calls > 0 {
+		figures = append(figures, figure{"server CPU per node", "µs", float64(cost.cpu.Microseconds()) / nodes},
+			figure{"in functions per node", "µs", float64(cost.micros) / nodes}, figure{"calls per node", "", float64(cost.calls) / nodes})
+	}
+	return figures, nil
 }
 
-func quantile(h *hdrhistogram.Histogram, q float64) time.Duration {
-	return time.Duration(h.ValueAtQuantile(q)) * time.Microsecond
-}
-
-// load makes the runs from several goroutines, each waiting for its run before it starts the next.
-func load(ctx context.Context, client *runtime.Client, def *flow.Definition[int, int], flows, clients int, times *hdrhistogram.Histogram) error {
+// load makes runs from several goroutines, each waiting for its run before it starts the next: -flows of them, or as many
+// as there are in -time. They begin at the given pace, or as fast as they can.
+func load(ctx context.Context, s settings, clients int, run func(i int) error, pace ...time.Duration) (*hdrhistogram.Histogram, error) {
 	var (
 		mu     sync.Mutex
 		faults []error
 		group  sync.WaitGroup
 		next   = make(chan int)
+		times  = newHistogram()
 	)
 	for range clients {
 		group.Go(func() {
 			mine := newHistogram()
 			var err error
 			for i := range next {
-				if err == nil {
-					err = one(ctx, client, def, i, mine)
+				if err != nil {
+					continue
+				}
+				begun := time.Now()
+				if err = run(i); err == nil {
+					err = mine.RecordValue(time.Since(begun).Microseconds())
 				}
 			}
 			mu.Lock()
@@ -188,25 +158,60 @@ func load(ctx context.Context, client *runtime.Client, def *flow.Definition[int,
 			faults = append(faults, err)
 		})
 	}
-	for i := range flows {
+	end := time.Now().Add(s.time)
+	for i := 0; i < s.flows || s.flows == 0 && time.Now().Before(end); i++ {
 		next <- i
+		for _, d := range pace {
+			time.Sleep(d)
+		}
 	}
 	close(next)
 	group.Wait()
-	return errors.Join(faults...)
+	return times, errors.Join(append(faults, ctx.Err())...)
 }
 
-func one(ctx context.Context, client *runtime.Client, def *flow.Definition[int, int], in int, times *hdrhistogram.Histogram) error {
-	begun := time.Now()
+func one[T any](ctx context.Context, client *runtime.Client, def *flow.Definition[T, T], in T) error {
 	run, err := runtime.Start(ctx, client, def, in)
 	if err != nil {
 		return err
 	}
-	if _, err := run.Result(ctx); err != nil {
-		return err
+	_, err = run.Result(ctx)
+	return err
+}
+
+const retryDelay = 50 * time.Millisecond
+
+// retryLateness measures how long after its due time a retry begins.
+func retryLateness(ctx context.Context, s settings) (figures []figure, err error) {
+	var mu sync.Mutex
+	failedAt := make(map[int]time.Time)
+	late := newHistogram()
+	once := activity.New("bench.once", func(ctx context.Context, n int) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if info, _ := activity.Info(ctx); info.Attempt == 1 {
+			failedAt[n] = time.Now()
+			return 0, errors.New("first attempt")
+		}
+		return n, late.RecordValue(max(1, (time.Since(failedAt[n]) - retryDelay).Microseconds()))
+	}, activity.Retry(activity.Fixed{Delay: retryDelay, Attempts: 2}))
+	f := flow.New[int, int]("bench-retry")
+	flow.Return(f, flow.Node(f, "once", once, f.Input()))
+	def, err := f.Build()
+	if err != nil {
+		return nil, err
 	}
-	if times == nil {
-		return nil
+	l, err := local(ctx, s, once)
+	if err != nil {
+		return nil, err
 	}
-	return times.RecordValue(time.Since(begun).Microseconds())
+	defer func() { err = errors.Join(err, l.Close()) }()
+	_, err = load(ctx, s, 1, func(i int) error { return one(ctx, l.Client(), def, i) })
+	mu.Lock()
+	defer mu.Unlock()
+	figures = quantiles(late)
+	for i := range figures {
+		figures[i].name = "late " + figures[i].name
+	}
+	return figures, err
 }

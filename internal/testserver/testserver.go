@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -49,6 +50,35 @@ func Start(tb testing.TB, o Options) *Server {
 	}
 	tb.Cleanup(in.close)
 	return &Server{tb: tb, instance: in}
+}
+
+// Program is a server that is run by a program which is no test.
+type Program struct{ server Server }
+
+// Run runs a server for a program that is no test. Close ends it; at the latest it ends with the program.
+func Run(o Options) (*Program, error) {
+	path, ok := Available(o.Kind)
+	if !ok {
+		return nil, fmt.Errorf("testserver: no %s found: run `make servers`, or %s", program(o.Kind), Hint(o.Kind))
+	}
+	dir, err := os.MkdirTemp("", "flowfabric-"+string(o.Kind)+"-")
+	if err != nil {
+		return nil, fmt.Errorf("testserver: %w", err)
+	}
+	in, err := newInstance(path, dir, o)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("testserver: %w", err), os.RemoveAll(dir))
+	}
+	return &Program{Server{instance: in}}, nil
+}
+
+// URL returns the address as redis:// or valkey:// URL.
+func (p *Program) URL() string { return p.server.URL() }
+
+// Close ends the server and removes its folder.
+func (p *Program) Close() error {
+	p.server.close()
+	return os.RemoveAll(p.server.dir)
 }
 
 // shared holds the servers of this process.

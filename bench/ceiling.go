@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// ceilingTime is how long each ceiling is measured.
+const ceilingTime = 500 * time.Millisecond
+
+// ceilings are what this client gets out of this engine without any of ours: no figure can be higher on this machine.
+type ceilings struct {
+	// Calls of a function that does nothing.
+	FunctionCalls float64 `json:"fcalls_per_second"`
+	// Tasks through a bare list: one LPUSH and one RPOP each.
+	ListTasks float64 `json:"list_tasks_per_second"`
+}
+
+func measureCeilings(ctx context.Context, e *runtime.Engine, goroutines int) (ceilings, error) {
+	calls, err := rate(goroutines, func() error {
+		_, err := e.Core().Version(ctx, enginecore.VersionCall{})
+		return err
+	})
+	if err != nil {
+		return ceilings{}, err
+	}
+	client := e.Core().Client()
+	list, payload := e.Core().Keys().Prefix()+":ceiling", string(make([]byte, 256))
+	tasks, err := rate(goroutines, func() error {
+		if err := client.Do(ctx, client.B().Lpush().Key(list).Element(payload).Build()).Error(); err != nil {
+			return err
+		}
+		return client.Do(ctx, client.B().Rpop().Key(list).Build()).Error()
+	})
+	return ceilings{FunctionCalls: calls, ListTasks: tasks}, err
+}
+
+// rate is how often several goroutines get through a call per second.
+func rate(goroutines int, call func() error) (float64, error) {
+	var done atomic.Int64
+	var failed atomic.Pointer[error]
+	var group sync.WaitGroup
+	begun := time.Now()
+	for range goroutines {
+		group.Go(func() {
+			for time.Since(begun) < ceilingTime {
+				if err := call(); err != nil {
+					failed.Store(&err)
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	if err := failed.Load(); err != nil {
+		return 0, *err
+	}
+	return float64(done.Load()) / time.Since(begun).Seconds(), nil
+}

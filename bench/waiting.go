@@ -1,0 +1,330 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// withEngine opens an engine without anybody at work.
+func withEngine(ctx context.Context, s settings, do func(e *runtime.Engine, client *runtime.Client) error) error {
+	e, err := runtime.Open(ctx, s.url, s.open()...)
+	if err != nil {
+		return err
+	}
+	client := runtime.NewClient(e)
+	err = do(e, client)
+	client.Close()
+	return errors.Join(err, e.Close())
+}
+
+// atWork runs workers and a keeper meanwhile.
+func atWork(ctx context.Context, s settings, e *runtime.Engine, count int, do func(workers []*runtime.Worker) error) error {
+	running, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var faults []error
+	start := func(run func(context.Context) error) {
+		group.Go(func() {
+			err := run(running)
+			mu.Lock()
+			defer mu.Unlock()
+			faults = append(faults, err)
+		})
+	}
+	workers := make([]*runtime.Worker, count)
+	for i := range workers {
+		workers[i] = runtime.NewWorker(e, runtime.Concurrency(s.concurrency))
+		if err := workers[i].Register(activities()...); err != nil {
+			stop()
+			group.Wait()
+			return err
+		}
+		start(workers[i].Run)
+	}
+	start(runtime.NewKeeper(e).Run)
+	err := do(workers)
+	stop()
+	group.Wait()
+	return errors.Join(append(faults, err)...)
+}
+
+// nodeCost is what the server spends on a node between its submission and its end: claim, completion, edges.
+func nodeCost(ctx context.Context, s settings) (figures []figure, err error) {
+	def, err := chain(10)
+	if err != nil {
+		return nil, err
+	}
+	flows := s.flows
+	if flows == 0 {
+		flows = 2000
+	}
+	err = withEngine(ctx, s, func(e *runtime.Engine, client *runtime.Client) error {
+		runs := make([]*runtime.Run[int], flows)
+		submit := s
+		submit.flows = flows
+		if _, err := load(ctx, submit, s.clients, func(i int) (err error) {
+			runs[i], err = runtime.Start(ctx, client, def, i)
+			return err
+		}); err != nil {
+			return err
+		}
+		before, err := serverStats(ctx, e)
+		if err != nil {
+			return err
+		}
+		begun := time.Now()
+		return atWork(ctx, s, e, 1, func([]*runtime.Worker) error {
+			for _, run := range runs {
+				if _, err := run.Result(ctx); err != nil {
+					return err
+				}
+			}
+			took, nodes := time.Since(begun).Seconds(), float64(10*flows)
+			after, err := serverStats(ctx, e)
+			cost := after.since(before)
+			figures = []figure{
+				{"nodes", "1/s", nodes / took}, {"server CPU per node", "µs", float64(cost.cpu.Microseconds()) / nodes},
+				{"in functions per node", "µs", float64(cost.micros) / nodes}, {"commands per node", "", float64(cost.commands) / nodes},
+			}
+			return err
+		})
+	})
+	return figures, err
+}
+
+const (
+	smallBacklog = 1000
+	// backlogWidth is the number of nodes of each flow that a backlog is made of.
+	backlogWidth = 500
+	// backlogClaims is how many executions are claimed one by one to measure.
+	backlogClaims = 4000
+)
+
+// backlog compares what a claim costs when few and when many executions wait.
+func backlog(ctx context.Context, s settings) (figures []figure, err error) {
+	f := flow.New[int, int]("bench-backlog")
+	roots := make([]flow.Ref[int], backlogWidth)
+	for i := range roots {
+		roots[i] = flow.Node(f, fmt.Sprintf("n%d", i), noop, f.Input())
+	}
+	flow.Return(f, roots[0])
+	def, err := f.Build()
+	if err != nil {
+		return nil, err
+	}
+	err = withEngine(ctx, s, func(e *runtime.Engine, client *runtime.Client) error {
+		if e.Embedded() != nil {
+			return errors.New("what a claim costs is counted by a server")
+		}
+		fill := func(executions int) error {
+			submit := s
+			submit.flows = max(1, executions/backlogWidth)
+			_, err := load(ctx, submit, s.clients, func(i int) error {
+				_, err := runtime.Start(ctx, client, def, i)
+				return err
+			})
+			return err
+		}
+		// Every round claims and tops up again, so both are measured at the same length of the queues.
+		if err := fill(smallBacklog + backlogClaims); err != nil {
+			return err
+		}
+		few, err := claimCost(ctx, e)
+		if err != nil {
+			return err
+		}
+		begun := time.Now()
+		if err := fill(s.backlog - smallBacklog + backlogClaims); err != nil {
+			return err
+		}
+		filled := time.Since(begun)
+		stored, err := serverStats(ctx, e)
+		if err != nil {
+			return err
+		}
+		many, err := claimCost(ctx, e)
+		figures = []figure{
+			{fmt.Sprintf("claim at %d", smallBacklog), "µs", few}, {fmt.Sprintf("claim at %d", s.backlog), "µs", many},
+			{"more", "%", 100 * (many/few - 1)}, {"submitted", "nodes/s", float64(s.backlog) / filled.Seconds()},
+			{"memory per waiting node", "B", float64(stored.memory) / float64(s.backlog)},
+		}
+		return err
+	})
+	return figures, err
+}
+
+// claimCost claims executions one by one from all partitions in turn; it gives the time in the function of each.
+func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
+	core := e.Core()
+	partitions := core.Partitioning().FlowPartitions()
+	before, err := serverStats(ctx, e)
+	if err != nil {
+		return 0, err
+	}
+	for i := range backlogClaims {
+		_, err := core.Claim(ctx, enginecore.ClaimCall{Partition: partitions[i%len(partitions)], ClaimRequest: enginecore.ClaimRequest{
+			LaneID: "default", WorkerID: "bench", WorkerInstanceID: "bench-1", ClaimID: uuid.NewString(), Count: 1,
+			LeaseTTL: time.Hour, Kinds: "\nbench.noop\n",
+		}})
+		if err != nil {
+			return 0, err
+		}
+	}
+	after, err := serverStats(ctx, e)
+	return float64(after.since(before).micros) / backlogClaims, err
+}
+
+// idleCost is what an engine costs on which nothing happens.
+func idleCost(ctx context.Context, s settings, workers int) (figures []figure, err error) {
+	err = withEngine(ctx, s, func(e *runtime.Engine, _ *runtime.Client) error {
+		return atWork(ctx, s, e, workers, func([]*runtime.Worker) error {
+			if err := wait(ctx, 2*time.Second); err != nil { // the start is over
+				return err
+			}
+			before, err := serverStats(ctx, e)
+			if err != nil {
+				return err
+			}
+			cpu, begun := processCPU(), time.Now()
+			if err := wait(ctx, s.idleTime); err != nil {
+				return err
+			}
+			cpu, took := processCPU()-cpu, time.Since(begun).Seconds()
+			after, err := serverStats(ctx, e)
+			cost := after.since(before)
+			figures = []figure{
+				{"server commands", "1/s", float64(cost.commands) / took},
+				{"server CPU", "% of a core", 100 * cost.cpu.Seconds() / took},
+				{"client CPU", "% of a core", 100 * cpu.Seconds() / took},
+			}
+			return err
+		})
+	})
+	return figures, err
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// memory is what finished nodes leave in the server.
+func memory(ctx context.Context, s settings) (figures []figure, err error) {
+	const nodes = 10
+	f := flow.New[string, string]("bench-memory")
+	ref := f.Input()
+	for i := range nodes {
+		ref = flow.Node(f, fmt.Sprintf("n%d", i), echo, ref)
+	}
+	flow.Return(f, ref)
+	def, err := f.Build()
+	if err != nil {
+		return nil, err
+	}
+	flows := s.flows
+	if flows == 0 {
+		flows = 2000
+	}
+	err = withEngine(ctx, s, func(e *runtime.Engine, client *runtime.Client) error {
+		text := strings.Repeat("x", 256-2) // with quotes
+		return atWork(ctx, s, e, 1, func([]*runtime.Worker) error {
+			for i := range warmUp {
+				if err := one(ctx, client, def, text+fmt.Sprint(i)); err != nil {
+					return err
+				}
+			}
+			before, err := serverStats(ctx, e)
+			if err != nil {
+				return err
+			}
+			limited := s
+			limited.flows = flows
+			if _, err := load(ctx, limited, s.clients, func(int) error { return one(ctx, client, def, text) }); err != nil {
+				return err
+			}
+			after, err := serverStats(ctx, e)
+			figures = []figure{{"memory per finished node", "B", float64(after.since(before).memory) / float64(nodes*flows)}}
+			return err
+		})
+	})
+	return figures, err
+}
+
+const (
+	largeWidth = 100
+	largeDepth = 100
+	// largeFanIn is how many nodes of the layer before a node waits for.
+	largeFanIn = 5
+)
+
+// large submits a flow of 10,000 nodes and nearly 50,000 edges: layers whose nodes each take five results of the layer before.
+func large(ctx context.Context, s settings) (figures []figure, err error) {
+	f := flow.New[int, int]("bench-large")
+	layer := make([]flow.Ref[int], largeWidth)
+	for i := range layer {
+		layer[i] = flow.Node(f, fmt.Sprintf("n0-%d", i), noop, f.Input())
+	}
+	for depth := 1; depth < largeDepth; depth++ {
+		next := make([]flow.Ref[int], largeWidth)
+		for i := range next {
+			before := make([]flow.Ref[int], largeFanIn)
+			for k := range before {
+				before[k] = layer[(i+k)%largeWidth]
+			}
+			next[i] = flow.Node(f, fmt.Sprintf("n%d-%d", depth, i), sum, flow.List(before...))
+		}
+		layer = next
+	}
+	flow.Return(f, layer[0])
+	def, err := f.Build()
+	if err != nil {
+		return nil, err
+	}
+	err = withEngine(ctx, s, func(e *runtime.Engine, client *runtime.Client) error {
+		var run *runtime.Run[int]
+		var took time.Duration
+		submit := func() (err error) {
+			begun := time.Now()
+			run, err = runtime.Start(ctx, client, def, 1)
+			took = time.Since(begun)
+			return err
+		}
+		finish := func() error {
+			return atWork(ctx, s, e, 1, func([]*runtime.Worker) error {
+				_, err := run.Result(ctx)
+				return err
+			})
+		}
+		if e.Embedded() != nil {
+			err := submit()
+			figures = []figure{milliseconds("submit", took)}
+			return err
+		}
+		submitting, err := slowest(ctx, e, submit)
+		if err != nil {
+			return err
+		}
+		begun := time.Now()
+		running, err := slowest(ctx, e, finish)
+		figures = []figure{
+			milliseconds("submit", took), milliseconds("slowest call of submit", submitting),
+			milliseconds("run", time.Since(begun)), milliseconds("slowest call of run", running),
+		}
+		return err
+	})
+	return figures, err
+}
