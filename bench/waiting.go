@@ -257,7 +257,24 @@ func memory(ctx context.Context, s settings) (figures []figure, err error) {
 				return err
 			}
 			after, err := serverStats(ctx, e)
-			figures = []figure{{"memory per finished node", "B", float64(after.since(before).memory) / float64(nodes*flows)}}
+			if err != nil {
+				return err
+			}
+			core := e.Core()
+			for _, p := range core.Partitioning().FlowPartitions() {
+				for more := true; more; {
+					reply, err := core.Compact(ctx, enginecore.CompactCall{Partition: p})
+					if err != nil {
+						return err
+					}
+					more = reply.More
+				}
+			}
+			compact, err := serverStats(ctx, e)
+			figures = []figure{
+				{"memory per finished node", "B", float64(after.since(before).memory) / float64(nodes*flows)},
+				{"after compaction", "B", float64(compact.since(before).memory) / float64(nodes*flows)},
+			}
 			return err
 		})
 	})

@@ -128,8 +128,10 @@ function claim.start(c, execution_id, core_key, core, w)
   local epoch, expires = take_lease(c, execution_id, core_key, core, w, w.attempt_id, values,
     to_unset(core, attempt_type))
   open_attempt(c, execution_id, index_text, w, epoch, w.attempt_id, attempt_type, extra, core.managed)
-  lease.history(c, execution_id, 'event', 'acquired', 'lease_id', w.lease_id, 'lease_epoch', epoch,
-    'attempt_id', w.attempt_id, 'attempt_index', index_text, 'worker_id', w.worker_id, 'ts', c.now_text)
+  if not core.managed then
+    lease.history(c, execution_id, 'event', 'acquired', 'lease_id', w.lease_id, 'lease_epoch', epoch,
+      'attempt_id', w.attempt_id, 'attempt_index', index_text, 'worker_id', w.worker_id, 'ts', c.now_text)
+  end
   return { epoch = epoch, expires = expires, attempt_id = w.attempt_id, index = index_text, type = attempt_type }
 end
 
@@ -152,9 +154,11 @@ function claim.resume(c, execution_id, core_key, core, w, timeout)
     'attempt_state', 'started', 'resumed_at', c.now_text, 'lease_id', w.lease_id, 'lease_epoch', epoch,
     'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id,
   }, { 'suspended_at', 'suspension_id' })
-  lease.history(c, execution_id, 'event', 'acquired', 'lease_id', w.lease_id, 'lease_epoch', epoch,
-    'attempt_index', index, 'attempt_id', attempt_id, 'worker_id', w.worker_id,
-    'reason', 'claim_resumed', 'ts', c.now_text)
+  if not core.managed then
+    lease.history(c, execution_id, 'event', 'acquired', 'lease_id', w.lease_id, 'lease_epoch', epoch,
+      'attempt_index', index, 'attempt_id', attempt_id, 'worker_id', w.worker_id,
+      'reason', 'claim_resumed', 'ts', c.now_text)
+  end
   return { epoch = epoch, expires = expires, attempt_id = attempt_id, index = index, type = 'resumed' }
 end
 
@@ -169,9 +173,8 @@ local function give_up_reclaiming(c, execution_id, core_key, core, worker_set)
   if is_set(core.current_attempt_index) then
     lease.close_stream(c, execution_id, core.current_attempt_index, 'attempt_failure', true)
   end
-  lifecycle.released(c, execution_id,
-    { lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch },
-    core.current_attempt_index, 'max_reclaims_exceeded')
+  lifecycle.released(c, execution_id, core,
+    { lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch }, 'max_reclaims_exceeded')
   lease.drop(c, execution_id, core, worker_set)
   lifecycle.finish(c, execution_id, core_key, core, {
     outcome = 'failed', attempt_state = 'attempt_terminal', blank = lifecycle.LEASE_AND_LOSS_FIELDS,

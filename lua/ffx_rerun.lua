@@ -92,6 +92,7 @@ end
 local function reset_node(c, flow_id, execution_id, core_key)
   local core = record.read(core_key, replay.FIELDS)
   if not core or core.lifecycle_phase ~= 'terminal' then return false end
+  if core.compacted then flows.restore_edges(c, flow_id, execution_id) end
   local edges_key, unresolved_key = key.exec_deps_all_edges(c, execution_id), key.exec_deps_unresolved(c, execution_id)
   local open = redis.call('SCARD', edges_key)
   if open > 0 then

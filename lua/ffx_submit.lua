@@ -267,8 +267,7 @@ local function write_child_counts(c, A, child_id, edge_ids, is_new, has_joins)
   local count = #edge_ids
   local meta = key.exec_deps_meta(c, child_id)
   if not is_new then count = redis.call('HINCRBY', meta, 'unsatisfied_required_count', count) end
-  redis.call('HSET', meta, 'unsatisfied_required_count', count, 'flow_id', A.flow_id,
-    'last_dependency_update_at', c.now_text)
+  if is_new then redis.call('HSET', meta, 'unsatisfied_required_count', count) end
   local g = has_joins and joins.of(c, A.flow_id, child_id)
   if g then joins.add_edges(g.key, g, #edge_ids) end
 end

@@ -163,6 +163,7 @@ function graph.close(c, flow_id, flow_key)
   if flow.retention then flows.retain(c, flow_id, flow.retention, outcome) end
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   graph.log(c, flow_id, 'flow_' .. outcome)
+  flows.shrink_stream(c, key.flow_events(c, flow_id))
   local result = outcome == 'success' and c.completed == flow.result_execution_id and c.result or nil
   wake.done(c, flow_id, outcome, result)
 end

@@ -108,6 +108,8 @@
 -- @template ffx.runs                   ffx:{tag}:runs:{flow_name}
 -- @template ffx.closed_flows           ffx:{tag}:closed_flows
 -- @template ffx.reruns                 ffx:{tag}:reruns
+-- @template ffx.compaction             ffx:{tag}:compaction
+-- @template ffx.compacting             ffx:{tag}:compacting
 -- @template ffx.purge_due              ffx:{tag}:purge_due
 
 -- Keys without a tag, used by clients only.

@@ -6,6 +6,8 @@ local HISTORY_LENGTH = 1000
 -- hide newer expiries at the head of the index.
 local RECLAIM_BACKOFF_MS = 10000
 
+-- What happened to the leases of an execution. Of managed ones only what is unusual is kept here: that a lease was taken
+-- or given back stands in the attempt's record and in the flow's event log, and a stream takes 4 KB at the least.
 function lease.history(c, execution_id, ...)
   redis.call('XADD', key.exec_lease_history(c, execution_id), 'MAXLEN', '~', c.history_length or HISTORY_LENGTH,
     '*', ...)

@@ -71,6 +71,7 @@ func Files() []string {
 		"ffx_flow.lua",
 		"ffx_purge.lua",
 		"ffx_rerun.lua",
+		"ffx_compact.lua",
 		"ffx_tick.lua",
 		"register.gen.lua",
 		"ffx_register.gen.lua",

@@ -28,10 +28,12 @@ function park.execution(c, execution_id, core_key, core, f, p, k)
     redis.call('HSET', key.attempt_record(c, execution_id, core.current_attempt_index),
       'attempt_state', 'suspended', 'suspended_at', c.now_text, 'suspension_id', p.suspension)
   end
-  lease.history(c, execution_id, 'event', 'released',
-    'lease_id', f.lease_id or '', 'lease_epoch', f.lease_epoch or '',
-    'attempt_index', core.current_attempt_index or '', 'attempt_id', f.attempt_id or '',
-    'reason', p.released, 'ts', c.now_text)
+  if not core.managed then
+    lease.history(c, execution_id, 'event', 'released',
+      'lease_id', f.lease_id or '', 'lease_epoch', f.lease_epoch or '',
+      'attempt_index', core.current_attempt_index or '', 'attempt_id', f.attempt_id or '',
+      'reason', p.released, 'ts', c.now_text)
+  end
 end
 
 -- Makes a record that nothing holds back any longer ready to be claimed, at once or when it is due. `r`: values and

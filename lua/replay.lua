@@ -6,7 +6,7 @@ replay.FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'replay_count',
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'delay_until', 'lane_id', 'current_lane',
   'current_attempt_index', 'start_timeout', 'wait', 'journal', 'failure_reason', 'failure_category', 'cancellation_reason',
-  'cancelled_by',
+  'cancelled_by', 'compacted',
 }
 
 -- What tells how the execution ended, and is no longer true.
@@ -100,6 +100,7 @@ function F.ff_replay_execution(K, A)
     return reply.err('max_replays_exhausted')
   end
 
+  if core.compacted then flows.restore_edges(c, core.flow_id or '', A.execution_id) end
   local waiting_for, kind = 0, 'normal'
   local g = is_set(core.flow_id) and joins.find(c, key.flow_edgegroup(c, core.flow_id, A.execution_id)) or nil
   if is_set(core.flow_id) and (core.terminal_outcome == 'skipped' or joins.is_unsatisfied(g)) then

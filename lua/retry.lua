@@ -69,7 +69,7 @@ function retry.schedule(c, execution_id, core_key, core, f, reason, category, at
     'last_mutation_at', c.now_text,
   }, blank)
   redis.call('ZADD', k and k.delayed or key.lane_delayed(c, lifecycle.lane(core)), at, execution_id)
-  lifecycle.released(c, execution_id, f, core.current_attempt_index, 'failed_retry_scheduled')
+  lifecycle.released(c, execution_id, core, f, 'failed_retry_scheduled')
   if core.managed then
     graph.event(c, core, 'retry', index, reason)
     wake.due(c, at)
@@ -80,7 +80,7 @@ end
 function retry.give_up(c, execution_id, core_key, core, f, reason, category, k)
   end_failed_attempt(c, execution_id, core, reason, category)
   lease.drop(c, execution_id, core, k and k.worker_leases)
-  lifecycle.released(c, execution_id, f, core.current_attempt_index, 'failed_terminal')
+  lifecycle.released(c, execution_id, core, f, 'failed_terminal')
   local values = { 'failure_reason', reason }
   if core.managed and is_set(category) then
     values[3] = 'failure_category'

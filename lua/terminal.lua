@@ -47,10 +47,11 @@ function lifecycle.end_attempt(c, execution_id, core, state, ...)
     'attempt_state', state, 'ended_at', c.now_text, ...)
 end
 
-function lifecycle.released(c, execution_id, f, attempt_index, reason)
+function lifecycle.released(c, execution_id, core, f, reason)
+  if core.managed then return end
   lease.history(c, execution_id, 'event', 'released',
     'lease_id', f.lease_id or '', 'lease_epoch', f.lease_epoch or '',
-    'attempt_index', attempt_index or '', 'reason', reason, 'ts', c.now_text)
+    'attempt_index', core.current_attempt_index or '', 'reason', reason, 'ts', c.now_text)
 end
 
 -- JSON text of a string. Ids need no escapes.
@@ -131,7 +132,7 @@ function lifecycle.complete(c, execution_id, core_key, core, f, result, k)
     redis.call('DEL', result_key)
   end
   lease.drop(c, execution_id, core, k and k.worker_leases, plain)
-  lifecycle.released(c, execution_id, f, core.current_attempt_index, 'completed')
+  lifecycle.released(c, execution_id, core, f, 'completed')
   lifecycle.finish(c, execution_id, core_key, core, {
     outcome = 'success', attempt_state = 'attempt_terminal', claimed = true, plain = plain,
     blank = core.managed and LEASE_FIELDS or LEASE_AND_LOSS_FIELDS, terminal_key = k and k.terminal,
@@ -187,9 +188,8 @@ function lifecycle.leave_phase(c, execution_id, core, w)
   local phase = core.lifecycle_phase
   if phase == 'active' then
     close_attempt(c, execution_id, core, w.attempt_state, w.failure_reason, w.stream_reason)
-    lifecycle.released(c, execution_id,
-      { lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch },
-      core.current_attempt_index, w.released)
+    lifecycle.released(c, execution_id, core,
+      { lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch }, w.released)
     lease.drop(c, execution_id, core, w.worker_set)
     return
   end

@@ -15,9 +15,13 @@ import (
 // Keeper does what is due: it wakes delayed and retried executions, marks lost leases, ends what exceeded its time, and
 // works off what calls left for later. At least one must run; any number may, in any processes.
 type Keeper struct {
-	engine *Engine
-	lanes  []enginecore.LaneID
+	engine       *Engine
+	lanes        []enginecore.LaneID
+	compactAfter time.Duration
 }
+
+// DefaultCompactAfter is when keepers make the record of an ended run smaller, unless CompactAfter says otherwise.
+const DefaultCompactAfter = time.Hour
 
 // KeeperOption adjusts NewKeeper.
 type KeeperOption func(*Keeper)
@@ -31,9 +35,16 @@ func KeeperLanes(names ...string) KeeperOption {
 	}
 }
 
+// CompactAfter is how long after the end of a run its record is made smaller: what is kept of attempts and leases, and of
+// when each edge was satisfied, goes then; states, times, results, events and output of the run stay, and it can be run
+// again. Defaults to DefaultCompactAfter; a negative time keeps the full record.
+func CompactAfter(d time.Duration) KeeperOption {
+	return func(k *Keeper) { k.compactAfter = d }
+}
+
 // NewKeeper returns a keeper of an engine.
 func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
-	k := &Keeper{engine: e}
+	k := &Keeper{engine: e, compactAfter: DefaultCompactAfter}
 	for _, opt := range opts {
 		opt(k)
 	}
@@ -61,6 +72,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	listening.Go(func() { k.listen(ctx, agenda, quotas) })
 	listening.Go(func() { quotas.run(ctx) })
 	listening.Go(func() { k.engine.calls.attend(ctx) })
+	if k.compactAfter >= 0 {
+		listening.Go(func() { k.compact(ctx) })
+	}
 	defer listening.Wait()
 	for {
 		due, wait := agenda.due(time.Now())

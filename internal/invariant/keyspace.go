@@ -344,7 +344,7 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	}
 	types := map[string]string{
 		"lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
-		"purge_due": "zset", "reruns": "set",
+		"purge_due": "zset", "reruns": "set", "compaction": "hash",
 	}
 	want, known := types[text]
 	if !known {
