@@ -86,16 +86,16 @@ local function to_unset(core, attempt_type)
   return blank
 end
 
--- Writes the record of a new attempt. The usage record of the contract is left out for managed executions: no
--- function reads it.
+-- Writes the record of a new attempt. For managed executions, created_at, which is started_at, and the usage record
+-- are left out: no function reads them.
 local function open_attempt(c, execution_id, index, w, epoch, attempt_id, attempt_type, extra, managed)
   redis.call('HSET', key.attempt_record(c, execution_id, index),
     'attempt_id', attempt_id, 'execution_id', execution_id, 'attempt_index', index,
-    'attempt_type', attempt_type, 'attempt_state', 'started', 'created_at', c.now_text,
-    'started_at', c.now_text, 'lease_id', w.lease_id, 'lease_epoch', epoch,
+    'attempt_type', attempt_type, 'attempt_state', 'started', 'started_at', c.now_text, 'lease_id', w.lease_id, 'lease_epoch', epoch,
     'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id, unpack(extra))
   redis.call('ZADD', key.exec_attempts(c, execution_id), c.now, index)
   if not managed then
+    redis.call('HSET', key.attempt_record(c, execution_id, index), 'created_at', c.now_text)
     redis.call('HSET', key.attempt_usage(c, execution_id, index), 'last_usage_report_seq', '0')
   end
 end

@@ -10,7 +10,7 @@ local MAX_ATTEMPTS = 64
 -- Core fields of an ended execution that are the same for all such, or say what others say, too.
 local CORE_FIELDS = {
   'current_lane', 'last_mutation_at', 'partition_id', 'ownership_state', 'eligibility_state', 'blocking_reason',
-  'attempt_state', 'current_attempt_id', 'creator_identity',
+  'attempt_state', 'current_attempt_id', 'creator_identity', 'last_transition_at', 'namespace',
 }
 
 -- Fields of the flow's record of an edge that are the same for all edges, or stand in its key.
@@ -54,7 +54,7 @@ end
 -- Makes one member smaller, and its edges when the call has not done much yet. Gives how much work that was, in members.
 local function compact_member(c, flow_id, flow, id, is_fresh)
   local core_key = key.exec_core(c, id)
-  local core = record.read(core_key, { 'lifecycle_phase', 'terminal_outcome', 'total_attempt_count', 'lane_id' })
+  local core = record.read(core_key, { 'lifecycle_phase', 'terminal_outcome', 'total_attempt_count', 'lane_id', 'priority' })
   if not core or core.lifecycle_phase ~= 'terminal' then return 0 end
   local attempts = tonumber(core.total_attempt_count) or 0
   if attempts > MAX_ATTEMPTS then return 1 end
@@ -64,6 +64,7 @@ local function compact_member(c, flow_id, flow, id, is_fresh)
     forget_edges(c, flow_id, id)
   end
   if is_set(core.lane_id) then redis.call('HDEL', core_key, unpack(CORE_FIELDS)) end
+  if core.priority == '0' then redis.call('HDEL', core_key, 'priority') end
   -- Records of so many attempts may be missing from here on.
   redis.call('HSET', core_key, 'compacted', number.text(attempts))
   return 1 + math.floor(edges / 16)
