@@ -72,7 +72,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	listening.Go(func() { k.listen(ctx, agenda, quotas) })
 	listening.Go(func() { quotas.run(ctx) })
 	listening.Go(func() { k.engine.calls.attend(ctx) })
-	if k.compactAfter >= 0 {
+	// Contract mode has no calls for it.
+	if _, composite := k.engine.calls.(composites); composite && k.compactAfter >= 0 {
 		listening.Go(func() { k.compact(ctx) })
 	}
 	defer listening.Wait()
