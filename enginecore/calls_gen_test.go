@@ -449,6 +449,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "rerun_id of test", "mode of test", "actor of test", "1", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
+		{"ffx_compact", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, CompactCall{Partition: Partition{FlowFamily, 7}, Age: 1500 * time.Millisecond})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"1500"}},
 		{"ffx_tick", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, TickCall{Partition: Partition{FlowFamily, 7}, Limit: 6, Lanes: []LaneID{"lanes of test", "lanes2 of test"}})
 		},
@@ -975,6 +980,9 @@ func goldenReplies() []goldenReply {
 		{"ffx_rerun ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(RerunCall{}.info(), m, RerunCall{}.decode) },
 			RerunReply{Status: StatusAlreadySatisfied, State: "state of test", More: true}},
+		{"ffx_compact OK", []any{1, "OK", "10", "1"},
+			func(m message) (any, error) { return decodeReply(CompactCall{}.info(), m, CompactCall{}.decode) },
+			CompactReply{Status: StatusOK, Compacted: 10, More: true}},
 		{"ffx_tick OK", []any{1, "OK", "1795188498438", "1795188498438", "1", "9", "15", "19", "18", "10", "11", "20", "18", "7", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(TickCall{}.info(), m, TickCall{}.decode) },
 			TickReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Promoted: 9, LeasesExpired: 15, AttemptsTimedOut: 19, DeadlinesExpired: 18, Cancelled: 10, Propagated: 11, SuspensionsExpired: 20, WaitpointsClosed: 18, Purged: 7, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
@@ -1447,6 +1455,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx_rerun", func(m message) error {
 			_, err := decodeReply(RerunCall{}.info(), m, RerunCall{}.decode)
+			return err
+		}},
+		{"ffx_compact", func(m message) error {
+			_, err := decodeReply(CompactCall{}.info(), m, CompactCall{}.decode)
 			return err
 		}},
 		{"ffx_tick", func(m message) error {

@@ -921,6 +921,24 @@ func (k Keys) ffxReruns(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":reruns"
 }
 
+// FfxCompaction is <prefix>:ffx:{tag}:compaction.
+func (k Keys) FfxCompaction(partition Partition) string {
+	return k.ffxCompaction(partition.Tag())
+}
+
+func (k Keys) ffxCompaction(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":compaction"
+}
+
+// FfxCompacting is <prefix>:ffx:{tag}:compacting.
+func (k Keys) FfxCompacting(partition Partition) string {
+	return k.ffxCompacting(partition.Tag())
+}
+
+func (k Keys) ffxCompacting(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":compacting"
+}
+
 // FfxPurgeDue is <prefix>:ffx:{tag}:purge_due.
 func (k Keys) FfxPurgeDue(partition Partition) string {
 	return k.ffxPurgeDue(partition.Tag())

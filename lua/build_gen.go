@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "72-5e0e517605929668"
+const build = "73-3e581221f8531f11"

@@ -529,6 +529,13 @@ redis.register_function('ffx_rerun', function(keys, args)
   })
 end)
 
+redis.register_function('ffx_compact', function(keys, args)
+  local refusal = call.need(keys, 1, args, 1)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_compact({ partition = keys[1] }, { age = args[1] })
+end)
+
 redis.register_function('ffx_tick', function(keys, args)
   local refusal = call.need(keys, 1, args, 1)
   if refusal then return refusal end

@@ -508,6 +508,16 @@ function key.ffx_reruns(c)
   return at.ffx_reruns or keep(at, 'ffx_reruns', at.prefix .. ':ffx:' .. at.tag .. ':reruns')
 end
 
+function key.ffx_compaction(c)
+  local at = c.at
+  return at.ffx_compaction or keep(at, 'ffx_compaction', at.prefix .. ':ffx:' .. at.tag .. ':compaction')
+end
+
+function key.ffx_compacting(c)
+  local at = c.at
+  return at.ffx_compacting or keep(at, 'ffx_compacting', at.prefix .. ':ffx:' .. at.tag .. ':compacting')
+end
+
 function key.ffx_purge_due(c)
   local at = c.at
   return at.ffx_purge_due or keep(at, 'ffx_purge_due', at.prefix .. ':ffx:' .. at.tag .. ':purge_due')
