@@ -46,6 +46,10 @@ const (
 	// EventWaitTimedOut: the time of a wait is up, and EventEscalated: the wait goes on all the same.
 	EventWaitTimedOut EventKind = "wait_timed_out"
 	EventEscalated    EventKind = "escalated"
+	// EventResumedByOperator: the wait was ended by ResumeWait; Detail says who did it.
+	EventResumedByOperator EventKind = "resumed_by_operator"
+	// EventWaitingChildren: the attempt was put aside until its dependencies are satisfied.
+	EventWaitingChildren EventKind = "waiting_children"
 	// EventResumed: an attempt that was put aside goes on; Detail is the worker.
 	EventResumed EventKind = "resumed"
 	// EventRetry: an attempt failed and another will follow; Detail is the reason.
@@ -54,7 +58,9 @@ const (
 	EventDelayed   EventKind = "delayed"
 	EventGivenBack EventKind = "given_back"
 	// EventLeaseExpired: the worker was lost. EventReclaimed: another one has taken over.
+	// EventLeaseRevoked: an operator has taken the execution from its worker.
 	EventLeaseExpired EventKind = "lease_expired"
+	EventLeaseRevoked EventKind = "lease_revoked"
 	EventReclaimed    EventKind = "reclaimed"
 	// EventReplayed: a node that had ended runs again.
 	EventReplayed EventKind = "replayed"

@@ -1,0 +1,35 @@
+package runtime_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every event that the library logs under a name of its own has a constant.
+func TestEveryEventIsNamed(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("event.go")
+	require.NoError(t, err)
+	files, err := filepath.Glob(filepath.Join("..", "lua", "*.lua"))
+	require.NoError(t, err)
+	event := regexp.MustCompile(`graph\.event\(c, [a-z_.]+, '([a-z_]+)'|graph\.log\(c, [a-z_.A-Z]+, '([a-z_]+)'`)
+	names := 0
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		for _, match := range event.FindAllStringSubmatch(string(text), -1) {
+			found := match[1] + match[2]
+			if strings.HasSuffix(found, "_") {
+				continue // the outcome follows
+			}
+			names++
+			require.Contains(t, string(source), `"`+found+`"`, name)
+		}
+	}
+	require.Greater(t, names, 10)
+}
