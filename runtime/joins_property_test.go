@@ -129,8 +129,8 @@ func (w *weave) faultOf(f invariant.Flow, index int) string {
 }
 
 // TestRandomJoins runs random flows with joins while workers and keepers come and go. Then it runs them again, in scopes
-// drawn at random and with some nodes that behave by now, at last with all and from the beginning; it checks the keyspace
-// each time and the outcomes in the beginning and the end, and purges them.
+// drawn at random and with some nodes that behave by now, and cancels parts of that; at last it runs all from the
+// beginning. It checks the keyspace each time and the outcomes in the beginning and the end, and purges the runs.
 // FLOWFABRIC_SEED repeats one round.
 func TestRandomJoins(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -201,6 +201,9 @@ func (c *crew) weaveRound(t *testing.T, seed uint64) {
 			require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
 		}
 		c.lab.tally("rerun")
+		if again < reruns-1 {
+			c.interrupt(t, ctx, r, run, w)
+		}
 	}
 	close(quiet)
 	<-done
@@ -209,6 +212,28 @@ func (c *crew) weaveRound(t *testing.T, seed uint64) {
 		nothingLeft(t, c.bench)
 	}
 	c.lab.forget(id)
+}
+
+// interrupt cancels a part of a run, or not.
+func (c *crew) interrupt(t *testing.T, ctx context.Context, r *rand.Rand, run *runtime.Run[string], w *weave) {
+	time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
+	var err error
+	switch r.IntN(4) {
+	case 0:
+		err = run.CancelNode(ctx, nodeName(r.IntN(len(w.nodes))), "the test says so")
+	case 1:
+		err = run.CancelPending(ctx, "the test says so")
+	case 2:
+		if err = run.CancelPending(ctx, "the test says so"); err == nil {
+			err = run.Cancel(ctx, "the test insists")
+		}
+	default:
+		return
+	}
+	if err != nil && !errors.Is(err, runtime.ErrRunOver) && !errors.Is(err, runtime.ErrNodeOver) {
+		t.Errorf("cancel: %v", err)
+	}
+	c.lab.tally("interrupted")
 }
 
 // repair makes a node succeed from now on.
