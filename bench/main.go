@@ -64,7 +64,7 @@ func parseFlags(args []string) (settings, error) {
 	flags.IntVar(&s.concurrency, "slots", 16, "activities that run at a time")
 	flags.IntVar(&s.flows, "flows", 0, "runs of each workload; 0 is as many as there are in -time")
 	flags.DurationVar(&s.time, "time", 3*time.Second, "how long to load")
-	flags.DurationVar(&s.idleTime, "idle-time", 10*time.Second, "how long to look at an idle system")
+	flags.DurationVar(&s.idleTime, "idle-time", 18*time.Second, "how long to look at an idle system")
 	flags.IntVar(&s.clients, "clients", 16, "goroutines that start runs under load and wait for them")
 	flags.IntVar(&s.backlog, "n", 1_000_000, "waiting executions of the backlog workload")
 	flags.BoolVar(&s.asJSON, "json", false, "print one JSON object for each workload")
