@@ -10,7 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// ErrNotInContract is returned by Start in contract mode for a flow that needs more than the contract has.
+// ErrNotInContract is returned in contract mode by Start for a flow that needs more than the contract has, and by the steps and
+// waits of an activity.
 var ErrNotInContract = errors.New("contract mode cannot serve it")
 
 // checkServable refuses what the contract has no place for.
