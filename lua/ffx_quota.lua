@@ -69,7 +69,17 @@ local function split(text) return string.match(text, '^(%S+) (%S+) ?(%S*)$') end
 
 local function next_grant(q) return number.text(redis.call('HINCRBY', q.record, 'grants', 1)) end
 
-local function running(q) return tonumber(redis.call('GET', q.concurrency) or nil) or 0 end
+-- How many places are taken, read once in a call.
+local function running(q)
+  q.running = q.running or tonumber(redis.call('GET', q.concurrency) or nil) or 0
+  return q.running
+end
+
+local function count_places(q, change)
+  local n = math.max(0, running(q) + change)
+  if n ~= q.running then redis.call('SET', q.concurrency, number.text(n)) end
+  q.running = n
+end
 
 -- Gives the place of an execution back, when it is held under this very token. `refund`: it was not used, so it does
 -- not count for the rate. `grant` is that of the answer by which it was given, or 0.
@@ -83,7 +93,7 @@ local function release(c, q, execution_id, token, refund, grant)
   redis.call('DEL', key.quota_admitted(c, q.id, execution_id))
   redis.call('SREM', q.admitted_set, execution_id)
   if refund then redis.call('ZREM', q.window, execution_id .. ' ' .. token) end
-  if running(q) > 0 then redis.call('DECR', q.concurrency) end
+  count_places(q, -1)
 end
 
 -- How many more may be admitted now, and when the next place of a full window is free (ms).
@@ -154,7 +164,7 @@ local function write_places(c, q, l, list)
   local added = redis.call('HSET', q.holders, unpack(places))
   if l.rate > 0 then redis.call('ZADD', q.window, unpack(entries)) end
   redis.call('SADD', q.admitted_set, unpack(ids))
-  if added > 0 then redis.call('INCRBY', q.concurrency, added) end
+  count_places(q, added)
 end
 
 -- Gives the places that are free to the first who wait, at most `most`. Adds them to `out`.
