@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "73-3e581221f8531f11"
+const build = "74-aee55170f12ca1ea"

@@ -187,3 +187,40 @@ func commandsOf(t *testing.T, ctx context.Context, b *enginetest.Bench) int {
 	require.NoError(t, err)
 	return n
 }
+
+// Any number of nodes that nobody can run does not hide one that can, and all of them run when a worker comes that fits.
+func TestManyThatNobodyCanRun(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		const runs, wide = 8, 250
+		a := addOne()
+		f := flow.New[int, int]("crowd")
+		for i := range wide {
+			last := flow.Node(f, "n"+strconv.Itoa(i), a, f.Input(), flow.Requires("gpu"), flow.Priority(1))
+			if i == 0 {
+				flow.Return(f, last)
+			}
+		}
+		crowd, err := f.Build()
+		require.NoError(t, err)
+		var crowds []*runtime.Run[int]
+		for i := range runs {
+			run, err := runtime.Start(ctx, b.Client, crowd, i)
+			require.NoError(t, err)
+			crowds = append(crowds, run)
+		}
+		free, err := runtime.Start(ctx, b.Client, single(t, a), 1)
+		require.NoError(t, err)
+		b.Worker(t, []activity.Handler{a}, runtime.Concurrency(1))
+		_, err = free.Result(ctx)
+		require.NoError(t, err)
+		lanes, err := b.Client.Lanes(ctx)
+		require.NoError(t, err)
+		require.Equal(t, runs*wide, lanes[0].Blocked.Route)
+		b.Worker(t, []activity.Handler{a}, runtime.Capabilities("gpu"), runtime.Concurrency(32))
+		for _, run := range crowds {
+			_, err := run.Result(ctx)
+			require.NoError(t, err)
+		}
+	}, runtime.Partitions(1))
+}
