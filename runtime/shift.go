@@ -177,15 +177,18 @@ func (s *shift) claimRequest(lane enginecore.LaneID, count int) enginecore.Claim
 	return request
 }
 
-// maxInRow bounds how many executions of one spot a slot may run in a row while other spots wait.
-const maxInRow = 8
+// maxRow bounds for how long a slot may run executions of one spot in a row while other spots wait. Short ones are worth
+// more than a few in a row, since each that is not handed on costs a claim; after a long one, the others come first.
+const maxRow = 20 * time.Millisecond
 
 // work occupies a slot: it runs a task and those that its completions hand on, then frees the slot.
 func (s *shift) work(t *task) {
-	for row := 1; t != nil; row++ {
+	until := time.Now().Add(maxRow)
+	another := func() bool { return time.Now().Before(until) || !s.board.crowded() }
+	for t != nil {
 		s.worker.counts.executions.Add(1)
 		ended := t
-		if t = t.run(row < maxInRow || !s.board.crowded()); t != nil {
+		if t = t.run(another); t != nil {
 			s.owe(ended)
 			continue
 		}

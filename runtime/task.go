@@ -78,8 +78,9 @@ func (t *task) extendLease(sentAt time.Time) {
 	t.leaseEnds.Store(&end)
 }
 
-// run runs the function and reports how it ended. It returns the next task when the engine handed one on.
-func (t *task) run(wantNext bool) (next *task) {
+// run runs the function and reports how it ended. It returns the next task when the engine handed one on; wantNext tells
+// then whether it is wanted.
+func (t *task) run(wantNext func() bool) (next *task) {
 	defer t.cancel(nil)
 	if !t.shift.leases.add(t) {
 		t.giveBack()
@@ -104,7 +105,7 @@ func (t *task) run(wantNext bool) (next *task) {
 		result, err := t.execute(ctx)
 		t.awaitProgress()
 		t.finishFrames()
-		next, again = t.report(ctx, result, err, wantNext)
+		next, again = t.report(ctx, result, err, wantNext())
 		if !again {
 			endSpan(span, spanError(err))
 		}
