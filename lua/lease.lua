@@ -14,9 +14,8 @@ function lease.history(c, execution_id, ...)
 end
 
 -- The core field `attached` of a managed record tells what it may have beyond a lease: with '1', an output stream or a
--- timeout; with 'lease', which stands on a record that was no member of a flow before, what the contract has of every
--- lease, too. Other managed records have none of these: the lease record only repeats the core, and the first and last
--- entry of the history only repeat the attempt's record, where a stream takes four times its memory.
+-- timeout; with 'lease', which stands on a record that was no member of a flow before, the lease record of the
+-- contract, too. Other managed records have none of these: the lease record only repeats the core.
 function lease.is_plain(core)
   return core.managed ~= nil and core.attached == nil
 end
