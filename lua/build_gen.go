@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "74-aee55170f12ca1ea"
+const build = "75-b62464d568247c31"

@@ -4,6 +4,10 @@
 local MAX_NODES_PER_CALL = 256
 local MAX_EDGES_PER_CALL = 512
 local RELEASED_PER_CALL = 256
+local RELEASED_AT_A_TIME = 32
+
+-- A waitpoint that is opened counts as so many nodes that are released.
+local COST_OF_WAITPOINT = 4
 
 local NODE_NUMBERS = { 'input_count', 'upstream_count', 'delay', 'start_timeout', 'attempt_timeout', 'priority' }
 
@@ -333,11 +337,17 @@ end
 -- Lets the roots of a chunked flow go, a bounded number per call.
 local function release_held(c, flow_key, A)
   local held_key = key.flow_held(c, A.flow_id)
-  for _, execution_id in ipairs(redis.call('SPOP', held_key, RELEASED_PER_CALL)) do
-    local k = { core = key.exec_core(c, execution_id) }
-    local core = record.read(k.core, dependency.CHILD_FIELDS)
-    if core and core.eligibility_state == 'blocked_by_dependencies' then
-      dependency.release(c, execution_id, k, core)
+  local left = RELEASED_PER_CALL
+  while left > 0 do
+    local ids = redis.call('SPOP', held_key, math.min(left, RELEASED_AT_A_TIME))
+    if #ids == 0 then break end
+    for _, execution_id in ipairs(ids) do
+      local k = { core = key.exec_core(c, execution_id) }
+      local core = record.read(k.core, dependency.CHILD_FIELDS)
+      if core and core.eligibility_state == 'blocked_by_dependencies' then
+        dependency.release(c, execution_id, k, core)
+      end
+      left = left - (core and core.wait and COST_OF_WAITPOINT or 1)
     end
   end
   if redis.call('EXISTS', held_key) == 1 then
