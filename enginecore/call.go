@@ -2,6 +2,7 @@ package enginecore
 
 import (
 	"context"
+	"strings"
 
 	"github.com/redis/rueidis"
 )
@@ -69,7 +70,13 @@ func (w *wire) command(b rueidis.Builder) rueidis.Completed {
 	if len(w.list) == 0 {
 		return b.Fcall().Function(w.name).Numkeys(0).Arg(w.args...).Build()
 	}
-	return b.Fcall().Function(w.name).Numkeys(int64(len(w.list))).Key(w.list...).Arg(w.args...).Build()
+	keys := w.list
+	if len(keys) == 1 && strings.HasPrefix(w.name, compositePrefix) {
+		// While a slot moves, a node that imports it would run a call with one key on what has arrived of its data. It refuses
+		// one with two keys of which any is absent, and the call is sent again until the slot has arrived.
+		keys = []string{keys[0], w.keys.execNoop(w.tag)}
+	}
+	return b.Fcall().Function(w.name).Numkeys(int64(len(keys))).Key(keys...).Arg(w.args...).Build()
 }
 
 // Decode reads the result of a command that Command built from c.
