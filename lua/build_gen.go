@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "75-b62464d568247c31"
+const build = "76-07bc87ece15c000a"

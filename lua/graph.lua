@@ -222,11 +222,12 @@ end
 local function resolve_edges(c, item)
   local out_key = key.flow_out(c, item.flow_id, item.execution_id)
   -- All of them, unless there are more than may be worked.
-  local edges = redis.call('SRANDMEMBER', out_key, c.budget + 1)
+  local budget = math.max(0, c.budget)
+  local edges = redis.call('SRANDMEMBER', out_key, budget + 1)
   if #edges == 0 then return end
   local flow = graph.flow(c, item.flow_id)
   if flow.public_flow_state ~= 'open' then return end
-  if #edges > c.budget then
+  if #edges > budget then
     postpone(c, item, out_key)
     return
   end
