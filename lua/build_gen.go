@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "76-07bc87ece15c000a"
+const build = "77-cee12b2d019b9063"
