@@ -23,7 +23,7 @@ type PurgeFlowReply struct {
 
 // PurgeFlow runs ffx_purge_flow. Removes a run that is over with all that belongs to it, a bounded
 // number of members per call. From the first call on it is in no list, and cannot be run again. Call
-// again while `more`. A run that is not there is purged already.
+// again while `more`, or leave the rest to the keeper. A run that is not there is purged already.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrFlowNotTerminal.

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "77-cee12b2d019b9063"
+const build = "78-4f64d7c0f0028d7a"

@@ -8,6 +8,9 @@ local KEYS_OF_MEMBER = 16
 local MEMBERS_AT_A_TIME = 64
 local PARTS_AT_A_TIME = 128
 
+-- A purge by hand that has not gone on for this time (ms) is finished by the keeper.
+local LEFT_BEHIND_MS = 10000
+
 -- Flows that one tick takes up.
 local FLOWS_PER_TICK = 64
 
@@ -210,8 +213,8 @@ end
 
 -- @function ffx_purge_flow
 -- @summary  Removes a run that is over with all that belongs to it, a bounded number of members per call. From the
---           first call on it is in no list, and cannot be run again. Call again while `more`. A run that is not there
---           is purged already.
+--           first call on it is in no list, and cannot be run again. Call again while `more`, or leave the rest to the
+--           keeper. A run that is not there is purged already.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -227,5 +230,6 @@ function F.ffx_purge_flow(K, A)
   local work = { left = KEYS_PER_CALL, lanes = {} }
   local gone, all = purge(c, A.flow_id, flow_key, flow, work)
   forget_lanes(c, work.lanes)
+  if not all then redis.call('ZADD', key.ffx_purge_due(c), c.now + LEFT_BEHIND_MS, A.flow_id) end
   return reply.ok(number.text(gone), all and '0' or '1')
 end

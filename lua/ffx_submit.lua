@@ -115,6 +115,7 @@ local function write_flow(c, flow_key, A, n, held, added)
     'last_mutation_at', c.now_text,
   }
   append(values, 'held', held and '1' or '')
+  append(values, 'node_total', held and n.node_total or 0)
   append(values, 'joins', next(n.joins) and '1' or '')
   append(values, 'result_execution_id', A.result_execution_id)
   if n.deadline then append(values, 'deadline_at', number.text(c.now + n.deadline)) end
@@ -353,7 +354,7 @@ local function release_held(c, flow_key, A)
   if redis.call('EXISTS', held_key) == 1 then
     c.more = true
   else
-    redis.call('HDEL', flow_key, 'held')
+    redis.call('HDEL', flow_key, 'held', 'node_total')
   end
 end
 

@@ -146,7 +146,8 @@ local function lease_runnable(c, request, execution_id, core_key, core, n, left)
   else
     attempt = claim.start(c, execution_id, core_key, core, w)
   end
-  if not is_set(core.remaining_attempt_timeout) then arm_timeout(c, execution_id, core) end
+  -- A new attempt has all of its time, whatever an earlier one had left.
+  if attempt.type ~= 'resumed' or not is_set(core.remaining_attempt_timeout) then arm_timeout(c, execution_id, core) end
   if core.managed then
     graph.event(c, core, attempt.type == 'resumed' and 'resumed' or 'started', attempt.index,
       request.worker_instance_id)

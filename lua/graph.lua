@@ -123,6 +123,9 @@ function graph.reopen_flow(c, flow_id, flow_key, flow)
   redis.call('HDEL', flow_key, 'closed_at', 'outcome')
   redis.call('ZREM', key.ffx_closed_flows(c), flow_id)
   redis.call('ZREM', key.ffx_purge_due(c), flow_id)
+  -- A flow closes with the last of its members, while others that have long ended may still be listed to be ended.
+  redis.call('UNLINK', key.flow_pending_cancels(c, flow_id))
+  redis.call('ZREM', key.index_cancel_backlog(c), flow_id)
   local deadline = number.finite(flow.deadline_at)
   if deadline and deadline > c.now then
     redis.call('ZADD', key.ffx_flow_deadlines(c), deadline, flow_id)
@@ -168,12 +171,15 @@ function graph.close(c, flow_id, flow_key)
   wake.done(c, flow_id, outcome, result)
 end
 
--- A flow that is stopped while it is being submitted has the members that it has by now.
+-- A flow that is stopped while it is being submitted has the members that it has by now. Some of them may have ended.
 function graph.end_submission(c, flow_id, flow_key, members)
-  redis.call('HSET', flow_key, 'open_nodes', members)
-  redis.call('HDEL', flow_key, 'held')
+  local flow = record.read(flow_key, { 'open_nodes', 'node_total' })
+  local total = tonumber(flow.node_total)
+  local open = total and tonumber(flow.open_nodes) - (total - members) or members
+  redis.call('HSET', flow_key, 'open_nodes', number.text(open))
+  redis.call('HDEL', flow_key, 'held', 'node_total')
   redis.call('DEL', key.flow_held(c, flow_id))
-  if members == 0 then graph.close(c, flow_id, flow_key) end
+  if open == 0 then graph.close(c, flow_id, flow_key) end
 end
 
 -- A managed flow was cancelled with the contract's own call, which leaves its members to the keeper.
@@ -263,10 +269,11 @@ function graph.work_backlog(c, limit)
     local execution_id = redis.call('LINDEX', backlog_key, 0)
     if not execution_id then break end
     local edges_key = key.ffx_unresolved_edges(c, execution_id)
-    local core = record.read(key.exec_core(c, execution_id), { 'flow_id', 'terminal_outcome' })
+    local core = record.read(key.exec_core(c, execution_id), { 'flow_id', 'terminal_outcome', 'lifecycle_phase' })
     local edges = redis.call('SPOP', edges_key, c.budget)
     c.budget = c.budget - math.max(#edges, 1)
-    if core then
+    -- One that runs again by now resolves all its edges when it ends.
+    if core and core.lifecycle_phase == 'terminal' then
       local item = { execution_id = execution_id, flow_id = core.flow_id, outcome = core.terminal_outcome }
       local has_joins = #edges > 0 and redis.call('HGET', key.flow_core(c, core.flow_id), 'joins')
       for _, edge_id in ipairs(edges) do graph.resolve_edge(c, item, edge_id, has_joins) end
