@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "78-4f64d7c0f0028d7a"
+const build = "79-7958038ef2fb3a4c"

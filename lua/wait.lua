@@ -120,10 +120,24 @@ function waits.open(c, execution_id, core_key, core)
   return 'suspended'
 end
 
+-- Whether all numbers and words of a text that the server's decoder takes are those of JSON, and no string holds a
+-- control character: it takes "007", "nan" and "0x10" as numbers, too.
+local function is_strict(text)
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"%z\1-\31]*"', ' ')
+  for word in string.gmatch(bare, '[^%s,:%[%]{}]+') do
+    local digits = string.gsub(string.gsub(word, '[eE][+-]?%d+$', ''), '%.%d+$', '')
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' and digits ~= '0' and digits ~= '-0'
+      and not string.find(digits, '^%-?[1-9]%d*$') then
+      return false
+    end
+  end
+  return true
+end
+
 -- A payload as it stands in a JSON list: as it is, or as a string when it is no JSON.
 local function embedded_json(payload)
   if not payload or payload == '' then return 'null' end
-  if pcall(cjson.decode, payload) then return payload end
+  if pcall(cjson.decode, payload) and is_strict(payload) then return payload end
   return cjson.encode(payload)
 end
 
