@@ -217,7 +217,7 @@ redis.register_function('t_nop', function() return 1 end)
 		if got := differences(r); len(got) > 0 {
 			t.Errorf("%s: %q", gone, got)
 		}
-		if r.Elapsed < 60*time.Millisecond {
+		if clockOf(b.client) == nil && r.Elapsed < 60*time.Millisecond {
 			t.Errorf("the replay took %v, without the sleep", r.Elapsed)
 		}
 	}
