@@ -25,7 +25,7 @@ const (
 	EventFlowReopened EventKind = "flow_reopened"
 	// EventFlowRerun: nodes of a run that was over are run again; Detail is the mode. An EventReplayed of each follows.
 	EventFlowRerun EventKind = "flow_rerun"
-	// The last event of a run is one of these.
+	// A run ends with one of these.
 	EventFlowSucceeded EventKind = "flow_success"
 	EventFlowFailed    EventKind = "flow_failed"
 	EventFlowCancelled EventKind = "flow_cancelled"
@@ -98,7 +98,7 @@ type Event struct {
 	Message string
 }
 
-// Ends tells that the event is the last one of its run, which is over.
+// Ends tells that the run is over with the event. Others follow only when the run is run again.
 func (e Event) Ends() bool {
 	switch e.Kind {
 	case EventFlowSucceeded, EventFlowFailed, EventFlowCancelled, EventFlowExpired:

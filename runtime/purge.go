@@ -67,6 +67,7 @@ func (c *Client) purge(ctx context.Context, flowName, runID string, id enginecor
 	if err != nil {
 		return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, err)
 	}
+	c.done.forget(id)
 	for first := true; ; first = false {
 		reply, err := core.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: p, FlowID: id})
 		switch {

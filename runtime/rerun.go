@@ -77,6 +77,8 @@ func (c *Client) rerun(ctx context.Context, flowName, runID string, scope RerunS
 	if err != nil {
 		return err
 	}
+	// The end that was heard is no longer the one to wait for.
+	defer c.done.forget(d.FlowID)
 	_, partition, err := c.locate(flowName, runID)
 	if err != nil {
 		return err

@@ -166,6 +166,35 @@ func TestRerunFailed(t *testing.T) {
 	})
 }
 
+// The end that a client heard before it ran a run again is not the result.
+func TestResultAfterARerunIsTheNewOne(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		s := newShop()
+		b.Worker(t, []activity.Handler{s.act})
+		b.Keeper(t)
+		def := s.flow(t, "heard", "a:")
+		var run *runtime.Run[string]
+		for range 2 { // from the second start on, the client hears of the run's partition
+			if run != nil {
+				_, err := run.Result(ctx)
+				require.NoError(t, err)
+				require.NoError(t, run.Purge(ctx))
+			}
+			var err error
+			run, err = runtime.Start(ctx, b.Client, def, none{}, runtime.ID("one"))
+			require.NoError(t, err)
+		}
+		for _, err := range run.Watch(ctx, "") { // to its end
+			require.NoError(t, err)
+		}
+		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		result, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "a3()", result)
+	})
+}
+
 func TestRerunFrom(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

@@ -120,6 +120,7 @@ type frameReader struct {
 	event   string // the last one of the run's events
 	newest  enginecore.AttemptIndex
 	over    bool
+	looked  time.Time // when the run was last known to exist
 }
 
 // seek goes to a cursor: "<attempt>/<entry>".
@@ -158,6 +159,9 @@ func (s *frameReader) read(ctx context.Context, yield func(Frame, error) bool) e
 		case s.over || s.soFar:
 			return nil
 		default:
+			if err := s.lookAt(ctx); err != nil {
+				return err
+			}
 			keys := s.client.engine.core.Keys()
 			if err := s.news.await(ctx, []string{keys.StreamFrames(s.execution, s.attempt), keys.FlowEvents(s.partition, s.flow)},
 				[]string{cmp.Or(s.entry, fromStart), cmp.Or(s.event, fromStart)}); err != nil {
@@ -165,6 +169,16 @@ func (s *frameReader) read(ctx context.Context, yield func(Frame, error) bool) e
 			}
 		}
 	}
+}
+
+// lookAt tells now and then of a run that is not there, of which nothing would be heard any more.
+func (s *frameReader) lookAt(ctx context.Context) error {
+	if time.Since(s.looked) <= tailBlock {
+		return nil
+	}
+	_, err := s.client.runOver(ctx, s.flow, s.partition)
+	s.looked = time.Now()
+	return err
 }
 
 // readEvents brings the reader up to date with what has happened to the node.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
@@ -20,7 +21,8 @@ const (
 var ErrEventsLost = errors.New("events were dropped")
 
 // Watch yields what happens in the run, in order and without gaps, from the event after the given id on ("" is from its
-// start), as it happens, until the run is over or ctx ends. An error that ends it is yielded last. It waits for news on a
+// start), as it happens, until the run is over or ctx ends. Of a run that was run again, earlier ends are events like
+// others. An error that ends it is yielded last, ErrRunNotFound when the run is purged meanwhile. It waits for news on a
 // connection of its own, so it delays nothing else, and goes on after the connection broke.
 //
 // The engine keeps about the last 20,000 events of a run; ErrEventsLost tells where some are missing, and does not end the
@@ -49,7 +51,8 @@ func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecor
 		}
 		news := tail{client: c.engine.client}
 		defer news.close()
-		for behind := true; ; {
+		behind, ended, over, looked := true, false, false, time.Time{}
+		for {
 			page, err := c.readEvents(ctx, p, id, after, watchPage)
 			lost := false
 			if err == nil && behind {
@@ -64,14 +67,29 @@ func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecor
 			}
 			for _, e := range page {
 				event := readEvent(e)
-				after = e.ID
-				if !yield(event, nil) || event.Ends() {
+				after, ended = e.ID, event.Ends()
+				if !yield(event, nil) {
 					return
 				}
 			}
 			behind = len(page) == watchPage
-			if len(page) > 0 {
+			switch {
+			case len(page) > 0:
+				over = false
 				continue
+			case over:
+				return
+			}
+			// The end may lie before the first event that was asked for, a run that has ended may have been run again, and of
+			// one that is purged nothing is heard any more.
+			if ended || time.Since(looked) > tailBlock {
+				if over, err = c.runOver(ctx, id, p); err != nil {
+					failed(err)
+					return
+				}
+				if looked = time.Now(); over {
+					continue // events may have come meanwhile
+				}
 			}
 			if err := c.engine.calls.awaitEvents(ctx, &news, p, id, after); err != nil {
 				failed(err)
@@ -109,12 +127,28 @@ func (c *Client) readEvents(ctx context.Context, p enginecore.Partition, id engi
 
 // checkRun tells a run that does not exist from one where nothing has happened.
 func (c *Client) checkRun(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) error {
-	_, err := c.engine.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+	_, err := c.runResult(ctx, id, p)
+	return err
+}
+
+// runOver tells whether a run is over, as soon as the engine can be reached.
+func (c *Client) runOver(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) (bool, error) {
+	for {
+		reply, err := c.runResult(ctx, id, p)
+		if ctx.Err() != nil || !errors.Is(err, enginecore.ErrUnavailable) {
+			return err == nil && !reply.ClosedAt.IsZero(), err
+		}
+		pause(ctx, tailPause)
+	}
+}
+
+func (c *Client) runResult(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) (enginecore.FlowResultReply, error) {
+	reply, err := c.engine.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
-		return ErrRunNotFound
+		err = ErrRunNotFound
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
-	return err
+	return reply, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -61,4 +62,37 @@ func TestWatchFollowsTheRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A watch of a run that was run again does not stop at the first end, and one from the last event on ends at once.
+func TestWatchOfARunThatWasRunAgain(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		s := newShop()
+		b.Worker(t, []activity.Handler{s.act})
+		b.Keeper(t)
+		s.breaks("a")
+		run := s.start(t, b, s.flow(t, "seen", "a:"))
+		s.breaks()
+		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		_, err := run.Result(ctx)
+		require.NoError(t, err)
+		var seen []string
+		last := ""
+		for event, err := range run.Watch(ctx, "") {
+			require.NoError(t, err)
+			seen, last = append(seen, string(event.Kind)), event.ID
+		}
+		require.Equal(t, []string{
+			"flow_submitted", "started", "failed", "flow_failed", "flow_reopened", "flow_rerun", "replayed", "started", "success",
+			"flow_success",
+		}, seen)
+		for event, err := range run.Watch(ctx, last) {
+			require.Fail(t, "nothing comes any more", "%v %v", event, err)
+		}
+		require.NoError(t, run.Purge(ctx))
+		for _, err := range run.Watch(ctx, last) {
+			require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		}
+	})
 }
