@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -161,9 +162,11 @@ func TestLimitByKey(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		d, err := large[59].Describe(ctx)
-		require.NoError(t, err)
-		require.Equal(t, `waits for room under limit "tenant" of "large": 2 at once`, d.Nodes[0].Why)
+		require.EventuallyWithT(t, func(t *assert.CollectT) { // a claim has to meet it first
+			d, err := large[59].Describe(ctx)
+			require.NoError(t, err)
+			require.Equal(t, `waits for room under limit "tenant" of "large": 2 at once`, d.Nodes[0].Why)
+		}, 20*time.Second, 10*time.Millisecond)
 		close(gate)
 		awaitAll(ctx, t, large)
 		_, err = runtime.Start(ctx, b.Client, def, job{})

@@ -213,6 +213,9 @@ func (s *shift) finish() error {
 		return nil
 	}
 	names := s.leases.abandonAll()
+	if len(names) == 0 {
+		return nil
+	}
 	return fmt.Errorf("worker: gave back what still runs after its context ended: %s", strings.Join(names, ", "))
 }
 

@@ -92,7 +92,8 @@ func (s *shift) owe(t *task) {
 	s.debts.lane = t.spot.lane
 	if !s.debts.running {
 		s.debts.running = true
-		s.errands.start(s.payDebts)
+		// What it takes along counts when the worker stops. The caller is one of the tasks, so none has stopped waiting.
+		s.tasks.Go(s.payDebts)
 	}
 }
 

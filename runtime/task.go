@@ -36,9 +36,9 @@ type task struct {
 	settled           atomic.Bool // somebody has reported, or must report, how the attempt ended
 	// journal is what the execution's steps and waits have brought.
 	journal journal
-	// frames sends what the function emits; nil before it emits something.
 	// unsure is set when the engine may not know that the attempt is over, so that its admissions are not given back.
 	unsure atomic.Bool
+	// frames sends what the function emits; nil before it emits something.
 	frames atomic.Pointer[emitter]
 }
 
