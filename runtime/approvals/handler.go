@@ -159,6 +159,12 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 	case err != nil:
 		h.config.logger.LogAttrs(r.Context(), slog.LevelError, "flowfabric: an approval could not be delivered",
 			slog.String("choice", d.Choice), slog.String("by", d.By), slog.Any("error", err))
+		if errors.Is(err, runtime.ErrTooLarge) {
+			h.write(w, r, http.StatusConflict, page{Heading: "No more answers are taken", Text: []string{
+				"There are too many already, or they are too long. Yours was not recorded.",
+			}})
+			return
+		}
 		h.write(w, r, http.StatusServiceUnavailable, page{Heading: "Your answer could not be delivered", Text: []string{
 			"Please try again in a moment: reload this page and let your browser send the form again. Sending it twice is harmless.",
 		}})

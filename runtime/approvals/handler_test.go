@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -152,6 +153,9 @@ func TestEveryOutcomeHasItsPage(t *testing.T) {
 		{outcome(runtime.SignalDuplicate), http.StatusOK, "You have answered already"},
 		{outcome(runtime.SignalExpired), http.StatusGone, "It is too late"},
 		{outcome(runtime.SignalClosed), http.StatusConflict, "It is decided already"},
+		{func(runtime.Signal) (runtime.Delivery, error) {
+			return runtime.Delivery{}, fmt.Errorf("signal: %w", runtime.ErrTooLarge)
+		}, http.StatusConflict, "No more answers are taken"},
 	} {
 		page := serve(t, c.signal).visit(t).send(path, "approve", "Ann", "")
 		require.Equal(t, c.status, page.status, c.says)
