@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "79-7958038ef2fb3a4c"
+const build = "80-4c5cdc863ee39f19"

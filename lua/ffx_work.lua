@@ -192,6 +192,10 @@ end
 -- An execution that a completion makes ready, and that the worker may run next, is leased by the same call without a
 -- stop in the eligible set: it is an heir. `heirs` is the list of them, with the request of the call, and what the
 -- completed execution feeds: its result, and by execution the {name, result} pairs.
+local function no_heirs(request, execution_id, result)
+  return { request = request, upstream_id = execution_id, result = result or '', fed = {} }
+end
+
 -- An edge of the completed execution hands its result to a child under a name, if it has one.
 function work.feed(heirs, upstream_id, child_id, name)
   if upstream_id ~= heirs.upstream_id or not is_set(name) then return end
@@ -456,6 +460,7 @@ function F.ffx_complete(K, A)
     local f
     f, err = fence.check_write(c, core_key, core, A)
     if err then return err end
+    if request.count > 0 then c.heirs = no_heirs(request, A.execution_id, A.result) end
     lifecycle.complete(c, A.execution_id, core_key, core, f, A.result)
     graph.propagate(c)
   end

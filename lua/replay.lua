@@ -103,8 +103,10 @@ function F.ff_replay_execution(K, A)
   if core.compacted then flows.restore_edges(c, core.flow_id or '', A.execution_id) end
   local waiting_for, kind = 0, 'normal'
   local g = is_set(core.flow_id) and joins.find(c, key.flow_edgegroup(c, core.flow_id, A.execution_id)) or nil
-  if is_set(core.flow_id) and (core.terminal_outcome == 'skipped' or joins.is_unsatisfied(g)) then
-    kind = 'skipped_flow_member'
+  local skipped = is_set(core.flow_id) and (core.terminal_outcome == 'skipped' or joins.is_unsatisfied(g))
+  -- A managed child that was ended before its upstreams may never have been told how those ended.
+  if skipped or (core.managed and not joins.has_fired(g)) then
+    if skipped then kind = 'skipped_flow_member' end
     local edges = A.edges
     if #edges == 0 or g then edges = redis.call('SMEMBERS', key.exec_deps_all_edges(c, A.execution_id)) end
     waiting_for = reopen_edges(c, A.execution_id, edges, g and {} or K.deps, core.managed)

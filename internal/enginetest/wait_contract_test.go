@@ -2,6 +2,7 @@ package enginetest_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -229,9 +230,9 @@ func TestManyTimeouts(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		const perCall = 250
-		many := 10_000
-		if testing.Short() {
-			many = 1000
+		many := 1000
+		if os.Getenv("FLOWFABRIC_SOAK") != "" {
+			many = 10_000
 		}
 		l := newWaitLab(t, b)
 		base := l.call(nil, nil)
