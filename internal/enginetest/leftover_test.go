@@ -80,6 +80,22 @@ func TestReplayBeforeThePostponedEdges(t *testing.T) {
 	})
 }
 
+// A node that was cancelled before its upstream had ended, which then closed the flow, does not wait for that upstream when
+// it is replayed.
+func TestReplayOfANodeThatNobodyTold(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newWaitLab(t, b)
+		l.submit([]string{"a", "b"}, nil, link{"a", "b", "success_only"})
+		l.cancel("b")
+		l.take("a")
+		l.end("a", "success")
+		require.NotEmpty(t, l.flowCore()["closed_at"])
+		require.Zero(t, l.replay("b"))
+		require.Equal(t, "waiting", l.state("b"))
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
 // What a flow owed its members when it closed is not owed any more when it runs again.
 func TestRerunAfterACancelByOtherTools(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
