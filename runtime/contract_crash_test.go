@@ -140,30 +140,7 @@ func TestContractLostReplies(t *testing.T) {
 		p := newProxy(t, server.Addr())
 		b := enginetest.Open(t, kind, string(kind)+"://"+p.addr()+contractURL, enginetest.NewPrefix(),
 			runtime.PollInterval(50*time.Millisecond), runtime.ReconcileInterval(200*time.Millisecond))
-		ctx := enginetest.Context(t)
-		c := &crew{tb: t, bench: b, lab: newLab()}
-		for range 2 {
-			b.Keeper(t)
-			b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.Lanes("default", "other"), runtime.Lease(time.Second))
-		}
-		p.after(cutCalls(0.01))
-		r := rand.New(rand.NewPCG(rand.Uint64(), 0))
-		var trials []*trial
-		for i := range 6 {
-			x := c.startUntilAcknowledged(t, ctx, r, fmt.Sprintf("run-%d", i))
-			require.NotNil(t, x)
-			trials = append(trials, x)
-		}
-		for _, x := range trials {
-			c.awaitThroughCuts(t, ctx, x)
-		}
-		p.after(nil)
-		s := c.finish(t, ctx, trials)
-		t.Logf("%d replies were lost", p.lost())
-		require.NotZero(t, p.lost())
-		for _, x := range trials {
-			c.judge(t, s, x)
-		}
+		runThroughCuts(t, b, p, 0.01, 6)
 	})
 }
 

@@ -172,31 +172,37 @@ func TestLostReplies(t *testing.T) {
 		server := testserver.Shared(t, kind)
 		p := newProxy(t, server.Addr())
 		b := enginetest.Open(t, kind, string(kind)+"://"+p.addr(), enginetest.NewPrefix())
-		ctx := enginetest.Context(t)
-		c := &crew{tb: t, bench: b, lab: newLab()}
-		for range 2 {
-			b.Keeper(t)
-			b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.Lanes("default", "other"), runtime.Lease(time.Second))
-		}
-		p.after(cutCalls(0.03))
-		r := rand.New(rand.NewPCG(rand.Uint64(), 0))
-		var trials []*trial
-		for i := range 12 {
-			x := c.startUntilAcknowledged(t, ctx, r, fmt.Sprintf("run-%d", i))
-			require.NotNil(t, x)
-			trials = append(trials, x)
-		}
-		for _, x := range trials {
-			c.awaitThroughCuts(t, ctx, x)
-		}
-		p.after(nil)
-		s := c.finish(t, ctx, trials)
-		t.Logf("%d replies were lost", p.lost())
-		require.NotZero(t, p.lost())
-		for _, x := range trials {
-			c.judge(t, s, x)
-		}
+		runThroughCuts(t, b, p, 0.03, 12)
 	})
+}
+
+// runThroughCuts runs random flows while replies are lost with a probability. The results are right all the same.
+func runThroughCuts(t *testing.T, b *enginetest.Bench, p *proxy, probability float64, runs int) {
+	t.Helper()
+	ctx := enginetest.Context(t)
+	c := &crew{tb: t, bench: b, lab: newLab()}
+	for range 2 {
+		b.Keeper(t)
+		b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.Lanes("default", "other"), runtime.Lease(time.Second))
+	}
+	p.after(cutCalls(probability))
+	r := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	var trials []*trial
+	for i := range runs {
+		x := c.startUntilAcknowledged(t, ctx, r, fmt.Sprintf("run-%d", i))
+		require.NotNil(t, x)
+		trials = append(trials, x)
+	}
+	for _, x := range trials {
+		c.awaitThroughCuts(t, ctx, x)
+	}
+	p.after(nil)
+	s := c.finish(t, ctx, trials)
+	t.Logf("%d replies were lost", p.lost())
+	require.NotZero(t, p.lost())
+	for _, x := range trials {
+		c.judge(t, s, x)
+	}
 }
 
 // awaitThroughCuts waits for a run on a connection that breaks all the time.
