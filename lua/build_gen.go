@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "80-4c5cdc863ee39f19"
+const build = "82-b1943cad31fecc87"

@@ -1,0 +1,200 @@
+-- What a worker does to get work.
+
+-- Entries of an index that one claim may look at beyond those it takes: of what was set aside more, since that is
+-- asked for rarely and what nobody can run stays at its head.
+local MAX_PASSED_OVER = 64
+local MAX_PASSED_ASIDE = 256
+
+-- Takes an execution that this worker cannot run out of the way of those it can.
+local function set_aside(c, execution_id, core, lane, detail)
+  record.write(key.exec_core(c, execution_id), core.managed, {
+    'eligibility_state', 'blocked_by_route',
+    'blocking_reason', 'waiting_for_capable_worker',
+    'blocking_detail', detail,
+    'public_state', 'rate_limited',
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+  }, {})
+  redis.call('ZREM', key.lane_eligible(c, lane), execution_id)
+  redis.call('ZADD', key.lane_blocked_route(c, lane), c.now, execution_id)
+  redis.call('PUBLISH', key.channel_wake(c, lane), 'aside ' .. call.partition(c) .. ' ' .. (core.execution_kind or ''))
+end
+
+-- Leases one eligible execution; nil when it cannot be leased, and then it is out of the way.
+local function take_eligible(c, request, execution_id, n)
+  local core_key = key.exec_core(c, execution_id)
+  local core = record.read(core_key, claim.FIRST_FIELDS)
+  if core and not (core.managed and core.attempt_state == 'pending_first_attempt') then
+    core = record.read(core_key, claim.FIELDS)
+  end
+  if not core or core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'eligible_now' then
+    redis.call('ZREM', key.lane_eligible(c, request.lane), execution_id)
+    return nil
+  end
+  if core.managed and graph.is_over(graph.flow(c, core.flow_id)) then
+    lifecycle.cancel(c, execution_id, core_key, record.read(core_key, lifecycle.END_FIELDS), 'flow is over', 'flow',
+      { silent = true })
+    return nil
+  end
+  local detail = work.unfit(request, core)
+  if detail then
+    set_aside(c, execution_id, core, request.lane, detail)
+    return nil
+  end
+  detail = pauses.why(c, core, graph.flow(c, core.flow_id))
+  if detail then
+    pauses.hold(c, execution_id, core, request.lane, detail)
+    return nil
+  end
+  if core.limits and not limits.admitted(core) then
+    limits.park(c, request, execution_id, core)
+    return nil
+  end
+  wake.taken(c, request.lane)
+  return work.lease_runnable(c, request, execution_id, core_key, core, n)
+end
+
+-- Whether a pause keeps an execution that is not eligible from being taken.
+local function is_paused(c, request, core)
+  return pauses.stops(c, request.lane) or pauses.why(c, core, graph.flow(c, core.flow_id)) ~= nil
+end
+
+-- Leases one execution that another worker has set aside; nil when this one cannot run it either, and then it
+-- stays, or when it is not set aside any more.
+local function take_set_aside(c, request, execution_id, n)
+  local core_key = key.exec_core(c, execution_id)
+  local core = record.read(core_key, claim.FIELDS)
+  if not core or core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'blocked_by_route' then
+    redis.call('ZREM', key.lane_blocked_route(c, request.lane), execution_id)
+    return nil
+  end
+  if core.managed and graph.is_over(graph.flow(c, core.flow_id)) then
+    lifecycle.cancel(c, execution_id, core_key, core, 'flow is over', 'flow', { silent = true })
+    return nil
+  end
+  if work.unfit(request, core) or is_paused(c, request, core) then return nil, true end
+  if core.limits and not limits.admitted(core) then
+    limits.park(c, request, execution_id, core, key.lane_blocked_route(c, request.lane))
+    return nil
+  end
+  redis.call('ZREM', key.lane_blocked_route(c, request.lane), execution_id)
+  return work.lease_runnable(c, request, execution_id, core_key, core, n)
+end
+
+-- Takes over one abandoned execution; nil when there was nothing to take. The second value tells that it stays.
+local function take_abandoned(c, request, execution_id, n)
+  local core_key = key.exec_core(c, execution_id)
+  local core = record.read(core_key, claim.FIELDS)
+  if not core or not claim.is_abandoned(core) then
+    redis.call('ZREM', key.ffx_reclaimable(c, request.lane), execution_id)
+    return nil
+  end
+  if work.unfit(request, core) or is_paused(c, request, core) then return nil, true end
+  if core.limits and not limits.may_take_over(c, request, execution_id, core) then return nil, true end
+  return work.take_over(c, request, execution_id, core_key, core, n)
+end
+
+-- Whether something keeps this worker from running an execution that was admitted.
+function work.hinders(c, request, core)
+  return work.unfit(request, core) ~= nil or is_paused(c, request, core)
+end
+
+-- Leases what an index holds, from its head on, until the request is filled or `limit` entries were passed over.
+-- Gives how many were passed over, how many of them are still in the index, and whether that is all that it holds.
+local function take_from(c, request, index_key, take, out, limit)
+  local passed, stayed = 0, 0
+  while #out < request.count and passed < limit do
+    local wanted = request.count - #out
+    -- One more than wanted tells whether there is more.
+    local heads = redis.call('ZRANGE', index_key, stayed, stayed + wanted)
+    for i = 1, math.min(wanted, #heads) do
+      local execution_id = heads[i]
+      local taken, stays
+      if execution_id ~= pauses.MARK then
+        taken, stays = take(c, request, execution_id, #out)
+      elseif pauses.stops(c, request.lane) then
+        return passed, stayed
+      else
+        stays = true
+      end
+      if taken then out[#out + 1] = taken else passed = passed + 1 end
+      if stays then stayed = stayed + 1 end
+    end
+    if #heads <= wanted then return passed, stayed, true end
+  end
+  return passed, stayed, false
+end
+
+-- Leases up to request.count executions.
+function work.claim(c, request)
+  if request.count <= 0 then return {} end
+  if request.repeated then
+    local earlier = work.leases_of_claim(c, request)
+    if #earlier > 0 then return earlier end
+  end
+  local out = {}
+  work.take_heirs(c, request, out)
+  if not request.handed_on then
+    local passed, stayed, all = take_from(c, request, key.ffx_reclaimable(c, request.lane), take_abandoned, out,
+      MAX_PASSED_OVER)
+    -- Not when the search was cut short, else the worker would ask for the rest again and again.
+    if passed < MAX_PASSED_OVER then request.unfit, request.none_abandoned = stayed, all end
+  end
+  if request.aside then
+    take_from(c, request, key.lane_blocked_route(c, request.lane), take_set_aside, out, MAX_PASSED_ASIDE)
+  end
+  if #out < request.count then
+    local _, _, all = take_from(c, request, key.lane_eligible(c, request.lane), take_eligible, out, MAX_PASSED_OVER)
+    request.drained = all
+  end
+  if #out > 0 then wake.due(c, c.now + request.ttl) end
+  return out
+end
+
+-- How many executions of the lane are left for this worker to claim, as text.
+function work.remaining(c, request)
+  if request.count <= 0 then return '0' end
+  local abandoned = 0
+  if request.unfit and not request.none_abandoned then
+    abandoned = math.max(0, redis.call('ZCARD', key.ffx_reclaimable(c, request.lane)) - request.unfit)
+  end
+  if c.pauses and pauses.stops(c, request.lane) then return '0' end
+  local added = c.lanes[request.lane]
+  if request.drained and not (added and added.count > 0) then return number.text(abandoned) end
+  return number.text(redis.call('ZCOUNT', key.lane_eligible(c, request.lane), '(-inf', '+inf') + abandoned)
+end
+
+-- Tells the other workers how a claim has left the lane: those that wait for their turn need not come, or more of them
+-- must.
+local function tell_others(c, request, taken, remaining, A)
+  if A.tell_none == '1' and remaining == '0' and request.unfit == 0 then
+    wake.none(c, request.lane)
+  elseif A.tell_more == '1' and remaining ~= '0' and taken >= request.count then
+    wake.workers(c, request.lane)
+  end
+end
+
+-- @function ffx_claim
+-- @summary  Leases up to `count` executions of a lane in one partition: fresh, resumed and abandoned ones alike.
+--           Executions that the worker cannot run are set aside until one comes that can; with `aside`, such are
+--           looked through as well. After a lost reply, send it again with `repeated`, and the same leases come
+--           back. A worker that is not alone lets the others know when it leaves nothing (tell_none), or more than it
+--           could take (tell_more).
+-- @flags    derives
+-- @key      partition          ffx.partition
+-- @arg      tell_none          bool
+-- @arg      tell_more          bool
+-- @include  claim_request
+-- @reply    OK remaining:int executions:list(claimed_execution) candidates:list(candidate)
+-- @error    invalid_input message:text
+-- @error    invalid_capabilities reason:text
+function F.ffx_claim(K, A)
+  local request, err = work.parse_claim(A)
+  if err then return err end
+  local c = call.open(K.partition)
+  local executions = work.claim(c, request)
+  local remaining = work.remaining(c, request)
+  tell_others(c, request, #executions, remaining, A)
+  graph.settle(c)
+  return reply.ok(remaining, executions, request.candidates or {})
+end

@@ -1,0 +1,55 @@
+-- What a worker is told of an execution that it leased.
+
+-- Upstream results handed out with a claim: at most this many, and this many bytes in all per execution. What
+-- is left out is read with ffx_read_inputs.
+local MAX_INLINE_INPUTS = 64
+local MAX_INLINE_BYTES = 1048576
+
+-- @record    claimed_execution execution_id:execution_id node:text kind:text flow_id:flow_id flow_name:text run_id:text attempt_index:attempt_index attempt_id:attempt_id attempt_type:text lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms deadline_at:unix_ms retry_count:int created_at:unix_ms policy:json trace_context:text payload:bytes flow_input:bytes inputs_complete:bool inputs:list(node_input) journal_complete:bool journal:list(journal_entry) admission:text
+-- @record    journal_entry name:text value:bytes
+-- @record    node_input name:text result:bytes
+
+-- Results of the upstreams that feed an execution, as {name, result} pairs, and whether that is all of them.
+local function inputs_of(c, execution_id, core)
+  local count = tonumber(core.input_count) or 0
+  if count == 0 then return {}, true end
+  if count > MAX_INLINE_INPUTS then return {}, false end
+  local heirs = c.heirs
+  if heirs and #(heirs.fed[execution_id] or {}) == count then
+    if #heirs.result * count > MAX_INLINE_BYTES then return {}, false end
+    return heirs.fed[execution_id], true
+  end
+  local inputs, bytes = {}, 0
+  local g = graph.flow(c, core.flow_id).joins and joins.of(c, core.flow_id, execution_id)
+  for _, edge_id in ipairs(redis.call('SMEMBERS', key.flow_in(c, core.flow_id, execution_id))) do
+    local edge = redis.call('HMGET', key.flow_edge(c, core.flow_id, edge_id),
+      'data_passing_ref', 'upstream_execution_id')
+    if is_set(edge[1]) and joins.feeds(c, g, execution_id, edge_id) then
+      local result = redis.call('GET', key.exec_result(c, edge[2])) or ''
+      bytes = bytes + #result
+      if bytes > MAX_INLINE_BYTES then return inputs, false end
+      inputs[#inputs + 1] = { edge[1], result }
+    end
+  end
+  return inputs, true
+end
+
+-- All that a worker needs to run what it leased, in the order of the record claimed_execution.
+function work.describe(c, execution_id, core, attempt, lease_id)
+  local flow = graph.flow(c, core.flow_id)
+  local inputs, complete = inputs_of(c, execution_id, core)
+  local payload = ''
+  if not core.managed then payload = redis.call('GET', key.exec_payload(c, execution_id)) or '' end
+  local flow_input = ''
+  if core.uses_flow_input then flow_input = redis.call('GET', key.flow_input(c, core.flow_id)) or '' end
+  local steps, all_steps = journal.inline(c, execution_id, core)
+  local deadline = flow.deadline_at
+  if not core.managed then deadline = redis.call('ZSCORE', key.index_execution_deadline(c), execution_id) end
+  return {
+    execution_id, core.node or '', core.execution_kind or '', core.flow_id or '', flow.flow_kind or '',
+    flow.run_id or '', attempt.index, attempt.attempt_id, attempt.type, lease_id, attempt.epoch,
+    attempt.expires, deadline or '', core.retry_count or '0', core.created_at or '',
+    redis.call('GET', key.exec_policy(c, execution_id)) or '', flow.trace_context or '', payload, flow_input,
+    complete and '1' or '0', inputs, all_steps and '1' or '0', steps, limits.debt(core),
+  }
+end

@@ -1,0 +1,50 @@
+-- What a completion makes ready and leases to the worker that completed, in one step.
+
+-- An execution that a completion makes ready, and that the worker may run next, is leased by the same call without a
+-- stop in the eligible set: it is an heir. `heirs` is the list of them, with the request of the call, and what the
+-- completed execution feeds: its result, and by execution the {name, result} pairs.
+function work.no_heirs(request, execution_id, result)
+  return { request = request, upstream_id = execution_id, result = result or '', fed = {} }
+end
+
+-- An edge of the completed execution hands its result to a child under a name, if it has one.
+function work.feed(heirs, upstream_id, child_id, name)
+  if upstream_id ~= heirs.upstream_id or not is_set(name) then return end
+  local fed = heirs.fed[child_id]
+  if not fed then
+    fed = {}
+    heirs.fed[child_id] = fed
+  end
+  fed[#fed + 1] = { name, heirs.result }
+end
+
+-- Whether an execution that may run now becomes an heir.
+function work.inherit(c, heirs, execution_id, core_key, core)
+  local request = heirs.request
+  if #heirs >= request.count or not core.managed or core.wait or core.lane_id ~= request.lane
+    or core.attempt_state ~= 'pending_first_attempt' or core.total_attempt_count ~= '0'
+    or (number.finite(core.delay_until) or 0) > c.now or work.unfit(request, core)
+    or core.limits or graph.flow(c, core.flow_id).paused then
+    return false
+  end
+  heirs[#heirs + 1] = { execution_id = execution_id, core_key = core_key, core = core }
+  return true
+end
+
+-- Leases the heirs, but no one before what is more urgent in the lane.
+function work.take_heirs(c, request, out)
+  local heirs = c.heirs
+  if not heirs or #heirs == 0 then return end
+  local eligible_key = key.lane_eligible(c, request.lane)
+  local head = redis.call('ZRANGE', eligible_key, 0, 0, 'WITHSCORES')
+  -- Behind the mark of a pause, everything goes the long way.
+  local urgent = head[1] == pauses.MARK and -math.huge or tonumber(head[2] or nil)
+  request.drained = not urgent
+  for _, heir in ipairs(heirs) do
+    if urgent and urgent < record.eligible_score(heir.core) then
+      dependency.ready(c, heir.execution_id, heir.core_key, heir.core)
+    else
+      out[#out + 1] = work.lease_runnable(c, request, heir.execution_id, heir.core_key, heir.core, #out, eligible_key)
+    end
+  end
+end

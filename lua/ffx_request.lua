@@ -1,0 +1,53 @@
+-- What a worker asks for when it claims: how many executions of which lane, what it can run, and how long it leases.
+
+-- @arguments claim_request lane_id:lane_id worker_id:worker_id worker_instance_id:worker_instance_id claim_id:text repeated:bool count:int lease_ttl:ms aside:bool kinds:text capabilities:csv?
+
+-- Numbers and sets of a claim request, converted before anything is written.
+function work.parse_claim(A)
+  local count, err = number.whole('count', A.count)
+  if err then return nil, err end
+  local ttl
+  ttl, err = number.lease_ttl(A.lease_ttl)
+  if err then return nil, err end
+  local offered
+  offered, err = capability.parse(A.capabilities, 'worker')
+  if err then return nil, err end
+  if count > 0 and (not is_set(A.worker_instance_id) or #(A.claim_id or '') ~= 36) then
+    return nil, reply.err('invalid_input', 'claim_id must be a UUID and worker_instance_id be given')
+  end
+  return {
+    lane = A.lane_id, worker_id = A.worker_id, worker_instance_id = A.worker_instance_id,
+    claim_id = A.claim_id, repeated = A.repeated == '1', count = count, ttl = ttl, aside = A.aside == '1',
+    kinds = A.kinds or '', offered = offered,
+  }
+end
+
+-- Ends of the ids of the first lease, which is the most frequent one.
+local FIRST_SUFFIX = '00000000000'
+
+-- Ids of the n-th lease of a claim derive from the claim's id, so a repeated claim finds its leases again.
+function work.lease_for(request, n)
+  local base = string.sub(request.claim_id, 1, 24)
+  local suffix = n == 0 and FIRST_SUFFIX or string.format('%011x', n)
+  return {
+    worker_id = request.worker_id, worker_instance_id = request.worker_instance_id, lane = request.lane,
+    lease_id = base .. '0' .. suffix, attempt_id = base .. '1' .. suffix, ttl = request.ttl,
+    renewal = math.floor(request.ttl * 2 / 3),
+  }
+end
+
+local function knows(request, kind)
+  return string.find(request.kinds, '\n' .. (kind or '') .. '\n', 1, true) ~= nil
+end
+
+-- Why this worker cannot run an execution: nil, or a text for the record.
+function work.unfit(request, core)
+  if not knows(request, core.execution_kind) then
+    return 'no running worker knows activity "' .. (core.execution_kind or '') .. '"'
+  end
+  if not is_set(core.required_capabilities) then return nil end
+  local required = capability.parse(core.required_capabilities, 'required') or {}
+  local missing = capability.missing(required, request.offered)
+  if missing == '' then return nil end
+  return 'no running worker offers: ' .. missing
+end
