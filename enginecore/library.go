@@ -128,7 +128,7 @@ func (e *Engine) ensureLibraryOn(ctx context.Context, node rueidis.Client) error
 		command := loadCommand(node.B(), e.library.source, todo == replaceLibrary)
 		// Another program may have been faster: whatever the answer, the next round looks at the result.
 		if loadErr = node.Do(ctx, command).Error(); loadErr == nil {
-			e.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: engine library loaded",
+			e.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: engine library loaded", slog.String("event", "library.loaded"),
 				slog.String("build", e.library.build.String()), slog.Bool("replaced", todo == replaceLibrary))
 		} else if server, ok := rueidis.IsRedisErr(loadErr); !ok || !strings.Contains(server.Error(), "already exists") {
 			return fmt.Errorf("load the library: %w", connectError(loadErr))

@@ -217,7 +217,7 @@ func (w *walk) send(calls exchanges, grant func(storedLimit, place, int64), answ
 
 func (w *walk) warn(message string, err error) {
 	if w.ctx.Err() == nil {
-		w.engine.logger.LogAttrs(w.ctx, slog.LevelWarn, "flowfabric: "+message, slog.Any("error", err))
+		w.engine.logger.LogAttrs(w.ctx, slog.LevelWarn, "flowfabric: "+message, eventLimitsFailed.attr(), slog.Any("error", err))
 	}
 }
 

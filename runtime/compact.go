@@ -39,7 +39,7 @@ func (k *Keeper) compactSome(ctx context.Context, partitions []enginecore.Partit
 		replies[i] = enginecore.Add(pipeline, enginecore.CompactCall{Partition: p, Age: k.compactAfter})
 	}
 	if err := pipeline.Run(ctx); err != nil && ctx.Err() == nil {
-		k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not compact, it tries again", slog.Any("error", err))
+		k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not compact, it tries again", eventCompactionFailed.attr(), slog.Any("error", err))
 	}
 	var left []enginecore.Partition
 	for i, p := range partitions {

@@ -72,7 +72,7 @@ func (c *contract) attend(ctx context.Context) {
 		}
 		pause(ctx, attendAfter)
 		if err := c.follow(ctx, batch); err != nil && ctx.Err() == nil {
-			c.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: looking after ended executions failed, the next reconciliation does it",
+			c.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: looking after ended executions failed, the next reconciliation does it", eventAttendFailed.attr(),
 				slog.Any("error", err))
 		}
 	}

@@ -170,7 +170,7 @@ func (c *contract) take(ctx context.Context, p enginecore.Partition, r *engineco
 			fault = err
 		}
 		if err != nil {
-			c.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: somebody else was faster", slog.String("execution", string(x.id)),
+			c.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: somebody else was faster", eventClaimLost.attr(), slog.String("execution", string(x.id)),
 				slog.Any("error", err))
 			continue
 		}

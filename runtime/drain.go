@@ -41,7 +41,7 @@ func (d *drainer) start(ctx context.Context, p enginecore.Partition) {
 		for {
 			reply, err := d.calls.Tick(ctx, enginecore.TickCall{Partition: p, Limit: tickLimit})
 			if err != nil {
-				d.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: draining a partition failed; a keeper goes on with it",
+				d.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: draining a partition failed; a keeper goes on with it", eventDrainFailed.attr(),
 					slog.String("partition", p.Tag()), slog.Any("error", err))
 				return
 			}

@@ -163,7 +163,7 @@ func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 		case errors.Is(err, enginecore.ErrStreamClosed), errors.Is(err, enginecore.ErrStaleOwnerCannotAppend):
 			err = fmt.Errorf("%w: the stream takes no more frames", ErrLeaseLost)
 		}
-		t.log(slog.LevelWarn, "frames were not stored", slog.Int("frames", len(batch)-i), slog.Any("error", err))
+		t.log(slog.LevelWarn, eventFramesLost, "frames were not stored", slog.Int("frames", len(batch)-i), slog.Any("error", err))
 		return i, err
 	}
 	return len(batch), nil

@@ -126,7 +126,7 @@ func (k *Keeper) tick(ctx context.Context, agenda *agenda, quotas *quotaKeeper, 
 	}
 	answers, err := k.engine.calls.tickAll(ctx, ticks)
 	if err != nil && ctx.Err() == nil {
-		k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what is due, it tries again",
+		k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what is due, it tries again", eventTickFailed.attr(),
 			slog.Any("error", err))
 		pause(ctx, time.Second)
 	}

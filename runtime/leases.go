@@ -56,7 +56,7 @@ func (b *leaseBook) register(ctx context.Context) error {
 		if errors.Is(err, enginecore.ErrUnauthorized) {
 			return fmt.Errorf("register worker %s: %w", b.shift.worker.instance, err)
 		}
-		b.shift.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker cannot reach the engine, it tries again",
+		b.shift.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker cannot reach the engine, it tries again", eventEngineAway.attr(),
 			slog.Any("error", err))
 		pause(ctx, claimPause)
 	}
@@ -67,7 +67,7 @@ func (b *leaseBook) deregister() {
 	defer cancel()
 	client := b.shift.engine.client
 	if err := client.Do(ctx, client.B().Del().Key(b.liveKey()).Build()).Error(); err != nil {
-		b.shift.engine.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: live key stays until it runs out", slog.Any("error", err))
+		b.shift.engine.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: live key stays until it runs out", eventLiveKeyLeft.attr(), slog.Any("error", err))
 	}
 }
 
@@ -235,7 +235,7 @@ func (b *leaseBook) renew(ctx context.Context) {
 	answers, err := b.shift.engine.calls.renewAll(deadline, renewals)
 	if err != nil && ctx.Err() == nil {
 		b.doubt()
-		b.shift.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", slog.Any("error", err))
+		b.shift.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", eventRenewalFailed.attr(), slog.Any("error", err))
 	}
 	seen := make(map[enginecore.LeaseID]bool)
 	for i, a := range answers {
@@ -304,7 +304,7 @@ func (b *leaseBook) returnStrays(p enginecore.Partition, strays []enginecore.Hel
 			Partition: p, ExecutionID: stray.ExecutionID, LeaseID: stray.LeaseID, LeaseEpoch: stray.LeaseEpoch,
 			AttemptID: stray.AttemptID, Reason: "the reply of the claim was lost",
 		})
-		b.shift.engine.logger.LogAttrs(b.shift.base, slog.LevelInfo, "flowfabric: gave back an execution whose claim had no reply",
+		b.shift.engine.logger.LogAttrs(b.shift.base, slog.LevelInfo, "flowfabric: gave back an execution whose claim had no reply", eventStrayReturned.attr(),
 			slog.String("execution", string(stray.ExecutionID)), slog.Any("error", err))
 	}
 }

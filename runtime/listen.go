@@ -132,7 +132,7 @@ func (h *hub) run() {
 		if time.Since(begun) > maxListenPause {
 			pause = firstListenPause
 		}
-		h.logger.LogAttrs(h.ctx, slog.LevelWarn, "flowfabric: subscriptions lost, subscribing again", slog.Any("error", err))
+		h.logger.LogAttrs(h.ctx, slog.LevelWarn, "flowfabric: subscriptions lost, subscribing again", eventSubscriptionsLost.attr(), slog.Any("error", err))
 		timer := time.NewTimer(pause)
 		select {
 		case <-h.ctx.Done():

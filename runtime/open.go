@@ -132,7 +132,7 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	}
 	if e.inMemory {
 		e.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine is in this process and in memory: nothing outlives it, and "+
-			"no other process sees it")
+			"no other process sees it", eventEngineInMemory.attr())
 	}
 	return e, nil
 }

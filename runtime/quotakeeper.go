@@ -56,7 +56,7 @@ func (k *quotaKeeper) tick(ctx context.Context, p enginecore.Partition) {
 	reply, err := k.engine.core.QuotaTick(ctx, enginecore.QuotaTickCall{Partition: p})
 	if err != nil {
 		if ctx.Err() == nil {
-			k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not look at limits, it tries again", slog.Any("error", err))
+			k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not look at limits, it tries again", eventLimitsFailed.attr(), slog.Any("error", err))
 			pause(ctx, time.Second)
 			k.agenda.ticked(p, time.Now())
 		}

@@ -26,14 +26,14 @@ const (
 func (t *task) report(ctx context.Context, result []byte, err error, wantNext bool) (next *task, again bool) {
 	if !t.settle() {
 		t.unsure.CompareAndSwap(false, errors.Is(context.Cause(t.ctx), ErrLeaseLost))
-		t.log(slog.LevelDebug, "attempt ended without a report, the engine had ended it", slog.Any("cause", context.Cause(t.ctx)))
+		t.log(slog.LevelDebug, eventAttemptEnded, "attempt ended without a report, the engine had ended it", slog.Any("cause", context.Cause(t.ctx)))
 		return nil, false
 	}
 	cause := context.Cause(t.ctx)
 	switch {
 	case errors.Is(cause, ErrLeaseLost):
 		t.unsure.Store(true)
-		t.log(slog.LevelWarn, "lease lost, the result of the attempt is dropped", slog.Any("error", err))
+		t.log(slog.LevelWarn, eventLeaseLost, "lease lost, the result of the attempt is dropped", slog.Any("error", err))
 		return nil, false
 	case err == nil:
 		return t.complete(result, wantNext), false
@@ -43,13 +43,13 @@ func (t *task) report(ctx context.Context, result []byte, err error, wantNext bo
 		t.giveBack()
 		return nil, false
 	case errors.Is(err, ErrDeadline):
-		t.log(slog.LevelInfo, "attempt ended by the deadline of the run")
+		t.log(slog.LevelInfo, eventAttemptDeadline, "attempt ended by the deadline of the run")
 		return nil, false
 	}
 	if errors.Is(err, ErrStartToClose) {
 		err = activity.Category(err, activity.CategoryTimeout)
 	}
-	t.log(slog.LevelWarn, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryOf(err)))
+	t.log(slog.LevelWarn, eventAttemptFailed, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryOf(err)))
 	t.fail(err)
 	return nil, false
 }
@@ -80,7 +80,7 @@ func (t *task) complete(result []byte, wantNext bool) *task {
 		}
 		if !engineAway(err) || ctx.Err() != nil {
 			t.unsure.Store(true)
-			t.log(slog.LevelWarn, "result was not committed", slog.Any("error", err))
+			t.log(slog.LevelWarn, eventResultLost, "result was not committed", slog.Any("error", err))
 			return nil
 		}
 		t.shift.leases.doubt()
@@ -135,7 +135,7 @@ func (t *task) fail(failure error) {
 		}
 		if !engineAway(err) || ctx.Err() != nil {
 			t.unsure.Store(true)
-			t.log(slog.LevelWarn, "failure was not recorded", slog.Any("error", err))
+			t.log(slog.LevelWarn, eventFailureLost, "failure was not recorded", slog.Any("error", err))
 			return
 		}
 		t.shift.leases.doubt()
@@ -153,7 +153,7 @@ func (t *task) giveBack() {
 	})
 	if err != nil {
 		t.unsure.Store(true)
-		t.log(slog.LevelWarn, "execution was not given back, its lease runs out instead", slog.Any("error", err))
+		t.log(slog.LevelWarn, eventReturnFailed, "execution was not given back, its lease runs out instead", slog.Any("error", err))
 	}
 }
 

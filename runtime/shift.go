@@ -141,7 +141,7 @@ func (s *shift) claim(ctx context.Context, v visit) {
 	}
 	if err != nil {
 		s.leases.doubt()
-		s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", slog.String("lane", string(v.lane)),
+		s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", eventClaimFailed.attr(), slog.String("lane", string(v.lane)),
 			slog.String("partition", v.partition.Tag()), slog.Any("error", err))
 		pause(ctx, claimPause)
 		s.board.claimed(v.slots)

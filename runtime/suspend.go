@@ -61,11 +61,11 @@ func (t *task) suspend(s *activitycontext.Suspension, wantNext bool) (next *task
 			pause(ctx, reportPause)
 		case isFence(err) || engineAway(err):
 			t.unsure.Store(true)
-			t.log(slog.LevelWarn, "execution was not suspended", slog.Any("error", err))
+			t.log(slog.LevelWarn, eventSuspensionLost, "execution was not suspended", slog.Any("error", err))
 			return nil, false
 		default:
 			err = fmt.Errorf("await %q: %w", s.Step, stepError(ctx, err))
-			t.log(slog.LevelWarn, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryOf(err)))
+			t.log(slog.LevelWarn, eventAttemptFailed, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryOf(err)))
 			t.fail(err)
 			return nil, false
 		}

@@ -54,8 +54,8 @@ func (t *task) name() string {
 	return fmt.Sprintf("%s/%s/%s", t.claimed.FlowName, t.claimed.RunID, t.claimed.Node)
 }
 
-func (t *task) log(level slog.Level, message string, attrs ...slog.Attr) {
-	attrs = append(attrs, slog.String("flow", t.claimed.FlowName), slog.String("run", t.claimed.RunID),
+func (t *task) log(level slog.Level, event logEvent, message string, attrs ...slog.Attr) {
+	attrs = append(attrs, event.attr(), slog.String("flow", t.claimed.FlowName), slog.String("run", t.claimed.RunID),
 		slog.String("node", t.claimed.Node), slog.String("execution", string(t.claimed.ExecutionID)),
 		slog.Int("attempt", int(t.claimed.AttemptIndex)+1))
 	t.shift.engine.logger.LogAttrs(t.ctx, level, "flowfabric: "+message, attrs...)
@@ -88,7 +88,7 @@ func (t *task) run(wantNext func() bool) (next *task) {
 	}
 	defer t.shift.leases.remove(t)
 	if t.settled.Load() {
-		t.log(slog.LevelDebug, "execution ended before its function began", slog.Any("cause", context.Cause(t.ctx)))
+		t.log(slog.LevelDebug, eventAttemptEnded, "execution ended before its function began", slog.Any("cause", context.Cause(t.ctx)))
 		return nil
 	}
 	if t.shift.board.isClosed() {
@@ -189,7 +189,7 @@ func interrupted(cause, err error) error {
 func invoke(ctx context.Context, h activity.Handler, input []byte, t *task) (result []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			t.log(slog.LevelError, "activity panicked", slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
+			t.log(slog.LevelError, eventActivityPanicked, "activity panicked", slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
 			result, err = nil, activity.Category(fmt.Errorf("panic: %v", r), activity.CategoryPanic)
 		}
 	}()
@@ -286,7 +286,7 @@ func (t *task) watchHeartbeat(limit time.Duration) (stop func()) {
 			}
 			if t.settle() {
 				err := activity.Category(fmt.Errorf("%w: none for %s", ErrHeartbeatTimeout, limit), activity.CategoryTimeout)
-				t.log(slog.LevelWarn, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryTimeout))
+				t.log(slog.LevelWarn, eventAttemptFailed, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryTimeout))
 				t.cancel(ErrHeartbeatTimeout)
 				t.fail(err)
 			}
@@ -367,7 +367,7 @@ func (t *task) recordProgress(percent float64, message string) {
 		ProgressPct: formatPercent(percent), ProgressMessage: message,
 	})
 	if err != nil && t.ctx.Err() == nil {
-		t.log(slog.LevelDebug, "progress was not recorded", slog.Any("error", err))
+		t.log(slog.LevelDebug, eventProgressLost, "progress was not recorded", slog.Any("error", err))
 	}
 }
 

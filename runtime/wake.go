@@ -219,7 +219,7 @@ func (s *shift) announce(ctx context.Context, at spot) {
 			Partition: at.partition, LaneID: at.lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities, Cursor: cursor,
 		})
 		if err != nil && ctx.Err() == nil {
-			s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: announcing the worker failed", slog.Any("error", err))
+			s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: announcing the worker failed", eventAnnounceFailed.attr(), slog.Any("error", err))
 		}
 		if err != nil || reply.NextCursor == "" {
 			break

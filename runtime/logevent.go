@@ -1,0 +1,41 @@
+package runtime
+
+import "log/slog"
+
+// logEvent names what a log record tells, in its attribute "event". The names are stable, the messages are not.
+type logEvent string
+
+func (e logEvent) attr() slog.Attr { return slog.String("event", string(e)) }
+
+// What workers log of attempts.
+const (
+	eventAttemptFailed    logEvent = "attempt.failed"
+	eventAttemptDeadline  logEvent = "attempt.deadline"
+	eventAttemptEnded     logEvent = "attempt.ended_by_engine"
+	eventActivityPanicked logEvent = "activity.panicked"
+	eventLeaseLost        logEvent = "lease.lost"
+	eventResultLost       logEvent = "result.not_committed"
+	eventFailureLost      logEvent = "failure.not_recorded"
+	eventSuspensionLost   logEvent = "suspension.not_recorded"
+	eventReturnFailed     logEvent = "execution.not_given_back"
+	eventFramesLost       logEvent = "frames.not_stored"
+	eventProgressLost     logEvent = "progress.not_recorded"
+)
+
+// What workers and keepers log of their dealings with the engine.
+const (
+	eventEngineInMemory    logEvent = "engine.in_memory"
+	eventEngineAway        logEvent = "engine.away"
+	eventSubscriptionsLost logEvent = "subscriptions.lost"
+	eventClaimFailed       logEvent = "claim.failed"
+	eventClaimLost         logEvent = "claim.lost"
+	eventRenewalFailed     logEvent = "lease.renewal_failed"
+	eventStrayReturned     logEvent = "lease.stray_returned"
+	eventLiveKeyLeft       logEvent = "worker.live_key_left"
+	eventAnnounceFailed    logEvent = "worker.announce_failed"
+	eventDrainFailed       logEvent = "drain.failed"
+	eventLimitsFailed      logEvent = "limits.failed"
+	eventTickFailed        logEvent = "keeper.tick_failed"
+	eventCompactionFailed  logEvent = "keeper.compaction_failed"
+	eventAttendFailed      logEvent = "contract.follow_up_failed"
+)
