@@ -119,6 +119,15 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Engine, er
 	return e, nil
 }
 
+// Check asks every primary whether it answers and has a library that serves this program, and loads it where it is
+// missing, as Connect does. The errors are those of Connect.
+func (e *Engine) Check(ctx context.Context) error {
+	if err := e.checkServer(ctx); err != nil {
+		return err
+	}
+	return e.ensureLibrary(ctx)
+}
+
 // Client is the client given to Connect.
 func (e *Engine) Client() rueidis.Client { return e.client }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
@@ -135,10 +136,14 @@ func (c *Client) locate(flowName, runID string) (enginecore.FlowID, enginecore.P
 
 // submit sends a plan and reports whether the run existed.
 func (c *Client) submit(ctx context.Context, plan *Plan) (existed bool, err error) {
-	ctx, span := c.engine.tracer.Start(ctx, "flowfabric.start "+plan.Flow, trace.WithSpanKind(trace.SpanKindProducer),
+	ctx, span := c.engine.telemetry.tracer.Start(ctx, "flowfabric.start "+plan.Flow, trace.WithSpanKind(trace.SpanKindProducer),
 		trace.WithAttributes(attribute.String("flowfabric.flow", plan.Flow), attribute.String("flowfabric.run", plan.Run),
 			attribute.String("flowfabric.flow_id", string(plan.FlowID))))
-	defer func() { endSpan(span, err) }()
+	begun := time.Now()
+	defer func() {
+		endSpan(span, err)
+		c.measureStart(ctx, plan, begun, existed, err)
+	}()
 	plan.trace = injectTrace(ctx)
 	c.done.expect(plan.FlowID, plan.Partition)
 	defer func() {
@@ -155,6 +160,18 @@ func (c *Client) submit(ctx context.Context, plan *Plan) (existed bool, err erro
 		}
 	}
 	return existed, err
+}
+
+func (c *Client) measureStart(ctx context.Context, plan *Plan, begun time.Time, existed bool, err error) {
+	outcome := outcomeStarted
+	switch {
+	case err != nil:
+		outcome = outcomeFailed
+	case existed:
+		outcome = outcomeExisted
+	}
+	telemetry := c.engine.telemetry
+	telemetry.record(ctx, telemetry.starts, time.Since(begun), labels{"flow", plan.Flow, outcome})
 }
 
 // send sends the calls of a plan.

@@ -18,6 +18,7 @@ type Keeper struct {
 	engine       *Engine
 	lanes        []enginecore.LaneID
 	compactAfter time.Duration
+	vitals       vitals
 }
 
 // DefaultCompactAfter is when keepers make the record of an ended run smaller, unless CompactAfter says otherwise.
@@ -66,6 +67,12 @@ func (k *Keeper) Run(ctx context.Context) error {
 			return fmt.Errorf("keeper: %w: %w", ErrWorkerConfig, err)
 		}
 	}
+	defer k.vitals.begin()()
+	unwatch, err := k.engine.telemetry.watchLanes(k.engine.lanes)
+	if err != nil {
+		return fmt.Errorf("keeper: metrics: %w", err)
+	}
+	defer unwatch()
 	agenda := newAgenda(k.engine.partitions())
 	quotas := newQuotaKeeper(k.engine)
 	var listening sync.WaitGroup
@@ -129,6 +136,9 @@ func (k *Keeper) tick(ctx context.Context, agenda *agenda, quotas *quotaKeeper, 
 		k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what is due, it tries again", eventTickFailed.attr(),
 			slog.Any("error", err))
 		pause(ctx, time.Second)
+	}
+	if err == nil {
+		k.vitals.touch()
 	}
 	for i, p := range due {
 		reply, err := answers[i].reply, answers[i].err

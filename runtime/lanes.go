@@ -39,8 +39,10 @@ type LaneBlocks struct {
 
 // Lanes lists the lanes that were ever used or paused, by name. The counts of different partitions are not of the very
 // same moment.
-func (c *Client) Lanes(ctx context.Context) ([]LaneState, error) {
-	replies, err := inAll(ctx, c.engine, func(p enginecore.Partition) enginecore.LanesCall { return enginecore.LanesCall{Partition: p} })
+func (c *Client) Lanes(ctx context.Context) ([]LaneState, error) { return c.engine.lanes(ctx) }
+
+func (e *Engine) lanes(ctx context.Context) ([]LaneState, error) {
+	replies, err := inAll(ctx, e, func(p enginecore.Partition) enginecore.LanesCall { return enginecore.LanesCall{Partition: p} })
 	if err != nil {
 		return nil, fmt.Errorf("list lanes: %w", err)
 	}

@@ -49,7 +49,11 @@ func (b *leaseBook) register(ctx context.Context) error {
 	client := b.shift.engine.client
 	for {
 		err := client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error()
-		if err == nil || ctx.Err() != nil {
+		if err == nil {
+			b.shift.worker.vitals.touch()
+			return nil
+		}
+		if ctx.Err() != nil {
 			return nil
 		}
 		err = enginecore.ConnectError(err)
@@ -96,6 +100,12 @@ func (b *leaseBook) remove(t *task) {
 	if b.tasks[t.claimed.ExecutionID] == t {
 		delete(b.tasks, t.claimed.ExecutionID)
 	}
+}
+
+func (b *leaseBook) size() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.tasks)
 }
 
 // snapshot lists what is held, by partition.
@@ -312,7 +322,10 @@ func (b *leaseBook) returnStrays(p enginecore.Partition, strays []enginecore.Hel
 func (b *leaseBook) touchLiveKey(ctx context.Context) {
 	client := b.shift.engine.client
 	err := client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error()
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil:
+		b.shift.worker.vitals.touch()
+	case ctx.Err() == nil:
 		b.doubt()
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -29,7 +30,7 @@ type Engine struct {
 	secrets   *secretBook
 	keep      flow.Keep
 	logger    *slog.Logger
-	tracer    trace.Tracer
+	telemetry *telemetry
 }
 
 // Core is the engine's Go face: ids, keys and the typed calls of the library.
@@ -50,6 +51,7 @@ type openConfig struct {
 	namespace      string
 	logger         *slog.Logger
 	tracerProvider trace.TracerProvider
+	meterProvider  metric.MeterProvider
 	secret         *waitpointSecret
 	keep           flow.Keep
 }
@@ -69,6 +71,11 @@ func Logger(l *slog.Logger) OpenOption { return func(c *openConfig) { c.logger =
 // TracerProvider makes the spans of submissions and activities. Defaults to OpenTelemetry's global one.
 func TracerProvider(p trace.TracerProvider) OpenOption {
 	return func(c *openConfig) { c.tracerProvider = p }
+}
+
+// MeterProvider makes the metrics of clients, workers and keepers. Defaults to OpenTelemetry's global one.
+func MeterProvider(p metric.MeterProvider) OpenOption {
+	return func(c *openConfig) { c.meterProvider = p }
 }
 
 // Partitions is the number of partitions that a new deployment gets for its flows. A deployment that exists keeps its
@@ -105,7 +112,8 @@ const (
 // Opening a directory ends all leases in it, because the workers that held them lived in the process before: what they
 // ran is taken up at once.
 func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) {
-	config := openConfig{namespace: "default", logger: slog.Default(), tracerProvider: otel.GetTracerProvider()}
+	config := openConfig{namespace: "default", logger: slog.Default(), tracerProvider: otel.GetTracerProvider(),
+		meterProvider: otel.GetMeterProvider()}
 	for _, opt := range opts {
 		opt(&config)
 	}
@@ -119,13 +127,17 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	if err := config.keep.Check(); err != nil {
 		return nil, fmt.Errorf("open engine: retention: %w", err)
 	}
+	telemetry, err := newTelemetry(config.tracerProvider, config.meterProvider)
+	if err != nil {
+		return nil, fmt.Errorf("open engine: metrics: %w", err)
+	}
 	config.core.Logger = config.logger
 	config.core.ContractOnly = config.core.ContractOnly || target.contract
 	e := &Engine{
 		keep:      config.keep,
 		namespace: enginecore.Namespace(config.namespace),
 		logger:    config.logger,
-		tracer:    config.tracerProvider.Tracer("github.com/flowfabric/flowfabric-go/runtime"),
+		telemetry: telemetry,
 	}
 	if err := e.connect(ctx, target, config); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, err), e.Close())

@@ -25,7 +25,13 @@ const (
 // to run again at once.
 func (t *task) report(ctx context.Context, result []byte, err error, wantNext bool) (next *task, again bool) {
 	if !t.settle() {
-		t.unsure.CompareAndSwap(false, errors.Is(context.Cause(t.ctx), ErrLeaseLost))
+		lost := errors.Is(context.Cause(t.ctx), ErrLeaseLost)
+		t.unsure.CompareAndSwap(false, lost)
+		if lost {
+			t.ended(outcomeLeaseLost)
+		} else {
+			t.ended(outcomeEndedByEngine)
+		}
 		t.log(slog.LevelDebug, eventAttemptEnded, "attempt ended without a report, the engine had ended it", slog.Any("cause", context.Cause(t.ctx)))
 		return nil, false
 	}
@@ -33,6 +39,7 @@ func (t *task) report(ctx context.Context, result []byte, err error, wantNext bo
 	switch {
 	case errors.Is(cause, ErrLeaseLost):
 		t.unsure.Store(true)
+		t.ended(outcomeLeaseLost)
 		t.log(slog.LevelWarn, eventLeaseLost, "lease lost, the result of the attempt is dropped", slog.Any("error", err))
 		return nil, false
 	case err == nil:
@@ -43,6 +50,7 @@ func (t *task) report(ctx context.Context, result []byte, err error, wantNext bo
 		t.giveBack()
 		return nil, false
 	case errors.Is(err, ErrDeadline):
+		t.ended(outcomeEndedByEngine)
 		t.log(slog.LevelInfo, eventAttemptDeadline, "attempt ended by the deadline of the run")
 		return nil, false
 	}
@@ -72,14 +80,17 @@ func (t *task) complete(result []byte, wantNext bool) *task {
 		count = 1
 	}
 	call.ClaimRequest = t.shift.claimRequest(t.spot.lane, count)
+	begun := time.Now()
 	for {
 		sentAt := time.Now()
 		reply, err := t.shift.engine.calls.Complete(ctx, call)
 		if err == nil {
+			t.committed(begun, outcomeSucceeded)
 			return t.handedOn(reply, sentAt)
 		}
 		if !engineAway(err) || ctx.Err() != nil {
 			t.unsure.Store(true)
+			t.committed(begun, outcomeNotCommitted)
 			t.log(slog.LevelWarn, eventResultLost, "result was not committed", slog.Any("error", err))
 			return nil
 		}
@@ -87,6 +98,13 @@ func (t *task) complete(result []byte, wantNext bool) *task {
 		call.Repeated = true
 		pause(ctx, reportPause)
 	}
+}
+
+// committed measures an attempt that brought a result, and how long it took to commit it.
+func (t *task) committed(begun time.Time, outcome string) {
+	t.ended(outcome)
+	telemetry := t.shift.engine.telemetry
+	telemetry.record(t.shift.base, telemetry.commits, time.Since(begun), labels{"activity", t.claimed.Kind, outcome})
 }
 
 func engineAway(err error) bool {
@@ -131,10 +149,12 @@ func (t *task) fail(failure error) {
 			if reply.More {
 				t.shift.drain.start(t.shift.base, t.spot.partition)
 			}
+			t.ended(outcomeOfFailure(reply))
 			return
 		}
 		if !engineAway(err) || ctx.Err() != nil {
 			t.unsure.Store(true)
+			t.ended(outcomeNotCommitted)
 			t.log(slog.LevelWarn, eventFailureLost, "failure was not recorded", slog.Any("error", err))
 			return
 		}
@@ -145,6 +165,7 @@ func (t *task) fail(failure error) {
 
 // giveBack returns the execution unfinished; its attempt goes on with another worker.
 func (t *task) giveBack() {
+	t.ended(outcomeGivenBack)
 	ctx, cancel := t.reporting()
 	defer cancel()
 	_, err := t.shift.engine.calls.Release(ctx, enginecore.ReleaseCall{

@@ -84,6 +84,11 @@ func (s *shift) run(ctx context.Context) error {
 		}
 		return fmt.Errorf("worker: %w", err)
 	}
+	unwatch, err := s.engine.telemetry.watchWorker(s.worker, s)
+	if err != nil {
+		return fmt.Errorf("worker: metrics: %w", err)
+	}
+	defer unwatch()
 	background, stop := context.WithCancel(s.base)
 	var services sync.WaitGroup
 	services.Go(func() { s.leases.keep(background) })
@@ -96,7 +101,7 @@ func (s *shift) run(ctx context.Context) error {
 	s.dispatch(ctx)
 
 	s.board.close()
-	err := s.finish()
+	err = s.finish()
 	stop()
 	services.Wait()
 	s.errands.finish()
@@ -140,6 +145,7 @@ func (s *shift) claim(ctx context.Context, v visit) {
 		reply, err = s.engine.calls.Claim(s.base, call)
 	}
 	if err != nil {
+		s.measureClaim(sentAt, v, outcomeUnanswered)
 		s.leases.doubt()
 		s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", eventClaimFailed.attr(), slog.String("lane", string(v.lane)),
 			slog.String("partition", v.partition.Tag()), slog.Any("error", err))
@@ -154,6 +160,11 @@ func (s *shift) claim(ctx context.Context, v visit) {
 	}
 	s.crowd.claimTook(time.Since(sentAt))
 	s.worker.counts.claimed(len(reply.Executions))
+	if len(reply.Executions) > 0 {
+		s.measureClaim(sentAt, v, outcomeFound)
+	} else {
+		s.measureClaim(sentAt, v, outcomeEmpty)
+	}
 	for _, claimed := range reply.Executions {
 		t := newTask(s, v.spot, claimed, sentAt)
 		s.tasks.Go(func() { s.work(t) })
@@ -169,6 +180,11 @@ func (s *shift) claim(ctx context.Context, v visit) {
 	case reply.Remaining > 0:
 		s.board.add(v.spot)
 	}
+}
+
+func (s *shift) measureClaim(sentAt time.Time, v visit, outcome string) {
+	telemetry := s.engine.telemetry
+	telemetry.record(s.base, telemetry.claims, time.Since(sentAt), labels{"lane", string(v.lane), outcome})
 }
 
 func (s *shift) claimRequest(lane enginecore.LaneID, count int) enginecore.ClaimRequest {

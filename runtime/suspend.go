@@ -54,6 +54,7 @@ func (t *task) suspend(s *activitycontext.Suspension, wantNext bool) (next *task
 		case err == nil && reply.Status == enginecore.StatusAlreadySatisfied:
 			return nil, t.goOn(s.Step, reply.Result)
 		case err == nil:
+			t.ended(outcomeSuspended)
 			return t.handedOn(enginecore.CompleteReply{Remaining: reply.Remaining, Executions: reply.Executions, Candidates: reply.Candidates}, sentAt), false
 		case engineAway(err) && ctx.Err() == nil:
 			t.shift.leases.doubt()
@@ -61,6 +62,7 @@ func (t *task) suspend(s *activitycontext.Suspension, wantNext bool) (next *task
 			pause(ctx, reportPause)
 		case isFence(err) || engineAway(err):
 			t.unsure.Store(true)
+			t.ended(outcomeNotCommitted)
 			t.log(slog.LevelWarn, eventSuspensionLost, "execution was not suspended", slog.Any("error", err))
 			return nil, false
 		default:

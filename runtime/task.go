@@ -61,6 +61,12 @@ func (t *task) log(level slog.Level, event logEvent, message string, attrs ...sl
 	t.shift.engine.logger.LogAttrs(t.ctx, level, "flowfabric: "+message, attrs...)
 }
 
+// ended measures the attempt.
+func (t *task) ended(outcome string) {
+	telemetry := t.shift.engine.telemetry
+	telemetry.record(t.shift.base, telemetry.attempts, time.Since(t.begun), labels{"activity", t.claimed.Kind, outcome})
+}
+
 // settle reports whether the caller is the one who may report the end of the attempt.
 func (t *task) settle() bool { return t.settled.CompareAndSwap(false, true) }
 
@@ -88,6 +94,7 @@ func (t *task) run(wantNext func() bool) (next *task) {
 	}
 	defer t.shift.leases.remove(t)
 	if t.settled.Load() {
+		t.ended(outcomeEndedByEngine)
 		t.log(slog.LevelDebug, eventAttemptEnded, "execution ended before its function began", slog.Any("cause", context.Cause(t.ctx)))
 		return nil
 	}
@@ -97,7 +104,7 @@ func (t *task) run(wantNext func() bool) (next *task) {
 		}
 		return nil
 	}
-	ctx, span := t.shift.engine.tracer.Start(t.ctx, "flowfabric.activity "+t.claimed.Kind,
+	ctx, span := t.shift.engine.telemetry.tracer.Start(t.ctx, "flowfabric.activity "+t.claimed.Kind,
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 			attribute.String("flowfabric.flow", t.claimed.FlowName), attribute.String("flowfabric.run", t.claimed.RunID),
 			attribute.String("flowfabric.node", t.claimed.Node), attribute.Int("flowfabric.attempt", int(t.claimed.AttemptIndex)+1)))

@@ -23,6 +23,7 @@ type Worker struct {
 	instance enginecore.WorkerInstanceID
 	fault    error // of the options
 	counts   workerCounts
+	vitals   vitals
 
 	mu       sync.Mutex
 	handlers map[string]activity.Handler
@@ -184,5 +185,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	if len(w.handlers) == 0 {
 		return fmt.Errorf("worker: %w: no activity is registered", ErrWorkerConfig)
 	}
+	defer w.vitals.begin()()
 	return newShift(w).run(ctx)
 }

@@ -1,0 +1,68 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// ErrNotReady is wrapped by the checks of workers and keepers, and says with them what is missing.
+var ErrNotReady = errors.New("not ready")
+
+// Check asks the engine whether it answers and has the function library that this program needs, and loads the library
+// where it is missing, as Open does. The errors are those of Open, such as enginecore.ErrNotReachable.
+func (e *Engine) Check(ctx context.Context) error {
+	if err := e.core.Check(ctx); err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	return nil
+}
+
+// Check tells whether the worker runs and has reached the engine within the last two lease times. It asks nobody and
+// returns at once; the error matches ErrNotReady.
+func (w *Worker) Check(context.Context) error {
+	return w.vitals.check("worker "+string(w.instance), 2*w.config.lease)
+}
+
+// Check tells whether the keeper runs and has reached the engine within the last half minute. It asks nobody and returns
+// at once; the error matches ErrNotReady.
+func (k *Keeper) Check(context.Context) error {
+	return k.vitals.check("keeper", 3*keeperSweep+3*time.Second)
+}
+
+// vitals are what shows that something runs.
+type vitals struct {
+	running atomic.Bool
+	// contact is when the engine answered last, by this process' monotonic clock.
+	contact atomic.Pointer[time.Time]
+}
+
+// begin notes that a run begins; the returned function ends it.
+func (v *vitals) begin() (end func()) {
+	v.running.Store(true)
+	return func() {
+		v.running.Store(false)
+		v.contact.Store(nil)
+	}
+}
+
+func (v *vitals) touch() {
+	now := time.Now()
+	v.contact.Store(&now)
+}
+
+func (v *vitals) check(name string, limit time.Duration) error {
+	if !v.running.Load() {
+		return fmt.Errorf("%s: %w: it does not run", name, ErrNotReady)
+	}
+	contact := v.contact.Load()
+	if contact == nil {
+		return fmt.Errorf("%s: %w: it has not reached the engine yet", name, ErrNotReady)
+	}
+	if silence := time.Since(*contact); silence > limit {
+		return fmt.Errorf("%s: %w: the engine has not answered for %s", name, ErrNotReady, silence.Round(time.Second))
+	}
+	return nil
+}

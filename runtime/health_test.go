@@ -1,0 +1,90 @@
+package runtime_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// started runs something in the background until the test ends.
+func started(t *testing.T, run func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	stopped := false
+	stop = func() {
+		if !stopped {
+			stopped = true
+			cancel()
+			require.NoError(t, <-done)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func eventuallyReady(t *testing.T, check func(context.Context) error) {
+	t.Helper()
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		if err := check(t.Context()); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+func TestReadiness(t *testing.T) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		noop := activity.New("noop", func(context.Context, int) (int, error) { return 0, nil })
+		worker, keeper := runtime.NewWorker(b.Engine), runtime.NewKeeper(b.Engine)
+		require.NoError(t, worker.Register(noop))
+		require.NoError(t, b.Engine.Check(t.Context()))
+		require.ErrorIs(t, worker.Check(t.Context()), runtime.ErrNotReady)
+		require.ErrorIs(t, keeper.Check(t.Context()), runtime.ErrNotReady)
+
+		stopWorker, stopKeeper := started(t, worker.Run), started(t, keeper.Run)
+		eventuallyReady(t, worker.Check)
+		eventuallyReady(t, keeper.Check)
+
+		stopWorker()
+		stopKeeper()
+		require.ErrorIs(t, worker.Check(t.Context()), runtime.ErrNotReady)
+		require.ErrorIs(t, keeper.Check(t.Context()), runtime.ErrNotReady)
+	})
+}
+
+// A worker that is cut off says so, and says when it is back.
+func TestReadinessWithoutNetwork(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		p := newProxy(t, testserver.Shared(t, kind).Addr())
+		b := enginetest.Open(t, kind, string(kind)+"://"+p.addr(), enginetest.NewPrefix())
+		worker := runtime.NewWorker(b.Engine, runtime.Lease(300*time.Millisecond))
+		require.NoError(t, worker.Register(activity.New("noop", func(context.Context, int) (int, error) { return 0, nil })))
+		started(t, worker.Run)
+		eventuallyReady(t, worker.Check)
+
+		p.goDark()
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if worker.Check(t.Context()) == nil {
+				return "the worker takes itself for ready"
+			}
+			return ""
+		})
+		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, b.Engine.Check(short), enginecore.ErrNotReachable)
+
+		p.lightUp()
+		eventuallyReady(t, worker.Check)
+		require.NoError(t, b.Engine.Check(t.Context()))
+	})
+}

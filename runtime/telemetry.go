@@ -1,0 +1,175 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// instrumentation is the scope of all spans and metrics.
+const instrumentation = "github.com/flowfabric/flowfabric-go/runtime"
+
+// telemetry holds the tracer and the instruments of an engine. Counters are read from what is counted anyway when
+// somebody collects; only durations are recorded as they come.
+type telemetry struct {
+	tracer trace.Tracer
+	meter  metric.Meter
+
+	starts, claims, attempts, commits metric.Float64Histogram
+
+	workerClaims     metric.Int64ObservableCounter
+	workerExecutions metric.Int64ObservableCounter
+	slots, busySlots metric.Int64ObservableGauge
+	laneDepth        metric.Int64ObservableGauge
+	laneAge          metric.Float64ObservableGauge
+
+	// options are the attributes of recorded durations, made once for each set of labels.
+	options sync.Map
+}
+
+// Bounds of histograms, in seconds: of calls to the engine, and of functions.
+var (
+	callBounds    = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
+	attemptBounds = []float64{.0005, .001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600}
+)
+
+func newTelemetry(tracers trace.TracerProvider, meters metric.MeterProvider) (*telemetry, error) {
+	t := &telemetry{tracer: tracers.Tracer(instrumentation), meter: meters.Meter(instrumentation)}
+	var faults []error
+	seconds := func(name, description string, bounds []float64) metric.Float64Histogram {
+		h, err := t.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
+			metric.WithExplicitBucketBoundaries(bounds...))
+		faults = append(faults, err)
+		return h
+	}
+	counter := func(name, unit, description string) metric.Int64ObservableCounter {
+		c, err := t.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
+		faults = append(faults, err)
+		return c
+	}
+	gauge := func(name, unit, description string) metric.Int64ObservableGauge {
+		g, err := t.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
+		faults = append(faults, err)
+		return g
+	}
+	t.starts = seconds("flowfabric.start.duration", "Time to submit a run.", callBounds)
+	t.claims = seconds("flowfabric.claim.duration", "Time that a claim takes.", callBounds)
+	t.commits = seconds("flowfabric.commit.duration", "Time to commit a result.", callBounds)
+	t.attempts = seconds("flowfabric.attempt.duration", "Time from the claim of an attempt to its end.", attemptBounds)
+	t.workerClaims = counter("flowfabric.worker.claims", "{claim}", "Calls that asked for work.")
+	t.workerExecutions = counter("flowfabric.worker.executions", "{execution}", "Attempts that were begun.")
+	t.slots = gauge("flowfabric.worker.slots", "{slot}", "Functions that the worker may run at a time.")
+	t.busySlots = gauge("flowfabric.worker.slots.busy", "{slot}", "Functions that the worker runs.")
+	t.laneDepth = gauge("flowfabric.lane.depth", "{execution}", "Executions that stand in a lane.")
+	var err error
+	t.laneAge, err = t.meter.Float64ObservableGauge("flowfabric.lane.oldest_age", metric.WithUnit("s"),
+		metric.WithDescription("Age of the oldest execution that waits for a worker."))
+	return t, errors.Join(append(faults, err)...)
+}
+
+// Outcomes of claims, of attempts and of runs that were started.
+const (
+	outcomeStarted       = "started"
+	outcomeExisted       = "existed"
+	outcomeFound         = "found"
+	outcomeEmpty         = "empty"
+	outcomeUnanswered    = "unanswered"
+	outcomeSucceeded     = "succeeded"
+	outcomeFailed        = "failed"
+	outcomeRetried       = "retried"
+	outcomeSuspended     = "suspended"
+	outcomeGivenBack     = "given_back"
+	outcomeLeaseLost     = "lease_lost"
+	outcomeEndedByEngine = "ended_by_engine"
+	outcomeNotCommitted  = "not_committed"
+)
+
+// labels are the attributes of a duration.
+type labels struct{ key, value, outcome string }
+
+func (t *telemetry) record(ctx context.Context, h metric.Float64Histogram, d time.Duration, l labels) {
+	if !h.Enabled(ctx) {
+		return
+	}
+	option, known := t.options.Load(l)
+	if !known {
+		set := attribute.NewSet(attribute.String(l.key, l.value), attribute.String("outcome", l.outcome))
+		option, _ = t.options.LoadOrStore(l, metric.WithAttributeSet(set))
+	}
+	h.Record(ctx, d.Seconds(), option.(metric.RecordOption))
+}
+
+// watchWorker shows the counts of a worker until the returned function is called.
+func (t *telemetry) watchWorker(w *Worker, s *shift) (stop func(), err error) {
+	name := attribute.String("worker", w.config.id)
+	found := metric.WithAttributes(name, attribute.String("outcome", "found"))
+	empty := metric.WithAttributes(name, attribute.String("outcome", "empty"))
+	registration, err := t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		stats := w.Stats()
+		o.ObserveInt64(t.workerClaims, stats.Claims-stats.EmptyClaims, found)
+		o.ObserveInt64(t.workerClaims, stats.EmptyClaims, empty)
+		o.ObserveInt64(t.workerExecutions, stats.Executions, metric.WithAttributes(name))
+		o.ObserveInt64(t.slots, int64(w.config.slots), metric.WithAttributes(name))
+		o.ObserveInt64(t.busySlots, int64(s.leases.size()), metric.WithAttributes(name))
+		return nil
+	}, t.workerClaims, t.workerExecutions, t.slots, t.busySlots)
+	return stopper(registration, err)
+}
+
+// watchLanes shows what stands in the lanes until the returned function is called. The engine is asked when somebody
+// collects.
+func (t *telemetry) watchLanes(lanes func(context.Context) ([]LaneState, error)) (stop func(), err error) {
+	registration, err := t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		list, err := lanes(ctx)
+		if err != nil {
+			return err
+		}
+		for _, lane := range list {
+			t.observeLane(o, lane)
+		}
+		return nil
+	}, t.laneDepth, t.laneAge)
+	return stopper(registration, err)
+}
+
+func (t *telemetry) observeLane(o metric.Observer, lane LaneState) {
+	name := attribute.String("lane", lane.Name)
+	for state, n := range map[string]int{
+		"eligible": lane.Eligible, "delayed": lane.Delayed, "active": lane.Active, "suspended": lane.Suspended,
+		"blocked_by_dependencies": lane.Blocked.Dependencies, "blocked_by_budget": lane.Blocked.Budget,
+		"blocked_by_quota": lane.Blocked.Quota, "blocked_by_route": lane.Blocked.Route,
+		"blocked_by_operator": lane.Blocked.Operator,
+	} {
+		o.ObserveInt64(t.laneDepth, int64(n), metric.WithAttributes(name, attribute.String("state", state)))
+	}
+	age := 0.0
+	if !lane.Oldest.IsZero() {
+		age = max(0, time.Since(lane.Oldest).Seconds())
+	}
+	o.ObserveFloat64(t.laneAge, age, metric.WithAttributes(name))
+}
+
+func stopper(registration metric.Registration, err error) (func(), error) {
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = registration.Unregister() }, nil
+}
+
+// outcomeOfFailure says whether another attempt follows a failed one.
+func outcomeOfFailure(reply enginecore.FailReply) string {
+	switch reply.Outcome {
+	case "retry_scheduled":
+		return outcomeRetried
+	case "cancelled":
+		return outcomeEndedByEngine
+	}
+	return outcomeFailed
+}

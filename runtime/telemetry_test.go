@@ -1,0 +1,124 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// collected holds the metrics of one collection: "name{value,value}" by sorted attribute names, with the count of
+// durations and the value of everything else.
+type collected map[string]int64
+
+func collect(t *testing.T, reader metric.Reader) collected {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &all))
+	c := make(collected)
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			maps.Copy(c, points(m))
+		}
+	}
+	return c
+}
+
+func points(m metricdata.Metrics) collected {
+	c := make(collected)
+	switch data := m.Data.(type) {
+	case metricdata.Histogram[float64]:
+		for _, p := range data.DataPoints {
+			c[m.Name+label(p.Attributes.ToSlice())] = int64(p.Count)
+		}
+	case metricdata.Sum[int64]:
+		for _, p := range data.DataPoints {
+			c[m.Name+label(p.Attributes.ToSlice())] = p.Value
+		}
+	case metricdata.Gauge[int64]:
+		for _, p := range data.DataPoints {
+			c[m.Name+label(p.Attributes.ToSlice())] = p.Value
+		}
+	}
+	return c
+}
+
+// label joins the values of attributes, which come sorted by name.
+func label(attributes []attribute.KeyValue) string {
+	values := make([]string, len(attributes))
+	for i, a := range attributes {
+		values[i] = a.Value.AsString()
+	}
+	return "{" + strings.Join(values, ",") + "}"
+}
+
+func TestMetrics(t *testing.T) {
+	for _, kind := range testserver.Kinds(t) {
+		t.Run(string(kind), func(t *testing.T) {
+			reader := metric.NewManualReader()
+			meters := metric.NewMeterProvider(metric.WithReader(reader))
+			b := enginetest.New(t, kind, runtime.MeterProvider(meters))
+			ctx := enginetest.Context(t)
+			flaky := activity.New("flaky", func(ctx context.Context, n int) (int, error) {
+				if info, _ := activity.Info(ctx); info.Attempt == 1 {
+					return 0, errors.New("not yet")
+				}
+				return n, nil
+			})
+			broken := activity.New("broken", func(context.Context, int) (int, error) {
+				return 0, activity.NonRetryable(errors.New("never"))
+			})
+			f := flow.New[int, int]("measured")
+			flow.Return(f, flow.Node(f, "second", broken, flow.Node(f, "first", flaky, f.Input())))
+			def, err := f.Build()
+			require.NoError(t, err)
+
+			waiting, err := runtime.Start(ctx, b.Client, def, 1)
+			require.NoError(t, err)
+			b.Keeper(t)
+			var before collected
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				before = collect(t, reader)
+				if before["flowfabric.lane.depth{default,eligible}"] == 0 {
+					return "the waiting node in the depth of its lane"
+				}
+				return ""
+			})
+			require.EqualValues(t, 1, before["flowfabric.lane.depth{default,blocked_by_dependencies}"])
+
+			b.Worker(t, []activity.Handler{flaky, broken})
+			_, err = waiting.Result(ctx)
+			require.Error(t, err)
+			after := collect(t, reader)
+			require.EqualValues(t, 1, after["flowfabric.start.duration{measured,started}"])
+			require.EqualValues(t, 1, after["flowfabric.attempt.duration{flaky,retried}"])
+			require.EqualValues(t, 1, after["flowfabric.attempt.duration{flaky,succeeded}"])
+			require.EqualValues(t, 1, after["flowfabric.commit.duration{flaky,succeeded}"])
+			require.EqualValues(t, 3, after["flowfabric.worker.executions{worker}"])
+			require.EqualValues(t, 16, after["flowfabric.worker.slots{worker}"])
+			require.Positive(t, after["flowfabric.worker.claims{found,worker}"])
+			require.Positive(t, after["flowfabric.claim.duration{default,found}"])
+			require.Zero(t, after["flowfabric.lane.depth{default,eligible}"])
+			// The failure is measured when its reply is there, which may be after the run's end is known.
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				if collect(t, reader)["flowfabric.attempt.duration{broken,failed}"] != 1 {
+					return "the failed attempt"
+				}
+				return ""
+			})
+			b.Settle(t)
+		})
+	}
+}
