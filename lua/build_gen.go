@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "82-b1943cad31fecc87"
+const build = "83-e2f647133dc71633"

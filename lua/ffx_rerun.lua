@@ -86,6 +86,7 @@ local function begin(c, flow_id, flow_key, flow, A)
     number.text((tonumber(flow.rerun_count) or 0) + 1))
   redis.call('SADD', key.ffx_reruns(c), flow_id)
   graph.log(c, flow_id, 'flow_rerun', '', '', A.mode)
+  wake.reopened(c, flow_id)
 end
 
 -- A node waits for all its upstreams once more; its edges follow. Gives whether it does.

@@ -43,6 +43,9 @@ function wake.done(c, flow_id, outcome, result)
   c.finished[#c.finished + 1] = message
 end
 
+-- A flow that was over runs again, so that its end is to come.
+function wake.reopened(c, flow_id) c.finished[#c.finished + 1] = flow_id .. ' reopened' end
+
 -- Tells the workers of a lane that there is something to claim. The time makes messages differ: by it, workers find out
 -- whose turn it is.
 function wake.workers(c, lane)

@@ -8,6 +8,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
+// reopened is the outcome in a done message of a flow that runs again.
+const reopened = "reopened"
+
 // ending is what a done message says of a flow. known is whether it brings the result; when it is false, somebody must
 // look.
 type ending struct {
@@ -161,6 +164,12 @@ func (d *doneListener) tell(id enginecore.FlowID, end ending) {
 	defer d.mu.Unlock()
 	if _, expected := d.expected[id]; expected {
 		d.expected[id] = &end
+		if end.outcome == reopened {
+			d.expected[id] = nil
+		}
+	}
+	if end.outcome == reopened {
+		return
 	}
 	for heard := range d.waiting[id] {
 		leave(heard, end)

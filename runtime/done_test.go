@@ -47,6 +47,11 @@ func TestExpectedEndings(t *testing.T) {
 	d.tell(parseDone("failed failed"))
 	check("failed", true, "failed", "")
 
+	d.expect("rerun", p)
+	d.tell(parseDone("rerun success 1"))
+	d.tell(parseDone("rerun reopened"))
+	check("rerun", true, "unheard", "")
+
 	d.expect("running", p)
 	check("running", true, "unheard", "")
 

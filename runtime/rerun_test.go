@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -192,6 +193,40 @@ func TestResultAfterARerunIsTheNewOne(t *testing.T) {
 		result, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "a3()", result)
+	})
+}
+
+// Clients that have heard of a run's end are told that it is to come again.
+func TestRerunIsAnnounced(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		s := newShop()
+		b.Worker(t, []activity.Handler{s.act})
+		b.Keeper(t)
+		run, err := runtime.Start(ctx, b.Client, s.flow(t, "announced", "a:"), none{})
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		partition, err := b.Engine.Core().FlowPartition(d.FlowID)
+		require.NoError(t, err)
+		client, told := b.Engine.Core().Client(), make(chan string, 8)
+		listener, leave := client.Dedicate()
+		defer leave()
+		ended := listener.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { told <- m.Message }})
+		channel := b.Engine.Core().Keys().ChannelDone(partition)
+		require.NoError(t, listener.Do(ctx, listener.B().Subscribe().Channel(channel).Build()).Error())
+		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		select {
+		case message := <-told:
+			require.Equal(t, string(d.FlowID)+" reopened", message)
+		case err := <-ended:
+			require.NoError(t, err)
+		case <-ctx.Done():
+			t.Fatal("nobody is told of the rerun")
+		}
 	})
 }
 
