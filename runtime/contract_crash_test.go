@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/testserver/proxy"
 	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -62,9 +63,9 @@ func TestContractClientKilledWhileSubmitting(t *testing.T) {
 			function string
 			calls    int
 		}{
-			{"ff_create_flow", 1}, {"ff_create_execution", 1}, {"ff_set_flow_tags", 1}, {"ff_create_execution", 100},
-			{"ff_add_execution_to_flow", 30}, {"ff_stage_dependency_edge", 1}, {"ff_stage_dependency_edge", 120},
-			{"ff_apply_dependency_to_child", 77}, {"ff_set_flow_tags", 2}, {"ff_promote_delayed", 20},
+			{"ff_create_flow", 1}, {"ff_create_execution", 1}, {"ff_set_flow_tags", 1}, {"ff_create_execution", 40},
+			{"ff_add_execution_to_flow", 30}, {"ff_stage_dependency_edge", 1}, {"ff_stage_dependency_edge", 50},
+			{"ff_apply_dependency_to_child", 30}, {"ff_set_flow_tags", 2}, {"ff_promote_delayed", 20},
 		} {
 			t.Run(fmt.Sprintf("%s %d", at.function, at.calls), func(t *testing.T) {
 				ctx := enginetest.Context(t)
@@ -73,14 +74,14 @@ func TestContractClientKilledWhileSubmitting(t *testing.T) {
 				var ran atomic.Int64
 				a := activity.New("add", func(_ context.Context, n int) (int, error) { ran.Add(1); return n + 1, nil })
 				sum := adder()
-				def := wide(t, a, sum, 150)
+				def := wide(t, a, sum, 60)
 				b.Worker(t, []activity.Handler{a, sum})
 				b.Keeper(t)
 
-				p := newProxy(t, server.Addr())
-				far := enginetest.Open(t, kind, string(kind)+"://"+p.addr()+contractURL, prefix)
+				p := proxy.Start(t, server.Addr())
+				far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, prefix)
 				stalled := make(chan struct{})
-				p.after(stallAfter(at.function, at.calls, stalled))
+				p.Intercept(proxy.StallAfter(at.function, at.calls, stalled))
 				dying, die := context.WithCancel(ctx)
 				started := make(chan error, 1)
 				go func() {
@@ -89,7 +90,7 @@ func TestContractClientKilledWhileSubmitting(t *testing.T) {
 				}()
 				<-stalled
 				die()
-				p.breakAll()
+				p.Break()
 				require.Error(t, <-started)
 
 				b.Check(t, invariant.AnyTime)
@@ -97,8 +98,8 @@ func TestContractClientKilledWhileSubmitting(t *testing.T) {
 				require.NoError(t, err)
 				out, err := run.Result(ctx)
 				require.NoError(t, err)
-				require.Equal(t, 450, out)
-				require.EqualValues(t, 151, ran.Load())
+				require.Equal(t, 180, out)
+				require.EqualValues(t, 61, ran.Load())
 				b.Settle(t)
 			})
 		}
@@ -112,13 +113,13 @@ func TestContractKeeperReleasesRoots(t *testing.T) {
 		ctx := enginetest.Context(t)
 		prefix := enginetest.NewPrefix()
 		b := enginetest.Open(t, kind, server.URL()+contractURL, prefix, runtime.ReconcileInterval(50*time.Millisecond))
-		p := newProxy(t, server.Addr())
-		far := enginetest.Open(t, kind, string(kind)+"://"+p.addr()+contractURL, prefix)
+		p := proxy.Start(t, server.Addr())
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, prefix)
 		a := addOne()
 		def := chainOf(t, a, 4)
 		startCrew(t, b, a)
 		stalled := make(chan struct{})
-		p.after(stallAfter("flowfabric.submitted", 2, stalled))
+		p.Intercept(proxy.StallAfter("flowfabric.submitted", 2, stalled))
 		dying, die := context.WithCancel(ctx)
 		go func() { _, _ = runtime.Start(dying, far.Client, def, 1, runtime.ID("left")) }()
 		<-stalled
@@ -128,7 +129,7 @@ func TestContractKeeperReleasesRoots(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 5, out)
 		die()
-		p.breakAll()
+		p.Break()
 		b.Settle(t)
 	})
 }
@@ -137,8 +138,8 @@ func TestContractKeeperReleasesRoots(t *testing.T) {
 func TestContractLostReplies(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := enginetest.ContractServer(t, kind)
-		p := newProxy(t, server.Addr())
-		b := enginetest.Open(t, kind, string(kind)+"://"+p.addr()+contractURL, enginetest.NewPrefix(),
+		p := proxy.Start(t, server.Addr())
+		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, enginetest.NewPrefix(),
 			runtime.PollInterval(50*time.Millisecond), runtime.ReconcileInterval(200*time.Millisecond))
 		runThroughCuts(t, b, p, 0.01, 6)
 	})

@@ -17,14 +17,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/testserver/proxy"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// onServers runs a test on every server.
+// onServers runs a test on every server, on all of them at the same time.
 func onServers(t *testing.T, test func(t *testing.T, kind testserver.Kind)) {
-	for _, kind := range testserver.Servers(t) {
-		t.Run(string(kind), func(t *testing.T) { test(t, kind) })
-	}
+	testserver.SideBySide(t, testserver.Servers(t), test)
 }
 
 // loadSlack is what a busy machine may add to what is promised in seconds.
@@ -170,14 +169,14 @@ func (c *crew) finish(t *testing.T, ctx context.Context, trials []*trial) *invar
 func TestLostReplies(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
-		p := newProxy(t, server.Addr())
-		b := enginetest.Open(t, kind, string(kind)+"://"+p.addr(), enginetest.NewPrefix())
+		p := proxy.Start(t, server.Addr())
+		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), enginetest.NewPrefix())
 		runThroughCuts(t, b, p, 0.03, 12)
 	})
 }
 
 // runThroughCuts runs random flows while replies are lost with a probability. The results are right all the same.
-func runThroughCuts(t *testing.T, b *enginetest.Bench, p *proxy, probability float64, runs int) {
+func runThroughCuts(t *testing.T, b *enginetest.Bench, p *proxy.Proxy, probability float64, runs int) {
 	t.Helper()
 	ctx := enginetest.Context(t)
 	c := &crew{tb: t, bench: b, lab: newLab()}
@@ -185,7 +184,7 @@ func runThroughCuts(t *testing.T, b *enginetest.Bench, p *proxy, probability flo
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.Lanes("default", "other"), runtime.Lease(time.Second))
 	}
-	p.after(cutCalls(probability))
+	p.Intercept(proxy.CutCalls(probability))
 	r := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	var trials []*trial
 	for i := range runs {
@@ -196,10 +195,10 @@ func runThroughCuts(t *testing.T, b *enginetest.Bench, p *proxy, probability flo
 	for _, x := range trials {
 		c.awaitThroughCuts(t, ctx, x)
 	}
-	p.after(nil)
+	p.Intercept(nil)
 	s := c.finish(t, ctx, trials)
-	t.Logf("%d replies were lost", p.lost())
-	require.NotZero(t, p.lost())
+	t.Logf("%d replies were lost", p.Lost())
+	require.NotZero(t, p.Lost())
 	for _, x := range trials {
 		c.judge(t, s, x)
 	}
@@ -221,25 +220,25 @@ func (c *crew) awaitThroughCuts(t *testing.T, ctx context.Context, x *trial) {
 func TestLostClaims(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
-		p := newProxy(t, server.Addr())
+		p := proxy.Start(t, server.Addr())
 		prefix := enginetest.NewPrefix()
 		near := enginetest.Open(t, kind, server.URL(), prefix)
-		far := enginetest.Open(t, kind, string(kind)+"://"+p.addr(), prefix)
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), prefix)
 		ctx := enginetest.Context(t)
 		a, sum := addOne(), adder()
 		near.Keeper(t)
 		claims := make(chan struct{})
-		p.after(stallAfter("ffx_claim", 1, claims))
+		p.Intercept(proxy.StallAfter("ffx_claim", 1, claims))
 		w := far.Worker(t, []activity.Handler{a, sum}, runtime.Lease(2*time.Second))
 		run, err := runtime.Start(ctx, near.Client, wide(t, a, sum, 20), 1)
 		require.NoError(t, err)
 		<-claims
-		p.after(cutCalls(0.2))
-		p.breakAll()
+		p.Intercept(proxy.CutCalls(0.2))
+		p.Break()
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 60, out)
-		p.after(nil)
+		p.Intercept(nil)
 		require.NoError(t, w.Stop())
 		near.Settle(t)
 	})
@@ -249,10 +248,10 @@ func TestLostClaims(t *testing.T) {
 func TestStraysAreGivenBack(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
-		p := newProxy(t, server.Addr())
+		p := proxy.Start(t, server.Addr())
 		prefix := enginetest.NewPrefix()
 		near := enginetest.Open(t, kind, server.URL(), prefix)
-		far := enginetest.Open(t, kind, string(kind)+"://"+p.addr(), prefix)
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), prefix)
 		ctx := enginetest.Context(t)
 		a := addOne()
 		w := runtime.NewWorker(far.Engine, runtime.Lease(600*time.Millisecond))
@@ -270,12 +269,12 @@ func TestStraysAreGivenBack(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, claimed.Executions, 1)
 
-		p.after(cutCalls(1))
+		p.Intercept(proxy.CutCalls(1))
 		working, stop := context.WithCancel(ctx)
 		stopped := make(chan error, 1)
 		go func() { stopped <- w.Run(working) }()
 		enginetest.Eventually(t, 5*time.Second, func() string {
-			if p.lost() == 0 {
+			if p.Lost() == 0 {
 				b := near.Engine.Core().Client().B()
 				wake := b.Publish().Channel(near.Engine.Core().Keys().ChannelWake("default")).Message("work 0 1").Build()
 				require.NoError(t, near.Engine.Core().Client().Do(ctx, wake).Error())
@@ -283,7 +282,7 @@ func TestStraysAreGivenBack(t *testing.T) {
 			}
 			return ""
 		})
-		p.after(nil)
+		p.Intercept(nil)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 2, out)
@@ -340,10 +339,10 @@ func TestClientKilledWhileSubmitting(t *testing.T) {
 				def := wide(t, a, sum, 150)
 				b.Worker(t, []activity.Handler{a, sum})
 
-				p := newProxy(t, server.Addr())
-				far := enginetest.Open(t, kind, string(kind)+"://"+p.addr(), prefix)
+				p := proxy.Start(t, server.Addr())
+				far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), prefix)
 				stalled := make(chan struct{})
-				p.after(stallAfter("ffx_submit_flow", calls, stalled))
+				p.Intercept(proxy.StallAfter("ffx_submit_flow", calls, stalled))
 				dying, die := context.WithCancel(ctx)
 				started := make(chan error, 1)
 				go func() {
@@ -359,7 +358,7 @@ func TestClientKilledWhileSubmitting(t *testing.T) {
 					return ""
 				})
 				die()
-				p.breakAll()
+				p.Break()
 				require.Error(t, <-started)
 
 				b.Check(t, invariant.AnyTime)
@@ -380,10 +379,10 @@ func TestClientKilledWhileSubmitting(t *testing.T) {
 func TestWorkerCutOff(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
-		p := newProxy(t, server.Addr())
+		p := proxy.Start(t, server.Addr())
 		prefix := enginetest.NewPrefix()
 		b := enginetest.Open(t, kind, server.URL(), prefix)
-		far := enginetest.Open(t, kind, string(kind)+"://"+p.addr(), prefix)
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), prefix)
 		ctx := enginetest.Context(t)
 		begun, ends := make(chan struct{}, 4), make(chan ended, 4)
 		cutOff := activity.New("work", func(ctx context.Context, n int) (int, error) {
@@ -399,14 +398,14 @@ func TestWorkerCutOff(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, single(t, cutOff), 1)
 		require.NoError(t, err)
 		<-begun
-		p.goDark()
+		p.Blackhole()
 		b.Worker(t, []activity.Handler{healthy})
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		end := <-ends
 		require.ErrorIs(t, end.cause, runtime.ErrLeaseLost)
 		require.True(t, end.at.Before(<-taken), "two workers had the execution at a time")
-		p.lightUp()
+		p.Restore()
 		b.Settle(t)
 	})
 }

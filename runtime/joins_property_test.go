@@ -139,9 +139,9 @@ func TestRandomJoins(t *testing.T) {
 		if err == nil {
 			seed = fixed
 		}
-		budget := propertyTime / 2
+		budget := propertyTime
 		if testing.Short() {
-			budget = propertyTime / 6
+			budget = propertyTime / 3
 		}
 		crew := newCrew(t, b)
 		rounds := 0

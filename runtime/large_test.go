@@ -42,7 +42,7 @@ func TestManyNodes(t *testing.T) {
 
 // More edges leave the root, and more lead to the sum, than one call works on.
 func TestFanOutAndIn(t *testing.T) {
-	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a, sum := addOne(), adder()
 		b.Worker(t, []activity.Handler{a, sum}, runtime.Concurrency(32))
@@ -76,13 +76,13 @@ func TestSkipsBeyondTheBudget(t *testing.T) {
 }
 
 func TestChainLatency(t *testing.T) {
-	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachModeAlone(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
 		b.Worker(t, []activity.Handler{a})
 		def := chainOf(t, a, 10)
 		var took []time.Duration
-		for i := range 30 {
+		for i := range 12 {
 			begun := time.Now()
 			run, err := runtime.Start(ctx, b.Client, def, i)
 			require.NoError(t, err)
@@ -91,8 +91,8 @@ func TestChainLatency(t *testing.T) {
 			took = append(took, time.Since(begun))
 		}
 		slices.Sort(took)
-		t.Logf("10 in a row: median %s, best %s, worst %s", took[15], took[0], took[29])
-		require.Less(t, took[15], 10*time.Millisecond*loadFactor)
+		t.Logf("10 in a row: median %s, best %s, worst %s", took[6], took[0], took[11])
+		require.Less(t, took[6], 10*time.Millisecond*loadFactor)
 	})
 }
 

@@ -119,6 +119,7 @@ func TestLimitCrashes(t *testing.T) {
 	}
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 				ctx := enginetest.Context(t)
 				var g gauge

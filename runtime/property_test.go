@@ -22,7 +22,7 @@ import (
 
 // How long the property test runs on each engine.
 const (
-	propertyTime = 12 * time.Second
+	propertyTime = 5 * time.Second
 	soakTime     = 10 * time.Minute
 	flowsAtATime = 4
 )
@@ -58,7 +58,7 @@ func TestRandomFlows(t *testing.T) {
 				budget = d
 			}
 		} else if testing.Short() {
-			budget = propertyTime / 6
+			budget = propertyTime / 3
 		}
 		seed := rand.Uint64()
 		fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64)

@@ -386,7 +386,7 @@ func TestRerunOfAWideRunIsLedOn(t *testing.T) {
 				s := newShop()
 				lines := []string{"root:"}
 				sum := "sum:"
-				for i := range 200 {
+				for i := range 140 {
 					lines = append(lines, fmt.Sprintf("n%d: root", i))
 					sum += fmt.Sprintf(" n%d", i)
 				}
@@ -420,7 +420,7 @@ func TestRerunOfAWideRunIsLedOn(t *testing.T) {
 					require.Empty(t, s.called())
 				} else {
 					require.NoError(t, err)
-					require.Len(t, s.called(), 202)
+					require.Len(t, s.called(), 142)
 				}
 				b.Settle(t)
 				require.NoError(t, run.Purge(ctx))

@@ -38,7 +38,7 @@ func TestChain(t *testing.T) {
 		a := addOne()
 		b.Worker(t, []activity.Handler{a})
 		def := chainOf(t, a, 10)
-		for i := range 20 {
+		for i := range 5 {
 			run, err := runtime.Start(ctx, b.Client, def, i)
 			require.NoError(t, err)
 			out, err := run.Result(ctx)
@@ -47,6 +47,6 @@ func TestChain(t *testing.T) {
 			require.False(t, run.Existed())
 		}
 		s := b.Settle(t)
-		require.Greater(t, s.Keys(), 200)
+		require.Greater(t, s.Keys(), 100)
 	})
 }

@@ -111,6 +111,7 @@ func TestRetries(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 				ctx := enginetest.Context(t)
 				var calls times

@@ -199,11 +199,11 @@ func (a *audience) signal(ctx context.Context, w runtime.Waitpoint, key string, 
 // FLOWFABRIC_SOAK makes it long.
 func TestRandomWaits(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		budget := propertyTime / 2
+		budget := propertyTime
 		if d, err := time.ParseDuration(os.Getenv("FLOWFABRIC_SOAK")); err == nil {
 			budget = d
 		} else if testing.Short() {
-			budget = propertyTime / 12
+			budget = propertyTime / 5
 		}
 		seed := rand.Uint64()
 		if fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64); err == nil {

@@ -243,7 +243,7 @@ func waitingCount(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("FLOWFABRIC_TEST_WAITING")
 	if text == "" {
-		return 300
+		return 150
 	}
 	count, err := strconv.Atoi(text)
 	require.NoError(t, err)

@@ -269,29 +269,27 @@ func TestOperatorsEndWaits(t *testing.T) {
 // Several waits, in a loop too, and steps between them that happen once, whatever happens around them.
 func TestAwaitAndOnce(t *testing.T) {
 	t.Parallel()
-	var asked, attempts atomic.Int64
-	survey := activity.New("survey", func(ctx context.Context, people int) ([]string, error) {
-		attempts.Add(1)
-		var out []string
-		for i := range people {
-			who, err := activity.Once(ctx, "ask", func(context.Context) (string, error) { return fmt.Sprint("q", asked.Add(1)), nil })
-			if err != nil {
-				return nil, err
-			}
-			v, err := activity.Await[vote](ctx, "answer")
-			if err != nil {
-				return nil, fmt.Errorf("person %d: %w", i, err)
-			}
-			out = append(out, who+" "+v.By)
-		}
-		if info, _ := activity.Info(ctx); info.Attempt == 1 {
-			return nil, errors.New("a failure after all waits")
-		}
-		return out, nil
-	}, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 3}))
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		asked.Store(0)
-		attempts.Store(0)
+		var asked, attempts atomic.Int64
+		survey := activity.New("survey", func(ctx context.Context, people int) ([]string, error) {
+			attempts.Add(1)
+			var out []string
+			for i := range people {
+				who, err := activity.Once(ctx, "ask", func(context.Context) (string, error) { return fmt.Sprint("q", asked.Add(1)), nil })
+				if err != nil {
+					return nil, err
+				}
+				v, err := activity.Await[vote](ctx, "answer")
+				if err != nil {
+					return nil, fmt.Errorf("person %d: %w", i, err)
+				}
+				out = append(out, who+" "+v.By)
+			}
+			if info, _ := activity.Info(ctx); info.Attempt == 1 {
+				return nil, errors.New("a failure after all waits")
+			}
+			return out, nil
+		}, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 3}))
 		ctx := enginetest.Context(t)
 		def := oneNode(t, "survey", survey)
 		b.Keeper(t)
@@ -423,30 +421,30 @@ func TestAwaitTimeouts(t *testing.T) {
 // Mistakes in a function with waits fail with a text that says what to do, and are not repeated.
 func TestAwaitMistakes(t *testing.T) {
 	t.Parallel()
-	var calls atomic.Int64
-	mistakes := map[string]func(ctx context.Context) error{
-		"the error of activity.Await was not returned: it waits at \"w\", but the function returned without an error": func(ctx context.Context) error {
-			_, _ = activity.Await[int](ctx, "w")
-			return nil
-		},
-		"the error of activity.Await was not returned: it waits at \"w\", but the function returned: hidden": func(ctx context.Context) error {
-			_, err := activity.Await[int](ctx, "w")
-			return fmt.Errorf("hidden %T", err)
-		},
-		"the signal's payload does not decode into int": func(ctx context.Context) error {
-			_, err := activity.Await[int](ctx, "typed")
-			return err
-		},
-		"200000 signals of 1 names are waited for": func(ctx context.Context) error {
-			_, err := activity.Await[int](ctx, "w", activity.AtLeast(200_000))
-			return err
-		},
-	}
-	wrong := activity.New("wrong", func(ctx context.Context, which string) (int, error) {
-		calls.Add(1)
-		return 0, mistakes[which](ctx)
-	}, activity.Retry(activity.Fixed{Delay: time.Millisecond}))
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		var calls atomic.Int64
+		mistakes := map[string]func(ctx context.Context) error{
+			"the error of activity.Await was not returned: it waits at \"w\", but the function returned without an error": func(ctx context.Context) error {
+				_, _ = activity.Await[int](ctx, "w")
+				return nil
+			},
+			"the error of activity.Await was not returned: it waits at \"w\", but the function returned: hidden": func(ctx context.Context) error {
+				_, err := activity.Await[int](ctx, "w")
+				return fmt.Errorf("hidden %T", err)
+			},
+			"the signal's payload does not decode into int": func(ctx context.Context) error {
+				_, err := activity.Await[int](ctx, "typed")
+				return err
+			},
+			"200000 signals of 1 names are waited for": func(ctx context.Context) error {
+				_, err := activity.Await[int](ctx, "w", activity.AtLeast(200_000))
+				return err
+			},
+		}
+		wrong := activity.New("wrong", func(ctx context.Context, which string) (int, error) {
+			calls.Add(1)
+			return 0, mistakes[which](ctx)
+		}, activity.Retry(activity.Fixed{Delay: time.Millisecond}))
 		ctx := enginetest.Context(t)
 		def := oneNode(t, "wrong", wrong)
 		b.Worker(t, def.Handlers())

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,16 +19,25 @@ import (
 // is still the one that the test loaded is checked afterwards.
 func EachContract(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
 	t.Helper()
-	for _, kind := range testserver.Kinds(t) {
-		t.Run(string(kind), func(t *testing.T) { test(t, NewContract(t, kind, opts...)) })
-	}
+	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, opts...)) })
 }
 
-// EachMode runs a test on every engine, and on every engine in contract mode.
+// EachMode runs a test on every engine, and on every engine in contract mode, all at the same time.
 func EachMode(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
 	t.Helper()
+	var contract sync.WaitGroup
+	contract.Go(func() { t.Run("contract", func(t *testing.T) { EachContract(t, test, opts...) }) })
 	Each(t, test, opts...)
-	t.Run("contract", func(t *testing.T) { EachContract(t, test, opts...) })
+	contract.Wait()
+}
+
+// EachModeAlone is EachMode for a test that measures something: one engine after the other.
+func EachModeAlone(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
+	t.Helper()
+	EachAlone(t, test, opts...)
+	t.Run("contract", func(t *testing.T) {
+		testserver.InTurn(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, opts...)) })
+	})
 }
 
 // Intervals of contract mode in tests, which wait for what no message tells.

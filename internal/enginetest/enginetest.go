@@ -37,12 +37,16 @@ type Bench struct {
 	log *logBuffer
 }
 
-// Each runs a test on every engine.
+// Each runs a test on every engine, on all of them at the same time. What the test shares between engines must bear that.
 func Each(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
 	t.Helper()
-	for _, kind := range testserver.Kinds(t) {
-		t.Run(string(kind), func(t *testing.T) { test(t, New(t, kind, opts...)) })
-	}
+	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, New(t, kind, opts...)) })
+}
+
+// EachAlone runs a test on one engine after the other, because it measures something.
+func EachAlone(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
+	t.Helper()
+	testserver.InTurn(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, New(t, kind, opts...)) })
 }
 
 // Only skips the test when a kind of engine is not among those to be tested.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -49,4 +50,23 @@ func Kinds(tb testing.TB) []Kind {
 func Servers(tb testing.TB) []Kind {
 	tb.Helper()
 	return slices.DeleteFunc(Kinds(tb), func(k Kind) bool { return k == Embedded })
+}
+
+// SideBySide runs a test on every kind at the same time, as subtests with the names of the kinds, and returns when all
+// have ended: most of what a test of flows does is waiting. A test whose figures others would spoil calls [InTurn].
+func SideBySide(t *testing.T, kinds []Kind, test func(t *testing.T, k Kind)) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, k := range kinds {
+		all.Go(func() { t.Run(string(k), func(t *testing.T) { test(t, k) }) })
+	}
+	all.Wait()
+}
+
+// InTurn runs a test on one kind after the other.
+func InTurn(t *testing.T, kinds []Kind, test func(t *testing.T, k Kind)) {
+	t.Helper()
+	for _, k := range kinds {
+		t.Run(string(k), func(t *testing.T) { test(t, k) })
+	}
 }
