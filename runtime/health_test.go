@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/testserver/proxy"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -65,14 +66,14 @@ func TestReadiness(t *testing.T) {
 // A worker that is cut off says so, and says when it is back.
 func TestReadinessWithoutNetwork(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
-		p := newProxy(t, testserver.Shared(t, kind).Addr())
-		b := enginetest.Open(t, kind, string(kind)+"://"+p.addr(), enginetest.NewPrefix())
+		p := proxy.Start(t, testserver.Shared(t, kind).Addr())
+		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), enginetest.NewPrefix())
 		worker := runtime.NewWorker(b.Engine, runtime.Lease(300*time.Millisecond))
 		require.NoError(t, worker.Register(activity.New("noop", func(context.Context, int) (int, error) { return 0, nil })))
 		started(t, worker.Run)
 		eventuallyReady(t, worker.Check)
 
-		p.goDark()
+		p.Blackhole()
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if worker.Check(t.Context()) == nil {
 				return "the worker takes itself for ready"
@@ -83,7 +84,7 @@ func TestReadinessWithoutNetwork(t *testing.T) {
 		defer cancel()
 		require.ErrorIs(t, b.Engine.Check(short), enginecore.ErrNotReachable)
 
-		p.lightUp()
+		p.Restore()
 		eventuallyReady(t, worker.Check)
 		require.NoError(t, b.Engine.Check(t.Context()))
 	})
