@@ -82,6 +82,67 @@ func (TickCall) decode(r *fields) (out TickReply) {
 	return out
 }
 
+// KeepCall holds the arguments of Engine.Keep.
+type KeepCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition Partition
+	Limit     int64
+	// Duty: optional.
+	Duty  string
+	Lanes []LaneID
+}
+
+// KeepReply is the answer to KeepCall.
+type KeepReply struct {
+	// Status is StatusOK.
+	Status     Status
+	Now        time.Time
+	NextDueAt  time.Time
+	More       bool
+	Done       []DutyDone
+	Candidates []Candidate
+}
+
+// Keep runs ffx_keep. Does what is due in one partition, as ffx_tick does, and tells for each duty how
+// much that was and how late the first of it was. A named duty is the only one that is seen to;
+// `next_due_at` is then that of this duty.
+//
+// Sending it again with the same arguments is safe, which the engine does after a lost connection.
+// Error codes: ErrInvalidInput.
+func (e *Engine) Keep(ctx context.Context, c KeepCall) (KeepReply, error) {
+	return Do(ctx, e, c)
+}
+
+func (KeepCall) info() callInfo {
+	return callInfo{name: "ffx_keep", repeatable: true, open: true}
+}
+
+func (c KeepCall) encode(w *wire) {
+	w.reserve(1, 2+len(c.Lanes))
+	w.partition(c.Partition, FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.int(c.Limit)
+	w.text(c.Duty)
+	for _, x := range c.Lanes {
+		w.text(string(x))
+	}
+}
+
+func (KeepCall) decode(r *fields) (out KeepReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Now = timeValue(r, "now")
+		out.NextDueAt = timeValue(r, "next_due_at")
+		out.More = boolValue(r, "more")
+		out.Done = list(r, "done", decodeDutyDone)
+		out.Candidates = list(r, "candidates", decodeCandidate)
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
 // EndLeasesCall holds the arguments of Engine.EndLeases.
 type EndLeasesCall struct {
 	// Partition is where the call works; its tag is part of every key.

@@ -561,3 +561,16 @@ func decodeFlowEvent(r *fields, out *FlowEvent) {
 	out.Attempt = textValue[string](r, "attempt")
 	out.Detail = textValue[string](r, "detail")
 }
+
+// DutyDone is an element of replies or calls.
+type DutyDone struct {
+	Duty string
+	Done int64
+	Lag  time.Duration
+}
+
+func decodeDutyDone(r *fields, out *DutyDone) {
+	out.Duty = textValue[string](r, "duty")
+	out.Done = intValue[int64](r, "done")
+	out.Lag = millisValue(r, "lag")
+}

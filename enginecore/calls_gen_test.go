@@ -459,6 +459,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "lanes of test", "lanes2 of test"}},
+		{"ffx_keep", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, KeepCall{Partition: Partition{FlowFamily, 7}, Limit: 6, Duty: "duty of test", Lanes: []LaneID{"lanes of test", "lanes2 of test"}})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"6", "duty of test", "lanes of test", "lanes2 of test"}},
 		{"ffx_end_leases", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, EndLeasesCall{Partition: Partition{FlowFamily, 7}})
 		},
@@ -986,6 +991,9 @@ func goldenReplies() []goldenReply {
 		{"ffx_tick OK", []any{1, "OK", "1795188498438", "1795188498438", "1", "9", "15", "19", "18", "10", "11", "20", "18", "7", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(TickCall{}.info(), m, TickCall{}.decode) },
 			TickReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Promoted: 9, LeasesExpired: 15, AttemptsTimedOut: 19, DeadlinesExpired: 18, Cancelled: 10, Propagated: 11, SuspensionsExpired: 20, WaitpointsClosed: 18, Purged: 7, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
+		{"ffx_keep OK", []any{1, "OK", "1795188498438", "1795188498438", "1", []any{[]any{"duty of test", "5", "1500"}, []any{"duty of test", "5", "1500"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
+			func(m message) (any, error) { return decodeReply(KeepCall{}.info(), m, KeepCall{}.decode) },
+			KeepReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), More: true, Done: []DutyDone{{Duty: "duty of test", Done: 5, Lag: 1500 * time.Millisecond}, {Duty: "duty of test", Done: 5, Lag: 1500 * time.Millisecond}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
 		{"ffx_end_leases OK", []any{1, "OK", "6", "1"},
 			func(m message) (any, error) { return decodeReply(EndLeasesCall{}.info(), m, EndLeasesCall{}.decode) },
 			EndLeasesReply{Status: StatusOK, Ended: 6, More: true}},
@@ -1463,6 +1471,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx_tick", func(m message) error {
 			_, err := decodeReply(TickCall{}.info(), m, TickCall{}.decode)
+			return err
+		}},
+		{"ffx_keep", func(m message) error {
+			_, err := decodeReply(KeepCall{}.info(), m, KeepCall{}.decode)
 			return err
 		}},
 		{"ffx_end_leases", func(m message) error {

@@ -983,6 +983,11 @@ func (k Keys) ChannelDue() string {
 	return k.prefix + ":ffx:due"
 }
 
+// ChannelKeepers is <prefix>:ffx:keepers.
+func (k Keys) ChannelKeepers() string {
+	return k.prefix + ":ffx:keepers"
+}
+
 // ChannelDone is <prefix>:ffx:done:{tag}.
 func (k Keys) ChannelDone(partition Partition) string {
 	return k.channelDone(partition.Tag())

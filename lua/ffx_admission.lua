@@ -125,7 +125,7 @@ end
 function limits.offer_due(c, count)
   if count <= 0 then return {} end
   local offered = {}
-  for _, execution_id in ipairs(redis.call('ZRANGE', key.ffx_unadmitted(c), '-inf', c.now, 'BYSCORE', 'LIMIT', 0, count)) do
+  for _, execution_id in ipairs(duties.due_in(c, key.ffx_unadmitted(c), count)) do
     local core = record.read(key.exec_core(c, execution_id), claim.FIELDS)
     if core and core.limits and awaits(core, number.text(epoch_of(core))) then
       redis.call('ZADD', key.ffx_unadmitted(c), c.now + OFFER_LATER_MS, execution_id)

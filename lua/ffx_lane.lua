@@ -85,8 +85,7 @@ end
 
 -- Looks again at what is held, the longest not looked at first.
 function pauses.recheck_due(c, limit)
-  if limit <= 0 then return 0 end
-  local ids = redis.call('ZRANGE', key.ffx_held(c), '-inf', c.now, 'BYSCORE', 'LIMIT', 0, limit)
+  local ids = duties.due_in(c, key.ffx_held(c), limit)
   for _, execution_id in ipairs(ids) do recheck(c, execution_id) end
   return #ids
 end

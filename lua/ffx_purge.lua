@@ -193,7 +193,7 @@ local FIELDS = { 'flow_kind', 'closed_at', 'purging', 'joins' }
 
 -- Removes runs that have been kept long enough. Gives how many are gone.
 function flows.purge_due(c)
-  local due = redis.call('ZRANGE', key.ffx_purge_due(c), '-inf', c.now, 'BYSCORE', 'LIMIT', 0, FLOWS_PER_TICK)
+  local due = duties.due_in(c, key.ffx_purge_due(c), FLOWS_PER_TICK)
   local work = { left = KEYS_PER_CALL, lanes = {} }
   local purged = 0
   for _, flow_id in ipairs(due) do

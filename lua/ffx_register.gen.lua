@@ -543,6 +543,13 @@ redis.register_function('ffx_tick', function(keys, args)
   return F.ffx_tick({ partition = keys[1] }, { limit = args[1], lanes = rest(args, 2) })
 end)
 
+redis.register_function('ffx_keep', function(keys, args)
+  local refusal = call.need(keys, 1, args, 1)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_keep({ partition = keys[1] }, { limit = args[1], duty = args[2], lanes = rest(args, 3) })
+end)
+
 redis.register_function('ffx_end_leases', function(keys, args)
   local refusal = call.need(keys, 1, args, 0)
   if refusal then return refusal end

@@ -1,202 +1,9 @@
 -- What is due in one partition, driven by a keeper.
 
-local tick = {}
-
--- Entries of an index that are due, the earliest first.
-local function due_in(c, index_key, limit)
-  if limit <= 0 then return {} end
-  return redis.call('ZRANGE', index_key, '-inf', c.now, 'BYSCORE', 'LIMIT', 0, limit)
-end
-
-local function promote_delayed(c, lane, limit)
-  local delayed_key, eligible_key = key.lane_delayed(c, lane), key.lane_eligible(c, lane)
-  local ids = due_in(c, delayed_key, limit)
-  for _, execution_id in ipairs(ids) do
-    park.promote(c, execution_id, key.exec_core(c, execution_id), delayed_key, eligible_key, c.now)
-  end
-  return #ids
-end
-
-local OFFERED = { marked_expired = true, already_expired = true, already_revoked = true }
-
-local function expire_leases(c, limit)
-  local expiry_key = key.index_lease_expiry(c)
-  local ids = due_in(c, expiry_key, limit)
-  for _, execution_id in ipairs(ids) do
-    local outcome, core = lease.expire_if_due(c, execution_id, key.exec_core(c, execution_id), expiry_key)
-    if OFFERED[outcome] and not flows.end_late(c, execution_id, key.exec_core(c, execution_id), core) then
-      lease.offer_reclaim(c, execution_id, core)
-    end
-  end
-  return #ids
-end
-
--- A member that overstayed its attempt timeout fails this attempt and is retried by its policy. Executions
--- outside managed flows end, as the contract has it.
-local function time_out_attempt(c, execution_id)
-  local core_key = key.exec_core(c, execution_id)
-  local core = record.read(core_key, lifecycle.END_FIELDS)
-  redis.call('ZREM', key.index_attempt_timeout(c), execution_id)
-  if not core or core.lifecycle_phase == 'terminal' then return end
-  if not core.managed or core.lifecycle_phase ~= 'active' then
-    lifecycle.expire(c, execution_id, core_key, core, 'attempt_timeout')
-    return
-  end
-  local running_on = core.current_worker_instance_id
-  local f = { lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch }
-  local policy = record.policy(key.exec_policy(c, execution_id)).retry_policy
-  local delay = retry.delay(policy, tonumber(core.retry_count) or 0)
-  local reason = 'the attempt ran longer than its start-to-close timeout'
-  if delay and flows.end_late(c, execution_id, core_key, core) then return end
-  if delay then
-    retry.schedule(c, execution_id, core_key, core, f, reason, 'timeout', c.now + delay)
-  else
-    retry.give_up(c, execution_id, core_key, core, f, reason, 'timeout')
-  end
-  if is_set(running_on) then wake.cancel(c, running_on, execution_id, core.current_lease_id, 'attempt_timeout') end
-end
-
-local function time_out_attempts(c, limit)
-  local ids = due_in(c, key.index_attempt_timeout(c), limit)
-  for _, execution_id in ipairs(ids) do time_out_attempt(c, execution_id) end
-  return #ids
-end
-
-local function expire_executions(c, limit)
-  local ids = due_in(c, key.index_execution_deadline(c), limit)
-  for _, execution_id in ipairs(ids) do
-    local core_key = key.exec_core(c, execution_id)
-    local core = record.read(core_key, lifecycle.END_FIELDS)
-    if core and core.lifecycle_phase ~= 'terminal' then
-      lifecycle.expire(c, execution_id, core_key, core, 'execution_deadline')
-    end
-    redis.call('ZREM', key.index_execution_deadline(c), execution_id)
-  end
-  return #ids
-end
-
--- A node that found no worker in time fails.
-local function fail_unstarted(c, limit)
-  local index_key = key.ffx_start_deadlines(c)
-  local ids = due_in(c, index_key, limit)
-  for _, execution_id in ipairs(ids) do
-    redis.call('ZREM', index_key, execution_id)
-    local core_key = key.exec_core(c, execution_id)
-    local core = record.read(core_key, lifecycle.END_FIELDS)
-    if core and core.lifecycle_phase == 'runnable' and pauses.keeps(c, core) then
-      local timeout = tonumber(redis.call('HGET', core_key, 'start_timeout') or nil) or 0
-      redis.call('ZADD', index_key, c.now + timeout, execution_id)
-    elseif core and core.lifecycle_phase == 'runnable' and not is_set(core.current_attempt_index) then
-      local reason = 'not started within its schedule-to-start timeout'
-      lifecycle.leave_indexes(c, execution_id, core)
-      lifecycle.finish(c, execution_id, core_key, core, {
-        outcome = 'failed', attempt_state = core.attempt_state, blank = {},
-        values = { 'failure_reason', reason, 'failure_category', 'timeout' },
-        reason = reason, category = 'timeout',
-      })
-    end
-  end
-  return #ids
-end
-
--- Waits that one tick ends at most: each may end its execution, and with it what depends on it.
-local WAITS_PER_TICK = 64
-
-local function expire_suspensions(c, limit)
-  limit = math.min(limit, WAITS_PER_TICK)
-  local index_key = key.index_suspension_timeout(c)
-  local ids = due_in(c, index_key, limit)
-  for _, execution_id in ipairs(ids) do
-    local core_key = key.exec_core(c, execution_id)
-    local k = suspension.keys(c, execution_id, record.read(core_key, { 'current_waitpoint_id' }) or {})
-    k.core, k.suspension_timeout = core_key, index_key
-    suspension.expire_if_due(c, k, execution_id)
-  end
-  if #ids == WAITS_PER_TICK then c.more = true end
-  return #ids
-end
-
--- Waitpoints that were opened ahead of a suspension that never came.
-local function close_pending_waitpoints(c, limit)
-  local index_key = key.index_pending_waitpoint_expiry(c)
-  local ids = due_in(c, index_key, limit)
-  for _, waitpoint_id in ipairs(ids) do
-    local waitpoint_key = key.waitpoint_record(c, waitpoint_id)
-    redis.call('ZREM', index_key, waitpoint_id)
-    if redis.call('HGET', waitpoint_key, 'state') == 'pending' then
-      suspension.close(c, { waitpoint = waitpoint_key, condition = key.waitpoint_condition(c, waitpoint_id) },
-        'never_committed')
-    end
-  end
-  return #ids
-end
-
-local function expire_flows(c, limit)
-  local index_key = key.ffx_flow_deadlines(c)
-  local ids = due_in(c, index_key, limit)
-  for _, flow_id in ipairs(ids) do
-    redis.call('ZREM', index_key, flow_id)
-    local flow_key = key.flow_core(c, flow_id)
-    local flow = record.read(flow_key, { 'public_flow_state', 'held' })
-    if flow and not graph.is_over(flow) then
-      graph.log(c, flow_id, 'flow_deadline')
-      flows.stop(c, flow_id, flow_key, flow, 'failed', 'outcome', 'expired',
-        'failure_reason', 'the flow ran longer than its deadline', 'failure_category', 'timeout')
-    end
-  end
-  return #ids
-end
-
-local function end_owed(c, limit)
-  local ended = 0
-  for _, flow_id in ipairs(due_in(c, key.index_cancel_backlog(c), 16)) do
-    if ended >= limit then
-      c.more = true
-      break
-    end
-    ended = ended + flows.end_owed_members(c, flow_id, limit - ended)
-  end
-  return ended
-end
-
--- Upstreams that a join had no use for when it was decided.
-local function cancel_siblings(c, limit)
-  if limit <= 0 then return 0 end
-  return joins.cancel_owed_siblings(c, limit)
-end
-
 -- Earliest score of an index, or nil.
 local function head(index_key)
   local first = redis.call('ZRANGE', index_key, 0, 0, 'WITHSCORES')
   return tonumber(first[2] or nil)
-end
-
--- Indexes whose scores are the times (ms) at which something is due.
-local function clocks(c, lanes)
-  local list = {
-    key.index_lease_expiry(c), key.index_attempt_timeout(c), key.index_execution_deadline(c),
-    key.index_suspension_timeout(c), key.index_pending_waitpoint_expiry(c), key.ffx_start_deadlines(c),
-    key.ffx_flow_deadlines(c), key.index_cancel_backlog(c), key.ffx_held(c),
-    key.ffx_unadmitted(c),
-  }
-  for _, lane in ipairs(lanes) do list[#list + 1] = key.lane_delayed(c, lane) end
-  return list
-end
-
--- Whether there is nothing to do here, now or at a time that is known. Most partitions are like this most of the time.
-local function is_quiet(c, indexes)
-  return redis.call('EXISTS', key.ffx_backlog(c), key.index_pending_cancel_groups(c), key.ffx_reruns(c), unpack(indexes)) == 0
-end
-
--- When something is due next in this partition (ms), or nil.
-local function next_due(c, indexes)
-  if c.more then return c.now end
-  local at
-  for _, index_key in ipairs(indexes) do
-    local score = head(index_key)
-    if score and (not at or score < at) then at = score end
-  end
-  return at
 end
 
 -- Lanes of the partition, with those that the caller knows besides.
@@ -213,7 +20,51 @@ local function all_lanes(c, named)
   return lanes
 end
 
+-- The keys of some duties: those that are ordered by the time at which something is due, and all.
+local function keys_of(c, some, lanes)
+  local clocks, all = {}, {}
+  for _, duty in ipairs(some) do
+    for _, name in ipairs(duty.clocks and duty.clocks(c, lanes) or {}) do
+      clocks[#clocks + 1] = name
+      all[#all + 1] = name
+    end
+    for _, name in ipairs(duty.signs and duty.signs(c) or {}) do all[#all + 1] = name end
+  end
+  return clocks, all
+end
+
+-- Sees to some duties, at most about `limit` items in all. Most partitions have nothing to do most of the time, which
+-- takes one command to find out. Gives what was done, by duty, and the time (ms) at which something is due next, or nil.
+local function see_to(c, some, limit, lanes)
+  local clocks, all = keys_of(c, some, lanes)
+  if #all == 0 or redis.call('EXISTS', unpack(all)) == 0 then return {}, nil end
+  local left, done = limit, {}
+  for _, duty in ipairs(some) do
+    c.lag = 0
+    local count = duty.work(c, left, lanes)
+    if count > 0 then done[#done + 1] = { duty.name, number.text(count), number.text(c.lag) } end
+    if not duty.free then left = left - count end
+  end
+  if left <= 0 then c.more = true end
+  graph.settle(c)
+  if c.more then return done, c.now end
+  local at
+  for _, index_key in ipairs(clocks) do
+    local score = head(index_key)
+    if score and (not at or score < at) then at = score end
+  end
+  return done, at
+end
+
 local MAX_LIMIT = 256
+
+local function limit_of(A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return nil, err end
+  return math.max(1, math.min(limit, MAX_LIMIT))
+end
+
+local function time_text(at) return at and number.text(math.max(at, 0)) or '' end
 
 -- @function ffx_tick
 -- @summary  Does what is due in one partition, at most about `limit` items, and tells when something is due
@@ -225,43 +76,50 @@ local MAX_LIMIT = 256
 -- @reply    OK now:unix_ms next_due_at:unix_ms more:bool promoted:int leases_expired:int attempts_timed_out:int deadlines_expired:int cancelled:int propagated:int suspensions_expired:int waitpoints_closed:int purged:int? candidates:list(candidate)?
 -- @error    invalid_input message:text
 function F.ffx_tick(K, A)
-  local limit, err = number.whole('limit', A.limit)
+  local limit, err = limit_of(A)
   if err then return err end
-  limit = math.max(1, math.min(limit, MAX_LIMIT))
   local c = call.open(K.partition)
-  local lanes = all_lanes(c, A.lanes)
-  local indexes = clocks(c, lanes)
-  local purged = number.text(flows.purge_due(c))
-  if is_quiet(c, indexes) then
-    return reply.ok(c.now_text, c.more and c.now_text or '', c.more and '1' or '0', '0', '0', '0', '0', '0', '0', '0', '0',
-      purged, {})
+  local done, at = see_to(c, duties.list(), limit, all_lanes(c, A.lanes))
+  local counts = {}
+  for _, entry in ipairs(done) do counts[entry[1]] = tonumber(entry[2]) end
+  local function sum(...)
+    local total = 0
+    for _, name in ipairs({ ... }) do total = total + (counts[name] or 0) end
+    return number.text(total)
   end
-  local left = limit
-  local function spend(count)
-    left = left - count
-    return number.text(count)
+  return reply.ok(c.now_text, time_text(at), c.more and '1' or '0', sum('delayed_promotion', 'pause_recheck'),
+    sum('lease_expiry'), sum('attempt_timeout'), sum('execution_deadline', 'start_deadline', 'flow_deadline'),
+    sum('cancel_backlog', 'sibling_cancel_dispatch'), sum('propagation'), sum('suspension_timeout'),
+    sum('pending_waitpoint_expiry'), sum('retention'), c.candidates or {})
+end
+
+-- @record duty_done duty:text done:int lag:ms
+
+-- @function ffx_keep
+-- @summary  Does what is due in one partition, as ffx_tick does, and tells for each duty how much that was and how late
+--           the first of it was. A named duty is the only one that is seen to; `next_due_at` is then that of this duty.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      limit              int
+-- @arg      duty               text optional
+-- @args     lanes              lane_id
+-- @reply    OK now:unix_ms next_due_at:unix_ms more:bool done:list(duty_done) candidates:list(candidate)
+-- @error    invalid_input message:text
+function F.ffx_keep(K, A)
+  local limit, err = limit_of(A)
+  if err then return err end
+  local some = duties.list()
+  if is_set(A.duty) then
+    local named
+    for _, duty in ipairs(some) do
+      if duty.name == A.duty then named = duty end
+    end
+    if not named then return reply.err('invalid_input', 'duty is unknown: ' .. A.duty) end
+    some = { named }
   end
-  local propagated = spend(redis.call('EXISTS', key.ffx_backlog(c)) == 1 and graph.work_backlog(c, left) or 0)
-  local promoted = 0
-  for _, lane in ipairs(lanes) do promoted = promoted + promote_delayed(c, lane, left - promoted) end
-  promoted = spend(promoted)
-  local expired_leases = spend(expire_leases(c, left))
-  local timed_out = spend(time_out_attempts(c, left))
-  local deadlines = spend(expire_executions(c, left))
-  deadlines = number.text(deadlines + spend(fail_unstarted(c, left)) + spend(expire_flows(c, math.min(left, 4))))
-  promoted = number.text(promoted + spend(pauses.recheck_due(c, left)))
-  local suspensions = spend(expire_suspensions(c, left))
-  local waitpoints = spend(close_pending_waitpoints(c, left))
-  local cancelled = spend(left > 0 and end_owed(c, left) or 0)
-  cancelled = number.text(cancelled + spend(cancel_siblings(c, left)))
-  flows.rerun_some(c)
-  local candidates = limits.offer_due(c, left)
-  spend(#candidates)
-  if left <= 0 then c.more = true end
-  graph.settle(c)
-  local at = next_due(c, indexes)
-  return reply.ok(c.now_text, at and number.text(math.max(at, 0)) or '', c.more and '1' or '0', promoted,
-    expired_leases, timed_out, deadlines, cancelled, propagated, suspensions, waitpoints, purged, candidates)
+  local c = call.open(K.partition)
+  local done, at = see_to(c, some, limit, all_lanes(c, A.lanes))
+  return reply.ok(c.now_text, time_text(at), c.more and '1' or '0', done, c.candidates or {})
 end
 
 -- @function ffx_end_leases

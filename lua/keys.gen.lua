@@ -558,6 +558,11 @@ function key.channel_due(c)
   return at.channel_due or keep(at, 'channel_due', at.prefix .. ':ffx:due')
 end
 
+function key.channel_keepers(c)
+  local at = c.at
+  return at.channel_keepers or keep(at, 'channel_keepers', at.prefix .. ':ffx:keepers')
+end
+
 function key.channel_done(c)
   local at = c.at
   return at.channel_done or keep(at, 'channel_done', at.prefix .. ':ffx:done:' .. at.tag)

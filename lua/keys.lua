@@ -122,5 +122,6 @@
 -- @template channel.completions        dag:completions
 -- @template channel.wake               ffx:wake:{lane_id}
 -- @template channel.due                ffx:due
+-- @template channel.keepers            ffx:keepers
 -- @template channel.done               ffx:done:{tag}
 -- @template channel.worker             ffx:worker:{worker_instance_id}

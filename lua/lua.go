@@ -83,6 +83,7 @@ func Files() []string {
 		"ffx_purge.lua",
 		"ffx_rerun.lua",
 		"ffx_compact.lua",
+		"ffx_due.lua",
 		"ffx_tick.lua",
 		"register.gen.lua",
 		"ffx_register.gen.lua",

@@ -38,8 +38,8 @@ type calls interface {
 	// attend does what a keeper does by the way, until ctx ends or there is nothing of the kind.
 	attend(ctx context.Context)
 	Tick(context.Context, enginecore.TickCall) (enginecore.TickReply, error)
-	// tickAll does what is due in several partitions, as renewAll renews.
-	tickAll(context.Context, []enginecore.TickCall) ([]answer[enginecore.TickReply], error)
+	// keepAll does what is due in several partitions, as renewAll renews.
+	keepAll(context.Context, []enginecore.KeepCall) ([]answer[enginecore.KeepReply], error)
 	EndLeases(context.Context, enginecore.EndLeasesCall) (enginecore.EndLeasesReply, error)
 }
 
@@ -56,7 +56,7 @@ func (c composites) renewAll(ctx context.Context, calls []enginecore.RenewCall) 
 	return sendAll(ctx, c.Engine, calls)
 }
 
-func (c composites) tickAll(ctx context.Context, calls []enginecore.TickCall) ([]answer[enginecore.TickReply], error) {
+func (c composites) keepAll(ctx context.Context, calls []enginecore.KeepCall) ([]answer[enginecore.KeepReply], error) {
 	return sendAll(ctx, c.Engine, calls)
 }
 

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -14,38 +13,22 @@ const (
 	maxCompactPause = time.Minute
 )
 
-// compact makes ended runs smaller until ctx ends.
-func (k *Keeper) compact(ctx context.Context) {
-	wait := min(max(k.compactAfter/8, minCompactPause), maxCompactPause)
-	for {
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-		for todo := k.engine.partitions(); len(todo) > 0 && ctx.Err() == nil; {
-			todo = k.compactSome(ctx, todo)
-		}
+// compactRound makes the records of ended runs smaller.
+func (k *Keeper) compactRound() *round {
+	return &round{
+		duties: []Duty{DutyCompaction}, family: enginecore.FlowFamily,
+		every: min(max(k.compactAfter/8, minCompactPause), maxCompactPause),
+		step: func(ctx context.Context, partitions []enginecore.Partition, _ Duty) []outcome {
+			calls := make([]enginecore.CompactCall, len(partitions))
+			for i, p := range partitions {
+				calls[i] = enginecore.CompactCall{Partition: p, Age: k.compactAfter}
+			}
+			answers, _ := sendAll(ctx, k.engine.core, calls) // each answer has its error
+			outcomes := make([]outcome, len(partitions))
+			for i, a := range answers {
+				outcomes[i] = outcome{err: a.err, more: a.reply.More, done: []dutyDone{{duty: DutyCompaction, count: a.reply.Compacted}}}
+			}
+			return outcomes
+		},
 	}
-}
-
-// compactSome does a bounded part of the work in each of some partitions, and lists those where more is left.
-func (k *Keeper) compactSome(ctx context.Context, partitions []enginecore.Partition) []enginecore.Partition {
-	pipeline := k.engine.core.Pipeline()
-	replies := make([]*enginecore.Result[enginecore.CompactReply], len(partitions))
-	for i, p := range partitions {
-		replies[i] = enginecore.Add(pipeline, enginecore.CompactCall{Partition: p, Age: k.compactAfter})
-	}
-	if err := pipeline.Run(ctx); err != nil && ctx.Err() == nil {
-		k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not compact, it tries again", eventCompactionFailed.attr(), slog.Any("error", err))
-	}
-	var left []enginecore.Partition
-	for i, p := range partitions {
-		if reply, err := replies[i].Get(); err == nil && reply.More {
-			left = append(left, p)
-		}
-	}
-	return left
 }

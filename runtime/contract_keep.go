@@ -2,7 +2,7 @@ package runtime
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,26 +17,23 @@ const (
 	contractTicks = 8
 	// reclaimReminder is how often workers are told again of executions that lost theirs and that nobody has taken.
 	reclaimReminder = time.Second
-	// reconcilePage bounds how many executions and flows of a partition one reconciliation looks at. The next one goes on
-	// behind them.
-	reconcilePage = 64
 )
 
-// reconcileState is how far the reconciliation of a partition has come.
-type reconcileState struct {
-	next   time.Time
-	flows  uint64 // cursor of the index of flows
-	offset int64  // in the indexes of lanes
-}
-
-// tickAll ticks several partitions at a time.
-func (c *contract) tickAll(ctx context.Context, calls []enginecore.TickCall) ([]answer[enginecore.TickReply], error) {
-	answers := make([]answer[enginecore.TickReply], len(calls))
+// keepAll does what is due in several partitions at a time.
+func (c *contract) keepAll(ctx context.Context, calls []enginecore.KeepCall) ([]answer[enginecore.KeepReply], error) {
+	answers := make([]answer[enginecore.KeepReply], len(calls))
 	var ticking errgroup.Group
 	ticking.SetLimit(contractTicks)
 	for i, call := range calls {
-		ticking.Go(func() error {
-			answers[i].reply, answers[i].err = c.Tick(ctx, call)
+		ticking.Go(func() (err error) {
+			// Where one step panics is of no use to the others, and a panic here would reach nobody.
+			defer func() {
+				if fault := recover(); fault != nil {
+					err = fmt.Errorf("%w: %v", errKeeperPanic, fault)
+					answers[i].err = err
+				}
+			}()
+			answers[i].reply, answers[i].err = c.keep(ctx, call)
 			return answers[i].err
 		})
 	}
@@ -44,21 +41,44 @@ func (c *contract) tickAll(ctx context.Context, calls []enginecore.TickCall) ([]
 	return answers, err
 }
 
-// Tick does what is due in a partition, as the scanners of a FlowFabric server do, and now and then what nobody has done.
+// Tick does what is due in a partition.
 func (c *contract) Tick(ctx context.Context, call enginecore.TickCall) (enginecore.TickReply, error) {
+	reply, err := c.keep(ctx, enginecore.KeepCall{Partition: call.Partition, Limit: call.Limit, Lanes: call.Lanes})
+	return enginecore.TickReply{Status: reply.Status, Now: reply.Now, NextDueAt: reply.NextDueAt, More: reply.More}, err
+}
+
+// keep does what is due in a partition, as the scanners of a FlowFabric server do, and now and then what nobody has done.
+func (c *contract) keep(ctx context.Context, call enginecore.KeepCall) (enginecore.KeepReply, error) {
 	now, err := c.readClock(ctx)
 	if err != nil {
-		return enginecore.TickReply{}, err
+		return enginecore.KeepReply{}, err
 	}
-	t := &contractTick{contract: c, call: call, lanes: c.knownLanes(call.Lanes)}
+	t := &contractTick{contract: c, call: call, lanes: c.knownLanes(call.Lanes), lags: make(map[Duty]time.Duration)}
 	// Nobody tells what other programs make due.
-	t.reply = enginecore.TickReply{Status: enginecore.StatusOK, Now: now, NextDueAt: now.Add(c.config.poll)}
+	t.reply = enginecore.KeepReply{Status: enginecore.StatusOK, Now: now, NextDueAt: now.Add(c.config.poll)}
 	if err := t.readDue(ctx); err != nil {
 		return t.reply, err
 	}
-	for _, step := range []func(context.Context) error{t.expireLeases, t.expireExecutions, t.promote, t.cancelOwed, t.reconcile} {
-		if err := step(ctx); err != nil {
+	for _, d := range []struct {
+		duty Duty
+		do   func(context.Context) error
+	}{
+		{DutyLeaseExpiry, t.expireLeases},
+		{DutyAttemptTimeout, func(ctx context.Context) error { return t.expire(ctx, toIDs(t.attempts), "attempt_timeout") }},
+		{DutyExecutionDeadline, func(ctx context.Context) error { return t.expire(ctx, toIDs(t.deadlines), "execution_deadline") }},
+		{DutyDelayedPromotion, t.promote},
+		{DutyCancelBacklog, t.cancelOwed},
+		{DutyDependencyReconciliation, t.reconcile},
+	} {
+		if call.Duty != "" && call.Duty != string(d.duty) {
+			continue
+		}
+		t.count = 0
+		if err := d.do(ctx); err != nil {
 			return t.reply, err
+		}
+		if t.count > 0 {
+			t.reply.Done = append(t.reply.Done, enginecore.DutyDone{Duty: string(d.duty), Done: t.count, Lag: t.lags[d.duty]})
 		}
 	}
 	return t.reply, nil
@@ -78,9 +98,12 @@ func (c *contract) knownLanes(more []enginecore.LaneID) []enginecore.LaneID {
 // contractTick is one tick of a partition under way.
 type contractTick struct {
 	contract *contract
-	call     enginecore.TickCall
-	reply    enginecore.TickReply
-	lanes    []enginecore.LaneID
+	call     enginecore.KeepCall
+	reply    enginecore.KeepReply
+	// count is what the duty at hand has done, lags how late the first item of each was.
+	count int64
+	lags  map[Duty]time.Duration
+	lanes []enginecore.LaneID
 
 	leases, attempts, deadlines, cancels []string
 	delayed                              map[enginecore.LaneID][]string
@@ -97,18 +120,22 @@ func (t *contractTick) due(at time.Time) {
 func (t *contractTick) readDue(ctx context.Context) error {
 	c, p := t.contract, t.call.Partition
 	indexes := []struct {
+		duty Duty
 		key  string
 		list *[]string
 	}{
-		{c.keys.IndexLeaseExpiry(p), &t.leases}, {c.keys.IndexAttemptTimeout(p), &t.attempts},
-		{c.keys.IndexExecutionDeadline(p), &t.deadlines}, {c.keys.IndexCancelBacklog(p), &t.cancels},
+		{DutyLeaseExpiry, c.keys.IndexLeaseExpiry(p), &t.leases},
+		{DutyAttemptTimeout, c.keys.IndexAttemptTimeout(p), &t.attempts},
+		{DutyExecutionDeadline, c.keys.IndexExecutionDeadline(p), &t.deadlines},
+		{DutyCancelBacklog, c.keys.IndexCancelBacklog(p), &t.cancels},
 	}
 	byLane := make([][]string, len(t.lanes))
 	for i, lane := range t.lanes {
 		indexes = append(indexes, struct {
+			duty Duty
 			key  string
 			list *[]string
-		}{c.keys.LaneDelayed(p, lane), &byLane[i]})
+		}{DutyDelayedPromotion, c.keys.LaneDelayed(p, lane), &byLane[i]})
 	}
 	commands := make(rueidis.Commands, len(indexes))
 	for i, index := range indexes {
@@ -124,6 +151,9 @@ func (t *contractTick) readDue(ctx context.Context) error {
 			return contractReadError("ZRANGE", err)
 		}
 		*index.list = t.dueOf(entries)
+		if len(*index.list) > 0 {
+			t.lags[index.duty] = max(t.lags[index.duty], t.reply.Now.Sub(time.UnixMilli(int64(entries[0].Score))))
+		}
 	}
 	t.delayed = make(map[enginecore.LaneID][]string, len(t.lanes))
 	for i, lane := range t.lanes {
@@ -169,7 +199,7 @@ func (t *contractTick) expireLeases(ctx context.Context) error {
 	for i, a := range answers {
 		if a.reply.Outcome == "marked_expired" || a.reply.Outcome == "already_expired" {
 			lanes[laneOf(cores[i])] = true
-			t.reply.LeasesExpired++
+			t.count++
 		}
 	}
 	for lane := range lanes {
@@ -181,19 +211,7 @@ func (t *contractTick) expireLeases(ctx context.Context) error {
 
 var expireFields = []string{"lane_id", "current_attempt_index", "current_worker_instance_id", "current_lease_id", "flow_id"}
 
-// expireExecutions ends what has exceeded its deadline, or an attempt timeout that another program has set.
-func (t *contractTick) expireExecutions(ctx context.Context) error {
-	for _, timer := range []struct {
-		members []string
-		reason  string
-	}{{t.attempts, "attempt_timeout"}, {t.deadlines, "execution_deadline"}} {
-		if err := t.expire(ctx, toIDs(timer.members), timer.reason); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
+// expire ends what has exceeded its deadline, or an attempt timeout that another program has set.
 func (t *contractTick) expire(ctx context.Context, ids []enginecore.ExecutionID, reason string) error {
 	c := t.contract
 	cores, err := c.readCores(ctx, ids, expireFields)
@@ -216,7 +234,7 @@ func (t *contractTick) expire(ctx context.Context, ids []enginecore.ExecutionID,
 		if a.reply.Outcome != "expired" {
 			continue
 		}
-		t.reply.DeadlinesExpired++
+		t.count++
 		ended = append(ended, contractEnd{id: ids[i], flow: enginecore.FlowID(cores[i]["flow_id"]), outcome: "expired"})
 		if worker := cores[i]["current_worker_instance_id"]; worker != "" {
 			c.tellCancel(ctx, enginecore.WorkerInstanceID(worker), ids[i], cores[i]["current_lease_id"], reason)
@@ -244,7 +262,7 @@ func (t *contractTick) promote(ctx context.Context) error {
 				promoted++
 			}
 		}
-		t.reply.Promoted += promoted
+		t.count += promoted
 		t.reply.More = t.reply.More || int64(len(members)) >= t.call.Limit && promoted > 0
 		if promoted > 0 {
 			c.tellWork(ctx, t.call.Partition, lane)
@@ -272,183 +290,10 @@ func (t *contractTick) cancelOwed(ctx context.Context) error {
 		if err := c.cancelMembers(ctx, p, id, reason, owed); err != nil {
 			return err
 		}
-		t.reply.Cancelled += int64(len(owed))
+		t.count += int64(len(owed))
 		t.reply.More = true
 	}
 	return nil
-}
-
-// reconcile looks, once in an interval, for steps that nobody has taken.
-func (t *contractTick) reconcile(ctx context.Context) error {
-	c, p := t.contract, t.call.Partition
-	c.mu.Lock()
-	state := c.reconciled[p]
-	c.mu.Unlock()
-	if state.next.After(t.reply.Now) {
-		t.due(state.next)
-		return nil
-	}
-	err := errors.Join(t.learnLanes(ctx, &state), t.reconcileLanes(ctx, &state))
-	state.next = t.reply.Now.Add(c.config.reconcile)
-	t.due(state.next)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.reconciled[p] = state
-	return err
-}
-
-// learnLanes finds out which lanes the flows of the partition use.
-func (t *contractTick) learnLanes(ctx context.Context, state *reconcileState) error {
-	c, p := t.contract, t.call.Partition
-	entry, err := c.client.Do(ctx, c.client.B().Sscan().Key(c.keys.IndexFlowIndex(p)).Cursor(state.flows).Count(reconcilePage).Build()).AsScanEntry()
-	if err != nil {
-		return contractReadError("SSCAN", err)
-	}
-	state.flows = entry.Cursor
-	commands := make(rueidis.Commands, len(entry.Elements))
-	for i, id := range entry.Elements {
-		commands[i] = c.client.B().Hget().Key(c.keys.FlowTags(p, enginecore.FlowID(id))).Field(tagLanes).Build()
-	}
-	results, err := c.read(ctx, commands...)
-	if err != nil {
-		return err
-	}
-	for _, result := range results {
-		if text, err := result.ToString(); err == nil {
-			for _, lane := range splitLanes(text) {
-				c.noteLane(lane)
-			}
-		}
-	}
-	return nil
-}
-
-// reconcileLanes looks at a page of what is blocked, of what is held back and of what runs in every lane.
-func (t *contractTick) reconcileLanes(ctx context.Context, state *reconcileState) error {
-	c, p := t.contract, t.call.Partition
-	first, last := decimalText(state.offset), decimalText(state.offset+reconcilePage-1)
-	var commands rueidis.Commands
-	for _, lane := range t.lanes {
-		commands = append(commands,
-			c.client.B().Zrange().Key(c.keys.LaneBlockedDependencies(p, lane)).Min(first).Max(last).Build(),
-			c.client.B().Zrangebyscore().Key(c.keys.LaneDelayed(p, lane)).Min(decimalText(heldUntil.UnixMilli())).Max("+inf").
-				Limit(state.offset, reconcilePage).Build(),
-			c.client.B().Zrange().Key(c.keys.LaneActive(p, lane)).Min(first).Max(last).Build())
-	}
-	results, err := c.read(ctx, commands...)
-	if err != nil {
-		return err
-	}
-	var pages [3][]enginecore.ExecutionID
-	full := false
-	for i, result := range results {
-		ids := idsOf[enginecore.ExecutionID](result)
-		full = full || len(ids) == reconcilePage
-		pages[i%len(pages)] = append(pages[i%len(pages)], ids...)
-	}
-	blocked, held, active := pages[0], pages[1], pages[2]
-	state.offset += reconcilePage
-	if !full {
-		state.offset = 0
-	}
-	return errors.Join(t.resolveBlocked(ctx, blocked), t.releaseHeld(ctx, held), t.offerRevoked(ctx, active))
-}
-
-// offerRevoked tells workers of what an operator has taken from another one. It is in no index that is ordered by time.
-func (t *contractTick) offerRevoked(ctx context.Context, active []enginecore.ExecutionID) error {
-	c := t.contract
-	cores, err := c.readCores(ctx, active, []string{"ownership_state", "lane_id"})
-	if err != nil {
-		return err
-	}
-	lanes := make(map[enginecore.LaneID]bool)
-	for _, core := range cores {
-		if core["ownership_state"] == "lease_revoked" {
-			lanes[laneOf(core)] = true
-		}
-	}
-	for lane := range lanes {
-		c.tellWork(ctx, t.call.Partition, lane)
-	}
-	return nil
-}
-
-// resolveBlocked finds edges whose upstream has ended, and takes the step that its worker did not come to.
-func (t *contractTick) resolveBlocked(ctx context.Context, blocked []enginecore.ExecutionID) error {
-	c := t.contract
-	ended, err := t.endedUpstreams(ctx, blocked)
-	if err != nil {
-		return err
-	}
-	t.reply.Propagated += int64(len(ended))
-	_, err = c.propagate(ctx, t.call.Partition, "", ended...)
-	return err
-}
-
-// endedUpstreams are the upstreams of unresolved edges that have ended.
-func (t *contractTick) endedUpstreams(ctx context.Context, blocked []enginecore.ExecutionID) ([]contractEnd, error) {
-	c := t.contract
-	var commands rueidis.Commands
-	for _, id := range blocked {
-		commands = append(commands, c.client.B().Srandmember().Key(c.keys.ExecDepsUnresolved(id)).Count(reconcilePage).Build())
-	}
-	results, err := c.read(ctx, commands...)
-	if err != nil {
-		return nil, err
-	}
-	commands = commands[:0]
-	for i, id := range blocked {
-		for _, edge := range idsOf[enginecore.EdgeID](results[i]) {
-			commands = append(commands, c.client.B().Hget().Key(c.keys.ExecDep(id, edge)).Field("upstream_execution_id").Build())
-		}
-	}
-	if results, err = c.read(ctx, commands...); err != nil {
-		return nil, err
-	}
-	var upstreams []enginecore.ExecutionID
-	for _, result := range results {
-		if up, err := result.ToString(); err == nil {
-			upstreams = append(upstreams, enginecore.ExecutionID(up))
-		}
-	}
-	slices.Sort(upstreams)
-	upstreams = slices.Compact(upstreams)
-	fields := []string{"lifecycle_phase", "terminal_outcome", "flow_id"}
-	cores, err := c.readCores(ctx, upstreams, fields)
-	if err != nil {
-		return nil, err
-	}
-	var ended []contractEnd
-	for i, id := range upstreams {
-		if outcome := cores[i]["terminal_outcome"]; cores[i].terminal() && outcome != "" && outcome != "none" {
-			ended = append(ended, contractEnd{id: id, flow: enginecore.FlowID(cores[i]["flow_id"]), outcome: outcome})
-		}
-	}
-	return ended, nil
-}
-
-// releaseHeld lets go what is held back although its flow is whole.
-func (t *contractTick) releaseHeld(ctx context.Context, held []enginecore.ExecutionID) error {
-	c, p := t.contract, t.call.Partition
-	cores, err := c.readCores(ctx, held, []string{"flow_id"})
-	if err != nil {
-		return err
-	}
-	commands := make(rueidis.Commands, len(held))
-	for i := range held {
-		commands[i] = c.client.B().Hget().Key(c.keys.FlowTags(p, enginecore.FlowID(cores[i]["flow_id"]))).Field(tagSubmitted).Build()
-	}
-	results, err := c.read(ctx, commands...)
-	if err != nil {
-		return err
-	}
-	var free []enginecore.ExecutionID
-	for i, id := range held {
-		if submitted, err := results[i].ToString(); err == nil && submitted != "" {
-			free = append(free, id)
-		}
-	}
-	return c.release(ctx, p, free)
 }
 
 func toIDs(texts []string) []enginecore.ExecutionID {

@@ -36,6 +36,6 @@ const (
 	eventDrainFailed       logEvent = "drain.failed"
 	eventLimitsFailed      logEvent = "limits.failed"
 	eventTickFailed        logEvent = "keeper.tick_failed"
-	eventCompactionFailed  logEvent = "keeper.compaction_failed"
+	eventKeeperPanicked    logEvent = "keeper.panicked"
 	eventAttendFailed      logEvent = "contract.follow_up_failed"
 )

@@ -209,10 +209,17 @@ func (e *Engine) endLeases(ctx context.Context) error {
 }
 
 // partitions lists the partitions of flows.
-func (e *Engine) partitions() []enginecore.Partition {
-	list := make([]enginecore.Partition, e.core.Partitioning().Flow)
+func (e *Engine) partitions() []enginecore.Partition { return e.partitionsOf(enginecore.FlowFamily) }
+
+// partitionsOf lists the partitions of a family.
+func (e *Engine) partitionsOf(family enginecore.Family) []enginecore.Partition {
+	counts := e.core.Partitioning()
+	count := map[enginecore.Family]int{
+		enginecore.FlowFamily: counts.Flow, enginecore.BudgetFamily: counts.Budget, enginecore.QuotaFamily: counts.Quota,
+	}[family]
+	list := make([]enginecore.Partition, count)
 	for i := range list {
-		list[i] = enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}
+		list[i] = enginecore.Partition{Family: family, Index: uint16(i)}
 	}
 	return list
 }

@@ -161,6 +161,15 @@ func (b *Bench) Worker(tb testing.TB, handlers []activity.Handler, opts ...runti
 	return start(tb, "worker", w.Run)
 }
 
+// Run starts something that runs until its context ends; it stops with the test.
+func (b *Bench) Run(tb testing.TB, name string, run func(context.Context) error) *Running {
+	tb.Helper()
+	return start(tb, name, run)
+}
+
+// Contract tells that the engine is in contract mode.
+func (b *Bench) Contract() bool { return strings.Contains(b.URL, "contract=15") }
+
 // Keeper starts a keeper; it stops with the test.
 func (b *Bench) Keeper(tb testing.TB, opts ...runtime.KeeperOption) *Running {
 	tb.Helper()

@@ -2,79 +2,51 @@ package runtime
 
 import (
 	"context"
-	"log/slog"
-	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// quotaKeeper is the part of a keeper that looks after limits: it lets waiting executions go when a rate allows more of
-// them, and takes back the places of executions that do not run any more.
-type quotaKeeper struct {
-	admitter
-	agenda *agenda
-}
-
-func newQuotaKeeper(e *Engine) *quotaKeeper {
-	var partitions []enginecore.Partition
-	if _, whole := e.calls.(composites); whole {
-		for i := range e.core.Partitioning().Quota {
-			partitions = append(partitions, enginecore.Partition{Family: enginecore.QuotaFamily, Index: uint16(i)})
-		}
-	}
-	return &quotaKeeper{admitter{e}, newAgenda(partitions)}
-}
-
-func (k *quotaKeeper) run(ctx context.Context) {
-	for {
-		due, wait := k.agenda.due(time.Now())
-		for _, p := range due {
-			k.tick(ctx, p)
-		}
-		if len(due) > 0 {
-			continue
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		case <-k.agenda.changed:
-			timer.Stop()
-		}
+// quotaRound looks after limits: it lets waiting executions go when a rate allows more of them, and takes back the places
+// of executions that do not run any more.
+func (k *Keeper) quotaRound() *round {
+	return &round{
+		duties: []Duty{DutyQuota}, family: enginecore.QuotaFamily, every: keeperSweep, hears: true,
+		step: func(ctx context.Context, partitions []enginecore.Partition, _ Duty) []outcome {
+			calls := make([]enginecore.QuotaTickCall, len(partitions))
+			for i, p := range partitions {
+				calls[i] = enginecore.QuotaTickCall{Partition: p}
+			}
+			answers, _ := sendAll(ctx, k.engine.core, calls) // each answer has its error
+			outcomes := make([]outcome, len(partitions))
+			for i, a := range answers {
+				if outcomes[i].err = a.err; a.err == nil {
+					outcomes[i] = k.passOnPlaces(ctx, a.reply)
+				}
+			}
+			return outcomes
+		},
 	}
 }
 
-// admit takes candidates through their limits that nobody else did.
-func (k *quotaKeeper) admit(ctx context.Context, candidates []enginecore.Candidate) {
-	k.admitter.admit(ctx, candidates, &taker{})
-}
-
-// tick does what is due in one partition of quotas.
-func (k *quotaKeeper) tick(ctx context.Context, p enginecore.Partition) {
-	reply, err := k.engine.core.QuotaTick(ctx, enginecore.QuotaTickCall{Partition: p})
-	if err != nil {
-		if ctx.Err() == nil {
-			k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not look at limits, it tries again", eventLimitsFailed.attr(), slog.Any("error", err))
-			pause(ctx, time.Second)
-			k.agenda.ticked(p, time.Now())
-		}
-		return
+// passOnPlaces tells executions of the places that they got, and verifies those that others have.
+func (k *Keeper) passOnPlaces(ctx context.Context, reply enginecore.QuotaTickReply) outcome {
+	o := outcome{next: untilDue(reply.Now, reply.NextDueAt)}
+	o.more = o.next > 0 && !reply.NextDueAt.After(reply.Now)
+	if len(reply.Granted) == 0 && len(reply.Checks) == 0 {
+		return o
 	}
 	limits := make(map[enginecore.QuotaPolicyID]storedLimit, len(reply.Quotas))
 	for _, q := range reply.Quotas {
 		limits[q.QuotaPolicyID] = storedLimit{q.QuotaPolicyID, q.Name, q.Key, q.Rate, q.WindowMs, q.Cap}
 	}
-	w := &walk{admitter: k.admitter, ctx: ctx, by: &taker{}}
+	w := &walk{admitter: k.quotas, ctx: ctx, by: &taker{}}
 	for _, g := range reply.Granted {
 		w.admitted = append(w.admitted, admission{enginecore.ExecutionID(g.Execution), g.Token, false, []storedLimit{limits[g.QuotaPolicyID]}, []int64{g.Grant}})
 	}
 	w.verify(reply.Checks, limits)
 	w.deliver()
-	if !reply.NextDueAt.IsZero() {
-		k.agenda.ticked(p, time.Now().Add(reply.NextDueAt.Sub(reply.Now)))
-	}
+	o.done = []dutyDone{{duty: DutyQuota, count: int64(len(reply.Granted) + len(reply.Checks))}}
+	return o
 }
 
 // verify asks executions whether they use their places, and takes those back that they do not.

@@ -1,0 +1,116 @@
+package runtime
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Duty names one thing that keepers do.
+type Duty string
+
+// The duties. DutyTable tells what each of them does, and how often.
+const (
+	DutyDelayedPromotion         Duty = "delayed_promotion"
+	DutyLeaseExpiry              Duty = "lease_expiry"
+	DutyAttemptTimeout           Duty = "attempt_timeout"
+	DutyExecutionDeadline        Duty = "execution_deadline"
+	DutyStartDeadline            Duty = "start_deadline"
+	DutyFlowDeadline             Duty = "flow_deadline"
+	DutySuspensionTimeout        Duty = "suspension_timeout"
+	DutyPendingWaitpointExpiry   Duty = "pending_waitpoint_expiry"
+	DutyPropagation              Duty = "propagation"
+	DutyCancelBacklog            Duty = "cancel_backlog"
+	DutySiblingCancelDispatch    Duty = "sibling_cancel_dispatch"
+	DutyPauseRecheck             Duty = "pause_recheck"
+	DutyRerun                    Duty = "rerun"
+	DutyAdmission                Duty = "admission"
+	DutyQuota                    Duty = "quota"
+	DutyRetention                Duty = "retention"
+	DutyCompaction               Duty = "compaction"
+	DutyDependencyReconciliation Duty = "dependency_reconciliation"
+)
+
+// DutyInfo describes a duty.
+type DutyInfo struct {
+	Duty Duty
+	// Summary says in a sentence what it does.
+	Summary string
+	// Contract is what the FlowFabric contract calls the scanner of this duty; ParseDuty knows that name, too. Empty for
+	// duties that only this library has.
+	Contract string
+	// Every is how often a partition is looked at at least. What is due earlier is done when it is due, as long as
+	// messages arrive.
+	Every time.Duration
+	// InContractMode tells that keepers in contract mode have the duty; the others are left to the server's own scanners.
+	InContractMode bool
+}
+
+// ErrUnknownDuty is returned for a duty that does not exist, or that this engine does not have because it is in contract mode.
+var ErrUnknownDuty = errors.New("no such duty")
+
+// DutyTable describes all duties, in the order of their names.
+func DutyTable() []DutyInfo {
+	table := slices.Concat(
+		describeDuties(keeperSweep, true,
+			DutyInfo{Duty: DutyDelayedPromotion, Contract: "delayed_promoter", Summary: "lets executions go whose delay or retry pause is over"},
+			DutyInfo{Duty: DutyLeaseExpiry, Contract: "lease_expiry", Summary: "marks lapsed leases and offers their executions to workers"},
+			DutyInfo{Duty: DutyAttemptTimeout, Contract: "attempt_timeout", Summary: "ends attempts that exceed their start-to-close timeout, to be retried"},
+			DutyInfo{Duty: DutyExecutionDeadline, Contract: "execution_deadline", Summary: "ends executions that exceed their deadline"},
+			DutyInfo{Duty: DutyCancelBacklog, Contract: "cancel_reconciler", Summary: "ends members of flows that are over"},
+			DutyInfo{Duty: DutyDependencyReconciliation, Contract: "dependency_reconciler", Summary: "resolves edges whose upstream has ended without it"},
+		),
+		describeDuties(keeperSweep, false,
+			DutyInfo{Duty: DutyStartDeadline, Summary: "fails nodes that found no worker within their schedule-to-start timeout"},
+			DutyInfo{Duty: DutyFlowDeadline, Summary: "ends runs that exceed their deadline"},
+			DutyInfo{Duty: DutySuspensionTimeout, Contract: "suspension_timeout", Summary: "ends waits whose time is over"},
+			DutyInfo{Duty: DutyPendingWaitpointExpiry, Contract: "pending_wp_expiry", Summary: "closes waitpoints that nobody came to wait at"},
+			DutyInfo{Duty: DutyPropagation, Summary: "resolves edges that a call left for later because there were too many"},
+			DutyInfo{Duty: DutySiblingCancelDispatch, Contract: "edge_cancel_dispatcher", Summary: "cancels upstreams that a join has no use for any more"},
+			DutyInfo{Duty: DutyPauseRecheck, Summary: "looks whether the pause is over that holds an execution"},
+			DutyInfo{Duty: DutyRerun, Summary: "goes on with reruns whose caller is gone"},
+			DutyInfo{Duty: DutyAdmission, Summary: "takes executions through their limits that nobody else did"},
+			DutyInfo{Duty: DutyQuota, Summary: "grants what a limit has free to those that wait, and takes back places that nobody uses"},
+			DutyInfo{Duty: DutyRetention, Contract: "retention_trimmer", Summary: "removes runs that have been kept long enough"},
+		),
+		describeDuties(maxCompactPause, false,
+			DutyInfo{Duty: DutyCompaction, Summary: "makes the records of runs smaller that ended some time ago"},
+		),
+	)
+	slices.SortFunc(table, func(a, b DutyInfo) int { return cmp.Compare(a.Duty, b.Duty) })
+	return table
+}
+
+// describeDuties fills in what some duties have in common.
+func describeDuties(every time.Duration, inContractMode bool, duties ...DutyInfo) []DutyInfo {
+	for i := range duties {
+		duties[i].Every, duties[i].InContractMode = every, inContractMode
+	}
+	return duties
+}
+
+// Duties lists the names of all duties, in order.
+func Duties() []Duty {
+	table := DutyTable()
+	names := make([]Duty, len(table))
+	for i, info := range table {
+		names[i] = info.Duty
+	}
+	return names
+}
+
+// ParseDuty reads the name of a duty, or of the contract's scanner for it. The error is ErrUnknownDuty and lists the names.
+func ParseDuty(text string) (Duty, error) {
+	table := DutyTable()
+	names := make([]string, len(table))
+	for i, info := range table {
+		if text == string(info.Duty) || text != "" && text == info.Contract {
+			return info.Duty, nil
+		}
+		names[i] = string(info.Duty)
+	}
+	return "", fmt.Errorf("%w: %q; there are %s", ErrUnknownDuty, text, strings.Join(names, ", "))
+}

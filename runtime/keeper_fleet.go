@@ -1,0 +1,164 @@
+package runtime
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+const (
+	// keeperHeartbeat is how often a keeper tells the others that it is there.
+	keeperHeartbeat = time.Second
+	// keeperSilence is how long a keeper counts that is not heard any more.
+	keeperSilence = 3500 * time.Millisecond
+	// keeperStuck is how long a step may take before the keeper does not say any more that it is there.
+	keeperStuck = 5 * time.Second
+)
+
+// fleet knows the other keepers of the engine and which partitions are this one's: each partition belongs to the keeper
+// whose hash together with the partition's is the highest, so that every keeper finds the same owner, and one that comes
+// or goes moves no partitions of others. What a keeper knows may be wrong for a while. Then a partition is looked at twice,
+// or a little later; every step is safe either way.
+type fleet struct {
+	self string
+
+	mu    sync.Mutex
+	peers map[string]peer
+	// steps are the steps under way, by their beginning; failing tells that the last one failed everywhere.
+	steps   map[*time.Time]struct{}
+	failing bool
+}
+
+func newFleet(self string) *fleet {
+	return &fleet{self: self, peers: make(map[string]peer), steps: make(map[*time.Time]struct{})}
+}
+
+// begin notes that a step begins. The result is called with what came of it.
+func (f *fleet) begin(now time.Time) func([]outcome) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.steps[&now] = struct{}{}
+	return func(outcomes []outcome) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.steps, &now)
+		f.failing = len(outcomes) > 0
+		for _, o := range outcomes {
+			f.failing = f.failing && o.err != nil
+		}
+	}
+}
+
+// works tells whether the keeper does its work. One that does not leaves its partitions to others.
+func (f *fleet) works(now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for begun := range f.steps {
+		if now.Sub(*begun) > keeperStuck {
+			return false
+		}
+	}
+	return !f.failing
+}
+
+// heard takes in a message of a keeper, "here <id>" or "gone <id>", and tells whether that changes who there is.
+func (f *fleet) heard(message string, now time.Time) bool {
+	what, id, _ := strings.Cut(message, " ")
+	if id == "" || id == f.self {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, known := f.peers[id]
+	switch what {
+	case "here":
+		f.peers[id] = peer{hashOf(id), now}
+		return !known
+	case "gone":
+		delete(f.peers, id)
+		return known
+	}
+	return false
+}
+
+// forgetSilent drops those that have not been heard for long, and tells whether there were any.
+func (f *fleet) forgetSilent(now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := len(f.peers)
+	for id, p := range f.peers {
+		if now.Sub(p.seen) > keeperSilence {
+			delete(f.peers, id)
+		}
+	}
+	return len(f.peers) < before
+}
+
+// size is the number of keepers, with this one.
+func (f *fleet) size() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return 1 + len(f.peers)
+}
+
+// mine tells whether a partition is this keeper's.
+func (f *fleet) mine(p enginecore.Partition) bool {
+	seed := hashOf(p.Tag())
+	own := scatter(hashOf(f.self) ^ seed)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, other := range f.peers {
+		if scatter(other.hash^seed) > own {
+			return false
+		}
+	}
+	return true
+}
+
+// announce tells the other keepers that this one is there, hears them, and shares the partitions with them, until ctx ends.
+func (k *Keeper) announce(ctx context.Context) {
+	channel := k.engine.core.Keys().ChannelKeepers()
+	say := func(ctx context.Context, what string) bool {
+		// A message that does not arrive costs the others a look at partitions that are not theirs.
+		return k.engine.client.Do(ctx, k.engine.client.B().Publish().Channel(channel).Message(what+" "+k.fleet.self).Build()).Error() == nil
+	}
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	listening.Go(func() {
+		k.engine.hub.listen(ctx, []string{channel}, func() {}, func(_, message string) {
+			if k.fleet.heard(message, time.Now()) {
+				k.share()
+			}
+		})
+	})
+	ticker := time.NewTicker(keeperHeartbeat)
+	defer ticker.Stop()
+	for {
+		if k.fleet.works(time.Now()) && say(ctx, "here") && k.rounds[0].agenda.owns() == 0 {
+			k.vitals.touch() // there is nothing else to show it
+		}
+		select {
+		case <-ctx.Done():
+			// The others take over at once instead of after a silence.
+			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), keeperHeartbeat)
+			say(bye, "gone")
+			cancel()
+			return
+		case <-ticker.C:
+		}
+		if k.fleet.forgetSilent(time.Now()) {
+			k.share()
+		}
+	}
+}
+
+// share divides the partitions anew.
+func (k *Keeper) share() {
+	now := time.Now()
+	for _, r := range k.rounds {
+		r.agenda.share(now, k.fleet.mine)
+	}
+}

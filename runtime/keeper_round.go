@@ -1,0 +1,182 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+const (
+	// keeperBatch bounds the partitions that are looked at in one round trip.
+	keeperBatch = 64
+	// minKeeperPause and maxKeeperPause bound how long a partition is left alone in which a step has failed. The pause
+	// doubles from failure to failure. While the engine cannot be reached, it stays at the least.
+	minKeeperPause = time.Second
+	maxKeeperPause = 30 * time.Second
+)
+
+// round is the way of a keeper through the partitions of one family, for one duty or several that are seen to together.
+type round struct {
+	duties []Duty
+	family enginecore.Family
+	// every is how often each partition is looked at at least.
+	every time.Duration
+	// hears tells that messages bring the next look at a partition forward.
+	hears bool
+	// step does a bounded part of what is to do in some partitions. `only` names the duty to see to, or is empty for all of
+	// the round. The outcomes stand in the order of the partitions.
+	step func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome
+
+	agenda *agenda
+}
+
+// outcome is what a step has done in one partition.
+type outcome struct {
+	err  error
+	done []dutyDone
+	// more tells that something is left to do at once. Otherwise next is in how long something is due; 0 is with the next
+	// round.
+	more bool
+	next time.Duration
+}
+
+type dutyDone struct {
+	duty  Duty
+	count int64
+	lag   time.Duration
+}
+
+// newRounds lists the work of a keeper: every duty is in one round. A family of partitions with its own clock, or a
+// reconciliation that takes its time, is a round of its own.
+func (k *Keeper) newRounds() []*round {
+	_, whole := k.engine.calls.(composites)
+	rounds := []*round{k.tickRound(whole)}
+	if whole {
+		rounds = append(rounds, k.quotaRound())
+		if k.compactAfter >= 0 {
+			rounds = append(rounds, k.compactRound())
+		}
+	}
+	for _, r := range rounds {
+		r.agenda = newAgenda(k.engine.partitionsOf(r.family), r.every)
+	}
+	return rounds
+}
+
+// tickRound sees to everything that is due by the clock of a partition of flows.
+func (k *Keeper) tickRound(whole bool) *round {
+	r := &round{family: enginecore.FlowFamily, every: keeperSweep, hears: true, step: k.tick}
+	for _, info := range DutyTable() {
+		switch {
+		case info.Every != keeperSweep, info.Duty == DutyQuota, !whole && !info.InContractMode:
+		case whole && info.Duty == DutyDependencyReconciliation:
+		default:
+			r.duties = append(r.duties, info.Duty)
+		}
+	}
+	return r
+}
+
+// tick does what is due in some partitions of flows.
+func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
+	calls := make([]enginecore.KeepCall, len(partitions))
+	for i, p := range partitions {
+		calls[i] = enginecore.KeepCall{Partition: p, Limit: tickLimit, Duty: string(only), Lanes: k.lanes}
+	}
+	answers, _ := k.engine.calls.keepAll(ctx, calls) // each answer has its error
+	outcomes := make([]outcome, len(partitions))
+	for i, a := range answers {
+		if len(a.reply.Candidates) > 0 {
+			k.quotas.admit(ctx, a.reply.Candidates, &taker{})
+		}
+		outcomes[i] = outcome{err: a.err, more: a.reply.More, next: untilDue(a.reply.Now, a.reply.NextDueAt)}
+		for _, d := range a.reply.Done {
+			outcomes[i].done = append(outcomes[i].done, dutyDone{Duty(d.Duty), d.Done, d.Lag})
+		}
+	}
+	return outcomes
+}
+
+// untilDue is how long it is until something is due, by the engine's clock; 0 when it is not known.
+func untilDue(now, at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(at.Sub(now), time.Nanosecond)
+}
+
+// walk goes the round until ctx ends.
+func (k *Keeper) walk(ctx context.Context, r *round) {
+	for {
+		due, wait := r.agenda.due(time.Now())
+		if len(due) > 0 && ctx.Err() == nil {
+			k.visit(ctx, r, due)
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-r.agenda.changed:
+			timer.Stop()
+		}
+	}
+}
+
+// visit takes one step in some partitions and notes when to come again.
+func (k *Keeper) visit(ctx context.Context, r *round, partitions []enginecore.Partition) {
+	var failed error
+	for i, o := range k.guarded(ctx, r, partitions, "") {
+		p := partitions[i]
+		switch {
+		case o.err != nil:
+			r.agenda.failed(p, time.Now(), errors.Is(o.err, enginecore.ErrUnavailable))
+			failed = o.err
+		case o.more:
+			r.agenda.stepped(p, time.Now())
+		case o.next > 0:
+			r.agenda.stepped(p, time.Now().Add(o.next))
+		default:
+			r.agenda.stepped(p, time.Time{})
+		}
+	}
+	if failed == nil {
+		k.vitals.touch()
+	} else if ctx.Err() == nil {
+		k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what is due, it tries again",
+			eventTickFailed.attr(), slog.Any("duties", r.duties), slog.Any("error", failed))
+	}
+}
+
+// errKeeperPanic marks the outcome of a step that panicked.
+var errKeeperPanic = errors.New("keeper panicked")
+
+// guarded takes one step and keeps account of it. A panic is an error of all its partitions.
+func (k *Keeper) guarded(ctx context.Context, r *round, partitions []enginecore.Partition, only Duty) (outcomes []outcome) {
+	duties := r.duties
+	if only != "" {
+		duties = []Duty{only}
+	}
+	begun := time.Now()
+	end := k.fleet.begin(begun)
+	defer func() {
+		if fault := recover(); fault != nil {
+			k.engine.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on",
+				eventKeeperPanicked.attr(), slog.Any("duties", duties), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
+			outcomes = make([]outcome, len(partitions))
+			for i := range outcomes {
+				outcomes[i].err = fmt.Errorf("%w: %v", errKeeperPanic, fault)
+			}
+		}
+		k.stats.stepped(duties, outcomes, begun)
+		end(outcomes)
+	}()
+	return r.step(ctx, partitions, only)
+}
