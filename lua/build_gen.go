@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "83-e2f647133dc71633"
+const build = "84-d62574414354ac52"
