@@ -289,55 +289,6 @@ func (FlowResultCall) decode(r *fields) (out FlowResultReply) {
 	return out
 }
 
-// ListRunsCall holds the arguments of Engine.ListRuns.
-type ListRunsCall struct {
-	// Partition is where the call works; its tag is part of every key.
-	Partition Partition
-	FlowName  string
-	// Before: optional.
-	Before time.Time
-	Limit  int64
-}
-
-// ListRunsReply is the answer to ListRunsCall.
-type ListRunsReply struct {
-	// Status is StatusOK.
-	Status Status
-	Runs   []Run
-}
-
-// ListRuns runs ffx_list_runs. Runs of a flow in one partition, the newest first, created at `before`
-// or earlier.
-//
-// It only reads. Error codes: ErrInvalidInput.
-func (e *Engine) ListRuns(ctx context.Context, c ListRunsCall) (ListRunsReply, error) {
-	return Do(ctx, e, c)
-}
-
-func (ListRunsCall) info() callInfo {
-	return callInfo{name: "ffx_list_runs", readOnly: true, repeatable: true, open: true}
-}
-
-func (c ListRunsCall) encode(w *wire) {
-	w.reserve(1, 3)
-	w.partition(c.Partition, FlowFamily)
-	w.key(w.keys.ffxPartition(w.tag))
-	w.text(c.FlowName)
-	w.time(c.Before)
-	w.int(c.Limit)
-}
-
-func (ListRunsCall) decode(r *fields) (out ListRunsReply) {
-	out.Status = r.status
-	switch {
-	case r.status == StatusOK:
-		out.Runs = list(r, "runs", decodeRun)
-	default:
-		r.unknownStatus()
-	}
-	return out
-}
-
 // ReadInputsCall holds the arguments of Engine.ReadInputs.
 type ReadInputsCall struct {
 	// Partition is where the call works; its tag is part of every key.

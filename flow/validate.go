@@ -161,6 +161,14 @@ func (v *validation) tags(node string, tags map[string]string) {
 	}
 }
 
+// CheckTags checks tags that a run of a flow gets beside those of its definition, by the rules of Tag: the error wraps ErrTag
+// and ErrLimit.
+func CheckTags(flowName string, tags map[string]string) error {
+	v := validation{faults: faults{flow: flowName}}
+	v.tags("", tags)
+	return v.faults.err()
+}
+
 func validTagKey(key string) bool {
 	if key == "" || key[0] < 'a' || key[0] > 'z' || !utf8.ValidString(key) {
 		return false

@@ -209,34 +209,6 @@ function F.ffx_flow_result(K, A)
     flow[7])
 end
 
--- @record run flow_id:flow_id run_id:text state:text outcome:text created_at:unix_ms closed_at:unix_ms
-
--- @function ffx_list_runs
--- @summary  Runs of a flow in one partition, the newest first, created at `before` or earlier.
--- @flags    derives readonly
--- @key      partition          ffx.partition
--- @arg      flow_name          text
--- @arg      before             unix_ms optional
--- @arg      limit              int
--- @reply    OK runs:list(run)
--- @error    invalid_input message:text
-function F.ffx_list_runs(K, A)
-  local limit, err = number.whole('limit', A.limit)
-  if err then return err end
-  local before
-  before, err = number.optional('before', A.before, math.huge)
-  if err then return err end
-  local c = call.open(K.partition)
-  local ids = redis.call('ZRANGE', key.ffx_runs(c, A.flow_name), before == math.huge and '+inf' or before, '-inf',
-    'BYSCORE', 'REV', 'LIMIT', 0, math.max(1, math.min(limit, MAX_PAGE)))
-  local runs = {}
-  for _, flow_id in ipairs(ids) do
-    runs[#runs + 1] = row(key.flow_core(c, flow_id),
-      { 'flow_id', 'run_id', 'public_flow_state', 'outcome', 'created_at', 'closed_at' })
-  end
-  return reply.ok(runs)
-end
-
 -- @function ffx_read_inputs
 -- @summary  Results of the upstreams that feed an execution, in pages. Of a join, those that were there when it was
 --           satisfied.

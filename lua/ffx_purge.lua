@@ -164,7 +164,7 @@ end
 -- The run is in no list any more, and nothing of it can be started again.
 local function withdraw(c, flow_id, flow_key, flow)
   redis.call('HSET', flow_key, 'purging', c.now_text)
-  redis.call('ZREM', key.ffx_runs(c, flow.flow_kind or ''), flow_id)
+  flows.unlist_run(c, flow_id, flow.flow_kind or '')
 end
 
 local function remove_flow(c, flow_id, flow_key)

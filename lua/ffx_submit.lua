@@ -132,7 +132,7 @@ local function write_flow(c, flow_key, A, n, held, added)
   end
   if #tags > 0 then call.chunked('HSET', key.flow_tags(c, A.flow_id), tags) end
   redis.call('SADD', key.index_flow_index(c), A.flow_id)
-  redis.call('ZADD', key.ffx_runs(c, A.flow_name), c.now, A.flow_id)
+  flows.list_run(c, A.flow_id, A.flow_name, tags)
   if n.deadline then
     redis.call('ZADD', key.ffx_flow_deadlines(c), c.now + n.deadline, A.flow_id)
     wake.due(c, c.now + n.deadline)

@@ -80,6 +80,7 @@ func Files() []string {
 		"ffx_wait.lua",
 		"ffx_waitpoint.lua",
 		"ffx_flow.lua",
+		"ffx_runs.lua",
 		"ffx_purge.lua",
 		"ffx_rerun.lua",
 		"ffx_compact.lua",

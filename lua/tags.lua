@@ -74,9 +74,11 @@ end
 function F.ff_set_flow_tags(K, A)
   local err = check_shape(A.tags)
   if err then return err end
-  if redis.call('EXISTS', K.flow) == 0 then return reply.err('flow_not_found') end
+  local flow = record.read(K.flow, { 'managed', 'flow_id', 'created_at', 'purging' })
+  if not flow then return reply.err('flow_not_found') end
   err = check_keys(A.tags)
   if err then return err end
   migrate(K.flow, K.tags)
+  if flow.managed and not flow.purging then flows.retag_run(call.open(K.flow), flow, K.tags, A.tags) end
   return write_tags(K.flow, K.tags, A.tags)
 end

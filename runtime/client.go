@@ -36,6 +36,7 @@ type startConfig struct {
 	id      string
 	named   bool
 	creator string
+	tags    map[string]string
 }
 
 // ID is the id of the run. It is unique within namespace and flow: starting a run that exists, with the same graph and
@@ -44,6 +45,17 @@ func ID(id string) StartOption { return func(c *startConfig) { c.id, c.named = i
 
 // Creator says who starts the run, for the record.
 func Creator(name string) StartOption { return func(c *startConfig) { c.creator = name } }
+
+// Tag attaches a text to the run, by which Client.Runs finds it: beside the tags of its flow, or instead of the one with the
+// same key. Keys and values are those of flow.Tag, and so is their number. A run that exists keeps the tags that it has.
+func Tag(key, value string) StartOption {
+	return func(c *startConfig) {
+		if c.tags == nil {
+			c.tags = make(map[string]string)
+		}
+		c.tags[key] = value
+	}
+}
 
 // Run is a run of a flow that returns an Out.
 type Run[Out any] struct {
@@ -69,7 +81,7 @@ func (r *Run[Out]) Existed() bool { return r.existed }
 // makes nothing runnable before the whole flow is there.
 //
 // The error wraps ErrRunConflict when the id is taken by a run with another graph or input, ErrTooLarge for an input
-// above MaxInput, ErrRunID for a bad id; nothing has been written then.
+// above MaxInput, ErrRunID for a bad id, flow.ErrTag or flow.ErrLimit for a bad Tag; nothing has been written then.
 func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Run[Out], error) {
 	plan, err := NewPlan(c, def, in, opts...)
 	if err != nil {
@@ -110,7 +122,8 @@ func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 		return nil, err
 	}
 	plan.creator = config.creator
-	return plan, nil
+	plan.tags, err = tagsOf(compiled, config.tags)
+	return plan, err
 }
 
 // Attach returns a run that was started before, by this process or another. It does not check that the run exists.

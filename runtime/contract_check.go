@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
@@ -14,14 +15,14 @@ import (
 // waits of an activity.
 var ErrNotInContract = errors.New("contract mode cannot serve it")
 
-// checkServable refuses what the contract has no place for.
-func checkServable(g *flow.Graph) error {
+// checkServable refuses what the contract has no place for. The tags are those of the flow and of the run.
+func checkServable(g *flow.Graph, tags []enginecore.SubmitFlowTag) error {
 	refuse := func(node, feature string) error {
 		return fmt.Errorf("%w: flow %s, node %s: %s", ErrNotInContract, g.Name, node, feature)
 	}
-	for key := range g.Tags {
-		if strings.HasPrefix(key, contractTags) {
-			return fmt.Errorf("%w: flow %s: tag %q: tags that begin with %s are its own", ErrNotInContract, g.Name, key, contractTags)
+	for _, tag := range tags {
+		if strings.HasPrefix(tag.Name, contractTags) {
+			return fmt.Errorf("%w: flow %s: tag %q: tags that begin with %s are its own", ErrNotInContract, g.Name, tag.Name, contractTags)
 		}
 	}
 	for i := range g.Nodes {

@@ -391,6 +391,7 @@ func (c *contract) completeRuns(ctx context.Context, p enginecore.Partition, run
 			return err
 		}
 		runs[i].RunID, runs[i].State, runs[i].Outcome, runs[i].ClosedAt = run.tags[tagRunID], run.state(), run.outcome, run.over()
+		runs[i].FlowName, runs[i].NodeCount, runs[i].OpenNodes = run.core["flow_kind"], int64(len(run.nodes)), int64(run.open)
 	}
 	return nil
 }

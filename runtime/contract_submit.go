@@ -84,7 +84,7 @@ func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error
 	if err != nil {
 		return false, err
 	}
-	if err := checkServable(graph); err != nil {
+	if err := checkServable(graph, call.Tags); err != nil {
 		return false, err
 	}
 	s.lanes = joinLanes(graph)

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -283,57 +281,4 @@ func listed(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
 	return strings.Join(names, ", ")
-}
-
-// RunSummary is one run in a listing.
-type RunSummary struct {
-	Flow, Run string
-	FlowID    enginecore.FlowID
-	// State and Outcome are those of Description.
-	State, Outcome string
-	CreatedAt      time.Time
-	// ClosedAt is zero while a node is open.
-	ClosedAt time.Time
-}
-
-// MaxListed is the most runs that List returns.
-const MaxListed = 500
-
-// listConcurrency bounds how many partitions are asked at a time.
-const listConcurrency = 16
-
-// List returns the runs of a flow, the newest first, at most limit of them (1 to MaxListed, 0 for 50). It asks every
-// partition; the runs of partitions that could not be asked are missing, and the error, which comes together with what
-// was found, says so.
-func (c *Client) List(ctx context.Context, flowName string, limit int) ([]RunSummary, error) {
-	if limit <= 0 {
-		limit = 50
-	}
-	limit = min(limit, MaxListed)
-	partitions := c.engine.partitions()
-	pages := make([][]enginecore.Run, len(partitions))
-	faults := make([]error, len(partitions))
-	var asking errgroup.Group
-	asking.SetLimit(listConcurrency)
-	for i, p := range partitions {
-		asking.Go(func() error {
-			reply, err := c.engine.calls.ListRuns(ctx, enginecore.ListRunsCall{Partition: p, FlowName: flowName, Limit: int64(limit)})
-			pages[i], faults[i] = reply.Runs, err
-			return nil
-		})
-	}
-	_ = asking.Wait() // the faults are gathered one by one
-	var runs []RunSummary
-	for _, page := range pages {
-		for _, r := range page {
-			runs = append(runs, RunSummary{flowName, r.RunID, r.FlowID, r.State, r.Outcome, r.CreatedAt, r.ClosedAt})
-		}
-	}
-	slices.SortFunc(runs, func(a, b RunSummary) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.FlowID, b.FlowID))
-	})
-	if err := errors.Join(faults...); err != nil {
-		return runs[:min(limit, len(runs))], fmt.Errorf("list runs of flow %s: %w", flowName, err)
-	}
-	return runs[:min(limit, len(runs))], nil
 }

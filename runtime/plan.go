@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -42,6 +44,7 @@ type Plan struct {
 	limits    map[string]enginecore.SubmitFlowLimit
 	trace     string
 	creator   string
+	tags      []enginecore.SubmitFlowTag
 }
 
 // compiledFlow is what the plans of one definition share.
@@ -155,8 +158,29 @@ func newPlan(e *Engine, compiled *compiledFlow, runID string, input []byte) (*Pl
 	}
 	return &Plan{
 		Flow: compiled.graph.Name, Run: runID, FlowID: id, Partition: partition, namespace: e.namespace,
-		compiled: compiled, input: input, limits: limits, inputHash: hashInput(input), retention: retentionOf(e.keep, compiled.graph.Keep),
+		compiled: compiled, tags: compiled.tags, input: input, limits: limits, inputHash: hashInput(input), retention: retentionOf(e.keep, compiled.graph.Keep),
 	}, nil
+}
+
+// tagsOf are the tags of a run: those of its flow, and its own.
+func tagsOf(compiled *compiledFlow, own map[string]string) ([]enginecore.SubmitFlowTag, error) {
+	if len(own) == 0 {
+		return compiled.tags, nil
+	}
+	all := maps.Clone(own)
+	for _, tag := range compiled.tags {
+		if _, replaced := own[tag.Name]; !replaced {
+			all[tag.Name] = tag.Value
+		}
+	}
+	if err := flow.CheckTags(compiled.graph.Name, all); err != nil {
+		return nil, err
+	}
+	tags := make([]enginecore.SubmitFlowTag, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		tags = append(tags, enginecore.SubmitFlowTag{Name: name, Value: all[name]})
+	}
+	return tags, nil
 }
 
 // hashInput tells the inputs of two submissions apart.
@@ -288,7 +312,7 @@ func (p *Plan) header(nodes, edges int) enginecore.SubmitFlowCall {
 		Partition: p.Partition, FlowID: p.FlowID, FlowName: p.Flow, RunID: p.Run, Namespace: string(p.namespace),
 		GraphHash: p.compiled.hash, InputHash: p.inputHash, Definition: p.compiled.definition, Input: p.input,
 		CreatorIdentity: p.creator, TraceContext: p.trace, NodeTotal: int64(nodes), EdgeTotal: int64(edges),
-		Tags: p.compiled.tags, Deadline: p.compiled.graph.Deadline, Retention: p.retention,
+		Tags: p.tags, Deadline: p.compiled.graph.Deadline, Retention: p.retention,
 	}
 	if p.compiled.graph.Return != "" {
 		call.ResultExecutionID = p.ExecutionID(p.compiled.graph.Return)

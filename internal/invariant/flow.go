@@ -214,9 +214,6 @@ func (c *checker) managedFlow(p *partition, f *flowRecord) {
 		}
 		c.member(p, f, e)
 	}
-	if _, listed := p.runs[f.core["flow_kind"]].scores[f.id]; !listed {
-		c.fault(RuleFlow, f.key, "is not in the list of runs of %s", f.core["flow_kind"])
-	}
 	if f.held() {
 		return
 	}
@@ -347,13 +344,6 @@ func (c *checker) membership(p *partition) {
 	for id := range p.indexes["cancel_backlog"].scores {
 		if f := p.flows[id]; f == nil || f.core == nil {
 			c.fault(RuleUnknownFlow, p.key("idx:"+p.tag+":cancel_backlog"), "holds %s, which does not exist", id)
-		}
-	}
-	for name, runs := range p.runs {
-		for id := range runs.scores {
-			if f := p.flows[id]; f == nil || f.core == nil {
-				c.fault(RuleUnknownFlow, p.key("ffx:"+p.tag+":runs:"+name), "holds %s, which does not exist", id)
-			}
 		}
 	}
 }

@@ -15,6 +15,7 @@ type partition struct {
 	reclaimable []laneIndex
 	unresolved  map[string]value // upstream → edges that wait in the backlog
 	runs        map[string]value // flow name → flow ids
+	tagged      map[string]value // tag name, ":", tag value → flow ids
 	waitpoints  map[string]*waitpoint
 	key         func(rest string) string
 }
@@ -98,7 +99,7 @@ func (s *Snapshot) partition(tag string) *partition {
 		p = &partition{
 			tag: tag, executions: make(map[string]*execution), flows: make(map[string]*flowRecord),
 			indexes: make(map[string]value), workers: make(map[string]value), unresolved: make(map[string]value),
-			runs: make(map[string]value), waitpoints: make(map[string]*waitpoint), key: func(rest string) string { return s.prefix + ":" + rest },
+			runs: make(map[string]value), tagged: make(map[string]value), waitpoints: make(map[string]*waitpoint), key: func(rest string) string { return s.prefix + ":" + rest },
 		}
 		s.partitions[tag] = p
 	}
@@ -342,8 +343,12 @@ func (p *partition) sortComposite(key, text string, v value) string {
 		p.runs[name] = v
 		return wrongType(v, "zset")
 	}
+	if tag, found := strings.CutPrefix(text, "tagged_runs:"); found {
+		p.tagged[tag] = v
+		return wrongType(v, "zset")
+	}
 	types := map[string]string{
-		"lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
+		"all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
 		"purge_due": "zset", "reruns": "set", "compaction": "hash",
 	}
 	want, known := types[text]

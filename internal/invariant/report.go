@@ -161,6 +161,7 @@ func (c *checker) partition(p *partition, mode Mode) {
 		}
 	}
 	c.membership(p)
+	c.runs(p)
 	c.backlog(p)
 	c.owedSiblings(p, mode)
 	if mode == Quiescent {

@@ -1,0 +1,308 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+var (
+	// ErrRunQuery marks a RunQuery that cannot be answered.
+	ErrRunQuery = errors.New("bad run query")
+	// ErrRunCursor marks a cursor that does not come from a page of such a query.
+	ErrRunCursor = errors.New("bad cursor")
+)
+
+// RunState is how a run stands, in one word.
+type RunState string
+
+// The states of runs. A run that has failed, expired or was cancelled may still have nodes that are ending:
+// RunSummary.ClosedAt tells.
+const (
+	RunRunning   RunState = "running"
+	RunSucceeded RunState = "succeeded"
+	RunFailed    RunState = "failed"
+	RunCancelled RunState = "cancelled"
+	RunExpired   RunState = "expired"
+)
+
+// storedStates are the engine's words for states.
+var storedStates = map[RunState]string{
+	RunRunning: "open", RunSucceeded: "success", RunFailed: "failed", RunCancelled: "cancelled", RunExpired: "expired",
+}
+
+// RunQuery says which runs are wanted. The zero value is all of them. A run must satisfy everything that is set.
+type RunQuery struct {
+	// Flow is the name of the flow.
+	Flow string
+	// States are the states of which the run must be in one.
+	States []RunState
+	// Tags are tags that the run must have, with their values: those of its flow (flow.Tag), and those it was started
+	// with (Tag).
+	Tags map[string]string
+	// CreatedFrom and CreatedBefore bound the time when the run was started: the first one is included, the second is not.
+	CreatedFrom, CreatedBefore time.Time
+	// FinishedFrom and FinishedBefore bound the time when the last node ended. With one of them, only runs that are over
+	// are found, and they come in the order of their end.
+	FinishedFrom, FinishedBefore time.Time
+}
+
+// finished tells that the runs are wanted by their end.
+func (q RunQuery) finished() bool { return !q.FinishedFrom.IsZero() || !q.FinishedBefore.IsZero() }
+
+func (q RunQuery) check() error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrRunQuery}, args...)...))
+	}
+	for _, state := range q.States {
+		if storedStates[state] == "" {
+			fault("state %q: must be one of running, succeeded, failed, cancelled, expired", state)
+		}
+	}
+	for name := range q.Tags {
+		if name == "" {
+			fault("a tag without a name")
+		}
+	}
+	created := !q.CreatedFrom.IsZero() || !q.CreatedBefore.IsZero()
+	if created && q.finished() {
+		fault("times of creation and times of the end cannot be combined")
+	}
+	for _, span := range [][2]time.Time{{q.CreatedFrom, q.CreatedBefore}, {q.FinishedFrom, q.FinishedBefore}} {
+		if !span[0].IsZero() && !span[1].IsZero() && !span[0].Before(span[1]) {
+			fault("from %s is not before %s", span[0].Format(time.RFC3339), span[1].Format(time.RFC3339))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// call is what each partition is asked, from a place on.
+func (q RunQuery) call() enginecore.ListRunsCall {
+	call := enginecore.ListRunsCall{FlowName: q.Flow, After: wholeFrom(q.CreatedFrom)}
+	if q.finished() {
+		call.Order, call.After = "closed", wholeFrom(q.FinishedFrom)
+	}
+	states := make([]string, len(q.States))
+	for i, state := range q.States {
+		states[i] = storedStates[state]
+	}
+	call.States = strings.Join(states, ",")
+	for _, name := range slices.Sorted(maps.Keys(q.Tags)) {
+		call.Tags = append(call.Tags, name, q.Tags[name])
+	}
+	return call
+}
+
+// RunSummary is one run in a listing.
+type RunSummary struct {
+	Flow, Run string
+	FlowID    enginecore.FlowID
+	// State and Outcome are those of Description.
+	State, Outcome string
+	CreatedAt      time.Time
+	// ClosedAt is zero while a node is open.
+	ClosedAt time.Time
+	// FailedNode failed first; empty when none has.
+	FailedNode string
+	// PausedAt is when the run was paused; zero when it is not.
+	PausedAt time.Time
+	// Nodes counts the nodes of the run.
+	Nodes RunNodes
+	// Tags are those of the flow and those that the run was started with. Not set by List in contract mode.
+	Tags map[string]string
+}
+
+// RunNodes counts the nodes of a run. In contract mode only All and Open are counted.
+type RunNodes struct {
+	// All nodes; Open ones have not ended.
+	All, Open int
+	// Those that ended otherwise than by success.
+	Failed, Cancelled, Expired, Skipped int
+}
+
+// Status is how the run stands, in one word.
+func (s RunSummary) Status() RunState {
+	for state, stored := range storedStates {
+		if stored == cmp.Or(s.Outcome, "open") {
+			return state
+		}
+	}
+	return RunState(s.Outcome)
+}
+
+func summarize(r enginecore.Run) RunSummary {
+	s := RunSummary{
+		Flow: r.FlowName, Run: r.RunID, FlowID: r.FlowID, State: r.State, Outcome: r.Outcome, CreatedAt: r.CreatedAt,
+		ClosedAt: r.ClosedAt, FailedNode: r.FailedNode, Nodes: RunNodes{
+			All: int(r.NodeCount), Open: int(r.OpenNodes), Failed: int(r.NodesFailed), Cancelled: int(r.NodesCancelled),
+			Expired: int(r.NodesExpired), Skipped: int(r.NodesSkipped),
+		},
+	}
+	s.PausedAt, _ = parsePause(r.Paused)
+	for _, tag := range r.Tags {
+		if s.Tags == nil {
+			s.Tags = make(map[string]string)
+		}
+		s.Tags[tag.Name] = string(tag.Value)
+	}
+	return s
+}
+
+// Runs finds runs, the newest first; with FinishedFrom or FinishedBefore, those that ended last come first. It reads on
+// while the loop asks for more, a bounded number of runs per call and partition at a time. Every run that is there and
+// satisfies the query all the while is yielded exactly once, whatever is started, ends or is purged meanwhile; one that
+// changes meanwhile may be yielded as it was, be missing, or, in the order of ends, come twice. An error ends the sequence.
+//
+// The cost: by flow, by tag and without either, runs are found in lists of their own; all else is looked at run by run, so
+// bound the time of a query for few runs among very many. It wraps ErrRunQuery for a query that makes no sense, and
+// ErrNotInContract in contract mode, where List and package admin remain.
+func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[RunSummary, error] {
+	return func(yield func(RunSummary, error) bool) {
+		s, err := c.search(q, "", runsPerBatch)
+		for err == nil {
+			var run RunSummary
+			var found bool
+			if run, found, err = s.next(ctx); err == nil && (!found || !yield(run, nil)) {
+				return
+			}
+		}
+		yield(RunSummary{}, fmt.Errorf("find runs: %w", err))
+	}
+}
+
+// RunPage is a part of the runs that a query finds.
+type RunPage struct {
+	Runs []RunSummary
+	// Next is where the following page begins, empty when there is none. A page may be empty or short and still have a
+	// next one.
+	Next string
+}
+
+// FindRuns is Runs by pages: at most limit runs (1 to MaxListed, 0 for 50) from a cursor on, which is the Next of the page
+// before with the same query, or empty. Pages together have what Runs yields. The work of a call is bounded, whatever
+// there is. The cursor stays good, also when the run that it names is purged; one from elsewhere gives ErrRunCursor.
+func (c *Client) FindRuns(ctx context.Context, q RunQuery, cursor string, limit int) (RunPage, error) {
+	if limit <= 0 {
+		limit = 50
+	}
+	limit = min(limit, MaxListed)
+	s, err := c.search(q, cursor, limit)
+	if err != nil {
+		return RunPage{}, fmt.Errorf("find runs: %w", err)
+	}
+	s.rounds = roundsPerPage
+	var page RunPage
+	for len(page.Runs) < limit {
+		run, found, err := s.next(ctx)
+		if err != nil {
+			return RunPage{}, fmt.Errorf("find runs: %w", err)
+		}
+		if !found {
+			break
+		}
+		page.Runs = append(page.Runs, run)
+	}
+	page.Next = s.cursor()
+	return page, nil
+}
+
+// MaxListed is the most runs that List and FindRuns return at once.
+const MaxListed = 500
+
+// listConcurrency bounds how many partitions are asked at a time.
+const listConcurrency = 16
+
+// List returns the runs of a flow, the newest first, at most limit of them (1 to MaxListed, 0 for 50). It asks every
+// partition; the runs of partitions that could not be asked are missing, and the error, which comes together with what
+// was found, says so. Runs finds more, by other criteria, and in pages.
+func (c *Client) List(ctx context.Context, flowName string, limit int) ([]RunSummary, error) {
+	if limit <= 0 {
+		limit = 50
+	}
+	limit = min(limit, MaxListed)
+	partitions := c.engine.partitions()
+	pages := make([][]enginecore.Run, len(partitions))
+	faults := make([]error, len(partitions))
+	var asking errgroup.Group
+	asking.SetLimit(listConcurrency)
+	for i, p := range partitions {
+		asking.Go(func() error {
+			reply, err := c.engine.calls.ListRuns(ctx, enginecore.ListRunsCall{Partition: p, FlowName: flowName, Limit: int64(limit)})
+			pages[i], faults[i] = reply.Runs, err
+			return nil
+		})
+	}
+	_ = asking.Wait() // the faults are gathered one by one
+	var runs []RunSummary
+	for _, page := range pages {
+		for _, r := range page {
+			runs = append(runs, summarize(r))
+		}
+	}
+	slices.SortFunc(runs, func(a, b RunSummary) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.FlowID, b.FlowID))
+	})
+	if err := errors.Join(faults...); err != nil {
+		return runs[:min(limit, len(runs))], fmt.Errorf("list runs of flow %s: %w", flowName, err)
+	}
+	return runs[:min(limit, len(runs))], nil
+}
+
+// runPlace is a place in the order of a search: that of the run with this time and id.
+type runPlace struct {
+	ms int64
+	id enginecore.FlowID
+}
+
+// startOfRuns comes before every run.
+var startOfRuns = runPlace{ms: -1}
+
+// behind tells that a place comes after another.
+func (p runPlace) behind(other runPlace) bool {
+	if other == startOfRuns || p == startOfRuns {
+		return p != other && other == startOfRuns
+	}
+	return p.ms < other.ms || p.ms == other.ms && p.id < other.id
+}
+
+// Orders of a search, as cursors name them.
+const (
+	byCreation = "c"
+	byEnd      = "f"
+)
+
+func orderOf(q RunQuery) string {
+	if q.finished() {
+		return byEnd
+	}
+	return byCreation
+}
+
+func parseRunCursor(text string, q RunQuery) (runPlace, error) {
+	if text == "" {
+		return startOfRuns, nil
+	}
+	order, rest, _ := strings.Cut(text, ":")
+	ms, id, _ := strings.Cut(rest, ":")
+	at, err := strconv.ParseInt(ms, 10, 64)
+	flowID, idErr := enginecore.ParseFlowID(id)
+	if err != nil || idErr != nil || at < 0 {
+		return runPlace{}, fmt.Errorf("%w: %.80q", ErrRunCursor, text)
+	}
+	if order != orderOf(q) {
+		return runPlace{}, fmt.Errorf("%w: %.80q comes from a query with another order", ErrRunCursor, text)
+	}
+	return runPlace{at, flowID}, nil
+}

@@ -1,0 +1,341 @@
+package runtime_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// crowdOfRuns are runs of two flows that end in every way, with tags of the flow and of their own.
+type crowdOfRuns struct {
+	runs []*runtime.Run[string]
+	all  []runtime.RunSummary // as they stand, the newest first
+}
+
+// oneWay is a flow of one node.
+func oneWay(t testing.TB, c *course, name, way string, opts ...flow.Option) *flow.Definition[none, string] {
+	t.Helper()
+	f := flow.New[none, string](name, opts...)
+	flow.Return(f, c.nodes(f, way)[0])
+	return definitionOf(t, f)
+}
+
+func startCrowd(t testing.TB, b *enginetest.Bench, size int) *crowdOfRuns {
+	t.Helper()
+	ctx := enginetest.Context(t)
+	c := newCourse()
+	defs := []*flow.Definition[none, string]{
+		oneWay(t, c, "good", "ok", flow.Tag("team.name", "census")),
+		oneWay(t, c, "bad", "fail", flow.Tag("team.name", "search")),
+	}
+	waiting := flow.New[none, string]("slow")
+	flow.Return(waiting, flow.Node(waiting, "a", c.act, flow.Const("ok"), flow.Lane("nobody")))
+	defs = append(defs, definitionOf(t, waiting))
+	crowd := &crowdOfRuns{}
+	for i := range size {
+		opts := []runtime.StartOption{runtime.ID(fmt.Sprintf("run-%03d", i))}
+		if i%2 == 0 {
+			opts = append(opts, runtime.Tag("customer.id", fmt.Sprint(i%6)))
+		}
+		if i%5 == 0 {
+			opts = append(opts, runtime.Tag("team.name", "other"))
+		}
+		run, err := runtime.Start(ctx, b.Client, defs[i%3], none{}, opts...)
+		require.NoError(t, err)
+		crowd.runs = append(crowd.runs, run)
+		if i%9 == 2 { // of the slow ones
+			require.NoError(t, run.Cancel(ctx, "enough"))
+		}
+	}
+	b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+	for i, run := range crowd.runs {
+		if i%3 == 2 && i%9 != 2 {
+			continue // stays open
+		}
+		_, _ = run.Result(ctx)
+	}
+	for _, run := range crowd.runs {
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		crowd.all = append(crowd.all, runtime.RunSummary{
+			Flow: d.Flow, Run: d.Run, FlowID: d.FlowID, State: d.State, Outcome: d.Outcome, CreatedAt: d.CreatedAt,
+			ClosedAt: d.ClosedAt, FailedNode: d.FailedNode, Nodes: runtime.RunNodes{All: 1, Open: d.OpenNodes},
+		})
+	}
+	for i := range crowd.all {
+		run := &crowd.all[i]
+		tags := map[string]string{}
+		switch run.Flow {
+		case "good":
+			tags["team.name"] = "census"
+		case "bad":
+			tags["team.name"] = "search"
+			run.Nodes.Failed = 1
+		case "slow":
+			if run.Outcome == "cancelled" {
+				run.Nodes.Cancelled = 1
+			}
+		}
+		if i%2 == 0 {
+			tags["customer.id"] = fmt.Sprint(i % 6)
+		}
+		if i%5 == 0 {
+			tags["team.name"] = "other"
+		}
+		if len(tags) > 0 {
+			run.Tags = tags
+		}
+	}
+	newestFirst(crowd.all, runtime.RunQuery{})
+	return crowd
+}
+
+func newestFirst(runs []runtime.RunSummary, q runtime.RunQuery) {
+	slices.SortFunc(runs, func(a, b runtime.RunSummary) int {
+		if !q.FinishedBefore.IsZero() || !q.FinishedFrom.IsZero() {
+			return cmp.Or(b.ClosedAt.Compare(a.ClosedAt), cmp.Compare(b.FlowID, a.FlowID))
+		}
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.FlowID, a.FlowID))
+	})
+}
+
+// matches is the rule of a query, written down once more.
+func matches(r runtime.RunSummary, q runtime.RunQuery) bool {
+	for name, value := range q.Tags {
+		if got, has := r.Tags[name]; !has || got != value {
+			return false
+		}
+	}
+	within := func(at, from, before time.Time) bool {
+		return (from.IsZero() || !at.Before(from)) && (before.IsZero() || at.Before(before))
+	}
+	finished := !q.FinishedFrom.IsZero() || !q.FinishedBefore.IsZero()
+	return (q.Flow == "" || r.Flow == q.Flow) && (len(q.States) == 0 || slices.Contains(q.States, r.Status())) &&
+		within(r.CreatedAt, q.CreatedFrom, q.CreatedBefore) &&
+		(!finished || !r.ClosedAt.IsZero() && within(r.ClosedAt, q.FinishedFrom, q.FinishedBefore))
+}
+
+func pages(t testing.TB, c *runtime.Client, q runtime.RunQuery, size int) []runtime.RunSummary {
+	t.Helper()
+	ctx := enginetest.Context(t)
+	var found []runtime.RunSummary
+	for cursor := ""; ; {
+		page, err := c.FindRuns(ctx, q, cursor, size)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(page.Runs), size)
+		found = append(found, page.Runs...)
+		if cursor = page.Next; cursor == "" {
+			return found
+		}
+	}
+}
+
+func TestRunsAreFound(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		crowd := startCrowd(t, b, 60)
+		b.Check(t, invariant.AnyTime)
+		middle := crowd.all[30]
+		ended := slices.Clone(crowd.all)
+		newestFirst(ended, runtime.RunQuery{FinishedFrom: time.UnixMilli(1)})
+		half := ended[20].ClosedAt
+		queries := []runtime.RunQuery{
+			{}, {Flow: "good"}, {Flow: "nothing"}, {States: []runtime.RunState{runtime.RunRunning}},
+			{States: []runtime.RunState{runtime.RunFailed, runtime.RunCancelled}}, {Flow: "bad", States: []runtime.RunState{runtime.RunSucceeded}},
+			{Tags: map[string]string{"team.name": "census"}}, {Tags: map[string]string{"customer.id": "2", "team.name": "other"}},
+			{Tags: map[string]string{"customer.id": "4"}, Flow: "slow"}, {Tags: map[string]string{"customer.id": ""}},
+			{CreatedFrom: middle.CreatedAt}, {CreatedBefore: middle.CreatedAt}, {CreatedFrom: middle.CreatedAt.Add(time.Nanosecond)},
+			{CreatedFrom: crowd.all[50].CreatedAt, CreatedBefore: middle.CreatedAt.Add(time.Millisecond), Flow: "good"},
+			{FinishedFrom: time.UnixMilli(1)}, {FinishedFrom: half}, {FinishedBefore: half, Flow: "bad"},
+			{FinishedBefore: half, States: []runtime.RunState{runtime.RunSucceeded, runtime.RunRunning}, Tags: map[string]string{"customer.id": "0"}},
+		}
+		for _, q := range queries {
+			var want []runtime.RunSummary
+			for _, run := range crowd.all {
+				if matches(run, q) {
+					want = append(want, run)
+				}
+			}
+			newestFirst(want, q)
+			var got []runtime.RunSummary
+			for run, err := range b.Client.Runs(enginetest.Context(t), q) {
+				require.NoError(t, err)
+				got = append(got, run)
+			}
+			require.Equal(t, want, got, "%+v", q)
+			require.Equal(t, want, pages(t, b.Client, q, 7), "%+v", q)
+		}
+		for range b.Client.Runs(enginetest.Context(t), runtime.RunQuery{}) {
+			break // a loop may end early
+		}
+	}, runtime.Partitions(3))
+}
+
+// What is there all the while is in the pages exactly once, whatever is started, ends and is purged between them.
+func TestPagesOfRunsHaveNoGaps(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		c := newCourse()
+		def := oneWay(t, c, "short", "ok")
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(8))
+		var runs []*runtime.Run[string]
+		for i := range 120 {
+			run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.ID(fmt.Sprint("old-", i)))
+			require.NoError(t, err)
+			runs = append(runs, run)
+		}
+		for _, run := range runs {
+			_, err := run.Result(ctx)
+			require.NoError(t, err)
+		}
+		random := rand.New(rand.NewPCG(1, 2))
+		for round := range 3 {
+			gone, seen := map[string]bool{}, map[string]int{}
+			cursor := ""
+			for number := 0; ; number++ {
+				page, err := b.Client.FindRuns(ctx, runtime.RunQuery{}, cursor, 5)
+				require.NoError(t, err)
+				for _, run := range page.Runs {
+					seen[run.Run]++
+				}
+				if cursor = page.Next; cursor == "" {
+					break
+				}
+				_, err = runtime.Start(ctx, b.Client, def, none{}, runtime.ID(fmt.Sprintf("new-%d-%d", round, number)))
+				require.NoError(t, err)
+				// The run that the cursor names is purged, and another one.
+				for _, i := range []int{len(page.Runs) - 1, -1} {
+					victim := fmt.Sprint("old-", random.IntN(len(runs)))
+					if i >= 0 {
+						victim = page.Runs[i].Run
+					}
+					if strings.HasPrefix(victim, "old-") && !gone[victim] && number%4 == 0 {
+						gone[victim] = true
+						_ = b.Client.Purge(ctx, "short", victim) // in a later round it may be gone
+					}
+				}
+			}
+			for i := range runs {
+				id := fmt.Sprint("old-", i)
+				if _, err := b.Client.Describe(ctx, "short", id); err == nil {
+					require.Equal(t, 1, seen[id], "%s in round %d", id, round)
+				}
+				require.LessOrEqual(t, seen[id], 1, id)
+			}
+		}
+		b.Check(t, invariant.AnyTime)
+	}, runtime.Partitions(2))
+}
+
+// A call looks at a bounded number of runs, and says how far it came.
+func TestLookingForRareRunsIsBounded(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def := oneWay(t, newCourse(), "waiting", "ok")
+		var starting sync.WaitGroup
+		for part := range 8 {
+			starting.Go(func() {
+				for i := range 150 {
+					opts := []runtime.StartOption{runtime.ID(fmt.Sprint(part, "-", i))}
+					if part == 0 && i == 0 {
+						opts = append(opts, runtime.Tag("rare.one", "1"))
+					}
+					_, err := runtime.Start(ctx, b.Client, def, none{}, opts...)
+					require.NoError(t, err)
+				}
+			})
+		}
+		starting.Wait()
+		p := enginecore.Partition{Family: enginecore.FlowFamily}
+		call := enginecore.ListRunsCall{Partition: p, Limit: 100, States: "expired"}
+		var reached []time.Time
+		for {
+			reply, err := b.Engine.Core().ListRuns(ctx, call)
+			require.NoError(t, err)
+			require.Empty(t, reply.Runs)
+			if !reply.More {
+				break
+			}
+			call.Before, call.BeforeID = reply.NextAt, reply.NextID
+			reached = append(reached, reply.NextAt)
+		}
+		require.Len(t, reached, 2, "1200 runs in steps of 500")
+		require.Empty(t, pages(t, b.Client, runtime.RunQuery{States: []runtime.RunState{runtime.RunExpired}}, 10))
+		require.Len(t, pages(t, b.Client, runtime.RunQuery{}, 100), 1200)
+		require.Len(t, pages(t, b.Client, runtime.RunQuery{Tags: map[string]string{"rare.one": "1"}}, 10), 1)
+	}, runtime.Partitions(1))
+}
+
+func TestTagsOfRunsFollowLaterOnes(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def := oneWay(t, newCourse(), "tagged", "ok", flow.Tag("team.name", "census"))
+		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.Tag("customer.id", "7"))
+		require.NoError(t, err)
+		p, err := b.Engine.Core().FlowPartition(run.FlowID())
+		require.NoError(t, err)
+		_, err = b.Engine.Core().SetFlowTags(ctx, enginecore.SetFlowTagsCall{
+			Partition: p, FlowID: run.FlowID(), Tags: []string{"customer.id", "8", "customer.id", "9", "new.one", "x"},
+		})
+		require.NoError(t, err)
+		b.Check(t, invariant.AnyTime)
+		for tag, want := range map[string]int{
+			"customer.id=7": 0, "customer.id=8": 0, "customer.id=9": 1, "new.one=x": 1, "team.name=census": 1,
+		} {
+			name, value, _ := strings.Cut(tag, "=")
+			require.Len(t, pages(t, b.Client, runtime.RunQuery{Tags: map[string]string{name: value}}, 5), want, tag)
+		}
+		require.NoError(t, run.Cancel(ctx, "enough"))
+		require.NoError(t, run.Purge(ctx))
+		nothingLeft(t, b)
+	})
+}
+
+func TestRunQueriesThatMakeNoSense(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := context.Background()
+		now := time.Now()
+		for _, q := range []runtime.RunQuery{
+			{States: []runtime.RunState{"lost"}}, {Tags: map[string]string{"": "x"}}, {CreatedFrom: now, CreatedBefore: now},
+			{CreatedFrom: now, FinishedFrom: now}, {FinishedFrom: now, FinishedBefore: now.Add(-time.Hour)},
+		} {
+			_, err := b.Client.FindRuns(ctx, q, "", 0)
+			require.ErrorIs(t, err, runtime.ErrRunQuery)
+			for _, err := range b.Client.Runs(ctx, q) {
+				require.ErrorIs(t, err, runtime.ErrRunQuery)
+			}
+		}
+		id := string(enginecore.FlowIDFor("default", "f", "r"))
+		for _, cursor := range []string{"x", "c:1", "c:x:" + id, "c:-2:" + id, "f:1:" + id, "c:1:" + id + "x"} {
+			_, err := b.Client.FindRuns(ctx, runtime.RunQuery{}, cursor, 0)
+			require.ErrorIs(t, err, runtime.ErrRunCursor, cursor)
+		}
+		def := oneWay(t, newCourse(), "tagged", "ok")
+		_, err := runtime.Start(ctx, b.Client, def, none{}, runtime.Tag("Nonsense", "7"))
+		require.ErrorIs(t, err, flow.ErrTag)
+		_, err = runtime.Start(ctx, b.Client, def, none{}, runtime.Tag("a.b", strings.Repeat("x", flow.MaxTagValue+1)))
+		require.ErrorIs(t, err, flow.ErrLimit)
+		b.Check(t, invariant.Quiescent)
+	})
+}
+
+func TestContractModeHasNoRunSearch(t *testing.T) {
+	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
+		_, err := b.Client.FindRuns(context.Background(), runtime.RunQuery{}, "", 0)
+		require.ErrorIs(t, err, runtime.ErrNotInContract)
+	})
+}
