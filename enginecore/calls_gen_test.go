@@ -421,11 +421,6 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test"}},
-		{"ffx_list_runs", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListRunsCall{Partition: Partition{FlowFamily, 7}, FlowName: "flow_name of test", Before: time.UnixMilli(1795188498438).UTC(), Limit: 6})
-		},
-			[]string{"ff:ffx:{fp:7}"},
-			[]string{"flow_name of test", "1795188498438", "6"}},
 		{"ffx_read_inputs", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadInputsCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Cursor: "cursor of test"})
 		},
@@ -439,6 +434,11 @@ func goldenCalls() []goldenCall {
 		{"ffx_version", func(k Keys) (string, []string, []string, error) { return Wire(k, VersionCall{}) },
 			nil,
 			nil},
+		{"ffx_list_runs", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ListRunsCall{Partition: Partition{FlowFamily, 7}, FlowName: "flow_name of test", Before: time.UnixMilli(1795188498438).UTC(), Limit: 6, BeforeID: "before_id of test", After: time.UnixMilli(1795188498438).UTC(), Order: "order of test", States: "states of test", Tags: []string{"tags of test", "tags2 of test"}})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"flow_name of test", "1795188498438", "6", "before_id of test", "1795188498438", "order of test", "states of test", "tags of test", "tags2 of test"}},
 		{"ffx_purge_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, PurgeFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test"})
 		},
@@ -961,9 +961,6 @@ func goldenReplies() []goldenReply {
 		{"ffx_flow_result OK", []any{1, "OK", "state of test", "outcome of test", "1795188498438", "1", "\x00\xff\r\nresult", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test"},
 			func(m message) (any, error) { return decodeReply(FlowResultCall{}.info(), m, FlowResultCall{}.decode) },
 			FlowResultReply{Status: StatusOK, State: "state of test", Outcome: "outcome of test", ClosedAt: time.UnixMilli(1795188498438).UTC(), HasResult: true, Result: []byte("\x00\xff\r\nresult"), FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test"}},
-		{"ffx_list_runs OK", []any{1, "OK", []any{[]any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438"}, []any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438"}}},
-			func(m message) (any, error) { return decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode) },
-			ListRunsReply{Status: StatusOK, Runs: []Run{{FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC()}, {FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC()}}}},
 		{"ffx_read_inputs OK", []any{1, "OK", "next_cursor of test", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}},
 			func(m message) (any, error) { return decodeReply(ReadInputsCall{}.info(), m, ReadInputsCall{}.decode) },
 			ReadInputsReply{Status: StatusOK, NextCursor: "next_cursor of test", Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}}},
@@ -973,6 +970,9 @@ func goldenReplies() []goldenReply {
 		{"ffx_version OK", []any{1, "OK", "build of test", "9", "13"},
 			func(m message) (any, error) { return decodeReply(VersionCall{}.info(), m, VersionCall{}.decode) },
 			VersionReply{Status: StatusOK, Build: "build of test", Protocol: 9, MinProtocol: 13}},
+		{"ffx_list_runs OK", []any{1, "OK", []any{[]any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}}, []any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}}}, "1", "1795188498438", "next_id of test"},
+			func(m message) (any, error) { return decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode) },
+			ListRunsReply{Status: StatusOK, Runs: []Run{{FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}}, {FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}}}, More: true, NextAt: time.UnixMilli(1795188498438).UTC(), NextID: "next_id of test"}},
 		{"ffx_purge_flow OK", []any{1, "OK", "8", "1"},
 			func(m message) (any, error) { return decodeReply(PurgeFlowCall{}.info(), m, PurgeFlowCall{}.decode) },
 			PurgeFlowReply{Status: StatusOK, Members: 8, More: true}},
@@ -1441,10 +1441,6 @@ func replyDecoders() []replyDecoder {
 			_, err := decodeReply(FlowResultCall{}.info(), m, FlowResultCall{}.decode)
 			return err
 		}},
-		{"ffx_list_runs", func(m message) error {
-			_, err := decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode)
-			return err
-		}},
 		{"ffx_read_inputs", func(m message) error {
 			_, err := decodeReply(ReadInputsCall{}.info(), m, ReadInputsCall{}.decode)
 			return err
@@ -1455,6 +1451,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx_version", func(m message) error {
 			_, err := decodeReply(VersionCall{}.info(), m, VersionCall{}.decode)
+			return err
+		}},
+		{"ffx_list_runs", func(m message) error {
+			_, err := decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode)
 			return err
 		}},
 		{"ffx_purge_flow", func(m message) error {

@@ -107,8 +107,8 @@ const (
 	// ff_set_execution_tags, ff_set_flow_tags, ffx_pause, ffx_resume, ffx_admit, ffx_verify_admissions,
 	// ffx_exchange, ffx_set_quota, ffx_submit_flow, ffx_claim, ffx_complete, ffx_fail, ffx_renew,
 	// ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal, ffx_signal,
-	// ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow, ffx_describe_flow, ffx_list_runs,
-	// ffx_read_events, ffx_rerun, ffx_compact, ffx_tick, ffx_keep. Details: message.
+	// ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow, ffx_describe_flow, ffx_read_events,
+	// ffx_list_runs, ffx_rerun, ffx_compact, ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ffx_submit_flow, ffx_suspend,

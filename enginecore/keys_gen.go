@@ -903,6 +903,24 @@ func (k Keys) ffxRuns(tag string, flowName string) string {
 	return k.prefix + ":ffx:" + tag + ":runs:" + flowName
 }
 
+// FfxAllRuns is <prefix>:ffx:{tag}:all_runs.
+func (k Keys) FfxAllRuns(partition Partition) string {
+	return k.ffxAllRuns(partition.Tag())
+}
+
+func (k Keys) ffxAllRuns(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":all_runs"
+}
+
+// FfxTaggedRuns is <prefix>:ffx:{tag}:tagged_runs:{tag_name}:{tag_value}.
+func (k Keys) FfxTaggedRuns(partition Partition, tagName string, tagValue string) string {
+	return k.ffxTaggedRuns(partition.Tag(), tagName, tagValue)
+}
+
+func (k Keys) ffxTaggedRuns(tag string, tagName string, tagValue string) string {
+	return k.prefix + ":ffx:" + tag + ":tagged_runs:" + tagName + ":" + tagValue
+}
+
 // FfxClosedFlows is <prefix>:ffx:{tag}:closed_flows.
 func (k Keys) FfxClosedFlows(partition Partition) string {
 	return k.ffxClosedFlows(partition.Tag())

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "84-d62574414354ac52"
+const build = "85-b7c5a5a38b8176de"

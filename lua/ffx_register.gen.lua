@@ -483,13 +483,6 @@ redis.register_function{ function_name = 'ffx_flow_result', flags = { 'no-writes
   return F.ffx_flow_result({ partition = keys[1] }, { flow_id = args[1] })
 end }
 
-redis.register_function{ function_name = 'ffx_list_runs', flags = { 'no-writes' }, callback = function(keys, args)
-  local refusal = call.need(keys, 1, args, 3)
-  if refusal then return refusal end
-  call.probe(keys[1])
-  return F.ffx_list_runs({ partition = keys[1] }, { flow_name = args[1], before = args[2], limit = args[3] })
-end }
-
 redis.register_function{ function_name = 'ffx_read_inputs', flags = { 'no-writes' }, callback = function(keys, args)
   local refusal = call.need(keys, 1, args, 1)
   if refusal then return refusal end
@@ -506,6 +499,22 @@ end }
 
 redis.register_function{ function_name = 'ffx_version', flags = { 'no-writes' }, callback = function(keys, args)
   return F.ffx_version({}, {})
+end }
+
+redis.register_function{ function_name = 'ffx_list_runs', flags = { 'no-writes' }, callback = function(keys, args)
+  local refusal = call.need(keys, 1, args, 3)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_list_runs({ partition = keys[1] }, {
+    flow_name = args[1],
+    before = args[2],
+    limit = args[3],
+    before_id = args[4],
+    after = args[5],
+    order = args[6],
+    states = args[7],
+    tags = rest(args, 8),
+  })
 end }
 
 redis.register_function('ffx_purge_flow', function(keys, args)

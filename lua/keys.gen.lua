@@ -498,6 +498,16 @@ function key.ffx_runs(c, flow_name)
   return (at.of_ffx_runs or keep(at, 'of_ffx_runs', at.prefix .. ':ffx:' .. at.tag .. ':runs:')) .. flow_name
 end
 
+function key.ffx_all_runs(c)
+  local at = c.at
+  return at.ffx_all_runs or keep(at, 'ffx_all_runs', at.prefix .. ':ffx:' .. at.tag .. ':all_runs')
+end
+
+function key.ffx_tagged_runs(c, tag_name, tag_value)
+  local at = c.at
+  return (at.of_ffx_tagged_runs or keep(at, 'of_ffx_tagged_runs', at.prefix .. ':ffx:' .. at.tag .. ':tagged_runs:')) .. tag_name .. ':' .. tag_value
+end
+
 function key.ffx_closed_flows(c)
   local at = c.at
   return at.ffx_closed_flows or keep(at, 'ffx_closed_flows', at.prefix .. ':ffx:' .. at.tag .. ':closed_flows')
