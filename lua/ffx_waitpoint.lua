@@ -96,7 +96,7 @@ function F.ffx_signal(K, A)
   if before and not before.here then
     return reply.err('invalid_input', 'signal_id ' .. A.signal_id .. ' belongs to another waitpoint')
   elseif before then
-    return reply.ok('duplicate', before.id, outcome_of(before.effect), '0')
+    return reply.ok('duplicate', before.id, outcome_of(before.effect), before.effect == 'no_op' and '0' or '1')
   end
   local ended = over(c, core, w, A)
   if ended then return reply.ok(ended, A.signal_id, '', '0') end

@@ -63,8 +63,8 @@ type Delivery struct {
 	SignalID string
 	// First is the outcome of the first delivery when this one was a duplicate.
 	First Outcome
-	// Counts tells that an accepted signal is one of those that are waited for. One of another name, or from a source that
-	// has been heard, is taken and does not count.
+	// Counts tells that an accepted signal, or the first one of a duplicate, is one of those that are waited for. One of
+	// another name, or from a source that has been heard, is taken and does not count.
 	Counts bool
 }
 
@@ -96,9 +96,10 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (De
 	if int(parts.partition.Index) >= c.engine.core.Partitioning().Flow {
 		return Delivery{}, ErrInvalidToken
 	}
+	id := enginecore.SignalID(uuid.NewString())
 	reply, err := c.engine.core.Signal(ctx, enginecore.SignalCall{
 		Partition: parts.partition, ExecutionID: parts.execution, WaitpointID: parts.waitpoint, WaitpointToken: parts.signature,
-		SignalID: enginecore.SignalID(uuid.NewString()), SignalName: s.Name, SourceType: signalSourceType,
+		SignalID: id, SignalName: s.Name, SourceType: signalSourceType,
 		SourceIdentity: cmp.Or(s.Source, "client"), IdempotencyKey: s.IdempotencyKey, Payload: payload,
 	})
 	switch {
@@ -109,9 +110,18 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (De
 	case err != nil:
 		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, err)
 	}
-	return Delivery{
+	return deliveryOf(reply, id), nil
+}
+
+// deliveryOf reads the answer to a signal. A duplicate of itself is the signal's own repeat after a lost reply.
+func deliveryOf(reply enginecore.SignalReply, id enginecore.SignalID) Delivery {
+	d := Delivery{
 		Outcome: Outcome(reply.Outcome), SignalID: string(reply.SignalID), First: Outcome(reply.FirstOutcome), Counts: reply.Matched,
-	}, nil
+	}
+	if d.Outcome == SignalDuplicate && reply.SignalID == id && d.First != "" {
+		d.Outcome, d.First = d.First, ""
+	}
+	return d
 }
 
 // signalSourceType is what the record says about all signals of clients.

@@ -106,7 +106,7 @@ func TestWaitpointNode(t *testing.T) {
 		require.Equal(t, "ann: true", out)
 		// The second click gets the first one's answer, another signal hears that it is over.
 		again := send(t, ctx, b, w, runtime.Signal{Name: "approve", Source: "ann", IdempotencyKey: "1"})
-		require.Equal(t, runtime.Delivery{Outcome: runtime.SignalDuplicate, SignalID: delivery.SignalID, First: runtime.SignalResumed}, again)
+		require.Equal(t, runtime.Delivery{Outcome: runtime.SignalDuplicate, SignalID: delivery.SignalID, First: runtime.SignalResumed, Counts: true}, again)
 		require.Equal(t, runtime.SignalResumed, again.Answer())
 		require.Equal(t, runtime.SignalClosed, send(t, ctx, b, w, runtime.Signal{Name: "approve"}).Outcome)
 

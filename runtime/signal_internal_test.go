@@ -1,0 +1,17 @@
+package runtime
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// A call whose reply was lost is sent again; its caller must not be told that somebody else had signalled before.
+func TestOwnRepeatIsNoDuplicate(t *testing.T) {
+	t.Parallel()
+	reply := enginecore.SignalReply{Outcome: "duplicate", SignalID: "mine", FirstOutcome: "resumed", Matched: true}
+	require.Equal(t, Delivery{Outcome: SignalResumed, SignalID: "mine", Counts: true}, deliveryOf(reply, "mine"))
+	require.Equal(t, Delivery{Outcome: SignalDuplicate, SignalID: "mine", First: SignalResumed, Counts: true}, deliveryOf(reply, "other"))
+}
