@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "85-b7c5a5a38b8176de"
+const build = "86-3a24fec7c6476eef"
