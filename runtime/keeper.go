@@ -86,6 +86,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 		return fmt.Errorf("keeper: metrics: %w", err)
 	}
 	defer unwatch()
+	unwatchDuties, err := k.engine.telemetry.watchKeeper(k.Stats)
+	if err != nil {
+		return fmt.Errorf("keeper: metrics: %w", err)
+	}
+	defer unwatchDuties()
 	var running sync.WaitGroup
 	running.Go(func() { k.listen(ctx) })
 	running.Go(func() { k.engine.calls.attend(ctx) })

@@ -30,6 +30,10 @@ type telemetry struct {
 	laneDepth        metric.Int64ObservableGauge
 	laneAge          metric.Float64ObservableGauge
 
+	dutySteps, dutyItems, dutyErrors, dutyPanics metric.Int64ObservableCounter
+	dutyLag                                      metric.Float64ObservableGauge
+	keeperPartitions                             metric.Int64ObservableGauge
+
 	// options are the attributes of recorded durations, made once for each set of labels.
 	options sync.Map
 }
@@ -68,10 +72,19 @@ func newTelemetry(tracers trace.TracerProvider, meters metric.MeterProvider) (*t
 	t.slots = gauge("flowfabric.worker.slots", "{slot}", "Functions that the worker may run at a time.")
 	t.busySlots = gauge("flowfabric.worker.slots.busy", "{slot}", "Functions that the worker runs.")
 	t.laneDepth = gauge("flowfabric.lane.depth", "{execution}", "Executions that stand in a lane.")
-	var err error
-	t.laneAge, err = t.meter.Float64ObservableGauge("flowfabric.lane.oldest_age", metric.WithUnit("s"),
-		metric.WithDescription("Age of the oldest execution that waits for a worker."))
-	return t, errors.Join(append(faults, err)...)
+	t.dutySteps = counter("flowfabric.keeper.steps", "{step}", "Looks of a keeper at a partition.")
+	t.dutyItems = counter("flowfabric.keeper.items", "{item}", "What a keeper has worked on.")
+	t.dutyErrors = counter("flowfabric.keeper.errors", "{step}", "Steps of a keeper that failed.")
+	t.dutyPanics = counter("flowfabric.keeper.panics", "{step}", "Steps of a keeper that panicked.")
+	t.keeperPartitions = gauge("flowfabric.keeper.partitions", "{partition}", "Partitions that a keeper sees to.")
+	age := func(name, description string) metric.Float64ObservableGauge {
+		g, err := t.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(description))
+		faults = append(faults, err)
+		return g
+	}
+	t.laneAge = age("flowfabric.lane.oldest_age", "Age of the oldest execution that waits for a worker.")
+	t.dutyLag = age("flowfabric.keeper.lag", "How late the last thing was done that was due.")
+	return t, errors.Join(faults...)
 }
 
 // Outcomes of claims, of attempts and of runs that were started.
@@ -136,6 +149,24 @@ func (t *telemetry) watchLanes(lanes func(context.Context) ([]LaneState, error))
 		}
 		return nil
 	}, t.laneDepth, t.laneAge)
+	return stopper(registration, err)
+}
+
+// watchKeeper shows what a keeper does until the returned function is called.
+func (t *telemetry) watchKeeper(stats func() KeeperStats) (stop func(), err error) {
+	registration, err := t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		now := stats()
+		o.ObserveInt64(t.keeperPartitions, int64(now.Partitions))
+		for _, d := range now.Duties {
+			duty := metric.WithAttributes(attribute.String("duty", string(d.Duty)))
+			o.ObserveInt64(t.dutySteps, d.Steps, duty)
+			o.ObserveInt64(t.dutyItems, d.Done, duty)
+			o.ObserveInt64(t.dutyErrors, d.Errors, duty)
+			o.ObserveInt64(t.dutyPanics, d.Panics, duty)
+			o.ObserveFloat64(t.dutyLag, d.Lag.Seconds(), duty)
+		}
+		return nil
+	}, t.keeperPartitions, t.dutySteps, t.dutyItems, t.dutyErrors, t.dutyPanics, t.dutyLag)
 	return stopper(registration, err)
 }
 
