@@ -31,6 +31,8 @@ type SubmitFlowCall struct {
 	TraceContext string
 	// Retention: optional.
 	Retention string
+	// FairKey: optional.
+	FairKey   string
 	NodeTotal int64
 	EdgeTotal int64
 	Last      bool
@@ -105,7 +107,8 @@ type SubmitFlowReply struct {
 // whose execution exists outside the flow. All nodes must come before the first edge, a join with its
 // node; definition, input and tags are wanted with the first call only. `retention` is how long the
 // run is kept after its end (ms): one time for all outcomes, or four, for success, failed, cancelled
-// and expired; a negative time, and none, is for ever.
+// and expired; a negative time, and none, is for ever. Nodes with a `fair_key` take turns with those
+// of other keys in their lane.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrFlowPurging, ErrFlowIDConflict, ErrInvalidInput, ErrInvalidKeysMissingHMAC,
@@ -119,7 +122,7 @@ func (SubmitFlowCall) info() callInfo {
 }
 
 func (c SubmitFlowCall) encode(w *wire) {
-	w.reserve(1, 21+2*len(c.Tags)+15*len(c.Nodes)+5*len(c.Edges)+4*len(c.Joins)+3*len(c.Limits))
+	w.reserve(1, 22+2*len(c.Tags)+15*len(c.Nodes)+5*len(c.Edges)+4*len(c.Joins)+3*len(c.Limits))
 	w.partition(c.Partition, FlowFamily)
 	if c.ResultExecutionID != "" {
 		w.belongs("result_execution_id", c.ResultExecutionID)
@@ -138,6 +141,7 @@ func (c SubmitFlowCall) encode(w *wire) {
 	w.text(c.CreatorIdentity)
 	w.text(c.TraceContext)
 	w.text(c.Retention)
+	w.text(c.FairKey)
 	w.int(c.NodeTotal)
 	w.int(c.EdgeTotal)
 	w.bool(c.Last)

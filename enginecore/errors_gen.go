@@ -28,9 +28,9 @@ const (
 	// ErrExecutionNotActive comes from ff_renew_lease, ff_revoke_lease, ff_complete_execution,
 	// ff_cancel_execution, ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children,
 	// ff_update_progress, ff_suspend_execution, ff_create_pending_waitpoint,
-	// ff_block_execution_for_admission, ffx_complete, ffx_fail, ffx_release, ffx_suspend,
-	// ffx_record_step, ffx_open_waitpoint, ffx_cancel_node. Details: terminal_outcome, lease_epoch,
-	// lifecycle_phase, attempt_id.
+	// ff_block_execution_for_admission, ffx_set_priority, ffx_complete, ffx_fail, ffx_release,
+	// ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_cancel_node. Details: terminal_outcome,
+	// lease_epoch, lifecycle_phase, attempt_id.
 	ErrExecutionNotActive Code = "execution_not_active"
 	// ErrExecutionNotEligible comes from ff_issue_claim_grant, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution.
@@ -42,9 +42,9 @@ const (
 	// ff_resume_execution, ff_create_pending_waitpoint, ff_deliver_signal,
 	// ff_buffer_signal_for_pending_waitpoint, ff_apply_dependency_to_child,
 	// ff_promote_blocked_to_eligible, ff_add_execution_to_flow, ff_change_priority,
-	// ff_block_execution_for_admission, ff_unblock_execution, ff_set_execution_tags, ffx_complete,
-	// ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_end_wait,
-	// ffx_cancel_node, ffx_read_inputs, ffx_rerun.
+	// ff_block_execution_for_admission, ff_unblock_execution, ff_set_execution_tags, ffx_set_priority,
+	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
+	// ffx_end_wait, ffx_cancel_node, ffx_read_inputs, ffx_rerun.
 	ErrExecutionNotFound Code = "execution_not_found"
 	// ErrExecutionNotInEligibleSet comes from ff_issue_claim_grant.
 	ErrExecutionNotInEligibleSet Code = "execution_not_in_eligible_set"
@@ -63,13 +63,14 @@ const (
 	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint.
 	ErrFenceRequired Code = "fence_required"
 	// ErrFlowAlreadyTerminal comes from ff_stage_dependency_edge, ff_add_execution_to_flow,
-	// ff_cancel_flow, ffx_pause_flow, ffx_cancel_flow. Details: state.
+	// ff_cancel_flow, ffx_pause_flow, ffx_set_priority, ffx_cancel_flow. Details: state.
 	ErrFlowAlreadyTerminal Code = "flow_already_terminal"
 	// ErrFlowIDConflict comes from ffx_submit_flow. Details: what, stored, given.
 	ErrFlowIDConflict Code = "flow_id_conflict"
 	// ErrFlowNotFound comes from ff_stage_dependency_edge, ff_set_edge_group_policy,
 	// ff_add_execution_to_flow, ff_cancel_flow, ff_set_flow_tags, ffx_pause_flow, ffx_resume_flow,
-	// ffx_list_waitpoints, ffx_cancel_flow, ffx_describe_flow, ffx_flow_result, ffx_rerun.
+	// ffx_set_priority, ffx_list_waitpoints, ffx_cancel_flow, ffx_describe_flow, ffx_flow_result,
+	// ffx_rerun.
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrFlowNotTerminal comes from ffx_purge_flow, ffx_rerun. Details: state.
 	ErrFlowNotTerminal Code = "flow_not_terminal"
@@ -104,10 +105,10 @@ const (
 	// ff_buffer_signal_for_pending_waitpoint, ff_resolve_dependency, ff_set_edge_group_policy,
 	// ff_create_flow, ff_cancel_flow, ff_change_priority, ff_create_budget, ff_report_usage_and_check,
 	// ff_reset_budget, ff_check_admission_and_record, ff_append_frame, ff_read_attempt_stream,
-	// ff_set_execution_tags, ff_set_flow_tags, ffx_pause, ffx_resume, ffx_admit, ffx_verify_admissions,
-	// ffx_exchange, ffx_set_quota, ffx_submit_flow, ffx_claim, ffx_complete, ffx_fail, ffx_renew,
-	// ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal, ffx_signal,
-	// ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow, ffx_describe_flow, ffx_read_events,
+	// ff_set_execution_tags, ff_set_flow_tags, ffx_pause, ffx_resume, ffx_set_priority, ffx_admit,
+	// ffx_verify_admissions, ffx_exchange, ffx_set_quota, ffx_submit_flow, ffx_claim, ffx_complete,
+	// ffx_fail, ffx_renew, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal,
+	// ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow, ffx_describe_flow, ffx_read_events,
 	// ffx_list_runs, ffx_rerun, ffx_compact, ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_suspend_execution, ff_create_pending_waitpoint,

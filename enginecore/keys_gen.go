@@ -830,6 +830,33 @@ func (k Keys) ffxReclaimable(tag string, laneID LaneID) string {
 	return k.prefix + ":ffx:" + tag + ":lane:" + string(laneID) + ":reclaimable"
 }
 
+// FfxOrder is <prefix>:ffx:{tag}:lane:{lane_id}:order.
+func (k Keys) FfxOrder(partition Partition, laneID LaneID) string {
+	return k.ffxOrder(partition.Tag(), laneID)
+}
+
+func (k Keys) ffxOrder(tag string, laneID LaneID) string {
+	return k.prefix + ":ffx:" + tag + ":lane:" + string(laneID) + ":order"
+}
+
+// FfxTurns is <prefix>:ffx:{tag}:lane:{lane_id}:turns.
+func (k Keys) FfxTurns(partition Partition, laneID LaneID) string {
+	return k.ffxTurns(partition.Tag(), laneID)
+}
+
+func (k Keys) ffxTurns(tag string, laneID LaneID) string {
+	return k.prefix + ":ffx:" + tag + ":lane:" + string(laneID) + ":turns"
+}
+
+// FfxQueue is <prefix>:ffx:{tag}:lane:{lane_id}:queue:{fair_key}.
+func (k Keys) FfxQueue(partition Partition, laneID LaneID, fairKey string) string {
+	return k.ffxQueue(partition.Tag(), laneID, fairKey)
+}
+
+func (k Keys) ffxQueue(tag string, laneID LaneID, fairKey string) string {
+	return k.prefix + ":ffx:" + tag + ":lane:" + string(laneID) + ":queue:" + fairKey
+}
+
 // FfxBacklog is <prefix>:ffx:{tag}:backlog.
 func (k Keys) FfxBacklog(partition Partition) string {
 	return k.ffxBacklog(partition.Tag())

@@ -109,6 +109,7 @@ type builder struct {
 	byName   map[string]activity.Handler
 	fields   fieldCache
 	returned bool
+	priority *int // of nodes that have none of their own
 	faults   faults
 	// reported says of nodes, by index, what has a fault already, so that the validation does not report it again.
 	reported map[int]reported
@@ -133,6 +134,9 @@ func (b *builder) node(name string, handler activity.Handler, input AnyBinding, 
 		spec.Activity, spec.Codec, spec.Options = handler.Name(), codec.Name(), handler.Options()
 	}
 	settings := nodeSettings{spec: &spec}
+	if b.priority != nil {
+		spec.Priority = *b.priority
+	}
 	for i, opt := range opts {
 		if opt == nil {
 			b.faults.add(name, "", ErrOption, "option %d is nil", i+1)

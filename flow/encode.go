@@ -59,6 +59,7 @@ func (w *writer) graph(g *Graph) {
 	w.optional("codec", g.Codec, storedCodec)
 	w.duration("deadline_ms", g.Deadline)
 	w.keep(g.Keep)
+	w.list("fair_by", g.FairBy)
 	w.tags(g.Tags)
 	w.optional("return", g.Return, "")
 	w.raw(`,"nodes":[`)

@@ -23,6 +23,9 @@ type Graph struct {
 	InputType, OutputType string
 	// Deadline limits a run, from its start to its end; 0 is no limit. Whole milliseconds.
 	Deadline time.Duration
+	// FairBy is where the flow's input has the value by which runs share a lane: the names of nested fields. Empty is no
+	// value.
+	FairBy []string
 	// Keep is how long a run is kept after its end.
 	Keep Keep
 	// Return is the node whose result is the flow's; "" when the flow has none.
@@ -110,6 +113,7 @@ func (g *Graph) EdgeCount() int {
 func (g *Graph) Clone() *Graph {
 	c := *g
 	c.Tags = maps.Clone(g.Tags)
+	c.FairBy = slices.Clone(g.FairBy)
 	c.Nodes = slices.Clone(g.Nodes)
 	for i := range c.Nodes {
 		n := &c.Nodes[i]

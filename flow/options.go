@@ -1,12 +1,13 @@
 package flow
 
 import (
+	"slices"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// Option changes a flow: Deadline, Retention, Describe, Tag and WithCodec.
+// Option changes a flow: Deadline, Retention, Describe, Tag, Priority, FairBy and WithCodec.
 type Option interface {
 	applyFlow(*builder)
 }
@@ -161,9 +162,31 @@ func Lane(name string) NodeOption {
 	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.Lane = name })
 }
 
-// Priority replaces the activity's priority for this node, 0 to activity.MaxPriority, higher first.
-func Priority(p int) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.Priority = p })
+// PriorityOption is what Priority returns: it is good for flows and for nodes.
+type PriorityOption struct{ priority int }
+
+// Priority replaces the activities' priority for a node, or for all nodes of a flow that have none of their own, 0 to
+// activity.MaxPriority, higher first. It orders what waits in a lane. So that nothing waits for ever, every eighth claim from
+// a lane of a partition in which priorities wait takes the node that was created first. A run's can be changed with
+// SetPriority of package runtime.
+func Priority(p int) PriorityOption { return PriorityOption{priority: p} }
+
+func (p PriorityOption) applyFlow(b *builder) { b.priority = &p.priority }
+
+func (p PriorityOption) applyNode(_ *builder, n *nodeSettings) { n.spec.Priority = p.priority }
+
+// FairBy makes runs share a lane fairly by a value of their input: FairBy("tenant", "id") is the field id of the field
+// tenant. While nodes of several values wait in a lane, the values take turns, one claim each, in every partition, however
+// many nodes each of them has; priorities count among the nodes of one value. Nodes of flows without FairBy take turns as if
+// they had one value in common. The input must be JSON and the value a text, a number or a boolean of at most 256 bytes, which
+// is checked when a run is started.
+func FairBy(path ...string) Option {
+	return flowOption(func(b *builder) {
+		if len(path) == 0 {
+			b.faults.add("", "fair_by", ErrOption, "it names no field")
+		}
+		b.graph.FairBy = slices.Clone(path)
+	})
 }
 
 // Requires adds to the capabilities that the activity asks of a worker.

@@ -48,6 +48,7 @@ type storedGraph struct {
 	Codec       string            `json:"codec"`
 	DeadlineMS  int64             `json:"deadline_ms"`
 	KeepMS      *storedKeep       `json:"keep_ms"`
+	FairBy      []string          `json:"fair_by"`
 	Tags        map[string]string `json:"tags"`
 	Return      string            `json:"return"`
 	Nodes       []storedNode      `json:"nodes"`
@@ -154,7 +155,7 @@ func (r *reader) graph(s *storedGraph) *Graph {
 	g := &Graph{
 		Name: s.Name, Description: s.Description, InputType: s.InputType, OutputType: s.OutputType,
 		Codec: orElse(s.Codec, storedCodec), Deadline: r.duration("deadline_ms", s.DeadlineMS), Tags: noEmpty(s.Tags), Return: s.Return,
-		Keep: r.keep(s.KeepMS), Nodes: make([]NodeSpec, len(s.Nodes)),
+		Keep: r.keep(s.KeepMS), FairBy: s.FairBy, Nodes: make([]NodeSpec, len(s.Nodes)),
 	}
 	for i := range s.Nodes {
 		r.spec(&g.Nodes[i], &s.Nodes[i])

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -72,12 +73,23 @@ func (v *validation) flow() {
 		v.faults.add("", "deadline", ErrOption, "%s is negative or not in whole milliseconds", g.Deadline)
 	}
 	v.keep()
+	v.fairBy()
 	v.tags("", g.Tags)
 	if len(g.Nodes) == 0 {
 		v.faults.add("", "", ErrEmptyFlow, "")
 	}
 	if len(g.Nodes) > MaxNodes {
 		v.faults.add("", "nodes", ErrLimit, "%d nodes, the limit is %d", len(g.Nodes), MaxNodes)
+	}
+}
+
+func (v *validation) fairBy() {
+	g := v.g
+	if slices.Contains(g.FairBy, "") {
+		v.faults.add("", "fair_by", ErrOption, "%q: a field has no name", strings.Join(g.FairBy, "."))
+	}
+	if len(g.FairBy) > 0 && g.Codec != storedCodec {
+		v.faults.add("", "fair_by", ErrOption, "the input is %s, not JSON", g.Codec)
 	}
 }
 

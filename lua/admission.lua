@@ -66,7 +66,7 @@ end
 local ADMISSION_FIELDS = {
   'execution_id', 'lifecycle_phase', 'eligibility_state', 'blocking_reason', 'terminal_outcome', 'attempt_state',
   'current_lease_epoch', 'current_attempt_id', 'created_at', 'priority', 'delay_until', 'lane_id', 'current_lane',
-  'flow_id', 'managed', 'node', 'start_timeout', 'current_attempt_index', 'wait',
+  'flow_id', 'managed', 'node', 'start_timeout', 'current_attempt_index', 'wait', 'fair_key',
 }
 
 -- @function ff_change_priority
@@ -92,7 +92,7 @@ function F.ff_change_priority(K, A)
   local old, new = core.priority or '0', number.text(priority)
   redis.call('HSET', K.core, 'priority', new, 'last_mutation_at', c.now_text)
   core.priority = new
-  redis.call('ZADD', K.eligible, record.eligible_score(core), A.execution_id)
+  order.enter(c, lifecycle.lane(core), A.execution_id, core, K.eligible)
   if core.managed then
     wake.eligible(c, lifecycle.lane(core), A.execution_id, new)
     wake.flush(c)
@@ -139,7 +139,7 @@ function F.ff_block_execution_for_admission(K, A)
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
   }, {})
-  redis.call('ZREM', K.eligible, A.execution_id)
+  order.leave(c, lifecycle.lane(core), A.execution_id, core, K.eligible)
   redis.call('ZADD', index_of(c, core, state) or K.blocked, c.now, A.execution_id)
   return reply.ok('blocked')
 end

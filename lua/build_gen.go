@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "86-3a24fec7c6476eef"
+const build = "87-b1e6f93164ce2b4a"

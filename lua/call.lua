@@ -10,7 +10,7 @@ local capability, fence, lease, lifecycle, create, claim, retry, park = {}, {}, 
 local dependency, graph, joins, flows, wake, work = {}, {}, {}, {}, {}, {}
 local admission, replay, tags, stream, budget, quota = {}, {}, {}, {}, {}, {}
 local suspension, waitpoint, condition, token, signal = {}, {}, {}, {}, {}
-local pauses, limits, waits, journal, duties = {}, {}, {}, {}, {}
+local pauses, limits, waits, journal, duties, order = {}, {}, {}, {}, {}, {}
 
 -- A value is set when it is there and not empty. "0" is set.
 local function is_set(value)

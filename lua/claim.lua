@@ -4,7 +4,7 @@
 claim.FIRST_FIELDS = {
   'lifecycle_phase', 'eligibility_state', 'attempt_state', 'current_lease_epoch', 'total_attempt_count', 'lane_id',
   'execution_kind', 'created_at', 'retry_count', 'flow_id', 'managed', 'node', 'required_capabilities',
-  'input_count', 'uses_flow_input', 'attempt_timeout', 'start_timeout', 'blocking_detail', 'limits', 'admission', 'attached',
+  'input_count', 'uses_flow_input', 'attempt_timeout', 'start_timeout', 'blocking_detail', 'limits', 'admission', 'attached', 'fair_key',
 }
 
 -- Core fields that a claim reads.
@@ -16,7 +16,7 @@ claim.FIELDS = {
   'flow_id', 'managed', 'node', 'execution_kind', 'created_at', 'priority', 'retry_count', 'input_count',
   'uses_flow_input', 'attempt_timeout', 'start_timeout', 'lease_reclaim_count', 'current_worker_instance_id',
   'current_worker_id', 'current_lease_id', 'lease_expires_at', 'remaining_attempt_timeout', 'attached',
-  'journal', 'limits', 'admission',
+  'journal', 'limits', 'admission', 'fair_key',
 }
 
 local ATTEMPT_TYPE = { pending_retry_attempt = 'retry', pending_replay_attempt = 'replay' }
@@ -115,8 +115,8 @@ function claim.start(c, execution_id, core_key, core, w)
       'replay_requested_by', core.pending_replay_requested_by or '',
       'replayed_from_attempt_index', core.pending_previous_attempt_index or '' }
   end
-  local eligible_key = key.lane_eligible(c, lifecycle.lane(core))
-  if w.left ~= eligible_key then redis.call('ZREM', eligible_key, execution_id) end
+  local lane = lifecycle.lane(core)
+  if w.left ~= key.lane_eligible(c, lane) then order.leave(c, lane, execution_id, core) end
   if core.start_timeout then redis.call('ZREM', key.ffx_start_deadlines(c), execution_id) end
   local values = {
     'current_attempt_index', index_text,
@@ -139,7 +139,7 @@ end
 function claim.resume(c, execution_id, core_key, core, w, timeout)
   local index = core.current_attempt_index or ''
   local attempt_id = core.current_attempt_id or ''
-  redis.call('ZREM', key.lane_eligible(c, lifecycle.lane(core)), execution_id)
+  order.leave(c, lifecycle.lane(core), execution_id, core)
   local blank = { unpack(LOSS_FIELDS) }
   if is_set(core.remaining_attempt_timeout) then blank[#blank + 1] = 'remaining_attempt_timeout' end
   timeout = timeout or number.finite(core.remaining_attempt_timeout)
@@ -348,7 +348,7 @@ end
 -- What suffices to know of a record that was never claimed.
 local STARTABLE_FIELDS = {
   'lifecycle_phase', 'ownership_state', 'eligibility_state', 'attempt_state', 'terminal_outcome',
-  'current_lease_epoch', 'total_attempt_count', 'lane_id', 'started_at', 'managed', 'current_attempt_index',
+  'current_lease_epoch', 'total_attempt_count', 'lane_id', 'started_at', 'managed', 'current_attempt_index', 'fair_key',
 }
 
 -- Whether a runnable record may start a new attempt: nil, or the error reply.
@@ -415,7 +415,7 @@ function F.ff_claim_execution(K, A)
   if err then return err end
 
   redis.call('DEL', K.claim_grant)
-  redis.call('ZREM', K.eligible, A.execution_id)
+  order.leave(c, lifecycle.lane(core), A.execution_id, core, K.eligible)
   local timed = n.timeout ~= 0 or n.deadline ~= 0
   local attempt = claim.start(c, A.execution_id, K.core, core, {
     worker_id = A.worker_id, worker_instance_id = A.worker_instance_id, lane = A.lane_id,
@@ -482,7 +482,7 @@ function F.ff_claim_resumed_execution(K, A)
   end
 
   redis.call('DEL', K.claim_grant)
-  redis.call('ZREM', K.eligible, A.execution_id)
+  order.leave(c, lifecycle.lane(core), A.execution_id, core, K.eligible)
   local attempt = claim.resume(c, A.execution_id, K.core, core, {
     worker_id = A.worker_id, worker_instance_id = A.worker_instance_id, lane = A.lane_id,
     lease_id = A.lease_id, ttl = ttl, renewal = math.floor(ttl * 2 / 3),

@@ -139,8 +139,7 @@ function F.ff_create_execution(K, A)
   if delayed then
     redis.call('ZADD', key.lane_delayed(c, A.lane_id), n.delay_until, A.execution_id)
   else
-    redis.call('ZADD', key.lane_eligible(c, A.lane_id),
-      record.eligible_score({ created_at = c.now, priority = n.priority }), A.execution_id)
+    order.enter(c, A.lane_id, A.execution_id, { created_at = c.now, priority = n.priority })
   end
   redis.call('SADD', K.all_executions, A.execution_id)
   if n.deadline then redis.call('ZADD', K.execution_deadline, n.deadline, A.execution_id) end

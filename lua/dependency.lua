@@ -7,14 +7,14 @@ dependency.CHILD_FIELDS = {
   'current_attempt_index', 'current_attempt_id', 'current_lease_id', 'current_lease_epoch',
   'current_worker_id', 'current_worker_instance_id', 'current_waitpoint_id', 'start_timeout', 'retry_count',
   'lease_expires_at', 'blocking_reason', 'blocking_detail', 'prior_eligibility_state', 'prior_blocking_reason',
-  'prior_blocking_detail', 'wait',
+  'prior_blocking_detail', 'wait', 'fair_key',
 }
 
 -- Those that a child needs which may run now; the full list when something else holds it back.
 dependency.READY_FIELDS = {
   'lifecycle_phase', 'ownership_state', 'eligibility_state', 'attempt_state', 'terminal_outcome', 'lane_id',
   'execution_id', 'created_at', 'priority', 'flow_id', 'managed', 'delay_until', 'start_timeout', 'blocking_detail',
-  'prior_eligibility_state', 'wait',
+  'prior_eligibility_state', 'wait', 'fair_key',
 }
 
 -- Those of a child that the call which makes it ready may lease at once: what a first claim reads, too.
@@ -22,7 +22,7 @@ dependency.HEIR_FIELDS = {
   'lifecycle_phase', 'ownership_state', 'eligibility_state', 'attempt_state', 'terminal_outcome', 'lane_id',
   'flow_id', 'managed', 'node', 'current_lease_epoch', 'total_attempt_count', 'execution_kind', 'created_at',
   'priority', 'retry_count', 'input_count', 'uses_flow_input', 'delay_until', 'start_timeout', 'attempt_timeout',
-  'required_capabilities', 'blocking_detail', 'prior_eligibility_state', 'attached', 'wait', 'limits',
+  'required_capabilities', 'blocking_detail', 'prior_eligibility_state', 'attached', 'wait', 'limits', 'fair_key',
 }
 
 -- Keys of the child's side of one edge, and the child's id.
@@ -259,7 +259,7 @@ local function block(c, k, child, child_id, count, edge_id)
   elseif is_set(child.prior_eligibility_state) and child.eligibility_state ~= 'blocked_by_dependencies' then
     blank = admission.PRIOR_FIELDS
   end
-  redis.call('ZREM', k.eligible, child_id)
+  order.leave(c, lifecycle.lane(child), child_id, child, k.eligible)
   redis.call('ZREM', key.lane_delayed(c, lifecycle.lane(child)), child_id)
   dependency.hold(c, child_id, k.core, child, {
     detail = number.text(count) .. ' dep(s) unresolved incl ' .. edge_id,

@@ -5,7 +5,7 @@ fence.FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
   'current_lease_id', 'current_lease_epoch', 'current_attempt_id', 'current_attempt_index',
   'current_worker_id', 'current_worker_instance_id', 'lease_expires_at', 'lane_id', 'current_lane',
-  'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'attached',
+  'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'attached', 'fair_key',
 }
 
 -- Those that suffice for the completion, and for the renewal, while the lease stands.

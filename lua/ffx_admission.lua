@@ -82,7 +82,7 @@ function limits.park(c, request, execution_id, core, from)
     'last_mutation_at', c.now_text,
   }, {})
   local score = redis.call('ZSCORE', key.lane_eligible(c, lane), execution_id) or c.now_text
-  redis.call('ZREM', from or key.lane_eligible(c, lane), execution_id)
+  if from then redis.call('ZREM', from, execution_id) else order.leave(c, lane, execution_id, core) end
   redis.call('ZADD', key.lane_blocked_quota(c, lane), c.now, execution_id)
   offer(c, request, execution_id, core, score)
 end

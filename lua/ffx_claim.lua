@@ -15,7 +15,7 @@ local function set_aside(c, execution_id, core, lane, detail)
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
   }, {})
-  redis.call('ZREM', key.lane_eligible(c, lane), execution_id)
+  order.leave(c, lane, execution_id, core)
   redis.call('ZADD', key.lane_blocked_route(c, lane), c.now, execution_id)
   redis.call('PUBLISH', key.channel_wake(c, lane), 'aside ' .. call.partition(c) .. ' ' .. (core.execution_kind or ''))
 end
@@ -28,7 +28,7 @@ local function take_eligible(c, request, execution_id, n)
     core = record.read(core_key, claim.FIELDS)
   end
   if not core or core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'eligible_now' then
-    redis.call('ZREM', key.lane_eligible(c, request.lane), execution_id)
+    order.leave(c, request.lane, execution_id, core or {})
     return nil
   end
   if core.managed and graph.is_over(graph.flow(c, core.flow_id)) then
@@ -108,21 +108,37 @@ local function take_from(c, request, index_key, take, out, limit)
     -- One more than wanted tells whether there is more.
     local heads = redis.call('ZRANGE', index_key, stayed, stayed + wanted)
     for i = 1, math.min(wanted, #heads) do
-      local execution_id = heads[i]
-      local taken, stays
-      if execution_id ~= pauses.MARK then
-        taken, stays = take(c, request, execution_id, #out)
-      elseif pauses.stops(c, request.lane) then
-        return passed, stayed
-      else
-        stays = true
-      end
+      local taken, stays = take(c, request, heads[i], #out)
       if taken then out[#out + 1] = taken else passed = passed + 1 end
       if stays then stayed = stayed + 1 end
     end
     if #heads <= wanted then return passed, stayed, true end
   end
   return passed, stayed, false
+end
+
+-- Leases from the eligible set until the request is filled, or too many entries were passed over.
+local function take_from_lane(c, request, out)
+  local passed, from = 0, 0
+  while #out < request.count and passed < MAX_PASSED_OVER do
+    local wanted = request.count - #out
+    -- One more than wanted tells whether there is more, and with it whether the order matters.
+    local heads = redis.call('ZRANGE', key.lane_eligible(c, request.lane), from, from + wanted, 'WITHSCORES')
+    if heads[1] == pauses.MARK then
+      if pauses.stops(c, request.lane) then return end
+      from = 1
+    else
+      request.drained = #heads <= 2 * wanted
+      local choose = not request.drained and order.chooser(c, request)
+      for i = 1, math.min(2 * wanted, #heads), 2 do
+        local execution_id = heads[i]
+        if choose then execution_id = choose(execution_id, tonumber(heads[i + 1])) end
+        local taken = take_eligible(c, request, execution_id, #out)
+        if taken then out[#out + 1] = taken else passed = passed + 1 end
+      end
+      if request.drained then return end
+    end
+  end
 end
 
 -- Leases up to request.count executions.
@@ -143,15 +159,13 @@ function work.claim(c, request)
   if request.aside then
     take_from(c, request, key.lane_blocked_route(c, request.lane), take_set_aside, out, MAX_PASSED_ASIDE)
   end
-  if #out < request.count then
-    local _, _, all = take_from(c, request, key.lane_eligible(c, request.lane), take_eligible, out, MAX_PASSED_OVER)
-    request.drained = all
-  end
+  if #out < request.count then take_from_lane(c, request, out) end
   if #out > 0 then wake.due(c, c.now + request.ttl) end
   return out
 end
 
--- How many executions of the lane are left for this worker to claim, as text.
+-- How many executions of the lane are left for this worker to claim, as text: where others wait besides those that it got,
+-- at least one.
 function work.remaining(c, request)
   if request.count <= 0 then return '0' end
   local abandoned = 0
@@ -159,6 +173,7 @@ function work.remaining(c, request)
     abandoned = math.max(0, redis.call('ZCARD', key.ffx_reclaimable(c, request.lane)) - request.unfit)
   end
   if c.pauses and pauses.stops(c, request.lane) then return '0' end
+  if request.drained == false then return number.text(1 + abandoned) end
   local added = c.lanes[request.lane]
   if request.drained and not (added and added.count > 0) then return number.text(abandoned) end
   return number.text(redis.call('ZCOUNT', key.lane_eligible(c, request.lane), '(-inf', '+inf') + abandoned)

@@ -41,7 +41,7 @@ function work.take_heirs(c, request, out)
   local urgent = head[1] == pauses.MARK and -math.huge or tonumber(head[2] or nil)
   request.drained = not urgent
   for _, heir in ipairs(heirs) do
-    if urgent and urgent < record.eligible_score(heir.core) then
+    if urgent and not order.may_pass(c, request, heir.core, urgent) then
       dependency.ready(c, heir.execution_id, heir.core_key, heir.core)
     else
       out[#out + 1] = work.lease_runnable(c, request, heir.execution_id, heir.core_key, heir.core, #out, eligible_key)

@@ -56,7 +56,7 @@ function pauses.hold(c, execution_id, core, lane, detail)
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
   }, {})
-  redis.call('ZREM', key.lane_eligible(c, lane), execution_id)
+  order.leave(c, lane, execution_id, core)
   redis.call('ZADD', key.lane_blocked_operator(c, lane), c.now, execution_id)
   redis.call('ZADD', key.ffx_held(c), c.now + RECHECK_MS, execution_id)
   wake.due(c, c.now + RECHECK_MS)
@@ -226,17 +226,15 @@ end
 
 -- @record lane_state lane_id:lane_id paused:text eligible:int delayed:int active:int suspended:int blocked_dependencies:int blocked_budget:int blocked_quota:int blocked_route:int blocked_operator:int oldest_eligible_at:unix_ms
 
-local PRIORITY_STEP = 1e12
-
 -- When the execution of a score of an eligible set was created (ms). Priorities are whole numbers in practice.
 local function created_at(c, score)
-  return score + math.floor((c.now - score) / PRIORITY_STEP) * PRIORITY_STEP
+  return score + math.floor((c.now - score) / record.PRIORITY_STEP) * record.PRIORITY_STEP
 end
 
 -- The age of an eligible set is that of its first member or of its first one without priority, whichever is older.
 local function oldest_eligible(c, lane)
   local oldest
-  for _, from in ipairs({ '(-inf', c.now - PRIORITY_STEP }) do
+  for _, from in ipairs({ '(-inf', c.now - record.PRIORITY_STEP }) do
     local first = redis.call('ZRANGE', key.lane_eligible(c, lane), from, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
     local at = first[2] and created_at(c, tonumber(first[2]))
     if at and (not oldest or at < oldest) then oldest = at end

@@ -157,6 +157,7 @@ local function forget_lanes(c, lanes)
       key.lane_blocked_budget(c, lane), key.lane_blocked_quota(c, lane), key.lane_blocked_route(c, lane),
       key.lane_blocked_operator(c, lane), key.ffx_reclaimable(c, lane)) == 0 then
       redis.call('SREM', key.ffx_lanes(c), lane)
+      order.forget(c, lane)
     end
   end
 end

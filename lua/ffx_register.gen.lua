@@ -42,6 +42,18 @@ redis.register_function{ function_name = 'ffx_pauses', flags = { 'no-writes' }, 
   return F.ffx_pauses({ partition = keys[1] }, {})
 end }
 
+redis.register_function('ffx_set_priority', function(keys, args)
+  local refusal = call.need(keys, 1, args, 3)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_set_priority({ partition = keys[1] }, {
+    flow_id = args[1],
+    execution_id = args[2],
+    priority = args[3],
+    cursor = args[4],
+  })
+end)
+
 local function ffx_admit_admissions(args, at)
   return { execution_id = args[at + 1], token = args[at + 2], complete = args[at + 3] }
 end
@@ -199,11 +211,11 @@ local function ffx_submit_flow_limits(args, at)
 end
 
 redis.register_function('ffx_submit_flow', function(keys, args)
-  local refusal = call.need(keys, 1, args, 16)
+  local refusal = call.need(keys, 1, args, 17)
   if refusal then return refusal end
   call.probe(keys[1])
-  local tags_count = args[17]
-  local tags, at = group(args, 17, 2, ffx_submit_flow_tags)
+  local tags_count = args[18]
+  local tags, at = group(args, 18, 2, ffx_submit_flow_tags)
   local nodes_count = args[at]
   local nodes
   nodes, at = group(args, at, 15, ffx_submit_flow_nodes)
@@ -230,9 +242,10 @@ redis.register_function('ffx_submit_flow', function(keys, args)
     creator_identity = args[11],
     trace_context = args[12],
     retention = args[13],
-    node_total = args[14],
-    edge_total = args[15],
-    last = args[16],
+    fair_key = args[14],
+    node_total = args[15],
+    edge_total = args[16],
+    last = args[17],
     tags = tags,
     tags_count = tags_count,
     nodes = nodes,

@@ -122,6 +122,7 @@ local function write_flow(c, flow_key, A, n, held, added)
   append(values, 'creator_identity', A.creator_identity)
   append(values, 'trace_context', A.trace_context)
   append(values, 'retention', A.retention)
+  append(values, 'fair_key', A.fair_key)
   redis.call('HSET', flow_key, unpack(values))
   redis.call('SET', key.flow_definition(c, A.flow_id), A.definition)
   if is_set(A.input) then redis.call('SET', key.flow_input(c, A.flow_id), A.input) end
@@ -162,8 +163,10 @@ local function index_node(c, batch, A, node, numbers, why)
     gather(batch, 'ZADD', key.lane_delayed(c, lane), c.now + numbers.delay, execution_id)
     wake.due(c, c.now + numbers.delay)
   elseif not numbers.wait then
-    gather(batch, 'ZADD', key.lane_eligible(c, lane),
-      record.eligible_score({ created_at = c.now, priority = numbers.priority }), execution_id)
+    local score = record.eligible_score({ created_at = c.now, priority = numbers.priority })
+    local queue_key = order.queue_for(c, lane, execution_id, { fair_key = is_set(A.fair_key) and A.fair_key or nil })
+    gather(batch, 'ZADD', key.lane_eligible(c, lane), score, execution_id)
+    if queue_key then gather(batch, 'ZADD', queue_key, score, execution_id) end
     graph.became_eligible(c, execution_id,
       { priority = numbers.priority, start_timeout = numbers.start_timeout > 0 and numbers.start_timeout or nil }, lane)
   end
@@ -180,6 +183,7 @@ local function write_node(c, batch, A, node, numbers, held)
   append(further, 'required_capabilities', node.capabilities)
   append(further, 'uses_flow_input', node.uses_flow_input == '1' and '1' or '')
   append(further, 'wait', numbers.wait and '1' or '')
+  if not numbers.wait then append(further, 'fair_key', A.fair_key) end
   append(further, 'start_timeout', numbers.start_timeout)
   append(further, 'attempt_timeout', numbers.attempt_timeout)
   append(further, 'attached', numbers.attempt_timeout > 0 and '1' or '')
@@ -378,7 +382,8 @@ end
 --           flow. All nodes must come before the first edge, a join with its node;
 --           definition, input and tags are wanted with the first call only. `retention` is how long the run is kept
 --           after its end (ms): one time for all outcomes, or four, for success, failed, cancelled and expired; a
---           negative time, and none, is for ever.
+--           negative time, and none, is for ever. Nodes with a `fair_key` take turns with those of other keys in their
+--           lane.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -394,6 +399,7 @@ end
 -- @arg      creator_identity   text optional
 -- @arg      trace_context      text optional
 -- @arg      retention          csv optional
+-- @arg      fair_key           text optional
 -- @arg      node_total         int
 -- @arg      edge_total         int
 -- @arg      last               bool
@@ -414,12 +420,15 @@ function F.ffx_submit_flow(K, A)
   local c = call.open(K.partition)
   local flow_key = key.flow_core(c, A.flow_id)
   local flow = record.read(flow_key, { 'graph_hash', 'input_hash', 'public_flow_state', 'held',
-    'node_count', 'edge_count', 'joins', 'purging' }, true)
+    'node_count', 'edge_count', 'joins', 'purging', 'priority' }, true)
   if flow then
     if flow.purging then return reply.err('flow_purging') end
     err = check_same(flow, A)
     if err then return err end
     if not flow.held then return reply.already(flow.public_flow_state, '0') end
+    if flow.priority then
+      for _, numbers in ipairs(n.nodes) do numbers.priority = tonumber(flow.priority) or numbers.priority end
+    end
   end
   if not flow and not is_set(A.definition) then
     return reply.err('invalid_input', 'the first call of a flow must bring its definition')

@@ -5,6 +5,7 @@ local STEP_FIELDS = {
   'current_lease_id', 'current_lease_epoch', 'current_attempt_id', 'current_attempt_index',
   'current_worker_id', 'current_worker_instance_id', 'lease_expires_at', 'lane_id', 'current_lane',
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'attached', 'journal',
+  'fair_key',
 }
 
 -- Waitpoint that the step has opened ahead, when it is still pending, or nil. Signals that came late for it were refused,

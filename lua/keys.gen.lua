@@ -458,6 +458,21 @@ function key.ffx_reclaimable(c, lane_id)
   return (at.of_ffx_lane or keep(at, 'of_ffx_lane', at.prefix .. ':ffx:' .. at.tag .. ':lane:')) .. lane_id .. ':reclaimable'
 end
 
+function key.ffx_order(c, lane_id)
+  local at = c.at
+  return (at.of_ffx_lane or keep(at, 'of_ffx_lane', at.prefix .. ':ffx:' .. at.tag .. ':lane:')) .. lane_id .. ':order'
+end
+
+function key.ffx_turns(c, lane_id)
+  local at = c.at
+  return (at.of_ffx_lane or keep(at, 'of_ffx_lane', at.prefix .. ':ffx:' .. at.tag .. ':lane:')) .. lane_id .. ':turns'
+end
+
+function key.ffx_queue(c, lane_id, fair_key)
+  local at = c.at
+  return (at.of_ffx_lane or keep(at, 'of_ffx_lane', at.prefix .. ':ffx:' .. at.tag .. ':lane:')) .. lane_id .. ':queue:' .. fair_key
+end
+
 function key.ffx_backlog(c)
   local at = c.at
   return at.ffx_backlog or keep(at, 'ffx_backlog', at.prefix .. ':ffx:' .. at.tag .. ':backlog')

@@ -65,6 +65,7 @@ func Files() []string {
 		"tags.lua",
 		"ffx_joins.lua",
 		"ffx_lane.lua",
+		"ffx_order.lua",
 		"ffx_admission.lua",
 		"ffx_quota.lua",
 		"ffx_submit.lua",

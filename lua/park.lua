@@ -79,7 +79,7 @@ function park.ready(c, execution_id, core_key, core, r)
     if core.managed then wake.due(c, due) end
     return 'delayed'
   end
-  redis.call('ZADD', r.eligible or key.lane_eligible(c, lane), record.eligible_score(core), execution_id)
+  order.enter(c, lane, execution_id, core, r.eligible)
   if core.managed then graph.became_eligible(c, execution_id, core, lane) end
   return 'waiting'
 end
@@ -87,7 +87,7 @@ end
 -- Puts a runnable record into the eligible set of its lane.
 function park.make_eligible(c, execution_id, core)
   local lane = lifecycle.lane(core)
-  redis.call('ZADD', key.lane_eligible(c, lane), record.eligible_score(core), execution_id)
+  order.enter(c, lane, execution_id, core)
   if core.managed then wake.eligible(c, lane, execution_id, core.priority) end
 end
 
@@ -190,7 +190,7 @@ end
 -- Core fields that a promotion reads.
 local PROMOTE_FIELDS = {
   'lifecycle_phase', 'eligibility_state', 'delay_until', 'created_at', 'priority', 'lane_id', 'current_lane',
-  'managed', 'execution_id', 'node', 'flow_id', 'wait',
+  'managed', 'execution_id', 'node', 'flow_id', 'wait', 'fair_key',
 }
 
 -- A delayed execution whose time has come becomes eligible. `now` is the clock to compare with (ms).
@@ -207,7 +207,7 @@ function park.promote(c, execution_id, core_key, delayed_key, eligible_key, now)
   if core.eligibility_state ~= 'not_eligible_until_time' then
     redis.call('ZREM', delayed_key, execution_id)
     if core.eligibility_state == 'eligible_now' then
-      redis.call('ZADD', eligible_key, record.eligible_score(core), execution_id)
+      order.enter(c, lifecycle.lane(core), execution_id, core, eligible_key)
     end
     return 'not_delayed_cleaned'
   end
@@ -233,7 +233,7 @@ function park.promote(c, execution_id, core_key, delayed_key, eligible_key, now)
     'last_mutation_at', now_text,
   }, { 'blocking_detail', 'delay_until' })
   redis.call('ZREM', delayed_key, execution_id)
-  redis.call('ZADD', eligible_key, record.eligible_score(core), execution_id)
+  order.enter(c, lifecycle.lane(core), execution_id, core, eligible_key)
   if core.managed then wake.eligible(c, lifecycle.lane(core), execution_id, core.priority) end
   return 'promoted'
 end

@@ -73,8 +73,8 @@ function record.policy(policy_key)
 end
 
 -- Priority score of the eligible set: lower runs earlier.
-local PRIORITY_STEP = 1e12
+record.PRIORITY_STEP = 1e12
 
 function record.eligible_score(core)
-  return (tonumber(core.created_at) or 0) - (tonumber(core.priority) or 0) * PRIORITY_STEP
+  return (tonumber(core.created_at) or 0) - (tonumber(core.priority) or 0) * record.PRIORITY_STEP
 end

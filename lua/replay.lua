@@ -6,7 +6,7 @@ replay.FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'replay_count',
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'delay_until', 'lane_id', 'current_lane',
   'current_attempt_index', 'start_timeout', 'wait', 'journal', 'failure_reason', 'failure_category', 'cancellation_reason',
-  'cancelled_by', 'compacted',
+  'cancelled_by', 'compacted', 'fair_key',
 }
 
 -- What tells how the execution ended, and is no longer true.

@@ -318,6 +318,7 @@ suspension.FIELDS = {
   'execution_id', 'lifecycle_phase', 'attempt_state', 'terminal_outcome', 'current_lease_epoch',
   'current_attempt_index', 'current_attempt_id', 'current_suspension_id', 'current_waitpoint_id', 'created_at',
   'priority', 'lane_id', 'current_lane', 'flow_id', 'managed', 'node', 'start_timeout', 'delay_until', 'wait',
+  'fair_key',
 }
 
 local AUTO_RESUME = { auto_resume = true, auto_resume_with_timeout_signal = true }

@@ -31,7 +31,7 @@ lifecycle.END_FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
   'current_lease_id', 'current_lease_epoch', 'current_attempt_id', 'current_attempt_index',
   'current_worker_id', 'current_worker_instance_id', 'lease_expires_at', 'lane_id', 'current_lane',
-  'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count',
+  'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'fair_key',
   'current_waitpoint_id', 'current_suspension_id',
 }
 
@@ -107,7 +107,7 @@ end
 -- Removes an execution from every index that a state can have put it in.
 function lifecycle.leave_indexes(c, execution_id, core)
   local lane = lifecycle.lane(core)
-  redis.call('ZREM', key.lane_eligible(c, lane), execution_id)
+  order.leave(c, lane, execution_id, core)
   redis.call('ZREM', key.lane_delayed(c, lane), execution_id)
   redis.call('ZREM', key.lane_suspended(c, lane), execution_id)
   redis.call('ZREM', key.lane_blocked_dependencies(c, lane), execution_id)

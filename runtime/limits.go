@@ -116,21 +116,45 @@ func limitKey(spec activity.LimitSpec, input []byte, codec string) (string, erro
 	if len(spec.KeyFrom) == 0 {
 		return "", nil
 	}
-	path := strings.Join(spec.KeyFrom, ".")
+	key, err := keyFrom(spec.KeyFrom, input, codec)
+	if err != nil {
+		return "", fmt.Errorf("%w: limit %q takes it from %w", ErrLimitKey, spec.Name, err)
+	}
+	return key, nil
+}
+
+// ErrFairKey: the input of a run has no value where its flow's FairBy takes it from.
+var ErrFairKey = errors.New("no key to share by")
+
+// fairKey reads the key by which a run shares lanes; "" when its flow has none.
+func fairKey(g *flow.Graph, input []byte) (string, error) {
+	if len(g.FairBy) == 0 {
+		return "", nil
+	}
+	key, err := keyFrom(g.FairBy, input, g.Codec)
+	if err != nil {
+		return "", fmt.Errorf("flow %s: %w: it is taken from %w", g.Name, ErrFairKey, err)
+	}
+	return key, nil
+}
+
+// keyFrom reads a plain value at a path of field names from an input. Its errors begin with the path.
+func keyFrom(fields []string, input []byte, codec string) (string, error) {
+	path := strings.Join(fields, ".")
 	if codec != storedJSONCodec {
-		return "", fmt.Errorf("%w: limit %q takes it from %s, but the input is %s, not JSON", ErrLimitKey, spec.Name, path, codec)
+		return "", fmt.Errorf("%s, but the input is %s, not JSON", path, codec)
 	}
 	value := json.RawMessage(input)
-	for _, field := range spec.KeyFrom {
-		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(value, &fields); err != nil || fields[field] == nil {
-			return "", fmt.Errorf("%w: limit %q takes it from %s, which the input does not have", ErrLimitKey, spec.Name, path)
+	for _, field := range fields {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(value, &members); err != nil || members[field] == nil {
+			return "", fmt.Errorf("%s, which the input does not have", path)
 		}
-		value = fields[field]
+		value = members[field]
 	}
 	key, err := plainKey(value)
 	if err != nil {
-		return "", fmt.Errorf("%w: limit %q takes it from %s, %w", ErrLimitKey, spec.Name, path, err)
+		return "", fmt.Errorf("%s, %w", path, err)
 	}
 	return key, nil
 }

@@ -42,6 +42,7 @@ type Plan struct {
 	inputHash string
 	retention string
 	limits    map[string]enginecore.SubmitFlowLimit
+	fairKey   string
 	trace     string
 	creator   string
 	tags      []enginecore.SubmitFlowTag
@@ -156,9 +157,14 @@ func newPlan(e *Engine, compiled *compiledFlow, runID string, input []byte) (*Pl
 	if err != nil {
 		return nil, err
 	}
+	fair, err := fairKey(compiled.graph, input)
+	if err != nil {
+		return nil, err
+	}
 	return &Plan{
 		Flow: compiled.graph.Name, Run: runID, FlowID: id, Partition: partition, namespace: e.namespace,
-		compiled: compiled, tags: compiled.tags, input: input, limits: limits, inputHash: hashInput(input), retention: retentionOf(e.keep, compiled.graph.Keep),
+		compiled: compiled, tags: compiled.tags, input: input, limits: limits, fairKey: fair, inputHash: hashInput(input),
+		retention: retentionOf(e.keep, compiled.graph.Keep),
 	}, nil
 }
 
@@ -312,7 +318,7 @@ func (p *Plan) header(nodes, edges int) enginecore.SubmitFlowCall {
 		Partition: p.Partition, FlowID: p.FlowID, FlowName: p.Flow, RunID: p.Run, Namespace: string(p.namespace),
 		GraphHash: p.compiled.hash, InputHash: p.inputHash, Definition: p.compiled.definition, Input: p.input,
 		CreatorIdentity: p.creator, TraceContext: p.trace, NodeTotal: int64(nodes), EdgeTotal: int64(edges),
-		Tags: p.tags, Deadline: p.compiled.graph.Deadline, Retention: p.retention,
+		Tags: p.tags, Deadline: p.compiled.graph.Deadline, Retention: p.retention, FairKey: p.fairKey,
 	}
 	if p.compiled.graph.Return != "" {
 		call.ResultExecutionID = p.ExecutionID(p.compiled.graph.Return)

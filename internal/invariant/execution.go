@@ -226,11 +226,17 @@ func (c *checker) result(e *execution) {
 	}
 }
 
+// pauseMark stands at the head of an eligible set while its lane or an activity is paused.
+const pauseMark = "paused"
+
 // laneIndexes checks that every execution is in the index of its state and in no other.
 func (c *checker) laneIndexes(p *partition) {
 	found := make(map[string]bool)
 	for _, l := range p.lanes {
 		for id, score := range l.scores {
+			if id == pauseMark && l.name == "eligible" {
+				continue
+			}
 			e := p.executions[id]
 			if e == nil || e.core == nil {
 				c.fault(RuleLaneIndex, l.key, "holds %s, which does not exist", id)

@@ -150,6 +150,10 @@ func (s *stage) expand(word string) string {
 		return keys.IndexAttemptTimeout(p)
 	case "reclaimable":
 		return keys.FfxReclaimable(p, lane)
+	case "queue":
+		return keys.FfxQueue(p, lane, "a")
+	case "turns":
+		return keys.FfxTurns(p, lane)
 	case "startdeadlines":
 		return keys.FfxStartDeadlines(p)
 	case "flowdeadlines":
@@ -244,6 +248,11 @@ func TestEveryRuleFires(t *testing.T) {
 		{invariant.RuleLease, "HSET $lease:b lease_epoch 9", "lease_epoch"},
 		{invariant.RuleLease, "HSET $lease:c lease_epoch 9", "but the execution is runnable"},
 		{invariant.RuleLease, "ZADD $reclaimable: 1 $id:b", "nobody has lost"},
+		{invariant.RuleFairness, "ZADD $queue: 1 $id:b", "is not in the line"},
+		{invariant.RuleFairness, "ZADD $queue: 1 $id:b; ZADD $turns: 1 a", "is not eligible"},
+		{invariant.RuleFairness, "ZADD $queue: 1 $id:c; ZADD $turns: 1 a", "has score 1, must have"},
+		{invariant.RuleFairness, "ZADD $turns: 1 a", "of which nothing waits"},
+		{invariant.RuleFairness, "HSET $core:c fair_key a", "which is in no queue"},
 		{invariant.RuleTimers, "ZADD $timeout: 9999999999999 $id:done.b", "which is terminal"},
 		{invariant.RuleTimers, "ZADD $startdeadlines: 9999999999999 $id:b", "which is active"},
 		{invariant.RuleTimers, "ZREM $flowdeadlines: $flowid:", "does not hold"},

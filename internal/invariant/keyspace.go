@@ -13,6 +13,8 @@ type partition struct {
 	indexes     map[string]value // by name: lease_expiry, all_executions, …
 	workers     map[string]value // instance → executions that it holds
 	reclaimable []laneIndex
+	turns       []laneIndex // the keys that wait in a lane
+	queues      []queue
 	unresolved  map[string]value // upstream → edges that wait in the backlog
 	runs        map[string]value // flow name → flow ids
 	tagged      map[string]value // tag name, ":", tag value → flow ids
@@ -48,6 +50,12 @@ type flowRecord struct {
 	// groups are the edge groups by downstream, siblings the edges that were not looked at when a group fired.
 	groups   map[string]map[string]string
 	siblings map[string]value
+}
+
+// queue is what waits in a lane under one key.
+type queue struct {
+	key, lane, fairKey string
+	scores             map[string]float64
 }
 
 // laneIndex is one sorted set of a lane.
@@ -326,14 +334,29 @@ func (p *partition) sortIndex(key, text string, v value) string {
 	return wrongType(v, want)
 }
 
+// sortLane files an index that composite calls keep for a lane. The key of a queue may have any text.
+func (p *partition) sortLane(key, text string, v value) string {
+	if lane, fairKey, found := strings.Cut(text, ":queue:"); found {
+		p.queues = append(p.queues, queue{key, lane, fairKey, v.scores})
+		return wrongType(v, "zset")
+	}
+	if lane, found := strings.CutSuffix(text, ":reclaimable"); found {
+		p.reclaimable = append(p.reclaimable, laneIndex{key, lane, "reclaimable", v.scores})
+		return wrongType(v, "zset")
+	}
+	if lane, found := strings.CutSuffix(text, ":turns"); found {
+		p.turns = append(p.turns, laneIndex{key, lane, "turns", v.scores})
+		return wrongType(v, "zset")
+	}
+	if strings.HasSuffix(text, ":order") {
+		return wrongType(v, "hash")
+	}
+	return unknownKey
+}
+
 func (p *partition) sortComposite(key, text string, v value) string {
 	if lane, found := strings.CutPrefix(text, "lane:"); found {
-		of, ok := strings.CutSuffix(lane, ":reclaimable")
-		if !ok {
-			return unknownKey
-		}
-		p.reclaimable = append(p.reclaimable, laneIndex{key, of, "reclaimable", v.scores})
-		return wrongType(v, "zset")
+		return p.sortLane(key, lane, v)
 	}
 	if id, found := strings.CutPrefix(text, "unresolved:"); found {
 		p.unresolved[id] = v
@@ -349,7 +372,7 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	}
 	types := map[string]string{
 		"all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
-		"purge_due": "zset", "reruns": "set", "compaction": "hash",
+		"purge_due": "zset", "reruns": "set", "compaction": "hash", "pauses": "hash", "held": "zset", "unadmitted": "zset",
 	}
 	want, known := types[text]
 	if !known {

@@ -28,6 +28,7 @@ const (
 	RuleKeys        Rule = "keys"         // every key is documented and belongs to something that exists
 	RuleState       Rule = "state"        // the fields of a state fit together
 	RuleLaneIndex   Rule = "lane-index"   // an execution is in the lane index of its state and in no other
+	RuleFairness    Rule = "fairness"     // where keys take turns, what is eligible stands in the queue of its key, and nothing else does
 	RuleScore       Rule = "score"        // an index orders by what the record says
 	RuleLease       Rule = "lease"        // lease, its record, expiry index and the worker's set agree
 	RuleTimers      Rule = "timers"       // nothing is due for what cannot need it
@@ -136,6 +137,7 @@ func (c *checker) partition(p *partition, mode Mode) {
 		c.result(e)
 	}
 	c.laneIndexes(p)
+	c.queues(p)
 	c.leases(p)
 	c.timers(p)
 	c.waits(p)

@@ -1,0 +1,269 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// job is the input of the flows under test here.
+type job struct {
+	Tenant string
+	Label  string
+}
+
+// ledger notes in which order nodes ran.
+type ledger struct {
+	mu   sync.Mutex
+	list []string
+	work *activity.Activity[job, string]
+}
+
+func newLedger(opts ...activity.Option) *ledger {
+	l := new(ledger)
+	l.work = activity.New("work", func(_ context.Context, j job) (string, error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.list = append(l.list, j.Label)
+		return j.Label, nil
+	}, opts...)
+	return l
+}
+
+func (l *ledger) ran() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.list...)
+}
+
+// flow is one of n nodes, side by side or in a row.
+func (l *ledger) flow(t *testing.T, name string, n int, inRow bool, opts ...flow.Option) *flow.Definition[job, string] {
+	f := flow.New[job, string](name, opts...)
+	var last flow.Ref[string]
+	for i := range n {
+		var after []flow.NodeOption
+		if inRow && i > 0 {
+			after = append(after, flow.After(last))
+		}
+		last = flow.Node(f, fmt.Sprintf("n%d", i), l.work, f.Input(), after...)
+	}
+	flow.Return(f, last)
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+// lineUp starts runs while their lane is paused.
+type lineUp struct {
+	*enginetest.Bench
+	ctx context.Context
+	l   *ledger
+}
+
+func newLineUp(t *testing.T, b *enginetest.Bench) *lineUp {
+	u := &lineUp{Bench: b, ctx: enginetest.Context(t), l: newLedger()}
+	require.NoError(t, b.Client.PauseLane(u.ctx, activity.DefaultLane, ""))
+	return u
+}
+
+func (u *lineUp) start(t *testing.T, def *flow.Definition[job, string], tenant, label string) *runtime.Run[string] {
+	run, err := runtime.Start(u.ctx, u.Client, def, job{tenant, label})
+	require.NoError(t, err)
+	return run
+}
+
+// goOn lets one worker with one slot work through all that waits.
+func (u *lineUp) goOn(t *testing.T, nodes int) []string {
+	u.Worker(t, []activity.Handler{u.l.work}, runtime.Concurrency(1))
+	require.NoError(t, u.Client.ResumeLane(u.ctx, activity.DefaultLane))
+	enginetest.Eventually(t, 60*time.Second, func() string {
+		if n := len(u.l.ran()); n != nodes {
+			return fmt.Sprintf("%d of %d nodes ran", n, nodes)
+		}
+		return ""
+	})
+	u.Settle(t)
+	return u.l.ran()
+}
+
+func indexOf(list []string, label string) int {
+	for i, l := range list {
+		if l == label {
+			return i
+		}
+	}
+	return len(list)
+}
+
+// What is least urgent runs after seven that are more urgent at the latest, also when the urgent ones come by hand-off.
+func TestLowPriorityIsNotStarved(t *testing.T) {
+	for _, inRow := range []bool{false, true} {
+		t.Run(fmt.Sprintf("in a row %t", inRow), func(t *testing.T) {
+			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+				u := newLineUp(t, b)
+				one := u.l.flow(t, "one", 1, false)
+				u.start(t, one, "", "low")
+				time.Sleep(2 * time.Millisecond) // younger than the first one
+				many := u.l.flow(t, "many", 40, inRow, flow.Priority(9))
+				u.start(t, many, "", "high")
+				u.start(t, u.l.flow(t, "middle", 1, false, flow.Priority(5)), "", "middle")
+				ran := u.goOn(t, 42)
+				require.LessOrEqual(t, indexOf(ran, "low"), 8, "%v", ran)
+				require.LessOrEqual(t, indexOf(ran, "middle"), 41)
+				require.Equal(t, "high", ran[0])
+			}, runtime.Partitions(1))
+		})
+	}
+}
+
+// Without FairBy, a lane goes by priority, then by age.
+func TestOrderByPriority(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		u := newLineUp(t, b)
+		for _, p := range []int{0, 3, 9000, 1} {
+			u.start(t, u.l.flow(t, "p"+strconv.Itoa(p), 1, false, flow.Priority(p)), "", strconv.Itoa(p))
+		}
+		require.Equal(t, []string{"9000", "3", "1", "0"}, u.goOn(t, 4))
+	}, runtime.Partitions(1))
+}
+
+// A change of priority reaches what is eligible and what is not yet, and what is gone or bad is told apart.
+func TestSetPriority(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		u := newLineUp(t, b)
+		row, one := u.l.flow(t, "row", 3, true), u.l.flow(t, "one", 1, false)
+		u.start(t, one, "", "first")
+		urgent := u.start(t, row, "", "urgent")
+		single := u.start(t, one, "", "node")
+		require.NoError(t, urgent.SetPriority(u.ctx, 7))
+		require.NoError(t, urgent.SetPriority(u.ctx, 7), "again")
+		require.NoError(t, single.SetNodePriority(u.ctx, "n0", 8))
+		require.ErrorIs(t, single.SetNodePriority(u.ctx, "nobody", 8), runtime.ErrUnknownNode)
+		require.ErrorIs(t, single.SetNodePriority(u.ctx, "", 8), runtime.ErrUnknownNode)
+		require.ErrorIs(t, urgent.SetPriority(u.ctx, -1), runtime.ErrPriority)
+		require.ErrorIs(t, urgent.SetPriority(u.ctx, activity.MaxPriority+1), runtime.ErrPriority)
+		require.ErrorIs(t, b.Client.SetPriority(u.ctx, "row", "no such run", 1), runtime.ErrRunNotFound)
+		require.Equal(t, []string{"node", "urgent", "urgent", "urgent", "first"}, u.goOn(t, 5))
+		require.ErrorIs(t, urgent.SetPriority(u.ctx, 1), runtime.ErrRunOver)
+	}, runtime.Partitions(1))
+}
+
+// However much one tenant has waiting, another one's node is at most one claim later for it.
+func TestFairBetweenTenants(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		many := 600
+		if os.Getenv("FLOWFABRIC_SOAK") != "" {
+			many = 9_000
+		}
+		u := newLineUp(t, b)
+		fair := flow.FairBy("Tenant")
+		u.start(t, u.l.flow(t, "many", many, false, fair, flow.Priority(100)), "a", "a")
+		one := u.l.flow(t, "one", 1, false, fair)
+		u.start(t, one, "b", "b")
+		u.start(t, one, "c", "c")
+		b.Check(t, invariant.AnyTime)
+		ran := u.goOn(t, many+2)
+		require.Equal(t, []string{"a", "b", "c", "a"}, ran[:4])
+	}, runtime.Partitions(1))
+}
+
+// Tenants take turns, hand-offs count, and those without a key count as one tenant, also when they came first.
+func TestTurns(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		u := newLineUp(t, b)
+		u.start(t, u.l.flow(t, "before", 150, false), "", "none")
+		u.start(t, u.l.flow(t, "row", 20, true, flow.FairBy("Tenant")), "a", "a")
+		u.start(t, u.l.flow(t, "wide", 20, false, flow.FairBy("Tenant")), "b", "b")
+		u.start(t, u.l.flow(t, "behind", 10, false), "", "none")
+		ran := u.goOn(t, 200)
+		counts := make(map[string]int)
+		for _, label := range ran[:60] {
+			counts[label]++
+		}
+		assert.InDelta(t, 20, counts["a"], 2, "%v", ran[:60])
+		assert.InDelta(t, 20, counts["b"], 2, "%v", ran[:60])
+		// Of each tenant, at most one node runs between two of another one as long as both wait.
+		for i := 3; i < 50; i++ {
+			assert.NotEqual(t, "b b", ran[i-1]+" "+ran[i], "at %d of %v", i, ran[:60])
+		}
+	}, runtime.Partitions(1))
+}
+
+// A key must be in the input, and a plain value.
+func TestFairByKey(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		l := newLedger()
+		_, err := runtime.Start(ctx, b.Client, l.flow(t, "wrong", 1, false, flow.FairBy("Customer")), job{Tenant: "a"})
+		require.ErrorIs(t, err, runtime.ErrFairKey)
+		require.ErrorContains(t, err, "Customer, which the input does not have")
+		_, err = runtime.Start(ctx, b.Client, l.flow(t, "empty", 1, false, flow.FairBy("Tenant")), job{})
+		require.ErrorIs(t, err, runtime.ErrFairKey)
+	}, runtime.Partitions(1))
+}
+
+// Whatever happens to nodes that wait, the queues of their keys follow.
+func TestQueuesFollow(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		l := newLedger(activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 3}))
+		rare := activity.New("rare", func(_ context.Context, j job) (string, error) {
+			if rand.IntN(3) == 0 {
+				return "", fmt.Errorf("bad luck")
+			}
+			return j.Label, nil
+		}, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+		b.Keeper(t)
+		b.Worker(t, []activity.Handler{l.work}, runtime.Concurrency(3))
+		var runs []*runtime.Run[string]
+		for i := range 40 {
+			var opts []flow.Option
+			if i%4 != 0 {
+				opts = append(opts, flow.FairBy("Tenant"))
+			}
+			f := flow.New[job, string]("f"+strconv.Itoa(i%8), append(opts, flow.Priority(i%3))...)
+			first := flow.Node(f, "first", l.work, f.Input())
+			second := flow.Node(f, "second", rare, f.Input(), flow.After(first))
+			flow.Return(f, flow.Node(f, "third", l.work, f.Input(), flow.Always(second)))
+			def, err := f.Build()
+			require.NoError(t, err)
+			run, err := runtime.Start(ctx, b.Client, def, job{"t" + strconv.Itoa(i%5), "x"})
+			require.NoError(t, err)
+			runs = append(runs, run)
+			switch i % 10 {
+			case 3:
+				require.NoError(t, run.SetPriority(ctx, 50))
+			case 5:
+				require.NoError(t, run.Pause(ctx, ""))
+			case 7:
+				require.NoError(t, run.Cancel(ctx, "no longer needed"))
+			case 9:
+				b.Check(t, invariant.AnyTime)
+			}
+		}
+		b.Worker(t, []activity.Handler{l.work, rare}, runtime.Concurrency(3))
+		for i, run := range runs {
+			if i%10 == 5 {
+				require.NoError(t, run.Resume(ctx))
+			}
+		}
+		for _, run := range runs {
+			_, _ = run.Result(ctx)
+		}
+		b.Settle(t)
+	}, runtime.Partitions(2))
+}

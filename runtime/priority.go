@@ -1,0 +1,82 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// ErrPriority: a priority is outside 0 to activity.MaxPriority.
+var ErrPriority = errors.New("bad priority")
+
+// SetPriority changes the priority of all nodes of the run that have not ended, whatever they wait for, and of those that it
+// gets later. What waits for a worker moves to its new place in its lane at once; what runs keeps the new priority for its
+// next attempt. In the queue of a limit, nodes keep the place they have. A rerun keeps the priority, too. It returns ErrPriority,
+// ErrRunNotFound, ErrRunOver, or in contract mode ErrNotInContract. Large runs are changed in several steps; when one fails,
+// repeat it.
+func (r *Run[Out]) SetPriority(ctx context.Context, priority int) error {
+	return r.client.SetPriority(ctx, r.flow, r.id, priority)
+}
+
+// SetNodePriority is Client.SetNodePriority for this run.
+func (r *Run[Out]) SetNodePriority(ctx context.Context, node string, priority int) error {
+	return r.client.SetNodePriority(ctx, r.flow, r.id, node, priority)
+}
+
+// SetPriority is Run.SetPriority for a run known by name.
+func (c *Client) SetPriority(ctx context.Context, flowName, runID string, priority int) error {
+	fault := func(err error) error {
+		return fmt.Errorf("set priority of run %s of flow %s: %w", runID, flowName, err)
+	}
+	return c.setPriority(ctx, flowName, runID, "", priority, fault)
+}
+
+// SetNodePriority is SetPriority for one node of a run. It returns ErrUnknownNode or ErrNodeOver as well.
+func (c *Client) SetNodePriority(ctx context.Context, flowName, runID, node string, priority int) error {
+	fault := func(err error) error {
+		return fmt.Errorf("set priority of node %s of run %s of flow %s: %w", node, runID, flowName, err)
+	}
+	if node == "" {
+		return fault(ErrUnknownNode)
+	}
+	return c.setPriority(ctx, flowName, runID, node, priority, fault)
+}
+
+func (c *Client) setPriority(ctx context.Context, flowName, runID, node string, priority int, fault func(error) error) error {
+	if priority < 0 || priority > activity.MaxPriority {
+		return fault(fmt.Errorf("%w: %d is outside 0 to %d", ErrPriority, priority, activity.MaxPriority))
+	}
+	core, err := c.engine.composites()
+	if err != nil {
+		return fault(err)
+	}
+	id, partition, err := c.locate(flowName, runID)
+	if err != nil {
+		return err
+	}
+	call := enginecore.SetPriorityCall{Partition: partition, FlowID: id, Priority: int64(priority)}
+	if node != "" {
+		call.ExecutionID = enginecore.ExecutionIDFor(partition, id, node)
+	}
+	for {
+		reply, err := core.SetPriority(ctx, call)
+		switch {
+		case errors.Is(err, enginecore.ErrFlowNotFound):
+			return fault(ErrRunNotFound)
+		case errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
+			return fault(ErrRunOver)
+		case errors.Is(err, enginecore.ErrExecutionNotFound):
+			return fault(ErrUnknownNode)
+		case errors.Is(err, enginecore.ErrExecutionNotActive):
+			return fault(ErrNodeOver)
+		case err != nil:
+			return fault(err)
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			return nil
+		}
+	}
+}
