@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "87-b1e6f93164ce2b4a"
+const build = "89-3a64de4831cbe12c"

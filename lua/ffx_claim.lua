@@ -131,10 +131,16 @@ local function take_from_lane(c, request, out)
       request.drained = #heads <= 2 * wanted
       local choose = not request.drained and order.chooser(c, request)
       for i = 1, math.min(2 * wanted, #heads), 2 do
-        local execution_id = heads[i]
-        if choose then execution_id = choose(execution_id, tonumber(heads[i + 1])) end
+        local execution_id, fair_key = heads[i], nil
+        if choose then execution_id, fair_key = choose(execution_id, tonumber(heads[i + 1])) end
         local taken = take_eligible(c, request, execution_id, #out)
-        if taken then out[#out + 1] = taken else passed = passed + 1 end
+        if taken then
+          out[#out + 1] = taken
+        else
+          passed = passed + 1
+          -- A record that is gone does not tell its key.
+          if fair_key then order.leave(c, request.lane, execution_id, { fair_key = fair_key }) end
+        end
       end
       if request.drained then return end
     end

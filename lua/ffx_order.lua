@@ -2,10 +2,7 @@
 --
 -- Without more ado, the head of the eligible set is next: the highest priority, of one priority the oldest. Two rules
 -- change that. Ageing: where priorities wait, one claim of AGED_EVERY takes what has waited longest. Fairness: where
--- executions wait that share by a key (core field `fair_key`), the keys take turns, and priorities count among those of
--- one key only. For that, every execution of the eligible set stands in the queue of its key as well; those without a key
--- share the empty one. Whatever puts an execution into an eligible set or takes it out does so with order.enter and
--- order.leave.
+-- executions wait that share by a key, the keys take turns, and priorities count among those of one key only.
 
 -- One of so many claims takes what has waited longest.
 local AGED_EVERY = 8
@@ -18,88 +15,6 @@ local SLACK = 86400000
 
 -- Members of the eligible set that one claim brings into queues, of those that came before the first key did.
 local ADOPTED_PER_CLAIM = 100
-
--- What a call knows of a lane: whether keys wait (fair), the last place in the line of keys (last), and the keys that it
--- has lined up.
-local function memo(c, lane)
-  local all = c.order
-  if not all then
-    all = {}
-    c.order = all
-  end
-  local known = all[lane]
-  if not known then
-    known = { lined_up = {} }
-    all[lane] = known
-  end
-  return known
-end
-
--- Whether the keys of a lane take turns.
-function order.is_fair(c, lane)
-  local known = memo(c, lane)
-  if known.fair == nil then known.fair = redis.call('EXISTS', key.ffx_turns(c, lane)) == 1 end
-  return known.fair
-end
-
--- The place behind all keys that wait.
-local function last_place(c, lane)
-  local known = memo(c, lane)
-  if not known.last then
-    local last = redis.call('ZRANGE', key.ffx_turns(c, lane), -1, -1, 'WITHSCORES')
-    known.last = tonumber(last[2] or nil) or 0
-  end
-  known.last = known.last + 1
-  return known.last
-end
-
--- A key of which something waits is in the line of keys.
-local function line_up(c, lane, fair_key)
-  local known = memo(c, lane)
-  if known.lined_up[fair_key] then return end
-  known.lined_up[fair_key] = true
-  if not order.is_fair(c, lane) then
-    known.fair = true
-    if redis.call('EXISTS', key.lane_eligible(c, lane)) == 1 then
-      redis.call('HSET', key.ffx_order(c, lane), 'adopted_to', '0')
-    end
-  end
-  redis.call('ZADD', key.ffx_turns(c, lane), 'NX', last_place(c, lane), fair_key)
-end
-
--- The queue that an execution of the eligible set belongs into, with its key in the line: nil when the lane has none.
--- `core` needs nothing but its fair_key, which is noted on records that have none and share the empty one.
-function order.queue_for(c, lane, execution_id, core)
-  local fair_key = core.fair_key
-  if not is_set(fair_key) then
-    if not order.is_fair(c, lane) then return nil end
-    if not fair_key then redis.call('HSET', key.exec_core(c, execution_id), 'fair_key', '') end
-    fair_key = ''
-  end
-  line_up(c, lane, fair_key)
-  return key.ffx_queue(c, lane, fair_key)
-end
-
--- Puts an execution into the eligible set of its lane, or to its place there when it is in already.
-function order.enter(c, lane, execution_id, core, eligible_key)
-  local score = record.eligible_score(core)
-  local queue_key = order.queue_for(c, lane, execution_id, core)
-  redis.call('ZADD', eligible_key or key.lane_eligible(c, lane), score, execution_id)
-  if queue_key then redis.call('ZADD', queue_key, score, execution_id) end
-end
-
--- Takes an execution out of the eligible set of its lane, if it is there.
-function order.leave(c, lane, execution_id, core, eligible_key)
-  redis.call('ZREM', eligible_key or key.lane_eligible(c, lane), execution_id)
-  local fair_key = core.fair_key
-  if not fair_key then return end
-  local queue_key = key.ffx_queue(c, lane, fair_key)
-  if redis.call('ZREM', queue_key, execution_id) == 0 or redis.call('EXISTS', queue_key) == 1 then return end
-  redis.call('ZREM', key.ffx_turns(c, lane), fair_key)
-  redis.call('HDEL', key.ffx_order(c, lane), 'claims ' .. fair_key, 'seen ' .. fair_key)
-  local known = memo(c, lane)
-  known.fair, known.lined_up[fair_key] = nil, nil
-end
 
 -- Brings what came before the first key into the queue of those without one, some at a time.
 local function adopt(c, lane)
@@ -182,24 +97,27 @@ local function by_age(c, lane, index_key, head, score, fair_key)
   return longest_waiting(c, index_key, lane, 'seen' .. suffix) or head
 end
 
--- What is next of the key whose turn it is; the key goes to the end of the line. Nil when no key waits.
+-- What is next of the key whose turn it is, and the key, which goes to the end of the line. Nil when no key waits.
 local function by_turn(c, lane)
   local turns_key = key.ffx_turns(c, lane)
   local fair_key = redis.call('ZRANGE', turns_key, 0, 0)[1]
   if not fair_key then return nil end
-  redis.call('ZADD', turns_key, last_place(c, lane), fair_key)
+  redis.call('ZADD', turns_key, order.last_place(c, lane), fair_key)
   local queue_key = key.ffx_queue(c, lane, fair_key)
   local head = redis.call('ZRANGE', queue_key, 0, 0, 'WITHSCORES')
-  return by_age(c, lane, queue_key, head[1], tonumber(head[2]), fair_key)
+  return by_age(c, lane, queue_key, head[1], tonumber(head[2]), fair_key), fair_key
 end
 
 -- Prepares to choose among more than a claim takes. Gives a function that tells what is next, in the place of a head of
--- the eligible set and its score.
+-- the eligible set and its score, and the key from whose queue it is.
 function order.chooser(c, request)
   local lane = request.lane
   if order.is_fair(c, lane) then
     adopt(c, lane)
-    return function(head) return by_turn(c, lane) or head end
+    return function(head)
+      local execution_id, fair_key = by_turn(c, lane)
+      return execution_id or head, fair_key
+    end
   end
   local eligible_key = key.lane_eligible(c, lane)
   return function(head, score)

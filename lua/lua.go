@@ -34,6 +34,7 @@ func Files() []string {
 		"keys.lua",
 		"keys.gen.lua",
 		"record.lua",
+		"order.lua",
 		"capability.lua",
 		"wake.lua",
 		"fence.lua",
