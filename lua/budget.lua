@@ -82,14 +82,58 @@ function F.ff_create_budget(K, A)
   return reply.ok(A.budget_id)
 end
 
+-- Budgets that flows use have the field `gate`. Once one is used up whose effect is to block, its gate is closed: the field
+-- `closed` says why, and the executions that it concerns, which live in other slots, do not start. `gate` grows with every
+-- change, so that those who tell them, in whichever order, leave the latest one. It follows the clock, so that it grows also
+-- where the budget was removed in between.
+local function change_gate(c, k, budget_id, gate)
+  local version = number.digits(math.max((tonumber(gate) or 0) + 1, c.now))
+  redis.call('HSET', k.definition, 'gate', version)
+  redis.call('ZADD', key.budget_due(c), c.now + budget.GRACE_MS, 'gate ' .. budget_id)
+  redis.call('PUBLISH', key.channel_due(c), 'b' .. call.partition(c) .. ' ' .. number.text(c.now + budget.GRACE_MS))
+  return version
+end
+
+-- Whoever causes something that has to be told elsewhere tells it, and has this time (ms) before keepers do.
+budget.GRACE_MS = 1000
+
+-- Closes the gate, unless it is closed. `stored` has the fields gate and closed, and gets what they are then.
+function budget.close(c, k, budget_id, stored, detail)
+  if is_set(stored.closed) then return end
+  redis.call('HSET', k.definition, 'closed', detail)
+  stored.gate, stored.closed = change_gate(c, k, budget_id, stored.gate), detail
+end
+
+function budget.reopen(c, k, budget_id, stored)
+  if not is_set(stored.closed) then return end
+  redis.call('HDEL', k.definition, 'closed')
+  stored.gate, stored.closed = change_gate(c, k, budget_id, stored.gate), nil
+end
+
+-- In words, how much of a dimension is used.
+function budget.describe(stored, d)
+  local of = is_set(stored.key) and ' of "' .. stored.key .. '"' or ''
+  local held = (d.reserved or 0) > 0 and ' and ' .. number.digits(d.reserved) .. ' reserved' or ''
+  return 'budget "' .. (stored.name or '') .. '"' .. of .. ': ' .. number.digits(d.used) .. ' of ' .. number.digits(d.hard)
+    .. ' ' .. d.name .. ' used' .. held
+end
+
+-- Closes the gate of a budget whose effect is to block, when nothing is left of one of the dimensions.
+function budget.close_when_used_up(c, k, stored, list)
+  if stored.on_hard_limit ~= 'block' then return end
+  for _, d in ipairs(list) do
+    if d.hard > 0 and d.used >= d.hard then budget.close(c, k, stored.budget_id, stored, budget.describe(stored, d)) end
+  end
+end
+
 function budget.schedule_reset(k, budget_id, at)
   redis.call('HSET', k.definition, 'next_reset_at', number.text(at))
   redis.call('ZADD', k.resets, at, budget_id)
 end
 
--- The dimensions of a report with what is used and allowed, each once with its deltas added up. Nil and the error
--- reply when a number is bad.
-local function read_dimensions(K, dims)
+-- The dimensions of a report with what is used, reserved and allowed, each once with its deltas added up. Nil and the error
+-- reply when a number is bad. Only a budget that flows use can have reservations: `reserved` is their key then.
+local function read_dimensions(K, dims, reserved)
   local list, by_name = {}, {}
   for _, dim in ipairs(dims) do
     local name, delta = dim.name, number.finite(dim.delta)
@@ -101,7 +145,8 @@ local function read_dimensions(K, dims)
     if not d then
       local limits = redis.call('HMGET', K.limits, 'hard:' .. name, 'soft:' .. name)
       d = { name = name, delta = 0, hard_text = limits[1] or '',
-        used = tonumber(redis.call('HGET', K.usage, name) or nil) or 0 }
+        used = tonumber(redis.call('HGET', K.usage, name) or nil) or 0,
+        reserved = reserved and tonumber(redis.call('HGET', reserved, name) or nil) or 0 }
       local err
       d.hard, err = parse_limit(name, limits[1])
       if err then return nil, err end
@@ -122,41 +167,44 @@ end
 
 local function find_hard_breach(list)
   for _, d in ipairs(list) do
-    if d.hard > 0 and d.used + d.delta > d.hard then return d end
+    if d.hard > 0 and d.used + d.reserved + d.delta > d.hard then return d end
   end
   return nil
 end
 
 -- Prefix of the definition's fields that mark a hard limit as breached. The mark stays until a report of the
 -- dimension is accepted or the budget is reset, so retries of a refused report do not count as further breaches.
-local BREACHED = 'breached:'
+budget.BREACHED = 'breached:'
 
--- Whether the budget exists, and which of the dimensions are marked as breached.
+local STATE_FIELDS = { 'budget_id', 'gate', 'closed', 'on_hard_limit', 'name', 'key' }
+
+-- The fields above of a budget, or nil when it does not exist, and which of the dimensions are marked as breached.
 local function read_marks(K, dims)
-  local fields = { 'budget_id' }
-  for i, dim in ipairs(dims) do fields[i + 1] = BREACHED .. (dim.name or '') end
-  local found = redis.call('HMGET', K.definition, unpack(fields))
+  local fields = { unpack(STATE_FIELDS) }
+  for _, dim in ipairs(dims) do fields[#fields + 1] = budget.BREACHED .. (dim.name or '') end
+  local stored = record.read(K.definition, fields)
+  if not stored or not stored.budget_id then return nil end
   local marked = {}
-  for i, dim in ipairs(dims) do
-    if found[i + 1] then marked[dim.name or ''] = true end
+  for _, dim in ipairs(dims) do
+    if stored[budget.BREACHED .. (dim.name or '')] then marked[dim.name or ''] = true end
   end
-  return found[1], marked
+  return stored, marked
 end
 
 -- Lifts the marks of dimensions whose report was accepted.
 local function unmark(K, list, marked)
   for _, d in ipairs(list) do
-    if marked[d.name] then redis.call('HDEL', K.definition, BREACHED .. d.name) end
+    if marked[d.name] then redis.call('HDEL', K.definition, budget.BREACHED .. d.name) end
   end
 end
 
-local function note_breach(K, A, breach, marked)
-  if not marked[breach.name] then
-    redis.call('HINCRBY', K.definition, 'breach_count', 1)
-    redis.call('HSET', K.definition, BREACHED .. breach.name, '1')
+-- Notes that a report of a dimension was refused. `marked`: that has happened before.
+function budget.note_breach(definition, dimension, marked, now_text)
+  if not marked then
+    redis.call('HINCRBY', definition, 'breach_count', 1)
+    redis.call('HSET', definition, budget.BREACHED .. dimension, '1')
   end
-  redis.call('HSET', K.definition, 'last_breach_at', A.now_ms, 'last_breach_dim', breach.name,
-    'last_updated_at', A.now_ms)
+  redis.call('HSET', definition, 'last_breach_at', now_text, 'last_breach_dim', dimension, 'last_updated_at', now_text)
 end
 
 -- @function ff_report_usage_and_check
@@ -186,31 +234,72 @@ function F.ff_report_usage_and_check(K, A)
   local _
   _, err = number.whole('now_ms', A.now_ms)
   if err then return err end
-  local known, marked = read_marks(K, A.dims)
-  if not known then return reply.err('budget_not_found') end
+  local stored, marked = read_marks(K, A.dims)
+  if not stored then return reply.err('budget_not_found') end
   local list
-  list, err = read_dimensions(K, A.dims)
+  list, err = read_dimensions(K, A.dims, stored.gate and key.budget_reserved(c, stored.budget_id))
   if err then return err end
 
   local breach = find_hard_breach(list)
   if breach then
-    note_breach(K, A, breach, marked)
+    budget.note_breach(K.definition, breach.name, marked[breach.name], A.now_ms)
+    if stored.gate and stored.on_hard_limit == 'block' and breach.delta <= breach.hard then
+      budget.close(c, K, stored.budget_id, stored, budget.describe(stored, breach))
+    end
     return { 1, 'HARD_BREACH', breach.name, number.digits(breach.used), breach.hard_text }
   end
   unmark(K, list, marked)
   local soft, begins
   for _, d in ipairs(list) do
     redis.call('HINCRBY', K.usage, d.name, number.digits(d.delta))
-    if d.soft > 0 and d.used + d.delta > d.soft then
+    local before = d.used
+    d.used = before + d.delta
+    if d.soft > 0 and d.used > d.soft then
       soft = soft or d
-      begins = begins or d.used <= d.soft
+      begins = begins or before <= d.soft
     end
   end
+  if stored.gate then budget.close_when_used_up(c, K, stored, list) end
   redis.call('HSET', K.definition, 'last_updated_at', A.now_ms)
   if remembered then redis.call('SET', A.dedup_key, '1', 'PX', REPORT_MEMORY_MS) end
   if not soft then return reply.ok() end
   if begins then redis.call('HINCRBY', K.definition, 'soft_breach_count', 1) end
-  return { 1, 'SOFT_BREACH', soft.name, number.digits(soft.used + soft.delta), number.text(soft.soft) }
+  return { 1, 'SOFT_BREACH', soft.name, number.digits(soft.used), number.text(soft.soft) }
+end
+
+-- When a budget is to be reset next that was to be at `next_at`: on the schedule that began with it.
+function budget.next_reset(next_at, interval, now)
+  if next_at > now then return next_at end
+  return next_at + (math.floor((now - next_at) / interval) + 1) * interval
+end
+
+budget.RESET_FIELDS = { 'budget_id', 'reset_interval_ms', 'next_reset_at', 'gate', 'closed' }
+
+-- Sets the usage of a budget to zero. `definition` has the fields above. Gives when that happens next, or nil.
+function budget.reset(c, k, budget_id, definition, now, now_text)
+  local zeros = {}
+  for _, name in ipairs(redis.call('HKEYS', k.usage)) do
+    zeros[#zeros + 1] = name
+    zeros[#zeros + 1] = '0'
+  end
+  call.chunked('HSET', k.usage, zeros)
+  local marks = {}
+  for _, name in ipairs(redis.call('HKEYS', k.definition)) do
+    if string.sub(name, 1, #budget.BREACHED) == budget.BREACHED then marks[#marks + 1] = name end
+  end
+  call.chunked('HDEL', k.definition, marks)
+  redis.call('HINCRBY', k.definition, 'reset_count', 1)
+  redis.call('HSET', k.definition, 'last_reset_at', now_text, 'last_updated_at', now_text, 'last_breach_at', '',
+    'last_breach_dim', '')
+  budget.reopen(c, k, budget_id, definition)
+  local interval = number.finite(definition.reset_interval_ms) or 0
+  if interval <= 0 then
+    redis.call('ZREM', k.resets, budget_id)
+    return nil
+  end
+  local next_at = budget.next_reset(number.finite(definition.next_reset_at) or now, interval, now)
+  budget.schedule_reset(k, budget_id, next_at)
+  return next_at
 end
 
 -- @function ff_reset_budget
@@ -226,29 +315,8 @@ end
 function F.ff_reset_budget(K, A)
   local now, err = number.whole('now_ms', A.now_ms)
   if err then return err end
-  local definition = record.read(K.definition, { 'budget_id', 'reset_interval_ms', 'next_reset_at' })
+  local definition = record.read(K.definition, budget.RESET_FIELDS)
   if not definition or not definition.budget_id then return reply.err('budget_not_found') end
-  local zeros = {}
-  for _, name in ipairs(redis.call('HKEYS', K.usage)) do
-    zeros[#zeros + 1] = name
-    zeros[#zeros + 1] = '0'
-  end
-  call.chunked('HSET', K.usage, zeros)
-  local marks = {}
-  for _, name in ipairs(redis.call('HKEYS', K.definition)) do
-    if string.sub(name, 1, #BREACHED) == BREACHED then marks[#marks + 1] = name end
-  end
-  call.chunked('HDEL', K.definition, marks)
-  redis.call('HINCRBY', K.definition, 'reset_count', 1)
-  redis.call('HSET', K.definition, 'last_reset_at', A.now_ms, 'last_updated_at', A.now_ms, 'last_breach_at', '',
-    'last_breach_dim', '')
-  local interval = number.finite(definition.reset_interval_ms) or 0
-  if interval <= 0 then
-    redis.call('ZREM', K.resets, A.budget_id)
-    return reply.ok('0')
-  end
-  local next_at = number.finite(definition.next_reset_at) or now
-  if next_at <= now then next_at = next_at + (math.floor((now - next_at) / interval) + 1) * interval end
-  budget.schedule_reset(K, A.budget_id, next_at)
-  return reply.ok(number.text(next_at))
+  local next_at = budget.reset(call.open(K.definition), K, A.budget_id, definition, now, A.now_ms)
+  return reply.ok(next_at and number.text(next_at) or '0')
 end

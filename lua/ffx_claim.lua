@@ -46,6 +46,7 @@ local function take_eligible(c, request, execution_id, n)
     pauses.hold(c, execution_id, core, request.lane, detail)
     return nil
   end
+  if budgets.keep(c, execution_id, core) then return nil end
   if core.limits and not limits.admitted(core) then
     limits.park(c, request, execution_id, core)
     return nil
@@ -73,6 +74,7 @@ local function take_set_aside(c, request, execution_id, n)
     return nil
   end
   if work.unfit(request, core) or is_paused(c, request, core) then return nil, true end
+  if budgets.keep(c, execution_id, core) then return nil end
   if core.limits and not limits.admitted(core) then
     limits.park(c, request, execution_id, core, key.lane_blocked_route(c, request.lane))
     return nil
@@ -97,6 +99,7 @@ end
 -- Whether something keeps this worker from running an execution that was admitted.
 function work.hinders(c, request, core)
   return work.unfit(request, core) ~= nil or is_paused(c, request, core)
+    or not claim.is_abandoned(core) and budgets.closed(c, graph.flow(c, core.flow_id)) ~= nil
 end
 
 -- Leases what an index holds, from its head on, until the request is filled or `limit` entries were passed over.

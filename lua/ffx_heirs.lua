@@ -24,7 +24,7 @@ function work.inherit(c, heirs, execution_id, core_key, core)
   if #heirs >= request.count or not core.managed or core.wait or core.lane_id ~= request.lane
     or core.attempt_state ~= 'pending_first_attempt' or core.total_attempt_count ~= '0'
     or (number.finite(core.delay_until) or 0) > c.now or work.unfit(request, core)
-    or core.limits or graph.flow(c, core.flow_id).paused then
+    or core.limits or graph.flow(c, core.flow_id).paused or budgets.closed(c, graph.flow(c, core.flow_id)) then
     return false
   end
   heirs[#heirs + 1] = { execution_id = execution_id, core_key = core_key, core = core }

@@ -121,6 +121,7 @@ local function remove_member(c, work, flow_id, id)
     key.flow_out(c, flow_id, id), key.flow_edgegroup(c, flow_id, id), key.flow_siblings(c, flow_id, id),
     key.ffx_unresolved_edges(c, id),
   })
+  if work.flow.budget_ids then budgets.forget_member(c, work.flow, id) end
   local lane = lifecycle.lane(core)
   work.lanes[lane] = true
   redis.call('ZREM', key.lane_terminal(c, lane), id)
@@ -184,13 +185,16 @@ end
 -- Removes a part of a closed run, or all of it. Gives how many members are gone, and whether that is all.
 local function purge(c, flow_id, flow_key, flow, work)
   if not flow.purging then withdraw(c, flow_id, flow_key, flow) end
-  work.joins = flow.joins
+  work.joins, work.flow = flow.joins, flow
   local gone, all = remove_members(c, work, flow_id)
-  if all then remove_flow(c, flow_id, flow_key) end
+  if all then
+    if flow.budgets then budgets.forget(c, flow) end
+    remove_flow(c, flow_id, flow_key)
+  end
   return gone, all
 end
 
-local FIELDS = { 'flow_kind', 'closed_at', 'purging', 'joins' }
+local FIELDS = { 'flow_kind', 'closed_at', 'purging', 'joins', 'budgets', 'budget_ids' }
 
 -- Removes runs that have been kept long enough. Gives how many are gone.
 function flows.purge_due(c)

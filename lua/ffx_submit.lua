@@ -86,6 +86,9 @@ local function parse(A)
   if err then return nil, err end
   n.joins, err = joins.parse(A, n.nodes)
   if err then return nil, err end
+  -- One entry at most: all budgets of the flow, and the ids of those whose effect is to block.
+  n.budgets = A.budgets and A.budgets[1] or {}
+  for i = 1, #n.nodes do n.nodes[i].budget_ids = n.budgets.blocking end
   return n
 end
 
@@ -123,6 +126,8 @@ local function write_flow(c, flow_key, A, n, held, added)
   append(values, 'trace_context', A.trace_context)
   append(values, 'retention', A.retention)
   append(values, 'fair_key', A.fair_key)
+  append(values, 'budgets', n.budgets.text)
+  append(values, 'budget_ids', n.budgets.blocking)
   redis.call('HSET', flow_key, unpack(values))
   redis.call('SET', key.flow_definition(c, A.flow_id), A.definition)
   if is_set(A.input) then redis.call('SET', key.flow_input(c, A.flow_id), A.input) end
@@ -187,6 +192,7 @@ local function write_node(c, batch, A, node, numbers, held)
   append(further, 'start_timeout', numbers.start_timeout)
   append(further, 'attempt_timeout', numbers.attempt_timeout)
   append(further, 'attached', numbers.attempt_timeout > 0 and '1' or '')
+  append(further, 'budget_ids', numbers.budget_ids)
   if numbers.delay > 0 then append(further, 'delay_until', number.text(c.now + numbers.delay)) end
   redis.call('HSET', key.exec_core(c, node.execution_id),
     'lifecycle_phase', 'runnable',
@@ -408,6 +414,7 @@ end
 -- @group    edges              edge_id:edge_id upstream_execution_id:execution_id downstream_execution_id:execution_id dependency_kind:text input_name:text
 -- @group    joins              execution_id:execution_id policy_variant:text on_satisfied:text k:int
 -- @group    limits             execution_id:execution_id text:text quota_policy_id:text
+-- @group    budgets            text:json blocking:csv
 -- @reply    OK state:text more:bool
 -- @reply    ALREADY_SATISFIED state:text more:bool
 -- @error    flow_purging

@@ -11,7 +11,8 @@ local EVENTS_LENGTH = 20000
 local FLOW_OVER = { cancelled = true, completed = true, failed = true }
 
 -- What a call needs to know of a flow beyond its end.
-local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins', 'paused' }
+local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins', 'paused',
+  'budget_ids' }
 
 -- The flow of an execution as the call finds it, read once; an empty table without one.
 function graph.flow(c, flow_id)

@@ -83,6 +83,9 @@
 -- @template budget.dedup               usagededup:{tag}:{dedup_id}
 -- @template index.budget_resets        idx:{tag}:budget_resets
 -- @template index.budget_policies      idx:{tag}:budget_policies
+-- @template budget.reserved            ffx:{tag}:budget:{budget_id}:reserved
+-- @template budget.reservations        ffx:{tag}:budget:{budget_id}:reservations
+-- @template budget.due                 ffx:{tag}:budget_due
 
 -- @template quota.record               quota:{tag}:{quota_policy_id}
 -- @template quota.window               quota:{tag}:{quota_policy_id}:window:requests_per_window
@@ -116,6 +119,8 @@
 -- @template ffx.compaction             ffx:{tag}:compaction
 -- @template ffx.compacting             ffx:{tag}:compacting
 -- @template ffx.purge_due              ffx:{tag}:purge_due
+-- @template ffx.budget_gates           ffx:{tag}:budget_gates
+-- @template ffx.budget_waiting         ffx:{tag}:budget:{budget_id}:waiting
 
 -- Keys without a tag, used by clients only.
 -- @template config.partitions          config:partitions
