@@ -161,6 +161,7 @@ type DescribeFlowReply struct {
 	RerunBy         string
 	RerunMode       string
 	RerunNodes      int64
+	Budgets         string
 }
 
 // DescribeFlow runs ffx_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
@@ -222,6 +223,9 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		}
 		if r.left() > 0 {
 			out.RerunNodes = intValue[int64](r, "rerun_nodes")
+		}
+		if r.left() > 0 {
+			out.Budgets = textValue[string](r, "budgets")
 		}
 	default:
 		r.unknownStatus()

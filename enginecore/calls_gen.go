@@ -103,6 +103,30 @@ func (c *Signal) encode(w *wire) {
 	w.text(c.WaitpointToken)
 }
 
+// BudgetDeclaration holds arguments shared by UseBudgetCall, SetBudgetCall.
+type BudgetDeclaration struct {
+	Name string
+	// Key: optional.
+	Key        string
+	ScopeType  string
+	ScopeID    string
+	Effect     string
+	Interval   time.Duration
+	Declared   string
+	DeclaredAt int64
+}
+
+func (c *BudgetDeclaration) encode(w *wire) {
+	w.text(c.Name)
+	w.text(c.Key)
+	w.text(c.ScopeType)
+	w.text(c.ScopeID)
+	w.text(c.Effect)
+	w.millis(c.Interval)
+	w.text(c.Declared)
+	w.int(c.DeclaredAt)
+}
+
 // ClaimRequest holds arguments shared by AdmitCall, ClaimCall, CompleteCall, SuspendCall.
 type ClaimRequest struct {
 	LaneID           LaneID
@@ -316,6 +340,90 @@ func decodeQuotaState(r *fields, out *QuotaState) {
 	out.Running = intValue[int64](r, "running")
 	out.InWindow = intValue[int64](r, "in_window")
 	out.Waiting = intValue[int64](r, "waiting")
+}
+
+// BudgetUse is an element of replies or calls.
+type BudgetUse struct {
+	State    string
+	Spent    int64
+	Reserved int64
+	Hard     int64
+	Soft     int64
+}
+
+func decodeBudgetUse(r *fields, out *BudgetUse) {
+	out.State = textValue[string](r, "state")
+	out.Spent = intValue[int64](r, "spent")
+	out.Reserved = intValue[int64](r, "reserved")
+	out.Hard = intValue[int64](r, "hard")
+	out.Soft = intValue[int64](r, "soft")
+}
+
+// BudgetTask is an element of replies or calls.
+type BudgetTask struct {
+	Text   string
+	Gate   int64
+	Closed string
+	FlowID FlowID
+}
+
+func decodeBudgetTask(r *fields, out *BudgetTask) {
+	out.Text = textValue[string](r, "text")
+	out.Gate = intValue[int64](r, "gate")
+	out.Closed = textValue[string](r, "closed")
+	out.FlowID = textValue[FlowID](r, "flow_id")
+}
+
+// BudgetAmount is an element of replies or calls.
+type BudgetAmount struct {
+	Name     string
+	Spent    int64
+	Reserved int64
+	Hard     int64
+	Soft     int64
+}
+
+func decodeBudgetAmount(r *fields, out *BudgetAmount) {
+	out.Name = textValue[string](r, "name")
+	out.Spent = intValue[int64](r, "spent")
+	out.Reserved = intValue[int64](r, "reserved")
+	out.Hard = intValue[int64](r, "hard")
+	out.Soft = intValue[int64](r, "soft")
+}
+
+// BudgetState is an element of replies or calls.
+type BudgetState struct {
+	BudgetID        BudgetID
+	Name            string
+	Key             string
+	ScopeType       string
+	ScopeID         string
+	Effect          string
+	Interval        time.Duration
+	NextResetAt     time.Time
+	Pinned          bool
+	Closed          string
+	BreachCount     int64
+	SoftBreachCount int64
+	ResetCount      int64
+	Dims            []BudgetAmount
+}
+
+func decodeBudgetState(r *fields, out *BudgetState) {
+	out.BudgetID = textValue[BudgetID](r, "budget_id")
+	out.Name = textValue[string](r, "name")
+	out.Key = textValue[string](r, "key")
+	out.ScopeType = textValue[string](r, "scope_type")
+	out.ScopeID = textValue[string](r, "scope_id")
+	out.Effect = textValue[string](r, "effect")
+	out.Interval = millisValue(r, "interval")
+	out.NextResetAt = timeValue(r, "next_reset_at")
+	out.Pinned = boolValue(r, "pinned")
+	out.Closed = textValue[string](r, "closed")
+	out.BreachCount = intValue[int64](r, "breach_count")
+	out.SoftBreachCount = intValue[int64](r, "soft_breach_count")
+	out.ResetCount = intValue[int64](r, "reset_count")
+	out.Dims = list(r, "dims", decodeBudgetAmount)
 }
 
 // ClaimedExecution is an element of replies or calls.
