@@ -41,6 +41,7 @@ type SubmitFlowCall struct {
 	Edges     []SubmitFlowEdge
 	Joins     []SubmitFlowJoin
 	Limits    []SubmitFlowLimit
+	Budgets   []SubmitFlowBudget
 }
 
 // SubmitFlowTag is an element of SubmitFlowCall.Tags.
@@ -93,6 +94,12 @@ type SubmitFlowLimit struct {
 	QuotaPolicyID string
 }
 
+// SubmitFlowBudget is an element of SubmitFlowCall.Budgets.
+type SubmitFlowBudget struct {
+	Text     []byte
+	Blocking string
+}
+
 // SubmitFlowReply is the answer to SubmitFlowCall.
 type SubmitFlowReply struct {
 	// Status is StatusOK or StatusAlreadySatisfied.
@@ -122,7 +129,7 @@ func (SubmitFlowCall) info() callInfo {
 }
 
 func (c SubmitFlowCall) encode(w *wire) {
-	w.reserve(1, 22+2*len(c.Tags)+15*len(c.Nodes)+5*len(c.Edges)+4*len(c.Joins)+3*len(c.Limits))
+	w.reserve(1, 23+2*len(c.Tags)+15*len(c.Nodes)+5*len(c.Edges)+4*len(c.Joins)+3*len(c.Limits)+2*len(c.Budgets))
 	w.partition(c.Partition, FlowFamily)
 	if c.ResultExecutionID != "" {
 		w.belongs("result_execution_id", c.ResultExecutionID)
@@ -198,6 +205,12 @@ func (c SubmitFlowCall) encode(w *wire) {
 		w.text(string(x.ExecutionID))
 		w.text(x.Text)
 		w.text(x.QuotaPolicyID)
+	}
+	w.int(int64(len(c.Budgets)))
+	for i := range c.Budgets {
+		x := &c.Budgets[i]
+		w.bytes(x.Text)
+		w.text(x.Blocking)
 	}
 }
 

@@ -10,7 +10,7 @@ const (
 	ErrAlreadyMemberOfDifferentFlow Code = "already_member_of_different_flow"
 	// ErrAlreadySuspended comes from ff_suspend_execution, ffx_suspend.
 	ErrAlreadySuspended Code = "already_suspended"
-	// ErrBudgetNotFound comes from ff_report_usage_and_check, ff_reset_budget.
+	// ErrBudgetNotFound comes from ff_report_usage_and_check, ff_reset_budget, ffx_use_budget.
 	ErrBudgetNotFound Code = "budget_not_found"
 	// ErrCapabilityMismatch comes from ff_issue_claim_grant, ff_issue_reclaim_grant. Details: missing.
 	ErrCapabilityMismatch Code = "capability_mismatch"
@@ -106,10 +106,12 @@ const (
 	// ff_create_flow, ff_cancel_flow, ff_change_priority, ff_create_budget, ff_report_usage_and_check,
 	// ff_reset_budget, ff_check_admission_and_record, ff_append_frame, ff_read_attempt_stream,
 	// ff_set_execution_tags, ff_set_flow_tags, ffx_pause, ffx_resume, ffx_set_priority, ffx_admit,
-	// ffx_verify_admissions, ffx_exchange, ffx_set_quota, ffx_submit_flow, ffx_claim, ffx_complete,
-	// ffx_fail, ffx_renew, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal,
-	// ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow, ffx_describe_flow, ffx_read_events,
-	// ffx_list_runs, ffx_rerun, ffx_compact, ffx_tick, ffx_keep. Details: message.
+	// ffx_verify_admissions, ffx_exchange, ffx_set_quota, ffx_use_budget, ffx_set_budget,
+	// ffx_budget_done, ffx_set_budget_gates, ffx_verify_budget_use, ffx_submit_flow, ffx_claim,
+	// ffx_complete, ffx_fail, ffx_renew, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
+	// ffx_read_journal, ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow,
+	// ffx_describe_flow, ffx_read_events, ffx_list_runs, ffx_rerun, ffx_compact, ffx_tick, ffx_keep.
+	// Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ffx_submit_flow, ffx_suspend,
@@ -196,6 +198,8 @@ const (
 	ErrTerminal Code = "terminal"
 	// ErrTokenExpired comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint.
 	ErrTokenExpired Code = "token_expired"
+	// ErrUnknownBudgetDimension comes from ffx_use_budget. Details: dimension.
+	ErrUnknownBudgetDimension Code = "unknown_budget_dimension"
 	// ErrUseClaimResumedExecution comes from ff_claim_execution.
 	ErrUseClaimResumedExecution Code = "use_claim_resumed_execution"
 	// ErrWaitpointAlreadyExists comes from ff_create_pending_waitpoint, ffx_open_waitpoint.
@@ -337,6 +341,11 @@ func detailIndex(code Code, name string) int {
 	case ErrStaleLease:
 		switch name {
 		case "message":
+			return 0
+		}
+	case ErrUnknownBudgetDimension:
+		switch name {
+		case "dimension":
 			return 0
 		}
 	}

@@ -722,6 +722,33 @@ func (k Keys) indexBudgetPolicies(tag string) string {
 	return k.prefix + ":idx:" + tag + ":budget_policies"
 }
 
+// BudgetReserved is <prefix>:ffx:{tag}:budget:{budget_id}:reserved.
+func (k Keys) BudgetReserved(partition Partition, budgetID BudgetID) string {
+	return k.budgetReserved(partition.Tag(), budgetID)
+}
+
+func (k Keys) budgetReserved(tag string, budgetID BudgetID) string {
+	return k.prefix + ":ffx:" + tag + ":budget:" + string(budgetID) + ":reserved"
+}
+
+// BudgetReservations is <prefix>:ffx:{tag}:budget:{budget_id}:reservations.
+func (k Keys) BudgetReservations(partition Partition, budgetID BudgetID) string {
+	return k.budgetReservations(partition.Tag(), budgetID)
+}
+
+func (k Keys) budgetReservations(tag string, budgetID BudgetID) string {
+	return k.prefix + ":ffx:" + tag + ":budget:" + string(budgetID) + ":reservations"
+}
+
+// BudgetDue is <prefix>:ffx:{tag}:budget_due.
+func (k Keys) BudgetDue(partition Partition) string {
+	return k.budgetDue(partition.Tag())
+}
+
+func (k Keys) budgetDue(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":budget_due"
+}
+
 // QuotaRecord is <prefix>:quota:{tag}:{quota_policy_id}.
 func (k Keys) QuotaRecord(partition Partition, quotaPolicyID QuotaPolicyID) string {
 	return k.quotaRecord(partition.Tag(), quotaPolicyID)
@@ -991,6 +1018,24 @@ func (k Keys) FfxPurgeDue(partition Partition) string {
 
 func (k Keys) ffxPurgeDue(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":purge_due"
+}
+
+// FfxBudgetGates is <prefix>:ffx:{tag}:budget_gates.
+func (k Keys) FfxBudgetGates(partition Partition) string {
+	return k.ffxBudgetGates(partition.Tag())
+}
+
+func (k Keys) ffxBudgetGates(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":budget_gates"
+}
+
+// FfxBudgetWaiting is <prefix>:ffx:{tag}:budget:{budget_id}:waiting.
+func (k Keys) FfxBudgetWaiting(partition Partition, budgetID BudgetID) string {
+	return k.ffxBudgetWaiting(partition.Tag(), budgetID)
+}
+
+func (k Keys) ffxBudgetWaiting(tag string, budgetID BudgetID) string {
+	return k.prefix + ":ffx:" + tag + ":budget:" + string(budgetID) + ":waiting"
 }
 
 // ConfigPartitions is <prefix>:config:partitions.

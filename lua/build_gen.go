@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "89-3a64de4831cbe12c"
+const build = "90-11869b768300713d"

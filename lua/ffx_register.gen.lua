@@ -159,6 +159,187 @@ redis.register_function('ffx_set_quota', function(keys, args)
   })
 end)
 
+local function ffx_use_budget_dims(args, at)
+  return { name = args[at + 1], hard = args[at + 2], soft = args[at + 3] }
+end
+
+local function ffx_use_budget_entries(args, at)
+  return {
+    kind = args[at + 1],
+    dimension = args[at + 2],
+    amount = args[at + 3],
+    id = args[at + 4],
+    lasting = args[at + 5],
+    quiet = args[at + 6],
+  }
+end
+
+redis.register_function('ffx_use_budget', function(keys, args)
+  local refusal = call.need(keys, 1, args, 15)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  local dims_count = args[16]
+  local dims, at = group(args, 16, 3, ffx_use_budget_dims)
+  local entries_count = args[at]
+  local entries
+  entries, at = group(args, at, 6, ffx_use_budget_entries)
+  return F.ffx_use_budget({ definition = keys[1] }, {
+    budget_id = args[1],
+    declares = args[2],
+    name = args[3],
+    key = args[4],
+    scope_type = args[5],
+    scope_id = args[6],
+    effect = args[7],
+    interval = args[8],
+    declared = args[9],
+    declared_at = args[10],
+    flow_id = args[11],
+    node = args[12],
+    attempt = args[13],
+    execution = args[14],
+    epoch = args[15],
+    dims = dims,
+    dims_count = dims_count,
+    entries = entries,
+    entries_count = entries_count,
+  })
+end)
+
+local function ffx_set_budget_dims(args, at)
+  return { name = args[at + 1], hard = args[at + 2], soft = args[at + 3] }
+end
+
+redis.register_function('ffx_set_budget', function(keys, args)
+  local refusal = call.need(keys, 1, args, 10)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  local dims_count = args[11]
+  local dims, at = group(args, 11, 3, ffx_set_budget_dims)
+  return F.ffx_set_budget({ definition = keys[1] }, {
+    budget_id = args[1],
+    name = args[2],
+    key = args[3],
+    scope_type = args[4],
+    scope_id = args[5],
+    effect = args[6],
+    interval = args[7],
+    declared = args[8],
+    declared_at = args[9],
+    only_new = args[10],
+    dims = dims,
+    dims_count = dims_count,
+  })
+end)
+
+redis.register_function('ffx_budget_tick', function(keys, args)
+  local refusal = call.need(keys, 1, args, 0)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_budget_tick({ policies = keys[1] }, {})
+end)
+
+local function ffx_budget_done_done(args, at)
+  return { text = args[at + 1], gate = args[at + 2], again_at = args[at + 3] }
+end
+
+local function ffx_budget_done_over(args, at)
+  return { budget_id = args[at + 1], execution = args[at + 2], epoch = args[at + 3] }
+end
+
+redis.register_function('ffx_budget_done', function(keys, args)
+  local refusal = call.need(keys, 1, args, 0)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  local done_count = args[1]
+  local done, at = group(args, 1, 3, ffx_budget_done_done)
+  local over_count = args[at]
+  local over
+  over, at = group(args, at, 3, ffx_budget_done_over)
+  return F.ffx_budget_done({ policies = keys[1] }, { done = done, done_count = done_count, over = over, over_count = over_count })
+end)
+
+redis.register_function{ function_name = 'ffx_get_budgets', flags = { 'no-writes' }, callback = function(keys, args)
+  local refusal = call.need(keys, 1, args, 0)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_get_budgets({ policies = keys[1] }, { budget_ids = rest(args, 1) })
+end }
+
+redis.register_function{ function_name = 'ffx_list_budgets', flags = { 'no-writes' }, callback = function(keys, args)
+  local refusal = call.need(keys, 1, args, 0)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_list_budgets({ policies = keys[1] }, { cursor = args[1] })
+end }
+
+redis.register_function('ffx_remove_budget', function(keys, args)
+  local refusal = call.need(keys, 1, args, 2)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_remove_budget({ definition = keys[1] }, { budget_id = args[1], over = args[2] })
+end)
+
+local function ffx_set_budget_gates_gates(args, at)
+  return { budget_id = args[at + 1], gate = args[at + 2], closed = args[at + 3] }
+end
+
+redis.register_function('ffx_set_budget_gates', function(keys, args)
+  local refusal = call.need(keys, 1, args, 0)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  local gates_count = args[1]
+  local gates, at = group(args, 1, 3, ffx_set_budget_gates_gates)
+  return F.ffx_set_budget_gates({ partition = keys[1] }, { gates = gates, gates_count = gates_count })
+end)
+
+redis.register_function('ffx_note_breach', function(keys, args)
+  local refusal = call.need(keys, 1, args, 7)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_note_breach({ partition = keys[1] }, {
+    flow_id = args[1],
+    budget_id = args[2],
+    id = args[3],
+    kind = args[4],
+    node = args[5],
+    attempt = args[6],
+    words = args[7],
+  })
+end)
+
+redis.register_function{ function_name = 'ffx_flow_budgets', flags = { 'no-writes' }, callback = function(keys, args)
+  local refusal = call.need(keys, 1, args, 1)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_flow_budgets({ partition = keys[1] }, { flow_id = args[1] })
+end }
+
+local function ffx_verify_budget_use_leases(args, at)
+  return { execution_id = args[at + 1], epoch = args[at + 2] }
+end
+
+local function ffx_verify_budget_use_runs(args, at)
+  return { flow_id = args[at + 1] }
+end
+
+redis.register_function{ function_name = 'ffx_verify_budget_use', flags = { 'no-writes' }, callback = function(keys, args)
+  local refusal = call.need(keys, 1, args, 0)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  local leases_count = args[1]
+  local leases, at = group(args, 1, 2, ffx_verify_budget_use_leases)
+  local runs_count = args[at]
+  local runs
+  runs, at = group(args, at, 1, ffx_verify_budget_use_runs)
+  return F.ffx_verify_budget_use({ partition = keys[1] }, {
+    leases = leases,
+    leases_count = leases_count,
+    runs = runs,
+    runs_count = runs_count,
+  })
+end }
+
 local function ffx_submit_flow_tags(args, at)
   return { name = args[at + 1], value = args[at + 2] }
 end
@@ -210,6 +391,10 @@ local function ffx_submit_flow_limits(args, at)
   }
 end
 
+local function ffx_submit_flow_budgets(args, at)
+  return { text = args[at + 1], blocking = args[at + 2] }
+end
+
 redis.register_function('ffx_submit_flow', function(keys, args)
   local refusal = call.need(keys, 1, args, 17)
   if refusal then return refusal end
@@ -228,6 +413,9 @@ redis.register_function('ffx_submit_flow', function(keys, args)
   local limits_count = args[at]
   local limits
   limits, at = group(args, at, 3, ffx_submit_flow_limits)
+  local budgets_count = args[at]
+  local budgets
+  budgets, at = group(args, at, 2, ffx_submit_flow_budgets)
   return F.ffx_submit_flow({ partition = keys[1] }, {
     flow_id = args[1],
     flow_name = args[2],
@@ -256,6 +444,8 @@ redis.register_function('ffx_submit_flow', function(keys, args)
     joins_count = joins_count,
     limits = limits,
     limits_count = limits_count,
+    budgets = budgets,
+    budgets_count = budgets_count,
   })
 end)
 

@@ -398,6 +398,21 @@ function key.index_budget_policies(c)
   return at.index_budget_policies or keep(at, 'index_budget_policies', at.prefix .. ':idx:' .. at.tag .. ':budget_policies')
 end
 
+function key.budget_reserved(c, budget_id)
+  local at = c.at
+  return (at.of_ffx_budget or keep(at, 'of_ffx_budget', at.prefix .. ':ffx:' .. at.tag .. ':budget:')) .. budget_id .. ':reserved'
+end
+
+function key.budget_reservations(c, budget_id)
+  local at = c.at
+  return (at.of_ffx_budget or keep(at, 'of_ffx_budget', at.prefix .. ':ffx:' .. at.tag .. ':budget:')) .. budget_id .. ':reservations'
+end
+
+function key.budget_due(c)
+  local at = c.at
+  return at.budget_due or keep(at, 'budget_due', at.prefix .. ':ffx:' .. at.tag .. ':budget_due')
+end
+
 function key.quota_record(c, quota_policy_id)
   local at = c.at
   return (at.of_quota or keep(at, 'of_quota', at.prefix .. ':quota:' .. at.tag .. ':')) .. quota_policy_id
@@ -546,6 +561,16 @@ end
 function key.ffx_purge_due(c)
   local at = c.at
   return at.ffx_purge_due or keep(at, 'ffx_purge_due', at.prefix .. ':ffx:' .. at.tag .. ':purge_due')
+end
+
+function key.ffx_budget_gates(c)
+  local at = c.at
+  return at.ffx_budget_gates or keep(at, 'ffx_budget_gates', at.prefix .. ':ffx:' .. at.tag .. ':budget_gates')
+end
+
+function key.ffx_budget_waiting(c, budget_id)
+  local at = c.at
+  return (at.of_ffx_budget or keep(at, 'of_ffx_budget', at.prefix .. ':ffx:' .. at.tag .. ':budget:')) .. budget_id .. ':waiting'
 end
 
 function key.config_partitions(c)
