@@ -1,0 +1,124 @@
+package storm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// customer starts runs and interferes with them.
+type customer struct {
+	client *runtime.Client
+	diary  *diary
+	step   *activity.Activity[order, product]
+	name   string // no two processes have the same
+	open   atomic.Int64
+	runs   []*runtime.Run[product]
+	tasks  sync.WaitGroup
+}
+
+// customerRuns is how many runs of one customer are open at a time.
+const customerRuns = 6
+
+// work does one thing after the other until the context ends.
+func (c *customer) work(ctx context.Context, r *rand.Rand) {
+	defer c.tasks.Wait()
+	for i := 0; ctx.Err() == nil; i++ {
+		choice, seed, pause := r.IntN(100), r.Uint64(), time.Duration(r.IntN(20))*time.Millisecond
+		if choice < 45 && c.open.Load() < customerRuns {
+			c.start(ctx, fmt.Sprintf("%s-%d", c.name, i), seed)
+		} else if len(c.runs) > 0 {
+			c.interfere(ctx, choice, c.runs[max(0, len(c.runs)-1-int(seed%8))], rand.New(rand.NewPCG(seed, 8)))
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// start starts a run, again and again until the engine has acknowledged it.
+func (c *customer) start(ctx context.Context, id string, seed uint64) {
+	def, err := newSketch(seed).define(c.step)
+	if err != nil {
+		panic(err)
+	}
+	c.diary.note(entry{What: starting, Run: id, Seed: seed})
+	for ctx.Err() == nil {
+		run, err := runtime.Start(ctx, c.client, def, 1, runtime.ID(id))
+		if err != nil {
+			continue
+		}
+		c.diary.note(entry{What: started, Run: id})
+		c.runs = append(c.runs, run)
+		c.open.Add(1)
+		c.tasks.Go(func() {
+			defer c.open.Add(-1)
+			c.await(ctx, run)
+		})
+		return
+	}
+}
+
+// await waits until the run is over, or for a while: one that waits for people must not keep the customer from others.
+func (c *customer) await(ctx context.Context, run *runtime.Run[product]) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		_, err := run.Result(ctx)
+		var over *runtime.RunError
+		if err == nil || errors.As(err, &over) || errors.Is(err, runtime.ErrNoResult) {
+			return
+		}
+	}
+}
+
+// interfere does something to a run. Whatever the answer is, judging comes later.
+func (c *customer) interfere(ctx context.Context, choice int, run *runtime.Run[product], r *rand.Rand) {
+	switch {
+	case choice < 75:
+		answer(ctx, c.client, c.diary, run, r, 2)
+	case choice < 80:
+		c.diary.note(entry{What: meddling, Run: run.ID()})
+		_ = run.Cancel(ctx, "the storm says so")
+	case choice < 86:
+		c.diary.note(entry{What: meddling, Run: run.ID()})
+		_ = run.Rerun(ctx, []runtime.RerunScope{runtime.RerunFailed(), runtime.RerunAll(), runtime.RerunFrom("n00")}[r.IntN(3)])
+	case choice < 91:
+		_ = run.Pause(ctx, "the storm says so")
+		_ = run.Resume(ctx)
+	case choice < 94:
+		_ = c.client.PauseLane(ctx, "other", "the storm says so")
+		_ = c.client.ResumeLane(ctx, "other")
+	case choice < 96:
+		_ = c.client.PauseActivity(ctx, "storm.step", "the storm says so")
+		_ = c.client.ResumeActivity(ctx, "storm.step")
+	default:
+		_, _ = run.Describe(ctx)
+	}
+}
+
+// answer sends a product to about one of so many waits of a run.
+func answer(ctx context.Context, client *runtime.Client, d *diary, run *runtime.Run[product], r *rand.Rand, oneOf int) {
+	open, err := run.Waitpoints(ctx)
+	if err != nil {
+		return
+	}
+	for _, w := range open {
+		if r.IntN(oneOf) > 0 {
+			continue
+		}
+		p := product{Node: w.Node, Nonce: uuid.NewString()}
+		d.note(entry{What: signal, Run: run.ID(), Node: w.Node, Nonce: p.Nonce})
+		_, _ = client.Signal(ctx, w.Token, runtime.Signal{Name: "go", Payload: p, IdempotencyKey: p.Nonce})
+	}
+}

@@ -1,0 +1,135 @@
+package storm
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+)
+
+// event says what an entry of the diary is about.
+type event string
+
+const (
+	began    event = "began"    // a function
+	ended    event = "ended"    // a function, with a result or without
+	charged  event = "charged"  // the function of a durable step ran
+	recorded event = "recorded" // the durable step has this result
+	starting event = "starting" // a client starts a run,
+	started  event = "started"  // and was told that it is started
+	meddling event = "meddling" // a client cancels a run or runs it again
+	signal   event = "signal"   // a client sends a product to a wait
+	died     event = "died"     // a process has been killed
+)
+
+// entry is one line of the diary.
+type entry struct {
+	What    event  `json:"what"`
+	Pid     int    `json:"pid"`
+	Run     string `json:"run,omitempty"`
+	Node    string `json:"node,omitempty"`
+	Nonce   string `json:"nonce,omitempty"`
+	Seed    uint64 `json:"seed,omitempty"`
+	Limited bool   `json:"limited,omitempty"`
+}
+
+// diary is a file to which all processes append what they do. A line that is written survives its process, and lines
+// are in the order in which things happened.
+type diary struct {
+	mu   sync.Mutex
+	file *os.File
+	pid  int
+}
+
+func openDiary(path string) (*diary, error) {
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	return &diary{file: file, pid: os.Getpid()}, err
+}
+
+func (d *diary) close() error { return d.file.Close() }
+
+// note panics when it cannot write: nothing that follows could be judged.
+func (d *diary) note(e entry) {
+	if e.Pid == 0 {
+		e.Pid = d.pid
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		panic(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.file.Write(append(line, '\n')); err != nil {
+		panic(err)
+	}
+}
+
+func readDiary(path string) ([]entry, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var entries []entry
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var e entry
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(entries)+1, err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+var errScripted = errors.New("scripted failure")
+
+// step is the function of all nodes.
+func (d *diary) step(ctx context.Context, o order) (product, error) {
+	info, _ := activity.Info(ctx)
+	e := entry{Run: info.RunID, Node: info.Node, Nonce: uuid.NewString(), Limited: o.Task.Limited}
+	note := func(what event) { e.What = what; d.note(e) }
+	note(began)
+	defer note(ended)
+	if info.Attempt <= o.Task.Fails || o.Task.Dies {
+		if o.Task.Later {
+			return product{}, activity.RetryAfter(errScripted, 3*time.Millisecond)
+		}
+		return product{}, errScripted
+	}
+	select {
+	case <-time.After(o.Task.Pace):
+	case <-ctx.Done():
+		return product{}, context.Cause(ctx)
+	}
+	p := product{Node: info.Node, Nonce: e.Nonce}
+	if o.First != nil {
+		p.From = append(p.From, o.First.Nonce)
+	}
+	for _, in := range o.All {
+		p.From = append(p.From, in.Nonce)
+	}
+	if o.Task.Once {
+		charge, err := activity.Once(ctx, "charge", func(context.Context) (string, error) {
+			d.note(entry{What: charged, Run: e.Run, Node: e.Node, Nonce: e.Nonce})
+			return e.Nonce, nil
+		})
+		if err != nil {
+			return product{}, err
+		}
+		d.note(entry{What: recorded, Run: e.Run, Node: e.Node, Nonce: charge})
+	}
+	if o.Task.Asks {
+		if _, err := activity.Await[product](ctx, "ask"); err != nil {
+			return product{}, err
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,204 @@
+package storm
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// product is what every node makes. It names what it was made from, so that a result can be traced to its inputs.
+type product struct {
+	Node  string   `json:"node"`
+	Nonce string   `json:"nonce"` // of the one call that made it
+	From  []string `json:"from,omitempty"`
+}
+
+// task is what the function of a node does.
+type task struct {
+	Fails   int           `json:"fails"`   // so many attempts fail
+	Dies    bool          `json:"dies"`    // and so do all others
+	Later   bool          `json:"later"`   // failures ask for a delay
+	Pace    time.Duration `json:"pace"`    // how long it works
+	Once    bool          `json:"once"`    // it has a durable step
+	Asks    bool          `json:"asks"`    // it waits for a signal
+	Limited bool          `json:"limited"` // the storm's limit applies to it
+}
+
+// order is the input of a node's function.
+type order struct {
+	Task  task      `json:"task"`
+	All   []product `json:"all,omitempty"`
+	First *product  `json:"first,omitempty"`
+}
+
+// kind says how a node is wired.
+type kind string
+
+const (
+	plain   kind = "plain"   // takes the results of all its upstreams
+	anyOf   kind = "any"     // takes that of the first which succeeds
+	quorum  kind = "quorum"  // takes those of the first which succeed
+	waits   kind = "waits"   // is a waitpoint
+	hurried kind = "hurried" // is a waitpoint that gives up soon
+	rescue  kind = "rescue"  // runs when its upstream has failed
+	always  kind = "always"  // runs when its upstream has ended
+)
+
+// sketchNode is one node of a random flow.
+type sketchNode struct {
+	name     string
+	kind     kind
+	from     []int
+	needed   int // of a quorum
+	letRun   bool
+	lane     string
+	priority int
+	task     task
+}
+
+// isJoin says whether the node's upstreams may be cancelled by its start.
+func (n *sketchNode) isJoin() bool { return n.kind == anyOf || n.kind == quorum }
+
+// isWait says whether people or other systems end the node.
+func (n *sketchNode) isWait() bool { return n.kind == waits || n.kind == hurried }
+
+// sketch is a random flow. All processes draw the same one from the same seed.
+type sketch struct{ nodes []sketchNode }
+
+const (
+	limitName  = "storm"
+	limitPlace = 3
+	retries    = 3 // beyond the failures of the task
+	hurry      = 150 * time.Millisecond
+)
+
+func newSketch(seed uint64) *sketch {
+	r := rand.New(rand.NewPCG(seed, 7))
+	s := &sketch{nodes: make([]sketchNode, 2+r.IntN(14))}
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		n.name = fmt.Sprintf("n%02d", i)
+		n.lane = []string{activity.DefaultLane, activity.DefaultLane, "other"}[r.IntN(3)]
+		n.priority = []int{0, 0, r.IntN(activity.MaxPriority)}[r.IntN(3)]
+		n.kind = plain
+		if i > 0 {
+			n.wire(r, i)
+		}
+		if i == len(s.nodes)-1 && n.kind != anyOf && n.kind != quorum {
+			n.kind = plain
+		}
+		n.task = newTask(r)
+	}
+	return s
+}
+
+func (n *sketchNode) wire(r *rand.Rand, i int) {
+	taken := make(map[int]bool)
+	for range r.IntN(min(i, 4) + 1) {
+		// Most edges come from near by, so that the flows are deep as well as wide.
+		up := max(0, i-1-r.IntN(4))
+		if !taken[up] {
+			taken[up] = true
+			n.from = append(n.from, up)
+		}
+	}
+	if len(n.from) == 0 {
+		return
+	}
+	n.letRun = r.IntN(2) == 0
+	switch r.IntN(12) {
+	case 0:
+		n.kind = waits
+	case 1:
+		n.kind = hurried
+	case 2:
+		n.kind, n.from = rescue, n.from[:1]
+	case 3:
+		n.kind, n.from = always, n.from[:1]
+	case 4, 5:
+		n.kind = anyOf
+	case 6, 7:
+		n.kind, n.needed = quorum, 1+r.IntN(len(n.from))
+	}
+}
+
+func newTask(r *rand.Rand) task {
+	t := task{
+		Dies: r.IntN(25) == 0, Later: r.IntN(2) == 0, Once: r.IntN(5) == 0, Asks: r.IntN(14) == 0, Limited: r.IntN(6) == 0,
+		Pace: time.Duration(r.IntN(30)) * time.Millisecond,
+	}
+	if r.IntN(6) == 0 {
+		t.Fails = 1 + r.IntN(2)
+	}
+	if r.IntN(12) == 0 {
+		t.Pace = time.Duration(200+r.IntN(500)) * time.Millisecond // long enough to be killed in
+	}
+	return t
+}
+
+const flowName = "storm"
+
+// define makes the flow that the sketch stands for.
+func (s *sketch) define(step *activity.Activity[order, product]) (*flow.Definition[int, product], error) {
+	f := flow.New[int, product](flowName)
+	refs := make([]flow.Ref[product], len(s.nodes))
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		up := make([]flow.Ref[product], len(n.from))
+		for k, from := range n.from {
+			up[k] = refs[from]
+		}
+		if n.isWait() {
+			opts := []flow.WaitOption{flow.AfterAll(up)}
+			if n.kind == hurried {
+				opts = append(opts, flow.Timeout(hurry, flow.FailOnTimeout))
+			}
+			refs[i] = flow.Waitpoint[product](f, n.name, opts...)
+			continue
+		}
+		refs[i] = flow.Node(f, n.name, step, n.input(up), n.options(up)...)
+	}
+	flow.Return(f, refs[len(refs)-1])
+	return f.Build()
+}
+
+func (n *sketchNode) input(up []flow.Ref[product]) flow.Binding[order] {
+	fields := []flow.FieldBinding{flow.Field("task", flow.Const(n.task))}
+	switch {
+	case n.kind == plain && len(up) > 0:
+		fields = append(fields, flow.Field("all", flow.List(up...)))
+	case n.kind == anyOf:
+		fields = append(fields, flow.Field("first", flow.AnyOf(up...)))
+	case n.kind == quorum:
+		fields = append(fields, flow.Field("all", flow.Quorum(n.needed, up...)))
+	}
+	return flow.Struct[order](fields...)
+}
+
+func (n *sketchNode) options(up []flow.Ref[product]) []flow.NodeOption {
+	opts := []flow.NodeOption{
+		flow.Lane(n.lane), flow.Priority(n.priority),
+		flow.Retry(activity.Exponential{First: time.Millisecond, Max: 20 * time.Millisecond, Attempts: n.task.Fails + retries}),
+	}
+	if n.task.Limited {
+		opts = append(opts, flow.Limit(limitName, activity.AtOnce(limitPlace)))
+	}
+	switch {
+	case n.kind == rescue:
+		opts = append(opts, flow.OnFailure(up[0]))
+	case n.kind == always:
+		opts = append(opts, flow.Always(up[0]))
+	case n.isJoin() && n.letRun:
+		opts = append(opts, flow.LetRun())
+	}
+	return opts
+}
+
+// newStep is the activity of all nodes; it notes what it does.
+func newStep(d *diary) *activity.Activity[order, product] {
+	return activity.New("storm.step", func(ctx context.Context, o order) (product, error) { return d.step(ctx, o) })
+}

@@ -1,0 +1,273 @@
+package storm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/testserver/proxy"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// How long a storm lasts.
+const (
+	shortStorm = 2 * time.Second
+	longStorm  = 3 * time.Minute
+)
+
+// storm is one engine and the processes at work on it.
+type storm struct {
+	seed      uint64
+	url       string // of the processes; the test itself is connected directly
+	path      string
+	bench     *enginetest.Bench
+	diary     *diary
+	processes []*process
+	tallies   map[string]int
+}
+
+// trouble is what else happens, besides killed processes.
+type trouble func(t testing.TB, s *storm, r *rand.Rand)
+
+// Processes are killed, one after the other, all the time.
+func TestProcessesAreKilled(t *testing.T) {
+	t.Parallel()
+	server := testserver.Shared(t, testserver.Valkey)
+	s := newStorm(t, testserver.Valkey, server.URL(), server.URL())
+	s.rage(t, nil)
+}
+
+// The server is killed and restarted as well. It has its log on disk, written with every command.
+func TestServerIsKilled(t *testing.T) {
+	t.Parallel()
+	server := testserver.Start(t, testserver.Options{Kind: testserver.Redis, Persist: true})
+	s := newStorm(t, testserver.Redis, server.URL(), server.URL())
+	s.rage(t, func(t testing.TB, s *storm, r *rand.Rand) {
+		if r.IntN(6) > 0 {
+			return
+		}
+		s.tallies["server"]++
+		server.Kill()
+		time.Sleep(time.Duration(r.IntN(300)) * time.Millisecond)
+		server.Restart()
+	})
+}
+
+// The network between the processes and the server breaks, in every way it can.
+func TestNetworkBreaks(t *testing.T) {
+	t.Parallel()
+	server := testserver.Shared(t, testserver.Redis)
+	p := proxy.Start(t, server.Addr())
+	s := newStorm(t, testserver.Redis, server.URL(), "redis://"+p.Addr())
+	s.rage(t, func(_ testing.TB, s *storm, r *rand.Rand) {
+		outage := time.Duration(r.IntN(1500)) * time.Millisecond // up to beyond a lease
+		what := []string{"break", "reset", "delay", "cut", "blackhole", "deafen"}[r.IntN(6)]
+		s.tallies[what]++
+		switch what {
+		case "break":
+			p.Break()
+		case "reset":
+			p.Reset()
+		case "delay":
+			p.Delay(time.Duration(r.IntN(60)) * time.Millisecond)
+			time.Sleep(outage)
+			p.Delay(0)
+		case "cut":
+			p.Intercept(proxy.CutCalls(0.1))
+			time.Sleep(outage)
+			p.Intercept(nil)
+		case "blackhole":
+			p.Blackhole()
+			time.Sleep(outage)
+			p.Restore()
+		case "deafen":
+			p.Deafen()
+			time.Sleep(outage)
+			p.Restore()
+		}
+	})
+}
+
+func newStorm(t *testing.T, k testserver.Kind, near, far string) *storm {
+	t.Helper()
+	s := &storm{seed: rand.Uint64(), url: far, path: filepath.Join(t.TempDir(), "diary"), tallies: make(map[string]int)}
+	if fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64); err == nil {
+		s.seed = fixed
+	}
+	t.Logf("FLOWFABRIC_SEED=%d", s.seed)
+	d, err := openDiary(s.path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.close()) })
+	s.diary, s.bench = d, enginetest.Open(t, k, near, enginetest.NewPrefix(), runtime.Partitions(partitions))
+	return s
+}
+
+// rage lets the storm go on for its time, and judges what it has left.
+func (s *storm) rage(t *testing.T, more trouble) {
+	t.Helper()
+	lasts := shortStorm
+	if soak := os.Getenv("FLOWFABRIC_SOAK"); soak != "" {
+		lasts = longStorm
+		if d, err := time.ParseDuration(soak); err == nil {
+			lasts = d
+		}
+	}
+	for _, p := range []process{
+		{role: worker, name: "worker-1"}, {role: worker, name: "worker-2"}, {role: worker, name: "worker-3"},
+		{role: keeper, name: "keeper-1"}, {role: keeper, name: "keeper-2"}, {role: client, name: "client-1"}, {role: client, name: "client-2"},
+	} {
+		s.processes = append(s.processes, &p)
+		s.spawn(t, &p)
+	}
+	r := rand.New(rand.NewPCG(s.seed, 10))
+	for end := time.Now().Add(lasts); time.Now().Before(end); {
+		time.Sleep(time.Duration(50+r.IntN(300)) * time.Millisecond)
+		if more != nil && r.IntN(2) == 0 {
+			more(t, s, r)
+			continue
+		}
+		p := s.processes[r.IntN(len(s.processes))]
+		s.tallies[string(p.role)]++
+		s.kill(p)
+		s.spawn(t, p)
+	}
+	for _, p := range s.processes {
+		s.kill(p)
+	}
+	s.calm(t)
+}
+
+// calm lets everything come to its end with workers and keepers that nobody kills, and judges it.
+func (s *storm) calm(t *testing.T) {
+	t.Helper()
+	entries, err := readDiary(s.path)
+	require.NoError(t, err)
+	step := newStep(s.diary)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*enginetest.Patience)
+	defer cancel()
+	for range 2 {
+		s.bench.Keeper(t)
+		s.bench.Worker(t, []activity.Handler{step}, runtime.Lease(stormLease), runtime.Lanes(activity.DefaultLane, "other"))
+	}
+	s.resume(ctx, t)
+	runs := s.revive(ctx, t, step, entries)
+	s.settle(ctx, t, runs)
+	s.bench.Check(t, invariant.AnyTime)
+	for _, run := range runs {
+		s.end(ctx, t, run)
+	}
+	snapshot := s.bench.Settle(t)
+	entries, err = readDiary(s.path)
+	require.NoError(t, err)
+	j := newJudge(t, s, entries)
+	for id := range runs {
+		j.run(snapshot, runs[id])
+	}
+	j.effects()
+	t.Logf("%d runs, %d diary entries, killed or broken: %v, judged: %v", len(runs), len(entries), s.tallies, j.tallies)
+}
+
+// resume ends the pauses that a killed client has left behind.
+func (s *storm) resume(ctx context.Context, t *testing.T) {
+	t.Helper()
+	pauses, err := s.bench.Client.Pauses(ctx)
+	require.NoError(t, err)
+	for _, p := range pauses {
+		if p.Lane != "" {
+			require.NoError(t, s.bench.Client.ResumeLane(ctx, p.Lane))
+		} else {
+			require.NoError(t, s.bench.Client.ResumeActivity(ctx, p.Activity))
+		}
+	}
+}
+
+// revive starts all runs again that clients have begun to start, which finishes what they left unfinished. A run that
+// was acknowledged is still there.
+func (s *storm) revive(ctx context.Context, t *testing.T, step *activity.Activity[order, product], entries []entry) map[string]*runtime.Run[product] {
+	t.Helper()
+	acknowledged := make(map[string]bool)
+	for _, e := range entries {
+		if e.What == started {
+			acknowledged[e.Run] = true
+		}
+	}
+	runs := make(map[string]*runtime.Run[product])
+	for _, e := range entries {
+		if e.What != starting {
+			continue
+		}
+		def, err := newSketch(e.Seed).define(step)
+		require.NoError(t, err)
+		run, err := runtime.Start(ctx, s.bench.Client, def, 1, runtime.ID(e.Run))
+		require.NoError(t, err)
+		if acknowledged[e.Run] && !run.Existed() {
+			t.Errorf("run %s was acknowledged, and is gone", e.Run)
+		}
+		require.NoError(t, ignore(run.Resume(ctx), runtime.ErrRunOver))
+		runs[e.Run] = run
+	}
+	require.NotEmpty(t, runs)
+	return runs
+}
+
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
+// settle waits until every run is over or waits for somebody.
+func (s *storm) settle(ctx context.Context, t *testing.T, runs map[string]*runtime.Run[product]) {
+	t.Helper()
+	for id, run := range runs {
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			d, err := run.Describe(ctx)
+			require.NoError(t, err)
+			if d.OpenNodes == 0 {
+				return ""
+			}
+			for _, n := range d.Nodes {
+				if len(n.Waits) > 0 {
+					return ""
+				}
+			}
+			return fmt.Sprintf("run %s has ended or waits:\n%s", id, stateOf(d))
+		})
+	}
+}
+
+// end answers what a run waits for until it is over.
+func (s *storm) end(ctx context.Context, t *testing.T, run *runtime.Run[product]) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(s.seed, 11))
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		if !d.ClosedAt.IsZero() {
+			return ""
+		}
+		answer(ctx, s.bench.Client, s.diary, run, r, 1)
+		return fmt.Sprintf("run %s has ended:\n%s", run.ID(), stateOf(d))
+	})
+}
+
+func stateOf(d *runtime.Description) string {
+	text := fmt.Sprintf("%s %s, %d open, reruns %d\n", d.State, d.Outcome, d.OpenNodes, d.Reruns)
+	for _, n := range d.Nodes {
+		text += fmt.Sprintf("  %s %s %s attempts=%d reclaims=%d %s\n", n.Name, n.State, n.Why, n.Attempts, n.Reclaims, n.Reason)
+	}
+	return text
+}
