@@ -13,7 +13,7 @@ end
 
 -- Starts a new attempt of a runnable execution, or goes on with the one that was put aside. `left`: see claim.start.
 function work.lease_runnable(c, request, execution_id, core_key, core, n, left)
-  local w = work.lease_for(request, n)
+  local w = work.lease_for(c, request, n)
   w.left = left
   local attempt
   if core.attempt_state == 'attempt_interrupted' then
@@ -34,7 +34,7 @@ end
 function work.take_over(c, request, execution_id, core_key, core, n)
   redis.call('ZREM', key.ffx_reclaimable(c, request.lane), execution_id)
   if flows.end_late(c, execution_id, core_key, core) then return nil end
-  local w = work.lease_for(request, n)
+  local w = work.lease_for(c, request, n)
   if core.limits then limits.carry(c, execution_id, core) end
   local attempt = claim.take_over(c, execution_id, core_key, core, w)
   if not attempt then return nil end

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -57,7 +56,7 @@ type contract struct {
 	logger *slog.Logger
 	config contractConfig
 
-	clock  atomic.Int64 // what the server's clock is ahead of ours, in ms
+	clock  engineClock
 	leases contractLeases
 	graphs graphCache
 	ends   endWatch
@@ -96,7 +95,7 @@ func (c *contract) Announce(context.Context, enginecore.AnnounceCall) (enginecor
 
 // now is the server's time, as of the last look at its clock.
 func (c *contract) now() time.Time {
-	return time.Now().Add(time.Duration(c.clock.Load()) * time.Millisecond).Truncate(time.Millisecond)
+	return c.clock.now().Truncate(time.Millisecond)
 }
 
 // readClock brings now up to date.
@@ -105,7 +104,7 @@ func (c *contract) readClock(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, contractReadError("TIME", err)
 	}
-	c.clock.Store(time.Until(now).Milliseconds())
+	c.clock.read(now)
 	return now, nil
 }
 

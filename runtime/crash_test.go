@@ -409,3 +409,39 @@ func TestWorkerCutOff(t *testing.T) {
 		b.Settle(t)
 	})
 }
+
+// A claim that is repeated after the leases of its first try have run out makes new ones, which have ids of their own.
+func TestClaimRepeatedTooLate(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		run, err := runtime.Start(ctx, b.Client, single(t, addOne()), 1)
+		require.NoError(t, err)
+		partition, err := b.Engine.Core().FlowPartition(run.FlowID())
+		require.NoError(t, err)
+		b.Keeper(t)
+		call := enginecore.ClaimCall{Partition: partition, ClaimRequest: enginecore.ClaimRequest{
+			LaneID: "default", WorkerID: "worker", WorkerInstanceID: "forgotten", ClaimID: uuid.NewString(), Count: 1,
+			LeaseTTL: 50 * time.Millisecond, Kinds: "\nadd\n",
+		}}
+		var claims []enginecore.ClaimedExecution
+		for len(claims) < 3 {
+			enginetest.Eventually(t, 10*time.Second, func() string {
+				reply, err := b.Engine.Core().Claim(ctx, call)
+				require.NoError(t, err)
+				call.Repeated = true
+				if len(reply.Executions) == 0 || len(claims) > 0 && reply.Executions[0].LeaseEpoch == claims[len(claims)-1].LeaseEpoch {
+					return "an execution to claim"
+				}
+				claims = append(claims, reply.Executions[0])
+				return ""
+			})
+		}
+		seen := make(map[string]bool)
+		for _, claimed := range claims {
+			require.False(t, seen[string(claimed.LeaseID)], "lease %s twice", claimed.LeaseID)
+			require.False(t, seen[string(claimed.AttemptID)], "attempt %s twice", claimed.AttemptID)
+			seen[string(claimed.LeaseID)], seen[string(claimed.AttemptID)] = true, true
+		}
+		b.Check(t, invariant.AnyTime)
+	})
+}

@@ -18,6 +18,7 @@ type agenda struct {
 
 	mu       sync.Mutex
 	next     map[enginecore.Partition]time.Time
+	clocks   map[enginecore.Partition]clockReading
 	owned    map[enginecore.Partition]bool
 	failures map[enginecore.Partition]int // in a row, although the engine is there
 }
@@ -26,6 +27,7 @@ type agenda struct {
 func newAgenda(partitions []enginecore.Partition, every time.Duration) *agenda {
 	a := &agenda{
 		changed: make(chan struct{}, 1), every: every, next: make(map[enginecore.Partition]time.Time, len(partitions)),
+		clocks: make(map[enginecore.Partition]clockReading, len(partitions)),
 		owned: make(map[enginecore.Partition]bool, len(partitions)), failures: make(map[enginecore.Partition]int),
 	}
 	for _, p := range partitions {
@@ -71,11 +73,18 @@ func (a *agenda) pace(p enginecore.Partition) time.Duration {
 // stepped notes when a partition that was just looked at is due again; zero is with the next round.
 func (a *agenda) stepped(p enginecore.Partition, at time.Time) {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	delete(a.failures, p)
-	a.mu.Unlock()
 	if !at.IsZero() {
-		a.note(p, at)
+		a.bring(p, at)
 	}
+}
+
+// learn notes what time it is for the engine in a partition. In a cluster, every primary has a clock of its own.
+func (a *agenda) learn(p enginecore.Partition, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.clocks[p] = readNow(now)
 }
 
 // failed notes that a step has failed in a partition. `away`: because the engine could not be reached.
@@ -92,10 +101,21 @@ func (a *agenda) failed(p enginecore.Partition, now time.Time, away bool) {
 	}
 }
 
-// note brings the next look at a partition forward, unless it is left to another keeper or has to rest after a failure.
+// note brings the next look at a partition forward to a time of the engine, unless it is left to another keeper or has to
+// rest after a failure.
 func (a *agenda) note(p enginecore.Partition, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	clock, known := a.clocks[p]
+	if !known {
+		a.bring(p, time.Time{}) // one look too early tells the engine's time
+		return
+	}
+	a.bring(p, clock.here(at))
+}
+
+// bring brings the next look at a partition forward to a time of this machine.
+func (a *agenda) bring(p enginecore.Partition, at time.Time) {
 	if next := a.next[p]; a.owned[p] && a.failures[p] == 0 && at.Before(next) {
 		a.next[p] = at
 		notify(a.changed)

@@ -30,7 +30,7 @@ func (k *Keeper) quotaRound() *round {
 
 // passOnPlaces tells executions of the places that they got, and verifies those that others have.
 func (k *Keeper) passOnPlaces(ctx context.Context, reply enginecore.QuotaTickReply) outcome {
-	o := outcome{next: untilDue(reply.Now, reply.NextDueAt)}
+	o := outcome{now: reply.Now, next: untilDue(reply.Now, reply.NextDueAt)}
 	o.more = o.next > 0 && !reply.NextDueAt.After(reply.Now)
 	if len(reply.Granted) == 0 && len(reply.Checks) == 0 {
 		return o

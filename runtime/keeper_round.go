@@ -38,6 +38,7 @@ type round struct {
 // outcome is what a step has done in one partition.
 type outcome struct {
 	err  error
+	now  time.Time // by the engine's clock; zero when it was not told
 	done []dutyDone
 	// more tells that something is left to do at once. Otherwise next is in how long something is due; 0 is with the next
 	// round.
@@ -94,7 +95,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 		if len(a.reply.Candidates) > 0 {
 			k.quotas.admit(ctx, a.reply.Candidates, &taker{})
 		}
-		outcomes[i] = outcome{err: a.err, more: a.reply.More, next: untilDue(a.reply.Now, a.reply.NextDueAt)}
+		outcomes[i] = outcome{err: a.err, now: a.reply.Now, more: a.reply.More, next: untilDue(a.reply.Now, a.reply.NextDueAt)}
 		for _, d := range a.reply.Done {
 			outcomes[i].done = append(outcomes[i].done, dutyDone{Duty(d.Duty), d.Done, d.Lag})
 		}
@@ -135,6 +136,9 @@ func (k *Keeper) visit(ctx context.Context, r *round, partitions []enginecore.Pa
 	var failed error
 	for i, o := range k.guarded(ctx, r, partitions, "") {
 		p := partitions[i]
+		if !o.now.IsZero() {
+			r.agenda.learn(p, o.now)
+		}
 		switch {
 		case o.err != nil:
 			r.agenda.failed(p, time.Now(), errors.Is(o.err, enginecore.ErrUnavailable))
