@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "90-11869b768300713d"
+const build = "91-9eddac14ccdf439e"

@@ -6,10 +6,11 @@
 -- for, and the epoch that the execution must still have to be leased by it. So every end of a lease, by whichever
 -- function, ends the admission as well, without a write.
 
--- A candidate that nobody has admitted or queued is offered again after this time (ms); later offers only mend what was
--- lost in another slot.
+-- A candidate that nobody has admitted or queued is offered again after this time (ms). Later offers mend what was lost on
+-- the way to another slot, or in it: the time doubles, up to the most. Offers are lost in numbers only while the network
+-- is broken, and then none is for longer than that takes.
 local OFFER_AGAIN_MS = 5000
-local OFFER_LATER_MS = 300000
+local MAX_OFFER_AGAIN_MS = 120000
 
 -- Mark of an abandoned execution that waits for an admission where it is.
 local WAITING = 'waiting'
@@ -121,6 +122,13 @@ local function awaits(core, token)
     or core.eligibility_state == 'eligible_now' and not limits.admitted(core))
 end
 
+-- When an execution that waits is offered again: after as long as it has waited already.
+local function offer_again_at(c, execution_id, core)
+  local since = redis.call('ZSCORE', key.lane_blocked_quota(c, lifecycle.lane(core)), execution_id) or core.lease_expires_at
+  local waited = c.now - (tonumber(since) or c.now)
+  return c.now + math.max(OFFER_AGAIN_MS, math.min(waited, MAX_OFFER_AGAIN_MS))
+end
+
 -- Candidates that were not admitted in time, the longest waiting first.
 function limits.offer_due(c, count)
   if count <= 0 then return {} end
@@ -128,7 +136,7 @@ function limits.offer_due(c, count)
   for _, execution_id in ipairs(duties.due_in(c, key.ffx_unadmitted(c), count)) do
     local core = record.read(key.exec_core(c, execution_id), claim.FIELDS)
     if core and core.limits and awaits(core, number.text(epoch_of(core))) then
-      redis.call('ZADD', key.ffx_unadmitted(c), c.now + OFFER_LATER_MS, execution_id)
+      redis.call('ZADD', key.ffx_unadmitted(c), offer_again_at(c, execution_id, core), execution_id)
       offered[#offered + 1] = candidate(c, execution_id, core, number.text(record.eligible_score(core)))
     else
       redis.call('ZREM', key.ffx_unadmitted(c), execution_id)

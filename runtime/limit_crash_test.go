@@ -104,6 +104,19 @@ func TestLimitCrashes(t *testing.T) {
 		run  func(x *brittle)
 	}{
 		{"after the claim", func(x *brittle) { x.claim() }},
+		{"after the offer to a keeper", func(x *brittle) {
+			x.claim()
+			enginetest.Eventually(x.t, 30*time.Second, func() string {
+				for _, p := range x.core.Partitioning().FlowPartitions() {
+					reply, err := x.core.Keep(x.ctx, enginecore.KeepCall{Partition: p, Limit: 10})
+					require.NoError(x.t, err)
+					if len(reply.Candidates) > 0 {
+						return ""
+					}
+				}
+				return "an offer"
+			})
+		}},
 		{"after the places were given", func(x *brittle) { x.ask(x.claim()) }},
 		{"after the lease", func(x *brittle) { x.admit(x.ask(x.claim())[0]) }},
 		{"after the end", func(x *brittle) { x.complete(x.admit(x.ask(x.claim())[0])) }},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,13 +24,14 @@ import (
 
 // How long a storm lasts.
 const (
-	shortStorm = 2 * time.Second
+	shortStorm = 1500 * time.Millisecond
 	longStorm  = 3 * time.Minute
 )
 
 // storm is one engine and the processes at work on it.
 type storm struct {
 	seed      uint64
+	lasts     time.Duration
 	url       string // of the processes; the test itself is connected directly
 	path      string
 	bench     *enginetest.Bench
@@ -41,17 +43,26 @@ type storm struct {
 // trouble is what else happens, besides killed processes.
 type trouble func(t testing.TB, s *storm, r *rand.Rand)
 
+// TestStorm lets several storms rage, each on an engine of its own, and checks what they have left.
+func TestStorm(t *testing.T) {
+	var all sync.WaitGroup
+	for name, storm := range map[string]func(*testing.T){
+		"processes are killed": processesAreKilled, "server is killed": serverIsKilled, "network breaks": networkBreaks,
+	} {
+		all.Go(func() { t.Run(name, storm) })
+	}
+	all.Wait()
+}
+
 // Processes are killed, one after the other, all the time.
-func TestProcessesAreKilled(t *testing.T) {
-	t.Parallel()
+func processesAreKilled(t *testing.T) {
 	server := testserver.Shared(t, testserver.Valkey)
 	s := newStorm(t, testserver.Valkey, server.URL(), server.URL())
 	s.rage(t, nil)
 }
 
 // The server is killed and restarted as well. It has its log on disk, written with every command.
-func TestServerIsKilled(t *testing.T) {
-	t.Parallel()
+func serverIsKilled(t *testing.T) {
 	server := testserver.Start(t, testserver.Options{Kind: testserver.Redis, Persist: true})
 	s := newStorm(t, testserver.Redis, server.URL(), server.URL())
 	s.rage(t, func(t testing.TB, s *storm, r *rand.Rand) {
@@ -66,8 +77,7 @@ func TestServerIsKilled(t *testing.T) {
 }
 
 // The network between the processes and the server breaks, in every way it can.
-func TestNetworkBreaks(t *testing.T) {
-	t.Parallel()
+func networkBreaks(t *testing.T) {
 	server := testserver.Shared(t, testserver.Redis)
 	p := proxy.Start(t, server.Addr())
 	s := newStorm(t, testserver.Redis, server.URL(), "redis://"+p.Addr())
@@ -100,9 +110,21 @@ func TestNetworkBreaks(t *testing.T) {
 	})
 }
 
+// stormTime is how long storms last.
+func stormTime() time.Duration {
+	soak := os.Getenv("FLOWFABRIC_SOAK")
+	if d, err := time.ParseDuration(soak); err == nil {
+		return d
+	}
+	if soak != "" {
+		return longStorm
+	}
+	return shortStorm
+}
+
 func newStorm(t *testing.T, k testserver.Kind, near, far string) *storm {
 	t.Helper()
-	s := &storm{seed: rand.Uint64(), url: far, path: filepath.Join(t.TempDir(), "diary"), tallies: make(map[string]int)}
+	s := &storm{seed: rand.Uint64(), lasts: stormTime(), url: far, path: filepath.Join(t.TempDir(), "diary"), tallies: make(map[string]int)}
 	if fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64); err == nil {
 		s.seed = fixed
 	}
@@ -117,13 +139,6 @@ func newStorm(t *testing.T, k testserver.Kind, near, far string) *storm {
 // rage lets the storm go on for its time, and judges what it has left.
 func (s *storm) rage(t *testing.T, more trouble) {
 	t.Helper()
-	lasts := shortStorm
-	if soak := os.Getenv("FLOWFABRIC_SOAK"); soak != "" {
-		lasts = longStorm
-		if d, err := time.ParseDuration(soak); err == nil {
-			lasts = d
-		}
-	}
 	for _, p := range []process{
 		{role: worker, name: "worker-1"}, {role: worker, name: "worker-2"}, {role: worker, name: "worker-3"},
 		{role: keeper, name: "keeper-1"}, {role: keeper, name: "keeper-2"}, {role: client, name: "client-1"}, {role: client, name: "client-2"},
@@ -132,7 +147,7 @@ func (s *storm) rage(t *testing.T, more trouble) {
 		s.spawn(t, &p)
 	}
 	r := rand.New(rand.NewPCG(s.seed, 10))
-	for end := time.Now().Add(lasts); time.Now().Before(end); {
+	for end := time.Now().Add(s.lasts); time.Now().Before(end); {
 		time.Sleep(time.Duration(50+r.IntN(300)) * time.Millisecond)
 		if more != nil && r.IntN(2) == 0 {
 			more(t, s, r)
@@ -155,7 +170,7 @@ func (s *storm) calm(t *testing.T) {
 	entries, err := readDiary(s.path)
 	require.NoError(t, err)
 	step := newStep(s.diary)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*enginetest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*s.patience())
 	defer cancel()
 	for range 2 {
 		s.bench.Keeper(t)
@@ -178,6 +193,9 @@ func (s *storm) calm(t *testing.T) {
 	j.effects()
 	t.Logf("%d runs, %d diary entries, killed or broken: %v, judged: %v", len(runs), len(entries), s.tallies, j.tallies)
 }
+
+// patience is how long what the storm has held up may take. Some of it is tried again after as long as it has waited.
+func (s *storm) patience() time.Duration { return enginetest.Patience + s.lasts }
 
 // resume ends the pauses that a killed client has left behind.
 func (s *storm) resume(ctx context.Context, t *testing.T) {
@@ -233,7 +251,7 @@ func ignore(err, expected error) error {
 func (s *storm) settle(ctx context.Context, t *testing.T, runs map[string]*runtime.Run[product]) {
 	t.Helper()
 	for id, run := range runs {
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, s.patience(), func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			if d.OpenNodes == 0 {
@@ -253,7 +271,7 @@ func (s *storm) settle(ctx context.Context, t *testing.T, runs map[string]*runti
 func (s *storm) end(ctx context.Context, t *testing.T, run *runtime.Run[product]) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(s.seed, 11))
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, s.patience(), func() string {
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		if !d.ClosedAt.IsZero() {
