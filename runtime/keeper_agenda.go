@@ -28,7 +28,7 @@ func newAgenda(partitions []enginecore.Partition, every time.Duration) *agenda {
 	a := &agenda{
 		changed: make(chan struct{}, 1), every: every, next: make(map[enginecore.Partition]time.Time, len(partitions)),
 		clocks: make(map[enginecore.Partition]clockReading, len(partitions)),
-		owned: make(map[enginecore.Partition]bool, len(partitions)), failures: make(map[enginecore.Partition]int),
+		owned:  make(map[enginecore.Partition]bool, len(partitions)), failures: make(map[enginecore.Partition]int),
 	}
 	for _, p := range partitions {
 		a.next[p], a.owned[p] = time.Time{}, true
