@@ -42,23 +42,27 @@ func emitStructDecode(g *goSource, name string, fields []field) {
 }
 
 func decodeField(owner string, x field) string {
-	target := "out." + fieldName(x.name, x.scalar)
-	name := fmt.Sprintf("%q", x.name)
-	if x.shape == scalar {
-		set := target + " = " + decodeScalar(name, x.scalar)
-		if x.optional {
-			return "if r.left() > 0 {\n" + set + "\n}"
-		}
-		return set
+	set := "out." + fieldName(x.name, x.scalar) + " = " + fieldValue(owner, x)
+	if x.optional {
+		return "if r.left() > 0 {\n" + set + "\n}"
 	}
-	if x.shape == pairsOf {
-		return target + " = pairs(r, " + name + ")"
+	return set
+}
+
+// fieldValue is the expression that reads a field.
+func fieldValue(owner string, x field) string {
+	name := fmt.Sprintf("%q", x.name)
+	switch {
+	case x.shape == scalar:
+		return decodeScalar(name, x.scalar)
+	case x.shape == pairsOf:
+		return "pairs(r, " + name + ")"
 	}
 	verb := map[shape]string{listOf: "list", restOf: "rest", groupOf: "group"}[x.shape]
 	if x.scalar != "" {
-		return fmt.Sprintf("%s = %sOf(r, %s, %s)", target, verb, name, scalarDecoder(x.scalar))
+		return fmt.Sprintf("%sOf(r, %s, %s)", verb, name, scalarDecoder(x.scalar))
 	}
-	return fmt.Sprintf("%s = %s(r, %s, decode%s)", target, verb, name, elementType(owner, x))
+	return fmt.Sprintf("%s(r, %s, decode%s)", verb, name, elementType(owner, x))
 }
 
 // scalarDecoder is the function that reads one value of a type.

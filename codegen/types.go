@@ -40,6 +40,7 @@ var scalarTypes = []scalarType{
 	{"suspension_id", "SuspensionID", kindText},
 	{"budget_id", "BudgetID", kindText},
 	{"quota_policy_id", "QuotaPolicyID", kindText},
+	{"schedule_id", "ScheduleID", kindText},
 	{"worker_id", "WorkerID", kindText},
 	{"worker_instance_id", "WorkerInstanceID", kindText},
 	{"lane_id", "LaneID", kindText},

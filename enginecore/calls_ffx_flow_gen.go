@@ -162,6 +162,8 @@ type DescribeFlowReply struct {
 	RerunMode       string
 	RerunNodes      int64
 	Budgets         string
+	Schedule        string
+	FireAt          time.Time
 }
 
 // DescribeFlow runs ffx_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
@@ -226,6 +228,12 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		}
 		if r.left() > 0 {
 			out.Budgets = textValue[string](r, "budgets")
+		}
+		if r.left() > 0 {
+			out.Schedule = textValue[string](r, "schedule")
+		}
+		if r.left() > 0 {
+			out.FireAt = timeValue(r, "fire_at")
 		}
 	default:
 		r.unknownStatus()

@@ -42,6 +42,7 @@ type SubmitFlowCall struct {
 	Joins     []SubmitFlowJoin
 	Limits    []SubmitFlowLimit
 	Budgets   []SubmitFlowBudget
+	Fires     []SubmitFlowFire
 }
 
 // SubmitFlowTag is an element of SubmitFlowCall.Tags.
@@ -100,6 +101,16 @@ type SubmitFlowBudget struct {
 	Blocking string
 }
 
+// SubmitFlowFire is an element of SubmitFlowCall.Fires.
+type SubmitFlowFire struct {
+	ScheduleID  ScheduleID
+	Name        string
+	Incarnation string
+	Serial      int64
+	FireAt      time.Time
+	StartBefore time.Time
+}
+
 // SubmitFlowReply is the answer to SubmitFlowCall.
 type SubmitFlowReply struct {
 	// Status is StatusOK or StatusAlreadySatisfied.
@@ -115,11 +126,13 @@ type SubmitFlowReply struct {
 // node; definition, input and tags are wanted with the first call only. `retention` is how long the
 // run is kept after its end (ms): one time for all outcomes, or four, for success, failed, cancelled
 // and expired; a negative time, and none, is for ever. Nodes with a `fair_key` take turns with those
-// of other keys in their lane.
+// of other keys in their lane. A run that a schedule starts brings the one fire that it is of: a fire
+// creates one run at most, also when that run has been purged (then the state is `purged`), and none
+// after `start_before`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrFlowPurging, ErrFlowIDConflict, ErrInvalidInput, ErrInvalidKeysMissingHMAC,
-// ErrHMACSecretNotInitialized, ErrInvalidSecret.
+// Error codes: ErrFlowPurging, ErrFireTooLate, ErrFlowIDConflict, ErrInvalidInput,
+// ErrInvalidKeysMissingHMAC, ErrHMACSecretNotInitialized, ErrInvalidSecret.
 func (e *Engine) SubmitFlow(ctx context.Context, c SubmitFlowCall) (SubmitFlowReply, error) {
 	return Do(ctx, e, c)
 }
@@ -129,7 +142,7 @@ func (SubmitFlowCall) info() callInfo {
 }
 
 func (c SubmitFlowCall) encode(w *wire) {
-	w.reserve(1, 23+2*len(c.Tags)+15*len(c.Nodes)+5*len(c.Edges)+4*len(c.Joins)+3*len(c.Limits)+2*len(c.Budgets))
+	w.reserve(1, 24+2*len(c.Tags)+15*len(c.Nodes)+5*len(c.Edges)+4*len(c.Joins)+3*len(c.Limits)+2*len(c.Budgets)+6*len(c.Fires))
 	w.partition(c.Partition, FlowFamily)
 	if c.ResultExecutionID != "" {
 		w.belongs("result_execution_id", c.ResultExecutionID)
@@ -211,6 +224,16 @@ func (c SubmitFlowCall) encode(w *wire) {
 		x := &c.Budgets[i]
 		w.bytes(x.Text)
 		w.text(x.Blocking)
+	}
+	w.int(int64(len(c.Fires)))
+	for i := range c.Fires {
+		x := &c.Fires[i]
+		w.text(string(x.ScheduleID))
+		w.text(x.Name)
+		w.text(x.Incarnation)
+		w.int(x.Serial)
+		w.time(x.FireAt)
+		w.time(x.StartBefore)
 	}
 }
 

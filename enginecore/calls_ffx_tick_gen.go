@@ -75,7 +75,9 @@ func (TickCall) decode(r *fields) (out TickReply) {
 		if r.left() > 0 {
 			out.Purged = intValue[int64](r, "purged")
 		}
-		out.Candidates = list(r, "candidates", decodeCandidate)
+		if r.left() > 0 {
+			out.Candidates = list(r, "candidates", decodeCandidate)
+		}
 	default:
 		r.unknownStatus()
 	}
@@ -101,10 +103,12 @@ type KeepReply struct {
 	More       bool
 	Done       []DutyDone
 	Candidates []Candidate
+	Schedules  []ScheduleID
 }
 
 // Keep runs ffx_keep. Does what is due in one partition, as ffx_tick does, and tells for each duty how
-// much that was and how late the first of it was. A named duty is the only one that is seen to;
+// much that was and how late the first of it was. Of the schedules that are due, the caller gets those
+// that no other keeper has been told of lately. A named duty is the only one that is seen to;
 // `next_due_at` is then that of this duty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -137,6 +141,9 @@ func (KeepCall) decode(r *fields) (out KeepReply) {
 		out.More = boolValue(r, "more")
 		out.Done = list(r, "done", decodeDutyDone)
 		out.Candidates = list(r, "candidates", decodeCandidate)
+		if r.left() > 0 {
+			out.Schedules = listOf(r, "schedules", textValue[ScheduleID])
+		}
 	default:
 		r.unknownStatus()
 	}

@@ -84,7 +84,9 @@ func (SuspendCall) decode(r *fields) (out SuspendReply) {
 		out.Remaining = intValue[int64](r, "remaining")
 		out.Executions = list(r, "executions", decodeClaimedExecution)
 		out.Result = bytesValue(r, "result")
-		out.Candidates = list(r, "candidates", decodeCandidate)
+		if r.left() > 0 {
+			out.Candidates = list(r, "candidates", decodeCandidate)
+		}
 	case r.status == StatusAlreadySatisfied:
 		out.Remaining = intValue[int64](r, "remaining")
 		out.Executions = list(r, "executions", decodeClaimedExecution)

@@ -426,6 +426,21 @@ func decodeBudgetState(r *fields, out *BudgetState) {
 	out.Dims = list(r, "dims", decodeBudgetAmount)
 }
 
+// ScheduleRecord is an element of replies or calls.
+type ScheduleRecord struct {
+	ScheduleID ScheduleID
+	Version    int64
+	Spec       []byte
+	State      []byte
+}
+
+func decodeScheduleRecord(r *fields, out *ScheduleRecord) {
+	out.ScheduleID = textValue[ScheduleID](r, "schedule_id")
+	out.Version = intValue[int64](r, "version")
+	out.Spec = bytesValue(r, "spec")
+	out.State = bytesValue(r, "state")
+}
+
 // ClaimedExecution is an element of replies or calls.
 type ClaimedExecution struct {
 	ExecutionID     ExecutionID
@@ -715,7 +730,9 @@ func decodeRun(r *fields, out *Run) {
 	if r.left() > 0 {
 		out.Paused = textValue[string](r, "paused")
 	}
-	out.Tags = pairs(r, "tags")
+	if r.left() > 0 {
+		out.Tags = pairs(r, "tags")
+	}
 }
 
 // DutyDone is an element of replies or calls.

@@ -48,6 +48,11 @@ func BudgetIDFor(namespace Namespace, scope string, parts ...string) BudgetID {
 	return BudgetID(derive("budget", append([]string{string(namespace), scope}, parts...)...))
 }
 
+// ScheduleIDFor is the id of a schedule. Its name is unique within a namespace.
+func ScheduleIDFor(namespace Namespace, name string) ScheduleID {
+	return ScheduleID(derive("schedule", string(namespace), name))
+}
+
 // WaitpointIDFor is the id of the waitpoint of a waitpoint node of a flow.
 func WaitpointIDFor(flow FlowID, nodeName string) WaitpointID {
 	return WaitpointID(derive("waitpoint", string(flow), nodeName))

@@ -62,6 +62,8 @@ const (
 	// ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children, ff_suspend_execution,
 	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint.
 	ErrFenceRequired Code = "fence_required"
+	// ErrFireTooLate comes from ffx_submit_flow. Details: start_before, now.
+	ErrFireTooLate Code = "fire_too_late"
 	// ErrFlowAlreadyTerminal comes from ff_stage_dependency_edge, ff_add_execution_to_flow,
 	// ff_cancel_flow, ffx_pause_flow, ffx_set_priority, ffx_cancel_flow. Details: state.
 	ErrFlowAlreadyTerminal Code = "flow_already_terminal"
@@ -107,11 +109,11 @@ const (
 	// ff_reset_budget, ff_check_admission_and_record, ff_append_frame, ff_read_attempt_stream,
 	// ff_set_execution_tags, ff_set_flow_tags, ffx_pause, ffx_resume, ffx_set_priority, ffx_admit,
 	// ffx_verify_admissions, ffx_exchange, ffx_set_quota, ffx_use_budget, ffx_set_budget,
-	// ffx_budget_done, ffx_set_budget_gates, ffx_verify_budget_use, ffx_submit_flow, ffx_claim,
-	// ffx_complete, ffx_fail, ffx_renew, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
-	// ffx_read_journal, ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow,
-	// ffx_describe_flow, ffx_read_events, ffx_list_runs, ffx_rerun, ffx_compact, ffx_tick, ffx_keep.
-	// Details: message.
+	// ffx_budget_done, ffx_set_budget_gates, ffx_verify_budget_use, ffx_write_schedule,
+	// ffx_read_schedule, ffx_delete_schedule, ffx_submit_flow, ffx_claim, ffx_complete, ffx_fail,
+	// ffx_renew, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal, ffx_signal,
+	// ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow, ffx_describe_flow, ffx_read_events,
+	// ffx_list_runs, ffx_rerun, ffx_compact, ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ffx_submit_flow, ffx_suspend,
@@ -173,6 +175,10 @@ const (
 	ErrRetentionLimitExceeded Code = "retention_limit_exceeded"
 	// ErrRotationConflict comes from ff_rotate_waitpoint_hmac_secret. Details: kid.
 	ErrRotationConflict Code = "rotation_conflict"
+	// ErrScheduleChanged comes from ffx_write_schedule, ffx_delete_schedule. Details: version.
+	ErrScheduleChanged Code = "schedule_changed"
+	// ErrScheduleNotFound comes from ffx_read_schedule_plan.
+	ErrScheduleNotFound Code = "schedule_not_found"
 	// ErrSelfReferencingEdge comes from ff_stage_dependency_edge.
 	ErrSelfReferencingEdge Code = "self_referencing_edge"
 	// ErrSignalLimitExceeded comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
@@ -260,6 +266,13 @@ func detailIndex(code Code, name string) int {
 		case "node":
 			return 0
 		}
+	case ErrFireTooLate:
+		switch name {
+		case "start_before":
+			return 0
+		case "now":
+			return 1
+		}
 	case ErrFlowAlreadyTerminal:
 		switch name {
 		case "state":
@@ -324,6 +337,11 @@ func detailIndex(code Code, name string) int {
 	case ErrRotationConflict:
 		switch name {
 		case "kid":
+			return 0
+		}
+	case ErrScheduleChanged:
+		switch name {
+		case "version":
 			return 0
 		}
 	case ErrSignalLimitExceeded:

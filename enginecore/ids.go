@@ -31,6 +31,8 @@ type (
 	BudgetID string
 	// QuotaPolicyID is a UUID.
 	QuotaPolicyID string
+	// ScheduleID is a UUID.
+	ScheduleID string
 	// LaneID is 1 to 64 printable ASCII characters.
 	LaneID string
 	// WorkerID names a worker across restarts: any text that is not empty.
@@ -155,6 +157,11 @@ func ParseBudgetID(text string) (BudgetID, error) { return parseUUID[BudgetID]("
 // ParseQuotaPolicyID checks that text is a UUID.
 func ParseQuotaPolicyID(text string) (QuotaPolicyID, error) {
 	return parseUUID[QuotaPolicyID]("quota policy id", text)
+}
+
+// ParseScheduleID checks that text is a UUID.
+func ParseScheduleID(text string) (ScheduleID, error) {
+	return parseUUID[ScheduleID]("schedule id", text)
 }
 
 // maxLaneID is the length limit of a lane id in bytes.

@@ -1038,6 +1038,60 @@ func (k Keys) ffxBudgetWaiting(tag string, budgetID BudgetID) string {
 	return k.prefix + ":ffx:" + tag + ":budget:" + string(budgetID) + ":waiting"
 }
 
+// FfxSchedules is <prefix>:ffx:{tag}:schedules.
+func (k Keys) FfxSchedules(partition Partition) string {
+	return k.ffxSchedules(partition.Tag())
+}
+
+func (k Keys) ffxSchedules(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":schedules"
+}
+
+// FfxSchedulesDue is <prefix>:ffx:{tag}:schedules_due.
+func (k Keys) FfxSchedulesDue(partition Partition) string {
+	return k.ffxSchedulesDue(partition.Tag())
+}
+
+func (k Keys) ffxSchedulesDue(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":schedules_due"
+}
+
+// FfxSchedule is <prefix>:ffx:{tag}:schedule:{schedule_id}.
+func (k Keys) FfxSchedule(partition Partition, scheduleID ScheduleID) string {
+	return k.ffxSchedule(partition.Tag(), scheduleID)
+}
+
+func (k Keys) ffxSchedule(tag string, scheduleID ScheduleID) string {
+	return k.prefix + ":ffx:" + tag + ":schedule:" + string(scheduleID)
+}
+
+// FfxSchedulePlan is <prefix>:ffx:{tag}:schedule:{schedule_id}:plan:{plan}.
+func (k Keys) FfxSchedulePlan(partition Partition, scheduleID ScheduleID, plan string) string {
+	return k.ffxSchedulePlan(partition.Tag(), scheduleID, plan)
+}
+
+func (k Keys) ffxSchedulePlan(tag string, scheduleID ScheduleID, plan string) string {
+	return k.prefix + ":ffx:" + tag + ":schedule:" + string(scheduleID) + ":plan:" + plan
+}
+
+// FfxScheduleHistory is <prefix>:ffx:{tag}:schedule:{schedule_id}:history.
+func (k Keys) FfxScheduleHistory(partition Partition, scheduleID ScheduleID) string {
+	return k.ffxScheduleHistory(partition.Tag(), scheduleID)
+}
+
+func (k Keys) ffxScheduleHistory(tag string, scheduleID ScheduleID) string {
+	return k.prefix + ":ffx:" + tag + ":schedule:" + string(scheduleID) + ":history"
+}
+
+// FfxScheduleFired is <prefix>:ffx:{tag}:schedule:{schedule_id}:fired.
+func (k Keys) FfxScheduleFired(partition Partition, scheduleID ScheduleID) string {
+	return k.ffxScheduleFired(partition.Tag(), scheduleID)
+}
+
+func (k Keys) ffxScheduleFired(tag string, scheduleID ScheduleID) string {
+	return k.prefix + ":ffx:" + tag + ":schedule:" + string(scheduleID) + ":fired"
+}
+
 // ConfigPartitions is <prefix>:config:partitions.
 func (k Keys) ConfigPartitions() string {
 	return k.prefix + ":config:partitions"

@@ -135,6 +135,11 @@ func (p Partitioning) QuotaPartition(id QuotaPolicyID) (Partition, error) {
 	return uuidPartition(QuotaFamily, p.Quota, "quota policy id", string(id))
 }
 
+// SchedulePartition is where a schedule lives.
+func (p Partitioning) SchedulePartition(id ScheduleID) (Partition, error) {
+	return uuidPartition(FlowFamily, p.Flow, "schedule id", string(id))
+}
+
 // LanePartition is where executions of a lane live that belong to no flow.
 func (p Partitioning) LanePartition(lane LaneID) Partition {
 	return Partition{FlowFamily, bucket(CRC16([]byte(lane)), p.Flow)}

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "91-9eddac14ccdf439e"
+const build = "92-25014e36a91907d2"

@@ -226,5 +226,6 @@ function duties.list()
     { name = 'sibling_cancel_dispatch', work = cancel_siblings, signs = one(key.index_pending_cancel_groups) },
     { name = 'rerun', work = flows.rerun_some, signs = one(key.ffx_reruns), free = true },
     { name = 'admission', work = offer_candidates, clocks = one(key.ffx_unadmitted) },
+    { name = 'schedule', work = schedules.take_due, clocks = one(key.ffx_schedules_due), free = true },
   }
 end

@@ -340,6 +340,60 @@ redis.register_function{ function_name = 'ffx_verify_budget_use', flags = { 'no-
   })
 end }
 
+redis.register_function('ffx_write_schedule', function(keys, args)
+  local refusal = call.need(keys, 1, args, 4)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_write_schedule({ partition = keys[1] }, {
+    schedule_id = args[1],
+    version = args[2],
+    write_id = args[3],
+    state = args[4],
+    due_at = args[5],
+    spec = args[6],
+    plan = args[7],
+    definition = args[8],
+    input = args[9],
+    dropped_plans = args[10],
+    history = rest(args, 11),
+  })
+end)
+
+redis.register_function{ function_name = 'ffx_read_schedule', flags = { 'no-writes' }, callback = function(keys, args)
+  local refusal = call.need(keys, 1, args, 2)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_read_schedule({ partition = keys[1] }, { schedule_id = args[1], history = args[2] })
+end }
+
+redis.register_function{ function_name = 'ffx_read_schedule_plan', flags = { 'no-writes' }, callback = function(keys, args)
+  local refusal = call.need(keys, 1, args, 3)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_read_schedule_plan({ partition = keys[1] }, { schedule_id = args[1], plan = args[2], with_definition = args[3] })
+end }
+
+redis.register_function('ffx_delete_schedule', function(keys, args)
+  local refusal = call.need(keys, 1, args, 2)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_delete_schedule({ partition = keys[1] }, { schedule_id = args[1], version = args[2], plans = rest(args, 3) })
+end)
+
+redis.register_function('ffx_forget_fires', function(keys, args)
+  local refusal = call.need(keys, 1, args, 1)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_forget_fires({ partition = keys[1] }, { schedule_id = args[1] })
+end)
+
+redis.register_function{ function_name = 'ffx_list_schedules', flags = { 'no-writes' }, callback = function(keys, args)
+  local refusal = call.need(keys, 1, args, 0)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_list_schedules({ partition = keys[1] }, { cursor = args[1] })
+end }
+
 local function ffx_submit_flow_tags(args, at)
   return { name = args[at + 1], value = args[at + 2] }
 end
@@ -395,6 +449,17 @@ local function ffx_submit_flow_budgets(args, at)
   return { text = args[at + 1], blocking = args[at + 2] }
 end
 
+local function ffx_submit_flow_fires(args, at)
+  return {
+    schedule_id = args[at + 1],
+    name = args[at + 2],
+    incarnation = args[at + 3],
+    serial = args[at + 4],
+    fire_at = args[at + 5],
+    start_before = args[at + 6],
+  }
+end
+
 redis.register_function('ffx_submit_flow', function(keys, args)
   local refusal = call.need(keys, 1, args, 17)
   if refusal then return refusal end
@@ -416,6 +481,9 @@ redis.register_function('ffx_submit_flow', function(keys, args)
   local budgets_count = args[at]
   local budgets
   budgets, at = group(args, at, 2, ffx_submit_flow_budgets)
+  local fires_count = args[at]
+  local fires
+  fires, at = group(args, at, 6, ffx_submit_flow_fires)
   return F.ffx_submit_flow({ partition = keys[1] }, {
     flow_id = args[1],
     flow_name = args[2],
@@ -446,6 +514,8 @@ redis.register_function('ffx_submit_flow', function(keys, args)
     limits_count = limits_count,
     budgets = budgets,
     budgets_count = budgets_count,
+    fires = fires,
+    fires_count = fires_count,
   })
 end)
 

@@ -89,6 +89,8 @@ local function parse(A)
   -- One entry at most: all budgets of the flow, and the ids of those whose effect is to block.
   n.budgets = A.budgets and A.budgets[1] or {}
   for i = 1, #n.nodes do n.nodes[i].budget_ids = n.budgets.blocking end
+  n.fire, err = schedules.parse_fire(A)
+  if err then return nil, err end
   return n
 end
 
@@ -129,6 +131,7 @@ local function write_flow(c, flow_key, A, n, held, added)
   append(values, 'budgets', n.budgets.text)
   append(values, 'budget_ids', n.budgets.blocking)
   redis.call('HSET', flow_key, unpack(values))
+  schedules.note_fire(c, n.fire, flow_key)
   redis.call('SET', key.flow_definition(c, A.flow_id), A.definition)
   if is_set(A.input) then redis.call('SET', key.flow_input(c, A.flow_id), A.input) end
   local tags = {}
@@ -389,7 +392,8 @@ end
 --           definition, input and tags are wanted with the first call only. `retention` is how long the run is kept
 --           after its end (ms): one time for all outcomes, or four, for success, failed, cancelled and expired; a
 --           negative time, and none, is for ever. Nodes with a `fair_key` take turns with those of other keys in their
---           lane.
+--           lane. A run that a schedule starts brings the one fire that it is of: a fire creates one run at most, also when
+--           that run has been purged (then the state is `purged`), and none after `start_before`.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -415,9 +419,11 @@ end
 -- @group    joins              execution_id:execution_id policy_variant:text on_satisfied:text k:int
 -- @group    limits             execution_id:execution_id text:text quota_policy_id:text
 -- @group    budgets            text:json blocking:csv
+-- @group    fires              schedule_id:schedule_id name:text incarnation:text serial:int fire_at:unix_ms start_before:unix_ms
 -- @reply    OK state:text more:bool
 -- @reply    ALREADY_SATISFIED state:text more:bool
 -- @error    flow_purging
+-- @error    fire_too_late start_before:unix_ms now:unix_ms
 -- @error    flow_id_conflict what:text stored:text given:text
 -- @error    invalid_input message:text
 -- @error    set:signing
@@ -439,6 +445,10 @@ function F.ffx_submit_flow(K, A)
   end
   if not flow and not is_set(A.definition) then
     return reply.err('invalid_input', 'the first call of a flow must bring its definition')
+  end
+  if not flow then
+    err = schedules.refuse_fire(c, n.fire)
+    if err then return err end
   end
   if n.waits then
     err = token.check_secret(key.waitpoint_secrets(c))

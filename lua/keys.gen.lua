@@ -573,6 +573,36 @@ function key.ffx_budget_waiting(c, budget_id)
   return (at.of_ffx_budget or keep(at, 'of_ffx_budget', at.prefix .. ':ffx:' .. at.tag .. ':budget:')) .. budget_id .. ':waiting'
 end
 
+function key.ffx_schedules(c)
+  local at = c.at
+  return at.ffx_schedules or keep(at, 'ffx_schedules', at.prefix .. ':ffx:' .. at.tag .. ':schedules')
+end
+
+function key.ffx_schedules_due(c)
+  local at = c.at
+  return at.ffx_schedules_due or keep(at, 'ffx_schedules_due', at.prefix .. ':ffx:' .. at.tag .. ':schedules_due')
+end
+
+function key.ffx_schedule(c, schedule_id)
+  local at = c.at
+  return (at.of_ffx_schedule or keep(at, 'of_ffx_schedule', at.prefix .. ':ffx:' .. at.tag .. ':schedule:')) .. schedule_id
+end
+
+function key.ffx_schedule_plan(c, schedule_id, plan)
+  local at = c.at
+  return (at.of_ffx_schedule or keep(at, 'of_ffx_schedule', at.prefix .. ':ffx:' .. at.tag .. ':schedule:')) .. schedule_id .. ':plan:' .. plan
+end
+
+function key.ffx_schedule_history(c, schedule_id)
+  local at = c.at
+  return (at.of_ffx_schedule or keep(at, 'of_ffx_schedule', at.prefix .. ':ffx:' .. at.tag .. ':schedule:')) .. schedule_id .. ':history'
+end
+
+function key.ffx_schedule_fired(c, schedule_id)
+  local at = c.at
+  return (at.of_ffx_schedule or keep(at, 'of_ffx_schedule', at.prefix .. ':ffx:' .. at.tag .. ':schedule:')) .. schedule_id .. ':fired'
+end
+
 function key.config_partitions(c)
   local at = c.at
   return at.config_partitions or keep(at, 'config_partitions', at.prefix .. ':config:partitions')

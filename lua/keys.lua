@@ -121,6 +121,12 @@
 -- @template ffx.purge_due              ffx:{tag}:purge_due
 -- @template ffx.budget_gates           ffx:{tag}:budget_gates
 -- @template ffx.budget_waiting         ffx:{tag}:budget:{budget_id}:waiting
+-- @template ffx.schedules              ffx:{tag}:schedules
+-- @template ffx.schedules_due          ffx:{tag}:schedules_due
+-- @template ffx.schedule               ffx:{tag}:schedule:{schedule_id}
+-- @template ffx.schedule_plan          ffx:{tag}:schedule:{schedule_id}:plan:{plan}
+-- @template ffx.schedule_history       ffx:{tag}:schedule:{schedule_id}:history
+-- @template ffx.schedule_fired         ffx:{tag}:schedule:{schedule_id}:fired
 
 -- Keys without a tag, used by clients only.
 -- @template config.partitions          config:partitions

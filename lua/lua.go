@@ -72,6 +72,7 @@ func Files() []string {
 		"ffx_budget.lua",
 		"ffx_budget_keep.lua",
 		"ffx_budget_gate.lua",
+		"ffx_schedule.lua",
 		"ffx_submit.lua",
 		"ffx_request.lua",
 		"ffx_handout.lua",

@@ -39,6 +39,10 @@ type Description struct {
 	// Reruns is how often nodes of the run were run again, and LastRerun how that was the last time.
 	Reruns    int
 	LastRerun Rerun
+	// Schedule is the schedule that started the run and FireAt the time that the run is for; empty and zero for a run that
+	// was started otherwise.
+	Schedule string
+	FireAt   time.Time
 	// OpenNodes is the number of nodes that have not ended.
 	OpenNodes int
 	// Graph is the flow that the run executes.
@@ -130,6 +134,7 @@ func describeFlow(id enginecore.FlowID, r enginecore.DescribeFlowReply) (*Descri
 	d.Reruns = int(r.RerunCount)
 	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: r.RerunMode, Nodes: int(r.RerunNodes)}
 	d.PausedAt, d.PauseReason = parsePause(r.Paused)
+	d.Schedule, d.FireAt = r.Schedule, r.FireAt
 	if len(r.Definition) == 0 {
 		return d, nil
 	}

@@ -31,6 +31,7 @@ const (
 	DutyQuota                    Duty = "quota"
 	DutyRetention                Duty = "retention"
 	DutyCompaction               Duty = "compaction"
+	DutySchedule                 Duty = "schedule"
 	DutyDependencyReconciliation Duty = "dependency_reconciliation"
 )
 
@@ -70,6 +71,7 @@ func DutyTable() []DutyInfo {
 			DutyInfo{Duty: DutyPendingWaitpointExpiry, Contract: "pending_wp_expiry", Summary: "closes waitpoints that nobody came to wait at"},
 			DutyInfo{Duty: DutyPropagation, Summary: "resolves edges that a call left for later because there were too many"},
 			DutyInfo{Duty: DutySiblingCancelDispatch, Contract: "edge_cancel_dispatcher", Summary: "cancels upstreams that a join has no use for any more"},
+			DutyInfo{Duty: DutySchedule, Summary: "starts the runs that schedules say are due"},
 			DutyInfo{Duty: DutyPauseRecheck, Summary: "looks whether the pause is over that holds an execution"},
 			DutyInfo{Duty: DutyRerun, Summary: "goes on with reruns whose caller is gone"},
 			DutyInfo{Duty: DutyAdmission, Summary: "takes executions through their limits that nobody else did"},

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,6 +26,8 @@ type Keeper struct {
 	quotas       admitter
 	rounds       []*round
 	vitals       vitals
+	// schedules starts what is due beside the rounds, as long as Run does.
+	schedules atomic.Pointer[scheduleKeeper]
 }
 
 // DefaultCompactAfter is when keepers make the record of an ended run smaller, unless CompactAfter says otherwise.
@@ -91,6 +94,10 @@ func (k *Keeper) Run(ctx context.Context) error {
 		return fmt.Errorf("keeper: metrics: %w", err)
 	}
 	defer unwatchDuties()
+	schedules := newScheduleKeeper(k.engine, true)
+	defer schedules.close()
+	k.schedules.Store(schedules)
+	defer k.schedules.Store(nil)
 	var running sync.WaitGroup
 	running.Go(func() { k.listen(ctx) })
 	running.Go(func() { k.engine.calls.attend(ctx) })

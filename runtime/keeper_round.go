@@ -90,11 +90,17 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 		calls[i] = enginecore.KeepCall{Partition: p, Limit: tickLimit, Duty: string(only), Lanes: k.lanes}
 	}
 	answers, _ := k.engine.calls.keepAll(ctx, calls) // each answer has its error
+	schedules := k.schedules.Load()
+	if schedules == nil {
+		schedules = newScheduleKeeper(k.engine, false)
+		defer schedules.close()
+	}
 	outcomes := make([]outcome, len(partitions))
 	for i, a := range answers {
 		if len(a.reply.Candidates) > 0 {
 			k.quotas.admit(ctx, a.reply.Candidates, &taker{})
 		}
+		schedules.begin(ctx, partitions[i], a.reply.Schedules)
 		outcomes[i] = outcome{err: a.err, now: a.reply.Now, more: a.reply.More, next: untilDue(a.reply.Now, a.reply.NextDueAt)}
 		for _, d := range a.reply.Done {
 			outcomes[i].done = append(outcomes[i].done, dutyDone{Duty(d.Duty), d.Done, d.Lag})

@@ -37,5 +37,7 @@ const (
 	eventLimitsFailed      logEvent = "limits.failed"
 	eventTickFailed        logEvent = "keeper.tick_failed"
 	eventKeeperPanicked    logEvent = "keeper.panicked"
+	eventScheduleFailed    logEvent = "keeper.schedule_failed"
+	eventFireFailed        logEvent = "schedule.fire_failed"
 	eventAttendFailed      logEvent = "contract.follow_up_failed"
 )

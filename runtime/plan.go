@@ -46,6 +46,7 @@ type Plan struct {
 	trace     string
 	creator   string
 	tags      []enginecore.SubmitFlowTag
+	fires     []enginecore.SubmitFlowFire // the fire of a schedule that the run is of
 }
 
 // compiledFlow is what the plans of one definition share.
@@ -141,6 +142,11 @@ func (c *compiledCache) get(def definition) (*compiledFlow, error) {
 
 // newPlan gives a run its ids. The same namespace, flow, run id, graph and input give the same plan in every process.
 func newPlan(e *Engine, compiled *compiledFlow, runID string, input []byte) (*Plan, error) {
+	return newPlanIn(e, e.namespace, compiled, runID, input)
+}
+
+// newPlanIn is newPlan for a run of any namespace.
+func newPlanIn(e *Engine, namespace enginecore.Namespace, compiled *compiledFlow, runID string, input []byte) (*Plan, error) {
 	if err := checkRunID(runID); err != nil {
 		return nil, fmt.Errorf("flow %s: %w", compiled.graph.Name, err)
 	}
@@ -148,12 +154,12 @@ func newPlan(e *Engine, compiled *compiledFlow, runID string, input []byte) (*Pl
 		return nil, fmt.Errorf("flow %s: %w: input has %d bytes, at most %d are allowed", compiled.graph.Name, ErrTooLarge,
 			len(input), MaxInput)
 	}
-	id := enginecore.FlowIDFor(e.namespace, compiled.graph.Name, runID)
+	id := enginecore.FlowIDFor(namespace, compiled.graph.Name, runID)
 	partition, err := e.core.FlowPartition(id)
 	if err != nil {
 		return nil, err
 	}
-	limits, err := limitsOf(e.namespace, compiled.graph, input)
+	limits, err := limitsOf(namespace, compiled.graph, input)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +168,7 @@ func newPlan(e *Engine, compiled *compiledFlow, runID string, input []byte) (*Pl
 		return nil, err
 	}
 	return &Plan{
-		Flow: compiled.graph.Name, Run: runID, FlowID: id, Partition: partition, namespace: e.namespace,
+		Flow: compiled.graph.Name, Run: runID, FlowID: id, Partition: partition, namespace: namespace,
 		compiled: compiled, tags: compiled.tags, input: input, limits: limits, fairKey: fair, inputHash: hashInput(input),
 		retention: retentionOf(e.keep, compiled.graph.Keep),
 	}, nil
@@ -318,7 +324,7 @@ func (p *Plan) header(nodes, edges int) enginecore.SubmitFlowCall {
 		Partition: p.Partition, FlowID: p.FlowID, FlowName: p.Flow, RunID: p.Run, Namespace: string(p.namespace),
 		GraphHash: p.compiled.hash, InputHash: p.inputHash, Definition: p.compiled.definition, Input: p.input,
 		CreatorIdentity: p.creator, TraceContext: p.trace, NodeTotal: int64(nodes), EdgeTotal: int64(edges),
-		Tags: p.tags, Deadline: p.compiled.graph.Deadline, Retention: p.retention, FairKey: p.fairKey,
+		Tags: p.tags, Fires: p.fires, Deadline: p.compiled.graph.Deadline, Retention: p.retention, FairKey: p.fairKey,
 	}
 	if p.compiled.graph.Return != "" {
 		call.ResultExecutionID = p.ExecutionID(p.compiled.graph.Return)

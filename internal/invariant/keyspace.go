@@ -19,6 +19,7 @@ type partition struct {
 	runs        map[string]value // flow name → flow ids
 	tagged      map[string]value // tag name, ":", tag value → flow ids
 	waitpoints  map[string]*waitpoint
+	schedules   map[string]*schedule
 	key         func(rest string) string
 }
 
@@ -107,7 +108,7 @@ func (s *Snapshot) partition(tag string) *partition {
 		p = &partition{
 			tag: tag, executions: make(map[string]*execution), flows: make(map[string]*flowRecord),
 			indexes: make(map[string]value), workers: make(map[string]value), unresolved: make(map[string]value),
-			runs: make(map[string]value), tagged: make(map[string]value), waitpoints: make(map[string]*waitpoint), key: func(rest string) string { return s.prefix + ":" + rest },
+			runs: make(map[string]value), tagged: make(map[string]value), waitpoints: make(map[string]*waitpoint), schedules: make(map[string]*schedule), key: func(rest string) string { return s.prefix + ":" + rest },
 		}
 		s.partitions[tag] = p
 	}
@@ -370,8 +371,11 @@ func (p *partition) sortComposite(key, text string, v value) string {
 		p.tagged[tag] = v
 		return wrongType(v, "zset")
 	}
+	if id, found := strings.CutPrefix(text, "schedule:"); found {
+		return p.sortSchedule(id, v)
+	}
 	types := map[string]string{
-		"all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
+		"schedules": "set", "schedules_due": "zset", "all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
 		"purge_due": "zset", "reruns": "set", "compaction": "hash", "pauses": "hash", "held": "zset", "unadmitted": "zset",
 	}
 	want, known := types[text]

@@ -42,6 +42,7 @@ const (
 	RuleEvents      Rule = "events"       // the event log tells each attempt and each end once
 	RuleResult      Rule = "result"       // what succeeded has a result, nothing else has
 	RuleWaits       Rule = "waits"        // what is suspended has an open waitpoint, and nothing else has; journals fit their size
+	RuleSchedules   Rule = "schedules"    // a schedule, its indexes and what it starts agree
 	RuleQuiescent   Rule = "quiescent"    // nothing is left over when all is done
 	RuleUnsettled   Rule = "unsettled"    // a partition kept changing
 	RuleUnknownFlow Rule = "unknown-flow" // a flow id leads to a flow
@@ -121,6 +122,7 @@ func (c *checker) fault(rule Rule, key, format string, args ...any) {
 }
 
 func (c *checker) partition(p *partition, mode Mode) {
+	c.schedules(p)
 	for _, e := range p.executions {
 		if e.core == nil {
 			c.fault(RuleKeys, e.key, "keys of the execution exist, but not its core: %s", e.keyNames())

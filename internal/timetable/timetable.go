@@ -1,0 +1,240 @@
+// Package timetable says at which times something is to happen: by a cron expression in a time zone, or every so often.
+//
+// Times are whole milliseconds. A timetable is a value: the same spec gives the same times in every process, whatever has
+// happened before.
+package timetable
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+	_ "time/tzdata" // a program in an empty container knows the zones as well
+
+	"github.com/robfig/cron/v3"
+)
+
+// Bounds of a spec.
+const (
+	// MaxCron is the longest cron expression, in bytes.
+	MaxCron = 256
+	// MinEvery and MaxEvery bound an interval.
+	MinEvery = time.Second
+	MaxEvery = 10 * 366 * 24 * time.Hour
+	// MaxJitter bounds what Delay gives.
+	MaxJitter = time.Hour
+)
+
+// Spec declares a timetable: either Cron or Every is set.
+type Spec struct {
+	// Cron is an expression of five fields (minute, hour, day of month, month, day of week) or one of @hourly, @daily,
+	// @midnight, @weekly, @monthly, @yearly and @annually. Zone is the IANA name of its time zone; empty is UTC.
+	Cron, Zone string
+	// Every is an interval. Its times are those of Start, or of the Unix epoch without one, plus a multiple of it.
+	Every time.Duration
+	// Start and End bound the times, both inclusive. Zero is no bound.
+	Start, End time.Time
+	// Jitter delays each time by less than it: see Delay.
+	Jitter time.Duration
+}
+
+// Timetable gives the times of a Spec.
+type Timetable struct {
+	spec Spec
+	cron *cronTable // nil with an interval
+}
+
+// New checks a spec. The error joins everything that is wrong with it.
+func New(spec Spec) (*Timetable, error) {
+	spec.Start, spec.End = milliseconds(spec.Start), milliseconds(spec.End)
+	t := &Timetable{spec: spec}
+	var faults []error
+	switch {
+	case spec.Cron != "" && spec.Every != 0:
+		faults = append(faults, errors.New("both a cron expression and an interval"))
+	case spec.Every != 0:
+		faults = append(faults, checkEvery(spec))
+	default:
+		var err error
+		t.cron, err = newCronTable(spec.Cron, spec.Zone)
+		faults = append(faults, err)
+	}
+	if spec.Jitter < 0 || spec.Jitter > MaxJitter {
+		faults = append(faults, fmt.Errorf("jitter %s: must be between 0 and %s", spec.Jitter, MaxJitter))
+	}
+	if !spec.Start.IsZero() && !spec.End.IsZero() && spec.End.Before(spec.Start) {
+		faults = append(faults, fmt.Errorf("its end %s is before its start %s", spec.End.Format(time.RFC3339), spec.Start.Format(time.RFC3339)))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func checkEvery(spec Spec) error {
+	switch {
+	case spec.Every < MinEvery || spec.Every > MaxEvery:
+		return fmt.Errorf("interval %s: must be between %s and %s", spec.Every, MinEvery, MaxEvery)
+	case spec.Every%time.Millisecond != 0:
+		return fmt.Errorf("interval %s: must be whole milliseconds", spec.Every)
+	case spec.Jitter >= spec.Every:
+		return fmt.Errorf("jitter %s: must be less than the interval of %s", spec.Jitter, spec.Every)
+	}
+	return nil
+}
+
+func milliseconds(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Truncate(time.Millisecond).UTC()
+}
+
+// Next is the first time after t; zero when there is none. Of a cron expression, times more than five years after t are
+// not found.
+func (t *Timetable) Next(after time.Time) time.Time {
+	if !t.spec.Start.IsZero() && after.Before(t.spec.Start) {
+		after = t.spec.Start.Add(-time.Millisecond)
+	}
+	var next time.Time
+	if t.cron != nil {
+		next = t.cron.next(after)
+	} else {
+		next = t.at(t.index(after) + 1)
+	}
+	if next.IsZero() || !t.spec.End.IsZero() && next.After(t.spec.End) {
+		return time.Time{}
+	}
+	return next.UTC()
+}
+
+// index is the number of the last time of an interval that is not after t; at is its inverse.
+func (t *Timetable) index(of time.Time) int64 {
+	every := t.spec.Every.Milliseconds()
+	distance := of.UnixMilli() - t.anchor()
+	n := distance / every
+	if distance%every < 0 {
+		n--
+	}
+	return n
+}
+
+func (t *Timetable) at(index int64) time.Time {
+	return time.UnixMilli(t.anchor() + index*t.spec.Every.Milliseconds())
+}
+
+func (t *Timetable) anchor() int64 {
+	if t.spec.Start.IsZero() {
+		return 0
+	}
+	return t.spec.Start.UnixMilli()
+}
+
+// maxPassed bounds the times that Passed goes through one by one.
+const maxPassed = 1 << 20
+
+// Passed counts the times from first, which is one, to until, both inclusive, and gives the last `keep` of them. Of a cron
+// expression it stops to count after about a million, and goes on with those of the last hour.
+func (t *Timetable) Passed(first, until time.Time, keep int) (count int64, last []time.Time) {
+	if t.cron == nil {
+		from, to := t.index(first), t.index(until)
+		if end := t.spec.End; !end.IsZero() {
+			to = min(to, t.index(end))
+		}
+		for i := max(from, to-int64(keep)+1); i <= to; i++ {
+			last = append(last, t.at(i).UTC())
+		}
+		return max(0, to-from+1), last
+	}
+	ring := make([]time.Time, 0, keep)
+	for at := first; !at.IsZero() && !at.After(until); at = t.Next(at) {
+		if len(ring) < keep {
+			ring = append(ring, at)
+		} else {
+			ring[count%int64(keep)] = at
+		}
+		if count++; count == maxPassed {
+			at = latest(at, until.Add(-time.Hour))
+		}
+	}
+	oldest := 0
+	if count > int64(len(ring)) {
+		oldest = int(count % int64(keep))
+	}
+	return count, slices.Concat(ring[oldest:], ring[:oldest])
+}
+
+// Delay is by how much one time of the timetable is put off: at least 0 and less than the jitter, always the same for one
+// name and time.
+func (t *Timetable) Delay(name string, at time.Time) time.Duration {
+	jitter := t.spec.Jitter.Milliseconds()
+	if jitter <= 0 {
+		return 0
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write(binary.BigEndian.AppendUint64([]byte(name), uint64(at.UnixMilli())))
+	// The low bits of the sum of similar texts are alike.
+	mixed := sum.Sum64() * 0x9e3779b97f4a7c15
+	return time.Duration((mixed>>20)%uint64(jitter)) * time.Millisecond
+}
+
+// cronTable gives the times of a cron expression.
+type cronTable struct {
+	zone   *time.Location
+	fields cron.Schedule
+	// byDay: the hours are named, so each time of day happens once a day.
+	byDay bool
+}
+
+func newCronTable(expression, zone string) (*cronTable, error) {
+	var faults []error
+	location, err := time.LoadLocation(zone)
+	switch {
+	case zone == "Local":
+		faults = append(faults, errors.New("time zone \"Local\": it differs from machine to machine, name it as in Europe/Berlin"))
+	case err != nil:
+		faults = append(faults, fmt.Errorf("time zone %.80q: it is no name of the IANA database such as Europe/Berlin", zone))
+	}
+	fields, err := parseCron(expression)
+	if err != nil {
+		faults = append(faults, fmt.Errorf("cron expression %.80q: %w", expression, err))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	c := &cronTable{zone: location, fields: fields, byDay: namesHours(expression)}
+	if c.fields.Next(time.Unix(0, 0).UTC()).IsZero() {
+		return nil, fmt.Errorf("cron expression %.80q: there is no such day", expression)
+	}
+	return c, nil
+}
+
+func parseCron(expression string) (cron.Schedule, error) {
+	switch {
+	case strings.TrimSpace(expression) == "":
+		return nil, errors.New("it is empty")
+	case len(expression) > MaxCron:
+		return nil, fmt.Errorf("%d bytes, at most %d are allowed", len(expression), MaxCron)
+	case strings.Contains(expression, "TZ="):
+		return nil, errors.New("the time zone stands beside it, not in it")
+	case strings.HasPrefix(expression, "@every"):
+		return nil, errors.New("an interval is declared as such")
+	}
+	fields, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor).Parse(expression)
+	if err != nil {
+		return nil, fmt.Errorf("it has five fields, minute, hour, day of month, month and day of week, or is one such as @daily: %w", err)
+	}
+	return fields, nil
+}
+
+// namesHours tells whether the hour field says at which hours, as opposed to all of them or every so many.
+func namesHours(expression string) bool {
+	if strings.HasPrefix(expression, "@") {
+		return expression != "@hourly"
+	}
+	hour := strings.Fields(expression)[1]
+	return hour[0] != '*' && hour[0] != '?'
+}

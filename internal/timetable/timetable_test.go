@@ -1,0 +1,282 @@
+package timetable
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"github.com/stretchr/testify/require"
+)
+
+func at(t *testing.T, text string) time.Time {
+	t.Helper()
+	parsed, err := time.Parse("2006-01-02 15:04:05 -0700", text)
+	require.NoError(t, err)
+	return parsed
+}
+
+func table(t *testing.T, spec Spec) *Timetable {
+	t.Helper()
+	table, err := New(spec)
+	require.NoError(t, err)
+	return table
+}
+
+// Where the clocks change: what does not exist, what comes twice.
+func TestClockChanges(t *testing.T) {
+	for _, test := range []struct {
+		cron, zone, after string
+		want              []string
+	}{
+		// Berlin: 2026-03-29 02:00 becomes 03:00, 2026-10-25 03:00 becomes 02:00.
+		{"30 2 * * *", "Europe/Berlin", "2026-03-28 00:00:00 +0100", []string{
+			"2026-03-28 02:30:00 +0100", "2026-03-29 03:00:00 +0200", "2026-03-30 02:30:00 +0200"}},
+		{"15,30,45 2 * * *", "Europe/Berlin", "2026-03-28 02:40:00 +0100", []string{
+			"2026-03-28 02:45:00 +0100", "2026-03-29 03:00:00 +0200", "2026-03-30 02:15:00 +0200"}},
+		{"30 2,3 * * *", "Europe/Berlin", "2026-03-28 12:00:00 +0100", []string{
+			"2026-03-29 03:00:00 +0200", "2026-03-29 03:30:00 +0200", "2026-03-30 02:30:00 +0200"}},
+		{"0 3 * * *", "Europe/Berlin", "2026-03-28 12:00:00 +0100", []string{
+			"2026-03-29 03:00:00 +0200", "2026-03-30 03:00:00 +0200"}},
+		{"*/30 * * * *", "Europe/Berlin", "2026-03-29 01:10:00 +0100", []string{
+			"2026-03-29 01:30:00 +0100", "2026-03-29 03:00:00 +0200", "2026-03-29 03:30:00 +0200"}},
+		{"0 */2 * * *", "Europe/Berlin", "2026-03-28 23:30:00 +0100", []string{
+			"2026-03-29 00:00:00 +0100", "2026-03-29 04:00:00 +0200"}},
+		{"30 2 * * *", "Europe/Berlin", "2026-10-24 12:00:00 +0200", []string{
+			"2026-10-25 02:30:00 +0200", "2026-10-26 02:30:00 +0100"}},
+		{"0,30 2,3 * * *", "Europe/Berlin", "2026-10-25 02:10:00 +0200", []string{
+			"2026-10-25 02:30:00 +0200", "2026-10-25 03:00:00 +0100", "2026-10-25 03:30:00 +0100", "2026-10-26 02:00:00 +0100"}},
+		// Asked within the hour that comes for the second time.
+		{"0,30 2,3 * * *", "Europe/Berlin", "2026-10-25 02:10:00 +0100", []string{"2026-10-25 03:00:00 +0100"}},
+		{"*/30 * * * *", "Europe/Berlin", "2026-10-25 01:40:00 +0200", []string{
+			"2026-10-25 02:00:00 +0200", "2026-10-25 02:30:00 +0200", "2026-10-25 02:00:00 +0100", "2026-10-25 02:30:00 +0100",
+			"2026-10-25 03:00:00 +0100"}},
+		{"@hourly", "Europe/Berlin", "2026-10-25 01:40:00 +0200", []string{
+			"2026-10-25 02:00:00 +0200", "2026-10-25 02:00:00 +0100", "2026-10-25 03:00:00 +0100"}},
+		// New York: 2026-03-08 02:00 becomes 03:00, 2026-11-01 02:00 becomes 01:00.
+		{"15 1 * * *", "America/New_York", "2026-10-31 12:00:00 -0400", []string{
+			"2026-11-01 01:15:00 -0400", "2026-11-02 01:15:00 -0500"}},
+		{"59 2 8 3 *", "America/New_York", "2026-01-01 00:00:00 -0500", []string{"2026-03-08 03:00:00 -0400", "2027-03-08 02:59:00 -0500"}},
+		// Lord Howe Island: the clock jumps by half an hour.
+		{"15 2 * * *", "Australia/Lord_Howe", "2026-10-03 12:00:00 +1030", []string{
+			"2026-10-04 02:30:00 +1100", "2026-10-05 02:15:00 +1100"}},
+		{"*/20 * * * *", "Australia/Lord_Howe", "2026-10-04 01:50:00 +1030", []string{
+			"2026-10-04 02:40:00 +1100", "2026-10-04 03:00:00 +1100"}},
+		// Beirut: midnight does not exist.
+		{"@daily", "Asia/Beirut", "2026-03-28 12:00:00 +0200", []string{"2026-03-29 01:00:00 +0300", "2026-03-30 00:00:00 +0300"}},
+		// Samoa had no 30 December 2011.
+		{"0 12 * * *", "Pacific/Apia", "2011-12-29 13:00:00 -1000", []string{"2011-12-31 00:00:00 +1400", "2011-12-31 12:00:00 +1400"}},
+	} {
+		t.Run(test.cron+" "+test.zone+" after "+test.after, func(t *testing.T) {
+			table := table(t, Spec{Cron: test.cron, Zone: test.zone})
+			now := at(t, test.after)
+			for _, want := range test.want {
+				now = table.Next(now)
+				require.Equal(t, at(t, want).UTC(), now)
+			}
+		})
+	}
+}
+
+var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Beirut", "Asia/Kolkata", "America/St_Johns", "Africa/Casablanca"}
+
+func randomCron(r *rand.Rand) string {
+	field := func(low, high int) string {
+		pick := func() int { return low + r.IntN(high-low+1) }
+		switch r.IntN(5) {
+		case 0, 1:
+			return "*"
+		case 2:
+			return fmt.Sprintf("*/%d", 1+r.IntN(20))
+		case 3:
+			a, b := pick(), pick()
+			return fmt.Sprintf("%d-%d", min(a, b), max(a, b))
+		}
+		return fmt.Sprintf("%d,%d", pick(), pick())
+	}
+	return strings.Join([]string{field(0, 59), field(0, 23), field(1, 28), field(1, 12), field(0, 6)}, " ")
+}
+
+// The times are those at which the clock on the wall shows a reading that matches, found by looking at every minute.
+func TestNextMatchesEveryMinute(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 150 {
+		expression, zone := randomCron(r), zones[r.IntN(len(zones))]
+		c := table(t, Spec{Cron: expression, Zone: zone}).cron
+		changes := []time.Time{at(t, "2026-03-29 00:00:00 +0000"), at(t, "2026-10-25 00:00:00 +0000"), at(t, "2026-03-08 04:00:00 +0000"), at(t, "2026-10-03 12:00:00 +0000")}
+		from := changes[r.IntN(len(changes))].Add(time.Duration(r.IntN(48)-36) * time.Hour)
+		until := from.Add(36 * time.Hour)
+		var got []time.Time
+		for next := c.next(from); !next.IsZero() && next.Before(until); next = c.next(next) {
+			got = append(got, next.UTC())
+		}
+		require.Equal(t, c.everyMinute(from, until), got, "%s in %s from %s", expression, zone, from)
+	}
+}
+
+// everyMinute applies the rules in the simplest way there is.
+func (c *cronTable) everyMinute(from, until time.Time) []time.Time {
+	shown := make(map[time.Time]bool)
+	matches := func(reading time.Time) bool { return c.fields.Next(reading.Add(-time.Second)).Equal(reading) }
+	var list []time.Time
+	before := reading(c.zone, from.Add(-48*time.Hour-time.Minute))
+	for now := from.Add(-48 * time.Hour); now.Before(until); now = now.Add(time.Minute) {
+		clock := reading(c.zone, now)
+		due := matches(clock) && (!c.byDay || !shown[clock])
+		if c.byDay {
+			for missing := before.Add(time.Minute); missing.Before(clock); missing = missing.Add(time.Minute) {
+				due = due || matches(missing)
+			}
+		}
+		shown[clock] = true
+		before = clock
+		if due && now.After(from) {
+			list = append(list, now.UTC())
+		}
+	}
+	return list
+}
+
+// reading is what a clock shows, as if it were UTC.
+func reading(zone *time.Location, now time.Time) time.Time {
+	_, offset := now.In(zone).Zone()
+	return now.Add(time.Duration(offset) * time.Second).UTC()
+}
+
+// Where no clock changes, the times are those of the parser's own schedule.
+func TestNextIsThatOfCron(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	parser := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
+	for range 500 {
+		expression := randomCron(r)
+		want, err := parser.Parse(expression)
+		require.NoError(t, err)
+		for _, zone := range []string{"UTC", "Asia/Kolkata", "Asia/Tokyo"} {
+			location, err := time.LoadLocation(zone)
+			require.NoError(t, err)
+			table := table(t, Spec{Cron: expression, Zone: zone})
+			now := time.Unix(1_700_000_000+r.Int64N(200_000_000), r.Int64N(1e9))
+			for range 5 {
+				expected := want.Next(now.In(location))
+				require.Equal(t, expected.UTC(), table.Next(now), "%s in %s after %s", expression, zone, now)
+				now = expected
+			}
+		}
+	}
+}
+
+func TestEvery(t *testing.T) {
+	hour := table(t, Spec{Every: time.Hour})
+	require.Equal(t, at(t, "2026-11-22 04:00:00 +0000").UTC(), hour.Next(at(t, "2026-11-22 03:00:00 +0000")))
+	start := at(t, "2026-11-22 03:10:00 +0000").UTC()
+	from := table(t, Spec{Every: 90 * time.Second, Start: start, End: start.Add(4 * time.Minute)})
+	require.Equal(t, start, from.Next(start.Add(-time.Hour)), "the start is the first time")
+	require.Equal(t, start.Add(90*time.Second), from.Next(start))
+	require.Equal(t, start.Add(180*time.Second), from.Next(start.Add(179*time.Second)))
+	require.Zero(t, from.Next(start.Add(180*time.Second)), "the next one is after the end")
+	before := table(t, Spec{Every: time.Hour})
+	require.Equal(t, time.Unix(-3600, 0).UTC(), before.Next(time.Unix(-3601, 0)), "before the epoch")
+}
+
+func TestBounds(t *testing.T) {
+	start := at(t, "2026-11-22 03:00:00 +0000").UTC()
+	daily := table(t, Spec{Cron: "0 3 * * *", Start: start, End: start.Add(24 * time.Hour)})
+	require.Equal(t, start, daily.Next(start.Add(-72*time.Hour)))
+	require.Equal(t, start.Add(24*time.Hour), daily.Next(start))
+	require.Zero(t, daily.Next(start.Add(24*time.Hour)))
+}
+
+func TestPassed(t *testing.T) {
+	first := at(t, "2026-11-22 03:00:00 +0000").UTC()
+	for _, spec := range []Spec{{Every: time.Minute}, {Cron: "* * * * *"}} {
+		table := table(t, spec)
+		for _, keep := range []int{1, 3, 100} {
+			for minutes := range 10 {
+				until := first.Add(time.Duration(minutes)*time.Minute + 30*time.Second)
+				var all []time.Time
+				for at := first; !at.After(until); at = table.Next(at) {
+					all = append(all, at)
+				}
+				count, last := table.Passed(first, until, keep)
+				require.Equal(t, int64(len(all)), count)
+				require.Equal(t, all[max(0, len(all)-keep):], last)
+			}
+		}
+		count, last := table.Passed(first, first.Add(-time.Second), 3)
+		require.Zero(t, count)
+		require.Empty(t, last)
+	}
+	count, last := table(t, Spec{Every: time.Second}).Passed(first, first.Add(365*24*time.Hour), 2)
+	require.Equal(t, int64(365*24*3600+1), count)
+	require.Equal(t, []time.Time{first.Add(365*24*time.Hour - time.Second), first.Add(365 * 24 * time.Hour)}, last)
+	ended := table(t, Spec{Every: time.Minute, End: first.Add(2 * time.Minute)})
+	count, last = ended.Passed(first, first.Add(time.Hour), 10)
+	require.Equal(t, int64(3), count)
+	require.Equal(t, first.Add(2*time.Minute), last[2])
+}
+
+func TestDelay(t *testing.T) {
+	jittered := table(t, Spec{Cron: "* * * * *", Jitter: time.Minute})
+	now := at(t, "2026-11-22 03:00:00 +0000")
+	var delays []time.Duration
+	for i := range 1000 {
+		delay := jittered.Delay("nightly", now.Add(time.Duration(i)*time.Minute))
+		require.Equal(t, delay, jittered.Delay("nightly", now.Add(time.Duration(i)*time.Minute)))
+		require.GreaterOrEqual(t, delay, time.Duration(0))
+		require.Less(t, delay, time.Minute)
+		delays = append(delays, delay)
+	}
+	slices.Sort(delays)
+	require.Less(t, delays[100], 10*time.Second, "a tenth of them is in the first tenth or so")
+	require.Greater(t, delays[900], 50*time.Second)
+	require.NotEqual(t, jittered.Delay("nightly", now), jittered.Delay("hourly", now))
+	require.Zero(t, table(t, Spec{Every: time.Hour}).Delay("nightly", now))
+}
+
+func TestRefused(t *testing.T) {
+	for text, spec := range map[string]Spec{
+		"it is empty":                       {},
+		"five fields":                       {Cron: "0 3 * *"},
+		"above maximum":                     {Cron: "61 3 * * *"},
+		"there is no such day":              {Cron: "0 0 31 2 *"},
+		"stands beside it":                  {Cron: "TZ=Europe/Berlin"},
+		"an interval is declared":           {Cron: "@every 1h"},
+		"at most 256":                       {Cron: strings.Repeat("1,", 200) + "1 * * * *"},
+		`time zone "Mars/Olympus"`:          {Cron: "@daily", Zone: "Mars/Olympus"},
+		"differs from machine to machine":   {Cron: "@daily", Zone: "Local"},
+		"interval 999ms":                    {Every: 999 * time.Millisecond},
+		"interval -1s":                      {Every: -time.Second},
+		"interval 1000000h0m0s":             {Every: 1000000 * time.Hour},
+		"whole milliseconds":                {Every: time.Second + time.Microsecond},
+		"less than the interval":            {Every: time.Minute, Jitter: time.Minute},
+		"jitter 2h0m0s":                     {Cron: "@daily", Jitter: 2 * time.Hour},
+		"jitter -1s":                        {Cron: "@daily", Jitter: -time.Second},
+		"both a cron expression":            {Cron: "@daily", Every: time.Minute},
+		"its end 1970-01-01T00:00:10Z is b": {Every: time.Minute, Start: time.Unix(20, 0), End: time.Unix(10, 0)},
+	} {
+		_, err := New(spec)
+		require.ErrorContains(t, err, text)
+	}
+	_, err := New(Spec{Cron: "x", Zone: "Mars", Jitter: -1})
+	for _, text := range []string{"cron expression", "time zone", "jitter"} {
+		require.ErrorContains(t, err, text, "everything at once")
+	}
+}
+
+func FuzzCron(f *testing.F) {
+	f.Add("0 3 * * *", "Europe/Berlin", int64(1_790_000_000))
+	f.Add("TZ=", "", int64(0))
+	f.Fuzz(func(t *testing.T, expression, zone string, seconds int64) {
+		table, err := New(Spec{Cron: expression, Zone: zone})
+		if err != nil {
+			return
+		}
+		now := time.Unix(seconds%4_000_000_000, 0)
+		if next := table.Next(now); !next.IsZero() && !next.After(now) {
+			t.Fatalf("%s is not after %s", next, now)
+		}
+	})
+}

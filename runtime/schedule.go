@@ -1,0 +1,216 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// Errors of schedules, for errors.Is.
+var (
+	// ErrSchedule marks a schedule that is not well declared: its name, timing or options. Nothing has been written.
+	ErrSchedule = errors.New("bad schedule")
+	// ErrScheduleNotFound is returned when there is no schedule of that name.
+	ErrScheduleNotFound = errors.New("no such schedule")
+	// ErrScheduleFull is returned by TriggerSchedule when as many fires wait to be started as may.
+	ErrScheduleFull = errors.New("too many fires wait to be started")
+)
+
+// Limits and defaults of schedules.
+const (
+	// MinInterval is the shortest interval between fires.
+	MinInterval = time.Second
+	// MaxScheduleJitter bounds Jitter.
+	MaxScheduleJitter = time.Hour
+	// DefaultCatchUp is how far back fires are made up that nobody started in time, unless CatchUp says otherwise.
+	DefaultCatchUp = time.Hour
+	// MinCatchUp and MaxCatchUp bound CatchUp. What is not older than the first is never missed, since a keeper may be as
+	// late as that.
+	MinCatchUp = 10 * time.Second
+	MaxCatchUp = 366 * 24 * time.Hour
+	// MaxMadeUp is the number of fires that are made up at most after a time without keepers: the latest of them.
+	MaxMadeUp = 100
+	// DefaultQueueLimit and MaxQueueLimit are for QueueLimit.
+	DefaultQueueLimit = 10
+	MaxQueueLimit     = 100
+	// ScheduleTag is the key of the tag by which Client.Runs finds the runs of a schedule; its value is the schedule's name.
+	ScheduleTag = "flowfabric.schedule"
+	// ScheduleHistory is the number of fires of which the outcome is kept.
+	ScheduleHistory = 50
+)
+
+// OverlapPolicy says what becomes of a fire while the run that the schedule started last is open. Its text is part of the
+// stored form.
+type OverlapPolicy string
+
+// The policies.
+const (
+	// OverlapSkip starts nothing for the fire. This is the default.
+	OverlapSkip OverlapPolicy = "skip"
+	// OverlapQueue starts fires one after the other, each when the run before has ended. At most QueueLimit of them wait;
+	// what comes while the queue is full is skipped.
+	OverlapQueue OverlapPolicy = "queue"
+	// OverlapCancelPrevious cancels the run and starts the fire when it has ended. Of several fires that wait for that, the
+	// last one is started and the others are skipped.
+	OverlapCancelPrevious OverlapPolicy = "cancel_previous"
+	// OverlapAllow starts every fire at once.
+	OverlapAllow OverlapPolicy = "allow"
+)
+
+// Timing is when a schedule fires: Cron or Every.
+type Timing struct {
+	cron, zone string
+	every      time.Duration
+}
+
+// Cron fires by an expression of five fields (minute, hour, day of month, month, day of week), or one of @hourly, @daily,
+// @weekly, @monthly and @yearly, in a time zone with a name of the IANA database; "" is UTC.
+//
+// Where the zone's clock is changed, an expression that names its hours, such as "30 2 * * *", fires once for each time of
+// day: a time that the clock leaves out fires when it has jumped, one that comes twice fires the first time. Any other
+// expression, such as "*/30 * * * *", goes with the passage of time: it fires whenever the clock shows what it matches.
+func Cron(expression, zone string) Timing { return Timing{cron: expression, zone: zone} }
+
+// Every fires at fixed intervals of at least MinInterval, counted from StartingAt, or without one from the beginning of
+// 1970 in UTC: every hour is on the hour. An interval does not depend on when the schedule was made.
+func Every(interval time.Duration) Timing { return Timing{every: interval} }
+
+// ScheduleOption adjusts one call of Schedule.
+type ScheduleOption func(*scheduleConfig)
+
+type scheduleConfig struct {
+	spec   scheduleSpec
+	keep   flow.Keep
+	paused bool
+	reason string
+	faults []error
+}
+
+// OnOverlap is what becomes of a fire while the run before is open. Defaults to OverlapSkip.
+func OnOverlap(p OverlapPolicy) ScheduleOption {
+	return func(c *scheduleConfig) { c.spec.Overlap = p }
+}
+
+// QueueLimit is the number of fires that wait under OverlapQueue, 1 to MaxQueueLimit. Defaults to DefaultQueueLimit.
+func QueueLimit(n int) ScheduleOption { return func(c *scheduleConfig) { c.spec.QueueLimit = n } }
+
+// CatchUp is how far back fires are made up that nobody started in time because no keeper ran or the engine was away, between
+// MinCatchUp and MaxCatchUp and at most MaxMadeUp of them. They are started under the overlap policy like others, the oldest
+// first; older ones count as missed. Defaults to DefaultCatchUp.
+func CatchUp(window time.Duration) ScheduleOption {
+	return func(c *scheduleConfig) { c.spec.CatchUpMS = wholeMilliseconds(c, "catch-up window", window) }
+}
+
+// Jitter delays each fire by less than d, at most MaxScheduleJitter and less than the interval, so that schedules of one time
+// do not start all at once. The delay derives from the schedule's name and the fire's time: it is the same on every keeper.
+func Jitter(d time.Duration) ScheduleOption {
+	return func(c *scheduleConfig) { c.spec.JitterMS = wholeMilliseconds(c, "jitter", d) }
+}
+
+// StartingAt is the earliest time of a fire. What lies before the schedule was made is not made up.
+func StartingAt(t time.Time) ScheduleOption {
+	return func(c *scheduleConfig) { c.spec.StartMS = t.UnixMilli() }
+}
+
+// EndingAt is the latest time of a fire. A schedule that has ended stays until it is deleted.
+func EndingAt(t time.Time) ScheduleOption {
+	return func(c *scheduleConfig) { c.spec.EndMS = t.UnixMilli() }
+}
+
+// StartPaused makes a new schedule paused. A schedule that exists stays as it is in this respect.
+func StartPaused(reason string) ScheduleOption {
+	return func(c *scheduleConfig) { c.paused, c.reason = true, reason }
+}
+
+// RunRetention says how long runs of the schedule are kept after they ended in one of the outcomes, all of them when none is
+// named. Defaults to what the flow says, or else the engine.
+func RunRetention(keep time.Duration, outcomes ...flow.Outcome) ScheduleOption {
+	return func(c *scheduleConfig) { c.keep = c.keep.With(keep, outcomes...) }
+}
+
+// RunTag attaches a tag to the runs of the schedule, beside those of the flow: see flow.Tag for what it may be.
+func RunTag(key, value string) ScheduleOption {
+	return func(c *scheduleConfig) {
+		if c.spec.Tags == nil {
+			c.spec.Tags = make(map[string]string)
+		}
+		c.spec.Tags[key] = value
+	}
+}
+
+// FireTimeInto writes the time of the fire (RFC 3339, in UTC) into a top-level field of the input, which must be a JSON object.
+func FireTimeInto(field string) ScheduleOption {
+	return func(c *scheduleConfig) {
+		c.spec.FireField = field
+		if field == "" {
+			c.faults = append(c.faults, errors.New("the name of the field for the fire time is empty"))
+		}
+	}
+}
+
+// ScheduledBy says who made the schedule, for the record of its runs. Defaults to "schedule".
+func ScheduledBy(name string) ScheduleOption {
+	return func(c *scheduleConfig) { c.spec.Creator = name }
+}
+
+func wholeMilliseconds(c *scheduleConfig, what string, d time.Duration) int64 {
+	if d%time.Millisecond != 0 {
+		c.faults = append(c.faults, fmt.Errorf("%s %s: must be whole milliseconds", what, d))
+	}
+	return d.Milliseconds()
+}
+
+// Schedule makes a schedule that starts runs of a flow with an input, or changes the one of that name in the client's
+// namespace: to call it again with the same arguments, at every start of a program, changes nothing. What starts the runs is
+// any keeper; it needs not know the flow. The name has the form of a flow's name: see activity.CheckName.
+//
+// A run has the id "name@time", with the fire's time in RFC 3339 and UTC, and Describe tells the schedule and the time. Each
+// fire starts one run, however many keepers there are and wherever one of them stops. The engine's clock decides what is due.
+//
+// A change counts for runs that are not being started yet. Fires that wait are kept; where the timing or the bounds changed, the
+// next fire is the first after the change, by the engine's clock. Whether the schedule is paused, its numbers and its history
+// stay.
+//
+// The error wraps ErrSchedule with everything that is wrong with the declaration, or ErrTooLarge and others of Start for what
+// could not be started, and nothing has been written then; ErrNotInContract in contract mode.
+func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing Timing, def *flow.Definition[In, Out], in In, opts ...ScheduleOption) (*ScheduleDescription, error) {
+	if c == nil {
+		return nil, fmt.Errorf("schedule %.140q: the client is nil", name)
+	}
+	fail := func(err error) (*ScheduleDescription, error) {
+		return nil, fmt.Errorf("schedule %.140q: %w", name, err)
+	}
+	if _, err := c.engine.composites(); err != nil {
+		return fail(err)
+	}
+	input, err := def.EncodeInput(in)
+	if err != nil {
+		return fail(err)
+	}
+	compiled, err := c.compiled.get(def)
+	if err != nil {
+		return fail(err)
+	}
+	draft, err := newDraft(c.engine, name, timing, compiled, input, opts)
+	if err != nil {
+		return fail(err)
+	}
+	if draft.spec.FireField != "" {
+		var probe In
+		filled, err := withFireTime(input, draft.spec.FireField, time.Unix(0, 0))
+		if err == nil {
+			err = decodeStrictly(filled, &probe)
+		}
+		if err != nil {
+			return fail(fmt.Errorf("%w: fire time into field %q of the input: %w", ErrSchedule, draft.spec.FireField, err))
+		}
+	}
+	made, err := c.putSchedule(ctx, draft)
+	if err != nil {
+		return fail(err)
+	}
+	return made, nil
+}

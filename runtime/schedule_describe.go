@@ -1,0 +1,199 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// ScheduleDescription is a schedule at one moment. Times are those of the engine's clock.
+type ScheduleDescription struct {
+	Name, Flow string
+	// Cron and Zone, or Interval, are the timing.
+	Cron, Zone string
+	Interval   time.Duration
+	// StartingAt and EndingAt are zero without such a bound.
+	StartingAt, EndingAt time.Time
+	Jitter, CatchUp      time.Duration
+	Overlap              OverlapPolicy
+	// QueueLimit is 0 unless Overlap is OverlapQueue.
+	QueueLimit int
+	Tags       map[string]string
+
+	CreatedAt, UpdatedAt time.Time
+	// PausedAt is when it was paused, for PauseReason; zero when it is not.
+	PausedAt    time.Time
+	PauseReason string
+	// NextFire is the next time by the timetable, to which a jitter adds. Zero when there is none; while the schedule is
+	// paused, nothing happens at that time.
+	NextFire time.Time
+	// LastFire is the time of the last fire, whatever became of it; zero when there was none.
+	LastFire time.Time
+	// LastRun is the run that was started last, LastRunFlow its flow and LastRunState what Description.State says of it;
+	// LastRunState is "gone" when the run was purged. Empty when there was none.
+	LastRun, LastRunFlow, LastRunState string
+	// Waiting is the number of fires whose run is still to be started.
+	Waiting int
+	// Started, Skipped, Missed and Failed count fires by their outcome.
+	Started, Skipped, Missed, Failed int64
+	// History holds the last fires, the newest first, at most ScheduleHistory. Only DescribeSchedule fills it.
+	History []Fire
+}
+
+// FireOutcome is what became of a fire. Its text is part of the stored form.
+type FireOutcome string
+
+// The outcomes.
+const (
+	// FireStarted has a run.
+	FireStarted FireOutcome = "started"
+	// FireSkipped was not started because of the overlap policy.
+	FireSkipped FireOutcome = "skipped"
+	// FireMissed was not started because no keeper was there within the catch-up window, or too many were to be made up.
+	FireMissed FireOutcome = "missed"
+	// FireFailed could not be started.
+	FireFailed FireOutcome = "failed"
+)
+
+// Fire is one fire of a schedule, or several in a row that were missed.
+type Fire struct {
+	// At is the time that the fire is for, Until that of the last one of several.
+	At, Until time.Time
+	// Count is the number of fires, 1 unless several were missed.
+	Count int64
+	// DoneAt is when the outcome was known.
+	DoneAt  time.Time
+	Outcome FireOutcome
+	// Flow and Run name the run that was started.
+	Flow, Run string
+	// Reason says why none was.
+	Reason string
+	// Triggered tells a fire of TriggerSchedule.
+	Triggered bool
+}
+
+// DescribeSchedule returns a schedule of the client's namespace with its history. The error wraps ErrScheduleNotFound when
+// there is none.
+func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDescription, error) {
+	fail := func(err error) (*ScheduleDescription, error) {
+		return nil, fmt.Errorf("describe schedule %.140q: %w", name, err)
+	}
+	p, id, err := c.locateSchedule(name)
+	if err != nil {
+		return fail(err)
+	}
+	r, history, err := c.engine.readSchedule(ctx, p, id, ScheduleHistory)
+	if err != nil {
+		return fail(err)
+	}
+	if r.state.Deleting {
+		return fail(ErrScheduleNotFound)
+	}
+	d, err := c.describeSchedule(ctx, r, history)
+	if err != nil {
+		return fail(err)
+	}
+	return d, nil
+}
+
+// Schedules yields the schedules of the client's namespace, in no particular order, without their histories. They are read page
+// by page while the iteration goes on; one that is made or deleted meanwhile may be in it or not. An error ends it.
+func (c *Client) Schedules(ctx context.Context) iter.Seq2[*ScheduleDescription, error] {
+	return func(yield func(*ScheduleDescription, error) bool) {
+		if _, err := c.engine.composites(); err != nil {
+			yield(nil, fmt.Errorf("list schedules: %w", err))
+			return
+		}
+		for _, p := range c.engine.partitions() {
+			goOn, err := c.yieldSchedules(ctx, p, yield)
+			if err != nil {
+				yield(nil, fmt.Errorf("list schedules: %w", err))
+				return
+			}
+			if !goOn {
+				return
+			}
+		}
+	}
+}
+
+// yieldSchedules yields those of a partition.
+func (c *Client) yieldSchedules(ctx context.Context, p enginecore.Partition, yield func(*ScheduleDescription, error) bool) (bool, error) {
+	call := enginecore.ListSchedulesCall{Partition: p}
+	for {
+		reply, err := c.engine.core.ListSchedules(ctx, call)
+		if err != nil {
+			return false, err
+		}
+		for _, stored := range reply.Schedules {
+			r, err := readRecord(p, reply.Now, stored)
+			if errors.Is(err, errScheduleVersion) {
+				c.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a schedule is left out of a list", eventScheduleFailed.attr(),
+					slog.Any("error", err))
+				continue
+			}
+			if err != nil {
+				return false, err
+			}
+			if r.state.Deleting || enginecore.Namespace(r.spec.Namespace) != c.engine.namespace {
+				continue
+			}
+			d, err := c.describeSchedule(ctx, r, nil)
+			if err != nil {
+				return false, err
+			}
+			if !yield(d, nil) {
+				return false, nil
+			}
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			return true, nil
+		}
+	}
+}
+
+func (c *Client) describeSchedule(ctx context.Context, r *scheduleRecord, history []string) (*ScheduleDescription, error) {
+	spec, state := &r.spec, &r.state
+	d := &ScheduleDescription{
+		Name: spec.Name, Flow: spec.Flow, Cron: spec.Cron, Zone: spec.Zone, Interval: time.Duration(spec.EveryMS) * time.Millisecond,
+		StartingAt: unixTime(spec.StartMS), EndingAt: unixTime(spec.EndMS), Jitter: time.Duration(spec.JitterMS) * time.Millisecond,
+		CatchUp: spec.catchUp(), Overlap: spec.Overlap, QueueLimit: spec.QueueLimit, Tags: spec.Tags,
+		CreatedAt: unixTime(state.CreatedAt), UpdatedAt: unixTime(state.UpdatedAt), PausedAt: unixTime(state.PausedAt),
+		PauseReason: state.PauseReason, NextFire: unixTime(state.Due), LastFire: unixTime(state.LastFire),
+		Waiting: len(state.Waiting), Started: state.Started, Skipped: state.Skipped, Missed: state.Missed, Failed: state.Failed,
+	}
+	for _, text := range history {
+		var entry storedFire
+		if err := json.Unmarshal([]byte(text), &entry); err != nil {
+			return nil, err
+		}
+		d.History = append(d.History, Fire{
+			At: unixTime(entry.At), Until: unixTime(max(entry.At, entry.Until)), Count: max(1, entry.Count),
+			DoneAt: unixTime(entry.Done), Outcome: entry.Outcome, Flow: entry.Flow, Run: entry.Run, Reason: entry.Reason, Triggered: entry.Manual,
+		})
+	}
+	if state.Last == nil {
+		return d, nil
+	}
+	d.LastRun, d.LastRunFlow = state.Last.Run, state.Last.Flow
+	id, p, err := c.engine.locateStarted(r)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := c.engine.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+	switch {
+	case errors.Is(err, enginecore.ErrFlowNotFound):
+		d.LastRunState = "gone"
+	case err != nil:
+		return nil, err
+	default:
+		d.LastRunState = reply.State
+	}
+	return d, nil
+}

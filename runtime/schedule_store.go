@@ -1,0 +1,120 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// lookAgain is when a keeper looks again at a schedule whose fires wait for the end of a run, in case it was not told of it.
+const lookAgain = 15 * time.Second
+
+// readSchedule reads a schedule by its id; ErrScheduleNotFound when there is none, with the engine's time.
+func (e *Engine) readSchedule(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, history int) (*scheduleRecord, []string, error) {
+	reply, err := e.core.ReadSchedule(ctx, enginecore.ReadScheduleCall{Partition: p, ScheduleID: id, History: int64(history)})
+	if err != nil {
+		return nil, nil, err
+	}
+	if reply.Version == 0 {
+		return &scheduleRecord{id: id, part: p, now: reply.Now}, nil, ErrScheduleNotFound
+	}
+	r, err := readRecord(p, reply.Now, enginecore.ScheduleRecord{
+		ScheduleID: id, Version: reply.Version, Spec: reply.Spec, State: reply.State,
+	})
+	return r, reply.History, err
+}
+
+// scheduleContent is what a schedule starts.
+type scheduleContent struct{ definition, input []byte }
+
+// saveSchedule writes a record if it is the one that was read, else the error wraps enginecore.ErrScheduleChanged. A content
+// is stored as the present revision; withSpec writes the spec as well.
+func (e *Engine) saveSchedule(ctx context.Context, r *scheduleRecord, content *scheduleContent, withSpec bool) error {
+	call := enginecore.WriteScheduleCall{
+		Partition: r.part, ScheduleID: r.id, Version: r.version, WriteID: uuid.NewString(), DueAt: r.lookAt(),
+		DroppedPlans: r.state.dropPlans(), History: r.history,
+	}
+	if content != nil {
+		call.Plan, call.Definition, call.Input = fmt.Sprint(r.state.Plan), content.definition, content.input
+	}
+	var err error
+	if withSpec {
+		if call.Spec, err = json.Marshal(&r.spec); err != nil {
+			return err
+		}
+	}
+	if call.State, err = json.Marshal(&r.state); err != nil {
+		return err
+	}
+	if _, err = e.core.WriteSchedule(ctx, call); err != nil {
+		return err
+	}
+	r.version++
+	r.history = nil
+	return nil
+}
+
+// changeSchedule reads a schedule, lets change do its work, and writes it, again if somebody else has written it meanwhile.
+// change gives false when there is nothing to write.
+func (e *Engine) changeSchedule(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*scheduleRecord) (bool, error)) (*scheduleRecord, error) {
+	for {
+		r, _, err := e.readSchedule(ctx, p, id, 0)
+		if err != nil {
+			return nil, err
+		}
+		write, err := change(r)
+		if err != nil || !write {
+			return r, err
+		}
+		err = e.saveSchedule(ctx, r, nil, false)
+		if !errors.Is(err, enginecore.ErrScheduleChanged) {
+			return r, err
+		}
+	}
+}
+
+// removeSchedule removes a record that was read, and what partitions remember of its fires.
+func (e *Engine) removeSchedule(ctx context.Context, r *scheduleRecord) error {
+	call := enginecore.DeleteScheduleCall{Partition: r.part, ScheduleID: r.id, Version: r.version}
+	for _, revision := range r.state.Plans {
+		call.Plans = append(call.Plans, fmt.Sprint(revision))
+	}
+	if _, err := e.core.DeleteSchedule(ctx, call); err != nil {
+		return err
+	}
+	var forget []enginecore.ForgetFiresCall
+	for _, p := range e.partitions() {
+		forget = append(forget, enginecore.ForgetFiresCall{Partition: p, ScheduleID: r.id})
+	}
+	_, err := sendAll(ctx, e.core, forget)
+	return err
+}
+
+// isRunOpen tells whether the run that the schedule started last is.
+func (e *Engine) isRunOpen(ctx context.Context, r *scheduleRecord) (bool, error) {
+	if r.state.Last == nil {
+		return false, nil
+	}
+	id, p, err := e.locateStarted(r)
+	if err != nil {
+		return false, err
+	}
+	reply, err := e.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+	if errors.Is(err, enginecore.ErrFlowNotFound) {
+		return false, nil
+	}
+	return err == nil && reply.ClosedAt.IsZero(), err
+}
+
+// locateStarted finds where the run lives that the schedule started last.
+func (e *Engine) locateStarted(r *scheduleRecord) (enginecore.FlowID, enginecore.Partition, error) {
+	id := enginecore.FlowIDFor(enginecore.Namespace(r.spec.Namespace), r.state.Last.Flow, r.state.Last.Run)
+	p, err := e.core.FlowPartition(id)
+	return id, p, err
+}
