@@ -6,14 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
@@ -144,9 +141,6 @@ type Rotation struct {
 	Failed map[enginecore.Partition]error
 }
 
-// rotateConcurrency bounds how many partitions are rotated at a time.
-const rotateConcurrency = 16
-
 // RotateSecrets makes another secret the one that tokens are signed with, in every partition: the WaitpointSecret of Open,
 // or a new random one. Tokens that were signed with the one before stay valid for the grace time, 0 for DefaultSecretGrace.
 //
@@ -159,41 +153,16 @@ func (c *Client) RotateSecrets(ctx context.Context, grace time.Duration) (Rotati
 	if grace == 0 {
 		grace = DefaultSecretGrace
 	}
-	return c.engine.secrets.rotate(ctx, c.engine.partitions(), grace)
+	return c.engine.secrets.rotate(ctx, grace)
 }
 
-func (b *secretBook) rotate(ctx context.Context, partitions []enginecore.Partition, grace time.Duration) (Rotation, error) {
+func (b *secretBook) rotate(ctx context.Context, grace time.Duration) (Rotation, error) {
 	secret := b.next()
-	rotation := Rotation{KID: secret.kid, Failed: make(map[enginecore.Partition]error)}
-	var mu sync.Mutex
-	var rotating errgroup.Group
-	rotating.SetLimit(rotateConcurrency)
-	for _, p := range partitions {
-		rotating.Go(func() error {
-			reply, err := b.core.RotateWaitpointHMACSecret(ctx, enginecore.RotateWaitpointHMACSecretCall{
-				Partition: p, NewKID: secret.kid, NewSecretHex: secret.hex, Grace: grace,
-			})
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil:
-				rotation.Failed[p] = err
-			case reply.Outcome == "rotated":
-				rotation.Rotated++
-			default:
-				rotation.Unchanged++
-			}
-			return nil
-		})
-	}
-	_ = rotating.Wait() // the faults are gathered one by one
-	if len(rotation.Failed) == 0 {
+	done, err := admin.New(b.core).RotateSecret(ctx, admin.Secret{KID: secret.kid, Hex: secret.hex}, grace)
+	if err == nil {
 		b.finished(secret)
-		return rotation, nil
 	}
-	failed := slices.SortedFunc(maps.Keys(rotation.Failed), func(x, y enginecore.Partition) int { return int(x.Index) - int(y.Index) })
-	return rotation, fmt.Errorf("rotate secrets: %d of %d partitions failed, the first is %s: %w", len(failed), len(partitions),
-		failed[0].Tag(), rotation.Failed[failed[0]])
+	return Rotation{KID: secret.kid, Rotated: done.Rotated, Unchanged: done.Unchanged, Failed: done.Failed}, err
 }
 
 // next is the secret to rotate to.

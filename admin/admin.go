@@ -1,0 +1,177 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// ErrInvalid marks an argument that makes no sense. Nothing has been sent then.
+var ErrInvalid = errors.New("invalid argument")
+
+// ErrQuotaNotFound is returned for a quota policy that does not exist.
+var ErrQuotaNotFound = errors.New("quota policy not found")
+
+// Client operates on the data of one engine. It may be used by several goroutines, and needs no closing.
+type Client struct {
+	core   *enginecore.Engine
+	keys   enginecore.Keys
+	client rueidis.Client
+}
+
+// New returns a client of an engine, such as the one that runtime.Engine.Core gives. It sends nothing.
+func New(core *enginecore.Engine) *Client {
+	return &Client{core: core, keys: core.Keys(), client: core.Client()}
+}
+
+// fault is an error about one argument.
+func fault(argument, format string, args ...any) error {
+	return fmt.Errorf("%w: %s: %s", ErrInvalid, argument, fmt.Sprintf(format, args...))
+}
+
+// checkID refuses an execution id that has not the form of one.
+func checkID(id enginecore.ExecutionID) error {
+	if _, err := enginecore.ParseExecutionID(string(id)); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+// flowPartition is where a flow lives.
+func (c *Client) flowPartition(id enginecore.FlowID) (enginecore.Partition, error) {
+	p, err := c.core.FlowPartition(id)
+	if err != nil {
+		return p, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return p, nil
+}
+
+// read sends reads in one go. The first error that is not "nil" fails all.
+func (c *Client) read(ctx context.Context, commands ...rueidis.Completed) ([]rueidis.RedisResult, error) {
+	if len(commands) == 0 {
+		return nil, nil
+	}
+	results := c.client.DoMulti(ctx, commands...)
+	for i := range results {
+		if err := results[i].Error(); err != nil && !rueidis.IsRedisNil(err) {
+			return nil, readError(err)
+		}
+	}
+	return results, nil
+}
+
+// readError gives the error of a read the meaning that those of calls have.
+func readError(err error) error {
+	if _, refused := rueidis.IsRedisErr(err); refused || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("read: %w", enginecore.ConnectError(err))
+	}
+	return fmt.Errorf("read: %w: %w", enginecore.ErrUnavailable, err)
+}
+
+// record holds fields of a hash; what is missing is "".
+type record map[string]string
+
+func (c *Client) hmget(key string, fields []string) rueidis.Completed {
+	return c.client.B().Hmget().Key(key).Field(fields...).Build()
+}
+
+// recordOf reads the answer to hmget; nil when the hash has none of the fields.
+func recordOf(result rueidis.RedisResult, fields []string) record {
+	values, err := result.ToArray()
+	if err != nil {
+		return nil
+	}
+	var r record
+	for i := range min(len(values), len(fields)) {
+		if text, err := values[i].ToString(); err == nil {
+			if r == nil {
+				r = make(record, len(fields))
+			}
+			r[fields[i]] = text
+		}
+	}
+	return r
+}
+
+// one reads fields of one hash, or gives missing when it is not there.
+func (c *Client) one(ctx context.Context, key string, fields []string, missing error) (record, error) {
+	results, err := c.read(ctx, c.hmget(key, fields))
+	if err != nil {
+		return nil, err
+	}
+	r := recordOf(results[0], fields)
+	if r == nil {
+		return nil, missing
+	}
+	return r, nil
+}
+
+// coreOf reads fields of an execution.
+func (c *Client) coreOf(ctx context.Context, id enginecore.ExecutionID, fields ...string) (record, error) {
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	return c.one(ctx, c.keys.ExecCore(id), append(fields, "lifecycle_phase"), enginecore.ErrExecutionNotFound)
+}
+
+func (r record) int(field string) int64 {
+	n, err := strconv.ParseInt(r[field], 10, 64)
+	if err != nil {
+		f, _ := strconv.ParseFloat(r[field], 64)
+		return int64(f)
+	}
+	return n
+}
+
+// time reads a field that holds Unix ms; zero when it is unset.
+func (r record) time(field string) time.Time { return parseTime(r[field]) }
+
+func parseTime(text string) time.Time {
+	ms, err := strconv.ParseFloat(text, 64)
+	if err != nil || ms <= 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(ms)).UTC()
+}
+
+// lane is the lane of an execution.
+func (r record) lane() enginecore.LaneID {
+	if r["lane_id"] == "" {
+		return "default"
+	}
+	return enginecore.LaneID(r["lane_id"])
+}
+
+// now is the server's clock, which calls of the contract take from their caller.
+func (c *Client) now(ctx context.Context) (time.Time, error) { return c.core.Now(ctx) }
+
+// of names the thing that an error is about.
+func of(err error, verb, kind, id string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s %s: %w", verb, kind, id, err)
+}
+
+// checkName refuses texts that cannot be part of a key.
+func checkName(argument, text string) error {
+	switch {
+	case text == "":
+		return fault(argument, "must not be empty")
+	case len(text) > maxName:
+		return fault(argument, "%d bytes, at most %d are allowed", len(text), maxName)
+	case strings.ContainsAny(text, "{}"):
+		return fault(argument, "%.80q must not contain braces", text)
+	}
+	return nil
+}
+
+// maxName is the longest name that becomes part of a key, in bytes.
+const maxName = 256

@@ -1,0 +1,400 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(testserver.Supervisor))
+}
+
+// desk is an engine with an admin client and what is needed of a worker.
+type desk struct {
+	*admin.Client
+	t    *testing.T
+	ctx  context.Context
+	core *enginecore.Engine
+}
+
+func each(t *testing.T, test func(t *testing.T, d *desk, b *enginetest.Bench)) {
+	t.Helper()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		test(t, &desk{admin.New(b.Engine.Core()), t, enginetest.Context(t), b.Engine.Core()}, b)
+	})
+}
+
+func (d *desk) create(n admin.NewExecution) enginecore.ExecutionID {
+	d.t.Helper()
+	if n.Kind == "" {
+		n.Kind = "work"
+	}
+	id, existed, err := d.CreateExecution(d.ctx, n)
+	require.NoError(d.t, err)
+	require.False(d.t, existed)
+	return id
+}
+
+const worker, lane = "worker-1", "default"
+
+// claimed is an execution that the test works on.
+type claimed struct {
+	id    enginecore.ExecutionID
+	reply enginecore.ClaimExecutionReply
+}
+
+func (d *desk) claim(id enginecore.ExecutionID, index int) claimed {
+	d.t.Helper()
+	_, err := d.core.IssueClaimGrant(d.ctx, enginecore.IssueClaimGrantCall{Grant: enginecore.Grant{
+		ExecutionID: id, WorkerID: "w", WorkerInstanceID: worker, LaneID: lane, GrantTTL: time.Minute,
+	}})
+	require.NoError(d.t, err)
+	reply, err := d.core.ClaimExecution(d.ctx, enginecore.ClaimExecutionCall{
+		AttemptIndex: enginecore.AttemptIndex(index), ExecutionID: id, WorkerID: "w", WorkerInstanceID: worker, LaneID: lane,
+		LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: time.Hour, RenewBefore: time.Minute,
+		AttemptID: enginecore.AttemptID(uuid.NewString()), AttemptPolicyJSON: []byte("{}"),
+	})
+	require.NoError(d.t, err)
+	return claimed{id, reply}
+}
+
+func (d *desk) complete(x claimed, result string) {
+	d.t.Helper()
+	_, err := d.core.CompleteExecution(d.ctx, enginecore.CompleteExecutionCall{
+		AttemptIndex: x.reply.AttemptIndex, WorkerInstanceID: worker, LaneID: lane, ExecutionID: x.id, LeaseID: x.reply.LeaseID,
+		LeaseEpoch: x.reply.LeaseEpoch, AttemptID: x.reply.AttemptID, ResultPayload: []byte(result),
+	})
+	require.NoError(d.t, err)
+}
+
+func (d *desk) state(id enginecore.ExecutionID) enginecore.PublicState {
+	d.t.Helper()
+	state, err := d.ExecutionState(d.ctx, id)
+	require.NoError(d.t, err)
+	return state
+}
+
+func TestExecutionOverItsLife(t *testing.T) {
+	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
+		n := admin.NewExecution{
+			Kind: "render", Payload: []byte{0, 1, 0xff}, Priority: 3, IdempotencyKey: "order-7", Tags: map[string]string{"team.name": "x"},
+			Policy: json.RawMessage(`{"retry_policy":{"max_retries":1}}`),
+		}
+		id := d.create(n)
+		again, existed, err := d.CreateExecution(d.ctx, n)
+		require.NoError(t, err)
+		require.True(t, existed)
+		require.Equal(t, id, again, "the id of the first one")
+
+		before, err := d.ChangePriority(d.ctx, id, 9)
+		require.NoError(t, err)
+		require.Equal(t, 3, before)
+		e, err := d.Execution(d.ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, "render", e.Kind)
+		require.Equal(t, 9, e.Priority)
+		require.Equal(t, enginecore.PublicWaiting, e.State)
+		require.Equal(t, enginecore.EligibleNow, e.Eligibility)
+		require.Equal(t, map[string]string{"team.name": "x"}, e.Tags)
+		require.WithinDuration(t, time.Now(), e.CreatedAt, time.Hour)
+		payload, found, err := d.ExecutionPayload(d.ctx, id)
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Equal(t, n.Payload, payload)
+
+		x := d.claim(id, 0)
+		require.Equal(t, enginecore.PublicActive, d.state(id))
+		_, err = d.ChangePriority(d.ctx, id, 1)
+		require.ErrorIs(t, err, enginecore.ErrExecutionNotEligible)
+		revoked, err := d.RevokeLease(d.ctx, id, "", "")
+		require.NoError(t, err)
+		require.Equal(t, admin.Revocation{Lease: x.reply.LeaseID, Epoch: x.reply.LeaseEpoch}, revoked)
+		phase, err := d.CancelExecution(d.ctx, id, "enough")
+		require.NoError(t, err)
+		require.Equal(t, enginecore.PhaseActive, phase)
+		_, err = d.CancelExecution(d.ctx, id, "enough")
+		require.ErrorIs(t, err, enginecore.ErrExecutionNotActive)
+		e, err = d.Execution(d.ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, enginecore.PublicCancelled, e.State)
+		require.Equal(t, "enough", e.CancellationReason)
+
+		state, err := d.ReplayExecution(d.ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, enginecore.PublicWaiting, state)
+		_, err = d.ReplayExecution(d.ctx, id)
+		require.ErrorIs(t, err, enginecore.ErrExecutionNotTerminal)
+		_, found, err = d.ExecutionResult(d.ctx, id)
+		require.NoError(t, err)
+		require.False(t, found)
+		d.complete(d.claim(id, 1), "\x00done")
+		result, found, err := d.ExecutionResult(d.ctx, id)
+		require.NoError(t, err)
+		require.True(t, found)
+		require.Equal(t, "\x00done", string(result))
+		require.NoError(t, d.TagExecution(d.ctx, id, map[string]string{"a.b": "c"}))
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+func TestWhatIsNotThere(t *testing.T) {
+	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
+		id := enginecore.ExecutionID("{fp:0}:" + uuid.NewString())
+		_, err := d.Execution(d.ctx, id)
+		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
+		_, err = d.ExecutionState(d.ctx, id)
+		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
+		_, err = d.CancelExecution(d.ctx, id, "")
+		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
+		_, err = d.ReplayExecution(d.ctx, id)
+		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
+		_, err = d.RevokeLease(d.ctx, id, "", "")
+		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
+		_, err = d.Waitpoints(d.ctx, id)
+		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
+		_, err = d.DeliverSignal(d.ctx, admin.Signal{Execution: id, Name: "x"})
+		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
+		_, err = d.Flow(d.ctx, enginecore.FlowID(uuid.NewString()))
+		require.ErrorIs(t, err, enginecore.ErrFlowNotFound)
+		_, err = d.CancelFlow(d.ctx, enginecore.FlowID(uuid.NewString()), admin.FlowCancel{})
+		require.ErrorIs(t, err, enginecore.ErrFlowNotFound)
+		_, err = d.Budget(d.ctx, enginecore.BudgetID(uuid.NewString()))
+		require.ErrorIs(t, err, enginecore.ErrBudgetNotFound)
+		_, err = d.ReportUsage(d.ctx, enginecore.BudgetID(uuid.NewString()), map[string]int64{"x": 1}, "")
+		require.ErrorIs(t, err, enginecore.ErrBudgetNotFound)
+		_, err = d.Quota(d.ctx, enginecore.QuotaPolicyID(uuid.NewString()))
+		require.ErrorIs(t, err, admin.ErrQuotaNotFound)
+	})
+}
+
+func TestArgumentsThatMakeNoSense(t *testing.T) {
+	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
+		long := strings.Repeat("x", 300)
+		for name, call := range map[string]func() error{
+			"kind": func() error { _, _, err := d.CreateExecution(d.ctx, admin.NewExecution{}); return err },
+			"lane": func() error {
+				_, _, err := d.CreateExecution(d.ctx, admin.NewExecution{Kind: "k", Lane: "a\nb"})
+				return err
+			},
+			"priority": func() error {
+				_, _, err := d.CreateExecution(d.ctx, admin.NewExecution{Kind: "k", Priority: 9001})
+				return err
+			},
+			"policy": func() error {
+				_, _, err := d.CreateExecution(d.ctx, admin.NewExecution{Kind: "k", Policy: json.RawMessage("{")})
+				return err
+			},
+			"id":        func() error { _, err := d.Execution(d.ctx, "nonsense"); return err },
+			"flow":      func() error { _, err := d.Flow(d.ctx, "nonsense"); return err },
+			"flow kind": func() error { _, _, err := d.CreateFlow(d.ctx, admin.NewFlow{}); return err },
+			"cancel": func() error {
+				_, err := d.CancelFlow(d.ctx, enginecore.FlowID(uuid.NewString()), admin.FlowCancel{Policy: "some"})
+				return err
+			},
+			"dimensions": func() error { _, _, err := d.CreateBudget(d.ctx, admin.NewBudget{}); return err },
+			"limits": func() error {
+				_, _, err := d.CreateBudget(d.ctx, admin.NewBudget{Dimensions: map[string]admin.Limits{"x": {Hard: -1}}})
+				return err
+			},
+			"usage": func() error {
+				_, err := d.ReportUsage(d.ctx, enginecore.BudgetID(uuid.NewString()), nil, "")
+				return err
+			},
+			"dedup": func() error {
+				_, err := d.ReportUsage(d.ctx, enginecore.BudgetID(uuid.NewString()), map[string]int64{"x": 1}, long)
+				return err
+			},
+			"window":    func() error { _, _, err := d.CreateQuota(d.ctx, admin.NewQuota{Window: time.Millisecond}); return err },
+			"no window": func() error { _, _, err := d.CreateQuota(d.ctx, admin.NewQuota{MaxStarts: 1}); return err },
+			"index": func() error {
+				_, err := d.ListExecutions(d.ctx, admin.ExecutionQuery{Index: "odd", Lane: "x"}, "", 0)
+				return err
+			},
+			"index without lane": func() error {
+				_, err := d.ListExecutions(d.ctx, admin.ExecutionQuery{Index: admin.IndexActive}, "", 0)
+				return err
+			},
+			"secret": func() error { _, err := d.RotateSecret(d.ctx, admin.Secret{KID: "k", Hex: "zz"}, 0); return err },
+			"kid":    func() error { _, err := d.RotateSecret(d.ctx, admin.Secret{KID: "a:b", Hex: "00"}, 0); return err },
+			"from": func() error {
+				_, err := d.ReadStream(d.ctx, enginecore.ExecutionID("{fp:0}:"+uuid.NewString()), 0, "(1", "", 0)
+				return err
+			},
+			"wait": func() error {
+				_, err := d.TailStream(d.ctx, enginecore.ExecutionID("{fp:0}:"+uuid.NewString()), 0, "", time.Hour, 0)
+				return err
+			},
+		} {
+			require.ErrorIs(t, call(), admin.ErrInvalid, name)
+		}
+		_, err := d.ListExecutions(d.ctx, admin.ExecutionQuery{}, "99.1", 0)
+		require.ErrorIs(t, err, admin.ErrCursor)
+		for _, key := range b.Check(t, invariant.Quiescent).KeyNames() {
+			require.NotContains(t, key, "{", "nothing has been written")
+		}
+	})
+}
+
+func TestFlowStepByStep(t *testing.T) {
+	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
+		flow, existed, err := d.CreateFlow(d.ctx, admin.NewFlow{Kind: "build"})
+		require.NoError(t, err)
+		require.False(t, existed)
+		_, existed, err = d.CreateFlow(d.ctx, admin.NewFlow{ID: flow, Kind: "build"})
+		require.NoError(t, err)
+		require.True(t, existed)
+		up := d.create(admin.NewExecution{Flow: flow})
+		down := d.create(admin.NewExecution{Flow: flow})
+		for i, id := range []enginecore.ExecutionID{up, down, down} {
+			members, already, err := d.AddExecution(d.ctx, flow, id)
+			require.NoError(t, err)
+			require.Equal(t, min(i+1, 2), members)
+			require.Equal(t, i == 2, already)
+		}
+		p, _ := up.Partition()
+		elsewhere := enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily, Index: (p.Index + 1) % 4})
+		_, _, err = d.AddExecution(d.ctx, flow, elsewhere)
+		require.ErrorIs(t, err, admin.ErrPartition)
+
+		info, err := d.Flow(d.ctx, flow)
+		require.NoError(t, err)
+		edge := admin.Edge{Flow: flow, Upstream: up, Downstream: down}
+		_, _, err = d.StageEdge(d.ctx, edge, info.Revision-1)
+		require.ErrorIs(t, err, enginecore.ErrStaleGraphRevision)
+		var revision int64
+		edge.ID, revision, err = d.StageEdge(d.ctx, edge, info.Revision)
+		require.NoError(t, err)
+		unsatisfied, already, err := d.ApplyEdge(d.ctx, edge, revision)
+		require.NoError(t, err)
+		require.Equal(t, 1, unsatisfied)
+		require.False(t, already)
+		_, already, err = d.ApplyEdge(d.ctx, edge, revision)
+		require.NoError(t, err)
+		require.True(t, already)
+		require.Equal(t, enginecore.PublicWaitingChildren, d.state(down))
+		require.NoError(t, d.TagFlow(d.ctx, flow, map[string]string{"team.name": "x"}))
+		b.Check(t, invariant.AnyTime)
+
+		cancelled, err := d.CancelFlowAndWait(d.ctx, flow, admin.FlowCancel{Reason: "enough"})
+		require.NoError(t, err)
+		require.ElementsMatch(t, []enginecore.ExecutionID{up, down}, cancelled.Members)
+		for _, id := range []enginecore.ExecutionID{up, down} {
+			require.Equal(t, enginecore.PublicCancelled, d.state(id))
+		}
+		cancelled, err = d.CancelFlow(d.ctx, flow, admin.FlowCancel{Policy: admin.CancelFlowOnly})
+		require.NoError(t, err)
+		require.True(t, cancelled.Already)
+		require.Equal(t, admin.CancelAll, cancelled.Policy)
+		require.Len(t, cancelled.Members, 2)
+		info, err = d.Flow(d.ctx, flow)
+		require.NoError(t, err)
+		require.Equal(t, "cancelled", info.State)
+		require.Equal(t, "enough", info.CancelReason)
+		require.Equal(t, map[string]string{"team.name": "x"}, info.Tags)
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// What a cancel leaves to the keepers ends without its caller.
+func TestCancelledFlowIsEndedByKeepers(t *testing.T) {
+	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
+		flow, _, err := d.CreateFlow(d.ctx, admin.NewFlow{Kind: "build"})
+		require.NoError(t, err)
+		var members []enginecore.ExecutionID
+		for range 5 {
+			id := d.create(admin.NewExecution{Flow: flow})
+			_, _, err := d.AddExecution(d.ctx, flow, id)
+			require.NoError(t, err)
+			members = append(members, id)
+		}
+		b.Keeper(t)
+		cancelled, err := d.CancelFlow(d.ctx, flow, admin.FlowCancel{Reason: "enough"})
+		require.NoError(t, err)
+		require.Len(t, cancelled.Members, 5)
+		for _, id := range members {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				if state := d.state(id); state != enginecore.PublicCancelled {
+					return string(id) + " is " + string(state)
+				}
+				return ""
+			})
+		}
+	})
+}
+
+func TestBudgets(t *testing.T) {
+	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
+		id, existed, err := d.CreateBudget(d.ctx, admin.NewBudget{
+			ScopeType: "team", ScopeID: "x", ResetInterval: time.Hour, Dimensions: map[string]admin.Limits{"tokens": {Hard: 10, Soft: 5}, "calls": {}},
+		})
+		require.NoError(t, err)
+		require.False(t, existed)
+		report := func(tokens int64, key string) admin.UsageReport {
+			r, err := d.ReportUsage(d.ctx, id, map[string]int64{"tokens": tokens, "calls": 1}, key)
+			require.NoError(t, err)
+			return r
+		}
+		require.Equal(t, admin.UsageReport{Applied: true}, report(4, "first"))
+		require.Equal(t, admin.UsageReport{Repeated: true}, report(4, "first"))
+		require.Equal(t, admin.UsageReport{Applied: true, Dimension: "tokens", Usage: 7, Limit: 5}, report(3, ""))
+		require.Equal(t, admin.UsageReport{Hard: true, Dimension: "tokens", Usage: 7, Limit: 10}, report(4, ""))
+		status, err := d.Budget(d.ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int64{"tokens": 7, "calls": 2}, status.Usage)
+		require.Equal(t, admin.Limits{Hard: 10, Soft: 5}, status.Limits["tokens"])
+		require.Equal(t, 1, status.HardBreaches)
+		require.Equal(t, "tokens", status.LastBreach)
+		require.Equal(t, time.Hour, status.ResetInterval)
+		next, err := d.ResetBudget(d.ctx, id)
+		require.NoError(t, err)
+		require.WithinRange(t, next, time.Now(), time.Now().Add(2*time.Hour))
+		status, err = d.Budget(d.ctx, id)
+		require.NoError(t, err)
+		require.Zero(t, status.Usage["tokens"])
+		var all []enginecore.BudgetID
+		for id, err := range d.Budgets(d.ctx) {
+			require.NoError(t, err)
+			all = append(all, id)
+		}
+		require.Equal(t, []enginecore.BudgetID{id}, all)
+	})
+}
+
+func TestQuotas(t *testing.T) {
+	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
+		id, _, err := d.CreateQuota(d.ctx, admin.NewQuota{Window: time.Minute, MaxStarts: 5, MaxConcurrent: 2})
+		require.NoError(t, err)
+		_, existed, err := d.CreateQuota(d.ctx, admin.NewQuota{ID: id, Window: time.Hour, MaxStarts: 1})
+		require.NoError(t, err)
+		require.True(t, existed)
+		p, err := d.core.Partitioning().QuotaPartition(id)
+		require.NoError(t, err)
+		now, err := d.core.Now(d.ctx)
+		require.NoError(t, err)
+		_, err = d.core.CheckAdmissionAndRecord(d.ctx, enginecore.CheckAdmissionAndRecordCall{
+			Partition: p, QuotaPolicyID: id, Now: now, WindowSeconds: 60, RateLimit: 5, ConcurrencyCap: 2, ExecutionID: "e",
+		})
+		require.NoError(t, err)
+		q, err := d.Quota(d.ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, []int64{5, 2, 1, 1}, []int64{q.MaxStarts, q.MaxConcurrent, q.Started, q.Running})
+		require.Equal(t, time.Minute, q.Window)
+		for found, err := range d.Quotas(d.ctx) {
+			require.NoError(t, err)
+			require.Equal(t, id, found)
+		}
+	})
+}

@@ -1,0 +1,259 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// maxDimensions is the most dimensions that a budget has and a report names.
+const maxDimensions = 64
+
+// NewBudget is what CreateBudget makes.
+type NewBudget struct {
+	// ID is the budget's id; without one, a random one is made.
+	ID enginecore.BudgetID
+	// ScopeType and ScopeID say what the budget is of, for the record.
+	ScopeType, ScopeID string
+	// EnforcementMode, OnHardLimit and OnSoftLimit are kept for those who look at them; defaults are "strict", "fail" and
+	// "warn".
+	EnforcementMode, OnHardLimit, OnSoftLimit string
+	// ResetInterval is how often the usage begins at zero again; 0 is never.
+	ResetInterval time.Duration
+	// Dimensions are what is counted, by name: at least one, at most 64.
+	Dimensions map[string]Limits
+}
+
+// Limits bound one dimension. A report that would exceed Hard is refused, one beyond Soft is told so; 0 is no limit.
+type Limits struct{ Hard, Soft int64 }
+
+func (n *NewBudget) prepare() error {
+	var faults []error
+	if len(n.Dimensions) == 0 || len(n.Dimensions) > maxDimensions {
+		faults = append(faults, fault("dimensions", "%d, must be 1 to %d", len(n.Dimensions), maxDimensions))
+	}
+	for name, limits := range n.Dimensions {
+		if err := checkDimension(name); err != nil {
+			faults = append(faults, err)
+		}
+		if limits.Hard < 0 || limits.Soft < 0 {
+			faults = append(faults, fault("limits of "+name, "must not be negative"))
+		}
+	}
+	if n.ResetInterval < 0 {
+		faults = append(faults, fault("reset interval", "%s is negative", n.ResetInterval))
+	}
+	for field, fallback := range map[*string]string{&n.EnforcementMode: "strict", &n.OnHardLimit: "fail", &n.OnSoftLimit: "warn"} {
+		if *field == "" {
+			*field = fallback
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func checkDimension(name string) error {
+	if name == "" || len(name) > maxName {
+		return fault("dimension", "%.40q must have 1 to %d bytes", name, maxName)
+	}
+	if name == "_init" || name == "breached_at" {
+		return fault("dimension", "%q is reserved", name)
+	}
+	return nil
+}
+
+func (c *Client) budgetPartition(id enginecore.BudgetID) (enginecore.Partition, error) {
+	p, err := c.core.Partitioning().BudgetPartition(id)
+	if err != nil {
+		return p, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return p, nil
+}
+
+// CreateBudget creates a budget in one atomic step, and returns its id and whether it existed already; then it is left as
+// it is.
+func (c *Client) CreateBudget(ctx context.Context, n NewBudget) (id enginecore.BudgetID, existed bool, err error) {
+	if n.ID == "" {
+		n.ID = enginecore.BudgetID(uuid.NewString())
+	}
+	if err := n.prepare(); err != nil {
+		return "", false, err
+	}
+	p, err := c.budgetPartition(n.ID)
+	if err != nil {
+		return "", false, err
+	}
+	now, err := c.now(ctx)
+	if err != nil {
+		return "", false, of(err, "create", "budget", string(n.ID))
+	}
+	call := enginecore.CreateBudgetCall{
+		Partition: p, BudgetID: n.ID, ScopeType: n.ScopeType, ScopeID: n.ScopeID, EnforcementMode: n.EnforcementMode,
+		OnHardLimit: n.OnHardLimit, OnSoftLimit: n.OnSoftLimit, ResetInterval: n.ResetInterval, Now: now,
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Dimensions)) {
+		limits := n.Dimensions[name]
+		call.Dims = append(call.Dims, enginecore.CreateBudgetDim{
+			Name: name, Hard: strconv.FormatInt(limits.Hard, 10), Soft: strconv.FormatInt(limits.Soft, 10),
+		})
+	}
+	reply, err := c.core.CreateBudget(ctx, call)
+	return reply.BudgetID, reply.Status == enginecore.StatusAlreadySatisfied, of(err, "create", "budget", string(n.ID))
+}
+
+// UsageReport is what became of a report.
+type UsageReport struct {
+	// Applied tells that the usage was added by this call. It was not when the report had been applied before (Repeated)
+	// or would have exceeded a hard limit (Hard).
+	Applied, Repeated, Hard bool
+	// Dimension, Usage and Limit are those of the limit that was met, hard or soft; Dimension is empty when none was.
+	Dimension    string
+	Usage, Limit int64
+}
+
+// ReportUsage adds to the usage of a budget, all dimensions or none, in one atomic step. A report that would exceed a hard
+// limit changes no usage. With a dedup key, at most 256 bytes, reports with that key count once within 24 hours, so it may be sent
+// again when the error wraps enginecore.ErrOutcomeUnknown. It wraps enginecore.ErrBudgetNotFound, and ErrInvalid for usage
+// that is empty or has more than 64 dimensions.
+func (c *Client) ReportUsage(ctx context.Context, id enginecore.BudgetID, usage map[string]int64, dedupKey string) (UsageReport, error) {
+	if len(usage) == 0 || len(usage) > maxDimensions {
+		return UsageReport{}, fault("usage", "%d dimensions, must be 1 to %d", len(usage), maxDimensions)
+	}
+	p, err := c.budgetPartition(id)
+	if err != nil {
+		return UsageReport{}, err
+	}
+	call := enginecore.ReportUsageAndCheckCall{Partition: p, BudgetID: id}
+	for _, name := range slices.Sorted(maps.Keys(usage)) {
+		if err := checkDimension(name); err != nil {
+			return UsageReport{}, err
+		}
+		call.Dims = append(call.Dims, enginecore.ReportUsageAndCheckDim{Name: name, Delta: usage[name]})
+	}
+	if dedupKey != "" {
+		if err := checkName("dedup key", dedupKey); err != nil {
+			return UsageReport{}, err
+		}
+		call.DedupKey = c.keys.BudgetDedup(p, dedupKey)
+	}
+	if call.Now, err = c.now(ctx); err != nil {
+		return UsageReport{}, of(err, "report usage of", "budget", string(id))
+	}
+	reply, err := c.core.ReportUsageAndCheck(ctx, call)
+	if err != nil {
+		return UsageReport{}, of(err, "report usage of", "budget", string(id))
+	}
+	hard := reply.Status == enginecore.StatusHardBreach
+	repeated := reply.Status == enginecore.StatusAlreadyApplied
+	return UsageReport{
+		Applied: !hard && !repeated, Repeated: repeated, Hard: hard, Dimension: reply.Dimension, Usage: reply.Current,
+		Limit: record{"n": reply.Limit}.int("n"),
+	}, nil
+}
+
+// ResetBudget sets the usage of a budget to zero in one atomic step, and returns when that happens next by itself; zero is
+// never. It wraps enginecore.ErrBudgetNotFound.
+func (c *Client) ResetBudget(ctx context.Context, id enginecore.BudgetID) (next time.Time, err error) {
+	p, err := c.budgetPartition(id)
+	if err != nil {
+		return time.Time{}, err
+	}
+	now, err := c.now(ctx)
+	if err != nil {
+		return time.Time{}, of(err, "reset", "budget", string(id))
+	}
+	reply, err := c.core.ResetBudget(ctx, enginecore.ResetBudgetCall{Partition: p, BudgetID: id, Now: now})
+	return reply.NextResetAt, of(err, "reset", "budget", string(id))
+}
+
+// Budget is a budget as its records tell.
+type Budget struct {
+	ID                                        enginecore.BudgetID
+	ScopeType, ScopeID                        string
+	EnforcementMode, OnHardLimit, OnSoftLimit string
+	ResetInterval                             time.Duration
+	// Usage is what has been reported since the last reset, by dimension.
+	Usage map[string]int64
+	// Limits are the limits by dimension.
+	Limits map[string]Limits
+	// HardBreaches and SoftBreaches count the reports that met a limit when none had before; LastBreachAt and LastBreach
+	// are time and dimension of the last one.
+	HardBreaches, SoftBreaches int
+	LastBreachAt               time.Time
+	LastBreach                 string
+	// NextResetAt and CreatedAt are zero when unset.
+	NextResetAt, CreatedAt time.Time
+}
+
+// Budget returns a budget. Definition, limits and usage are read one after the other. It wraps
+// enginecore.ErrBudgetNotFound.
+func (c *Client) Budget(ctx context.Context, id enginecore.BudgetID) (Budget, error) {
+	p, err := c.budgetPartition(id)
+	if err != nil {
+		return Budget{}, err
+	}
+	hgetall := c.client.B().Hgetall
+	results, err := c.read(ctx, hgetall().Key(c.keys.BudgetRecord(p, id)).Build(), hgetall().Key(c.keys.BudgetLimits(p, id)).Build(),
+		hgetall().Key(c.keys.BudgetUsage(p, id)).Build())
+	if err != nil {
+		return Budget{}, of(err, "status of", "budget", string(id))
+	}
+	r := record(tagsOf(results[0]))
+	if r == nil {
+		return Budget{}, of(enginecore.ErrBudgetNotFound, "status of", "budget", string(id))
+	}
+	b := Budget{
+		ID: id, ScopeType: r["scope_type"], ScopeID: r["scope_id"], EnforcementMode: r["enforcement_mode"],
+		OnHardLimit: r["on_hard_limit"], OnSoftLimit: r["on_soft_limit"],
+		ResetInterval: time.Duration(r.int("reset_interval_ms")) * time.Millisecond, HardBreaches: int(r.int("breach_count")),
+		SoftBreaches: int(r.int("soft_breach_count")), LastBreachAt: r.time("last_breach_at"), LastBreach: r["last_breach_dim"],
+		NextResetAt: r.time("next_reset_at"), CreatedAt: r.time("created_at"), Usage: make(map[string]int64), Limits: make(map[string]Limits),
+	}
+	limits := record(tagsOf(results[1]))
+	for field := range limits {
+		kind, name, _ := strings.Cut(field, ":")
+		of := b.Limits[name]
+		switch kind {
+		case "hard":
+			of.Hard = limits.int(field)
+		case "soft":
+			of.Soft = limits.int(field)
+		default:
+			continue
+		}
+		b.Limits[name] = of
+	}
+	usage := record(tagsOf(results[2]))
+	for name := range usage {
+		if checkDimension(name) == nil {
+			b.Usage[name] = usage.int(name)
+		}
+	}
+	return b, nil
+}
+
+// Budgets yields the ids of all budgets, in no particular order, some perhaps twice. An error ends the sequence.
+func (c *Client) Budgets(ctx context.Context) iter.Seq2[enginecore.BudgetID, error] {
+	s := source{partitions: partitionsOf(enginecore.BudgetFamily, c.core.Partitioning().Budget), key: c.keys.IndexBudgetPolicies}
+	return all(func(cursor string) ([]enginecore.BudgetID, string, error) {
+		ids, next, err := c.scan(ctx, s, cursor, 0)
+		return typed[enginecore.BudgetID](ids), next, err
+	})
+}
+
+func partitionsOf(family enginecore.Family, count int) []enginecore.Partition {
+	list := make([]enginecore.Partition, count)
+	for i := range list {
+		list[i] = enginecore.Partition{Family: family, Index: uint16(i)}
+	}
+	return list
+}

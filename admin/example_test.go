@@ -1,0 +1,42 @@
+package admin_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// An execution of its own, without a flow, as any FlowFabric worker would run it.
+func Example() {
+	ctx := context.Background()
+	engine, err := runtime.Open(ctx, "embedded:", runtime.Logger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer engine.Close()
+	desk := admin.New(engine.Core())
+
+	id, _, err := desk.CreateExecution(ctx, admin.NewExecution{Kind: "render", Tags: map[string]string{"team.name": "video"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for e, err := range desk.Executions(ctx, admin.ExecutionQuery{States: []enginecore.PublicState{enginecore.PublicWaiting}}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(e.Kind, "is", e.State)
+	}
+	if _, err := desk.CancelExecution(ctx, id, "not needed any more"); err != nil {
+		log.Fatal(err)
+	}
+	state, err := desk.ExecutionState(ctx, id)
+	fmt.Println("now it is", state, err)
+	// Output:
+	// render is waiting
+	// now it is cancelled <nil>
+}

@@ -1,0 +1,405 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// NewExecution is what CreateExecution makes.
+type NewExecution struct {
+	// ID is the execution's id. Without one, a random id is made: in the partition of Flow when that is set, else in
+	// that of the lane.
+	ID enginecore.ExecutionID
+	// Flow is where an execution without an ID is to become a member; AddExecution makes it one.
+	Flow enginecore.FlowID
+	// Namespace defaults to "default".
+	Namespace string
+	// Lane defaults to "default".
+	Lane enginecore.LaneID
+	// Kind says what is to be done; workers choose by it. It must be set.
+	Kind string
+	// Payload is what the worker gets.
+	Payload []byte
+	// Priority is 0 to 9000; larger ones start earlier.
+	Priority int
+	// Creator says who asks for it, for the record. Defaults to "admin".
+	Creator string
+	// IdempotencyKey makes calls with the same key and namespace, in one partition, one execution for IdempotencyTTL,
+	// which defaults to 24 hours.
+	IdempotencyKey string
+	IdempotencyTTL time.Duration
+	// Tags have keys such as "team.name".
+	Tags map[string]string
+	// Policy is the JSON of the execution's policy; empty is none. Among others, it names the capabilities that a worker
+	// must have.
+	Policy json.RawMessage
+	// DelayUntil is when it may start; zero is at once.
+	DelayUntil time.Time
+	// DeadlineAt is when it expires; zero is never.
+	DeadlineAt time.Time
+}
+
+const defaultIdempotencyTTL = 24 * time.Hour
+
+// maxPriority is the highest priority that counts.
+const maxPriority = 9000
+
+func (c *Client) prepare(n *NewExecution) error {
+	var faults []error
+	if n.Kind == "" {
+		faults = append(faults, fault("kind", "must not be empty"))
+	}
+	if n.Namespace == "" {
+		n.Namespace = "default"
+	}
+	if n.Creator == "" {
+		n.Creator = "admin"
+	}
+	if n.Lane == "" {
+		n.Lane = "default"
+	}
+	if _, err := enginecore.ParseLaneID(string(n.Lane)); err != nil {
+		faults = append(faults, fault("lane", "%v", err))
+	}
+	if n.Priority < 0 || n.Priority > maxPriority {
+		faults = append(faults, fault("priority", "%d is not between 0 and %d", n.Priority, maxPriority))
+	}
+	if len(n.Policy) > 0 && !json.Valid(n.Policy) {
+		faults = append(faults, fault("policy", "is not JSON"))
+	}
+	if n.IdempotencyTTL < 0 {
+		faults = append(faults, fault("idempotency TTL", "%s is negative", n.IdempotencyTTL))
+	}
+	if n.IdempotencyKey != "" && n.IdempotencyTTL == 0 {
+		n.IdempotencyTTL = defaultIdempotencyTTL
+	}
+	if err := c.chooseID(n); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+func (c *Client) chooseID(n *NewExecution) error {
+	if n.ID != "" {
+		return checkID(n.ID)
+	}
+	p := c.core.Partitioning().LanePartition(n.Lane)
+	if n.Flow != "" {
+		var err error
+		if p, err = c.flowPartition(n.Flow); err != nil {
+			return err
+		}
+	}
+	n.ID = enginecore.NewExecutionID(p)
+	return nil
+}
+
+// CreateExecution creates an execution in one atomic step. It returns its id, and whether it existed already: an execution
+// with that ID, or one with the idempotency key, whose id is then returned. Sent again it creates nothing more.
+//
+// The error wraps ErrInvalid for arguments that make no sense, enginecore.ErrInvalidPolicyJSON and
+// enginecore.ErrInvalidCapabilities for a bad policy.
+func (c *Client) CreateExecution(ctx context.Context, n NewExecution) (id enginecore.ExecutionID, existed bool, err error) {
+	if err := c.prepare(&n); err != nil {
+		return "", false, err
+	}
+	p, err := n.ID.Partition()
+	if err != nil {
+		return "", false, err
+	}
+	call := enginecore.CreateExecutionCall{
+		IdempotencyKey: n.IdempotencyKey, ExecutionID: n.ID, Namespace: n.Namespace, LaneID: n.Lane, ExecutionKind: n.Kind,
+		Priority: int64(n.Priority), CreatorIdentity: n.Creator, PolicyJSON: n.Policy, InputPayload: n.Payload,
+		DelayUntil: n.DelayUntil, ExecutionDeadlineAt: n.DeadlineAt, PartitionID: p.Tag(),
+	}
+	if n.IdempotencyKey != "" {
+		call.DedupTTL = n.IdempotencyTTL
+	}
+	if len(n.Tags) > 0 {
+		call.TagsJSON, _ = json.Marshal(n.Tags) // a map of strings always has a JSON form
+	}
+	var reply enginecore.CreateExecutionReply
+	if n.DelayUntil.IsZero() {
+		reply, err = c.core.CreateExecution(ctx, call)
+	} else {
+		reply, err = enginecore.Do(ctx, c.core, enginecore.CreateDelayedCall{CreateExecutionCall: call})
+	}
+	if err != nil {
+		return "", false, of(err, "create", "execution", string(n.ID))
+	}
+	return reply.ExecutionID, reply.Status == enginecore.StatusDuplicate, nil
+}
+
+// Execution is an execution as its record tells.
+type Execution struct {
+	ID        enginecore.ExecutionID
+	Namespace string
+	Lane      enginecore.LaneID
+	Kind      string
+	Creator   string
+	Priority  int
+	// Flow is the flow that it is a member of; empty when there is none.
+	Flow enginecore.FlowID
+	// State is the one-word state; the seven that follow are the engine's own.
+	State       enginecore.PublicState
+	Phase       enginecore.LifecyclePhase
+	Ownership   enginecore.OwnershipState
+	Eligibility enginecore.EligibilityState
+	Blocking    enginecore.BlockingReason
+	Outcome     enginecore.TerminalOutcome
+	Attempt     enginecore.AttemptState
+	// BlockingDetail says in words what it waits for.
+	BlockingDetail string
+	// AttemptIndex is that of the current or last attempt, counted from 0. Attempts, Retries, Reclaims and Replays count
+	// the attempts begun, those after a failure, those after a lost worker, and how often it was run again after its end.
+	AttemptIndex                         enginecore.AttemptIndex
+	Attempts, Retries, Reclaims, Replays int
+	// Worker, Lease and LeaseEpoch are those of who holds it; LeaseExpiresAt is zero when nobody does.
+	Worker         enginecore.WorkerInstanceID
+	Lease          enginecore.LeaseID
+	LeaseEpoch     enginecore.LeaseEpoch
+	LeaseExpiresAt time.Time
+	// FailureReason, CancellationReason and CancelledBy say why it ended; empty otherwise.
+	FailureReason, CancellationReason, CancelledBy string
+	// CreatedAt, StartedAt, CompletedAt and DelayUntil are zero when unset.
+	CreatedAt, StartedAt, CompletedAt, DelayUntil time.Time
+	// Tags are its tags. Not set by listings that were not asked for them.
+	Tags map[string]string
+}
+
+var executionFields = []string{
+	"namespace", "lane_id", "execution_kind", "creator_identity", "priority", "flow_id", "public_state", "lifecycle_phase",
+	"ownership_state", "eligibility_state", "blocking_reason", "terminal_outcome", "attempt_state", "blocking_detail",
+	"current_attempt_index", "total_attempt_count", "retry_count", "lease_reclaim_count", "replay_count",
+	"current_worker_instance_id", "current_lease_id", "current_lease_epoch", "lease_expires_at", "failure_reason",
+	"cancellation_reason", "cancelled_by", "created_at", "started_at", "completed_at", "delay_until",
+}
+
+func executionOf(id enginecore.ExecutionID, r record) Execution {
+	return Execution{
+		ID: id, Namespace: r["namespace"], Lane: r.lane(), Kind: r["execution_kind"], Creator: r["creator_identity"],
+		Priority: int(r.int("priority")), Flow: enginecore.FlowID(r["flow_id"]), State: enginecore.PublicState(r["public_state"]),
+		Phase: enginecore.LifecyclePhase(r["lifecycle_phase"]), Ownership: enginecore.OwnershipState(r["ownership_state"]),
+		Eligibility: enginecore.EligibilityState(r["eligibility_state"]), Blocking: enginecore.BlockingReason(r["blocking_reason"]),
+		Outcome: enginecore.TerminalOutcome(r["terminal_outcome"]), Attempt: enginecore.AttemptState(r["attempt_state"]),
+		BlockingDetail: r["blocking_detail"], AttemptIndex: enginecore.AttemptIndex(r.int("current_attempt_index")),
+		Attempts: int(r.int("total_attempt_count")), Retries: int(r.int("retry_count")),
+		Reclaims: int(r.int("lease_reclaim_count")), Replays: int(r.int("replay_count")),
+		Worker: enginecore.WorkerInstanceID(r["current_worker_instance_id"]), Lease: enginecore.LeaseID(r["current_lease_id"]),
+		LeaseEpoch: enginecore.LeaseEpoch(r.int("current_lease_epoch")), LeaseExpiresAt: r.time("lease_expires_at"),
+		FailureReason: r["failure_reason"], CancellationReason: r["cancellation_reason"], CancelledBy: r["cancelled_by"],
+		CreatedAt: r.time("created_at"), StartedAt: r.time("started_at"), CompletedAt: r.time("completed_at"),
+		DelayUntil: r.time("delay_until"),
+	}
+}
+
+// Execution returns an execution with its tags: its record is of one moment, the tags are read beside it. It wraps
+// enginecore.ErrExecutionNotFound when there is none with that id.
+func (c *Client) Execution(ctx context.Context, id enginecore.ExecutionID) (Execution, error) {
+	if err := checkID(id); err != nil {
+		return Execution{}, err
+	}
+	results, err := c.read(ctx, c.hmget(c.keys.ExecCore(id), executionFields), c.client.B().Hgetall().Key(c.keys.ExecTags(id)).Build())
+	if err != nil {
+		return Execution{}, of(err, "get", "execution", string(id))
+	}
+	r := recordOf(results[0], executionFields)
+	if r == nil {
+		return Execution{}, of(enginecore.ErrExecutionNotFound, "get", "execution", string(id))
+	}
+	e := executionOf(id, r)
+	e.Tags = tagsOf(results[1])
+	return e, nil
+}
+
+// tagsOf reads the answer to HGETALL; nil when there are none.
+func tagsOf(result rueidis.RedisResult) map[string]string {
+	tags, err := result.AsStrMap()
+	if err != nil || len(tags) == 0 {
+		return nil
+	}
+	return tags
+}
+
+// ExecutionState returns the one-word state of an execution: one read of one field. It wraps
+// enginecore.ErrExecutionNotFound when there is none with that id.
+func (c *Client) ExecutionState(ctx context.Context, id enginecore.ExecutionID) (enginecore.PublicState, error) {
+	r, err := c.coreOf(ctx, id, "public_state")
+	return enginecore.PublicState(r["public_state"]), of(err, "state of", "execution", string(id))
+}
+
+// ExecutionResult returns the stored result of an execution, byte by byte, and whether there is one: an execution that has
+// not succeeded has none, nor has one that does not exist.
+func (c *Client) ExecutionResult(ctx context.Context, id enginecore.ExecutionID) (result []byte, found bool, err error) {
+	return c.bytes(ctx, id, c.keys.ExecResult(id))
+}
+
+// ExecutionPayload returns what an execution was created with, and whether there is anything.
+func (c *Client) ExecutionPayload(ctx context.Context, id enginecore.ExecutionID) (payload []byte, found bool, err error) {
+	return c.bytes(ctx, id, c.keys.ExecPayload(id))
+}
+
+func (c *Client) bytes(ctx context.Context, id enginecore.ExecutionID, key string) ([]byte, bool, error) {
+	if err := checkID(id); err != nil {
+		return nil, false, err
+	}
+	value, err := c.client.Do(ctx, c.client.B().Get().Key(key).Build()).AsBytes()
+	if rueidis.IsRedisNil(err) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, readError(err)
+	}
+	return value, true, nil
+}
+
+// sourceOperator is the source of a cancel that needs no lease.
+const sourceOperator = "operator_override"
+
+// cancelFields are what a cancel needs to know beforehand.
+var cancelFields = []string{"lane_id", "current_attempt_index", "current_worker_instance_id", "current_waitpoint_id"}
+
+// CancelExecution ends an execution as cancelled, whatever it does, in one atomic step; that it is the caller who may do so
+// is not checked. Members of a flow that was submitted whole take what depends on them along. A worker that runs it learns
+// of it at once from our library, and with its next renewal otherwise.
+//
+// It returns the phase before. The error wraps enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive when it
+// has ended already, and enginecore.ErrOutcomeUnknown when the reply was lost: look at its state then.
+func (c *Client) CancelExecution(ctx context.Context, id enginecore.ExecutionID, reason string) (enginecore.LifecyclePhase, error) {
+	r, err := c.coreOf(ctx, id, cancelFields...)
+	if err != nil {
+		return "", of(err, "cancel", "execution", string(id))
+	}
+	reply, err := c.core.CancelExecution(ctx, cancelCall(id, r, reason))
+	return enginecore.LifecyclePhase(reply.PreviousPhase), of(err, "cancel", "execution", string(id))
+}
+
+func cancelCall(id enginecore.ExecutionID, r record, reason string) enginecore.CancelExecutionCall {
+	return enginecore.CancelExecutionCall{
+		AttemptIndex: enginecore.AttemptIndex(r.int("current_attempt_index")), LaneID: r.lane(), ExecutionID: id,
+		WorkerInstanceID: enginecore.WorkerInstanceID(r["current_worker_instance_id"]),
+		WaitpointID:      enginecore.WaitpointID(r["current_waitpoint_id"]), Reason: reason, Source: sourceOperator,
+	}
+}
+
+// ChangePriority gives an eligible execution another priority, 0 to 9000, in one atomic step, and returns the one before.
+// It wraps enginecore.ErrExecutionNotFound, and enginecore.ErrExecutionNotEligible for one that does not wait for a worker.
+func (c *Client) ChangePriority(ctx context.Context, id enginecore.ExecutionID, priority int) (before int, err error) {
+	if priority < 0 || priority > maxPriority {
+		return 0, fault("priority", "%d is not between 0 and %d", priority, maxPriority)
+	}
+	r, err := c.coreOf(ctx, id, "lane_id")
+	if err != nil {
+		return 0, of(err, "change priority of", "execution", string(id))
+	}
+	reply, err := c.core.ChangePriority(ctx, enginecore.ChangePriorityCall{
+		LaneID: r.lane(), ExecutionID: id, NewPriority: int64(priority),
+	})
+	return int(reply.OldPriority), of(err, "change priority of", "execution", string(id))
+}
+
+// ReplayExecution runs an execution again that has ended, in one atomic step. It returns the state that follows: waiting,
+// or waiting_children where upstreams have not ended. A member of a flow that was skipped waits for its upstreams once
+// more; those that failed must be replayed as well.
+//
+// The error wraps enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotTerminal, enginecore.ErrMaxReplaysExhausted
+// and, when the reply was lost, enginecore.ErrOutcomeUnknown.
+func (c *Client) ReplayExecution(ctx context.Context, id enginecore.ExecutionID) (enginecore.PublicState, error) {
+	state, err := c.replay(ctx, id)
+	return state, of(err, "replay", "execution", string(id))
+}
+
+func (c *Client) replay(ctx context.Context, id enginecore.ExecutionID) (enginecore.PublicState, error) {
+	r, err := c.coreOf(ctx, id, "lane_id", "flow_id", "terminal_outcome")
+	if err != nil {
+		return "", err
+	}
+	call := enginecore.ReplayExecutionCall{LaneID: r.lane(), ExecutionID: id}
+	if r["terminal_outcome"] == string(enginecore.OutcomeSkipped) && r["flow_id"] != "" {
+		edges, err := c.client.Do(ctx, c.client.B().Smembers().Key(c.keys.FlowIn(enginecore.FlowID(r["flow_id"]), id)).Build()).AsStrSlice()
+		if err != nil {
+			return "", readError(err)
+		}
+		for _, edge := range edges {
+			call.Edges = append(call.Edges, enginecore.EdgeID(edge))
+		}
+		if call.Now, err = c.now(ctx); err != nil {
+			return "", err
+		}
+	}
+	reply, err := c.core.ReplayExecution(ctx, call)
+	if err != nil {
+		return "", err
+	}
+	if reply.WaitingFor != 0 {
+		return enginecore.PublicWaitingChildren, nil
+	}
+	return enginecore.PublicWaiting, nil
+}
+
+// Revocation is what RevokeLease has done.
+type Revocation struct {
+	// Lease and Epoch are those of the lease that was taken away.
+	Lease enginecore.LeaseID
+	Epoch enginecore.LeaseEpoch
+	// Already says why there was nothing to do; empty when the lease was taken away.
+	Already string
+}
+
+// RevokeLease takes the lease of a running execution away at once, in one atomic step: its worker may not commit any more,
+// and another one takes it over as after a crash. With expected, only that lease is taken away; empty is whichever there is.
+// It wraps enginecore.ErrExecutionNotFound, and enginecore.ErrNoActiveLease when no worker has it.
+func (c *Client) RevokeLease(ctx context.Context, id enginecore.ExecutionID, expected enginecore.LeaseID, reason string) (Revocation, error) {
+	r, err := c.coreOf(ctx, id, "current_worker_instance_id")
+	if err == nil && r["current_worker_instance_id"] == "" {
+		err = enginecore.ErrNoActiveLease
+	}
+	if err != nil {
+		return Revocation{}, of(err, "revoke lease of", "execution", string(id))
+	}
+	if strings.TrimSpace(reason) == "" {
+		reason = "operator_revoke"
+	}
+	reply, err := c.core.RevokeLease(ctx, enginecore.RevokeLeaseCall{
+		WorkerInstanceID: enginecore.WorkerInstanceID(r["current_worker_instance_id"]), ExecutionID: id,
+		ExpectedLeaseID: expected, RevokeReason: reason,
+	})
+	if err != nil {
+		return Revocation{}, of(err, "revoke lease of", "execution", string(id))
+	}
+	if reply.Status == enginecore.StatusAlreadySatisfied {
+		return Revocation{Already: reply.Outcome}, nil
+	}
+	return Revocation{Lease: reply.LeaseID, Epoch: reply.LeaseEpoch}, nil
+}
+
+// TagExecution adds tags to an execution, in any phase, in one atomic step; those that it has under the same keys are
+// replaced. It wraps enginecore.ErrExecutionNotFound and enginecore.ErrInvalidTagKey.
+func (c *Client) TagExecution(ctx context.Context, id enginecore.ExecutionID, tags map[string]string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	list, err := tagList(tags)
+	if err == nil {
+		_, err = c.core.SetExecutionTags(ctx, enginecore.SetExecutionTagsCall{ExecutionID: id, Tags: list})
+	}
+	return of(err, "tag", "execution", string(id))
+}
+
+func tagList(tags map[string]string) ([]string, error) {
+	if len(tags) == 0 {
+		return nil, fault("tags", "there are none")
+	}
+	list := make([]string, 0, 2*len(tags))
+	for key, value := range tags {
+		list = append(list, key, value)
+	}
+	return list, nil
+}

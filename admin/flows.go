@@ -1,0 +1,394 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// ErrPartition is returned by AddExecution for an execution that lives in another partition than the flow: they could not
+// change in one step.
+var ErrPartition = errors.New("execution and flow live in different partitions")
+
+// ErrPartlyCancelled is returned by CancelFlowAndWait when some members could not be cancelled. Keepers go on with them.
+var ErrPartlyCancelled = errors.New("some members are not cancelled yet")
+
+// NewFlow is what CreateFlow makes.
+type NewFlow struct {
+	// ID is the flow's id; without one, a random one is made.
+	ID enginecore.FlowID
+	// Kind names what the flow is. It must be set.
+	Kind string
+	// Namespace defaults to "default".
+	Namespace string
+}
+
+// CreateFlow creates a flow without members in one atomic step, and returns its id and whether it existed already; then it
+// is left as it is. Flows with nodes are started with runtime.Start, which submits a whole graph in one step.
+func (c *Client) CreateFlow(ctx context.Context, n NewFlow) (id enginecore.FlowID, existed bool, err error) {
+	if n.Kind == "" {
+		return "", false, fault("kind", "must not be empty")
+	}
+	if n.ID == "" {
+		n.ID = enginecore.FlowID(uuid.NewString())
+	}
+	if n.Namespace == "" {
+		n.Namespace = "default"
+	}
+	p, err := c.flowPartition(n.ID)
+	if err != nil {
+		return "", false, err
+	}
+	now, err := c.now(ctx)
+	if err != nil {
+		return "", false, of(err, "create", "flow", string(n.ID))
+	}
+	reply, err := c.core.CreateFlow(ctx, enginecore.CreateFlowCall{
+		Partition: p, FlowID: n.ID, FlowKind: n.Kind, Namespace: n.Namespace, Now: now,
+	})
+	return reply.FlowID, reply.Status == enginecore.StatusAlreadySatisfied, of(err, "create", "flow", string(n.ID))
+}
+
+// AddExecution makes an execution a member of a flow in one atomic step. It returns the number of members that the flow has
+// then, and whether the execution was a member already.
+//
+// The error wraps ErrPartition, enginecore.ErrFlowNotFound, enginecore.ErrFlowAlreadyTerminal,
+// enginecore.ErrExecutionNotFound and enginecore.ErrAlreadyMemberOfDifferentFlow.
+func (c *Client) AddExecution(ctx context.Context, flow enginecore.FlowID, id enginecore.ExecutionID) (members int, already bool, err error) {
+	p, err := c.flowPartition(flow)
+	if err != nil {
+		return 0, false, err
+	}
+	if err := checkID(id); err != nil {
+		return 0, false, err
+	}
+	if at, _ := id.Partition(); at != p {
+		return 0, false, fmt.Errorf("add execution %s to flow %s: %w: %s and %s", id, flow, ErrPartition, at, p)
+	}
+	now, err := c.now(ctx)
+	if err != nil {
+		return 0, false, of(err, "add to", "flow", string(flow))
+	}
+	reply, err := c.core.AddExecutionToFlow(ctx, enginecore.AddExecutionToFlowCall{FlowID: flow, ExecutionID: id, Now: now})
+	if err != nil {
+		return 0, false, of(err, "add "+string(id)+" to", "flow", string(flow))
+	}
+	return int(reply.NodeCount), reply.Status == enginecore.StatusAlreadySatisfied, nil
+}
+
+// Edge is a dependency between two members of a flow.
+type Edge struct {
+	Flow enginecore.FlowID
+	// ID is the edge's id; StageEdge makes a random one where it is empty.
+	ID enginecore.EdgeID
+	// Upstream must succeed before Downstream may start.
+	Upstream, Downstream enginecore.ExecutionID
+	// Kind defaults to "success_only", the only one that the contract has.
+	Kind string
+	// Input is the name under which the downstream gets the upstream's result; empty passes nothing on.
+	Input string
+}
+
+func (e *Edge) prepare() error {
+	if e.Kind == "" {
+		e.Kind = "success_only"
+	}
+	return errors.Join(checkID(e.Upstream), checkID(e.Downstream))
+}
+
+// StageEdge adds an edge to a flow's graph, in one atomic step, when the graph still has the expected revision, which
+// every change of the graph raises by one; FlowInfo has it. It returns the edge's id and the revision that follows. The
+// edge counts for the downstream when ApplyEdge has been called.
+//
+// The error wraps enginecore.ErrStaleGraphRevision when the graph has changed, enginecore.ErrFlowNotFound,
+// enginecore.ErrFlowAlreadyTerminal, enginecore.ErrExecutionNotInFlow, enginecore.ErrCycleDetected,
+// enginecore.ErrSelfReferencingEdge and enginecore.ErrDependencyAlreadyExists.
+func (c *Client) StageEdge(ctx context.Context, e Edge, revision int64) (enginecore.EdgeID, int64, error) {
+	if e.ID == "" {
+		e.ID = enginecore.EdgeID(uuid.NewString())
+	}
+	if err := e.prepare(); err != nil {
+		return "", 0, err
+	}
+	now, err := c.now(ctx)
+	if err != nil {
+		return "", 0, of(err, "stage edge of", "flow", string(e.Flow))
+	}
+	reply, err := c.core.StageDependencyEdge(ctx, enginecore.StageDependencyEdgeCall{
+		FlowID: e.Flow, EdgeID: e.ID, UpstreamExecutionID: e.Upstream, DownstreamExecutionID: e.Downstream,
+		DependencyKind: e.Kind, DataPassingRef: e.Input, ExpectedGraphRevision: revision, Now: now,
+	})
+	return e.ID, reply.GraphRevision, of(err, "stage edge of", "flow", string(e.Flow))
+}
+
+// ApplyEdge tells the downstream of a staged edge that it has to wait for it, in one atomic step. The revision is the one
+// that StageEdge returned. It returns how many edges the downstream waits for; 0 and true when the edge had been applied
+// before. It wraps enginecore.ErrExecutionNotFound, and enginecore.ErrExecutionAlreadyInFlow when the downstream is a
+// member of another flow.
+func (c *Client) ApplyEdge(ctx context.Context, e Edge, revision int64) (unsatisfied int, already bool, err error) {
+	if e.ID == "" {
+		return 0, false, fault("edge id", "must not be empty")
+	}
+	if err := e.prepare(); err != nil {
+		return 0, false, err
+	}
+	r, err := c.coreOf(ctx, e.Downstream, "lane_id")
+	if err != nil {
+		return 0, false, of(err, "apply", "edge", string(e.ID))
+	}
+	now, err := c.now(ctx)
+	if err != nil {
+		return 0, false, of(err, "apply", "edge", string(e.ID))
+	}
+	reply, err := c.core.ApplyDependencyToChild(ctx, enginecore.ApplyDependencyToChildCall{
+		DownstreamExecutionID: e.Downstream, LaneID: r.lane(), GroupExecutionID: e.Downstream, FlowID: e.Flow, EdgeID: e.ID,
+		UpstreamExecutionID: e.Upstream, GraphRevision: revision, DependencyKind: e.Kind, DataPassingRef: e.Input, Now: now,
+	})
+	if err != nil {
+		return 0, false, of(err, "apply", "edge", string(e.ID))
+	}
+	if reply.Unresolved == "already_applied" {
+		return 0, true, nil
+	}
+	return int(record{"n": reply.Unresolved}.int("n")), false, nil
+}
+
+// FlowInfo is a flow as its record tells.
+type FlowInfo struct {
+	ID        enginecore.FlowID
+	Kind      string
+	Namespace string
+	// State is open, completed, failed or cancelled.
+	State string
+	// Members and Edges count those that the graph has, Revision its changes.
+	Members, Edges int
+	Revision       int64
+	// CancelReason and CancelPolicy are set when it was cancelled.
+	CancelReason, CancelPolicy string
+	// CreatedAt, CancelledAt and ClosedAt are zero when unset. ClosedAt is kept for flows that were submitted whole.
+	CreatedAt, CancelledAt, ClosedAt time.Time
+	// Managed tells that the flow was submitted whole, with runtime.Start; Run is its run id then.
+	Managed bool
+	Run     string
+	// Tags are its tags. Not set by listings that were not asked for them.
+	Tags map[string]string
+}
+
+var flowFields = []string{
+	"flow_kind", "namespace", "public_flow_state", "node_count", "edge_count", "graph_revision", "cancel_reason",
+	"cancellation_policy", "created_at", "cancelled_at", "closed_at", "managed", "run_id",
+}
+
+func flowOf(id enginecore.FlowID, r record) FlowInfo {
+	return FlowInfo{
+		ID: id, Kind: r["flow_kind"], Namespace: r["namespace"], State: r["public_flow_state"], Members: int(r.int("node_count")),
+		Edges: int(r.int("edge_count")), Revision: r.int("graph_revision"), CancelReason: r["cancel_reason"],
+		CancelPolicy: r["cancellation_policy"], CreatedAt: r.time("created_at"), CancelledAt: r.time("cancelled_at"),
+		ClosedAt: r.time("closed_at"), Managed: r["managed"] != "", Run: r["run_id"],
+	}
+}
+
+// Flow returns a flow with its tags: its record is of one moment, the tags are read beside it. It wraps
+// enginecore.ErrFlowNotFound when there is none with that id. Client.Describe of package runtime tells more of a run.
+func (c *Client) Flow(ctx context.Context, id enginecore.FlowID) (FlowInfo, error) {
+	p, err := c.flowPartition(id)
+	if err != nil {
+		return FlowInfo{}, err
+	}
+	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(p, id), flowFields), c.client.B().Hgetall().Key(c.keys.FlowTags(p, id)).Build())
+	if err != nil {
+		return FlowInfo{}, of(err, "describe", "flow", string(id))
+	}
+	r := recordOf(results[0], flowFields)
+	if r == nil {
+		return FlowInfo{}, of(enginecore.ErrFlowNotFound, "describe", "flow", string(id))
+	}
+	info := flowOf(id, r)
+	info.Tags = tagsOf(results[1])
+	return info, nil
+}
+
+// TagFlow adds tags to a flow, whatever its state, in one atomic step; those that it has under the same keys are replaced.
+// Client.Runs of package runtime finds runs by them. It wraps enginecore.ErrFlowNotFound and enginecore.ErrInvalidTagKey.
+func (c *Client) TagFlow(ctx context.Context, id enginecore.FlowID, tags map[string]string) error {
+	p, err := c.flowPartition(id)
+	if err != nil {
+		return err
+	}
+	list, err := tagList(tags)
+	if err == nil {
+		_, err = c.core.SetFlowTags(ctx, enginecore.SetFlowTagsCall{Partition: p, FlowID: id, Tags: list})
+	}
+	return of(err, "tag", "flow", string(id))
+}
+
+// Policies of a cancel.
+const (
+	// CancelAll cancels the flow and all its members. The default.
+	CancelAll = "cancel_all"
+	// CancelPending leaves running members to their end. Other FlowFabric servers leave all members alone.
+	CancelPending = "cancel_pending"
+	// CancelFlowOnly marks the flow and leaves its members alone, except those of a flow that was submitted whole.
+	CancelFlowOnly = "flow_only"
+)
+
+// FlowCancel says how a flow is to be cancelled.
+type FlowCancel struct {
+	// Reason is for the record.
+	Reason string
+	// Policy is CancelAll, CancelPending or CancelFlowOnly; empty is CancelAll.
+	Policy string
+}
+
+// FlowCancelled is what a cancel has done.
+type FlowCancelled struct {
+	// Policy is that of the cancel, which may have been another one's earlier.
+	Policy string
+	// Already tells that the flow was over before.
+	Already bool
+	// Members are the members of the flow, at most a thousand of one that was over before.
+	Members []enginecore.ExecutionID
+	// Failed are the members that could not be cancelled, and why. Set by CancelFlowAndWait.
+	Failed map[enginecore.ExecutionID]error
+}
+
+const (
+	// cancelGrace is how long a keeper leaves the members to the caller of CancelFlowAndWait.
+	cancelGrace = 30 * time.Second
+	// cancelConcurrency bounds how many members are cancelled at a time.
+	cancelConcurrency = 16
+	// maxMembersShown bounds the members of a flow that was over before.
+	maxMembersShown = 1000
+)
+
+// CancelFlow marks a flow as cancelled, in one atomic step, and leaves its members to the keepers, or to the server of
+// another FlowFabric, which begin as soon as they look, ours at once. A flow that is over is no error: Already tells. It wraps
+// enginecore.ErrFlowNotFound.
+func (c *Client) CancelFlow(ctx context.Context, id enginecore.FlowID, how FlowCancel) (FlowCancelled, error) {
+	cancelled, err := c.cancelFlow(ctx, id, how, time.Millisecond) // 0 would be the default
+	if err != nil {
+		return cancelled, of(err, "cancel", "flow", string(id))
+	}
+	c.tellKeepers(ctx, id)
+	return cancelled, nil
+}
+
+// tellKeepers tells the keepers that something is due in the partition of a flow. It is a hint: without it, they look some
+// seconds later.
+func (c *Client) tellKeepers(ctx context.Context, id enginecore.FlowID) {
+	p, err := c.flowPartition(id)
+	if err != nil {
+		return
+	}
+	message := strconv.Itoa(int(p.Index)) + " " + strconv.FormatInt(time.Now().UnixMilli(), 10)
+	c.client.Do(ctx, c.client.B().Publish().Channel(c.keys.ChannelDue()).Message(message).Build())
+}
+
+// CancelFlowAndWait marks a flow as cancelled, in one atomic step, and cancels its members itself, each in a step of its own
+// and some at a time; when it returns without an error, they have ended. Members that cannot be cancelled are in Failed,
+// and the error wraps ErrPartlyCancelled; keepers go on with them, and so does another call. Where the policy leaves the
+// members alone, it is CancelFlow.
+func (c *Client) CancelFlowAndWait(ctx context.Context, id enginecore.FlowID, how FlowCancel) (FlowCancelled, error) {
+	cancelled, err := c.cancelFlow(ctx, id, how, cancelGrace)
+	if err == nil && !cancelled.Already && cancelled.Policy == CancelAll {
+		cancelled.Failed, err = c.cancelMembers(ctx, id, cancelled.Members, how.Reason)
+	}
+	return cancelled, of(err, "cancel", "flow", string(id))
+}
+
+func (c *Client) cancelFlow(ctx context.Context, id enginecore.FlowID, how FlowCancel, grace time.Duration) (FlowCancelled, error) {
+	switch how.Policy {
+	case "":
+		how.Policy = CancelAll
+	case CancelAll, CancelPending, CancelFlowOnly:
+	default:
+		return FlowCancelled{}, fault("policy", "%.40q is none of %s, %s, %s", how.Policy, CancelAll, CancelPending, CancelFlowOnly)
+	}
+	p, err := c.flowPartition(id)
+	if err != nil {
+		return FlowCancelled{}, err
+	}
+	now, err := c.now(ctx)
+	if err != nil {
+		return FlowCancelled{}, err
+	}
+	reply, err := c.core.ContractCancelFlow(ctx, enginecore.ContractCancelFlowCall{
+		Partition: p, FlowID: id, Reason: how.Reason, CancellationPolicy: how.Policy, Now: now, Grace: grace,
+	})
+	if errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
+		return c.alreadyCancelled(ctx, p, id, how)
+	}
+	if err != nil {
+		return FlowCancelled{}, err
+	}
+	return FlowCancelled{Policy: reply.Policy, Members: reply.Members}, nil
+}
+
+func (c *Client) alreadyCancelled(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, how FlowCancel) (FlowCancelled, error) {
+	fields := []string{"cancellation_policy", "flow_kind"}
+	r, err := c.one(ctx, c.keys.FlowCore(p, id), fields, enginecore.ErrFlowNotFound)
+	if err != nil {
+		return FlowCancelled{}, err
+	}
+	cancelled := FlowCancelled{Policy: how.Policy, Already: true}
+	if r["cancellation_policy"] != "" {
+		cancelled.Policy = r["cancellation_policy"]
+	}
+	for member, err := range c.Members(ctx, id) {
+		if err != nil {
+			return cancelled, err
+		}
+		if cancelled.Members = append(cancelled.Members, member); len(cancelled.Members) == maxMembersShown {
+			break
+		}
+	}
+	return cancelled, nil
+}
+
+// cancelMembers cancels members and notes those that are done.
+func (c *Client) cancelMembers(ctx context.Context, flow enginecore.FlowID, members []enginecore.ExecutionID, reason string) (map[enginecore.ExecutionID]error, error) {
+	failed := make(map[enginecore.ExecutionID]error)
+	var mu sync.Mutex
+	var cancelling errgroup.Group
+	cancelling.SetLimit(cancelConcurrency)
+	for _, member := range members {
+		cancelling.Go(func() error {
+			if err := c.cancelMember(ctx, flow, member, reason); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed[member] = err
+			}
+			return nil
+		})
+	}
+	_ = cancelling.Wait() // the faults are gathered one by one
+	if len(failed) == 0 {
+		return nil, nil
+	}
+	return failed, fmt.Errorf("%w: %d of %d", ErrPartlyCancelled, len(failed), len(members))
+}
+
+func (c *Client) cancelMember(ctx context.Context, flow enginecore.FlowID, id enginecore.ExecutionID, reason string) error {
+	r, err := c.coreOf(ctx, id, cancelFields...)
+	if err == nil {
+		_, err = c.core.CancelExecution(ctx, cancelCall(id, r, reason))
+	}
+	if errors.Is(err, enginecore.ErrOutcomeUnknown) {
+		if state, look := c.ExecutionState(ctx, id); look == nil && state.Terminal() {
+			err = nil
+		}
+	}
+	if err != nil && !errors.Is(err, enginecore.ErrExecutionNotActive) && !errors.Is(err, enginecore.ErrExecutionNotFound) {
+		return err
+	}
+	_, err = c.core.AckCancelMember(ctx, enginecore.AckCancelMemberCall{ExecutionID: id, FlowID: flow})
+	return err
+}

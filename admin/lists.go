@@ -1,0 +1,403 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// ErrCursor marks a cursor that does not come from a page of the same listing.
+var ErrCursor = errors.New("bad cursor")
+
+// Index is one of the indexes of a lane, in which an execution stands by what it does.
+type Index string
+
+// The indexes of a lane.
+const (
+	IndexEligible            Index = "eligible"
+	IndexDelayed             Index = "delayed"
+	IndexActive              Index = "active"
+	IndexSuspended           Index = "suspended"
+	IndexTerminal            Index = "terminal"
+	IndexBlockedDependencies Index = "blocked:dependencies"
+	IndexBlockedBudget       Index = "blocked:budget"
+	IndexBlockedQuota        Index = "blocked:quota"
+	IndexBlockedRoute        Index = "blocked:route"
+	IndexBlockedOperator     Index = "blocked:operator"
+)
+
+// ExecutionQuery says which executions are wanted. The zero value is all of them. An execution must satisfy everything
+// that is set.
+type ExecutionQuery struct {
+	// Lane is the lane of the execution.
+	Lane enginecore.LaneID
+	// States are the states of which it must be in one.
+	States []enginecore.PublicState
+	// Flow is the flow that it must be a member of. Only its members are looked at.
+	Flow enginecore.FlowID
+	// Tags are tags that it must have, with their values.
+	Tags map[string]string
+	// Index looks only at what stands in that index of Lane, which must be set then. It cannot be combined with Flow.
+	Index Index
+	// WithTags fills in the tags of what is found, at the cost of one more read for each.
+	WithTags bool
+}
+
+func (q ExecutionQuery) check(c *Client) error {
+	var faults []error
+	if q.Index != "" {
+		if _, known := c.indexKey(enginecore.Partition{}, "x", q.Index); !known {
+			faults = append(faults, fault("index", "%.40q is no index of a lane", string(q.Index)))
+		}
+		if q.Lane == "" {
+			faults = append(faults, fault("index", "a lane must be given with it"))
+		}
+		if q.Flow != "" {
+			faults = append(faults, fault("index", "cannot be combined with a flow"))
+		}
+	}
+	if q.Lane != "" {
+		if _, err := enginecore.ParseLaneID(string(q.Lane)); err != nil {
+			faults = append(faults, fault("lane", "%v", err))
+		}
+	}
+	if q.Flow != "" {
+		if _, err := c.flowPartition(q.Flow); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (c *Client) indexKey(p enginecore.Partition, lane enginecore.LaneID, index Index) (string, bool) {
+	build, known := map[Index]func(enginecore.Partition, enginecore.LaneID) string{
+		IndexEligible: c.keys.LaneEligible, IndexDelayed: c.keys.LaneDelayed, IndexActive: c.keys.LaneActive,
+		IndexSuspended: c.keys.LaneSuspended, IndexTerminal: c.keys.LaneTerminal,
+		IndexBlockedDependencies: c.keys.LaneBlockedDependencies, IndexBlockedBudget: c.keys.LaneBlockedBudget,
+		IndexBlockedQuota: c.keys.LaneBlockedQuota, IndexBlockedRoute: c.keys.LaneBlockedRoute,
+		IndexBlockedOperator: c.keys.LaneBlockedOperator,
+	}[index]
+	if !known {
+		return "", false
+	}
+	return build(p, lane), true
+}
+
+// ExecutionPage is a part of the executions that a query finds.
+type ExecutionPage struct {
+	Executions []Execution
+	// Next is where the following page begins, empty when there is none. A page may be empty and still have a next one.
+	Next string
+}
+
+// ListExecutions lists executions, in no particular order, from a cursor on, which is the Next of the page before with the
+// same query, or empty. About limit of them (1 to 1000, 0 for 100) are looked at for a page; those that the query leaves
+// out make it shorter, and a small set that is stored in one piece may make it longer.
+//
+// Every execution that is there, and satisfies the query, from the first page to the last is in one of them. One that
+// changes meanwhile is shown as it stands when it is read; one may be listed twice, also when it has not changed. With
+// Index, one that leaves the index and comes back in between may be missing. The cursor belongs to the server that gave it:
+// after a failover, begin again.
+//
+// It wraps ErrInvalid for a query that makes no sense, ErrCursor for a bad cursor.
+func (c *Client) ListExecutions(ctx context.Context, q ExecutionQuery, cursor string, limit int) (ExecutionPage, error) {
+	ids, next, err := c.executionIDs(ctx, q, cursor, limit)
+	if err != nil {
+		return ExecutionPage{}, fmt.Errorf("list executions: %w", err)
+	}
+	found, err := c.readExecutions(ctx, q, ids)
+	if err != nil {
+		return ExecutionPage{}, fmt.Errorf("list executions: %w", err)
+	}
+	return ExecutionPage{found, next}, nil
+}
+
+// Executions is ListExecutions to the end. An error ends the sequence.
+func (c *Client) Executions(ctx context.Context, q ExecutionQuery) iter.Seq2[Execution, error] {
+	return all(func(cursor string) ([]Execution, string, error) {
+		page, err := c.ListExecutions(ctx, q, cursor, 0)
+		return page.Executions, page.Next, err
+	})
+}
+
+// all yields what pages hold, one after the other.
+func all[T any](page func(cursor string) ([]T, string, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for cursor := ""; ; {
+			items, next, err := page(cursor)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if cursor = next; cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+func (c *Client) executionIDs(ctx context.Context, q ExecutionQuery, cursor string, limit int) ([]string, string, error) {
+	if err := q.check(c); err != nil {
+		return nil, "", err
+	}
+	s := source{partitions: c.core.Partitioning().FlowPartitions(), key: c.keys.IndexAllExecutions}
+	switch {
+	case q.Flow != "":
+		p, _ := c.flowPartition(q.Flow) // checked above
+		s.partitions = []enginecore.Partition{p}
+		s.key = func(p enginecore.Partition) string { return c.keys.FlowMembers(p, q.Flow) }
+	case q.Index != "":
+		s.sorted = true
+		s.key = func(p enginecore.Partition) string {
+			key, _ := c.indexKey(p, q.Lane, q.Index)
+			return key
+		}
+	}
+	return c.scan(ctx, s, cursor, limit)
+}
+
+func (c *Client) readExecutions(ctx context.Context, q ExecutionQuery, ids []string) ([]Execution, error) {
+	commands := make([]rueidis.Completed, 0, 2*len(ids))
+	tags := q.WithTags || len(q.Tags) > 0
+	for _, id := range ids {
+		commands = append(commands, c.hmget(c.keys.ExecCore(enginecore.ExecutionID(id)), executionFields))
+		if tags {
+			commands = append(commands, c.client.B().Hgetall().Key(c.keys.ExecTags(enginecore.ExecutionID(id))).Build())
+		}
+	}
+	results, err := c.read(ctx, commands...)
+	if err != nil {
+		return nil, err
+	}
+	var found []Execution
+	step := len(commands) / max(1, len(ids))
+	for i, id := range ids {
+		r := recordOf(results[i*step], executionFields)
+		if r == nil {
+			continue // it is gone
+		}
+		e := executionOf(enginecore.ExecutionID(id), r)
+		if tags {
+			e.Tags = tagsOf(results[i*step+1])
+		}
+		if q.wants(e) {
+			found = append(found, e)
+		}
+	}
+	return found, nil
+}
+
+func (q ExecutionQuery) wants(e Execution) bool {
+	return (q.Lane == "" || e.Lane == q.Lane) && (len(q.States) == 0 || slices.Contains(q.States, e.State)) &&
+		(q.Flow == "" || e.Flow == q.Flow) && hasTags(e.Tags, q.Tags)
+}
+
+func hasTags(tags, wanted map[string]string) bool {
+	for key, value := range wanted {
+		if got, has := tags[key]; !has || got != value {
+			return false
+		}
+	}
+	return true
+}
+
+// Members yields the members of a flow, in no particular order. Every member that stays one is yielded, some perhaps twice.
+// A flow that does not exist has none. An error ends the sequence.
+func (c *Client) Members(ctx context.Context, flow enginecore.FlowID) iter.Seq2[enginecore.ExecutionID, error] {
+	return all(func(cursor string) ([]enginecore.ExecutionID, string, error) {
+		ids, next, err := c.executionIDs(ctx, ExecutionQuery{Flow: flow}, cursor, 0)
+		return typed[enginecore.ExecutionID](ids), next, of(err, "members of", "flow", string(flow))
+	})
+}
+
+func typed[T ~string](texts []string) []T {
+	out := make([]T, len(texts))
+	for i, text := range texts {
+		out[i] = T(text)
+	}
+	return out
+}
+
+// FlowQuery says which flows are wanted. The zero value is all of them. A flow must satisfy everything that is set.
+type FlowQuery struct {
+	// Kind is the kind of the flow; of one that was submitted whole, its name.
+	Kind string
+	// States are the states of which it must be in one: open, completed, failed, cancelled.
+	States []string
+	// Tags are tags that it must have, with their values.
+	Tags map[string]string
+	// WithTags fills in the tags of what is found, at the cost of one more read for each.
+	WithTags bool
+}
+
+// FlowPage is a part of the flows that a query finds.
+type FlowPage struct {
+	Flows []FlowInfo
+	// Next is where the following page begins, empty when there is none. A page may be empty and still have a next one.
+	Next string
+}
+
+// ListFlows lists flows of whatever tool has made them, in no particular order, as ListExecutions lists executions and with
+// the same promises. Client.Runs of package runtime finds runs by index, the newest first.
+func (c *Client) ListFlows(ctx context.Context, q FlowQuery, cursor string, limit int) (FlowPage, error) {
+	s := source{partitions: c.core.Partitioning().FlowPartitions(), key: c.keys.IndexFlowIndex}
+	ids, next, places, err := c.scanPlaces(ctx, s, cursor, limit)
+	if err != nil {
+		return FlowPage{}, fmt.Errorf("list flows: %w", err)
+	}
+	commands := make([]rueidis.Completed, 0, 2*len(ids))
+	for i, id := range ids {
+		commands = append(commands, c.hmget(c.keys.FlowCore(places[i], enginecore.FlowID(id)), flowFields),
+			c.client.B().Hgetall().Key(c.keys.FlowTags(places[i], enginecore.FlowID(id))).Build())
+	}
+	results, err := c.read(ctx, commands...)
+	if err != nil {
+		return FlowPage{}, fmt.Errorf("list flows: %w", err)
+	}
+	page := FlowPage{Next: next}
+	for i, id := range ids {
+		r := recordOf(results[2*i], flowFields)
+		if r == nil {
+			continue // it is gone
+		}
+		info, tags := flowOf(enginecore.FlowID(id), r), tagsOf(results[2*i+1])
+		if q.WithTags || len(q.Tags) > 0 {
+			info.Tags = tags
+		}
+		if (q.Kind == "" || info.Kind == q.Kind) && (len(q.States) == 0 || slices.Contains(q.States, info.State)) && hasTags(tags, q.Tags) {
+			page.Flows = append(page.Flows, info)
+		}
+	}
+	return page, nil
+}
+
+// Flows is ListFlows to the end. An error ends the sequence.
+func (c *Client) Flows(ctx context.Context, q FlowQuery) iter.Seq2[FlowInfo, error] {
+	return all(func(cursor string) ([]FlowInfo, string, error) {
+		page, err := c.ListFlows(ctx, q, cursor, 0)
+		return page.Flows, page.Next, err
+	})
+}
+
+// source is a set that is kept in one key of each partition.
+type source struct {
+	partitions []enginecore.Partition
+	key        func(enginecore.Partition) string
+	sorted     bool // sorted sets
+}
+
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+	// glance is how many partitions are looked at in one go for the next one that holds something.
+	glance = 64
+)
+
+func (c *Client) scan(ctx context.Context, s source, cursor string, limit int) ([]string, string, error) {
+	ids, next, _, err := c.scanPlaces(ctx, s, cursor, limit)
+	return ids, next, err
+}
+
+// scanPlaces reads about limit members of the sets from a cursor on: "<partition>.<cursor of its scan>". A scan gives
+// whatever is in its set all the while. With each member comes its partition.
+func (c *Client) scanPlaces(ctx context.Context, s source, cursor string, limit int) (ids []string, next string, places []enginecore.Partition, err error) {
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	limit = min(limit, maxLimit)
+	at, place, err := parseCursor(cursor, s.partitions)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	for len(ids) < limit && at < len(s.partitions) {
+		if place == 0 {
+			if at, err = c.nextFilled(ctx, s, at); err != nil || at == len(s.partitions) {
+				break
+			}
+		}
+		entry, err := c.scanOne(ctx, s, s.partitions[at], place, limit-len(ids))
+		if err != nil {
+			return nil, "", nil, err
+		}
+		for _, id := range entry.Elements {
+			ids, places = append(ids, id), append(places, s.partitions[at])
+		}
+		if place = entry.Cursor; place == 0 {
+			at++
+		}
+	}
+	if err != nil || at >= len(s.partitions) {
+		return ids, "", places, err
+	}
+	return ids, strconv.Itoa(int(s.partitions[at].Index)) + "." + strconv.FormatUint(place, 10), places, nil
+}
+
+func parseCursor(text string, partitions []enginecore.Partition) (at int, place uint64, err error) {
+	if text == "" {
+		return 0, 0, nil
+	}
+	index, rest, _ := strings.Cut(text, ".")
+	number, err1 := strconv.ParseUint(index, 10, 16)
+	place, err2 := strconv.ParseUint(rest, 10, 64)
+	at = slices.IndexFunc(partitions, func(p enginecore.Partition) bool { return uint64(p.Index) == number })
+	if err1 != nil || err2 != nil || at < 0 {
+		return 0, 0, fmt.Errorf("%w: %.80q", ErrCursor, text)
+	}
+	return at, place, nil
+}
+
+// nextFilled is the next partition, from one on, that holds something.
+func (c *Client) nextFilled(ctx context.Context, s source, from int) (int, error) {
+	for from < len(s.partitions) {
+		group := s.partitions[from:min(from+glance, len(s.partitions))]
+		commands := make([]rueidis.Completed, len(group))
+		for i, p := range group {
+			commands[i] = c.client.B().Exists().Key(s.key(p)).Build()
+		}
+		results, err := c.read(ctx, commands...)
+		if err != nil {
+			return 0, err
+		}
+		for i := range results {
+			if n, err := results[i].AsInt64(); err == nil && n > 0 {
+				return from + i, nil
+			}
+		}
+		from += len(group)
+	}
+	return from, nil
+}
+
+func (c *Client) scanOne(ctx context.Context, s source, p enginecore.Partition, place uint64, count int) (rueidis.ScanEntry, error) {
+	if !s.sorted {
+		entry, err := c.client.Do(ctx, c.client.B().Sscan().Key(s.key(p)).Cursor(place).Count(int64(count)).Build()).AsScanEntry()
+		if err != nil {
+			return entry, readError(err)
+		}
+		return entry, nil
+	}
+	entry, err := c.client.Do(ctx, c.client.B().Zscan().Key(s.key(p)).Cursor(place).Count(int64(count)).Build()).AsScanEntry()
+	if err != nil {
+		return entry, readError(err)
+	}
+	members := entry.Elements[:0]
+	for i := 0; i < len(entry.Elements); i += 2 { // scores stand between
+		members = append(members, entry.Elements[i])
+	}
+	entry.Elements = members
+	return entry, nil
+}

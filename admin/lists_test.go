@@ -1,0 +1,132 @@
+package admin_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+)
+
+// executions lists by pages, and lets something happen between them.
+func (d *desk) executions(q admin.ExecutionQuery, limit int, meanwhile func()) map[enginecore.ExecutionID]admin.Execution {
+	d.t.Helper()
+	found := make(map[enginecore.ExecutionID]admin.Execution)
+	for cursor := ""; ; {
+		page, err := d.ListExecutions(d.ctx, q, cursor, limit)
+		require.NoError(d.t, err)
+		for _, e := range page.Executions {
+			found[e.ID] = e
+		}
+		if cursor = page.Next; cursor == "" {
+			return found
+		}
+		meanwhile()
+	}
+}
+
+func TestListsByWhatIsWanted(t *testing.T) {
+	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
+		flow, _, err := d.CreateFlow(d.ctx, admin.NewFlow{Kind: "build"})
+		require.NoError(t, err)
+		var all, members, delayed, tagged []enginecore.ExecutionID
+		for i := range 40 {
+			n := admin.NewExecution{Flow: flow, Kind: fmt.Sprint("kind-", i)}
+			if i%2 == 0 {
+				n.Flow, n.Lane = "", enginecore.LaneID(fmt.Sprint("lane-", i%6))
+			}
+			if i%5 == 0 {
+				n.Tags = map[string]string{"team.name": "x", "n.n": fmt.Sprint(i)}
+			}
+			if i%4 == 3 {
+				now, err := d.core.Now(d.ctx)
+				require.NoError(t, err)
+				n.DelayUntil = now.AddDate(0, 0, 1)
+			}
+			id := d.create(n)
+			all = append(all, id)
+			if n.Flow != "" {
+				_, _, err := d.AddExecution(d.ctx, flow, id)
+				require.NoError(t, err)
+				members = append(members, id)
+			}
+			if !n.DelayUntil.IsZero() {
+				delayed = append(delayed, id)
+			}
+			if n.Tags != nil {
+				tagged = append(tagged, id)
+			}
+		}
+		ids := func(q admin.ExecutionQuery) []enginecore.ExecutionID {
+			var ids []enginecore.ExecutionID
+			for id := range d.executions(q, 7, func() {}) {
+				ids = append(ids, id)
+			}
+			return ids
+		}
+		require.ElementsMatch(t, all, ids(admin.ExecutionQuery{}))
+		require.ElementsMatch(t, members, ids(admin.ExecutionQuery{Flow: flow}))
+		require.ElementsMatch(t, delayed, ids(admin.ExecutionQuery{States: []enginecore.PublicState{enginecore.PublicDelayed}}))
+		require.ElementsMatch(t, delayed, ids(admin.ExecutionQuery{Lane: lane, Index: admin.IndexDelayed}))
+		require.ElementsMatch(t, tagged, ids(admin.ExecutionQuery{Tags: map[string]string{"team.name": "x"}}))
+		require.Equal(t, all[5:6], ids(admin.ExecutionQuery{Tags: map[string]string{"n.n": "5"}, Lane: lane}))
+		require.Len(t, ids(admin.ExecutionQuery{Lane: "lane-2"}), 7)
+		require.Len(t, ids(admin.ExecutionQuery{Lane: "lane-2", Index: admin.IndexEligible}), 7)
+		require.Empty(t, ids(admin.ExecutionQuery{Lane: "lane-2", Index: admin.IndexActive}))
+		for e, err := range d.Executions(d.ctx, admin.ExecutionQuery{Lane: "lane-2", WithTags: true}) {
+			require.NoError(t, err)
+			require.EqualValues(t, "lane-2", e.Lane)
+			break // a loop may end early
+		}
+		for _, q := range []admin.FlowQuery{{}, {Kind: "build"}, {States: []string{"open"}}} {
+			page, err := d.ListFlows(d.ctx, q, "", 0)
+			require.NoError(t, err)
+			require.Len(t, page.Flows, 1, "%+v", q)
+			require.Equal(t, len(members), page.Flows[0].Members)
+		}
+		for range d.Flows(d.ctx, admin.FlowQuery{Kind: "other"}) {
+			t.Error("there is no such flow")
+		}
+		for _, err := range d.Members(d.ctx, enginecore.FlowID(uuid.NewString())) {
+			require.NoError(t, err)
+		}
+	})
+}
+
+// Whatever is there all the while is listed, while others are made, cancelled and claimed.
+func TestListsHaveNoGaps(t *testing.T) {
+	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
+		random := rand.New(rand.NewPCG(3, 4))
+		var staying []enginecore.ExecutionID
+		var passing []enginecore.ExecutionID
+		for i := range 150 {
+			id := d.create(admin.NewExecution{})
+			if i%2 == 0 {
+				staying = append(staying, id)
+			} else {
+				passing = append(passing, id)
+			}
+		}
+		for _, q := range []admin.ExecutionQuery{
+			{}, {States: []enginecore.PublicState{enginecore.PublicWaiting}}, {Lane: lane, Index: admin.IndexEligible},
+		} {
+			found := d.executions(q, 10, func() {
+				for range 3 {
+					d.create(admin.NewExecution{})
+				}
+				i := random.IntN(len(passing))
+				_, _ = d.CancelExecution(d.ctx, passing[i], "enough") // it may be over already
+				_, err := d.ChangePriority(d.ctx, staying[random.IntN(len(staying))], random.IntN(10))
+				require.NoError(t, err)
+			})
+			for _, id := range staying {
+				require.Contains(t, found, id, "%+v", q)
+			}
+		}
+	})
+}

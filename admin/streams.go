@@ -1,0 +1,162 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+const (
+	defaultFrames = 100
+	maxFrames     = 1000
+	// MaxTailWait is the longest time that one TailStream waits.
+	MaxTailWait = 30 * time.Second
+)
+
+// Frame is one entry of an attempt's output stream.
+type Frame struct {
+	// ID is where the frame stands; its first part is its time in Unix ms.
+	ID string
+	// Fields are what its worker wrote, among them frame_type, payload and encoding.
+	Fields map[string][]byte
+}
+
+// Frames are a part of an output stream.
+type Frames struct {
+	Frames []Frame
+	// ClosedAt is when the stream was closed, for ClosedReason; zero while more may come, and for an attempt that has
+	// written nothing.
+	ClosedAt     time.Time
+	ClosedReason string
+}
+
+var (
+	frameID    = regexp.MustCompile(`^\d+(-\d+)?$`)
+	concreteID = regexp.MustCompile(`^\d+-\d+$`)
+)
+
+// ReadStream returns the frames of an attempt between two ids, both included, oldest first, at most limit (1 to 1000, 0 for
+// 100), in one atomic step. An empty id is the start or the end of the stream; to go on, read from the last id and leave out
+// its frame, or use TailStream. Client.Stream of package runtime follows a node of a run over its attempts.
+func (c *Client) ReadStream(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, from, to string, limit int) (Frames, error) {
+	if err := errors.Join(checkID(id), checkFrameID("from", from, frameID), checkFrameID("to", to, frameID)); err != nil {
+		return Frames{}, err
+	}
+	if from == "" {
+		from = "-"
+	}
+	if to == "" {
+		to = "+"
+	}
+	reply, err := c.core.ReadAttemptStream(ctx, enginecore.ReadAttemptStreamCall{
+		ExecutionID: id, AttemptIndex: attempt, FromID: from, ToID: to, CountLimit: frameLimit(limit),
+	})
+	if err != nil {
+		return Frames{}, of(err, "read stream of", "execution", string(id))
+	}
+	frames := Frames{ClosedAt: reply.ClosedAt, ClosedReason: reply.ClosedReason}
+	for _, f := range reply.Frames {
+		frame := Frame{f.ID, make(map[string][]byte, len(f.Fields))}
+		for _, field := range f.Fields {
+			frame.Fields[field.Name] = field.Value
+		}
+		frames.Frames = append(frames.Frames, frame)
+	}
+	return frames, nil
+}
+
+func checkFrameID(argument, id string, form *regexp.Regexp) error {
+	if id != "" && !form.MatchString(id) {
+		return fault(argument, "%.40q is no id of a frame", id)
+	}
+	return nil
+}
+
+func frameLimit(limit int) int64 {
+	if limit <= 0 {
+		return defaultFrames
+	}
+	return int64(min(limit, maxFrames))
+}
+
+// TailStream returns the frames of an attempt after an id (empty is before the first), as ReadStream does, and waits up to
+// wait, at most MaxTailWait, while there are none. It waits on a connection of its own, so it delays nobody; frames and the
+// end of the stream are read one after the other, so a stream that is closed may have a last frame for another call.
+func (c *Client) TailStream(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration, limit int) (Frames, error) {
+	if err := errors.Join(checkID(id), checkFrameID("after", after, concreteID)); err != nil {
+		return Frames{}, err
+	}
+	if wait < 0 || wait > MaxTailWait {
+		return Frames{}, fault("wait", "%s is not between 0 and %s", wait, MaxTailWait)
+	}
+	if after == "" {
+		after = "0-0"
+	}
+	frames, err := c.tail(ctx, id, attempt, after, wait, frameLimit(limit))
+	return frames, of(err, "tail stream of", "execution", string(id))
+}
+
+func (c *Client) tail(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration, limit int64) (Frames, error) {
+	frames, err := c.framesAfter(ctx, c.client, id, attempt, after, 0, limit)
+	closed, closeErr := c.closed(ctx, id, attempt)
+	if err = errors.Join(err, closeErr); err != nil || len(frames) > 0 || wait == 0 || !closed.ClosedAt.IsZero() {
+		closed.Frames = frames
+		return closed, err
+	}
+	wire, release := c.client.Dedicate()
+	defer release()
+	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
+	stop := context.AfterFunc(ctx, wire.Close)
+	defer stop()
+	frames, err = c.framesAfter(context.WithoutCancel(ctx), wire, id, attempt, after, wait, limit)
+	if ctx.Err() != nil {
+		return Frames{}, context.Cause(ctx)
+	}
+	if err != nil {
+		return Frames{}, err
+	}
+	closed, err = c.closed(ctx, id, attempt)
+	closed.Frames = frames
+	return closed, err
+}
+
+// framesAfter reads frames after one, and waits for them when wait is not 0.
+func (c *Client) framesAfter(ctx context.Context, on rueidis.CoreClient, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration, limit int64) ([]Frame, error) {
+	key := c.keys.StreamFrames(id, attempt)
+	read := on.B().Xread().Count(limit).Streams().Key(key).Id(after).Build()
+	if ms := wait.Milliseconds(); ms > 0 {
+		read = on.B().Xread().Count(limit).Block(ms).Streams().Key(key).Id(after).Build()
+	}
+	streams, err := on.Do(ctx, read).AsXRead()
+	if rueidis.IsRedisNil(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, readError(err)
+	}
+	var frames []Frame
+	for _, entry := range streams[key] {
+		frame := Frame{entry.ID, make(map[string][]byte, len(entry.FieldValues))}
+		for name, value := range entry.FieldValues {
+			frame.Fields[name] = []byte(value)
+		}
+		frames = append(frames, frame)
+	}
+	return frames, nil
+}
+
+// closed tells whether the stream of an attempt has ended.
+func (c *Client) closed(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex) (Frames, error) {
+	fields := []string{"closed_at", "closed_reason"}
+	results, err := c.read(ctx, c.hmget(c.keys.StreamMeta(id, attempt), fields))
+	if err != nil {
+		return Frames{}, err
+	}
+	r := recordOf(results[0], fields)
+	return Frames{ClosedAt: r.time("closed_at"), ClosedReason: r["closed_reason"]}, nil
+}

@@ -1,0 +1,143 @@
+package admin
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// Waitpoint is an open waitpoint of an execution.
+type Waitpoint struct {
+	ID enginecore.WaitpointID
+	// Key is the name that its maker gave it.
+	Key string
+	// State is pending or active.
+	State string
+	// Token lets whoever has it send signals to the waitpoint: treat it as a secret.
+	Token string
+	// Signals are the names of the signals that it waits for; empty is any.
+	Signals []string
+	// CreatedAt, ActivatedAt and ExpiresAt are zero when unset.
+	CreatedAt, ActivatedAt, ExpiresAt time.Time
+}
+
+var waitpointFields = []string{"state", "waitpoint_key", "waitpoint_token", "created_at", "activated_at", "expires_at"}
+
+// waitpointPage is how many waitpoint ids are read at a time.
+const waitpointPage = 100
+
+// maxMatchers bounds the names of signals that are read of one waitpoint.
+const maxMatchers = 1000
+
+// Waitpoints lists the open waitpoints of an execution by id, with their tokens, by several reads: what changes between them
+// may be shown half. Of other FlowFabric tools, a waitpoint that was made ahead of its wait is listed when the wait begins.
+// It wraps enginecore.ErrExecutionNotFound. Client.Waitpoints of package runtime tells of those of a run, without tokens.
+func (c *Client) Waitpoints(ctx context.Context, id enginecore.ExecutionID) ([]Waitpoint, error) {
+	list, err := c.waitpoints(ctx, id)
+	return list, of(err, "waitpoints of", "execution", string(id))
+}
+
+func (c *Client) waitpoints(ctx context.Context, id enginecore.ExecutionID) ([]Waitpoint, error) {
+	if _, err := c.coreOf(ctx, id); err != nil {
+		return nil, err
+	}
+	p, err := id.Partition()
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for cursor := uint64(0); ; {
+		entry, err := c.client.Do(ctx, c.client.B().Sscan().Key(c.keys.ExecWaitpoints(id)).Cursor(cursor).Count(waitpointPage).Build()).AsScanEntry()
+		if err != nil {
+			return nil, readError(err)
+		}
+		ids = append(ids, entry.Elements...)
+		if cursor = entry.Cursor; cursor == 0 {
+			break
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	var open []Waitpoint
+	for page := range slices.Chunk(ids, waitpointPage) {
+		some, err := c.openWaitpoints(ctx, p, typed[enginecore.WaitpointID](page))
+		if err != nil {
+			return nil, err
+		}
+		open = append(open, some...)
+	}
+	return open, nil
+}
+
+func (c *Client) openWaitpoints(ctx context.Context, p enginecore.Partition, ids []enginecore.WaitpointID) ([]Waitpoint, error) {
+	var commands []rueidis.Completed
+	for _, id := range ids {
+		commands = append(commands, c.hmget(c.keys.WaitpointRecord(p, id), waitpointFields),
+			c.client.B().Hget().Key(c.keys.WaitpointCondition(p, id)).Field("total_matchers").Build())
+	}
+	results, err := c.read(ctx, commands...)
+	if err != nil {
+		return nil, err
+	}
+	var open []Waitpoint
+	var matchers []int64
+	for i, id := range ids {
+		r := recordOf(results[2*i], waitpointFields)
+		if (r["state"] != "pending" && r["state"] != "active") || r["waitpoint_token"] == "" {
+			continue
+		}
+		open = append(open, Waitpoint{
+			ID: id, Key: r["waitpoint_key"], State: r["state"], Token: r["waitpoint_token"], CreatedAt: r.time("created_at"),
+			ActivatedAt: r.time("activated_at"), ExpiresAt: r.time("expires_at"),
+		})
+		count, _ := results[2*i+1].AsInt64() // 0 without one
+		matchers = append(matchers, min(count, maxMatchers))
+	}
+	return open, c.nameSignals(ctx, p, open, matchers)
+}
+
+// nameSignals fills in which signals waitpoints wait for.
+func (c *Client) nameSignals(ctx context.Context, p enginecore.Partition, open []Waitpoint, matchers []int64) error {
+	var commands []rueidis.Completed
+	var whose []int
+	for i, count := range matchers {
+		if count == 0 {
+			continue
+		}
+		fields := make([]string, count)
+		for j := range fields {
+			fields[j] = "matcher:" + strconv.Itoa(j) + ":name"
+		}
+		commands = append(commands, c.hmget(c.keys.WaitpointCondition(p, open[i].ID), fields))
+		whose = append(whose, i)
+	}
+	results, err := c.read(ctx, commands...)
+	if err != nil {
+		return err
+	}
+	for j, i := range whose {
+		values, _ := results[j].ToArray() // none when it is gone
+		for _, value := range values {
+			if name, err := value.ToString(); err == nil && name != "" {
+				open[i].Signals = append(open[i].Signals, name)
+			}
+		}
+	}
+	return nil
+}
+
+// CloseWaitpoint closes an open waitpoint of an execution with its condition, in one atomic step, so that signals to it are
+// refused. An execution that waits for it goes on waiting for its timeout. It wraps enginecore.ErrWaitpointNotFound and
+// enginecore.ErrWaitpointNotOpen.
+func (c *Client) CloseWaitpoint(ctx context.Context, id enginecore.ExecutionID, waitpoint enginecore.WaitpointID, reason string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	_, err := c.core.CloseWaitpoint(ctx, enginecore.CloseWaitpointCall{ExecutionID: id, WaitpointID: waitpoint, Reason: reason})
+	return of(err, "close", "waitpoint", string(waitpoint))
+}

@@ -1,0 +1,157 @@
+package admin_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+)
+
+func (d *desk) rotate() {
+	d.t.Helper()
+	_, err := d.RotateSecret(d.ctx, admin.Secret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
+	require.NoError(d.t, err)
+}
+
+const condition = `{"condition_type":"signal_set","signal_match_mode":"any","minimum_signal_count":1,"required_signal_names":["yes","no"]}`
+
+func (d *desk) suspend(x claimed) {
+	d.t.Helper()
+	_, err := d.core.SuspendExecution(d.ctx, enginecore.SuspendExecutionCall{
+		ExecutionID: x.id, WorkerInstanceID: worker, LaneID: lane, AttemptIndex: x.reply.AttemptIndex, AttemptID: x.reply.AttemptID,
+		LeaseID: x.reply.LeaseID, LeaseEpoch: x.reply.LeaseEpoch, SuspensionID: enginecore.SuspensionID(uuid.NewString()),
+		WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "approval", ReasonCode: "waiting_for_approval",
+		RequestedBy: "worker", ResumeConditionJSON: []byte(condition), ResumePolicyJSON: []byte("{}"),
+	})
+	require.NoError(d.t, err)
+}
+
+func TestWaitpointsAndSignals(t *testing.T) {
+	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
+		d.rotate()
+		id := d.create(admin.NewExecution{})
+		d.suspend(d.claim(id, 0))
+		open, err := d.Waitpoints(d.ctx, id)
+		require.NoError(t, err)
+		require.Len(t, open, 1)
+		require.Equal(t, "approval", open[0].Key)
+		require.Equal(t, "active", open[0].State)
+		require.Equal(t, []string{"yes", "no"}, open[0].Signals)
+		signal := admin.Signal{
+			Execution: id, Waitpoint: open[0].ID, Token: "k1:" + uuid.NewString(), Name: "yes", Payload: []byte(`{"by":"ann"}`), IdempotencyKey: "1",
+		}
+		_, err = d.DeliverSignal(d.ctx, signal)
+		require.ErrorIs(t, err, enginecore.ErrInvalidToken)
+		signal.Token = open[0].Token
+		signal.Name, signal.IdempotencyKey = "other", "0"
+		delivery, err := d.DeliverSignal(d.ctx, signal)
+		require.NoError(t, err)
+		require.NotEqual(t, "resume_condition_satisfied", delivery.Effect)
+		require.Equal(t, enginecore.PublicSuspended, d.state(id))
+		again, err := d.DeliverSignal(d.ctx, signal)
+		require.NoError(t, err)
+		require.True(t, again.Duplicate)
+		require.Equal(t, delivery.ID, again.ID)
+		signal.Name, signal.IdempotencyKey = "yes", "1"
+		delivery, err = d.DeliverSignal(d.ctx, signal)
+		require.NoError(t, err)
+		require.Equal(t, "resume_condition_satisfied", delivery.Effect)
+		require.Equal(t, enginecore.PublicWaiting, d.state(id))
+		open, err = d.Waitpoints(d.ctx, id)
+		require.NoError(t, err)
+		require.Empty(t, open)
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// A signal to a waitpoint that was made ahead of its wait is kept, and a waitpoint can be closed.
+func TestSignalsAheadOfTheWait(t *testing.T) {
+	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
+		d.rotate()
+		id := d.create(admin.NewExecution{})
+		x := d.claim(id, 0)
+		made, err := d.core.CreatePendingWaitpoint(d.ctx, enginecore.CreatePendingWaitpointCall{
+			ExecutionID: id, AttemptIndex: x.reply.AttemptIndex, WaitpointID: enginecore.WaitpointID(uuid.NewString()),
+			WaitpointKey: "ahead", ExpiresAt: time.Now().Add(time.Hour),
+		})
+		require.NoError(t, err)
+		signal := admin.Signal{Execution: id, Waitpoint: made.WaitpointID, Token: made.WaitpointToken, Name: "yes"}
+		delivery, err := d.DeliverSignal(d.ctx, signal)
+		require.NoError(t, err)
+		require.NotEmpty(t, delivery.ID)
+		require.NoError(t, d.CloseWaitpoint(d.ctx, id, made.WaitpointID, "not needed"))
+		_, err = d.DeliverSignal(d.ctx, signal)
+		require.Error(t, err)
+		require.ErrorIs(t, d.CloseWaitpoint(d.ctx, id, enginecore.WaitpointID(uuid.NewString()), ""), enginecore.ErrWaitpointNotFound)
+	})
+}
+
+func TestSecretsRotateEverywhere(t *testing.T) {
+	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
+		partitions := d.core.Partitioning().Flow
+		secret := admin.Secret{KID: "k1", Hex: "0011"}
+		rotation, err := d.RotateSecret(d.ctx, secret, time.Hour)
+		require.NoError(t, err)
+		require.Equal(t, partitions, rotation.Rotated)
+		rotation, err = d.RotateSecret(d.ctx, secret, time.Hour)
+		require.NoError(t, err)
+		require.Equal(t, partitions, rotation.Unchanged)
+		secret.Hex = "1100"
+		rotation, err = d.RotateSecret(d.ctx, secret, time.Hour)
+		require.ErrorIs(t, err, enginecore.ErrRotationConflict)
+		require.Len(t, rotation.Failed, partitions)
+	})
+}
+
+func TestStreams(t *testing.T) {
+	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
+		id := d.create(admin.NewExecution{})
+		x := d.claim(id, 0)
+		emit := func(text string) {
+			_, err := d.core.AppendFrame(context.WithoutCancel(d.ctx), enginecore.AppendFrameCall{
+				ExecutionID: id, AttemptIndex: x.reply.AttemptIndex, LeaseID: x.reply.LeaseID, LeaseEpoch: x.reply.LeaseEpoch,
+				FrameType: "line", Payload: []byte(text), AttemptID: x.reply.AttemptID, Source: "worker", Encoding: "utf8",
+				RetentionMaxlen: 100, MaxPayloadBytes: 1000, Ts: "1",
+			})
+			require.NoError(t, err)
+		}
+		frames, err := d.TailStream(d.ctx, id, 0, "", 0, 0)
+		require.NoError(t, err)
+		require.Empty(t, frames.Frames)
+		emit("one")
+		emit("two")
+		frames, err = d.ReadStream(d.ctx, id, 0, "", "", 1)
+		require.NoError(t, err)
+		require.Len(t, frames.Frames, 1)
+		require.Equal(t, "one", string(frames.Frames[0].Fields["payload"]))
+		require.True(t, frames.ClosedAt.IsZero())
+		frames, err = d.TailStream(d.ctx, id, 0, frames.Frames[0].ID, 0, 0)
+		require.NoError(t, err)
+		require.Len(t, frames.Frames, 1)
+		last := frames.Frames[0].ID
+		waiting := make(chan admin.Frames)
+		go func() {
+			frames, _ := d.TailStream(d.ctx, id, 0, last, admin.MaxTailWait, 0)
+			waiting <- frames
+		}()
+		emit("three")
+		frames = <-waiting
+		require.Len(t, frames.Frames, 1)
+		require.Equal(t, "three", string(frames.Frames[0].Fields["payload"]))
+		ended, cancel := context.WithCancel(d.ctx)
+		go cancel()
+		_, err = d.TailStream(ended, id, 0, frames.Frames[0].ID, admin.MaxTailWait, 0)
+		require.ErrorIs(t, err, context.Canceled)
+		d.complete(x, "done")
+		frames, err = d.TailStream(d.ctx, id, 0, frames.Frames[0].ID, admin.MaxTailWait, 0)
+		require.NoError(t, err)
+		require.Equal(t, "attempt_success", frames.ClosedReason)
+	})
+}
