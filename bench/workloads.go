@@ -109,12 +109,13 @@ func measure(ctx context.Context, s settings, build func() (*flow.Definition[int
 	if err != nil {
 		return nil, err
 	}
-	begun := time.Now()
+	begun, cpu := time.Now(), processCPU()
 	times, err := load(ctx, s, clients, func(i int) error { return one(ctx, l.Client(), def, i) })
 	if err != nil {
 		return nil, err
 	}
 	took := time.Since(begun).Seconds()
+	cpu = processCPU() - cpu
 	after, err := serverStats(ctx, l.Engine())
 	if err != nil {
 		return nil, err
@@ -122,9 +123,11 @@ func measure(ctx context.Context, s settings, build func() (*flow.Definition[int
 	flows := float64(times.TotalCount())
 	nodes := flows * float64(len(def.Graph().Nodes))
 	figures = append([]figure{{"flows", "1/s", flows / took}, {"nodes", "1/s", nodes / took}}, quantiles(times)...)
+	figures = append(figures, figure{"own CPU per node", "µs", float64(cpu.Microseconds()) / nodes})
 	if cost := after.since(before); cost.calls > 0 {
 		figures = append(figures, figure{"server CPU per node", "µs", float64(cost.cpu.Microseconds()) / nodes},
-			figure{"in functions per node", "µs", float64(cost.micros) / nodes}, figure{"calls per node", "", float64(cost.calls) / nodes})
+			figure{"in functions per node", "µs", float64(cost.micros) / nodes}, figure{"calls per node", "", float64(cost.calls) / nodes},
+			figure{"commands per node", "", float64(cost.commands) / nodes})
 	}
 	return figures, nil
 }

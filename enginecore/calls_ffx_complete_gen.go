@@ -74,3 +74,79 @@ func (CompleteCall) decode(r *fields) (out CompleteReply) {
 	}
 	return out
 }
+
+// CompleteManyCall holds the arguments of Engine.CompleteMany.
+type CompleteManyCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition Partition
+	ClaimRequest
+	Completions []CompleteManyCompletion
+}
+
+// CompleteManyCompletion is an element of CompleteManyCall.Completions.
+type CompleteManyCompletion struct {
+	ExecutionID ExecutionID
+	LeaseID     LeaseID
+	LeaseEpoch  LeaseEpoch
+	AttemptID   AttemptID
+	Result      []byte
+}
+
+// CompleteManyReply is the answer to CompleteManyCall.
+type CompleteManyReply struct {
+	// Status is StatusOK.
+	Status     Status
+	More       bool
+	Remaining  int64
+	Outcomes   []CompletionOutcome
+	Executions []ClaimedExecution
+	Candidates []Candidate
+}
+
+// CompleteMany runs ffx_complete_many. Commits the results of several executions of one worker, as
+// ffx_complete does for each, and leases it up to `count` executions that come next. The outcomes
+// stand in the order of the completions: OK, ALREADY_SATISFIED, or the code with which ffx_complete
+// would have refused; one that is refused changes nothing of the others. After a lost reply, send it
+// again with `repeated`.
+//
+// After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
+// codes: ErrInvalidInput, ErrInvalidCapabilities.
+func (e *Engine) CompleteMany(ctx context.Context, c CompleteManyCall) (CompleteManyReply, error) {
+	return Do(ctx, e, c)
+}
+
+func (CompleteManyCall) info() callInfo {
+	return callInfo{name: "ffx_complete_many", open: true}
+}
+
+func (c CompleteManyCall) encode(w *wire) {
+	w.reserve(1, 11+5*len(c.Completions))
+	w.partition(c.Partition, FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	c.ClaimRequest.encode(w)
+	w.int(int64(len(c.Completions)))
+	for i := range c.Completions {
+		x := &c.Completions[i]
+		w.belongs("completions.execution_id", x.ExecutionID)
+		w.text(string(x.ExecutionID))
+		w.text(string(x.LeaseID))
+		w.optionalInt(int64(x.LeaseEpoch))
+		w.text(string(x.AttemptID))
+		w.bytes(x.Result)
+	}
+}
+
+func (CompleteManyCall) decode(r *fields) (out CompleteManyReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.More = boolValue(r, "more")
+		out.Remaining = intValue[int64](r, "remaining")
+		out.Outcomes = list(r, "outcomes", decodeCompletionOutcome)
+		out.Executions = list(r, "executions", decodeClaimedExecution)
+		out.Candidates = list(r, "candidates", decodeCandidate)
+	default:
+		r.unknownStatus()
+	}
+	return out
+}

@@ -196,6 +196,57 @@ function call.need(keys, key_count, args, arg_count)
   return nil
 end
 
+-- A call that works on several executions gathers what enters and leaves the indexes that it does not read, and writes it
+-- with one command for each index; another call writes at once. What leaves goes before what enters.
+local GATHERED = { 'ZREM', 'SREM', 'ZADD', 'SADD' }
+
+function call.gather(c)
+  c.gathered = c.gathered or { ZREM = {}, SREM = {}, ZADD = {}, SADD = {} }
+end
+
+local function gathered(c, command, index)
+  local lists = c.gathered[command]
+  local list = lists[index]
+  if not list then
+    list = {}
+    lists[index] = list
+  end
+  return list
+end
+
+-- A member leaves an index: `command` is ZREM or SREM.
+function call.leave(c, command, index, member)
+  if not c.gathered then
+    redis.call(command, index, member)
+    return
+  end
+  local list = gathered(c, command, index)
+  list[#list + 1] = member
+end
+
+-- A member enters an index: a sorted set with its score, else a set.
+function call.enter(c, index, member, score)
+  if not c.gathered then
+    if score then redis.call('ZADD', index, score, member) else redis.call('SADD', index, member) end
+    return
+  end
+  local list = gathered(c, score and 'ZADD' or 'SADD', index)
+  if score then list[#list + 1] = score end
+  list[#list + 1] = member
+end
+
+-- Writes what the call has gathered so far.
+function call.write_gathered(c)
+  if not c.gathered then return end
+  for _, command in ipairs(GATHERED) do
+    local lists = c.gathered[command]
+    if next(lists) then
+      for index, list in pairs(lists) do call.chunked(command, index, list) end
+      c.gathered[command] = {}
+    end
+  end
+end
+
 -- Commands with a variable number of arguments stay below the interpreter's argument limit.
 local UNPACK_CHUNK = 1000
 

@@ -60,9 +60,9 @@ local function take_lease(c, execution_id, core_key, core, w, attempt_id, values
     'last_mutation_at', c.now_text,
     unpack(record.with_blanks(core.managed, values, blank)))
   record.unset(core_key, core.managed, blank)
-  redis.call('ZADD', key.index_lease_expiry(c), expires, execution_id)
-  redis.call('SADD', key.index_worker_leases(c, w.worker_instance_id), execution_id)
-  redis.call('ZADD', key.lane_active(c, w.lane), expires, execution_id)
+  call.enter(c, key.index_lease_expiry(c), execution_id, expires)
+  call.enter(c, key.index_worker_leases(c, w.worker_instance_id), execution_id)
+  call.enter(c, key.lane_active(c, w.lane), execution_id, expires)
   return epoch, expires
 end
 

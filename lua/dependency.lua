@@ -53,7 +53,7 @@ end
 -- A blocked child whose last dependency is satisfied may run: at once, when its own delay is over, or when what
 -- held it back before is lifted.
 function dependency.release(c, child_id, k, child)
-  redis.call('ZREM', k.blocked_dependencies or key.lane_blocked_dependencies(c, lifecycle.lane(child)), child_id)
+  call.leave(c, 'ZREM', k.blocked_dependencies or key.lane_blocked_dependencies(c, lifecycle.lane(child)), child_id)
   if is_set(child.prior_eligibility_state) then
     child = record.read(k.core, dependency.CHILD_FIELDS)
     admission.restore(c, child_id, k.core, child, startable(child.attempt_state))

@@ -110,11 +110,13 @@ local function take_from(c, request, index_key, take, out, limit)
     local wanted = request.count - #out
     -- One more than wanted tells whether there is more.
     local heads = redis.call('ZRANGE', index_key, stayed, stayed + wanted)
+    if math.min(wanted, #heads) > 1 then call.gather(c) end
     for i = 1, math.min(wanted, #heads) do
       local taken, stays = take(c, request, heads[i], #out)
       if taken then out[#out + 1] = taken else passed = passed + 1 end
       if stays then stayed = stayed + 1 end
     end
+    call.write_gathered(c)
     if #heads <= wanted then return passed, stayed, true end
   end
   return passed, stayed, false
@@ -133,6 +135,10 @@ local function take_from_lane(c, request, out)
     else
       request.drained = #heads <= 2 * wanted
       local choose = not request.drained and order.chooser(c, request)
+      if request.drained and #heads > 2 then
+        call.gather(c)
+        c.takes_all = true
+      end
       for i = 1, math.min(2 * wanted, #heads), 2 do
         local execution_id, fair_key = heads[i], nil
         if choose then execution_id, fair_key = choose(execution_id, tonumber(heads[i + 1])) end
@@ -145,7 +151,10 @@ local function take_from_lane(c, request, out)
           if fair_key then order.leave(c, request.lane, execution_id, { fair_key = fair_key }) end
         end
       end
-      if request.drained then return end
+      if request.drained then
+        call.write_gathered(c)
+        return
+      end
     end
   end
 end

@@ -6,6 +6,29 @@ local function already_completed(core, A)
     and core.current_lease_epoch == A.lease_epoch and core.current_attempt_id == A.attempt_id
 end
 
+-- Commits the result of one execution and resolves its edges. Gives whether that had been done before, or nil and the
+-- error reply.
+local function commit(c, A)
+  local core_key = key.exec_core(c, A.execution_id)
+  local core = fence.read(c, core_key, fence.COMPLETION_FIELDS)
+  if not core then return nil, reply.err('execution_not_found') end
+  if already_completed(core, A) then return true end
+  local f, err = fence.check_write(c, core_key, core, A)
+  if err then return nil, err end
+  if c.heirs then work.bequeath(c.heirs, A.execution_id, A.result) end
+  lifecycle.complete(c, A.execution_id, core_key, core, f, A.result)
+  graph.propagate(c)
+  return false
+end
+
+-- What a worker gets after its completions: remaining, executions and candidates of the reply.
+local function go_on(c, request)
+  local executions = work.claim(c, request)
+  local remaining = work.remaining(c, request)
+  graph.settle(c)
+  return remaining, executions, request.candidates or {}
+end
+
 -- @function ffx_complete
 -- @summary  Commits a result, resolves the edges that leave the execution, and leases the worker its next
 --           executions of the same partition when it asks for some (count > 0). After a lost reply, send it
@@ -31,21 +54,49 @@ function F.ffx_complete(K, A)
   -- Abandoned executions are announced when they become so, and wait for a claim of their own.
   request.handed_on = true
   local c = call.open(K.partition)
-  local core_key = key.exec_core(c, A.execution_id)
-  local core = fence.read(c, core_key, fence.COMPLETION_FIELDS)
-  if not core then return reply.err('execution_not_found') end
-  local repeated = already_completed(core, A)
-  if not repeated then
-    local f
-    f, err = fence.check_write(c, core_key, core, A)
-    if err then return err end
-    if request.count > 0 then c.heirs = work.no_heirs(request, A.execution_id, A.result) end
-    lifecycle.complete(c, A.execution_id, core_key, core, f, A.result)
-    graph.propagate(c)
-  end
-  local executions = work.claim(c, request)
-  local remaining = work.remaining(c, request)
-  graph.settle(c)
+  if request.count > 0 then c.heirs = work.no_heirs(request) end
+  local repeated
+  repeated, err = commit(c, A)
+  if err then return err end
+  local remaining, executions, candidates = go_on(c, request)
   local answer = repeated and reply.already or reply.ok
-  return answer(c.more and '1' or '0', remaining, executions, request.candidates or {})
+  return answer(c.more and '1' or '0', remaining, executions, candidates)
+end
+
+-- Completions that one call may bring.
+local MAX_COMPLETIONS = 64
+
+-- @record    completion_outcome code:text
+
+-- @function ffx_complete_many
+-- @summary  Commits the results of several executions of one worker, as ffx_complete does for each, and leases it up to
+--           `count` executions that come next. The outcomes stand in the order of the completions: OK,
+--           ALREADY_SATISFIED, or the code with which ffx_complete would have refused; one that is refused changes
+--           nothing of the others. After a lost reply, send it again with `repeated`.
+-- @flags    derives
+-- @key      partition          ffx.partition
+-- @include  claim_request
+-- @group    completions        execution_id:execution_id lease_id:lease_id lease_epoch:lease_epoch attempt_id:attempt_id result:bytes
+-- @reply    OK more:bool remaining:int outcomes:list(completion_outcome) executions:list(claimed_execution) candidates:list(candidate)
+-- @error    invalid_input message:text
+-- @error    invalid_capabilities reason:text
+function F.ffx_complete_many(K, A)
+  local request, err = work.parse_claim(A)
+  if err then return err end
+  local completions = A.completions
+  if not completions or #completions > MAX_COMPLETIONS then
+    return reply.err('invalid_input', 'completions must be at most ' .. MAX_COMPLETIONS .. ', got: '
+      .. tostring(A.completions_count))
+  end
+  request.handed_on = true
+  local c = call.open(K.partition)
+  call.gather(c)
+  if request.count > 0 then c.heirs = work.no_heirs(request) end
+  local outcomes = {}
+  for i, completion in ipairs(completions) do
+    local repeated, refusal = commit(c, completion)
+    outcomes[i] = { refusal and refusal[2] or repeated and 'ALREADY_SATISFIED' or 'OK' }
+  end
+  local remaining, executions, candidates = go_on(c, request)
+  return reply.ok(c.more and '1' or '0', remaining, outcomes, executions, candidates)
 end

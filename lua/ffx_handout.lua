@@ -16,8 +16,10 @@ local function inputs_of(c, execution_id, core)
   if count > MAX_INLINE_INPUTS then return {}, false end
   local heirs = c.heirs
   if heirs and #(heirs.fed[execution_id] or {}) == count then
-    if #heirs.result * count > MAX_INLINE_BYTES then return {}, false end
-    return heirs.fed[execution_id], true
+    local fed, bytes = heirs.fed[execution_id], 0
+    for i = 1, count do bytes = bytes + #fed[i][2] end
+    if bytes > MAX_INLINE_BYTES then return {}, false end
+    return fed, true
   end
   local inputs, bytes = {}, 0
   local g = graph.flow(c, core.flow_id).joins and joins.of(c, core.flow_id, execution_id)

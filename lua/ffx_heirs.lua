@@ -1,10 +1,15 @@
 -- What a completion makes ready and leases to the worker that completed, in one step.
 
 -- An execution that a completion makes ready, and that the worker may run next, is leased by the same call without a
--- stop in the eligible set: it is an heir. `heirs` is the list of them, with the request of the call, and what the
--- completed execution feeds: its result, and by execution the {name, result} pairs.
-function work.no_heirs(request, execution_id, result)
-  return { request = request, upstream_id = execution_id, result = result or '', fed = {} }
+-- stop in the eligible set: it is an heir. `heirs` is the list of them, with the request of the call, the execution that
+-- is being completed and its result, and by execution the {name, result} pairs that the call feeds it.
+function work.no_heirs(request)
+  return { request = request, fed = {} }
+end
+
+-- The execution whose completion makes heirs from now on.
+function work.bequeath(heirs, execution_id, result)
+  heirs.upstream_id, heirs.result = execution_id, result or ''
 end
 
 -- An edge of the completed execution hands its result to a child under a name, if it has one.

@@ -259,6 +259,7 @@ end
 -- Everything that follows from the call's transitions: edges, then messages.
 function graph.settle(c)
   graph.propagate(c)
+  call.write_gathered(c)
   wake.flush(c)
 end
 

@@ -36,8 +36,8 @@ function lease.drop(c, execution_id, core, named_worker_set, plain)
     redis.call('DEL', key.exec_lease_current(c, execution_id))
     redis.call('ZREM', key.index_attempt_timeout(c), execution_id)
   end
-  redis.call('ZREM', key.index_lease_expiry(c), execution_id)
-  redis.call('ZREM', key.lane_active(c, lease.lane(core)), execution_id)
+  call.leave(c, 'ZREM', key.index_lease_expiry(c), execution_id)
+  call.leave(c, 'ZREM', key.lane_active(c, lease.lane(core)), execution_id)
   if is_set(core.current_lane) and core.current_lane ~= core.lane_id and is_set(core.lane_id) then
     redis.call('ZREM', key.lane_active(c, core.lane_id), execution_id)
   end
@@ -52,7 +52,7 @@ function lease.leave_worker(c, execution_id, core, named_worker_set)
   local worker_set
   if is_set(core.current_worker_instance_id) then
     worker_set = key.index_worker_leases(c, core.current_worker_instance_id)
-    redis.call('SREM', worker_set, execution_id)
+    call.leave(c, 'SREM', worker_set, execution_id)
   end
   if is_set(named_worker_set) and named_worker_set ~= worker_set then
     redis.call('SREM', named_worker_set, execution_id)

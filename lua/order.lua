@@ -72,9 +72,15 @@ function order.enter(c, lane, execution_id, core, eligible_key)
   if queue_key then redis.call('ZADD', queue_key, score, execution_id) end
 end
 
--- Takes an execution out of the eligible set of its lane, if it is there.
+-- Takes an execution out of the eligible set of its lane, if it is there. A call that takes all there is (takes_all) does not
+-- look at the set before its end.
 function order.leave(c, lane, execution_id, core, eligible_key)
-  redis.call('ZREM', eligible_key or key.lane_eligible(c, lane), execution_id)
+  eligible_key = eligible_key or key.lane_eligible(c, lane)
+  if c.takes_all then
+    call.leave(c, 'ZREM', eligible_key, execution_id)
+  else
+    redis.call('ZREM', eligible_key, execution_id)
+  end
   local fair_key = core.fair_key
   if not fair_key then return end
   local queue_key = key.ffx_queue(c, lane, fair_key)

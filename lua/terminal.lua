@@ -87,7 +87,7 @@ function lifecycle.finish(c, execution_id, core_key, core, t)
     unpack(record.with_blanks(core.managed, t.values or {}, blank)))
   record.unset(core_key, core.managed, blank)
   if not t.plain then redis.call('ZREM', key.index_execution_deadline(c), execution_id) end
-  redis.call('ZADD', t.terminal_key or key.lane_terminal(c, lifecycle.lane(core)), c.now, execution_id)
+  call.enter(c, t.terminal_key or key.lane_terminal(c, lifecycle.lane(core)), execution_id, c.now)
   if is_set(core.flow_id) and not t.silent then
     lifecycle.announce_end(c, core.flow_id, execution_id, t.outcome)
   end
