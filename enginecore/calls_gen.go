@@ -127,7 +127,8 @@ func (c *BudgetDeclaration) encode(w *wire) {
 	w.int(c.DeclaredAt)
 }
 
-// ClaimRequest holds arguments shared by AdmitCall, ClaimCall, CompleteCall, SuspendCall.
+// ClaimRequest holds arguments shared by AdmitCall, ClaimCall, CompleteCall, CompleteManyCall,
+// SuspendCall.
 type ClaimRequest struct {
 	LaneID           LaneID
 	WorkerID         WorkerID
@@ -516,6 +517,15 @@ type NodeInput struct {
 func decodeNodeInput(r *fields, out *NodeInput) {
 	out.Name = textValue[string](r, "name")
 	out.Result = bytesValue(r, "result")
+}
+
+// CompletionOutcome is an element of replies or calls.
+type CompletionOutcome struct {
+	Code string
+}
+
+func decodeCompletionOutcome(r *fields, out *CompletionOutcome) {
+	out.Code = textValue[string](r, "code")
 }
 
 // LostLease is an element of replies or calls.

@@ -90,8 +90,8 @@ const (
 	// ErrInvalidBlockingReason comes from ff_block_execution_for_admission.
 	ErrInvalidBlockingReason Code = "invalid_blocking_reason"
 	// ErrInvalidCapabilities comes from ff_create_execution, ff_issue_claim_grant,
-	// ff_issue_reclaim_grant, ffx_admit, ffx_claim, ffx_complete, ffx_announce, ffx_suspend. Details:
-	// reason.
+	// ff_issue_reclaim_grant, ffx_admit, ffx_claim, ffx_complete, ffx_complete_many, ffx_announce,
+	// ffx_suspend. Details: reason.
 	ErrInvalidCapabilities Code = "invalid_capabilities"
 	// ErrInvalidClaimGrant comes from ff_claim_execution, ff_claim_resumed_execution,
 	// ff_reclaim_execution.
@@ -110,10 +110,11 @@ const (
 	// ff_set_execution_tags, ff_set_flow_tags, ffx_pause, ffx_resume, ffx_set_priority, ffx_admit,
 	// ffx_verify_admissions, ffx_exchange, ffx_set_quota, ffx_use_budget, ffx_set_budget,
 	// ffx_budget_done, ffx_set_budget_gates, ffx_verify_budget_use, ffx_write_schedule,
-	// ffx_read_schedule, ffx_delete_schedule, ffx_submit_flow, ffx_claim, ffx_complete, ffx_fail,
-	// ffx_renew, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal, ffx_signal,
-	// ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow, ffx_describe_flow, ffx_read_events,
-	// ffx_list_runs, ffx_rerun, ffx_compact, ffx_tick, ffx_keep. Details: message.
+	// ffx_read_schedule, ffx_delete_schedule, ffx_submit_flow, ffx_claim, ffx_complete,
+	// ffx_complete_many, ffx_fail, ffx_renew, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
+	// ffx_read_journal, ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow,
+	// ffx_describe_flow, ffx_read_events, ffx_list_runs, ffx_rerun, ffx_compact, ffx_tick, ffx_keep.
+	// Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ffx_submit_flow, ffx_suspend,

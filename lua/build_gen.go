@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "92-25014e36a91907d2"
+const build = "93-9c83fdac2a89082c"

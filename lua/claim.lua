@@ -7,6 +7,28 @@ claim.FIRST_FIELDS = {
   'input_count', 'uses_flow_input', 'attempt_timeout', 'start_timeout', 'blocking_detail', 'limits', 'admission', 'attached', 'fair_key',
 }
 
+-- The core of a member that was never claimed and that was submitted without anything out of the ordinary: no timeouts,
+-- capabilities, limits, delay or wait; nil for any other, or when it is neither eligible nor blocked by its dependencies. The
+-- field `simple` marks it, so that nobody has to look for what it does not have: a hash is searched to its end for that.
+function claim.read_simple(core_key)
+  local v = redis.call('HMGET', core_key, 'simple', 'eligibility_state', 'attempt_state', 'lane_id', 'flow_id', 'node',
+    'total_attempt_count', 'execution_kind', 'input_count', 'created_at', 'priority', 'blocking_detail',
+    'prior_eligibility_state', 'fair_key')
+  local eligibility = v[2]
+  if not is_set(v[1]) or v[3] ~= 'pending_first_attempt' or v[7] ~= '0'
+    or eligibility ~= 'blocked_by_dependencies' and eligibility ~= 'eligible_now' then
+    return nil
+  end
+  return {
+    lifecycle_phase = 'runnable', ownership_state = 'unowned', terminal_outcome = 'none', managed = '1', retry_count = '0',
+    current_lease_epoch = '0', total_attempt_count = '0', attempt_state = 'pending_first_attempt',
+    uses_flow_input = v[1] == 'input' and '1' or nil, eligibility_state = eligibility, lane_id = v[4] or nil,
+    flow_id = v[5] or nil, node = v[6] or nil, execution_kind = v[8] or nil, input_count = v[9] or nil,
+    created_at = v[10] or nil, priority = v[11] or nil, blocking_detail = v[12] or nil,
+    prior_eligibility_state = v[13] or nil, fair_key = v[14] or nil,
+  }
+end
+
 -- Core fields that a claim reads.
 claim.FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome',
@@ -44,7 +66,6 @@ local function take_lease(c, execution_id, core_key, core, w, attempt_id, values
     'ownership_state', 'leased',
     'eligibility_state', 'not_applicable',
     'blocking_reason', 'none',
-    'terminal_outcome', 'none',
     'attempt_state', 'running_attempt',
     'public_state', 'active',
     'current_lease_id', w.lease_id,

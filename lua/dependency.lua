@@ -132,15 +132,20 @@ end
 function dependency.resolve(c, k, edge_id, outcome)
   local satisfied = outcome == 'success'
   redis.call('HSET', k.dep, 'state', satisfied and 'satisfied' or 'impossible', 'last_resolved_at', c.now_text)
-  redis.call('SREM', k.unresolved, edge_id)
+  if not k.is_counted then redis.call('SREM', k.unresolved, edge_id) end
   local remaining = redis.call('HINCRBY', k.meta, 'unsatisfied_required_count', -1)
   if not satisfied then redis.call('HINCRBY', k.meta, 'impossible_required_count', 1) end
   -- In a managed flow, the edge's own record tells the time.
   if not k.managed then redis.call('HSET', k.meta, 'last_dependency_update_at', c.now_text) end
   -- A child that waits for more and takes no result along is not even read.
   if satisfied and remaining > 0 and not k.upstream_result then return 'satisfied', '', remaining end
-  local fields = k.heirs and dependency.HEIR_FIELDS or dependency.READY_FIELDS
-  local child = record.read(k.core, satisfied and fields or dependency.CHILD_FIELDS)
+  local child
+  if not satisfied then
+    child = record.read(k.core, dependency.CHILD_FIELDS)
+  else
+    child = k.managed and claim.read_simple(k.core)
+      or record.read(k.core, k.heirs and dependency.HEIR_FIELDS or dependency.READY_FIELDS)
+  end
   if not child then return satisfied and 'satisfied' or 'impossible', '', remaining end
   local child_id = k.child_id or child.execution_id or ''
   if not satisfied then

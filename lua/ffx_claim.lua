@@ -23,7 +23,7 @@ end
 -- Leases one eligible execution; nil when it cannot be leased, and then it is out of the way.
 local function take_eligible(c, request, execution_id, n)
   local core_key = key.exec_core(c, execution_id)
-  local core = record.read(core_key, claim.FIRST_FIELDS)
+  local core = claim.read_simple(core_key) or record.read(core_key, claim.FIRST_FIELDS)
   if core and not (core.managed and core.attempt_state == 'pending_first_attempt') then
     core = record.read(core_key, claim.FIELDS)
   end

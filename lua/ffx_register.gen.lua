@@ -562,6 +562,38 @@ redis.register_function('ffx_complete', function(keys, args)
   })
 end)
 
+local function ffx_complete_many_completions(args, at)
+  return {
+    execution_id = args[at + 1],
+    lease_id = args[at + 2],
+    lease_epoch = args[at + 3],
+    attempt_id = args[at + 4],
+    result = args[at + 5],
+  }
+end
+
+redis.register_function('ffx_complete_many', function(keys, args)
+  local refusal = call.need(keys, 1, args, 9)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  local completions_count = args[11]
+  local completions, at = group(args, 11, 5, ffx_complete_many_completions)
+  return F.ffx_complete_many({ partition = keys[1] }, {
+    lane_id = args[1],
+    worker_id = args[2],
+    worker_instance_id = args[3],
+    claim_id = args[4],
+    repeated = args[5],
+    count = args[6],
+    lease_ttl = args[7],
+    aside = args[8],
+    kinds = args[9],
+    capabilities = args[10],
+    completions = completions,
+    completions_count = completions_count,
+  })
+end)
+
 redis.register_function('ffx_fail', function(keys, args)
   local refusal = call.need(keys, 1, args, 10)
   if refusal then return refusal end

@@ -2,6 +2,8 @@
 
 -- @arguments claim_request lane_id:lane_id worker_id:worker_id worker_instance_id:worker_instance_id claim_id:text repeated:bool count:int lease_ttl:ms aside:bool kinds:text capabilities:csv?
 
+local NOTHING_OFFERED = {}
+
 -- Numbers and sets of a claim request, converted before anything is written.
 function work.parse_claim(A)
   local count, err = number.whole('count', A.count)
@@ -9,16 +11,18 @@ function work.parse_claim(A)
   local ttl
   ttl, err = number.lease_ttl(A.lease_ttl)
   if err then return nil, err end
-  local offered
-  offered, err = capability.parse(A.capabilities, 'worker')
-  if err then return nil, err end
+  local offered = NOTHING_OFFERED
+  if is_set(A.capabilities) then
+    offered, err = capability.parse(A.capabilities, 'worker')
+    if err then return nil, err end
+  end
   if count > 0 and (not is_set(A.worker_instance_id) or #(A.claim_id or '') ~= 36) then
     return nil, reply.err('invalid_input', 'claim_id must be a UUID and worker_instance_id be given')
   end
   return {
     lane = A.lane_id, worker_id = A.worker_id, worker_instance_id = A.worker_instance_id,
     claim_id = A.claim_id, repeated = A.repeated == '1', count = count, ttl = ttl, aside = A.aside == '1',
-    kinds = A.kinds or '', offered = offered,
+    kinds = A.kinds or '', offered = offered, renewal = math.floor(ttl * 2 / 3),
   }
 end
 
@@ -34,7 +38,7 @@ function work.lease_for(c, request, n)
   return {
     worker_id = request.worker_id, worker_instance_id = request.worker_instance_id, lane = request.lane,
     lease_id = base .. '0' .. suffix, attempt_id = base .. '1' .. suffix, ttl = request.ttl,
-    renewal = math.floor(request.ttl * 2 / 3),
+    renewal = request.renewal,
   }
 end
 

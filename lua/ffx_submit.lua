@@ -183,26 +183,29 @@ end
 -- Creates one node: the record of ff_create_execution and ff_add_execution_to_flow in one, without fields that have no
 -- value. A small hash is searched from its beginning, so the fields that completions and claims read come first. Gives why
 -- the node may not run yet: see hold.
-local function write_node(c, batch, A, node, numbers, held)
+local function write_node(c, batch, A, node, numbers, held, has_limits)
   local why, detail = hold(c, numbers, held)
   local eligibility, reason, text, public = create.state(why, detail)
   local further = {}
-  append(further, 'blocking_detail', text)
   append(further, 'required_capabilities', node.capabilities)
-  append(further, 'uses_flow_input', node.uses_flow_input == '1' and '1' or '')
   append(further, 'wait', numbers.wait and '1' or '')
-  if not numbers.wait then append(further, 'fair_key', A.fair_key) end
   append(further, 'start_timeout', numbers.start_timeout)
   append(further, 'attempt_timeout', numbers.attempt_timeout)
   append(further, 'attached', numbers.attempt_timeout > 0 and '1' or '')
   append(further, 'budget_ids', numbers.budget_ids)
   if numbers.delay > 0 then append(further, 'delay_until', number.text(c.now + numbers.delay)) end
+  local uses_input = node.uses_flow_input == '1'
+  local simple = (#further > 0 or has_limits) and '' or uses_input and 'input' or '1'
+  append(further, 'uses_flow_input', uses_input and '1' or '')
+  append(further, 'blocking_detail', text)
+  if not numbers.wait then append(further, 'fair_key', A.fair_key) end
   redis.call('HSET', key.exec_core(c, node.execution_id),
     'lifecycle_phase', 'runnable',
     'ownership_state', 'unowned',
     'eligibility_state', eligibility,
     'attempt_state', 'pending_first_attempt',
     'terminal_outcome', 'none',
+    'simple', simple,
     'lane_id', node.lane_id,
     'managed', '1',
     'flow_id', A.flow_id,
@@ -261,7 +264,7 @@ local function write_nodes(c, A, n, held, known)
     if not known[execution_id] and not created[execution_id] then
       created[execution_id] = true
       count = count + 1
-      local why = write_node(c, batch, A, node, n.nodes[i], held)
+      local why = write_node(c, batch, A, node, n.nodes[i], held, n.limits ~= nil)
       if n.nodes[i].wait and not why then n.to_open[#n.to_open + 1] = node end
       if n.limits then limits.attach(c, execution_id, n.limits) end
       local join = n.joins[execution_id]

@@ -194,18 +194,21 @@ end
 -- Resolves one outgoing edge of an ended execution, unless that has been done. `has_joins`: whether any node of the flow
 -- is a join.
 function graph.resolve_edge(c, item, edge_id, has_joins)
-  local child_id = redis.call('HGET', key.flow_edge(c, item.flow_id, edge_id), 'downstream_execution_id')
+  local edge = redis.call('HMGET', key.flow_edge(c, item.flow_id, edge_id), 'downstream_execution_id', 'data_passing_ref',
+    'dependency_kind')
+  local child_id = edge[1]
   if not child_id then return end
   local k = dependency.child_keys(c, child_id, edge_id)
   k.managed = true
   if not has_joins then
-    local dep = redis.call('HMGET', k.dep, 'state', 'data_passing_ref', 'dependency_kind')
-    if dep[1] ~= 'unsatisfied' then return end
+    -- An edge that is resolved already, or that the child has not been told of, is not among the open ones.
+    if redis.call('SREM', k.unresolved, edge_id) == 0 then return end
+    k.is_counted = true
     if c.heirs and item.outcome == 'success' and #c.heirs < c.heirs.request.count then
       k.heirs = c.heirs
-      work.feed(c.heirs, item.execution_id, child_id, dep[2])
+      work.feed(c.heirs, item.execution_id, child_id, edge[2])
     end
-    dependency.resolve(c, k, edge_id, dependency.verdict(dep[3], item.outcome))
+    dependency.resolve(c, k, edge_id, dependency.verdict(edge[3], item.outcome))
     return
   end
   local dep = record.read(k.dep, dependency.EDGE_FIELDS)
