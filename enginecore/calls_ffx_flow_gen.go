@@ -135,35 +135,40 @@ type DescribeFlowCall struct {
 // DescribeFlowReply is the answer to DescribeFlowCall.
 type DescribeFlowReply struct {
 	// Status is StatusOK.
-	Status          Status
-	FlowName        string
-	RunID           string
-	Namespace       string
-	State           string
-	Outcome         string
-	CreatedAt       time.Time
-	ClosedAt        time.Time
-	DeadlineAt      time.Time
-	NodeCount       int64
-	EdgeCount       int64
-	OpenNodes       int64
-	FailedNode      string
-	FailureReason   string
-	FailureCategory string
-	CancelReason    string
-	CancelledBy     string
-	Definition      []byte
-	NextCursor      string
-	Nodes           []DescribedNode
-	Paused          string
-	RerunCount      int64
-	RerunAt         time.Time
-	RerunBy         string
-	RerunMode       string
-	RerunNodes      int64
-	Budgets         string
-	Schedule        string
-	FireAt          time.Time
+	Status            Status
+	FlowName          string
+	RunID             string
+	Namespace         string
+	State             string
+	Outcome           string
+	CreatedAt         time.Time
+	ClosedAt          time.Time
+	DeadlineAt        time.Time
+	NodeCount         int64
+	EdgeCount         int64
+	OpenNodes         int64
+	FailedNode        string
+	FailureReason     string
+	FailureCategory   string
+	CancelReason      string
+	CancelledBy       string
+	Definition        []byte
+	NextCursor        string
+	Nodes             []DescribedNode
+	Paused            string
+	RerunCount        int64
+	RerunAt           time.Time
+	RerunBy           string
+	RerunMode         string
+	RerunNodes        int64
+	Budgets           string
+	Schedule          string
+	FireAt            time.Time
+	ParentExecutionID string
+	NodesFailed       int64
+	NodesExpired      int64
+	NodesCancelled    int64
+	NodesSkipped      int64
 }
 
 // DescribeFlow runs ffx_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
@@ -234,6 +239,21 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		}
 		if r.left() > 0 {
 			out.FireAt = timeValue(r, "fire_at")
+		}
+		if r.left() > 0 {
+			out.ParentExecutionID = textValue[string](r, "parent_execution_id")
+		}
+		if r.left() > 0 {
+			out.NodesFailed = intValue[int64](r, "nodes_failed")
+		}
+		if r.left() > 0 {
+			out.NodesExpired = intValue[int64](r, "nodes_expired")
+		}
+		if r.left() > 0 {
+			out.NodesCancelled = intValue[int64](r, "nodes_cancelled")
+		}
+		if r.left() > 0 {
+			out.NodesSkipped = intValue[int64](r, "nodes_skipped")
 		}
 	default:
 		r.unknownStatus()

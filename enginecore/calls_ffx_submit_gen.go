@@ -43,6 +43,7 @@ type SubmitFlowCall struct {
 	Limits    []SubmitFlowLimit
 	Budgets   []SubmitFlowBudget
 	Fires     []SubmitFlowFire
+	Parent    []SubmitFlowParent
 }
 
 // SubmitFlowTag is an element of SubmitFlowCall.Tags.
@@ -111,6 +112,12 @@ type SubmitFlowFire struct {
 	StartBefore time.Time
 }
 
+// SubmitFlowParent is an element of SubmitFlowCall.Parent.
+type SubmitFlowParent struct {
+	ExecutionID string
+	FailFast    bool
+}
+
 // SubmitFlowReply is the answer to SubmitFlowCall.
 type SubmitFlowReply struct {
 	// Status is StatusOK or StatusAlreadySatisfied.
@@ -142,7 +149,7 @@ func (SubmitFlowCall) info() callInfo {
 }
 
 func (c SubmitFlowCall) encode(w *wire) {
-	w.reserve(1, 24+2*len(c.Tags)+15*len(c.Nodes)+5*len(c.Edges)+4*len(c.Joins)+3*len(c.Limits)+2*len(c.Budgets)+6*len(c.Fires))
+	w.reserve(1, 25+2*len(c.Tags)+15*len(c.Nodes)+5*len(c.Edges)+4*len(c.Joins)+3*len(c.Limits)+2*len(c.Budgets)+6*len(c.Fires)+2*len(c.Parent))
 	w.partition(c.Partition, FlowFamily)
 	if c.ResultExecutionID != "" {
 		w.belongs("result_execution_id", c.ResultExecutionID)
@@ -234,6 +241,12 @@ func (c SubmitFlowCall) encode(w *wire) {
 		w.int(x.Serial)
 		w.time(x.FireAt)
 		w.time(x.StartBefore)
+	}
+	w.int(int64(len(c.Parent)))
+	for i := range c.Parent {
+		x := &c.Parent[i]
+		w.text(x.ExecutionID)
+		w.bool(x.FailFast)
 	}
 }
 

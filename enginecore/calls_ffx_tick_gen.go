@@ -104,12 +104,14 @@ type KeepReply struct {
 	Done       []DutyDone
 	Candidates []Candidate
 	Schedules  []ScheduleID
+	Errands    []Errand
 }
 
 // Keep runs ffx_keep. Does what is due in one partition, as ffx_tick does, and tells for each duty how
 // much that was and how late the first of it was. Of the schedules that are due, the caller gets those
-// that no other keeper has been told of lately. A named duty is the only one that is seen to;
-// `next_due_at` is then that of this duty.
+// that no other keeper has been told of lately. Errands are the caller's to carry, and to be
+// acknowledged with ffx_end_errand. A named duty is the only one that is seen to; `next_due_at` is
+// then that of this duty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -143,6 +145,9 @@ func (KeepCall) decode(r *fields) (out KeepReply) {
 		out.Candidates = list(r, "candidates", decodeCandidate)
 		if r.left() > 0 {
 			out.Schedules = listOf(r, "schedules", textValue[ScheduleID])
+		}
+		if r.left() > 0 {
+			out.Errands = list(r, "errands", decodeErrand)
 		}
 	default:
 		r.unknownStatus()

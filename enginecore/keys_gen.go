@@ -993,6 +993,24 @@ func (k Keys) ffxReruns(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":reruns"
 }
 
+// FfxChildren is <prefix>:ffx:{tag}:children.
+func (k Keys) FfxChildren(partition Partition) string {
+	return k.ffxChildren(partition.Tag())
+}
+
+func (k Keys) ffxChildren(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":children"
+}
+
+// FfxUnwanted is <prefix>:ffx:{tag}:unwanted.
+func (k Keys) FfxUnwanted(partition Partition) string {
+	return k.ffxUnwanted(partition.Tag())
+}
+
+func (k Keys) ffxUnwanted(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":unwanted"
+}
+
 // FfxCompaction is <prefix>:ffx:{tag}:compaction.
 func (k Keys) FfxCompaction(partition Partition) string {
 	return k.ffxCompaction(partition.Tag())

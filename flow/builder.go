@@ -117,8 +117,13 @@ type builder struct {
 
 // node adds a node and returns its index, also when it has faults.
 func (b *builder) node(name string, handler activity.Handler, input AnyBinding, opts []NodeOption) int {
+	return b.activityNode(name, handler, input, nil, opts)
+}
+
+// activityNode adds a node that runs an activity: once, or for each item of its input.
+func (b *builder) activityNode(name string, handler activity.Handler, input AnyBinding, items *MapSpec, opts []NodeOption) int {
 	index := len(b.graph.Nodes)
-	spec := NodeSpec{Name: name, Options: activity.DefaultOptions(), Codec: activity.JSON{}.Name()}
+	spec := NodeSpec{Name: name, Map: items, Options: activity.DefaultOptions(), Codec: activity.JSON{}.Name()}
 	codec := activity.Codec(activity.JSON{})
 	var known reported
 	if handler == nil {
@@ -133,24 +138,35 @@ func (b *builder) node(name string, handler activity.Handler, input AnyBinding, 
 		codec = handler.Codec()
 		spec.Activity, spec.Codec, spec.Options = handler.Name(), codec.Name(), handler.Options()
 	}
-	settings := nodeSettings{spec: &spec}
+	b.bind(index, &spec, b.settle(&spec, opts), codec, input, known)
+	return index
+}
+
+// settle applies the options of a node.
+func (b *builder) settle(spec *NodeSpec, opts []NodeOption) *nodeSettings {
+	settings := &nodeSettings{spec: spec}
 	if b.priority != nil {
 		spec.Priority = *b.priority
 	}
 	for i, opt := range opts {
 		if opt == nil {
-			b.faults.add(name, "", ErrOption, "option %d is nil", i+1)
+			b.faults.add(spec.Name, "", ErrOption, "option %d is nil", i+1)
 			continue
 		}
-		opt.applyNode(b, &settings)
+		opt.applyNode(b, settings)
 	}
 	slices.Sort(spec.Capabilities)
 	spec.Capabilities = slices.Compact(spec.Capabilities)
+	return settings
+}
+
+// bind gives a node its input and its edges, and adds it to the graph.
+func (b *builder) bind(index int, spec *NodeSpec, settings *nodeSettings, codec activity.Codec, input AnyBinding, known reported) {
 	before := len(b.faults.list)
 	if input == nil {
-		b.faults.add(name, "input", ErrNilBinding, "")
+		b.faults.add(spec.Name, "input", ErrNilBinding, "")
 	} else {
-		l := lowering{b: b, node: name, codec: codec, joins: &settings.joins}
+		l := lowering{b: b, node: spec.Name, codec: codec, joins: &settings.joins}
 		spec.Input = l.lower(input.draft(), &place{name: "input"})
 	}
 	known.input = len(b.faults.list) > before
@@ -158,9 +174,8 @@ func (b *builder) node(name string, handler activity.Handler, input AnyBinding, 
 	if known != (reported{}) {
 		b.reported[index] = known
 	}
-	spec.Upstreams = b.upstreams(name, spec.Input, slices.Concat(settings.order, b.join(&settings)))
-	b.graph.Nodes = append(b.graph.Nodes, spec)
-	return index
+	spec.Upstreams = b.upstreams(spec.Name, spec.Input, slices.Concat(settings.order, b.join(settings)))
+	b.graph.Nodes = append(b.graph.Nodes, *spec)
 }
 
 // use notes that a node runs the activity. Two different ones of one name could not be told apart by a worker.

@@ -88,11 +88,14 @@ func (w *writer) node(n *NodeSpec) {
 	w.raw("{")
 	w.key("name")
 	w.quoted(n.Name)
-	if n.Wait != nil {
+	switch {
+	case n.Wait != nil:
 		w.wait(n.Wait)
-	} else {
+	case n.Sub == nil:
 		w.text("activity", n.Activity)
 	}
+	w.mapping(n.Map)
+	w.sub(n.Sub)
 	w.optional("codec", n.Codec, storedCodec)
 	w.optional("lane", n.Lane, storedLane)
 	w.number("priority", int64(n.Priority))

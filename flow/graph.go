@@ -34,11 +34,18 @@ type Graph struct {
 	Nodes []NodeSpec
 }
 
-// NodeSpec is one node of a Graph: one that runs an activity or, if Wait is set, a waitpoint.
+// NodeSpec is one node of a Graph: one that runs an activity, once or, if Map is set, for each item of a list; if Wait is
+// set, a waitpoint; if Sub is set, one that runs another flow.
 type NodeSpec struct {
 	Name string
-	// Activity is the name of the activity that a worker runs for the node; "" for a waitpoint.
+	// Activity is the name of the activity that a worker runs for the node; "" for a waitpoint and a sub-flow.
 	Activity string
+	// Map says how the activity is run for each item of the node's input, which is a list; nil for other nodes. Options are
+	// those of the items then.
+	Map *MapSpec
+	// Sub is the flow that the node runs; nil for other nodes. It must not be changed. The node has that flow's codec, and of
+	// Options no others than Retry, Lane and Priority.
+	Sub *Graph
 	// Wait says what a waitpoint waits for; nil for other nodes. A waitpoint has no input, its codec is JSON, and its
 	// Options are those of activity.DefaultOptions.
 	Wait *WaitSpec
@@ -122,6 +129,13 @@ func (g *Graph) Clone() *Graph {
 		n.Input = n.Input.clone()
 		n.Upstreams = slices.Clone(n.Upstreams)
 		n.Wait = n.Wait.clone()
+		if n.Map != nil {
+			m := *n.Map
+			n.Map = &m
+		}
+		if n.Sub != nil {
+			n.Sub = n.Sub.Clone()
+		}
 	}
 	return &c
 }

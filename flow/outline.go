@@ -30,7 +30,7 @@ func (g *Graph) Outline() string {
 	nameWidth, activityWidth := 0, 0
 	for i := range g.Nodes {
 		nameWidth = max(nameWidth, len(g.Nodes[i].Name))
-		activityWidth = max(activityWidth, len(g.Nodes[i].outlineWork()))
+		activityWidth = max(activityWidth, len(g.Nodes[i].work()))
 	}
 	for _, i := range order {
 		n := &g.Nodes[i]
@@ -38,7 +38,7 @@ func (g *Graph) Outline() string {
 		if levels[i] >= 0 {
 			level = strconv.Itoa(levels[i])
 		}
-		line := fmt.Sprintf("%3s  %-*s  %-*s", level, nameWidth, n.Name, activityWidth, n.outlineWork())
+		line := fmt.Sprintf("%3s  %-*s  %-*s", level, nameWidth, n.Name, activityWidth, n.work())
 		if waits := n.outlineInputs(); waits != "" {
 			line += "  <- " + waits
 		}
@@ -48,14 +48,6 @@ func (g *Graph) Outline() string {
 		fmt.Fprintf(&b, "  result: %s\n", g.Return)
 	}
 	return b.String()
-}
-
-// outlineWork is what the node does.
-func (n *NodeSpec) outlineWork() string {
-	if n.Wait != nil {
-		return n.Wait.text()
-	}
-	return n.Activity
 }
 
 func (n *NodeSpec) outlineInputs() string {

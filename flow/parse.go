@@ -73,6 +73,8 @@ type storedNode struct {
 	OnFailure          []string          `json:"on_failure"`
 	Always             []string          `json:"always"`
 	Wait               *storedWait       `json:"wait"`
+	Map                *storedMap        `json:"map"`
+	Sub                *storedGraph      `json:"sub"`
 	Join               *storedJoin       `json:"join"`
 }
 
@@ -185,7 +187,8 @@ func (r *reader) spec(n *NodeSpec, s *storedNode) {
 			Name: l.Name, AtMost: l.AtMost, Per: r.duration("limits.per_ms", l.PerMS), AtOnce: l.AtOnce, KeyFrom: l.KeyFrom,
 		})
 	}
-	n.Wait = r.wait(s.Wait)
+	n.Wait, n.Map = r.wait(s.Wait), s.Map.spec()
+	r.sub(n, s.Sub)
 	switch {
 	case s.Input != nil && s.Wait != nil:
 		r.faults.add(r.node, "input", ErrSyntax, "a waitpoint has none")
@@ -201,6 +204,22 @@ func (r *reader) spec(n *NodeSpec, s *storedNode) {
 		}
 	}
 	n.Join = s.Join.join()
+}
+
+// sub reads the flow that a node runs. How deep flows are nested is checked by Validate.
+func (r *reader) sub(n *NodeSpec, s *storedGraph) {
+	if s == nil {
+		return
+	}
+	if s.Version != GraphVersion {
+		r.faults.add(r.node, "sub", ErrVersion, "%d; this program reads %d", s.Version, GraphVersion)
+		return
+	}
+	inner := reader{faults: faults{flow: s.Name}}
+	n.Sub = inner.graph(s)
+	if err := inner.faults.err(); err != nil {
+		r.faults.cause(r.node, "sub", ErrSyntax, err)
+	}
 }
 
 func (r *reader) wait(s *storedWait) *WaitSpec {

@@ -6,7 +6,7 @@ import (
 )
 
 // Mermaid returns the graph as a Mermaid flowchart: one box for each node with its name, activity and join, a hexagon for
-// each waitpoint with the signals that count, solid arrows for data, dotted ones for order only, with the kind of the edge
+// each waitpoint with the signals that count, a box with two borders for each map and sub-flow, solid arrows for data, dotted ones for order only, with the kind of the edge
 // where it is not success. Equal graphs give equal text.
 func (g *Graph) Mermaid() string {
 	var b strings.Builder
@@ -15,6 +15,9 @@ func (g *Graph) Mermaid() string {
 		end: func(id, label string) { fmt.Fprintf(&b, "  %s([\"%s\"])\n", id, mermaidText(label)) },
 		node: func(id string, lines ...string) {
 			fmt.Fprintf(&b, "  %s[\"%s\"]\n", id, joinLines(lines, "<br/>", mermaidText))
+		},
+		run: func(id string, lines ...string) {
+			fmt.Fprintf(&b, "  %s[[\"%s\"]]\n", id, joinLines(lines, "<br/>", mermaidText))
 		},
 		wait: func(id string, lines ...string) {
 			fmt.Fprintf(&b, "  %s{{\"%s\"}}\n", id, joinLines(lines, "<br/>", mermaidText))
@@ -45,6 +48,9 @@ func (g *Graph) DOT() string {
 		node: func(id string, lines ...string) {
 			fmt.Fprintf(&b, "  %s [label=\"%s\"];\n", id, joinLines(lines, `\n`, dotText))
 		},
+		run: func(id string, lines ...string) {
+			fmt.Fprintf(&b, "  %s [shape=box, peripheries=2, label=\"%s\"];\n", id, joinLines(lines, `\n`, dotText))
+		},
 		wait: func(id string, lines ...string) {
 			fmt.Fprintf(&b, "  %s [shape=hexagon, label=\"%s\"];\n", id, joinLines(lines, `\n`, dotText))
 		},
@@ -67,6 +73,8 @@ func (g *Graph) DOT() string {
 type picture struct {
 	end  func(id, label string)
 	node func(id string, lines ...string)
+	// run is for nodes that stand for runs of their own: maps and sub-flows.
+	run  func(id string, lines ...string)
 	wait func(id string, lines ...string)
 	edge func(from, to string, data bool, label string)
 }
@@ -83,9 +91,12 @@ func (g *Graph) draw(p picture) {
 	}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
-		draw, lines := p.node, []string{n.Name, n.Activity}
-		if n.Wait != nil {
-			draw, lines[1] = p.wait, n.Wait.text()
+		draw, lines := p.node, []string{n.Name, n.work()}
+		switch {
+		case n.Wait != nil:
+			draw = p.wait
+		case n.Map != nil || n.Sub != nil:
+			draw = p.run
 		}
 		if join := n.joinLabel(); join != "" {
 			lines = append(lines, join)

@@ -38,6 +38,7 @@ func (v *validation) run() {
 	for i := range v.g.Nodes {
 		n := &v.g.Nodes[i]
 		v.settings(n, v.skip[i].activity)
+		v.child(n, v.skip[i].activity)
 		if n.Wait != nil {
 			v.wait(n, v.skip[i].activity)
 		} else if !v.skip[i].input {
@@ -110,7 +111,7 @@ func (v *validation) names() {
 
 // settings checks what a node has besides its input and edges.
 func (v *validation) settings(n *NodeSpec, skipActivity bool) {
-	if !skipActivity && n.Wait == nil {
+	if !skipActivity && n.Wait == nil && n.Sub == nil {
 		if err := activity.CheckName(n.Activity); err != nil {
 			v.faults.cause(n.Name, "activity", ErrName, err)
 		}

@@ -225,6 +225,7 @@ function duties.list()
     { name = 'cancel_backlog', work = end_some_owed, clocks = one(key.index_cancel_backlog) },
     { name = 'sibling_cancel_dispatch', work = cancel_siblings, signs = one(key.index_pending_cancel_groups) },
     { name = 'rerun', work = flows.rerun_some, signs = one(key.ffx_reruns), free = true },
+    { name = 'child_runs', work = children.take_errands, clocks = children.clocks },
     { name = 'admission', work = offer_candidates, clocks = one(key.ffx_unadmitted) },
     { name = 'schedule', work = schedules.take_due, clocks = one(key.ffx_schedules_due), free = true },
   }

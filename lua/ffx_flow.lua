@@ -61,6 +61,13 @@ function flows.stop(c, flow_id, flow_key, flow, state, ...)
   return flows.end_owed_members(c, flow_id, ENDED_PER_CALL)
 end
 
+-- A node has failed in a flow that then needs no more of the others: those that nobody works on are cancelled.
+function flows.stop_rest(c, flow_id, flow_key, core)
+  local flow = record.read(flow_key, { 'held' })
+  flows.stop(c, flow_id, flow_key, flow, 'failed', 'outcome', 'failed', 'cancellation_policy', 'cancel_pending',
+    'cancel_reason', (core.node or core.execution_id) .. ' has failed', 'cancelled_by', 'flow')
+end
+
 -- @function ffx_cancel_flow
 -- @summary  Cancels a flow with its members, a bounded number per call: nothing of it starts after the first
 --           call, running members are told at once. With the policy cancel_pending (otherwise it is cancel_all), running
@@ -131,13 +138,14 @@ function F.ffx_cancel_node(K, A)
   return reply.ok(phase, c.more and '1' or '0')
 end
 
--- @record described_node execution_id:execution_id node:text kind:text lane_id:lane_id state:text lifecycle_phase:text eligibility:text blocking_reason:text blocking_detail:text attempts:int retry_count:int reclaim_count:int created_at:unix_ms started_at:unix_ms completed_at:unix_ms delay_until:unix_ms worker_instance_id:worker_instance_id lease_expires_at:unix_ms progress_percent:text progress_message:text failure_reason:text failure_category:text cancellation_reason:text lease_acquired_at:unix_ms replay_count:int?
+-- @record described_node execution_id:execution_id node:text kind:text lane_id:lane_id state:text lifecycle_phase:text eligibility:text blocking_reason:text blocking_detail:text attempts:int retry_count:int reclaim_count:int created_at:unix_ms started_at:unix_ms completed_at:unix_ms delay_until:unix_ms worker_instance_id:worker_instance_id lease_expires_at:unix_ms progress_percent:text progress_message:text failure_reason:text failure_category:text cancellation_reason:text lease_acquired_at:unix_ms replay_count:int? child_flow_id:flow_id? child_outcome:text?
 
 local NODE_FIELDS = {
   'execution_id', 'node', 'execution_kind', 'lane_id', 'public_state', 'lifecycle_phase', 'eligibility_state',
   'blocking_reason', 'blocking_detail', 'total_attempt_count', 'retry_count', 'lease_reclaim_count', 'created_at',
   'started_at', 'completed_at', 'delay_until', 'current_worker_instance_id', 'lease_expires_at', 'progress_pct',
   'progress_message', 'failure_reason', 'failure_category', 'cancellation_reason', 'lease_acquired_at', 'replay_count',
+  'child_flow_id', 'child_outcome',
 }
 
 local FLOW_FIELDS_SHOWN = {
@@ -164,7 +172,7 @@ end
 -- @arg      flow_id            flow_id
 -- @arg      cursor             text optional
 -- @arg      limit              int
--- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes next_cursor:text nodes:list(described_node) paused:text rerun_count:int? rerun_at:unix_ms? rerun_by:text? rerun_mode:text? rerun_nodes:int? budgets:text? schedule:text? fire_at:unix_ms?
+-- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes next_cursor:text nodes:list(described_node) paused:text rerun_count:int? rerun_at:unix_ms? rerun_by:text? rerun_mode:text? rerun_nodes:int? budgets:text? schedule:text? fire_at:unix_ms? parent_execution_id:text? nodes_failed:int? nodes_expired:int? nodes_cancelled:int? nodes_skipped:int?
 -- @error    invalid_input message:text
 -- @error    flow_not_found
 function F.ffx_describe_flow(K, A)
@@ -185,8 +193,10 @@ function F.ffx_describe_flow(K, A)
   out[#out + 1] = page[1] == '0' and '' or page[1]
   out[#out + 1] = nodes
   local more = redis.call('HMGET', key.flow_core(c, A.flow_id), 'paused', 'rerun_count', 'rerun_at', 'rerun_by',
-    'rerun_mode', 'rerun_nodes', 'budgets', 'schedule', 'fire_at')
+    'rerun_mode', 'rerun_nodes', 'budgets', 'schedule', 'fire_at', 'parent_execution_id',
+    'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'nodes_skipped')
   more[2], more[6] = more[2] or '0', more[6] or '0'
+  for i = 11, 14 do more[i] = more[i] or '0' end
   for i = 1, #more do out[#out + 1] = more[i] or '' end
   return out
 end

@@ -109,11 +109,12 @@ end
 -- Removes one member. Gives whether all of it is gone; otherwise there is more for a later call.
 local function remove_member(c, work, flow_id, id)
   local core_key = key.exec_core(c, id)
-  local core = record.read(core_key, { 'lane_id', 'current_lane', 'total_attempt_count' }) or {}
+  local core = record.read(core_key, { 'lane_id', 'current_lane', 'total_attempt_count', 'child_flow_id' }) or {}
   if not remove_edges(c, work, flow_id, id) or not remove_attempts(c, work, id, core_key, core)
     or not remove_waitpoints(c, work, id) or not remove_signals(c, work, id) then
     return false
   end
+  if core.child_flow_id then children.discard(c, core.child_flow_id) end
   remove(work, {
     core_key, key.exec_payload(c, id), key.exec_policy(c, id), key.exec_tags(c, id), key.exec_result(c, id),
     key.exec_lease_current(c, id), key.exec_lease_history(c, id), key.exec_claim_grant(c, id),
@@ -176,6 +177,7 @@ local function remove_flow(c, flow_id, flow_key)
   redis.call('UNLINK', unpack(flows.rerun_keys(c, flow_id)))
   redis.call('SREM', key.ffx_reruns(c), flow_id)
   redis.call('ZREM', key.ffx_closed_flows(c), flow_id)
+  redis.call('ZREM', key.ffx_children(c), flow_id)
   redis.call('ZREM', key.ffx_purge_due(c), flow_id)
   redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id)
   redis.call('ZREM', key.index_cancel_backlog(c), flow_id)
@@ -236,5 +238,6 @@ function F.ffx_purge_flow(K, A)
   local gone, all = purge(c, A.flow_id, flow_key, flow, work)
   forget_lanes(c, work.lanes)
   if not all then redis.call('ZADD', key.ffx_purge_due(c), c.now + LEFT_BEHIND_MS, A.flow_id) end
+  wake.flush(c)
   return reply.ok(number.text(gone), all and '0' or '1')
 end

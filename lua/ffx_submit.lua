@@ -34,6 +34,10 @@ local function check_same(flow, A)
   elseif flow.input_hash ~= A.input_hash then
     return reply.err('flow_id_conflict', 'input', flow.input_hash or '', A.input_hash)
   end
+  local parent = A.parent and A.parent[1]
+  if parent and flow.parent_execution_id ~= parent.execution_id then
+    return reply.err('flow_id_conflict', 'parent', flow.parent_execution_id or '', parent.execution_id)
+  end
   return nil
 end
 
@@ -125,6 +129,12 @@ local function write_flow(c, flow_key, A, n, held, added)
   append(values, 'result_execution_id', A.result_execution_id)
   if n.deadline then append(values, 'deadline_at', number.text(c.now + n.deadline)) end
   append(values, 'creator_identity', A.creator_identity)
+  local parent = A.parent and A.parent[1]
+  if parent then
+    append(values, 'parent_execution_id', parent.execution_id)
+    append(values, 'fail_fast', parent.fail_fast == '1' and '1' or '')
+    children.born(c, A.flow_id)
+  end
   append(values, 'trace_context', A.trace_context)
   append(values, 'retention', A.retention)
   append(values, 'fair_key', A.fair_key)
@@ -423,6 +433,7 @@ end
 -- @group    limits             execution_id:execution_id text:text quota_policy_id:text
 -- @group    budgets            text:json blocking:csv
 -- @group    fires              schedule_id:schedule_id name:text incarnation:text serial:int fire_at:unix_ms start_before:unix_ms
+-- @group    parent             execution_id:text fail_fast:bool
 -- @reply    OK state:text more:bool
 -- @reply    ALREADY_SATISFIED state:text more:bool
 -- @error    flow_purging
@@ -436,7 +447,8 @@ function F.ffx_submit_flow(K, A)
   local c = call.open(K.partition)
   local flow_key = key.flow_core(c, A.flow_id)
   local flow = record.read(flow_key, { 'graph_hash', 'input_hash', 'public_flow_state', 'held',
-    'node_count', 'edge_count', 'joins', 'purging', 'priority' }, true)
+    'node_count', 'edge_count', 'joins', 'purging', 'priority',
+    'parent_execution_id' }, true)
   if flow then
     if flow.purging then return reply.err('flow_purging') end
     err = check_same(flow, A)

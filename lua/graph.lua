@@ -12,7 +12,7 @@ local FLOW_OVER = { cancelled = true, completed = true, failed = true }
 
 -- What a call needs to know of a flow beyond its end.
 local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins', 'paused',
-  'budget_ids' }
+  'budget_ids', 'children', 'fail_fast' }
 
 -- The flow of an execution as the call finds it, read once; an empty table without one.
 function graph.flow(c, flow_id)
@@ -77,18 +77,23 @@ end
 function graph.finished(c, execution_id, core, t)
   local flow_id = core.flow_id
   local flow_key = key.flow_core(c, flow_id)
+  local fatal = false
   graph.event(c, core, t.outcome, core.current_attempt_index, t.reason)
   if t.outcome ~= 'success' then
     redis.call('HINCRBY', flow_key, 'nodes_' .. t.outcome, 1)
+    local flow = graph.flow(c, flow_id)
+    if flow.children then children.abandon(c, execution_id, t.outcome, t.reason) end
     local absorbed = joins.absorb(c, flow_key, execution_id, core, t)
     if not absorbed and (t.outcome == 'failed' or t.outcome == 'expired') then
       graph.note_failure(flow_key, core, t)
+      fatal = flow.fail_fast and not graph.is_over(flow)
     end
   end
   if redis.call('HINCRBY', flow_key, 'open_nodes', -1) == 0 then
     graph.close(c, flow_id, flow_key)
     return
   end
+  if fatal then flows.stop_rest(c, flow_id, flow_key, core) end
   c.queue = c.queue or {}
   c.queue[#c.queue + 1] = { execution_id = execution_id, flow_id = flow_id, outcome = t.outcome }
 end
@@ -127,6 +132,7 @@ function graph.reopen_flow(c, flow_id, flow_key, flow)
   -- A flow closes with the last of its members, while others that have long ended may still be listed to be ended.
   redis.call('UNLINK', key.flow_pending_cancels(c, flow_id))
   redis.call('ZREM', key.index_cancel_backlog(c), flow_id)
+  children.reopened(c, flow_id, flow_key)
   local deadline = number.finite(flow.deadline_at)
   if deadline and deadline > c.now then
     redis.call('ZADD', key.ffx_flow_deadlines(c), deadline, flow_id)
@@ -150,7 +156,7 @@ end
 -- All nodes have ended, so the flow has.
 function graph.close(c, flow_id, flow_key)
   local flow = record.read(flow_key, { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_expired',
-    'nodes_cancelled', 'deadline_at', 'failed_node', 'retention', 'result_execution_id',
+    'nodes_cancelled', 'deadline_at', 'failed_node', 'retention', 'result_execution_id', 'parent_execution_id',
     unpack(joins.FLOW_FIELDS) })
   local state, outcome = flow.public_flow_state, flow.outcome
   if not graph.is_over(flow) then
@@ -165,6 +171,7 @@ function graph.close(c, flow_id, flow_key)
   graph.forget_flows(c)
   redis.call('ZADD', key.ffx_closed_flows(c), c.now, flow_id)
   if flow.retention then flows.retain(c, flow_id, flow.retention, outcome) end
+  if flow.parent_execution_id then children.ended(c, flow_id, flow_key) end
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   graph.log(c, flow_id, 'flow_' .. outcome)
   flows.shrink_stream(c, key.flow_events(c, flow_id))

@@ -548,6 +548,16 @@ function key.ffx_reruns(c)
   return at.ffx_reruns or keep(at, 'ffx_reruns', at.prefix .. ':ffx:' .. at.tag .. ':reruns')
 end
 
+function key.ffx_children(c)
+  local at = c.at
+  return at.ffx_children or keep(at, 'ffx_children', at.prefix .. ':ffx:' .. at.tag .. ':children')
+end
+
+function key.ffx_unwanted(c)
+  local at = c.at
+  return at.ffx_unwanted or keep(at, 'ffx_unwanted', at.prefix .. ':ffx:' .. at.tag .. ':unwanted')
+end
+
 function key.ffx_compaction(c)
   local at = c.at
   return at.ffx_compaction or keep(at, 'ffx_compaction', at.prefix .. ':ffx:' .. at.tag .. ':compaction')

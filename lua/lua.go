@@ -87,6 +87,7 @@ func Files() []string {
 		"ffx_waitpoint.lua",
 		"ffx_flow.lua",
 		"ffx_runs.lua",
+		"ffx_child.lua",
 		"ffx_purge.lua",
 		"ffx_rerun.lua",
 		"ffx_compact.lua",

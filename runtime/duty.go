@@ -28,6 +28,7 @@ const (
 	DutyPauseRecheck             Duty = "pause_recheck"
 	DutyRerun                    Duty = "rerun"
 	DutyAdmission                Duty = "admission"
+	DutyChildRuns                Duty = "child_runs"
 	DutyQuota                    Duty = "quota"
 	DutyRetention                Duty = "retention"
 	DutyCompaction               Duty = "compaction"
@@ -74,6 +75,7 @@ func DutyTable() []DutyInfo {
 			DutyInfo{Duty: DutySchedule, Summary: "starts the runs that schedules say are due"},
 			DutyInfo{Duty: DutyPauseRecheck, Summary: "looks whether the pause is over that holds an execution"},
 			DutyInfo{Duty: DutyRerun, Summary: "goes on with reruns whose caller is gone"},
+			DutyInfo{Duty: DutyChildRuns, Summary: "tells nodes that the runs which they stand for are over, and ends and removes runs that no node wants"},
 			DutyInfo{Duty: DutyAdmission, Summary: "takes executions through their limits that nobody else did"},
 			DutyInfo{Duty: DutyQuota, Summary: "grants what a limit has free to those that wait, and takes back places that nobody uses"},
 			DutyInfo{Duty: DutyRetention, Contract: "retention_trimmer", Summary: "removes runs that have been kept long enough"},

@@ -24,6 +24,7 @@ type Keeper struct {
 	fleet        *fleet
 	stats        *keeperStats
 	quotas       admitter
+	courier      courier
 	rounds       []*round
 	vitals       vitals
 	// schedules starts what is due beside the rounds, as long as Run does.
@@ -55,7 +56,7 @@ func CompactAfter(d time.Duration) KeeperOption {
 // NewKeeper returns a keeper of an engine.
 func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
 	k := &Keeper{
-		engine: e, compactAfter: DefaultCompactAfter, stats: newKeeperStats(), quotas: admitter{e},
+		engine: e, compactAfter: DefaultCompactAfter, stats: newKeeperStats(), quotas: admitter{e}, courier: courier{e},
 		fleet: newFleet(uuid.NewString()),
 	}
 	for _, opt := range opts {

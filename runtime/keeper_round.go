@@ -101,6 +101,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 			k.quotas.admit(ctx, a.reply.Candidates, &taker{})
 		}
 		schedules.begin(ctx, partitions[i], a.reply.Schedules)
+		k.courier.carry(ctx, partitions[i], a.reply.Errands)
 		outcomes[i] = outcome{err: a.err, now: a.reply.Now, more: a.reply.More, next: untilDue(a.reply.Now, a.reply.NextDueAt)}
 		for _, d := range a.reply.Done {
 			outcomes[i].done = append(outcomes[i].done, dutyDone{Duty(d.Duty), d.Done, d.Lag})

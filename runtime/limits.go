@@ -69,6 +69,9 @@ func limitsOf(namespace enginecore.Namespace, g *flow.Graph, input []byte) (map[
 		if err != nil {
 			return nil, fmt.Errorf("flow %s: node %s: %w", g.Name, n.Name, err)
 		}
+		if isChild(n) {
+			continue // the limits are those of its items, but their keys are known to be there
+		}
 		if byNode == nil {
 			byNode = make(map[string]enginecore.SubmitFlowLimit)
 		}

@@ -39,5 +39,6 @@ const (
 	eventKeeperPanicked    logEvent = "keeper.panicked"
 	eventScheduleFailed    logEvent = "keeper.schedule_failed"
 	eventFireFailed        logEvent = "schedule.fire_failed"
+	eventErrandFailed      logEvent = "keeper.errand_failed"
 	eventAttendFailed      logEvent = "contract.follow_up_failed"
 )

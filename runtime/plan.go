@@ -46,7 +46,8 @@ type Plan struct {
 	trace     string
 	creator   string
 	tags      []enginecore.SubmitFlowTag
-	fires     []enginecore.SubmitFlowFire // the fire of a schedule that the run is of
+	fires     []enginecore.SubmitFlowFire   // the fire of a schedule that the run is of
+	parent    []enginecore.SubmitFlowParent // at most one
 }
 
 // compiledFlow is what the plans of one definition share.
@@ -59,6 +60,7 @@ type compiledFlow struct {
 	joins      map[string]enginecore.SubmitFlowJoin // by node, without execution ids
 	tags       []enginecore.SubmitFlowTag
 	waits      bool // it has waitpoints
+	children   bool // it has nodes that stand for runs of their own
 }
 
 // compileFlow encodes a graph for the engine.
@@ -78,6 +80,7 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 		}
 		c.edges += len(g.Nodes[i].Upstreams)
 		c.waits = c.waits || g.Nodes[i].Wait != nil
+		c.children = c.children || isChild(&g.Nodes[i])
 	}
 	c.joins = compileJoins(g)
 	for name, value := range g.Tags {
@@ -87,6 +90,8 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 }
 
 func compileNode(n *flow.NodeSpec) (enginecore.SubmitFlowNode, error) {
+	usesFlowInput := n.Input.UsesFlowInput() || needsFlowInput(n)
+	n = childNode(n)
 	policy, err := encodePolicy(n)
 	if err != nil {
 		return enginecore.SubmitFlowNode{}, err
@@ -98,8 +103,8 @@ func compileNode(n *flow.NodeSpec) (enginecore.SubmitFlowNode, error) {
 		}
 	}
 	return enginecore.SubmitFlowNode{
-		Name: n.Name, Kind: n.Activity, LaneID: enginecore.LaneID(n.Lane), Priority: int64(n.Priority),
-		UsesFlowInput: n.Input.UsesFlowInput(), InputCount: int64(len(n.Input.InputNodes())),
+		Name: n.Name, Kind: kindOf(n), LaneID: enginecore.LaneID(n.Lane), Priority: int64(n.Priority),
+		UsesFlowInput: usesFlowInput, InputCount: int64(len(n.Input.InputNodes())),
 		UpstreamCount: int64(len(n.Upstreams)), Capabilities: strings.Join(n.Capabilities, ","), Policy: policy,
 		Tags: tags, StartTimeout: n.ScheduleToStart, AttemptTimeout: n.StartToClose,
 	}, nil
@@ -149,6 +154,9 @@ func newPlan(e *Engine, compiled *compiledFlow, runID string, input []byte) (*Pl
 func newPlanIn(e *Engine, namespace enginecore.Namespace, compiled *compiledFlow, runID string, input []byte) (*Plan, error) {
 	if err := checkRunID(runID); err != nil {
 		return nil, fmt.Errorf("flow %s: %w", compiled.graph.Name, err)
+	}
+	if _, err := e.composites(); err != nil && compiled.children {
+		return nil, fmt.Errorf("flow %s: maps and sub-flows: %w", compiled.graph.Name, err)
 	}
 	if len(input) > MaxInput {
 		return nil, fmt.Errorf("flow %s: %w: input has %d bytes, at most %d are allowed", compiled.graph.Name, ErrTooLarge,
@@ -325,6 +333,7 @@ func (p *Plan) header(nodes, edges int) enginecore.SubmitFlowCall {
 		GraphHash: p.compiled.hash, InputHash: p.inputHash, Definition: p.compiled.definition, Input: p.input,
 		CreatorIdentity: p.creator, TraceContext: p.trace, NodeTotal: int64(nodes), EdgeTotal: int64(edges),
 		Tags: p.tags, Fires: p.fires, Deadline: p.compiled.graph.Deadline, Retention: p.retention, FairKey: p.fairKey,
+		Parent: p.parent,
 	}
 	if p.compiled.graph.Return != "" {
 		call.ResultExecutionID = p.ExecutionID(p.compiled.graph.Return)
@@ -389,8 +398,13 @@ func (p *Plan) Steps() []Step {
 
 // stepKind is what a node does, in the words of a plan.
 func stepKind(n *flow.NodeSpec) string {
-	if n.Wait != nil {
+	switch {
+	case n.Wait != nil:
 		return "waitpoint"
+	case n.Sub != nil:
+		return "flow " + n.Sub.Name
+	case n.Map != nil:
+		return n.Activity + " for each item"
 	}
 	return n.Activity
 }

@@ -23,6 +23,7 @@ type storedPolicy struct {
 	HeartbeatMS int64           `json:"heartbeat_timeout_ms,omitempty"`
 	Input       json.RawMessage `json:"input,omitempty"`
 	Stream      *storedStream   `json:"stream_policy,omitempty"`
+	Child       *storedChild    `json:"child,omitempty"`
 }
 
 // storedStream bounds the frames of each attempt, by the engine.
@@ -58,6 +59,12 @@ func encodePolicy(n *flow.NodeSpec) ([]byte, error) {
 	if n.Wait == nil {
 		p.Input = n.EncodeInput()
 	}
+	switch {
+	case n.Map != nil:
+		p.Child = &storedChild{MaxItems: n.Map.MaxItems, AtOnce: n.Map.AtOnce, Outcomes: n.Map.Outcomes}
+	case n.Sub != nil:
+		p.Child = &storedChild{Flow: n.Sub.Name}
+	}
 	if n.Codec != storedJSONCodec {
 		p.Codec = n.Codec
 	}
@@ -84,7 +91,8 @@ type nodePlan struct {
 	codec        string
 	startToClose time.Duration
 	heartbeat    time.Duration
-	input        *flow.Expr // nil: the execution has a payload of its own
+	input        *flow.Expr   // nil: the execution has a payload of its own
+	child        *storedChild // nil: the execution runs an activity
 }
 
 func decodePolicy(data []byte) (nodePlan, error) {
@@ -99,6 +107,7 @@ func decodePolicy(data []byte) (nodePlan, error) {
 	if p.Codec != "" {
 		plan.codec = p.Codec
 	}
+	plan.child = p.Child
 	plan.startToClose = time.Duration(p.StartMS) * time.Millisecond
 	plan.heartbeat = time.Duration(p.HeartbeatMS) * time.Millisecond
 	if len(p.Input) > 0 {

@@ -46,6 +46,8 @@ func (t *task) report(ctx context.Context, result []byte, err error, wantNext bo
 		return t.complete(result, wantNext), false
 	case suspensionIn(err) != nil:
 		return t.suspend(suspensionIn(err), wantNext)
+	case childWaitIn(err) != nil:
+		return t.awaitChild(childWaitIn(err), wantNext)
 	case errors.Is(cause, ErrStopping):
 		t.giveBack()
 		return nil, false

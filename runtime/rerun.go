@@ -86,6 +86,11 @@ func (c *Client) rerun(ctx context.Context, flowName, runID string, scope RerunS
 	call := enginecore.RerunCall{
 		Partition: partition, FlowID: d.FlowID, RerunID: uuid.NewString(), Mode: scope.mode, Actor: by.actor,
 	}
+	return c.sendReruns(ctx, call, nodes)
+}
+
+// sendReruns sends the calls that name the nodes.
+func (c *Client) sendReruns(ctx context.Context, call enginecore.RerunCall, nodes []enginecore.ExecutionID) error {
 	for len(nodes) > 0 {
 		n := min(maxRerunNodes, len(nodes))
 		call.Nodes, nodes = nodes[:n], nodes[n:]

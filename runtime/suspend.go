@@ -92,6 +92,11 @@ func (t *task) suspension(s *activitycontext.Suspension, wantNext bool) engineco
 // goOn lets the function run again, with what its wait has brought, unless the attempt is to end anyway.
 func (t *task) goOn(step string, brought []byte) bool {
 	t.journal.put(awaitEntry+step, brought)
+	return t.runAgain()
+}
+
+// runAgain lets the task run again, unless the attempt is to end anyway.
+func (t *task) runAgain() bool {
 	// Whoever ended the context meanwhile has left the report to this task.
 	t.settled.Store(false)
 	if t.ctx.Err() == nil {

@@ -122,7 +122,7 @@ func (t *task) run(wantNext func() bool) (next *task) {
 
 // spanError is what a span shows of how a function ended: that it waits is no error.
 func spanError(err error) error {
-	if suspensionIn(err) != nil {
+	if suspensionIn(err) != nil || childWaitIn(err) != nil {
 		return nil
 	}
 	return err
@@ -131,7 +131,7 @@ func spanError(err error) error {
 // execute prepares the input, runs the function within its limits, and returns its encoded result.
 func (t *task) execute(ctx context.Context) ([]byte, error) {
 	handler := t.shift.worker.handlers[t.claimed.Kind]
-	if handler == nil {
+	if handler == nil && t.claimed.Kind != mapKind && t.claimed.Kind != subKind {
 		return nil, fmt.Errorf("activity %q is not registered with this worker", t.claimed.Kind)
 	}
 	plan, err := decodePolicy(t.claimed.Policy)
@@ -141,6 +141,9 @@ func (t *task) execute(ctx context.Context) ([]byte, error) {
 	input, err := t.input(ctx, plan)
 	if err != nil {
 		return nil, err
+	}
+	if plan.child != nil {
+		return t.runChild(ctx, *plan.child, input)
 	}
 	if err := t.readJournal(ctx); err != nil {
 		return nil, err

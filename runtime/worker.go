@@ -159,7 +159,8 @@ func (w *Worker) Register(handlers ...activity.Handler) error {
 
 // kinds is the text by which the engine knows what this worker can run.
 func (w *Worker) kinds() string {
-	names := make([]string, 0, len(w.handlers))
+	names := make([]string, 0, len(w.handlers)+2)
+	names = append(names, mapKind, subKind)
 	for name := range w.handlers {
 		names = append(names, name)
 	}

@@ -1,0 +1,301 @@
+-- Nodes that stand for runs of their own. Parent and child may live in different partitions, so no call touches both: the
+-- parent's record names the child before it is started, the child's flow names its parent, and what one has to be told of
+-- the other is an errand, which keepers get with a tick and carry until it is acknowledged.
+
+-- An errand that has been handed out is handed out again after this time (ms), unless it was acknowledged. What an open
+-- run's parent wants is asked for the first time sooner: whoever started the run may have been too late.
+local RETRY_MS = 2000
+local FIRST_LOOK_MS = 10000
+local LOOK_MS = 60000
+
+local ERRANDS_PER_CALL = 32
+
+local PARENT_FIELDS = {
+  'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
+  'current_lease_id', 'current_lease_epoch', 'current_attempt_id', 'current_attempt_index',
+  'current_worker_id', 'current_worker_instance_id', 'lease_expires_at', 'lane_id', 'current_lane',
+  'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'attached', 'replay_count', 'blocking_reason',
+  'delay_until', 'child_flow_id', 'child_number', 'child_try', 'child_input', 'child_mode', 'child_ends', 'child_outcome',
+}
+
+-- A run that belongs to a node has been submitted.
+function children.born(c, flow_id)
+  redis.call('ZADD', key.ffx_children(c), c.now + FIRST_LOOK_MS, flow_id)
+end
+
+-- It is over: its parent is to be told. Ends are counted, since a run that is run again ends more than once.
+function children.ended(c, flow_id, flow_key)
+  redis.call('HINCRBY', flow_key, 'ends', 1)
+  redis.call('ZADD', key.ffx_children(c), c.now, flow_id)
+  wake.due(c, c.now)
+end
+
+-- It is open again.
+function children.reopened(c, flow_id, flow_key)
+  if redis.call('HEXISTS', flow_key, 'parent_execution_id') == 1 then
+    redis.call('ZADD', key.ffx_children(c), c.now + LOOK_MS, flow_id)
+  end
+end
+
+-- Owes a run its cancellation or its removal.
+local function owe(c, kind, flow_id, reason)
+  redis.call('ZADD', key.ffx_unwanted(c), c.now, kind .. ' ' .. flow_id .. ' ' .. (reason or ''))
+  wake.due(c, c.now)
+end
+
+-- A node has ended without success: its run, if it has one that is not known to be over, is to end as well.
+function children.abandon(c, execution_id, outcome, reason)
+  local core = record.read(key.exec_core(c, execution_id), { 'child_flow_id', 'child_outcome' })
+  if core and core.child_flow_id and not core.child_outcome then
+    owe(c, 'cancel', core.child_flow_id, is_set(reason) and reason or 'the node that it belongs to is ' .. outcome)
+  end
+end
+
+-- A node is removed, and its run with it.
+function children.discard(c, flow_id)
+  owe(c, 'purge', flow_id)
+end
+
+-- @record errand kind:text flow_id:flow_id parent_execution_id:text ends:int outcome:text reason:text
+
+-- Indexes whose scores are the times (ms) at which an errand is due.
+function children.clocks(c)
+  return { key.ffx_children(c), key.ffx_unwanted(c) }
+end
+
+-- How a run stands that belongs to a node, as an errand; nil when it is none such any more.
+local function news_of(c, flow_id)
+  local flow = record.read(key.flow_core(c, flow_id), { 'parent_execution_id', 'closed_at', 'ends', 'outcome' })
+  if not flow or not flow.parent_execution_id then
+    redis.call('ZREM', key.ffx_children(c), flow_id)
+    return nil
+  end
+  redis.call('ZADD', key.ffx_children(c), c.now + (flow.closed_at and RETRY_MS or LOOK_MS), flow_id)
+  return { flow.closed_at and 'ended' or 'open', flow_id, flow.parent_execution_id, flow.ends or '0',
+    flow.closed_at and flow.outcome or '', '' }
+end
+
+-- Hands out errands that are due, to a caller that carries them: open (ask whether the parent still wants the run), ended
+-- (tell the parent), cancel and purge (do that to the run). One that is not acknowledged is handed out again. Gives how
+-- many there are.
+function children.take_errands(c, limit)
+  if not c.carries then return 0 end
+  local errands = {}
+  limit = math.min(limit, ERRANDS_PER_CALL)
+  for _, flow_id in ipairs(duties.due_in(c, key.ffx_children(c), limit)) do
+    errands[#errands + 1] = news_of(c, flow_id)
+  end
+  for _, owed in ipairs(duties.due_in(c, key.ffx_unwanted(c), limit - #errands)) do
+    local kind, flow_id, reason = string.match(owed, '^(%S+) (%S+) (.*)$')
+    redis.call('ZADD', key.ffx_unwanted(c), c.now + RETRY_MS, owed)
+    errands[#errands + 1] = { kind, flow_id, '', '0', '', reason }
+  end
+  c.errands = errands
+  return #errands
+end
+
+-- @function ffx_end_errand
+-- @summary  An errand has been done. That a run has ended is done only as long as it has not been run again since.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      kind               text
+-- @arg      flow_id            flow_id
+-- @arg      ends               int
+-- @arg      reason             text
+-- @reply    OK
+function F.ffx_end_errand(K, A)
+  local c = call.open(K.partition)
+  if A.kind == 'cancel' or A.kind == 'purge' then
+    redis.call('ZREM', key.ffx_unwanted(c), A.kind .. ' ' .. A.flow_id .. ' ' .. (A.reason or ''))
+    return reply.ok()
+  end
+  local flow = record.read(key.flow_core(c, A.flow_id), { 'closed_at', 'ends' })
+  if not flow or flow.closed_at and flow.ends == A.ends then redis.call('ZREM', key.ffx_children(c), A.flow_id) end
+  return reply.ok()
+end
+
+-- Which run a try of a node works with, by number, and how: 'new' starts it, 'rerun' runs again what did not succeed in
+-- it. The same input goes with the same run, as long as that has not succeeded.
+local function choose(core, try, input_hash)
+  local count = tonumber(core.child_number) or 0
+  if not core.child_flow_id then return 'new', 1 end
+  if core.child_input == input_hash then
+    if core.child_try == try then return core.child_mode, count end
+    if core.child_outcome ~= 'success' then return 'rerun', count end
+  end
+  return 'new', count + 1
+end
+
+-- @function ffx_link_child
+-- @summary  The lease holder's node is to stand for a run of its own: which one that is, is recorded before the run is
+--           started. A try of the node, which is what a retry or a replay begins, keeps its run through lost workers. The
+--           caller proposes a number and the flow id that goes with it; when the answer is another number, nothing was
+--           written, and it calls again with that one. States: new (the run is to be started, which is safe to repeat),
+--           rerun (run again what did not succeed, under the id of the try), ended (with its outcome), over (the node has
+--           ended, since its flow has). A run that another one replaces is cancelled and purged.
+-- @flags    derives repeatable fence
+-- @key      partition          ffx.partition
+-- @arg      execution_id       execution_id
+-- @arg      lease_id           lease_id
+-- @arg      lease_epoch        lease_epoch
+-- @arg      attempt_id         attempt_id
+-- @arg      number             int
+-- @arg      child_flow_id      flow_id
+-- @arg      input_hash         text
+-- @reply    OK state:text number:int try:text outcome:text
+-- @error    execution_not_found
+-- @error    set:lease_fence
+-- @error    invalid_input message:text
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+function F.ffx_link_child(K, A)
+  local proposed, err = number.whole('number', A.number)
+  if err then return err end
+  local c = call.open(K.partition)
+  local core_key = key.exec_core(c, A.execution_id)
+  local core = record.read(core_key, PARENT_FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  local f
+  f, err = fence.check_write(c, core_key, core, A)
+  if not f then return err end
+  if not core.managed then return reply.err('invalid_input', 'the execution belongs to no flow that was submitted whole') end
+  if flows.end_late(c, A.execution_id, core_key, core) then
+    graph.settle(c)
+    return reply.ok('over', '0', '', '')
+  end
+  local try = (core.replay_count or '0') .. '.' .. (core.retry_count or '0')
+  local mode, count = choose(core, try, A.input_hash)
+  if count ~= proposed then return reply.ok('other', number.text(count), try, '') end
+  if core.child_try == try and core.child_input == A.input_hash then
+    if core.child_outcome then return reply.ok('ended', number.text(count), try, core.child_outcome) end
+    return reply.ok(mode, number.text(count), try, '')
+  end
+  if mode == 'new' then
+    if core.child_flow_id then children.discard(c, core.child_flow_id) end
+    redis.call('HDEL', core_key, 'child_ends')
+  end
+  redis.call('HDEL', core_key, 'child_outcome')
+  redis.call('HSET', core_key, 'child_flow_id', A.child_flow_id, 'child_number', number.text(count), 'child_try', try,
+    'child_input', A.input_hash, 'child_mode', mode, 'last_mutation_at', c.now_text)
+  redis.call('HSET', key.flow_core(c, core.flow_id), 'children', '1')
+  wake.flush(c)
+  return reply.ok(mode, number.text(count), try, '')
+end
+
+-- @function ffx_await_child
+-- @summary  The lease holder's node waits for its run: its slot is free, and it is claimed again when the run is over. When
+--           that has been told already, the lease stays, and the answer is ALREADY_SATISFIED. Otherwise the worker is leased
+--           its next executions of the same partition when it asks for some (count > 0). After a lost reply, send it again.
+-- @flags    derives fence
+-- @key      partition          ffx.partition
+-- @arg      execution_id       execution_id
+-- @arg      lease_id           lease_id
+-- @arg      lease_epoch        lease_epoch
+-- @arg      attempt_id         attempt_id
+-- @arg      child_flow_id      flow_id
+-- @arg      detail             text
+-- @include  claim_request
+-- @reply    OK remaining:int executions:list(claimed_execution) candidates:list(candidate)
+-- @reply    ALREADY_SATISFIED remaining:int executions:list(claimed_execution) candidates:list(candidate)
+-- @error    execution_not_found
+-- @error    set:lease_fence
+-- @error    invalid_input message:text
+-- @error    invalid_capabilities reason:text
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+function F.ffx_await_child(K, A)
+  local request, err = work.parse_claim(A)
+  if err then return err end
+  request.handed_on = true
+  local c = call.open(K.partition)
+  local core_key = key.exec_core(c, A.execution_id)
+  local core = record.read(core_key, PARENT_FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  local function hand_off()
+    local executions = work.claim(c, request)
+    local remaining = work.remaining(c, request)
+    graph.settle(c)
+    return reply.ok(remaining, executions, request.candidates or {})
+  end
+  local repeated = core.lifecycle_phase == 'runnable' and core.attempt_state == 'attempt_interrupted'
+    and core.current_lease_epoch == A.lease_epoch and core.current_attempt_id == A.attempt_id
+  if repeated then return hand_off() end
+  local f
+  f, err = fence.check_write(c, core_key, core, A)
+  if not f then return err end
+  if core.child_flow_id ~= A.child_flow_id then
+    return reply.err('invalid_input', 'the node waits for ' .. (core.child_flow_id or 'no run') .. ', not for ' .. A.child_flow_id)
+  end
+  if flows.end_late(c, A.execution_id, core_key, core) then return hand_off() end
+  if core.child_outcome then return reply.already('0', {}, {}) end
+  park.execution(c, A.execution_id, core_key, core, f, {
+    eligibility = 'blocked_by_dependencies', reason = 'waiting_for_children', detail = A.detail,
+    public = 'waiting_children', suspension = 'waiting_children', released = 'waiting_children',
+  })
+  redis.call('ZADD', key.lane_blocked_dependencies(c, lifecycle.lane(core)), tonumber(core.created_at) or 0, A.execution_id)
+  graph.event(c, core, 'waiting_children', core.current_attempt_index, A.detail)
+  return hand_off()
+end
+
+-- @function ffx_child_ended
+-- @summary  Tells a node that its run is over, so that it goes on; without an outcome, it only asks. States: gone (there is
+--           no such node, or it has another run), over (the node has ended), waiting (it is not, or was not, done with the
+--           run).
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      execution_id       execution_id
+-- @arg      child_flow_id      flow_id
+-- @arg      ends               int
+-- @arg      outcome            text optional
+-- @reply    OK state:text
+-- @error    invalid_input message:text
+function F.ffx_child_ended(K, A)
+  local ends, err = number.whole('ends', A.ends)
+  if err then return err end
+  local c = call.open(K.partition)
+  local core_key = key.exec_core(c, A.execution_id)
+  local core = record.read(core_key, PARENT_FIELDS)
+  if not core or core.child_flow_id ~= A.child_flow_id then return reply.ok('gone') end
+  local state = core.lifecycle_phase == 'terminal' and 'over' or 'waiting'
+  if not is_set(A.outcome) or ends <= (tonumber(core.child_ends) or 0) then return reply.ok(state) end
+  redis.call('HSET', core_key, 'child_ends', A.ends, 'child_outcome', A.outcome)
+  if core.lifecycle_phase == 'runnable' and core.eligibility_state == 'blocked_by_dependencies'
+    and core.attempt_state == 'attempt_interrupted' then
+    redis.call('ZREM', key.lane_blocked_dependencies(c, lifecycle.lane(core)), A.execution_id)
+    park.ready(c, A.execution_id, core_key, core, {})
+  end
+  graph.settle(c)
+  return reply.ok(state)
+end
+
+-- @record ended_execution outcome:text result:bytes reason:text category:text
+
+local MAX_RESULTS_PER_CALL = 256
+local MAX_RESULT_BYTES = 1048576
+
+local ENDING_FIELDS = { 'terminal_outcome', 'failure_reason', 'failure_category', 'cancellation_reason' }
+
+-- @function ffx_read_results
+-- @summary  How executions of one partition ended, with their results, in the order asked for: as many of them, from the
+--           first on, as have a mebibyte together, but at least one. Ask again for the rest.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @args     executions         execution_id
+-- @reply    OK executions:list(ended_execution)
+-- @error    invalid_input message:text
+function F.ffx_read_results(K, A)
+  if #A.executions > MAX_RESULTS_PER_CALL then
+    return reply.err('invalid_input', 'at most ' .. MAX_RESULTS_PER_CALL .. ' executions in one call, got: ' .. #A.executions)
+  end
+  local c = call.open(K.partition)
+  local out, bytes = {}, 0
+  for _, execution_id in ipairs(A.executions) do
+    local core = record.read(key.exec_core(c, execution_id), ENDING_FIELDS) or {}
+    local outcome, result = core.terminal_outcome or '', ''
+    if outcome == 'success' then result = redis.call('GET', key.exec_result(c, execution_id)) or '' end
+    bytes = bytes + #result
+    if bytes > MAX_RESULT_BYTES and #out > 0 then break end
+    local reason = is_set(core.failure_reason) and core.failure_reason or core.cancellation_reason
+    out[#out + 1] = { outcome, result, outcome ~= 'success' and reason or '',
+      outcome ~= 'success' and core.failure_category or '' }
+  end
+  return reply.ok(out)
+end

@@ -1,0 +1,253 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// start starts the run that a node stands for, or goes on starting it.
+func (c *child) start(ctx context.Context) error {
+	plan, err := c.plan(ctx)
+	if err != nil {
+		return err
+	}
+	client := NewClient(c.shift.engine)
+	defer client.Close()
+	err = c.insist(ctx, func() error {
+		_, err := client.submit(ctx, plan)
+		return err
+	})
+	if errors.Is(err, ErrRunConflict) {
+		err = activity.NonRetryable(err)
+	}
+	return err
+}
+
+// plan makes the run that a node stands for ready to be submitted. It is kept as long as its parent.
+func (c *child) plan(ctx context.Context) (*Plan, error) {
+	node, err := c.declared(ctx)
+	if err != nil {
+		return nil, err
+	}
+	graph, input := node.Sub, c.input
+	if c.isMap() {
+		graph, input = c.itemsGraph(node), c.claimed.FlowInput
+	}
+	compiled, err := compileFlow(graph, graph.Hash())
+	if err != nil {
+		return nil, activity.NonRetryable(err)
+	}
+	// The keys of the limits of items stand in the input of the parent, which the items do not need themselves.
+	plan, err := newPlan(c.shift.engine, compiled, c.run, input)
+	if err != nil {
+		return nil, activity.NonRetryable(err)
+	}
+	if c.isMap() {
+		plan.input, plan.inputHash = nil, hashInput(c.input)
+	}
+	plan.retention, plan.creator = "", "flow "+c.claimed.FlowName
+	plan.parent = []enginecore.SubmitFlowParent{{ExecutionID: string(c.claimed.ExecutionID), FailFast: c.isMap() && !c.spec.Outcomes}}
+	return plan, nil
+}
+
+// declared reads the node from the definition that was submitted with the run.
+func (c *child) declared(ctx context.Context) (node *flow.NodeSpec, err error) {
+	var reply enginecore.DescribeFlowReply
+	err = c.insist(ctx, func() (err error) {
+		reply, err = c.core.DescribeFlow(ctx, enginecore.DescribeFlowCall{Partition: c.spot.partition, FlowID: c.claimed.FlowID, Limit: 1})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	graph, err := flow.ParseGraph(reply.Definition)
+	if err != nil {
+		return nil, undecodable(c.locate(err))
+	}
+	if node = graph.Node(c.claimed.Node); node == nil || !isChild(node) {
+		return nil, undecodable(c.locate(errors.New("the definition of the run has no such map or sub-flow")))
+	}
+	return node, nil
+}
+
+// itemsGraph is the flow of the items. How many of them run at once is a limit of their own.
+func (c *child) itemsGraph(node *flow.NodeSpec) *flow.Graph {
+	var limit *activity.LimitSpec
+	if c.spec.AtOnce > 0 {
+		own := activity.NewLimit("items-"+string(c.id), activity.AtOnce(c.spec.AtOnce))
+		limit = &own
+	}
+	return node.ItemsGraph(c.name, c.items, limit)
+}
+
+// take is what the run of a node that is over means for the node.
+func (c *child) take(ctx context.Context, outcome string) ([]byte, error) {
+	if c.isMap() && (outcome == "success" || c.spec.Outcomes) {
+		return c.collect(ctx)
+	}
+	var reply enginecore.FlowResultReply
+	err := c.insist(ctx, func() (err error) {
+		reply, err = c.core.FlowResult(ctx, enginecore.FlowResultCall{Partition: c.part, FlowID: c.id})
+		return err
+	})
+	switch {
+	case errors.Is(err, enginecore.ErrFlowNotFound):
+		return nil, c.gone()
+	case err != nil:
+		return nil, err
+	case outcome != "success":
+		return nil, c.failure(reply)
+	case !reply.HasResult:
+		return []byte("{}"), nil // of a flow without Return
+	}
+	return reply.Result, nil
+}
+
+// gone: somebody has purged the run before its result was taken.
+func (c *child) gone() error {
+	return activity.NonRetryable(activity.Category(fmt.Errorf("run %s of flow %s: %w", c.run, c.name, ErrRunNotFound), CategoryChild))
+}
+
+// failure is the error of a node whose run did not succeed. What failed in a map has been retried by its own policy.
+func (c *child) failure(reply enginecore.FlowResultReply) error {
+	failed := runError(c.name, c.run, reply)
+	err := activity.Category(failed, cmp.Or(failed.Category, CategoryChild))
+	if c.isMap() {
+		return activity.NonRetryable(err)
+	}
+	return err
+}
+
+// resultsPerCall bounds the results that one call reads.
+const resultsPerCall = 256
+
+// collect puts the results of the items together, in their order.
+func (c *child) collect(ctx context.Context) ([]byte, error) {
+	list := []byte{'['}
+	for next := 0; next < len(c.items); {
+		ids := make([]enginecore.ExecutionID, min(resultsPerCall, len(c.items)-next))
+		for i := range ids {
+			ids[i] = enginecore.ExecutionIDFor(c.part, c.id, flow.ItemName(next+i))
+		}
+		var reply enginecore.ReadResultsReply
+		err := c.insist(ctx, func() (err error) {
+			reply, err = c.core.ReadResults(ctx, enginecore.ReadResultsCall{Partition: c.part, Executions: ids})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(reply.Executions) == 0 {
+			return nil, fmt.Errorf("results of run %s of flow %s: the engine gave none of %d", c.run, c.name, len(ids))
+		}
+		for _, ended := range reply.Executions {
+			if list, err = c.appendResult(list, next, ended); err != nil {
+				return nil, err
+			}
+			next++
+		}
+	}
+	return append(list, ']'), nil
+}
+
+func (c *child) appendResult(list []byte, index int, ended enginecore.EndedExecution) ([]byte, error) {
+	if index > 0 {
+		list = append(list, ',')
+	}
+	switch {
+	case ended.Outcome == "":
+		return nil, c.gone()
+	case c.spec.Outcomes:
+		item := flow.ItemOutcome[json.RawMessage]{
+			Outcome: flow.Outcome(ended.Outcome), Value: ended.Result, Reason: ended.Reason, Category: ended.Category,
+		}
+		data, err := json.Marshal(item)
+		if err != nil {
+			return nil, undecodable(c.locate(fmt.Errorf("result of item %d: %w", index, err)))
+		}
+		list = append(list, data...)
+	case ended.Outcome != "success":
+		return nil, fmt.Errorf("run %s of flow %s: %s is %s", c.run, c.name, flow.ItemName(index), ended.Outcome)
+	default:
+		list = append(list, ended.Result...)
+	}
+	if len(list) >= MaxResult {
+		return nil, activity.NonRetryable(activity.Category(fmt.Errorf("%w: the results of the first %d of %d items of node %s have %d bytes, "+
+			"at most %d are allowed", ErrTooLarge, index+1, len(c.items), c.claimed.Node, len(list), MaxResult), CategoryTooLarge))
+	}
+	return list, nil
+}
+
+// closingPause is the time between two looks at a run that is being cancelled.
+const closingPause = 50 * time.Millisecond
+
+// rerun runs again what did not succeed in the run that a node stands for. The id of the rerun is that of the node's try, so
+// that it is begun once.
+func (c *child) rerun(ctx context.Context, try string) error {
+	client := NewClient(c.shift.engine)
+	defer client.Close()
+	call := enginecore.RerunCall{
+		Partition: c.part, FlowID: c.id, RerunID: string(c.claimed.ExecutionID) + " " + try, Mode: "failed",
+		Actor: "flow " + c.claimed.FlowName,
+	}
+	for {
+		var reply enginecore.RerunReply
+		err := c.insist(ctx, func() (err error) {
+			reply, err = c.core.Rerun(ctx, call)
+			return err
+		})
+		switch {
+		case errors.Is(err, enginecore.ErrFlowNotFound), errors.Is(err, enginecore.ErrFlowPurging):
+			return c.gone()
+		case errors.Is(err, enginecore.ErrFlowNotTerminal):
+			// It was abandoned with an earlier try of the node and is about to end.
+			if err := c.end(ctx); err != nil {
+				return err
+			}
+			pause(ctx, closingPause)
+			continue
+		case err != nil:
+			return err
+		case reply.State == "begun" && reply.More:
+			continue
+		case reply.State == "begun":
+			return nil
+		}
+		if err = c.beginRerun(ctx, client, call); !engineAway(err) || ctx.Err() != nil {
+			return err
+		}
+		c.shift.leases.doubt()
+		pause(ctx, reportPause)
+	}
+}
+
+// beginRerun chooses the nodes and names them to the engine. When that is away, it is not known how far this came.
+func (c *child) beginRerun(ctx context.Context, client *Client, call enginecore.RerunCall) error {
+	d, err := client.describe(ctx, c.name, c.run, c.id, c.part)
+	if err != nil {
+		return err
+	}
+	nodes, err := RerunFailed().nodes(d)
+	if err == nil {
+		err = client.sendReruns(ctx, call, nodes)
+	}
+	if err == nil || engineAway(err) || ctx.Err() != nil {
+		return err
+	}
+	return activity.NonRetryable(fmt.Errorf("rerun run %s of flow %s: %w", c.run, c.name, err))
+}
+
+// end cancels the run.
+func (c *child) end(ctx context.Context) error {
+	return c.insist(ctx, func() error {
+		return c.shift.engine.cancelChild(ctx, c.part, c.id, "the node that it belongs to is run again")
+	})
+}
