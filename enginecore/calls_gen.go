@@ -128,7 +128,7 @@ func (c *BudgetDeclaration) encode(w *wire) {
 }
 
 // ClaimRequest holds arguments shared by AdmitCall, ClaimCall, CompleteCall, CompleteManyCall,
-// SuspendCall.
+// SuspendCall, AwaitChildCall.
 type ClaimRequest struct {
 	LaneID           LaneID
 	WorkerID         WorkerID
@@ -627,6 +627,10 @@ type DescribedNode struct {
 	LeaseAcquiredAt    time.Time
 	// ReplayCount: optional.
 	ReplayCount int64
+	// ChildFlowID: optional.
+	ChildFlowID FlowID
+	// ChildOutcome: optional.
+	ChildOutcome string
 }
 
 func decodeDescribedNode(r *fields, out *DescribedNode) {
@@ -656,6 +660,12 @@ func decodeDescribedNode(r *fields, out *DescribedNode) {
 	out.LeaseAcquiredAt = timeValue(r, "lease_acquired_at")
 	if r.left() > 0 {
 		out.ReplayCount = intValue[int64](r, "replay_count")
+	}
+	if r.left() > 0 {
+		out.ChildFlowID = textValue[FlowID](r, "child_flow_id")
+	}
+	if r.left() > 0 {
+		out.ChildOutcome = textValue[string](r, "child_outcome")
 	}
 }
 
@@ -743,6 +753,40 @@ func decodeRun(r *fields, out *Run) {
 	if r.left() > 0 {
 		out.Tags = pairs(r, "tags")
 	}
+}
+
+// Errand is an element of replies or calls.
+type Errand struct {
+	Kind              string
+	FlowID            FlowID
+	ParentExecutionID string
+	Ends              int64
+	Outcome           string
+	Reason            string
+}
+
+func decodeErrand(r *fields, out *Errand) {
+	out.Kind = textValue[string](r, "kind")
+	out.FlowID = textValue[FlowID](r, "flow_id")
+	out.ParentExecutionID = textValue[string](r, "parent_execution_id")
+	out.Ends = intValue[int64](r, "ends")
+	out.Outcome = textValue[string](r, "outcome")
+	out.Reason = textValue[string](r, "reason")
+}
+
+// EndedExecution is an element of replies or calls.
+type EndedExecution struct {
+	Outcome  string
+	Result   []byte
+	Reason   string
+	Category string
+}
+
+func decodeEndedExecution(r *fields, out *EndedExecution) {
+	out.Outcome = textValue[string](r, "outcome")
+	out.Result = bytesValue(r, "result")
+	out.Reason = textValue[string](r, "reason")
+	out.Category = textValue[string](r, "category")
 }
 
 // DutyDone is an element of replies or calls.

@@ -29,8 +29,8 @@ const (
 	// ff_cancel_execution, ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children,
 	// ff_update_progress, ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_block_execution_for_admission, ffx_set_priority, ffx_complete, ffx_fail, ffx_release,
-	// ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_cancel_node. Details: terminal_outcome,
-	// lease_epoch, lifecycle_phase, attempt_id.
+	// ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_cancel_node, ffx_link_child, ffx_await_child.
+	// Details: terminal_outcome, lease_epoch, lifecycle_phase, attempt_id.
 	ErrExecutionNotActive Code = "execution_not_active"
 	// ErrExecutionNotEligible comes from ff_issue_claim_grant, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution.
@@ -44,7 +44,7 @@ const (
 	// ff_promote_blocked_to_eligible, ff_add_execution_to_flow, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution, ff_set_execution_tags, ffx_set_priority,
 	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
-	// ffx_end_wait, ffx_cancel_node, ffx_read_inputs, ffx_rerun.
+	// ffx_end_wait, ffx_cancel_node, ffx_read_inputs, ffx_link_child, ffx_await_child, ffx_rerun.
 	ErrExecutionNotFound Code = "execution_not_found"
 	// ErrExecutionNotInEligibleSet comes from ff_issue_claim_grant.
 	ErrExecutionNotInEligibleSet Code = "execution_not_in_eligible_set"
@@ -60,7 +60,8 @@ const (
 	ErrExecutionNotTerminal Code = "execution_not_terminal"
 	// ErrFenceRequired comes from ff_renew_lease, ff_complete_execution, ff_cancel_execution,
 	// ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children, ff_suspend_execution,
-	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint.
+	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
+	// ffx_link_child, ffx_await_child.
 	ErrFenceRequired Code = "fence_required"
 	// ErrFireTooLate comes from ffx_submit_flow. Details: start_before, now.
 	ErrFireTooLate Code = "fire_too_late"
@@ -91,7 +92,7 @@ const (
 	ErrInvalidBlockingReason Code = "invalid_blocking_reason"
 	// ErrInvalidCapabilities comes from ff_create_execution, ff_issue_claim_grant,
 	// ff_issue_reclaim_grant, ffx_admit, ffx_claim, ffx_complete, ffx_complete_many, ffx_announce,
-	// ffx_suspend. Details: reason.
+	// ffx_suspend, ffx_await_child. Details: reason.
 	ErrInvalidCapabilities Code = "invalid_capabilities"
 	// ErrInvalidClaimGrant comes from ff_claim_execution, ff_claim_resumed_execution,
 	// ff_reclaim_execution.
@@ -113,8 +114,8 @@ const (
 	// ffx_read_schedule, ffx_delete_schedule, ffx_submit_flow, ffx_claim, ffx_complete,
 	// ffx_complete_many, ffx_fail, ffx_renew, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
 	// ffx_read_journal, ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow,
-	// ffx_describe_flow, ffx_read_events, ffx_list_runs, ffx_rerun, ffx_compact, ffx_tick, ffx_keep.
-	// Details: message.
+	// ffx_describe_flow, ffx_read_events, ffx_list_runs, ffx_link_child, ffx_await_child,
+	// ffx_child_ended, ffx_read_results, ffx_rerun, ffx_compact, ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ffx_submit_flow, ffx_suspend,
@@ -145,12 +146,13 @@ const (
 	ErrLeaseConflict Code = "lease_conflict"
 	// ErrLeaseExpired comes from ff_renew_lease, ff_complete_execution, ff_fail_execution,
 	// ff_delay_execution, ff_move_to_waiting_children, ff_update_progress, ff_suspend_execution,
-	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint.
+	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
+	// ffx_link_child, ffx_await_child.
 	ErrLeaseExpired Code = "lease_expired"
 	// ErrLeaseRevoked comes from ff_renew_lease, ff_complete_execution, ff_cancel_execution,
 	// ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children, ff_update_progress,
 	// ff_suspend_execution, ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step,
-	// ffx_open_waitpoint.
+	// ffx_open_waitpoint, ffx_link_child, ffx_await_child.
 	ErrLeaseRevoked Code = "lease_revoked"
 	// ErrMaxReplaysExhausted comes from ff_replay_execution, ffx_rerun. Details: node, replays.
 	ErrMaxReplaysExhausted Code = "max_replays_exhausted"
@@ -168,7 +170,7 @@ const (
 	ErrNotRunnable Code = "not_runnable"
 	// ErrPartialFenceTriple comes from ff_renew_lease, ff_complete_execution, ff_fail_execution,
 	// ff_delay_execution, ff_move_to_waiting_children, ff_suspend_execution, ffx_complete, ffx_fail,
-	// ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint.
+	// ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_link_child, ffx_await_child.
 	ErrPartialFenceTriple Code = "partial_fence_triple"
 	// ErrPendingWaitpointExpired comes from ff_suspend_execution.
 	ErrPendingWaitpointExpired Code = "pending_waitpoint_expired"
@@ -193,7 +195,8 @@ const (
 	// ErrStaleLease comes from ff_renew_lease, ff_revoke_lease, ff_complete_execution,
 	// ff_cancel_execution, ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children,
 	// ff_update_progress, ff_suspend_execution, ff_create_pending_waitpoint, ffx_complete, ffx_fail,
-	// ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint. Details: message.
+	// ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_link_child, ffx_await_child.
+	// Details: message.
 	ErrStaleLease Code = "stale_lease"
 	// ErrStaleOwnerCannotAppend comes from ff_append_frame.
 	ErrStaleOwnerCannotAppend Code = "stale_owner_cannot_append"

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "93-9c83fdac2a89082c"
+const build = "94-8c891d7f703b95c3"

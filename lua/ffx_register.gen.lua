@@ -460,6 +460,10 @@ local function ffx_submit_flow_fires(args, at)
   }
 end
 
+local function ffx_submit_flow_parent(args, at)
+  return { execution_id = args[at + 1], fail_fast = args[at + 2] }
+end
+
 redis.register_function('ffx_submit_flow', function(keys, args)
   local refusal = call.need(keys, 1, args, 17)
   if refusal then return refusal end
@@ -484,6 +488,9 @@ redis.register_function('ffx_submit_flow', function(keys, args)
   local fires_count = args[at]
   local fires
   fires, at = group(args, at, 6, ffx_submit_flow_fires)
+  local parent_count = args[at]
+  local parent
+  parent, at = group(args, at, 2, ffx_submit_flow_parent)
   return F.ffx_submit_flow({ partition = keys[1] }, {
     flow_id = args[1],
     flow_name = args[2],
@@ -516,6 +523,8 @@ redis.register_function('ffx_submit_flow', function(keys, args)
     budgets_count = budgets_count,
     fires = fires,
     fires_count = fires_count,
+    parent = parent,
+    parent_count = parent_count,
   })
 end)
 
@@ -820,6 +829,71 @@ redis.register_function{ function_name = 'ffx_list_runs', flags = { 'no-writes' 
     states = args[7],
     tags = rest(args, 8),
   })
+end }
+
+redis.register_function('ffx_end_errand', function(keys, args)
+  local refusal = call.need(keys, 1, args, 4)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_end_errand({ partition = keys[1] }, { kind = args[1], flow_id = args[2], ends = args[3], reason = args[4] })
+end)
+
+redis.register_function('ffx_link_child', function(keys, args)
+  local refusal = call.need(keys, 1, args, 7)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_link_child({ partition = keys[1] }, {
+    execution_id = args[1],
+    lease_id = args[2],
+    lease_epoch = args[3],
+    attempt_id = args[4],
+    number = args[5],
+    child_flow_id = args[6],
+    input_hash = args[7],
+  })
+end)
+
+redis.register_function('ffx_await_child', function(keys, args)
+  local refusal = call.need(keys, 1, args, 15)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_await_child({ partition = keys[1] }, {
+    execution_id = args[1],
+    lease_id = args[2],
+    lease_epoch = args[3],
+    attempt_id = args[4],
+    child_flow_id = args[5],
+    detail = args[6],
+    lane_id = args[7],
+    worker_id = args[8],
+    worker_instance_id = args[9],
+    claim_id = args[10],
+    repeated = args[11],
+    count = args[12],
+    lease_ttl = args[13],
+    aside = args[14],
+    kinds = args[15],
+    capabilities = args[16],
+  })
+end)
+
+redis.register_function('ffx_child_ended', function(keys, args)
+  local refusal = call.need(keys, 1, args, 3)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_child_ended({ partition = keys[1] }, {
+    execution_id = args[1],
+    child_flow_id = args[2],
+    ends = args[3],
+    outcome = args[4],
+  })
+end)
+
+redis.register_function{ function_name = 'ffx_read_results', flags = { 'no-writes' }, callback = function(keys, args)
+  local refusal = call.need(keys, 1, args, 0)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_read_results({ partition = keys[1] }, { executions = rest(args, 1) })
 end }
 
 redis.register_function('ffx_purge_flow', function(keys, args)

@@ -167,7 +167,10 @@ func (c *child) appendResult(list []byte, index int, ended enginecore.EndedExecu
 		return nil, c.gone()
 	case c.spec.Outcomes:
 		item := flow.ItemOutcome[json.RawMessage]{
-			Outcome: flow.Outcome(ended.Outcome), Value: ended.Result, Reason: ended.Reason, Category: ended.Category,
+			Outcome: flow.Outcome(ended.Outcome), Reason: ended.Reason, Category: ended.Category,
+		}
+		if ended.Outcome == "success" {
+			item.Value = ended.Result
 		}
 		data, err := json.Marshal(item)
 		if err != nil {

@@ -303,7 +303,7 @@ func (c *checker) member(p *partition, f *flowRecord, e *execution) {
 	switch {
 	case f.held() && !blocked && f.parts["held"].set == nil:
 		c.fault(RuleHeld, e.key, "is %s, %s, but the flow is not submitted yet", e.get("lifecycle_phase"), e.get("eligibility_state"))
-	case !f.held() && !f.rerunning() && f.open() && blocked && len(e.parts["deps:unresolved"].set) == 0:
+	case !f.held() && !f.rerunning() && f.open() && blocked && len(e.parts["deps:unresolved"].set) == 0 && !e.waitsForChild():
 		c.fault(RuleStuck, e.key, "is blocked by dependencies, but none is unresolved")
 	case f.core["cancellation_policy"] == "cancel_pending" && e.get("lifecycle_phase") == "active":
 		// it may end by itself

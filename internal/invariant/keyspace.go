@@ -377,6 +377,7 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	types := map[string]string{
 		"schedules": "set", "schedules_due": "zset", "all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
 		"purge_due": "zset", "reruns": "set", "compaction": "hash", "pauses": "hash", "held": "zset", "unadmitted": "zset",
+		"children": "zset", "unwanted": "zset",
 	}
 	want, known := types[text]
 	if !known {

@@ -166,10 +166,12 @@ func (c *checker) partition(p *partition, mode Mode) {
 	}
 	c.membership(p)
 	c.runs(p)
+	c.children(p)
 	c.backlog(p)
 	c.owedSiblings(p, mode)
 	if mode == Quiescent {
 		c.quiescent(p)
+		c.settledChildren(p)
 	}
 }
 

@@ -50,3 +50,16 @@ func (s *Snapshot) Flow(id string) (Flow, bool) {
 	}
 	return Flow{}, false
 }
+
+// FlowIDs lists the flows that exist, in no particular order.
+func (s *Snapshot) FlowIDs() []string {
+	var ids []string
+	for _, p := range s.partitions {
+		for id, f := range p.flows {
+			if f.core != nil {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}

@@ -1,0 +1,58 @@
+package invariant
+
+// waitsForChild tells whether an execution is put aside until a run of its own is over.
+func (e *execution) waitsForChild() bool {
+	return e.get("child_flow_id") != "" && e.get("child_outcome") == "" && e.get("attempt_state") == "attempt_interrupted"
+}
+
+// children checks the runs that nodes stand for, as far as one partition tells.
+func (c *checker) children(p *partition) {
+	key := p.key("ffx:" + p.tag + ":children")
+	listed := p.indexes["children"].scores
+	for id := range listed {
+		if f := p.flows[id]; f == nil || f.core == nil {
+			c.fault(RuleUnknownFlow, key, "holds %s, which does not exist", id)
+		} else if f.core["parent_execution_id"] == "" {
+			c.fault(RuleFlow, key, "holds %s, which belongs to no node", id)
+		}
+	}
+	for id, f := range p.flows {
+		if f.core == nil || f.core["parent_execution_id"] == "" || f.purging() {
+			continue
+		}
+		if _, found := listed[id]; !found && !f.closed() {
+			c.fault(RuleStuck, f.key, "belongs to a node, but nobody will ask whether that still wants it")
+		}
+		if f.closed() && number(f.core["ends"]) == 0 {
+			c.fault(RuleFlow, f.key, "is closed, but its end was not counted")
+		}
+	}
+}
+
+// settledChildren checks that nodes and their runs know of each other when all is done.
+func (c *checker) settledChildren(p *partition) {
+	for _, name := range []string{"children", "unwanted"} {
+		for member := range p.indexes[name].scores {
+			c.fault(RuleQuiescent, p.key("ffx:"+p.tag+":"+name), "holds %s", member)
+		}
+	}
+	for id, f := range p.flows {
+		if f.core == nil || f.core["parent_execution_id"] == "" {
+			continue
+		}
+		parent := c.snapshot.execution(f.core["parent_execution_id"])
+		if parent == nil || parent.get("child_flow_id") != id {
+			c.fault(RuleQuiescent, f.key, "belongs to node %s, which does not know it", f.core["parent_execution_id"])
+		}
+	}
+}
+
+// execution finds an execution by its id, nil when it does not exist.
+func (s *Snapshot) execution(id string) *execution {
+	for _, p := range s.partitions {
+		if e := p.executions[id]; e != nil && e.core != nil {
+			return e
+		}
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package childtest
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// plusOne is a flow of one node.
+func plusOne(t testing.TB, name string, a *activity.Activity[int, int]) *flow.Definition[int, int] {
+	f := flow.New[int, int](name)
+	flow.Return(f, flow.Node(f, "add", a, f.Input()))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+// around is a flow that runs another one.
+func around(t testing.TB, name string, inner *flow.Definition[int, int], opts ...flow.NodeOption) *flow.Definition[int, int] {
+	f := flow.New[int, int](name)
+	flow.Return(f, flow.Sub(f, "inner", inner, f.Input(), opts...))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+func TestSubFlowNested(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		add := activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
+		def := around(t, "outermost", around(t, "outer", around(t, "middle", plusOne(t, "core", add))))
+		b.Keeper(t)
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 4, runtime.ID("r"))
+		require.NoError(t, err)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 5, out)
+		d, err := b.Client.Describe(ctx, "outer", "outermost/r/inner")
+		require.NoError(t, err)
+		require.Equal(t, "completed", d.State)
+		require.Len(t, b.Settle(t).FlowIDs(), 4)
+		require.NoError(t, run.Purge(ctx))
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if n := len(b.Settle(t).FlowIDs()); n > 0 {
+				return "runs are left"
+			}
+			return ""
+		})
+	})
+}
+
+// Each further try of the node runs again what failed in the one run, until there is no try left.
+func TestSubFlowRetried(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		var first, second, healthy atomic.Int64
+		good := activity.New("good", func(_ context.Context, n int) (int, error) { first.Add(1); return n, nil })
+		bad := activity.New("bad", func(_ context.Context, n int) (int, error) {
+			if second.Add(1) < 3 || healthy.Load() > 0 {
+				return 0, activity.NonRetryable(errBad)
+			}
+			return n + 1, nil
+		})
+		f := flow.New[int, int]("two")
+		flow.Return(f, flow.Node(f, "bad", bad, flow.Node(f, "good", good, f.Input())))
+		inner, err := f.Build()
+		require.NoError(t, err)
+		def := around(t, "tries", inner, flow.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 3}))
+		b.Keeper(t)
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 2, out)
+		require.EqualValues(t, 1, first.Load(), "what has succeeded is not run again")
+		require.EqualValues(t, 3, second.Load())
+		require.Len(t, b.Settle(t).FlowIDs(), 2)
+
+		healthy.Store(1)
+		run, err = runtime.Start(ctx, b.Client, def, 2)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.ErrorContains(t, err, "node bad: bad item")
+		require.EqualValues(t, 6, second.Load())
+		healthy.Store(0)
+		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		out, err = run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 3, out)
+		require.EqualValues(t, 2, first.Load())
+		require.EqualValues(t, 7, second.Load())
+		require.Len(t, b.Settle(t).FlowIDs(), 4)
+	})
+}
+
+// held is an activity that runs until its context ends.
+func held(started chan<- struct{}, ended *atomic.Int64) *activity.Activity[int, int] {
+	return activity.New("held", func(ctx context.Context, _ int) (int, error) {
+		started <- struct{}{}
+		<-ctx.Done()
+		ended.Add(1)
+		return 0, context.Cause(ctx)
+	})
+}
+
+// A cancel of the parent reaches the child with its reason, and nothing of the child goes on.
+func TestSubFlowCancelledWithParent(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		started := make(chan struct{}, 1)
+		var ended atomic.Int64
+		def := around(t, "outer", around(t, "middle", plusOne(t, "core", held(started, &ended))))
+		b.Keeper(t)
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 4, runtime.ID("r"))
+		require.NoError(t, err)
+		<-started
+		require.NoError(t, b.Client.Cancel(ctx, "outer", "r", "not needed"))
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		b.Settle(t)
+		require.EqualValues(t, 1, ended.Load())
+		d, err := b.Client.Describe(ctx, "core", "middle/outer/r/inner/inner")
+		require.NoError(t, err)
+		require.Equal(t, "cancelled", d.Outcome)
+		require.Equal(t, "not needed", d.CancelReason)
+	})
+}
