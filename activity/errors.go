@@ -92,13 +92,14 @@ func Category(err error, name string) error {
 	return &categorized{err: err, name: name}
 }
 
-// IsNonRetryable tells whether err, or an error in it, was marked by NonRetryable or is a *DecodeError or
-// *EncodeError.
+// IsNonRetryable tells whether err, or an error in it, was marked by NonRetryable or is a *DecodeError, *EncodeError or
+// *BudgetError.
 func IsNonRetryable(err error) bool {
 	var mark *nonRetryable
 	var decode *DecodeError
 	var encode *EncodeError
-	return errors.As(err, &mark) || errors.As(err, &decode) || errors.As(err, &encode)
+	var budget *BudgetError
+	return errors.As(err, &mark) || errors.As(err, &decode) || errors.As(err, &encode) || errors.As(err, &budget)
 }
 
 // RetryDelay returns the delay of the outermost RetryAfter in err, in whole milliseconds, and false when there is none.
@@ -111,11 +112,12 @@ func RetryDelay(err error) (time.Duration, bool) {
 }
 
 // CategoryOf returns the name that err was marked with by Category, else CategoryDecode or CategoryEncode for the
-// errors of Invoke, else CategoryError. For nil it returns "".
+// errors of Invoke and CategoryBudget for a *BudgetError, else CategoryError. For nil it returns "".
 func CategoryOf(err error) string {
 	var mark *categorized
 	var decode *DecodeError
 	var encode *EncodeError
+	var budget *BudgetError
 	switch {
 	case err == nil:
 		return ""
@@ -125,6 +127,8 @@ func CategoryOf(err error) string {
 		return CategoryDecode
 	case errors.As(err, &encode):
 		return CategoryEncode
+	case errors.As(err, &budget):
+		return CategoryBudget
 	default:
 		return CategoryError
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
 
-// Steps stands in for the engine in unit tests of functions that use Await, Once, OpenWaitpoint and Emit. It keeps what they
-// record in memory. Call the function again, with a new context from WithSteps, to play a resume or a retry:
+// Steps stands in for the engine in unit tests of functions that use Await, Once, OpenWaitpoint, Emit, ReportUsage and
+// Reserve. It keeps what they record in memory. Call the function again, with a new context from WithSteps, to play a resume or a retry:
 //
 //	steps := activity.NewSteps()
 //	_, err := Deploy(activity.WithSteps(ctx, steps), release)
@@ -29,6 +29,7 @@ type Steps struct {
 	expired  map[string]bool
 	opened   map[string]bool
 	frames   []EmittedFrame
+	budget   testBudget
 }
 
 // EmittedFrame is what a function under test has emitted.

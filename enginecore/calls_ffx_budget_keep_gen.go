@@ -19,6 +19,7 @@ type BudgetTickReply struct {
 	Status    Status
 	Now       time.Time
 	NextDueAt time.Time
+	Resets    int64
 	Tasks     []BudgetTask
 }
 
@@ -47,6 +48,7 @@ func (BudgetTickCall) decode(r *fields) (out BudgetTickReply) {
 	case r.status == StatusOK:
 		out.Now = timeValue(r, "now")
 		out.NextDueAt = timeValue(r, "next_due_at")
+		out.Resets = intValue[int64](r, "resets")
 		out.Tasks = list(r, "tasks", decodeBudgetTask)
 	default:
 		r.unknownStatus()

@@ -19,11 +19,14 @@ type PurgeFlowReply struct {
 	Status  Status
 	Members int64
 	More    bool
+	Budgets string
 }
 
 // PurgeFlow runs ffx_purge_flow. Removes a run that is over with all that belongs to it, a bounded
 // number of members per call. From the first call on it is in no list, and cannot be run again. Call
-// again while `more`, or leave the rest to the keeper. A run that is not there is purged already.
+// again while `more`, or leave the rest to the keeper. A run that is not there is purged already. Its
+// budgets live in other partitions: `budgets` names them to the caller, and their own keepers remove
+// them in the end.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrFlowNotTerminal.
@@ -48,9 +51,15 @@ func (PurgeFlowCall) decode(r *fields) (out PurgeFlowReply) {
 	case r.status == StatusOK:
 		out.Members = intValue[int64](r, "members")
 		out.More = boolValue(r, "more")
+		if r.left() > 0 {
+			out.Budgets = textValue[string](r, "budgets")
+		}
 	case r.status == StatusAlreadySatisfied:
 		out.Members = intValue[int64](r, "members")
 		out.More = boolValue(r, "more")
+		if r.left() > 0 {
+			out.Budgets = textValue[string](r, "budgets")
+		}
 	default:
 		r.unknownStatus()
 	}

@@ -407,6 +407,7 @@ type BudgetState struct {
 	BreachCount     int64
 	SoftBreachCount int64
 	ResetCount      int64
+	Gate            int64
 	Dims            []BudgetAmount
 }
 
@@ -424,6 +425,7 @@ func decodeBudgetState(r *fields, out *BudgetState) {
 	out.BreachCount = intValue[int64](r, "breach_count")
 	out.SoftBreachCount = intValue[int64](r, "soft_breach_count")
 	out.ResetCount = intValue[int64](r, "reset_count")
+	out.Gate = intValue[int64](r, "gate")
 	out.Dims = list(r, "dims", decodeBudgetAmount)
 }
 

@@ -60,6 +60,7 @@ func (w *writer) graph(g *Graph) {
 	w.duration("deadline_ms", g.Deadline)
 	w.keep(g.Keep)
 	w.list("fair_by", g.FairBy)
+	w.budgets(g.Budgets)
 	w.tags(g.Tags)
 	w.optional("return", g.Return, "")
 	w.raw(`,"nodes":[`)

@@ -28,6 +28,8 @@ type Graph struct {
 	FairBy []string
 	// Keep is how long a run is kept after its end.
 	Keep Keep
+	// Budgets bound what the nodes use up together, by name.
+	Budgets []BudgetSpec
 	// Return is the node whose result is the flow's; "" when the flow has none.
 	Return string
 	// Nodes are in the order of their declaration.
@@ -121,6 +123,10 @@ func (g *Graph) Clone() *Graph {
 	c := *g
 	c.Tags = maps.Clone(g.Tags)
 	c.FairBy = slices.Clone(g.FairBy)
+	c.Budgets = slices.Clone(g.Budgets)
+	for i := range c.Budgets {
+		c.Budgets[i] = c.Budgets[i].clone()
+	}
 	c.Nodes = slices.Clone(g.Nodes)
 	for i := range c.Nodes {
 		n := &c.Nodes[i]

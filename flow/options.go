@@ -7,7 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// Option changes a flow: Deadline, Retention, Describe, Tag, Priority, FairBy and WithCodec.
+// Option changes a flow: Deadline, Retention, Budget, Describe, Tag, Priority, FairBy and WithCodec.
 type Option interface {
 	applyFlow(*builder)
 }

@@ -49,6 +49,7 @@ type storedGraph struct {
 	DeadlineMS  int64             `json:"deadline_ms"`
 	KeepMS      *storedKeep       `json:"keep_ms"`
 	FairBy      []string          `json:"fair_by"`
+	Budgets     []storedBudget    `json:"budgets"`
 	Tags        map[string]string `json:"tags"`
 	Return      string            `json:"return"`
 	Nodes       []storedNode      `json:"nodes"`
@@ -157,7 +158,7 @@ func (r *reader) graph(s *storedGraph) *Graph {
 	g := &Graph{
 		Name: s.Name, Description: s.Description, InputType: s.InputType, OutputType: s.OutputType,
 		Codec: orElse(s.Codec, storedCodec), Deadline: r.duration("deadline_ms", s.DeadlineMS), Tags: noEmpty(s.Tags), Return: s.Return,
-		Keep: r.keep(s.KeepMS), FairBy: s.FairBy, Nodes: make([]NodeSpec, len(s.Nodes)),
+		Keep: r.keep(s.KeepMS), FairBy: s.FairBy, Budgets: r.budgets(s.Budgets), Nodes: make([]NodeSpec, len(s.Nodes)),
 	}
 	for i := range s.Nodes {
 		r.spec(&g.Nodes[i], &s.Nodes[i])

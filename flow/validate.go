@@ -75,6 +75,7 @@ func (v *validation) flow() {
 	}
 	v.keep()
 	v.fairBy()
+	v.budgets()
 	v.tags("", g.Tags)
 	if len(g.Nodes) == 0 {
 		v.faults.add("", "", ErrEmptyFlow, "")

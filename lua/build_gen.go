@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "94-8c891d7f703b95c3"
+const build = "95-22a2a00f51e7e872"

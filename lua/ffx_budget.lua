@@ -199,7 +199,7 @@ end
 local function take_back(b, entry, d)
   local held = redis.call('HGET', b.reservations, entry.id)
   if not held then return nil end
-  local amount = tonumber(string.match(held, '^(%d+) ')) or 0
+  local amount = tonumber((string.match(held, '^(%d+) '))) or 0
   redis.call('HDEL', b.reservations, entry.id)
   add_reserved(b, d, -amount)
   return amount

@@ -84,7 +84,7 @@ function F.ffx_set_budget_gates(K, A)
   local left = RELEASED_PER_CALL
   for _, entry in ipairs(A.gates) do
     local known = redis.call('HGET', gates_key, entry.budget_id)
-    local gate = tonumber(string.match(known or '', '^(%d+) ')) or 0
+    local gate = tonumber((string.match(known or '', '^(%d+) '))) or 0
     if (tonumber(entry.gate) or 0) >= gate then
       redis.call('HSET', gates_key, entry.budget_id, entry.gate .. ' ' .. entry.closed)
       if entry.closed == '' then left = release_waiting(c, entry.budget_id, left) end

@@ -9,18 +9,21 @@ local PAGE = 100
 -- The lease that a reservation belongs to, as its id begins with it.
 local function holder_of(reservation_id) return (string.gsub(string.match(reservation_id, '^(%S+/%d+)/') or '', '/', ' ')) end
 
--- Carries out the resets whose time has come. One of a budget that is not there any more is forgotten.
+-- Carries out the resets whose time has come, and tells how many. One of a budget that is not there any more is forgotten.
 local function reset_due(c)
+  local count = 0
   local resets_key = key.index_budget_resets(c)
   for _, id in ipairs(redis.call('ZRANGE', resets_key, '-inf', c.now, 'BYSCORE', 'LIMIT', 0, MAX_RESETS)) do
     local b = budget.keys(c, id)
     local stored = record.read(b.definition, budget.RESET_FIELDS)
     if stored and stored.budget_id then
       budget.reset(c, b, id, stored, c.now, c.now_text)
+      count = count + 1
     else
       redis.call('ZREM', resets_key, id)
     end
   end
+  return number.text(count)
 end
 
 -- An owed text with what is needed to carry it out; nil when there is nothing to do any more.
@@ -41,10 +44,10 @@ end
 --           time: see the calls of ffx_use_budget. Gates come with how they stand, and with the run that a budget belongs to.
 -- @flags    derives repeatable
 -- @key      policies        index.budget_policies
--- @reply    OK now:unix_ms next_due_at:unix_ms tasks:list(budget_task)
+-- @reply    OK now:unix_ms next_due_at:unix_ms resets:int tasks:list(budget_task)
 function F.ffx_budget_tick(K)
   local c = call.open(K.policies)
-  reset_due(c)
+  local resets = reset_due(c)
   local due_key = key.budget_due(c)
   local tasks = {}
   for _, text in ipairs(redis.call('ZRANGE', due_key, '-inf', c.now, 'BYSCORE', 'LIMIT', 0, MAX_OWED)) do
@@ -62,7 +65,7 @@ function F.ffx_budget_tick(K)
     local score = tonumber(first[2] or nil)
     if score and (not at or score < at) then at = score end
   end
-  return reply.ok(c.now_text, at and number.text(at) or '', tasks)
+  return reply.ok(c.now_text, at and number.text(at) or '', resets, tasks)
 end
 
 -- A text is done. That of a gate stays when the gate has changed since.
@@ -118,10 +121,10 @@ function F.ffx_budget_done(K, A)
 end
 
 -- @record budget_amount name:text spent:int reserved:int hard:int soft:int
--- @record budget_state budget_id:budget_id name:text key:text scope_type:text scope_id:text effect:text interval:ms next_reset_at:unix_ms pinned:bool closed:text breach_count:int soft_breach_count:int reset_count:int dims:list(budget_amount)
+-- @record budget_state budget_id:budget_id name:text key:text scope_type:text scope_id:text effect:text interval:ms next_reset_at:unix_ms pinned:bool closed:text breach_count:int soft_breach_count:int reset_count:int gate:int dims:list(budget_amount)
 
 local STATE_FIELDS = { 'budget_id', 'name', 'key', 'scope_type', 'scope_id', 'on_hard_limit', 'reset_interval_ms', 'next_reset_at',
-  'pinned', 'closed', 'breach_count', 'soft_breach_count', 'reset_count' }
+  'pinned', 'closed', 'breach_count', 'soft_breach_count', 'reset_count', 'gate' }
 
 -- How a budget stands, in the order of the record above; nil when there is none.
 local function state_of(c, id)
@@ -132,12 +135,12 @@ local function state_of(c, id)
   for i, field in ipairs(STATE_FIELDS) do row[i] = stored[field] or '' end
   row[7] = number.digits(number.finite(row[7]) or 0)
   row[9] = stored.pinned and '1' or '0'
-  for i = 11, 13 do row[i] = row[i] == '' and '0' or row[i] end
+  for i = 11, 14 do row[i] = row[i] == '' and '0' or row[i] end
   local amounts = {}
   for i, d in ipairs(budget.dimensions(b)) do
     amounts[i] = { d.name, number.digits(d.used), number.digits(d.reserved), number.digits(d.hard), number.digits(d.soft) }
   end
-  row[14] = amounts
+  row[15] = amounts
   return row
 end
 

@@ -221,12 +221,13 @@ end
 -- @function ffx_purge_flow
 -- @summary  Removes a run that is over with all that belongs to it, a bounded number of members per call. From the
 --           first call on it is in no list, and cannot be run again. Call again while `more`, or leave the rest to the
---           keeper. A run that is not there is purged already.
+--           keeper. A run that is not there is purged already. Its budgets live
+--           in other partitions: `budgets` names them to the caller, and their own keepers remove them in the end.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
--- @reply    OK members:int more:bool
--- @reply    ALREADY_SATISFIED members:int more:bool
+-- @reply    OK members:int more:bool budgets:text?
+-- @reply    ALREADY_SATISFIED members:int more:bool budgets:text?
 -- @error    flow_not_terminal state:text
 function F.ffx_purge_flow(K, A)
   local c = call.open(K.partition)
@@ -239,5 +240,5 @@ function F.ffx_purge_flow(K, A)
   forget_lanes(c, work.lanes)
   if not all then redis.call('ZADD', key.ffx_purge_due(c), c.now + LEFT_BEHIND_MS, A.flow_id) end
   wake.flush(c)
-  return reply.ok(number.text(gone), all and '0' or '1')
+  return reply.ok(number.text(gone), all and '0' or '1', flow.budgets or '')
 end

@@ -164,6 +164,9 @@ func (c *Client) submit(ctx context.Context, plan *Plan) (existed bool, err erro
 			c.done.forget(plan.FlowID)
 		}
 	}()
+	if err = c.checkBudgets(ctx, plan); err != nil {
+		return false, err
+	}
 	existed, err = c.send(ctx, plan)
 	if errors.Is(err, enginecore.ErrFlowPurging) {
 		// The id may be used again once the run that had it is gone.

@@ -45,10 +45,14 @@ type Description struct {
 	FireAt   time.Time
 	// OpenNodes is the number of nodes that have not ended.
 	OpenNodes int
+	// Budgets are those of the flow, by name, with how they stand at the moment.
+	Budgets []BudgetState
 	// Graph is the flow that the run executes.
 	Graph *flow.Graph
 	// Nodes are in the order of the flow's declaration.
 	Nodes []NodeDescription
+
+	budgets string // as they are stored
 }
 
 // NodeDescription is the state of one node of a run.
@@ -116,6 +120,9 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 			break
 		}
 	}
+	if err := c.describeBudgets(ctx, d); err != nil {
+		return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
+	}
 	d.order(nodes)
 	d.nameUpstreams()
 	if err := c.nameWaits(ctx, p, d); err != nil {
@@ -133,6 +140,7 @@ func describeFlow(id enginecore.FlowID, r enginecore.DescribeFlowReply) (*Descri
 	}
 	d.Reruns = int(r.RerunCount)
 	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: r.RerunMode, Nodes: int(r.RerunNodes)}
+	d.budgets = r.Budgets
 	d.PausedAt, d.PauseReason = parsePause(r.Paused)
 	d.Schedule, d.FireAt = r.Schedule, r.FireAt
 	if len(r.Definition) == 0 {

@@ -30,6 +30,7 @@ const (
 	DutyAdmission                Duty = "admission"
 	DutyChildRuns                Duty = "child_runs"
 	DutyQuota                    Duty = "quota"
+	DutyBudget                   Duty = "budget"
 	DutyRetention                Duty = "retention"
 	DutyCompaction               Duty = "compaction"
 	DutySchedule                 Duty = "schedule"
@@ -78,6 +79,7 @@ func DutyTable() []DutyInfo {
 			DutyInfo{Duty: DutyChildRuns, Summary: "tells nodes that the runs which they stand for are over, and ends and removes runs that no node wants"},
 			DutyInfo{Duty: DutyAdmission, Summary: "takes executions through their limits that nobody else did"},
 			DutyInfo{Duty: DutyQuota, Summary: "grants what a limit has free to those that wait, and takes back places that nobody uses"},
+			DutyInfo{Duty: DutyBudget, Contract: "budget_reset", Summary: "resets budgets, takes back what dead workers reserved, and lets nodes go that wait for one"},
 			DutyInfo{Duty: DutyRetention, Contract: "retention_trimmer", Summary: "removes runs that have been kept long enough"},
 		),
 		describeDuties(maxCompactPause, false,

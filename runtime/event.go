@@ -21,6 +21,10 @@ const (
 	// EventFlowPaused and EventFlowResumed: in between, no node starts.
 	EventFlowPaused  EventKind = "flow_paused"
 	EventFlowResumed EventKind = "flow_resumed"
+	// EventBudgetSoft: more than the soft limit of a budget has been spent. EventBudgetHard: something was refused because of its
+	// hard limit. Node and Attempt are whose report it was, Detail says how the budget stands.
+	EventBudgetSoft EventKind = "budget_soft"
+	EventBudgetHard EventKind = "budget_hard"
 	// EventFlowReopened: a node of a run that was over is replayed.
 	EventFlowReopened EventKind = "flow_reopened"
 	// EventFlowRerun: nodes of a run that was over are run again; Detail is the mode. An EventReplayed of each follows.

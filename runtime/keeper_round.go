@@ -58,7 +58,7 @@ func (k *Keeper) newRounds() []*round {
 	_, whole := k.engine.calls.(composites)
 	rounds := []*round{k.tickRound(whole)}
 	if whole {
-		rounds = append(rounds, k.quotaRound())
+		rounds = append(rounds, k.quotaRound(), k.budgetRound())
 		if k.compactAfter >= 0 {
 			rounds = append(rounds, k.compactRound())
 		}
@@ -74,7 +74,7 @@ func (k *Keeper) tickRound(whole bool) *round {
 	r := &round{family: enginecore.FlowFamily, every: keeperSweep, hears: true, step: k.tick}
 	for _, info := range DutyTable() {
 		switch {
-		case info.Every != keeperSweep, info.Duty == DutyQuota, !whole && !info.InContractMode:
+		case info.Every != keeperSweep, info.Duty == DutyQuota, info.Duty == DutyBudget, !whole && !info.InContractMode:
 		case whole && info.Duty == DutyDependencyReconciliation:
 		default:
 			r.duties = append(r.duties, info.Duty)

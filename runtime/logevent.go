@@ -20,6 +20,7 @@ const (
 	eventReturnFailed     logEvent = "execution.not_given_back"
 	eventFramesLost       logEvent = "frames.not_stored"
 	eventProgressLost     logEvent = "progress.not_recorded"
+	eventBudgetWait       logEvent = "attempt.waits_for_budget"
 )
 
 // What workers and keepers log of their dealings with the engine.
@@ -35,6 +36,7 @@ const (
 	eventAnnounceFailed    logEvent = "worker.announce_failed"
 	eventDrainFailed       logEvent = "drain.failed"
 	eventLimitsFailed      logEvent = "limits.failed"
+	eventBudgetFailed      logEvent = "budget.failed"
 	eventTickFailed        logEvent = "keeper.tick_failed"
 	eventKeeperPanicked    logEvent = "keeper.panicked"
 	eventScheduleFailed    logEvent = "keeper.schedule_failed"

@@ -43,6 +43,7 @@ type Plan struct {
 	retention string
 	limits    map[string]enginecore.SubmitFlowLimit
 	fairKey   string
+	budgets   []storedBudget
 	trace     string
 	creator   string
 	tags      []enginecore.SubmitFlowTag
@@ -175,10 +176,14 @@ func newPlanIn(e *Engine, namespace enginecore.Namespace, compiled *compiledFlow
 	if err != nil {
 		return nil, err
 	}
+	budgets, err := budgetsOf(namespace, compiled.graph, runID, id, input)
+	if err != nil {
+		return nil, err
+	}
 	return &Plan{
 		Flow: compiled.graph.Name, Run: runID, FlowID: id, Partition: partition, namespace: namespace,
 		compiled: compiled, tags: compiled.tags, input: input, limits: limits, fairKey: fair, inputHash: hashInput(input),
-		retention: retentionOf(e.keep, compiled.graph.Keep),
+		retention: retentionOf(e.keep, compiled.graph.Keep), budgets: budgets,
 	}, nil
 }
 
@@ -333,7 +338,8 @@ func (p *Plan) header(nodes, edges int) enginecore.SubmitFlowCall {
 		GraphHash: p.compiled.hash, InputHash: p.inputHash, Definition: p.compiled.definition, Input: p.input,
 		CreatorIdentity: p.creator, TraceContext: p.trace, NodeTotal: int64(nodes), EdgeTotal: int64(edges),
 		Tags: p.tags, Fires: p.fires, Deadline: p.compiled.graph.Deadline, Retention: p.retention, FairKey: p.fairKey,
-		Parent: p.parent,
+		Parent:  p.parent,
+		Budgets: encodeBudgets(p.budgets),
 	}
 	if p.compiled.graph.Return != "" {
 		call.ResultExecutionID = p.ExecutionID(p.compiled.graph.Return)

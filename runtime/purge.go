@@ -46,7 +46,7 @@ func retentionOf(engine, own flow.Keep) string {
 	return strings.Join(times, ",")
 }
 
-// Purge removes a run that is over with everything that belongs to it: nodes, results, events. It may be called again
+// Purge removes a run that is over with everything that belongs to it: nodes, results, events, budgets of its own. It may be called again
 // when it was interrupted, and the run's id may be used again afterwards. It wraps ErrRunOpen while a node of the run is
 // open, and ErrRunNotFound when there is no such run.
 func (c *Client) Purge(ctx context.Context, flowName, runID string) error {
@@ -78,6 +78,7 @@ func (c *Client) purge(ctx context.Context, flowName, runID string, id enginecor
 		case first && reply.Status == enginecore.StatusAlreadySatisfied:
 			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, ErrRunNotFound)
 		case !reply.More:
+			c.removeBudgetsOf(ctx, reply.Budgets)
 			return nil
 		}
 	}

@@ -51,6 +51,10 @@ func (t *task) report(ctx context.Context, result []byte, err error, wantNext bo
 	case errors.Is(cause, ErrStopping):
 		t.giveBack()
 		return nil, false
+	case waitsForBudget(err):
+		t.log(slog.LevelInfo, eventBudgetWait, "attempt waits for a budget", slog.Any("error", err))
+		t.giveBackFor("it waits for a budget")
+		return nil, false
 	case errors.Is(err, ErrDeadline):
 		t.ended(outcomeEndedByEngine)
 		t.log(slog.LevelInfo, eventAttemptDeadline, "attempt ended by the deadline of the run")
@@ -166,13 +170,15 @@ func (t *task) fail(failure error) {
 }
 
 // giveBack returns the execution unfinished; its attempt goes on with another worker.
-func (t *task) giveBack() {
+func (t *task) giveBack() { t.giveBackFor("the worker stopped") }
+
+func (t *task) giveBackFor(reason string) {
 	t.ended(outcomeGivenBack)
 	ctx, cancel := t.reporting()
 	defer cancel()
 	_, err := t.shift.engine.calls.Release(ctx, enginecore.ReleaseCall{
 		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
-		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Reason: "the worker stopped",
+		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Reason: reason,
 	})
 	if err != nil {
 		t.unsure.Store(true)

@@ -39,6 +39,7 @@ type shift struct {
 	// errands are what messages ask for.
 	errands errands
 	debts   debts
+	budgets budgetBook
 }
 
 // errands are goroutines that messages start, which may come until the last moment.

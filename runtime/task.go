@@ -40,6 +40,7 @@ type task struct {
 	unsure atomic.Bool
 	// frames sends what the function emits; nil before it emits something.
 	frames atomic.Pointer[emitter]
+	usage  budgetUse
 }
 
 func newTask(s *shift, from spot, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
@@ -112,6 +113,7 @@ func (t *task) run(wantNext func() bool) (next *task) {
 		result, err := t.execute(ctx)
 		t.awaitProgress()
 		t.finishFrames()
+		t.releaseReservations()
 		next, again = t.report(ctx, result, err, wantNext())
 		if !again {
 			endSpan(span, spanError(err))

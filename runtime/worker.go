@@ -37,6 +37,7 @@ type workerConfig struct {
 	capabilities []string
 	lease        time.Duration
 	grace        time.Duration
+	onBudget     func(context.Context, BudgetBreach)
 }
 
 // Defaults of a worker.

@@ -20,7 +20,10 @@ type partition struct {
 	tagged      map[string]value // tag name, ":", tag value → flow ids
 	waitpoints  map[string]*waitpoint
 	schedules   map[string]*schedule
-	key         func(rest string) string
+	// budgets are those of a partition of budgets; budgetWaiting are the executions that wait for one, by its id.
+	budgets       map[string]*budgetRecord
+	budgetWaiting map[string]value
+	key           func(rest string) string
 }
 
 // execution is everything that belongs to one execution.
@@ -108,7 +111,7 @@ func (s *Snapshot) partition(tag string) *partition {
 		p = &partition{
 			tag: tag, executions: make(map[string]*execution), flows: make(map[string]*flowRecord),
 			indexes: make(map[string]value), workers: make(map[string]value), unresolved: make(map[string]value),
-			runs: make(map[string]value), tagged: make(map[string]value), waitpoints: make(map[string]*waitpoint), schedules: make(map[string]*schedule), key: func(rest string) string { return s.prefix + ":" + rest },
+			runs: make(map[string]value), tagged: make(map[string]value), waitpoints: make(map[string]*waitpoint), schedules: make(map[string]*schedule), budgets: make(map[string]*budgetRecord), budgetWaiting: make(map[string]value), key: func(rest string) string { return s.prefix + ":" + rest },
 		}
 		s.partitions[tag] = p
 	}
@@ -151,10 +154,10 @@ func (s *Snapshot) sort(key string, v value) string {
 		return sortGlobal(rest, v)
 	}
 	switch head {
-	case "budget", "quota", "usagededup", "sec":
+	case "quota", "usagededup", "sec":
 		return "" // not of flows and executions
 	}
-	if strings.HasPrefix(tag, "{q:") || strings.HasPrefix(tag, "{b:") {
+	if strings.HasPrefix(tag, "{q:") || strings.HasPrefix(tag, "{b:") && head == "idx" {
 		return ""
 	}
 	after, ok := strings.CutPrefix(tail, tag+":")
@@ -162,6 +165,9 @@ func (s *Snapshot) sort(key string, v value) string {
 		return unknownKey
 	}
 	p := s.partition(tag)
+	if strings.HasPrefix(tag, "{b:") {
+		return p.sortBudget(head, after, v)
+	}
 	switch head {
 	case "exec":
 		return p.sortExecution(after, v)
@@ -359,6 +365,14 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	if lane, found := strings.CutPrefix(text, "lane:"); found {
 		return p.sortLane(key, lane, v)
 	}
+	if rest, found := strings.CutPrefix(text, "budget:"); found {
+		id, ok := strings.CutSuffix(rest, ":waiting")
+		if !ok {
+			return unknownKey
+		}
+		p.budgetWaiting[id] = v
+		return wrongType(v, "zset")
+	}
 	if id, found := strings.CutPrefix(text, "unresolved:"); found {
 		p.unresolved[id] = v
 		return wrongType(v, "set")
@@ -378,6 +392,7 @@ func (p *partition) sortComposite(key, text string, v value) string {
 		"schedules": "set", "schedules_due": "zset", "all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset",
 		"purge_due": "zset", "reruns": "set", "compaction": "hash", "pauses": "hash", "held": "zset", "unadmitted": "zset",
 		"children": "zset", "unwanted": "zset",
+		"budget_gates": "hash",
 	}
 	want, known := types[text]
 	if !known {

@@ -43,6 +43,7 @@ const (
 	RuleResult      Rule = "result"       // what succeeded has a result, nothing else has
 	RuleWaits       Rule = "waits"        // what is suspended has an open waitpoint, and nothing else has; journals fit their size
 	RuleSchedules   Rule = "schedules"    // a schedule, its indexes and what it starts agree
+	RuleBudgets     Rule = "budgets"      // what is reserved of a budget are its reservations, and everybody knows whether it is used up
 	RuleQuiescent   Rule = "quiescent"    // nothing is left over when all is done
 	RuleUnsettled   Rule = "unsettled"    // a partition kept changing
 	RuleUnknownFlow Rule = "unknown-flow" // a flow id leads to a flow
@@ -143,6 +144,8 @@ func (c *checker) partition(p *partition, mode Mode) {
 	c.leases(p)
 	c.timers(p)
 	c.waits(p)
+	c.checkBudgets(p, mode)
+	c.gates(p, mode)
 	c.closedFlows(p)
 	for _, f := range p.flows {
 		if f.core == nil {

@@ -1,0 +1,205 @@
+package activity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+)
+
+// MaxUsage is the largest amount of one report or reservation.
+const MaxUsage = 1 << 50
+
+// Errors of budgets, for errors.Is.
+var (
+	// ErrBudgetExceeded matches the *BudgetError of what does not fit under a hard limit.
+	ErrBudgetExceeded = errors.New("budget exceeded")
+	// ErrUnknownDimension is returned for a dimension that none of the run's budgets has. It is not retried.
+	ErrUnknownDimension = errors.New("no budget of the run has the dimension")
+	// ErrUsage marks an amount, a dimension or a key that is not possible. It is not retried.
+	ErrUsage = errors.New("bad usage")
+)
+
+// CategoryBudget is the category of a failure because a budget was exceeded. It is not retried.
+const CategoryBudget = "budget"
+
+// BudgetError tells which budget an amount did not fit under. It matches ErrBudgetExceeded. A function that cannot go on
+// returns it: then the budget's effect decides whether the node fails without another attempt, waits, or the run is
+// cancelled.
+type BudgetError struct {
+	// Budget and Key are those of the budget.
+	Budget, Key string
+	// Dimension has no room for Asked: of its Hard limit, Spent and Reserved are taken.
+	Dimension                    string
+	Asked, Spent, Reserved, Hard int64
+	// Waits tells that the node waits until the budget is reset or raised when the function returns the error. It is false
+	// for an amount above the limit as a whole, which would wait for ever.
+	Waits bool
+}
+
+// Error says what was asked and what is left.
+func (e *BudgetError) Error() string {
+	of := ""
+	if e.Key != "" {
+		of = fmt.Sprintf(" of %q", e.Key)
+	}
+	return fmt.Sprintf("%v: budget %q%s: %d %s asked, %d of %d spent and %d reserved", ErrBudgetExceeded, e.Budget, of, e.Asked, e.Dimension,
+		e.Spent, e.Hard, e.Reserved)
+}
+
+// Unwrap returns ErrBudgetExceeded.
+func (e *BudgetError) Unwrap() error { return ErrBudgetExceeded }
+
+// UsageOption adjusts ReportUsage.
+type UsageOption func(*usage)
+
+type usage struct {
+	key   string
+	keyed bool
+}
+
+// UsageKey makes a report count once for the execution, in whichever of its attempts it comes, for 30 days: reports with the
+// same key and dimension after the first do nothing. The key follows CheckName.
+func UsageKey(key string) UsageOption { return func(u *usage) { u.key, u.keyed = key, true } }
+
+// ReportUsage counts n as spent in the budgets of the run that have the dimension. It returns a *BudgetError when a hard limit
+// would be exceeded; that budget does not count it then, others do.
+//
+// A call counts once, however often the worker has to send it. What counts is what was spent, so a function that runs again,
+// after a failure, a signal or on another worker, reports anew what it spends anew. Put the work and its report into one Once
+// if neither is to happen again, or name the report by UsageKey.
+//
+// A run without budgets, and a function outside a worker and WithSteps, count nothing. Only a budget's dimension is counted:
+// others are ErrUnknownDimension. A negative amount is ErrUsage, 0 is no report. While the engine is away, it waits until ctx
+// ends.
+func ReportUsage(ctx context.Context, dimension string, n int64, opts ...UsageOption) error {
+	var u usage
+	for _, opt := range opts {
+		opt(&u)
+	}
+	if u.keyed {
+		if err := CheckName(u.key); err != nil {
+			return badUsage("report of", dimension, fmt.Errorf("key: %w", err))
+		}
+	}
+	if err := checkUsage("report of", dimension, n); err != nil {
+		return err
+	}
+	budgets, ok := activitycontext.BudgetsFrom(ctx)
+	if !ok {
+		return nil
+	}
+	if err := budgets.ReportUsage(ctx, dimension, n, u.key); err != nil {
+		return fmt.Errorf("report %d %s: %w", n, dimension, err)
+	}
+	return nil
+}
+
+// Reservation is an amount that is set aside. The zero value, and one of a run without budgets, sets nothing aside. It may be
+// used by several goroutines.
+type Reservation struct{ held activitycontext.Reservation }
+
+// Reserve sets n aside in the budgets of the run that have the dimension, before the work that may spend it: what is reserved
+// and spent never exceeds a hard limit, however many nodes run at a time. It returns a *BudgetError when n does not fit, and
+// keeps nothing then.
+//
+// Settle says afterwards how much was spent. What is reserved when the attempt ends is released, as if nothing had been
+// spent; for an attempt whose worker is lost, that is when its lease is over and a keeper has noticed, within about a minute.
+// Errors are those of ReportUsage.
+func Reserve(ctx context.Context, dimension string, n int64) (*Reservation, error) {
+	if err := checkUsage("reserve", dimension, n); err != nil {
+		return nil, err
+	}
+	budgets, ok := activitycontext.BudgetsFrom(ctx)
+	if !ok {
+		return &Reservation{}, nil
+	}
+	held, err := budgets.Reserve(ctx, dimension, n)
+	if err != nil {
+		return nil, fmt.Errorf("reserve %d %s: %w", n, dimension, err)
+	}
+	return &Reservation{held}, nil
+}
+
+// Settle counts what was spent and gives the rest back. More than was reserved counts as far as it fits; where it does not, the
+// reserved amount counts, and the error is a *BudgetError. A reservation is settled or released once; what comes later does
+// nothing.
+func (r *Reservation) Settle(ctx context.Context, actual int64) error {
+	if actual < 0 || actual > MaxUsage {
+		return badUsage("settle", "", fmt.Errorf("%d, must be 0 to %d", actual, int64(MaxUsage)))
+	}
+	if r == nil || r.held == nil {
+		return nil
+	}
+	if err := r.held.Settle(ctx, actual); err != nil {
+		return fmt.Errorf("settle %d: %w", actual, err)
+	}
+	return nil
+}
+
+// Release gives all of it back.
+func (r *Reservation) Release(ctx context.Context) error {
+	if r == nil || r.held == nil {
+		return nil
+	}
+	if err := r.held.Release(ctx); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	return nil
+}
+
+// BudgetAmount is how one dimension of a budget stands.
+type BudgetAmount struct {
+	// Budget and Key are those of the budget; Key is empty for one without.
+	Budget, Key string
+	Dimension   string
+	// Spent was reported and settled since the last reset, Reserved is set aside.
+	Spent, Reserved int64
+	// Hard and Soft are the limits; 0 is none.
+	Hard, Soft int64
+}
+
+// Remaining is what may still be spent or reserved: never negative, and math.MaxInt64 without a hard limit.
+func (a BudgetAmount) Remaining() int64 {
+	if a.Hard == 0 {
+		return math.MaxInt64
+	}
+	return max(0, a.Hard-a.Spent-a.Reserved)
+}
+
+// Budgets tells how the budgets of the run stand, by budget and dimension. Others may spend meanwhile, so it is for choosing
+// how to work; what must not be exceeded has to be reserved. It is empty for a run without budgets and outside a worker.
+func Budgets(ctx context.Context) ([]BudgetAmount, error) {
+	budgets, ok := activitycontext.BudgetsFrom(ctx)
+	if !ok {
+		return nil, nil
+	}
+	amounts, err := budgets.BudgetAmounts(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("budgets: %w", err)
+	}
+	list := make([]BudgetAmount, len(amounts))
+	for i, a := range amounts {
+		list[i] = BudgetAmount(a)
+	}
+	return list, nil
+}
+
+func checkUsage(what, dimension string, n int64) error {
+	if err := CheckName(dimension); err != nil {
+		return badUsage(what, dimension, fmt.Errorf("dimension: %w", err))
+	}
+	if n < 0 || n > MaxUsage {
+		return badUsage(what, dimension, fmt.Errorf("amount %d, must be 0 to %d", n, int64(MaxUsage)))
+	}
+	return nil
+}
+
+func badUsage(what, dimension string, err error) error {
+	if dimension != "" {
+		what += fmt.Sprintf(" %q", dimension)
+	}
+	return NonRetryable(fmt.Errorf("%s: %w: %w", what, ErrUsage, err))
+}

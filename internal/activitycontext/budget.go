@@ -1,0 +1,32 @@
+package activitycontext
+
+import "context"
+
+// Budgets is what a worker, or a test in its place, provides for the budgets of a run. Its methods may be called from several
+// goroutines at once. Dimensions follow activity.CheckName, amounts are not negative.
+type Budgets interface {
+	// ReportUsage counts what was spent; key, if there is one, makes it count once for the execution.
+	ReportUsage(ctx context.Context, dimension string, n int64, key string) error
+	// Reserve sets an amount aside.
+	Reserve(ctx context.Context, dimension string, n int64) (Reservation, error)
+	// BudgetAmounts tells how the budgets stand.
+	BudgetAmounts(ctx context.Context) ([]BudgetAmount, error)
+}
+
+// Reservation is an amount that was set aside. What is called second does nothing.
+type Reservation interface {
+	Settle(ctx context.Context, actual int64) error
+	Release(ctx context.Context) error
+}
+
+// BudgetAmount has the fields of activity.BudgetAmount, which documents them.
+type BudgetAmount struct {
+	Budget, Key, Dimension      string
+	Spent, Reserved, Hard, Soft int64
+}
+
+// BudgetsFrom returns what provides the budgets of the function that ctx belongs to, and false where nothing does.
+func BudgetsFrom(ctx context.Context) (Budgets, bool) {
+	b, ok := ctx.Value(key{}).(Budgets)
+	return b, ok
+}

@@ -1,0 +1,289 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// CreateBudget creates a budget, whose limits count whatever flows declare; its scope is that of the reference. The error
+// wraps ErrBudgetExists when it is there, created or used before.
+func (c *Client) CreateBudget(ctx context.Context, ref BudgetRef, opts ...flow.BudgetOption) error {
+	status, err := c.setBudget(ctx, ref, true, opts)
+	if err == nil && status == enginecore.StatusAlreadySatisfied {
+		err = ErrBudgetExists
+	}
+	if err != nil {
+		return fmt.Errorf("create budget %s: %w", ref, err)
+	}
+	return nil
+}
+
+// SetBudget replaces the limits, the interval and the effect of a budget, whatever flows declare from then on, or creates it.
+// What is spent stays. Where that leaves room in a budget that was used up, the nodes that wait for it go on at once, in the
+// order in which they would have started. A budget whose limits are below what is spent lets nothing be spent.
+func (c *Client) SetBudget(ctx context.Context, ref BudgetRef, opts ...flow.BudgetOption) error {
+	if _, err := c.setBudget(ctx, ref, false, opts); err != nil {
+		return fmt.Errorf("set budget %s: %w", ref, err)
+	}
+	return nil
+}
+
+func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opts []flow.BudgetOption) (enginecore.Status, error) {
+	core, p, id, err := c.findBudget(ref)
+	if err != nil {
+		return "", err
+	}
+	spec := flow.NewBudget(ref.Name, opts...)
+	if len(spec.KeyFrom) > 0 {
+		return "", fmt.Errorf("%w: it takes no key from an input", ErrBudgetRef)
+	}
+	// The reference says whose it is.
+	spec.Scope = ref.scope()
+	if err := spec.Validate(); err != nil {
+		return "", err
+	}
+	if !spec.Declares() {
+		return "", errors.New("it has no dimension: it needs HardLimit, SoftLimit or Counted")
+	}
+	var flowID enginecore.FlowID
+	if ref.Run != "" {
+		flowID = enginecore.FlowIDFor(c.engine.namespace, ref.Flow, ref.Run)
+	}
+	b := newStoredBudget(c.engine.namespace, spec, ref, flowID)
+	call := enginecore.SetBudgetCall{Partition: p, BudgetID: id, BudgetDeclaration: b.declaration(), OnlyNew: onlyNew}
+	for _, d := range b.Dimensions {
+		call.Dims = append(call.Dims, enginecore.SetBudgetDim(d))
+	}
+	reply, err := core.SetBudget(ctx, call)
+	if err == nil && reply.Told {
+		news := gateNews{c.engine, p, b.ID, flowID, reply.Gate, reply.Closed}
+		err = news.tell(ctx)
+	}
+	return reply.Status, err
+}
+
+// findBudget tells where a budget lives.
+func (c *Client) findBudget(ref BudgetRef) (composites, enginecore.Partition, enginecore.BudgetID, error) {
+	core, err := c.engine.composites()
+	if err != nil {
+		return core, enginecore.Partition{}, "", err
+	}
+	if err := ref.check(); err != nil {
+		return core, enginecore.Partition{}, "", err
+	}
+	id := ref.id(c.engine.namespace)
+	p, err := c.engine.core.Partitioning().BudgetPartition(id)
+	return core, p, id, err
+}
+
+// ResetBudget makes what is spent of a budget 0, and lets the nodes go that wait for it. What is reserved stays; resets that
+// are due later stay as they are.
+func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
+	fault := func(err error) error { return fmt.Errorf("reset budget %s: %w", ref, err) }
+	core, p, id, err := c.findBudget(ref)
+	if err != nil {
+		return fault(err)
+	}
+	now, err := c.engine.core.Now(ctx)
+	if err != nil {
+		return fault(err)
+	}
+	_, err = core.ResetBudget(ctx, enginecore.ResetBudgetCall{Partition: p, BudgetID: id, Now: now})
+	if errors.Is(err, enginecore.ErrBudgetNotFound) {
+		err = ErrBudgetNotFound
+	}
+	if err != nil {
+		return fault(err)
+	}
+	reply, err := core.GetBudgets(ctx, enginecore.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
+	if err == nil && len(reply.Budgets) > 0 && reply.Budgets[0].Gate > 0 {
+		err = newsOf(c.engine, p, reply.Budgets[0]).tell(ctx)
+	}
+	if err != nil {
+		return fault(err)
+	}
+	return nil
+}
+
+// RemoveBudget removes a budget with all that is spent and reserved of it; nodes that wait for it go on. Its next use by a
+// run whose flow declares it makes a new one. A budget that does not exist is no error.
+func (c *Client) RemoveBudget(ctx context.Context, ref BudgetRef) error {
+	core, p, id, err := c.findBudget(ref)
+	if err != nil {
+		return fmt.Errorf("remove budget %s: %w", ref, err)
+	}
+	for {
+		reply, err := core.RemoveBudget(ctx, enginecore.RemoveBudgetCall{Partition: p, BudgetID: id})
+		if err == nil && !reply.Told {
+			return nil
+		}
+		if err == nil {
+			news := gateNews{engine: c.engine, partition: p, budget: id, version: reply.Gate}
+			err = news.tell(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("remove budget %s: %w", ref, err)
+		}
+	}
+}
+
+// Budget returns how a budget stands. The error wraps ErrBudgetNotFound for one that was neither created nor used.
+func (c *Client) Budget(ctx context.Context, ref BudgetRef) (BudgetState, error) {
+	core, p, id, err := c.findBudget(ref)
+	if err != nil {
+		return BudgetState{}, fmt.Errorf("budget %s: %w", ref, err)
+	}
+	reply, err := core.GetBudgets(ctx, enginecore.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
+	if err == nil && len(reply.Budgets) == 0 {
+		err = ErrBudgetNotFound
+	}
+	if err != nil {
+		return BudgetState{}, fmt.Errorf("budget %s: %w", ref, err)
+	}
+	s := readBudgetState(reply.Budgets[0])
+	s.BudgetRef = ref
+	return s, nil
+}
+
+// Budgets lists the budgets that were created or used, by name, flow and key, with how they stand.
+func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
+	core, err := c.engine.composites()
+	if err != nil {
+		return nil, fmt.Errorf("list budgets: %w", err)
+	}
+	byID := make(map[enginecore.BudgetID]BudgetState) // a listing in pages may show one twice
+	for i := range c.engine.core.Partitioning().Budget {
+		call := enginecore.ListBudgetsCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: uint16(i)}}
+		for {
+			reply, err := core.ListBudgets(ctx, call)
+			if err != nil {
+				return nil, fmt.Errorf("list budgets: %w", err)
+			}
+			for _, b := range reply.Budgets {
+				byID[b.BudgetID] = readBudgetState(b)
+			}
+			if call.Cursor = reply.NextCursor; call.Cursor == "" {
+				break
+			}
+		}
+	}
+	list := make([]BudgetState, 0, len(byID))
+	for _, s := range byID {
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b BudgetState) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.Key, b.Key), cmp.Compare(a.FlowID, b.FlowID))
+	})
+	return list, nil
+}
+
+// newsOf is what a budget's gate says now.
+func newsOf(e *Engine, p enginecore.Partition, b enginecore.BudgetState) gateNews {
+	return gateNews{e, p, b.BudgetID, readBudgetState(b).FlowID, b.Gate, b.Closed}
+}
+
+// checkBudgets refuses a run that names a budget which nobody has created.
+func (c *Client) checkBudgets(ctx context.Context, plan *Plan) error {
+	for i := range plan.budgets {
+		b := &plan.budgets[i]
+		if b.declares() {
+			continue
+		}
+		states, err := readBudgets(ctx, c.engine.core, []storedBudget{*b})
+		if err == nil && states[0] == nil {
+			err = fmt.Errorf("budget %s: %w", BudgetRef{Name: b.Name, Key: b.Key}, ErrBudgetNotFound)
+		}
+		if err != nil {
+			return fmt.Errorf("start run %s of flow %s: %w", plan.Run, plan.Flow, err)
+		}
+	}
+	return nil
+}
+
+// readBudgets reads how budgets of a run stand; nil is one that was not used yet.
+func readBudgets(ctx context.Context, core *enginecore.Engine, list []storedBudget) ([]*enginecore.BudgetState, error) {
+	calls := make([]enginecore.GetBudgetsCall, len(list))
+	for i, b := range list {
+		p, err := core.Partitioning().BudgetPartition(b.ID)
+		if err != nil {
+			return nil, err
+		}
+		calls[i] = enginecore.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{b.ID}}
+	}
+	answers, err := sendAll(ctx, core, calls)
+	if err != nil {
+		return nil, err
+	}
+	states := make([]*enginecore.BudgetState, len(list))
+	for i := range list {
+		if found := answers[i].reply.Budgets; len(found) > 0 {
+			states[i] = &found[0]
+		}
+	}
+	return states, nil
+}
+
+// budgetStates is readBudgets in the form for users. What was not used yet stands at nothing.
+func budgetStates(ctx context.Context, core *enginecore.Engine, list []storedBudget) ([]BudgetState, error) {
+	found, err := readBudgets(ctx, core, list)
+	if err != nil {
+		return nil, err
+	}
+	states := make([]BudgetState, len(list))
+	for i := range list {
+		if found[i] != nil {
+			states[i] = readBudgetState(*found[i])
+		} else {
+			states[i] = list[i].unused()
+		}
+	}
+	return states, nil
+}
+
+// unused is how a budget stands before its first use.
+func (b *storedBudget) unused() BudgetState {
+	s := BudgetState{BudgetRef: BudgetRef{Name: b.Name, Key: b.Key}, Scope: b.Scope, Effect: b.Effect, Every: b.declaration().Interval}
+	for _, d := range b.Dimensions {
+		s.Amounts = append(s.Amounts, activity.BudgetAmount{Budget: b.Name, Key: b.Key, Dimension: d.Name, Hard: d.Hard, Soft: d.Soft})
+	}
+	return s
+}
+
+// describeBudgets reads how the budgets of a run stand.
+func (c *Client) describeBudgets(ctx context.Context, d *Description) error {
+	list, err := decodeBudgets(d.budgets)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	if d.Budgets, err = budgetStates(ctx, c.engine.core, list); err != nil {
+		return err
+	}
+	for i := range d.Budgets {
+		switch list[i].Scope {
+		case flow.ScopeRun:
+			d.Budgets[i].Flow, d.Budgets[i].Run, d.Budgets[i].FlowID = d.Flow, d.Run, d.FlowID
+		case flow.ScopeFlow:
+			d.Budgets[i].Flow = d.Flow
+		}
+	}
+	return nil
+}
+
+// removeBudgetsOf removes the budgets that a purged run had to itself. Keepers remove what is left.
+func (c *Client) removeBudgetsOf(ctx context.Context, text string) {
+	list, _ := decodeBudgets(text)
+	for _, b := range list {
+		p, err := c.engine.core.Partitioning().BudgetPartition(b.ID)
+		if err != nil || b.Scope != flow.ScopeRun {
+			continue
+		}
+		_, _ = c.engine.core.RemoveBudget(ctx, enginecore.RemoveBudgetCall{Partition: p, BudgetID: b.ID, Over: true}) // see above
+	}
+}

@@ -1,0 +1,144 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// gateNews is what the partitions of flows have to be told about a budget: that it is used up, and why, or that it is not.
+type gateNews struct {
+	engine    *Engine
+	partition enginecore.Partition // of the budget
+	budget    enginecore.BudgetID
+	flow      enginecore.FlowID // the run that has the budget to itself; empty for others
+	version   int64
+	closed    string
+}
+
+// tell tells all partitions that it concerns, lets go what waits there if the budget is not used up, and then says that it is
+// done. Keepers do what it leaves undone.
+func (n gateNews) tell(ctx context.Context) error {
+	partitions, err := n.partitions()
+	if err != nil {
+		return err
+	}
+	if err := n.send(ctx, partitions); err != nil {
+		return err
+	}
+	_, err = n.engine.core.BudgetDone(ctx, enginecore.BudgetDoneCall{Partition: n.partition, Done: []enginecore.BudgetDoneDone{
+		{Text: owedGate + " " + string(n.budget), Gate: n.version},
+	}})
+	return err
+}
+
+func (n gateNews) partitions() ([]enginecore.Partition, error) {
+	if n.flow == "" {
+		return n.engine.partitions(), nil
+	}
+	p, err := n.engine.core.FlowPartition(n.flow)
+	return []enginecore.Partition{p}, err
+}
+
+// send tells some partitions.
+func (n gateNews) send(ctx context.Context, partitions []enginecore.Partition) error {
+	for len(partitions) > 0 {
+		calls := make([]enginecore.SetBudgetGatesCall, len(partitions))
+		for i, p := range partitions {
+			calls[i] = enginecore.SetBudgetGatesCall{Partition: p, Gates: []enginecore.SetBudgetGatesGate{
+				{BudgetID: n.budget, Gate: n.version, Closed: n.closed},
+			}}
+		}
+		answers, err := sendAll(ctx, n.engine.core, calls)
+		if err != nil {
+			return err
+		}
+		var left []enginecore.Partition
+		for i, a := range answers {
+			if a.reply.More {
+				left = append(left, partitions[i])
+			}
+		}
+		partitions = left
+	}
+	return nil
+}
+
+// Kinds of what is owed because of a use of a budget.
+const (
+	owedGate   = "gate"
+	owedBreach = "breach"
+	owedHeld   = "held"
+	owedRun    = "run"
+)
+
+// Kinds of breaches in what is owed, and the effect that has to be carried out.
+const (
+	hardBreach   = "hard"
+	effectCancel = "cancel"
+)
+
+// breach is what is owed to a run that has passed a limit.
+type breach struct {
+	text      string // by which the engine knows it
+	budget    enginecore.BudgetID
+	id        string
+	kind      string
+	effect    string
+	flow      enginecore.FlowID
+	node      string
+	attempt   int64
+	dimension string
+	words     string
+}
+
+var errOwed = errors.New("malformed text of what is owed for a budget")
+
+// parseBreach reads "breach <budget> <id> <kind> <effect> <flow> <node> <attempt> <dimension> <words>".
+func parseBreach(text string) (breach, error) {
+	const fields = 10
+	parts := strings.SplitN(text, " ", fields)
+	if len(parts) < fields {
+		return breach{}, errOwed
+	}
+	attempt, err := strconv.ParseInt(parts[7], 10, 64)
+	return breach{
+		text: text, budget: enginecore.BudgetID(parts[1]), id: parts[2], kind: parts[3], effect: parts[4], flow: enginecore.FlowID(parts[5]),
+		node: parts[6], attempt: attempt, dimension: parts[8], words: parts[9],
+	}, err
+}
+
+// carryOut notes the breach in the run's log, and cancels the run if that is the effect.
+func (b breach) carryOut(ctx context.Context, e *Engine) error {
+	p, err := e.core.FlowPartition(b.flow)
+	if err != nil {
+		return err
+	}
+	_, err = e.core.NoteBreach(ctx, enginecore.NoteBreachCall{
+		Partition: p, FlowID: b.flow, BudgetID: b.budget, ID: b.id, Kind: b.kind, Node: b.node, Attempt: b.attempt, Words: b.words,
+	})
+	if err != nil || b.kind != hardBreach || b.effect != effectCancel {
+		return err
+	}
+	call := enginecore.CancelFlowCall{Partition: p, FlowID: b.flow, Reason: b.words, Actor: "budget", Policy: cancelAll}
+	for {
+		reply, err := e.core.CancelFlow(ctx, call)
+		switch {
+		case errors.Is(err, enginecore.ErrFlowNotFound), errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
+			return nil // there is nothing to cancel any more
+		case err != nil:
+			return err
+		case !reply.More:
+			return nil
+		}
+	}
+}
+
+// done is by what the engine is told that a text need not be kept any more, or not before a time.
+func done(text string, again time.Time) enginecore.BudgetDoneDone {
+	return enginecore.BudgetDoneDone{Text: text, AgainAt: again}
+}

@@ -1,0 +1,291 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// BudgetBreach is what a run has done to a budget.
+type BudgetBreach struct {
+	// Flow, Run, Node and Attempt say who it was.
+	Flow, Run, Node string
+	Attempt         int
+	// Budget and Key are those of the budget, Dimension the one that was passed.
+	Budget, Key, Dimension string
+	// Hard tells that something was refused, which Asked says; otherwise more than the soft limit has been spent.
+	Hard  bool
+	Asked int64
+	// Amount is how the dimension stands.
+	Amount activity.BudgetAmount
+	// Words say all this for people, as the event in the run's log does.
+	Words string
+}
+
+// OnBudget calls a function when an activity of this worker passes a limit of a budget: a soft one when that begins, a hard one
+// once for each attempt. The function that reports waits for it, so it should not take long; a panic is the activity's. It is
+// called at most once for each, and not at all where the worker is lost first; the event in the run's log, which Watch yields,
+// is certain.
+func OnBudget(fn func(context.Context, BudgetBreach)) WorkerOption {
+	return func(c *workerConfig) { c.onBudget = fn }
+}
+
+// budgetBook knows the budgets of the runs that a worker has to do with.
+type budgetBook struct {
+	mu   sync.Mutex
+	runs map[enginecore.FlowID][]storedBudget
+}
+
+const maxBookedRuns = 1024
+
+func (b *budgetBook) get(id enginecore.FlowID) ([]storedBudget, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list, ok := b.runs[id]
+	return list, ok
+}
+
+func (b *budgetBook) put(id enginecore.FlowID, list []storedBudget) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.runs == nil || len(b.runs) >= maxBookedRuns {
+		b.runs = make(map[enginecore.FlowID][]storedBudget)
+	}
+	b.runs[id] = list
+}
+
+// budgetUse is what an attempt has to do with budgets.
+type budgetUse struct {
+	mu     sync.Mutex
+	serial int
+	// told are the budgets and dimensions whose hard limit the attempt has met, so that it is not told again.
+	told map[string]bool
+	open map[*reservation]bool
+}
+
+func (u *budgetUse) next() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.serial++
+	return u.serial
+}
+
+// budgets returns the budgets of the task's run.
+func (t *task) budgets(ctx context.Context) ([]storedBudget, error) {
+	id := t.claimed.FlowID
+	if list, known := t.shift.budgets.get(id); known {
+		return list, nil
+	}
+	if _, err := t.shift.engine.composites(); err != nil {
+		return nil, nil // Start refuses flows with budgets
+	}
+	var list []storedBudget
+	err := t.retrying(ctx, func() error {
+		reply, err := t.shift.core.FlowBudgets(ctx, enginecore.FlowBudgetsCall{Partition: t.spot.partition, FlowID: id})
+		if err == nil {
+			list, err = decodeBudgets(reply.Budgets)
+		}
+		return err
+	})
+	if err == nil {
+		t.shift.budgets.put(id, list)
+	}
+	return list, err
+}
+
+// retrying repeats a call that may be sent twice while the engine is away.
+func (t *task) retrying(ctx context.Context, send func() error) error {
+	for {
+		err := send()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !engineAway(err):
+			return err
+		}
+		pause(ctx, reportPause)
+	}
+}
+
+// budgetsWith returns those of the run's budgets that have a dimension; none when the run has no budget at all.
+func (t *task) budgetsWith(ctx context.Context, dimension string) ([]storedBudget, error) {
+	all, err := t.budgets(ctx)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	var with []storedBudget
+	var known []string
+	for i := range all {
+		names, err := t.dimensionsOf(ctx, &all[i])
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(names, dimension) {
+			with = append(with, all[i])
+		}
+		known = append(known, names...)
+	}
+	if len(with) == 0 {
+		slices.Sort(known)
+		return nil, activity.NonRetryable(fmt.Errorf("%w: there are %s", activity.ErrUnknownDimension, strings.Join(slices.Compact(known), ", ")))
+	}
+	return with, nil
+}
+
+// dimensionsOf names the dimensions of a budget. Those of one that was created are known to the engine only.
+func (t *task) dimensionsOf(ctx context.Context, b *storedBudget) ([]string, error) {
+	var names []string
+	if b.declares() {
+		for _, d := range b.Dimensions {
+			names = append(names, d.Name)
+		}
+		return names, nil
+	}
+	var states []*enginecore.BudgetState
+	err := t.retrying(ctx, func() (err error) {
+		states, err = readBudgets(ctx, t.shift.core, []storedBudget{*b})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if states[0] == nil {
+		return nil, activity.NonRetryable(fmt.Errorf("budget %q: %w", b.Name, ErrBudgetNotFound))
+	}
+	for _, d := range states[0].Dims {
+		names = append(names, d.Name)
+	}
+	return names, nil
+}
+
+// use sends one entry to a budget and deals with what follows from it. The error is a *activity.BudgetError when the entry did
+// not fit.
+func (t *task) use(ctx context.Context, b *storedBudget, e enginecore.UseBudgetEntry) error {
+	p, err := t.shift.core.Partitioning().BudgetPartition(b.ID)
+	if err != nil {
+		return err
+	}
+	place := string(b.ID) + " " + e.Dimension
+	t.usage.mu.Lock()
+	e.Quiet = t.usage.told[place]
+	t.usage.mu.Unlock()
+	call := enginecore.UseBudgetCall{
+		Partition: p, BudgetID: b.ID, Declares: b.declares(), BudgetDeclaration: b.declaration(), FlowID: t.claimed.FlowID, Node: t.claimed.Node,
+		Attempt: int64(t.claimed.AttemptIndex), Execution: string(t.claimed.ExecutionID), Epoch: int64(t.claimed.LeaseEpoch),
+		Entries: []enginecore.UseBudgetEntry{e},
+	}
+	for _, d := range b.Dimensions {
+		call.Dims = append(call.Dims, enginecore.UseBudgetDim(d))
+	}
+	var reply enginecore.UseBudgetReply
+	if err := t.retrying(ctx, func() (err error) {
+		reply, err = t.shift.core.UseBudget(ctx, call)
+		return err
+	}); err != nil {
+		return useError(b, err)
+	}
+	use := reply.Uses[0]
+	waits := use.State == "refused" && reply.Closed != "" && e.Amount <= use.Hard && (b.Effect == flow.BlockNodes || !b.declares())
+	if reply.Told || waits {
+		if err := t.tellGate(ctx, b, p, reply, waits); err != nil {
+			return fmt.Errorf("budget %q is used up, which could not be passed on: %w", b.Name, err)
+		}
+	}
+	for _, text := range reply.Owed {
+		t.breached(ctx, b, p, text, e, use)
+	}
+	if use.State != "refused" {
+		return nil
+	}
+	t.usage.mu.Lock()
+	if t.usage.told == nil {
+		t.usage.told = make(map[string]bool)
+	}
+	t.usage.told[place] = true
+	t.usage.mu.Unlock()
+	return &activity.BudgetError{
+		Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Asked: e.Amount, Spent: use.Spent, Reserved: use.Reserved, Hard: use.Hard, Waits: waits,
+	}
+}
+
+func useError(b *storedBudget, err error) error {
+	switch {
+	case errors.Is(err, enginecore.ErrBudgetNotFound):
+		err = fmt.Errorf("budget %q: %w", b.Name, ErrBudgetNotFound)
+	case errors.Is(err, enginecore.ErrUnknownBudgetDimension):
+		err = fmt.Errorf("budget %q: %w", b.Name, activity.ErrUnknownDimension)
+	case errors.As(err, new(*enginecore.Error)):
+		err = fmt.Errorf("budget %q: %w", b.Name, err)
+	default:
+		return err
+	}
+	return activity.NonRetryable(err)
+}
+
+// tellGate passes on that a gate has changed: to the partition of the task before anything else happens, so that a node which
+// waits is not started again at once, to others by the way.
+func (t *task) tellGate(ctx context.Context, b *storedBudget, p enginecore.Partition, reply enginecore.UseBudgetReply, waits bool) error {
+	news := gateNews{engine: t.shift.engine, partition: p, budget: b.ID, version: reply.Gate, closed: reply.Closed}
+	if b.Scope == flow.ScopeRun {
+		news.flow = t.claimed.FlowID
+	}
+	if reply.Told {
+		t.tellOthers(news)
+	}
+	if !waits {
+		return nil
+	}
+	return t.retrying(ctx, func() error { return news.send(ctx, []enginecore.Partition{t.spot.partition}) })
+}
+
+func (t *task) tellOthers(news gateNews) {
+	t.shift.errands.start(func() {
+		if err := news.tell(t.shift.base); err != nil {
+			t.log(slog.LevelWarn, eventBudgetFailed, "the state of a budget could not be passed on, keepers do it", slog.Any("error", err))
+		}
+	})
+}
+
+// breached carries out what is owed for a breach, and tells the callback.
+func (t *task) breached(ctx context.Context, b *storedBudget, p enginecore.Partition, text string, e enginecore.UseBudgetEntry, use enginecore.BudgetUse) {
+	owed, err := parseBreach(text)
+	if err == nil {
+		err = owed.carryOut(ctx, t.shift.engine)
+	}
+	if err == nil {
+		_, err = t.shift.core.BudgetDone(ctx, enginecore.BudgetDoneCall{Partition: p, Done: []enginecore.BudgetDoneDone{{Text: text}}})
+	}
+	if err != nil {
+		t.log(slog.LevelWarn, eventBudgetFailed, "a breach of a budget could not be noted, keepers do it", slog.Any("error", err))
+	}
+	report := t.shift.worker.config.onBudget
+	if report == nil || owed.words == "" {
+		return
+	}
+	breach := BudgetBreach{
+		Flow: t.claimed.FlowName, Run: t.claimed.RunID, Node: t.claimed.Node, Attempt: int(t.claimed.AttemptIndex) + 1, Budget: b.Name, Key: b.Key,
+		Dimension: e.Dimension, Hard: owed.kind == hardBreach, Words: owed.words, Amount: activity.BudgetAmount{
+			Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Spent: use.Spent, Reserved: use.Reserved, Hard: use.Hard, Soft: use.Soft,
+		},
+	}
+	if breach.Hard {
+		breach.Asked = e.Amount
+	}
+	report(ctx, breach)
+}
+
+// waitsForBudget tells that a function ended because its node has to wait for a budget.
+func waitsForBudget(err error) bool {
+	var exceeded *activity.BudgetError
+	return errors.As(err, &exceeded) && exceeded.Waits
+}

@@ -1,0 +1,241 @@
+package runtime
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// Errors of budgets, for errors.Is. Those of functions are in package activity.
+var (
+	// ErrBudgetKey: the input of a run has no value where a budget of its flow takes its key from.
+	ErrBudgetKey = errors.New("no key for a budget")
+	// ErrBudgetNotFound is returned for a budget that does not exist, also by Start for a shared one that was not created and
+	// that the flow gives no limits.
+	ErrBudgetNotFound = errors.New("no such budget")
+	// ErrBudgetExists is returned by CreateBudget.
+	ErrBudgetExists = errors.New("budget exists already")
+	// ErrBudgetRef marks a BudgetRef that names no budget.
+	ErrBudgetRef = errors.New("bad budget reference")
+)
+
+// BudgetRef names a budget: a shared one by its Name, and its Key if it has one; that of a flow by Name and Flow; that of a run
+// by Name, Flow and Run.
+type BudgetRef struct {
+	Name string
+	// Key is the value by which a shared budget is told apart.
+	Key string
+	// Flow and Run are the flow, and the run, that have the budget to themselves.
+	Flow, Run string
+}
+
+// String names the budget for people.
+func (r BudgetRef) String() string {
+	switch {
+	case r.Run != "":
+		return fmt.Sprintf("%q of run %s of flow %s", r.Name, r.Run, r.Flow)
+	case r.Flow != "":
+		return fmt.Sprintf("%q of flow %s", r.Name, r.Flow)
+	case r.Key != "":
+		return fmt.Sprintf("%q of %q", r.Name, r.Key)
+	}
+	return fmt.Sprintf("%q", r.Name)
+}
+
+func (r BudgetRef) check() error {
+	err := activity.CheckName(r.Name)
+	switch {
+	case err != nil:
+	case r.Key != "" && r.Flow != "":
+		err = errors.New("a budget of a flow has no key")
+	case r.Run != "" && r.Flow == "":
+		err = errors.New("a run needs its flow")
+	case len(r.Key) > maxLimitKey:
+		err = fmt.Errorf("the key has %d bytes, at most %d are allowed", len(r.Key), maxLimitKey)
+	default:
+		return nil
+	}
+	return fmt.Errorf("budget %s: %w: %w", r, ErrBudgetRef, err)
+}
+
+func (r BudgetRef) scope() flow.BudgetScope {
+	switch {
+	case r.Run != "":
+		return flow.ScopeRun
+	case r.Flow != "":
+		return flow.ScopeFlow
+	}
+	return flow.ScopeShared
+}
+
+// id is the id of the budget in the engine.
+func (r BudgetRef) id(namespace enginecore.Namespace) enginecore.BudgetID {
+	switch r.scope() {
+	case flow.ScopeRun:
+		return enginecore.BudgetIDFor(namespace, string(flow.ScopeRun), r.Flow, r.Run, r.Name)
+	case flow.ScopeFlow:
+		return enginecore.BudgetIDFor(namespace, string(flow.ScopeFlow), r.Flow, r.Name)
+	}
+	return enginecore.BudgetIDFor(namespace, string(flow.ScopeShared), r.Name, r.Key)
+}
+
+// storedBudget is one budget of a run as the flow's record keeps it. The engine reads id and scope.
+type storedBudget struct {
+	ID         enginecore.BudgetID `json:"id"`
+	Scope      flow.BudgetScope    `json:"scope"`
+	ScopeID    string              `json:"of,omitempty"`
+	Name       string              `json:"name"`
+	Key        string              `json:"key,omitempty"`
+	Effect     flow.BudgetEffect   `json:"effect"`
+	EveryMS    int64               `json:"every,omitempty"`
+	Dimensions []storedDimension   `json:"dims,omitempty"`
+	DeclaredAt int64               `json:"at"`
+}
+
+type storedDimension struct {
+	Name string `json:"n"`
+	Hard int64  `json:"h,omitempty"`
+	Soft int64  `json:"s,omitempty"`
+}
+
+// newStoredBudget makes a declared budget ready to be sent. flowID is that of the run.
+func newStoredBudget(namespace enginecore.Namespace, s flow.BudgetSpec, ref BudgetRef, flowID enginecore.FlowID) storedBudget {
+	b := storedBudget{
+		ID: ref.id(namespace), Scope: ref.scope(), Name: s.Name, Key: strings.Map(printable, ref.Key), Effect: s.Effect, EveryMS: s.Every.Milliseconds(),
+		DeclaredAt: time.Now().UnixMilli(),
+	}
+	switch b.Scope {
+	case flow.ScopeRun:
+		b.ScopeID = string(flowID)
+	case flow.ScopeFlow:
+		b.ScopeID = ref.Flow
+	case flow.ScopeShared:
+		b.ScopeID = cmp.Or(ref.Key, s.Name)
+	}
+	for _, l := range s.Limits {
+		b.Dimensions = append(b.Dimensions, storedDimension{l.Dimension, l.Hard, l.Soft})
+	}
+	return b
+}
+
+// declares tells that the budget brings its limits.
+func (b *storedBudget) declares() bool { return len(b.Dimensions) > 0 }
+
+// declaration is what the engine is told of the budget with each use.
+func (b *storedBudget) declaration() enginecore.BudgetDeclaration {
+	text := fmt.Sprint(b.Effect, " ", b.EveryMS)
+	for _, d := range b.Dimensions {
+		text += fmt.Sprint(" ", d.Name, ":", d.Hard, ":", d.Soft)
+	}
+	return enginecore.BudgetDeclaration{
+		Name: b.Name, Key: b.Key, ScopeType: string(b.Scope), ScopeID: b.ScopeID, Effect: string(b.Effect),
+		Interval: time.Duration(b.EveryMS) * time.Millisecond, Declared: text, DeclaredAt: b.DeclaredAt,
+	}
+}
+
+func decodeBudgets(text string) ([]storedBudget, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var list []storedBudget
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, fmt.Errorf("budgets of the run: %w", err)
+	}
+	return list, nil
+}
+
+// budgetsOf resolves the budgets of a run.
+func budgetsOf(namespace enginecore.Namespace, g *flow.Graph, runID string, flowID enginecore.FlowID, input []byte) ([]storedBudget, error) {
+	var list []storedBudget
+	for _, s := range g.Budgets {
+		ref := BudgetRef{Name: s.Name}
+		switch {
+		case s.Scope == flow.ScopeRun:
+			ref.Flow, ref.Run = g.Name, runID
+		case s.Scope == flow.ScopeFlow:
+			ref.Flow = g.Name
+		case len(s.KeyFrom) > 0:
+			key, err := keyFrom(s.KeyFrom, input, g.Codec)
+			if err != nil {
+				return nil, fmt.Errorf("flow %s: %w: budget %q takes it from %w", g.Name, ErrBudgetKey, s.Name, err)
+			}
+			ref.Key = key
+		}
+		list = append(list, newStoredBudget(namespace, s, ref, flowID))
+	}
+	return list, nil
+}
+
+// encodeBudgets is what a submission says of the budgets of its run: all of them, and which ones keep nodes from starting.
+func encodeBudgets(list []storedBudget) []enginecore.SubmitFlowBudget {
+	if len(list) == 0 {
+		return nil
+	}
+	text, _ := json.Marshal(list) // texts and numbers always have a form
+	var blocking []string
+	for _, b := range list {
+		// Whether one that is not declared here blocks is only known where it was created.
+		if b.Effect == flow.BlockNodes || !b.declares() {
+			blocking = append(blocking, string(b.ID))
+		}
+	}
+	return []enginecore.SubmitFlowBudget{{Text: text, Blocking: strings.Join(blocking, ",")}}
+}
+
+// BudgetState is how a budget stands.
+type BudgetState struct {
+	// BudgetRef names it. Of the budget of a run in a listing, Flow and Run are empty, and FlowID says whose it is.
+	BudgetRef
+	FlowID enginecore.FlowID
+	Scope  flow.BudgetScope
+	Effect flow.BudgetEffect
+	// Every is the time between resets, ResetsAt the next one; zero where it is not reset.
+	Every    time.Duration
+	ResetsAt time.Time
+	// Set tells that CreateBudget or SetBudget has said what counts, not flows.
+	Set bool
+	// UsedUp says in words why nodes that have the budget do not start; empty when they do.
+	UsedUp string
+	// Amounts are its dimensions, by name.
+	Amounts []activity.BudgetAmount
+	// Breaches counts how often a hard limit began to refuse something, SoftBreaches how often a soft one was passed, Resets
+	// the resets.
+	Breaches, SoftBreaches, Resets int
+}
+
+// Amount returns how a dimension stands; the zero value when the budget does not have it.
+func (s BudgetState) Amount(dimension string) activity.BudgetAmount {
+	i := slices.IndexFunc(s.Amounts, func(a activity.BudgetAmount) bool { return a.Dimension == dimension })
+	if i < 0 {
+		return activity.BudgetAmount{}
+	}
+	return s.Amounts[i]
+}
+
+func readBudgetState(b enginecore.BudgetState) BudgetState {
+	s := BudgetState{
+		BudgetRef: BudgetRef{Name: b.Name, Key: b.Key}, Scope: flow.BudgetScope(b.ScopeType), Effect: flow.BudgetEffect(b.Effect), Every: b.Interval,
+		ResetsAt: b.NextResetAt, Set: b.Pinned, UsedUp: b.Closed, Breaches: int(b.BreachCount), SoftBreaches: int(b.SoftBreachCount),
+		Resets: int(b.ResetCount),
+	}
+	switch s.Scope {
+	case flow.ScopeRun:
+		s.FlowID = enginecore.FlowID(b.ScopeID)
+	case flow.ScopeFlow:
+		s.Flow = b.ScopeID
+	}
+	for _, d := range b.Dims {
+		s.Amounts = append(s.Amounts, activity.BudgetAmount{
+			Budget: b.Name, Key: b.Key, Dimension: d.Name, Spent: d.Spent, Reserved: d.Reserved, Hard: d.Hard, Soft: d.Soft,
+		})
+	}
+	return s
+}

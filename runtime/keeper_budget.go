@@ -1,0 +1,166 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// heldAgain is when a reservation is looked at again whose lease lives.
+const heldAgain = 30 * time.Second
+
+// budgetRound looks after budgets: it resets those that are due, and carries out in the partitions of flows what is owed
+// because the process is gone that should have done it.
+func (k *Keeper) budgetRound() *round {
+	return &round{
+		duties: []Duty{DutyBudget}, family: enginecore.BudgetFamily, every: keeperSweep, hears: true,
+		step: func(ctx context.Context, partitions []enginecore.Partition, _ Duty) []outcome {
+			calls := make([]enginecore.BudgetTickCall, len(partitions))
+			for i, p := range partitions {
+				calls[i] = enginecore.BudgetTickCall{Partition: p}
+			}
+			answers, _ := sendAll(ctx, k.engine.core, calls) // each answer has its error
+			outcomes := make([]outcome, len(partitions))
+			for i, a := range answers {
+				if outcomes[i].err = a.err; a.err == nil {
+					outcomes[i] = k.settleBudgets(ctx, partitions[i], a.reply)
+				}
+			}
+			return outcomes
+		},
+	}
+}
+
+// settleBudgets does what is owed for the budgets of one partition.
+func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, reply enginecore.BudgetTickReply) outcome {
+	o := outcome{next: untilDue(reply.Now, reply.NextDueAt)}
+	o.more = o.next > 0 && !reply.NextDueAt.After(reply.Now)
+	if count := int64(len(reply.Tasks)) + reply.Resets; count > 0 {
+		o.done = []dutyDone{{duty: DutyBudget, count: count}}
+	}
+	if len(reply.Tasks) == 0 {
+		return o
+	}
+	s := &budgetSettling{engine: k.engine, partition: p, now: reply.Now, checks: make(map[enginecore.Partition]*budgetChecks)}
+	for _, task := range reply.Tasks {
+		if err := s.settle(ctx, task); err != nil {
+			s.failed = errors.Join(s.failed, err)
+		}
+	}
+	s.verify(ctx)
+	if len(s.call.Done) > 0 || len(s.call.Over) > 0 {
+		s.call.Partition = p
+		_, err := k.engine.core.BudgetDone(ctx, s.call)
+		s.failed = errors.Join(s.failed, err)
+	}
+	// What has failed is due again on its own, so the partition is not held up.
+	if s.failed != nil && ctx.Err() == nil {
+		k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: what follows from the use of a budget could not be done, it is tried again",
+			eventBudgetFailed.attr(), slog.Any("error", s.failed))
+	}
+	return o
+}
+
+// budgetSettling is what a keeper does for the budgets of one partition.
+type budgetSettling struct {
+	engine    *Engine
+	partition enginecore.Partition
+	now       time.Time
+	call      enginecore.BudgetDoneCall
+	checks    map[enginecore.Partition]*budgetChecks
+	failed    error
+}
+
+// budgetChecks are the questions to one partition of flows.
+type budgetChecks struct {
+	call     enginecore.VerifyBudgetUseCall
+	leases   []string                    // the texts of the leases asked for
+	holders  []enginecore.BudgetDoneOver // the leases
+	runs     []string                    // the texts of the runs asked for
+	ofBudget []enginecore.BudgetID
+}
+
+func (s *budgetSettling) of(p enginecore.Partition) *budgetChecks {
+	c := s.checks[p]
+	if c == nil {
+		c = &budgetChecks{call: enginecore.VerifyBudgetUseCall{Partition: p}}
+		s.checks[p] = c
+	}
+	return c
+}
+
+func (s *budgetSettling) settle(ctx context.Context, task enginecore.BudgetTask) error {
+	kind, rest, _ := strings.Cut(task.Text, " ")
+	fields := strings.Fields(rest)
+	switch {
+	case kind == owedGate:
+		news := gateNews{s.engine, s.partition, enginecore.BudgetID(rest), task.FlowID, task.Gate, task.Closed}
+		return news.tell(ctx)
+	case kind == owedBreach:
+		b, err := parseBreach(task.Text)
+		if err == nil {
+			err = b.carryOut(ctx, s.engine)
+		}
+		if err == nil || errors.Is(err, errOwed) {
+			s.call.Done = append(s.call.Done, done(task.Text, time.Time{}))
+		}
+		return err
+	case kind == owedHeld && len(fields) == 3:
+		id := enginecore.ExecutionID(fields[1])
+		p, err := id.Partition()
+		epoch, err2 := strconv.ParseInt(fields[2], 10, 64)
+		if err := errors.Join(err, err2); err != nil {
+			return err
+		}
+		c := s.of(p)
+		c.leases = append(c.leases, task.Text)
+		c.holders = append(c.holders, enginecore.BudgetDoneOver{BudgetID: enginecore.BudgetID(fields[0]), Execution: fields[1], Epoch: epoch})
+		c.call.Leases = append(c.call.Leases, enginecore.VerifyBudgetUseLease{ExecutionID: id, Epoch: epoch})
+		return nil
+	case kind == owedRun:
+		p, err := s.engine.core.FlowPartition(task.FlowID)
+		if err != nil {
+			return err
+		}
+		c := s.of(p)
+		c.runs, c.ofBudget = append(c.runs, task.Text), append(c.ofBudget, enginecore.BudgetID(rest))
+		c.call.Runs = append(c.call.Runs, enginecore.VerifyBudgetUseRun{FlowID: task.FlowID})
+		return nil
+	}
+	s.call.Done = append(s.call.Done, done(task.Text, time.Time{}))
+	return errOwed
+}
+
+// verify asks which leases and runs live, gives back the reservations of those leases that do not, and removes the budgets of
+// those runs.
+func (s *budgetSettling) verify(ctx context.Context) {
+	for _, c := range s.checks {
+		reply, err := s.engine.core.VerifyBudgetUse(ctx, c.call)
+		if err != nil {
+			s.failed = errors.Join(s.failed, err)
+			continue
+		}
+		for i, live := range reply.Live {
+			if live == "1" {
+				s.call.Done = append(s.call.Done, done(c.leases[i], s.now.Add(heldAgain)))
+			} else {
+				s.call.Over = append(s.call.Over, c.holders[i])
+			}
+		}
+		for i, again := range reply.AgainAt {
+			if again > 0 {
+				s.call.Done = append(s.call.Done, done(c.runs[i], time.UnixMilli(again)))
+				continue
+			}
+			remove := enginecore.RemoveBudgetCall{Partition: s.partition, BudgetID: c.ofBudget[i], Over: true}
+			if _, err := s.engine.core.RemoveBudget(ctx, remove); err != nil {
+				s.failed = errors.Join(s.failed, err)
+			}
+		}
+	}
+}
