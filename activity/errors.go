@@ -136,7 +136,10 @@ func CategoryOf(err error) string {
 
 type nonRetryable struct{ err error }
 
+// Error is the text of the marked error.
 func (e *nonRetryable) Error() string { return e.err.Error() }
+
+// Unwrap returns the marked error.
 func (e *nonRetryable) Unwrap() error { return e.err }
 
 type retryAfter struct {
@@ -144,7 +147,10 @@ type retryAfter struct {
 	delay time.Duration
 }
 
+// Error is the text of the marked error.
 func (e *retryAfter) Error() string { return e.err.Error() }
+
+// Unwrap returns the marked error.
 func (e *retryAfter) Unwrap() error { return e.err }
 
 type categorized struct {
@@ -152,5 +158,8 @@ type categorized struct {
 	name string
 }
 
+// Error is the text of the marked error.
 func (e *categorized) Error() string { return e.err.Error() }
+
+// Unwrap returns the marked error.
 func (e *categorized) Unwrap() error { return e.err }

@@ -36,6 +36,7 @@ type build struct {
 	hash     string
 }
 
+// String is the form in which the library names it.
 func (b build) String() string { return strconv.FormatInt(b.revision, 10) + "-" + b.hash }
 
 func parseBuild(text string) (build, error) {

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "95-22a2a00f51e7e872"
+const build = "96-57933506e5cb3ccb"

@@ -149,6 +149,8 @@ local function describe(c, execution_id, core, waitpoint_id, all)
   local s = wait_of(c, execution_id, waitpoint_id)
   local state = condition.read(key.waitpoint_condition(c, waitpoint_id))
     or { matchers = {}, satisfied = tonumber(w.signal_count) or 0, minimum = 0, mode = 'any' }
+  -- Nothing counts the signals to a wait that has not begun but the stream that keeps them.
+  if w.state == 'pending' then state.satisfied = redis.call('XLEN', key.waitpoint_signals(c, waitpoint_id)) end
   local text = ''
   if open then
     text = token.mint(key.waitpoint_secrets(c), waitpoint_id, w.waitpoint_key or '', w.created_at or '') or ''

@@ -83,6 +83,14 @@ function flows.owe_members(c, flow_id, members, at)
   redis.call('ZADD', key.index_cancel_backlog(c), at, flow_id)
 end
 
+-- A managed member was put aside by another tool. Where its flow is over, nobody else would end it.
+function flows.owe_parked(c, execution_id, core)
+  if core.managed and graph.is_over(graph.flow(c, core.flow_id)) then
+    flows.owe_members(c, core.flow_id, { execution_id }, c.now)
+    wake.due(c, c.now)
+  end
+end
+
 local DEFAULT_CANCEL_GRACE_MS = 30000
 
 local function parse_grace(raw)

@@ -46,9 +46,25 @@ function journal.put(c, execution_id, core_key, entry, value)
   end
 end
 
+-- Closes the waitpoints that were opened ahead of waits which never began: nobody would come to them any more.
+local function close_opened(c, journal_key)
+  for _, entry in ipairs(redis.call('HKEYS', journal_key)) do
+    if string.sub(entry, 1, 5) == 'open:' then
+      local id = redis.call('HGET', journal_key, entry)
+      local waitpoint_key = key.waitpoint_record(c, id)
+      if redis.call('HGET', waitpoint_key, 'state') == 'pending' then
+        suspension.close(c, { waitpoint = waitpoint_key, condition = key.waitpoint_condition(c, id) }, 'replayed')
+        redis.call('ZREM', key.index_pending_waitpoint_expiry(c), id)
+      end
+    end
+  end
+end
+
 -- An execution that has succeeded and runs again does all its work again. One that has not goes on with what is there.
 function journal.forget(c, execution_id)
-  redis.call('DEL', key.exec_journal(c, execution_id))
+  local journal_key = key.exec_journal(c, execution_id)
+  close_opened(c, journal_key)
+  redis.call('DEL', journal_key)
   redis.call('HDEL', key.exec_core(c, execution_id), 'journal')
 end
 

@@ -132,6 +132,7 @@ function F.ff_delay_execution(K, A)
   if core.managed then
     graph.event(c, core, 'delayed', core.current_attempt_index, A.delay_until)
     wake.due(c, at)
+    flows.owe_parked(c, A.execution_id, core)
     wake.flush(c)
   end
   return reply.ok(A.delay_until)
@@ -182,6 +183,7 @@ function F.ff_move_to_waiting_children(K, A)
   end
   if core.managed then
     graph.event(c, core, 'waiting_children', core.current_attempt_index)
+    flows.owe_parked(c, A.execution_id, core)
     wake.flush(c)
   end
   return reply.ok()

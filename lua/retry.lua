@@ -137,6 +137,7 @@ function F.ff_fail_execution(K, A)
   local delay = retry.delay(policy_for(c, A), tonumber(core.retry_count) or 0)
   if delay then
     retry.schedule(c, A.execution_id, K.core, core, f, reason, category, c.now + delay, K)
+    flows.owe_parked(c, A.execution_id, core)
     wake.flush(c)
     return reply.ok('retry_scheduled', number.text(c.now + delay))
   end

@@ -268,6 +268,7 @@ function F.ff_suspend_execution(K, A)
     return reply.already(A.suspension_id, w.id, w.key, w.token)
   end
   suspension.fall_asleep(c, K, A, core, f, w, n.timeout)
+  flows.owe_parked(c, A.execution_id, core)
   wake.flush(c)
   return reply.ok(A.suspension_id, w.id, w.key, w.token)
 end

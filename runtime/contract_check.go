@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,9 +10,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// ErrNotInContract is returned in contract mode by Start for a flow that needs more than the contract has, and by the steps and
-// waits of an activity.
-var ErrNotInContract = errors.New("contract mode cannot serve it")
+// ErrNotInContract is returned in contract mode by everything that needs more than the contract has: by Start for such a flow, by
+// the steps and waits of an activity, and by calls. It is the same error as enginecore.ErrContractOnly, so it matches whichever
+// of the two packages refuses.
+var ErrNotInContract = enginecore.ErrContractOnly
 
 // checkServable refuses what the contract has no place for. The tags are those of the flow and of the run.
 func checkServable(g *flow.Graph, tags []enginecore.SubmitFlowTag) error {

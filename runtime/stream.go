@@ -263,6 +263,7 @@ type frameNumber struct {
 	count int64
 }
 
+// String is the form in which a frame carries it.
 func (n frameNumber) String() string { return fmt.Sprintf("%d.%d", n.epoch, n.count) }
 
 func parseFrameNumber(text string) frameNumber {

@@ -320,6 +320,7 @@ type execution struct {
 	waiting atomic.Pointer[activitycontext.Suspension]
 }
 
+// Info is what activity.Info tells.
 func (e *execution) Info() activitycontext.Info {
 	c := &e.task.claimed
 	return activitycontext.Info{
@@ -328,16 +329,19 @@ func (e *execution) Info() activitycontext.Info {
 	}
 }
 
+// LeaseHealthy is what activity.LeaseHealthy tells.
 func (e *execution) LeaseHealthy() bool {
 	return !e.task.settled.Load() && time.Now().Before(e.task.leaseEnd())
 }
 
+// Heartbeat does what activity.Heartbeat asks for.
 func (e *execution) Heartbeat(ctx context.Context) error {
 	now := time.Now()
 	e.task.lastBeat.Store(&now)
 	return context.Cause(ctx)
 }
 
+// Progress does what activity.Progress asks for.
 func (e *execution) Progress(ctx context.Context, percent float64, message string) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

@@ -26,6 +26,7 @@ type target struct {
 	option   rueidis.ClientOption
 }
 
+// String is the URL without its password.
 func (t target) String() string { return t.text }
 
 func parseURL(raw string) (target, error) {

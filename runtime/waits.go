@@ -50,7 +50,8 @@ type Waitpoint struct {
 	Signals []string
 	// All asks for one signal of each name. Distinct counts one signal of each source only.
 	All, Distinct bool
-	// Needed is the number of signals that end the wait, Received how many of them have come.
+	// Needed is the number of signals that end the wait, Received how many of them have come. Of a pending waitpoint, Needed
+	// is 0, as nobody has said how many, and Received counts all that are kept.
 	Needed, Received int
 	// Token gives the right to signal the waitpoint. Handle it like a password.
 	Token activity.Token

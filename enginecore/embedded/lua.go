@@ -355,6 +355,7 @@ func (b *scriptBudget) end() { b.stopped = nil }
 
 func (b *scriptBudget) spend(n int) { b.spent += n }
 
+// Done implements context.Context. The interpreter asks it between instructions.
 func (b *scriptBudget) Done() <-chan struct{} {
 	if b.spent++; b.spent < budgetStep {
 		return b.stopped
@@ -386,6 +387,7 @@ func (b *scriptBudget) check() {
 
 func (b *scriptBudget) interrupted() bool { return b.stopped != nil }
 
+// Err implements context.Context: why the script was stopped.
 func (b *scriptBudget) Err() error {
 	if b.stopped != nil {
 		return errScriptTimeout
@@ -393,7 +395,10 @@ func (b *scriptBudget) Err() error {
 	return nil
 }
 
+// Deadline implements context.Context.
 func (b *scriptBudget) Deadline() (time.Time, bool) { return time.Time{}, false }
-func (b *scriptBudget) Value(any) any               { return nil }
+
+// Value implements context.Context.
+func (b *scriptBudget) Value(any) any { return nil }
 
 var _ context.Context = (*scriptBudget)(nil)

@@ -13,6 +13,7 @@ const textBadName = "Library names can only contain letters, numbers, or undersc
 // libraryError says in the server's words why a library does not load.
 type libraryError string
 
+// Error is the server's text.
 func (e libraryError) Error() string { return string(e) }
 
 // load compiles and registers a library and returns its name. A failed load changes nothing.

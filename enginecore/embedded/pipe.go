@@ -32,6 +32,7 @@ func (e *Engine) dial(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Confi
 	return &pipeConn{s: s, moved: make(chan struct{})}, nil
 }
 
+// Write runs the commands that p completes.
 func (c *pipeConn) Write(p []byte) (int, error) {
 	if !c.s.feed(p) {
 		return 0, io.ErrClosedPipe
@@ -39,6 +40,7 @@ func (c *pipeConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Read waits for replies until the deadline.
 func (c *pipeConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -91,11 +93,16 @@ func (c *pipeConn) Close() error {
 	return nil
 }
 
-func (c *pipeConn) LocalAddr() net.Addr  { return pipeAddr{} }
+// LocalAddr implements net.Conn.
+func (c *pipeConn) LocalAddr() net.Addr { return pipeAddr{} }
+
+// RemoteAddr implements net.Conn.
 func (c *pipeConn) RemoteAddr() net.Addr { return pipeAddr{} }
 
+// SetDeadline sets that of reads: writes do not wait.
 func (c *pipeConn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
+// SetReadDeadline implements net.Conn; a read that waits takes notice.
 func (c *pipeConn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	if c.deadline != t {
@@ -112,5 +119,8 @@ func (c *pipeConn) SetWriteDeadline(time.Time) error { return nil }
 
 type pipeAddr struct{}
 
+// Network implements net.Addr.
 func (pipeAddr) Network() string { return "memory" }
-func (pipeAddr) String() string  { return "embedded" }
+
+// String implements net.Addr.
+func (pipeAddr) String() string { return "embedded" }

@@ -19,6 +19,7 @@ var errIncomplete = errors.New("incomplete request")
 // protocolError closes the connection after it was told why.
 type protocolError string
 
+// Error is the server's text.
 func (e protocolError) Error() string { return "Protocol error: " + string(e) }
 
 // parseRequest reads one request from the front of buf and returns its words and length. No words and no error is an

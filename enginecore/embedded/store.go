@@ -53,10 +53,19 @@ type expiry struct {
 
 type expiryHeap []expiry
 
-func (h expiryHeap) Len() int           { return len(h) }
+// Len implements heap.Interface.
+func (h expiryHeap) Len() int { return len(h) }
+
+// Less implements heap.Interface.
 func (h expiryHeap) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h expiryHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *expiryHeap) Push(x any)        { *h = append(*h, x.(expiry)) }
+
+// Swap implements heap.Interface.
+func (h expiryHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *expiryHeap) Push(x any) { *h = append(*h, x.(expiry)) }
+
+// Pop implements heap.Interface.
 func (h *expiryHeap) Pop() any {
 	old := *h
 	n := len(old) - 1

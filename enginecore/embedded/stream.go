@@ -47,6 +47,7 @@ func (a streamID) less(b streamID) bool {
 	return a.ms < b.ms || a.ms == b.ms && a.seq < b.seq
 }
 
+// String is the id as commands show it.
 func (a streamID) String() string {
 	return string(a.append(make([]byte, 0, 24)))
 }
