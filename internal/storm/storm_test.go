@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/testserver"
@@ -179,11 +181,11 @@ func (s *storm) calm(t *testing.T) {
 	s.resume(ctx, t)
 	runs := s.revive(ctx, t, step, entries)
 	s.settle(ctx, t, runs)
-	s.bench.Check(t, invariant.AnyTime)
+	s.check(ctx, t, invariant.AnyTime)
 	for _, run := range runs {
 		s.end(ctx, t, run)
 	}
-	snapshot := s.bench.Settle(t)
+	snapshot := s.check(ctx, t, invariant.Quiescent)
 	entries, err = readDiary(s.path)
 	require.NoError(t, err)
 	j := newJudge(t, s, entries)
@@ -196,6 +198,59 @@ func (s *storm) calm(t *testing.T) {
 
 // patience is how long what the storm has held up may take. Some of it is tried again after as long as it has waited.
 func (s *storm) patience() time.Duration { return enginetest.Patience + s.lasts }
+
+// check reports what is out of order in the keyspace, with what the engine has written about it. Keepers may still be at
+// work on what is left over, so it looks again for a while.
+func (s *storm) check(ctx context.Context, t *testing.T, mode invariant.Mode) *invariant.Snapshot {
+	t.Helper()
+	for end := time.Now().Add(enginetest.Patience / 4); ; {
+		snapshot, err := invariant.Read(ctx, s.bench.Engine.Core().Client(), s.bench.Prefix)
+		require.NoError(t, err)
+		report := snapshot.Check(mode)
+		if report.Err() == nil {
+			return snapshot
+		}
+		if time.Now().Before(end) {
+			continue
+		}
+		t.Errorf("the keyspace is not in order:\n%v", report.Err())
+		for _, v := range report.Violations {
+			for _, id := range executionID.FindAllString(v.Key+" "+v.Detail, 1) {
+				t.Logf("%s:\n%s", id, s.history(ctx, enginecore.ExecutionID(id)))
+			}
+		}
+		return snapshot
+	}
+}
+
+var executionID = regexp.MustCompile(`\{fp:\d+\}:[0-9a-f-]{36}`)
+
+// history is what the engine has written down about an execution and its flow.
+func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
+	client, keys := s.bench.Engine.Core().Client(), s.bench.Engine.Core().Keys()
+	core, err := client.Do(ctx, client.B().Hgetall().Key(keys.ExecCore(id)).Build()).AsStrMap()
+	if err != nil {
+		return err.Error()
+	}
+	text := fmt.Sprintln(core)
+	p, err := id.Partition()
+	if err != nil {
+		return err.Error()
+	}
+	events := keys.FlowEvents(p, enginecore.FlowID(core["flow_id"]))
+	for _, key := range []string{events, keys.ExecLeaseHistory(id)} {
+		entries, err := client.Do(ctx, client.B().Xrange().Key(key).Start("-").End("+").Build()).AsXRange()
+		if err != nil {
+			return err.Error()
+		}
+		for _, e := range entries {
+			if key != events || e.FieldValues["node"] == core["node"] || e.FieldValues["node"] == "" {
+				text += fmt.Sprintln(e.ID, e.FieldValues)
+			}
+		}
+	}
+	return text
+}
 
 // resume ends the pauses that a killed client has left behind.
 func (s *storm) resume(ctx context.Context, t *testing.T) {
