@@ -54,20 +54,19 @@ func TestCluster(t *testing.T) {
 
 	partition := b.Engine.Core().Partitioning().FlowPartitions()[0]
 	moving := cluster.Nodes[0].Command(t, "CLUSTER", "KEYSLOT", partition.Tag())
-	runAll(100, 60, func() { moveSlot(t, cluster, moving) })
+	number, err := strconv.Atoi(moving)
+	require.NoError(t, err)
+	from := min(number*len(cluster.Nodes)/16384, len(cluster.Nodes)-1)
+	to := (from + 1) % len(cluster.Nodes)
+	runAll(100, 60, func() { moveSlot(t, cluster.Nodes[from], cluster.Nodes[to], moving) })
 
 	cluster.Nodes[2].Command(t, "FUNCTION", "FLUSH", "SYNC")
 	runAll(200, 60, func() {})
 }
 
-// moveSlot takes a slot with its keys from the primary that has it to the next one.
-func moveSlot(t *testing.T, cluster *testserver.Cluster, slot string) {
+// moveSlot takes a slot with its keys from the primary that has it to another one.
+func moveSlot(t *testing.T, source, target *testserver.Server, slot string) {
 	t.Helper()
-	number, err := strconv.Atoi(slot)
-	require.NoError(t, err)
-	from := min(number*len(cluster.Nodes)/16384, len(cluster.Nodes)-1)
-	to := (from + 1) % len(cluster.Nodes)
-	source, target := cluster.Nodes[from], cluster.Nodes[to]
 	ids := []string{source.Command(t, "CLUSTER", "MYID"), target.Command(t, "CLUSTER", "MYID")}
 	target.Command(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
 	source.Command(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1])

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +20,7 @@ import (
 // is still the one that the test loaded is checked afterwards.
 func EachContract(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
 	t.Helper()
-	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, opts...)) })
+	testserver.SideBySide(t, contractKinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, opts...)) })
 }
 
 // EachMode runs a test on every engine, and on every engine in contract mode, all at the same time.
@@ -36,8 +37,13 @@ func EachModeAlone(t *testing.T, test func(t *testing.T, b *Bench), opts ...runt
 	t.Helper()
 	EachAlone(t, test, opts...)
 	t.Run("contract", func(t *testing.T) {
-		testserver.InTurn(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, opts...)) })
+		testserver.InTurn(t, contractKinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, opts...)) })
 	})
+}
+
+// contractKinds are the engines that a test of contract mode has for itself.
+func contractKinds(tb testing.TB) []testserver.Kind {
+	return slices.DeleteFunc(testserver.Kinds(tb), func(k testserver.Kind) bool { return k == testserver.OnCluster })
 }
 
 // Intervals of contract mode in tests, which wait for what no message tells.

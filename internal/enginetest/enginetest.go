@@ -60,11 +60,19 @@ func Only(tb testing.TB, kind testserver.Kind) {
 // New opens an engine of a kind. It is closed with the test, after what was started later.
 func New(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption) *Bench {
 	tb.Helper()
-	url := "embedded:"
-	if kind != testserver.Embedded {
-		url = testserver.Shared(tb, kind).URL()
+	return Open(tb, kind, URL(tb, kind), NewPrefix(), opts...)
+}
+
+// URL is the address of the engine of a kind that the tests of this process share. Embedded engines are not shared.
+func URL(tb testing.TB, kind testserver.Kind) string {
+	tb.Helper()
+	switch kind {
+	case testserver.Embedded:
+		return "embedded:"
+	case testserver.OnCluster:
+		return testserver.SharedCluster(tb).URL()
 	}
-	return Open(tb, kind, url, NewPrefix(), opts...)
+	return testserver.Shared(tb, kind).URL()
 }
 
 // NewPrefix is a key prefix that nobody else uses.

@@ -1,68 +1,212 @@
 package testserver
 
 import (
+	"bufio"
+	"cmp"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
-
-	"bufio"
-	"net"
 )
 
 // slots is the number of hash slots of a cluster.
 const slots = 16384
 
-// Cluster is a cluster of primaries that share the slots evenly.
+// Cluster is a cluster of primaries that share the slots evenly, with replicas or without.
 type Cluster struct {
-	// Nodes are the servers, in the order of their slots.
-	Nodes []*Server
-	kind  Kind
+	// Nodes are the primaries at the start, in the order of their slots. Behind them come the replicas: first one of each
+	// primary, in their order, then the second ones.
+	Nodes     []*Server
+	Primaries int
+	kind      Kind
 }
 
-// StartCluster runs a cluster of primaries of a kind on free loopback ports and returns once all slots are served. It
-// stops with the test.
+// ClusterOptions describe a cluster that [NewCluster] runs.
+type ClusterOptions struct {
+	// Kind is Redis or Valkey.
+	Kind Kind
+	// Primaries is how many servers share the slots, at least three where a failover is to be agreed on.
+	Primaries int
+	// Replicas is how many replicas each primary has.
+	Replicas int
+	// NodeTimeout is how long a server may be silent before the others take it for dead. Defaults to 5 s.
+	NodeTimeout time.Duration
+}
+
+// StartCluster runs a cluster of primaries without replicas.
 func StartCluster(tb testing.TB, k Kind, primaries int) *Cluster {
 	tb.Helper()
-	c := &Cluster{kind: k}
-	buses := make([]*port, primaries)
-	for i := range primaries {
-		bus, err := reservePort()
-		if err != nil {
-			tb.Fatalf("testserver: %v", err)
-		}
+	return NewCluster(tb, ClusterOptions{Kind: k, Primaries: primaries})
+}
+
+// NewCluster runs a cluster on free loopback ports and returns once all slots are served and all replicas are in step. It
+// stops with the test.
+func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
+	tb.Helper()
+	c := &Cluster{kind: o.Kind, Primaries: o.Primaries}
+	for i := range o.Primaries * (1 + o.Replicas) {
+		s, bus := startNode(tb, o, func(args []string) *Server { return Start(tb, Options{Kind: o.Kind, Args: args}) })
 		tb.Cleanup(bus.release)
-		buses[i] = bus
-		s := Start(tb, Options{Kind: k, Args: []string{
-			"cluster-enabled yes", "cluster-port " + strconv.Itoa(bus.number), "cluster-node-timeout 5000",
-		}})
-		c.Nodes = append(c.Nodes, s)
-		s.Command(tb, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/primaries), strconv.Itoa((i+1)*slots/primaries-1))
+		c.join(tb, s, bus, i)
 	}
-	for i, s := range c.Nodes[1:] {
-		host, number, err := net.SplitHostPort(s.Addr())
-		if err != nil {
-			tb.Fatalf("testserver: %v", err)
-		}
-		c.Nodes[0].Command(tb, "CLUSTER", "MEET", host, number, strconv.Itoa(buses[i+1].number))
-	}
-	deadline := time.Now().Add(readyWithin)
-	for _, s := range c.Nodes {
-		for !s.isWhole(tb, primaries) {
-			if time.Now().After(deadline) {
-				tb.Fatal("testserver: the cluster does not come together")
-			}
-			time.Sleep(20 * time.Millisecond) // gossip tells nobody when it is done
-		}
-	}
+	c.settle(tb)
 	return c
+}
+
+var sharedCluster struct {
+	sync.Mutex
+	*Cluster
+}
+
+// SharedCluster returns the one cluster of three primaries that all tests of this process have in common. For its use see
+// [Shared].
+func SharedCluster(tb testing.TB) *Cluster {
+	tb.Helper()
+	path := require(tb, Valkey)
+	sharedCluster.Lock()
+	defer sharedCluster.Unlock()
+	if sharedCluster.Cluster != nil && !sharedCluster.Nodes[0].exited() {
+		return sharedCluster.Cluster
+	}
+	o := ClusterOptions{Kind: Valkey, Primaries: 3}
+	c := &Cluster{kind: o.Kind, Primaries: o.Primaries}
+	for i := range o.Primaries {
+		s, bus := startNode(tb, o, func(args []string) *Server {
+			in, err := newShared(path, Options{Kind: o.Kind, Args: args})
+			if err != nil {
+				tb.Fatalf("testserver: %v", err)
+			}
+			return &Server{tb: tb, shared: true, instance: in}
+		})
+		c.join(tb, s, bus, i)
+	}
+	c.settle(tb)
+	sharedCluster.Cluster = c
+	return c
+}
+
+// startNode runs one server of a cluster that is yet to come together. It returns the port on which it talks to the others.
+func startNode(tb testing.TB, o ClusterOptions, start func(args []string) *Server) (*Server, *port) {
+	tb.Helper()
+	bus, err := reservePort()
+	if err != nil {
+		tb.Fatalf("testserver: %v", err)
+	}
+	timeout := cmp.Or(o.NodeTimeout, 5*time.Second)
+	return start([]string{
+		"cluster-enabled yes", "cluster-port " + strconv.Itoa(bus.number), fmt.Sprintf("cluster-node-timeout %d", timeout.Milliseconds()),
+		"cluster-replica-validity-factor 0", "repl-diskless-sync-delay 0",
+	}), bus
+}
+
+// join lets the i-th server get to know the first one, and gives it slots if it is a primary.
+func (c *Cluster) join(tb testing.TB, s *Server, bus *port, i int) {
+	tb.Helper()
+	c.Nodes = append(c.Nodes, s)
+	if i < c.Primaries {
+		s.Command(tb, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/c.Primaries), strconv.Itoa((i+1)*slots/c.Primaries-1))
+	}
+	if i > 0 {
+		c.meet(tb, s, bus)
+	}
+}
+
+func (c *Cluster) meet(tb testing.TB, s *Server, bus *port) {
+	tb.Helper()
+	host, number, err := net.SplitHostPort(s.Addr())
+	if err != nil {
+		tb.Fatalf("testserver: %v", err)
+	}
+	for _, known := range c.Nodes {
+		if known.Alive() {
+			known.Command(tb, "CLUSTER", "MEET", host, number, strconv.Itoa(bus.number))
+			return
+		}
+	}
+}
+
+// settle waits until every server knows all others, and makes replicas of those that have no slots.
+func (c *Cluster) settle(tb testing.TB) {
+	tb.Helper()
+	for _, s := range c.Nodes {
+		await(tb, "the cluster does not come together", func() bool { return s.isWhole(tb, len(c.Nodes)) })
+	}
+	for i, s := range c.Nodes[c.Primaries:] {
+		primary := c.Nodes[i%c.Primaries].Command(tb, "CLUSTER", "MYID")
+		s.Command(tb, "CLUSTER", "REPLICATE", primary)
+	}
+	for _, s := range c.Nodes[c.Primaries:] {
+		await(tb, "a replica does not come into step", func() bool {
+			return strings.Contains(s.Command(tb, "INFO", "replication"), "master_link_status:up")
+		})
+	}
+}
+
+// Add runs another primary, which has no slots and nothing loaded, and returns once all know it.
+func (c *Cluster) Add(tb testing.TB) *Server {
+	tb.Helper()
+	s, bus := startNode(tb, ClusterOptions{}, func(args []string) *Server { return Start(tb, Options{Kind: c.kind, Args: args}) })
+	tb.Cleanup(bus.release)
+	c.meet(tb, s, bus)
+	id := s.Command(tb, "CLUSTER", "MYID")
+	for _, other := range c.Nodes {
+		await(tb, "the cluster does not take in another server", func() bool {
+			return !other.Alive() || strings.Contains(other.Command(tb, "CLUSTER", "NODES"), id)
+		})
+	}
+	await(tb, "another server does not get to know the cluster", func() bool {
+		return strings.Contains(s.Command(tb, "CLUSTER", "INFO"), "cluster_state:ok")
+	})
+	c.Nodes = append(c.Nodes, s)
+	return s
+}
+
+// InStep waits until the replicas have what their primaries have by now.
+func (c *Cluster) InStep(tb testing.TB) {
+	tb.Helper()
+	for i, s := range c.Nodes[c.Primaries:] {
+		want := replicationOffset(tb, c.Nodes[i%c.Primaries], "master_repl_offset:")
+		await(tb, "a replica does not come into step", func() bool { return replicationOffset(tb, s, "slave_repl_offset:") >= want })
+	}
+}
+
+func replicationOffset(tb testing.TB, s *Server, field string) int {
+	tb.Helper()
+	_, rest, _ := strings.Cut(s.Command(tb, "INFO", "replication"), field)
+	text, _, _ := strings.Cut(rest, "\r\n")
+	offset, err := strconv.Atoi(text)
+	if err != nil {
+		tb.Fatalf("testserver: %s%v", field, err)
+	}
+	return offset
+}
+
+// Promoted waits until a replica has taken over from a primary that was killed.
+func (c *Cluster) Promoted(tb testing.TB, replica *Server) {
+	tb.Helper()
+	await(tb, "the replica does not take over", func() bool {
+		return strings.Contains(replica.Command(tb, "INFO", "replication"), "role:master") &&
+			strings.Contains(replica.Command(tb, "CLUSTER", "INFO"), "cluster_state:ok")
+	})
+}
+
+func await(tb testing.TB, fault string, condition func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(readyWithin); !condition(); {
+		if time.Now().After(deadline) {
+			tb.Fatalf("testserver: %s", fault)
+		}
+		time.Sleep(20 * time.Millisecond) // gossip tells nobody when it is done
+	}
 }
 
 // URL returns the address of the cluster as redis+cluster:// or valkey+cluster:// URL.
 func (c *Cluster) URL() string {
-	hosts := make([]string, len(c.Nodes))
-	for i, s := range c.Nodes {
+	hosts := make([]string, c.Primaries)
+	for i, s := range c.Nodes[:c.Primaries] {
 		hosts[i] = s.Addr()
 	}
 	return string(c.kind) + "+cluster://" + strings.Join(hosts, ",")

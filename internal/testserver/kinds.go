@@ -18,20 +18,22 @@ const (
 	Redis Kind = "redis"
 	// Valkey is a Valkey 8 server.
 	Valkey Kind = "valkey"
+	// OnCluster is a cluster of three Valkey 8 servers. It is among the [Kinds] only when FLOWFABRIC_TEST_ENGINES names it.
+	OnCluster Kind = "cluster"
 )
 
 // enginesVariable selects what [Kinds] returns.
 const enginesVariable = "FLOWFABRIC_TEST_ENGINES"
 
 // Kinds returns the engines that shared suites run on: the comma-separated list in
-// FLOWFABRIC_TEST_ENGINES, or all of them. An unknown name fails the test, so that a misspelt
+// FLOWFABRIC_TEST_ENGINES, or all but the cluster. An unknown name fails the test, so that a misspelt
 // list cannot pass for a run on every engine.
 func Kinds(tb testing.TB) []Kind {
 	tb.Helper()
-	all := []Kind{Embedded, Redis, Valkey}
+	all := []Kind{Embedded, Redis, Valkey, OnCluster}
 	list := os.Getenv(enginesVariable)
 	if list == "" {
-		return all
+		return all[:3]
 	}
 	var kinds []Kind
 	for name := range strings.SplitSeq(list, ",") {
@@ -46,10 +48,10 @@ func Kinds(tb testing.TB) []Kind {
 	return kinds
 }
 
-// Servers returns those of [Kinds] that are servers.
+// Servers returns those of [Kinds] that are single servers.
 func Servers(tb testing.TB) []Kind {
 	tb.Helper()
-	return slices.DeleteFunc(Kinds(tb), func(k Kind) bool { return k == Embedded })
+	return slices.DeleteFunc(Kinds(tb), func(k Kind) bool { return k == Embedded || k == OnCluster })
 }
 
 // SideBySide runs a test on every kind at the same time, as subtests with the names of the kinds, and returns when all

@@ -103,7 +103,7 @@ func Shared(tb testing.TB, k Kind) *Server {
 	}
 	if in == nil {
 		var err error
-		if in, err = newShared(path, k); err != nil {
+		if in, err = newShared(path, Options{Kind: k}); err != nil {
 			tb.Fatalf("testserver: %v", err)
 		}
 		if shared.instances == nil {
@@ -116,13 +116,13 @@ func Shared(tb testing.TB, k Kind) *Server {
 
 // newShared runs a server in a folder that is gone once the server is ready, so that a process
 // which ends without [Stop] leaves nothing behind.
-func newShared(path string, k Kind) (*instance, error) {
-	dir, err := os.MkdirTemp("", "flowfabric-"+string(k)+"-")
+func newShared(path string, o Options) (*instance, error) {
+	dir, err := os.MkdirTemp("", "flowfabric-"+string(o.Kind)+"-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	return newInstance(path, dir, Options{Kind: k})
+	return newInstance(path, dir, o)
 }
 
 // Stop ends the servers of [Shared]. A TestMain calls it before it looks for leaked goroutines; a
@@ -134,6 +134,14 @@ func Stop() {
 		in.close()
 	}
 	clear(shared.instances)
+	sharedCluster.Lock()
+	defer sharedCluster.Unlock()
+	if sharedCluster.Cluster != nil {
+		for _, s := range sharedCluster.Nodes {
+			s.close()
+		}
+		sharedCluster.Cluster = nil
+	}
 }
 
 // require returns the program for k, or ends the test.
@@ -142,7 +150,8 @@ func require(tb testing.TB, k Kind) string {
 	if k != Redis && k != Valkey {
 		tb.Fatalf("testserver: %q is no server", k)
 	}
-	if !slices.Contains(Kinds(tb), k) {
+	kinds := Kinds(tb)
+	if !slices.Contains(kinds, k) && (k != Valkey || !slices.Contains(kinds, OnCluster)) {
 		tb.Skipf("testserver: %s=%s leaves out %s", enginesVariable, os.Getenv(enginesVariable), k)
 	}
 	path, ok := Available(k)
@@ -217,3 +226,6 @@ func writeConfig(o Options, port int, dir string) (path string, err error) {
 }
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// Alive tells whether the server's process runs.
+func (s *Server) Alive() bool { return !s.exited() }
