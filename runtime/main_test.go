@@ -17,7 +17,5 @@ func TestMain(m *testing.M) {
 		os.Exit(runChild())
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(testserver.Supervisor),
-		// The client library closes the connections to servers that have left a cluster a while later.
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
+		goleak.IgnoreAnyFunction(testserver.LateClose), goleak.IgnoreAnyFunction(testserver.LateRefresh))
 }

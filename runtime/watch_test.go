@@ -20,10 +20,7 @@ func TestWatchFollowsTheRun(t *testing.T) {
 	for _, kind := range testserver.Kinds(t) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			url := "embedded:"
-			if kind != testserver.Embedded {
-				url = testserver.Shared(t, kind).URL()
-			}
+			url := enginetest.URL(t, kind)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			go1 := make(chan struct{})

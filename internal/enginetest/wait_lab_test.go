@@ -243,8 +243,12 @@ func (l *waitLab) events() []string {
 func (l *waitLab) keyspace() map[string]string {
 	l.t.Helper()
 	client := l.e.Client()
-	keys, err := client.Do(l.ctx, client.B().Keys().Pattern(l.b.Prefix+":*").Build()).AsStrSlice()
-	require.NoError(l.t, err)
+	var keys []string
+	for _, node := range client.Nodes() {
+		some, err := node.Do(l.ctx, node.B().Keys().Pattern(l.b.Prefix+":*").Build()).AsStrSlice()
+		require.NoError(l.t, err)
+		keys = append(keys, some...)
+	}
 	out := make(map[string]string, len(keys))
 	for _, key := range keys {
 		kind, err := client.Do(l.ctx, client.B().Type().Key(key).Build()).ToString()

@@ -5,9 +5,12 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -73,9 +76,15 @@ func SharedCluster(tb testing.TB) *Cluster {
 	}
 	o := ClusterOptions{Kind: Valkey, Primaries: 3}
 	c := &Cluster{kind: o.Kind, Primaries: o.Primaries}
+	sweepClusterFolders()
 	for i := range o.Primaries {
 		s, bus := startNode(tb, o, func(args []string) *Server {
-			in, err := newShared(path, Options{Kind: o.Kind, Args: args})
+			dir := filepath.Join(clusterFolder(os.Getpid()), strconv.Itoa(i))
+			err := os.MkdirAll(dir, 0o700)
+			var in *instance
+			if err == nil {
+				in, err = newInstance(path, dir, Options{Kind: o.Kind, Args: args})
+			}
 			if err != nil {
 				tb.Fatalf("testserver: %v", err)
 			}
@@ -86,6 +95,28 @@ func SharedCluster(tb testing.TB) *Cluster {
 	c.settle(tb)
 	sharedCluster.Cluster = c
 	return c
+}
+
+// clusterFolder is where the servers of a process's shared cluster keep what they know of each other. They need it as long
+// as they run.
+func clusterFolder(pid int) string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("%s%d", clusterFolderPrefix, pid))
+}
+
+const clusterFolderPrefix = "flowfabric-cluster-"
+
+// sweepClusterFolders removes what processes have left behind that ended without [Stop].
+func sweepClusterFolders() {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), clusterFolderPrefix+"*"))
+	for _, dir := range left {
+		pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), clusterFolderPrefix))
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if p, err := os.FindProcess(pid); err != nil || p.Signal(syscall.Signal(0)) != nil {
+			_ = os.RemoveAll(dir)
+		}
+	}
 }
 
 // startNode runs one server of a cluster that is yet to come together. It returns the port on which it talks to the others.

@@ -21,6 +21,13 @@ const readyWithin = 60 * time.Second
 // for leaked goroutines while servers run leave it out.
 const Supervisor = modulePath + "/internal/testserver.supervise"
 
+// The client library closes connections to servers that have left a cluster a while later, and looks at a cluster again
+// after a pause. Tests that look for leaked goroutines leave the functions out in which it waits for that.
+const (
+	LateClose   = "github.com/redis/rueidis.(*clusterClient)._refresh.func2"
+	LateRefresh = "github.com/redis/rueidis.(*call).DelayDo.func1"
+)
+
 // instance is one server with its port and folder; its process may come and go.
 type instance struct {
 	path string

@@ -103,7 +103,7 @@ func Shared(tb testing.TB, k Kind) *Server {
 	}
 	if in == nil {
 		var err error
-		if in, err = newShared(path, Options{Kind: k}); err != nil {
+		if in, err = newShared(path, k); err != nil {
 			tb.Fatalf("testserver: %v", err)
 		}
 		if shared.instances == nil {
@@ -116,13 +116,13 @@ func Shared(tb testing.TB, k Kind) *Server {
 
 // newShared runs a server in a folder that is gone once the server is ready, so that a process
 // which ends without [Stop] leaves nothing behind.
-func newShared(path string, o Options) (*instance, error) {
-	dir, err := os.MkdirTemp("", "flowfabric-"+string(o.Kind)+"-")
+func newShared(path string, k Kind) (*instance, error) {
+	dir, err := os.MkdirTemp("", "flowfabric-"+string(k)+"-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	return newInstance(path, dir, o)
+	return newInstance(path, dir, Options{Kind: k})
 }
 
 // Stop ends the servers of [Shared]. A TestMain calls it before it looks for leaked goroutines; a
@@ -141,6 +141,7 @@ func Stop() {
 			s.close()
 		}
 		sharedCluster.Cluster = nil
+		_ = os.RemoveAll(clusterFolder(os.Getpid()))
 	}
 }
 

@@ -9,5 +9,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(testserver.Supervisor))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(testserver.Supervisor),
+		goleak.IgnoreAnyFunction(testserver.LateClose), goleak.IgnoreAnyFunction(testserver.LateRefresh))
 }

@@ -1,0 +1,50 @@
+package runtime_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// One round of each of the tests with random flows, on a cluster: runs that are cancelled and operated on, joins and
+// reruns, waits and signals, and a limit whose places are in another slot than who asks for them. All shared tests run on
+// a cluster with FLOWFABRIC_TEST_ENGINES=cluster.
+func TestRandomFlowsOnACluster(t *testing.T) {
+	enginetest.Only(t, testserver.Valkey)
+	cluster := testserver.StartCluster(t, testserver.Valkey, 3)
+	open := func(t *testing.T) *enginetest.Bench {
+		return enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix(), runtime.Partitions(4))
+	}
+	seed := rand.Uint64()
+	t.Logf("FLOWFABRIC_SEED=%d", seed)
+	t.Run("flows", func(t *testing.T) {
+		crew := newCrew(t, open(t))
+		crew.round(t, seed)
+		crew.stop(t)
+	})
+	t.Run("joins", func(t *testing.T) {
+		crew := newCrew(t, open(t))
+		crew.weaveRound(t, seed)
+		crew.stop(t)
+	})
+	t.Run("waits", func(t *testing.T) { perform(t, open(t), activity.New("scene", sceneRun), seed) })
+	t.Run("limit", func(t *testing.T) {
+		b := open(t)
+		ctx := enginetest.Context(t)
+		var g gauge
+		a := g.measured("measured", 0, activity.Limit("two", activity.AtOnce(2)))
+		for range 2 {
+			b.Worker(t, []activity.Handler{a})
+			b.Keeper(t)
+		}
+		awaitAll(ctx, t, startAll(ctx, t, b.Client, single(t, a), 20))
+		require.LessOrEqual(t, g.most, 2)
+		b.Settle(t)
+	})
+}
