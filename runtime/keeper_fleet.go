@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -9,11 +10,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
+// DefaultHeartbeat is how often a keeper tells the others that it is there, unless Heartbeat says otherwise.
+const DefaultHeartbeat = time.Second
+
 const (
-	// keeperHeartbeat is how often a keeper tells the others that it is there.
-	keeperHeartbeat = time.Second
-	// keeperSilence is how long a keeper counts that is not heard any more.
-	keeperSilence = 3500 * time.Millisecond
+	minHeartbeat = 10 * time.Millisecond
+	maxHeartbeat = time.Minute
+	// silentBeats is after how many heartbeats a keeper does not count any more that is not heard. Another one notices at
+	// its own next heartbeat.
+	silentBeats = 3
 	// keeperStuck is how long a step may take before the keeper does not say any more that it is there.
 	keeperStuck = 5 * time.Second
 )
@@ -24,16 +29,23 @@ const (
 // or a little later; every step is safe either way.
 type fleet struct {
 	self string
+	beat time.Duration
 
 	mu    sync.Mutex
-	peers map[string]peer
+	peers map[string]keeperPeer
 	// steps are the steps under way, by their beginning; failing tells that the last one failed everywhere.
 	steps   map[*time.Time]struct{}
 	failing bool
 }
 
+// keeperPeer is another keeper, which counts until a time.
+type keeperPeer struct {
+	hash  uint64
+	until time.Time
+}
+
 func newFleet(self string) *fleet {
-	return &fleet{self: self, peers: make(map[string]peer), steps: make(map[*time.Time]struct{})}
+	return &fleet{self: self, beat: DefaultHeartbeat, peers: make(map[string]keeperPeer), steps: make(map[*time.Time]struct{})}
 }
 
 // begin notes that a step begins. The result is called with what came of it.
@@ -64,20 +76,27 @@ func (f *fleet) works(now time.Time) bool {
 	return !f.failing
 }
 
-// heard takes in a message of a keeper, "here <id>" or "gone <id>", and tells whether that changes who there is.
+// heard takes in a message of a keeper, "here <id> <heartbeat in ms>" or "gone <id>", and tells whether that changes who
+// there is.
 func (f *fleet) heard(message string, now time.Time) bool {
-	what, id, _ := strings.Cut(message, " ")
-	if id == "" || id == f.self {
+	words := strings.Fields(message)
+	if len(words) < 2 || words[1] == f.self {
 		return false
 	}
+	id := words[1]
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, known := f.peers[id]
-	switch what {
-	case "here":
-		f.peers[id] = peer{hashOf(id), now}
+	switch {
+	case words[0] == "here" && len(words) > 2:
+		ms, err := strconv.ParseInt(words[2], 10, 64)
+		if err != nil {
+			return false
+		}
+		beat := min(max(time.Duration(ms)*time.Millisecond, minHeartbeat), maxHeartbeat)
+		f.peers[id] = keeperPeer{hashOf(id), now.Add(silentBeats * beat)}
 		return !known
-	case "gone":
+	case words[0] == "gone":
 		delete(f.peers, id)
 		return known
 	}
@@ -90,7 +109,7 @@ func (f *fleet) forgetSilent(now time.Time) bool {
 	defer f.mu.Unlock()
 	before := len(f.peers)
 	for id, p := range f.peers {
-		if now.Sub(p.seen) > keeperSilence {
+		if now.After(p.until) {
 			delete(f.peers, id)
 		}
 	}
@@ -121,36 +140,41 @@ func (f *fleet) mine(p enginecore.Partition) bool {
 // announce tells the other keepers that this one is there, hears them, and shares the partitions with them, until ctx ends.
 func (k *Keeper) announce(ctx context.Context) {
 	channel := k.engine.core.Keys().ChannelKeepers()
-	say := func(ctx context.Context, what string) bool {
+	here := "here " + k.fleet.self + " " + strconv.FormatInt(k.fleet.beat.Milliseconds(), 10)
+	say := func(ctx context.Context, message string) bool {
 		// A message that does not arrive costs the others a look at partitions that are not theirs.
-		return k.engine.client.Do(ctx, k.engine.client.B().Publish().Channel(channel).Message(what+" "+k.fleet.self).Build()).Error() == nil
+		return k.engine.client.Do(ctx, k.engine.client.B().Publish().Channel(channel).Message(message).Build()).Error() == nil
 	}
+	// greet is filled when somebody has to hear at once that this keeper is there.
+	greet := make(chan struct{}, 1)
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() {
-		k.engine.hub.listen(ctx, []string{channel}, func() {}, func(_, message string) {
+		k.engine.hub.listen(ctx, []string{channel}, func() { notify(greet) }, func(_, message string) {
 			if k.fleet.heard(message, time.Now()) {
 				k.share()
+				notify(greet)
 			}
 		})
 	})
-	ticker := time.NewTicker(keeperHeartbeat)
+	ticker := time.NewTicker(k.fleet.beat)
 	defer ticker.Stop()
 	for {
-		if k.fleet.works(time.Now()) && say(ctx, "here") && k.rounds[0].agenda.owns() == 0 {
-			k.vitals.touch() // there is nothing else to show it
-		}
 		select {
 		case <-ctx.Done():
 			// The others take over at once instead of after a silence.
-			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), keeperHeartbeat)
-			say(bye, "gone")
+			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), DefaultHeartbeat)
+			say(bye, "gone "+k.fleet.self)
 			cancel()
 			return
 		case <-ticker.C:
+		case <-greet:
 		}
 		if k.fleet.forgetSilent(time.Now()) {
 			k.share()
+		}
+		if k.fleet.works(time.Now()) && say(ctx, here) && k.rounds[0].agenda.owns() == 0 {
+			k.vitals.touch() // there is nothing else to show it
 		}
 	}
 }

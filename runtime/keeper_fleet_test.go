@@ -1,0 +1,151 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+const sharedPartitions = 16
+
+// crewOfKeepers are several keepers of one keyspace, each with a connection of its own where the engine is a server.
+type crewOfKeepers struct {
+	keepers []*runtime.Keeper
+	running []*enginetest.Running
+	benches []*enginetest.Bench
+}
+
+func startKeepers(t *testing.T, b *enginetest.Bench, count int, beat time.Duration) *crewOfKeepers {
+	c := &crewOfKeepers{}
+	for range count {
+		own := b
+		if b.Kind != testserver.Embedded {
+			own = enginetest.Open(t, b.Kind, b.URL, b.Prefix)
+		}
+		k := runtime.NewKeeper(own.Engine, runtime.Heartbeat(beat))
+		c.keepers, c.benches = append(c.keepers, k), append(c.benches, own)
+		c.running = append(c.running, b.Run(t, "keeper", k.Run))
+	}
+	return c
+}
+
+// shared waits until the living keepers know of each other and have all partitions among them.
+func (c *crewOfKeepers) shared(t *testing.T, living ...int) {
+	t.Helper()
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		sum := 0
+		for _, i := range living {
+			stats := c.keepers[i].Stats()
+			if stats.Keepers != len(living) {
+				return fmt.Sprintf("keeper %d knows of %d", i, stats.Keepers)
+			}
+			sum += stats.Partitions
+		}
+		if sum != sharedPartitions {
+			return fmt.Sprintf("%d partitions are owned", sum)
+		}
+		return ""
+	})
+}
+
+func (c *crewOfKeepers) promotions(i int) (stats runtime.DutyStats) {
+	for _, d := range c.keepers[i].Stats().Duties {
+		if d.Duty == runtime.DutyDelayedPromotion {
+			stats = d
+		}
+	}
+	return stats
+}
+
+// Keepers share the partitions: what is due is done by one of them. When one dies, the others do all of it within seconds.
+func TestKeepersShare(t *testing.T) {
+	const beat = 150 * time.Millisecond
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		failFirst := activity.New("failFirst", func(ctx context.Context, n int) (int, error) {
+			if info, _ := activity.Info(ctx); info.Attempt == 1 {
+				return 0, errors.New("not yet")
+			}
+			return n, nil
+		})
+		b.Worker(t, []activity.Handler{failFirst})
+		def := single(t, failFirst, flow.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+		var next atomic.Int64
+		runs := func(count int) {
+			var started []*runtime.Run[int]
+			for range count {
+				run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID(fmt.Sprint("run", next.Add(1))))
+				require.NoError(t, err)
+				started = append(started, run)
+			}
+			for _, run := range started {
+				_, err := run.Result(ctx)
+				require.NoError(t, err)
+			}
+		}
+		c := startKeepers(t, b, 3, beat)
+		c.shared(t, 0, 1, 2)
+
+		before := []runtime.DutyStats{c.promotions(0), c.promotions(1), c.promotions(2)}
+		runs(1)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if c.promotions(0).Done+c.promotions(1).Done+c.promotions(2).Done == 0 {
+				return "the keeper counts what it did"
+			}
+			return ""
+		})
+		at := 0
+		for i := range c.keepers {
+			if c.promotions(i).Steps > before[i].Steps {
+				at++
+			}
+		}
+		require.Equal(t, 1, at, "keepers that looked at the partition of the run")
+
+		if b.Kind == testserver.Embedded {
+			require.NoError(t, c.running[2].Stop())
+		} else {
+			// It is gone without a word, as a process that is killed.
+			require.NoError(t, c.benches[2].Engine.Close())
+		}
+		died := time.Now()
+		runs(3 * sharedPartitions)
+		took := time.Since(died)
+		c.shared(t, 0, 1)
+		// Three to four heartbeats, and what a busy machine takes for the runs.
+		require.Less(t, took, 4*beat+5*time.Second)
+		t.Logf("after %s all was done", took)
+		b.Settle(t)
+	}, runtime.Partitions(sharedPartitions))
+}
+
+// A keeper that comes takes its share, and one that is stopped hands it back at once.
+func TestKeepersComeAndGo(t *testing.T) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		c := startKeepers(t, b, 2, 20*time.Second)
+		// The first one has announced itself before the second listened, or the other way round: one of them at least
+		// hears of the other, and answers.
+		c.shared(t, 0, 1)
+		require.NoError(t, c.running[0].Stop())
+		c.shared(t, 1)
+	}, runtime.Partitions(sharedPartitions))
+}
+
+// Options that make no sense are refused.
+func TestBadHeartbeat(t *testing.T) {
+	b := enginetest.New(t, testserver.Embedded)
+	for _, beat := range []time.Duration{0, -time.Second, time.Millisecond, time.Hour} {
+		require.ErrorIs(t, runtime.NewKeeper(b.Engine, runtime.Heartbeat(beat)).Run(t.Context()), runtime.ErrWorkerConfig)
+	}
+}
