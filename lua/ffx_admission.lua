@@ -14,6 +14,7 @@ local MAX_OFFER_AGAIN_MS = 120000
 
 -- Mark of an abandoned execution that waits for an admission where it is.
 local WAITING = 'waiting'
+limits.WAITING = WAITING
 
 -- Token and epoch of the admission of a record, or nil.
 local function parse(core)

@@ -1,6 +1,20 @@
 -- What is done when it is due in a partition: one entry for each duty of the keepers that works by time or by what calls
 -- left for later. Every step is safe to repeat, and to run from any number of keepers.
 
+-- Lanes of the partition, with those that the caller knows besides.
+function duties.lanes(c, named)
+  local lanes = redis.call('SMEMBERS', key.ffx_lanes(c))
+  local known = {}
+  for _, lane in ipairs(lanes) do known[lane] = true end
+  for _, lane in ipairs(named) do
+    if not known[lane] then
+      known[lane] = true
+      lanes[#lanes + 1] = lane
+    end
+  end
+  return lanes
+end
+
 -- Entries of an index that are due, the earliest first. How late the first of them is counts as the lag of the duty.
 function duties.due_in(c, index_key, limit)
   if limit <= 0 then return {} end

@@ -46,6 +46,13 @@ function pauses.why(c, core, flow)
   return reason and what .. ': ' .. reason or what
 end
 
+-- Whether a blocked execution is one that a pause of ours holds; operators may block executions for other reasons.
+function pauses.is_held(core)
+  local detail = core.blocking_detail or ''
+  return core.blocking_reason == 'paused_by_operator'
+    and (string.find(detail, '^the run is paused') or string.find(detail, '^activity ".*" is paused')) ~= nil
+end
+
 -- Takes an eligible execution out of the way until its pause is over.
 function pauses.hold(c, execution_id, core, lane, detail)
   record.write(key.exec_core(c, execution_id), core.managed, {
@@ -104,6 +111,16 @@ local function mark(c, lane)
   else
     redis.call('ZREM', key.lane_eligible(c, lane), pauses.MARK)
   end
+end
+
+-- Sets the mark of a lane right, and tells whether it was not.
+function pauses.mend_mark(c, lane)
+  local p = pauses.of(c)
+  local wanted = next(p.kind) ~= nil or p.lane[lane] ~= nil
+  local found = redis.call('ZSCORE', key.lane_eligible(c, lane), pauses.MARK)
+  if wanted == (found ~= nil and found ~= false) and (not wanted or tonumber(found) == nil or tonumber(found) < 0) then return false end
+  mark(c, lane)
+  return true
 end
 
 -- A lane has come into use in this partition.

@@ -2,6 +2,7 @@
 
 -- A worker that overstays its attempt timeout by this time (ms) is taken to be unable to notice.
 local TIMEOUT_GRACE_MS = 1000
+work.TIMEOUT_GRACE_MS = TIMEOUT_GRACE_MS
 
 local function arm_timeout(c, execution_id, core)
   local timeout = tonumber(core.attempt_timeout)

@@ -30,15 +30,17 @@ function flows.check_retention(retention)
   return nil
 end
 
--- A flow has closed: notes when it may go. `retention` is one time (ms) for all outcomes, or four, for success, failed,
--- cancelled and expired; a negative one is for ever.
-function flows.retain(c, flow_id, retention, outcome)
+-- A flow has closed, now or at a given time (ms): notes when it may go, and gives whether it may. `retention` is one time
+-- (ms) for all outcomes, or four, for success, failed, cancelled and expired; a negative one is for ever.
+function flows.retain(c, flow_id, retention, outcome, closed_at)
   local times = {}
   for text in string.gmatch(retention, '[^,]+') do times[#times + 1] = tonumber(text) end
   local keep = times[PLACE[outcome]] or times[1]
-  if not keep or keep < 0 then return end
-  redis.call('ZADD', key.ffx_purge_due(c), c.now + keep, flow_id)
-  wake.due(c, c.now + keep)
+  if not keep or keep < 0 then return false end
+  local at = (closed_at or c.now) + keep
+  redis.call('ZADD', key.ffx_purge_due(c), at, flow_id)
+  wake.due(c, at)
+  return true
 end
 
 -- Removes keys and counts them.

@@ -6,20 +6,6 @@ local function head(index_key)
   return tonumber(first[2] or nil)
 end
 
--- Lanes of the partition, with those that the caller knows besides.
-local function all_lanes(c, named)
-  local lanes = redis.call('SMEMBERS', key.ffx_lanes(c))
-  local known = {}
-  for _, lane in ipairs(lanes) do known[lane] = true end
-  for _, lane in ipairs(named) do
-    if not known[lane] then
-      known[lane] = true
-      lanes[#lanes + 1] = lane
-    end
-  end
-  return lanes
-end
-
 -- The keys of some duties: those that are ordered by the time at which something is due, and all.
 local function keys_of(c, some, lanes)
   local clocks, all = {}, {}
@@ -79,7 +65,7 @@ function F.ffx_tick(K, A)
   local limit, err = limit_of(A)
   if err then return err end
   local c = call.open(K.partition)
-  local done, at = see_to(c, duties.list(), limit, all_lanes(c, A.lanes))
+  local done, at = see_to(c, duties.list(), limit, duties.lanes(c, A.lanes))
   local counts = {}
   for _, entry in ipairs(done) do counts[entry[1]] = tonumber(entry[2]) end
   local function sum(...)
@@ -121,7 +107,7 @@ function F.ffx_keep(K, A)
   end
   local c = call.open(K.partition)
   c.schedules, c.errands, c.carries = {}, {}, true
-  local done, at = see_to(c, some, limit, all_lanes(c, A.lanes))
+  local done, at = see_to(c, some, limit, duties.lanes(c, A.lanes))
   return reply.ok(c.now_text, time_text(at), c.more and '1' or '0', done, c.candidates or {}, c.schedules,
     c.errands)
 end

@@ -91,8 +91,12 @@ func Files() []string {
 		"ffx_purge.lua",
 		"ffx_rerun.lua",
 		"ffx_compact.lua",
+		"ffx_mend.lua",
+		"ffx_mend_edges.lua",
+		"ffx_mend_flow.lua",
 		"ffx_due.lua",
 		"ffx_tick.lua",
+		"ffx_reconcile.lua",
 		"register.gen.lua",
 		"ffx_register.gen.lua",
 	}

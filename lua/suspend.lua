@@ -2,6 +2,7 @@
 
 -- Score of suspensions without a timeout.
 local NO_TIMEOUT = 9999999999999
+suspension.NO_TIMEOUT = NO_TIMEOUT
 
 local REASON_OF_CODE = {
   waiting_for_signal = 'waiting_for_signal',

@@ -35,6 +35,7 @@ const (
 	DutyCompaction               Duty = "compaction"
 	DutySchedule                 Duty = "schedule"
 	DutyDependencyReconciliation Duty = "dependency_reconciliation"
+	DutyIndexReconciliation      Duty = "index_reconciliation"
 )
 
 // DutyInfo describes a duty.
@@ -50,7 +51,17 @@ type DutyInfo struct {
 	Every time.Duration
 	// InContractMode tells that keepers in contract mode have the duty; the others are left to the server's own scanners.
 	InContractMode bool
+	tick           tickPart
 }
+
+// tickPart tells whether a duty is part of a partition's tick.
+type tickPart int
+
+const (
+	tickNever tickPart = iota
+	tickAlways
+	tickInContractMode
+)
 
 // ErrUnknownDuty is returned for a duty that does not exist, or that this engine does not have because it is in contract mode.
 var ErrUnknownDuty = errors.New("no such duty")
@@ -58,15 +69,14 @@ var ErrUnknownDuty = errors.New("no such duty")
 // DutyTable describes all duties, in the order of their names.
 func DutyTable() []DutyInfo {
 	table := slices.Concat(
-		describeDuties(keeperSweep, true,
+		describeDuties(keeperSweep, true, tickAlways,
 			DutyInfo{Duty: DutyDelayedPromotion, Contract: "delayed_promoter", Summary: "lets executions go whose delay or retry pause is over"},
 			DutyInfo{Duty: DutyLeaseExpiry, Contract: "lease_expiry", Summary: "marks lapsed leases and offers their executions to workers"},
 			DutyInfo{Duty: DutyAttemptTimeout, Contract: "attempt_timeout", Summary: "ends attempts that exceed their start-to-close timeout, to be retried"},
 			DutyInfo{Duty: DutyExecutionDeadline, Contract: "execution_deadline", Summary: "ends executions that exceed their deadline"},
 			DutyInfo{Duty: DutyCancelBacklog, Contract: "cancel_reconciler", Summary: "ends members of flows that are over"},
-			DutyInfo{Duty: DutyDependencyReconciliation, Contract: "dependency_reconciler", Summary: "resolves edges whose upstream has ended without it"},
 		),
-		describeDuties(keeperSweep, false,
+		describeDuties(keeperSweep, false, tickAlways,
 			DutyInfo{Duty: DutyStartDeadline, Summary: "fails nodes that found no worker within their schedule-to-start timeout"},
 			DutyInfo{Duty: DutyFlowDeadline, Summary: "ends runs that exceed their deadline"},
 			DutyInfo{Duty: DutySuspensionTimeout, Contract: "suspension_timeout", Summary: "ends waits whose time is over"},
@@ -78,11 +88,19 @@ func DutyTable() []DutyInfo {
 			DutyInfo{Duty: DutyRerun, Summary: "goes on with reruns whose caller is gone"},
 			DutyInfo{Duty: DutyChildRuns, Summary: "tells nodes that the runs which they stand for are over, and ends and removes runs that no node wants"},
 			DutyInfo{Duty: DutyAdmission, Summary: "takes executions through their limits that nobody else did"},
-			DutyInfo{Duty: DutyQuota, Summary: "grants what a limit has free to those that wait, and takes back places that nobody uses"},
-			DutyInfo{Duty: DutyBudget, Contract: "budget_reset", Summary: "resets budgets, takes back what dead workers reserved, and lets nodes go that wait for one"},
 			DutyInfo{Duty: DutyRetention, Contract: "retention_trimmer", Summary: "removes runs that have been kept long enough"},
 		),
-		describeDuties(maxCompactPause, false,
+		describeDuties(edgesEvery, true, tickInContractMode,
+			DutyInfo{Duty: DutyDependencyReconciliation, Contract: "dependency_reconciler", Summary: "resolves edges whose upstream has ended without it"},
+		),
+		describeDuties(keeperSweep, false, tickNever,
+			DutyInfo{Duty: DutyQuota, Summary: "grants what a limit has free to those that wait, and takes back places that nobody uses"},
+			DutyInfo{Duty: DutyBudget, Contract: "budget_reset", Summary: "resets budgets, takes back what dead workers reserved, and lets nodes go that wait for one"},
+		),
+		describeDuties(DefaultReconcileEvery, false, tickNever,
+			DutyInfo{Duty: DutyIndexReconciliation, Contract: "index_reconciler", Summary: "mends indexes that do not fit the records"},
+		),
+		describeDuties(maxCompactPause, false, tickNever,
 			DutyInfo{Duty: DutyCompaction, Summary: "makes the records of runs smaller that ended some time ago"},
 		),
 	)
@@ -91,9 +109,9 @@ func DutyTable() []DutyInfo {
 }
 
 // describeDuties fills in what some duties have in common.
-func describeDuties(every time.Duration, inContractMode bool, duties ...DutyInfo) []DutyInfo {
+func describeDuties(every time.Duration, inContractMode bool, tick tickPart, duties ...DutyInfo) []DutyInfo {
 	for i := range duties {
-		duties[i].Every, duties[i].InContractMode = every, inContractMode
+		duties[i].Every, duties[i].InContractMode, duties[i].tick = every, inContractMode, tick
 	}
 	return duties
 }

@@ -21,12 +21,14 @@ type Keeper struct {
 	engine       *Engine
 	lanes        []enginecore.LaneID
 	compactAfter time.Duration
-	fleet        *fleet
-	stats        *keeperStats
-	quotas       admitter
-	courier      courier
-	rounds       []*round
-	vitals       vitals
+	// reconcileEvery is how often a partition's indexes are looked at.
+	reconcileEvery time.Duration
+	fleet          *fleet
+	stats          *keeperStats
+	quotas         admitter
+	courier        courier
+	rounds         []*round
+	vitals         vitals
 	// schedules starts what is due beside the rounds, as long as Run does.
 	schedules atomic.Pointer[scheduleKeeper]
 }
@@ -53,6 +55,13 @@ func CompactAfter(d time.Duration) KeeperOption {
 	return func(k *Keeper) { k.compactAfter = d }
 }
 
+// ReconcileEvery is how often the keeper begins to go through the records and indexes of a partition, to mend what does not
+// fit together. A partition with many records takes a few of these times; Client.RunDuty goes through all at once. Defaults
+// to DefaultReconcileEvery, at least 100 ms. Without effect in contract mode.
+func ReconcileEvery(d time.Duration) KeeperOption {
+	return func(k *Keeper) { k.reconcileEvery = max(d, minReconcileEvery) }
+}
+
 // Heartbeat is how often the keeper tells the other keepers of the engine that it is there, between 10 ms and a minute.
 // When one dies, the others take over its partitions three to four of its heartbeats later; when it is stopped, at once.
 // Defaults to DefaultHeartbeat.
@@ -63,7 +72,7 @@ func Heartbeat(d time.Duration) KeeperOption {
 // NewKeeper returns a keeper of an engine.
 func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
 	k := &Keeper{
-		engine: e, compactAfter: DefaultCompactAfter, stats: newKeeperStats(), quotas: admitter{e}, courier: courier{e},
+		engine: e, compactAfter: DefaultCompactAfter, reconcileEvery: DefaultReconcileEvery, stats: newKeeperStats(), quotas: admitter{e}, courier: courier{e},
 		fleet: newFleet(uuid.NewString()),
 	}
 	for _, opt := range opts {

@@ -24,6 +24,8 @@ type DutyReport struct {
 	Lag time.Duration
 	// Remaining counts partitions where more is to do, or may be, because a step failed or the context ended.
 	Remaining int
+	// Mended counts, by index, the entries that were not in order; nil for other duties than DutyIndexReconciliation.
+	Mended map[string]int64
 	// Took is how long it took.
 	Took time.Duration
 }
@@ -40,18 +42,20 @@ func (k *Keeper) RunOnce(ctx context.Context, duty Duty) (DutyReport, error) {
 	if _, err := ParseDuty(string(duty)); err != nil {
 		return report, fmt.Errorf("keeper: %w", err)
 	}
-	at := slices.IndexFunc(k.rounds, func(r *round) bool { return slices.Contains(r.duties, duty) })
+	// Rounds of their own begin at the beginning, wherever those of a running keeper are.
+	rounds := k.newRounds()
+	at := slices.IndexFunc(rounds, func(r *round) bool { return slices.Contains(r.duties, duty) })
 	if at < 0 {
 		return report, fmt.Errorf("keeper: %w: %q is not done by this keeper", ErrUnknownDuty, duty)
 	}
 	begun := time.Now()
-	todo := k.engine.partitionsOf(k.rounds[at].family)
+	todo := k.engine.partitionsOf(rounds[at].family)
 	report.Partitions = len(todo)
 	var faults []error
 	for step := 0; len(todo) > 0 && step < maxStepsByHand && ctx.Err() == nil; step++ {
 		var left []enginecore.Partition
 		for batch := range slices.Chunk(todo, keeperBatch) {
-			outcomes := k.guarded(ctx, k.rounds[at], batch, duty)
+			outcomes := k.guarded(ctx, rounds[at], batch, duty)
 			report.Steps += len(outcomes)
 			for i, o := range outcomes {
 				report.add(o)
@@ -72,6 +76,12 @@ func (k *Keeper) RunOnce(ctx context.Context, duty Duty) (DutyReport, error) {
 }
 
 func (r *DutyReport) add(o outcome) {
+	for index, n := range o.mended {
+		if r.Mended == nil {
+			r.Mended = make(map[string]int64)
+		}
+		r.Mended[index] += n
+	}
 	for _, d := range o.done {
 		if d.duty == r.Duty {
 			r.Done += d.count

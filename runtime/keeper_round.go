@@ -44,6 +44,8 @@ type outcome struct {
 	// round.
 	more bool
 	next time.Duration
+	// mended counts by index the entries that were not in order.
+	mended map[string]int64
 }
 
 type dutyDone struct {
@@ -58,7 +60,7 @@ func (k *Keeper) newRounds() []*round {
 	_, whole := k.engine.calls.(composites)
 	rounds := []*round{k.tickRound(whole)}
 	if whole {
-		rounds = append(rounds, k.quotaRound(), k.budgetRound())
+		rounds = append(rounds, k.quotaRound(), k.budgetRound(), k.edgesRound(), k.indexRound())
 		if k.compactAfter >= 0 {
 			rounds = append(rounds, k.compactRound())
 		}
@@ -73,10 +75,7 @@ func (k *Keeper) newRounds() []*round {
 func (k *Keeper) tickRound(whole bool) *round {
 	r := &round{family: enginecore.FlowFamily, every: keeperSweep, hears: true, step: k.tick}
 	for _, info := range DutyTable() {
-		switch {
-		case info.Every != keeperSweep, info.Duty == DutyQuota, info.Duty == DutyBudget, !whole && !info.InContractMode:
-		case whole && info.Duty == DutyDependencyReconciliation:
-		default:
+		if info.tick == tickAlways && (whole || info.InContractMode) || info.tick == tickInContractMode && !whole {
 			r.duties = append(r.duties, info.Duty)
 		}
 	}

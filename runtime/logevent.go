@@ -38,6 +38,7 @@ const (
 	eventLimitsFailed      logEvent = "limits.failed"
 	eventBudgetFailed      logEvent = "budget.failed"
 	eventTickFailed        logEvent = "keeper.tick_failed"
+	eventIndexMended       logEvent = "keeper.index_mended"
 	eventKeeperPanicked    logEvent = "keeper.panicked"
 	eventScheduleFailed    logEvent = "keeper.schedule_failed"
 	eventFireFailed        logEvent = "schedule.fire_failed"

@@ -1,0 +1,174 @@
+-- Mending the indexes: the record of an execution or flow is the truth, and what indexes it follows from it. Everything
+-- here reads the record in the same call that mends, so it never races with a transition; what is right is not written.
+
+-- Notes that an entry of an index was mended.
+function mend.note(c, index)
+  c.mended = c.mended or {}
+  c.mended[index] = (c.mended[index] or 0) + 1
+end
+
+-- Adds a member to a set unless it is there.
+local function add(c, index, set_key, member)
+  if redis.call('SADD', set_key, member) == 1 then
+    mend.note(c, index)
+    return true
+  end
+  return false
+end
+mend.add = add
+
+-- Gives a member a score: the given one when it is `exact`, any otherwise. Gives whether that was a change.
+local function place(c, index, index_key, member, score, exact)
+  local found = tonumber(redis.call('ZSCORE', index_key, member) or nil)
+  if found and (not exact or found == score) then return false end
+  redis.call('ZADD', index_key, score, member)
+  mend.note(c, index)
+  return true
+end
+mend.place = place
+
+-- Takes a member out of an index that it has no business in.
+function mend.drop(c, index, command, index_key, member)
+  if redis.call(command, index_key, member) == 1 then mend.note(c, index) end
+end
+
+local FIELDS = {
+  'lifecycle_phase', 'ownership_state', 'eligibility_state', 'blocking_reason', 'blocking_detail', 'terminal_outcome',
+  'attempt_state', 'lane_id', 'current_lane', 'created_at', 'priority', 'delay_until', 'completed_at', 'flow_id', 'managed',
+  'node', 'current_worker_instance_id', 'current_lease_epoch', 'lease_expires_at', 'start_timeout', 'attempt_timeout',
+  'current_attempt_index', 'limits', 'admission', 'execution_id', 'replay_count', 'wait', 'prior_eligibility_state',
+}
+
+function mend.read(c, execution_id) return record.read(key.exec_core(c, execution_id), FIELDS) end
+
+local BY_ELIGIBILITY = {
+  eligible_now = 'eligible', not_eligible_until_time = 'delayed', blocked_by_dependencies = 'blocked_dependencies',
+  blocked_by_budget = 'blocked_budget', blocked_by_quota = 'blocked_quota', blocked_by_route = 'blocked_route',
+  blocked_by_operator = 'blocked_operator',
+}
+
+-- The lane index that an execution belongs into: lane, name of the index, score, and whether the score must be just
+-- that. Nil for states that name none.
+function mend.home(c, core)
+  local phase, lane = core.lifecycle_phase, lifecycle.lane(core)
+  if phase == 'terminal' then
+    return lane, 'terminal', number.finite(core.completed_at) or c.now, is_set(core.completed_at)
+  elseif phase == 'active' then
+    return lease.lane(core), 'active', number.finite(core.lease_expires_at) or c.now, false
+  elseif phase == 'suspended' then
+    return lane, 'suspended', suspension.NO_TIMEOUT, false
+  elseif phase ~= 'runnable' then
+    return nil
+  end
+  local index = BY_ELIGIBILITY[core.eligibility_state]
+  if index == 'eligible' then return lane, index, record.eligible_score(core), true end
+  if index == 'delayed' then
+    local at = number.finite(core.delay_until)
+    return lane, index, at or c.now, at ~= nil
+  end
+  return lane, index, index == 'blocked_dependencies' and number.finite(core.created_at) or c.now, false
+end
+
+local function mend_lane(c, execution_id, core)
+  local lane, index, score, exact = mend.home(c, core)
+  if core.managed and redis.call('SADD', key.ffx_lanes(c), lane or lifecycle.lane(core)) == 1 then
+    mend.note(c, 'lanes')
+    pauses.lane_added(c, lane or lifecycle.lane(core))
+  end
+  if not index then return end
+  if not place(c, 'lane:' .. index, key['lane_' .. index](c, lane), execution_id, score, exact) then return end
+  if not core.managed then return end
+  if index == 'eligible' then
+    graph.became_eligible(c, execution_id, core, lane)
+  elseif index == 'delayed' then
+    wake.due(c, score)
+  end
+end
+
+-- An active execution is in the index of its lease, in the set of its worker and, when nobody speaks for it any more, where
+-- workers find it.
+local function mend_lease(c, execution_id, core)
+  local expiry_key = key.index_lease_expiry(c)
+  local leased = core.ownership_state == 'leased'
+  local expires = leased and number.finite(core.lease_expires_at)
+  if place(c, 'lease_expiry', expiry_key, execution_id, expires or c.now, expires ~= nil) then wake.due(c, expires or c.now) end
+  if core.ownership_state ~= 'lease_revoked' and is_set(core.current_worker_instance_id) then
+    add(c, 'worker_leases', key.index_worker_leases(c, core.current_worker_instance_id), execution_id)
+  end
+  if not core.managed then return end
+  local timeout = tonumber(core.attempt_timeout)
+  if leased and timeout then
+    place(c, 'attempt_timeout', key.index_attempt_timeout(c), execution_id, c.now + timeout + work.TIMEOUT_GRACE_MS, false)
+  end
+  -- Whoever looks for lapsed leases offers it anew, to workers or to its limits.
+  if not leased and core.admission ~= limits.WAITING
+    and not redis.call('ZSCORE', key.ffx_reclaimable(c, lease.lane(core)), execution_id)
+    and tonumber(redis.call('ZSCORE', expiry_key, execution_id)) > c.now then
+    redis.call('ZADD', expiry_key, c.now, execution_id)
+    mend.note(c, 'reclaimable')
+    wake.due(c, c.now)
+  end
+end
+
+local function mend_suspension(c, execution_id)
+  local s = record.read(key.exec_suspension(c, execution_id), { 'timeout_at', 'closed_at' }) or {}
+  local at = not is_set(s.closed_at) and number.finite(s.timeout_at)
+  local index_key = key.index_suspension_timeout(c)
+  if not at then
+    mend.drop(c, 'suspension_timeout', 'ZREM', index_key, execution_id)
+  elseif place(c, 'suspension_timeout', index_key, execution_id, at, true) then
+    wake.due(c, at)
+  end
+end
+
+-- A runnable execution of a flow that something holds back is where that is looked at again.
+local function mend_waiting(c, execution_id, core)
+  local state = core.eligibility_state
+  if state == 'eligible_now' and tonumber(core.start_timeout) and not is_set(core.current_attempt_index) then
+    local at = c.now + tonumber(core.start_timeout)
+    if place(c, 'start_deadlines', key.ffx_start_deadlines(c), execution_id, at, false) then wake.due(c, at) end
+  elseif state == 'blocked_by_operator' and pauses.is_held(core) then
+    if place(c, 'held', key.ffx_held(c), execution_id, c.now, false) then wake.due(c, c.now) end
+  elseif state == 'blocked_by_quota' and core.limits and not limits.admitted(core) then
+    if place(c, 'unadmitted', key.ffx_unadmitted(c), execution_id, c.now, false) then wake.due(c, c.now) end
+  end
+end
+
+-- Waitpoints that were opened ahead of a wait are closed when nobody comes.
+local function mend_waitpoints(c, execution_id)
+  for _, waitpoint_id in ipairs(redis.call('SMEMBERS', key.exec_waitpoints(c, execution_id))) do
+    local w = redis.call('HMGET', key.waitpoint_record(c, waitpoint_id), 'state', 'expires_at')
+    local at = w[1] == 'pending' and number.finite(w[2])
+    if at then place(c, 'pending_waitpoint_expiry', key.index_pending_waitpoint_expiry(c), waitpoint_id, at, true) end
+  end
+end
+
+-- Enters an execution wherever its record says that it belongs. Gives the record, or nil when there is none.
+function mend.execution(c, execution_id, core)
+  core = core or mend.read(c, execution_id)
+  if not core or not core.lifecycle_phase then return nil end
+  add(c, 'all_executions', key.index_all_executions(c), execution_id)
+  mend_lane(c, execution_id, core)
+  if is_set(core.flow_id) and redis.call('EXISTS', key.flow_core(c, core.flow_id)) == 1 then
+    add(c, 'members', key.flow_members(c, core.flow_id), execution_id)
+  end
+  if core.lifecycle_phase == 'terminal' then
+    if core.managed and redis.call('EXISTS', key.ffx_unresolved_edges(c, execution_id)) == 1
+      and not redis.call('LPOS', key.ffx_backlog(c), execution_id) then
+      redis.call('RPUSH', key.ffx_backlog(c), execution_id)
+      mend.note(c, 'backlog')
+      wake.due(c, c.now)
+    end
+    return core
+  end
+  mend_waitpoints(c, execution_id)
+  if core.lifecycle_phase == 'active' then
+    mend_lease(c, execution_id, core)
+  elseif core.lifecycle_phase == 'suspended' then
+    mend_suspension(c, execution_id)
+  elseif core.managed then
+    mend_waiting(c, execution_id, core)
+  end
+  if core.eligibility_state == 'blocked_by_dependencies' then mend.edges(c, execution_id, core) end
+  return core
+end

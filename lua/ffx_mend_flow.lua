@@ -1,0 +1,128 @@
+-- Mending the indexes of managed flows, and what a flow counts of its members.
+
+-- Members of a flow that are gone through; the counts of one with more are left as they are.
+local MAX_MEMBERS = 2000
+
+local FIELDS = {
+  'managed', 'flow_kind', 'created_at', 'public_flow_state', 'closed_at', 'outcome', 'deadline_at', 'retention', 'purging',
+  'held', 'rerun_state', 'joins', 'open_nodes', 'node_count', 'cancellation_policy', 'nodes_failed', 'nodes_expired',
+  'nodes_cancelled', 'nodes_skipped',
+}
+
+local OUTCOMES = { 'failed', 'expired', 'cancelled', 'skipped' }
+
+-- Writes the counts of a flow that are not those of its members. A flow all of whose members have ended is closed.
+local function correct(c, flow_id, flow, counts)
+  local flow_key = key.flow_core(c, flow_id)
+  local function set(field, want)
+    if (tonumber(flow[field]) or 0) == want then return end
+    redis.call('HSET', flow_key, field, number.text(want))
+    mend.note(c, 'flow_counts')
+  end
+  set('node_count', counts.all)
+  for _, outcome in ipairs(OUTCOMES) do set('nodes_' .. outcome, counts[outcome] or 0) end
+  set('open_nodes', counts.open)
+  if counts.open == 0 and counts.all > 0 and not is_set(flow.closed_at) then
+    graph.close(c, flow_id, flow_key)
+    mend.note(c, 'flow_counts')
+  end
+end
+
+-- A group that owes its siblings a cancel is listed.
+local function mend_group(c, flow_id, execution_id)
+  if redis.call('HGET', key.flow_edgegroup(c, flow_id, execution_id), 'cancel_siblings_pending_flag') == 'true' then
+    mend.add(c, 'pending_cancel_groups', key.index_pending_cancel_groups(c), flow_id .. '|' .. execution_id)
+  end
+end
+
+-- Goes through the members of a flow. Gives how many it has looked at.
+local function mend_members(c, flow_id, flow)
+  local members_key = key.flow_members(c, flow_id)
+  local size = redis.call('SCARD', members_key)
+  -- Those of a flow that is over change no more.
+  if is_set(flow.closed_at) and size == (tonumber(flow.node_count) or 0) or size > MAX_MEMBERS then return 1 end
+  local counts = { all = 0, open = 0 }
+  for _, execution_id in ipairs(redis.call('SMEMBERS', members_key)) do
+    local core = mend.execution(c, execution_id)
+    if not core or core.flow_id ~= flow_id then
+      mend.drop(c, 'members', 'SREM', members_key, execution_id)
+    else
+      counts.all = counts.all + 1
+      if core.lifecycle_phase ~= 'terminal' then
+        counts.open = counts.open + 1
+      else
+        counts[core.terminal_outcome] = (counts[core.terminal_outcome] or 0) + 1
+      end
+      if flow.joins then mend_group(c, flow_id, execution_id) end
+    end
+  end
+  -- What the look at a member has set going may have changed the flow.
+  local now = record.read(key.flow_core(c, flow_id), FIELDS)
+  if now and now.open_nodes == flow.open_nodes and not c.queue then correct(c, flow_id, now, counts) end
+  return size
+end
+
+-- Members that are owed their end are ended by whoever works off the list of such flows.
+local function mend_debts(c, flow_id, flow)
+  local pending_key, backlog_key = key.flow_pending_cancels(c, flow_id), key.index_cancel_backlog(c)
+  local owes = redis.call('EXISTS', pending_key) == 1
+  local listed = redis.call('ZSCORE', backlog_key, flow_id)
+  if is_set(flow.closed_at) or not graph.is_over(flow) then
+    if owes then redis.call('UNLINK', pending_key) end
+    if listed then redis.call('ZREM', backlog_key, flow_id) end
+    if owes or listed then mend.note(c, 'cancel_backlog') end
+    return
+  end
+  if owes and not listed then
+    redis.call('ZADD', backlog_key, c.now, flow_id)
+  elseif not owes and flow.cancellation_policy ~= 'cancel_pending' then
+    flows.owe_all(c, flow_id)
+  elseif not owes and listed then
+    redis.call('ZREM', backlog_key, flow_id)
+  else
+    return
+  end
+  mend.note(c, 'cancel_backlog')
+  wake.due(c, c.now)
+end
+
+local function mend_ended(c, flow_id, flow)
+  local closed_at = number.finite(flow.closed_at) or c.now
+  mend.place(c, 'closed_flows', key.ffx_closed_flows(c), flow_id, closed_at, true)
+  mend.drop(c, 'flow_deadlines', 'ZREM', key.ffx_flow_deadlines(c), flow_id)
+  if not flow.retention or redis.call('ZSCORE', key.ffx_purge_due(c), flow_id) then return end
+  if flows.retain(c, flow_id, flow.retention, flow.outcome, closed_at) then mend.note(c, 'purge_due') end
+end
+
+local function mend_open(c, flow_id, flow)
+  mend.drop(c, 'closed_flows', 'ZREM', key.ffx_closed_flows(c), flow_id)
+  mend.drop(c, 'purge_due', 'ZREM', key.ffx_purge_due(c), flow_id)
+  local deadline = number.finite(flow.deadline_at)
+  if deadline and not graph.is_over(flow)
+    and mend.place(c, 'flow_deadlines', key.ffx_flow_deadlines(c), flow_id, deadline, true) then
+    wake.due(c, deadline)
+  end
+  if (flow.rerun_state == 'resetting' or flow.rerun_state == 'resolving')
+    and mend.add(c, 'reruns', key.ffx_reruns(c), flow_id) then
+    wake.due(c, c.now)
+  end
+end
+
+-- Enters a flow wherever its record says that it belongs. Gives roughly how many records were looked at; nil when
+-- there is no such flow.
+function mend.flow(c, flow_id)
+  local flow = record.read(key.flow_core(c, flow_id), FIELDS)
+  if not flow then return nil end
+  if not flow.managed then return 1 end
+  mend.add(c, 'flow_index', key.index_flow_index(c), flow_id)
+  if flow.purging then
+    mend.place(c, 'purge_due', key.ffx_purge_due(c), flow_id, c.now, false)
+    return 1
+  end
+  for _ = 1, flows.relist_run(c, flow_id, flow.flow_kind, flow.created_at) do mend.note(c, 'runs') end
+  if is_set(flow.closed_at) then mend_ended(c, flow_id, flow) else mend_open(c, flow_id, flow) end
+  if is_set(flow.held) then return 1 end
+  mend_debts(c, flow_id, flow)
+  if is_set(flow.rerun_state) then return 1 end
+  return mend_members(c, flow_id, flow)
+end

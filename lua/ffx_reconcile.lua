@@ -1,0 +1,265 @@
+-- Reconciling the indexes of a partition with its records, a bounded number of entries per call: first every record is
+-- entered where it belongs, then every entry is looked at that may belong nowhere.
+
+local reconcile = {}
+
+-- Which entries of an index may stay. Given are the context, the member and, for executions, its record or nil.
+local function not_terminal(core) return core.lifecycle_phase ~= 'terminal' end
+local function is_active(core) return core.lifecycle_phase == 'active' end
+
+local function is_unstarted(core)
+  return core.lifecycle_phase == 'runnable' and not is_set(core.current_attempt_index)
+end
+
+-- Indexes of executions besides those of lanes: `fits` tells of a record whether it may be there.
+function reconcile.timers(c)
+  return {
+    { name = 'lease_expiry', key = key.index_lease_expiry(c), fits = is_active },
+    { name = 'attempt_timeout', key = key.index_attempt_timeout(c), fits = is_active },
+    { name = 'execution_deadline', key = key.index_execution_deadline(c), fits = not_terminal },
+    {
+      name = 'suspension_timeout', key = key.index_suspension_timeout(c),
+      fits = function(core) return core.lifecycle_phase == 'suspended' end,
+    },
+    { name = 'start_deadlines', key = key.ffx_start_deadlines(c), fits = is_unstarted },
+    {
+      name = 'held', key = key.ffx_held(c),
+      fits = function(core) return core.lifecycle_phase == 'runnable' and core.eligibility_state == 'blocked_by_operator' end,
+    },
+    { name = 'unadmitted', key = key.ffx_unadmitted(c), fits = not_terminal },
+  }
+end
+
+-- Indexes of flows: every entry leads to its flow, which enters itself and leaves what it has no business in.
+function reconcile.of_flows(c)
+  return {
+    { name = 'flow_index', key = key.index_flow_index(c), is_set = true },
+    { name = 'closed_flows', key = key.ffx_closed_flows(c) },
+    { name = 'purge_due', key = key.ffx_purge_due(c) },
+    { name = 'flow_deadlines', key = key.ffx_flow_deadlines(c) },
+    { name = 'cancel_backlog', key = key.index_cancel_backlog(c) },
+    { name = 'reruns', key = key.ffx_reruns(c), is_set = true },
+    { name = 'all_runs', key = key.ffx_all_runs(c) },
+  }
+end
+
+local LANE_INDEXES = {
+  'eligible', 'delayed', 'active', 'suspended', 'blocked_dependencies', 'blocked_budget', 'blocked_quota', 'blocked_route',
+  'blocked_operator', 'terminal',
+}
+
+-- One page of a set or sorted set. Gives its members and the next cursor, '0' at the end.
+local function page_of(command, index_key, cursor, limit)
+  local page = redis.call(command, index_key, cursor, 'COUNT', limit)
+  if command == 'SSCAN' then return page[2], page[1] end
+  local members = {}
+  for i = 1, #page[2], 2 do members[#members + 1] = page[2][i] end
+  return members, page[1]
+end
+
+local function check_timer(c, index, execution_id)
+  local core = mend.read(c, execution_id)
+  if not core or not index.fits(core) then mend.drop(c, index.name, 'ZREM', index.key, execution_id) end
+  if core then mend.execution(c, execution_id, core) end
+  return 1
+end
+
+local function check_flow(c, index, flow_id)
+  local looked = mend.flow(c, flow_id)
+  if not looked then mend.drop(c, index.name, index.is_set and 'SREM' or 'ZREM', index.key, flow_id) end
+  return looked or 1
+end
+
+-- An entry of a lane index: right, or the record is entered where it belongs and the entry goes.
+local function check_lane(c, lane, name, index_key, execution_id)
+  if execution_id == pauses.MARK then return 0 end
+  local core = mend.read(c, execution_id)
+  if core then
+    local home_lane, home_name = mend.home(c, core)
+    if home_name and (home_lane ~= lane or home_name ~= name) then mend.drop(c, 'lane:' .. name, 'ZREM', index_key, execution_id) end
+    mend.execution(c, execution_id, core)
+  else
+    mend.drop(c, 'lane:' .. name, 'ZREM', index_key, execution_id)
+  end
+  return 1
+end
+
+local function check_reclaimable(c, lane, index_key, execution_id)
+  local core = mend.read(c, execution_id)
+  if not core or core.lifecycle_phase ~= 'active' or core.ownership_state == 'leased' or lease.lane(core) ~= lane then
+    mend.drop(c, 'reclaimable', 'ZREM', index_key, execution_id)
+  end
+  return 1
+end
+
+local function check_waitpoint(c, index_key, waitpoint_id)
+  if redis.call('HGET', key.waitpoint_record(c, waitpoint_id), 'state') ~= 'pending' then
+    mend.drop(c, 'pending_waitpoint_expiry', 'ZREM', index_key, waitpoint_id)
+  end
+  return 1
+end
+
+local function check_group(c, index_key, member)
+  local flow_id, child_id = string.match(member, '^([^|]*)|(.*)$')
+  if not flow_id
+    or redis.call('HGET', key.flow_edgegroup(c, flow_id, child_id), 'cancel_siblings_pending_flag') ~= 'true' then
+    mend.drop(c, 'pending_cancel_groups', 'SREM', index_key, member)
+  end
+  return 1
+end
+
+local function check_holder(c, worker, index_key, execution_id)
+  local core = mend.read(c, execution_id)
+  if not core or core.lifecycle_phase ~= 'active' or core.current_worker_instance_id ~= worker then
+    mend.drop(c, 'worker_leases', 'SREM', index_key, execution_id)
+  end
+  return 1
+end
+
+-- What the compaction has come to is a time that has been.
+local function check_compaction(c)
+  local at = redis.call('HGET', key.ffx_compaction(c), 'at')
+  if not at then return end
+  local time = tonumber(string.match(at, '^%(?(.*)$'))
+  if time and time <= c.now then return end
+  redis.call('DEL', key.ffx_compaction(c))
+  mend.note(c, 'compaction')
+end
+
+-- The steps of a reconciliation in order: name, index and what to do with a member; gives roughly how many records that
+-- took. A step without an index is done at once.
+function reconcile.steps(c, lanes, workers)
+  local steps = {}
+  local function step(name, command, index_key, check)
+    steps[#steps + 1] = { name = name, command = command, key = index_key, check = check }
+  end
+  step('executions', 'SSCAN', key.index_all_executions(c), function(id)
+    if not mend.execution(c, id) then mend.drop(c, 'all_executions', 'SREM', key.index_all_executions(c), id) end
+    return 1
+  end)
+  for _, index in ipairs(reconcile.of_flows(c)) do
+    step(index.name, index.is_set and 'SSCAN' or 'ZSCAN', index.key, function(id) return check_flow(c, index, id) end)
+  end
+  for _, index in ipairs(reconcile.timers(c)) do
+    step(index.name, 'ZSCAN', index.key, function(id) return check_timer(c, index, id) end)
+  end
+  local waitpoints, groups = key.index_pending_waitpoint_expiry(c), key.index_pending_cancel_groups(c)
+  step('waitpoints', 'ZSCAN', waitpoints, function(id) return check_waitpoint(c, waitpoints, id) end)
+  step('groups', 'SSCAN', groups, function(id) return check_group(c, groups, id) end)
+  for _, lane in ipairs(lanes) do
+    for _, name in ipairs(LANE_INDEXES) do
+      local index_key = key['lane_' .. name](c, lane)
+      step(name .. '/' .. lane, 'ZSCAN', index_key, function(id) return check_lane(c, lane, name, index_key, id) end)
+    end
+    local index_key = key.ffx_reclaimable(c, lane)
+    step('reclaimable/' .. lane, 'ZSCAN', index_key, function(id) return check_reclaimable(c, lane, index_key, id) end)
+    step('mark/' .. lane, nil, nil, function()
+      if pauses.mend_mark(c, lane) then mend.note(c, 'pauses') end
+    end)
+  end
+  for _, worker in ipairs(workers) do
+    local index_key = key.index_worker_leases(c, worker)
+    step('worker/' .. worker, 'SSCAN', index_key, function(id) return check_holder(c, worker, index_key, id) end)
+  end
+  step('compaction', nil, nil, function() check_compaction(c) end)
+  return steps
+end
+
+-- Goes on from a cursor, "<scan cursor> <step>", until about `limit` records were looked at. Gives how many were, and the next
+-- cursor, "" at the end. Where the step of a lane is gone meanwhile, it begins anew.
+local function go_on(c, steps, cursor, limit)
+  local scan, name = string.match(cursor, '^(%d+) (.*)$')
+  local at, checked = 1, 0
+  for i, step in ipairs(steps) do
+    if step.name == name then at = i end
+  end
+  if steps[at].name ~= name then scan = '0' end
+  while steps[at] do
+    local step = steps[at]
+    local next_scan = '0'
+    if not step.command then
+      step.check()
+    else
+      local members
+      members, next_scan = page_of(step.command, step.key, scan, math.max(1, limit - checked))
+      for _, member in ipairs(members) do checked = checked + step.check(member) end
+    end
+    scan = next_scan
+    if scan == '0' then at = at + 1 end
+    if checked >= limit and steps[at] then return checked, scan .. ' ' .. steps[at].name end
+  end
+  return checked, ''
+end
+
+local MAX_CHECKED = 1000
+
+-- @record mended index:text entries:int
+
+-- @function ffx_reconcile
+-- @summary  Enters executions and flows of a partition in the indexes that they are missing from, and takes entries away
+--           that do not belong, by their records. Looks at about `limit` records per call: go on with next_cursor until
+--           it is empty. `mended` counts by index what was not in order. `lanes` are looked at besides those of
+--           flows, and `workers` are those whose sets of leases are.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      limit              int
+-- @arg      cursor             text optional
+-- @group    lanes              lane_id:lane_id
+-- @group    workers            worker_instance_id:worker_instance_id
+-- @reply    OK next_cursor:text checked:int mended:list(mended)
+-- @error    invalid_input message:text
+function F.ffx_reconcile(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  if not A.lanes or not A.workers then
+    return reply.err('invalid_input', 'the counts of lanes and workers do not fit the arguments')
+  end
+  local c = call.open(K.partition)
+  local lanes, workers = {}, {}
+  for i, entry in ipairs(A.lanes) do lanes[i] = entry.lane_id end
+  for i, entry in ipairs(A.workers) do workers[i] = entry.worker_instance_id end
+  local checked, cursor = 0, ''
+  if #workers > 0 or #lanes > 0
+    or redis.call('EXISTS', key.index_all_executions(c), key.index_flow_index(c), key.ffx_lanes(c)) > 0 then
+    checked, cursor = go_on(c, reconcile.steps(c, duties.lanes(c, lanes), workers), A.cursor or '',
+      math.max(1, math.min(limit, MAX_CHECKED)))
+  end
+  graph.settle(c)
+  local list = {}
+  for index, entries in pairs(c.mended or {}) do list[#list + 1] = { index, number.text(entries) } end
+  table.sort(list, function(a, b) return a[1] < b[1] end)
+  return reply.ok(cursor, number.text(checked), list)
+end
+
+-- Edges of one execution that are resolved per call.
+local EDGES_AT_A_TIME = 64
+
+-- @function ffx_reconcile_edges
+-- @summary  Resolves open edges whose upstream has ended, of executions that are blocked by dependencies. Looks at about
+--           `limit` of those per call: go on with next_cursor until it is empty.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      limit              int
+-- @arg      cursor             text optional
+-- @args     lanes              lane_id
+-- @reply    OK next_cursor:text checked:int resolved:int
+-- @error    invalid_input message:text
+function F.ffx_reconcile_edges(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  local c = call.open(K.partition)
+  local steps, resolved = {}, 0
+  for i, lane in ipairs(duties.lanes(c, A.lanes)) do
+    steps[i] = {
+      name = lane, command = 'ZSCAN', key = key.lane_blocked_dependencies(c, lane),
+      check = function(id)
+        resolved = resolved + mend.resolve(c, id, EDGES_AT_A_TIME)
+        return 1
+      end,
+    }
+  end
+  local checked, cursor = 0, ''
+  if #steps > 0 then checked, cursor = go_on(c, steps, A.cursor or '', math.max(1, math.min(limit, MAX_CHECKED))) end
+  graph.settle(c)
+  return reply.ok(cursor, number.text(checked), number.text(resolved))
+end
