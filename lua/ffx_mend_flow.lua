@@ -6,13 +6,16 @@ local MAX_MEMBERS = 2000
 local FIELDS = {
   'managed', 'flow_kind', 'created_at', 'public_flow_state', 'closed_at', 'outcome', 'deadline_at', 'retention', 'purging',
   'held', 'rerun_state', 'joins', 'open_nodes', 'node_count', 'cancellation_policy', 'nodes_failed', 'nodes_expired',
-  'nodes_cancelled', 'nodes_skipped',
+  'nodes_cancelled', 'nodes_skipped', 'graph_revision', 'edge_count',
 }
 
 local OUTCOMES = { 'failed', 'expired', 'cancelled', 'skipped' }
 
--- Writes the counts of a flow that are not those of its members. A flow all of whose members have ended is closed.
+-- Writes the counts of a flow that are not those of its members, once all of them are known. A flow all of whose members
+-- have ended is closed.
 local function correct(c, flow_id, flow, counts)
+  local nodes = (tonumber(flow.graph_revision) or 0) - (tonumber(flow.edge_count) or 0)
+  if counts.all == 0 or counts.all ~= nodes and counts.all ~= tonumber(flow.node_count) then return end
   local flow_key = key.flow_core(c, flow_id)
   local function set(field, want)
     if (tonumber(flow[field]) or 0) == want then return end
@@ -22,7 +25,7 @@ local function correct(c, flow_id, flow, counts)
   set('node_count', counts.all)
   for _, outcome in ipairs(OUTCOMES) do set('nodes_' .. outcome, counts[outcome] or 0) end
   set('open_nodes', counts.open)
-  if counts.open == 0 and counts.all > 0 and not is_set(flow.closed_at) then
+  if counts.open == 0 and not is_set(flow.closed_at) then
     graph.close(c, flow_id, flow_key)
     mend.note(c, 'flow_counts')
   end
@@ -119,7 +122,9 @@ function mend.flow(c, flow_id)
     mend.place(c, 'purge_due', key.ffx_purge_due(c), flow_id, c.now, false)
     return 1
   end
-  for _ = 1, flows.relist_run(c, flow_id, flow.flow_kind, flow.created_at) do mend.note(c, 'runs') end
+  for _, list in ipairs(flows.lists_of_run(c, flow_id, flow.flow_kind)) do
+    mend.place(c, 'runs', list, flow_id, number.finite(flow.created_at) or c.now, true)
+  end
   if is_set(flow.closed_at) then mend_ended(c, flow_id, flow) else mend_open(c, flow_id, flow) end
   if is_set(flow.held) then return 1 end
   mend_debts(c, flow_id, flow)

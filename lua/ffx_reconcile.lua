@@ -126,8 +126,8 @@ local function check_compaction(c)
   mend.note(c, 'compaction')
 end
 
--- The steps of a reconciliation in order: name, index and what to do with a member; gives roughly how many records that
--- took. A step without an index is done at once.
+-- The steps of a reconciliation in order; flows come when all executions are known. Each has a name, an index and what to
+-- do with a member, which gives roughly how many records that took. A step without an index is done at once.
 function reconcile.steps(c, lanes, workers)
   local steps = {}
   local function step(name, command, index_key, check)
@@ -137,9 +137,6 @@ function reconcile.steps(c, lanes, workers)
     if not mend.execution(c, id) then mend.drop(c, 'all_executions', 'SREM', key.index_all_executions(c), id) end
     return 1
   end)
-  for _, index in ipairs(reconcile.of_flows(c)) do
-    step(index.name, index.is_set and 'SSCAN' or 'ZSCAN', index.key, function(id) return check_flow(c, index, id) end)
-  end
   for _, index in ipairs(reconcile.timers(c)) do
     step(index.name, 'ZSCAN', index.key, function(id) return check_timer(c, index, id) end)
   end
@@ -156,6 +153,9 @@ function reconcile.steps(c, lanes, workers)
     step('mark/' .. lane, nil, nil, function()
       if pauses.mend_mark(c, lane) then mend.note(c, 'pauses') end
     end)
+  end
+  for _, index in ipairs(reconcile.of_flows(c)) do
+    step(index.name, index.is_set and 'SSCAN' or 'ZSCAN', index.key, function(id) return check_flow(c, index, id) end)
   end
   for _, worker in ipairs(workers) do
     local index_key = key.index_worker_leases(c, worker)

@@ -19,14 +19,12 @@ function flows.list_run(c, flow_id, flow_name, tags)
   each_tag(c, 'ZADD', tags, c.now, flow_id)
 end
 
--- Enters a run in those lists that it is missing from. Gives in how many.
-function flows.relist_run(c, flow_id, flow_name, created_at)
+-- The lists that a run is in.
+function flows.lists_of_run(c, flow_id, flow_name)
   local lists = { key.ffx_runs(c, flow_name or ''), key.ffx_all_runs(c) }
   local tags = redis.call('HGETALL', key.flow_tags(c, flow_id))
   for i = 1, #tags, 2 do lists[#lists + 1] = key.ffx_tagged_runs(c, tags[i], tags[i + 1]) end
-  local added = 0
-  for _, list in ipairs(lists) do added = added + redis.call('ZADD', list, 'NX', number.finite(created_at) or c.now, flow_id) end
-  return added
+  return lists
 end
 
 -- A run is being purged.

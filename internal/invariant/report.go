@@ -143,6 +143,7 @@ func (c *checker) partition(p *partition, mode Mode) {
 	c.queues(p)
 	c.leases(p)
 	c.timers(p)
+	c.heldBack(p)
 	c.waits(p)
 	c.checkBudgets(p, mode)
 	c.gates(p, mode)

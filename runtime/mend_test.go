@@ -1,0 +1,303 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// patient is a run that has a node in every state, with a run of the same flow that is over, in a keyspace without a keeper.
+type patient struct {
+	*enginetest.Bench
+	ctx           context.Context
+	gate          chan struct{}
+	add, hold     *activity.Activity[int, int]
+	retry, paused *activity.Activity[int, int]
+	worker        *enginetest.Running
+	run           *runtime.Run[[]int]
+	plan, done    *runtime.Plan
+	holder        string
+}
+
+// busyLane has a worker from the beginning, the others when the run is to end.
+const busyLane = "busy"
+
+func (x *patient) define(t *testing.T) *flow.Definition[int, []int] {
+	f := flow.New[int, []int]("patient", flow.Deadline(time.Hour), flow.Tag("test.of", "mending"))
+	first := flow.Node(f, "first", x.add, f.Input(), flow.Lane(busyLane))
+	active := flow.Node(f, "active", x.hold, first, flow.Lane(busyLane), flow.StartToClose(time.Hour))
+	delayed := flow.Node(f, "delayed", x.retry, first, flow.Lane(busyLane))
+	held := flow.Node(f, "held", x.paused, first, flow.Lane(busyLane))
+	routed := flow.Node(f, "routed", x.add, first, flow.Lane(busyLane), flow.Requires("gpu"))
+	eligible := flow.Node(f, "eligible", x.add, first, flow.Priority(3), flow.ScheduleToStart(time.Hour))
+	answer := flow.Waitpoint[int](f, "answer", flow.After(first), flow.Signals("answer"), flow.Timeout(time.Hour, flow.Escalate))
+	joined := flow.Node(f, "joined", x.add, flow.AnyOf(active, eligible), flow.LetRun())
+	blocked := flow.Node(f, "blocked", x.add, active, flow.After(eligible))
+	flow.Return(f, flow.Node(f, "all", activity.New("all", func(_ context.Context, in []int) ([]int, error) { return in, nil }),
+		flow.List(delayed, held, routed, answer, joined, blocked)))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+func newPatient(t *testing.T, b *enginetest.Bench) *patient {
+	x := &patient{Bench: b, ctx: enginetest.Context(t), gate: make(chan struct{})}
+	x.add = activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
+	x.hold = activity.New("hold", func(ctx context.Context, n int) (int, error) {
+		select {
+		case <-x.gate:
+			return n + 1, nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	})
+	x.retry = activity.New("retry", func(ctx context.Context, n int) (int, error) {
+		if info, _ := activity.Info(ctx); info.Attempt == 1 {
+			return 0, errors.New("not yet")
+		}
+		return n + 1, nil
+	}, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 3}))
+	x.paused = activity.New("paused", func(_ context.Context, n int) (int, error) { return n + 1, nil })
+	over := single(t, x.add, flow.Lane(busyLane))
+	require.NoError(t, b.Client.PauseActivity(x.ctx, "paused", "for the test"))
+	x.worker = b.Worker(t, x.handlers(), runtime.Lanes(busyLane))
+
+	// Both in one partition.
+	def := x.define(t)
+	for i := 0; ; i++ {
+		plan, err := runtime.NewPlan(b.Client, def, 1, runtime.ID(fmt.Sprint("open", i)))
+		require.NoError(t, err)
+		if plan.Partition.Index == 0 {
+			x.plan = plan
+			x.run, err = runtime.Start(x.ctx, b.Client, def, 1, runtime.ID(plan.Run))
+			require.NoError(t, err)
+			break
+		}
+	}
+	for i := 0; ; i++ {
+		plan, err := runtime.NewPlan(b.Client, over, 1, runtime.ID(fmt.Sprint("over", i)))
+		require.NoError(t, err)
+		if plan.Partition.Index == 0 {
+			x.done = plan
+			run, err := runtime.Start(x.ctx, b.Client, over, 1, runtime.ID(plan.Run))
+			require.NoError(t, err)
+			_, err = run.Result(x.ctx)
+			require.NoError(t, err)
+			break
+		}
+	}
+	want := map[string]enginecore.PublicState{
+		"active": "active", "delayed": "delayed", "held": "rate_limited", "routed": "rate_limited", "eligible": "waiting",
+		"answer": "suspended", "joined": "waiting_children", "blocked": "waiting_children",
+	}
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		d, err := x.run.Describe(x.ctx)
+		require.NoError(t, err)
+		for _, n := range d.Nodes {
+			if state, ok := want[n.Name]; ok && n.State != state {
+				return fmt.Sprintf("%s is %s, not %s", n.Name, n.State, state)
+			}
+		}
+		return ""
+	})
+	client := b.Engine.Core().Client()
+	var err error
+	x.holder, err = client.Do(x.ctx, client.B().Hget().Key(b.Engine.Core().Keys().ExecCore(x.plan.ExecutionID("active"))).
+		Field("current_worker_instance_id").Build()).ToString()
+	require.NoError(t, err)
+	return x
+}
+
+func (x *patient) handlers() []activity.Handler {
+	all := activity.New("all", func(_ context.Context, in []int) ([]int, error) { return in, nil })
+	return []activity.Handler{x.add, x.hold, x.retry, x.paused, all}
+}
+
+// do sends a command, with names in it: $idx:x and $ffx:x are keys of the partition, $id:x is the execution of a node,
+// $exec:x:part a key of it, $flow, $flow:part, $over, $overid and $holder what their names say.
+func (x *patient) do(t *testing.T, command string) {
+	t.Helper()
+	tag := x.plan.Partition.Tag()
+	words := strings.Fields(command)
+	for i, word := range words {
+		name, rest, _ := strings.Cut(word, ":")
+		switch name {
+		case "$idx", "$ffx":
+			words[i] = x.Prefix + ":" + name[1:] + ":" + tag + ":" + strings.ReplaceAll(rest, "$holder", x.holder)
+		case "$id":
+			words[i] = string(x.plan.ExecutionID(rest))
+		case "$exec":
+			node, part, _ := strings.Cut(rest, ":")
+			words[i] = x.Prefix + ":exec:" + tag + ":" + string(x.plan.ExecutionID(node)) + ":" + part
+		case "$flow":
+			words[i] = string(x.plan.FlowID)
+			if rest != "" {
+				words[i] = x.Prefix + ":flow:" + tag + ":" + string(x.plan.FlowID) + ":" + strings.ReplaceAll(rest, "$joined", string(x.plan.ExecutionID("joined")))
+			}
+		case "$over":
+			words[i] = string(x.done.FlowID)
+		case "$overid":
+			words[i] = string(x.done.ExecutionID("only"))
+		case "$edge":
+			from, to, _ := strings.Cut(rest, ">")
+			words[i] = string(enginecore.EdgeIDFor(x.plan.FlowID, from, to))
+		}
+	}
+	client := x.Engine.Core().Client()
+	n, err := client.Do(x.ctx, client.B().Arbitrary(words...).Build()).ToInt64()
+	require.NoError(t, err, command)
+	if words[0] != "ZADD" && words[0] != "HSET" {
+		require.Positive(t, n, "%s changes nothing: %v", command, words)
+	}
+}
+
+// finish lets the run end, and checks that it ends as it should.
+func (x *patient) finish(t *testing.T) {
+	t.Helper()
+	keeper := x.Keeper(t)
+	worker := x.Worker(t, x.handlers(), runtime.Lanes("default", busyLane), runtime.Capabilities("gpu"))
+	close(x.gate)
+	require.NoError(t, x.Client.ResumeActivity(x.ctx, "paused"))
+	_, err := x.Client.Signal(x.ctx, openWaits(t, x.ctx, x.run, 1)[0].Token, runtime.Signal{Name: "answer", Payload: 40})
+	require.NoError(t, err)
+	out, err := x.run.Result(x.ctx)
+	require.NoError(t, err)
+	require.Equal(t, []int{3, 3, 3, 40, out[4], 4}, out)
+	x.Settle(t)
+	for _, running := range []*enginetest.Running{keeper, worker, x.worker} {
+		require.NoError(t, running.Stop())
+	}
+	x.Wipe(t)
+}
+
+func (x *patient) faults(t *testing.T) error {
+	t.Helper()
+	report, err := invariant.Check(x.ctx, x.Engine.Core().Client(), x.Prefix, invariant.AnyTime)
+	require.NoError(t, err)
+	return report.Err()
+}
+
+// wound is something that is not in order: commands that make it so, and the indexes in which it is mended.
+type wound struct {
+	commands, index string
+}
+
+var nobody = "{fp:0}:00000000-0000-0000-0000-000000000000"
+
+// wounds are in groups, of which each is mended in one go besides one by one.
+func wounds() [][]wound {
+	return [][]wound{
+		{
+			{"ZREM $idx:lane:default:eligible $id:eligible", "lane:eligible"},
+			{"ZREM $idx:lane:busy:delayed $id:delayed", "lane:delayed"},
+			{"ZREM $idx:lane:busy:active $id:active", "lane:active"},
+			{"ZREM $idx:lane:default:suspended $id:answer", "lane:suspended"},
+			{"ZREM $idx:lane:busy:terminal $id:first", "lane:terminal"},
+			{"ZREM $idx:lane:default:blocked:dependencies $id:blocked", "lane:blocked_dependencies"},
+			{"ZREM $idx:lane:busy:blocked:operator $id:held", "lane:blocked_operator"},
+			{"ZREM $idx:lane:busy:blocked:route $id:routed", "lane:blocked_route"},
+			{"ZREM $ffx:held $id:held", "held"},
+			{"DEL $ffx:lanes", "lanes"},
+			{"ZREM $idx:lane:default:eligible paused", "pauses"},
+		},
+		{
+			{"ZADD $idx:lane:default:eligible 5 $id:eligible", "lane:eligible"},
+			{"ZADD $idx:lane:busy:delayed 5 $id:delayed", "lane:delayed"},
+			{"ZADD $idx:lane:busy:terminal 5 $id:first", "lane:terminal"},
+			{"ZADD $idx:lane:default:delayed 5 $id:blocked", "lane:delayed"},
+			{"ZADD $idx:lane:busy:eligible 5 $id:eligible", "lane:eligible"},
+			{"ZADD $idx:lane:default:eligible 5 " + nobody, "lane:eligible"},
+			{"ZADD $idx:lane:default:blocked:quota 5 $id:first", "lane:blocked_quota"},
+			{"ZADD $ffx:held 9999999999999 " + nobody, "held"},
+			{"ZADD $ffx:unadmitted 9999999999999 " + nobody, "unadmitted"},
+			{"ZADD $ffx:lane:busy:reclaimable 5 $id:active", "reclaimable"},
+		},
+		{
+			{"ZREM $idx:lease_expiry $id:active", "lease_expiry"},
+			{"SREM $idx:worker:$holder:leases $id:active", "worker_leases"},
+			{"ZREM $idx:attempt_timeout $id:active", "attempt_timeout"},
+			{"ZREM $idx:suspension_timeout $id:answer", "suspension_timeout"},
+			{"ZREM $ffx:start_deadlines $id:eligible", "start_deadlines"},
+			{"SREM $idx:all_executions $id:blocked", "all_executions"},
+			{"SREM $flow:members $id:blocked", "members"},
+			{"SREM $idx:flow_index $flow", "flow_index"},
+			{"ZREM $ffx:runs:patient $flow", "runs"},
+			{"ZREM $ffx:all_runs $flow", "runs"},
+			{"ZREM $ffx:tagged_runs:test.of:mending $flow", "runs"},
+			{"ZREM $ffx:flow_deadlines $flow", "flow_deadlines"},
+			{"ZREM $ffx:closed_flows $over", "closed_flows"},
+			{"ZREM $ffx:purge_due $over", "purge_due"},
+		},
+		{
+			{"ZADD $idx:lease_expiry 9999999999999 $id:first", "lease_expiry"},
+			{"SADD $idx:worker:$holder:leases $id:first", "worker_leases"},
+			{"ZADD $idx:attempt_timeout 9999999999999 $overid", "attempt_timeout"},
+			{"ZADD $idx:execution_deadline 9999999999999 $overid", "execution_deadline"},
+			{"ZADD $idx:suspension_timeout 7 $id:answer", "suspension_timeout"},
+			{"ZADD $idx:suspension_timeout 9999999999999 $id:blocked", "suspension_timeout"},
+			{"ZADD $ffx:start_deadlines 9999999999999 $id:active", "start_deadlines"},
+			{"ZADD $idx:pending_waitpoint_expiry 9999999999999 nothing", "pending_waitpoint_expiry"},
+			{"SADD $idx:all_executions " + nobody, "all_executions"},
+			{"SADD $flow:members " + nobody, "members"},
+			{"SADD $idx:flow_index nothing", "flow_index"},
+			{"ZADD $ffx:all_runs 5 $flow", "runs"},
+			{"ZADD $ffx:flow_deadlines 9999999999999 $over", "flow_deadlines"},
+			{"ZADD $ffx:closed_flows 5 $over", "closed_flows"},
+			{"ZADD $ffx:closed_flows 5 $flow", "closed_flows"},
+			{"ZADD $ffx:purge_due 9999999999999 $flow", "purge_due"},
+			{"ZADD $idx:cancel_backlog 9999999999999 $flow", "cancel_backlog"},
+			{"SADD $idx:pending_cancel_groups $flow|nothing", "pending_cancel_groups"},
+		},
+		{
+			{"SREM $exec:blocked:deps:unresolved $edge:active>blocked", "unresolved"},
+			{"HSET $exec:blocked:deps:meta unsatisfied_required_count 1", "unresolved"},
+			{"SADD $exec:blocked:deps:unresolved nothing", "unresolved"},
+			{"SREM $exec:blocked:deps:all_edges $edge:active>blocked", "all_edges"},
+			{"HSET $flow:edgegroup:$joined failed 1", "edge_groups"},
+			{"HSET $flow:core open_nodes 77", "flow_counts"},
+			{"HSET $flow:core nodes_failed 1", "flow_counts"},
+		},
+	}
+}
+
+// Whatever index does not fit the records is mended, and the run ends as if nothing had been. Each wound is made and mended
+// alone; then all of a group together.
+func TestIndexReconciliation(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		for _, group := range wounds() {
+			x := newPatient(t, b)
+			require.NoError(t, x.faults(t))
+			for _, w := range group {
+				x.do(t, w.commands)
+				require.Error(t, x.faults(t), w.commands)
+				report, err := b.Client.RunDuty(x.ctx, runtime.DutyIndexReconciliation)
+				require.NoError(t, err)
+				require.NoError(t, x.faults(t), w.commands)
+				require.Positive(t, report.Mended[w.index], "%s: %v", w.commands, report.Mended)
+				require.Positive(t, report.Done)
+			}
+			report, err := b.Client.RunDuty(x.ctx, runtime.DutyIndexReconciliation)
+			require.NoError(t, err)
+			require.Empty(t, report.Mended, "what is in order is left alone")
+			for _, w := range group {
+				x.do(t, w.commands)
+			}
+			_, err = b.Client.RunDuty(x.ctx, runtime.DutyIndexReconciliation)
+			require.NoError(t, err)
+			require.NoError(t, x.faults(t))
+			x.finish(t)
+		}
+	})
+}
