@@ -45,7 +45,8 @@ function budgets.keep(c, execution_id, core)
   return true
 end
 
-local function let_go(c, execution_id)
+-- Lets one execution go that waits for a budget.
+function budgets.let_go(c, execution_id)
   local core_key = key.exec_core(c, execution_id)
   local core = record.read(core_key, claim.FIELDS)
   if not core or core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'blocked_by_budget' then return end
@@ -63,7 +64,7 @@ local function release_waiting(c, budget_id, left)
     return left
   end
   local first = redis.call('ZPOPMIN', waiting_key, left)
-  for i = 1, #first, 2 do let_go(c, first[i]) end
+  for i = 1, #first, 2 do budgets.let_go(c, first[i]) end
   left = left - #first / 2
   if left <= 0 and redis.call('EXISTS', waiting_key) == 1 then c.more = true end
   return left

@@ -36,7 +36,7 @@ local FIELDS = {
   'lifecycle_phase', 'ownership_state', 'eligibility_state', 'blocking_reason', 'blocking_detail', 'terminal_outcome',
   'attempt_state', 'lane_id', 'current_lane', 'created_at', 'priority', 'delay_until', 'completed_at', 'flow_id', 'managed',
   'node', 'current_worker_instance_id', 'current_lease_epoch', 'lease_expires_at', 'start_timeout', 'attempt_timeout',
-  'current_attempt_index', 'limits', 'admission', 'execution_id', 'replay_count', 'wait', 'prior_eligibility_state',
+  'current_attempt_index', 'fair_key', 'limits', 'admission', 'execution_id', 'replay_count', 'wait', 'prior_eligibility_state',
 }
 
 function mend.read(c, execution_id) return record.read(key.exec_core(c, execution_id), FIELDS) end
@@ -69,6 +69,12 @@ function mend.home(c, core)
   return lane, index, index == 'blocked_dependencies' and number.finite(core.created_at) or c.now, false
 end
 
+-- Where keys take turns, what waits stands in the queue of its key, too, and the key in line.
+local function mend_queue(c, execution_id, core, lane, score)
+  if not redis.call('ZSCORE', key.ffx_turns(c, lane), core.fair_key) then mend.note(c, 'turns') end
+  place(c, 'queue', order.queue_for(c, lane, execution_id, core), execution_id, score, true)
+end
+
 local function mend_lane(c, execution_id, core)
   local lane, index, score, exact = mend.home(c, core)
   if core.managed and redis.call('SADD', key.ffx_lanes(c), lane or lifecycle.lane(core)) == 1 then
@@ -76,6 +82,7 @@ local function mend_lane(c, execution_id, core)
     pauses.lane_added(c, lane or lifecycle.lane(core))
   end
   if not index then return end
+  if index == 'eligible' and is_set(core.fair_key) then mend_queue(c, execution_id, core, lane, score) end
   if not place(c, 'lane:' .. index, key['lane_' .. index](c, lane), execution_id, score, exact) then return end
   if not core.managed then return end
   if index == 'eligible' then
@@ -121,6 +128,19 @@ local function mend_suspension(c, execution_id)
   end
 end
 
+-- What waits for a budget is in the list of that budget, or goes on when it is open.
+local function mend_budget(c, execution_id, core)
+  local flow = record.read(key.flow_core(c, core.flow_id or ''), { 'budget_ids' })
+  if not flow or not is_set(flow.budget_ids) then return end
+  local words, budget_id = budgets.closed(c, flow)
+  if words then
+    place(c, 'budget_waiting', key.ffx_budget_waiting(c, budget_id), execution_id, record.eligible_score(core), false)
+  else
+    mend.note(c, 'budget_waiting')
+    budgets.let_go(c, execution_id)
+  end
+end
+
 -- A runnable execution of a flow that something holds back is where that is looked at again.
 local function mend_waiting(c, execution_id, core)
   local state = core.eligibility_state
@@ -129,6 +149,8 @@ local function mend_waiting(c, execution_id, core)
     if place(c, 'start_deadlines', key.ffx_start_deadlines(c), execution_id, at, false) then wake.due(c, at) end
   elseif state == 'blocked_by_operator' and pauses.is_held(core) then
     if place(c, 'held', key.ffx_held(c), execution_id, c.now, false) then wake.due(c, c.now) end
+  elseif state == 'blocked_by_budget' then
+    mend_budget(c, execution_id, core)
   elseif state == 'blocked_by_quota' and core.limits and not limits.admitted(core) then
     if place(c, 'unadmitted', key.ffx_unadmitted(c), execution_id, c.now, false) then wake.due(c, c.now) end
   end

@@ -7,6 +7,7 @@ local FIELDS = {
   'managed', 'flow_kind', 'created_at', 'public_flow_state', 'closed_at', 'outcome', 'deadline_at', 'retention', 'purging',
   'held', 'rerun_state', 'joins', 'open_nodes', 'node_count', 'cancellation_policy', 'nodes_failed', 'nodes_expired',
   'nodes_cancelled', 'nodes_skipped', 'graph_revision', 'edge_count',
+  'parent_execution_id',
 }
 
 local OUTCOMES = { 'failed', 'expired', 'cancelled', 'skipped' }
@@ -100,6 +101,7 @@ end
 local function mend_open(c, flow_id, flow)
   mend.drop(c, 'closed_flows', 'ZREM', key.ffx_closed_flows(c), flow_id)
   mend.drop(c, 'purge_due', 'ZREM', key.ffx_purge_due(c), flow_id)
+  if flow.parent_execution_id then mend.place(c, 'children', key.ffx_children(c), flow_id, c.now, false) end
   local deadline = number.finite(flow.deadline_at)
   if deadline and not graph.is_over(flow)
     and mend.place(c, 'flow_deadlines', key.ffx_flow_deadlines(c), flow_id, deadline, true) then

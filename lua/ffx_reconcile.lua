@@ -116,6 +116,43 @@ local function check_holder(c, worker, index_key, execution_id)
   return 1
 end
 
+-- An entry of the queue of a key.
+local function check_queued(c, lane, fair_key, execution_id)
+  local core = mend.read(c, execution_id)
+  if core and core.eligibility_state == 'eligible_now' and core.lifecycle_phase == 'runnable' and lifecycle.lane(core) == lane
+    and (core.fair_key or '') == fair_key then
+    return 1
+  end
+  mend.drop(c, 'queue', 'ZREM', key.ffx_queue(c, lane, fair_key), execution_id)
+  return 1
+end
+
+-- A key of which nothing waits is not in line.
+local function check_turn(c, lane, fair_key)
+  if redis.call('EXISTS', key.ffx_queue(c, lane, fair_key)) == 0 then
+    mend.drop(c, 'turns', 'ZREM', key.ffx_turns(c, lane), fair_key)
+  end
+end
+
+-- A schedule has a record, and one that is to start something is looked at.
+local function check_schedule(c, schedule_id)
+  local state = redis.call('HGET', key.ffx_schedule(c, schedule_id), 'state')
+  if not state then
+    mend.drop(c, 'schedules', 'SREM', key.ffx_schedules(c), schedule_id)
+    mend.drop(c, 'schedules_due', 'ZREM', key.ffx_schedules_due(c), schedule_id)
+    return 1
+  end
+  mend.add(c, 'schedules', key.ffx_schedules(c), schedule_id)
+  local ok, s = pcall(cjson.decode, state)
+  if not ok or type(s) ~= 'table' then return 1 end
+  local due, waiting = tonumber(s.due) or 0, type(s.waiting) == 'table' and #s.waiting or 0
+  if s.deleting == true or (tonumber(s.paused_at) or 0) == 0 and (due > 0 or waiting > 0) then
+    local at = due > 0 and due or c.now
+    if mend.place(c, 'schedules_due', key.ffx_schedules_due(c), schedule_id, at, false) then wake.due(c, at) end
+  end
+  return 1
+end
+
 -- What the compaction has come to is a time that has been.
 local function check_compaction(c)
   local at = redis.call('HGET', key.ffx_compaction(c), 'at')
@@ -125,6 +162,9 @@ local function check_compaction(c)
   redis.call('DEL', key.ffx_compaction(c))
   mend.note(c, 'compaction')
 end
+
+-- Keys whose queues are looked at in a lane; with more, those whose turn it is first.
+local MAX_KEYS = 64
 
 -- The steps of a reconciliation in order; flows come when all executions are known. Each has a name, an index and what to
 -- do with a member, which gives roughly how many records that took. A step without an index is done at once.
@@ -150,6 +190,12 @@ function reconcile.steps(c, lanes, workers)
     end
     local index_key = key.ffx_reclaimable(c, lane)
     step('reclaimable/' .. lane, 'ZSCAN', index_key, function(id) return check_reclaimable(c, lane, index_key, id) end)
+    for _, fair_key in ipairs(redis.call('ZRANGE', key.ffx_turns(c, lane), 0, MAX_KEYS - 1)) do
+      step('queue/' .. lane .. '/' .. fair_key, 'ZSCAN', key.ffx_queue(c, lane, fair_key), function(id)
+        return check_queued(c, lane, fair_key, id)
+      end)
+      step('turn/' .. lane .. '/' .. fair_key, nil, nil, function() check_turn(c, lane, fair_key) end)
+    end
     step('mark/' .. lane, nil, nil, function()
       if pauses.mend_mark(c, lane) then mend.note(c, 'pauses') end
     end)
@@ -157,6 +203,14 @@ function reconcile.steps(c, lanes, workers)
   for _, index in ipairs(reconcile.of_flows(c)) do
     step(index.name, index.is_set and 'SSCAN' or 'ZSCAN', index.key, function(id) return check_flow(c, index, id) end)
   end
+  step('schedules', 'SSCAN', key.ffx_schedules(c), function(id) return check_schedule(c, id) end)
+  step('schedules_due', 'ZSCAN', key.ffx_schedules_due(c), function(id) return check_schedule(c, id) end)
+  step('children', 'ZSCAN', key.ffx_children(c), function(id)
+    if redis.call('HEXISTS', key.flow_core(c, id), 'parent_execution_id') == 0 then
+      mend.drop(c, 'children', 'ZREM', key.ffx_children(c), id)
+    end
+    return 1
+  end)
   for _, worker in ipairs(workers) do
     local index_key = key.index_worker_leases(c, worker)
     step('worker/' .. worker, 'SSCAN', index_key, function(id) return check_holder(c, worker, index_key, id) end)
@@ -220,7 +274,7 @@ function F.ffx_reconcile(K, A)
   for i, entry in ipairs(A.workers) do workers[i] = entry.worker_instance_id end
   local checked, cursor = 0, ''
   if #workers > 0 or #lanes > 0
-    or redis.call('EXISTS', key.index_all_executions(c), key.index_flow_index(c), key.ffx_lanes(c)) > 0 then
+    or redis.call('EXISTS', key.index_all_executions(c), key.index_flow_index(c), key.ffx_lanes(c), key.ffx_schedules(c)) > 0 then
     checked, cursor = go_on(c, reconcile.steps(c, duties.lanes(c, lanes), workers), A.cursor or '',
       math.max(1, math.min(limit, MAX_CHECKED)))
   end

@@ -944,3 +944,37 @@ redis.register_function('ffx_end_leases', function(keys, args)
   call.probe(keys[1])
   return F.ffx_end_leases({ partition = keys[1] }, {})
 end)
+
+local function ffx_reconcile_lanes(args, at)
+  return { lane_id = args[at + 1] }
+end
+
+local function ffx_reconcile_workers(args, at)
+  return { worker_instance_id = args[at + 1] }
+end
+
+redis.register_function('ffx_reconcile', function(keys, args)
+  local refusal = call.need(keys, 1, args, 1)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  local lanes_count = args[3]
+  local lanes, at = group(args, 3, 1, ffx_reconcile_lanes)
+  local workers_count = args[at]
+  local workers
+  workers, at = group(args, at, 1, ffx_reconcile_workers)
+  return F.ffx_reconcile({ partition = keys[1] }, {
+    limit = args[1],
+    cursor = args[2],
+    lanes = lanes,
+    lanes_count = lanes_count,
+    workers = workers,
+    workers_count = workers_count,
+  })
+end)
+
+redis.register_function('ffx_reconcile_edges', function(keys, args)
+  local refusal = call.need(keys, 1, args, 1)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_reconcile_edges({ partition = keys[1] }, { limit = args[1], cursor = args[2], lanes = rest(args, 3) })
+end)

@@ -29,9 +29,16 @@ const (
 type cursors struct {
 	mu sync.Mutex
 	at map[enginecore.Partition]string
+	// mended tells of which partitions the pass under way has changed something, passes counts those that are over.
+	mended map[enginecore.Partition]bool
+	passes map[enginecore.Partition]int
 }
 
-func newCursors() *cursors { return &cursors{at: make(map[enginecore.Partition]string)} }
+func newCursors() *cursors {
+	return &cursors{
+		at: make(map[enginecore.Partition]string), mended: make(map[enginecore.Partition]bool), passes: make(map[enginecore.Partition]int),
+	}
+}
 
 func (c *cursors) get(p enginecore.Partition) string {
 	c.mu.Lock()
@@ -49,6 +56,24 @@ func (c *cursors) moved(p enginecore.Partition, cursor string, every time.Durati
 		return false, 0
 	}
 	return byHand, every / stepsPerRound
+}
+
+// maxPasses bounds how often a partition is gone through by hand.
+const maxPasses = 4
+
+// again tells, at the end of a pass, whether to go through a partition once more: what was mended may have led to lanes
+// and keys that nobody knew of before.
+func (c *cursors) again(p enginecore.Partition, mended bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mended[p] = c.mended[p] || mended
+	if c.at[p] != "" {
+		return false
+	}
+	c.passes[p]++
+	again := c.mended[p] && c.passes[p] < maxPasses
+	c.mended[p] = false
+	return again
 }
 
 // indexRound enters records in the indexes that they are missing from and takes away entries that do not belong.
@@ -78,6 +103,9 @@ func (k *Keeper) indexRound() *round {
 				if outcomes[i].err = a.err; a.err == nil {
 					outcomes[i].more, outcomes[i].next = at.moved(partitions[i], a.reply.NextCursor, every, byHand)
 					outcomes[i].mended = k.tellMended(ctx, partitions[i], a.reply.Mended)
+					if byHand && at.again(partitions[i], len(a.reply.Mended) > 0) {
+						outcomes[i].more = true
+					}
 					outcomes[i].done = []dutyDone{{duty: DutyIndexReconciliation, count: sumOf(outcomes[i].mended)}}
 				}
 			}

@@ -18,11 +18,18 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
+// dose is what a run begins with.
+type dose struct {
+	N   int    `json:"n"`
+	Who string `json:"who"`
+}
+
 // patient is a run that has a node in every state, with a run of the same flow that is over, in a keyspace without a keeper.
 type patient struct {
 	*enginetest.Bench
 	ctx           context.Context
 	gate          chan struct{}
+	begin         *activity.Activity[dose, int]
 	add, hold     *activity.Activity[int, int]
 	retry, paused *activity.Activity[int, int]
 	worker        *enginetest.Running
@@ -34,9 +41,9 @@ type patient struct {
 // busyLane has a worker from the beginning, the others when the run is to end.
 const busyLane = "busy"
 
-func (x *patient) define(t *testing.T) *flow.Definition[int, []int] {
-	f := flow.New[int, []int]("patient", flow.Deadline(time.Hour), flow.Tag("test.of", "mending"))
-	first := flow.Node(f, "first", x.add, f.Input(), flow.Lane(busyLane))
+func (x *patient) define(t *testing.T) *flow.Definition[dose, []int] {
+	f := flow.New[dose, []int]("patient", flow.Deadline(time.Hour), flow.FairBy("who"), flow.Tag("test.of", "mending"))
+	first := flow.Node(f, "first", x.begin, f.Input(), flow.Lane(busyLane))
 	active := flow.Node(f, "active", x.hold, first, flow.Lane(busyLane), flow.StartToClose(time.Hour))
 	delayed := flow.Node(f, "delayed", x.retry, first, flow.Lane(busyLane))
 	held := flow.Node(f, "held", x.paused, first, flow.Lane(busyLane))
@@ -55,6 +62,7 @@ func (x *patient) define(t *testing.T) *flow.Definition[int, []int] {
 func newPatient(t *testing.T, b *enginetest.Bench) *patient {
 	x := &patient{Bench: b, ctx: enginetest.Context(t), gate: make(chan struct{})}
 	x.add = activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
+	x.begin = activity.New("begin", func(_ context.Context, d dose) (int, error) { return d.N + 1, nil })
 	x.hold = activity.New("hold", func(ctx context.Context, n int) (int, error) {
 		select {
 		case <-x.gate:
@@ -77,11 +85,11 @@ func newPatient(t *testing.T, b *enginetest.Bench) *patient {
 	// Both in one partition.
 	def := x.define(t)
 	for i := 0; ; i++ {
-		plan, err := runtime.NewPlan(b.Client, def, 1, runtime.ID(fmt.Sprint("open", i)))
+		plan, err := runtime.NewPlan(b.Client, def, dose{1, "ann"}, runtime.ID(fmt.Sprint("open", i)))
 		require.NoError(t, err)
 		if plan.Partition.Index == 0 {
 			x.plan = plan
-			x.run, err = runtime.Start(x.ctx, b.Client, def, 1, runtime.ID(plan.Run))
+			x.run, err = runtime.Start(x.ctx, b.Client, def, dose{1, "ann"}, runtime.ID(plan.Run))
 			require.NoError(t, err)
 			break
 		}
@@ -122,7 +130,7 @@ func newPatient(t *testing.T, b *enginetest.Bench) *patient {
 
 func (x *patient) handlers() []activity.Handler {
 	all := activity.New("all", func(_ context.Context, in []int) ([]int, error) { return in, nil })
-	return []activity.Handler{x.add, x.hold, x.retry, x.paused, all}
+	return []activity.Handler{x.begin, x.add, x.hold, x.retry, x.paused, all}
 }
 
 // do sends a command, with names in it: $idx:x and $ffx:x are keys of the partition, $id:x is the execution of a node,
@@ -223,6 +231,10 @@ func wounds() [][]wound {
 			{"ZADD $ffx:held 9999999999999 " + nobody, "held"},
 			{"ZADD $ffx:unadmitted 9999999999999 " + nobody, "unadmitted"},
 			{"ZADD $ffx:lane:busy:reclaimable 5 $id:active", "reclaimable"},
+			{"ZREM $ffx:lane:default:queue:ann $id:eligible", "queue"},
+			{"ZADD $ffx:lane:default:queue:ann 5 " + nobody, "queue"},
+			{"ZREM $ffx:lane:default:turns ann", "turns"},
+			{"ZADD $ffx:lane:default:turns 5 eve", "turns"},
 		},
 		{
 			{"ZREM $idx:lease_expiry $id:active", "lease_expiry"},

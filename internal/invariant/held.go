@@ -2,9 +2,6 @@ package invariant
 
 import "strings"
 
-// pauseMark stands at the head of the eligible set of a lane where something is paused.
-const pauseMark = "paused"
-
 // heldBack checks what keeps executions of managed flows from starting: pauses, limits, and the time within which they
 // must start; and that their lanes are known.
 func (c *checker) heldBack(p *partition) {
