@@ -803,3 +803,14 @@ func decodeDutyDone(r *fields, out *DutyDone) {
 	out.Done = intValue[int64](r, "done")
 	out.Lag = millisValue(r, "lag")
 }
+
+// Mended is an element of replies or calls.
+type Mended struct {
+	Index   string
+	Entries int64
+}
+
+func decodeMended(r *fields, out *Mended) {
+	out.Index = textValue[string](r, "index")
+	out.Entries = intValue[int64](r, "entries")
+}

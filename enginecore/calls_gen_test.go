@@ -589,6 +589,16 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			nil},
+		{"ffx_reconcile", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReconcileCall{Partition: Partition{FlowFamily, 7}, Limit: 6, Cursor: "cursor of test", Lanes: []ReconcileLane{{LaneID: "lane_id of test"}, {LaneID: "lane_id of test"}}, Workers: []ReconcileWorker{{WorkerInstanceID: "worker_instance_id of test"}, {WorkerInstanceID: "worker_instance_id of test"}}})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"6", "cursor of test", "2", "lane_id of test", "lane_id of test", "2", "worker_instance_id of test", "worker_instance_id of test"}},
+		{"ffx_reconcile_edges", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReconcileEdgesCall{Partition: Partition{FlowFamily, 7}, Limit: 6, Cursor: "cursor of test", Lanes: []LaneID{"lanes of test", "lanes2 of test"}})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"6", "cursor of test", "lanes of test", "lanes2 of test"}},
 	}
 }
 
@@ -1241,6 +1251,14 @@ func goldenReplies() []goldenReply {
 		{"ffx_end_leases OK", []any{1, "OK", "6", "1"},
 			func(m message) (any, error) { return decodeReply(EndLeasesCall{}.info(), m, EndLeasesCall{}.decode) },
 			EndLeasesReply{Status: StatusOK, Ended: 6, More: true}},
+		{"ffx_reconcile OK", []any{1, "OK", "next_cursor of test", "8", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}},
+			func(m message) (any, error) { return decodeReply(ReconcileCall{}.info(), m, ReconcileCall{}.decode) },
+			ReconcileReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Mended: []Mended{{Index: "index of test", Entries: 8}, {Index: "index of test", Entries: 8}}}},
+		{"ffx_reconcile_edges OK", []any{1, "OK", "next_cursor of test", "8", "9"},
+			func(m message) (any, error) {
+				return decodeReply(ReconcileEdgesCall{}.info(), m, ReconcileEdgesCall{}.decode)
+			},
+			ReconcileEdgesReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Resolved: 9}},
 	}
 }
 
@@ -1843,6 +1861,14 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx_end_leases", func(m message) error {
 			_, err := decodeReply(EndLeasesCall{}.info(), m, EndLeasesCall{}.decode)
+			return err
+		}},
+		{"ffx_reconcile", func(m message) error {
+			_, err := decodeReply(ReconcileCall{}.info(), m, ReconcileCall{}.decode)
+			return err
+		}},
+		{"ffx_reconcile_edges", func(m message) error {
+			_, err := decodeReply(ReconcileEdgesCall{}.info(), m, ReconcileEdgesCall{}.decode)
 			return err
 		}},
 	}

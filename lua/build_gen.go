@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "96-57933506e5cb3ccb"
+const build = "97-0c8ca2d314be2e14"
