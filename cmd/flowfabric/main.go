@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Exit codes.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// errUsage marks a call that makes no sense.
+var errUsage = errors.New("usage")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	p := program{stdout: os.Stdout, stderr: os.Stderr, url: os.Getenv("FLOWFABRIC_URL"), open: open}
+	os.Exit(p.run(ctx, os.Args[1:]))
+}
+
+// program is the command with what it talks to.
+type program struct {
+	stdout, stderr io.Writer
+	url            string // unless -url says otherwise
+	open           func(ctx context.Context, where location) (*session, error)
+}
+
+// location says where the engine is, and which of its data are meant.
+type location struct{ url, prefix, namespace string }
+
+// session is an engine as commands use it.
+type session struct {
+	client *runtime.Client
+	admin  *admin.Client
+	close  func()
+}
+
+func open(ctx context.Context, where location) (*session, error) {
+	if where.url == "" {
+		return nil, fmt.Errorf("%w: no engine is named: give -url or set FLOWFABRIC_URL", errUsage)
+	}
+	opts := []runtime.OpenOption{runtime.Logger(slog.New(slog.DiscardHandler))}
+	if where.prefix != "" {
+		opts = append(opts, runtime.Prefix(where.prefix))
+	}
+	if where.namespace != "" {
+		opts = append(opts, runtime.Namespace(where.namespace))
+	}
+	engine, err := runtime.Open(ctx, where.url, opts...)
+	if err != nil {
+		return nil, err
+	}
+	client := runtime.NewClient(engine)
+	return &session{client, admin.New(engine.Core()), func() {
+		client.Close()
+		_ = engine.Close() // everything has been answered
+	}}, nil
+}
+
+// run carries out the command that the arguments name and returns the exit code.
+func (p program) run(ctx context.Context, args []string) int {
+	err := p.dispatch(ctx, args)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, errUsage), errors.Is(err, runtime.ErrRunQuery), errors.Is(err, admin.ErrInvalid):
+		fmt.Fprintf(p.stderr, "flowfabric: %v\nTry flowfabric -help.\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(p.stderr, "flowfabric: %v\n", err)
+	return exitFailure
+}
+
+func (p program) dispatch(ctx context.Context, args []string) error {
+	where := location{url: p.url}
+	flags := flag.NewFlagSet("flowfabric", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&where.url, "url", where.url, "the engine, as runtime.Open names it; FLOWFABRIC_URL by default")
+	flags.StringVar(&where.prefix, "prefix", "", "the prefix of its keys")
+	flags.StringVar(&where.namespace, "namespace", "", "the namespace of runs")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			p.help(flags)
+			return err
+		}
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	if flags.NArg() == 0 {
+		p.help(flags)
+		return fmt.Errorf("%w: no command", errUsage)
+	}
+	for _, c := range commands() {
+		if c.name == flags.Arg(0) {
+			return p.carryOut(ctx, where, c, flags.Args()[1:])
+		}
+	}
+	return fmt.Errorf("%w: there is no command %q", errUsage, flags.Arg(0))
+}
+
+// command is one of the commands. prepare declares its flags and returns what it does with its arguments.
+type command struct {
+	name, arguments, summary string
+	prepare                  func(*flag.FlagSet) action
+}
+
+// action is what a command does once its flags are read.
+type action func(ctx context.Context, s *session, out *output, args []string) error
+
+func (p program) carryOut(ctx context.Context, where location, c command, args []string) error {
+	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	asJSON := flags.Bool("json", false, "one JSON object a line")
+	act := c.prepare(flags)
+	rest, err := parseAnywhere(flags, args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintf(p.stdout, "flowfabric %s %s\n  %s\n", c.name, c.arguments, c.summary)
+		flags.SetOutput(p.stdout)
+		flags.PrintDefaults()
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", errUsage, c.name, err)
+	}
+	s, err := p.open(ctx, where)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	out := newOutput(p.stdout, *asJSON)
+	if err := act(ctx, s, out, rest); err != nil {
+		return errors.Join(out.flush(), err)
+	}
+	return out.flush()
+}
+
+// parseAnywhere reads flags before, between and behind arguments, and returns those.
+func parseAnywhere(flags *flag.FlagSet, args []string) ([]string, error) {
+	var rest []string
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, err
+		}
+		if flags.NArg() == 0 {
+			return rest, nil
+		}
+		rest, args = append(rest, flags.Arg(0)), flags.Args()[1:]
+	}
+}
+
+// need checks the number of arguments.
+func need(args []string, names ...string) error {
+	if len(args) == len(names) {
+		return nil
+	}
+	return fmt.Errorf("%w: %d arguments are needed (%v), got %d", errUsage, len(names), names, len(args))
+}
+
+func (p program) help(flags *flag.FlagSet) {
+	fmt.Fprintln(p.stdout, "flowfabric [-url URL] [-prefix P] [-namespace N] COMMAND [flags] [arguments]")
+	fmt.Fprintln(p.stdout)
+	t := newOutput(p.stdout, false)
+	for _, c := range commands() {
+		t.row(nil, "  "+c.name+" "+c.arguments, c.summary)
+	}
+	_ = t.flush() // to the terminal
+	fmt.Fprintln(p.stdout, "\nEvery command takes -json and -help. Flags of flowfabric itself:")
+	flags.SetOutput(p.stdout)
+	flags.PrintDefaults()
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(testserver.Supervisor))
+}
+
+// terminal runs commands on an engine.
+type terminal struct {
+	t *testing.T
+	b *enginetest.Bench
+}
+
+func (x terminal) run(args ...string) (code int, stdout, stderr string) {
+	x.t.Helper()
+	var out, errs bytes.Buffer
+	p := program{stdout: &out, stderr: &errs, open: func(context.Context, location) (*session, error) {
+		return &session{x.b.Client, admin.New(x.b.Engine.Core()), func() {}}, nil
+	}}
+	code = p.run(enginetest.Context(x.t), args)
+	return code, out.String(), errs.String()
+}
+
+// ok runs a command that must succeed.
+func (x terminal) ok(args ...string) string {
+	x.t.Helper()
+	code, stdout, stderr := x.run(args...)
+	require.Zero(x.t, code, "%v: %s", args, stderr)
+	return stdout
+}
+
+// lines are the JSON objects that a command prints.
+func (x terminal) lines(args ...string) []map[string]any {
+	x.t.Helper()
+	var list []map[string]any
+	for line := range strings.SplitSeq(strings.TrimSpace(x.ok(append(args, "-json")...)), "\n") {
+		if line == "" {
+			continue
+		}
+		var value map[string]any
+		require.NoError(x.t, json.Unmarshal([]byte(line), &value), line)
+		list = append(list, value)
+	}
+	return list
+}
+
+func TestOperatorsDay(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		x := terminal{t, b}
+		works := false
+		act := activity.New("load", func(context.Context, string) (string, error) {
+			if !works {
+				return "", activity.NonRetryable(errors.New("disk\x1b[31m full"))
+			}
+			return "ok", nil
+		})
+		f := flow.New[string, string]("import", flow.Tag("team.name", "census"))
+		flow.Return(f, flow.Node(f, "store", act, flow.Node(f, "load", act, f.Input())))
+		def, err := f.Build()
+		require.NoError(t, err)
+
+		x.ok("pause", "lane", "default", "-reason", "release")
+		require.Contains(t, x.ok("pauses"), "release")
+		run, err := runtime.Start(ctx, b.Client, def, "in", runtime.ID("monday"), runtime.Tag("customer.id", "7"))
+		require.NoError(t, err)
+		b.Keeper(t)
+		worker := b.Worker(t, []activity.Handler{act})
+		lane := x.lines("lanes")[0]
+		require.Equal(t, "default", lane["lane"])
+		require.Equal(t, true, lane["paused"])
+		require.Contains(t, x.ok("lanes"), "release")
+		require.Len(t, x.lines("executions", "-lane", "default"), 2)
+		execution := x.lines("executions", "-state", "waiting_children")[0]
+		require.Equal(t, "load", execution["kind"])
+		require.Contains(t, x.ok("execution", execution["id"].(string)), "blocked_by_dependencies")
+
+		x.ok("resume", "lane", "default")
+		_, err = run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		found := x.lines("runs", "-state", "failed", "-tag", "customer.id=7", "-tag", "team.name=census", "-since", "1h")
+		require.Len(t, found, 1)
+		require.Equal(t, "monday", found[0]["run"])
+		require.Equal(t, "load", found[0]["failed_node"])
+		require.Empty(t, x.lines("runs", "-state", "running"))
+		text := x.ok("describe", "import", "monday")
+		require.Contains(t, text, "disk")
+		require.NotContains(t, text, "\x1b", "what an activity says is no command to the terminal")
+		require.Equal(t, "failed", x.lines("describe", "import", "monday")[0]["details"].([]any)[0].(map[string]any)["state"])
+
+		require.NoError(t, worker.Stop())
+		works = true
+		b.Worker(t, []activity.Handler{act})
+		x.ok("rerun", "import", "monday", "-by", "ann")
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		require.Contains(t, x.ok("describe", "import", "monday"), "run again 1 times")
+		x.ok("purge", "import", "monday")
+		require.Empty(t, x.lines("runs"))
+		code, _, stderr := x.run("describe", "import", "monday")
+		require.Equal(t, exitFailure, code)
+		require.Contains(t, stderr, "no such run")
+	})
+}
+
+func TestWaitsAndCancels(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		x := terminal{t, b}
+		f := flow.New[string, string]("approve")
+		answer := flow.Waitpoint[string](f, "answer", flow.Signals("yes"))
+		flow.Return(f, answer)
+		def, err := f.Build()
+		require.NoError(t, err)
+		_, err = runtime.Start(ctx, b.Client, def, "in", runtime.ID("-odd"))
+		require.NoError(t, err)
+		wait := x.lines("waits", "approve", "--", "-odd")
+		require.Equal(t, "answer", wait[0]["node"])
+		require.Contains(t, x.ok("runs", "-limit", "1"), "running")
+		x.ok("pause", "run", "approve", "--", "-odd")
+		require.Contains(t, x.ok("runs"), "running, paused")
+		x.ok("cancel", "-reason", "enough", "-by", "ann", "approve", "--", "-odd")
+		require.Contains(t, x.ok("describe", "approve", "--", "-odd"), `cancelled by "ann": "enough"`)
+	})
+}
+
+func TestCallsThatMakeNoSense(t *testing.T) {
+	for _, args := range [][]string{
+		{}, {"frobnicate"}, {"runs", "-nonsense"}, {"runs", "extra"}, {"runs", "-tag", "x"}, {"runs", "-state", "lost"}, {"describe", "one"},
+		{"pause", "lane"}, {"rerun", "a", "b", "-all", "-from", "c"}, {"execution", "nonsense"}, {"-odd"},
+	} {
+		b := enginetest.New(t, testserver.Embedded)
+		code, _, stderr := terminal{t, b}.run(args...)
+		require.Equal(t, exitUsage, code, "%v", args)
+		require.Contains(t, stderr, "flowfabric: ")
+	}
+	p := program{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, open: open}
+	require.Equal(t, exitUsage, p.run(context.Background(), []string{"runs"}), "no engine is named")
+	require.Equal(t, exitFailure, p.run(context.Background(), []string{"-url", "nonsense://", "runs"}))
+	require.Zero(t, p.run(context.Background(), []string{"-help"}))
+	require.Zero(t, p.run(context.Background(), []string{"runs", "-help"}))
+	dir := t.TempDir()
+	require.Zero(t, p.run(context.Background(), []string{"-url", "embedded:" + dir, "-prefix", "x", "-namespace", "n", "runs"}))
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// output prints rows as a table, or as JSON.
+type output struct {
+	table *tabwriter.Writer
+	lines *json.Encoder
+	to    io.Writer
+}
+
+func newOutput(to io.Writer, asJSON bool) *output {
+	if asJSON {
+		return &output{lines: json.NewEncoder(to), to: to}
+	}
+	return &output{table: tabwriter.NewWriter(to, 0, 4, 2, ' ', 0), to: to}
+}
+
+// head prints the names of the columns.
+func (o *output) head(columns ...string) {
+	if o.table != nil {
+		fmt.Fprintln(o.table, strings.ToUpper(strings.Join(columns, "\t")))
+	}
+}
+
+// row prints a row: the cells in a table, the value as JSON.
+func (o *output) row(value any, cells ...string) {
+	if o.lines != nil {
+		_ = o.lines.Encode(value) // to the terminal
+		return
+	}
+	for i, cell := range cells {
+		// What others wrote must not be taken for a command of the terminal.
+		cells[i] = strings.Map(func(r rune) rune {
+			if r < ' ' || r == 0x7f {
+				return ' '
+			}
+			return r
+		}, cell)
+	}
+	fmt.Fprintln(o.table, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+}
+
+// say tells people something that is no row.
+func (o *output) say(format string, args ...any) {
+	if o.table != nil {
+		_ = o.table.Flush() // to the terminal
+		fmt.Fprintf(o.to, format+"\n", args...)
+	}
+}
+
+func (o *output) flush() error {
+	if o.table != nil {
+		return o.table.Flush()
+	}
+	return nil
+}
+
+// at shows a time; "-" is none.
+func at(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format("2006-01-02 15:04:05")
+}
+
+// tagsText shows tags in the order of their keys.
+func tagsText(tags map[string]string) string {
+	data, err := json.Marshal(tags)
+	if err != nil || len(tags) == 0 {
+		return ""
+	}
+	return string(data)
+}

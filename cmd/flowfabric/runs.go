@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// commands are in the order of the help.
+func commands() []command {
+	return []command{
+		{"runs", "", "find runs, the newest first", prepareRuns},
+		{"describe", "FLOW RUN", "show a run and its nodes, and why those that wait do", prepareDescribe},
+		{"waits", "FLOW RUN", "show for which signals a run waits", prepareWaits},
+		{"cancel", "FLOW RUN", "cancel a run", prepareCancel},
+		{"rerun", "FLOW RUN", "run again what failed in a run that is over", prepareRerun},
+		{"purge", "FLOW RUN", "remove a run that is over", preparePurge},
+		{"lanes", "", "show what stands in each lane", prepareLanes},
+		{"pauses", "", "show what is paused", preparePauses},
+		{"pause", "lane|activity|run NAME…", "keep nodes from starting", preparePause},
+		{"resume", "lane|activity|run NAME…", "end a pause", prepareResume},
+		{"executions", "", "list executions of whatever tool, in no particular order", prepareExecutions},
+		{"execution", "ID", "show one execution", prepareExecution},
+	}
+}
+
+// runView is a run as -json shows it.
+type runView struct {
+	Flow       string            `json:"flow"`
+	Run        string            `json:"run"`
+	FlowID     string            `json:"flow_id"`
+	State      runtime.RunState  `json:"state"`
+	Created    time.Time         `json:"created"`
+	Finished   time.Time         `json:"finished,omitzero"`
+	Paused     time.Time         `json:"paused,omitzero"`
+	FailedNode string            `json:"failed_node,omitempty"`
+	Nodes      int               `json:"nodes"`
+	Open       int               `json:"open"`
+	Tags       map[string]string `json:"tags,omitempty"`
+}
+
+// tagFlag reads key=value, several times.
+type tagFlag map[string]string
+
+// String implements flag.Value.
+func (t tagFlag) String() string { return tagsText(t) }
+
+// Set implements flag.Value.
+func (t tagFlag) Set(text string) error {
+	key, value, found := strings.Cut(text, "=")
+	if !found || key == "" {
+		return fmt.Errorf("%q is not key=value", text)
+	}
+	t[key] = value
+	return nil
+}
+
+func prepareRuns(flags *flag.FlagSet) action {
+	tags := tagFlag{}
+	name := flags.String("flow", "", "only runs of this flow")
+	state := flags.String("state", "", "only these states, with commas: running, succeeded, failed, cancelled, expired")
+	since := flags.Duration("since", 0, "only runs that were started within this time")
+	finished := flags.Duration("finished", 0, "only runs that ended within this time, the last ones first")
+	limit := flags.Int("limit", 50, "at most so many; 0 is all")
+	flags.Var(tags, "tag", "only runs with this tag, key=value; may be given several times")
+	return func(ctx context.Context, s *session, out *output, args []string) error {
+		if err := need(args); err != nil {
+			return err
+		}
+		query := runtime.RunQuery{Flow: *name, Tags: tags}
+		for text := range strings.SplitSeq(*state, ",") {
+			if text = strings.TrimSpace(text); text != "" {
+				query.States = append(query.States, runtime.RunState(text))
+			}
+		}
+		if *since > 0 {
+			query.CreatedFrom = time.Now().Add(-*since)
+		}
+		if *finished > 0 {
+			query.FinishedFrom = time.Now().Add(-*finished)
+		}
+		return printRuns(ctx, s, out, query, *limit)
+	}
+}
+
+func printRuns(ctx context.Context, s *session, out *output, query runtime.RunQuery, limit int) error {
+	out.head("flow", "run", "state", "created", "finished", "open", "failed node", "tags")
+	count := 0
+	for r, err := range s.client.Runs(ctx, query) {
+		if err != nil {
+			return err
+		}
+		if count++; limit > 0 && count > limit {
+			out.say("There are more; -limit shows them.")
+			return nil
+		}
+		state := string(r.Status())
+		if !r.PausedAt.IsZero() {
+			state += ", paused"
+		}
+		out.row(runView{
+			r.Flow, r.Run, string(r.FlowID), r.Status(), r.CreatedAt, r.ClosedAt, r.PausedAt, r.FailedNode, r.Nodes.All, r.Nodes.Open, r.Tags,
+		}, r.Flow, r.Run, state, at(r.CreatedAt), at(r.ClosedAt), fmt.Sprintf("%d/%d", r.Nodes.Open, r.Nodes.All), r.FailedNode, tagsText(r.Tags))
+	}
+	return nil
+}
+
+// nodeView is a node as -json shows it.
+type nodeView struct {
+	Node      string    `json:"node"`
+	Activity  string    `json:"activity,omitempty"`
+	Lane      string    `json:"lane,omitempty"`
+	State     string    `json:"state"`
+	Why       string    `json:"why,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
+	Attempts  int       `json:"attempts"`
+	Worker    string    `json:"worker,omitempty"`
+	Execution string    `json:"execution"`
+	Started   time.Time `json:"started,omitzero"`
+	Completed time.Time `json:"completed,omitzero"`
+}
+
+func prepareDescribe(*flag.FlagSet) action {
+	return func(ctx context.Context, s *session, out *output, args []string) error {
+		if err := need(args, "FLOW", "RUN"); err != nil {
+			return err
+		}
+		d, err := s.client.Describe(ctx, args[0], args[1])
+		if err != nil {
+			return err
+		}
+		if out.lines != nil {
+			out.row(describeView(d))
+			return nil
+		}
+		out.say("%s", summaryOf(d))
+		out.head("node", "activity", "state", "attempts", "started", "completed", "why")
+		for _, n := range d.Nodes {
+			why := n.Why
+			if n.Reason != "" {
+				why = strings.TrimPrefix(why+"; "+n.Reason, "; ")
+			}
+			out.row(nil, n.Name, n.Activity, string(n.State), strconv.Itoa(n.Attempts), at(n.StartedAt), at(n.CompletedAt), why)
+		}
+		return nil
+	}
+}
+
+// runDescription is a run with its nodes as -json shows it.
+type runDescription struct {
+	runView
+	Outcome       string     `json:"outcome,omitempty"`
+	FailureReason string     `json:"failure_reason,omitempty"`
+	CancelReason  string     `json:"cancel_reason,omitempty"`
+	CancelledBy   string     `json:"cancelled_by,omitempty"`
+	PauseReason   string     `json:"pause_reason,omitempty"`
+	Deadline      time.Time  `json:"deadline,omitzero"`
+	Reruns        int        `json:"reruns,omitempty"`
+	Details       []nodeView `json:"details"`
+}
+
+func describeView(d *runtime.Description) runDescription {
+	view := runDescription{
+		runView: runView{
+			Flow: d.Flow, Run: d.Run, FlowID: string(d.FlowID), State: runtime.RunSummary{Outcome: d.Outcome}.Status(), Created: d.CreatedAt,
+			Finished: d.ClosedAt, Paused: d.PausedAt, FailedNode: d.FailedNode, Nodes: len(d.Nodes), Open: d.OpenNodes,
+		},
+		Outcome: d.Outcome, FailureReason: d.FailureReason, CancelReason: d.CancelReason, CancelledBy: d.CancelledBy,
+		PauseReason: d.PauseReason, Deadline: d.DeadlineAt, Reruns: d.Reruns, Details: []nodeView{},
+	}
+	for _, n := range d.Nodes {
+		view.Details = append(view.Details, nodeView{
+			n.Name, n.Activity, n.Lane, string(n.State), n.Why, n.Reason, n.Attempts, string(n.Worker), string(n.ExecutionID), n.StartedAt,
+			n.CompletedAt,
+		})
+	}
+	return view
+}
+
+// summaryOf tells of a run what is not of its nodes.
+func summaryOf(d *runtime.Description) string {
+	lines := []string{fmt.Sprintf("run %q of flow %s: %s, created %s", d.Run, d.Flow, d.State, at(d.CreatedAt))}
+	add := func(set bool, format string, args ...any) {
+		if set {
+			lines = append(lines, fmt.Sprintf("  "+format, args...))
+		}
+	}
+	add(!d.ClosedAt.IsZero(), "ended %s: %s", at(d.ClosedAt), d.Outcome)
+	add(!d.DeadlineAt.IsZero() && d.ClosedAt.IsZero(), "expires %s", at(d.DeadlineAt))
+	add(!d.PausedAt.IsZero(), "paused since %s: %q", at(d.PausedAt), d.PauseReason)
+	add(d.FailedNode != "", "node %s failed: %q", d.FailedNode, d.FailureReason)
+	add(d.CancelReason != "" || d.CancelledBy != "", "cancelled by %q: %q", d.CancelledBy, d.CancelReason)
+	add(d.Reruns > 0, "run again %d times, the last time %s", d.Reruns, at(d.LastRerun.At))
+	return strings.Join(lines, "\n")
+}
+
+// waitView is a waitpoint as -json shows it.
+type waitView struct {
+	Node     string    `json:"node"`
+	Step     string    `json:"step,omitempty"`
+	State    string    `json:"state"`
+	Opened   time.Time `json:"opened"`
+	Timeout  time.Time `json:"timeout,omitzero"`
+	Signals  []string  `json:"signals,omitempty"`
+	Needed   int       `json:"needed"`
+	Received int       `json:"received"`
+}
+
+func prepareWaits(*flag.FlagSet) action {
+	return func(ctx context.Context, s *session, out *output, args []string) error {
+		if err := need(args, "FLOW", "RUN"); err != nil {
+			return err
+		}
+		waits, err := s.client.Waitpoints(ctx, args[0], args[1])
+		if err != nil {
+			return err
+		}
+		out.head("node", "step", "state", "opened", "timeout", "signals", "received")
+		for _, w := range waits {
+			out.row(waitView{w.Node, w.Step, string(w.State), w.OpenedAt, w.TimeoutAt, w.Signals, w.Needed, w.Received},
+				w.Node, w.Step, string(w.State), at(w.OpenedAt), at(w.TimeoutAt), strings.Join(w.Signals, ","),
+				fmt.Sprintf("%d of %d", w.Received, w.Needed))
+		}
+		return nil
+	}
+}
+
+func prepareCancel(flags *flag.FlagSet) action {
+	reason := flags.String("reason", "cancelled by an operator", "why, for the record")
+	by := flags.String("by", "flowfabric", "who asks for it, for the record")
+	pending := flags.Bool("pending", false, "let running nodes end by themselves")
+	return func(ctx context.Context, s *session, out *output, args []string) error {
+		if err := need(args, "FLOW", "RUN"); err != nil {
+			return err
+		}
+		cancel := s.client.Cancel
+		if *pending {
+			cancel = s.client.CancelPending
+		}
+		return done(out, "cancelled", cancel(ctx, args[0], args[1], *reason, runtime.By(*by)))
+	}
+}
+
+// done tells that something has been done.
+func done(out *output, what string, err error) error {
+	if err == nil {
+		out.row(map[string]string{"done": what}, what)
+	}
+	return err
+}
+
+func prepareRerun(flags *flag.FlagSet) action {
+	from := flags.String("from", "", "run this node again, and all that depends on it")
+	whole := flags.Bool("all", false, "run all nodes again")
+	by := flags.String("by", "flowfabric", "who asks for it, for the record")
+	return func(ctx context.Context, s *session, out *output, args []string) error {
+		if err := need(args, "FLOW", "RUN"); err != nil {
+			return err
+		}
+		if *whole && *from != "" {
+			return fmt.Errorf("%w: -all and -from exclude each other", errUsage)
+		}
+		scope := runtime.RerunFailed()
+		switch {
+		case *whole:
+			scope = runtime.RerunAll()
+		case *from != "":
+			scope = runtime.RerunFrom(*from)
+		}
+		return done(out, "runs again", s.client.Rerun(ctx, args[0], args[1], scope, runtime.By(*by)))
+	}
+}
+
+func preparePurge(*flag.FlagSet) action {
+	return func(ctx context.Context, s *session, out *output, args []string) error {
+		if err := need(args, "FLOW", "RUN"); err != nil {
+			return err
+		}
+		return done(out, "purged", s.client.Purge(ctx, args[0], args[1]))
+	}
+}
