@@ -238,7 +238,7 @@ function claim.is_abandoned(core)
 end
 
 -- A grant is good for the worker, the instance and the lane that it names. Nil, or the error reply.
-local function check_grant(c, grant_key, A)
+function claim.check_grant(c, grant_key, A)
   local grant = record.read(grant_key,
     { 'worker_id', 'worker_instance_id', 'lane_id', 'grant_expires_at', 'kind' })
   if not grant or grant.worker_id ~= A.worker_id then return reply.err('invalid_claim_grant') end
@@ -432,7 +432,7 @@ function F.ff_claim_execution(K, A)
     core = record.read(K.core, claim.FIELDS)
   end
   if not core then return reply.err('execution_not_found') end
-  err = check_startable(core) or check_grant(c, K.claim_grant, A)
+  err = check_startable(core) or claim.check_grant(c, K.claim_grant, A)
   if err then return err end
 
   redis.call('DEL', K.claim_grant)
@@ -496,7 +496,7 @@ function F.ff_claim_resumed_execution(K, A)
   if core.lifecycle_phase ~= 'runnable' then return reply.err('execution_not_leaseable') end
   if core.attempt_state ~= 'attempt_interrupted' then return reply.err('not_a_resumed_execution') end
   if core.eligibility_state ~= 'eligible_now' then return reply.err('execution_not_leaseable') end
-  err = check_grant(c, K.claim_grant, A)
+  err = claim.check_grant(c, K.claim_grant, A)
   if err then
     if err[2] == 'claim_grant_expired' then redis.call('DEL', K.claim_grant) end
     return err
@@ -559,7 +559,7 @@ function F.ff_reclaim_execution(K, A)
   local core = record.read(K.core, claim.FIELDS)
   if not core then return reply.err('execution_not_found') end
   if not claim.is_abandoned(core) then return reply.err('execution_not_reclaimable') end
-  err = check_grant(c, K.claim_grant, A)
+  err = claim.check_grant(c, K.claim_grant, A)
   if err then return err end
 
   redis.call('DEL', K.claim_grant)

@@ -6,7 +6,7 @@ local MAX_PASSED_OVER = 64
 local MAX_PASSED_ASIDE = 256
 
 -- Takes an execution that this worker cannot run out of the way of those it can.
-local function set_aside(c, execution_id, core, lane, detail)
+function work.set_aside(c, execution_id, core, lane, detail)
   record.write(key.exec_core(c, execution_id), core.managed, {
     'eligibility_state', 'blocked_by_route',
     'blocking_reason', 'waiting_for_capable_worker',
@@ -38,7 +38,7 @@ local function take_eligible(c, request, execution_id, n)
   end
   local detail = work.unfit(request, core)
   if detail then
-    set_aside(c, execution_id, core, request.lane, detail)
+    work.set_aside(c, execution_id, core, request.lane, detail)
     return nil
   end
   detail = pauses.why(c, core, graph.flow(c, core.flow_id))

@@ -79,6 +79,7 @@ func Files() []string {
 		"ffx_lease.lua",
 		"ffx_heirs.lua",
 		"ffx_claim.lua",
+		"ffx_granted.lua",
 		"ffx_complete.lua",
 		"ffx_fail.lua",
 		"ffx_renew.lua",

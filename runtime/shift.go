@@ -131,6 +131,10 @@ func (s *shift) dispatch(ctx context.Context) {
 
 // claim fills slots from one spot.
 func (s *shift) claim(ctx context.Context, v visit) {
+	if s.worker.config.through {
+		s.claimGranted(ctx, v)
+		return
+	}
 	call := enginecore.ClaimCall{Partition: v.partition, ClaimRequest: s.claimRequest(v.lane, v.slots), TellNone: v.heard, TellMore: v.turn}
 	call.Aside = v.aside
 	if s.crowd.size() == 0 {
@@ -201,7 +205,9 @@ const maxRow = 20 * time.Millisecond
 // work occupies a slot: it runs a task and those that its completions hand on, then frees the slot.
 func (s *shift) work(t *task) {
 	until := time.Now().Add(maxRow)
-	another := func() bool { return time.Now().Before(until) || !s.board.crowded() }
+	another := func() bool {
+		return !s.worker.config.through && (time.Now().Before(until) || !s.board.crowded())
+	}
 	for t != nil {
 		s.worker.counts.executions.Add(1)
 		ended := t

@@ -150,7 +150,11 @@ func (s *shift) payDebts() {
 		n := min(maxDebts, len(list))
 		s.debts.pending = list[n:]
 		s.debts.mu.Unlock()
-		slots := s.board.reserve(n)
+		slots := n
+		if s.worker.config.through {
+			slots = 0
+		}
+		slots = s.board.reserve(slots)
 		tasks := admitter{s.engine}.settle(s.base, list[:n], &taker{s, lane, slots})
 		s.begin(tasks)
 		s.board.claimed(slots - len(tasks))

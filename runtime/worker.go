@@ -38,6 +38,8 @@ type workerConfig struct {
 	lease        time.Duration
 	grace        time.Duration
 	onBudget     func(context.Context, BudgetBreach)
+	granter      Granter
+	through      bool // grants only
 }
 
 // Defaults of a worker.
@@ -106,6 +108,9 @@ func (c workerConfig) check() error {
 	if c.grace < 0 {
 		fault("grace %s: must not be negative", c.grace)
 	}
+	if c.through && c.granter == nil {
+		fault("through: the granter is nil")
+	}
 	if len(c.lanes) == 0 {
 		fault("lanes: at least one must be served")
 	}
@@ -160,13 +165,7 @@ func (w *Worker) Register(handlers ...activity.Handler) error {
 
 // kinds is the text by which the engine knows what this worker can run.
 func (w *Worker) kinds() string {
-	names := make([]string, 0, len(w.handlers)+2)
-	names = append(names, mapKind, subKind)
-	for name := range w.handlers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return "\n" + strings.Join(names, "\n") + "\n"
+	return "\n" + strings.Join(w.activities(), "\n") + "\n"
 }
 
 // Run works until ctx ends. Then it claims no more, lets what runs finish within the grace time, and gives the rest back
@@ -186,6 +185,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.mu.Unlock()
 	if len(w.handlers) == 0 {
 		return fmt.Errorf("worker: %w: no activity is registered", ErrWorkerConfig)
+	}
+	if w.config.through {
+		if _, err := w.engine.composites(); err != nil {
+			return fmt.Errorf("worker: through a scheduler: %w", err)
+		}
 	}
 	defer w.vitals.begin()()
 	return newShift(w).run(ctx)

@@ -1,0 +1,54 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A worker that runs only what a scheduler grants to it.
+func ExampleThrough() {
+	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+	defer stop()
+	engine, err := runtime.Open(ctx, "", runtime.Logger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = engine.Close() }()
+
+	double := activity.New("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
+	f := flow.New[int, int]("doubling")
+	flow.Return(f, flow.Node(f, "double", double, f.Input()))
+	def, err := f.Build()
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	worker := runtime.NewWorker(engine, runtime.Through(runtime.NewScheduler(engine)))
+	if err := worker.Register(double); err != nil {
+		log.Fatal(err)
+	}
+	working, stopWorking := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- worker.Run(working) }()
+
+	client := runtime.NewClient(engine)
+	defer client.Close()
+	run, err := runtime.Start(ctx, client, def, 21)
+	if err != nil {
+		log.Fatal(err)
+	}
+	result, err := run.Result(ctx)
+	fmt.Println(result, err)
+	stopWorking()
+	if err := <-done; err != nil {
+		log.Fatal(err)
+	}
+	// Output: 42 <nil>
+}

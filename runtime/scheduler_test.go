@@ -1,0 +1,281 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+func passing(name string, opts ...activity.Option) *activity.Activity[int, int] {
+	return activity.New(name, func(_ context.Context, n int) (int, error) { return n, nil }, opts...)
+}
+
+func requestFor(worker string, capabilities ...string) runtime.GrantRequest {
+	return runtime.GrantRequest{
+		Lane: activity.DefaultLane, WorkerID: enginecore.WorkerID(worker), Instance: enginecore.WorkerInstanceID(worker + "-1"),
+		Capabilities: capabilities, TTL: 5 * time.Second,
+	}
+}
+
+// A grant is for one worker and one execution; when it has run out, another worker gets the execution and the first one may
+// not claim any more.
+func TestGrant(t *testing.T) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		run, err := runtime.Start(ctx, b.Client, single(t, passing("pass")), 1)
+		require.NoError(t, err)
+		s := runtime.NewScheduler(b.Engine)
+		short := requestFor("first")
+		short.TTL = 40 * time.Millisecond
+		first, err := s.ClaimForWorker(ctx, short)
+		require.NoError(t, err)
+		require.False(t, first.Reclaim)
+		_, err = s.ClaimForWorker(ctx, requestFor("second"))
+		require.ErrorIs(t, err, runtime.ErrNoGrant, "it is granted already")
+
+		var second runtime.Grant
+		enginetest.Eventually(t, 5*time.Second, func() string {
+			if second, err = s.ClaimForWorker(ctx, requestFor("second")); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		require.Equal(t, first.ExecutionID, second.ExecutionID)
+		_, err = claimBy(ctx, b, first)
+		require.ErrorIs(t, err, enginecore.ErrInvalidClaimGrant)
+		lease, err := claimBy(ctx, b, second)
+		require.NoError(t, err)
+		_, err = claimBy(ctx, b, second)
+		require.ErrorIs(t, err, enginecore.ErrExecutionNotLeaseable, "it is leased")
+		_, err = b.Engine.Core().CompleteExecution(ctx, enginecore.CompleteExecutionCall{
+			LaneID: activity.DefaultLane, WorkerInstanceID: second.Instance, AttemptIndex: lease.AttemptIndex, ExecutionID: second.ExecutionID,
+			LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch, AttemptID: lease.AttemptID, ResultPayload: []byte("1"),
+		})
+		require.NoError(t, err)
+		_, err = s.ClaimForWorker(ctx, requestFor("second"))
+		require.ErrorIs(t, err, runtime.ErrNoGrant)
+		b.Keeper(t)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, out)
+	}, runtime.Partitions(2))
+}
+
+// claimBy claims as a worker of another FlowFabric program does.
+func claimBy(ctx context.Context, b *enginetest.Bench, g runtime.Grant) (enginecore.ClaimExecutionReply, error) {
+	return b.Engine.Core().ClaimExecution(ctx, enginecore.ClaimExecutionCall{
+		ExecutionID: g.ExecutionID, WorkerID: g.WorkerID, WorkerInstanceID: g.Instance, LaneID: g.Lane, LeaseTTL: 10 * time.Second,
+		LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()), RenewBefore: 5 * time.Second,
+	})
+}
+
+// What the worker may not run hides nothing, says why it waits, and is granted when a worker comes that may.
+func TestGrantByCapability(t *testing.T) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := passing("pass")
+		picky, err := runtime.Start(ctx, b.Client, single(t, a, flow.Requires("gpu", "ssd")), 1)
+		require.NoError(t, err)
+		f := flow.New[int, int]("plain")
+		flow.Return(f, flow.Node(f, "only", a, f.Input()))
+		plain, err := f.Build()
+		require.NoError(t, err)
+		_, err = runtime.Start(ctx, b.Client, plain, 1)
+		require.NoError(t, err)
+
+		s := runtime.NewScheduler(b.Engine)
+		grant, err := s.ClaimForWorker(ctx, requestFor("simple", "gpu"))
+		require.NoError(t, err)
+		d, err := picky.Describe(ctx)
+		require.NoError(t, err)
+		require.NotEqual(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
+		require.EqualValues(t, "rate_limited", d.Nodes[0].State)
+		require.Contains(t, d.Nodes[0].Why, "ssd")
+		_, err = s.ClaimForWorker(ctx, requestFor("simple", "gpu"))
+		require.ErrorIs(t, err, runtime.ErrNoGrant)
+		grant, err = s.ClaimForWorker(ctx, requestFor("strong", "cuda", "gpu", "ssd"))
+		require.NoError(t, err)
+		require.Equal(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
+	}, runtime.Partitions(1))
+}
+
+func TestGrantRequests(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx, s := enginetest.Context(t), runtime.NewScheduler(b.Engine)
+		many := make([]string, 257)
+		for i := range many {
+			many[i] = fmt.Sprintf("c%d", i)
+		}
+		for name, change := range map[string]func(*runtime.GrantRequest){
+			"no lane":       func(r *runtime.GrantRequest) { r.Lane = "" },
+			"no worker":     func(r *runtime.GrantRequest) { r.Instance = "" },
+			"no time":       func(r *runtime.GrantRequest) { r.TTL = 0 },
+			"too long":      func(r *runtime.GrantRequest) { r.TTL = runtime.MaxGrantTTL + 1 },
+			"comma":         func(r *runtime.GrantRequest) { r.Capabilities = []string{"a,b"} },
+			"unicode space": func(r *runtime.GrantRequest) { r.Capabilities = []string{"a\u2003b"} },
+			"empty":         func(r *runtime.GrantRequest) { r.Capabilities = []string{""} },
+			"too many":      func(r *runtime.GrantRequest) { r.Capabilities = many },
+			"too large":     func(r *runtime.GrantRequest) { r.Capabilities = []string{strings.Repeat("x", 4097)} },
+		} {
+			r := requestFor("w")
+			change(&r)
+			_, err := s.ClaimForWorker(ctx, r)
+			require.ErrorIs(t, err, runtime.ErrGrantRequest, name)
+		}
+		_, err := s.ClaimForWorker(ctx, requestFor("w", many[:256]...))
+		require.ErrorIs(t, err, runtime.ErrNoGrant)
+	}, runtime.Partitions(1))
+}
+
+// Hard limits of budgets and quotas of the contract keep an execution from being granted until there is room.
+func TestGrantByBudgetAndQuota(t *testing.T) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx, core := enginetest.Context(t), b.Engine.Core()
+		client, keys := core.Client(), core.Keys()
+		budget, quota := enginecore.BudgetID(uuid.NewString()), enginecore.QuotaPolicyID(uuid.NewString())
+		at, err := core.Partitioning().BudgetPartition(budget)
+		require.NoError(t, err)
+		quotaAt, err := core.Partitioning().QuotaPartition(quota)
+		require.NoError(t, err)
+		set := func(key string, pairs ...string) {
+			require.NoError(t, client.Do(ctx, client.B().Arbitrary("HSET").Keys(key).Args(pairs...).Build()).Error())
+		}
+		set(keys.BudgetLimits(at, budget), "hard:tokens", "10")
+		set(keys.BudgetUsage(at, budget), "tokens", "10")
+		_, err = core.CreateQuotaPolicy(ctx, enginecore.CreateQuotaPolicyCall{
+			Partition: quotaAt, QuotaPolicyID: quota, MaxConcurrent: 1, WindowSeconds: 60, Now: time.Now(),
+		})
+		require.NoError(t, err)
+		def := single(t, passing("pass"))
+		for i := range 2 {
+			run, err := runtime.Start(ctx, b.Client, def, i)
+			require.NoError(t, err)
+			d, err := run.Describe(ctx)
+			require.NoError(t, err)
+			set(keys.ExecCore(d.Nodes[0].ExecutionID), "budget_ids", " "+string(budget)+" ", "quota_policy_id", string(quota))
+		}
+		s := runtime.NewScheduler(b.Engine)
+		_, err = s.ClaimForWorker(ctx, requestFor("w"))
+		require.ErrorIs(t, err, runtime.ErrNoGrant, "the budget is used up")
+		set(keys.BudgetUsage(at, budget), "tokens", "9")
+		first, err := s.ClaimForWorker(ctx, requestFor("w"))
+		require.NoError(t, err)
+		_, err = s.ClaimForWorker(ctx, requestFor("w"))
+		require.ErrorIs(t, err, runtime.ErrNoGrant, "one at a time")
+		_, err = core.ReleaseAdmission(ctx, enginecore.ReleaseAdmissionCall{Partition: quotaAt, QuotaPolicyID: quota, ExecutionID: first.ExecutionID})
+		require.NoError(t, err)
+		second, err := s.ClaimForWorker(ctx, requestFor("w"))
+		require.NoError(t, err)
+		require.NotEqual(t, first.ExecutionID, second.ExecutionID)
+	}, runtime.Partitions(1))
+}
+
+// Workers that run only what they are granted do the whole of what others do: chains, retries, limits, and the take-over from
+// a worker that died. Each grant is for one of them.
+func TestWorkersThroughScheduler(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		s := &countingGranter{inner: runtime.NewScheduler(b.Engine), to: make(map[enginecore.ExecutionID]int)}
+		var g gauge
+		limited := g.measured("limited", 3*time.Millisecond, activity.Limit("two", activity.AtOnce(2)))
+		failing := activity.New("failing", func(ctx context.Context, n int) (int, error) {
+			if info, _ := activity.Info(ctx); info.Attempt < 2 {
+				return 0, errors.New("not yet")
+			}
+			return n, nil
+		}, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 3}))
+		f := flow.New[int, int]("mixed")
+		first := flow.Node(f, "first", limited, f.Input())
+		flow.Return(f, flow.Node(f, "second", failing, first, flow.Requires("gpu")))
+		def, err := f.Build()
+		require.NoError(t, err)
+		handlers := []activity.Handler{limited, failing}
+		b.Keeper(t)
+		for range 3 {
+			b.Worker(t, handlers, runtime.Through(s), runtime.Capabilities("gpu"), runtime.Concurrency(3))
+		}
+		awaitAll(ctx, t, startAll(ctx, t, b.Client, def, 12))
+		require.LessOrEqual(t, g.most, 2)
+		require.GreaterOrEqual(t, s.grants(), 36, "two attempts of the one and one of the other, for each run")
+		b.Settle(t)
+	}, runtime.Partitions(2))
+}
+
+type countingGranter struct {
+	inner runtime.Granter
+	mu    sync.Mutex
+	to    map[enginecore.ExecutionID]int
+}
+
+func (g *countingGranter) ClaimForWorker(ctx context.Context, r runtime.GrantRequest) (runtime.Grant, error) {
+	grant, err := g.inner.ClaimForWorker(ctx, r)
+	if err == nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.to[grant.ExecutionID]++
+	}
+	return grant, err
+}
+
+func (g *countingGranter) grants() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := 0
+	for _, times := range g.to {
+		n += times
+	}
+	return n
+}
+
+// What a dead worker leaves behind is granted as a take-over.
+func TestGrantOfAbandoned(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := passing("pass")
+		run, err := runtime.Start(ctx, b.Client, single(t, a), 1)
+		require.NoError(t, err)
+		s := runtime.NewScheduler(b.Engine)
+		grant, err := s.ClaimForWorker(ctx, requestFor("dying"))
+		require.NoError(t, err)
+		_, err = b.Engine.Core().ClaimExecution(ctx, enginecore.ClaimExecutionCall{
+			ExecutionID: grant.ExecutionID, WorkerID: grant.WorkerID, WorkerInstanceID: grant.Instance, LaneID: grant.Lane,
+			LeaseTTL: 30 * time.Millisecond, RenewBefore: 20 * time.Millisecond,
+			LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()),
+		})
+		require.NoError(t, err)
+		var heir runtime.Grant
+		enginetest.Eventually(t, 5*time.Second, func() string {
+			_, err := b.Engine.Core().Tick(ctx, enginecore.TickCall{Partition: grant.Partition, Limit: 10})
+			require.NoError(t, err)
+			r := requestFor("heir")
+			r.TTL = 100 * time.Millisecond
+			if heir, err = s.ClaimForWorker(ctx, r); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		require.True(t, heir.Reclaim)
+		time.Sleep(110 * time.Millisecond) // the grant runs out, and another worker gets one
+		b.Keeper(t)
+		b.Worker(t, []activity.Handler{a}, runtime.Through(s))
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 2, d.Nodes[0].Attempts)
+		b.Settle(t)
+	}, runtime.Partitions(1))
+}
