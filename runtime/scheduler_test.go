@@ -87,7 +87,7 @@ func TestGrantByCapability(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := passing("pass")
-		picky, err := runtime.Start(ctx, b.Client, single(t, a, flow.Requires("gpu", "ssd")), 1)
+		picky, err := runtime.Start(ctx, b.Client, single(t, a, flow.Requires("gpu", "ssd"), flow.Priority(1)), 1)
 		require.NoError(t, err)
 		f := flow.New[int, int]("plain")
 		flow.Return(f, flow.Node(f, "only", a, f.Input()))
