@@ -127,8 +127,8 @@ func (c *BudgetDeclaration) encode(w *wire) {
 	w.int(c.DeclaredAt)
 }
 
-// ClaimRequest holds arguments shared by AdmitCall, ClaimCall, CompleteCall, CompleteManyCall,
-// SuspendCall, AwaitChildCall.
+// ClaimRequest holds arguments shared by AdmitCall, ClaimCall, ClaimGrantedCall, CompleteCall,
+// CompleteManyCall, SuspendCall, AwaitChildCall.
 type ClaimRequest struct {
 	LaneID           LaneID
 	WorkerID         WorkerID

@@ -15,7 +15,7 @@ const (
 	// ErrCapabilityMismatch comes from ff_issue_claim_grant, ff_issue_reclaim_grant. Details: missing.
 	ErrCapabilityMismatch Code = "capability_mismatch"
 	// ErrClaimGrantExpired comes from ff_claim_execution, ff_claim_resumed_execution,
-	// ff_reclaim_execution.
+	// ff_reclaim_execution, ffx_claim_granted.
 	ErrClaimGrantExpired Code = "claim_grant_expired"
 	// ErrCycleDetected comes from ff_stage_dependency_edge.
 	ErrCycleDetected Code = "cycle_detected"
@@ -43,14 +43,16 @@ const (
 	// ff_buffer_signal_for_pending_waitpoint, ff_apply_dependency_to_child,
 	// ff_promote_blocked_to_eligible, ff_add_execution_to_flow, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution, ff_set_execution_tags, ffx_set_priority,
-	// ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
-	// ffx_end_wait, ffx_cancel_node, ffx_read_inputs, ffx_link_child, ffx_await_child, ffx_rerun.
+	// ffx_claim_granted, ffx_complete, ffx_fail, ffx_release, ffx_suspend, ffx_record_step,
+	// ffx_open_waitpoint, ffx_end_wait, ffx_cancel_node, ffx_read_inputs, ffx_link_child,
+	// ffx_await_child, ffx_rerun.
 	ErrExecutionNotFound Code = "execution_not_found"
 	// ErrExecutionNotInEligibleSet comes from ff_issue_claim_grant.
 	ErrExecutionNotInEligibleSet Code = "execution_not_in_eligible_set"
 	// ErrExecutionNotInFlow comes from ff_stage_dependency_edge, ffx_rerun. Details: execution_id.
 	ErrExecutionNotInFlow Code = "execution_not_in_flow"
-	// ErrExecutionNotLeaseable comes from ff_claim_execution, ff_claim_resumed_execution.
+	// ErrExecutionNotLeaseable comes from ff_claim_execution, ff_claim_resumed_execution,
+	// ffx_claim_granted.
 	ErrExecutionNotLeaseable Code = "execution_not_leaseable"
 	// ErrExecutionNotReclaimable comes from ff_issue_reclaim_grant, ff_reclaim_execution.
 	ErrExecutionNotReclaimable Code = "execution_not_reclaimable"
@@ -91,11 +93,11 @@ const (
 	// ErrInvalidBlockingReason comes from ff_block_execution_for_admission.
 	ErrInvalidBlockingReason Code = "invalid_blocking_reason"
 	// ErrInvalidCapabilities comes from ff_create_execution, ff_issue_claim_grant,
-	// ff_issue_reclaim_grant, ffx_admit, ffx_claim, ffx_complete, ffx_complete_many, ffx_announce,
-	// ffx_suspend, ffx_await_child. Details: reason.
+	// ff_issue_reclaim_grant, ffx_admit, ffx_claim, ffx_claim_granted, ffx_complete, ffx_complete_many,
+	// ffx_announce, ffx_suspend, ffx_await_child. Details: reason.
 	ErrInvalidCapabilities Code = "invalid_capabilities"
 	// ErrInvalidClaimGrant comes from ff_claim_execution, ff_claim_resumed_execution,
-	// ff_reclaim_execution.
+	// ff_reclaim_execution, ffx_claim_granted.
 	ErrInvalidClaimGrant Code = "invalid_claim_grant"
 	// ErrInvalidDependency comes from ff_resolve_dependency.
 	ErrInvalidDependency Code = "invalid_dependency"
@@ -111,12 +113,12 @@ const (
 	// ff_set_execution_tags, ff_set_flow_tags, ffx_pause, ffx_resume, ffx_set_priority, ffx_admit,
 	// ffx_verify_admissions, ffx_exchange, ffx_set_quota, ffx_use_budget, ffx_set_budget,
 	// ffx_budget_done, ffx_set_budget_gates, ffx_verify_budget_use, ffx_write_schedule,
-	// ffx_read_schedule, ffx_delete_schedule, ffx_submit_flow, ffx_claim, ffx_complete,
-	// ffx_complete_many, ffx_fail, ffx_renew, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
-	// ffx_read_journal, ffx_signal, ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow,
-	// ffx_describe_flow, ffx_read_events, ffx_list_runs, ffx_link_child, ffx_await_child,
-	// ffx_child_ended, ffx_read_results, ffx_rerun, ffx_compact, ffx_tick, ffx_keep, ffx_reconcile,
-	// ffx_reconcile_edges. Details: message.
+	// ffx_read_schedule, ffx_delete_schedule, ffx_submit_flow, ffx_claim, ffx_claim_granted,
+	// ffx_complete, ffx_complete_many, ffx_fail, ffx_renew, ffx_suspend, ffx_record_step,
+	// ffx_open_waitpoint, ffx_read_journal, ffx_signal, ffx_list_waitpoints, ffx_end_wait,
+	// ffx_cancel_flow, ffx_describe_flow, ffx_read_events, ffx_list_runs, ffx_link_child,
+	// ffx_await_child, ffx_child_ended, ffx_read_results, ffx_rerun, ffx_compact, ffx_tick, ffx_keep,
+	// ffx_reconcile, ffx_reconcile_edges. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ffx_submit_flow, ffx_suspend,

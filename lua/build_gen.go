@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "97-0c8ca2d314be2e14"
+const build = "98-4150230bba159109"

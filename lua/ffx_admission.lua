@@ -165,7 +165,10 @@ local function admit(c, request, entry, n)
   local core_key = key.exec_core(c, execution_id)
   local core = record.read(core_key, claim.FIELDS)
   local token = parse(core or {})
-  if core and token == entry.token and (limits.admitted(core) or core.ownership_state == 'leased' and held(core)) then
+  -- One that was admitted may have been blocked since by a scheduler that did not know.
+  local blocked = core and core.lifecycle_phase == 'runnable' and core.eligibility_state == 'blocked_by_quota'
+  if core and token == entry.token and not blocked
+    and (limits.admitted(core) or core.ownership_state == 'leased' and held(core)) then
     return 'ready'
   end
   if not core or not core.limits or not awaits(core, entry.token)

@@ -548,6 +548,25 @@ redis.register_function('ffx_claim', function(keys, args)
   })
 end)
 
+redis.register_function('ffx_claim_granted', function(keys, args)
+  local refusal = call.need(keys, 1, args, 10)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_claim_granted({ partition = keys[1] }, {
+    execution_id = args[1],
+    lane_id = args[2],
+    worker_id = args[3],
+    worker_instance_id = args[4],
+    claim_id = args[5],
+    repeated = args[6],
+    count = args[7],
+    lease_ttl = args[8],
+    aside = args[9],
+    kinds = args[10],
+    capabilities = args[11],
+  })
+end)
+
 redis.register_function('ffx_complete', function(keys, args)
   local refusal = call.need(keys, 1, args, 14)
   if refusal then return refusal end

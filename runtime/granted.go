@@ -20,6 +20,9 @@ func Through(g Granter) WorkerOption { return func(c *workerConfig) { c.granter,
 // grantTTL is how long a worker gives itself to use a grant.
 const grantTTL = 5 * time.Second
 
+// grantPoll is how often such a worker looks for work of which nobody tells: what was granted to somebody who did not use it.
+const grantPoll = time.Second
+
 // claimGranted fills slots from one spot with what is granted.
 func (s *shift) claimGranted(ctx context.Context, v visit) {
 	got := 0

@@ -34,6 +34,8 @@ const (
 	rotationWindow   = 250 * time.Millisecond
 	// probedHeads is how many executions one call looks at in a partition: those behind one that this worker may not run.
 	probedHeads = 16
+	// maxProbes bounds how often one call looks again.
+	maxProbes = 64
 )
 
 // GrantRequest says for whom a grant is.
@@ -45,7 +47,7 @@ type GrantRequest struct {
 	Instance enginecore.WorkerInstanceID
 	// Capabilities that the worker offers: it may run what requires a subset of them.
 	Capabilities []string
-	// Activities that the worker knows; others are passed over. Nil is all.
+	// Activities that the worker knows; others are set aside for a worker that does. Nil is all.
 	Activities []string
 	// TTL is how long the worker has to claim by the grant: 1 ms to MaxGrantTTL.
 	TTL time.Duration
@@ -102,20 +104,36 @@ func (s *Scheduler) ClaimForWorker(ctx context.Context, r GrantRequest) (Grant, 
 	if err != nil {
 		return Grant{}, err
 	}
-	spots, err := p.heads(ctx)
-	if err != nil {
-		return Grant{}, fmt.Errorf("claim for worker %s: %w", r.Instance, err)
-	}
-	for _, spot := range spots {
-		grant, granted, err := p.from(ctx, spot)
+	// What was taken out of the way, or taken by others meanwhile, has made room for others.
+	for range maxProbes {
+		p.moved = false
+		grant, granted, err := p.look(ctx)
 		if err != nil {
 			return Grant{}, fmt.Errorf("claim for worker %s: %w", r.Instance, err)
 		}
 		if granted {
 			return grant, nil
 		}
+		if !p.moved {
+			break
+		}
 	}
 	return Grant{}, ErrNoGrant
+}
+
+// look grants the first execution of the probed partitions that the worker may run.
+func (p *probe) look(ctx context.Context) (Grant, bool, error) {
+	spots, err := p.heads(ctx)
+	if err != nil {
+		return Grant{}, false, err
+	}
+	for _, spot := range spots {
+		grant, granted, err := p.from(ctx, spot)
+		if err != nil || granted {
+			return grant, granted, err
+		}
+	}
+	return Grant{}, false, nil
 }
 
 // probe is one call of ClaimForWorker.
@@ -127,6 +145,7 @@ type probe struct {
 	now       time.Time
 	places    []enginecore.Partition
 	budgets   map[string]string // id → what is exceeded, "" when nothing is
+	moved     bool              // something that was eligible is not any more
 }
 
 func (s *Scheduler) newProbe(ctx context.Context, r GrantRequest) (*probe, error) {
@@ -317,9 +336,8 @@ const pauseMark = "paused"
 // mayTake tells that an execution is for somebody to take, as far as its record says.
 func (p *probe) mayTake(x *grantCandidate) bool {
 	candidate := contractCandidate{x.id, x.core}
-	known := p.request.Activities == nil || slices.Contains(p.request.Activities, x.core["execution_kind"])
 	switch {
-	case !known || laneOf(x.core) != p.lane:
+	case laneOf(x.core) != p.lane || x.blocked != "" && !p.knows(x):
 		return false
 	case candidate.reclaimable():
 		return true
@@ -333,8 +351,16 @@ func (p *probe) mayTake(x *grantCandidate) bool {
 	return x.core["blocking_reason"] == x.blocked
 }
 
+// knows tells that the worker knows the activity of an execution.
+func (p *probe) knows(x *grantCandidate) bool {
+	return p.request.Activities == nil || slices.Contains(p.request.Activities, x.core["execution_kind"])
+}
+
 // try grants one execution if nothing speaks against it.
 func (p *probe) try(ctx context.Context, at enginecore.Partition, x *grantCandidate) (Grant, bool, error) {
+	if !p.knows(x) {
+		return Grant{}, false, p.block(ctx, x, blockedByRoute, fmt.Sprintf("no running worker knows activity %q", x.core["execution_kind"]))
+	}
 	if missing := p.missing(x.core["required_capabilities"]); missing != "" {
 		return Grant{}, false, p.block(ctx, x, blockedByRoute, "no connected worker satisfies required_capabilities: "+missing)
 	}
@@ -359,6 +385,7 @@ func (p *probe) try(ctx context.Context, at enginecore.Partition, x *grantCandid
 	grant, err := p.issue(ctx, at, x)
 	if err != nil {
 		a.release(ctx)
+		p.moved = true
 		p.scheduler.engine.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: an execution could not be granted",
 			slog.String("execution", string(x.id)), slog.Any("error", err))
 		return Grant{}, false, nil
@@ -397,6 +424,7 @@ func (p *probe) block(ctx context.Context, x *grantCandidate, reason, detail str
 	if x.core["eligibility_state"] != "eligible_now" {
 		return nil
 	}
+	p.moved = true
 	_, err := p.scheduler.engine.core.BlockExecutionForAdmission(ctx, enginecore.BlockExecutionForAdmissionCall{
 		LaneID: p.lane, ExecutionID: x.id, BlockingReason: reason, BlockingDetail: detail, Now: p.now,
 	})

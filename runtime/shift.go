@@ -95,7 +95,11 @@ func (s *shift) run(ctx context.Context) error {
 	services.Go(func() { s.leases.keep(background) })
 	services.Go(func() { s.listen(background) })
 	services.Go(func() { s.patrol(background) })
-	if every := s.engine.calls.pollEvery(); every > 0 {
+	every := s.engine.calls.pollEvery()
+	if s.worker.config.through {
+		every = grantPoll
+	}
+	if every > 0 {
 		services.Go(func() { s.poll(background, every) })
 	}
 
