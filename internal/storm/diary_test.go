@@ -39,6 +39,8 @@ type entry struct {
 	Nonce   string `json:"nonce,omitempty"`
 	Seed    uint64 `json:"seed,omitempty"`
 	Limited bool   `json:"limited,omitempty"`
+	// At is the time by the clock of the process that wrote the entry.
+	At time.Time `json:"at"`
 }
 
 // diary is a file to which all processes append what they do. A line that is written survives its process, and lines
@@ -61,6 +63,7 @@ func (d *diary) note(e entry) {
 	if e.Pid == 0 {
 		e.Pid = d.pid
 	}
+	e.At = time.Now()
 	line, err := json.Marshal(e)
 	if err != nil {
 		panic(err)

@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -116,7 +117,7 @@ func (s *storm) spawn(t testing.TB, p *process) {
 	fmt.Fprint(sum, s.seed, name)
 	binary, err := os.Executable()
 	require.NoError(t, err)
-	p.cmd = exec.Command(binary)
+	p.cmd = exec.Command(cmp.Or(s.binary, binary))
 	p.cmd.Env = append(os.Environ(), roleVariable+"="+string(p.role), nameVariable+"="+name, urlVariable+"="+s.url,
 		prefixVariable+"="+s.bench.Prefix, diaryVariable+"="+s.path, seedVariable+"="+strconv.FormatUint(sum.Sum64(), 10))
 	p.cmd.Stderr = os.Stderr

@@ -36,6 +36,7 @@ type storm struct {
 	lasts     time.Duration
 	url       string // of the processes; the test itself is connected directly
 	path      string
+	binary    string // of the processes; this one when empty
 	bench     *enginetest.Bench
 	diary     *diary
 	processes []*process
@@ -50,6 +51,7 @@ func TestStorm(t *testing.T) {
 	var all sync.WaitGroup
 	for name, storm := range map[string]func(*testing.T){
 		"processes are killed": processesAreKilled, "server is killed": serverIsKilled, "network breaks": networkBreaks,
+		"clocks jump": clocksJump,
 	} {
 		all.Go(func() { t.Run(name, storm) })
 	}
