@@ -288,7 +288,7 @@ func (c *Client) tellKeepers(ctx context.Context, id enginecore.FlowID) {
 	if err != nil {
 		return
 	}
-	message := strconv.Itoa(int(p.Index)) + " " + strconv.FormatInt(time.Now().UnixMilli(), 10)
+	message := strconv.Itoa(int(p.Index)) + " 0" // a time that has passed by any clock
 	c.client.Do(ctx, c.client.B().Publish().Channel(c.keys.ChannelDue()).Message(message).Build())
 }
 

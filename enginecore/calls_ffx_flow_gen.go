@@ -169,6 +169,7 @@ type DescribeFlowReply struct {
 	NodesExpired      int64
 	NodesCancelled    int64
 	NodesSkipped      int64
+	Now               time.Time
 }
 
 // DescribeFlow runs ffx_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
@@ -254,6 +255,9 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		}
 		if r.left() > 0 {
 			out.NodesSkipped = intValue[int64](r, "nodes_skipped")
+		}
+		if r.left() > 0 {
+			out.Now = timeValue(r, "now")
 		}
 	default:
 		r.unknownStatus()

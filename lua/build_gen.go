@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "98-4150230bba159109"
+const build = "99-fb7a9b466317320d"

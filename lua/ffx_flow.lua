@@ -172,7 +172,7 @@ end
 -- @arg      flow_id            flow_id
 -- @arg      cursor             text optional
 -- @arg      limit              int
--- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes next_cursor:text nodes:list(described_node) paused:text rerun_count:int? rerun_at:unix_ms? rerun_by:text? rerun_mode:text? rerun_nodes:int? budgets:text? schedule:text? fire_at:unix_ms? parent_execution_id:text? nodes_failed:int? nodes_expired:int? nodes_cancelled:int? nodes_skipped:int?
+-- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes next_cursor:text nodes:list(described_node) paused:text rerun_count:int? rerun_at:unix_ms? rerun_by:text? rerun_mode:text? rerun_nodes:int? budgets:text? schedule:text? fire_at:unix_ms? parent_execution_id:text? nodes_failed:int? nodes_expired:int? nodes_cancelled:int? nodes_skipped:int? now:unix_ms?
 -- @error    invalid_input message:text
 -- @error    flow_not_found
 function F.ffx_describe_flow(K, A)
@@ -198,6 +198,7 @@ function F.ffx_describe_flow(K, A)
   more[2], more[6] = more[2] or '0', more[6] or '0'
   for i = 11, 14 do more[i] = more[i] or '0' end
   for i = 1, #more do out[#out + 1] = more[i] or '' end
+  out[#out + 1] = c.now_text
   return out
 end
 

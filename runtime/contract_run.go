@@ -207,7 +207,7 @@ func (c *contract) FlowResult(ctx context.Context, call enginecore.FlowResultCal
 
 // DescribeFlow reads the flow and all its nodes. They are not of one moment.
 func (c *contract) DescribeFlow(ctx context.Context, call enginecore.DescribeFlowCall) (enginecore.DescribeFlowReply, error) {
-	reply := enginecore.DescribeFlowReply{Status: enginecore.StatusOK}
+	reply := enginecore.DescribeFlowReply{Status: enginecore.StatusOK, Now: c.now()}
 	run, err := c.readRun(ctx, call.Partition, call.FlowID)
 	if err != nil {
 		return reply, err

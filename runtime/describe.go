@@ -114,7 +114,7 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 			}
 		}
 		for _, n := range reply.Nodes {
-			nodes[n.ExecutionID] = describeNode(n)
+			nodes[n.ExecutionID] = describeNode(n, reply.Now)
 		}
 		if call.Cursor = reply.NextCursor; call.Cursor == "" {
 			break
@@ -167,11 +167,11 @@ func (d *Description) order(nodes map[enginecore.ExecutionID]NodeDescription) {
 	})
 }
 
-func describeNode(n enginecore.DescribedNode) NodeDescription {
+func describeNode(n enginecore.DescribedNode, now time.Time) NodeDescription {
 	percent, _ := strconv.ParseFloat(n.ProgressPercent, 64)
 	return NodeDescription{
 		Name: n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
-		State: enginecore.PublicState(n.State), Why: whyWaiting(n), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
+		State: enginecore.PublicState(n.State), Why: whyWaiting(n, now), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
 		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent, Message: n.ProgressMessage,
 		Reason: cmp.Or(n.FailureReason, n.CancellationReason), Category: n.FailureCategory, CreatedAt: n.CreatedAt,
 		StartedAt: n.StartedAt, ClaimedAt: n.LeaseAcquiredAt, CompletedAt: n.CompletedAt, DueAt: n.DelayUntil,
@@ -179,13 +179,13 @@ func describeNode(n enginecore.DescribedNode) NodeDescription {
 	}
 }
 
-// whyWaiting says in words what keeps a node from running.
-func whyWaiting(n enginecore.DescribedNode) string {
+// whyWaiting says in words what keeps a node from running. now is the engine's time.
+func whyWaiting(n enginecore.DescribedNode, now time.Time) string {
 	switch {
 	case n.LifecyclePhase == "terminal":
 		return ""
 	case n.LifecyclePhase == "active":
-		if n.LeaseExpiresAt.IsZero() || n.LeaseExpiresAt.After(time.Now()) {
+		if n.LeaseExpiresAt.IsZero() || n.LeaseExpiresAt.After(now) {
 			return ""
 		}
 		return fmt.Sprintf("its worker was lost: the lease ran out at %s, waiting to be taken over", clock(n.LeaseExpiresAt))

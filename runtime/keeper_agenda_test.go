@@ -1,0 +1,37 @@
+package runtime
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// What is due by the engine's clock is looked at in time, however wrong this machine's wall clock is.
+func TestAgendaFollowsTheEnginesClock(t *testing.T) {
+	p := enginecore.Partition{Family: enginecore.FlowFamily}
+	for _, ahead := range []time.Duration{-time.Minute, 0, time.Minute} {
+		a := newAgenda([]enginecore.Partition{p}, 9*time.Second)
+		engine := time.UnixMilli(time.Now().Add(ahead).UnixMilli())
+		due, _ := a.due(time.Now())
+		require.Len(t, due, 1)
+		a.learn(p, engine)
+		a.note(p, engine.Add(500*time.Millisecond))
+		due, wait := a.due(time.Now())
+		require.Empty(t, due, "engine %s ahead", ahead)
+		require.LessOrEqual(t, wait, 500*time.Millisecond)
+		require.Greater(t, wait, 100*time.Millisecond)
+	}
+}
+
+// Before the engine's time is known, a message is heeded at once.
+func TestAgendaWithoutTheEnginesClock(t *testing.T) {
+	p := enginecore.Partition{Family: enginecore.FlowFamily}
+	a := newAgenda([]enginecore.Partition{p}, 9*time.Second)
+	a.due(time.Now())
+	a.note(p, time.Now().Add(time.Hour))
+	due, _ := a.due(time.Now())
+	require.Len(t, due, 1)
+}
