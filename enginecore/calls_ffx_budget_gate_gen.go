@@ -18,6 +18,7 @@ type SetBudgetGatesGate struct {
 	BudgetID BudgetID
 	Gate     int64
 	Closed   string
+	Forget   bool
 }
 
 // SetBudgetGatesReply is the answer to SetBudgetGatesCall.
@@ -29,7 +30,8 @@ type SetBudgetGatesReply struct {
 
 // SetBudgetGates runs ffx_set_budget_gates. Tells a partition which budgets are used up (`closed` says
 // why), and which are not: their executions are let go, a bounded number per call; call again while
-// `more`. What is older than what is known does nothing.
+// `more`. What is older than what is known does nothing. `forget`: the budget is gone, and nothing
+// will be heard of it.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -42,7 +44,7 @@ func (SetBudgetGatesCall) info() callInfo {
 }
 
 func (c SetBudgetGatesCall) encode(w *wire) {
-	w.reserve(1, 1+3*len(c.Gates))
+	w.reserve(1, 1+4*len(c.Gates))
 	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(int64(len(c.Gates)))
@@ -51,6 +53,7 @@ func (c SetBudgetGatesCall) encode(w *wire) {
 		w.text(string(x.BudgetID))
 		w.int(x.Gate)
 		w.text(x.Closed)
+		w.bool(x.Forget)
 	}
 }
 

@@ -54,7 +54,8 @@ type UseBudgetReply struct {
 // entries of kind report, reserve, settle and release, in order, each once for its id. An entry that
 // does not fit under the hard limit is `refused`, and nothing is counted for it; a settled reservation
 // counts as far as it was reserved. With `declares`, the call brings the budget's limits, which count
-// unless an operator or a later run has set others. `owed` are texts to be carried out and then to be
+// unless an operator or a later run has set others. A budget of one run is `wide` when nodes of other
+// runs, which its own nodes stand for, use it too. `owed` are texts to be carried out and then to be
 // taken off with ffx_budget_done, or else by keepers; so is the gate, when it is `told`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -68,7 +69,7 @@ func (UseBudgetCall) info() callInfo {
 }
 
 func (c UseBudgetCall) encode(w *wire) {
-	w.reserve(1, 17+3*len(c.Dims)+6*len(c.Entries))
+	w.reserve(1, 18+3*len(c.Dims)+6*len(c.Entries))
 	w.partition(c.Partition, BudgetFamily)
 	w.need("budget_id", string(c.BudgetID))
 	w.key(w.keys.budgetRecord(w.tag, c.BudgetID))
@@ -154,7 +155,7 @@ func (SetBudgetCall) info() callInfo {
 }
 
 func (c SetBudgetCall) encode(w *wire) {
-	w.reserve(1, 11+3*len(c.Dims))
+	w.reserve(1, 12+3*len(c.Dims))
 	w.partition(c.Partition, BudgetFamily)
 	w.need("budget_id", string(c.BudgetID))
 	w.key(w.keys.budgetRecord(w.tag, c.BudgetID))

@@ -111,6 +111,7 @@ type BudgetDeclaration struct {
 	ScopeType  string
 	ScopeID    string
 	Effect     string
+	Wide       bool
 	Interval   time.Duration
 	Declared   string
 	DeclaredAt int64
@@ -122,6 +123,7 @@ func (c *BudgetDeclaration) encode(w *wire) {
 	w.text(c.ScopeType)
 	w.text(c.ScopeID)
 	w.text(c.Effect)
+	w.bool(c.Wide)
 	w.millis(c.Interval)
 	w.text(c.Declared)
 	w.int(c.DeclaredAt)
@@ -366,6 +368,7 @@ type BudgetTask struct {
 	Gate   int64
 	Closed string
 	FlowID FlowID
+	Wide   bool
 }
 
 func decodeBudgetTask(r *fields, out *BudgetTask) {
@@ -373,6 +376,7 @@ func decodeBudgetTask(r *fields, out *BudgetTask) {
 	out.Gate = intValue[int64](r, "gate")
 	out.Closed = textValue[string](r, "closed")
 	out.FlowID = textValue[FlowID](r, "flow_id")
+	out.Wide = boolValue(r, "wide")
 }
 
 // BudgetAmount is an element of replies or calls.
@@ -408,6 +412,7 @@ type BudgetState struct {
 	SoftBreachCount int64
 	ResetCount      int64
 	Gate            int64
+	Wide            bool
 	Dims            []BudgetAmount
 }
 
@@ -426,6 +431,7 @@ func decodeBudgetState(r *fields, out *BudgetState) {
 	out.SoftBreachCount = intValue[int64](r, "soft_breach_count")
 	out.ResetCount = intValue[int64](r, "reset_count")
 	out.Gate = intValue[int64](r, "gate")
+	out.Wide = boolValue(r, "wide")
 	out.Dims = list(r, "dims", decodeBudgetAmount)
 }
 

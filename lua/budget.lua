@@ -89,13 +89,19 @@ end
 local function change_gate(c, k, budget_id, gate)
   local version = number.digits(math.max((tonumber(gate) or 0) + 1, c.now))
   redis.call('HSET', k.definition, 'gate', version)
-  redis.call('ZADD', key.budget_due(c), c.now + budget.GRACE_MS, 'gate ' .. budget_id)
-  redis.call('PUBLISH', key.channel_due(c), 'b' .. call.partition(c) .. ' ' .. number.text(c.now + budget.GRACE_MS))
+  budget.owe(c, 'gate ' .. budget_id)
   return version
 end
 
 -- Whoever causes something that has to be told elsewhere tells it, and has this time (ms) before keepers do.
-budget.GRACE_MS = 1000
+local GRACE_MS = 1000
+
+-- Notes what has to be told.
+function budget.owe(c, text)
+  local at = c.now + GRACE_MS
+  redis.call('ZADD', key.budget_due(c), at, text)
+  redis.call('PUBLISH', key.channel_due(c), 'b' .. call.partition(c) .. ' ' .. number.text(at))
+end
 
 -- Closes the gate, unless it is closed. `stored` has the fields gate and closed, and gets what they are then.
 function budget.close(c, k, budget_id, stored, detail)

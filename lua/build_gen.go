@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "99-fb7a9b466317320d"
+const build = "100-8858c2381375e5b7"

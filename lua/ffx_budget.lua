@@ -3,7 +3,8 @@
 -- nodes that wait - is owed until somebody says that it is done: it stands in the set `due` of the partition, one text each,
 --
 --   gate <budget>                      the gate has changed, and the partitions of flows are to be told
---   breach <budget> <id> <kind> <effect> <flow> <node> <attempt> <dimension> <words>   is to be noted with the run
+--   breach <budget> <id> <kind> <effect> <flow> <whose> <node> <attempt> <dimension> <words>   is to be noted with the run; the
+--                                      effect is on the run whose budget it is
 --   held <budget> <execution> <epoch>  whether this lease, which has reservations, lives is to be looked at
 --   run <budget>                       whether the run lives that the budget belongs to is to be looked at
 
@@ -20,7 +21,7 @@ budget.RUN_MS = 3600000
 local MAX_ENTRIES = 64
 local MAX_DIMENSIONS = 64
 
-local RECORD_FIELDS = { 'budget_id', 'name', 'key', 'scope_type', 'scope_id', 'on_hard_limit', 'declared', 'declared_at', 'pinned',
+local RECORD_FIELDS = { 'budget_id', 'name', 'key', 'scope_type', 'scope_id', 'wide', 'on_hard_limit', 'declared', 'declared_at', 'pinned',
   'gate', 'closed', 'reset_interval_ms', 'next_reset_at' }
 
 function budget.keys(c, id)
@@ -62,7 +63,7 @@ end
 -- Writes limits, interval and effect. What is used and reserved stays.
 local function write_declaration(c, b, A, n, stored)
   redis.call('HSET', b.definition, 'on_hard_limit', A.effect, 'reset_interval_ms', number.digits(n.interval),
-    'declared', A.declared or '', 'declared_at', number.digits(n.declared_at), 'last_updated_at', c.now_text)
+    'wide', A.wide == '1' and '1' or '0', 'declared', A.declared or '', 'declared_at', number.digits(n.declared_at), 'last_updated_at', c.now_text)
   redis.call('DEL', b.limits)
   local limits = {}
   for _, dim in ipairs(A.dims) do
@@ -272,9 +273,10 @@ local function check_entries(b, A)
 end
 
 -- What the runs have to be told of, as texts that stand in `due` until it is done.
-local function owe_breach(c, b, A, out, id, effect, kind, d, words)
-  local text = table.concat({ 'breach', b.id, id, kind, effect, A.flow_id, A.node, A.attempt, d.name, words }, ' ')
-  redis.call('ZADD', b.due, c.now + budget.GRACE_MS, text)
+local function owe_breach(c, b, A, out, stored, id, effect, kind, d, words)
+  local whose = stored.scope_type == 'run' and stored.scope_id or A.flow_id
+  local text = table.concat({ 'breach', b.id, id, kind, effect, A.flow_id, whose, A.node, A.attempt, d.name, words }, ' ')
+  budget.owe(c, text)
   out[#out + 1] = text
 end
 
@@ -284,18 +286,19 @@ local function refused(c, b, A, stored, entry, d, owed)
   local words = budget.describe(stored, d)
   if stored.on_hard_limit == 'block' and entry.n <= d.hard then budget.close(c, b, b.id, stored, words) end
   if entry.quiet ~= '1' then
-    owe_breach(c, b, A, owed, entry.id, stored.on_hard_limit, 'hard', d, words .. ', ' .. number.digits(entry.n) .. ' refused')
+    owe_breach(c, b, A, owed, stored, entry.id, stored.on_hard_limit, 'hard', d, words .. ', ' .. number.digits(entry.n) .. ' refused')
   end
 end
 
 -- @record    budget_use state:text spent:int reserved:int hard:int soft:int
--- @arguments budget_declaration name:text key:text? scope_type:text scope_id:text effect:text interval:ms declared:text declared_at:int
+-- @arguments budget_declaration name:text key:text? scope_type:text scope_id:text effect:text wide:bool interval:ms declared:text declared_at:int
 
 -- @function ffx_use_budget
 -- @summary  Counts what an execution uses of a budget, and what it reserves: entries of kind report, reserve, settle and
 --           release, in order, each once for its id. An entry that does not fit under the hard limit is `refused`, and
 --           nothing is counted for it; a settled reservation counts as far as it was reserved. With `declares`, the call
---           brings the budget's limits, which count unless an operator or a later run has set others. `owed` are texts to
+--           brings the budget's limits, which count unless an operator or a later run has set others. A budget of one run is
+--           `wide` when nodes of other runs, which its own nodes stand for, use it too. `owed` are texts to
 --           be carried out and then to be taken off with ffx_budget_done, or else by keepers; so is the gate, when it
 --           is `told`.
 -- @flags    derives repeatable
@@ -342,7 +345,7 @@ function F.ffx_use_budget(K, A)
   for _, d in ipairs(b.list) do
     if d.softly then
       redis.call('HINCRBY', b.definition, 'soft_breach_count', 1)
-      owe_breach(c, b, A, owed, d.softly, 'event', 'soft', d, budget.describe(stored, d) .. ', soft limit ' .. number.digits(d.soft))
+      owe_breach(c, b, A, owed, stored, d.softly, 'event', 'soft', d, budget.describe(stored, d) .. ', soft limit ' .. number.digits(d.soft))
     end
   end
   redis.call('HSET', b.definition, 'last_updated_at', c.now_text)

@@ -73,9 +73,10 @@ end
 -- @function ffx_set_budget_gates
 -- @summary  Tells a partition which budgets are used up (`closed` says why), and which are not: their executions are let go, a
 --           bounded number per call; call again while `more`. What is older than what is known does nothing.
+--           `forget`: the budget is gone, and nothing will be heard of it.
 -- @flags    derives repeatable
 -- @key      partition       ffx.partition
--- @group    gates           budget_id:budget_id gate:int closed:text
+-- @group    gates           budget_id:budget_id gate:int closed:text forget:bool
 -- @reply    OK more:bool
 -- @error    invalid_input message:text
 function F.ffx_set_budget_gates(K, A)
@@ -86,7 +87,10 @@ function F.ffx_set_budget_gates(K, A)
   for _, entry in ipairs(A.gates) do
     local known = redis.call('HGET', gates_key, entry.budget_id)
     local gate = tonumber((string.match(known or '', '^(%d+) '))) or 0
-    if (tonumber(entry.gate) or 0) >= gate then
+    if entry.forget == '1' then left = release_waiting(c, entry.budget_id, left) end
+    if entry.forget == '1' and not c.more then
+      redis.call('HDEL', gates_key, entry.budget_id)
+    elseif (tonumber(entry.gate) or 0) >= gate then
       redis.call('HSET', gates_key, entry.budget_id, entry.gate .. ' ' .. entry.closed)
       if entry.closed == '' then left = release_waiting(c, entry.budget_id, left) end
     end
@@ -162,11 +166,11 @@ end
 
 -- Budgets of a flow that is purged: what this partition knows of them. Those that belong to the run alone are not heard of any
 -- more.
-function budgets.forget(c, flow)
+function budgets.forget(c, flow_id, flow)
   local ok, list = pcall(cjson.decode, flow.budgets or '')
   if not ok or type(list) ~= 'table' then return end
   for _, entry in ipairs(list) do
-    if entry.scope == 'run' then
+    if entry.scope == 'run' and entry.of == flow_id then
       redis.call('HDEL', key.ffx_budget_gates(c), entry.id)
       redis.call('UNLINK', key.ffx_budget_waiting(c, entry.id))
     end

@@ -29,15 +29,15 @@ end
 -- An owed text with what is needed to carry it out; nil when there is nothing to do any more.
 local function task(c, text)
   local kind, id = string.match(text, '^(%l+) (%S+)')
-  local stored = record.read(key.budget_record(c, id), { 'budget_id', 'gate', 'closed', 'scope_type', 'scope_id' }) or {}
+  local stored = record.read(key.budget_record(c, id), { 'budget_id', 'gate', 'closed', 'scope_type', 'scope_id', 'wide' }) or {}
   if kind == 'gate' and not stored.budget_id then return nil end
   local flow_id = stored.scope_type == 'run' and stored.scope_id or ''
   if kind == 'run' and flow_id == '' then return nil end
   if kind == 'held' and redis.call('EXISTS', key.budget_reservations(c, id)) == 0 then return nil end
-  return { text, stored.gate or '0', stored.closed or '', flow_id }
+  return { text, stored.gate or '0', stored.closed or '', flow_id, stored.wide or '0' }
 end
 
--- @record budget_task text:text gate:int closed:text flow_id:flow_id
+-- @record budget_task text:text gate:int closed:text flow_id:flow_id wide:bool
 
 -- @function ffx_budget_tick
 -- @summary  Resets the budgets of a partition that are due, and names what is owed elsewhere because nobody has done it in
@@ -121,10 +121,10 @@ function F.ffx_budget_done(K, A)
 end
 
 -- @record budget_amount name:text spent:int reserved:int hard:int soft:int
--- @record budget_state budget_id:budget_id name:text key:text scope_type:text scope_id:text effect:text interval:ms next_reset_at:unix_ms pinned:bool closed:text breach_count:int soft_breach_count:int reset_count:int gate:int dims:list(budget_amount)
+-- @record budget_state budget_id:budget_id name:text key:text scope_type:text scope_id:text effect:text interval:ms next_reset_at:unix_ms pinned:bool closed:text breach_count:int soft_breach_count:int reset_count:int gate:int wide:bool dims:list(budget_amount)
 
 local STATE_FIELDS = { 'budget_id', 'name', 'key', 'scope_type', 'scope_id', 'on_hard_limit', 'reset_interval_ms', 'next_reset_at',
-  'pinned', 'closed', 'breach_count', 'soft_breach_count', 'reset_count', 'gate' }
+  'pinned', 'closed', 'breach_count', 'soft_breach_count', 'reset_count', 'gate', 'wide' }
 
 -- How a budget stands, in the order of the record above; nil when there is none.
 local function state_of(c, id)
@@ -135,12 +135,12 @@ local function state_of(c, id)
   for i, field in ipairs(STATE_FIELDS) do row[i] = stored[field] or '' end
   row[7] = number.digits(number.finite(row[7]) or 0)
   row[9] = stored.pinned and '1' or '0'
-  for i = 11, 14 do row[i] = row[i] == '' and '0' or row[i] end
+  for i = 11, 15 do row[i] = row[i] == '' and '0' or row[i] end
   local amounts = {}
   for i, d in ipairs(budget.dimensions(b)) do
     amounts[i] = { d.name, number.digits(d.used), number.digits(d.reserved), number.digits(d.hard), number.digits(d.soft) }
   end
-  row[15] = amounts
+  row[16] = amounts
   return row
 end
 

@@ -192,7 +192,7 @@ local function purge(c, flow_id, flow_key, flow, work)
   work.joins, work.flow = flow.joins, flow
   local gone, all = remove_members(c, work, flow_id)
   if all then
-    if flow.budgets then budgets.forget(c, flow) end
+    if flow.budgets then budgets.forget(c, flow_id, flow) end
     remove_flow(c, flow_id, flow_key)
   end
   return gone, all

@@ -175,11 +175,11 @@ local function ffx_use_budget_entries(args, at)
 end
 
 redis.register_function('ffx_use_budget', function(keys, args)
-  local refusal = call.need(keys, 1, args, 15)
+  local refusal = call.need(keys, 1, args, 16)
   if refusal then return refusal end
   call.probe(keys[1])
-  local dims_count = args[16]
-  local dims, at = group(args, 16, 3, ffx_use_budget_dims)
+  local dims_count = args[17]
+  local dims, at = group(args, 17, 3, ffx_use_budget_dims)
   local entries_count = args[at]
   local entries
   entries, at = group(args, at, 6, ffx_use_budget_entries)
@@ -191,14 +191,15 @@ redis.register_function('ffx_use_budget', function(keys, args)
     scope_type = args[5],
     scope_id = args[6],
     effect = args[7],
-    interval = args[8],
-    declared = args[9],
-    declared_at = args[10],
-    flow_id = args[11],
-    node = args[12],
-    attempt = args[13],
-    execution = args[14],
-    epoch = args[15],
+    wide = args[8],
+    interval = args[9],
+    declared = args[10],
+    declared_at = args[11],
+    flow_id = args[12],
+    node = args[13],
+    attempt = args[14],
+    execution = args[15],
+    epoch = args[16],
     dims = dims,
     dims_count = dims_count,
     entries = entries,
@@ -211,11 +212,11 @@ local function ffx_set_budget_dims(args, at)
 end
 
 redis.register_function('ffx_set_budget', function(keys, args)
-  local refusal = call.need(keys, 1, args, 10)
+  local refusal = call.need(keys, 1, args, 11)
   if refusal then return refusal end
   call.probe(keys[1])
-  local dims_count = args[11]
-  local dims, at = group(args, 11, 3, ffx_set_budget_dims)
+  local dims_count = args[12]
+  local dims, at = group(args, 12, 3, ffx_set_budget_dims)
   return F.ffx_set_budget({ definition = keys[1] }, {
     budget_id = args[1],
     name = args[2],
@@ -223,10 +224,11 @@ redis.register_function('ffx_set_budget', function(keys, args)
     scope_type = args[4],
     scope_id = args[5],
     effect = args[6],
-    interval = args[7],
-    declared = args[8],
-    declared_at = args[9],
-    only_new = args[10],
+    wide = args[7],
+    interval = args[8],
+    declared = args[9],
+    declared_at = args[10],
+    only_new = args[11],
     dims = dims,
     dims_count = dims_count,
   })
@@ -281,7 +283,12 @@ redis.register_function('ffx_remove_budget', function(keys, args)
 end)
 
 local function ffx_set_budget_gates_gates(args, at)
-  return { budget_id = args[at + 1], gate = args[at + 2], closed = args[at + 3] }
+  return {
+    budget_id = args[at + 1],
+    gate = args[at + 2],
+    closed = args[at + 3],
+    forget = args[at + 4],
+  }
 end
 
 redis.register_function('ffx_set_budget_gates', function(keys, args)
@@ -289,7 +296,7 @@ redis.register_function('ffx_set_budget_gates', function(keys, args)
   if refusal then return refusal end
   call.probe(keys[1])
   local gates_count = args[1]
-  local gates, at = group(args, 1, 3, ffx_set_budget_gates_gates)
+  local gates, at = group(args, 1, 4, ffx_set_budget_gates_gates)
   return F.ffx_set_budget_gates({ partition = keys[1] }, { gates = gates, gates_count = gates_count })
 end)
 

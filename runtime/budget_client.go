@@ -57,13 +57,15 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 		flowID = enginecore.FlowIDFor(c.engine.namespace, ref.Flow, ref.Run)
 	}
 	b := newStoredBudget(c.engine.namespace, spec, ref, flowID)
+	// Whether the run has nodes that stand for other runs is not known here.
+	b.Wide = ref.Run != ""
 	call := enginecore.SetBudgetCall{Partition: p, BudgetID: id, BudgetDeclaration: b.declaration(), OnlyNew: onlyNew}
 	for _, d := range b.Dimensions {
 		call.Dims = append(call.Dims, enginecore.SetBudgetDim(d))
 	}
 	reply, err := core.SetBudget(ctx, call)
 	if err == nil && reply.Told {
-		news := gateNews{c.engine, p, b.ID, flowID, reply.Gate, reply.Closed}
+		news := gateNews{engine: c.engine, partition: p, budget: b.ID, version: reply.Gate, closed: reply.Closed}
 		err = news.tell(ctx)
 	}
 	return reply.Status, err
@@ -121,12 +123,17 @@ func (c *Client) RemoveBudget(ctx context.Context, ref BudgetRef) error {
 	}
 	for {
 		reply, err := core.RemoveBudget(ctx, enginecore.RemoveBudgetCall{Partition: p, BudgetID: id})
-		if err == nil && !reply.Told {
-			return nil
-		}
-		if err == nil {
-			news := gateNews{engine: c.engine, partition: p, budget: id, version: reply.Gate}
+		news := gateNews{engine: c.engine, partition: p, budget: id, version: reply.Gate}
+		switch {
+		case err == nil && reply.Told:
 			err = news.tell(ctx)
+		case err == nil && reply.Status == enginecore.StatusAlreadySatisfied:
+			return nil
+		case err == nil:
+			news.forget = true
+			if err = news.tell(ctx); err == nil {
+				return nil
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("remove budget %s: %w", ref, err)
@@ -148,7 +155,7 @@ func (c *Client) Budget(ctx context.Context, ref BudgetRef) (BudgetState, error)
 		return BudgetState{}, fmt.Errorf("budget %s: %w", ref, err)
 	}
 	s := readBudgetState(reply.Budgets[0])
-	s.BudgetRef = ref
+	s.Ref = ref
 	return s, nil
 }
 
@@ -179,14 +186,18 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 		list = append(list, s)
 	}
 	slices.SortFunc(list, func(a, b BudgetState) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.Key, b.Key), cmp.Compare(a.FlowID, b.FlowID))
+		return cmp.Or(cmp.Compare(a.Ref.Name, b.Ref.Name), cmp.Compare(a.Ref.Flow, b.Ref.Flow), cmp.Compare(a.Ref.Key, b.Ref.Key), cmp.Compare(a.FlowID, b.FlowID))
 	})
 	return list, nil
 }
 
 // newsOf is what a budget's gate says now.
 func newsOf(e *Engine, p enginecore.Partition, b enginecore.BudgetState) gateNews {
-	return gateNews{e, p, b.BudgetID, readBudgetState(b).FlowID, b.Gate, b.Closed}
+	n := gateNews{engine: e, partition: p, budget: b.BudgetID, version: b.Gate, closed: b.Closed}
+	if !b.Wide {
+		n.flow = readBudgetState(b).FlowID
+	}
+	return n
 }
 
 // checkBudgets refuses a run that names a budget which nobody has created.
@@ -249,7 +260,7 @@ func budgetStates(ctx context.Context, core *enginecore.Engine, list []storedBud
 
 // unused is how a budget stands before its first use.
 func (b *storedBudget) unused() BudgetState {
-	s := BudgetState{BudgetRef: BudgetRef{Name: b.Name, Key: b.Key}, Scope: b.Scope, Effect: b.Effect, Every: b.declaration().Interval}
+	s := BudgetState{Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: b.Scope, Effect: b.Effect, Every: b.declaration().Interval}
 	for _, d := range b.Dimensions {
 		s.Amounts = append(s.Amounts, activity.BudgetAmount{Budget: b.Name, Key: b.Key, Dimension: d.Name, Hard: d.Hard, Soft: d.Soft})
 	}
@@ -268,22 +279,30 @@ func (c *Client) describeBudgets(ctx context.Context, d *Description) error {
 	for i := range d.Budgets {
 		switch list[i].Scope {
 		case flow.ScopeRun:
-			d.Budgets[i].Flow, d.Budgets[i].Run, d.Budgets[i].FlowID = d.Flow, d.Run, d.FlowID
+			d.Budgets[i].FlowID = enginecore.FlowID(list[i].ScopeID)
+			if d.Budgets[i].FlowID != d.FlowID {
+				continue // of the run that this one belongs to
+			}
+			d.Budgets[i].Ref.Flow, d.Budgets[i].Ref.Run = d.Flow, d.Run
 		case flow.ScopeFlow:
-			d.Budgets[i].Flow = d.Flow
+			d.Budgets[i].Ref.Flow = d.Flow
 		}
 	}
 	return nil
 }
 
 // removeBudgetsOf removes the budgets that a purged run had to itself. Keepers remove what is left.
-func (c *Client) removeBudgetsOf(ctx context.Context, text string) {
+func (c *Client) removeBudgetsOf(ctx context.Context, id enginecore.FlowID, text string) {
 	list, _ := decodeBudgets(text)
 	for _, b := range list {
 		p, err := c.engine.core.Partitioning().BudgetPartition(b.ID)
-		if err != nil || b.Scope != flow.ScopeRun {
+		if err != nil || b.Scope != flow.ScopeRun || b.ScopeID != string(id) {
 			continue
 		}
-		_, _ = c.engine.core.RemoveBudget(ctx, enginecore.RemoveBudgetCall{Partition: p, BudgetID: b.ID, Over: true}) // see above
+		n := gateNews{engine: c.engine, partition: p, budget: b.ID}
+		if !b.Wide {
+			n.flow = id
+		}
+		_ = n.remove(ctx) // see above
 	}
 }

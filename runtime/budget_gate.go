@@ -18,6 +18,8 @@ type gateNews struct {
 	flow      enginecore.FlowID // the run that has the budget to itself; empty for others
 	version   int64
 	closed    string
+	// forget tells that the budget is gone.
+	forget bool
 }
 
 // tell tells all partitions that it concerns, lets go what waits there if the budget is not used up, and then says that it is
@@ -27,7 +29,7 @@ func (n gateNews) tell(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := n.send(ctx, partitions); err != nil {
+	if err := n.send(ctx, partitions); err != nil || n.forget {
 		return err
 	}
 	_, err = n.engine.core.BudgetDone(ctx, enginecore.BudgetDoneCall{Partition: n.partition, Done: []enginecore.BudgetDoneDone{
@@ -50,7 +52,7 @@ func (n gateNews) send(ctx context.Context, partitions []enginecore.Partition) e
 		calls := make([]enginecore.SetBudgetGatesCall, len(partitions))
 		for i, p := range partitions {
 			calls[i] = enginecore.SetBudgetGatesCall{Partition: p, Gates: []enginecore.SetBudgetGatesGate{
-				{BudgetID: n.budget, Gate: n.version, Closed: n.closed},
+				{BudgetID: n.budget, Gate: n.version, Closed: n.closed, Forget: n.forget},
 			}}
 		}
 		answers, err := sendAll(ctx, n.engine.core, calls)
@@ -90,6 +92,7 @@ type breach struct {
 	kind      string
 	effect    string
 	flow      enginecore.FlowID
+	whose     enginecore.FlowID // the run that the effect is on
 	node      string
 	attempt   int64
 	dimension string
@@ -98,17 +101,17 @@ type breach struct {
 
 var errOwed = errors.New("malformed text of what is owed for a budget")
 
-// parseBreach reads "breach <budget> <id> <kind> <effect> <flow> <node> <attempt> <dimension> <words>".
+// parseBreach reads "breach <budget> <id> <kind> <effect> <flow> <whose> <node> <attempt> <dimension> <words>".
 func parseBreach(text string) (breach, error) {
-	const fields = 10
+	const fields = 11
 	parts := strings.SplitN(text, " ", fields)
 	if len(parts) < fields {
 		return breach{}, errOwed
 	}
-	attempt, err := strconv.ParseInt(parts[7], 10, 64)
+	attempt, err := strconv.ParseInt(parts[8], 10, 64)
 	return breach{
 		text: text, budget: enginecore.BudgetID(parts[1]), id: parts[2], kind: parts[3], effect: parts[4], flow: enginecore.FlowID(parts[5]),
-		node: parts[6], attempt: attempt, dimension: parts[8], words: parts[9],
+		whose: enginecore.FlowID(parts[6]), node: parts[7], attempt: attempt, dimension: parts[9], words: parts[10],
 	}, err
 }
 
@@ -124,7 +127,10 @@ func (b breach) carryOut(ctx context.Context, e *Engine) error {
 	if err != nil || b.kind != hardBreach || b.effect != effectCancel {
 		return err
 	}
-	call := enginecore.CancelFlowCall{Partition: p, FlowID: b.flow, Reason: b.words, Actor: "budget", Policy: cancelAll}
+	if p, err = e.core.FlowPartition(b.whose); err != nil {
+		return err
+	}
+	call := enginecore.CancelFlowCall{Partition: p, FlowID: b.whose, Reason: b.words, Actor: "budget", Policy: cancelAll}
 	for {
 		reply, err := e.core.CancelFlow(ctx, call)
 		switch {
@@ -141,4 +147,14 @@ func (b breach) carryOut(ctx context.Context, e *Engine) error {
 // done is by what the engine is told that a text need not be kept any more, or not before a time.
 func done(text string, again time.Time) enginecore.BudgetDoneDone {
 	return enginecore.BudgetDoneDone{Text: text, AgainAt: again}
+}
+
+// remove removes a budget that nobody can wait for, after the partitions of flows have forgotten it.
+func (n gateNews) remove(ctx context.Context) error {
+	n.closed, n.forget = "", true
+	if err := n.tell(ctx); err != nil {
+		return err
+	}
+	_, err := n.engine.core.RemoveBudget(ctx, enginecore.RemoveBudgetCall{Partition: n.partition, BudgetID: n.budget, Over: true})
+	return err
 }

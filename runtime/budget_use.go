@@ -236,7 +236,7 @@ func useError(b *storedBudget, err error) error {
 // waits is not started again at once, to others by the way.
 func (t *task) tellGate(ctx context.Context, b *storedBudget, p enginecore.Partition, reply enginecore.UseBudgetReply, waits bool) error {
 	news := gateNews{engine: t.shift.engine, partition: p, budget: b.ID, version: reply.Gate, closed: reply.Closed}
-	if b.Scope == flow.ScopeRun {
+	if b.Scope == flow.ScopeRun && !b.Wide {
 		news.flow = t.claimed.FlowID
 	}
 	if reply.Told {
@@ -258,12 +258,15 @@ func (t *task) tellOthers(news gateNews) {
 
 // breached carries out what is owed for a breach, and tells the callback.
 func (t *task) breached(ctx context.Context, b *storedBudget, p enginecore.Partition, text string, e enginecore.UseBudgetEntry, use enginecore.BudgetUse) {
+	// The function's context may end with what is carried out.
+	reporting, cancel := t.reporting()
+	defer cancel()
 	owed, err := parseBreach(text)
 	if err == nil {
-		err = owed.carryOut(ctx, t.shift.engine)
+		err = owed.carryOut(reporting, t.shift.engine)
 	}
 	if err == nil {
-		_, err = t.shift.core.BudgetDone(ctx, enginecore.BudgetDoneCall{Partition: p, Done: []enginecore.BudgetDoneDone{{Text: text}}})
+		_, err = t.shift.core.BudgetDone(reporting, enginecore.BudgetDoneCall{Partition: p, Done: []enginecore.BudgetDoneDone{{Text: text}}})
 	}
 	if err != nil {
 		t.log(slog.LevelWarn, eventBudgetFailed, "a breach of a budget could not be noted, keepers do it", slog.Any("error", err))

@@ -89,15 +89,17 @@ func (r BudgetRef) id(namespace enginecore.Namespace) enginecore.BudgetID {
 
 // storedBudget is one budget of a run as the flow's record keeps it. The engine reads id and scope.
 type storedBudget struct {
-	ID         enginecore.BudgetID `json:"id"`
-	Scope      flow.BudgetScope    `json:"scope"`
-	ScopeID    string              `json:"of,omitempty"`
-	Name       string              `json:"name"`
-	Key        string              `json:"key,omitempty"`
-	Effect     flow.BudgetEffect   `json:"effect"`
-	EveryMS    int64               `json:"every,omitempty"`
-	Dimensions []storedDimension   `json:"dims,omitempty"`
-	DeclaredAt int64               `json:"at"`
+	ID      enginecore.BudgetID `json:"id"`
+	Scope   flow.BudgetScope    `json:"scope"`
+	ScopeID string              `json:"of,omitempty"`
+	Name    string              `json:"name"`
+	Key     string              `json:"key,omitempty"`
+	// Wide is set on the budget of a run with nodes that stand for other runs, which use it too.
+	Wide       bool              `json:"wide,omitempty"`
+	Effect     flow.BudgetEffect `json:"effect"`
+	EveryMS    int64             `json:"every,omitempty"`
+	Dimensions []storedDimension `json:"dims,omitempty"`
+	DeclaredAt int64             `json:"at"`
 }
 
 type storedDimension struct {
@@ -136,7 +138,7 @@ func (b *storedBudget) declaration() enginecore.BudgetDeclaration {
 		text += fmt.Sprint(" ", d.Name, ":", d.Hard, ":", d.Soft)
 	}
 	return enginecore.BudgetDeclaration{
-		Name: b.Name, Key: b.Key, ScopeType: string(b.Scope), ScopeID: b.ScopeID, Effect: string(b.Effect),
+		Name: b.Name, Key: b.Key, ScopeType: string(b.Scope), ScopeID: b.ScopeID, Effect: string(b.Effect), Wide: b.Wide,
 		Interval: time.Duration(b.EveryMS) * time.Millisecond, Declared: text, DeclaredAt: b.DeclaredAt,
 	}
 }
@@ -169,9 +171,21 @@ func budgetsOf(namespace enginecore.Namespace, g *flow.Graph, runID string, flow
 			}
 			ref.Key = key
 		}
-		list = append(list, newStoredBudget(namespace, s, ref, flowID))
+		b := newStoredBudget(namespace, s, ref, flowID)
+		b.Wide = b.Scope == flow.ScopeRun && slices.ContainsFunc(g.Nodes, func(n flow.NodeSpec) bool { return isChild(&n) })
+		list = append(list, b)
 	}
 	return list, nil
+}
+
+// inheritBudgets adds the budgets of a parent to those of a run that a node of it stands for.
+func inheritBudgets(own, parent []storedBudget) []storedBudget {
+	for _, b := range parent {
+		if !slices.ContainsFunc(own, func(o storedBudget) bool { return o.ID == b.ID }) {
+			own = append(own, b)
+		}
+	}
+	return own
 }
 
 // encodeBudgets is what a submission says of the budgets of its run: all of them, and which ones keep nodes from starting.
@@ -192,8 +206,8 @@ func encodeBudgets(list []storedBudget) []enginecore.SubmitFlowBudget {
 
 // BudgetState is how a budget stands.
 type BudgetState struct {
-	// BudgetRef names it. Of the budget of a run in a listing, Flow and Run are empty, and FlowID says whose it is.
-	BudgetRef
+	// Ref names it. Of the budget of a run in a listing, Flow and Run are empty, and FlowID says whose it is.
+	Ref    BudgetRef
 	FlowID enginecore.FlowID
 	Scope  flow.BudgetScope
 	Effect flow.BudgetEffect
@@ -222,7 +236,7 @@ func (s BudgetState) Amount(dimension string) activity.BudgetAmount {
 
 func readBudgetState(b enginecore.BudgetState) BudgetState {
 	s := BudgetState{
-		BudgetRef: BudgetRef{Name: b.Name, Key: b.Key}, Scope: flow.BudgetScope(b.ScopeType), Effect: flow.BudgetEffect(b.Effect), Every: b.Interval,
+		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: flow.BudgetScope(b.ScopeType), Effect: flow.BudgetEffect(b.Effect), Every: b.Interval,
 		ResetsAt: b.NextResetAt, Set: b.Pinned, UsedUp: b.Closed, Breaches: int(b.BreachCount), SoftBreaches: int(b.SoftBreachCount),
 		Resets: int(b.ResetCount),
 	}
@@ -230,7 +244,7 @@ func readBudgetState(b enginecore.BudgetState) BudgetState {
 	case flow.ScopeRun:
 		s.FlowID = enginecore.FlowID(b.ScopeID)
 	case flow.ScopeFlow:
-		s.Flow = b.ScopeID
+		s.Ref.Flow = b.ScopeID
 	}
 	for _, d := range b.Dims {
 		s.Amounts = append(s.Amounts, activity.BudgetAmount{

@@ -50,6 +50,11 @@ func (c *child) plan(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
+	inherited, err := c.budgets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	plan.budgets = inheritBudgets(plan.budgets, inherited)
 	if c.isMap() {
 		plan.input, plan.inputHash = nil, hashInput(c.input)
 	}

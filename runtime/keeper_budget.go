@@ -78,11 +78,11 @@ type budgetSettling struct {
 
 // budgetChecks are the questions to one partition of flows.
 type budgetChecks struct {
-	call     enginecore.VerifyBudgetUseCall
-	leases   []string                    // the texts of the leases asked for
-	holders  []enginecore.BudgetDoneOver // the leases
-	runs     []string                    // the texts of the runs asked for
-	ofBudget []enginecore.BudgetID
+	call    enginecore.VerifyBudgetUseCall
+	leases  []string                    // the texts of the leases asked for
+	holders []enginecore.BudgetDoneOver // the leases
+	runs    []string                    // the texts of the runs asked for
+	ofRuns  []gateNews                  // their budgets
 }
 
 func (s *budgetSettling) of(p enginecore.Partition) *budgetChecks {
@@ -99,8 +99,7 @@ func (s *budgetSettling) settle(ctx context.Context, task enginecore.BudgetTask)
 	fields := strings.Fields(rest)
 	switch {
 	case kind == owedGate:
-		news := gateNews{s.engine, s.partition, enginecore.BudgetID(rest), task.FlowID, task.Gate, task.Closed}
-		return news.tell(ctx)
+		return s.news(task, rest).tell(ctx)
 	case kind == owedBreach:
 		b, err := parseBreach(task.Text)
 		if err == nil {
@@ -128,12 +127,21 @@ func (s *budgetSettling) settle(ctx context.Context, task enginecore.BudgetTask)
 			return err
 		}
 		c := s.of(p)
-		c.runs, c.ofBudget = append(c.runs, task.Text), append(c.ofBudget, enginecore.BudgetID(rest))
+		c.runs, c.ofRuns = append(c.runs, task.Text), append(c.ofRuns, s.news(task, rest))
 		c.call.Runs = append(c.call.Runs, enginecore.VerifyBudgetUseRun{FlowID: task.FlowID})
 		return nil
 	}
 	s.call.Done = append(s.call.Done, done(task.Text, time.Time{}))
 	return errOwed
+}
+
+// news is what the partitions of flows have to know of the budget of a task.
+func (s *budgetSettling) news(task enginecore.BudgetTask, budget string) gateNews {
+	n := gateNews{engine: s.engine, partition: s.partition, budget: enginecore.BudgetID(budget), version: task.Gate, closed: task.Closed}
+	if !task.Wide {
+		n.flow = task.FlowID
+	}
+	return n
 }
 
 // verify asks which leases and runs live, gives back the reservations of those leases that do not, and removes the budgets of
@@ -157,10 +165,7 @@ func (s *budgetSettling) verify(ctx context.Context) {
 				s.call.Done = append(s.call.Done, done(c.runs[i], time.UnixMilli(again)))
 				continue
 			}
-			remove := enginecore.RemoveBudgetCall{Partition: s.partition, BudgetID: c.ofBudget[i], Over: true}
-			if _, err := s.engine.core.RemoveBudget(ctx, remove); err != nil {
-				s.failed = errors.Join(s.failed, err)
-			}
+			s.failed = errors.Join(s.failed, c.ofRuns[i].remove(ctx))
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (c *Client) purge(ctx context.Context, flowName, runID string, id enginecor
 		case first && reply.Status == enginecore.StatusAlreadySatisfied:
 			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, ErrRunNotFound)
 		case !reply.More:
-			c.removeBudgetsOf(ctx, reply.Budgets)
+			c.removeBudgetsOf(ctx, id, reply.Budgets)
 			return nil
 		}
 	}

@@ -116,9 +116,12 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry entry, no
 		c.fault(RuleEvents, key, "%s: %s of node %q, which is no member", entry.id, event, node)
 		return
 	}
-	if event == "replayed" {
+	switch event {
+	case "replayed":
 		delete(h.ended, node)
 		return
+	case "budget_soft", "budget_hard":
+		return // what follows from a use of a budget may be told later
 	}
 	if h.ended[node] != "" {
 		c.fault(RuleEvents, key, "%s: %s of node %s, which is %s already", entry.id, event, node, h.ended[node])
