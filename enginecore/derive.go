@@ -1,6 +1,7 @@
 package enginecore
 
 import (
+	"crypto/sha1" //nolint:gosec // UUIDv5 is defined by it
 	"encoding/binary"
 
 	"github.com/google/uuid"
@@ -10,21 +11,35 @@ import (
 // another one, a re-submitted run would no longer meet its own flow.
 const derivation = "8f6b0d4e-5c0a-5c3e-9d0f-3b1f6a1e7c21"
 
+var derivationSpace = uuid.MustParse(derivation)
+
 // derive is the UUIDv5 over a kind and parts. Each part is preceded by its length, so that no two lists of
 // parts give the same text.
-func derive(kind string, parts ...string) string {
-	name := []byte(kind)
+func derive(kind string, parts ...string) string { return deriveUUID(kind, parts...).String() }
+
+func deriveUUID(kind string, parts ...string) uuid.UUID {
+	text := append(append(make([]byte, 0, 256), derivationSpace[:]...), kind...)
 	for _, p := range parts {
-		name = binary.AppendUvarint(name, uint64(len(p)))
-		name = append(name, p...)
+		text = binary.AppendUvarint(text, uint64(len(p)))
+		text = append(text, p...)
 	}
-	return uuid.NewSHA1(uuid.MustParse(derivation), name).String()
+	sum := sha1.Sum(text)
+	id := uuid.UUID(sum[:16])
+	id[6] = id[6]&0x0f | 0x50 // version 5
+	id[8] = id[8]&0x3f | 0x80 // the variant of RFC 9562
+	return id
 }
 
 // FlowIDFor is the flow id of a run. A run id is unique within namespace and flow name, so submitting the
 // same run again meets the same flow.
 func FlowIDFor(namespace Namespace, flowName, runID string) FlowID {
 	return FlowID(derive("flow", string(namespace), flowName, runID))
+}
+
+// FlowPartitionFor is the partition of the flow that FlowIDFor names.
+func (p Partitioning) FlowPartitionFor(namespace Namespace, flowName, runID string) Partition {
+	id := deriveUUID("flow", string(namespace), flowName, runID)
+	return Partition{FlowFamily, bucket(CRC16(id[:]), p.Flow)}
 }
 
 // ExecutionIDFor is the execution id of a node of a flow. The partition is the flow's.

@@ -169,12 +169,10 @@ func bucket(sum uint16, count int) uint16 {
 	return uint16(int(sum) % count)
 }
 
-// CRC16 is the checksum that partitions and cluster slots are computed with: CRC-16/XMODEM, polynomial
-// 0x1021, initial value 0.
-func CRC16(data []byte) uint16 {
-	var sum uint16
-	for _, b := range data {
-		sum ^= uint16(b) << 8
+// crcOfByte holds the checksum of every byte.
+var crcOfByte = func() (table [256]uint16) {
+	for i := range table {
+		sum := uint16(i) << 8
 		for range 8 {
 			if sum&0x8000 != 0 {
 				sum = sum<<1 ^ 0x1021
@@ -182,6 +180,17 @@ func CRC16(data []byte) uint16 {
 				sum <<= 1
 			}
 		}
+		table[i] = sum
+	}
+	return table
+}()
+
+// CRC16 is the checksum that partitions and cluster slots are computed with: CRC-16/XMODEM, polynomial
+// 0x1021, initial value 0.
+func CRC16(data []byte) uint16 {
+	var sum uint16
+	for _, b := range data {
+		sum = sum<<8 ^ crcOfByte[byte(sum>>8)^b]
 	}
 	return sum
 }

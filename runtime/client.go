@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
@@ -18,7 +17,9 @@ import (
 type Client struct {
 	engine   *Engine
 	compiled compiledCache
-	done     *doneListener
+	// neighbours are the runs without an id of their own.
+	neighbours neighbours
+	done       *doneListener
 }
 
 // NewClient returns a client of an engine. Close it before the engine.
@@ -107,7 +108,7 @@ func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 		opt(&config)
 	}
 	if !config.named {
-		config.id = uuid.NewString()
+		config.id = c.neighbours.runID(c.engine, def.Name())
 	}
 	input, err := def.EncodeInput(in)
 	if err != nil {

@@ -271,8 +271,10 @@ func (p *Plan) nodes() []enginecore.SubmitFlowNode {
 
 // Bounds of one submitting call; the engine holds a server for well under 5 ms with them.
 const (
-	nodesPerCall = 64
-	edgesPerCall = 192
+	nodesPerCall = 48
+	edgesPerCall = 128
+	// A definition above this size (bytes) takes a call of its own.
+	maxDefinitionWithNodes = 64 << 10
 )
 
 // calls yields the submitting calls in order: one for a small flow; for a large one, all nodes in chunks, then all
@@ -296,6 +298,9 @@ func (p *Plan) calls() iter.Seq[enginecore.SubmitFlowCall] {
 				chunk = call
 			}
 			n := min(nodesPerCall, len(nodes))
+			if first && len(chunk.Definition) > maxDefinitionWithNodes {
+				n = 0
+			}
 			chunk.Nodes, nodes = nodes[:n], nodes[n:]
 			chunk.Joins = p.joins(chunk.Nodes)
 			chunk.Limits = p.limitsOf(chunk.Nodes)

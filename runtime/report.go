@@ -86,15 +86,25 @@ func (t *task) complete(result []byte, wantNext bool) *task {
 		count = 1
 	}
 	call.ClaimRequest = t.shift.claimRequest(t.spot.lane, count)
+	if t.shift.commits == nil {
+		return t.completeAlone(ctx, call, func() {})
+	}
+	return t.shift.commits.complete(ctx, t, call)
+}
+
+// completeAlone sends a completion, again while the engine is away. sent is called when the engine has answered, or never will.
+func (t *task) completeAlone(ctx context.Context, call enginecore.CompleteCall, sent func()) *task {
 	begun := time.Now()
 	for {
 		sentAt := time.Now()
 		reply, err := t.shift.engine.calls.Complete(ctx, call)
 		if err == nil {
+			sent()
 			t.committed(begun, outcomeSucceeded)
 			return t.handedOn(reply, sentAt)
 		}
 		if !engineAway(err) || ctx.Err() != nil {
+			sent()
 			t.unsure.Store(true)
 			t.committed(begun, outcomeNotCommitted)
 			t.log(slog.LevelWarn, eventResultLost, "result was not committed", slog.Any("error", err))

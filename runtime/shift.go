@@ -32,6 +32,8 @@ type shift struct {
 	// greeting is set while an answer to newcomers is under way.
 	greeting atomic.Bool
 	leases   *leaseBook
+	// commits is nil when completions go one by one.
+	commits *commits
 	// base carries the values of Run's context but does not end with it.
 	base  context.Context
 	tasks sync.WaitGroup // executions and claims
@@ -79,6 +81,7 @@ func newShift(w *Worker) *shift {
 func (s *shift) run(ctx context.Context) error {
 	s.base = context.WithoutCancel(ctx)
 	s.leases = newLeaseBook(s)
+	s.commits = newCommits(s)
 	if err := s.leases.register(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
