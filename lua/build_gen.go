@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "100-8858c2381375e5b7"
+const build = "101-ad2a0ad999567a57"

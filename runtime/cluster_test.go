@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/internal/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -48,6 +49,13 @@ func TestCluster(t *testing.T) {
 		group.Wait()
 	}
 	runAll(0, 60, func() {})
+	require.Len(t, pages(t, b.Client, runtime.RunQuery{States: []runtime.RunState{runtime.RunSucceeded}}, 25), 60)
+	executions := 0
+	for _, err := range admin.New(b.Engine.Core()).Executions(ctx, admin.ExecutionQuery{}) {
+		require.NoError(t, err)
+		executions++
+	}
+	require.Equal(t, 60*7, executions)
 	for i, node := range cluster.Nodes {
 		require.NotEqual(t, "0", node.Command(t, "DBSIZE"), "node %d has nothing", i)
 	}

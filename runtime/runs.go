@@ -225,13 +225,23 @@ const MaxListed = 500
 const listConcurrency = 16
 
 // List returns the runs of a flow, the newest first, at most limit of them (1 to MaxListed, 0 for 50). It asks every
-// partition; the runs of partitions that could not be asked are missing, and the error, which comes together with what
-// was found, says so. Runs finds more, by other criteria, and in pages.
+// partition. In contract mode, where there are no lists of runs, it looks at all flows; the runs of partitions that could not
+// be asked are missing then, and the error, which comes together with what was found, says so. Runs finds more, by other
+// criteria, and in pages.
 func (c *Client) List(ctx context.Context, flowName string, limit int) ([]RunSummary, error) {
 	if limit <= 0 {
 		limit = 50
 	}
 	limit = min(limit, MaxListed)
+	if _, err := c.engine.composites(); err == nil {
+		page, err := c.FindRuns(ctx, RunQuery{Flow: flowName}, "", limit)
+		return page.Runs, err
+	}
+	return c.listInContract(ctx, flowName, limit)
+}
+
+// listInContract looks at all flows of all partitions.
+func (c *Client) listInContract(ctx context.Context, flowName string, limit int) ([]RunSummary, error) {
 	partitions := c.engine.partitions()
 	pages := make([][]enginecore.Run, len(partitions))
 	faults := make([]error, len(partitions))
