@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "101-ad2a0ad999567a57"
+const build = "102-9077ba24a0803ae3"

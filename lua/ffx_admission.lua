@@ -55,10 +55,8 @@ end
 function limits.attach(c, execution_id, by_id)
   local entry = by_id[execution_id]
   if not entry then return end
-  redis.call('HSET', key.exec_core(c, execution_id), 'limits', entry.text)
-  if is_set(entry.quota_policy_id) then
-    redis.call('HSET', key.exec_core(c, execution_id), 'quota_policy_id', entry.quota_policy_id)
-  end
+  local quota = is_set(entry.quota_policy_id) and { 'quota_policy_id', entry.quota_policy_id } or {}
+  redis.call('HSET', key.exec_core(c, execution_id), 'limits', entry.text, unpack(quota))
 end
 
 -- What the admitting side has to know.
@@ -69,11 +67,44 @@ end
 local function offer(c, request, execution_id, core, score)
   request.candidates = request.candidates or {}
   table.insert(request.candidates, candidate(c, execution_id, core, score))
-  redis.call('ZADD', key.ffx_unadmitted(c), c.now + OFFER_AGAIN_MS, execution_id)
 end
 
--- Moves a runnable execution to where it waits for its admission, and offers it to the caller.
-function limits.park(c, request, execution_id, core, from)
+-- What a call moves between indexes, by key: `removed` members and `added` ones with their scores. limits.flush carries it
+-- out, with one command for each key.
+local function moves_of(c)
+  if not c.moves then c.moves = { removed = {}, added = {} } end
+  return c.moves
+end
+
+local function list_of(lists, index_key)
+  local list = lists[index_key]
+  if not list then
+    list = {}
+    lists[index_key] = list
+  end
+  return list
+end
+
+local function remove_later(c, index_key, member) table.insert(list_of(moves_of(c).removed, index_key), member) end
+
+local function add_later(c, index_key, score, member)
+  local list = list_of(moves_of(c).added, index_key)
+  list[#list + 1] = score
+  list[#list + 1] = member
+end
+
+-- Carries out what has been moved. Whoever reads an index or publishes what it holds calls it before.
+function limits.flush(c)
+  local moves = c.moves
+  if not moves then return end
+  c.moves = nil
+  for index_key, members in pairs(moves.removed) do call.chunked('ZREM', index_key, members) end
+  for index_key, pairs_list in pairs(moves.added) do call.chunked('ZADD', index_key, pairs_list) end
+end
+
+-- Moves a runnable execution to where it waits for its admission, and offers it to the caller. `score` is that of the
+-- eligible set when it was met there: then limits.flush has to follow.
+function limits.park(c, request, execution_id, core, from, score)
   local lane = lifecycle.lane(core)
   record.write(key.exec_core(c, execution_id), core.managed, {
     'eligibility_state', 'blocked_by_quota',
@@ -83,9 +114,20 @@ function limits.park(c, request, execution_id, core, from)
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
   }, {})
-  local score = redis.call('ZSCORE', key.lane_eligible(c, lane), execution_id) or c.now_text
-  if from then redis.call('ZREM', from, execution_id) else order.leave(c, lane, execution_id, core) end
-  redis.call('ZADD', key.lane_blocked_quota(c, lane), c.now, execution_id)
+  if not score then
+    score = redis.call('ZSCORE', key.lane_eligible(c, lane), execution_id) or c.now_text
+    if from then redis.call('ZREM', from, execution_id) else order.leave(c, lane, execution_id, core) end
+    redis.call('ZADD', key.lane_blocked_quota(c, lane), c.now, execution_id)
+    redis.call('ZADD', key.ffx_unadmitted(c), c.now + OFFER_AGAIN_MS, execution_id)
+  else
+    if core.fair_key then
+      order.leave(c, lane, execution_id, core)
+    else
+      remove_later(c, key.lane_eligible(c, lane), execution_id)
+    end
+    add_later(c, key.lane_blocked_quota(c, lane), c.now, execution_id)
+    add_later(c, key.ffx_unadmitted(c), c.now + OFFER_AGAIN_MS, execution_id)
+  end
   offer(c, request, execution_id, core, score)
 end
 
@@ -96,6 +138,7 @@ function limits.may_take_over(c, request, execution_id, core)
     redis.call('HSET', key.exec_core(c, execution_id), 'admission', WAITING)
     core.admission = WAITING
     offer(c, request, execution_id, core, c.now_text)
+    redis.call('ZADD', key.ffx_unadmitted(c), c.now + OFFER_AGAIN_MS, execution_id)
   end
   return false
 end
@@ -153,10 +196,22 @@ local function release_to_lane(c, execution_id, core_key, core, admission_text)
     wake.workers(c, lifecycle.lane(core))
     return
   end
-  redis.call('ZREM', key.lane_blocked_quota(c, lifecycle.lane(core)), execution_id)
-  park.ready(c, execution_id, core_key, core, {
-    values = { 'attempt_state', core.attempt_state or 'pending_first_attempt', 'admission', admission_text },
-  })
+  local lane = lifecycle.lane(core)
+  remove_later(c, key.lane_blocked_quota(c, lane), execution_id)
+  record.write(core_key, core.managed, {
+    'eligibility_state', 'eligible_now',
+    'blocking_reason', 'waiting_for_worker',
+    'public_state', 'waiting',
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+    'admission', admission_text,
+  }, { 'blocking_detail' })
+  if core.fair_key or order.is_fair(c, lane) then
+    order.enter(c, lane, execution_id, core)
+  else
+    add_later(c, key.lane_eligible(c, lane), record.eligible_score(core), execution_id)
+  end
+  if core.managed then graph.became_eligible(c, execution_id, core, lane) end
 end
 
 -- Takes in one admission. Gives 'leased' with what the worker needs, 'ready', 'incomplete' or 'gone'.
@@ -178,7 +233,7 @@ local function admit(c, request, entry, n)
   if entry.complete ~= '1' and string.sub(core.limits, 1, 2) ~= '1 ' then
     return 'incomplete', candidate(c, execution_id, core, number.text(record.eligible_score(core)))
   end
-  redis.call('ZREM', key.ffx_unadmitted(c), execution_id)
+  remove_later(c, key.ffx_unadmitted(c), execution_id)
   local text = entry.token .. ' ' .. number.text(epoch_of(core))
   core.admission = text
   if n < request.count and lifecycle.lane(core) == request.lane and not work.hinders(c, request, core) then
@@ -221,6 +276,7 @@ function F.ffx_admit(K, A)
       incomplete[#incomplete + 1] = detail
     end
   end
+  limits.flush(c)
   if #out > 0 then wake.due(c, c.now + request.ttl) end
   graph.settle(c)
   return reply.ok(out, gone, incomplete)

@@ -5,6 +5,9 @@
 local MAX_PASSED_OVER = 64
 local MAX_PASSED_ASIDE = 256
 
+-- Once an entry of an eligible set was passed over, so many are looked at together.
+local PASSED_AT_A_TIME = 16
+
 -- Takes an execution that this worker cannot run out of the way of those it can.
 function work.set_aside(c, execution_id, core, lane, detail)
   record.write(key.exec_core(c, execution_id), core.managed, {
@@ -20,8 +23,9 @@ function work.set_aside(c, execution_id, core, lane, detail)
   redis.call('PUBLISH', key.channel_wake(c, lane), 'aside ' .. call.partition(c) .. ' ' .. (core.execution_kind or ''))
 end
 
--- Leases one eligible execution; nil when it cannot be leased, and then it is out of the way.
-local function take_eligible(c, request, execution_id, n)
+-- Leases one eligible execution; nil when it cannot be leased, and then it is out of the way, at the latest with
+-- limits.flush. `score` is that of its place.
+local function take_eligible(c, request, execution_id, n, score)
   local core_key = key.exec_core(c, execution_id)
   local core = claim.read_simple(core_key) or record.read(core_key, claim.FIRST_FIELDS)
   if core and not (core.managed and core.attempt_state == 'pending_first_attempt') then
@@ -48,7 +52,7 @@ local function take_eligible(c, request, execution_id, n)
   end
   if budgets.keep(c, execution_id, core) then return nil end
   if core.limits and not limits.admitted(core) then
-    limits.park(c, request, execution_id, core)
+    limits.park(c, request, execution_id, core, nil, score)
     return nil
   end
   wake.taken(c, request.lane)
@@ -124,25 +128,24 @@ end
 
 -- Leases from the eligible set until the request is filled, or too many entries were passed over.
 local function take_from_lane(c, request, out)
+  local eligible_key = key.lane_eligible(c, request.lane)
   local passed, from = 0, 0
   while #out < request.count and passed < MAX_PASSED_OVER do
+    limits.flush(c)
     local wanted = request.count - #out
-    -- One more than wanted tells whether there is more, and with it whether the order matters.
-    local heads = redis.call('ZRANGE', key.lane_eligible(c, request.lane), from, from + wanted, 'WITHSCORES')
+    local looked_at = passed > 0 and math.max(wanted, PASSED_AT_A_TIME) or wanted
+    -- One more tells whether there is more, and with it whether the order matters.
+    local heads = redis.call('ZRANGE', eligible_key, from, from + looked_at, 'WITHSCORES')
     if heads[1] == pauses.MARK then
       if pauses.stops(c, request.lane) then return end
       from = 1
     else
-      request.drained = #heads <= 2 * wanted
-      local choose = not request.drained and order.chooser(c, request)
-      if request.drained and #heads > 2 then
-        call.gather(c)
-        c.takes_all = true
-      end
-      for i = 1, math.min(2 * wanted, #heads), 2 do
-        local execution_id, fair_key = heads[i], nil
-        if choose then execution_id, fair_key = choose(execution_id, tonumber(heads[i + 1])) end
-        local taken = take_eligible(c, request, execution_id, #out)
+      local choose = #heads > 2 * wanted and order.chooser(c, request)
+      local i = 1
+      while i <= math.min(2 * looked_at, #heads) and #out < request.count do
+        local execution_id, score, fair_key = heads[i], heads[i + 1], nil
+        if choose then execution_id, fair_key = choose(execution_id, tonumber(score)) end
+        local taken = take_eligible(c, request, execution_id, #out, execution_id == heads[i] and score or nil)
         if taken then
           out[#out + 1] = taken
         else
@@ -150,13 +153,13 @@ local function take_from_lane(c, request, out)
           -- A record that is gone does not tell its key.
           if fair_key then order.leave(c, request.lane, execution_id, { fair_key = fair_key }) end
         end
+        i = i + 2
       end
-      if request.drained then
-        call.write_gathered(c)
-        return
-      end
+      request.drained = not choose and i > #heads
+      if request.drained then break end
     end
   end
+  limits.flush(c)
 end
 
 -- Leases up to request.count executions.

@@ -1,6 +1,9 @@
 -- Quotas, seen from their own partition: who holds a place, who waits for one, and in which order. The contract's keys
 -- (window, counter, guards, admitted set) are kept alongside, so its functions see the same quota.
 
+-- So many values go with one command: pairs are not torn.
+local MAX_AT_A_TIME = 1000
+
 -- One call grants at most so many places.
 local MAX_GRANTS = 256
 
@@ -81,19 +84,52 @@ local function count_places(q, change)
   q.running = n
 end
 
+-- Reads the places that a call is about, as far as there are such, before it changes any.
+local function read_places(q, ...)
+  local ids = {}
+  q.places, q.released, q.refunded, q.joining = {}, {}, {}, {}
+  for _, list in ipairs({ ... }) do
+    for _, entry in ipairs(list) do
+      if q.places[entry.execution] == nil then
+        q.places[entry.execution] = false
+        ids[#ids + 1] = entry.execution
+      end
+    end
+  end
+  for from = 1, #ids, MAX_AT_A_TIME do
+    local to = math.min(from + MAX_AT_A_TIME - 1, #ids)
+    for i, place in ipairs(redis.call('HMGET', q.holders, unpack(ids, from, to))) do q.places[ids[from + i - 1]] = place end
+  end
+end
+
 -- Gives the place of an execution back, when it is held under this very token. `refund`: it was not used, so it does
--- not count for the rate. `grant` is that of the answer by which it was given, or 0.
-local function release(c, q, execution_id, token, refund, grant)
-  local place = redis.call('HGET', q.holders, execution_id)
-  local held, _, given = split(place or '')
-  if held == token and grant ~= '0' and grant ~= given then return end
-  redis.call('ZREM', q.waiting, execution_id .. ' ' .. token)
-  if held ~= token then return end
-  redis.call('HDEL', q.holders, execution_id)
-  redis.call('DEL', key.quota_admitted(c, q.id, execution_id))
-  redis.call('SREM', q.admitted_set, execution_id)
-  if refund then redis.call('ZREM', q.window, execution_id .. ' ' .. token) end
-  count_places(q, -1)
+-- not count for the rate. `grant` is that of the answer by which it was given, or 0. It is written down by write_requests.
+local function release(q, execution_id, token, refund, grant)
+  local held, _, given = split(q.places[execution_id] or '')
+  if held ~= token then
+    redis.call('ZREM', q.waiting, execution_id .. ' ' .. token)
+    return
+  end
+  if grant ~= '0' and grant ~= given then return end
+  q.places[execution_id] = false
+  q.released[#q.released + 1] = execution_id
+  if refund then q.refunded[#q.refunded + 1] = execution_id .. ' ' .. token end
+end
+
+-- Writes down who gave a place back, and who waits for one.
+local function write_requests(c, q)
+  if #q.released > 0 then
+    local guards = {}
+    for i, execution_id in ipairs(q.released) do guards[i] = key.quota_admitted(c, q.id, execution_id) end
+    call.chunked('HDEL', q.holders, q.released)
+    call.chunked('DEL', guards[1], guards)
+    call.chunked('SREM', q.admitted_set, q.released)
+    call.chunked('ZREM', q.window, q.refunded)
+    count_places(q, -#q.released)
+  end
+  for from = 1, #q.joining, MAX_AT_A_TIME do
+    redis.call('ZADD', q.waiting, 'NX', unpack(q.joining, from, math.min(from + MAX_AT_A_TIME - 1, #q.joining)))
+  end
 end
 
 -- How many more may be admitted now, and when the next place of a full window is free (ms).
@@ -216,8 +252,8 @@ end
 
 -- A request stands in the queue under execution and token. One that holds a place already keeps it; under another token
 -- it is a new lease of the same execution, whose earlier one is over.
-local function request_place(c, q, entry, out)
-  local place = redis.call('HGET', q.holders, entry.execution)
+local function request_place(q, entry, out)
+  local place = q.places[entry.execution]
   if place then
     local token, since = split(place)
     if token == entry.token then
@@ -227,9 +263,10 @@ local function request_place(c, q, entry, out)
       return
     end
     if (tonumber(token) or 0) > (tonumber(entry.token) or 0) then return end
-    release(c, q, entry.execution, token, false, '0')
+    release(q, entry.execution, token, false, '0')
   end
-  redis.call('ZADD', q.waiting, 'NX', entry.score, entry.execution .. ' ' .. entry.token)
+  q.joining[#q.joining + 1] = entry.score
+  q.joining[#q.joining + 1] = entry.execution .. ' ' .. entry.token
 end
 
 -- @record place execution:text token:int grant:int
@@ -263,9 +300,11 @@ function F.ffx_exchange(K, A)
   local c = call.open(K.definition)
   local q = keys_of(c, A.quota_policy_id)
   local l = define(c, q, A, n)
-  for _, entry in ipairs(A.releases) do release(c, q, entry.execution, entry.token, entry.refund == '1', entry.grant) end
+  read_places(q, A.releases, A.requests)
+  for _, entry in ipairs(A.releases) do release(q, entry.execution, entry.token, entry.refund == '1', entry.grant) end
   local out = {}
-  for _, entry in ipairs(A.requests) do request_place(c, q, entry, out) end
+  for _, entry in ipairs(A.requests) do request_place(q, entry, out) end
+  write_requests(c, q)
   local free, at = grant(c, q, l, beyond(q, l, n.want), out)
   local _, waiting = schedule(c, q, l, free, at)
   return reply.ok(out, waiting and '1' or '0')
