@@ -18,6 +18,7 @@ func (k *Keeper) compactRound() *round {
 	return &round{
 		duties: []Duty{DutyCompaction}, family: enginecore.FlowFamily,
 		every: min(max(k.compactAfter/8, minCompactPause), maxCompactPause),
+		signs: func(p enginecore.Partition) []string { return []string{k.engine.core.Keys().FfxClosedFlows(p)} },
 		step: func(ctx context.Context, partitions []enginecore.Partition, _ Duty) []outcome {
 			calls := make([]enginecore.CompactCall, len(partitions))
 			for i, p := range partitions {

@@ -19,6 +19,10 @@ const heldAgain = 30 * time.Second
 func (k *Keeper) budgetRound() *round {
 	return &round{
 		duties: []Duty{DutyBudget}, family: enginecore.BudgetFamily, every: keeperSweep, hears: true,
+		signs: func(p enginecore.Partition) []string {
+			keys := k.engine.core.Keys()
+			return []string{keys.BudgetDue(p), keys.IndexBudgetResets(p)}
+		},
 		step: func(ctx context.Context, partitions []enginecore.Partition, _ Duty) []outcome {
 			calls := make([]enginecore.BudgetTickCall, len(partitions))
 			for i, p := range partitions {

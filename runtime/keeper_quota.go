@@ -11,6 +11,7 @@ import (
 func (k *Keeper) quotaRound() *round {
 	return &round{
 		duties: []Duty{DutyQuota}, family: enginecore.QuotaFamily, every: keeperSweep, hears: true,
+		signs: func(p enginecore.Partition) []string { return []string{k.engine.core.Keys().QuotaDue(p)} },
 		step: func(ctx context.Context, partitions []enginecore.Partition, _ Duty) []outcome {
 			calls := make([]enginecore.QuotaTickCall, len(partitions))
 			for i, p := range partitions {

@@ -12,7 +12,7 @@ import (
 )
 
 // DefaultReconcileEvery is how often keepers go through indexes and records, unless ReconcileEvery says otherwise.
-const DefaultReconcileEvery = 5 * time.Minute
+const DefaultReconcileEvery = 10 * time.Minute
 
 const (
 	minReconcileEvery = 100 * time.Millisecond
@@ -22,7 +22,7 @@ const (
 	// stepsPerRound is how many steps a partition with many records gets in the time of a round.
 	stepsPerRound = 10
 	// edgesEvery is how often executions that are blocked by dependencies are looked at.
-	edgesEvery = time.Minute
+	edgesEvery = 2 * time.Minute
 )
 
 // cursors are how far a reconciliation has come in each partition.
@@ -81,7 +81,7 @@ func (k *Keeper) indexRound() *round {
 	at, every := newCursors(), k.reconcileEvery
 	holders := sync.OnceValues(func() (map[enginecore.Partition][]enginecore.ReconcileWorker, error) { return k.leaseHolders() })
 	return &round{
-		duties: []Duty{DutyIndexReconciliation}, family: enginecore.FlowFamily, every: every,
+		duties: []Duty{DutyIndexReconciliation}, family: enginecore.FlowFamily, every: every, signs: k.executionSigns,
 		step: func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
 			byHand := only != ""
 			calls := make([]enginecore.ReconcileCall, len(partitions))
@@ -190,11 +190,17 @@ func (k *Keeper) leaseHolders() (map[enginecore.Partition][]enginecore.Reconcile
 // leaseHoldersWithin bounds the way through all keys.
 const leaseHoldersWithin = 5 * time.Minute
 
+// executionSigns are keys that a partition with flows, executions or schedules has.
+func (k *Keeper) executionSigns(p enginecore.Partition) []string {
+	keys := k.engine.core.Keys()
+	return []string{keys.IndexAllExecutions(p), keys.IndexFlowIndex(p), keys.FfxLanes(p), keys.FfxSchedules(p)}
+}
+
 // edgesRound resolves edges whose upstream has ended without it.
 func (k *Keeper) edgesRound() *round {
 	at := newCursors()
 	return &round{
-		duties: []Duty{DutyDependencyReconciliation}, family: enginecore.FlowFamily, every: edgesEvery,
+		duties: []Duty{DutyDependencyReconciliation}, family: enginecore.FlowFamily, every: edgesEvery, signs: k.executionSigns,
 		step: func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
 			calls := make([]enginecore.ReconcileEdgesCall, len(partitions))
 			for i, p := range partitions {

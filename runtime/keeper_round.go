@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
@@ -31,6 +33,9 @@ type round struct {
 	// step does a bounded part of what is to do in some partitions. `only` names the duty to see to, or is empty for all of
 	// the round. The outcomes stand in the order of the partitions.
 	step func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome
+
+	// signs are keys of a partition of which one exists when there is something to do. Without them, every step asks.
+	signs func(enginecore.Partition) []string
 
 	agenda *agenda
 }
@@ -188,5 +193,34 @@ func (k *Keeper) guarded(ctx context.Context, r *round, partitions []enginecore.
 		k.stats.stepped(duties, outcomes, begun)
 		end(outcomes)
 	}()
-	return r.step(ctx, partitions, only)
+	return k.signed(ctx, r, partitions, only)
+}
+
+// signed takes a step in those of some partitions that show a sign of something to do. Most have none most of the time,
+// which takes one command each to find out.
+func (k *Keeper) signed(ctx context.Context, r *round, partitions []enginecore.Partition, only Duty) []outcome {
+	if r.signs == nil || only != "" {
+		return r.step(ctx, partitions, only)
+	}
+	client := k.engine.client
+	questions := make(rueidis.Commands, len(partitions))
+	for i, p := range partitions {
+		questions[i] = client.B().Exists().Key(r.signs(p)...).Build()
+	}
+	var some []enginecore.Partition
+	var places []int
+	for i, answer := range client.DoMulti(ctx, questions...) {
+		// Where it cannot be known, the step finds out, or why not.
+		if n, err := answer.AsInt64(); err != nil || n > 0 {
+			some, places = append(some, partitions[i]), append(places, i)
+		}
+	}
+	outcomes := make([]outcome, len(partitions))
+	if len(some) == 0 {
+		return outcomes
+	}
+	for i, o := range r.step(ctx, some, only) {
+		outcomes[places[i]] = o
+	}
+	return outcomes
 }
