@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -114,6 +116,53 @@ func TestKeeperStats(t *testing.T) {
 			if d.Duty == runtime.DutyDelayedPromotion {
 				require.EqualValues(t, 3, d.Done)
 				require.GreaterOrEqual(t, d.MaxLag, d.Lag)
+			}
+		}
+	})
+}
+
+// A keeper outlives the loss of the library and of the server, and does what is due afterwards.
+func TestKeeperSurvives(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
+		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
+		ctx := enginetest.Context(t)
+		failFirst := activity.New("failFirst", func(ctx context.Context, n int) (int, error) {
+			if info, _ := activity.Info(ctx); info.Attempt == 1 {
+				return 0, errors.New("not yet")
+			}
+			return n, nil
+		})
+		keeper := runtime.NewKeeper(b.Engine)
+		b.Run(t, "keeper", keeper.Run)
+		b.Worker(t, []activity.Handler{failFirst})
+		def := single(t, failFirst, flow.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+		for i, loss := range []func(){
+			func() {},
+			func() { server.Command(t, "FUNCTION", "FLUSH", "SYNC") },
+			func() {
+				server.Kill()
+				server.Restart()
+			},
+		} {
+			loss()
+			var out int
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				run, err := runtime.Start(ctx, b.Client, def, 7, runtime.ID(fmt.Sprint("run", i)))
+				if err == nil {
+					out, err = run.Result(ctx)
+				}
+				if err != nil {
+					return err.Error()
+				}
+				return ""
+			})
+			require.Equal(t, 7, out)
+		}
+		for _, d := range keeper.Stats().Duties {
+			require.Zero(t, d.Panics, d.Duty)
+			if d.Duty == runtime.DutyDelayedPromotion {
+				require.EqualValues(t, 3, d.Done)
 			}
 		}
 	})

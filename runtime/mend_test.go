@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -134,7 +135,7 @@ func (x *patient) handlers() []activity.Handler {
 }
 
 // do sends a command, with names in it: $idx:x and $ffx:x are keys of the partition, $id:x is the execution of a node,
-// $exec:x:part a key of it, $flow, $flow:part, $over, $overid and $holder what their names say.
+// $exec:x:part a key of it ($first in it is the edge from the first node), $flow, $flow:part, $over, $overid and $holder what their names say.
 func (x *patient) do(t *testing.T, command string) {
 	t.Helper()
 	tag := x.plan.Partition.Tag()
@@ -148,7 +149,8 @@ func (x *patient) do(t *testing.T, command string) {
 			words[i] = string(x.plan.ExecutionID(rest))
 		case "$exec":
 			node, part, _ := strings.Cut(rest, ":")
-			words[i] = x.Prefix + ":exec:" + tag + ":" + string(x.plan.ExecutionID(node)) + ":" + part
+			words[i] = x.Prefix + ":exec:" + tag + ":" + string(x.plan.ExecutionID(node)) + ":" +
+				strings.ReplaceAll(part, "$first", string(enginecore.EdgeIDFor(x.plan.FlowID, "first", node)))
 		case "$flow":
 			words[i] = string(x.plan.FlowID)
 			if rest != "" {
@@ -310,6 +312,80 @@ func TestIndexReconciliation(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, x.faults(t))
 			x.finish(t)
+		}
+	})
+}
+
+// An edge that nobody has resolved although its upstream has ended is resolved, and its node goes on.
+func TestDependencyReconciliation(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		x := newPatient(t, b)
+		for _, command := range []string{
+			"ZREM $idx:lane:default:eligible $id:eligible",
+			"DEL $ffx:lane:default:queue:ann",
+			"ZREM $ffx:lane:default:turns ann",
+			"ZADD $idx:lane:default:blocked:dependencies 5 $id:eligible",
+			"HSET $exec:eligible:core eligibility_state blocked_by_dependencies blocking_reason waiting_for_children public_state waiting_children",
+			"HSET $exec:eligible:dep:$first state unsatisfied",
+			"HSET $exec:eligible:deps:meta unsatisfied_required_count 1",
+			"SADD $exec:eligible:deps:unresolved $edge:first>eligible",
+		} {
+			x.do(t, command)
+		}
+		require.ErrorContains(t, x.faults(t), "is unsatisfied, but the upstream has ended")
+		report, err := b.Client.RunDuty(x.ctx, runtime.DutyDependencyReconciliation)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, report.Done)
+		require.NoError(t, x.faults(t))
+		x.finish(t)
+	})
+}
+
+// While everything runs, reconciling changes nothing: whatever it meets is in order.
+func TestReconciliationMeetsNothing(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		lab := newLab()
+		b.Worker(t, []activity.Handler{lab.common, lab.rare}, runtime.Lanes("default", "other"))
+		keeper := runtime.NewKeeper(b.Engine, runtime.ReconcileEvery(0))
+		b.Run(t, "keeper", keeper.Run)
+		r := rand.New(rand.NewPCG(1, 2))
+		var started []*runtime.Run[string]
+		for i := range 12 {
+			s, run := newSketch(r, 30), fmt.Sprint("run", i)
+			lab.add(run, s)
+			def, err := s.define("sketch"+run, lab.common, lab.rare)
+			require.NoError(t, err)
+			x, err := runtime.Start(ctx, b.Client, def, nil, runtime.ID(run))
+			require.NoError(t, err)
+			started = append(started, x)
+		}
+		over := make(chan error, 1)
+		go func() {
+			for _, x := range started {
+				if _, err := x.Result(ctx); err != nil && !errors.Is(err, runtime.ErrRunFailed) {
+					over <- err
+					return
+				}
+			}
+			close(over)
+		}()
+		for going := true; going; {
+			report, err := b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
+			require.NoError(t, err)
+			require.Empty(t, report.Mended)
+			select {
+			case err := <-over:
+				require.NoError(t, err)
+				going = false
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		b.Settle(t)
+		for _, d := range keeper.Stats().Duties {
+			if d.Duty == runtime.DutyIndexReconciliation || d.Duty == runtime.DutyDependencyReconciliation {
+				require.Zero(t, d.Done, d.Duty)
+			}
 		}
 	})
 }

@@ -1,0 +1,173 @@
+package runtime
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// testKeeper returns a keeper of an engine in this process with four partitions.
+func testKeeper(t *testing.T) *Keeper {
+	e, err := Open(t.Context(), "embedded:", Partitions(4), Logger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return NewKeeper(e)
+}
+
+// A step that panics is counted and tried again; it keeps no other partition and no other duty from its turn.
+func TestKeeperPanicIsContained(t *testing.T) {
+	k := testKeeper(t)
+	r := k.rounds[0]
+	step, bad := r.step, enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}
+	var panics atomic.Int64
+	served := make([]atomic.Int64, 4)
+	r.step = func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
+		for _, p := range partitions {
+			if p == bad && panics.Add(1) <= 2 {
+				panic("a fault in a duty")
+			}
+		}
+		for _, p := range partitions {
+			served[p.Index].Add(1)
+		}
+		return step(ctx, partitions, only)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- k.Run(ctx) }()
+	require.Eventually(t, func() bool {
+		for i := range served {
+			if served[i].Load() == 0 {
+				return false
+			}
+		}
+		return true
+	}, 20*time.Second, 5*time.Millisecond)
+	stop()
+	require.NoError(t, <-done)
+	require.GreaterOrEqual(t, panics.Load(), int64(3))
+	for _, d := range k.Stats().Duties {
+		switch d.Duty {
+		case DutyLeaseExpiry:
+			require.EqualValues(t, 2, d.Panics)
+			require.GreaterOrEqual(t, d.Errors, int64(2))
+		case DutyQuota:
+			require.Zero(t, d.Panics)
+		}
+	}
+	report, err := k.RunOnce(t.Context(), DutyLeaseExpiry)
+	require.NoError(t, err)
+	require.Equal(t, 4, report.Partitions)
+}
+
+// What fails in one partition is reported, and the others are seen to.
+func TestRunOnceGoesOnBehindAFault(t *testing.T) {
+	k := testKeeper(t)
+	client := k.engine.client
+	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+	// An index of the wrong type: nothing can be done in this partition.
+	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(k.engine.core.Keys().IndexLeaseExpiry(p)).Value("x").Build()).Error())
+	report, err := k.RunOnce(t.Context(), DutyLeaseExpiry)
+	require.ErrorContains(t, err, "lease_expiry in partition {fp:1}")
+	require.Equal(t, 1, report.Remaining)
+	require.Equal(t, 4, report.Steps)
+}
+
+// Keepers agree on the owner of each partition, and one that goes moves only its own.
+func TestOwnership(t *testing.T) {
+	ids := []string{"a", "b", "c", "d"}
+	fleets := make(map[string]*fleet)
+	now := time.Now()
+	for _, id := range ids {
+		fleets[id] = newFleet(id)
+		for _, other := range ids {
+			fleets[id].heard("here "+other+" 1000", now)
+		}
+	}
+	owners := func() map[uint16]string {
+		out := make(map[uint16]string)
+		for index := range uint16(64) {
+			for id, f := range fleets {
+				if f.mine(enginecore.Partition{Family: enginecore.FlowFamily, Index: index}) {
+					require.Empty(t, out[index], "partition %d has two owners", index)
+					out[index] = id
+				}
+			}
+			require.NotEmpty(t, out[index], "partition %d has no owner", index)
+		}
+		return out
+	}
+	before, count := owners(), make(map[string]int)
+	for _, id := range before {
+		count[id]++
+	}
+	for _, id := range ids {
+		require.InDelta(t, 16, count[id], 10, "%v", count)
+	}
+	delete(fleets, "b")
+	for id, f := range fleets {
+		require.False(t, f.forgetSilent(now.Add(silentBeats*time.Second)))
+		for _, other := range []string{"a", "c", "d"} {
+			f.heard("here "+other+" 1000", now.Add(2*time.Second))
+		}
+		require.True(t, f.forgetSilent(now.Add(silentBeats*time.Second+1)), "%s forgets who is silent", id)
+		require.Equal(t, 3, f.size())
+	}
+	for index, id := range owners() {
+		if before[index] != "b" {
+			require.Equal(t, before[index], id)
+		}
+	}
+}
+
+// A keeper whose step hangs, or whose steps all fail, does not say that it is there.
+func TestIdleHandsArePassedOver(t *testing.T) {
+	f, now := newFleet("a"), time.Now()
+	end := f.begin(now)
+	require.True(t, f.works(now.Add(keeperStuck)))
+	require.False(t, f.works(now.Add(keeperStuck+1)))
+	end([]outcome{{err: errKeeperPanic}, {}})
+	require.True(t, f.works(now.Add(time.Hour)))
+	f.begin(now)([]outcome{{err: errKeeperPanic}})
+	require.False(t, f.works(now))
+	f.begin(now)([]outcome{{}})
+	require.True(t, f.works(now))
+}
+
+// A partition that fails is left alone longer and longer, and looked at alone; one whose engine is away comes soon again.
+func TestAgendaOfFailures(t *testing.T) {
+	p := func(i uint16) enginecore.Partition {
+		return enginecore.Partition{Family: enginecore.FlowFamily, Index: i}
+	}
+	a, now := newAgenda([]enginecore.Partition{p(0), p(1)}, keeperSweep), time.Now()
+	due, _ := a.due(now)
+	require.Len(t, due, 2)
+	a.failed(p(0), now, true)
+	a.failed(p(1), now, false)
+	due, _ = a.due(now.Add(minKeeperPause))
+	require.Equal(t, []enginecore.Partition{p(0)}, due)
+	due, _ = a.due(now.Add(minKeeperPause))
+	require.Equal(t, []enginecore.Partition{p(1)}, due)
+	a.failed(p(1), now, false)
+	a.note(p(1), now)
+	due, wait := a.due(now.Add(minKeeperPause))
+	require.Empty(t, due)
+	require.Equal(t, minKeeperPause, wait)
+	for range 10 {
+		a.failed(p(1), now, false)
+	}
+	_, wait = a.due(now)
+	require.Equal(t, keeperSweep, wait)
+	due, _ = a.due(now.Add(maxKeeperPause))
+	require.Contains(t, due, p(0))
+	a.stepped(p(1), now)
+	due, _ = a.due(now)
+	require.Equal(t, []enginecore.Partition{p(1)}, due)
+}
