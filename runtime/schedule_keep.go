@@ -119,7 +119,7 @@ func (k *scheduleKeeper) step(ctx context.Context, r *scheduleRecord) (more bool
 		if fire := r.state.Waiting[i]; r.now.UnixMilli() <= fire.StartBefore {
 			return false, nil // somebody is at it
 		}
-		return true, k.start(ctx, r, i)
+		return k.start(ctx, r, i)
 	}
 	open := false
 	if r.spec.Overlap != OverlapAllow && (r.isRipe() || r.nextFire() >= 0) {
@@ -136,7 +136,7 @@ func (k *scheduleKeeper) step(ctx context.Context, r *scheduleRecord) (more bool
 	case next < 0:
 		return false, k.engine.saveSchedule(ctx, r, nil, false)
 	case !open || r.spec.Overlap == OverlapAllow:
-		return true, k.start(ctx, r, next)
+		return k.start(ctx, r, next)
 	}
 	return k.await(ctx, r)
 }
@@ -227,14 +227,14 @@ func (k *scheduleKeeper) watch(ctx context.Context, r *scheduleRecord) (bool, er
 
 // start starts the run of a fire: it says so, submits the run, and says that it has. Whoever comes after a keeper that stopped
 // between two of these goes on, and the engine gives the fire one run whoever submits it.
-func (k *scheduleKeeper) start(ctx context.Context, r *scheduleRecord, i int) error {
+func (k *scheduleKeeper) start(ctx context.Context, r *scheduleRecord, i int) (more bool, err error) {
 	fire := &r.state.Waiting[i]
 	if fire.StartBefore == 0 {
 		fire.Plan = r.state.Plan
 	}
 	flowName, plan, failure := k.plan(ctx, r, fire)
 	if failure != nil && !isFinal(failure) {
-		return failure
+		return false, failure
 	}
 	serial, at := fire.Serial, unixTime(fire.At)
 	if failure == nil {
@@ -242,23 +242,29 @@ func (k *scheduleKeeper) start(ctx context.Context, r *scheduleRecord, i int) er
 		fire.StartBefore = r.now.Add(startPatience + time.Duration(calls)*patiencePerCall).UnixMilli()
 		plan.fires[0].StartBefore = unixTime(fire.StartBefore).Add(latestStart)
 		if err := k.engine.saveSchedule(ctx, r, nil, false); err != nil {
-			return err
+			return false, err
 		}
 		if _, failure = k.client.submit(ctx, plan); failure != nil && !isFinal(failure) {
-			return failure
+			return false, failure
 		}
 	}
 	if failure != nil {
 		k.engine.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: a fire of a schedule cannot be started", eventFireFailed.attr(),
 			slog.String("schedule", r.spec.Name), slog.Time("fire", at), slog.Any("error", failure))
 	}
-	_, err := k.engine.changeSchedule(ctx, r.part, r.id, func(r *scheduleRecord) (bool, error) {
-		return r.finish(serial, flowName, failure), nil
-	})
-	if errors.Is(err, ErrScheduleNotFound) {
-		return nil
+	if !r.finish(serial, flowName, failure) {
+		return true, nil
 	}
-	return err
+	err = k.engine.saveSchedule(ctx, r, nil, false)
+	if errors.Is(err, enginecore.ErrScheduleChanged) {
+		r, err = k.engine.changeSchedule(ctx, r.part, r.id, func(r *scheduleRecord) (bool, error) {
+			return r.finish(serial, flowName, failure), nil
+		})
+		if errors.Is(err, ErrScheduleNotFound) {
+			return false, nil
+		}
+	}
+	return err == nil && (r.nextFire() >= 0 || r.isRipe() || r.state.Deleting), err
 }
 
 // isFinal tells whether a fire has no run because of what is to be started, so that another try would fail as well.

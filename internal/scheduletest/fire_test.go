@@ -1,7 +1,9 @@
 package scheduletest
 
 import (
+	"context"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,6 +61,23 @@ func TestEachFireOnce(t *testing.T) {
 		for i := range keepers {
 			keepers[i] = b.Keeper(t)
 		}
+		// Keepers share the partitions among them; hands do not.
+		ctx, stop := context.WithCancel(enginetest.Context(t))
+		defer stop()
+		var hands sync.WaitGroup
+		defer hands.Wait()
+		defer stop()
+		for range 4 {
+			hands.Go(func() {
+				for ctx.Err() == nil {
+					_, err := b.Client.RunDuty(ctx, runtime.DutySchedule)
+					if ctx.Err() == nil && err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
 		first := l.now(t).Truncate(time.Minute).Add(-(fires - 1) * time.Minute)
 		l.fireAt(t, first)
 		r := rand.New(rand.NewPCG(1, 7))
@@ -80,7 +99,15 @@ func TestEachFireOnce(t *testing.T) {
 			})
 			return "fires without a run"
 		})
+		stop()
+		hands.Wait()
 		d := l.describe(t)
+		told := make(map[string]int)
+		for _, fire := range d.History {
+			told[fire.Run]++
+		}
+		require.Len(t, told, len(d.History), "each fire is in the history once")
+		require.Len(t, told, int(d.Started))
 		// A minute may have begun meanwhile.
 		runs := l.awaitRuns(t, int(d.Started))
 		require.InDelta(t, fires, len(runs), 1)
