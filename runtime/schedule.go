@@ -17,6 +17,8 @@ var (
 	ErrScheduleNotFound = errors.New("no such schedule")
 	// ErrScheduleFull is returned by TriggerSchedule when as many fires wait to be started as may.
 	ErrScheduleFull = errors.New("too many fires wait to be started")
+	// ErrFireSkipped is returned by TriggerSchedule when the overlap policy starts nothing because a run is open.
+	ErrFireSkipped = errors.New("fire skipped")
 )
 
 // Limits and defaults of schedules.

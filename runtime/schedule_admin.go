@@ -68,25 +68,89 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 	})
 }
 
-// TriggerSchedule fires a schedule now, by the engine's clock, also while it is paused or after its end, and returns the id
-// that the run gets. A keeper starts the run under the overlap policy, so it may be skipped. The timetable goes on as it would
-// have. The error wraps ErrScheduleNotFound, or ErrScheduleFull when as many fires wait as may.
+// TriggerSchedule fires a schedule now, by the engine's clock, also while it is paused or after its end, and returns the id of
+// the run. When it returns, the run has been started, or waits for the end of the run before, as the overlap policy has it.
+// The timetable goes on as it would have.
+//
+// The error wraps ErrScheduleNotFound, ErrScheduleFull when as many fires wait as may, or ErrFireSkipped when the overlap policy
+// starts nothing because a run is open. Where the call is interrupted after the fire was written, a keeper starts the run.
 func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string, err error) {
+	var fire pendingFire
 	err = c.changeSchedule(ctx, "trigger", name, func(r *scheduleRecord) (bool, error) {
 		// What waits with a run before it is one more than is in the queue.
 		if waiting := len(r.state.Waiting); r.spec.Overlap == OverlapQueue && waiting > r.spec.QueueLimit || waiting >= maxWaitingFires {
 			return false, fmt.Errorf("%w: %d", ErrScheduleFull, waiting)
 		}
 		r.push(pendingFire{At: r.now.UnixMilli(), Triggered: true})
-		runID = runOf(r.spec.Name, r.state.Waiting[len(r.state.Waiting)-1])
-		r.state.LastFire = r.now.UnixMilli()
-		r.urgent = true
+		fire = r.state.Waiting[len(r.state.Waiting)-1]
+		r.state.LastFire = fire.At
 		return true, nil
 	})
+	if err == nil {
+		err = c.startTriggered(ctx, name, fire)
+	}
 	if err != nil {
 		return "", err
 	}
-	return runID, nil
+	return runOf(name, fire), nil
+}
+
+// startTriggered does what a keeper would do, until the fire has its run or has to wait for the end of another.
+func (c *Client) startTriggered(ctx context.Context, name string, fire pendingFire) error {
+	fault := func(err error) error { return fmt.Errorf("trigger schedule %.140q: %w", name, err) }
+	p, id, err := c.locateSchedule(name)
+	if err != nil {
+		return fault(err)
+	}
+	keeper := newScheduleKeeper(c.engine, false)
+	defer keeper.close()
+	for {
+		r, history, err := c.engine.readSchedule(ctx, p, id, ScheduleHistory)
+		if err != nil {
+			return fault(err)
+		}
+		if !slices.ContainsFunc(r.state.Waiting, func(f pendingFire) bool { return f.Serial == fire.Serial }) {
+			return c.triggerOutcome(fault, fire, history)
+		}
+		more, err := keeper.step(ctx, r)
+		switch {
+		case errors.Is(err, enginecore.ErrScheduleChanged):
+		case err != nil:
+			return fault(err)
+		case !more && r.starting() >= 0:
+			pause(ctx, keeperPause) // a keeper is at it
+		case !more && slices.ContainsFunc(r.state.Waiting, func(f pendingFire) bool { return f.Serial == fire.Serial }):
+			// Keepers are told, so that one of them waits for the end of the run.
+			r.urgent = true
+			err := c.engine.saveSchedule(ctx, r, nil, false)
+			if err == nil || errors.Is(err, enginecore.ErrScheduleChanged) {
+				return nil
+			}
+			return fault(err)
+		}
+		if ctx.Err() != nil {
+			return fault(context.Cause(ctx))
+		}
+	}
+}
+
+// triggerOutcome is the error of a fire that waits no more.
+func (c *Client) triggerOutcome(fault func(error) error, fire pendingFire, history []string) error {
+	for _, text := range history {
+		entry, err := parseFire(text)
+		switch {
+		case err != nil:
+			return fault(err)
+		case !entry.Triggered || entry.At.UnixMilli() != fire.At:
+		case entry.Outcome == FireSkipped:
+			return fault(fmt.Errorf("%w: %s", ErrFireSkipped, entry.Reason))
+		case entry.Outcome == FireFailed:
+			return fault(errors.New(entry.Reason))
+		default:
+			return nil
+		}
+	}
+	return nil
 }
 
 // DeleteSchedule removes a schedule with its history. Its runs stay; fires that wait are dropped. Where a keeper is just
@@ -110,8 +174,8 @@ func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
 	return nil
 }
 
-// deletePause is how long to wait for a keeper that starts a run.
-const deletePause = 20 * time.Millisecond
+// keeperPause is how long to wait for a keeper that starts a run.
+const keeperPause = 20 * time.Millisecond
 
 // finishDelete removes a schedule that is marked so, which keepers do as well.
 func (c *Client) finishDelete(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
@@ -131,7 +195,7 @@ func (c *Client) finishDelete(ctx context.Context, p enginecore.Partition, id en
 		case err != nil:
 			return err
 		case !more:
-			pause(ctx, deletePause)
+			pause(ctx, keeperPause)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

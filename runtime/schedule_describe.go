@@ -158,6 +158,18 @@ func (c *Client) yieldSchedules(ctx context.Context, p enginecore.Partition, yie
 	}
 }
 
+// parseFire reads an entry of the history.
+func parseFire(text string) (Fire, error) {
+	var entry storedFire
+	if err := json.Unmarshal([]byte(text), &entry); err != nil {
+		return Fire{}, fmt.Errorf("history: %w", err)
+	}
+	return Fire{
+		At: unixTime(entry.At), Until: unixTime(max(entry.At, entry.Until)), Count: max(1, entry.Count), DoneAt: unixTime(entry.Done),
+		Outcome: entry.Outcome, Flow: entry.Flow, Run: entry.Run, Reason: entry.Reason, Triggered: entry.Manual,
+	}, nil
+}
+
 func (c *Client) describeSchedule(ctx context.Context, r *scheduleRecord, history []string) (*ScheduleDescription, error) {
 	spec, state := &r.spec, &r.state
 	d := &ScheduleDescription{
@@ -169,14 +181,11 @@ func (c *Client) describeSchedule(ctx context.Context, r *scheduleRecord, histor
 		Waiting: len(state.Waiting), Started: state.Started, Skipped: state.Skipped, Missed: state.Missed, Failed: state.Failed,
 	}
 	for _, text := range history {
-		var entry storedFire
-		if err := json.Unmarshal([]byte(text), &entry); err != nil {
+		fire, err := parseFire(text)
+		if err != nil {
 			return nil, err
 		}
-		d.History = append(d.History, Fire{
-			At: unixTime(entry.At), Until: unixTime(max(entry.At, entry.Until)), Count: max(1, entry.Count),
-			DoneAt: unixTime(entry.Done), Outcome: entry.Outcome, Flow: entry.Flow, Run: entry.Run, Reason: entry.Reason, Triggered: entry.Manual,
-		})
+		d.History = append(d.History, fire)
 	}
 	if state.Last == nil {
 		return d, nil
