@@ -17,13 +17,14 @@ type judge struct {
 	seeds   map[string]uint64          // of runs
 	touched map[string]bool            // runs that were cancelled or run again
 	made    map[string]map[string]bool // nonces by run and node: of calls that were begun and of signals that were sent
+	calls   map[string]string          // nodes by nonce, in whichever run
 	tallies map[string]int
 }
 
 func newJudge(t *testing.T, s *storm, entries []entry) *judge {
 	j := &judge{
 		t: t, entries: entries, seeds: make(map[string]uint64), touched: make(map[string]bool),
-		made: make(map[string]map[string]bool), tallies: make(map[string]int),
+		made: make(map[string]map[string]bool), calls: make(map[string]string), tallies: make(map[string]int),
 	}
 	for _, e := range entries {
 		switch e.What {
@@ -32,6 +33,7 @@ func newJudge(t *testing.T, s *storm, entries []entry) *judge {
 		case meddling:
 			j.touched[e.Run] = true
 		case began, signal:
+			j.calls[e.Nonce] = e.Node
 			place := e.Run + "/" + e.Node
 			if j.made[place] == nil {
 				j.made[place] = make(map[string]bool)
@@ -87,7 +89,7 @@ func (j *judge) outcome(run string, s *sketch, f invariant.Flow, i int) string {
 	n, got := &s.nodes[i], f.Nodes[s.nodes[i].name]
 	ready := s.ready(f, n)
 	mayFail := n.task.Dies || n.kind == hurried || got.Reclaims >= maxLosses
-	mustFail := n.task.Dies && !n.isWait()
+	mustFail := n.task.Dies && !n.isWait() && n.kind != nested
 	if j.touched[run] {
 		if got.Outcome == "success" && mustFail {
 			return "its function never succeeds"
@@ -135,6 +137,8 @@ func (s *sketch) ready(f invariant.Flow, n *sketchNode) bool {
 		}
 	}
 	switch n.kind {
+	case mapped:
+		return f.Nodes[n.itemsName()].Outcome == "success"
 	case always:
 		return true
 	case rescue:
@@ -177,6 +181,12 @@ func (s *sketch) verdict(f invariant.Flow) []string {
 // product says what is wrong with the result of a node: it must have been made by one of its calls, of the results that
 // its upstreams still have.
 func (j *judge) product(run string, s *sketch, n *sketchNode, p product, products map[string]product) string {
+	if n.kind == nested {
+		if p.Node != "second" || len(p.From) != 1 || j.calls[p.Nonce] != "second" || j.calls[p.From[0]] != "first" {
+			return fmt.Sprintf("no run of the other flow has made its result %+v", p)
+		}
+		return ""
+	}
 	if p.Node != n.name || !j.made[run+"/"+n.name][p.Nonce] {
 		return fmt.Sprintf("nobody has made its result %+v", p)
 	}
@@ -187,6 +197,15 @@ func (j *judge) product(run string, s *sketch, n *sketchNode, p product, product
 		}
 	}
 	switch n.kind {
+	case mapped:
+		if len(p.From) != n.needed {
+			return fmt.Sprintf("it was made of %d items instead of %d", len(p.From), n.needed)
+		}
+		for _, from := range p.From {
+			if j.calls[from] == "" {
+				return fmt.Sprintf("no call has made the item %s that it was made of", from)
+			}
+		}
 	case plain:
 		if !slices.Equal(p.From, want) {
 			return fmt.Sprintf("it was made of %v, its upstreams have %v", p.From, want)

@@ -46,6 +46,8 @@ const (
 	hurried kind = "hurried" // is a waitpoint that gives up soon
 	rescue  kind = "rescue"  // runs when its upstream has failed
 	always  kind = "always"  // runs when its upstream has ended
+	mapped  kind = "mapped"  // takes the results of a node that runs the function for each item of a list
+	nested  kind = "nested"  // is another flow
 )
 
 // sketchNode is one node of a random flow.
@@ -110,7 +112,7 @@ func (n *sketchNode) wire(r *rand.Rand, i int) {
 		return
 	}
 	n.letRun = r.IntN(2) == 0
-	switch r.IntN(12) {
+	switch r.IntN(15) {
 	case 0:
 		n.kind = waits
 	case 1:
@@ -123,6 +125,10 @@ func (n *sketchNode) wire(r *rand.Rand, i int) {
 		n.kind = anyOf
 	case 6, 7:
 		n.kind, n.needed = quorum, 1+r.IntN(len(n.from))
+	case 8:
+		n.kind, n.needed = mapped, 1+r.IntN(6)
+	case 9:
+		n.kind = nested
 	}
 }
 
@@ -160,9 +166,38 @@ func (s *sketch) define(step *activity.Activity[order, product]) (*flow.Definiti
 			refs[i] = flow.Waitpoint[product](f, n.name, opts...)
 			continue
 		}
-		refs[i] = flow.Node(f, n.name, step, n.input(up), n.options(up)...)
+		switch n.kind {
+		case mapped:
+			items := make([]order, n.needed)
+			for k := range items {
+				items[k].Task.Pace = time.Duration(k) * 5 * time.Millisecond
+			}
+			list := flow.Map(f, n.itemsName(), step, flow.Const(items), flow.ItemsAtOnce(3), flow.AfterAll(up))
+			input := flow.Struct[order](flow.Field("task", flow.Const(n.task)), flow.Field("all", list))
+			refs[i] = flow.Node(f, n.name, step, input, n.options(up)...)
+		case nested:
+			inner, err := innerFlow(step)
+			if err != nil {
+				return nil, err
+			}
+			refs[i] = flow.Sub(f, n.name, inner, flow.Const(1), flow.AfterAll(up))
+		default:
+			refs[i] = flow.Node(f, n.name, step, n.input(up), n.options(up)...)
+		}
 	}
 	flow.Return(f, refs[len(refs)-1])
+	return f.Build()
+}
+
+// itemsName is the node of the list behind a mapped node.
+func (n *sketchNode) itemsName() string { return n.name + "-items" }
+
+// innerFlow is the flow that nested nodes run: two nodes, of which the second one retries once.
+func innerFlow(step *activity.Activity[order, product]) (*flow.Definition[int, product], error) {
+	f := flow.New[int, product]("inner")
+	first := flow.Node(f, "first", step, flow.Const(order{}))
+	second := flow.Struct[order](flow.Field("task", flow.Const(task{Fails: 1})), flow.Field("all", flow.List(first)))
+	flow.Return(f, flow.Node(f, "second", step, second, flow.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 1 + retries})))
 	return f.Build()
 }
 
