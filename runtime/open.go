@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -54,6 +55,7 @@ type openConfig struct {
 	meterProvider  metric.MeterProvider
 	secret         *waitpointSecret
 	keep           flow.Keep
+	tls            *tls.Config
 }
 
 // Prefix begins every key and channel, so that applications can share a server without sharing data: 1 to 32 characters
@@ -67,6 +69,11 @@ func Namespace(name string) OpenOption { return func(c *openConfig) { c.namespac
 // Logger receives what happens besides the results: lost leases, reconnections, failed attempts. Defaults to
 // slog.Default().
 func Logger(l *slog.Logger) OpenOption { return func(c *openConfig) { c.logger = l } }
+
+// TLSConfig replaces what a URL with TLS (rediss or valkeys) means by default: the certificate authorities of the system,
+// and no certificate of the client's own. A nil RootCAs and an empty ServerName, which is then the host of the URL, keep
+// their defaults. Open wraps ErrURL when the URL is without TLS.
+func TLSConfig(config *tls.Config) OpenOption { return func(c *openConfig) { c.tls = config } }
 
 // TracerProvider makes the spans of submissions and activities. Defaults to OpenTelemetry's global one.
 func TracerProvider(p trace.TracerProvider) OpenOption {
@@ -122,6 +129,9 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	}
 	target, err := parseURL(url)
 	if err != nil {
+		return nil, fmt.Errorf("open engine: %w", err)
+	}
+	if err := target.useTLS(config.tls); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
 	if err := config.keep.Check(); err != nil {

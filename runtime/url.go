@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -73,6 +75,21 @@ func parseURL(raw string) (target, error) {
 	}
 	t.option.DisableCache = true
 	return t, nil
+}
+
+// useTLS replaces the TLS configuration of a URL that has one.
+func (t *target) useTLS(config *tls.Config) error {
+	switch {
+	case config == nil:
+		return nil
+	case t.option.TLSConfig == nil:
+		return fmt.Errorf("%w: %s is without TLS, and a TLS configuration is given: the scheme must be rediss or valkeys", ErrURL, t.text)
+	}
+	own := config.Clone()
+	own.ServerName = cmp.Or(own.ServerName, t.option.TLSConfig.ServerName)
+	own.MinVersion = max(own.MinVersion, t.option.TLSConfig.MinVersion)
+	t.option.TLSConfig = own
+	return nil
 }
 
 // contractOption is the option of a URL that stands for ContractOnly.

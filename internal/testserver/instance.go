@@ -65,7 +65,7 @@ func (in *instance) run() error {
 	if err != nil {
 		return err
 	}
-	proc, err := startProcess(in.path, conf, filepath.Join(in.dir, "server.log"))
+	proc, err := startProcess(in.path, conf, filepath.Join(in.dir, "server.log"), in.opts.Sentinel)
 	if err != nil {
 		return err
 	}
@@ -115,12 +115,15 @@ type process struct {
 	gone chan struct{} // closed when the process has exited
 }
 
-func startProcess(path, conf, logPath string) (*process, error) {
+func startProcess(path, conf, logPath string, sentinel bool) (*process, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(path, conf)
+	if sentinel {
+		cmd.Args = append(cmd.Args, "--sentinel")
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = endWithParent()
 	p := &process{cmd: cmd, log: log, gone: make(chan struct{})}

@@ -24,6 +24,9 @@ type Options struct {
 	// restarted server is empty.
 	Persist bool
 
+	// Sentinel makes the server watch others instead of holding data.
+	Sentinel bool
+
 	// Password is what clients must give. Defaults to none.
 	Password string
 

@@ -1,0 +1,103 @@
+package runtime_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A flow runs over TLS with an authority of one's own. Without it, the server's certificate is refused.
+func TestTLS(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.StartTLS(t, kind)
+		ctx := enginetest.Context(t)
+		url := string(kind) + "s://" + server.TLSAddr
+		if kind == testserver.Redis {
+			url = "rediss://" + server.TLSAddr
+		}
+		_, err := runtime.Open(ctx, url)
+		require.ErrorContains(t, err, "certificate")
+		_, err = runtime.Open(ctx, server.URL(), runtime.TLSConfig(&tls.Config{RootCAs: server.Roots}))
+		require.ErrorIs(t, err, runtime.ErrURL, "a URL without TLS must not go on in the clear")
+
+		b := enginetest.Open(t, kind, url, enginetest.NewPrefix(), runtime.TLSConfig(&tls.Config{RootCAs: server.Roots}))
+		a := addOne()
+		b.Worker(t, []activity.Handler{a})
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 3), 1)
+		require.NoError(t, err)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 4, out)
+		b.Settle(t)
+	})
+}
+
+// A primary behind a sentinel is killed under load. Clients, workers and keepers go on with the replica that is promoted.
+func TestSentinelFailover(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		watched := testserver.StartSentinel(t, kind)
+		b := enginetest.Open(t, kind, watched.URL(), enginetest.NewPrefix())
+		ctx := enginetest.Context(t)
+		a, sum := activity.New("add", func(_ context.Context, n int) (int, error) {
+			time.Sleep(5 * time.Millisecond) // so that there is something to interrupt
+			return n + 1, nil
+		}), adder()
+		def := wide(t, a, sum, 5)
+		b.Worker(t, []activity.Handler{a, sum}, runtime.Lease(2*time.Second))
+		b.Keeper(t)
+		runAll := func(name string) {
+			var group sync.WaitGroup
+			for i := range 20 {
+				group.Go(func() {
+					out, err := untilHeard(ctx, b, def, fmt.Sprint(name, i), i)
+					if err != nil || out != 5*(i+2) {
+						t.Errorf("run %s%d: %d, %v", name, i, out, err)
+					}
+				})
+			}
+			group.Wait()
+		}
+		runAll("before-")
+		watched.InStep(t)
+		var meanwhile sync.WaitGroup
+		meanwhile.Go(func() { runAll("meanwhile-") })
+		watched.Primary.Kill()
+		watched.Promoted(t)
+		meanwhile.Wait()
+		for i := range 20 {
+			run, err := runtime.Start(ctx, b.Client, def, i, runtime.ID(fmt.Sprint("before-", i)))
+			require.NoError(t, err)
+			require.True(t, run.Existed(), "what was replicated is there")
+		}
+		b.Settle(t)
+	})
+}
+
+// untilHeard runs a flow as a careful client does: it starts it under an id of its own until it has heard of its end.
+func untilHeard(ctx context.Context, b *enginetest.Bench, def *flow.Definition[int, int], id string, in int) (int, error) {
+	for {
+		run, err := runtime.Start(ctx, b.Client, def, in, runtime.ID(id))
+		var out int
+		if err == nil {
+			if out, err = run.Result(ctx); err == nil {
+				return out, nil
+			}
+		}
+		var over *runtime.RunError
+		if errors.As(err, &over) || ctx.Err() != nil {
+			return 0, err
+		}
+	}
+}
