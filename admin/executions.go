@@ -379,27 +379,3 @@ func (c *Client) RevokeLease(ctx context.Context, id enginecore.ExecutionID, exp
 	}
 	return Revocation{Lease: reply.LeaseID, Epoch: reply.LeaseEpoch}, nil
 }
-
-// TagExecution adds tags to an execution, in any phase, in one atomic step; those that it has under the same keys are
-// replaced. It wraps enginecore.ErrExecutionNotFound and enginecore.ErrInvalidTagKey.
-func (c *Client) TagExecution(ctx context.Context, id enginecore.ExecutionID, tags map[string]string) error {
-	if err := checkID(id); err != nil {
-		return err
-	}
-	list, err := tagList(tags)
-	if err == nil {
-		_, err = c.core.SetExecutionTags(ctx, enginecore.SetExecutionTagsCall{ExecutionID: id, Tags: list})
-	}
-	return of(err, "tag", "execution", string(id))
-}
-
-func tagList(tags map[string]string) ([]string, error) {
-	if len(tags) == 0 {
-		return nil, fault("tags", "there are none")
-	}
-	list := make([]string, 0, 2*len(tags))
-	for key, value := range tags {
-		list = append(list, key, value)
-	}
-	return list, nil
-}

@@ -216,20 +216,6 @@ func (c *Client) Flow(ctx context.Context, id enginecore.FlowID) (FlowInfo, erro
 	return info, nil
 }
 
-// TagFlow adds tags to a flow, whatever its state, in one atomic step; those that it has under the same keys are replaced.
-// Client.Runs of package runtime finds runs by them. It wraps enginecore.ErrFlowNotFound and enginecore.ErrInvalidTagKey.
-func (c *Client) TagFlow(ctx context.Context, id enginecore.FlowID, tags map[string]string) error {
-	p, err := c.flowPartition(id)
-	if err != nil {
-		return err
-	}
-	list, err := tagList(tags)
-	if err == nil {
-		_, err = c.core.SetFlowTags(ctx, enginecore.SetFlowTagsCall{Partition: p, FlowID: id, Tags: list})
-	}
-	return of(err, "tag", "flow", string(id))
-}
-
 // Policies of a cancel.
 const (
 	// CancelAll cancels the flow and all its members. The default.

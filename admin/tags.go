@@ -1,0 +1,45 @@
+package admin
+
+import (
+	"context"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// TagExecution adds tags to an execution, in any phase, in one atomic step; those that it has under the same keys are
+// replaced. It wraps enginecore.ErrExecutionNotFound and enginecore.ErrInvalidTagKey.
+func (c *Client) TagExecution(ctx context.Context, id enginecore.ExecutionID, tags map[string]string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	list, err := tagList(tags)
+	if err == nil {
+		_, err = c.core.SetExecutionTags(ctx, enginecore.SetExecutionTagsCall{ExecutionID: id, Tags: list})
+	}
+	return of(err, "tag", "execution", string(id))
+}
+
+// TagFlow adds tags to a flow, whatever its state, in one atomic step; those that it has under the same keys are replaced.
+// Client.Runs of package runtime finds runs by them. It wraps enginecore.ErrFlowNotFound and enginecore.ErrInvalidTagKey.
+func (c *Client) TagFlow(ctx context.Context, id enginecore.FlowID, tags map[string]string) error {
+	p, err := c.flowPartition(id)
+	if err != nil {
+		return err
+	}
+	list, err := tagList(tags)
+	if err == nil {
+		_, err = c.core.SetFlowTags(ctx, enginecore.SetFlowTagsCall{Partition: p, FlowID: id, Tags: list})
+	}
+	return of(err, "tag", "flow", string(id))
+}
+
+func tagList(tags map[string]string) ([]string, error) {
+	if len(tags) == 0 {
+		return nil, fault("tags", "there are none")
+	}
+	list := make([]string, 0, 2*len(tags))
+	for key, value := range tags {
+		list = append(list, key, value)
+	}
+	return list, nil
+}
