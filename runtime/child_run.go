@@ -133,7 +133,7 @@ func (c *child) failure(reply enginecore.FlowResultReply) error {
 }
 
 // resultsPerCall bounds the results that one call reads.
-const resultsPerCall = 256
+const resultsPerCall = 128
 
 // collect puts the results of the items together, in their order.
 func (c *child) collect(ctx context.Context) ([]byte, error) {
