@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "102-9077ba24a0803ae3"
+const build = "103-39a4d0ba62aeeb81"
