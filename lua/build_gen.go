@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "103-39a4d0ba62aeeb81"
+const build = "104-3986ebee4276614d"

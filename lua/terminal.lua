@@ -6,6 +6,11 @@ local LEASE_FIELDS = {
   'current_lease_id', 'current_worker_id', 'current_worker_instance_id', 'lease_expires_at',
   'lease_last_renewed_at', 'lease_renewal_deadline',
 }
+-- Of a member of a managed flow, what its first claim looked at is gone as well.
+local MEMBER_LEASE_FIELDS = {
+  'current_lease_id', 'current_worker_id', 'current_worker_instance_id', 'lease_expires_at',
+  'lease_last_renewed_at', 'lease_renewal_deadline', 'simple',
+}
 local LEASE_AND_LOSS_FIELDS = {
   'current_lease_id', 'current_worker_id', 'current_worker_instance_id', 'lease_expires_at',
   'lease_last_renewed_at', 'lease_renewal_deadline', 'lease_expired_at', 'lease_revoked_at',
@@ -135,7 +140,7 @@ function lifecycle.complete(c, execution_id, core_key, core, f, result, k)
   lifecycle.released(c, execution_id, core, f, 'completed')
   lifecycle.finish(c, execution_id, core_key, core, {
     outcome = 'success', attempt_state = 'attempt_terminal', claimed = true, plain = plain,
-    blank = core.managed and LEASE_FIELDS or LEASE_AND_LOSS_FIELDS, terminal_key = k and k.terminal,
+    blank = core.managed and MEMBER_LEASE_FIELDS or LEASE_AND_LOSS_FIELDS, terminal_key = k and k.terminal,
   })
 end
 
