@@ -782,19 +782,15 @@ func decodeErrand(r *fields, out *Errand) {
 	out.Reason = textValue[string](r, "reason")
 }
 
-// ItemState is an element of replies or calls.
-type ItemState struct {
-	State    string
-	Attempts int64
+// EndedExecution is an element of replies or calls.
+type EndedExecution struct {
 	Outcome  string
 	Result   []byte
 	Reason   string
 	Category string
 }
 
-func decodeItemState(r *fields, out *ItemState) {
-	out.State = textValue[string](r, "state")
-	out.Attempts = intValue[int64](r, "attempts")
+func decodeEndedExecution(r *fields, out *EndedExecution) {
 	out.Outcome = textValue[string](r, "outcome")
 	out.Result = bytesValue(r, "result")
 	out.Reason = textValue[string](r, "reason")

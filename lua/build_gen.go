@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "104-3986ebee4276614d"
+const build = "105-8e7013938ab170b9"
