@@ -36,6 +36,7 @@ const (
 	DutySchedule                 Duty = "schedule"
 	DutyDependencyReconciliation Duty = "dependency_reconciliation"
 	DutyIndexReconciliation      Duty = "index_reconciliation"
+	DutyUnblocking               Duty = "unblocking"
 )
 
 // DutyInfo describes a duty.
@@ -96,6 +97,9 @@ func DutyTable() []DutyInfo {
 		describeDuties(keeperSweep, false, tickNever,
 			DutyInfo{Duty: DutyQuota, Summary: "grants what a limit has free to those that wait, and takes back places that nobody uses"},
 			DutyInfo{Duty: DutyBudget, Contract: "budget_reset", Summary: "resets budgets, takes back what dead workers reserved, and lets nodes go that wait for one"},
+		),
+		describeDuties(unblockEvery, true, tickNever,
+			DutyInfo{Duty: DutyUnblocking, Contract: "unblock", Summary: "lets executions go that other programs blocked for a budget, a quota or capabilities"},
 		),
 		describeDuties(DefaultReconcileEvery, false, tickNever,
 			DutyInfo{Duty: DutyIndexReconciliation, Contract: "index_reconciler", Summary: "mends indexes that do not fit the records"},

@@ -63,7 +63,7 @@ type dutyDone struct {
 // reconciliation that takes its time, is a round of its own.
 func (k *Keeper) newRounds() []*round {
 	_, whole := k.engine.calls.(composites)
-	rounds := []*round{k.tickRound(whole)}
+	rounds := []*round{k.tickRound(whole), k.unblockRound()}
 	if whole {
 		rounds = append(rounds, k.quotaRound(), k.budgetRound(), k.edgesRound(), k.indexRound())
 		if k.compactAfter >= 0 {

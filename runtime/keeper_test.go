@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -166,4 +167,13 @@ func TestKeeperSurvives(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The page about keepers names every duty.
+func TestDutiesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/operations/keeper.md")
+	require.NoError(t, err)
+	for _, duty := range runtime.Duties() {
+		require.Contains(t, string(page), "| `"+string(duty)+"` |")
+	}
 }
