@@ -351,7 +351,7 @@ func TestReconciliationMeetsNothing(t *testing.T) {
 		b.Run(t, "keeper", keeper.Run)
 		r := rand.New(rand.NewPCG(1, 2))
 		var started []*runtime.Run[string]
-		for i := range 12 {
+		for i := range 6 {
 			s, run := newSketch(r, 30), fmt.Sprint("run", i)
 			lab.add(run, s)
 			def, err := s.define("sketch"+run, lab.common, lab.rare)
