@@ -227,6 +227,32 @@ func (s *storm) check(ctx context.Context, t *testing.T, mode invariant.Mode) *i
 
 var executionID = regexp.MustCompile(`\{fp:\d+\}:[0-9a-f-]{36}`)
 
+// flowHistory is what the engine has written down about a flow.
+func (s *storm) flowHistory(ctx context.Context, id enginecore.FlowID) string {
+	client, keys := s.bench.Engine.Core().Client(), s.bench.Engine.Core().Keys()
+	p, err := s.bench.Engine.Core().FlowPartition(id)
+	if err != nil {
+		return err.Error()
+	}
+	core, err := client.Do(ctx, client.B().Hgetall().Key(keys.FlowCore(p, id)).Build()).AsStrMap()
+	if err != nil {
+		return err.Error()
+	}
+	members, err := client.Do(ctx, client.B().Smembers().Key(keys.FlowMembers(p, id)).Build()).AsStrSlice()
+	if err != nil {
+		return err.Error()
+	}
+	text := fmt.Sprintln(core, members)
+	entries, err := client.Do(ctx, client.B().Xrange().Key(keys.FlowEvents(p, id)).Start("-").End("+").Build()).AsXRange()
+	if err != nil {
+		return err.Error()
+	}
+	for _, e := range entries {
+		text += fmt.Sprintln(e.ID, e.FieldValues)
+	}
+	return text
+}
+
 // history is what the engine has written down about an execution and its flow.
 func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
 	client, keys := s.bench.Engine.Core().Client(), s.bench.Engine.Core().Keys()
@@ -319,7 +345,7 @@ func (s *storm) settle(ctx context.Context, t *testing.T, runs map[string]*runti
 					return ""
 				}
 			}
-			return fmt.Sprintf("run %s has ended or waits:\n%s", id, stateOf(d))
+			return fmt.Sprintf("run %s has ended or waits:\n%s%s", id, stateOf(d), s.flowHistory(ctx, run.FlowID()))
 		})
 	}
 }
