@@ -13,7 +13,7 @@ import (
 // The Go code of each page, taken together, is one file that compiles.
 func TestPagesCompile(t *testing.T) {
 	t.Parallel()
-	for _, page := range []string{"run-a-flow.md", "wait-for-a-person.md", "approval-links.md", "rerun-and-purge.md", "find-runs.md", "schedule-runs.md"} {
+	for _, page := range []string{"run-a-flow.md", "wait-for-a-person.md", "approval-links.md", "rerun-and-purge.md", "find-runs.md", "schedule-runs.md", "use-budgets.md"} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
 			compilePage(t, filepath.Join("..", "docs", "how-to", page))
