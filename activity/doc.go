@@ -27,5 +27,5 @@
 // worker may still speak for the execution. All four also work, and do nothing, where there is no worker.
 //
 // Await waits for a signal from outside without holding the worker, Once makes a step durable, Emit shows output as it
-// comes. A unit test gives a function that uses them a context from WithSteps.
+// comes, ReportUsage and Reserve count what is spent of the run's budgets. A unit test gives a function that uses them a context from WithSteps.
 package activity

@@ -15,7 +15,7 @@ local MEMORY_MS, LASTING_MS = 3600000, 30 * 86400000
 -- Reservations are looked at this long (ms) after they were made, and again.
 budget.HELD_MS = 30000
 
--- The same for budgets that belong to one run.
+-- Whether the run lives is looked at this long (ms) after its budget came into being.
 budget.RUN_MS = 3600000
 
 local MAX_ENTRIES = 64

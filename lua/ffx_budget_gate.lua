@@ -5,8 +5,8 @@
 -- Executions that one call lets go.
 local RELEASED_PER_CALL = 200
 
--- When a run is looked at again (ms) that is not to be purged yet.
-local RUN_AGAIN_MS = 3600000
+-- When a run is looked at again (ms) at the latest, and how long after it should have been purged.
+local RUN_AGAIN_MS = 86400000
 local PURGE_GRACE_MS = 60000
 
 -- Why a flow's budgets keep its executions from starting, and the id of the budget; nil when they do not.
@@ -144,7 +144,8 @@ end
 local function look_again(c, flow_id)
   if redis.call('EXISTS', key.flow_core(c, flow_id)) == 0 then return '0' end
   local purge_at = tonumber(redis.call('ZSCORE', key.ffx_purge_due(c), flow_id) or nil)
-  return number.text(math.max(purge_at and purge_at + PURGE_GRACE_MS or 0, c.now + (purge_at and PURGE_GRACE_MS or RUN_AGAIN_MS)))
+  local at = math.max(purge_at or math.huge, c.now) + PURGE_GRACE_MS
+  return number.text(math.min(at, c.now + RUN_AGAIN_MS))
 end
 
 -- @function ffx_verify_budget_use

@@ -1,0 +1,38 @@
+package activity_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+)
+
+// Answer reserves what a call may take at most, and settles what it took.
+func Answer(ctx context.Context, question string) (string, error) {
+	budget, err := activity.Reserve(ctx, "tokens", 50)
+	if err != nil {
+		return "", err
+	}
+	answer, used := "about "+question, int64(20+len(question))
+	return answer, budget.Settle(ctx, used)
+}
+
+// A unit test gives the function a budget; in a worker it has that of its run's flow.
+func ExampleReserve() {
+	steps := activity.NewSteps()
+	steps.SetBudget("tokens", 100)
+	for _, question := range []string{"tides", "the moon", "why it is dark at night", "stars"} {
+		answer, err := Answer(activity.WithSteps(context.Background(), steps), question)
+		if errors.Is(err, activity.ErrBudgetExceeded) {
+			fmt.Println("no budget left for", question)
+			continue
+		}
+		fmt.Println(answer, steps.Used("tokens").Remaining())
+	}
+	// Output:
+	// about tides 75
+	// about the moon 47
+	// no budget left for why it is dark at night
+	// no budget left for stars
+}

@@ -1,0 +1,66 @@
+package flow_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+var spend = activity.New("spend", func(_ context.Context, in string) (string, error) { return in, nil })
+
+func budgeted(opts ...flow.Option) (*flow.Definition[string, string], error) {
+	f := flow.New[string, string]("budgeted", opts...)
+	flow.Return(f, flow.Node(f, "spend", spend, f.Input()))
+	return f.Build()
+}
+
+// Budgets survive being stored, in one form whatever the order of the options.
+func TestBudgetRoundTrip(t *testing.T) {
+	one := flow.Budget("llm", flow.HardLimit("tokens", 100), flow.SoftLimit("tokens", 80), flow.Counted("calls"))
+	two := flow.Budget("tenant", flow.PerKey("tenant", "id"), flow.HardLimit("cents", 5), flow.ResetEvery(time.Hour), flow.OnExceeded(flow.BlockNodes))
+	a, err := budgeted(one, two)
+	require.NoError(t, err)
+	b, err := budgeted(two, flow.Budget("llm", flow.Counted("calls"), flow.SoftLimit("tokens", 80), flow.HardLimit("tokens", 100)))
+	require.NoError(t, err)
+	require.Equal(t, a.Hash(), b.Hash())
+	plain, err := budgeted()
+	require.NoError(t, err)
+	require.NotEqual(t, plain.Hash(), a.Hash())
+	data, err := a.Graph().MarshalJSON()
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"budgets":[{"name":"llm","scope":"run","dimensions":[{"name":"calls"},{"name":"tokens","hard":100,"soft":80}],"effect":"fail"},`+
+		`{"name":"tenant","scope":"shared","key_from":["tenant","id"],"dimensions":[{"name":"cents","hard":5}],"every_ms":3600000,"effect":"block"}]`)
+	parsed, err := flow.ParseGraph(data)
+	require.NoError(t, err)
+	require.Equal(t, a.Graph().Budgets, parsed.Budgets)
+	require.Equal(t, a.Hash(), parsed.Hash())
+}
+
+// Every fault of a budget is reported, with its name.
+func TestBudgetFaults(t *testing.T) {
+	for says, opts := range map[string][]flow.Option{
+		`hard limit of "tokens" is 0, must be 1 to`:         {flow.Budget("b", flow.HardLimit("tokens", 0))},
+		`soft limit of "tokens" is -3`:                      {flow.Budget("b", flow.SoftLimit("tokens", -3))},
+		`hard limit of "tokens" is there twice`:             {flow.Budget("b", flow.HardLimit("tokens", 1), flow.HardLimit("tokens", 2))},
+		`soft limit 9 of "tokens" is above the hard one, 8`: {flow.Budget("b", flow.HardLimit("tokens", 8), flow.SoftLimit("tokens", 9))},
+		`it has no dimension`:                               {flow.Budget("b")},
+		`the path of its key is empty`:                      {flow.Budget("b", flow.PerKey(), flow.HardLimit("tokens", 1))},
+		`a field has no name`:                               {flow.Budget("b", flow.PerKey("a", ""), flow.HardLimit("tokens", 1))},
+		`reset every 1ms`:                                   {flow.Budget("b", flow.HardLimit("tokens", 1), flow.ResetEvery(time.Millisecond))},
+		`effect "explode" is none of`:                       {flow.Budget("b", flow.HardLimit("tokens", 1), flow.OnExceeded("explode"))},
+		`option 1 is nil`:                                   {flow.Budget("b", nil)},
+		`name is used twice: budget "b"`:                    {flow.Budget("b", flow.HardLimit("x", 1)), flow.Budget("b", flow.PerFlow(), flow.HardLimit("y", 1))},
+		`dimension: `:                                       {flow.Budget("b", flow.HardLimit("two words", 1))},
+		`budget "b c"`:                                      {flow.Budget("b c", flow.HardLimit("x", 1))},
+		`17 dimensions, at most 16`:                         {flow.Budget("b", flow.Counted(strings.Split("a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", ",")...))},
+	} {
+		_, err := budgeted(opts...)
+		require.ErrorContains(t, err, says)
+	}
+}

@@ -1,0 +1,66 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A budget that the runs of a tenant share: what exceeds it fails, until somebody raises it.
+func ExampleClient_SetBudget() {
+	ctx := context.Background()
+	type order struct {
+		Tenant string `json:"tenant"`
+		Pages  int64  `json:"pages"`
+	}
+	translate := activity.New("translate", func(ctx context.Context, o order) (string, error) {
+		return "translated", activity.ReportUsage(ctx, "pages", o.Pages)
+	})
+	f := flow.New[order, string]("translation", flow.Budget("plan", flow.PerKey("tenant"), flow.HardLimit("pages", 10)))
+	flow.Return(f, flow.Node(f, "translate", translate, f.Input()))
+	def, err := f.Build()
+	if err != nil {
+		log.Fatal(err)
+	}
+	local, err := runtime.OpenLocal(ctx, runtime.LocalConfig{
+		Activities: def.Handlers(),
+		Open:       []runtime.OpenOption{runtime.Logger(slog.New(slog.DiscardHandler))},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer local.Close()
+	client := local.Client()
+	try := func() {
+		run, err := runtime.Start(ctx, client, def, order{Tenant: "acme", Pages: 8})
+		if err != nil {
+			log.Fatal(err)
+		}
+		out, err := run.Result(ctx)
+		var failed *runtime.RunError
+		if errors.As(err, &failed) {
+			out = failed.Category
+		}
+		fmt.Println(out)
+	}
+	try()
+	try()
+	acme := runtime.BudgetRef{Name: "plan", Key: "acme"}
+	if err := client.SetBudget(ctx, acme, flow.HardLimit("pages", 20)); err != nil {
+		log.Fatal(err)
+	}
+	try()
+	state, err := client.Budget(ctx, acme)
+	fmt.Println(state.Amount("pages").Spent, state.Amount("pages").Remaining(), err)
+	// Output:
+	// translated
+	// budget
+	// translated
+	// 16 4 <nil>
+}
