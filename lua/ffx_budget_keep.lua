@@ -18,6 +18,8 @@ local function reset_due(c)
     local stored = record.read(b.definition, budget.RESET_FIELDS)
     if stored and stored.budget_id then
       budget.reset(c, b, id, stored, c.now, c.now_text)
+      -- Nobody else tells what the reset means for those that wait.
+      redis.call('ZADD', b.due, 'XX', c.now, 'gate ' .. id)
       count = count + 1
     else
       redis.call('ZREM', resets_key, id)

@@ -268,7 +268,7 @@ func TestBudgetOfPurgedRun(t *testing.T) {
 func TestPeriodicReset(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		const every = 500 * time.Millisecond
+		const every = 200 * time.Millisecond
 		a := activity.New("spend", func(ctx context.Context, in string) (string, error) { return in, activity.ReportUsage(ctx, "calls", 1) })
 		def := fan(t, "periodic", a, 5,
 			flow.Budget("calls", flow.HardLimit("calls", 2), flow.ResetEvery(every), flow.OnExceeded(flow.BlockNodes)))
