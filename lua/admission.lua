@@ -141,6 +141,7 @@ function F.ff_block_execution_for_admission(K, A)
   }, {})
   order.leave(c, lifecycle.lane(core), A.execution_id, core, K.eligible)
   redis.call('ZADD', index_of(c, core, state) or K.blocked, c.now, A.execution_id)
+  if core.managed and state == 'blocked_by_budget' then budget.await(c, A.execution_id, core) end
   return reply.ok('blocked')
 end
 

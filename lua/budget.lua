@@ -116,6 +116,13 @@ function budget.reopen(c, k, budget_id, stored)
   stored.gate, stored.closed = change_gate(c, k, budget_id, stored.gate), nil
 end
 
+-- An execution that was blocked because of a budget, by whomever, goes on when one of its flow's budgets is opened.
+function budget.await(c, execution_id, core)
+  for id in string.gmatch(graph.flow(c, core.flow_id).budget_ids or '', '[^,]+') do
+    redis.call('ZADD', key.ffx_budget_waiting(c, id), record.eligible_score(core), execution_id)
+  end
+end
+
 -- In words, how much of a dimension is used.
 function budget.describe(stored, d)
   local of = is_set(stored.key) and ' of "' .. stored.key .. '"' or ''

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "105-8e7013938ab170b9"
+const build = "106-83cd8b0a6d59b66f"
