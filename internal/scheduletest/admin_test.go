@@ -369,7 +369,7 @@ func TestAnyFlow(t *testing.T) {
 		large := flow.New[struct{}, []int]("large")
 		sum := activity.New("sum", func(_ context.Context, in []int) ([]int, error) { return in[:1], nil })
 		var refs []flow.Ref[int]
-		for i := range 300 {
+		for i := range 200 {
 			refs = append(refs, flow.Node(large, fmt.Sprintf("n%d", i), step, large.Input()))
 		}
 		flow.Return(large, flow.Node(large, "sum", sum, flow.List(refs...)))

@@ -55,7 +55,7 @@ func TestEachFireOnce(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newLab(t, b)
 		l.worker(t)
-		const fires = 40
+		const fires = 25
 		l.scheduleEvery(t, time.Minute, runtime.OnOverlap(runtime.OverlapAllow))
 		var keepers [5]*enginetest.Running
 		for i := range keepers {
@@ -67,7 +67,7 @@ func TestEachFireOnce(t *testing.T) {
 		var hands sync.WaitGroup
 		defer hands.Wait()
 		defer stop()
-		for range 4 {
+		for range 2 {
 			hands.Go(func() {
 				for ctx.Err() == nil {
 					_, err := b.Client.RunDuty(ctx, runtime.DutySchedule)
