@@ -170,6 +170,8 @@ type DescribeFlowReply struct {
 	NodesCancelled    int64
 	NodesSkipped      int64
 	Now               time.Time
+	FairKey           string
+	Priority          string
 }
 
 // DescribeFlow runs ffx_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
@@ -258,6 +260,12 @@ func (DescribeFlowCall) decode(r *fields) (out DescribeFlowReply) {
 		}
 		if r.left() > 0 {
 			out.Now = timeValue(r, "now")
+		}
+		if r.left() > 0 {
+			out.FairKey = textValue[string](r, "fair_key")
+		}
+		if r.left() > 0 {
+			out.Priority = textValue[string](r, "priority")
 		}
 	default:
 		r.unknownStatus()

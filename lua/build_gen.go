@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "106-83cd8b0a6d59b66f"
+const build = "107-3e7c8a7770eb317a"

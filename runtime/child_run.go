@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -33,7 +34,7 @@ func (c *child) start(ctx context.Context) error {
 
 // plan makes the run that a node stands for ready to be submitted. It is kept as long as its parent.
 func (c *child) plan(ctx context.Context) (*Plan, error) {
-	node, err := c.declared(ctx)
+	node, parent, err := c.declared(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -58,29 +59,37 @@ func (c *child) plan(ctx context.Context) (*Plan, error) {
 	if c.isMap() {
 		plan.input, plan.inputHash = nil, hashInput(c.input)
 	}
+	// It shares lanes as its parent does, unless it says otherwise itself, and a change of its parent's priority is its own.
+	if plan.fairKey == "" {
+		plan.fairKey = parent.FairKey
+	}
+	if priority, err := strconv.ParseInt(parent.Priority, 10, 64); err == nil {
+		for i := range compiled.nodes {
+			compiled.nodes[i].Priority = priority
+		}
+	}
 	plan.retention, plan.creator = "", "flow "+c.claimed.FlowName
 	plan.parent = []enginecore.SubmitFlowParent{{ExecutionID: string(c.claimed.ExecutionID), FailFast: c.isMap() && !c.spec.Outcomes}}
 	return plan, nil
 }
 
-// declared reads the node from the definition that was submitted with the run.
-func (c *child) declared(ctx context.Context) (node *flow.NodeSpec, err error) {
-	var reply enginecore.DescribeFlowReply
+// declared reads the node from the definition that was submitted with the run, and the run.
+func (c *child) declared(ctx context.Context) (node *flow.NodeSpec, reply enginecore.DescribeFlowReply, err error) {
 	err = c.insist(ctx, func() (err error) {
 		reply, err = c.core.DescribeFlow(ctx, enginecore.DescribeFlowCall{Partition: c.spot.partition, FlowID: c.claimed.FlowID, Limit: 1})
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, reply, err
 	}
 	graph, err := flow.ParseGraph(reply.Definition)
 	if err != nil {
-		return nil, undecodable(c.locate(err))
+		return nil, reply, undecodable(c.locate(err))
 	}
 	if node = graph.Node(c.claimed.Node); node == nil || !isChild(node) {
-		return nil, undecodable(c.locate(errors.New("the definition of the run has no such map or sub-flow")))
+		return nil, reply, undecodable(c.locate(errors.New("the definition of the run has no such map or sub-flow")))
 	}
-	return node, nil
+	return node, reply, nil
 }
 
 // itemsGraph is the flow of the items. How many of them run at once is a limit of their own.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -214,6 +215,48 @@ func TestFairByKey(t *testing.T) {
 		_, err = runtime.Start(ctx, b.Client, l.flow(t, "empty", 1, false, flow.FairBy("Tenant")), job{})
 		require.ErrorIs(t, err, runtime.ErrFairKey)
 	}, runtime.Partitions(1))
+}
+
+// Items of a map share as their run does, and take its changed priority.
+func TestItemsShareAsTheirRun(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		gate := make(chan struct{})
+		list := activity.New("list", func(ctx context.Context, j job) ([]int, error) {
+			select {
+			case <-gate:
+			case <-ctx.Done():
+			}
+			return []int{1, 2, 3}, nil
+		})
+		item := activity.New("item", func(_ context.Context, n int) (int, error) { return n, nil }, activity.Lane("items"))
+		f := flow.New[job, []int]("mapping", flow.FairBy("Tenant"))
+		flow.Return(f, flow.Map(f, "each", item, flow.Node(f, "list", list, f.Input())))
+		def, err := f.Build()
+		require.NoError(t, err)
+		run, err := runtime.Start(ctx, b.Client, def, job{Tenant: "a"})
+		require.NoError(t, err)
+		require.NoError(t, run.SetPriority(ctx, 6))
+		close(gate)
+		b.Keeper(t)
+		b.Worker(t, []activity.Handler{list, item}, runtime.Lanes("items", "default"))
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []int{1, 2, 3}, out)
+		client, items := b.Engine.Core().Client(), 0
+		for _, key := range b.Settle(t).KeyNames() {
+			if !strings.Contains(key, ":exec:") || !strings.HasSuffix(key, ":core") {
+				continue
+			}
+			core, err := client.Do(ctx, client.B().Hmget().Key(key).Field("execution_kind", "fair_key", "priority").Build()).AsStrSlice()
+			require.NoError(t, err)
+			require.Equal(t, []string{"a", "6"}, core[1:], core[0])
+			if core[0] == "item" {
+				items++
+			}
+		}
+		require.Equal(t, 3, items)
+	}, runtime.Partitions(2))
 }
 
 // Whatever happens to nodes that wait, the queues of their keys follow.

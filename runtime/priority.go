@@ -12,8 +12,8 @@ import (
 // ErrPriority: a priority is outside 0 to activity.MaxPriority.
 var ErrPriority = errors.New("bad priority")
 
-// SetPriority changes the priority of all nodes of the run that have not ended, whatever they wait for, and of those that it
-// gets later. What waits for a worker moves to its new place in its lane at once; what runs keeps the new priority for its
+// SetPriority changes the priority of all nodes of the run that have not ended, whatever they wait for, and of the
+// items and nodes of maps and sub-flows that it starts later. What waits for a worker moves to its new place in its lane at once; what runs keeps the new priority for its
 // next attempt. In the queue of a limit, nodes keep the place they have. A rerun keeps the priority, too. It returns ErrPriority,
 // ErrRunNotFound, ErrRunOver, or in contract mode ErrNotInContract. Large runs are changed in several steps; when one fails,
 // repeat it.
