@@ -258,10 +258,10 @@ type ReadResultsCall struct {
 type ReadResultsReply struct {
 	// Status is StatusOK.
 	Status     Status
-	Executions []EndedExecution
+	Executions []ItemState
 }
 
-// ReadResults runs ffx_read_results. How executions of one partition ended, with their results, in the
+// ReadResults runs ffx_read_results. How executions of one partition stand, with their results, in the
 // order asked for: as many of them, from the first on, as have a mebibyte together, but at least one.
 // Ask again for the rest.
 //
@@ -287,7 +287,7 @@ func (ReadResultsCall) decode(r *fields) (out ReadResultsReply) {
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
-		out.Executions = list(r, "executions", decodeEndedExecution)
+		out.Executions = list(r, "executions", decodeItemState)
 	default:
 		r.unknownStatus()
 	}

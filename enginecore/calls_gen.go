@@ -782,15 +782,19 @@ func decodeErrand(r *fields, out *Errand) {
 	out.Reason = textValue[string](r, "reason")
 }
 
-// EndedExecution is an element of replies or calls.
-type EndedExecution struct {
+// ItemState is an element of replies or calls.
+type ItemState struct {
+	State    string
+	Attempts int64
 	Outcome  string
 	Result   []byte
 	Reason   string
 	Category string
 }
 
-func decodeEndedExecution(r *fields, out *EndedExecution) {
+func decodeItemState(r *fields, out *ItemState) {
+	out.State = textValue[string](r, "state")
+	out.Attempts = intValue[int64](r, "attempts")
 	out.Outcome = textValue[string](r, "outcome")
 	out.Result = bytesValue(r, "result")
 	out.Reason = textValue[string](r, "reason")

@@ -1232,11 +1232,11 @@ func goldenReplies() []goldenReply {
 		{"ffx_child_ended OK", []any{1, "OK", "state of test"},
 			func(m message) (any, error) { return decodeReply(ChildEndedCall{}.info(), m, ChildEndedCall{}.decode) },
 			ChildEndedReply{Status: StatusOK, State: "state of test"}},
-		{"ffx_read_results OK", []any{1, "OK", []any{[]any{"outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test"}, []any{"outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test"}}},
+		{"ffx_read_results OK", []any{1, "OK", []any{[]any{"state of test", "9", "outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test"}, []any{"state of test", "9", "outcome of test", "\x00\xff\r\nresult", "reason of test", "category of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ReadResultsCall{}.info(), m, ReadResultsCall{}.decode)
 			},
-			ReadResultsReply{Status: StatusOK, Executions: []EndedExecution{{Outcome: "outcome of test", Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Category: "category of test"}, {Outcome: "outcome of test", Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Category: "category of test"}}}},
+			ReadResultsReply{Status: StatusOK, Executions: []ItemState{{State: "state of test", Attempts: 9, Outcome: "outcome of test", Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Category: "category of test"}, {State: "state of test", Attempts: 9, Outcome: "outcome of test", Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Category: "category of test"}}}},
 		{"ffx_purge_flow OK", []any{1, "OK", "8", "1", "budgets of test"},
 			func(m message) (any, error) { return decodeReply(PurgeFlowCall{}.info(), m, PurgeFlowCall{}.decode) },
 			PurgeFlowReply{Status: StatusOK, Members: 8, More: true, Budgets: "budgets of test"}},

@@ -16,6 +16,7 @@ func TestPagesCompile(t *testing.T) {
 		"concepts/flows.md":        false,
 		"concepts/waits.md":        true,
 		"how-to/declare-a-flow.md": true,
+		"how-to/map-a-list.md":     true,
 	} {
 		text, err := os.ReadFile(filepath.Join("..", "docs", filepath.FromSlash(page)))
 		if err != nil {

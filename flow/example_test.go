@@ -171,3 +171,24 @@ func ExampleGraph_Mermaid() {
 	//   n3 -.-> n4
 	//   n4 --> result
 }
+
+// A flow as a node of another.
+func ExampleSub() {
+	census, err := Census(2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	f := flow.New[Source, Summary]("nightly")
+	flow.Return(f, flow.Sub(f, "census", census, f.Input()))
+	nightly, err := f.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(nightly.Outline())
+	// Output:
+	// nightly: flow_test.Source -> flow_test.Summary
+	//   0  census  flow census  <- input
+	//   result: census
+}

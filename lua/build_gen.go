@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "107-3e7c8a7770eb317a"
+const build = "108-83d168e6be4075fc"

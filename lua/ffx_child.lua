@@ -266,20 +266,22 @@ function F.ffx_child_ended(K, A)
   return reply.ok(state)
 end
 
--- @record ended_execution outcome:text result:bytes reason:text category:text
+-- @record item_state state:text attempts:int outcome:text result:bytes reason:text category:text
 
 local MAX_RESULTS_PER_CALL = 256
 local MAX_RESULT_BYTES = 1048576
 
-local ENDING_FIELDS = { 'terminal_outcome', 'failure_reason', 'failure_category', 'cancellation_reason' }
+local ITEM_FIELDS = {
+  'public_state', 'total_attempt_count', 'terminal_outcome', 'failure_reason', 'failure_category', 'cancellation_reason',
+}
 
 -- @function ffx_read_results
--- @summary  How executions of one partition ended, with their results, in the order asked for: as many of them, from the
+-- @summary  How executions of one partition stand, with their results, in the order asked for: as many of them, from the
 --           first on, as have a mebibyte together, but at least one. Ask again for the rest.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @args     executions         execution_id
--- @reply    OK executions:list(ended_execution)
+-- @reply    OK executions:list(item_state)
 -- @error    invalid_input message:text
 function F.ffx_read_results(K, A)
   if #A.executions > MAX_RESULTS_PER_CALL then
@@ -288,14 +290,15 @@ function F.ffx_read_results(K, A)
   local c = call.open(K.partition)
   local out, bytes = {}, 0
   for _, execution_id in ipairs(A.executions) do
-    local core = record.read(key.exec_core(c, execution_id), ENDING_FIELDS) or {}
-    local outcome, result = core.terminal_outcome or '', ''
+    local core = record.read(key.exec_core(c, execution_id), ITEM_FIELDS) or {}
+    local outcome, result = core.terminal_outcome or 'none', ''
     if outcome == 'success' then result = redis.call('GET', key.exec_result(c, execution_id)) or '' end
     bytes = bytes + #result
     if bytes > MAX_RESULT_BYTES and #out > 0 then break end
     local reason = is_set(core.failure_reason) and core.failure_reason or core.cancellation_reason
-    out[#out + 1] = { outcome, result, outcome ~= 'success' and reason or '',
-      outcome ~= 'success' and core.failure_category or '' }
+    local succeeded = outcome == 'success'
+    out[#out + 1] = { core.public_state or '', core.total_attempt_count or '0', outcome, result,
+      not succeeded and reason or '', not succeeded and core.failure_category or '' }
   end
   return reply.ok(out)
 end

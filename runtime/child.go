@@ -48,10 +48,13 @@ func childNode(n *flow.NodeSpec) *flow.NodeSpec {
 	return &c
 }
 
-// needsFlowInput tells whether the items of a map have limits whose keys stand in the flow's input.
-func needsFlowInput(n *flow.NodeSpec) bool {
+// needsFlowInput tells whether the items of a map have limits, or a fair share of lanes, whose keys stand in the flow's input.
+func needsFlowInput(g *flow.Graph, n *flow.NodeSpec) bool {
 	if n.Map == nil {
 		return false
+	}
+	if len(g.FairBy) > 0 {
+		return true
 	}
 	for _, limit := range n.Limits {
 		if len(limit.KeyFrom) > 0 {
@@ -78,8 +81,11 @@ type childWait struct {
 	name string
 }
 
+// childWaitPrefix begins what the record of an execution says that waits for a run.
+const childWaitPrefix = "waits for run "
+
 // Error says what the node waits for.
-func (w *childWait) Error() string { return "waits for " + w.name }
+func (w *childWait) Error() string { return childWaitPrefix + w.name }
 
 // childWaitIn is the request to wait for a run that is in an error, nil when there is none.
 func childWaitIn(err error) *childWait {
@@ -140,7 +146,7 @@ func (t *task) runChild(ctx context.Context, spec storedChild, input []byte) ([]
 	if err != nil {
 		return nil, err
 	}
-	return nil, &childWait{c.id, fmt.Sprintf("run %s of flow %s", c.run, c.name)}
+	return nil, &childWait{c.id, fmt.Sprintf("%s of flow %s", c.run, c.name)}
 }
 
 func (c *child) isMap() bool { return c.claimed.Kind == mapKind }

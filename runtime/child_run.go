@@ -34,19 +34,20 @@ func (c *child) start(ctx context.Context) error {
 
 // plan makes the run that a node stands for ready to be submitted. It is kept as long as its parent.
 func (c *child) plan(ctx context.Context) (*Plan, error) {
-	node, parent, err := c.declared(ctx)
+	declaring, node, parent, err := c.declared(ctx)
 	if err != nil {
 		return nil, err
 	}
 	graph, input := node.Sub, c.input
 	if c.isMap() {
 		graph, input = c.itemsGraph(node), c.claimed.FlowInput
+		graph.FairBy = declaring.FairBy
 	}
 	compiled, err := compileFlow(graph, graph.Hash())
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
-	// The keys of the limits of items stand in the input of the parent, which the items do not need themselves.
+	// The keys of the limits of items, and of their share of lanes, stand in the input of the parent, which the items do not need themselves.
 	plan, err := newPlan(c.shift.engine, compiled, c.run, input)
 	if err != nil {
 		return nil, activity.NonRetryable(err)
@@ -73,23 +74,23 @@ func (c *child) plan(ctx context.Context) (*Plan, error) {
 	return plan, nil
 }
 
-// declared reads the node from the definition that was submitted with the run, and the run.
-func (c *child) declared(ctx context.Context) (node *flow.NodeSpec, reply enginecore.DescribeFlowReply, err error) {
+// declared reads the node from the definition that was submitted with the run, with that definition, and the run.
+func (c *child) declared(ctx context.Context) (graph *flow.Graph, node *flow.NodeSpec, reply enginecore.DescribeFlowReply, err error) {
 	err = c.insist(ctx, func() (err error) {
 		reply, err = c.core.DescribeFlow(ctx, enginecore.DescribeFlowCall{Partition: c.spot.partition, FlowID: c.claimed.FlowID, Limit: 1})
 		return err
 	})
 	if err != nil {
-		return nil, reply, err
+		return nil, nil, reply, err
 	}
-	graph, err := flow.ParseGraph(reply.Definition)
+	graph, err = flow.ParseGraph(reply.Definition)
 	if err != nil {
-		return nil, reply, undecodable(c.locate(err))
+		return nil, nil, reply, undecodable(c.locate(err))
 	}
 	if node = graph.Node(c.claimed.Node); node == nil || !isChild(node) {
-		return nil, reply, undecodable(c.locate(errors.New("the definition of the run has no such map or sub-flow")))
+		return nil, nil, reply, undecodable(c.locate(errors.New("the definition of the run has no such map or sub-flow")))
 	}
-	return node, reply, nil
+	return graph, node, reply, nil
 }
 
 // itemsGraph is the flow of the items. How many of them run at once is a limit of their own.
@@ -141,16 +142,13 @@ func (c *child) failure(reply enginecore.FlowResultReply) error {
 }
 
 // resultsPerCall bounds the results that one call reads.
-const resultsPerCall = 256
+const resultsPerCall = 128
 
 // collect puts the results of the items together, in their order.
 func (c *child) collect(ctx context.Context) ([]byte, error) {
 	list := []byte{'['}
 	for next := 0; next < len(c.items); {
-		ids := make([]enginecore.ExecutionID, min(resultsPerCall, len(c.items)-next))
-		for i := range ids {
-			ids[i] = enginecore.ExecutionIDFor(c.part, c.id, flow.ItemName(next+i))
-		}
+		ids := itemIDs(c.part, c.id, next, min(len(c.items), next+resultsPerCall))
 		var reply enginecore.ReadResultsReply
 		err := c.insist(ctx, func() (err error) {
 			reply, err = c.core.ReadResults(ctx, enginecore.ReadResultsCall{Partition: c.part, Executions: ids})
@@ -172,12 +170,12 @@ func (c *child) collect(ctx context.Context) ([]byte, error) {
 	return append(list, ']'), nil
 }
 
-func (c *child) appendResult(list []byte, index int, ended enginecore.EndedExecution) ([]byte, error) {
+func (c *child) appendResult(list []byte, index int, ended enginecore.ItemState) ([]byte, error) {
 	if index > 0 {
 		list = append(list, ',')
 	}
 	switch {
-	case ended.Outcome == "":
+	case ended.State == "":
 		return nil, c.gone()
 	case c.spec.Outcomes:
 		item := flow.ItemOutcome[json.RawMessage]{

@@ -30,6 +30,10 @@ func checkServable(g *flow.Graph, tags []enginecore.SubmitFlowTag) error {
 		switch {
 		case n.Wait != nil:
 			return refuse(n.Name, "a waitpoint")
+		case n.Map != nil:
+			return refuse(n.Name, "a map")
+		case n.Sub != nil:
+			return refuse(n.Name, "a sub-flow")
 		case n.ScheduleToStart > 0:
 			return refuse(n.Name, "a schedule-to-start timeout")
 		}

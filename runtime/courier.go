@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -18,14 +19,23 @@ type courier struct{ engine *Engine }
 // errandsAtOnce bounds the errands that one keeper carries at a time.
 const errandsAtOnce = 16
 
+// carryTime bounds how long errands that were handed out together take.
+const carryTime = 5 * time.Second
+
 // carry carries the errands from a partition, each in a few calls, but for the cancel of a large run. What
 // is left to be removed of one is seen to by the keeper of its partition.
 func (c courier) carry(ctx context.Context, from enginecore.Partition, errands []enginecore.Errand) {
+	if len(errands) == 0 {
+		return
+	}
+	// A keeper that stops carries what it has in hand, which otherwise would wait to be handed out again.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), carryTime)
+	defer cancel()
 	var carrying errgroup.Group
 	carrying.SetLimit(errandsAtOnce)
 	for _, errand := range errands {
 		carrying.Go(func() error {
-			if err := c.carryOne(ctx, from, errand); err != nil && ctx.Err() == nil {
+			if err := c.carryOne(ctx, from, errand); err != nil {
 				c.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a node and its run could not be told of each other, it is tried again",
 					eventErrandFailed.attr(), slog.String("errand", errand.Kind), slog.String("flow_id", string(errand.FlowID)),
 					slog.Any("error", err))
@@ -85,13 +95,21 @@ func (c courier) tell(ctx context.Context, from enginecore.Partition, e engineco
 	return c.remove(ctx, from, e.FlowID)
 }
 
-// remove begins to purge a run. One that is still ending is left for the next time.
+// purgesAtOnce bounds the calls by which one errand removes a run.
+const purgesAtOnce = 32
+
+// remove purges a run, a large one only in part. One that is still ending is left for the next time.
 func (c courier) remove(ctx context.Context, p enginecore.Partition, id enginecore.FlowID) (done bool, err error) {
-	_, err = c.engine.core.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: p, FlowID: id})
-	if errors.Is(err, enginecore.ErrFlowNotTerminal) {
-		return false, nil
+	for range purgesAtOnce {
+		reply, err := c.engine.core.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: p, FlowID: id})
+		switch {
+		case errors.Is(err, enginecore.ErrFlowNotTerminal):
+			return false, nil
+		case err != nil || !reply.More:
+			return err == nil, err
+		}
 	}
-	return err == nil, err
+	return true, nil
 }
 
 // cancelChild cancels a run with its members. One that is over, or not there, is no error.

@@ -43,6 +43,8 @@ type Description struct {
 	// was started otherwise.
 	Schedule string
 	FireAt   time.Time
+	// Parent is the node of another run that this one belongs to, as a sub-flow or the items of a map; empty otherwise.
+	Parent enginecore.ExecutionID
 	// OpenNodes is the number of nodes that have not ended.
 	OpenNodes int
 	// Budgets are those of the flow, by name, with how they stand at the moment.
@@ -80,6 +82,8 @@ type NodeDescription struct {
 	CreatedAt, StartedAt, ClaimedAt, CompletedAt, DueAt time.Time
 	// LeaseExpiresAt is when another worker may take the node over; zero when no worker has it.
 	LeaseExpiresAt time.Time
+	// Child is the run that a map or sub-flow stands for; nil for other nodes, and before it is begun.
+	Child *ChildRun
 	// Waits are the open waitpoints of the node, without their tokens.
 	Waits []Waitpoint
 }
@@ -125,6 +129,9 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 	}
 	d.order(nodes)
 	d.nameUpstreams()
+	if err := c.nameChildren(ctx, d); err != nil {
+		return nil, err
+	}
 	if err := c.nameWaits(ctx, p, d); err != nil {
 		return nil, err
 	}
@@ -138,6 +145,7 @@ func describeFlow(id enginecore.FlowID, r enginecore.DescribeFlowReply) (*Descri
 		CancelledBy: r.CancelledBy, CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt,
 		OpenNodes: int(r.OpenNodes),
 	}
+	d.Parent = enginecore.ExecutionID(r.ParentExecutionID)
 	d.Reruns = int(r.RerunCount)
 	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: r.RerunMode, Nodes: int(r.RerunNodes)}
 	d.budgets = r.Budgets
@@ -169,8 +177,13 @@ func (d *Description) order(nodes map[enginecore.ExecutionID]NodeDescription) {
 
 func describeNode(n enginecore.DescribedNode, now time.Time) NodeDescription {
 	percent, _ := strconv.ParseFloat(n.ProgressPercent, 64)
+	var child *ChildRun
+	if n.ChildFlowID != "" {
+		child = &ChildRun{FlowID: n.ChildFlowID}
+	}
 	return NodeDescription{
-		Name: n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
+		Child: child,
+		Name:  n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
 		State: enginecore.PublicState(n.State), Why: whyWaiting(n, now), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
 		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent, Message: n.ProgressMessage,
 		Reason: cmp.Or(n.FailureReason, n.CancellationReason), Category: n.FailureCategory, CreatedAt: n.CreatedAt,
@@ -195,6 +208,8 @@ func whyWaiting(n enginecore.DescribedNode, now time.Time) string {
 		return "delayed until " + clock(n.DelayUntil)
 	case n.BlockingReason == "waiting_for_worker":
 		return "waiting for a worker on lane " + string(n.LaneID)
+	case whyChild(n) != "":
+		return whyChild(n)
 	case n.BlockingReason == "waiting_for_children":
 		return "waiting for its upstreams"
 	case n.BlockingDetail != "":
@@ -213,7 +228,7 @@ func (d *Description) nameUpstreams() {
 	}
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		if n.State != enginecore.PublicWaitingChildren || d.Graph == nil {
+		if n.State != enginecore.PublicWaitingChildren || d.Graph == nil || strings.HasPrefix(n.Why, childWaitPrefix) {
 			continue
 		}
 		spec := d.Graph.Node(n.Name)

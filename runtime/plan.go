@@ -61,7 +61,6 @@ type compiledFlow struct {
 	joins      map[string]enginecore.SubmitFlowJoin // by node, without execution ids
 	tags       []enginecore.SubmitFlowTag
 	waits      bool // it has waitpoints
-	children   bool // it has nodes that stand for runs of their own
 }
 
 // compileFlow encodes a graph for the engine.
@@ -76,12 +75,11 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 			len(definition), MaxDefinition)
 	}
 	for i := range g.Nodes {
-		if c.nodes[i], err = compileNode(&g.Nodes[i]); err != nil {
+		if c.nodes[i], err = compileNode(g, &g.Nodes[i]); err != nil {
 			return nil, fmt.Errorf("flow %s: %w", g.Name, err)
 		}
 		c.edges += len(g.Nodes[i].Upstreams)
 		c.waits = c.waits || g.Nodes[i].Wait != nil
-		c.children = c.children || isChild(&g.Nodes[i])
 	}
 	c.joins = compileJoins(g)
 	for name, value := range g.Tags {
@@ -90,8 +88,8 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 	return c, nil
 }
 
-func compileNode(n *flow.NodeSpec) (enginecore.SubmitFlowNode, error) {
-	usesFlowInput := n.Input.UsesFlowInput() || needsFlowInput(n)
+func compileNode(g *flow.Graph, n *flow.NodeSpec) (enginecore.SubmitFlowNode, error) {
+	usesFlowInput := n.Input.UsesFlowInput() || needsFlowInput(g, n)
 	n = childNode(n)
 	policy, err := encodePolicy(n)
 	if err != nil {
@@ -155,9 +153,6 @@ func newPlan(e *Engine, compiled *compiledFlow, runID string, input []byte) (*Pl
 func newPlanIn(e *Engine, namespace enginecore.Namespace, compiled *compiledFlow, runID string, input []byte) (*Plan, error) {
 	if err := checkRunID(runID); err != nil {
 		return nil, fmt.Errorf("flow %s: %w", compiled.graph.Name, err)
-	}
-	if _, err := e.composites(); err != nil && compiled.children {
-		return nil, fmt.Errorf("flow %s: maps and sub-flows: %w", compiled.graph.Name, err)
 	}
 	if len(input) > MaxInput {
 		return nil, fmt.Errorf("flow %s: %w: input has %d bytes, at most %d are allowed", compiled.graph.Name, ErrTooLarge,

@@ -1,0 +1,156 @@
+package childtest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/testserver/proxy"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// crash is a process that dies when the engine has got its n-th call of a function, without the reply.
+type crash struct {
+	function string
+	calls    int
+}
+
+// mappedSub maps a list in a sub-flow, so that a run has both kinds of nodes.
+func mappedSub(t testing.TB) *flow.Definition[int, []int] {
+	inner := mapFlow(t, double())
+	f := flow.New[int, []int]("crashing")
+	flow.Return(f, flow.Sub(f, "inner", inner, f.Input()))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+// onServers runs a test on every server.
+func onServers(t *testing.T, test func(t *testing.T, kind testserver.Kind)) {
+	for _, kind := range testserver.Servers(t) {
+		t.Run(string(kind), func(t *testing.T) { test(t, kind) })
+	}
+}
+
+// A worker, or a keeper, dies at any step between a node and its run. Others go on: nothing is lost, and nothing is done twice
+// over.
+func TestCrashBetweenParentAndChild(t *testing.T) {
+	const items = 150 // more than one call submits
+	workers := []crash{
+		{"ffx_link_child", 1}, {"ffx_submit_flow", 1}, {"ffx_await_child", 1}, {"ffx_link_child", 2}, {"ffx_submit_flow", 3},
+		{"ffx_submit_flow", 5}, {"ffx_await_child", 2}, {"ffx_read_results", 1},
+	}
+	keepers := []crash{{"ffx_child_ended", 1}, {"ffx_end_errand", 1}, {"ffx_child_ended", 2}, {"ffx_end_errand", 2}}
+	test := func(t *testing.T, kind testserver.Kind, at crash, worker bool) {
+		ctx := enginetest.Context(t)
+		server := testserver.Shared(t, kind)
+		p := proxy.Start(t, server.Addr())
+		prefix := enginetest.NewPrefix()
+		b := enginetest.Open(t, kind, server.URL(), prefix)
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), prefix)
+		def := mappedSub(t)
+		stalled := make(chan struct{})
+		p.Intercept(proxy.StallAfter(at.function, at.calls, stalled))
+		near := func() { b.Worker(t, def.Handlers()) }
+		if worker {
+			b.Keeper(t)
+			far.Worker(t, def.Handlers(), runtime.Lease(runtime.MinLease), runtime.Grace(0))
+		} else {
+			near()
+			far.Keeper(t)
+			near = func() { b.Keeper(t) }
+		}
+		run, err := runtime.Start(ctx, b.Client, def, items)
+		require.NoError(t, err)
+		select {
+		case <-stalled:
+		case <-ctx.Done():
+			t.Fatal("the call never came")
+		}
+		b.Check(t, invariant.AnyTime)
+		near()
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Len(t, out, items)
+		for i, v := range out {
+			require.Equal(t, 2*(i+1), v)
+		}
+		p.Intercept(nil)
+		p.Break()
+		require.Len(t, b.Settle(t).FlowIDs(), 3)
+	}
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		for _, at := range workers {
+			t.Run(fmt.Sprintf("worker, %s %d", at.function, at.calls), func(t *testing.T) { test(t, kind, at, true) })
+		}
+		for _, at := range keepers {
+			t.Run(fmt.Sprintf("keeper, %s %d", at.function, at.calls), func(t *testing.T) { test(t, kind, at, false) })
+		}
+	})
+}
+
+// A keeper takes the errand to tell a node of its run, and dies. It is handed out again.
+func TestErrandIsHandedOutAgain(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def := around(t, "outer", plusOne(t, "told", double()))
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 2)
+		require.NoError(t, err)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			for _, p := range b.Engine.Core().Partitioning().FlowPartitions() {
+				reply, err := b.Engine.Core().Keep(ctx, enginecore.KeepCall{Partition: p, Limit: 64})
+				require.NoError(t, err)
+				if len(reply.Errands) > 0 {
+					require.Equal(t, "ended", reply.Errands[0].Kind)
+					return ""
+				}
+			}
+			return "an errand"
+		})
+		b.Keeper(t)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 4, out)
+		b.Settle(t)
+	})
+}
+
+// A run is started for a node that has ended meanwhile, and for one that is not there any more: keepers find that nobody wants
+// it, end it, and remove what no node knows.
+func TestOrphansAreEnded(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		core := b.Engine.Core()
+		def := plusOne(t, "orphan", double())
+		plan, err := runtime.NewPlan(b.Client, def, 1, runtime.ID("r"))
+		require.NoError(t, err)
+		id := plan.ExecutionID("add")
+		_, err = core.SubmitFlow(ctx, enginecore.SubmitFlowCall{
+			Partition: plan.Partition, FlowID: plan.FlowID, FlowName: "orphan", RunID: "r", Namespace: "default", GraphHash: "g", InputHash: "i",
+			Definition: []byte("{}"), NodeTotal: 1, Last: true,
+			Nodes:  []enginecore.SubmitFlowNode{{ExecutionID: id, Name: "add", Kind: "nobody", LaneID: "default", Policy: []byte("{}")}},
+			Parent: []enginecore.SubmitFlowParent{{ExecutionID: string(plan.ExecutionID("gone"))}},
+		})
+		require.NoError(t, err)
+		b.Check(t, invariant.AnyTime)
+		// The first look is some seconds away.
+		client := core.Client()
+		key := core.Keys().FfxChildren(plan.Partition)
+		due := func() error {
+			return client.Do(ctx, client.B().Zadd().Key(key).ScoreMember().ScoreMember(0, string(plan.FlowID)).Build()).Error()
+		}
+		for range 2 { // the run is cancelled, then removed
+			require.NoError(t, due())
+			_, err = b.Client.RunDuty(ctx, runtime.DutyChildRuns)
+			require.NoError(t, err)
+		}
+		require.Empty(t, b.Settle(t).FlowIDs())
+	})
+}
