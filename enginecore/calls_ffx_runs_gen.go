@@ -23,7 +23,9 @@ type ListRunsCall struct {
 	Order string
 	// States: optional.
 	States string
-	Tags   []string
+	// Children: optional.
+	Children bool
+	Tags     []string
 }
 
 // ListRunsReply is the answer to ListRunsCall.
@@ -41,7 +43,8 @@ type ListRunsReply struct {
 // or earlier and at `after` or later. With the order `closed` both are times of the end, and only runs
 // that are over are given. With `before_id`, those behind the run with that time and id, whether or
 // not it still exists. Looks at a bounded number of runs and may give fewer than there are: while
-// `more`, go on behind `next_at` and `next_id`. The tags are names and values in turn.
+// `more`, go on behind `next_at` and `next_id`. The tags are names and values in turn. Runs that nodes
+// of other runs stand for are left out without `children`.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (e *Engine) ListRuns(ctx context.Context, c ListRunsCall) (ListRunsReply, error) {
@@ -53,7 +56,7 @@ func (ListRunsCall) info() callInfo {
 }
 
 func (c ListRunsCall) encode(w *wire) {
-	w.reserve(1, 7+len(c.Tags))
+	w.reserve(1, 8+len(c.Tags))
 	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.FlowName)
@@ -63,6 +66,7 @@ func (c ListRunsCall) encode(w *wire) {
 	w.time(c.After)
 	w.text(c.Order)
 	w.text(c.States)
+	w.bool(c.Children)
 	for _, x := range c.Tags {
 		w.text(x)
 	}

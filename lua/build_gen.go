@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "108-83d168e6be4075fc"
+const build = "109-9c89b9ec67ac0953"

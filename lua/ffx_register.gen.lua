@@ -853,7 +853,8 @@ redis.register_function{ function_name = 'ffx_list_runs', flags = { 'no-writes' 
     after = args[5],
     order = args[6],
     states = args[7],
-    tags = rest(args, 8),
+    children = args[8],
+    tags = rest(args, 9),
   })
 end }
 

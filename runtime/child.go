@@ -48,13 +48,10 @@ func childNode(n *flow.NodeSpec) *flow.NodeSpec {
 	return &c
 }
 
-// needsFlowInput tells whether the items of a map have limits, or a fair share of lanes, whose keys stand in the flow's input.
-func needsFlowInput(g *flow.Graph, n *flow.NodeSpec) bool {
+// needsFlowInput tells whether the items of a map have limits whose keys stand in the flow's input.
+func needsFlowInput(n *flow.NodeSpec) bool {
 	if n.Map == nil {
 		return false
-	}
-	if len(g.FairBy) > 0 {
-		return true
 	}
 	for _, limit := range n.Limits {
 		if len(limit.KeyFrom) > 0 {
@@ -103,6 +100,7 @@ var errOver = errors.New("the flow is over")
 type child struct {
 	*task
 	core   composites
+	parent enginecore.DescribeFlowReply
 	spec   storedChild
 	input  []byte
 	items  []json.RawMessage
@@ -127,6 +125,9 @@ func (t *task) runChild(ctx context.Context, spec storedChild, input []byte) ([]
 		if len(c.items) == 0 {
 			return []byte("[]"), nil
 		}
+	}
+	if err := c.readParent(ctx); err != nil {
+		return nil, err
 	}
 	link, err := c.link(ctx)
 	if err != nil {
@@ -183,13 +184,16 @@ func (c *child) link(ctx context.Context) (reply enginecore.LinkChildReply, err 
 	}
 }
 
+// namespace is that of the parent, which may be another one than that of the worker.
+func (c *child) namespace() enginecore.Namespace { return enginecore.Namespace(c.parent.Namespace) }
+
 // locateChild names the run. Its id follows from that of the parent, so that whoever does the same work meets the same run.
 func (c *child) locateChild() (err error) {
 	c.name, c.run = childRun(c.claimed, c.number)
 	if !c.isMap() {
 		c.name = c.spec.Flow
 	}
-	c.id = enginecore.FlowIDFor(c.shift.engine.namespace, c.name, c.run)
+	c.id = enginecore.FlowIDFor(c.namespace(), c.name, c.run)
 	c.part, err = c.shift.engine.core.FlowPartition(c.id)
 	return err
 }

@@ -34,21 +34,20 @@ func (c *child) start(ctx context.Context) error {
 
 // plan makes the run that a node stands for ready to be submitted. It is kept as long as its parent.
 func (c *child) plan(ctx context.Context) (*Plan, error) {
-	declaring, node, parent, err := c.declared(ctx)
+	node, err := c.declared()
 	if err != nil {
 		return nil, err
 	}
 	graph, input := node.Sub, c.input
 	if c.isMap() {
 		graph, input = c.itemsGraph(node), c.claimed.FlowInput
-		graph.FairBy = declaring.FairBy
 	}
 	compiled, err := compileFlow(graph, graph.Hash())
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
-	// The keys of the limits of items, and of their share of lanes, stand in the input of the parent, which the items do not need themselves.
-	plan, err := newPlan(c.shift.engine, compiled, c.run, input)
+	// The keys of the limits of items stand in the input of the parent, which the items do not need themselves.
+	plan, err := newPlanIn(c.shift.engine, c.namespace(), compiled, c.run, input)
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
@@ -62,9 +61,9 @@ func (c *child) plan(ctx context.Context) (*Plan, error) {
 	}
 	// It shares lanes as its parent does, unless it says otherwise itself, and a change of its parent's priority is its own.
 	if plan.fairKey == "" {
-		plan.fairKey = parent.FairKey
+		plan.fairKey = c.parent.FairKey
 	}
-	if priority, err := strconv.ParseInt(parent.Priority, 10, 64); err == nil {
+	if priority, err := strconv.ParseInt(c.parent.Priority, 10, 64); err == nil {
 		for i := range compiled.nodes {
 			compiled.nodes[i].Priority = priority
 		}
@@ -74,23 +73,25 @@ func (c *child) plan(ctx context.Context) (*Plan, error) {
 	return plan, nil
 }
 
-// declared reads the node from the definition that was submitted with the run, with that definition, and the run.
-func (c *child) declared(ctx context.Context) (graph *flow.Graph, node *flow.NodeSpec, reply enginecore.DescribeFlowReply, err error) {
-	err = c.insist(ctx, func() (err error) {
-		reply, err = c.core.DescribeFlow(ctx, enginecore.DescribeFlowCall{Partition: c.spot.partition, FlowID: c.claimed.FlowID, Limit: 1})
+// readParent reads the run that the node belongs to.
+func (c *child) readParent(ctx context.Context) error {
+	return c.insist(ctx, func() (err error) {
+		c.parent, err = c.core.DescribeFlow(ctx, enginecore.DescribeFlowCall{Partition: c.spot.partition, FlowID: c.claimed.FlowID, Limit: 1})
 		return err
 	})
+}
+
+// declared is the node in the definition that was submitted with the parent.
+func (c *child) declared() (*flow.NodeSpec, error) {
+	graph, err := flow.ParseGraph(c.parent.Definition)
 	if err != nil {
-		return nil, nil, reply, err
+		return nil, undecodable(c.locate(err))
 	}
-	graph, err = flow.ParseGraph(reply.Definition)
-	if err != nil {
-		return nil, nil, reply, undecodable(c.locate(err))
+	node := graph.Node(c.claimed.Node)
+	if node == nil || !isChild(node) {
+		return nil, undecodable(c.locate(errors.New("the definition of the run has no such map or sub-flow")))
 	}
-	if node = graph.Node(c.claimed.Node); node == nil || !isChild(node) {
-		return nil, nil, reply, undecodable(c.locate(errors.New("the definition of the run has no such map or sub-flow")))
-	}
-	return graph, node, reply, nil
+	return node, nil
 }
 
 // itemsGraph is the flow of the items. How many of them run at once is a limit of their own.

@@ -75,7 +75,7 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 			len(definition), MaxDefinition)
 	}
 	for i := range g.Nodes {
-		if c.nodes[i], err = compileNode(g, &g.Nodes[i]); err != nil {
+		if c.nodes[i], err = compileNode(&g.Nodes[i]); err != nil {
 			return nil, fmt.Errorf("flow %s: %w", g.Name, err)
 		}
 		c.edges += len(g.Nodes[i].Upstreams)
@@ -88,8 +88,8 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 	return c, nil
 }
 
-func compileNode(g *flow.Graph, n *flow.NodeSpec) (enginecore.SubmitFlowNode, error) {
-	usesFlowInput := n.Input.UsesFlowInput() || needsFlowInput(g, n)
+func compileNode(n *flow.NodeSpec) (enginecore.SubmitFlowNode, error) {
+	usesFlowInput := n.Input.UsesFlowInput() || needsFlowInput(n)
 	n = childNode(n)
 	policy, err := encodePolicy(n)
 	if err != nil {

@@ -56,6 +56,9 @@ type RunQuery struct {
 	// FinishedFrom and FinishedBefore bound the time when the last node ended. With one of them, only runs that are over
 	// are found, and they come in the order of their end.
 	FinishedFrom, FinishedBefore time.Time
+	// Children also finds the runs that nodes of other runs stand for, those of maps and sub-flows. With a Flow they are
+	// found in any case.
+	Children bool
 }
 
 // finished tells that the runs are wanted by their end.
@@ -90,7 +93,7 @@ func (q RunQuery) check() error {
 
 // call is what each partition is asked, from a place on.
 func (q RunQuery) call() enginecore.ListRunsCall {
-	call := enginecore.ListRunsCall{FlowName: q.Flow, After: wholeFrom(q.CreatedFrom)}
+	call := enginecore.ListRunsCall{FlowName: q.Flow, Children: q.Children || q.Flow != "", After: wholeFrom(q.CreatedFrom)}
 	if q.finished() {
 		call.Order, call.After = "closed", wholeFrom(q.FinishedFrom)
 	}
@@ -249,7 +252,7 @@ func (c *Client) listInContract(ctx context.Context, flowName string, limit int)
 	asking.SetLimit(listConcurrency)
 	for i, p := range partitions {
 		asking.Go(func() error {
-			reply, err := c.engine.calls.ListRuns(ctx, enginecore.ListRunsCall{Partition: p, FlowName: flowName, Limit: int64(limit)})
+			reply, err := c.engine.calls.ListRuns(ctx, enginecore.ListRunsCall{Partition: p, FlowName: flowName, Children: true, Limit: int64(limit)})
 			pages[i], faults[i] = reply.Runs, err
 			return nil
 		})
