@@ -48,6 +48,7 @@ func TestCrashBetweenParentAndChild(t *testing.T) {
 	}
 	keepers := []crash{{"ffx_child_ended", 1}, {"ffx_end_errand", 1}, {"ffx_child_ended", 2}, {"ffx_end_errand", 2}}
 	test := func(t *testing.T, kind testserver.Kind, at crash, worker bool) {
+		t.Parallel() // most of it is waiting for leases to run out
 		ctx := enginetest.Context(t)
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())
