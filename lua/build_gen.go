@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "109-9c89b9ec67ac0953"
+const build = "110-9ae58110dc1e502f"

@@ -197,8 +197,10 @@ function call.need(keys, key_count, args, arg_count)
 end
 
 -- A call that works on several executions gathers what enters and leaves the indexes that it does not read, and writes it
--- with one command for each index; another call writes at once. What leaves goes before what enters.
+-- with one command for each index; another call writes at once. What leaves goes before what enters, so a member that
+-- leaves an index which it has entered in the same call must not be among those that enter any more.
 local GATHERED = { 'ZREM', 'SREM', 'ZADD', 'SADD' }
+local ENTERS_WITH = { ZREM = 'ZADD', SREM = 'SADD' }
 
 function call.gather(c)
   c.gathered = c.gathered or { ZREM = {}, SREM = {}, ZADD = {}, SADD = {} }
@@ -214,12 +216,24 @@ local function gathered(c, command, index)
   return list
 end
 
+-- Takes a member off those that enter an index: `width` is how many values there are for each.
+local function take_back(c, command, index, member, width)
+  local list = c.gathered[command][index]
+  if not list then return end
+  for i = #list, width, -width do
+    if list[i] == member then
+      for _ = 1, width do table.remove(list, i - width + 1) end
+    end
+  end
+end
+
 -- A member leaves an index: `command` is ZREM or SREM.
 function call.leave(c, command, index, member)
   if not c.gathered then
     redis.call(command, index, member)
     return
   end
+  take_back(c, ENTERS_WITH[command], index, member, command == 'ZREM' and 2 or 1)
   local list = gathered(c, command, index)
   list[#list + 1] = member
 end
