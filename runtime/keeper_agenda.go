@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -34,6 +35,15 @@ func newAgenda(partitions []enginecore.Partition, every time.Duration) *agenda {
 		a.next[p], a.owned[p] = time.Time{}, true
 	}
 	return a
+}
+
+// spread puts the first looks off, to different times within a round.
+func (a *agenda) spread(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for p := range a.next {
+		a.next[p] = now.Add(rand.N(a.every))
+	}
 }
 
 // due returns the partitions to look at now, or how long there is nothing to do. One in which steps have failed is looked

@@ -81,7 +81,7 @@ func (k *Keeper) indexRound() *round {
 	at, every := newCursors(), k.reconcileEvery
 	holders := sync.OnceValues(func() (map[enginecore.Partition][]enginecore.ReconcileWorker, error) { return k.leaseHolders() })
 	return &round{
-		duties: []Duty{DutyIndexReconciliation}, family: enginecore.FlowFamily, every: every, signs: k.executionSigns,
+		duties: []Duty{DutyIndexReconciliation}, family: enginecore.FlowFamily, every: every, mends: true, signs: k.executionSigns,
 		step: func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
 			byHand := only != ""
 			calls := make([]enginecore.ReconcileCall, len(partitions))
@@ -200,7 +200,7 @@ func (k *Keeper) executionSigns(p enginecore.Partition) []string {
 func (k *Keeper) edgesRound() *round {
 	at := newCursors()
 	return &round{
-		duties: []Duty{DutyDependencyReconciliation}, family: enginecore.FlowFamily, every: edgesEvery, signs: k.executionSigns,
+		duties: []Duty{DutyDependencyReconciliation}, family: enginecore.FlowFamily, every: edgesEvery, mends: true, signs: k.executionSigns,
 		step: func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
 			calls := make([]enginecore.ReconcileEdgesCall, len(partitions))
 			for i, p := range partitions {

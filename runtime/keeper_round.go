@@ -28,6 +28,9 @@ type round struct {
 	family enginecore.Family
 	// every is how often each partition is looked at at least.
 	every time.Duration
+	// mends tells that the round finds what should not be there. Its first looks are spread over its time, so that a keeper
+	// that starts does not go through all records at once.
+	mends bool
 	// hears tells that messages bring the next look at a partition forward.
 	hears bool
 	// step does a bounded part of what is to do in some partitions. `only` names the duty to see to, or is empty for all of
@@ -72,6 +75,9 @@ func (k *Keeper) newRounds() []*round {
 	}
 	for _, r := range rounds {
 		r.agenda = newAgenda(k.engine.partitionsOf(r.family), r.every)
+		if r.mends {
+			r.agenda.spread(time.Now())
+		}
 	}
 	return rounds
 }

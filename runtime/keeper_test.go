@@ -112,7 +112,10 @@ func TestKeeperStats(t *testing.T) {
 		require.Equal(t, 1, stats.Keepers)
 		require.Equal(t, 4, stats.Partitions)
 		for _, d := range stats.Duties {
-			require.NotZero(t, d.LastRun, d.Duty)
+			// Reconciliations come some time after the start.
+			if d.Duty != runtime.DutyDependencyReconciliation && d.Duty != runtime.DutyIndexReconciliation {
+				require.NotZero(t, d.LastRun, d.Duty)
+			}
 			require.Zero(t, d.Panics, d.Duty)
 			if d.Duty == runtime.DutyDelayedPromotion {
 				require.EqualValues(t, 3, d.Done)

@@ -10,11 +10,14 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
 )
 
 func TestMain(m *testing.M) {
@@ -57,15 +60,12 @@ func connect(t testing.TB, e *Engine) *rawClient {
 // server starts a real server for the length of the test and returns its address.
 func server(t testing.TB, settings ...string) string {
 	t.Helper()
-	path := os.Getenv("FLOWFABRIC_REDIS_SERVER")
-	if path == "" {
-		var err error
-		if path, err = exec.LookPath("redis-server"); err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Fatal("no redis-server in PATH and FLOWFABRIC_REDIS_SERVER is not set")
-			}
-			t.Skip("no redis-server in PATH and FLOWFABRIC_REDIS_SERVER is not set")
-		}
+	if !slices.Contains(testserver.Kinds(t), testserver.Redis) {
+		t.Skip("redis is not to be tested")
+	}
+	path, found := testserver.Available(testserver.Redis)
+	if !found {
+		t.Fatal(testserver.Hint(testserver.Redis))
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

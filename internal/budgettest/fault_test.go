@@ -83,6 +83,13 @@ func TestUseThroughLostReplies(t *testing.T) {
 		require.GreaterOrEqual(t, spent, settled.Load())
 		require.LessOrEqual(t, spent, settled.Load()+unsure.Load())
 		require.GreaterOrEqual(t, spent, int64(2*runs*width))
+		// Where the reply to a reservation was lost and its worker stopped, keepers find out after half a minute.
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if n := amountOf(context.Background(), t, b, all, "tokens").Reserved + amountOf(context.Background(), t, b, gate, "tokens").Reserved; n > 0 {
+				return fmt.Sprint(n, " tokens are still reserved")
+			}
+			return ""
+		})
 		b.Settle(t)
 	})
 }

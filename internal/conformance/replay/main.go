@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/conformance"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
 	"github.com/flowfabric/flowfabric-go/lua"
 )
 
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&c.server, "server", "", "address of a server with an empty database (default: own processes)")
 	flags.BoolVar(&c.flush, "flush", false, "empty the database of -server first")
 	flags.BoolVar(&c.embedded, "embedded", false, "replay on embedded engines instead of servers")
-	flags.StringVar(&c.program, "program", "redis-server", "server program to start without -server")
+	flags.StringVar(&c.program, "program", "", "server program to start without -server (default: the redis-server of the tests)")
 	flags.IntVar(&c.parallel, "parallel", 2, "number of own processes")
 	flags.StringVar(&c.library, "library", "", "file with the library's source (default: this repository's; -: what -server has loaded)")
 	flags.StringVar(&c.traces, "trace", "", "replay only these traces (comma-separated shell patterns)")
@@ -83,6 +84,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			fmt.Fprintf(out, "%-32s %5d steps  %s\n", t.Name, len(t.Steps), strings.Join(t.Functions(), " "))
 		}
 		return nil
+	}
+	if c.server == "" && c.program == "" && !c.embedded {
+		var found bool
+		if c.program, found = testserver.Available(testserver.Redis); !found {
+			return errors.New(testserver.Hint(testserver.Redis))
+		}
 	}
 	return c.replay(ctx, traces, out)
 }
