@@ -32,8 +32,11 @@ func TestRefusedCallsChangeNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := 3000
-	if testing.Short() {
+	calls := 1000
+	switch {
+	case os.Getenv("FLOWFABRIC_SOAK") != "":
+		calls = 10_000
+	case testing.Short():
 		calls = 500
 	}
 	for _, kind := range testserver.Kinds(t) {

@@ -200,6 +200,32 @@ func (s *stage) do(t *testing.T, command string) {
 	require.NoError(t, client.Do(context.Background(), client.B().Arbitrary(words...).Build()).Error(), command)
 }
 
+const kept = "kept:"
+
+// keep copies all keys aside; restore puts them back as they were.
+func (s *stage) keep(t *testing.T) {
+	t.Helper()
+	for _, key := range s.keys(t, s.Prefix) {
+		s.do(t, "COPY "+key+" "+kept+key)
+	}
+}
+
+func (s *stage) restore(t *testing.T) {
+	t.Helper()
+	s.do(t, "DEL "+strings.Join(s.keys(t, s.Prefix), " "))
+	for _, key := range s.keys(t, kept) {
+		s.do(t, "COPY "+key+" "+strings.TrimPrefix(key, kept))
+	}
+}
+
+func (s *stage) keys(t *testing.T, prefix string) []string {
+	t.Helper()
+	client := s.Engine.Core().Client()
+	keys, err := client.Do(context.Background(), client.B().Keys().Pattern(prefix+"*").Build()).AsStrSlice()
+	require.NoError(t, err)
+	return keys
+}
+
 func TestGoodKeyspace(t *testing.T) {
 	s := newStage(t)
 	report, err := invariant.Check(context.Background(), s.Engine.Core().Client(), s.Prefix, invariant.AnyTime)
@@ -216,6 +242,9 @@ func TestGoodKeyspace(t *testing.T) {
 }
 
 func TestEveryRuleFires(t *testing.T) {
+	s := newStage(t)
+	defer s.finish()
+	s.keep(t)
 	for _, tt := range []struct {
 		rule     invariant.Rule
 		commands string
@@ -323,8 +352,7 @@ func TestEveryRuleFires(t *testing.T) {
 		{invariant.RuleQuiescent, "RPUSH $backlog: $id:b", "has not ended"},
 	} {
 		t.Run(string(tt.rule)+"/"+tt.says, func(t *testing.T) {
-			s := newStage(t)
-			defer s.finish()
+			defer s.restore(t)
 			for command := range strings.SplitSeq(tt.commands, ";") {
 				s.do(t, command)
 			}
