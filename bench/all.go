@@ -43,6 +43,7 @@ var goals = []goal{
 	{work: "idle", figure: "server CPU", engine: "valkey", aof: "no", unit: "% of a core", atMost: true, target: 1},
 	{work: "idle", figure: "client CPU", engine: "valkey", aof: "no", unit: "% of a core", atMost: true, target: 1},
 	{work: "idle-50", figure: "server commands", engine: "valkey", aof: "no", unit: "1/s", atMost: true, target: 500},
+	{work: "admission", figure: "limit costs", engine: "valkey", aof: "no", unit: "%", atMost: true, target: 25, adjust: manyClients},
 	{work: "memory", figure: "memory per finished node", engine: "valkey", aof: "no", unit: "B", atMost: true, target: 5 << 10},
 	{work: "memory", figure: "after compaction", engine: "valkey", aof: "no", unit: "B", atMost: true, target: 3 << 10},
 	{work: "large", figure: "submit", engine: "valkey", aof: "no", unit: "ms", atMost: true, target: 3000},

@@ -29,6 +29,7 @@ var workloads = map[string]workload{
 	"retry":         retryLateness,
 	"node-cost":     nodeCost,
 	"backlog":       backlog,
+	"admission":     admission,
 	"idle":          func(ctx context.Context, s settings) ([]figure, error) { return idleCost(ctx, s, 1) },
 	"idle-50":       func(ctx context.Context, s settings) ([]figure, error) { return idleCost(ctx, s, 50) },
 	"memory":        memory,

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// admissionRounds is how often the ways of admission take turns, so that what else the machine does meets them alike.
+const admissionRounds = 3
+
+// admission compares runs of one node without a limit, under one that is never reached, and under a budget whose end is
+// far away, from which a node could have to wait. Each gets as many runs, or as long, as a workload of one.
+func admission(ctx context.Context, s settings) (figures []figure, err error) {
+	ways := []struct {
+		name string
+		opts []flow.NodeOption
+		flow []flow.Option
+	}{
+		{name: "free"},
+		{name: "limit", opts: []flow.NodeOption{flow.Limit("bench", activity.AtOnce(100_000))}},
+		{name: "budget", flow: []flow.Option{flow.Budget("bench", flow.PerFlow(), flow.HardLimit("calls", 1<<40), flow.OnExceeded(flow.BlockNodes))}},
+	}
+	l, err := local(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	s.time, s.flows = s.time/admissionRounds, s.flows/admissionRounds
+	runs, took := make([]float64, len(ways)), make([]float64, len(ways))
+	for range admissionRounds {
+		for i, way := range ways {
+			f := flow.New[int, int]("bench-"+way.name, way.flow...)
+			flow.Return(f, flow.Node(f, "only", noop, f.Input(), way.opts...))
+			def, err := f.Build()
+			if err != nil {
+				return nil, err
+			}
+			for i := range warmUp {
+				if err := one(ctx, l.Client(), def, i); err != nil {
+					return nil, err
+				}
+			}
+			begun := time.Now()
+			times, err := load(ctx, s, s.clients, func(i int) error { return one(ctx, l.Client(), def, i) })
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", way.name, err)
+			}
+			runs[i] += float64(times.TotalCount())
+			took[i] += time.Since(begun).Seconds()
+		}
+	}
+	free := runs[0] / took[0]
+	for i, way := range ways {
+		rate := runs[i] / took[i]
+		figures = append(figures, figure{way.name, "1/s", rate})
+		if i > 0 {
+			figures = append(figures, figure{way.name + " costs", "%", 100 * (1 - rate/free)})
+		}
+	}
+	return figures, nil
+}
