@@ -386,7 +386,7 @@ func (p *probe) try(ctx context.Context, at enginecore.Partition, x *grantCandid
 	if err != nil {
 		a.release(ctx)
 		p.moved = true
-		p.scheduler.engine.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: an execution could not be granted",
+		p.scheduler.engine.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: an execution could not be granted", eventGrantFailed.attr(),
 			slog.String("execution", string(x.id)), slog.Any("error", err))
 		return Grant{}, false, nil
 	}
