@@ -111,7 +111,7 @@ func TestOtherTokensGiveNoRight(t *testing.T) {
 // An answer that comes after the time is told so.
 func TestTooLate(t *testing.T) {
 	t.Parallel()
-	def := gate(t, flow.Timeout(50*time.Millisecond, flow.FailOnTimeout))
+	def := gate(t, flow.Timeout(time.Second, flow.FailOnTimeout))
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		b.Keeper(t)
