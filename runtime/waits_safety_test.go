@@ -162,30 +162,14 @@ func TestTokensOutliveARotation(t *testing.T) {
 // Nothing that is printed, logged or described has a token in it: only Waitpoints gives them.
 func TestTokensNeverShow(t *testing.T) {
 	t.Parallel()
-	asked := make(chan activity.Token, 1)
-	talk := activity.New("talk", func(ctx context.Context, n int) (int, error) {
-		token, err := activity.OpenWaitpoint(ctx, "inside")
-		if err != nil {
-			return 0, err
-		}
-		if err := activity.Emit(ctx, "token", map[string]any{"token": token}); err != nil {
-			return 0, err
-		}
-		select {
-		case asked <- token:
-		default:
-		}
-		_ = activity.Progress(ctx, 10, fmt.Sprint("asked ", token))
-		_, err = activity.Await[int](ctx, "inside")
-		return 0, fmt.Errorf("token %v %+v %#v: %w", token, token, token, err)
-	}, activity.Retry(activity.NoRetry))
-	f := flow.New[int, int]("shown")
-	w := flow.Waitpoint[int](f, "outside", flow.Timeout(time.Hour, flow.Escalate))
-	flow.Return(f, flow.Node(f, "talk", talk, w))
-	def, err := f.Build()
-	require.NoError(t, err)
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
+		asked := make(chan activity.Token, 1)
+		f := flow.New[int, int]("shown")
+		w := flow.Waitpoint[int](f, "outside", flow.Timeout(time.Hour, flow.Escalate))
+		flow.Return(f, flow.Node(f, "talk", talker(asked), w))
+		def, err := f.Build()
+		require.NoError(t, err)
 		var out strings.Builder
 		logger := slog.New(slog.NewJSONHandler(&out, nil))
 		var tokens []activity.Token
@@ -236,6 +220,26 @@ func TestTokensNeverShow(t *testing.T) {
 			require.NotContains(t, shown, runtime.EngineToken(t, token))
 		}
 	})
+}
+
+// talker hands the token of its wait over, and shows it wherever a function can show something.
+func talker(asked chan<- activity.Token) *activity.Activity[int, int] {
+	return activity.New("talk", func(ctx context.Context, n int) (int, error) {
+		token, err := activity.OpenWaitpoint(ctx, "inside")
+		if err != nil {
+			return 0, err
+		}
+		if err := activity.Emit(ctx, "token", map[string]any{"token": token}); err != nil {
+			return 0, err
+		}
+		select {
+		case asked <- token:
+		default: // handed over before the wait
+		}
+		_ = activity.Progress(ctx, 10, fmt.Sprint("asked ", token))
+		_, err = activity.Await[int](ctx, "inside")
+		return 0, fmt.Errorf("token %v %+v %#v: %w", token, token, token, err)
+	}, activity.Retry(activity.NoRetry))
 }
 
 // waitingCount is how many runs wait at a time: few by default, 10,000 in soak tests.

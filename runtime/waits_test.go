@@ -323,8 +323,37 @@ func TestAwaitAndOnce(t *testing.T) {
 // A signal that comes before its wait is kept, and the function goes on at once when it gets there.
 func TestSignalBeforeItsWait(t *testing.T) {
 	t.Parallel()
-	tokens, signalled := make(chan activity.Token, 1), make(chan struct{})
-	early := activity.New("early", func(ctx context.Context, n int) (int, error) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		tokens, signalled := make(chan activity.Token, 1), make(chan struct{})
+		def := oneNode(t, "early", opensAhead(tokens, signalled))
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		token := <-tokens
+		waits, err := run.Waitpoints(ctx)
+		require.NoError(t, err)
+		require.Len(t, waits, 1)
+		require.Equal(t, runtime.WaitPending, waits[0].State)
+		require.Equal(t, token.Reveal(), waits[0].Token.Reveal())
+		d, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "answer", Payload: 41, IdempotencyKey: "k"})
+		require.NoError(t, err)
+		require.Equal(t, runtime.SignalAccepted, d.Outcome)
+		again, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "answer", Payload: 5, IdempotencyKey: "k"})
+		require.NoError(t, err)
+		require.Equal(t, runtime.SignalDuplicate, again.Outcome)
+		require.Equal(t, runtime.SignalAccepted, again.Answer())
+		signalled <- struct{}{}
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 42, out)
+		b.Settle(t)
+	})
+}
+
+// opensAhead opens the waitpoint of its wait, hands its token over, and waits only when it was signalled.
+func opensAhead(tokens chan<- activity.Token, signalled <-chan struct{}) *activity.Activity[int, int] {
+	return activity.New("early", func(ctx context.Context, n int) (int, error) {
 		if _, err := activity.Once(ctx, "hand over", func(context.Context) (int, error) { return 0, nil }); err == nil {
 			return 0, errors.New("a bad name was taken")
 		}
@@ -353,31 +382,6 @@ func TestSignalBeforeItsWait(t *testing.T) {
 		}
 		return first + n, nil
 	}, activity.Retry(activity.NoRetry))
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx := enginetest.Context(t)
-		def := oneNode(t, "early", early)
-		b.Worker(t, def.Handlers())
-		run, err := runtime.Start(ctx, b.Client, def, 1)
-		require.NoError(t, err)
-		token := <-tokens
-		waits, err := run.Waitpoints(ctx)
-		require.NoError(t, err)
-		require.Len(t, waits, 1)
-		require.Equal(t, runtime.WaitPending, waits[0].State)
-		require.Equal(t, token.Reveal(), waits[0].Token.Reveal())
-		d, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "answer", Payload: 41, IdempotencyKey: "k"})
-		require.NoError(t, err)
-		require.Equal(t, runtime.SignalAccepted, d.Outcome)
-		again, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "answer", Payload: 5, IdempotencyKey: "k"})
-		require.NoError(t, err)
-		require.Equal(t, runtime.SignalDuplicate, again.Outcome)
-		require.Equal(t, runtime.SignalAccepted, again.Answer())
-		signalled <- struct{}{}
-		out, err := run.Result(ctx)
-		require.NoError(t, err)
-		require.Equal(t, 42, out)
-		b.Settle(t)
-	})
 }
 
 // A wait in a function that times out.
