@@ -237,7 +237,7 @@ func TestContractPoisonNode(t *testing.T) {
 		})
 		require.NoError(t, err)
 		for i := range 5 {
-			enginetest.Eventually(t, 10*time.Second, func() string {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
 				_, err := core.IssueReclaimGrant(ctx, enginecore.IssueReclaimGrantCall{Grant: grant})
 				if err != nil {
 					return err.Error()

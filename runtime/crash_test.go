@@ -27,7 +27,7 @@ func onServers(t *testing.T, test func(t *testing.T, kind testserver.Kind)) {
 }
 
 // loadSlack is what a busy machine may add to what is promised in seconds.
-const loadSlack = 2 * time.Second
+const loadSlack = 20 * time.Second
 
 // What a killed worker held is taken over within its lease and a second, and committed once.
 func TestWorkerKilled(t *testing.T) {
@@ -273,7 +273,7 @@ func TestStraysAreGivenBack(t *testing.T) {
 		working, stop := context.WithCancel(ctx)
 		stopped := make(chan error, 1)
 		go func() { stopped <- w.Run(working) }()
-		enginetest.Eventually(t, 5*time.Second, func() string {
+		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if p.Lost() == 0 {
 				b := near.Engine.Core().Client().B()
 				wake := b.Publish().Channel(near.Engine.Core().Keys().ChannelWake("default")).Message("work 0 1").Build()
@@ -304,7 +304,7 @@ func TestPoisonNode(t *testing.T) {
 		require.NoError(t, err)
 		b.Keeper(t)
 		for range 6 {
-			enginetest.Eventually(t, 10*time.Second, func() string {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
 				reply, err := core.Claim(ctx, enginecore.ClaimCall{Partition: partition, ClaimRequest: enginecore.ClaimRequest{
 					LaneID: "default", WorkerID: "worker", WorkerInstanceID: "dies", ClaimID: uuid.NewString(), Count: 1,
 					LeaseTTL: 5 * time.Millisecond, Kinds: "\nadd\n",
@@ -351,7 +351,7 @@ func TestClientKilledWhileSubmitting(t *testing.T) {
 				}()
 				<-stalled
 				// The proxy is still passing the call on; the client dies once the server has it.
-				enginetest.Eventually(t, 5*time.Second, func() string {
+				enginetest.Eventually(t, enginetest.Patience, func() string {
 					if d, err := b.Client.Describe(ctx, "wide", "large"); err != nil || len(d.Nodes) == 0 {
 						return "the first call's nodes"
 					}
@@ -394,7 +394,7 @@ func TestWorkerCutOff(t *testing.T) {
 		taken := make(chan time.Time, 1)
 		healthy := activity.New("work", func(context.Context, int) (int, error) { taken <- time.Now(); return 1, nil })
 		b.Keeper(t)
-		far.Worker(t, []activity.Handler{cutOff}, runtime.Lease(time.Second))
+		far.Worker(t, []activity.Handler{cutOff}, runtime.Lease(3*time.Second))
 		run, err := runtime.Start(ctx, b.Client, single(t, cutOff), 1)
 		require.NoError(t, err)
 		<-begun
@@ -425,7 +425,7 @@ func TestClaimRepeatedTooLate(t *testing.T) {
 		}}
 		var claims []enginecore.ClaimedExecution
 		for len(claims) < 3 {
-			enginetest.Eventually(t, 10*time.Second, func() string {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
 				reply, err := b.Engine.Core().Claim(ctx, call)
 				require.NoError(t, err)
 				call.Repeated = true

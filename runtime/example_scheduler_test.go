@@ -14,7 +14,7 @@ import (
 
 // A worker that runs only what a scheduler grants to it.
 func ExampleThrough() {
-	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	engine, err := runtime.Open(ctx, "", runtime.Logger(slog.New(slog.DiscardHandler)))
 	if err != nil {

@@ -231,7 +231,7 @@ func TestList(t *testing.T) {
 		var last time.Time
 		for i := range 12 {
 			// Two runs of one millisecond have no order.
-			enginetest.Eventually(t, time.Second, func() string {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
 				now, err := b.Engine.Core().Now(ctx)
 				if err == nil && now.After(last.Add(time.Millisecond)) {
 					last = now

@@ -49,7 +49,7 @@ func TestKeeperPanicIsContained(t *testing.T) {
 			}
 		}
 		return true
-	}, 20*time.Second, 5*time.Millisecond)
+	}, 2*time.Minute, 5*time.Millisecond)
 	stop()
 	require.NoError(t, <-done)
 	require.GreaterOrEqual(t, panics.Load(), int64(3))

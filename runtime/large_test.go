@@ -92,7 +92,7 @@ func TestChainLatency(t *testing.T) {
 		}
 		slices.Sort(took)
 		t.Logf("10 in a row: median %s, best %s, worst %s", took[6], took[0], took[11])
-		require.Less(t, took[6], 10*time.Millisecond*loadFactor)
+		require.Less(t, took[6], soon, "each node is announced")
 	})
 }
 
@@ -109,7 +109,7 @@ func TestSpans(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		span.End()
-		enginetest.Eventually(t, 5*time.Second, func() string {
+		enginetest.Eventually(t, enginetest.Patience, func() string {
 			n := 0
 			for _, s := range recorder.Ended() {
 				if s.SpanContext().TraceID() == span.SpanContext().TraceID() {

@@ -31,7 +31,7 @@ type brittle struct {
 func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench) *brittle {
 	return &brittle{t, ctx, b.Engine.Core(), enginecore.ClaimRequest{
 		LaneID: activity.DefaultLane, WorkerID: "brittle", WorkerInstanceID: enginecore.WorkerInstanceID("brittle-" + uuid.NewString()),
-		LeaseTTL: 300 * time.Millisecond, Kinds: "\nmeasured\n", Count: 1,
+		LeaseTTL: time.Second, Kinds: "\nmeasured\n", Count: 1,
 	}}
 }
 
@@ -106,7 +106,7 @@ func TestLimitCrashes(t *testing.T) {
 		{"after the claim", func(x *brittle) { x.claim() }},
 		{"after the offer to a keeper", func(x *brittle) {
 			x.claim()
-			enginetest.Eventually(x.t, 30*time.Second, func() string {
+			enginetest.Eventually(x.t, enginetest.Patience, func() string {
 				for _, p := range x.core.Partitioning().FlowPartitions() {
 					reply, err := x.core.Keep(x.ctx, enginecore.KeepCall{Partition: p, Limit: 10})
 					require.NoError(x.t, err)
@@ -143,7 +143,7 @@ func TestLimitCrashes(t *testing.T) {
 				b.Keeper(t)
 				awaitAll(ctx, t, runs)
 				require.LessOrEqual(t, g.most, 1)
-				enginetest.Eventually(t, 30*time.Second, func() string {
+				enginetest.Eventually(t, enginetest.Patience, func() string {
 					list, err := b.Client.Quotas(ctx)
 					require.NoError(t, err)
 					for _, q := range list { // one that is not in use any more may be forgotten

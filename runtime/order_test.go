@@ -91,7 +91,7 @@ func (u *lineUp) start(t *testing.T, def *flow.Definition[job, string], tenant, 
 func (u *lineUp) goOn(t *testing.T, nodes int) []string {
 	u.Worker(t, []activity.Handler{u.l.work}, runtime.Concurrency(1))
 	require.NoError(t, u.Client.ResumeLane(u.ctx, activity.DefaultLane))
-	enginetest.Eventually(t, 60*time.Second, func() string {
+	enginetest.Eventually(t, enginetest.Patience, func() string {
 		if n := len(u.l.ran()); n != nodes {
 			return fmt.Sprintf("%d of %d nodes ran", n, nodes)
 		}

@@ -17,11 +17,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// soon is within 100 ms on an idle machine; tests run on busy ones, with the race detector.
-const soon = 100 * time.Millisecond * loadFactor
-
-// loadFactor stretches bounds that are promised for an idle machine.
-const loadFactor = 8
+// soon is what something takes that is announced, a few milliseconds on an idle machine. A worker that has missed the
+// announcement finds out when it sweeps or renews, after that time.
+const soon = 5 * time.Second
 
 func describedAs(ctx context.Context, run *runtime.Run[int], state, why string) func() string {
 	return func() string {
@@ -42,10 +40,10 @@ func TestNobodyKnowsTheActivity(t *testing.T) {
 		known, unknown := addOne(), activity.New("unknown", func(_ context.Context, n int) (int, error) { return -n, nil })
 		run, err := runtime.Start(ctx, b.Client, single(t, unknown), 4)
 		require.NoError(t, err)
-		enginetest.Eventually(t, 5*time.Second, describedAs(ctx, run, "waiting", "waiting for a worker on lane default"))
+		enginetest.Eventually(t, enginetest.Patience, describedAs(ctx, run, "waiting", "waiting for a worker on lane default"))
 
 		b.Worker(t, []activity.Handler{known})
-		enginetest.Eventually(t, 5*time.Second, describedAs(ctx, run, "rate_limited", `no running worker knows activity "unknown"`))
+		enginetest.Eventually(t, enginetest.Patience, describedAs(ctx, run, "rate_limited", `no running worker knows activity "unknown"`))
 		other, err := runtime.Start(ctx, b.Client, chainOf(t, known, 3), 1)
 		require.NoError(t, err)
 		out, err := other.Result(ctx)
@@ -71,7 +69,7 @@ func TestNobodyHasTheCapability(t *testing.T) {
 		b.Worker(t, []activity.Handler{a}, runtime.Capabilities("ssd"))
 		run, err := runtime.Start(ctx, b.Client, single(t, a, flow.Requires("gpu", "ssd")), 4)
 		require.NoError(t, err)
-		enginetest.Eventually(t, 5*time.Second, describedAs(ctx, run, "rate_limited", "no running worker offers: gpu"))
+		enginetest.Eventually(t, enginetest.Patience, describedAs(ctx, run, "rate_limited", "no running worker offers: gpu"))
 		begun := time.Now()
 		b.Worker(t, []activity.Handler{a}, runtime.Capabilities("ssd", "gpu", "gpu"))
 		_, err = run.Result(ctx)
@@ -162,12 +160,12 @@ func TestFullWorkerDoesNotSpin(t *testing.T) {
 			}
 			<-begun
 			before := commandsOf(t, ctx, b)
-			pause := time.NewTimer(time.Second)
-			<-pause.C
-			spent := commandsOf(t, ctx, b) - before
+			counting := time.Now()
+			time.Sleep(time.Second)
+			spent := float64(commandsOf(t, ctx, b)-before) / time.Since(counting).Seconds()
 			close(gate)
-			t.Logf("%d commands in a second", spent)
-			require.Less(t, spent, 100)
+			t.Logf("%.0f commands in a second", spent)
+			require.Less(t, spent, 100.0)
 			for _, run := range runs {
 				_, err := run.Result(ctx)
 				require.NoError(t, err)

@@ -47,7 +47,7 @@ func TestGrant(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrNoGrant, "it is granted already")
 
 		var second runtime.Grant
-		enginetest.Eventually(t, 5*time.Second, func() string {
+		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if second, err = s.ClaimForWorker(ctx, requestFor("second")); err != nil {
 				return err.Error()
 			}
@@ -257,7 +257,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 		})
 		require.NoError(t, err)
 		var heir runtime.Grant
-		enginetest.Eventually(t, 5*time.Second, func() string {
+		enginetest.Eventually(t, enginetest.Patience, func() string {
 			_, err := b.Engine.Core().Tick(ctx, enginecore.TickCall{Partition: grant.Partition, Limit: 10})
 			require.NoError(t, err)
 			r := requestFor("heir")

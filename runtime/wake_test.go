@@ -107,7 +107,7 @@ func TestWakeIsPassedOn(t *testing.T) {
 		for i := range workers {
 			select {
 			case <-meet:
-			case <-time.After(10 * time.Second):
+			case <-time.After(soon):
 				t.Fatalf("%d of %d workers came", i, workers)
 			}
 		}

@@ -3,7 +3,6 @@ package runtime_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,7 +20,7 @@ func TestWatchFollowsTheRun(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			url := enginetest.URL(t, kind)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), enginetest.Patience)
 			defer cancel()
 			go1 := make(chan struct{})
 			gate := activity.New("gate", func(ctx context.Context, n int) (int, error) {

@@ -110,7 +110,7 @@ func (x *brittle) blocked() (n int) {
 }
 
 func (x *brittle) awaitBlocked(want int) {
-	enginetest.Eventually(x.t, 20*time.Second, func() string {
+	enginetest.Eventually(x.t, enginetest.Patience, func() string {
 		if n := x.blocked(); n != want {
 			return fmt.Sprint(n, " blocked, not ", want)
 		}
@@ -209,10 +209,10 @@ func TestReservationOfDeadWorker(t *testing.T) {
 			LaneID: activity.DefaultLane, WorkerID: "brittle", WorkerInstanceID: enginecore.WorkerInstanceID(uuid.NewString()), ClaimID: uuid.NewString(),
 			LeaseTTL: time.Second, Kinds: "\nidle\n", Count: 1,
 		}}
+		leased := time.Now()
 		claimed, err := x.core.Claim(ctx, claim)
 		require.NoError(t, err)
 		require.Len(t, claimed.Executions, 1)
-		leased := time.Now()
 		x.call.Execution, x.call.Epoch = string(claimed.Executions[0].ExecutionID), int64(claimed.Executions[0].LeaseEpoch)
 		require.Equal(t, "ok", x.use("reserve", 4).Uses[0].State)
 		require.Equal(t, "refused", x.use("reserve", 4).Uses[0].State)
@@ -222,7 +222,7 @@ func TestReservationOfDeadWorker(t *testing.T) {
 		}
 		work(t, b, def)
 		b.Keeper(t)
-		enginetest.Eventually(t, 20*time.Second, func() string {
+		enginetest.Eventually(t, enginetest.Patience, func() string {
 			x.keep()
 			if d := x.state().Dims[0]; d.Reserved != 0 {
 				return fmt.Sprintf("%+v", d)

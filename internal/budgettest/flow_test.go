@@ -200,7 +200,7 @@ func TestBlockedNodesWait(t *testing.T) {
 			return n
 		}
 		awaitBlocked := func(want int) {
-			enginetest.Eventually(t, 20*time.Second, func() string {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
 				if n := blocked(); n != want {
 					return fmt.Sprint(n, " blocked, not ", want)
 				}
@@ -244,7 +244,7 @@ func TestRefusedNodeWaits(t *testing.T) {
 		work(t, b, def)
 		b.Keeper(t)
 		run := start(ctx, t, b, def, "x")
-		enginetest.Eventually(t, 20*time.Second, func() string {
+		enginetest.Eventually(t, enginetest.Patience, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			waiting := 0

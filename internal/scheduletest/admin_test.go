@@ -90,7 +90,7 @@ func TestUpdate(t *testing.T) {
 		_, err = b.Client.TriggerSchedule(ctx, "s")
 		require.NoError(t, err)
 		l.await(t, "started", isStarted(2))
-		enginetest.Eventually(t, enginetest.Patience/2, func() string {
+		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if len(l.runs()) == 2 {
 				return ""
 			}
@@ -163,7 +163,7 @@ func TestDelete(t *testing.T) {
 			require.ErrorContains(t, err, name+` schedule "s"`)
 		}
 		for _, run := range l.awaitRuns(t, 2) {
-			enginetest.Eventually(t, enginetest.Patience/2, func() string {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
 				if err := b.Client.Purge(ctx, "report", run); err != nil {
 					return err.Error()
 				}
@@ -185,7 +185,7 @@ func TestDelete(t *testing.T) {
 		require.Empty(t, d.History)
 		l.fireAt(t, hour)
 		l.await(t, "started", isStarted(1))
-		enginetest.Eventually(t, enginetest.Patience/2, func() string {
+		enginetest.Eventually(t, enginetest.Patience, func() string {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if len(l.ran[runAt(hour)]) != 2 {
@@ -225,7 +225,7 @@ func TestList(t *testing.T) {
 			l.worker(t)
 			run, err := other.Client.TriggerSchedule(ctx, "s-1")
 			require.NoError(t, err)
-			enginetest.Eventually(t, enginetest.Patience/2, func() string {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
 				if about, err := other.Client.Describe(ctx, "report", run); err != nil || about.State != "completed" {
 					return fmt.Sprint(about, err)
 				}
@@ -313,10 +313,10 @@ func TestServerKilled(t *testing.T) {
 			b.Keeper(t)
 			l.worker(t)
 			const fires = 20
-			l.scheduleEvery(t, time.Minute, runtime.OnOverlap(runtime.OverlapAllow))
-			times := l.lastMinutes(t, fires)
+			l.schedule(t, catchUp(), runtime.OnOverlap(runtime.OverlapAllow))
+			times := l.lastHours(t, fires)
 			l.fireAt(t, times[0])
-			enginetest.Eventually(t, enginetest.Patience/2, func() string {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
 				if len(l.runs()) > 2 {
 					return ""
 				}
@@ -325,7 +325,7 @@ func TestServerKilled(t *testing.T) {
 			server.Kill()
 			server.Restart()
 			// A keeper that did not hear of its own submission goes on after its time.
-			enginetest.Eventually(t, enginetest.Patience/2, func() string {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
 				d, err := b.Client.DescribeSchedule(context.Background(), "s")
 				if err == nil && d.Started >= fires {
 					return ""
@@ -390,7 +390,7 @@ func TestAnyFlow(t *testing.T) {
 		b.Worker(t, def.Handlers())
 		run, err := runtime.Attach(b.Client, def, runID)
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience/2, func() string {
+		enginetest.Eventually(t, enginetest.Patience, func() string {
 			for _, id := range [][2]string{{"large", runID}, {"waiting", gateID}} {
 				if _, err := b.Client.Describe(ctx, id[0], id[1]); err != nil {
 					return err.Error()

@@ -49,7 +49,7 @@ func newLab(t *testing.T, b *enginetest.Bench) *lab {
 	t.Helper()
 	now, err := b.Engine.Core().Now(enginetest.Context(t))
 	require.NoError(t, err)
-	if left := now.Truncate(time.Hour).Add(time.Hour).Sub(now); left < 10*time.Second {
+	if left := now.Truncate(time.Hour).Add(time.Hour).Sub(now); left < time.Minute {
 		time.Sleep(left) // so that no hour begins while a test looks
 	}
 	l := &lab{Bench: b, ran: make(map[string][]job), gates: make(map[string]chan struct{})}
@@ -157,7 +157,7 @@ func (l *lab) describe(t *testing.T) *runtime.ScheduleDescription {
 func (l *lab) await(t *testing.T, what string, holds func(*runtime.ScheduleDescription) bool) *runtime.ScheduleDescription {
 	t.Helper()
 	var d *runtime.ScheduleDescription
-	enginetest.Eventually(t, enginetest.Patience/2, func() string {
+	enginetest.Eventually(t, enginetest.Patience, func() string {
 		if d = l.describe(t); holds(d) {
 			return ""
 		}
@@ -168,7 +168,7 @@ func (l *lab) await(t *testing.T, what string, holds func(*runtime.ScheduleDescr
 
 func (l *lab) awaitRuns(t *testing.T, n int) []string {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience/2, func() string {
+	enginetest.Eventually(t, enginetest.Patience, func() string {
 		if got := l.runs(); len(got) < n {
 			return fmt.Sprintf("%d of %d runs", len(got), n)
 		}
@@ -233,6 +233,20 @@ func (l *lab) now(t *testing.T) time.Time {
 
 // lastHour is the time of the hourly schedule that has just passed.
 func (l *lab) lastHour(t *testing.T) time.Time { return l.now(t).Truncate(time.Hour) }
+
+// lastHours are the latest times of the hourly schedule, the oldest first, for schedules with the window catchUp.
+func (l *lab) lastHours(t *testing.T, n int) []time.Time {
+	t.Helper()
+	last := l.lastHour(t)
+	list := make([]time.Time, n)
+	for i := range list {
+		list[i] = last.Add(time.Duration(i-n+1) * time.Hour)
+	}
+	return list
+}
+
+// catchUp lets keepers make up whatever a test has moved to the past.
+func catchUp() runtime.ScheduleOption { return runtime.CatchUp(100 * time.Hour) }
 
 func outcomes(d *runtime.ScheduleDescription) string {
 	var list []string
