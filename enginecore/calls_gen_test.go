@@ -569,6 +569,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test"}},
+		{"ffx_trim", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, TrimCall{Partition: Partition{FlowFamily, 7}, Limit: 6, Keep: 1500 * time.Millisecond, Cursor: "cursor of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"6", "1500", "cursor of test"}},
 		{"ffx_rerun", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RerunCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", RerunID: "rerun_id of test", Mode: "mode of test", Actor: "actor of test", Begin: true, Nodes: []ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
 		},
@@ -1243,6 +1248,9 @@ func goldenReplies() []goldenReply {
 		{"ffx_purge_flow ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "8", "1", "budgets of test"},
 			func(m message) (any, error) { return decodeReply(PurgeFlowCall{}.info(), m, PurgeFlowCall{}.decode) },
 			PurgeFlowReply{Status: StatusAlreadySatisfied, Members: 8, More: true, Budgets: "budgets of test"}},
+		{"ffx_trim OK", []any{1, "OK", "next_cursor of test", "8", "10", "8", "6", "1500"},
+			func(m message) (any, error) { return decodeReply(TrimCall{}.info(), m, TrimCall{}.decode) },
+			TrimReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Unmanaged: 10, Trimmed: 8, Flows: 6, Lag: 1500 * time.Millisecond}},
 		{"ffx_rerun OK", []any{1, "OK", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(RerunCall{}.info(), m, RerunCall{}.decode) },
 			RerunReply{Status: StatusOK, State: "state of test", More: true}},
@@ -1855,6 +1863,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx_purge_flow", func(m message) error {
 			_, err := decodeReply(PurgeFlowCall{}.info(), m, PurgeFlowCall{}.decode)
+			return err
+		}},
+		{"ffx_trim", func(m message) error {
+			_, err := decodeReply(TrimCall{}.info(), m, TrimCall{}.decode)
 			return err
 		}},
 		{"ffx_rerun", func(m message) error {

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "110-9ae58110dc1e502f"
+const build = "114-dafdb1df1948e1b5"

@@ -75,12 +75,16 @@ local function mend_queue(c, execution_id, core, lane, score)
   place(c, 'queue', order.queue_for(c, lane, execution_id, core), execution_id, score, true)
 end
 
+-- The lanes of a partition are those of its managed flows, and those on which other executions have been found.
+local function learn_lane(c, core, lane)
+  if not core.managed and core.lifecycle_phase == 'terminal' or redis.call('SADD', key.ffx_lanes(c), lane) == 0 then return end
+  if core.managed then mend.note(c, 'lanes') end
+  pauses.lane_added(c, lane)
+end
+
 local function mend_lane(c, execution_id, core)
   local lane, index, score, exact = mend.home(c, core)
-  if core.managed and redis.call('SADD', key.ffx_lanes(c), lane or lifecycle.lane(core)) == 1 then
-    mend.note(c, 'lanes')
-    pauses.lane_added(c, lane or lifecycle.lane(core))
-  end
+  learn_lane(c, core, lane or lifecycle.lane(core))
   if not index then return end
   if index == 'eligible' and is_set(core.fair_key) then mend_queue(c, execution_id, core, lane, score) end
   if not place(c, 'lane:' .. index, key['lane_' .. index](c, lane), execution_id, score, exact) then return end

@@ -133,6 +133,7 @@ local function remove_member(c, work, flow_id, id)
   if work.joins then redis.call('SREM', key.index_pending_cancel_groups(c), flow_id .. '|' .. id) end
   return true
 end
+flows.remove_member = remove_member
 
 -- Removes members until none is left or the call has done enough. Gives how many are gone, and whether that is all.
 local function remove_members(c, work, flow_id)
@@ -154,7 +155,7 @@ local function remove_members(c, work, flow_id)
 end
 
 -- A lane that holds nothing is not looked at any more.
-local function forget_lanes(c, lanes)
+function flows.forget_lanes(c, lanes)
   for lane in pairs(lanes) do
     if redis.call('EXISTS', key.lane_eligible(c, lane), key.lane_delayed(c, lane), key.lane_active(c, lane),
       key.lane_terminal(c, lane), key.lane_suspended(c, lane), key.lane_blocked_dependencies(c, lane),
@@ -172,7 +173,7 @@ local function withdraw(c, flow_id, flow_key, flow)
   flows.unlist_run(c, flow_id, flow.flow_kind or '')
 end
 
-local function remove_flow(c, flow_id, flow_key)
+function flows.remove_record(c, flow_id, flow_key)
   redis.call('UNLINK', flow_key, key.flow_members(c, flow_id), key.flow_tags(c, flow_id),
     key.flow_pending_cancels(c, flow_id), key.flow_input(c, flow_id), key.flow_definition(c, flow_id),
     key.flow_events(c, flow_id), key.flow_held(c, flow_id), key.flow_summary(c, flow_id))
@@ -193,7 +194,7 @@ local function purge(c, flow_id, flow_key, flow, work)
   local gone, all = remove_members(c, work, flow_id)
   if all then
     if flow.budgets then budgets.forget(c, flow_id, flow) end
-    remove_flow(c, flow_id, flow_key)
+    flows.remove_record(c, flow_id, flow_key)
   end
   return gone, all
 end
@@ -215,7 +216,7 @@ function flows.purge_due(c)
       purged = purged + 1
     end
   end
-  forget_lanes(c, work.lanes)
+  flows.forget_lanes(c, work.lanes)
   if #due == FLOWS_PER_TICK or work.left <= 0 then c.more = true end
   return purged
 end
@@ -239,7 +240,7 @@ function F.ffx_purge_flow(K, A)
   if not flow.closed_at then return reply.err('flow_not_terminal', flow.public_flow_state or '') end
   local work = { left = KEYS_PER_CALL, lanes = {} }
   local gone, all = purge(c, A.flow_id, flow_key, flow, work)
-  forget_lanes(c, work.lanes)
+  flows.forget_lanes(c, work.lanes)
   if not all then redis.call('ZADD', key.ffx_purge_due(c), c.now + LEFT_BEHIND_MS, A.flow_id) end
   wake.flush(c)
   return reply.ok(number.text(gone), all and '0' or '1', flow.budgets or '')

@@ -930,6 +930,13 @@ redis.register_function('ffx_purge_flow', function(keys, args)
   return F.ffx_purge_flow({ partition = keys[1] }, { flow_id = args[1] })
 end)
 
+redis.register_function('ffx_trim', function(keys, args)
+  local refusal = call.need(keys, 1, args, 2)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_trim({ partition = keys[1] }, { limit = args[1], keep = args[2], cursor = args[3] })
+end)
+
 redis.register_function('ffx_rerun', function(keys, args)
   local refusal = call.need(keys, 1, args, 5)
   if refusal then return refusal end

@@ -90,6 +90,7 @@ func Files() []string {
 		"ffx_runs.lua",
 		"ffx_child.lua",
 		"ffx_purge.lua",
+		"ffx_trim.lua",
 		"ffx_rerun.lua",
 		"ffx_compact.lua",
 		"ffx_mend.lua",

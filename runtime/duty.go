@@ -32,6 +32,7 @@ const (
 	DutyQuota                    Duty = "quota"
 	DutyBudget                   Duty = "budget"
 	DutyRetention                Duty = "retention"
+	DutyExecutionRetention       Duty = "execution_retention"
 	DutyCompaction               Duty = "compaction"
 	DutySchedule                 Duty = "schedule"
 	DutyDependencyReconciliation Duty = "dependency_reconciliation"
@@ -89,7 +90,7 @@ func DutyTable() []DutyInfo {
 			DutyInfo{Duty: DutyRerun, Summary: "goes on with reruns whose caller is gone"},
 			DutyInfo{Duty: DutyChildRuns, Summary: "tells nodes that the runs which they stand for are over, and ends and removes runs that no node wants"},
 			DutyInfo{Duty: DutyAdmission, Summary: "takes executions through their limits that nobody else did"},
-			DutyInfo{Duty: DutyRetention, Contract: "retention_trimmer", Summary: "removes runs that have been kept long enough"},
+			DutyInfo{Duty: DutyRetention, Summary: "removes runs that have been kept long enough"},
 		),
 		describeDuties(edgesEvery, true, tickInContractMode,
 			DutyInfo{Duty: DutyDependencyReconciliation, Contract: "dependency_reconciler", Summary: "resolves edges whose upstream has ended without it"},
@@ -103,6 +104,9 @@ func DutyTable() []DutyInfo {
 		),
 		describeDuties(DefaultReconcileEvery, false, tickNever,
 			DutyInfo{Duty: DutyIndexReconciliation, Contract: "index_reconciler", Summary: "mends indexes that do not fit the records"},
+		),
+		describeDuties(trimPauses*maxTrimPace, false, tickNever,
+			DutyInfo{Duty: DutyExecutionRetention, Contract: "retention_trimmer", Summary: "removes executions outside managed flows that have been kept long enough"},
 		),
 		describeDuties(maxCompactPause, false, tickNever,
 			DutyInfo{Duty: DutyCompaction, Summary: "makes the records of runs smaller that ended some time ago"},

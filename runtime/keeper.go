@@ -21,6 +21,8 @@ type Keeper struct {
 	engine       *Engine
 	lanes        []enginecore.LaneID
 	compactAfter time.Duration
+	// retainExecutions is how long executions outside managed flows are kept.
+	retainExecutions time.Duration
 	// reconcileEvery is how often a partition's indexes are looked at.
 	reconcileEvery time.Duration
 	fleet          *fleet
@@ -33,13 +35,17 @@ type Keeper struct {
 	schedules atomic.Pointer[scheduleKeeper]
 }
 
+// defaultLane is where executions are that were created without a lane.
+const defaultLane enginecore.LaneID = "default"
+
 // DefaultCompactAfter is when keepers make the record of an ended run smaller, unless CompactAfter says otherwise.
 const DefaultCompactAfter = time.Hour
 
 // KeeperOption adjusts NewKeeper.
 type KeeperOption func(*Keeper)
 
-// KeeperLanes names lanes to look after besides those that flows use, for executions that other tools create.
+// KeeperLanes names lanes to look after besides "default" and those that flows use, for executions that other tools create.
+// Without it, a lane that only such executions use is found by DutyIndexReconciliation.
 func KeeperLanes(names ...string) KeeperOption {
 	return func(k *Keeper) {
 		for _, name := range names {
@@ -72,8 +78,8 @@ func Heartbeat(d time.Duration) KeeperOption {
 // NewKeeper returns a keeper of an engine.
 func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
 	k := &Keeper{
-		engine: e, compactAfter: DefaultCompactAfter, reconcileEvery: DefaultReconcileEvery, stats: newKeeperStats(), quotas: admitter{e}, courier: courier{e},
-		fleet: newFleet(uuid.NewString()),
+		engine: e, compactAfter: DefaultCompactAfter, retainExecutions: DefaultRetainExecutions, reconcileEvery: DefaultReconcileEvery, stats: newKeeperStats(), quotas: admitter{e}, courier: courier{e},
+		fleet: newFleet(uuid.NewString()), lanes: []enginecore.LaneID{defaultLane},
 	}
 	for _, opt := range opts {
 		opt(k)

@@ -56,8 +56,7 @@ func (k *Keeper) unblockLanes() []enginecore.LaneID {
 	if c, ok := k.engine.calls.(*contract); ok {
 		return c.knownLanes(k.lanes)
 	}
-	lanes := append([]enginecore.LaneID{"default"}, k.lanes...)
-	slices.Sort(lanes)
+	lanes := slices.Sorted(slices.Values(k.lanes))
 	return slices.Compact(lanes)
 }
 
