@@ -12,6 +12,8 @@ type ClaimCall struct {
 	Partition Partition
 	TellNone  bool
 	TellMore  bool
+	// Place: optional.
+	Place string
 	ClaimRequest
 }
 
@@ -28,7 +30,8 @@ type ClaimReply struct {
 // abandoned ones alike. Executions that the worker cannot run are set aside until one comes that can;
 // with `aside`, such are looked through as well. After a lost reply, send it again with `repeated`,
 // and the same leases come back. A worker that is not alone lets the others know when it leaves
-// nothing (tell_none), or more than it could take (tell_more).
+// nothing (tell_none), or more than it could take (tell_more): the former those that heard of it at
+// the same `place` of the rota, or all.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrInvalidCapabilities.
@@ -41,11 +44,12 @@ func (ClaimCall) info() callInfo {
 }
 
 func (c ClaimCall) encode(w *wire) {
-	w.reserve(1, 12)
+	w.reserve(1, 13)
 	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.bool(c.TellNone)
 	w.bool(c.TellMore)
+	w.text(c.Place)
 	c.ClaimRequest.encode(w)
 }
 

@@ -1140,6 +1140,11 @@ func (k Keys) ChannelWake(laneID LaneID) string {
 	return k.prefix + ":ffx:wake:" + string(laneID)
 }
 
+// ChannelRota is <prefix>:ffx:rota:{place}:{lane_id}.
+func (k Keys) ChannelRota(place string, laneID LaneID) string {
+	return k.prefix + ":ffx:rota:" + place + ":" + string(laneID)
+}
+
 // ChannelDue is <prefix>:ffx:due.
 func (k Keys) ChannelDue() string {
 	return k.prefix + ":ffx:due"

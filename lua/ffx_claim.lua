@@ -204,9 +204,9 @@ end
 -- must.
 local function tell_others(c, request, taken, remaining, A)
   if A.tell_none == '1' and remaining == '0' and request.unfit == 0 then
-    wake.none(c, request.lane)
+    wake.none(c, request.lane, A.place)
   elseif A.tell_more == '1' and remaining ~= '0' and taken >= request.count then
-    wake.workers(c, request.lane)
+    wake.all(c, request.lane)
   end
 end
 
@@ -215,11 +215,12 @@ end
 --           Executions that the worker cannot run are set aside until one comes that can; with `aside`, such are
 --           looked through as well. After a lost reply, send it again with `repeated`, and the same leases come
 --           back. A worker that is not alone lets the others know when it leaves nothing (tell_none), or more than it
---           could take (tell_more).
+--           could take (tell_more): the former those that heard of it at the same `place` of the rota, or all.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @arg      tell_none          bool
 -- @arg      tell_more          bool
+-- @arg      place              text optional
 -- @include  claim_request
 -- @reply    OK remaining:int executions:list(claimed_execution) candidates:list(candidate)
 -- @error    invalid_input message:text

@@ -643,6 +643,11 @@ function key.channel_wake(c, lane_id)
   return (at.of_ffx_wake or keep(at, 'of_ffx_wake', at.prefix .. ':ffx:wake:')) .. lane_id
 end
 
+function key.channel_rota(c, place, lane_id)
+  local at = c.at
+  return (at.of_ffx_rota or keep(at, 'of_ffx_rota', at.prefix .. ':ffx:rota:')) .. place .. ':' .. lane_id
+end
+
 function key.channel_due(c)
   local at = c.at
   return at.channel_due or keep(at, 'channel_due', at.prefix .. ':ffx:due')

@@ -46,15 +46,34 @@ end
 -- A flow that was over runs again, so that its end is to come.
 function wake.reopened(c, flow_id) c.finished[#c.finished + 1] = flow_id .. ' reopened' end
 
--- Tells the workers of a lane that there is something to claim. The time makes messages differ: by it, workers find out
--- whose turn it is.
-function wake.workers(c, lane)
+-- Where many workers serve a lane, few of them are on duty at a time: those that hear the place of the rota that it is
+-- then. A place lasts ROTA_MS; each comes once in ROTA_PLACES of them, in another order every time, so that work that
+-- comes at a steady pace does not meet the same places always. Workers know the same rule.
+local ROTA_MS, ROTA_PLACES = 20, 256
+
+-- The place of a time (ms).
+function wake.place(at)
+  local step = math.floor(at / ROTA_MS)
+  local round = math.floor(step / ROTA_PLACES) % ROTA_PLACES
+  return (step % ROTA_PLACES * (2 * round + 1) + round) % ROTA_PLACES
+end
+
+-- Tells all workers of a lane that there is something to claim. The time makes messages differ: by it, workers find out
+-- who answers first.
+function wake.all(c, lane)
   redis.call('PUBLISH', key.channel_wake(c, lane), 'work ' .. call.partition(c) .. ' ' .. c.now_text)
 end
 
--- Tells the workers of a lane that nothing is left of what they were told before.
-function wake.none(c, lane)
-  redis.call('PUBLISH', key.channel_wake(c, lane), 'none ' .. call.partition(c))
+-- Tells the workers on duty that there is something to claim, or all when nobody is that this server knows of.
+function wake.workers(c, lane)
+  local channel = key.channel_rota(c, number.text(wake.place(c.now)), lane)
+  if redis.call('PUBLISH', channel, 'work ' .. call.partition(c) .. ' ' .. c.now_text) == 0 then wake.all(c, lane) end
+end
+
+-- Tells those that heard of work at a place of the rota, or all, that nothing is left of it.
+function wake.none(c, lane, place)
+  local channel = is_set(place) and key.channel_rota(c, place, lane) or key.channel_wake(c, lane)
+  redis.call('PUBLISH', channel, 'none ' .. call.partition(c))
 end
 
 -- Publishes what the call gathered: a lane only when its set was empty before or a more urgent member came.

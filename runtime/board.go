@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -23,6 +24,15 @@ type visit struct {
 	heard bool
 	// turn tells that this worker answers before others do, and wakes the next ones when it leaves work.
 	turn bool
+	// place is that of the rota where it was heard, as text; empty when all workers have heard of it.
+	place string
+}
+
+// charge is a wake-up that a worker heard on duty: it sees to it that the work is taken.
+type charge struct {
+	place  string
+	timer  *time.Timer
+	handOn func()
 }
 
 // board is what a worker's dispatcher decides by: the free slots, and the spots where work is said to wait.
@@ -36,6 +46,7 @@ type board struct {
 	queued map[spot]bool
 	aside  map[spot]bool        // spots where something was set aside that this worker can run
 	later  map[spot]*time.Timer // spots that others visit first
+	duty   map[spot]charge
 	closed bool
 }
 
@@ -45,7 +56,7 @@ const maxClaims = 4
 func newBoard(slots int) *board {
 	return &board{
 		changed: make(chan struct{}, 1), free: slots, queued: make(map[spot]bool), aside: make(map[spot]bool),
-		later: make(map[spot]*time.Timer),
+		later: make(map[spot]*time.Timer), duty: make(map[spot]charge),
 	}
 }
 
@@ -65,12 +76,13 @@ func (b *board) add(s spot) {
 	b.enqueue(visit{spot: s})
 }
 
-// hear notes a wake-up that others have heard, too. A worker with free slots leaves the spot to others for a time, unless
+// hear notes a wake-up that all workers have heard. A worker with free slots leaves the spot to others for a time, unless
 // it is its turn; one without notes it for later. turn, how long to wait, is asked when it matters only: it looks at all
 // other workers.
 func (b *board) hear(s spot, turn func() time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.discharge(s)
 	if b.closed || b.queued[s] || b.later[s] != nil {
 		return
 	}
@@ -78,20 +90,62 @@ func (b *board) hear(s spot, turn func() time.Duration) {
 		b.enqueue(visit{spot: s, heard: true})
 		return
 	}
-	switch wait := turn(); {
-	case wait <= 0:
-		b.enqueue(visit{spot: s, heard: true, turn: true})
-	default:
-		var timer *time.Timer
-		timer = time.AfterFunc(wait, func() {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			if b.later[s] == timer {
-				b.enqueue(visit{spot: s, heard: true, turn: true})
-			}
-		})
-		b.later[s] = timer
+	b.enqueueAfter(turn(), visit{spot: s, heard: true, turn: true})
+}
+
+// hearOnDuty notes a wake-up that only few workers have heard, at a place of the rota. When it is neither taken by this
+// one nor said to be taken by others within a time, handOn tells all.
+func (b *board) hearOnDuty(s spot, place int, wait, patience time.Duration, handOn func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		handOn()
+		return
 	}
+	b.discharge(s)
+	var timer *time.Timer
+	timer = time.AfterFunc(patience, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.duty[s].timer == timer {
+			delete(b.duty, s)
+			handOn()
+		}
+	})
+	b.duty[s] = charge{strconv.Itoa(place), timer, handOn}
+	if b.queued[s] || b.later[s] != nil {
+		return
+	}
+	if b.free == 0 {
+		wait = 0 // others may answer first, but it comes when it can
+	}
+	b.enqueueAfter(wait, visit{spot: s})
+}
+
+// discharge needs the lock.
+func (b *board) discharge(s spot) (c charge, on bool) {
+	if c, on = b.duty[s]; on {
+		c.timer.Stop()
+		delete(b.duty, s)
+	}
+	return c, on
+}
+
+// enqueueAfter needs the lock.
+func (b *board) enqueueAfter(wait time.Duration, v visit) {
+	if wait <= 0 {
+		b.enqueue(v)
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(wait, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.later[v.spot] == timer {
+			b.enqueue(v)
+		}
+	})
+	b.later[v.spot] = timer
 }
 
 // nothingAt notes that others have taken all there was at a spot.
@@ -99,6 +153,7 @@ func (b *board) nothingAt(s spot) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.forgetLater(s)
+	b.discharge(s)
 	if b.queued[s] && !b.aside[s] {
 		delete(b.queued, s)
 		b.queue = slices.DeleteFunc(b.queue, func(v visit) bool { return v.spot == s })
@@ -136,6 +191,9 @@ func (b *board) take() (v visit, ok bool) {
 	v = b.queue[0]
 	b.queue = b.queue[1:]
 	delete(b.queued, v.spot)
+	if c, on := b.discharge(v.spot); on {
+		v.heard, v.turn, v.place = true, true, c.place
+	}
 	v.aside = b.aside[v.spot]
 	delete(b.aside, v.spot)
 	rivals := min(len(b.queue)+1, maxClaims-b.claims)
@@ -181,6 +239,10 @@ func (b *board) close() {
 	b.queue = nil
 	for s := range b.later {
 		b.forgetLater(s)
+	}
+	for s, c := range b.duty {
+		b.discharge(s)
+		c.handOn()
 	}
 }
 

@@ -19,16 +19,18 @@ const (
 	greetWithin = 250 * time.Millisecond
 	// minTurn and maxTurn bound the time between two turns. In between, it is a few times what a claim takes.
 	minTurn       = 2 * time.Millisecond
-	maxTurn       = 20 * time.Millisecond
+	maxTurn       = 10 * time.Millisecond
 	claimsPerTurn = 3
 )
 
 // crowd knows the workers that hear the same wake-ups. They answer in turns: one at once, two a few milliseconds later,
-// then four, and so on, in an order that is another for each wake-up and that each works out by itself. Whoever hears
-// meanwhile that nothing is left does not answer. What a worker knows of the others may be wrong; that costs a claim or a
-// few milliseconds.
+// then four, and so on, in an order that is another for each wake-up and that each works out by itself. Those on duty
+// (rota) answer one after the other. Whoever hears meanwhile that nothing is left does not answer. What a worker knows of
+// the others may be wrong; that costs a claim or a few milliseconds.
 type crowd struct {
 	self uint64
+	// changed has a value when others have come or gone.
+	changed chan struct{}
 
 	mu    sync.Mutex
 	peers map[enginecore.LaneID]map[string]peer
@@ -41,7 +43,7 @@ type peer struct {
 }
 
 func newCrowd(self enginecore.WorkerInstanceID) *crowd {
-	return &crowd{self: hashOf(string(self)), peers: make(map[enginecore.LaneID]map[string]peer)}
+	return &crowd{self: hashOf(string(self)), changed: make(chan struct{}, 1), peers: make(map[enginecore.LaneID]map[string]peer)}
 }
 
 // here notes that another worker of a lane is there, and tells whether it is new.
@@ -53,6 +55,9 @@ func (c *crowd) here(lane enginecore.LaneID, instance string, now time.Time) boo
 	}
 	_, known := c.peers[lane][instance]
 	c.peers[lane][instance] = peer{hashOf(instance), now}
+	if !known {
+		notify(c.changed)
+	}
 	return !known
 }
 
@@ -60,6 +65,7 @@ func (c *crowd) left(lane enginecore.LaneID, instance string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.peers[lane], instance)
+	notify(c.changed)
 }
 
 // forgetSilent drops those that have not been heard for long.
@@ -70,6 +76,7 @@ func (c *crowd) forgetSilent(now time.Time) {
 		for instance, p := range peers {
 			if now.Sub(p.seen) > presenceLasts {
 				delete(peers, instance)
+				notify(c.changed)
 			}
 		}
 	}
@@ -109,7 +116,25 @@ func (c *crowd) wait(lane enginecore.LaneID, message string) time.Duration {
 		}
 	}
 	turn := bits.Len(uint(before+1)) - 1
-	return time.Duration(turn) * min(max(claimsPerTurn*c.claim, minTurn), maxTurn)
+	return time.Duration(turn) * c.turnTime()
+}
+
+// turnTime is the time between two turns. It needs the lock.
+func (c *crowd) turnTime() time.Duration { return min(max(claimsPerTurn*c.claim, minTurn), maxTurn) }
+
+func (c *crowd) rotaOf(lane enginecore.LaneID) rota {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return newRota(c.self, c.peers[lane])
+}
+
+// duty is how long to leave a wake-up at a place of the rota to the others on duty, and when to hand it on to all if none
+// of them has taken the work.
+func (c *crowd) duty(lane enginecore.LaneID, place int, at int64) (wait, handOn time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	turn := newRota(c.self, c.peers[lane]).turn(place, at)
+	return time.Duration(turn) * c.turnTime(), time.Duration(onDuty+turn) * c.turnTime()
 }
 
 // hashOf is the same in every process.

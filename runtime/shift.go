@@ -31,7 +31,10 @@ type shift struct {
 	crowd   *crowd
 	// greeting is set while an answer to newcomers is under way.
 	greeting atomic.Bool
-	leases   *leaseBook
+	// left is set when the worker takes no more work.
+	left   atomic.Bool
+	onDuty sync.WaitGroup // goroutines that hear places of the rota
+	leases *leaseBook
 	// commits is nil when completions go one by one.
 	commits *commits
 	// base carries the values of Run's context but does not end with it.
@@ -98,6 +101,8 @@ func (s *shift) run(ctx context.Context) error {
 	services.Go(func() { s.leases.keep(background) })
 	services.Go(func() { s.listen(background) })
 	services.Go(func() { s.patrol(background) })
+	duty, offDuty := context.WithCancel(background)
+	services.Go(func() { s.keepRota(duty) })
 	every := s.engine.calls.pollEvery()
 	if s.worker.config.through {
 		every = grantPoll
@@ -109,9 +114,12 @@ func (s *shift) run(ctx context.Context) error {
 	s.dispatch(ctx)
 
 	s.board.close()
+	s.leave()
+	offDuty()
 	err = s.finish()
 	stop()
 	services.Wait()
+	s.onDuty.Wait()
 	s.errands.finish()
 	s.drain.wait()
 	s.leases.deregister()
@@ -142,7 +150,7 @@ func (s *shift) claim(ctx context.Context, v visit) {
 		s.claimGranted(ctx, v)
 		return
 	}
-	call := enginecore.ClaimCall{Partition: v.partition, ClaimRequest: s.claimRequest(v.lane, v.slots), TellNone: v.heard, TellMore: v.turn}
+	call := enginecore.ClaimCall{Partition: v.partition, ClaimRequest: s.claimRequest(v.lane, v.slots), TellNone: v.heard, TellMore: v.turn, Place: v.place}
 	call.Aside = v.aside
 	if s.crowd.size() == 0 {
 		call.TellNone, call.TellMore = false, false

@@ -46,9 +46,14 @@ func (s *shift) listen(ctx context.Context) {
 			s.obey(message)
 			return
 		}
-		s.wake(ctx, lanes[channel], message)
+		s.wake(ctx, lanes[channel], nil, message)
 	})
-	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+}
+
+// leave tells the others that this worker takes no more work.
+func (s *shift) leave() {
+	s.left.Store(true)
+	leaving, cancel := context.WithTimeout(s.base, time.Second)
 	defer cancel()
 	s.show(leaving, "left")
 }
@@ -66,14 +71,14 @@ func (s *shift) lanes() []enginecore.LaneID {
 	return list
 }
 
-// wake handles what is said on a lane's channel:
+// wake handles what is said on a lane's channel, or at a place of its rota, where only work and none are said:
 //
 //	work <partition> <number>      there is something to claim; the number makes messages differ
 //	none <partition>               all of it has been claimed
 //	aside <partition> <activity>   an execution was set aside, because the worker that met it cannot run the activity
 //	here <instance>                a worker serves the lane
 //	left <instance>                it does no more
-func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, message string) {
+func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, place *int, message string) {
 	verb, rest, _ := strings.Cut(message, " ")
 	switch verb {
 	case "here":
@@ -93,7 +98,13 @@ func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, message string
 	at := spot{lane, enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(index)}}
 	switch verb {
 	case "work":
-		s.board.hear(at, func() time.Duration { return s.crowd.wait(lane, rest) })
+		if place == nil {
+			s.board.hear(at, func() time.Duration { return s.crowd.wait(lane, rest) })
+			return
+		}
+		sent, _ := strconv.ParseInt(detail, 10, 64)
+		wait, handOn := s.crowd.duty(lane, *place, sent)
+		s.board.hearOnDuty(at, *place, wait, handOn, func() { s.errands.start(func() { s.handOn(ctx, lane, message) }) })
 	case "none":
 		s.board.nothingAt(at)
 	case "aside":
@@ -101,6 +112,13 @@ func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, message string
 			s.board.addAside(at)
 		}
 	}
+}
+
+// handOn tells all workers of a lane what those on duty have not taken.
+func (s *shift) handOn(ctx context.Context, lane enginecore.LaneID, message string) {
+	client := s.engine.client
+	// The sweeps make up for what is lost here.
+	client.Do(ctx, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).Message(message).Build())
 }
 
 // greet makes this worker known to newcomers.
@@ -119,6 +137,9 @@ func (s *shift) greet(ctx context.Context) {
 
 // show tells the other workers of its lanes that this one is there, or leaves.
 func (s *shift) show(ctx context.Context, verb string) {
+	if verb == "here" && s.left.Load() {
+		return
+	}
 	client := s.engine.client
 	var messages rueidis.Commands
 	for _, lane := range s.lanes() {
