@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "114-dafdb1df1948e1b5"
+const build = "115-dbd40326fdbac30e"

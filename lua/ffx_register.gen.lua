@@ -536,22 +536,23 @@ redis.register_function('ffx_submit_flow', function(keys, args)
 end)
 
 redis.register_function('ffx_claim', function(keys, args)
-  local refusal = call.need(keys, 1, args, 11)
+  local refusal = call.need(keys, 1, args, 12)
   if refusal then return refusal end
   call.probe(keys[1])
   return F.ffx_claim({ partition = keys[1] }, {
     tell_none = args[1],
     tell_more = args[2],
-    lane_id = args[3],
-    worker_id = args[4],
-    worker_instance_id = args[5],
-    claim_id = args[6],
-    repeated = args[7],
-    count = args[8],
-    lease_ttl = args[9],
-    aside = args[10],
-    kinds = args[11],
-    capabilities = args[12],
+    place = args[3],
+    lane_id = args[4],
+    worker_id = args[5],
+    worker_instance_id = args[6],
+    claim_id = args[7],
+    repeated = args[8],
+    count = args[9],
+    lease_ttl = args[10],
+    aside = args[11],
+    kinds = args[12],
+    capabilities = args[13],
   })
 end)
 
