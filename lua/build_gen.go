@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "115-dbd40326fdbac30e"
+const build = "116-34e2e0eda8f6dac5"

@@ -12,19 +12,15 @@ local function each_tag(c, command, tags, ...)
   for i = 1, #tags, 2 do redis.call(command, key.ffx_tagged_runs(c, tags[i], tags[i + 1]), ...) end
 end
 
--- A run is submitted.
-function flows.list_run(c, flow_id, flow_name, tags)
-  redis.call('ZADD', key.ffx_runs(c, flow_name), c.now, flow_id)
-  redis.call('ZADD', key.ffx_all_runs(c), c.now, flow_id)
-  each_tag(c, 'ZADD', tags, c.now, flow_id)
-end
-
--- The lists that a run is in.
-function flows.lists_of_run(c, flow_id, flow_name)
+-- The lists that a run with these tags is in, from its submission on; the score is the time of that.
+function flows.lists_of(c, flow_name, tags)
   local lists = { key.ffx_runs(c, flow_name or ''), key.ffx_all_runs(c) }
-  local tags = redis.call('HGETALL', key.flow_tags(c, flow_id))
   for i = 1, #tags, 2 do lists[#lists + 1] = key.ffx_tagged_runs(c, tags[i], tags[i + 1]) end
   return lists
+end
+
+function flows.lists_of_run(c, flow_id, flow_name)
+  return flows.lists_of(c, flow_name, redis.call('HGETALL', key.flow_tags(c, flow_id)))
 end
 
 -- A run is being purged.

@@ -73,6 +73,7 @@ func Files() []string {
 		"ffx_budget_keep.lua",
 		"ffx_budget_gate.lua",
 		"ffx_schedule.lua",
+		"ffx_create.lua",
 		"ffx_submit.lua",
 		"ffx_request.lua",
 		"ffx_handout.lua",

@@ -1,0 +1,356 @@
+-- The records of submitted flows. What a call creates is alike for the most part, so it writes the first record of a kind,
+-- and the others are copies in which only what differs is set anew: to set all fields of a hash costs a multiple of that.
+
+-- What the creating functions share within one call: members that enter indexes (see gather), and the first records
+-- of their kind, from which others are copied.
+function create.batch()
+  return { nodes = {}, policies = {}, edges = {}, lanes = {} }
+end
+
+-- Members of sets and sorted sets are gathered, and written with one command for each key: `second` follows a score.
+local function gather(batch, command, target, first, second)
+  local list = batch[target]
+  if not list then
+    list = { command = command, target = target }
+    batch[target] = list
+    batch[#batch + 1] = list
+  end
+  list[#list + 1] = first
+  if second then list[#list + 1] = second end
+end
+
+-- Writes what was gathered, at the end of a call.
+function create.finish(c, batch)
+  for _, list in ipairs(batch) do call.chunked(list.command, list.target, list) end
+  for lane in pairs(batch.lanes) do
+    if redis.call('SADD', key.ffx_lanes(c), lane) == 1 then pauses.lane_added(c, lane) end
+  end
+end
+
+local function append(values, field, value)
+  if is_set(value) and value ~= 0 then
+    values[#values + 1] = field
+    values[#values + 1] = value
+  end
+end
+
+-- A text that a call writes under several keys.
+local function put_text(first, text_key, text)
+  local from = first[text]
+  if from then
+    redis.call('COPY', from, text_key, 'REPLACE')
+  else
+    redis.call('SET', text_key, text)
+    first[text] = text_key
+  end
+end
+
+-- Why a new node may not run yet: 'delay', 'dependencies' or nil, with the text for the record.
+local function hold(c, numbers, held)
+  if numbers.upstream_count > 0 then
+    return 'dependencies', ''
+  elseif held then
+    return 'dependencies', 'held until the flow is submitted'
+  elseif numbers.delay > 0 then
+    return 'delay', 'delayed until ' .. number.text(c.now + numbers.delay)
+  end
+  return nil, ''
+end
+
+-- Puts a new node into the index that its state names: see hold.
+local function index_node(c, batch, A, node, execution_id, numbers, why)
+  local lane = node.lane_id
+  if why == 'dependencies' then
+    gather(batch, 'ZADD', key.lane_blocked_dependencies(c, lane), c.now_text, execution_id)
+    if numbers.upstream_count == 0 then gather(batch, 'SADD', key.flow_held(c, A.flow_id), execution_id) end
+  elseif why == 'delay' then
+    gather(batch, 'ZADD', key.lane_delayed(c, lane), c.now + numbers.delay, execution_id)
+    wake.due(c, c.now + numbers.delay)
+  elseif not numbers.wait then
+    local score = record.eligible_score({ created_at = c.now, priority = numbers.priority })
+    local queue_key = order.queue_for(c, lane, execution_id, { fair_key = is_set(A.fair_key) and A.fair_key or nil })
+    gather(batch, 'ZADD', key.lane_eligible(c, lane), score, execution_id)
+    if queue_key then gather(batch, 'ZADD', queue_key, score, execution_id) end
+    graph.became_eligible(c, execution_id,
+      { priority = numbers.priority, start_timeout = numbers.start_timeout > 0 and numbers.start_timeout or nil }, lane)
+  end
+end
+
+-- The record of ff_create_execution and ff_add_execution_to_flow in one, without fields that have no value. A small hash is
+-- searched from its beginning, so the fields that completions and claims read come first.
+local function write_core(c, A, node, execution_id, numbers, why, detail, has_limits)
+  local eligibility, reason, text, public = create.state(why, detail)
+  local further = {}
+  append(further, 'required_capabilities', node.capabilities)
+  append(further, 'wait', numbers.wait and '1' or '')
+  append(further, 'start_timeout', numbers.start_timeout)
+  append(further, 'attempt_timeout', numbers.attempt_timeout)
+  append(further, 'attached', numbers.attempt_timeout > 0 and '1' or '')
+  append(further, 'budget_ids', numbers.budget_ids)
+  if numbers.delay > 0 then append(further, 'delay_until', number.text(c.now + numbers.delay)) end
+  local uses_input = node.uses_flow_input == '1'
+  local simple = (#further > 0 or has_limits) and '' or uses_input and 'input' or '1'
+  append(further, 'uses_flow_input', uses_input and '1' or '')
+  append(further, 'blocking_detail', text)
+  if not numbers.wait then append(further, 'fair_key', A.fair_key) end
+  redis.call('HSET', key.exec_core(c, execution_id),
+    'lifecycle_phase', 'runnable',
+    'ownership_state', 'unowned',
+    'eligibility_state', eligibility,
+    'attempt_state', 'pending_first_attempt',
+    'terminal_outcome', 'none',
+    'simple', simple,
+    'lane_id', node.lane_id,
+    'managed', '1',
+    'flow_id', A.flow_id,
+    'node', node.name,
+    'current_lease_epoch', '0',
+    'total_attempt_count', '0',
+    'current_lane', node.lane_id,
+    'execution_kind', node.kind,
+    'input_count', numbers.input_count,
+    'created_at', c.now_text,
+    'priority', numbers.priority,
+    'retry_count', '0',
+    'blocking_reason', reason,
+    'public_state', public,
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+    'execution_id', execution_id,
+    'namespace', A.namespace,
+    'partition_id', call.partition(c),
+    'creator_identity', is_set(A.creator_identity) and A.creator_identity or 'flow',
+    'replay_count', '0',
+    'lease_reclaim_count', '0',
+    unpack(further))
+end
+
+-- Sets what differs in a copy of the first record of its kind and reason to wait. False when more differs.
+local function write_copy(first, core_key, A, node, execution_id, numbers)
+  if first.fair_key ~= A.fair_key then return false end
+  local other, theirs = first.node, first.numbers
+  if node == other then
+    redis.call('COPY', first.key, core_key)
+    redis.call('HSET', core_key, 'flow_id', A.flow_id, 'execution_id', execution_id)
+    return true
+  end
+  local alike = node.lane_id == other.lane_id and node.capabilities == other.capabilities
+    and node.uses_flow_input == other.uses_flow_input
+    and numbers.priority == theirs.priority and numbers.delay == theirs.delay
+    and numbers.start_timeout == theirs.start_timeout and numbers.attempt_timeout == theirs.attempt_timeout
+    and (numbers.upstream_count == 0) == (theirs.upstream_count == 0)
+  if not alike then return false end
+  redis.call('COPY', first.key, core_key)
+  redis.call('HSET', core_key, 'flow_id', A.flow_id, 'node', node.name, 'input_count', numbers.input_count,
+    'execution_id', execution_id)
+  return true
+end
+
+-- Creates one node. Gives why it may not run yet: see hold.
+local function write_node(c, batch, A, node, execution_id, numbers, held, has_limits)
+  local why, detail = hold(c, numbers, held)
+  local core_key = key.exec_core(c, execution_id)
+  local kind = (why or 'none') .. ' ' .. node.kind
+  local copied = not has_limits and not numbers.wait
+  local first = copied and batch.nodes[kind]
+  if not first or not write_copy(first, core_key, A, node, execution_id, numbers) then
+    write_core(c, A, node, execution_id, numbers, why, detail, has_limits)
+    if copied then batch.nodes[kind] = { key = core_key, node = node, numbers = numbers, fair_key = A.fair_key } end
+  end
+  put_text(batch.policies, key.exec_policy(c, execution_id), node.policy)
+  if numbers.wait then redis.call('SET', key.exec_wait(c, execution_id), node.wait) end
+  local tags = record.tags_of(node.tags)
+  if #tags > 0 then call.chunked('HSET', key.exec_tags(c, execution_id), tags) end
+  index_node(c, batch, A, node, execution_id, numbers, why)
+  batch.lanes[node.lane_id] = true
+  return why
+end
+
+-- Creates the nodes that are not `known`; `ids` are those of their executions. Gives those that it created, as a set, and
+-- how many they are.
+local function write_nodes(c, batch, A, n, held, known)
+  local created, count = {}, 0
+  for i, node in ipairs(A.nodes) do
+    local execution_id = A.ids[i]
+    if not known[execution_id] and not created[execution_id] then
+      created[execution_id] = true
+      count = count + 1
+      local why = write_node(c, batch, A, node, execution_id, n.nodes[i], held, n.limits ~= nil)
+      if n.nodes[i].wait and not why then n.to_open[#n.to_open + 1] = node end
+      if n.limits then limits.attach(c, execution_id, n.limits) end
+      local join = n.joins[execution_id]
+      if join then joins.write(c, key.flow_edgegroup(c, A.flow_id, execution_id), join) end
+      gather(batch, 'SADD', key.flow_members(c, A.flow_id), execution_id)
+      gather(batch, 'SADD', key.index_all_executions(c), execution_id)
+    end
+  end
+  return created, count
+end
+
+local function copy_edge(from, to, A, edge)
+  redis.call('COPY', from, to, 'REPLACE')
+  redis.call('HSET', to, 'edge_id', edge.edge_id, 'flow_id', A.flow_id,
+    'upstream_execution_id', edge.upstream_execution_id, 'downstream_execution_id', edge.downstream_execution_id,
+    'data_passing_ref', edge.input_name)
+end
+
+-- The records that a flow and a child have of a new edge.
+local function write_edge(c, batch, A, edge)
+  local child_id = edge.downstream_execution_id
+  local edge_key, dep_key = key.flow_edge(c, A.flow_id, edge.edge_id), key.exec_dep(c, child_id, edge.edge_id)
+  local first = batch.edges[edge.dependency_kind]
+  if not first then
+    graph.write_edge(c, edge_key, A.flow_id, edge)
+    dependency.write_child_edge(c, dep_key, A.flow_id, child_id, edge)
+    batch.edges[edge.dependency_kind] = { edge = edge_key, dep = dep_key }
+    return
+  end
+  copy_edge(first.edge, edge_key, A, edge)
+  copy_edge(first.dep, dep_key, A, edge)
+end
+
+-- Edges of one child, told to the child and its join in one step. `is_new`: this call created the child.
+local function write_child_counts(c, A, child_id, edge_ids, is_new, has_joins)
+  call.chunked('SADD', key.exec_deps_unresolved(c, child_id), edge_ids)
+  call.chunked('SADD', key.exec_deps_all_edges(c, child_id), edge_ids)
+  local count = #edge_ids
+  local meta = key.exec_deps_meta(c, child_id)
+  if is_new then
+    redis.call('HSET', meta, 'unsatisfied_required_count', count)
+  else
+    redis.call('HINCRBY', meta, 'unsatisfied_required_count', count)
+  end
+  local g = has_joins and joins.of(c, A.flow_id, child_id)
+  if g then joins.add_edges(g.key, g, #edge_ids) end
+end
+
+-- Writes the edges that are not known, and gives how many they are. Those that lead to a node that this call created
+-- are new, unless they come twice.
+local function write_edges(c, batch, A, created, has_joins)
+  local children, by_child, seen, count = {}, {}, {}, 0
+  for _, edge in ipairs(A.edges) do
+    local edge_id, child_id = edge.edge_id, edge.downstream_execution_id
+    local in_key = key.flow_in(c, A.flow_id, child_id)
+    local is_new = not seen[edge_id]
+    seen[edge_id] = true
+    if created[child_id] then
+      if is_new then gather(batch, 'SADD', in_key, edge_id) end
+    else
+      is_new = redis.call('SADD', in_key, edge_id) == 1
+    end
+    if is_new then
+      gather(batch, 'SADD', key.flow_out(c, A.flow_id, edge.upstream_execution_id), edge_id)
+      write_edge(c, batch, A, edge)
+      local edge_ids = by_child[child_id]
+      if not edge_ids then
+        edge_ids = {}
+        by_child[child_id] = edge_ids
+        children[#children + 1] = child_id
+      end
+      edge_ids[#edge_ids + 1] = edge_id
+      count = count + 1
+    end
+  end
+  for _, child_id in ipairs(children) do
+    write_child_counts(c, A, child_id, by_child[child_id], created[child_id], has_joins)
+  end
+  return count
+end
+
+-- An execution that is not a member of the flow is never written over: the ids of those that are, as a set, or nil and
+-- the error reply. One command tells that all ids are new; only a call with known ones looks at each.
+function create.known_nodes(c, A)
+  local known, cores = {}, {}
+  for i, execution_id in ipairs(A.ids) do cores[i] = key.exec_core(c, execution_id) end
+  if #cores == 0 or redis.call('EXISTS', unpack(cores)) == 0 then return known end
+  local members_key = key.flow_members(c, A.flow_id)
+  for i, execution_id in ipairs(A.ids) do
+    if redis.call('EXISTS', cores[i]) == 1 then
+      if redis.call('SISMEMBER', members_key, execution_id) == 0 then
+        return nil, reply.err('invalid_input', 'node ' .. A.nodes[i].name .. ': execution ' .. execution_id
+          .. ' exists already and is not a member of the flow')
+      end
+      known[execution_id] = true
+    end
+  end
+  return known
+end
+
+-- Writes the nodes and edges that a call brings for a flow and that are not known. Gives how many of each are new.
+function create.graph(c, batch, A, n, held, known, has_joins)
+  local created, nodes = write_nodes(c, batch, A, n, held, known)
+  return nodes, write_edges(c, batch, A, created, has_joins)
+end
+
+-- The record of a flow; `n` holds its numbers, and `nodes` and `edges` are how many of each it has so far.
+local function write_flow_core(c, flow_key, A, n, held, nodes, edges)
+  local values = {
+    'flow_id', A.flow_id,
+    'flow_kind', A.flow_name,
+    'namespace', A.namespace,
+    'managed', '1',
+    'run_id', A.run_id,
+    'graph_hash', A.graph_hash,
+    'input_hash', A.input_hash,
+    'graph_revision', nodes + edges,
+    'node_count', nodes,
+    'edge_count', edges,
+    'open_nodes', n.node_total,
+    'public_flow_state', 'open',
+    'created_at', c.now_text,
+    'last_mutation_at', c.now_text,
+  }
+  append(values, 'held', held and '1' or '')
+  append(values, 'node_total', held and n.node_total or 0)
+  append(values, 'joins', next(n.joins) and '1' or '')
+  append(values, 'result_execution_id', A.result_execution_id)
+  if n.deadline then append(values, 'deadline_at', number.text(c.now + n.deadline)) end
+  append(values, 'creator_identity', A.creator_identity)
+  local parent = A.parent and A.parent[1]
+  if parent then
+    append(values, 'parent_execution_id', parent.execution_id)
+    append(values, 'fail_fast', parent.fail_fast == '1' and '1' or '')
+  end
+  append(values, 'trace_context', A.trace_context)
+  append(values, 'retention', A.retention)
+  append(values, 'fair_key', A.fair_key)
+  append(values, 'budgets', n.budgets.text)
+  append(values, 'budget_ids', n.budgets.blocking)
+  redis.call('HSET', flow_key, unpack(values))
+end
+
+-- Creates a flow with what is its own. The flows of one batch have everything in common but their nodes' ids, their input,
+-- trace and fair key.
+function create.flow(c, batch, flow_key, A, n, held, nodes, edges)
+  local definition_key, events_key = key.flow_definition(c, A.flow_id), key.flow_events(c, A.flow_id)
+  local first = batch.flow
+  if first and first.fair_key == A.fair_key and is_set(first.trace_context) == is_set(A.trace_context) then
+    redis.call('COPY', first.core, flow_key)
+    local values = { 'flow_id', A.flow_id, 'run_id', A.run_id, 'input_hash', A.input_hash }
+    append(values, 'result_execution_id', A.result_execution_id)
+    append(values, 'trace_context', A.trace_context)
+    redis.call('HSET', flow_key, unpack(values))
+    redis.call('COPY', first.definition, definition_key, 'REPLACE')
+    redis.call('COPY', first.events, events_key, 'REPLACE')
+  else
+    write_flow_core(c, flow_key, A, n, held, nodes, edges)
+    redis.call('SET', definition_key, A.definition)
+    graph.log(c, A.flow_id, 'flow_submitted')
+    batch.flow = {
+      core = flow_key, definition = definition_key, events = events_key, fair_key = A.fair_key, trace_context = A.trace_context,
+    }
+  end
+  if is_set(A.input) then redis.call('SET', key.flow_input(c, A.flow_id), A.input) end
+  local tags = {}
+  for _, tag in ipairs(A.tags) do
+    tags[#tags + 1] = tag.name
+    tags[#tags + 1] = tag.value
+  end
+  if #tags > 0 then call.chunked('HSET', key.flow_tags(c, A.flow_id), tags) end
+  gather(batch, 'SADD', key.index_flow_index(c), A.flow_id)
+  for _, list in ipairs(flows.lists_of(c, A.flow_name, tags)) do gather(batch, 'ZADD', list, c.now, A.flow_id) end
+  if n.deadline then
+    gather(batch, 'ZADD', key.ffx_flow_deadlines(c), c.now + n.deadline, A.flow_id)
+    wake.due(c, c.now + n.deadline)
+  end
+end
