@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "116-34e2e0eda8f6dac5"
+const build = "117-ae37ea960dbc032f"

@@ -169,18 +169,22 @@ local function mend_waitpoints(c, execution_id)
   end
 end
 
--- A flow that only its members know is mended as well. Every flow is looked at once in a call.
+-- A flow that only its members know is mended as well. Every flow is looked at once in a call. Gives whether that may have
+-- changed the record.
 local function mend_membership(c, execution_id, core)
   c.known_flows = c.known_flows or {}
   local known = c.known_flows[core.flow_id]
+  local changed = false
   if known == nil then
     known = redis.call('EXISTS', key.flow_core(c, core.flow_id)) == 1
     c.known_flows[core.flow_id] = known
     if known and core.managed and redis.call('SISMEMBER', key.index_flow_index(c), core.flow_id) == 0 then
       mend.flow(c, core.flow_id)
+      changed = true
     end
   end
   if known then add(c, 'members', key.flow_members(c, core.flow_id), execution_id) end
+  return changed
 end
 
 -- Enters an execution wherever its record says that it belongs. Gives the record, or nil when there is none.
@@ -189,7 +193,8 @@ function mend.execution(c, execution_id, core)
   if not core or not core.lifecycle_phase then return nil end
   add(c, 'all_executions', key.index_all_executions(c), execution_id)
   mend_lane(c, execution_id, core)
-  if is_set(core.flow_id) then mend_membership(c, execution_id, core) end
+  -- The mending of its flow has gone through it as a member, and may have let it go.
+  if is_set(core.flow_id) and mend_membership(c, execution_id, core) then core = mend.read(c, execution_id) end
   if core.lifecycle_phase == 'terminal' then
     if core.managed and redis.call('EXISTS', key.ffx_unresolved_edges(c, execution_id)) == 1
       and not redis.call('LPOS', key.ffx_backlog(c), execution_id) then

@@ -43,8 +43,9 @@ end
 local function mend_members(c, flow_id, flow)
   local members_key = key.flow_members(c, flow_id)
   local size = redis.call('SCARD', members_key)
-  -- Those of a flow that is over change no more.
-  if is_set(flow.closed_at) and size == (tonumber(flow.node_count) or 0) or size > MAX_MEMBERS then return 1 end
+  -- Those of a flow that is over change no more. One that still counts open nodes came back from a log that was damaged.
+  local over = is_set(flow.closed_at) and flow.open_nodes == '0'
+  if over and size == (tonumber(flow.node_count) or 0) or size > MAX_MEMBERS then return 1 end
   local counts = { all = 0, open = 0 }
   for _, execution_id in ipairs(redis.call('SMEMBERS', members_key)) do
     local core = mend.execution(c, execution_id)

@@ -135,7 +135,7 @@ func (x *patient) handlers() []activity.Handler {
 }
 
 // do sends a command, with names in it: $idx:x and $ffx:x are keys of the partition, $id:x is the execution of a node,
-// $exec:x:part a key of it ($first in it is the edge from the first node), $flow, $flow:part, $over, $overid and $holder what their names say.
+// $exec:x:part a key of it ($first in it is the edge from the first node), $flow, $flow:part, $over, $over:part, $overid and $holder what their names say.
 func (x *patient) do(t *testing.T, command string) {
 	t.Helper()
 	tag := x.plan.Partition.Tag()
@@ -158,6 +158,9 @@ func (x *patient) do(t *testing.T, command string) {
 			}
 		case "$over":
 			words[i] = string(x.done.FlowID)
+			if rest != "" {
+				words[i] = x.Prefix + ":flow:" + tag + ":" + words[i] + ":" + rest
+			}
 		case "$overid":
 			words[i] = string(x.done.ExecutionID("only"))
 		case "$edge":
@@ -282,6 +285,7 @@ func wounds() [][]wound {
 			{"HSET $flow:edgegroup:$joined failed 1", "edge_groups"},
 			{"HSET $flow:core open_nodes 77", "flow_counts"},
 			{"HSET $flow:core nodes_failed 1", "flow_counts"},
+			{"HSET $over:core open_nodes -1 nodes_cancelled 1", "flow_counts"},
 		},
 	}
 }

@@ -24,6 +24,9 @@ type Options struct {
 	// restarted server is empty.
 	Persist bool
 
+	// KeepTorn makes [Server.Restart] leave the log as a kill has left it, see [RepairLog].
+	KeepTorn bool
+
 	// Sentinel makes the server watch others instead of holding data.
 	Sentinel bool
 
@@ -186,15 +189,34 @@ func (s *Server) Kill() {
 }
 
 // Restart runs the server again on the same port and folder and returns when it has loaded its
-// data. A server that still runs is killed first. It must be called from the test's goroutine.
+// data. A server that still runs is killed first, and a log that was torn by a kill is repaired. It must be called from the
+// test's goroutine.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.own("Restart")
 	s.kill()
+	s.repair()
 	if err := s.run(); err != nil {
 		s.tb.Fatalf("testserver: restart: %v", err)
 	}
 }
+
+func (s *Server) repair() {
+	s.tb.Helper()
+	if s.opts.KeepTorn {
+		return
+	}
+	done, err := RepairLog(s.dir)
+	if err != nil {
+		s.tb.Fatalf("testserver: repair the log: %v", err)
+	}
+	if done.Cut > 0 {
+		s.tb.Logf("testserver: the kill has torn the log: %d bytes cut, of which %d would have come back", done.Cut, done.Revived)
+	}
+}
+
+// Dir is the folder of the server, with its log in appendonlydir.
+func (s *Server) Dir() string { return s.dir }
 
 func (s *Server) own(method string) {
 	s.tb.Helper()
