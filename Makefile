@@ -17,7 +17,7 @@ export GOFLAGS := $(strip -buildvcs=false $(GOFLAGS))
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
 test: lint verify servers ## Everything CI checks: lint, drift, and all tests with -race on embedded, Redis and Valkey
@@ -51,6 +51,10 @@ verify: ## Fail when generated code is not what `make generate` writes
 .PHONY: unit
 unit: ## Quick tests: no race detector, no servers, embedded engine only
 	FLOWFABRIC_TEST_ENGINES=embedded $(GO) test ./...
+
+.PHONY: test-cluster
+test-cluster: servers ## The tests that the engines share, on a cluster of three Valkey servers
+	FLOWFABRIC_TEST_ENGINES=cluster $(GO) test -count=1 -timeout 15m ./...
 
 .PHONY: e2e
 e2e: ## Click through the examples' pages in a headless Chromium (apt-get install chromium)

@@ -102,8 +102,9 @@ type ExecutionPage struct {
 //
 // Every execution that is there, and satisfies the query, from the first page to the last is in one of them. One that
 // changes meanwhile is shown as it stands when it is read; one may be listed twice, also when it has not changed. With
-// Index, one that leaves the index and comes back in between may be missing. The cursor belongs to the server that gave it:
-// after a failover, begin again.
+// Index, one that leaves the index and comes back in between may be missing. Where a server has restarted, another one has taken
+// over from it, or a slot has moved since the page before, the partition at hand is listed again from its beginning, so that
+// nothing is left out.
 //
 // It wraps ErrInvalid for a query that makes no sense, ErrCursor for a bad cursor.
 func (c *Client) ListExecutions(ctx context.Context, q ExecutionQuery, cursor string, limit int) (ExecutionPage, error) {

@@ -2,7 +2,9 @@ package admin_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -11,6 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // executions lists by pages, and lets something happen between them.
@@ -127,6 +131,30 @@ func TestListsHaveNoGaps(t *testing.T) {
 			for _, id := range staying {
 				require.Contains(t, found, id, "%+v", q)
 			}
+		}
+	})
+}
+
+// A list that is gone through while the server restarts, which then keeps its sets in another order, leaves nothing out.
+func TestListsOverARestart(t *testing.T) {
+	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
+		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix(), runtime.Partitions(1))
+		d := &desk{admin.New(b.Engine.Core()), t, enginetest.Context(t), b.Engine.Core()}
+		const executions = 800 // more than fit in a set that is stored in one piece
+		var all []enginecore.ExecutionID
+		for range executions {
+			all = append(all, d.create(admin.NewExecution{}))
+		}
+		for _, q := range []admin.ExecutionQuery{{}, {Index: admin.IndexEligible, Lane: lane}} {
+			pages := 0
+			found := d.executions(q, 100, func() {
+				if pages++; pages == 3 {
+					server.Restart()
+				}
+			})
+			require.Greater(t, pages, 3)
+			require.ElementsMatch(t, all, slices.Collect(maps.Keys(found)), "%+v", q)
 		}
 	})
 }

@@ -2,10 +2,12 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -31,53 +33,68 @@ func (c *Client) scan(ctx context.Context, s source, cursor string, limit int) (
 	return ids, next, err
 }
 
-// scanPlaces reads about limit members of the sets from a cursor on: "<partition>.<cursor of its scan>". A scan gives
-// whatever is in its set all the while. With each member comes its partition.
+// scanPlaces reads about limit members of the sets from a cursor on. A scan gives whatever is in its set all the while. With
+// each member comes its partition.
 func (c *Client) scanPlaces(ctx context.Context, s source, cursor string, limit int) (ids []string, next string, places []enginecore.Partition, err error) {
 	if limit <= 0 {
 		limit = defaultLimit
 	}
 	limit = min(limit, maxLimit)
-	at, place, err := parseCursor(cursor, s.partitions)
+	at, from, err := parseCursor(cursor, s.partitions)
 	if err != nil {
 		return nil, "", nil, err
 	}
 	seen := &glimpse{}
 	for len(ids) < limit && at < len(s.partitions) {
-		if place == 0 {
+		if from.cursor == 0 {
 			if at, err = c.nextFilled(ctx, s, seen, at); err != nil || at == len(s.partitions) {
 				break
 			}
 		}
-		entry, err := c.scanOne(ctx, s, s.partitions[at], place, limit-len(ids))
+		found, following, err := c.scanOne(ctx, s, s.partitions[at], from, limit-len(ids))
 		if err != nil {
 			return nil, "", nil, err
 		}
-		for _, id := range entry.Elements {
+		for _, id := range found {
 			ids, places = append(ids, id), append(places, s.partitions[at])
 		}
-		if place = entry.Cursor; place == 0 {
+		if from = following; from.cursor == 0 {
 			at++
 		}
 	}
 	if err != nil || at >= len(s.partitions) {
 		return ids, "", places, err
 	}
-	return ids, strconv.Itoa(int(s.partitions[at].Index)) + "." + strconv.FormatUint(place, 10), places, nil
+	return ids, from.text(s.partitions[at]), places, nil
 }
 
-func parseCursor(text string, partitions []enginecore.Partition) (at int, place uint64, err error) {
+// place is where a scan of a set goes on. Its cursor means something to one run of one server only: another one keeps the same
+// set in another order.
+type place struct {
+	cursor uint64
+	server string // "" when it does not tell
+}
+
+// text is "<partition>.<cursor>.<server>".
+func (at place) text(p enginecore.Partition) string {
+	return fmt.Sprintf("%d.%d.%s", p.Index, at.cursor, at.server)
+}
+
+func parseCursor(text string, partitions []enginecore.Partition) (at int, from place, err error) {
 	if text == "" {
-		return 0, 0, nil
+		return 0, place{}, nil
 	}
 	index, rest, _ := strings.Cut(text, ".")
+	cursor, server, _ := strings.Cut(rest, ".")
 	number, err1 := strconv.ParseUint(index, 10, 16)
-	place, err2 := strconv.ParseUint(rest, 10, 64)
+	from.server = server
+	var err2 error
+	from.cursor, err2 = strconv.ParseUint(cursor, 10, 64)
 	at = slices.IndexFunc(partitions, func(p enginecore.Partition) bool { return uint64(p.Index) == number })
 	if err1 != nil || err2 != nil || at < 0 {
-		return 0, 0, fmt.Errorf("%w: %.80q", ErrCursor, text)
+		return 0, place{}, fmt.Errorf("%w: %.80q", ErrCursor, text)
 	}
-	return at, place, nil
+	return at, from, nil
 }
 
 // glimpse tells of some partitions which held something when they were looked at.
@@ -120,22 +137,75 @@ func (c *Client) look(ctx context.Context, s source, seen *glimpse, from int) er
 	return nil
 }
 
-func (c *Client) scanOne(ctx context.Context, s source, p enginecore.Partition, place uint64, count int) (rueidis.ScanEntry, error) {
-	if !s.sorted {
-		entry, err := c.client.Do(ctx, c.client.B().Sscan().Key(s.key(p)).Cursor(place).Count(int64(count)).Build()).AsScanEntry()
-		if err != nil {
-			return entry, readError(err)
+// scanOne goes on with the scan of one set, or begins anew where another server, or another run of it, has the set by now.
+func (c *Client) scanOne(ctx context.Context, s source, p enginecore.Partition, from place, count int) (found []string, next place, err error) {
+	deadline := time.Now().Add(readPatience)
+	for {
+		found, next, err = c.scanOn(ctx, s, p, from.cursor, count)
+		if err == nil {
+			if from.cursor == 0 || next.server == from.server {
+				return found, next, nil
+			}
+			from = place{server: next.server}
+			continue
 		}
-		return entry, nil
+		if !passes(err) || ctx.Err() != nil || time.Now().After(deadline) {
+			return nil, place{}, readError(err)
+		}
+		select { // the client learns meanwhile who has the slot
+		case <-ctx.Done():
+			return nil, place{}, readError(context.Cause(ctx))
+		case <-time.After(readPause):
+		}
 	}
-	entry, err := c.client.Do(ctx, c.client.B().Zscan().Key(s.key(p)).Cursor(place).Count(int64(count)).Build()).AsScanEntry()
+}
+
+const (
+	// readPatience bounds how long a read waits for a server that is away, or for a slot that moves.
+	readPatience = 15 * time.Second
+	readPause    = 50 * time.Millisecond
+)
+
+// passes tells whether a read may be tried again: the connection is gone, the server is not ready, or it said that a slot has gone
+// elsewhere or is about to, which a connection that is kept to one server gets to hear.
+func passes(err error) bool {
+	server, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return !errors.Is(err, rueidis.ErrClosing)
+	}
+	_, moved := server.IsMoved()
+	_, asks := server.IsAsk()
+	return moved || asks || server.IsTryAgain() || server.IsClusterDown() || server.IsLoading()
+}
+
+// scanOn reads a part of one set and asks the server that gives it, on the same connection, which one it is.
+func (c *Client) scanOn(ctx context.Context, s source, p enginecore.Partition, cursor uint64, count int) ([]string, place, error) {
+	wire, release := c.client.Dedicate()
+	defer release()
+	scan := wire.B().Sscan().Key(s.key(p)).Cursor(cursor).Count(int64(count)).Build()
+	if s.sorted {
+		scan = wire.B().Zscan().Key(s.key(p)).Cursor(cursor).Count(int64(count)).Build()
+	}
+	results := wire.DoMulti(ctx, scan, wire.B().Info().Section("server").Build())
+	entry, err := results[0].AsScanEntry()
 	if err != nil {
-		return entry, readError(err)
+		return nil, place{}, err
+	}
+	next := place{cursor: entry.Cursor}
+	if info, err := results[1].ToString(); err == nil { // one that may not be asked counts as one that never changes
+		_, rest, _ := strings.Cut(info, "\r\nrun_id:")
+		run, _, _ := strings.Cut(rest, "\r\n")
+		next.server = run[:min(len(run), serverDigits)]
+	}
+	if !s.sorted {
+		return entry.Elements, next, nil
 	}
 	members := entry.Elements[:0]
 	for i := 0; i < len(entry.Elements); i += 2 { // scores stand between
 		members = append(members, entry.Elements[i])
 	}
-	entry.Elements = members
-	return entry, nil
+	return members, next, nil
 }
+
+// serverDigits is how much of the name of a server's run a cursor carries.
+const serverDigits = 12

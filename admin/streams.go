@@ -103,26 +103,52 @@ func (c *Client) TailStream(ctx context.Context, id enginecore.ExecutionID, atte
 
 func (c *Client) tail(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration, limit int64) (Frames, error) {
 	frames, err := c.framesAfter(ctx, c.client, id, attempt, after, 0, limit)
+	if err != nil {
+		err = readError(err)
+	}
 	closed, closeErr := c.closed(ctx, id, attempt)
 	if err = errors.Join(err, closeErr); err != nil || len(frames) > 0 || wait == 0 || !closed.ClosedAt.IsZero() {
 		closed.Frames = frames
 		return closed, err
 	}
-	wire, release := c.client.Dedicate()
-	defer release()
-	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
-	stop := context.AfterFunc(ctx, wire.Close)
-	defer stop()
-	frames, err = c.framesAfter(context.WithoutCancel(ctx), wire, id, attempt, after, wait, limit)
-	if ctx.Err() != nil {
-		return Frames{}, context.Cause(ctx)
-	}
-	if err != nil {
+	if frames, err = c.awaitFrames(ctx, id, attempt, after, wait, limit); err != nil {
 		return Frames{}, err
 	}
 	closed, err = c.closed(ctx, id, attempt)
 	closed.Frames = frames
 	return closed, err
+}
+
+// awaitFrames waits for frames after one, on a connection to the server that has them. When another one has, or gets them, or
+// the connection breaks, it tries again.
+func (c *Client) awaitFrames(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration, limit int64) ([]Frame, error) {
+	until := time.Now().Add(wait)
+	for {
+		frames, err := c.awaitFramesOn(ctx, id, attempt, after, time.Until(until), limit)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err == nil:
+			return frames, nil
+		case !passes(err):
+			return nil, readError(err)
+		case time.Until(until) <= readPause:
+			return nil, nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(readPause):
+		}
+	}
+}
+
+func (c *Client) awaitFramesOn(ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, after string, wait time.Duration, limit int64) ([]Frame, error) {
+	wire, release := c.client.Dedicate()
+	defer release()
+	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
+	stop := context.AfterFunc(ctx, wire.Close)
+	defer stop()
+	return c.framesAfter(context.WithoutCancel(ctx), wire, id, attempt, after, max(wait, time.Millisecond), limit)
 }
 
 // framesAfter reads frames after one, and waits for them when wait is not 0.
@@ -137,7 +163,7 @@ func (c *Client) framesAfter(ctx context.Context, on rueidis.CoreClient, id engi
 		return nil, nil
 	}
 	if err != nil {
-		return nil, readError(err)
+		return nil, err
 	}
 	var frames []Frame
 	for _, entry := range streams[key] {

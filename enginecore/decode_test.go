@@ -162,6 +162,7 @@ func TestClassify(t *testing.T) {
 		{serverError("LOADING Redis is loading"), false, tryAgain, ErrUnavailable},
 		{serverError("READONLY You can't write against a read only replica."), false, tryAgain, ErrUnavailable},
 		{serverError("ERR Script attempted to access a non local key in a cluster node script: x, on @user_function:1."), false, tryAgain, ErrUnavailable},
+		{serverError("ERR Unable to execute command 'exists' in script because undeclared keys were accessed during rehashing of the slot script: x, on @user_function:1."), false, tryAgain, ErrUnavailable},
 		{serverError("ERR Function not found"), false, loadLibrary, nil},
 		{serverError("NOPERM this user has no permissions"), false, giveUp, ErrUnauthorized},
 		{serverError("ERR user_function:12: attempt to index"), true, giveUp, nil},

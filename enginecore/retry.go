@@ -88,6 +88,7 @@ var notNow = [...]string{"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "BU
 // cluster is not whole.
 var slotMoving = [...]string{
 	"Script attempted to access a non local key in a cluster node",
+	"undeclared keys were accessed during rehashing of the slot", // what Valkey says where not all keys have arrived
 	"Script attempted to execute a command while the cluster is down",
 	"Script attempted to execute a write command while the cluster is down",
 }

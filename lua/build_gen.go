@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "117-ae37ea960dbc032f"
+const build = "118-fb2b9d4dc21c5b47"

@@ -142,6 +142,7 @@ local function place_of(first_key)
     if place_count >= MAX_PLACES then places, place_count = {}, 0 end
     found = {
       prefix = prefix, tag = tag, partition = string.match(tag, ':(%d+)}') or '', probe = prefix .. ':probe:' .. tag,
+      beside = prefix .. ':probe:' .. tag .. ':beside',
     }
     places[name] = found
     place_count = place_count + 1
@@ -174,8 +175,9 @@ end
 -- Whether the server is, or may be, one of a cluster; nil before that was asked.
 local clustered
 
--- In a cluster, a call that touches an absent key of a slot on the move fails half-way. Reading a key that
--- never exists makes it fail here, before the first write.
+-- In a cluster, a slot on the move is on two servers. On the one that gives it away, a call that touches an absent key fails
+-- half-way. On the one that takes it in, a call that was asked for there finds every key that has not arrived absent: only
+-- commands with several keys are refused. Reading two keys that never exist fails on both, before the first write.
 function call.probe(first_key)
   if clustered == nil then
     local info = redis.pcall('CLUSTER', 'INFO')
@@ -183,7 +185,7 @@ function call.probe(first_key)
   end
   if not clustered then return end
   local at = place_of(first_key)
-  if at then redis.call('EXISTS', at.probe) end
+  if at then redis.call('EXISTS', at.probe, at.beside) end
 end
 
 -- Refusal of a call that brings fewer keys or arguments than it needs; nil when all are there.

@@ -4,9 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
 )
 
 func TestMain(m *testing.M) {
@@ -16,6 +14,5 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		os.Exit(runChild())
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(testserver.Supervisor),
-		goleak.IgnoreAnyFunction(testserver.LateClose), goleak.IgnoreAnyFunction(testserver.LateRefresh))
+	enginetest.Main(m)
 }

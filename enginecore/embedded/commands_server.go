@@ -249,8 +249,8 @@ func cmdInfo(c *call) Reply {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\r\n", args...) }
 	if want("server") {
-		line("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nprocess_id:%d\r\nuptime_in_seconds:%d\r\nserver_time_usec:%d\r\n",
-			serverVersion, os.Getpid(), int64(time.Since(e.started).Seconds()), c.nowUs)
+		line("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nprocess_id:%d\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\nserver_time_usec:%d\r\n",
+			serverVersion, os.Getpid(), e.runID, int64(time.Since(e.started).Seconds()), c.nowUs)
 	}
 	if want("clients") {
 		e.mu.Lock()

@@ -2,6 +2,8 @@ package embedded
 
 import (
 	"context"
+	cryptorand "crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -83,6 +85,7 @@ type Engine struct {
 	clock   func() time.Time
 	logger  *slog.Logger
 	started time.Time
+	runID   string // 40 random hexadecimal digits, as servers have
 
 	// gate admits one command, transaction or function call at a time; it guards everything down to the blank line.
 	gate      sync.Mutex
@@ -108,6 +111,12 @@ type Engine struct {
 	done      chan struct{}
 	work      sync.WaitGroup
 	nextID    atomic.Int64
+}
+
+func newRunID() string {
+	var digits [20]byte
+	_, _ = cryptorand.Read(digits[:]) // it never fails
+	return hex.EncodeToString(digits[:])
 }
 
 // Open creates an engine, loads what the data directory holds and then o.Library. It fails with ErrLocked when the
@@ -138,7 +147,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Fsync < FsyncDefault || o.Fsync > FsyncNever {
 		return nil, fmt.Errorf("embedded: unknown Fsync %d", o.Fsync)
 	}
-	e.started = time.Now()
+	e.started, e.runID = time.Now(), newRunID()
 	e.store.random = rand.IntN
 	e.store.streamAdded = func(key string) { e.grown = append(e.grown, key) }
 	e.commands = commandTable()

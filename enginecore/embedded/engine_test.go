@@ -535,6 +535,7 @@ func TestInfo(t *testing.T) {
 	for _, want := range []string{"redis_version:", "used_memory:", "connected_clients:1", "db0:keys=1,expires=0", "aof_enabled:0"} {
 		require.Contains(t, c.must(t, "INFO").text, want)
 	}
+	require.Regexp(t, `\r\nrun_id:[0-9a-f]{40}\r\n`, c.must(t, "INFO", "server").text)
 	require.Equal(t, `*["master" :0 *[]]`, c.must(t, "ROLE").String())
 	require.Equal(t, byte(':'), c.must(t, "MEMORY", "USAGE", "k").kind)
 	require.Equal(t, byte(':'), c.must(t, "COMMAND", "COUNT").kind)

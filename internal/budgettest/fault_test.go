@@ -25,13 +25,7 @@ func TestUseThroughLostReplies(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		const runs, width, hard = 4, 12, 40
 		ctx := enginetest.Context(t)
-		far, p := b, (*proxy.Proxy)(nil)
-		if b.Kind != testserver.Embedded {
-			address := b.URL[strings.Index(b.URL, "://")+3:]
-			p = proxy.Start(t, address)
-			far = enginetest.Open(t, b.Kind, string(b.Kind)+"://"+p.Addr(), b.Prefix)
-			p.Intercept(proxy.CutCalls(0.05))
-		}
+		b, far, proxies := faulty(t, b)
 		var settled, unsure atomic.Int64
 		a := activity.New("spend", func(ctx context.Context, in string) (string, error) {
 			r, err := activity.Reserve(ctx, "tokens", 9)
@@ -75,7 +69,7 @@ func TestUseThroughLostReplies(t *testing.T) {
 		}
 		stop()
 		<-watched
-		if p != nil {
+		for _, p := range proxies {
 			p.Intercept(nil)
 			t.Logf("%d replies were lost", p.Lost())
 		}
@@ -92,6 +86,34 @@ func TestUseThroughLostReplies(t *testing.T) {
 		})
 		b.Settle(t)
 	})
+}
+
+// faulty puts a network that loses replies before the engine of a bench. A server is reached both ways. The servers of a cluster
+// tell all who ask where they are, so the one that is returned for it has no other way.
+func faulty(t *testing.T, b *enginetest.Bench) (near, far *enginetest.Bench, proxies []*proxy.Proxy) {
+	t.Helper()
+	switch b.Kind {
+	case testserver.Embedded:
+		return b, b, nil
+	case testserver.OnCluster:
+		cluster := testserver.StartCluster(t, testserver.Valkey, 3)
+		var addresses []string
+		for _, node := range cluster.Nodes {
+			p := proxy.Start(t, node.Addr())
+			proxies, addresses = append(proxies, p), append(addresses, p.Addr())
+		}
+		cluster.Announce(t, addresses)
+		near = enginetest.Open(t, b.Kind, cluster.URL(), b.Prefix)
+		far = near
+	default:
+		address := b.URL[strings.Index(b.URL, "://")+3:]
+		p := proxy.Start(t, address)
+		near, far, proxies = b, enginetest.Open(t, b.Kind, string(b.Kind)+"://"+p.Addr(), b.Prefix), append(proxies, p)
+	}
+	for _, p := range proxies {
+		p.Intercept(proxy.CutCalls(0.05))
+	}
+	return near, far, proxies
 }
 
 func activityNode(ctx context.Context) string {

@@ -3,11 +3,9 @@ package budgettest
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(testserver.Supervisor))
+	enginetest.Main(m)
 }

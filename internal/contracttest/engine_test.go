@@ -38,6 +38,10 @@ func newBench(t *testing.T, kind testserver.Kind) *bench {
 			}
 		})
 		option = engine.ClientOption()
+	} else if kind == testserver.OnCluster {
+		for _, node := range testserver.SharedCluster(t).Nodes {
+			option.InitAddress = append(option.InitAddress, node.Addr())
+		}
 	} else {
 		option.InitAddress = []string{testserver.Shared(t, kind).Addr()}
 	}

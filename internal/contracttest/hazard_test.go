@@ -1,6 +1,7 @@
 package contracttest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -387,11 +388,18 @@ func TestHazards(t *testing.T) {
 }
 
 // list is the keys of the bench but for those of the connection.
-func (b *bench) list() []string {
+func (b *bench) list() []string { return b.match(b.prefix + ":*{*") }
+
+// match is the keys that fit a pattern, of all servers.
+func (b *bench) match(pattern string) []string {
 	b.tb.Helper()
-	keys, err := b.do("KEYS", b.prefix+":*{*").AsStrSlice()
-	if err != nil {
-		b.tb.Fatal(err)
+	var all []string
+	for _, node := range b.client.Nodes() {
+		keys, err := node.Do(context.Background(), node.B().Keys().Pattern(pattern).Build()).AsStrSlice()
+		if err != nil {
+			b.tb.Fatal(err)
+		}
+		all = append(all, keys...)
 	}
-	return keys
+	return all
 }

@@ -126,10 +126,7 @@ type stored struct {
 
 func (g *generator) snapshot() map[string]stored {
 	b := g.b
-	keys, err := b.do("KEYS", b.prefix+":*").AsStrSlice()
-	if err != nil {
-		b.tb.Fatal(err)
-	}
+	keys := b.match(b.prefix + ":*")
 	types := make([]rueidis.Completed, len(keys))
 	for i, key := range keys {
 		types[i] = b.client.B().Type().Key(key).Build()

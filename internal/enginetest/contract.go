@@ -2,7 +2,6 @@ package enginetest
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +19,7 @@ import (
 // is still the one that the test loaded is checked afterwards.
 func EachContract(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
 	t.Helper()
-	testserver.SideBySide(t, contractKinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, opts...)) })
+	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, opts...)) })
 }
 
 // EachMode runs a test on every engine, and on every engine in contract mode, all at the same time.
@@ -37,13 +36,8 @@ func EachModeAlone(t *testing.T, test func(t *testing.T, b *Bench), opts ...runt
 	t.Helper()
 	EachAlone(t, test, opts...)
 	t.Run("contract", func(t *testing.T) {
-		testserver.InTurn(t, contractKinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, opts...)) })
+		testserver.InTurn(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, opts...)) })
 	})
-}
-
-// contractKinds are the engines that a test of contract mode has for itself.
-func contractKinds(tb testing.TB) []testserver.Kind {
-	return slices.DeleteFunc(testserver.Kinds(tb), func(k testserver.Kind) bool { return k == testserver.OnCluster })
 }
 
 // Intervals of contract mode in tests, which wait for what no message tells.
@@ -52,11 +46,15 @@ const (
 	contractReconcile = 300 * time.Millisecond
 )
 
-// NewContract opens an engine of a kind in contract mode; a server is one of its own.
+// NewContract opens an engine of a kind in contract mode. A server is one of its own; the cluster is that of all such tests.
 func NewContract(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption) *Bench {
 	tb.Helper()
 	url := "embedded:"
-	if kind != testserver.Embedded {
+	switch kind {
+	case testserver.Embedded:
+	case testserver.OnCluster:
+		url = contractCluster(tb).URL()
+	default:
 		url = ContractServer(tb, kind).URL()
 	}
 	opts = append([]runtime.OpenOption{runtime.PollInterval(contractPoll), runtime.ReconcileInterval(contractReconcile)}, opts...)
@@ -67,6 +65,26 @@ func NewContract(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption
 func ContractServer(tb testing.TB, kind testserver.Kind) *testserver.Server {
 	tb.Helper()
 	return ServerWith(tb, kind, lua.ContractSource())
+}
+
+// contractCluster is a cluster with the contract's functions and no others, on all primaries, and checks at the end that this is
+// still so.
+func contractCluster(tb testing.TB) *testserver.Cluster {
+	tb.Helper()
+	c := testserver.NamedCluster(tb, "contract", func(c *testserver.Cluster) {
+		for _, node := range c.Nodes {
+			node.Command(tb, "FUNCTION", "LOAD", lua.ContractSource())
+		}
+	})
+	tb.Cleanup(func() {
+		for _, node := range c.Nodes {
+			stats := node.Command(tb, "INFO", "commandstats")
+			if !strings.Contains(stats, "cmdstat_function|load:calls=1,") {
+				tb.Errorf("the library was loaded again on %s", node.Addr())
+			}
+		}
+	})
+	return c
 }
 
 // ServerWith starts a server with a library, and checks at the end that nobody has loaded another one or called what it does

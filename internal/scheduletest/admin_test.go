@@ -301,10 +301,7 @@ func TestRefused(t *testing.T) {
 
 // A schedule and what it had begun outlive a server that is killed.
 func TestServerKilled(t *testing.T) {
-	for _, kind := range testserver.Kinds(t) {
-		if kind == testserver.Embedded {
-			continue
-		}
+	for _, kind := range testserver.Servers(t) {
 		t.Run(string(kind), func(t *testing.T) {
 			server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
 			b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,27 +60,34 @@ func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 	return c
 }
 
-var sharedCluster struct {
+// sharedClusters are the clusters of this process, by name.
+var sharedClusters struct {
 	sync.Mutex
-	*Cluster
+	byName map[string]*Cluster
 }
 
 // SharedCluster returns the one cluster of three primaries that all tests of this process have in common. For its use see
 // [Shared].
 func SharedCluster(tb testing.TB) *Cluster {
 	tb.Helper()
+	return NamedCluster(tb, "all", func(*Cluster) {})
+}
+
+// NamedCluster is a SharedCluster of its own for those who name it, prepared by the first of them.
+func NamedCluster(tb testing.TB, name string, prepare func(*Cluster)) *Cluster {
+	tb.Helper()
 	path := require(tb, Valkey)
-	sharedCluster.Lock()
-	defer sharedCluster.Unlock()
-	if sharedCluster.Cluster != nil && !sharedCluster.Nodes[0].exited() {
-		return sharedCluster.Cluster
+	sharedClusters.Lock()
+	defer sharedClusters.Unlock()
+	if c := sharedClusters.byName[name]; c != nil && !c.Nodes[0].exited() {
+		return c
 	}
 	o := ClusterOptions{Kind: Valkey, Primaries: 3}
 	c := &Cluster{kind: o.Kind, Primaries: o.Primaries}
 	sweepClusterFolders()
 	for i := range o.Primaries {
 		s, bus := startNode(tb, o, func(args []string) *Server {
-			dir := filepath.Join(clusterFolder(os.Getpid()), strconv.Itoa(i))
+			dir := filepath.Join(clusterFolder(os.Getpid()), name, strconv.Itoa(i))
 			err := os.MkdirAll(dir, 0o700)
 			var in *instance
 			if err == nil {
@@ -93,11 +101,28 @@ func SharedCluster(tb testing.TB) *Cluster {
 		c.join(tb, s, bus, i)
 	}
 	c.settle(tb)
-	sharedCluster.Cluster = c
+	prepare(c)
+	if sharedClusters.byName == nil {
+		sharedClusters.byName = make(map[string]*Cluster)
+	}
+	sharedClusters.byName[name] = c
 	return c
 }
 
-// clusterFolder is where the servers of a process's shared cluster keep what they know of each other. They need it as long
+// stopClusters ends the shared clusters.
+func stopClusters() {
+	sharedClusters.Lock()
+	defer sharedClusters.Unlock()
+	for _, c := range sharedClusters.byName {
+		for _, s := range c.Nodes {
+			s.close()
+		}
+	}
+	clear(sharedClusters.byName)
+	_ = os.RemoveAll(clusterFolder(os.Getpid()))
+}
+
+// clusterFolder is where the servers of a process's shared clusters keep what they know of each other. They need it as long
 // as they run.
 func clusterFolder(pid int) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("%s%d", clusterFolderPrefix, pid))
@@ -193,6 +218,25 @@ func (c *Cluster) Add(tb testing.TB) *Server {
 	})
 	c.Nodes = append(c.Nodes, s)
 	return s
+}
+
+// Announce makes the i-th server tell clients and the others that it is to be reached at the i-th address, that of a proxy for
+// instance, and returns once all say so.
+func (c *Cluster) Announce(tb testing.TB, addresses []string) {
+	tb.Helper()
+	for i, s := range c.Nodes {
+		_, number, err := net.SplitHostPort(addresses[i])
+		if err != nil {
+			tb.Fatalf("testserver: %v", err)
+		}
+		s.Command(tb, "CONFIG", "SET", "cluster-announce-port", number)
+	}
+	for _, s := range c.Nodes {
+		await(tb, "what a server announces does not get around", func() bool {
+			known := s.Command(tb, "CLUSTER", "NODES")
+			return !slices.ContainsFunc(addresses, func(a string) bool { return !strings.Contains(known, a+"@") })
+		})
+	}
 }
 
 // InStep waits until the replicas have what their primaries have by now.

@@ -140,15 +140,7 @@ func Stop() {
 		in.close()
 	}
 	clear(shared.instances)
-	sharedCluster.Lock()
-	defer sharedCluster.Unlock()
-	if sharedCluster.Cluster != nil {
-		for _, s := range sharedCluster.Nodes {
-			s.close()
-		}
-		sharedCluster.Cluster = nil
-		_ = os.RemoveAll(clusterFolder(os.Getpid()))
-	}
+	stopClusters()
 }
 
 // require returns the program for k, or ends the test.
