@@ -31,7 +31,7 @@ func admission(ctx context.Context, s settings) (figures []figure, err error) {
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	s.time, s.flows = s.time/admissionRounds, s.flows/admissionRounds
-	runs, took := make([]float64, len(ways)), make([]float64, len(ways))
+	runs, took, used := make([]float64, len(ways)), make([]float64, len(ways)), make([]stats, len(ways))
 	for range admissionRounds {
 		for i, way := range ways {
 			f := flow.New[int, int]("bench-"+way.name, way.flow...)
@@ -45,6 +45,10 @@ func admission(ctx context.Context, s settings) (figures []figure, err error) {
 					return nil, err
 				}
 			}
+			before, err := serverStats(ctx, l.Engine)
+			if err != nil {
+				return nil, err
+			}
 			begun := time.Now()
 			times, err := load(ctx, s, s.clients, func(i int) error { return one(ctx, l.Client(), def, i) })
 			if err != nil {
@@ -52,14 +56,29 @@ func admission(ctx context.Context, s settings) (figures []figure, err error) {
 			}
 			runs[i] += float64(times.TotalCount())
 			took[i] += time.Since(begun).Seconds()
+			after, err := serverStats(ctx, l.Engine)
+			if err != nil {
+				return nil, err
+			}
+			used[i] = used[i].plus(after.since(before))
 		}
 	}
+	each := func(i int, of func(stats) float64) float64 { return of(used[i]) / runs[i] }
+	commands := func(s stats) float64 { return float64(s.commands) }
+	micros := func(s stats) float64 { return float64(s.cpu.Microseconds()) }
 	free := runs[0] / took[0]
 	for i, way := range ways {
 		rate := runs[i] / took[i]
 		figures = append(figures, figure{way.name, "1/s", rate})
 		if i > 0 {
 			figures = append(figures, figure{way.name + " costs", "%", 100 * (1 - rate/free)})
+		}
+		if used[i].commands == 0 {
+			continue // an engine in this process does not count
+		}
+		figures = append(figures, figure{way.name + " commands", "/run", each(i, commands)}, figure{way.name + " server CPU", "µs/run", each(i, micros)})
+		if i > 0 {
+			figures = append(figures, figure{way.name + " adds server CPU", "%", 100 * (each(i, micros)/each(0, micros) - 1)})
 		}
 	}
 	return figures, nil

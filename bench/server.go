@@ -73,6 +73,13 @@ func (s stats) since(before stats) stats {
 	}
 }
 
+func (s stats) plus(more stats) stats {
+	return stats{
+		calls: s.calls + more.calls, micros: s.micros + more.micros, commands: s.commands + more.commands,
+		cpu: s.cpu + more.cpu, memory: s.memory + more.memory,
+	}
+}
+
 // slowest runs something and gives the longest call that the server worked on meanwhile, by its slow log, whose
 // settings it puts back.
 func slowest(ctx context.Context, e *runtime.Engine, do func() error) (time.Duration, error) {

@@ -46,7 +46,7 @@ func (AdmitCall) info() callInfo {
 }
 
 func (c AdmitCall) encode(w *wire) {
-	w.reserve(1, 11+3*len(c.Admissions))
+	w.reserve(1, 12+3*len(c.Admissions))
 	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	c.ClaimRequest.encode(w)
@@ -127,6 +127,50 @@ func (VerifyAdmissionsCall) decode(r *fields) (out VerifyAdmissionsReply) {
 	switch {
 	case r.status == StatusOK:
 		out.States = list(r, "states", decodeAdmissionState)
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
+// LeasedAheadCall holds the arguments of Engine.LeasedAhead.
+type LeasedAheadCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition        Partition
+	WorkerInstanceID WorkerInstanceID
+}
+
+// LeasedAheadReply is the answer to LeasedAheadCall.
+type LeasedAheadReply struct {
+	// Status is StatusOK.
+	Status     Status
+	Executions int64
+}
+
+// LeasedAhead runs ffx_leased_ahead. How many executions a worker holds under leases that were given
+// to it ahead of their places.
+//
+// After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown.
+func (e *Engine) LeasedAhead(ctx context.Context, c LeasedAheadCall) (LeasedAheadReply, error) {
+	return Do(ctx, e, c)
+}
+
+func (LeasedAheadCall) info() callInfo {
+	return callInfo{name: "ffx_leased_ahead", open: true}
+}
+
+func (c LeasedAheadCall) encode(w *wire) {
+	w.reserve(1, 1)
+	w.partition(c.Partition, FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(string(c.WorkerInstanceID))
+}
+
+func (LeasedAheadCall) decode(r *fields) (out LeasedAheadReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Executions = intValue[int64](r, "executions")
 	default:
 		r.unknownStatus()
 	}

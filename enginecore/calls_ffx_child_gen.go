@@ -163,7 +163,7 @@ func (AwaitChildCall) info() callInfo {
 }
 
 func (c AwaitChildCall) encode(w *wire) {
-	w.reserve(1, 16)
+	w.reserve(1, 17)
 	w.partition(c.Partition, FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))

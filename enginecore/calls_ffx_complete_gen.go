@@ -44,7 +44,7 @@ func (CompleteCall) info() callInfo {
 }
 
 func (c CompleteCall) encode(w *wire) {
-	w.reserve(1, 15)
+	w.reserve(1, 16)
 	w.partition(c.Partition, FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
@@ -120,7 +120,7 @@ func (CompleteManyCall) info() callInfo {
 }
 
 func (c CompleteManyCall) encode(w *wire) {
-	w.reserve(1, 11+5*len(c.Completions))
+	w.reserve(1, 12+5*len(c.Completions))
 	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	c.ClaimRequest.encode(w)

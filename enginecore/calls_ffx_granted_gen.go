@@ -38,7 +38,7 @@ func (ClaimGrantedCall) info() callInfo {
 }
 
 func (c ClaimGrantedCall) encode(w *wire) {
-	w.reserve(1, 11)
+	w.reserve(1, 12)
 	w.partition(c.Partition, FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))

@@ -4,7 +4,6 @@ package enginecore
 
 import (
 	"context"
-	"time"
 )
 
 // ExchangeCall holds the arguments of Engine.Exchange.
@@ -45,12 +44,15 @@ type ExchangeReply struct {
 	Status  Status
 	Granted []Place
 	Crowded bool
+	Room    int64
 }
 
 // Exchange runs ffx_exchange. Gives places of a quota back and asks for others. Places go to those who
 // wait, in the order of their scores: `granted` tells who got one, which may be others than those of
-// the call. Who got none waits in the queue of the quota; `crowded` tells that somebody does. `want`
-// is how many the caller can use at once.
+// the call. Who got none waits in the queue of the quota; `crowded` tells that somebody does. A
+// request without a score does not wait: it gets a place that nobody waits for, or none. `want` is how
+// many the caller can use at once. `room` is how many more places there are before the limit comes
+// near; 0 while somebody waits.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -97,57 +99,7 @@ func (ExchangeCall) decode(r *fields) (out ExchangeReply) {
 	case r.status == StatusOK:
 		out.Granted = list(r, "granted", decodePlace)
 		out.Crowded = boolValue(r, "crowded")
-	default:
-		r.unknownStatus()
-	}
-	return out
-}
-
-// QuotaTickCall holds the arguments of Engine.QuotaTick.
-type QuotaTickCall struct {
-	// Partition is where the call works; its tag is part of every key.
-	Partition Partition
-}
-
-// QuotaTickReply is the answer to QuotaTickCall.
-type QuotaTickReply struct {
-	// Status is StatusOK.
-	Status    Status
-	Now       time.Time
-	NextDueAt time.Time
-	Granted   []QuotaGrant
-	Checks    []QuotaCheck
-	Quotas    []QuotaLimits
-}
-
-// QuotaTick runs ffx_quota_tick. Looks at the quotas of a partition that are due: grants what has
-// become free to those who wait, and names the holders whose places the caller should verify. `quotas`
-// describes those that are named.
-//
-// Sending it again with the same arguments is safe, which the engine does after a lost connection.
-func (e *Engine) QuotaTick(ctx context.Context, c QuotaTickCall) (QuotaTickReply, error) {
-	return Do(ctx, e, c)
-}
-
-func (QuotaTickCall) info() callInfo {
-	return callInfo{name: "ffx_quota_tick", repeatable: true, open: true}
-}
-
-func (c QuotaTickCall) encode(w *wire) {
-	w.reserve(1, 0)
-	w.partition(c.Partition, QuotaFamily)
-	w.key(w.keys.indexQuotaPolicies(w.tag))
-}
-
-func (QuotaTickCall) decode(r *fields) (out QuotaTickReply) {
-	out.Status = r.status
-	switch {
-	case r.status == StatusOK:
-		out.Now = timeValue(r, "now")
-		out.NextDueAt = timeValue(r, "next_due_at")
-		out.Granted = list(r, "granted", decodeQuotaGrant)
-		out.Checks = list(r, "checks", decodeQuotaCheck)
-		out.Quotas = list(r, "quotas", decodeQuotaLimits)
+		out.Room = intValue[int64](r, "room")
 	default:
 		r.unknownStatus()
 	}

@@ -59,7 +59,7 @@ func (SuspendCall) info() callInfo {
 }
 
 func (c SuspendCall) encode(w *wire) {
-	w.reserve(1, 21)
+	w.reserve(1, 22)
 	w.partition(c.Partition, FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))

@@ -143,6 +143,8 @@ type ClaimRequest struct {
 	Kinds            string
 	// Capabilities: optional.
 	Capabilities string
+	// Rooms: optional.
+	Rooms string
 }
 
 func (c *ClaimRequest) encode(w *wire) {
@@ -156,6 +158,7 @@ func (c *ClaimRequest) encode(w *wire) {
 	w.bool(c.Aside)
 	w.text(c.Kinds)
 	w.text(c.Capabilities)
+	w.text(c.Rooms)
 }
 
 // SigningKey is an element of replies or calls.
@@ -267,6 +270,33 @@ func decodePlace(r *fields, out *Place) {
 	out.Grant = intValue[int64](r, "grant")
 }
 
+// QuotaState is an element of replies or calls.
+type QuotaState struct {
+	QuotaPolicyID QuotaPolicyID
+	Name          string
+	Key           string
+	Rate          int64
+	WindowMs      int64
+	Cap           int64
+	Pinned        bool
+	Running       int64
+	InWindow      int64
+	Waiting       int64
+}
+
+func decodeQuotaState(r *fields, out *QuotaState) {
+	out.QuotaPolicyID = textValue[QuotaPolicyID](r, "quota_policy_id")
+	out.Name = textValue[string](r, "name")
+	out.Key = textValue[string](r, "key")
+	out.Rate = intValue[int64](r, "rate")
+	out.WindowMs = intValue[int64](r, "window_ms")
+	out.Cap = intValue[int64](r, "cap")
+	out.Pinned = boolValue(r, "pinned")
+	out.Running = intValue[int64](r, "running")
+	out.InWindow = intValue[int64](r, "in_window")
+	out.Waiting = intValue[int64](r, "waiting")
+}
+
 // QuotaGrant is an element of replies or calls.
 type QuotaGrant struct {
 	QuotaPolicyID QuotaPolicyID
@@ -299,6 +329,21 @@ func decodeQuotaCheck(r *fields, out *QuotaCheck) {
 	out.Grant = intValue[int64](r, "grant")
 }
 
+// QuotaBlock is an element of replies or calls.
+type QuotaBlock struct {
+	QuotaPolicyID    QuotaPolicyID
+	WorkerInstanceID WorkerInstanceID
+	Places           int64
+	Seq              int64
+}
+
+func decodeQuotaBlock(r *fields, out *QuotaBlock) {
+	out.QuotaPolicyID = textValue[QuotaPolicyID](r, "quota_policy_id")
+	out.WorkerInstanceID = textValue[WorkerInstanceID](r, "worker_instance_id")
+	out.Places = intValue[int64](r, "places")
+	out.Seq = intValue[int64](r, "seq")
+}
+
 // QuotaLimits is an element of replies or calls.
 type QuotaLimits struct {
 	QuotaPolicyID QuotaPolicyID
@@ -316,33 +361,6 @@ func decodeQuotaLimits(r *fields, out *QuotaLimits) {
 	out.Rate = intValue[int64](r, "rate")
 	out.WindowMs = intValue[int64](r, "window_ms")
 	out.Cap = intValue[int64](r, "cap")
-}
-
-// QuotaState is an element of replies or calls.
-type QuotaState struct {
-	QuotaPolicyID QuotaPolicyID
-	Name          string
-	Key           string
-	Rate          int64
-	WindowMs      int64
-	Cap           int64
-	Pinned        bool
-	Running       int64
-	InWindow      int64
-	Waiting       int64
-}
-
-func decodeQuotaState(r *fields, out *QuotaState) {
-	out.QuotaPolicyID = textValue[QuotaPolicyID](r, "quota_policy_id")
-	out.Name = textValue[string](r, "name")
-	out.Key = textValue[string](r, "key")
-	out.Rate = intValue[int64](r, "rate")
-	out.WindowMs = intValue[int64](r, "window_ms")
-	out.Cap = intValue[int64](r, "cap")
-	out.Pinned = boolValue(r, "pinned")
-	out.Running = intValue[int64](r, "running")
-	out.InWindow = intValue[int64](r, "in_window")
-	out.Waiting = intValue[int64](r, "waiting")
 }
 
 // BudgetUse is an element of replies or calls.

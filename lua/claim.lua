@@ -52,6 +52,10 @@ local function take_lease(c, execution_id, core_key, core, w, attempt_id, values
   local epoch = number.text((tonumber(core.current_lease_epoch) or 0) + 1)
   local expires = number.text(c.now + w.ttl)
   local deadline = c.now + w.renewal
+  if core.leased_ahead then
+    values[#values + 1] = 'admission'
+    values[#values + 1] = core.leased_ahead
+  end
   if lease.has_record(core) then
     local lease_key = key.exec_lease_current(c, execution_id)
     redis.call('DEL', lease_key)

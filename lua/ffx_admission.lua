@@ -5,6 +5,10 @@
 -- An admission is good for one lease. It names the admission's token, which is the lease epoch at the time it was asked
 -- for, and the epoch that the execution must still have to be leased by it. So every end of a lease, by whichever
 -- function, ends the admission as well, without a write.
+--
+-- Under a limit that is far away, an execution is leased first, and its worker asks for the place before it runs anything:
+-- its admission ends in a question mark, since the record does not learn whether it came to that. Such a lease does not
+-- pass its admission on to whoever takes over.
 
 -- A candidate that nobody has admitted or queued is offered again after this time (ms). Later offers mend what was lost on
 -- the way to another slot, or in it: the time doubles, up to the most. Offers are lost in numbers only while the network
@@ -22,6 +26,12 @@ local function parse(core)
   return token, tonumber(epoch)
 end
 
+-- Token of the lease of an active record that asks for its place by itself, or nil.
+local function asking(core)
+  local token, epoch = string.match(core.admission or '', '^(%d+) (%d+) %?$')
+  return token and tonumber(epoch) + 1 == (tonumber(core.current_lease_epoch) or 0) and token or nil
+end
+
 local function epoch_of(core) return tonumber(core.current_lease_epoch) or 0 end
 
 -- Whether a record that may be leased has an admission for that.
@@ -34,6 +44,38 @@ end
 local function held(core)
   local token, epoch = parse(core)
   return token and epoch + 1 == epoch_of(core) and token or nil
+end
+
+-- Places that a worker says there are in the limits that it has heard of, by quota.
+local function rooms_of(request)
+  if type(request.rooms) ~= 'table' then
+    local rooms = {}
+    for quota_policy_id, places in string.gmatch(request.rooms or '', '(%S+) (%d+)\n') do
+      rooms[quota_policy_id] = tonumber(places)
+    end
+    request.rooms = rooms
+  end
+  return request.rooms
+end
+
+-- The quota that an execution asks first, when a worker may lease the execution ahead of its place.
+local function roomy(request, core)
+  if not is_set(request.rooms) then return nil end
+  local quota_policy_id = string.match(core.limits, '"q":"([^"]+)"')
+  return quota_policy_id and (rooms_of(request)[quota_policy_id] or 0) > 0 and quota_policy_id or nil
+end
+
+function limits.may_lease_ahead(request, core) return roomy(request, core) ~= nil end
+
+-- Makes a runnable execution one that is leased before it has its place. Gives whether it may be.
+function limits.lease_ahead(request, core)
+  local quota_policy_id = roomy(request, core)
+  if not quota_policy_id then return false end
+  request.rooms[quota_policy_id] = request.rooms[quota_policy_id] - 1
+  local epoch = number.text(epoch_of(core))
+  core.admission = epoch .. ' ' .. epoch .. ' ?'
+  core.leased_ahead = core.admission
+  return true
 end
 
 -- The limits that a submitting call brings, by execution; nil when there are none. Nil and the error reply when they are
@@ -151,11 +193,12 @@ function limits.carry(c, execution_id, core)
   end
 end
 
--- What the worker of a new lease has to give back when it is over, as text; "" for nothing.
+-- What the worker of a new lease has to give back when it is over, as text; "" for nothing. A question mark before it tells
+-- that the worker has to ask for it first.
 function limits.debt(core)
   if not core.limits then return '' end
-  local token = parse(core)
-  return token and token .. ' ' .. core.limits or ''
+  local token, _, ahead = string.match(core.admission or '', '^(%d+) (%d+) ?(%??)$')
+  return token and ahead .. token .. ' ' .. core.limits or ''
 end
 
 -- Whether a record waits for an admission under a token.
@@ -289,6 +332,7 @@ local function verify(c, request, entry)
   local core = record.read(core_key, claim.FIELDS)
   if not core then return 'gone' end
   if awaits(core, entry.token) then return 'waiting' end
+  if asking(core) == entry.token and core.ownership_state == 'leased' then return 'live' end
   if parse(core) ~= entry.token then return 'gone' end
   if core.ownership_state == 'leased' then return held(core) and 'live' or 'gone' end
   local waiting = core.eligibility_state == 'eligible_now' and limits.admitted(core)
@@ -318,4 +362,23 @@ function F.ffx_verify_admissions(K, A)
   end
   wake.flush(c)
   return reply.ok(states)
+end
+
+-- @function ffx_leased_ahead
+-- @summary  How many executions a worker holds under leases that were given to it ahead of their places.
+-- @flags    derives
+-- @key      partition          ffx.partition
+-- @arg      worker_instance_id worker_instance_id
+-- @reply    OK executions:int
+function F.ffx_leased_ahead(K, A)
+  local c = call.open(K.partition)
+  local n = 0
+  for _, execution_id in ipairs(redis.call('SMEMBERS', key.index_worker_leases(c, A.worker_instance_id))) do
+    local core = record.read(key.exec_core(c, execution_id),
+      { 'ownership_state', 'current_worker_instance_id', 'current_lease_epoch', 'admission' })
+    if core and core.ownership_state == 'leased' and core.current_worker_instance_id == A.worker_instance_id and asking(core) then
+      n = n + 1
+    end
+  end
+  return reply.ok(number.text(n))
 end

@@ -51,7 +51,7 @@ local function take_eligible(c, request, execution_id, n, score)
     return nil
   end
   if budgets.keep(c, execution_id, core) then return nil end
-  if core.limits and not limits.admitted(core) then
+  if core.limits and not limits.admitted(core) and not limits.lease_ahead(request, core) then
     limits.park(c, request, execution_id, core, nil, score)
     return nil
   end

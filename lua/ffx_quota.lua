@@ -6,19 +6,14 @@ local MAX_AT_A_TIME = 1000
 
 -- One call grants at most so many places.
 local MAX_GRANTS = 256
-
--- Places whose holders are looked at per quota and tick, and quotas per tick.
-local MAX_VERIFIED = 64
-local MAX_DUE = 16
+quotas.MAX_GRANTS = MAX_GRANTS
 
 -- Without a window, the guard of the contract says for this time (ms) that an execution has been admitted.
 local GUARD_MS = 86400000
 
 -- Holders are verified this often (ms): while others wait, and else.
 local VERIFY_SOON_MS, VERIFY_LATER_MS = 1000, 15000
-
--- A place that nobody has taken up after this time (ms) goes to the next one, if there is one.
-local STALE_MS = 2000
+quotas.VERIFY_SOON_MS, quotas.VERIFY_LATER_MS = VERIFY_SOON_MS, VERIFY_LATER_MS
 
 -- What a caller had no use for is granted by the keeper after this time (ms).
 local LEFT_OVER_MS = 20
@@ -30,15 +25,15 @@ local DEFINITION_FIELDS = {
   'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window', 'active_concurrency_cap', 'pinned',
 }
 
-local function keys_of(c, id)
+function quotas.keys_of(c, id)
   return {
     id = id, record = key.quota_record(c, id), window = key.quota_window(c, id), holders = key.quota_holders(c, id),
     concurrency = key.quota_concurrency(c, id), admitted_set = key.quota_admitted_set(c, id),
-    waiting = key.quota_waiting(c, id), due = key.quota_due(c),
+    waiting = key.quota_waiting(c, id), blocks = key.quota_blocks(c, id), due = key.quota_due(c),
   }
 end
 
-local function limits_from(stored)
+function quotas.limits_from(stored)
   return {
     window = math.floor((number.finite(stored.requests_per_window_seconds) or 0) * 1000),
     rate = number.finite(stored.max_requests_per_window) or 0,
@@ -47,13 +42,13 @@ local function limits_from(stored)
 end
 
 -- Writes the limits that a caller brings, unless an operator has set others. Gives those that count.
-local function define(c, q, A, n)
+function quotas.define(c, q, A, n)
   local stored = record.read(q.record, DEFINITION_FIELDS)
   local seconds = string.format('%.3f', n.window_ms / 1000)
   if stored and stored.quota_policy_id and (stored.pinned and not n.pin
     or stored.requests_per_window_seconds == seconds and stored.max_requests_per_window == A.rate
     and stored.active_concurrency_cap == A.cap) then
-    return limits_from(stored)
+    return quotas.limits_from(stored)
   end
   if not (stored and stored.quota_policy_id) then
     redis.call('HSET', q.record, 'quota_policy_id', q.id, 'created_at', c.now_text)
@@ -68,26 +63,33 @@ end
 -- A member of the queue is `execution token`, a place `token since grant`. The grant numbers the answers by which a place
 -- was given: who gives one back that it does not need names its own, so it cannot take the place from somebody who was
 -- given the same one later.
-local function split(text) return string.match(text, '^(%S+) (%S+) ?(%S*)$') end
+function quotas.split(text) return string.match(text, '^(%S+) (%S+) ?(%S*)$') end
 
 local function next_grant(q) return number.text(redis.call('HINCRBY', q.record, 'grants', 1)) end
 
 -- How many places are taken, read once in a call.
-local function running(q)
+function quotas.running(q)
   q.running = q.running or tonumber(redis.call('GET', q.concurrency) or nil) or 0
   return q.running
 end
 
-local function count_places(q, change)
-  local n = math.max(0, running(q) + change)
-  if n ~= q.running then redis.call('SET', q.concurrency, number.text(n)) end
-  q.running = n
+-- What a call gives back and hands out is counted together, by write_count.
+function quotas.count_places(q, change)
+  q.stored_running = q.stored_running or quotas.running(q)
+  q.running = math.max(0, quotas.running(q) + change)
+end
+
+function quotas.write_count(q)
+  if q.stored_running and q.stored_running ~= q.running then
+    redis.call('SET', q.concurrency, number.text(q.running))
+    q.stored_running = q.running
+  end
 end
 
 -- Reads the places that a call is about, as far as there are such, before it changes any.
 local function read_places(q, ...)
   local ids = {}
-  q.places, q.released, q.refunded, q.joining = {}, {}, {}, {}
+  q.places, q.released, q.refunded, q.joining, q.at_once = {}, {}, {}, {}, {}
   for _, list in ipairs({ ... }) do
     for _, entry in ipairs(list) do
       if q.places[entry.execution] == nil then
@@ -105,7 +107,7 @@ end
 -- Gives the place of an execution back, when it is held under this very token. `refund`: it was not used, so it does
 -- not count for the rate. `grant` is that of the answer by which it was given, or 0. It is written down by write_requests.
 local function release(q, execution_id, token, refund, grant)
-  local held, _, given = split(q.places[execution_id] or '')
+  local held, _, given = quotas.split(q.places[execution_id] or '')
   if held ~= token then
     redis.call('ZREM', q.waiting, execution_id .. ' ' .. token)
     return
@@ -125,20 +127,28 @@ local function write_requests(c, q)
     call.chunked('DEL', guards[1], guards)
     call.chunked('SREM', q.admitted_set, q.released)
     call.chunked('ZREM', q.window, q.refunded)
-    count_places(q, -#q.released)
+    quotas.count_places(q, -#q.released)
   end
   for from = 1, #q.joining, MAX_AT_A_TIME do
     redis.call('ZADD', q.waiting, 'NX', unpack(q.joining, from, math.min(from + MAX_AT_A_TIME - 1, #q.joining)))
   end
 end
 
--- How many more may be admitted now, and when the next place of a full window is free (ms).
-local function room(c, q, l)
-  local free, at = MAX_GRANTS, nil
-  if l.cap > 0 then free = math.min(free, l.cap - running(q)) end
-  if l.rate > 0 then
+-- How many were admitted within the window, read once in a call.
+local function in_window(c, q, l)
+  if not q.in_window then
     redis.call('ZREMRANGEBYSCORE', q.window, '-inf', c.now - l.window)
-    local left = l.rate - redis.call('ZCARD', q.window)
+    q.in_window = redis.call('ZCARD', q.window)
+  end
+  return q.in_window
+end
+
+-- How many more may be admitted now, and when the next place of a full window is free (ms).
+function quotas.room(c, q, l)
+  local free, at = MAX_GRANTS, nil
+  if l.cap > 0 then free = math.min(free, l.cap - quotas.running(q)) end
+  if l.rate > 0 then
+    local left = l.rate - in_window(c, q, l)
     if left <= 0 then
       -- When the limit was lowered, more than one entry has to leave the window.
       local oldest = redis.call('ZRANGE', q.window, 0 - left, 0 - left, 'WITHSCORES')
@@ -149,14 +159,17 @@ local function room(c, q, l)
   return math.max(0, free), at
 end
 
+-- How many places there are before the limit comes near, which is when half of it is used.
+function quotas.spare(c, q, l)
+  local places = MAX_GRANTS
+  if l.cap > 0 then places = math.min(places, math.floor(l.cap / 2) - quotas.running(q)) end
+  if l.rate > 0 then places = math.min(places, math.floor(l.rate / 2) - in_window(c, q, l)) end
+  return math.max(0, places)
+end
+
 -- What a caller may get beyond the slots that it has: only while the limit is far away, since it holds places without
 -- using them.
-local function beyond(q, l, want)
-  local spare = MAX_GRANTS
-  if l.cap > 0 then spare = math.min(spare, math.floor(l.cap / 2) - running(q)) end
-  if l.rate > 0 then spare = math.min(spare, math.floor(l.rate / 2) - redis.call('ZCARD', q.window)) end
-  return math.max(want, spare)
-end
+local function beyond(c, q, l, want) return math.max(want, quotas.spare(c, q, l)) end
 
 -- Takes the first `n` from the queue. Those whose execution holds a place under the same or a later token are dropped:
 -- they are from before that lease.
@@ -164,14 +177,14 @@ local function next_in_queue(q, n)
   local first = redis.call('ZPOPMIN', q.waiting, n)
   local list, ids = {}, {}
   for i = 1, #first, 2 do
-    local execution_id, token = split(first[i])
+    local execution_id, token = quotas.split(first[i])
     ids[#ids + 1] = execution_id
     list[#list + 1] = { execution_id, token, first[i] }
   end
   if #ids == 0 then return list, true end
   local latest = {}
   for i, place in ipairs(redis.call('HMGET', q.holders, unpack(ids))) do
-    if place then latest[ids[i]] = tonumber((split(place))) end
+    if place then latest[ids[i]] = tonumber((quotas.split(place))) end
   end
   local kept = {}
   for _, entry in ipairs(list) do
@@ -198,36 +211,57 @@ local function write_places(c, q, l, list)
     redis.call('SET', key.quota_admitted(c, q.id, entry[1]), '1', 'PX', math.max(l.window, GUARD_MS))
   end
   local added = redis.call('HSET', q.holders, unpack(places))
-  if l.rate > 0 then redis.call('ZADD', q.window, unpack(entries)) end
+  if l.rate > 0 then q.in_window = in_window(c, q, l) + redis.call('ZADD', q.window, unpack(entries)) end
   redis.call('SADD', q.admitted_set, unpack(ids))
-  count_places(q, added)
+  quotas.count_places(q, added)
+end
+
+local function hand_out(c, q, l, list, out)
+  if #list == 0 then return end
+  write_places(c, q, l, list)
+  for _, entry in ipairs(list) do out[#out + 1] = { entry[1], entry[2], entry.grant } end
 end
 
 -- Gives the places that are free to the first who wait, at most `most`. Adds them to `out`.
-local function grant(c, q, l, most, out)
-  local free, at = room(c, q, l)
+function quotas.grant(c, q, l, most, out)
+  local free, at = quotas.room(c, q, l)
   while free > 0 and most > 0 do
     local list, last = next_in_queue(q, math.min(free, most))
-    if #list > 0 then
-      write_places(c, q, l, list)
-      for _, entry in ipairs(list) do out[#out + 1] = { entry[1], entry[2], entry.grant } end
-    end
+    hand_out(c, q, l, list, out)
     most = most - #list
-    free, at = room(c, q, l)
-    if last then break end
+    free, at = quotas.room(c, q, l)
+    if last then
+      q.waits = false
+      break
+    end
   end
   return free, at
 end
 
+-- Whether somebody waits, after the last change of the queue in a call.
+function quotas.waits(q)
+  if q.waits == nil then q.waits = redis.call('ZCARD', q.waiting) > 0 end
+  return q.waits
+end
+
+-- Gives what is left over to those who do not wait, once nobody waits. The others of them go away empty-handed.
+local function grant_at_once(c, q, l, free, at, out)
+  if #q.at_once == 0 or free <= 0 or quotas.waits(q) then return free, at end
+  local list = {}
+  for i = 1, math.min(free, #q.at_once) do list[i] = q.at_once[i] end
+  hand_out(c, q, l, list, out)
+  return quotas.room(c, q, l)
+end
+
 -- Notes when the quota has to be looked at next. `at`: when the window has room; `free`: places that are left over.
-local function schedule(c, q, l, free, at, now_due)
-  local waiting = redis.call('ZCARD', q.waiting) > 0
+function quotas.schedule(c, q, l, free, at, now_due)
+  local waiting = quotas.waits(q)
   local next_at
   if waiting and free > 0 then
     next_at = c.now + LEFT_OVER_MS
   elseif waiting then
     next_at = math.min(at or c.now + VERIFY_SOON_MS, c.now + VERIFY_SOON_MS)
-  elseif redis.call('EXISTS', q.holders, q.window) > 0 then
+  elseif quotas.running(q) > 0 or redis.call('EXISTS', q.holders, q.window, q.blocks) > 0 then
     next_at = c.now + VERIFY_LATER_MS
   end
   local before = not now_due and tonumber(redis.call('ZSCORE', q.due, q.id) or nil)
@@ -242,8 +276,11 @@ local function schedule(c, q, l, free, at, now_due)
   return next_at ~= nil, waiting
 end
 
-local function check_limits(A)
-  local n, err = number.counts(A, { { 'rate', 0 }, { 'window_ms', 0 }, { 'cap', 0 }, { 'want', 0 } })
+-- The numbers of a call that brings limits, converted. `further` are other counts of the call.
+function quotas.check_limits(A, further)
+  local counts = { { 'rate', 0 }, { 'window_ms', 0 }, { 'cap', 0 } }
+  for _, count in ipairs(further) do counts[#counts + 1] = count end
+  local n, err = number.counts(A, counts)
   if err then return nil, err end
   if n.rate == 0 and n.cap == 0 then return nil, reply.err('invalid_input', 'a quota needs a rate or a cap') end
   if n.rate > 0 and n.window_ms <= 0 then return nil, reply.err('invalid_input', 'a rate needs a window') end
@@ -255,7 +292,7 @@ end
 local function request_place(q, entry, out)
   local place = q.places[entry.execution]
   if place then
-    local token, since = split(place)
+    local token, since = quotas.split(place)
     if token == entry.token then
       local given = next_grant(q)
       redis.call('HSET', q.holders, entry.execution, token .. ' ' .. since .. ' ' .. given)
@@ -264,6 +301,10 @@ local function request_place(q, entry, out)
     end
     if (tonumber(token) or 0) > (tonumber(entry.token) or 0) then return end
     release(q, entry.execution, token, false, '0')
+  end
+  if entry.score == '' then
+    q.at_once[#q.at_once + 1] = { entry.execution, entry.token, entry.execution .. ' ' .. entry.token }
+    return
   end
   q.joining[#q.joining + 1] = entry.score
   q.joining[#q.joining + 1] = entry.execution .. ' ' .. entry.token
@@ -274,7 +315,9 @@ end
 -- @function ffx_exchange
 -- @summary  Gives places of a quota back and asks for others. Places go to those who wait, in the order of their scores:
 --           `granted` tells who got one, which may be others than those of the call. Who got none waits in the queue of
---           the quota; `crowded` tells that somebody does. `want` is how many the caller can use at once.
+--           the quota; `crowded` tells that somebody does. A request without a score does not wait: it gets a place that
+--           nobody waits for, or none. `want` is how many the caller can use at once. `room` is how many more places there
+--           are before the limit comes near; 0 while somebody waits.
 -- @flags    derives repeatable
 -- @key      definition         quota.record
 -- @arg      quota_policy_id    quota_policy_id
@@ -286,80 +329,30 @@ end
 -- @arg      want               int
 -- @group    releases           execution:text token:int refund:bool grant:int
 -- @group    requests           execution:text token:int score:text
--- @reply    OK granted:list(place) crowded:bool
+-- @reply    OK granted:list(place) crowded:bool room:int
 -- @error    invalid_input message:text
 function F.ffx_exchange(K, A)
-  local n, err = check_limits(A)
+  local n, err = quotas.check_limits(A, { { 'want', 0 } })
   if err then return err end
   if not A.releases or not A.requests then
     return reply.err('invalid_input', 'the counts of releases and requests do not fit the arguments')
   end
   for _, entry in ipairs(A.requests) do
-    if not number.finite(entry.score) then return number.refuse('score', entry.score) end
+    if entry.score ~= '' and not number.finite(entry.score) then return number.refuse('score', entry.score) end
   end
   local c = call.open(K.definition)
-  local q = keys_of(c, A.quota_policy_id)
-  local l = define(c, q, A, n)
+  local q = quotas.keys_of(c, A.quota_policy_id)
+  local l = quotas.define(c, q, A, n)
   read_places(q, A.releases, A.requests)
   for _, entry in ipairs(A.releases) do release(q, entry.execution, entry.token, entry.refund == '1', entry.grant) end
   local out = {}
   for _, entry in ipairs(A.requests) do request_place(q, entry, out) end
   write_requests(c, q)
-  local free, at = grant(c, q, l, beyond(q, l, n.want), out)
-  local _, waiting = schedule(c, q, l, free, at)
-  return reply.ok(out, waiting and '1' or '0')
-end
-
--- Holders of a quota, some at a time, that have held their places for long enough to be in use.
-local function to_verify(c, q, out)
-  local cursor = redis.call('HGET', q.record, 'verified_to') or '0'
-  local page = redis.call('HSCAN', q.holders, cursor, 'COUNT', MAX_VERIFIED)
-  redis.call('HSET', q.record, 'verified_to', page[1])
-  local crowded = redis.call('ZCARD', q.waiting) > 0
-  for i = 1, #page[2], 2 do
-    local token, since, given = split(page[2][i + 1])
-    local age = c.now - (tonumber(since) or 0)
-    if age >= VERIFY_SOON_MS then
-      out[#out + 1] = { q.id, page[2][i], token, crowded and age >= STALE_MS and '1' or '0', given }
-    end
-  end
-end
-
--- Forgets a quota that nobody uses, unless an operator has set its limits. Its next use brings them again.
-local function forget(c, q, stored)
-  if stored.pinned then return end
-  redis.call('DEL', q.record, q.window, q.concurrency, q.admitted_set, q.waiting, q.holders)
-  redis.call('SREM', key.index_quota_policies(c), q.id)
-end
-
--- @record quota_grant quota_policy_id:quota_policy_id execution:text token:int grant:int
--- @record quota_check quota_policy_id:quota_policy_id execution:text token:int stale:bool grant:int
--- @record quota_limits quota_policy_id:quota_policy_id name:text key:text rate:int window_ms:int cap:int
-
--- @function ffx_quota_tick
--- @summary  Looks at the quotas of a partition that are due: grants what has become free to those who wait, and names
---           the holders whose places the caller should verify. `quotas` describes those that are named.
--- @flags    derives repeatable
--- @key      policies           index.quota_policies
--- @reply    OK now:unix_ms next_due_at:unix_ms granted:list(quota_grant) checks:list(quota_check) quotas:list(quota_limits)
-function F.ffx_quota_tick(K)
-  local c = call.open(K.policies)
-  local granted, checks, named = {}, {}, {}
-  for _, id in ipairs(redis.call('ZRANGE', key.quota_due(c), '-inf', c.now, 'BYSCORE', 'LIMIT', 0, MAX_DUE)) do
-    local q = keys_of(c, id)
-    local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
-      'active_concurrency_cap', 'pinned', 'name', 'key' }) or {}
-    local l = limits_from(stored)
-    local out = {}
-    local free, at = grant(c, q, l, MAX_GRANTS, out)
-    for _, place in ipairs(out) do granted[#granted + 1] = { id, place[1], place[2], place[3] } end
-    to_verify(c, q, checks)
-    if not schedule(c, q, l, free, at, true) then forget(c, q, stored) end
-    named[#named + 1] = { id, stored.name or '', stored.key or '', number.text(l.rate), number.text(l.window),
-      number.text(l.cap) }
-  end
-  local first = redis.call('ZRANGE', key.quota_due(c), 0, 0, 'WITHSCORES')
-  return reply.ok(c.now_text, first[2] or '', granted, checks, named)
+  local free, at = quotas.grant(c, q, l, beyond(c, q, l, n.want), out)
+  free, at = grant_at_once(c, q, l, free, at, out)
+  quotas.write_count(q)
+  local _, waiting = quotas.schedule(c, q, l, free, at)
+  return reply.ok(out, waiting and '1' or '0', waiting and '0' or number.text(quotas.spare(c, q, l)))
 end
 
 -- @record quota_state quota_policy_id:quota_policy_id name:text key:text rate:int window_ms:int cap:int pinned:bool running:int in_window:int waiting:int
@@ -375,13 +368,13 @@ function F.ffx_quotas(K, A)
   local page = redis.call('SSCAN', K.policies, is_set(A.cursor) and A.cursor or '0', 'COUNT', 100)
   local list = {}
   for _, id in ipairs(page[2]) do
-    local q = keys_of(c, id)
+    local q = quotas.keys_of(c, id)
     local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
       'active_concurrency_cap', 'pinned', 'name', 'key' }) or {}
-    local l = limits_from(stored)
+    local l = quotas.limits_from(stored)
     list[#list + 1] = {
       id, stored.name or '', stored.key or '', number.text(l.rate), number.text(l.window), number.text(l.cap),
-      stored.pinned and '1' or '0', number.text(running(q)),
+      stored.pinned and '1' or '0', number.text(quotas.running(q)),
       number.text(redis.call('ZCOUNT', q.window, '(' .. number.text(c.now - l.window), '+inf')),
       number.text(redis.call('ZCARD', q.waiting)),
     }
@@ -404,14 +397,14 @@ end
 -- @error    invalid_input message:text
 function F.ffx_set_quota(K, A)
   local c = call.open(K.definition)
-  local q = keys_of(c, A.quota_policy_id)
+  local q = quotas.keys_of(c, A.quota_policy_id)
   if A.pin ~= '1' then
     redis.call('HDEL', q.record, 'pinned')
   else
-    local n, err = check_limits(A)
+    local n, err = quotas.check_limits(A, {})
     if err then return err end
     n.pin = true
-    define(c, q, A, n)
+    quotas.define(c, q, A, n)
     redis.call('HSET', q.record, 'pinned', '1')
   end
   redis.call('ZADD', q.due, c.now, q.id)

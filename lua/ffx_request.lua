@@ -1,6 +1,8 @@
--- What a worker asks for when it claims: how many executions of which lane, what it can run, and how long it leases.
+-- What a worker asks for when it claims: how many executions of which lane, what it can run, and how long it leases. `rooms`
+-- are limits that were far away when the worker last heard of them: for each a line "<quota policy id> <places>". That many
+-- executions under such a limit are leased ahead: the worker asks for their places afterwards, before it runs them.
 
--- @arguments claim_request lane_id:lane_id worker_id:worker_id worker_instance_id:worker_instance_id claim_id:text repeated:bool count:int lease_ttl:ms aside:bool kinds:text capabilities:csv?
+-- @arguments claim_request lane_id:lane_id worker_id:worker_id worker_instance_id:worker_instance_id claim_id:text repeated:bool count:int lease_ttl:ms aside:bool kinds:text capabilities:csv? rooms:text?
 
 local NOTHING_OFFERED = {}
 
@@ -22,7 +24,7 @@ function work.parse_claim(A)
   return {
     lane = A.lane_id, worker_id = A.worker_id, worker_instance_id = A.worker_instance_id,
     claim_id = A.claim_id, repeated = A.repeated == '1', count = count, ttl = ttl, aside = A.aside == '1',
-    kinds = A.kinds or '', offered = offered, renewal = math.floor(ttl * 2 / 3),
+    kinds = A.kinds or '', offered = offered, renewal = math.floor(ttl * 2 / 3), rooms = A.rooms,
   }
 end
 

@@ -95,6 +95,7 @@
 -- @template index.quota_policies       idx:{tag}:quota_policies
 -- @template quota.waiting              ffx:{tag}:quota:{quota_policy_id}:waiting
 -- @template quota.holders              ffx:{tag}:quota:{quota_policy_id}:holders
+-- @template quota.blocks               ffx:{tag}:quota:{quota_policy_id}:blocks
 -- @template quota.due                  ffx:{tag}:quota_due
 
 -- Keys of the composite calls. None of them exists while only ff_* functions are used.

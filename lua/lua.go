@@ -69,6 +69,8 @@ func Files() []string {
 		"ffx_order.lua",
 		"ffx_admission.lua",
 		"ffx_quota.lua",
+		"ffx_quota_block.lua",
+		"ffx_quota_keep.lua",
 		"ffx_budget.lua",
 		"ffx_budget_keep.lua",
 		"ffx_budget_gate.lua",

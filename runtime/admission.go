@@ -75,6 +75,11 @@ func (w *walk) apply(candidates []enginecore.Candidate, had map[enginecore.Execu
 		}
 		applicants = append(applicants, &applicant{Candidate: c, limits: limits})
 	}
+	w.pass(applicants, had)
+}
+
+// pass takes applicants through their limits. Those that have passed all are noted.
+func (w *walk) pass(applicants []*applicant, had map[enginecore.ExecutionID]admission) {
 	var refused []debt
 	for len(applicants) > 0 {
 		granted, answered := w.ask(applicants)
@@ -208,7 +213,7 @@ func (w *walk) send(calls exchanges, grant func(storedLimit, place, int64), answ
 		if answered != nil {
 			answered[list[i].QuotaPolicyID] = true
 		}
-		w.by.heardOf(a.reply.Crowded)
+		w.by.heardOf(list[i].QuotaPolicyID, limitNews{a.reply.Crowded, a.reply.Room})
 		for _, g := range a.reply.Granted {
 			grant(limits[i], place{list[i].QuotaPolicyID, g.Execution, g.Token}, g.Grant)
 		}

@@ -33,7 +33,7 @@ func (k *Keeper) quotaRound() *round {
 func (k *Keeper) passOnPlaces(ctx context.Context, reply enginecore.QuotaTickReply) outcome {
 	o := outcome{now: reply.Now, next: untilDue(reply.Now, reply.NextDueAt)}
 	o.more = o.next > 0 && !reply.NextDueAt.After(reply.Now)
-	if len(reply.Granted) == 0 && len(reply.Checks) == 0 {
+	if len(reply.Granted) == 0 && len(reply.Checks) == 0 && len(reply.Blocks) == 0 {
 		return o
 	}
 	limits := make(map[enginecore.QuotaPolicyID]storedLimit, len(reply.Quotas))
@@ -45,6 +45,9 @@ func (k *Keeper) passOnPlaces(ctx context.Context, reply enginecore.QuotaTickRep
 		w.admitted = append(w.admitted, admission{enginecore.ExecutionID(g.Execution), g.Token, false, []storedLimit{limits[g.QuotaPolicyID]}, []int64{g.Grant}})
 	}
 	w.verify(reply.Checks, limits)
+	for _, block := range reply.Blocks {
+		w.verifyBlock(block, limits[block.QuotaPolicyID])
+	}
 	w.deliver()
 	o.done = []dutyDone{{duty: DutyQuota, count: int64(len(reply.Granted) + len(reply.Checks))}}
 	return o
@@ -84,5 +87,50 @@ func (w *walk) verify(checks []enginecore.QuotaCheck, limits map[enginecore.Quot
 				w.giveBack([]debt{{state.ExecutionID, state.Token, held, grants}}, false)
 			}
 		}
+	}
+}
+
+// verifyBlock takes back what a worker that is gone holds for executions that it does not run any more. The engine ignores it
+// when the worker has been heard of its block meanwhile.
+func (w *walk) verifyBlock(block enginecore.QuotaBlock, limit storedLimit) {
+	core := w.engine.core
+	client := core.Client()
+	live, err := client.Do(w.ctx, client.B().Exists().Key(core.Keys().WorkerAlive(block.WorkerInstanceID)).Build()).AsInt64()
+	if err != nil {
+		w.warn("it could not be found out whether a worker lives", enginecore.ConnectError(err))
+		return
+	}
+	if live > 0 {
+		return
+	}
+	calls := make([]enginecore.LeasedAheadCall, core.Partitioning().Flow)
+	for i := range calls {
+		calls[i] = enginecore.LeasedAheadCall{
+			Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}, WorkerInstanceID: block.WorkerInstanceID,
+		}
+	}
+	answers, _ := sendAll[enginecore.LeasedAheadReply](w.ctx, core, calls)
+	var held int64
+	for _, a := range answers {
+		if a.err != nil {
+			w.warn("executions of a worker that is gone could not be counted", a.err)
+			return
+		}
+		held += a.reply.Executions
+	}
+	if held >= block.Places {
+		return
+	}
+	partition, _ := core.Partitioning().QuotaPartition(block.QuotaPolicyID) // a malformed id is refused by the call itself
+	reply, err := core.HoldPlaces(w.ctx, enginecore.HoldPlacesCall{
+		Partition: partition, QuotaPolicyID: limit.Quota, Name: limit.Name, Key: limit.Key, Rate: limit.Rate, WindowMs: limit.WindowMS,
+		Cap: limit.Cap, WorkerInstanceID: block.WorkerInstanceID, Places: held, Needed: held, Seq: block.Seq + 1,
+	})
+	if err != nil {
+		w.warn("places of a worker that is gone could not be taken back", err)
+		return
+	}
+	for _, g := range reply.Granted {
+		w.noteOther(limit, place{limit.Quota, g.Execution, g.Token}, g.Grant)
 	}
 }

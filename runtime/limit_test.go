@@ -2,7 +2,6 @@ package runtime_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -142,13 +141,7 @@ func TestLimitAtOnce(t *testing.T) {
 		// A place is free for as long as it takes to tell the next one; keepers repair what was lost within two seconds or so.
 		require.Less(t, longest, soon)
 		require.Equal(t, places, g.most)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
-			q := oneQuota(ctx, t, b.Client)
-			if q.Running != 0 || q.Waiting != 0 {
-				return fmt.Sprintf("%+v", q)
-			}
-			return ""
-		})
+		atRest(ctx, t, b.Client)
 		b.Settle(t)
 	})
 }

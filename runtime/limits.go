@@ -191,9 +191,14 @@ type debt struct {
 	grants []int64
 }
 
+// isLeasedAhead tells that a worker has to ask for the places of an execution before it runs it.
+func isLeasedAhead(claimed *enginecore.ClaimedExecution) bool {
+	return strings.HasPrefix(claimed.Admission, "?")
+}
+
 // debtOf reads what came with a claim: the token, then the text of the limits.
 func debtOf(claimed *enginecore.ClaimedExecution) (debt, bool) {
-	token, text, _ := strings.Cut(claimed.Admission, " ")
+	token, text, _ := strings.Cut(strings.TrimPrefix(claimed.Admission, "?"), " ")
 	number, err := strconv.ParseInt(token, 10, 64)
 	if err != nil {
 		return debt{}, false

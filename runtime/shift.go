@@ -44,6 +44,9 @@ type shift struct {
 	// errands are what messages ask for.
 	errands errands
 	debts   debts
+	limits  limitBook
+	permits permits
+	blocks  blocks
 	budgets budgetBook
 }
 
@@ -84,6 +87,7 @@ func newShift(w *Worker) *shift {
 func (s *shift) run(ctx context.Context) error {
 	s.base = context.WithoutCancel(ctx)
 	s.leases = newLeaseBook(s)
+	s.permits.shift, s.blocks.shift = s, s
 	s.commits = newCommits(s)
 	if err := s.leases.register(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -185,10 +189,11 @@ func (s *shift) claim(ctx context.Context, v visit) {
 	} else {
 		s.measureClaim(sentAt, v, outcomeEmpty)
 	}
-	for _, claimed := range reply.Executions {
-		t := newTask(s, v.spot, claimed, sentAt)
-		s.tasks.Go(func() { s.work(t) })
+	tasks := make([]*task, len(reply.Executions))
+	for i, claimed := range reply.Executions {
+		tasks[i] = newTask(s, v.spot, claimed, sentAt)
 	}
+	s.begin(tasks)
 	unused := v.slots - len(reply.Executions)
 	if len(reply.Candidates) > 0 {
 		unused -= s.admit(v.lane, reply.Candidates, unused)
@@ -210,6 +215,9 @@ func (s *shift) measureClaim(sentAt time.Time, v visit, outcome string) {
 func (s *shift) claimRequest(lane enginecore.LaneID, count int) enginecore.ClaimRequest {
 	request := s.request
 	request.LaneID, request.Count, request.ClaimID = lane, int64(count), uuid.NewString()
+	if count > 0 && !s.worker.config.through {
+		request.Rooms = s.limits.rooms(s.blocks.surplus)
+	}
 	return request
 }
 

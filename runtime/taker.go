@@ -51,6 +51,7 @@ func (s *shift) admit(lane enginecore.LaneID, candidates []enginecore.Candidate,
 }
 
 func (s *shift) begin(tasks []*task) {
+	s.permits.ask(tasks...)
 	for _, t := range tasks {
 		s.tasks.Go(func() { s.work(t) })
 	}
@@ -66,19 +67,21 @@ func (s *shift) admitNext(lane enginecore.LaneID, candidates []enginecore.Candid
 	return tasks[0]
 }
 
-// debts gathers what ended attempts give back. While somebody waits for places, they go back at once, and what ends
+// debts gathers what ended attempts give back. While somebody waits for one of the places, they go back at once, and what ends
 // meanwhile goes together; else they take debtPause, or go along with the next request.
 type debts struct {
 	mu      sync.Mutex
 	pending []debt
 	lane    enginecore.LaneID // of the last one, for which work is taken along
 	running bool
-	// crowded tells that somebody was waiting for a place when a quota was last asked.
-	crowded bool
 }
 
 // owe gives back the places of an attempt that is over.
 func (s *shift) owe(t *task) {
+	if t.block != nil {
+		t.block.leave(t.placed)
+		return
+	}
 	if t.claimed.Admission == "" || t.unsure.Load() {
 		return
 	}
@@ -120,14 +123,11 @@ func (t *taker) debtsTo(quota enginecore.QuotaPolicyID) []debt {
 	return taken
 }
 
-// heardOf notes whether somebody waits.
-func (t *taker) heardOf(crowded bool) {
-	if t.shift == nil {
-		return
+// heardOf notes how a limit stands.
+func (t *taker) heardOf(quota enginecore.QuotaPolicyID, news limitNews) {
+	if t.shift != nil {
+		t.shift.limits.heard(quota, news)
 	}
-	t.shift.debts.mu.Lock()
-	defer t.shift.debts.mu.Unlock()
-	t.shift.debts.crowded = crowded
 }
 
 // maxDebts bounds what goes back in one go.
@@ -136,7 +136,7 @@ const maxDebts = 256
 func (s *shift) payDebts() {
 	for {
 		s.debts.mu.Lock()
-		if !s.debts.crowded && len(s.debts.pending) > 0 && !s.board.isClosed() {
+		if len(s.debts.pending) > 0 && !s.limits.crowded(s.debts.pending) && !s.board.isClosed() {
 			s.debts.mu.Unlock()
 			pause(s.base, debtPause)
 			s.debts.mu.Lock()

@@ -41,6 +41,11 @@ type task struct {
 	// frames sends what the function emits; nil before it emits something.
 	frames atomic.Pointer[emitter]
 	usage  budgetUse
+	// places tells whether the execution has got its places; nil when nobody has asked for them.
+	places chan bool
+	// placed tells that it has, by its own asking, block in whose places it takes its turn.
+	placed bool
+	block  *block
 }
 
 func newTask(s *shift, from spot, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
@@ -89,19 +94,23 @@ func (t *task) extendLease(sentAt time.Time) {
 // then whether it is wanted.
 func (t *task) run(wantNext func() bool) (next *task) {
 	defer t.cancel(nil)
-	if !t.shift.leases.add(t) {
+	held := t.shift.leases.add(t)
+	if held {
+		defer t.shift.leases.remove(t)
+	}
+	placed := t.awaitPlaces()
+	if !held {
 		t.giveBack()
 		return nil
 	}
-	defer t.shift.leases.remove(t)
 	if t.settled.Load() {
 		t.ended(outcomeEndedByEngine)
 		t.log(slog.LevelDebug, eventAttemptEnded, "execution ended before its function began", slog.Any("cause", context.Cause(t.ctx)))
 		return nil
 	}
-	if t.shift.board.isClosed() {
+	if !placed || t.shift.board.isClosed() {
 		if t.settle() {
-			t.giveBack()
+			t.giveBackFor(whyReturned(placed))
 		}
 		return nil
 	}
