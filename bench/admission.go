@@ -45,7 +45,7 @@ func admission(ctx context.Context, s settings) (figures []figure, err error) {
 					return nil, err
 				}
 			}
-			before, err := serverStats(ctx, l.Engine)
+			before, err := serverStats(ctx, l.Engine())
 			if err != nil {
 				return nil, err
 			}
@@ -56,7 +56,7 @@ func admission(ctx context.Context, s settings) (figures []figure, err error) {
 			}
 			runs[i] += float64(times.TotalCount())
 			took[i] += time.Since(begun).Seconds()
-			after, err := serverStats(ctx, l.Engine)
+			after, err := serverStats(ctx, l.Engine())
 			if err != nil {
 				return nil, err
 			}

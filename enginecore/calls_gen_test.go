@@ -307,25 +307,25 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "9", "cursor of test"}},
 		{"ffx_admit", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, AdmitCall{Partition: Partition{FlowFamily, 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test"}, Admissions: []AdmitAdmission{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Complete: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Complete: true}}})
+			return Wire(k, AdmitCall{Partition: Partition{FlowFamily, 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}, Admissions: []AdmitAdmission{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Complete: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Complete: true}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1"}},
+			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1"}},
 		{"ffx_verify_admissions", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, VerifyAdmissionsCall{Partition: Partition{FlowFamily, 7}, Admissions: []VerifyAdmissionsAdmission{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Stale: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Stale: true}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "1"}},
+		{"ffx_leased_ahead", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, LeasedAheadCall{Partition: Partition{FlowFamily, 7}, WorkerInstanceID: "worker_instance_id of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"worker_instance_id of test"}},
 		{"ffx_exchange", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ExchangeCall{Partition: Partition{QuotaFamily, 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Want: 5, Releases: []ExchangeRelease{{Execution: "execution of test", Token: 6, Refund: true, Grant: 6}, {Execution: "execution of test", Token: 6, Refund: true, Grant: 6}}, Requests: []ExchangeRequest{{Execution: "execution of test", Token: 6, Score: "score of test"}, {Execution: "execution of test", Token: 6, Score: "score of test"}}})
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "5", "2", "execution of test", "6", "1", "6", "execution of test", "6", "1", "6", "2", "execution of test", "6", "score of test", "execution of test", "6", "score of test"}},
-		{"ffx_quota_tick", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, QuotaTickCall{Partition: Partition{QuotaFamily, 7}})
-		},
-			[]string{"ff:idx:{q:7}:quota_policies"},
-			nil},
 		{"ffx_quotas", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, QuotasCall{Partition: Partition{QuotaFamily, 7}, Cursor: "cursor of test"})
 		},
@@ -336,6 +336,16 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1"}},
+		{"ffx_hold_places", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, HoldPlacesCall{Partition: Partition{QuotaFamily, 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, WorkerInstanceID: "worker_instance_id of test", Places: 7, Needed: 7, Seq: 4})
+		},
+			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
+			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "worker_instance_id of test", "7", "7", "4"}},
+		{"ffx_quota_tick", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, QuotaTickCall{Partition: Partition{QuotaFamily, 7}})
+		},
+			[]string{"ff:idx:{q:7}:quota_policies"},
+			nil},
 		{"ffx_use_budget", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, UseBudgetCall{Partition: Partition{BudgetFamily, 7}, BudgetID: "budget_id of test", Declares: true, BudgetDeclaration: BudgetDeclaration{Name: "name of test", Key: "key of test", ScopeType: "scope_type of test", ScopeID: "scope_id of test", Effect: "effect of test", Wide: true, Interval: 1500 * time.Millisecond, Declared: "declared of test", DeclaredAt: 12}, FlowID: "flow_id of test", Node: "node of test", Attempt: 8, Execution: "execution of test", Epoch: 6, Dims: []UseBudgetDim{{Name: "name of test", Hard: 5, Soft: 5}, {Name: "name of test", Hard: 5, Soft: 5}}, Entries: []UseBudgetEntry{{Kind: "kind of test", Dimension: "dimension of test", Amount: 7, ID: "id of test", Lasting: true, Quiet: true}, {Kind: "kind of test", Dimension: "dimension of test", Amount: 7, ID: "id of test", Lasting: true, Quiet: true}}})
 		},
@@ -427,25 +437,25 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "flow_name of test", "run_id of test", "namespace of test", "graph_hash of test", "input_hash of test", "\x00\xff\r\ndefinition", "\x00\xff\r\ninput", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "1500", "creator_identity of test", "trace_context of test", "retention of test", "fair_key of test", "11", "11", "1", "2", "name of test", "value of test", "name of test", "value of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "15", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "\x00\xff\r\nwait", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "name of test", "kind of test", "lane_id of test", "9", "1", "12", "15", "capabilities of test", "\x00\xff\r\npolicy", "\x00\xff\r\ntags", "1500", "1500", "1500", "\x00\xff\r\nwait", "2", "edge_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "dependency_kind of test", "input_name of test", "edge_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "dependency_kind of test", "input_name of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "policy_variant of test", "on_satisfied of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "policy_variant of test", "on_satisfied of test", "2", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "text of test", "quota_policy_id of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "text of test", "quota_policy_id of test", "2", "\x00\xff\r\ntext", "blocking of test", "\x00\xff\r\ntext", "blocking of test", "2", "schedule_id of test", "name of test", "incarnation of test", "7", "1795188498438", "1795188498438", "schedule_id of test", "name of test", "incarnation of test", "7", "1795188498438", "1795188498438", "2", "execution_id of test", "1", "execution_id of test", "1"}},
 		{"ffx_claim", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ClaimCall{Partition: Partition{FlowFamily, 7}, TellNone: true, TellMore: true, Place: "place of test", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test"}})
+			return Wire(k, ClaimCall{Partition: Partition{FlowFamily, 7}, TellNone: true, TellMore: true, Place: "place of test", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"1", "1", "place of test", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test"}},
+			[]string{"1", "1", "place of test", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
 		{"ffx_claim_granted", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ClaimGrantedCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test"}})
+			return Wire(k, ClaimGrantedCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test"}},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
 		{"ffx_complete", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CompleteCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test"}})
+			return Wire(k, CompleteCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test"}},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
 		{"ffx_complete_many", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, CompleteManyCall{Partition: Partition{FlowFamily, 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test"}, Completions: []CompleteManyCompletion{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult")}}})
+			return Wire(k, CompleteManyCall{Partition: Partition{FlowFamily, 7}, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}, Completions: []CompleteManyCompletion{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult")}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult")}}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult"}},
+			[]string{"lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test", "2", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "\x00\xff\r\nresult"}},
 		{"ffx_fail", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, FailCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", AttemptIndex: 14, Reason: "reason of test", Category: "category of test", Retryable: true, RetryAfter: 1500 * time.Millisecond, JitterPermille: 16})
 		},
@@ -467,10 +477,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"lane_id of test", "kinds of test", "capabilities of test", "cursor of test"}},
 		{"ffx_suspend", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, SuspendCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test"}})
+			return Wire(k, SuspendCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "suspension_id of test", "waitpoint_key of test", "\x00\xff\r\ncondition", "1500", "timeout_behavior of test", "1", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test"}},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "step of test", "suspension_id of test", "waitpoint_key of test", "\x00\xff\r\ncondition", "1500", "timeout_behavior of test", "1", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
 		{"ffx_record_step", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RecordStepCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", Value: []byte("\x00\xff\r\nvalue")})
 		},
@@ -550,10 +560,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "7", "child_flow_id of test", "input_hash of test"}},
 		{"ffx_await_child", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, AwaitChildCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", ChildFlowID: "child_flow_id of test", Detail: "detail of test", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test"}})
+			return Wire(k, AwaitChildCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", ChildFlowID: "child_flow_id of test", Detail: "detail of test", ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "child_flow_id of test", "detail of test", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test"}},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "child_flow_id of test", "detail of test", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
 		{"ffx_child_ended", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ChildEndedCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ChildFlowID: "child_flow_id of test", Ends: 5, Outcome: "outcome of test"})
 		},
@@ -1000,18 +1010,26 @@ func goldenReplies() []goldenReply {
 				return decodeReply(VerifyAdmissionsCall{}.info(), m, VerifyAdmissionsCall{}.decode)
 			},
 			VerifyAdmissionsReply{Status: StatusOK, States: []AdmissionState{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, State: "state of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, State: "state of test", Limits: "limits of test"}}}},
-		{"ffx_exchange OK", []any{1, "OK", []any{[]any{"execution of test", "6", "6"}, []any{"execution of test", "6", "6"}}, "1"},
+		{"ffx_leased_ahead OK", []any{1, "OK", "11"},
+			func(m message) (any, error) {
+				return decodeReply(LeasedAheadCall{}.info(), m, LeasedAheadCall{}.decode)
+			},
+			LeasedAheadReply{Status: StatusOK, Executions: 11}},
+		{"ffx_exchange OK", []any{1, "OK", []any{[]any{"execution of test", "6", "6"}, []any{"execution of test", "6", "6"}}, "1", "5"},
 			func(m message) (any, error) { return decodeReply(ExchangeCall{}.info(), m, ExchangeCall{}.decode) },
-			ExchangeReply{Status: StatusOK, Granted: []Place{{Execution: "execution of test", Token: 6, Grant: 6}, {Execution: "execution of test", Token: 6, Grant: 6}}, Crowded: true}},
-		{"ffx_quota_tick OK", []any{1, "OK", "1795188498438", "1795188498438", []any{[]any{"quota_policy_id of test", "execution of test", "6", "6"}, []any{"quota_policy_id of test", "execution of test", "6", "6"}}, []any{[]any{"quota_policy_id of test", "execution of test", "6", "1", "6"}, []any{"quota_policy_id of test", "execution of test", "6", "1", "6"}}, []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4"}}},
-			func(m message) (any, error) { return decodeReply(QuotaTickCall{}.info(), m, QuotaTickCall{}.decode) },
-			QuotaTickReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), Granted: []QuotaGrant{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Grant: 6}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Grant: 6}}, Checks: []QuotaCheck{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Stale: true, Grant: 6}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Stale: true, Grant: 6}}, Quotas: []QuotaLimits{{QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4}, {QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4}}}},
+			ExchangeReply{Status: StatusOK, Granted: []Place{{Execution: "execution of test", Token: 6, Grant: 6}, {Execution: "execution of test", Token: 6, Grant: 6}}, Crowded: true, Room: 5}},
 		{"ffx_quotas OK", []any{1, "OK", "next_cursor of test", []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8"}}},
 			func(m message) (any, error) { return decodeReply(QuotasCall{}.info(), m, QuotasCall{}.decode) },
 			QuotasReply{Status: StatusOK, NextCursor: "next_cursor of test", Quotas: []QuotaState{{QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8}, {QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8}}}},
 		{"ffx_set_quota OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(SetQuotaCall{}.info(), m, SetQuotaCall{}.decode) },
 			SetQuotaReply{Status: StatusOK}},
+		{"ffx_hold_places OK", []any{1, "OK", "5", "9", []any{[]any{"execution of test", "6", "6"}, []any{"execution of test", "6", "6"}}, "1", "5"},
+			func(m message) (any, error) { return decodeReply(HoldPlacesCall{}.info(), m, HoldPlacesCall{}.decode) },
+			HoldPlacesReply{Status: StatusOK, Held: 5, LastSeq: 9, Granted: []Place{{Execution: "execution of test", Token: 6, Grant: 6}, {Execution: "execution of test", Token: 6, Grant: 6}}, Crowded: true, Room: 5}},
+		{"ffx_quota_tick OK", []any{1, "OK", "1795188498438", "1795188498438", []any{[]any{"quota_policy_id of test", "execution of test", "6", "6"}, []any{"quota_policy_id of test", "execution of test", "6", "6"}}, []any{[]any{"quota_policy_id of test", "execution of test", "6", "1", "6"}, []any{"quota_policy_id of test", "execution of test", "6", "1", "6"}}, []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4"}}, []any{[]any{"quota_policy_id of test", "worker_instance_id of test", "7", "4"}, []any{"quota_policy_id of test", "worker_instance_id of test", "7", "4"}}},
+			func(m message) (any, error) { return decodeReply(QuotaTickCall{}.info(), m, QuotaTickCall{}.decode) },
+			QuotaTickReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), Granted: []QuotaGrant{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Grant: 6}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Grant: 6}}, Checks: []QuotaCheck{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Stale: true, Grant: 6}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Stale: true, Grant: 6}}, Quotas: []QuotaLimits{{QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4}, {QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4}}, Blocks: []QuotaBlock{{QuotaPolicyID: "quota_policy_id of test", WorkerInstanceID: "worker_instance_id of test", Places: 7, Seq: 4}, {QuotaPolicyID: "quota_policy_id of test", WorkerInstanceID: "worker_instance_id of test", Places: 7, Seq: 4}}}},
 		{"ffx_use_budget OK", []any{1, "OK", []any{[]any{"state of test", "6", "9", "5", "5"}, []any{"state of test", "6", "9", "5", "5"}}, "5", "closed of test", "1", []any{"owed of test", "owed of test"}},
 			func(m message) (any, error) { return decodeReply(UseBudgetCall{}.info(), m, UseBudgetCall{}.decode) },
 			UseBudgetReply{Status: StatusOK, Uses: []BudgetUse{{State: "state of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}, {State: "state of test", Spent: 6, Reserved: 9, Hard: 5, Soft: 5}}, Gate: 5, Closed: "closed of test", Told: true, Owed: []string{"owed of test", "owed of test"}}},
@@ -1379,13 +1397,13 @@ func bytesCalls() []bytesCall {
 			return args, err
 		}},
 		{"ffx_complete result", 4, func(k Keys, b []byte) ([]string, error) {
-			c := CompleteCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test"}}
+			c := CompleteCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Result: []byte("\x00\xff\r\nresult"), ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
 			c.Result = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx_suspend condition", 7, func(k Keys, b []byte) ([]string, error) {
-			c := SuspendCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test"}}
+			c := SuspendCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", LeaseID: "lease_id of test", LeaseEpoch: 12, AttemptID: "attempt_id of test", Step: "step of test", SuspensionID: "suspension_id of test", WaitpointKey: "waitpoint_key of test", Condition: []byte("\x00\xff\r\ncondition"), Timeout: 1500 * time.Millisecond, TimeoutBehavior: "timeout_behavior of test", Collect: true, ClaimRequest: ClaimRequest{LaneID: "lane_id of test", WorkerID: "worker_id of test", WorkerInstanceID: "worker_instance_id of test", ClaimID: "claim_id of test", Repeated: true, Count: 6, LeaseTTL: 1500 * time.Millisecond, Aside: true, Kinds: "kinds of test", Capabilities: "capabilities of test", Rooms: "rooms of test"}}
 			c.Condition = b
 			_, _, args, err := Wire(k, c)
 			return args, err
@@ -1661,12 +1679,12 @@ func replyDecoders() []replyDecoder {
 			_, err := decodeReply(VerifyAdmissionsCall{}.info(), m, VerifyAdmissionsCall{}.decode)
 			return err
 		}},
-		{"ffx_exchange", func(m message) error {
-			_, err := decodeReply(ExchangeCall{}.info(), m, ExchangeCall{}.decode)
+		{"ffx_leased_ahead", func(m message) error {
+			_, err := decodeReply(LeasedAheadCall{}.info(), m, LeasedAheadCall{}.decode)
 			return err
 		}},
-		{"ffx_quota_tick", func(m message) error {
-			_, err := decodeReply(QuotaTickCall{}.info(), m, QuotaTickCall{}.decode)
+		{"ffx_exchange", func(m message) error {
+			_, err := decodeReply(ExchangeCall{}.info(), m, ExchangeCall{}.decode)
 			return err
 		}},
 		{"ffx_quotas", func(m message) error {
@@ -1675,6 +1693,14 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx_set_quota", func(m message) error {
 			_, err := decodeReply(SetQuotaCall{}.info(), m, SetQuotaCall{}.decode)
+			return err
+		}},
+		{"ffx_hold_places", func(m message) error {
+			_, err := decodeReply(HoldPlacesCall{}.info(), m, HoldPlacesCall{}.decode)
+			return err
+		}},
+		{"ffx_quota_tick", func(m message) error {
+			_, err := decodeReply(QuotaTickCall{}.info(), m, QuotaTickCall{}.decode)
 			return err
 		}},
 		{"ffx_use_budget", func(m message) error {

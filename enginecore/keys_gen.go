@@ -821,6 +821,15 @@ func (k Keys) quotaHolders(tag string, quotaPolicyID QuotaPolicyID) string {
 	return k.prefix + ":ffx:" + tag + ":quota:" + string(quotaPolicyID) + ":holders"
 }
 
+// QuotaBlocks is <prefix>:ffx:{tag}:quota:{quota_policy_id}:blocks.
+func (k Keys) QuotaBlocks(partition Partition, quotaPolicyID QuotaPolicyID) string {
+	return k.quotaBlocks(partition.Tag(), quotaPolicyID)
+}
+
+func (k Keys) quotaBlocks(tag string, quotaPolicyID QuotaPolicyID) string {
+	return k.prefix + ":ffx:" + tag + ":quota:" + string(quotaPolicyID) + ":blocks"
+}
+
 // QuotaDue is <prefix>:ffx:{tag}:quota_due.
 func (k Keys) QuotaDue(partition Partition) string {
 	return k.quotaDue(partition.Tag())

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "118-fb2b9d4dc21c5b47"
+const build = "119-cbc45cf4d174c882"

@@ -62,8 +62,8 @@ redis.register_function('ffx_admit', function(keys, args)
   local refusal = call.need(keys, 1, args, 9)
   if refusal then return refusal end
   call.probe(keys[1])
-  local admissions_count = args[11]
-  local admissions, at = group(args, 11, 3, ffx_admit_admissions)
+  local admissions_count = args[12]
+  local admissions, at = group(args, 12, 3, ffx_admit_admissions)
   return F.ffx_admit({ partition = keys[1] }, {
     lane_id = args[1],
     worker_id = args[2],
@@ -75,6 +75,7 @@ redis.register_function('ffx_admit', function(keys, args)
     aside = args[8],
     kinds = args[9],
     capabilities = args[10],
+    rooms = args[11],
     admissions = admissions,
     admissions_count = admissions_count,
   })
@@ -91,6 +92,13 @@ redis.register_function('ffx_verify_admissions', function(keys, args)
   local admissions_count = args[1]
   local admissions, at = group(args, 1, 3, ffx_verify_admissions_admissions)
   return F.ffx_verify_admissions({ partition = keys[1] }, { admissions = admissions, admissions_count = admissions_count })
+end)
+
+redis.register_function('ffx_leased_ahead', function(keys, args)
+  local refusal = call.need(keys, 1, args, 1)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_leased_ahead({ partition = keys[1] }, { worker_instance_id = args[1] })
 end)
 
 local function ffx_exchange_releases(args, at)
@@ -130,13 +138,6 @@ redis.register_function('ffx_exchange', function(keys, args)
   })
 end)
 
-redis.register_function('ffx_quota_tick', function(keys, args)
-  local refusal = call.need(keys, 1, args, 0)
-  if refusal then return refusal end
-  call.probe(keys[1])
-  return F.ffx_quota_tick({ policies = keys[1] }, {})
-end)
-
 redis.register_function('ffx_quotas', function(keys, args)
   local refusal = call.need(keys, 1, args, 0)
   if refusal then return refusal end
@@ -157,6 +158,31 @@ redis.register_function('ffx_set_quota', function(keys, args)
     cap = args[6],
     pin = args[7],
   })
+end)
+
+redis.register_function('ffx_hold_places', function(keys, args)
+  local refusal = call.need(keys, 1, args, 10)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_hold_places({ definition = keys[1] }, {
+    quota_policy_id = args[1],
+    name = args[2],
+    key = args[3],
+    rate = args[4],
+    window_ms = args[5],
+    cap = args[6],
+    worker_instance_id = args[7],
+    places = args[8],
+    needed = args[9],
+    seq = args[10],
+  })
+end)
+
+redis.register_function('ffx_quota_tick', function(keys, args)
+  local refusal = call.need(keys, 1, args, 0)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_quota_tick({ policies = keys[1] }, {})
 end)
 
 local function ffx_use_budget_dims(args, at)
@@ -553,6 +579,7 @@ redis.register_function('ffx_claim', function(keys, args)
     aside = args[11],
     kinds = args[12],
     capabilities = args[13],
+    rooms = args[14],
   })
 end)
 
@@ -572,6 +599,7 @@ redis.register_function('ffx_claim_granted', function(keys, args)
     aside = args[9],
     kinds = args[10],
     capabilities = args[11],
+    rooms = args[12],
   })
 end)
 
@@ -595,6 +623,7 @@ redis.register_function('ffx_complete', function(keys, args)
     aside = args[13],
     kinds = args[14],
     capabilities = args[15],
+    rooms = args[16],
   })
 end)
 
@@ -612,8 +641,8 @@ redis.register_function('ffx_complete_many', function(keys, args)
   local refusal = call.need(keys, 1, args, 9)
   if refusal then return refusal end
   call.probe(keys[1])
-  local completions_count = args[11]
-  local completions, at = group(args, 11, 5, ffx_complete_many_completions)
+  local completions_count = args[12]
+  local completions, at = group(args, 12, 5, ffx_complete_many_completions)
   return F.ffx_complete_many({ partition = keys[1] }, {
     lane_id = args[1],
     worker_id = args[2],
@@ -625,6 +654,7 @@ redis.register_function('ffx_complete_many', function(keys, args)
     aside = args[8],
     kinds = args[9],
     capabilities = args[10],
+    rooms = args[11],
     completions = completions,
     completions_count = completions_count,
   })
@@ -718,6 +748,7 @@ redis.register_function('ffx_suspend', function(keys, args)
     aside = args[19],
     kinds = args[20],
     capabilities = args[21],
+    rooms = args[22],
   })
 end)
 
@@ -902,6 +933,7 @@ redis.register_function('ffx_await_child', function(keys, args)
     aside = args[14],
     kinds = args[15],
     capabilities = args[16],
+    rooms = args[17],
   })
 end)
 

@@ -453,6 +453,11 @@ function key.quota_holders(c, quota_policy_id)
   return (at.of_ffx_quota or keep(at, 'of_ffx_quota', at.prefix .. ':ffx:' .. at.tag .. ':quota:')) .. quota_policy_id .. ':holders'
 end
 
+function key.quota_blocks(c, quota_policy_id)
+  local at = c.at
+  return (at.of_ffx_quota or keep(at, 'of_ffx_quota', at.prefix .. ':ffx:' .. at.tag .. ':quota:')) .. quota_policy_id .. ':blocks'
+end
+
 function key.quota_due(c)
   local at = c.at
   return at.quota_due or keep(at, 'quota_due', at.prefix .. ':ffx:' .. at.tag .. ':quota_due')
