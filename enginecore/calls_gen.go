@@ -468,6 +468,15 @@ func decodeScheduleRecord(r *fields, out *ScheduleRecord) {
 	out.State = bytesValue(r, "state")
 }
 
+// SubmissionOutcome is an element of replies or calls.
+type SubmissionOutcome struct {
+	Code string
+}
+
+func decodeSubmissionOutcome(r *fields, out *SubmissionOutcome) {
+	out.Code = textValue[string](r, "code")
+}
+
 // ClaimedExecution is an element of replies or calls.
 type ClaimedExecution struct {
 	ExecutionID     ExecutionID

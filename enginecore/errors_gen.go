@@ -113,10 +113,10 @@ const (
 	// ff_set_execution_tags, ff_set_flow_tags, ffx_pause, ffx_resume, ffx_set_priority, ffx_admit,
 	// ffx_verify_admissions, ffx_exchange, ffx_set_quota, ffx_hold_places, ffx_use_budget,
 	// ffx_set_budget, ffx_budget_done, ffx_set_budget_gates, ffx_verify_budget_use, ffx_write_schedule,
-	// ffx_read_schedule, ffx_delete_schedule, ffx_submit_flow, ffx_claim, ffx_claim_granted,
-	// ffx_complete, ffx_complete_many, ffx_fail, ffx_renew, ffx_suspend, ffx_record_step,
-	// ffx_open_waitpoint, ffx_read_journal, ffx_signal, ffx_list_waitpoints, ffx_end_wait,
-	// ffx_cancel_flow, ffx_describe_flow, ffx_read_events, ffx_list_runs, ffx_link_child,
+	// ffx_read_schedule, ffx_delete_schedule, ffx_submit_flow, ffx_submit_many, ffx_claim,
+	// ffx_claim_granted, ffx_complete, ffx_complete_many, ffx_fail, ffx_renew, ffx_suspend,
+	// ffx_record_step, ffx_open_waitpoint, ffx_read_journal, ffx_signal, ffx_list_waitpoints,
+	// ffx_end_wait, ffx_cancel_flow, ffx_describe_flow, ffx_read_events, ffx_list_runs, ffx_link_child,
 	// ffx_await_child, ffx_child_ended, ffx_read_results, ffx_trim, ffx_rerun, ffx_compact, ffx_tick,
 	// ffx_keep, ffx_reconcile, ffx_reconcile_edges. Details: message.
 	ErrInvalidInput Code = "invalid_input"

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "119-cbc45cf4d174c882"
+const build = "120-df1060be16398638"

@@ -1,6 +1,43 @@
 -- The records of submitted flows. What a call creates is alike for the most part, so it writes the first record of a kind,
 -- and the others are copies in which only what differs is set anew: to set all fields of a hash costs a multiple of that.
 
+local NODE_NUMBERS = { 'input_count', 'upstream_count', 'delay', 'start_timeout', 'attempt_timeout', 'priority' }
+
+-- What may not be different when a flow id is used again. Nil, or the error reply.
+function create.check_same(flow, A)
+  if flow.graph_hash ~= A.graph_hash then
+    return reply.err('flow_id_conflict', 'graph', flow.graph_hash or '', A.graph_hash)
+  elseif flow.input_hash ~= A.input_hash then
+    return reply.err('flow_id_conflict', 'input', flow.input_hash or '', A.input_hash)
+  end
+  local parent = A.parent and A.parent[1]
+  if parent and flow.parent_execution_id ~= parent.execution_id then
+    return reply.err('flow_id_conflict', 'parent', flow.parent_execution_id or '', parent.execution_id)
+  end
+  return nil
+end
+
+-- Numbers of a node, or nil and the error reply.
+function create.parse_node(node)
+  local numbers = {
+    input_count = number.whole('', node.input_count),
+    upstream_count = number.whole('', node.upstream_count),
+    delay = number.whole('', node.delay),
+    start_timeout = number.whole('', node.start_timeout),
+    attempt_timeout = number.whole('', node.attempt_timeout),
+    priority = number.priority('', node.priority),
+  }
+  for _, name in ipairs(NODE_NUMBERS) do
+    if not numbers[name] then return nil, number.refuse('node ' .. (node.name or '') .. ': ' .. name, node[name]) end
+  end
+  if is_set(node.wait) then
+    local err
+    numbers.wait, err = waits.parse_node('node ' .. (node.name or ''), node.wait)
+    if err then return nil, err end
+  end
+  return numbers
+end
+
 -- What the creating functions share within one call: members that enter indexes (see gather), and the first records
 -- of their kind, from which others are copied.
 function create.batch()

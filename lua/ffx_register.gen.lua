@@ -561,6 +561,100 @@ redis.register_function('ffx_submit_flow', function(keys, args)
   })
 end)
 
+local function ffx_submit_many_tags(args, at)
+  return { name = args[at + 1], value = args[at + 2] }
+end
+
+local function ffx_submit_many_nodes(args, at)
+  return {
+    name = args[at + 1],
+    kind = args[at + 2],
+    lane_id = args[at + 3],
+    priority = args[at + 4],
+    uses_flow_input = args[at + 5],
+    input_count = args[at + 6],
+    upstream_count = args[at + 7],
+    capabilities = args[at + 8],
+    policy = args[at + 9],
+    tags = args[at + 10],
+    start_timeout = args[at + 11],
+    attempt_timeout = args[at + 12],
+  }
+end
+
+local function ffx_submit_many_edges(args, at)
+  return {
+    upstream = args[at + 1],
+    downstream = args[at + 2],
+    dependency_kind = args[at + 3],
+    input_name = args[at + 4],
+  }
+end
+
+local function ffx_submit_many_runs(args, at)
+  return {
+    flow_id = args[at + 1],
+    run_id = args[at + 2],
+    input_hash = args[at + 3],
+    input = args[at + 4],
+    trace_context = args[at + 5],
+    fair_key = args[at + 6],
+  }
+end
+
+local function ffx_submit_many_executions(args, at)
+  return { execution_id = args[at + 1] }
+end
+
+local function ffx_submit_many_edge_ids(args, at)
+  return { edge_id = args[at + 1] }
+end
+
+redis.register_function('ffx_submit_many', function(keys, args)
+  local refusal = call.need(keys, 1, args, 4)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  local tags_count = args[9]
+  local tags, at = group(args, 9, 2, ffx_submit_many_tags)
+  local nodes_count = args[at]
+  local nodes
+  nodes, at = group(args, at, 12, ffx_submit_many_nodes)
+  local edges_count = args[at]
+  local edges
+  edges, at = group(args, at, 4, ffx_submit_many_edges)
+  local runs_count = args[at]
+  local runs
+  runs, at = group(args, at, 6, ffx_submit_many_runs)
+  local executions_count = args[at]
+  local executions
+  executions, at = group(args, at, 1, ffx_submit_many_executions)
+  local edge_ids_count = args[at]
+  local edge_ids
+  edge_ids, at = group(args, at, 1, ffx_submit_many_edge_ids)
+  return F.ffx_submit_many({ partition = keys[1] }, {
+    flow_name = args[1],
+    namespace = args[2],
+    graph_hash = args[3],
+    definition = args[4],
+    result_node = args[5],
+    deadline = args[6],
+    creator_identity = args[7],
+    retention = args[8],
+    tags = tags,
+    tags_count = tags_count,
+    nodes = nodes,
+    nodes_count = nodes_count,
+    edges = edges,
+    edges_count = edges_count,
+    runs = runs,
+    runs_count = runs_count,
+    executions = executions,
+    executions_count = executions_count,
+    edge_ids = edge_ids,
+    edge_ids_count = edge_ids_count,
+  })
+end)
+
 redis.register_function('ffx_claim', function(keys, args)
   local refusal = call.need(keys, 1, args, 12)
   if refusal then return refusal end

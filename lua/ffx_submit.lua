@@ -9,43 +9,6 @@ local RELEASED_AT_A_TIME = 32
 -- A waitpoint that is opened counts as so many nodes that are released.
 local COST_OF_WAITPOINT = 4
 
-local NODE_NUMBERS = { 'input_count', 'upstream_count', 'delay', 'start_timeout', 'attempt_timeout', 'priority' }
-
--- What may not be different when a flow id is used again. Nil, or the error reply.
-local function check_same(flow, A)
-  if flow.graph_hash ~= A.graph_hash then
-    return reply.err('flow_id_conflict', 'graph', flow.graph_hash or '', A.graph_hash)
-  elseif flow.input_hash ~= A.input_hash then
-    return reply.err('flow_id_conflict', 'input', flow.input_hash or '', A.input_hash)
-  end
-  local parent = A.parent and A.parent[1]
-  if parent and flow.parent_execution_id ~= parent.execution_id then
-    return reply.err('flow_id_conflict', 'parent', flow.parent_execution_id or '', parent.execution_id)
-  end
-  return nil
-end
-
--- Numbers of a node, or nil and the error reply.
-local function parse_node(node)
-  local numbers = {
-    input_count = number.whole('', node.input_count),
-    upstream_count = number.whole('', node.upstream_count),
-    delay = number.whole('', node.delay),
-    start_timeout = number.whole('', node.start_timeout),
-    attempt_timeout = number.whole('', node.attempt_timeout),
-    priority = number.priority('', node.priority),
-  }
-  for _, name in ipairs(NODE_NUMBERS) do
-    if not numbers[name] then return nil, number.refuse('node ' .. (node.name or '') .. ': ' .. name, node[name]) end
-  end
-  if is_set(node.wait) then
-    local err
-    numbers.wait, err = waits.parse_node('node ' .. (node.name or ''), node.wait)
-    if err then return nil, err end
-  end
-  return numbers
-end
-
 -- Numbers of the call, converted before anything is written. Nil and the error reply when one is bad.
 local function parse(A)
   local n = { nodes = {}, to_open = {} }
@@ -67,7 +30,7 @@ local function parse(A)
       .. MAX_EDGES_PER_CALL .. ' edges in one call')
   end
   for i, node in ipairs(A.nodes) do
-    n.nodes[i], err = parse_node(node)
+    n.nodes[i], err = create.parse_node(node)
     if err then return nil, err end
     A.ids[i] = node.execution_id
     n.waits = n.waits or n.nodes[i].wait ~= nil
@@ -200,7 +163,7 @@ function F.ffx_submit_flow(K, A)
     'parent_execution_id' }, true)
   if flow then
     if flow.purging then return reply.err('flow_purging') end
-    err = check_same(flow, A)
+    err = create.check_same(flow, A)
     if err then return err end
     if not flow.held then return reply.already(flow.public_flow_state, '0') end
     if flow.priority then

@@ -77,6 +77,7 @@ func Files() []string {
 		"ffx_schedule.lua",
 		"ffx_create.lua",
 		"ffx_submit.lua",
+		"ffx_submit_many.lua",
 		"ffx_request.lua",
 		"ffx_handout.lua",
 		"ffx_lease.lua",

@@ -20,11 +20,13 @@ type Client struct {
 	// neighbours are the runs without an id of their own.
 	neighbours neighbours
 	done       *doneListener
+	// starts is nil when runs are submitted one by one.
+	starts *starts
 }
 
 // NewClient returns a client of an engine. Close it before the engine.
 func NewClient(e *Engine) *Client {
-	return &Client{engine: e, done: newDoneListener(e)}
+	return &Client{engine: e, done: newDoneListener(e), starts: newStarts(e)}
 }
 
 // Close ends what the client listens to. Calls that wait for a result return an error.
@@ -123,6 +125,7 @@ func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 		return nil, err
 	}
 	plan.creator = config.creator
+	plan.ownTags = len(config.tags) > 0
 	plan.tags, err = tagsOf(compiled, config.tags)
 	return plan, err
 }
@@ -168,7 +171,7 @@ func (c *Client) submit(ctx context.Context, plan *Plan) (existed bool, err erro
 	if err = c.checkBudgets(ctx, plan); err != nil {
 		return false, err
 	}
-	existed, err = c.send(ctx, plan)
+	existed, err = c.starts.submit(ctx, plan, func() (bool, error) { return c.send(ctx, plan) })
 	if errors.Is(err, enginecore.ErrFlowPurging) {
 		// The id may be used again once the run that had it is gone.
 		err = c.purge(ctx, plan.Flow, plan.Run, plan.FlowID, plan.Partition)

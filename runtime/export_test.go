@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"testing"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -14,4 +15,23 @@ func EngineToken(tb testing.TB, token activity.Token) string {
 		tb.Fatal(err)
 	}
 	return parts.signature
+}
+
+// SubmitTogether sends runs of one flow and partition with one call and returns the codes of their outcomes.
+func SubmitTogether(ctx context.Context, c *Client, plans ...*Plan) ([]string, error) {
+	batch := make([]*start, len(plans))
+	for i, plan := range plans {
+		batch[i] = &start{ctx: ctx, plan: plan}
+	}
+	reply, err := c.starts.send(ctx, startCall(placeOf(plans[0]), batch))
+	codes := make([]string, len(reply.Outcomes))
+	for i, outcome := range reply.Outcomes {
+		codes[i] = outcome.Code
+	}
+	return codes, err
+}
+
+// SubmitAlone sends a run by itself.
+func SubmitAlone(ctx context.Context, c *Client, plan *Plan) (existed bool, err error) {
+	return c.send(ctx, plan)
 }

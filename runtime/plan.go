@@ -47,6 +47,7 @@ type Plan struct {
 	trace     string
 	creator   string
 	tags      []enginecore.SubmitFlowTag
+	ownTags   bool                          // beside those of the flow
 	fires     []enginecore.SubmitFlowFire   // the fire of a schedule that the run is of
 	parent    []enginecore.SubmitFlowParent // at most one
 }
@@ -61,6 +62,8 @@ type compiledFlow struct {
 	joins      map[string]enginecore.SubmitFlowJoin // by node, without execution ids
 	tags       []enginecore.SubmitFlowTag
 	waits      bool // it has waitpoints
+	// many is nil for flows whose runs are not started together with others.
+	many *manyForm
 }
 
 // compileFlow encodes a graph for the engine.
@@ -85,6 +88,7 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 	for name, value := range g.Tags {
 		c.tags = append(c.tags, enginecore.SubmitFlowTag{Name: name, Value: value})
 	}
+	c.many = newManyForm(c)
 	return c, nil
 }
 

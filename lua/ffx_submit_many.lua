@@ -1,0 +1,163 @@
+-- Submitting several runs of a flow at once.
+
+local MAX_RUNS = 64
+local MAX_NODES = 256
+local MAX_EDGES = 512
+
+-- What a run that exists is judged by.
+local FLOW_FIELDS = { 'graph_hash', 'input_hash', 'public_flow_state', 'held', 'purging' }
+
+local function check_sizes(A)
+  if not (A.tags and A.nodes and A.edges and A.runs and A.executions and A.edge_ids) then
+    return reply.err('invalid_input', 'the counts do not fit the arguments')
+  elseif #A.runs > MAX_RUNS or #A.executions > MAX_NODES or #A.edge_ids > MAX_EDGES then
+    return reply.err('invalid_input', 'at most ' .. MAX_RUNS .. ' runs with ' .. MAX_NODES .. ' nodes and ' .. MAX_EDGES
+      .. ' edges in one call')
+  elseif #A.executions ~= #A.runs * #A.nodes or #A.edge_ids ~= #A.runs * #A.edges then
+    return reply.err('invalid_input', 'each run must bring an id for each node and each edge')
+  elseif not is_set(A.definition) then
+    return reply.err('invalid_input', 'definition must be given')
+  end
+  return nil
+end
+
+-- The place of a node in the list of nodes, or nil and the error reply.
+local function place(A, name, raw)
+  local at = number.finite(raw)
+  if at and A.nodes[at] then return at end
+  return nil, reply.err('invalid_input', name .. ' must be the place of a node, got: ' .. tostring(raw))
+end
+
+local function parse_edges(A, n)
+  for i, edge in ipairs(A.edges) do
+    local up, down, err
+    up, err = place(A, 'upstream', edge.upstream)
+    if err then return err end
+    down, err = place(A, 'downstream', edge.downstream)
+    if err then return err end
+    n.edges[i] = { up = up, down = down }
+  end
+  return nil
+end
+
+-- Numbers of the call, converted before anything is written. Nil and the error reply when one is bad.
+local function parse(A)
+  local err = check_sizes(A)
+  if err then return nil, err end
+  local n = { nodes = {}, edges = {}, joins = {}, budgets = {}, to_open = {}, node_total = #A.nodes, taken = {} }
+  n.deadline, err = number.optional('deadline', A.deadline, nil)
+  if err then return nil, err end
+  err = flows.check_retention(A.retention)
+  if err then return nil, err end
+  if is_set(A.result_node) and A.result_node ~= '0' then
+    n.result, err = place(A, 'result_node', A.result_node)
+    if err then return nil, err end
+  end
+  for i, node in ipairs(A.nodes) do
+    node.delay = '0'
+    n.nodes[i], err = create.parse_node(node)
+    if err then return nil, err end
+  end
+  err = parse_edges(A, n)
+  if err then return nil, err end
+  return n
+end
+
+-- Whether there is a record of any of the runs or their nodes; one command tells.
+local function any_exists(c, A)
+  local keys = {}
+  for i, run in ipairs(A.runs) do keys[i] = key.flow_core(c, run.flow_id) end
+  for i, execution in ipairs(A.executions) do keys[#A.runs + i] = key.exec_core(c, execution.execution_id) end
+  return #keys > 0 and redis.call('EXISTS', unpack(keys)) > 0
+end
+
+-- One run of the call in the form of ffx_submit_flow: the i-th.
+local function run_of(A, n, run, i)
+  local ids, edges = {}, {}
+  local before = (i - 1) * #A.nodes
+  for j = 1, #A.nodes do ids[j] = A.executions[before + j].execution_id end
+  before = (i - 1) * #A.edges
+  for j, edge in ipairs(A.edges) do
+    local at = n.edges[j]
+    edges[j] = {
+      edge_id = A.edge_ids[before + j].edge_id, upstream_execution_id = ids[at.up], downstream_execution_id = ids[at.down],
+      dependency_kind = edge.dependency_kind, input_name = edge.input_name,
+    }
+  end
+  return {
+    flow_id = run.flow_id, run_id = run.run_id, input_hash = run.input_hash, input = run.input,
+    trace_context = run.trace_context, fair_key = run.fair_key, ids = ids, edges = edges, nodes = A.nodes,
+    result_execution_id = n.result and ids[n.result],
+    flow_name = A.flow_name, namespace = A.namespace, graph_hash = A.graph_hash, definition = A.definition,
+    creator_identity = A.creator_identity, retention = A.retention, tags = A.tags,
+  }
+end
+
+-- How it stands with a run that there is: the code of its outcome.
+local function outcome_of(flow, A, run)
+  if flow.purging then return 'flow_purging' end
+  local conflict = create.check_same(flow, { graph_hash = A.graph_hash, input_hash = run.input_hash })
+  if conflict then return conflict[2] end
+  return flow.held and 'flow_incomplete' or 'ALREADY_SATISFIED'
+end
+
+-- Creates one run. `look`: it or its nodes may exist. Gives the code of its outcome.
+local function submit(c, batch, A, n, i, look)
+  local run = A.runs[i]
+  local flow_key = key.flow_core(c, run.flow_id)
+  if look or n.taken[run.flow_id] then
+    local flow = record.read(flow_key, FLOW_FIELDS, true)
+    if flow then return outcome_of(flow, A, run) end
+  end
+  local R = run_of(A, n, run, i)
+  for _, execution_id in ipairs(R.ids) do
+    if n.taken[execution_id] or look and redis.call('EXISTS', key.exec_core(c, execution_id)) == 1 then
+      return 'invalid_input'
+    end
+  end
+  n.taken[run.flow_id] = true
+  for _, execution_id in ipairs(R.ids) do n.taken[execution_id] = true end
+  local nodes, edges = create.graph(c, batch, R, n, false, {}, false)
+  create.flow(c, batch, flow_key, R, n, false, nodes, edges)
+  return 'OK'
+end
+
+-- @record    submission_outcome code:text
+
+-- @function ffx_submit_many
+-- @summary  Creates several runs of one flow, each with all its nodes and edges, as ffx_submit_flow does for each. What the
+--           runs have in common comes once: an edge names its nodes by their place in the list, from 1. `executions` and
+--           `edge_ids` are those of the first run in the order of nodes and edges, then those of the second, and so on. The
+--           outcomes stand in the order of the runs: OK, ALREADY_SATISFIED, or the code with which ffx_submit_flow refuses
+--           the run; `flow_incomplete` is a run that has begun to come in chunks. A run that is not created changes nothing
+--           of the others. Waitpoints, joins, limits, budgets, schedules and parents are for ffx_submit_flow.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      flow_name          text
+-- @arg      namespace          text
+-- @arg      graph_hash         text
+-- @arg      definition         bytes
+-- @arg      result_node        int optional
+-- @arg      deadline           ms optional
+-- @arg      creator_identity   text optional
+-- @arg      retention          csv optional
+-- @group    tags               name:text value:text
+-- @group    nodes              name:text kind:text lane_id:lane_id priority:int uses_flow_input:bool input_count:int upstream_count:int capabilities:csv policy:json tags:json start_timeout:ms attempt_timeout:ms
+-- @group    edges              upstream:int downstream:int dependency_kind:text input_name:text
+-- @group    runs               flow_id:flow_id run_id:text input_hash:text input:bytes trace_context:text fair_key:text
+-- @group    executions         execution_id:execution_id
+-- @group    edge_ids           edge_id:edge_id
+-- @reply    OK outcomes:list(submission_outcome)
+-- @error    invalid_input message:text
+function F.ffx_submit_many(K, A)
+  local n, err = parse(A)
+  if err then return err end
+  local c = call.open(K.partition)
+  local batch = create.batch()
+  local look = any_exists(c, A)
+  local outcomes = {}
+  for i = 1, #A.runs do outcomes[i] = { submit(c, batch, A, n, i, look) } end
+  create.finish(c, batch)
+  graph.settle(c)
+  return reply.ok(outcomes)
+end

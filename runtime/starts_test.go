@@ -1,0 +1,251 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/testserver/proxy"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// smallFlow has what the runs of one call may have: nodes of several forms, data and order, tags and a deadline.
+func smallFlow(t *testing.T) (*flow.Definition[int, int], []activity.Handler) {
+	t.Helper()
+	add := activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
+	slow := activity.New("slow", func(_ context.Context, n int) (int, error) { return n * 2, nil },
+		activity.Lane("slow"), activity.Priority(7), activity.StartToClose(time.Minute), activity.ScheduleToStart(time.Hour))
+	f := flow.New[int, int]("small", flow.Deadline(2*time.Hour), flow.Tag("team.name", "census"))
+	first := flow.Node(f, "first", add, f.Input())
+	second := flow.Node(f, "second", add, first, flow.Tag("cost.centre", "7"))
+	third := flow.Node(f, "third", slow, second, flow.After(first))
+	flow.Node(f, "other", slow, f.Input())
+	flow.Return(f, third)
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def, []activity.Handler{add, slow}
+}
+
+// neighbouringPlans are plans of runs that are in one partition.
+func neighbouringPlans(t *testing.T, b *enginetest.Bench, def *flow.Definition[int, int], inputs ...int) []*runtime.Plan {
+	t.Helper()
+	var plans []*runtime.Plan
+	for i := 0; len(plans) < len(inputs); i++ {
+		plan, err := runtime.NewPlan(b.Client, def, inputs[len(plans)], runtime.ID(fmt.Sprintf("run-%06d", i)))
+		require.NoError(t, err)
+		if len(plans) == 0 || plan.Partition == plans[0].Partition {
+			plans = append(plans, plan)
+		}
+	}
+	return plans
+}
+
+var (
+	uuids    = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	instants = regexp.MustCompile(`1[0-9]{12}(-0)?`)
+)
+
+// recordsOf is what the engine keeps under the keys of a run, with ids in place of which their order stands, and no times.
+func recordsOf(t *testing.T, b *enginetest.Bench, plan *runtime.Plan, def *flow.Definition[int, int]) []string {
+	t.Helper()
+	ctx := enginetest.Context(t)
+	client := b.Engine.Core().Client()
+	keys, err := client.Do(ctx, client.B().Keys().Pattern(b.Prefix+":*").Build()).AsStrSlice()
+	require.NoError(t, err)
+	names := map[string]string{string(plan.FlowID): "flow", plan.Run: "run"}
+	for _, n := range def.Graph().Nodes {
+		id := string(plan.ExecutionID(n.Name))
+		names[id[strings.LastIndex(id, ":")+1:]] = n.Name
+	}
+	mine := func(key string) bool {
+		return slices.ContainsFunc(uuids.FindAllString(key, -1), func(id string) bool { return names[id] != "" })
+	}
+	rename := func(text string) string {
+		text = strings.ReplaceAll(instants.ReplaceAllString(text, "T"), plan.Run, "run")
+		for id, name := range names {
+			text = strings.ReplaceAll(text, id, name)
+		}
+		return uuids.ReplaceAllString(text, "edge")
+	}
+	var records []string
+	for _, key := range keys {
+		if mine(key) {
+			records = append(records, rename(key)+" = "+contentOf(t, ctx, client, key, rename))
+		}
+	}
+	slices.Sort(records)
+	return records
+}
+
+// contentOf is what a key holds, with its texts renamed.
+func contentOf(t *testing.T, ctx context.Context, client rueidis.Client, key string, rename func(string) string) string {
+	t.Helper()
+	b := client.B()
+	kind, err := client.Do(ctx, b.Type().Key(key).Build()).ToString()
+	require.NoError(t, err)
+	if kind == "set" {
+		members, err := client.Do(ctx, b.Smembers().Key(key).Build()).AsStrSlice()
+		require.NoError(t, err)
+		for i := range members {
+			members[i] = rename(members[i])
+		}
+		slices.Sort(members)
+		return fmt.Sprint(members)
+	}
+	read, known := map[string]func() rueidis.Completed{
+		"string": b.Get().Key(key).Build, "hash": b.Hgetall().Key(key).Build,
+		"stream": b.Xrange().Key(key).Start("-").End("+").Build,
+	}[kind]
+	require.True(t, known, "key %s is a %s", key, kind)
+	answer, err := client.Do(ctx, read()).ToAny()
+	require.NoError(t, err)
+	return rename(fmt.Sprint(answer))
+}
+
+// TestTogetherIsLikeAlone compares what is stored of a run that was started with others with that of one that was not.
+func TestTogetherIsLikeAlone(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def, handlers := smallFlow(t)
+		plans := neighbouringPlans(t, b, def, 7, 7, 7)
+		existed, err := runtime.SubmitAlone(ctx, b.Client, plans[0])
+		require.NoError(t, err)
+		require.False(t, existed)
+		codes, err := runtime.SubmitTogether(ctx, b.Client, plans[1:]...)
+		require.NoError(t, err)
+		require.Equal(t, []string{"OK", "OK"}, codes)
+		alone := recordsOf(t, b, plans[0], def)
+		require.Greater(t, len(alone), 15)
+		assert.Equal(t, alone, recordsOf(t, b, plans[1], def))
+		assert.Equal(t, alone, recordsOf(t, b, plans[2], def))
+		b.Check(t, invariant.AnyTime)
+
+		b.Worker(t, handlers, runtime.Lanes("default", "slow"))
+		for _, plan := range plans {
+			run, err := runtime.Attach(b.Client, def, plan.Run)
+			require.NoError(t, err)
+			out, err := run.Result(ctx)
+			require.NoError(t, err)
+			require.Equal(t, 18, out)
+		}
+		b.Settle(t)
+	})
+}
+
+// TestOutcomesTogether sends runs of which some exist or are refused: each has its own outcome.
+func TestOutcomesTogether(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def, _ := smallFlow(t)
+		plans := neighbouringPlans(t, b, def, 1, 2, 3, 4)
+		_, err := runtime.SubmitAlone(ctx, b.Client, plans[1])
+		require.NoError(t, err)
+		other, err := runtime.NewPlan(b.Client, def, 99, runtime.ID(plans[2].Run))
+		require.NoError(t, err)
+
+		codes, err := runtime.SubmitTogether(ctx, b.Client, plans[0], plans[1], plans[2], plans[2], other, plans[3])
+		require.NoError(t, err)
+		assert.Equal(t, []string{"OK", "ALREADY_SATISFIED", "OK", "ALREADY_SATISFIED", "flow_id_conflict", "OK"}, codes)
+		codes, err = runtime.SubmitTogether(ctx, b.Client, plans...)
+		require.NoError(t, err)
+		assert.Equal(t, slices.Repeat([]string{"ALREADY_SATISFIED"}, 4), codes)
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// TestManyStartsAtOnce starts runs from many goroutines, some of them twice, while calls lose their replies.
+func TestManyStartsAtOnce(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		ctx := enginetest.Context(t)
+		server := testserver.Shared(t, kind)
+		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
+		def, handlers := smallFlow(t)
+		b.Worker(t, handlers, runtime.Lanes("default", "slow"))
+		p := proxy.Start(t, server.Addr())
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix)
+		plans := neighbouringPlans(t, b, def, slices.Repeat([]int{5}, 60)...)
+		var mu sync.Mutex
+		lost := 0
+		p.Intercept(func(chunk []byte) proxy.Fate {
+			mu.Lock()
+			defer mu.Unlock()
+			if lost < 3 && bytes.Contains(chunk, []byte("ffx_submit_many")) {
+				lost++
+				return proxy.Cut
+			}
+			return proxy.Pass
+		})
+		var group sync.WaitGroup
+		faults := make([]error, 2*len(plans))
+		for i := range faults {
+			group.Go(func() {
+				run, err := runtime.Start(ctx, far.Client, def, 5, runtime.ID(plans[i/2].Run))
+				if err == nil {
+					_, err = run.Result(ctx)
+				}
+				faults[i] = err
+			})
+		}
+		group.Wait()
+		require.NoError(t, errors.Join(faults...))
+		mu.Lock()
+		require.Equal(t, 3, lost, "calls that bring several runs")
+		mu.Unlock()
+		_, err := runtime.Start(ctx, far.Client, def, 6, runtime.ID(plans[0].Run))
+		require.ErrorIs(t, err, runtime.ErrRunConflict)
+		b.Settle(t)
+	})
+}
+
+// TestStartsThatAreGivenUp ends the contexts of starts that wait behind a call without an answer. The others go on.
+func TestStartsThatAreGivenUp(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		ctx := enginetest.Context(t)
+		server := testserver.Shared(t, kind)
+		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
+		def, _ := smallFlow(t)
+		p := proxy.Start(t, server.Addr())
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix)
+		plans := neighbouringPlans(t, b, def, slices.Repeat([]int{5}, 8)...)
+		start := func(ctx context.Context, plan *runtime.Plan) error {
+			_, err := runtime.Start(ctx, far.Client, def, 5, runtime.ID(plan.Run))
+			return err
+		}
+		require.NoError(t, start(ctx, plans[0]))
+		stalled := make(chan struct{})
+		p.Intercept(proxy.StallAfter("ffx_submit_flow", 1, stalled))
+		impatient, giveUp := context.WithCancel(ctx)
+		first := make(chan error, 1)
+		go func() { first <- start(ctx, plans[1]) }()
+		<-stalled
+		faults := make(chan error, 5)
+		for _, plan := range plans[2:7] {
+			go func() { faults <- start(impatient, plan) }()
+		}
+		giveUp()
+		for range cap(faults) {
+			require.ErrorIs(t, <-faults, context.Canceled)
+		}
+		p.Intercept(nil)
+		p.Break()
+		require.NoError(t, <-first)
+		require.NoError(t, start(ctx, plans[7]))
+		b.Check(t, invariant.AnyTime)
+	})
+}
