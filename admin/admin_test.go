@@ -225,6 +225,10 @@ func TestArgumentsThatMakeNoSense(t *testing.T) {
 				_, err := d.ListExecutions(d.ctx, admin.ExecutionQuery{Index: admin.IndexActive}, "", 0)
 				return err
 			},
+			"state": func() error {
+				_, err := d.ListExecutions(d.ctx, admin.ExecutionQuery{States: []enginecore.PublicState{"odd"}}, "", 0)
+				return err
+			},
 			"secret": func() error { _, err := d.RotateSecret(d.ctx, admin.Secret{KID: "k", Hex: "zz"}, 0); return err },
 			"kid":    func() error { _, err := d.RotateSecret(d.ctx, admin.Secret{KID: "a:b", Hex: "00"}, 0); return err },
 			"from": func() error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -70,6 +71,11 @@ func (q ExecutionQuery) check(c *Client) error {
 	if q.Flow != "" {
 		if _, err := c.flowPartition(q.Flow); err != nil {
 			faults = append(faults, err)
+		}
+	}
+	for _, state := range q.States {
+		if states := enginecore.PublicStates(); !slices.Contains(states, state) {
+			faults = append(faults, fault("state", "%q: must be one of %s", state, strings.Trim(fmt.Sprint(states), "[]")))
 		}
 	}
 	return errors.Join(faults...)

@@ -25,7 +25,9 @@ type ListRunsCall struct {
 	States string
 	// Children: optional.
 	Children bool
-	Tags     []string
+	// Namespace: optional.
+	Namespace string
+	Tags      []string
 }
 
 // ListRunsReply is the answer to ListRunsCall.
@@ -44,7 +46,8 @@ type ListRunsReply struct {
 // that are over are given. With `before_id`, those behind the run with that time and id, whether or
 // not it still exists. Looks at a bounded number of runs and may give fewer than there are: while
 // `more`, go on behind `next_at` and `next_id`. The tags are names and values in turn. Runs that nodes
-// of other runs stand for are left out without `children`.
+// of other runs stand for are left out without `children`, and those of other namespaces with
+// `namespace`.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (e *Engine) ListRuns(ctx context.Context, c ListRunsCall) (ListRunsReply, error) {
@@ -56,7 +59,7 @@ func (ListRunsCall) info() callInfo {
 }
 
 func (c ListRunsCall) encode(w *wire) {
-	w.reserve(1, 8+len(c.Tags))
+	w.reserve(1, 9+len(c.Tags))
 	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.FlowName)
@@ -67,6 +70,7 @@ func (c ListRunsCall) encode(w *wire) {
 	w.text(c.Order)
 	w.text(c.States)
 	w.bool(c.Children)
+	w.text(c.Namespace)
 	for _, x := range c.Tags {
 		w.text(x)
 	}

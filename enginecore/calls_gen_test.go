@@ -550,10 +550,10 @@ func goldenCalls() []goldenCall {
 			nil,
 			nil},
 		{"ffx_list_runs", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListRunsCall{Partition: Partition{FlowFamily, 7}, FlowName: "flow_name of test", Before: time.UnixMilli(1795188498438).UTC(), Limit: 6, BeforeID: "before_id of test", After: time.UnixMilli(1795188498438).UTC(), Order: "order of test", States: "states of test", Children: true, Tags: []string{"tags of test", "tags2 of test"}})
+			return Wire(k, ListRunsCall{Partition: Partition{FlowFamily, 7}, FlowName: "flow_name of test", Before: time.UnixMilli(1795188498438).UTC(), Limit: 6, BeforeID: "before_id of test", After: time.UnixMilli(1795188498438).UTC(), Order: "order of test", States: "states of test", Children: true, Namespace: "namespace of test", Tags: []string{"tags of test", "tags2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"flow_name of test", "1795188498438", "6", "before_id of test", "1795188498438", "order of test", "states of test", "1", "tags of test", "tags2 of test"}},
+			[]string{"flow_name of test", "1795188498438", "6", "before_id of test", "1795188498438", "order of test", "states of test", "1", "namespace of test", "tags of test", "tags2 of test"}},
 		{"ffx_end_errand", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, EndErrandCall{Partition: Partition{FlowFamily, 7}, Kind: "kind of test", FlowID: "flow_id of test", Ends: 5, Reason: "reason of test"})
 		},

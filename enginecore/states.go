@@ -120,6 +120,14 @@ const (
 	PublicSkipped         PublicState = "skipped"
 )
 
+// PublicStates lists the public states.
+func PublicStates() []PublicState {
+	return []PublicState{
+		PublicWaiting, PublicDelayed, PublicRateLimited, PublicWaitingChildren, PublicActive, PublicSuspended, PublicCompleted,
+		PublicFailed, PublicCancelled, PublicExpired, PublicSkipped,
+	}
+}
+
 // Terminal reports whether an execution in this state has ended.
 func (s PublicState) Terminal() bool {
 	switch s {

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "120-df1060be16398638"
+const build = "121-1bdb9b587efbef75"

@@ -980,7 +980,8 @@ redis.register_function{ function_name = 'ffx_list_runs', flags = { 'no-writes' 
     order = args[6],
     states = args[7],
     children = args[8],
-    tags = rest(args, 9),
+    namespace = args[9],
+    tags = rest(args, 10),
   })
 end }
 

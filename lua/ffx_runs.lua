@@ -46,13 +46,13 @@ end
 local RUN_FIELDS = {
   'flow_id', 'run_id', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'flow_kind', 'node_count', 'open_nodes',
   'nodes_failed', 'nodes_cancelled', 'nodes_expired', 'nodes_skipped', 'failed_node', 'paused', 'purging', 'node_total',
-  'parent_execution_id',
+  'parent_execution_id', 'namespace',
 }
-local RUN_ID, CLOSED_AT, FLOW_NAME, NODE_COUNT, SKIPPED, PURGING, NODE_TOTAL, PARENT = 2, 6, 7, 8, 13, 16, 17, 18
+local RUN_ID, CLOSED_AT, FLOW_NAME, NODE_COUNT, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE = 2, 6, 7, 8, 13, 16, 17, 18, 19
 
 -- What a search wants, checked: nil and the error reply when it cannot be.
 local function parse(A)
-  local q, err = { name = A.flow_name }, nil
+  local q, err = { name = A.flow_name, namespace = A.namespace }, nil
   q.limit, err = number.whole('limit', A.limit)
   if err then return nil, err end
   q.limit = math.max(1, math.min(q.limit, MAX_PAGE))
@@ -114,13 +114,13 @@ local function found(c, q, flow_id)
   if not has_tags(tags_key, q.tags) then return nil end
   local run = redis.call('HMGET', core_key, unpack(RUN_FIELDS))
   if not run[RUN_ID] or run[PURGING] or run[PARENT] and not q.children then return nil end
-  if is_set(q.name) and run[FLOW_NAME] ~= q.name then return nil end
+  if is_set(q.name) and run[FLOW_NAME] ~= q.name or is_set(q.namespace) and run[NAMESPACE] ~= q.namespace then return nil end
   if q.closed and not is_set(run[CLOSED_AT]) then return nil end
   -- While a large flow is being submitted, its record does not have all nodes yet.
   run[NODE_COUNT] = run[NODE_TOTAL] or run[NODE_COUNT]
   for i = NODE_COUNT, SKIPPED do run[i] = is_set(run[i]) and run[i] or '0' end
   for i = 1, PURGING do run[i] = run[i] or '' end
-  run[PURGING], run[NODE_TOTAL], run[PARENT] = redis.call('HGETALL', tags_key), nil, nil
+  run[PURGING], run[NODE_TOTAL], run[PARENT], run[NAMESPACE] = redis.call('HGETALL', tags_key), nil, nil, nil
   return run
 end
 
@@ -132,7 +132,7 @@ end
 --           `closed` both are times of the end, and only runs that are over are given. With `before_id`, those behind the run
 --           with that time and id, whether or not it still exists. Looks at a bounded number of runs and may give fewer than
 --           there are: while `more`, go on behind `next_at` and `next_id`. The tags are names and values in turn. Runs that
---           nodes of other runs stand for are left out without `children`.
+--           nodes of other runs stand for are left out without `children`, and those of other namespaces with `namespace`.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_name          text
@@ -143,6 +143,7 @@ end
 -- @arg      order              text optional
 -- @arg      states             csv optional
 -- @arg      children           bool optional
+-- @arg      namespace          text optional
 -- @args     tags               text
 -- @reply    OK runs:list(run) more:bool? next_at:unix_ms? next_id:flow_id?
 -- @error    invalid_input message:text
@@ -152,7 +153,7 @@ function F.ffx_list_runs(K, A)
   local c = call.open(K.partition)
   local list_key = list_of(c, q)
   local rank = rank_behind(list_key, q.before, A.before_id)
-  local filtered = q.states or q.closed or q.tags[1] or not q.children
+  local filtered = q.states or q.closed or q.tags[1] or not q.children or is_set(q.namespace)
   local batch = filtered and math.max(q.limit, BATCH) or q.limit
   local runs, looked_at = {}, 0
   while true do

@@ -344,7 +344,7 @@ func (c *contract) tellCancel(ctx context.Context, worker enginecore.WorkerInsta
 // ListRuns looks at all flows of the partition that the contract's index of flows holds.
 func (c *contract) ListRuns(ctx context.Context, call enginecore.ListRunsCall) (enginecore.ListRunsReply, error) {
 	reply := enginecore.ListRunsReply{Status: enginecore.StatusOK}
-	fields := []string{"flow_kind", "created_at"}
+	fields := []string{"flow_kind", "created_at", "namespace"}
 	for cursor := uint64(0); ; {
 		entry, err := c.client.Do(ctx, c.client.B().Sscan().Key(c.keys.IndexFlowIndex(call.Partition)).Cursor(cursor).Count(contractPage).Build()).AsScanEntry()
 		if err != nil {
@@ -361,7 +361,7 @@ func (c *contract) ListRuns(ctx context.Context, call enginecore.ListRunsCall) (
 		for i, id := range entry.Elements {
 			core := recordOf(results[i], fields)
 			created := core.time("created_at")
-			if core["flow_kind"] == call.FlowName && (call.Before.IsZero() || created.Before(call.Before)) {
+			if core["flow_kind"] == call.FlowName && core["namespace"] == call.Namespace && (call.Before.IsZero() || created.Before(call.Before)) {
 				reply.Runs = append(reply.Runs, enginecore.Run{FlowID: enginecore.FlowID(id), CreatedAt: created})
 			}
 		}

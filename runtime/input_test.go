@@ -166,6 +166,13 @@ func TestOpenFaults(t *testing.T) {
 	}
 	_, err = runtime.Open(ctx, "", runtime.Prefix("Not A Prefix"))
 	require.Error(t, err)
+	for _, name := range []string{strings.Repeat("x", 129), "a\nb", "\xff"} {
+		_, err = runtime.Open(ctx, "", runtime.Namespace(name))
+		require.ErrorContains(t, err, "namespace", name)
+	}
+	e, err := runtime.Open(ctx, "", runtime.Namespace(""), runtime.Logger(nil), runtime.TracerProvider(nil), runtime.MeterProvider(nil))
+	require.NoError(t, err, "what is empty or nil is the default")
+	require.NoError(t, e.Close())
 
 	for _, kind := range testserver.Servers(t) {
 		t.Run(string(kind), func(t *testing.T) {

@@ -1,11 +1,15 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/redis/rueidis"
 	"go.opentelemetry.io/otel"
@@ -63,26 +67,44 @@ type openConfig struct {
 func Prefix(prefix string) OpenOption { return func(c *openConfig) { c.core.Prefix = prefix } }
 
 // Namespace separates the runs of several applications or tenants under one prefix: a run id belongs to a namespace and
-// a flow. Defaults to "default".
-func Namespace(name string) OpenOption { return func(c *openConfig) { c.namespace = name } }
+// a flow, and schedules, limits and budgets belong to a namespace. Workers, keepers, lanes and what is paused are those of all
+// namespaces. A name has at most 128 bytes without control characters. Defaults to "default", which is also the empty one.
+func Namespace(name string) OpenOption {
+	return func(c *openConfig) { c.namespace = cmp.Or(name, "default") }
+}
+
+// maxNamespace bounds the name of a namespace, in bytes.
+const maxNamespace = 128
+
+func checkNamespace(name string) error {
+	if len(name) > maxNamespace {
+		return fmt.Errorf("namespace %.40q…: it has %d bytes, at most %d are allowed", name, len(name), maxNamespace)
+	}
+	if strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name) {
+		return fmt.Errorf("namespace %q: it must be UTF-8 without control characters", name)
+	}
+	return nil
+}
 
 // Logger receives what happens besides the results: lost leases, reconnections, failed attempts. Defaults to
-// slog.Default().
-func Logger(l *slog.Logger) OpenOption { return func(c *openConfig) { c.logger = l } }
+// slog.Default(), also for nil.
+func Logger(l *slog.Logger) OpenOption {
+	return func(c *openConfig) { c.logger = cmp.Or(l, slog.Default()) }
+}
 
 // TLSConfig replaces what a URL with TLS (rediss or valkeys) means by default: the certificate authorities of the system,
 // and no certificate of the client's own. A nil RootCAs and an empty ServerName, which is then the host of the URL, keep
 // their defaults. Open wraps ErrURL when the URL is without TLS.
 func TLSConfig(config *tls.Config) OpenOption { return func(c *openConfig) { c.tls = config } }
 
-// TracerProvider makes the spans of submissions and activities. Defaults to OpenTelemetry's global one.
+// TracerProvider makes the spans of submissions and activities. Defaults to OpenTelemetry's global one, also for nil.
 func TracerProvider(p trace.TracerProvider) OpenOption {
-	return func(c *openConfig) { c.tracerProvider = p }
+	return func(c *openConfig) { c.tracerProvider = cmp.Or(p, otel.GetTracerProvider()) }
 }
 
-// MeterProvider makes the metrics of clients, workers and keepers. Defaults to OpenTelemetry's global one.
+// MeterProvider makes the metrics of clients, workers and keepers. Defaults to OpenTelemetry's global one, also for nil.
 func MeterProvider(p metric.MeterProvider) OpenOption {
-	return func(c *openConfig) { c.meterProvider = p }
+	return func(c *openConfig) { c.meterProvider = cmp.Or(p, otel.GetMeterProvider()) }
 }
 
 // Partitions is the number of partitions that a new deployment gets for its flows. A deployment that exists keeps its
@@ -124,7 +146,7 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	for _, opt := range opts {
 		opt(&config)
 	}
-	if err := config.secret.check(); err != nil {
+	if err := errors.Join(config.secret.check(), checkNamespace(config.namespace)); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
 	target, err := parseURL(url)

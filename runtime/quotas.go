@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// Quotas lists the limits that are in use or were set, by name and key, with how they stand.
+// Quotas lists the limits of the client's namespace that are in use or were set, by name and key, with how they stand.
 func (c *Client) Quotas(ctx context.Context) ([]QuotaState, error) {
 	var list []QuotaState
 	for i := range c.engine.core.Partitioning().Quota {
@@ -22,6 +22,9 @@ func (c *Client) Quotas(ctx context.Context) ([]QuotaState, error) {
 				return nil, fmt.Errorf("list limits: %w", err)
 			}
 			for _, q := range reply.Quotas {
+				if q.Name != "" && q.QuotaPolicyID != enginecore.QuotaIDFor(c.engine.namespace, q.Name, q.Key) {
+					continue
+				}
 				list = append(list, QuotaState{
 					Name: q.Name, Key: q.Key, AtMost: int(q.Rate), Per: time.Duration(q.WindowMs) * time.Millisecond, AtOnce: int(q.Cap),
 					Set: q.Pinned, Running: int(q.Running), Started: int(q.InWindow), Waiting: int(q.Waiting),

@@ -42,7 +42,7 @@ var storedStates = map[RunState]string{
 	RunRunning: "open", RunSucceeded: "success", RunFailed: "failed", RunCancelled: "cancelled", RunExpired: "expired",
 }
 
-// RunQuery says which runs are wanted. The zero value is all of them. A run must satisfy everything that is set.
+// RunQuery says which runs of the client's namespace are wanted. The zero value is all of them. A run must satisfy everything that is set.
 type RunQuery struct {
 	// Flow is the name of the flow.
 	Flow string
@@ -163,7 +163,7 @@ func summarize(r enginecore.Run) RunSummary {
 	return s
 }
 
-// Runs finds runs, the newest first; with FinishedFrom or FinishedBefore, those that ended last come first. It reads on
+// Runs finds runs of the client's namespace, the newest first; with FinishedFrom or FinishedBefore, those that ended last come first. It reads on
 // while the loop asks for more, a bounded number of runs per call and partition at a time. Every run that is there and
 // satisfies the query all the while is yielded exactly once, whatever is started, ends or is purged meanwhile; one that
 // changes meanwhile may be yielded as it was, be missing, or, in the order of ends, come twice. An error ends the sequence.
@@ -193,14 +193,14 @@ type RunPage struct {
 	Next string
 }
 
-// FindRuns is Runs by pages: at most limit runs (1 to MaxListed, 0 for 50) from a cursor on, which is the Next of the page
+// FindRuns is Runs by pages: at most limit runs (0 for 50, and never more than MaxListed) from a cursor on, which is the Next of the page
 // before with the same query, or empty. Pages together have what Runs yields. The work of a call is bounded, whatever
 // there is. The cursor stays good, also when the run that it names is purged; one from elsewhere gives ErrRunCursor.
 func (c *Client) FindRuns(ctx context.Context, q RunQuery, cursor string, limit int) (RunPage, error) {
-	if limit <= 0 {
-		limit = 50
+	limit, err := listLimit(limit)
+	if err != nil {
+		return RunPage{}, fmt.Errorf("find runs: %w", err)
 	}
-	limit = min(limit, MaxListed)
 	s, err := c.search(q, cursor, limit)
 	if err != nil {
 		return RunPage{}, fmt.Errorf("find runs: %w", err)
@@ -224,18 +224,29 @@ func (c *Client) FindRuns(ctx context.Context, q RunQuery, cursor string, limit 
 // MaxListed is the most runs that List and FindRuns return at once.
 const MaxListed = 500
 
+// listLimit is how many runs are returned when so many are asked for.
+func listLimit(asked int) (int, error) {
+	switch {
+	case asked < 0:
+		return 0, fmt.Errorf("%w: limit %d: must not be negative", ErrRunQuery, asked)
+	case asked == 0:
+		return 50, nil
+	}
+	return min(asked, MaxListed), nil
+}
+
 // listConcurrency bounds how many partitions are asked at a time.
 const listConcurrency = 16
 
-// List returns the runs of a flow, the newest first, at most limit of them (1 to MaxListed, 0 for 50). It asks every
+// List returns the runs of a flow in the client's namespace, the newest first, at most limit of them (0 for 50, and never more than MaxListed). It asks every
 // partition. In contract mode, where there are no lists of runs, it looks at all flows; the runs of partitions that could not
 // be asked are missing then, and the error, which comes together with what was found, says so. Runs finds more, by other
 // criteria, and in pages.
 func (c *Client) List(ctx context.Context, flowName string, limit int) ([]RunSummary, error) {
-	if limit <= 0 {
-		limit = 50
+	limit, err := listLimit(limit)
+	if err != nil {
+		return nil, fmt.Errorf("list runs of flow %s: %w", flowName, err)
 	}
-	limit = min(limit, MaxListed)
 	if _, err := c.engine.composites(); err == nil {
 		page, err := c.FindRuns(ctx, RunQuery{Flow: flowName}, "", limit)
 		return page.Runs, err
@@ -252,7 +263,9 @@ func (c *Client) listInContract(ctx context.Context, flowName string, limit int)
 	asking.SetLimit(listConcurrency)
 	for i, p := range partitions {
 		asking.Go(func() error {
-			reply, err := c.engine.calls.ListRuns(ctx, enginecore.ListRunsCall{Partition: p, FlowName: flowName, Children: true, Limit: int64(limit)})
+			reply, err := c.engine.calls.ListRuns(ctx, enginecore.ListRunsCall{
+				Partition: p, FlowName: flowName, Children: true, Limit: int64(limit), Namespace: string(c.engine.namespace),
+			})
 			pages[i], faults[i] = reply.Runs, err
 			return nil
 		})

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -338,4 +339,66 @@ func TestContractModeHasNoRunSearch(t *testing.T) {
 		_, err := b.Client.FindRuns(context.Background(), runtime.RunQuery{}, "", 0)
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
 	})
+}
+
+// Namespaces of one prefix do not see each other's runs, limits and budgets.
+func TestListsKeepToTheirNamespace(t *testing.T) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		if b.Kind == testserver.Embedded {
+			t.Skip("an engine in memory has one namespace")
+		}
+		ctx := enginetest.Context(t)
+		other := enginetest.Open(t, b.Kind, b.URL, b.Prefix, runtime.Namespace("other"))
+		var budgets []flow.Option
+		var limits []flow.NodeOption
+		if !b.Contract() {
+			budgets = []flow.Option{
+				flow.Budget("own", flow.HardLimit("calls", 5)), flow.Budget("all", flow.PerFlow(), flow.HardLimit("calls", 5)),
+			}
+			limits = []flow.NodeOption{flow.Limit("few", activity.AtOnce(5))}
+		}
+		a := activity.New("report", func(ctx context.Context, n int) (int, error) {
+			if b.Contract() {
+				return n, nil
+			}
+			return n, activity.ReportUsage(ctx, "calls", 1)
+		})
+		f := flow.New[int, int]("single", budgets...)
+		flow.Return(f, flow.Node(f, "only", a, f.Input(), limits...))
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.Worker(t, []activity.Handler{a})
+		b.Keeper(t)
+		for i, client := range []*runtime.Client{b.Client, other.Client, other.Client} {
+			run, err := runtime.Start(ctx, client, def, i, runtime.ID(fmt.Sprint("run-", i)))
+			require.NoError(t, err)
+			_, err = run.Result(ctx)
+			require.NoError(t, err)
+		}
+		for client, want := range map[*runtime.Client][]string{b.Client: {"run-0"}, other.Client: {"run-2", "run-1"}} {
+			runs, err := client.List(ctx, "single", 0)
+			require.NoError(t, err)
+			require.Equal(t, want, runNames(runs))
+			if b.Contract() {
+				continue
+			}
+			page, err := client.FindRuns(ctx, runtime.RunQuery{}, "", 0)
+			require.NoError(t, err)
+			require.Equal(t, want, runNames(page.Runs))
+			quotas, err := client.Quotas(ctx)
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(quotas), 1, "one that is not in use any more may be forgotten")
+			states, err := client.Budgets(ctx)
+			require.NoError(t, err)
+			require.Len(t, states, 1+len(want))
+		}
+	})
+}
+
+func runNames(runs []runtime.RunSummary) []string {
+	var names []string
+	for _, r := range runs {
+		names = append(names, r.Run)
+	}
+	return names
 }

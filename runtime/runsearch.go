@@ -147,7 +147,7 @@ func (s *runSearch) ask(ctx context.Context, streams []*runStream) error {
 
 func (s *runSearch) call(stream *runStream) enginecore.ListRunsCall {
 	call := s.query.call()
-	call.Partition, call.Limit = stream.partition, int64(s.share)
+	call.Partition, call.Limit, call.Namespace = stream.partition, int64(s.share), string(s.engine.namespace)
 	switch {
 	case stream.reached != startOfRuns:
 		call.Before, call.BeforeID = time.UnixMilli(stream.reached.ms), stream.reached.id

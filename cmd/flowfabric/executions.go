@@ -50,6 +50,9 @@ func prepareExecutions(flags *flag.FlagSet) action {
 		if err := need(args); err != nil {
 			return err
 		}
+		if err := notNegative(limit); err != nil {
+			return err
+		}
 		query := admin.ExecutionQuery{
 			Lane: enginecore.LaneID(*lane), Flow: enginecore.FlowID(*flow), Tags: tags, Index: admin.Index(*index), WithTags: true,
 		}

@@ -113,5 +113,5 @@ func subject(args []string, out *output, what string, lane, activity func(string
 	case len(args) == 3 && args[0] == "run":
 		return done(out, what, run(args[1], args[2]))
 	}
-	return fmt.Errorf("%w: wanted are: lane NAME, activity NAME, or run FLOW RUN", errUsage)
+	return fmt.Errorf("%w: wanted are: lane NAME, activity NAME, or run FLOW RUN, got %q; a reason goes with -reason", errUsage, args)
 }

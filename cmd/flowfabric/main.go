@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/flowfabric/flowfabric-go/admin"
@@ -93,6 +94,7 @@ func (p program) dispatch(ctx context.Context, args []string) error {
 	flags.StringVar(&where.url, "url", where.url, "the engine, as runtime.Open names it; FLOWFABRIC_URL by default")
 	flags.StringVar(&where.prefix, "prefix", "", "the prefix of its keys")
 	flags.StringVar(&where.namespace, "namespace", "", "the namespace of runs")
+	asJSON := flags.Bool("json", false, "one JSON object a line")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			p.help(flags)
@@ -106,7 +108,7 @@ func (p program) dispatch(ctx context.Context, args []string) error {
 	}
 	for _, c := range commands() {
 		if c.name == flags.Arg(0) {
-			return p.carryOut(ctx, where, c, flags.Args()[1:])
+			return p.carryOut(ctx, where, c, *asJSON, flags.Args()[1:])
 		}
 	}
 	return fmt.Errorf("%w: there is no command %q", errUsage, flags.Arg(0))
@@ -121,10 +123,10 @@ type command struct {
 // action is what a command does once its flags are read.
 type action func(ctx context.Context, s *session, out *output, args []string) error
 
-func (p program) carryOut(ctx context.Context, where location, c command, args []string) error {
+func (p program) carryOut(ctx context.Context, where location, c command, json bool, args []string) error {
 	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	asJSON := flags.Bool("json", false, "one JSON object a line")
+	asJSON := flags.Bool("json", json, "one JSON object a line")
 	act := c.prepare(flags)
 	rest, err := parseAnywhere(flags, args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -167,18 +169,21 @@ func need(args []string, names ...string) error {
 	if len(args) == len(names) {
 		return nil
 	}
-	return fmt.Errorf("%w: %d arguments are needed (%v), got %d", errUsage, len(names), names, len(args))
+	if len(names) == 0 {
+		return fmt.Errorf("%w: the command takes no arguments, got %q", errUsage, args)
+	}
+	return fmt.Errorf("%w: wanted are %d arguments, %s, got %d", errUsage, len(names), strings.Join(names, " "), len(args))
 }
 
 func (p program) help(flags *flag.FlagSet) {
-	fmt.Fprintln(p.stdout, "flowfabric [-url URL] [-prefix P] [-namespace N] COMMAND [flags] [arguments]")
+	fmt.Fprintln(p.stdout, "flowfabric [-url URL] [-prefix P] [-namespace N] [-json] COMMAND [flags] [arguments]")
 	fmt.Fprintln(p.stdout)
 	t := newOutput(p.stdout, false)
 	for _, c := range commands() {
 		t.row(nil, "  "+c.name+" "+c.arguments, c.summary)
 	}
 	_ = t.flush() // to the terminal
-	fmt.Fprintln(p.stdout, "\nEvery command takes -json and -help. Flags of flowfabric itself:")
+	fmt.Fprintln(p.stdout, "\nEvery command takes -json and -help, which lists its flags. Flags of flowfabric itself:")
 	flags.SetOutput(p.stdout)
 	flags.PrintDefaults()
 }

@@ -72,6 +72,9 @@ func prepareRuns(flags *flag.FlagSet) action {
 		if err := need(args); err != nil {
 			return err
 		}
+		if err := notNegative(limit, since, finished); err != nil {
+			return err
+		}
 		query := runtime.RunQuery{Flow: *name, Tags: tags}
 		for text := range strings.SplitSeq(*state, ",") {
 			if text = strings.TrimSpace(text); text != "" {
@@ -86,6 +89,19 @@ func prepareRuns(flags *flag.FlagSet) action {
 		}
 		return printRuns(ctx, s, out, query, *limit)
 	}
+}
+
+// notNegative checks the flags by which lists are bounded.
+func notNegative(limit *int, spans ...*time.Duration) error {
+	if *limit < 0 {
+		return fmt.Errorf("%w: -limit %d: must not be negative", errUsage, *limit)
+	}
+	for _, span := range spans {
+		if *span < 0 {
+			return fmt.Errorf("%w: %s is not a time before now: must not be negative", errUsage, *span)
+		}
+	}
+	return nil
 }
 
 func printRuns(ctx context.Context, s *session, out *output, query runtime.RunQuery, limit int) error {
