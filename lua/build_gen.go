@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "121-1bdb9b587efbef75"
+const build = "122-b6091624835933a2"

@@ -41,6 +41,33 @@ function number.text(n)
   return text
 end
 
+-- Texts of seconds and of milliseconds within one: formatting a large number is slow, and points in time lie close to
+-- each other.
+local SECONDS, MILLISECONDS, MAX_SECONDS = {}, {}, 64
+local second_count = 0
+
+local function text_of_second(second)
+  if second_count >= MAX_SECONDS then SECONDS, second_count = {}, 0 end
+  local text = number.text(second)
+  SECONDS[second] = text
+  second_count = second_count + 1
+  return text
+end
+
+local function text_of_millisecond(millisecond)
+  local text = string.format('%03d', millisecond)
+  MILLISECONDS[millisecond] = text
+  return text
+end
+
+-- Text of a point in time in whole milliseconds, as number.text gives it.
+function number.time(at)
+  local millisecond = at % 1000
+  local second = (at - millisecond) / 1000
+  if second < 1 then return number.text(at) end
+  return (SECONDS[second] or text_of_second(second)) .. (MILLISECONDS[millisecond] or text_of_millisecond(millisecond))
+end
+
 -- Up to here whole numbers are exact.
 number.MAX_EXACT = 9007199254740991
 
@@ -71,6 +98,7 @@ end
 function number.whole(name, raw)
   local n = number.finite(raw)
   if not n then return nil, number.refuse(name, raw) end
+  if n % 1 == 0 and n >= 0 and n <= number.MAX_EXACT then return n end
   return math.max(-number.MAX_EXACT, math.min(number.MAX_EXACT, math.floor(n)))
 end
 
@@ -159,7 +187,7 @@ function call.open(first_key)
     at = at,
     tag = at.tag,
     now = now,
-    now_text = number.text(now),
+    now_text = number.time(now),
     more = false,
     finished = {},
     lanes = {},

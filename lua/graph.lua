@@ -6,7 +6,7 @@
 graph.BUDGET = 256
 
 -- Entries kept of a flow's event log, roughly.
-local EVENTS_LENGTH = 20000
+local EVENTS_LENGTH = '20000'
 
 local FLOW_OVER = { cancelled = true, completed = true, failed = true }
 
@@ -16,13 +16,16 @@ local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at',
 
 -- The flow of an execution as the call finds it, read once; an empty table without one.
 function graph.flow(c, flow_id)
+  local flows = c.flows
+  local flow = flows and flows[flow_id]
+  if flow then return flow end
   if not is_set(flow_id) then return {} end
-  c.flows = c.flows or {}
-  local flow = c.flows[flow_id]
-  if not flow then
-    flow = record.read(key.flow_core(c, flow_id), FLOW_FIELDS) or {}
-    c.flows[flow_id] = flow
+  flow = record.read(key.flow_core(c, flow_id), FLOW_FIELDS) or {}
+  if not flows then
+    flows = {}
+    c.flows = flows
   end
+  flows[flow_id] = flow
   return flow
 end
 

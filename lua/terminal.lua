@@ -41,7 +41,8 @@ lifecycle.END_FIELDS = {
 }
 
 function lifecycle.lane(core)
-  if is_set(core.lane_id) then return core.lane_id end
+  local lane = core.lane_id
+  if lane and lane ~= '' then return lane end
   return lease.lane(core)
 end
 
@@ -59,16 +60,10 @@ function lifecycle.released(c, execution_id, core, f, reason)
     'attempt_index', core.current_attempt_index or '', 'reason', reason, 'ts', c.now_text)
 end
 
--- JSON text of a string. Ids need no escapes.
-local function quoted(text)
-  if string.find(text, '^[%w:{}-]*$') then return '"' .. text .. '"' end
-  return cjson.encode(text)
-end
-
 -- Tells other FlowFabric tools that a member of a flow has ended.
 function lifecycle.announce_end(c, flow_id, execution_id, outcome)
-  redis.call('PUBLISH', key.channel_completions(c), '{"flow_id":' .. quoted(flow_id)
-    .. ',"execution_id":' .. quoted(execution_id) .. ',"outcome":"' .. outcome .. '"}')
+  redis.call('PUBLISH', key.channel_completions(c), '{"flow_id":' .. cjson.encode(flow_id)
+    .. ',"execution_id":' .. cjson.encode(execution_id) .. ',"outcome":"' .. outcome .. '"}')
 end
 
 -- Moves a record to its end. `t`: outcome; attempt_state of the core; values (further fields, flat list) and
@@ -92,7 +87,7 @@ function lifecycle.finish(c, execution_id, core_key, core, t)
     unpack(record.with_blanks(core.managed, t.values or {}, blank)))
   record.unset(core_key, core.managed, blank)
   if not t.plain then redis.call('ZREM', key.index_execution_deadline(c), execution_id) end
-  call.enter(c, t.terminal_key or key.lane_terminal(c, lifecycle.lane(core)), execution_id, c.now)
+  call.enter(c, t.terminal_key or key.lane_terminal(c, lifecycle.lane(core)), execution_id, c.now_text)
   if is_set(core.flow_id) and not t.silent then
     lifecycle.announce_end(c, core.flow_id, execution_id, t.outcome)
   end
