@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -14,46 +15,109 @@ const (
 	// neighbourTime is how fast so many must have been started for that.
 	neighbourTime = 500 * time.Millisecond
 	// neighbourTries bounds the search for an id; the last one is taken as it is.
-	neighbourTries = 256
+	neighbourTries = 1024
+	// maxStocks is for how many flows ids are kept.
+	maxStocks = 8
+	// neighbourChoice is among how many partitions the next one is chosen.
+	neighbourChoice = 8
 )
 
 // neighbours gives ids to runs that have none. While a client starts many, those that it starts one after the other go into
-// the same partition, and then into another one: workers find more of them at a time there, and complete more with one call.
-// In the long run, all partitions get the same.
+// the same partition, and then into another one: they are sent together, workers find more of them at a time there, and
+// complete more with one call. In the long run, all partitions get the same.
 type neighbours struct {
 	mu        sync.Mutex
 	partition int
 	since     time.Time
 	started   int
 	busy      bool
-}
-
-// next is the partition of the next run; none while few are started.
-func (n *neighbours) next(now time.Time, partitions int) (partition int, ok bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.started++
-	if n.started >= neighbourRuns {
-		n.busy = now.Sub(n.since) < neighbourTime
-		n.partition, n.since, n.started = rand.IntN(partitions), now, 0
-	}
-	return n.partition, n.busy && now.Sub(n.since) < neighbourTime
+	stocks    map[string]idStock // by flow
 }
 
 // runID is a random UUID.
 func (n *neighbours) runID(e *Engine, flowName string) string {
-	id := uuid.New()
 	partitions := e.core.Partitioning()
-	wanted, ok := n.next(time.Now(), partitions.Flow)
-	if !ok {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	stock, grouped := n.next(time.Now(), partitions.Flow, flowName)
+	if !grouped {
+		return uuid.NewString()
+	}
+	return stock.take(n.partition, func(id string) int {
+		return int(partitions.FlowPartitionFor(e.namespace, flowName, id).Index)
+	})
+}
+
+// next counts a run and reports whether it belongs into the partition of those before it, with ids of its flow: not while
+// few are started.
+func (n *neighbours) next(now time.Time, partitions int, flowName string) (stock idStock, grouped bool) {
+	n.started++
+	if n.started >= neighbourRuns {
+		n.busy = now.Sub(n.since) < neighbourTime
+		n.partition, n.since, n.started = n.stock(flowName, partitions).choose(), now, 0
+	}
+	if !n.busy || now.Sub(n.since) >= neighbourTime {
+		return nil, false
+	}
+	return n.stock(flowName, partitions), true
+}
+
+func (n *neighbours) stock(flowName string, partitions int) idStock {
+	stock := n.stocks[flowName]
+	if stock != nil {
+		return stock
+	}
+	if n.stocks == nil || len(n.stocks) >= maxStocks {
+		n.stocks = make(map[string]idStock)
+	}
+	stock = make(idStock, partitions)
+	n.stocks[flowName] = stock
+	return stock
+}
+
+// idStock keeps ids by the partition into which they lead. Which one that is shows only in a hash, so a search for one
+// partition finds ids for all others on the way; kept, they spare the next search. Of each partition it keeps at most
+// neighbourRuns.
+type idStock [][]uuid.UUID
+
+// choose picks a partition: of some, one with most ids. An id leads into any partition with the same probability, and is
+// taken sooner or later, so this favours none.
+func (s idStock) choose() int {
+	best := rand.IntN(len(s))
+	for range neighbourChoice - 1 {
+		if other := rand.IntN(len(s)); len(s[other]) > len(s[best]) {
+			best = other
+		}
+	}
+	return best
+}
+
+// take gives an id that leads into a partition.
+func (s idStock) take(wanted int, partitionOf func(id string) int) string {
+	if list := s[wanted]; len(list) > 0 {
+		id := list[len(list)-1]
+		s[wanted] = list[:len(list)-1]
 		return id.String()
 	}
-	for range neighbourTries {
-		if int(partitions.FlowPartitionFor(e.namespace, flowName, id.String()).Index) == wanted {
-			break
+	for tries := 1; ; tries++ {
+		id := randomUUID()
+		text := id.String()
+		partition := partitionOf(text)
+		if partition == wanted || tries == neighbourTries {
+			return text
 		}
-		low := rand.Uint32()
-		id[13], id[14], id[15] = byte(low>>16), byte(low>>8), byte(low)
+		if len(s[partition]) < neighbourRuns {
+			s[partition] = append(s[partition], id)
+		}
 	}
-	return id.String()
+}
+
+// randomUUID is a UUID of version 4, from a generator that costs less than that of package uuid: ids of runs are no secrets.
+func randomUUID() uuid.UUID {
+	var id uuid.UUID
+	binary.LittleEndian.PutUint64(id[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(id[8:], rand.Uint64())
+	id[6] = id[6]&0x0f | 0x40
+	id[8] = id[8]&0x3f | 0x80
+	return id
 }

@@ -3,6 +3,7 @@ package runtime
 import (
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -117,5 +118,42 @@ func decodePolicy(data []byte) (nodePlan, error) {
 		}
 		plan.input = &input
 	}
+	return plan, nil
+}
+
+const (
+	// maxPlans bounds the plans that a worker keeps.
+	maxPlans = 256
+	// maxKeptPolicy is the largest policy document (bytes) whose plan is kept: a larger one holds constants, which differ.
+	maxKeptPolicy = 4 << 10
+)
+
+// planCache keeps what was decoded: the executions of a node have the same policy in all runs. What it gives is shared and
+// must not be changed.
+type planCache struct {
+	mu       sync.RWMutex
+	byPolicy map[string]nodePlan
+}
+
+func (c *planCache) decode(policy []byte) (nodePlan, error) {
+	if len(policy) > maxKeptPolicy {
+		return decodePolicy(policy)
+	}
+	c.mu.RLock()
+	plan, known := c.byPolicy[string(policy)]
+	c.mu.RUnlock()
+	if known {
+		return plan, nil
+	}
+	plan, err := decodePolicy(policy)
+	if err != nil {
+		return plan, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byPolicy == nil || len(c.byPolicy) >= maxPlans {
+		c.byPolicy = make(map[string]nodePlan)
+	}
+	c.byPolicy[string(policy)] = plan
 	return plan, nil
 }

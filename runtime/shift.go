@@ -37,6 +37,7 @@ type shift struct {
 	leases *leaseBook
 	// commits is nil when completions go one by one.
 	commits *commits
+	plans   planCache
 	// base carries the values of Run's context but does not end with it.
 	base  context.Context
 	tasks sync.WaitGroup // executions and claims

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
 
@@ -145,7 +147,7 @@ func (t *task) execute(ctx context.Context) ([]byte, error) {
 	if handler == nil && t.claimed.Kind != mapKind && t.claimed.Kind != subKind {
 		return nil, fmt.Errorf("activity %q is not registered with this worker", t.claimed.Kind)
 	}
-	plan, err := decodePolicy(t.claimed.Policy)
+	plan, err := t.shift.plans.decode(t.claimed.Policy)
 	if err != nil {
 		return nil, undecodable(t.locate(err))
 	}
@@ -264,6 +266,9 @@ func (t *task) input(ctx context.Context, plan nodePlan) ([]byte, error) {
 	input, err := plan.input.Resolve(t.claimed.FlowInput, results)
 	if err != nil {
 		return nil, undecodable(t.locate(fmt.Errorf("input: %w", err)))
+	}
+	if plan.input.Kind == flow.ExprConst {
+		input = bytes.Clone(input) // the plan is shared
 	}
 	return input, nil
 }

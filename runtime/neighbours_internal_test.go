@@ -1,0 +1,71 @@
+package runtime
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+var someParts = enginecore.Partitioning{Flow: 64}
+
+func partitionOf(id string) int {
+	return int(someParts.FlowPartitionFor("default", "orders", id).Index)
+}
+
+// TestNeighbours looks at the ids of a client that starts many runs: they differ, come in groups of one partition, and all
+// partitions get about the same; and hardly any hash is computed that no id comes of.
+func TestNeighbours(t *testing.T) {
+	const runs = 40_000
+	var n neighbours
+	now := time.Now()
+	seen := make(map[string]bool, runs)
+	counts := make([]int, someParts.Flow)
+	hashes, together, last := 0, 0, -1
+	for range runs {
+		stock, grouped := n.next(now, someParts.Flow, "orders")
+		if !grouped {
+			continue
+		}
+		id := stock.take(n.partition, func(id string) int { hashes++; return partitionOf(id) })
+		require.False(t, seen[id])
+		seen[id] = true
+		p := partitionOf(id)
+		counts[p]++
+		if p == last {
+			together++
+		}
+		last = p
+	}
+	require.Greater(t, len(seen), runs*9/10)
+	assert.Greater(t, together, len(seen)*9/10)
+	assert.Less(t, hashes, 3*len(seen))
+	for p, count := range counts {
+		assert.InDelta(t, len(seen)/len(counts), count, float64(len(seen)/len(counts))*0.6, "partition %d", p)
+	}
+}
+
+// TestFewRunsAreSpread starts runs too slowly for groups.
+func TestFewRunsAreSpread(t *testing.T) {
+	var n neighbours
+	now := time.Now()
+	for range 3 * neighbourRuns {
+		now = now.Add(neighbourTime / neighbourRuns * 2)
+		_, grouped := n.next(now, someParts.Flow, "orders")
+		require.False(t, grouped)
+	}
+}
+
+func BenchmarkNeighbours(b *testing.B) {
+	var n neighbours
+	now := time.Now()
+	b.ReportAllocs()
+	for b.Loop() {
+		if stock, grouped := n.next(now, someParts.Flow, "orders"); grouped {
+			stock.take(n.partition, partitionOf)
+		}
+	}
+}
