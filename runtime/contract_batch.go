@@ -16,15 +16,17 @@ type contractBatch struct {
 	contract *contract
 	commands rueidis.Commands
 	settle   []func(context.Context, rueidis.RedisResult)
+	reads    []*rueidis.RedisResult
 }
 
 func (c *contract) batch() *contractBatch { return &contractBatch{contract: c} }
 
-// get adds a read. Its result is there after run.
+// get adds a read. Its result is there after run, which fails when the read has.
 func (b *contractBatch) get(command rueidis.Completed) *rueidis.RedisResult {
 	result := new(rueidis.RedisResult)
 	b.commands = append(b.commands, command)
 	b.settle = append(b.settle, func(_ context.Context, r rueidis.RedisResult) { *result = r })
+	b.reads = append(b.reads, result)
 	return result
 }
 
@@ -67,6 +69,12 @@ func (b *contractBatch) run(ctx context.Context) error {
 	for i, result := range b.contract.client.DoMulti(ctx, b.commands...) {
 		b.settle[i](ctx, result)
 		if err := result.NonRedisError(); err != nil && fault == nil {
+			fault = contractReadError("read", err)
+		}
+	}
+	// A server that refuses a read, because it is loading or busy, has not said that there is nothing.
+	for _, result := range b.reads {
+		if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) && fault == nil {
 			fault = contractReadError("read", err)
 		}
 	}

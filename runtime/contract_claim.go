@@ -176,16 +176,17 @@ func (c *contract) take(ctx context.Context, p enginecore.Partition, r *engineco
 		}
 		taken = append(taken, c.claimed(x, reply, p, r))
 	}
+	if fault == nil {
+		fault = c.addInputs(ctx, p, taken)
+	}
 	if fault != nil {
-		// Some may be ours without our knowing: a repeat of the call finds them.
+		// Some may be ours without our knowing, or without their inputs: a repeat of the call finds them.
 		return nil, errors.Join(enginecore.ErrOutcomeUnknown, fault)
 	}
 	if len(ended) > 0 {
-		if _, err := c.propagate(ctx, p, r.LaneID, ended...); err != nil {
-			return taken, err
-		}
+		_, fault = c.propagate(ctx, p, r.LaneID, ended...)
 	}
-	return taken, c.addInputs(ctx, p, taken)
+	return taken, fault
 }
 
 // addClaim adds grant and claim of one execution to a batch.

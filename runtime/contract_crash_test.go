@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -280,4 +281,37 @@ func TestContractDirectory(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 8, out)
 	b.Settle(t)
+}
+
+// A worker that cannot read the results of upstreams asks again; it does not take them for missing.
+func TestContractInputsThatCannotBeRead(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := enginetest.ContractServer(t, kind)
+		prefix := enginetest.NewPrefix()
+		b := enginetest.Open(t, kind, server.URL()+contractURL, prefix)
+		p := proxy.Start(t, server.Addr())
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, prefix)
+		ctx := enginetest.Context(t)
+		stalled := make(chan struct{})
+		var reads atomic.Int64
+		p.Intercept(func(chunk []byte) proxy.Fate {
+			if !bytes.Contains(chunk, []byte(":result\r\n")) || !bytes.Contains(chunk, []byte("GET\r\n")) || reads.Add(1) != 2 {
+				return proxy.Pass
+			}
+			close(stalled)
+			return proxy.Stall
+		})
+		a := addOne()
+		far.Worker(t, []activity.Handler{a}, runtime.Lease(time.Second))
+		b.Keeper(t)
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 6), 0)
+		require.NoError(t, err)
+		<-stalled
+		time.Sleep(1500 * time.Millisecond) // longer than the lease, and so than the worker waits for an answer
+		p.Break()
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 6, out)
+		b.Settle(t)
+	})
 }
