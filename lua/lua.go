@@ -95,6 +95,7 @@ func Files() []string {
 		"ffx_child.lua",
 		"ffx_purge.lua",
 		"ffx_trim.lua",
+		"ffx_project.lua",
 		"ffx_rerun.lua",
 		"ffx_compact.lua",
 		"ffx_mend.lua",

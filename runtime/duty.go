@@ -33,6 +33,7 @@ const (
 	DutyBudget                   Duty = "budget"
 	DutyRetention                Duty = "retention"
 	DutyExecutionRetention       Duty = "execution_retention"
+	DutyFlowProjection           Duty = "flow_projection"
 	DutyCompaction               Duty = "compaction"
 	DutySchedule                 Duty = "schedule"
 	DutyDependencyReconciliation Duty = "dependency_reconciliation"
@@ -107,6 +108,9 @@ func DutyTable() []DutyInfo {
 		),
 		describeDuties(trimPauses*maxTrimPace, false, tickNever,
 			DutyInfo{Duty: DutyExecutionRetention, Contract: "retention_trimmer", Summary: "removes executions outside managed flows that have been kept long enough"},
+		),
+		describeDuties(projectEvery, false, tickNever,
+			DutyInfo{Duty: DutyFlowProjection, Contract: "flow_projector", Summary: "counts the members of flows that were made call by call, by state"},
 		),
 		describeDuties(maxCompactPause, false, tickNever,
 			DutyInfo{Duty: DutyCompaction, Summary: "makes the records of runs smaller that ended some time ago"},

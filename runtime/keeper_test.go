@@ -116,6 +116,7 @@ func TestKeeperStats(t *testing.T) {
 			// What goes through all records begins some time after the start.
 			if !slices.Contains([]runtime.Duty{
 				runtime.DutyDependencyReconciliation, runtime.DutyIndexReconciliation, runtime.DutyExecutionRetention,
+				runtime.DutyFlowProjection,
 			}, d.Duty) {
 				require.NotZero(t, d.LastRun, d.Duty)
 			}

@@ -1,0 +1,56 @@
+package admin
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// FlowSummary counts the members of a flow.
+type FlowSummary struct {
+	// State is what the members amount to: completed, failed, running, blocked (some wait, none runs) or open. Members that
+	// a join had no use for any more do not make a flow fail.
+	State string
+	// Members is how many there are, Counted how many the counts are of: all, or of a large flow some at random.
+	Members, Counted int
+	// ByState counts those by state. States that none is in are missing.
+	ByState map[enginecore.PublicState]int
+	// UpdatedAt is when the counts last changed, by the engine's clock.
+	UpdatedAt time.Time
+}
+
+const membersPrefix = "members_"
+
+// FlowSummary returns how the members of a flow stood when a keeper or another server last counted them, which keepers do
+// every 15 seconds (runtime.DutyFlowProjection). It is zero when nobody has yet, and for runs of package runtime, whose
+// Describe is always up to date. It wraps enginecore.ErrFlowNotFound.
+func (c *Client) FlowSummary(ctx context.Context, id enginecore.FlowID) (FlowSummary, error) {
+	p, err := c.flowPartition(id)
+	if err != nil {
+		return FlowSummary{}, err
+	}
+	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(p, id), flowFields), c.client.B().Hgetall().Key(c.keys.FlowSummary(p, id)).Build())
+	if err != nil {
+		return FlowSummary{}, of(err, "summarize", "flow", string(id))
+	}
+	if recordOf(results[0], flowFields) == nil {
+		return FlowSummary{}, of(enginecore.ErrFlowNotFound, "summarize", "flow", string(id))
+	}
+	stored, err := results[1].AsStrMap()
+	if err != nil {
+		return FlowSummary{}, of(enginecore.ConnectError(err), "summarize", "flow", string(id))
+	}
+	r := record(stored)
+	s := FlowSummary{
+		State: r["public_flow_state"], Members: int(r.int("total_members")), Counted: int(r.int("sampled_members")),
+		UpdatedAt: r.time("last_summary_update_at"), ByState: make(map[enginecore.PublicState]int),
+	}
+	for field := range r {
+		if state, ok := strings.CutPrefix(field, membersPrefix); ok && r.int(field) > 0 {
+			s.ByState[enginecore.PublicState(state)] = int(r.int(field))
+		}
+	}
+	return s, nil
+}
