@@ -190,6 +190,8 @@ type Budget struct {
 	HardBreaches, SoftBreaches int
 	LastBreachAt               time.Time
 	LastBreach                 string
+	// BreachedAt is since when a hard limit is reached, as keepers saw it; zero when none is.
+	BreachedAt time.Time
 	// NextResetAt and CreatedAt are zero when unset.
 	NextResetAt, CreatedAt time.Time
 }
@@ -233,6 +235,7 @@ func (c *Client) Budget(ctx context.Context, id enginecore.BudgetID) (Budget, er
 		b.Limits[name] = of
 	}
 	usage := record(tagsOf(results[2]))
+	b.BreachedAt = usage.time("breached_at")
 	for name := range usage {
 		if checkDimension(name) == nil {
 			b.Usage[name] = usage.int(name)

@@ -4,7 +4,6 @@ local projection = {}
 
 -- Members that are counted; of a flow with more, that many are taken at random.
 local MAX_COUNTED = 1000
-local MAX_CHECKED = 500
 
 -- Field of the summary for each public state.
 local COUNTED_AS = {
@@ -69,13 +68,12 @@ local function write(c, flow_id, fields)
   return true
 end
 
--- Brings the summary of a flow up to date.
+-- Brings the summary of a flow up to date. Gives, as second, whether the flow has left the index.
 function projection.flow(c, work, flow_id)
-  work.checked = work.checked + 1
   local flow = redis.call('HMGET', key.flow_core(c, flow_id), 'created_at', 'managed')
   if not flow[1] then
     redis.call('SREM', key.index_flow_index(c), flow_id)
-    return
+    return nil, true
   elseif flow[2] then
     return
   end
@@ -94,21 +92,6 @@ function projection.flow(c, work, flow_id)
   if write(c, flow_id, fields) then work.projected = work.projected + 1 end
 end
 
--- Goes on from a cursor, "<scan> <flows of that page that are done>". Gives the next one, "" at the end.
-function projection.go_on(c, work, cursor, limit)
-  local scan, done = string.match(cursor, '^(%d+) (%d+)$')
-  scan, done = scan or '0', tonumber(done) or 0
-  repeat
-    local page = redis.call('SSCAN', key.index_flow_index(c), scan, 'COUNT', limit)
-    for i = done + 1, #page[2] do
-      if work.checked >= limit then return scan .. ' ' .. number.text(i - 1) end
-      projection.flow(c, work, page[2][i])
-    end
-    scan, done = page[1], 0
-  until scan == '0' or work.checked >= limit
-  return scan == '0' and '' or scan .. ' 0'
-end
-
 -- @function ffx_project_flows
 -- @summary  Brings the summaries of flows up to date that were not submitted whole: how many members there are in each
 --           state, and what that amounts to. All members count, of more than 1000 that many at random. Looks at about
@@ -124,7 +107,8 @@ function F.ffx_project_flows(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
   local c = call.open(K.partition)
-  local work = { checked = 0, unmanaged = 0, projected = 0 }
-  local cursor = projection.go_on(c, work, A.cursor or '', math.max(1, math.min(limit, MAX_CHECKED)))
+  local work = walk.begin(limit)
+  work.unmanaged, work.projected = 0, 0
+  local cursor = walk.set(work, key.index_flow_index(c), A.cursor or '', function(flow_id) return projection.flow(c, work, flow_id) end)
   return reply.ok(cursor, number.text(work.checked), number.text(work.unmanaged), number.text(work.projected))
 end

@@ -235,6 +235,23 @@ function F.ff_drain_sibling_cancel_group(K, A)
   return reply.ok(owed and 'drained' or 'drained_sans_group', '')
 end
 
+-- Brings up to date what a group owes its siblings. Gives what was done, and why.
+function joins.reconcile_siblings(c, group_key, pending_key, flow_id, child_id)
+  if redis.call('SISMEMBER', pending_key, flow_id .. '|' .. child_id) == 0 then return 'no_op', 'not_in_set' end
+  local owed = record.read(group_key, OWED_FIELDS)
+  if not owed or owed.cancel_siblings_pending_flag ~= 'true' then
+    joins.forget_siblings(c, group_key, pending_key, flow_id, child_id)
+    return 'sremmed_stale', owed and 'flag_cleared' or 'missing_edgegroup'
+  end
+  local rest = refresh(c, flow_id, child_id, listed(owed.cancel_siblings_pending_members))
+  if owes_more(c, flow_id, child_id, rest) then
+    owe(c, group_key, pending_key, flow_id, child_id, rest)
+    return 'no_op', 'siblings_running'
+  end
+  joins.forget_siblings(c, group_key, pending_key, flow_id, child_id)
+  return 'completed_drain', ''
+end
+
 -- @function ff_reconcile_sibling_cancel_group
 -- @summary  Closes a group whose siblings have all ended, and takes entries without a meaning out of the set of groups
 --           that owe cancels. Siblings of the list that have ended are taken off it.
@@ -250,19 +267,5 @@ function F.ff_reconcile_sibling_cancel_group(K, A)
   if err then return err end
   local c = call.open(K.pending)
   local flow_id, child_id = A.flow_id, A.downstream_execution_id
-  if redis.call('SISMEMBER', K.pending, flow_id .. '|' .. child_id) == 0 then
-    return reply.ok('no_op', 'not_in_set')
-  end
-  local owed = record.read(K.group, OWED_FIELDS)
-  if not owed or owed.cancel_siblings_pending_flag ~= 'true' then
-    joins.forget_siblings(c, K.group, K.pending, flow_id, child_id)
-    return reply.ok('sremmed_stale', owed and 'flag_cleared' or 'missing_edgegroup')
-  end
-  local rest = refresh(c, flow_id, child_id, listed(owed.cancel_siblings_pending_members))
-  if owes_more(c, flow_id, child_id, rest) then
-    owe(c, K.group, K.pending, flow_id, child_id, rest)
-    return reply.ok('no_op', 'siblings_running')
-  end
-  joins.forget_siblings(c, K.group, K.pending, flow_id, child_id)
-  return reply.ok('completed_drain', '')
+  return reply.ok(joins.reconcile_siblings(c, K.group, K.pending, flow_id, child_id))
 end

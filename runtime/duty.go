@@ -14,31 +14,34 @@ type Duty string
 
 // The duties. DutyTable tells what each of them does, and how often.
 const (
-	DutyDelayedPromotion         Duty = "delayed_promotion"
-	DutyLeaseExpiry              Duty = "lease_expiry"
-	DutyAttemptTimeout           Duty = "attempt_timeout"
-	DutyExecutionDeadline        Duty = "execution_deadline"
-	DutyStartDeadline            Duty = "start_deadline"
-	DutyFlowDeadline             Duty = "flow_deadline"
-	DutySuspensionTimeout        Duty = "suspension_timeout"
-	DutyPendingWaitpointExpiry   Duty = "pending_waitpoint_expiry"
-	DutyPropagation              Duty = "propagation"
-	DutyCancelBacklog            Duty = "cancel_backlog"
-	DutySiblingCancelDispatch    Duty = "sibling_cancel_dispatch"
-	DutyPauseRecheck             Duty = "pause_recheck"
-	DutyRerun                    Duty = "rerun"
-	DutyAdmission                Duty = "admission"
-	DutyChildRuns                Duty = "child_runs"
-	DutyQuota                    Duty = "quota"
-	DutyBudget                   Duty = "budget"
-	DutyRetention                Duty = "retention"
-	DutyExecutionRetention       Duty = "execution_retention"
-	DutyFlowProjection           Duty = "flow_projection"
-	DutyCompaction               Duty = "compaction"
-	DutySchedule                 Duty = "schedule"
-	DutyDependencyReconciliation Duty = "dependency_reconciliation"
-	DutyIndexReconciliation      Duty = "index_reconciliation"
-	DutyUnblocking               Duty = "unblocking"
+	DutyDelayedPromotion            Duty = "delayed_promotion"
+	DutyLeaseExpiry                 Duty = "lease_expiry"
+	DutyAttemptTimeout              Duty = "attempt_timeout"
+	DutyExecutionDeadline           Duty = "execution_deadline"
+	DutyStartDeadline               Duty = "start_deadline"
+	DutyFlowDeadline                Duty = "flow_deadline"
+	DutySuspensionTimeout           Duty = "suspension_timeout"
+	DutyPendingWaitpointExpiry      Duty = "pending_waitpoint_expiry"
+	DutyPropagation                 Duty = "propagation"
+	DutyCancelBacklog               Duty = "cancel_backlog"
+	DutySiblingCancelDispatch       Duty = "sibling_cancel_dispatch"
+	DutyPauseRecheck                Duty = "pause_recheck"
+	DutyRerun                       Duty = "rerun"
+	DutyAdmission                   Duty = "admission"
+	DutyChildRuns                   Duty = "child_runs"
+	DutyQuota                       Duty = "quota"
+	DutyBudget                      Duty = "budget"
+	DutyRetention                   Duty = "retention"
+	DutyExecutionRetention          Duty = "execution_retention"
+	DutyQuotaReconciliation         Duty = "quota_reconciliation"
+	DutyBudgetReconciliation        Duty = "budget_reconciliation"
+	DutySiblingCancelReconciliation Duty = "sibling_cancel_reconciliation"
+	DutyFlowProjection              Duty = "flow_projection"
+	DutyCompaction                  Duty = "compaction"
+	DutySchedule                    Duty = "schedule"
+	DutyDependencyReconciliation    Duty = "dependency_reconciliation"
+	DutyIndexReconciliation         Duty = "index_reconciliation"
+	DutyUnblocking                  Duty = "unblocking"
 )
 
 // DutyInfo describes a duty.
@@ -108,6 +111,13 @@ func DutyTable() []DutyInfo {
 		),
 		describeDuties(trimPauses*maxTrimPace, false, tickNever,
 			DutyInfo{Duty: DutyExecutionRetention, Contract: "retention_trimmer", Summary: "removes executions outside managed flows that have been kept long enough"},
+		),
+		describeDuties(policiesEvery, false, tickNever,
+			DutyInfo{Duty: DutyQuotaReconciliation, Contract: "quota_reconciler", Summary: "takes back what quotas of other programs have admitted and what does not run any more"},
+			DutyInfo{Duty: DutyBudgetReconciliation, Contract: "budget_reconciler", Summary: "notes which budgets of other programs are used up, and that their resets come"},
+		),
+		describeDuties(siblingsEvery, false, tickNever,
+			DutyInfo{Duty: DutySiblingCancelReconciliation, Contract: "edge_cancel_reconciler", Summary: "closes groups of joins whose siblings have ended without being cancelled"},
 		),
 		describeDuties(projectEvery, false, tickNever,
 			DutyInfo{Duty: DutyFlowProjection, Contract: "flow_projector", Summary: "counts the members of flows that were made call by call, by state"},

@@ -18,39 +18,15 @@ const (
 
 // projectRound counts the members of flows that were made call by call.
 func (k *Keeper) projectRound() *round {
-	at := newCursors()
-	// found tells in which partitions the pass under way has seen flows of that kind.
-	found := make(map[enginecore.Partition]bool)
 	return &round{
 		duties: []Duty{DutyFlowProjection}, family: enginecore.FlowFamily, every: projectEvery, mends: true,
 		signs: func(p enginecore.Partition) []string { return []string{k.engine.core.Keys().IndexFlowIndex(p)} },
-		step: func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
-			byHand := only != ""
-			calls := make([]enginecore.ProjectFlowsCall, len(partitions))
-			for i, p := range partitions {
-				calls[i] = enginecore.ProjectFlowsCall{Partition: p, Limit: pageSize(byHand), Cursor: at.get(p)}
-			}
-			answers, _ := sendAll(ctx, k.engine.core, calls) // each answer has its error
-			outcomes := make([]outcome, len(partitions))
-			for i, a := range answers {
-				if outcomes[i].err = a.err; a.err != nil {
-					continue
-				}
-				p := partitions[i]
-				found[p] = found[p] || a.reply.Unmanaged > 0
-				outcomes[i].done = []dutyDone{{duty: DutyFlowProjection, count: a.reply.Projected}}
-				outcomes[i].more, _ = at.moved(p, a.reply.NextCursor, projectPace, byHand)
-				switch {
-				case found[p]:
-					outcomes[i].next = projectPace
-				case a.reply.NextCursor != "":
-					outcomes[i].next = projectSearch
-				}
-				if a.reply.NextCursor == "" {
-					delete(found, p)
-				}
-			}
-			return outcomes
-		},
+		step: inPages(k, pace{page: projectPace, search: projectSearch, pass: projectPace},
+			func(p enginecore.Partition, limit int64, cursor string) enginecore.ProjectFlowsCall {
+				return enginecore.ProjectFlowsCall{Partition: p, Limit: limit, Cursor: cursor}
+			},
+			func(_ context.Context, _ enginecore.Partition, r enginecore.ProjectFlowsReply) (page, error) {
+				return page{next: r.NextCursor, done: dutyDone{duty: DutyFlowProjection, count: r.Projected}, found: r.Unmanaged > 0}, nil
+			}),
 	}
 }

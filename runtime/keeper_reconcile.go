@@ -198,23 +198,14 @@ func (k *Keeper) executionSigns(p enginecore.Partition) []string {
 
 // edgesRound resolves edges whose upstream has ended without it.
 func (k *Keeper) edgesRound() *round {
-	at := newCursors()
 	return &round{
 		duties: []Duty{DutyDependencyReconciliation}, family: enginecore.FlowFamily, every: edgesEvery, mends: true, signs: k.executionSigns,
-		step: func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
-			calls := make([]enginecore.ReconcileEdgesCall, len(partitions))
-			for i, p := range partitions {
-				calls[i] = enginecore.ReconcileEdgesCall{Partition: p, Limit: reconciledAtOnce, Cursor: at.get(p), Lanes: k.lanes}
-			}
-			answers, _ := sendAll(ctx, k.engine.core, calls) // each answer has its error
-			outcomes := make([]outcome, len(partitions))
-			for i, a := range answers {
-				if outcomes[i].err = a.err; a.err == nil {
-					outcomes[i].more, outcomes[i].next = at.moved(partitions[i], a.reply.NextCursor, edgesEvery, only != "")
-					outcomes[i].done = []dutyDone{{duty: DutyDependencyReconciliation, count: a.reply.Resolved}}
-				}
-			}
-			return outcomes
-		},
+		step: inPages(k, evenPace(edgesEvery),
+			func(p enginecore.Partition, _ int64, cursor string) enginecore.ReconcileEdgesCall {
+				return enginecore.ReconcileEdgesCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: k.lanes}
+			},
+			func(_ context.Context, _ enginecore.Partition, r enginecore.ReconcileEdgesReply) (page, error) {
+				return page{next: r.NextCursor, done: dutyDone{duty: DutyDependencyReconciliation, count: r.Resolved}}, nil
+			}),
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,6 +48,21 @@ func TestDutiesByHand(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, runtime.DutySiblingCancelDispatch, duty)
 	})
+}
+
+// There is a duty for every scanner of the contract.
+func TestScannersOfTheContract(t *testing.T) {
+	duties := make(map[runtime.Duty]string)
+	for _, scanner := range []string{
+		"lease_expiry", "delayed_promoter", "attempt_timeout", "execution_deadline", "suspension_timeout", "pending_wp_expiry",
+		"budget_reset", "budget_reconciler", "quota_reconciler", "unblock", "dependency_reconciler", "index_reconciler",
+		"retention_trimmer", "flow_projector", "cancel_reconciler", "edge_cancel_dispatcher", "edge_cancel_reconciler",
+	} {
+		duty, err := runtime.ParseDuty(scanner)
+		require.NoError(t, err)
+		require.Empty(t, duties[duty], "%s is the duty of two scanners", duty)
+		duties[duty] = scanner
+	}
 }
 
 // A duty that is run by hand does what is due and reports it; what others see to is left alone.
@@ -112,12 +126,13 @@ func TestKeeperStats(t *testing.T) {
 		stats := keeper.Stats()
 		require.Equal(t, 1, stats.Keepers)
 		require.Equal(t, 4, stats.Partitions)
+		every := make(map[runtime.Duty]time.Duration)
+		for _, info := range runtime.DutyTable() {
+			every[info.Duty] = info.Every
+		}
 		for _, d := range stats.Duties {
 			// What goes through all records begins some time after the start.
-			if !slices.Contains([]runtime.Duty{
-				runtime.DutyDependencyReconciliation, runtime.DutyIndexReconciliation, runtime.DutyExecutionRetention,
-				runtime.DutyFlowProjection,
-			}, d.Duty) {
+			if every[d.Duty] < time.Minute {
 				require.NotZero(t, d.LastRun, d.Duty)
 			}
 			require.Zero(t, d.Panics, d.Duty)

@@ -30,48 +30,19 @@ const (
 // trimRound removes executions outside managed flows that have been kept long enough.
 func (k *Keeper) trimRound() *round {
 	keep := k.retainExecutions
-	pace := min(max(keep/8, minTrimPace), maxTrimPace)
+	often := min(max(keep/8, minTrimPace), maxTrimPace)
 	if keep < 0 {
-		keep, pace = -time.Millisecond, maxTrimPace // the engine counts in milliseconds
+		keep, often = -time.Millisecond, maxTrimPace // the engine counts in milliseconds
 	}
-	at := newCursors()
-	// found tells in which partitions the pass under way has seen executions that belong to no managed flow.
-	found := make(map[enginecore.Partition]bool)
 	return &round{
-		duties: []Duty{DutyExecutionRetention}, family: enginecore.FlowFamily, every: trimPauses * pace, mends: true,
+		duties: []Duty{DutyExecutionRetention}, family: enginecore.FlowFamily, every: trimPauses * often, mends: true,
 		signs: k.executionSigns,
-		step: func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
-			byHand := only != ""
-			calls := make([]enginecore.TrimCall, len(partitions))
-			for i, p := range partitions {
-				calls[i] = enginecore.TrimCall{Partition: p, Limit: pageSize(byHand), Keep: keep, Cursor: at.get(p)}
-			}
-			answers, _ := sendAll(ctx, k.engine.core, calls) // each answer has its error
-			outcomes := make([]outcome, len(partitions))
-			for i, a := range answers {
-				if outcomes[i].err = a.err; a.err != nil {
-					continue
-				}
-				p := partitions[i]
-				found[p] = found[p] || a.reply.Unmanaged > 0
-				outcomes[i].more, outcomes[i].next = at.moved(p, a.reply.NextCursor, pace, byHand)
-				outcomes[i].done = []dutyDone{{DutyExecutionRetention, a.reply.Trimmed + a.reply.Flows, a.reply.Lag}}
-				if a.reply.NextCursor == "" {
-					if found[p] {
-						outcomes[i].next = pace
-					}
-					delete(found, p)
-				}
-			}
-			return outcomes
-		},
+		step: inPages(k, pace{page: often / stepsPerRound, search: often / stepsPerRound, pass: often},
+			func(p enginecore.Partition, limit int64, cursor string) enginecore.TrimCall {
+				return enginecore.TrimCall{Partition: p, Limit: limit, Keep: keep, Cursor: cursor}
+			},
+			func(_ context.Context, _ enginecore.Partition, r enginecore.TrimReply) (page, error) {
+				return page{r.NextCursor, dutyDone{DutyExecutionRetention, r.Trimmed + r.Flows, r.Lag}, r.Unmanaged > 0}, nil
+			}),
 	}
-}
-
-// pageSize bounds the records that one step of a reconciliation looks at.
-func pageSize(byHand bool) int64 {
-	if byHand {
-		return reconciledByHand
-	}
-	return reconciledAtOnce
 }

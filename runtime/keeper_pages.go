@@ -1,0 +1,82 @@
+package runtime
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// page is what a call has done that goes through a partition in pages.
+type page struct {
+	// next is where the following one begins, empty at the end.
+	next string
+	done dutyDone
+	// found tells that there is something in the partition that the duty is for, so that it is looked at more often.
+	found bool
+}
+
+// pace is how often a partition is looked at in pages.
+type pace struct {
+	// page is the pause between two pages, pass that after the last one: once something was found that the duty is for.
+	// Without a pass of its own, the partition is left alone until the next round.
+	page, pass time.Duration
+	// search is the pause between two pages before that.
+	search time.Duration
+}
+
+// evenPace goes through a partition in a tenth of the time for each page.
+func evenPace(every time.Duration) pace {
+	return pace{page: every / stepsPerRound, search: every / stepsPerRound}
+}
+
+// inPages is the step of a round that goes through each partition in pages: ask makes the call for one, tell reads its reply.
+func inPages[R any, C enginecore.Call[R]](k *Keeper, often pace, ask func(p enginecore.Partition, limit int64, cursor string) C,
+	tell func(ctx context.Context, p enginecore.Partition, reply R) (page, error),
+) func(context.Context, []enginecore.Partition, Duty) []outcome {
+	at := newCursors()
+	found := make(map[enginecore.Partition]bool) // by the pass under way; only one step of a round runs at a time
+	return func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
+		byHand, limit := only != "", int64(reconciledAtOnce)
+		if byHand {
+			limit = reconciledByHand
+		}
+		calls := make([]C, len(partitions))
+		for i, p := range partitions {
+			calls[i] = ask(p, limit, at.get(p))
+		}
+		answers, _ := sendAll[R](ctx, k.engine.core, calls) // each answer has its error
+		outcomes := make([]outcome, len(partitions))
+		for i, a := range answers {
+			p, o := partitions[i], &outcomes[i]
+			var told page
+			if o.err = a.err; o.err == nil {
+				told, o.err = tell(ctx, p, a.reply)
+			}
+			if o.err != nil {
+				continue // the same page again
+			}
+			o.done = []dutyDone{told.done}
+			found[p] = found[p] || told.found
+			o.more, _ = at.moved(p, told.next, 0, byHand)
+			o.next = often.after(told.next != "", found[p])
+			if told.next == "" {
+				delete(found, p)
+			}
+		}
+		return outcomes
+	}
+}
+
+// after is the pause after a page; 0 is until the next round.
+func (often pace) after(more, found bool) time.Duration {
+	switch {
+	case more && found:
+		return often.page
+	case more:
+		return often.search
+	case found:
+		return often.pass
+	}
+	return 0
+}

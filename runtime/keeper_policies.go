@@ -1,0 +1,86 @@
+package runtime
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+const (
+	// policiesEvery is how often quotas and budgets are looked at that programs of the contract have created.
+	policiesEvery = time.Minute
+	// admissionsEvery is how often where executions are admitted by such a quota: nobody else gives their places back.
+	admissionsEvery = 5 * time.Second
+)
+
+// budgetsRound notes which budgets of other programs are used up.
+func (k *Keeper) budgetsRound() *round {
+	return &round{
+		duties: []Duty{DutyBudgetReconciliation}, family: enginecore.BudgetFamily, every: policiesEvery, mends: true,
+		signs: func(p enginecore.Partition) []string { return []string{k.engine.core.Keys().IndexBudgetPolicies(p)} },
+		step: inPages(k, evenPace(policiesEvery),
+			func(p enginecore.Partition, limit int64, cursor string) enginecore.ReconcileBudgetsCall {
+				return enginecore.ReconcileBudgetsCall{Partition: p, Limit: limit, Cursor: cursor}
+			},
+			func(_ context.Context, _ enginecore.Partition, r enginecore.ReconcileBudgetsReply) (page, error) {
+				return page{next: r.NextCursor, done: dutyDone{duty: DutyBudgetReconciliation, count: r.Mended}}, nil
+			}),
+	}
+}
+
+// admissionsRound takes back what quotas of other programs have admitted and what does not run any more.
+func (k *Keeper) admissionsRound() *round {
+	return &round{
+		duties: []Duty{DutyQuotaReconciliation}, family: enginecore.QuotaFamily, every: policiesEvery, mends: true,
+		signs: func(p enginecore.Partition) []string { return []string{k.engine.core.Keys().IndexQuotaPolicies(p)} },
+		step: inPages(k, pace{page: admissionsEvery, search: policiesEvery / stepsPerRound, pass: admissionsEvery},
+			func(p enginecore.Partition, limit int64, cursor string) enginecore.ReconcileQuotasCall {
+				return enginecore.ReconcileQuotasCall{Partition: p, Limit: limit, Cursor: cursor}
+			},
+			func(ctx context.Context, p enginecore.Partition, r enginecore.ReconcileQuotasReply) (page, error) {
+				dropped, err := k.dropAdmissions(ctx, p, r.Admitted)
+				return page{next: r.NextCursor, done: dutyDone{duty: DutyQuotaReconciliation, count: r.Mended + dropped}, found: len(r.Admitted) > 0}, err
+			}),
+	}
+}
+
+var admittedFields = []string{"lifecycle_phase"}
+
+// dropAdmissions takes back those admissions that nobody uses. An execution that is admitted and about to be claimed is
+// guarded; when the guard is over, it must run.
+func (k *Keeper) dropAdmissions(ctx context.Context, p enginecore.Partition, admitted []enginecore.Admitted) (int64, error) {
+	client := k.engine.client
+	drop := enginecore.DropAdmissionsCall{Partition: p}
+	var asked []enginecore.Admitted
+	var questions rueidis.Commands
+	for _, a := range admitted {
+		id := enginecore.ExecutionID(a.Execution)
+		if _, err := id.Partition(); err != nil {
+			drop.Admissions = append(drop.Admissions, dropOf(a))
+			continue
+		}
+		asked = append(asked, a)
+		questions = append(questions, client.B().Hmget().Key(k.engine.core.Keys().ExecCore(id)).Field(admittedFields...).Build())
+	}
+	for i, answer := range client.DoMulti(ctx, questions...) {
+		if err := answer.Error(); err != nil {
+			return 0, contractReadError("HMGET", err)
+		}
+		switch phase := recordOf(answer, admittedFields)["lifecycle_phase"]; {
+		case phase == "", phase == "terminal", !asked[i].Guarded && phase != "active":
+			drop.Admissions = append(drop.Admissions, dropOf(asked[i]))
+		}
+	}
+	if len(drop.Admissions) == 0 {
+		return 0, nil
+	}
+	reply, err := k.engine.core.DropAdmissions(ctx, drop)
+	return reply.Dropped, err
+}
+
+func dropOf(a enginecore.Admitted) enginecore.DropAdmissionsAdmission {
+	return enginecore.DropAdmissionsAdmission{QuotaPolicyID: a.QuotaPolicyID, Execution: a.Execution, AdmittedAt: a.AdmittedAt, Guarded: a.Guarded}
+}
