@@ -169,6 +169,13 @@ local function mend_waitpoints(c, execution_id)
   end
 end
 
+-- A group that owes its siblings a cancel is listed.
+function mend.group(c, flow_id, execution_id)
+  if redis.call('HGET', key.flow_edgegroup(c, flow_id, execution_id), 'cancel_siblings_pending_flag') == 'true' then
+    mend.add(c, 'pending_cancel_groups', key.index_pending_cancel_groups(c), flow_id .. '|' .. execution_id)
+  end
+end
+
 -- A flow that only its members know is mended as well. Every flow is looked at once in a call. Gives whether that may have
 -- changed the record.
 local function mend_membership(c, execution_id, core)
@@ -183,7 +190,10 @@ local function mend_membership(c, execution_id, core)
       changed = true
     end
   end
-  if known then add(c, 'members', key.flow_members(c, core.flow_id), execution_id) end
+  if known then
+    add(c, 'members', key.flow_members(c, core.flow_id), execution_id)
+    if not core.managed then mend.group(c, core.flow_id, execution_id) end
+  end
   return changed
 end
 

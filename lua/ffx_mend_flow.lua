@@ -32,13 +32,6 @@ local function correct(c, flow_id, flow, counts)
   end
 end
 
--- A group that owes its siblings a cancel is listed.
-local function mend_group(c, flow_id, execution_id)
-  if redis.call('HGET', key.flow_edgegroup(c, flow_id, execution_id), 'cancel_siblings_pending_flag') == 'true' then
-    mend.add(c, 'pending_cancel_groups', key.index_pending_cancel_groups(c), flow_id .. '|' .. execution_id)
-  end
-end
-
 -- Goes through the members of a flow. Gives how many it has looked at.
 local function mend_members(c, flow_id, flow)
   local members_key = key.flow_members(c, flow_id)
@@ -58,7 +51,7 @@ local function mend_members(c, flow_id, flow)
       else
         counts[core.terminal_outcome] = (counts[core.terminal_outcome] or 0) + 1
       end
-      if flow.joins then mend_group(c, flow_id, execution_id) end
+      if flow.joins then mend.group(c, flow_id, execution_id) end
     end
   end
   -- What the look at a member has set going may have changed the flow.
