@@ -828,6 +828,21 @@ func decodeItemState(r *fields, out *ItemState) {
 	out.Category = textValue[string](r, "category")
 }
 
+// Admitted is an element of replies or calls.
+type Admitted struct {
+	QuotaPolicyID QuotaPolicyID
+	Execution     string
+	AdmittedAt    string
+	Guarded       bool
+}
+
+func decodeAdmitted(r *fields, out *Admitted) {
+	out.QuotaPolicyID = textValue[QuotaPolicyID](r, "quota_policy_id")
+	out.Execution = textValue[string](r, "execution")
+	out.AdmittedAt = textValue[string](r, "admitted_at")
+	out.Guarded = boolValue(r, "guarded")
+}
+
 // DutyDone is an element of replies or calls.
 type DutyDone struct {
 	Duty string

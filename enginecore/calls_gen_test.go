@@ -589,6 +589,31 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "1500", "cursor of test"}},
+		{"ffx_project_flows", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ProjectFlowsCall{Partition: Partition{FlowFamily, 7}, Limit: 6, Cursor: "cursor of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"6", "cursor of test"}},
+		{"ffx_reconcile_quotas", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReconcileQuotasCall{Partition: Partition{QuotaFamily, 7}, Limit: 6, Cursor: "cursor of test"})
+		},
+			[]string{"ff:idx:{q:7}:quota_policies"},
+			[]string{"6", "cursor of test"}},
+		{"ffx_drop_admissions", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, DropAdmissionsCall{Partition: Partition{QuotaFamily, 7}, Admissions: []DropAdmissionsAdmission{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}}})
+		},
+			[]string{"ff:idx:{q:7}:quota_policies"},
+			[]string{"2", "quota_policy_id of test", "execution of test", "admitted_at of test", "1", "quota_policy_id of test", "execution of test", "admitted_at of test", "1"}},
+		{"ffx_reconcile_budgets", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReconcileBudgetsCall{Partition: Partition{BudgetFamily, 7}, Limit: 6, Cursor: "cursor of test"})
+		},
+			[]string{"ff:idx:{b:7}:budget_policies"},
+			[]string{"6", "cursor of test"}},
+		{"ffx_reconcile_siblings", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ReconcileSiblingsCall{Partition: Partition{FlowFamily, 7}, Limit: 6, Cursor: "cursor of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"6", "cursor of test"}},
 		{"ffx_rerun", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RerunCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", RerunID: "rerun_id of test", Mode: "mode of test", Actor: "actor of test", Begin: true, Nodes: []ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
 		},
@@ -1277,6 +1302,31 @@ func goldenReplies() []goldenReply {
 		{"ffx_trim OK", []any{1, "OK", "next_cursor of test", "8", "10", "8", "6", "1500"},
 			func(m message) (any, error) { return decodeReply(TrimCall{}.info(), m, TrimCall{}.decode) },
 			TrimReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Unmanaged: 10, Trimmed: 8, Flows: 6, Lag: 1500 * time.Millisecond}},
+		{"ffx_project_flows OK", []any{1, "OK", "next_cursor of test", "8", "10", "10"},
+			func(m message) (any, error) {
+				return decodeReply(ProjectFlowsCall{}.info(), m, ProjectFlowsCall{}.decode)
+			},
+			ProjectFlowsReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Unmanaged: 10, Projected: 10}},
+		{"ffx_reconcile_quotas OK", []any{1, "OK", "next_cursor of test", "8", "7", []any{[]any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}, []any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}}},
+			func(m message) (any, error) {
+				return decodeReply(ReconcileQuotasCall{}.info(), m, ReconcileQuotasCall{}.decode)
+			},
+			ReconcileQuotasReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Mended: 7, Admitted: []Admitted{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}}}},
+		{"ffx_drop_admissions OK", []any{1, "OK", "8"},
+			func(m message) (any, error) {
+				return decodeReply(DropAdmissionsCall{}.info(), m, DropAdmissionsCall{}.decode)
+			},
+			DropAdmissionsReply{Status: StatusOK, Dropped: 8}},
+		{"ffx_reconcile_budgets OK", []any{1, "OK", "next_cursor of test", "8", "7"},
+			func(m message) (any, error) {
+				return decodeReply(ReconcileBudgetsCall{}.info(), m, ReconcileBudgetsCall{}.decode)
+			},
+			ReconcileBudgetsReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Mended: 7}},
+		{"ffx_reconcile_siblings OK", []any{1, "OK", "next_cursor of test", "8", "7", "6", "6"},
+			func(m message) (any, error) {
+				return decodeReply(ReconcileSiblingsCall{}.info(), m, ReconcileSiblingsCall{}.decode)
+			},
+			ReconcileSiblingsReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Closed: 7, Stale: 6, Owing: 6}},
 		{"ffx_rerun OK", []any{1, "OK", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(RerunCall{}.info(), m, RerunCall{}.decode) },
 			RerunReply{Status: StatusOK, State: "state of test", More: true}},
@@ -1911,6 +1961,26 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx_trim", func(m message) error {
 			_, err := decodeReply(TrimCall{}.info(), m, TrimCall{}.decode)
+			return err
+		}},
+		{"ffx_project_flows", func(m message) error {
+			_, err := decodeReply(ProjectFlowsCall{}.info(), m, ProjectFlowsCall{}.decode)
+			return err
+		}},
+		{"ffx_reconcile_quotas", func(m message) error {
+			_, err := decodeReply(ReconcileQuotasCall{}.info(), m, ReconcileQuotasCall{}.decode)
+			return err
+		}},
+		{"ffx_drop_admissions", func(m message) error {
+			_, err := decodeReply(DropAdmissionsCall{}.info(), m, DropAdmissionsCall{}.decode)
+			return err
+		}},
+		{"ffx_reconcile_budgets", func(m message) error {
+			_, err := decodeReply(ReconcileBudgetsCall{}.info(), m, ReconcileBudgetsCall{}.decode)
+			return err
+		}},
+		{"ffx_reconcile_siblings", func(m message) error {
+			_, err := decodeReply(ReconcileSiblingsCall{}.info(), m, ReconcileSiblingsCall{}.decode)
 			return err
 		}},
 		{"ffx_rerun", func(m message) error {

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "122-b6091624835933a2"
+const build = "123-c0f4e1d2b60c3ee6"

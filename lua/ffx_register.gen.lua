@@ -1065,6 +1065,52 @@ redis.register_function('ffx_trim', function(keys, args)
   return F.ffx_trim({ partition = keys[1] }, { limit = args[1], keep = args[2], cursor = args[3] })
 end)
 
+redis.register_function('ffx_project_flows', function(keys, args)
+  local refusal = call.need(keys, 1, args, 1)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_project_flows({ partition = keys[1] }, { limit = args[1], cursor = args[2] })
+end)
+
+redis.register_function('ffx_reconcile_quotas', function(keys, args)
+  local refusal = call.need(keys, 1, args, 1)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_reconcile_quotas({ policies = keys[1] }, { limit = args[1], cursor = args[2] })
+end)
+
+local function ffx_drop_admissions_admissions(args, at)
+  return {
+    quota_policy_id = args[at + 1],
+    execution = args[at + 2],
+    admitted_at = args[at + 3],
+    guarded = args[at + 4],
+  }
+end
+
+redis.register_function('ffx_drop_admissions', function(keys, args)
+  local refusal = call.need(keys, 1, args, 0)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  local admissions_count = args[1]
+  local admissions, at = group(args, 1, 4, ffx_drop_admissions_admissions)
+  return F.ffx_drop_admissions({ policies = keys[1] }, { admissions = admissions, admissions_count = admissions_count })
+end)
+
+redis.register_function('ffx_reconcile_budgets', function(keys, args)
+  local refusal = call.need(keys, 1, args, 1)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_reconcile_budgets({ policies = keys[1] }, { limit = args[1], cursor = args[2] })
+end)
+
+redis.register_function('ffx_reconcile_siblings', function(keys, args)
+  local refusal = call.need(keys, 1, args, 1)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_reconcile_siblings({ partition = keys[1] }, { limit = args[1], cursor = args[2] })
+end)
+
 redis.register_function('ffx_rerun', function(keys, args)
   local refusal = call.need(keys, 1, args, 5)
   if refusal then return refusal end
