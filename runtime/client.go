@@ -18,7 +18,7 @@ type Client struct {
 	engine   *Engine
 	compiled compiledCache
 	// neighbours are the runs without an id of their own.
-	neighbours neighbours
+	neighbours *neighbours
 	done       *doneListener
 	// starts is nil when runs are submitted one by one.
 	starts *starts
@@ -26,7 +26,7 @@ type Client struct {
 
 // NewClient returns a client of an engine. Close it before the engine.
 func NewClient(e *Engine) *Client {
-	return &Client{engine: e, done: newDoneListener(e), starts: newStarts(e)}
+	return &Client{engine: e, neighbours: newNeighbours(e), done: newDoneListener(e), starts: newStarts(e)}
 }
 
 // Close ends what the client listens to. Calls that wait for a result return an error.

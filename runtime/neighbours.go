@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/redis/rueidis"
 )
 
 const (
@@ -14,10 +15,15 @@ const (
 	neighbourRuns = 64
 	// neighbourTime is how fast so many must have been started for that.
 	neighbourTime = 500 * time.Millisecond
+	// neighbourRounds is how many times as many go there while they are started so many times as fast. One server serves
+	// all partitions then: those of a cluster take turns sooner.
+	neighbourRounds = 4
+	// maxKept is how many ids are kept for a partition.
+	maxKept = neighbourRounds * neighbourRuns
 	// neighbourTries bounds the search for an id; the last one is taken as it is.
 	neighbourTries = 1024
 	// maxStocks is for how many flows ids are kept.
-	maxStocks = 8
+	maxStocks = 4
 	// neighbourChoice is among how many partitions the next one is chosen.
 	neighbourChoice = 8
 )
@@ -26,12 +32,23 @@ const (
 // the same partition, and then into another one: they are sent together, workers find more of them at a time there, and
 // complete more with one call. In the long run, all partitions get the same.
 type neighbours struct {
+	maxRounds int // 1 or neighbourRounds
+
 	mu        sync.Mutex
 	partition int
 	since     time.Time
 	started   int
+	rounds    int // of neighbourRuns that have gone into the partition
 	busy      bool
 	stocks    map[string]idStock // by flow
+}
+
+func newNeighbours(e *Engine) *neighbours {
+	n := &neighbours{maxRounds: neighbourRounds}
+	if e.core.Client().Mode() == rueidis.ClientModeCluster {
+		n.maxRounds = 1
+	}
+	return n
 }
 
 // runID is a random UUID.
@@ -53,8 +70,13 @@ func (n *neighbours) runID(e *Engine, flowName string) string {
 func (n *neighbours) next(now time.Time, partitions int, flowName string) (stock idStock, grouped bool) {
 	n.started++
 	if n.started >= neighbourRuns {
-		n.busy = now.Sub(n.since) < neighbourTime
-		n.partition, n.since, n.started = n.stock(flowName, partitions).choose(), now, 0
+		took := now.Sub(n.since)
+		n.busy = took < neighbourTime
+		n.since, n.started = now, 0
+		n.rounds++
+		if n.rounds >= n.maxRounds || took >= neighbourTime/neighbourRounds {
+			n.partition, n.rounds = n.stock(flowName, partitions).choose(), 0
+		}
 	}
 	if !n.busy || now.Sub(n.since) >= neighbourTime {
 		return nil, false
@@ -77,7 +99,7 @@ func (n *neighbours) stock(flowName string, partitions int) idStock {
 
 // idStock keeps ids by the partition into which they lead. Which one that is shows only in a hash, so a search for one
 // partition finds ids for all others on the way; kept, they spare the next search. Of each partition it keeps at most
-// neighbourRuns.
+// maxKept.
 type idStock [][]uuid.UUID
 
 // choose picks a partition: of some, one with most ids. An id leads into any partition with the same probability, and is
@@ -106,7 +128,7 @@ func (s idStock) take(wanted int, partitionOf func(id string) int) string {
 		if partition == wanted || tries == neighbourTries {
 			return text
 		}
-		if len(s[partition]) < neighbourRuns {
+		if len(s[partition]) < maxKept {
 			s[partition] = append(s[partition], id)
 		}
 	}
