@@ -100,7 +100,8 @@ type ReleaseReply struct {
 }
 
 // Release runs ffx_release. Gives an execution back unfinished. It is eligible again at once and its
-// attempt is not spent; it goes on under what is left of its timeout.
+// attempt is not spent; it goes on under what is left of its timeout. In a flow that is over, it is
+// cancelled.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,

@@ -30,11 +30,12 @@ type RerunReply struct {
 // with the same rerun_id; with the last one (`begin`) the rerun begins, and none of the nodes starts
 // before all are reset. Call again while `more`, or leave the rest to the keeper. Nodes that are not
 // named keep what they have, and so do the others until they have something new. The nodes begin anew,
-// as after a replay of each.
+// as after a replay of each. A flow that was stopped while it was being submitted cannot be run again.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput, ErrFlowNotFound, ErrFlowPurging, ErrFlowNotTerminal,
-// ErrExecutionNotInFlow, ErrExecutionNotFound, ErrExecutionNotTerminal, ErrMaxReplaysExhausted.
+// Error codes: ErrInvalidInput, ErrFlowNotFound, ErrFlowPurging, ErrFlowIncomplete,
+// ErrFlowNotTerminal, ErrExecutionNotInFlow, ErrExecutionNotFound, ErrExecutionNotTerminal,
+// ErrMaxReplaysExhausted.
 func (e *Engine) Rerun(ctx context.Context, c RerunCall) (RerunReply, error) {
 	return Do(ctx, e, c)
 }

@@ -72,6 +72,8 @@ const (
 	ErrFlowAlreadyTerminal Code = "flow_already_terminal"
 	// ErrFlowIDConflict comes from ffx_submit_flow. Details: what, stored, given.
 	ErrFlowIDConflict Code = "flow_id_conflict"
+	// ErrFlowIncomplete comes from ffx_rerun.
+	ErrFlowIncomplete Code = "flow_incomplete"
 	// ErrFlowNotFound comes from ff_stage_dependency_edge, ff_set_edge_group_policy,
 	// ff_add_execution_to_flow, ff_cancel_flow, ff_set_flow_tags, ffx_pause_flow, ffx_resume_flow,
 	// ffx_set_priority, ffx_list_waitpoints, ffx_cancel_flow, ffx_describe_flow, ffx_flow_result,

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "123-c0f4e1d2b60c3ee6"
+const build = "124-27b5772ef6d58083"

@@ -79,7 +79,7 @@ end
 
 -- @function ffx_release
 -- @summary  Gives an execution back unfinished. It is eligible again at once and its attempt is not spent; it goes on
---           under what is left of its timeout.
+--           under what is left of its timeout. In a flow that is over, it is cancelled.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -103,6 +103,10 @@ function F.ffx_release(K, A)
   end
   local f, err = fence.check_write(c, core_key, core, A)
   if err then return err end
+  if flows.end_late(c, A.execution_id, core_key, core) then
+    graph.settle(c)
+    return reply.ok()
+  end
   park.execution(c, A.execution_id, core_key, core, f, {
     eligibility = 'eligible_now', reason = 'waiting_for_worker', detail = A.reason or '', public = 'waiting',
     suspension = 'released', released = 'given_back', from_start = true,

@@ -101,7 +101,7 @@ end
 local function mend_lease(c, execution_id, core)
   local expiry_key = key.index_lease_expiry(c)
   local leased = core.ownership_state == 'leased'
-  local expires = leased and number.finite(core.lease_expires_at)
+  local expires = leased and number.finite(core.lease_expires_at) or nil
   if place(c, 'lease_expiry', expiry_key, execution_id, expires or c.now, expires ~= nil) then wake.due(c, expires or c.now) end
   if core.ownership_state ~= 'lease_revoked' and is_set(core.current_worker_instance_id) then
     add(c, 'worker_leases', key.index_worker_leases(c, core.current_worker_instance_id), execution_id)

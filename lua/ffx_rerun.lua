@@ -14,12 +14,9 @@ local RERUNS_PER_TICK = 1
 local rerun = {}
 
 local FLOW_FIELDS = {
-  'public_flow_state', 'closed_at', 'outcome', 'created_at', 'deadline_at', 'open_nodes', 'joins', 'purging',
+  'public_flow_state', 'closed_at', 'outcome', 'created_at', 'deadline_at', 'open_nodes', 'joins', 'purging', 'held', 'incomplete',
   'rerun_id', 'rerun_state', 'rerun_at', 'rerun_count', 'rerun_node',
 }
-
--- What told how the run ended, and is no longer true.
-local ENDING = { 'cancelled_at', 'cancel_reason', 'cancelled_by', 'cancellation_policy' }
 
 -- The sets of a rerun: its nodes; those that are not reset yet; the edges of the one that is being reset; edges whose
 -- upstream stays as it is; nodes without upstreams.
@@ -60,12 +57,6 @@ end
 
 -- The run is open again, with all of the time that it may take.
 local function reopen_flow(c, flow_id, flow_key, flow)
-  local blank = { unpack(ENDING) }
-  if flow.outcome == 'expired' then
-    blank[#blank + 1] = 'failure_reason'
-    blank[#blank + 1] = 'failure_category'
-  end
-  redis.call('HDEL', flow_key, unpack(blank))
   graph.reopen_flow(c, flow_id, flow_key, flow)
   local deadline = number.finite(flow.deadline_at)
   if not deadline then return end
@@ -222,7 +213,8 @@ end
 -- @summary  Runs nodes of a run that is over again. They come in one call or in several with the same rerun_id; with
 --           the last one (`begin`) the rerun begins, and none of the nodes starts before all are reset. Call again
 --           while `more`, or leave the rest to the keeper. Nodes that are not named keep what they have, and so do the
---           others until they have something new. The nodes begin anew, as after a replay of each.
+--           others until they have something new. The nodes begin anew, as after a replay of each. A flow that was stopped while
+--           it was being submitted cannot be run again.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -236,6 +228,7 @@ end
 -- @error    invalid_input message:text
 -- @error    flow_not_found
 -- @error    flow_purging
+-- @error    flow_incomplete
 -- @error    flow_not_terminal state:text
 -- @error    execution_not_in_flow execution_id:text
 -- @error    execution_not_found
@@ -247,6 +240,7 @@ function F.ffx_rerun(K, A)
   local flow = record.read(flow_key, FLOW_FIELDS)
   if not flow then return reply.err('flow_not_found') end
   if flow.purging then return reply.err('flow_purging') end
+  if flow.held or flow.incomplete then return reply.err('flow_incomplete') end
   local begun = flow.rerun_id == A.rerun_id and flow.rerun_state ~= 'collecting'
   if not begun then
     if not flow.closed_at then return reply.err('flow_not_terminal', flow.public_flow_state or '') end

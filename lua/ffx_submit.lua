@@ -73,7 +73,7 @@ local function open_waitpoints(c, A, n)
   end
 end
 
--- Lets the roots of a chunked flow go, a bounded number per call.
+-- Lets the roots of a chunked flow go, a bounded number per call. What depends on those that have ended meanwhile is told.
 local function release_held(c, flow_key, A)
   local held_key = key.flow_held(c, A.flow_id)
   local left = RELEASED_PER_CALL
@@ -85,6 +85,9 @@ local function release_held(c, flow_key, A)
       local core = record.read(k.core, dependency.CHILD_FIELDS)
       if core and core.eligibility_state == 'blocked_by_dependencies' then
         dependency.release(c, execution_id, k, core)
+      elseif core and core.lifecycle_phase == 'terminal' then
+        c.queue = c.queue or {}
+        c.queue[#c.queue + 1] = { execution_id = execution_id, flow_id = A.flow_id, outcome = core.terminal_outcome }
       end
       left = left - (core and core.wait and COST_OF_WAITPOINT or 1)
     end
@@ -93,6 +96,7 @@ local function release_held(c, flow_key, A)
     c.more = true
   else
     redis.call('HDEL', flow_key, 'held', 'node_total')
+    graph.forget_flows(c)
   end
 end
 

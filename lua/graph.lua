@@ -12,7 +12,7 @@ local FLOW_OVER = { cancelled = true, completed = true, failed = true }
 
 -- What a call needs to know of a flow beyond its end.
 local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins', 'paused',
-  'budget_ids', 'children', 'fail_fast' }
+  'budget_ids', 'children', 'fail_fast', 'held' }
 
 -- The flow of an execution as the call finds it, read once; an empty table without one.
 function graph.flow(c, flow_id)
@@ -80,11 +80,12 @@ end
 function graph.finished(c, execution_id, core, t)
   local flow_id = core.flow_id
   local flow_key = key.flow_core(c, flow_id)
-  local fatal = false
+  local fatal, held = false, false
   graph.event(c, core, t.outcome, core.current_attempt_index, t.reason)
   if t.outcome ~= 'success' then
     redis.call('HINCRBY', flow_key, 'nodes_' .. t.outcome, 1)
     local flow = graph.flow(c, flow_id)
+    held = is_set(flow.held)
     if flow.children then children.abandon(c, execution_id, t.outcome, t.reason) end
     local absorbed = joins.absorb(c, flow_key, execution_id, core, t)
     if not absorbed and (t.outcome == 'failed' or t.outcome == 'expired') then
@@ -97,6 +98,11 @@ function graph.finished(c, execution_id, core, t)
     return
   end
   if fatal then flows.stop_rest(c, flow_id, flow_key, core) end
+  -- Not all of its edges may be in: the call that lets the held roots go resolves them.
+  if held and not fatal then
+    redis.call('SADD', key.flow_held(c, flow_id), execution_id)
+    return
+  end
   c.queue = c.queue or {}
   c.queue[#c.queue + 1] = { execution_id = execution_id, flow_id = flow_id, outcome = t.outcome }
 end
@@ -107,7 +113,7 @@ function graph.reopened(c, execution_id, core, outcome)
   local flow_id = core.flow_id
   local flow_key = key.flow_core(c, flow_id)
   graph.event(c, core, 'replayed', core.current_attempt_index)
-  local flow = record.read(flow_key, { 'public_flow_state', 'closed_at', 'failed_node', 'deadline_at', 'joins' })
+  local flow = record.read(flow_key, { 'public_flow_state', 'closed_at', 'outcome', 'failed_node', 'deadline_at', 'joins' })
   if not flow then return end
   redis.call('HINCRBY', flow_key, 'open_nodes', 1)
   if is_set(outcome) and outcome ~= 'success'
@@ -125,11 +131,16 @@ function graph.reopened(c, execution_id, core, outcome)
   graph.reopen_flow(c, flow_id, flow_key, flow)
 end
 
--- A flow that had closed is open again. `flow` holds its deadline_at.
+-- What told how a flow ended, and is no longer true when it is open again.
+local ENDING = { 'closed_at', 'outcome', 'cancelled_at', 'cancel_reason', 'cancelled_by', 'cancellation_policy' }
+local EXPIRY = { 'failure_reason', 'failure_category' }
+
+-- A flow that had closed is open again. `flow` holds its deadline_at and outcome.
 function graph.reopen_flow(c, flow_id, flow_key, flow)
   redis.call('HSET', flow_key, 'public_flow_state', 'open', 'last_mutation_at', c.now_text)
   graph.forget_flows(c)
-  redis.call('HDEL', flow_key, 'closed_at', 'outcome')
+  redis.call('HDEL', flow_key, unpack(ENDING))
+  if flow.outcome == 'expired' then redis.call('HDEL', flow_key, unpack(EXPIRY)) end
   redis.call('ZREM', key.ffx_closed_flows(c), flow_id)
   redis.call('ZREM', key.ffx_purge_due(c), flow_id)
   -- A flow closes with the last of its members, while others that have long ended may still be listed to be ended.
@@ -182,12 +193,13 @@ function graph.close(c, flow_id, flow_key)
   wake.done(c, flow_id, outcome, result)
 end
 
--- A flow that is stopped while it is being submitted has the members that it has by now. Some of them may have ended.
+-- A flow that is stopped while it is being submitted has the members that it has by now. Some of them may have ended. It
+-- stays `incomplete`: none of it can be run again.
 function graph.end_submission(c, flow_id, flow_key, members)
   local flow = record.read(flow_key, { 'open_nodes', 'node_total' })
   local total = tonumber(flow.node_total)
   local open = total and tonumber(flow.open_nodes) - (total - members) or members
-  redis.call('HSET', flow_key, 'open_nodes', number.text(open))
+  redis.call('HSET', flow_key, 'open_nodes', number.text(open), 'incomplete', '1')
   redis.call('HDEL', flow_key, 'held', 'node_total')
   redis.call('DEL', key.flow_held(c, flow_id))
   if open == 0 then graph.close(c, flow_id, flow_key) end

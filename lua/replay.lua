@@ -92,9 +92,11 @@ function F.ff_replay_execution(K, A)
   local c = call.open(K.core)
   local core = record.read(K.core, replay.FIELDS)
   if not core then return reply.err('execution_not_found') end
-  if core.managed and redis.call('HEXISTS', key.flow_core(c, core.flow_id or ''), 'purging') == 1 then
-    return reply.err('execution_not_found')
-  end
+  local flow = core.managed and record.read(key.flow_core(c, core.flow_id or ''), { 'purging', 'held', 'incomplete' }) or {}
+  if flow.purging then return reply.err('execution_not_found') end
+  -- Nothing runs of a flow whose nodes and edges are not all in yet, or never will be.
+  if flow.held then return reply.err('execution_not_terminal') end
+  if flow.incomplete then return reply.err('max_replays_exhausted') end
   if core.lifecycle_phase ~= 'terminal' then return reply.err('execution_not_terminal') end
   if (tonumber(core.replay_count) or 0) >= replay.limit(c, A.execution_id) then
     return reply.err('max_replays_exhausted')

@@ -15,7 +15,7 @@ var (
 	ErrRunNotFound = errors.New("no such run")
 	// ErrRunOpen is returned by Purge and Rerun when the run is not over.
 	ErrRunOpen = errors.New("run is not over")
-	// ErrNothingToRerun is returned by Rerun when its scope holds no node.
+	// ErrNothingToRerun is returned by Rerun when its scope holds no node, and of a run that was stopped before all of it was submitted.
 	ErrNothingToRerun = errors.New("nothing to run again")
 	// ErrRerunLimit is returned by Rerun when a node has been run again as often as it may.
 	ErrRerunLimit = errors.New("run again too often")

@@ -116,6 +116,8 @@ func (c *Client) sendRerun(ctx context.Context, call enginecore.RerunCall) error
 			return ErrRunNotFound
 		case errors.Is(err, enginecore.ErrFlowNotTerminal), errors.Is(err, enginecore.ErrExecutionNotTerminal):
 			return ErrRunOpen
+		case errors.Is(err, enginecore.ErrFlowIncomplete):
+			return fmt.Errorf("%w: the run was stopped while it was being submitted", ErrNothingToRerun)
 		case errors.As(err, &refusal) && refusal.Code == enginecore.ErrMaxReplaysExhausted:
 			return fmt.Errorf("%w: node %s has been run again %s times", ErrRerunLimit, refusal.Detail("node"), refusal.Detail("replays"))
 		default:

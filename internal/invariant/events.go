@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"slices"
 	"strconv"
 )
 
@@ -27,10 +28,15 @@ func isFlowEnd(event string) bool {
 
 // history is what the log told so far.
 type history struct {
-	ended   map[string]string // node → outcome
-	started map[string]bool   // node and attempt
-	stopped string            // the event after which nothing may start
-	closed  string
+	ended map[string]string // node → outcome
+	// outcomes are all that nodes have ended with so far, and reset is which of them came before a rerun reset the node: an
+	// edge that was satisfied stays so when its upstream is replayed, unless the node that it leads to is reset.
+	outcomes map[string][]string
+	reset    map[string]map[string]int
+	replays  map[string]int  // node → replays so far
+	started  map[string]bool // node and attempt
+	stopped  string          // the event after which nothing may start
+	closed   string
 }
 
 // events checks the flow's log: its order is the order in which things happened.
@@ -50,7 +56,10 @@ func (c *checker) events(p *partition, f *flowRecord) {
 			nodes[e.node()] = e
 		}
 	}
-	h := &history{ended: make(map[string]string), started: make(map[string]bool)}
+	h := &history{
+		ended: make(map[string]string), outcomes: make(map[string][]string), reset: make(map[string]map[string]int),
+		replays: make(map[string]int), started: make(map[string]bool),
+	}
 	for _, entry := range log.stream {
 		c.event(p, f, key, entry, nodes, h)
 	}
@@ -118,7 +127,7 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry entry, no
 	}
 	switch event {
 	case "replayed":
-		delete(h.ended, node)
+		h.replayed(node, e)
 		return
 	case "budget_soft", "budget_hard":
 		return // what follows from a use of a budget may be told later
@@ -129,6 +138,7 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry entry, no
 	switch {
 	case isEnd(event):
 		h.ended[node] = event
+		h.outcomes[node] = append(h.outcomes[node], event)
 	case isStart(event), event == "suspended" && e.waitpoint():
 		c.start(p, f, key, entry, e, h)
 		if event != "resumed" && event != "suspended" {
@@ -140,6 +150,49 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry entry, no
 	}
 }
 
+// replayed notes that a node runs again. When a rerun has reset it, it waits for its upstreams once more; replayed alone, it
+// takes those that have ended by then for what they are.
+func (h *history) replayed(node string, e *execution) {
+	delete(h.ended, node)
+	byRerun := h.isRerun(node, e)
+	h.replays[node]++
+	if !byRerun && h.reset[node] == nil {
+		return
+	}
+	reset := make(map[string]int)
+	for up, outcomes := range h.outcomes {
+		reset[up] = len(outcomes)
+		if !byRerun {
+			reset[up] = h.reset[node][up]
+			if h.ended[up] != "" {
+				reset[up] = min(reset[up], len(outcomes)-1)
+			}
+		}
+	}
+	h.reset[node] = reset
+}
+
+// isRerun tells whether it is a rerun by which a node runs again next.
+func (h *history) isRerun(node string, e *execution) bool {
+	n := h.replays[node]
+	for _, entry := range e.parts["lease:history"].stream {
+		if entry.fields["event"] != "replay_initiated" {
+			continue
+		}
+		if n == 0 {
+			return entry.fields["replay_type"] == "rerun"
+		}
+		n--
+	}
+	return false
+}
+
+// satisfied tells whether an upstream has ended so that an edge of a kind is satisfied.
+func (h *history) satisfied(kind, up, down string) bool {
+	since := h.outcomes[up][h.reset[down][up]:]
+	return satisfies(kind, h.ended[up]) || slices.ContainsFunc(since, func(outcome string) bool { return satisfies(kind, outcome) })
+}
+
 // start checks that a node was allowed to start when it did.
 func (c *checker) start(p *partition, f *flowRecord, key string, entry entry, e *execution, h *history) {
 	event := entry.fields["event"]
@@ -149,7 +202,7 @@ func (c *checker) start(p *partition, f *flowRecord, key string, entry entry, e 
 		if up == nil || up.core == nil {
 			continue
 		}
-		if satisfies(f.edges[edge]["dependency_kind"], h.ended[up.node()]) {
+		if h.satisfied(f.edges[edge]["dependency_kind"], up.node(), e.node()) {
 			succeeded++
 		} else if join == nil {
 			c.fault(RuleOrder, key, "%s: %s of node %s, but upstream %s had not ended as it must (%q)", entry.id, event, e.node(), up.node(),

@@ -1,0 +1,268 @@
+package enginetest_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+func (x *tangle) request() enginecore.ClaimRequest {
+	worker := enginecore.WorkerInstanceID(fmt.Sprint("w", x.r.IntN(tangleWorkers)))
+	return enginecore.ClaimRequest{
+		LaneID: x.lane, WorkerID: "w", WorkerInstanceID: worker, ClaimID: randomUUID(x.r), Count: int64(x.r.IntN(4)),
+		LeaseTTL: []time.Duration{time.Millisecond, time.Hour, time.Hour}[x.r.IntN(3)], Kinds: "\n" + groupKind + "\n",
+	}
+}
+
+func (x *tangle) take(worker enginecore.WorkerInstanceID, leases []enginecore.ClaimedExecution) {
+	for _, lease := range leases {
+		x.taken = append(x.taken, held{lease, worker})
+	}
+}
+
+func (x *tangle) claimSome() {
+	request := x.request()
+	request.Count = 1 + int64(x.r.IntN(3))
+	x.send("claim "+string(request.WorkerInstanceID), func(repeated bool) error {
+		request.Repeated = repeated
+		reply, err := x.e.Claim(x.ctx, enginecore.ClaimCall{Partition: x.p, ClaimRequest: request})
+		x.take(request.WorkerInstanceID, reply.Executions)
+		return err
+	})
+}
+
+// lease is one that somebody has, or believes to have.
+func (x *tangle) lease() (held, bool) {
+	if len(x.taken) == 0 {
+		return held{}, false
+	}
+	return x.taken[max(0, len(x.taken)-1-x.r.IntN(6))], true
+}
+
+// endOne lets a worker end, give back or suspend what it has.
+func (x *tangle) endOne() {
+	x.t.Helper()
+	l, ok := x.lease()
+	if !ok {
+		return
+	}
+	request := x.request()
+	request.WorkerInstanceID = l.worker
+	switch x.r.IntN(8) {
+	case 0, 1:
+		x.send("complete "+l.Node, func(repeated bool) error {
+			request.Repeated = repeated
+			reply, err := x.e.Complete(x.ctx, enginecore.CompleteCall{
+				Partition: x.p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
+				Result: []byte("1"), ClaimRequest: request,
+			})
+			x.take(request.WorkerInstanceID, reply.Executions)
+			return err
+		})
+	case 2, 3:
+		x.completeSome(l, request)
+	case 4, 5:
+		retryable := x.r.IntN(3) > 0
+		x.send(fmt.Sprint("fail ", l.Node, retryable), func(bool) error {
+			_, err := x.e.Fail(x.ctx, enginecore.FailCall{
+				Partition: x.p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
+				AttemptIndex: l.AttemptIndex, Reason: "broken", Category: "test", Retryable: retryable,
+			})
+			return err
+		})
+	case 6:
+		x.send("release "+l.Node, func(bool) error {
+			_, err := x.e.Release(x.ctx, enginecore.ReleaseCall{
+				Partition: x.p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
+				Reason: "test",
+			})
+			return err
+		})
+	default:
+		suspend := enginecore.SuspendCall{
+			Partition: x.p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
+			Step: "ask", SuspensionID: enginecore.SuspensionID(randomUUID(x.r)), WaitpointKey: "ask", Condition: waitSpec{}.condition(),
+			Timeout: time.Millisecond, TimeoutBehavior: "auto_resume_with_timeout_signal", ClaimRequest: request,
+		}
+		x.send("suspend "+l.Node, func(repeated bool) error {
+			suspend.Repeated = repeated
+			reply, err := x.e.Suspend(x.ctx, suspend)
+			x.take(request.WorkerInstanceID, reply.Executions)
+			return err
+		})
+	}
+}
+
+// completeSome completes all that a worker has, with one call.
+func (x *tangle) completeSome(l held, request enginecore.ClaimRequest) {
+	call := enginecore.CompleteManyCall{Partition: x.p, ClaimRequest: request}
+	seen := make(map[enginecore.ExecutionID]bool)
+	for _, other := range slices.Backward(x.taken) {
+		if other.worker != l.worker || len(call.Completions) == 4 || seen[other.ExecutionID] {
+			continue
+		}
+		seen[other.ExecutionID] = true
+		call.Completions = append(call.Completions, enginecore.CompleteManyCompletion{
+			ExecutionID: other.ExecutionID, LeaseID: other.LeaseID, LeaseEpoch: other.LeaseEpoch, AttemptID: other.AttemptID,
+			Result: []byte("1"),
+		})
+	}
+	x.send(fmt.Sprint("complete many ", len(call.Completions), " ", l.worker), func(repeated bool) error {
+		call.Repeated = repeated
+		reply, err := x.e.CompleteMany(x.ctx, call)
+		x.take(request.WorkerInstanceID, reply.Executions)
+		return err
+	})
+}
+
+// keepLease renews what a worker has, gives back strays, or lets an operator take a lease away.
+func (x *tangle) keepLease() {
+	x.t.Helper()
+	l, ok := x.lease()
+	if !ok {
+		return
+	}
+	if x.r.IntN(3) == 0 {
+		x.send("revoke "+l.Node, func(bool) error {
+			_, err := x.e.RevokeLease(x.ctx, enginecore.RevokeLeaseCall{ExecutionID: l.ExecutionID, WorkerInstanceID: l.worker})
+			return err
+		})
+		return
+	}
+	x.send("renew "+l.Node, func(bool) error {
+		_, err := x.e.Renew(x.ctx, enginecore.RenewCall{
+			Partition: x.p, WorkerInstanceID: l.worker, LeaseTTL: time.Hour, ReportStrays: true,
+			Leases: []enginecore.RenewLease{{
+				ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
+			}},
+		})
+		return err
+	})
+}
+
+// keeperDuty does a part of what keepers do.
+func (x *tangle) keeperDuty() {
+	x.t.Helper()
+	switch x.r.IntN(8) {
+	case 0:
+		time.Sleep(2 * time.Millisecond)
+		fallthrough
+	case 1, 2, 3:
+		limit := 1 + x.r.Int64N(4)
+		x.send(fmt.Sprint("keep ", limit), func(bool) error {
+			_, err := x.e.Keep(x.ctx, enginecore.KeepCall{Partition: x.p, Limit: limit})
+			return err
+		})
+	case 4:
+		_, err := x.e.ReconcileEdges(x.ctx, enginecore.ReconcileEdgesCall{Partition: x.p, Limit: 100})
+		x.carry("reconcile edges", err)
+	case 5:
+		x.hurt()
+		fallthrough
+	default:
+		x.reconcile(1 + x.r.Int64N(30))
+	}
+}
+
+// hurt takes the flow out of its index, which reconciliation puts in order.
+func (x *tangle) hurt() {
+	client := x.e.Client()
+	require.NoError(x.t, client.Do(x.ctx, client.B().Srem().Key(x.e.Keys().IndexFlowIndex(x.p)).Member(string(x.id)).Build()).Error())
+}
+
+func (x *tangle) reconcile(limit int64) {
+	x.t.Helper()
+	call := enginecore.ReconcileCall{Partition: x.p, Limit: limit}
+	for i := range tangleWorkers {
+		worker := enginecore.WorkerInstanceID(fmt.Sprint("w", i))
+		call.Workers = append(call.Workers, enginecore.ReconcileWorker{WorkerInstanceID: worker})
+	}
+	for {
+		reply, err := x.e.Reconcile(x.ctx, call)
+		x.carry(fmt.Sprint("reconcile from ", call.Cursor, reply.Mended), err)
+		for _, m := range reply.Mended {
+			// A flow that has closed may still be among those whose members are to be ended, until a keeper comes to it.
+			require.Contains(x.t, []string{"flow_index", "cancel_backlog"}, m.Index, "was not out of order")
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			return
+		}
+	}
+}
+
+// stopSome cancels the flow, with the one call or the other, or a node.
+func (x *tangle) stopSome() {
+	x.t.Helper()
+	policy := []string{"cancel_all", "cancel_pending"}[x.r.IntN(2)]
+	name := x.names[x.r.IntN(len(x.names))]
+	switch k := x.r.IntN(12); {
+	case k < 3:
+		x.send("cancel flow "+policy, func(bool) error {
+			_, err := x.e.CancelFlow(x.ctx, enginecore.CancelFlowCall{
+				Partition: x.p, FlowID: x.id, Reason: "test", Actor: "test", Policy: policy,
+			})
+			return err
+		})
+	case k < 5:
+		x.send("contract's cancel", func(bool) error {
+			_, err := x.e.ContractCancelFlow(x.ctx, enginecore.ContractCancelFlowCall{
+				Partition: x.p, FlowID: x.id, Reason: "test", CancellationPolicy: policy, Grace: time.Millisecond,
+			})
+			return err
+		})
+	case k < 7:
+		x.send("acknowledge cancel of "+name, func(bool) error {
+			_, err := x.e.CancelExecution(x.ctx, enginecore.CancelExecutionCall{
+				ExecutionID: x.node(name), LaneID: x.lane, Reason: "test", Source: "flow_cascade",
+			})
+			if err == nil {
+				_, err = x.e.AckCancelMember(x.ctx, enginecore.AckCancelMemberCall{ExecutionID: x.node(name), FlowID: x.id})
+			}
+			return err
+		})
+	case k < 8:
+		x.send("expire "+name, func(bool) error {
+			_, err := x.e.ExpireExecution(x.ctx, enginecore.ExpireExecutionCall{
+				ExecutionID: x.node(name), LaneID: x.lane, ExpireReason: "operator",
+			})
+			return err
+		})
+	default:
+		x.send("cancel "+name, func(bool) error {
+			_, err := x.e.CancelNode(x.ctx, enginecore.CancelNodeCall{Partition: x.p, ExecutionID: x.node(name), Reason: "test", Actor: "test"})
+			return err
+		})
+	}
+}
+
+// runAgain replays a node, or runs some of them again, of which the keeper may have to do the rest.
+func (x *tangle) runAgain() {
+	x.t.Helper()
+	name := x.names[x.r.IntN(len(x.names))]
+	if x.r.IntN(2) == 0 {
+		x.send("replay "+name, func(bool) error {
+			_, err := x.e.ReplayExecution(x.ctx, enginecore.ReplayExecutionCall{ExecutionID: x.node(name), LaneID: x.lane})
+			return err
+		})
+		return
+	}
+	call := enginecore.RerunCall{Partition: x.p, FlowID: x.id, RerunID: randomUUID(x.r), Mode: "test", Actor: "test", Begin: true}
+	for _, name := range x.names {
+		if x.r.IntN(2) == 0 {
+			call.Nodes = append(call.Nodes, x.node(name))
+		}
+	}
+	if len(call.Nodes) == 0 {
+		call.Nodes = append(call.Nodes, x.node(name))
+	}
+	if x.r.IntN(3) == 0 {
+		collect := call
+		collect.Begin = false
+		x.send("collect for a rerun", func(bool) error { _, err := x.e.Rerun(x.ctx, collect); return err })
+	}
+	x.send("rerun", func(bool) error { _, err := x.e.Rerun(x.ctx, call); return err })
+}
