@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "124-27b5772ef6d58083"
+const build = "125-f1f1363cae5a21f8"

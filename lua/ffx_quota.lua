@@ -167,8 +167,8 @@ function quotas.spare(c, q, l)
   return math.max(0, places)
 end
 
--- What a caller may get beyond the slots that it has: only while the limit is far away, since it holds places without
--- using them.
+-- What a caller may get for others than itself: a place for each that it gives back, so that none waits for a keeper, and
+-- more only while the limit is far away, since those others have to be told first.
 local function beyond(c, q, l, want) return math.max(want, quotas.spare(c, q, l)) end
 
 -- Takes the first `n` from the queue. Those whose execution holds a place under the same or a later token are dropped:
@@ -348,7 +348,7 @@ function F.ffx_exchange(K, A)
   local out = {}
   for _, entry in ipairs(A.requests) do request_place(q, entry, out) end
   write_requests(c, q)
-  local free, at = quotas.grant(c, q, l, beyond(c, q, l, n.want), out)
+  local free, at = quotas.grant(c, q, l, beyond(c, q, l, math.max(n.want, #q.released)), out)
   free, at = grant_at_once(c, q, l, free, at, out)
   quotas.write_count(q)
   local _, waiting = quotas.schedule(c, q, l, free, at)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
@@ -28,7 +29,8 @@ type taker struct {
 	slots int
 }
 
-// maxRounds bounds how often one errand asks again, because what it gave back let others go.
+// maxRounds bounds how often one errand asks for further places of those that have several limits. Who is left then is
+// offered again by a keeper.
 const maxRounds = 16
 
 // admit takes candidates through their limits, and returns the tasks of what the taker got.
@@ -228,10 +230,7 @@ func (w *walk) warn(message string, err error) {
 
 // deliver tells executions of their places until nobody is left to tell.
 func (w *walk) deliver() {
-	for range maxRounds {
-		if len(w.admitted) == 0 {
-			return
-		}
+	for rounds := 1; len(w.admitted) > 0 && w.ctx.Err() == nil; rounds++ {
 		round := w.admitted
 		w.admitted = nil
 		byPartition := make(map[enginecore.Partition][]admission)
@@ -249,18 +248,43 @@ func (w *walk) deliver() {
 		}
 		var gone []debt
 		var incomplete []enginecore.Candidate
+		var mu sync.Mutex
+		var telling sync.WaitGroup
+		slots := max(0, w.by.slots-len(w.tasks))
 		for p, list := range byPartition {
-			g, i := w.tell(p, list)
-			gone, incomplete = append(gone, g...), append(incomplete, i...)
+			some := min(slots, len(list))
+			slots -= some
+			telling.Go(func() {
+				told := w.tell(p, list, some)
+				mu.Lock()
+				defer mu.Unlock()
+				w.tasks = append(w.tasks, told.tasks...)
+				gone, incomplete = append(gone, told.gone...), append(incomplete, told.incomplete...)
+			})
+		}
+		telling.Wait()
+		if rounds >= maxRounds {
+			for _, c := range incomplete {
+				x := had[c.ExecutionID]
+				gone = append(gone, debt{x.execution, x.token, x.limits, x.grants})
+			}
+			incomplete = nil
 		}
 		w.giveBack(gone, true)
 		w.apply(incomplete, had)
 	}
 }
 
-// tell tells the executions of one partition. It returns what is to be given back, and what has more limits.
-func (w *walk) tell(p enginecore.Partition, list []admission) (gone []debt, incomplete []enginecore.Candidate) {
-	call := enginecore.AdmitCall{Partition: p, ClaimRequest: w.by.request(len(w.tasks))}
+// told is what came of telling executions of their places.
+type told struct {
+	tasks      []*task
+	gone       []debt                 // to be given back
+	incomplete []enginecore.Candidate // have more limits
+}
+
+// tell tells the executions of one partition, of which the taker has slots for some.
+func (w *walk) tell(p enginecore.Partition, list []admission, slots int) (out told) {
+	call := enginecore.AdmitCall{Partition: p, ClaimRequest: w.by.request(slots)}
 	byID := make(map[enginecore.ExecutionID]admission, len(list))
 	for _, x := range list {
 		byID[x.execution] = x
@@ -269,12 +293,12 @@ func (w *walk) tell(p enginecore.Partition, list []admission) (gone []debt, inco
 	tasks, reply, err := w.by.admit(w.ctx, w.engine.core, call)
 	if err != nil {
 		w.warn("admitted executions could not be told, keepers tell them", err)
-		return nil, nil
+		return out
 	}
-	w.tasks = append(w.tasks, tasks...)
+	out.tasks, out.incomplete = tasks, reply.Incomplete
 	for _, id := range reply.Gone {
 		x := byID[id]
-		gone = append(gone, debt{x.execution, x.token, x.limits, x.grants})
+		out.gone = append(out.gone, debt{x.execution, x.token, x.limits, x.grants})
 	}
-	return gone, reply.Incomplete
+	return out
 }

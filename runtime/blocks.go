@@ -205,11 +205,7 @@ func (b *block) word() word {
 // tell tells the engine, and the tasks that wait what came of it. It reports whether the engine has answered.
 func (b *block) tell() bool {
 	said := b.word()
-	by := &taker{b.shift, said.lane, 0}
-	if said.freed > 0 && !b.shift.worker.config.through {
-		by.slots = b.shift.board.reserve(said.freed)
-		defer func() { b.shift.board.claimed(by.slots) }()
-	}
+	by := &taker{b.shift, said.lane, b.shift.reserve(said.freed)}
 	sentAt := time.Now()
 	reply, err := b.shift.engine.core.HoldPlaces(b.shift.base, said.HoldPlacesCall)
 	if err != nil {
@@ -218,16 +214,20 @@ func (b *block) tell() bool {
 	}
 	b.learn(said, sentAt, reply, err)
 	b.shift.limits.heard(said.QuotaPolicyID, limitNews{reply.Crowded, reply.Room}) // none when there is no answer
-	if err != nil {
-		return false
+	if err != nil || len(reply.Granted) == 0 {
+		b.shift.board.restore(by.slots)
+		return err == nil
 	}
 	w := &walk{admitter: admitter{b.shift.engine}, ctx: b.shift.base, by: by}
 	for _, g := range reply.Granted {
 		w.noteOther(said.limit, place{said.QuotaPolicyID, g.Execution, g.Token}, g.Grant)
 	}
-	w.deliver()
-	b.shift.begin(w.tasks)
-	by.slots -= len(w.tasks)
+	// The next word does not wait until they have been told.
+	b.shift.tasks.Go(func() {
+		w.deliver()
+		b.shift.begin(w.tasks)
+		b.shift.board.restore(by.slots - len(w.tasks))
+	})
 	return true
 }
 

@@ -75,7 +75,7 @@ func (c *commits) complete(ctx context.Context, t *task, call enginecore.Complet
 	}
 	t.committed(begun, outcomeSucceeded)
 	if len(news.candidates) > 0 {
-		return t.shift.admitNext(t.spot.lane, news.candidates)
+		return t.shift.admitNext(t, news.candidates)
 	}
 	return news.next
 }

@@ -12,7 +12,8 @@ type clockReading struct {
 	local  time.Time // with the reading of the monotonic clock
 }
 
-func readNow(engine time.Time) clockReading { return clockReading{engine, time.Now()} }
+// readAt is a reading that came at a moment on this machine.
+func readAt(engine, local time.Time) clockReading { return clockReading{engine, local} }
 
 // here is the moment on this machine, good for measuring, that a time of the engine is.
 func (r clockReading) here(at time.Time) time.Time { return r.local.Add(at.Sub(r.engine)) }
@@ -24,7 +25,7 @@ func (r clockReading) now() time.Time { return r.engine.Add(time.Since(r.local))
 type engineClock struct{ last atomic.Pointer[clockReading] }
 
 func (c *engineClock) read(engine time.Time) {
-	r := readNow(engine)
+	r := readAt(engine, time.Now())
 	c.last.Store(&r)
 }
 

@@ -90,11 +90,12 @@ func (a *agenda) stepped(p enginecore.Partition, at time.Time) {
 	}
 }
 
-// learn notes what time it is for the engine in a partition. In a cluster, every primary has a clock of its own.
-func (a *agenda) learn(p enginecore.Partition, now time.Time) {
+// learn notes what time it was for the engine in a partition when its answer was heard. In a cluster, every primary has a
+// clock of its own.
+func (a *agenda) learn(p enginecore.Partition, now, heard time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.clocks[p] = readNow(now)
+	a.clocks[p] = readAt(now, heard)
 }
 
 // failed notes that a step has failed in a partition. `away`: because the engine could not be reached.

@@ -29,10 +29,12 @@ func (k *Keeper) budgetRound() *round {
 				calls[i] = enginecore.BudgetTickCall{Partition: p}
 			}
 			answers, _ := sendAll(ctx, k.engine.core, calls) // each answer has its error
+			heard := time.Now()
 			outcomes := make([]outcome, len(partitions))
 			for i, a := range answers {
 				if outcomes[i].err = a.err; a.err == nil {
 					outcomes[i] = k.settleBudgets(ctx, partitions[i], a.reply)
+					outcomes[i].heard = heard
 				}
 			}
 			return outcomes

@@ -2,6 +2,10 @@ package runtime
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
@@ -18,12 +22,18 @@ func (k *Keeper) quotaRound() *round {
 				calls[i] = enginecore.QuotaTickCall{Partition: p}
 			}
 			answers, _ := sendAll(ctx, k.engine.core, calls) // each answer has its error
+			heard := time.Now()
 			outcomes := make([]outcome, len(partitions))
+			var passing sync.WaitGroup
 			for i, a := range answers {
 				if outcomes[i].err = a.err; a.err == nil {
-					outcomes[i] = k.passOnPlaces(ctx, a.reply)
+					passing.Go(func() {
+						outcomes[i] = k.passOnPlaces(ctx, a.reply)
+						outcomes[i].heard = heard
+					})
 				}
 			}
+			passing.Wait()
 			return outcomes
 		},
 	}
@@ -44,6 +54,7 @@ func (k *Keeper) passOnPlaces(ctx context.Context, reply enginecore.QuotaTickRep
 	for _, g := range reply.Granted {
 		w.admitted = append(w.admitted, admission{enginecore.ExecutionID(g.Execution), g.Token, false, []storedLimit{limits[g.QuotaPolicyID]}, []int64{g.Grant}})
 	}
+	w.deliver() // whoever has got a place does not wait for what is verified
 	w.verify(reply.Checks, limits)
 	for _, block := range reply.Blocks {
 		w.verifyBlock(block, limits[block.QuotaPolicyID])
@@ -70,13 +81,19 @@ func (w *walk) verify(checks []enginecore.QuotaCheck, limits map[enginecore.Quot
 		calls[p].Admissions = append(calls[p].Admissions, enginecore.VerifyAdmissionsAdmission{ExecutionID: id, Token: check.Token, Stale: check.Stale})
 		asked[p] = append(asked[p], check)
 	}
-	for p, call := range calls {
-		reply, err := w.engine.core.VerifyAdmissions(w.ctx, *call)
-		if err != nil {
-			w.warn("executions could not be asked whether they run", err)
+	partitions := slices.Collect(maps.Keys(calls))
+	list := make([]enginecore.VerifyAdmissionsCall, len(partitions))
+	for i, p := range partitions {
+		list[i] = *calls[p]
+	}
+	answers, _ := sendAll[enginecore.VerifyAdmissionsReply](w.ctx, w.engine.core, list) // each answer has its error
+	for n, a := range answers {
+		if a.err != nil {
+			w.warn("executions could not be asked whether they run", a.err)
 			continue
 		}
-		for i, state := range reply.States {
+		p := partitions[n]
+		for i, state := range a.reply.States {
 			held, grants := []storedLimit{limits[asked[p][i].QuotaPolicyID]}, []int64{asked[p][i].Grant}
 			switch state.State {
 			case "waiting":

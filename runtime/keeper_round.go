@@ -45,9 +45,11 @@ type round struct {
 
 // outcome is what a step has done in one partition.
 type outcome struct {
-	err  error
-	now  time.Time // by the engine's clock; zero when it was not told
-	done []dutyDone
+	err error
+	now time.Time // by the engine's clock; zero when it was not told
+	// heard is when the engine's answer came, from which next counts; zero is the end of the step.
+	heard time.Time
+	done  []dutyDone
 	// more tells that something is left to do at once. Otherwise next is in how long something is due; 0 is with the next
 	// round.
 	more bool
@@ -101,6 +103,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 		calls[i] = enginecore.KeepCall{Partition: p, Limit: tickLimit, Duty: string(only), Lanes: k.lanes}
 	}
 	answers, _ := k.engine.calls.keepAll(ctx, calls) // each answer has its error
+	heard := time.Now()
 	schedules := k.schedules.Load()
 	if schedules == nil {
 		schedules = newScheduleKeeper(k.engine, false)
@@ -113,7 +116,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 		}
 		schedules.begin(ctx, partitions[i], a.reply.Schedules)
 		k.courier.carry(ctx, partitions[i], a.reply.Errands)
-		outcomes[i] = outcome{err: a.err, now: a.reply.Now, more: a.reply.More, next: untilDue(a.reply.Now, a.reply.NextDueAt)}
+		outcomes[i] = outcome{err: a.err, now: a.reply.Now, heard: heard, more: a.reply.More, next: untilDue(a.reply.Now, a.reply.NextDueAt)}
 		for _, d := range a.reply.Done {
 			outcomes[i].done = append(outcomes[i].done, dutyDone{Duty(d.Duty), d.Done, d.Lag})
 		}
@@ -154,8 +157,11 @@ func (k *Keeper) visit(ctx context.Context, r *round, partitions []enginecore.Pa
 	var failed error
 	for i, o := range k.guarded(ctx, r, partitions, "") {
 		p := partitions[i]
+		if o.heard.IsZero() {
+			o.heard = time.Now()
+		}
 		if !o.now.IsZero() {
-			r.agenda.learn(p, o.now)
+			r.agenda.learn(p, o.now, o.heard)
 		}
 		switch {
 		case o.err != nil:
@@ -164,7 +170,7 @@ func (k *Keeper) visit(ctx context.Context, r *round, partitions []enginecore.Pa
 		case o.more:
 			r.agenda.stepped(p, time.Now())
 		case o.next > 0:
-			r.agenda.stepped(p, time.Now().Add(o.next))
+			r.agenda.stepped(p, o.heard.Add(o.next))
 		default:
 			r.agenda.stepped(p, time.Time{})
 		}

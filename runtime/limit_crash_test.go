@@ -26,13 +26,15 @@ type brittle struct {
 	ctx     context.Context
 	core    *enginecore.Engine
 	request enginecore.ClaimRequest
+	// namespace is that of the bench.
+	namespace enginecore.Namespace
 }
 
 func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench) *brittle {
 	return &brittle{t, ctx, b.Engine.Core(), enginecore.ClaimRequest{
 		LaneID: activity.DefaultLane, WorkerID: "brittle", WorkerInstanceID: enginecore.WorkerInstanceID("brittle-" + uuid.NewString()),
 		LeaseTTL: time.Second, Kinds: "\nmeasured\n", Count: 1,
-	}}
+	}, "default"}
 }
 
 func (x *brittle) claim() []enginecore.Candidate {
@@ -45,6 +47,38 @@ func (x *brittle) claim() []enginecore.Candidate {
 		candidates = append(candidates, reply.Candidates...)
 	}
 	return candidates
+}
+
+// claimAhead leases one execution of the limit "one" ahead of its place.
+func (x *brittle) claimAhead() enginecore.ClaimedExecution {
+	x.request.Rooms = fmt.Sprintf("%s 1\n", x.quota())
+	for _, p := range x.core.Partitioning().FlowPartitions() {
+		x.request.ClaimID = uuid.NewString()
+		reply, err := x.core.Claim(x.ctx, enginecore.ClaimCall{Partition: p, ClaimRequest: x.request})
+		require.NoError(x.t, err)
+		if len(reply.Executions) > 0 {
+			require.Regexp(x.t, `^\?0 1 waits for room under limit "one": 1 at once\n`, reply.Executions[0].Admission)
+			return reply.Executions[0]
+		}
+	}
+	require.FailNow(x.t, "nothing to lease")
+	return enginecore.ClaimedExecution{}
+}
+
+func (x *brittle) quota() enginecore.QuotaPolicyID {
+	return enginecore.QuotaIDFor(x.namespace, "one", "")
+}
+
+// hold says a word about the block of the limit "one".
+func (x *brittle) hold(places, seq int64) enginecore.HoldPlacesReply {
+	partition, err := x.core.Partitioning().QuotaPartition(x.quota())
+	require.NoError(x.t, err)
+	reply, err := x.core.HoldPlaces(x.ctx, enginecore.HoldPlacesCall{
+		Partition: partition, QuotaPolicyID: x.quota(), Name: "one", Cap: 1, WorkerInstanceID: x.request.WorkerInstanceID,
+		Places: places, Needed: places, Seq: seq,
+	})
+	require.NoError(x.t, err)
+	return reply
 }
 
 func (x *brittle) exchange(limits string, change func(*enginecore.ExchangeCall)) []enginecore.Place {
@@ -128,6 +162,17 @@ func TestLimitCrashes(t *testing.T) {
 				call.Releases = []enginecore.ExchangeRelease{{Execution: first.Execution, Token: first.Token}}
 			})
 			require.Len(x.t, next, 1, "the place goes to the one that waits")
+		}},
+		{"after a lease ahead of the place", func(x *brittle) { x.claimAhead() }},
+		{"after a block was given", func(x *brittle) { require.EqualValues(x.t, 1, x.hold(1, 7).Held) }},
+		{"after a lease ahead in a block", func(x *brittle) {
+			x.claimAhead()
+			require.EqualValues(x.t, 1, x.hold(1, 7).Held)
+		}},
+		{"after the end in a block", func(x *brittle) {
+			claimed := x.claimAhead()
+			require.EqualValues(x.t, 1, x.hold(1, 7).Held)
+			x.complete(claimed)
 		}},
 	}
 	for _, step := range steps {

@@ -135,7 +135,7 @@ func (t *task) handedOn(reply enginecore.CompleteReply, sentAt time.Time) *task 
 		t.shift.board.add(t.spot)
 	}
 	if len(reply.Executions) == 0 && len(reply.Candidates) > 0 {
-		return t.shift.admitNext(t.spot.lane, reply.Candidates)
+		return t.shift.admitNext(t, reply.Candidates)
 	}
 	if len(reply.Candidates) > 0 {
 		t.shift.errands.start(func() { t.shift.admit(t.spot.lane, reply.Candidates, 0) })

@@ -9,13 +9,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// request is the claim that comes with admissions, when `taken` slots are used already.
-func (t *taker) request(taken int) enginecore.ClaimRequest {
+// request is the claim that comes with admissions, for some of the slots.
+func (t *taker) request(slots int) enginecore.ClaimRequest {
 	if t.shift == nil {
 		// Nothing is leased, so nobody has to be named.
 		return enginecore.ClaimRequest{WorkerID: "keeper", LeaseTTL: DefaultLease}
 	}
-	return t.shift.claimRequest(t.lane, max(0, t.slots-taken))
+	return t.shift.claimRequest(t.lane, slots)
 }
 
 // admit sends admissions, again after a lost reply, and makes tasks of what was leased.
@@ -57,9 +57,11 @@ func (s *shift) begin(tasks []*task) {
 	}
 }
 
-// admitNext takes candidates that came with a completion through their limits, for the slot that is free now. It returns
-// the task to go on with.
-func (s *shift) admitNext(lane enginecore.LaneID, candidates []enginecore.Candidate) *task {
+// admitNext takes candidates that came with the completion of a task through their limits, for its slot. What the task has to
+// give back goes along. It returns the task to go on with.
+func (s *shift) admitNext(ended *task, candidates []enginecore.Candidate) *task {
+	lane := ended.spot.lane
+	s.note(ended)
 	tasks := admitter{s.engine}.admit(s.base, candidates, &taker{s, lane, 1})
 	if len(tasks) == 0 {
 		return nil
@@ -73,11 +75,31 @@ type debts struct {
 	mu      sync.Mutex
 	pending []debt
 	lane    enginecore.LaneID // of the last one, for which work is taken along
-	running bool
+	running int               // errands
 }
+
+// maxPayers bounds the errands by which places go back at a time.
+const maxPayers = 4
 
 // owe gives back the places of an attempt that is over.
 func (s *shift) owe(t *task) {
+	s.note(t)
+	s.debts.mu.Lock()
+	defer s.debts.mu.Unlock()
+	// While somebody waits, what ends does not wait for the errand of another place, which may take some calls.
+	if len(s.debts.pending) > 0 && (s.debts.running == 0 || s.debts.running < maxPayers && s.limits.crowded(s.debts.pending)) {
+		s.debts.running++
+		// What it takes along counts when the worker stops. The caller is one of the tasks, so none has stopped waiting.
+		s.tasks.Go(s.payDebts)
+	}
+}
+
+// note notes the places of an attempt that is over, once, for whoever asks a limit next.
+func (s *shift) note(t *task) {
+	if t.noted {
+		return
+	}
+	t.noted = true
 	if t.block != nil {
 		t.block.leave(t.placed)
 		return
@@ -93,11 +115,6 @@ func (s *shift) owe(t *task) {
 	defer s.debts.mu.Unlock()
 	s.debts.pending = append(s.debts.pending, d)
 	s.debts.lane = t.spot.lane
-	if !s.debts.running {
-		s.debts.running = true
-		// What it takes along counts when the worker stops. The caller is one of the tasks, so none has stopped waiting.
-		s.tasks.Go(s.payDebts)
-	}
 }
 
 // debtPause is how long places are kept that nobody waits for.
@@ -143,33 +160,46 @@ func (s *shift) payDebts() {
 		}
 		list, lane := s.debts.pending, s.debts.lane
 		if len(list) == 0 {
-			s.debts.running = false
+			s.debts.running--
 			s.debts.mu.Unlock()
 			return
 		}
 		n := min(maxDebts, len(list))
 		s.debts.pending = list[n:]
 		s.debts.mu.Unlock()
-		slots := n
-		if s.worker.config.through {
-			slots = 0
-		}
-		slots = s.board.reserve(slots)
+		slots := s.reserve(n)
 		tasks := admitter{s.engine}.settle(s.base, list[:n], &taker{s, lane, slots})
 		s.begin(tasks)
-		s.board.claimed(slots - len(tasks))
+		s.board.restore(slots - len(tasks))
 	}
 }
 
-// reserve takes up to n free slots for what a claim may bring. Each call is ended by claimed.
+// reserve takes up to n free slots for executions that get the places which others give back.
+func (s *shift) reserve(n int) int {
+	if s.worker.config.through {
+		return 0
+	}
+	return s.board.reserve(n)
+}
+
+// reserve takes up to n free slots. What is not used of them goes back with restore.
 func (b *board) reserve(n int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.claims++
 	if b.closed {
 		return 0
 	}
 	n = min(n, b.free)
 	b.free -= n
 	return n
+}
+
+// restore frees slots that were reserved.
+func (b *board) restore(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free += n
+	if n > 0 && len(b.queue) > 0 {
+		notify(b.changed)
+	}
 }

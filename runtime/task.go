@@ -48,6 +48,7 @@ type task struct {
 	// placed tells that it has, by its own asking, block in whose places it takes its turn.
 	placed bool
 	block  *block
+	noted  bool // its places are on their way back
 }
 
 func newTask(s *shift, from spot, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
