@@ -132,7 +132,11 @@ func (h *hub) run() {
 		if time.Since(begun) > maxListenPause {
 			pause = firstListenPause
 		}
-		h.logger.LogAttrs(h.ctx, slog.LevelWarn, "flowfabric: subscriptions lost, subscribing again", eventSubscriptionsLost.attr(), slog.Any("error", err))
+		level := slog.LevelWarn
+		if pause > firstListenPause {
+			level = slog.LevelDebug // an engine that stays away is told of once
+		}
+		h.logger.LogAttrs(h.ctx, level, "flowfabric: subscriptions lost, subscribing again", eventSubscriptionsLost.attr(), slog.Any("error", err))
 		timer := time.NewTimer(pause)
 		select {
 		case <-h.ctx.Done():
