@@ -158,11 +158,14 @@ func (s *Scheduler) newProbe(ctx context.Context, r GrantRequest) (*probe, error
 		return nil, fmt.Errorf("claim for worker %s: %w", r.Instance, err)
 	}
 	p := &probe{scheduler: s, request: r, lane: enginecore.LaneID(r.Lane), csv: csv, now: now, budgets: make(map[string]string)}
+	all := s.engine.partitions()
 	if r.Partition != nil {
+		if !slices.Contains(all, *r.Partition) {
+			return nil, fmt.Errorf("%w: partition %s: the engine has {fp:0} to {fp:%d}", ErrGrantRequest, r.Partition, len(all)-1)
+		}
 		p.places = []enginecore.Partition{*r.Partition}
 		return p, nil
 	}
-	all := s.engine.partitions()
 	first := s.rotate(now, len(all)) + int(uint16(hashOf(string(r.Instance))))%len(all)
 	for i := range min(probedPartitions, len(all)) {
 		p.places = append(p.places, all[(first+i)%len(all)])
@@ -384,7 +387,7 @@ func (p *probe) try(ctx context.Context, at enginecore.Partition, x *grantCandid
 	}
 	grant, err := p.issue(ctx, at, x)
 	if err != nil {
-		a.release(ctx)
+		a.release(context.WithoutCancel(ctx)) // a caller that has gone away is the most likely reason
 		p.moved = true
 		p.scheduler.engine.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: an execution could not be granted", eventGrantFailed.attr(),
 			slog.String("execution", string(x.id)), slog.Any("error", err))

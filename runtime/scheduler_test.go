@@ -129,6 +129,10 @@ func TestGrantRequests(t *testing.T) {
 			"empty":         func(r *runtime.GrantRequest) { r.Capabilities = []string{""} },
 			"too many":      func(r *runtime.GrantRequest) { r.Capabilities = many },
 			"too large":     func(r *runtime.GrantRequest) { r.Capabilities = []string{strings.Repeat("x", 4097)} },
+			"no partition": func(r *runtime.GrantRequest) {
+				r.Partition = &enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+			},
+			"wrong family": func(r *runtime.GrantRequest) { r.Partition = &enginecore.Partition{Family: enginecore.BudgetFamily} },
 		} {
 			r := requestFor("w")
 			change(&r)
