@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	goruntime "runtime"
 	"sync"
 	"time"
 
@@ -17,7 +18,7 @@ const (
 )
 
 // commits sends completions. One call at a time is under way to each spot; what completes there meanwhile goes together in
-// the next one. Nobody waits for company.
+// the next one. Nobody waits for company, but whoever goes first lets those run that could.
 type commits struct {
 	shift *shift
 	send  func(context.Context, enginecore.CompleteManyCall) (enginecore.CompleteManyReply, error)
@@ -59,11 +60,15 @@ func newCommits(s *shift) *commits {
 // with.
 func (c *commits) complete(ctx context.Context, t *task, call enginecore.CompleteCall) *task {
 	mine := &commit{task: t, call: call}
-	if c.goesAhead(mine) {
-		return t.completeAlone(ctx, call, func() { c.passOn(t.spot) })
-	}
 	begun := time.Now()
-	news := <-mine.told
+	var news commitNews
+	if c.goesAhead(mine) {
+		// Tasks that came with one claim often end at the same time.
+		goruntime.Gosched()
+		news.batch = c.takeWith(mine)
+	} else {
+		news = <-mine.told
+	}
 	if len(news.batch) == 1 {
 		return t.completeAlone(ctx, call, func() { c.passOn(t.spot) })
 	}
@@ -97,21 +102,40 @@ func (c *commits) goesAhead(mine *commit) bool {
 // passOn lets the completions go that came meanwhile: the first of them sends the batch.
 func (c *commits) passOn(from spot) {
 	c.mu.Lock()
-	behind := c.waiting[from]
-	if len(behind) == 0 {
+	batch := c.take(from, nil)
+	if len(batch) == 0 {
 		delete(c.waiting, from)
-		c.mu.Unlock()
-		return
 	}
-	n, bytes := 1, len(behind[0].call.Result)
-	for n < len(behind) && n < maxCommits && bytes+len(behind[n].call.Result) <= maxCommitBytes {
+	c.mu.Unlock()
+	if len(batch) > 0 {
+		batch[0].told <- commitNews{batch: batch}
+	}
+}
+
+// takeWith gives the batch of a completion that goes ahead, with those that are behind it already.
+func (c *commits) takeWith(first *commit) []*commit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.take(first.task.spot, []*commit{first})
+}
+
+// take adds to a batch what is waiting at a spot, as much as one call may bring.
+func (c *commits) take(from spot, batch []*commit) []*commit {
+	behind := c.waiting[from]
+	bytes := 0
+	for _, one := range batch {
+		bytes += len(one.call.Result)
+	}
+	n := 0
+	for n < len(behind) && len(batch) < maxCommits && (len(batch) == 0 || bytes+len(behind[n].call.Result) <= maxCommitBytes) {
 		bytes += len(behind[n].call.Result)
+		batch = append(batch, behind[n])
 		n++
 	}
-	batch := behind[:n:n]
-	c.waiting[from] = behind[n:]
-	c.mu.Unlock()
-	batch[0].told <- commitNews{batch: batch}
+	if n > 0 {
+		c.waiting[from] = behind[n:]
+	}
+	return batch
 }
 
 // sendBatch sends several completions, tells the others what came of theirs, and returns what came of the first.

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	goruntime "runtime"
 	"sync"
 	"sync/atomic"
 
@@ -13,7 +14,7 @@ import (
 const maxStartBytes = 256 << 10
 
 // starts sends small runs to the engine. One call at a time is under way to each place; what is started there meanwhile goes
-// together in the next one. Nobody waits for company.
+// together in the next one. Nobody waits for company, but whoever goes first lets those run that could.
 type starts struct {
 	send func(context.Context, enginecore.SubmitManyCall) (enginecore.SubmitManyReply, error)
 
@@ -74,8 +75,9 @@ func (s *starts) submit(ctx context.Context, plan *Plan, alone func() (existed b
 	place := placeOf(plan)
 	mine := &start{ctx: ctx, plan: plan}
 	if s.goesAhead(place, mine) {
-		defer s.passOn(place)
-		return alone()
+		// Clients that hear of their results together start their next runs together.
+		goruntime.Gosched()
+		s.goOn(place, mine)
 	}
 	var news startNews
 	select {
@@ -103,11 +105,11 @@ func (s *starts) goesAhead(place startPlace, mine *start) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	behind, underway := s.waiting[place]
+	mine.told = make(chan startNews, 1)
 	if !underway {
 		s.waiting[place] = nil
 		return true
 	}
-	mine.told = make(chan startNews, 1)
 	s.waiting[place] = append(behind, mine)
 	return false
 }
@@ -135,10 +137,16 @@ func (s *starts) leave(place startPlace, mine *start) (turn bool) {
 }
 
 // passOn lets the runs go that came meanwhile.
-func (s *starts) passOn(place startPlace) {
+func (s *starts) passOn(place startPlace) { s.goOn(place, nil) }
+
+// goOn sends the runs that wait, after the first when there is one; with nothing to send, nothing is under way any more.
+func (s *starts) goOn(place startPlace, first *start) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	behind := s.waiting[place]
+	if first != nil {
+		behind = append([]*start{first}, behind...)
+	}
 	if len(behind) == 0 {
 		delete(s.waiting, place)
 		return
