@@ -27,6 +27,10 @@ const (
 	started  event = "started"  // and was told that it is started
 	meddling event = "meddling" // a client cancels a run or runs it again
 	signal   event = "signal"   // a client sends a product to a wait
+	holding  event = "holding"  // a function has reserved coins,
+	freeing  event = "freeing"  // and gives them back
+	spends   event = "spends"   // a function reports what it spends,
+	spent    event = "spent"    // and was told that it is counted
 	died     event = "died"     // a process has been killed
 )
 
@@ -39,6 +43,7 @@ type entry struct {
 	Nonce   string `json:"nonce,omitempty"`
 	Seed    uint64 `json:"seed,omitempty"`
 	Limited bool   `json:"limited,omitempty"`
+	Amount  int64  `json:"amount,omitempty"`
 	// At is the time by the clock of the process that wrote the entry.
 	At time.Time `json:"at"`
 }
@@ -107,10 +112,19 @@ func (d *diary) step(ctx context.Context, o order) (product, error) {
 		}
 		return product{}, errScripted
 	}
-	select {
-	case <-time.After(o.Task.Pace):
-	case <-ctx.Done():
-		return product{}, context.Cause(ctx)
+	err := d.hold(ctx, e, o.Task.Holds, func() error {
+		select {
+		case <-time.After(o.Task.Pace):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	if err != nil {
+		return product{}, err
+	}
+	if err := d.spend(ctx, e, o.Task.Spends); err != nil {
+		return product{}, err
 	}
 	p := product{Node: info.Node, Nonce: e.Nonce}
 	if o.First != nil {

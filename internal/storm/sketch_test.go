@@ -26,6 +26,8 @@ type task struct {
 	Once    bool          `json:"once"`    // it has a durable step
 	Asks    bool          `json:"asks"`    // it waits for a signal
 	Limited bool          `json:"limited"` // the storm's limit applies to it
+	Holds   int64         `json:"holds"`   // coins that it reserves while it works
+	Spends  int64         `json:"spends"`  // what it reports as spent
 }
 
 // order is the input of a node's function.
@@ -143,6 +145,12 @@ func newTask(r *rand.Rand) task {
 	if r.IntN(12) == 0 {
 		t.Pace = time.Duration(200+r.IntN(500)) * time.Millisecond // long enough to be killed in
 	}
+	if r.IntN(4) == 0 {
+		t.Spends = 1 + r.Int64N(9)
+	}
+	if r.IntN(4) == 0 && reserves() {
+		t.Holds = 1 + r.Int64N(3)
+	}
 	return t
 }
 
@@ -150,7 +158,7 @@ const flowName = "storm"
 
 // define makes the flow that the sketch stands for.
 func (s *sketch) define(step *activity.Activity[order, product]) (*flow.Definition[int, product], error) {
-	f := flow.New[int, product](flowName)
+	f := flow.New[int, product](flowName, ledger())
 	refs := make([]flow.Ref[product], len(s.nodes))
 	for i := range s.nodes {
 		n := &s.nodes[i]

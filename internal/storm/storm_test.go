@@ -67,8 +67,14 @@ func processesAreKilled(t *testing.T) {
 
 // The server is killed and restarted as well. It has its log on disk, written with every command.
 func serverIsKilled(t *testing.T) {
-	server := testserver.Start(t, testserver.Options{Kind: testserver.Redis, Persist: true})
-	s := newStorm(t, testserver.Redis, server.URL(), server.URL())
+	kinds := testserver.Servers(t)
+	if len(kinds) == 0 {
+		t.Skip("no server is to be tested")
+	}
+	kind := kinds[0] // FLOWFABRIC_TEST_ENGINES says which
+	server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
+	keepOnFailure(t, server)
+	s := newStorm(t, kind, server.URL(), server.URL())
 	s.rage(t, func(t testing.TB, s *storm, r *rand.Rand) {
 		if r.IntN(6) > 0 {
 			return
@@ -77,6 +83,22 @@ func serverIsKilled(t *testing.T) {
 		server.Kill()
 		time.Sleep(time.Duration(r.IntN(300)) * time.Millisecond)
 		server.Restart()
+	})
+}
+
+// keepOnFailure keeps the log of a server, with which a fault can be explained.
+func keepOnFailure(t *testing.T, server *testserver.Server) {
+	t.Helper()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		server.Kill()
+		dir, err := os.MkdirTemp("", "flowfabric-storm-")
+		if err == nil {
+			err = os.CopyFS(dir, os.DirFS(server.Dir()))
+		}
+		t.Logf("the server's log is kept in %s (%v)", dir, err)
 	})
 }
 
@@ -143,6 +165,7 @@ func newStorm(t *testing.T, k testserver.Kind, near, far string) *storm {
 // rage lets the storm go on for its time, and judges what it has left.
 func (s *storm) rage(t *testing.T, more trouble) {
 	t.Helper()
+	s.schedule(t, newStep(s.diary))
 	for _, p := range []process{
 		{role: worker, name: "worker-1"}, {role: worker, name: "worker-2"}, {role: worker, name: "worker-3"},
 		{role: keeper, name: "keeper-1"}, {role: keeper, name: "keeper-2"}, {role: client, name: "client-1"}, {role: client, name: "client-2"},
@@ -180,6 +203,7 @@ func (s *storm) calm(t *testing.T) {
 		s.bench.Keeper(t)
 		s.bench.Worker(t, []activity.Handler{step}, runtime.Lease(stormLease), runtime.Lanes(activity.DefaultLane, "other"))
 	}
+	require.NoError(t, s.bench.Client.PauseSchedule(ctx, scheduleName, "the storm is over"))
 	s.resume(ctx, t)
 	runs := s.revive(ctx, t, step, entries)
 	s.settle(ctx, t, runs)
@@ -187,6 +211,7 @@ func (s *storm) calm(t *testing.T) {
 	for _, run := range runs {
 		s.end(ctx, t, run)
 	}
+	s.released(ctx, t)
 	snapshot := s.check(ctx, t, invariant.Quiescent)
 	entries, err = readDiary(s.path)
 	require.NoError(t, err)
@@ -195,6 +220,9 @@ func (s *storm) calm(t *testing.T) {
 		j.run(snapshot, runs[id])
 	}
 	j.effects()
+	j.coins()
+	j.settleLedger(ctx, s)
+	j.tallies["beats"] = s.beats(ctx, t)
 	t.Logf("%d runs, %d diary entries, killed or broken: %v, judged: %v", len(runs), len(entries), s.tallies, j.tallies)
 }
 
