@@ -843,6 +843,17 @@ func decodeAdmitted(r *fields, out *Admitted) {
 	out.Guarded = boolValue(r, "guarded")
 }
 
+// Mended is an element of replies or calls.
+type Mended struct {
+	Index   string
+	Entries int64
+}
+
+func decodeMended(r *fields, out *Mended) {
+	out.Index = textValue[string](r, "index")
+	out.Entries = intValue[int64](r, "entries")
+}
+
 // DutyDone is an element of replies or calls.
 type DutyDone struct {
 	Duty string
@@ -854,15 +865,4 @@ func decodeDutyDone(r *fields, out *DutyDone) {
 	out.Duty = textValue[string](r, "duty")
 	out.Done = intValue[int64](r, "done")
 	out.Lag = millisValue(r, "lag")
-}
-
-// Mended is an element of replies or calls.
-type Mended struct {
-	Index   string
-	Entries int64
-}
-
-func decodeMended(r *fields, out *Mended) {
-	out.Index = textValue[string](r, "index")
-	out.Entries = intValue[int64](r, "entries")
 }

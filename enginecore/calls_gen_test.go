@@ -614,6 +614,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test"}},
+		{"ffx_count_members", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, CountMembersCall{Partition: Partition{FlowFamily, 7}, Limit: 6, MoreThan: 10, Cursor: "cursor of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"6", "10", "cursor of test"}},
 		{"ffx_rerun", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RerunCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", RerunID: "rerun_id of test", Mode: "mode of test", Actor: "actor of test", Begin: true, Nodes: []ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
 		},
@@ -1327,6 +1332,11 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ReconcileSiblingsCall{}.info(), m, ReconcileSiblingsCall{}.decode)
 			},
 			ReconcileSiblingsReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Closed: 7, Stale: 6, Owing: 6}},
+		{"ffx_count_members OK", []any{1, "OK", "next_cursor of test", "8", "6", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}},
+			func(m message) (any, error) {
+				return decodeReply(CountMembersCall{}.info(), m, CountMembersCall{}.decode)
+			},
+			CountMembersReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Large: 6, Mended: []Mended{{Index: "index of test", Entries: 8}, {Index: "index of test", Entries: 8}}}},
 		{"ffx_rerun OK", []any{1, "OK", "state of test", "1"},
 			func(m message) (any, error) { return decodeReply(RerunCall{}.info(), m, RerunCall{}.decode) },
 			RerunReply{Status: StatusOK, State: "state of test", More: true}},
@@ -1981,6 +1991,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx_reconcile_siblings", func(m message) error {
 			_, err := decodeReply(ReconcileSiblingsCall{}.info(), m, ReconcileSiblingsCall{}.decode)
+			return err
+		}},
+		{"ffx_count_members", func(m message) error {
+			_, err := decodeReply(CountMembersCall{}.info(), m, CountMembersCall{}.decode)
 			return err
 		}},
 		{"ffx_rerun", func(m message) error {

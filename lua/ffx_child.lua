@@ -110,7 +110,9 @@ function F.ffx_end_errand(K, A)
     return reply.ok()
   end
   local flow = record.read(key.flow_core(c, A.flow_id), { 'closed_at', 'ends' })
-  if not flow or flow.closed_at and flow.ends == A.ends then redis.call('ZREM', key.ffx_children(c), A.flow_id) end
+  if flow and not (flow.closed_at and flow.ends == A.ends) then return reply.ok() end
+  redis.call('ZREM', key.ffx_children(c), A.flow_id)
+  if flow then redis.call('HSET', key.flow_core(c, A.flow_id), 'told', A.ends) end
   return reply.ok()
 end
 

@@ -7,6 +7,16 @@ function mend.note(c, index)
   c.mended[index] = (c.mended[index] or 0) + 1
 end
 
+-- @record mended index:text entries:int
+
+-- What was mended, as list of records, by index.
+function mend.told(c)
+  local list = {}
+  for index, entries in pairs(c.mended or {}) do list[#list + 1] = { index, number.text(entries) } end
+  table.sort(list, function(a, b) return a[1] < b[1] end)
+  return list
+end
+
 -- Adds a member to a set unless it is there.
 local function add(c, index, set_key, member)
   if redis.call('SADD', set_key, member) == 1 then

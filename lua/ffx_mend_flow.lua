@@ -1,14 +1,15 @@
 -- Mending the indexes of managed flows, and what a flow counts of its members.
 
--- Members of a flow that are gone through; the counts of one with more are left as they are.
+-- Members of a flow that are gone through in one call; those of one with more are counted by ffx_count_members.
 local MAX_MEMBERS = 2000
 
 local FIELDS = {
   'managed', 'flow_kind', 'created_at', 'public_flow_state', 'closed_at', 'outcome', 'deadline_at', 'retention', 'purging',
   'held', 'rerun_state', 'joins', 'open_nodes', 'node_count', 'cancellation_policy', 'nodes_failed', 'nodes_expired',
   'nodes_cancelled', 'nodes_skipped', 'graph_revision', 'edge_count',
-  'parent_execution_id',
+  'parent_execution_id', 'ends', 'told',
 }
+mend.FLOW_FIELDS = FIELDS
 
 local OUTCOMES = { 'failed', 'expired', 'cancelled', 'skipped' }
 
@@ -31,6 +32,20 @@ local function correct(c, flow_id, flow, counts)
     mend.note(c, 'flow_counts')
   end
 end
+mend.correct_counts = correct
+
+-- Enters a member wherever it belongs, and counts it. Those that are none leave the flow.
+function mend.member(c, flow_id, flow, execution_id, counts)
+  local core = mend.execution(c, execution_id)
+  if not core or core.flow_id ~= flow_id then
+    mend.drop(c, 'members', 'SREM', key.flow_members(c, flow_id), execution_id)
+    return
+  end
+  local state = core.lifecycle_phase == 'terminal' and (core.terminal_outcome or '') or 'open'
+  counts.all = counts.all + 1
+  counts[state] = (counts[state] or 0) + 1
+  if flow.joins then mend.group(c, flow_id, execution_id) end
+end
 
 -- Goes through the members of a flow. Gives how many it has looked at.
 local function mend_members(c, flow_id, flow)
@@ -40,20 +55,7 @@ local function mend_members(c, flow_id, flow)
   local over = is_set(flow.closed_at) and flow.open_nodes == '0'
   if over and size == (tonumber(flow.node_count) or 0) or size > MAX_MEMBERS then return 1 end
   local counts = { all = 0, open = 0 }
-  for _, execution_id in ipairs(redis.call('SMEMBERS', members_key)) do
-    local core = mend.execution(c, execution_id)
-    if not core or core.flow_id ~= flow_id then
-      mend.drop(c, 'members', 'SREM', members_key, execution_id)
-    else
-      counts.all = counts.all + 1
-      if core.lifecycle_phase ~= 'terminal' then
-        counts.open = counts.open + 1
-      else
-        counts[core.terminal_outcome] = (counts[core.terminal_outcome] or 0) + 1
-      end
-      if flow.joins then mend.group(c, flow_id, execution_id) end
-    end
-  end
+  for _, execution_id in ipairs(redis.call('SMEMBERS', members_key)) do mend.member(c, flow_id, flow, execution_id, counts) end
   -- What the look at a member has set going may have changed the flow.
   local now = record.read(key.flow_core(c, flow_id), FIELDS)
   if now and now.open_nodes == flow.open_nodes and not c.queue then correct(c, flow_id, now, counts) end
@@ -88,6 +90,11 @@ local function mend_ended(c, flow_id, flow)
   local closed_at = number.finite(flow.closed_at) or c.now
   mend.place(c, 'closed_flows', key.ffx_closed_flows(c), flow_id, closed_at, true)
   mend.drop(c, 'flow_deadlines', 'ZREM', key.ffx_flow_deadlines(c), flow_id)
+  -- The node that it stands for has to hear of each of its ends.
+  if flow.parent_execution_id and flow.told ~= flow.ends
+    and mend.place(c, 'children', key.ffx_children(c), flow_id, c.now, false) then
+    wake.due(c, c.now)
+  end
   if not flow.retention or redis.call('ZSCORE', key.ffx_purge_due(c), flow_id) then return end
   if flows.retain(c, flow_id, flow.retention, flow.outcome, closed_at) then mend.note(c, 'purge_due') end
 end

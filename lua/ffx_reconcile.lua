@@ -247,8 +247,6 @@ end
 
 local MAX_CHECKED = 1000
 
--- @record mended index:text entries:int
-
 -- @function ffx_reconcile
 -- @summary  Enters executions and flows of a partition in the indexes that they are missing from, and takes entries away
 --           that do not belong, by their records. Looks at about `limit` records per call: go on with next_cursor until
@@ -279,10 +277,7 @@ function F.ffx_reconcile(K, A)
       math.max(1, math.min(limit, MAX_CHECKED)))
   end
   graph.settle(c)
-  local list = {}
-  for index, entries in pairs(c.mended or {}) do list[#list + 1] = { index, number.text(entries) } end
-  table.sort(list, function(a, b) return a[1] < b[1] end)
-  return reply.ok(cursor, number.text(checked), list)
+  return reply.ok(cursor, number.text(checked), mend.told(c))
 end
 
 -- Edges of one execution that are resolved per call.

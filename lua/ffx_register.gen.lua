@@ -1111,6 +1111,13 @@ redis.register_function('ffx_reconcile_siblings', function(keys, args)
   return F.ffx_reconcile_siblings({ partition = keys[1] }, { limit = args[1], cursor = args[2] })
 end)
 
+redis.register_function('ffx_count_members', function(keys, args)
+  local refusal = call.need(keys, 1, args, 2)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_count_members({ partition = keys[1] }, { limit = args[1], more_than = args[2], cursor = args[3] })
+end)
+
 redis.register_function('ffx_rerun', function(keys, args)
   local refusal = call.need(keys, 1, args, 5)
   if refusal then return refusal end

@@ -10,7 +10,7 @@ function walk.begin(limit) return { limit = math.max(1, math.min(limit, MAX_CHEC
 -- the member is done; and whether the member has left the set. Every look at something is to be counted in
 -- work.checked. Gives the next cursor, "" at the end.
 function walk.set(work, set_key, cursor, visit)
-  local scan, done, inner = string.match(cursor, '^(%d+) (%d+) (%d*)$')
+  local scan, done, inner = string.match(cursor, '^(%d+) (%d+) (%S*)$')
   scan, done, inner = scan or '0', tonumber(done) or 0, inner or ''
   repeat
     local page = redis.call('SSCAN', set_key, scan, 'COUNT', work.limit)

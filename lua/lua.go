@@ -99,6 +99,7 @@ func Files() []string {
 		"ffx_project.lua",
 		"ffx_policies.lua",
 		"ffx_siblings.lua",
+		"ffx_members.lua",
 		"ffx_rerun.lua",
 		"ffx_compact.lua",
 		"ffx_mend.lua",

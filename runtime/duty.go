@@ -41,6 +41,7 @@ const (
 	DutySchedule                    Duty = "schedule"
 	DutyDependencyReconciliation    Duty = "dependency_reconciliation"
 	DutyIndexReconciliation         Duty = "index_reconciliation"
+	DutyMemberReconciliation        Duty = "member_reconciliation"
 	DutyUnblocking                  Duty = "unblocking"
 )
 
@@ -108,6 +109,7 @@ func DutyTable() []DutyInfo {
 		),
 		describeDuties(DefaultReconcileEvery, false, tickNever,
 			DutyInfo{Duty: DutyIndexReconciliation, Contract: "index_reconciler", Summary: "mends indexes that do not fit the records"},
+			DutyInfo{Duty: DutyMemberReconciliation, Summary: "mends what runs with more than 2000 nodes count of them"},
 		),
 		describeDuties(trimPauses*maxTrimPace, false, tickNever,
 			DutyInfo{Duty: DutyExecutionRetention, Contract: "retention_trimmer", Summary: "removes executions outside managed flows that have been kept long enough"},

@@ -24,7 +24,7 @@ type DutyReport struct {
 	Lag time.Duration
 	// Remaining counts partitions where more is to do, or may be, because a step failed or the context ended.
 	Remaining int
-	// Mended counts, by index, the entries that were not in order; nil for other duties than DutyIndexReconciliation.
+	// Mended counts, by index, the entries that were not in order; nil for duties that do not mend indexes.
 	Mended map[string]int64
 	// Took is how long it took.
 	Took time.Duration

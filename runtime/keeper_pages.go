@@ -14,6 +14,8 @@ type page struct {
 	done dutyDone
 	// found tells that there is something in the partition that the duty is for, so that it is looked at more often.
 	found bool
+	// mended counts by index the entries that were not in order.
+	mended map[string]int64
 }
 
 // pace is how often a partition is looked at in pages.
@@ -56,7 +58,7 @@ func inPages[R any, C enginecore.Call[R]](k *Keeper, often pace, ask func(p engi
 			if o.err != nil {
 				continue // the same page again
 			}
-			o.done = []dutyDone{told.done}
+			o.done, o.mended = []dutyDone{told.done}, told.mended
 			found[p] = found[p] || told.found
 			o.more, _ = at.moved(p, told.next, 0, byHand)
 			o.next = often.after(told.next != "", found[p])

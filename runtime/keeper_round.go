@@ -70,7 +70,7 @@ func (k *Keeper) newRounds() []*round {
 	_, whole := k.engine.calls.(composites)
 	rounds := []*round{k.tickRound(whole), k.unblockRound()}
 	if whole {
-		rounds = append(rounds, k.quotaRound(), k.budgetRound(), k.edgesRound(), k.indexRound(), k.trimRound(), k.projectRound(), k.siblingsRound(),
+		rounds = append(rounds, k.quotaRound(), k.budgetRound(), k.edgesRound(), k.indexRound(), k.membersRound(), k.trimRound(), k.projectRound(), k.siblingsRound(),
 			k.budgetsRound(), k.admissionsRound())
 		if k.compactAfter >= 0 {
 			rounds = append(rounds, k.compactRound())

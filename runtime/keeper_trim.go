@@ -42,7 +42,7 @@ func (k *Keeper) trimRound() *round {
 				return enginecore.TrimCall{Partition: p, Limit: limit, Keep: keep, Cursor: cursor}
 			},
 			func(_ context.Context, _ enginecore.Partition, r enginecore.TrimReply) (page, error) {
-				return page{r.NextCursor, dutyDone{DutyExecutionRetention, r.Trimmed + r.Flows, r.Lag}, r.Unmanaged > 0}, nil
+				return page{next: r.NextCursor, done: dutyDone{DutyExecutionRetention, r.Trimmed + r.Flows, r.Lag}, found: r.Unmanaged > 0}, nil
 			}),
 	}
 }

@@ -20,8 +20,12 @@ func (c *checker) children(p *partition) {
 		if f.core == nil || f.core["parent_execution_id"] == "" || f.purging() {
 			continue
 		}
-		if _, found := listed[id]; !found && !f.closed() {
+		_, found := listed[id]
+		if !found && !f.closed() {
 			c.fault(RuleStuck, f.key, "belongs to a node, but nobody will ask whether that still wants it")
+		}
+		if !found && f.closed() && f.core["told"] != f.core["ends"] {
+			c.fault(RuleStuck, f.key, "has ended %s times, but its node has heard of end %q, and nobody will tell it", f.core["ends"], f.core["told"])
 		}
 		if f.closed() && number(f.core["ends"]) == 0 {
 			c.fault(RuleFlow, f.key, "is closed, but its end was not counted")

@@ -123,6 +123,41 @@ func TestErrandIsHandedOutAgain(t *testing.T) {
 	})
 }
 
+// A run has ended, and its node is neither told nor on the list of those to be told: it is entered there again, once.
+func TestUntoldEndIsFound(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def := around(t, "outer", plusOne(t, "told", double()))
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 2)
+		require.NoError(t, err)
+		core := b.Engine.Core()
+		client := core.Client()
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			for _, p := range core.Partitioning().FlowPartitions() {
+				reply, err := core.Keep(ctx, enginecore.KeepCall{Partition: p, Limit: 64})
+				require.NoError(t, err)
+				if len(reply.Errands) > 0 && reply.Errands[0].Kind == "ended" {
+					require.NoError(t, client.Do(ctx, client.B().Del().Key(core.Keys().FfxChildren(p)).Build()).Error())
+					return ""
+				}
+			}
+			return "an errand"
+		})
+		report, err := b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int64{"children": 1}, report.Mended)
+		b.Keeper(t)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 4, out)
+		b.Settle(t)
+		report, err = b.Client.RunDuty(ctx, runtime.DutyIndexReconciliation)
+		require.NoError(t, err)
+		require.Empty(t, report.Mended, "the node has heard of it")
+	})
+}
+
 // A run is started for a node that has ended meanwhile, and for one that is not there any more: keepers find that nobody wants
 // it, end it, and remove what no node knows.
 func TestOrphansAreEnded(t *testing.T) {

@@ -1,0 +1,67 @@
+package dutytest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// What a run too large for one call counts of its members is mended page by page, unless something happens in it meanwhile.
+func TestCountsOfLargeRuns(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		d := newDesk(t, b)
+		const nodes = 2050
+		idle := activity.New("idle", func(_ context.Context, n int) (int, error) { return n, nil })
+		f := flow.New[int, int]("wide")
+		first := flow.Node(f, "n0", idle, f.Input())
+		for i := 1; i < nodes; i++ {
+			flow.Node(f, fmt.Sprint("n", i), idle, f.Input())
+		}
+		flow.Return(f, first)
+		def, err := f.Build()
+		require.NoError(t, err)
+		plan, err := runtime.NewPlan(b.Client, def, 1, runtime.ID("wide"))
+		require.NoError(t, err)
+		_, err = runtime.Start(d.ctx, b.Client, def, 1, runtime.ID("wide"))
+		require.NoError(t, err)
+		core := d.keys.FlowCore(plan.Partition, plan.FlowID)
+		open := func() string { return d.text("HGET", core, "open_nodes") }
+		require.Zero(t, d.run(runtime.DutyMemberReconciliation).Done)
+
+		d.do("HSET", core, "open_nodes", "77", "nodes_failed", "5")
+		lane := d.keys.LaneEligible(plan.Partition, "default")
+		d.do("ZREM", lane, string(plan.ExecutionID("n7")))
+		report := d.run(runtime.DutyMemberReconciliation)
+		require.Equal(t, map[string]int64{"flow_counts": 2, "lane:eligible": 1}, report.Mended)
+		require.Equal(t, fmt.Sprint(nodes), open())
+		b.Check(t, invariant.AnyTime)
+
+		d.do("HSET", core, "open_nodes", "77")
+		cursor, pages := "", 0
+		for next := true; next; next = cursor != "" {
+			reply, err := d.core.CountMembers(d.ctx, enginecore.CountMembersCall{Partition: plan.Partition, Limit: 300, MoreThan: 100, Cursor: cursor})
+			require.NoError(t, err)
+			require.Empty(t, reply.Mended)
+			require.Less(t, reply.Checked, int64(1000))
+			cursor, pages = reply.NextCursor, pages+1
+			if pages == 2 {
+				_, err := d.CancelExecution(d.ctx, plan.ExecutionID("n9"), "enough")
+				require.NoError(t, err)
+			}
+		}
+		require.Equal(t, 3, pages, "it gives up")
+		require.Equal(t, "76", open())
+		d.run(runtime.DutyMemberReconciliation)
+		require.NotEqual(t, "76", open())
+		b.Check(t, invariant.AnyTime)
+	})
+}
