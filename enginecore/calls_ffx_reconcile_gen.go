@@ -139,3 +139,68 @@ func (ReconcileEdgesCall) decode(r *fields) (out ReconcileEdgesReply) {
 	}
 	return out
 }
+
+// CheckKeysCall holds the arguments of Engine.CheckKeys.
+type CheckKeysCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition Partition
+	Limit     int64
+	Found     []CheckKeysFound
+}
+
+// CheckKeysFound is an element of CheckKeysCall.Found.
+type CheckKeysFound struct {
+	Kind   string
+	Name   string
+	Cursor string
+}
+
+// CheckKeysReply is the answer to CheckKeysCall.
+type CheckKeysReply struct {
+	// Status is StatusOK.
+	Status Status
+	Mended []Mended
+	Left   []Stray
+}
+
+// CheckKeys runs ffx_check_keys. Looks at records and lists that were found among the keys of a
+// partition: an execution, flow or schedule that is missing from the list of all of them is entered
+// wherever it belongs; from a list of runs ("runs:<flow>" or "tagged_runs:<tag>:<value>") and from the
+// set of a worker's leases goes what does not belong there. What is `left` is more than `limit`
+// entries and for the next call. `mended` counts by index what was not in order.
+//
+// Sending it again with the same arguments is safe, which the engine does after a lost connection.
+// Error codes: ErrInvalidInput.
+func (e *Engine) CheckKeys(ctx context.Context, c CheckKeysCall) (CheckKeysReply, error) {
+	return Do(ctx, e, c)
+}
+
+func (CheckKeysCall) info() callInfo {
+	return callInfo{name: "ffx_check_keys", repeatable: true, open: true}
+}
+
+func (c CheckKeysCall) encode(w *wire) {
+	w.reserve(1, 2+3*len(c.Found))
+	w.partition(c.Partition, FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.int(c.Limit)
+	w.int(int64(len(c.Found)))
+	for i := range c.Found {
+		x := &c.Found[i]
+		w.text(x.Kind)
+		w.text(x.Name)
+		w.text(x.Cursor)
+	}
+}
+
+func (CheckKeysCall) decode(r *fields) (out CheckKeysReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Mended = list(r, "mended", decodeMended)
+		out.Left = list(r, "left", decodeStray)
+	default:
+		r.unknownStatus()
+	}
+	return out
+}

@@ -866,3 +866,16 @@ func decodeDutyDone(r *fields, out *DutyDone) {
 	out.Done = intValue[int64](r, "done")
 	out.Lag = millisValue(r, "lag")
 }
+
+// Stray is an element of replies or calls.
+type Stray struct {
+	Kind   string
+	Name   string
+	Cursor string
+}
+
+func decodeStray(r *fields, out *Stray) {
+	out.Kind = textValue[string](r, "kind")
+	out.Name = textValue[string](r, "name")
+	out.Cursor = textValue[string](r, "cursor")
+}

@@ -654,6 +654,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"6", "cursor of test", "lanes of test", "lanes2 of test"}},
+		{"ffx_check_keys", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, CheckKeysCall{Partition: Partition{FlowFamily, 7}, Limit: 6, Found: []CheckKeysFound{{Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}, {Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}}})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"6", "2", "kind of test", "name of test", "cursor of test", "kind of test", "name of test", "cursor of test"}},
 	}
 }
 
@@ -1363,6 +1368,9 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ReconcileEdgesCall{}.info(), m, ReconcileEdgesCall{}.decode)
 			},
 			ReconcileEdgesReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Resolved: 9}},
+		{"ffx_check_keys OK", []any{1, "OK", []any{[]any{"index of test", "8"}, []any{"index of test", "8"}}, []any{[]any{"kind of test", "name of test", "cursor of test"}, []any{"kind of test", "name of test", "cursor of test"}}},
+			func(m message) (any, error) { return decodeReply(CheckKeysCall{}.info(), m, CheckKeysCall{}.decode) },
+			CheckKeysReply{Status: StatusOK, Mended: []Mended{{Index: "index of test", Entries: 8}, {Index: "index of test", Entries: 8}}, Left: []Stray{{Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}, {Kind: "kind of test", Name: "name of test", Cursor: "cursor of test"}}}},
 	}
 }
 
@@ -2023,6 +2031,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx_reconcile_edges", func(m message) error {
 			_, err := decodeReply(ReconcileEdgesCall{}.info(), m, ReconcileEdgesCall{}.decode)
+			return err
+		}},
+		{"ffx_check_keys", func(m message) error {
+			_, err := decodeReply(CheckKeysCall{}.info(), m, CheckKeysCall{}.decode)
 			return err
 		}},
 	}

@@ -121,7 +121,8 @@ const (
 	// ffx_end_wait, ffx_cancel_flow, ffx_describe_flow, ffx_read_events, ffx_list_runs, ffx_link_child,
 	// ffx_await_child, ffx_child_ended, ffx_read_results, ffx_trim, ffx_project_flows,
 	// ffx_reconcile_quotas, ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile_siblings,
-	// ffx_rerun, ffx_compact, ffx_tick, ffx_keep, ffx_reconcile, ffx_reconcile_edges. Details: message.
+	// ffx_count_members, ffx_rerun, ffx_compact, ffx_tick, ffx_keep, ffx_reconcile, ffx_reconcile_edges,
+	// ffx_check_keys. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ffx_submit_flow, ffx_suspend,

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "125-f1f1363cae5a21f8"
+const build = "126-2b3a98476c3cb735"

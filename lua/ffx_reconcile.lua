@@ -312,3 +312,81 @@ function F.ffx_reconcile_edges(K, A)
   graph.settle(c)
   return reply.ok(cursor, number.text(checked), number.text(resolved))
 end
+
+-- What may be found among all keys that no index leads to. Each look gives roughly how many records that took and, of a
+-- list, how to go on.
+local STRAYS = {}
+
+function STRAYS.execution(c, execution_id)
+  if redis.call('SISMEMBER', key.index_all_executions(c), execution_id) == 0 then mend.execution(c, execution_id) end
+  return 1
+end
+
+function STRAYS.flow(c, flow_id)
+  if redis.call('SISMEMBER', key.index_flow_index(c), flow_id) == 0 then return mend.flow(c, flow_id) or 1 end
+  return 1
+end
+
+function STRAYS.schedule(c, schedule_id)
+  if redis.call('SISMEMBER', key.ffx_schedules(c), schedule_id) == 0 then return check_schedule(c, schedule_id) end
+  return 1
+end
+
+function STRAYS.worker(c, worker, cursor, limit)
+  local index_key = key.index_worker_leases(c, worker)
+  local found, rest = page_of('SSCAN', index_key, cursor, limit)
+  for _, execution_id in ipairs(found) do check_holder(c, worker, index_key, execution_id) end
+  return #found, rest
+end
+
+-- A list of runs: of a flow, or of those with a tag.
+function STRAYS.list(c, name, cursor, limit)
+  local list_key = key.ffx_partition(c) .. ':' .. name
+  local found, rest = page_of('ZSCAN', list_key, cursor, limit)
+  for _, flow_id in ipairs(found) do
+    local flow = record.read(key.flow_core(c, flow_id), { 'flow_kind', 'managed', 'purging' })
+    local belongs = false
+    if flow and flow.managed and not flow.purging then
+      for _, list in ipairs(flows.lists_of_run(c, flow_id, flow.flow_kind)) do belongs = belongs or list == list_key end
+    end
+    if not belongs then mend.drop(c, 'runs', 'ZREM', list_key, flow_id) end
+  end
+  return #found, rest
+end
+
+-- @record stray kind:text name:text cursor:text
+
+-- @function ffx_check_keys
+-- @summary  Looks at records and lists that were found among the keys of a partition: an execution, flow or schedule that is
+--           missing from the list of all of them is entered wherever it belongs; from a list of runs ("runs:<flow>" or
+--           "tagged_runs:<tag>:<value>") and from the set of a worker's leases goes what does not belong there. What is `left`
+--           is more than `limit` entries and for the next call. `mended` counts by index what was not in order.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      limit              int
+-- @group    found              kind:text name:text cursor:text
+-- @reply    OK mended:list(mended) left:list(stray)
+-- @error    invalid_input message:text
+function F.ffx_check_keys(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  if not A.found then return reply.err('invalid_input', 'the count of what was found does not fit the arguments') end
+  for _, entry in ipairs(A.found) do
+    if not STRAYS[entry.kind] then return reply.err('invalid_input', 'kind is unknown: ' .. entry.kind) end
+  end
+  local c = call.open(K.partition)
+  limit = math.max(1, math.min(limit, MAX_CHECKED))
+  local checked, left = 0, {}
+  for _, entry in ipairs(A.found) do
+    local rest = entry.cursor
+    if checked < limit then
+      local looked
+      looked, rest = STRAYS[entry.kind](c, entry.name, is_set(rest) and rest or '0', limit - checked)
+      checked = checked + looked
+      if rest == '0' then rest = nil end
+    end
+    if rest then left[#left + 1] = { entry.kind, entry.name, rest } end
+  end
+  graph.settle(c)
+  return reply.ok(mend.told(c), left)
+end

@@ -1193,3 +1193,16 @@ redis.register_function('ffx_reconcile_edges', function(keys, args)
   call.probe(keys[1])
   return F.ffx_reconcile_edges({ partition = keys[1] }, { limit = args[1], cursor = args[2], lanes = rest(args, 3) })
 end)
+
+local function ffx_check_keys_found(args, at)
+  return { kind = args[at + 1], name = args[at + 2], cursor = args[at + 3] }
+end
+
+redis.register_function('ffx_check_keys', function(keys, args)
+  local refusal = call.need(keys, 1, args, 1)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  local found_count = args[2]
+  local found, at = group(args, 2, 3, ffx_check_keys_found)
+  return F.ffx_check_keys({ partition = keys[1] }, { limit = args[1], found = found, found_count = found_count })
+end)

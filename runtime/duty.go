@@ -42,6 +42,7 @@ const (
 	DutyDependencyReconciliation    Duty = "dependency_reconciliation"
 	DutyIndexReconciliation         Duty = "index_reconciliation"
 	DutyMemberReconciliation        Duty = "member_reconciliation"
+	DutyKeyReconciliation           Duty = "key_reconciliation"
 	DutyUnblocking                  Duty = "unblocking"
 )
 
@@ -109,6 +110,7 @@ func DutyTable() []DutyInfo {
 		),
 		describeDuties(DefaultReconcileEvery, false, tickNever,
 			DutyInfo{Duty: DutyIndexReconciliation, Contract: "index_reconciler", Summary: "mends indexes that do not fit the records"},
+			DutyInfo{Duty: DutyKeyReconciliation, Summary: "finds records and lists among all keys that no index leads to, and mends them"},
 			DutyInfo{Duty: DutyMemberReconciliation, Summary: "mends what runs with more than 2000 nodes count of them"},
 		),
 		describeDuties(trimPauses*maxTrimPace, false, tickNever,

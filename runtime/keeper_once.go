@@ -49,7 +49,7 @@ func (k *Keeper) RunOnce(ctx context.Context, duty Duty) (DutyReport, error) {
 		return report, fmt.Errorf("keeper: %w: %q is not done by this keeper", ErrUnknownDuty, duty)
 	}
 	begun := time.Now()
-	todo := k.engine.partitionsOf(rounds[at].family)
+	todo := k.partitionsOf(rounds[at])
 	report.Partitions = len(todo)
 	var faults []error
 	for step := 0; len(todo) > 0 && step < maxStepsByHand && ctx.Err() == nil; step++ {

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -166,11 +165,11 @@ func (k *Keeper) leaseHolders() (map[enginecore.Partition][]enginecore.Reconcile
 	found := make(map[enginecore.Partition][]enginecore.ReconcileWorker)
 	for _, node := range k.engine.client.Nodes() {
 		for cursor := uint64(0); ; {
-			page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(head+"*:worker:*"+suffix).Count(1000).Build()).AsScanEntry()
+			keys, next, err := scanKeys(ctx, node, cursor, head+"*:worker:*"+suffix)
 			if err != nil {
-				return nil, fmt.Errorf("find the workers that have leases: %w", enginecore.ConnectError(err))
+				return nil, err
 			}
-			for _, key := range page.Elements {
+			for _, key := range keys {
 				p, ok := byTag[enginecore.TagOf(key)]
 				worker, isWorker := strings.CutPrefix(key, head+p.Tag()+":worker:")
 				if ok && isWorker && !seen[key] {
@@ -179,7 +178,7 @@ func (k *Keeper) leaseHolders() (map[enginecore.Partition][]enginecore.Reconcile
 					found[p] = append(found[p], enginecore.ReconcileWorker{WorkerInstanceID: id})
 				}
 			}
-			if cursor = page.Cursor; cursor == 0 {
+			if cursor = next; cursor == 0 {
 				break
 			}
 		}

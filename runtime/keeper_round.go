@@ -31,6 +31,8 @@ type round struct {
 	// mends tells that the round finds what should not be there. Its first looks are spread over its time, so that a keeper
 	// that starts does not go through all records at once.
 	mends bool
+	// whole tells that the round is of the engine as a whole: the first partition stands for it.
+	whole bool
 	// hears tells that messages bring the next look at a partition forward.
 	hears bool
 	// step does a bounded part of what is to do in some partitions. `only` names the duty to see to, or is empty for all of
@@ -70,19 +72,28 @@ func (k *Keeper) newRounds() []*round {
 	_, whole := k.engine.calls.(composites)
 	rounds := []*round{k.tickRound(whole), k.unblockRound()}
 	if whole {
-		rounds = append(rounds, k.quotaRound(), k.budgetRound(), k.edgesRound(), k.indexRound(), k.membersRound(), k.trimRound(), k.projectRound(), k.siblingsRound(),
+		rounds = append(rounds, k.quotaRound(), k.budgetRound(), k.edgesRound(), k.indexRound(), k.membersRound(), k.straysRound(), k.trimRound(), k.projectRound(), k.siblingsRound(),
 			k.budgetsRound(), k.admissionsRound())
 		if k.compactAfter >= 0 {
 			rounds = append(rounds, k.compactRound())
 		}
 	}
 	for _, r := range rounds {
-		r.agenda = newAgenda(k.engine.partitionsOf(r.family), r.every)
+		r.agenda = newAgenda(k.partitionsOf(r), r.every)
 		if r.mends {
 			r.agenda.spread(time.Now())
 		}
 	}
 	return rounds
+}
+
+// partitionsOf lists the partitions that a round goes through.
+func (k *Keeper) partitionsOf(r *round) []enginecore.Partition {
+	partitions := k.engine.partitionsOf(r.family)
+	if r.whole {
+		return partitions[:1]
+	}
+	return partitions
 }
 
 // tickRound sees to everything that is due by the clock of a partition of flows.
