@@ -10,6 +10,9 @@ FETCH       = $(GO) run ./internal/testserver/fetch
 ALL_ENGINES = FLOWFABRIC_TEST_ENGINES=embedded,redis,valkey
 RACE        = cc=$$($(FETCH) -cc) && CGO_ENABLED=1 CC=$$cc $(ALL_ENGINES)
 
+# Suites that `make test` runs on a cluster as well; `make test-cluster` runs all of them there.
+ON_CLUSTER = ./admin ./internal/budgettest ./internal/enginetest ./internal/scheduletest ./runtime/childtest
+
 # A checkout owned by somebody else, as in a container, would otherwise not build.
 export GOFLAGS := $(strip -buildvcs=false $(GOFLAGS))
 
@@ -20,8 +23,9 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: lint verify servers ## Everything CI checks: lint, drift, and all tests with -race on embedded, Redis and Valkey
+test: lint verify servers ## Everything CI checks: lint, drift, and all tests with -race on embedded, Redis and Valkey, some on a cluster
 	$(RACE) $(GO) test -race -timeout 12m ./...
+	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test -race -timeout 5m $(ON_CLUSTER)
 
 .PHONY: fmt
 fmt: ## Format the code

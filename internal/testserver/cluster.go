@@ -162,6 +162,7 @@ func startNode(tb testing.TB, o ClusterOptions, start func(args []string) *Serve
 func (c *Cluster) join(tb testing.TB, s *Server, bus *port, i int) {
 	tb.Helper()
 	c.Nodes = append(c.Nodes, s)
+	s.Command(tb, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)) // all differ, or the servers may not agree on who has what
 	if i < c.Primaries {
 		s.Command(tb, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/c.Primaries), strconv.Itoa((i+1)*slots/c.Primaries-1))
 	}
@@ -293,7 +294,7 @@ func (s *Server) isWhole(tb testing.TB, nodes int) bool {
 		strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", nodes))
 }
 
-// Command sends one command to the server itself, wherever its keys may be, and returns the answer as text.
+// Command sends one command to the server itself, wherever its keys may be, and returns the answer as text, a list as lines.
 func (s *Server) Command(tb testing.TB, words ...string) string {
 	tb.Helper()
 	text, err := s.send(words...)

@@ -53,6 +53,11 @@ func call(w io.Writer, r *bufio.Reader, args ...string) (string, error) {
 	if _, err := io.WriteString(w, request.String()); err != nil {
 		return "", err
 	}
+	return answer(r)
+}
+
+// answer reads an answer as text, a list as lines.
+func answer(r *bufio.Reader) (string, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
 		return "", err
@@ -63,6 +68,8 @@ func call(w io.Writer, r *bufio.Reader, args ...string) (string, error) {
 		return line[1:], nil
 	case strings.HasPrefix(line, "-"):
 		return "", errors.New(line[1:])
+	case strings.HasPrefix(line, "*"):
+		return lines(r, line[1:])
 	case !strings.HasPrefix(line, "$"):
 		return "", fmt.Errorf("unexpected answer %q", line)
 	}
@@ -75,4 +82,20 @@ func call(w io.Writer, r *bufio.Reader, args ...string) (string, error) {
 		return "", err
 	}
 	return string(text[:size]), nil
+}
+
+func lines(r *bufio.Reader, count string) (string, error) {
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return "", fmt.Errorf("unexpected answer *%q", count)
+	}
+	var list []string
+	for range n {
+		text, err := answer(r)
+		if err != nil {
+			return "", err
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, "\n"), nil
 }
