@@ -193,6 +193,50 @@ func (AwaitChildCall) decode(r *fields) (out AwaitChildReply) {
 	return out
 }
 
+// AskChildCall holds the arguments of Engine.AskChild.
+type AskChildCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition Partition
+	FlowID    FlowID
+}
+
+// AskChildReply is the answer to AskChildCall.
+type AskChildReply struct {
+	// Status is StatusOK.
+	Status Status
+	State  string
+}
+
+// AskChild runs ffx_ask_child. How a run stands for which a node waits. The end of one that is over is
+// told once more. States: gone, open, ended.
+//
+// Sending it again with the same arguments is safe, which the engine does after a lost connection.
+func (e *Engine) AskChild(ctx context.Context, c AskChildCall) (AskChildReply, error) {
+	return Do(ctx, e, c)
+}
+
+func (AskChildCall) info() callInfo {
+	return callInfo{name: "ffx_ask_child", repeatable: true, open: true}
+}
+
+func (c AskChildCall) encode(w *wire) {
+	w.reserve(1, 1)
+	w.partition(c.Partition, FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(string(c.FlowID))
+}
+
+func (AskChildCall) decode(r *fields) (out AskChildReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.State = textValue[string](r, "state")
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
 // ChildEndedCall holds the arguments of Engine.ChildEnded.
 type ChildEndedCall struct {
 	// Partition is where the call works; its tag is part of every key.
@@ -212,8 +256,9 @@ type ChildEndedReply struct {
 }
 
 // ChildEnded runs ffx_child_ended. Tells a node that its run is over, so that it goes on; without an
-// outcome, it only asks. States: gone (there is no such node, or it has another run), over (the node
-// has ended), waiting (it is not, or was not, done with the run).
+// outcome, it only asks. The outcome `lost` is that the run is not there any more: the node starts it
+// again. States: gone (there is no such node, or it has another run), over (the node has ended),
+// waiting (it is not, or was not, done with the run).
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

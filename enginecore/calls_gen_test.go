@@ -569,6 +569,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "lease_id of test", "12", "attempt_id of test", "child_flow_id of test", "detail of test", "lane_id of test", "worker_id of test", "worker_instance_id of test", "claim_id of test", "1", "6", "1500", "1", "kinds of test", "capabilities of test", "rooms of test"}},
+		{"ffx_ask_child", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, AskChildCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test"})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"flow_id of test"}},
 		{"ffx_child_ended", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ChildEndedCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", ChildFlowID: "child_flow_id of test", Ends: 5, Outcome: "outcome of test"})
 		},
@@ -1295,6 +1300,9 @@ func goldenReplies() []goldenReply {
 		{"ffx_await_child ALREADY_SATISFIED", []any{1, "ALREADY_SATISFIED", "10", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "kind of test", "flow_id of test", "flow_name of test", "run_id of test", "14", "attempt_id of test", "attempt_type of test", "lease_id of test", "12", "1795188498438", "1795188498438", "12", "1795188498438", "\x00\xff\r\npolicy", "trace_context of test", "\x00\xff\r\npayload", "\x00\xff\r\nflow_input", "1", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}, "1", []any{[]any{"name of test", "\x00\xff\r\nvalue"}, []any{"name of test", "\x00\xff\r\nvalue"}}, "admission of test"}}, []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "6", "score of test", "limits of test"}}},
 			func(m message) (any, error) { return decodeReply(AwaitChildCall{}.info(), m, AwaitChildCall{}.decode) },
 			AwaitChildReply{Status: StatusAlreadySatisfied, Remaining: 10, Executions: []ClaimedExecution{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Kind: "kind of test", FlowID: "flow_id of test", FlowName: "flow_name of test", RunID: "run_id of test", AttemptIndex: 14, AttemptID: "attempt_id of test", AttemptType: "attempt_type of test", LeaseID: "lease_id of test", LeaseEpoch: 12, LeaseExpiresAt: time.UnixMilli(1795188498438).UTC(), DeadlineAt: time.UnixMilli(1795188498438).UTC(), RetryCount: 12, CreatedAt: time.UnixMilli(1795188498438).UTC(), Policy: []byte("\x00\xff\r\npolicy"), TraceContext: "trace_context of test", Payload: []byte("\x00\xff\r\npayload"), FlowInput: []byte("\x00\xff\r\nflow_input"), InputsComplete: true, Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}, JournalComplete: true, Journal: []JournalEntry{{Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}, {Name: "name of test", Value: []byte("\x00\xff\r\nvalue")}}, Admission: "admission of test"}}, Candidates: []Candidate{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Token: 6, Score: "score of test", Limits: "limits of test"}}}},
+		{"ffx_ask_child OK", []any{1, "OK", "state of test"},
+			func(m message) (any, error) { return decodeReply(AskChildCall{}.info(), m, AskChildCall{}.decode) },
+			AskChildReply{Status: StatusOK, State: "state of test"}},
 		{"ffx_child_ended OK", []any{1, "OK", "state of test"},
 			func(m message) (any, error) { return decodeReply(ChildEndedCall{}.info(), m, ChildEndedCall{}.decode) },
 			ChildEndedReply{Status: StatusOK, State: "state of test"}},
@@ -1963,6 +1971,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx_await_child", func(m message) error {
 			_, err := decodeReply(AwaitChildCall{}.info(), m, AwaitChildCall{}.decode)
+			return err
+		}},
+		{"ffx_ask_child", func(m message) error {
+			_, err := decodeReply(AskChildCall{}.info(), m, AskChildCall{}.decode)
 			return err
 		}},
 		{"ffx_child_ended", func(m message) error {

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "126-2b3a98476c3cb735"
+const build = "127-8f435d2fcfef1073"

@@ -37,6 +37,17 @@ function children.reopened(c, flow_id, flow_key)
   end
 end
 
+-- A node that waits for its run looks after it now and then: in a cluster, a failover may take back the end of the run, or its
+-- start, or that the node was told.
+local function awaiting(execution_id, flow_id)
+  return 'await ' .. flow_id .. ' ' .. execution_id
+end
+
+local function is_waiting(core)
+  return core.lifecycle_phase == 'runnable' and core.eligibility_state == 'blocked_by_dependencies'
+    and core.attempt_state == 'attempt_interrupted'
+end
+
 -- Owes a run its cancellation or its removal.
 local function owe(c, kind, flow_id, reason)
   redis.call('ZADD', key.ffx_unwanted(c), c.now, kind .. ' ' .. flow_id .. ' ' .. (reason or ''))
@@ -47,6 +58,7 @@ end
 function children.abandon(c, execution_id, outcome, reason)
   local core = record.read(key.exec_core(c, execution_id), { 'child_flow_id', 'child_outcome' })
   if core and core.child_flow_id and not core.child_outcome then
+    redis.call('ZREM', key.ffx_unwanted(c), awaiting(execution_id, core.child_flow_id))
     owe(c, 'cancel', core.child_flow_id, is_set(reason) and reason or 'the node that it belongs to is ' .. outcome)
   end
 end
@@ -75,9 +87,25 @@ local function news_of(c, flow_id)
     flow.closed_at and flow.outcome or '', '' }
 end
 
+-- What is owed to a run, as an errand; nil when it is not any more.
+local function owed_errand(c, owed)
+  local kind, flow_id, rest = string.match(owed, '^(%S+) (%S+) (.*)$')
+  if kind ~= 'await' then
+    redis.call('ZADD', key.ffx_unwanted(c), c.now + RETRY_MS, owed)
+    return { kind, flow_id, '', '0', '', rest }
+  end
+  local core = record.read(key.exec_core(c, rest), PARENT_FIELDS)
+  if not core or core.child_flow_id ~= flow_id or not is_waiting(core) then
+    redis.call('ZREM', key.ffx_unwanted(c), owed)
+    return nil
+  end
+  redis.call('ZADD', key.ffx_unwanted(c), c.now + LOOK_MS, owed)
+  return { kind, flow_id, rest, '0', '', '' }
+end
+
 -- Hands out errands that are due, to a caller that carries them: open (ask whether the parent still wants the run), ended
--- (tell the parent), cancel and purge (do that to the run). One that is not acknowledged is handed out again. Gives how
--- many there are.
+-- (tell the parent), cancel and purge (do that to the run), await (ask how the run stands for which a node waits). One that is
+-- not acknowledged is handed out again, an await as long as the node waits. Gives how many there are.
 function children.take_errands(c, limit)
   if not c.carries then return 0 end
   local errands = {}
@@ -86,9 +114,7 @@ function children.take_errands(c, limit)
     errands[#errands + 1] = news_of(c, flow_id)
   end
   for _, owed in ipairs(duties.due_in(c, key.ffx_unwanted(c), limit - #errands)) do
-    local kind, flow_id, reason = string.match(owed, '^(%S+) (%S+) (.*)$')
-    redis.call('ZADD', key.ffx_unwanted(c), c.now + RETRY_MS, owed)
-    errands[#errands + 1] = { kind, flow_id, '', '0', '', reason }
+    errands[#errands + 1] = owed_errand(c, owed)
   end
   c.errands = errands
   return #errands
@@ -233,14 +259,41 @@ function F.ffx_await_child(K, A)
     public = 'waiting_children', suspension = 'waiting_children', released = 'waiting_children',
   })
   redis.call('ZADD', key.lane_blocked_dependencies(c, lifecycle.lane(core)), tonumber(core.created_at) or 0, A.execution_id)
+  redis.call('ZADD', key.ffx_unwanted(c), c.now + FIRST_LOOK_MS, awaiting(A.execution_id, A.child_flow_id))
   graph.event(c, core, 'waiting_children', core.current_attempt_index, A.detail)
   return hand_off()
 end
 
+-- The run of a node is not there, though it was started: it is to be started again.
+local function forget(core_key)
+  redis.call('HDEL', core_key, 'child_ends', 'child_outcome')
+  redis.call('HSET', core_key, 'child_mode', 'new')
+end
+
+-- @function ffx_ask_child
+-- @summary  How a run stands for which a node waits. The end of one that is over is told once more. States: gone, open, ended.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @reply    OK state:text
+function F.ffx_ask_child(K, A)
+  local c = call.open(K.partition)
+  local flow = record.read(key.flow_core(c, A.flow_id), { 'parent_execution_id', 'closed_at' })
+  if not flow or not flow.parent_execution_id then return reply.ok('gone') end
+  if not flow.closed_at then
+    redis.call('ZADD', key.ffx_children(c), 'NX', c.now + LOOK_MS, A.flow_id)
+    return reply.ok('open')
+  end
+  redis.call('ZADD', key.ffx_children(c), c.now, A.flow_id)
+  wake.due(c, c.now)
+  wake.flush(c)
+  return reply.ok('ended')
+end
+
 -- @function ffx_child_ended
--- @summary  Tells a node that its run is over, so that it goes on; without an outcome, it only asks. States: gone (there is
---           no such node, or it has another run), over (the node has ended), waiting (it is not, or was not, done with the
---           run).
+-- @summary  Tells a node that its run is over, so that it goes on; without an outcome, it only asks. The outcome `lost` is that
+--           the run is not there any more: the node starts it again. States: gone (there is no such node, or it has another
+--           run), over (the node has ended), waiting (it is not, or was not, done with the run).
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -257,10 +310,16 @@ function F.ffx_child_ended(K, A)
   local core = record.read(core_key, PARENT_FIELDS)
   if not core or core.child_flow_id ~= A.child_flow_id then return reply.ok('gone') end
   local state = core.lifecycle_phase == 'terminal' and 'over' or 'waiting'
-  if not is_set(A.outcome) or ends <= (tonumber(core.child_ends) or 0) then return reply.ok(state) end
-  redis.call('HSET', core_key, 'child_ends', A.ends, 'child_outcome', A.outcome)
-  if core.lifecycle_phase == 'runnable' and core.eligibility_state == 'blocked_by_dependencies'
-    and core.attempt_state == 'attempt_interrupted' then
+  if state == 'over' and A.outcome == 'lost' then return reply.ok(state) end
+  if A.outcome == 'lost' then
+    forget(core_key)
+  elseif not is_set(A.outcome) or ends <= (tonumber(core.child_ends) or 0) then
+    return reply.ok(state)
+  else
+    redis.call('HSET', core_key, 'child_ends', A.ends, 'child_outcome', A.outcome)
+  end
+  if is_waiting(core) then
+    redis.call('ZREM', key.ffx_unwanted(c), awaiting(A.execution_id, A.child_flow_id))
     redis.call('ZREM', key.lane_blocked_dependencies(c, lifecycle.lane(core)), A.execution_id)
     park.ready(c, A.execution_id, core_key, core, {})
   end

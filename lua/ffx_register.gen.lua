@@ -1032,6 +1032,13 @@ redis.register_function('ffx_await_child', function(keys, args)
   })
 end)
 
+redis.register_function('ffx_ask_child', function(keys, args)
+  local refusal = call.need(keys, 1, args, 1)
+  if refusal then return refusal end
+  call.probe(keys[1])
+  return F.ffx_ask_child({ partition = keys[1] }, { flow_id = args[1] })
+end)
+
 redis.register_function('ffx_child_ended', function(keys, args)
   local refusal = call.need(keys, 1, args, 3)
   if refusal then return refusal end

@@ -138,11 +138,17 @@ func (t *task) runChild(ctx context.Context, spec storedChild, input []byte) ([]
 		t.settle()
 		return nil, errOver
 	case "ended":
-		return c.take(ctx, link.Outcome)
+		var result []byte
+		if result, err = c.take(ctx, link.Outcome); !errors.Is(err, errChildLost) {
+			return result, err
+		}
 	case "rerun":
 		err = c.rerun(ctx, link.Try)
 	default:
 		err = c.start(ctx)
+	}
+	if errors.Is(err, errChildLost) {
+		err = c.startAgain(ctx)
 	}
 	if err != nil {
 		return nil, err

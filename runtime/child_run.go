@@ -116,7 +116,7 @@ func (c *child) take(ctx context.Context, outcome string) ([]byte, error) {
 	})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
-		return nil, c.gone()
+		return nil, errChildLost
 	case err != nil:
 		return nil, err
 	case outcome != "success":
@@ -127,9 +127,22 @@ func (c *child) take(ctx context.Context, outcome string) ([]byte, error) {
 	return reply.Result, nil
 }
 
-// gone: somebody has purged the run before its result was taken.
-func (c *child) gone() error {
-	return activity.NonRetryable(activity.Category(fmt.Errorf("run %s of flow %s: %w", c.run, c.name, ErrRunNotFound), CategoryChild))
+// errChildLost: the run was started, and is not there. Its server failed before it had replicated it, or somebody has purged it
+// before its result was taken.
+var errChildLost = errors.New("the run of the node is not there any more")
+
+// startAgain starts a run that is not there any more under the same id.
+func (c *child) startAgain(ctx context.Context) error {
+	err := c.insist(ctx, func() error {
+		_, err := c.core.ChildEnded(ctx, enginecore.ChildEndedCall{
+			Partition: c.spot.partition, ExecutionID: c.claimed.ExecutionID, ChildFlowID: c.id, Outcome: childLost,
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.start(ctx)
 }
 
 // failure is the error of a node whose run did not succeed. What failed in a map has been retried by its own policy.
@@ -177,7 +190,7 @@ func (c *child) appendResult(list []byte, index int, ended enginecore.ItemState)
 	}
 	switch {
 	case ended.State == "":
-		return nil, c.gone()
+		return nil, errChildLost
 	case c.spec.Outcomes:
 		item := flow.ItemOutcome[json.RawMessage]{
 			Outcome: flow.Outcome(ended.Outcome), Reason: ended.Reason, Category: ended.Category,
@@ -221,8 +234,10 @@ func (c *child) rerun(ctx context.Context, try string) error {
 			return err
 		})
 		switch {
-		case errors.Is(err, enginecore.ErrFlowNotFound), errors.Is(err, enginecore.ErrFlowPurging):
-			return c.gone()
+		case errors.Is(err, enginecore.ErrFlowNotFound):
+			return errChildLost
+		case errors.Is(err, enginecore.ErrFlowPurging):
+			return activity.NonRetryable(activity.Category(fmt.Errorf("run %s of flow %s: %w", c.run, c.name, ErrRunNotFound), CategoryChild))
 		case errors.Is(err, enginecore.ErrFlowNotTerminal):
 			// It was abandoned with an earlier try of the node and is about to end.
 			if err := c.end(ctx); err != nil {

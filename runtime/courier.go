@@ -62,6 +62,8 @@ func (c courier) deliver(ctx context.Context, from enginecore.Partition, e engin
 	switch e.Kind {
 	case "open", "ended":
 		return c.tell(ctx, from, e)
+	case "await":
+		return false, c.ask(ctx, from, e)
 	}
 	to, err := c.engine.core.FlowPartition(e.FlowID)
 	if err != nil {
@@ -72,6 +74,26 @@ func (c courier) deliver(ctx context.Context, from enginecore.Partition, e engin
 	}
 	return c.remove(ctx, to, e.FlowID)
 }
+
+// ask asks how a run stands for which a node waits: one that is over tells it once more. The node of one that is not there, because
+// its server failed before it had replicated it, starts it again.
+func (c courier) ask(ctx context.Context, from enginecore.Partition, e enginecore.Errand) error {
+	at, err := c.engine.core.FlowPartition(e.FlowID)
+	if err != nil {
+		return err
+	}
+	reply, err := c.engine.core.AskChild(ctx, enginecore.AskChildCall{Partition: at, FlowID: e.FlowID})
+	if err != nil || reply.State != "gone" {
+		return err
+	}
+	_, err = c.engine.core.ChildEnded(ctx, enginecore.ChildEndedCall{
+		Partition: from, ExecutionID: enginecore.ExecutionID(e.ParentExecutionID), ChildFlowID: e.FlowID, Outcome: childLost,
+	})
+	return err
+}
+
+// childLost is the outcome of a run of a node that is not there any more.
+const childLost = "lost"
 
 // tell tells a node how its run stands. A run that nobody wants any more is ended, and one that nobody knows is removed.
 func (c courier) tell(ctx context.Context, from enginecore.Partition, e enginecore.Errand) (done bool, err error) {

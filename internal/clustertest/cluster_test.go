@@ -113,7 +113,7 @@ func (x *load) next(s *testserver.Server) *testserver.Server {
 }
 
 // behind is for how long a primary that is killed has not been replicated.
-const behind = 0
+const behind = 200 * time.Millisecond
 
 // Replicas take over from primaries under load: in agreement, and because the primary dies with all that it has answered
 // replicated. Nothing is lost then, in a slot or between slots. Afterwards primaries die whatever is replicated, which may
@@ -136,6 +136,7 @@ func TestPrimariesFail(t *testing.T) {
 			x.cluster.Return(t, killed)
 		}
 	})
+	x.beatsOnce()
 	x.exact()
 	kept := len(x.runs)
 	spent := x.spent()
@@ -148,8 +149,8 @@ func TestPrimariesFail(t *testing.T) {
 			x.cluster.Return(t, killed)
 		}
 	})
+	x.startAgain(x.runs[kept:])
 	x.found()
-	x.beatsOnce()
 	x.Settle(t)
 	late := len(x.runs) - kept
 	twice := 0

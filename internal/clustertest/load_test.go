@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -210,6 +212,24 @@ func (x *load) run(id string, in int) (int, error) {
 		if errors.As(err, &over) || x.ctx.Err() != nil {
 			return 0, err
 		}
+	}
+}
+
+// startAgain starts runs again whose end was told, in case a failover took it back, or even their start, and waits for them.
+func (x *load) startAgain(ids []string) {
+	x.t.Helper()
+	for _, id := range ids {
+		_, number, _ := strings.Cut(id, "-")
+		n, err := strconv.Atoi(number)
+		require.NoError(x.t, err)
+		run, err := runtime.Start(x.ctx, x.Client, x.def, n, runtime.ID(id))
+		require.NoError(x.t, err)
+		if !run.Existed() {
+			x.again = append(x.again, id)
+		}
+		out, err := run.Result(x.ctx)
+		require.NoError(x.t, err)
+		require.Equal(x.t, resultOf(n), out)
 	}
 }
 
