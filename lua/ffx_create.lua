@@ -1,4 +1,4 @@
--- The records of submitted flows. What a call creates is alike for the most part, so it writes the first record of a kind,
+-- The records of the nodes and edges of submitted flows. What a call creates is alike for the most part, so it writes the first record of a kind,
 -- and the others are copies in which only what differs is set anew: to set all fields of a hash costs a multiple of that.
 
 local NODE_NUMBERS = { 'input_count', 'upstream_count', 'delay', 'start_timeout', 'attempt_timeout', 'priority' }
@@ -38,14 +38,14 @@ function create.parse_node(node)
   return numbers
 end
 
--- What the creating functions share within one call: members that enter indexes (see gather), and the first records
+-- What the creating functions share within one call: members that enter indexes (see create.gather), and the first records
 -- of their kind, from which others are copied.
 function create.batch()
   return { nodes = {}, policies = {}, edges = {}, lanes = {} }
 end
 
 -- Members of sets and sorted sets are gathered, and written with one command for each key: `second` follows a score.
-local function gather(batch, command, target, first, second)
+function create.gather(batch, command, target, first, second)
   local list = batch[target]
   if not list then
     list = { command = command, target = target }
@@ -56,6 +56,8 @@ local function gather(batch, command, target, first, second)
   if second then list[#list + 1] = second end
 end
 
+local gather = create.gather
+
 -- Writes what was gathered, at the end of a call.
 function create.finish(c, batch)
   for _, list in ipairs(batch) do call.chunked(list.command, list.target, list) end
@@ -64,12 +66,15 @@ function create.finish(c, batch)
   end
 end
 
-local function append(values, field, value)
+-- A field goes with the others of a record unless it has no value.
+function create.append(values, field, value)
   if is_set(value) and value ~= 0 then
     values[#values + 1] = field
     values[#values + 1] = value
   end
 end
+
+local append = create.append
 
 -- A text that a call writes under several keys.
 local function put_text(first, text_key, text)
@@ -183,15 +188,22 @@ local function write_copy(first, core_key, A, node, execution_id, numbers)
   return true
 end
 
+-- What the limits of a node set in its record: a copy gets the same fields, and then its own values.
+local function limit_fields(by_id, execution_id)
+  local entry = by_id and by_id[execution_id]
+  if not entry then return ' none ' end
+  return is_set(entry.quota_policy_id) and ' quota ' or ' limits '
+end
+
 -- Creates one node. Gives why it may not run yet: see hold.
-local function write_node(c, batch, A, node, execution_id, numbers, held, has_limits)
+local function write_node(c, batch, A, node, execution_id, numbers, held, by_id)
   local why, detail = hold(c, numbers, held)
   local core_key = key.exec_core(c, execution_id)
-  local kind = (why or 'none') .. ' ' .. node.kind
-  local copied = not has_limits and not numbers.wait
+  local kind = (why or 'ready') .. limit_fields(by_id, execution_id) .. node.kind
+  local copied = not numbers.wait
   local first = copied and batch.nodes[kind]
   if not first or not write_copy(first, core_key, A, node, execution_id, numbers) then
-    write_core(c, A, node, execution_id, numbers, why, detail, has_limits)
+    write_core(c, A, node, execution_id, numbers, why, detail, by_id ~= nil)
     if copied then batch.nodes[kind] = { key = core_key, node = node, numbers = numbers, fair_key = A.fair_key } end
   end
   put_text(batch.policies, key.exec_policy(c, execution_id), node.policy)
@@ -212,7 +224,7 @@ local function write_nodes(c, batch, A, n, held, known)
     if not known[execution_id] and not created[execution_id] then
       created[execution_id] = true
       count = count + 1
-      local why = write_node(c, batch, A, node, execution_id, n.nodes[i], held, n.limits ~= nil)
+      local why = write_node(c, batch, A, node, execution_id, n.nodes[i], held, n.limits)
       if n.nodes[i].wait and not why then n.to_open[#n.to_open + 1] = node end
       if n.limits then limits.attach(c, execution_id, n.limits) end
       local join = n.joins[execution_id]
@@ -317,77 +329,4 @@ end
 function create.graph(c, batch, A, n, held, known, has_joins)
   local created, nodes = write_nodes(c, batch, A, n, held, known)
   return nodes, write_edges(c, batch, A, created, has_joins)
-end
-
--- The record of a flow; `n` holds its numbers, and `nodes` and `edges` are how many of each it has so far.
-local function write_flow_core(c, flow_key, A, n, held, nodes, edges)
-  local values = {
-    'flow_id', A.flow_id,
-    'flow_kind', A.flow_name,
-    'namespace', A.namespace,
-    'managed', '1',
-    'run_id', A.run_id,
-    'graph_hash', A.graph_hash,
-    'input_hash', A.input_hash,
-    'graph_revision', nodes + edges,
-    'node_count', nodes,
-    'edge_count', edges,
-    'open_nodes', n.node_total,
-    'public_flow_state', 'open',
-    'created_at', c.now_text,
-    'last_mutation_at', c.now_text,
-  }
-  append(values, 'held', held and '1' or '')
-  append(values, 'node_total', held and n.node_total or 0)
-  append(values, 'joins', next(n.joins) and '1' or '')
-  append(values, 'result_execution_id', A.result_execution_id)
-  if n.deadline then append(values, 'deadline_at', number.text(c.now + n.deadline)) end
-  append(values, 'creator_identity', A.creator_identity)
-  local parent = A.parent and A.parent[1]
-  if parent then
-    append(values, 'parent_execution_id', parent.execution_id)
-    append(values, 'fail_fast', parent.fail_fast == '1' and '1' or '')
-  end
-  append(values, 'trace_context', A.trace_context)
-  append(values, 'retention', A.retention)
-  append(values, 'fair_key', A.fair_key)
-  append(values, 'budgets', n.budgets.text)
-  append(values, 'budget_ids', n.budgets.blocking)
-  redis.call('HSET', flow_key, unpack(values))
-end
-
--- Creates a flow with what is its own. The flows of one batch have everything in common but their nodes' ids, their input,
--- trace and fair key.
-function create.flow(c, batch, flow_key, A, n, held, nodes, edges)
-  local definition_key, events_key = key.flow_definition(c, A.flow_id), key.flow_events(c, A.flow_id)
-  local first = batch.flow
-  if first and first.fair_key == A.fair_key and is_set(first.trace_context) == is_set(A.trace_context) then
-    redis.call('COPY', first.core, flow_key)
-    local values = { 'flow_id', A.flow_id, 'run_id', A.run_id, 'input_hash', A.input_hash }
-    append(values, 'result_execution_id', A.result_execution_id)
-    append(values, 'trace_context', A.trace_context)
-    redis.call('HSET', flow_key, unpack(values))
-    redis.call('COPY', first.definition, definition_key, 'REPLACE')
-    redis.call('COPY', first.events, events_key, 'REPLACE')
-  else
-    write_flow_core(c, flow_key, A, n, held, nodes, edges)
-    redis.call('SET', definition_key, A.definition)
-    graph.log(c, A.flow_id, 'flow_submitted')
-    batch.flow = {
-      core = flow_key, definition = definition_key, events = events_key, fair_key = A.fair_key, trace_context = A.trace_context,
-    }
-  end
-  if is_set(A.input) then redis.call('SET', key.flow_input(c, A.flow_id), A.input) end
-  local tags = {}
-  for _, tag in ipairs(A.tags) do
-    tags[#tags + 1] = tag.name
-    tags[#tags + 1] = tag.value
-  end
-  if #tags > 0 then call.chunked('HSET', key.flow_tags(c, A.flow_id), tags) end
-  gather(batch, 'SADD', key.index_flow_index(c), A.flow_id)
-  for _, list in ipairs(flows.lists_of(c, A.flow_name, tags)) do gather(batch, 'ZADD', list, c.now, A.flow_id) end
-  if n.deadline then
-    gather(batch, 'ZADD', key.ffx_flow_deadlines(c), c.now + n.deadline, A.flow_id)
-    wake.due(c, c.now + n.deadline)
-  end
 end

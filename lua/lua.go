@@ -76,6 +76,7 @@ func Files() []string {
 		"ffx_budget_gate.lua",
 		"ffx_schedule.lua",
 		"ffx_create.lua",
+		"ffx_create_flow.lua",
 		"ffx_submit.lua",
 		"ffx_submit_many.lua",
 		"ffx_request.lua",
