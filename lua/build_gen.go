@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "127-8f435d2fcfef1073"
+const build = "128-943e4b6ca64100dd"
