@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "128-943e4b6ca64100dd"
+const build = "129-8127bdd8f6799d8c"

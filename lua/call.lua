@@ -189,9 +189,6 @@ function call.open(first_key)
     now = now,
     now_text = number.time(now),
     more = false,
-    finished = {},
-    lanes = {},
-    cancels = {},
   }
 end
 

@@ -20,7 +20,7 @@ function claim.read_simple(core_key)
     return nil
   end
   return {
-    lifecycle_phase = 'runnable', ownership_state = 'unowned', terminal_outcome = 'none', managed = '1', retry_count = '0',
+    is_simple = true, lifecycle_phase = 'runnable', ownership_state = 'unowned', terminal_outcome = 'none', managed = '1', retry_count = '0',
     current_lease_epoch = '0', total_attempt_count = '0', attempt_state = 'pending_first_attempt',
     uses_flow_input = v[1] == 'input' and '1' or nil, eligibility_state = eligibility, lane_id = v[4] or nil,
     flow_id = v[5] or nil, node = v[6] or nil, execution_kind = v[8] or nil, input_count = v[9] or nil,
@@ -45,26 +45,8 @@ local ATTEMPT_TYPE = { pending_retry_attempt = 'retry', pending_replay_attempt =
 
 local MAX_RECLAIMS = 100
 
--- Writes lease, core and indexes of a new lease. `w`: worker_id, worker_instance_id, lane, lease_id, ttl,
--- renewal (ms until the renewal deadline). `values`: further core fields, `blank`: core fields to unset. Gives
--- epoch and expiry as text.
-local function take_lease(c, execution_id, core_key, core, w, attempt_id, values, blank)
-  local epoch = number.text((tonumber(core.current_lease_epoch) or 0) + 1)
-  local expires = number.text(c.now + w.ttl)
-  local deadline = c.now + w.renewal
-  if core.leased_ahead then
-    values[#values + 1] = 'admission'
-    values[#values + 1] = core.leased_ahead
-  end
-  if lease.has_record(core) then
-    local lease_key = key.exec_lease_current(c, execution_id)
-    redis.call('DEL', lease_key)
-    redis.call('HSET', lease_key,
-      'lease_id', w.lease_id, 'lease_epoch', epoch, 'execution_id', execution_id, 'attempt_id', attempt_id,
-      'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id,
-      'acquired_at', c.now_text, 'expires_at', expires, 'last_renewed_at', c.now_text,
-      'renewal_deadline', deadline)
-  end
+-- Writes a new lease into the core, with further fields, and into the indexes of leases.
+local function write_lease(c, execution_id, core_key, w, epoch, expires, ...)
   redis.call('HSET', core_key,
     'lifecycle_phase', 'active',
     'ownership_state', 'leased',
@@ -76,18 +58,40 @@ local function take_lease(c, execution_id, core_key, core, w, attempt_id, values
     'current_lease_epoch', epoch,
     'current_worker_id', w.worker_id,
     'current_worker_instance_id', w.worker_instance_id,
-    'current_lane', w.lane,
     'lease_acquired_at', c.now_text,
     'lease_expires_at', expires,
     'lease_last_renewed_at', c.now_text,
-    'lease_renewal_deadline', deadline,
+    'lease_renewal_deadline', number.time(c.now + w.renewal),
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
-    unpack(record.with_blanks(core.managed, values, blank)))
-  record.unset(core_key, core.managed, blank)
+    ...)
   call.enter(c, key.index_lease_expiry(c), execution_id, expires)
   call.enter(c, key.index_worker_leases(c, w.worker_instance_id), execution_id)
   call.enter(c, key.lane_active(c, w.lane), execution_id, expires)
+end
+
+-- Writes lease, core and indexes of a new lease. `w`: worker_id, worker_instance_id, lane, lease_id, ttl,
+-- renewal (ms until the renewal deadline). `values`: further core fields, `blank`: core fields to unset. Gives
+-- epoch and expiry as text.
+local function take_lease(c, execution_id, core_key, core, w, attempt_id, values, blank)
+  local epoch = number.text((tonumber(core.current_lease_epoch) or 0) + 1)
+  local expires = number.time(c.now + w.ttl)
+  if core.leased_ahead then
+    values[#values + 1] = 'admission'
+    values[#values + 1] = core.leased_ahead
+  end
+  if lease.has_record(core) then
+    local lease_key = key.exec_lease_current(c, execution_id)
+    redis.call('DEL', lease_key)
+    redis.call('HSET', lease_key,
+      'lease_id', w.lease_id, 'lease_epoch', epoch, 'execution_id', execution_id, 'attempt_id', attempt_id,
+      'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id,
+      'acquired_at', c.now_text, 'expires_at', expires, 'last_renewed_at', c.now_text,
+      'renewal_deadline', number.time(c.now + w.renewal))
+  end
+  write_lease(c, execution_id, core_key, w, epoch, expires, 'current_lane', w.lane,
+    unpack(record.with_blanks(core.managed, values, blank)))
+  record.unset(core_key, core.managed, blank)
   return epoch, expires
 end
 
@@ -117,17 +121,28 @@ local function open_attempt(c, execution_id, index, w, epoch, attempt_id, attemp
   redis.call('HSET', key.attempt_record(c, execution_id, index),
     'attempt_id', attempt_id, 'execution_id', execution_id, 'attempt_index', index,
     'attempt_type', attempt_type, 'attempt_state', 'started', 'started_at', c.now_text, 'lease_id', w.lease_id, 'lease_epoch', epoch,
-    'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id, unpack(extra))
-  redis.call('ZADD', key.exec_attempts(c, execution_id), c.now, index)
+    'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id, unpack(extra or NONE))
+  redis.call('ZADD', key.exec_attempts(c, execution_id), c.now_text, index)
   if not managed then
     redis.call('HSET', key.attempt_record(c, execution_id, index), 'created_at', c.now_text)
     redis.call('HSET', key.attempt_usage(c, execution_id, index), 'last_usage_report_seq', '0')
   end
 end
 
--- Starts a new attempt of a runnable record. `w.left` is an eligible set that it is not in, `w.attached` a mark of
+-- Starts the first attempt of a record that claim.read_simple gave, and that is in no eligible set any more. Its lane is the
+-- one that its record names already.
+function claim.start_simple(c, execution_id, core_key, core, w)
+  local expires = number.time(c.now + w.ttl)
+  write_lease(c, execution_id, core_key, w, '1', expires,
+    'current_attempt_index', '0', 'total_attempt_count', '1', 'current_attempt_id', w.attempt_id, 'started_at', c.now_text)
+  if core.blocking_detail then redis.call('HDEL', core_key, 'blocking_detail') end
+  open_attempt(c, execution_id, '0', w, '1', w.attempt_id, 'initial', nil, true)
+  return { epoch = '1', expires = expires, attempt_id = w.attempt_id, index = '0', type = 'initial' }
+end
+
+-- Starts a new attempt of a runnable record. `left` is an eligible set that it is not in, `w.attached` a mark of
 -- lease.attach. Gives {lease_epoch, expires_at, attempt_id, index, type}.
-function claim.start(c, execution_id, core_key, core, w)
+function claim.start(c, execution_id, core_key, core, w, left)
   local index = tonumber(core.total_attempt_count) or 0
   local index_text = number.text(index)
   local attempt_type = ATTEMPT_TYPE[core.attempt_state] or 'initial'
@@ -141,7 +156,7 @@ function claim.start(c, execution_id, core_key, core, w)
       'replayed_from_attempt_index', core.pending_previous_attempt_index or '' }
   end
   local lane = lifecycle.lane(core)
-  if w.left ~= key.lane_eligible(c, lane) then order.leave(c, lane, execution_id, core) end
+  if left ~= key.lane_eligible(c, lane) then order.leave(c, lane, execution_id, core) end
   if core.start_timeout then redis.call('ZREM', key.ffx_start_deadlines(c), execution_id) end
   local values = {
     'current_attempt_index', index_text,
@@ -445,8 +460,8 @@ function F.ff_claim_execution(K, A)
   local attempt = claim.start(c, A.execution_id, K.core, core, {
     worker_id = A.worker_id, worker_instance_id = A.worker_instance_id, lane = A.lane_id,
     lease_id = A.lease_id, attempt_id = A.attempt_id, ttl = n.ttl, renewal = n.renewal,
-    left = K.eligible, attached = timed and lease.attach(core) or nil,
-  })
+    attached = timed and lease.attach(core) or nil,
+  }, K.eligible)
   if #n.policy > 0 then
     call.chunked('HSET', key.attempt_policy(c, A.execution_id, attempt.index), n.policy)
   end

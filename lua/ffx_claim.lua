@@ -195,7 +195,7 @@ function work.remaining(c, request)
   end
   if c.pauses and pauses.stops(c, request.lane) then return '0' end
   if request.drained == false then return number.text(1 + abandoned) end
-  local added = c.lanes[request.lane]
+  local added = wake.added(c, request.lane)
   if request.drained and not (added and added.count > 0) then return number.text(abandoned) end
   return number.text(redis.call('ZCOUNT', key.lane_eligible(c, request.lane), '(-inf', '+inf') + abandoned)
 end

@@ -119,7 +119,8 @@ local function index_node(c, batch, A, node, execution_id, numbers, why)
 end
 
 -- The record of ff_create_execution and ff_add_execution_to_flow in one, without fields that have no value. A small hash is
--- searched from its beginning, so the fields that completions and claims read come first.
+-- searched from its beginning, so the fields that completions and claims read and write most often come first: those of the
+-- first lease, too, which are empty until then and would otherwise be looked for to the end and added there.
 local function write_core(c, A, node, execution_id, numbers, why, detail, has_limits)
   local eligibility, reason, text, public = create.state(why, detail)
   local further = {}
@@ -138,26 +139,37 @@ local function write_core(c, A, node, execution_id, numbers, why, detail, has_li
   redis.call('HSET', key.exec_core(c, execution_id),
     'lifecycle_phase', 'runnable',
     'ownership_state', 'unowned',
-    'eligibility_state', eligibility,
     'attempt_state', 'pending_first_attempt',
-    'terminal_outcome', 'none',
+    'current_lease_id', '',
+    'lease_expires_at', '',
+    'current_worker_instance_id', '',
+    'eligibility_state', eligibility,
     'simple', simple,
     'lane_id', node.lane_id,
-    'managed', '1',
     'flow_id', A.flow_id,
     'node', node.name,
     'current_lease_epoch', '0',
     'total_attempt_count', '0',
+    'current_attempt_index', '',
+    'current_attempt_id', '',
+    'public_state', public,
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+    'current_worker_id', '',
+    'lease_last_renewed_at', '',
+    'lease_renewal_deadline', '',
+    'terminal_outcome', 'none',
+    'managed', '1',
     'current_lane', node.lane_id,
     'execution_kind', node.kind,
     'input_count', numbers.input_count,
     'created_at', c.now_text,
     'priority', numbers.priority,
-    'retry_count', '0',
     'blocking_reason', reason,
-    'public_state', public,
-    'last_transition_at', c.now_text,
-    'last_mutation_at', c.now_text,
+    'lease_acquired_at', '',
+    'started_at', '',
+    'completed_at', '',
+    'retry_count', '0',
     'execution_id', execution_id,
     'namespace', A.namespace,
     'partition_id', call.partition(c),

@@ -26,10 +26,12 @@ end
 -- Whether an execution that may run now becomes an heir.
 function work.inherit(c, heirs, execution_id, core_key, core)
   local request = heirs.request
+  local flow = graph.flow(c, core.flow_id)
   if #heirs >= request.count or not core.managed or core.wait or core.lane_id ~= request.lane
     or core.attempt_state ~= 'pending_first_attempt' or core.total_attempt_count ~= '0'
-    or (number.finite(core.delay_until) or 0) > c.now or work.unfit(request, core)
-    or core.limits and not limits.may_lease_ahead(request, core) or graph.flow(c, core.flow_id).paused or budgets.closed(c, graph.flow(c, core.flow_id)) then
+    or core.delay_until and (number.finite(core.delay_until) or 0) > c.now or work.unfit(request, core)
+    or core.limits and not limits.may_lease_ahead(request, core) or flow.paused
+    or budgets.closed(c, flow) then
     return false
   end
   heirs[#heirs + 1] = { execution_id = execution_id, core_key = core_key, core = core }
@@ -50,7 +52,7 @@ function work.take_heirs(c, request, out)
     if urgent and not order.may_pass(c, request, core, urgent) or core.limits and not limits.lease_ahead(request, core) then
       dependency.ready(c, heir.execution_id, heir.core_key, core)
     else
-      out[#out + 1] = work.lease_runnable(c, request, heir.execution_id, heir.core_key, core, #out, eligible_key)
+      out[#out + 1] = work.lease_runnable(c, request, heir.execution_id, heir.core_key, core, #out, true)
     end
   end
 end

@@ -12,15 +12,18 @@ local function arm_timeout(c, execution_id, core)
   wake.due(c, at)
 end
 
--- Starts a new attempt of a runnable execution, or goes on with the one that was put aside. `left`: see claim.start.
+-- Starts a new attempt of a runnable execution, or goes on with the one that was put aside. `left`: it is in no
+-- eligible set of the lane any more.
 function work.lease_runnable(c, request, execution_id, core_key, core, n, left)
   local w = work.lease_for(c, request, n)
-  w.left = left
   local attempt
-  if core.attempt_state == 'attempt_interrupted' then
+  if core.is_simple and core.lane_id == request.lane then
+    if not left then order.leave(c, request.lane, execution_id, core) end
+    attempt = claim.start_simple(c, execution_id, core_key, core, w)
+  elseif core.attempt_state == 'attempt_interrupted' then
     attempt = claim.resume(c, execution_id, core_key, core, w)
   else
-    attempt = claim.start(c, execution_id, core_key, core, w)
+    attempt = claim.start(c, execution_id, core_key, core, w, left and key.lane_eligible(c, request.lane))
   end
   -- A new attempt has all of its time, whatever an earlier one had left.
   if attempt.type ~= 'resumed' or not is_set(core.remaining_attempt_timeout) then arm_timeout(c, execution_id, core) end

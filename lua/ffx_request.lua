@@ -31,17 +31,14 @@ end
 -- Ends of the ids of the first lease, which is the most frequent one.
 local FIRST_SUFFIX = '00000000000'
 
--- Ids of the n-th lease of a claim derive from the claim's id, so a repeated claim finds its leases again. What it leases
--- because those are over has other ids than they had: the time is part of them.
+-- The request, with the ids of its n-th lease. They derive from the claim's id, so a repeated claim finds its leases again.
+-- What it leases because those are over has other ids than they had: the time is part of them.
 function work.lease_for(c, request, n)
   local base = string.sub(request.claim_id, 1, 24)
   local suffix = n == 0 and FIRST_SUFFIX or string.format('%011x', n)
   if request.repeated then suffix = string.format('%07x%04x', c.now % 268435456, n + 1) end
-  return {
-    worker_id = request.worker_id, worker_instance_id = request.worker_instance_id, lane = request.lane,
-    lease_id = base .. '0' .. suffix, attempt_id = base .. '1' .. suffix, ttl = request.ttl,
-    renewal = request.renewal,
-  }
+  request.lease_id, request.attempt_id = base .. '0' .. suffix, base .. '1' .. suffix
+  return request
 end
 
 local function knows(request, kind)

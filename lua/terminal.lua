@@ -6,11 +6,6 @@ local LEASE_FIELDS = {
   'current_lease_id', 'current_worker_id', 'current_worker_instance_id', 'lease_expires_at',
   'lease_last_renewed_at', 'lease_renewal_deadline',
 }
--- Of a member of a managed flow, what its first claim looked at is gone as well.
-local MEMBER_LEASE_FIELDS = {
-  'current_lease_id', 'current_worker_id', 'current_worker_instance_id', 'lease_expires_at',
-  'lease_last_renewed_at', 'lease_renewal_deadline', 'simple',
-}
 local LEASE_AND_LOSS_FIELDS = {
   'current_lease_id', 'current_worker_id', 'current_worker_instance_id', 'lease_expires_at',
   'lease_last_renewed_at', 'lease_renewal_deadline', 'lease_expired_at', 'lease_revoked_at',
@@ -66,13 +61,25 @@ function lifecycle.announce_end(c, flow_id, execution_id, outcome)
     .. ',"execution_id":' .. cjson.encode(execution_id) .. ',"outcome":"' .. outcome .. '"}')
 end
 
--- Moves a record to its end. `t`: outcome; attempt_state of the core; values (further fields, flat list) and
--- blank (fields to unset); claimed (the end of a running attempt); plain (see lease.is_plain); terminal_key; silent (no
--- completion message); absorbed (the end is not the flow's failure). Indexes other than the terminal one are the caller's, because they depend on the phase that it left.
-function lifecycle.finish(c, execution_id, core_key, core, t)
+-- Writes the success of a member of a managed flow into its core, which is as its claim has left it: its eligibility and
+-- what blocks it say already what they say at the end. What its first claim looked at is gone with the lease.
+local function write_success(c, core_key)
+  redis.call('HSET', core_key,
+    'lifecycle_phase', 'terminal',
+    'ownership_state', 'unowned',
+    'attempt_state', 'attempt_terminal',
+    'terminal_outcome', 'success',
+    'public_state', 'completed',
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+    'completed_at', c.now_text)
+  redis.call('HDEL', core_key, 'simple', 'current_lease_id', 'current_worker_id', 'current_worker_instance_id',
+    'lease_expires_at', 'lease_last_renewed_at', 'lease_renewal_deadline')
+end
+
+local function write_end(c, core_key, core, t)
   -- The text of a waiting record is gone once it has been claimed; a skip or a cancel may come before.
-  local blank = t.blank
-  if not (core.managed and t.claimed) then blank = { 'blocking_detail', unpack(blank) } end
+  local blank = { 'blocking_detail', unpack(t.blank) }
   redis.call('HSET', core_key,
     'lifecycle_phase', 'terminal',
     'ownership_state', 'unowned',
@@ -86,6 +93,13 @@ function lifecycle.finish(c, execution_id, core_key, core, t)
     'last_mutation_at', c.now_text,
     unpack(record.with_blanks(core.managed, t.values or {}, blank)))
   record.unset(core_key, core.managed, blank)
+end
+
+-- Moves a record to its end. `t`: outcome; attempt_state of the core; values (further fields, flat list) and
+-- blank (fields to unset); claimed (a success that its lease holder reports); plain (see lease.is_plain); terminal_key; silent (no
+-- completion message); absorbed (the end is not the flow's failure). Indexes other than the terminal one are the caller's, because they depend on the phase that it left.
+function lifecycle.finish(c, execution_id, core_key, core, t)
+  if core.managed and t.claimed then write_success(c, core_key) else write_end(c, core_key, core, t) end
   if not t.plain then redis.call('ZREM', key.index_execution_deadline(c), execution_id) end
   call.enter(c, t.terminal_key or key.lane_terminal(c, lifecycle.lane(core)), execution_id, c.now_text)
   if is_set(core.flow_id) and not t.silent then
@@ -135,7 +149,7 @@ function lifecycle.complete(c, execution_id, core_key, core, f, result, k)
   lifecycle.released(c, execution_id, core, f, 'completed')
   lifecycle.finish(c, execution_id, core_key, core, {
     outcome = 'success', attempt_state = 'attempt_terminal', claimed = true, plain = plain,
-    blank = core.managed and MEMBER_LEASE_FIELDS or LEASE_AND_LOSS_FIELDS, terminal_key = k and k.terminal,
+    blank = LEASE_AND_LOSS_FIELDS, terminal_key = k and k.terminal,
   })
 end
 

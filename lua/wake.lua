@@ -5,12 +5,28 @@
 -- default lease, so that a claim needs none.
 local SWEEP_MS = 9000
 
+-- A list of messages or the like of a call, of which most calls have none.
+local function list_of(c, name)
+  local list = c[name]
+  if not list then
+    list = {}
+    c[name] = list
+  end
+  return list
+end
+
+-- What a call has added to the eligible set of a lane: count and urgent; nil when it has added nothing.
+function wake.added(c, lane)
+  return c.lanes and c.lanes[lane]
+end
+
 -- A member was added to the eligible set of a lane.
 function wake.eligible(c, lane, execution_id, priority)
-  local added = c.lanes[lane]
+  local lanes = list_of(c, 'lanes')
+  local added = lanes[lane]
   if not added then
     added = { count = 0, urgent = false }
-    c.lanes[lane] = added
+    lanes[lane] = added
   end
   added.count = added.count + 1
   if (tonumber(priority) or 0) > 0 then added.urgent = true end
@@ -18,7 +34,7 @@ end
 
 -- A member that this very call had added was taken out again.
 function wake.taken(c, lane)
-  local added = c.lanes[lane]
+  local added = wake.added(c, lane)
   if added and added.count > 0 then added.count = added.count - 1 end
 end
 
@@ -29,22 +45,28 @@ end
 
 -- The worker that runs an execution is told to stop.
 function wake.cancel(c, worker_instance_id, execution_id, lease_id, reason)
-  c.cancels[#c.cancels + 1] = { worker_instance_id, 'cancel ' .. execution_id .. ' ' .. (lease_id or '') .. ' ' .. reason }
+  local cancels = list_of(c, 'cancels')
+  cancels[#cancels + 1] = { worker_instance_id, 'cancel ' .. execution_id .. ' ' .. (lease_id or '') .. ' ' .. reason }
 end
 
 -- Results up to this size (bytes) go with the message that a flow is over.
 local MAX_DONE_RESULT = 4096
+
+local function tell_done(c, message)
+  local finished = list_of(c, 'finished')
+  finished[#finished + 1] = message
+end
 
 -- A flow is over. A small result goes with the message when the call has it at hand, so that whoever waits need not
 -- ask for it.
 function wake.done(c, flow_id, outcome, result)
   local message = flow_id .. ' ' .. outcome
   if is_set(result) and #result <= MAX_DONE_RESULT then message = message .. ' ' .. result end
-  c.finished[#c.finished + 1] = message
+  tell_done(c, message)
 end
 
 -- A flow that was over runs again, so that its end is to come.
-function wake.reopened(c, flow_id) c.finished[#c.finished + 1] = flow_id .. ' reopened' end
+function wake.reopened(c, flow_id) tell_done(c, flow_id .. ' reopened') end
 
 -- Where many workers serve a lane, few of them are on duty at a time: those that hear the place of the rota that it is
 -- then. A place lasts ROTA_MS; each comes once in ROTA_PLACES of them, in another order every time, so that work that
@@ -76,9 +98,11 @@ function wake.none(c, lane, place)
   redis.call('PUBLISH', channel, 'none ' .. call.partition(c))
 end
 
+local NOTHING = {}
+
 -- Publishes what the call gathered: a lane only when its set was empty before or a more urgent member came.
 function wake.flush(c)
-  for lane, added in pairs(c.lanes) do
+  for lane, added in pairs(c.lanes or NOTHING) do
     if added.count > 0 then
       if added.urgent or redis.call('ZCOUNT', key.lane_eligible(c, lane), '(-inf', '+inf') <= added.count then
         wake.workers(c, lane)
@@ -88,10 +112,10 @@ function wake.flush(c)
   if c.due_at then
     redis.call('PUBLISH', key.channel_due(c), call.partition(c) .. ' ' .. number.text(c.due_at))
   end
-  for _, message in ipairs(c.cancels) do
+  for _, message in ipairs(c.cancels or NOTHING) do
     redis.call('PUBLISH', key.channel_worker(c, message[1]), message[2])
   end
-  for _, message in ipairs(c.finished) do
+  for _, message in ipairs(c.finished or NOTHING) do
     redis.call('PUBLISH', key.channel_done(c), message)
   end
 end
