@@ -24,12 +24,15 @@ type SetPriorityReply struct {
 	Status     Status
 	Changed    int64
 	NextCursor string
+	Candidates []Candidate
+	Children   []ChildRun
 }
 
 // SetPriority runs ffx_set_priority. Changes the priority of the nodes of a run that have not ended,
 // or of one of them, whatever they wait for; what runs keeps it for its next attempt. Without an
 // execution, it is the priority of nodes that the run gets later, too. A bounded number per call: go
-// on with next_cursor until it is empty.
+// on with next_cursor until it is empty. `candidates` wait for a place under a limit and are to ask
+// for it again, with their new scores; `children` are runs of those nodes that have not ended.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrFlowNotFound, ErrFlowAlreadyTerminal, ErrExecutionNotFound,
@@ -61,6 +64,8 @@ func (SetPriorityCall) decode(r *fields) (out SetPriorityReply) {
 	case r.status == StatusOK:
 		out.Changed = intValue[int64](r, "changed")
 		out.NextCursor = textValue[string](r, "next_cursor")
+		out.Candidates = list(r, "candidates", decodeCandidate)
+		out.Children = list(r, "children", decodeChildRun)
 	default:
 		r.unknownStatus()
 	}

@@ -227,6 +227,15 @@ func decodePause(r *fields, out *Pause) {
 	out.Text = textValue[string](r, "text")
 }
 
+// ChildRun is an element of replies or calls.
+type ChildRun struct {
+	FlowID FlowID
+}
+
+func decodeChildRun(r *fields, out *ChildRun) {
+	out.FlowID = textValue[FlowID](r, "flow_id")
+}
+
 // Candidate is an element of replies or calls.
 type Candidate struct {
 	ExecutionID ExecutionID

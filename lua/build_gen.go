@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "129-8127bdd8f6799d8c"
+const build = "130-115767d0ba1e4936"

@@ -209,6 +209,13 @@ local function awaits(core, token)
     or core.eligibility_state == 'eligible_now' and not limits.admitted(core))
 end
 
+-- What the admitting side has to know of an execution that waits for its admission; nil for any other.
+function limits.waiting(c, execution_id, core)
+  local token = number.text(epoch_of(core))
+  if not core.limits or not awaits(core, token) or core.eligibility_state == 'eligible_now' then return nil end
+  return candidate(c, execution_id, core, number.text(record.eligible_score(core)))
+end
+
 -- When an execution that waits is offered again: after as long as it has waited already.
 local function offer_again_at(c, execution_id, core)
   local since = redis.call('ZSCORE', key.lane_blocked_quota(c, lifecycle.lane(core)), execution_id) or core.lease_expires_at

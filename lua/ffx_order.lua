@@ -145,22 +145,32 @@ function order.forget(c, lane) redis.call('UNLINK', key.ffx_order(c, lane)) end
 -- Core fields that a change of priority reads.
 local PRIORITY_FIELDS = {
   'lifecycle_phase', 'eligibility_state', 'created_at', 'priority', 'lane_id', 'current_lane', 'managed', 'fair_key', 'wait',
-  'terminal_outcome', 'current_lease_epoch', 'current_attempt_id',
+  'terminal_outcome', 'current_lease_epoch', 'current_attempt_id', 'ownership_state', 'limits', 'admission', 'child_flow_id',
+  'child_outcome',
 }
 
 -- Members that one call changes.
 local CHANGED_PER_CALL = 200
 
+-- Notes what a change of priority has to reach in other partitions: the queue of a limit, the run of a node.
+local function note_further(c, execution_id, core, further)
+  further.candidates[#further.candidates + 1] = limits.waiting(c, execution_id, core)
+  if core.child_flow_id and not core.child_outcome then further.children[#further.children + 1] = { core.child_flow_id } end
+end
+
 -- Gives an execution that has not ended another priority. Tells whether it had another one, and the error reply when it
 -- cannot have one.
-local function set_priority(c, execution_id, priority)
+local function set_priority(c, execution_id, priority, further)
   local core_key = key.exec_core(c, execution_id)
   local core = record.read(core_key, PRIORITY_FIELDS)
   if not core then return false, reply.err('execution_not_found') end
   if core.lifecycle_phase == 'terminal' then return false, reply.not_active(core) end
-  if core.wait or core.priority == priority then return false end
-  redis.call('HSET', core_key, 'priority', priority, 'last_mutation_at', c.now_text)
+  if core.wait then return false end
+  local changes = core.priority ~= priority
   core.priority = priority
+  note_further(c, execution_id, core, further)
+  if not changes then return false end
+  redis.call('HSET', core_key, 'priority', priority, 'last_mutation_at', c.now_text)
   if core.lifecycle_phase == 'runnable' and core.eligibility_state == 'eligible_now' then
     local lane = lifecycle.lane(core)
     order.enter(c, lane, execution_id, core)
@@ -169,17 +179,21 @@ local function set_priority(c, execution_id, priority)
   return true
 end
 
+-- @record child_run flow_id:flow_id
+
 -- @function ffx_set_priority
 -- @summary  Changes the priority of the nodes of a run that have not ended, or of one of them, whatever they wait for;
 --           what runs keeps it for its next attempt. Without an execution, it is the priority of nodes that the run gets
---           later, too. A bounded number per call: go on with next_cursor until it is empty.
+--           later, too. A bounded number per call: go on with next_cursor until it is empty. `candidates` wait for a place
+--           under a limit and are to ask for it again, with their new scores; `children` are runs of those nodes that have
+--           not ended.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
 -- @arg      execution_id       execution_id optional
 -- @arg      priority           int
 -- @arg      cursor             text optional
--- @reply    OK changed:int next_cursor:text
+-- @reply    OK changed:int next_cursor:text candidates:list(candidate) children:list(child_run)
 -- @error    invalid_input message:text
 -- @error    flow_not_found
 -- @error    flow_already_terminal
@@ -194,13 +208,13 @@ function F.ffx_set_priority(K, A)
   local flow = record.read(flow_key, { 'public_flow_state' })
   if not flow then return reply.err('flow_not_found') end
   if graph.is_over(flow) then return reply.err('flow_already_terminal') end
-  local changed, cursor = 0, '0'
+  local changed, cursor, further = 0, '0', { candidates = {}, children = {} }
   if is_set(A.execution_id) then
     if redis.call('SISMEMBER', key.flow_members(c, A.flow_id), A.execution_id) == 0 then
       return reply.err('execution_not_found')
     end
     local is_changed
-    is_changed, err = set_priority(c, A.execution_id, text)
+    is_changed, err = set_priority(c, A.execution_id, text, further)
     if err then return err end
     if is_changed then changed = 1 end
   else
@@ -209,9 +223,9 @@ function F.ffx_set_priority(K, A)
       'COUNT', CHANGED_PER_CALL)
     cursor = page[1]
     for _, execution_id in ipairs(page[2]) do
-      if set_priority(c, execution_id, text) then changed = changed + 1 end
+      if set_priority(c, execution_id, text, further) then changed = changed + 1 end
     end
   end
   wake.flush(c)
-  return reply.ok(number.text(changed), cursor == '0' and '' or cursor)
+  return reply.ok(number.text(changed), cursor == '0' and '' or cursor, further.candidates, further.children)
 end

@@ -130,7 +130,7 @@ local function write_requests(c, q)
     quotas.count_places(q, -#q.released)
   end
   for from = 1, #q.joining, MAX_AT_A_TIME do
-    redis.call('ZADD', q.waiting, 'NX', unpack(q.joining, from, math.min(from + MAX_AT_A_TIME - 1, #q.joining)))
+    redis.call('ZADD', q.waiting, unpack(q.joining, from, math.min(from + MAX_AT_A_TIME - 1, #q.joining)))
   end
 end
 

@@ -37,12 +37,16 @@ type ledger struct {
 func newLedger(opts ...activity.Option) *ledger {
 	l := new(ledger)
 	l.work = activity.New("work", func(_ context.Context, j job) (string, error) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.list = append(l.list, j.Label)
-		return j.Label, nil
+		return l.note(j.Label), nil
 	}, opts...)
 	return l
+}
+
+func (l *ledger) note(label string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, label)
+	return label
 }
 
 func (l *ledger) ran() []string {
@@ -163,13 +167,70 @@ func TestSetPriority(t *testing.T) {
 	}, runtime.Partitions(1))
 }
 
+// In the queue of a limit, too, whoever gets another priority moves, and so do the runs of maps and sub-flows that have started.
+func TestSetPriorityReachesFurther(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		l := newLedger()
+		entered, leave := make(chan string, 8), make(chan struct{})
+		one := activity.New("one_at_a_time", func(ctx context.Context, j job) (string, error) {
+			entered <- j.Label
+			select {
+			case <-leave:
+			case <-ctx.Done():
+			}
+			return l.note(j.Label), nil
+		}, activity.Limit("one", activity.AtOnce(1)))
+		f := flow.New[job, string]("limited")
+		flow.Return(f, flow.Node(f, "only", one, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		outer := flow.New[job, string]("outer")
+		flow.Return(outer, flow.Sub(outer, "sub", def, outer.Input()))
+		above, err := outer.Build()
+		require.NoError(t, err)
+		b.Worker(t, []activity.Handler{one}, runtime.Concurrency(4))
+		b.Keeper(t)
+		waiting := func(n int) {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				list, err := b.Client.Quotas(ctx)
+				require.NoError(t, err)
+				if len(list) != 1 || list[0].Waiting != n {
+					return fmt.Sprintf("%+v", list)
+				}
+				return ""
+			})
+		}
+		first, err := runtime.Start(ctx, b.Client, def, job{"", "first"})
+		require.NoError(t, err)
+		require.Equal(t, "first", <-entered)
+		runs := []*runtime.Run[string]{first}
+		for i, label := range []string{"second", "third"} {
+			run, err := runtime.Start(ctx, b.Client, def, job{"", label})
+			require.NoError(t, err)
+			runs = append(runs, run)
+			waiting(i + 1)
+		}
+		inner, err := runtime.Start(ctx, b.Client, above, job{"", "inner"})
+		require.NoError(t, err)
+		waiting(3)
+		require.NoError(t, runs[2].SetPriority(ctx, 5))
+		require.NoError(t, inner.SetPriority(ctx, 9))
+		close(leave)
+		for _, run := range append(runs, inner) {
+			_, err := run.Result(ctx)
+			require.NoError(t, err)
+		}
+		require.Equal(t, []string{"first", "inner", "third", "second"}, l.ran())
+		atRest(ctx, t, b.Client)
+		b.Settle(t)
+	})
+}
+
 // However much one tenant has waiting, another one's node is at most one claim later for it.
 func TestFairBetweenTenants(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		many := 600
-		if os.Getenv("FLOWFABRIC_SOAK") != "" {
-			many = 9_000
-		}
+		const many = 600
 		u := newLineUp(t, b)
 		fair := flow.FairBy("Tenant")
 		u.start(t, u.l.flow(t, "many", many, false, fair, flow.Priority(100)), "a", "a")
@@ -179,6 +240,53 @@ func TestFairBetweenTenants(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 		ran := u.goOn(t, many+2)
 		require.Equal(t, []string{"a", "b", "c", "a"}, ran[:4])
+	}, runtime.Partitions(1))
+}
+
+// It is the same with 100,000 nodes of one tenant, whose claims a single node of another one must not wait for.
+func TestFairAtSize(t *testing.T) {
+	if os.Getenv("FLOWFABRIC_SOAK") == "" {
+		t.Skip("takes minutes: FLOWFABRIC_SOAK=1")
+	}
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		const runs, nodes, claims = 12, 8_400, 40
+		u := newLineUp(t, b)
+		var cancel context.CancelFunc
+		u.ctx, cancel = context.WithTimeout(context.Background(), 20*time.Minute)
+		defer cancel()
+		fair := flow.FairBy("Tenant")
+		begun := time.Now()
+		many, one := u.l.flow(t, "many", nodes, false, fair, flow.Priority(100)), u.l.flow(t, "one", 1, false, fair)
+		for range runs {
+			u.start(t, many, "a", "a")
+		}
+		submitted := time.Since(begun)
+		u.start(t, one, "b", "b")
+		worker := b.Worker(t, []activity.Handler{u.l.work}, runtime.Concurrency(1))
+		require.NoError(t, b.Client.ResumeLane(u.ctx, activity.DefaultLane))
+		ranAtLeast := func(n int) {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				if ran := len(u.l.ran()); ran < n {
+					return fmt.Sprintf("%d of %d nodes ran", ran, n)
+				}
+				return ""
+			})
+		}
+		ranAtLeast(4)
+		require.Equal(t, "b", u.l.ran()[1])
+		// One that comes while they run has its turn at the next claim but for those that were under way.
+		before := len(u.l.ran())
+		begun = time.Now()
+		u.start(t, one, "c", "c")
+		after := len(u.l.ran())
+		ranAtLeast(after + claims)
+		took := time.Since(begun)
+		require.NoError(t, worker.Stop())
+		at := indexOf(u.l.ran(), "c")
+		require.GreaterOrEqual(t, at, before)
+		require.LessOrEqual(t, at, after+2)
+		t.Logf("%d nodes waited, submitted in %s; a later node of another tenant ran as number %d, it was there between number %d and %d; %d nodes in %s",
+			runs*nodes, submitted, at, before, after, after-before+claims, took)
 	}, runtime.Partitions(1))
 }
 

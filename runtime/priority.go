@@ -12,11 +12,12 @@ import (
 // ErrPriority: a priority is outside 0 to activity.MaxPriority.
 var ErrPriority = errors.New("bad priority")
 
-// SetPriority changes the priority of all nodes of the run that have not ended, whatever they wait for, and of the
-// items and nodes of maps and sub-flows that it starts later. What waits for a worker moves to its new place in its lane at once; what runs keeps the new priority for its
-// next attempt. In the queue of a limit, nodes keep the place they have. A rerun keeps the priority, too. It returns ErrPriority,
-// ErrRunNotFound, ErrRunOver, or in contract mode ErrNotInContract. Large runs are changed in several steps; when one fails,
-// repeat it.
+// SetPriority changes the priority of all nodes of the run that have not ended, whatever they wait for, and of the items and
+// nodes of its maps and sub-flows, those that have started and those that it starts later. What waits for a worker moves to its
+// new place in its lane at once, and what waits for a place under a limit moves in the queue of the limit; what runs keeps the
+// new priority for its next attempt. A rerun keeps the priority, too. It returns ErrPriority, ErrRunNotFound, ErrRunOver, or in
+// contract mode ErrNotInContract. Large runs, and the runs of maps and sub-flows, are changed in several steps; when one fails,
+// repeat it. A map or sub-flow that starts while the priority changes may keep the old one.
 func (r *Run[Out]) SetPriority(ctx context.Context, priority int) error {
 	return r.client.SetPriority(ctx, r.flow, r.id, priority)
 }
@@ -61,22 +62,51 @@ func (c *Client) setPriority(ctx context.Context, flowName, runID, node string, 
 	if node != "" {
 		call.ExecutionID = enginecore.ExecutionIDFor(partition, id, node)
 	}
-	for {
-		reply, err := core.SetPriority(ctx, call)
-		switch {
-		case errors.Is(err, enginecore.ErrFlowNotFound):
-			return fault(ErrRunNotFound)
-		case errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
-			return fault(ErrRunOver)
-		case errors.Is(err, enginecore.ErrExecutionNotFound):
-			return fault(ErrUnknownNode)
-		case errors.Is(err, enginecore.ErrExecutionNotActive):
-			return fault(ErrNodeOver)
-		case err != nil:
+	children, err := c.setPriorityOf(ctx, core, call)
+	switch {
+	case errors.Is(err, enginecore.ErrFlowNotFound):
+		return fault(ErrRunNotFound)
+	case errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
+		return fault(ErrRunOver)
+	case errors.Is(err, enginecore.ErrExecutionNotFound):
+		return fault(ErrUnknownNode)
+	case errors.Is(err, enginecore.ErrExecutionNotActive):
+		return fault(ErrNodeOver)
+	case err != nil:
+		return fault(err)
+	}
+	for len(children) > 0 {
+		child := children[0]
+		children = children[1:]
+		at, err := core.FlowPartition(child)
+		if err != nil {
 			return fault(err)
 		}
+		further, err := c.setPriorityOf(ctx, core, enginecore.SetPriorityCall{Partition: at, FlowID: child, Priority: int64(priority)})
+		// A child may be over by now, or not started yet.
+		if err != nil && !errors.Is(err, enginecore.ErrFlowNotFound) && !errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
+			return fault(fmt.Errorf("run %s of a map or sub-flow: %w", child, err))
+		}
+		children = append(children, further...)
+	}
+	return nil
+}
+
+// setPriorityOf makes the calls for one run, moves what waits for limits, and returns the runs of its maps and sub-flows.
+func (c *Client) setPriorityOf(ctx context.Context, core composites, call enginecore.SetPriorityCall) (children []enginecore.FlowID, err error) {
+	for {
+		reply, err := core.SetPriority(ctx, call)
+		if err != nil {
+			return children, err
+		}
+		if len(reply.Candidates) > 0 {
+			admitter{c.engine}.admit(ctx, reply.Candidates, &taker{})
+		}
+		for _, child := range reply.Children {
+			children = append(children, child.FlowID)
+		}
 		if call.Cursor = reply.NextCursor; call.Cursor == "" {
-			return nil
+			return children, nil
 		}
 	}
 }
