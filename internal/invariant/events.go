@@ -151,11 +151,16 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry entry, no
 }
 
 // replayed notes that a node runs again. When a rerun has reset it, it waits for its upstreams once more; replayed alone, it
-// takes those that have ended by then for what they are.
+// takes those that have ended by then for what they are, and those behind it have been told how it had ended.
 func (h *history) replayed(node string, e *execution) {
 	delete(h.ended, node)
 	byRerun := h.isRerun(node, e)
 	h.replays[node]++
+	for _, reset := range h.reset {
+		if !byRerun && reset[node] > 0 {
+			reset[node] = min(reset[node], len(h.outcomes[node])-1)
+		}
+	}
 	if !byRerun && h.reset[node] == nil {
 		return
 	}
