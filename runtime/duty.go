@@ -69,6 +69,7 @@ const (
 	tickNever tickPart = iota
 	tickAlways
 	tickInContractMode
+	tickWithComposites
 )
 
 // ErrUnknownDuty is returned for a duty that does not exist, or that this engine does not have because it is in contract mode.
@@ -87,8 +88,6 @@ func DutyTable() []DutyInfo {
 		describeDuties(keeperSweep, false, tickAlways,
 			DutyInfo{Duty: DutyStartDeadline, Summary: "fails nodes that found no worker within their schedule-to-start timeout"},
 			DutyInfo{Duty: DutyFlowDeadline, Summary: "ends runs that exceed their deadline"},
-			DutyInfo{Duty: DutySuspensionTimeout, Contract: "suspension_timeout", Summary: "ends waits whose time is over"},
-			DutyInfo{Duty: DutyPendingWaitpointExpiry, Contract: "pending_wp_expiry", Summary: "closes waitpoints that nobody came to wait at"},
 			DutyInfo{Duty: DutyPropagation, Summary: "resolves edges that a call left for later because there were too many"},
 			DutyInfo{Duty: DutySiblingCancelDispatch, Contract: "edge_cancel_dispatcher", Summary: "cancels upstreams that a join has no use for any more"},
 			DutyInfo{Duty: DutySchedule, Summary: "starts the runs that schedules say are due"},
@@ -98,11 +97,17 @@ func DutyTable() []DutyInfo {
 			DutyInfo{Duty: DutyAdmission, Summary: "takes executions through their limits that nobody else did"},
 			DutyInfo{Duty: DutyRetention, Summary: "removes runs that have been kept long enough"},
 		),
+		describeDuties(keeperSweep, true, tickWithComposites,
+			DutyInfo{Duty: DutySuspensionTimeout, Contract: "suspension_timeout", Summary: "ends waits whose time is over"},
+			DutyInfo{Duty: DutyPendingWaitpointExpiry, Contract: "pending_wp_expiry", Summary: "closes waitpoints that nobody came to wait at"},
+		),
 		describeDuties(edgesEvery, true, tickInContractMode,
 			DutyInfo{Duty: DutyDependencyReconciliation, Contract: "dependency_reconciler", Summary: "resolves edges whose upstream has ended without it"},
 		),
 		describeDuties(keeperSweep, false, tickNever,
 			DutyInfo{Duty: DutyQuota, Summary: "grants what a limit has free to those that wait, and takes back places that nobody uses"},
+		),
+		describeDuties(keeperSweep, true, tickNever,
 			DutyInfo{Duty: DutyBudget, Contract: "budget_reset", Summary: "resets budgets, takes back what dead workers reserved, and lets nodes go that wait for one"},
 		),
 		describeDuties(unblockEvery, true, tickNever,

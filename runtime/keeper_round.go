@@ -78,6 +78,9 @@ func (k *Keeper) newRounds() []*round {
 			rounds = append(rounds, k.compactRound())
 		}
 	}
+	if c, ok := k.engine.calls.(*contract); ok {
+		rounds = append(rounds, k.overdueRounds(c)...)
+	}
 	for _, r := range rounds {
 		r.agenda = newAgenda(k.partitionsOf(r), r.every)
 		if r.mends {
@@ -100,7 +103,7 @@ func (k *Keeper) partitionsOf(r *round) []enginecore.Partition {
 func (k *Keeper) tickRound(whole bool) *round {
 	r := &round{family: enginecore.FlowFamily, every: keeperSweep, hears: true, step: k.tick}
 	for _, info := range DutyTable() {
-		if info.tick == tickAlways && (whole || info.InContractMode) || info.tick == tickInContractMode && !whole {
+		if info.tick == tickAlways && (whole || info.InContractMode) || info.tick == tickInContractMode && !whole || info.tick == tickWithComposites && whole {
 			r.duties = append(r.duties, info.Duty)
 		}
 	}

@@ -87,6 +87,20 @@ func (d *desk) append(x claimed, text string) {
 	require.NoError(d.t, err)
 }
 
+// suspend lets an execution wait for a signal, until a time or, if that is zero, for ever.
+func (d *desk) suspend(x claimed, timeout time.Time) enginecore.SuspendExecutionReply {
+	d.t.Helper()
+	reply, err := d.core.SuspendExecution(d.ctx, enginecore.SuspendExecutionCall{
+		ExecutionID: x.id, WorkerInstanceID: worker, LaneID: lane, AttemptIndex: x.reply.AttemptIndex, AttemptID: x.reply.AttemptID,
+		LeaseID: x.reply.LeaseID, LeaseEpoch: x.reply.LeaseEpoch, SuspensionID: enginecore.SuspensionID(uuid.NewString()),
+		WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "approval", ReasonCode: "waiting_for_approval",
+		RequestedBy: "worker", TimeoutAt: timeout, TimeoutBehavior: "fail", ResumePolicyJSON: []byte("{}"),
+		ResumeConditionJSON: []byte(`{"condition_type":"signal_set","required_signal_names":["yes"],"signal_match_mode":"any","minimum_signal_count":1,"timeout_behavior":"fail"}`),
+	})
+	require.NoError(d.t, err)
+	return reply
+}
+
 // do sends a command to where a key of it is.
 func (d *desk) do(words ...string) rueidis.RedisResult {
 	d.t.Helper()

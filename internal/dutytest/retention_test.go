@@ -43,14 +43,7 @@ func (d *desk) lived() enginecore.ExecutionID {
 		WaitpointKey: "ahead", ExpiresAt: time.Now().Add(time.Hour),
 	})
 	require.NoError(d.t, err)
-	suspended, err := d.core.SuspendExecution(d.ctx, enginecore.SuspendExecutionCall{
-		ExecutionID: id, WorkerInstanceID: worker, LaneID: lane, AttemptIndex: x.reply.AttemptIndex, AttemptID: x.reply.AttemptID,
-		LeaseID: x.reply.LeaseID, LeaseEpoch: x.reply.LeaseEpoch, SuspensionID: enginecore.SuspensionID(uuid.NewString()),
-		WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "approval", ReasonCode: "waiting_for_approval",
-		RequestedBy: "worker", ResumePolicyJSON: []byte("{}"),
-		ResumeConditionJSON: []byte(`{"condition_type":"signal_set","required_signal_names":["yes"],"signal_match_mode":"any","minimum_signal_count":1,"timeout_behavior":"fail"}`),
-	})
-	require.NoError(d.t, err)
+	suspended := d.suspend(x, time.Time{})
 	_, err = d.DeliverSignal(d.ctx, admin.Signal{
 		Execution: id, Waitpoint: suspended.WaitpointID, Token: suspended.WaitpointToken, Name: "yes", Payload: []byte("go on"), IdempotencyKey: "once",
 	})
