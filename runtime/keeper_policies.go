@@ -59,7 +59,7 @@ func (k *Keeper) dropAdmissions(ctx context.Context, p enginecore.Partition, adm
 	for _, a := range admitted {
 		id := enginecore.ExecutionID(a.Execution)
 		if _, err := id.Partition(); err != nil {
-			drop.Admissions = append(drop.Admissions, dropOf(a))
+			drop.Admissions = append(drop.Admissions, enginecore.DropAdmissionsAdmission(a))
 			continue
 		}
 		asked = append(asked, a)
@@ -71,7 +71,7 @@ func (k *Keeper) dropAdmissions(ctx context.Context, p enginecore.Partition, adm
 		}
 		switch phase := recordOf(answer, admittedFields)["lifecycle_phase"]; {
 		case phase == "", phase == "terminal", !asked[i].Guarded && phase != "active":
-			drop.Admissions = append(drop.Admissions, dropOf(asked[i]))
+			drop.Admissions = append(drop.Admissions, enginecore.DropAdmissionsAdmission(asked[i]))
 		}
 	}
 	if len(drop.Admissions) == 0 {
@@ -79,8 +79,4 @@ func (k *Keeper) dropAdmissions(ctx context.Context, p enginecore.Partition, adm
 	}
 	reply, err := k.engine.core.DropAdmissions(ctx, drop)
 	return reply.Dropped, err
-}
-
-func dropOf(a enginecore.Admitted) enginecore.DropAdmissionsAdmission {
-	return enginecore.DropAdmissionsAdmission{QuotaPolicyID: a.QuotaPolicyID, Execution: a.Execution, AdmittedAt: a.AdmittedAt, Guarded: a.Guarded}
 }
