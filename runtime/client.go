@@ -105,6 +105,9 @@ func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 	if c == nil {
 		return nil, fmt.Errorf("flow %s: the client is nil", def.Name())
 	}
+	if def == nil {
+		return nil, errors.New("start run: the definition of the flow is nil: look at the error of Build")
+	}
 	config := startConfig{}
 	for _, opt := range opts {
 		opt(&config)

@@ -222,6 +222,10 @@ func TestWorkerConfiguration(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrRegistration)
 	require.ErrorIs(t, err, activity.ErrInvalid)
 
+	none, err := runtime.Start[int, int](ctx, b.Client, nil, 1)
+	require.ErrorContains(t, err, "definition of the flow is nil")
+	require.Nil(t, none)
+
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	require.NoError(t, w.Run(over))

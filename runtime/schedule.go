@@ -182,6 +182,9 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing T
 	if c == nil {
 		return nil, fmt.Errorf("schedule %.140q: the client is nil", name)
 	}
+	if def == nil {
+		return nil, fmt.Errorf("schedule %.140q: the definition of the flow is nil: look at the error of Build", name)
+	}
 	fail := func(err error) (*ScheduleDescription, error) {
 		return nil, fmt.Errorf("schedule %.140q: %w", name, err)
 	}
