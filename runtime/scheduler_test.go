@@ -39,7 +39,7 @@ func TestGrant(t *testing.T) {
 		require.NoError(t, err)
 		s := runtime.NewScheduler(b.Engine)
 		short := requestFor("first")
-		short.TTL = 40 * time.Millisecond
+		short.TTL = 1500 * time.Millisecond
 		first, err := s.ClaimForWorker(ctx, short)
 		require.NoError(t, err)
 		require.False(t, first.Reclaim)
