@@ -66,8 +66,12 @@ func recordsOf(t *testing.T, b *enginetest.Bench, plan *runtime.Plan, def *flow.
 	t.Helper()
 	ctx := enginetest.Context(t)
 	client := b.Engine.Core().Client()
-	keys, err := client.Do(ctx, client.B().Keys().Pattern(b.Prefix+":*").Build()).AsStrSlice()
-	require.NoError(t, err)
+	var keys []string
+	for _, node := range client.Nodes() {
+		some, err := node.Do(ctx, node.B().Keys().Pattern(b.Prefix+":*").Build()).AsStrSlice()
+		require.NoError(t, err)
+		keys = append(keys, some...)
+	}
 	names := map[string]string{string(plan.FlowID): "flow", plan.Run: "run"}
 	for _, n := range def.Graph().Nodes {
 		id := string(plan.ExecutionID(n.Name))
