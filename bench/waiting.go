@@ -106,7 +106,7 @@ func nodeCost(ctx context.Context, s settings) (figures []figure, err error) {
 const (
 	smallBacklog = 1000
 	// backlogWidth is the number of nodes of each flow that a backlog is made of.
-	backlogWidth = 500
+	backlogWidth = 80
 	// backlogClaims is how many executions are claimed one by one to measure.
 	backlogClaims = 4000
 	// backlogRounds is into how many rounds they are divided.
@@ -129,16 +129,17 @@ func backlog(ctx context.Context, s settings) (figures []figure, err error) {
 		if e.Embedded() != nil {
 			return errors.New("what a claim costs is counted by a server")
 		}
+		partitions := e.Core().Partitioning().Flow
+		// All partitions get the same, so that every claim finds something.
 		fill := func(executions int) error {
 			submit := s
-			submit.flows = max(1, executions/backlogWidth)
+			submit.flows = partitions * ((executions + partitions*backlogWidth - 1) / (partitions * backlogWidth))
 			_, err := load(ctx, submit, s.clients, func(i int) error {
-				_, err := runtime.Start(ctx, client, def, i)
+				_, err := runtime.Start(ctx, client, def, i, runtime.ID(runIDIn(e, def.Name(), i%partitions)))
 				return err
 			})
 			return err
 		}
-		// Every round claims and tops up again, so both are measured at the same length of the queues.
 		if err := fill(smallBacklog + backlogClaims); err != nil {
 			return err
 		}
@@ -147,7 +148,7 @@ func backlog(ctx context.Context, s settings) (figures []figure, err error) {
 			return err
 		}
 		begun := time.Now()
-		if err := fill(s.backlog - smallBacklog + backlogClaims); err != nil {
+		if err := fill(s.backlog - smallBacklog + backlogClaims/2); err != nil {
 			return err
 		}
 		filled := time.Since(begun)
@@ -166,31 +167,60 @@ func backlog(ctx context.Context, s settings) (figures []figure, err error) {
 	return figures, err
 }
 
+// runIDIn is a new id of a run that belongs into a partition.
+func runIDIn(e *runtime.Engine, flowName string, partition int) string {
+	for {
+		id := uuid.NewString()
+		if int(e.Core().Partitioning().FlowPartitionFor("default", flowName, id).Index) == partition {
+			return id
+		}
+	}
+}
+
 // claimCost claims executions one by one from all partitions in turn. It gives the server CPU of a claim: the middle one of
-// several rounds, so that what else the machine does counts little.
+// several rounds, so that what else the machine does counts little. What a round has claimed is completed after it, as
+// workers hold few leases at a time.
 func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
 	core := e.Core()
 	partitions := core.Partitioning().FlowPartitions()
+	request := enginecore.ClaimRequest{
+		LaneID: "default", WorkerID: "bench", WorkerInstanceID: "bench-1", Count: 1, LeaseTTL: time.Minute, Kinds: "\nbench.noop\n",
+	}
+	next := 0
 	var costs []float64
 	for range backlogRounds {
 		before, err := serverStats(ctx, e)
 		if err != nil {
 			return 0, err
 		}
-		for i := range backlogClaims / backlogRounds {
-			_, err := core.Claim(ctx, enginecore.ClaimCall{Partition: partitions[i%len(partitions)], ClaimRequest: enginecore.ClaimRequest{
-				LaneID: "default", WorkerID: "bench", WorkerInstanceID: "bench-1", ClaimID: uuid.NewString(), Count: 1,
-				LeaseTTL: time.Hour, Kinds: "\nbench.noop\n",
-			}})
+		var claims []enginecore.CompleteCall
+		for range backlogClaims / backlogRounds {
+			request.ClaimID = uuid.NewString()
+			call := enginecore.ClaimCall{Partition: partitions[next%len(partitions)], ClaimRequest: request}
+			next++
+			reply, err := core.Claim(ctx, call)
 			if err != nil {
 				return 0, err
 			}
+			if len(reply.Executions) != 1 {
+				return 0, fmt.Errorf("a claim of partition %s brought %d executions", call.Partition.Tag(), len(reply.Executions))
+			}
+			claimed := reply.Executions[0]
+			claims = append(claims, enginecore.CompleteCall{
+				Partition: call.Partition, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
+				AttemptID: claimed.AttemptID, Result: []byte("1"),
+			})
 		}
 		after, err := serverStats(ctx, e)
 		if err != nil {
 			return 0, err
 		}
-		costs = append(costs, float64(after.since(before).cpu.Microseconds())/(backlogClaims/backlogRounds))
+		costs = append(costs, float64(after.since(before).cpu.Microseconds())/float64(len(claims)))
+		for _, c := range claims {
+			if _, err := core.Complete(ctx, c); err != nil {
+				return 0, err
+			}
+		}
 	}
 	slices.Sort(costs)
 	return costs[len(costs)/2], nil
