@@ -109,8 +109,9 @@ const (
 	backlogWidth = 80
 	// backlogClaims is how many executions are claimed one by one to measure.
 	backlogClaims = 4000
-	// backlogRounds is into how many rounds they are divided.
+	// backlogRounds is into how many rounds they are divided, and one of backlogCalm of these is better than the one that counts.
 	backlogRounds = 20
+	backlogCalm   = 10
 )
 
 // backlog compares what a claim costs when few and when many executions wait.
@@ -177,9 +178,9 @@ func runIDIn(e *runtime.Engine, flowName string, partition int) string {
 	}
 }
 
-// claimCost claims executions one by one from all partitions in turn. It gives the server CPU of a claim: the middle one of
-// several rounds, so that what else the machine does counts little. What a round has claimed is completed after it, as
-// workers hold few leases at a time.
+// claimCost claims executions one by one from all partitions in turn. It gives the server CPU of a claim: that of one of the
+// best rounds, since what else the machine does only adds. What a round has claimed is completed after it, as workers hold few
+// leases at a time.
 func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
 	core := e.Core()
 	partitions := core.Partitioning().FlowPartitions()
@@ -223,7 +224,7 @@ func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
 		}
 	}
 	slices.Sort(costs)
-	return costs[len(costs)/2], nil
+	return costs[len(costs)/backlogCalm], nil
 }
 
 // idleCost is what an engine costs on which nothing happens.
