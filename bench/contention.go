@@ -109,6 +109,7 @@ func serve(ctx context.Context, s settings, in io.Reader, out io.Writer) error {
 type tally struct {
 	executions, wasted int64
 	least, most        int64 // executions of one worker
+	cost               stats
 }
 
 func tallyOf(before, after []runtime.WorkerStats) tally {
@@ -128,8 +129,12 @@ func tallyOf(before, after []runtime.WorkerStats) tally {
 // wastedPerUseful relates claims that brought nothing to executions.
 func (t tally) wastedPerUseful() float64 { return float64(t.wasted) / float64(max(t.executions, 1)) }
 
-// settled is how long a crew has to get to know each other.
-const settled = time.Second
+const (
+	// settled is how long a crew has to get to know each other.
+	settled = 3 * time.Second
+	// contended is how long a crew is loaded at least: everybody is to be on duty a few times.
+	contended = 6 * time.Second
+)
 
 // contention runs chains of nodes by more and more workers in processes of their own.
 func contention(ctx context.Context, s settings) ([]figure, error) {
@@ -148,7 +153,11 @@ func contention(ctx context.Context, s settings) ([]figure, error) {
 			worst = rate
 		}
 		name := func(what string) string { return fmt.Sprintf("%d workers: %s", count, what) }
-		figures = append(figures, figure{name("flows"), "1/s", rate}, figure{name("wasted claims per execution"), "", t.wastedPerUseful()})
+		executions := float64(max(t.executions, 1))
+		figures = append(figures, figure{name("flows"), "1/s", rate}, figure{name("wasted claims per execution"), "", t.wastedPerUseful()},
+			figure{name("calls per execution"), "", float64(t.cost.calls) / executions},
+			figure{name("commands per execution"), "", float64(t.cost.commands) / executions},
+			figure{name("server CPU per execution"), "µs", float64(t.cost.cpu.Microseconds()) / executions})
 		if count > 1 {
 			fair := float64(t.executions) / float64(count)
 			figures = append(figures, figure{name("least share"), "of fair", float64(t.least) / fair}, figure{name("largest share"), "of fair", float64(t.most) / fair})
@@ -162,7 +171,7 @@ func contend(ctx context.Context, s settings, count int) (rate float64, t tally,
 	if err != nil {
 		return 0, t, err
 	}
-	s.prefix = newPrefix()
+	s.prefix, s.time = newPrefix(), max(s.time, contended)
 	err = withEngine(ctx, s, func(e *runtime.Engine, client *runtime.Client) error {
 		return atWork(ctx, s, e, 0, func([]*runtime.Worker) (err error) {
 			c, err := hire(ctx, s, count)
@@ -179,6 +188,10 @@ func contend(ctx context.Context, s settings, count int) (rate float64, t tally,
 			if err != nil {
 				return err
 			}
+			costs, err := serverStats(ctx, e)
+			if err != nil {
+				return err
+			}
 			begun := time.Now()
 			times, err := load(ctx, s, s.clients, func(i int) error { return one(ctx, client, def, i) })
 			if err != nil {
@@ -186,9 +199,12 @@ func contend(ctx context.Context, s settings, count int) (rate float64, t tally,
 			}
 			rate = float64(times.TotalCount()) / time.Since(begun).Seconds()
 			after, err := c.stats()
-			if err == nil {
-				t = tallyOf(before, after)
+			if err != nil {
+				return err
 			}
+			t = tallyOf(before, after)
+			spent, err := serverStats(ctx, e)
+			t.cost = spent.since(costs)
 			return err
 		})
 	})
