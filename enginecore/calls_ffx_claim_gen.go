@@ -11,6 +11,7 @@ type ClaimCall struct {
 	// Partition is where the call works; its tag is part of every key.
 	Partition Partition
 	TellNone  bool
+	TellEmpty bool
 	TellMore  bool
 	// Place: optional.
 	Place string
@@ -30,8 +31,9 @@ type ClaimReply struct {
 // abandoned ones alike. Executions that the worker cannot run are set aside until one comes that can;
 // with `aside`, such are looked through as well. After a lost reply, send it again with `repeated`,
 // and the same leases come back. A worker that is not alone lets the others know when it leaves
-// nothing (tell_none), or more than it could take (tell_more): the former those that heard of it at
-// the same `place` of the rota, or all.
+// nothing (tell_none), also when there was nothing (tell_empty), or more than it could take
+// (tell_more): the former those that heard of it at the same `place` of the rota, or all; the latter
+// as many as it takes.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrInvalidCapabilities.
@@ -44,10 +46,11 @@ func (ClaimCall) info() callInfo {
 }
 
 func (c ClaimCall) encode(w *wire) {
-	w.reserve(1, 14)
+	w.reserve(1, 15)
 	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.bool(c.TellNone)
+	w.bool(c.TellEmpty)
 	w.bool(c.TellMore)
 	w.text(c.Place)
 	c.ClaimRequest.encode(w)

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "130-115767d0ba1e4936"
+const build = "131-7c8a7a9687601ec5"

@@ -203,10 +203,10 @@ end
 -- Tells the other workers how a claim has left the lane: those that wait for their turn need not come, or more of them
 -- must.
 local function tell_others(c, request, taken, remaining, A)
-  if A.tell_none == '1' and remaining == '0' and request.unfit == 0 then
+  if A.tell_none == '1' and (taken > 0 or A.tell_empty == '1') and remaining == '0' and request.unfit == 0 then
     wake.none(c, request.lane, A.place)
   elseif A.tell_more == '1' and remaining ~= '0' and taken >= request.count then
-    wake.all(c, request.lane)
+    wake.more(c, request.lane, A.place, taken)
   end
 end
 
@@ -214,11 +214,13 @@ end
 -- @summary  Leases up to `count` executions of a lane in one partition: fresh, resumed and abandoned ones alike.
 --           Executions that the worker cannot run are set aside until one comes that can; with `aside`, such are
 --           looked through as well. After a lost reply, send it again with `repeated`, and the same leases come
---           back. A worker that is not alone lets the others know when it leaves nothing (tell_none), or more than it
---           could take (tell_more): the former those that heard of it at the same `place` of the rota, or all.
+--           back. A worker that is not alone lets the others know when it leaves nothing (tell_none), also when there
+--           was nothing (tell_empty), or more than it could take (tell_more): the former those that heard of it at the
+--           same `place` of the rota, or all; the latter as many as it takes.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @arg      tell_none          bool
+-- @arg      tell_empty         bool
 -- @arg      tell_more          bool
 -- @arg      place              text optional
 -- @include  claim_request

@@ -656,24 +656,25 @@ redis.register_function('ffx_submit_many', function(keys, args)
 end)
 
 redis.register_function('ffx_claim', function(keys, args)
-  local refusal = call.need(keys, 1, args, 12)
+  local refusal = call.need(keys, 1, args, 13)
   if refusal then return refusal end
   call.probe(keys[1])
   return F.ffx_claim({ partition = keys[1] }, {
     tell_none = args[1],
-    tell_more = args[2],
-    place = args[3],
-    lane_id = args[4],
-    worker_id = args[5],
-    worker_instance_id = args[6],
-    claim_id = args[7],
-    repeated = args[8],
-    count = args[9],
-    lease_ttl = args[10],
-    aside = args[11],
-    kinds = args[12],
-    capabilities = args[13],
-    rooms = args[14],
+    tell_empty = args[2],
+    tell_more = args[3],
+    place = args[4],
+    lane_id = args[5],
+    worker_id = args[6],
+    worker_instance_id = args[7],
+    claim_id = args[8],
+    repeated = args[9],
+    count = args[10],
+    lease_ttl = args[11],
+    aside = args[12],
+    kinds = args[13],
+    capabilities = args[14],
+    rooms = args[15],
   })
 end)
 

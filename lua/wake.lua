@@ -73,6 +73,9 @@ function wake.reopened(c, flow_id) tell_done(c, flow_id .. ' reopened') end
 -- comes at a steady pace does not meet the same places always. Workers know the same rule.
 local ROTA_MS, ROTA_PLACES = 20, 256
 
+-- So many workers hear each place.
+local ON_DUTY = 3
+
 -- The place of a time (ms).
 function wake.place(at)
   local step = math.floor(at / ROTA_MS)
@@ -86,10 +89,18 @@ function wake.all(c, lane)
   redis.call('PUBLISH', key.channel_wake(c, lane), 'work ' .. call.partition(c) .. ' ' .. c.now_text)
 end
 
--- Tells the workers on duty that there is something to claim, or all when nobody is that this server knows of.
-function wake.workers(c, lane)
-  local channel = key.channel_rota(c, number.text(wake.place(c.now)), lane)
+-- Tells the workers on duty, or those of another place, that there is something to claim; all when nobody hears the place
+-- that this server knows of.
+function wake.workers(c, lane, place)
+  local channel = key.channel_rota(c, number.text(place or wake.place(c.now)), lane)
   if redis.call('PUBLISH', channel, 'work ' .. call.partition(c) .. ' ' .. c.now_text) == 0 then wake.all(c, lane) end
+end
+
+-- Tells as many more workers as it takes that one of those who heard of work at a place has left some for want of slots,
+-- and took so many.
+function wake.more(c, lane, place, taken)
+  if redis.call('ZCARD', key.lane_eligible(c, lane)) > ON_DUTY * taken then return wake.all(c, lane) end
+  wake.workers(c, lane, ((tonumber(place) or 0) + ON_DUTY) % ROTA_PLACES)
 end
 
 -- Tells those that heard of work at a place of the rota, or all, that nothing is left of it.

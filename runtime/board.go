@@ -22,9 +22,10 @@ type visit struct {
 	aside bool // look at what was set aside, too
 	// heard tells that other workers have heard of the spot as well, and want to know when nothing is left there.
 	heard bool
-	// turn tells that this worker answers before others do, and wakes the next ones when it leaves work.
-	turn bool
-	// place is that of the rota where it was heard, as text; empty when all workers have heard of it.
+	// first tells that this worker answers before most others do, so that they want to know when nothing was there.
+	first bool
+	// place is that of the rota where it was heard, as text, so that more workers are to be woken when this one leaves work.
+	// It is empty when all workers have heard of it: those that are idle come anyway.
 	place string
 }
 
@@ -77,9 +78,9 @@ func (b *board) add(s spot) {
 }
 
 // hear notes a wake-up that all workers have heard. A worker with free slots leaves the spot to others for a time, unless
-// it is its turn; one without notes it for later. turn, how long to wait, is asked when it matters only: it looks at all
-// other workers.
-func (b *board) hear(s spot, turn func() time.Duration) {
+// it is its turn; one without notes it for later. turn tells how long to wait, and whether that is less than most others
+// do; it is asked when it matters only, since it looks at all other workers.
+func (b *board) hear(s spot, turn func() (wait time.Duration, first bool)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.discharge(s)
@@ -90,7 +91,8 @@ func (b *board) hear(s spot, turn func() time.Duration) {
 		b.enqueue(visit{spot: s, heard: true})
 		return
 	}
-	b.enqueueAfter(turn(), visit{spot: s, heard: true, turn: true})
+	wait, first := turn()
+	b.enqueueAfter(wait, visit{spot: s, heard: true, first: first})
 }
 
 // hearOnDuty notes a wake-up that only few workers have heard, at a place of the rota. When it is neither taken by this
@@ -192,7 +194,7 @@ func (b *board) take() (v visit, ok bool) {
 	b.queue = b.queue[1:]
 	delete(b.queued, v.spot)
 	if c, on := b.discharge(v.spot); on {
-		v.heard, v.turn, v.place = true, true, c.place
+		v.heard, v.first, v.place = true, true, c.place
 	}
 	v.aside = b.aside[v.spot]
 	delete(b.aside, v.spot)

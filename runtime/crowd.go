@@ -17,9 +17,11 @@ const (
 	// greetWithin is how soon a newcomer learns of those that are there already. They answer at random times, and once
 	// for all newcomers of that time.
 	greetWithin = 250 * time.Millisecond
-	// minTurn and maxTurn bound the time between two turns. In between, it is a few times what a claim takes.
+	// minTurn and maxTurn bound the time between two turns, maxDutyTurn for those on duty. In between, it is a few times what
+	// a claim takes.
 	minTurn       = 2 * time.Millisecond
-	maxTurn       = 10 * time.Millisecond
+	maxTurn       = 20 * time.Millisecond
+	maxDutyTurn   = 10 * time.Millisecond
 	claimsPerTurn = 3
 )
 
@@ -100,13 +102,13 @@ func (c *crowd) claimTook(d time.Duration) {
 	c.claim += (d - c.claim) / 8
 }
 
-// wait is how long to leave a wake-up to others.
-func (c *crowd) wait(lane enginecore.LaneID, message string) time.Duration {
+// wait is how long to leave a wake-up to others, and whether this worker is of the first two turns.
+func (c *crowd) wait(lane enginecore.LaneID, message string) (wait time.Duration, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	peers := c.peers[lane]
 	if len(peers) == 0 {
-		return 0
+		return 0, true
 	}
 	seed := hashOf(message)
 	mine, before := scatter(c.self^seed), 0
@@ -116,11 +118,13 @@ func (c *crowd) wait(lane enginecore.LaneID, message string) time.Duration {
 		}
 	}
 	turn := bits.Len(uint(before+1)) - 1
-	return time.Duration(turn) * c.turnTime()
+	return time.Duration(turn) * c.turnTime(maxTurn), turn <= 1
 }
 
 // turnTime is the time between two turns. It needs the lock.
-func (c *crowd) turnTime() time.Duration { return min(max(claimsPerTurn*c.claim, minTurn), maxTurn) }
+func (c *crowd) turnTime(most time.Duration) time.Duration {
+	return min(max(claimsPerTurn*c.claim, minTurn), most)
+}
 
 func (c *crowd) rotaOf(lane enginecore.LaneID) rota {
 	c.mu.Lock()
@@ -134,7 +138,8 @@ func (c *crowd) duty(lane enginecore.LaneID, place int, at int64) (wait, handOn 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	turn := newRota(c.self, c.peers[lane]).turn(place, at)
-	return time.Duration(turn) * c.turnTime(), time.Duration(onDuty+turn) * c.turnTime()
+	between := c.turnTime(maxDutyTurn)
+	return time.Duration(turn) * between, time.Duration(onDuty+turn) * between
 }
 
 // hashOf is the same in every process.

@@ -32,7 +32,7 @@ func TestTurns(t *testing.T) {
 	for n := range messages {
 		turns := make(map[time.Duration]int)
 		for i, c := range crowds {
-			wait := c.wait(testLane, fmt.Sprintf("%d %d", n%4, 1_700_000_000_000+n))
+			wait, _ := c.wait(testLane, fmt.Sprintf("%d %d", n%4, 1_700_000_000_000+n))
 			turns[wait]++
 			if wait == 0 {
 				first[i]++
@@ -67,8 +67,8 @@ func TestCrowdForgets(t *testing.T) {
 		t.Errorf("%d peers", c.size())
 	}
 	c.forgetSilent(now.Add(presenceLasts + time.Second))
-	if c.size() != 0 || c.wait(testLane, "1 1") != 0 {
-		t.Errorf("%d peers, waits %s", c.size(), c.wait(testLane, "1 1"))
+	if wait, first := c.wait(testLane, "1 1"); c.size() != 0 || wait != 0 || !first {
+		t.Errorf("%d peers, waits %s", c.size(), wait)
 	}
 }
 
@@ -81,16 +81,16 @@ func TestBoardLeavesSpotsToOthers(t *testing.T) {
 	b.nothingAt(taken)
 	<-b.changed
 	v, ok := b.take()
-	if !ok || v.spot != open || !v.heard || !v.turn {
+	if !ok || v.spot != open || !v.heard || !v.first {
 		t.Fatalf("%+v %v", v, ok)
 	}
-	// Without a free slot it is noted at once, but others need not be woken by this worker then.
+	// Without a free slot it is noted at once, but others need not be told by this worker then that nothing was there.
 	b.hear(taken, after(time.Hour))
 	if _, ok := b.take(); ok {
 		t.Error("a visit without a slot")
 	}
 	b.claimed(1)
-	if v, ok := b.take(); !ok || v.spot != taken || !v.heard || v.turn {
+	if v, ok := b.take(); !ok || v.spot != taken || !v.heard || v.first {
 		t.Errorf("%+v %v", v, ok)
 	}
 	b.claimed(1)
@@ -106,4 +106,6 @@ func TestBoardLeavesSpotsToOthers(t *testing.T) {
 	}
 }
 
-func after(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
+func after(d time.Duration) func() (time.Duration, bool) {
+	return func() (time.Duration, bool) { return d, true }
+}

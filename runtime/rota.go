@@ -13,7 +13,7 @@ import (
 const (
 	// rotaMS and rotaPlaces are those of the library: whoever makes work publishes it at the place of the time that it is.
 	rotaMS, rotaPlaces = 20, 256
-	// onDuty is how many workers hear a place. The second and third take over when the first is away, busy or slow.
+	// onDuty is how many workers hear a place, as the library has it. The second and third take over when the first is away, busy or slow.
 	onDuty = 3
 	// rotaSettle is how long a worker waits for further changes of the crowd before it takes up other places.
 	rotaSettle = 300 * time.Millisecond

@@ -55,7 +55,7 @@ func TestBoardOnDuty(t *testing.T) {
 	hear(0, 0, time.Hour)
 	v, ok := b.take()
 	require.True(t, ok)
-	require.Equal(t, visit{spot: at(0), slots: 1, heard: true, turn: true, place: "17"}, v)
+	require.Equal(t, visit{spot: at(0), slots: 1, heard: true, first: true, place: "17"}, v)
 
 	// Without a slot.
 	hear(1, 0, time.Millisecond)
@@ -71,7 +71,7 @@ func TestBoardOnDuty(t *testing.T) {
 	v, ok = b.take()
 	require.True(t, ok)
 	require.Equal(t, at(1), v.spot)
-	require.False(t, v.turn, "all have heard of it")
+	require.Empty(t, v.place, "all have heard of it")
 	hear(4, time.Hour, time.Hour)
 	b.close()
 	require.Equal(t, 4, <-handed, "a worker that stops hands on")

@@ -155,10 +155,10 @@ func (s *shift) claim(ctx context.Context, v visit) {
 		s.claimGranted(ctx, v)
 		return
 	}
-	call := enginecore.ClaimCall{Partition: v.partition, ClaimRequest: s.claimRequest(v.lane, v.slots), TellNone: v.heard, TellMore: v.turn, Place: v.place}
+	call := enginecore.ClaimCall{Partition: v.partition, ClaimRequest: s.claimRequest(v.lane, v.slots), TellNone: v.heard, TellEmpty: v.first, TellMore: v.place != "", Place: v.place}
 	call.Aside = v.aside
 	if s.crowd.size() == 0 {
-		call.TellNone, call.TellMore = false, false
+		call.TellNone, call.TellEmpty, call.TellMore = false, false, false
 	}
 	sentAt := time.Now()
 	reply, err := s.engine.calls.Claim(s.base, call)

@@ -99,7 +99,7 @@ func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, place *int, me
 	switch verb {
 	case "work":
 		if place == nil {
-			s.board.hear(at, func() time.Duration { return s.crowd.wait(lane, rest) })
+			s.board.hear(at, func() (time.Duration, bool) { return s.crowd.wait(lane, rest) })
 			return
 		}
 		sent, _ := strconv.ParseInt(detail, 10, 64)
