@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "131-7c8a7a9687601ec5"
+const build = "132-c108ba6466f039b2"

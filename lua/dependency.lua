@@ -67,6 +67,10 @@ end
 
 -- What a child with all its dependencies satisfied becomes, when nothing else holds it back than its own delay.
 function dependency.ready(c, child_id, core_key, child, eligible_key)
+  if child.is_simple then
+    park.ready_simple(c, child_id, core_key, child, eligible_key)
+    return
+  end
   park.ready(c, child_id, core_key, child, {
     own_delay = true, values = { 'attempt_state', child.attempt_state }, eligible = eligible_key,
   })

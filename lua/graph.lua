@@ -264,6 +264,8 @@ local function resolve_edges(c, item)
     return
   end
   c.budget = c.budget - #edges
+  -- Many children that become ready leave the index of blocked ones together.
+  if #edges > 1 and item.outcome == 'success' then call.gather(c) end
   for i = 1, #edges do graph.resolve_edge(c, item, edges[i], flow.joins) end
 end
 

@@ -84,6 +84,20 @@ function park.ready(c, execution_id, core_key, core, r)
   return 'waiting'
 end
 
+-- The same for a record that claim.read_simple gave, and that nothing holds back: what else the state of a record that may
+-- run says, it says already.
+function park.ready_simple(c, execution_id, core_key, core, eligible_key)
+  redis.call('HSET', core_key,
+    'eligibility_state', 'eligible_now',
+    'blocking_reason', 'waiting_for_worker',
+    'public_state', 'waiting',
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text)
+  if core.blocking_detail then redis.call('HDEL', core_key, 'blocking_detail') end
+  order.enter(c, core.lane_id, execution_id, core, eligible_key)
+  graph.became_eligible(c, execution_id, core, core.lane_id)
+end
+
 -- Puts a runnable record into the eligible set of its lane.
 function park.make_eligible(c, execution_id, core)
   local lane = lifecycle.lane(core)
