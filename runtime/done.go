@@ -43,6 +43,9 @@ type doneListener struct {
 	// is not in it any more, for lack of room or because messages may have been lost, has to be looked at.
 	expected map[enginecore.FlowID]*ending
 	recent   []enginecore.FlowID // of expected, the oldest first; those taken out are still in it
+	// reopening holds flows that this client runs again. Until they are said to be reopened, what is heard is their
+	// former end.
+	reopening map[enginecore.FlowID]struct{}
 }
 
 func newDoneListener(e *Engine) *doneListener {
@@ -50,6 +53,7 @@ func newDoneListener(e *Engine) *doneListener {
 	return &doneListener{
 		engine: e, closed: closed, stop: stop, partitions: make(map[enginecore.Partition]chan struct{}),
 		waiting: make(map[enginecore.FlowID]map[chan ending]struct{}), expected: make(map[enginecore.FlowID]*ending),
+		reopening: make(map[enginecore.FlowID]struct{}),
 	}
 }
 
@@ -86,6 +90,35 @@ func (d *doneListener) forget(id enginecore.FlowID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.expected, id)
+}
+
+// reopen makes a former end of a flow, whose message may still be under way, count for nothing. It is to be called before the
+// flow is run again, and kept after it when that has failed.
+func (d *doneListener) reopen(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) error {
+	d.mu.Lock()
+	ready, listening := d.partitions[p]
+	d.mu.Unlock()
+	if !listening {
+		return nil
+	}
+	select {
+	case <-ready:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-d.closed.Done():
+		return errClientClosed
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reopening[id] = struct{}{}
+	return nil
+}
+
+// kept takes back reopen.
+func (d *doneListener) kept(id enginecore.FlowID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.reopening, id)
 }
 
 // doneWait is one wait for the end of a flow. heard gets a value when the flow is said to be over, or messages may have
@@ -169,6 +202,10 @@ func (d *doneListener) tell(id enginecore.FlowID, end ending) {
 		}
 	}
 	if end.outcome == reopened {
+		delete(d.reopening, id)
+		return
+	}
+	if _, former := d.reopening[id]; former {
 		return
 	}
 	for heard := range d.waiting[id] {
@@ -181,6 +218,7 @@ func (d *doneListener) lostTrack() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.expected)
+	clear(d.reopening)
 	for _, list := range d.waiting {
 		for heard := range list {
 			leave(heard, ending{})

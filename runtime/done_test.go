@@ -77,3 +77,48 @@ func TestExpectedEndings(t *testing.T) {
 		t.Errorf("%d and %d flows are kept", len(d.recent), len(d.expected))
 	}
 }
+
+// TestFormerEndings runs a flow again while the message of its former end is still under way.
+func TestFormerEndings(t *testing.T) {
+	p := enginecore.Partition{Index: 1}
+	d := newDoneListener(nil)
+	defer d.close()
+	ready := make(chan struct{})
+	close(ready)
+	d.partitions[p] = ready
+	hears := func(before func(), messages ...string) string {
+		t.Helper()
+		before()
+		w, err := d.wait(t.Context(), "f", p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.release()
+		for _, message := range messages {
+			d.tell(parseDone(message))
+		}
+		select {
+		case end := <-w.heard:
+			return string(end.result)
+		default:
+			return "nothing"
+		}
+	}
+	check := func(want, got string) {
+		t.Helper()
+		if want != got {
+			t.Errorf("heard %s, want %s", got, want)
+		}
+	}
+	reopen := func() {
+		if err := d.reopen(t.Context(), "f", p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("nothing", hears(reopen, "f success 1", "f reopened"))
+	check("2", hears(func() {}, "f success 2"))
+	check("2", hears(reopen, "f success 1", "f reopened", "f success 2"))
+	check("1", hears(func() { reopen(); d.kept("f") }, "f success 1"))
+	check("", hears(reopen, "f success 1", "f reopened", "f failed"))
+	check("1", hears(func() { reopen(); d.lostTrack() }, "f success 1"))
+}

@@ -77,16 +77,23 @@ func (c *Client) rerun(ctx context.Context, flowName, runID string, scope RerunS
 	if err != nil {
 		return err
 	}
-	// The end that was heard is no longer the one to wait for.
-	defer c.done.forget(d.FlowID)
 	_, partition, err := c.locate(flowName, runID)
 	if err != nil {
+		return err
+	}
+	// The end that was heard is no longer the one to wait for.
+	defer c.done.forget(d.FlowID)
+	if err := c.done.reopen(ctx, d.FlowID, partition); err != nil {
 		return err
 	}
 	call := enginecore.RerunCall{
 		Partition: partition, FlowID: d.FlowID, RerunID: uuid.NewString(), Mode: scope.mode, Actor: by.actor,
 	}
-	return c.sendReruns(ctx, call, nodes)
+	if err := c.sendReruns(ctx, call, nodes); err != nil {
+		c.done.kept(d.FlowID)
+		return err
+	}
+	return nil
 }
 
 // sendReruns sends the calls that name the nodes.
