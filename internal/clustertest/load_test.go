@@ -35,16 +35,14 @@ type load struct {
 	ctx     context.Context
 	cluster *testserver.Cluster
 	def     *flow.Definition[int, int]
-	budget  *flow.Definition[int, int]
 	beat    *flow.Definition[tick, string]
 
-	mu          sync.Mutex
-	calls       map[string]int // of functions, by run and node
-	now, most   int            // functions under the limit
-	beats       map[string]int // functions of scheduled runs, by the time of their fire
-	runs        []string       // that were started and have ended
-	again       []string       // that were acknowledged, and were not there when they were started once more
-	mostAllowed int
+	mu        sync.Mutex
+	calls     map[string]int // of functions, by run and node
+	now, most int            // functions under the limit
+	beats     map[string]int // functions of scheduled runs, by the time of their fire
+	runs      []string       // that were started and have ended
+	again     []string       // that were acknowledged, and were not there when they were started once more
 }
 
 // tick is the input of a scheduled run.
