@@ -29,6 +29,7 @@ type SubmitManyCall struct {
 	Runs       []SubmitManyRun
 	Executions []SubmitManyExecution
 	EdgeIDs    []SubmitManyEdgeID
+	Limits     []SubmitManyLimit
 }
 
 // SubmitManyTag is an element of SubmitManyCall.Tags.
@@ -81,6 +82,13 @@ type SubmitManyEdgeID struct {
 	EdgeID EdgeID
 }
 
+// SubmitManyLimit is an element of SubmitManyCall.Limits.
+type SubmitManyLimit struct {
+	ExecutionID   ExecutionID
+	Text          string
+	QuotaPolicyID string
+}
+
 // SubmitManyReply is the answer to SubmitManyCall.
 type SubmitManyReply struct {
 	// Status is StatusOK.
@@ -94,8 +102,7 @@ type SubmitManyReply struct {
 // the order of nodes and edges, then those of the second, and so on. The outcomes stand in the order
 // of the runs: OK, ALREADY_SATISFIED, or the code with which ffx_submit_flow refuses the run;
 // `flow_incomplete` is a run that has begun to come in chunks. A run that is not created changes
-// nothing of the others. Waitpoints, joins, limits, budgets, schedules and parents are for
-// ffx_submit_flow.
+// nothing of the others. Waitpoints, joins, budgets, schedules and parents are for ffx_submit_flow.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -108,7 +115,7 @@ func (SubmitManyCall) info() callInfo {
 }
 
 func (c SubmitManyCall) encode(w *wire) {
-	w.reserve(1, 14+2*len(c.Tags)+12*len(c.Nodes)+4*len(c.Edges)+6*len(c.Runs)+1*len(c.Executions)+1*len(c.EdgeIDs))
+	w.reserve(1, 15+2*len(c.Tags)+12*len(c.Nodes)+4*len(c.Edges)+6*len(c.Runs)+1*len(c.Executions)+1*len(c.EdgeIDs)+3*len(c.Limits))
 	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.FlowName)
@@ -169,6 +176,14 @@ func (c SubmitManyCall) encode(w *wire) {
 	for i := range c.EdgeIDs {
 		x := &c.EdgeIDs[i]
 		w.text(string(x.EdgeID))
+	}
+	w.int(int64(len(c.Limits)))
+	for i := range c.Limits {
+		x := &c.Limits[i]
+		w.belongs("limits.execution_id", x.ExecutionID)
+		w.text(string(x.ExecutionID))
+		w.text(x.Text)
+		w.text(x.QuotaPolicyID)
 	}
 }
 

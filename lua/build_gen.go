@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "132-c108ba6466f039b2"
+const build = "133-8bd8607bb2edb786"

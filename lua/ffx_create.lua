@@ -215,7 +215,7 @@ local function write_node(c, batch, A, node, execution_id, numbers, held, by_id)
   local copied = not numbers.wait
   local first = copied and batch.nodes[kind]
   if not first or not write_copy(first, core_key, A, node, execution_id, numbers) then
-    write_core(c, A, node, execution_id, numbers, why, detail, by_id ~= nil)
+    write_core(c, A, node, execution_id, numbers, why, detail, by_id and by_id[execution_id])
     if copied then batch.nodes[kind] = { key = core_key, node = node, numbers = numbers, fair_key = A.fair_key } end
   end
   put_text(batch.policies, key.exec_policy(c, execution_id), node.policy)

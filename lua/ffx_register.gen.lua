@@ -610,6 +610,14 @@ local function ffx_submit_many_edge_ids(args, at)
   return { edge_id = args[at + 1] }
 end
 
+local function ffx_submit_many_limits(args, at)
+  return {
+    execution_id = args[at + 1],
+    text = args[at + 2],
+    quota_policy_id = args[at + 3],
+  }
+end
+
 redis.register_function('ffx_submit_many', function(keys, args)
   local refusal = call.need(keys, 1, args, 4)
   if refusal then return refusal end
@@ -631,6 +639,9 @@ redis.register_function('ffx_submit_many', function(keys, args)
   local edge_ids_count = args[at]
   local edge_ids
   edge_ids, at = group(args, at, 1, ffx_submit_many_edge_ids)
+  local limits_count = args[at]
+  local limits
+  limits, at = group(args, at, 3, ffx_submit_many_limits)
   return F.ffx_submit_many({ partition = keys[1] }, {
     flow_name = args[1],
     namespace = args[2],
@@ -652,6 +663,8 @@ redis.register_function('ffx_submit_many', function(keys, args)
     executions_count = executions_count,
     edge_ids = edge_ids,
     edge_ids_count = edge_ids_count,
+    limits = limits,
+    limits_count = limits_count,
   })
 end)
 

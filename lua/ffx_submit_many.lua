@@ -60,6 +60,8 @@ local function parse(A)
   end
   err = parse_edges(A, n)
   if err then return nil, err end
+  n.limits, err = limits.parse(A)
+  if err then return nil, err end
   return n
 end
 
@@ -130,7 +132,7 @@ end
 --           `edge_ids` are those of the first run in the order of nodes and edges, then those of the second, and so on. The
 --           outcomes stand in the order of the runs: OK, ALREADY_SATISFIED, or the code with which ffx_submit_flow refuses
 --           the run; `flow_incomplete` is a run that has begun to come in chunks. A run that is not created changes nothing
---           of the others. Waitpoints, joins, limits, budgets, schedules and parents are for ffx_submit_flow.
+--           of the others. Waitpoints, joins, budgets, schedules and parents are for ffx_submit_flow.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_name          text
@@ -147,6 +149,7 @@ end
 -- @group    runs               flow_id:flow_id run_id:text input_hash:text input:bytes trace_context:text fair_key:text
 -- @group    executions         execution_id:execution_id
 -- @group    edge_ids           edge_id:edge_id
+-- @group    limits             execution_id:execution_id text:text quota_policy_id:text
 -- @reply    OK outcomes:list(submission_outcome)
 -- @error    invalid_input message:text
 function F.ffx_submit_many(K, A)

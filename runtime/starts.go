@@ -222,7 +222,12 @@ func startCall(place startPlace, batch []*start) enginecore.SubmitManyCall {
 			FairKey: plan.fairKey,
 		}
 		for j := range graph.Nodes {
-			call.Executions = append(call.Executions, enginecore.SubmitManyExecution{ExecutionID: plan.ExecutionID(graph.Nodes[j].Name)})
+			id := plan.ExecutionID(graph.Nodes[j].Name)
+			call.Executions = append(call.Executions, enginecore.SubmitManyExecution{ExecutionID: id})
+			if limit, limited := plan.limits[graph.Nodes[j].Name]; limited {
+				limit.ExecutionID = id
+				call.Limits = append(call.Limits, enginecore.SubmitManyLimit(limit))
+			}
 		}
 		for j := range graph.Nodes {
 			for _, up := range graph.Nodes[j].Upstreams {
@@ -287,6 +292,5 @@ func (c *compiledFlow) runsPerCall() int {
 // goesWithOthers reports whether the run can be started together with others of its flow: it has nothing that others of the
 // flow may not have, too.
 func (p *Plan) goesWithOthers() bool {
-	return p.compiled.many != nil && !p.ownTags && len(p.limits) == 0 && len(p.budgets) == 0 && len(p.fires) == 0 &&
-		len(p.parent) == 0
+	return p.compiled.many != nil && !p.ownTags && len(p.budgets) == 0 && len(p.fires) == 0 && len(p.parent) == 0
 }

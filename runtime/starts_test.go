@@ -25,7 +25,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// smallFlow has what the runs of one call may have: nodes of several forms, data and order, tags and a deadline.
+// smallFlow has what the runs of one call may have: nodes of several forms, data and order, tags, a limit and a deadline.
 func smallFlow(t *testing.T) (*flow.Definition[int, int], []activity.Handler) {
 	t.Helper()
 	add := activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
@@ -35,7 +35,7 @@ func smallFlow(t *testing.T) (*flow.Definition[int, int], []activity.Handler) {
 	first := flow.Node(f, "first", add, f.Input())
 	second := flow.Node(f, "second", add, first, flow.Tag("cost.centre", "7"))
 	third := flow.Node(f, "third", slow, second, flow.After(first))
-	flow.Node(f, "other", slow, f.Input())
+	flow.Node(f, "other", slow, f.Input(), flow.Limit("others", activity.AtOnce(1000)))
 	flow.Return(f, third)
 	def, err := f.Build()
 	require.NoError(t, err)
