@@ -119,6 +119,8 @@ func (c *child) take(ctx context.Context, outcome string) ([]byte, error) {
 		return nil, errChildLost
 	case err != nil:
 		return nil, err
+	case reply.ClosedAt.IsZero():
+		return nil, errChildLost
 	case outcome != "success":
 		return nil, c.failure(reply)
 	case !reply.HasResult:
@@ -127,11 +129,11 @@ func (c *child) take(ctx context.Context, outcome string) ([]byte, error) {
 	return reply.Result, nil
 }
 
-// errChildLost: the run was started, and is not there. Its server failed before it had replicated it, or somebody has purged it
-// before its result was taken.
-var errChildLost = errors.New("the run of the node is not there any more")
+// errChildLost: the run was started, or has ended, and is not there, or has not ended. Its server failed before it had replicated
+// that, or somebody has purged it or run it again before its result was taken.
+var errChildLost = errors.New("the run of the node, or its end, is not there any more")
 
-// startAgain starts a run that is not there any more under the same id.
+// startAgain starts a run that is not there any more under the same id; one that is there is waited for again.
 func (c *child) startAgain(ctx context.Context) error {
 	err := c.insist(ctx, func() error {
 		_, err := c.core.ChildEnded(ctx, enginecore.ChildEndedCall{
@@ -189,7 +191,7 @@ func (c *child) appendResult(list []byte, index int, ended enginecore.ItemState)
 		list = append(list, ',')
 	}
 	switch {
-	case ended.State == "":
+	case ended.State == "", ended.Outcome == "none":
 		return nil, errChildLost
 	case c.spec.Outcomes:
 		item := flow.ItemOutcome[json.RawMessage]{

@@ -52,7 +52,7 @@ func TestCostOfLimit(t *testing.T) {
 	}
 	free, freeCalls := measure("free")
 	limited, limitedCalls := measure("limited", activity.Limit("wide", activity.AtOnce(1000)))
-	// It is 1.3 times as many. How much goes together depends on the load, hence the rest.
+	// It is 1.03 times as many. How much goes together depends on the load, hence the rest.
 	require.LessOrEqual(t, limited, 1.45*free)
 	require.LessOrEqual(t, limitedCalls, freeCalls+0.6)
 	t.Logf("%.1f commands and %.2f calls for each run, with a limit %.1f and %.2f", free, freeCalls, limited, limitedCalls)
