@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 // desk is an engine with an admin client and what is needed of a worker.
 type desk struct {
 	*admin.Client
+	*enginetest.Program
 	t    *testing.T
 	ctx  context.Context
 	core *enginecore.Engine
@@ -30,9 +31,12 @@ type desk struct {
 
 func each(t *testing.T, test func(t *testing.T, d *desk, b *enginetest.Bench)) {
 	t.Helper()
-	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
-		test(t, &desk{admin.New(b.Engine.Core()), t, enginetest.Context(t), b.Engine.Core()}, b)
-	})
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) { test(t, newDesk(t, b), b) })
+}
+
+func newDesk(t *testing.T, b *enginetest.Bench) *desk {
+	ctx, core := enginetest.Context(t), b.Engine.Core()
+	return &desk{admin.New(core), b.Program(ctx, t), t, ctx, core}
 }
 
 func (d *desk) create(n admin.NewExecution) enginecore.ExecutionID {
@@ -46,37 +50,7 @@ func (d *desk) create(n admin.NewExecution) enginecore.ExecutionID {
 	return id
 }
 
-const worker, lane = "worker-1", "default"
-
-// claimed is an execution that the test works on.
-type claimed struct {
-	id    enginecore.ExecutionID
-	reply enginecore.ClaimExecutionReply
-}
-
-func (d *desk) claim(id enginecore.ExecutionID, index int) claimed {
-	d.t.Helper()
-	_, err := d.core.IssueClaimGrant(d.ctx, enginecore.IssueClaimGrantCall{Grant: enginecore.Grant{
-		ExecutionID: id, WorkerID: "w", WorkerInstanceID: worker, LaneID: lane, GrantTTL: time.Minute,
-	}})
-	require.NoError(d.t, err)
-	reply, err := d.core.ClaimExecution(d.ctx, enginecore.ClaimExecutionCall{
-		AttemptIndex: enginecore.AttemptIndex(index), ExecutionID: id, WorkerID: "w", WorkerInstanceID: worker, LaneID: lane,
-		LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: time.Hour, RenewBefore: time.Minute,
-		AttemptID: enginecore.AttemptID(uuid.NewString()), AttemptPolicyJSON: []byte("{}"),
-	})
-	require.NoError(d.t, err)
-	return claimed{id, reply}
-}
-
-func (d *desk) complete(x claimed, result string) {
-	d.t.Helper()
-	_, err := d.core.CompleteExecution(d.ctx, enginecore.CompleteExecutionCall{
-		AttemptIndex: x.reply.AttemptIndex, WorkerInstanceID: worker, LaneID: lane, ExecutionID: x.id, LeaseID: x.reply.LeaseID,
-		LeaseEpoch: x.reply.LeaseEpoch, AttemptID: x.reply.AttemptID, ResultPayload: []byte(result),
-	})
-	require.NoError(d.t, err)
-}
+const lane = enginetest.ProgramLane
 
 func (d *desk) state(id enginecore.ExecutionID) enginecore.PublicState {
 	d.t.Helper()
@@ -113,13 +87,13 @@ func TestExecutionOverItsLife(t *testing.T) {
 		require.True(t, found)
 		require.Equal(t, n.Payload, payload)
 
-		x := d.claim(id, 0)
+		x := d.Claim(id, 0)
 		require.Equal(t, enginecore.PublicActive, d.state(id))
 		_, err = d.ChangePriority(d.ctx, id, 1)
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotEligible)
 		revoked, err := d.RevokeLease(d.ctx, id, "", "")
 		require.NoError(t, err)
-		require.Equal(t, admin.Revocation{Lease: x.reply.LeaseID, Epoch: x.reply.LeaseEpoch}, revoked)
+		require.Equal(t, admin.Revocation{Lease: x.LeaseID, Epoch: x.LeaseEpoch}, revoked)
 		phase, err := d.CancelExecution(d.ctx, id, "enough")
 		require.NoError(t, err)
 		require.Equal(t, enginecore.PhaseActive, phase)
@@ -138,7 +112,7 @@ func TestExecutionOverItsLife(t *testing.T) {
 		_, found, err = d.ExecutionResult(d.ctx, id)
 		require.NoError(t, err)
 		require.False(t, found)
-		d.complete(d.claim(id, 1), "\x00done")
+		d.Complete(d.Claim(id, 1), "\x00done")
 		result, found, err := d.ExecutionResult(d.ctx, id)
 		require.NoError(t, err)
 		require.True(t, found)

@@ -140,7 +140,7 @@ func TestListsOverARestart(t *testing.T) {
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
 		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix(), runtime.Partitions(1))
-		d := &desk{admin.New(b.Engine.Core()), t, enginetest.Context(t), b.Engine.Core()}
+		d := newDesk(t, b)
 		const executions = 800 // more than fit in a set that is stored in one piece
 		var all []enginecore.ExecutionID
 		for range executions {

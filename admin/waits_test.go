@@ -20,24 +20,11 @@ func (d *desk) rotate() {
 	require.NoError(d.t, err)
 }
 
-const condition = `{"condition_type":"signal_set","signal_match_mode":"any","minimum_signal_count":1,"required_signal_names":["yes","no"]}`
-
-func (d *desk) suspend(x claimed) {
-	d.t.Helper()
-	_, err := d.core.SuspendExecution(d.ctx, enginecore.SuspendExecutionCall{
-		ExecutionID: x.id, WorkerInstanceID: worker, LaneID: lane, AttemptIndex: x.reply.AttemptIndex, AttemptID: x.reply.AttemptID,
-		LeaseID: x.reply.LeaseID, LeaseEpoch: x.reply.LeaseEpoch, SuspensionID: enginecore.SuspensionID(uuid.NewString()),
-		WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "approval", ReasonCode: "waiting_for_approval",
-		RequestedBy: "worker", ResumeConditionJSON: []byte(condition), ResumePolicyJSON: []byte("{}"),
-	})
-	require.NoError(d.t, err)
-}
-
 func TestWaitpointsAndSignals(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
 		d.rotate()
 		id := d.create(admin.NewExecution{})
-		d.suspend(d.claim(id, 0))
+		d.Suspend(d.Claim(id, 0), time.Time{})
 		open, err := d.Waitpoints(d.ctx, id)
 		require.NoError(t, err)
 		require.Len(t, open, 1)
@@ -76,12 +63,8 @@ func TestSignalsAheadOfTheWait(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		d.rotate()
 		id := d.create(admin.NewExecution{})
-		x := d.claim(id, 0)
-		made, err := d.core.CreatePendingWaitpoint(d.ctx, enginecore.CreatePendingWaitpointCall{
-			ExecutionID: id, AttemptIndex: x.reply.AttemptIndex, WaitpointID: enginecore.WaitpointID(uuid.NewString()),
-			WaitpointKey: "ahead", ExpiresAt: time.Now().Add(time.Hour),
-		})
-		require.NoError(t, err)
+		x := d.Claim(id, 0)
+		made := d.OpenAhead(x)
 		signal := admin.Signal{Execution: id, Waitpoint: made.WaitpointID, Token: made.WaitpointToken, Name: "yes"}
 		delivery, err := d.DeliverSignal(d.ctx, signal)
 		require.NoError(t, err)
@@ -113,20 +96,12 @@ func TestSecretsRotateEverywhere(t *testing.T) {
 func TestStreams(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		id := d.create(admin.NewExecution{})
-		x := d.claim(id, 0)
-		emit := func(text string) {
-			_, err := d.core.AppendFrame(context.WithoutCancel(d.ctx), enginecore.AppendFrameCall{
-				ExecutionID: id, AttemptIndex: x.reply.AttemptIndex, LeaseID: x.reply.LeaseID, LeaseEpoch: x.reply.LeaseEpoch,
-				FrameType: "line", Payload: []byte(text), AttemptID: x.reply.AttemptID, Source: "worker", Encoding: "utf8",
-				RetentionMaxlen: 100, MaxPayloadBytes: 1000, Ts: "1",
-			})
-			require.NoError(t, err)
-		}
+		x := d.Claim(id, 0)
 		frames, err := d.TailStream(d.ctx, id, 0, "", 0, 0)
 		require.NoError(t, err)
 		require.Empty(t, frames.Frames)
-		emit("one")
-		emit("two")
+		d.Append(x, "one")
+		d.Append(x, "two")
 		frames, err = d.ReadStream(d.ctx, id, 0, "", "", 1)
 		require.NoError(t, err)
 		require.Len(t, frames.Frames, 1)
@@ -141,7 +116,7 @@ func TestStreams(t *testing.T) {
 			frames, _ := d.TailStream(d.ctx, id, 0, last, admin.MaxTailWait, 0)
 			waiting <- frames
 		}()
-		emit("three")
+		d.Append(x, "three")
 		frames = <-waiting
 		require.Len(t, frames.Frames, 1)
 		require.Equal(t, "three", string(frames.Frames[0].Fields["payload"]))
@@ -149,7 +124,7 @@ func TestStreams(t *testing.T) {
 		go cancel()
 		_, err = d.TailStream(ended, id, 0, frames.Frames[0].ID, admin.MaxTailWait, 0)
 		require.ErrorIs(t, err, context.Canceled)
-		d.complete(x, "done")
+		d.Complete(x, "done")
 		frames, err = d.TailStream(d.ctx, id, 0, frames.Frames[0].ID, admin.MaxTailWait, 0)
 		require.NoError(t, err)
 		require.Equal(t, "attempt_success", frames.ClosedReason)

@@ -189,26 +189,13 @@ func TestContractReconciles(t *testing.T) {
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
-		core := b.Engine.Core()
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 4), 1)
 		require.NoError(t, err)
-		partition, err := core.FlowPartition(run.FlowID())
+		partition, err := b.Engine.Core().FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		first := enginecore.ExecutionIDFor(partition, run.FlowID(), "n0")
-		_, err = core.IssueClaimGrant(ctx, enginecore.IssueClaimGrantCall{Grant: enginecore.Grant{
-			ExecutionID: first, WorkerID: "w", WorkerInstanceID: "w-1", LaneID: "default", GrantTTL: time.Second,
-		}})
-		require.NoError(t, err)
-		lease, err := core.ClaimExecution(ctx, enginecore.ClaimExecutionCall{
-			ExecutionID: first, WorkerID: "w", WorkerInstanceID: "w-1", LaneID: "default", LeaseID: enginecore.LeaseID(uuid.NewString()),
-			LeaseTTL: time.Minute, RenewBefore: time.Minute, AttemptID: enginecore.AttemptID(uuid.NewString()),
-		})
-		require.NoError(t, err)
-		_, err = core.CompleteExecution(ctx, enginecore.CompleteExecutionCall{
-			WorkerInstanceID: "w-1", LaneID: "default", ExecutionID: first, LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch,
-			AttemptID: lease.AttemptID, ResultPayload: []byte("7"),
-		})
-		require.NoError(t, err)
+		program := b.Program(ctx, t)
+		program.Complete(program.Claim(first, 0), "7")
 		startCrew(t, b, a) // nobody has heard the completion
 		out, err := run.Result(ctx)
 		require.NoError(t, err)

@@ -70,11 +70,11 @@ func TestFlowProjection(t *testing.T) {
 			require.Equal(t, s.UpdatedAt, again.UpdatedAt)
 		}
 		stands("blocked", map[enginecore.PublicState]int{"waiting": 1, "waiting_children": 2})
-		x := d.claim(members[0], 0)
+		x := d.Claim(members[0], 0)
 		stands("running", map[enginecore.PublicState]int{"active": 1, "waiting_children": 2})
-		d.complete(x)
+		d.Complete(x, "done")
 		d.run(runtime.DutyDependencyReconciliation)
-		d.complete(d.claim(members[1], 0))
+		d.Complete(d.Claim(members[1], 0), "done")
 		d.run(runtime.DutyDependencyReconciliation)
 		stands("open", map[enginecore.PublicState]int{"completed": 2, "waiting": 1})
 		_, err = d.CancelExecution(d.ctx, members[2], "enough")
@@ -83,7 +83,7 @@ func TestFlowProjection(t *testing.T) {
 		_, err = d.ReplayExecution(d.ctx, members[2])
 		require.NoError(t, err)
 		stands("open", map[enginecore.PublicState]int{"completed": 2, "waiting": 1})
-		d.complete(d.claim(members[2], 0))
+		d.Complete(d.Claim(members[2], 0), "done")
 		stands("completed", map[enginecore.PublicState]int{"completed": 3})
 
 		s, err := d.FlowSummary(d.ctx, empty)

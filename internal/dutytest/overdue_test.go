@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/admin"
@@ -23,13 +22,9 @@ func TestOverdueOfOthers(t *testing.T) {
 		id := d.create(admin.NewExecution{})
 		p, err := id.Partition()
 		require.NoError(t, err)
-		x := d.claim(id, 0)
-		ahead, err := d.core.CreatePendingWaitpoint(d.ctx, enginecore.CreatePendingWaitpointCall{
-			ExecutionID: id, AttemptIndex: x.reply.AttemptIndex, WaitpointID: enginecore.WaitpointID(uuid.NewString()),
-			WaitpointKey: "ahead", ExpiresAt: time.Now().Add(time.Hour),
-		})
-		require.NoError(t, err)
-		d.suspend(x, time.Now().Add(time.Hour))
+		x := d.Claim(id, 0)
+		ahead := d.OpenAhead(x)
+		d.Suspend(x, time.Now().Add(time.Hour))
 		budget, _, err := d.CreateBudget(d.ctx, admin.NewBudget{
 			ScopeType: "team", ScopeID: "x", ResetInterval: time.Hour, Dimensions: map[string]admin.Limits{"tokens": {Hard: 10}},
 		})

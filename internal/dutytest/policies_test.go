@@ -65,8 +65,8 @@ func TestQuotaReconciliation(t *testing.T) {
 			require.Equal(t, enginecore.StatusAdmitted, o.admit(id))
 		}
 		require.Equal(t, enginecore.StatusConcurrencyExceeded, o.admit(next))
-		d.complete(d.claim(ended, 0))
-		d.claim(running, 0)
+		d.Complete(d.Claim(ended, 0), "done")
+		d.Claim(running, 0)
 		for _, id := range []enginecore.ExecutionID{running, forgotten} {
 			d.do("DEL", d.keys.QuotaAdmitted(o.at, o.id, id)) // its time is over
 		}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -28,7 +27,7 @@ func (d *desk) age(id enginecore.ExecutionID, by time.Duration) {
 	require.NoError(d.t, err)
 	at := fmt.Sprint(now.Add(-by).UnixMilli())
 	require.EqualValues(d.t, 0, d.count("HSET", d.keys.ExecCore(id), "completed_at", at))
-	require.EqualValues(d.t, 0, d.count("ZADD", d.keys.LaneTerminal(p, lane), at, string(id)))
+	require.EqualValues(d.t, 0, d.count("ZADD", d.keys.LaneTerminal(p, enginetest.ProgramLane), at, string(id)))
 }
 
 // lived is an execution with everything that one can have: two attempts with streams, a wait that was signalled and a
@@ -36,15 +35,11 @@ func (d *desk) age(id enginecore.ExecutionID, by time.Duration) {
 func (d *desk) lived() enginecore.ExecutionID {
 	d.t.Helper()
 	id := d.create(admin.NewExecution{Payload: []byte("in"), Tags: map[string]string{"team": "x"}, Policy: json.RawMessage(`{"retry_policy":{"max_retries":1}}`)})
-	x := d.claim(id, 0)
-	d.append(x, "first")
-	_, err := d.core.CreatePendingWaitpoint(d.ctx, enginecore.CreatePendingWaitpointCall{
-		ExecutionID: id, AttemptIndex: x.reply.AttemptIndex, WaitpointID: enginecore.WaitpointID(uuid.NewString()),
-		WaitpointKey: "ahead", ExpiresAt: time.Now().Add(time.Hour),
-	})
-	require.NoError(d.t, err)
-	suspended := d.suspend(x, time.Time{})
-	_, err = d.DeliverSignal(d.ctx, admin.Signal{
+	x := d.Claim(id, 0)
+	d.Append(x, "first")
+	d.OpenAhead(x)
+	suspended := d.Suspend(x, time.Time{})
+	_, err := d.DeliverSignal(d.ctx, admin.Signal{
 		Execution: id, Waitpoint: suspended.WaitpointID, Token: suspended.WaitpointToken, Name: "yes", Payload: []byte("go on"), IdempotencyKey: "once",
 	})
 	require.NoError(d.t, err)
@@ -52,9 +47,9 @@ func (d *desk) lived() enginecore.ExecutionID {
 	require.NoError(d.t, err)
 	_, err = d.ReplayExecution(d.ctx, id)
 	require.NoError(d.t, err)
-	x = d.claim(id, 1)
-	d.append(x, "second")
-	d.complete(x)
+	x = d.Claim(id, 1)
+	d.Append(x, "second")
+	d.Complete(x, "done")
 	return id
 }
 
@@ -83,7 +78,7 @@ func TestExecutionRetention(t *testing.T) {
 		short := d.create(admin.NewExecution{Policy: json.RawMessage(`{"stream_policy":{"retention_ttl_ms":60000}}`)})
 		long := d.create(admin.NewExecution{Policy: json.RawMessage(`{"stream_policy":{"retention_ttl_ms":172800000}}`)})
 		for _, id := range []enginecore.ExecutionID{short, long} {
-			d.complete(d.claim(id, 0))
+			d.Complete(d.Claim(id, 0), "done")
 		}
 		d.age(old, runtime.DefaultRetainExecutions+time.Second)
 		d.age(young, runtime.DefaultRetainExecutions-time.Minute)
@@ -124,7 +119,7 @@ func TestRetentionOfMembers(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newDesk(t, b)
 		id, members := d.chain(3)
-		d.complete(d.claim(members[0], 0))
+		d.Complete(d.Claim(members[0], 0), "done")
 		trim := func() int64 { return d.run(runtime.DutyExecutionRetention, runtime.RetainExecutions(time.Hour)).Done }
 		// Nobody has told the second one yet.
 		d.age(members[0], 2*time.Hour)
@@ -135,7 +130,7 @@ func TestRetentionOfMembers(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 
 		for i, id := range members[1:] {
-			d.complete(d.claim(id, 0))
+			d.Complete(d.Claim(id, 0), "done")
 			require.EqualValues(t, 1-i, d.run(runtime.DutyDependencyReconciliation).Done)
 			d.age(id, 2*time.Hour)
 		}
@@ -165,8 +160,8 @@ func TestRetentionInSteps(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newDesk(t, b)
 		id := d.create(admin.NewExecution{})
-		x := d.claim(id, 0)
-		d.complete(x)
+		x := d.Claim(id, 0)
+		d.Complete(x, "done")
 		// As many attempts as the keys of several calls.
 		const attempts = 700
 		d.do("HSET", d.keys.ExecCore(id), "total_attempt_count", fmt.Sprint(attempts))

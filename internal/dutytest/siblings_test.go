@@ -45,7 +45,7 @@ func (d *desk) race(upstreams int) *race {
 	for _, up := range r.ups {
 		d.connect(flow, up, r.last)
 	}
-	d.complete(d.claim(r.ups[0], 0))
+	d.Complete(d.Claim(r.ups[0], 0), "done")
 	require.EqualValues(d.t, 1, d.run(runtime.DutyDependencyReconciliation).Done)
 	require.True(d.t, r.owes())
 	return r
@@ -64,10 +64,10 @@ func TestSiblingCancelReconciliation(t *testing.T) {
 		r, other := d.race(3), d.race(2)
 		reconcile := func() int64 { return d.run(runtime.DutySiblingCancelReconciliation).Done }
 		require.Zero(t, reconcile(), "the siblings run")
-		d.complete(d.claim(r.ups[1], 0))
+		d.Complete(d.Claim(r.ups[1], 0), "done")
 		require.Zero(t, reconcile(), "one still does")
 		require.Equal(t, string(r.ups[2]), d.text("HGET", d.keys.FlowEdgegroup(r.flow, r.last), "cancel_siblings_pending_members"))
-		d.complete(d.claim(r.ups[2], 0))
+		d.Complete(d.Claim(r.ups[2], 0), "done")
 		require.EqualValues(t, 1, reconcile())
 		require.False(t, r.owes())
 		require.Empty(t, d.text("HGET", d.keys.FlowEdgegroup(r.flow, r.last), "cancel_siblings_pending_flag"))
@@ -91,7 +91,7 @@ func TestSiblingCancelReconciliation(t *testing.T) {
 			return s.State
 		}
 		require.Equal(t, "open", s())
-		d.complete(d.claim(other.last, 0))
+		d.Complete(d.Claim(other.last, 0), "done")
 		require.Equal(t, "completed", s(), "nobody needed the one that was cancelled")
 		b.Check(t, invariant.AnyTime)
 	})
