@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "133-8bd8607bb2edb786"
+const build = "134-d61aeb5e7474175f"

@@ -233,12 +233,12 @@ function call.gather(c)
   c.gathered = c.gathered or { ZREM = {}, SREM = {}, ZADD = {}, SADD = {} }
 end
 
-local function gathered(c, command, index)
-  local lists = c.gathered[command]
-  local list = lists[index]
+-- The list that `lists` has under a name; a new one when it has none.
+function call.list_in(lists, name)
+  local list = lists[name]
   if not list then
     list = {}
-    lists[index] = list
+    lists[name] = list
   end
   return list
 end
@@ -261,7 +261,7 @@ function call.leave(c, command, index, member)
     return
   end
   take_back(c, ENTERS_WITH[command], index, member, command == 'ZREM' and 2 or 1)
-  local list = gathered(c, command, index)
+  local list = call.list_in(c.gathered[command], index)
   list[#list + 1] = member
 end
 
@@ -271,7 +271,7 @@ function call.enter(c, index, member, score)
     if score then redis.call('ZADD', index, score, member) else redis.call('SADD', index, member) end
     return
   end
-  local list = gathered(c, score and 'ZADD' or 'SADD', index)
+  local list = call.list_in(c.gathered[score and 'ZADD' or 'SADD'], index)
   if score then list[#list + 1] = score end
   list[#list + 1] = member
 end

@@ -118,19 +118,10 @@ local function moves_of(c)
   return c.moves
 end
 
-local function list_of(lists, index_key)
-  local list = lists[index_key]
-  if not list then
-    list = {}
-    lists[index_key] = list
-  end
-  return list
-end
-
-local function remove_later(c, index_key, member) table.insert(list_of(moves_of(c).removed, index_key), member) end
+local function remove_later(c, index_key, member) table.insert(call.list_in(moves_of(c).removed, index_key), member) end
 
 local function add_later(c, index_key, score, member)
-  local list = list_of(moves_of(c).added, index_key)
+  local list = call.list_in(moves_of(c).added, index_key)
   list[#list + 1] = score
   list[#list + 1] = member
 end

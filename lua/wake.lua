@@ -5,16 +5,6 @@
 -- default lease, so that a claim needs none.
 local SWEEP_MS = 9000
 
--- A list of messages or the like of a call, of which most calls have none.
-local function list_of(c, name)
-  local list = c[name]
-  if not list then
-    list = {}
-    c[name] = list
-  end
-  return list
-end
-
 -- What a call has added to the eligible set of a lane: count and urgent; nil when it has added nothing.
 function wake.added(c, lane)
   return c.lanes and c.lanes[lane]
@@ -22,7 +12,7 @@ end
 
 -- A member was added to the eligible set of a lane.
 function wake.eligible(c, lane, execution_id, priority)
-  local lanes = list_of(c, 'lanes')
+  local lanes = call.list_in(c, 'lanes')
   local added = lanes[lane]
   if not added then
     added = { count = 0, urgent = false }
@@ -45,7 +35,7 @@ end
 
 -- The worker that runs an execution is told to stop.
 function wake.cancel(c, worker_instance_id, execution_id, lease_id, reason)
-  local cancels = list_of(c, 'cancels')
+  local cancels = call.list_in(c, 'cancels')
   cancels[#cancels + 1] = { worker_instance_id, 'cancel ' .. execution_id .. ' ' .. (lease_id or '') .. ' ' .. reason }
 end
 
@@ -53,7 +43,7 @@ end
 local MAX_DONE_RESULT = 4096
 
 local function tell_done(c, message)
-  local finished = list_of(c, 'finished')
+  local finished = call.list_in(c, 'finished')
   finished[#finished + 1] = message
 end
 
