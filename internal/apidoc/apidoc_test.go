@@ -15,7 +15,6 @@ import (
 
 // Every exported name of every package that users can import has a doc comment, methods of unexported types included.
 func TestExportedNamesAreDocumented(t *testing.T) {
-	root := filepath.Join("..", "..")
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
