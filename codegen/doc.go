@@ -22,7 +22,7 @@
 //	-- @key      core   exec.core                a key: role, template, optional bindings and `optional`
 //	-- @key      old    attempt.record(attempt_index=old_attempt_index)
 //	-- @keys     dep    exec.dep(edge_id=edge_ids)      the rest of KEYS, one per element of edge_ids
-//	-- @arg      lease_ttl_ms  ms optional       an argument: name, type, `optional`
+//	-- @arg      lease_ttl_ms  ms optional       an argument: name, type, `optional` or `omittable`
 //	-- @include  claim_request                   the fields of an @arguments set, in this place
 //	-- @group    nodes  name:text payload:bytes  a count, then count times the fields
 //	-- @columns  dims   name:text limit:text     a count, then all names, then all limits
@@ -56,7 +56,9 @@
 // # The generated registration
 //
 // K and A of a function hold its keys and arguments by name, as texts; a missing optional one is nil. A call that
-// brings fewer KEYS or ARGV than its header needs is refused with invalid_input before the function runs. Of a
+// brings fewer KEYS or ARGV than its header needs is refused with invalid_input before the function runs; when a number is
+// among what is missing, the refusal names it. An omittable argument is one that a program always sends, but whose absence
+// the function itself tells. Of a
 // group, A.<name> is a list of tables and A.<name>_count the raw count; without a count that the arguments cover the
 // list is nil.
 //

@@ -162,7 +162,7 @@ func emitRegistration(b *strings.Builder, f *function) {
 	}
 	b.WriteString(open)
 	if n, m := requiredInputs(f); n > 0 || m > 0 {
-		fmt.Fprintf(b, "  local refusal = call.need(keys, %d, args, %d)\n  if refusal then return refusal end\n", n, m)
+		fmt.Fprintf(b, "  if #keys < %d or #args < %d then return call.refuse(keys, %d, args, %d%s) end\n", n, m, n, m, requiredNumbers(f))
 	}
 	if f.flags["derives"] && len(f.keys) > 0 {
 		b.WriteString("  call.probe(keys[1])\n")
@@ -199,31 +199,46 @@ func emitElements(b *strings.Builder, f *function) {
 
 func luaElement(f *function, a argument) string { return f.name + "_" + a.name }
 
+// fixedFields lists the arguments of a function that have a position of their own: all before the first group.
+func fixedFields(f *function) []field {
+	var out []field
+	for _, a := range f.args {
+		switch a.kind {
+		case argScalar:
+			out = append(out, a.field)
+		case argInclude:
+			out = append(out, a.fields...)
+		default:
+			return out
+		}
+	}
+	return out
+}
+
+// requiredNumbers lists names and positions of the arguments that must be numbers, as further arguments of call.refuse: a
+// number that is missing is told before anything else is.
+func requiredNumbers(f *function) string {
+	numbers := []string{"ms", "unix_ms", "int"}
+	var b strings.Builder
+	for i, x := range fixedFields(f) {
+		if !x.optional && !x.omittable && slices.Contains(numbers, x.scalar) {
+			fmt.Fprintf(&b, ", '%s', %d", x.name, i+1)
+		}
+	}
+	return b.String()
+}
+
 // requiredInputs counts the keys and arguments without which a call is refused: all up to the last one that is
-// not optional. What follows a group is the function's own to check.
+// neither optional nor omittable. What follows a group is the function's own to check.
 func requiredInputs(f *function) (keys, args int) {
 	for i, k := range f.keys {
 		if !k.optional && !k.many {
 			keys = i + 1
 		}
 	}
-	position := 0
-	count := func(fields ...field) {
-		for _, x := range fields {
-			position++
-			if !x.optional {
-				args = position
-			}
-		}
-	}
-	for _, a := range f.args {
-		switch a.kind {
-		case argScalar:
-			count(a.field)
-		case argInclude:
-			count(a.fields...)
-		default:
-			return keys, args
+	for i, x := range fixedFields(f) {
+		if !x.optional && !x.omittable {
+			args = i + 1
 		}
 	}
 	return keys, args

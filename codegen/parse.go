@@ -282,6 +282,8 @@ func (f *function) takeArgument(t tag, list []string) error {
 		rest := list[2:]
 		if len(rest) > 0 && rest[0] == "optional" {
 			fd.optional, rest = true, rest[1:]
+		} else if len(rest) > 0 && rest[0] == "omittable" {
+			fd.omittable, rest = true, rest[1:]
 		}
 		a.doc = strings.Join(rest, " ")
 		fd.doc = a.doc

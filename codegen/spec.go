@@ -109,7 +109,9 @@ type field struct {
 	record   string // record name, for lists of a named record
 	inline   []field
 	optional bool
-	doc      string
+	// omittable: a call may end before it, and the function tells what that means.
+	omittable bool
+	doc       string
 }
 
 type record struct {

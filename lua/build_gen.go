@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "134-d61aeb5e7474175f"
+const build = "135-b1ef48734ed0b177"

@@ -73,6 +73,15 @@ number.MAX_EXACT = 9007199254740991
 
 local MAX_UNSIGNED = '18446744073709551615'
 
+-- Shortest text from which a number is read again exactly, as the contract shows numbers that go straight to the server.
+function number.exact(n)
+  local text = number.text(n)
+  if tonumber(text) == n then return text end
+  text = string.format('%.15g', n)
+  if tonumber(text) ~= n then text = string.format('%.16g', n) end
+  return tonumber(text) == n and text or string.format('%.17g', n)
+end
+
 -- Digits of a number of 64 bits without leading zeros ("" has none), or nil when it does not fit.
 function number.unsigned(digits)
   local short = string.match(digits, '^0*(%d+)$') or ''
@@ -213,14 +222,18 @@ function call.probe(first_key)
   if at then redis.call('EXISTS', at.probe, at.beside) end
 end
 
--- Refusal of a call that brings fewer keys or arguments than it needs; nil when all are there.
-function call.need(keys, key_count, args, arg_count)
+-- Refusal of a call that brings fewer keys or arguments than it needs. After the counts come names and positions of the
+-- arguments that must be numbers.
+function call.refuse(keys, key_count, args, arg_count, ...)
+  local numbers = { ... }
+  for i = 1, #numbers, 2 do
+    local raw = args[numbers[i + 1]]
+    if tonumber(raw) == nil then return number.refuse(numbers[i], raw) end
+  end
   if #keys < key_count then
     return reply.err('invalid_input', key_count .. ' keys are needed, got: ' .. #keys)
-  elseif #args < arg_count then
-    return reply.err('invalid_input', arg_count .. ' arguments are needed, got: ' .. #args)
   end
-  return nil
+  return reply.err('invalid_input', arg_count .. ' arguments are needed, got: ' .. #args)
 end
 
 -- A call that works on several executions gathers what enters and leaves the indexes that it does not read, and writes it

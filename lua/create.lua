@@ -53,7 +53,7 @@ local function write_core(c, core_key, A, n, delayed, capabilities)
     'execution_id', A.execution_id,
     'execution_kind', A.execution_kind,
     'created_at', c.now_text,
-    'priority', number.text(n.priority),
+    'priority', number.exact(n.priority),
     'retry_count', '0',
     'namespace', A.namespace,
     'partition_id', A.partition_id,

@@ -111,7 +111,7 @@ end
 -- @flags    derives repeatable
 -- @key      flow            flow.core
 -- @key      group           flow.edgegroup(execution_id=downstream_execution_id)
--- @arg      policy_variant  text
+-- @arg      policy_variant  text omittable
 -- @arg      on_satisfied    text optional
 -- @arg      k               int optional
 -- @arg      now_ms          unix_ms optional

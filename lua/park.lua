@@ -118,9 +118,9 @@ end
 -- @key      delayed         lane.delayed
 -- @key      attempt_timeout index.attempt_timeout
 -- @arg      execution_id    execution_id
--- @arg      lease_id        lease_id
--- @arg      lease_epoch     lease_epoch
--- @arg      attempt_id      attempt_id
+-- @arg      lease_id        lease_id omittable
+-- @arg      lease_epoch     lease_epoch omittable
+-- @arg      attempt_id      attempt_id omittable
 -- @arg      delay_until     unix_ms
 -- @arg      source          text optional
 -- @reply    OK delay_until:unix_ms
@@ -166,9 +166,9 @@ end
 -- @key      blocked_dependencies lane.blocked_dependencies
 -- @key      attempt_timeout index.attempt_timeout
 -- @arg      execution_id    execution_id
--- @arg      lease_id        lease_id
--- @arg      lease_epoch     lease_epoch
--- @arg      attempt_id      attempt_id
+-- @arg      lease_id        lease_id omittable
+-- @arg      lease_epoch     lease_epoch omittable
+-- @arg      attempt_id      attempt_id omittable
 -- @arg      source          text optional
 -- @reply    OK
 -- @error    execution_not_found
@@ -287,8 +287,8 @@ end
 -- @flags    derives repeatable
 -- @key      core            exec.core
 -- @arg      execution_id    execution_id
--- @arg      lease_id        lease_id
--- @arg      lease_epoch     lease_epoch
+-- @arg      lease_id        lease_id omittable
+-- @arg      lease_epoch     lease_epoch omittable
 -- @arg      progress_pct    text optional
 -- @arg      progress_message text optional
 -- @reply    OK

@@ -116,9 +116,9 @@ end
 -- @key      attempt_timeout index.attempt_timeout
 -- @key      execution_deadline index.execution_deadline
 -- @arg      execution_id    execution_id
--- @arg      lease_id        lease_id
--- @arg      lease_epoch     lease_epoch
--- @arg      attempt_id      attempt_id
+-- @arg      lease_id        lease_id omittable
+-- @arg      lease_epoch     lease_epoch omittable
+-- @arg      attempt_id      attempt_id omittable
 -- @arg      failure_reason  text optional
 -- @arg      failure_category text optional
 -- @arg      retry_policy_json json optional

@@ -213,8 +213,8 @@ end
 -- @flags    derives repeatable
 -- @key      pending         index.pending_cancel_groups
 -- @key      group           flow.edgegroup(execution_id=downstream_execution_id)
--- @arg      flow_id         flow_id
--- @arg      downstream_execution_id execution_id
+-- @arg      flow_id         flow_id omittable
+-- @arg      downstream_execution_id execution_id omittable
 -- @reply    OK outcome:text left:text
 -- @error    invalid_args message:text
 function F.ff_drain_sibling_cancel_group(K, A)
@@ -258,8 +258,8 @@ end
 -- @flags    derives repeatable
 -- @key      pending         index.pending_cancel_groups
 -- @key      group           flow.edgegroup(execution_id=downstream_execution_id)
--- @arg      flow_id         flow_id
--- @arg      downstream_execution_id execution_id
+-- @arg      flow_id         flow_id omittable
+-- @arg      downstream_execution_id execution_id omittable
 -- @reply    OK action:text reason:text
 -- @error    invalid_args message:text
 function F.ff_reconcile_sibling_cancel_group(K, A)

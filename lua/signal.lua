@@ -4,10 +4,21 @@ local DEFAULT_DEDUP_MS = 86400000
 local DEFAULT_STREAM_LENGTH = 1000
 local DEFAULT_MAX_SIGNALS = 10000
 
-local NUMBERS = {
-  { 'dedup_ttl_ms', DEFAULT_DEDUP_MS }, { 'signal_maxlen', DEFAULT_STREAM_LENGTH },
-  { 'max_signals_per_execution', DEFAULT_MAX_SIGNALS },
-}
+-- Numbers of a signal, or nil and the error reply. Without a positive time, signals are not recognised when they come again;
+-- without a positive maximum, there is none.
+local function parse_numbers(A)
+  local n, err = {}, nil
+  n.dedup_ttl_ms = 0
+  if A.dedup_ttl_ms ~= '' then
+    n.dedup_ttl_ms, err = number.optional('dedup_ttl_ms', A.dedup_ttl_ms, DEFAULT_DEDUP_MS)
+    if err then return nil, err end
+  end
+  n.signal_maxlen, err = number.count('signal_maxlen', A.signal_maxlen, DEFAULT_STREAM_LENGTH)
+  if err then return nil, err end
+  n.max_signals_per_execution, err = number.optional('max_signals_per_execution', A.max_signals_per_execution, DEFAULT_MAX_SIGNALS)
+  if err then return nil, err end
+  return n
+end
 
 -- @arguments signal signal_id:signal_id execution_id:execution_id waitpoint_id:waitpoint_id signal_name:text
 --            signal_category:text source_type:text source_identity:text payload:bytes? payload_encoding:text?
@@ -181,7 +192,7 @@ end
 -- @writes_on token_expired core
 -- @writes_on invalid_secret core
 function F.ff_deliver_signal(K, A)
-  local n, err = number.counts(A, NUMBERS)
+  local n, err = parse_numbers(A)
   if err then return err end
   local delay
   delay, err = number.optional('resume_delay_ms', A.resume_delay_ms, 0)
@@ -247,7 +258,7 @@ end
 -- @writes_on token_expired core
 -- @writes_on invalid_secret core
 function F.ff_buffer_signal_for_pending_waitpoint(K, A)
-  local n, err = number.counts(A, NUMBERS)
+  local n, err = parse_numbers(A)
   if err then return err end
   local c = call.open(K.core)
   local core = record.read(K.core, suspension.FIELDS)

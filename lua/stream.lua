@@ -67,10 +67,13 @@ end
 -- @error    stream_closed
 -- @error    stale_owner_cannot_append
 function F.ff_append_frame(K, A)
-  local n, err = number.counts(A, { { 'max_payload_bytes', DEFAULT_MAX_PAYLOAD_BYTES }, { 'retention_maxlen', 0 } })
+  local max_bytes, err = number.optional('max_payload_bytes', A.max_payload_bytes, DEFAULT_MAX_PAYLOAD_BYTES)
   if err then return err end
   local payload = A.payload or ''
-  if #payload > n.max_payload_bytes then return reply.err('retention_limit_exceeded') end
+  if #payload > max_bytes then return reply.err('retention_limit_exceeded') end
+  local retention
+  retention, err = number.count('retention_maxlen', A.retention_maxlen, 0)
+  if err then return err end
   local c = call.open(K.core)
   local core = record.read(K.core, fence.FIELDS)
   err = check_append(c, core, A)
@@ -80,7 +83,6 @@ function F.ff_append_frame(K, A)
   local limits = meta and { payload = number.finite(meta.max_payload_bytes),
     retention = number.finite(meta.max_retention) } or limits_of(c, A.execution_id)
   if limits.payload and #payload > limits.payload then return reply.err('retention_limit_exceeded') end
-  local retention = n.retention_maxlen
   if limits.retention and (retention == 0 or retention > limits.retention) then retention = limits.retention end
 
   if not meta then
@@ -137,9 +139,10 @@ end
 -- @reply    OK frames:list(frame) closed_at:unix_ms closed_reason:text
 -- @error    invalid_input message:text
 function F.ff_read_attempt_stream(K, A)
-  local count = number.whole('count_limit', A.count_limit or '0')
-  if not count or count < 1 then return reply.err('invalid_input', 'count_limit must be >= 1') end
+  local count = tonumber(A.count_limit)
+  if not count or not (count >= 1) then return reply.err('invalid_input', 'count_limit must be >= 1') end
   if count > MAX_READ_COUNT then return reply.err('invalid_input', 'count_limit_exceeds_hard_cap') end
+  count = math.floor(count)
   local from, to = is_set(A.from_id) and A.from_id or '-', is_set(A.to_id) and A.to_id or '+'
   if not is_range_end(from, LAST_ID) then return reply.err('invalid_input', 'from_id must be a stream id, got: ' .. from) end
   if not is_range_end(to, '0-0') then return reply.err('invalid_input', 'to_id must be a stream id, got: ' .. to) end

@@ -169,9 +169,9 @@ end
 -- @key      attempt_timeout index.attempt_timeout
 -- @key      execution_deadline index.execution_deadline
 -- @arg      execution_id    execution_id
--- @arg      lease_id        lease_id
--- @arg      lease_epoch     lease_epoch
--- @arg      attempt_id      attempt_id
+-- @arg      lease_id        lease_id omittable
+-- @arg      lease_epoch     lease_epoch omittable
+-- @arg      attempt_id      attempt_id omittable
 -- @arg      result_payload  bytes optional
 -- @arg      source          text optional
 -- @reply    OK outcome:text

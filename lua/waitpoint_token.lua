@@ -109,9 +109,9 @@ end
 -- @flags    operator
 -- @tag      partition
 -- @key      secrets         waitpoint.secrets
--- @arg      new_kid         text
--- @arg      new_secret_hex  text
--- @arg      grace_ms        ms
+-- @arg      new_kid         text omittable
+-- @arg      new_secret_hex  text omittable
+-- @arg      grace_ms        ms omittable
 -- @reply    OK outcome:text previous_kid:text current_kid:text removed:int
 -- @reply    OK outcome:text current_kid:text
 -- @error    invalid_kid

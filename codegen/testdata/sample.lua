@@ -15,9 +15,7 @@ local reply, call, key = {}, {}, {}
 function reply.err(code, ...) return { 0, code, ... } end
 function reply.ok(...) return { 1, 'OK', ... } end
 function call.probe() end
-function call.need(keys, key_count, args, arg_count)
-  if #keys < key_count or #args < arg_count then return 'refused' end
-end
+function call.refuse(keys, key_count, args, arg_count, ...) return 'refused', ... end
 
 -- @function ff_everything
 -- @summary  Shows every kind of key and argument
@@ -31,7 +29,7 @@ end
 -- @arg      payload  bytes
 -- @arg      ttl_ms   ms optional          how long
 -- @arg      due_at   unix_ms
--- @arg      ratio    float
+-- @arg      ratio    float omittable    how much
 -- @columns  dims     name:text limit:int
 -- @arg      between  text
 -- @group    pairs    key:text value:bytes

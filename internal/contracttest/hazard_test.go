@@ -334,7 +334,7 @@ var hazards = []hazard{
 	{"H-60 an accepted signal is recognised after its suspension", func(t *testing.T, b *bench) {
 		w := b.suspended(forGo)
 		call := b.deliverCall(w, "go")
-		call.IdempotencyKey = "once"
+		call.IdempotencyKey, call.DedupTTL = "once", time.Hour
 		first := must(b, call)
 		again := must(b, call)
 		want(t, "status", again.Status, enginecore.StatusDuplicate)
