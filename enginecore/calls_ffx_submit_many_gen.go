@@ -30,6 +30,8 @@ type SubmitManyCall struct {
 	Executions []SubmitManyExecution
 	EdgeIDs    []SubmitManyEdgeID
 	Limits     []SubmitManyLimit
+	Budgets    []SubmitManyBudget
+	OwnTags    []SubmitManyOwnTag
 }
 
 // SubmitManyTag is an element of SubmitManyCall.Tags.
@@ -89,6 +91,20 @@ type SubmitManyLimit struct {
 	QuotaPolicyID string
 }
 
+// SubmitManyBudget is an element of SubmitManyCall.Budgets.
+type SubmitManyBudget struct {
+	Run      int64
+	Text     []byte
+	Blocking string
+}
+
+// SubmitManyOwnTag is an element of SubmitManyCall.OwnTags.
+type SubmitManyOwnTag struct {
+	Run   int64
+	Name  string
+	Value string
+}
+
 // SubmitManyReply is the answer to SubmitManyCall.
 type SubmitManyReply struct {
 	// Status is StatusOK.
@@ -102,7 +118,8 @@ type SubmitManyReply struct {
 // the order of nodes and edges, then those of the second, and so on. The outcomes stand in the order
 // of the runs: OK, ALREADY_SATISFIED, or the code with which ffx_submit_flow refuses the run;
 // `flow_incomplete` is a run that has begun to come in chunks. A run that is not created changes
-// nothing of the others. Waitpoints, joins, budgets, schedules and parents are for ffx_submit_flow.
+// nothing of the others. `budgets` and `own_tags` name their run by its place, from 1: a run with tags
+// of its own brings all that it has. Waitpoints, joins, schedules and parents are for ffx_submit_flow.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -115,7 +132,7 @@ func (SubmitManyCall) info() callInfo {
 }
 
 func (c SubmitManyCall) encode(w *wire) {
-	w.reserve(1, 15+2*len(c.Tags)+12*len(c.Nodes)+4*len(c.Edges)+6*len(c.Runs)+1*len(c.Executions)+1*len(c.EdgeIDs)+3*len(c.Limits))
+	w.reserve(1, 17+2*len(c.Tags)+12*len(c.Nodes)+4*len(c.Edges)+6*len(c.Runs)+1*len(c.Executions)+1*len(c.EdgeIDs)+3*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags))
 	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.FlowName)
@@ -184,6 +201,20 @@ func (c SubmitManyCall) encode(w *wire) {
 		w.text(string(x.ExecutionID))
 		w.text(x.Text)
 		w.text(x.QuotaPolicyID)
+	}
+	w.int(int64(len(c.Budgets)))
+	for i := range c.Budgets {
+		x := &c.Budgets[i]
+		w.int(x.Run)
+		w.bytes(x.Text)
+		w.text(x.Blocking)
+	}
+	w.int(int64(len(c.OwnTags)))
+	for i := range c.OwnTags {
+		x := &c.OwnTags[i]
+		w.int(x.Run)
+		w.text(x.Name)
+		w.text(x.Value)
 	}
 }
 

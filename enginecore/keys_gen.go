@@ -576,6 +576,15 @@ func (k Keys) flowDefinition(tag string, flowID FlowID) string {
 	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":definition"
 }
 
+// FlowBudgets is <prefix>:flow:{tag}:{flow_id}:budgets.
+func (k Keys) FlowBudgets(partition Partition, flowID FlowID) string {
+	return k.flowBudgets(partition.Tag(), flowID)
+}
+
+func (k Keys) flowBudgets(tag string, flowID FlowID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":budgets"
+}
+
 // FlowEvents is <prefix>:flow:{tag}:{flow_id}:events.
 func (k Keys) FlowEvents(partition Partition, flowID FlowID) string {
 	return k.flowEvents(partition.Tag(), flowID)

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "135-b1ef48734ed0b177"
+const build = "136-7741760caa89a6ca"

@@ -9,6 +9,12 @@ local RELEASED_PER_CALL = 200
 local RUN_AGAIN_MS = 86400000
 local PURGE_GRACE_MS = 60000
 
+-- The budgets of a run as they were submitted with it, "" for none. `mark` is the field `budgets` of its record: they have a key
+-- of their own, since a hash with a long text in it takes several times the memory and the time to copy.
+function budgets.of(c, flow_id, mark)
+  return is_set(mark) and redis.call('GET', key.flow_budgets(c, flow_id)) or ''
+end
+
 -- Why a flow's budgets keep its executions from starting, and the id of the budget; nil when they do not.
 function budgets.closed(c, flow)
   if not is_set(flow.budget_ids) then return nil end
@@ -129,7 +135,7 @@ end
 -- @reply    OK budgets:text
 function F.ffx_flow_budgets(K, A)
   local c = call.open(K.partition)
-  return reply.ok(redis.call('HGET', key.flow_core(c, A.flow_id), 'budgets') or '')
+  return reply.ok(redis.call('GET', key.flow_budgets(c, A.flow_id)) or '')
 end
 
 -- Whether an execution is leased under an epoch.
@@ -167,8 +173,8 @@ end
 
 -- Budgets of a flow that is purged: what this partition knows of them. Those that belong to the run alone are not heard of any
 -- more.
-function budgets.forget(c, flow_id, flow)
-  local ok, list = pcall(cjson.decode, flow.budgets or '')
+function budgets.forget(c, flow_id, text)
+  local ok, list = pcall(cjson.decode, text)
   if not ok or type(list) ~= 'table' then return end
   for _, entry in ipairs(list) do
     if entry.scope == 'run' and entry.of == flow_id then

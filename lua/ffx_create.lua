@@ -129,10 +129,10 @@ local function write_core(c, A, node, execution_id, numbers, why, detail, has_li
   append(further, 'start_timeout', numbers.start_timeout)
   append(further, 'attempt_timeout', numbers.attempt_timeout)
   append(further, 'attached', numbers.attempt_timeout > 0 and '1' or '')
-  append(further, 'budget_ids', numbers.budget_ids)
   if numbers.delay > 0 then append(further, 'delay_until', number.text(c.now + numbers.delay)) end
   local uses_input = node.uses_flow_input == '1'
   local simple = (#further > 0 or has_limits) and '' or uses_input and 'input' or '1'
+  append(further, 'budget_ids', A.budget.blocking)
   append(further, 'uses_flow_input', uses_input and '1' or '')
   append(further, 'blocking_detail', text)
   if not numbers.wait then append(further, 'fair_key', A.fair_key) end
@@ -181,11 +181,12 @@ end
 
 -- Sets what differs in a copy of the first record of its kind and reason to wait. False when more differs.
 local function write_copy(first, core_key, A, node, execution_id, numbers)
-  if first.fair_key ~= A.fair_key then return false end
+  if first.fair_key ~= A.fair_key or is_set(first.budget_ids) ~= is_set(A.budget.blocking) then return false end
   local other, theirs = first.node, first.numbers
+  local budget_ids = first.budget_ids ~= A.budget.blocking and { 'budget_ids', A.budget.blocking } or {}
   if node == other then
     redis.call('COPY', first.key, core_key)
-    redis.call('HSET', core_key, 'flow_id', A.flow_id, 'execution_id', execution_id)
+    redis.call('HSET', core_key, 'flow_id', A.flow_id, 'execution_id', execution_id, unpack(budget_ids))
     return true
   end
   local alike = node.lane_id == other.lane_id and node.capabilities == other.capabilities
@@ -196,7 +197,7 @@ local function write_copy(first, core_key, A, node, execution_id, numbers)
   if not alike then return false end
   redis.call('COPY', first.key, core_key)
   redis.call('HSET', core_key, 'flow_id', A.flow_id, 'node', node.name, 'input_count', numbers.input_count,
-    'execution_id', execution_id)
+    'execution_id', execution_id, unpack(budget_ids))
   return true
 end
 
@@ -216,7 +217,7 @@ local function write_node(c, batch, A, node, execution_id, numbers, held, by_id)
   local first = copied and batch.nodes[kind]
   if not first or not write_copy(first, core_key, A, node, execution_id, numbers) then
     write_core(c, A, node, execution_id, numbers, why, detail, by_id and by_id[execution_id])
-    if copied then batch.nodes[kind] = { key = core_key, node = node, numbers = numbers, fair_key = A.fair_key } end
+    if copied then batch.nodes[kind] = { key = core_key, node = node, numbers = numbers, fair_key = A.fair_key, budget_ids = A.budget.blocking } end
   end
   put_text(batch.policies, key.exec_policy(c, execution_id), node.policy)
   if numbers.wait then redis.call('SET', key.exec_wait(c, execution_id), node.wait) end

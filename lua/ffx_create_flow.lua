@@ -34,8 +34,8 @@ local function write_flow_core(c, flow_key, A, n, held, nodes, edges)
   append(values, 'trace_context', A.trace_context)
   append(values, 'retention', A.retention)
   append(values, 'fair_key', A.fair_key)
-  append(values, 'budgets', n.budgets.text)
-  append(values, 'budget_ids', n.budgets.blocking)
+  append(values, 'budgets', is_set(A.budget.text) and '1' or '')
+  append(values, 'budget_ids', A.budget.blocking)
   redis.call('HSET', flow_key, unpack(values))
 end
 
@@ -48,16 +48,33 @@ local function flat_tags(tags)
   return flat
 end
 
--- Creates a flow with what is its own. The flows of one batch have everything in common but their nodes' ids, their input,
--- trace and fair key.
+-- What a copy of a flow's record sets anew, if it has it, and only a flow that has the same can be copied.
+local function shape_of(A)
+  local parent = A.parent and A.parent[1]
+  return table.concat({ A.fair_key or '', is_set(A.trace_context) and 'trace' or '', is_set(A.budget.text) and 'budgets' or '',
+    is_set(A.budget.blocking) and 'blocking' or '', parent and 'parent' .. parent.fail_fast or '' }, ' ')
+end
+
+-- The tags of a flow, and the lists of runs that it enters: most flows of a batch have those of the one before.
+local function gather_tags(c, batch, A)
+  if batch.tags_of == A.tags then return end
+  batch.tags_of, batch.tags = A.tags, flat_tags(A.tags)
+  batch.lists = flows.lists_of(c, A.flow_name, batch.tags)
+end
+
+-- Creates a flow with what is its own. The flows of one batch have everything in common but their nodes' ids, input, trace,
+-- fair key, tags, budgets and parents.
 function create.flow(c, batch, flow_key, A, n, held, nodes, edges)
   local definition_key, events_key = key.flow_definition(c, A.flow_id), key.flow_events(c, A.flow_id)
   local first = batch.flow
-  if first and first.fair_key == A.fair_key and is_set(first.trace_context) == is_set(A.trace_context) then
+  local shape = shape_of(A)
+  if first and first.shape == shape then
     redis.call('COPY', first.core, flow_key)
     local values = { 'flow_id', A.flow_id, 'run_id', A.run_id, 'input_hash', A.input_hash }
     append(values, 'result_execution_id', A.result_execution_id)
     append(values, 'trace_context', A.trace_context)
+    append(values, 'parent_execution_id', A.parent and A.parent[1] and A.parent[1].execution_id)
+    if A.budget.blocking ~= first.blocking then append(values, 'budget_ids', A.budget.blocking) end
     redis.call('HSET', flow_key, unpack(values))
     redis.call('COPY', first.definition, definition_key, 'REPLACE')
     redis.call('COPY', first.events, events_key, 'REPLACE')
@@ -65,15 +82,12 @@ function create.flow(c, batch, flow_key, A, n, held, nodes, edges)
     write_flow_core(c, flow_key, A, n, held, nodes, edges)
     redis.call('SET', definition_key, A.definition)
     graph.log(c, A.flow_id, 'flow_submitted')
-    batch.flow = {
-      core = flow_key, definition = definition_key, events = events_key, fair_key = A.fair_key, trace_context = A.trace_context,
-    }
+    batch.flow = { core = flow_key, definition = definition_key, events = events_key, shape = shape, blocking = A.budget.blocking }
   end
+  if is_set(A.budget.text) then redis.call('SET', key.flow_budgets(c, A.flow_id), A.budget.text) end
   if is_set(A.input) then redis.call('SET', key.flow_input(c, A.flow_id), A.input) end
-  if not batch.tags then
-    batch.tags = flat_tags(A.tags)
-    batch.lists = flows.lists_of(c, A.flow_name, batch.tags)
-  end
+  if A.parent and A.parent[1] then children.born(c, A.flow_id) end
+  gather_tags(c, batch, A)
   if #batch.tags > 0 then call.chunked('HSET', key.flow_tags(c, A.flow_id), batch.tags) end
   gather(batch, 'SADD', key.index_flow_index(c), A.flow_id)
   for _, list in ipairs(batch.lists) do gather(batch, 'ZADD', list, c.now, A.flow_id) end

@@ -195,7 +195,7 @@ function F.ffx_describe_flow(K, A)
   local more = redis.call('HMGET', key.flow_core(c, A.flow_id), 'paused', 'rerun_count', 'rerun_at', 'rerun_by',
     'rerun_mode', 'rerun_nodes', 'budgets', 'schedule', 'fire_at', 'parent_execution_id',
     'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'nodes_skipped', 'fair_key', 'priority')
-  more[2], more[6] = more[2] or '0', more[6] or '0'
+  more[2], more[6], more[7] = more[2] or '0', more[6] or '0', budgets.of(c, A.flow_id, more[7])
   for i = 11, 14 do more[i] = more[i] or '0' end
   for i = 1, 14 do out[#out + 1] = more[i] or '' end
   out[#out + 1] = c.now_text

@@ -176,7 +176,7 @@ end
 function flows.remove_record(c, flow_id, flow_key)
   redis.call('UNLINK', flow_key, key.flow_members(c, flow_id), key.flow_tags(c, flow_id),
     key.flow_pending_cancels(c, flow_id), key.flow_input(c, flow_id), key.flow_definition(c, flow_id),
-    key.flow_events(c, flow_id), key.flow_held(c, flow_id), key.flow_summary(c, flow_id))
+    key.flow_events(c, flow_id), key.flow_budgets(c, flow_id), key.flow_held(c, flow_id), key.flow_summary(c, flow_id))
   redis.call('UNLINK', unpack(flows.rerun_keys(c, flow_id)))
   redis.call('SREM', key.ffx_reruns(c), flow_id)
   redis.call('ZREM', key.ffx_closed_flows(c), flow_id)
@@ -190,10 +190,10 @@ end
 -- Removes a part of a closed run, or all of it. Gives how many members are gone, and whether that is all.
 local function purge(c, flow_id, flow_key, flow, work)
   if not flow.purging then withdraw(c, flow_id, flow_key, flow) end
-  work.joins, work.flow = flow.joins, flow
+  work.joins, work.flow, work.budgets = flow.joins, flow, budgets.of(c, flow_id, flow.budgets)
   local gone, all = remove_members(c, work, flow_id)
   if all then
-    if flow.budgets then budgets.forget(c, flow_id, flow) end
+    if flow.budgets then budgets.forget(c, flow_id, work.budgets) end
     flows.remove_record(c, flow_id, flow_key)
   end
   return gone, all
@@ -243,5 +243,5 @@ function F.ffx_purge_flow(K, A)
   flows.forget_lanes(c, work.lanes)
   if not all then redis.call('ZADD', key.ffx_purge_due(c), c.now + LEFT_BEHIND_MS, A.flow_id) end
   wake.flush(c)
-  return reply.ok(number.text(gone), all and '0' or '1', flow.budgets or '')
+  return reply.ok(number.text(gone), all and '0' or '1', work.budgets)
 end

@@ -585,6 +585,14 @@ local function ffx_submit_many_limits(args, at)
   }
 end
 
+local function ffx_submit_many_budgets(args, at)
+  return { run = args[at + 1], text = args[at + 2], blocking = args[at + 3] }
+end
+
+local function ffx_submit_many_own_tags(args, at)
+  return { run = args[at + 1], name = args[at + 2], value = args[at + 3] }
+end
+
 redis.register_function('ffx_submit_many', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
   call.probe(keys[1])
@@ -608,6 +616,12 @@ redis.register_function('ffx_submit_many', function(keys, args)
   local limits_count = args[at]
   local limits
   limits, at = group(args, at, 3, ffx_submit_many_limits)
+  local budgets_count = args[at]
+  local budgets
+  budgets, at = group(args, at, 3, ffx_submit_many_budgets)
+  local own_tags_count = args[at]
+  local own_tags
+  own_tags, at = group(args, at, 3, ffx_submit_many_own_tags)
   return F.ffx_submit_many({ partition = keys[1] }, {
     flow_name = args[1],
     namespace = args[2],
@@ -631,6 +645,10 @@ redis.register_function('ffx_submit_many', function(keys, args)
     edge_ids_count = edge_ids_count,
     limits = limits,
     limits_count = limits_count,
+    budgets = budgets,
+    budgets_count = budgets_count,
+    own_tags = own_tags,
+    own_tags_count = own_tags_count,
   })
 end)
 

@@ -40,8 +40,7 @@ local function parse(A)
   n.joins, err = joins.parse(A, n.nodes)
   if err then return nil, err end
   -- One entry at most: all budgets of the flow, and the ids of those whose effect is to block.
-  n.budgets = A.budgets and A.budgets[1] or {}
-  for i = 1, #n.nodes do n.nodes[i].budget_ids = n.budgets.blocking end
+  A.budget = A.budgets and A.budgets[1] or {}
   n.fire, err = schedules.parse_fire(A)
   if err then return nil, err end
   return n
@@ -54,7 +53,6 @@ local function write_graph(c, flow_key, A, n, flow, held, known)
   local nodes, edges = create.graph(c, batch, A, n, held, known, has_joins)
   if not flow then
     create.flow(c, batch, flow_key, A, n, held, nodes, edges)
-    if A.parent and A.parent[1] then children.born(c, A.flow_id) end
     schedules.note_fire(c, n.fire, flow_key)
   end
   create.finish(c, batch)

@@ -8,7 +8,7 @@ local MAX_EDGES = 512
 local FLOW_FIELDS = { 'graph_hash', 'input_hash', 'public_flow_state', 'held', 'purging' }
 
 local function check_sizes(A)
-  if not (A.tags and A.nodes and A.edges and A.runs and A.executions and A.edge_ids) then
+  if not (A.tags and A.nodes and A.edges and A.runs and A.executions and A.edge_ids and A.budgets and A.own_tags) then
     return reply.err('invalid_input', 'the counts do not fit the arguments')
   elseif #A.runs > MAX_RUNS or #A.executions > MAX_NODES or #A.edge_ids > MAX_EDGES then
     return reply.err('invalid_input', 'at most ' .. MAX_RUNS .. ' runs with ' .. MAX_NODES .. ' nodes and ' .. MAX_EDGES
@@ -21,21 +21,38 @@ local function check_sizes(A)
   return nil
 end
 
--- The place of a node in the list of nodes, or nil and the error reply.
-local function place(A, name, raw)
+-- The place of something in a list, or nil and the error reply.
+local function place(list, what, name, raw)
   local at = number.finite(raw)
-  if at and A.nodes[at] then return at end
-  return nil, reply.err('invalid_input', name .. ' must be the place of a node, got: ' .. tostring(raw))
+  if at and list[at] then return at end
+  return nil, reply.err('invalid_input', name .. ' must be the place of a ' .. what .. ', got: ' .. tostring(raw))
 end
 
 local function parse_edges(A, n)
   for i, edge in ipairs(A.edges) do
     local up, down, err
-    up, err = place(A, 'upstream', edge.upstream)
+    up, err = place(A.nodes, 'node', 'upstream', edge.upstream)
     if err then return err end
-    down, err = place(A, 'downstream', edge.downstream)
+    down, err = place(A.nodes, 'node', 'downstream', edge.downstream)
     if err then return err end
     n.edges[i] = { up = up, down = down }
+  end
+  return nil
+end
+
+-- Budgets and tags that come with a run: written into its entry.
+local function parse_own(A)
+  for _, entry in ipairs(A.budgets) do
+    local at, err = place(A.runs, 'run', 'run of budgets', entry.run)
+    if err then return err end
+    A.runs[at].budget = entry
+  end
+  for _, tag in ipairs(A.own_tags) do
+    local at, err = place(A.runs, 'run', 'run of a tag', tag.run)
+    if err then return err end
+    local run = A.runs[at]
+    run.tags = run.tags or {}
+    run.tags[#run.tags + 1] = tag
   end
   return nil
 end
@@ -44,13 +61,13 @@ end
 local function parse(A)
   local err = check_sizes(A)
   if err then return nil, err end
-  local n = { nodes = {}, edges = {}, joins = {}, budgets = {}, to_open = {}, node_total = #A.nodes, taken = {} }
+  local n = { nodes = {}, edges = {}, joins = {}, to_open = {}, node_total = #A.nodes, taken = {} }
   n.deadline, err = number.optional('deadline', A.deadline, nil)
   if err then return nil, err end
   err = flows.check_retention(A.retention)
   if err then return nil, err end
   if is_set(A.result_node) and A.result_node ~= '0' then
-    n.result, err = place(A, 'result_node', A.result_node)
+    n.result, err = place(A.nodes, 'node', 'result_node', A.result_node)
     if err then return nil, err end
   end
   for i, node in ipairs(A.nodes) do
@@ -58,7 +75,7 @@ local function parse(A)
     n.nodes[i], err = create.parse_node(node)
     if err then return nil, err end
   end
-  err = parse_edges(A, n)
+  err = parse_edges(A, n) or parse_own(A)
   if err then return nil, err end
   n.limits, err = limits.parse(A)
   if err then return nil, err end
@@ -91,7 +108,8 @@ local function run_of(A, n, run, i)
     trace_context = run.trace_context, fair_key = run.fair_key, ids = ids, edges = edges, nodes = A.nodes,
     result_execution_id = n.result and ids[n.result],
     flow_name = A.flow_name, namespace = A.namespace, graph_hash = A.graph_hash, definition = A.definition,
-    creator_identity = A.creator_identity, retention = A.retention, tags = A.tags,
+    creator_identity = A.creator_identity, retention = A.retention,
+    tags = run.tags or A.tags, budget = run.budget or {},
   }
 end
 
@@ -132,7 +150,8 @@ end
 --           `edge_ids` are those of the first run in the order of nodes and edges, then those of the second, and so on. The
 --           outcomes stand in the order of the runs: OK, ALREADY_SATISFIED, or the code with which ffx_submit_flow refuses
 --           the run; `flow_incomplete` is a run that has begun to come in chunks. A run that is not created changes nothing
---           of the others. Waitpoints, joins, budgets, schedules and parents are for ffx_submit_flow.
+--           of the others. `budgets` and `own_tags` name their run by its place, from 1: a run with tags of its own brings
+--           all that it has. Waitpoints, joins, schedules and parents are for ffx_submit_flow.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_name          text
@@ -150,6 +169,8 @@ end
 -- @group    executions         execution_id:execution_id
 -- @group    edge_ids           edge_id:edge_id
 -- @group    limits             execution_id:execution_id text:text quota_policy_id:text
+-- @group    budgets            run:int text:json blocking:csv
+-- @group    own_tags           run:int name:text value:text
 -- @reply    OK outcomes:list(submission_outcome)
 -- @error    invalid_input message:text
 function F.ffx_submit_many(K, A)

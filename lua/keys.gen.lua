@@ -318,6 +318,11 @@ function key.flow_definition(c, flow_id)
   return (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':definition'
 end
 
+function key.flow_budgets(c, flow_id)
+  local at = c.at
+  return (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':budgets'
+end
+
 function key.flow_events(c, flow_id)
   local at = c.at
   return (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':events'

@@ -66,6 +66,7 @@
 -- @template flow.pending_cancels       flow:{tag}:{flow_id}:pending_cancels
 -- @template flow.input                 flow:{tag}:{flow_id}:input
 -- @template flow.definition            flow:{tag}:{flow_id}:definition
+-- @template flow.budgets               flow:{tag}:{flow_id}:budgets
 -- @template flow.events                flow:{tag}:{flow_id}:events
 -- @template flow.held                  flow:{tag}:{flow_id}:held
 -- @template flow.rerun                 flow:{tag}:{flow_id}:rerun

@@ -21,7 +21,7 @@ func EngineToken(tb testing.TB, token activity.Token) string {
 func SubmitTogether(ctx context.Context, c *Client, plans ...*Plan) ([]string, error) {
 	batch := make([]*start, len(plans))
 	for i, plan := range plans {
-		batch[i] = &start{ctx: ctx, plan: plan}
+		batch[i] = newStart(ctx, plan)
 	}
 	reply, err := c.starts.send(ctx, startCall(placeOf(plans[0]), batch))
 	codes := make([]string, len(reply.Outcomes))

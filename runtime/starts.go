@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// maxStartBytes bounds the inputs in one call that starts several runs.
+// maxStartBytes bounds what the runs in one call bring of their own.
 const maxStartBytes = 256 << 10
 
 // starts sends small runs to the engine. One call at a time is under way to each place; what is started there meanwhile goes
@@ -38,11 +38,16 @@ func placeOf(plan *Plan) startPlace {
 
 // start is one run that is being started.
 type start struct {
-	ctx  context.Context
-	plan *Plan
+	ctx     context.Context
+	plan    *Plan
+	budgets []enginecore.SubmitFlowBudget
 	// taken tells that the run waits no more: it has got its turn, or is part of a call.
 	taken bool
 	told  chan startNews
+}
+
+func newStart(ctx context.Context, plan *Plan) *start {
+	return &start{ctx: ctx, plan: plan, budgets: encodeBudgets(plan.budgets)}
 }
 
 // startNews is what somebody hears who waited.
@@ -53,6 +58,20 @@ type startNews struct {
 	alone   bool
 	existed bool
 	err     error
+}
+
+// size is about how many bytes the run brings that others do not share.
+func (s *start) size() int {
+	size := len(s.plan.input)
+	for _, b := range s.budgets {
+		size += len(b.Text) + len(b.Blocking)
+	}
+	if s.plan.ownTags {
+		for _, tag := range s.plan.tags {
+			size += len(tag.Name) + len(tag.Value)
+		}
+	}
+	return size
 }
 
 // newStarts returns nil when the engine has no call for several runs.
@@ -73,7 +92,7 @@ func (s *starts) submit(ctx context.Context, plan *Plan, alone func() (existed b
 		return alone()
 	}
 	place := placeOf(plan)
-	mine := &start{ctx: ctx, plan: plan}
+	mine := newStart(ctx, plan)
 	if s.goesAhead(place, mine) {
 		// Clients that hear of their results together start their next runs together.
 		goruntime.Gosched()
@@ -151,10 +170,10 @@ func (s *starts) goOn(place startPlace, first *start) {
 		delete(s.waiting, place)
 		return
 	}
-	n, bytes := 1, len(behind[0].plan.input)
+	n, bytes := 1, behind[0].size()
 	most := place.compiled.runsPerCall()
-	for n < len(behind) && n < most && bytes+len(behind[n].plan.input) <= maxStartBytes {
-		bytes += len(behind[n].plan.input)
+	for n < len(behind) && n < most && bytes+behind[n].size() <= maxStartBytes {
+		bytes += behind[n].size()
 		n++
 	}
 	batch := behind[:n:n]
@@ -220,6 +239,15 @@ func startCall(place startPlace, batch []*start) enginecore.SubmitManyCall {
 		call.Runs[i] = enginecore.SubmitManyRun{
 			FlowID: plan.FlowID, RunID: plan.Run, InputHash: plan.inputHash, Input: plan.input, TraceContext: plan.trace,
 			FairKey: plan.fairKey,
+		}
+		run := int64(i + 1)
+		for _, b := range one.budgets {
+			call.Budgets = append(call.Budgets, enginecore.SubmitManyBudget{Run: run, Text: b.Text, Blocking: b.Blocking})
+		}
+		if plan.ownTags {
+			for _, tag := range plan.tags {
+				call.OwnTags = append(call.OwnTags, enginecore.SubmitManyOwnTag{Run: run, Name: tag.Name, Value: tag.Value})
+			}
 		}
 		for j := range graph.Nodes {
 			id := plan.ExecutionID(graph.Nodes[j].Name)
@@ -292,5 +320,5 @@ func (c *compiledFlow) runsPerCall() int {
 // goesWithOthers reports whether the run can be started together with others of its flow: it has nothing that others of the
 // flow may not have, too.
 func (p *Plan) goesWithOthers() bool {
-	return p.compiled.many != nil && !p.ownTags && len(p.budgets) == 0 && len(p.fires) == 0 && len(p.parent) == 0
+	return p.compiled.many != nil && len(p.fires) == 0 && len(p.parent) == 0
 }

@@ -25,13 +25,16 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// smallFlow has what the runs of one call may have: nodes of several forms, data and order, tags, a limit and a deadline.
+// smallFlow has what the runs of one call may have: nodes of several forms, data and order, tags, a limit, a deadline, and
+// budgets, one of which is of each run alone.
 func smallFlow(t *testing.T) (*flow.Definition[int, int], []activity.Handler) {
 	t.Helper()
 	add := activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
 	slow := activity.New("slow", func(_ context.Context, n int) (int, error) { return n * 2, nil },
 		activity.Lane("slow"), activity.Priority(7), activity.StartToClose(time.Minute), activity.ScheduleToStart(time.Hour))
-	f := flow.New[int, int]("small", flow.Deadline(2*time.Hour), flow.Tag("team.name", "census"))
+	f := flow.New[int, int]("small", flow.Deadline(2*time.Hour), flow.Tag("team.name", "census"),
+		flow.Budget("own", flow.HardLimit("calls", 10), flow.OnExceeded(flow.BlockNodes)),
+		flow.Budget("all", flow.PerFlow(), flow.HardLimit("calls", 1000)))
 	first := flow.Node(f, "first", add, f.Input())
 	second := flow.Node(f, "second", add, first, flow.Tag("cost.centre", "7"))
 	third := flow.Node(f, "third", slow, second, flow.After(first))
@@ -138,8 +141,29 @@ func TestTogetherIsLikeAlone(t *testing.T) {
 		require.Greater(t, len(alone), 15)
 		assert.Equal(t, alone, recordsOf(t, b, plans[1], def))
 		assert.Equal(t, alone, recordsOf(t, b, plans[2], def))
+
+		tagged := neighbouringPlans(t, b, def, 7, 7, 7, 7, 7, 7)[3:]
+		for i, owner := range []string{"a", "a", "b"} {
+			tagged[i], err = runtime.NewPlan(b.Client, def, 7, runtime.ID(tagged[i].Run), runtime.Tag("own.er", owner), runtime.Tag("team.name", "own"))
+			require.NoError(t, err)
+		}
+		_, err = runtime.SubmitAlone(ctx, b.Client, tagged[0])
+		require.NoError(t, err)
+		codes, err = runtime.SubmitTogether(ctx, b.Client, tagged[1:]...)
+		require.NoError(t, err)
+		require.Equal(t, []string{"OK", "OK"}, codes)
+		assert.Equal(t, recordsOf(t, b, tagged[0], def), recordsOf(t, b, tagged[1], def))
+		for owner, runs := range map[string]int{"a": 2, "b": 1} {
+			found := 0
+			for _, err := range b.Client.Runs(ctx, runtime.RunQuery{Tags: map[string]string{"own.er": owner}}) {
+				require.NoError(t, err)
+				found++
+			}
+			assert.Equal(t, runs, found, "runs of owner %s", owner)
+		}
 		b.Check(t, invariant.AnyTime)
 
+		plans = append(plans, tagged...)
 		b.Worker(t, handlers, runtime.Lanes("default", "slow"))
 		for _, plan := range plans {
 			run, err := runtime.Attach(b.Client, def, plan.Run)

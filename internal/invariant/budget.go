@@ -94,6 +94,11 @@ func (c *checker) reserved(b *budgetRecord) {
 
 // gates checks what a partition of flows knows of budgets.
 func (c *checker) gates(p *partition, mode Mode) {
+	for _, f := range p.flows {
+		if _, found := f.parts["budgets"]; found != (f.core["budgets"] != "") {
+			c.fault(RuleBudgets, f.key, "its record and the key of its budgets do not agree on whether it has any")
+		}
+	}
 	for _, e := range p.executions {
 		f := p.flows[e.get("flow_id")]
 		if e.get("eligibility_state") != "blocked_by_budget" || f == nil || f.core["budget_ids"] == "" {

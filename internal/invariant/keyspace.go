@@ -293,7 +293,7 @@ func (p *partition) sortFlow(text string, v value) string {
 	}
 	types := map[string]string{
 		"core": "hash", "members": "set", "tags": "hash", "pending_cancels": "set", "input": "string",
-		"definition": "string", "events": "stream", "held": "set", "summary": "hash", "grant": "hash",
+		"definition": "string", "budgets": "string", "events": "stream", "held": "set", "summary": "hash", "grant": "hash",
 		"rerun": "set",
 	}
 	want, known := types[kind]
