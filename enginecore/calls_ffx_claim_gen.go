@@ -15,6 +15,10 @@ type ClaimCall struct {
 	TellMore  bool
 	// Place: optional.
 	Place string
+	// List: optional.
+	List string
+	// Places: optional.
+	Places string
 	ClaimRequest
 }
 
@@ -25,6 +29,7 @@ type ClaimReply struct {
 	Remaining  int64
 	Executions []ClaimedExecution
 	Candidates []Candidate
+	Visited    int64
 }
 
 // Claim runs ffx_claim. Leases up to `count` executions of a lane in one partition: fresh, resumed and
@@ -33,7 +38,12 @@ type ClaimReply struct {
 // and the same leases come back. A worker that is not alone lets the others know when it leaves
 // nothing (tell_none), also when there was nothing (tell_empty), or more than it could take
 // (tell_more): the former those that heard of it at the same `place` of the rota, or all; the latter
-// as many as it takes.
+// as many as it takes. With a `list`, the claim visits the listed partition whose last such visit by
+// any worker is longest ago, and `visited` names it; a server of a cluster visits the one that it is
+// asked for. The list has a digit for each partition from {fp:0} on: 0 when it is not listed, else 1,
+// plus 1 when all workers have heard of work there, 2 when so and this one answers first, or 3 when
+// few have heard of it, at the place of the rota that `places` (" <partition>@<place> ") has, plus 4
+// for `aside`. This takes the place of `aside` and of what is to be told.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrInvalidCapabilities.
@@ -46,13 +56,15 @@ func (ClaimCall) info() callInfo {
 }
 
 func (c ClaimCall) encode(w *wire) {
-	w.reserve(1, 15)
+	w.reserve(1, 17)
 	w.partition(c.Partition, FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.bool(c.TellNone)
 	w.bool(c.TellEmpty)
 	w.bool(c.TellMore)
 	w.text(c.Place)
+	w.text(c.List)
+	w.text(c.Places)
 	c.ClaimRequest.encode(w)
 }
 
@@ -63,6 +75,7 @@ func (ClaimCall) decode(r *fields) (out ClaimReply) {
 		out.Remaining = intValue[int64](r, "remaining")
 		out.Executions = list(r, "executions", decodeClaimedExecution)
 		out.Candidates = list(r, "candidates", decodeCandidate)
+		out.Visited = intValue[int64](r, "visited")
 	default:
 		r.unknownStatus()
 	}

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "136-7741760caa89a6ca"
+const build = "137-1c57a8306431bf20"

@@ -206,18 +206,28 @@ function call.partition(c)
   return c.at.partition
 end
 
+-- Context of a call in another partition than that of its first key. Only where one server has them all.
+function call.beside(first_key, partition)
+  local at = place_of(first_key)
+  return call.open(at.prefix .. ':ffx:{fp:' .. number.text(partition) .. '}')
+end
+
 -- Whether the server is, or may be, one of a cluster; nil before that was asked.
 local clustered
+
+function call.is_clustered()
+  if clustered == nil then
+    local info = redis.pcall('CLUSTER', 'INFO')
+    clustered = type(info) ~= 'table' or not string.find(info.err or '', 'cluster support disabled', 1, true)
+  end
+  return clustered
+end
 
 -- In a cluster, a slot on the move is on two servers. On the one that gives it away, a call that touches an absent key fails
 -- half-way. On the one that takes it in, a call that was asked for there finds every key that has not arrived absent: only
 -- commands with several keys are refused. Reading two keys that never exist fails on both, before the first write.
 function call.probe(first_key)
-  if clustered == nil then
-    local info = redis.pcall('CLUSTER', 'INFO')
-    clustered = type(info) ~= 'table' or not string.find(info.err or '', 'cluster support disabled', 1, true)
-  end
-  if not clustered then return end
+  if not call.is_clustered() then return end
   local at = place_of(first_key)
   if at then redis.call('EXISTS', at.probe, at.beside) end
 end

@@ -202,11 +202,12 @@ end
 
 -- Tells the other workers how a claim has left the lane: those that wait for their turn need not come, or more of them
 -- must.
-local function tell_others(c, request, taken, remaining, A)
-  if A.tell_none == '1' and (taken > 0 or A.tell_empty == '1') and remaining == '0' and request.unfit == 0 then
-    wake.none(c, request.lane, A.place)
-  elseif A.tell_more == '1' and remaining ~= '0' and taken >= request.count then
-    wake.more(c, request.lane, A.place, taken)
+local function tell_others(c, request, taken, remaining)
+  local tell = request.tell
+  if tell.none and (taken > 0 or tell.empty) and remaining == '0' and request.unfit == 0 then
+    wake.none(c, request.lane, tell.place)
+  elseif tell.more and remaining ~= '0' and taken >= request.count then
+    wake.more(c, request.lane, tell.place, taken)
   end
 end
 
@@ -216,24 +217,31 @@ end
 --           looked through as well. After a lost reply, send it again with `repeated`, and the same leases come
 --           back. A worker that is not alone lets the others know when it leaves nothing (tell_none), also when there
 --           was nothing (tell_empty), or more than it could take (tell_more): the former those that heard of it at the
---           same `place` of the rota, or all; the latter as many as it takes.
+--           same `place` of the rota, or all; the latter as many as it takes. With a `list`, the claim visits the listed
+--           partition whose last such visit by any worker is longest ago, and `visited` names it; a server of a cluster
+--           visits the one that it is asked for. The list has a digit for each partition from {fp:0} on: 0 when it is not
+--           listed, else 1, plus 1 when all workers have heard of work there, 2 when so and this one answers first, or 3
+--           when few have heard of it, at the place of the rota that `places` (" <partition>@<place> ") has, plus 4 for
+--           `aside`. This takes the place of `aside` and of what is to be told.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @arg      tell_none          bool
 -- @arg      tell_empty         bool
 -- @arg      tell_more          bool
 -- @arg      place              text optional
+-- @arg      list               text optional
+-- @arg      places             text optional
 -- @include  claim_request
--- @reply    OK remaining:int executions:list(claimed_execution) candidates:list(candidate)
+-- @reply    OK remaining:int executions:list(claimed_execution) candidates:list(candidate) visited:int
 -- @error    invalid_input message:text
 -- @error    invalid_capabilities reason:text
 function F.ffx_claim(K, A)
   local request, err = work.parse_claim(A)
   if err then return err end
-  local c = call.open(K.partition)
+  local c = work.visit(K.partition, request, A)
   local executions = work.claim(c, request)
   local remaining = work.remaining(c, request)
-  tell_others(c, request, #executions, remaining, A)
+  tell_others(c, request, #executions, remaining)
   graph.settle(c)
-  return reply.ok(remaining, executions, request.candidates or {})
+  return reply.ok(remaining, executions, request.candidates or {}, call.partition(c))
 end

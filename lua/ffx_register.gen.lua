@@ -653,24 +653,26 @@ redis.register_function('ffx_submit_many', function(keys, args)
 end)
 
 redis.register_function('ffx_claim', function(keys, args)
-  if #keys < 1 or #args < 13 then return call.refuse(keys, 1, args, 13, 'count', 10, 'lease_ttl', 11) end
+  if #keys < 1 or #args < 15 then return call.refuse(keys, 1, args, 15, 'count', 12, 'lease_ttl', 13) end
   call.probe(keys[1])
   return F.ffx_claim({ partition = keys[1] }, {
     tell_none = args[1],
     tell_empty = args[2],
     tell_more = args[3],
     place = args[4],
-    lane_id = args[5],
-    worker_id = args[6],
-    worker_instance_id = args[7],
-    claim_id = args[8],
-    repeated = args[9],
-    count = args[10],
-    lease_ttl = args[11],
-    aside = args[12],
-    kinds = args[13],
-    capabilities = args[14],
-    rooms = args[15],
+    list = args[5],
+    places = args[6],
+    lane_id = args[7],
+    worker_id = args[8],
+    worker_instance_id = args[9],
+    claim_id = args[10],
+    repeated = args[11],
+    count = args[12],
+    lease_ttl = args[13],
+    aside = args[14],
+    kinds = args[15],
+    capabilities = args[16],
+    rooms = args[17],
   })
 end)
 

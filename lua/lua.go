@@ -83,6 +83,7 @@ func Files() []string {
 		"ffx_handout.lua",
 		"ffx_lease.lua",
 		"ffx_heirs.lua",
+		"ffx_visit.lua",
 		"ffx_claim.lua",
 		"ffx_granted.lua",
 		"ffx_complete.lua",

@@ -18,6 +18,7 @@ type spot struct {
 // visit is a look at a spot that a claim is going to take.
 type visit struct {
 	spot
+	choice
 	slots int  // reserved for what the claim brings
 	aside bool // look at what was set aside, too
 	// heard tells that other workers have heard of the spot as well, and want to know when nothing is left there.
@@ -44,9 +45,11 @@ type board struct {
 	free   int
 	claims int // under way
 	queue  []visit
-	queued map[spot]bool
-	aside  map[spot]bool        // spots where something was set aside that this worker can run
-	later  map[spot]*time.Timer // spots that others visit first
+	queued map[spot]int               // number of the latest word of what is in the queue
+	words  int                        // heard so far
+	lines  map[enginecore.LaneID]line // the queue by lanes
+	aside  map[spot]bool              // spots where something was set aside that this worker can run
+	later  map[spot]*time.Timer       // spots that others visit first
 	duty   map[spot]charge
 	closed bool
 }
@@ -56,8 +59,8 @@ const maxClaims = 4
 
 func newBoard(slots int) *board {
 	return &board{
-		changed: make(chan struct{}, 1), free: slots, queued: make(map[spot]bool), aside: make(map[spot]bool),
-		later: make(map[spot]*time.Timer), duty: make(map[spot]charge),
+		changed: make(chan struct{}, 1), free: slots, queued: make(map[spot]int), lines: make(map[enginecore.LaneID]line),
+		aside: make(map[spot]bool), later: make(map[spot]*time.Timer), duty: make(map[spot]charge),
 	}
 }
 
@@ -84,7 +87,7 @@ func (b *board) hear(s spot, turn func() (wait time.Duration, first bool)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.discharge(s)
-	if b.closed || b.queued[s] || b.later[s] != nil {
+	if b.closed || b.isQueued(s) || b.later[s] != nil {
 		return
 	}
 	if b.free == 0 {
@@ -115,7 +118,7 @@ func (b *board) hearOnDuty(s spot, place int, wait, patience time.Duration, hand
 		}
 	})
 	b.duty[s] = charge{strconv.Itoa(place), timer, handOn}
-	if b.queued[s] || b.later[s] != nil {
+	if b.isQueued(s) || b.later[s] != nil {
 		return
 	}
 	if b.free == 0 {
@@ -156,19 +159,41 @@ func (b *board) nothingAt(s spot) {
 	defer b.mu.Unlock()
 	b.forgetLater(s)
 	b.discharge(s)
-	if b.queued[s] && !b.aside[s] {
-		delete(b.queued, s)
-		b.queue = slices.DeleteFunc(b.queue, func(v visit) bool { return v.spot == s })
+	if !b.aside[s] {
+		b.remove(s)
 	}
+}
+
+// isQueued tells that a spot of which there is word is in the queue already. It needs the lock.
+func (b *board) isQueued(s spot) bool {
+	_, queued := b.queued[s]
+	if queued {
+		b.words++
+		b.queued[s] = b.words
+	}
+	return queued
+}
+
+// remove takes a spot out of the queue. It needs the lock.
+func (b *board) remove(s spot) {
+	i := slices.IndexFunc(b.queue, func(v visit) bool { return v.spot == s })
+	if i < 0 {
+		return
+	}
+	b.queue = slices.Delete(b.queue, i, i+1)
+	delete(b.queued, s)
+	b.lines[s.lane] = b.lines[s.lane].grown(-1)
 }
 
 // enqueue needs the lock.
 func (b *board) enqueue(v visit) {
 	b.forgetLater(v.spot)
-	if b.closed || b.queued[v.spot] {
+	if b.closed || b.isQueued(v.spot) {
 		return
 	}
-	b.queued[v.spot] = true
+	b.words++
+	b.queued[v.spot] = b.words
+	b.lines[v.lane] = b.lines[v.lane].grown(1)
 	b.queue = append(b.queue, v)
 	if b.free > 0 {
 		notify(b.changed)
@@ -183,23 +208,35 @@ func (b *board) forgetLater(s spot) {
 	}
 }
 
-// take picks a spot to claim from and reserves slots for what the claim brings.
-func (b *board) take() (v visit, ok bool) {
+// take picks a spot to claim from and reserves slots for what the claim brings. Where several spots of its lane wait, the
+// server may choose among them (canChoose); they stay in the queue until visited tells where the claim has been.
+func (b *board) take(canChoose bool) (v visit, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed || b.free == 0 || len(b.queue) == 0 || b.claims >= maxClaims {
+	if b.closed || b.free == 0 || b.claims >= maxClaims {
 		return visit{}, false
 	}
-	v = b.queue[0]
-	b.queue = b.queue[1:]
-	delete(b.queued, v.spot)
-	if c, on := b.discharge(v.spot); on {
-		v.heard, v.first, v.place = true, true, c.place
+	i := slices.IndexFunc(b.queue, func(v visit) bool { return b.lines[v.lane].free() > 0 })
+	if i < 0 {
+		return visit{}, false
 	}
-	v.aside = b.aside[v.spot]
-	delete(b.aside, v.spot)
-	rivals := min(len(b.queue)+1, maxClaims-b.claims)
-	v.slots = max(1, b.free/rivals)
+	v = b.queue[i]
+	rivals := 0
+	for _, l := range b.lines {
+		rivals += max(0, l.free())
+	}
+	v.slots = max(1, b.free/min(rivals, maxClaims-b.claims))
+	if canChoose && b.lines[v.lane].length > 1 {
+		b.queue = append(slices.Delete(b.queue, i, i+1), v)
+		v.choice = b.choose(v.lane)
+	} else {
+		b.remove(v.spot)
+		if c, on := b.discharge(v.spot); on {
+			v.heard, v.first, v.place = true, true, c.place
+		}
+		v.aside = b.aside[v.spot]
+		delete(b.aside, v.spot)
+	}
 	b.free -= v.slots
 	b.claims++
 	return v, true

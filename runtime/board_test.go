@@ -26,14 +26,52 @@ func TestBoardVisitsInTurn(t *testing.T) {
 			b.add(at(rand.IntN(places)))
 			b.addAside(at(rand.IntN(places)))
 		}
-		v, ok := b.take()
+		v, ok := b.take(false)
 		require.True(t, ok)
 		require.LessOrEqual(t, claim-last[v.spot], places, "%v", v.spot)
 		last[v.spot] = claim
-		_, again := b.take()
+		_, again := b.take(false)
 		require.False(t, again, "there is one slot")
 		b.add(v.spot) // it left work there
 		b.claimed(v.slots)
 	}
 	require.Len(t, last, places)
+}
+
+// Where the server chooses which spot a claim visits, each lane has its turn, no more claims are under way than spots wait, and
+// what is heard of a spot during a visit makes for another one.
+func TestBoardLeavesTheChoice(t *testing.T) {
+	t.Parallel()
+	at := func(lane enginecore.LaneID, i int) spot {
+		return spot{lane, enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}}
+	}
+	b := newBoard(16)
+	defer b.close()
+	b.add(at("a", 1))
+	b.addAside(at("a", 4))
+	b.add(at("b", 2))
+	first, ok := b.take(true)
+	require.True(t, ok)
+	require.Equal(t, "01005", first.list)
+	second, ok := b.take(true)
+	require.True(t, ok)
+	require.Equal(t, "01005", second.list, "what a claim under way may visit stays on the list")
+	third, ok := b.take(true)
+	require.True(t, ok)
+	require.Equal(t, at("b", 2), third.spot)
+	require.Empty(t, third.list, "there is one of the lane")
+	_, ok = b.take(true)
+	require.False(t, ok, "there are as many claims as spots")
+
+	b.add(at("a", 1)) // new work, of which the claims may not know
+	require.True(t, b.visited(first, at("a", 4)))
+	require.False(t, b.visited(second, at("a", 1)))
+	b.claimed(first.slots)
+	b.claimed(second.slots)
+	again, ok := b.take(true)
+	require.True(t, ok)
+	require.Equal(t, at("a", 1), again.spot)
+	require.Empty(t, again.list)
+	_, ok = b.take(true)
+	require.False(t, ok, "the other one has been visited")
 }

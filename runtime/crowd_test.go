@@ -80,23 +80,23 @@ func TestBoardLeavesSpotsToOthers(t *testing.T) {
 	b.hear(open, after(time.Millisecond))
 	b.nothingAt(taken)
 	<-b.changed
-	v, ok := b.take()
+	v, ok := b.take(false)
 	if !ok || v.spot != open || !v.heard || !v.first {
 		t.Fatalf("%+v %v", v, ok)
 	}
 	// Without a free slot it is noted at once, but others need not be told by this worker then that nothing was there.
 	b.hear(taken, after(time.Hour))
-	if _, ok := b.take(); ok {
+	if _, ok := b.take(false); ok {
 		t.Error("a visit without a slot")
 	}
 	b.claimed(1)
-	if v, ok := b.take(); !ok || v.spot != taken || !v.heard || v.first {
+	if v, ok := b.take(false); !ok || v.spot != taken || !v.heard || v.first {
 		t.Errorf("%+v %v", v, ok)
 	}
 	b.claimed(1)
 	b.addAside(taken)
 	b.nothingAt(taken)
-	if v, ok := b.take(); !ok || !v.aside {
+	if v, ok := b.take(false); !ok || !v.aside {
 		t.Errorf("what was set aside is not what others have taken: %+v %v", v, ok)
 	}
 	b.hear(open, after(time.Hour))

@@ -53,7 +53,7 @@ func TestBoardOnDuty(t *testing.T) {
 		b.hearOnDuty(at(i), 17, wait, patience, func() { handed <- i })
 	}
 	hear(0, 0, time.Hour)
-	v, ok := b.take()
+	v, ok := b.take(false)
 	require.True(t, ok)
 	require.Equal(t, visit{spot: at(0), slots: 1, heard: true, first: true, place: "17"}, v)
 
@@ -68,7 +68,7 @@ func TestBoardOnDuty(t *testing.T) {
 
 	// It comes itself later, too.
 	b.claimed(1)
-	v, ok = b.take()
+	v, ok = b.take(false)
 	require.True(t, ok)
 	require.Equal(t, at(1), v.spot)
 	require.Empty(t, v.place, "all have heard of it")

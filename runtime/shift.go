@@ -49,6 +49,8 @@ type shift struct {
 	permits permits
 	blocks  blocks
 	budgets budgetBook
+	// mayChoose is set when one server has all partitions, so that it can choose which one a claim visits.
+	mayChoose bool
 }
 
 // errands are goroutines that messages start, which may come until the last moment.
@@ -81,7 +83,8 @@ func newShift(w *Worker) *shift {
 			WorkerID: enginecore.WorkerID(w.config.id), WorkerInstanceID: w.instance, LeaseTTL: w.config.lease,
 			Kinds: w.kinds(), Capabilities: strings.Join(w.config.capabilities, ","),
 		},
-		drain: drainer{calls: w.engine.calls, logger: w.engine.logger},
+		drain:     drainer{calls: w.engine.calls, logger: w.engine.logger},
+		mayChoose: !w.config.through && w.engine.isOneServer(),
 	}
 }
 
@@ -135,7 +138,7 @@ func (s *shift) run(ctx context.Context) error {
 func (s *shift) dispatch(ctx context.Context) {
 	for {
 		for {
-			v, ok := s.board.take()
+			v, ok := s.board.take(s.mayChoose && s.crowd.size() > 0)
 			if !ok {
 				break
 			}
@@ -155,7 +158,10 @@ func (s *shift) claim(ctx context.Context, v visit) {
 		s.claimGranted(ctx, v)
 		return
 	}
-	call := enginecore.ClaimCall{Partition: v.partition, ClaimRequest: s.claimRequest(v.lane, v.slots), TellNone: v.heard, TellEmpty: v.first, TellMore: v.place != "", Place: v.place}
+	call := enginecore.ClaimCall{
+		Partition: v.partition, ClaimRequest: s.claimRequest(v.lane, v.slots), TellNone: v.heard, TellEmpty: v.first,
+		TellMore: v.place != "", Place: v.place, List: v.list, Places: v.places,
+	}
 	call.Aside = v.aside
 	if s.crowd.size() == 0 {
 		call.TellNone, call.TellEmpty, call.TellMore = false, false, false
@@ -175,6 +181,7 @@ func (s *shift) claim(ctx context.Context, v visit) {
 		s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", eventClaimFailed.attr(), slog.String("lane", string(v.lane)),
 			slog.String("partition", v.partition.Tag()), slog.Any("error", err))
 		pause(ctx, claimPause)
+		s.board.notVisited(v)
 		s.board.claimed(v.slots)
 		if call.Aside {
 			s.board.addAside(v.spot)
@@ -183,6 +190,11 @@ func (s *shift) claim(ctx context.Context, v visit) {
 		}
 		return
 	}
+	at := v.spot
+	if v.list != "" {
+		at.partition.Index = uint16(reply.Visited)
+	}
+	aside := s.board.visited(v, at)
 	s.crowd.claimTook(time.Since(sentAt))
 	s.worker.counts.claimed(len(reply.Executions))
 	if len(reply.Executions) > 0 {
@@ -192,7 +204,7 @@ func (s *shift) claim(ctx context.Context, v visit) {
 	}
 	tasks := make([]*task, len(reply.Executions))
 	for i, claimed := range reply.Executions {
-		tasks[i] = newTask(s, v.spot, claimed, sentAt)
+		tasks[i] = newTask(s, at, claimed, sentAt)
 	}
 	s.begin(tasks)
 	unused := v.slots - len(reply.Executions)
@@ -201,10 +213,10 @@ func (s *shift) claim(ctx context.Context, v visit) {
 	}
 	s.board.claimed(unused)
 	switch {
-	case call.Aside && len(reply.Executions) == v.slots:
-		s.board.addAside(v.spot)
+	case aside && len(reply.Executions) == v.slots:
+		s.board.addAside(at)
 	case reply.Remaining > 0:
-		s.board.add(v.spot)
+		s.board.add(at)
 	}
 }
 

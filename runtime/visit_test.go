@@ -1,0 +1,268 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// startAt starts a run of the flow "many" or "one" in a partition.
+func startAt(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.Definition[job, string], name string, partition int, label string) {
+	t.Helper()
+	for {
+		id := uuid.NewString()
+		if int(b.Engine.Core().Partitioning().FlowPartitionFor("default", name, id).Index) != partition {
+			continue
+		}
+		_, err := runtime.Start(ctx, b.Client, def, job{Tenant: "a", Label: label}, runtime.ID(id))
+		require.NoError(t, err)
+		return
+	}
+}
+
+// Of the partitions that a claim lists, it visits the one that was visited longest ago by any worker: between two visits of a
+// partition, there are at most as many claims that list it as there are partitions, whoever makes them and whatever else
+// they list. One server does that; one of a cluster visits the partition that it is asked for.
+func TestClaimVisitsLongestAgo(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		const partitions, workers, claims = 9, 4, 400
+		ctx, core, l := enginetest.Context(t), b.Engine.Core(), newLedger()
+		def := l.flow(t, "many", claims/4, false)
+		for p := range partitions {
+			startAt(ctx, t, b, def, "many", p, "")
+		}
+		clustered := core.Client().Mode() == rueidis.ClientModeCluster
+		since := make([]int, partitions) // claims that have listed a partition since its last visit
+		taken := make(map[enginecore.ExecutionID]bool)
+		for range claims {
+			list := []byte(strings.Repeat("0", partitions))
+			list[rand.IntN(partitions)] = '1'
+			for p := range list {
+				if rand.IntN(2) == 0 {
+					list[p] = '1'
+				}
+			}
+			asked := rand.IntN(partitions)
+			call := enginecore.ClaimCall{
+				Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(asked)}, List: string(list),
+				ClaimRequest: enginecore.ClaimRequest{
+					LaneID: activity.DefaultLane, WorkerID: "w", WorkerInstanceID: enginecore.WorkerInstanceID(fmt.Sprint("w", rand.IntN(workers))),
+					ClaimID: uuid.NewString(), Count: 1, LeaseTTL: time.Minute, Kinds: "\nwork\n",
+				},
+			}
+			reply, err := core.Claim(ctx, call)
+			require.NoError(t, err)
+			require.Len(t, reply.Executions, 1)
+			id := reply.Executions[0].ExecutionID
+			require.False(t, taken[id])
+			taken[id] = true
+			at, err := id.Partition()
+			require.NoError(t, err)
+			require.EqualValues(t, at.Index, reply.Visited)
+			call.Repeated = true
+			again, err := core.Claim(ctx, call)
+			require.NoError(t, err)
+			require.Equal(t, reply.Visited, again.Visited, "a repeated claim finds what it has leased")
+			require.Equal(t, id, again.Executions[0].ExecutionID)
+			if clustered {
+				require.EqualValues(t, asked, reply.Visited)
+				continue
+			}
+			require.EqualValues(t, '1', list[reply.Visited])
+			for p := range since {
+				if list[p] == '1' {
+					since[p]++
+				}
+				require.LessOrEqual(t, since[p], partitions, "partition %d", p)
+			}
+			since[reply.Visited] = 0
+		}
+	}, runtime.Partitions(9))
+}
+
+// begun is an execution that has begun: where, and what lets it end.
+type begun struct {
+	worker    int
+	partition string
+	since     time.Time
+	end       chan struct{}
+}
+
+// held is for longer than a slot may take what its completions hand on, so that each execution takes a claim.
+const held = 25 * time.Millisecond
+
+// While one partition is flooded, each other one with work is visited within as many claims of all workers together as
+// partitions have work, and with up to twice as many partitions as workers, that is within 2 × workers claims. The workers
+// keep very different paces. In a cluster, each worker has a round of its own: it visits each within as many of its claims.
+func TestEveryPartitionIsVisited(t *testing.T) {
+	const workers = 3
+	for _, partitions := range []int{2 * workers, 4 * workers} {
+		t.Run(fmt.Sprintf("%d partitions", partitions), func(t *testing.T) {
+			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+				testVisits(t, b, workers, partitions)
+			}, runtime.Partitions(partitions))
+		})
+	}
+}
+
+func testVisits(t *testing.T, b *enginetest.Bench, workers, partitions int) {
+	ctx := enginetest.Context(t)
+	started := make(chan *begun, workers)
+	over := make(chan struct{})
+	roll := newRoll(ctx, t, b)
+	for i := range workers {
+		occupy := activity.New("work", func(ctx context.Context, j job) (string, error) {
+			x := &begun{worker: i, partition: j.Label, since: time.Now(), end: make(chan struct{})}
+			select {
+			case started <- x:
+			case <-over:
+			}
+			select {
+			case <-x.end:
+			case <-over:
+			}
+			return j.Label, nil
+		})
+		b.Worker(t, []activity.Handler{occupy}, runtime.Concurrency(1))
+	}
+	defer close(over)
+	roll.await(ctx, t, workers)
+	roll.call(ctx, t, workers)
+	l := newLedger()
+	many, one := l.flow(t, "many", 500, false), l.flow(t, "one", 1, false)
+	flooded := rand.IntN(partitions)
+	startAt(ctx, t, b, many, "many", flooded, fmt.Sprint(flooded))
+	running := make([]*begun, workers)
+	next := func() *begun {
+		select {
+		case x := <-started:
+			running[x.worker] = x
+			return x
+		case <-time.After(enginetest.Patience):
+			require.Fail(t, "no worker goes on")
+		}
+		return nil
+	}
+	for range workers {
+		next() // all have a list, and hear of what else comes
+	}
+	const perPartition = 9
+	waiting := map[string]int{fmt.Sprint(flooded): 500}
+	for p := range partitions {
+		if p != flooded {
+			for range perPartition {
+				startAt(ctx, t, b, one, "one", p, fmt.Sprint(p))
+			}
+			waiting[fmt.Sprint(p)] = perPartition
+		}
+	}
+	roll.call(ctx, t, workers)
+	own := b.Engine.Core().Client().Mode() == rueidis.ClientModeCluster
+	since := make(map[string]int) // claims since the last visit, of one worker in a cluster
+	longest := 0
+	for claim := range perPartition * (partitions - 1) {
+		// The first worker makes most claims, the last one few.
+		x := running[min(rand.IntN(10)/6+rand.IntN(10)/9, workers-1)]
+		time.Sleep(held - time.Since(x.since))
+		close(x.end)
+		got := next()
+		require.Equal(t, x.worker, got.worker)
+		waiting[got.partition]--
+		for partition, left := range waiting {
+			name := partition
+			if own {
+				name = fmt.Sprintf("%s of worker %d", partition, got.worker)
+			}
+			since[name]++
+			if left == 0 && partition != got.partition {
+				delete(since, name)
+				continue
+			}
+			require.LessOrEqual(t, since[name], partitions, "claim %d: partition %s", claim, name)
+			longest = max(longest, since[name])
+			if partition == got.partition {
+				since[name] = 0
+			}
+		}
+	}
+	t.Logf("%d workers, %d partitions: at most %d claims from one visit of a partition to the next", workers, partitions, longest)
+}
+
+// roll hears which workers of the default lane say that they are there.
+type roll struct {
+	b     *enginetest.Bench
+	heard chan string
+}
+
+func newRoll(ctx context.Context, t *testing.T, b *enginetest.Bench) *roll {
+	t.Helper()
+	r := &roll{b, make(chan string, 1000)}
+	hearing, stop := context.WithCancel(ctx)
+	client, over := b.Engine.Core().Client(), make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = client.Receive(hearing, client.B().Subscribe().Channel(r.channel()).Build(), func(m rueidis.PubSubMessage) {
+			if instance, here := strings.CutPrefix(m.Message, "here "); here {
+				r.heard <- instance
+			}
+		})
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-over
+	})
+	heard(ctx, t, b, "wake")
+	return r
+}
+
+func (r *roll) channel() string { return r.b.Engine.Core().Keys().ChannelWake(activity.DefaultLane) }
+
+// call waits until so many workers have answered a newcomer. They know each other then, and have heard what was said before.
+func (r *roll) call(ctx context.Context, t *testing.T, count int) {
+	t.Helper()
+	say := func(word string) {
+		client := r.b.Engine.Core().Client()
+		require.NoError(t, client.Do(ctx, client.B().Publish().Channel(r.channel()).Message(word+" stranger").Build()).Error())
+	}
+	say("here")
+	answers, asked := make(map[string]bool), false
+	for len(answers) < count {
+		select {
+		case instance := <-r.heard:
+			if instance == "stranger" {
+				asked = true
+			} else if asked {
+				answers[instance] = true
+			}
+		case <-ctx.Done():
+			require.Fail(t, "not all workers answer", "%d of %d", len(answers), count)
+		}
+	}
+	say("left")
+}
+
+// await waits until so many workers have come.
+func (r *roll) await(ctx context.Context, t *testing.T, count int) {
+	t.Helper()
+	for known := make(map[string]bool); len(known) < count; {
+		select {
+		case instance := <-r.heard:
+			known[instance] = true
+		case <-ctx.Done():
+			require.Fail(t, "not all workers have come", "%d of %d", len(known), count)
+		}
+	}
+}
