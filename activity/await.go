@@ -164,7 +164,10 @@ func OpenWaitpoint(ctx context.Context, name string, opts ...OpenOption) (Token,
 		return fail(NonRetryable(err))
 	}
 	config := openConfig{within: DefaultWithin}
-	for _, opt := range opts {
+	for i, opt := range opts {
+		if opt == nil {
+			return fail(NonRetryable(fmt.Errorf("option %d is nil", i+1)))
+		}
 		opt(&config)
 	}
 	if config.within <= 0 || config.within > MaxWait {

@@ -76,15 +76,18 @@ func UsageKey(key string) UsageOption { return func(u *usage) { u.key, u.keyed =
 // ends.
 func ReportUsage(ctx context.Context, dimension string, n int64, opts ...UsageOption) error {
 	var u usage
-	for _, opt := range opts {
+	for i, opt := range opts {
+		if opt == nil {
+			return badUsage("report", dimension, fmt.Errorf("option %d is nil", i+1))
+		}
 		opt(&u)
 	}
 	if u.keyed {
 		if err := CheckName(u.key); err != nil {
-			return badUsage("report of", dimension, fmt.Errorf("key: %w", err))
+			return badUsage("report", dimension, fmt.Errorf("key: %w", err))
 		}
 	}
-	if err := checkUsage("report of", dimension, n); err != nil {
+	if err := checkUsage("report", dimension, n); err != nil {
 		return err
 	}
 	budgets, ok := activitycontext.BudgetsFrom(ctx)

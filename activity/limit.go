@@ -23,6 +23,8 @@ type LimitSpec struct {
 	// KeyFrom is where the flow's input, which must be JSON then, has the key: the names of nested fields. Empty is one limit
 	// for all.
 	KeyFrom []string
+
+	faults []error // of the options
 }
 
 // MaxLimits bounds the limits of one node, MaxLimitCount the numbers of a limit, MaxLimitWindow its Per.
@@ -44,15 +46,25 @@ func AtMost(n int, per time.Duration) LimitOption {
 func AtOnce(n int) LimitOption { return func(s *LimitSpec) { s.AtOnce = n } }
 
 // KeyFrom makes it one limit for each value that the flow's input has at a path of field names: KeyFrom("tenant", "id").
-// The value must be a text, a number or a boolean, which is checked when a run is started.
+// The value must be a text, a number or a boolean: the flow's Build checks what the type of the input says of it, the start of
+// a run the rest.
 func KeyFrom(path ...string) LimitOption {
-	return func(s *LimitSpec) { s.KeyFrom = path }
+	return func(s *LimitSpec) {
+		if len(path) == 0 {
+			s.faults = append(s.faults, errors.New("key from: it names no field"))
+		}
+		s.KeyFrom = path
+	}
 }
 
 // NewLimit returns a limit. Validate tells whether it is one.
 func NewLimit(name string, opts ...LimitOption) LimitSpec {
 	s := LimitSpec{Name: name}
-	for _, opt := range opts {
+	for i, opt := range opts {
+		if opt == nil {
+			s.faults = append(s.faults, fmt.Errorf("option %d is nil", i+1))
+			continue
+		}
 		opt(&s)
 	}
 	return s
@@ -66,14 +78,14 @@ func Limit(name string, opts ...LimitOption) Option {
 
 // Validate returns every fault of s, joined, or nil.
 func (s LimitSpec) Validate() error {
-	var errs []error
+	errs := slices.Clone(s.faults)
 	if err := CheckName(s.Name); err != nil {
 		errs = append(errs, err)
 	}
 	if s.AtMost < 0 || s.AtMost > MaxLimitCount || s.AtOnce < 0 || s.AtOnce > MaxLimitCount {
 		errs = append(errs, fmt.Errorf("at most %d, at once %d: must be 0 to %d", s.AtMost, s.AtOnce, MaxLimitCount))
 	}
-	if s.AtMost == 0 && s.AtOnce == 0 {
+	if s.AtMost == 0 && s.AtOnce == 0 && len(s.faults) == 0 {
 		errs = append(errs, errors.New("it allows nothing: at most or at once must be above 0"))
 	}
 	if s.AtMost > 0 && (s.Per < time.Millisecond || s.Per > MaxLimitWindow || s.Per%time.Millisecond != 0) {

@@ -47,8 +47,11 @@ func NewSteps() *Steps {
 }
 
 // WithSteps returns the context for one call of a function under test. Each call gets its own, since calls with one name
-// are counted in it.
+// are counted in it. A nil s stands for a new one.
 func WithSteps(ctx context.Context, s *Steps) context.Context {
+	if s == nil {
+		s = NewSteps()
+	}
 	return activitycontext.WithSteps(ctx, &stepsCall{Steps: s, counts: make(map[string]int)})
 }
 

@@ -162,7 +162,7 @@ func (w Wait) Validate() error {
 func (w Wait) validateTimeout(fault func(format string, args ...any)) {
 	switch {
 	case w.Timeout < 0:
-		fault("timeout is not positive")
+		fault("timeout %s is not positive", w.Timeout)
 	case w.Timeout%time.Millisecond != 0:
 		fault("timeout %s is not in whole milliseconds", w.Timeout)
 	case w.Timeout > MaxWait:

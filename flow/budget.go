@@ -155,7 +155,8 @@ func PerFlow() BudgetOption { return func(s *BudgetSpec) { s.Scope, s.KeyFrom = 
 func Shared() BudgetOption { return func(s *BudgetSpec) { s.Scope, s.KeyFrom = ScopeShared, nil } }
 
 // PerKey is Shared with one budget for each value that the flow's input has at a path of field names: PerKey("tenant", "id").
-// The value must be a text, a number or a boolean, which is checked when a run is started.
+// The value must be a text, a number or a boolean: Build checks what the type of the input says of it, the start of a run the
+// rest.
 func PerKey(path ...string) BudgetOption {
 	return func(s *BudgetSpec) {
 		if len(path) == 0 {

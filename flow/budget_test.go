@@ -12,10 +12,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-var spend = activity.New("spend", func(_ context.Context, in string) (string, error) { return in, nil })
+var spend = activity.New("spend", func(context.Context, map[string]any) (string, error) { return "", nil })
 
-func budgeted(opts ...flow.Option) (*flow.Definition[string, string], error) {
-	f := flow.New[string, string]("budgeted", opts...)
+func budgeted(opts ...flow.Option) (*flow.Definition[map[string]any, string], error) {
+	f := flow.New[map[string]any, string]("budgeted", opts...)
 	flow.Return(f, flow.Node(f, "spend", spend, f.Input()))
 	return f.Build()
 }

@@ -91,6 +91,7 @@ func (f *Builder[In, Out]) Build() (*Definition[In, Out], error) {
 	b := f.b
 	check := validation{g: &b.graph, faults: faults{flow: b.graph.Name, list: slices.Clone(b.faults.list)}, skip: b.reported}
 	check.run()
+	b.keyPaths(reflect.TypeFor[In](), &check.faults)
 	if !b.returned && reflect.TypeFor[Out]() != reflect.TypeFor[struct{}]() {
 		check.faults.add("", "return", ErrNoReturn, "%s; call flow.Return", b.graph.OutputType)
 	}

@@ -182,7 +182,7 @@ func TestFlowFaults(t *testing.T) {
 		"nil option":  {func() error { return buildOne("f", str, nil) }, flow.ErrOption, `flow "f": bad option: option 1 is nil`},
 		"nil codec":   {func() error { return buildOne("f", str, flow.WithCodec(nil)) }, flow.ErrOption, `flow "f": codec: bad option: codec is nil`},
 		"codec":       {func() error { return buildOne("f", str, flow.WithCodec(rawCodec{})) }, flow.ErrCodec, `flow "f": return: codecs do not fit: the result of node "n" is json, the flow's is raw`},
-		"deadline":    {func() error { return buildOne("f", str, flow.Deadline(-1)) }, flow.ErrOption, `flow "f": deadline: bad option: -1ms is negative or not in whole milliseconds`},
+		"deadline":    {func() error { return buildOne("f", str, flow.Deadline(-1)) }, flow.ErrOption, `flow "f": deadline: bad option: -1ms is negative`},
 		"description": {func() error { return buildOne("f", str, flow.Describe(strings.Repeat("x", 4097))) }, flow.ErrLimit, `flow "f": description: limit exceeded: 4097 bytes, the limit is 4096`},
 		"UTF-8":       {func() error { return buildOne("f", str, flow.Describe("\xff")) }, flow.ErrOption, `flow "f": description: bad option: not valid UTF-8`},
 		"tag":         {func() error { return buildOne("f", str, flow.Tag("a..b", "")) }, flow.ErrTag, ""},

@@ -178,8 +178,8 @@ func (p PriorityOption) applyNode(_ *builder, n *nodeSettings) { n.spec.Priority
 // FairBy makes runs share a lane fairly by a value of their input: FairBy("tenant", "id") is the field id of the field
 // tenant. While nodes of several values wait in a lane, the values take turns, one claim each, in every partition, however
 // many nodes each of them has; priorities count among the nodes of one value. Nodes of flows without FairBy take turns as if
-// they had one value in common. The input must be JSON and the value a text, a number or a boolean of at most 256 bytes, which
-// is checked when a run is started.
+// they had one value in common. The input must be JSON and the value a text, a number or a boolean of at most 256 bytes:
+// Build checks what the type of the input says of it, the start of a run the rest.
 func FairBy(path ...string) Option {
 	return flowOption(func(b *builder) {
 		if len(path) == 0 {

@@ -25,7 +25,7 @@ const KeepForever time.Duration = -1
 // MaxKeep is the longest retention.
 const MaxKeep = 100 * 365 * 24 * time.Hour
 
-// ErrRetention marks a retention that is too long, or for an outcome that does not exist.
+// ErrRetention marks a retention that is too long or negative, or for an outcome that does not exist.
 var ErrRetention = errors.New("bad retention")
 
 // Keep is how long a run is kept after its end, by its outcome. 0 leaves the decision to the engine that runs it, and
@@ -45,9 +45,7 @@ func Retention(keep time.Duration, outcomes ...Outcome) Option {
 // With returns k with another retention for the outcomes, all of them when none is named. One that does not exist is found
 // by Check.
 func (k Keep) With(keep time.Duration, outcomes ...Outcome) Keep {
-	if keep < 0 {
-		keep = KeepForever
-	} else {
+	if keep > 0 {
 		keep = activity.Milliseconds(keep)
 	}
 	if len(outcomes) == 0 {
@@ -99,8 +97,10 @@ func (k Keep) Check() error {
 			return fmt.Errorf("%w: it names an outcome other than %v", ErrRetention, Outcomes())
 		case keep > MaxKeep:
 			return fmt.Errorf("%w: %s after %s, the limit is %s", ErrRetention, keep, outcome, MaxKeep)
-		case keep < 0 && keep != KeepForever, keep > 0 && keep%time.Millisecond != 0:
-			return fmt.Errorf("%w: %s after %s is negative or not in whole milliseconds", ErrRetention, keep, outcome)
+		case keep < 0 && keep != KeepForever:
+			return fmt.Errorf("%w: %s after %s is negative; KeepForever is for ever", ErrRetention, keep, outcome)
+		case keep > 0 && keep%time.Millisecond != 0:
+			return fmt.Errorf("%w: %s after %s is not in whole milliseconds", ErrRetention, keep, outcome)
 		}
 	}
 	return nil

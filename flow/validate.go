@@ -70,8 +70,11 @@ func (v *validation) flow() {
 	if !utf8.ValidString(g.Description) {
 		v.faults.add("", "description", ErrOption, "not valid UTF-8")
 	}
-	if g.Deadline < 0 || g.Deadline%time.Millisecond != 0 {
-		v.faults.add("", "deadline", ErrOption, "%s is negative or not in whole milliseconds", g.Deadline)
+	switch {
+	case g.Deadline < 0:
+		v.faults.add("", "deadline", ErrOption, "%s is negative", g.Deadline)
+	case g.Deadline%time.Millisecond != 0:
+		v.faults.add("", "deadline", ErrOption, "%s is not in whole milliseconds", g.Deadline)
 	}
 	v.keep()
 	v.fairBy()

@@ -132,7 +132,7 @@ func TestWaitpointFaults(t *testing.T) {
 		`node "few": wait: bad option: 0 signals are waited for, it must be at least 1`,
 		`node "many": wait: bad option: 600 signals of 2 names are waited for, the limit of their product is 1024`,
 		`node "both": wait: bad option: signal "yes" is named twice`,
-		`node "never": wait: bad option: timeout is not positive`,
+		`node "never": wait: bad option: timeout -1ns is not positive`,
 		`node "long": wait: bad option: timeout 87600h0m1s, the limit is 87600h0m0s`,
 		`unknown behaviour "whatever" after the timeout`,
 		`node "nil": bad option: option 1 is nil`,

@@ -317,7 +317,11 @@ func TestFairByKey(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		l := newLedger()
-		_, err := runtime.Start(ctx, b.Client, l.flow(t, "wrong", 1, false, flow.FairBy("Customer")), job{Tenant: "a"})
+		f := flow.New[map[string]string, string]("wrong", flow.FairBy("Customer"))
+		flow.Return(f, flow.Node(f, "work", l.work, flow.Const(job{})))
+		def, err := f.Build()
+		require.NoError(t, err)
+		_, err = runtime.Start(ctx, b.Client, def, map[string]string{"Tenant": "a"})
 		require.ErrorIs(t, err, runtime.ErrFairKey)
 		require.ErrorContains(t, err, "Customer, which the input does not have")
 		_, err = runtime.Start(ctx, b.Client, l.flow(t, "empty", 1, false, flow.FairBy("Tenant")), job{})

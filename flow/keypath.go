@@ -1,0 +1,85 @@
+package flow
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// keyPaths reports the paths to keys, of FairBy, budgets and limits, that no input of the type has. What only an input itself
+// shows, a nil pointer or a missing entry of a map, is found when a run is started.
+func (b *builder) keyPaths(input reflect.Type, found *faults) {
+	if b.graph.Codec != storedCodec {
+		return
+	}
+	check := func(node, place, what string, path []string) {
+		if fault := keyFault(input, path); fault != "" {
+			found.add(node, place, ErrUnknownField, "%s%q: %s", what, strings.Join(path, "."), fault)
+		}
+	}
+	check("", "fair_by", "", b.graph.FairBy)
+	for _, budget := range b.graph.Budgets {
+		check("", "budgets", fmt.Sprintf("budget %q takes its key from ", budget.Name), budget.KeyFrom)
+	}
+	for _, node := range b.graph.Nodes {
+		for _, limit := range node.Limits {
+			check(node.Name, "limits", fmt.Sprintf("limit %q takes its key from ", limit.Name), limit.KeyFrom)
+		}
+	}
+}
+
+// keyFault says why no value of t has a key at the path, or "".
+func keyFault(t reflect.Type, path []string) string {
+	if len(path) == 0 {
+		return ""
+	}
+	for _, name := range path {
+		if name == "" {
+			return "" // reported by the validation
+		}
+		t = pointedTo(t)
+		switch {
+		case hidesForm(t):
+			return ""
+		case t.Kind() == reflect.Map:
+			t = t.Elem()
+			continue
+		case t.Kind() != reflect.Struct:
+			return fmt.Sprintf("%s has no fields", t)
+		}
+		fields := visibleFields(t)
+		field, ok := fields.byName[name]
+		if !ok {
+			return fmt.Sprintf("%s has no JSON field %q; it has %s", t, name, fields.names())
+		}
+		t = field.typ
+	}
+	switch t = pointedTo(t); t.Kind() {
+	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Array:
+		if !hidesForm(t) && !isBytes(t) {
+			return fmt.Sprintf("%s is no text, number or boolean", t)
+		}
+	}
+	return ""
+}
+
+func pointedTo(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
+}
+
+// isBytes tells whether a type is written as a text, in base64.
+func isBytes(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8
+}
+
+// hidesForm tells that the JSON form of a type does not follow from its fields.
+func hidesForm(t reflect.Type) bool {
+	pointer := reflect.PointerTo(t)
+	return t.Kind() == reflect.Interface || pointer.Implements(reflect.TypeFor[json.Marshaler]()) ||
+		pointer.Implements(reflect.TypeFor[encoding.TextMarshaler]())
+}
