@@ -15,9 +15,11 @@ import (
 
 const (
 	// sweepEvery is how often a worker looks into every partition, in case a wake-up was lost. With more workers, each
-	// looks less often, at the least every maxSweep.
-	sweepEvery = 15 * time.Second
-	maxSweep   = time.Minute
+	// looks less often, at the least every maxSweep. In a cluster it looks sooner: servers pass messages on to each other
+	// over links that come and go, and who misses one is not told.
+	sweepEvery        = 15 * time.Second
+	sweepClusterEvery = 5 * time.Second
+	maxSweep          = time.Minute
 	// peersPerSweep more workers make a worker sweep later by another sweepEvery.
 	peersPerSweep = 4
 )
@@ -162,7 +164,9 @@ func (s *shift) obey(message string) {
 func (s *shift) patrol(ctx context.Context) {
 	present := time.NewTicker(presenceEvery)
 	defer present.Stop()
-	last, announced := time.Now(), time.Now()
+	sweeps := time.NewTimer(s.sweepInterval())
+	defer sweeps.Stop()
+	announced := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -170,15 +174,13 @@ func (s *shift) patrol(ctx context.Context) {
 		case now := <-present.C:
 			s.crowd.forgetSilent(now)
 			s.show(ctx, "here")
-			if now.Sub(last) < s.sweepInterval()-presenceEvery/2 {
-				continue
-			}
-			last = now
-			s.sweep(ctx)
 			if now.Sub(announced) > maxSweep-presenceEvery/2 {
 				announced = now
 				s.announceAll(ctx)
 			}
+		case <-sweeps.C:
+			s.sweep(ctx)
+			sweeps.Reset(s.sweepInterval())
 		}
 	}
 }
@@ -192,7 +194,11 @@ func (s *shift) poll(ctx context.Context, every time.Duration) {
 }
 
 func (s *shift) sweepInterval() time.Duration {
-	return min(time.Duration(1+s.crowd.size()/peersPerSweep)*sweepEvery, maxSweep)
+	every := sweepEvery
+	if s.engine.client.Mode() == rueidis.ClientModeCluster {
+		every = sweepClusterEvery
+	}
+	return min(time.Duration(1+s.crowd.size()/peersPerSweep)*every, maxSweep)
 }
 
 // sweep puts every spot on the board that has something to claim.

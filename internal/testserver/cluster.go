@@ -178,9 +178,8 @@ func (c *Cluster) meet(tb testing.TB, s *Server, bus *port) {
 		tb.Fatalf("testserver: %v", err)
 	}
 	for _, known := range c.Nodes {
-		if known.Alive() {
+		if known != s && known.Alive() {
 			known.Command(tb, "CLUSTER", "MEET", host, number, strconv.Itoa(bus.number))
-			return
 		}
 	}
 }
@@ -188,9 +187,16 @@ func (c *Cluster) meet(tb testing.TB, s *Server, bus *port) {
 // settle waits until every server knows all others, and makes replicas of those that have no slots.
 func (c *Cluster) settle(tb testing.TB) {
 	tb.Helper()
-	for _, s := range c.Nodes {
-		await(tb, "the cluster does not come together", func() bool { return s.isWhole(tb, len(c.Nodes)) })
-	}
+	await(tb, "the cluster does not come together", func() bool {
+		whole := true
+		for _, s := range c.Nodes {
+			whole = whole && s.isWhole(tb, len(c.Nodes))
+		}
+		if !whole {
+			c.nudge(tb)
+		}
+		return whole
+	})
 	for i, s := range c.Nodes[c.Primaries:] {
 		primary := c.Nodes[i%c.Primaries].Command(tb, "CLUSTER", "MYID")
 		s.Command(tb, "CLUSTER", "REPLICATE", primary)
@@ -288,10 +294,37 @@ func (c *Cluster) URL() string {
 	return string(c.kind) + "+cluster://" + strings.Join(hosts, ",")
 }
 
+// nudge publishes a message on each server, so that links that are not known yet are closed and made anew. The servers would
+// find out by themselves, but take seconds.
+func (c *Cluster) nudge(tb testing.TB) {
+	tb.Helper()
+	for _, s := range c.Nodes {
+		s.Command(tb, "PUBLISH", "nobody", "")
+	}
+}
+
+// isWhole tells whether a server knows all others and who has which slots, and is linked with all of them both ways. A
+// message that is published before that does not reach everybody: a server closes a link on which one comes before it knows
+// whose link it is.
 func (s *Server) isWhole(tb testing.TB, nodes int) bool {
 	info := s.Command(tb, "CLUSTER", "INFO")
-	return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d", slots)) &&
-		strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", nodes))
+	if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d", slots)) ||
+		!strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", nodes)) {
+		return false
+	}
+	return s.links(tb) == 2*(nodes-1)
+}
+
+// links counts the other servers that a server sends messages to, and those that it knows to be sending it messages.
+func (s *Server) links(tb testing.TB) int {
+	lines := strings.Fields(s.Command(tb, "CLUSTER", "LINKS"))
+	seen := make(map[[2]string]bool)
+	for i, line := range lines {
+		if line == "direction" && i+3 < len(lines) {
+			seen[[2]string{lines[i+1], lines[i+3]}] = true
+		}
+	}
+	return len(seen)
 }
 
 // Command sends one command to the server itself, wherever its keys may be, and returns the answer as text, a list as lines.
