@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "137-1c57a8306431bf20"
+const build = "138-02a38a3d3dcf2cf5"

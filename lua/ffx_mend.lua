@@ -76,13 +76,21 @@ function mend.home(c, core)
     local at = number.finite(core.delay_until)
     return lane, index, at or c.now, at ~= nil
   end
-  return lane, index, index == 'blocked_dependencies' and number.finite(core.created_at) or c.now, false
+  if index == 'blocked_dependencies' then return lane, index, number.finite(core.created_at) or 0, true end
+  return lane, index, c.now, false
 end
 
 -- Where keys take turns, what waits stands in the queue of its key, too, and the key in line.
 local function mend_queue(c, execution_id, core, lane, score)
-  if not redis.call('ZSCORE', key.ffx_turns(c, lane), core.fair_key) then mend.note(c, 'turns') end
+  if not redis.call('ZSCORE', key.ffx_turns(c, lane), core.fair_key or '') then mend.note(c, 'turns') end
   place(c, 'queue', order.queue_for(c, lane, execution_id, core), execution_id, score, true)
+end
+
+-- Whether an eligible execution stands in a queue. Of those without a key, claims bring into theirs what came before the first
+-- key did.
+local function is_queued(c, core, lane)
+  return is_set(core.fair_key)
+    or order.is_fair(c, lane) and redis.call('HEXISTS', key.ffx_order(c, lane), 'adopted_to') == 0
 end
 
 -- The lanes of a partition are those of its managed flows, and those on which other executions have been found.
@@ -95,8 +103,9 @@ end
 local function mend_lane(c, execution_id, core)
   local lane, index, score, exact = mend.home(c, core)
   learn_lane(c, core, lane or lifecycle.lane(core))
-  if not index then return end
-  if index == 'eligible' and is_set(core.fair_key) then mend_queue(c, execution_id, core, lane, score) end
+  -- The place of what is suspended follows from its suspension.
+  if not index or index == 'suspended' then return end
+  if index == 'eligible' and is_queued(c, core, lane) then mend_queue(c, execution_id, core, lane, score) end
   if not place(c, 'lane:' .. index, key['lane_' .. index](c, lane), execution_id, score, exact) then return end
   if not core.managed then return end
   if index == 'eligible' then
@@ -131,9 +140,10 @@ local function mend_lease(c, execution_id, core)
   end
 end
 
-local function mend_suspension(c, execution_id)
+local function mend_suspension(c, execution_id, core)
   local s = record.read(key.exec_suspension(c, execution_id), { 'timeout_at', 'closed_at' }) or {}
   local at = not is_set(s.closed_at) and number.finite(s.timeout_at)
+  place(c, 'lane:suspended', key.lane_suspended(c, lifecycle.lane(core)), execution_id, at or suspension.NO_TIMEOUT, at)
   local index_key = key.index_suspension_timeout(c)
   if not at then
     mend.drop(c, 'suspension_timeout', 'ZREM', index_key, execution_id)
@@ -228,7 +238,7 @@ function mend.execution(c, execution_id, core)
   if core.lifecycle_phase == 'active' then
     mend_lease(c, execution_id, core)
   elseif core.lifecycle_phase == 'suspended' then
-    mend_suspension(c, execution_id)
+    mend_suspension(c, execution_id, core)
   elseif core.managed then
     mend_waiting(c, execution_id, core)
   end

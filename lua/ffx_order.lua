@@ -97,15 +97,23 @@ local function by_age(c, lane, index_key, head, score, fair_key)
   return longest_waiting(c, index_key, lane, 'seen' .. suffix) or head
 end
 
+-- Keys whose queues were lost that one look at the line passes over.
+local MAX_LOST = 16
+
 -- What is next of the key whose turn it is, and the key, which goes to the end of the line. Nil when no key waits.
 local function by_turn(c, lane)
   local turns_key = key.ffx_turns(c, lane)
-  local fair_key = redis.call('ZRANGE', turns_key, 0, 0)[1]
-  if not fair_key then return nil end
-  redis.call('ZADD', turns_key, order.last_place(c, lane), fair_key)
-  local queue_key = key.ffx_queue(c, lane, fair_key)
-  local head = redis.call('ZRANGE', queue_key, 0, 0, 'WITHSCORES')
-  return by_age(c, lane, queue_key, head[1], tonumber(head[2]), fair_key), fair_key
+  for _ = 1, MAX_LOST do
+    local fair_key = redis.call('ZRANGE', turns_key, 0, 0)[1]
+    if not fair_key then return nil end
+    local queue_key = key.ffx_queue(c, lane, fair_key)
+    local head = redis.call('ZRANGE', queue_key, 0, 0, 'WITHSCORES')
+    if head[1] then
+      redis.call('ZADD', turns_key, order.last_place(c, lane), fair_key)
+      return by_age(c, lane, queue_key, head[1], tonumber(head[2]), fair_key), fair_key
+    end
+    order.step_out(c, lane, fair_key)
+  end
 end
 
 -- Prepares to choose among more than a claim takes. Gives a function that tells what is next, in the place of a head of

@@ -110,7 +110,8 @@ end
 
 local function check_holder(c, worker, index_key, execution_id)
   local core = mend.read(c, execution_id)
-  if not core or core.lifecycle_phase ~= 'active' or core.current_worker_instance_id ~= worker then
+  if not core or core.lifecycle_phase ~= 'active' or core.ownership_state == 'lease_revoked'
+    or core.current_worker_instance_id ~= worker then
     mend.drop(c, 'worker_leases', 'SREM', index_key, execution_id)
   end
   return 1

@@ -72,6 +72,14 @@ function order.enter(c, lane, execution_id, core, eligible_key)
   if queue_key then redis.call('ZADD', queue_key, score, execution_id) end
 end
 
+-- Takes a key of which nothing waits out of the line.
+function order.step_out(c, lane, fair_key)
+  redis.call('ZREM', key.ffx_turns(c, lane), fair_key)
+  redis.call('HDEL', key.ffx_order(c, lane), 'claims ' .. fair_key, 'seen ' .. fair_key)
+  local known = memo(c, lane)
+  known.fair, known.lined_up[fair_key] = nil, nil
+end
+
 -- Takes an execution out of the eligible set of its lane, if it is there. A call that takes all there is (takes_all) does not
 -- look at the set before its end.
 function order.leave(c, lane, execution_id, core, eligible_key)
@@ -85,8 +93,5 @@ function order.leave(c, lane, execution_id, core, eligible_key)
   if not fair_key then return end
   local queue_key = key.ffx_queue(c, lane, fair_key)
   if redis.call('ZREM', queue_key, execution_id) == 0 or redis.call('EXISTS', queue_key) == 1 then return end
-  redis.call('ZREM', key.ffx_turns(c, lane), fair_key)
-  redis.call('HDEL', key.ffx_order(c, lane), 'claims ' .. fair_key, 'seen ' .. fair_key)
-  local known = memo(c, lane)
-  known.fair, known.lined_up[fair_key] = nil, nil
+  order.step_out(c, lane, fair_key)
 end

@@ -229,6 +229,8 @@ func wounds() [][]wound {
 			{"ZADD $idx:lane:default:eligible 5 $id:eligible", "lane:eligible"},
 			{"ZADD $idx:lane:busy:delayed 5 $id:delayed", "lane:delayed"},
 			{"ZADD $idx:lane:busy:terminal 5 $id:first", "lane:terminal"},
+			{"ZADD $idx:lane:default:suspended 5 $id:answer", "lane:suspended"},
+			{"ZADD $idx:lane:default:blocked:dependencies 5 $id:blocked", "lane:blocked_dependencies"},
 			{"ZADD $idx:lane:default:delayed 5 $id:blocked", "lane:delayed"},
 			{"ZADD $idx:lane:busy:eligible 5 $id:eligible", "lane:eligible"},
 			{"ZADD $idx:lane:default:eligible 5 " + nobody, "lane:eligible"},

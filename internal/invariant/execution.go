@@ -276,6 +276,15 @@ func (c *checker) score(e *execution, l laneIndex, score float64) {
 		want = e.number("delay_until")
 	case "terminal":
 		want = e.number("completed_at")
+	case "blocked:dependencies":
+		want = e.number("created_at")
+	case "suspended":
+		// One that was escalated has no timeout any more, and stays where it was.
+		timeout := e.parts["suspension:current"].hash["timeout_at"]
+		if timeout == "" {
+			return
+		}
+		want, _ = strconv.ParseFloat(timeout, 64)
 	default:
 		return
 	}

@@ -1,0 +1,80 @@
+package runtime_test
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// command sends a command with keys of the default lane in the only partition: $idx and $ffx stand for their beginnings.
+func (u *lineUp) command(t *testing.T, words ...string) int64 {
+	t.Helper()
+	for i, word := range words {
+		switch {
+		case len(word) > 4 && word[:4] == "$idx":
+			words[i] = u.Prefix + ":idx:{fp:0}:lane:default" + word[4:]
+		case len(word) > 4 && word[:4] == "$ffx":
+			words[i] = u.Prefix + ":ffx:{fp:0}:lane:default" + word[4:]
+		}
+	}
+	client := u.Engine.Core().Client()
+	n, err := client.Do(u.ctx, client.B().Arbitrary(words...).Build()).ToInt64()
+	require.NoError(t, err)
+	return n
+}
+
+// A line that names keys whose queues are gone keeps nobody from working: what waits without a queue runs as well.
+func TestLinesWithHoles(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		u := newLineUp(t, b)
+		fair := flow.FairBy("Tenant")
+		u.start(t, u.l.flow(t, "many", 30, false, fair), "a", "a")
+		u.start(t, u.l.flow(t, "few", 5, false, fair), "b", "b")
+		require.EqualValues(t, 1, u.command(t, "DEL", "$ffx:queue:a"))
+		for i := range 40 {
+			u.command(t, "ZADD", "$ffx:turns", strconv.Itoa(-i), "ghost"+strconv.Itoa(i))
+		}
+		ran := u.goOn(t, 35)
+		require.Less(t, lastIndexOf(ran, "b"), 20, "those whose queue is there run first: %v", ran)
+		require.EqualValues(t, 0, u.command(t, "EXISTS", "$ffx:turns"))
+	}, runtime.Partitions(1))
+}
+
+func lastIndexOf(list []string, label string) int {
+	at := -1
+	for i, l := range list {
+		if l == label {
+			at = i
+		}
+	}
+	return at
+}
+
+// What waits without a key shares a queue, too, and is brought back into it.
+func TestQueueWithoutKeyIsMended(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		u := newLineUp(t, b)
+		u.start(t, u.l.flow(t, "fair", 30, false, flow.FairBy("Tenant")), "a", "a")
+		u.start(t, u.l.flow(t, "free", 10, false), "", "none")
+		require.EqualValues(t, 10, u.command(t, "ZCARD", "$ffx:queue:"))
+		u.command(t, "DEL", "$ffx:queue:")
+		u.command(t, "HDEL", "$ffx:order", "adopted_to") // as when claims have looked at all that came before
+		u.command(t, "ZREM", "$ffx:turns", "")
+		report, err := b.Client.RunDuty(u.ctx, runtime.DutyIndexReconciliation)
+		require.NoError(t, err)
+		require.EqualValues(t, 11, report.Mended["queue"]+report.Mended["turns"], report.Mended)
+		require.EqualValues(t, 10, u.command(t, "ZCARD", "$ffx:queue:"))
+		report, err = b.Client.RunDuty(u.ctx, runtime.DutyIndexReconciliation)
+		require.NoError(t, err)
+		require.Empty(t, report.Mended)
+		ran := u.goOn(t, 40)
+		require.Less(t, slices.Index(ran, "none"), 3, "%v", ran)
+		require.Less(t, lastIndexOf(ran, "none"), 25, "%v", ran)
+	}, runtime.Partitions(1))
+}
