@@ -79,8 +79,6 @@ function joins.note_impossible(c, e)
   end
 end
 
-joins.FLOW_FIELDS = { 'absorbed_failures', 'absorbed_cancels', 'cancelled_siblings', 'joins_impossible' }
-
 -- How many of the failures and cancels of a managed flow's members are not the flow's own.
 function joins.absorbed(flow)
   local siblings = tonumber(flow.cancelled_siblings) or 0

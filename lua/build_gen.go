@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "138-02a38a3d3dcf2cf5"
+const build = "139-1662d9a693533f22"

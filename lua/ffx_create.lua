@@ -41,7 +41,7 @@ end
 -- What the creating functions share within one call: members that enter indexes (see create.gather), and the first records
 -- of their kind, from which others are copied.
 function create.batch()
-  return { nodes = {}, policies = {}, edges = {}, lanes = {} }
+  return { nodes = {}, texts = {}, edges = {}, lanes = {} }
 end
 
 -- Members of sets and sorted sets are gathered, and written with one command for each key: `second` follows a score.
@@ -58,8 +58,33 @@ end
 
 local gather = create.gather
 
+-- A text that is written at the end of the call, together with the others.
+function create.text(batch, text_key, text)
+  local texts = batch.texts
+  local n = #texts
+  texts[n + 1] = text_key
+  texts[n + 2] = text
+end
+
+-- Texts of one command (bytes), roughly: what a command is given is copied before it is kept.
+local TEXT_BYTES = 65536
+local TEXTS_AT_A_TIME = 500
+
+local function write_texts(texts)
+  local from, bytes = 1, 0
+  for i = 2, #texts, 2 do
+    bytes = bytes + #texts[i]
+    if i == #texts or bytes >= TEXT_BYTES or i - from >= TEXTS_AT_A_TIME then
+      redis.call('MSET', unpack(texts, from, i))
+      from, bytes = i + 1, 0
+    end
+  end
+end
+
 -- Writes what was gathered, at the end of a call.
 function create.finish(c, batch)
+  write_texts(batch.texts)
+  create.finish_events(c, batch)
   for _, list in ipairs(batch) do call.chunked(list.command, list.target, list) end
   for lane in pairs(batch.lanes) do
     if redis.call('SADD', key.ffx_lanes(c), lane) == 1 then pauses.lane_added(c, lane) end
@@ -75,17 +100,6 @@ function create.append(values, field, value)
 end
 
 local append = create.append
-
--- A text that a call writes under several keys.
-local function put_text(first, text_key, text)
-  local from = first[text]
-  if from then
-    redis.call('COPY', from, text_key, 'REPLACE')
-  else
-    redis.call('SET', text_key, text)
-    first[text] = text_key
-  end
-end
 
 -- Why a new node may not run yet: 'delay', 'dependencies' or nil, with the text for the record.
 local function hold(c, numbers, held)
@@ -219,7 +233,7 @@ local function write_node(c, batch, A, node, execution_id, numbers, held, by_id)
     write_core(c, A, node, execution_id, numbers, why, detail, by_id and by_id[execution_id])
     if copied then batch.nodes[kind] = { key = core_key, node = node, numbers = numbers, fair_key = A.fair_key, budget_ids = A.budget.blocking } end
   end
-  put_text(batch.policies, key.exec_policy(c, execution_id), node.policy)
+  create.text(batch, key.exec_policy(c, execution_id), node.policy)
   if numbers.wait then redis.call('SET', key.exec_wait(c, execution_id), node.wait) end
   local tags = record.tags_of(node.tags)
   if #tags > 0 then call.chunked('HSET', key.exec_tags(c, execution_id), tags) end

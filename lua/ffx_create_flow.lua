@@ -48,6 +48,17 @@ local function flat_tags(tags)
   return flat
 end
 
+-- A new stream keeps room for more entries than most logs get; a copy does not, nor what is appended to it.
+function create.finish_events(c, batch)
+  local first = batch.flow
+  if not first then return end
+  if first.copied_events then
+    redis.call('COPY', first.copied_events, first.events, 'REPLACE')
+  else
+    flows.shrink_stream(c, first.events)
+  end
+end
+
 -- What a copy of a flow's record sets anew, if it has it, and only a flow that has the same can be copied.
 local function shape_of(A)
   local parent = A.parent and A.parent[1]
@@ -65,7 +76,7 @@ end
 -- Creates a flow with what is its own. The flows of one batch have everything in common but their nodes' ids, input, trace,
 -- fair key, tags, budgets and parents.
 function create.flow(c, batch, flow_key, A, n, held, nodes, edges)
-  local definition_key, events_key = key.flow_definition(c, A.flow_id), key.flow_events(c, A.flow_id)
+  local events_key = key.flow_events(c, A.flow_id)
   local first = batch.flow
   local shape = shape_of(A)
   if first and first.shape == shape then
@@ -76,16 +87,17 @@ function create.flow(c, batch, flow_key, A, n, held, nodes, edges)
     append(values, 'parent_execution_id', A.parent and A.parent[1] and A.parent[1].execution_id)
     if A.budget.blocking ~= first.blocking then append(values, 'budget_ids', A.budget.blocking) end
     redis.call('HSET', flow_key, unpack(values))
-    redis.call('COPY', first.definition, definition_key, 'REPLACE')
     redis.call('COPY', first.events, events_key, 'REPLACE')
+    first.copied_events = events_key
   else
     write_flow_core(c, flow_key, A, n, held, nodes, edges)
-    redis.call('SET', definition_key, A.definition)
     graph.log(c, A.flow_id, 'flow_submitted')
-    batch.flow = { core = flow_key, definition = definition_key, events = events_key, shape = shape, blocking = A.budget.blocking }
+    create.finish_events(c, batch)
+    batch.flow = { core = flow_key, events = events_key, shape = shape, blocking = A.budget.blocking }
   end
-  if is_set(A.budget.text) then redis.call('SET', key.flow_budgets(c, A.flow_id), A.budget.text) end
-  if is_set(A.input) then redis.call('SET', key.flow_input(c, A.flow_id), A.input) end
+  create.text(batch, key.flow_definition(c, A.flow_id), A.definition)
+  if is_set(A.budget.text) then create.text(batch, key.flow_budgets(c, A.flow_id), A.budget.text) end
+  if is_set(A.input) then create.text(batch, key.flow_input(c, A.flow_id), A.input) end
   if A.parent and A.parent[1] then children.born(c, A.flow_id) end
   gather_tags(c, batch, A)
   if #batch.tags > 0 then call.chunked('HSET', key.flow_tags(c, A.flow_id), batch.tags) end

@@ -33,12 +33,15 @@ end
 -- A flow has closed, now or at a given time (ms): notes when it may go, and gives whether it may. `retention` is one time
 -- (ms) for all outcomes, or four, for success, failed, cancelled and expired; a negative one is for ever.
 function flows.retain(c, flow_id, retention, outcome, closed_at)
-  local times = {}
-  for text in string.gmatch(retention, '[^,]+') do times[#times + 1] = tonumber(text) end
-  local keep = times[PLACE[outcome]] or times[1]
+  local keep = tonumber(retention)
+  if not keep then
+    local times = {}
+    for text in string.gmatch(retention, '[^,]+') do times[#times + 1] = tonumber(text) end
+    keep = times[PLACE[outcome]] or times[1]
+  end
   if not keep or keep < 0 then return false end
   local at = (closed_at or c.now) + keep
-  redis.call('ZADD', key.ffx_purge_due(c), at, flow_id)
+  call.enter(c, key.ffx_purge_due(c), flow_id, at)
   wake.due(c, at)
   return true
 end

@@ -141,8 +141,8 @@ function graph.reopen_flow(c, flow_id, flow_key, flow)
   graph.forget_flows(c)
   redis.call('HDEL', flow_key, unpack(ENDING))
   if flow.outcome == 'expired' then redis.call('HDEL', flow_key, unpack(EXPIRY)) end
-  redis.call('ZREM', key.ffx_closed_flows(c), flow_id)
-  redis.call('ZREM', key.ffx_purge_due(c), flow_id)
+  call.leave(c, 'ZREM', key.ffx_closed_flows(c), flow_id)
+  call.leave(c, 'ZREM', key.ffx_purge_due(c), flow_id)
   -- A flow closes with the last of its members, while others that have long ended may still be listed to be ended.
   redis.call('UNLINK', key.flow_pending_cancels(c, flow_id))
   redis.call('ZREM', key.index_cancel_backlog(c), flow_id)
@@ -167,11 +167,17 @@ local function judge(flow)
   return 'completed', 'success'
 end
 
+-- Up to so many nodes (with three entries each, and without retries), the entries of a flow's log fit into the first node
+-- of its stream, of which the submission has made a copy that takes no more room than it needs.
+local MAX_SMALL_LOG = 30
+
+local CLOSE_FIELDS = { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'deadline_at',
+  'failed_node', 'retention', 'result_execution_id', 'parent_execution_id', 'node_count', 'absorbed_failures',
+  'absorbed_cancels', 'cancelled_siblings', 'joins_impossible' }
+
 -- All nodes have ended, so the flow has.
 function graph.close(c, flow_id, flow_key)
-  local flow = record.read(flow_key, { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_expired',
-    'nodes_cancelled', 'deadline_at', 'failed_node', 'retention', 'result_execution_id', 'parent_execution_id',
-    unpack(joins.FLOW_FIELDS) })
+  local flow = record.read(flow_key, CLOSE_FIELDS)
   local state, outcome = flow.public_flow_state, flow.outcome
   if not graph.is_over(flow) then
     state, outcome = judge(flow)
@@ -183,12 +189,12 @@ function graph.close(c, flow_id, flow_key)
   redis.call('HSET', flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text,
     'last_mutation_at', c.now_text)
   graph.forget_flows(c)
-  redis.call('ZADD', key.ffx_closed_flows(c), c.now, flow_id)
+  call.enter(c, key.ffx_closed_flows(c), flow_id, c.now_text)
   if flow.retention then flows.retain(c, flow_id, flow.retention, outcome) end
   if flow.parent_execution_id then children.ended(c, flow_id, flow_key) end
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   graph.log(c, flow_id, 'flow_' .. outcome)
-  flows.shrink_stream(c, key.flow_events(c, flow_id))
+  if (tonumber(flow.node_count) or 0) > MAX_SMALL_LOG then flows.shrink_stream(c, key.flow_events(c, flow_id)) end
   local result = outcome == 'success' and c.completed == flow.result_execution_id and c.result or nil
   wake.done(c, flow_id, outcome, result)
 end

@@ -101,6 +101,27 @@ end
 
 local NOTHING = {}
 
+-- What several flows have to tell goes in one message up to this size (bytes), roughly.
+local MAX_DONE_MESSAGE = 65536
+
+-- One message goes as it is; more of them each behind its length.
+local function publish_done(c, messages)
+  local channel = key.channel_done(c)
+  if #messages == 1 then
+    redis.call('PUBLISH', channel, messages[1])
+    return
+  end
+  local parts, bytes = { 'many ' }, 0
+  for i, message in ipairs(messages) do
+    parts[#parts + 1] = number.text(#message) .. ' ' .. message
+    bytes = bytes + #message
+    if i == #messages or bytes >= MAX_DONE_MESSAGE then
+      redis.call('PUBLISH', channel, table.concat(parts))
+      parts, bytes = { 'many ' }, 0
+    end
+  end
+end
+
 -- Publishes what the call gathered: a lane only when its set was empty before or a more urgent member came.
 function wake.flush(c)
   for lane, added in pairs(c.lanes or NOTHING) do
@@ -116,7 +137,5 @@ function wake.flush(c)
   for _, message in ipairs(c.cancels or NOTHING) do
     redis.call('PUBLISH', key.channel_worker(c, message[1]), message[2])
   end
-  for _, message in ipairs(c.finished or NOTHING) do
-    redis.call('PUBLISH', key.channel_done(c), message)
-  end
+  if c.finished then publish_done(c, c.finished) end
 end

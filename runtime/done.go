@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"context"
+	"iter"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -17,6 +19,29 @@ type ending struct {
 	known   bool
 	outcome string
 	result  []byte
+}
+
+// manyDone begins a message that holds several.
+const manyDone = "many "
+
+// eachDone gives the messages that one message holds: itself, or those behind "many ", each with its length in front. What
+// cannot be read is left out.
+func eachDone(message string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		rest, many := strings.CutPrefix(message, manyDone)
+		if !many {
+			yield(message)
+			return
+		}
+		for rest != "" {
+			length, behind, _ := strings.Cut(rest, " ")
+			n, err := strconv.Atoi(length)
+			if err != nil || n < 0 || n > len(behind) || !yield(behind[:n]) {
+				return
+			}
+			rest = behind[n:]
+		}
+	}
 }
 
 // parseDone reads "<flow> <outcome>" and "<flow> <outcome> <result>".
@@ -188,13 +213,16 @@ func (d *doneListener) listen(p enginecore.Partition, ready chan struct{}) {
 		}
 	}
 	d.engine.hub.listen(d.closed, []string{channel}, subscribed, func(_, message string) {
-		d.tell(parseDone(message))
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for one := range eachDone(message) {
+			d.tell(parseDone(one))
+		}
 	})
 }
 
+// tell is to be called with the listener locked.
 func (d *doneListener) tell(id enginecore.FlowID, end ending) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if _, expected := d.expected[id]; expected {
 		d.expected[id] = &end
 		if end.outcome == reopened {

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -121,4 +122,28 @@ func TestFormerEndings(t *testing.T) {
 	check("1", hears(func() { reopen(); d.kept("f") }, "f success 1"))
 	check("", hears(reopen, "f success 1", "f reopened", "f failed"))
 	check("1", hears(func() { reopen(); d.lostTrack() }, "f success 1"))
+}
+
+// TestManyEndings reads messages that tell of several flows.
+func TestManyEndings(t *testing.T) {
+	read := func(message string) (list []string) {
+		for one := range eachDone(message) {
+			list = append(list, one)
+		}
+		return list
+	}
+	for message, want := range map[string][]string{
+		"a success 1":                       {"a success 1"},
+		"many 9 a success10 b failed 1":     {"a success", "b failed 1"},
+		"many 15 a success 2 b c8 b failed": {"a success 2 b c", "b failed"},
+		"many 12 a success \n\n8 b failed":  {"a success \n\n", "b failed"},
+		"many ":                             nil,
+		"many 9 a success99 b failed":       {"a success"}, // cut off
+		"many 9 a success-1 b failed":       {"a success"},
+		"many 9 a success8 b failedx":       {"a success", "b failed"},
+	} {
+		if got := read(message); !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", message, got, want)
+		}
+	}
 }
