@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "139-1662d9a693533f22"
+const build = "140-4eb7a7c0d91d8b7e"

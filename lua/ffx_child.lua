@@ -48,6 +48,11 @@ local function is_waiting(core)
     and core.attempt_state == 'attempt_interrupted'
 end
 
+-- Whether a node waits for its run, whose end has not been told: none of its upstreams lets it go.
+function children.is_awaited(core)
+  return is_waiting(core) and core.child_flow_id ~= nil and not core.child_outcome
+end
+
 -- Owes a run its cancellation or its removal.
 local function owe(c, kind, flow_id, reason)
   redis.call('ZADD', key.ffx_unwanted(c), c.now, kind .. ' ' .. flow_id .. ' ' .. (reason or ''))

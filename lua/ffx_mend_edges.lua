@@ -80,7 +80,7 @@ function mend.edges(c, execution_id, core)
   for _, dep in pairs(edges) do
     if dep.state == 'impossible' and not (g and g.is_join) then return end
   end
-  if next(edges) and dependency.is_releasable(core) then
+  if next(edges) and dependency.is_releasable(core) and not children.is_awaited(core) then
     mend.note(c, 'unresolved')
     dependency.release(c, execution_id, { core = key.exec_core(c, execution_id) },
       record.read(key.exec_core(c, execution_id), dependency.CHILD_FIELDS))
