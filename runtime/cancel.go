@@ -16,12 +16,10 @@ type action struct{ actor string }
 // By says who acts, for the record. Defaults to "client".
 func By(actor string) ActionOption { return func(a *action) { a.actor = actor } }
 
-func actionOf(opts []ActionOption) action {
+func actionOf(opts []ActionOption) (action, error) {
 	a := action{actor: "client"}
-	for _, opt := range opts {
-		opt(&a)
-	}
-	return a
+	err := apply(&a, opts)
+	return a, err
 }
 
 // Policies of ffx_cancel_flow.
@@ -48,21 +46,25 @@ func (r *Run[Out]) CancelNode(ctx context.Context, node, reason string, opts ...
 
 // Cancel is Run.Cancel for a run known by name.
 func (c *Client) Cancel(ctx context.Context, flowName, runID, reason string, opts ...ActionOption) error {
-	return c.cancel(ctx, flowName, runID, cancelAll, reason, actionOf(opts))
+	return c.cancel(ctx, flowName, runID, cancelAll, reason, opts)
 }
 
 // CancelPending stops what has not started: nodes that run may end and keep their results, but get no further attempt;
 // everything else of the run is cancelled, and so is the run once the last of them has ended. Cancel may still follow. It
 // returns ErrRunOver as Cancel does.
 func (c *Client) CancelPending(ctx context.Context, flowName, runID, reason string, opts ...ActionOption) error {
-	return c.cancel(ctx, flowName, runID, cancelPending, reason, actionOf(opts))
+	return c.cancel(ctx, flowName, runID, cancelPending, reason, opts)
 }
 
-func (c *Client) cancel(ctx context.Context, flowName, runID, policy, reason string, by action) error {
+func (c *Client) cancel(ctx context.Context, flowName, runID, policy, reason string, opts []ActionOption) error {
 	fault := func(err error) error { return fmt.Errorf("cancel run %s of flow %s: %w", runID, flowName, err) }
 	id, partition, err := c.locate(flowName, runID)
 	if err != nil {
 		return err
+	}
+	by, err := actionOf(opts)
+	if err != nil {
+		return fault(err)
 	}
 	if policy != cancelAll {
 		if _, err := c.engine.composites(); err != nil {
@@ -90,7 +92,7 @@ func (c *Client) cancel(ctx context.Context, flowName, runID, policy, reason str
 // ended otherwise gives ErrNodeOver. The error wraps ErrUnknownNode when the run, if there is one, has no such node.
 func (c *Client) CancelNode(ctx context.Context, flowName, runID, node, reason string, opts ...ActionOption) error {
 	fault := func(err error) error {
-		return fmt.Errorf("cancel node %s of run %s of flow %s: %w", node, runID, flowName, err)
+		return fmt.Errorf("cancel node %q of run %s of flow %s: %w", node, runID, flowName, err)
 	}
 	id, partition, err := c.locate(flowName, runID)
 	if err != nil {
@@ -100,9 +102,13 @@ func (c *Client) CancelNode(ctx context.Context, flowName, runID, node, reason s
 	if err != nil {
 		return fault(err)
 	}
+	by, err := actionOf(opts)
+	if err != nil {
+		return fault(err)
+	}
 	reply, err := core.CancelNode(ctx, enginecore.CancelNodeCall{
 		Partition: partition, ExecutionID: enginecore.ExecutionIDFor(partition, id, node), Reason: reason,
-		Actor: actionOf(opts).actor,
+		Actor: by.actor,
 	})
 	switch {
 	case errors.Is(err, enginecore.ErrExecutionNotFound):

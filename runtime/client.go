@@ -26,11 +26,18 @@ type Client struct {
 
 // NewClient returns a client of an engine. Close it before the engine.
 func NewClient(e *Engine) *Client {
+	if e == nil {
+		return &Client{} // whose calls say so
+	}
 	return &Client{engine: e, neighbours: newNeighbours(e), done: newDoneListener(e), starts: newStarts(e)}
 }
 
 // Close ends what the client listens to. Calls that wait for a result return an error.
-func (c *Client) Close() { c.done.close() }
+func (c *Client) Close() {
+	if c.done != nil {
+		c.done.close()
+	}
+}
 
 // StartOption adjusts one call of Start.
 type StartOption func(*startConfig)
@@ -102,15 +109,12 @@ func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In,
 
 // NewPlan is what Start would submit. Nothing is sent.
 func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Plan, error) {
-	if c == nil {
-		return nil, fmt.Errorf("flow %s: the client is nil", def.Name())
-	}
-	if def == nil {
-		return nil, errors.New("start run: the definition of the flow is nil: look at the error of Build")
+	if err := usable(c, def); err != nil {
+		return nil, fmt.Errorf("start run: %w", err)
 	}
 	config := startConfig{}
-	for _, opt := range opts {
-		opt(&config)
+	if err := apply(&config, opts); err != nil {
+		return nil, fmt.Errorf("flow %s: start: %w", def.Name(), err)
 	}
 	if !config.named {
 		config.id = c.neighbours.runID(c.engine, def.Name())
@@ -133,8 +137,29 @@ func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 	return plan, err
 }
 
+// errNoEngine: Open failed, and its error was passed over.
+var errNoEngine = errors.New("the engine is nil: look at the error of Open")
+
+// usable tells what of a client and a definition is missing.
+func usable[In, Out any](c *Client, def *flow.Definition[In, Out]) error {
+	switch {
+	case c == nil:
+		return fmt.Errorf("flow %s: the client is nil", def.Name())
+	case c.engine == nil:
+		return errNoEngine
+	case def == nil:
+		return errors.New("the definition of the flow is nil: look at the error of Build")
+	case def.Hash() == "":
+		return errors.New("the definition of the flow was not made by Build")
+	}
+	return nil
+}
+
 // Attach returns a run that was started before, by this process or another. It does not check that the run exists.
 func Attach[In, Out any](c *Client, def *flow.Definition[In, Out], runID string) (*Run[Out], error) {
+	if err := usable(c, def); err != nil {
+		return nil, fmt.Errorf("attach to run: %w", err)
+	}
 	flowID, partition, err := c.locate(def.Name(), runID)
 	if err != nil {
 		return nil, err
@@ -148,6 +173,9 @@ func Attach[In, Out any](c *Client, def *flow.Definition[In, Out], runID string)
 func (c *Client) locate(flowName, runID string) (enginecore.FlowID, enginecore.Partition, error) {
 	if err := checkRunID(runID); err != nil {
 		return "", enginecore.Partition{}, fmt.Errorf("flow %s: %w", flowName, err)
+	}
+	if c.engine == nil {
+		return "", enginecore.Partition{}, errNoEngine
 	}
 	id := enginecore.FlowIDFor(c.engine.namespace, flowName, runID)
 	partition, err := c.engine.core.FlowPartition(id)

@@ -7,7 +7,7 @@ import (
 
 // Errors of runs and workers, for errors.Is.
 var (
-	// ErrRunID marks a run id that is empty or too long.
+	// ErrRunID marks a run id that is empty, longer than MaxRunID, not valid UTF-8 or has control characters.
 	ErrRunID = errors.New("bad run id")
 	// ErrRunConflict is returned by Start when the run id is taken by a run with another graph or another input.
 	ErrRunConflict = errors.New("run id is taken by another run")

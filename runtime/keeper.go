@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -31,6 +32,7 @@ type Keeper struct {
 	courier        courier
 	rounds         []*round
 	vitals         vitals
+	fault          error // of the options
 	// schedules starts what is due beside the rounds, as long as Run does.
 	schedules atomic.Pointer[scheduleKeeper]
 }
@@ -81,10 +83,13 @@ func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
 		engine: e, compactAfter: DefaultCompactAfter, retainExecutions: DefaultRetainExecutions, reconcileEvery: DefaultReconcileEvery, stats: newKeeperStats(), quotas: admitter{e}, courier: courier{e},
 		fleet: newFleet(uuid.NewString()), lanes: []enginecore.LaneID{defaultLane},
 	}
-	for _, opt := range opts {
-		opt(k)
+	k.fault = apply(k, opts)
+	if e == nil {
+		k.fault = errors.Join(k.fault, errNoEngine)
 	}
-	k.rounds = k.newRounds()
+	if e != nil {
+		k.rounds = k.newRounds()
+	}
 	return k
 }
 
@@ -93,6 +98,9 @@ func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
 const keeperSweep = 9 * time.Second
 
 func (k *Keeper) check() error {
+	if k.fault != nil {
+		return fmt.Errorf("keeper: %w: %w", ErrWorkerConfig, k.fault)
+	}
 	for _, lane := range k.lanes {
 		if _, err := enginecore.ParseLaneID(string(lane)); err != nil {
 			return fmt.Errorf("keeper: %w: %w", ErrWorkerConfig, err)

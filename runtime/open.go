@@ -132,7 +132,8 @@ const (
 //	redis+cluster://  valkey+cluster://    a cluster: host[:port][,host[:port]…]
 //	redis+sentinel://  valkey+sentinel://  a server behind sentinels: host[:port][,…]/name-of-the-primary
 //
-// A server's URL and embedded take ?contract=15, which is ContractOnly.
+// A server's URL and embedded take ?contract=15, which is ContractOnly. A server's takes client_name, db, dial_timeout, write_timeout
+// (times such as 5s), max_retries=0, protocol=2 and, with TLS, skip_verify besides. Others are an error.
 //
 // It loads the function library where it is missing or older, but for ContractOnly. The error names what is wrong: enginecore.ErrNotReachable,
 // ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary, ErrNoLibrary or ErrIncompatibleLibrary, embedded.ErrLocked for a directory
@@ -143,10 +144,8 @@ const (
 func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) {
 	config := openConfig{namespace: "default", logger: slog.Default(), tracerProvider: otel.GetTracerProvider(),
 		meterProvider: otel.GetMeterProvider()}
-	for _, opt := range opts {
-		opt(&config)
-	}
-	if err := errors.Join(config.secret.check(), checkNamespace(config.namespace)); err != nil {
+	fault := apply(&config, opts)
+	if err := errors.Join(fault, config.secret.check(), checkNamespace(config.namespace)); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
 	target, err := parseURL(url)
@@ -256,8 +255,11 @@ func (e *Engine) partitionsOf(family enginecore.Family) []enginecore.Partition {
 	return list
 }
 
-// Close ends the connection and, in this process, the engine. Further calls do nothing.
+// Close ends the connection and, in this process, the engine. Further calls do nothing, and neither does one of a nil engine.
 func (e *Engine) Close() error {
+	if e == nil {
+		return nil
+	}
 	if e.hub != nil {
 		e.hub.close()
 	}

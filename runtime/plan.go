@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -219,6 +221,10 @@ func checkRunID(id string) error {
 		return fmt.Errorf("%w: it is empty", ErrRunID)
 	case len(id) > MaxRunID:
 		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrRunID, len(id), MaxRunID)
+	case !utf8.ValidString(id):
+		return fmt.Errorf("%w: %q is not valid UTF-8", ErrRunID, id)
+	case strings.ContainsFunc(id, unicode.IsControl):
+		return fmt.Errorf("%w: %q has a control character", ErrRunID, id)
 	}
 	return nil
 }

@@ -3,8 +3,10 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -44,7 +46,11 @@ func (c *Client) Quotas(ctx context.Context) ([]QuotaState, error) {
 // a limit without KeyFrom. Room that it makes is used at once; what runs goes on. ResetLimit ends it.
 func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activity.LimitOption) error {
 	spec := activity.NewLimit(name, opts...)
-	if err := spec.Validate(); err != nil {
+	err := spec.Validate()
+	if len(spec.KeyFrom) > 0 {
+		err = errors.Join(err, fmt.Errorf("limit %q: key from %q: it is set for the key %q", name, strings.Join(spec.KeyFrom, "."), key))
+	}
+	if err != nil {
 		return fmt.Errorf("set limit: %w", err)
 	}
 	return c.setLimit(ctx, key, spec, true)

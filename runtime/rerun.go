@@ -51,7 +51,11 @@ const maxRerunNodes = 256
 // have, ErrNothingToRerun when the scope is empty, and ErrRerunLimit; nothing has been changed then. A call that was
 // interrupted later is carried out by keepers.
 func (c *Client) Rerun(ctx context.Context, flowName, runID string, scope RerunScope, opts ...ActionOption) error {
-	if err := c.rerun(ctx, flowName, runID, scope, actionOf(opts)); err != nil {
+	by, err := actionOf(opts)
+	if err == nil {
+		err = c.rerun(ctx, flowName, runID, scope, by)
+	}
+	if err != nil {
 		return fmt.Errorf("rerun run %s of flow %s: %w", runID, flowName, err)
 	}
 	return nil

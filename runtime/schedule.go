@@ -179,14 +179,11 @@ func wholeMilliseconds(c *scheduleConfig, what string, d time.Duration) int64 {
 // The error wraps ErrSchedule with everything that is wrong with the declaration, or ErrTooLarge and others of Start for what
 // could not be started, and nothing has been written then; ErrNotInContract in contract mode.
 func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing Timing, def *flow.Definition[In, Out], in In, opts ...ScheduleOption) (*ScheduleDescription, error) {
-	if c == nil {
-		return nil, fmt.Errorf("schedule %.140q: the client is nil", name)
-	}
-	if def == nil {
-		return nil, fmt.Errorf("schedule %.140q: the definition of the flow is nil: look at the error of Build", name)
-	}
 	fail := func(err error) (*ScheduleDescription, error) {
 		return nil, fmt.Errorf("schedule %.140q: %w", name, err)
+	}
+	if err := usable(c, def); err != nil {
+		return fail(err)
 	}
 	if _, err := c.engine.composites(); err != nil {
 		return fail(err)

@@ -30,8 +30,8 @@ func newDraft(e *Engine, name string, timing Timing, compiled *compiledFlow, inp
 		GraphHash: compiled.hash, InputHash: hashInput(input), Cron: timing.cron, Zone: timing.zone,
 		Overlap: OverlapSkip, CatchUpMS: DefaultCatchUp.Milliseconds(), Creator: "schedule",
 	}}
-	for _, opt := range opts {
-		opt(&c)
+	if err := apply(&c, opts); err != nil {
+		c.faults = append(c.faults, err)
 	}
 	if timing.cron == "" {
 		c.spec.EveryMS = wholeMilliseconds(&c, "interval", timing.every)

@@ -215,7 +215,7 @@ func (s *scheduleState) dropPlans() string {
 func withFireTime(input []byte, field string, at time.Time) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(input, &fields); err != nil || fields == nil {
-		return nil, errors.New("the input is no JSON object")
+		return nil, fmt.Errorf("the input is no JSON object, so it has no field %q for the fire time", field)
 	}
 	fields[field], _ = json.Marshal(at.UTC().Format(time.RFC3339Nano))
 	return json.Marshal(fields)

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
 
-// ErrCursor marks a cursor that Stream did not give.
+// ErrCursor marks a cursor that Stream or Client.FindRuns did not give, or the id of an event that is none.
 var ErrCursor = errors.New("bad cursor")
 
 // Frame is one entry of what a node's attempts emit by activity.Emit.
@@ -78,16 +78,17 @@ func (c *Client) Stream(ctx context.Context, flowName, runID, node string, opts 
 
 func (c *Client) stream(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, node string, opts []StreamOption) iter.Seq2[Frame, error] {
 	config := streamConfig{}
-	for _, opt := range opts {
-		opt(&config)
-	}
+	fault := apply(&config, opts)
 	return func(yield func(Frame, error) bool) {
 		s := frameReader{
 			client: c, partition: p, flow: id, node: node, execution: enginecore.ExecutionIDFor(p, id, node), soFar: config.now,
 			news: tail{client: c.engine.client},
 		}
 		defer s.news.close()
-		err := c.checkRun(ctx, id, p)
+		err := fault
+		if err == nil {
+			err = c.checkRun(ctx, id, p)
+		}
 		if err == nil {
 			err = s.seek(config.after)
 		}

@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -55,6 +57,9 @@ func parseURL(raw string) (target, error) {
 		return target{}, fmt.Errorf("%w: no host: it must have the form %s://host:port", ErrURL, u.Scheme)
 	}
 	t := target{text: u.Redacted()}
+	if err := checkServerOptions(u); err != nil {
+		return target{}, err
+	}
 	if t.contract, err = takeContract(u); err != nil {
 		return target{}, err
 	}
@@ -94,6 +99,22 @@ func (t *target) useTLS(config *tls.Config) error {
 
 // contractOption is the option of a URL that stands for ContractOnly.
 const contractOption = "contract"
+
+// serverOptions are what the query of a server's URL may have; rueidis reads all of them but contractOption.
+var serverOptions = []string{contractOption, "addr", "client_name", "db", "dial_timeout", "max_retries", "protocol", "skip_verify", "write_timeout"}
+
+func checkServerOptions(u *url.URL) error {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return fmt.Errorf("%w: query: %s", ErrURL, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if !slices.Contains(serverOptions, name) {
+			return fmt.Errorf("%w: unknown option %q of a server: there are %s", ErrURL, name, strings.Join(serverOptions, ", "))
+		}
+	}
+	return nil
+}
 
 // takeContract reads and removes the option of a URL that stands for ContractOnly.
 func takeContract(u *url.URL) (bool, error) {

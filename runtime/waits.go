@@ -118,11 +118,11 @@ func (c *Client) CancelWait(ctx context.Context, w Waitpoint, reason string) err
 
 func (c *Client) waitpoints(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, opts []WaitsOption) ([]Waitpoint, error) {
 	config := waitsConfig{}
-	for _, opt := range opts {
-		opt(&config)
-	}
 	fail := func(err error) ([]Waitpoint, error) {
 		return nil, fmt.Errorf("waitpoints of run %s of flow %s: %w", runID, flowName, err)
+	}
+	if err := apply(&config, opts); err != nil {
+		return fail(err)
 	}
 	if !c.engine.hasWaits() {
 		return fail(ErrNotInContract)

@@ -54,6 +54,9 @@ func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecor
 		behind, ended, over, looked := true, false, false, time.Time{}
 		for {
 			page, err := c.readEvents(ctx, p, id, after, watchPage)
+			if errors.Is(err, enginecore.ErrInvalidInput) {
+				err = fmt.Errorf("%w: %q is the id of no event", ErrCursor, after)
+			}
 			lost := false
 			if err == nil && behind {
 				lost, err = c.eventsLost(ctx, p, id, after)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -76,7 +78,11 @@ func Lease(d time.Duration) WorkerOption { return func(c *workerConfig) { c.leas
 // executions are given back. Defaults to 10 s; 0 gives back at once.
 func Grace(d time.Duration) WorkerOption { return func(c *workerConfig) { c.grace = d } }
 
-// WorkerName names the worker for the record; instances of one deployment share it. Defaults to "worker".
+// MaxWorkerName bounds the name of a worker, in bytes.
+const MaxWorkerName = 128
+
+// WorkerName names the worker for the record; instances of one deployment share it. It has 1 to MaxWorkerName bytes and neither
+// white space nor control characters. Defaults to "worker".
 func WorkerName(name string) WorkerOption { return func(c *workerConfig) { c.id = name } }
 
 // NewWorker returns a worker of an engine. Register activities and call Run.
@@ -84,13 +90,17 @@ func NewWorker(e *Engine, opts ...WorkerOption) *Worker {
 	config := workerConfig{
 		id: "worker", slots: DefaultConcurrency, lanes: []string{activity.DefaultLane}, lease: DefaultLease, grace: DefaultGrace,
 	}
-	for _, opt := range opts {
-		opt(&config)
+	fault := apply(&config, opts)
+	if fault != nil {
+		fault = fmt.Errorf("%w: %w", ErrWorkerConfig, fault)
+	}
+	if e == nil {
+		fault = errors.Join(fault, fmt.Errorf("%w: %w", ErrWorkerConfig, errNoEngine))
 	}
 	config.capabilities = slices.Compact(slices.Sorted(slices.Values(config.capabilities)))
 	return &Worker{
 		engine: e, config: config, instance: enginecore.WorkerInstanceID(config.id + "-" + uuid.NewString()),
-		fault: config.check(), handlers: make(map[string]activity.Handler),
+		fault: errors.Join(fault, config.check()), handlers: make(map[string]activity.Handler),
 	}
 }
 
@@ -98,6 +108,9 @@ func (c workerConfig) check() error {
 	var faults []error
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrWorkerConfig}, args...)...))
+	}
+	if err := checkWorkerName(c.id); err != nil {
+		fault("%w", err)
 	}
 	if c.slots < 1 || c.slots > MaxConcurrency {
 		fault("concurrency %d: must be 1 to %d", c.slots, MaxConcurrency)
@@ -127,6 +140,14 @@ func (c workerConfig) check() error {
 	return errors.Join(faults...)
 }
 
+func checkWorkerName(name string) error {
+	outside := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
+	if name == "" || len(name) > MaxWorkerName || !utf8.ValidString(name) || strings.ContainsFunc(name, outside) {
+		return fmt.Errorf("name %.140q: must have 1 to %d bytes, without white space and control characters", name, MaxWorkerName)
+	}
+	return nil
+}
+
 // Instance identifies this worker in the engine. It is random.
 func (w *Worker) Instance() enginecore.WorkerInstanceID { return w.instance }
 
@@ -154,7 +175,7 @@ func (w *Worker) Register(handlers ...activity.Handler) error {
 		}
 		for _, name := range append([]string{h.Name()}, h.Aliases()...) {
 			if other := w.handlers[name]; other != nil && other != h {
-				faults = append(faults, fmt.Errorf("%w: the name %q is taken by activity %q", ErrRegistration, name, other.Name()))
+				faults = append(faults, fmt.Errorf("%w: the name %q is taken by another activity, %q", ErrRegistration, name, other.Name()))
 				continue
 			}
 			w.handlers[name] = h

@@ -1,0 +1,112 @@
+package runtime_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// An option that is nil is an error that says which one, wherever options are taken.
+func TestNilOptions(t *testing.T) {
+	enginetest.Only(t, testserver.Embedded)
+	b := enginetest.New(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	a := addOne()
+	def := chainOf(t, a, 1)
+	_, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("there"))
+	require.NoError(t, err)
+	for name, call := range map[string]func() error{
+		"open":   func() error { _, err := runtime.Open(ctx, "", runtime.Prefix("x"), nil); return err },
+		"start":  func() error { _, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("new"), nil); return err },
+		"worker": func() error { return runtime.NewWorker(b.Engine, runtime.Concurrency(1), nil).Register(a) },
+		"keeper": func() error { return runtime.NewKeeper(b.Engine, runtime.CompactAfter(0), nil).Run(ctx) },
+		"duty": func() error {
+			_, err := b.Client.RunDuty(ctx, runtime.DutyBudget, runtime.CompactAfter(0), nil)
+			return err
+		},
+		"cancel":   func() error { return b.Client.Cancel(ctx, def.Name(), "there", "", runtime.By("x"), nil) },
+		"one node": func() error { return b.Client.CancelNode(ctx, def.Name(), "there", "n0", "", runtime.By("x"), nil) },
+		"rerun": func() error {
+			return b.Client.Rerun(ctx, def.Name(), "there", runtime.RerunAll(), runtime.By("x"), nil)
+		},
+		"waits": func() error {
+			_, err := b.Client.Waitpoints(ctx, def.Name(), "there", runtime.ClosedToo(), nil)
+			return err
+		},
+		"stream": func() error {
+			for _, err := range b.Client.Stream(ctx, def.Name(), "there", "n0", runtime.StreamSoFar(), nil) {
+				return err
+			}
+			return nil
+		},
+		"schedule": func() error {
+			_, err := runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), def, 1, runtime.Jitter(0), nil)
+			return err
+		},
+		"limit": func() error { return b.Client.SetLimit(ctx, "l", "", activity.AtOnce(1), nil) },
+	} {
+		require.ErrorContains(t, call(), "option 2 is nil", name)
+	}
+	_, err = b.Client.Describe(ctx, def.Name(), "new")
+	require.ErrorIs(t, err, runtime.ErrRunNotFound, "nothing has been written")
+}
+
+// What comes of an error that was passed over is an error as well, and says where to look.
+func TestNothingToWorkWith(t *testing.T) {
+	enginetest.Only(t, testserver.Embedded)
+	b := enginetest.New(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	def := chainOf(t, addOne(), 1)
+	none := runtime.NewClient(nil)
+	defer none.Close()
+	require.NoError(t, (*runtime.Engine)(nil).Close())
+	start := func(c *runtime.Client, def *flow.Definition[int, int]) error {
+		_, err := runtime.Start(ctx, c, def, 1)
+		_, attachErr := runtime.Attach(c, def, "run")
+		require.ErrorContains(t, attachErr, strings.TrimPrefix(err.Error(), "start run: "))
+		return err
+	}
+	require.ErrorContains(t, start(none, def), "the engine is nil: look at the error of Open")
+	require.ErrorContains(t, start(nil, def), "the client is nil")
+	require.ErrorContains(t, start(b.Client, nil), "the definition of the flow is nil: look at the error of Build")
+	require.ErrorContains(t, start(b.Client, &flow.Definition[int, int]{}), "the definition of the flow was not made by Build")
+	_, err := none.Describe(ctx, "chain", "run")
+	require.ErrorContains(t, err, "the engine is nil")
+	require.ErrorContains(t, runtime.NewKeeper(nil).Run(ctx), "the engine is nil")
+	require.ErrorIs(t, runtime.NewWorker(nil).Register(addOne()), runtime.ErrWorkerConfig)
+}
+
+// Texts that cannot be shown on a line are no names.
+func TestNamesThatCannotBeShown(t *testing.T) {
+	enginetest.Only(t, testserver.Embedded)
+	b := enginetest.New(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	def := chainOf(t, addOne(), 1)
+	for _, id := range []string{"a\nb", "a\x00", "\xff"} {
+		_, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID(id))
+		require.ErrorIs(t, err, runtime.ErrRunID, "%q", id)
+	}
+	_, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("order 7, für Zoë"))
+	require.NoError(t, err)
+	for _, name := range []string{"", "a b", "a\nb", "\xff", strings.Repeat("x", runtime.MaxWorkerName+1)} {
+		require.ErrorContains(t, runtime.NewWorker(b.Engine, runtime.WorkerName(name)).Register(addOne()), "name ", "%q", name)
+	}
+	for _, err := range b.Client.Watch(ctx, def.Name(), "order 7, für Zoë", "yesterday") {
+		require.ErrorIs(t, err, runtime.ErrCursor)
+		require.ErrorContains(t, err, `"yesterday" is the id of no event`)
+	}
+	err = b.Client.SetLimit(ctx, "l", "", activity.AtOnce(1), activity.KeyFrom("tenant"))
+	require.ErrorContains(t, err, `key from "tenant"`)
+	_, err = runtime.Open(context.Background(), "redis://127.0.0.1:1?tls=yes")
+	require.ErrorIs(t, err, runtime.ErrURL)
+	require.ErrorContains(t, err, `unknown option "tls" of a server: there are contract, `)
+}
