@@ -49,7 +49,8 @@ type SuspendExecutionReply struct {
 
 // SuspendExecution runs ff_suspend_execution. The lease holder gives its lease up and waits for
 // signals to a waitpoint. When signals that came before already meet the condition, it keeps the lease
-// and goes on.
+// and goes on. The record of an earlier suspension goes even when there is no waitpoint for the new
+// one.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired,

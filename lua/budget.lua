@@ -60,16 +60,17 @@ function F.ff_create_budget(K, A)
     redis.call('SADD', K.policies, A.budget_id)
     return reply.already(A.budget_id)
   end
-  local err = check_count(A.dims, A.dims_count)
+  local dims = A.dims
+  if not dims and (number.finite(A.dims_count) or 0) < 0 then dims = {} end
+  local err = check_count(dims, A.dims_count)
   if err then return err end
   local limits
-  limits, err = parse_limits(A.dims)
+  limits, err = parse_limits(dims)
   if err then return err end
-  local interval
+  local interval, now
   interval, err = number.whole('reset_interval_ms', A.reset_interval_ms)
   if err then return err end
-  local now
-  now, err = number.whole('now_ms', A.now_ms)
+  if interval > 0 then now, err = number.whole('now_ms', A.now_ms) end
   if err then return err end
 
   redis.call('SADD', K.policies, A.budget_id)
@@ -244,9 +245,7 @@ function F.ff_report_usage_and_check(K, A)
     return reply.err('invalid_input', 'the dedup key must carry the tag ' .. c.tag)
   end
   if remembered and redis.call('EXISTS', A.dedup_key) == 1 then return { 1, 'ALREADY_APPLIED' } end
-  local _
-  _, err = number.whole('now_ms', A.now_ms)
-  if err then return err end
+  if not A.now_ms then return number.refuse('now_ms', A.now_ms) end
   local stored, marked = read_marks(K, A.dims)
   if not stored then return reply.err('budget_not_found') end
   local list
@@ -286,6 +285,11 @@ function budget.next_reset(next_at, interval, now)
   return next_at + (math.floor((now - next_at) / interval) + 1) * interval
 end
 
+-- Whether a budget is reset from time to time.
+function budget.is_reset_again(definition)
+  return (number.finite(definition.reset_interval_ms) or 0) > 0
+end
+
 budget.RESET_FIELDS = { 'budget_id', 'reset_interval_ms', 'next_reset_at', 'gate', 'closed' }
 
 -- Sets the usage of a budget to zero. `definition` has the fields above. Gives when that happens next, or nil.
@@ -305,11 +309,11 @@ function budget.reset(c, k, budget_id, definition, now, now_text)
   redis.call('HSET', k.definition, 'last_reset_at', now_text, 'last_updated_at', now_text, 'last_breach_at', '',
     'last_breach_dim', '')
   budget.reopen(c, k, budget_id, definition)
-  local interval = number.finite(definition.reset_interval_ms) or 0
-  if interval <= 0 then
+  if not budget.is_reset_again(definition) then
     redis.call('ZREM', k.resets, budget_id)
     return nil
   end
+  local interval = tonumber(definition.reset_interval_ms)
   local next_at = budget.next_reset(number.finite(definition.next_reset_at) or now, interval, now)
   budget.schedule_reset(k, budget_id, next_at)
   return next_at
@@ -326,10 +330,10 @@ end
 -- @error    invalid_input message:text
 -- @error    budget_not_found
 function F.ff_reset_budget(K, A)
-  local now, err = number.whole('now_ms', A.now_ms)
-  if err then return err end
   local definition = record.read(K.definition, budget.RESET_FIELDS)
   if not definition or not definition.budget_id then return reply.err('budget_not_found') end
+  local now, err = number.whole('now_ms', A.now_ms)
+  if err and budget.is_reset_again(definition) then return err end
   local next_at = budget.reset(call.open(K.definition), K, A.budget_id, definition, now, A.now_ms)
   return reply.ok(next_at and number.text(next_at) or '0')
 end

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "140-4eb7a7c0d91d8b7e"
+const build = "141-7c32de99f4bf88b0"

@@ -360,29 +360,35 @@ function F.ff_issue_reclaim_grant(K, A)
   return reply.ok(A.execution_id)
 end
 
--- Numbers and policy of a claim, converted before anything is written.
-local function parse_claim(A)
+-- Length of the lease that a claim asks for, and when it is to be renewed.
+local function parse_lease(A)
   local n, err = {}, nil
   n.ttl, err = number.lease_ttl(A.lease_ttl_ms)
   if err then return nil, err end
   n.renewal, err = number.whole('renew_before_ms', A.renew_before_ms)
   if err then return nil, err end
+  return n
+end
+
+-- Limits and policy of the attempt that a claim asks for, converted before anything is written. Nil, or the error reply.
+local function parse_attempt(A, n)
+  local err
   n.timeout, err = number.optional('attempt_timeout_ms', A.attempt_timeout_ms, 0)
-  if err then return nil, err end
+  if err then return err end
   n.deadline, err = number.optional('execution_deadline_at', A.execution_deadline_at, 0)
-  if err then return nil, err end
+  if err then return err end
   n.policy = {}
   if is_set(A.attempt_policy_json) then
     local ok, policy = pcall(cjson.decode, A.attempt_policy_json)
     if not ok or type(policy) ~= 'table' then
-      return nil, reply.err('invalid_policy_json', 'malformed')
+      return reply.err('invalid_policy_json', 'malformed')
     end
     for name, value in pairs(policy) do
       n.policy[#n.policy + 1] = tostring(name)
       n.policy[#n.policy + 1] = type(value) == 'table' and cjson.encode(value) or tostring(value)
     end
   end
-  return n
+  return nil
 end
 
 -- What suffices to know of a record that was never claimed.
@@ -443,7 +449,7 @@ end
 -- @error    invalid_claim_grant
 -- @error    claim_grant_expired
 function F.ff_claim_execution(K, A)
-  local n, err = parse_claim(A)
+  local n, err = parse_lease(A)
   if err then return err end
   local c = call.open(K.core)
   local core = record.read(K.core, STARTABLE_FIELDS)
@@ -451,7 +457,7 @@ function F.ff_claim_execution(K, A)
     core = record.read(K.core, claim.FIELDS)
   end
   if not core then return reply.err('execution_not_found') end
-  err = check_startable(core) or claim.check_grant(c, K.claim_grant, A)
+  err = check_startable(core) or claim.check_grant(c, K.claim_grant, A) or parse_attempt(A, n)
   if err then return err end
 
   redis.call('DEL', K.claim_grant)
@@ -506,9 +512,6 @@ end
 function F.ff_claim_resumed_execution(K, A)
   local ttl, err = number.lease_ttl(A.lease_ttl_ms)
   if err then return err end
-  local remaining
-  remaining, err = number.optional('remaining_attempt_timeout_ms', A.remaining_attempt_timeout_ms, 0)
-  if err then return err end
   local c = call.open(K.core)
   local core = record.read(K.core, claim.FIELDS)
   if not core then return reply.err('execution_not_found') end
@@ -520,6 +523,9 @@ function F.ff_claim_resumed_execution(K, A)
     if err[2] == 'claim_grant_expired' then redis.call('DEL', K.claim_grant) end
     return err
   end
+  local remaining
+  remaining, err = number.optional('remaining_attempt_timeout_ms', A.remaining_attempt_timeout_ms, 0)
+  if err then return err end
 
   redis.call('DEL', K.claim_grant)
   order.leave(c, lifecycle.lane(core), A.execution_id, core, K.eligible)

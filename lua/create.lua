@@ -13,7 +13,7 @@ end
 
 -- Writes the record of a new execution. A small hash is searched from its beginning, so the fields that every claim
 -- and completion reads or writes come first.
-local function write_core(c, core_key, A, n, delayed, capabilities)
+local function write_core(c, core_key, A, priority, delayed, capabilities)
   local eligibility, reason, detail, public = create.state(delayed and 'delay' or nil,
     'delayed until ' .. (A.delay_until or ''))
   redis.call('HSET', core_key,
@@ -53,7 +53,7 @@ local function write_core(c, core_key, A, n, delayed, capabilities)
     'execution_id', A.execution_id,
     'execution_kind', A.execution_kind,
     'created_at', c.now_text,
-    'priority', number.exact(n.priority),
+    'priority', number.exact(priority),
     'retry_count', '0',
     'namespace', A.namespace,
     'partition_id', A.partition_id,
@@ -69,17 +69,14 @@ local function write_core(c, core_key, A, n, delayed, capabilities)
     unpack(capabilities ~= '' and { 'required_capabilities', capabilities } or {}))
 end
 
-local function parse_numbers(A)
-  local priority, err = number.priority('priority', A.priority)
-  if err then return nil, err end
-  local delay
-  delay, err = number.optional('delay_until', A.delay_until, 0)
+-- Times of a create call, converted before anything is written.
+local function parse_times(A)
+  local delay, err = number.optional('delay_until', A.delay_until, 0)
   if err then return nil, err end
   local deadline
   deadline, err = number.optional('execution_deadline_at', A.execution_deadline_at, nil)
   if err then return nil, err end
   return {
-    priority = priority,
     delay_until = delay,
     deadline = deadline,
     dedup_ttl = number.whole('dedup_ttl_ms', A.dedup_ttl_ms) or 0,
@@ -117,7 +114,7 @@ end
 -- @error    invalid_policy_json reason:text
 -- @error    invalid_capabilities reason:text
 function F.ff_create_execution(K, A)
-  local n, err = parse_numbers(A)
+  local priority, err = number.priority('priority', A.priority)
   if err then return err end
   local c = call.open(K.core)
   local deduplicated = K.idem ~= '' and not string.find(K.idem, 'ff:noop:', 1, true)
@@ -129,9 +126,12 @@ function F.ff_create_execution(K, A)
   local capabilities
   capabilities, err = capability.of_policy(A.policy_json)
   if err then return err end
+  local n
+  n, err = parse_times(A)
+  if err then return err end
 
   local delayed = n.delay_until > c.now
-  write_core(c, K.core, A, n, delayed, capabilities)
+  write_core(c, K.core, A, priority, delayed, capabilities)
   if is_set(A.input_payload) then redis.call('SET', K.payload, A.input_payload) end
   if is_set(A.policy_json) then redis.call('SET', K.policy, A.policy_json) end
   local tags = record.tags_of(A.tags_json)
@@ -139,7 +139,7 @@ function F.ff_create_execution(K, A)
   if delayed then
     redis.call('ZADD', key.lane_delayed(c, A.lane_id), n.delay_until, A.execution_id)
   else
-    order.enter(c, A.lane_id, A.execution_id, { created_at = c.now, priority = n.priority })
+    order.enter(c, A.lane_id, A.execution_id, { created_at = c.now, priority = priority })
   end
   redis.call('SADD', K.all_executions, A.execution_id)
   if n.deadline then redis.call('ZADD', K.execution_deadline, n.deadline, A.execution_id) end

@@ -129,13 +129,13 @@ end
 -- @error    set:lease_fence
 -- @writes_on lease_expired exec.core lease_history stream.meta flow.events
 function F.ff_delay_execution(K, A)
-  local at, err = number.whole('delay_until', A.delay_until)
-  if err then return err end
   local c = call.open(K.core)
   local core = record.read(K.core, fence.FIELDS)
   if not core then return reply.err('execution_not_found') end
-  local f
-  f, err = fence.check_write(c, K.core, core, A)
+  local f, err = fence.check_write(c, K.core, core, A)
+  if err then return err end
+  local at
+  at, err = number.whole('delay_until', A.delay_until)
   if err then return err end
   park.execution(c, A.execution_id, K.core, core, f, {
     eligibility = 'not_eligible_until_time', reason = 'waiting_for_delay',

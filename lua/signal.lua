@@ -5,8 +5,8 @@ local DEFAULT_STREAM_LENGTH = 1000
 local DEFAULT_MAX_SIGNALS = 10000
 
 -- Numbers of a signal, or nil and the error reply. Without a positive time, signals are not recognised when they come again;
--- without a positive maximum, there is none.
-local function parse_numbers(A)
+-- without a positive maximum, there is none. `delayed`: a resumption may be delayed.
+local function parse_numbers(A, delayed)
   local n, err = {}, nil
   n.dedup_ttl_ms = 0
   if A.dedup_ttl_ms ~= '' then
@@ -16,6 +16,8 @@ local function parse_numbers(A)
   n.signal_maxlen, err = number.count('signal_maxlen', A.signal_maxlen, DEFAULT_STREAM_LENGTH)
   if err then return nil, err end
   n.max_signals_per_execution, err = number.optional('max_signals_per_execution', A.max_signals_per_execution, DEFAULT_MAX_SIGNALS)
+  if err then return nil, err end
+  if delayed then n.resume_delay_ms, err = number.optional('resume_delay_ms', A.resume_delay_ms, 0) end
   if err then return nil, err end
   return n
 end
@@ -84,13 +86,14 @@ local function accept(c, K, A, n, effect)
   redis.call('ZADD', K.exec_signals, c.now, A.signal_id)
 end
 
--- Whether a waitpoint takes signals now: nil, or the error reply.
-local function check_target(core, w, A)
+-- Whether a waitpoint with its condition (nil without one) takes signals now: nil, or the error reply.
+local function check_target(core, w, state, A)
+  local suspended = core.lifecycle_phase == 'suspended'
   if core.lifecycle_phase == 'terminal' then return reply.err('target_not_signalable') end
-  if w.state == 'pending' then return reply.err('waitpoint_pending_use_buffer_script') end
-  if core.lifecycle_phase ~= 'suspended' then
-    if w.state ~= 'active' then return reply.err('target_not_signalable') end
-  elseif w.state ~= 'active' or core.current_waitpoint_id ~= A.waitpoint_id then
+  if not suspended and w.state == 'pending' then return reply.err('waitpoint_pending_use_buffer_script') end
+  if not suspended and w.state ~= 'active' then return reply.err('target_not_signalable') end
+  if not state then return reply.err('waitpoint_not_found') end
+  if state.closed or suspended and (w.state ~= 'active' or core.current_waitpoint_id ~= A.waitpoint_id) then
     return reply.err('waitpoint_closed')
   end
   return nil
@@ -131,7 +134,7 @@ end
 -- The condition is met: closes the suspension, and wakes the execution when it sleeps.
 local function satisfy(c, K, A, core, delay, state)
   suspension.close(c, K, 'resumed', { satisfied = true, condition_reason = 'satisfied',
-    open = core.managed and core.lifecycle_phase == 'suspended' })
+    known = core.managed and core.lifecycle_phase == 'suspended' and suspension.RECORDS or nil })
   redis.call('ZREM', K.suspension_timeout, A.execution_id)
   if core.lifecycle_phase ~= 'suspended' then return end
   suspension.go_on(c, A.execution_id, K.core, core, {
@@ -192,28 +195,21 @@ end
 -- @writes_on token_expired core
 -- @writes_on invalid_secret core
 function F.ff_deliver_signal(K, A)
-  local n, err = parse_numbers(A)
-  if err then return err end
-  local delay
-  delay, err = number.optional('resume_delay_ms', A.resume_delay_ms, 0)
-  if err then return err end
+  local n, bad = parse_numbers(A, true)
   local c = call.open(K.core)
   local core = record.read(K.core, suspension.FIELDS)
   if not core then return reply.err('execution_not_found') end
-  local w
-  w, err = authorise(c, K, A)
+  local w, err = authorise(c, K, A)
   if err then return err end
-  local earlier = signal.earlier(K, A, n)
+  local earlier = n and signal.earlier(K, A, n)
   if earlier then return reply.duplicate(earlier) end
-  err = check_target(core, w, A)
-  if err then return err end
   local state = condition.read(K.condition)
-  if not state then return reply.err('waitpoint_not_found') end
-  if state.closed then return reply.err('waitpoint_closed') end
+  err = check_target(core, w, state, A) or bad
+  if err then return err end
   if signal.limit_reached(K, n) then return reply.err('signal_limit_exceeded') end
   err = core.managed and signal.check_size(w, A.payload)
   if err then return err end
-  local effect = signal.deliver(c, K, A, core, w, state, n, delay)
+  local effect = signal.deliver(c, K, A, core, w, state, n, n.resume_delay_ms)
   graph.settle(c)
   return reply.ok(A.signal_id, effect)
 end
@@ -258,18 +254,17 @@ end
 -- @writes_on token_expired core
 -- @writes_on invalid_secret core
 function F.ff_buffer_signal_for_pending_waitpoint(K, A)
-  local n, err = parse_numbers(A)
-  if err then return err end
+  local n, bad = parse_numbers(A)
   local c = call.open(K.core)
   local core = record.read(K.core, suspension.FIELDS)
   if not core then return reply.err('execution_not_found') end
-  local w
-  w, err = authorise(c, K, A)
+  local w, err = authorise(c, K, A)
   if err then return err end
-  local earlier = signal.earlier(K, A, n)
+  local earlier = n and signal.earlier(K, A, n)
   if earlier then return reply.duplicate(earlier) end
   if w.state == 'closed' or w.state == 'expired' then return reply.err('waitpoint_closed') end
   if w.state ~= 'pending' then return reply.err('waitpoint_not_pending') end
+  if bad then return bad end
   if signal.limit_reached(K, n) then return reply.err('signal_limit_exceeded') end
   err = core.managed and signal.check_size(w, A.payload)
   if err then return err end

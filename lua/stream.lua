@@ -71,9 +71,6 @@ function F.ff_append_frame(K, A)
   if err then return err end
   local payload = A.payload or ''
   if #payload > max_bytes then return reply.err('retention_limit_exceeded') end
-  local retention
-  retention, err = number.count('retention_maxlen', A.retention_maxlen, 0)
-  if err then return err end
   local c = call.open(K.core)
   local core = record.read(K.core, fence.FIELDS)
   err = check_append(c, core, A)
@@ -83,6 +80,9 @@ function F.ff_append_frame(K, A)
   local limits = meta and { payload = number.finite(meta.max_payload_bytes),
     retention = number.finite(meta.max_retention) } or limits_of(c, A.execution_id)
   if limits.payload and #payload > limits.payload then return reply.err('retention_limit_exceeded') end
+  local retention
+  retention, err = number.count('retention_maxlen', A.retention_maxlen, 0)
+  if err then return err end
   if limits.retention and (retention == 0 or retention > limits.retention) then retention = limits.retention end
 
   if not meta then

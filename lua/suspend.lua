@@ -19,6 +19,8 @@ local REASON_OF_CODE = {
 -- Nothing has been buffered yet when a suspension begins; its waitpoint counts what comes.
 local NO_SIGNALS = '{"total_count":0,"matched_count":0,"signal_names":[]}'
 
+local NOTHING = {}
+
 -- Records of the suspension that an execution is in.
 function suspension.keys(c, execution_id, core)
   local k = { suspension = key.exec_suspension(c, execution_id) }
@@ -29,8 +31,8 @@ function suspension.keys(c, execution_id, core)
   return k
 end
 
-local function close_one(hash, c, o, satisfied, ...)
-  if not hash or not o.open and redis.call('EXISTS', hash) == 0 then return end
+local function close_one(hash, c, known, satisfied, ...)
+  if not hash or not known and redis.call('EXISTS', hash) == 0 then return end
   if satisfied then
     redis.call('HSET', hash, 'closed_at', c.now_text, 'satisfied_at', c.now_text, ...)
   else
@@ -39,14 +41,18 @@ local function close_one(hash, c, o, satisfied, ...)
 end
 
 -- Closes what exists of a suspension's records, so no later signal finds it open. `o`: satisfied (its condition was
--- met, or it was resumed), condition_reason (when the condition says another reason), open (the records are known to
--- exist).
+-- met, or it was resumed), condition_reason (when the condition says another reason), known (a set: those of the records
+-- that are written without asking whether they exist).
 function suspension.close(c, k, reason, o)
-  o = o or {}
-  close_one(k.suspension, c, o, o.satisfied, 'close_reason', reason)
-  close_one(k.waitpoint, c, o, o.satisfied, 'state', 'closed', 'close_reason', reason)
-  close_one(k.condition, c, o, false, 'closed', '1', 'closed_reason', o.condition_reason or reason)
+  o = o or NOTHING
+  local known = o.known or NOTHING
+  close_one(k.suspension, c, known.suspension, o.satisfied, 'close_reason', reason)
+  close_one(k.waitpoint, c, known.waitpoint, o.satisfied, 'state', 'closed', 'close_reason', reason)
+  close_one(k.condition, c, known.condition, false, 'closed', '1', 'closed_reason', o.condition_reason or reason)
 end
+
+-- All records of a suspension, for `known` of suspension.close.
+suspension.RECORDS = { suspension = true, waitpoint = true, condition = true }
 
 -- Lets a suspended execution go on. `r`: delay (ms), detail (for a delay), eligible, delayed and suspended (indexes
 -- of its lane). Gives the public state.
@@ -79,16 +85,16 @@ function suspension.open(suspension_key)
   return s
 end
 
--- Numbers and condition of a suspend call, converted before anything is written.
+-- Numbers and condition of a suspend call, converted before anything is written. Gives the error reply, too, with what
+-- could be converted.
 local function parse_suspend(A)
   local n, err = {}, nil
-  n.timeout, err = number.optional('timeout_at', A.timeout_at, nil)
-  if err then return nil, err end
   n.history_length, err = number.count('lease_history_maxlen', A.lease_history_maxlen, 1000)
-  if err then return nil, err end
+  if err then return n, err end
+  n.timeout, err = number.optional('timeout_at', A.timeout_at, nil)
+  if err then return n, err end
   n.condition, err = condition.parse(A.resume_condition_json)
-  if err then return nil, err end
-  return n
+  return n, err
 end
 
 -- The pending waitpoint that a suspension is to use, or nil and the error reply.
@@ -192,7 +198,8 @@ end
 
 -- @function ff_suspend_execution
 -- @summary  The lease holder gives its lease up and waits for signals to a waitpoint. When signals that came before
---           already meet the condition, it keeps the lease and goes on.
+--           already meet the condition, it keeps the lease and goes on. The record of an earlier suspension goes even
+--           when there is no waitpoint for the new one.
 -- @flags    derives fence
 -- @key      core            exec.core
 -- @key      attempt         attempt.record
@@ -243,15 +250,21 @@ end
 -- @error    waitpoint_not_token_bound
 -- @error    set:signing
 -- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+-- @writes_on waitpoint_not_found suspension waitpoints
+-- @writes_on waitpoint_not_pending suspension waitpoints
+-- @writes_on invalid_waitpoint_for_execution suspension waitpoints
+-- @writes_on pending_waitpoint_expired suspension waitpoints
+-- @writes_on waitpoint_not_token_bound suspension waitpoints
+-- @writes_on invalid_keys_missing_hmac suspension waitpoints
+-- @writes_on hmac_secret_not_initialized suspension waitpoints
+-- @writes_on invalid_secret suspension waitpoints
 function F.ff_suspend_execution(K, A)
-  local n, err = parse_suspend(A)
-  if err then return err end
+  local n, bad = parse_suspend(A)
   local c = call.open(K.core)
   c.history_length = n.history_length
   local core = record.read(K.core, fence.FIELDS)
   if not core then return reply.err('execution_not_found') end
-  local f
-  f, err = fence.check_write(c, K.core, core, { lease_id = A.lease_id, lease_epoch = A.lease_epoch,
+  local f, err = fence.check_write(c, K.core, core, { lease_id = A.lease_id, lease_epoch = A.lease_epoch,
     attempt_id = A.attempt_id })
   if err then return err end
   if core.current_attempt_index ~= A.attempt_index then return reply.err('invalid_lease_for_suspend') end
@@ -259,12 +272,13 @@ function F.ff_suspend_execution(K, A)
   if earlier and not is_set(earlier.closed_at) then return reply.err('already_suspended') end
   local w
   w, err = find_waitpoint(c, K, A)
-  if err then return err end
+  if not err and bad then return bad end
 
   if earlier then
     if is_set(earlier.waitpoint_id) then redis.call('SADD', K.waitpoints, earlier.waitpoint_id) end
     redis.call('DEL', K.suspension)
   end
+  if err then return err end
   if suspension.begin(c, K, A, w, n.condition) then
     return reply.already(A.suspension_id, w.id, w.key, w.token)
   end
@@ -305,7 +319,7 @@ function F.ff_resume_execution(K, A)
   end
   local k = suspension.keys(c, A.execution_id, core)
   k.suspension, k.waitpoint = K.suspension, K.waitpoint
-  suspension.close(c, k, 'resumed', { satisfied = true })
+  suspension.close(c, k, 'resumed', { satisfied = true, known = { suspension = true, waitpoint = true } })
   if core.managed then graph.event(c, core, 'resumed_by_operator', core.current_attempt_index) end
   local state = suspension.go_on(c, A.execution_id, K.core, core, {
     delay = delay, detail = 'resume delay ' .. number.text(delay) .. 'ms',
@@ -350,7 +364,7 @@ local function escalate(c, k, core, timeout_at)
 end
 
 -- The execution ends with its suspension.
-local function end_suspended(c, k, execution_id, core, behaviour)
+local function end_suspended(c, k, execution_id, core, behaviour, known)
   local ending = ENDING[behaviour] or ENDING.fail
   local reason = 'suspension_timeout:' .. behaviour
   local values = { 'failure_reason', reason }
@@ -360,7 +374,7 @@ local function end_suspended(c, k, execution_id, core, behaviour)
   if is_set(core.current_attempt_index) then
     lease.close_stream(c, execution_id, core.current_attempt_index, 'suspension_timeout')
   end
-  suspension.close(c, k, ending.reason)
+  suspension.close(c, k, ending.reason, { known = known })
   redis.call('ZREM', k.suspended or key.lane_suspended(c, lifecycle.lane(core)), execution_id)
   lifecycle.finish(c, execution_id, k.core, core, {
     outcome = ending.outcome, attempt_state = core.wait and 'none' or 'attempt_terminal',
@@ -371,8 +385,8 @@ end
 
 -- Applies the timeout behaviour of a suspension that is due; the due time is checked again. `k` holds core,
 -- suspension, waitpoint, condition and suspension_timeout, and may hold suspended, terminal and eligible, the
--- indexes of the lane. Gives what happened and the public state.
-function suspension.expire_if_due(c, k, execution_id)
+-- indexes of the lane; `known` is that of suspension.close. Gives what happened and the public state.
+function suspension.expire_if_due(c, k, execution_id, known)
   local core = record.read(k.core, suspension.FIELDS)
   local open = core and core.lifecycle_phase == 'suspended' and suspension.open(k.suspension)
   if not open then
@@ -388,14 +402,14 @@ function suspension.expire_if_due(c, k, execution_id)
     graph.event(c, core, behaviour == 'escalate' and 'escalated' or 'wait_timed_out', core.current_attempt_index, behaviour)
   end
   if AUTO_RESUME[behaviour] then
-    suspension.close(c, k, 'timed_out_auto_resume')
+    suspension.close(c, k, 'timed_out_auto_resume', { known = known })
     return 'auto_resume', suspension.go_on(c, execution_id, k.core, core,
       { eligible = k.eligible, suspended = k.suspended }, k, { timed_out = true })
   elseif behaviour == 'escalate' then
     escalate(c, k, core, open.timeout_at)
     return 'escalate', 'suspended'
   end
-  end_suspended(c, k, execution_id, core, behaviour)
+  end_suspended(c, k, execution_id, core, behaviour, known)
   return behaviour, lifecycle.PUBLIC_STATE[core.terminal_outcome]
 end
 
@@ -418,7 +432,7 @@ end
 -- @reply    OK outcome:text public_state:public_state?
 function F.ff_expire_suspension(K, A)
   local c = call.open(K.core)
-  local outcome, state = suspension.expire_if_due(c, K, A.execution_id)
+  local outcome, state = suspension.expire_if_due(c, K, A.execution_id, suspension.RECORDS)
   graph.settle(c)
   return reply.ok(outcome, state)
 end

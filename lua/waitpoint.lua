@@ -41,8 +41,6 @@ end
 -- @error    waitpoint_already_exists
 -- @error    set:signing
 function F.ff_create_pending_waitpoint(K, A)
-  local expires, err = number.whole('expires_at', A.expires_at)
-  if err then return err end
   local c = call.open(K.core)
   local core = record.read(K.core, fence.FIELDS)
   if not core then return reply.err('execution_not_found') end
@@ -53,6 +51,8 @@ function F.ff_create_pending_waitpoint(K, A)
   if existing and OPEN_STATE[existing.state] then return reply.err('waitpoint_already_exists') end
   local minted, code = token.mint(K.secrets, A.waitpoint_id, A.waitpoint_key, c.now_text)
   if not minted then return reply.err(code) end
+  local expires, err = number.whole('expires_at', A.expires_at)
+  if err then return err end
 
   waitpoint.write_pending(c, A.waitpoint_id, A.waitpoint_key, minted, expires, {
     key = K.waitpoint, execution_id = A.execution_id, attempt_index = A.attempt_index, expires_text = A.expires_at,

@@ -74,6 +74,7 @@ function token.check(c, secrets_key, text, waitpoint_id, waitpoint_key, created_
   end
   local secret = from_hex(found[2])
   if not secret then return 'invalid_secret' end
+  if created_at == '' then created_at = '0' end
   if not same(digest, mac(secret, waitpoint_id, waitpoint_key, created_at)) then return 'invalid_token' end
   return nil
 end
