@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "141-7c32de99f4bf88b0"
+const build = "142-cfccfd6b3aecf2c1"

@@ -103,10 +103,15 @@ function pauses.keeps(c, core)
     or core.eligibility_state == 'eligible_now' and pauses.stops(c, lifecycle.lane(core))
 end
 
--- Sets or removes the mark of a lane, as the pauses of the partition say.
-local function mark(c, lane)
+-- Whether a lane is to be marked, as the pauses of the partition say. One that is not in use here gets its mark when it is.
+local function is_marked(c, lane)
   local p = pauses.of(c)
-  if next(p.kind) or p.lane[lane] then
+  return p.lane[lane] ~= nil or next(p.kind) ~= nil and redis.call('SISMEMBER', key.ffx_lanes(c), lane) == 1
+end
+
+-- Sets or removes the mark of a lane.
+local function mark(c, lane)
+  if is_marked(c, lane) then
     redis.call('ZADD', key.lane_eligible(c, lane), '-inf', pauses.MARK)
   else
     redis.call('ZREM', key.lane_eligible(c, lane), pauses.MARK)
@@ -115,8 +120,7 @@ end
 
 -- Sets the mark of a lane right, and tells whether it was not.
 function pauses.mend_mark(c, lane)
-  local p = pauses.of(c)
-  local wanted = next(p.kind) ~= nil or p.lane[lane] ~= nil
+  local wanted = is_marked(c, lane)
   local found = redis.call('ZSCORE', key.lane_eligible(c, lane), pauses.MARK)
   if wanted == (found ~= nil and found ~= false) and (not wanted or tonumber(found) == nil or tonumber(found) < 0) then return false end
   mark(c, lane)
