@@ -189,13 +189,13 @@ type VerifyBudgetUseRun struct {
 // VerifyBudgetUseReply is the answer to VerifyBudgetUseCall.
 type VerifyBudgetUseReply struct {
 	// Status is StatusOK.
-	Status  Status
-	Live    []string
-	AgainAt []int64
+	Status    Status
+	LiveUntil []int64
+	AgainAt   []int64
 }
 
-// VerifyBudgetUse runs ffx_verify_budget_use. Tells keepers of budgets which leases live, and when to
-// look again at runs: 0 of those that are gone.
+// VerifyBudgetUse runs ffx_verify_budget_use. Tells keepers of budgets until when leases live, and
+// when to look again at runs: 0 of those that are gone.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (e *Engine) VerifyBudgetUse(ctx context.Context, c VerifyBudgetUseCall) (VerifyBudgetUseReply, error) {
@@ -228,7 +228,7 @@ func (VerifyBudgetUseCall) decode(r *fields) (out VerifyBudgetUseReply) {
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
-		out.Live = listOf(r, "live", textValue[string])
+		out.LiveUntil = listOf(r, "live_until", intValue[int64])
 		out.AgainAt = listOf(r, "again_at", intValue[int64])
 	default:
 		r.unknownStatus()

@@ -4,6 +4,7 @@ package enginecore
 
 import (
 	"context"
+	"time"
 )
 
 // UseBudgetCall holds the arguments of Engine.UseBudget.
@@ -13,13 +14,8 @@ type UseBudgetCall struct {
 	BudgetID  BudgetID
 	Declares  bool
 	BudgetDeclaration
-	FlowID    FlowID
-	Node      string
-	Attempt   int64
-	Execution string
-	Epoch     int64
-	Dims      []UseBudgetDim
-	Entries   []UseBudgetEntry
+	Dims    []UseBudgetDim
+	Entries []UseBudgetEntry
 }
 
 // UseBudgetDim is an element of UseBudgetCall.Dims.
@@ -37,6 +33,10 @@ type UseBudgetEntry struct {
 	ID        string
 	Lasting   bool
 	Quiet     bool
+	Lease     time.Duration
+	FlowID    FlowID
+	Node      string
+	Attempt   int64
 }
 
 // UseBudgetReply is the answer to UseBudgetCall.
@@ -50,13 +50,15 @@ type UseBudgetReply struct {
 	Owed   []string
 }
 
-// UseBudget runs ffx_use_budget. Counts what an execution uses of a budget, and what it reserves:
+// UseBudget runs ffx_use_budget. Counts what executions use of a budget, and what they reserve:
 // entries of kind report, reserve, settle and release, in order, each once for its id. An entry that
-// does not fit under the hard limit is `refused`, and nothing is counted for it; a settled reservation
-// counts as far as it was reserved. With `declares`, the call brings the budget's limits, which count
-// unless an operator or a later run has set others. A budget of one run is `wide` when nodes of other
-// runs, which its own nodes stand for, use it too. `owed` are texts to be carried out and then to be
-// taken off with ffx_budget_done, or else by keepers; so is the gate, when it is `told`.
+// does not fit under the hard limit is `refused`, and nothing is counted for it; it `waits` when the
+// budget may have room for it later, which closes the gate. A settled reservation counts as far as it
+// was reserved. The id of a reservation is "<execution>/<epoch>/<text>", and `lease` is for how long
+// that lease lives if nobody renews it. With `declares`, the call brings the budget's limits, which
+// count unless an operator or a later run has set others. A budget of one run is `wide` when nodes of
+// other runs, which its own nodes stand for, use it too. `owed` are texts to be carried out and then
+// to be taken off with ffx_budget_done, or else by keepers; so is the gate, when it is `told`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrBudgetNotFound, ErrUnknownBudgetDimension.
@@ -69,18 +71,13 @@ func (UseBudgetCall) info() callInfo {
 }
 
 func (c UseBudgetCall) encode(w *wire) {
-	w.reserve(1, 18+3*len(c.Dims)+6*len(c.Entries))
+	w.reserve(1, 14+3*len(c.Dims)+10*len(c.Entries))
 	w.partition(c.Partition, BudgetFamily)
 	w.need("budget_id", string(c.BudgetID))
 	w.key(w.keys.budgetRecord(w.tag, c.BudgetID))
 	w.text(string(c.BudgetID))
 	w.bool(c.Declares)
 	c.BudgetDeclaration.encode(w)
-	w.text(string(c.FlowID))
-	w.text(c.Node)
-	w.int(c.Attempt)
-	w.text(c.Execution)
-	w.int(c.Epoch)
 	w.int(int64(len(c.Dims)))
 	for i := range c.Dims {
 		x := &c.Dims[i]
@@ -97,6 +94,10 @@ func (c UseBudgetCall) encode(w *wire) {
 		w.text(x.ID)
 		w.bool(x.Lasting)
 		w.bool(x.Quiet)
+		w.millis(x.Lease)
+		w.text(string(x.FlowID))
+		w.text(x.Node)
+		w.int(x.Attempt)
 	}
 }
 
@@ -155,7 +156,7 @@ func (SetBudgetCall) info() callInfo {
 }
 
 func (c SetBudgetCall) encode(w *wire) {
-	w.reserve(1, 12+3*len(c.Dims))
+	w.reserve(1, 13+3*len(c.Dims))
 	w.partition(c.Partition, BudgetFamily)
 	w.need("budget_id", string(c.BudgetID))
 	w.key(w.keys.budgetRecord(w.tag, c.BudgetID))

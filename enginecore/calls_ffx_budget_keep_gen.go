@@ -73,9 +73,8 @@ type BudgetDoneDone struct {
 
 // BudgetDoneOver is an element of BudgetDoneCall.Over.
 type BudgetDoneOver struct {
-	BudgetID  BudgetID
-	Execution string
-	Epoch     int64
+	BudgetID    BudgetID
+	Reservation string
 }
 
 // BudgetDoneReply is the answer to BudgetDoneCall.
@@ -86,7 +85,7 @@ type BudgetDoneReply struct {
 }
 
 // BudgetDone runs ffx_budget_done. Takes off what was owed and is done, or notes when it is to be
-// looked at again. The reservations of leases that are over are released.
+// looked at again. Reservations whose lease is `over` are released.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -99,7 +98,7 @@ func (BudgetDoneCall) info() callInfo {
 }
 
 func (c BudgetDoneCall) encode(w *wire) {
-	w.reserve(1, 2+3*len(c.Done)+3*len(c.Over))
+	w.reserve(1, 2+3*len(c.Done)+2*len(c.Over))
 	w.partition(c.Partition, BudgetFamily)
 	w.key(w.keys.indexBudgetPolicies(w.tag))
 	w.int(int64(len(c.Done)))
@@ -113,8 +112,7 @@ func (c BudgetDoneCall) encode(w *wire) {
 	for i := range c.Over {
 		x := &c.Over[i]
 		w.text(string(x.BudgetID))
-		w.text(x.Execution)
-		w.int(x.Epoch)
+		w.text(x.Reservation)
 	}
 }
 

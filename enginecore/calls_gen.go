@@ -108,6 +108,7 @@ type BudgetDeclaration struct {
 	Name string
 	// Key: optional.
 	Key        string
+	Namespace  string
 	ScopeType  string
 	ScopeID    string
 	Effect     string
@@ -120,6 +121,7 @@ type BudgetDeclaration struct {
 func (c *BudgetDeclaration) encode(w *wire) {
 	w.text(c.Name)
 	w.text(c.Key)
+	w.text(c.Namespace)
 	w.text(c.ScopeType)
 	w.text(c.ScopeID)
 	w.text(c.Effect)
@@ -379,6 +381,7 @@ type BudgetUse struct {
 	Reserved int64
 	Hard     int64
 	Soft     int64
+	Waits    bool
 }
 
 func decodeBudgetUse(r *fields, out *BudgetUse) {
@@ -387,6 +390,7 @@ func decodeBudgetUse(r *fields, out *BudgetUse) {
 	out.Reserved = intValue[int64](r, "reserved")
 	out.Hard = intValue[int64](r, "hard")
 	out.Soft = intValue[int64](r, "soft")
+	out.Waits = boolValue(r, "waits")
 }
 
 // BudgetTask is an element of replies or calls.
@@ -440,6 +444,7 @@ type BudgetState struct {
 	ResetCount      int64
 	Gate            int64
 	Wide            bool
+	Namespace       string
 	Dims            []BudgetAmount
 }
 
@@ -459,6 +464,7 @@ func decodeBudgetState(r *fields, out *BudgetState) {
 	out.ResetCount = intValue[int64](r, "reset_count")
 	out.Gate = intValue[int64](r, "gate")
 	out.Wide = boolValue(r, "wide")
+	out.Namespace = textValue[string](r, "namespace")
 	out.Dims = list(r, "dims", decodeBudgetAmount)
 }
 

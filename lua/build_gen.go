@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "142-cfccfd6b3aecf2c1"
+const build = "143-a39491720d883635"

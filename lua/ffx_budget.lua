@@ -5,15 +5,15 @@
 --   gate <budget>                      the gate has changed, and the partitions of flows are to be told
 --   breach <budget> <id> <kind> <effect> <flow> <whose> <node> <attempt> <dimension> <words>   is to be noted with the run; the
 --                                      effect is on the run whose budget it is
---   held <budget> <execution> <epoch>  whether this lease, which has reservations, lives is to be looked at
+--   held <budget> <reservation>        whether the lease lives that the reservation belongs to is to be looked at
 --   run <budget>                       whether the run lives that the budget belongs to is to be looked at
 
 -- Time (ms) for which an entry is recognised when it comes again: one that is told apart by its lease, and one that is so
 -- for the whole execution.
 local MEMORY_MS, LASTING_MS = 3600000, 30 * 86400000
 
--- Reservations are looked at this long (ms) after they were made, and again.
-budget.HELD_MS = 30000
+-- Reservations are looked at when the lease may be over, but this long (ms) after they were made at the latest.
+local HELD_MS = 30000
 
 -- Whether the run lives is looked at this long (ms) after its budget came into being.
 budget.RUN_MS = 3600000
@@ -63,7 +63,8 @@ end
 -- Writes limits, interval and effect. What is used and reserved stays.
 local function write_declaration(c, b, A, n, stored)
   redis.call('HSET', b.definition, 'on_hard_limit', A.effect, 'reset_interval_ms', number.digits(n.interval),
-    'wide', A.wide == '1' and '1' or '0', 'declared', A.declared or '', 'declared_at', number.digits(n.declared_at), 'last_updated_at', c.now_text)
+    'wide', A.wide == '1' and '1' or '0', 'declared', A.declared or '', 'declared_at', number.digits(n.declared_at), 'namespace', A.namespace,
+    'last_updated_at', c.now_text)
   redis.call('DEL', b.limits)
   local limits = {}
   for _, dim in ipairs(A.dims) do
@@ -94,6 +95,7 @@ function budget.dimension(b, name)
     used = tonumber(redis.call('HGET', b.usage, name) or nil) or 0,
     reserved = tonumber(redis.call('HGET', b.reserved, name) or nil) or 0,
   }
+  d.was_used, d.was_reserved = d.used, d.reserved
   b.dims[name] = d
   b.list[#b.list + 1] = d
   return d
@@ -174,85 +176,100 @@ end
 
 local function fits(d, amount) return d.hard == 0 or d.used + d.reserved + amount <= d.hard end
 
-local function add_used(b, d, amount, entry)
-  if amount == 0 then return end
-  redis.call('HINCRBY', b.usage, d.name, number.digits(amount))
+-- What is used and reserved changes in the dimension first; budget.write brings it to the keys, once for a call.
+local function add_used(d, amount, entry)
   local before = d.used
   d.used = before + amount
-  if d.soft > 0 and before <= d.soft and d.used > d.soft then d.softly = entry.id end
+  if d.soft > 0 and before <= d.soft and d.used > d.soft then d.softly = entry end
 end
 
-local function add_reserved(b, d, amount)
-  if amount == 0 then return end
-  d.reserved = d.reserved + amount
-  if d.reserved == 0 then
-    redis.call('HDEL', b.reserved, d.name)
-  else
-    redis.call('HINCRBY', b.reserved, d.name, number.digits(amount))
+-- Writes what has changed of the dimensions.
+function budget.write(b)
+  for _, d in ipairs(b.list) do
+    if d.used ~= d.was_used then redis.call('HINCRBY', b.usage, d.name, number.digits(d.used - d.was_used)) end
+    if d.reserved == 0 and d.was_reserved ~= 0 then
+      redis.call('HDEL', b.reserved, d.name)
+    elseif d.reserved ~= d.was_reserved then
+      redis.call('HINCRBY', b.reserved, d.name, number.digits(d.reserved - d.was_reserved))
+    end
+    d.was_used, d.was_reserved = d.used, d.reserved
   end
 end
 
+-- An entry is remembered by its id. False when it was already.
 local function remember(c, b, entry)
-  redis.call('SET', key.budget_dedup(c, b.id .. '/' .. entry.id), '1', 'PX', entry.lasting == '1' and LASTING_MS or MEMORY_MS)
+  local memory = entry.lasting == '1' and LASTING_MS or MEMORY_MS
+  return redis.call('SET', key.budget_dedup(c, b.id .. '/' .. entry.id), '1', 'NX', 'PX', memory) and true or false
 end
 
+local function is_known(c, b, entry) return redis.call('EXISTS', key.budget_dedup(c, b.id .. '/' .. entry.id)) == 1 end
+
+local function owed_for(b, reservation_id) return 'held ' .. b.id .. ' ' .. reservation_id end
+
 -- Takes a reservation back. Gives what was reserved, or nil when there is none of that id.
-local function take_back(b, entry, d)
-  local held = redis.call('HGET', b.reservations, entry.id)
+function budget.take_back(b, reservation_id)
+  local held = redis.call('HGET', b.reservations, reservation_id)
   if not held then return nil end
-  local amount = tonumber((string.match(held, '^(%d+) '))) or 0
-  redis.call('HDEL', b.reservations, entry.id)
-  add_reserved(b, d, -amount)
+  local text, name = string.match(held, '^(%d+) (.*)$')
+  local amount, d = tonumber(text) or 0, budget.dimension(b, name or '')
+  redis.call('HDEL', b.reservations, reservation_id)
+  redis.call('ZREM', b.due, owed_for(b, reservation_id))
+  if d then
+    d.reserved = math.max(0, d.reserved - amount)
+  elseif redis.call('HINCRBY', b.reserved, name, number.digits(-amount)) <= 0 then
+    -- The budget does not have the dimension any more.
+    redis.call('HDEL', b.reserved, name)
+  end
   return amount
 end
 
--- The id of a reservation begins with "<execution>/<epoch>/", so that it can be told when its lease is over.
+-- The id of a reservation is "<execution>/<epoch>/<what the lease tells it apart by>", so that it can be told when its lease is over.
+local RESERVATION_ID = '^[^/%s]+/%d+/%S+$'
 
 -- What becomes of an entry: ok, applied (it was known already) or refused.
 local USES = {}
 
 function USES.report(c, b, entry, d)
-  if redis.call('EXISTS', key.budget_dedup(c, b.id .. '/' .. entry.id)) == 1 then return 'applied' end
-  if not fits(d, entry.n) then return 'refused' end
-  add_used(b, d, entry.n, entry)
-  remember(c, b, entry)
+  if not fits(d, entry.n) then return is_known(c, b, entry) and 'applied' or 'refused' end
+  if not remember(c, b, entry) then return 'applied' end
+  add_used(d, entry.n, entry)
   return 'ok'
 end
 
-function USES.reserve(c, b, entry, d, A)
-  if redis.call('HEXISTS', b.reservations, entry.id) == 1 or redis.call('EXISTS', key.budget_dedup(c, b.id .. '/' .. entry.id)) == 1 then
-    return 'applied'
-  end
+function USES.reserve(c, b, entry, d)
+  if redis.call('HEXISTS', b.reservations, entry.id) == 1 or is_known(c, b, entry) then return 'applied' end
   if not fits(d, entry.n) then return 'refused' end
   redis.call('HSET', b.reservations, entry.id, number.digits(entry.n) .. ' ' .. d.name)
-  add_reserved(b, d, entry.n)
-  redis.call('ZADD', b.due, 'NX', c.now + budget.HELD_MS, 'held ' .. b.id .. ' ' .. A.execution .. ' ' .. A.epoch)
+  d.reserved = d.reserved + entry.n
+  redis.call('ZADD', b.due, c.now + math.max(1, math.min(number.finite(entry.lease) or HELD_MS, HELD_MS)), owed_for(b, entry.id))
   return 'ok'
 end
 
 -- What was used of a reservation. More than was reserved counts as far as the limit goes; of what was refused, that is the
 -- reserved part.
 function USES.settle(c, b, entry, d)
-  if redis.call('EXISTS', key.budget_dedup(c, b.id .. '/' .. entry.id)) == 1 then return 'applied' end
-  local held = take_back(b, entry, d)
+  if is_known(c, b, entry) then return 'applied' end
+  local held = budget.take_back(b, entry.id)
   local fitting = fits(d, entry.n)
   if not fitting and not held then return 'refused' end
-  add_used(b, d, fitting and entry.n or math.min(held, entry.n), entry)
+  add_used(d, fitting and entry.n or math.min(held, entry.n), entry)
   remember(c, b, entry)
   b.given_back = held and held > entry.n
   return fitting and 'ok' or 'refused'
 end
 
-function USES.release(c, b, entry, d)
-  local held = take_back(b, entry, d)
-  if not held then return 'applied' end
+-- What is released is remembered also where there is nothing, so that a reservation that comes late is none.
+function USES.release(c, b, entry)
+  local held = budget.take_back(b, entry.id)
   remember(c, b, entry)
+  if not held then return 'applied' end
   b.given_back = true
   return 'ok'
 end
 
 -- The entries of a call, with their numbers and dimensions. Nil and the error reply when one is bad.
 local function check_entries(b, A)
+  local sums = {}
   for _, entry in ipairs(A.entries) do
     entry.n = number.finite(entry.amount)
     if not USES[entry.kind] then return reply.err('invalid_input', 'unknown use of a budget: ' .. tostring(entry.kind)) end
@@ -263,9 +280,13 @@ local function check_entries(b, A)
     if not string.find(entry.id or '', '^%S+$') then
       return reply.err('invalid_input', 'id must be given, without blanks, got: ' .. tostring(entry.id))
     end
+    if entry.kind == 'reserve' and not string.find(entry.id, RESERVATION_ID) then
+      return reply.err('invalid_input', 'id of a reservation must begin with execution and epoch, got: ' .. entry.id)
+    end
     local d = budget.dimension(b, entry.dimension or '')
     if not d then return reply.err('unknown_budget_dimension', entry.dimension or '') end
-    if d.used + d.reserved + entry.n > number.MAX_EXACT then
+    sums[d] = (sums[d] or d.used + d.reserved) + entry.n
+    if sums[d] > number.MAX_EXACT then
       return reply.err('invalid_input', 'usage of ' .. d.name .. ' would be out of range')
     end
   end
@@ -273,30 +294,32 @@ local function check_entries(b, A)
 end
 
 -- What the runs have to be told of, as texts that stand in `due` until it is done.
-local function owe_breach(c, b, A, out, stored, id, effect, kind, d, words)
-  local whose = stored.scope_type == 'run' and stored.scope_id or A.flow_id
-  local text = table.concat({ 'breach', b.id, id, kind, effect, A.flow_id, whose, A.node, A.attempt, d.name, words }, ' ')
+local function owe_breach(c, b, out, stored, entry, effect, kind, d, words)
+  local whose = stored.scope_type == 'run' and stored.scope_id or entry.flow_id
+  local text = table.concat({ 'breach', b.id, entry.id, kind, effect, entry.flow_id, whose, entry.node, entry.attempt, d.name, words }, ' ')
   budget.owe(c, text)
   out[#out + 1] = text
 end
 
-local function refused(c, b, A, stored, entry, d, owed)
+local function refused(c, b, stored, entry, d, owed)
   budget.note_breach(b.definition, d.name, stored[budget.BREACHED .. d.name], c.now_text)
   stored[budget.BREACHED .. d.name] = '1'
   local words = budget.describe(stored, d)
   if stored.on_hard_limit == 'block' and entry.n <= d.hard then budget.close(c, b, b.id, stored, words) end
   if entry.quiet ~= '1' then
-    owe_breach(c, b, A, owed, stored, entry.id, stored.on_hard_limit, 'hard', d, words .. ', ' .. number.digits(entry.n) .. ' refused')
+    owe_breach(c, b, owed, stored, entry, stored.on_hard_limit, 'hard', d, words .. ', ' .. number.digits(entry.n) .. ' refused')
   end
 end
 
--- @record    budget_use state:text spent:int reserved:int hard:int soft:int
--- @arguments budget_declaration name:text key:text? scope_type:text scope_id:text effect:text wide:bool interval:ms declared:text declared_at:int
+-- @record    budget_use state:text spent:int reserved:int hard:int soft:int waits:bool
+-- @arguments budget_declaration name:text key:text? namespace:text scope_type:text scope_id:text effect:text wide:bool interval:ms declared:text declared_at:int
 
 -- @function ffx_use_budget
--- @summary  Counts what an execution uses of a budget, and what it reserves: entries of kind report, reserve, settle and
+-- @summary  Counts what executions use of a budget, and what they reserve: entries of kind report, reserve, settle and
 --           release, in order, each once for its id. An entry that does not fit under the hard limit is `refused`, and
---           nothing is counted for it; a settled reservation counts as far as it was reserved. With `declares`, the call
+--           nothing is counted for it; it `waits` when the budget may have room for it later, which closes the gate. A settled
+--           reservation counts as far as it was reserved. The id of a reservation is "<execution>/<epoch>/<text>", and `lease`
+--           is for how long that lease lives if nobody renews it. With `declares`, the call
 --           brings the budget's limits, which count unless an operator or a later run has set others. A budget of one run is
 --           `wide` when nodes of other runs, which its own nodes stand for, use it too. `owed` are texts to
 --           be carried out and then to be taken off with ffx_budget_done, or else by keepers; so is the gate, when it
@@ -306,13 +329,8 @@ end
 -- @arg      budget_id       budget_id
 -- @arg      declares        bool
 -- @include  budget_declaration
--- @arg      flow_id         flow_id
--- @arg      node            text
--- @arg      attempt         int
--- @arg      execution       text
--- @arg      epoch           int
 -- @group    dims            name:text hard:int soft:int
--- @group    entries         kind:text dimension:text amount:int id:text lasting:bool quiet:bool
+-- @group    entries         kind:text dimension:text amount:int id:text lasting:bool quiet:bool lease:ms flow_id:flow_id node:text attempt:int
 -- @reply    OK uses:list(budget_use) gate:int closed:text told:bool owed:list(text)
 -- @error    invalid_input message:text
 -- @error    budget_not_found
@@ -330,9 +348,10 @@ function F.ffx_use_budget(K, A)
   local gate, uses, owed = stored.gate, {}, {}
   for i, entry in ipairs(A.entries) do
     local d = budget.dimension(b, entry.dimension)
-    local state = USES[entry.kind](c, b, entry, d, A)
+    local state, waits = USES[entry.kind](c, b, entry, d), false
     if state == 'refused' then
-      refused(c, b, A, stored, entry, d, owed)
+      refused(c, b, stored, entry, d, owed)
+      waits = is_set(stored.closed) and entry.n <= d.hard
     elseif state == 'ok' and entry.kind ~= 'release' and stored[budget.BREACHED .. d.name] then
       redis.call('HDEL', b.definition, budget.BREACHED .. d.name)
       stored[budget.BREACHED .. d.name] = nil
@@ -340,12 +359,13 @@ function F.ffx_use_budget(K, A)
     if state ~= 'applied' then budget.close_when_used_up(c, b, stored, { d }) end
     if b.given_back then reopen_if_left(c, b, stored) end
     b.given_back = false
-    uses[i] = { state, number.digits(d.used), number.digits(d.reserved), number.digits(d.hard), number.digits(d.soft) }
+    uses[i] = { state, number.digits(d.used), number.digits(d.reserved), number.digits(d.hard), number.digits(d.soft), waits and '1' or '0' }
   end
+  budget.write(b)
   for _, d in ipairs(b.list) do
     if d.softly then
       redis.call('HINCRBY', b.definition, 'soft_breach_count', 1)
-      owe_breach(c, b, A, owed, stored, d.softly, 'event', 'soft', d, budget.describe(stored, d) .. ', soft limit ' .. number.digits(d.soft))
+      owe_breach(c, b, owed, stored, d.softly, 'event', 'soft', d, budget.describe(stored, d) .. ', soft limit ' .. number.digits(d.soft))
     end
   end
   redis.call('HSET', b.definition, 'last_updated_at', c.now_text)

@@ -138,12 +138,13 @@ function F.ffx_flow_budgets(K, A)
   return reply.ok(redis.call('GET', key.flow_budgets(c, A.flow_id)) or '')
 end
 
--- Whether an execution is leased under an epoch.
-local function is_held(c, entry)
+-- Until when (Unix ms) an execution is leased under an epoch; 0 when it is not.
+local function held_until(c, entry)
   local core = record.read(key.exec_core(c, entry.execution_id), { 'lifecycle_phase', 'ownership_state', 'current_lease_epoch',
     'lease_expires_at' })
-  return core ~= nil and core.lifecycle_phase == 'active' and core.ownership_state == 'leased'
-    and core.current_lease_epoch == entry.epoch and (tonumber(core.lease_expires_at) or 0) > c.now
+  local at = core and core.lifecycle_phase == 'active' and core.ownership_state == 'leased'
+    and core.current_lease_epoch == entry.epoch and tonumber(core.lease_expires_at) or 0
+  return at > c.now and core.lease_expires_at or '0'
 end
 
 -- When a run is to be looked at again; 0 when it is gone.
@@ -155,18 +156,18 @@ local function look_again(c, flow_id)
 end
 
 -- @function ffx_verify_budget_use
--- @summary  Tells keepers of budgets which leases live, and when to look again at runs: 0 of those that are gone.
+-- @summary  Tells keepers of budgets until when leases live, and when to look again at runs: 0 of those that are gone.
 -- @flags    derives readonly
 -- @key      partition       ffx.partition
 -- @group    leases          execution_id:execution_id epoch:int
 -- @group    runs            flow_id:flow_id
--- @reply    OK live:list(text) again_at:list(int)
+-- @reply    OK live_until:list(int) again_at:list(int)
 -- @error    invalid_input message:text
 function F.ffx_verify_budget_use(K, A)
   if not A.leases or not A.runs then return reply.err('invalid_input', 'the counts do not fit the arguments') end
   local c = call.open(K.partition)
   local live, again = {}, {}
-  for i, entry in ipairs(A.leases) do live[i] = is_held(c, entry) and '1' or '0' end
+  for i, entry in ipairs(A.leases) do live[i] = held_until(c, entry) end
   for i, entry in ipairs(A.runs) do again[i] = look_again(c, entry.flow_id) end
   return reply.ok(live, again)
 end

@@ -6,9 +6,6 @@ local AGAIN_MS = 5000
 
 local PAGE = 100
 
--- The lease that a reservation belongs to, as its id begins with it.
-local function holder_of(reservation_id) return (string.gsub(string.match(reservation_id, '^(%S+/%d+)/') or '', '/', ' ')) end
-
 -- Carries out the resets whose time has come, and tells how many. One of a budget that is not there any more is forgotten.
 local function reset_due(c)
   local count = 0
@@ -30,12 +27,12 @@ end
 
 -- An owed text with what is needed to carry it out; nil when there is nothing to do any more.
 local function task(c, text)
-  local kind, id = string.match(text, '^(%l+) (%S+)')
+  local kind, id, rest = string.match(text, '^(%l+) (%S+) ?(.*)$')
   local stored = record.read(key.budget_record(c, id), { 'budget_id', 'gate', 'closed', 'scope_type', 'scope_id', 'wide' }) or {}
   if kind == 'gate' and not stored.budget_id then return nil end
   local flow_id = stored.scope_type == 'run' and stored.scope_id or ''
   if kind == 'run' and flow_id == '' then return nil end
-  if kind == 'held' and redis.call('EXISTS', key.budget_reservations(c, id)) == 0 then return nil end
+  if kind == 'held' and redis.call('HEXISTS', key.budget_reservations(c, id), rest) == 0 then return nil end
   return { text, stored.gate or '0', stored.closed or '', flow_id, stored.wide or '0' }
 end
 
@@ -83,50 +80,49 @@ local function done(c, entry)
   end
 end
 
--- Takes back what a lease that is over has reserved.
-local function release_holder(c, id, holder)
-  local b = budget.keys(c, id)
-  local count = 0
-  local flat = redis.call('HGETALL', b.reservations)
-  for i = 1, #flat, 2 do
-    if holder_of(flat[i]) == holder then
-      local amount, name = string.match(flat[i + 1], '^(%d+) (.*)$')
-      redis.call('HDEL', b.reservations, flat[i])
-      if redis.call('HINCRBY', b.reserved, name, number.digits(0 - tonumber(amount))) <= 0 then redis.call('HDEL', b.reserved, name) end
-      count = count + 1
+-- Takes back reservations. Gives how many there were.
+local function take_back(c, list)
+  local used, count = {}, 0
+  for _, entry in ipairs(list) do
+    local b = used[entry.budget_id] or budget.keys(c, entry.budget_id)
+    used[entry.budget_id] = b
+    if budget.take_back(b, entry.reservation) then
+      b.given_back, count = true, count + 1
+    else
+      redis.call('ZREM', key.budget_due(c), 'held ' .. entry.budget_id .. ' ' .. entry.reservation)
     end
   end
-  if count > 0 then budget.given_back(c, b) end
+  for _, b in pairs(used) do
+    if b.given_back then
+      budget.write(b)
+      budget.given_back(c, b)
+    end
+  end
   return count
 end
 
 -- @function ffx_budget_done
--- @summary  Takes off what was owed and is done, or notes when it is to be looked at again. The reservations of leases that
---           are over are released.
+-- @summary  Takes off what was owed and is done, or notes when it is to be looked at again. Reservations whose lease is
+--           `over` are released.
 -- @flags    derives repeatable
 -- @key      policies        index.budget_policies
 -- @group    done            text:text gate:int again_at:unix_ms
--- @group    over            budget_id:budget_id execution:text epoch:int
+-- @group    over            budget_id:budget_id reservation:text
 -- @reply    OK released:int
 -- @error    invalid_input message:text
 function F.ffx_budget_done(K, A)
   if not A.done or not A.over then return reply.err('invalid_input', 'the counts do not fit the arguments') end
   local c = call.open(K.policies)
-  local released = 0
-  for _, entry in ipairs(A.over) do
-    local holder = entry.execution .. ' ' .. entry.epoch
-    released = released + release_holder(c, entry.budget_id, holder)
-    redis.call('ZREM', key.budget_due(c), 'held ' .. entry.budget_id .. ' ' .. holder)
-  end
+  local released = take_back(c, A.over)
   for _, entry in ipairs(A.done) do done(c, entry) end
   return reply.ok(number.text(released))
 end
 
 -- @record budget_amount name:text spent:int reserved:int hard:int soft:int
--- @record budget_state budget_id:budget_id name:text key:text scope_type:text scope_id:text effect:text interval:ms next_reset_at:unix_ms pinned:bool closed:text breach_count:int soft_breach_count:int reset_count:int gate:int wide:bool dims:list(budget_amount)
+-- @record budget_state budget_id:budget_id name:text key:text scope_type:text scope_id:text effect:text interval:ms next_reset_at:unix_ms pinned:bool closed:text breach_count:int soft_breach_count:int reset_count:int gate:int wide:bool namespace:text dims:list(budget_amount)
 
 local STATE_FIELDS = { 'budget_id', 'name', 'key', 'scope_type', 'scope_id', 'on_hard_limit', 'reset_interval_ms', 'next_reset_at',
-  'pinned', 'closed', 'breach_count', 'soft_breach_count', 'reset_count', 'gate', 'wide' }
+  'pinned', 'closed', 'breach_count', 'soft_breach_count', 'reset_count', 'gate', 'wide', 'namespace' }
 
 -- How a budget stands, in the order of the record above; nil when there is none.
 local function state_of(c, id)
@@ -142,7 +138,7 @@ local function state_of(c, id)
   for i, d in ipairs(budget.dimensions(b)) do
     amounts[i] = { d.name, number.digits(d.used), number.digits(d.reserved), number.digits(d.hard), number.digits(d.soft) }
   end
-  row[16] = amounts
+  row[17] = amounts
   return row
 end
 
@@ -191,9 +187,11 @@ function F.ffx_remove_budget(K, A)
     budget.reopen(c, b, A.budget_id, stored)
     if redis.call('ZSCORE', b.due, 'gate ' .. A.budget_id) then return reply.ok(stored.gate, '1') end
   end
+  local owed = { 'gate ' .. A.budget_id, 'run ' .. A.budget_id }
+  for _, id in ipairs(redis.call('HKEYS', b.reservations)) do owed[#owed + 1] = 'held ' .. A.budget_id .. ' ' .. id end
   redis.call('DEL', b.definition, b.limits, b.usage, b.reserved, b.reservations)
   redis.call('SREM', b.policies, A.budget_id)
   redis.call('ZREM', b.resets, A.budget_id)
-  redis.call('ZREM', b.due, 'gate ' .. A.budget_id, 'run ' .. A.budget_id)
+  call.chunked('ZREM', b.due, owed)
   return reply.ok('0', '0')
 end

@@ -182,34 +182,34 @@ local function ffx_use_budget_entries(args, at)
     id = args[at + 4],
     lasting = args[at + 5],
     quiet = args[at + 6],
+    lease = args[at + 7],
+    flow_id = args[at + 8],
+    node = args[at + 9],
+    attempt = args[at + 10],
   }
 end
 
 redis.register_function('ffx_use_budget', function(keys, args)
-  if #keys < 1 or #args < 16 then return call.refuse(keys, 1, args, 16, 'interval', 9, 'declared_at', 11, 'attempt', 14, 'epoch', 16) end
+  if #keys < 1 or #args < 12 then return call.refuse(keys, 1, args, 12, 'interval', 10, 'declared_at', 12) end
   call.probe(keys[1])
-  local dims_count = args[17]
-  local dims, at = group(args, 17, 3, ffx_use_budget_dims)
+  local dims_count = args[13]
+  local dims, at = group(args, 13, 3, ffx_use_budget_dims)
   local entries_count = args[at]
   local entries
-  entries, at = group(args, at, 6, ffx_use_budget_entries)
+  entries, at = group(args, at, 10, ffx_use_budget_entries)
   return F.ffx_use_budget({ definition = keys[1] }, {
     budget_id = args[1],
     declares = args[2],
     name = args[3],
     key = args[4],
-    scope_type = args[5],
-    scope_id = args[6],
-    effect = args[7],
-    wide = args[8],
-    interval = args[9],
-    declared = args[10],
-    declared_at = args[11],
-    flow_id = args[12],
-    node = args[13],
-    attempt = args[14],
-    execution = args[15],
-    epoch = args[16],
+    namespace = args[5],
+    scope_type = args[6],
+    scope_id = args[7],
+    effect = args[8],
+    wide = args[9],
+    interval = args[10],
+    declared = args[11],
+    declared_at = args[12],
     dims = dims,
     dims_count = dims_count,
     entries = entries,
@@ -222,22 +222,23 @@ local function ffx_set_budget_dims(args, at)
 end
 
 redis.register_function('ffx_set_budget', function(keys, args)
-  if #keys < 1 or #args < 11 then return call.refuse(keys, 1, args, 11, 'interval', 8, 'declared_at', 10) end
+  if #keys < 1 or #args < 12 then return call.refuse(keys, 1, args, 12, 'interval', 9, 'declared_at', 11) end
   call.probe(keys[1])
-  local dims_count = args[12]
-  local dims, at = group(args, 12, 3, ffx_set_budget_dims)
+  local dims_count = args[13]
+  local dims, at = group(args, 13, 3, ffx_set_budget_dims)
   return F.ffx_set_budget({ definition = keys[1] }, {
     budget_id = args[1],
     name = args[2],
     key = args[3],
-    scope_type = args[4],
-    scope_id = args[5],
-    effect = args[6],
-    wide = args[7],
-    interval = args[8],
-    declared = args[9],
-    declared_at = args[10],
-    only_new = args[11],
+    namespace = args[4],
+    scope_type = args[5],
+    scope_id = args[6],
+    effect = args[7],
+    wide = args[8],
+    interval = args[9],
+    declared = args[10],
+    declared_at = args[11],
+    only_new = args[12],
     dims = dims,
     dims_count = dims_count,
   })
@@ -254,7 +255,7 @@ local function ffx_budget_done_done(args, at)
 end
 
 local function ffx_budget_done_over(args, at)
-  return { budget_id = args[at + 1], execution = args[at + 2], epoch = args[at + 3] }
+  return { budget_id = args[at + 1], reservation = args[at + 2] }
 end
 
 redis.register_function('ffx_budget_done', function(keys, args)
@@ -264,7 +265,7 @@ redis.register_function('ffx_budget_done', function(keys, args)
   local done, at = group(args, 1, 3, ffx_budget_done_done)
   local over_count = args[at]
   local over
-  over, at = group(args, at, 3, ffx_budget_done_over)
+  over, at = group(args, at, 2, ffx_budget_done_over)
   return F.ffx_budget_done({ policies = keys[1] }, { done = done, done_count = done_count, over = over, over_count = over_count })
 end)
 

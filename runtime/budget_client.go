@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-
-	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -177,13 +174,8 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 				return nil, fmt.Errorf("list budgets: %w", err)
 			}
 			for _, b := range reply.Budgets {
-				s := readBudgetState(b)
-				own, err := c.isOwnBudget(ctx, b.BudgetID, s)
-				if err != nil {
-					return nil, fmt.Errorf("list budgets: %w", err)
-				}
-				if own {
-					byID[b.BudgetID] = s
+				if b.Namespace == string(c.engine.namespace) {
+					byID[b.BudgetID] = readBudgetState(b)
 				}
 			}
 			if call.Cursor = reply.NextCursor; call.Cursor == "" {
@@ -199,24 +191,6 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 		return cmp.Or(cmp.Compare(a.Ref.Name, b.Ref.Name), cmp.Compare(a.Ref.Flow, b.Ref.Flow), cmp.Compare(a.Ref.Key, b.Ref.Key), cmp.Compare(a.FlowID, b.FlowID))
 	})
 	return list, nil
-}
-
-// isOwnBudget tells whether a budget in a listing belongs to the client's namespace: its id says so, that of a run's its run.
-func (c *Client) isOwnBudget(ctx context.Context, id enginecore.BudgetID, s BudgetState) (bool, error) {
-	if s.Scope != flow.ScopeRun {
-		// A key with control characters is stored without them, and does not lead to the id.
-		return s.Ref.id(c.engine.namespace) == id || strings.Contains(s.Ref.Key, " "), nil
-	}
-	p, err := c.engine.core.FlowPartition(s.FlowID)
-	if err != nil {
-		return false, err
-	}
-	client := c.engine.client
-	namespace, err := client.Do(ctx, client.B().Hget().Key(c.engine.core.Keys().FlowCore(p, s.FlowID)).Field("namespace").Build()).ToString()
-	if rueidis.IsRedisNil(err) {
-		return true, nil // the run has been purged, and its budget is about to be
-	}
-	return namespace == string(c.engine.namespace), err
 }
 
 // newsOf is what a budget's gate says now.

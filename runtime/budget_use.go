@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -179,29 +180,29 @@ func (t *task) use(ctx context.Context, b *storedBudget, e enginecore.UseBudgetE
 	t.usage.mu.Lock()
 	e.Quiet = t.usage.told[place]
 	t.usage.mu.Unlock()
+	e.FlowID, e.Node, e.Attempt = t.claimed.FlowID, t.claimed.Node, int64(t.claimed.AttemptIndex)
+	e.Lease = max(0, time.Until(t.leaseEnd()))
 	call := enginecore.UseBudgetCall{
-		Partition: p, BudgetID: b.ID, Declares: b.declares(), BudgetDeclaration: b.declaration(), FlowID: t.claimed.FlowID, Node: t.claimed.Node,
-		Attempt: int64(t.claimed.AttemptIndex), Execution: string(t.claimed.ExecutionID), Epoch: int64(t.claimed.LeaseEpoch),
-		Entries: []enginecore.UseBudgetEntry{e},
+		Partition: p, BudgetID: b.ID, Declares: b.declares(), BudgetDeclaration: b.declaration(), Entries: []enginecore.UseBudgetEntry{e},
 	}
 	for _, d := range b.Dimensions {
 		call.Dims = append(call.Dims, enginecore.UseBudgetDim(d))
 	}
-	var reply enginecore.UseBudgetReply
+	var news useNews
 	if err := t.retrying(ctx, func() (err error) {
-		reply, err = t.shift.core.UseBudget(ctx, call)
+		news, err = t.shift.budgetCalls.do(ctx, call)
 		return err
 	}); err != nil {
 		return useError(b, err)
 	}
-	use := reply.Uses[0]
-	waits := use.State == "refused" && reply.Closed != "" && e.Amount <= use.Hard && (b.Effect == flow.BlockNodes || !b.declares())
-	if reply.Told || waits {
-		if err := t.tellGate(ctx, b, p, reply, waits); err != nil {
+	use := news.use
+	waits := use.Waits && (b.Effect == flow.BlockNodes || !b.declares())
+	if news.told || waits {
+		if err := t.tellGate(ctx, b, p, news, waits); err != nil {
 			return fmt.Errorf("budget %q is used up, which could not be passed on: %w", b.Name, err)
 		}
 	}
-	for _, text := range reply.Owed {
+	for _, text := range news.owed {
 		t.breached(ctx, b, p, text, e, use)
 	}
 	if use.State != "refused" {
@@ -234,12 +235,12 @@ func useError(b *storedBudget, err error) error {
 
 // tellGate passes on that a gate has changed: to the partition of the task before anything else happens, so that a node which
 // waits is not started again at once, to others by the way.
-func (t *task) tellGate(ctx context.Context, b *storedBudget, p enginecore.Partition, reply enginecore.UseBudgetReply, waits bool) error {
-	news := gateNews{engine: t.shift.engine, partition: p, budget: b.ID, version: reply.Gate, closed: reply.Closed}
+func (t *task) tellGate(ctx context.Context, b *storedBudget, p enginecore.Partition, used useNews, waits bool) error {
+	news := gateNews{engine: t.shift.engine, partition: p, budget: b.ID, version: used.gate, closed: used.closed}
 	if b.Scope == flow.ScopeRun && !b.Wide {
 		news.flow = t.claimed.FlowID
 	}
-	if reply.Told {
+	if used.told {
 		t.tellOthers(news)
 	}
 	if !waits {

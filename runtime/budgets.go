@@ -89,11 +89,13 @@ func (r BudgetRef) id(namespace enginecore.Namespace) enginecore.BudgetID {
 
 // storedBudget is one budget of a run as the flow's record keeps it. The engine reads id and scope.
 type storedBudget struct {
-	ID      enginecore.BudgetID `json:"id"`
-	Scope   flow.BudgetScope    `json:"scope"`
-	ScopeID string              `json:"of,omitempty"`
-	Name    string              `json:"name"`
-	Key     string              `json:"key,omitempty"`
+	ID enginecore.BudgetID `json:"id"`
+	// Namespace is empty for the default one.
+	Namespace enginecore.Namespace `json:"ns,omitempty"`
+	Scope     flow.BudgetScope     `json:"scope"`
+	ScopeID   string               `json:"of,omitempty"`
+	Name      string               `json:"name"`
+	Key       string               `json:"key,omitempty"`
 	// Wide is set on the budget of a run with nodes that stand for other runs, which use it too.
 	Wide       bool              `json:"wide,omitempty"`
 	Effect     flow.BudgetEffect `json:"effect"`
@@ -113,6 +115,9 @@ func newStoredBudget(namespace enginecore.Namespace, s flow.BudgetSpec, ref Budg
 	b := storedBudget{
 		ID: ref.id(namespace), Scope: ref.scope(), Name: s.Name, Key: strings.Map(printable, ref.Key), Effect: s.Effect, EveryMS: s.Every.Milliseconds(),
 		DeclaredAt: time.Now().UnixMilli(),
+	}
+	if namespace != defaultNamespace {
+		b.Namespace = namespace
 	}
 	switch b.Scope {
 	case flow.ScopeRun:
@@ -138,7 +143,7 @@ func (b *storedBudget) declaration() enginecore.BudgetDeclaration {
 		text += fmt.Sprint(" ", d.Name, ":", d.Hard, ":", d.Soft)
 	}
 	return enginecore.BudgetDeclaration{
-		Name: b.Name, Key: b.Key, ScopeType: string(b.Scope), ScopeID: b.ScopeID, Effect: string(b.Effect), Wide: b.Wide,
+		Name: b.Name, Key: b.Key, Namespace: string(cmp.Or(b.Namespace, defaultNamespace)), ScopeType: string(b.Scope), ScopeID: b.ScopeID, Effect: string(b.Effect), Wide: b.Wide,
 		Interval: time.Duration(b.EveryMS) * time.Millisecond, Declared: text, DeclaredAt: b.DeclaredAt,
 	}
 }

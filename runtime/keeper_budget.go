@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -11,8 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// heldAgain is when a reservation is looked at again whose lease lives.
-const heldAgain = 30 * time.Second
+// leastHeld is the time before a reservation is looked at again, also where the clocks of two servers of a cluster differ.
+const leastHeld = 100 * time.Millisecond
 
 // budgetRound looks after budgets: it resets those that are due, and carries out in the partitions of flows what is owed
 // because the process is gone that should have done it.
@@ -84,11 +85,11 @@ type budgetSettling struct {
 
 // budgetChecks are the questions to one partition of flows.
 type budgetChecks struct {
-	call    enginecore.VerifyBudgetUseCall
-	leases  []string                    // the texts of the leases asked for
-	holders []enginecore.BudgetDoneOver // the leases
-	runs    []string                    // the texts of the runs asked for
-	ofRuns  []gateNews                  // their budgets
+	call   enginecore.VerifyBudgetUseCall
+	leases []string                    // the texts of the leases asked for
+	held   []enginecore.BudgetDoneOver // the reservations of the leases
+	runs   []string                    // the texts of the runs asked for
+	ofRuns []gateNews                  // their budgets
 }
 
 func (s *budgetSettling) of(p enginecore.Partition) *budgetChecks {
@@ -115,17 +116,19 @@ func (s *budgetSettling) settle(ctx context.Context, task enginecore.BudgetTask)
 			s.call.Done = append(s.call.Done, done(task.Text, time.Time{}))
 		}
 		return err
-	case kind == owedHeld && len(fields) == 3:
-		id := enginecore.ExecutionID(fields[1])
-		p, err := id.Partition()
-		epoch, err2 := strconv.ParseInt(fields[2], 10, 64)
-		if err := errors.Join(err, err2); err != nil {
+	case kind == owedHeld && len(fields) == 2:
+		lease, err := leaseOf(fields[1])
+		if err != nil {
+			return err
+		}
+		p, err := lease.ExecutionID.Partition()
+		if err != nil {
 			return err
 		}
 		c := s.of(p)
 		c.leases = append(c.leases, task.Text)
-		c.holders = append(c.holders, enginecore.BudgetDoneOver{BudgetID: enginecore.BudgetID(fields[0]), Execution: fields[1], Epoch: epoch})
-		c.call.Leases = append(c.call.Leases, enginecore.VerifyBudgetUseLease{ExecutionID: id, Epoch: epoch})
+		c.held = append(c.held, enginecore.BudgetDoneOver{BudgetID: enginecore.BudgetID(fields[0]), Reservation: fields[1]})
+		c.call.Leases = append(c.call.Leases, lease)
 		return nil
 	case kind == owedRun:
 		p, err := s.engine.core.FlowPartition(task.FlowID)
@@ -139,6 +142,24 @@ func (s *budgetSettling) settle(ctx context.Context, task enginecore.BudgetTask)
 	}
 	s.call.Done = append(s.call.Done, done(task.Text, time.Time{}))
 	return errOwed
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// leaseOf is the lease that a reservation belongs to, as its id begins with it.
+func leaseOf(reservation string) (enginecore.VerifyBudgetUseLease, error) {
+	execution, rest, _ := strings.Cut(reservation, "/")
+	epoch, _, _ := strings.Cut(rest, "/")
+	n, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil {
+		return enginecore.VerifyBudgetUseLease{}, fmt.Errorf("reservation %q: epoch: %w", reservation, err)
+	}
+	return enginecore.VerifyBudgetUseLease{ExecutionID: enginecore.ExecutionID(execution), Epoch: n}, nil
 }
 
 // news is what the partitions of flows have to know of the budget of a task.
@@ -159,11 +180,11 @@ func (s *budgetSettling) verify(ctx context.Context) {
 			s.failed = errors.Join(s.failed, err)
 			continue
 		}
-		for i, live := range reply.Live {
-			if live == "1" {
-				s.call.Done = append(s.call.Done, done(c.leases[i], s.now.Add(heldAgain)))
+		for i, until := range reply.LiveUntil {
+			if until > 0 {
+				s.call.Done = append(s.call.Done, done(c.leases[i], latest(time.UnixMilli(until), s.now.Add(leastHeld))))
 			} else {
-				s.call.Over = append(s.call.Over, c.holders[i])
+				s.call.Over = append(s.call.Over, c.held[i])
 			}
 		}
 		for i, again := range reply.AgainAt {

@@ -70,8 +70,10 @@ func Prefix(prefix string) OpenOption { return func(c *openConfig) { c.core.Pref
 // a flow, and schedules, limits and budgets belong to a namespace. Workers, keepers, lanes and what is paused are those of all
 // namespaces. A name has at most 128 bytes without control characters. Defaults to "default", which is also the empty one.
 func Namespace(name string) OpenOption {
-	return func(c *openConfig) { c.namespace = cmp.Or(name, "default") }
+	return func(c *openConfig) { c.namespace = cmp.Or(name, defaultNamespace) }
 }
+
+const defaultNamespace = "default"
 
 // maxNamespace bounds the name of a namespace, in bytes.
 const maxNamespace = 128
@@ -142,7 +144,7 @@ const (
 // Opening a directory ends all leases in it, because the workers that held them lived in the process before: what they
 // ran is taken up at once.
 func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) {
-	config := openConfig{namespace: "default", logger: slog.Default(), tracerProvider: otel.GetTracerProvider(),
+	config := openConfig{namespace: defaultNamespace, logger: slog.Default(), tracerProvider: otel.GetTracerProvider(),
 		meterProvider: otel.GetMeterProvider()}
 	fault := apply(&config, opts)
 	if err := errors.Join(fault, config.secret.check(), checkNamespace(config.namespace)); err != nil {

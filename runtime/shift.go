@@ -51,6 +51,8 @@ type shift struct {
 	budgets budgetBook
 	// mayChoose is set when one server has all partitions, so that it can choose which one a claim visits.
 	mayChoose bool
+	// budgetCalls take what is used of budgets there.
+	budgetCalls *budgetCalls
 }
 
 // errands are goroutines that messages start, which may come until the last moment.
@@ -91,6 +93,7 @@ func newShift(w *Worker) *shift {
 func (s *shift) run(ctx context.Context) error {
 	s.base = context.WithoutCancel(ctx)
 	s.leases = newLeaseBook(s)
+	s.budgetCalls = newBudgetCalls(s.core)
 	s.permits.shift, s.blocks.shift = s, s
 	s.commits = newCommits(s)
 	if err := s.leases.register(ctx); err != nil {

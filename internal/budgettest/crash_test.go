@@ -29,6 +29,8 @@ type brittle struct {
 	part   enginecore.Partition // of the run
 	budget enginecore.Partition
 	call   enginecore.UseBudgetCall
+	flow   enginecore.FlowID
+	lease  string // by which ids of its reservations begin
 }
 
 func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench, run *runtime.Run[string]) *brittle {
@@ -51,8 +53,7 @@ func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench, run *run
 	x.budget, err = x.core.Partitioning().BudgetPartition(stored[0].ID)
 	require.NoError(t, err)
 	x.call = enginecore.UseBudgetCall{
-		Partition: x.budget, BudgetID: stored[0].ID, Declares: true, FlowID: run.FlowID(), Node: "n0", Attempt: 0, Epoch: 1,
-		Execution: string(enginecore.ExecutionIDFor(x.part, run.FlowID(), "n0")),
+		Partition: x.budget, BudgetID: stored[0].ID, Declares: true,
 		BudgetDeclaration: enginecore.BudgetDeclaration{
 			Name: stored[0].Name, ScopeType: stored[0].Scope, ScopeID: stored[0].Of, Effect: stored[0].Effect, Declared: "by hand", DeclaredAt: stored[0].At,
 		},
@@ -60,13 +61,16 @@ func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench, run *run
 	for _, d := range stored[0].Dims {
 		x.call.Dims = append(x.call.Dims, enginecore.UseBudgetDim{Name: d.N, Hard: d.H, Soft: d.S})
 	}
+	x.flow, x.lease = run.FlowID(), fmt.Sprint(enginecore.ExecutionIDFor(x.part, run.FlowID(), "n0"), "/1/")
 	return x
 }
 
 // use is what a worker sends; what follows from it is left undone.
 func (x *brittle) use(kind string, n int64) enginecore.UseBudgetReply {
 	call := x.call
-	call.Entries = []enginecore.UseBudgetEntry{{Kind: kind, Dimension: "calls", Amount: n, ID: fmt.Sprintf("%s/%d/%s", call.Execution, call.Epoch, uuid.NewString())}}
+	call.Entries = []enginecore.UseBudgetEntry{{
+		Kind: kind, Dimension: "calls", Amount: n, ID: x.lease + uuid.NewString(), FlowID: x.flow, Node: "n0", Lease: time.Second,
+	}}
 	reply, err := x.core.UseBudget(x.ctx, call)
 	require.NoError(x.t, err)
 	return reply
@@ -82,6 +86,19 @@ func (x *brittle) keep() runtime.DutyReport {
 	report, err := x.bench.Client.RunDuty(x.ctx, runtime.DutyBudget)
 	require.NoError(x.t, err)
 	return report
+}
+
+// heldUntil is when the leases of reservations are looked at.
+func (x *brittle) heldUntil() (at []int64) {
+	client := x.core.Client()
+	scores, err := client.Do(x.ctx, client.B().Zrange().Key(x.core.Keys().BudgetDue(x.budget)).Min("0").Max("-1").Withscores().Build()).AsZScores()
+	require.NoError(x.t, err)
+	for _, s := range scores {
+		if strings.HasPrefix(s.Member, "held ") {
+			at = append(at, int64(s.Score))
+		}
+	}
+	return at
 }
 
 func (x *brittle) owed() []string {
@@ -213,17 +230,18 @@ func TestReservationOfDeadWorker(t *testing.T) {
 		claimed, err := x.core.Claim(ctx, claim)
 		require.NoError(t, err)
 		require.Len(t, claimed.Executions, 1)
-		x.call.Execution, x.call.Epoch = string(claimed.Executions[0].ExecutionID), int64(claimed.Executions[0].LeaseEpoch)
+		x.lease = fmt.Sprintf("%s/%d/", claimed.Executions[0].ExecutionID, claimed.Executions[0].LeaseEpoch)
 		require.Equal(t, "ok", x.use("reserve", 4).Uses[0].State)
 		require.Equal(t, "refused", x.use("reserve", 4).Uses[0].State)
 		x.keep()
 		if time.Since(leased) < 900*time.Millisecond {
 			require.EqualValues(t, 4, x.state().Dims[0].Reserved)
+			// It is looked at again when the lease is over.
+			require.Equal(t, []int64{claimed.Executions[0].LeaseExpiresAt.UnixMilli()}, x.heldUntil())
 		}
 		work(t, b, def)
 		b.Keeper(t)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
-			x.keep()
 			if d := x.state().Dims[0]; d.Reserved != 0 {
 				return fmt.Sprintf("%+v", d)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +22,6 @@ type amount struct{ spent, reserved, hard, soft int64 }
 type reservation struct {
 	dimension string
 	n         int64
-	holder    string
 }
 
 // model is what a budget does, in a few lines.
@@ -52,17 +52,17 @@ func (m *model) spend(a *amount, n int64) {
 }
 
 // use is one entry; it returns its state.
-func (m *model) use(e enginecore.UseBudgetEntry, holder string) string {
+func (m *model) use(e enginecore.UseBudgetEntry) string {
 	a := m.dims[e.Dimension]
 	held, isHeld := m.reservations[e.ID]
 	state := "ok"
 	switch {
 	case e.Kind == "release":
+		m.known[e.ID] = true
 		if !isHeld {
 			return "applied"
 		}
 		m.takeBack(e.ID)
-		m.known[e.ID] = true
 		return m.givenBack(state)
 	case m.known[e.ID], e.Kind == "reserve" && isHeld:
 		return "applied"
@@ -92,7 +92,7 @@ func (m *model) use(e enginecore.UseBudgetEntry, holder string) string {
 		m.spend(a, e.Amount)
 		m.known[e.ID] = true
 	default:
-		m.reservations[e.ID] = reservation{e.Dimension, e.Amount, holder}
+		m.reservations[e.ID] = reservation{e.Dimension, e.Amount}
 		a.reserved += e.Amount
 	}
 	m.close(state, a, e.Amount)
@@ -121,17 +121,18 @@ func (m *model) givenBack(state string) string {
 	return state
 }
 
-func (m *model) releaseHolder(holder string) {
-	found := false
-	for id, held := range m.reservations {
-		if held.holder == holder {
+// releaseHolder takes back the reservations of a lease and returns their ids.
+func (m *model) releaseHolder(holder string) (ids []string) {
+	for id := range m.reservations {
+		if strings.HasPrefix(id, holder) {
 			m.takeBack(id)
-			found = true
+			ids = append(ids, id)
 		}
 	}
-	if found {
+	if len(ids) > 0 {
 		m.givenBack("")
 	}
+	return ids
 }
 
 func (m *model) reset() {
@@ -164,8 +165,7 @@ func newTrial(ctx context.Context, t *testing.T, core *enginecore.Engine, r *ran
 
 func (x *trial) call() enginecore.UseBudgetCall {
 	call := enginecore.UseBudgetCall{
-		Partition: x.partition, BudgetID: x.id, Declares: true, FlowID: enginecore.FlowID(uuid.NewString()), Node: "node", Attempt: 1,
-		Execution: fmt.Sprintf("{fp:1}:e%d", x.r.IntN(4)), Epoch: int64(x.r.IntN(2)),
+		Partition: x.partition, BudgetID: x.id, Declares: true,
 		BudgetDeclaration: enginecore.BudgetDeclaration{Name: "model", ScopeType: "shared", ScopeID: "model", Effect: "fail", Declared: "1"},
 	}
 	if x.model.blocks {
@@ -177,9 +177,8 @@ func (x *trial) call() enginecore.UseBudgetCall {
 	return call
 }
 
-func (x *trial) holder(call *enginecore.UseBudgetCall) string {
-	return fmt.Sprint(call.Execution, "/", call.Epoch, "/")
-}
+// holder is how the ids of the reservations of a lease begin.
+func (x *trial) holder() string { return fmt.Sprintf("{fp:1}:e%d/%d/", x.r.IntN(4), x.r.IntN(2)) }
 
 // use makes one call of some entries, new ones, repeated ones and wrong ones.
 func (x *trial) use() {
@@ -187,8 +186,9 @@ func (x *trial) use() {
 	for range 1 + x.r.IntN(3) {
 		x.serial++
 		e := enginecore.UseBudgetEntry{
+			FlowID: enginecore.FlowID(uuid.NewString()), Node: "node", Attempt: 1, Lease: time.Hour,
 			Kind: []string{"report", "reserve", "settle", "release"}[x.r.IntN(4)], Dimension: []string{"tokens", "calls"}[x.r.IntN(2)],
-			Amount: int64(x.r.IntN(30)), ID: x.holder(&call) + strconv.Itoa(x.serial),
+			Amount: int64(x.r.IntN(30)), ID: x.holder() + strconv.Itoa(x.serial),
 		}
 		if e.Kind == "settle" || e.Kind == "release" {
 			for id, held := range x.model.reservations {
@@ -206,7 +206,7 @@ func (x *trial) send(call *enginecore.UseBudgetCall) {
 	x.model.softly = 0
 	var want []string
 	for _, e := range call.Entries {
-		want = append(want, x.model.use(e, x.holder(call)))
+		want = append(want, x.model.use(e))
 	}
 	reply, err := x.core.UseBudget(x.ctx, *call)
 	require.NoError(x.t, err)
@@ -241,11 +241,11 @@ func (x *trial) other() {
 
 // endLease is what a keeper does about a worker that is gone.
 func (x *trial) endLease() {
-	call := x.call()
-	x.model.releaseHolder(x.holder(&call))
-	_, err := x.core.BudgetDone(x.ctx, enginecore.BudgetDoneCall{Partition: x.partition, Over: []enginecore.BudgetDoneOver{
-		{BudgetID: x.id, Execution: call.Execution, Epoch: call.Epoch},
-	}})
+	call := enginecore.BudgetDoneCall{Partition: x.partition}
+	for _, id := range x.model.releaseHolder(x.holder()) {
+		call.Over = append(call.Over, enginecore.BudgetDoneOver{BudgetID: x.id, Reservation: id})
+	}
+	_, err := x.core.BudgetDone(x.ctx, call)
 	require.NoError(x.t, err)
 }
 

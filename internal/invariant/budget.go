@@ -51,6 +51,7 @@ func (c *checker) checkBudgets(p *partition, mode Mode) {
 			continue
 		}
 		c.reserved(b)
+		c.watched(p, b)
 		if n := len(b.parts["reservations"].hash); n > 0 && mode == Quiescent {
 			c.fault(RuleQuiescent, b.key, "%d reservations are held", n)
 		}
@@ -61,7 +62,12 @@ func (c *checker) checkBudgets(p *partition, mode Mode) {
 		}
 	}
 	for text := range p.indexes["budget_due"].scores {
-		kind, _, _ := strings.Cut(text, " ")
+		kind, rest, _ := strings.Cut(text, " ")
+		if id, reservation, _ := strings.Cut(rest, " "); kind == "held" {
+			if b := p.budgets[id]; b == nil || b.parts["reservations"].hash[reservation] == "" {
+				c.fault(RuleBudgets, p.key("ffx:"+p.tag+":budget_due"), "%s is owed, but there is no such reservation", text)
+			}
+		}
 		if mode == Quiescent && (kind == "gate" || kind == "breach") {
 			c.fault(RuleQuiescent, p.key("ffx:"+p.tag+":budget_due"), "%s is owed", text)
 		}
@@ -88,6 +94,15 @@ func (c *checker) reserved(b *budgetRecord) {
 	for name, sum := range sums {
 		if sum != 0 {
 			c.fault(RuleBudgets, b.key, "none of %s is reserved, the reservations are %d", name, sum)
+		}
+	}
+}
+
+// watched tells of reservations after whose lease nobody looks.
+func (c *checker) watched(p *partition, b *budgetRecord) {
+	for id := range b.parts["reservations"].hash {
+		if _, found := p.indexes["budget_due"].scores["held "+b.parts[""].hash["budget_id"]+" "+id]; !found {
+			c.fault(RuleBudgets, b.key, "nobody looks after the lease of reservation %s", id)
 		}
 	}
 }

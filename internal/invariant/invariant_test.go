@@ -347,6 +347,7 @@ func TestEveryRuleFires(t *testing.T) {
 		{invariant.RuleStuck, "HSET $core:b lifecycle_phase suspended", "without an open suspension"},
 		{invariant.RuleBudgets, "HSET $prefix:budget:{b:0}:x budget_id x gate 1; HSET $prefix:ffx:{b:0}:budget:x:reserved tokens 5", "reservations are 0"},
 		{invariant.RuleBudgets, "HSET $prefix:budget:{b:0}:x budget_id x gate 1; HSET $prefix:ffx:{b:0}:budget:x:reservations e/1/1 5_tokens", "5_tokens"},
+		{invariant.RuleBudgets, "HSET $prefix:budget:{b:0}:x budget_id x gate 1; HSET $prefix:ffx:{b:0}:budget:x:reservations e/1/1 0_tokens", "nobody looks"},
 		{invariant.RuleBudgets, "HSET $flow: budgets 1", "do not agree"},
 		{invariant.RuleStuck, "HSET $flow: budget_ids x; HSET $core:b lifecycle_phase runnable eligibility_state blocked_by_budget", "waits for none"},
 		{invariant.RuleQuiescent, "RPUSH $backlog: $id:b", "has not ended"},
