@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "143-a39491720d883635"
+const build = "144-d1fa9e95084ab8bb"

@@ -113,8 +113,11 @@ local function hold(c, numbers, held)
   return nil, ''
 end
 
+-- What order.queue_for wants to know of an execution without a key.
+local KEYLESS = {}
+
 -- Puts a new node into the index that its state names: see hold.
-local function index_node(c, batch, A, node, execution_id, numbers, why)
+function create.index_node(c, batch, A, node, execution_id, numbers, why)
   local lane = node.lane_id
   if why == 'dependencies' then
     gather(batch, 'ZADD', key.lane_blocked_dependencies(c, lane), c.now_text, execution_id)
@@ -123,12 +126,12 @@ local function index_node(c, batch, A, node, execution_id, numbers, why)
     gather(batch, 'ZADD', key.lane_delayed(c, lane), c.now + numbers.delay, execution_id)
     wake.due(c, c.now + numbers.delay)
   elseif not numbers.wait then
-    local score = record.eligible_score({ created_at = c.now, priority = numbers.priority })
-    local queue_key = order.queue_for(c, lane, execution_id, { fair_key = is_set(A.fair_key) and A.fair_key or nil })
+    local score = c.now - numbers.priority * record.PRIORITY_STEP
+    local queue_key = order.queue_for(c, lane, execution_id, is_set(A.fair_key) and A or KEYLESS)
     gather(batch, 'ZADD', key.lane_eligible(c, lane), score, execution_id)
     if queue_key then gather(batch, 'ZADD', queue_key, score, execution_id) end
-    graph.became_eligible(c, execution_id,
-      { priority = numbers.priority, start_timeout = numbers.start_timeout > 0 and numbers.start_timeout or nil }, lane)
+    wake.eligible(c, lane, execution_id, numbers.priority)
+    if numbers.start_timeout > 0 then graph.limit_start(c, execution_id, numbers.start_timeout) end
   end
 end
 
@@ -237,7 +240,7 @@ local function write_node(c, batch, A, node, execution_id, numbers, held, by_id)
   if numbers.wait then redis.call('SET', key.exec_wait(c, execution_id), node.wait) end
   local tags = record.tags_of(node.tags)
   if #tags > 0 then call.chunked('HSET', key.exec_tags(c, execution_id), tags) end
-  index_node(c, batch, A, node, execution_id, numbers, why)
+  create.index_node(c, batch, A, node, execution_id, numbers, why)
   batch.lanes[node.lane_id] = true
   return why
 end

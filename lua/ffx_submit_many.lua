@@ -82,20 +82,17 @@ local function parse(A)
   return n
 end
 
--- Whether there is a record of any of the runs or their nodes; one command tells.
-local function any_exists(c, A)
+-- Keys of the records of all runs and, after those, of their nodes.
+local function record_keys(c, A)
   local keys = {}
   for i, run in ipairs(A.runs) do keys[i] = key.flow_core(c, run.flow_id) end
   for i, execution in ipairs(A.executions) do keys[#A.runs + i] = key.exec_core(c, execution.execution_id) end
-  return #keys > 0 and redis.call('EXISTS', unpack(keys)) > 0
+  return keys
 end
 
--- One run of the call in the form of ffx_submit_flow: the i-th.
-local function run_of(A, n, run, i)
-  local ids, edges = {}, {}
-  local before = (i - 1) * #A.nodes
-  for j = 1, #A.nodes do ids[j] = A.executions[before + j].execution_id end
-  before = (i - 1) * #A.edges
+-- Edges of one run in the form of ffx_submit_flow.
+local function edges_of(A, n, i, ids)
+  local edges, before = {}, (i - 1) * #A.edges
   for j, edge in ipairs(A.edges) do
     local at = n.edges[j]
     edges[j] = {
@@ -103,14 +100,42 @@ local function run_of(A, n, run, i)
       dependency_kind = edge.dependency_kind, input_name = edge.input_name,
     }
   end
+  return edges
+end
+
+local NO_BUDGET = {}
+
+-- One run of the call, the i-th, in the form of ffx_submit_flow.
+local function run_of(A, n, i)
+  local run, ids, before = A.runs[i], {}, (i - 1) * #A.nodes
+  for j = 1, #A.nodes do ids[j] = A.executions[before + j].execution_id end
   return {
     flow_id = run.flow_id, run_id = run.run_id, input_hash = run.input_hash, input = run.input,
-    trace_context = run.trace_context, fair_key = run.fair_key, ids = ids, edges = edges, nodes = A.nodes,
+    trace_context = run.trace_context, fair_key = run.fair_key, ids = ids, edges = edges_of(A, n, i, ids), nodes = A.nodes,
     result_execution_id = n.result and ids[n.result],
     flow_name = A.flow_name, namespace = A.namespace, graph_hash = A.graph_hash, definition = A.definition,
     creator_identity = A.creator_identity, retention = A.retention,
-    tags = run.tags or A.tags, budget = run.budget or {},
+    tags = run.tags or A.tags, budget = run.budget or NO_BUDGET,
   }
+end
+
+-- What further runs of the call are copied from when they are like the i-th, which it has just created: nil when they
+-- cannot be.
+local function form_of(c, batch, A, n, keys, i)
+  local run, before = A.runs[i], (i - 1) * #A.nodes
+  if #A.edges > 0 or n.limits or run.budget then return nil end
+  local form = {
+    flow = batch.flow, nodes = {}, deadline = n.deadline, definition = A.definition, result = n.result,
+    fair_key = run.fair_key, is_traced = is_set(run.trace_context),
+  }
+  for j, node in ipairs(A.nodes) do
+    form.nodes[j] = {
+      node = node, numbers = n.nodes[j], core = keys[#A.runs + before + j],
+      tags = is_set(node.tags) and key.exec_tags(c, A.executions[before + j].execution_id) or nil,
+      why = n.nodes[j].upstream_count > 0 and 'dependencies' or nil,
+    }
+  end
+  return form
 end
 
 -- How it stands with a run that there is: the code of its outcome.
@@ -121,24 +146,43 @@ local function outcome_of(flow, A, run)
   return flow.held and 'flow_incomplete' or 'ALREADY_SATISFIED'
 end
 
+-- Creates one run as a copy when it is like the one that the call has created before. Gives whether it has.
+local function copied(c, batch, A, n, keys, i)
+  local form, run = n.form, A.runs[i]
+  if not form or form.flow ~= batch.flow or run.budget or run.fair_key ~= form.fair_key
+    or is_set(run.trace_context) ~= form.is_traced then
+    return false
+  end
+  create.copy_run(c, batch, form, {
+    flow_id = run.flow_id, run_id = run.run_id, input_hash = run.input_hash, input = run.input,
+    trace_context = run.trace_context, fair_key = run.fair_key, definition = A.definition, flow_name = A.flow_name,
+    tags = run.tags or A.tags, budget = NO_BUDGET, executions = A.executions, before = (i - 1) * #A.nodes,
+    keys = keys, keys_before = #A.runs + (i - 1) * #A.nodes, key = keys[i],
+  })
+  return true
+end
+
 -- Creates one run. `look`: it or its nodes may exist. Gives the code of its outcome.
-local function submit(c, batch, A, n, i, look)
-  local run = A.runs[i]
-  local flow_key = key.flow_core(c, run.flow_id)
-  if look or n.taken[run.flow_id] then
-    local flow = record.read(flow_key, FLOW_FIELDS, true)
+local function submit(c, batch, A, n, keys, i, look)
+  local run, taken = A.runs[i], n.taken
+  if look or taken[run.flow_id] then
+    local flow = record.read(keys[i], FLOW_FIELDS, true)
     if flow then return outcome_of(flow, A, run) end
   end
-  local R = run_of(A, n, run, i)
-  for _, execution_id in ipairs(R.ids) do
-    if n.taken[execution_id] or look and redis.call('EXISTS', key.exec_core(c, execution_id)) == 1 then
+  local last = i * #A.nodes
+  local first = last - #A.nodes + 1
+  for j = first, last do
+    if taken[A.executions[j].execution_id] or look and redis.call('EXISTS', keys[#A.runs + j]) == 1 then
       return 'invalid_input'
     end
   end
-  n.taken[run.flow_id] = true
-  for _, execution_id in ipairs(R.ids) do n.taken[execution_id] = true end
+  taken[run.flow_id] = true
+  for j = first, last do taken[A.executions[j].execution_id] = true end
+  if copied(c, batch, A, n, keys, i) then return 'OK' end
+  local R = run_of(A, n, i)
   local nodes, edges = create.graph(c, batch, R, n, false, {}, false)
-  create.flow(c, batch, flow_key, R, n, false, nodes, edges)
+  create.flow(c, batch, keys[i], R, n, false, nodes, edges)
+  n.form = form_of(c, batch, A, n, keys, i)
   return 'OK'
 end
 
@@ -178,9 +222,11 @@ function F.ffx_submit_many(K, A)
   if err then return err end
   local c = call.open(K.partition)
   local batch = create.batch()
-  local look = any_exists(c, A)
+  local keys = record_keys(c, A)
+  -- One command tells whether there is a record of any of them.
+  local look = #keys > 0 and redis.call('EXISTS', unpack(keys)) > 0
   local outcomes = {}
-  for i = 1, #A.runs do outcomes[i] = { submit(c, batch, A, n, i, look) } end
+  for i = 1, #A.runs do outcomes[i] = { submit(c, batch, A, n, keys, i, look) } end
   create.finish(c, batch)
   graph.settle(c)
   return reply.ok(outcomes)

@@ -59,14 +59,17 @@ function graph.write_edge(c, edge_key, flow_id, edge)
     'created_at', c.now_text, 'created_by', 'engine')
 end
 
+-- An execution has so long (ms) to start.
+function graph.limit_start(c, execution_id, start_timeout)
+  redis.call('ZADD', key.ffx_start_deadlines(c), c.now + start_timeout, execution_id)
+  wake.due(c, c.now + start_timeout)
+end
+
 -- A managed execution entered the eligible set of its lane.
 function graph.became_eligible(c, execution_id, core, lane)
   wake.eligible(c, lane, execution_id, core.priority)
   local start_timeout = not is_set(core.current_attempt_index) and tonumber(core.start_timeout)
-  if start_timeout then
-    redis.call('ZADD', key.ffx_start_deadlines(c), c.now + start_timeout, execution_id)
-    wake.due(c, c.now + start_timeout)
-  end
+  if start_timeout then graph.limit_start(c, execution_id, start_timeout) end
 end
 
 -- The first failure is kept on the flow.

@@ -176,6 +176,43 @@ func TestTogetherIsLikeAlone(t *testing.T) {
 	})
 }
 
+// TestCopiesAreLikeAlone does the same for a flow without edges, limits and budgets, whose runs are copied from the first one.
+func TestCopiesAreLikeAlone(t *testing.T) {
+	double := activity.New("double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
+	f := flow.New[int, int]("edgeless", flow.Deadline(2*time.Hour), flow.Tag("team.name", "census"))
+	first := flow.Node(f, "first", double, f.Input(), flow.Tag("cost.centre", "7"))
+	urgent := activity.New("urgent", func(_ context.Context, n int) (int, error) { return n, nil },
+		activity.Priority(7), activity.ScheduleToStart(time.Hour))
+	flow.Node(f, "second", urgent, f.Input())
+	flow.Return(f, first)
+	def, err := f.Build()
+	require.NoError(t, err)
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		plans := neighbouringPlans(t, b, def, 7, 7, 7, 7)
+		_, err := runtime.SubmitAlone(ctx, b.Client, plans[0])
+		require.NoError(t, err)
+		codes, err := runtime.SubmitTogether(ctx, b.Client, plans[1], plans[2], plans[1], plans[3])
+		require.NoError(t, err)
+		require.Equal(t, []string{"OK", "OK", "ALREADY_SATISFIED", "OK"}, codes)
+		alone := recordsOf(t, b, plans[0], def)
+		require.Greater(t, len(alone), 8)
+		for _, plan := range plans[1:] {
+			assert.Equal(t, alone, recordsOf(t, b, plan, def))
+		}
+		b.Check(t, invariant.AnyTime)
+		b.Worker(t, []activity.Handler{double, urgent})
+		for _, plan := range plans {
+			run, err := runtime.Attach(b.Client, def, plan.Run)
+			require.NoError(t, err)
+			out, err := run.Result(ctx)
+			require.NoError(t, err)
+			require.Equal(t, 14, out)
+		}
+		b.Settle(t)
+	})
+}
+
 // TestOutcomesTogether sends runs of which some exist or are refused: each has its own outcome.
 func TestOutcomesTogether(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
