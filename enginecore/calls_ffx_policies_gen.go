@@ -83,11 +83,14 @@ type DropAdmissionsReply struct {
 	// Status is StatusOK.
 	Status  Status
 	Dropped int64
+	Again   []Admitted
 }
 
 // DropAdmissions runs ffx_drop_admissions. Takes admissions back of executions that do not run any
 // more: those that still stand as ffx_reconcile_quotas has named them. What they have started still
-// counts within the window.
+// counts within the window. One that is guarded only loses its guard: as long as it stands, an
+// execution that is run again is told that it is admitted. `again` names those, for the caller to look
+// at their executions once more; from now on, they are admitted anew.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -118,6 +121,9 @@ func (DropAdmissionsCall) decode(r *fields) (out DropAdmissionsReply) {
 	switch {
 	case r.status == StatusOK:
 		out.Dropped = intValue[int64](r, "dropped")
+		if r.left() > 0 {
+			out.Again = list(r, "again", decodeAdmitted)
+		}
 	default:
 		r.unknownStatus()
 	}

@@ -1330,11 +1330,11 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ReconcileQuotasCall{}.info(), m, ReconcileQuotasCall{}.decode)
 			},
 			ReconcileQuotasReply{Status: StatusOK, NextCursor: "next_cursor of test", Checked: 8, Mended: 7, Admitted: []Admitted{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}}}},
-		{"ffx_drop_admissions OK", []any{1, "OK", "8"},
+		{"ffx_drop_admissions OK", []any{1, "OK", "8", []any{[]any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}, []any{"quota_policy_id of test", "execution of test", "admitted_at of test", "1"}}},
 			func(m message) (any, error) {
 				return decodeReply(DropAdmissionsCall{}.info(), m, DropAdmissionsCall{}.decode)
 			},
-			DropAdmissionsReply{Status: StatusOK, Dropped: 8}},
+			DropAdmissionsReply{Status: StatusOK, Dropped: 8, Again: []Admitted{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", AdmittedAt: "admitted_at of test", Guarded: true}}}},
 		{"ffx_reconcile_budgets OK", []any{1, "OK", "next_cursor of test", "8", "7"},
 			func(m message) (any, error) {
 				return decodeReply(ReconcileBudgetsCall{}.info(), m, ReconcileBudgetsCall{}.decode)

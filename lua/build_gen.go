@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "144-d1fa9e95084ab8bb"
+const build = "145-d6a6039afe73629e"

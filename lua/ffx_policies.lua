@@ -72,28 +72,33 @@ end
 
 -- @function ffx_drop_admissions
 -- @summary  Takes admissions back of executions that do not run any more: those that still stand as ffx_reconcile_quotas has
---           named them. What they have started still counts within the window.
+--           named them. What they have started still counts within the window. One that is guarded only loses its guard: as
+--           long as it stands, an execution that is run again is told that it is admitted. `again` names those, for the
+--           caller to look at their executions once more; from now on, they are admitted anew.
 -- @flags    derives repeatable
 -- @key      policies           index.quota_policies
 -- @group    admissions         quota_policy_id:quota_policy_id execution:text admitted_at:text guarded:bool
--- @reply    OK dropped:int
+-- @reply    OK dropped:int again:list(admitted)?
 -- @error    invalid_input message:text
 function F.ffx_drop_admissions(K, A)
   if not A.admissions then return reply.err('invalid_input', 'the count of admissions does not fit the arguments') end
   local c = call.open(K.policies)
-  local dropped, touched = 0, {}
+  local dropped, touched, again = 0, {}, {}
   for _, entry in ipairs(A.admissions) do
     local id = entry.quota_policy_id
     local at, guarded = admission(c, id, entry.execution)
-    if at == entry.admitted_at and guarded == entry.guarded
-      and redis.call('SREM', key.quota_admitted_set(c, id), entry.execution) == 1 then
-      redis.call('DEL', key.quota_admitted(c, id, entry.execution))
-      dropped = dropped + 1
-      touched[id] = true
+    if at == entry.admitted_at and guarded == entry.guarded then
+      if guarded == '1' then
+        redis.call('DEL', key.quota_admitted(c, id, entry.execution))
+        again[#again + 1] = { id, entry.execution, at, '0' }
+      elseif redis.call('SREM', key.quota_admitted_set(c, id), entry.execution) == 1 then
+        dropped = dropped + 1
+        touched[id] = true
+      end
     end
   end
   for id in pairs(touched) do policies.correct(c, id) end
-  return reply.ok(number.text(dropped))
+  return reply.ok(number.text(dropped), again)
 end
 
 -- Whether a hard limit of a budget is reached.

@@ -118,6 +118,52 @@ func TestAdmissionGivenAgain(t *testing.T) {
 	})
 }
 
+// An execution that has ended is run again and asks for its place after somebody has looked, and before the place is taken
+// back: whether it asks before its guard goes or after, it has a place while it runs.
+func TestPlaceOfAnExecutionThatRunsAgain(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		for _, asksFirst := range []bool{true, false} {
+			d := newDesk(t, b)
+			o := d.office(admin.NewQuota{Window: time.Hour, MaxConcurrent: 1})
+			id := d.create(admin.NewExecution{})
+			require.Equal(t, enginecore.StatusAdmitted, o.admit(id))
+			d.Complete(d.Claim(id, 0), "done")
+			looked, err := d.core.ReconcileQuotas(d.ctx, enginecore.ReconcileQuotasCall{Partition: o.at, Limit: 100})
+			require.NoError(t, err)
+			require.Len(t, looked.Admitted, 1)
+			drop := func(a enginecore.Admitted) enginecore.DropAdmissionsReply {
+				reply, err := d.core.DropAdmissions(d.ctx, enginecore.DropAdmissionsCall{
+					Partition: o.at, Admissions: []enginecore.DropAdmissionsAdmission{enginecore.DropAdmissionsAdmission(a)},
+				})
+				require.NoError(t, err)
+				return reply
+			}
+			_, err = d.core.ReplayExecution(d.ctx, enginecore.ReplayExecutionCall{LaneID: "default", ExecutionID: id})
+			require.NoError(t, err)
+			if asksFirst {
+				require.Equal(t, enginecore.StatusAlreadyAdmitted, o.admit(id))
+			}
+			first := drop(looked.Admitted[0])
+			require.Zero(t, first.Dropped)
+			require.Len(t, first.Again, 1)
+			if asksFirst {
+				d.Claim(id, 1)
+				require.Zero(t, d.run(runtime.DutyQuotaReconciliation).Done, "it runs")
+			} else {
+				require.Equal(t, enginecore.StatusConcurrencyExceeded, o.admit(id), "its former place is not free yet")
+				require.EqualValues(t, 1, d.run(runtime.DutyQuotaReconciliation).Done)
+				require.Equal(t, enginecore.StatusAdmitted, o.admit(id))
+				require.Zero(t, drop(first.Again[0]).Dropped)
+				d.Claim(id, 1)
+			}
+			require.EqualValues(t, 1, o.running())
+			other := d.create(admin.NewExecution{})
+			require.Equal(t, enginecore.StatusConcurrencyExceeded, o.admit(other))
+			b.Wipe(t)
+		}
+	})
+}
+
 // Many quotas with many admissions are gone through in steps, none of which leaves something out.
 func TestQuotasInSteps(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
