@@ -26,13 +26,13 @@ type telemetry struct {
 
 	workerClaims     metric.Int64ObservableCounter
 	workerExecutions metric.Int64ObservableCounter
-	slots, busySlots metric.Int64ObservableGauge
+	slots, busySlots metric.Int64ObservableUpDownCounter
 	laneDepth        metric.Int64ObservableGauge
 	laneAge          metric.Float64ObservableGauge
 
 	dutySteps, dutyItems, dutyErrors, dutyPanics metric.Int64ObservableCounter
 	dutyLag                                      metric.Float64ObservableGauge
-	keeperPartitions                             metric.Int64ObservableGauge
+	keeperPartitions                             metric.Int64ObservableUpDownCounter
 
 	// options are the attributes of recorded durations, made once for each set of labels.
 	options sync.Map
@@ -63,20 +63,26 @@ func newTelemetry(tracers trace.TracerProvider, meters metric.MeterProvider) (*t
 		faults = append(faults, err)
 		return g
 	}
+	// What several of one process have together is the sum of what each has.
+	share := func(name, unit, description string) metric.Int64ObservableUpDownCounter {
+		c, err := t.meter.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
+		faults = append(faults, err)
+		return c
+	}
 	t.starts = seconds("flowfabric.start.duration", "Time to submit a run.", callBounds)
 	t.claims = seconds("flowfabric.claim.duration", "Time that a claim takes.", callBounds)
 	t.commits = seconds("flowfabric.commit.duration", "Time to commit a result.", callBounds)
 	t.attempts = seconds("flowfabric.attempt.duration", "Time from the claim of an attempt to its end.", attemptBounds)
 	t.workerClaims = counter("flowfabric.worker.claims", "{claim}", "Calls that asked for work.")
 	t.workerExecutions = counter("flowfabric.worker.executions", "{execution}", "Attempts that were begun.")
-	t.slots = gauge("flowfabric.worker.slots", "{slot}", "Functions that the worker may run at a time.")
-	t.busySlots = gauge("flowfabric.worker.slots.busy", "{slot}", "Functions that the worker runs.")
+	t.slots = share("flowfabric.worker.slot.limit", "{slot}", "Functions that may run at a time.")
+	t.busySlots = share("flowfabric.worker.slot.usage", "{slot}", "Functions that run.")
 	t.laneDepth = gauge("flowfabric.lane.depth", "{execution}", "Executions that stand in a lane.")
 	t.dutySteps = counter("flowfabric.keeper.steps", "{step}", "Looks of a keeper at a partition.")
 	t.dutyItems = counter("flowfabric.keeper.items", "{item}", "What a keeper has worked on.")
 	t.dutyErrors = counter("flowfabric.keeper.errors", "{step}", "Steps of a keeper that failed.")
 	t.dutyPanics = counter("flowfabric.keeper.panics", "{step}", "Steps of a keeper that panicked.")
-	t.keeperPartitions = gauge("flowfabric.keeper.partitions", "{partition}", "Partitions that a keeper sees to.")
+	t.keeperPartitions = share("flowfabric.keeper.partitions", "{partition}", "Partitions that a keeper sees to.")
 	age := func(name, description string) metric.Float64ObservableGauge {
 		g, err := t.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(description))
 		faults = append(faults, err)
@@ -104,6 +110,9 @@ const (
 	outcomeNotCommitted  = "not_committed"
 )
 
+// named is an attribute, named as those of spans are.
+func named(key, value string) attribute.KeyValue { return attribute.String("flowfabric."+key, value) }
+
 // labels are the attributes of a duration.
 type labels struct{ key, value, outcome string }
 
@@ -113,7 +122,7 @@ func (t *telemetry) record(ctx context.Context, h metric.Float64Histogram, d tim
 	}
 	option, known := t.options.Load(l)
 	if !known {
-		set := attribute.NewSet(attribute.String(l.key, l.value), attribute.String("outcome", l.outcome))
+		set := attribute.NewSet(named(l.key, l.value), named("outcome", l.outcome))
 		option, _ = t.options.LoadOrStore(l, metric.WithAttributeSet(set))
 	}
 	h.Record(ctx, d.Seconds(), option.(metric.RecordOption))
@@ -121,9 +130,9 @@ func (t *telemetry) record(ctx context.Context, h metric.Float64Histogram, d tim
 
 // watchWorker shows the counts of a worker until the returned function is called.
 func (t *telemetry) watchWorker(w *Worker, s *shift) (stop func(), err error) {
-	name := attribute.String("worker", w.config.id)
-	found := metric.WithAttributes(name, attribute.String("outcome", "found"))
-	empty := metric.WithAttributes(name, attribute.String("outcome", "empty"))
+	name := named("worker", w.config.id)
+	found := metric.WithAttributes(name, named("outcome", outcomeFound))
+	empty := metric.WithAttributes(name, named("outcome", outcomeEmpty))
 	registration, err := t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		stats := w.Stats()
 		o.ObserveInt64(t.workerClaims, stats.Claims-stats.EmptyClaims, found)
@@ -158,7 +167,7 @@ func (t *telemetry) watchKeeper(stats func() KeeperStats) (stop func(), err erro
 		now := stats()
 		o.ObserveInt64(t.keeperPartitions, int64(now.Partitions))
 		for _, d := range now.Duties {
-			duty := metric.WithAttributes(attribute.String("duty", string(d.Duty)))
+			duty := metric.WithAttributes(named("duty", string(d.Duty)))
 			o.ObserveInt64(t.dutySteps, d.Steps, duty)
 			o.ObserveInt64(t.dutyItems, d.Done, duty)
 			o.ObserveInt64(t.dutyErrors, d.Errors, duty)
@@ -171,14 +180,14 @@ func (t *telemetry) watchKeeper(stats func() KeeperStats) (stop func(), err erro
 }
 
 func (t *telemetry) observeLane(o metric.Observer, lane LaneState) {
-	name := attribute.String("lane", lane.Name)
+	name := named("lane", lane.Name)
 	for state, n := range map[string]int{
 		"eligible": lane.Eligible, "delayed": lane.Delayed, "active": lane.Active, "suspended": lane.Suspended,
 		"blocked_by_dependencies": lane.Blocked.Dependencies, "blocked_by_budget": lane.Blocked.Budget,
 		"blocked_by_quota": lane.Blocked.Quota, "blocked_by_route": lane.Blocked.Route,
 		"blocked_by_operator": lane.Blocked.Operator,
 	} {
-		o.ObserveInt64(t.laneDepth, int64(n), metric.WithAttributes(name, attribute.String("state", state)))
+		o.ObserveInt64(t.laneDepth, int64(n), metric.WithAttributes(name, named("state", state)))
 	}
 	age := 0.0
 	if !lane.Oldest.IsZero() {

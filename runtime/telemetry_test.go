@@ -60,6 +60,9 @@ func label(attributes []attribute.KeyValue) string {
 	values := make([]string, len(attributes))
 	for i, a := range attributes {
 		values[i] = a.Value.AsString()
+		if !strings.HasPrefix(string(a.Key), "flowfabric.") {
+			values[i] = "not in the namespace: " + string(a.Key)
+		}
 	}
 	return "{" + strings.Join(values, ",") + "}"
 }
@@ -99,6 +102,7 @@ func TestMetrics(t *testing.T) {
 			require.EqualValues(t, 1, before["flowfabric.lane.depth{default,blocked_by_dependencies}"])
 
 			b.Worker(t, []activity.Handler{flaky, broken})
+			b.Worker(t, []activity.Handler{flaky, broken}, runtime.Concurrency(2)) // of the same name
 			_, err = waiting.Result(ctx)
 			require.Error(t, err)
 			after := collect(t, reader)
@@ -107,7 +111,8 @@ func TestMetrics(t *testing.T) {
 			require.EqualValues(t, 1, after["flowfabric.attempt.duration{flaky,succeeded}"])
 			require.EqualValues(t, 1, after["flowfabric.commit.duration{flaky,succeeded}"])
 			require.EqualValues(t, 3, after["flowfabric.worker.executions{worker}"])
-			require.EqualValues(t, 16, after["flowfabric.worker.slots{worker}"])
+			require.EqualValues(t, 16+2, after["flowfabric.worker.slot.limit{worker}"])
+			require.Contains(t, after, "flowfabric.worker.slot.usage{worker}")
 			require.Positive(t, after["flowfabric.worker.claims{found,worker}"])
 			require.Positive(t, after["flowfabric.claim.duration{default,found}"])
 			require.Zero(t, after["flowfabric.lane.depth{default,eligible}"])
