@@ -1,0 +1,120 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// maxStageRounds bounds how often others may add to the flow while it is staged.
+const maxStageRounds = 20
+
+// stageEdges adds the edges to the flow's graph. Each call names the revision that it builds on, so those in one go name
+// the ones to come; where somebody else has added to the flow in between, the rest is staged anew.
+func (s *contractSubmission) stageEdges(ctx context.Context) error {
+	c, call := s.contract, s.call
+	missing := call.Edges
+	for round := 0; len(missing) > 0; round++ {
+		if round == maxStageRounds {
+			return fmt.Errorf("stage edges of flow %s: %w: others change it all the time", call.FlowID, enginecore.ErrUnavailable)
+		}
+		var revision int64
+		var err error
+		if missing, revision, err = s.unstaged(ctx, missing, round > 0); err != nil {
+			return err
+		}
+		staged := make([]enginecore.StageDependencyEdgeCall, len(missing))
+		for i, e := range missing {
+			staged[i] = enginecore.StageDependencyEdgeCall{
+				FlowID: call.FlowID, EdgeID: e.EdgeID, UpstreamExecutionID: e.UpstreamExecutionID,
+				DownstreamExecutionID: e.DownstreamExecutionID, DependencyKind: e.DependencyKind,
+				ExpectedGraphRevision: revision + int64(i), Now: c.now(),
+			}
+		}
+		answers := sendContract[enginecore.StageDependencyEdgeReply](ctx, c, staged)
+		if err := firstError(answers, enginecore.ErrDependencyAlreadyExists, enginecore.ErrStaleGraphRevision,
+			enginecore.ErrUnavailable, enginecore.ErrOutcomeUnknown); err != nil {
+			return err
+		}
+		left := missing[:0:0]
+		for i, a := range answers {
+			if a.err != nil && !errors.Is(a.err, enginecore.ErrDependencyAlreadyExists) {
+				left = append(left, missing[i])
+			}
+		}
+		missing = left
+		if len(missing) > 0 {
+			pause(ctx, contractPause)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// unstaged reads the flow's revision, and leaves out what is staged already. The edges of a flow that has none yet need no
+// look.
+func (s *contractSubmission) unstaged(ctx context.Context, edges []enginecore.SubmitFlowEdge, again bool) ([]enginecore.SubmitFlowEdge, int64, error) {
+	c, call := s.contract, s.call
+	fields := []string{"graph_revision", "edge_count"}
+	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(call.Partition, call.FlowID), fields))
+	if err != nil {
+		return nil, 0, err
+	}
+	core := recordOf(results[0], fields)
+	if core.int("edge_count") == 0 && !again {
+		return edges, core.int("graph_revision"), nil
+	}
+	commands := make(rueidis.Commands, len(edges))
+	for i, e := range edges {
+		commands[i] = c.client.B().Exists().Key(c.keys.FlowEdge(call.Partition, call.FlowID, e.EdgeID)).Build()
+	}
+	if results, err = c.read(ctx, commands...); err != nil {
+		return nil, 0, err
+	}
+	missing := edges[:0:0]
+	for i, e := range edges {
+		if n, err := results[i].AsInt64(); err != nil || n == 0 {
+			missing = append(missing, e)
+		}
+	}
+	return missing, core.int("graph_revision"), nil
+}
+
+// applyEdges tells the downstreams of the edges.
+func (s *contractSubmission) applyEdges(ctx context.Context) error {
+	c, call := s.contract, s.call
+	if len(call.Edges) == 0 {
+		return nil
+	}
+	downs := make([]enginecore.ExecutionID, len(call.Edges))
+	for i, e := range call.Edges {
+		downs[i] = e.DownstreamExecutionID
+	}
+	cores, err := c.readCores(ctx, downs, []string{"lane_id"})
+	if err != nil {
+		return err
+	}
+	b := c.batch()
+	applied := make([]*answer[enginecore.ApplyDependencyToChildReply], len(call.Edges))
+	for i, e := range call.Edges {
+		applied[i] = addAgain[enginecore.ApplyDependencyToChildReply](b, enginecore.ApplyDependencyToChildCall{
+			DownstreamExecutionID: e.DownstreamExecutionID, LaneID: laneOf(cores[i]), FlowID: call.FlowID, EdgeID: e.EdgeID,
+			UpstreamExecutionID: e.UpstreamExecutionID, DependencyKind: e.DependencyKind, Now: c.now(),
+		})
+	}
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	for i, a := range applied {
+		if a.err != nil {
+			return fmt.Errorf("edge to %s: %w", call.Edges[i].DownstreamExecutionID, a.err)
+		}
+	}
+	return nil
+}
