@@ -60,11 +60,14 @@ local function text_of_millisecond(millisecond)
   return text
 end
 
+-- From this second on, a time has more than the 14 digits that number.text shows.
+local LONG_SECOND = 1e11
+
 -- Text of a point in time in whole milliseconds, as number.text gives it.
 function number.time(at)
   local millisecond = at % 1000
   local second = (at - millisecond) / 1000
-  if second < 1 then return number.text(at) end
+  if second < 1 or second >= LONG_SECOND then return number.text(at) end
   return (SECONDS[second] or text_of_second(second)) .. (MILLISECONDS[millisecond] or text_of_millisecond(millisecond))
 end
 
