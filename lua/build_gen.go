@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "145-d6a6039afe73629e"
+const build = "146-4fa5aab476758892"
