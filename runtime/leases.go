@@ -302,6 +302,10 @@ func (b *leaseBook) returnStrays(p enginecore.Partition, strays []enginecore.Hel
 		b.mu.Lock()
 		known := b.tasks[stray.ExecutionID] != nil
 		again := b.strays[stray.LeaseID]
+		if again && !known {
+			// Should the reply come all the same, the function does not begin.
+			b.keepEarly(stray.LeaseID, fmt.Errorf("%w: it was given back before the claim had its reply", ErrLeaseLost))
+		}
 		b.mu.Unlock()
 		if known {
 			continue
