@@ -7,25 +7,36 @@ claim.FIRST_FIELDS = {
   'input_count', 'uses_flow_input', 'attempt_timeout', 'start_timeout', 'blocking_detail', 'limits', 'admission', 'attached', 'fair_key',
 }
 
--- The core of a member that was never claimed and that was submitted without anything out of the ordinary: no timeouts,
--- capabilities, limits, delay or wait; nil for any other, or when it is neither eligible nor blocked by its dependencies. The
--- field `simple` marks it, so that nobody has to look for what it does not have: a hash is searched to its end for that.
+-- Marks of simple members, in the core field `simple`, by what they have beyond the least: the input of their run, and a key by
+-- which they share their lane.
+local SIMPLE = {
+  bare = {}, ['bare input'] = { input = '1' }, keyed = { keyed = true }, ['keyed input'] = { input = '1', keyed = true },
+}
+
+-- The mark of a member that is submitted without anything out of the ordinary: no timeouts, capabilities, limits, delay or
+-- wait. Its first lease takes it away, and so does whatever gives it one of the fields that claim.read_simple does not read.
+function claim.simple_mark(uses_input, keyed)
+  if keyed then return uses_input and 'keyed input' or 'keyed' end
+  return uses_input and 'bare input' or 'bare'
+end
+
+-- The core of a simple member that was never claimed; nil for any other, or when it is neither eligible nor blocked by its
+-- dependencies. Nobody has to look for what it does not have: a hash is searched to its end for that.
 function claim.read_simple(core_key)
-  local v = redis.call('HMGET', core_key, 'simple', 'eligibility_state', 'attempt_state', 'lane_id', 'flow_id', 'node',
-    'total_attempt_count', 'execution_kind', 'input_count', 'created_at', 'priority', 'blocking_detail',
-    'prior_eligibility_state', 'fair_key')
-  local eligibility = v[2]
-  if not is_set(v[1]) or v[3] ~= 'pending_first_attempt' or v[7] ~= '0'
+  local v = redis.call('HMGET', core_key, 'simple', 'attempt_state', 'eligibility_state', 'lane_id', 'flow_id', 'node',
+    'total_attempt_count', 'execution_kind', 'input_count', 'created_at', 'priority')
+  local mark, eligibility = SIMPLE[v[1]], v[3]
+  if not mark or v[2] ~= 'pending_first_attempt' or v[7] ~= '0'
     or eligibility ~= 'blocked_by_dependencies' and eligibility ~= 'eligible_now' then
     return nil
   end
   return {
     is_simple = true, lifecycle_phase = 'runnable', ownership_state = 'unowned', terminal_outcome = 'none', managed = '1', retry_count = '0',
     current_lease_epoch = '0', total_attempt_count = '0', attempt_state = 'pending_first_attempt',
-    uses_flow_input = v[1] == 'input' and '1' or nil, eligibility_state = eligibility, lane_id = v[4] or nil,
+    uses_flow_input = mark.input, eligibility_state = eligibility, lane_id = v[4] or nil,
     flow_id = v[5] or nil, node = v[6] or nil, execution_kind = v[8] or nil, input_count = v[9] or nil,
-    created_at = v[10] or nil, priority = v[11] or nil, blocking_detail = v[12] or nil,
-    prior_eligibility_state = v[13] or nil, fair_key = v[14] or nil,
+    created_at = v[10] or nil, priority = v[11] or nil,
+    fair_key = mark.keyed and redis.call('HGET', core_key, 'fair_key') or nil,
   }
 end
 
@@ -38,12 +49,19 @@ claim.FIELDS = {
   'flow_id', 'managed', 'node', 'execution_kind', 'created_at', 'priority', 'retry_count', 'input_count',
   'uses_flow_input', 'attempt_timeout', 'start_timeout', 'lease_reclaim_count', 'current_worker_instance_id',
   'current_worker_id', 'current_lease_id', 'lease_expires_at', 'remaining_attempt_timeout', 'attached',
-  'journal', 'limits', 'admission', 'fair_key',
+  'journal', 'limits', 'admission', 'fair_key', 'blocking_detail',
 }
 
 local ATTEMPT_TYPE = { pending_retry_attempt = 'retry', pending_replay_attempt = 'replay' }
 
 local MAX_RECLAIMS = 100
+
+-- Puts a new lease into the indexes of leases.
+local function enter_indexes(c, execution_id, w, expires)
+  call.enter(c, key.index_lease_expiry(c), execution_id, expires)
+  call.enter(c, key.index_worker_leases(c, w.worker_instance_id), execution_id)
+  call.enter(c, key.lane_active(c, w.lane), execution_id, expires)
+end
 
 -- Writes a new lease into the core, with further fields, and into the indexes of leases.
 local function write_lease(c, execution_id, core_key, w, epoch, expires, ...)
@@ -60,14 +78,10 @@ local function write_lease(c, execution_id, core_key, w, epoch, expires, ...)
     'current_worker_instance_id', w.worker_instance_id,
     'lease_acquired_at', c.now_text,
     'lease_expires_at', expires,
-    'lease_last_renewed_at', c.now_text,
-    'lease_renewal_deadline', number.time(c.now + w.renewal),
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
     ...)
-  call.enter(c, key.index_lease_expiry(c), execution_id, expires)
-  call.enter(c, key.index_worker_leases(c, w.worker_instance_id), execution_id)
-  call.enter(c, key.lane_active(c, w.lane), execution_id, expires)
+  enter_indexes(c, execution_id, w, expires)
 end
 
 -- Writes lease, core and indexes of a new lease. `w`: worker_id, worker_instance_id, lane, lease_id, ttl,
@@ -79,6 +93,12 @@ local function take_lease(c, execution_id, core_key, core, w, attempt_id, values
   if core.leased_ahead then
     values[#values + 1] = 'admission'
     values[#values + 1] = core.leased_ahead
+  end
+  if not lease.is_plain(core) then
+    values[#values + 1] = 'lease_last_renewed_at'
+    values[#values + 1] = c.now_text
+    values[#values + 1] = 'lease_renewal_deadline'
+    values[#values + 1] = number.time(c.now + w.renewal)
   end
   if lease.has_record(core) then
     local lease_key = key.exec_lease_current(c, execution_id)
@@ -105,7 +125,7 @@ local NONE, TEXT_ONLY = {}, { 'blocking_detail' }
 
 -- Fields to unset when a new attempt starts. A managed record that was never claimed can only have the text.
 local function to_unset(core, attempt_type)
-  if core.managed and attempt_type == 'initial' then return core.blocking_detail and TEXT_ONLY or NONE end
+  if core.managed and attempt_type == 'initial' then return is_set(core.blocking_detail) and TEXT_ONLY or NONE end
   local blank = {}
   for _, name in ipairs(LOSS_FIELDS) do blank[#blank + 1] = name end
   for _, name in ipairs(PENDING_FIELDS) do blank[#blank + 1] = name end
@@ -133,9 +153,27 @@ end
 -- one that its record names already.
 function claim.start_simple(c, execution_id, core_key, core, w)
   local expires = number.time(c.now + w.ttl)
-  write_lease(c, execution_id, core_key, w, '1', expires,
-    'current_attempt_index', '0', 'total_attempt_count', '1', 'current_attempt_id', w.attempt_id, 'started_at', c.now_text)
-  if core.blocking_detail then redis.call('HDEL', core_key, 'blocking_detail') end
+  redis.call('HSET', core_key,
+    'lifecycle_phase', 'active',
+    'ownership_state', 'leased',
+    'attempt_state', 'running_attempt',
+    'current_lease_id', w.lease_id,
+    'lease_expires_at', expires,
+    'current_worker_instance_id', w.worker_instance_id,
+    'eligibility_state', 'not_applicable',
+    'simple', '',
+    'current_lease_epoch', '1',
+    'total_attempt_count', '1',
+    'current_attempt_index', '0',
+    'current_attempt_id', w.attempt_id,
+    'public_state', 'active',
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+    'current_worker_id', w.worker_id,
+    'blocking_reason', 'none',
+    'lease_acquired_at', c.now_text,
+    'started_at', c.now_text)
+  enter_indexes(c, execution_id, w, expires)
   open_attempt(c, execution_id, '0', w, '1', w.attempt_id, 'initial', nil, true)
   return { epoch = '1', expires = expires, attempt_id = w.attempt_id, index = '0', type = 'initial' }
 end

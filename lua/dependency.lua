@@ -191,7 +191,7 @@ function F.ff_stage_dependency_edge(K, A)
   local upstream, downstream = A.upstream_execution_id, A.downstream_execution_id
   if upstream == downstream then return reply.err('self_referencing_edge') end
   local c = call.open(K.flow)
-  local flow = record.read(K.flow, { 'public_flow_state', 'graph_revision' })
+  local flow = record.read(K.flow, { 'public_flow_state', 'graph_revision', 'managed' })
   if not flow then return reply.err('flow_not_found') end
   if graph.is_over(flow) then return reply.err('flow_already_terminal') end
   if (flow.graph_revision or '0') ~= A.expected_graph_revision then return reply.err('stale_graph_revision') end
@@ -205,6 +205,7 @@ function F.ff_stage_dependency_edge(K, A)
     dependency_kind = A.dependency_kind or 'success_only', input_name = A.data_passing_ref or '',
   })
   redis.call('SADD', K.out, A.edge_id)
+  if flow.managed then redis.call('HDEL', key.exec_core(c, upstream), 'onward', 'onward_edge') end
   redis.call('SADD', K.in_, A.edge_id)
   local revision = redis.call('HINCRBY', K.flow, 'graph_revision', 1)
   redis.call('HINCRBY', K.flow, 'edge_count', 1)
@@ -253,6 +254,8 @@ function dependency.hold(c, child_id, core_key, child, h)
     'last_mutation_at', c.now_text,
   }
   for _, value in ipairs(h.values or {}) do values[#values + 1] = value end
+  -- It has a text now, and perhaps a block that it was behind.
+  if child.managed then values[#values + 1], values[#values + 2] = 'simple', '' end
   record.write(core_key, child.managed, values, h.blank or {})
   redis.call('ZADD', h.blocked_dependencies or key.lane_blocked_dependencies(c, lifecycle.lane(child)),
     tonumber(child.created_at) or 0, child_id)
@@ -280,7 +283,7 @@ end
 -- Counts an edge in the child's group, which comes into being when the call brings its key. Gives the group, or nil.
 local function count_edge(c, K, A, child, g)
   if not g and not is_set(K.group) then return nil end
-  if not g and child.managed then redis.call('HSET', key.flow_core(c, A.flow_id), 'joins', '1') end
+  if not g and child.managed then graph.set(key.flow_core(c, A.flow_id), 'joins', '1') end
   return joins.add_edges(g and g.key or K.group, g, 1)
 end
 

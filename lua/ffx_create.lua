@@ -137,21 +137,22 @@ end
 
 -- The record of ff_create_execution and ff_add_execution_to_flow in one, without fields that have no value. A small hash is
 -- searched from its beginning, so the fields that completions and claims read and write most often come first: those of the
--- first lease, too, which are empty until then and would otherwise be looked for to the end and added there.
-local function write_core(c, A, node, execution_id, numbers, why, detail, has_limits)
+-- first lease, too, which are empty until then and would otherwise be looked for to the end and added there. `onward` and
+-- `onward_edge`: see graph.onward.
+local function write_core(c, A, node, execution_id, numbers, onward, onward_edge, why, detail, has_limits)
   local eligibility, reason, text, public = create.state(why, detail)
   local further = {}
   append(further, 'required_capabilities', node.capabilities)
   append(further, 'wait', numbers.wait and '1' or '')
   append(further, 'start_timeout', numbers.start_timeout)
   append(further, 'attempt_timeout', numbers.attempt_timeout)
-  append(further, 'attached', numbers.attempt_timeout > 0 and '1' or '')
   if numbers.delay > 0 then append(further, 'delay_until', number.text(c.now + numbers.delay)) end
+  append(further, 'blocking_detail', text)
   local uses_input = node.uses_flow_input == '1'
-  local simple = (#further > 0 or has_limits) and '' or uses_input and 'input' or '1'
+  local ordinary = #further == 0 and numbers.attempt_timeout == 0 and not has_limits
+  local simple = ordinary and claim.simple_mark(uses_input, is_set(A.fair_key)) or ''
   append(further, 'budget_ids', A.budget.blocking)
   append(further, 'uses_flow_input', uses_input and '1' or '')
-  append(further, 'blocking_detail', text)
   if not numbers.wait then append(further, 'fair_key', A.fair_key) end
   redis.call('HSET', key.exec_core(c, execution_id),
     'lifecycle_phase', 'runnable',
@@ -162,6 +163,8 @@ local function write_core(c, A, node, execution_id, numbers, why, detail, has_li
     'current_worker_instance_id', '',
     'eligibility_state', eligibility,
     'simple', simple,
+    'onward', onward,
+    'onward_edge', onward_edge,
     'lane_id', node.lane_id,
     'flow_id', A.flow_id,
     'node', node.name,
@@ -173,19 +176,18 @@ local function write_core(c, A, node, execution_id, numbers, why, detail, has_li
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
     'current_worker_id', '',
-    'lease_last_renewed_at', '',
-    'lease_renewal_deadline', '',
     'terminal_outcome', 'none',
-    'managed', '1',
-    'current_lane', node.lane_id,
-    'execution_kind', node.kind,
-    'input_count', numbers.input_count,
-    'created_at', c.now_text,
-    'priority', numbers.priority,
     'blocking_reason', reason,
     'lease_acquired_at', '',
     'started_at', '',
     'completed_at', '',
+    'managed', '1',
+    'current_lane', node.lane_id,
+    'attached', numbers.attempt_timeout > 0 and '1' or '',
+    'execution_kind', node.kind,
+    'input_count', numbers.input_count,
+    'created_at', c.now_text,
+    'priority', numbers.priority,
     'retry_count', '0',
     'execution_id', execution_id,
     'namespace', A.namespace,
@@ -197,13 +199,14 @@ local function write_core(c, A, node, execution_id, numbers, why, detail, has_li
 end
 
 -- Sets what differs in a copy of the first record of its kind and reason to wait. False when more differs.
-local function write_copy(first, core_key, A, node, execution_id, numbers)
+local function write_copy(first, core_key, A, node, execution_id, numbers, onward, onward_edge)
   if first.fair_key ~= A.fair_key or is_set(first.budget_ids) ~= is_set(A.budget.blocking) then return false end
   local other, theirs = first.node, first.numbers
   local budget_ids = first.budget_ids ~= A.budget.blocking and { 'budget_ids', A.budget.blocking } or {}
   if node == other then
     redis.call('COPY', first.key, core_key)
-    redis.call('HSET', core_key, 'flow_id', A.flow_id, 'execution_id', execution_id, unpack(budget_ids))
+    redis.call('HSET', core_key, 'flow_id', A.flow_id, 'execution_id', execution_id, 'onward', onward, 'onward_edge', onward_edge,
+      unpack(budget_ids))
     return true
   end
   local alike = node.lane_id == other.lane_id and node.capabilities == other.capabilities
@@ -214,7 +217,7 @@ local function write_copy(first, core_key, A, node, execution_id, numbers)
   if not alike then return false end
   redis.call('COPY', first.key, core_key)
   redis.call('HSET', core_key, 'flow_id', A.flow_id, 'node', node.name, 'input_count', numbers.input_count,
-    'execution_id', execution_id, unpack(budget_ids))
+    'execution_id', execution_id, 'onward', onward, 'onward_edge', onward_edge, unpack(budget_ids))
   return true
 end
 
@@ -226,14 +229,15 @@ local function limit_fields(by_id, execution_id)
 end
 
 -- Creates one node. Gives why it may not run yet: see hold.
-local function write_node(c, batch, A, node, execution_id, numbers, held, by_id)
+local function write_node(c, batch, A, node, execution_id, numbers, edge, held, by_id)
+  local onward, onward_edge = graph.onward(edge, node.name)
   local why, detail = hold(c, numbers, held)
   local core_key = key.exec_core(c, execution_id)
   local kind = (why or 'ready') .. limit_fields(by_id, execution_id) .. node.kind
   local copied = not numbers.wait
   local first = copied and batch.nodes[kind]
-  if not first or not write_copy(first, core_key, A, node, execution_id, numbers) then
-    write_core(c, A, node, execution_id, numbers, why, detail, by_id and by_id[execution_id])
+  if not first or not write_copy(first, core_key, A, node, execution_id, numbers, onward, onward_edge) then
+    write_core(c, A, node, execution_id, numbers, onward, onward_edge, why, detail, by_id and by_id[execution_id])
     if copied then batch.nodes[kind] = { key = core_key, node = node, numbers = numbers, fair_key = A.fair_key, budget_ids = A.budget.blocking } end
   end
   create.text(batch, key.exec_policy(c, execution_id), node.policy)
@@ -245,16 +249,32 @@ local function write_node(c, batch, A, node, execution_id, numbers, held, by_id)
   return why
 end
 
+-- The one edge that leaves an execution, for those that exactly one leaves and whose flow comes whole; false where more do.
+local function single_edges(A)
+  local single = {}
+  for _, edge in ipairs(A.edges) do
+    local upstream = edge.upstream_execution_id
+    local other = single[upstream]
+    if other == nil then
+      single[upstream] = edge
+    elseif other and other.edge_id ~= edge.edge_id then
+      single[upstream] = false
+    end
+  end
+  return single
+end
+
 -- Creates the nodes that are not `known`; `ids` are those of their executions. Gives those that it created, as a set, and
 -- how many they are.
 local function write_nodes(c, batch, A, n, held, known)
   local created, count = {}, 0
+  local single = held and {} or single_edges(A)
   for i, node in ipairs(A.nodes) do
     local execution_id = A.ids[i]
     if not known[execution_id] and not created[execution_id] then
       created[execution_id] = true
       count = count + 1
-      local why = write_node(c, batch, A, node, execution_id, n.nodes[i], held, n.limits)
+      local why = write_node(c, batch, A, node, execution_id, n.nodes[i], single[execution_id], held, n.limits)
       if n.nodes[i].wait and not why then n.to_open[#n.to_open + 1] = node end
       if n.limits then limits.attach(c, execution_id, n.limits) end
       local join = n.joins[execution_id]

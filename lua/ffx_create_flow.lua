@@ -2,21 +2,25 @@
 
 local append, gather = create.append, create.gather
 
--- The record of a flow; `n` holds its numbers, and `nodes` and `edges` are how many of each it has so far.
+-- The record of a flow; `n` holds its numbers, and `nodes` and `edges` are how many of each it has so far. What is read with
+-- every node comes first. `bare`: see graph.flow.
 local function write_flow_core(c, flow_key, A, n, held, nodes, edges)
+  local parent = A.parent and A.parent[1]
+  local bare = not held and not next(n.joins) and not is_set(A.budget.blocking) and not (parent and parent.fail_fast == '1')
   local values = {
-    'flow_id', A.flow_id,
+    'open_nodes', n.node_total,
+    'bare', bare and '1' or '',
+    'public_flow_state', 'open',
     'flow_kind', A.flow_name,
+    'run_id', A.run_id,
+    'flow_id', A.flow_id,
     'namespace', A.namespace,
     'managed', '1',
-    'run_id', A.run_id,
     'graph_hash', A.graph_hash,
     'input_hash', A.input_hash,
     'graph_revision', nodes + edges,
     'node_count', nodes,
     'edge_count', edges,
-    'open_nodes', n.node_total,
-    'public_flow_state', 'open',
     'created_at', c.now_text,
     'last_mutation_at', c.now_text,
   }
@@ -26,7 +30,6 @@ local function write_flow_core(c, flow_key, A, n, held, nodes, edges)
   append(values, 'result_execution_id', A.result_execution_id)
   if n.deadline then append(values, 'deadline_at', number.text(c.now + n.deadline)) end
   append(values, 'creator_identity', A.creator_identity)
-  local parent = A.parent and A.parent[1]
   if parent then
     append(values, 'parent_execution_id', parent.execution_id)
     append(values, 'fail_fast', parent.fail_fast == '1' and '1' or '')

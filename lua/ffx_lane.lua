@@ -214,7 +214,7 @@ function F.ffx_pause_flow(K, A)
   if not flow then return reply.err('flow_not_found') end
   if graph.is_over(flow) then return reply.err('flow_already_terminal') end
   if flow.paused then return reply.already() end
-  redis.call('HSET', flow_key, 'paused', stored(c, A.reason))
+  graph.set(flow_key, 'paused', stored(c, A.reason))
   graph.log(c, A.flow_id, 'flow_paused')
   return reply.ok()
 end

@@ -57,7 +57,7 @@ local function write_graph(c, flow_key, A, n, flow, held, known)
   end
   create.finish(c, batch)
   if not flow then return end
-  if next(n.joins) then redis.call('HSET', flow_key, 'joins', '1') end
+  if next(n.joins) then graph.set(flow_key, 'joins', '1') end
   if nodes > 0 then redis.call('HINCRBY', flow_key, 'node_count', nodes) end
   if edges > 0 then redis.call('HINCRBY', flow_key, 'edge_count', edges) end
   if nodes + edges > 0 then redis.call('HINCRBY', flow_key, 'graph_revision', nodes + edges) end

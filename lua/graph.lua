@@ -14,19 +14,29 @@ local FLOW_OVER = { cancelled = true, completed = true, failed = true }
 local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins', 'paused',
   'budget_ids', 'children', 'fail_fast', 'held' }
 
+-- The same of a flow that has none of the last six: its record says so with the field `bare`, which graph.set takes away.
+local BARE_FIELDS = { 'bare', 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context' }
+
 -- The flow of an execution as the call finds it, read once; an empty table without one.
 function graph.flow(c, flow_id)
   local flows = c.flows
   local flow = flows and flows[flow_id]
   if flow then return flow end
   if not is_set(flow_id) then return {} end
-  flow = record.read(key.flow_core(c, flow_id), FLOW_FIELDS) or {}
+  local flow_key = key.flow_core(c, flow_id)
+  flow = record.read(flow_key, BARE_FIELDS) or {}
+  if not is_set(flow.bare) then flow = record.read(flow_key, FLOW_FIELDS) or {} end
   if not flows then
     flows = {}
     c.flows = flows
   end
   flows[flow_id] = flow
   return flow
+end
+
+-- Gives a flow a field that few flows have, and that calls which work on its nodes look at.
+function graph.set(flow_key, field, value)
+  redis.call('HSET', flow_key, field, value, 'bare', '')
 end
 
 -- The call has changed a flow, or its like.
@@ -107,7 +117,10 @@ function graph.finished(c, execution_id, core, t)
     return
   end
   c.queue = c.queue or {}
-  c.queue[#c.queue + 1] = { execution_id = execution_id, flow_id = flow_id, outcome = t.outcome }
+  c.queue[#c.queue + 1] = {
+    execution_id = execution_id, flow_id = flow_id, outcome = t.outcome, node = core.node, onward = core.onward,
+    onward_edge = core.onward_edge,
+  }
 end
 
 -- A managed execution that had ended runs again: the counterpart of graph.finished. A flow that had closed is open
@@ -222,13 +235,8 @@ function graph.stopped_by_others(c, flow_id, flow_key, flow, members, grace, rea
   wake.flush(c)
 end
 
--- Resolves one outgoing edge of an ended execution, unless that has been done. `has_joins`: whether any node of the flow
--- is a join.
-function graph.resolve_edge(c, item, edge_id, has_joins)
-  local edge = redis.call('HMGET', key.flow_edge(c, item.flow_id, edge_id), 'downstream_execution_id', 'data_passing_ref',
-    'dependency_kind')
-  local child_id = edge[1]
-  if not child_id then return end
+-- Resolves an edge of an ended execution.
+local function resolve_edge_to(c, item, has_joins, edge_id, child_id, kind, input_name)
   local k = dependency.child_keys(c, child_id, edge_id)
   k.managed = true
   if not has_joins then
@@ -237,9 +245,9 @@ function graph.resolve_edge(c, item, edge_id, has_joins)
     k.is_counted = true
     if c.heirs and item.outcome == 'success' and #c.heirs < c.heirs.request.count then
       k.heirs = c.heirs
-      work.feed(c.heirs, item.execution_id, child_id, edge[2])
+      work.feed(c.heirs, item.execution_id, child_id, input_name)
     end
-    dependency.resolve(c, k, edge_id, dependency.verdict(edge[3], item.outcome))
+    dependency.resolve(c, k, edge_id, dependency.verdict(kind, item.outcome))
     return
   end
   local dep = record.read(k.dep, dependency.EDGE_FIELDS)
@@ -252,6 +260,24 @@ function graph.resolve_edge(c, item, edge_id, has_joins)
   end
 end
 
+-- What the fields `onward` and `onward_edge` of an execution's core say when one ordinary edge leaves it: the child, behind a
+-- plus when it takes the result along under the node's name, else behind a minus, and the edge's id. Both are short, for a long
+-- value would make the record a large one. They are empty where there is no edge, or several.
+function graph.onward(edge, node_name)
+  if not edge or edge.dependency_kind ~= 'success_only' then return '', '' end
+  if edge.input_name == '' then return '-' .. edge.downstream_execution_id, edge.edge_id end
+  if edge.input_name ~= node_name then return '', '' end
+  return '+' .. edge.downstream_execution_id, edge.edge_id
+end
+
+-- Resolves one outgoing edge of an ended execution by its id, unless that has been done. `has_joins`: whether any node of the
+-- flow is a join.
+function graph.resolve_edge(c, item, edge_id, has_joins)
+  local edge = redis.call('HMGET', key.flow_edge(c, item.flow_id, edge_id), 'downstream_execution_id', 'dependency_kind',
+    'data_passing_ref')
+  if edge[1] then resolve_edge_to(c, item, has_joins, edge_id, edge[1], edge[2], edge[3]) end
+end
+
 -- Puts the outgoing edges of an ended execution into the backlog.
 local function postpone(c, item, out_key)
   redis.call('COPY', out_key, key.ffx_unresolved_edges(c, item.execution_id), 'REPLACE')
@@ -259,8 +285,20 @@ local function postpone(c, item, out_key)
   c.more = true
 end
 
+-- Resolves the one edge that leaves an ended execution, when its record names it. False when the call has done enough.
+local function resolve_onward(c, item)
+  if c.budget < 1 then return false end
+  local flow = graph.flow(c, item.flow_id)
+  if flow.public_flow_state ~= 'open' then return true end
+  c.budget = c.budget - 1
+  local input_name = string.sub(item.onward, 1, 1) == '+' and item.node or ''
+  resolve_edge_to(c, item, flow.joins, item.onward_edge, string.sub(item.onward, 2), 'success_only', input_name)
+  return true
+end
+
 -- Resolves the outgoing edges of one ended execution, or postpones them.
 local function resolve_edges(c, item)
+  if item.onward and resolve_onward(c, item) then return end
   local out_key = key.flow_out(c, item.flow_id, item.execution_id)
   -- All of them, unless there are more than may be worked.
   local budget = math.max(0, c.budget)

@@ -133,6 +133,6 @@ function F.ff_set_edge_group_policy(K, A)
   end
   joins.write(c, K.group, p)
   if p.expected == 0 then redis.call('HDEL', K.group, 'expected_edges') end
-  if flow.managed then redis.call('HSET', K.flow, 'joins', '1') end
+  if flow.managed then graph.set(K.flow, 'joins', '1') end
   return reply.ok('set')
 end

@@ -13,11 +13,11 @@ function lease.history(c, execution_id, ...)
     '*', ...)
 end
 
--- The core field `attached` of a managed record tells what it may have beyond a lease: with '1', an output stream or a
--- timeout; with 'lease', which stands on a record that was no member of a flow before, the lease record of the
+-- The core field `attached` of a managed record tells what it may have beyond a lease: with '1', an output stream, a
+-- timeout or the times of a renewal; with 'lease', which stands on a record that was no member of a flow before, the lease record of the
 -- contract, too. Other managed records have none of these: the lease record only repeats the core.
 function lease.is_plain(core)
-  return core.managed ~= nil and core.attached == nil
+  return core.managed ~= nil and not is_set(core.attached)
 end
 
 function lease.has_record(core)
@@ -162,6 +162,8 @@ function lease.check_renewal(c, core_key, core, args)
   return nil
 end
 
+local NOTHING, ATTACHES = {}, { 'attached', '1' }
+
 -- Extends a checked lease; gives the new expiry time as text.
 function lease.extend(c, k, execution_id, core, ttl, grace)
   local expires = c.now + ttl
@@ -171,7 +173,8 @@ function lease.extend(c, k, execution_id, core, ttl, grace)
     'lease_last_renewed_at', c.now_text,
     'lease_renewal_deadline', deadline,
     'lease_expires_at', expires_text,
-    'last_mutation_at', c.now_text)
+    'last_mutation_at', c.now_text,
+    unpack(lease.is_plain(core) and ATTACHES or NOTHING))
   if lease.has_record(core) then
     redis.call('HSET', k.lease_current,
       'last_renewed_at', c.now_text, 'renewal_deadline', deadline, 'expires_at', expires_text)

@@ -89,11 +89,10 @@ end
 function park.ready_simple(c, execution_id, core_key, core, eligible_key)
   redis.call('HSET', core_key,
     'eligibility_state', 'eligible_now',
-    'blocking_reason', 'waiting_for_worker',
     'public_state', 'waiting',
     'last_transition_at', c.now_text,
-    'last_mutation_at', c.now_text)
-  if core.blocking_detail then redis.call('HDEL', core_key, 'blocking_detail') end
+    'last_mutation_at', c.now_text,
+    'blocking_reason', 'waiting_for_worker')
   order.enter(c, core.lane_id, execution_id, core, eligible_key)
   graph.became_eligible(c, execution_id, core, core.lane_id)
 end

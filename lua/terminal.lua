@@ -62,19 +62,20 @@ function lifecycle.announce_end(c, flow_id, execution_id, outcome)
 end
 
 -- Writes the success of a member of a managed flow into its core, which is as its claim has left it: its eligibility and
--- what blocks it say already what they say at the end. What its first claim looked at is gone with the lease.
-local function write_success(c, core_key)
+-- what blocks it say already what they say at the end. What its claim and its lease were for is gone with the lease.
+local function write_success(c, core_key, core)
   redis.call('HSET', core_key,
     'lifecycle_phase', 'terminal',
     'ownership_state', 'unowned',
     'attempt_state', 'attempt_terminal',
-    'terminal_outcome', 'success',
     'public_state', 'completed',
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
+    'terminal_outcome', 'success',
     'completed_at', c.now_text)
-  redis.call('HDEL', core_key, 'simple', 'current_lease_id', 'current_worker_id', 'current_worker_instance_id',
-    'lease_expires_at', 'lease_last_renewed_at', 'lease_renewal_deadline')
+  redis.call('HDEL', core_key, 'current_lease_id', 'lease_expires_at', 'current_worker_instance_id', 'simple', 'onward',
+    'onward_edge', 'current_worker_id')
+  if is_set(core.attached) then redis.call('HDEL', core_key, 'lease_last_renewed_at', 'lease_renewal_deadline') end
 end
 
 local function write_end(c, core_key, core, t)
@@ -99,7 +100,7 @@ end
 -- blank (fields to unset); claimed (a success that its lease holder reports); plain (see lease.is_plain); terminal_key; silent (no
 -- completion message); absorbed (the end is not the flow's failure). Indexes other than the terminal one are the caller's, because they depend on the phase that it left.
 function lifecycle.finish(c, execution_id, core_key, core, t)
-  if core.managed and t.claimed then write_success(c, core_key) else write_end(c, core_key, core, t) end
+  if core.managed and t.claimed then write_success(c, core_key, core) else write_end(c, core_key, core, t) end
   if not t.plain then redis.call('ZREM', key.index_execution_deadline(c), execution_id) end
   call.enter(c, t.terminal_key or key.lane_terminal(c, lifecycle.lane(core)), execution_id, c.now_text)
   if is_set(core.flow_id) and not t.silent then

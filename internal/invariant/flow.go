@@ -201,8 +201,60 @@ func (c *checker) edges(p *partition, f *flowRecord) {
 	}
 }
 
+// onward checks the edge that a node's record names: it is the only one that leaves the node.
+func (c *checker) onward(e *execution, f *flowRecord) {
+	edge, child := e.get("onward_edge"), e.get("onward")
+	if edge == "" && child == "" {
+		return
+	}
+	record := f.edges[edge]
+	if out := f.out[e.id].set; len(out) != 1 || !out[edge] || record == nil {
+		c.fault(RuleFlow, e.key, "names edge %q as the only one that leaves it, of %d", edge, len(out))
+		return
+	}
+	want := "-" + record["downstream_execution_id"]
+	if record["data_passing_ref"] != "" {
+		want = "+" + record["downstream_execution_id"]
+	}
+	if child != want || record["dependency_kind"] != "success_only" {
+		c.fault(RuleFlow, e.key, "onward is %s, the edge says %s (%s)", child, want, record["dependency_kind"])
+	}
+}
+
+// simple checks the mark of a node that claims read little of.
+func (c *checker) simple(e *execution) {
+	waits := e.get("eligibility_state") == "eligible_now" || e.get("eligibility_state") == "blocked_by_dependencies"
+	if e.get("simple") == "" || !waits || e.get("total_attempt_count") != "0" {
+		return
+	}
+	for _, field := range []string{
+		"attached", "blocking_detail", "prior_eligibility_state", "wait", "limits", "delay_until", "start_timeout", "attempt_timeout",
+		"required_capabilities",
+	} {
+		if e.get(field) != "" {
+			c.fault(RuleState, e.key, "is marked as simple (%s), but %s is %q", e.get("simple"), field, e.get(field))
+		}
+	}
+	if _, has := e.core["fair_key"]; has != strings.Contains(e.get("simple"), "keyed") {
+		c.fault(RuleState, e.key, "is marked as %q, has a fair_key: %t", e.get("simple"), has)
+	}
+}
+
+// bare checks the mark of a flow that calls read little of.
+func (c *checker) bare(f *flowRecord) {
+	if f.core["bare"] == "" {
+		return
+	}
+	for _, field := range []string{"joins", "paused", "budget_ids", "children", "fail_fast", "held"} {
+		if f.core[field] != "" {
+			c.fault(RuleFlow, f.key, "is marked as bare, but %s is %q", field, f.core[field])
+		}
+	}
+}
+
 // managedFlow checks what the composite calls promise of their flows.
 func (c *checker) managedFlow(p *partition, f *flowRecord) {
+	c.bare(f)
 	open := 0
 	outcomes := make(map[string]int)
 	replayed := false
@@ -214,6 +266,8 @@ func (c *checker) managedFlow(p *partition, f *flowRecord) {
 		if !e.managed() {
 			c.fault(RuleFlow, e.key, "belongs to a managed flow, but is not managed")
 		}
+		c.onward(e, f)
+		c.simple(e)
 		replayed = replayed || number(e.get("replay_count")) > 0
 		if e.terminal() {
 			outcomes[e.get("terminal_outcome")]++
