@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "146-4fa5aab476758892"
+const build = "147-cf4e8c67cb6f43f4"
