@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -14,16 +15,19 @@ import (
 const admissionRounds = 3
 
 // admission compares runs of one node without a limit, under one that is never reached, and under a budget whose end is
-// far away, from which a node could have to wait. Each gets as many runs, or as long, as a workload of one.
+// far away, from which a node could have to wait: one that it does not use, and one to which it reports. Each gets as many runs, or as long, as a workload of one.
 func admission(ctx context.Context, s settings) (figures []figure, err error) {
+	budget := []flow.Option{flow.Budget("bench", flow.PerFlow(), flow.HardLimit("calls", 1<<40), flow.OnExceeded(flow.BlockNodes))}
 	ways := []struct {
 		name string
+		run  *activity.Activity[int, int]
 		opts []flow.NodeOption
 		flow []flow.Option
 	}{
-		{name: "free"},
-		{name: "limit", opts: []flow.NodeOption{flow.Limit("bench", activity.AtOnce(100_000))}},
-		{name: "budget", flow: []flow.Option{flow.Budget("bench", flow.PerFlow(), flow.HardLimit("calls", 1<<40), flow.OnExceeded(flow.BlockNodes))}},
+		{name: "free", run: noop},
+		{name: "limit", run: noop, opts: []flow.NodeOption{flow.Limit("bench", activity.AtOnce(100_000))}},
+		{name: "budget", run: noop, flow: budget},
+		{name: "used budget", run: report, flow: budget},
 	}
 	l, err := local(ctx, s)
 	if err != nil {
@@ -34,8 +38,8 @@ func admission(ctx context.Context, s settings) (figures []figure, err error) {
 	runs, took, used := make([]float64, len(ways)), make([]float64, len(ways)), make([]stats, len(ways))
 	for range admissionRounds {
 		for i, way := range ways {
-			f := flow.New[int, int]("bench-"+way.name, way.flow...)
-			flow.Return(f, flow.Node(f, "only", noop, f.Input(), way.opts...))
+			f := flow.New[int, int]("bench-"+strings.ReplaceAll(way.name, " ", "-"), way.flow...)
+			flow.Return(f, flow.Node(f, "only", way.run, f.Input(), way.opts...))
 			def, err := f.Build()
 			if err != nil {
 				return nil, err

@@ -46,9 +46,11 @@ var (
 	noop = activity.New("bench.noop", func(_ context.Context, n int) (int, error) { return n, nil })
 	sum  = activity.New("bench.sum", func(_ context.Context, list []int) (int, error) { return len(list), nil })
 	echo = activity.New("bench.echo", func(_ context.Context, text string) (string, error) { return text, nil })
+	// report uses one of what the budget of its run has.
+	report = activity.New("bench.report", func(ctx context.Context, n int) (int, error) { return n, activity.ReportUsage(ctx, "calls", 1) })
 )
 
-func activities() []activity.Handler { return []activity.Handler{noop, sum, echo} }
+func activities() []activity.Handler { return []activity.Handler{noop, sum, echo, report} }
 
 func chain(nodes int) (*flow.Definition[int, int], error) {
 	f := flow.New[int, int]("bench-chain")

@@ -123,50 +123,6 @@ func (NoteBreachCall) decode(r *fields) (out NoteBreachReply) {
 	return out
 }
 
-// FlowBudgetsCall holds the arguments of Engine.FlowBudgets.
-type FlowBudgetsCall struct {
-	// Partition is where the call works; its tag is part of every key.
-	Partition Partition
-	FlowID    FlowID
-}
-
-// FlowBudgetsReply is the answer to FlowBudgetsCall.
-type FlowBudgetsReply struct {
-	// Status is StatusOK.
-	Status  Status
-	Budgets string
-}
-
-// FlowBudgets runs ffx_flow_budgets. The budgets that a flow uses, as they were submitted with it; ""
-// for none.
-//
-// It only reads.
-func (e *Engine) FlowBudgets(ctx context.Context, c FlowBudgetsCall) (FlowBudgetsReply, error) {
-	return Do(ctx, e, c)
-}
-
-func (FlowBudgetsCall) info() callInfo {
-	return callInfo{name: "ffx_flow_budgets", readOnly: true, repeatable: true, open: true}
-}
-
-func (c FlowBudgetsCall) encode(w *wire) {
-	w.reserve(1, 1)
-	w.partition(c.Partition, FlowFamily)
-	w.key(w.keys.ffxPartition(w.tag))
-	w.text(string(c.FlowID))
-}
-
-func (FlowBudgetsCall) decode(r *fields) (out FlowBudgetsReply) {
-	out.Status = r.status
-	switch {
-	case r.status == StatusOK:
-		out.Budgets = textValue[string](r, "budgets")
-	default:
-		r.unknownStatus()
-	}
-	return out
-}
-
 // VerifyBudgetUseCall holds the arguments of Engine.VerifyBudgetUse.
 type VerifyBudgetUseCall struct {
 	// Partition is where the call works; its tag is part of every key.

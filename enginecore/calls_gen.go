@@ -518,6 +518,7 @@ type ClaimedExecution struct {
 	JournalComplete bool
 	Journal         []JournalEntry
 	Admission       string
+	Budgets         string
 }
 
 func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
@@ -545,6 +546,7 @@ func decodeClaimedExecution(r *fields, out *ClaimedExecution) {
 	out.JournalComplete = boolValue(r, "journal_complete")
 	out.Journal = list(r, "journal", decodeJournalEntry)
 	out.Admission = textValue[string](r, "admission")
+	out.Budgets = textValue[string](r, "budgets")
 }
 
 // JournalEntry is an element of replies or calls.

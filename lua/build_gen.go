@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "147-cf4e8c67cb6f43f4"
+const build = "148-9ea6f2c8d484d812"

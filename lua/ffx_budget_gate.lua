@@ -127,17 +127,6 @@ function F.ffx_note_breach(K, A)
   return reply.ok()
 end
 
--- @function ffx_flow_budgets
--- @summary  The budgets that a flow uses, as they were submitted with it; "" for none.
--- @flags    derives readonly
--- @key      partition       ffx.partition
--- @arg      flow_id         flow_id
--- @reply    OK budgets:text
-function F.ffx_flow_budgets(K, A)
-  local c = call.open(K.partition)
-  return reply.ok(redis.call('GET', key.flow_budgets(c, A.flow_id)) or '')
-end
-
 -- Until when (Unix ms) an execution is leased under an epoch; 0 when it is not.
 local function held_until(c, entry)
   local core = record.read(key.exec_core(c, entry.execution_id), { 'lifecycle_phase', 'ownership_state', 'current_lease_epoch',

@@ -5,7 +5,7 @@
 local MAX_INLINE_INPUTS = 64
 local MAX_INLINE_BYTES = 1048576
 
--- @record    claimed_execution execution_id:execution_id node:text kind:text flow_id:flow_id flow_name:text run_id:text attempt_index:attempt_index attempt_id:attempt_id attempt_type:text lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms deadline_at:unix_ms retry_count:int created_at:unix_ms policy:json trace_context:text payload:bytes flow_input:bytes inputs_complete:bool inputs:list(node_input) journal_complete:bool journal:list(journal_entry) admission:text
+-- @record    claimed_execution execution_id:execution_id node:text kind:text flow_id:flow_id flow_name:text run_id:text attempt_index:attempt_index attempt_id:attempt_id attempt_type:text lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms deadline_at:unix_ms retry_count:int created_at:unix_ms policy:json trace_context:text payload:bytes flow_input:bytes inputs_complete:bool inputs:list(node_input) journal_complete:bool journal:list(journal_entry) admission:text budgets:text
 -- @record    journal_entry name:text value:bytes
 -- @record    node_input name:text result:bytes
 
@@ -53,5 +53,6 @@ function work.describe(c, execution_id, core, attempt, lease_id)
     attempt.expires, deadline or '', core.retry_count or '0', core.created_at or '',
     redis.call('GET', key.exec_policy(c, execution_id)) or '', flow.trace_context or '', payload, flow_input,
     complete and '1' or '0', inputs, all_steps and '1' or '0', steps, limits.debt(core),
+    budgets.of(c, core.flow_id, flow.budgets),
   }
 end

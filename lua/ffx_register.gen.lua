@@ -318,12 +318,6 @@ redis.register_function('ffx_note_breach', function(keys, args)
   })
 end)
 
-redis.register_function{ function_name = 'ffx_flow_budgets', flags = { 'no-writes' }, callback = function(keys, args)
-  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
-  call.probe(keys[1])
-  return F.ffx_flow_budgets({ partition = keys[1] }, { flow_id = args[1] })
-end }
-
 local function ffx_verify_budget_use_leases(args, at)
   return { execution_id = args[at + 1], epoch = args[at + 2] }
 end

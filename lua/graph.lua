@@ -12,7 +12,7 @@ local FLOW_OVER = { cancelled = true, completed = true, failed = true }
 
 -- What a call needs to know of a flow beyond its end.
 local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins', 'paused',
-  'budget_ids', 'children', 'fail_fast', 'held' }
+  'budgets', 'budget_ids', 'children', 'fail_fast', 'held' }
 
 -- The same of a flow that has none of the last six: its record says so with the field `bare`, which graph.set takes away.
 local BARE_FIELDS = { 'bare', 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context' }

@@ -66,7 +66,7 @@ func (e *execution) Reserve(ctx context.Context, dimension string, n int64) (act
 
 // BudgetAmounts implements activitycontext.Budgets.
 func (e *execution) BudgetAmounts(ctx context.Context) ([]activitycontext.BudgetAmount, error) {
-	budgets, err := e.task.budgets(ctx)
+	budgets, err := e.task.budgets()
 	if err != nil || len(budgets) == 0 {
 		return nil, err
 	}

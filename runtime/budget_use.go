@@ -39,34 +39,12 @@ func OnBudget(fn func(context.Context, BudgetBreach)) WorkerOption {
 	return func(c *workerConfig) { c.onBudget = fn }
 }
 
-// budgetBook knows the budgets of the runs that a worker has to do with.
-type budgetBook struct {
-	mu   sync.Mutex
-	runs map[enginecore.FlowID][]storedBudget
-}
-
-const maxBookedRuns = 1024
-
-func (b *budgetBook) get(id enginecore.FlowID) ([]storedBudget, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	list, ok := b.runs[id]
-	return list, ok
-}
-
-func (b *budgetBook) put(id enginecore.FlowID, list []storedBudget) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.runs == nil || len(b.runs) >= maxBookedRuns {
-		b.runs = make(map[enginecore.FlowID][]storedBudget)
-	}
-	b.runs[id] = list
-}
-
 // budgetUse is what an attempt has to do with budgets.
 type budgetUse struct {
 	mu     sync.Mutex
 	serial int
+	// budgets are those of the run, once they were asked for.
+	budgets []storedBudget
 	// told are the budgets and dimensions whose hard limit the attempt has met, so that it is not told again.
 	told map[string]bool
 	open map[*reservation]bool
@@ -79,27 +57,18 @@ func (u *budgetUse) next() int {
 	return u.serial
 }
 
-// budgets returns the budgets of the task's run.
-func (t *task) budgets(ctx context.Context) ([]storedBudget, error) {
-	id := t.claimed.FlowID
-	if list, known := t.shift.budgets.get(id); known {
-		return list, nil
-	}
-	if _, err := t.shift.engine.composites(); err != nil {
-		return nil, nil // Start refuses flows with budgets
-	}
-	var list []storedBudget
-	err := t.retrying(ctx, func() error {
-		reply, err := t.shift.core.FlowBudgets(ctx, enginecore.FlowBudgetsCall{Partition: t.spot.partition, FlowID: id})
-		if err == nil {
-			list, err = decodeBudgets(reply.Budgets)
+// budgets returns the budgets of the task's run, which come with the task.
+func (t *task) budgets() ([]storedBudget, error) {
+	t.usage.mu.Lock()
+	defer t.usage.mu.Unlock()
+	if t.usage.budgets == nil && t.claimed.Budgets != "" {
+		list, err := decodeBudgets(t.claimed.Budgets)
+		if err != nil {
+			return nil, activity.NonRetryable(err)
 		}
-		return err
-	})
-	if err == nil {
-		t.shift.budgets.put(id, list)
+		t.usage.budgets = list
 	}
-	return list, err
+	return t.usage.budgets, nil
 }
 
 // retrying repeats a call that may be sent twice while the engine is away.
@@ -120,7 +89,7 @@ func (t *task) retrying(ctx context.Context, send func() error) error {
 
 // budgetsWith returns those of the run's budgets that have a dimension; none when the run has no budget at all.
 func (t *task) budgetsWith(ctx context.Context, dimension string) ([]storedBudget, error) {
-	all, err := t.budgets(ctx)
+	all, err := t.budgets()
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}

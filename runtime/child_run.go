@@ -51,7 +51,7 @@ func (c *child) plan(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
-	inherited, err := c.budgets(ctx)
+	inherited, err := c.budgets()
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,6 @@ type shift struct {
 	limits  limitBook
 	permits permits
 	blocks  blocks
-	budgets budgetBook
 	// mayChoose is set when one server has all partitions, so that it can choose which one a claim visits.
 	mayChoose bool
 	// budgetCalls take what is used of budgets there.

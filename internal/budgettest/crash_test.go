@@ -38,7 +38,8 @@ func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench, run *run
 	var err error
 	x.part, err = x.core.FlowPartition(run.FlowID())
 	require.NoError(t, err)
-	reply, err := x.core.FlowBudgets(ctx, enginecore.FlowBudgetsCall{Partition: x.part, FlowID: run.FlowID()})
+	client := x.core.Client()
+	text, err := client.Do(ctx, client.B().Get().Key(x.core.Keys().FlowBudgets(x.part, run.FlowID())).Build()).AsBytes()
 	require.NoError(t, err)
 	var stored []struct {
 		ID                      enginecore.BudgetID
@@ -49,7 +50,7 @@ func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench, run *run
 			H, S int64
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(reply.Budgets), &stored))
+	require.NoError(t, json.Unmarshal(text, &stored))
 	x.budget, err = x.core.Partitioning().BudgetPartition(stored[0].ID)
 	require.NoError(t, err)
 	x.call = enginecore.UseBudgetCall{
