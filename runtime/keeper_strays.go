@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -16,6 +18,9 @@ import (
 const (
 	// scannedAtOnce is about how many keys one step looks at.
 	scannedAtOnce = 1000
+	// scanWithin is how long a server may take for a page of its keys. Without a bound, the client library waits for one that
+	// is away until it is back.
+	scanWithin = 5 * time.Second
 	// strayPage bounds the entries that one call looks at of the lists and sets that it is given.
 	strayPage = 256
 )
@@ -36,6 +41,9 @@ type sweep struct {
 	cursor uint64
 	// found is what has been found and not been looked at yet.
 	found map[enginecore.Partition][]stray
+	// faults are those of this way by hand. Servers that are away are left out, so that they do not keep the others from
+	// their turn; the next way may meet them.
+	faults []error
 }
 
 // straysRound goes through all keys for what no index leads to: records that are missing from all of them, lists of runs and
@@ -50,6 +58,7 @@ func (k *Keeper) straysRound() *round {
 		step: func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
 			outcomes := make([]outcome, len(partitions))
 			more, mended, err := s.step(ctx)
+			err = s.leaveOut(ctx, err, more, only != "")
 			outcomes[0] = outcome{err: err, mended: mended, done: []dutyDone{{duty: DutyKeyReconciliation, count: sumOf(mended)}}}
 			if more {
 				outcomes[0].more, outcomes[0].next = only != "", k.reconcileEvery/stepsPerRound
@@ -59,14 +68,29 @@ func (k *Keeper) straysRound() *round {
 	}
 }
 
-// step looks at what was found, or for more. It tells whether the way goes on.
+// leaveOut notes what a step could not look at. By hand, all that is told when the way is over.
+func (s *sweep) leaveOut(ctx context.Context, err error, more, byHand bool) error {
+	switch {
+	case byHand:
+		s.faults = append(s.faults, err)
+		if !more {
+			err, s.faults = errors.Join(s.faults...), nil
+			return err
+		}
+	case err != nil && ctx.Err() == nil:
+		s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not look at all keys, it looks again on its next way",
+			eventTickFailed.attr(), slog.Any("duties", []Duty{DutyKeyReconciliation}), slog.Any("error", err))
+	}
+	return nil
+}
+
+// step looks at what was found, or for more. It tells whether the way goes on, also when there is an error.
 func (s *sweep) step(ctx context.Context) (more bool, mended map[string]int64, err error) {
 	if len(s.found) == 0 {
-		if err := s.scan(ctx); err != nil {
-			return false, nil, err
-		}
+		err = s.scan(ctx)
 	}
-	mended, err = s.check(ctx)
+	mended, fault := s.check(ctx)
+	err = errors.Join(err, fault)
 	return len(s.nodes) > 0 || len(s.found) > 0, mended, err
 }
 
@@ -82,22 +106,21 @@ func (s *sweep) scan(ctx context.Context) error {
 		return nil
 	}
 	keys, next, err := scanKeys(ctx, node, s.cursor, s.engine.core.Keys().Prefix()+":*")
-	if err != nil {
-		return err
-	}
-	if s.cursor = next; next == 0 {
-		s.nodes = s.nodes[1:]
+	if s.cursor = next; next == 0 || err != nil {
+		s.nodes, s.cursor = s.nodes[1:], 0
 	}
 	for _, key := range keys {
 		if p, x, ok := s.sort(key); ok {
 			s.found[p] = append(s.found[p], x)
 		}
 	}
-	return nil
+	return err
 }
 
 // scanKeys reads one page of the keys of a server that match a pattern.
 func scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern string) ([]string, uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, scanWithin)
+	defer cancel()
 	page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(scannedAtOnce).Build()).AsScanEntry()
 	if err != nil {
 		return nil, 0, fmt.Errorf("go through all keys: %w", enginecore.ConnectError(err))
@@ -150,6 +173,7 @@ func (s *sweep) check(ctx context.Context) (map[string]int64, error) {
 	for i, a := range answers {
 		p := partitions[i]
 		if errors.Is(a.err, enginecore.ErrUnavailable) {
+			delete(s.found, p)
 			continue
 		}
 		// What cannot be looked at is left to the next way through all keys, so that it does not keep the rest from its turn.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/testserver"
@@ -38,11 +39,14 @@ type load struct {
 	beat    *flow.Definition[tick, string]
 
 	mu        sync.Mutex
-	calls     map[string]int // of functions, by run and node
-	now, most int            // functions under the limit
-	beats     map[string]int // functions of scheduled runs, by the time of their fire
-	runs      []string       // that were started and have ended
-	again     []string       // that were acknowledged, and were not there when they were started once more
+	calls     map[string]int   // of functions, by run and node
+	now, most int              // functions under the limit
+	beats     map[string]int   // functions of scheduled runs, by the time of their fire
+	runs      []string         // that were started and have ended
+	looks     int              // at a partition, for a duty
+	mended    map[string]int64 // entries that duties found not to be in order, by index
+	faults    map[runtime.Duty]error
+	again     []string // that were acknowledged, and were not there when they were started once more
 }
 
 // tick is the input of a scheduled run.
@@ -55,7 +59,8 @@ func newLoad(t *testing.T, o testserver.ClusterOptions) *load {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*enginetest.Patience)
 	t.Cleanup(cancel)
-	x := &load{t: t, ctx: ctx, cluster: testserver.NewCluster(t, o), calls: make(map[string]int), beats: make(map[string]int)}
+	x := &load{t: t, ctx: ctx, cluster: testserver.NewCluster(t, o), calls: make(map[string]int), beats: make(map[string]int),
+		mended: make(map[string]int64), faults: make(map[runtime.Duty]error)}
 	x.Bench = enginetest.Open(t, testserver.OnCluster, x.cluster.URL(), enginetest.NewPrefix(), runtime.Partitions(8))
 	x.def, x.beat = x.order(), x.heartbeat()
 	handlers := slices.Concat(x.def.Handlers(), x.beat.Handlers())
@@ -66,7 +71,40 @@ func newLoad(t *testing.T, o testserver.ClusterOptions) *load {
 	_, err := runtime.Schedule(ctx, x.Client, "beat", runtime.Every(time.Second), x.beat, tick{}, runtime.FireTimeInto("at"),
 		runtime.OnOverlap(runtime.OverlapAllow), runtime.CatchUp(time.Hour))
 	require.NoError(t, err)
+	x.Run(t, "duties", x.dutiesByHand)
 	return x
+}
+
+// dutiesByHand does all duties of keepers with hardly a pause, so that each of them meets servers that come and go.
+func (x *load) dutiesByHand(ctx context.Context) error {
+	for ctx.Err() == nil {
+		for _, info := range runtime.DutyTable() {
+			report, err := x.Client.RunDuty(ctx, info.Duty)
+			x.mu.Lock()
+			x.looks += report.Steps
+			for index, n := range report.Mended {
+				x.mended[index] += n
+			}
+			away := errors.Is(err, enginecore.ErrUnavailable) || errors.Is(err, enginecore.ErrNotReachable) // for longer than a call waits
+			if err != nil && !away && ctx.Err() == nil {
+				x.faults[info.Duty] = err
+			}
+			x.mu.Unlock()
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(20 * time.Millisecond): // leave something to the runs
+			}
+		}
+	}
+	return nil
+}
+
+// dutiesDone tells what duties by hand have come to.
+func (x *load) dutiesDone() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return fmt.Sprintf("duties looked %d times, mended %v, and failed with %v", x.looks, x.mended, x.faults)
 }
 
 // order is a flow with a map whose items share a limit, a sub-flow, and a budget that all nodes with work of their own spend.
@@ -251,6 +289,8 @@ func (x *load) exact() {
 	twice := maps.Clone(x.calls)
 	maps.DeleteFunc(twice, func(_ string, n int) bool { return n == 1 })
 	require.Empty(t, twice, "functions were called again")
+	require.Empty(t, x.mended, "everything is in order, but not for a duty of keepers")
+	require.Empty(t, x.faults)
 	require.Len(t, x.calls, callsOfRun*len(x.runs))
 	require.LessOrEqual(t, x.most, places, "more at once than the limit allows")
 	require.Equal(t, tokensOfRun*len(x.runs), x.spent())
