@@ -95,8 +95,8 @@ const (
 	// ErrInvalidBlockingReason comes from ff_block_execution_for_admission.
 	ErrInvalidBlockingReason Code = "invalid_blocking_reason"
 	// ErrInvalidCapabilities comes from ff_create_execution, ff_issue_claim_grant,
-	// ff_issue_reclaim_grant, ffx_admit, ffx_claim, ffx_claim_granted, ffx_complete, ffx_complete_many,
-	// ffx_announce, ffx_suspend, ffx_await_child. Details: reason.
+	// ff_issue_reclaim_grant, ffx_admit, ffx_claim, ffx_grant_next, ffx_claim_granted, ffx_complete,
+	// ffx_complete_many, ffx_announce, ffx_suspend, ffx_await_child. Details: reason.
 	ErrInvalidCapabilities Code = "invalid_capabilities"
 	// ErrInvalidClaimGrant comes from ff_claim_execution, ff_claim_resumed_execution,
 	// ff_reclaim_execution, ffx_claim_granted.
@@ -116,13 +116,13 @@ const (
 	// ffx_verify_admissions, ffx_exchange, ffx_set_quota, ffx_hold_places, ffx_use_budget,
 	// ffx_set_budget, ffx_budget_done, ffx_set_budget_gates, ffx_verify_budget_use, ffx_write_schedule,
 	// ffx_read_schedule, ffx_delete_schedule, ffx_submit_flow, ffx_submit_many, ffx_claim,
-	// ffx_claim_granted, ffx_complete, ffx_complete_many, ffx_fail, ffx_renew, ffx_suspend,
-	// ffx_record_step, ffx_open_waitpoint, ffx_read_journal, ffx_signal, ffx_list_waitpoints,
-	// ffx_end_wait, ffx_cancel_flow, ffx_describe_flow, ffx_read_events, ffx_list_runs, ffx_link_child,
-	// ffx_await_child, ffx_child_ended, ffx_read_results, ffx_trim, ffx_project_flows,
-	// ffx_reconcile_quotas, ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile_siblings,
-	// ffx_count_members, ffx_rerun, ffx_compact, ffx_tick, ffx_keep, ffx_reconcile, ffx_reconcile_edges,
-	// ffx_check_keys. Details: message.
+	// ffx_grant_next, ffx_claim_granted, ffx_complete, ffx_complete_many, ffx_fail, ffx_renew,
+	// ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal, ffx_signal,
+	// ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow, ffx_describe_flow, ffx_read_events,
+	// ffx_list_runs, ffx_link_child, ffx_await_child, ffx_child_ended, ffx_read_results, ffx_trim,
+	// ffx_project_flows, ffx_reconcile_quotas, ffx_drop_admissions, ffx_reconcile_budgets,
+	// ffx_reconcile_siblings, ffx_count_members, ffx_rerun, ffx_compact, ffx_tick, ffx_keep,
+	// ffx_reconcile, ffx_reconcile_edges, ffx_check_keys. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint, ffx_submit_flow, ffx_suspend,

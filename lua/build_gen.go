@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "148-9ea6f2c8d484d812"
+const build = "149-83d73e4563bb13d7"

@@ -322,7 +322,8 @@ local function check_capabilities(c, core_key, required_csv, offered_csv)
   return reply.err('capability_mismatch', missing)
 end
 
-local function write_grant(c, grant_key, A, ttl)
+-- Writes a grant: `A` names the worker and the lane.
+function claim.write_grant(c, grant_key, A, ttl)
   local expires = c.now + ttl
   redis.call('HSET', grant_key,
     'worker_id', A.worker_id, 'worker_instance_id', A.worker_instance_id, 'lane_id', A.lane_id,
@@ -366,7 +367,7 @@ function F.ff_issue_claim_grant(K, A)
   end
   err = check_capabilities(c, K.core, core.required_capabilities, A.worker_capabilities_csv)
   if err then return err end
-  write_grant(c, K.claim_grant, A, ttl)
+  claim.write_grant(c, K.claim_grant, A, ttl)
   return reply.ok(A.execution_id)
 end
 
@@ -394,7 +395,7 @@ function F.ff_issue_reclaim_grant(K, A)
   if redis.call('EXISTS', K.claim_grant) == 1 then return reply.err('grant_already_exists') end
   err = check_capabilities(c, K.core, core.required_capabilities, A.worker_capabilities_csv)
   if err then return err end
-  write_grant(c, K.claim_grant, A, ttl)
+  claim.write_grant(c, K.claim_grant, A, ttl)
   return reply.ok(A.execution_id)
 end
 

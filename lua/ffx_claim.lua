@@ -23,9 +23,9 @@ function work.set_aside(c, execution_id, core, lane, detail)
   redis.call('PUBLISH', key.channel_wake(c, lane), 'aside ' .. call.partition(c) .. ' ' .. (core.execution_kind or ''))
 end
 
--- Leases one eligible execution; nil when it cannot be leased, and then it is out of the way, at the latest with
--- limits.flush. `score` is that of its place.
-local function take_eligible(c, request, execution_id, n, score)
+-- Key and core of an eligible execution that this worker may have, but for its limits; nil when it may not, and then it is out
+-- of the way.
+local function suitable(c, request, execution_id)
   local core_key = key.exec_core(c, execution_id)
   local core = claim.read_simple(core_key) or record.read(core_key, claim.FIRST_FIELDS)
   if core and not (core.managed and core.attempt_state == 'pending_first_attempt') then
@@ -51,6 +51,14 @@ local function take_eligible(c, request, execution_id, n, score)
     return nil
   end
   if budgets.keep(c, execution_id, core) then return nil end
+  return core_key, core
+end
+
+-- Leases one eligible execution; nil when it cannot be leased, and then it is out of the way, at the latest with
+-- limits.flush. `score` is that of its place.
+local function take_eligible(c, request, execution_id, n, score)
+  local core_key, core = suitable(c, request, execution_id)
+  if not core_key then return nil end
   if core.limits and not limits.admitted(core) and not limits.lease_ahead(request, core) then
     limits.park(c, request, execution_id, core, nil, score)
     return nil
@@ -87,16 +95,24 @@ local function take_set_aside(c, request, execution_id, n)
   return work.lease_runnable(c, request, execution_id, core_key, core, n)
 end
 
--- Takes over one abandoned execution; nil when there was nothing to take. The second value tells that it stays.
-local function take_abandoned(c, request, execution_id, n)
+-- Key and core of an abandoned execution that this worker may take over. Nil when there is nothing to take; the third value
+-- tells that it stays.
+local function suitable_abandoned(c, request, execution_id)
   local core_key = key.exec_core(c, execution_id)
   local core = record.read(core_key, claim.FIELDS)
   if not core or not claim.is_abandoned(core) then
     redis.call('ZREM', key.ffx_reclaimable(c, request.lane), execution_id)
     return nil
   end
-  if work.unfit(request, core) or is_paused(c, request, core) then return nil, true end
-  if core.limits and not limits.may_take_over(c, request, execution_id, core) then return nil, true end
+  if work.unfit(request, core) or is_paused(c, request, core) then return nil, nil, true end
+  if core.limits and not limits.may_take_over(c, request, execution_id, core) then return nil, nil, true end
+  return core_key, core
+end
+
+-- Takes over one abandoned execution; nil when there was nothing to take. The second value tells that it stays.
+local function take_abandoned(c, request, execution_id, n)
+  local core_key, core, stays = suitable_abandoned(c, request, execution_id)
+  if not core_key then return nil, stays end
   return work.take_over(c, request, execution_id, core_key, core, n)
 end
 
@@ -126,14 +142,15 @@ local function take_from(c, request, index_key, take, out, limit)
   return passed, stayed, false
 end
 
--- Leases from the eligible set until the request is filled, or too many entries were passed over.
-local function take_from_lane(c, request, out)
+-- Takes from the eligible set, in the order of the lane, until the request is filled or too many entries were passed over.
+-- What others have been promised (request.spoken_for tells) stays where it is.
+local function take_from_lane(c, request, take, out)
   local eligible_key = key.lane_eligible(c, request.lane)
-  local passed, from = 0, 0
-  while #out < request.count and passed < MAX_PASSED_OVER do
+  local passed, from, spoken_for = 0, 0, request.spoken_for
+  while #out < request.count and passed < MAX_PASSED_OVER and from <= MAX_PASSED_ASIDE do
     limits.flush(c)
     local wanted = request.count - #out
-    local looked_at = passed > 0 and math.max(wanted, PASSED_AT_A_TIME) or wanted
+    local looked_at = (passed > 0 or from > 1) and math.max(wanted, PASSED_AT_A_TIME) or wanted
     -- One more tells whether there is more, and with it whether the order matters.
     local heads = redis.call('ZRANGE', eligible_key, from, from + looked_at, 'WITHSCORES')
     if heads[1] == pauses.MARK then
@@ -144,14 +161,18 @@ local function take_from_lane(c, request, out)
       local i = 1
       while i <= math.min(2 * looked_at, #heads) and #out < request.count do
         local execution_id, score, fair_key = heads[i], heads[i + 1], nil
-        if choose then execution_id, fair_key = choose(execution_id, tonumber(score)) end
-        local taken = take_eligible(c, request, execution_id, #out, execution_id == heads[i] and score or nil)
-        if taken then
-          out[#out + 1] = taken
+        if spoken_for and spoken_for(execution_id) then
+          from = from + 1
         else
-          passed = passed + 1
-          -- A record that is gone does not tell its key.
-          if fair_key then order.leave(c, request.lane, execution_id, { fair_key = fair_key }) end
+          if choose then execution_id, fair_key = choose(execution_id, tonumber(score)) end
+          local taken = take(c, request, execution_id, #out, execution_id == heads[i] and score or nil)
+          if taken then
+            out[#out + 1] = taken
+          else
+            passed = passed + 1
+            -- A record that is gone does not tell its key.
+            if fair_key then order.leave(c, request.lane, execution_id, { fair_key = fair_key }) end
+          end
         end
         i = i + 2
       end
@@ -160,6 +181,24 @@ local function take_from_lane(c, request, out)
     end
   end
   limits.flush(c)
+end
+
+-- Promises one execution of the lane: of those that nobody is promised, the one that a claim of the same worker would lease.
+-- `promise` gets its id and core, and tells what becomes of it, or nil when it is not to be had.
+function work.promise_next(c, request, promise)
+  local out = {}
+  take_from(c, request, key.ffx_reclaimable(c, request.lane), function(_, _, execution_id)
+    if request.spoken_for(execution_id) then return nil, true end
+    local core_key, core, stays = suitable_abandoned(c, request, execution_id)
+    return core_key and promise(execution_id, core), stays
+  end, out, MAX_PASSED_OVER)
+  if not out[1] then
+    take_from_lane(c, request, function(_, _, execution_id)
+      local core_key, core = suitable(c, request, execution_id)
+      return core_key and promise(execution_id, core)
+    end, out)
+  end
+  return out[1]
 end
 
 -- Leases up to request.count executions.
@@ -180,7 +219,7 @@ function work.claim(c, request)
   if request.aside then
     take_from(c, request, key.lane_blocked_route(c, request.lane), take_set_aside, out, MAX_PASSED_ASIDE)
   end
-  if #out < request.count then take_from_lane(c, request, out) end
+  if #out < request.count then take_from_lane(c, request, take_eligible, out) end
   if #out > 0 then wake.due(c, c.now + request.ttl) end
   return out
 end

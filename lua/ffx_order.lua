@@ -39,13 +39,27 @@ end
 -- Priority of a score of an eligible set. Priorities are whole numbers in practice.
 local function priority_of(c, score) return math.floor((c.now + SLACK - score) / record.PRIORITY_STEP) end
 
+-- Of those that are spoken for, so many are passed over at the head of an index.
+local MAX_SPOKEN_FOR = 16
+
+-- How many entries at the head of an index have to be looked at, counted from 0 on.
+local function last_looked_at(request) return request.spoken_for and MAX_SPOKEN_FOR or 0 end
+
+-- The first of a list of ids and scores that is to be had, with its score.
+local function first_of(request, list)
+  for i = 1, #list, 2 do
+    if not request.spoken_for or not request.spoken_for(list[i]) then return list[i], tonumber(list[i + 1]) end
+  end
+  return nil
+end
+
 -- The first of an index with a score from `from` on: its id, priority and time of creation.
-local function first_from(c, index_key, from)
-  local first = redis.call('ZRANGE', index_key, from, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
-  if not first[1] then return nil end
-  local score = tonumber(first[2])
+local function first_from(c, request, index_key, from)
+  local id, score = first_of(request, redis.call('ZRANGE', index_key, from, '+inf', 'BYSCORE', 'LIMIT', 0,
+    last_looked_at(request) + 1, 'WITHSCORES'))
+  if not id then return nil end
   local priority = priority_of(c, score)
-  return first[1], priority, score + priority * record.PRIORITY_STEP
+  return id, priority, score + priority * record.PRIORITY_STEP
 end
 
 -- The scores of all priorities below one.
@@ -55,16 +69,16 @@ end
 
 -- What has waited longest of an index. The oldest of each priority is at the head of that priority, so as many entries are
 -- looked at as there are priorities; where there are very many, the search goes on next time behind `field`.
-local function longest_waiting(c, index_key, lane, field)
-  local state_key = key.ffx_order(c, lane)
+local function longest_waiting(c, request, index_key, field)
+  local state_key = key.ffx_order(c, request.lane)
   local behind = tonumber(redis.call('HGET', state_key, field) or nil)
   local from, around = behind and below(c, behind) or '(-inf', not behind
   local oldest, oldest_at, last
   for _ = 1, MAX_PRIORITIES do
-    local id, priority, at = first_from(c, index_key, from)
+    local id, priority, at = first_from(c, request, index_key, from)
     if not id and not around then
       around = true
-      id, priority, at = first_from(c, index_key, '(-inf')
+      id, priority, at = first_from(c, request, index_key, '(-inf')
     end
     if not id then
       last = nil
@@ -91,28 +105,31 @@ local function is_aged(c, lane, field, score)
 end
 
 -- What is next from an index with a head, by ageing.
-local function by_age(c, lane, index_key, head, score, fair_key)
+local function by_age(c, request, index_key, head, score, fair_key)
   local suffix = fair_key and ' ' .. fair_key or ''
-  if not is_aged(c, lane, 'claims' .. suffix, score) then return head end
-  return longest_waiting(c, index_key, lane, 'seen' .. suffix) or head
+  if not is_aged(c, request.lane, 'claims' .. suffix, score) then return head end
+  return longest_waiting(c, request, index_key, 'seen' .. suffix) or head
 end
 
--- Keys whose queues were lost that one look at the line passes over.
+-- Keys whose queues were lost, or hold what is spoken for, that one look at the line passes over.
 local MAX_LOST = 16
 
 -- What is next of the key whose turn it is, and the key, which goes to the end of the line. Nil when no key waits.
-local function by_turn(c, lane)
+local function by_turn(c, request)
+  local lane = request.lane
   local turns_key = key.ffx_turns(c, lane)
   for _ = 1, MAX_LOST do
     local fair_key = redis.call('ZRANGE', turns_key, 0, 0)[1]
     if not fair_key then return nil end
     local queue_key = key.ffx_queue(c, lane, fair_key)
-    local head = redis.call('ZRANGE', queue_key, 0, 0, 'WITHSCORES')
-    if head[1] then
+    local heads = redis.call('ZRANGE', queue_key, 0, last_looked_at(request), 'WITHSCORES')
+    if heads[1] then
       redis.call('ZADD', turns_key, order.last_place(c, lane), fair_key)
-      return by_age(c, lane, queue_key, head[1], tonumber(head[2]), fair_key), fair_key
+      local head, score = first_of(request, heads)
+      if head then return by_age(c, request, queue_key, head, score, fair_key), fair_key end
+    else
+      order.step_out(c, lane, fair_key)
     end
-    order.step_out(c, lane, fair_key)
   end
 end
 
@@ -123,7 +140,7 @@ function order.chooser(c, request)
   if order.is_fair(c, lane) then
     adopt(c, lane)
     return function(head)
-      local execution_id, fair_key = by_turn(c, lane)
+      local execution_id, fair_key = by_turn(c, request)
       return execution_id or head, fair_key
     end
   end
@@ -131,9 +148,9 @@ function order.chooser(c, request)
   return function(head, score)
     if request.aged then
       request.aged = nil
-      return longest_waiting(c, eligible_key, lane, 'seen') or head
+      return longest_waiting(c, request, eligible_key, 'seen') or head
     end
-    return by_age(c, lane, eligible_key, head, score)
+    return by_age(c, request, eligible_key, head, score)
   end
 end
 

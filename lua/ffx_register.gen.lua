@@ -671,6 +671,20 @@ redis.register_function('ffx_claim', function(keys, args)
   })
 end)
 
+redis.register_function('ffx_grant_next', function(keys, args)
+  if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4, 'grant_ttl', 4) end
+  call.probe(keys[1])
+  return F.ffx_grant_next({ partition = keys[1] }, {
+    lane_id = args[1],
+    worker_id = args[2],
+    worker_instance_id = args[3],
+    grant_ttl = args[4],
+    kinds = args[5],
+    capabilities = args[6],
+    passed_over = args[7],
+  })
+end)
+
 redis.register_function('ffx_claim_granted', function(keys, args)
   if #keys < 1 or #args < 10 then return call.refuse(keys, 1, args, 10, 'count', 7, 'lease_ttl', 8) end
   call.probe(keys[1])

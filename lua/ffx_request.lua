@@ -41,8 +41,9 @@ function work.lease_for(c, request, n)
   return request
 end
 
+-- Without a list of kinds, it is all of them.
 local function knows(request, kind)
-  return string.find(request.kinds, '\n' .. (kind or '') .. '\n', 1, true) ~= nil
+  return not request.kinds or string.find(request.kinds, '\n' .. (kind or '') .. '\n', 1, true) ~= nil
 end
 
 -- Why this worker cannot run an execution: nil, or a text for the record.

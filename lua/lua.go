@@ -85,6 +85,7 @@ func Files() []string {
 		"ffx_heirs.lua",
 		"ffx_visit.lua",
 		"ffx_claim.lua",
+		"ffx_grant.lua",
 		"ffx_granted.lua",
 		"ffx_complete.lua",
 		"ffx_fail.lua",

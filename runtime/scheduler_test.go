@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -282,4 +284,146 @@ func TestGrantOfAbandoned(t *testing.T) {
 		require.Equal(t, 2, d.Nodes[0].Attempts)
 		b.Settle(t)
 	}, runtime.Partitions(1))
+}
+
+// grantAll grants and claims until nothing is left, and returns the tenants and labels in the order of the grants.
+func grantAll(ctx context.Context, t *testing.T, b *enginetest.Bench, s *runtime.Scheduler, held bool) []string {
+	t.Helper()
+	var order []string
+	client, keys := b.Engine.Core().Client(), b.Engine.Core().Keys()
+	for {
+		grant, err := s.ClaimForWorker(ctx, requestFor("w"))
+		if errors.Is(err, runtime.ErrNoGrant) {
+			return order
+		}
+		require.NoError(t, err)
+		core, err := client.Do(ctx, client.B().Hmget().Key(keys.ExecCore(grant.ExecutionID)).Field("fair_key", "priority").Build()).AsStrSlice()
+		require.NoError(t, err)
+		order = append(order, core[0]+core[1])
+		if !held {
+			_, err = claimBy(ctx, b, grant)
+			require.NoError(t, err)
+		}
+	}
+}
+
+// Grants come in the order of claims: the keys of tenants take turns, one of eight takes the oldest, whether what was granted
+// before has been claimed or still has its grant.
+func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		t.Run(fmt.Sprintf("grants are held %t", held), func(t *testing.T) {
+			t.Parallel()
+			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+				ctx, l := enginetest.Context(t), newLedger()
+				fair, s := flow.FairBy("Tenant"), runtime.NewScheduler(b.Engine)
+				start := func(def *flow.Definition[job, string], tenant string) {
+					_, err := runtime.Start(ctx, b.Client, def, job{Tenant: tenant})
+					require.NoError(t, err)
+				}
+				start(l.flow(t, "many", 6, false, fair, flow.Priority(7)), "a")
+				start(l.flow(t, "one", 1, false, fair), "b")
+				start(l.flow(t, "two", 2, false, fair), "c")
+				require.Equal(t, []string{"a7", "b0", "c0", "a7", "c0", "a7", "a7", "a7", "a7"}, grantAll(ctx, t, b, s, held))
+			}, runtime.Partitions(1))
+			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+				ctx, l, s := enginetest.Context(t), newLedger(), runtime.NewScheduler(b.Engine)
+				_, err := runtime.Start(ctx, b.Client, l.flow(t, "old", 1, false, flow.Priority(1)), job{})
+				require.NoError(t, err)
+				time.Sleep(2 * time.Millisecond) // younger than the first one
+				_, err = runtime.Start(ctx, b.Client, l.flow(t, "urgent", 12, false, flow.Priority(9)), job{})
+				require.NoError(t, err)
+				order := grantAll(ctx, t, b, s, held)
+				require.Len(t, order, 13)
+				require.Equal(t, 7, slices.Index(order, "1"), "%v", order)
+			}, runtime.Partitions(1))
+		})
+	}
+}
+
+// Of the partitions that one call looks into, it takes the one from which nothing was granted for the longest time.
+func TestGrantsTakeTurnsAmongPartitions(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		const partitions = 6
+		ctx, l, s := enginetest.Context(t), newLedger(), runtime.NewScheduler(b.Engine)
+		many := l.flow(t, "many", 20, false)
+		for p := range partitions {
+			startAt(ctx, t, b, many, "many", p, "")
+		}
+		for round := range 4 {
+			seen := make(map[enginecore.Partition]bool)
+			for range partitions {
+				grant, err := s.ClaimForWorker(ctx, requestFor("w"))
+				require.NoError(t, err)
+				require.False(t, seen[grant.Partition], "%s again in round %d", grant.Partition, round)
+				seen[grant.Partition] = true
+			}
+		}
+	}, runtime.Partitions(6))
+}
+
+// A budget of a run whose effect is to block its nodes, a paused run and a paused lane keep grants away as they keep claims away.
+func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx, s := enginetest.Context(t), runtime.NewScheduler(b.Engine)
+		var calls atomic.Int64
+		spend := activity.New("spend", func(ctx context.Context, n int) (int, error) {
+			if err := activity.ReportUsage(ctx, "calls", 1); err != nil {
+				return 0, err
+			}
+			calls.Add(1)
+			return n, nil
+		})
+		f := flow.New[int, int]("spending", flow.Budget("shared", flow.PerFlow(), flow.HardLimit("calls", 3), flow.OnExceeded(flow.BlockNodes)))
+		flow.Return(f, flow.Node(f, "only", spend, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.Keeper(t)
+		worker := b.Worker(t, []activity.Handler{spend}, runtime.Through(s), runtime.Concurrency(1))
+		runs := startAll(ctx, t, b.Client, def, 5)
+		const why = `budget "shared": 3 of 3 calls used`
+		var waiting []*runtime.Run[int]
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			waiting = nil
+			for _, run := range runs {
+				d, err := run.Describe(ctx)
+				require.NoError(t, err)
+				if d.Nodes[0].Why == why {
+					waiting = append(waiting, run)
+				}
+			}
+			if len(waiting) != 2 {
+				return fmt.Sprintf("%d wait", len(waiting))
+			}
+			return ""
+		})
+		require.NoError(t, worker.Stop())
+		_, err = s.ClaimForWorker(ctx, requestFor("w"))
+		require.ErrorIs(t, err, runtime.ErrNoGrant, "the budget is used up")
+		require.NoError(t, waiting[0].Pause(ctx, ""))
+		ref := runtime.BudgetRef{Name: "shared", Flow: "spending"}
+		require.NoError(t, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))
+		var grant runtime.Grant
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if grant, err = s.ClaimForWorker(ctx, requestFor("w")); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		d, err := waiting[1].Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
+		_, err = s.ClaimForWorker(ctx, requestFor("w"))
+		require.ErrorIs(t, err, runtime.ErrNoGrant, "the run is paused")
+		require.NoError(t, b.Client.PauseLane(ctx, activity.DefaultLane, ""))
+		require.NoError(t, waiting[0].Resume(ctx))
+		_, err = s.ClaimForWorker(ctx, requestFor("w"))
+		require.ErrorIs(t, err, runtime.ErrNoGrant, "the lane is paused")
+		require.NoError(t, b.Client.ResumeLane(ctx, activity.DefaultLane))
+		client := b.Engine.Core().Client()
+		require.NoError(t, client.Do(ctx, client.B().Del().Key(grant.Key).Build()).Error())
+		b.Worker(t, []activity.Handler{spend}, runtime.Through(s))
+		awaitAll(ctx, t, runs)
+		require.EqualValues(t, 5, calls.Load())
+		b.Settle(t)
+	}, runtime.Partitions(2))
 }
