@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "149-83d73e4563bb13d7"
+const build = "150-1e0d3e7146432487"

@@ -95,8 +95,12 @@ local function mend_ended(c, flow_id, flow)
     and mend.place(c, 'children', key.ffx_children(c), flow_id, c.now, false) then
     wake.due(c, c.now)
   end
-  if not flow.retention or redis.call('ZSCORE', key.ffx_purge_due(c), flow_id) then return end
-  if flows.retain(c, flow_id, flow.retention, flow.outcome, closed_at) then mend.note(c, 'purge_due') end
+  local purge_at = flows.purge_at(flow.retention, flow.outcome, closed_at)
+  if not purge_at then
+    mend.drop(c, 'purge_due', 'ZREM', key.ffx_purge_due(c), flow_id)
+  elseif mend.place(c, 'purge_due', key.ffx_purge_due(c), flow_id, purge_at, true) then
+    wake.due(c, purge_at)
+  end
 end
 
 local function mend_open(c, flow_id, flow)

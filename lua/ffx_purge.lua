@@ -30,20 +30,25 @@ function flows.check_retention(retention)
   return nil
 end
 
--- A flow has closed, now or at a given time (ms): notes when it may go, and gives whether it may. `retention` is one time
--- (ms) for all outcomes, or four, for success, failed, cancelled and expired; a negative one is for ever.
-function flows.retain(c, flow_id, retention, outcome, closed_at)
+-- When (ms) a flow may go that closed at a given time, or nil. `retention` is one time (ms) for all outcomes, or four, for
+-- success, failed, cancelled and expired; a negative one, and none, is for ever.
+function flows.purge_at(retention, outcome, closed_at)
   local keep = tonumber(retention)
   if not keep then
     local times = {}
-    for text in string.gmatch(retention, '[^,]+') do times[#times + 1] = tonumber(text) end
+    for text in string.gmatch(retention or '', '[^,]+') do times[#times + 1] = tonumber(text) end
     keep = times[PLACE[outcome]] or times[1]
   end
-  if not keep or keep < 0 then return false end
-  local at = (closed_at or c.now) + keep
+  if not keep or keep < 0 then return nil end
+  return closed_at + keep
+end
+
+-- A flow has closed: notes when it may go.
+function flows.retain(c, flow_id, retention, outcome)
+  local at = flows.purge_at(retention, outcome, c.now)
+  if not at then return end
   call.enter(c, key.ffx_purge_due(c), flow_id, at)
   wake.due(c, at)
-  return true
 end
 
 -- Removes keys and counts them.
@@ -202,7 +207,22 @@ local function purge(c, flow_id, flow_key, flow, work)
   return gone, all
 end
 
-local FIELDS = { 'flow_kind', 'closed_at', 'purging', 'joins', 'budgets', 'budget_ids' }
+local FIELDS = { 'flow_kind', 'closed_at', 'purging', 'joins', 'budgets', 'budget_ids', 'retention', 'outcome' }
+
+-- Whether a flow that is listed as due may go, by its record. Another one is listed by the time when it may, or not at all.
+local function may_go(c, flow_id, flow)
+  if flow and flow.purging and flow.closed_at then return true end
+  local at = flow and flow.closed_at
+    and flows.purge_at(flow.retention, flow.outcome, number.finite(flow.closed_at) or c.now)
+  if not at then
+    redis.call('ZREM', key.ffx_purge_due(c), flow_id)
+  elseif at <= c.now then
+    return true
+  else
+    redis.call('ZADD', key.ffx_purge_due(c), at, flow_id)
+  end
+  return false
+end
 
 -- Removes runs that have been kept long enough. Gives how many are gone.
 function flows.purge_due(c)
@@ -213,9 +233,7 @@ function flows.purge_due(c)
     if work.left <= 0 then break end
     local flow_key = key.flow_core(c, flow_id)
     local flow = record.read(flow_key, FIELDS)
-    if not flow or not flow.closed_at then
-      redis.call('ZREM', key.ffx_purge_due(c), flow_id)
-    elseif select(2, purge(c, flow_id, flow_key, flow, work)) then
+    if may_go(c, flow_id, flow) and select(2, purge(c, flow_id, flow_key, flow, work)) then
       purged = purged + 1
     end
   end

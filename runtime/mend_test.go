@@ -276,6 +276,7 @@ func wounds() [][]wound {
 			{"ZADD $ffx:closed_flows 5 $over", "closed_flows"},
 			{"ZADD $ffx:closed_flows 5 $flow", "closed_flows"},
 			{"ZADD $ffx:purge_due 9999999999999 $flow", "purge_due"},
+			{"ZADD $ffx:purge_due 5 $over", "purge_due"},
 			{"ZADD $idx:cancel_backlog 9999999999999 $flow", "cancel_backlog"},
 			{"SADD $idx:pending_cancel_groups $flow|nothing", "pending_cancel_groups"},
 		},
@@ -319,6 +320,32 @@ func TestIndexReconciliation(t *testing.T) {
 			require.NoError(t, x.faults(t))
 			x.finish(t)
 		}
+	})
+}
+
+// A run is removed when its record says so, whatever the list of those to be removed says.
+func TestListedRunIsKept(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		x := newPatient(t, b)
+		x.do(t, "ZADD $ffx:purge_due 5 $over")
+		x.do(t, "ZADD $ffx:purge_due 5 $flow")
+		report, err := b.Client.RunDuty(x.ctx, runtime.DutyRetention)
+		require.NoError(t, err)
+		require.Zero(t, report.Done)
+		require.NoError(t, x.faults(t))
+		report, err = b.Client.RunDuty(x.ctx, runtime.DutyIndexReconciliation)
+		require.NoError(t, err)
+		require.Empty(t, report.Mended)
+		x.do(t, "HDEL $over:core retention") // it is kept for ever
+		x.do(t, "ZADD $ffx:purge_due 5 $over")
+		report, err = b.Client.RunDuty(x.ctx, runtime.DutyRetention)
+		require.NoError(t, err)
+		require.Zero(t, report.Done)
+		x.do(t, "ZADD $ffx:purge_due 9999999999999 $over")
+		report, err = b.Client.RunDuty(x.ctx, runtime.DutyIndexReconciliation)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int64{"purge_due": 1}, report.Mended)
+		x.finish(t)
 	})
 }
 
