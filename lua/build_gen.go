@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "150-1e0d3e7146432487"
+const build = "151-4f919f200f6497d6"

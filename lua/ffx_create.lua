@@ -286,26 +286,38 @@ local function write_nodes(c, batch, A, n, held, known)
   return created, count
 end
 
-local function copy_edge(from, to, A, edge)
-  redis.call('COPY', from, to, 'REPLACE')
-  redis.call('HSET', to, 'edge_id', edge.edge_id, 'flow_id', A.flow_id,
-    'upstream_execution_id', edge.upstream_execution_id, 'downstream_execution_id', edge.downstream_execution_id,
-    'data_passing_ref', edge.input_name)
+-- Writes the flow's and the child's record of an edge as copies of those of another one, of which `changes` tells what is
+-- different.
+local function copy_edge(first, edge_key, dep_key, changes)
+  redis.call('COPY', first.edge, edge_key, 'REPLACE')
+  redis.call('HSET', edge_key, unpack(changes))
+  redis.call('COPY', first.dep, dep_key, 'REPLACE')
+  redis.call('HSET', dep_key, unpack(changes))
 end
 
 -- The records that a flow and a child have of a new edge.
 local function write_edge(c, batch, A, edge)
-  local child_id = edge.downstream_execution_id
-  local edge_key, dep_key = key.flow_edge(c, A.flow_id, edge.edge_id), key.exec_dep(c, child_id, edge.edge_id)
+  local flow_id, upstream_id, child_id = A.flow_id, edge.upstream_execution_id, edge.downstream_execution_id
+  local edge_key, dep_key = key.flow_edge(c, flow_id, edge.edge_id), key.exec_dep(c, child_id, edge.edge_id)
   local first = batch.edges[edge.dependency_kind]
   if not first then
-    graph.write_edge(c, edge_key, A.flow_id, edge)
-    dependency.write_child_edge(c, dep_key, A.flow_id, child_id, edge)
-    batch.edges[edge.dependency_kind] = { edge = edge_key, dep = dep_key }
+    graph.write_edge(c, edge_key, flow_id, edge)
+    dependency.write_child_edge(c, dep_key, flow_id, child_id, edge)
+    batch.edges[edge.dependency_kind] = {
+      edge = edge_key, dep = dep_key, flow_id = flow_id, upstream_id = upstream_id, child_id = child_id,
+      input_name = edge.input_name,
+    }
     return
   end
-  copy_edge(first.edge, edge_key, A, edge)
-  copy_edge(first.dep, dep_key, A, edge)
+  local changes = { 'edge_id', edge.edge_id }
+  if first.flow_id ~= flow_id then append(changes, 'flow_id', flow_id) end
+  if first.upstream_id ~= upstream_id then append(changes, 'upstream_execution_id', upstream_id) end
+  if first.child_id ~= child_id then append(changes, 'downstream_execution_id', child_id) end
+  if first.input_name ~= edge.input_name then
+    changes[#changes + 1] = 'data_passing_ref'
+    changes[#changes + 1] = edge.input_name
+  end
+  copy_edge(first, edge_key, dep_key, changes)
 end
 
 -- Edges of one child, told to the child and its join in one step. `is_new`: this call created the child.
@@ -323,35 +335,64 @@ local function write_child_counts(c, A, child_id, edge_ids, is_new, has_joins)
   if g then joins.add_edges(g.key, g, #edge_ids) end
 end
 
--- Writes the edges that are not known, and gives how many they are. Those that lead to a node that this call created
--- are new, unless they come twice.
-local function write_edges(c, batch, A, created, has_joins)
-  local children, by_child, seen, count = {}, {}, {}, 0
-  for _, edge in ipairs(A.edges) do
-    local edge_id, child_id = edge.edge_id, edge.downstream_execution_id
-    local in_key = key.flow_in(c, A.flow_id, child_id)
-    local is_new = not seen[edge_id]
-    seen[edge_id] = true
-    if created[child_id] then
-      if is_new then gather(batch, 'SADD', in_key, edge_id) end
-    else
-      is_new = redis.call('SADD', in_key, edge_id) == 1
+-- Members of one command.
+local IDS_AT_A_TIME = 1000
+
+-- Edges of a call by the child that they lead to, each once: a list of {child_id, edges, ids}.
+local function edges_by_child(edges)
+  local children, by_id, seen = {}, {}, {}
+  for _, edge in ipairs(edges) do
+    local child_id = edge.downstream_execution_id
+    local child = by_id[child_id]
+    if not child then
+      child = { child_id = child_id, edges = {}, ids = {} }
+      by_id[child_id] = child
+      children[#children + 1] = child
     end
-    if is_new then
-      gather(batch, 'SADD', key.flow_out(c, A.flow_id, edge.upstream_execution_id), edge_id)
-      write_edge(c, batch, A, edge)
-      local edge_ids = by_child[child_id]
-      if not edge_ids then
-        edge_ids = {}
-        by_child[child_id] = edge_ids
-        children[#children + 1] = child_id
-      end
-      edge_ids[#edge_ids + 1] = edge_id
-      count = count + 1
+    if not seen[edge.edge_id] then
+      seen[edge.edge_id] = true
+      child.edges[#child.edges + 1] = edge
+      child.ids[#child.ids + 1] = edge.edge_id
     end
   end
-  for _, child_id in ipairs(children) do
-    write_child_counts(c, A, child_id, by_child[child_id], created[child_id], has_joins)
+  return children
+end
+
+-- Enters the edges of a child that an earlier call has created, and leaves those in its lists that are new: all or none of
+-- them, but for calls that were cut in another way before. An edge is known when it has a record.
+local function enter_edges(c, A, child)
+  local added, in_key = 0, key.flow_in(c, A.flow_id, child.child_id)
+  for from = 1, #child.ids, IDS_AT_A_TIME do
+    added = added + redis.call('SADD', in_key, unpack(child.ids, from, math.min(from + IDS_AT_A_TIME - 1, #child.ids)))
+  end
+  if added == #child.ids then return end
+  local edges, ids = {}, {}
+  for i = 1, added > 0 and #child.ids or 0 do
+    if redis.call('EXISTS', key.flow_edge(c, A.flow_id, child.ids[i])) == 0 then
+      edges[#edges + 1], ids[#ids + 1] = child.edges[i], child.ids[i]
+    end
+  end
+  child.edges, child.ids = edges, ids
+end
+
+-- Writes the edges that are not known, and gives how many they are. Those that lead to a node that this call created
+-- are new.
+local function write_edges(c, batch, A, created, has_joins)
+  local count = 0
+  for _, child in ipairs(edges_by_child(A.edges)) do
+    local child_id, is_new = child.child_id, created[child.child_id]
+    if is_new then
+      local in_key = key.flow_in(c, A.flow_id, child_id)
+      for _, edge_id in ipairs(child.ids) do gather(batch, 'SADD', in_key, edge_id) end
+    else
+      enter_edges(c, A, child)
+    end
+    for _, edge in ipairs(child.edges) do
+      gather(batch, 'SADD', key.flow_out(c, A.flow_id, edge.upstream_execution_id), edge.edge_id)
+      write_edge(c, batch, A, edge)
+    end
+    if #child.ids > 0 then write_child_counts(c, A, child_id, child.ids, is_new, has_joins) end
+    count = count + #child.ids
   end
   return count
 end

@@ -35,3 +35,27 @@ func SubmitTogether(ctx context.Context, c *Client, plans ...*Plan) ([]string, e
 func SubmitAlone(ctx context.Context, c *Client, plan *Plan) (existed bool, err error) {
 	return c.send(ctx, plan)
 }
+
+// SubmitInPieces sends a run in several calls: its nodes, then for each piece the edges at these places, then the call that
+// lets it go.
+func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int) error {
+	nodes, edges := plan.nodes(), plan.edges()
+	call := plan.header(len(nodes), len(edges))
+	call.Nodes = nodes
+	if _, err := c.sendOne(ctx, plan, call); err != nil {
+		return err
+	}
+	call.Nodes = nil
+	for _, piece := range pieces {
+		call.Edges = nil
+		for _, i := range piece {
+			call.Edges = append(call.Edges, edges[i])
+		}
+		if _, err := c.sendOne(ctx, plan, call); err != nil {
+			return err
+		}
+	}
+	call.Edges, call.Last = nil, true
+	_, err := c.sendOne(ctx, plan, call)
+	return err
+}

@@ -213,6 +213,37 @@ func TestCopiesAreLikeAlone(t *testing.T) {
 	})
 }
 
+// TestEdgesThatComeTwice sends edges of a run in pieces that overlap: each counts once.
+func TestEdgesThatComeTwice(t *testing.T) {
+	one := activity.New("one", func(context.Context, int) (int, error) { return 1, nil })
+	sum := activity.New("sum", func(_ context.Context, list []int) (int, error) { return len(list), nil })
+	f := flow.New[int, int]("pieces")
+	var ones []flow.Ref[int]
+	for i := range 4 {
+		ones = append(ones, flow.Node(f, fmt.Sprintf("n%d", i), one, f.Input()))
+	}
+	flow.Return(f, flow.Node(f, "sum", sum, flow.List(ones...)))
+	def, err := f.Build()
+	require.NoError(t, err)
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		plans := neighbouringPlans(t, b, def, 7, 7)
+		_, err := runtime.SubmitAlone(ctx, b.Client, plans[0])
+		require.NoError(t, err)
+		require.NoError(t, runtime.SubmitInPieces(ctx, b.Client, plans[1], []int{0, 1}, []int{1, 2, 2}, []int{0, 1}, []int{3, 2}))
+		b.Check(t, invariant.AnyTime)
+		b.Worker(t, []activity.Handler{one, sum})
+		for _, plan := range plans {
+			run, err := runtime.Attach(b.Client, def, plan.Run)
+			require.NoError(t, err)
+			out, err := run.Result(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, 4, out)
+		}
+		b.Settle(t)
+	})
+}
+
 // TestOutcomesTogether sends runs of which some exist or are refused: each has its own outcome.
 func TestOutcomesTogether(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
