@@ -205,6 +205,14 @@ local function read_marks(K, dims)
   return stored, marked
 end
 
+-- Whether a report takes back some of what was used.
+local function gives_back(list)
+  for _, d in ipairs(list) do
+    if d.delta < 0 then return true end
+  end
+  return false
+end
+
 -- Lifts the marks of dimensions whose report was accepted.
 local function unmark(K, list, marked)
   for _, d in ipairs(list) do
@@ -271,7 +279,10 @@ function F.ff_report_usage_and_check(K, A)
       begins = begins or before <= d.soft
     end
   end
-  if stored.gate then budget.close_when_used_up(c, K, stored, list) end
+  if stored.gate then
+    budget.close_when_used_up(c, K, stored, list)
+    if is_set(stored.closed) and gives_back(list) then budget.given_back(c, budget.keys(c, stored.budget_id)) end
+  end
   redis.call('HSET', K.definition, 'last_updated_at', A.now_ms)
   if remembered then redis.call('SET', A.dedup_key, '1', 'PX', REPORT_MEMORY_MS) end
   if not soft then return reply.ok() end

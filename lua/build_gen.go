@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "151-4f919f200f6497d6"
+const build = "152-d4eb97b334340a36"

@@ -6,7 +6,7 @@ local append, gather = create.append, create.gather
 -- every node comes first. `bare`: see graph.flow.
 local function write_flow_core(c, flow_key, A, n, held, nodes, edges)
   local parent = A.parent and A.parent[1]
-  local bare = not held and not next(n.joins) and not is_set(A.budget.blocking) and not (parent and parent.fail_fast == '1')
+  local bare = not held and not next(n.joins) and not is_set(A.budget.text) and not (parent and parent.fail_fast == '1')
   local values = {
     'open_nodes', n.node_total,
     'bare', bare and '1' or '',

@@ -14,7 +14,7 @@ local FLOW_OVER = { cancelled = true, completed = true, failed = true }
 local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins', 'paused',
   'budgets', 'budget_ids', 'children', 'fail_fast', 'held' }
 
--- The same of a flow that has none of the last six: its record says so with the field `bare`, which graph.set takes away.
+-- The same of a flow that has none of the last seven: its record says so with the field `bare`, which graph.set takes away.
 local BARE_FIELDS = { 'bare', 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context' }
 
 -- The flow of an execution as the call finds it, read once; an empty table without one.

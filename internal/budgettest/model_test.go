@@ -269,8 +269,8 @@ func (x *trial) raise() {
 
 // contractReport is another tool's.
 func (x *trial) contractReport() {
-	n := int64(x.r.IntN(20))
 	a := x.model.dims["tokens"]
+	n := max(int64(x.r.IntN(30)-10), -a.spent)
 	reply, err := x.core.ReportUsageAndCheck(x.ctx, enginecore.ReportUsageAndCheckCall{
 		Partition: x.partition, BudgetID: x.id, Now: time.Now(), Dims: []enginecore.ReportUsageAndCheckDim{{Name: "tokens", Delta: n}},
 	})
@@ -278,6 +278,9 @@ func (x *trial) contractReport() {
 	if a.fits(n) {
 		x.model.spend(a, n)
 		x.model.close("", a, n)
+		if n < 0 {
+			x.model.givenBack("")
+		}
 	} else {
 		require.EqualValues(x.t, "HARD_BREACH", reply.Status)
 		x.model.close("refused", a, n)

@@ -245,7 +245,7 @@ func (c *checker) bare(f *flowRecord) {
 	if f.core["bare"] == "" {
 		return
 	}
-	for _, field := range []string{"joins", "paused", "budget_ids", "children", "fail_fast", "held"} {
+	for _, field := range []string{"joins", "paused", "budgets", "budget_ids", "children", "fail_fast", "held"} {
 		if f.core[field] != "" {
 			c.fault(RuleFlow, f.key, "is marked as bare, but %s is %q", field, f.core[field])
 		}
