@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "152-d4eb97b334340a36"
+const build = "153-c20a17af42b8b89b"

@@ -309,14 +309,14 @@ end
 -- @error    execution_not_found
 -- @error    execution_not_suspended
 function F.ff_resume_execution(K, A)
-  local delay, err = number.optional('resume_delay_ms', A.resume_delay_ms, 0)
-  if err then return err end
   local c = call.open(K.core)
   local core = record.read(K.core, suspension.FIELDS)
   if not core then return reply.err('execution_not_found') end
   if core.lifecycle_phase ~= 'suspended' or not suspension.open(K.suspension) then
     return reply.err('execution_not_suspended')
   end
+  local delay, err = number.optional('resume_delay_ms', A.resume_delay_ms, 0)
+  if err then return err end
   local k = suspension.keys(c, A.execution_id, core)
   k.suspension, k.waitpoint = K.suspension, K.waitpoint
   suspension.close(c, k, 'resumed', { satisfied = true, known = { suspension = true, waitpoint = true } })

@@ -78,6 +78,9 @@ func TestBadNumbersComeLast(t *testing.T) {
 			{"signal with a forged token", deliver(forged).with(16, "x"), "0|invalid_token"},
 			{"signal", deliver(w).with(15, "x"), "0|invalid_input|resume_delay_ms must be a number, got: x"},
 			{"buffer, whose delay does not count", buffer.with(15, "x"), "1|OK|" + buffer.args[0] + "|buffered_for_pending_waitpoint"},
+			{"go on with what runs", wireOf(b, enginecore.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: h.id}).with(3, "x"), "0|execution_not_suspended"},
+			{"go on", wireOf(b, enginecore.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: w.id}).with(3, "x"),
+				"0|invalid_input|resume_delay_ms must be a number, got: x"},
 			{"frame of another owner", frame.with(3, "other"), "0|stale_owner_cannot_append"},
 			{"frame", frame, "0|invalid_input|retention_maxlen must be a number, got: few"},
 		} {
