@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "153-c20a17af42b8b89b"
+const build = "154-6e165d131848340c"
