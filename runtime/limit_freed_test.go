@@ -1,0 +1,82 @@
+package runtime_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// While work waits for a limit, each place that comes free is taken again because it came free: nothing else happens meanwhile
+// that could bring somebody to take it. What runs goes on running, and neither the round of a keeper, of which there is none,
+// nor the look of a worker into every partition can come before the time is over.
+func TestFreedPlaceIsTakenAgain(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		const places, rounds = 7, 40
+		workers, slots := 20, 10
+		if os.Getenv("FLOWFABRIC_SOAK") != "" {
+			workers, slots = 200, 1
+		}
+		ctx := enginetest.Context(t)
+		begun, over := make(chan chan struct{}, workers*slots), make(chan struct{})
+		a := activity.New("hold", func(ctx context.Context, n int) (int, error) {
+			end := make(chan struct{})
+			begun <- end
+			select {
+			case <-end:
+			case <-over:
+			case <-ctx.Done():
+			}
+			return n, nil
+		}, activity.Limit("seven", activity.AtOnce(places)))
+		for range workers {
+			b.Worker(t, []activity.Handler{a}, runtime.Concurrency(slots))
+		}
+		const most = places + rounds*(places+1)/2 // that a test may end
+		runs := startAll(ctx, t, b.Client, single(t, a), most+places)
+		var running []chan struct{}
+		fill := func(within time.Duration) {
+			t.Helper()
+			late := time.After(within)
+			for len(running) < places {
+				select {
+				case end := <-begun:
+					running = append(running, end)
+				case <-late:
+					require.Fail(t, "places stay free", "%d of %d are in use", len(running), places)
+				}
+			}
+			require.Empty(t, begun, "more run than there are places")
+		}
+		fill(enginetest.Patience)
+		var longest time.Duration
+		for round := range rounds {
+			// One at a time mostly, else some, up to all of them.
+			ends := 1
+			if round%4 == 3 {
+				ends = 1 + rand.IntN(places)
+			}
+			rand.Shuffle(places, func(i, j int) { running[i], running[j] = running[j], running[i] })
+			for _, end := range running[:ends] {
+				close(end)
+			}
+			running = running[ends:]
+			since := time.Now()
+			fill(unswept)
+			longest = max(longest, time.Since(since))
+		}
+		t.Logf("a place was free for %s at most", longest)
+		b.Keeper(t)
+		close(over)
+		awaitAll(ctx, t, runs)
+		atRest(ctx, t, b.Client)
+		b.Settle(t)
+	})
+}
