@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "154-6e165d131848340c"
+const build = "155-0b50a7c85a95070d"

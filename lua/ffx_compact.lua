@@ -11,6 +11,9 @@ local MAX_ATTEMPTS = 64
 local CORE_FIELDS = {
   'current_lane', 'last_mutation_at', 'partition_id', 'ownership_state', 'eligibility_state', 'blocking_reason',
   'attempt_state', 'current_attempt_id', 'creator_identity', 'last_transition_at', 'namespace',
+  -- Without a lease these are empty, and what the last two spare a claim or a completion to look up can be looked up.
+  'current_lease_id', 'lease_expires_at', 'current_worker_id', 'current_worker_instance_id', 'lease_last_renewed_at',
+  'lease_renewal_deadline', 'simple', 'onward',
 }
 
 -- Fields of the flow's record of an edge that are the same for all edges, or stand in its key.
