@@ -63,7 +63,7 @@ func (r BudgetRef) check() error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("budget %s: %w: %w", r, ErrBudgetRef, err)
+	return fmt.Errorf("%w: %w", ErrBudgetRef, err)
 }
 
 func (r BudgetRef) scope() flow.BudgetScope {

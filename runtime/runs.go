@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
 )
 
 var (
@@ -74,10 +75,8 @@ func (q RunQuery) check() error {
 			fault("state %q: must be one of running, succeeded, failed, cancelled, expired", state)
 		}
 	}
-	for name := range q.Tags {
-		if name == "" {
-			fault("a tag without a name")
-		}
+	for _, wrong := range flow.Faults(flow.CheckTags(q.Flow, q.Tags)) {
+		fault("tags: %w: %s", wrong.Kind, wrong.Detail)
 	}
 	created := !q.CreatedFrom.IsZero() || !q.CreatedBefore.IsZero()
 	if created && q.finished() {

@@ -311,7 +311,7 @@ func TestRunQueriesThatMakeNoSense(t *testing.T) {
 		ctx := context.Background()
 		now := time.Now()
 		for _, q := range []runtime.RunQuery{
-			{States: []runtime.RunState{"lost"}}, {Tags: map[string]string{"": "x"}}, {CreatedFrom: now, CreatedBefore: now},
+			{States: []runtime.RunState{"lost"}}, {Tags: map[string]string{"": "x"}}, {Tags: map[string]string{"Team": "x"}}, {CreatedFrom: now, CreatedBefore: now},
 			{CreatedFrom: now, FinishedFrom: now}, {FinishedFrom: now, FinishedBefore: now.Add(-time.Hour)},
 		} {
 			_, err := b.Client.FindRuns(ctx, q, "", 0)

@@ -60,14 +60,14 @@ func StreamSoFar() StreamOption { return func(c *streamConfig) { c.now = true } 
 const framePage = 64
 
 // Stream yields the frames that a node's attempts emit, in order, one attempt after the other, as they come, until the
-// node has ended or ctx ends. An error is yielded last. It waits for frames on a connection of its own, so it delays nothing
+// node has ended or ctx ends. An error is yielded last; it wraps ErrUnknownNode for a node that the run does not have. It waits for frames on a connection of its own, so it delays nothing
 // else, however slow the reader is, and goes on after the connection broke. Frames that the engine has dropped, because an
 // attempt emitted more than is kept, are passed over.
 func (r *Run[Out]) Stream(ctx context.Context, node string, opts ...StreamOption) iter.Seq2[Frame, error] {
 	return r.client.stream(ctx, r.flow, r.id, r.flowID, r.part, node, opts)
 }
 
-// Stream is Run.Stream for a run known by name. It wraps ErrRunNotFound when there is no such run.
+// Stream is Run.Stream for a run known by name. Its error wraps ErrRunNotFound as well, when there is no such run.
 func (c *Client) Stream(ctx context.Context, flowName, runID, node string, opts ...StreamOption) iter.Seq2[Frame, error] {
 	id, partition, err := c.locate(flowName, runID)
 	if err != nil {
@@ -88,6 +88,9 @@ func (c *Client) stream(ctx context.Context, flowName, runID string, id engineco
 		err := fault
 		if err == nil {
 			err = c.checkRun(ctx, id, p)
+		}
+		if err == nil {
+			err = s.checkNode(ctx, flowName, runID)
 		}
 		if err == nil {
 			err = s.seek(config.after)
@@ -122,6 +125,21 @@ type frameReader struct {
 	newest  enginecore.AttemptIndex
 	over    bool
 	looked  time.Time // when the run was last known to exist
+}
+
+// checkNode tells of a node that the run does not have. One whose record is not there may still be on its way, while a run is
+// being submitted in pieces: its graph knows.
+func (s *frameReader) checkNode(ctx context.Context, flowName, runID string) error {
+	client := s.client.engine.client
+	key := s.client.engine.core.Keys().ExecCore(s.execution)
+	if there, err := client.Do(ctx, client.B().Exists().Key(key).Build()).AsBool(); err != nil || there {
+		return err
+	}
+	d, err := s.client.Describe(ctx, flowName, runID)
+	if err == nil && d.Graph != nil && d.Graph.Node(s.node) == nil {
+		err = ErrUnknownNode
+	}
+	return err
 }
 
 // seek goes to a cursor: "<attempt>/<entry>".

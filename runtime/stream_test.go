@@ -107,6 +107,9 @@ func TestStreamFaults(t *testing.T) {
 		for _, err := range b.Client.Stream(ctx, "quiet", "nobody", "node") {
 			require.ErrorIs(t, err, runtime.ErrRunNotFound)
 		}
+		for _, err := range run.Stream(ctx, "nod") {
+			require.ErrorIs(t, err, runtime.ErrUnknownNode)
+		}
 		for range run.Stream(ctx, "node", runtime.StreamSoFar()) {
 			t.Fatal("a frame")
 		}
