@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
+	"regexp"
 	"strings"
 )
 
@@ -45,7 +46,8 @@ func (g *goSource) file(pkg string, imports ...string) (string, error) {
 	var needed []string
 	for _, i := range imports {
 		base := i[strings.LastIndexByte(i, '/')+1:]
-		if strings.Contains(body, base+".") {
+		uses := regexp.MustCompile(`\b` + base + `\.[A-Z]`) // a sentence of a comment may end with the name
+		if uses.MatchString(body) {
 			needed = append(needed, i)
 		}
 	}

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "155-0b50a7c85a95070d"
+const build = "156-0a5d59e5874539d5"

@@ -44,6 +44,8 @@ func Files() []string {
 		"retry.lua",
 		"park.lua",
 		"claim.lua",
+		"grant.lua",
+		"claim_call.lua",
 		"replay.lua",
 		"waitpoint_token.lua",
 		"condition.lua",
