@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -173,6 +174,7 @@ func (s *storm) rage(t *testing.T, more trouble) {
 		s.processes = append(s.processes, &p)
 		s.spawn(t, &p)
 	}
+	s.awaitRuns(t)
 	r := rand.New(rand.NewPCG(s.seed, 10))
 	for end := time.Now().Add(s.lasts); time.Now().Before(end); {
 		time.Sleep(time.Duration(50+r.IntN(300)) * time.Millisecond)
@@ -189,6 +191,21 @@ func (s *storm) rage(t *testing.T, more trouble) {
 		s.kill(p)
 	}
 	s.calm(t)
+}
+
+// awaitRuns lets a storm begin when there is something to disturb: on a busy machine, processes need their time to begin.
+func (s *storm) awaitRuns(t *testing.T) {
+	t.Helper()
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		entries, err := readDiary(s.path)
+		if err != nil {
+			return err.Error() // a line may be in the writing
+		}
+		if !slices.ContainsFunc(entries, func(e entry) bool { return e.What == started }) {
+			return "a run"
+		}
+		return ""
+	})
 }
 
 // calm lets everything come to its end with workers and keepers that nobody kills, and judges it.
