@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// sweepEvery is how often a worker looks into every partition, in case a wake-up was lost. With more workers, each
+	// serverSweep is how often a worker looks into every partition, in case a wake-up was lost. With more workers, each
 	// looks less often, at the least every maxSweep. In a cluster it looks sooner: servers pass messages on to each other
 	// over links that come and go, and who misses one is not told.
-	sweepEvery        = 15 * time.Second
-	sweepClusterEvery = 5 * time.Second
-	maxSweep          = time.Minute
-	// peersPerSweep more workers make a worker sweep later by another sweepEvery.
+	serverSweep  = 15 * time.Second
+	clusterSweep = 5 * time.Second
+	maxSweep     = time.Minute
+	// peersPerSweep more workers make a worker sweep later by another such time.
 	peersPerSweep = 4
 )
 
@@ -164,9 +164,10 @@ func (s *shift) obey(message string) {
 func (s *shift) patrol(ctx context.Context) {
 	present := time.NewTicker(presenceEvery)
 	defer present.Stop()
-	sweeps := time.NewTimer(s.sweepInterval())
+	every := s.sweepEvery()
+	sweeps := time.NewTicker(every)
 	defer sweeps.Stop()
-	announced := time.Now()
+	swept, announced := time.Now(), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -178,9 +179,12 @@ func (s *shift) patrol(ctx context.Context) {
 				announced = now
 				s.announceAll(ctx)
 			}
-		case <-sweeps.C:
-			s.sweep(ctx)
-			sweeps.Reset(s.sweepInterval())
+		case now := <-sweeps.C:
+			// How many others there are is not known when a worker begins, and changes.
+			if now.Sub(swept) > s.sweepInterval()-every/2 {
+				swept = now
+				s.sweep(ctx)
+			}
 		}
 	}
 }
@@ -193,12 +197,16 @@ func (s *shift) poll(ctx context.Context, every time.Duration) {
 	}
 }
 
-func (s *shift) sweepInterval() time.Duration {
-	every := sweepEvery
+// sweepEvery is how often a worker sweeps that is alone.
+func (s *shift) sweepEvery() time.Duration {
 	if s.engine.client.Mode() == rueidis.ClientModeCluster {
-		every = sweepClusterEvery
+		return clusterSweep
 	}
-	return min(time.Duration(1+s.crowd.size()/peersPerSweep)*every, maxSweep)
+	return serverSweep
+}
+
+func (s *shift) sweepInterval() time.Duration {
+	return min(time.Duration(1+s.crowd.size()/peersPerSweep)*s.sweepEvery(), maxSweep)
 }
 
 // sweep puts every spot on the board that has something to claim.
