@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "156-0a5d59e5874539d5"
+const build = "157-d64bd1818069cbe1"

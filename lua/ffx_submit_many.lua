@@ -125,7 +125,7 @@ local function form_of(c, batch, A, n, keys, i)
   local run, before = A.runs[i], (i - 1) * #A.nodes
   if #A.edges > 0 or n.limits or run.budget then return nil end
   local form = {
-    flow = batch.flow, nodes = {}, deadline = n.deadline, definition = A.definition, result = n.result,
+    flow = batch.flow, nodes = {}, deadline = n.deadline, result = n.result,
     fair_key = run.fair_key, is_traced = is_set(run.trace_context),
   }
   for j, node in ipairs(A.nodes) do

@@ -6,7 +6,6 @@ import (
 	goruntime "runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
@@ -115,18 +114,8 @@ func (b *budgetCalls) take(place usePlace) []*use {
 // sendBatch sends entries and tells each what came of it. It ends with the last of them that waits. Where one that is refused as
 // bad spoils the call, each goes by itself.
 func (b *budgetCalls) sendBatch(batch []*use) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := whileAnyWaits(batch, func(one *use) context.Context { return one.ctx })
 	defer cancel()
-	var left atomic.Int64
-	left.Store(int64(len(batch)))
-	for _, one := range batch {
-		stop := context.AfterFunc(one.ctx, func() {
-			if left.Add(-1) == 0 {
-				cancel()
-			}
-		})
-		defer stop()
-	}
 	reply, err := b.send(ctx, joinUses(batch))
 	if err == nil && len(reply.Uses) != len(batch) {
 		err = errors.New("the reply tells of another number of uses")

@@ -36,16 +36,18 @@ const (
 func (p *probe) heads(ctx context.Context) ([]grantSpot, error) {
 	client := p.scheduler.engine.client
 	var reads rueidis.Commands
-	for _, at := range p.places {
-		for _, index := range p.indexes(at) {
+	indexes := make([][]grantIndex, len(p.places))
+	for i, at := range p.places {
+		indexes[i] = p.indexes(at)
+		for _, index := range indexes[i] {
 			reads = append(reads, client.B().Zrange().Key(index.key).Min("0").Max(decimalText(index.last)).Build())
 		}
 	}
 	results := client.DoMulti(ctx, reads...)
 	var spots []grantSpot
-	for _, at := range p.places {
+	for i, at := range p.places {
 		spot := grantSpot{partition: at}
-		for _, index := range p.indexes(at) {
+		for _, index := range indexes[i] {
 			ids, err := results[0].AsStrSlice()
 			if err != nil && !rueidis.IsRedisNil(err) {
 				return nil, err

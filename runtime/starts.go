@@ -5,7 +5,6 @@ import (
 	"errors"
 	goruntime "runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
@@ -190,18 +189,8 @@ func (s *starts) goOn(place startPlace, first *start) {
 
 // sendBatch starts several runs and tells each what came of it. It ends with the last of them that waits.
 func (s *starts) sendBatch(place startPlace, batch []*start) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := whileAnyWaits(batch, func(one *start) context.Context { return one.ctx })
 	defer cancel()
-	var left atomic.Int64
-	left.Store(int64(len(batch)))
-	for _, one := range batch {
-		stop := context.AfterFunc(one.ctx, func() {
-			if left.Add(-1) == 0 {
-				cancel()
-			}
-		})
-		defer stop()
-	}
 	reply, err := s.send(ctx, startCall(place, batch))
 	s.passOn(place)
 	if err == nil && len(reply.Outcomes) != len(batch) {
