@@ -3,7 +3,9 @@ package runtime
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -64,9 +66,11 @@ func (k *Keeper) workOverdue(ctx context.Context, index string, p enginecore.Par
 	if err != nil {
 		return 0, cursor, contractReadError("TIME", err)
 	}
-	offset := int64(0)
+	var offset int64
 	if cursor != "" {
-		offset = contractRecord{"at": cursor}.int("at")
+		if offset, err = strconv.ParseInt(cursor, 10, 64); err != nil {
+			return 0, "", fmt.Errorf("cursor of an index: %w", err)
+		}
 	}
 	client := k.engine.client
 	due, err := client.Do(ctx, client.B().Zrangebyscore().Key(index).Min("-inf").Max(decimalText(now.UnixMilli())).

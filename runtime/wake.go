@@ -164,10 +164,10 @@ func (s *shift) obey(message string) {
 func (s *shift) patrol(ctx context.Context) {
 	present := time.NewTicker(presenceEvery)
 	defer present.Stop()
-	every := s.sweepEvery()
-	sweeps := time.NewTicker(every)
-	defer sweeps.Stop()
-	swept, announced := time.Now(), time.Now()
+	sweeps := sweepRounds{every: s.sweepEvery(), last: time.Now()}
+	looks := time.NewTicker(sweeps.every)
+	defer looks.Stop()
+	announced := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -179,10 +179,8 @@ func (s *shift) patrol(ctx context.Context) {
 				announced = now
 				s.announceAll(ctx)
 			}
-		case now := <-sweeps.C:
-			// How many others there are is not known when a worker begins, and changes.
-			if now.Sub(swept) > s.sweepInterval()-every/2 {
-				swept = now
+		case now := <-looks.C:
+			if sweeps.isTime(now, s.crowd.size()) {
 				s.sweep(ctx)
 			}
 		}
@@ -205,8 +203,21 @@ func (s *shift) sweepEvery() time.Duration {
 	return serverSweep
 }
 
-func (s *shift) sweepInterval() time.Duration {
-	return min(time.Duration(1+s.crowd.size()/peersPerSweep)*s.sweepEvery(), maxSweep)
+// sweepRounds tells when a worker sweeps. It is asked every so often, since how many others there are is not known when a worker
+// begins, and changes.
+type sweepRounds struct {
+	every time.Duration // between sweeps of one that is alone
+	last  time.Time
+}
+
+// isTime tells that a worker beside so many others sweeps now.
+func (r *sweepRounds) isTime(now time.Time, others int) bool {
+	interval := min(time.Duration(1+others/peersPerSweep)*r.every, maxSweep)
+	if now.Sub(r.last) < interval-r.every/2 {
+		return false
+	}
+	r.last = now
+	return true
 }
 
 // sweep puts every spot on the board that has something to claim.
