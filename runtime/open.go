@@ -204,10 +204,11 @@ func (e *Engine) connect(ctx context.Context, target target, config openConfig) 
 			}
 		}
 	}
-	var err error
-	if e.client, err = rueidis.NewClient(option); err != nil {
+	client, err := rueidis.NewClient(option)
+	if err != nil {
 		return enginecore.ConnectError(err)
 	}
+	e.client = steadyClient{client}
 	e.hub = newHub(e.client, e.logger)
 	if e.core, err = enginecore.Connect(ctx, e.client, config.core); err != nil {
 		return err
