@@ -10,10 +10,12 @@ import (
 // connection breaks, while the writer of that connection may still look at them.
 type steadyClient struct{ rueidis.Client }
 
+// Do implements rueidis.Client.
 func (c steadyClient) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	return c.Client.Do(ctx, steady(command))
 }
 
+// DoMulti implements rueidis.Client.
 func (c steadyClient) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
 	for i := range commands {
 		commands[i] = steady(commands[i])
