@@ -5,6 +5,7 @@
 //
 //	go run ./codegen                      write all generated files
 //	go run ./codegen -check               write nothing; list files that differ and exit with 1
+//	go run ./codegen -accept-wire-form    take a wire form that breaks programs; see below
 //	go run ./codegen library              print the assembled library
 //	go run ./codegen library -contract    print it without the ffx_* functions
 //
@@ -73,6 +74,14 @@
 //
 // A build is <revision>-<hash>. The revision grows by one whenever generation finds the library changed since the
 // last one, so builds have an order: a program replaces the server's library only by a later one.
+//
+// # The wire form
+//
+// Programs share a server with a library of a later build during a roll-out, so within a protocol functions only gain:
+// optional or omittable arguments at the end, values at the end of composite replies, new functions. What they
+// agree on is kept in testdata/wire/protocol-<n>.txt, which generation brings up to date after such additions. Any
+// other change is refused with advice, and the kept form stays; the rest is written all the same. With
+// -accept-wire-form the new form is taken, for functions that no release has yet.
 //
 // # Names and tags in Go
 //

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -41,6 +42,7 @@ func run(args []string, out io.Writer) error {
 	}
 	set := flag.NewFlagSet("codegen", flag.ContinueOnError)
 	check := set.Bool("check", false, "write nothing; fail when a generated file is out of date")
+	accept := set.Bool("accept-wire-form", false, "take the present wire form though it breaks programs; only before a release has it")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -55,10 +57,14 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if *check {
-		return compare(root, outputs, out)
+	var broken error
+	if !*accept {
+		broken = keepWireForm(root, files, outputs)
 	}
-	return write(root, outputs)
+	if *check {
+		return errors.Join(compare(root, outputs, out), broken)
+	}
+	return errors.Join(write(root, outputs), broken)
 }
 
 // moduleRoot is the directory of go.mod, found upwards from the working directory, so that go generate works
@@ -181,6 +187,7 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 	}
 	add("enginecore/calls_gen_test.go")(emitGolden(plans))
 	outputs["docs/reference/functions.md"] = emitDocs(l, plans)
+	outputs[wireFile(lua.Protocol)] = emitWireForm(l, lua.Protocol)
 	return outputs, errors.Join(errs...)
 }
 
@@ -217,20 +224,33 @@ func libraryHash(files []sourceFile, generated ...string) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// stale lists generated call files that the sources no longer give.
+// stale lists generated call files that the sources no longer give, and wire forms that the library does not serve
+// any more.
 func stale(root string, outputs map[string]string) []string {
-	found, err := filepath.Glob(filepath.Join(root, "enginecore", "calls_*_gen.go"))
-	if err != nil {
-		return nil
-	}
 	var out []string
-	for _, path := range found {
-		name := "enginecore/" + filepath.Base(path)
-		if _, ok := outputs[name]; !ok {
-			out = append(out, name)
+	for _, pattern := range []string{"enginecore/calls_*_gen.go", "testdata/wire/protocol-*.txt"} {
+		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+		if err != nil {
+			continue
+		}
+		for _, file := range found {
+			name := path.Dir(pattern) + "/" + filepath.Base(file)
+			if _, ok := outputs[name]; !ok && !served(name) {
+				out = append(out, name)
+			}
 		}
 	}
 	return out
+}
+
+// served tells that a file holds the wire form of a protocol that the library serves.
+func served(name string) bool {
+	for protocol := lua.MinProtocol; protocol <= lua.Protocol; protocol++ {
+		if name == wireFile(protocol) {
+			return true
+		}
+	}
+	return false
 }
 
 func compare(root string, outputs map[string]string, out io.Writer) error {
@@ -256,8 +276,8 @@ func compare(root string, outputs map[string]string, out io.Writer) error {
 
 // write stores the files that changed, so that unchanged ones keep their time.
 func write(root string, outputs map[string]string) error {
-	for _, path := range stale(root, outputs) {
-		if err := os.Remove(filepath.Join(root, path)); err != nil {
+	for _, name := range stale(root, outputs) {
+		if err := os.Remove(filepath.Join(root, name)); err != nil {
 			return err
 		}
 	}

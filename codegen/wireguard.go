@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/lua"
+)
+
+// wireFile is where the wire form of a protocol is kept, from the module's root.
+func wireFile(protocol int) string { return fmt.Sprintf("testdata/wire/protocol-%d.txt", protocol) }
+
+// keepWireForm compares the functions with the kept wire form of every protocol that the library serves. Where a
+// change breaks a program of one of them, the error says which and what to do, and the kept form stays in outputs.
+func keepWireForm(root string, files []sourceFile, outputs map[string]string) error {
+	kept := map[int]string{}
+	for protocol := lua.MinProtocol; protocol <= lua.Protocol; protocol++ {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(wireFile(protocol))))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		kept[protocol] = string(text)
+	}
+	var p problems
+	l := readHeaders(files, &p)
+	err := errors.Join(p.err(), compareWireForms(kept, l))
+	if err != nil && kept[lua.Protocol] != "" {
+		outputs[wireFile(lua.Protocol)] = kept[lua.Protocol]
+	}
+	return err
+}
+
+// compareWireForms checks the functions against wire forms by protocol.
+func compareWireForms(kept map[int]string, l *library) error {
+	var faults []string
+	for protocol := lua.MinProtocol; protocol <= lua.Protocol; protocol++ {
+		functions, err := readWireForm(wireFile(protocol), kept[protocol])
+		if err != nil {
+			return err
+		}
+		for _, fault := range breaks(functions, l) {
+			faults = append(faults, fmt.Sprintf("  protocol %d: %s", protocol, fault))
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return errors.New("the wire form of functions changed so that programs in use break, " +
+		"which share a server with newer ones during a roll-out:\n" + strings.Join(faults, "\n") + "\n" + wireAdvice)
+}
+
+const wireAdvice = `Choose one:
+  - Make the change an addition: a new argument, optional or omittable, or a new value of a reply, at the end; or a
+    function with another name beside the old one. What old programs do not send must mean what it meant.
+  - For ffx_* functions, give up programs of older releases: raise Protocol and MinProtocol in lua/lua.go, and say so
+    in CHANGELOG.md and docs/operations/upgrades.md. Such programs stop with enginecore.ErrIncompatibleLibrary.
+    ff_* functions belong to the contract; their form does not change.
+  - If no release has the old form yet, take the new one: go run ./codegen -accept-wire-form`
