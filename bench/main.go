@@ -16,7 +16,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/pprof"
 	"strings"
 	"time"
 
@@ -45,7 +44,8 @@ type settings struct {
 	backlog     int
 	crews       []int
 	asJSON      bool
-	profile     string
+	cpuProfile  string
+	memProfile  string
 	functions   bool
 	traces      string
 	rounds      int
@@ -68,7 +68,8 @@ func parseFlags(args []string) (settings, error) {
 	flags.IntVar(&s.clients, "clients", 16, "goroutines that start runs under load and wait for them")
 	flags.IntVar(&s.backlog, "n", 1_000_000, "waiting executions of the backlog workload")
 	flags.BoolVar(&s.asJSON, "json", false, "print one JSON object for each workload")
-	flags.StringVar(&s.profile, "cpuprofile", "", "write a CPU profile of this process to the file")
+	flags.StringVar(&s.cpuProfile, "cpuprofile", "", "write a CPU profile of this process to the file")
+	flags.StringVar(&s.memProfile, "memprofile", "", "write a profile of this process's allocations to the file")
 	flags.BoolVar(&s.functions, "functions", false, "print what each function of the main path costs a server, instead of workloads")
 	flags.StringVar(&s.traces, "traces", "", "with -functions: directory of recorded conversations to measure all functions with; empties the database")
 	flags.IntVar(&s.rounds, "rounds", 1, "with -functions: how often to measure, the best counts; with -all: rounds")
@@ -99,13 +100,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if s.serve {
 		return serve(ctx, s, os.Stdin, out)
 	}
-	if s.profile != "" {
-		stop, err := startProfile(s.profile)
-		if err != nil {
-			return err
-		}
-		defer stop()
+	stopProfiles, err := startProfiles(s)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, stopProfiles()) }()
 	if s.all {
 		return measureAll(ctx, s, out)
 	}
@@ -172,17 +171,3 @@ func functionCosts(ctx context.Context, s settings, logger *slog.Logger, out io.
 
 // newPrefix keeps the data of one run apart from that of earlier ones.
 func newPrefix() string { return fmt.Sprintf("bench-%d", time.Now().UnixNano()) }
-
-func startProfile(name string) (stop func(), err error) {
-	file, err := os.Create(name)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(file); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return func() {
-		pprof.StopCPUProfile()
-		file.Close()
-	}, nil
-}

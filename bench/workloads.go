@@ -112,13 +112,13 @@ func measure(ctx context.Context, s settings, build func() (*flow.Definition[int
 	if err != nil {
 		return nil, err
 	}
-	begun, cpu := time.Now(), processCPU()
+	begun, ownBefore := time.Now(), ownUse()
 	times, err := load(ctx, s, clients, func(i int) error { return one(ctx, l.Client(), def, i) })
 	if err != nil {
 		return nil, err
 	}
 	took := time.Since(begun).Seconds()
-	cpu = processCPU() - cpu
+	ownAfter := ownUse()
 	after, err := serverStats(ctx, l.Engine())
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func measure(ctx context.Context, s settings, build func() (*flow.Definition[int
 	flows := float64(times.TotalCount())
 	nodes := flows * float64(len(def.Graph().Nodes))
 	figures = append([]figure{{"flows", "1/s", flows / took}, {"nodes", "1/s", nodes / took}}, quantiles(times)...)
-	figures = append(figures, figure{"own CPU per node", "µs", float64(cpu.Microseconds()) / nodes})
+	figures = append(figures, ownAfter.perNode(ownBefore, nodes)...)
 	if cost := after.since(before); cost.calls > 0 {
 		figures = append(figures, figure{"server CPU per node", "µs", float64(cost.cpu.Microseconds()) / nodes},
 			figure{"in functions per node", "µs", float64(cost.micros) / nodes}, figure{"calls per node", "", float64(cost.calls) / nodes},

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"time"
+)
+
+// own is what this process has used since its start.
+type own struct {
+	cpu     time.Duration
+	objects uint64 // allocated on the heap
+	bytes   uint64
+}
+
+// ownUse is what this process has used until now. What other goroutines do at the time is counted or not.
+func ownUse() own {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return own{cpu: processCPU(), objects: m.Mallocs, bytes: m.TotalAlloc}
+}
+
+// perNode are the figures of what was used since before, for each of the nodes that ran.
+func (o own) perNode(before own, nodes float64) []figure {
+	return []figure{
+		{"own CPU per node", "µs", float64((o.cpu - before.cpu).Microseconds()) / nodes},
+		{"own allocations per node", "", float64(o.objects-before.objects) / nodes},
+		{"own memory per node", "bytes", float64(o.bytes-before.bytes) / nodes},
+	}
+}
+
+// startProfiles begins what the flags ask for. stop writes the files.
+func startProfiles(s settings) (stop func() error, err error) {
+	stopCPU := func() error { return nil }
+	if s.cpuProfile != "" {
+		if stopCPU, err = startCPUProfile(s.cpuProfile); err != nil {
+			return nil, err
+		}
+	}
+	return func() error {
+		err := stopCPU()
+		if s.memProfile != "" {
+			err = errors.Join(err, writeMemProfile(s.memProfile))
+		}
+		return err
+	}, nil
+}
+
+func startCPUProfile(name string) (stop func() error, err error) {
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return file.Close()
+	}, nil
+}
+
+// writeMemProfile writes where this process has allocated since its start, besides what it still uses.
+func writeMemProfile(name string) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	runtime.GC()
+	return errors.Join(pprof.Lookup("allocs").WriteTo(file, 0), file.Close())
+}
