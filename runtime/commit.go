@@ -15,17 +15,29 @@ const (
 	maxCommits = 16
 	// maxCommitBytes bounds the results in one call that brings several.
 	maxCommitBytes = 256 << 10
+	// maxAbreast bounds the calls to one spot that are under way at a time.
+	maxAbreast = 2
 )
 
-// commits sends completions. One call at a time is under way to each spot; what completes there meanwhile goes together in
-// the next one. Nobody waits for company, but whoever goes first lets those run that could.
+// commits sends completions. While a call is under way to a spot, what completes there goes together in the next one: once
+// that call is over, or beside it as soon as so many wait that a call of their own costs little. Then the server works on one
+// call while the worker begins with what the other has brought. Nobody waits for company where nothing is under way, but
+// whoever goes first lets those run that could.
 type commits struct {
 	shift *shift
 	send  func(context.Context, enginecore.CompleteManyCall) (enginecore.CompleteManyReply, error)
+	// enough is how many completions go beside a call that is under way.
+	enough int
 
 	mu sync.Mutex
-	// waiting holds the completions behind the call that is under way to a spot.
-	waiting map[spot][]*commit
+	// lines holds the spots to which a call is under way.
+	lines map[spot]*commitLine
+}
+
+// commitLine is what goes on at a spot.
+type commitLine struct {
+	underway int
+	waiting  []*commit
 }
 
 // commit is one completion.
@@ -53,8 +65,14 @@ func newCommits(s *shift) *commits {
 	if !ok {
 		return nil
 	}
-	return &commits{shift: s, send: many.CompleteMany, waiting: make(map[spot][]*commit)}
+	return &commits{
+		shift: s, send: many.CompleteMany, lines: make(map[spot]*commitLine), enough: enoughCommits(s.worker.config.slots),
+	}
 }
+
+// enoughCommits is half of what a worker with so many slots may have to bring at a time, so that the other half can be under
+// way. Few completions are not worth a call more.
+func enoughCommits(slots int) int { return min(max(slots, maxCommits)/2, maxCommits) }
 
 // complete commits a result, together with others when a call to the same spot is under way, and returns the task to go on
 // with.
@@ -89,52 +107,60 @@ func (c *commits) complete(ctx context.Context, t *task, call enginecore.Complet
 func (c *commits) goesAhead(mine *commit) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	behind, underway := c.waiting[mine.task.spot]
-	if !underway {
-		c.waiting[mine.task.spot] = nil
+	line := c.lines[mine.task.spot]
+	if line == nil {
+		c.lines[mine.task.spot] = &commitLine{underway: 1}
 		return true
 	}
 	mine.told = make(chan commitNews, 1)
-	c.waiting[mine.task.spot] = append(behind, mine)
+	line.waiting = append(line.waiting, mine)
+	c.letGo(line)
 	return false
 }
 
-// passOn lets the completions go that came meanwhile: the first of them sends the batch.
+// passOn ends a call. Completions that came meanwhile may go.
 func (c *commits) passOn(from spot) {
 	c.mu.Lock()
-	batch := c.take(from, nil)
-	if len(batch) == 0 {
-		delete(c.waiting, from)
+	defer c.mu.Unlock()
+	line := c.lines[from]
+	line.underway--
+	c.letGo(line)
+	if line.underway == 0 {
+		delete(c.lines, from)
 	}
-	c.mu.Unlock()
-	if len(batch) > 0 {
-		batch[0].told <- commitNews{batch: batch}
+}
+
+// letGo lets the completions go that wait at a spot, when no call is under way there or enough of them have come for one
+// more: the first of them sends the batch. It needs the lock.
+func (c *commits) letGo(line *commitLine) {
+	if len(line.waiting) == 0 || line.underway > 0 && (len(line.waiting) < c.enough || line.underway >= maxAbreast) {
+		return
 	}
+	line.underway++
+	batch := line.take(nil)
+	batch[0].told <- commitNews{batch: batch}
 }
 
 // takeWith gives the batch of a completion that goes ahead, with those that are behind it already.
 func (c *commits) takeWith(first *commit) []*commit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.take(first.task.spot, []*commit{first})
+	return c.lines[first.task.spot].take([]*commit{first})
 }
 
-// take adds to a batch what is waiting at a spot, as much as one call may bring.
-func (c *commits) take(from spot, batch []*commit) []*commit {
-	behind := c.waiting[from]
+// take adds to a batch what is waiting, as much as one call may bring.
+func (l *commitLine) take(batch []*commit) []*commit {
 	bytes := 0
 	for _, one := range batch {
 		bytes += len(one.call.Result)
 	}
 	n := 0
-	for n < len(behind) && len(batch) < maxCommits && (len(batch) == 0 || bytes+len(behind[n].call.Result) <= maxCommitBytes) {
-		bytes += len(behind[n].call.Result)
-		batch = append(batch, behind[n])
+	for n < len(l.waiting) && len(batch) < maxCommits && (len(batch) == 0 || bytes+len(l.waiting[n].call.Result) <= maxCommitBytes) {
+		bytes += len(l.waiting[n].call.Result)
+		batch = append(batch, l.waiting[n])
 		n++
 	}
-	if n > 0 {
-		c.waiting[from] = behind[n:]
-	}
+	l.waiting = l.waiting[n:]
 	return batch
 }
 
