@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "157-d64bd1818069cbe1"
+const build = "159-b6e10defb3cd55f7"

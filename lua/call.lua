@@ -318,6 +318,10 @@ end
 local UNPACK_CHUNK = 1000
 
 function call.chunked(command, target, list)
+  if #list <= UNPACK_CHUNK then
+    if #list > 0 then redis.call(command, target, unpack(list)) end
+    return
+  end
   for from = 1, #list, UNPACK_CHUNK do
     redis.call(command, target, unpack(list, from, math.min(from + UNPACK_CHUNK - 1, #list)))
   end

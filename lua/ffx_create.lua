@@ -242,8 +242,10 @@ local function write_node(c, batch, A, node, execution_id, numbers, edge, held, 
   end
   create.text(batch, key.exec_policy(c, execution_id), node.policy)
   if numbers.wait then redis.call('SET', key.exec_wait(c, execution_id), node.wait) end
-  local tags = record.tags_of(node.tags)
-  if #tags > 0 then call.chunked('HSET', key.exec_tags(c, execution_id), tags) end
+  if is_set(node.tags) then
+    local tags = record.tags_of(node.tags)
+    if #tags > 0 then call.chunked('HSET', key.exec_tags(c, execution_id), tags) end
+  end
   create.index_node(c, batch, A, node, execution_id, numbers, why)
   batch.lanes[node.lane_id] = true
   return why
@@ -264,35 +266,40 @@ local function single_edges(A)
   return single
 end
 
--- Creates the nodes that are not `known`; `ids` are those of their executions. Gives those that it created, as a set, and
--- how many they are.
-local function write_nodes(c, batch, A, n, held, known)
-  local created, count = {}, 0
-  local single = held and {} or single_edges(A)
+-- Makes new executions members of their flow, and known to the partition.
+function create.enter_members(c, batch, flow_id, ids)
+  call.chunked('SADD', key.flow_members(c, flow_id), ids)
+  local all_key = key.index_all_executions(c)
+  for i = 1, #ids do gather(batch, 'SADD', all_key, ids[i]) end
+end
+
+-- Creates the nodes that are not `known`; `ids` are those of their executions, and `single` is what single_edges gives. Gives
+-- those that it created, as a set, and how many they are.
+local function write_nodes(c, batch, A, n, held, known, single)
+  local created, ids = {}, {}
   for i, node in ipairs(A.nodes) do
     local execution_id = A.ids[i]
     if not known[execution_id] and not created[execution_id] then
       created[execution_id] = true
-      count = count + 1
+      ids[#ids + 1] = execution_id
       local why = write_node(c, batch, A, node, execution_id, n.nodes[i], single[execution_id], held, n.limits)
       if n.nodes[i].wait and not why then n.to_open[#n.to_open + 1] = node end
       if n.limits then limits.attach(c, execution_id, n.limits) end
       local join = n.joins[execution_id]
       if join then joins.write(c, key.flow_edgegroup(c, A.flow_id, execution_id), join) end
-      gather(batch, 'SADD', key.flow_members(c, A.flow_id), execution_id)
-      gather(batch, 'SADD', key.index_all_executions(c), execution_id)
     end
   end
-  return created, count
+  create.enter_members(c, batch, A.flow_id, ids)
+  return created, #ids
 end
 
--- Writes the flow's and the child's record of an edge as copies of those of another one, of which `changes` tells what is
--- different.
-local function copy_edge(first, edge_key, dep_key, changes)
+-- Writes the flow's and the child's record of an edge as copies of those of another one, from which fields with their values
+-- are different.
+function create.copy_edge(first, edge_key, dep_key, ...)
   redis.call('COPY', first.edge, edge_key, 'REPLACE')
-  redis.call('HSET', edge_key, unpack(changes))
+  redis.call('HSET', edge_key, ...)
   redis.call('COPY', first.dep, dep_key, 'REPLACE')
-  redis.call('HSET', dep_key, unpack(changes))
+  redis.call('HSET', dep_key, ...)
 end
 
 -- The records that a flow and a child have of a new edge.
@@ -317,19 +324,25 @@ local function write_edge(c, batch, A, edge)
     changes[#changes + 1] = 'data_passing_ref'
     changes[#changes + 1] = edge.input_name
   end
-  copy_edge(first, edge_key, dep_key, changes)
+  create.copy_edge(first, edge_key, dep_key, unpack(changes))
+end
+
+-- Edges that a new child has, entered into its lists.
+function create.enter_child_edges(c, flow_id, child_id, edge_ids)
+  call.chunked('SADD', key.flow_in(c, flow_id, child_id), edge_ids)
+  call.chunked('SADD', key.exec_deps_unresolved(c, child_id), edge_ids)
+  call.chunked('SADD', key.exec_deps_all_edges(c, child_id), edge_ids)
+  redis.call('HSET', key.exec_deps_meta(c, child_id), 'unsatisfied_required_count', #edge_ids)
 end
 
 -- Edges of one child, told to the child and its join in one step. `is_new`: this call created the child.
 local function write_child_counts(c, A, child_id, edge_ids, is_new, has_joins)
-  call.chunked('SADD', key.exec_deps_unresolved(c, child_id), edge_ids)
-  call.chunked('SADD', key.exec_deps_all_edges(c, child_id), edge_ids)
-  local count = #edge_ids
-  local meta = key.exec_deps_meta(c, child_id)
   if is_new then
-    redis.call('HSET', meta, 'unsatisfied_required_count', count)
+    create.enter_child_edges(c, A.flow_id, child_id, edge_ids)
   else
-    redis.call('HINCRBY', meta, 'unsatisfied_required_count', count)
+    call.chunked('SADD', key.exec_deps_unresolved(c, child_id), edge_ids)
+    call.chunked('SADD', key.exec_deps_all_edges(c, child_id), edge_ids)
+    redis.call('HINCRBY', key.exec_deps_meta(c, child_id), 'unsatisfied_required_count', #edge_ids)
   end
   local g = has_joins and joins.of(c, A.flow_id, child_id)
   if g then joins.add_edges(g.key, g, #edge_ids) end
@@ -376,19 +389,16 @@ local function enter_edges(c, A, child)
 end
 
 -- Writes the edges that are not known, and gives how many they are. Those that lead to a node that this call created
--- are new.
-local function write_edges(c, batch, A, created, has_joins)
+-- are new. `single`: see single_edges.
+local function write_edges(c, batch, A, created, single, has_joins)
   local count = 0
   for _, child in ipairs(edges_by_child(A.edges)) do
     local child_id, is_new = child.child_id, created[child.child_id]
-    if is_new then
-      local in_key = key.flow_in(c, A.flow_id, child_id)
-      for _, edge_id in ipairs(child.ids) do gather(batch, 'SADD', in_key, edge_id) end
-    else
-      enter_edges(c, A, child)
-    end
+    if not is_new then enter_edges(c, A, child) end
     for _, edge in ipairs(child.edges) do
-      gather(batch, 'SADD', key.flow_out(c, A.flow_id, edge.upstream_execution_id), edge.edge_id)
+      local upstream_id = edge.upstream_execution_id
+      local out_key = key.flow_out(c, A.flow_id, upstream_id)
+      if single[upstream_id] then redis.call('SADD', out_key, edge.edge_id) else gather(batch, 'SADD', out_key, edge.edge_id) end
       write_edge(c, batch, A, edge)
     end
     if #child.ids > 0 then write_child_counts(c, A, child_id, child.ids, is_new, has_joins) end
@@ -418,6 +428,7 @@ end
 
 -- Writes the nodes and edges that a call brings for a flow and that are not known. Gives how many of each are new.
 function create.graph(c, batch, A, n, held, known, has_joins)
-  local created, nodes = write_nodes(c, batch, A, n, held, known)
-  return nodes, write_edges(c, batch, A, created, has_joins)
+  local single = held and {} or single_edges(A)
+  local created, nodes = write_nodes(c, batch, A, n, held, known, single)
+  return nodes, write_edges(c, batch, A, created, single, has_joins)
 end

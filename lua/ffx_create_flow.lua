@@ -70,31 +70,30 @@ local function shape_of(A)
 end
 
 -- The tags of a flow, and the lists of runs that it enters: most flows of a batch have those of the one before.
-local function gather_tags(c, batch, A)
-  if batch.tags_of == A.tags then return end
-  batch.tags_of, batch.tags = A.tags, flat_tags(A.tags)
-  batch.lists = flows.lists_of(c, A.flow_name, batch.tags)
+local function gather_tags(c, batch, flow_name, tags)
+  if batch.tags_of == tags then return end
+  batch.tags_of, batch.tags = tags, flat_tags(tags)
+  batch.lists = flows.lists_of(c, flow_name, batch.tags)
 end
 
 -- Writes the record of a flow as a copy of the first of its batch.
-local function copy_flow(first, flow_key, events_key, A)
+function create.copy_flow(first, flow_key, events_key, A)
   redis.call('COPY', first.core, flow_key)
   local values = { 'flow_id', A.flow_id, 'run_id', A.run_id, 'input_hash', A.input_hash }
   append(values, 'result_execution_id', A.result_execution_id)
   append(values, 'trace_context', A.trace_context)
   append(values, 'parent_execution_id', A.parent and A.parent[1] and A.parent[1].execution_id)
-  if A.budget.blocking ~= first.blocking then append(values, 'budget_ids', A.budget.blocking) end
+  if A.budget and A.budget.blocking ~= first.blocking then append(values, 'budget_ids', A.budget.blocking) end
   redis.call('HSET', flow_key, unpack(values))
   redis.call('COPY', first.events, events_key, 'REPLACE')
   first.copied_events = events_key
 end
 
--- Writes what there is of a flow beside its record, and enters it into the lists.
-local function enter_flow(c, batch, A, deadline)
-  local flow_id = A.flow_id
+-- Writes what there is of a flow beside its record, and enters it into the lists. `A`: what it has in common with others.
+function create.enter_flow(c, batch, A, flow_id, input, tags, deadline)
   create.text(batch, key.flow_definition(c, flow_id), A.definition)
-  if is_set(A.input) then create.text(batch, key.flow_input(c, flow_id), A.input) end
-  gather_tags(c, batch, A)
+  if is_set(input) then create.text(batch, key.flow_input(c, flow_id), input) end
+  gather_tags(c, batch, A.flow_name, tags)
   if #batch.tags > 0 then call.chunked('HSET', key.flow_tags(c, flow_id), batch.tags) end
   gather(batch, 'SADD', key.index_flow_index(c), flow_id)
   for i = 1, #batch.lists do gather(batch, 'ZADD', batch.lists[i], c.now_text, flow_id) end
@@ -111,7 +110,7 @@ function create.flow(c, batch, flow_key, A, n, held, nodes, edges)
   local first = batch.flow
   local shape = shape_of(A)
   if first and first.shape == shape then
-    copy_flow(first, flow_key, events_key, A)
+    create.copy_flow(first, flow_key, events_key, A)
   else
     write_flow_core(c, flow_key, A, n, held, nodes, edges)
     graph.log(c, A.flow_id, 'flow_submitted')
@@ -120,27 +119,5 @@ function create.flow(c, batch, flow_key, A, n, held, nodes, edges)
   end
   if is_set(A.budget.text) then create.text(batch, key.flow_budgets(c, A.flow_id), A.budget.text) end
   if A.parent and A.parent[1] then children.born(c, A.flow_id) end
-  enter_flow(c, batch, A, n.deadline)
-end
-
--- Creates a run like the first of the batch, from which it has another id, input, trace and tags: one without edges, limits
--- or budgets, and with its fair key. `form`: the first one, with the number of the node of the `result` and its `nodes`, each
--- with its numbers and the key of its `core`. `R`: the run, whose nodes stand in `executions` behind the place `before`, and
--- the keys of their records in `keys` behind `keys_before`.
-function create.copy_run(c, batch, form, R)
-  local flow_id, executions, before, keys_before = R.flow_id, R.executions, R.before, R.keys_before
-  local members_key, all_key = key.flow_members(c, flow_id), key.index_all_executions(c)
-  for j, like in ipairs(form.nodes) do
-    local execution_id, core_key, node = executions[before + j].execution_id, R.keys[keys_before + j], like.node
-    redis.call('COPY', like.core, core_key)
-    redis.call('HSET', core_key, 'flow_id', flow_id, 'execution_id', execution_id)
-    create.text(batch, key.exec_policy(c, execution_id), node.policy)
-    if like.tags then redis.call('COPY', like.tags, key.exec_tags(c, execution_id)) end
-    create.index_node(c, batch, R, node, execution_id, like.numbers, like.why)
-    gather(batch, 'SADD', members_key, execution_id)
-    gather(batch, 'SADD', all_key, execution_id)
-  end
-  if form.result then R.result_execution_id = executions[before + form.result].execution_id end
-  copy_flow(batch.flow, R.key, key.flow_events(c, flow_id), R)
-  enter_flow(c, batch, R, form.deadline)
+  create.enter_flow(c, batch, A, A.flow_id, A.input, A.tags, n.deadline)
 end

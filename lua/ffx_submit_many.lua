@@ -119,47 +119,12 @@ local function run_of(A, n, i)
   }
 end
 
--- What further runs of the call are copied from when they are like the i-th, which it has just created: nil when they
--- cannot be.
-local function form_of(c, batch, A, n, keys, i)
-  local run, before = A.runs[i], (i - 1) * #A.nodes
-  if #A.edges > 0 or n.limits or run.budget then return nil end
-  local form = {
-    flow = batch.flow, nodes = {}, deadline = n.deadline, result = n.result,
-    fair_key = run.fair_key, is_traced = is_set(run.trace_context),
-  }
-  for j, node in ipairs(A.nodes) do
-    form.nodes[j] = {
-      node = node, numbers = n.nodes[j], core = keys[#A.runs + before + j],
-      tags = is_set(node.tags) and key.exec_tags(c, A.executions[before + j].execution_id) or nil,
-      why = n.nodes[j].upstream_count > 0 and 'dependencies' or nil,
-    }
-  end
-  return form
-end
-
 -- How it stands with a run that there is: the code of its outcome.
 local function outcome_of(flow, A, run)
   if flow.purging then return 'flow_purging' end
   local conflict = create.check_same(flow, { graph_hash = A.graph_hash, input_hash = run.input_hash })
   if conflict then return conflict[2] end
   return flow.held and 'flow_incomplete' or 'ALREADY_SATISFIED'
-end
-
--- Creates one run as a copy when it is like the one that the call has created before. Gives whether it has.
-local function copied(c, batch, A, n, keys, i)
-  local form, run = n.form, A.runs[i]
-  if not form or form.flow ~= batch.flow or run.budget or run.fair_key ~= form.fair_key
-    or is_set(run.trace_context) ~= form.is_traced then
-    return false
-  end
-  create.copy_run(c, batch, form, {
-    flow_id = run.flow_id, run_id = run.run_id, input_hash = run.input_hash, input = run.input,
-    trace_context = run.trace_context, fair_key = run.fair_key, definition = A.definition, flow_name = A.flow_name,
-    tags = run.tags or A.tags, budget = NO_BUDGET, executions = A.executions, before = (i - 1) * #A.nodes,
-    keys = keys, keys_before = #A.runs + (i - 1) * #A.nodes, key = keys[i],
-  })
-  return true
 end
 
 -- Creates one run. `look`: it or its nodes may exist. Gives the code of its outcome.
@@ -178,11 +143,14 @@ local function submit(c, batch, A, n, keys, i, look)
   end
   taken[run.flow_id] = true
   for j = first, last do taken[A.executions[j].execution_id] = true end
-  if copied(c, batch, A, n, keys, i) then return 'OK' end
+  if create.is_like(n.form, batch, run) then
+    create.copy_run(c, batch, n.form, A, keys, i)
+    return 'OK'
+  end
   local R = run_of(A, n, i)
   local nodes, edges = create.graph(c, batch, R, n, false, {}, false)
   create.flow(c, batch, keys[i], R, n, false, nodes, edges)
-  n.form = form_of(c, batch, A, n, keys, i)
+  if i < #A.runs then n.form = create.form(c, batch, A, n, R, keys, i, edges) end
   return 'OK'
 end
 

@@ -79,6 +79,7 @@ func Files() []string {
 		"ffx_schedule.lua",
 		"ffx_create.lua",
 		"ffx_create_flow.lua",
+		"ffx_create_copy.lua",
 		"ffx_submit.lua",
 		"ffx_submit_many.lua",
 		"ffx_request.lua",

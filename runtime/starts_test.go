@@ -176,15 +176,19 @@ func TestTogetherIsLikeAlone(t *testing.T) {
 	})
 }
 
-// TestCopiesAreLikeAlone does the same for a flow without edges, limits and budgets, whose runs are copied from the first one.
+// TestCopiesAreLikeAlone does the same for a flow without limits and budgets, whose runs are copied from the first one: with
+// nodes that one edge leaves, with data or without, several, and none, and some to which several lead.
 func TestCopiesAreLikeAlone(t *testing.T) {
 	double := activity.New("double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
-	f := flow.New[int, int]("edgeless", flow.Deadline(2*time.Hour), flow.Tag("team.name", "census"))
+	f := flow.New[int, int]("copied", flow.Deadline(2*time.Hour), flow.Tag("team.name", "census"))
 	first := flow.Node(f, "first", double, f.Input(), flow.Tag("cost.centre", "7"))
 	urgent := activity.New("urgent", func(_ context.Context, n int) (int, error) { return n, nil },
 		activity.Priority(7), activity.ScheduleToStart(time.Hour))
-	flow.Node(f, "second", urgent, f.Input())
-	flow.Return(f, first)
+	second := flow.Node(f, "second", urgent, f.Input())
+	third := flow.Node(f, "third", double, first, flow.After(second))
+	fourth := flow.Node(f, "fourth", double, first)
+	sum := activity.New("sum", func(_ context.Context, list []int) (int, error) { return list[0] + list[1], nil })
+	flow.Return(f, flow.Node(f, "last", sum, flow.List(third, fourth)))
 	def, err := f.Build()
 	require.NoError(t, err)
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -196,18 +200,18 @@ func TestCopiesAreLikeAlone(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"OK", "OK", "ALREADY_SATISFIED", "OK"}, codes)
 		alone := recordsOf(t, b, plans[0], def)
-		require.Greater(t, len(alone), 8)
+		require.Greater(t, len(alone), 30)
 		for _, plan := range plans[1:] {
 			assert.Equal(t, alone, recordsOf(t, b, plan, def))
 		}
 		b.Check(t, invariant.AnyTime)
-		b.Worker(t, []activity.Handler{double, urgent})
+		b.Worker(t, []activity.Handler{double, urgent, sum})
 		for _, plan := range plans {
 			run, err := runtime.Attach(b.Client, def, plan.Run)
 			require.NoError(t, err)
 			out, err := run.Result(ctx)
 			require.NoError(t, err)
-			require.Equal(t, 14, out)
+			require.Equal(t, 56, out)
 		}
 		b.Settle(t)
 	})
