@@ -11,7 +11,7 @@ local dependency, graph, joins, flows, wake, work = {}, {}, {}, {}, {}, {}
 local admission, replay, tags, stream, budget, quota = {}, {}, {}, {}, {}, {}
 local suspension, waitpoint, condition, token, signal = {}, {}, {}, {}, {}
 local pauses, limits, waits, journal, duties, order = {}, {}, {}, {}, {}, {}
-local budgets, schedules, children, mend, quotas, walk = {}, {}, {}, {}, {}, {}
+local budgets, schedules, children, mend, quotas, walk, attempts = {}, {}, {}, {}, {}, {}, {}
 
 -- A value is set when it is there and not empty. "0" is set.
 local function is_set(value)

@@ -14,7 +14,7 @@ local SIMPLE = {
 }
 
 -- The mark of a member that is submitted without anything out of the ordinary: no timeouts, capabilities, limits, delay or
--- wait. Its first lease takes it away, and so does whatever gives it one of the fields that claim.read_simple does not read.
+-- wait. Its first lease puts attempts.IN_CORE in its place, and it is taken away by whatever gives the member one of the fields that claim.read_simple does not read.
 function claim.simple_mark(uses_input, keyed)
   if keyed then return uses_input and 'keyed input' or 'keyed' end
   return uses_input and 'bare input' or 'bare'
@@ -135,20 +135,6 @@ local function to_unset(core, attempt_type)
   return blank
 end
 
--- Writes the record of a new attempt. For managed executions, created_at, which is started_at, and the usage record
--- are left out: no function reads them.
-local function open_attempt(c, execution_id, index, w, epoch, attempt_id, attempt_type, extra, managed)
-  redis.call('HSET', key.attempt_record(c, execution_id, index),
-    'attempt_id', attempt_id, 'execution_id', execution_id, 'attempt_index', index,
-    'attempt_type', attempt_type, 'attempt_state', 'started', 'started_at', c.now_text, 'lease_id', w.lease_id, 'lease_epoch', epoch,
-    'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id, unpack(extra or NONE))
-  redis.call('ZADD', key.exec_attempts(c, execution_id), c.now_text, index)
-  if not managed then
-    redis.call('HSET', key.attempt_record(c, execution_id, index), 'created_at', c.now_text)
-    redis.call('HSET', key.attempt_usage(c, execution_id, index), 'last_usage_report_seq', '0')
-  end
-end
-
 -- Starts the first attempt of a record that claim.read_simple gave, and that is in no eligible set any more. Its lane is the
 -- one that its record names already.
 function claim.start_simple(c, execution_id, core_key, core, w)
@@ -161,7 +147,7 @@ function claim.start_simple(c, execution_id, core_key, core, w)
     'lease_expires_at', expires,
     'current_worker_instance_id', w.worker_instance_id,
     'eligibility_state', 'not_applicable',
-    'simple', '',
+    'simple', attempts.IN_CORE,
     'current_lease_epoch', '1',
     'total_attempt_count', '1',
     'current_attempt_index', '0',
@@ -174,7 +160,6 @@ function claim.start_simple(c, execution_id, core_key, core, w)
     'lease_acquired_at', c.now_text,
     'started_at', c.now_text)
   enter_indexes(c, execution_id, w, expires)
-  open_attempt(c, execution_id, '0', w, '1', w.attempt_id, 'initial', nil, true)
   return { epoch = '1', expires = expires, attempt_id = w.attempt_id, index = '0', type = 'initial' }
 end
 
@@ -205,7 +190,7 @@ function claim.start(c, execution_id, core_key, core, w, left)
   if w.attached then values[9], values[10] = 'attached', w.attached end
   local epoch, expires = take_lease(c, execution_id, core_key, core, w, w.attempt_id, values,
     to_unset(core, attempt_type))
-  open_attempt(c, execution_id, index_text, w, epoch, w.attempt_id, attempt_type, extra, core.managed)
+  attempts.open(c, execution_id, index_text, w, epoch, w.attempt_id, attempt_type, extra, core.managed)
   if not core.managed then
     lease.history(c, execution_id, 'event', 'acquired', 'lease_id', w.lease_id, 'lease_epoch', epoch,
       'attempt_id', w.attempt_id, 'attempt_index', index_text, 'worker_id', w.worker_id, 'ts', c.now_text)
@@ -247,7 +232,7 @@ end
 
 -- An execution that lost its owner too often fails for good.
 local function give_up_reclaiming(c, execution_id, core_key, core, worker_set)
-  lifecycle.end_attempt(c, execution_id, core, 'ended_failure', 'failure_reason', 'max_reclaims_exceeded')
+  attempts.finish(c, execution_id, core, 'ended_failure', 'failure_reason', 'max_reclaims_exceeded')
   if is_set(core.current_attempt_index) then
     lease.close_stream(c, execution_id, core.current_attempt_index, 'attempt_failure', true)
   end
@@ -270,7 +255,7 @@ function claim.take_over(c, execution_id, core_key, core, w, worker_set)
   end
   local old_index = core.current_attempt_index or ''
   local lost = 'lease_' .. core.ownership_state
-  lifecycle.end_attempt(c, execution_id, core, 'interrupted_reclaimed', 'failure_reason', lost)
+  attempts.finish(c, execution_id, core, 'interrupted_reclaimed', 'failure_reason', lost)
   lease.close_stream(c, execution_id, old_index, 'reclaimed')
   lease.drop(c, execution_id, core)
   local index = tonumber(core.total_attempt_count) or 0
@@ -281,7 +266,7 @@ function claim.take_over(c, execution_id, core_key, core, w, worker_set)
     'current_attempt_id', w.attempt_id,
     'lease_reclaim_count', number.text(reclaims + 1),
   }, { unpack(LOSS_FIELDS) })
-  open_attempt(c, execution_id, index_text, w, epoch, w.attempt_id, 'reclaim',
+  attempts.open(c, execution_id, index_text, w, epoch, w.attempt_id, 'reclaim',
     { 'reclaim_reason', lost, 'previous_attempt_index', old_index }, core.managed)
   lease.history(c, execution_id, 'event', 'reclaimed', 'old_lease_epoch', core.current_lease_epoch or '',
     'new_lease_id', w.lease_id, 'new_lease_epoch', epoch, 'new_attempt_id', w.attempt_id,

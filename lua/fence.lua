@@ -65,14 +65,16 @@ end
 function fence.read_completion(c, core_key)
   local v = redis.call('HMGET', core_key, 'lifecycle_phase', 'ownership_state', 'lease_expires_at', 'current_lease_id',
     'current_lease_epoch', 'current_attempt_id', 'current_attempt_index', 'current_worker_instance_id', 'lane_id',
-    'current_lane', 'flow_id', 'managed', 'node', 'attached', 'onward', 'onward_edge')
+    'current_lane', 'flow_id', 'simple', 'node', 'attached', 'onward', 'onward_edge')
   if v[2] ~= 'leased' or (tonumber(v[3] or nil) or 0) <= c.now then return record.read(core_key, fence.FIELDS) end
   return {
     lifecycle_phase = v[1] or nil, ownership_state = 'leased', lease_expires_at = v[3], current_lease_id = v[4] or nil,
     current_lease_epoch = v[5] or nil, current_attempt_id = v[6] or nil, current_attempt_index = v[7] or nil,
     current_worker_instance_id = v[8] or nil, lane_id = v[9] or nil, current_lane = v[10] or nil, flow_id = v[11] or nil,
-    managed = v[12] or nil, node = v[13] or nil, attached = v[14] or nil, onward = is_set(v[15]) and v[15] or nil,
+    simple = v[12] or nil, node = v[13] or nil, attached = v[14] or nil, onward = is_set(v[15]) and v[15] or nil,
     onward_edge = v[16],
+    -- Members of managed flows have the field `attached`, and nothing else has.
+    managed = v[14] and '1' or nil,
   }
 end
 

@@ -13,7 +13,7 @@ local CORE_FIELDS = {
   'attempt_state', 'current_attempt_id', 'creator_identity', 'last_transition_at', 'namespace',
   -- Without a lease these are empty, and what the last two spare a claim or a completion to look up can be looked up.
   'current_lease_id', 'lease_expires_at', 'current_worker_id', 'current_worker_instance_id', 'lease_last_renewed_at',
-  'lease_renewal_deadline', 'simple', 'onward',
+  'lease_renewal_deadline', 'simple', 'onward', 'onward_edge',
 }
 
 -- Fields of the flow's record of an edge that are the same for all edges, or stand in its key.

@@ -64,7 +64,7 @@ function work.leases_of_claim(c, request)
       local attempt_type = redis.call('HGET',
         key.attempt_record(c, execution_id, core.current_attempt_index or ''), 'attempt_type')
       out[#out + 1] = work.describe(c, execution_id, core, {
-        index = core.current_attempt_index, attempt_id = core.current_attempt_id, type = attempt_type or '',
+        index = core.current_attempt_index, attempt_id = core.current_attempt_id, type = attempt_type or 'initial',
         epoch = core.current_lease_epoch, expires = core.lease_expires_at,
       }, core.current_lease_id)
     end

@@ -37,6 +37,7 @@ func Files() []string {
 		"order.lua",
 		"capability.lua",
 		"wake.lua",
+		"attempt.lua",
 		"fence.lua",
 		"lease.lua",
 		"terminal.lua",

@@ -4,6 +4,8 @@
 -- (runnable when it is missing), eligibility, reason, detail, public, suspension (marker in the attempt record),
 -- released (history), values (further core fields), from_start (the work begins anew, and so does its timeout).
 function park.execution(c, execution_id, core_key, core, f, p, k)
+  attempts.note(c, execution_id, core,
+    'attempt_state', 'suspended', 'suspended_at', c.now_text, 'suspension_id', p.suspension)
   local timeout_at = not p.from_start and tonumber(redis.call('ZSCORE', key.index_attempt_timeout(c), execution_id) or nil)
   lease.drop(c, execution_id, core, k and k.worker_leases)
   local values = {
@@ -24,10 +26,6 @@ function park.execution(c, execution_id, core_key, core, f, p, k)
     values[#values + 1] = number.text(math.max(1, math.floor(timeout_at) - c.now))
   end
   record.write(core_key, core.managed, values, lifecycle.LEASE_FIELDS)
-  if is_set(core.current_attempt_index) then
-    redis.call('HSET', key.attempt_record(c, execution_id, core.current_attempt_index),
-      'attempt_state', 'suspended', 'suspended_at', c.now_text, 'suspension_id', p.suspension)
-  end
   if not core.managed then
     lease.history(c, execution_id, 'event', 'released',
       'lease_id', f.lease_id or '', 'lease_epoch', f.lease_epoch or '',

@@ -39,7 +39,7 @@ function retry.parse(json)
 end
 
 local function end_failed_attempt(c, execution_id, core, reason, category)
-  lifecycle.end_attempt(c, execution_id, core, 'ended_failure',
+  attempts.finish(c, execution_id, core, 'ended_failure',
     'failure_reason', reason, 'failure_category', category)
   lease.close_stream(c, execution_id, core.current_attempt_index or '', 'attempt_failure')
 end

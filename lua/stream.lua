@@ -87,6 +87,7 @@ function F.ff_append_frame(K, A)
 
   if not meta then
     create_meta(c, K.meta, A, limits, retention)
+    attempts.write_first(c, A.execution_id, core)
     local attached = lease.attach(core)
     if attached then redis.call('HSET', K.core, 'attached', attached) end
   end

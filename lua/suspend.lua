@@ -369,7 +369,7 @@ local function end_suspended(c, k, execution_id, core, behaviour, known)
   local reason = 'suspension_timeout:' .. behaviour
   local values = { 'failure_reason', reason }
   if core.managed then values[3], values[4] = 'failure_category', 'timeout' end
-  lifecycle.end_attempt(c, execution_id, core, ending.attempt, 'failure_reason', reason, 'suspended_at', '',
+  attempts.finish(c, execution_id, core, ending.attempt, 'failure_reason', reason, 'suspended_at', '',
     'suspension_id', '')
   if is_set(core.current_attempt_index) then
     lease.close_stream(c, execution_id, core.current_attempt_index, 'suspension_timeout')

@@ -41,13 +41,6 @@ function lifecycle.lane(core)
   return lease.lane(core)
 end
 
--- Ends the record of an attempt.
-function lifecycle.end_attempt(c, execution_id, core, state, ...)
-  if not is_set(core.current_attempt_index) then return end
-  redis.call('HSET', key.attempt_record(c, execution_id, core.current_attempt_index),
-    'attempt_state', state, 'ended_at', c.now_text, ...)
-end
-
 function lifecycle.released(c, execution_id, core, f, reason)
   if core.managed then return end
   lease.history(c, execution_id, 'event', 'released',
@@ -62,7 +55,7 @@ function lifecycle.announce_end(c, flow_id, execution_id, outcome)
 end
 
 -- Writes the success of a member of a managed flow into its core, which is as its claim has left it: its eligibility and
--- what blocks it say already what they say at the end. What its claim and its lease were for is gone with the lease.
+-- what blocks it say already what they say at the end. To empty a field costs less than to take it away, which compaction does.
 local function write_success(c, core_key, core)
   redis.call('HSET', core_key,
     'lifecycle_phase', 'terminal',
@@ -72,9 +65,11 @@ local function write_success(c, core_key, core)
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
     'terminal_outcome', 'success',
-    'completed_at', c.now_text)
-  redis.call('HDEL', core_key, 'current_lease_id', 'lease_expires_at', 'current_worker_instance_id', 'simple', 'onward',
-    'onward_edge', 'current_worker_id')
+    'completed_at', c.now_text,
+    'current_lease_id', '',
+    'lease_expires_at', '',
+    'current_worker_instance_id', '',
+    'current_worker_id', '')
   if is_set(core.attached) then redis.call('HDEL', core_key, 'lease_last_renewed_at', 'lease_renewal_deadline') end
 end
 
@@ -114,6 +109,7 @@ end
 -- Takes an ended record out of what lifecycle.finish put it into: the counterpart of that function. Where it goes
 -- from there is the caller's, with park.ready or dependency.hold.
 function lifecycle.reopen(c, execution_id, core, terminal_key)
+  attempts.write_first(c, execution_id, core)
   if core.journal and core.terminal_outcome == 'success' then journal.forget(c, execution_id) end
   redis.call('ZREM', terminal_key or key.lane_terminal(c, lifecycle.lane(core)), execution_id)
   if core.managed then graph.reopened(c, execution_id, core, core.terminal_outcome) end
@@ -137,7 +133,7 @@ end
 -- Commits the result of the running attempt. Gives nil, or the error reply.
 function lifecycle.complete(c, execution_id, core_key, core, f, result, k)
   local plain = lease.is_plain(core)
-  lifecycle.end_attempt(c, execution_id, core, 'ended_success')
+  if core.simple ~= attempts.IN_CORE then attempts.finish(c, execution_id, core, 'ended_success') end
   if not plain then lease.close_stream(c, execution_id, core.current_attempt_index or '', 'attempt_success') end
   local result_key = key.exec_result(c, execution_id)
   c.completed, c.result = execution_id, result
@@ -193,7 +189,7 @@ end
 -- Ends what an attempt left open: its record, its stream, and the suspension that it waited in.
 local function close_attempt(c, execution_id, core, state, reason, stream_reason)
   if not is_set(core.current_attempt_index) then return end
-  lifecycle.end_attempt(c, execution_id, core, state, 'failure_reason', reason)
+  attempts.finish(c, execution_id, core, state, 'failure_reason', reason)
   lease.close_stream(c, execution_id, core.current_attempt_index, stream_reason)
 end
 

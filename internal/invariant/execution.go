@@ -124,6 +124,16 @@ func (c *checker) state(e *execution) {
 // attempts checks the attempt records against the core and their index.
 func (c *checker) attempts(e *execution) {
 	gone := number(e.get("compacted")) // so many records may be missing
+	if e.inCore() {
+		gone = 1
+		if len(e.attempts) > 0 || e.get("total_attempt_count") != "1" {
+			c.fault(RuleAttempts, e.key, "the only attempt is marked as standing in the core alone; %d have records, %s in all",
+				len(e.attempts), e.get("total_attempt_count"))
+		}
+		if phase := e.get("lifecycle_phase"); phase != "active" && e.get("terminal_outcome") != "success" {
+			c.fault(RuleAttempts, e.key, "the only attempt has no record, in phase %s", phase)
+		}
+	}
 	total, _ := strconv.Atoi(e.get("total_attempt_count"))
 	indexKey := strings.TrimSuffix(e.key, "core") + "attempts"
 	for number := range e.parts["attempts"].scores {
@@ -167,6 +177,9 @@ func (c *checker) attempts(e *execution) {
 		c.fault(RuleAttempts, e.key, "%d attempts succeeded, outcome is %s", succeeded, e.get("terminal_outcome"))
 	}
 }
+
+// inCore says whether the first attempt of an execution has no record because it did nothing else than run and succeed.
+func (e *execution) inCore() bool { return e.get("simple") == "started" }
 
 func (c *checker) attempt(e *execution, number string, a *attempt) {
 	r := a.record
