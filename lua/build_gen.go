@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "159-b6e10defb3cd55f7"
+const build = "160-33bbde699c58dc75"
