@@ -168,15 +168,43 @@ registered.ff_everything({ 'core', 'old' }, { 'id', 'p', '', '5', '0.5', '0', 'm
 assert(#seen.A.dims == 0 and seen.A.between == 'mid' and seen.A.pairs == nil and seen.A.pairs_count == '3')
 local answer = registered.ffx_take({ 'p' }, { 'id', 'lane', '3', 'note' })
 assert(answer[3] == 'p' and answer[4] == 'lane' and answer[5] == '3' and answer[6] == 'note')
+local later = registered.ffx2_take({ 'p' }, { 'id', 'lane', '3', 'note' })
+assert(later[3] == 'p' and later[6] == 'note')
 assert(registered.ffx_version({}, {}) == '4-abc')
 local c = { at = { prefix = 'ff', tag = '{fp:1}' } }
 assert(key.attempt_record(c, 'id', '2') == 'ff:attempt:{fp:1}:id:2')
 assert(key.workers(c) == 'ff:idx:workers')
 `
-	id := build{revision: 4, hash: "abc", protocol: 1, minProtocol: 1}
+	id := build{revision: 4, hash: "abc", protocol: 2, minProtocol: 1}
 	text := harness + sampleText(t) + emitLuaKeys(l) + emitLuaRegister(l, false, id) + emitLuaRegister(l, true, id) + tests
 	if err := state.DoString(text); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestFunctionsHaveNamesByProtocol(t *testing.T) {
+	t.Parallel()
+	l := sampleLibrary(t)
+	for _, x := range []struct {
+		protocol, minProtocol int
+		served, gone          []string
+	}{
+		{1, 1, []string{"'ff_everything'", "'ffx_take'", "'ffx_version'"}, []string{"'ffx1_", "'ffx2_"}},
+		{2, 1, []string{"'ff_everything'", "'ffx_take'", "'ffx2_take'", "'ffx_version'"}, []string{"ffx2_version", "ff2_", "ffx3_"}},
+		{3, 2, []string{"'ff_everything'", "'ffx2_take'", "'ffx3_take'", "'ffx_version'"}, []string{"'ffx_take'", "ffx3_version"}},
+	} {
+		id := build{revision: 4, hash: "abc", protocol: x.protocol, minProtocol: x.minProtocol}
+		text := emitLuaRegister(l, false, id) + emitLuaRegister(l, true, id)
+		for _, name := range x.served {
+			if strings.Count(text, name) != 1 {
+				t.Errorf("protocols %d to %d: %s is registered %d times", x.minProtocol, x.protocol, name, strings.Count(text, name))
+			}
+		}
+		for _, name := range x.gone {
+			if strings.Contains(text, name) {
+				t.Errorf("protocols %d to %d: %s is registered", x.minProtocol, x.protocol, name)
+			}
+		}
 	}
 }
 

@@ -83,6 +83,11 @@
 // other change is refused with advice, and the kept form stays; the rest is written all the same. With
 // -accept-wire-form the new form is taken, for functions that no release has yet.
 //
+// A protocol that gives up older programs has a new MinProtocol. Its composite functions are registered under
+// other names, ffx2_claim in place of ffx_claim, since a call in the old form must not reach a function of the new
+// one: to a program that is still running its functions are gone, which it is told as an incompatible library.
+// ffx_version keeps its name in all protocols. The library registers the names of every protocol from MinProtocol on.
+//
 // # Names and tags in Go
 //
 // The prefix is dropped: ffx_claim becomes Engine.Claim, ff_claim_execution Engine.ClaimExecution. Where

@@ -115,7 +115,7 @@ func presentIn(p *plan, name string) string {
 func statusConst(s string) string { return "Status" + exported(strings.ToLower(s)) }
 
 func emitMethod(g *goSource, p *plan) {
-	doc := fmt.Sprintf("%s runs %s. %s", p.goName, p.name, p.summary)
+	doc := fmt.Sprintf("%s runs %s. %s", p.goName, p.wireName(), p.summary)
 	g.comment("", doc)
 	var notes []string
 	switch {
@@ -149,7 +149,7 @@ func emitMethod(g *goSource, p *plan) {
 	add(p.replies[0].form == replyBare, "form: formBare")
 	add(p.replies[0].form == replyRaw, "form: formRaw")
 	g.line("func (%s) info() callInfo {\n\treturn callInfo{%s}\n}\n", p.callType(),
-		strings.Join(append([]string{fmt.Sprintf("name: %q", p.name)}, set...), ", "))
+		strings.Join(append([]string{fmt.Sprintf("name: %q", p.wireName())}, set...), ", "))
 }
 
 func errorConst(code string) string { return "Err" + exported(code) }

@@ -23,7 +23,7 @@ func emitDocs(l *library, plans []*plan) string {
 		for _, p := range plans {
 			if p.composite() == family.composite {
 				first, _, _ := strings.Cut(p.summary, ". ")
-				fmt.Fprintf(&b, "| [`%s`](#%s) | `%s` | %s | %s |\n", p.name, p.name, p.goName, flagText(p.function), cell(first))
+				fmt.Fprintf(&b, "| [`%s`](#%s) | `%s` | %s | %s |\n", p.wireName(), p.wireName(), p.goName, flagText(p.function), cell(first))
 			}
 		}
 		b.WriteByte('\n')
@@ -58,7 +58,7 @@ func flagText(f *function) string {
 func cell(s string) string { return strings.ReplaceAll(strings.TrimSuffix(s, "."), "|", "\\|") }
 
 func docFunction(b *strings.Builder, p *plan) {
-	fmt.Fprintf(b, "### %s\n\n%s\n\n", p.name, p.summary)
+	fmt.Fprintf(b, "### %s\n\n%s\n\n", p.wireName(), p.summary)
 	if s := flagText(p.function); s != "" {
 		fmt.Fprintf(b, "Flags: %s.\n\n", s)
 	}

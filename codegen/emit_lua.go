@@ -156,20 +156,41 @@ func emitLuaRegister(l *library, composite bool, id build) string {
 	for _, f := range l.functions {
 		if f.composite() == composite {
 			b.WriteByte('\n')
-			emitRegistration(&b, f)
+			emitRegistration(&b, f, wireNames(f.name, id))
 		}
 	}
 	return b.String()
 }
 
-func emitRegistration(b *strings.Builder, f *function) {
+func emitRegistration(b *strings.Builder, f *function, names []string) {
 	emitElements(b, f)
-	open, closing := fmt.Sprintf("redis.register_function('%s', function(keys, args)\n", f.name), "end)\n"
-	if f.flags["readonly"] {
-		open = fmt.Sprintf("redis.register_function{ function_name = '%s', flags = { 'no-writes' }, callback = function(keys, args)\n", f.name)
-		closing = "end }\n"
+	if len(names) > 1 {
+		b.WriteString("do\nlocal function served(keys, args)\n")
+		emitCallback(b, f)
+		b.WriteString("end\n")
+		for _, name := range names {
+			open, closing := registration(f, name)
+			b.WriteString(open + "served" + closing)
+		}
+		b.WriteString("end\n")
+		return
 	}
-	b.WriteString(open)
+	open, closing := registration(f, names[0])
+	b.WriteString(open + "function(keys, args)\n")
+	emitCallback(b, f)
+	b.WriteString("end" + closing)
+}
+
+// registration is what stands before and after the callback of a function.
+func registration(f *function, name string) (open, closing string) {
+	if f.flags["readonly"] {
+		return fmt.Sprintf("redis.register_function{ function_name = '%s', flags = { 'no-writes' }, callback = ", name), " }\n"
+	}
+	return fmt.Sprintf("redis.register_function('%s', ", name), ")\n"
+}
+
+// emitCallback writes the statements that check and unpack a call and run the function.
+func emitCallback(b *strings.Builder, f *function) {
 	if n, m := requiredInputs(f); n > 0 || m > 0 {
 		fmt.Fprintf(b, "  if #keys < %d or #args < %d then return call.refuse(keys, %d, args, %d%s) end\n", n, m, n, m, requiredNumbers(f))
 	}
@@ -189,7 +210,6 @@ func emitRegistration(b *strings.Builder, f *function) {
 	}
 	args := emitUnpacking(b, f)
 	fmt.Fprintf(b, "  return F.%s(%s, %s)\n", f.name, luaTable(keys), luaTable(args))
-	b.WriteString(closing)
 }
 
 // emitElements writes for each group of a function what makes an element of it.

@@ -54,7 +54,7 @@ func emitGolden(plans []*plan) (string, error) {
 	var g goSource
 	g.line("func goldenCalls() []goldenCall {\n\treturn []goldenCall{")
 	for _, p := range plans {
-		g.line("\t\t{%q, func(k Keys) (string, []string, []string, error) { return Wire(k, %s) },", p.name, goldenLiteral(p))
+		g.line("\t\t{%q, func(k Keys) (string, []string, []string, error) { return Wire(k, %s) },", p.wireName(), goldenLiteral(p))
 		g.line("\t\t\t%s,\n\t\t\t%s},", stringSlice(goldenKeys(p)), stringSlice(goldenArgs(p)))
 	}
 	g.line("\t}\n}\n")
@@ -63,7 +63,7 @@ func emitGolden(plans []*plan) (string, error) {
 		for _, r := range p.replies {
 			value, want := goldenReply(p, r)
 			g.line("\t\t{%q, %s,\n\t\t\tfunc(m message) (any, error) { return decodeReply(%s{}.info(), m, %s{}.decode) },\n\t\t\t%s},",
-				strings.TrimSpace(p.name+" "+r.status), value, p.callType(), p.callType(), want)
+				strings.TrimSpace(p.wireName()+" "+r.status), value, p.callType(), p.callType(), want)
 		}
 	}
 	g.line("\t}\n}\n")
@@ -75,7 +75,7 @@ func emitGolden(plans []*plan) (string, error) {
 	g.line("func replyDecoders() []replyDecoder {\n\treturn []replyDecoder{")
 	for _, p := range plans {
 		g.line("\t\t{%q, func(m message) error {\n\t\t\t_, err := decodeReply(%s{}.info(), m, %s{}.decode)\n\t\t\treturn err\n\t\t}},",
-			p.name, p.callType(), p.callType())
+			p.wireName(), p.callType(), p.callType())
 	}
 	g.line("\t}\n}\n")
 	return g.file("enginecore", "time")
@@ -301,7 +301,7 @@ func emitBytesCalls(g *goSource, p *plan) {
 		if a.kind == argScalar {
 			if t, _ := scalarNamed(a.field.scalar); t.kind == kindBytes {
 				g.line("\t\t{%q, %d, func(k Keys, b []byte) ([]string, error) {\n\t\t\tc := %s\n\t\t\tc.%s = b\n\t\t\t_, _, args, err := Wire(k, c)\n\t\t\treturn args, err\n\t\t}},",
-					p.name+" "+a.name, at, goldenLiteral(p), fieldName(a.name, t.name))
+					p.wireName()+" "+a.name, at, goldenLiteral(p), fieldName(a.name, t.name))
 			}
 			at++
 			continue

@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 	"strings"
+
+	"github.com/flowfabric/flowfabric-go/lua"
 )
 
 // position names a line of a Lua file in messages.
@@ -213,6 +215,9 @@ type function struct {
 	body     string
 	bodyLine int
 }
+
+// wireName is the name by which this module's programs call the function.
+func (f *function) wireName() string { return wireName(f.name, lua.Protocol) }
 
 func (f *function) composite() bool { return strings.HasPrefix(f.name, "ffx_") }
 

@@ -96,8 +96,8 @@ func Decode[R any](c Call[R], result rueidis.RedisResult) (R, error) {
 // Where the server says that nothing has happened yet (loading, failing over, moving the slot) the call is
 // sent again after a short pause, and so it is after a broken connection if it only reads or is safe to
 // repeat; the pauses grow to a quarter of a second and end with ctx or after Options.RetryFor. A library that
-// the server has lost is loaded again. Errors are *Error for refusals, *CallError, *DecodeError, *ServerError,
-// or wrap ErrUnavailable or ErrOutcomeUnknown.
+// the server has lost is loaded again. Errors are *Error for refusals, *CallError, *DecodeError, *ServerError, or wrap
+// ErrUnavailable, ErrOutcomeUnknown, or ErrIncompatibleLibrary, after which Outdated is closed.
 func Do[R any](ctx context.Context, e *Engine, c Call[R]) (R, error) {
 	var zero R
 	info := c.info()

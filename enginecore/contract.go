@@ -27,11 +27,14 @@ var (
 	ErrContractOnly = errors.New("not part of the FlowFabric contract")
 )
 
-// compositePrefix begins the names of the functions that only our library has.
-const compositePrefix = "ffx_"
+// compositePrefix begins the names of the functions that only our library has, in every protocol.
+const compositePrefix = "ffx"
 
 // permit refuses what the connection may not call.
 func (e *Engine) permit(function string) error {
+	if err := e.OutdatedErr(); err != nil {
+		return fmt.Errorf("%s: not sent: %w", function, err)
+	}
 	if e.contractOnly && strings.HasPrefix(function, compositePrefix) {
 		return fmt.Errorf("%s: %w %s, which this connection is bound to", function, ErrContractOnly, ContractVersionNumber)
 	}

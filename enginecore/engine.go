@@ -62,7 +62,8 @@ type Engine struct {
 	foreign      bool // Options.ReplaceForeignLibrary
 	contractOnly bool // Options.ContractOnly
 
-	load sync.Mutex // one goroutine at a time looks after the library
+	load     sync.Mutex // one goroutine at a time looks after the library
+	outdated outdated
 }
 
 // ErrNotReachable says that no server answered.
@@ -95,6 +96,7 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Engine, er
 		logger:       o.Logger,
 		foreign:      o.ReplaceForeignLibrary,
 		contractOnly: o.ContractOnly,
+		outdated:     outdated{closed: make(chan struct{})},
 	}
 	if e.retryFor <= 0 {
 		e.retryFor = defaultRetryFor
@@ -122,10 +124,13 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Engine, er
 // Check asks every primary whether it answers and has a library that serves this program, and loads it where it is
 // missing, as Connect does. The errors are those of Connect.
 func (e *Engine) Check(ctx context.Context) error {
+	if err := e.OutdatedErr(); err != nil {
+		return err
+	}
 	if err := e.checkServer(ctx); err != nil {
 		return err
 	}
-	return e.ensureLibrary(ctx)
+	return e.restoreLibrary(ctx)
 }
 
 // Client is the client given to Connect.

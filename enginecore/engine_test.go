@@ -172,6 +172,9 @@ func TestLibraryIsReplacedOnlyByNewer(t *testing.T) {
 		{"old program", script(6, "dd", 1, 1), "7-ee", nil},
 		{"protocol that drops the first", script(8, "ff", 3, 2), "8-ff", nil},
 		{"too old a program", script(6, "dd", 1, 1), "", ErrIncompatibleLibrary},
+		{"too old a program with a later build", script(9, "aa", 1, 1), "", ErrIncompatibleLibrary},
+		{"served protocol with a later build", script(9, "bb", 2, 2), "8-ff", nil},
+		{"later protocol with an earlier build", script(7, "cc", 4, 4), "7-cc", nil},
 	} {
 		e, err := connect(step.library)
 		if !errors.Is(err, step.wantError) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/redis/rueidis"
 
@@ -18,7 +19,8 @@ import (
 var ErrForeignLibrary = errors.New("foreign library")
 
 // ErrIncompatibleLibrary says that the server's library is newer and no longer serves this program, or follows another
-// version of the contract.
+// version of the contract. It may come of any call, since another program may replace the library at any time; see
+// Engine.Outdated.
 var ErrIncompatibleLibrary = errors.New("incompatible library")
 
 // libraryFile is the library that this program carries.
@@ -175,24 +177,56 @@ func (e *Engine) inspectLibrary(ctx context.Context, node rueidis.Client) (decis
 	return e.compare(version)
 }
 
-// compare decides between this program's library and the server's.
+// compare decides between this program's library and the server's. A later protocol counts for more than a later build.
 func (e *Engine) compare(server VersionReply) (decision, error) {
 	have, err := parseBuild(server.Build)
 	if err != nil {
 		return keepLibrary, fmt.Errorf("the server's library: %w", err)
 	}
 	own := e.library
-	switch {
-	case have == own.build:
-		return keepLibrary, nil
-	case have.revision > own.build.revision:
-		if server.MinProtocol > int64(own.protocol) {
-			return keepLibrary, fmt.Errorf("%w: the server's library %s serves protocol %d and up, this program speaks %d; update it",
-				ErrIncompatibleLibrary, have, server.MinProtocol, own.protocol)
-		}
+	switch protocol := int64(own.protocol); {
+	case server.MinProtocol > protocol:
+		return keepLibrary, fmt.Errorf("%w: the server's library, build %s, serves programs of protocol %d and later; this program speaks "+
+			"protocol %d, with build %s: run a newer version of it", ErrIncompatibleLibrary, have, server.MinProtocol, protocol, own.build)
+	case have == own.build, server.Protocol > protocol, server.Protocol == protocol && have.revision > own.build.revision:
 		return keepLibrary, nil
 	}
 	return replaceLibrary, nil
+}
+
+// outdated is how an engine remembers that it is not served any more.
+type outdated struct {
+	once   sync.Once
+	closed chan struct{}
+	err    error // set before closed is
+}
+
+// Outdated is closed when a call has found that another program replaced the library by one that does not serve this
+// program. From then on, all calls of this engine fail with ErrIncompatibleLibrary, without being sent.
+func (e *Engine) Outdated() <-chan struct{} { return e.outdated.closed }
+
+// OutdatedErr says why Outdated is closed: it wraps ErrIncompatibleLibrary and names both versions. It is nil before.
+func (e *Engine) OutdatedErr() error {
+	select {
+	case <-e.outdated.closed:
+		return e.outdated.err
+	default:
+		return nil
+	}
+}
+
+// restoreLibrary looks after the library of an engine in use.
+func (e *Engine) restoreLibrary(ctx context.Context) error {
+	err := e.ensureLibrary(ctx)
+	if errors.Is(err, ErrIncompatibleLibrary) {
+		e.outdated.once.Do(func() {
+			e.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the server's library was replaced and does not serve this program any more",
+				slog.String("event", "library.incompatible"), slog.Any("error", err))
+			e.outdated.err = err
+			close(e.outdated.closed)
+		})
+	}
+	return err
 }
 
 // listFunctions names the functions of the library, or is nil when the server does not have it.

@@ -54,8 +54,8 @@ func (e *Engine) send(ctx context.Context, info callInfo, w *wire) (message, err
 		verdict, wrapped := classify(info, err)
 		if verdict == loadLibrary && !loaded {
 			loaded = true
-			if err := e.ensureLibrary(ctx); err != nil {
-				return message{}, fmt.Errorf("%s: loading the library again: %w", info.name, err)
+			if err := e.restoreLibrary(ctx); err != nil {
+				return message{}, fmt.Errorf("%s: its function is gone from the server: %w", info.name, err)
 			}
 			continue
 		}

@@ -17,9 +17,10 @@ const Name = "flowfabric"
 
 const (
 	// Protocol is the version of the agreement between library and programs. Within one protocol, ffx_*
-	// functions only gain: new functions, and values at the end of replies.
+	// functions only gain: new functions, optional arguments, and values at the end of replies.
 	Protocol = 1
-	// MinProtocol is the oldest protocol of programs that this library still serves.
+	// MinProtocol is the oldest protocol of programs that this library still serves. Those of an older one find none of
+	// the functions they call, besides ffx_version.
 	MinProtocol = 1
 )
 

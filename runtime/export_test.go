@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 )
@@ -58,4 +59,9 @@ func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int)
 	call.Edges, call.Last = nil, true
 	_, err := c.sendOne(ctx, plan, call)
 	return err
+}
+
+// CheckLibraryEvery is how often a keeper looks at the server's library.
+func CheckLibraryEvery(d time.Duration) KeeperOption {
+	return func(k *Keeper) { k.libraryCheck = d }
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +25,8 @@ type Keeper struct {
 	compactAfter time.Duration
 	// retainExecutions is how long executions outside managed flows are kept.
 	retainExecutions time.Duration
+	// libraryCheck is how often the server's library is looked at.
+	libraryCheck time.Duration
 	// reconcileEvery is how often a partition's indexes are looked at.
 	reconcileEvery time.Duration
 	fleet          *fleet
@@ -80,7 +83,7 @@ func Heartbeat(d time.Duration) KeeperOption {
 // NewKeeper returns a keeper of an engine.
 func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
 	k := &Keeper{
-		engine: e, compactAfter: DefaultCompactAfter, retainExecutions: DefaultRetainExecutions, reconcileEvery: DefaultReconcileEvery, stats: newKeeperStats(), quotas: admitter{e}, courier: courier{e},
+		engine: e, compactAfter: DefaultCompactAfter, retainExecutions: DefaultRetainExecutions, reconcileEvery: DefaultReconcileEvery, libraryCheck: libraryCheck, stats: newKeeperStats(), quotas: admitter{e}, courier: courier{e},
 		fleet: newFleet(uuid.NewString()), lanes: []enginecore.LaneID{defaultLane},
 	}
 	k.fault = apply(k, opts)
@@ -132,15 +135,38 @@ func (k *Keeper) Run(ctx context.Context) error {
 	defer schedules.close()
 	k.schedules.Store(schedules)
 	defer k.schedules.Store(nil)
+	ctx, release := k.engine.whileServed(ctx)
+	defer release()
 	var running sync.WaitGroup
 	running.Go(func() { k.listen(ctx) })
 	running.Go(func() { k.engine.calls.attend(ctx) })
 	running.Go(func() { k.announce(ctx) })
+	running.Go(func() { k.guardLibrary(ctx) })
 	for _, r := range k.rounds {
 		running.Go(func() { k.walk(ctx, r) })
 	}
 	running.Wait()
+	if err := k.engine.core.OutdatedErr(); err != nil {
+		return fmt.Errorf("keeper: %w", err)
+	}
 	return nil
+}
+
+// libraryCheck is how often a keeper looks at the server's library.
+const libraryCheck = time.Minute
+
+// guardLibrary replaces an older library. A server that has lost its library gets that of the program which notices first, and
+// to a newer program most of its functions may look the same.
+func (k *Keeper) guardLibrary(ctx context.Context) {
+	if k.engine.inProcess != nil {
+		return
+	}
+	for pause(ctx, k.libraryCheck); ctx.Err() == nil; pause(ctx, k.libraryCheck) {
+		if err := k.engine.core.Check(ctx); err != nil && ctx.Err() == nil {
+			k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not look at the server's library, it tries again",
+				eventLibraryUnchecked.attr(), slog.Any("error", err))
+		}
+	}
 }
 
 // listen hears "<partition> <unix ms>": something is due in a partition earlier than its keepers may know. A letter before

@@ -153,10 +153,10 @@ func (b *leaseBook) keepEarly(lease enginecore.LeaseID, cause error) {
 }
 
 // stopAll ends the contexts of all running functions.
-func (b *leaseBook) stopAll() {
+func (b *leaseBook) stopAll(cause error) {
 	for _, tasks := range b.snapshot() {
 		for _, t := range tasks {
-			t.cancel(ErrStopping)
+			t.cancel(cause)
 		}
 	}
 }

@@ -258,6 +258,23 @@ func (e *Engine) partitionsOf(family enginecore.Family) []enginecore.Partition {
 	return list
 }
 
+// whileServed returns a context that ends with ctx, or when the engine is found not to serve this program any more.
+func (e *Engine) whileServed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-e.core.Outdated():
+			cancel(e.core.OutdatedErr())
+		case <-done:
+		}
+	}()
+	return ctx, func() {
+		close(done)
+		cancel(nil)
+	}
+}
+
 // Close ends the connection and, in this process, the engine. Further calls do nothing, and neither does one of a nil engine.
 func (e *Engine) Close() error {
 	if e == nil {

@@ -46,6 +46,8 @@ func (c *Client) awaitResult(ctx context.Context, flowName, runID string, id eng
 				return enginecore.FlowResultReply{Outcome: end.outcome, HasResult: true, Result: end.result}, nil
 			}
 		case <-again.C:
+		case <-c.engine.core.Outdated():
+			return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, c.engine.core.OutdatedErr())
 		case <-c.done.closed.Done():
 			return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, errClientClosed)
 		case <-ctx.Done():

@@ -91,6 +91,8 @@ func newShift(w *Worker) *shift {
 
 func (s *shift) run(ctx context.Context) error {
 	s.base = context.WithoutCancel(ctx)
+	ctx, release := s.engine.whileServed(ctx)
+	defer release()
 	s.leases = newLeaseBook(s)
 	s.budgetCalls = newBudgetCalls(s.core)
 	s.permits.shift, s.blocks.shift = s, s
@@ -133,6 +135,9 @@ func (s *shift) run(ctx context.Context) error {
 	s.errands.finish()
 	s.drain.wait()
 	s.leases.deregister()
+	if outdated := s.core.OutdatedErr(); outdated != nil {
+		return errors.Join(fmt.Errorf("worker: %w", outdated), err)
+	}
 	return err
 }
 
@@ -259,17 +264,23 @@ func (s *shift) work(t *task) {
 	s.board.release()
 }
 
-// finish lets running functions end within the grace time, then ends their contexts and gives the rest back.
+// finish lets running functions end within the grace time, then ends their contexts and gives the rest back. When the engine
+// does not serve this program any more, nothing of them can be reported, and their contexts end at once.
 func (s *shift) finish() error {
 	done := make(chan struct{})
 	go func() {
 		s.tasks.Wait()
 		close(done)
 	}()
-	if waitFor(done, s.worker.config.grace) {
+	cause := ErrStopping
+	select {
+	case <-s.core.Outdated():
+		cause = ErrLeaseLost
+	case <-done:
 		return nil
+	case <-time.After(s.worker.config.grace):
 	}
-	s.leases.stopAll()
+	s.leases.stopAll(cause)
 	if waitFor(done, stopPatience) {
 		return nil
 	}

@@ -1,0 +1,41 @@
+package runtime_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A server that had lost its library got one of an older program, whose functions have the same names. A keeper of the newer
+// program notices without a call that fails.
+func TestKeeperReplacesAnOlderLibrary(t *testing.T) {
+	t.Parallel()
+	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
+		ctx := enginetest.Context(t)
+		b := enginetest.Open(t, kind, testserver.Start(t, testserver.Options{Kind: kind}).URL(), enginetest.NewPrefix())
+		older := strings.Replace(lua.Source(), "'"+lua.Build()+"'", "'1-abc'", 1)
+		client := b.Engine.Core().Client()
+		require.NoError(t, client.Do(ctx, client.B().FunctionLoad().Replace().FunctionCode(older).Build()).Error())
+		build := func() string {
+			version, err := b.Engine.Core().Version(ctx, enginecore.VersionCall{})
+			require.NoError(t, err)
+			return version.Build
+		}
+		require.Equal(t, "1-abc", build())
+		b.Keeper(t, runtime.CheckLibraryEvery(20*time.Millisecond))
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if have := build(); have != lua.Build() {
+				return "the server has " + have
+			}
+			return ""
+		})
+	})
+}
