@@ -194,8 +194,12 @@ func emitCallback(b *strings.Builder, f *function) {
 	if n, m := requiredInputs(f); n > 0 || m > 0 {
 		fmt.Fprintf(b, "  if #keys < %d or #args < %d then return call.refuse(keys, %d, args, %d%s) end\n", n, m, n, m, requiredNumbers(f))
 	}
-	if f.flags["derives"] && len(f.keys) > 0 {
-		b.WriteString("  call.probe(keys[1])\n")
+	writes := !f.flags["readonly"]
+	switch {
+	case f.flags["derives"] && len(f.keys) > 0:
+		b.WriteString("  call.begin(keys[1])\n")
+	case writes:
+		b.WriteString("  call.begin()\n")
 	}
 	var keys []string
 	for i, k := range f.keys {
@@ -209,7 +213,11 @@ func emitCallback(b *strings.Builder, f *function) {
 		}
 	}
 	args := emitUnpacking(b, f)
-	fmt.Fprintf(b, "  return F.%s(%s, %s)\n", f.name, luaTable(keys), luaTable(args))
+	answer := fmt.Sprintf("F.%s(%s, %s)", f.name, luaTable(keys), luaTable(args))
+	if writes {
+		answer = "call.finish(" + answer + ")"
+	}
+	fmt.Fprintf(b, "  return %s\n", answer)
 }
 
 // emitElements writes for each group of a function what makes an element of it.

@@ -34,7 +34,7 @@ function redis.register_function(name, callback)
   if type(name) == 'table' then callback, name = name.callback, name.function_name end
   registered[name] = callback
 end
-local call = { probe = function() end, refuse = function() end }
+local call = { begin = function() end, finish = function(answer) return answer end, refuse = function() end }
 local F = setmetatable({}, { __index = function() return function(K, A) return { K = K, A = A } end end })
 `
 	text := harness + emitLuaRegister(l, false, build{}) + emitLuaRegister(l, true, build{})

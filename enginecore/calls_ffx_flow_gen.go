@@ -400,8 +400,8 @@ type ReadEventsReply struct {
 	Events []FlowEvent
 }
 
-// ReadEvents runs ffx_read_events. Entries of a flow's event log after the given id, oldest first. The
-// first part of an id is its time in Unix ms.
+// ReadEvents runs ffx_read_events. Events of a flow's log after the one with the given id, oldest
+// first. The first part of an id is its time in Unix ms.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (e *Engine) ReadEvents(ctx context.Context, c ReadEventsCall) (ReadEventsReply, error) {

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "160-33bbde699c58dc75"
+const build = "161-007b092aa1b687d5"

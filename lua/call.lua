@@ -226,6 +226,18 @@ function call.is_clustered()
   return clustered
 end
 
+-- The frame of every call that may write, as the generated registrations have it: call.begin comes before anything else,
+-- with the first key of a call that derives others from it, and call.finish behind all that the function does.
+function call.begin(first_key)
+  graph.drop_log()
+  if first_key then call.probe(first_key) end
+end
+
+function call.finish(answer)
+  graph.write_log()
+  return answer
+end
+
 -- In a cluster, a slot on the move is on two servers. On the one that gives it away, a call that touches an absent key fails
 -- half-way. On the one that takes it in, a call that was asked for there finds every key that has not arrived absent: only
 -- commands with several keys are refused. Reading two keys that never exist fails on both, before the first write.

@@ -113,7 +113,7 @@ function create.flow(c, batch, flow_key, A, n, held, nodes, edges)
     create.copy_flow(first, flow_key, events_key, A)
   else
     write_flow_core(c, flow_key, A, n, held, nodes, edges)
-    graph.log(c, A.flow_id, 'flow_submitted')
+    graph.log_alone(c, A.flow_id, 'flow_submitted')
     create.finish_events(c, batch)
     batch.flow = { core = flow_key, events = events_key, shape = shape, blocking = A.budget.blocking }
   end

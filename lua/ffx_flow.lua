@@ -251,8 +251,8 @@ end
 -- @record flow_event id:text event:text node:text attempt:text detail:text
 
 -- @function ffx_read_events
--- @summary  Entries of a flow's event log after the given id, oldest first. The first part of an id is its time
---           in Unix ms.
+-- @summary  Events of a flow's log after the one with the given id, oldest first. The first part of an id is its time in
+--           Unix ms.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -263,18 +263,9 @@ end
 function F.ffx_read_events(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
-  if is_set(A.after) and not string.match(A.after, '^%d+%-%d+$') then
-    return reply.err('invalid_input', 'after must be the id of an event, got: ' .. A.after)
-  end
   local c = call.open(K.partition)
-  local entries = redis.call('XRANGE', key.flow_events(c, A.flow_id), is_set(A.after) and '(' .. A.after or '-',
-    '+', 'COUNT', math.max(1, math.min(limit, MAX_PAGE)))
-  local events = {}
-  for i, entry in ipairs(entries) do
-    local fields = {}
-    for j = 1, #entry[2], 2 do fields[entry[2][j]] = entry[2][j + 1] end
-    events[i] = { entry[1], fields.event or '', fields.node or '', fields.attempt or '', fields.detail or '' }
-  end
+  local events = graph.read_events(c, A.flow_id, A.after, math.max(1, math.min(limit, MAX_PAGE)))
+  if not events then return reply.err('invalid_input', 'after must be the id of an event, got: ' .. A.after) end
   return reply.ok(events)
 end
 

@@ -182,6 +182,7 @@ local function withdraw(c, flow_id, flow_key, flow)
 end
 
 function flows.remove_record(c, flow_id, flow_key)
+  graph.drop_events(c, flow_id)
   redis.call('UNLINK', flow_key, key.flow_members(c, flow_id), key.flow_tags(c, flow_id),
     key.flow_pending_cancels(c, flow_id), key.flow_input(c, flow_id), key.flow_definition(c, flow_id),
     key.flow_events(c, flow_id), key.flow_budgets(c, flow_id), key.flow_held(c, flow_id), key.flow_summary(c, flow_id))

@@ -2,49 +2,49 @@
 
 redis.register_function('ffx_pause', function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
-  call.probe(keys[1])
-  return F.ffx_pause({ partition = keys[1] }, { subject = args[1], name = args[2], reason = args[3] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_pause({ partition = keys[1] }, { subject = args[1], name = args[2], reason = args[3] }))
 end)
 
 redis.register_function('ffx_resume', function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
-  call.probe(keys[1])
-  return F.ffx_resume({ partition = keys[1] }, { subject = args[1], name = args[2], cursor = args[3] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_resume({ partition = keys[1] }, { subject = args[1], name = args[2], cursor = args[3] }))
 end)
 
 redis.register_function('ffx_pause_flow', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
-  call.probe(keys[1])
-  return F.ffx_pause_flow({ partition = keys[1] }, { flow_id = args[1], reason = args[2] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_pause_flow({ partition = keys[1] }, { flow_id = args[1], reason = args[2] }))
 end)
 
 redis.register_function('ffx_resume_flow', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
-  call.probe(keys[1])
-  return F.ffx_resume_flow({ partition = keys[1] }, { flow_id = args[1], cursor = args[2] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_resume_flow({ partition = keys[1] }, { flow_id = args[1], cursor = args[2] }))
 end)
 
 redis.register_function{ function_name = 'ffx_lanes', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   return F.ffx_lanes({ partition = keys[1] }, {})
 end }
 
 redis.register_function{ function_name = 'ffx_pauses', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   return F.ffx_pauses({ partition = keys[1] }, {})
 end }
 
 redis.register_function('ffx_set_priority', function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'priority', 3) end
-  call.probe(keys[1])
-  return F.ffx_set_priority({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_set_priority({ partition = keys[1] }, {
     flow_id = args[1],
     execution_id = args[2],
     priority = args[3],
     cursor = args[4],
-  })
+  }))
 end)
 
 local function ffx_admit_admissions(args, at)
@@ -53,10 +53,10 @@ end
 
 redis.register_function('ffx_admit', function(keys, args)
   if #keys < 1 or #args < 9 then return call.refuse(keys, 1, args, 9, 'count', 6, 'lease_ttl', 7) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   local admissions_count = args[12]
   local admissions, at = group(args, 12, 3, ffx_admit_admissions)
-  return F.ffx_admit({ partition = keys[1] }, {
+  return call.finish(F.ffx_admit({ partition = keys[1] }, {
     lane_id = args[1],
     worker_id = args[2],
     worker_instance_id = args[3],
@@ -70,7 +70,7 @@ redis.register_function('ffx_admit', function(keys, args)
     rooms = args[11],
     admissions = admissions,
     admissions_count = admissions_count,
-  })
+  }))
 end)
 
 local function ffx_verify_admissions_admissions(args, at)
@@ -79,16 +79,16 @@ end
 
 redis.register_function('ffx_verify_admissions', function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   local admissions_count = args[1]
   local admissions, at = group(args, 1, 3, ffx_verify_admissions_admissions)
-  return F.ffx_verify_admissions({ partition = keys[1] }, { admissions = admissions, admissions_count = admissions_count })
+  return call.finish(F.ffx_verify_admissions({ partition = keys[1] }, { admissions = admissions, admissions_count = admissions_count }))
 end)
 
 redis.register_function('ffx_leased_ahead', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
-  call.probe(keys[1])
-  return F.ffx_leased_ahead({ partition = keys[1] }, { worker_instance_id = args[1] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_leased_ahead({ partition = keys[1] }, { worker_instance_id = args[1] }))
 end)
 
 local function ffx_exchange_releases(args, at)
@@ -106,13 +106,13 @@ end
 
 redis.register_function('ffx_exchange', function(keys, args)
   if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7, 'rate', 4, 'window_ms', 5, 'cap', 6, 'want', 7) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   local releases_count = args[8]
   local releases, at = group(args, 8, 4, ffx_exchange_releases)
   local requests_count = args[at]
   local requests
   requests, at = group(args, at, 3, ffx_exchange_requests)
-  return F.ffx_exchange({ definition = keys[1] }, {
+  return call.finish(F.ffx_exchange({ definition = keys[1] }, {
     quota_policy_id = args[1],
     name = args[2],
     key = args[3],
@@ -124,19 +124,19 @@ redis.register_function('ffx_exchange', function(keys, args)
     releases_count = releases_count,
     requests = requests,
     requests_count = requests_count,
-  })
+  }))
 end)
 
 redis.register_function('ffx_quotas', function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.probe(keys[1])
-  return F.ffx_quotas({ policies = keys[1] }, { cursor = args[1] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_quotas({ policies = keys[1] }, { cursor = args[1] }))
 end)
 
 redis.register_function('ffx_set_quota', function(keys, args)
   if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7, 'rate', 4, 'window_ms', 5, 'cap', 6) end
-  call.probe(keys[1])
-  return F.ffx_set_quota({ definition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_set_quota({ definition = keys[1] }, {
     quota_policy_id = args[1],
     name = args[2],
     key = args[3],
@@ -144,13 +144,13 @@ redis.register_function('ffx_set_quota', function(keys, args)
     window_ms = args[5],
     cap = args[6],
     pin = args[7],
-  })
+  }))
 end)
 
 redis.register_function('ffx_hold_places', function(keys, args)
   if #keys < 1 or #args < 10 then return call.refuse(keys, 1, args, 10, 'rate', 4, 'window_ms', 5, 'cap', 6, 'places', 8, 'needed', 9, 'seq', 10) end
-  call.probe(keys[1])
-  return F.ffx_hold_places({ definition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_hold_places({ definition = keys[1] }, {
     quota_policy_id = args[1],
     name = args[2],
     key = args[3],
@@ -161,13 +161,13 @@ redis.register_function('ffx_hold_places', function(keys, args)
     places = args[8],
     needed = args[9],
     seq = args[10],
-  })
+  }))
 end)
 
 redis.register_function('ffx_quota_tick', function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.probe(keys[1])
-  return F.ffx_quota_tick({ policies = keys[1] }, {})
+  call.begin(keys[1])
+  return call.finish(F.ffx_quota_tick({ policies = keys[1] }, {}))
 end)
 
 local function ffx_use_budget_dims(args, at)
@@ -191,13 +191,13 @@ end
 
 redis.register_function('ffx_use_budget', function(keys, args)
   if #keys < 1 or #args < 12 then return call.refuse(keys, 1, args, 12, 'interval', 10, 'declared_at', 12) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   local dims_count = args[13]
   local dims, at = group(args, 13, 3, ffx_use_budget_dims)
   local entries_count = args[at]
   local entries
   entries, at = group(args, at, 10, ffx_use_budget_entries)
-  return F.ffx_use_budget({ definition = keys[1] }, {
+  return call.finish(F.ffx_use_budget({ definition = keys[1] }, {
     budget_id = args[1],
     declares = args[2],
     name = args[3],
@@ -214,7 +214,7 @@ redis.register_function('ffx_use_budget', function(keys, args)
     dims_count = dims_count,
     entries = entries,
     entries_count = entries_count,
-  })
+  }))
 end)
 
 local function ffx_set_budget_dims(args, at)
@@ -223,10 +223,10 @@ end
 
 redis.register_function('ffx_set_budget', function(keys, args)
   if #keys < 1 or #args < 12 then return call.refuse(keys, 1, args, 12, 'interval', 9, 'declared_at', 11) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   local dims_count = args[13]
   local dims, at = group(args, 13, 3, ffx_set_budget_dims)
-  return F.ffx_set_budget({ definition = keys[1] }, {
+  return call.finish(F.ffx_set_budget({ definition = keys[1] }, {
     budget_id = args[1],
     name = args[2],
     key = args[3],
@@ -241,13 +241,13 @@ redis.register_function('ffx_set_budget', function(keys, args)
     only_new = args[12],
     dims = dims,
     dims_count = dims_count,
-  })
+  }))
 end)
 
 redis.register_function('ffx_budget_tick', function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.probe(keys[1])
-  return F.ffx_budget_tick({ policies = keys[1] }, {})
+  call.begin(keys[1])
+  return call.finish(F.ffx_budget_tick({ policies = keys[1] }, {}))
 end)
 
 local function ffx_budget_done_done(args, at)
@@ -260,31 +260,31 @@ end
 
 redis.register_function('ffx_budget_done', function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   local done_count = args[1]
   local done, at = group(args, 1, 3, ffx_budget_done_done)
   local over_count = args[at]
   local over
   over, at = group(args, at, 2, ffx_budget_done_over)
-  return F.ffx_budget_done({ policies = keys[1] }, { done = done, done_count = done_count, over = over, over_count = over_count })
+  return call.finish(F.ffx_budget_done({ policies = keys[1] }, { done = done, done_count = done_count, over = over, over_count = over_count }))
 end)
 
 redis.register_function{ function_name = 'ffx_get_budgets', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   return F.ffx_get_budgets({ policies = keys[1] }, { budget_ids = rest(args, 1) })
 end }
 
 redis.register_function{ function_name = 'ffx_list_budgets', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   return F.ffx_list_budgets({ policies = keys[1] }, { cursor = args[1] })
 end }
 
 redis.register_function('ffx_remove_budget', function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
-  call.probe(keys[1])
-  return F.ffx_remove_budget({ definition = keys[1] }, { budget_id = args[1], over = args[2] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_remove_budget({ definition = keys[1] }, { budget_id = args[1], over = args[2] }))
 end)
 
 local function ffx_set_budget_gates_gates(args, at)
@@ -298,16 +298,16 @@ end
 
 redis.register_function('ffx_set_budget_gates', function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   local gates_count = args[1]
   local gates, at = group(args, 1, 4, ffx_set_budget_gates_gates)
-  return F.ffx_set_budget_gates({ partition = keys[1] }, { gates = gates, gates_count = gates_count })
+  return call.finish(F.ffx_set_budget_gates({ partition = keys[1] }, { gates = gates, gates_count = gates_count }))
 end)
 
 redis.register_function('ffx_note_breach', function(keys, args)
   if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7, 'attempt', 6) end
-  call.probe(keys[1])
-  return F.ffx_note_breach({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_note_breach({ partition = keys[1] }, {
     flow_id = args[1],
     budget_id = args[2],
     id = args[3],
@@ -315,7 +315,7 @@ redis.register_function('ffx_note_breach', function(keys, args)
     node = args[5],
     attempt = args[6],
     words = args[7],
-  })
+  }))
 end)
 
 local function ffx_verify_budget_use_leases(args, at)
@@ -328,7 +328,7 @@ end
 
 redis.register_function{ function_name = 'ffx_verify_budget_use', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   local leases_count = args[1]
   local leases, at = group(args, 1, 2, ffx_verify_budget_use_leases)
   local runs_count = args[at]
@@ -344,8 +344,8 @@ end }
 
 redis.register_function('ffx_write_schedule', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4, 'version', 2) end
-  call.probe(keys[1])
-  return F.ffx_write_schedule({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_write_schedule({ partition = keys[1] }, {
     schedule_id = args[1],
     version = args[2],
     write_id = args[3],
@@ -357,36 +357,36 @@ redis.register_function('ffx_write_schedule', function(keys, args)
     input = args[9],
     dropped_plans = args[10],
     history = rest(args, 11),
-  })
+  }))
 end)
 
 redis.register_function{ function_name = 'ffx_read_schedule', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'history', 2) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   return F.ffx_read_schedule({ partition = keys[1] }, { schedule_id = args[1], history = args[2] })
 end }
 
 redis.register_function{ function_name = 'ffx_read_schedule_plan', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   return F.ffx_read_schedule_plan({ partition = keys[1] }, { schedule_id = args[1], plan = args[2], with_definition = args[3] })
 end }
 
 redis.register_function('ffx_delete_schedule', function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'version', 2) end
-  call.probe(keys[1])
-  return F.ffx_delete_schedule({ partition = keys[1] }, { schedule_id = args[1], version = args[2], plans = rest(args, 3) })
+  call.begin(keys[1])
+  return call.finish(F.ffx_delete_schedule({ partition = keys[1] }, { schedule_id = args[1], version = args[2], plans = rest(args, 3) }))
 end)
 
 redis.register_function('ffx_forget_fires', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
-  call.probe(keys[1])
-  return F.ffx_forget_fires({ partition = keys[1] }, { schedule_id = args[1] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_forget_fires({ partition = keys[1] }, { schedule_id = args[1] }))
 end)
 
 redis.register_function{ function_name = 'ffx_list_schedules', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   return F.ffx_list_schedules({ partition = keys[1] }, { cursor = args[1] })
 end }
 
@@ -462,7 +462,7 @@ end
 
 redis.register_function('ffx_submit_flow', function(keys, args)
   if #keys < 1 or #args < 17 then return call.refuse(keys, 1, args, 17, 'node_total', 15, 'edge_total', 16) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   local tags_count = args[18]
   local tags, at = group(args, 18, 2, ffx_submit_flow_tags)
   local nodes_count = args[at]
@@ -486,7 +486,7 @@ redis.register_function('ffx_submit_flow', function(keys, args)
   local parent_count = args[at]
   local parent
   parent, at = group(args, at, 2, ffx_submit_flow_parent)
-  return F.ffx_submit_flow({ partition = keys[1] }, {
+  return call.finish(F.ffx_submit_flow({ partition = keys[1] }, {
     flow_id = args[1],
     flow_name = args[2],
     run_id = args[3],
@@ -520,7 +520,7 @@ redis.register_function('ffx_submit_flow', function(keys, args)
     fires_count = fires_count,
     parent = parent,
     parent_count = parent_count,
-  })
+  }))
 end)
 
 local function ffx_submit_many_tags(args, at)
@@ -590,7 +590,7 @@ end
 
 redis.register_function('ffx_submit_many', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   local tags_count = args[9]
   local tags, at = group(args, 9, 2, ffx_submit_many_tags)
   local nodes_count = args[at]
@@ -617,7 +617,7 @@ redis.register_function('ffx_submit_many', function(keys, args)
   local own_tags_count = args[at]
   local own_tags
   own_tags, at = group(args, at, 3, ffx_submit_many_own_tags)
-  return F.ffx_submit_many({ partition = keys[1] }, {
+  return call.finish(F.ffx_submit_many({ partition = keys[1] }, {
     flow_name = args[1],
     namespace = args[2],
     graph_hash = args[3],
@@ -644,13 +644,13 @@ redis.register_function('ffx_submit_many', function(keys, args)
     budgets_count = budgets_count,
     own_tags = own_tags,
     own_tags_count = own_tags_count,
-  })
+  }))
 end)
 
 redis.register_function('ffx_claim', function(keys, args)
   if #keys < 1 or #args < 15 then return call.refuse(keys, 1, args, 15, 'count', 12, 'lease_ttl', 13) end
-  call.probe(keys[1])
-  return F.ffx_claim({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_claim({ partition = keys[1] }, {
     tell_none = args[1],
     tell_empty = args[2],
     tell_more = args[3],
@@ -668,13 +668,13 @@ redis.register_function('ffx_claim', function(keys, args)
     kinds = args[15],
     capabilities = args[16],
     rooms = args[17],
-  })
+  }))
 end)
 
 redis.register_function('ffx_grant_next', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4, 'grant_ttl', 4) end
-  call.probe(keys[1])
-  return F.ffx_grant_next({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_grant_next({ partition = keys[1] }, {
     lane_id = args[1],
     worker_id = args[2],
     worker_instance_id = args[3],
@@ -682,13 +682,13 @@ redis.register_function('ffx_grant_next', function(keys, args)
     kinds = args[5],
     capabilities = args[6],
     passed_over = args[7],
-  })
+  }))
 end)
 
 redis.register_function('ffx_claim_granted', function(keys, args)
   if #keys < 1 or #args < 10 then return call.refuse(keys, 1, args, 10, 'count', 7, 'lease_ttl', 8) end
-  call.probe(keys[1])
-  return F.ffx_claim_granted({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_claim_granted({ partition = keys[1] }, {
     execution_id = args[1],
     lane_id = args[2],
     worker_id = args[3],
@@ -701,13 +701,13 @@ redis.register_function('ffx_claim_granted', function(keys, args)
     kinds = args[10],
     capabilities = args[11],
     rooms = args[12],
-  })
+  }))
 end)
 
 redis.register_function('ffx_complete', function(keys, args)
   if #keys < 1 or #args < 14 then return call.refuse(keys, 1, args, 14, 'count', 11, 'lease_ttl', 12) end
-  call.probe(keys[1])
-  return F.ffx_complete({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_complete({ partition = keys[1] }, {
     execution_id = args[1],
     lease_id = args[2],
     lease_epoch = args[3],
@@ -724,7 +724,7 @@ redis.register_function('ffx_complete', function(keys, args)
     kinds = args[14],
     capabilities = args[15],
     rooms = args[16],
-  })
+  }))
 end)
 
 local function ffx_complete_many_completions(args, at)
@@ -739,10 +739,10 @@ end
 
 redis.register_function('ffx_complete_many', function(keys, args)
   if #keys < 1 or #args < 9 then return call.refuse(keys, 1, args, 9, 'count', 6, 'lease_ttl', 7) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   local completions_count = args[12]
   local completions, at = group(args, 12, 5, ffx_complete_many_completions)
-  return F.ffx_complete_many({ partition = keys[1] }, {
+  return call.finish(F.ffx_complete_many({ partition = keys[1] }, {
     lane_id = args[1],
     worker_id = args[2],
     worker_instance_id = args[3],
@@ -756,13 +756,13 @@ redis.register_function('ffx_complete_many', function(keys, args)
     rooms = args[11],
     completions = completions,
     completions_count = completions_count,
-  })
+  }))
 end)
 
 redis.register_function('ffx_fail', function(keys, args)
   if #keys < 1 or #args < 10 then return call.refuse(keys, 1, args, 10, 'jitter_permille', 10) end
-  call.probe(keys[1])
-  return F.ffx_fail({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_fail({ partition = keys[1] }, {
     execution_id = args[1],
     lease_id = args[2],
     lease_epoch = args[3],
@@ -773,19 +773,19 @@ redis.register_function('ffx_fail', function(keys, args)
     retryable = args[8],
     retry_after = args[9],
     jitter_permille = args[10],
-  })
+  }))
 end)
 
 redis.register_function('ffx_release', function(keys, args)
   if #keys < 1 or #args < 5 then return call.refuse(keys, 1, args, 5) end
-  call.probe(keys[1])
-  return F.ffx_release({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_release({ partition = keys[1] }, {
     execution_id = args[1],
     lease_id = args[2],
     lease_epoch = args[3],
     attempt_id = args[4],
     reason = args[5],
-  })
+  }))
 end)
 
 local function ffx_renew_leases(args, at)
@@ -799,28 +799,28 @@ end
 
 redis.register_function('ffx_renew', function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'lease_ttl', 2) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   local leases_count = args[4]
   local leases, at = group(args, 4, 4, ffx_renew_leases)
-  return F.ffx_renew({ partition = keys[1] }, {
+  return call.finish(F.ffx_renew({ partition = keys[1] }, {
     worker_instance_id = args[1],
     lease_ttl = args[2],
     report_strays = args[3],
     leases = leases,
     leases_count = leases_count,
-  })
+  }))
 end)
 
 redis.register_function('ffx_announce', function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
-  call.probe(keys[1])
-  return F.ffx_announce({ partition = keys[1] }, { lane_id = args[1], kinds = args[2], capabilities = args[3], cursor = args[4] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_announce({ partition = keys[1] }, { lane_id = args[1], kinds = args[2], capabilities = args[3], cursor = args[4] }))
 end)
 
 redis.register_function('ffx_suspend', function(keys, args)
   if #keys < 1 or #args < 20 then return call.refuse(keys, 1, args, 20, 'timeout', 9, 'count', 17, 'lease_ttl', 18) end
-  call.probe(keys[1])
-  return F.ffx_suspend({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_suspend({ partition = keys[1] }, {
     execution_id = args[1],
     lease_id = args[2],
     lease_epoch = args[3],
@@ -843,26 +843,26 @@ redis.register_function('ffx_suspend', function(keys, args)
     kinds = args[20],
     capabilities = args[21],
     rooms = args[22],
-  })
+  }))
 end)
 
 redis.register_function('ffx_record_step', function(keys, args)
   if #keys < 1 or #args < 6 then return call.refuse(keys, 1, args, 6) end
-  call.probe(keys[1])
-  return F.ffx_record_step({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_record_step({ partition = keys[1] }, {
     execution_id = args[1],
     lease_id = args[2],
     lease_epoch = args[3],
     attempt_id = args[4],
     step = args[5],
     value = args[6],
-  })
+  }))
 end)
 
 redis.register_function('ffx_open_waitpoint', function(keys, args)
   if #keys < 1 or #args < 8 then return call.refuse(keys, 1, args, 8, 'expires_in', 8) end
-  call.probe(keys[1])
-  return F.ffx_open_waitpoint({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_open_waitpoint({ partition = keys[1] }, {
     execution_id = args[1],
     lease_id = args[2],
     lease_epoch = args[3],
@@ -871,19 +871,19 @@ redis.register_function('ffx_open_waitpoint', function(keys, args)
     waitpoint_id = args[6],
     waitpoint_key = args[7],
     expires_in = args[8],
-  })
+  }))
 end)
 
 redis.register_function{ function_name = 'ffx_read_journal', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   return F.ffx_read_journal({ partition = keys[1] }, { execution_id = args[1], cursor = args[2] })
 end }
 
 redis.register_function('ffx_signal', function(keys, args)
   if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7) end
-  call.probe(keys[1])
-  return F.ffx_signal({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_signal({ partition = keys[1] }, {
     execution_id = args[1],
     waitpoint_id = args[2],
     waitpoint_token = args[3],
@@ -893,61 +893,61 @@ redis.register_function('ffx_signal', function(keys, args)
     source_identity = args[7],
     idempotency_key = args[8],
     payload = args[9],
-  })
+  }))
 end)
 
 redis.register_function{ function_name = 'ffx_list_waitpoints', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   return F.ffx_list_waitpoints({ partition = keys[1] }, { flow_id = args[1], all = args[2], cursor = args[3] })
 end }
 
 redis.register_function('ffx_end_wait', function(keys, args)
   if #keys < 1 or #args < 6 then return call.refuse(keys, 1, args, 6) end
-  call.probe(keys[1])
-  return F.ffx_end_wait({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_end_wait({ partition = keys[1] }, {
     execution_id = args[1],
     waitpoint_id = args[2],
     resume = args[3],
     result = args[4],
     reason = args[5],
     actor = args[6],
-  })
+  }))
 end)
 
 redis.register_function('ffx_cancel_flow', function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
-  call.probe(keys[1])
-  return F.ffx_cancel_flow({ partition = keys[1] }, { flow_id = args[1], reason = args[2], actor = args[3], policy = args[4] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_cancel_flow({ partition = keys[1] }, { flow_id = args[1], reason = args[2], actor = args[3], policy = args[4] }))
 end)
 
 redis.register_function('ffx_cancel_node', function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
-  call.probe(keys[1])
-  return F.ffx_cancel_node({ partition = keys[1] }, { execution_id = args[1], reason = args[2], actor = args[3] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_cancel_node({ partition = keys[1] }, { execution_id = args[1], reason = args[2], actor = args[3] }))
 end)
 
 redis.register_function{ function_name = 'ffx_describe_flow', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   return F.ffx_describe_flow({ partition = keys[1] }, { flow_id = args[1], cursor = args[2], limit = args[3] })
 end }
 
 redis.register_function{ function_name = 'ffx_flow_result', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   return F.ffx_flow_result({ partition = keys[1] }, { flow_id = args[1] })
 end }
 
 redis.register_function{ function_name = 'ffx_read_inputs', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   return F.ffx_read_inputs({ partition = keys[1] }, { execution_id = args[1], cursor = args[2] })
 end }
 
 redis.register_function{ function_name = 'ffx_read_events', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   return F.ffx_read_events({ partition = keys[1] }, { flow_id = args[1], after = args[2], limit = args[3] })
 end }
 
@@ -957,7 +957,7 @@ end }
 
 redis.register_function{ function_name = 'ffx_list_runs', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   return F.ffx_list_runs({ partition = keys[1] }, {
     flow_name = args[1],
     before = args[2],
@@ -974,14 +974,14 @@ end }
 
 redis.register_function('ffx_end_errand', function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4, 'ends', 3) end
-  call.probe(keys[1])
-  return F.ffx_end_errand({ partition = keys[1] }, { kind = args[1], flow_id = args[2], ends = args[3], reason = args[4] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_end_errand({ partition = keys[1] }, { kind = args[1], flow_id = args[2], ends = args[3], reason = args[4] }))
 end)
 
 redis.register_function('ffx_link_child', function(keys, args)
   if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7, 'number', 5) end
-  call.probe(keys[1])
-  return F.ffx_link_child({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_link_child({ partition = keys[1] }, {
     execution_id = args[1],
     lease_id = args[2],
     lease_epoch = args[3],
@@ -989,13 +989,13 @@ redis.register_function('ffx_link_child', function(keys, args)
     number = args[5],
     child_flow_id = args[6],
     input_hash = args[7],
-  })
+  }))
 end)
 
 redis.register_function('ffx_await_child', function(keys, args)
   if #keys < 1 or #args < 15 then return call.refuse(keys, 1, args, 15, 'count', 12, 'lease_ttl', 13) end
-  call.probe(keys[1])
-  return F.ffx_await_child({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_await_child({ partition = keys[1] }, {
     execution_id = args[1],
     lease_id = args[2],
     lease_epoch = args[3],
@@ -1013,54 +1013,54 @@ redis.register_function('ffx_await_child', function(keys, args)
     kinds = args[15],
     capabilities = args[16],
     rooms = args[17],
-  })
+  }))
 end)
 
 redis.register_function('ffx_ask_child', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
-  call.probe(keys[1])
-  return F.ffx_ask_child({ partition = keys[1] }, { flow_id = args[1] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_ask_child({ partition = keys[1] }, { flow_id = args[1] }))
 end)
 
 redis.register_function('ffx_child_ended', function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'ends', 3) end
-  call.probe(keys[1])
-  return F.ffx_child_ended({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_child_ended({ partition = keys[1] }, {
     execution_id = args[1],
     child_flow_id = args[2],
     ends = args[3],
     outcome = args[4],
-  })
+  }))
 end)
 
 redis.register_function{ function_name = 'ffx_read_results', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   return F.ffx_read_results({ partition = keys[1] }, { executions = rest(args, 1) })
 end }
 
 redis.register_function('ffx_purge_flow', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
-  call.probe(keys[1])
-  return F.ffx_purge_flow({ partition = keys[1] }, { flow_id = args[1] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_purge_flow({ partition = keys[1] }, { flow_id = args[1] }))
 end)
 
 redis.register_function('ffx_trim', function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'limit', 1, 'keep', 2) end
-  call.probe(keys[1])
-  return F.ffx_trim({ partition = keys[1] }, { limit = args[1], keep = args[2], cursor = args[3] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_trim({ partition = keys[1] }, { limit = args[1], keep = args[2], cursor = args[3] }))
 end)
 
 redis.register_function('ffx_project_flows', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
-  call.probe(keys[1])
-  return F.ffx_project_flows({ partition = keys[1] }, { limit = args[1], cursor = args[2] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_project_flows({ partition = keys[1] }, { limit = args[1], cursor = args[2] }))
 end)
 
 redis.register_function('ffx_reconcile_quotas', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
-  call.probe(keys[1])
-  return F.ffx_reconcile_quotas({ policies = keys[1] }, { limit = args[1], cursor = args[2] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_reconcile_quotas({ policies = keys[1] }, { limit = args[1], cursor = args[2] }))
 end)
 
 local function ffx_drop_admissions_admissions(args, at)
@@ -1074,65 +1074,65 @@ end
 
 redis.register_function('ffx_drop_admissions', function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   local admissions_count = args[1]
   local admissions, at = group(args, 1, 4, ffx_drop_admissions_admissions)
-  return F.ffx_drop_admissions({ policies = keys[1] }, { admissions = admissions, admissions_count = admissions_count })
+  return call.finish(F.ffx_drop_admissions({ policies = keys[1] }, { admissions = admissions, admissions_count = admissions_count }))
 end)
 
 redis.register_function('ffx_reconcile_budgets', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
-  call.probe(keys[1])
-  return F.ffx_reconcile_budgets({ policies = keys[1] }, { limit = args[1], cursor = args[2] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_reconcile_budgets({ policies = keys[1] }, { limit = args[1], cursor = args[2] }))
 end)
 
 redis.register_function('ffx_reconcile_siblings', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
-  call.probe(keys[1])
-  return F.ffx_reconcile_siblings({ partition = keys[1] }, { limit = args[1], cursor = args[2] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_reconcile_siblings({ partition = keys[1] }, { limit = args[1], cursor = args[2] }))
 end)
 
 redis.register_function('ffx_count_members', function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'limit', 1, 'more_than', 2) end
-  call.probe(keys[1])
-  return F.ffx_count_members({ partition = keys[1] }, { limit = args[1], more_than = args[2], cursor = args[3] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_count_members({ partition = keys[1] }, { limit = args[1], more_than = args[2], cursor = args[3] }))
 end)
 
 redis.register_function('ffx_rerun', function(keys, args)
   if #keys < 1 or #args < 5 then return call.refuse(keys, 1, args, 5) end
-  call.probe(keys[1])
-  return F.ffx_rerun({ partition = keys[1] }, {
+  call.begin(keys[1])
+  return call.finish(F.ffx_rerun({ partition = keys[1] }, {
     flow_id = args[1],
     rerun_id = args[2],
     mode = args[3],
     actor = args[4],
     begin = args[5],
     nodes = rest(args, 6),
-  })
+  }))
 end)
 
 redis.register_function('ffx_compact', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'age', 1) end
-  call.probe(keys[1])
-  return F.ffx_compact({ partition = keys[1] }, { age = args[1] })
+  call.begin(keys[1])
+  return call.finish(F.ffx_compact({ partition = keys[1] }, { age = args[1] }))
 end)
 
 redis.register_function('ffx_tick', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
-  call.probe(keys[1])
-  return F.ffx_tick({ partition = keys[1] }, { limit = args[1], lanes = rest(args, 2) })
+  call.begin(keys[1])
+  return call.finish(F.ffx_tick({ partition = keys[1] }, { limit = args[1], lanes = rest(args, 2) }))
 end)
 
 redis.register_function('ffx_keep', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
-  call.probe(keys[1])
-  return F.ffx_keep({ partition = keys[1] }, { limit = args[1], duty = args[2], lanes = rest(args, 3) })
+  call.begin(keys[1])
+  return call.finish(F.ffx_keep({ partition = keys[1] }, { limit = args[1], duty = args[2], lanes = rest(args, 3) }))
 end)
 
 redis.register_function('ffx_end_leases', function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.probe(keys[1])
-  return F.ffx_end_leases({ partition = keys[1] }, {})
+  call.begin(keys[1])
+  return call.finish(F.ffx_end_leases({ partition = keys[1] }, {}))
 end)
 
 local function ffx_reconcile_lanes(args, at)
@@ -1145,26 +1145,26 @@ end
 
 redis.register_function('ffx_reconcile', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   local lanes_count = args[3]
   local lanes, at = group(args, 3, 1, ffx_reconcile_lanes)
   local workers_count = args[at]
   local workers
   workers, at = group(args, at, 1, ffx_reconcile_workers)
-  return F.ffx_reconcile({ partition = keys[1] }, {
+  return call.finish(F.ffx_reconcile({ partition = keys[1] }, {
     limit = args[1],
     cursor = args[2],
     lanes = lanes,
     lanes_count = lanes_count,
     workers = workers,
     workers_count = workers_count,
-  })
+  }))
 end)
 
 redis.register_function('ffx_reconcile_edges', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
-  call.probe(keys[1])
-  return F.ffx_reconcile_edges({ partition = keys[1] }, { limit = args[1], cursor = args[2], lanes = rest(args, 3) })
+  call.begin(keys[1])
+  return call.finish(F.ffx_reconcile_edges({ partition = keys[1] }, { limit = args[1], cursor = args[2], lanes = rest(args, 3) }))
 end)
 
 local function ffx_check_keys_found(args, at)
@@ -1173,8 +1173,8 @@ end
 
 redis.register_function('ffx_check_keys', function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1, 'limit', 1) end
-  call.probe(keys[1])
+  call.begin(keys[1])
   local found_count = args[2]
   local found, at = group(args, 2, 3, ffx_check_keys_found)
-  return F.ffx_check_keys({ partition = keys[1] }, { limit = args[1], found = found, found_count = found_count })
+  return call.finish(F.ffx_check_keys({ partition = keys[1] }, { limit = args[1], found = found, found_count = found_count }))
 end)

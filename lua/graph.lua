@@ -5,9 +5,6 @@
 -- Edges (or members) worked per call; the rest waits in the partition's backlog.
 graph.BUDGET = 256
 
--- Entries kept of a flow's event log, roughly.
-local EVENTS_LENGTH = '20000'
-
 local FLOW_OVER = { cancelled = true, completed = true, failed = true }
 
 -- What a call needs to know of a flow beyond its end.
@@ -46,16 +43,6 @@ end
 
 function graph.is_over(flow)
   return FLOW_OVER[flow.public_flow_state] == true
-end
-
--- One entry in the flow's event log; its time is that of the entry's id. Gives the id.
-function graph.log(c, flow_id, event, node, attempt, detail)
-  return redis.call('XADD', key.flow_events(c, flow_id), 'MAXLEN', '~', EVENTS_LENGTH, '*',
-    'event', event, 'node', node or '', 'attempt', attempt or '', 'detail', detail or '')
-end
-
-function graph.event(c, core, event, attempt, detail)
-  return graph.log(c, core.flow_id, event, core.node or core.execution_id, attempt, detail)
 end
 
 -- The flow's record of an edge.
@@ -183,8 +170,8 @@ local function judge(flow)
   return 'completed', 'success'
 end
 
--- Up to so many nodes (with three entries each, and without retries), the entries of a flow's log fit into the first node
--- of its stream, of which the submission has made a copy that takes no more room than it needs.
+-- Up to so many nodes (with the usual two events each, some 120 bytes together), the events of a flow's log fit into the
+-- first node of its stream, which has 4 KB and of which the submission has made a copy that takes no more room than it needs.
 local MAX_SMALL_LOG = 30
 
 local CLOSE_FIELDS = { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'deadline_at',
@@ -210,7 +197,10 @@ function graph.close(c, flow_id, flow_key)
   if flow.parent_execution_id then children.ended(c, flow_id, flow_key) end
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   graph.log(c, flow_id, 'flow_' .. outcome)
-  if (tonumber(flow.node_count) or 0) > MAX_SMALL_LOG then flows.shrink_stream(c, key.flow_events(c, flow_id)) end
+  if (tonumber(flow.node_count) or 0) > MAX_SMALL_LOG then
+    graph.write_events(c, flow_id)
+    flows.shrink_stream(c, key.flow_events(c, flow_id))
+  end
   local result = outcome == 'success' and c.completed == flow.result_execution_id and c.result or nil
   wake.done(c, flow_id, outcome, result)
 end

@@ -61,6 +61,7 @@ func Files() []string {
 		"join.lua",
 		"sibling.lua",
 		"absorb.lua",
+		"event_log.lua",
 		"graph.lua",
 		"flow.lua",
 		"admission.lua",

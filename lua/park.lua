@@ -274,7 +274,7 @@ end
 local function log_progress(c, core_key, core, A)
   local before = redis.call('HGET', core_key, 'progress_event')
   if before then redis.call('XDEL', key.flow_events(c, core.flow_id), before) end
-  local id = graph.event(c, core, 'progress', core.current_attempt_index,
+  local id = graph.log_alone(c, core.flow_id, 'progress', core.node or core.execution_id, core.current_attempt_index,
     (A.progress_pct or '') .. ' ' .. (A.progress_message or ''))
   redis.call('HSET', core_key, 'progress_event', id)
 end

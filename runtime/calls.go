@@ -61,7 +61,7 @@ func (c composites) keepAll(ctx context.Context, calls []enginecore.KeepCall) ([
 }
 
 func (c composites) awaitEvents(ctx context.Context, news *tail, p enginecore.Partition, id enginecore.FlowID, after string) error {
-	return news.await(ctx, []string{c.Keys().FlowEvents(p, id)}, []string{cmp.Or(after, fromStart)})
+	return news.await(ctx, []string{c.Keys().FlowEvents(p, id)}, []string{cmp.Or(entryOf(after), fromStart)})
 }
 
 func (c composites) claimable(at spot) []string {

@@ -87,7 +87,7 @@ func (k EventKind) endsNode() bool {
 
 // Event is something that happened in a run.
 type Event struct {
-	// ID orders the events of a run; Watch goes on after it.
+	// ID stands for the event's place in the run: Watch goes on right after it.
 	ID   string
 	At   time.Time
 	Kind EventKind
@@ -124,10 +124,17 @@ func readEvent(e enginecore.FlowEvent) Event {
 	return event
 }
 
-// entryBefore tells whether the id of a stream's entry comes before another.
+// entryOf is the id of the stream's entry that an event is in. The id of an event that is not the last of its entry has its
+// place there behind a dot.
+func entryOf(id string) string {
+	entry, _, _ := strings.Cut(id, ".")
+	return entry
+}
+
+// entryBefore tells whether the entry of an event comes before that of another.
 func entryBefore(a, b string) bool {
-	aTime, aNumber, _ := strings.Cut(a, "-")
-	bTime, bNumber, _ := strings.Cut(b, "-")
+	aTime, aNumber, _ := strings.Cut(entryOf(a), "-")
+	bTime, bNumber, _ := strings.Cut(entryOf(b), "-")
 	return cmp.Or(compareDigits(aTime, bTime), compareDigits(aNumber, bNumber)) < 0
 }
 

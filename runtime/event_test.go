@@ -17,7 +17,7 @@ func TestEveryEventIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	files, err := filepath.Glob(filepath.Join("..", "lua", "*.lua"))
 	require.NoError(t, err)
-	event := regexp.MustCompile(`graph\.event\(c, [a-z_.]+, '([a-z_]+)'|graph\.log\(c, [a-z_.A-Z]+, '([a-z_]+)'`)
+	event := regexp.MustCompile(`graph\.event\(c, [a-z_.]+, '([a-z_]+)'|graph\.log(?:_alone)?\(c, [a-z_.A-Z]+, '([a-z_]+)'`)
 	names := 0
 	for _, name := range files {
 		text, err := os.ReadFile(name)

@@ -183,7 +183,7 @@ func (s *frameReader) read(ctx context.Context, yield func(Frame, error) bool) e
 			}
 			keys := s.client.engine.core.Keys()
 			if err := s.news.await(ctx, []string{keys.StreamFrames(s.execution, s.attempt), keys.FlowEvents(s.partition, s.flow)},
-				[]string{cmp.Or(s.entry, fromStart), cmp.Or(s.event, fromStart)}); err != nil {
+				[]string{cmp.Or(s.entry, fromStart), cmp.Or(entryOf(s.event), fromStart)}); err != nil {
 				return err
 			}
 		}

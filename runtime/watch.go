@@ -25,8 +25,8 @@ var ErrEventsLost = errors.New("events were dropped")
 // others. An error that ends it is yielded last, ErrRunNotFound when the run is purged meanwhile. It waits for news on a
 // connection of its own, so it delays nothing else, and goes on after the connection broke.
 //
-// The engine keeps about the last 20,000 events of a run; ErrEventsLost tells where some are missing, and does not end the
-// watch.
+// The engine keeps at least about the last 20,000 events of a run; ErrEventsLost tells where some are missing, and does not
+// end the watch.
 func (r *Run[Out]) Watch(ctx context.Context, after string) iter.Seq2[Event, error] {
 	return r.client.watch(ctx, r.flow, r.id, r.flowID, r.part, after)
 }

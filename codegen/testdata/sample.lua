@@ -14,7 +14,8 @@ local reply, call, key = {}, {}, {}
 
 function reply.err(code, ...) return { 0, code, ... } end
 function reply.ok(...) return { 1, 'OK', ... } end
-function call.probe() end
+function call.begin() end
+function call.finish(answer) return answer end
 function call.refuse(keys, key_count, args, arg_count, ...) return 'refused', ... end
 
 -- @function ff_everything

@@ -3,6 +3,7 @@ package invariant
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Events of a flow's log.
@@ -26,6 +27,28 @@ func isFlowEnd(event string) bool {
 	return false
 }
 
+// logged is one event of a flow's log.
+type logged struct {
+	entry
+	kind, node, attempt string
+}
+
+// happenedIn lists the events of a log's entries: each field is one, but in entries of earlier builds, where four make one.
+func happenedIn(entries []entry) (list []logged) {
+	for _, e := range entries {
+		if e.get("event") != "" {
+			list = append(list, logged{e, e.get("event"), e.get("node"), e.get("attempt")})
+			continue
+		}
+		for _, f := range e.fields {
+			node, rest, _ := strings.Cut(f.Value, " ")
+			attempt, _, _ := strings.Cut(rest, " ")
+			list = append(list, logged{e, f.Field, node, attempt})
+		}
+	}
+	return list
+}
+
 // history is what the log told so far.
 type history struct {
 	ended map[string]string // node → outcome
@@ -47,7 +70,8 @@ func (c *checker) events(p *partition, f *flowRecord) {
 		c.fault(RuleEvents, key, "there is no event log")
 		return
 	}
-	if log.stream[0].fields["event"] != "flow_submitted" {
+	happened := happenedIn(log.stream)
+	if happened[0].kind != "flow_submitted" {
 		return // its beginning has been trimmed
 	}
 	nodes := make(map[string]*execution)
@@ -60,8 +84,8 @@ func (c *checker) events(p *partition, f *flowRecord) {
 		ended: make(map[string]string), outcomes: make(map[string][]string), reset: make(map[string]map[string]int),
 		replays: make(map[string]int), started: make(map[string]bool),
 	}
-	for _, entry := range log.stream {
-		c.event(p, f, key, entry, nodes, h)
+	for _, e := range happened {
+		c.event(p, f, key, e, nodes, h)
 	}
 	for node, e := range nodes {
 		if want := e.get("terminal_outcome"); e.terminal() && h.ended[node] != want {
@@ -99,8 +123,8 @@ func (c *checker) startEvents(key, node string, e *execution, h *history) {
 	}
 }
 
-func (c *checker) event(p *partition, f *flowRecord, key string, entry entry, nodes map[string]*execution, h *history) {
-	event, node, number := entry.fields["event"], entry.fields["node"], entry.fields["attempt"]
+func (c *checker) event(p *partition, f *flowRecord, key string, entry logged, nodes map[string]*execution, h *history) {
+	event, node, number := entry.kind, entry.node, entry.attempt
 	switch {
 	case event == "flow_cancel_requested" || event == "flow_deadline":
 		if h.stopped != "" {
@@ -181,11 +205,11 @@ func (h *history) replayed(node string, e *execution) {
 func (h *history) isRerun(node string, e *execution) bool {
 	n := h.replays[node]
 	for _, entry := range e.parts["lease:history"].stream {
-		if entry.fields["event"] != "replay_initiated" {
+		if entry.get("event") != "replay_initiated" {
 			continue
 		}
 		if n == 0 {
-			return entry.fields["replay_type"] == "rerun"
+			return entry.get("replay_type") == "rerun"
 		}
 		n--
 	}
@@ -199,8 +223,8 @@ func (h *history) satisfied(kind, up, down string) bool {
 }
 
 // start checks that a node was allowed to start when it did.
-func (c *checker) start(p *partition, f *flowRecord, key string, entry entry, e *execution, h *history) {
-	event := entry.fields["event"]
+func (c *checker) start(p *partition, f *flowRecord, key string, entry logged, e *execution, h *history) {
+	event := entry.kind
 	join, succeeded := p.joinOf(e), 0
 	for edge := range f.in[e.id].set {
 		up := p.executions[f.edges[edge]["upstream_execution_id"]]

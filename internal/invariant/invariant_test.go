@@ -193,7 +193,7 @@ func (s *stage) do(t *testing.T, command string) {
 	t.Helper()
 	words := strings.Fields(command)
 	for i := range words {
-		words[i] = s.expand(words[i])
+		words[i] = strings.ReplaceAll(s.expand(words[i]), "␣", " ")
 	}
 	client := s.Engine.Core().Client()
 	require.NoError(t, client.Do(context.Background(), client.B().Arbitrary(words...).Build()).Error(), command)
@@ -338,6 +338,8 @@ func TestEveryRuleFires(t *testing.T) {
 		{invariant.RuleEvents, "XADD $events:done * event success node a attempt 0", "already"},
 		{invariant.RuleEvents, "XADD $events: * event started node b attempt 0", "begins again"},
 		{invariant.RuleEvents, "XADD $events: * event success node b attempt 0", "has not ended"},
+		{invariant.RuleEvents, "XADD $events: * signalled b␣0␣go success b␣0", "has not ended"},
+		{invariant.RuleEvents, "XADD $events: * started b␣0␣somebody", "begins again"},
 		{invariant.RuleEvents, "XADD $events:done * event flow_success", "came before"},
 		{invariant.RuleEvents, "XADD $events: * event started node nobody attempt 0", "no member"},
 		{invariant.RuleOrder, "XADD $events: * event started node d attempt 0", "had not ended as it must"},

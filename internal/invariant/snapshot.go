@@ -25,7 +25,17 @@ type value struct {
 // entry is one entry of a stream.
 type entry struct {
 	id     string
-	fields map[string]string
+	fields []rueidis.XRangeFieldValue
+}
+
+// get is the value of the first field with a name, "" without one.
+func (e entry) get(name string) string {
+	for _, f := range e.fields {
+		if f.Field == name {
+			return f.Value
+		}
+	}
+	return ""
 }
 
 // Snapshot is a keyspace as it was read.
@@ -250,8 +260,8 @@ func parseValue(r rueidis.RedisResult, kind string) (value, error) {
 	case "list":
 		v.list, err = r.AsStrSlice()
 	case "stream":
-		var entries []rueidis.XRangeEntry
-		entries, err = r.AsXRange()
+		var entries []rueidis.XRangeSlice
+		entries, err = r.AsXRangeSlices()
 		for _, e := range entries {
 			v.stream = append(v.stream, entry{e.ID, e.FieldValues})
 		}

@@ -288,14 +288,7 @@ func (s *storm) flowHistory(ctx context.Context, id enginecore.FlowID) string {
 		return err.Error()
 	}
 	text := fmt.Sprintln(core, members)
-	entries, err := client.Do(ctx, client.B().Xrange().Key(keys.FlowEvents(p, id)).Start("-").End("+").Build()).AsXRange()
-	if err != nil {
-		return err.Error()
-	}
-	for _, e := range entries {
-		text += fmt.Sprintln(e.ID, e.FieldValues)
-	}
-	return text
+	return text + s.eventsOf(ctx, p, id, func(enginecore.FlowEvent) bool { return true })
 }
 
 // history is what the engine has written down about an execution and its flow.
@@ -310,19 +303,34 @@ func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
 	if err != nil {
 		return err.Error()
 	}
-	events := keys.FlowEvents(p, enginecore.FlowID(core["flow_id"]))
-	for _, key := range []string{events, keys.ExecLeaseHistory(id)} {
-		entries, err := client.Do(ctx, client.B().Xrange().Key(key).Start("-").End("+").Build()).AsXRange()
-		if err != nil {
-			return err.Error()
-		}
-		for _, e := range entries {
-			if key != events || e.FieldValues["node"] == core["node"] || e.FieldValues["node"] == "" {
-				text += fmt.Sprintln(e.ID, e.FieldValues)
-			}
-		}
+	text += s.eventsOf(ctx, p, enginecore.FlowID(core["flow_id"]), func(e enginecore.FlowEvent) bool { return e.Node == core["node"] || e.Node == "" })
+	entries, err := client.Do(ctx, client.B().Xrange().Key(keys.ExecLeaseHistory(id)).Start("-").End("+").Build()).AsXRange()
+	if err != nil {
+		return err.Error()
+	}
+	for _, e := range entries {
+		text += fmt.Sprintln(e.ID, e.FieldValues)
 	}
 	return text
+}
+
+// eventsOf is what a flow's log tells, but for what is left out.
+func (s *storm) eventsOf(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, keep func(enginecore.FlowEvent) bool) (text string) {
+	const page = 500
+	for after := ""; ; {
+		reply, err := s.bench.Engine.Core().ReadEvents(ctx, enginecore.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: page})
+		if err != nil {
+			return text + err.Error()
+		}
+		for _, e := range reply.Events {
+			if after = e.ID; keep(e) {
+				text += fmt.Sprintln(e.ID, e.Event, e.Node, e.Attempt, e.Detail)
+			}
+		}
+		if len(reply.Events) < page {
+			return text
+		}
+	}
 }
 
 // resume ends the pauses that a killed client has left behind.
