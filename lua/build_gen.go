@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "161-007b092aa1b687d5"
+const build = "162-7a64564b44fff7a5"

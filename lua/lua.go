@@ -81,6 +81,8 @@ func Files() []string {
 		"ffx_budget_gate.lua",
 		"ffx_schedule.lua",
 		"ffx_create.lua",
+		"ffx_create_node.lua",
+		"ffx_create_graph.lua",
 		"ffx_create_flow.lua",
 		"ffx_create_copy.lua",
 		"ffx_submit.lua",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -346,6 +347,53 @@ func TestStartsThatAreGivenUp(t *testing.T) {
 		p.Break()
 		require.NoError(t, <-first)
 		require.NoError(t, start(ctx, plans[7]))
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// TestRecordsOfLaterRuns submits runs that are alike at different times, into different partitions: what is stored of each is of
+// its own time and place.
+func TestRecordsOfLaterRuns(t *testing.T) {
+	double := activity.New("double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
+	f := flow.New[int, int]("later")
+	first := flow.Node(f, "first", double, f.Input())
+	flow.Return(f, flow.Node(f, "second", double, first))
+	def, err := f.Build()
+	require.NoError(t, err)
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		client := b.Engine.Core().Client()
+		fieldsOf := func(key string) map[string]string {
+			fields, err := client.Do(ctx, client.B().Hgetall().Key(key).Build()).AsStrMap()
+			require.NoError(t, err)
+			return fields
+		}
+		keys, last := b.Engine.Core().Keys(), int64(0)
+		for i := range 4 {
+			plan, err := runtime.NewPlan(b.Client, def, i, runtime.ID(fmt.Sprintf("later-%d", i)))
+			require.NoError(t, err)
+			require.Eventually(t, func() bool {
+				now, err := client.Do(ctx, client.B().Time().Build()).AsIntSlice()
+				require.NoError(t, err)
+				return now[0]*1000+now[1]/1000 > last
+			}, 10*time.Second, time.Millisecond)
+			_, err = runtime.SubmitAlone(ctx, b.Client, plan)
+			require.NoError(t, err)
+			run := fieldsOf(keys.FlowCore(plan.Partition, plan.FlowID))
+			for _, node := range def.Graph().Nodes {
+				id := plan.ExecutionID(node.Name)
+				core := fieldsOf(keys.ExecCore(id))
+				for _, field := range []string{"created_at", "last_mutation_at", "last_transition_at"} {
+					assert.Equal(t, run["created_at"], core[field], "%s of node %s of run %d", field, node.Name, i)
+				}
+				assert.Equal(t, string(plan.FlowID), core["flow_id"])
+				assert.Equal(t, string(id), core["execution_id"])
+				assert.Equal(t, node.Name, core["node"])
+				assert.Equal(t, fmt.Sprint(plan.Partition.Index), core["partition_id"])
+			}
+			last, err = strconv.ParseInt(run["created_at"], 10, 64)
+			require.NoError(t, err)
+		}
 		b.Check(t, invariant.AnyTime)
 	})
 }
