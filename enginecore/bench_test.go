@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-func BenchmarkEncodeComplete(b *testing.B) {
-	k := testKeys(b)
-	c := CompleteCall{
+// completion is a call as a worker makes them most.
+func completion() CompleteCall {
+	return CompleteCall{
 		Partition: Partition{FlowFamily, 7}, ExecutionID: NewExecutionID(Partition{FlowFamily, 7}),
 		LeaseID: "550e8400-e29b-41d4-a716-446655440000", LeaseEpoch: 1, AttemptID: "550e8400-e29b-41d4-a716-446655440000",
 		Result: make([]byte, 200),
@@ -16,9 +16,22 @@ func BenchmarkEncodeComplete(b *testing.B) {
 			Count: 1, LeaseTTL: 10 * time.Second, Kinds: "\na\nb\n",
 		},
 	}
+}
+
+// encodePooled encodes a call as Do does.
+func encodePooled(pool *wirePool, k Keys, c CompleteCall) error {
+	w := pool.get(k, c.info().name)
+	defer pool.put(w)
+	c.encode(w)
+	return w.err
+}
+
+func BenchmarkEncodeComplete(b *testing.B) {
+	k, c := testKeys(b), completion()
+	var pool wirePool
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := encode(k, c); err != nil {
+		if err := encodePooled(&pool, k, c); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -3,6 +3,7 @@ package enginecore
 import (
 	"context"
 	"strings"
+	"sync"
 
 	"github.com/redis/rueidis"
 )
@@ -52,6 +53,32 @@ func encode[R any](k Keys, c Call[R]) (*wire, error) {
 	return w, w.err
 }
 
+// wirePool keeps wires whose calls are over, so that a call needs no new lists of keys and arguments.
+type wirePool struct{ pool sync.Pool }
+
+// maxPooledArgs bounds the lists that are kept for calls to come. Longer ones are those of rare large calls.
+const maxPooledArgs = 1024
+
+func (p *wirePool) get(k Keys, function string) *wire {
+	w, _ := p.pool.Get().(*wire)
+	if w == nil {
+		w = new(wire)
+	}
+	w.keys, w.name = k, function
+	return w
+}
+
+// put takes a wire back that nobody uses any more.
+func (p *wirePool) put(w *wire) {
+	if cap(w.list) > maxPooledArgs || cap(w.args) > maxPooledArgs {
+		return
+	}
+	clear(w.list)
+	clear(w.args)
+	*w = wire{list: w.list[:0], args: w.args[:0]}
+	p.pool.Put(w)
+}
+
 // Command builds the command of a call for use with the client directly, for example in a DoMulti together
 // with plain commands. Such a call is neither retried nor is a missing library loaded. A command is used
 // once. Decode reads its result.
@@ -74,7 +101,7 @@ func (w *wire) command(b rueidis.Builder) rueidis.Completed {
 	if len(keys) == 1 && strings.HasPrefix(w.name, compositePrefix) {
 		// While a slot moves, a node that imports it would run a call with one key on what has arrived of its data. It refuses
 		// one with two keys of which any is absent, and the call is sent again until the slot has arrived.
-		keys = []string{keys[0], w.keys.execNoop(w.tag)}
+		keys = append(keys, w.keys.execNoop(w.tag))
 	}
 	return b.Fcall().Function(w.name).Numkeys(int64(len(keys))).Key(keys...).Arg(w.args...).Build()
 }
@@ -98,15 +125,17 @@ func Decode[R any](c Call[R], result rueidis.RedisResult) (R, error) {
 // repeat; the pauses grow to a quarter of a second and end with ctx or after Options.RetryFor. A library that
 // the server has lost is loaded again. Errors are *Error for refusals, *CallError, *DecodeError, *ServerError, or wrap
 // ErrUnavailable, ErrOutcomeUnknown, or ErrIncompatibleLibrary, after which Outdated is closed.
-func Do[R any](ctx context.Context, e *Engine, c Call[R]) (R, error) {
+func Do[R any, C Call[R]](ctx context.Context, e *Engine, c C) (R, error) {
 	var zero R
 	info := c.info()
 	if err := e.permit(info.name); err != nil {
 		return zero, err
 	}
-	w, err := encode(e.keys, c)
-	if err != nil {
-		return zero, err
+	w := e.wires.get(e.keys, info.name)
+	defer e.wires.put(w)
+	c.encode(w)
+	if w.err != nil {
+		return zero, w.err
 	}
 	m, err := e.send(ctx, info, w)
 	if err != nil {

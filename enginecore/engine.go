@@ -62,6 +62,7 @@ type Engine struct {
 	foreign      bool // Options.ReplaceForeignLibrary
 	contractOnly bool // Options.ContractOnly
 
+	wires    wirePool
 	load     sync.Mutex // one goroutine at a time looks after the library
 	outdated outdated
 }

@@ -1,6 +1,7 @@
 package enginecore
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,8 +26,8 @@ func (w *wire) fail(field, problem string) {
 }
 
 func (w *wire) reserve(keys, args int) {
-	w.list = make([]string, 0, keys)
-	w.args = make([]string, 0, args)
+	w.list = slices.Grow(w.list, keys)
+	w.args = slices.Grow(w.args, args)
 }
 
 // partition takes the call's hash tag from a partition.
