@@ -86,10 +86,7 @@ func (w *childWait) Error() string { return childWaitPrefix + w.name }
 
 // childWaitIn is the request to wait for a run that is in an error, nil when there is none.
 func childWaitIn(err error) *childWait {
-	var w *childWait
-	if err == nil || !errors.As(err, &w) {
-		return nil
-	}
+	w, _ := errors.AsType[*childWait](err)
 	return w
 }
 

@@ -32,6 +32,8 @@ type commits struct {
 	mu sync.Mutex
 	// lines holds the spots to which a call is under way.
 	lines map[spot]*commitLine
+	// mailboxes are channels of commits that have heard.
+	mailboxes sync.Pool
 }
 
 // commitLine is what goes on at a spot.
@@ -42,8 +44,10 @@ type commitLine struct {
 
 // commit is one completion.
 type commit struct {
-	task *task
-	call enginecore.CompleteCall
+	task   *task
+	result []byte
+	count  int // executions that it asks for
+	// told brings the news, once, to a completion that is behind another.
 	told chan commitNews
 }
 
@@ -75,9 +79,9 @@ func newCommits(s *shift) *commits {
 func enoughCommits(slots int) int { return min(max(slots, maxCommits)/2, maxCommits) }
 
 // complete commits a result, together with others when a call to the same spot is under way, and returns the task to go on
-// with.
-func (c *commits) complete(ctx context.Context, t *task, call enginecore.CompleteCall) *task {
-	mine := &commit{task: t, call: call}
+// with, if count asks for one.
+func (c *commits) complete(t *task, result []byte, count int) *task {
+	mine := &commit{task: t, result: result, count: count}
 	begun := time.Now()
 	var news commitNews
 	if c.goesAhead(mine) {
@@ -86,15 +90,16 @@ func (c *commits) complete(ctx context.Context, t *task, call enginecore.Complet
 		news.batch = c.takeWith(mine)
 	} else {
 		news = <-mine.told
+		c.mailboxes.Put(mine.told)
 	}
 	if len(news.batch) == 1 {
-		return t.completeAlone(ctx, call, func() { c.passOn(t.spot) })
+		return t.completeAlone(result, count, func() { c.passOn(t.spot) })
 	}
 	if len(news.batch) > 1 {
 		news = c.sendBatch(news.batch)
 	}
 	if news.alone {
-		return t.completeAlone(ctx, call, func() {})
+		return t.completeAlone(result, count, func() {})
 	}
 	t.committed(begun, outcomeSucceeded)
 	if len(news.candidates) > 0 {
@@ -112,7 +117,11 @@ func (c *commits) goesAhead(mine *commit) bool {
 		c.lines[mine.task.spot] = &commitLine{underway: 1}
 		return true
 	}
-	mine.told = make(chan commitNews, 1)
+	if used, ok := c.mailboxes.Get().(chan commitNews); ok {
+		mine.told = used
+	} else {
+		mine.told = make(chan commitNews, 1)
+	}
 	line.waiting = append(line.waiting, mine)
 	c.letGo(line)
 	return false
@@ -152,11 +161,11 @@ func (c *commits) takeWith(first *commit) []*commit {
 func (l *commitLine) take(batch []*commit) []*commit {
 	bytes := 0
 	for _, one := range batch {
-		bytes += len(one.call.Result)
+		bytes += len(one.result)
 	}
 	n := 0
-	for n < len(l.waiting) && len(batch) < maxCommits && (len(batch) == 0 || bytes+len(l.waiting[n].call.Result) <= maxCommitBytes) {
-		bytes += len(l.waiting[n].call.Result)
+	for n < len(l.waiting) && len(batch) < maxCommits && (len(batch) == 0 || bytes+len(l.waiting[n].result) <= maxCommitBytes) {
+		bytes += len(l.waiting[n].result)
 		batch = append(batch, l.waiting[n])
 		n++
 	}
@@ -175,7 +184,7 @@ func (c *commits) sendBatch(batch []*commit) commitNews {
 	if err != nil {
 		// Whoever goes alone finds out by itself what it cannot do. What the call has leased nobody knows of.
 		c.shift.leases.doubt()
-		return tellAll(batch, func(*commit) commitNews { return commitNews{alone: true} })
+		return tellAll(batch, func(int) commitNews { return commitNews{alone: true} })
 	}
 	if reply.More {
 		c.shift.drain.start(c.shift.base, first.spot.partition)
@@ -184,18 +193,18 @@ func (c *commits) sendBatch(batch []*commit) commitNews {
 		c.shift.board.add(first.spot)
 	}
 	executions, candidates := reply.Executions, reply.Candidates
-	news := make(map[*commit]commitNews, len(batch))
+	news := make([]commitNews, len(batch))
 	for i, mine := range batch {
 		code := enginecore.Status(reply.Outcomes[i].Code)
 		switch {
 		case code != enginecore.StatusOK && code != enginecore.StatusAlreadySatisfied:
-			news[mine] = commitNews{alone: true}
-		case mine.call.Count == 0:
+			news[i] = commitNews{alone: true}
+		case mine.count == 0:
 		case len(executions) > 0:
-			news[mine] = commitNews{next: newTask(c.shift, first.spot, executions[0], sentAt)}
+			news[i] = commitNews{next: newTask(c.shift, first.spot, executions[0], sentAt)}
 			executions = executions[1:]
 		default:
-			news[mine] = commitNews{candidates: candidates}
+			news[i] = commitNews{candidates: candidates}
 			candidates = nil
 		}
 	}
@@ -206,15 +215,15 @@ func (c *commits) sendBatch(batch []*commit) commitNews {
 	if len(candidates) > 0 {
 		c.shift.errands.start(func() { c.shift.admit(first.spot.lane, candidates, 0) })
 	}
-	return tellAll(batch, func(mine *commit) commitNews { return news[mine] })
+	return tellAll(batch, func(i int) commitNews { return news[i] })
 }
 
 // tellAll tells all but the first, whose news it returns.
-func tellAll(batch []*commit, news func(*commit) commitNews) commitNews {
-	for _, other := range batch[1:] {
-		other.told <- news(other)
+func tellAll(batch []*commit, news func(i int) commitNews) commitNews {
+	for i, other := range batch[1:] {
+		other.told <- news(i + 1)
 	}
-	return news(batch[0])
+	return news(0)
 }
 
 // sendUntilKnown sends a batch again while the engine is away, as long as one of the leases lasts.
@@ -227,10 +236,11 @@ func (c *commits) sendUntilKnown(batch []*commit) (reply enginecore.CompleteMany
 		if end := mine.task.leaseEnd(); end.After(until) {
 			until = end
 		}
-		count += int(mine.call.Count)
+		count += mine.count
+		claimed := &mine.task.claimed
 		call.Completions[i] = enginecore.CompleteManyCompletion{
-			ExecutionID: mine.call.ExecutionID, LeaseID: mine.call.LeaseID, LeaseEpoch: mine.call.LeaseEpoch,
-			AttemptID: mine.call.AttemptID, Result: mine.call.Result,
+			ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
+			AttemptID: claimed.AttemptID, Result: mine.result,
 		}
 	}
 	ctx, cancel := context.WithDeadline(c.shift.base, until)

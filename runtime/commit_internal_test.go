@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
 // commitBench drives a line of completions of one spot by hand.
@@ -20,7 +18,7 @@ func newCommitBench(enough int) commitBench {
 }
 
 func (b commitBench) commit(bytes int) *commit {
-	return &commit{task: &task{spot: b.at}, call: enginecore.CompleteCall{Result: make([]byte, bytes)}}
+	return &commit{task: &task{spot: b.at}, result: make([]byte, bytes)}
 }
 
 // wait puts so many completions behind the calls that are under way.

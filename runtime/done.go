@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +19,7 @@ const reopened = "reopened"
 type ending struct {
 	known   bool
 	outcome string
-	result  []byte
+	result  string
 }
 
 // manyDone begins a message that holds several.
@@ -48,7 +49,7 @@ func eachDone(message string) iter.Seq[string] {
 func parseDone(message string) (enginecore.FlowID, ending) {
 	id, rest, _ := strings.Cut(message, " ")
 	outcome, result, known := strings.Cut(rest, " ")
-	return enginecore.FlowID(id), ending{known: known, outcome: outcome, result: []byte(result)}
+	return enginecore.FlowID(id), ending{known: known, outcome: outcome, result: result}
 }
 
 // maxExpected bounds the flows whose end a client keeps in mind before somebody asks for it.
@@ -63,7 +64,7 @@ type doneListener struct {
 
 	mu         sync.Mutex
 	partitions map[enginecore.Partition]chan struct{} // closed when the subscription stands
-	waiting    map[enginecore.FlowID]map[chan ending]struct{}
+	waiting    map[enginecore.FlowID][]chan ending
 	// expected holds flows that were not started yet when the subscription stood, with their end once it was heard. What
 	// is not in it any more, for lack of room or because messages may have been lost, has to be looked at.
 	expected map[enginecore.FlowID]*ending
@@ -77,7 +78,7 @@ func newDoneListener(e *Engine) *doneListener {
 	closed, stop := context.WithCancel(context.Background())
 	return &doneListener{
 		engine: e, closed: closed, stop: stop, partitions: make(map[enginecore.Partition]chan struct{}),
-		waiting: make(map[enginecore.FlowID]map[chan ending]struct{}), expected: make(map[enginecore.FlowID]*ending),
+		waiting: make(map[enginecore.FlowID][]chan ending), expected: make(map[enginecore.FlowID]*ending),
 		reopening: make(map[enginecore.FlowID]struct{}),
 	}
 }
@@ -149,12 +150,12 @@ func (d *doneListener) kept(id enginecore.FlowID) {
 // doneWait is one wait for the end of a flow. heard gets a value when the flow is said to be over, or messages may have
 // been lost. expected tells that its end cannot have been missed.
 type doneWait struct {
-	heard    <-chan ending
+	heard    chan ending
 	expected bool
-	release  func()
+	flow     enginecore.FlowID
 }
 
-// wait returns once messages are heard, so that a flow which ends after it is not missed.
+// wait returns once messages are heard, so that a flow which ends after it is not missed. The wait is to be released.
 func (d *doneListener) wait(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) (doneWait, error) {
 	d.mu.Lock()
 	if d.closed.Err() != nil {
@@ -167,34 +168,36 @@ func (d *doneListener) wait(ctx context.Context, id enginecore.FlowID, p enginec
 		d.partitions[p] = ready
 		d.tasks.Go(func() { d.listen(p, ready) })
 	}
-	heard := make(chan ending, 1)
-	end, expected := d.expected[id]
+	w := doneWait{heard: make(chan ending, 1), flow: id}
+	var end *ending
+	end, w.expected = d.expected[id]
 	delete(d.expected, id)
 	if end != nil {
-		heard <- *end
+		w.heard <- *end
 	}
-	if d.waiting[id] == nil {
-		d.waiting[id] = make(map[chan ending]struct{}, 1)
-	}
-	d.waiting[id][heard] = struct{}{}
+	d.waiting[id] = append(d.waiting[id], w.heard)
 	d.mu.Unlock()
-	release := func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.waiting[id], heard)
-		if len(d.waiting[id]) == 0 {
-			delete(d.waiting, id)
-		}
-	}
 	select {
 	case <-ready:
-		return doneWait{heard: heard, expected: expected, release: release}, nil
+		return w, nil
 	case <-ctx.Done():
-		release()
+		d.release(w)
 		return doneWait{}, context.Cause(ctx)
 	case <-d.closed.Done():
-		release()
+		d.release(w)
 		return doneWait{}, errClientClosed
+	}
+}
+
+// release ends a wait.
+func (d *doneListener) release(w doneWait) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	others := slices.DeleteFunc(d.waiting[w.flow], func(heard chan ending) bool { return heard == w.heard })
+	if len(others) == 0 {
+		delete(d.waiting, w.flow)
+	} else {
+		d.waiting[w.flow] = others
 	}
 }
 
@@ -224,9 +227,10 @@ func (d *doneListener) listen(p enginecore.Partition, ready chan struct{}) {
 // tell is to be called with the listener locked.
 func (d *doneListener) tell(id enginecore.FlowID, end ending) {
 	if _, expected := d.expected[id]; expected {
-		d.expected[id] = &end
-		if end.outcome == reopened {
-			d.expected[id] = nil
+		d.expected[id] = nil
+		if end.outcome != reopened {
+			kept := end
+			d.expected[id] = &kept
 		}
 	}
 	if end.outcome == reopened {
@@ -236,7 +240,7 @@ func (d *doneListener) tell(id enginecore.FlowID, end ending) {
 	if _, former := d.reopening[id]; former {
 		return
 	}
-	for heard := range d.waiting[id] {
+	for _, heard := range d.waiting[id] {
 		leave(heard, end)
 	}
 }
@@ -248,7 +252,7 @@ func (d *doneListener) lostTrack() {
 	clear(d.expected)
 	clear(d.reopening)
 	for _, list := range d.waiting {
-		for heard := range list {
+		for _, heard := range list {
 			leave(heard, ending{})
 		}
 	}

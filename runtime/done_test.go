@@ -23,7 +23,7 @@ func TestExpectedEndings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer w.release()
+		defer d.release(w)
 		select {
 		case end := <-w.heard:
 			return w, end
@@ -94,7 +94,7 @@ func TestFormerEndings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer w.release()
+		defer d.release(w)
 		for _, message := range messages {
 			d.tell(parseDone(message))
 		}

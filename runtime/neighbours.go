@@ -58,7 +58,7 @@ func (n *neighbours) runID(e *Engine, flowName string) string {
 	defer n.mu.Unlock()
 	stock, grouped := n.next(time.Now(), partitions.Flow, flowName)
 	if !grouped {
-		return uuid.NewString()
+		return randomUUID().String()
 	}
 	return stock.take(n.partition, func(id string) int {
 		return int(partitions.FlowPartitionFor(e.namespace, flowName, id).Index)
@@ -134,7 +134,7 @@ func (s idStock) take(wanted int, partitionOf func(id string) int) string {
 	}
 }
 
-// randomUUID is a UUID of version 4, from a generator that costs less than that of package uuid: ids of runs are no secrets.
+// randomUUID is a UUID of version 4, from a generator that costs less than that of package uuid: ids of runs and of claims are no secrets.
 func randomUUID() uuid.UUID {
 	var id uuid.UUID
 	binary.LittleEndian.PutUint64(id[:8], rand.Uint64())

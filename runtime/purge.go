@@ -26,7 +26,7 @@ func Retention(keep time.Duration, outcomes ...flow.Outcome) OpenOption {
 // retentionOf is the stored form of how long a run is kept: one time in ms for all outcomes, or four; negative is for
 // ever, and so is the empty text.
 func retentionOf(engine, own flow.Keep) string {
-	var times []string
+	times := make([]int64, 0, 8)
 	for _, outcome := range flow.Outcomes() {
 		keep := own.For(outcome)
 		if keep == 0 {
@@ -38,12 +38,16 @@ func retentionOf(engine, own flow.Keep) string {
 		case keep < 0:
 			keep = -time.Millisecond
 		}
-		times = append(times, strconv.FormatInt(keep.Milliseconds(), 10))
+		times = append(times, keep.Milliseconds())
 	}
 	if slices.Equal(times[1:], times[:len(times)-1]) {
-		return strings.TrimPrefix(times[0], "-1")
+		return strings.TrimPrefix(strconv.FormatInt(times[0], 10), "-1")
 	}
-	return strings.Join(times, ",")
+	texts := make([]string, len(times))
+	for i := range times {
+		texts[i] = strconv.FormatInt(times[i], 10)
+	}
+	return strings.Join(texts, ",")
 }
 
 // Purge removes a run that is over with everything that belongs to it: nodes, results, events, budgets of its own. It may be called again

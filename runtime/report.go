@@ -75,25 +75,26 @@ func (t *task) reporting() (context.Context, context.CancelFunc) {
 
 // complete commits the result and asks for the next execution of the same spot.
 func (t *task) complete(result []byte, wantNext bool) *task {
+	count := 0
+	if wantNext && !t.shift.board.isClosed() {
+		count = 1
+	}
+	if t.shift.commits == nil {
+		return t.completeAlone(result, count, func() {})
+	}
+	return t.shift.commits.complete(t, result, count)
+}
+
+// completeAlone sends a completion and a claim of as many as count, again while the engine is away. sent is called when the
+// engine has answered, or never will.
+func (t *task) completeAlone(result []byte, count int, sent func()) *task {
 	ctx, cancel := t.reporting()
 	defer cancel()
 	call := enginecore.CompleteCall{
 		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Result: result,
+		ClaimRequest: t.shift.claimRequest(t.spot.lane, count),
 	}
-	count := 0
-	if wantNext && !t.shift.board.isClosed() {
-		count = 1
-	}
-	call.ClaimRequest = t.shift.claimRequest(t.spot.lane, count)
-	if t.shift.commits == nil {
-		return t.completeAlone(ctx, call, func() {})
-	}
-	return t.shift.commits.complete(ctx, t, call)
-}
-
-// completeAlone sends a completion, again while the engine is away. sent is called when the engine has answered, or never will.
-func (t *task) completeAlone(ctx context.Context, call enginecore.CompleteCall, sent func()) *task {
 	begun := time.Now()
 	for {
 		sentAt := time.Now()

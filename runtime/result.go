@@ -21,7 +21,7 @@ func (c *Client) awaitResult(ctx context.Context, flowName, runID string, id eng
 	if err != nil {
 		return enginecore.FlowResultReply{}, fmt.Errorf("run %s of flow %s: %w", runID, flowName, err)
 	}
-	defer w.release()
+	defer c.done.release(w)
 	again := time.NewTimer(recheck)
 	defer again.Stop()
 	for look := !w.expected; ; look = true {
@@ -43,7 +43,7 @@ func (c *Client) awaitResult(ctx context.Context, flowName, runID string, id eng
 		select {
 		case end := <-w.heard:
 			if end.known {
-				return enginecore.FlowResultReply{Outcome: end.outcome, HasResult: true, Result: end.result}, nil
+				return enginecore.FlowResultReply{Outcome: end.outcome, HasResult: true, Result: []byte(end.result)}, nil
 			}
 		case <-again.C:
 		case <-c.engine.core.Outdated():

@@ -209,7 +209,7 @@ func (k *scheduleKeeper) watch(ctx context.Context, r *scheduleRecord) (bool, er
 		return false, err
 	}
 	k.tasks.Go(func() {
-		defer wait.release()
+		defer k.client.done.release(wait)
 		timer := time.NewTimer(lookAgain)
 		defer timer.Stop()
 		select {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/google/uuid"
 )
 
 const (
@@ -234,7 +233,7 @@ func (s *shift) measureClaim(sentAt time.Time, v visit, outcome string) {
 
 func (s *shift) claimRequest(lane enginecore.LaneID, count int) enginecore.ClaimRequest {
 	request := s.request
-	request.LaneID, request.Count, request.ClaimID = lane, int64(count), uuid.NewString()
+	request.LaneID, request.Count, request.ClaimID = lane, int64(count), randomUUID().String()
 	if count > 0 && !s.worker.config.through {
 		request.Rooms = s.limits.rooms(s.blocks.surplus)
 	}

@@ -16,10 +16,7 @@ import (
 
 // suspensionIn is the request to suspend that is in an error, nil when there is none.
 func suspensionIn(err error) *activitycontext.Suspension {
-	var s *activitycontext.Suspension
-	if err == nil || !errors.As(err, &s) {
-		return nil
-	}
+	s, _ := errors.AsType[*activitycontext.Suspension](err)
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,12 +30,14 @@ type task struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	leaseEnds atomic.Pointer[time.Time]
+	// leaseEnds is the end of the lease, as a time.Duration after begun.
+	leaseEnds atomic.Int64
 	lastBeat  atomic.Pointer[time.Time]
 	// lastProgress is when progress was recorded last; nil before.
 	lastProgress atomic.Pointer[time.Time]
-	// reportingProgress is full while a report is under way.
+	// reportingProgress is full while a report is under way. It is there once lastProgress is, thanks to firstProgress.
 	reportingProgress chan struct{}
+	firstProgress     sync.Once
 	settled           atomic.Bool // somebody has reported, or must report, how the attempt ended
 	// journal is what the execution's steps and waits have brought.
 	journal journal
@@ -52,7 +55,7 @@ type task struct {
 }
 
 func newTask(s *shift, from spot, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
-	t := &task{shift: s, spot: from, claimed: claimed, begun: time.Now(), reportingProgress: make(chan struct{}, 1)}
+	t := &task{shift: s, spot: from, claimed: claimed, begun: time.Now()}
 	t.ctx, t.cancel = context.WithCancelCause(extractTrace(s.base, claimed.TraceContext))
 	t.extendLease(sentAt)
 	return t
@@ -86,11 +89,10 @@ func (t *task) endedByEngine(cause error) {
 }
 
 // leaseEnd is when the lease counts as lost here: a twentieth before the engine may give it away.
-func (t *task) leaseEnd() time.Time { return *t.leaseEnds.Load() }
+func (t *task) leaseEnd() time.Time { return t.begun.Add(time.Duration(t.leaseEnds.Load())) }
 
 func (t *task) extendLease(sentAt time.Time) {
-	end := sentAt.Add(t.shift.worker.config.lease * 19 / 20)
-	t.leaseEnds.Store(&end)
+	t.leaseEnds.Store(int64(sentAt.Add(t.shift.worker.config.lease * 19 / 20).Sub(t.begun)))
 }
 
 // run runs the function and reports how it ended. It returns the next task when the engine handed one on; wantNext tells
@@ -174,8 +176,7 @@ func (t *task) execute(ctx context.Context) ([]byte, error) {
 	if err != nil && ctx.Err() != nil {
 		return nil, interrupted(context.Cause(ctx), err)
 	}
-	var undecoded *activity.DecodeError
-	if errors.As(err, &undecoded) {
+	if _, undecoded := errors.AsType[*activity.DecodeError](err); undecoded {
 		return nil, t.locate(err)
 	}
 	if err := e.checkSuspension(err); err != nil {
@@ -361,6 +362,7 @@ func (e *execution) Progress(ctx context.Context, percent float64, message strin
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+	e.task.firstProgress.Do(func() { e.task.reportingProgress = make(chan struct{}, 1) })
 	now := time.Now()
 	last := e.task.lastProgress.Load()
 	if last != nil && now.Sub(*last) < progressPause || !e.task.lastProgress.CompareAndSwap(last, &now) {

@@ -10,15 +10,24 @@ import (
 func whileAnyWaits[T any](waiting []T, contextOf func(T) context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancel(context.Background())
 	var left atomic.Int64
-	left.Store(int64(len(waiting)))
-	stops := make([]func() bool, len(waiting))
-	for i, one := range waiting {
-		stops[i] = context.AfterFunc(contextOf(one), func() {
-			if left.Add(-1) == 0 {
-				end()
-			}
-		})
+	left.Store(1)
+	over := func() {
+		if left.Add(-1) == 0 {
+			end()
+		}
 	}
+	var stops []func() bool
+	var before <-chan struct{}
+	for _, one := range waiting {
+		own := contextOf(one)
+		if own.Done() == before && before != nil {
+			continue // it ends together with the one before, as all do most often
+		}
+		before = own.Done()
+		left.Add(1)
+		stops = append(stops, context.AfterFunc(own, over))
+	}
+	over()
 	return ctx, func() {
 		for _, stop := range stops {
 			stop()

@@ -14,6 +14,9 @@ var traceFormat = propagation.TraceContext{}
 const traceparent = "traceparent"
 
 func injectTrace(ctx context.Context) string {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return ""
+	}
 	carrier := propagation.MapCarrier{}
 	traceFormat.Inject(ctx, carrier)
 	return carrier[traceparent]
