@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "162-7a64564b44fff7a5"
+const build = "163-62a4bd3d633dc5de"

@@ -131,18 +131,11 @@ function dependency.verdict(kind, outcome)
   return outcome == 'success' and 'skipped' or outcome
 end
 
--- Resolves one edge on the child's side, all of whose edges must be satisfied. Gives the dependency's new state, what
--- it did to the child, and how many edges are open.
-function dependency.resolve(c, k, edge_id, outcome)
-  local satisfied = outcome == 'success'
-  redis.call('HSET', k.dep, 'state', satisfied and 'satisfied' or 'impossible', 'last_resolved_at', c.now_text)
-  if not k.is_counted then redis.call('SREM', k.unresolved, edge_id) end
-  local remaining = redis.call('HINCRBY', k.meta, 'unsatisfied_required_count', -1)
-  if not satisfied then redis.call('HINCRBY', k.meta, 'impossible_required_count', 1) end
-  -- In a managed flow, the edge's own record tells the time.
-  if not k.managed then redis.call('HSET', k.meta, 'last_dependency_update_at', c.now_text) end
+-- What it means for a child that edges of it were resolved, and all of them satisfied or not; `remaining` are open. Gives the
+-- effect that a caller is told.
+local function affect_child(c, k, satisfied, remaining)
   -- A child that waits for more and takes no result along is not even read.
-  if satisfied and remaining > 0 and not k.upstream_result then return 'satisfied', '', remaining end
+  if satisfied and remaining > 0 and not k.upstream_result then return '' end
   local child
   if not satisfied then
     child = record.read(k.core, dependency.CHILD_FIELDS)
@@ -150,16 +143,51 @@ function dependency.resolve(c, k, edge_id, outcome)
     child = k.managed and claim.read_simple(k.core)
       or record.read(k.core, k.heirs and dependency.HEIR_FIELDS or dependency.READY_FIELDS)
   end
-  if not child then return satisfied and 'satisfied' or 'impossible', '', remaining end
+  if not child then return '' end
   local child_id = k.child_id or child.execution_id or ''
   if not satisfied then
-    if child.terminal_outcome ~= 'none' then return 'impossible', '', remaining end
+    if child.terminal_outcome ~= 'none' then return '' end
     dependency.skip(c, child_id, k, child)
-    return 'impossible', 'child_skipped', remaining
+    return 'child_skipped'
   end
   local effect = dependency.inject(k, child) and 'data_injected' or ''
   if remaining == 0 and dependency.is_releasable(child) then dependency.release(c, child_id, k, child) end
-  return 'satisfied', effect, remaining
+  return effect
+end
+
+-- Resolves one edge on the child's side, all of whose edges must be satisfied. Gives the dependency's new state, what
+-- it did to the child, and how many edges are open.
+function dependency.resolve(c, k, edge_id, outcome)
+  local satisfied = outcome == 'success'
+  local state = satisfied and 'satisfied' or 'impossible'
+  redis.call('HSET', k.dep, 'state', state, 'last_resolved_at', c.now_text)
+  redis.call('SREM', k.unresolved, edge_id)
+  local remaining = redis.call('HINCRBY', k.meta, 'unsatisfied_required_count', -1)
+  if not satisfied then redis.call('HINCRBY', k.meta, 'impossible_required_count', 1) end
+  -- In a managed flow, the edge's own record tells the time.
+  if not k.managed then redis.call('HSET', k.meta, 'last_dependency_update_at', c.now_text) end
+  return state, affect_child(c, k, satisfied, remaining), remaining
+end
+
+-- Resolves edges of one child of a managed flow that are not among its open ones any more. `edges`: a list of {edge_id,
+-- outcome}, the outcome being that of dependency.verdict.
+function dependency.resolve_taken(c, child_id, edges, heirs)
+  local impossible = 0
+  for _, edge in ipairs(edges) do
+    local satisfied = edge.outcome == 'success'
+    if not satisfied then impossible = impossible + 1 end
+    redis.call('HSET', key.exec_dep(c, child_id, edge.edge_id), 'state', satisfied and 'satisfied' or 'impossible',
+      'last_resolved_at', c.now_text)
+  end
+  local meta_key = key.exec_deps_meta(c, child_id)
+  local remaining = redis.call('HINCRBY', meta_key, 'unsatisfied_required_count', -#edges)
+  if impossible > 0 then
+    redis.call('HINCRBY', meta_key, 'impossible_required_count', impossible)
+  elseif remaining > 0 then
+    return
+  end
+  affect_child(c, { managed = true, child_id = child_id, core = key.exec_core(c, child_id), heirs = heirs }, impossible == 0,
+    remaining)
 end
 
 -- @function ff_stage_dependency_edge

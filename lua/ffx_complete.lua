@@ -6,8 +6,8 @@ local function already_completed(core, A)
     and core.current_lease_epoch == A.lease_epoch and core.current_attempt_id == A.attempt_id
 end
 
--- Commits the result of one execution and resolves its edges. Gives whether that had been done before, or nil and the
--- error reply.
+-- Commits the result of one execution. Its edges are resolved at once where joins may stop others that the call completes,
+-- else with those of the others. Gives whether that had been done before, or nil and the error reply.
 local function commit(c, A)
   local core_key = key.exec_core(c, A.execution_id)
   local core = fence.read_completion(c, core_key)
@@ -17,12 +17,13 @@ local function commit(c, A)
   if err then return nil, err end
   if c.heirs then work.bequeath(c.heirs, A.execution_id, A.result) end
   lifecycle.complete(c, A.execution_id, core_key, core, f, A.result)
-  graph.propagate(c)
+  if graph.flow(c, core.flow_id).joins then graph.propagate(c) end
   return false
 end
 
 -- What a worker gets after its completions: remaining, executions and candidates of the reply.
 local function go_on(c, request)
+  graph.propagate(c)
   local executions = work.claim(c, request)
   local remaining = work.remaining(c, request)
   graph.settle(c)

@@ -1,26 +1,23 @@
 -- What a completion makes ready and leases to the worker that completed, in one step.
 
 -- An execution that a completion makes ready, and that the worker may run next, is leased by the same call without a
--- stop in the eligible set: it is an heir. `heirs` is the list of them, with the request of the call, the execution that
--- is being completed and its result, and by execution the {name, result} pairs that the call feeds it.
+-- stop in the eligible set: it is an heir. `heirs` is the list of them, with the request of the call, the results of the
+-- executions that the call completes, and by execution the {name, result} pairs that the call feeds it.
 function work.no_heirs(request)
-  return { request = request, fed = {} }
+  return { request = request, results = {}, fed = {} }
 end
 
--- The execution whose completion makes heirs from now on.
+-- The completion of an execution may make heirs from now on.
 function work.bequeath(heirs, execution_id, result)
-  heirs.upstream_id, heirs.result = execution_id, result or ''
+  heirs.results[execution_id] = result or ''
 end
 
--- An edge of the completed execution hands its result to a child under a name, if it has one.
-function work.feed(heirs, upstream_id, child_id, name)
-  if upstream_id ~= heirs.upstream_id or not is_set(name) then return end
-  local fed = heirs.fed[child_id]
-  if not fed then
-    fed = {}
-    heirs.fed[child_id] = fed
-  end
-  fed[#fed + 1] = { name, heirs.result }
+-- An edge of a completed execution hands its result to a child under a name, if it has one.
+function work.feed(heirs, edge)
+  local result = heirs.results[edge.upstream_id]
+  if not result or not is_set(edge.input_name) then return end
+  local fed = call.list_in(heirs.fed, edge.child_id)
+  fed[#fed + 1] = { edge.input_name, result }
 end
 
 -- Whether an execution that may run now becomes an heir.

@@ -63,6 +63,7 @@ func Files() []string {
 		"absorb.lua",
 		"event_log.lua",
 		"graph.lua",
+		"propagate.lua",
 		"flow.lua",
 		"admission.lua",
 		"budget.lua",

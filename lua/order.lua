@@ -37,6 +37,22 @@ function order.last_place(c, lane)
   return known.last
 end
 
+-- From here to order.write_gathered, executions that enter an eligible set wait to do so together. Nobody else may read
+-- those sets meanwhile, or take out what has entered them.
+function order.gather(c)
+  c.entering = {}
+end
+
+local function write_entering(c)
+  for eligible_key, members in pairs(c.entering) do call.chunked('ZADD', eligible_key, members) end
+end
+
+function order.write_gathered(c)
+  if not c.entering then return end
+  write_entering(c)
+  c.entering = nil
+end
+
 -- A key of which something waits is in the line of keys.
 local function line_up(c, lane, fair_key)
   local known = memo(c, lane)
@@ -44,6 +60,10 @@ local function line_up(c, lane, fair_key)
   known.lined_up[fair_key] = true
   if not order.is_fair(c, lane) then
     known.fair = true
+    if c.entering then
+      write_entering(c)
+      c.entering = {}
+    end
     if redis.call('EXISTS', key.lane_eligible(c, lane)) == 1 then
       redis.call('HSET', key.ffx_order(c, lane), 'adopted_to', '0')
     end
@@ -68,7 +88,14 @@ end
 function order.enter(c, lane, execution_id, core, eligible_key)
   local score = record.eligible_score(core)
   local queue_key = order.queue_for(c, lane, execution_id, core)
-  redis.call('ZADD', eligible_key or key.lane_eligible(c, lane), score, execution_id)
+  eligible_key = eligible_key or key.lane_eligible(c, lane)
+  if c.entering then
+    local members = call.list_in(c.entering, eligible_key)
+    local n = #members
+    members[n + 1], members[n + 2] = score, execution_id
+  else
+    redis.call('ZADD', eligible_key, score, execution_id)
+  end
   if queue_key then redis.call('ZADD', queue_key, score, execution_id) end
 end
 

@@ -15,6 +15,18 @@ import (
 // whole submits a managed flow with one call. The nodes come in the order given.
 func (g *graph) whole(nodes []string, edges ...[2]string) {
 	g.t.Helper()
+	g.submit(g.wholeCall(nodes, edges...))
+}
+
+func (g *graph) submit(call enginecore.SubmitFlowCall) {
+	g.t.Helper()
+	reply, err := g.e.SubmitFlow(g.ctx, call)
+	require.NoError(g.t, err)
+	require.False(g.t, reply.More)
+}
+
+// wholeCall is the call that whole sends.
+func (g *graph) wholeCall(nodes []string, edges ...[2]string) enginecore.SubmitFlowCall {
 	upstreams := make(map[string]int64)
 	call := enginecore.SubmitFlowCall{
 		Partition: g.p, FlowID: g.id, FlowName: "whole", RunID: string(g.id), Namespace: "n", GraphHash: "g", InputHash: "i",
@@ -34,9 +46,7 @@ func (g *graph) whole(nodes []string, edges ...[2]string) {
 			InputCount: upstreams[name], Policy: []byte("{}"), Tags: []byte("{}"),
 		})
 	}
-	reply, err := g.e.SubmitFlow(g.ctx, call)
-	require.NoError(g.t, err)
-	require.False(g.t, reply.More)
+	return call
 }
 
 // TestOnward adds an edge to a node whose record names its only edge: its completion resolves both.
