@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "163-62a4bd3d633dc5de"
+const build = "164-c6a0c9d0efd17edb"

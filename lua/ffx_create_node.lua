@@ -138,6 +138,7 @@ end
 
 -- Keeps a record that has just been written.
 local function keep(name, core_key, A, node, numbers)
+  if not may_keep then return end
   local dump = redis.pcall('DUMP', core_key)
   may_keep = type(dump) == 'string'
   if not may_keep then return end

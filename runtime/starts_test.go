@@ -397,3 +397,31 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 	})
 }
+
+// TestStartsWithoutRestore starts runs on servers that refuse to dump or to restore records: they are written like others, and
+// the server is not asked again.
+func TestStartsWithoutRestore(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		double := activity.New("double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
+		f := flow.New[int, int]("written")
+		flow.Return(f, flow.Node(f, "only", double, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		for _, refused := range []string{"dump", "restore"} {
+			ctx := enginetest.Context(t)
+			server := testserver.Start(t, testserver.Options{Kind: kind})
+			server.Command(t, "ACL", "SETUSER", "default", "-"+refused)
+			b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
+			plans := neighbouringPlans(t, b, def, 7, 7, 7)
+			for _, plan := range plans {
+				_, err = runtime.SubmitAlone(ctx, b.Client, plan)
+				require.NoError(t, err)
+			}
+			written := recordsOf(t, b, plans[0], def)
+			assert.Equal(t, written, recordsOf(t, b, plans[1], def), refused)
+			assert.Equal(t, written, recordsOf(t, b, plans[2], def), refused)
+			assert.Regexp(t, "cmdstat_"+refused+":.*rejected_calls=1,", server.Command(t, "INFO", "commandstats"))
+			b.Check(t, invariant.AnyTime)
+		}
+	})
+}
