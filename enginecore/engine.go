@@ -116,6 +116,11 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Engine, er
 	if err := e.ensureLibrary(ctx); err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
+	if !e.contractOnly {
+		if err := e.storeProtocol(ctx); err != nil {
+			return nil, fmt.Errorf("connect: %w", err)
+		}
+	}
 	if e.partitioning, err = e.partitions(ctx, o.Partitions); err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}

@@ -190,6 +190,33 @@ func TestLibraryIsReplacedOnlyByNewer(t *testing.T) {
 	}
 }
 
+// What is stored outlives the library.
+func TestDataOfALaterProtocolKeepOldProgramsAway(t *testing.T) {
+	t.Parallel()
+	client := own(t)
+	later, old := script(8, "ff", 3, 2), script(9, "aa", 1, 1)
+	for _, connect := range []struct {
+		library *libraryFile
+		want    error
+	}{{old, nil}, {later, nil}, {old, ErrIncompatibleLibrary}, {script(7, "bb", 2, 2), nil}, {script(9, "cc", 1, 1), ErrIncompatibleLibrary}} {
+		if _, err := Connect(t.Context(), client, Options{library: connect.library}); !errors.Is(err, connect.want) {
+			t.Errorf("%s: got %v", connect.library.build, err)
+		}
+		if err := client.Do(t.Context(), client.B().FunctionFlush().Sync().Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if stored, err := client.Do(t.Context(), client.B().Get().Key("ff:ffx:min_protocol").Build()).ToString(); err != nil || stored != "2" {
+		t.Errorf("stored %q, %v", stored, err)
+	}
+	if err := client.Do(t.Context(), client.B().Set().Key("ff:ffx:min_protocol").Value("new").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Connect(t.Context(), client, Options{library: later}); err == nil || !strings.Contains(err.Error(), `is "new", not a number`) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestForeignLibraryIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	client := own(t)

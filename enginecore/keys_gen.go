@@ -848,6 +848,11 @@ func (k Keys) quotaDue(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":quota_due"
 }
 
+// FfxProtocol is <prefix>:ffx:min_protocol.
+func (k Keys) FfxProtocol() string {
+	return k.prefix + ":ffx:min_protocol"
+}
+
 // FfxPartition is <prefix>:ffx:{tag}.
 func (k Keys) FfxPartition(partition Partition) string {
 	return k.ffxPartition(partition.Tag())

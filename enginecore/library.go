@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/redis/rueidis"
 
@@ -128,6 +127,9 @@ func (e *Engine) ensureLibraryOn(ctx context.Context, node rueidis.Client) error
 		if err != nil || todo == keepLibrary {
 			return err
 		}
+		if _, err := e.storedProtocol(ctx); err != nil {
+			return err
+		}
 		command := loadCommand(node.B(), e.library.source, todo == replaceLibrary)
 		// Another program may have been faster: whatever the answer, the next round looks at the result.
 		if loadErr = node.Do(ctx, command).Error(); loadErr == nil {
@@ -192,41 +194,6 @@ func (e *Engine) compare(server VersionReply) (decision, error) {
 		return keepLibrary, nil
 	}
 	return replaceLibrary, nil
-}
-
-// outdated is how an engine remembers that it is not served any more.
-type outdated struct {
-	once   sync.Once
-	closed chan struct{}
-	err    error // set before closed is
-}
-
-// Outdated is closed when a call has found that another program replaced the library by one that does not serve this
-// program. From then on, all calls of this engine fail with ErrIncompatibleLibrary, without being sent.
-func (e *Engine) Outdated() <-chan struct{} { return e.outdated.closed }
-
-// OutdatedErr says why Outdated is closed: it wraps ErrIncompatibleLibrary and names both versions. It is nil before.
-func (e *Engine) OutdatedErr() error {
-	select {
-	case <-e.outdated.closed:
-		return e.outdated.err
-	default:
-		return nil
-	}
-}
-
-// restoreLibrary looks after the library of an engine in use.
-func (e *Engine) restoreLibrary(ctx context.Context) error {
-	err := e.ensureLibrary(ctx)
-	if errors.Is(err, ErrIncompatibleLibrary) {
-		e.outdated.once.Do(func() {
-			e.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the server's library was replaced and does not serve this program any more",
-				slog.String("event", "library.incompatible"), slog.Any("error", err))
-			e.outdated.err = err
-			close(e.outdated.closed)
-		})
-	}
-	return err
 }
 
 // listFunctions names the functions of the library, or is nil when the server does not have it.

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "164-c6a0c9d0efd17edb"
+const build = "165-94c2adca141ff19a"

@@ -547,6 +547,11 @@ function key.quota_due(c)
   return at.quota_due or keep(at, 'quota_due', at.prefix .. ':ffx:' .. at.tag .. ':quota_due')
 end
 
+function key.ffx_protocol(c)
+  local at = c.at
+  return at.ffx_protocol or keep(at, 'ffx_protocol', at.prefix .. ':ffx:min_protocol')
+end
+
 function key.ffx_partition(c)
   local at = c.at
   return at.ffx_partition or keep(at, 'ffx_partition', at.prefix .. ':ffx:' .. at.tag)

@@ -100,6 +100,7 @@
 -- @template quota.due                  ffx:{tag}:quota_due
 
 -- Keys of the composite calls. None of them exists while only ff_* functions are used.
+-- @template ffx.protocol               ffx:min_protocol
 -- @template ffx.partition              ffx:{tag}
 -- @template ffx.lanes                  ffx:{tag}:lanes
 -- @template ffx.reclaimable            ffx:{tag}:lane:{lane_id}:reclaimable

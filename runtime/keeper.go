@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -141,7 +140,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	running.Go(func() { k.listen(ctx) })
 	running.Go(func() { k.engine.calls.attend(ctx) })
 	running.Go(func() { k.announce(ctx) })
-	running.Go(func() { k.guardLibrary(ctx) })
+	running.Go(func() { k.engine.guardLibrary(ctx, k.libraryCheck) })
 	for _, r := range k.rounds {
 		running.Go(func() { k.walk(ctx, r) })
 	}
@@ -150,23 +149,6 @@ func (k *Keeper) Run(ctx context.Context) error {
 		return fmt.Errorf("keeper: %w", err)
 	}
 	return nil
-}
-
-// libraryCheck is how often a keeper looks at the server's library.
-const libraryCheck = time.Minute
-
-// guardLibrary replaces an older library. A server that has lost its library gets that of the program which notices first, and
-// to a newer program most of its functions may look the same.
-func (k *Keeper) guardLibrary(ctx context.Context) {
-	if k.engine.inProcess != nil {
-		return
-	}
-	for pause(ctx, k.libraryCheck); ctx.Err() == nil; pause(ctx, k.libraryCheck) {
-		if err := k.engine.core.Check(ctx); err != nil && ctx.Err() == nil {
-			k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not look at the server's library, it tries again",
-				eventLibraryUnchecked.attr(), slog.Any("error", err))
-		}
-	}
 }
 
 // listen hears "<partition> <unix ms>": something is due in a partition earlier than its keepers may know. A letter before

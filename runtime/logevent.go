@@ -39,7 +39,7 @@ const (
 	eventLimitsFailed      logEvent = "limits.failed"
 	eventBudgetFailed      logEvent = "budget.failed"
 	eventTickFailed        logEvent = "keeper.tick_failed"
-	eventLibraryUnchecked  logEvent = "keeper.library_unchecked"
+	eventLibraryUnchecked  logEvent = "library.unchecked"
 	eventIndexMended       logEvent = "keeper.index_mended"
 	eventKeeperPanicked    logEvent = "keeper.panicked"
 	eventScheduleFailed    logEvent = "keeper.schedule_failed"

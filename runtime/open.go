@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -272,6 +273,24 @@ func (e *Engine) whileServed(ctx context.Context) (context.Context, context.Canc
 	return ctx, func() {
 		close(done)
 		cancel(nil)
+	}
+}
+
+// libraryCheck is how often workers and keepers look at the server's library.
+const libraryCheck = time.Minute
+
+// guardLibrary replaces an older library, until ctx ends. A server that has lost its library gets that of the program which
+// notices first, and to a newer program most of its functions may look the same. One that does not serve this program any more
+// is noticed by who makes no calls otherwise.
+func (e *Engine) guardLibrary(ctx context.Context, every time.Duration) {
+	if e.inProcess != nil {
+		return
+	}
+	for pause(ctx, every); ctx.Err() == nil; pause(ctx, every) {
+		if err := e.core.Check(ctx); err != nil && ctx.Err() == nil {
+			e.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: could not look at the server's library, it is tried again",
+				eventLibraryUnchecked.attr(), slog.Any("error", err))
+		}
 	}
 }
 

@@ -112,6 +112,7 @@ func (s *shift) run(ctx context.Context) error {
 	services.Go(func() { s.leases.keep(background) })
 	services.Go(func() { s.listen(background) })
 	services.Go(func() { s.patrol(background) })
+	services.Go(func() { s.engine.guardLibrary(background, libraryCheck) })
 	duty, offDuty := context.WithCancel(background)
 	services.Go(func() { s.keepRota(duty) })
 	every := s.engine.calls.pollEvery()

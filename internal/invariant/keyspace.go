@@ -191,6 +191,8 @@ func sortGlobal(rest string, v value) string {
 	switch {
 	case rest == "config:partitions", rest == "idx:workers":
 		return ""
+	case rest == "ffx:min_protocol":
+		return wrongType(v, "string")
 	case strings.HasPrefix(rest, "worker:") && (strings.HasSuffix(rest, ":alive") || strings.HasSuffix(rest, ":caps")):
 		return wrongType(v, "string")
 	}

@@ -3,6 +3,7 @@ package upgradetest
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"strings"
 	"testing"
@@ -157,6 +158,25 @@ func holding(t *testing.T, hold *activity.Activity[int, int]) *flow.Definition[i
 	def, err := f.Build()
 	require.NoError(t, err)
 	return def
+}
+
+// An engine in this process brings its own library, so the data have to tell.
+func TestDirectoryOfALaterProtocol(t *testing.T) {
+	t.Parallel()
+	ctx := enginetest.Context(t)
+	url := "embedded:" + t.TempDir()
+	open := func() (*runtime.Engine, error) {
+		return runtime.Open(ctx, url, runtime.Logger(slog.New(slog.DiscardHandler)))
+	}
+	e, err := open()
+	require.NoError(t, err)
+	client := e.Core().Client()
+	require.NoError(t, client.Do(ctx, client.B().Set().Key(e.Core().Keys().FfxProtocol()).Value("9").Build()).Error())
+	require.NoError(t, e.Close())
+	_, err = open()
+	require.ErrorIs(t, err, enginecore.ErrIncompatibleLibrary)
+	require.ErrorContains(t, err, "protocol 9 and later")
+	require.ErrorContains(t, err, "build "+lua.Build())
 }
 
 // A library of a later build that still serves this protocol is left in place, and a program that has met it keeps working.
