@@ -12,7 +12,14 @@ local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at',
   'budgets', 'budget_ids', 'children', 'fail_fast', 'held' }
 
 -- The same of a flow that has none of the last seven: its record says so with the field `bare`, which graph.set takes away.
-local BARE_FIELDS = { 'bare', 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context' }
+local function read_flow(flow_key)
+  local v = redis.call('HMGET', flow_key, 'bare', 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context')
+  if not is_set(v[1]) then return record.read(flow_key, FLOW_FIELDS) or {} end
+  return {
+    flow_kind = v[2] or nil, run_id = v[3] or nil, public_flow_state = v[4] or nil, deadline_at = v[5] or nil,
+    trace_context = v[6] or nil,
+  }
+end
 
 -- The flow of an execution as the call finds it, read once; an empty table without one.
 function graph.flow(c, flow_id)
@@ -20,9 +27,7 @@ function graph.flow(c, flow_id)
   local flow = flows and flows[flow_id]
   if flow then return flow end
   if not is_set(flow_id) then return {} end
-  local flow_key = key.flow_core(c, flow_id)
-  flow = record.read(flow_key, BARE_FIELDS) or {}
-  if not is_set(flow.bare) then flow = record.read(flow_key, FLOW_FIELDS) or {} end
+  flow = read_flow(key.flow_core(c, flow_id))
   if not flows then
     flows = {}
     c.flows = flows
