@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "165-94c2adca141ff19a"
+const build = "166-6f6ac9b29fbbb931"

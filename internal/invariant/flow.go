@@ -221,8 +221,11 @@ func (c *checker) onward(e *execution, f *flowRecord) {
 	}
 }
 
-// simple checks the mark of a node that claims read little of.
+// simple checks the marks of a node that claims and completions read little of.
 func (c *checker) simple(e *execution) {
+	if _, has := e.core["attached"]; !has {
+		c.fault(RuleState, e.key, "is a node without the field attached")
+	}
 	waits := e.get("eligibility_state") == "eligible_now" || e.get("eligibility_state") == "blocked_by_dependencies"
 	if e.get("simple") == "" || !waits || e.get("total_attempt_count") != "0" {
 		return

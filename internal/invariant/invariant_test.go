@@ -291,6 +291,7 @@ func TestEveryRuleFires(t *testing.T) {
 		{invariant.RuleAttempts, "HSET $attempt:done.b attempt_state ended_failure", "0 attempts succeeded"},
 		{invariant.RuleAttempts, "HSET $core:done.b simple started", "standing in the core alone"},
 		{invariant.RuleAttempts, "HSET $core:done.a terminal_outcome failed", "the only attempt has no record"},
+		{invariant.RuleState, "HDEL $core:done.a attached", "without the field attached"},
 		{invariant.RuleAttempts, "HDEL $core:done.a simple", "total_attempt_count is 1, the index holds 0"},
 		{invariant.RuleAttempts, "HSET $attempt:b attempt_id x", "the core says"},
 		{invariant.RuleAttempts, "HSET $core:b total_attempt_count 2", "total_attempt_count"},
