@@ -61,3 +61,13 @@ func BenchmarkVersionRoundTrip(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkExecutionIDFor(b *testing.B) {
+	p, flow := Partition{FlowFamily, 7}, FlowIDFor("default", "flow", "run")
+	b.ReportAllocs()
+	for b.Loop() {
+		if ExecutionIDFor(p, flow, "node") == "" {
+			b.Fatal("no id")
+		}
+	}
+}

@@ -3,6 +3,7 @@ package enginecore
 import (
 	"crypto/sha1" //nolint:gosec // UUIDv5 is defined by it
 	"encoding/binary"
+	"encoding/hex"
 
 	"github.com/google/uuid"
 )
@@ -30,6 +31,17 @@ func deriveUUID(kind string, parts ...string) uuid.UUID {
 	return id
 }
 
+// appendUUID adds the canonical form of 36 characters.
+func appendUUID(text []byte, id uuid.UUID) []byte {
+	for i, group := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
+		if i > 0 {
+			text = append(text, '-')
+		}
+		text = hex.AppendEncode(text, group)
+	}
+	return text
+}
+
 // FlowIDFor is the flow id of a run. A run id is unique within namespace and flow name, so submitting the
 // same run again meets the same flow.
 func FlowIDFor(namespace Namespace, flowName, runID string) FlowID {
@@ -44,7 +56,8 @@ func (p Partitioning) FlowPartitionFor(namespace Namespace, flowName, runID stri
 
 // ExecutionIDFor is the execution id of a node of a flow. The partition is the flow's.
 func ExecutionIDFor(p Partition, flow FlowID, nodeName string) ExecutionID {
-	return ExecutionID(p.Tag() + ":" + derive("execution", string(flow), nodeName))
+	text := append(p.appendTag(make([]byte, 0, 64)), ':')
+	return ExecutionID(appendUUID(text, deriveUUID("execution", string(flow), nodeName)))
 }
 
 // EdgeIDFor is the edge id between two nodes of a flow.

@@ -54,12 +54,15 @@ type Partition struct {
 }
 
 // Tag is the hash tag, such as {fp:7}, or "" for the zero value.
-func (p Partition) Tag() string {
+func (p Partition) Tag() string { return string(p.appendTag(make([]byte, 0, 16))) }
+
+func (p Partition) appendTag(text []byte) []byte {
 	code := p.Family.code()
 	if code == "" {
-		return ""
+		return text
 	}
-	return "{" + code + ":" + strconv.Itoa(int(p.Index)) + "}"
+	text = append(append(append(text, '{'), code...), ':')
+	return append(strconv.AppendUint(text, uint64(p.Index), 10), '}')
 }
 
 // String is the tag.

@@ -21,7 +21,8 @@ type Client struct {
 	neighbours *neighbours
 	done       *doneListener
 	// starts is nil when runs are submitted one by one.
-	starts *starts
+	starts   *starts
+	rechecks timers
 }
 
 // NewClient returns a client of an engine. Close it before the engine.
@@ -184,7 +185,7 @@ func (c *Client) locate(flowName, runID string) (enginecore.FlowID, enginecore.P
 
 // submit sends a plan and reports whether the run existed.
 func (c *Client) submit(ctx context.Context, plan *Plan) (existed bool, err error) {
-	ctx, span := c.engine.telemetry.tracer.Start(ctx, "flowfabric.start "+plan.Flow, trace.WithSpanKind(trace.SpanKindProducer),
+	ctx, span := c.engine.telemetry.tracer.Start(ctx, "flowfabric.start "+plan.Flow, c.engine.telemetry.producer,
 		trace.WithAttributes(attribute.String("flowfabric.flow", plan.Flow), attribute.String("flowfabric.run", plan.Run),
 			attribute.String("flowfabric.flow_id", string(plan.FlowID))))
 	begun := time.Now()

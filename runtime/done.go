@@ -72,6 +72,8 @@ type doneListener struct {
 	// reopening holds flows that this client runs again. Until they are said to be reopened, what is heard is their
 	// former end.
 	reopening map[enginecore.FlowID]struct{}
+	// channels are those of waits that are over, empty.
+	channels sync.Pool
 }
 
 func newDoneListener(e *Engine) *doneListener {
@@ -168,7 +170,12 @@ func (d *doneListener) wait(ctx context.Context, id enginecore.FlowID, p enginec
 		d.partitions[p] = ready
 		d.tasks.Go(func() { d.listen(p, ready) })
 	}
-	w := doneWait{heard: make(chan ending, 1), flow: id}
+	w := doneWait{flow: id}
+	if used, ok := d.channels.Get().(chan ending); ok {
+		w.heard = used
+	} else {
+		w.heard = make(chan ending, 1)
+	}
 	var end *ending
 	end, w.expected = d.expected[id]
 	delete(d.expected, id)
@@ -189,7 +196,7 @@ func (d *doneListener) wait(ctx context.Context, id enginecore.FlowID, p enginec
 	}
 }
 
-// release ends a wait.
+// release ends a wait. Nothing is heard by its channel any more, which is used again.
 func (d *doneListener) release(w doneWait) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -199,6 +206,11 @@ func (d *doneListener) release(w doneWait) {
 	} else {
 		d.waiting[w.flow] = others
 	}
+	select {
+	case <-w.heard:
+	default:
+	}
+	d.channels.Put(w.heard)
 }
 
 // listen hears one partition until the client is closed.

@@ -40,7 +40,8 @@ func SubmitAlone(ctx context.Context, c *Client, plan *Plan) (existed bool, err 
 // SubmitInPieces sends a run in several calls: its nodes, then for each piece the edges at these places, then the call that
 // lets it go.
 func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int) error {
-	nodes, edges := plan.nodes(), plan.edges()
+	nodes := plan.nodes()
+	edges := plan.edges(nodes)
 	call := plan.header(len(nodes), len(edges))
 	call.Nodes = nodes
 	if _, err := c.sendOne(ctx, plan, call); err != nil {

@@ -60,6 +60,7 @@ type compiledFlow struct {
 	hash       string
 	definition []byte
 	nodes      []enginecore.SubmitFlowNode // without execution ids
+	places     map[string]int64            // of the nodes, from 1
 	edges      int
 	joins      map[string]enginecore.SubmitFlowJoin // by node, without execution ids
 	tags       []enginecore.SubmitFlowTag
@@ -74,7 +75,10 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 	if err != nil {
 		return nil, fmt.Errorf("flow %s: %w", g.Name, err)
 	}
-	c := &compiledFlow{graph: g, hash: hash, definition: definition, nodes: make([]enginecore.SubmitFlowNode, len(g.Nodes))}
+	c := &compiledFlow{
+		graph: g, hash: hash, definition: definition, nodes: make([]enginecore.SubmitFlowNode, len(g.Nodes)),
+		places: make(map[string]int64, len(g.Nodes)),
+	}
 	if len(definition) > MaxDefinition {
 		return nil, fmt.Errorf("flow %s: %w: its definition has %d bytes, at most %d are allowed", g.Name, ErrTooLarge,
 			len(definition), MaxDefinition)
@@ -83,6 +87,7 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 		if c.nodes[i], err = compileNode(&g.Nodes[i]); err != nil {
 			return nil, fmt.Errorf("flow %s: %w", g.Name, err)
 		}
+		c.places[g.Nodes[i].Name] = int64(i + 1)
 		c.edges += len(g.Nodes[i].Upstreams)
 		c.waits = c.waits || g.Nodes[i].Wait != nil
 	}
@@ -237,20 +242,16 @@ func (p *Plan) ExecutionID(node string) enginecore.ExecutionID {
 	return enginecore.ExecutionIDFor(p.Partition, p.FlowID, node)
 }
 
-// edges lists the edges in the order of the nodes that they lead to.
-func (p *Plan) edges() []enginecore.SubmitFlowEdge {
+// edges lists the edges between the nodes, which must be all of them, in the order of those that they lead to.
+func (p *Plan) edges(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFlowEdge {
 	edges := make([]enginecore.SubmitFlowEdge, 0, p.compiled.edges)
-	ids := make(map[string]enginecore.ExecutionID, len(p.compiled.graph.Nodes))
-	for i := range p.compiled.graph.Nodes {
-		name := p.compiled.graph.Nodes[i].Name
-		ids[name] = p.ExecutionID(name)
-	}
 	for i := range p.compiled.graph.Nodes {
 		n := &p.compiled.graph.Nodes[i]
 		for _, up := range n.Upstreams {
 			edge := enginecore.SubmitFlowEdge{
 				EdgeID:              enginecore.EdgeIDFor(p.FlowID, up.Node, n.Name),
-				UpstreamExecutionID: ids[up.Node], DownstreamExecutionID: ids[n.Name], DependencyKind: string(up.Kind),
+				UpstreamExecutionID: nodes[p.compiled.places[up.Node]-1].ExecutionID, DownstreamExecutionID: nodes[i].ExecutionID,
+				DependencyKind: string(up.Kind),
 			}
 			if up.Data {
 				edge.InputName = up.Node
@@ -286,7 +287,8 @@ const (
 // edges, then the call that lets it go.
 func (p *Plan) calls() iter.Seq[enginecore.SubmitFlowCall] {
 	return func(yield func(enginecore.SubmitFlowCall) bool) {
-		nodes, edges := p.nodes(), p.edges()
+		nodes := p.nodes()
+		edges := p.edges(nodes)
 		call := p.header(len(nodes), len(edges))
 		if len(nodes) <= nodesPerCall && len(edges) <= edgesPerCall {
 			call.Nodes, call.Edges, call.Joins, call.Last = nodes, edges, p.joins(nodes), true

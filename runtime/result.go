@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -22,8 +23,8 @@ func (c *Client) awaitResult(ctx context.Context, flowName, runID string, id eng
 		return enginecore.FlowResultReply{}, fmt.Errorf("run %s of flow %s: %w", runID, flowName, err)
 	}
 	defer c.done.release(w)
-	again := time.NewTimer(recheck)
-	defer again.Stop()
+	again := c.rechecks.get()
+	defer c.rechecks.put(again)
 	for look := !w.expected; ; look = true {
 		var reply enginecore.FlowResultReply
 		if look {
@@ -54,6 +55,24 @@ func (c *Client) awaitResult(ctx context.Context, flowName, runID string, id eng
 			return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, context.Cause(ctx))
 		}
 	}
+}
+
+// timers keeps timers that are not needed any more.
+type timers struct{ pool sync.Pool }
+
+// get gives a timer that does not run.
+func (t *timers) get() *time.Timer {
+	if timer, ok := t.pool.Get().(*time.Timer); ok {
+		return timer
+	}
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return timer
+}
+
+func (t *timers) put(timer *time.Timer) {
+	timer.Stop()
+	t.pool.Put(timer)
 }
 
 // notify leaves a value in a channel of capacity one.

@@ -159,7 +159,7 @@ func (s *shift) dispatch(ctx context.Context) {
 	}
 }
 
-// claim fills slots from one spot.
+// claim fills slots from one spot, and works in one of them.
 func (s *shift) claim(ctx context.Context, v visit) {
 	if s.worker.config.through {
 		s.claimGranted(ctx, v)
@@ -213,7 +213,13 @@ func (s *shift) claim(ctx context.Context, v visit) {
 	for i, claimed := range reply.Executions {
 		tasks[i] = newTask(s, at, claimed, sentAt)
 	}
-	s.begin(tasks)
+	s.permits.ask(tasks...)
+	// The first task runs in this goroutine, when nothing is left to do that takes long.
+	var first *task
+	if len(tasks) > 0 && len(reply.Candidates) == 0 {
+		first, tasks = tasks[0], tasks[1:]
+	}
+	s.launch(tasks)
 	unused := v.slots - len(reply.Executions)
 	if len(reply.Candidates) > 0 {
 		unused -= s.admit(v.lane, reply.Candidates, unused)
@@ -224,6 +230,9 @@ func (s *shift) claim(ctx context.Context, v visit) {
 		s.board.addAside(at)
 	case reply.Remaining > 0:
 		s.board.add(at)
+	}
+	if first != nil {
+		s.work(first)
 	}
 }
 

@@ -20,6 +20,8 @@ type starts struct {
 	mu sync.Mutex
 	// waiting holds the runs behind the call that is under way to a place.
 	waiting map[startPlace][]*start
+	// mailboxes are channels of starts that have heard.
+	mailboxes sync.Pool
 }
 
 // startPlace is what runs of one call have in common.
@@ -100,6 +102,7 @@ func (s *starts) submit(ctx context.Context, plan *Plan, alone func() (existed b
 	var news startNews
 	select {
 	case news = <-mine.told:
+		s.mailboxes.Put(mine.told)
 	case <-ctx.Done():
 		if !s.leave(place, mine) {
 			return false, submitError(plan, context.Cause(ctx))
@@ -123,7 +126,11 @@ func (s *starts) goesAhead(place startPlace, mine *start) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	behind, underway := s.waiting[place]
-	mine.told = make(chan startNews, 1)
+	if used, ok := s.mailboxes.Get().(chan startNews); ok {
+		mine.told = used
+	} else {
+		mine.told = make(chan startNews, 1)
+	}
 	if !underway {
 		s.waiting[place] = nil
 		return true
@@ -270,21 +277,19 @@ func newManyForm(c *compiledFlow) *manyForm {
 		return nil
 	}
 	m := &manyForm{}
-	places := make(map[string]int64, len(c.nodes))
 	for i := range c.nodes {
 		n := &c.nodes[i]
-		places[n.Name] = int64(i + 1)
 		m.nodes = append(m.nodes, enginecore.SubmitManyNode{
 			Name: n.Name, Kind: n.Kind, LaneID: n.LaneID, Priority: n.Priority, UsesFlowInput: n.UsesFlowInput,
 			InputCount: n.InputCount, UpstreamCount: n.UpstreamCount, Capabilities: n.Capabilities, Policy: n.Policy,
 			Tags: n.Tags, StartTimeout: n.StartTimeout, AttemptTimeout: n.AttemptTimeout,
 		})
 	}
-	m.result = places[c.graph.Return]
+	m.result = c.places[c.graph.Return]
 	for i := range c.graph.Nodes {
 		n := &c.graph.Nodes[i]
 		for _, up := range n.Upstreams {
-			edge := enginecore.SubmitManyEdge{Upstream: places[up.Node], Downstream: places[n.Name], DependencyKind: string(up.Kind)}
+			edge := enginecore.SubmitManyEdge{Upstream: c.places[up.Node], Downstream: c.places[n.Name], DependencyKind: string(up.Kind)}
 			if up.Data {
 				edge.InputName = up.Node
 			}

@@ -76,7 +76,7 @@ func currentStoredForm(t *testing.T) storedForm {
 		form.Policies[n.Name] = json.RawMessage(n.Policy)
 		names[n.ExecutionID] = n.Name
 	}
-	for _, e := range plan.edges() {
+	for _, e := range plan.edges(plan.nodes()) {
 		form.Edges[names[e.UpstreamExecutionID]+" → "+names[e.DownstreamExecutionID]] = string(e.EdgeID)
 	}
 	return form

@@ -52,6 +52,10 @@ func (s *shift) admit(lane enginecore.LaneID, candidates []enginecore.Candidate,
 
 func (s *shift) begin(tasks []*task) {
 	s.permits.ask(tasks...)
+	s.launch(tasks)
+}
+
+func (s *shift) launch(tasks []*task) {
 	for _, t := range tasks {
 		s.tasks.Go(func() { s.work(t) })
 	}

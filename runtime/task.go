@@ -120,7 +120,7 @@ func (t *task) run(wantNext func() bool) (next *task) {
 		return nil
 	}
 	ctx, span := t.shift.engine.telemetry.tracer.Start(t.ctx, "flowfabric.activity "+t.claimed.Kind,
-		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+		t.shift.engine.telemetry.consumer, trace.WithAttributes(
 			attribute.String("flowfabric.flow", t.claimed.FlowName), attribute.String("flowfabric.run", t.claimed.RunID),
 			attribute.String("flowfabric.node", t.claimed.Node), attribute.Int("flowfabric.attempt", int(t.claimed.AttemptIndex)+1)))
 	for again := true; again; {

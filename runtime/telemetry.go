@@ -21,6 +21,8 @@ const instrumentation = "github.com/flowfabric/flowfabric-go/runtime"
 type telemetry struct {
 	tracer trace.Tracer
 	meter  metric.Meter
+	// producer and consumer are the kinds of spans of submissions and activities, made once.
+	producer, consumer trace.SpanStartOption
 
 	starts, claims, attempts, commits metric.Float64Histogram
 
@@ -45,7 +47,10 @@ var (
 )
 
 func newTelemetry(tracers trace.TracerProvider, meters metric.MeterProvider) (*telemetry, error) {
-	t := &telemetry{tracer: tracers.Tracer(instrumentation), meter: meters.Meter(instrumentation)}
+	t := &telemetry{
+		tracer: tracers.Tracer(instrumentation), meter: meters.Meter(instrumentation),
+		producer: trace.WithSpanKind(trace.SpanKindProducer), consumer: trace.WithSpanKind(trace.SpanKindConsumer),
+	}
 	var faults []error
 	seconds := func(name, description string, bounds []float64) metric.Float64Histogram {
 		h, err := t.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
