@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "166-6f6ac9b29fbbb931"
+const build = "167-6df6d5a47a15bc19"

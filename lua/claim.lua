@@ -14,10 +14,28 @@ local SIMPLE = {
 }
 
 -- The mark of a member that is submitted without anything out of the ordinary: no timeouts, capabilities, limits, delay or
--- wait. Its first lease puts attempts.IN_CORE in its place, and it is taken away by whatever gives the member one of the fields that claim.read_simple does not read.
+-- wait. Its first lease puts attempts.IN_CORE in its place, and it is taken away by whatever gives the member one of the fields
+-- that claim.read_simple does not read.
 function claim.simple_mark(uses_input, keyed)
   if keyed then return uses_input and 'keyed input' or 'keyed' end
   return uses_input and 'bare input' or 'bare'
+end
+
+-- The mark of a bare member that may run now when all that it takes in is the result of one upstream, which comes under the
+-- upstream's name: so whoever leases it need not look for that. `fed <execution>` fits into what a record that is not a large
+-- one may hold.
+local FED = 'fed '
+local FED_BY = #FED + 1
+
+function claim.fed_mark(core, upstream_id)
+  return core.is_bare and core.input_count == '1' and FED .. upstream_id or nil
+end
+
+-- What a mark says, and the upstream of a fed member.
+local function read_mark(mark)
+  local known = SIMPLE[mark]
+  if known or not mark or string.sub(mark, 1, #FED) ~= FED then return known, nil end
+  return SIMPLE.bare, string.sub(mark, FED_BY)
 end
 
 -- The core of a simple member that was never claimed; nil for any other, or when it is neither eligible nor blocked by its
@@ -25,13 +43,14 @@ end
 function claim.read_simple(core_key)
   local v = redis.call('HMGET', core_key, 'simple', 'attempt_state', 'eligibility_state', 'lane_id', 'flow_id', 'node',
     'total_attempt_count', 'execution_kind', 'input_count', 'created_at', 'priority')
-  local mark, eligibility = SIMPLE[v[1]], v[3]
+  local eligibility = v[3]
+  local mark, fed_by = read_mark(v[1])
   if not mark or v[2] ~= 'pending_first_attempt' or v[7] ~= '0'
     or eligibility ~= 'blocked_by_dependencies' and eligibility ~= 'eligible_now' then
     return nil
   end
   return {
-    is_simple = true, lifecycle_phase = 'runnable', ownership_state = 'unowned', terminal_outcome = 'none', managed = '1', retry_count = '0',
+    is_simple = true, is_bare = mark == SIMPLE.bare, fed_by = fed_by, lifecycle_phase = 'runnable', ownership_state = 'unowned', terminal_outcome = 'none', managed = '1', retry_count = '0',
     current_lease_epoch = '0', total_attempt_count = '0', attempt_state = 'pending_first_attempt',
     uses_flow_input = mark.input, eligibility_state = eligibility, lane_id = v[4] or nil,
     flow_id = v[5] or nil, node = v[6] or nil, execution_kind = v[8] or nil, input_count = v[9] or nil,

@@ -151,7 +151,10 @@ local function affect_child(c, k, satisfied, remaining)
     return 'child_skipped'
   end
   local effect = dependency.inject(k, child) and 'data_injected' or ''
-  if remaining == 0 and dependency.is_releasable(child) then dependency.release(c, child_id, k, child) end
+  if remaining == 0 and dependency.is_releasable(child) then
+    child.fed_mark = k.feeder and claim.fed_mark(child, k.feeder)
+    dependency.release(c, child_id, k, child)
+  end
   return effect
 end
 
@@ -170,7 +173,8 @@ function dependency.resolve(c, k, edge_id, outcome)
 end
 
 -- Resolves edges of one child of a managed flow that are not among its open ones any more. `edges`: a list of {edge_id,
--- outcome}, the outcome being that of dependency.verdict.
+-- outcome, upstream_id, is_named}, the outcome being that of dependency.verdict; `is_named`: the result goes along under the
+-- name of the upstream.
 function dependency.resolve_taken(c, child_id, edges, heirs)
   local impossible = 0
   for _, edge in ipairs(edges) do
@@ -186,8 +190,9 @@ function dependency.resolve_taken(c, child_id, edges, heirs)
   elseif remaining > 0 then
     return
   end
-  affect_child(c, { managed = true, child_id = child_id, core = key.exec_core(c, child_id), heirs = heirs }, impossible == 0,
-    remaining)
+  local k = { managed = true, child_id = child_id, core = key.exec_core(c, child_id), heirs = heirs }
+  if #edges == 1 and edges[1].is_named then k.feeder = edges[1].upstream_id end
+  affect_child(c, k, impossible == 0, remaining)
 end
 
 -- @function ff_stage_dependency_edge

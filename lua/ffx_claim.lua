@@ -158,6 +158,10 @@ local function take_from_lane(c, request, take, out)
       from = 1
     else
       local choose = #heads > 2 * wanted and order.chooser(c, request)
+      if wanted > 1 and #heads > 2 then
+        call.gather(c)
+        order.leave_together(c)
+      end
       local i = 1
       while i <= math.min(2 * looked_at, #heads) and #out < request.count do
         local execution_id, score, fair_key = heads[i], heads[i + 1], nil
@@ -176,6 +180,7 @@ local function take_from_lane(c, request, take, out)
         end
         i = i + 2
       end
+      order.write_leaving(c)
       request.drained = not choose and i > #heads
       if request.drained then break end
     end

@@ -15,14 +15,17 @@ local function commit(c, A)
   if already_completed(core, A) then return true end
   local f, err = fence.check_write(c, core_key, core, A)
   if err then return nil, err end
-  if c.heirs then work.bequeath(c.heirs, A.execution_id, A.result) end
   lifecycle.complete(c, A.execution_id, core_key, core, f, A.result)
-  if graph.flow(c, core.flow_id).joins then graph.propagate(c) end
+  if graph.flow(c, core.flow_id).joins then
+    graph.count_ends(c)
+    graph.propagate(c)
+  end
   return false
 end
 
 -- What a worker gets after its completions: remaining, executions and candidates of the reply.
 local function go_on(c, request)
+  graph.count_ends(c)
   graph.propagate(c)
   local executions = work.claim(c, request)
   local remaining = work.remaining(c, request)
@@ -92,6 +95,7 @@ function F.ffx_complete_many(K, A)
   request.handed_on = true
   local c = call.open(K.partition)
   call.gather(c)
+  graph.gather_ends(c)
   if request.count > 0 then c.heirs = work.no_heirs(request) end
   local outcomes = {}
   for i, completion in ipairs(completions) do

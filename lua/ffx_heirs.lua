@@ -1,20 +1,15 @@
 -- What a completion makes ready and leases to the worker that completed, in one step.
 
 -- An execution that a completion makes ready, and that the worker may run next, is leased by the same call without a
--- stop in the eligible set: it is an heir. `heirs` is the list of them, with the request of the call, the results of the
--- executions that the call completes, and by execution the {name, result} pairs that the call feeds it.
+-- stop in the eligible set: it is an heir. `heirs` is the list of them, with the request of the call, and by execution the
+-- {name, result} pairs that the call feeds it.
 function work.no_heirs(request)
-  return { request = request, results = {}, fed = {} }
+  return { request = request, fed = {} }
 end
 
--- The completion of an execution may make heirs from now on.
-function work.bequeath(heirs, execution_id, result)
-  heirs.results[execution_id] = result or ''
-end
-
--- An edge of a completed execution hands its result to a child under a name, if it has one.
-function work.feed(heirs, edge)
-  local result = heirs.results[edge.upstream_id]
+-- An edge of an execution that the call has completed hands its result to a child under a name, if it has one.
+function work.feed(c, heirs, edge)
+  local result = c.completed and c.completed[edge.upstream_id]
   if not result or not is_set(edge.input_name) then return end
   local fed = call.list_in(heirs.fed, edge.child_id)
   fed[#fed + 1] = { edge.input_name, result }

@@ -70,6 +70,7 @@ end
 -- What has waited longest of an index. The oldest of each priority is at the head of that priority, so as many entries are
 -- looked at as there are priorities; where there are very many, the search goes on next time behind `field`.
 local function longest_waiting(c, request, index_key, field)
+  order.write_leaving(c)
   local state_key = key.ffx_order(c, request.lane)
   local behind = tonumber(redis.call('HGET', state_key, field) or nil)
   local from, around = behind and below(c, behind) or '(-inf', not behind

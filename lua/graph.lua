@@ -81,6 +81,34 @@ function graph.note_failure(flow_key, core, t)
   end
 end
 
+-- From here on, nodes that succeed are counted by graph.count_ends, those of a flow together.
+function graph.gather_ends(c)
+  c.ends = {}
+end
+
+function graph.count_ends(c)
+  local ends = c.ends
+  if not ends then return end
+  c.ends = nil
+  for _, flow_id in ipairs(ends) do
+    local flow_key = key.flow_core(c, flow_id)
+    if redis.call('HINCRBY', flow_key, 'open_nodes', -ends[flow_id]) == 0 then graph.close(c, flow_id, flow_key) end
+  end
+end
+
+-- One node less of a flow is open. True when that was the last one, and the flow is closed.
+local function count_end(c, flow_id, flow_key, outcome)
+  local ends = c.ends
+  if ends and outcome == 'success' then
+    if not ends[flow_id] then ends[#ends + 1] = flow_id end
+    ends[flow_id] = (ends[flow_id] or 0) + 1
+    return false
+  end
+  if redis.call('HINCRBY', flow_key, 'open_nodes', -1) ~= 0 then return false end
+  graph.close(c, flow_id, flow_key)
+  return true
+end
+
 -- A managed execution has ended.
 function graph.finished(c, execution_id, core, t)
   local flow_id = core.flow_id
@@ -98,10 +126,7 @@ function graph.finished(c, execution_id, core, t)
       fatal = flow.fail_fast and not graph.is_over(flow)
     end
   end
-  if redis.call('HINCRBY', flow_key, 'open_nodes', -1) == 0 then
-    graph.close(c, flow_id, flow_key)
-    return
-  end
+  if count_end(c, flow_id, flow_key, t.outcome) then return end
   if fatal then flows.stop_rest(c, flow_id, flow_key, core) end
   -- Not all of its edges may be in: the call that lets the held roots go resolves them.
   if held and not fatal then
@@ -206,7 +231,7 @@ function graph.close(c, flow_id, flow_key)
     graph.write_events(c, flow_id)
     flows.shrink_stream(c, key.flow_events(c, flow_id))
   end
-  local result = outcome == 'success' and c.completed == flow.result_execution_id and c.result or nil
+  local result = outcome == 'success' and c.completed and c.completed[flow.result_execution_id or ''] or nil
   wake.done(c, flow_id, outcome, result)
 end
 

@@ -107,12 +107,24 @@ function order.step_out(c, lane, fair_key)
   known.fair, known.lined_up[fair_key] = nil, nil
 end
 
--- Takes an execution out of the eligible set of its lane, if it is there. A call that takes all there is (takes_all) does not
--- look at the set before its end.
+-- From here to order.write_leaving, executions that leave an eligible set do so together. Whoever reads those sets, or puts in
+-- again what has left them, ends it first.
+function order.leave_together(c)
+  c.leaving = {}
+end
+
+function order.write_leaving(c)
+  if not c.leaving then return end
+  for eligible_key, members in pairs(c.leaving) do call.chunked('ZREM', eligible_key, members) end
+  c.leaving = nil
+end
+
+-- Takes an execution out of the eligible set of its lane, if it is there.
 function order.leave(c, lane, execution_id, core, eligible_key)
   eligible_key = eligible_key or key.lane_eligible(c, lane)
-  if c.takes_all then
-    call.leave(c, 'ZREM', eligible_key, execution_id)
+  if c.leaving then
+    local members = call.list_in(c.leaving, eligible_key)
+    members[#members + 1] = execution_id
   else
     redis.call('ZREM', eligible_key, execution_id)
   end

@@ -82,6 +82,8 @@ function park.ready(c, execution_id, core_key, core, r)
   return 'waiting'
 end
 
+local NOTHING_ELSE = {}
+
 -- The same for a record that claim.read_simple gave, and that nothing holds back: what else the state of a record that may
 -- run says, it says already.
 function park.ready_simple(c, execution_id, core_key, core, eligible_key)
@@ -90,7 +92,7 @@ function park.ready_simple(c, execution_id, core_key, core, eligible_key)
     'public_state', 'waiting',
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
-    'blocking_reason', 'waiting_for_worker')
+    'blocking_reason', 'waiting_for_worker', unpack(core.fed_mark and { 'simple', core.fed_mark } or NOTHING_ELSE))
   order.enter(c, core.lane_id, execution_id, core, eligible_key)
   graph.became_eligible(c, execution_id, core, core.lane_id)
 end

@@ -38,6 +38,7 @@ local function add_edge(c, wave, item, flow, edge_id, child_id, kind, input_name
     return
   end
   edge.outcome = dependency.verdict(kind, item.outcome)
+  edge.is_named = input_name ~= '' and input_name == item.node
   if edge.outcome ~= 'success' then wave.plain = false end
   local edges = wave[child_id]
   if edges then
@@ -78,7 +79,7 @@ local function resolve_child(c, edges)
   if #edges == 0 then return end
   local heirs = c.heirs
   if heirs and #heirs < heirs.request.count then
-    for _, edge in ipairs(edges) do work.feed(heirs, edge) end
+    for _, edge in ipairs(edges) do work.feed(c, heirs, edge) end
   else
     heirs = nil
   end

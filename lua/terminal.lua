@@ -136,7 +136,7 @@ function lifecycle.complete(c, execution_id, core_key, core, f, result, k)
   if core.simple ~= attempts.IN_CORE then attempts.finish(c, execution_id, core, 'ended_success') end
   if not plain then lease.close_stream(c, execution_id, core.current_attempt_index or '', 'attempt_success') end
   local result_key = key.exec_result(c, execution_id)
-  c.completed, c.result = execution_id, result
+  call.list_in(c, 'completed')[execution_id] = result or ''
   if is_set(result) then
     redis.call('SET', result_key, result)
   else

@@ -1,9 +1,12 @@
 package enginetest_test
 
 import (
+	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -143,5 +146,124 @@ func TestChildrenEnterTheLaneTogether(t *testing.T) {
 			b.Check(t, invariant.AnyTime)
 		}
 		assert.Equal(t, map[string]int{"a1": 1, "a2": 1, "k1": 1, "k2": 1}, claimed)
+	})
+}
+
+// TestFedByOne makes nodes ready that take in one result: their marks name whom it comes from, and a claim hands it out. A node
+// that gets one more upstream meanwhile has no mark any more.
+func TestFedByOne(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g := newGraph(t, b)
+		g.whole([]string{"a", "c", "b1", "b2", "b3"}, [2]string{"a", "b1"}, [2]string{"a", "b2"}, [2]string{"a", "b3"}, [2]string{"c", "b3"})
+		g.claim()
+		call := g.completions("a")
+		call.Count = 0
+		g.completeMany(call)
+		assert.Equal(t, "fed "+string(g.node("a")), g.core("b1")["simple"])
+		assert.Equal(t, "bare", g.core("b3")["simple"])
+		b.Check(t, invariant.AnyTime)
+
+		g.stage("c", "b2")
+		assert.Equal(t, "1", g.apply("c", "b2", ""))
+		assert.Empty(t, g.core("b2")["simple"])
+		b.Check(t, invariant.AnyTime)
+		_, nodes := g.completeMany(g.completions("c"))
+		g.claim()
+		for _, name := range []string{"b1", "b2"} {
+			x := g.leases[name]
+			assert.Equal(t, []enginecore.NodeInput{{Name: "a", Result: []byte("result of a")}}, x.Inputs, name)
+			assert.True(t, x.InputsComplete, name)
+		}
+		assert.LessOrEqual(t, len(nodes), 1)
+		assert.Len(t, g.leases["b3"].Inputs, 2)
+		g.completeMany(g.completions("b1", "b2", "b3"))
+		assert.Equal(t, "success", g.result().Outcome)
+		b.Check(t, invariant.Quiescent)
+	})
+}
+
+// TestFedByLarge leaves a result out of a claim that is larger than what a claim hands out.
+func TestFedByLarge(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g := newGraph(t, b)
+		g.whole([]string{"a", "b1", "b2"}, [2]string{"a", "b1"}, [2]string{"a", "b2"})
+		g.claim()
+		call := g.completions("a")
+		call.Count, call.Completions[0].Result = 0, bytes.Repeat([]byte("x"), 1<<20+1)
+		g.completeMany(call)
+		g.claim()
+		for _, name := range []string{"b1", "b2"} {
+			assert.False(t, g.leases[name].InputsComplete)
+			reply, err := g.e.ReadInputs(g.ctx, enginecore.ReadInputsCall{Partition: g.p, ExecutionID: g.node(name)})
+			require.NoError(t, err)
+			require.Len(t, reply.Inputs, 1)
+			assert.Len(t, reply.Inputs[0].Result, 1<<20+1)
+		}
+	})
+}
+
+// TestRunsThatEndTogether ends two runs with one call: each is told of with its own result.
+func TestRunsThatEndTogether(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g, other := newGraph(t, b), newGraph(t, b)
+		other.p, other.lane, other.leases = g.p, g.lane, g.leases
+		g.whole([]string{"a", "b"}, [2]string{"a", "b"})
+		other.whole([]string{"c"})
+		g.claim()
+		listener, leave := g.e.Client().Dedicate()
+		defer leave()
+		told := make(chan string, 4)
+		listener.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { told <- m.Message }})
+		require.NoError(t, listener.Do(g.ctx, listener.B().Subscribe().Channel(g.e.Keys().ChannelDone(g.p)).Build()).Error())
+
+		_, nodes := g.completeMany(g.completions("a"))
+		require.Contains(t, nodes, "b")
+		outcomes, _ := g.completeMany(g.completions("b", "c"))
+		assert.Equal(t, []string{"OK", "OK"}, outcomes)
+		select {
+		case message := <-told:
+			assert.Contains(t, message, string(g.id)+" success result of b")
+			assert.Contains(t, message, string(other.id)+" success result of c")
+		case <-g.ctx.Done():
+			t.Fatal("nobody is told")
+		}
+		assert.Equal(t, "success", g.result().Outcome)
+		assert.Equal(t, "success", other.result().Outcome)
+		b.Check(t, invariant.Quiescent)
+	})
+}
+
+// TestClaimsOfSeveralByAge claims several at a time where priorities wait, so that some claims take what has waited longest:
+// none is leased twice, and none is left.
+func TestClaimsOfSeveralByAge(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		const nodes = 40
+		g := newGraph(t, b)
+		var names []string
+		for i := range nodes {
+			names = append(names, fmt.Sprintf("n%d", i))
+		}
+		call := g.wholeCall(names)
+		for i := range call.Nodes {
+			call.Nodes[i].Priority = int64(i % 3)
+		}
+		g.submit(call)
+		claimed := make(map[string]int)
+		for n := 0; n < nodes; n += 5 {
+			request := g.completions().ClaimRequest
+			request.ClaimID, request.Count = uuid.NewString(), 5
+			reply, err := g.e.Claim(g.ctx, enginecore.ClaimCall{Partition: g.p, ClaimRequest: request})
+			require.NoError(t, err)
+			require.Len(t, reply.Executions, 5)
+			for _, x := range reply.Executions {
+				claimed[x.Node]++
+			}
+			b.Check(t, invariant.AnyTime)
+		}
+		assert.Len(t, claimed, nodes)
 	})
 }

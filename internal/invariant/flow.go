@@ -222,7 +222,7 @@ func (c *checker) onward(e *execution, f *flowRecord) {
 }
 
 // simple checks the marks of a node that claims and completions read little of.
-func (c *checker) simple(e *execution) {
+func (c *checker) simple(p *partition, f *flowRecord, e *execution) {
 	if _, has := e.core["attached"]; !has {
 		c.fault(RuleState, e.key, "is a node without the field attached")
 	}
@@ -240,6 +240,29 @@ func (c *checker) simple(e *execution) {
 	}
 	if _, has := e.core["fair_key"]; has != strings.Contains(e.get("simple"), "keyed") {
 		c.fault(RuleState, e.key, "is marked as %q, has a fair_key: %t", e.get("simple"), has)
+	}
+	if upstream, fed := strings.CutPrefix(e.get("simple"), "fed "); fed {
+		c.fedBy(p, f, e, upstream)
+	}
+}
+
+// fedBy checks the mark of a node that takes in one result: that of an upstream, under its name.
+func (c *checker) fedBy(p *partition, f *flowRecord, e *execution, upstream string) {
+	feeds := 0
+	for edge := range f.in[e.id].set {
+		record := f.edges[edge]
+		if record["data_passing_ref"] == "" {
+			continue
+		}
+		feeds++
+		from := p.executions[record["upstream_execution_id"]]
+		if from == nil || from.id != upstream || from.get("node") != record["data_passing_ref"] || from.get("terminal_outcome") != "success" {
+			c.fault(RuleFlow, e.key, "is marked as fed by %s, but edge %s takes in %q of %s", upstream, edge,
+				record["data_passing_ref"], record["upstream_execution_id"])
+		}
+	}
+	if feeds != 1 {
+		c.fault(RuleFlow, e.key, "is marked as fed by one upstream, but has %d", feeds)
 	}
 }
 
@@ -270,7 +293,7 @@ func (c *checker) managedFlow(p *partition, f *flowRecord) {
 			c.fault(RuleFlow, e.key, "belongs to a managed flow, but is not managed")
 		}
 		c.onward(e, f)
-		c.simple(e)
+		c.simple(p, f, e)
 		replayed = replayed || number(e.get("replay_count")) > 0
 		if e.terminal() {
 			outcomes[e.get("terminal_outcome")]++
