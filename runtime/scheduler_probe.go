@@ -125,9 +125,13 @@ func (p *probe) next(ctx context.Context, spot grantSpot) (Grant, bool, error) {
 		if err := p.readCores(ctx, asked); err != nil {
 			return Grant{}, false, err
 		}
-		grant, granted, err := p.ask(ctx, spot.partition, &asked[0])
-		if err != nil || granted {
-			return grant, granted, err
+		// Somebody else may have taken it by now. To ask for its places as those of its next lease would give up the ones that it
+		// runs under.
+		if p.mayTake(&asked[0]) {
+			grant, granted, err := p.ask(ctx, spot.partition, &asked[0])
+			if err != nil || granted {
+				return grant, granted, err
+			}
 		}
 		p.refused = append(p.refused, reply.ExecutionID)
 	}
