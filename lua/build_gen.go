@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "167-6df6d5a47a15bc19"
+const build = "168-fd737236b02e3502"

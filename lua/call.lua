@@ -106,9 +106,15 @@ function number.refuse(name, raw)
   return reply.err('invalid_input', name .. ' must be a number, got: ' .. tostring(raw))
 end
 
+-- Numbers of one digit, which are the most frequent ones, by their text.
+local DIGITS = {}
+for n = 0, 9 do DIGITS['' .. n] = n end
+
 -- Required numeric argument, floored and cut to what is exact: the value, or nil and the error reply.
 function number.whole(name, raw)
-  local n = number.finite(raw)
+  local n = DIGITS[raw]
+  if n then return n end
+  n = number.finite(raw)
   if not n then return nil, number.refuse(name, raw) end
   if n % 1 == 0 and n >= 0 and n <= number.MAX_EXACT then return n end
   return math.max(-number.MAX_EXACT, math.min(number.MAX_EXACT, math.floor(n)))

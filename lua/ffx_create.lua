@@ -18,18 +18,25 @@ function create.check_same(flow, A)
   return nil
 end
 
+-- The first of the numbers of a node that is none, as the error reply.
+local function refuse_number(node, numbers)
+  for _, name in ipairs(NODE_NUMBERS) do
+    if not numbers[name] then return number.refuse('node ' .. (node.name or '') .. ': ' .. name, node[name]) end
+  end
+end
+
 -- Numbers of a node, or nil and the error reply.
 function create.parse_node(node)
+  local input_count, upstream_count, delay = number.whole('', node.input_count), number.whole('', node.upstream_count),
+    number.whole('', node.delay)
+  local start_timeout, attempt_timeout = number.whole('', node.start_timeout), number.whole('', node.attempt_timeout)
+  local priority = number.priority('', node.priority)
   local numbers = {
-    input_count = number.whole('', node.input_count),
-    upstream_count = number.whole('', node.upstream_count),
-    delay = number.whole('', node.delay),
-    start_timeout = number.whole('', node.start_timeout),
-    attempt_timeout = number.whole('', node.attempt_timeout),
-    priority = number.priority('', node.priority),
+    input_count = input_count, upstream_count = upstream_count, delay = delay, start_timeout = start_timeout,
+    attempt_timeout = attempt_timeout, priority = priority,
   }
-  for _, name in ipairs(NODE_NUMBERS) do
-    if not numbers[name] then return nil, number.refuse('node ' .. (node.name or '') .. ': ' .. name, node[name]) end
+  if not (input_count and upstream_count and delay and start_timeout and attempt_timeout and priority) then
+    return nil, refuse_number(node, numbers)
   end
   if is_set(node.wait) then
     local err
@@ -42,40 +49,44 @@ end
 -- What the creating functions share within one call: members that enter indexes (see create.gather), and the first records
 -- of their kind, from which others are copied.
 function create.batch()
-  return { nodes = {}, texts = {}, edges = {}, lanes = {} }
+  return { nodes = {}, texts = {}, text_count = 0, edges = {}, lanes = {} }
 end
 
--- Members of sets and sorted sets are gathered, and written with one command for each key: `second` follows a score.
-function create.gather(batch, command, target, first, second)
+-- The list in which members of a set or sorted set are gathered, which one command for each key writes at the end of the call.
+function create.list(batch, command, target)
   local list = batch[target]
   if not list then
     list = { command = command, target = target }
     batch[target] = list
     batch[#batch + 1] = list
   end
+  return list
+end
+
+-- Gathers a member: `second` follows a score.
+function create.gather(batch, command, target, first, second)
+  local list = create.list(batch, command, target)
   list[#list + 1] = first
   if second then list[#list + 1] = second end
 end
 
-local gather = create.gather
-
 -- A text that is written at the end of the call, together with the others.
 function create.text(batch, text_key, text)
-  local texts = batch.texts
-  local n = #texts
-  texts[n + 1] = text_key
-  texts[n + 2] = text
+  local texts, count = batch.texts, batch.text_count
+  texts[count + 1] = text_key
+  texts[count + 2] = text
+  batch.text_count = count + 2
 end
 
 -- Texts of one command (bytes), roughly: what a command is given is copied before it is kept.
 local TEXT_BYTES = 65536
 local TEXTS_AT_A_TIME = 500
 
-local function write_texts(texts)
+local function write_texts(texts, count)
   local from, bytes = 1, 0
-  for i = 2, #texts, 2 do
+  for i = 2, count, 2 do
     bytes = bytes + #texts[i]
-    if i == #texts or bytes >= TEXT_BYTES or i - from >= TEXTS_AT_A_TIME then
+    if i == count or bytes >= TEXT_BYTES or i - from >= TEXTS_AT_A_TIME then
       redis.call('MSET', unpack(texts, from, i))
       from, bytes = i + 1, 0
     end
@@ -84,7 +95,7 @@ end
 
 -- Writes what was gathered, at the end of a call.
 function create.finish(c, batch)
-  write_texts(batch.texts)
+  write_texts(batch.texts, batch.text_count)
   create.finish_events(c, batch)
   for _, list in ipairs(batch) do call.chunked(list.command, list.target, list) end
   for lane in pairs(batch.lanes) do

@@ -76,15 +76,15 @@ local function gather_tags(c, batch, flow_name, tags)
   batch.lists = flows.lists_of(c, flow_name, batch.tags)
 end
 
--- Writes the record of a flow as a copy of the first of its batch.
-function create.copy_flow(first, flow_key, events_key, A)
+-- Writes the record of a flow as a copy of the first of its batch; further fields with their values follow.
+function create.copy_flow(first, flow_key, events_key, A, result_execution_id, ...)
   redis.call('COPY', first.core, flow_key)
-  local values = { 'flow_id', A.flow_id, 'run_id', A.run_id, 'input_hash', A.input_hash }
-  append(values, 'result_execution_id', A.result_execution_id)
-  append(values, 'trace_context', A.trace_context)
-  append(values, 'parent_execution_id', A.parent and A.parent[1] and A.parent[1].execution_id)
-  if A.budget and A.budget.blocking ~= first.blocking then append(values, 'budget_ids', A.budget.blocking) end
-  redis.call('HSET', flow_key, unpack(values))
+  if is_set(result_execution_id) then
+    redis.call('HSET', flow_key, 'flow_id', A.flow_id, 'run_id', A.run_id, 'input_hash', A.input_hash,
+      'result_execution_id', result_execution_id, ...)
+  else
+    redis.call('HSET', flow_key, 'flow_id', A.flow_id, 'run_id', A.run_id, 'input_hash', A.input_hash, ...)
+  end
   redis.call('COPY', first.events, events_key, 'REPLACE')
   first.copied_events = events_key
 end
@@ -110,7 +110,11 @@ function create.flow(c, batch, flow_key, A, n, held, nodes, edges)
   local first = batch.flow
   local shape = shape_of(A)
   if first and first.shape == shape then
-    create.copy_flow(first, flow_key, events_key, A)
+    local further = {}
+    append(further, 'trace_context', A.trace_context)
+    append(further, 'parent_execution_id', A.parent and A.parent[1] and A.parent[1].execution_id)
+    if A.budget.blocking ~= first.blocking then append(further, 'budget_ids', A.budget.blocking) end
+    create.copy_flow(first, flow_key, events_key, A, A.result_execution_id, unpack(further))
   else
     write_flow_core(c, flow_key, A, n, held, nodes, edges)
     graph.log_alone(c, A.flow_id, 'flow_submitted')

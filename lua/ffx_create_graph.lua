@@ -1,6 +1,6 @@
 -- The edges of submitted flows, and the graph as a whole.
 
-local append, gather = create.append, create.gather
+local gather = create.gather
 
 -- The one edge that leaves an execution, for those that exactly one leaves and whose flow comes whole; false where more do.
 local function single_edges(A)
@@ -17,30 +17,24 @@ local function single_edges(A)
   return single
 end
 
--- Makes new executions members of their flow, and known to the partition.
-function create.enter_members(c, batch, flow_id, ids)
-  call.chunked('SADD', key.flow_members(c, flow_id), ids)
-  local all_key = key.index_all_executions(c)
-  for i = 1, #ids do gather(batch, 'SADD', all_key, ids[i]) end
-end
-
--- Creates the nodes that are not `known`; `ids` are those of their executions, and `single` is what single_edges gives. Gives
--- those that it created, as a set, and how many they are.
+-- Creates the nodes that are not `known`; `ids` are those of their executions, `cores` the keys of their records, and `single`
+-- is what single_edges gives. Gives those that it created, as a set, and how many they are.
 local function write_nodes(c, batch, A, n, held, known, single)
   local created, ids = {}, {}
+  local all_executions = create.list(batch, 'SADD', key.index_all_executions(c))
   for i, node in ipairs(A.nodes) do
     local execution_id = A.ids[i]
     if not known[execution_id] and not created[execution_id] then
       created[execution_id] = true
-      ids[#ids + 1] = execution_id
-      local why = create.node(c, batch, A, node, execution_id, n.nodes[i], single[execution_id], held, n.limits)
+      ids[#ids + 1], all_executions[#all_executions + 1] = execution_id, execution_id
+      local why = create.node(c, batch, A, node, execution_id, A.cores[i], n.nodes[i], single[execution_id], held, n.limits)
       if n.nodes[i].wait and not why then n.to_open[#n.to_open + 1] = node end
       if n.limits then limits.attach(c, execution_id, n.limits) end
       local join = n.joins[execution_id]
       if join then joins.write(c, key.flow_edgegroup(c, A.flow_id, execution_id), join) end
     end
   end
-  create.enter_members(c, batch, A.flow_id, ids)
+  call.chunked('SADD', key.flow_members(c, A.flow_id), ids)
   return created, #ids
 end
 
@@ -67,13 +61,20 @@ local function write_edge(c, batch, A, edge)
     }
     return
   end
-  local changes = { 'edge_id', edge.edge_id }
-  if first.flow_id ~= flow_id then append(changes, 'flow_id', flow_id) end
-  if first.upstream_id ~= upstream_id then append(changes, 'upstream_execution_id', upstream_id) end
-  if first.child_id ~= child_id then append(changes, 'downstream_execution_id', child_id) end
+  if first.flow_id ~= flow_id then
+    create.copy_edge(first, edge_key, dep_key, 'edge_id', edge.edge_id, 'flow_id', flow_id, 'upstream_execution_id', upstream_id,
+      'downstream_execution_id', child_id, 'data_passing_ref', edge.input_name)
+    return
+  end
+  local changes, count = { 'edge_id', edge.edge_id }, 2
+  if first.upstream_id ~= upstream_id then
+    changes[3], changes[4], count = 'upstream_execution_id', upstream_id, 4
+  end
+  if first.child_id ~= child_id then
+    changes[count + 1], changes[count + 2], count = 'downstream_execution_id', child_id, count + 2
+  end
   if first.input_name ~= edge.input_name then
-    changes[#changes + 1] = 'data_passing_ref'
-    changes[#changes + 1] = edge.input_name
+    changes[count + 1], changes[count + 2] = 'data_passing_ref', edge.input_name
   end
   create.copy_edge(first, edge_key, dep_key, unpack(changes))
 end
@@ -106,17 +107,19 @@ local IDS_AT_A_TIME = 1000
 local function edges_by_child(edges)
   local children, by_id, seen = {}, {}, {}
   for _, edge in ipairs(edges) do
-    local child_id = edge.downstream_execution_id
-    local child = by_id[child_id]
-    if not child then
-      child = { child_id = child_id, edges = {}, ids = {} }
-      by_id[child_id] = child
-      children[#children + 1] = child
-    end
-    if not seen[edge.edge_id] then
-      seen[edge.edge_id] = true
-      child.edges[#child.edges + 1] = edge
-      child.ids[#child.ids + 1] = edge.edge_id
+    local edge_id = edge.edge_id
+    if not seen[edge_id] then
+      seen[edge_id] = true
+      local child_id = edge.downstream_execution_id
+      local child = by_id[child_id]
+      if child then
+        local count = #child.ids + 1
+        child.edges[count], child.ids[count] = edge, edge_id
+      else
+        child = { child_id = child_id, edges = { edge }, ids = { edge_id } }
+        by_id[child_id] = child
+        children[#children + 1] = child
+      end
     end
   end
   return children
@@ -159,9 +162,11 @@ local function write_edges(c, batch, A, created, single, has_joins)
 end
 
 -- An execution that is not a member of the flow is never written over: the ids of those that are, as a set, or nil and
--- the error reply. One command tells that all ids are new; only a call with known ones looks at each.
+-- the error reply. One command tells that all ids are new; only a call with known ones looks at each. The keys of their
+-- records stay in `cores`.
 function create.known_nodes(c, A)
   local known, cores = {}, {}
+  A.cores = cores
   for i, execution_id in ipairs(A.ids) do cores[i] = key.exec_core(c, execution_id) end
   if #cores == 0 or redis.call('EXISTS', unpack(cores)) == 0 then return known end
   local members_key = key.flow_members(c, A.flow_id)

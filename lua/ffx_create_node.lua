@@ -17,6 +17,11 @@ end
 -- What order.queue_for wants to know of an execution without a key.
 local KEYLESS = {}
 
+-- Where a new node stands in the eligible set of its lane.
+function create.score(c, numbers)
+  return c.now - numbers.priority * record.PRIORITY_STEP
+end
+
 -- Puts a new node into the index that its state names: see hold.
 function create.index_node(c, batch, A, node, execution_id, numbers, why)
   local lane = node.lane_id
@@ -27,7 +32,7 @@ function create.index_node(c, batch, A, node, execution_id, numbers, why)
     gather(batch, 'ZADD', key.lane_delayed(c, lane), c.now + numbers.delay, execution_id)
     wake.due(c, c.now + numbers.delay)
   elseif not numbers.wait then
-    local score = c.now - numbers.priority * record.PRIORITY_STEP
+    local score = create.score(c, numbers)
     local queue_key = order.queue_for(c, lane, execution_id, is_set(A.fair_key) and A or KEYLESS)
     gather(batch, 'ZADD', key.lane_eligible(c, lane), score, execution_id)
     if queue_key then gather(batch, 'ZADD', queue_key, score, execution_id) end
@@ -40,7 +45,7 @@ end
 -- searched from its beginning, so the fields that completions and claims read and write most often come first: those of the
 -- first lease, too, which are empty until then and would otherwise be looked for to the end and added there. `onward` and
 -- `onward_edge`: see graph.onward.
-local function write_core(c, A, node, execution_id, numbers, onward, onward_edge, why, detail, has_limits)
+local function write_core(c, core_key, A, node, execution_id, numbers, onward, onward_edge, why, detail, has_limits)
   local eligibility, reason, text, public = create.state(why, detail)
   local further = {}
   append(further, 'required_capabilities', node.capabilities)
@@ -55,7 +60,7 @@ local function write_core(c, A, node, execution_id, numbers, onward, onward_edge
   append(further, 'budget_ids', A.budget.blocking)
   append(further, 'uses_flow_input', uses_input and '1' or '')
   if not numbers.wait then append(further, 'fair_key', A.fair_key) end
-  redis.call('HSET', key.exec_core(c, execution_id),
+  redis.call('HSET', core_key,
     'lifecycle_phase', 'runnable',
     'ownership_state', 'unowned',
     'attempt_state', 'pending_first_attempt',
@@ -176,10 +181,9 @@ local function limit_fields(by_id, execution_id)
 end
 
 -- Creates one node. Gives why it may not run yet: see hold.
-function create.node(c, batch, A, node, execution_id, numbers, edge, held, by_id)
+function create.node(c, batch, A, node, execution_id, core_key, numbers, edge, held, by_id)
   local onward, onward_edge = graph.onward(edge, node.name)
   local why, detail = hold(c, numbers, held)
-  local core_key = key.exec_core(c, execution_id)
   local kind = (why or 'ready') .. limit_fields(by_id, execution_id) .. node.kind
   local first = not numbers.wait and batch.nodes[kind]
   if first and is_like(first, A, node, numbers) then
@@ -187,11 +191,13 @@ function create.node(c, batch, A, node, execution_id, numbers, edge, held, by_id
   else
     local name = name_to_keep(kind, A, node, numbers)
     if not name or not write_kept(c, name, core_key, A, node, execution_id, numbers, onward, onward_edge) then
-      write_core(c, A, node, execution_id, numbers, onward, onward_edge, why, detail, by_id and by_id[execution_id])
+      write_core(c, core_key, A, node, execution_id, numbers, onward, onward_edge, why, detail, by_id and by_id[execution_id])
       if name then keep(name, core_key, A, node, numbers) end
     end
     if not numbers.wait then
-      batch.nodes[kind] = { key = core_key, node = node, numbers = numbers, fair_key = A.fair_key, budget_ids = A.budget.blocking }
+      batch.nodes[kind] = {
+        key = core_key, node = node, numbers = numbers, fair_key = A.fair_key, budget_ids = A.budget.blocking,
+      }
     end
   end
   create.text(batch, key.exec_policy(c, execution_id), node.policy)

@@ -106,12 +106,15 @@ end
 local NO_BUDGET = {}
 
 -- One run of the call, the i-th, in the form of ffx_submit_flow.
-local function run_of(A, n, i)
-  local run, ids, before = A.runs[i], {}, (i - 1) * #A.nodes
-  for j = 1, #A.nodes do ids[j] = A.executions[before + j].execution_id end
+local function run_of(A, n, keys, i)
+  local run, ids, cores, before = A.runs[i], {}, {}, (i - 1) * #A.nodes
+  for j = 1, #A.nodes do
+    ids[j], cores[j] = A.executions[before + j].execution_id, keys[#A.runs + before + j]
+  end
   return {
     flow_id = run.flow_id, run_id = run.run_id, input_hash = run.input_hash, input = run.input,
-    trace_context = run.trace_context, fair_key = run.fair_key, ids = ids, edges = edges_of(A, n, i, ids), nodes = A.nodes,
+    trace_context = run.trace_context, fair_key = run.fair_key, ids = ids, cores = cores,
+    edges = edges_of(A, n, i, ids), nodes = A.nodes,
     result_execution_id = n.result and ids[n.result],
     flow_name = A.flow_name, namespace = A.namespace, graph_hash = A.graph_hash, definition = A.definition,
     creator_identity = A.creator_identity, retention = A.retention,
@@ -147,7 +150,7 @@ local function submit(c, batch, A, n, keys, i, look)
     create.copy_run(c, batch, n.form, A, keys, i)
     return 'OK'
   end
-  local R = run_of(A, n, i)
+  local R = run_of(A, n, keys, i)
   local nodes, edges = create.graph(c, batch, R, n, false, {}, false)
   create.flow(c, batch, keys[i], R, n, false, nodes, edges)
   if i < #A.runs then n.form = create.form(c, batch, A, n, R, keys, i, edges) end

@@ -47,7 +47,7 @@ func smallFlow(t *testing.T) (*flow.Definition[int, int], []activity.Handler) {
 }
 
 // neighbouringPlans are plans of runs that are in one partition.
-func neighbouringPlans(t *testing.T, b *enginetest.Bench, def *flow.Definition[int, int], inputs ...int) []*runtime.Plan {
+func neighbouringPlans[In, Out any](t *testing.T, b *enginetest.Bench, def *flow.Definition[In, Out], inputs ...In) []*runtime.Plan {
 	t.Helper()
 	var plans []*runtime.Plan
 	for i := 0; len(plans) < len(inputs); i++ {
@@ -424,4 +424,40 @@ func TestStartsWithoutRestore(t *testing.T) {
 			b.Check(t, invariant.AnyTime)
 		}
 	})
+}
+
+// TestCopiesWithKeys starts runs together with keys that take turns, and then others without: each stands in the queue of its
+// key, and those without one share a queue while keys wait.
+func TestCopiesWithKeys(t *testing.T) {
+	type order struct{ Tenant string }
+	serve := activity.New("serve", func(_ context.Context, o order) (string, error) { return o.Tenant, nil })
+	build := func(name string, options ...flow.Option) *flow.Definition[order, string] {
+		f := flow.New[order, string](name, options...)
+		flow.Return(f, flow.Node(f, "only", serve, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		return def
+	}
+	defs := []*flow.Definition[order, string]{build("before"), build("keyed", flow.FairBy("Tenant")), build("after")}
+	orders := []order{{"a"}, {"a"}, {"b"}, {"b"}, {"a"}, {"a"}}
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		for _, def := range defs {
+			codes, err := runtime.SubmitTogether(ctx, b.Client, neighbouringPlans(t, b, def, orders...)...)
+			require.NoError(t, err)
+			require.Equal(t, slices.Repeat([]string{"OK"}, len(orders)), codes)
+			b.Check(t, invariant.AnyTime)
+		}
+		b.Worker(t, []activity.Handler{serve})
+		for _, def := range defs {
+			for i, plan := range neighbouringPlans(t, b, def, orders...) {
+				run, err := runtime.Attach(b.Client, def, plan.Run)
+				require.NoError(t, err)
+				out, err := run.Result(ctx)
+				require.NoError(t, err)
+				require.Equal(t, orders[i].Tenant, out)
+			}
+		}
+		b.Settle(t)
+	}, runtime.Partitions(1))
 }
