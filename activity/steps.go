@@ -38,11 +38,16 @@ type EmittedFrame struct {
 	Payload []byte
 }
 
-// NewSteps returns an empty Steps.
-func NewSteps() *Steps {
-	return &Steps{
-		recorded: make(map[string][]byte), awaited: make(map[string]activitycontext.Awaited),
-		signals: make(map[string][]Signal[json.RawMessage]), expired: make(map[string]bool), opened: make(map[string]bool),
+// NewSteps returns an empty Steps, which is also the zero value.
+func NewSteps() *Steps { return &Steps{} }
+
+// lock locks mu and makes what the zero value has not.
+func (s *Steps) lock() {
+	s.mu.Lock()
+	if s.recorded == nil {
+		s.recorded, s.awaited = make(map[string][]byte), make(map[string]activitycontext.Awaited)
+		s.signals = make(map[string][]Signal[json.RawMessage])
+		s.expired, s.opened = make(map[string]bool), make(map[string]bool)
 	}
 }
 
@@ -65,7 +70,7 @@ func (s *Steps) SignalFrom(step, name, source string, payload any) {
 	if err != nil {
 		panic(fmt.Sprintf("signal %q: %v", name, err))
 	}
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	s.signals[step] = append(s.signals[step], Signal[json.RawMessage]{
 		Name: name, Source: source, Payload: data, At: time.Now().UnixMilli(),
@@ -74,21 +79,21 @@ func (s *Steps) SignalFrom(step, name, source string, payload any) {
 
 // TimeOut lets the timeout of the wait pass, if it has one that resumes the function.
 func (s *Steps) TimeOut(step string) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	s.expired[step] = true
 }
 
 // Opened tells whether the waitpoint of the step has been opened by OpenWaitpoint.
 func (s *Steps) Opened(step string) bool {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	return s.opened[step]
 }
 
 // Frames returns what has been emitted.
 func (s *Steps) Frames() []EmittedFrame {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.frames)
 }
@@ -101,7 +106,7 @@ type stepsCall struct {
 
 // Count implements activitycontext.Steps.
 func (c *stepsCall) Count(kind, name string) int {
-	c.mu.Lock()
+	c.lock()
 	defer c.mu.Unlock()
 	c.counts[kind+":"+name]++
 	return c.counts[kind+":"+name]
@@ -109,14 +114,14 @@ func (c *stepsCall) Count(kind, name string) int {
 
 // Counted implements activitycontext.Steps.
 func (c *stepsCall) Counted(kind, name string) int {
-	c.mu.Lock()
+	c.lock()
 	defer c.mu.Unlock()
 	return c.counts[kind+":"+name]
 }
 
 // Recorded implements activitycontext.Steps.
 func (s *stepsCall) Recorded(step string) ([]byte, bool) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	data, ok := s.recorded[step]
 	return data, ok
@@ -124,7 +129,7 @@ func (s *stepsCall) Recorded(step string) ([]byte, bool) {
 
 // Record implements activitycontext.Steps.
 func (s *stepsCall) Record(_ context.Context, step string, data []byte) ([]byte, error) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	if first, ok := s.recorded[step]; ok {
 		return first, nil
@@ -135,7 +140,7 @@ func (s *stepsCall) Record(_ context.Context, step string, data []byte) ([]byte,
 
 // Await implements activitycontext.Steps.
 func (s *stepsCall) Await(_ context.Context, step string, wait activitycontext.Wait) (activitycontext.Awaited, error) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	if got, ok := s.awaited[step]; ok {
 		return got, nil
@@ -185,7 +190,7 @@ func matching(wait activitycontext.Wait, sent []Signal[json.RawMessage]) (matche
 
 // Open implements activitycontext.Steps.
 func (s *stepsCall) Open(_ context.Context, step string, _ time.Duration) (string, error) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	s.opened[step] = true
 	return "test-" + step, nil
@@ -193,7 +198,7 @@ func (s *stepsCall) Open(_ context.Context, step string, _ time.Duration) (strin
 
 // Emit implements activitycontext.Steps.
 func (s *stepsCall) Emit(_ context.Context, frame activitycontext.Frame) error {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	s.frames = append(s.frames, EmittedFrame{Kind: frame.Kind, Payload: frame.Payload})
 	return nil

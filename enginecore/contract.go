@@ -30,6 +30,14 @@ var (
 // compositePrefix begins the names of the functions that only our library has, in every protocol.
 const compositePrefix = "ffx"
 
+// connected tells that an engine was made by Connect, and not left nil by an error that was passed over.
+func (e *Engine) connected() error {
+	if e == nil || e.client == nil {
+		return errors.New("the engine was not made by Connect")
+	}
+	return nil
+}
+
 // permit refuses what the connection may not call.
 func (e *Engine) permit(function string) error {
 	if err := e.OutdatedErr(); err != nil {

@@ -130,6 +130,9 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Engine, er
 // Check asks every primary whether it answers and has a library that serves this program, and loads it where it is
 // missing, as Connect does. The errors are those of Connect.
 func (e *Engine) Check(ctx context.Context) error {
+	if err := e.connected(); err != nil {
+		return err
+	}
 	if err := e.OutdatedErr(); err != nil {
 		return err
 	}
@@ -150,11 +153,17 @@ func (e *Engine) Partitioning() Partitioning { return e.partitioning }
 
 // FlowPartition is where a flow and its executions live.
 func (e *Engine) FlowPartition(id FlowID) (Partition, error) {
+	if err := e.connected(); err != nil {
+		return Partition{}, err
+	}
 	return e.partitioning.FlowPartition(id)
 }
 
 // Now reads a server's clock, in whole milliseconds as the library does. In a cluster it is one server's.
 func (e *Engine) Now(ctx context.Context) (time.Time, error) {
+	if err := e.connected(); err != nil {
+		return time.Time{}, fmt.Errorf("server time: %w", err)
+	}
 	reply, err := e.client.Do(ctx, e.client.B().Time().Build()).AsStrSlice()
 	if err != nil {
 		return time.Time{}, fmt.Errorf("server time: %w", connectError(err))

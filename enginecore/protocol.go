@@ -24,6 +24,9 @@ func (e *Engine) Outdated() <-chan struct{} { return e.outdated.closed }
 
 // OutdatedErr says why Outdated is closed: it wraps ErrIncompatibleLibrary and names both versions. It is nil before.
 func (e *Engine) OutdatedErr() error {
+	if err := e.connected(); err != nil {
+		return err
+	}
 	select {
 	case <-e.outdated.closed:
 		return e.outdated.err

@@ -60,7 +60,9 @@ func (f *Fault) Error() string {
 	if f.Path != "" {
 		b.WriteString(f.Path + ": ")
 	}
-	b.WriteString(f.Kind.Error())
+	if f.Kind != nil {
+		b.WriteString(f.Kind.Error())
+	}
 	if f.Detail != "" {
 		b.WriteString(": " + f.Detail)
 	}

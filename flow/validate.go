@@ -2,6 +2,7 @@ package flow
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -16,6 +17,9 @@ import (
 // edges that contradict the inputs, codecs that do not fit, and cycles with their path. It cannot check Go types:
 // Build does.
 func (g *Graph) Validate() error {
+	if g == nil {
+		return errors.New("the graph is nil: look at the error of ParseGraph")
+	}
 	v := validation{g: g, faults: faults{flow: g.Name}}
 	v.run()
 	return v.faults.err()

@@ -31,16 +31,19 @@ const (
 // Cancel stops the run: nothing of it starts any more, and running activities see their context cancelled. It returns
 // when every node has been told. Cancelling a cancelled run is no error; a run that is over otherwise gives ErrRunOver.
 func (r *Run[Out]) Cancel(ctx context.Context, reason string, opts ...ActionOption) error {
+	r = r.there()
 	return r.client.Cancel(ctx, r.flow, r.id, reason, opts...)
 }
 
 // CancelPending is Client.CancelPending for this run.
 func (r *Run[Out]) CancelPending(ctx context.Context, reason string, opts ...ActionOption) error {
+	r = r.there()
 	return r.client.CancelPending(ctx, r.flow, r.id, reason, opts...)
 }
 
 // CancelNode is Client.CancelNode for this run.
 func (r *Run[Out]) CancelNode(ctx context.Context, node, reason string, opts ...ActionOption) error {
+	r = r.there()
 	return r.client.CancelNode(ctx, r.flow, r.id, node, reason, opts...)
 }
 
@@ -67,7 +70,7 @@ func (c *Client) cancel(ctx context.Context, flowName, runID, policy, reason str
 		return fault(err)
 	}
 	if policy != cancelAll {
-		if _, err := c.engine.composites(); err != nil {
+		if _, err := c.composites(); err != nil {
 			return fault(err)
 		}
 	}
@@ -98,7 +101,7 @@ func (c *Client) CancelNode(ctx context.Context, flowName, runID, node, reason s
 	if err != nil {
 		return err
 	}
-	core, err := c.engine.composites()
+	core, err := c.composites()
 	if err != nil {
 		return fault(err)
 	}
@@ -130,6 +133,9 @@ func (c *Client) CancelNode(ctx context.Context, flowName, runID, node, reason s
 
 // composites are the calls of the whole library, which contract mode does without.
 func (e *Engine) composites() (composites, error) {
+	if err := e.open(); err != nil {
+		return composites{}, err
+	}
 	if c, whole := e.calls.(composites); whole {
 		return c, nil
 	}

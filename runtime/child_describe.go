@@ -163,7 +163,7 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]It
 	if err != nil {
 		return nil, err
 	}
-	core, err := c.engine.composites()
+	core, err := c.composites()
 	if err != nil {
 		return nil, err
 	}

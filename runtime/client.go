@@ -16,6 +16,7 @@ import (
 // Client starts, watches and stops runs. It may be used by several goroutines.
 type Client struct {
 	engine   *Engine
+	fault    error // why there is no engine
 	compiled compiledCache
 	// neighbours are the runs without an id of their own.
 	neighbours *neighbours
@@ -27,15 +28,15 @@ type Client struct {
 
 // NewClient returns a client of an engine. Close it before the engine.
 func NewClient(e *Engine) *Client {
-	if e == nil {
-		return &Client{} // whose calls say so
+	if err := e.open(); err != nil {
+		return &Client{fault: err}
 	}
 	return &Client{engine: e, neighbours: newNeighbours(e), done: newDoneListener(e), starts: newStarts(e)}
 }
 
 // Close ends what the client listens to. Calls that wait for a result return an error.
 func (c *Client) Close() {
-	if c.done != nil {
+	if c != nil && c.done != nil {
 		c.done.close()
 	}
 }
@@ -68,7 +69,7 @@ func Tag(key, value string) StartOption {
 	}
 }
 
-// Run is a run of a flow that returns an Out.
+// Run is a run of a flow that returns an Out, made by Start or Attach. All calls of a nil one return an error.
 type Run[Out any] struct {
 	client  *Client
 	flow    string
@@ -79,14 +80,25 @@ type Run[Out any] struct {
 	existed bool
 }
 
+// there is the run, or, where the error of Start was passed over, one whose calls say so.
+func (r *Run[Out]) there() *Run[Out] {
+	switch {
+	case r == nil:
+		return &Run[Out]{client: &Client{fault: errNoRun}}
+	case r.client == nil:
+		return &Run[Out]{client: &Client{fault: errUnmadeRun}}
+	}
+	return r
+}
+
 // ID is the run's id.
-func (r *Run[Out]) ID() string { return r.id }
+func (r *Run[Out]) ID() string { return r.there().id }
 
 // FlowID is the id that the engine gave to the run.
-func (r *Run[Out]) FlowID() enginecore.FlowID { return r.flowID }
+func (r *Run[Out]) FlowID() enginecore.FlowID { return r.there().flowID }
 
 // Existed tells that Start met a run which had been started before.
-func (r *Run[Out]) Existed() bool { return r.existed }
+func (r *Run[Out]) Existed() bool { return r.there().existed }
 
 // Start starts a run of a flow. Where the call is interrupted, a second one with the same ID goes on with it: the engine
 // makes nothing runnable before the whole flow is there.
@@ -138,16 +150,43 @@ func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 	return plan, err
 }
 
-// errNoEngine: Open failed, and its error was passed over.
-var errNoEngine = errors.New("the engine is nil: look at the error of Open")
+// What is missing where an error was passed over.
+var (
+	errNoEngine     = errors.New("the engine is nil: look at the error of Open")
+	errUnmadeEngine = errors.New("the engine was not made by Open")
+	errNoClient     = errors.New("the client is nil")
+	errUnmadeClient = errors.New("the client was not made by NewClient")
+	errNoRun        = errors.New("the run is nil: look at the error of Start or Attach")
+	errUnmadeRun    = errors.New("the run was not made by Start or Attach")
+)
+
+// ready tells why the client cannot be used.
+func (c *Client) ready() error {
+	switch {
+	case c == nil:
+		return errNoClient
+	case c.fault != nil:
+		return c.fault
+	case c.engine == nil:
+		return errUnmadeClient
+	}
+	return nil
+}
+
+// composites are the calls of the whole library.
+func (c *Client) composites() (composites, error) {
+	if err := c.ready(); err != nil {
+		return composites{}, err
+	}
+	return c.engine.composites()
+}
 
 // usable tells what of a client and a definition is missing.
 func usable[In, Out any](c *Client, def *flow.Definition[In, Out]) error {
+	if err := c.ready(); err != nil {
+		return err
+	}
 	switch {
-	case c == nil:
-		return fmt.Errorf("flow %s: the client is nil", def.Name())
-	case c.engine == nil:
-		return errNoEngine
 	case def == nil:
 		return errors.New("the definition of the flow is nil: look at the error of Build")
 	case def.Hash() == "":
@@ -172,11 +211,11 @@ func Attach[In, Out any](c *Client, def *flow.Definition[In, Out], runID string)
 
 // locate finds where a run lives.
 func (c *Client) locate(flowName, runID string) (enginecore.FlowID, enginecore.Partition, error) {
+	if err := c.ready(); err != nil {
+		return "", enginecore.Partition{}, err
+	}
 	if err := checkRunID(runID); err != nil {
 		return "", enginecore.Partition{}, fmt.Errorf("flow %s: %w", flowName, err)
-	}
-	if c.engine == nil {
-		return "", enginecore.Partition{}, errNoEngine
 	}
 	id := enginecore.FlowIDFor(c.engine.namespace, flowName, runID)
 	partition, err := c.engine.core.FlowPartition(id)
@@ -268,6 +307,7 @@ func submitError(plan *Plan, err error) error {
 // Result waits until the run is over and returns its result. A run that did not succeed gives a *RunError; the context's
 // error is returned when it ends before.
 func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
+	r = r.there()
 	var zero Out
 	reply, err := r.client.awaitResult(ctx, r.flow, r.id, r.flowID, r.part)
 	if err != nil {
@@ -305,5 +345,6 @@ func runError(flowName, runID string, reply enginecore.FlowResultReply) *RunErro
 
 // Describe returns the state of the run and its nodes.
 func (r *Run[Out]) Describe(ctx context.Context) (*Description, error) {
+	r = r.there()
 	return r.client.describe(ctx, r.flow, r.id, r.flowID, r.part)
 }

@@ -101,6 +101,9 @@ func (c *Client) Describe(ctx context.Context, flowName, runID string) (*Descrip
 }
 
 func (c *Client) describe(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (*Description, error) {
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
 	call := enginecore.DescribeFlowCall{Partition: p, FlowID: id, Limit: describePage}
 	var d *Description
 	nodes := make(map[enginecore.ExecutionID]NodeDescription)

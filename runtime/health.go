@@ -14,6 +14,9 @@ var ErrNotReady = errors.New("not ready")
 // Check asks the engine whether it answers and has the function library that this program needs, and loads the library
 // where it is missing, as Open does. The errors are those of Open, such as enginecore.ErrNotReachable.
 func (e *Engine) Check(ctx context.Context) error {
+	if err := e.open(); err != nil {
+		return err
+	}
 	if err := e.core.Check(ctx); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
@@ -23,12 +26,18 @@ func (e *Engine) Check(ctx context.Context) error {
 // Check tells whether the worker runs and has reached the engine within the last two lease times. It asks nobody and
 // returns at once; the error matches ErrNotReady.
 func (w *Worker) Check(context.Context) error {
+	if w == nil || w.handlers == nil {
+		return errUnmadeWorker
+	}
 	return w.vitals.check("worker "+string(w.instance), 2*w.config.lease)
 }
 
 // Check tells whether the keeper runs and has reached the engine within the last half minute. It asks nobody and returns
 // at once; the error matches ErrNotReady.
 func (k *Keeper) Check(context.Context) error {
+	if k == nil || k.fleet == nil {
+		return errUnmadeKeeper
+	}
 	return k.vitals.check("keeper", 3*keeperSweep+3*time.Second)
 }
 

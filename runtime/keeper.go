@@ -86,12 +86,11 @@ func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
 		fleet: newFleet(uuid.NewString()), lanes: []enginecore.LaneID{defaultLane},
 	}
 	k.fault = apply(k, opts)
-	if e == nil {
-		k.fault = errors.Join(k.fault, errNoEngine)
+	if err := e.open(); err != nil {
+		k.fault = errors.Join(k.fault, err)
+		return k
 	}
-	if e != nil {
-		k.rounds = k.newRounds()
-	}
+	k.rounds = k.newRounds()
 	return k
 }
 
@@ -99,7 +98,12 @@ func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
 // due later than that.
 const keeperSweep = 9 * time.Second
 
+var errUnmadeKeeper = fmt.Errorf("%w: the keeper was not made by NewKeeper", ErrWorkerConfig)
+
 func (k *Keeper) check() error {
+	if k == nil || k.fleet == nil {
+		return errUnmadeKeeper
+	}
 	if k.fault != nil {
 		return fmt.Errorf("keeper: %w: %w", ErrWorkerConfig, k.fault)
 	}

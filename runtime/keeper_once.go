@@ -92,5 +92,8 @@ func (r *DutyReport) add(o outcome) {
 
 // RunDuty sees to one duty of the keepers by hand, on all partitions, as Keeper.RunOnce does.
 func (c *Client) RunDuty(ctx context.Context, duty Duty, opts ...KeeperOption) (DutyReport, error) {
+	if err := c.ready(); err != nil {
+		return DutyReport{}, err
+	}
 	return NewKeeper(c.engine, opts...).RunOnce(ctx, duty)
 }

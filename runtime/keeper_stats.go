@@ -79,6 +79,9 @@ func (s *keeperStats) stepped(duties []Duty, outcomes []outcome, now time.Time) 
 
 // Stats tells what the keeper has done so far. It may be called at any time.
 func (k *Keeper) Stats() KeeperStats {
+	if k == nil || len(k.rounds) == 0 {
+		return KeeperStats{}
+	}
 	k.stats.mu.Lock()
 	defer k.stats.mu.Unlock()
 	out := KeeperStats{Keepers: k.fleet.size(), Partitions: k.rounds[0].agenda.owns()}

@@ -39,7 +39,12 @@ type LaneBlocks struct {
 
 // Lanes lists the lanes that were ever used or paused, by name. The counts of different partitions are not of the very
 // same moment.
-func (c *Client) Lanes(ctx context.Context) ([]LaneState, error) { return c.engine.lanes(ctx) }
+func (c *Client) Lanes(ctx context.Context) ([]LaneState, error) {
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	return c.engine.lanes(ctx)
+}
 
 func (e *Engine) lanes(ctx context.Context) ([]LaneState, error) {
 	replies, err := inAll(ctx, e, func(p enginecore.Partition) enginecore.LanesCall { return enginecore.LanesCall{Partition: p} })
@@ -136,6 +141,9 @@ func (c *Client) ResumeActivity(ctx context.Context, name string) error {
 }
 
 func (c *Client) pause(ctx context.Context, subject, name, reason string) error {
+	if err := c.ready(); err != nil {
+		return err
+	}
 	_, err := inAll(ctx, c.engine, func(p enginecore.Partition) enginecore.PauseCall {
 		return enginecore.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason}
 	})
@@ -146,6 +154,9 @@ func (c *Client) pause(ctx context.Context, subject, name, reason string) error 
 }
 
 func (c *Client) resume(ctx context.Context, subject, name string) error {
+	if err := c.ready(); err != nil {
+		return err
+	}
 	calls := make([]enginecore.ResumeCall, 0, c.engine.core.Partitioning().Flow)
 	for _, p := range c.engine.partitions() {
 		calls = append(calls, enginecore.ResumeCall{Partition: p, Subject: subject, Name: name})
@@ -186,6 +197,9 @@ type Pause struct {
 // Pauses lists the lanes and activities that are paused, lanes first, by name. Paused runs are not among them; Describe
 // tells.
 func (c *Client) Pauses(ctx context.Context) ([]Pause, error) {
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
 	replies, err := inAll(ctx, c.engine, func(p enginecore.Partition) enginecore.PausesCall { return enginecore.PausesCall{Partition: p} })
 	if err != nil {
 		return nil, fmt.Errorf("list pauses: %w", err)
@@ -215,11 +229,13 @@ func readPause(p enginecore.Pause) Pause {
 // Pause keeps the nodes of the run from starting until Resume. What runs goes on, and so do delays, signals and the run's
 // deadline. Pausing a paused run is no error; a run that is over gives ErrRunOver.
 func (r *Run[Out]) Pause(ctx context.Context, reason string) error {
+	r = r.there()
 	return r.client.pauseRun(ctx, r.flow, r.id, r.flowID, r.part, reason)
 }
 
 // Resume ends the pause of the run. A run that is not paused is no error.
 func (r *Run[Out]) Resume(ctx context.Context) error {
+	r = r.there()
 	return r.client.resumeRun(ctx, r.flow, r.id, r.flowID, r.part)
 }
 
@@ -242,11 +258,17 @@ func (c *Client) ResumeRun(ctx context.Context, flowName, runID string) error {
 }
 
 func (c *Client) pauseRun(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reason string) error {
+	if err := c.ready(); err != nil {
+		return err
+	}
 	_, err := c.engine.core.PauseFlow(ctx, enginecore.PauseFlowCall{Partition: p, FlowID: id, Reason: reason})
 	return pauseRunError("pause", flowName, runID, err)
 }
 
 func (c *Client) resumeRun(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) error {
+	if err := c.ready(); err != nil {
+		return err
+	}
 	call := enginecore.ResumeFlowCall{Partition: p, FlowID: id}
 	for {
 		reply, err := c.engine.core.ResumeFlow(ctx, call)

@@ -60,14 +60,27 @@ func (l *Local) note(err error) {
 	}
 }
 
-// Engine is the open engine. Close closes it.
-func (l *Local) Engine() *Engine { return l.engine }
+// Engine is the open engine. Close closes it. Of a nil Local it is nil.
+func (l *Local) Engine() *Engine {
+	if l == nil {
+		return nil
+	}
+	return l.engine
+}
 
-// Client starts and watches runs. Close closes it.
-func (l *Local) Client() *Client { return l.client }
+// Client starts and watches runs. Close closes it. Of a nil Local it is nil, and calls of such a client return an error.
+func (l *Local) Client() *Client {
+	if l == nil {
+		return nil
+	}
+	return l.client
+}
 
 // Stop stops the worker as Worker.Run says, then the keeper. Engine and client stay usable until Close.
 func (l *Local) Stop() {
+	if l == nil || l.engine == nil {
+		return
+	}
 	l.stop()
 	l.tasks.Wait()
 }
@@ -75,6 +88,9 @@ func (l *Local) Stop() {
 // Close stops the worker as Worker.Run says, then the keeper, the client and the engine. It returns what went wrong in any
 // of them. Further calls return the same.
 func (l *Local) Close() error {
+	if l == nil || l.engine == nil {
+		return nil
+	}
 	l.close.Do(func() {
 		l.Stop()
 		l.client.Close()

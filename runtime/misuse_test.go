@@ -2,6 +2,9 @@ package runtime_test
 
 import (
 	"context"
+	"fmt"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/testserver"
@@ -83,6 +87,93 @@ func TestNothingToWorkWith(t *testing.T) {
 	require.ErrorContains(t, err, "the engine is nil")
 	require.ErrorContains(t, runtime.NewKeeper(nil).Run(ctx), "the engine is nil")
 	require.ErrorIs(t, runtime.NewWorker(nil).Register(addOne()), runtime.ErrWorkerConfig)
+}
+
+// A run, client, worker, keeper or engine that an ignored error left nil, or that was not made by its function, says so in
+// every call, and panics in none.
+func TestCallsOfWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Patience)
+	defer cancel()
+	for _, x := range []struct {
+		value any
+		want  string
+	}{
+		{(*runtime.Run[int])(nil), "the run is nil: look at the error of Start or Attach"},
+		{new(runtime.Run[int]), "the run was not made by Start or Attach"},
+		{(*runtime.Client)(nil), "the client is nil"},
+		{new(runtime.Client), "the client was not made by NewClient"},
+		{runtime.NewClient(nil), "the engine is nil: look at the error of Open"},
+		{runtime.NewClient(new(runtime.Engine)), "the engine was not made by Open"},
+		{(*runtime.Local)(nil).Client(), "the client is nil"},
+		{new(runtime.Worker), "the worker was not made by NewWorker"},
+		{(*runtime.Keeper)(nil), "the keeper was not made by NewKeeper"},
+		{new(runtime.Keeper), "the keeper was not made by NewKeeper"},
+		{new(runtime.Engine), "the engine was not made by Open"},
+		{(*enginecore.Engine)(nil), "the engine was not made by Connect"},
+		{(*runtime.Engine)(nil).Core(), "the engine was not made by Connect"},
+	} {
+		value := reflect.ValueOf(x.value)
+		for i := range value.NumMethod() {
+			name := fmt.Sprintf("%T.%s", x.value, value.Type().Method(i).Name)
+			for _, err := range callWithNothing(ctx, value.Method(i)) {
+				// Some arguments are looked at first, and Close has nothing to do.
+				if err != nil && !strings.Contains(err.Error(), x.want) && !zeroArgument.MatchString(err.Error()) {
+					t.Errorf("%s: got %v, want %q", name, err, x.want)
+				}
+				if err == nil && !strings.HasSuffix(name, ".Close") {
+					t.Errorf("%s: no error", name)
+				}
+			}
+		}
+	}
+	_, err := (*runtime.Run[int])(nil).Result(ctx)
+	require.EqualError(t, err, "the run is nil: look at the error of Start or Attach")
+	require.Empty(t, (*runtime.Run[int])(nil).ID())
+	require.NoError(t, (*runtime.Local)(nil).Close())
+}
+
+// zeroArgument are errors by which a call refuses the zero values that it gets here.
+var zeroArgument = regexp.MustCompile(`empty|bad name|no such|invalid token|malformed|unknown|must |is missing|nothing to|not valid|token|is no `)
+
+// callWithNothing calls a method with zero values and returns its errors, of an iterator those that it yields. Methods of
+// nil pointers that have no error to return may do as they like.
+func callWithNothing(ctx context.Context, method reflect.Value) (errs []error) {
+	kind := method.Type()
+	hasError := false
+	for i := range kind.NumOut() {
+		out := kind.Out(i)
+		hasError = hasError || out == reflect.TypeFor[error]() || out.Kind() == reflect.Func
+	}
+	if !hasError {
+		return nil
+	}
+	arguments := []reflect.Value{}
+	for i := range kind.NumIn() {
+		switch {
+		case kind.In(i) == reflect.TypeFor[context.Context]():
+			arguments = append(arguments, reflect.ValueOf(ctx))
+		case !kind.IsVariadic() || i < kind.NumIn()-1:
+			arguments = append(arguments, reflect.Zero(kind.In(i)))
+		}
+	}
+	note := func(v reflect.Value) {
+		err, _ := v.Interface().(error)
+		errs = append(errs, err)
+	}
+	for _, out := range method.Call(arguments) {
+		switch {
+		case out.Type() == reflect.TypeFor[error]():
+			note(out)
+		case out.Kind() == reflect.Func:
+			yield := reflect.MakeFunc(out.Type().In(0), func(values []reflect.Value) []reflect.Value {
+				note(values[len(values)-1])
+				return []reflect.Value{reflect.ValueOf(false)}
+			})
+			out.Call([]reflect.Value{yield})
+		}
+	}
+	return errs
 }
 
 // Texts that cannot be shown on a line are no names.

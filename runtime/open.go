@@ -39,14 +39,35 @@ type Engine struct {
 	telemetry *telemetry
 }
 
-// Core is the engine's Go face: ids, keys and the typed calls of the library.
-func (e *Engine) Core() *enginecore.Engine { return e.core }
+// open tells why the engine cannot be used.
+func (e *Engine) open() error {
+	switch {
+	case e == nil:
+		return errNoEngine
+	case e.core == nil:
+		return errUnmadeEngine
+	}
+	return nil
+}
 
-// Embedded is the engine of this process, or nil when the engine is a server.
-func (e *Engine) Embedded() *embedded.Engine { return e.inProcess }
+// Core is the engine's Go face: ids, keys and the typed calls of the library. Of a nil engine it is nil.
+func (e *Engine) Core() *enginecore.Engine {
+	if e == nil {
+		return nil
+	}
+	return e.core
+}
+
+// Embedded is the engine of this process, or nil when the engine is a server or nil.
+func (e *Engine) Embedded() *embedded.Engine {
+	if e == nil {
+		return nil
+	}
+	return e.inProcess
+}
 
 // InMemory tells that the engine is in this process and kept nowhere else, so that everything ends with Close.
-func (e *Engine) InMemory() bool { return e.inMemory }
+func (e *Engine) InMemory() bool { return e != nil && e.inMemory }
 
 // OpenOption adjusts Open.
 type OpenOption func(*openConfig)

@@ -235,7 +235,12 @@ func checkRunID(id string) error {
 }
 
 // Graph is the flow of the plan. It must not be changed.
-func (p *Plan) Graph() *flow.Graph { return p.compiled.graph }
+func (p *Plan) Graph() *flow.Graph {
+	if p == nil || p.compiled == nil {
+		return nil
+	}
+	return p.compiled.graph
+}
 
 // ExecutionID is the id under which the engine runs a node.
 func (p *Plan) ExecutionID(node string) enginecore.ExecutionID {
@@ -362,6 +367,9 @@ func (p *Plan) header(nodes, edges int) enginecore.SubmitFlowCall {
 // String prints the plan as the list of engine calls that it stands for: first what is sent, then the single steps that
 // it is made of, in the engine's own terms.
 func (p *Plan) String() string {
+	if p.Graph() == nil {
+		return "no plan"
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "flow %s, run %s\n", p.Flow, p.Run)
 	fmt.Fprintf(&b, "id %s in partition %s, graph %.12s, input %d bytes\n", p.FlowID, p.Partition, p.compiled.hash, len(p.input))
@@ -388,7 +396,10 @@ type Step struct {
 
 // Steps lists the single engine calls that a submission is equal to, in order.
 func (p *Plan) Steps() []Step {
-	g := p.compiled.graph
+	g := p.Graph()
+	if g == nil {
+		return nil
+	}
 	steps := []Step{{enginecore.FunctionName(enginecore.CreateFlowCall{}), string(p.FlowID)}}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]

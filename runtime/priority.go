@@ -19,11 +19,13 @@ var ErrPriority = errors.New("bad priority")
 // contract mode ErrNotInContract. Large runs, and the runs of maps and sub-flows, are changed in several steps; when one fails,
 // repeat it. A map or sub-flow that starts while the priority changes may keep the old one.
 func (r *Run[Out]) SetPriority(ctx context.Context, priority int) error {
+	r = r.there()
 	return r.client.SetPriority(ctx, r.flow, r.id, priority)
 }
 
 // SetNodePriority is Client.SetNodePriority for this run.
 func (r *Run[Out]) SetNodePriority(ctx context.Context, node string, priority int) error {
+	r = r.there()
 	return r.client.SetNodePriority(ctx, r.flow, r.id, node, priority)
 }
 
@@ -50,7 +52,7 @@ func (c *Client) setPriority(ctx context.Context, flowName, runID, node string, 
 	if priority < 0 || priority > activity.MaxPriority {
 		return fault(fmt.Errorf("%w: %d is outside 0 to %d", ErrPriority, priority, activity.MaxPriority))
 	}
-	core, err := c.engine.composites()
+	core, err := c.composites()
 	if err != nil {
 		return fault(err)
 	}

@@ -63,11 +63,12 @@ func (c *Client) Purge(ctx context.Context, flowName, runID string) error {
 
 // Purge is Client.Purge for this run.
 func (r *Run[Out]) Purge(ctx context.Context) error {
+	r = r.there()
 	return r.client.purge(ctx, r.flow, r.id, r.flowID, r.part)
 }
 
 func (c *Client) purge(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) error {
-	core, err := c.engine.composites()
+	core, err := c.composites()
 	if err != nil {
 		return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, err)
 	}

@@ -15,6 +15,9 @@ import (
 
 // Quotas lists the limits of the client's namespace that are in use or were set, by name and key, with how they stand.
 func (c *Client) Quotas(ctx context.Context) ([]QuotaState, error) {
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
 	var list []QuotaState
 	for i := range c.engine.core.Partitioning().Quota {
 		call := enginecore.QuotasCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: uint16(i)}}
@@ -65,6 +68,9 @@ func (c *Client) ResetLimit(ctx context.Context, name, key string) error {
 }
 
 func (c *Client) setLimit(ctx context.Context, key string, spec activity.LimitSpec, pin bool) error {
+	if err := c.ready(); err != nil {
+		return err
+	}
 	id := enginecore.QuotaIDFor(c.engine.namespace, spec.Name, key)
 	partition, err := c.engine.core.Partitioning().QuotaPartition(id)
 	if err != nil {

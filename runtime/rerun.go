@@ -63,11 +63,12 @@ func (c *Client) Rerun(ctx context.Context, flowName, runID string, scope RerunS
 
 // Rerun is Client.Rerun for this run. Result then waits for the new end.
 func (r *Run[Out]) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
+	r = r.there()
 	return r.client.Rerun(ctx, r.flow, r.id, scope, opts...)
 }
 
 func (c *Client) rerun(ctx context.Context, flowName, runID string, scope RerunScope, by action) error {
-	if _, err := c.engine.composites(); err != nil {
+	if _, err := c.composites(); err != nil {
 		return err
 	}
 	d, err := c.Describe(ctx, flowName, runID)

@@ -18,6 +18,9 @@ var errClientClosed = errors.New("client is closed")
 // awaitResult returns when the flow is over. The state of a run that this client has just started is not asked for until
 // the done message comes, which also brings a small result.
 func (c *Client) awaitResult(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (enginecore.FlowResultReply, error) {
+	if err := c.ready(); err != nil {
+		return enginecore.FlowResultReply{}, err
+	}
 	w, err := c.done.wait(ctx, id, p)
 	if err != nil {
 		return enginecore.FlowResultReply{}, fmt.Errorf("run %s of flow %s: %w", runID, flowName, err)

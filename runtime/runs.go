@@ -242,11 +242,14 @@ const listConcurrency = 16
 // be asked are missing then, and the error, which comes together with what was found, says so. Runs finds more, by other
 // criteria, and in pages.
 func (c *Client) List(ctx context.Context, flowName string, limit int) ([]RunSummary, error) {
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
 	limit, err := listLimit(limit)
 	if err != nil {
 		return nil, fmt.Errorf("list runs of flow %s: %w", flowName, err)
 	}
-	if _, err := c.engine.composites(); err == nil {
+	if _, err := c.composites(); err == nil {
 		page, err := c.FindRuns(ctx, RunQuery{Flow: flowName}, "", limit)
 		return page.Runs, err
 	}

@@ -41,7 +41,7 @@ type runStream struct {
 }
 
 func (c *Client) search(q RunQuery, cursor string, want int) (*runSearch, error) {
-	core, err := c.engine.composites()
+	core, err := c.composites()
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 
 // locateSchedule finds where a schedule of the client's namespace lives.
 func (c *Client) locateSchedule(name string) (enginecore.Partition, enginecore.ScheduleID, error) {
-	if _, err := c.engine.composites(); err != nil {
+	if _, err := c.composites(); err != nil {
 		return enginecore.Partition{}, "", err
 	}
 	if err := activity.CheckName(name); err != nil {

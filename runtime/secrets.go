@@ -147,6 +147,9 @@ type Rotation struct {
 // Where partitions fail, the error says so and Rotation.Failed lists them; call again to go on. What has been rotated stays
 // as it is then, with a WaitpointSecret from any process, otherwise from this client's engine.
 func (c *Client) RotateSecrets(ctx context.Context, grace time.Duration) (Rotation, error) {
+	if err := c.ready(); err != nil {
+		return Rotation{}, err
+	}
 	if grace < 0 {
 		return Rotation{}, fmt.Errorf("rotate secrets: grace %s: must not be negative", grace)
 	}

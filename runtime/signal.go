@@ -82,6 +82,9 @@ func (d Delivery) Answer() Outcome {
 // The error is ErrInvalidToken for a token that gives no right, or wraps ErrSignal, or ErrTooLarge where the signal, or all
 // signals of the execution together, exceed a limit; nothing has been changed then.
 func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Delivery, error) {
+	if err := c.ready(); err != nil {
+		return Delivery{}, err
+	}
 	parts, err := openToken(token)
 	if err != nil {
 		return Delivery{}, err

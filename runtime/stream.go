@@ -64,6 +64,7 @@ const framePage = 64
 // else, however slow the reader is, and goes on after the connection broke. Frames that the engine has dropped, because an
 // attempt emitted more than is kept, are passed over.
 func (r *Run[Out]) Stream(ctx context.Context, node string, opts ...StreamOption) iter.Seq2[Frame, error] {
+	r = r.there()
 	return r.client.stream(ctx, r.flow, r.id, r.flowID, r.part, node, opts)
 }
 
@@ -77,6 +78,9 @@ func (c *Client) Stream(ctx context.Context, flowName, runID, node string, opts 
 }
 
 func (c *Client) stream(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, node string, opts []StreamOption) iter.Seq2[Frame, error] {
+	if err := c.ready(); err != nil {
+		return func(yield func(Frame, error) bool) { yield(Frame{}, err) }
+	}
 	config := streamConfig{}
 	fault := apply(&config, opts)
 	return func(yield func(Frame, error) bool) {

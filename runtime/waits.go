@@ -89,6 +89,7 @@ func ClosedToo() WaitsOption { return func(c *waitsConfig) { c.closed = true } }
 
 // Waitpoints lists the open waitpoints of the run, the oldest first.
 func (r *Run[Out]) Waitpoints(ctx context.Context, opts ...WaitsOption) ([]Waitpoint, error) {
+	r = r.there()
 	return r.client.waitpoints(ctx, r.flow, r.id, r.flowID, r.part, opts)
 }
 
@@ -117,6 +118,9 @@ func (c *Client) CancelWait(ctx context.Context, w Waitpoint, reason string) err
 }
 
 func (c *Client) waitpoints(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, opts []WaitsOption) ([]Waitpoint, error) {
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
 	config := waitsConfig{}
 	fail := func(err error) ([]Waitpoint, error) {
 		return nil, fmt.Errorf("waitpoints of run %s of flow %s: %w", runID, flowName, err)
@@ -187,6 +191,9 @@ func waitState(engines string) WaitState {
 }
 
 func (c *Client) endWait(ctx context.Context, w Waitpoint, result []byte, reason string, cancel bool) error {
+	if err := c.ready(); err != nil {
+		return err
+	}
 	fail := func(err error) error {
 		return fmt.Errorf("end the wait %s of node %s, run %s of flow %s: %w", w.ID, w.Node, w.Run, w.Flow, err)
 	}

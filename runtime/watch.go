@@ -28,6 +28,7 @@ var ErrEventsLost = errors.New("events were dropped")
 // The engine keeps at least about the last 20,000 events of a run; ErrEventsLost tells where some are missing, and does not
 // end the watch.
 func (r *Run[Out]) Watch(ctx context.Context, after string) iter.Seq2[Event, error] {
+	r = r.there()
 	return r.client.watch(ctx, r.flow, r.id, r.flowID, r.part, after)
 }
 
@@ -41,6 +42,9 @@ func (c *Client) Watch(ctx context.Context, flowName, runID, after string) iter.
 }
 
 func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, after string) iter.Seq2[Event, error] {
+	if err := c.ready(); err != nil {
+		return func(yield func(Event, error) bool) { yield(Event{}, err) }
+	}
 	return func(yield func(Event, error) bool) {
 		failed := func(err error) {
 			yield(Event{}, fmt.Errorf("watch run %s of flow %s: %w", runID, flowName, err))
@@ -146,6 +150,9 @@ func (c *Client) runOver(ctx context.Context, id enginecore.FlowID, p enginecore
 }
 
 func (c *Client) runResult(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) (enginecore.FlowResultReply, error) {
+	if err := c.ready(); err != nil {
+		return enginecore.FlowResultReply{}, err
+	}
 	reply, err := c.engine.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):

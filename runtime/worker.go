@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// Worker runs the activities that are registered with it. It claims executions, keeps their leases, and reports how they
+// Worker runs the activities that are registered with it, and is made by NewWorker. It claims executions, keeps their leases, and reports how they
 // end; the functions see none of that. Any number of workers share an engine.
 type Worker struct {
 	engine   *Engine
@@ -94,8 +94,8 @@ func NewWorker(e *Engine, opts ...WorkerOption) *Worker {
 	if fault != nil {
 		fault = fmt.Errorf("%w: %w", ErrWorkerConfig, fault)
 	}
-	if e == nil {
-		fault = errors.Join(fault, fmt.Errorf("%w: %w", ErrWorkerConfig, errNoEngine))
+	if err := e.open(); err != nil {
+		fault = errors.Join(fault, fmt.Errorf("%w: %w", ErrWorkerConfig, err))
 	}
 	config.capabilities = slices.Compact(slices.Sorted(slices.Values(config.capabilities)))
 	return &Worker{
@@ -103,6 +103,8 @@ func NewWorker(e *Engine, opts ...WorkerOption) *Worker {
 		fault: errors.Join(fault, config.check()), handlers: make(map[string]activity.Handler),
 	}
 }
+
+var errUnmadeWorker = fmt.Errorf("%w: the worker was not made by NewWorker", ErrWorkerConfig)
 
 func (c workerConfig) check() error {
 	var faults []error
@@ -155,6 +157,9 @@ func (w *Worker) Instance() enginecore.WorkerInstanceID { return w.instance }
 // name or old name is taken by another one, or that came too late. Bad options of the worker are reported, too: they match
 // ErrWorkerConfig.
 func (w *Worker) Register(handlers ...activity.Handler) error {
+	if w == nil || w.handlers == nil {
+		return errUnmadeWorker
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.running {
@@ -194,6 +199,9 @@ func (w *Worker) kinds() string {
 //
 // While the engine is away, it keeps trying; what runs goes on until its lease is over.
 func (w *Worker) Run(ctx context.Context) error {
+	if w == nil || w.handlers == nil {
+		return errUnmadeWorker
+	}
 	if w.fault != nil {
 		return fmt.Errorf("worker: %w", w.fault)
 	}

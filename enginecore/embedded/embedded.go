@@ -315,6 +315,9 @@ func (e *Engine) position() int64 {
 // Close ends all connections and listeners, waits for their goroutines and syncs the log. It returns the first error of
 // the log, if any. Closing again does nothing and returns nil.
 func (e *Engine) Close() error {
+	if e == nil {
+		return nil
+	}
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
