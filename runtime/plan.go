@@ -289,7 +289,7 @@ const (
 )
 
 // calls yields the submitting calls in order: one for a small flow; for a large one, all nodes in chunks, then all
-// edges, then the call that lets it go.
+// edges, from the last chunk of nodes on, then the call that lets it go.
 func (p *Plan) calls() iter.Seq[enginecore.SubmitFlowCall] {
 	return func(yield func(enginecore.SubmitFlowCall) bool) {
 		nodes := p.nodes()
@@ -316,6 +316,10 @@ func (p *Plan) calls() iter.Seq[enginecore.SubmitFlowCall] {
 			chunk.Nodes, nodes = nodes[:n], nodes[n:]
 			chunk.Joins = p.joins(chunk.Nodes)
 			chunk.Limits = p.limitsOf(chunk.Nodes)
+			if len(nodes) == 0 {
+				n = min(edgesPerCall, len(edges))
+				chunk.Edges, edges = edges[:n], edges[n:]
+			}
 			if !yield(chunk) {
 				return
 			}
