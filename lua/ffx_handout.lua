@@ -1,8 +1,8 @@
 -- What a worker is told of an execution that it leased.
 
--- Upstream results handed out with a claim: at most this many, and this many bytes in all per execution. What
--- is left out is read with ffx_read_inputs.
-local MAX_INLINE_INPUTS = 64
+-- Upstream results that one call hands out, with all that it leases: those of an execution go together or not at all.
+-- Beyond these, and beyond so many bytes of one execution, they are read with ffx_read_inputs.
+local MAX_INLINE_INPUTS = 256
 local MAX_INLINE_BYTES = 1048576
 
 -- @record    claimed_execution execution_id:execution_id node:text kind:text flow_id:flow_id flow_name:text run_id:text attempt_index:attempt_index attempt_id:attempt_id attempt_type:text lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms deadline_at:unix_ms retry_count:int created_at:unix_ms policy:json trace_context:text payload:bytes flow_input:bytes inputs_complete:bool inputs:list(node_input) journal_complete:bool journal:list(journal_entry) admission:text budgets:text
@@ -28,7 +28,6 @@ local function inputs_of(c, execution_id, core)
   local count = tonumber(core.input_count) or 0
   if count == 0 then return {}, true end
   if core.fed_by then return input_from(c, core.fed_by) end
-  if count > MAX_INLINE_INPUTS then return {}, false end
   local heirs = c.heirs
   if heirs and #(heirs.fed[execution_id] or {}) == count then
     local fed, bytes = heirs.fed[execution_id], 0
@@ -36,6 +35,9 @@ local function inputs_of(c, execution_id, core)
     if bytes > MAX_INLINE_BYTES then return {}, false end
     return fed, true
   end
+  local handed_out = (c.inputs_handed_out or 0) + count
+  if handed_out > MAX_INLINE_INPUTS then return {}, false end
+  c.inputs_handed_out = handed_out
   local inputs, bytes = {}, 0
   local g = graph.flow(c, core.flow_id).joins and joins.of(c, core.flow_id, execution_id)
   for _, edge_id in ipairs(redis.call('SMEMBERS', key.flow_in(c, core.flow_id, execution_id))) do

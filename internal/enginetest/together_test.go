@@ -3,6 +3,7 @@ package enginetest_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -265,5 +266,47 @@ func TestClaimsOfSeveralByAge(t *testing.T) {
 			b.Check(t, invariant.AnyTime)
 		}
 		assert.Len(t, claimed, nodes)
+	})
+}
+
+// TestInputsOfOneCall claims three nodes that take in many results each: a call hands out those of as many as it may, and leaves
+// those of the others to be read.
+func TestInputsOfOneCall(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		const ups = 100
+		g := newGraph(t, b)
+		var nodes, first []string
+		var edges [][2]string
+		for i := range ups {
+			up := fmt.Sprintf("up%d", i)
+			first = append(first, up)
+			for _, down := range []string{"d1", "d2", "d3"} {
+				edges = append(edges, [2]string{up, down})
+			}
+		}
+		nodes = append(append(nodes, first...), "d1", "d2", "d3")
+		g.whole(nodes, edges...)
+		g.claim()
+		for batch := range slices.Chunk(first, 20) {
+			call := g.completions(batch...)
+			call.Count = 0
+			g.completeMany(call)
+		}
+		g.claim()
+		complete := 0
+		for _, down := range []string{"d1", "d2", "d3"} {
+			x := g.leases[down]
+			if x.InputsComplete {
+				complete++
+				assert.Len(t, x.Inputs, ups)
+				continue
+			}
+			reply, err := g.e.ReadInputs(g.ctx, enginecore.ReadInputsCall{Partition: g.p, ExecutionID: x.ExecutionID})
+			require.NoError(t, err)
+			assert.NotEmpty(t, reply.Inputs)
+		}
+		assert.Equal(t, 2, complete)
+		b.Check(t, invariant.AnyTime)
 	})
 }
