@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "168-fd737236b02e3502"
+const build = "169-a191ae216aa70c2f"

@@ -237,14 +237,7 @@ function F.ffx_read_inputs(K, A)
   local page = redis.call('SSCAN', key.flow_in(c, core.flow_id or '', A.execution_id),
     is_set(A.cursor) and A.cursor or '0', 'COUNT', 100)
   local g = joins.of(c, core.flow_id, A.execution_id)
-  local names, result_keys = {}, {}
-  for _, edge_id in ipairs(page[2]) do
-    local edge = redis.call('HMGET', key.flow_edge(c, core.flow_id, edge_id),
-      'data_passing_ref', 'upstream_execution_id')
-    if is_set(edge[1]) and joins.feeds(c, g, A.execution_id, edge_id) then
-      names[#names + 1], result_keys[#names + 1] = edge[1], key.exec_result(c, edge[2])
-    end
-  end
+  local names, result_keys = work.feeders(c, A.execution_id, core.flow_id, g, page[2])
   local inputs = #names > 0 and redis.call('MGET', unpack(result_keys)) or {}
   for i, name in ipairs(names) do inputs[i] = { name, inputs[i] or '' } end
   return reply.ok(page[1] == '0' and '' or page[1], inputs)

@@ -23,6 +23,37 @@ local function input_from(c, upstream_id)
   return inputs, true
 end
 
+-- Of edges that lead to an execution, the names under which they bring results, and the keys of these. `g`: its join, if it is
+-- one.
+function work.feeders(c, execution_id, flow_id, g, edge_ids)
+  local names, result_keys = {}, {}
+  for _, edge_id in ipairs(edge_ids) do
+    local edge = redis.call('HMGET', key.flow_edge(c, flow_id, edge_id), 'data_passing_ref', 'upstream_execution_id')
+    if is_set(edge[1]) and joins.feeds(c, g, execution_id, edge_id) then
+      names[#names + 1], result_keys[#names + 1] = edge[1], key.exec_result(c, edge[2])
+    end
+  end
+  return names, result_keys
+end
+
+-- Results that are read together: few enough that not much is read in vain where they are large.
+local RESULTS_AT_A_TIME = 16
+
+-- Results under their names, as many as may be handed out, and whether that is all of them.
+local function results_of(names, result_keys)
+  local inputs, bytes = {}, 0
+  for from = 1, #names, RESULTS_AT_A_TIME do
+    local to = math.min(from + RESULTS_AT_A_TIME - 1, #names)
+    for i, result in ipairs(redis.call('MGET', unpack(result_keys, from, to))) do
+      result = result or ''
+      bytes = bytes + #result
+      if bytes > MAX_INLINE_BYTES then return inputs, false end
+      inputs[#inputs + 1] = { names[from + i - 1], result }
+    end
+  end
+  return inputs, true
+end
+
 -- Results of the upstreams that feed an execution, as {name, result} pairs, and whether that is all of them.
 local function inputs_of(c, execution_id, core)
   local count = tonumber(core.input_count) or 0
@@ -38,19 +69,10 @@ local function inputs_of(c, execution_id, core)
   local handed_out = (c.inputs_handed_out or 0) + count
   if handed_out > MAX_INLINE_INPUTS then return {}, false end
   c.inputs_handed_out = handed_out
-  local inputs, bytes = {}, 0
   local g = graph.flow(c, core.flow_id).joins and joins.of(c, core.flow_id, execution_id)
-  for _, edge_id in ipairs(redis.call('SMEMBERS', key.flow_in(c, core.flow_id, execution_id))) do
-    local edge = redis.call('HMGET', key.flow_edge(c, core.flow_id, edge_id),
-      'data_passing_ref', 'upstream_execution_id')
-    if is_set(edge[1]) and joins.feeds(c, g, execution_id, edge_id) then
-      local result = redis.call('GET', key.exec_result(c, edge[2])) or ''
-      bytes = bytes + #result
-      if bytes > MAX_INLINE_BYTES then return inputs, false end
-      inputs[#inputs + 1] = { edge[1], result }
-    end
-  end
-  return inputs, true
+  local names, result_keys = work.feeders(c, execution_id, core.flow_id, g,
+    redis.call('SMEMBERS', key.flow_in(c, core.flow_id, execution_id)))
+  return results_of(names, result_keys)
 end
 
 -- All that a worker needs to run what it leased, in the order of the record claimed_execution.

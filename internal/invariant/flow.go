@@ -256,7 +256,7 @@ func (c *checker) fedBy(p *partition, f *flowRecord, e *execution, upstream stri
 		}
 		feeds++
 		from := p.executions[record["upstream_execution_id"]]
-		if from == nil || from.id != upstream || from.get("node") != record["data_passing_ref"] || from.get("terminal_outcome") != "success" {
+		if from == nil || from.id != upstream || from.get("node") != record["data_passing_ref"] {
 			c.fault(RuleFlow, e.key, "is marked as fed by %s, but edge %s takes in %q of %s", upstream, edge,
 				record["data_passing_ref"], record["upstream_execution_id"])
 		}
