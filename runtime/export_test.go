@@ -42,7 +42,7 @@ func SubmitAlone(ctx context.Context, c *Client, plan *Plan) (existed bool, err 
 func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int) error {
 	nodes := plan.nodes()
 	edges := plan.edges(nodes)
-	call := plan.header(len(nodes), len(edges))
+	call := plan.header(nodes, len(edges))
 	call.Nodes = nodes
 	if _, err := c.sendOne(ctx, plan, call); err != nil {
 		return err

@@ -294,7 +294,7 @@ func (p *Plan) calls() iter.Seq[enginecore.SubmitFlowCall] {
 	return func(yield func(enginecore.SubmitFlowCall) bool) {
 		nodes := p.nodes()
 		edges := p.edges(nodes)
-		call := p.header(len(nodes), len(edges))
+		call := p.header(nodes, len(edges))
 		if len(nodes) <= nodesPerCall && len(edges) <= edgesPerCall {
 			call.Nodes, call.Edges, call.Joins, call.Last = nodes, edges, p.joins(nodes), true
 			call.Limits = p.limitsOf(nodes)
@@ -352,18 +352,18 @@ func (p *Plan) limitsOf(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFl
 	return list
 }
 
-// header is what all calls of a submission have in common.
-func (p *Plan) header(nodes, edges int) enginecore.SubmitFlowCall {
+// header is what all calls of a submission of the nodes have in common.
+func (p *Plan) header(nodes []enginecore.SubmitFlowNode, edges int) enginecore.SubmitFlowCall {
 	call := enginecore.SubmitFlowCall{
 		Partition: p.Partition, FlowID: p.FlowID, FlowName: p.Flow, RunID: p.Run, Namespace: string(p.namespace),
 		GraphHash: p.compiled.hash, InputHash: p.inputHash, Definition: p.compiled.definition, Input: p.input,
-		CreatorIdentity: p.creator, TraceContext: p.trace, NodeTotal: int64(nodes), EdgeTotal: int64(edges),
+		CreatorIdentity: p.creator, TraceContext: p.trace, NodeTotal: int64(len(nodes)), EdgeTotal: int64(edges),
 		Tags: p.tags, Fires: p.fires, Deadline: p.compiled.graph.Deadline, Retention: p.retention, FairKey: p.fairKey,
 		Parent:  p.parent,
 		Budgets: encodeBudgets(p.budgets),
 	}
-	if p.compiled.graph.Return != "" {
-		call.ResultExecutionID = p.ExecutionID(p.compiled.graph.Return)
+	if place := p.compiled.places[p.compiled.graph.Return]; place > 0 {
+		call.ResultExecutionID = nodes[place-1].ExecutionID
 	}
 	return call
 }

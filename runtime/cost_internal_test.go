@@ -1,0 +1,117 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// readyCalls is an engine that has every answer ready, so that what is measured is this side of a call alone.
+type readyCalls struct {
+	calls
+	done *doneListener
+}
+
+func (readyCalls) Complete(context.Context, enginecore.CompleteCall) (enginecore.CompleteReply, error) {
+	return enginecore.CompleteReply{Status: enginecore.StatusOK}, nil
+}
+
+// SubmitFlow ends the run at once, with its input as the result.
+func (r readyCalls) SubmitFlow(_ context.Context, call enginecore.SubmitFlowCall) (enginecore.SubmitFlowReply, error) {
+	r.done.mu.Lock()
+	defer r.done.mu.Unlock()
+	r.done.tell(call.FlowID, ending{known: true, outcome: "success", result: string(call.Input)})
+	return enginecore.SubmitFlowReply{Status: enginecore.StatusOK}, nil
+}
+
+// costBench has a client and a shift of a worker on an engine that answers at once.
+type costBench struct {
+	client *Client
+	shift  *shift
+	flow   *flow.Definition[int, int]
+}
+
+func newCostBench(tb testing.TB) *costBench {
+	ctx := tb.Context()
+	e, err := Open(ctx, "", Partitions(1))
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, e.Close()) })
+
+	same := activity.New("same", func(_ context.Context, n int) (int, error) { return n, nil })
+	f := flow.New[int, int]("cost")
+	flow.Return(f, flow.Node(f, "only", same, f.Input()))
+	def, err := f.Build()
+	require.NoError(tb, err)
+
+	client := NewClient(e)
+	tb.Cleanup(client.Close)
+	_, err = client.done.wait(ctx, "any", enginecore.Partition{Family: enginecore.FlowFamily})
+	require.NoError(tb, err) // from here on the client hears
+	e.calls = readyCalls{e.calls, client.done}
+	client.starts = nil
+
+	w := NewWorker(e)
+	require.NoError(tb, w.Register(same))
+	s := newShift(w)
+	s.base = ctx
+	s.leases = newLeaseBook(s)
+	return &costBench{client, s, def}
+}
+
+// runTask runs one execution from the reply that leases it to the reply that commits it.
+func (b *costBench) runTask(tb testing.TB, claimed enginecore.ClaimedExecution) {
+	at := spot{activity.DefaultLane, enginecore.Partition{Family: enginecore.FlowFamily}}
+	t := newTask(b.shift, at, claimed, time.Now())
+	if next := t.run(func() bool { return true }); next != nil || !t.settled.Load() || t.unsure.Load() {
+		tb.Fatal("the result was not committed")
+	}
+}
+
+func (b *costBench) claimed(tb testing.TB) enginecore.ClaimedExecution {
+	plan, err := NewPlan(b.client, b.flow, 1)
+	require.NoError(tb, err)
+	node := plan.nodes()[0]
+	return enginecore.ClaimedExecution{
+		ExecutionID: node.ExecutionID, Node: node.Name, Kind: node.Kind, FlowID: plan.FlowID, FlowName: plan.Flow, RunID: plan.Run,
+		AttemptID: "550e8400-e29b-41d4-a716-446655440000", LeaseID: "550e8400-e29b-41d4-a716-446655440001", LeaseEpoch: 1,
+		Policy: node.Policy, FlowInput: []byte("1"), InputsComplete: true, JournalComplete: true,
+		DeadlineAt: time.Now().Add(time.Hour),
+	}
+}
+
+// runFlow starts a run and waits for its result.
+func (b *costBench) runFlow(tb testing.TB, n int) {
+	run, err := Start(tb.Context(), b.client, b.flow, n)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if out, err := run.Result(tb.Context()); err != nil || out != n {
+		tb.Fatal(fmt.Errorf("result %d of %d: %w", out, n, err))
+	}
+}
+
+// BenchmarkTask is what a worker spends on one execution besides its calls.
+func BenchmarkTask(b *testing.B) {
+	bench := newCostBench(b)
+	claimed := bench.claimed(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		bench.runTask(b, claimed)
+	}
+}
+
+// BenchmarkRun is what a client spends on one run besides its calls.
+func BenchmarkRun(b *testing.B) {
+	bench := newCostBench(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		bench.runFlow(b, 1)
+	}
+}
