@@ -89,6 +89,20 @@ func TestNothingToWorkWith(t *testing.T) {
 	require.ErrorIs(t, runtime.NewWorker(nil).Register(addOne()), runtime.ErrWorkerConfig)
 }
 
+// Options of which one takes back what the other says are a mistake.
+func TestOptionsThatExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	for url, opts := range map[string][]runtime.OpenOption{
+		"embedded:":             {runtime.ContractOnly(), runtime.ReplaceForeignLibrary()},
+		"embedded:?contract=15": {runtime.ReplaceForeignLibrary()},
+	} {
+		_, err := runtime.Open(t.Context(), url, opts...)
+		require.ErrorContains(t, err, "ContractOnly, also as ?contract=15, leaves the library as it is; ReplaceForeignLibrary replaces it")
+	}
+	err := runtime.NewWorker(nil, runtime.Lanes("a", "b", "a")).Register(addOne())
+	require.ErrorContains(t, err, `lanes: "a" is given twice`)
+}
+
 // A run, client, worker, keeper or engine that an ignored error left nil, or that was not made by its function, says so in
 // every call, and panics in none.
 func TestCallsOfWhatIsNotThere(t *testing.T) {

@@ -188,6 +188,9 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	}
 	config.core.Logger = config.logger
 	config.core.ContractOnly = config.core.ContractOnly || target.contract
+	if config.core.ContractOnly && config.core.ReplaceForeignLibrary {
+		return nil, errors.New("open engine: ContractOnly, also as ?contract=15, leaves the library as it is; ReplaceForeignLibrary replaces it")
+	}
 	e := &Engine{
 		keep:      config.keep,
 		namespace: enginecore.Namespace(config.namespace),

@@ -17,8 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// Worker runs the activities that are registered with it, and is made by NewWorker. It claims executions, keeps their leases, and reports how they
-// end; the functions see none of that. Any number of workers share an engine.
+// Worker runs the activities that are registered with it, and is made by NewWorker. It claims executions, keeps their
+// leases, and reports how they end; the functions see none of that. Any number of workers share an engine.
 type Worker struct {
 	engine   *Engine
 	config   workerConfig
@@ -129,7 +129,10 @@ func (c workerConfig) check() error {
 	if len(c.lanes) == 0 {
 		fault("lanes: at least one must be served")
 	}
-	for _, lane := range c.lanes {
+	for i, lane := range c.lanes {
+		if slices.Contains(c.lanes[:i], lane) {
+			fault("lanes: %q is given twice", lane)
+		}
 		if _, err := enginecore.ParseLaneID(lane); err != nil {
 			fault("lanes: %w", err)
 		}
