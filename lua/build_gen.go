@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "169-a191ae216aa70c2f"
+const build = "170-a31c955d5313256e"

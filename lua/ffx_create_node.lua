@@ -115,17 +115,16 @@ local function is_like(first, A, node, numbers)
     and (numbers.upstream_count == 0) == (theirs.upstream_count == 0)
 end
 
--- Writes the record of a node as a copy of the first one of the call that it is like.
+-- Writes the record of a node as a copy of the first one of the call that it is like: one of the same run, or of another.
 local function write_copy(first, core_key, A, node, execution_id, numbers, onward, onward_edge)
-  local budget_ids = first.budget_ids ~= A.budget.blocking and { 'budget_ids', A.budget.blocking } or {}
   redis.call('COPY', first.key, core_key)
-  if node == first.node then
-    redis.call('HSET', core_key, 'flow_id', A.flow_id, 'execution_id', execution_id, 'onward', onward, 'onward_edge', onward_edge,
-      unpack(budget_ids))
-  else
-    redis.call('HSET', core_key, 'flow_id', A.flow_id, 'node', node.name, 'input_count', numbers.input_count,
-      'execution_id', execution_id, 'onward', onward, 'onward_edge', onward_edge, unpack(budget_ids))
+  if first.flow_id == A.flow_id and first.numbers.input_count == numbers.input_count then
+    redis.call('HSET', core_key, 'onward', onward, 'onward_edge', onward_edge, 'node', node.name, 'execution_id', execution_id)
+    return
   end
+  local budget_ids = first.budget_ids ~= A.budget.blocking and { 'budget_ids', A.budget.blocking } or {}
+  redis.call('HSET', core_key, 'onward', onward, 'onward_edge', onward_edge, 'flow_id', A.flow_id, 'node', node.name,
+    'input_count', numbers.input_count, 'execution_id', execution_id, unpack(budget_ids))
 end
 
 -- Records as DUMP gives them are kept from call to call, at most so many (1 KB each): to restore one and set anew what differs
@@ -196,7 +195,8 @@ function create.node(c, batch, A, node, execution_id, core_key, numbers, edge, h
     end
     if not numbers.wait then
       batch.nodes[kind] = {
-        key = core_key, node = node, numbers = numbers, fair_key = A.fair_key, budget_ids = A.budget.blocking,
+        key = core_key, flow_id = A.flow_id, node = node, numbers = numbers, fair_key = A.fair_key,
+        budget_ids = A.budget.blocking,
       }
     end
   end

@@ -196,8 +196,12 @@ function F.ffx_submit_many(K, A)
   local keys = record_keys(c, A)
   -- One command tells whether there is a record of any of them.
   local look = #keys > 0 and redis.call('EXISTS', unpack(keys)) > 0
-  local outcomes = {}
-  for i = 1, #A.runs do outcomes[i] = { submit(c, batch, A, n, keys, i, look) } end
+  local outcomes, told = {}, {}
+  for i = 1, #A.runs do
+    local code = submit(c, batch, A, n, keys, i, look)
+    told[code] = told[code] or { code }
+    outcomes[i] = told[code]
+  end
   create.finish(c, batch)
   graph.settle(c)
   return reply.ok(outcomes)
