@@ -135,7 +135,8 @@ func MeterProvider(p metric.MeterProvider) OpenOption {
 // own. Defaults to 64 on a server and 8 in this process.
 func Partitions(n int) OpenOption { return func(c *openConfig) { c.core.Partitions.Flow = n } }
 
-// ReplaceForeignLibrary lets Open replace a function library named flowfabric that is not this project's.
+// ReplaceForeignLibrary lets Open replace a function library named flowfabric that is not this project's. It excludes
+// ContractOnly, which leaves every library in place.
 func ReplaceForeignLibrary() OpenOption {
 	return func(c *openConfig) { c.core.ReplaceForeignLibrary = true }
 }

@@ -62,7 +62,7 @@ type WorkerOption func(*workerConfig)
 // Concurrency is the number of activities that run at a time. Defaults to 16.
 func Concurrency(slots int) WorkerOption { return func(c *workerConfig) { c.slots = slots } }
 
-// Lanes are the queues that the worker serves, each as eagerly as the other. Defaults to "default".
+// Lanes are the queues that the worker serves, each once and as eagerly as the others. Defaults to "default".
 func Lanes(names ...string) WorkerOption { return func(c *workerConfig) { c.lanes = names } }
 
 // Capabilities are what the worker offers to nodes that require some.
