@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "170-a31c955d5313256e"
+const build = "171-7f0b9a63a420af32"

@@ -7,18 +7,20 @@ claim.FIRST_FIELDS = {
   'input_count', 'uses_flow_input', 'attempt_timeout', 'start_timeout', 'blocking_detail', 'limits', 'admission', 'attached', 'fair_key',
 }
 
--- Marks of simple members, in the core field `simple`, by what they have beyond the least: the input of their run, and a key by
--- which they share their lane.
+-- Marks of simple members, in the core field `simple`, by what they have beyond the least: the input of their run, a key by
+-- which they share their lane, and a timeout of their attempts.
 local SIMPLE = {
   bare = {}, ['bare input'] = { input = '1' }, keyed = { keyed = true }, ['keyed input'] = { input = '1', keyed = true },
+  timed = { timed = true }, ['timed input'] = { input = '1', timed = true },
+  ['keyed timed'] = { keyed = true, timed = true }, ['keyed timed input'] = { input = '1', keyed = true, timed = true },
 }
 
--- The mark of a member that is submitted without anything out of the ordinary: no timeouts, capabilities, limits, delay or
--- wait. Its first lease puts attempts.IN_CORE in its place, and it is taken away by whatever gives the member one of the fields
--- that claim.read_simple does not read.
-function claim.simple_mark(uses_input, keyed)
-  if keyed then return uses_input and 'keyed input' or 'keyed' end
-  return uses_input and 'bare input' or 'bare'
+-- The mark of a member that is submitted without anything out of the ordinary: no timeout of its start, capabilities, limits,
+-- delay or wait. Its first lease puts attempts.IN_CORE in its place, and it is taken away by whatever gives the member one of the
+-- fields that claim.read_simple does not read.
+function claim.simple_mark(uses_input, keyed, timed)
+  local mark = keyed and (timed and 'keyed timed' or 'keyed') or timed and 'timed' or 'bare'
+  return uses_input and mark .. ' input' or mark
 end
 
 -- The mark of a bare member that may run now when all that it takes in is the result of one upstream, which comes under the
@@ -50,12 +52,13 @@ function claim.read_simple(core_key)
     return nil
   end
   return {
-    is_simple = true, is_bare = mark == SIMPLE.bare, fed_by = fed_by, lifecycle_phase = 'runnable', ownership_state = 'unowned', terminal_outcome = 'none', managed = '1', retry_count = '0',
-    current_lease_epoch = '0', total_attempt_count = '0', attempt_state = 'pending_first_attempt',
+    is_simple = true, is_bare = mark == SIMPLE.bare, fed_by = fed_by, lifecycle_phase = 'runnable',
+    ownership_state = 'unowned', terminal_outcome = 'none', managed = '1', retry_count = '0', current_lease_epoch = '0', total_attempt_count = '0', attempt_state = 'pending_first_attempt',
     uses_flow_input = mark.input, eligibility_state = eligibility, lane_id = v[4] or nil,
     flow_id = v[5] or nil, node = v[6] or nil, execution_kind = v[8] or nil, input_count = v[9] or nil,
     created_at = v[10] or nil, priority = v[11] or nil,
     fair_key = mark.keyed and redis.call('HGET', core_key, 'fair_key') or nil,
+    attempt_timeout = mark.timed and redis.call('HGET', core_key, 'attempt_timeout') or nil,
   }
 end
 
@@ -229,7 +232,7 @@ function claim.resume(c, execution_id, core_key, core, w, timeout)
   local epoch, expires = take_lease(c, execution_id, core_key, core, w, attempt_id,
     attached and { 'attached', attached } or {}, blank)
   if timeout then
-    redis.call('ZADD', key.index_attempt_timeout(c), c.now + timeout, execution_id)
+    call.enter(c, key.index_attempt_timeout(c), execution_id, c.now + timeout)
     if core.managed then wake.due(c, c.now + timeout) end
   end
   record.write(key.attempt_record(c, execution_id, index), core.managed, {

@@ -51,12 +51,12 @@ local function write_core(c, core_key, A, node, execution_id, numbers, onward, o
   append(further, 'required_capabilities', node.capabilities)
   append(further, 'wait', numbers.wait and '1' or '')
   append(further, 'start_timeout', numbers.start_timeout)
-  append(further, 'attempt_timeout', numbers.attempt_timeout)
   if numbers.delay > 0 then append(further, 'delay_until', number.text(c.now + numbers.delay)) end
   append(further, 'blocking_detail', text)
-  local uses_input = node.uses_flow_input == '1'
-  local ordinary = #further == 0 and numbers.attempt_timeout == 0 and not has_limits
-  local simple = ordinary and claim.simple_mark(uses_input, is_set(A.fair_key)) or ''
+  local uses_input, is_timed = node.uses_flow_input == '1', numbers.attempt_timeout > 0
+  local ordinary = #further == 0 and not has_limits
+  local simple = ordinary and claim.simple_mark(uses_input, is_set(A.fair_key), is_timed) or ''
+  append(further, 'attempt_timeout', numbers.attempt_timeout)
   append(further, 'budget_ids', A.budget.blocking)
   append(further, 'uses_flow_input', uses_input and '1' or '')
   if not numbers.wait then append(further, 'fair_key', A.fair_key) end
@@ -89,7 +89,7 @@ local function write_core(c, core_key, A, node, execution_id, numbers, onward, o
     'completed_at', '',
     'managed', '1',
     'current_lane', node.lane_id,
-    'attached', numbers.attempt_timeout > 0 and '1' or '',
+    'attached', is_timed and lease.TIMED or '',
     'execution_kind', node.kind,
     'input_count', numbers.input_count,
     'created_at', c.now_text,

@@ -8,7 +8,7 @@ local function arm_timeout(c, execution_id, core)
   local timeout = tonumber(core.attempt_timeout)
   if not timeout then return end
   local at = c.now + timeout + TIMEOUT_GRACE_MS
-  redis.call('ZADD', key.index_attempt_timeout(c), at, execution_id)
+  call.enter(c, key.index_attempt_timeout(c), execution_id, at)
   wake.due(c, at)
 end
 

@@ -13,11 +13,16 @@ function lease.history(c, execution_id, ...)
     '*', ...)
 end
 
--- The core field `attached` of a managed record tells what it may have beyond a lease: with '1', an output stream, a
--- timeout or the times of a renewal; with 'lease', which stands on a record that was no member of a flow before, the lease record of the
--- contract, too. Other managed records have none of these: the lease record only repeats the core.
+-- The core field `attached` of a managed record tells what it may have beyond a lease: with lease.TIMED, a timeout of its
+-- attempts; with '1', an output stream and the times of a renewal, too; with 'lease', which stands on a record that was no member
+-- of a flow before, also the lease record of the contract. Other managed records have none of these: the lease record only
+-- repeats the core.
+lease.TIMED = 'timeout'
+
+-- Whether a record has nothing beyond a lease, except a timeout.
 function lease.is_plain(core)
-  return core.managed ~= nil and not is_set(core.attached)
+  local attached = core.attached
+  return core.managed ~= nil and (not is_set(attached) or attached == lease.TIMED)
 end
 
 function lease.has_record(core)
@@ -32,10 +37,8 @@ end
 
 -- Takes an execution out of everything that only a lease holder is in. `plain`: see lease.is_plain.
 function lease.drop(c, execution_id, core, named_worker_set, plain)
-  if not plain then
-    redis.call('DEL', key.exec_lease_current(c, execution_id))
-    redis.call('ZREM', key.index_attempt_timeout(c), execution_id)
-  end
+  if not plain then redis.call('DEL', key.exec_lease_current(c, execution_id)) end
+  if not plain or is_set(core.attached) then call.leave(c, 'ZREM', key.index_attempt_timeout(c), execution_id) end
   call.leave(c, 'ZREM', key.index_lease_expiry(c), execution_id)
   call.leave(c, 'ZREM', key.lane_active(c, lease.lane(core)), execution_id)
   if is_set(core.current_lane) and core.current_lane ~= core.lane_id and is_set(core.lane_id) then

@@ -70,7 +70,7 @@ local function write_success(c, core_key, core)
     'lease_expires_at', '',
     'current_worker_instance_id', '',
     'current_worker_id', '')
-  if is_set(core.attached) then redis.call('HDEL', core_key, 'lease_last_renewed_at', 'lease_renewal_deadline') end
+  if not lease.is_plain(core) then redis.call('HDEL', core_key, 'lease_last_renewed_at', 'lease_renewal_deadline') end
 end
 
 local function write_end(c, core_key, core, t)

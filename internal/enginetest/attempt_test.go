@@ -99,3 +99,40 @@ func TestReplayOfAnAttemptWithoutRecord(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 	})
 }
+
+// TestTimedNode runs nodes whose attempts have a timeout, which cost little more than those without: it is in the index while the
+// attempt runs, and the first renewal leaves its times in the record until the end.
+func TestTimedNode(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g := newGraph(t, b)
+		call := g.wholeCall([]string{"a", "b", "c"}, [2]string{"a", "b"}, [2]string{"b", "c"})
+		for i := range call.Nodes {
+			call.Nodes[i].AttemptTimeout = time.Minute
+		}
+		g.submit(call)
+		assert.Equal(t, "timed", g.core("a")["simple"])
+		g.claim()
+		timeouts := func() int64 {
+			n, err := g.e.Client().Do(g.ctx, g.e.Client().B().Zcard().Key(g.e.Keys().IndexAttemptTimeout(g.p)).Build()).AsInt64()
+			require.NoError(t, err)
+			return n
+		}
+		assert.EqualValues(t, 1, timeouts())
+		assert.Empty(t, g.hash(g.e.Keys().AttemptRecord(g.node("a"), 0)))
+		b.Check(t, invariant.AnyTime)
+
+		_, err := g.e.Renew(g.ctx, enginecore.RenewCall{Partition: g.p, WorkerInstanceID: "w1", LeaseTTL: time.Hour, Leases: []enginecore.RenewLease{{
+			ExecutionID: g.leases["a"].ExecutionID, LeaseID: g.leases["a"].LeaseID, LeaseEpoch: 1, AttemptID: g.leases["a"].AttemptID,
+		}}})
+		require.NoError(t, err)
+		assert.NotEmpty(t, g.core("a")["lease_renewal_deadline"])
+		g.end("a", "success")
+		assert.Empty(t, g.core("a")["lease_renewal_deadline"])
+		g.end("b", "success")
+		g.end("c", "success")
+		assert.Equal(t, "success", g.result().Outcome)
+		assert.Zero(t, timeouts())
+		b.Check(t, invariant.AnyTime)
+	})
+}

@@ -231,8 +231,7 @@ func (c *checker) simple(p *partition, f *flowRecord, e *execution) {
 		return
 	}
 	for _, field := range []string{
-		"attached", "blocking_detail", "prior_eligibility_state", "wait", "limits", "delay_until", "start_timeout", "attempt_timeout",
-		"required_capabilities",
+		"blocking_detail", "prior_eligibility_state", "wait", "limits", "delay_until", "start_timeout", "required_capabilities",
 	} {
 		if e.get(field) != "" {
 			c.fault(RuleState, e.key, "is marked as simple (%s), but %s is %q", e.get("simple"), field, e.get(field))
@@ -240,6 +239,13 @@ func (c *checker) simple(p *partition, f *flowRecord, e *execution) {
 	}
 	if _, has := e.core["fair_key"]; has != strings.Contains(e.get("simple"), "keyed") {
 		c.fault(RuleState, e.key, "is marked as %q, has a fair_key: %t", e.get("simple"), has)
+	}
+	want := ""
+	if strings.Contains(e.get("simple"), "timed") {
+		want = "timeout"
+	}
+	if timeout := e.get("attempt_timeout"); e.get("attached") != want || (timeout != "") != (want != "") {
+		c.fault(RuleState, e.key, "is marked as %q, has the timeout %q and attached %q", e.get("simple"), timeout, e.get("attached"))
 	}
 	if upstream, fed := strings.CutPrefix(e.get("simple"), "fed "); fed {
 		c.fedBy(p, f, e, upstream)
