@@ -10,7 +10,7 @@ import (
 
 // serverGlobals exist when a function runs. While the library loads there is only redis.
 var serverGlobals = wordSet(`redis cjson cmsgpack bit struct string table math os
-	tonumber tostring ipairs pairs type unpack select error pcall xpcall next assert collectgarbage
+	tonumber tostring ipairs pairs type unpack select error pcall xpcall next assert
 	setmetatable getmetatable rawget rawset rawequal`)
 
 // maxChunkLocals is the interpreter's limit of local variables in one function; the library's file scope is one.

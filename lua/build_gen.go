@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "171-7f0b9a63a420af32"
+const build = "172-e03e3bb250aed19c"

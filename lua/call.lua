@@ -170,11 +170,6 @@ function call.clock()
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
 
--- How much the interpreter's collector works for what is allocated, in percent; it is 200 unless somebody sets it. It goes round
--- and round through all that the library is made of, which is much beside what a call leaves behind, and the server drives it on
--- besides: with half the pace it keeps up, and the interpreter takes no more than two or three megabytes.
-local COLLECTOR_PACE = 100
-
 -- Places are kept from call to call, at most so many: the interpreter goes through all that is kept again and again.
 local MAX_PLACES = 256
 local places, place_count = {}, 0
@@ -191,7 +186,6 @@ local function place_of(first_key)
   found = places[name]
   if not found then
     if place_count >= MAX_PLACES then places, place_count = {}, 0 end
-    if place_count == 0 then collectgarbage('setstepmul', COLLECTOR_PACE) end
     found = {
       prefix = prefix, tag = tag, partition = string.match(tag, ':(%d+)}') or '', probe = prefix .. ':probe:' .. tag,
       beside = prefix .. ':probe:' .. tag .. ':beside',

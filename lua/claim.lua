@@ -29,8 +29,8 @@ end
 local FED = 'fed '
 local FED_BY = #FED + 1
 
-function claim.fed_mark(core, upstream_id)
-  return core.is_bare and core.input_count == '1' and FED .. upstream_id or nil
+function claim.fed_mark(core)
+  return core.feeder and core.is_bare and core.input_count == '1' and FED .. core.feeder or nil
 end
 
 -- What a mark says, and the upstream of a fed member.

@@ -152,7 +152,7 @@ local function affect_child(c, k, satisfied, remaining)
   end
   local effect = dependency.inject(k, child) and 'data_injected' or ''
   if remaining == 0 and dependency.is_releasable(child) then
-    child.fed_mark = k.feeder and claim.fed_mark(child, k.feeder)
+    child.feeder = k.feeder
     dependency.release(c, child_id, k, child)
   end
   return effect

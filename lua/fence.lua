@@ -61,15 +61,18 @@ function fence.read(c, core_key, fields)
   return core
 end
 
--- The same for a completion, which is the most frequent one: with what it needs while the lease stands.
-function fence.read_completion(c, core_key)
+-- The same for a completion, which is the most frequent one. Usually the caller holds the lease, and it stands: the core has
+-- the field is_held then, instead of what tells of the lease, and there is nothing more to check.
+function fence.read_completion(c, core_key, args)
   local v = redis.call('HMGET', core_key, 'lifecycle_phase', 'ownership_state', 'lease_expires_at', 'current_lease_id',
     'current_lease_epoch', 'current_attempt_id', 'current_attempt_index', 'current_worker_instance_id', 'lane_id',
     'current_lane', 'flow_id', 'simple', 'node', 'attached', 'onward', 'onward_edge')
-  if v[2] ~= 'leased' or (tonumber(v[3] or nil) or 0) <= c.now then return record.read(core_key, fence.FIELDS) end
+  local is_held = v[1] == 'active' and v[2] == 'leased' and (tonumber(v[3] or nil) or 0) > c.now
+    and v[4] == args.lease_id and v[5] == args.lease_epoch and v[6] == args.attempt_id
+    and is_set(v[4]) and is_set(v[5]) and is_set(v[6])
+  if not is_held then return record.read(core_key, fence.FIELDS) end
   return {
-    lifecycle_phase = v[1] or nil, ownership_state = 'leased', lease_expires_at = v[3], current_lease_id = v[4] or nil,
-    current_lease_epoch = v[5] or nil, current_attempt_id = v[6] or nil, current_attempt_index = v[7] or nil,
+    is_held = true, lifecycle_phase = 'active', ownership_state = 'leased', current_attempt_index = v[7] or nil,
     current_worker_instance_id = v[8] or nil, lane_id = v[9] or nil, current_lane = v[10] or nil, flow_id = v[11] or nil,
     simple = v[12] or nil, node = v[13] or nil, attached = v[14] or nil, onward = is_set(v[15]) and v[15] or nil,
     onward_edge = v[16],
@@ -87,7 +90,7 @@ end
 -- The check of every write by a lease holder. Gives the resolved triple, or nil and the error reply; a lapsed
 -- lease is marked as expired on the way.
 function fence.check_write(c, core_key, core, args)
-  if fence.holds(c, core, args) then return args end
+  if core.is_held or fence.holds(c, core, args) then return args end
   local f, err = fence.resolve(args, core, args.source == 'operator_override' and not fence.strict(c))
   if err then return nil, err end
   if core.lifecycle_phase ~= 'active' then return nil, reply.not_active(core) end

@@ -10,7 +10,7 @@ end
 -- else with those of the others. Gives whether that had been done before, or nil and the error reply.
 local function commit(c, A)
   local core_key = key.exec_core(c, A.execution_id)
-  local core = fence.read_completion(c, core_key)
+  local core = fence.read_completion(c, core_key, A)
   if not core then return nil, reply.err('execution_not_found') end
   if already_completed(core, A) then return true end
   local f, err = fence.check_write(c, core_key, core, A)

@@ -87,12 +87,13 @@ local NOTHING_ELSE = {}
 -- The same for a record that claim.read_simple gave, and that nothing holds back: what else the state of a record that may
 -- run says, it says already.
 function park.ready_simple(c, execution_id, core_key, core, eligible_key)
+  local fed_mark = claim.fed_mark(core)
   redis.call('HSET', core_key,
     'eligibility_state', 'eligible_now',
     'public_state', 'waiting',
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
-    'blocking_reason', 'waiting_for_worker', unpack(core.fed_mark and { 'simple', core.fed_mark } or NOTHING_ELSE))
+    'blocking_reason', 'waiting_for_worker', unpack(fed_mark and { 'simple', fed_mark } or NOTHING_ELSE))
   order.enter(c, core.lane_id, execution_id, core, eligible_key)
   graph.became_eligible(c, execution_id, core, core.lane_id)
 end

@@ -177,7 +177,7 @@ end
 -- @writes_on lease_expired exec.core lease_history stream.meta flow.events
 function F.ff_complete_execution(K, A)
   local c = call.open(K.core)
-  local core = fence.read_completion(c, K.core)
+  local core = fence.read_completion(c, K.core, A)
   if not core then return reply.err('execution_not_found') end
   local f, err = fence.check_write(c, K.core, core, A)
   if err then return err end
