@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,14 +18,63 @@ import (
 // unswept is far below the time of a sweep, which would find the work anyway.
 const unswept = 5 * time.Second
 
-// heard waits until workers hear channels of a kind.
-func heard(ctx context.Context, t *testing.T, b *enginetest.Bench, kind string) {
+// rotaPlaces is how many places the rota has.
+const rotaPlaces = 256
+
+// heard waits until workers hear at least so many channels of a kind.
+func heard(ctx context.Context, t *testing.T, b *enginetest.Bench, kind string, count int) {
 	t.Helper()
 	client := b.Engine.Core().Client()
 	require.Eventually(t, func() bool {
 		list, err := client.Do(ctx, client.B().PubsubChannels().Pattern(b.Prefix+":ffx:"+kind+":*").Build()).AsStrSlice()
-		return err == nil && len(list) > 0
+		return err == nil && len(list) >= count
 	}, enginetest.Patience, 20*time.Millisecond)
+}
+
+// gather starts workers, and returns when each of them knows all the others: they show themselves once they hear, and again
+// whenever they hear of a newcomer.
+func gather(ctx context.Context, t *testing.T, b *enginetest.Bench, count int, handler activity.Handler) {
+	t.Helper()
+	client, keys := b.Engine.Core().Client(), b.Engine.Core().Keys()
+	shown := make(chan string, 1024)
+	listening, stop := context.WithCancel(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = client.Receive(listening, client.B().Subscribe().Channel(keys.ChannelWake("default")).Build(), func(m rueidis.PubSubMessage) {
+			if instance, here := strings.CutPrefix(m.Message, "here "); here {
+				shown <- instance
+			}
+		})
+	}()
+	defer func() {
+		stop()
+		<-over
+	}()
+	heard(ctx, t, b, "wake", 1)
+	for range count {
+		b.Worker(t, []activity.Handler{handler})
+	}
+	last, newcomer := make(map[string]int), 0
+	agree := func() bool {
+		for _, at := range last {
+			if at < newcomer {
+				return false
+			}
+		}
+		return len(last) == count
+	}
+	for at := 1; !agree(); at++ {
+		select {
+		case instance := <-shown:
+			if last[instance] == 0 {
+				newcomer = at
+			}
+			last[instance] = at
+		case <-ctx.Done():
+			t.Fatalf("workers that show themselves: %v, the newest at %d", last, newcomer)
+		}
+	}
 }
 
 // pretend makes workers known that never answer.
@@ -56,20 +106,19 @@ func TestRotaWithAbsentWorkers(t *testing.T) {
 				}
 				ctx := enginetest.Context(t)
 				a := addOne()
-				for range x.real {
-					b.Worker(t, []activity.Handler{a})
-				}
-				heard(ctx, t, b, "wake")
+				gather(ctx, t, b, x.real, a)
 				pretend(ctx, t, b, x.absent)
-				heard(ctx, t, b, "rota")
+				heard(ctx, t, b, "rota", 1)
 				if x.hang {
+					// From here on, nobody is told any more when a place has no other listener.
+					heard(ctx, t, b, "rota", rotaPlaces)
 					deaf, stop := context.WithCancel(ctx)
 					over := make(chan struct{})
 					go func() {
 						defer close(over)
 						client, keys := b.Engine.Core().Client(), b.Engine.Core().Keys()
 						var channels []string
-						for place := range 256 {
+						for place := range rotaPlaces {
 							channels = append(channels, keys.ChannelRota(fmt.Sprint(place), "default"))
 						}
 						_ = client.Receive(deaf, client.B().Subscribe().Channel(channels...).Build(), func(rueidis.PubSubMessage) {})
@@ -113,7 +162,7 @@ func TestRotaHandsOn(t *testing.T) {
 			b.Worker(t, []activity.Handler{a}, runtime.Concurrency(1))
 		}
 		if !b.Contract() {
-			heard(ctx, t, b, "rota")
+			heard(ctx, t, b, "rota", 1)
 		}
 		var slowest time.Duration
 		all := make([]*runtime.Run[int], workers)

@@ -35,7 +35,9 @@ func BenchmarkWhileAnyWaits(b *testing.B) {
 	defer cancel()
 	waiting := make([]context.Context, 16)
 	for i := range waiting {
-		waiting[i] = context.WithValue(ctx, i, i)
+		child, cancel := context.WithCancel(ctx)
+		defer cancel()
+		waiting[i] = child
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -224,7 +224,7 @@ func newRoll(ctx context.Context, t *testing.T, b *enginetest.Bench) *roll {
 		stop()
 		<-over
 	})
-	heard(ctx, t, b, "wake")
+	heard(ctx, t, b, "wake", 1)
 	return r
 }
 
