@@ -196,7 +196,10 @@ func runThroughCuts(t *testing.T, b *enginetest.Bench, p *proxy.Proxy, probabili
 		c.awaitThroughCuts(t, ctx, x)
 	}
 	for p.Lost() == 0 && ctx.Err() == nil { // small runs may have had luck
-		_, _ = b.Client.Describe(ctx, "lab", trials[0].run.ID())
+		x := c.startUntilAcknowledged(t, ctx, r, fmt.Sprintf("run-%d", len(trials)))
+		require.NotNil(t, x)
+		trials = append(trials, x)
+		c.awaitThroughCuts(t, ctx, x)
 	}
 	p.Intercept(nil)
 	s := c.finish(t, ctx, trials)
