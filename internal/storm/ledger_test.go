@@ -171,6 +171,25 @@ func (s *storm) schedule(t *testing.T, step *activity.Activity[order, product]) 
 	require.NoError(t, err)
 }
 
+// stopBeats pauses the schedule when none of its fires waits for a keeper to start it: a paused one starts nothing.
+func (s *storm) stopBeats(ctx context.Context, t *testing.T) {
+	t.Helper()
+	client := s.bench.Client
+	waiting := func() int {
+		d, err := client.DescribeSchedule(ctx, scheduleName)
+		require.NoError(t, err)
+		return d.Waiting
+	}
+	for {
+		require.NoError(t, client.PauseSchedule(ctx, scheduleName, "the storm is over"))
+		if waiting() == 0 {
+			return
+		}
+		require.NoError(t, client.ResumeSchedule(ctx, scheduleName))
+		require.Eventually(t, func() bool { return waiting() == 0 }, s.patience(), 10*time.Millisecond)
+	}
+}
+
 // beats checks that the schedule has started one run for each of its times, which have all succeeded.
 func (s *storm) beats(ctx context.Context, t *testing.T) int {
 	t.Helper()

@@ -220,7 +220,7 @@ func (s *storm) calm(t *testing.T) {
 		s.bench.Keeper(t)
 		s.bench.Worker(t, []activity.Handler{step}, runtime.Lease(stormLease), runtime.Lanes(activity.DefaultLane, "other"))
 	}
-	require.NoError(t, s.bench.Client.PauseSchedule(ctx, scheduleName, "the storm is over"))
+	s.stopBeats(ctx, t)
 	s.resume(ctx, t)
 	runs := s.revive(ctx, t, step, entries)
 	s.settle(ctx, t, runs)
