@@ -60,6 +60,10 @@ unit: ## Quick tests: no race detector, no servers, embedded engine only
 test-cluster: servers ## The tests that the engines share, on a cluster of three Valkey servers
 	FLOWFABRIC_TEST_ENGINES=cluster $(GO) test -count=1 -timeout 15m ./...
 
+.PHONY: shake
+shake: servers ## Run a package's tests N times to find those that fail by chance (PKG=./runtime N=10 LOAD=2)
+	$(RACE) $(GO) run ./internal/shake -n $(or $(N),10) -load $(or $(LOAD),0) $(PKG)
+
 .PHONY: e2e
 e2e: ## Click through the examples' pages in a headless Chromium (apt-get install chromium)
 	cd e2e && $(GO) vet ./... && $(GO) test -count=1 -timeout 10m ./...
