@@ -3,7 +3,9 @@ package testserver
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -203,7 +205,7 @@ func (c *Cluster) settle(tb testing.TB) {
 	}
 	for _, s := range c.Nodes[c.Primaries:] {
 		await(tb, "a replica does not come into step", func() bool {
-			return strings.Contains(s.Command(tb, "INFO", "replication"), "master_link_status:up")
+			return s.says("master_link_status:up", "INFO", "replication")
 		})
 	}
 }
@@ -217,11 +219,11 @@ func (c *Cluster) Add(tb testing.TB) *Server {
 	id := s.Command(tb, "CLUSTER", "MYID")
 	for _, other := range c.Nodes {
 		await(tb, "the cluster does not take in another server", func() bool {
-			return !other.Alive() || strings.Contains(other.Command(tb, "CLUSTER", "NODES"), id)
+			return !other.Alive() || other.says(id, "CLUSTER", "NODES")
 		})
 	}
 	await(tb, "another server does not get to know the cluster", func() bool {
-		return strings.Contains(s.Command(tb, "CLUSTER", "INFO"), "cluster_state:ok")
+		return s.says("cluster_state:ok", "CLUSTER", "INFO")
 	})
 	c.Nodes = append(c.Nodes, s)
 	return s
@@ -240,8 +242,7 @@ func (c *Cluster) Announce(tb testing.TB, addresses []string) {
 	}
 	for _, s := range c.Nodes {
 		await(tb, "what a server announces does not get around", func() bool {
-			known := s.Command(tb, "CLUSTER", "NODES")
-			return !slices.ContainsFunc(addresses, func(a string) bool { return !strings.Contains(known, a+"@") })
+			return !slices.ContainsFunc(addresses, func(a string) bool { return !s.says(a+"@", "CLUSTER", "NODES") })
 		})
 	}
 }
@@ -250,28 +251,42 @@ func (c *Cluster) Announce(tb testing.TB, addresses []string) {
 func (c *Cluster) InStep(tb testing.TB) {
 	tb.Helper()
 	for i, s := range c.Nodes[c.Primaries:] {
-		want := replicationOffset(tb, c.Nodes[i%c.Primaries], "master_repl_offset:")
-		await(tb, "a replica does not come into step", func() bool { return replicationOffset(tb, s, "slave_repl_offset:") >= want })
+		awaitStep(tb, c.Nodes[i%c.Primaries], s)
 	}
 }
 
-func replicationOffset(tb testing.TB, s *Server, field string) int {
+// awaitStep waits until a replica has what its primary has by now.
+func awaitStep(tb testing.TB, primary, replica *Server) {
 	tb.Helper()
-	_, rest, _ := strings.Cut(s.Command(tb, "INFO", "replication"), field)
+	want, err := replicationOffset(primary.Query(tb, "INFO", "replication"), "master_repl_offset:")
+	if err != nil {
+		tb.Fatalf("testserver: %v", err)
+	}
+	await(tb, "a replica does not come into step", func() bool {
+		info, err := replica.send("INFO", "replication")
+		if err != nil {
+			return false
+		}
+		offset, err := replicationOffset(info, "slave_repl_offset:")
+		return err == nil && offset >= want
+	})
+}
+
+func replicationOffset(info, field string) (int, error) {
+	_, rest, _ := strings.Cut(info, field)
 	text, _, _ := strings.Cut(rest, "\r\n")
 	offset, err := strconv.Atoi(text)
 	if err != nil {
-		tb.Fatalf("testserver: %s%v", field, err)
+		return 0, fmt.Errorf("%s%w", field, err)
 	}
-	return offset
+	return offset, nil
 }
 
 // Promoted waits until a replica has taken over from a primary that was killed.
 func (c *Cluster) Promoted(tb testing.TB, replica *Server) {
 	tb.Helper()
 	await(tb, "the replica does not take over", func() bool {
-		return strings.Contains(replica.Command(tb, "INFO", "replication"), "role:master") &&
-			strings.Contains(replica.Command(tb, "CLUSTER", "INFO"), "cluster_state:ok")
+		return replica.says("role:master", "INFO", "replication") && replica.says("cluster_state:ok", "CLUSTER", "INFO")
 	})
 }
 
@@ -335,6 +350,35 @@ func (s *Server) Command(tb testing.TB, words ...string) string {
 		tb.Fatalf("testserver: %s: %v", words, err)
 	}
 	return text
+}
+
+// Query is Command for commands that only read: it asks again when the server closes the connection instead of answering, as
+// one does that is promoted or demoted.
+func (s *Server) Query(tb testing.TB, words ...string) string {
+	tb.Helper()
+	var text string
+	await(tb, "it closes connections instead of answering "+strings.Join(words, " "), func() bool {
+		var err error
+		text, err = s.send(words...)
+		if err != nil && !closedByPeer(err) {
+			tb.Fatalf("testserver: %s: %v", words, err)
+		}
+		return err == nil
+	})
+	return text
+}
+
+// closedByPeer reports whether an established connection was closed by the other side.
+func closedByPeer(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// says reports whether the answer to a command that only reads contains a text. It is for conditions that are looked at again: a
+// server that is promoted or demoted, and a sentinel that promotes it, close the connections of its clients, so an answer that
+// did not come means not yet.
+func (s *Server) says(text string, words ...string) bool {
+	answer, err := s.send(words...)
+	return err == nil && strings.Contains(answer, text)
 }
 
 func (s *Server) send(words ...string) (string, error) {

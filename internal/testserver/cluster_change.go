@@ -80,7 +80,7 @@ func (c *Cluster) Move(tb testing.TB, tag string, target *Server, atATime int, m
 // holder is the id of the server which this one takes for the owner of a slot, "" when it knows none.
 func (s *Server) holder(tb testing.TB, slot int) string {
 	tb.Helper()
-	for line := range strings.Lines(s.Command(tb, "CLUSTER", "NODES")) {
+	for line := range strings.Lines(s.Query(tb, "CLUSTER", "NODES")) {
 		words := strings.Fields(line)
 		if len(words) < 9 {
 			continue
@@ -108,7 +108,7 @@ func (c *Cluster) Replica(tb testing.TB, primary *Server) *Server {
 		if s == primary || !s.Alive() {
 			continue
 		}
-		for line := range strings.Lines(s.Command(tb, "CLUSTER", "NODES")) {
+		for line := range strings.Lines(s.Query(tb, "CLUSTER", "NODES")) {
 			if words := strings.Fields(line); len(words) > 3 && strings.Contains(words[2], "myself") && words[3] == id {
 				return s
 			}
@@ -124,8 +124,7 @@ func (c *Cluster) KillInStep(tb testing.TB, primary *Server) *Server {
 	tb.Helper()
 	replica := c.Replica(tb, primary)
 	primary.Command(tb, "CLIENT", "PAUSE", "60000", "WRITE")
-	want := replicationOffset(tb, primary, "master_repl_offset:")
-	await(tb, "a replica does not come into step", func() bool { return replicationOffset(tb, replica, "slave_repl_offset:") >= want })
+	awaitStep(tb, primary, replica)
 	primary.Kill()
 	c.Promoted(tb, replica)
 	return replica
@@ -153,7 +152,7 @@ func (c *Cluster) HandOver(tb testing.TB, primary *Server) *Server {
 	replica := c.Replica(tb, primary)
 	var asked time.Time
 	await(tb, "the replica does not take over", func() bool {
-		if strings.Contains(replica.Command(tb, "INFO", "replication"), "role:master") {
+		if replica.says("role:master", "INFO", "replication") {
 			return true
 		}
 		if time.Since(asked) > handOverWithin {
@@ -174,8 +173,7 @@ func (c *Cluster) Return(tb testing.TB, killed *Server) {
 	tb.Helper()
 	killed.Restart()
 	await(tb, "a server does not come back as a replica", func() bool {
-		info, err := killed.send("INFO", "replication") // it drops connections when it changes its part
-		return err == nil && strings.Contains(info, "master_link_status:up")
+		return killed.says("master_link_status:up", "INFO", "replication")
 	})
 }
 
@@ -187,7 +185,7 @@ func (c *Cluster) PrimariesNow(tb testing.TB) []*Server {
 		if !s.Alive() {
 			continue
 		}
-		for line := range strings.Lines(s.Command(tb, "CLUSTER", "NODES")) {
+		for line := range strings.Lines(s.Query(tb, "CLUSTER", "NODES")) {
 			if words := strings.Fields(line); len(words) > 8 && strings.Contains(words[2], "myself") && strings.Contains(words[2], "master") {
 				list = append(list, s)
 			}
@@ -201,8 +199,7 @@ func (c *Cluster) AllInStep(tb testing.TB) {
 	tb.Helper()
 	for _, primary := range c.PrimariesNow(tb) {
 		replica := c.Replica(tb, primary)
-		want := replicationOffset(tb, primary, "master_repl_offset:")
-		await(tb, "a replica does not come into step", func() bool { return replicationOffset(tb, replica, "slave_repl_offset:") >= want })
+		awaitStep(tb, primary, replica)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -57,4 +58,30 @@ func subscribe(t *testing.T, s *Server, channel string) *bufio.Reader {
 		}
 	}
 	return r
+}
+
+// A server that changes its part closes the connections of its clients. Whoever only asks asks again.
+func TestQueryOutlivesClosedConnections(t *testing.T) {
+	SideBySide(t, Servers(t), func(t *testing.T, kind Kind) {
+		server := Start(t, Options{Kind: kind})
+		done := make(chan struct{})
+		var killing sync.WaitGroup
+		killing.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					_, _ = server.send("CLIENT", "KILL", "TYPE", "normal") // another one may end this one
+				}
+			}
+		})
+		for range 200 {
+			if !strings.Contains(server.Query(t, "INFO", "server"), "process_id:") {
+				t.Error("the answer is not whole")
+			}
+		}
+		close(done)
+		killing.Wait()
+	})
 }

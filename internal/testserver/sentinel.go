@@ -3,7 +3,6 @@ package testserver
 import (
 	"net"
 	"strconv"
-	"strings"
 	"testing"
 )
 
@@ -26,14 +25,14 @@ func StartSentinel(tb testing.TB, k Kind) *Watched {
 	}
 	w.Replica = Start(tb, Options{Kind: k, Args: []string{"replicaof " + host + " " + number}})
 	await(tb, "the replica does not come into step", func() bool {
-		return strings.Contains(w.Replica.Command(tb, "INFO", "replication"), "master_link_status:up")
+		return w.Replica.says("master_link_status:up", "INFO", "replication")
 	})
 	w.Sentinel = Start(tb, Options{Kind: k, Sentinel: true})
 	w.Sentinel.Command(tb, "SENTINEL", "MONITOR", watchedName, host, number, "1")
 	w.Sentinel.Command(tb, "SENTINEL", "SET", watchedName, "down-after-milliseconds", strconv.Itoa(500))
 	w.Sentinel.Command(tb, "SENTINEL", "SET", watchedName, "failover-timeout", strconv.Itoa(3000))
 	await(tb, "the sentinel does not find the replica", func() bool {
-		return strings.Contains(w.Sentinel.Command(tb, "INFO", "sentinel"), "slaves=1")
+		return w.Sentinel.says("slaves=1", "INFO", "sentinel")
 	})
 	return w
 }
@@ -46,14 +45,13 @@ func (w *Watched) URL() string {
 // InStep waits until the replica has what the primary has by now.
 func (w *Watched) InStep(tb testing.TB) {
 	tb.Helper()
-	want := replicationOffset(tb, w.Primary, "master_repl_offset:")
-	await(tb, "the replica does not come into step", func() bool { return replicationOffset(tb, w.Replica, "slave_repl_offset:") >= want })
+	awaitStep(tb, w.Primary, w.Replica)
 }
 
 // Promoted waits until the replica has taken over.
 func (w *Watched) Promoted(tb testing.TB) {
 	tb.Helper()
 	await(tb, "the replica does not take over", func() bool {
-		return strings.Contains(w.Replica.Command(tb, "INFO", "replication"), "role:master")
+		return w.Replica.says("role:master", "INFO", "replication")
 	})
 }
