@@ -139,7 +139,7 @@ func TestCancelNode(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		c := newCourse()
-		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.Concurrency(4))
+		b.Worker(t, []activity.Handler{c.act, c.sum}, runtime.OnlyMessages(), runtime.Concurrency(4))
 		f := flow.New[none, string]("node")
 		refs := c.nodes(f, "hang", "gate", "ok")
 		flow.Node(f, "after", c.act, flow.Const("ok"), flow.After(refs[0]))
@@ -152,9 +152,8 @@ func TestCancelNode(t *testing.T) {
 			}
 			return ""
 		})
-		begin := time.Now()
 		require.NoError(t, run.CancelNode(ctx, "a", "not this one", runtime.By("ann")))
-		require.Less(t, (<-c.stopped).Sub(begin), soon)
+		<-c.stopped
 		require.NoError(t, run.CancelNode(ctx, "a", "not this one"))
 		awaitState(t, run, "c", enginecore.PublicCompleted)
 		require.ErrorIs(t, run.CancelNode(ctx, "c", "too late"), runtime.ErrNodeOver)

@@ -62,6 +62,12 @@ func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int)
 	return err
 }
 
+// OnlyMessages makes a worker do for an hour what messages tell it: it neither sweeps nor renews leases before. A test with it needs
+// no bound of time: what is not announced does not happen within the test.
+func OnlyMessages() WorkerOption {
+	return func(c *workerConfig) { c.sweep, c.lease = time.Hour, time.Hour }
+}
+
 // CheckLibraryEvery is how often a keeper looks at the server's library.
 func CheckLibraryEvery(d time.Duration) KeeperOption {
 	return func(k *Keeper) { k.libraryCheck = d }

@@ -37,25 +37,24 @@ func TestFreedPlaceIsTakenAgain(t *testing.T) {
 			return n, nil
 		}, activity.Limit("seven", activity.AtOnce(places)))
 		for range workers {
-			b.Worker(t, []activity.Handler{a}, runtime.Concurrency(slots))
+			b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(), runtime.Concurrency(slots))
 		}
 		const most = places + rounds*(places+1)/2 // that a test may end
 		runs := startAll(ctx, t, b.Client, single(t, a), most+places)
 		var running []chan struct{}
-		fill := func(within time.Duration) {
+		fill := func() {
 			t.Helper()
-			late := time.After(within)
 			for len(running) < places {
 				select {
 				case end := <-begun:
 					running = append(running, end)
-				case <-late:
+				case <-ctx.Done():
 					require.Fail(t, "places stay free", "%d of %d are in use", len(running), places)
 				}
 			}
 			require.Empty(t, begun, "more run than there are places")
 		}
-		fill(enginetest.Patience)
+		fill()
 		var longest time.Duration
 		for round := range rounds {
 			// One at a time mostly, else some, up to all of them.
@@ -69,7 +68,7 @@ func TestFreedPlaceIsTakenAgain(t *testing.T) {
 			}
 			running = running[ends:]
 			since := time.Now()
-			fill(unswept)
+			fill()
 			longest = max(longest, time.Since(since))
 		}
 		t.Logf("a place was free for %s at most", longest)

@@ -17,10 +17,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// soon is what something takes that is announced, a few milliseconds on an idle machine. A worker that has missed the
-// announcement finds out when it sweeps or renews, after that time.
-const soon = 5 * time.Second
-
 func describedAs(ctx context.Context, run *runtime.Run[int], state, why string) func() string {
 	return func() string {
 		d, err := run.Describe(ctx)
@@ -42,7 +38,7 @@ func TestNobodyKnowsTheActivity(t *testing.T) {
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, describedAs(ctx, run, "waiting", "waiting for a worker on lane default"))
 
-		b.Worker(t, []activity.Handler{known})
+		b.Worker(t, []activity.Handler{known}, runtime.OnlyMessages())
 		enginetest.Eventually(t, enginetest.Patience, describedAs(ctx, run, "rate_limited", `no running worker knows activity "unknown"`))
 		other, err := runtime.Start(ctx, b.Client, chainOf(t, known, 3), 1)
 		require.NoError(t, err)
@@ -50,14 +46,10 @@ func TestNobodyKnowsTheActivity(t *testing.T) {
 		require.NoError(t, err, "what can run is not hidden")
 		require.Equal(t, 4, out)
 
-		begun := time.Now()
-		b.Worker(t, []activity.Handler{unknown})
+		b.Worker(t, []activity.Handler{unknown}, runtime.OnlyMessages())
 		out, err = run.Result(ctx)
-		require.NoError(t, err)
+		require.NoError(t, err, "a worker that comes is told of what waited for it")
 		require.Equal(t, -4, out)
-		took := time.Since(begun)
-		t.Logf("ran %s after a worker came that knows it", took)
-		require.Less(t, took, soon)
 		b.Settle(t)
 	})
 }
@@ -66,17 +58,13 @@ func TestNobodyHasTheCapability(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
-		b.Worker(t, []activity.Handler{a}, runtime.Capabilities("ssd"))
+		b.Worker(t, []activity.Handler{a}, runtime.Capabilities("ssd"), runtime.OnlyMessages())
 		run, err := runtime.Start(ctx, b.Client, single(t, a, flow.Requires("gpu", "ssd")), 4)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, describedAs(ctx, run, "rate_limited", "no running worker offers: gpu"))
-		begun := time.Now()
-		b.Worker(t, []activity.Handler{a}, runtime.Capabilities("ssd", "gpu", "gpu"))
+		b.Worker(t, []activity.Handler{a}, runtime.Capabilities("ssd", "gpu", "gpu"), runtime.OnlyMessages())
 		_, err = run.Result(ctx)
-		require.NoError(t, err)
-		took := time.Since(begun)
-		t.Logf("ran %s after a worker came that can", took)
-		require.Less(t, took, soon)
+		require.NoError(t, err, "a worker that comes is told of what waited for it")
 		b.Settle(t)
 	})
 }

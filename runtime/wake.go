@@ -175,7 +175,7 @@ func (s *shift) patrol(ctx context.Context) {
 		case now := <-present.C:
 			s.crowd.forgetSilent(now)
 			s.show(ctx, "here")
-			if now.Sub(announced) > maxSweep-presenceEvery/2 {
+			if now.Sub(announced) > max(sweeps.every, maxSweep)-presenceEvery/2 {
 				announced = now
 				s.announceAll(ctx)
 			}
@@ -197,6 +197,9 @@ func (s *shift) poll(ctx context.Context, every time.Duration) {
 
 // sweepEvery is how often a worker sweeps that is alone.
 func (s *shift) sweepEvery() time.Duration {
+	if s.worker.config.sweep > 0 {
+		return s.worker.config.sweep
+	}
 	if s.engine.client.Mode() == rueidis.ClientModeCluster {
 		return clusterSweep
 	}
@@ -212,7 +215,7 @@ type sweepRounds struct {
 
 // isTime tells that a worker beside so many others sweeps now.
 func (r *sweepRounds) isTime(now time.Time, others int) bool {
-	interval := min(time.Duration(1+others/peersPerSweep)*r.every, maxSweep)
+	interval := min(time.Duration(1+others/peersPerSweep)*r.every, max(r.every, maxSweep))
 	if now.Sub(r.last) < interval-r.every/2 {
 		return false
 	}

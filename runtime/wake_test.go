@@ -91,7 +91,7 @@ func TestWakeIsPassedOn(t *testing.T) {
 			return n + 1, nil
 		})
 		for range workers {
-			b.Worker(t, []activity.Handler{root, a, sum}, runtime.Concurrency(1))
+			b.Worker(t, []activity.Handler{root, a, sum}, runtime.OnlyMessages(), runtime.Concurrency(1))
 		}
 		f := flow.New[int, int]("meeting")
 		first := flow.Node(f, "root", root, f.Input())
@@ -107,7 +107,7 @@ func TestWakeIsPassedOn(t *testing.T) {
 		for i := range workers {
 			select {
 			case <-meet:
-			case <-time.After(soon):
+			case <-ctx.Done():
 				t.Fatalf("%d of %d workers came", i, workers)
 			}
 		}

@@ -42,6 +42,8 @@ type workerConfig struct {
 	onBudget     func(context.Context, BudgetBreach)
 	granter      Granter
 	through      bool // grants only
+	// sweep is how often the worker looks into every partition if it is alone; 0 is what suits the engine.
+	sweep time.Duration
 }
 
 // Defaults of a worker.
