@@ -142,7 +142,7 @@ func TestContractLostReplies(t *testing.T) {
 		p := proxy.Start(t, server.Addr())
 		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, enginetest.NewPrefix(),
 			runtime.PollInterval(50*time.Millisecond), runtime.ReconcileInterval(200*time.Millisecond))
-		runThroughCuts(t, b, p, 0.01, 6)
+		runThroughCuts(t, b, p, 100, 6)
 	})
 }
 

@@ -171,12 +171,12 @@ func TestLostReplies(t *testing.T) {
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())
 		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), enginetest.NewPrefix())
-		runThroughCuts(t, b, p, 0.03, 12)
+		runThroughCuts(t, b, p, 30, 12)
 	})
 }
 
-// runThroughCuts runs random flows while replies are lost with a probability. The results are right all the same.
-func runThroughCuts(t *testing.T, b *enginetest.Bench, p *proxy.Proxy, probability float64, runs int) {
+// runThroughCuts runs random flows while replies are lost, one in so many. The results are right all the same.
+func runThroughCuts(t *testing.T, b *enginetest.Bench, p *proxy.Proxy, oneIn, runs int) {
 	t.Helper()
 	ctx := enginetest.Context(t)
 	c := &crew{tb: t, bench: b, lab: newLab()}
@@ -184,7 +184,7 @@ func runThroughCuts(t *testing.T, b *enginetest.Bench, p *proxy.Proxy, probabili
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{c.lab.common, c.lab.rare}, runtime.Lanes("default", "other"), runtime.Lease(time.Second))
 	}
-	p.Intercept(proxy.CutCalls(probability))
+	p.Intercept(proxy.CutCalls(oneIn))
 	r := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	var trials []*trial
 	for i := range runs {
@@ -239,7 +239,7 @@ func TestLostClaims(t *testing.T) {
 		run, err := runtime.Start(ctx, near.Client, wide(t, a, sum, 20), 1)
 		require.NoError(t, err)
 		<-claims
-		p.Intercept(proxy.CutCalls(0.2))
+		p.Intercept(proxy.CutCalls(5))
 		p.Break()
 		out, err := run.Result(ctx)
 		require.NoError(t, err)

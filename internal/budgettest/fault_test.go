@@ -111,7 +111,7 @@ func faulty(t *testing.T, b *enginetest.Bench) (near, far *enginetest.Bench, pro
 		near, far, proxies = b, enginetest.Open(t, b.Kind, string(b.Kind)+"://"+p.Addr(), b.Prefix), append(proxies, p)
 	}
 	for _, p := range proxies {
-		p.Intercept(proxy.CutCalls(0.05))
+		p.Intercept(proxy.CutCalls(20))
 	}
 	return near, far, proxies
 }

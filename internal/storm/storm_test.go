@@ -42,6 +42,7 @@ type storm struct {
 	diary     *diary
 	processes []*process
 	tallies   map[string]int
+	pauses    []span // of the schedule
 }
 
 // trouble is what else happens, besides killed processes.
@@ -122,7 +123,7 @@ func networkBreaks(t *testing.T) {
 			time.Sleep(outage)
 			p.Delay(0)
 		case "cut":
-			p.Intercept(proxy.CutCalls(0.1))
+			p.Intercept(proxy.CutCalls(10))
 			time.Sleep(outage)
 			p.Intercept(nil)
 		case "blackhole":

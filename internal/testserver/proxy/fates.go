@@ -6,13 +6,25 @@ import (
 	"sync"
 )
 
-// CutCalls cuts, with a probability, connections on which a call of the function library was just forwarded.
-func CutCalls(probability float64) func(chunk []byte) Fate {
+// CutCalls cuts connections on which a call of the function library was just forwarded: one in so many, the first among the first
+// so many, so that a test which makes enough calls is sure to lose a reply.
+func CutCalls(oneIn int) func(chunk []byte) Fate {
+	var mu sync.Mutex
+	place, cut := 0, rand.IntN(oneIn)
 	return func(chunk []byte) Fate {
-		if bytes.Contains(chunk, []byte("FCALL")) && rand.Float64() < probability {
-			return Cut
+		if !bytes.Contains(chunk, []byte("FCALL")) {
+			return Pass
 		}
-		return Pass
+		mu.Lock()
+		defer mu.Unlock()
+		fate := Pass
+		if place == cut {
+			fate = Cut
+		}
+		if place++; place == oneIn {
+			place, cut = 0, rand.IntN(oneIn)
+		}
+		return fate
 	}
 }
 
