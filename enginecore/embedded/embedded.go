@@ -54,6 +54,10 @@ type Options struct {
 	// LogLimit is the size in bytes from which the log is replaced by a snapshot, once it also exceeds twice the last
 	// snapshot. Defaults to 64 MiB.
 	LogLimit int64
+
+	// fault and retryPause are for tests: see disk.fault, and the pause between two tries to write to a failed log.
+	fault      func(op diskOp, name string) error
+	retryPause time.Duration
 }
 
 var (
@@ -97,10 +101,8 @@ type Engine struct {
 	grown     []string                         // streams that the running command added to
 	blocked   map[string]map[*session]struct{} // sessions waiting for a stream to grow
 	record    []byte                           // effects of the running unit
-	logged    bool                             // the running unit is in the log
+	refused   *refusal                         // why the running unit must not see or change data, or nil
 	shut      bool
-	// snapshotKeys is how many keys a snapshot says it holds, while it is read.
-	snapshotKeys int
 
 	log *effectLog // nil without a data directory
 
@@ -212,14 +214,28 @@ func (e *Engine) unit(c *call, cmd *boundCommand) (reply Reply) {
 	}()
 	start := time.Now()
 	e.begin()
+	if e.refused != nil {
+		if cmd.flags&cmdAnyTime == 0 {
+			return e.refused.reply()
+		}
+		return cmd.run(c)
+	}
 	reply = e.commit(e.run(c, cmd))
 	cmd.spent += time.Since(start)
 	return reply
 }
 
-// begin starts a unit: one command, transaction or function call. The gate is held.
+// begin starts a unit: one command, transaction or function call. The gate is held. While calls are refused the data stays as it
+// is, expiry included.
 func (e *Engine) begin() {
-	e.logged = false
+	if e.log != nil {
+		e.refused = e.log.refusal.Load()
+	}
+	if e.refused != nil {
+		e.store.nowUs = e.clock().UnixMicro()
+		e.store.nowMs = e.store.nowUs / 1000
+		return
+	}
 	e.store.setClock(e.clock())
 }
 
@@ -228,11 +244,6 @@ func (e *Engine) run(c *call, cmd *boundCommand) Reply {
 	cmd.calls++
 	if cmd.flags&cmdWrite == 0 {
 		return cmd.run(c)
-	}
-	if e.log != nil {
-		if err := e.log.failure(); err != nil {
-			return errorReply("MISCONF " + err.Error())
-		}
 	}
 	s := c.store
 	before := s.dirty
@@ -267,21 +278,22 @@ func (e *Engine) note(words []string) {
 }
 
 // commit ends a unit: its effects go to the log, its messages to their subscribers, and sleeping readers wake up. A unit
-// that cannot be logged answers with an error.
+// that cannot be logged is refused: nobody sees what it did, and restore undoes it.
 func (e *Engine) commit(reply Reply) Reply {
 	if e.log == nil {
 		e.store.expired = e.store.expired[:0]
 	} else if len(e.record) > 0 {
-		if err := e.log.append(e.record); err != nil {
-			reply = errorReply("MISCONF " + err.Error())
-			e.published = e.published[:0]
-		} else {
-			e.logged = true
-		}
+		err := e.log.append(e.record)
 		if cap(e.record) > 1<<20 {
 			e.record = nil
 		}
 		e.record = e.record[:0]
+		if err != nil {
+			clear(e.published)
+			e.published, e.grown = e.published[:0], e.grown[:0]
+			e.refused = e.log.refusal.Load()
+			return e.refused.reply()
+		}
 	}
 	if len(e.published) > 0 {
 		pos := e.position()
@@ -303,10 +315,10 @@ func (e *Engine) commit(reply Reply) Reply {
 	return reply
 }
 
-// position returns the log position that the answer of the running unit depends on. After the log has failed, reads
-// depend on nothing: they go on, and a write that came too late for the disk does not.
+// position returns the log position that the answer of the running unit depends on: all that is in the log, unless it was
+// refused.
 func (e *Engine) position() int64 {
-	if e.log == nil || !e.logged && e.log.failure() != nil {
+	if e.log == nil || e.refused != nil {
 		return 0
 	}
 	return e.log.end
