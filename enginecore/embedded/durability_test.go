@@ -298,8 +298,11 @@ func stub(e *Engine) *stubFile {
 // message leaves, while other calls run.
 func TestReplyWaitsForSync(t *testing.T) {
 	e := open(t, Options{Dir: t.TempDir()})
-	writer, reader, listener := connect(t, e), connect(t, e), connect(t, e)
+	writer, reader, listener, waiting := connect(t, e), connect(t, e), connect(t, e), connect(t, e)
 	listener.must(t, "SUBSCRIBE", "ch")
+	if err := waiting.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$"); err != nil {
+		t.Fatal(err)
+	}
 	f := stub(e)
 	f.mu.Lock()
 	f.syncing, f.proceed = make(chan struct{}), make(chan struct{})
@@ -312,12 +315,12 @@ func TestReplyWaitsForSync(t *testing.T) {
 	if err := writer.send("MULTI"); err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range [][]string{{"SET", "k", "v"}, {"PUBLISH", "ch", "m"}, {"EXEC"}} {
+	for _, words := range [][]string{{"SET", "k", "v"}, {"PUBLISH", "ch", "m"}, {"XADD", "s", "1-1", "f", "x"}, {"EXEC"}} {
 		if err := writer.send(words...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for range 3 {
+	for range 4 {
 		if _, err := writer.read(); err != nil {
 			t.Fatal(err)
 		}
@@ -329,14 +332,26 @@ func TestReplyWaitsForSync(t *testing.T) {
 	if early(writer) || early(reader) || early(listener) {
 		t.Fatal("output left before the sync")
 	}
+	blocked := waiting.conn.(*pipeConn).s
+	for <-blocked.ready; early(waiting); <-blocked.ready {
+		if blocked.sent > 0 {
+			t.Fatal("a blocked read was answered before the sync")
+		}
+	}
+	if _, pos, err := e.do([]string{"GET", "k"}); err != nil || !e.log.holdsBack(pos) {
+		t.Fatal("a direct call does not wait:", pos, err)
+	}
 	f.mu.Lock()
 	f.syncing = nil
 	f.mu.Unlock()
 	close(f.proceed)
-	if v, err := writer.read(); err != nil || v.String() != `*[+OK :1]` {
+	if v, err := writer.read(); err != nil || v.String() != `*[+OK :1 "1-1"]` {
 		t.Fatal(v, err)
 	}
 	if v, err := reader.read(); err != nil || v.text != "v" {
+		t.Fatal(v, err)
+	}
+	if v, err := waiting.read(); err != nil || !strings.Contains(v.String(), "1-1") {
 		t.Fatal(v, err)
 	}
 	if v, err := listener.read(); err != nil || v.elems[2].text != "m" {

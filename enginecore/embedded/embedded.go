@@ -45,8 +45,9 @@ type Options struct {
 	// Clock is the time that commands see, for expiry, TIME and stream ids; it stands still during one command or
 	// function. Defaults to time.Now. It is called by one goroutine at a time.
 	Clock func() time.Time
-	// Logger receives what no caller learns otherwise: torn log tails, slow functions, failed syncs, messages of
-	// redis.log. Defaults to slog.Default.
+	// Logger receives what no caller learns otherwise: torn log tails, slow functions, that the log has failed and that it can
+	// be written again (with the attribute event: storage.failed, storage.restored), messages of redis.log. Defaults to
+	// slog.Default.
 	Logger *slog.Logger
 	// ScriptTimeout is how long a function may run until it is reported, and interrupted if it has written nothing.
 	// Defaults to 5 s.
@@ -171,7 +172,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 
 // FCall runs a function without a connection, as FCALL does. An error reply is returned as a *ReplyError as well as in the
 // Reply. ctx is honoured while waiting for the disk, not while the function runs: a call that returns ctx's error may
-// have taken effect.
+// have taken effect, and so may one that returns another error that is no *ReplyError, but for ErrClosed.
 func (e *Engine) FCall(ctx context.Context, name string, keys, args []string) (Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return Reply{}, err
@@ -324,8 +325,8 @@ func (e *Engine) position() int64 {
 	return e.log.end
 }
 
-// Close ends all connections and listeners, waits for their goroutines and syncs the log. It returns the first error of
-// the log, if any. Closing again does nothing and returns nil.
+// Close ends all connections and listeners, waits for their goroutines and syncs the log. It returns an error when the log
+// cannot be written or synced; what was acknowledged before it failed is kept. Closing again does nothing and returns nil.
 func (e *Engine) Close() error {
 	if e == nil {
 		return nil

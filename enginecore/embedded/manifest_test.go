@@ -46,20 +46,25 @@ func TestLogThatIsGone(t *testing.T) {
 		return func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, name))) }
 	}
 	killed, closed := written(t, Options{}, 5)
+	reopened := copyDir(t, killed)
+	e := open(t, Options{Dir: reopened})
+	reopened = copyDir(t, reopened)
+	require.NoError(t, e.Close())
 	for name, c := range map[string]struct {
 		from   string
 		damage func(t *testing.T, dir string)
 		path   string
 		reason string
 	}{
-		"log emptied":                  {killed, cut(first, 0), first, "header is incomplete"},
-		"log cut into its header":      {killed, cut(first, fileHeader-1), first, "header is incomplete"},
-		"log removed":                  {killed, remove(first), first, "missing"},
-		"closed, log cut to header":    {closed, cut(first, fileHeader), first, "ends with record 0, but record 5 was kept"},
-		"closed, log cut in a record":  {closed, cut(first, 400), first, "was kept"},
-		"manifest emptied":             {killed, cut("MANIFEST", 0), "MANIFEST", "not a whole manifest"},
-		"manifest cut":                 {killed, cut("MANIFEST", 60), "MANIFEST", "not a whole manifest"},
-		"log emptied without manifest": {killed, func(t *testing.T, dir string) { remove("MANIFEST")(t, dir); cut(first, 0)(t, dir) }, first, "header is incomplete"},
+		"log emptied":                     {killed, cut(first, 0), first, "header is incomplete"},
+		"log cut into its header":         {killed, cut(first, fileHeader-1), first, "header is incomplete"},
+		"log removed":                     {killed, remove(first), first, "missing"},
+		"closed, log cut to header":       {closed, cut(first, fileHeader), first, "ends with record 0, but record 5 was kept"},
+		"killed twice, log cut to header": {reopened, cut(first, fileHeader), first, "ends with record 0, but record 5 was kept"},
+		"closed, log cut in a record":     {closed, cut(first, 400), first, "was kept"},
+		"manifest emptied":                {killed, cut("MANIFEST", 0), "MANIFEST", "not a whole manifest"},
+		"manifest cut":                    {killed, cut("MANIFEST", 60), "MANIFEST", "not a whole manifest"},
+		"log emptied without manifest":    {killed, func(t *testing.T, dir string) { remove("MANIFEST")(t, dir); cut(first, 0)(t, dir) }, first, "header is incomplete"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := copyDir(t, c.from)
@@ -77,7 +82,7 @@ func TestLogThatIsGone(t *testing.T) {
 	dir := copyDir(t, closed)
 	remove("MANIFEST")(t, dir)
 	cut(first, 400)(t, dir)
-	e := open(t, Options{Dir: dir})
+	e = open(t, Options{Dir: dir})
 	require.Equal(t, ":2", connect(t, e).must(t, "DBSIZE").String())
 	require.FileExists(t, filepath.Join(dir, "MANIFEST"))
 }

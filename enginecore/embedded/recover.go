@@ -68,19 +68,35 @@ func (l *effectLog) take(ld *loader) (err error) {
 		return err
 	}
 	l.file = f
-	l.kept = manifest{l.gen, 1, l.policy}
-	if ld.known != nil {
-		l.kept.seq = ld.known.seq
-	}
-	if ld.known == nil || *ld.known != l.kept {
-		if _, err := l.writeManifest(l.kept); err != nil {
-			_ = f.Close()
-			return fmt.Errorf("embedded: write manifest: %w", err)
-		}
+	if err := l.keepManifest(ld); err != nil {
+		_ = f.Close()
+		return fmt.Errorf("embedded: write manifest: %w", err)
 	}
 	// Files from before the snapshot are leftovers of an interrupted clean-up.
 	l.removeBefore(ld.base)
 	return nil
+}
+
+// keepManifest notes what the directory holds from now on. A full disk that takes no manifest does not keep a directory from
+// being opened if the one that is there still holds.
+func (l *effectLog) keepManifest(ld *loader) error {
+	l.kept = manifest{l.gen, l.seq, l.policy}
+	if ld.known == nil {
+		_, err := l.writeManifest(l.kept)
+		return err
+	}
+	if l.policy == FsyncNever {
+		l.kept.seq = ld.known.seq
+	}
+	if *ld.known == l.kept {
+		return nil
+	}
+	_, err := l.writeManifest(l.kept)
+	if err != nil && ld.known.gen == l.gen && ld.known.policy == l.policy {
+		l.logger.Warn("embedded: the manifest was not brought up to date, which loses nothing", "error", err)
+		l.kept, err = *ld.known, nil
+	}
+	return err
 }
 
 // reopen opens the last log for appending, without its torn end. What was read from it is durable then, since it may be told
@@ -94,7 +110,7 @@ func (l *effectLog) reopen(ld *loader) (*diskFile, error) {
 		l.logger.Warn("embedded: dropped the torn end of the log", "path", f.Name(), "offset", ld.size, "bytes", ld.torn, "reason", ld.tornReason)
 		err = f.Truncate(ld.size)
 	}
-	if err == nil && (ld.torn > 0 || l.policy != FsyncNever) {
+	if err == nil && (ld.torn > 0 || ld.known == nil || l.policy != FsyncNever) {
 		err = f.Sync()
 	}
 	if err != nil {
