@@ -189,7 +189,7 @@ func brokenDisk(t *testing.T, policy Fsync, d *badDisk, killed bool, sum *histor
 	h := newHistory()
 	e, err := Open(context.Background(), o)
 	if err == nil {
-		h.calls(t, e, 8)
+		h.calls(t, e, 6)
 		if killed {
 			d.die()
 			_ = e.Close() // it can do nothing any more
@@ -402,6 +402,37 @@ func TestFullDevice(t *testing.T) {
 	require.Len(t, h.told, 6)
 	h.check(t, e)
 	require.NoError(t, e.Close())
+	h.checkDir(t, o)
+}
+
+// TestRepairInSteps interrupts a repair once its snapshot stands in the place of the log: the log must not be written any more,
+// though it could be by then.
+func TestRepairInSteps(t *testing.T) {
+	var mu sync.Mutex
+	left := map[diskOp]int{}
+	o := Options{Dir: t.TempDir(), Library: pairLibrary, Logger: quiet(), retryPause: time.Millisecond}
+	o.fault = func(op diskOp, name string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if left[op] == 0 || op == opCreate && !strings.HasSuffix(name, "log-000000000002.tmp") {
+			return nil
+		}
+		left[op]--
+		return syscall.EIO
+	}
+	e := open(t, o)
+	h := newHistory()
+	h.calls(t, e, 3)
+	mu.Lock()
+	left[opWrite], left[opTruncate], left[opCreate] = 1, 2, 1
+	mu.Unlock()
+	h.calls(t, e, 1)
+	serves(t, e)
+	require.Equal(t, map[diskOp]int{opWrite: 0, opTruncate: 0, opCreate: 0}, left)
+	h.calls(t, e, 3)
+	require.Len(t, h.told, 6)
+	require.NoError(t, e.Close())
+	o.fault = nil
 	h.checkDir(t, o)
 }
 
