@@ -12,10 +12,16 @@ import (
 var ErrNotReady = errors.New("not ready")
 
 // Check asks the engine whether it answers and has the function library that this program needs, and loads the library
-// where it is missing, as Open does. The errors are those of Open, such as enginecore.ErrNotReachable.
+// where it is missing, as Open does. The errors are those of Open, such as enginecore.ErrNotReachable. While an engine of this
+// process refuses calls because its log cannot be written, the error wraps that of the operating system.
 func (e *Engine) Check(ctx context.Context) error {
 	if err := e.open(); err != nil {
 		return err
+	}
+	if e.inProcess != nil {
+		if err := e.inProcess.Err(); err != nil {
+			return fmt.Errorf("engine: %w", err)
+		}
 	}
 	if err := e.core.Check(ctx); err != nil {
 		return fmt.Errorf("engine: %w", err)

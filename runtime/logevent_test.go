@@ -21,6 +21,7 @@ func TestEveryLogEventIsUsedAndDocumented(t *testing.T) {
 	sources := sourcesOf(t)
 
 	names := []string{"library.loaded", "library.incompatible"} // of package enginecore
+	names = append(names, "storage.failed", "storage.restored") // of package embedded
 	for _, m := range regexp.MustCompile(`(event\w+)\s+logEvent = "([^"]+)"`).FindAllStringSubmatch(string(declared), -1) {
 		names = append(names, m[2])
 		require.Contains(t, sources, m[1], "nothing logs %s", m[2])

@@ -40,6 +40,7 @@ const (
 	cmdSession                           // needs a connection
 	cmdNoMulti                           // runs at once even inside MULTI
 	cmdFunction                          // runs a function, which may or may not write
+	cmdAnyTime                           // has nothing to do with data: runs while calls are refused
 )
 
 var (

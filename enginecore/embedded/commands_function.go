@@ -9,7 +9,7 @@ func functionCommands() []command {
 	return []command{
 		{"fcall", -3, cmdNoScript | cmdFunction, func(c *call) Reply { return c.fcall(false) }},
 		{"fcall_ro", -3, cmdNoScript | cmdFunction, func(c *call) Reply { return c.fcall(true) }},
-		{"function", -2, cmdNoScript, cmdFunctionSub},
+		{"function", -2, cmdNoScript | cmdAnyTime, cmdFunctionSub},
 	}
 }
 

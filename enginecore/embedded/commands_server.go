@@ -16,26 +16,26 @@ const (
 )
 
 func serverCommands() []command {
-	const session = cmdNoScript | cmdSession
+	const session = cmdNoScript | cmdSession | cmdAnyTime
 	return []command{
 		{"ping", -1, cmdPubSub, cmdPing},
-		{"echo", 2, 0, func(c *call) Reply { return bulkReply(c.args[1]) }},
-		{"time", 1, 0, cmdTime},
+		{"echo", 2, cmdAnyTime, func(c *call) Reply { return bulkReply(c.args[1]) }},
+		{"time", 1, cmdAnyTime, cmdTime},
 		{"hello", -1, session, cmdHello},
 		{"auth", -2, session, cmdAuth},
-		{"select", 2, 0, cmdSelect},
+		{"select", 2, cmdAnyTime, cmdSelect},
 		{"client", -2, session, cmdClient},
 		{"quit", -1, session | cmdNoMulti | cmdPubSub, cmdQuit},
 		{"reset", 1, session | cmdNoMulti | cmdPubSub, cmdReset},
 		{"multi", 1, session | cmdNoMulti, cmdMulti},
 		{"exec", 1, session | cmdNoMulti, cmdExec},
 		{"discard", 1, session | cmdNoMulti, cmdDiscard},
-		{"command", -1, cmdNoScript, cmdCommand},
-		{"info", -1, 0, cmdInfo},
-		{"config", -2, cmdNoScript, cmdConfig},
+		{"command", -1, cmdNoScript | cmdAnyTime, cmdCommand},
+		{"info", -1, cmdAnyTime, cmdInfo},
+		{"config", -2, cmdNoScript | cmdAnyTime, cmdConfig},
 		{"memory", -2, cmdNoScript, cmdMemory},
-		{"role", 1, cmdNoScript, cmdRole},
-		{"cluster", -2, 0, func(*call) Reply { return errf("This instance has cluster support disabled") }},
+		{"role", 1, cmdNoScript | cmdAnyTime, cmdRole},
+		{"cluster", -2, cmdAnyTime, func(*call) Reply { return errf("This instance has cluster support disabled") }},
 	}
 }
 
@@ -192,6 +192,9 @@ func cmdExec(c *call) Reply {
 	if bad {
 		return errorReply("EXECABORT Transaction discarded because of previous errors.")
 	}
+	if c.e.refused != nil {
+		return c.e.refused.reply()
+	}
 	out := make([]Reply, len(queued))
 	for i, words := range queued {
 		cmd := c.e.command(words[0])
@@ -264,11 +267,14 @@ func cmdInfo(c *call) Reply {
 		line("# Memory\r\nused_memory:%d\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n", m.HeapAlloc)
 	}
 	if want("persistence") {
-		on := 0
+		on, status := 0, "ok"
 		if e.log != nil {
 			on = 1
 		}
-		line("# Persistence\r\nloading:0\r\naof_enabled:%d\r\n", on)
+		if e.refused != nil {
+			status = "err"
+		}
+		line("# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_last_write_status:%s\r\n", on, status)
 	}
 	if want("replication") {
 		line("# Replication\r\nrole:master\r\nconnected_slaves:0\r\n")
@@ -292,7 +298,7 @@ func cmdInfo(c *call) Reply {
 		}
 		line("")
 	}
-	if want("keyspace") {
+	if want("keyspace") && e.refused == nil {
 		line("# Keyspace")
 		if n := e.store.keys.len(); n > 0 {
 			expires := 0

@@ -15,6 +15,26 @@
 // all that it rests on is on disk; calls of several connections share a sync. A crash loses no answered call and leaves
 // none by half. The log is replaced by a snapshot when it has grown.
 //
+// # When the disk fails
+//
+// What is not in the log is seen by nobody. A call whose record cannot be written, for want of room for instance, is refused with
+// an error that begins with MISCONF, and so is every other call that reads or writes data, until the log can be written again.
+// Engine.Err and PING say so, too. The engine tries by itself, at least every 5 s. When the disk takes data again it builds
+// the data anew from its files, without the refused call, and goes on behind the last record: a refused call has not happened.
+// Connections stay; cursors of scans are as after opening.
+//
+// A sync that fails may have lost any part of what was written since the one before, and one that succeeds later does not
+// tell. So that file is not written any more: the engine writes a snapshot of its data and begins a new log, and goes on once
+// both are on disk. Under FsyncAlways, nothing that waited for the sync was told. Those connections end, by which a client knows
+// that the outcome is unknown, and calls of FCall return an error that says so; once the engine goes on, they are kept.
+//
+// # What Open refuses
+//
+// A manifest names the log that has to be there, and how many records it has at least: since it was opened, closed, or begun. A
+// directory with less, with a file that is damaged or missing, or with more bytes behind the last whole record than a crash
+// leaves there, is refused with ErrCorrupt. Under FsyncAlways a crash leaves 1 MiB and one record at most. A shorter torn end
+// was never acknowledged; it is dropped with a warning.
+//
 // # What it is not
 //
 // There is one database, one user, no cluster, no replication, no eviction, no WATCH and no EVAL. All data is kept in

@@ -45,8 +45,9 @@ type Options struct {
 	// Clock is the time that commands see, for expiry, TIME and stream ids; it stands still during one command or
 	// function. Defaults to time.Now. It is called by one goroutine at a time.
 	Clock func() time.Time
-	// Logger receives what no caller learns otherwise: torn log tails, slow functions, failed syncs, messages of
-	// redis.log. Defaults to slog.Default.
+	// Logger receives what no caller learns otherwise: torn log tails, slow functions, that the log has failed and that it can
+	// be written again (with the attribute event: storage.failed, storage.restored), messages of redis.log. Defaults to
+	// slog.Default.
 	Logger *slog.Logger
 	// ScriptTimeout is how long a function may run until it is reported, and interrupted if it has written nothing.
 	// Defaults to 5 s.
@@ -54,6 +55,10 @@ type Options struct {
 	// LogLimit is the size in bytes from which the log is replaced by a snapshot, once it also exceeds twice the last
 	// snapshot. Defaults to 64 MiB.
 	LogLimit int64
+
+	// fault and retryPause are for tests: see disk.fault, and the pause between two tries to write to a failed log.
+	fault      func(op diskOp, name string) error
+	retryPause time.Duration
 }
 
 var (
@@ -97,10 +102,8 @@ type Engine struct {
 	grown     []string                         // streams that the running command added to
 	blocked   map[string]map[*session]struct{} // sessions waiting for a stream to grow
 	record    []byte                           // effects of the running unit
-	logged    bool                             // the running unit is in the log
+	refused   *refusal                         // why the running unit must not see or change data, or nil
 	shut      bool
-	// snapshotKeys is how many keys a snapshot says it holds, while it is read.
-	snapshotKeys int
 
 	log *effectLog // nil without a data directory
 
@@ -169,7 +172,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 
 // FCall runs a function without a connection, as FCALL does. An error reply is returned as a *ReplyError as well as in the
 // Reply. ctx is honoured while waiting for the disk, not while the function runs: a call that returns ctx's error may
-// have taken effect.
+// have taken effect, and so may one that returns another error that is no *ReplyError, but for ErrClosed.
 func (e *Engine) FCall(ctx context.Context, name string, keys, args []string) (Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return Reply{}, err
@@ -212,14 +215,28 @@ func (e *Engine) unit(c *call, cmd *boundCommand) (reply Reply) {
 	}()
 	start := time.Now()
 	e.begin()
+	if e.refused != nil {
+		if cmd.flags&cmdAnyTime == 0 {
+			return e.refused.reply()
+		}
+		return cmd.run(c)
+	}
 	reply = e.commit(e.run(c, cmd))
 	cmd.spent += time.Since(start)
 	return reply
 }
 
-// begin starts a unit: one command, transaction or function call. The gate is held.
+// begin starts a unit: one command, transaction or function call. The gate is held. While calls are refused the data stays as it
+// is, expiry included.
 func (e *Engine) begin() {
-	e.logged = false
+	if e.log != nil {
+		e.refused = e.log.refusal.Load()
+	}
+	if e.refused != nil {
+		e.store.nowUs = e.clock().UnixMicro()
+		e.store.nowMs = e.store.nowUs / 1000
+		return
+	}
 	e.store.setClock(e.clock())
 }
 
@@ -228,11 +245,6 @@ func (e *Engine) run(c *call, cmd *boundCommand) Reply {
 	cmd.calls++
 	if cmd.flags&cmdWrite == 0 {
 		return cmd.run(c)
-	}
-	if e.log != nil {
-		if err := e.log.failure(); err != nil {
-			return errorReply("MISCONF " + err.Error())
-		}
 	}
 	s := c.store
 	before := s.dirty
@@ -267,21 +279,22 @@ func (e *Engine) note(words []string) {
 }
 
 // commit ends a unit: its effects go to the log, its messages to their subscribers, and sleeping readers wake up. A unit
-// that cannot be logged answers with an error.
+// that cannot be logged is refused: nobody sees what it did, and restore undoes it.
 func (e *Engine) commit(reply Reply) Reply {
 	if e.log == nil {
 		e.store.expired = e.store.expired[:0]
 	} else if len(e.record) > 0 {
-		if err := e.log.append(e.record); err != nil {
-			reply = errorReply("MISCONF " + err.Error())
-			e.published = e.published[:0]
-		} else {
-			e.logged = true
-		}
+		err := e.log.append(e.record)
 		if cap(e.record) > 1<<20 {
 			e.record = nil
 		}
 		e.record = e.record[:0]
+		if err != nil {
+			clear(e.published)
+			e.published, e.grown = e.published[:0], e.grown[:0]
+			e.refused = e.log.refusal.Load()
+			return e.refused.reply()
+		}
 	}
 	if len(e.published) > 0 {
 		pos := e.position()
@@ -303,17 +316,17 @@ func (e *Engine) commit(reply Reply) Reply {
 	return reply
 }
 
-// position returns the log position that the answer of the running unit depends on. After the log has failed, reads
-// depend on nothing: they go on, and a write that came too late for the disk does not.
+// position returns the log position that the answer of the running unit depends on: all that is in the log, unless it was
+// refused.
 func (e *Engine) position() int64 {
-	if e.log == nil || !e.logged && e.log.failure() != nil {
+	if e.log == nil || e.refused != nil {
 		return 0
 	}
 	return e.log.end
 }
 
-// Close ends all connections and listeners, waits for their goroutines and syncs the log. It returns the first error of
-// the log, if any. Closing again does nothing and returns nil.
+// Close ends all connections and listeners, waits for their goroutines and syncs the log. It returns an error when the log
+// cannot be written or synced; what was acknowledged before it failed is kept. Closing again does nothing and returns nil.
 func (e *Engine) Close() error {
 	if e == nil {
 		return nil

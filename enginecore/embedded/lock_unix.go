@@ -13,18 +13,44 @@ import (
 
 const dirSyncUnsupported = false
 
-// lockDir takes the exclusive lock of a data directory. The system releases it when the process dies.
+// dirLock is the lock of a data directory.
+type dirLock []*os.File
+
+// Close releases the lock.
+func (l dirLock) Close() error {
+	var errs []error
+	for _, f := range l {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// lockDir takes the exclusive lock of a data directory: the file LOCK, and the directory itself, because the file may be
+// removed. The system releases both when the process dies.
 func lockDir(dir string) (io.Closer, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w: %s", ErrLocked, dir)
+	var lock dirLock
+	for _, part := range []struct {
+		path  string
+		flags int
+	}{{dir, os.O_RDONLY}, {filepath.Join(dir, "LOCK"), os.O_CREATE | os.O_RDWR}} {
+		f, err := os.OpenFile(part.path, part.flags, 0o600)
+		if err != nil {
+			_ = lock.Close()
+			return nil, err
 		}
-		return nil, fmt.Errorf("embedded: lock %s: %w", dir, err)
+		lock = append(lock, f)
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			_ = lock.Close()
+			return nil, fmt.Errorf("%w: %s", ErrLocked, dir)
+		case part.path == dir:
+			// Some network file systems lock files only; the file has to do there.
+		default:
+			_ = lock.Close()
+			return nil, fmt.Errorf("embedded: lock %s: %w", dir, err)
+		}
 	}
-	return f, nil
+	return lock, nil
 }

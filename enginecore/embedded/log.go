@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +14,7 @@ import (
 // effectLog makes a data directory outlive the process: every unit that changed something is one record. Appending
 // happens under the gate, syncing does not, so that units of other connections run meanwhile and share the next sync.
 type effectLog struct {
-	dir    string
+	disk
 	policy Fsync
 	limit  int64
 	logger *slog.Logger
@@ -28,6 +26,7 @@ type effectLog struct {
 	end     int64  // bytes appended since Open, over all files
 	size    int64  // bytes in the current file
 	retryAt int64  // size at which a failed rotation is tried again
+	kept    manifest
 
 	snapshotSize atomic.Int64 // bytes in the last snapshot
 	rewriting    atomic.Bool  // a snapshot is being synced
@@ -38,68 +37,93 @@ type effectLog struct {
 
 	written atomic.Int64 // end, for the syncer
 	durable atomic.Int64
-	broken  atomic.Pointer[error]
+	// refusal is why calls are refused, or nil.
+	refusal atomic.Pointer[refusal]
+	// unsyncable tells that a sync of the current file has failed: what it has lost cannot be known, and a later sync that
+	// succeeds says nothing about it.
+	unsyncable atomic.Bool
+	// superseded tells that a snapshot may stand in the place of the current log, so that nothing may be appended to it. Only
+	// restore uses it.
+	superseded bool
 
 	mu     sync.Mutex
-	change chan struct{} // closed when durable or broken changes
+	change chan struct{} // closed when durable or unsyncable changes
 
-	kick chan struct{}
-	stop chan struct{}
-	work sync.WaitGroup
+	retry retryPace
+	kick  chan struct{}
+	stop  context.CancelFunc
+	work  sync.WaitGroup
 }
 
-// logFile is what the log needs of an *os.File; tests put failing ones in its place.
-type logFile interface {
-	io.WriteCloser
-	Sync() error
-	Truncate(size int64) error
-	Name() string
-}
+// maxUnsynced bounds what FsyncAlways leaves unsynced while calls of other connections go on, in bytes. So a torn end that
+// is longer by more than one record is damage.
+const maxUnsynced = 1 << 20
 
-func (l *effectLog) start() {
+// start begins the work in the background. restore makes the log writable again after a failure.
+func (l *effectLog) start(restore func(context.Context) error) {
 	l.change = make(chan struct{})
 	l.kick = make(chan struct{}, 1)
-	l.stop = make(chan struct{})
-	if l.policy == FsyncNever {
-		return
-	}
-	l.work.Add(1)
-	go func() {
-		defer l.work.Done()
-		l.syncer()
-	}()
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	l.work.Go(func() { l.keep(ctx, restore) })
 }
 
-func (l *effectLog) syncer() {
+// keep syncs what is written and repairs what failed, until the log is closed.
+func (l *effectLog) keep(ctx context.Context, restore func(context.Context) error) {
 	var tick <-chan time.Time
 	if l.policy == FsyncEverySecond {
 		t := time.NewTicker(time.Second)
 		defer t.Stop()
 		tick = t.C
 	}
+	var again <-chan time.Time
 	for {
 		select {
-		case <-l.stop:
+		case <-ctx.Done():
 			return
 		case <-l.kick:
 		case <-tick:
+		case <-again:
+			again = nil
+			if err := restore(ctx); err != nil {
+				l.stillRefusing(err)
+			}
 		}
-		l.sync()
+		if l.policy != FsyncNever {
+			l.sync()
+		}
+		if r := l.refusal.Load(); r != nil && again == nil {
+			again = time.After(l.retry.next(r.since))
+		}
+	}
+}
+
+// wake makes keep look around.
+func (l *effectLog) wake() {
+	select {
+	case l.kick <- struct{}{}:
+	default:
 	}
 }
 
 // sync makes everything written so far durable, once for all who wait for it.
 func (l *effectLog) sync() {
-	if l.broken.Load() != nil || l.durable.Load() == l.written.Load() {
+	if l.unsyncable.Load() || l.durable.Load() == l.written.Load() {
 		return
 	}
 	l.syncMu.Lock()
+	if l.unsyncable.Load() {
+		l.syncMu.Unlock()
+		return
+	}
 	target := l.written.Load()
 	err := l.file.Sync()
+	if err != nil {
+		l.unsyncable.Store(true) // before anybody else syncs the file
+	}
 	l.syncMu.Unlock()
 	if err != nil {
-		// What a failed sync has lost cannot be known, so nothing may be acknowledged any more.
-		l.fail(fmt.Errorf("log %s: %w", l.file.Name(), err))
+		l.syncFailed(err)
 		return
 	}
 	l.advance(target)
@@ -110,40 +134,24 @@ func (l *effectLog) advance(to int64) {
 	if to > l.durable.Load() {
 		l.durable.Store(to)
 	}
-	close(l.change)
-	l.change = make(chan struct{})
+	l.changes()
 	l.mu.Unlock()
 }
 
-func (l *effectLog) fail(err error) {
-	l.mu.Lock()
-	if l.broken.CompareAndSwap(nil, &err) {
-		l.logger.Error("embedded: log failed; writes are refused until the engine is opened again", "error", err)
-	}
+// changes wakes whoever waits for progress. mu is held.
+func (l *effectLog) changes() {
 	close(l.change)
 	l.change = make(chan struct{})
-	l.mu.Unlock()
 }
 
-// failure returns why the log takes no more records.
-func (l *effectLog) failure() error {
-	if p := l.broken.Load(); p != nil {
-		return *p
-	}
-	return nil
-}
-
-// append writes one record. The gate is held.
+// append writes one record. The gate is held. After an error, nothing of the record is in the log.
 func (l *effectLog) append(record []byte) error {
-	if err := l.failure(); err != nil {
-		return err
+	if l.policy == FsyncAlways && l.end-l.durable.Load() > maxUnsynced {
+		l.sync()
 	}
 	sealRecord(record, l.seq)
-	if _, err := l.file.Write(record); err != nil {
-		// Half a record would look like damage once more follows it; nothing will, but the next Open is simpler without.
-		_ = l.file.Truncate(l.size)
-		err = fmt.Errorf("log %s: %w", l.file.Name(), err)
-		l.fail(err)
+	if _, err := l.file.WriteAt(record, l.size); err != nil {
+		l.writeFailed(err, len(record))
 		return err
 	}
 	l.seq++
@@ -151,10 +159,7 @@ func (l *effectLog) append(record []byte) error {
 	l.end += int64(len(record))
 	l.written.Store(l.end)
 	if l.policy == FsyncAlways {
-		select {
-		case l.kick <- struct{}{}:
-		default:
-		}
+		l.wake()
 	}
 	return nil
 }
@@ -164,10 +169,10 @@ func (l *effectLog) holdsBack(pos int64) bool {
 	return l.policy == FsyncAlways && pos > l.durable.Load()
 }
 
-// progress returns how much is durable, and why that will not grow any more.
-func (l *effectLog) progress() (durable int64, failed error) {
-	failed = l.failure() // before durable, which may still have grown first
-	return l.durable.Load(), failed
+// progress returns how much is durable, and whether it is unknown if more will be.
+func (l *effectLog) progress() (durable int64, unknown bool) {
+	unknown = l.unsyncable.Load() // before durable, which may still have grown first
+	return l.durable.Load(), unknown
 }
 
 // changed returns a channel that is closed at the next change of progress. Get it before looking.
@@ -181,11 +186,16 @@ func (l *effectLog) changed() <-chan struct{} {
 func (l *effectLog) wait(ctx context.Context, pos int64) error {
 	for {
 		ch := l.changed()
-		if l.policy != FsyncAlways || pos <= l.durable.Load() {
+		durable, unknown := l.progress()
+		if l.policy != FsyncAlways || pos <= durable {
 			return nil
 		}
-		if err := l.failure(); err != nil {
-			return fmt.Errorf("embedded: %w", err)
+		if unknown {
+			err := errors.New("log failed")
+			if r := l.refusal.Load(); r != nil {
+				err = r
+			}
+			return fmt.Errorf("embedded: it is not known whether the call is kept: %w", err)
 		}
 		select {
 		case <-ch:
@@ -197,14 +207,18 @@ func (l *effectLog) wait(ctx context.Context, pos int64) error {
 
 // close syncs and releases everything. The engine is shut and has no connections left.
 func (l *effectLog) close() error {
-	close(l.stop)
+	l.stop()
 	l.work.Wait()
 	var errs []error
 	if l.policy != FsyncNever {
 		l.sync()
 	}
-	if err := l.failure(); err != nil {
-		errs = append(errs, fmt.Errorf("embedded: %w", err))
+	if r := l.refusal.Load(); r != nil {
+		errs = append(errs, fmt.Errorf("embedded: %w", r))
+	} else if now := (manifest{l.gen, l.seq, l.policy}); l.policy != FsyncNever && now != l.kept {
+		if _, err := l.writeManifest(now); err != nil {
+			l.logger.Warn("embedded: the manifest was not brought up to date, which loses nothing", "error", err)
+		}
 	}
 	if err := l.file.Close(); err != nil {
 		errs = append(errs, fmt.Errorf("embedded: close log: %w", err))
@@ -212,45 +226,4 @@ func (l *effectLog) close() error {
 	l.advance(l.durable.Load()) // wakes whoever still waits
 	_ = l.lock.Close()
 	return errors.Join(errs...)
-}
-
-func (l *effectLog) logPath(gen uint64) string {
-	return filepath.Join(l.dir, fmt.Sprintf("log-%012d", gen))
-}
-
-func (l *effectLog) snapshotPath(gen uint64) string {
-	return filepath.Join(l.dir, fmt.Sprintf("snapshot-%012d", gen))
-}
-
-// createLog starts an empty log file that survives a crash from here on.
-func (l *effectLog) createLog(gen uint64) (*os.File, error) {
-	f, err := os.OpenFile(l.logPath(gen), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if _, err = f.Write(makeHeader(gen, l.seq)); err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = syncDir(l.dir)
-	}
-	if err != nil {
-		_ = f.Close()
-		_ = os.Remove(f.Name())
-		return nil, err
-	}
-	return f, nil
-}
-
-// syncDir makes names in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !dirSyncUnsupported {
-		return err
-	}
-	return nil
 }

@@ -107,7 +107,7 @@ func pubsubCommands() []command {
 	k := kindsOfSub()
 	sub := func(kind kindOfSub) func(c *call) Reply { return func(c *call) Reply { return c.subscribe(kind) } }
 	unsub := func(kind kindOfSub) func(c *call) Reply { return func(c *call) Reply { return c.unsubscribe(kind) } }
-	const flags = cmdNoScript | cmdSession | cmdPubSub
+	const flags = cmdNoScript | cmdSession | cmdPubSub | cmdAnyTime
 	return []command{
 		{"subscribe", -2, flags, sub(k[""])},
 		{"psubscribe", -2, flags, sub(k["p"])},
@@ -117,7 +117,7 @@ func pubsubCommands() []command {
 		{"sunsubscribe", -1, flags, unsub(k["s"])},
 		{"publish", 3, 0, func(c *call) Reply { return c.publish(false) }},
 		{"spublish", 3, 0, func(c *call) Reply { return c.publish(true) }},
-		{"pubsub", -2, 0, cmdPubSubInfo},
+		{"pubsub", -2, cmdAnyTime, cmdPubSubInfo},
 	}
 }
 

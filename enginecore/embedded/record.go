@@ -138,3 +138,11 @@ func validRecordAfter(b []byte) bool {
 	}
 	return false
 }
+
+// claimedRecord returns the length that the record at the front of b says it has, or 0 when no record begins there.
+func claimedRecord(b []byte) int {
+	if len(b) < recordHeader || string(b[:4]) != recordMagic {
+		return 0
+	}
+	return recordHeader + int(min(binary.LittleEndian.Uint32(b[4:]), maxRecord))
+}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // openLog locks the data directory, loads the last snapshot and the logs since, and opens the last log for appending.
@@ -26,41 +26,120 @@ func (e *Engine) openLog(ctx context.Context, o Options) (err error) {
 			_ = lock.Close()
 		}
 	}()
-	l := &effectLog{dir: o.Dir, policy: o.Fsync, limit: o.LogLimit, logger: e.logger, lock: lock, seq: 1}
+	l := &effectLog{disk: disk{o.Dir, o.fault}, policy: o.Fsync, limit: o.LogLimit, logger: e.logger, lock: lock,
+		retry: retryPace{first: 100 * time.Millisecond, longest: 5 * time.Second}}
+	if o.retryPause > 0 {
+		l.retry.first, l.retry.longest = o.retryPause, o.retryPause
+	}
 	if l.policy == FsyncDefault {
 		l.policy = FsyncAlways
 	}
-	snapshots, logs, err := l.files()
+	if err := l.removeUnnamed(); err != nil {
+		return fmt.Errorf("embedded: data directory: %w", err)
+	}
+	known, err := l.readManifest()
 	if err != nil {
 		return err
 	}
-	e.store.frozen = true
-	if err := e.replay(ctx, l, snapshots, logs); err != nil {
+	ld := &loader{e: e, d: &l.disk, store: &e.store, known: known, upTo: -1}
+	if err := ld.load(ctx); err != nil {
 		return err
 	}
-	e.store.frozen = false
-	e.store.dirty, e.store.effects, e.grown, e.published = 0, nil, nil, nil
+	e.grown, e.published = nil, nil
+	if err := l.take(ld); err != nil {
+		return err
+	}
 	e.log = l
-	l.start()
+	l.start(e.restore)
 	return nil
 }
 
-// files lists the generations present and removes what an interrupted snapshot left behind.
-func (l *effectLog) files() (snapshots, logs []uint64, err error) {
-	entries, err := os.ReadDir(l.dir)
+// take goes on where a loader has ended.
+func (l *effectLog) take(ld *loader) (err error) {
+	l.gen, l.seq, l.size = ld.gen, ld.seq, ld.size
+	l.snapshotSize.Store(ld.snapshotSize)
+	var f *diskFile
+	if ld.size == 0 {
+		if f, err = l.createLog(ld.gen, ld.seq); err != nil {
+			return fmt.Errorf("embedded: create log: %w", err)
+		}
+		l.size = fileHeader
+	} else if f, err = l.reopen(ld); err != nil {
+		return err
+	}
+	l.file = f
+	if err := l.keepManifest(ld); err != nil {
+		_ = f.Close()
+		return fmt.Errorf("embedded: write manifest: %w", err)
+	}
+	// Files from before the snapshot are leftovers of an interrupted clean-up.
+	l.removeBefore(ld.base)
+	return nil
+}
+
+// keepManifest notes what the directory holds from now on. A full disk that takes no manifest does not keep a directory from
+// being opened if the one that is there still holds.
+func (l *effectLog) keepManifest(ld *loader) error {
+	l.kept = manifest{l.gen, l.seq, l.policy}
+	if ld.known == nil {
+		_, err := l.writeManifest(l.kept)
+		return err
+	}
+	if l.policy == FsyncNever {
+		l.kept.seq = ld.known.seq
+	}
+	if *ld.known == l.kept {
+		return nil
+	}
+	_, err := l.writeManifest(l.kept)
+	if err != nil && ld.known.gen == l.gen && ld.known.policy == l.policy {
+		l.logger.Warn("embedded: the manifest was not brought up to date, which loses nothing", "error", err)
+		l.kept, err = *ld.known, nil
+	}
+	return err
+}
+
+// reopen opens the last log for appending, without its torn end. What was read from it is durable then, since it may be told
+// from now on.
+func (l *effectLog) reopen(ld *loader) (*diskFile, error) {
+	f, err := l.open(l.logPath(ld.gen), os.O_WRONLY)
+	if err != nil {
+		return nil, fmt.Errorf("embedded: open log: %w", err)
+	}
+	if ld.torn > 0 {
+		l.logger.Warn("embedded: dropped the torn end of the log", "path", f.Name(), "offset", ld.size, "bytes", ld.torn, "reason", ld.tornReason)
+		err = f.Truncate(ld.size)
+	}
+	if err == nil && (ld.torn > 0 || ld.known == nil || l.policy != FsyncNever) {
+		err = f.Sync()
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("embedded: open log: %w", err)
+	}
+	return f, nil
+}
+
+// removeUnnamed removes files that were being written when the process before ended.
+func (d *disk) removeUnnamed() error {
+	entries, err := os.ReadDir(d.dir)
+	for _, ent := range entries {
+		if strings.HasSuffix(ent.Name(), tmpSuffix) {
+			err = errors.Join(err, os.Remove(filepath.Join(d.dir, ent.Name())))
+		}
+	}
+	return err
+}
+
+// files lists the generations present.
+func (d *disk) files() (snapshots, logs []uint64, err error) {
+	entries, err := os.ReadDir(d.dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("embedded: data directory: %w", err)
 	}
 	for _, ent := range entries {
-		name := ent.Name()
-		if strings.HasSuffix(name, ".tmp") && strings.HasPrefix(name, "snapshot-") {
-			if err := os.Remove(filepath.Join(l.dir, name)); err != nil {
-				return nil, nil, fmt.Errorf("embedded: data directory: %w", err)
-			}
-			continue
-		}
 		for prefix, list := range map[string]*[]uint64{"snapshot-": &snapshots, "log-": &logs} {
-			if text, ok := strings.CutPrefix(name, prefix); ok {
+			if text, ok := strings.CutPrefix(ent.Name(), prefix); ok {
 				if gen, err := strconv.ParseUint(text, 10, 64); err == nil {
 					*list = append(*list, gen)
 				}
@@ -72,98 +151,189 @@ func (l *effectLog) files() (snapshots, logs []uint64, err error) {
 	return snapshots, logs, nil
 }
 
-func (e *Engine) replay(ctx context.Context, l *effectLog, snapshots, logs []uint64) error {
-	base := uint64(0)
+// removeBefore deletes files of earlier generations. What cannot be deleted is deleted another time.
+func (d *disk) removeBefore(gen uint64) {
+	snapshots, logs, err := d.files()
+	if err != nil {
+		return
+	}
+	for _, g := range snapshots {
+		if g < gen {
+			_ = os.Remove(d.snapshotPath(g))
+		}
+	}
+	for _, g := range logs {
+		if g < gen {
+			_ = os.Remove(d.logPath(g))
+		}
+	}
+}
+
+// loader reads the files of a data directory into an empty store. It changes nothing on disk.
+type loader struct {
+	e     *Engine
+	d     *disk
+	store *store
+	known *manifest // nil where there is none
+	upTo  int64     // how much of log known.gen counts; negative: all that is whole
+
+	base         uint64 // generation of the snapshot, 0 for none
+	snapshotSize int64
+	snapshotKeys int
+	gen          uint64 // of the last log
+	size         int64  // of what counts in the last log; 0 when there is none yet
+	seq          uint64 // of the next record
+	torn         int64  // bytes behind size
+	tornReason   string
+}
+
+func (ld *loader) load(ctx context.Context) error {
+	snapshots, logs, err := ld.d.files()
+	if err != nil {
+		return err
+	}
+	ld.seq = 1
+	ld.store.frozen = true
 	if n := len(snapshots); n > 0 {
-		base = snapshots[n-1]
-		if err := e.loadSnapshot(ctx, l, base); err != nil {
+		ld.base = snapshots[n-1]
+		if err := ld.loadSnapshot(ctx); err != nil {
 			return err
 		}
 	}
-	// Files from before the snapshot are leftovers of an interrupted clean-up.
-	l.removeBefore(base, snapshots, logs)
-	logs = slices.DeleteFunc(logs, func(gen uint64) bool { return gen < base })
-	if len(logs) == 0 {
-		if base > 0 {
-			return &CorruptError{Path: l.logPath(base), Reason: "file is missing"}
+	if err := ld.loadLogs(ctx, logs); err != nil {
+		return err
+	}
+	ld.store.frozen = false
+	ld.store.dirty, ld.store.effects = 0, nil
+	if ld.known != nil && ld.seq < ld.known.seq {
+		return &CorruptError{Path: ld.d.logPath(ld.gen), Offset: ld.size,
+			Reason: fmt.Sprintf("it ends with record %d, but record %d was kept", int64(ld.seq)-1, ld.known.seq-1)}
+	}
+	return nil
+}
+
+// loadLogs applies the logs behind the snapshot, all of which have to be there.
+func (ld *loader) loadLogs(ctx context.Context, logs []uint64) error {
+	logs = slices.DeleteFunc(logs, func(gen uint64) bool { return gen < ld.base })
+	first, last := max(ld.base, 1), uint64(0)
+	if n := len(logs); n > 0 {
+		last = logs[n-1]
+	}
+	if ld.known != nil {
+		last = max(ld.known.gen, ld.base)
+		if err := ld.checkUnused(logs, last); err != nil {
+			return err
 		}
-		l.gen = 1
-		f, err := l.createLog(l.gen)
-		if err != nil {
-			return fmt.Errorf("embedded: create log: %w", err)
-		}
-		l.file, l.size = f, fileHeader
+	}
+	if ld.known == nil && ld.base == 0 && len(logs) == 0 || ld.known != nil && ld.base > ld.known.gen {
+		ld.gen = first // the directory is new, or a snapshot was written to begin again and its log was not
 		return nil
 	}
-	want := max(base, 1)
-	for i, gen := range logs {
-		if gen != want {
-			return &CorruptError{Path: l.logPath(want), Reason: "file is missing"}
+	for gen := first; gen <= max(first, last); gen++ {
+		if !slices.Contains(logs, gen) {
+			return &CorruptError{Path: ld.d.logPath(gen), Reason: "file is missing"}
 		}
-		want++
-		if err := e.replayLog(ctx, l, gen, i == len(logs)-1); err != nil {
+		if err := ld.loadLog(ctx, gen, gen == last); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// replayLog applies one log. The last one is cut behind its last intact record and stays open.
-func (e *Engine) replayLog(ctx context.Context, l *effectLog, gen uint64, last bool) error {
-	path := l.logPath(gen)
-	data, err := os.ReadFile(path)
+// checkUnused finds fault with records in logs behind the last one: those were made and never taken into use.
+func (ld *loader) checkUnused(logs []uint64, last uint64) error {
+	for _, gen := range logs {
+		if gen <= last {
+			continue
+		}
+		info, err := os.Stat(ld.d.logPath(gen))
+		if err != nil {
+			return fmt.Errorf("embedded: read log: %w", err)
+		}
+		if info.Size() > fileHeader {
+			return &CorruptError{Path: ld.d.manifestPath(), Reason: fmt.Sprintf("it names log %d as the last, but log %d has records", last, gen)}
+		}
+	}
+	return nil
+}
+
+// loadLog applies one log. The last one may have a torn end.
+func (ld *loader) loadLog(ctx context.Context, gen uint64, last bool) error {
+	path := ld.d.logPath(gen)
+	data, err := ld.d.read(path)
 	if err != nil {
 		return fmt.Errorf("embedded: read log: %w", err)
 	}
-	l.gen = gen
-	if len(data) < fileHeader && last {
-		// The crash came while the file was created: nothing in it was ever acknowledged.
-		f, err := l.createLog(gen)
-		if err != nil {
-			return fmt.Errorf("embedded: create log: %w", err)
-		}
-		l.file, l.size = f, fileHeader
-		return nil
+	if last && ld.upTo >= 0 {
+		data = data[:min(int64(len(data)), ld.upTo)]
 	}
+	ld.gen = gen
 	first, reason := readHeader(data, gen)
-	if reason == "" && first != l.seq {
-		reason = fmt.Sprintf("begins with record %d instead of %d", first, l.seq)
+	if reason == "" && first != ld.seq {
+		reason = fmt.Sprintf("begins with record %d instead of %d", first, ld.seq)
 	}
 	if reason != "" {
 		return &CorruptError{Path: path, Reason: reason}
 	}
-	good, reason, err := e.applyRecords(ctx, path, data, &l.seq)
+	good, reason, err := ld.applyRecords(ctx, path, data, &ld.seq)
 	if err != nil {
 		return err
 	}
-	if reason != "" && (!last || validRecordAfter(data[good:])) {
-		return &CorruptError{Path: path, Offset: good, Reason: reason}
-	}
-	if !last {
-		return nil
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("embedded: open log: %w", err)
+	if reason != "" && last {
+		reason = ld.damage(data[good:], reason)
 	}
 	if reason != "" {
-		e.logger.Warn("embedded: dropped the torn end of the log", "path", path, "offset", good, "bytes", int64(len(data))-good, "reason", reason)
-		if err := errors.Join(f.Truncate(good), f.Sync()); err != nil {
-			_ = f.Close()
-			return fmt.Errorf("embedded: cut log: %w", err)
-		}
+		return &CorruptError{Path: path, Offset: good, Reason: reason}
 	}
-	if _, err := f.Seek(good, io.SeekStart); err != nil {
-		_ = f.Close()
-		return fmt.Errorf("embedded: open log: %w", err)
+	ld.size = good
+	return nil
+}
+
+// damage decides whether what stands behind the last intact record is the torn end of a log, which was never acknowledged and
+// is noted, or damage, for which it returns the reason.
+func (ld *loader) damage(tail []byte, reason string) string {
+	if validRecordAfter(tail) {
+		return reason
 	}
-	l.file, l.size = f, good
+	if ld.known != nil && ld.known.policy == FsyncAlways && len(tail) > maxUnsynced+claimedRecord(tail) {
+		return fmt.Sprintf("%s, and the %d bytes from here on are more than a crash leaves unacknowledged; "+
+			"cut the file at this offset to go on without them", reason, len(tail))
+	}
+	ld.torn, ld.tornReason = int64(len(tail)), reason
+	return ""
+}
+
+// loadSnapshot reads a snapshot, which has to be complete: it was renamed into place after it was synced.
+func (ld *loader) loadSnapshot(ctx context.Context) error {
+	path := ld.d.snapshotPath(ld.base)
+	data, err := ld.d.read(path)
+	if err != nil {
+		return fmt.Errorf("embedded: read snapshot: %w", err)
+	}
+	next, reason := readHeader(data, ld.base)
+	if reason != "" {
+		return &CorruptError{Path: path, Reason: reason}
+	}
+	seq := uint64(1)
+	ld.snapshotKeys = -1
+	good, reason, err := ld.applyRecords(ctx, path, data, &seq)
+	if err != nil {
+		return err
+	}
+	if reason == "" && ld.snapshotKeys != ld.store.keys.len() {
+		reason = "end of the snapshot is missing"
+	}
+	if reason != "" {
+		return &CorruptError{Path: path, Offset: good, Reason: reason}
+	}
+	ld.seq = next
+	ld.snapshotSize = int64(len(data))
 	return nil
 }
 
 // applyRecords runs the records behind the file header. It returns the offset of the first bad one and what is wrong
 // with it.
-func (e *Engine) applyRecords(ctx context.Context, path string, data []byte, seq *uint64) (good int64, reason string, err error) {
+func (ld *loader) applyRecords(ctx context.Context, path string, data []byte, seq *uint64) (good int64, reason string, err error) {
 	pos := fileHeader
 	for pos < len(data) {
 		n, got, reason := openRecord(data[pos:])
@@ -177,7 +347,7 @@ func (e *Engine) applyRecords(ctx context.Context, path string, data []byte, seq
 		if *seq%1024 == 0 && ctx.Err() != nil {
 			return 0, "", ctx.Err()
 		}
-		ok, err := readCommands(data[pos+recordHeader:pos+n], e.apply)
+		ok, err := readCommands(data[pos+recordHeader:pos+n], ld.apply)
 		if err == nil && !ok {
 			err = errors.New("record is malformed")
 		}
@@ -191,32 +361,42 @@ func (e *Engine) applyRecords(ctx context.Context, path string, data []byte, seq
 }
 
 // apply runs one logged command.
-func (e *Engine) apply(words []string) error {
+func (ld *loader) apply(words []string) error {
 	if strings.HasPrefix(words[0], snapshotOnly) {
-		return e.applySnapshotOnly(words)
+		return ld.applySnapshotOnly(words)
 	}
-	cmd := e.command(words[0])
+	cmd := ld.e.command(words[0])
 	if cmd == nil || !cmd.arityOK(len(words)) || cmd.flags&cmdWrite == 0 {
 		return fmt.Errorf("%q is not a logged command", words[0])
 	}
-	e.store.effects = e.store.effects[:0]
-	if err := cmd.run(&call{store: &e.store, e: e, args: words}).Err(); err != nil {
+	ld.store.effects = ld.store.effects[:0]
+	if err := cmd.run(&call{store: ld.store, e: ld.e, args: words}).Err(); err != nil {
 		return fmt.Errorf("%s: %w", words[0], err)
 	}
-	e.grown = e.grown[:0]
 	return nil
 }
 
-// removeBefore deletes files of earlier generations. What cannot be deleted is deleted another time.
-func (l *effectLog) removeBefore(gen uint64, snapshots, logs []uint64) {
-	for _, g := range snapshots {
-		if g < gen {
-			_ = os.Remove(l.snapshotPath(g))
+func (ld *loader) applySnapshotOnly(words []string) error {
+	switch {
+	case words[0] == snapshotEnd && len(words) == 2:
+		n, err := strconv.Atoi(words[1])
+		ld.snapshotKeys = n
+		return err
+	case words[0] == snapshotStream && len(words) == 5:
+		last, ok1 := parseStreamID(words[2], 0)
+		deleted, ok2 := parseStreamID(words[3], 0)
+		added, err := strconv.ParseUint(words[4], 10, 64)
+		if !ok1 || !ok2 || err != nil {
+			return errMalformed
 		}
-	}
-	for _, g := range logs {
-		if g < gen {
-			_ = os.Remove(l.logPath(g))
+		ld.store.put(words[1], &stream{lastID: last, maxDeletedID: deleted, added: added})
+		return nil
+	case words[0] == snapshotNode && len(words) > 6:
+		s, ok := typed[stream](ld.store, words[1])
+		if !ok || s == nil {
+			return errMalformed
 		}
+		return s.restoreNode(words[2:])
 	}
+	return errMalformed
 }

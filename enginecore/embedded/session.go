@@ -37,6 +37,7 @@ type session struct {
 	marks  []mark
 	dead   bool
 	ending bool // no more input is read; the rest of out still goes out
+	cut    bool // out is complete: what came next could not be told
 
 	ready chan struct{} // holds a token when out or dead changed
 	wakes chan struct{} // holds a token when a stream that the session waits for grew
@@ -45,10 +46,8 @@ type session struct {
 
 // mark ties one reply in out to the log position that must be durable before it leaves.
 type mark struct {
-	begin, end int64 // stream offsets around the reply
-	pos        int64
-	// message tells that this is no reply: it is dropped instead of turned into an error.
-	message bool
+	begin int64 // stream offset of the reply
+	pos   int64
 }
 
 // maxUnread bounds what a subscriber leaves unread, in bytes; one that exceeds it is disconnected.
@@ -245,28 +244,28 @@ func (s *session) reply(r *Reply) { s.emit(r, 0) }
 // emit queues a reply that may leave once the log is durable up to pos.
 func (s *session) emit(r *Reply, pos int64) {
 	s.mu.Lock()
-	if !s.dead {
+	if !s.dead && !s.cut {
 		begin := len(s.out)
 		s.out = appendReply(s.out, r, s.resp)
-		s.mark(begin, pos, false)
+		s.mark(begin, pos)
 	}
 	s.mu.Unlock()
 	s.signal()
 }
 
 // mark notes the position of what was just appended to out from begin on.
-func (s *session) mark(begin int, pos int64, message bool) {
+func (s *session) mark(begin int, pos int64) {
 	if l := s.e.log; l != nil && l.holdsBack(pos) {
-		s.marks = append(s.marks, mark{s.base + int64(begin), s.base + int64(len(s.out)), pos, message})
+		s.marks = append(s.marks, mark{s.base + int64(begin), pos})
 	}
 }
 
-// push queues a published message, already encoded for both protocols. It reports false when the client is too slow and
-// was disconnected.
+// push queues a published message, already encoded for both protocols. It reports false when the client gets no more: it is
+// gone, or was too slow and is disconnected.
 func (s *session) push(r *Reply, pos int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dead {
+	if s.dead || s.cut {
 		return false
 	}
 	begin := len(s.out)
@@ -278,7 +277,7 @@ func (s *session) push(r *Reply, pos int64) bool {
 		s.signal()
 		return false
 	}
-	s.mark(begin, pos, true)
+	s.mark(begin, pos)
 	s.signal()
 	return true
 }
@@ -313,15 +312,16 @@ func (s *session) take(p []byte) (n int, over, held bool) {
 			s.out = nil
 		}
 		s.out = s.out[:0]
-		return n, false, false
+		return n, n == 0 && s.ending, false
 	}
 	return n, false, held
 }
 
-// release drops the marks that the log has reached and returns how much of out may leave. After the log has failed, the
-// replies that rested on what was lost become errors.
+// release drops the marks that the log has reached and returns how much of out may leave. What depends on records that the
+// log may have lost is never told: the connection ends before it, by which a client knows that the outcome is unknown, and a
+// subscriber that messages may be missing.
 func (s *session) release() (limit int, held bool) {
-	durable, failed := s.e.log.progress()
+	durable, unknown := s.e.log.progress()
 	i := 0
 	for i < len(s.marks) && s.marks[i].pos <= durable {
 		i++
@@ -331,27 +331,13 @@ func (s *session) release() (limit int, held bool) {
 		return len(s.out), false
 	}
 	s.marks = append(s.marks[:0], s.marks[i:]...)
-	if failed == nil {
-		return int(s.marks[0].begin - s.base), true
+	limit = int(s.marks[0].begin - s.base)
+	if unknown {
+		s.out, s.marks = s.out[:limit], s.marks[:0]
+		s.ending, s.cut = true, true
+		return limit, false
 	}
-	s.fail(failed)
-	return len(s.out), false
-}
-
-// fail rewrites out: replies that were still marked become errors, messages disappear.
-func (s *session) fail(failed error) {
-	bad := errorReply("MISCONF " + failed.Error())
-	var out []byte
-	from := s.base
-	for _, m := range s.marks {
-		out = append(out, s.out[from-s.base:m.begin-s.base]...)
-		if !m.message {
-			out = appendReply(out, &bad, s.resp)
-		}
-		from = m.end
-	}
-	s.out = append(out, s.out[from-s.base:]...)
-	s.marks = s.marks[:0]
+	return limit, true
 }
 
 // block registers a session for a stream; unblock undoes it. The gate is held.
@@ -416,7 +402,11 @@ func (s *session) waitFor(x *xread) {
 		}
 		e.gate.Lock()
 		e.begin()
-		reply, found = x.read(&e.store)
+		if e.refused == nil {
+			reply, found = x.read(&e.store)
+		} else if over {
+			reply = e.refused.reply()
+		}
 		if found || over {
 			e.unblock(x, s)
 			s.emit(&reply, e.position())

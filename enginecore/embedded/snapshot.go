@@ -2,9 +2,7 @@ package embedded
 
 import (
 	"bufio"
-	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 )
@@ -19,7 +17,7 @@ const (
 
 // full reports whether the log is worth replacing. The gate is held.
 func (l *effectLog) full() bool {
-	return l.size > l.limit && l.size > 2*l.snapshotSize.Load() && l.size > l.retryAt && !l.rewriting.Load() && l.broken.Load() == nil
+	return l.size > l.limit && l.size > 2*l.snapshotSize.Load() && l.size > l.retryAt && !l.rewriting.Load() && l.refusal.Load() == nil
 }
 
 // snapshot starts a new log and writes down the state before it. The state is written under the gate, which makes calls
@@ -27,100 +25,107 @@ func (l *effectLog) full() bool {
 // costs disk space only: the old files stay.
 func (e *Engine) snapshot() {
 	l := e.log
-	if err := e.rotate(); err != nil {
+	if err := l.rotate(); err != nil {
 		l.retryAt = 2 * l.size
 		l.logger.Warn("embedded: no new log", "error", err)
 		return
 	}
 	gen := l.gen
-	tmp := l.snapshotPath(gen) + ".tmp"
-	f, err := e.writeSnapshot(tmp, gen)
+	tmp := l.snapshotPath(gen) + tmpSuffix
+	f, err := l.writeSnapshot(tmp, gen, &e.store)
 	if err != nil {
-		l.snapshotFailed(tmp, err)
+		l.snapshotFailed(err)
 		return
 	}
 	l.rewriting.Store(true)
-	l.work.Add(1)
-	go func() {
-		defer l.work.Done()
+	l.work.Go(func() {
 		defer l.rewriting.Store(false)
-		if err := l.publishSnapshot(f, tmp, gen); err != nil {
-			l.snapshotFailed(tmp, err)
+		size, err := l.publishSnapshot(f, tmp, gen)
+		if err != nil {
+			l.snapshotFailed(err)
+			return
 		}
-	}()
+		l.snapshotSize.Store(size)
+		l.removeBefore(gen)
+	})
 }
 
-func (l *effectLog) snapshotFailed(tmp string, err error) {
-	_ = os.Remove(tmp)
+func (l *effectLog) snapshotFailed(err error) {
 	l.logger.Warn("embedded: snapshot failed; the log goes on growing", "error", err)
 }
 
-// rotate replaces the log by an empty one of the next generation. All of the old one is durable afterwards.
-func (e *Engine) rotate() error {
-	l := e.log
-	f, err := l.createLog(l.gen + 1)
-	if err != nil {
-		return err
-	}
+// rotate replaces the log by an empty one of the next generation. All of the old one is durable afterwards. After an error,
+// the old one is still in use. The gate is held.
+func (l *effectLog) rotate() error {
 	l.syncMu.Lock()
 	old := l.file
-	err = old.Sync()
-	if err == nil {
-		l.file = f
+	err := old.Sync()
+	if err != nil {
+		l.unsyncable.Store(true)
 	}
 	l.syncMu.Unlock()
 	if err != nil {
-		_ = f.Close()
-		_ = os.Remove(f.Name())
-		l.fail(fmt.Errorf("log %s: %w", old.Name(), err))
+		l.syncFailed(err)
 		return err
 	}
-	_ = old.Close() // synced, so nothing can be lost any more
 	l.advance(l.end)
-	l.gen++
+	f, err := l.createLog(l.gen+1, l.seq)
+	if err != nil {
+		return err
+	}
+	next := manifest{l.gen + 1, l.seq, l.policy}
+	if renamed, err := l.writeManifest(next); err != nil {
+		_ = f.Close()
+		if renamed {
+			// Which log is the current one is not known, so neither can go on.
+			l.syncFailed(err)
+		} else {
+			_ = os.Remove(f.Name())
+		}
+		return err
+	}
+	l.syncMu.Lock()
+	l.file = f
+	l.syncMu.Unlock()
+	_ = old.Close() // synced, so nothing can be lost any more
+	l.gen, l.kept = next.gen, next
 	l.size, l.retryAt = fileHeader, 0
 	return nil
 }
 
-func (l *effectLog) publishSnapshot(f *os.File, tmp string, gen uint64) error {
+// publishSnapshot gives a written snapshot its name and returns its size in bytes.
+func (l *effectLog) publishSnapshot(f *diskFile, tmp string, gen uint64) (size int64, err error) {
 	info, err := f.Stat()
 	err = errors.Join(err, f.Sync())
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+	if err = errors.Join(err, f.Close()); err == nil {
+		var renamed bool
+		if renamed, err = l.publish(tmp, l.snapshotPath(gen)); renamed && err == nil {
+			return info.Size(), nil
+		}
 	}
-	if err := os.Rename(tmp, l.snapshotPath(gen)); err != nil {
-		return err
-	}
-	if err := syncDir(l.dir); err != nil {
-		return err
-	}
-	l.snapshotSize.Store(info.Size())
-	snapshots, logs, err := l.files()
-	if err != nil {
-		return err
-	}
-	l.removeBefore(gen, snapshots, logs)
-	return nil
+	_ = os.Remove(tmp)
+	return 0, err
 }
 
-func (e *Engine) writeSnapshot(path string, gen uint64) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+func (l *effectLog) writeSnapshot(tmp string, gen uint64, data *store) (*diskFile, error) {
+	f, err := l.create(tmp)
 	if err != nil {
 		return nil, err
 	}
 	w := &snapshotWriter{w: bufio.NewWriterSize(f, 1<<20), record: startRecord(nil), seq: 1}
-	w.write(makeHeader(gen, e.log.seq))
-	e.store.keys.each(func(key string, ent *entry) bool {
+	w.write(makeHeader(gen, l.seq))
+	data.keys.each(func(key string, ent *entry) bool {
 		w.value(key, ent)
 		return w.err == nil
 	})
-	w.add(snapshotEnd, itoa(int64(e.store.keys.len())))
+	w.add(snapshotEnd, itoa(int64(data.keys.len())))
 	w.flush()
 	if w.err == nil {
 		w.err = w.w.Flush()
 	}
 	if w.err != nil {
 		_ = f.Close()
+		_ = os.Remove(tmp)
 		return nil, w.err
 	}
 	return f, nil
@@ -205,59 +210,6 @@ func (w *snapshotWriter) node(key string, n *streamNode) {
 }
 
 var errMalformed = errors.New("snapshot entry is malformed")
-
-// loadSnapshot reads a snapshot, which has to be complete: it was renamed into place after it was synced.
-func (e *Engine) loadSnapshot(ctx context.Context, l *effectLog, gen uint64) error {
-	path := l.snapshotPath(gen)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("embedded: read snapshot: %w", err)
-	}
-	next, reason := readHeader(data, gen)
-	if reason != "" {
-		return &CorruptError{Path: path, Reason: reason}
-	}
-	seq := uint64(1)
-	e.snapshotKeys = -1
-	good, reason, err := e.applyRecords(ctx, path, data, &seq)
-	if err != nil {
-		return err
-	}
-	if reason == "" && e.snapshotKeys != e.store.keys.len() {
-		reason = "end of the snapshot is missing"
-	}
-	if reason != "" {
-		return &CorruptError{Path: path, Offset: good, Reason: reason}
-	}
-	l.seq = next
-	l.snapshotSize.Store(int64(len(data)))
-	return nil
-}
-
-func (e *Engine) applySnapshotOnly(words []string) error {
-	switch {
-	case words[0] == snapshotEnd && len(words) == 2:
-		n, err := strconv.Atoi(words[1])
-		e.snapshotKeys = n
-		return err
-	case words[0] == snapshotStream && len(words) == 5:
-		last, ok1 := parseStreamID(words[2], 0)
-		deleted, ok2 := parseStreamID(words[3], 0)
-		added, err := strconv.ParseUint(words[4], 10, 64)
-		if !ok1 || !ok2 || err != nil {
-			return errMalformed
-		}
-		e.store.put(words[1], &stream{lastID: last, maxDeletedID: deleted, added: added})
-		return nil
-	case words[0] == snapshotNode && len(words) > 6:
-		s, ok := typed[stream](&e.store, words[1])
-		if !ok || s == nil {
-			return errMalformed
-		}
-		return s.restoreNode(words[2:])
-	}
-	return errMalformed
-}
 
 // restoreNode appends a node as node wrote it.
 func (s *stream) restoreNode(words []string) error {

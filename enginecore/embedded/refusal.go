@@ -1,0 +1,256 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// refusal is why calls are refused. Nothing that is not in the log may be seen, so a log that cannot be written stops reads
+// as well as writes, until restore has made it writable again.
+type refusal struct {
+	doing string // what could not be done to the log
+	path  string
+	cause error
+	// later is why the last restore failed, or nil.
+	later error
+	// ahead tells that memory holds effects that the log does not.
+	ahead bool
+	need  int // bytes that could not be written
+	since time.Time
+}
+
+// Error says what failed, what that means and what happens next.
+func (r *refusal) Error() string {
+	text := fmt.Sprintf("the log cannot be %s: %s: %v; calls are refused until the data is on disk again, which is tried by itself; nothing is lost meanwhile", r.doing, r.path, r.cause)
+	if r.later != nil && r.later.Error() != r.cause.Error() {
+		text += fmt.Sprintf(" (the last try: %v)", r.later)
+	}
+	return text
+}
+
+// Unwrap returns the error of the operating system.
+func (r *refusal) Unwrap() error { return r.cause }
+
+// reply is what a refused call is answered with.
+func (r *refusal) reply() Reply { return errorReply("MISCONF " + r.Error()) }
+
+// Stable names of log records.
+const (
+	eventStorageFailed   = "storage.failed"
+	eventStorageRestored = "storage.restored"
+)
+
+// writeFailed notes that a record could not be appended. The gate is held.
+func (l *effectLog) writeFailed(cause error, size int) {
+	// Half a record would be taken for a torn end. Where it cannot be removed, restore begins another file.
+	_ = l.file.Truncate(l.size)
+	l.refuse(&refusal{doing: "written", path: l.file.Name(), cause: cause, ahead: true, need: size})
+}
+
+// syncFailed notes that nothing more of the current file can become durable.
+func (l *effectLog) syncFailed(cause error) {
+	l.unsyncable.Store(true)
+	l.refuse(&refusal{doing: "synced", path: l.file.Name(), cause: cause})
+	l.mu.Lock()
+	l.changes()
+	l.mu.Unlock()
+}
+
+// refuse begins or widens a refusal.
+func (l *effectLog) refuse(r *refusal) {
+	for {
+		old := l.refusal.Load()
+		next := *r
+		next.since = time.Now()
+		if old != nil {
+			next = *old
+			next.ahead = next.ahead || r.ahead
+			next.need = max(next.need, r.need)
+		}
+		if !l.refusal.CompareAndSwap(old, &next) {
+			continue
+		}
+		if old == nil {
+			l.logger.Error("embedded: the log has failed; calls are refused until it can be written again, which is tried again and again",
+				"event", eventStorageFailed, "path", r.path, "error", r.cause)
+		}
+		l.wake()
+		return
+	}
+}
+
+// stillRefusing notes why a restore failed.
+func (l *effectLog) stillRefusing(err error) {
+	for {
+		old := l.refusal.Load()
+		if old == nil {
+			return
+		}
+		next := *old
+		next.later = err
+		if l.refusal.CompareAndSwap(old, &next) {
+			return
+		}
+	}
+}
+
+// retryPace says when a failed log is tried again. Failures that follow each other closely, as on a disk that is nearly full,
+// slow it down, so that log records stay few.
+type retryPace struct {
+	first, longest time.Duration
+	pause          time.Duration
+	since          time.Time // of the last failure
+}
+
+// steadyTime is how long a log must have worked for its next failure to count as the first.
+const steadyTime = 10 * time.Second
+
+// next returns the pause before the next try after a failure at since.
+func (p *retryPace) next(since time.Time) time.Duration {
+	if since.Sub(p.since) > steadyTime {
+		p.pause = 0
+	}
+	p.since = since
+	p.pause = min(max(2*p.pause, p.first), p.longest)
+	return p.pause
+}
+
+var errSnapshotRuns = errors.New("a snapshot is being written")
+
+// restore makes the log writable again: it tries whether the disk takes what it did not take, undoes in memory what the log
+// does not hold, and goes on behind the last record, or in a new file where the old one cannot be trusted. Calls are refused
+// meanwhile, so that nobody changes the data.
+func (e *Engine) restore(ctx context.Context) error {
+	l := e.log
+	e.gate.Lock() // the unit that ran when the log failed has ended now
+	r := *l.refusal.Load()
+	e.gate.Unlock()
+	if l.rewriting.Load() {
+		return errSnapshotRuns
+	}
+	if err := l.tryRoom(r.need); err != nil {
+		return err
+	}
+	data := &e.store
+	if r.ahead {
+		var err error
+		if data, err = e.reread(ctx); err != nil {
+			return err
+		}
+	}
+	var next *newLog
+	if l.superseded || l.unsyncable.Load() || l.mend() != nil {
+		var err error
+		if next, err = l.beginAgain(data); err != nil {
+			return err
+		}
+	}
+	e.goOn(data, next)
+	return nil
+}
+
+// mend makes the current file one to append to.
+func (l *effectLog) mend() error {
+	if err := l.file.Truncate(l.size); err != nil {
+		return err
+	}
+	err := l.file.Sync()
+	if err != nil {
+		l.syncFailed(err)
+	}
+	return err
+}
+
+// reread builds the data anew from the files, up to the last record that was written.
+func (e *Engine) reread(ctx context.Context) (*store, error) {
+	l := e.log
+	data := &store{random: e.store.random}
+	ld := &loader{e: e, d: &l.disk, store: data, known: &manifest{gen: l.gen, seq: l.seq}, upTo: l.size}
+	if err := ld.load(ctx); err != nil {
+		return nil, fmt.Errorf("what is kept cannot be read again: %w", err)
+	}
+	if ld.seq != l.seq {
+		return nil, fmt.Errorf("what is kept cannot be read again: %w", &CorruptError{Path: l.file.Name(), Offset: l.size,
+			Reason: fmt.Sprintf("it ends with record %d instead of %d", ld.seq-1, l.seq-1)})
+	}
+	return data, nil
+}
+
+// newLog is a log that begins behind a snapshot.
+type newLog struct {
+	file *diskFile
+	kept manifest
+	size int64 // of the snapshot
+}
+
+// beginAgain writes a snapshot of data and starts a new log behind it. A directory in which it was interrupted opens with the
+// same data.
+func (l *effectLog) beginAgain(data *store) (*newLog, error) {
+	next := &newLog{kept: manifest{l.gen + 1, l.seq, l.policy}}
+	tmp := l.snapshotPath(next.kept.gen) + tmpSuffix
+	f, err := l.writeSnapshot(tmp, next.kept.gen, data)
+	if err != nil {
+		return nil, err
+	}
+	l.superseded = true
+	if next.size, err = l.publishSnapshot(f, tmp, next.kept.gen); err != nil {
+		return nil, err
+	}
+	if next.file, err = l.createLog(next.kept.gen, l.seq); err != nil {
+		return nil, err
+	}
+	if _, err := l.writeManifest(next.kept); err != nil {
+		_ = next.file.Close()
+		return nil, err
+	}
+	return next, nil
+}
+
+// goOn ends the refusal: calls find data, and records go to next, or behind those before when it is nil.
+func (e *Engine) goOn(data *store, next *newLog) {
+	l := e.log
+	e.gate.Lock()
+	defer e.gate.Unlock()
+	if data != &e.store {
+		data.streamAdded = e.store.streamAdded
+		e.store = *data
+	}
+	if next != nil {
+		l.syncMu.Lock()
+		old := l.file
+		l.file = next.file
+		l.syncMu.Unlock()
+		_ = old.Close() // whatever it says: nothing is read from it any more
+		l.gen, l.kept = next.kept.gen, next.kept
+		l.size, l.retryAt = fileHeader, 0
+		l.snapshotSize.Store(next.size)
+		e.store.expired = nil // the snapshot is without them
+		l.removeBefore(l.gen)
+		l.superseded = false
+		l.unsyncable.Store(false)
+		l.advance(l.end)
+	}
+	l.refusal.Store(nil)
+	for _, sessions := range e.blocked {
+		for s := range sessions {
+			s.stir() // what it was woken for may be there now
+		}
+	}
+	l.logger.Info("embedded: the log can be written again; calls are served", "event", eventStorageRestored, "path", l.file.Name())
+}
+
+// Err tells why the engine refuses calls: ErrClosed after Close, and after the log could not be written an error that wraps
+// the one of the operating system, until it can be written again. It is nil otherwise.
+func (e *Engine) Err() error {
+	if e == nil || e.isClosed() {
+		return ErrClosed
+	}
+	if e.log != nil {
+		if r := e.log.refusal.Load(); r != nil {
+			return fmt.Errorf("embedded: %w", r)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,495 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// badDisk fails operations on the data directory.
+type badDisk struct {
+	mu     sync.Mutex
+	ops    []diskOp // the first is counted; with it, the others fail as well
+	nth    int      // the first operation that fails, from 1 on
+	lasts  bool     // all later ones fail as well, until heal
+	count  int
+	healed bool
+	dead   bool             // nothing reaches the disk any more, as after a kill
+	keeps  bool             // a failed sync loses nothing
+	synced map[string]int64 // size of each file at its last sync
+}
+
+func (d *badDisk) fault(op diskOp, name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dead {
+		return syscall.EIO
+	}
+	broken := d.nth > 0 && d.count >= d.nth && !d.healed
+	hit := false
+	for i, bad := range d.ops {
+		if op != bad {
+			continue
+		}
+		if i == 0 {
+			d.count++
+			hit = d.nth > 0 && (d.count == d.nth || d.lasts && d.count > d.nth)
+		} else {
+			hit = broken
+		}
+	}
+	hit = hit && !d.healed
+	if d.synced == nil {
+		d.synced = map[string]int64{}
+	}
+	switch {
+	case op == opRename && !hit:
+		d.synced[name] = d.synced[name+tmpSuffix]
+	case op == opSync && hit && d.keeps:
+	case op == opSync && hit:
+		// What a failed sync has not written is gone, though a later one may succeed.
+		if err := os.Truncate(name, d.synced[name]); err != nil {
+			return err
+		}
+	case op == opSync:
+		if info, err := os.Stat(name); err == nil {
+			d.synced[name] = info.Size()
+		}
+	}
+	if hit {
+		return &os.PathError{Op: string(op), Path: name, Err: syscall.EIO}
+	}
+	return nil
+}
+
+func (d *badDisk) heal() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.healed = true
+}
+
+func (d *badDisk) die() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dead = true
+}
+
+// history is what callers of pairLibrary have been told.
+type history struct {
+	told, refused, unknown map[string]bool
+	next                   int
+}
+
+func newHistory() *history {
+	return &history{map[string]bool{}, map[string]bool{}, map[string]bool{}, 0}
+}
+
+// calls writes n pairs, each followed by a read over another connection.
+func (h *history) calls(t *testing.T, e *Engine, n int) {
+	t.Helper()
+	writer, reader := connect(t, e), connect(t, e)
+	for range n {
+		h.next++
+		id := "id" + strconv.Itoa(h.next)
+		v, err := writer.do("FCALL", "pair", "0", id, strings.Repeat("v", 100))
+		switch {
+		case err != nil:
+			h.unknown[id] = true
+			writer = connect(t, e)
+		case v.kind == '-':
+			require.True(t, strings.HasPrefix(v.text, "MISCONF "), v.text)
+			h.refused[id] = true
+		default:
+			require.Equal(t, id, v.text)
+			h.told[id] = true
+		}
+		v, err = reader.do("HGETALL", "left")
+		if err != nil {
+			reader = connect(t, e)
+			continue
+		}
+		if v.kind == '-' {
+			require.True(t, strings.HasPrefix(v.text, "MISCONF "), v.text)
+			require.NotContains(t, v.text, "id")
+			continue
+		}
+		for id := range pairs(v) {
+			h.told[id] = true // a read tells, too
+		}
+	}
+}
+
+// check compares what an engine holds with what was told.
+func (h *history) check(t *testing.T, e *Engine) {
+	t.Helper()
+	c := connect(t, e)
+	left, right := pairs(c.must(t, "HGETALL", "left")), pairs(c.must(t, "HGETALL", "right"))
+	for id := range h.told {
+		require.Contains(t, left, id, "was told and is gone")
+	}
+	for id := range h.refused {
+		require.NotContains(t, left, id, "was refused and is there")
+	}
+	require.Equal(t, left, right, "half a call is there")
+	if len(left) > 0 {
+		require.Equal(t, strconv.Itoa(len(left)), c.must(t, "GET", "count").text)
+	}
+}
+
+func (h *history) String() string {
+	return fmt.Sprintf("told %d, refused %d, unknown %d", len(h.told), len(h.refused), len(h.unknown))
+}
+
+// serves waits until calls are served.
+func serves(t *testing.T, e *Engine) {
+	t.Helper()
+	require.Eventually(t, func() bool { return e.Err() == nil }, time.Minute, time.Millisecond)
+}
+
+// TestEveryDiskFault fails each operation on the data directory once, in every policy. Calls go on by themselves afterwards, and
+// what was told is there, what was refused is not: at once, after the engine was closed, and after it was killed while the
+// disk was still broken.
+func TestEveryDiskFault(t *testing.T) {
+	for _, policy := range []Fsync{FsyncAlways, FsyncEverySecond, FsyncNever} {
+		for _, ops := range [][]diskOp{{opWrite}, {opWrite, opTruncate}, {opWrite, opTruncate, opRead}, {opSync}, {opCreate}, {opRename}, {opSyncDir}} {
+			t.Run(fmt.Sprint(policy.word(), ops), func(t *testing.T) {
+				t.Parallel()
+				sum := newHistory()
+				for _, kind := range []struct{ lasts, killed bool }{{false, false}, {true, false}, {true, true}} {
+					for nth := 1; brokenDisk(t, policy, &badDisk{ops: ops, nth: nth, lasts: kind.lasts}, kind.killed, sum); nth++ {
+						require.Less(t, nth, 200)
+					}
+				}
+				require.NotEmpty(t, sum.told)
+				if ops[0] == opWrite {
+					require.NotEmpty(t, sum.refused, "nothing failed, so the test proves nothing")
+				}
+			})
+		}
+	}
+}
+
+// brokenDisk runs the calls of one engine on a disk. It reports whether an operation failed.
+func brokenDisk(t *testing.T, policy Fsync, d *badDisk, killed bool, sum *history) bool {
+	t.Helper()
+	dir := memoryDir(t)
+	d.keeps = killed && policy != FsyncAlways // other policies may lose what was told when the machine dies
+	o := Options{Dir: dir, Library: pairLibrary, Fsync: policy, LogLimit: 1 << 10, Logger: quiet(), fault: d.fault, retryPause: time.Millisecond}
+	h := newHistory()
+	e, err := Open(context.Background(), o)
+	if err == nil {
+		h.calls(t, e, 6)
+		if killed {
+			d.die()
+			_ = e.Close() // it can do nothing any more
+		} else {
+			d.heal()
+			serves(t, e)
+			h.check(t, e)
+			h.calls(t, e, 2)
+			h.check(t, e)
+			require.NoError(t, e.Close())
+		}
+	}
+	o.fault = nil
+	h.checkDir(t, o)
+	for _, m := range []struct{ from, to map[string]bool }{{h.told, sum.told}, {h.refused, sum.refused}, {h.unknown, sum.unknown}} {
+		for id := range m.from {
+			m.to[id] = true
+		}
+	}
+	return d.count >= d.nth
+}
+
+// memoryDir returns a new directory on a disk that is fast, where there is one.
+func memoryDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "embedded-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// checkDir opens a directory, compares and closes.
+func (h *history) checkDir(t *testing.T, o Options) {
+	t.Helper()
+	e, err := Open(context.Background(), o)
+	require.NoError(t, err)
+	h.check(t, e)
+	require.NoError(t, e.Close())
+}
+
+// smallDisk mounts a file system of a size in bytes.
+func smallDisk(t *testing.T, size int) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := mountTmpfs(dir, size); err != nil {
+		t.Skipf("mounting a file system is refused here, so only made-up faults are tested: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unmount(dir)) })
+	return dir
+}
+
+// fill takes all room that is left.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	defer f.Close()
+	block := make([]byte, 4096)
+	for {
+		if _, err := f.Write(block); err != nil {
+			require.ErrorIs(t, err, syscall.ENOSPC)
+			return
+		}
+	}
+}
+
+// TestFullDisk fills a real file system: the call that does not fit is refused and seen by nobody, all others are refused
+// as well, and when there is room again the engine goes on.
+func TestFullDisk(t *testing.T) {
+	for _, policy := range []Fsync{FsyncAlways, FsyncEverySecond, FsyncNever} {
+		t.Run(policy.word(), func(t *testing.T) {
+			disk := smallDisk(t, 2<<20)
+			log := &events{}
+			o := Options{Dir: filepath.Join(disk, "data"), Library: pairLibrary, Fsync: policy, Logger: log.logger(), retryPause: time.Millisecond}
+			e := open(t, o)
+			listener := connect(t, e)
+			listener.must(t, "SUBSCRIBE", "ch")
+			h := newHistory()
+			h.calls(t, e, 3)
+			require.NoError(t, e.Err())
+			for round := 1; round <= 2; round++ {
+				ballast := filepath.Join(disk, "ballast")
+				fill(t, ballast)
+				for len(h.refused) == 0 || e.Err() == nil { // what is left of the last page may take some
+					h.calls(t, e, 1)
+				}
+				require.ErrorIs(t, e.Err(), syscall.ENOSPC)
+				require.ErrorContains(t, e.Err(), o.Dir)
+				c := connect(t, e)
+				for _, words := range [][]string{{"GET", "count"}, {"PING"}, {"SET", "k", "v"}, {"PUBLISH", "ch", "m"}, {"XREAD", "BLOCK", "0", "STREAMS", "events", "0"}} {
+					require.Contains(t, c.must(t, words...).text, "MISCONF the log cannot be written", words)
+				}
+				c.must(t, "MULTI")
+				c.must(t, "GET", "count")
+				require.Contains(t, c.must(t, "EXEC").text, "MISCONF ")
+				require.Contains(t, c.must(t, "INFO", "persistence").text, "aof_last_write_status:err")
+				_, err := e.FCall(context.Background(), "pair", nil, []string{"direct", "v"})
+				require.ErrorContains(t, err, "MISCONF ")
+				h.refused["direct"] = true
+				require.Equal(t, round, log.count(eventStorageFailed))
+
+				require.NoError(t, os.Remove(ballast))
+				serves(t, e)
+				require.Equal(t, round, log.count(eventStorageRestored))
+				h.check(t, e)
+				clear(h.refused)
+				h.calls(t, e, 3)
+				h.check(t, e)
+				require.Empty(t, h.refused)
+			}
+			connect(t, e).must(t, "PUBLISH", "ch", "after")
+			v, err := listener.read()
+			require.NoError(t, err)
+			require.Equal(t, "after", v.elems[2].text, "the connection stays, and only what happened is told")
+			require.Empty(t, h.unknown)
+			require.NoError(t, e.Close())
+			h.checkDir(t, o)
+		})
+	}
+}
+
+// TestRefusedMessages sees that a unit that could not be logged wakes nobody and tells nobody.
+func TestRefusedMessages(t *testing.T) {
+	d := &badDisk{ops: []diskOp{opWrite}, lasts: true}
+	e := open(t, Options{Dir: t.TempDir(), fault: d.fault, retryPause: time.Millisecond})
+	listener, waiting, c := connect(t, e), connect(t, e), connect(t, e)
+	listener.must(t, "SUBSCRIBE", "ch")
+	c.must(t, "XADD", "s", "1-1", "f", "old")
+	require.NoError(t, waiting.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$"))
+	d.mu.Lock()
+	d.nth = d.count + 1
+	d.mu.Unlock()
+	for _, words := range [][]string{{"MULTI"}, {"XADD", "s", "2-1", "f", "refused"}, {"PUBLISH", "ch", "refused"}} {
+		c.must(t, words...)
+	}
+	require.Contains(t, c.must(t, "EXEC").text, "MISCONF ")
+	d.heal()
+	serves(t, e)
+	require.Equal(t, ":1", c.must(t, "XLEN", "s").String())
+	c.must(t, "XADD", "s", "3-1", "f", "new")
+	v, err := waiting.read()
+	require.NoError(t, err)
+	require.Contains(t, v.String(), "new")
+	require.NotContains(t, v.String(), "refused")
+	c.must(t, "PUBLISH", "ch", "new")
+	v, err = listener.read()
+	require.NoError(t, err)
+	require.Equal(t, "new", v.elems[2].text)
+}
+
+// TestFailedSync lets a sync fail while replies and messages wait for it. Nobody is told anything, neither then nor by a later
+// read; the connections end, and everything is there once the engine has written it to other files.
+func TestFailedSync(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, Options{Dir: dir, Library: pairLibrary, retryPause: time.Millisecond})
+	writer, reader, listener, idle := connect(t, e), connect(t, e), connect(t, e), connect(t, e)
+	listener.must(t, "SUBSCRIBE", "ch")
+	f := stub(e)
+	f.mu.Lock()
+	f.syncing, f.proceed, f.syncErr = make(chan struct{}), make(chan struct{}), syscall.EIO
+	f.mu.Unlock()
+	require.NoError(t, writer.send("FCALL", "pair", "0", "one", "v"))
+	<-f.syncing
+	require.NoError(t, reader.send("HGETALL", "left"))
+	require.NoError(t, writer.send("PUBLISH", "ch", "m"))
+	_, direct, err := e.do([]string{"FCALL", "pair", "0", "two", "v"})
+	require.NoError(t, err)
+	e.gate.Lock() // no repair before all have seen the failure
+	f.mu.Lock()
+	f.syncing = nil
+	f.mu.Unlock()
+	close(f.proceed)
+	for _, c := range []*rawClient{writer, reader, listener} {
+		_, err := c.read()
+		require.Error(t, err, "something was told")
+	}
+	err = e.log.wait(context.Background(), direct)
+	require.ErrorContains(t, err, "not known whether the call is kept")
+	require.ErrorIs(t, err, syscall.EIO)
+	e.gate.Unlock()
+	serves(t, e)
+	require.Contains(t, pairs(idle.must(t, "HGETALL", "left")), "one")
+	require.Contains(t, lastLog(t, dir), "log-000000000002", "a file whose sync has failed is not written any more")
+	want := idle.dump(t)
+	require.NoError(t, e.Close())
+	require.Equal(t, want, connect(t, open(t, Options{Dir: dir})).dump(t))
+}
+
+// TestFullDevice puts the kernel's full device in the place of the log: it takes no byte, and can neither be cut nor synced.
+func TestFullDevice(t *testing.T) {
+	device, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("there is no /dev/full:", err)
+	}
+	o := Options{Dir: t.TempDir(), Library: pairLibrary, retryPause: time.Millisecond}
+	e := open(t, o)
+	h := newHistory()
+	h.calls(t, e, 3)
+	e.log.syncMu.Lock()
+	old := e.log.file
+	e.log.file = namedFile{device, old.Name()}
+	e.log.syncMu.Unlock()
+	require.NoError(t, old.Close())
+	h.calls(t, e, 1)
+	require.Len(t, h.refused, 1)
+	serves(t, e)
+	h.calls(t, e, 3)
+	require.Len(t, h.told, 6)
+	h.check(t, e)
+	require.NoError(t, e.Close())
+	h.checkDir(t, o)
+}
+
+// TestRepairInSteps interrupts a repair once its snapshot stands in the place of the log: the log must not be written any more,
+// though it could be by then.
+func TestRepairInSteps(t *testing.T) {
+	var mu sync.Mutex
+	left := map[diskOp]int{}
+	o := Options{Dir: t.TempDir(), Library: pairLibrary, Logger: quiet(), retryPause: time.Millisecond}
+	o.fault = func(op diskOp, name string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if left[op] == 0 || op == opCreate && !strings.HasSuffix(name, "log-000000000002.tmp") {
+			return nil
+		}
+		left[op]--
+		return syscall.EIO
+	}
+	e := open(t, o)
+	h := newHistory()
+	h.calls(t, e, 3)
+	mu.Lock()
+	left[opWrite], left[opTruncate], left[opCreate] = 1, 2, 1
+	mu.Unlock()
+	h.calls(t, e, 1)
+	serves(t, e)
+	require.Equal(t, map[diskOp]int{opWrite: 0, opTruncate: 0, opCreate: 0}, left)
+	h.calls(t, e, 3)
+	require.Len(t, h.told, 6)
+	require.NoError(t, e.Close())
+	o.fault = nil
+	h.checkDir(t, o)
+}
+
+type namedFile struct {
+	*os.File
+	name string
+}
+
+func (f namedFile) Name() string { return f.name }
+
+// TestNoRepair keeps the log from being read again: the engine says so, refuses on, and opens with all that was told.
+func TestNoRepair(t *testing.T) {
+	d := &badDisk{ops: []diskOp{opWrite, opRead}}
+	o := Options{Dir: t.TempDir(), Library: pairLibrary, fault: d.fault, retryPause: time.Millisecond, Logger: quiet()}
+	e, err := Open(context.Background(), o)
+	require.NoError(t, err)
+	h := newHistory()
+	h.calls(t, e, 3)
+	d.mu.Lock()
+	d.nth = d.count + 1
+	d.mu.Unlock()
+	h.calls(t, e, 1)
+	require.Len(t, h.refused, 1)
+	require.Eventually(t, func() bool { return strings.Contains(fmt.Sprint(e.Err()), "cannot be read again") }, time.Minute, time.Millisecond)
+	require.ErrorIs(t, e.Close(), syscall.EIO)
+	require.ErrorIs(t, e.Err(), ErrClosed)
+	o.fault = nil
+	h.checkDir(t, o)
+}
+
+// TestRetryPace sees that a log that fails again and again is tried less and less often.
+func TestRetryPace(t *testing.T) {
+	p := retryPace{first: time.Second, longest: 5 * time.Second}
+	at := time.Unix(1000, 0)
+	var got []time.Duration
+	for range 3 {
+		got = append(got, p.next(at))
+	}
+	at = at.Add(steadyTime)
+	got = append(got, p.next(at))
+	at = at.Add(steadyTime + 1)
+	got = append(got, p.next(at), p.next(at))
+	require.Equal(t, []time.Duration{1e9, 2e9, 4e9, 5e9, 1e9, 2e9}, got)
+}
+
+// events counts log records by their event.
+type events struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *events) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(&lockedWriter{&l.mu, &l.text}, nil))
+}
+
+func (l *events) count(event string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), "event="+event+" ")
+}

@@ -1,0 +1,110 @@
+package runtime_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// TestFullDisk runs flows on a disk that becomes full and gets room again. Check tells both, runs go on by themselves, and a
+// result that was told is the result at any later time, also after the directory was opened again.
+func TestFullDisk(t *testing.T) {
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=6m"); err != nil {
+		t.Skip("mounting a file system is refused here; package embedded tests made-up faults:", err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(disk, syscall.MNT_DETACH)) })
+	ballast := filepath.Join(disk, "ballast")
+	require.NoError(t, os.WriteFile(ballast, make([]byte, 4<<20), 0o600))
+
+	// Every attempt has a result of its own, so a second one shows.
+	draw := activity.New("draw", func(context.Context, int) (string, error) {
+		text := make([]byte, 45<<10)
+		_, _ = rand.Read(text)
+		return base64.StdEncoding.EncodeToString(text), nil
+	})
+	f := flow.New[int, string]("draws")
+	flow.Return(f, flow.Node(f, "draw", draw, f.Input()))
+	def, err := f.Build()
+	require.NoError(t, err)
+	config := runtime.LocalConfig{
+		URL: "embedded:" + filepath.Join(disk, "data") + "?fsync=always", Activities: def.Handlers(),
+		Open: []runtime.OpenOption{runtime.Logger(slog.New(slog.DiscardHandler))},
+	}
+	local, err := runtime.OpenLocal(t.Context(), config)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, local.Close()) }()
+
+	var mu sync.Mutex
+	told := map[string]string{}
+	ctx, stop := context.WithCancel(t.Context())
+	var drivers sync.WaitGroup
+	for d := range 3 {
+		drivers.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				run, err := runtime.Start(ctx, local.Client(), def, i, runtime.ID(fmt.Sprintf("run-%d-%d", d, i)))
+				if err != nil {
+					continue
+				}
+				if out, err := run.Result(ctx); err == nil {
+					mu.Lock()
+					told[run.ID()] = out
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(told)
+	}
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		if local.Engine().Check(t.Context()) == nil {
+			return "the disk is not full yet"
+		}
+		return ""
+	})
+	require.ErrorIs(t, local.Engine().Check(t.Context()), syscall.ENOSPC)
+	full := count()
+	require.NotZero(t, full)
+	require.NoError(t, os.Remove(ballast))
+	eventuallyReady(t, local.Engine().Check)
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		if n := count(); n < full+5 {
+			return fmt.Sprintf("%d results, %d when the disk was full", n, full)
+		}
+		return ""
+	})
+	stop()
+	drivers.Wait()
+
+	check := func() {
+		for id, want := range told {
+			run, err := runtime.Attach(local.Client(), def, id)
+			require.NoError(t, err)
+			got, err := run.Result(t.Context())
+			require.NoError(t, err)
+			require.True(t, got == want, "%s has another result than was told", id)
+		}
+	}
+	check()
+	require.NoError(t, local.Close())
+	local, err = runtime.OpenLocal(t.Context(), config)
+	require.NoError(t, err)
+	check()
+}
