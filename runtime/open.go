@@ -29,6 +29,8 @@ type Engine struct {
 	core      *enginecore.Engine
 	calls     calls
 	client    rueidis.Client
+	dialer    *dialer // nil in this process
+	silence   time.Duration // after which a server that does not answer is given up; 0 in this process
 	hub       *hub
 	inProcess *embedded.Engine // nil when the engine is a server
 	inMemory  bool
@@ -160,6 +162,10 @@ const (
 // A server's URL and embedded take ?contract=15, which is ContractOnly. A server's takes client_name, db, dial_timeout, write_timeout
 // (times such as 5s), max_retries=0, protocol=2 and, with TLS, skip_verify besides. Others are an error.
 //
+// Open and every call end with their contexts, also while a connection is being made. A server that does not answer for 3.3 s, a
+// third of a worker's default lease, is given up, and connections are made anew. Of these, 2.3 s are what an answer may take, which
+// write_timeout replaces.
+//
 // It loads the function library where it is missing or older, but for ContractOnly. The error names what is wrong: enginecore.ErrNotReachable,
 // ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary, ErrNoLibrary or ErrIncompatibleLibrary, embedded.ErrLocked for a directory
 // that another process uses, ErrURL for a URL that cannot be read.
@@ -230,11 +236,15 @@ func (e *Engine) connect(ctx context.Context, target target, config openConfig) 
 			}
 		}
 	}
-	client, err := rueidis.NewClient(option)
+	if !target.embedded {
+		e.silence = timely(&option)
+	}
+	client, dialer, err := newClient(ctx, option, target.embedded)
 	if err != nil {
 		return enginecore.ConnectError(err)
 	}
-	e.client = steadyClient{client}
+	e.dialer = dialer
+	e.client = steadyClient{client, dialer}
 	e.hub = newHub(e.client, e.logger)
 	if e.core, err = enginecore.Connect(ctx, e.client, config.core); err != nil {
 		return err
@@ -324,12 +334,11 @@ func (e *Engine) Close() error {
 	if e == nil {
 		return nil
 	}
+	e.dialer.end()
 	if e.hub != nil {
 		e.hub.close()
 	}
-	if e.client != nil {
-		e.client.Close()
-	}
+	closeClient(e.client, e.dialer)
 	if e.inProcess != nil {
 		if err := e.inProcess.Close(); err != nil {
 			return fmt.Errorf("close engine: %w", err)
