@@ -262,6 +262,94 @@ func lastError[T any](values iter.Seq2[T, error]) (last error) {
 	return last
 }
 
+// A watch beyond those that the engine allows is refused at once, and one that ends makes room.
+func TestTooManyWatches(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		f := flow.New[int, int]("waits")
+		flow.Return(f, flow.Waitpoint[int](f, "asks"))
+		def, err := f.Build()
+		require.NoError(t, err)
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		stops := make([]context.CancelFunc, 2)
+		for i := range stops {
+			begun := make(chan struct{})
+			watched, stop := context.WithCancel(ctx)
+			defer stop()
+			stops[i] = stop
+			watching.Go(func() {
+				var once sync.Once
+				for _, err := range run.Watch(watched, "") {
+					once.Do(func() { close(begun) })
+					if err != nil {
+						assert.ErrorIs(t, err, context.Canceled)
+					}
+				}
+			})
+			<-begun
+		}
+		require.ErrorIs(t, lastError(run.Watch(ctx, "")), runtime.ErrTooManyWatches)
+		require.ErrorIs(t, lastError(run.Stream(ctx, "asks")), runtime.ErrTooManyWatches)
+		require.ErrorContains(t, lastError(run.Watch(ctx, "")), "2 go on")
+		require.NoError(t, lastError(run.Stream(ctx, "asks", runtime.StreamSoFar())))
+		stops[0]()
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			for _, err := range run.Watch(ctx, "") {
+				if err != nil {
+					return err.Error()
+				}
+				break
+			}
+			return ""
+		})
+		stops[1]()
+	}, runtime.MaxWatches(2))
+}
+
+func TestMaxWatchesIsBounded(t *testing.T) {
+	for _, n := range []int{-1, 0, 100_001} {
+		_, err := runtime.Open(t.Context(), "", runtime.MaxWatches(n))
+		require.ErrorContains(t, err, "max watches")
+	}
+}
+
+// A watch whose connection has fallen silent goes on with another one.
+func TestSilentWatchGoesOn(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Shared(t, kind)
+		p := proxy.Start(t, server.Addr())
+		prefix := enginetest.NewPrefix()
+		b := enginetest.Open(t, kind, server.URL(), prefix)
+		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+"?write_timeout=300ms", prefix)
+		runtime.HoldWatches(far.Engine, 200*time.Millisecond)
+		ctx := enginetest.Context(t)
+		f := flow.New[int, int]("waits")
+		flow.Return(f, flow.Waitpoint[int](f, "asks"))
+		def, err := f.Build()
+		require.NoError(t, err)
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		b.Keeper(t)
+		b.Worker(t, []activity.Handler{addOne()})
+		waits := openWaits(t, ctx, run, 1)
+		reading := passed(p, "XREAD")
+		silenced := make(chan struct{})
+		go func() {
+			<-reading
+			p.Silence()
+			close(silenced)
+		}()
+		told := make(chan error, 1)
+		go func() { told <- lastError(far.Client.Watch(ctx, "waits", run.ID(), "")) }()
+		<-silenced
+		send(t, ctx, b, waits[0], runtime.Signal{Name: "asks", Payload: 1})
+		require.NoError(t, <-told)
+	})
+}
+
 // A worker whose leases are too short to outlive a silent connection says so, and a shorter timeout helps. One server is enough.
 func TestShortLeaseIsWarnedOf(t *testing.T) {
 	kind := testserver.Servers(t)[0]

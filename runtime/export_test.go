@@ -66,3 +66,6 @@ func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int)
 func CheckLibraryEvery(d time.Duration) KeeperOption {
 	return func(k *Keeper) { k.libraryCheck = d }
 }
+
+// HoldWatches sets how long the engine holds a read of a watch that waits for news.
+func HoldWatches(e *Engine, d time.Duration) { e.watches.held = d }

@@ -30,6 +30,7 @@ type Engine struct {
 	calls     calls
 	client    rueidis.Client
 	dialer    *dialer // nil in this process
+	watches   *watches
 	silence   time.Duration // after which a server that does not answer is given up; 0 in this process
 	hub       *hub
 	inProcess *embedded.Engine // nil when the engine is a server
@@ -84,6 +85,7 @@ type openConfig struct {
 	secret         *waitpointSecret
 	keep           flow.Keep
 	tls            *tls.Config
+	watches        int
 }
 
 // Prefix begins every key and channel, so that applications can share a server without sharing data: 1 to 32 characters
@@ -174,9 +176,9 @@ const (
 // ran is taken up at once.
 func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) {
 	config := openConfig{namespace: defaultNamespace, logger: slog.Default(), tracerProvider: otel.GetTracerProvider(),
-		meterProvider: otel.GetMeterProvider()}
+		meterProvider: otel.GetMeterProvider(), watches: DefaultMaxWatches}
 	fault := apply(&config, opts)
-	if err := errors.Join(fault, config.secret.check(), checkNamespace(config.namespace)); err != nil {
+	if err := errors.Join(fault, config.secret.check(), checkNamespace(config.namespace), checkMaxWatches(config.watches)); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
 	target, err := parseURL(url)
@@ -245,6 +247,7 @@ func (e *Engine) connect(ctx context.Context, target target, config openConfig) 
 	}
 	e.dialer = dialer
 	e.client = steadyClient{client, dialer}
+	e.watches = newWatches(option, target.embedded, config.watches)
 	e.hub = newHub(e.client, e.logger)
 	if e.core, err = enginecore.Connect(ctx, e.client, config.core); err != nil {
 		return err
@@ -337,6 +340,9 @@ func (e *Engine) Close() error {
 	e.dialer.end()
 	if e.hub != nil {
 		e.hub.close()
+	}
+	if e.watches != nil {
+		e.watches.close()
 	}
 	closeClient(e.client, e.dialer)
 	if e.inProcess != nil {
