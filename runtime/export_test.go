@@ -72,3 +72,6 @@ func OnlyMessages() WorkerOption {
 func CheckLibraryEvery(d time.Duration) KeeperOption {
 	return func(k *Keeper) { k.libraryCheck = d }
 }
+
+// HoldWatches sets how long the engine holds a read of a watch that waits for news.
+func HoldWatches(e *Engine, d time.Duration) { e.watches.held = d }

@@ -66,6 +66,15 @@ func (b *leaseBook) register(ctx context.Context) error {
 	}
 }
 
+// warnOfShortLease tells of a lease that may run out before a connection that has fallen silent is given up.
+func (s *shift) warnOfShortLease(ctx context.Context) {
+	if lease, silence := s.worker.config.lease, s.engine.silence; 3*silence > lease {
+		s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a connection that falls silent may cost the worker its leases: "+
+			"write_timeout in the engine's URL makes it be given up sooner", eventLeaseShort.attr(),
+			slog.Duration("lease", lease), slog.Duration("given_up_after", silence))
+	}
+}
+
 func (b *leaseBook) deregister() {
 	ctx, cancel := context.WithTimeout(b.shift.base, time.Second)
 	defer cancel()

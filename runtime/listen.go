@@ -133,7 +133,7 @@ func (h *hub) run() {
 			pause = firstListenPause
 		}
 		level := slog.LevelWarn
-		if pause > firstListenPause {
+		if pause > firstListenPause || errors.Is(err, errConnecting) {
 			level = slog.LevelDebug // an engine that stays away is told of once
 		}
 		h.logger.LogAttrs(h.ctx, level, "flowfabric: subscriptions lost, subscribing again", eventSubscriptionsLost.attr(), slog.Any("error", err))

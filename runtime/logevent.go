@@ -33,6 +33,7 @@ const (
 	eventRenewalFailed     logEvent = "lease.renewal_failed"
 	eventStrayReturned     logEvent = "lease.stray_returned"
 	eventLiveKeyLeft       logEvent = "worker.live_key_left"
+	eventLeaseShort        logEvent = "worker.lease_short"
 	eventGrantFailed       logEvent = "grant.failed"
 	eventAnnounceFailed    logEvent = "worker.announce_failed"
 	eventDrainFailed       logEvent = "drain.failed"

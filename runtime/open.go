@@ -29,6 +29,9 @@ type Engine struct {
 	core      *enginecore.Engine
 	calls     calls
 	client    rueidis.Client
+	dialer    *dialer // nil in this process
+	watches   *watches
+	silence   time.Duration // after which a server that does not answer is given up; 0 in this process
 	hub       *hub
 	inProcess *embedded.Engine // nil when the engine is a server
 	inMemory  bool
@@ -82,6 +85,7 @@ type openConfig struct {
 	secret         *waitpointSecret
 	keep           flow.Keep
 	tls            *tls.Config
+	watches        int
 }
 
 // Prefix begins every key and channel, so that applications can share a server without sharing data: 1 to 32 characters
@@ -160,6 +164,10 @@ const (
 // A server's URL and embedded take ?contract=15, which is ContractOnly. A server's takes client_name, db, dial_timeout, write_timeout
 // (times such as 5s), max_retries=0, protocol=2 and, with TLS, skip_verify besides. Others are an error.
 //
+// Open and every call end with their contexts, also while a connection is being made. A server that does not answer for 3.3 s, a
+// third of a worker's default lease, is given up, and connections are made anew. Of these, 2.3 s are what an answer may take, which
+// write_timeout replaces.
+//
 // It loads the function library where it is missing or older, but for ContractOnly. The error names what is wrong: enginecore.ErrNotReachable,
 // ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary, ErrNoLibrary or ErrIncompatibleLibrary, embedded.ErrLocked for a directory
 // that another process uses, ErrURL for a URL that cannot be read.
@@ -168,9 +176,9 @@ const (
 // ran is taken up at once.
 func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) {
 	config := openConfig{namespace: defaultNamespace, logger: slog.Default(), tracerProvider: otel.GetTracerProvider(),
-		meterProvider: otel.GetMeterProvider()}
+		meterProvider: otel.GetMeterProvider(), watches: DefaultMaxWatches}
 	fault := apply(&config, opts)
-	if err := errors.Join(fault, config.secret.check(), checkNamespace(config.namespace)); err != nil {
+	if err := errors.Join(fault, config.secret.check(), checkNamespace(config.namespace), checkMaxWatches(config.watches)); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
 	target, err := parseURL(url)
@@ -230,11 +238,16 @@ func (e *Engine) connect(ctx context.Context, target target, config openConfig) 
 			}
 		}
 	}
-	client, err := rueidis.NewClient(option)
+	if !target.embedded {
+		e.silence = timely(&option)
+	}
+	client, dialer, err := newClient(ctx, option, target.embedded)
 	if err != nil {
 		return enginecore.ConnectError(err)
 	}
-	e.client = steadyClient{client}
+	e.dialer = dialer
+	e.client = steadyClient{client, dialer}
+	e.watches = newWatches(option, target.embedded, config.watches)
 	e.hub = newHub(e.client, e.logger)
 	if e.core, err = enginecore.Connect(ctx, e.client, config.core); err != nil {
 		return err
@@ -324,12 +337,14 @@ func (e *Engine) Close() error {
 	if e == nil {
 		return nil
 	}
+	e.dialer.end()
 	if e.hub != nil {
 		e.hub.close()
 	}
-	if e.client != nil {
-		e.client.Close()
+	if e.watches != nil {
+		e.watches.close()
 	}
+	closeClient(e.client, e.dialer)
 	if e.inProcess != nil {
 		if err := e.inProcess.Close(); err != nil {
 			return fmt.Errorf("close engine: %w", err)

@@ -96,6 +96,7 @@ func (s *shift) run(ctx context.Context) error {
 	s.budgetCalls = newBudgetCalls(s.core)
 	s.permits.shift, s.blocks.shift = s, s
 	s.commits = newCommits(s)
+	s.warnOfShortLease(ctx)
 	if err := s.leases.register(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil

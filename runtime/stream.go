@@ -62,7 +62,7 @@ const framePage = 64
 // Stream yields the frames that a node's attempts emit, in order, one attempt after the other, as they come, until the
 // node has ended or ctx ends. An error is yielded last; it wraps ErrUnknownNode for a node that the run does not have. It waits for frames on a connection of its own, so it delays nothing
 // else, however slow the reader is, and goes on after the connection broke. Frames that the engine has dropped, because an
-// attempt emitted more than is kept, are passed over.
+// attempt emitted more than is kept, are passed over. A stream that waits counts as a Watch for MaxWatches.
 func (r *Run[Out]) Stream(ctx context.Context, node string, opts ...StreamOption) iter.Seq2[Frame, error] {
 	r = r.there()
 	return r.client.stream(ctx, r.flow, r.id, r.flowID, r.part, node, opts)
@@ -86,10 +86,15 @@ func (c *Client) stream(ctx context.Context, flowName, runID string, id engineco
 	return func(yield func(Frame, error) bool) {
 		s := frameReader{
 			client: c, partition: p, flow: id, node: node, execution: enginecore.ExecutionIDFor(p, id, node), soFar: config.now,
-			news: tail{client: c.engine.client},
+			news: tail{watches: c.engine.watches},
+		}
+		err := fault
+		if err == nil && !config.now {
+			if err = c.engine.watches.begin(); err == nil {
+				defer c.engine.watches.end()
+			}
 		}
 		defer s.news.close()
-		err := fault
 		if err == nil {
 			err = c.checkRun(ctx, id, p)
 		}
@@ -196,7 +201,7 @@ func (s *frameReader) read(ctx context.Context, yield func(Frame, error) bool) e
 
 // lookAt tells now and then of a run that is not there, of which nothing would be heard any more.
 func (s *frameReader) lookAt(ctx context.Context) error {
-	if time.Since(s.looked) <= tailBlock {
+	if time.Since(s.looked) <= tailLook {
 		return nil
 	}
 	_, err := s.client.runOver(ctx, s.flow, s.partition)

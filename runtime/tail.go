@@ -11,15 +11,18 @@ import (
 )
 
 const (
-	// tailBlock is how long the engine holds a read that waits for news. It answers at once when there are some.
-	tailBlock = 30 * time.Second
+	// tailBlock is how long the engine holds a read that waits for news. It answers at once when there are some. Until then the
+	// connection is silent, also where it leads nowhere any more.
+	tailBlock = 10 * time.Second
+	// tailLook is the time between two looks at a run of which nothing is heard.
+	tailLook = 30 * time.Second
 	// tailPause is the time between two tries while the engine is away.
 	tailPause = 200 * time.Millisecond
 )
 
 // tail waits for news in streams on a connection of its own, so that it holds up nobody else. It is for one goroutine.
 type tail struct {
-	client  rueidis.Client
+	watches *watches
 	wire    rueidis.DedicatedClient
 	release func()
 }
@@ -36,6 +39,9 @@ func (t *tail) await(ctx context.Context, keys, after []string) error {
 			return nil
 		}
 		t.close()
+		if errors.Is(err, errConnecting) {
+			continue // nothing was sent, and the next try waits for the connection that is being made
+		}
 		if _, refused := rueidis.IsRedisErr(err); refused {
 			if err = enginecore.ConnectError(err); errors.Is(err, enginecore.ErrUnauthorized) {
 				return err
@@ -47,13 +53,18 @@ func (t *tail) await(ctx context.Context, keys, after []string) error {
 
 func (t *tail) read(ctx context.Context, keys, after []string) error {
 	if t.wire == nil {
-		t.wire, t.release = t.client.Dedicate()
+		var err error
+		if t.wire, t.release, err = t.watches.connection(ctx); err != nil {
+			return err
+		}
 	}
 	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
 	stop := context.AfterFunc(ctx, t.wire.Close)
 	defer stop()
-	read := t.wire.B().Xread().Count(1).Block(tailBlock.Milliseconds()).Streams().Key(keys...).Id(after...).Build()
-	if err := t.wire.Do(context.WithoutCancel(ctx), read).Error(); err != nil && !rueidis.IsRedisNil(err) {
+	read := t.wire.B().Xread().Count(1).Block(t.watches.held.Milliseconds()).Streams().Key(keys...).Id(after...).Build()
+	answered, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.watches.patience())
+	defer cancel()
+	if err := t.wire.Do(answered, read).Error(); err != nil && !rueidis.IsRedisNil(err) {
 		return err
 	}
 	return nil

@@ -23,7 +23,8 @@ var ErrEventsLost = errors.New("events were dropped")
 // Watch yields what happens in the run, in order and without gaps, from the event after the given id on ("" is from its
 // start), as it happens, until the run is over or ctx ends. Of a run that was run again, earlier ends are events like
 // others. An error that ends it is yielded last, ErrRunNotFound when the run is purged meanwhile. It waits for news on a
-// connection of its own, so it delays nothing else, and goes on after the connection broke.
+// connection of its own, so it delays nothing else, and goes on after the connection broke. As many of them may go on at a time
+// as MaxWatches says; one more yields ErrTooManyWatches.
 //
 // The engine keeps at least about the last 20,000 events of a run; ErrEventsLost tells where some are missing, and does not
 // end the watch.
@@ -49,11 +50,16 @@ func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecor
 		failed := func(err error) {
 			yield(Event{}, fmt.Errorf("watch run %s of flow %s: %w", runID, flowName, err))
 		}
+		if err := c.engine.watches.begin(); err != nil {
+			failed(err)
+			return
+		}
+		defer c.engine.watches.end()
 		if err := c.checkRun(ctx, id, p); err != nil {
 			failed(err)
 			return
 		}
-		news := tail{client: c.engine.client}
+		news := tail{watches: c.engine.watches}
 		defer news.close()
 		behind, ended, over, looked := true, false, false, time.Time{}
 		for {
@@ -89,7 +95,7 @@ func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecor
 			}
 			// The end may lie before the first event that was asked for, a run that has ended may have been run again, and of
 			// one that is purged nothing is heard any more.
-			if ended || time.Since(looked) > tailBlock {
+			if ended || time.Since(looked) > tailLook {
 				if over, err = c.runOver(ctx, id, p); err != nil {
 					failed(err)
 					return

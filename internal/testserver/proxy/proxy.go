@@ -30,6 +30,7 @@ type Proxy struct {
 
 	mu     sync.Mutex
 	conns  map[*net.TCPConn]bool
+	links  map[*link]bool
 	decide func(chunk []byte) Fate
 	way    direction
 	delay  time.Duration
@@ -52,7 +53,7 @@ func Start(tb testing.TB, target string) *Proxy {
 	if err != nil {
 		tb.Fatalf("proxy: %v", err)
 	}
-	p := &Proxy{listener: listener, target: target, conns: make(map[*net.TCPConn]bool)}
+	p := &Proxy{listener: listener, target: target, conns: make(map[*net.TCPConn]bool), links: make(map[*link]bool)}
 	p.tasks.Go(p.accept)
 	tb.Cleanup(func() {
 		_ = listener.Close()
@@ -78,6 +79,15 @@ func (p *Proxy) Blackhole() { p.turn(blackhole) }
 
 // Deafen swallows the replies only, so that the server goes on doing what it is told, until Restore.
 func (p *Proxy) Deafen() { p.turn(deafened) }
+
+// Silence swallows for good what either side sends on the connections that there are, which stay open. New ones work.
+func (p *Proxy) Silence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.lose()
+	}
+}
 
 // Restore ends Blackhole and Deafen. The connections that lived through it have lost bytes, so they are closed.
 func (p *Proxy) Restore() {
@@ -163,6 +173,19 @@ type link struct {
 
 	mu   sync.Mutex
 	mute bool // replies are not passed on
+	lost bool // nor are requests
+}
+
+func (l *link) lose() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mute, l.lost = true, true
+}
+
+func (l *link) isLost() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
 }
 
 func (l *link) silence() {
@@ -179,6 +202,9 @@ func (l *link) silent() bool {
 
 func (p *Proxy) serve(client, server *net.TCPConn) {
 	l := &link{client: client, server: server}
+	p.mu.Lock()
+	p.links[l] = true
+	p.mu.Unlock()
 	var both sync.WaitGroup
 	both.Go(func() { p.requests(l) })
 	both.Go(func() { p.replies(l) })
@@ -186,6 +212,7 @@ func (p *Proxy) serve(client, server *net.TCPConn) {
 	_ = client.Close()
 	_ = server.Close()
 	p.mu.Lock()
+	delete(p.links, l)
 	delete(p.conns, client)
 	delete(p.conns, server)
 	p.mu.Unlock()
@@ -199,7 +226,7 @@ func (p *Proxy) requests(l *link) {
 	buffer := make([]byte, chunkSize)
 	for {
 		n, err := l.client.Read(buffer)
-		if n > 0 && !p.swallows(blackhole) && !p.forward(l, buffer[:n]) {
+		if n > 0 && !p.swallows(blackhole) && !l.isLost() && !p.forward(l, buffer[:n]) {
 			return
 		}
 		if err != nil {

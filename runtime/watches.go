@@ -1,0 +1,119 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// DefaultMaxWatches is how many Watch and Stream of one Engine may go on at a time.
+const DefaultMaxWatches = 1000
+
+// maxMaxWatches bounds MaxWatches.
+const maxMaxWatches = 100_000
+
+// ErrTooManyWatches is yielded by Watch and Stream when as many of them as MaxWatches allows go on already.
+var ErrTooManyWatches = errors.New("too many watches")
+
+// MaxWatches is how many Watch and Stream of the engine may go on at a time, 1 to 100,000: each has a connection to the server
+// of its own while it waits. One more yields ErrTooManyWatches at once. Defaults to 1,000.
+func MaxWatches(n int) OpenOption { return func(c *openConfig) { c.watches = n } }
+
+func checkMaxWatches(n int) error {
+	if n < 1 || n > maxMaxWatches {
+		return fmt.Errorf("max watches %d: must be 1 to %d", n, maxMaxWatches)
+	}
+	return nil
+}
+
+// Sizes of the connections of watches. Each carries one short command, and an answer of one entry, at a time.
+const (
+	watchReadBuffer  = 4 << 10
+	watchWriteBuffer = 2 << 10
+	watchRingScale   = 2
+)
+
+// watches has the connections on which Watch and Stream wait. They are made by a client of their own, whose connections take
+// little memory, when the first one waits.
+type watches struct {
+	option   rueidis.ClientOption
+	embedded bool
+	most     int32
+	held     time.Duration // tailBlock, but in tests
+	count    atomic.Int32
+	making   chan struct{} // has a value while somebody may make the client
+	client   rueidis.Client
+	dialer   *dialer
+	closed   bool
+}
+
+func newWatches(option rueidis.ClientOption, embedded bool, most int) *watches {
+	option.BlockingPoolSize = most
+	option.ReadBufferEachConn, option.WriteBufferEachConn, option.RingScaleEachConn = watchReadBuffer, watchWriteBuffer, watchRingScale
+	option.PipelineMultiplex = -1
+	w := &watches{option: option, embedded: embedded, most: int32(most), held: tailBlock, making: make(chan struct{}, 1)}
+	w.making <- struct{}{}
+	return w
+}
+
+// begin counts a watch, until it calls end. It fails with ErrTooManyWatches when there are as many as may be.
+func (w *watches) begin() error {
+	if w.count.Add(1) > w.most {
+		w.count.Add(-1)
+		return fmt.Errorf("%w: %d go on at this engine, runtime.MaxWatches allows more", ErrTooManyWatches, w.most)
+	}
+	return nil
+}
+
+func (w *watches) end() { w.count.Add(-1) }
+
+// connection returns a connection for one watch. It may be one that is broken.
+func (w *watches) connection(ctx context.Context) (rueidis.DedicatedClient, func(), error) {
+	select {
+	case <-w.making:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	client, err := w.made(ctx)
+	w.making <- struct{}{}
+	if err != nil {
+		return nil, nil, err
+	}
+	wire, release := client.Dedicate()
+	return wire, release, nil
+}
+
+// made returns the client, for one caller at a time.
+func (w *watches) made(ctx context.Context) (rueidis.Client, error) {
+	if w.closed {
+		return nil, rueidis.ErrClosing
+	}
+	if w.client != nil {
+		return w.client, nil
+	}
+	client, dialer, err := newClient(ctx, w.option, w.embedded)
+	if err == nil {
+		w.client, w.dialer = client, dialer
+	}
+	return client, err
+}
+
+// patience is how long the answer to a read may take that the engine holds until there are news.
+func (w *watches) patience() time.Duration {
+	if w.embedded {
+		return w.held + time.Minute
+	}
+	return w.held + w.option.ConnWriteTimeout
+}
+
+// close ends the connections. Whoever asks for one from then on gets none.
+func (w *watches) close() {
+	<-w.making
+	defer func() { w.making <- struct{}{} }()
+	w.closed = true
+	closeClient(w.client, w.dialer)
+}
