@@ -1,7 +1,6 @@
 package scheduletest
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -102,21 +101,13 @@ func TestClockSetBackFiresNothingAgain(t *testing.T) {
 func TestKeeperNoticesClockSetBack(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
 	l := newLab(t, b)
-	ctx := enginetest.Context(t)
 	l.worker(t)
 	made := l.schedule(t)
-	p, _ := l.place(t)
 	b.Keeper(t)
-	// look has the keeper look at the partition of the schedule.
-	look := func() {
-		core := b.Engine.Core()
-		client := core.Client()
-		require.NoError(t, client.Do(ctx, client.B().Publish().Channel(core.Keys().ChannelDue()).Message(fmt.Sprintf("%d 0", p.Index)).Build()).Error())
-	}
 	await := func(what string, holds func(*runtime.ScheduleDescription) bool) {
 		t.Helper()
 		l.await(t, what, func(d *runtime.ScheduleDescription) bool {
-			look()
+			b.Look(t)
 			return holds(d)
 		})
 	}
