@@ -11,7 +11,7 @@ ALL_ENGINES = FLOWFABRIC_TEST_ENGINES=embedded,redis,valkey
 RACE        = cc=$$($(FETCH) -cc) && CGO_ENABLED=1 CC=$$cc $(ALL_ENGINES)
 
 # Suites that `make test` runs on a cluster as well; `make test-cluster` runs all of them there.
-ON_CLUSTER = ./admin ./internal/budgettest ./internal/enginetest ./internal/scheduletest ./runtime/childtest
+ON_CLUSTER = ./admin ./internal/accesstest ./internal/budgettest ./internal/enginetest ./internal/scheduletest ./runtime/childtest
 
 # A checkout owned by somebody else, as in a container, would otherwise not build.
 export GOFLAGS := $(strip -buildvcs=false $(GOFLAGS))

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 func onServers(t *testing.T, test func(t *testing.T, b *enginetest.Bench), opts ...runtime.OpenOption) {
 	t.Helper()
 	kinds := slices.DeleteFunc(slices.Clone(testserver.Kinds(t)), func(k testserver.Kind) bool {
-		return k == testserver.Embedded || k == testserver.OnCluster
+		return k == testserver.Embedded
 	})
 	if len(kinds) == 0 {
 		t.Skip("there are no users without a server")
@@ -50,21 +50,22 @@ func onServers(t *testing.T, test func(t *testing.T, b *enginetest.Bench), opts 
 // is not needed; servers before 7.2 do not know it.
 func denied(t *testing.T, b *enginetest.Bench) []string {
 	t.Helper()
-	operator := b.Operator()
-	entries, err := operator.Do(enginetest.Context(t), operator.B().AclLog().Count(1000).Build()).ToArray()
-	require.NoError(t, err)
 	var list []string
-	for i := range entries {
-		entry, err := entries[i].AsMap()
+	for _, operator := range b.Operators() {
+		entries, err := operator.Do(enginetest.Context(t), operator.B().AclLog().Count(1000).Build()).ToArray()
 		require.NoError(t, err)
-		word := func(name string) string {
-			m := entry[name]
-			text, err := m.ToString()
+		for i := range entries {
+			entry, err := entries[i].AsMap()
 			require.NoError(t, err)
-			return text
-		}
-		if object := word("object"); word("username") == b.Prefix && object != "client|setinfo" {
-			list = append(list, word("reason")+" "+object)
+			word := func(name string) string {
+				m := entry[name]
+				text, err := m.ToString()
+				require.NoError(t, err)
+				return text
+			}
+			if object := word("object"); word("username") == b.Prefix && object != "client|setinfo" {
+				list = append(list, word("reason")+" "+object)
+			}
 		}
 	}
 	return list
@@ -236,6 +237,9 @@ func TestApplicationInContractMode(t *testing.T) {
 // An application can neither replace code, nor look at the server, nor reach what belongs to another prefix.
 func TestApplicationMayNoMore(t *testing.T) {
 	onServers(t, func(t *testing.T, b *enginetest.Bench) {
+		if b.Kind == testserver.OnCluster {
+			t.Skip("each of its servers is as the others are")
+		}
 		ctx := enginetest.Context(t)
 		other := b.Prefix + "x"
 		user := enginetest.Connect(t, b.URL)
@@ -272,15 +276,38 @@ func TestApplicationMayNoMore(t *testing.T) {
 
 // Without the library, an application says that it may not load it.
 func TestApplicationWithoutLibrary(t *testing.T) {
-	for _, kind := range []testserver.Kind{testserver.Redis, testserver.Valkey} {
+	for _, kind := range testserver.Kinds(t) {
+		if kind != testserver.Redis && kind != testserver.Valkey {
+			continue
+		}
 		t.Run(string(kind), func(t *testing.T) {
 			server := testserver.Start(t, testserver.Options{Kind: kind})
 			operator := enginetest.Connect(t, server.URL())
-			prefix := enginetest.NewPrefix()
-			url := enginetest.AddUser(t, operator, server.URL(), "app", prefix, enginecore.ApplicationRules)
-			_, err := runtime.Open(enginetest.Context(t), url, runtime.Prefix(prefix))
-			require.ErrorIs(t, err, enginecore.ErrUnauthorized)
-			require.ErrorContains(t, err, "deployer")
+			ctx, prefix := enginetest.Context(t), enginetest.NewPrefix()
+			user := func(name string, rules func(string) (string, error)) string {
+				return enginetest.AddUser(t, []rueidis.Client{operator}, server.URL(), name, prefix, rules)
+			}
+			app, deployer := user("app", enginecore.ApplicationRules), user("deployer", enginecore.DeployerRules)
+			missing := func(err error) {
+				t.Helper()
+				require.ErrorIs(t, err, enginecore.ErrUnauthorized)
+				require.ErrorContains(t, err, "a deployer has to load first")
+			}
+			deploy := func() {
+				engine, err := runtime.Open(ctx, deployer, runtime.Prefix(prefix))
+				require.NoError(t, err)
+				require.NoError(t, engine.Close())
+			}
+			_, err := runtime.Open(ctx, app, runtime.Prefix(prefix))
+			missing(err)
+			deploy()
+			b := enginetest.Open(t, kind, app, prefix)
+			require.NoError(t, b.Client.PauseLane(ctx, "default", ""))
+			require.NoError(t, operator.Do(ctx, operator.B().FunctionFlush().Sync().Build()).Error())
+			missing(b.Client.ResumeLane(ctx, "default"))
+			missing(b.Engine.Check(ctx))
+			deploy()
+			require.NoError(t, b.Client.ResumeLane(ctx, "default"))
 		})
 	}
 }

@@ -39,8 +39,8 @@ type Bench struct {
 	Client *runtime.Client
 
 	log *logBuffer
-	// operator may do what the engine's user may not; nil where that may do everything.
-	operator rueidis.Client
+	// operators may do what the engine's user may not; nil where that may do everything.
+	operators []rueidis.Client
 }
 
 // Each runs a test on every engine, on all of them at the same time. What the test shares between engines must bear that.

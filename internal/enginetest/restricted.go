@@ -24,31 +24,40 @@ const usersPassword = "of no use outside of tests"
 func NewRestricted(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption) *Bench {
 	tb.Helper()
 	shared := URL(tb, kind)
-	operator := Connect(tb, shared)
+	var operators []rueidis.Client
+	if kind == testserver.OnCluster {
+		for _, node := range testserver.SharedCluster(tb).Nodes {
+			operators = append(operators, Connect(tb, node.URL()))
+		}
+	} else {
+		operators = []rueidis.Client{Connect(tb, shared)}
+	}
 	prefix := NewPrefix()
-	deployer := AddUser(tb, operator, shared, "deployer-of-"+prefix, prefix, enginecore.DeployerRules)
+	deployer := AddUser(tb, operators, shared, "deployer-of-"+prefix, prefix, enginecore.DeployerRules)
 	engine, err := runtime.Open(Context(tb), deployer, append([]runtime.OpenOption{runtime.Prefix(prefix), runtime.Partitions(4)}, opts...)...)
 	require.NoError(tb, err)
 	require.NoError(tb, engine.Close())
-	b := Open(tb, kind, AddUser(tb, operator, shared, prefix, prefix, enginecore.ApplicationRules), prefix, opts...)
-	b.operator = operator
+	b := Open(tb, kind, AddUser(tb, operators, shared, prefix, prefix, enginecore.ApplicationRules), prefix, opts...)
+	b.operators = operators
 	return b
 }
 
-// AddUser makes a user of the server with rules for a prefix, which is removed with the test, and returns the server's URL with
+// AddUser makes a user with rules for a prefix on the servers of operators, which is removed with the test, and returns the URL with
 // its name and password.
-func AddUser(tb testing.TB, operator rueidis.Client, server, name, prefix string, rules func(prefix string) (string, error)) string {
+func AddUser(tb testing.TB, operators []rueidis.Client, server, name, prefix string, rules func(prefix string) (string, error)) string {
 	tb.Helper()
 	ctx := Context(tb)
 	text, err := rules(prefix)
 	require.NoError(tb, err)
 	words := append([]string{"ACL", "SETUSER", name, "on", ">" + usersPassword}, strings.Fields(text)...)
-	require.NoError(tb, operator.Do(ctx, operator.B().Arbitrary(words...).Build()).Error())
-	tb.Cleanup(func() {
-		if err := operator.Do(ctx, operator.B().Arbitrary("ACL", "DELUSER", name).Build()).Error(); err != nil {
-			tb.Errorf("remove user %s: %v", name, err)
-		}
-	})
+	for _, operator := range operators {
+		require.NoError(tb, operator.Do(ctx, operator.B().Arbitrary(words...).Build()).Error())
+		tb.Cleanup(func() {
+			if err := operator.Do(ctx, operator.B().Arbitrary("ACL", "DELUSER", name).Build()).Error(); err != nil {
+				tb.Errorf("remove user %s: %v", name, err)
+			}
+		})
+	}
 	u, err := url.Parse(server)
 	require.NoError(tb, err)
 	u.User = url.UserPassword(name, usersPassword)
@@ -67,10 +76,13 @@ func Connect(tb testing.TB, server string) rueidis.Client {
 	return client
 }
 
-// Operator is a connection that may do everything.
+// Operator is a connection that may do everything; of a restricted user on a cluster, on one of its servers.
 func (b *Bench) Operator() rueidis.Client {
-	if b.operator != nil {
-		return b.operator
+	if len(b.operators) > 0 {
+		return b.operators[0]
 	}
 	return b.Engine.Core().Client()
 }
+
+// Operators are connections that may do everything, to each server of a restricted user.
+func (b *Bench) Operators() []rueidis.Client { return b.operators }
