@@ -23,7 +23,7 @@ OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/(conformance|contractt
 TIMEOUT = -timeout 40m
 
 # Suites that `make test` runs on a cluster as well; `make test-cluster` runs all of them there.
-ON_CLUSTER = ./admin ./internal/budgettest ./internal/enginetest ./internal/scheduletest ./runtime/childtest
+ON_CLUSTER = ./admin ./internal/accesstest ./internal/budgettest ./internal/enginetest ./internal/scheduletest ./runtime/childtest
 
 # A checkout owned by somebody else, as in a container, would otherwise not build. Without its path in them, packages are compiled
 # once for all checkouts of a machine.

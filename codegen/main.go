@@ -57,6 +57,9 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := emitAccess(root, files, outputs); err != nil {
+		return err
+	}
 	var broken error
 	if !*accept {
 		broken = keepWireForm(root, files, outputs)

@@ -136,7 +136,11 @@ func (e *Engine) ensureLibraryOn(ctx context.Context, node rueidis.Client) error
 			e.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: engine library loaded", slog.String("event", "library.loaded"),
 				slog.String("build", e.library.build.String()), slog.Bool("replaced", todo == replaceLibrary))
 		} else if server, ok := rueidis.IsRedisErr(loadErr); !ok || !strings.Contains(server.Error(), "already exists") {
-			return fmt.Errorf("load the library: %w", connectError(loadErr))
+			if loadErr = connectError(loadErr); errors.Is(loadErr, ErrUnauthorized) {
+				loadErr = fmt.Errorf("%w: the server needs the library of this program's build %s, which a deployer has to load first",
+					loadErr, e.library.build)
+			}
+			return fmt.Errorf("load the library: %w", loadErr)
 		} else if !strings.HasPrefix(server.Error(), "Library ") {
 			return fmt.Errorf("load the library: %w: another library has its function names: %s", ErrForeignLibrary, server.Error())
 		}

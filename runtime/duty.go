@@ -43,6 +43,7 @@ const (
 	DutyIndexReconciliation         Duty = "index_reconciliation"
 	DutyMemberReconciliation        Duty = "member_reconciliation"
 	DutyKeyReconciliation           Duty = "key_reconciliation"
+	DutyScheduleReconciliation      Duty = "schedule_reconciliation"
 	DutyUnblocking                  Duty = "unblocking"
 )
 
@@ -116,6 +117,7 @@ func DutyTable() []DutyInfo {
 		describeDuties(DefaultReconcileEvery, false, tickNever,
 			DutyInfo{Duty: DutyIndexReconciliation, Contract: "index_reconciler", Summary: "mends indexes that do not fit the records"},
 			DutyInfo{Duty: DutyKeyReconciliation, Summary: "finds records and lists among all keys that no index leads to, and mends them"},
+			DutyInfo{Duty: DutyScheduleReconciliation, Summary: "goes on with schedules that the server's clock has put off because it was set back"},
 			DutyInfo{Duty: DutyMemberReconciliation, Summary: "mends what runs with more than 2000 nodes count of them"},
 		),
 		describeDuties(trimPauses*maxTrimPace, false, tickNever,

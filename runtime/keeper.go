@@ -37,6 +37,8 @@ type Keeper struct {
 	fault          error // of the options
 	// schedules starts what is due beside the rounds, as long as Run does.
 	schedules atomic.Pointer[scheduleKeeper]
+	// clockTold is when the keeper told last that a server's clock was set back.
+	clockTold atomic.Pointer[time.Time]
 }
 
 // defaultLane is where executions are that were created without a lane.

@@ -90,12 +90,16 @@ func (a *agenda) stepped(p enginecore.Partition, at time.Time) {
 	}
 }
 
-// learn notes what time it was for the engine in a partition when its answer was heard. In a cluster, every primary has a
-// clock of its own.
-func (a *agenda) learn(p enginecore.Partition, now, heard time.Time) {
+// learn notes what time it was for the engine in a partition between the question and its answer. In a cluster, every primary
+// has a clock of its own. It returns by how much, at least, that clock has been set back since the last time; 0 when it has not.
+func (a *agenda) learn(p enginecore.Partition, now, asked, heard time.Time) (back time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if last, known := a.clocks[p]; known {
+		back = max(0, last.engine.Add(asked.Sub(last.local)).Sub(now))
+	}
 	a.clocks[p] = readAt(now, heard)
+	return back
 }
 
 // failed notes that a step has failed in a partition. `away`: because the engine could not be reached.
@@ -131,6 +135,13 @@ func (a *agenda) bring(p enginecore.Partition, at time.Time) {
 		a.next[p] = at
 		notify(a.changed)
 	}
+}
+
+// bringNow makes a partition due at once.
+func (a *agenda) bringNow(p enginecore.Partition) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.bring(p, time.Time{})
 }
 
 // allDue makes every owned partition due, because messages may have been lost.

@@ -18,7 +18,7 @@ func TestAgendaFollowsTheEnginesClock(t *testing.T) {
 		engine := time.UnixMilli(time.Now().Add(ahead).UnixMilli())
 		due, _ := a.due(time.Now())
 		require.Len(t, due, 1)
-		a.learn(p, engine, time.Now())
+		a.learn(p, engine, time.Now(), time.Now())
 		a.note(p, engine.Add(500*time.Millisecond))
 		due, wait := a.due(time.Now())
 		require.Empty(t, due, "engine %s ahead", ahead)

@@ -33,6 +33,8 @@ type round struct {
 	mends bool
 	// whole tells that the round is of the engine as a whole: the first partition stands for it.
 	whole bool
+	// ofClock tells that a server's clock that is set back brings the next look forward.
+	ofClock bool
 	// hears tells that messages bring the next look at a partition forward.
 	hears bool
 	// step does a bounded part of what is to do in some partitions. `only` names the duty to see to, or is empty for all of
@@ -73,7 +75,7 @@ func (k *Keeper) newRounds() []*round {
 	rounds := []*round{k.tickRound(whole), k.unblockRound()}
 	if whole {
 		rounds = append(rounds, k.quotaRound(), k.budgetRound(), k.edgesRound(), k.indexRound(), k.membersRound(), k.straysRound(), k.trimRound(), k.projectRound(), k.siblingsRound(),
-			k.budgetsRound(), k.admissionsRound())
+			k.budgetsRound(), k.admissionsRound(), k.schedulesRound())
 		if k.compactAfter >= 0 {
 			rounds = append(rounds, k.compactRound())
 		}
@@ -169,13 +171,16 @@ func (k *Keeper) walk(ctx context.Context, r *round) {
 // visit takes one step in some partitions and notes when to come again.
 func (k *Keeper) visit(ctx context.Context, r *round, partitions []enginecore.Partition) {
 	var failed error
+	asked := time.Now()
 	for i, o := range k.guarded(ctx, r, partitions, "") {
 		p := partitions[i]
 		if o.heard.IsZero() {
 			o.heard = time.Now()
 		}
 		if !o.now.IsZero() {
-			r.agenda.learn(p, o.now, o.heard)
+			if back := r.agenda.learn(p, o.now, asked, o.heard); back > clockTolerance && r.hears {
+				k.clockSetBack(ctx, p, back)
+			}
 		}
 		switch {
 		case o.err != nil:

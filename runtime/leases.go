@@ -95,6 +95,13 @@ func (b *leaseBook) add(t *task) bool {
 	if b.stopped {
 		return false
 	}
+	if before := b.tasks[t.claimed.ExecutionID]; before != nil && before.claimed.LeaseID != t.claimed.LeaseID {
+		// The engine has ended the lease early, as when its clock was set forward, and nobody renews it any more.
+		// One whose function has returned is about to leave by itself.
+		if before.settle() {
+			before.cancel(fmt.Errorf("%w: this worker has claimed the execution again", ErrLeaseLost))
+		}
+	}
 	b.tasks[t.claimed.ExecutionID] = t
 	if order, found := b.early[t.claimed.LeaseID]; found {
 		delete(b.early, t.claimed.LeaseID)

@@ -46,5 +46,6 @@ const (
 	eventScheduleFailed    logEvent = "keeper.schedule_failed"
 	eventFireFailed        logEvent = "schedule.fire_failed"
 	eventErrandFailed      logEvent = "keeper.errand_failed"
+	eventClockSetBack      logEvent = "engine.clock_set_back"
 	eventAttendFailed      logEvent = "contract.follow_up_failed"
 )

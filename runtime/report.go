@@ -29,9 +29,10 @@ func (t *task) report(ctx context.Context, result []byte, err error, wantNext bo
 		t.unsure.CompareAndSwap(false, lost)
 		if lost {
 			t.ended(outcomeLeaseLost)
-		} else {
-			t.ended(outcomeEndedByEngine)
+			t.logLeaseLost(err)
+			return nil, false
 		}
+		t.ended(outcomeEndedByEngine)
 		t.log(slog.LevelDebug, eventAttemptEnded, "attempt ended without a report, the engine had ended it", slog.Any("cause", context.Cause(t.ctx)))
 		return nil, false
 	}
@@ -40,7 +41,7 @@ func (t *task) report(ctx context.Context, result []byte, err error, wantNext bo
 	case errors.Is(cause, ErrLeaseLost):
 		t.unsure.Store(true)
 		t.ended(outcomeLeaseLost)
-		t.log(slog.LevelWarn, eventLeaseLost, "lease lost, the result of the attempt is dropped", slog.Any("error", err))
+		t.logLeaseLost(err)
 		return nil, false
 	case err == nil:
 		return t.complete(result, wantNext), false
@@ -66,6 +67,12 @@ func (t *task) report(ctx context.Context, result []byte, err error, wantNext bo
 	t.log(slog.LevelWarn, eventAttemptFailed, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryOf(err)))
 	t.fail(err)
 	return nil, false
+}
+
+// logLeaseLost tells that the attempt ended without its lease: why it is lost, and what the function returned.
+func (t *task) logLeaseLost(err error) {
+	t.log(slog.LevelWarn, eventLeaseLost, "lease lost, the result of the attempt is dropped",
+		slog.Any("cause", context.Cause(t.ctx)), slog.Any("error", err))
 }
 
 // reporting is the context of a call that reports an end: it lives as long as the lease.

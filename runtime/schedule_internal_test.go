@@ -29,12 +29,12 @@ func TestStoredFormOfSchedules(t *testing.T) {
 	state := scheduleState{
 		CreatedAt: 1, UpdatedAt: 2, Plan: 3, Plans: []int{2, 3}, Due: 4, PausedAt: 5, PauseReason: "r", Serial: 6,
 		Waiting: []pendingFire{{At: 7, Serial: 8, Triggered: true, StartBefore: 9, Plan: 2}},
-		Last:    &startedRun{Flow: "report", Run: "x", At: 10, Cancelled: true}, LastFire: 11, Started: 12, Skipped: 13, Missed: 14,
+		Last:    &startedRun{Flow: "report", Run: "x", At: 10, Cancelled: true}, LastFire: 11, Fired: []firedSpan{{16, 17}}, Started: 12, Skipped: 13, Missed: 14,
 		Failed: 15, Deleting: true,
 	}
 	const storedState = `{"created_at":1,"updated_at":2,"plan":3,"plans":[2,3],"due":4,"paused_at":5,"pause_reason":"r","serial":6,` +
 		`"waiting":[{"at":7,"serial":8,"triggered":true,"start_before":9,"plan":2}],` +
-		`"last":{"flow":"report","run":"x","at":10,"cancelled":true},"last_fire":11,"started":12,"skipped":13,"missed":14,"failed":15,` +
+		`"last":{"flow":"report","run":"x","at":10,"cancelled":true},"last_fire":11,"fired":[{"from":16,"until":17}],"started":12,"skipped":13,"missed":14,"failed":15,` +
 		`"deleting":true}`
 	text, err = json.Marshal(&state)
 	require.NoError(t, err)

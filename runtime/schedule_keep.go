@@ -115,8 +115,9 @@ func (k *scheduleKeeper) step(ctx context.Context, r *scheduleRecord) (more bool
 	if r.state.Deleting && len(r.state.Waiting) == 0 {
 		return false, k.engine.removeSchedule(ctx, r)
 	}
+	r.rewind()
 	if i := r.starting(); i >= 0 {
-		if fire := r.state.Waiting[i]; r.now.UnixMilli() <= fire.StartBefore {
+		if r.isStarting(r.state.Waiting[i]) {
 			return false, nil // somebody is at it
 		}
 		return k.start(ctx, r, i)

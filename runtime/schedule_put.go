@@ -158,6 +158,7 @@ func (d *scheduleDraft) change(r *scheduleRecord) bool {
 	r.state.Plan = slices.Max(r.state.Plans) + 1
 	r.state.Plans = append(r.state.Plans, r.state.Plan)
 	if !same {
+		r.state.Fired = nil // they are times of another timetable
 		r.planNext()
 	}
 	r.urgent = true

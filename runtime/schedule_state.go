@@ -87,10 +87,12 @@ type scheduleState struct {
 	Last *startedRun `json:"last,omitempty"`
 	// LastFire is the time of the last fire, whatever became of it.
 	LastFire int64 `json:"last_fire,omitempty"`
-	Started  int64 `json:"started,omitempty"`
-	Skipped  int64 `json:"skipped,omitempty"`
-	Missed   int64 `json:"missed,omitempty"`
-	Failed   int64 `json:"failed,omitempty"`
+	// Fired are the times of the timetable that have been fired: the latest stretches of them.
+	Fired   []firedSpan `json:"fired,omitempty"`
+	Started int64       `json:"started,omitempty"`
+	Skipped int64       `json:"skipped,omitempty"`
+	Missed  int64       `json:"missed,omitempty"`
+	Failed  int64       `json:"failed,omitempty"`
 	// Deleting: it starts what it has begun to start, and is removed then.
 	Deleting bool `json:"deleting,omitempty"`
 }

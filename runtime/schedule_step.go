@@ -23,8 +23,8 @@ func (r *scheduleRecord) isRipe() bool {
 	return r.state.Due != 0 && r.state.PausedAt == 0 && !r.state.Deleting && !r.ripeAt(unixTime(r.state.Due)).After(r.now)
 }
 
-// planNext makes the first time after now the next one.
-func (r *scheduleRecord) planNext() { r.setDue(r.times.Next(r.now)) }
+// planNext makes the first time after now that has not been fired the next one.
+func (r *scheduleRecord) planNext() { r.setDue(r.next()) }
 
 func (r *scheduleRecord) setDue(at time.Time) {
 	r.state.Due = 0
@@ -46,25 +46,39 @@ func (r *scheduleRecord) settle(open bool) bool {
 		r.setDue(last[unripe])
 		count -= int64(len(last) - unripe)
 		last = last[:unripe]
-	} else {
-		r.planNext()
 	}
+	until := last[0]
+	all := len(last)
+	last = slices.DeleteFunc(last, func(at time.Time) bool {
+		_, fired := r.state.firedUntil(at)
+		return fired
+	})
+	count -= int64(all - len(last))
 	oldest := max(0, len(last)-MaxMadeUp)
 	for oldest < len(last) && r.now.Sub(r.ripeAt(last[oldest])) > r.spec.catchUp() {
 		oldest++
 	}
 	if missed := count - int64(len(last)-oldest); missed > 0 {
 		entry := storedFire{At: first.UnixMilli(), Outcome: FireMissed, Reason: "nobody was there to start it"}
+		if oldest > 0 {
+			until = last[oldest-1]
+		}
 		if missed > 1 {
-			entry.Count, entry.Until = missed, last[oldest-1].UnixMilli()
+			entry.Count, entry.Until = missed, until.UnixMilli()
 		}
 		r.state.Missed += missed
 		r.note(entry)
 	}
 	for _, at := range last[oldest:] {
 		r.admit(at, open)
+		r.noteFired(at)
 	}
-	r.state.LastFire = last[len(last)-1].UnixMilli()
+	if len(last) > 0 {
+		r.state.LastFire = last[len(last)-1].UnixMilli()
+	}
+	if unripe < 0 {
+		r.planNext()
+	}
 	return true
 }
 

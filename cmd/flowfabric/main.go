@@ -106,6 +106,10 @@ func (p program) dispatch(ctx context.Context, args []string) error {
 		p.help(flags)
 		return fmt.Errorf("%w: no command", errUsage)
 	}
+	if acl := aclCommand(where.prefix); acl.name == flags.Arg(0) {
+		p.open = noEngine
+		return p.carryOut(ctx, where, acl, *asJSON, flags.Args()[1:])
+	}
 	for _, c := range commands() {
 		if c.name == flags.Arg(0) {
 			return p.carryOut(ctx, where, c, *asJSON, flags.Args()[1:])
@@ -179,7 +183,7 @@ func (p program) help(flags *flag.FlagSet) {
 	fmt.Fprintln(p.stdout, "flowfabric [-url URL] [-prefix P] [-namespace N] [-json] COMMAND [flags] [arguments]")
 	fmt.Fprintln(p.stdout)
 	t := newOutput(p.stdout, false)
-	for _, c := range commands() {
+	for _, c := range append(commands(), aclCommand("")) {
 		t.row(nil, "  "+c.name+" "+c.arguments, c.summary)
 	}
 	_ = t.flush() // to the terminal

@@ -156,6 +156,8 @@ func TestCallsThatMakeNoSense(t *testing.T) {
 	require.Equal(t, exitFailure, p.run(context.Background(), []string{"-url", "nonsense://", "runs"}))
 	require.Zero(t, p.run(context.Background(), []string{"-help"}))
 	require.Zero(t, p.run(context.Background(), []string{"runs", "-help"}))
+	require.Equal(t, exitUsage, p.run(context.Background(), []string{"acl", "a b"}))
+	require.Equal(t, exitUsage, p.run(context.Background(), []string{"-prefix", "*", "acl", "app"}))
 	dir := t.TempDir()
 	require.Zero(t, p.run(context.Background(), []string{"-url", "embedded:" + dir, "-prefix", "x", "-namespace", "n", "runs"}))
 }

@@ -8,13 +8,16 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -36,6 +39,8 @@ type Bench struct {
 	Client *runtime.Client
 
 	log *logBuffer
+	// operators may do what the engine's user may not; nil where that may do everything.
+	operators []rueidis.Client
 }
 
 // Each runs a test on every engine, on all of them at the same time. What the test shares between engines must bear that.
@@ -61,6 +66,9 @@ func Only(tb testing.TB, kind testserver.Kind) {
 // New opens an engine of a kind. It is closed with the test, after what was started later.
 func New(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption) *Bench {
 	tb.Helper()
+	if os.Getenv(restrictedVariable) != "" && kind != testserver.Embedded && kind != testserver.OnCluster {
+		return NewRestricted(tb, kind, opts...)
+	}
 	return Open(tb, kind, URL(tb, kind), NewPrefix(), opts...)
 }
 
@@ -190,12 +198,23 @@ func (b *Bench) Check(tb testing.TB, mode invariant.Mode) *invariant.Snapshot {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	s, err := invariant.Read(ctx, b.Engine.Core().Client(), b.Prefix)
+	s, err := invariant.Read(ctx, b.Operator(), b.Prefix)
 	require.NoError(tb, err)
 	if report := s.Check(mode); report.Err() != nil {
 		tb.Errorf("the keyspace is not in order:\n%v", report.Err())
 	}
 	return s
+}
+
+// Look has keepers look at all partitions of flows at once.
+func (b *Bench) Look(tb testing.TB) {
+	tb.Helper()
+	core := b.Engine.Core()
+	client := core.Client()
+	for i := range core.Partitioning().Flow {
+		message := strconv.Itoa(i) + " 0"
+		require.NoError(tb, client.Do(Context(tb), client.B().Publish().Channel(core.Keys().ChannelDue()).Message(message).Build()).Error())
+	}
 }
 
 // Settle waits until the keyspace is in order with nothing left over, and reports what is not. What follows the end of
@@ -204,7 +223,7 @@ func (b *Bench) Settle(tb testing.TB) *invariant.Snapshot {
 	tb.Helper()
 	deadline := time.Now().Add(Patience / 4)
 	for {
-		s, err := invariant.Read(context.Background(), b.Engine.Core().Client(), b.Prefix)
+		s, err := invariant.Read(context.Background(), b.Operator(), b.Prefix)
 		require.NoError(tb, err)
 		report := s.Check(invariant.Quiescent)
 		if report.Err() == nil {
@@ -223,7 +242,7 @@ func (b *Bench) Settle(tb testing.TB) *invariant.Snapshot {
 func (b *Bench) Wipe(tb testing.TB) {
 	tb.Helper()
 	ctx := Context(tb)
-	client := b.Engine.Core().Client()
+	client := b.Operator()
 	s, err := invariant.Read(ctx, client, b.Prefix)
 	require.NoError(tb, err)
 	for _, key := range s.KeyNames() {

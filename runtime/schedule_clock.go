@@ -1,0 +1,140 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+const (
+	// maxFiredSpans bounds what is remembered of the times that have been fired. The clock of a server that is set to and fro
+	// leaves a span more each time.
+	maxFiredSpans = 8
+	// longestStart is more than a keeper may take to start a run. One that seems to have more time began before the clock was
+	// set back.
+	longestStart = 10 * time.Minute
+)
+
+// firedSpan is a stretch of the timetable whose times have been fired, from the first to the last of them in Unix ms.
+type firedSpan struct {
+	From  int64 `json:"from"`
+	Until int64 `json:"until"`
+}
+
+// firedUntil is the end of the stretch of fired times that a time lies in.
+func (s *scheduleState) firedUntil(at time.Time) (time.Time, bool) {
+	ms := at.UnixMilli()
+	for _, span := range s.Fired {
+		if span.From <= ms && ms <= span.Until {
+			return unixTime(span.Until), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// noteFired remembers that a time of the timetable has been fired.
+func (r *scheduleRecord) noteFired(at time.Time) {
+	spans := r.state.Fired
+	for i, span := range slices.Backward(spans) {
+		if r.times.Next(unixTime(span.Until)).Equal(at) {
+			spans[i].Until = at.UnixMilli()
+			return
+		}
+	}
+	spans = append(spans, firedSpan{at.UnixMilli(), at.UnixMilli()})
+	if len(spans) > maxFiredSpans {
+		oldest := slices.MinFunc(spans, func(a, b firedSpan) int { return cmp.Compare(a.Until, b.Until) })
+		spans = slices.DeleteFunc(spans, func(s firedSpan) bool { return s == oldest })
+	}
+	r.state.Fired = spans
+}
+
+// next is the first time after now that has not been fired; zero when there is none. Some after now have been where the clock
+// was ahead and has been set back.
+func (r *scheduleRecord) next() time.Time {
+	at := r.times.Next(r.now)
+	for !at.IsZero() {
+		until, fired := r.state.firedUntil(at)
+		if !fired {
+			break
+		}
+		at = r.times.Next(until)
+	}
+	return at
+}
+
+// rewind brings the next time of the timetable back to the first one after now, where the clock has been set back since it was
+// worked out. It reports whether it had to.
+func (r *scheduleRecord) rewind() bool {
+	if r.state.PausedAt != 0 || r.state.Deleting {
+		return false
+	}
+	next := r.next()
+	if next.IsZero() || r.state.Due != 0 && !next.Before(unixTime(r.state.Due)) {
+		return false
+	}
+	r.setDue(next)
+	return true
+}
+
+// isStarting tells whether a keeper may still be starting a fire.
+func (r *scheduleRecord) isStarting(fire pendingFire) bool {
+	left := unixTime(fire.StartBefore).Sub(r.now)
+	return left >= 0 && left <= longestStart
+}
+
+// isOverlooked tells whether there may be something to do that the index of due schedules does not tell of, because its times
+// are those of a clock that has been set back.
+func (r *scheduleRecord) isOverlooked() bool {
+	return len(r.state.Waiting) > 0 || r.state.Deleting || r.isRipe() || r.rewind()
+}
+
+// schedulesRound looks through all schedules, whenever they are due. It is the only one that finds those whose time was written
+// by a clock that has been set back.
+func (k *Keeper) schedulesRound() *round {
+	// cursors are how far the schedules of a partition have been gone through.
+	cursors := make(map[enginecore.Partition]string)
+	return &round{
+		duties: []Duty{DutyScheduleReconciliation}, family: enginecore.FlowFamily, every: k.reconcileEvery, mends: true, ofClock: true,
+		signs: func(p enginecore.Partition) []string { return []string{k.engine.core.Keys().FfxSchedules(p)} },
+		step: func(ctx context.Context, partitions []enginecore.Partition, _ Duty) []outcome {
+			return k.reviewSchedules(ctx, partitions, cursors)
+		},
+	}
+}
+
+// reviewSchedules looks through a page of the schedules of some partitions, and works on those that have been overlooked.
+func (k *Keeper) reviewSchedules(ctx context.Context, partitions []enginecore.Partition, cursors map[enginecore.Partition]string) []outcome {
+	calls := make([]enginecore.ListSchedulesCall, len(partitions))
+	for i, p := range partitions {
+		calls[i] = enginecore.ListSchedulesCall{Partition: p, Cursor: cursors[p]}
+	}
+	answers, _ := sendAll(ctx, k.engine.core, calls) // each answer has its error
+	schedules := newScheduleKeeper(k.engine, false)
+	defer schedules.close()
+	outcomes := make([]outcome, len(partitions))
+	for i, a := range answers {
+		p := partitions[i]
+		if a.err != nil {
+			outcomes[i].err = a.err
+			continue
+		}
+		var overlooked []enginecore.ScheduleID
+		for _, stored := range a.reply.Schedules {
+			// One that cannot be read is told of when it is due.
+			if r, err := readRecord(p, a.reply.Now, stored); err == nil && r.isOverlooked() {
+				overlooked = append(overlooked, stored.ScheduleID)
+			}
+		}
+		schedules.begin(ctx, p, overlooked)
+		cursors[p] = a.reply.NextCursor
+		outcomes[i] = outcome{
+			now: a.reply.Now, more: a.reply.NextCursor != "",
+			done: []dutyDone{{duty: DutyScheduleReconciliation, count: int64(len(overlooked))}},
+		}
+	}
+	return outcomes
+}
