@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "173-f9703f76460b6abd"
+const build = "174-2bc84318d1ccd624"
