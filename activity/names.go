@@ -1,8 +1,11 @@
 package activity
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 const (
@@ -27,6 +30,19 @@ func CheckName(name string) error {
 		if !nameRune(r) {
 			return fmt.Errorf("name %q has the character %q; allowed are A-Z a-z 0-9 . _ -", name, r)
 		}
+	}
+	return nil
+}
+
+// CheckText tells what is wrong with a text that labels something and is shown on a line, such as a tag or the source of a
+// signal: it is no UTF-8, or has a control character. It returns nil for a good text; lengths are not its affair.
+func CheckText(text string) error {
+	if !utf8.ValidString(text) {
+		return errors.New("it is not valid UTF-8")
+	}
+	if at := strings.IndexFunc(text, unicode.IsControl); at >= 0 {
+		r, _ := utf8.DecodeRuneInString(text[at:])
+		return fmt.Errorf("it has the control character %U", r)
 	}
 	return nil
 }

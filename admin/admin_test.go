@@ -203,6 +203,21 @@ func TestArgumentsThatMakeNoSense(t *testing.T) {
 				_, err := d.ListExecutions(d.ctx, admin.ExecutionQuery{States: []enginecore.PublicState{"odd"}}, "", 0)
 				return err
 			},
+			"signal source": func() error {
+				_, err := d.DeliverSignal(d.ctx, admin.Signal{Name: "x", SourceIdentity: "ann\u009b"})
+				return err
+			},
+			"tag of flow": func() error {
+				return d.TagFlow(d.ctx, enginecore.FlowID(uuid.NewString()), map[string]string{"a.b": "x\ny"})
+			},
+			"tag of execution": func() error {
+				_, _, err := d.CreateExecution(d.ctx, admin.NewExecution{Kind: "k", Tags: map[string]string{"a.b\xff": "x"}})
+				return err
+			},
+			"namespace of idempotency key": func() error {
+				_, _, err := d.CreateExecution(d.ctx, admin.NewExecution{Kind: "k", Namespace: "a:b", IdempotencyKey: "c"})
+				return err
+			},
 			"secret": func() error { _, err := d.RotateSecret(d.ctx, admin.Secret{KID: "k", Hex: "zz"}, 0); return err },
 			"kid":    func() error { _, err := d.RotateSecret(d.ctx, admin.Secret{KID: "a:b", Hex: "00"}, 0); return err },
 			"from": func() error {

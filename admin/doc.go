@@ -1,6 +1,7 @@
 // Package admin operates on FlowFabric data one execution, flow, budget or quota at a time: the operations of a FlowFabric
 // server, as Go calls. It works on all data of a deployment, also on those of other FlowFabric tools, because it uses
-// nothing but the functions of the contract and reads of its keys; so it works in contract mode, too.
+// nothing but the functions of the contract and reads of its keys; so it works in contract mode, too. Namespaces do not
+// bound it.
 //
 // To start flows, wait for their results, describe, cancel, rerun and find runs, use package runtime: it knows whole
 // graphs. This package is for operators' tools, for repair, and for programs that share their data with others.

@@ -32,7 +32,7 @@ type NewExecution struct {
 	// Creator says who asks for it, for the record. Defaults to "admin".
 	Creator string
 	// IdempotencyKey makes calls with the same key and namespace, in one partition, one execution for IdempotencyTTL,
-	// which defaults to 24 hours.
+	// which defaults to 24 hours. It needs a namespace without ':'.
 	IdempotencyKey string
 	IdempotencyTTL time.Duration
 	// Tags have keys such as "team.name".
@@ -73,6 +73,15 @@ func (c *Client) prepare(n *NewExecution) error {
 	}
 	if len(n.Policy) > 0 && !json.Valid(n.Policy) {
 		faults = append(faults, fault("policy", "is not JSON"))
+	}
+	for key, value := range n.Tags {
+		if err := checkTag(key, value); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	// The key under which the engine finds the execution again joins the two by a colon.
+	if n.IdempotencyKey != "" && strings.Contains(string(n.Namespace), ":") {
+		faults = append(faults, fault("namespace", "%.80q has a colon, so an idempotency key in it could be one of another namespace", n.Namespace))
 	}
 	if n.IdempotencyTTL < 0 {
 		faults = append(faults, fault("idempotency TTL", "%s is negative", n.IdempotencyTTL))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
@@ -61,6 +62,13 @@ const (
 func (c *Client) DeliverSignal(ctx context.Context, s Signal) (Delivery, error) {
 	if s.Name == "" {
 		return Delivery{}, fault("name", "must not be empty")
+	}
+	for _, x := range []struct{ argument, text string }{
+		{"name", s.Name}, {"category", s.Category}, {"source type", s.SourceType}, {"source identity", s.SourceIdentity},
+	} {
+		if err := activity.CheckText(x.text); err != nil {
+			return Delivery{}, fault(x.argument, "%.80q: %v", x.text, err)
+		}
 	}
 	r, err := c.coreOf(ctx, s.Execution, "lane_id")
 	if err != nil {

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
@@ -33,12 +34,26 @@ func (c *Client) TagFlow(ctx context.Context, id enginecore.FlowID, tags map[str
 	return of(err, "tag", "flow", string(id))
 }
 
+// checkTag refuses a tag that cannot be shown on a line. The form of keys is the engine's affair.
+func checkTag(key, value string) error {
+	if err := activity.CheckText(key); err != nil {
+		return fault("tags", "key %.80q: %v", key, err)
+	}
+	if err := activity.CheckText(value); err != nil {
+		return fault("tags", "value %.80q of %q: %v", value, key, err)
+	}
+	return nil
+}
+
 func tagList(tags map[string]string) ([]string, error) {
 	if len(tags) == 0 {
 		return nil, fault("tags", "there are none")
 	}
 	list := make([]string, 0, 2*len(tags))
 	for key, value := range tags {
+		if err := checkTag(key, value); err != nil {
+			return nil, err
+		}
 		list = append(list, key, value)
 	}
 	return list, nil

@@ -63,6 +63,9 @@ func check(l *library, p *problems) {
 				p.add(t.pos, "parameter %s of template %s is no text", param, t.name)
 			}
 		}
+		if param := t.unescaped(); param != "" {
+			p.add(t.pos, "parameter %s of template %s is free text with other parts behind it: write {%s%s}", param, t.name, param, escapedMark)
+		}
 	}
 	seen := map[string]*function{}
 	goNames := map[string]*function{}

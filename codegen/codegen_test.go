@@ -65,6 +65,10 @@ end
 	for _, x := range []struct{ old, new, want string }{
 		{"-- @summary  Does x.\n", "", "x.lua:4: function ff_x has no @summary"},
 		{"exec.core\n-- @arg", "exec.nothing\n-- @arg", "x.lua:6: unknown template exec.nothing"},
+		{"-- @template workers ", "-- @template queue ffx:{tag}:lane:{lane_id}:queue:{fair_key}\n-- @template workers ",
+			"x.lua:2: parameter lane_id of template queue is free text with other parts behind it"},
+		{"-- @template workers ", "-- @template queue ffx:{tag}:lane:{lane_id:escaped}:queue:{fair_key}\n-- @template workers ", ""},
+		{"-- @template workers ", "-- @template lane ffx:{tag}:lane:{lane_id:twice}:queue\n-- @template workers ", "malformed parameter"},
 		{"core exec.core", "core workers", "x.lua:6: template workers has no {tag}"},
 		{"execution_id execution_id\n", "execution_id uuid\n", `x.lua:7: @arg: unknown type "uuid" of execution_id`},
 		{"K.core", "K.tore", "x.lua:11: ff_x uses K.tore, which its header does not declare"},

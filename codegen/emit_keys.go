@@ -28,7 +28,7 @@ func emitGoKeys(l *library) (string, error) {
 				concat = append(concat, fmt.Sprintf("%q", text))
 				text = ""
 			}
-			concat = append(concat, keyPart(p.param))
+			concat = append(concat, keyPart(p))
 		}
 		if text != "" {
 			concat = append(concat, fmt.Sprintf("%q", text))
@@ -60,12 +60,16 @@ func emitGoKeys(l *library) (string, error) {
 	return g.file("enginecore", "strconv")
 }
 
-func keyPart(param string) string {
-	if param == "tag" {
+func keyPart(p templatePart) string {
+	if p.param == "tag" {
 		return "tag"
 	}
-	t, name := paramType(param), unexported(param)
+	t, name := paramType(p.param), unexported(p.param)
 	switch {
+	case p.escaped && t.goType == "string":
+		return "escapePart(" + name + ")"
+	case p.escaped:
+		return "escapePart(string(" + name + "))"
 	case t.goType == "string":
 		return name
 	case t.kind == kindInt:

@@ -70,9 +70,12 @@ func luaConcat(parts []templatePart) string {
 			out = append(out, luaQuote(text))
 			text = ""
 		}
-		if p.param == "tag" {
+		switch {
+		case p.param == "tag":
 			out = append(out, "at.tag")
-		} else {
+		case p.escaped:
+			out = append(out, "key.escape("+p.param+")")
+		default:
 			out = append(out, p.param)
 		}
 	}

@@ -146,10 +146,14 @@ func parseTemplate(pos position, name, pattern string) (*template, error) {
 			t.parts = append(t.parts, templatePart{literal: pattern[:open]})
 		}
 		end := strings.IndexByte(pattern, '}')
-		if end < open || !isName(pattern[open+1:end]) {
+		if end < open {
 			return nil, fmt.Errorf("malformed parameter in %q", pattern)
 		}
-		t.parts = append(t.parts, templatePart{param: pattern[open+1 : end]})
+		param, escaped := strings.CutSuffix(pattern[open+1:end], escapedMark)
+		if !isName(param) {
+			return nil, fmt.Errorf("malformed parameter in %q", pattern)
+		}
+		t.parts = append(t.parts, templatePart{param: param, escaped: escaped})
 		pattern = pattern[end+1:]
 	}
 	if len(t.parts) == 0 || t.parts[0].param != "" {

@@ -39,6 +39,8 @@ type template struct {
 type templatePart struct {
 	literal string
 	param   string
+	// escaped: other parts follow the parameter, and it is free text, which must not be taken for them.
+	escaped bool
 }
 
 func (t *template) tagged() bool {
@@ -83,13 +85,33 @@ func (t *template) params() []string {
 func (t *template) pattern() string {
 	var b strings.Builder
 	for _, p := range t.parts {
-		if p.param != "" {
+		switch {
+		case p.escaped:
+			b.WriteString("{" + p.param + escapedMark + "}")
+		case p.param != "":
 			b.WriteString("{" + p.param + "}")
-		} else {
+		default:
 			b.WriteString(p.literal)
 		}
 	}
 	return b.String()
+}
+
+// escapedMark follows the name of a parameter whose colons are escaped in the key.
+const escapedMark = ":escaped"
+
+// unescaped is a parameter of a key of the composite calls that is free text, has other parts behind it and is not escaped:
+// two lists of parameters may then give the same key. It is "" when there is none. The keys of the contract are as they are.
+func (t *template) unescaped() string {
+	if !strings.HasPrefix(t.parts[0].literal, "ffx:") {
+		return ""
+	}
+	for _, p := range t.parts[:len(t.parts)-1] {
+		if p.param != "" && p.param != "tag" && !p.escaped && isFreeText(p.param) {
+			return p.param
+		}
+	}
+	return ""
 }
 
 // shape says how the values of a field are laid out.

@@ -65,6 +65,20 @@ func scalarNamed(name string) (scalarType, bool) {
 	return scalarType{}, false
 }
 
+// isFreeText reports whether a template parameter may have any text as its value: those of the other types are numbers and ids
+// of a fixed form.
+func isFreeText(param string) bool {
+	if param == "place" { // a number
+		return false
+	}
+	switch t := paramType(param); t.goType {
+	case "string", "LaneID", "WorkerID", "WorkerInstanceID", "Namespace":
+		return true
+	default:
+		return false
+	}
+}
+
 // paramType is the type of a template parameter: the type of the same name, else text.
 func paramType(param string) scalarType {
 	if t, ok := scalarNamed(param); ok {

@@ -144,6 +144,10 @@ type EndWaitCall struct {
 	Result []byte
 	Reason string
 	Actor  string
+	// Namespace: optional.
+	Namespace Namespace
+	// FlowID: optional.
+	FlowID FlowID
 }
 
 // EndWaitReply is the answer to EndWaitCall.
@@ -157,7 +161,8 @@ type EndWaitReply struct {
 // EndWait runs ffx_end_wait. An operator ends one wait of a managed flow: with resume = 1 it goes on,
 // with the result as what the wait has brought (empty: what has come so far); with 0 the execution is
 // cancelled, or a pending waitpoint closed. The result of a wait that collects signals must be such a
-// list. Needs no token.
+// list. Needs no token. The execution of another namespace or flow than those that are given is one
+// that does not exist.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrWaitpointNotFound, ErrExecutionNotSuspended, ErrInvalidInput.
@@ -170,7 +175,7 @@ func (EndWaitCall) info() callInfo {
 }
 
 func (c EndWaitCall) encode(w *wire) {
-	w.reserve(1, 6)
+	w.reserve(1, 8)
 	w.partition(c.Partition, FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
@@ -180,6 +185,8 @@ func (c EndWaitCall) encode(w *wire) {
 	w.bytes(c.Result)
 	w.text(c.Reason)
 	w.text(c.Actor)
+	w.text(string(c.Namespace))
+	w.text(string(c.FlowID))
 }
 
 func (EndWaitCall) decode(r *fields) (out EndWaitReply) {

@@ -512,10 +512,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "1", "cursor of test"}},
 		{"ffx_end_wait", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, EndWaitCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test"})
+			return Wire(k, EndWaitCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "1", "\x00\xff\r\nresult", "reason of test", "actor of test"}},
+			[]string{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "waitpoint_id of test", "1", "\x00\xff\r\nresult", "reason of test", "actor of test", "namespace of test", "flow_id of test"}},
 		{"ffx_cancel_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, CancelFlowCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", Reason: "reason of test", Actor: "actor of test", Policy: "policy of test"})
 		},
@@ -1509,7 +1509,7 @@ func bytesCalls() []bytesCall {
 			return args, err
 		}},
 		{"ffx_end_wait result", 3, func(k Keys, b []byte) ([]string, error) {
-			c := EndWaitCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test"}
+			c := EndWaitCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", WaitpointID: "waitpoint_id of test", Resume: true, Result: []byte("\x00\xff\r\nresult"), Reason: "reason of test", Actor: "actor of test", Namespace: "namespace of test", FlowID: "flow_id of test"}
 			c.Result = b
 			_, _, args, err := Wire(k, c)
 			return args, err

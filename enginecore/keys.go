@@ -34,6 +34,14 @@ func NewKeys(prefix string) (Keys, error) {
 // Prefix is what every key begins with, without the colon.
 func (k Keys) Prefix() string { return k.prefix }
 
+// escapePart writes a part of a key without colons, as key.escape of the library does: different texts stay different.
+func escapePart(text string) string {
+	if !strings.ContainsAny(text, ":%") {
+		return text
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(text, "%", "%25"), ":", "%3A")
+}
+
 // TagOf is the hash tag of a key with its braces, or "" when it has none. Keys with one tag live in one
 // cluster slot.
 func TagOf(key string) string {

@@ -871,40 +871,40 @@ func (k Keys) ffxLanes(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":lanes"
 }
 
-// FfxReclaimable is <prefix>:ffx:{tag}:lane:{lane_id}:reclaimable.
+// FfxReclaimable is <prefix>:ffx:{tag}:lane:{lane_id:escaped}:reclaimable.
 func (k Keys) FfxReclaimable(partition Partition, laneID LaneID) string {
 	return k.ffxReclaimable(partition.Tag(), laneID)
 }
 
 func (k Keys) ffxReclaimable(tag string, laneID LaneID) string {
-	return k.prefix + ":ffx:" + tag + ":lane:" + string(laneID) + ":reclaimable"
+	return k.prefix + ":ffx:" + tag + ":lane:" + escapePart(string(laneID)) + ":reclaimable"
 }
 
-// FfxOrder is <prefix>:ffx:{tag}:lane:{lane_id}:order.
+// FfxOrder is <prefix>:ffx:{tag}:lane:{lane_id:escaped}:order.
 func (k Keys) FfxOrder(partition Partition, laneID LaneID) string {
 	return k.ffxOrder(partition.Tag(), laneID)
 }
 
 func (k Keys) ffxOrder(tag string, laneID LaneID) string {
-	return k.prefix + ":ffx:" + tag + ":lane:" + string(laneID) + ":order"
+	return k.prefix + ":ffx:" + tag + ":lane:" + escapePart(string(laneID)) + ":order"
 }
 
-// FfxTurns is <prefix>:ffx:{tag}:lane:{lane_id}:turns.
+// FfxTurns is <prefix>:ffx:{tag}:lane:{lane_id:escaped}:turns.
 func (k Keys) FfxTurns(partition Partition, laneID LaneID) string {
 	return k.ffxTurns(partition.Tag(), laneID)
 }
 
 func (k Keys) ffxTurns(tag string, laneID LaneID) string {
-	return k.prefix + ":ffx:" + tag + ":lane:" + string(laneID) + ":turns"
+	return k.prefix + ":ffx:" + tag + ":lane:" + escapePart(string(laneID)) + ":turns"
 }
 
-// FfxQueue is <prefix>:ffx:{tag}:lane:{lane_id}:queue:{fair_key}.
+// FfxQueue is <prefix>:ffx:{tag}:lane:{lane_id:escaped}:queue:{fair_key}.
 func (k Keys) FfxQueue(partition Partition, laneID LaneID, fairKey string) string {
 	return k.ffxQueue(partition.Tag(), laneID, fairKey)
 }
 
 func (k Keys) ffxQueue(tag string, laneID LaneID, fairKey string) string {
-	return k.prefix + ":ffx:" + tag + ":lane:" + string(laneID) + ":queue:" + fairKey
+	return k.prefix + ":ffx:" + tag + ":lane:" + escapePart(string(laneID)) + ":queue:" + fairKey
 }
 
 // FfxBacklog is <prefix>:ffx:{tag}:backlog.
@@ -989,13 +989,13 @@ func (k Keys) ffxAllRuns(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":all_runs"
 }
 
-// FfxTaggedRuns is <prefix>:ffx:{tag}:tagged_runs:{tag_name}:{tag_value}.
+// FfxTaggedRuns is <prefix>:ffx:{tag}:tagged_runs:{tag_name:escaped}:{tag_value}.
 func (k Keys) FfxTaggedRuns(partition Partition, tagName string, tagValue string) string {
 	return k.ffxTaggedRuns(partition.Tag(), tagName, tagValue)
 }
 
 func (k Keys) ffxTaggedRuns(tag string, tagName string, tagValue string) string {
-	return k.prefix + ":ffx:" + tag + ":tagged_runs:" + tagName + ":" + tagValue
+	return k.prefix + ":ffx:" + tag + ":tagged_runs:" + escapePart(tagName) + ":" + tagValue
 }
 
 // FfxClosedFlows is <prefix>:ffx:{tag}:closed_flows.

@@ -125,7 +125,9 @@ func TestBuildFaults(t *testing.T) {
 		"capabilities": {option(flow.Requires("a b")), flow.ErrOption, `node "n": bad option: capability "a b" has a comma, white space or a control character`},
 		"tag":          {option(flow.Tag("Team", "x")), flow.ErrTag, `node "n": tags: bad tag: key "Team": it begins with a lower-case letter, goes on with a-z, 0-9 and _, then '.', then something other than '.'`},
 		"tag value":    {option(flow.Tag("a.b", strings.Repeat("x", 1025))), flow.ErrLimit, `node "n": tags: limit exceeded: value of "a.b" is 1025 bytes long, the limit is 1024`},
-		"tag text":     {option(flow.Tag("a.b", "\xff")), flow.ErrTag, `node "n": tags: bad tag: value of "a.b" is not valid UTF-8`},
+		"tag text":     {option(flow.Tag("a.b", "\xff")), flow.ErrTag, `node "n": tags: bad tag: value "\xff" of "a.b": it is not valid UTF-8`},
+		"tag line":     {option(flow.Tag("a.b", "x\ny")), flow.ErrTag, `node "n": tags: bad tag: value "x\ny" of "a.b": it has the control character U+000A`},
+		"tag key line": {option(flow.Tag("a.b\u009b", "x")), flow.ErrTag, `node "n": tags: bad tag: key "a.b\u009b": it has the control character U+009B`},
 		"tag key":      {option(flow.Tag("a."+strings.Repeat("x", 127), "")), flow.ErrLimit, ``},
 	} {
 		t.Run(name, func(t *testing.T) {

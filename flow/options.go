@@ -70,8 +70,8 @@ func WithCodec(c activity.Codec) Option {
 type TagOption struct{ key, value string }
 
 // Tag attaches a text to a flow or a node, for searching. The key is a lower-case letter, then a-z, 0-9 and '_', then
-// '.', then at least one more character, the first of which is not '.': "team.name". At most MaxTags each. Of two
-// tags with one key the later counts. Tags of the flow are not tags of its nodes.
+// '.', then at least one more character, the first of which is not '.': "team.name". Key and value have at most MaxTagKey
+// and MaxTagValue bytes of UTF-8 without control characters, a flow or a node at most MaxTags tags. Of two tags with one key the later counts. Tags of the flow are not tags of its nodes.
 func Tag(key, value string) TagOption { return TagOption{key: key, value: value} }
 
 func (t TagOption) applyFlow(b *builder) { b.graph.Tags = withTag(b.graph.Tags, t) }

@@ -176,8 +176,10 @@ func (v *validation) tags(node string, tags map[string]string) {
 			v.faults.add(node, "tags", ErrLimit, "key %.80q is %d bytes long, the limit is %d", key, len(key), MaxTagKey)
 		case len(value) > MaxTagValue:
 			v.faults.add(node, "tags", ErrLimit, "value of %q is %d bytes long, the limit is %d", key, len(value), MaxTagValue)
-		case !utf8.ValidString(value):
-			v.faults.add(node, "tags", ErrTag, "value of %q is not valid UTF-8", key)
+		case activity.CheckText(key) != nil:
+			v.faults.add(node, "tags", ErrTag, "key %q: %v", key, activity.CheckText(key))
+		case activity.CheckText(value) != nil:
+			v.faults.add(node, "tags", ErrTag, "value %.80q of %q: %v", value, key, activity.CheckText(value))
 		}
 	}
 }

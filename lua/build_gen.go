@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "172-e03e3bb250aed19c"
+const build = "174-2bc84318d1ccd624"

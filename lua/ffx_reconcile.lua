@@ -192,10 +192,9 @@ function reconcile.steps(c, lanes, workers)
     local index_key = key.ffx_reclaimable(c, lane)
     step('reclaimable/' .. lane, 'ZSCAN', index_key, function(id) return check_reclaimable(c, lane, index_key, id) end)
     for _, fair_key in ipairs(redis.call('ZRANGE', key.ffx_turns(c, lane), 0, MAX_KEYS - 1)) do
-      step('queue/' .. lane .. '/' .. fair_key, 'ZSCAN', key.ffx_queue(c, lane, fair_key), function(id)
-        return check_queued(c, lane, fair_key, id)
-      end)
-      step('turn/' .. lane .. '/' .. fair_key, nil, nil, function() check_turn(c, lane, fair_key) end)
+      local queue_key = key.ffx_queue(c, lane, fair_key)
+      step(queue_key, 'ZSCAN', queue_key, function(id) return check_queued(c, lane, fair_key, id) end)
+      step('turn/' .. queue_key, nil, nil, function() check_turn(c, lane, fair_key) end)
     end
     step('mark/' .. lane, nil, nil, function()
       if pauses.mend_mark(c, lane) then mend.note(c, 'pauses') end
@@ -360,7 +359,7 @@ end
 -- @function ffx_check_keys
 -- @summary  Looks at records and lists that were found among the keys of a partition: an execution, flow or schedule that is
 --           missing from the list of all of them is entered wherever it belongs; from a list of runs ("runs:<flow>" or
---           "tagged_runs:<tag>:<value>") and from the set of a worker's leases goes what does not belong there. What is `left`
+--           "tagged_runs:<tag, escaped>:<value>") and from the set of a worker's leases goes what does not belong there. What is `left`
 --           is more than `limit` entries and for the next call. `mended` counts by index what was not in order.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition

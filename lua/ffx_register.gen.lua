@@ -912,6 +912,8 @@ redis.register_function('ffx_end_wait', function(keys, args)
     result = args[4],
     reason = args[5],
     actor = args[6],
+    namespace = args[7],
+    flow_id = args[8],
   }))
 end)
 

@@ -206,10 +206,16 @@ local function resume(c, A, core_key, core, k)
   suspension.go_on(c, A.execution_id, core_key, core, {}, k, { result = A.result })
 end
 
+-- Whether an execution is of the namespace and the flow that the caller means, as far as it says.
+local function belongs(core, A)
+  return (not is_set(A.namespace) or core.namespace == A.namespace) and (not is_set(A.flow_id) or core.flow_id == A.flow_id)
+end
+
 -- @function ffx_end_wait
 -- @summary  An operator ends one wait of a managed flow: with resume = 1 it goes on, with the result as what the wait has
 --           brought (empty: what has come so far); with 0 the execution is cancelled, or a pending waitpoint closed. The result of a
---           wait that collects signals must be such a list. Needs no token.
+--           wait that collects signals must be such a list. Needs no token. The execution of another namespace or flow than
+--           those that are given is one that does not exist.
 -- @flags    derives repeatable operator
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -218,6 +224,8 @@ end
 -- @arg      result             bytes optional
 -- @arg      reason             text
 -- @arg      actor              text
+-- @arg      namespace          namespace optional
+-- @arg      flow_id            flow_id optional
 -- @reply    OK public_state:public_state more:bool
 -- @reply    ALREADY_SATISFIED public_state:public_state more:bool
 -- @error    execution_not_found
@@ -231,7 +239,7 @@ function F.ffx_end_wait(K, A)
   local c = call.open(K.partition)
   local core_key = key.exec_core(c, A.execution_id)
   local core = record.read(core_key, waits.END_FIELDS)
-  if not core then return reply.err('execution_not_found') end
+  if not core or not belongs(core, A) then return reply.err('execution_not_found') end
   local k = waits.keys(c, A.execution_id, A.waitpoint_id)
   local w = record.read(k.waitpoint, { 'state', 'execution_id' })
   if not w or w.execution_id ~= A.execution_id then return reply.err('waitpoint_not_found') end

@@ -565,7 +565,7 @@ end
 function key.ffx_reclaimable(c, lane_id)
   local at = c.at
   if at.ffx_reclaimable_of == lane_id then return at.ffx_reclaimable end
-  local text = (at.of_ffx_lane or keep(at, 'of_ffx_lane', at.prefix .. ':ffx:' .. at.tag .. ':lane:')) .. lane_id .. ':reclaimable'
+  local text = (at.of_ffx_lane or keep(at, 'of_ffx_lane', at.prefix .. ':ffx:' .. at.tag .. ':lane:')) .. key.escape(lane_id) .. ':reclaimable'
   at.ffx_reclaimable_of, at.ffx_reclaimable = lane_id, text
   return text
 end
@@ -573,7 +573,7 @@ end
 function key.ffx_order(c, lane_id)
   local at = c.at
   if at.ffx_order_of == lane_id then return at.ffx_order end
-  local text = (at.of_ffx_lane or keep(at, 'of_ffx_lane', at.prefix .. ':ffx:' .. at.tag .. ':lane:')) .. lane_id .. ':order'
+  local text = (at.of_ffx_lane or keep(at, 'of_ffx_lane', at.prefix .. ':ffx:' .. at.tag .. ':lane:')) .. key.escape(lane_id) .. ':order'
   at.ffx_order_of, at.ffx_order = lane_id, text
   return text
 end
@@ -581,14 +581,14 @@ end
 function key.ffx_turns(c, lane_id)
   local at = c.at
   if at.ffx_turns_of == lane_id then return at.ffx_turns end
-  local text = (at.of_ffx_lane or keep(at, 'of_ffx_lane', at.prefix .. ':ffx:' .. at.tag .. ':lane:')) .. lane_id .. ':turns'
+  local text = (at.of_ffx_lane or keep(at, 'of_ffx_lane', at.prefix .. ':ffx:' .. at.tag .. ':lane:')) .. key.escape(lane_id) .. ':turns'
   at.ffx_turns_of, at.ffx_turns = lane_id, text
   return text
 end
 
 function key.ffx_queue(c, lane_id, fair_key)
   local at = c.at
-  return (at.of_ffx_lane or keep(at, 'of_ffx_lane', at.prefix .. ':ffx:' .. at.tag .. ':lane:')) .. lane_id .. ':queue:' .. fair_key
+  return (at.of_ffx_lane or keep(at, 'of_ffx_lane', at.prefix .. ':ffx:' .. at.tag .. ':lane:')) .. key.escape(lane_id) .. ':queue:' .. fair_key
 end
 
 function key.ffx_backlog(c)
@@ -638,7 +638,7 @@ end
 
 function key.ffx_tagged_runs(c, tag_name, tag_value)
   local at = c.at
-  return (at.of_ffx_tagged_runs or keep(at, 'of_ffx_tagged_runs', at.prefix .. ':ffx:' .. at.tag .. ':tagged_runs:')) .. tag_name .. ':' .. tag_value
+  return (at.of_ffx_tagged_runs or keep(at, 'of_ffx_tagged_runs', at.prefix .. ':ffx:' .. at.tag .. ':tagged_runs:')) .. key.escape(tag_name) .. ':' .. tag_value
 end
 
 function key.ffx_closed_flows(c)

@@ -1,6 +1,7 @@
 -- Key templates. The generated builders (keys.gen.lua here, keys_gen.go in enginecore) are the only
 -- places that put a key together. Every key begins with the deployment's prefix and a colon; {tag} is
--- the hash tag of the partition, so all keys of one call live in one slot.
+-- the hash tag of the partition, so all keys of one call live in one slot. Where others follow a part of free text, it is
+-- marked `escaped`, so that no two lists of parts make one key; the keys of the contract have their parts as they are.
 
 -- @template exec.core                  exec:{tag}:{execution_id}:core
 -- @template exec.payload               exec:{tag}:{execution_id}:payload
@@ -103,10 +104,10 @@
 -- @template ffx.protocol               ffx:min_protocol
 -- @template ffx.partition              ffx:{tag}
 -- @template ffx.lanes                  ffx:{tag}:lanes
--- @template ffx.reclaimable            ffx:{tag}:lane:{lane_id}:reclaimable
--- @template ffx.order                  ffx:{tag}:lane:{lane_id}:order
--- @template ffx.turns                  ffx:{tag}:lane:{lane_id}:turns
--- @template ffx.queue                  ffx:{tag}:lane:{lane_id}:queue:{fair_key}
+-- @template ffx.reclaimable            ffx:{tag}:lane:{lane_id:escaped}:reclaimable
+-- @template ffx.order                  ffx:{tag}:lane:{lane_id:escaped}:order
+-- @template ffx.turns                  ffx:{tag}:lane:{lane_id:escaped}:turns
+-- @template ffx.queue                  ffx:{tag}:lane:{lane_id:escaped}:queue:{fair_key}
 -- @template ffx.backlog                ffx:{tag}:backlog
 -- @template ffx.unresolved_edges       ffx:{tag}:unresolved:{execution_id}
 -- @template ffx.flow_deadlines         ffx:{tag}:flow_deadlines
@@ -116,7 +117,7 @@
 -- @template ffx.held                  ffx:{tag}:held
 -- @template ffx.runs                   ffx:{tag}:runs:{flow_name}
 -- @template ffx.all_runs               ffx:{tag}:all_runs
--- @template ffx.tagged_runs            ffx:{tag}:tagged_runs:{tag_name}:{tag_value}
+-- @template ffx.tagged_runs            ffx:{tag}:tagged_runs:{tag_name:escaped}:{tag_value}
 -- @template ffx.closed_flows           ffx:{tag}:closed_flows
 -- @template ffx.reruns                 ffx:{tag}:reruns
 -- @template ffx.children               ffx:{tag}:children
@@ -147,3 +148,11 @@
 -- @template channel.keepers            ffx:keepers
 -- @template channel.done               ffx:done:{tag}
 -- @template channel.worker             ffx:worker:{worker_instance_id}
+
+local ESCAPES = { ['%'] = '%25', [':'] = '%3A' }
+
+-- A part of a key without colons: different texts stay different.
+function key.escape(text)
+  if not string.find(text, '[:%%]') then return text end
+  return (string.gsub(text, '[:%%]', ESCAPES))
+end

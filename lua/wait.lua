@@ -15,7 +15,7 @@ waits.END_FIELDS = {
   'current_worker_id', 'current_worker_instance_id', 'lease_expires_at', 'lane_id', 'current_lane',
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'public_state',
   'current_waitpoint_id', 'current_suspension_id', 'start_timeout', 'delay_until', 'wait',
-  'fair_key',
+  'fair_key', 'namespace',
 }
 
 local function refuse(message) return nil, reply.err('invalid_input', message) end

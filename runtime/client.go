@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 )
@@ -55,7 +56,10 @@ type startConfig struct {
 // input, is the same run again, whether it is under way or over. Defaults to a random UUID.
 func ID(id string) StartOption { return func(c *startConfig) { c.id, c.named = id, true } }
 
-// Creator says who starts the run, for the record.
+// MaxCreator is the longest name of who starts a run, in bytes.
+const MaxCreator = 256
+
+// Creator says who starts the run, for the record: at most MaxCreator bytes of UTF-8 without control characters.
 func Creator(name string) StartOption { return func(c *startConfig) { c.creator = name } }
 
 // Tag attaches a text to the run, by which Client.Runs finds it: beside the tags of its flow, or instead of the one with the
@@ -120,6 +124,16 @@ func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In,
 	}, nil
 }
 
+func checkCreator(name string) error {
+	if len(name) > MaxCreator {
+		return fmt.Errorf("creator %.40q…: it has %d bytes, at most %d are allowed", name, len(name), MaxCreator)
+	}
+	if err := activity.CheckText(name); err != nil {
+		return fmt.Errorf("creator %q: %w", name, err)
+	}
+	return nil
+}
+
 // NewPlan is what Start would submit. Nothing is sent.
 func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Plan, error) {
 	if err := usable(c, def); err != nil {
@@ -127,6 +141,9 @@ func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 	}
 	config := startConfig{}
 	if err := apply(&config, opts); err != nil {
+		return nil, fmt.Errorf("flow %s: start: %w", def.Name(), err)
+	}
+	if err := checkCreator(config.creator); err != nil {
 		return nil, fmt.Errorf("flow %s: start: %w", def.Name(), err)
 	}
 	if !config.named {

@@ -93,8 +93,9 @@ type openConfig struct {
 func Prefix(prefix string) OpenOption { return func(c *openConfig) { c.core.Prefix = prefix } }
 
 // Namespace separates the runs of several applications or tenants under one prefix: a run id belongs to a namespace and
-// a flow, and schedules, limits and budgets belong to a namespace. Workers, keepers, lanes and what is paused are those of all
-// namespaces. A name has at most 128 bytes without control characters. Defaults to "default", which is also the empty one.
+// a flow, and schedules, limits and budgets belong to a namespace. Workers, keepers, lanes, what is paused and the secret of
+// tokens are those of all namespaces. It guards against accidents and is no security boundary: who may open one may open
+// any. A name has at most 128 bytes without control characters. Defaults to "default", which is also the empty one.
 func Namespace(name string) OpenOption {
 	return func(c *openConfig) { c.namespace = cmp.Or(name, defaultNamespace) }
 }

@@ -48,7 +48,7 @@ func TestRotateSecrets(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		for range 2 {
-			r, err := b.Client.RotateSecrets(ctx, time.Hour)
+			r, err := b.Engine.RotateSecrets(ctx, time.Hour)
 			require.NoError(t, err)
 			require.Equal(t, 4, r.Rotated)
 			require.Zero(t, r.Unchanged)
@@ -56,7 +56,7 @@ func TestRotateSecrets(t *testing.T) {
 				require.Equal(t, r.KID, kid)
 			}
 		}
-		_, err := b.Client.RotateSecrets(ctx, -1)
+		_, err := b.Engine.RotateSecrets(ctx, -1)
 		require.ErrorContains(t, err, "must not be negative")
 	})
 }
@@ -70,16 +70,16 @@ func TestRotateSecretsGoesOn(t *testing.T) {
 		broken := enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}
 		key := b.Engine.Core().Keys().WaitpointSecrets(broken)
 		require.NoError(t, client.Do(ctx, client.B().Set().Key(key).Value("no hash").Build()).Error())
-		first, err := b.Client.RotateSecrets(ctx, time.Hour)
+		first, err := b.Engine.RotateSecrets(ctx, time.Hour)
 		require.ErrorContains(t, err, "1 of 4 partitions failed, the first is {fp:2}")
 		require.Contains(t, first.Failed, broken)
 		require.Equal(t, 3, first.Rotated)
 		require.NoError(t, client.Do(ctx, client.B().Del().Key(key).Build()).Error())
-		second, err := b.Client.RotateSecrets(ctx, time.Hour)
+		second, err := b.Engine.RotateSecrets(ctx, time.Hour)
 		require.NoError(t, err)
 		require.Equal(t, first.KID, second.KID)
 		require.Equal(t, [2]int{1, 3}, [2]int{second.Rotated, second.Unchanged})
-		third, err := b.Client.RotateSecrets(ctx, time.Hour)
+		third, err := b.Engine.RotateSecrets(ctx, time.Hour)
 		require.NoError(t, err)
 		require.NotEqual(t, first.KID, third.KID)
 	})
@@ -90,7 +90,7 @@ func TestRotateToTheConfiguredSecret(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		for want := range 2 {
-			r, err := b.Client.RotateSecrets(ctx, 0)
+			r, err := b.Engine.RotateSecrets(ctx, 0)
 			require.NoError(t, err)
 			require.Equal(t, "mine", r.KID)
 			require.Equal(t, 4*want, r.Unchanged)

@@ -22,7 +22,7 @@ const (
 	MaxIdempotencyKey = 256
 )
 
-// ErrSignal marks a signal that cannot be sent: a bad name, or a payload that does not encode. What is too large matches
+// ErrSignal marks a signal that cannot be sent: a bad name or source, or a payload that does not encode. What is too large matches
 // ErrTooLarge.
 var ErrSignal = errors.New("bad signal")
 
@@ -32,7 +32,8 @@ type Signal struct {
 	Name string
 	// Payload is encoded as JSON; a json.RawMessage is taken as it is, nil is null.
 	Payload any
-	// Source says who signals, for the record and for waits that count different sources. Defaults to "client".
+	// Source says who signals, for the record and for waits that count different sources: at most MaxSignalSource bytes of
+	// UTF-8 without control characters. Defaults to "client".
 	Source string
 	// IdempotencyKey tells signals apart: one with the same key to the same waitpoint is the same signal, and gets the
 	// first one's answer. Defaults to a random one, so that each call is a signal of its own.
@@ -137,6 +138,9 @@ func (s *Signal) encode() ([]byte, error) {
 	}
 	if len(s.Source) > MaxSignalSource {
 		return nil, fmt.Errorf("%w: source has %d bytes, at most %d are allowed", ErrTooLarge, len(s.Source), MaxSignalSource)
+	}
+	if err := activity.CheckText(s.Source); err != nil {
+		return nil, fmt.Errorf("%w: source %q: %w", ErrSignal, s.Source, err)
 	}
 	if len(s.IdempotencyKey) > MaxIdempotencyKey {
 		return nil, fmt.Errorf("%w: idempotency key has %d bytes, at most %d are allowed", ErrTooLarge, len(s.IdempotencyKey),

@@ -103,7 +103,8 @@ func (c *Client) Waitpoints(ctx context.Context, flowName, runID string, opts ..
 }
 
 // ResumeWait ends a wait without its signals, as an operator may: it goes on as if a signal with that payload had ended
-// it. It wraps ErrWaitOver when the wait has ended.
+// it. It wraps ErrWaitOver when the wait has ended, and for one that is unknown: of another namespace than the client's, or of
+// another run than Waitpoint.Flow and Run, where they are given.
 func (c *Client) ResumeWait(ctx context.Context, w Waitpoint, payload any) error {
 	data, err := encodePayload(payload)
 	if err != nil {
@@ -112,7 +113,7 @@ func (c *Client) ResumeWait(ctx context.Context, w Waitpoint, payload any) error
 	return c.endWait(ctx, w, data, "", false)
 }
 
-// CancelWait ends a wait and cancels its node. It wraps ErrWaitOver when the wait has ended.
+// CancelWait ends a wait and cancels its node. Its errors are those of ResumeWait.
 func (c *Client) CancelWait(ctx context.Context, w Waitpoint, reason string) error {
 	return c.endWait(ctx, w, nil, reason, true)
 }
@@ -201,9 +202,14 @@ func (c *Client) endWait(ctx context.Context, w Waitpoint, result []byte, reason
 	if err != nil {
 		return fail(err)
 	}
-	reply, err := c.engine.core.EndWait(ctx, enginecore.EndWaitCall{
+	call := enginecore.EndWaitCall{
 		Partition: partition, ExecutionID: w.ExecutionID, WaitpointID: w.ID, Resume: !cancel, Result: result, Reason: reason, Actor: "client",
-	})
+		Namespace: c.engine.namespace,
+	}
+	if w.Flow != "" || w.Run != "" {
+		call.FlowID = enginecore.FlowIDFor(c.engine.namespace, w.Flow, w.Run)
+	}
+	reply, err := c.engine.core.EndWait(ctx, call)
 	switch {
 	case errors.Is(err, enginecore.ErrExecutionNotSuspended), err == nil && reply.Status == enginecore.StatusAlreadySatisfied:
 		return fail(ErrWaitOver)

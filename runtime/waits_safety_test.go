@@ -139,14 +139,14 @@ func TestTokensOutliveARotation(t *testing.T) {
 			require.NoError(t, err)
 			waits = append(waits, openWaits(t, ctx, run, 1)[0])
 		}
-		_, err := b.Client.RotateSecrets(ctx, time.Hour)
+		_, err := b.Engine.RotateSecrets(ctx, time.Hour)
 		require.NoError(t, err)
 		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, waits[0], runtime.Signal{Name: "x", Payload: 1}).Outcome)
 		// The grace of the first secret stays; that of the second is over at once. Neither signs any more.
 		run, err := runtime.Start(ctx, b.Client, def, 3)
 		require.NoError(t, err)
 		fresh := openWaits(t, ctx, run, 1)[0]
-		_, err = b.Client.RotateSecrets(ctx, time.Millisecond)
+		_, err = b.Engine.RotateSecrets(ctx, time.Millisecond)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			if _, err := b.Client.Signal(ctx, fresh.Token, runtime.Signal{Name: "x"}); err != nil {

@@ -87,7 +87,7 @@ func prepareExecution(*flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		if out.lines != nil {
+		if out.lines {
 			out.row(viewOf(e))
 			return nil
 		}

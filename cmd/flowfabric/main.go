@@ -80,10 +80,10 @@ func (p program) run(ctx context.Context, args []string) int {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case errors.Is(err, errUsage), errors.Is(err, runtime.ErrRunQuery), errors.Is(err, admin.ErrInvalid):
-		fmt.Fprintf(p.stderr, "flowfabric: %v\nTry flowfabric -help.\n", err)
+		fmt.Fprintf(p.stderr, "flowfabric: %s\nTry flowfabric -help.\n", visibleLines(err.Error()))
 		return exitUsage
 	}
-	fmt.Fprintf(p.stderr, "flowfabric: %v\n", err)
+	fmt.Fprintf(p.stderr, "flowfabric: %s\n", visibleLines(err.Error()))
 	return exitFailure
 }
 

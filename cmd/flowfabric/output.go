@@ -12,13 +12,13 @@ import (
 // output prints rows as a table, or as JSON.
 type output struct {
 	table *tabwriter.Writer
-	lines *json.Encoder
+	lines bool
 	to    io.Writer
 }
 
 func newOutput(to io.Writer, asJSON bool) *output {
 	if asJSON {
-		return &output{lines: json.NewEncoder(to), to: to}
+		return &output{lines: true, to: to}
 	}
 	return &output{table: tabwriter.NewWriter(to, 0, 4, 2, ' ', 0), to: to}
 }
@@ -26,24 +26,23 @@ func newOutput(to io.Writer, asJSON bool) *output {
 // head prints the names of the columns.
 func (o *output) head(columns ...string) {
 	if o.table != nil {
-		fmt.Fprintln(o.table, strings.ToUpper(strings.Join(columns, "\t")))
+		for i := range columns {
+			columns[i] = visible(strings.ToUpper(columns[i]))
+		}
+		fmt.Fprintln(o.table, strings.Join(columns, "\t"))
 	}
 }
 
 // row prints a row: the cells in a table, the value as JSON.
 func (o *output) row(value any, cells ...string) {
-	if o.lines != nil {
-		_ = o.lines.Encode(value) // to the terminal
+	if o.lines {
+		if line, err := visibleJSON(value); err == nil { // the views always have a JSON form
+			fmt.Fprintln(o.to, line)
+		}
 		return
 	}
-	for i, cell := range cells {
-		// What others wrote must not be taken for a command of the terminal.
-		cells[i] = strings.Map(func(r rune) rune {
-			if r < ' ' || r == 0x7f {
-				return ' '
-			}
-			return r
-		}, cell)
+	for i := range cells {
+		cells[i] = visible(cells[i])
 	}
 	fmt.Fprintln(o.table, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 }
@@ -52,7 +51,7 @@ func (o *output) row(value any, cells ...string) {
 func (o *output) say(format string, args ...any) {
 	if o.table != nil {
 		_ = o.table.Flush() // to the terminal
-		fmt.Fprintf(o.to, format+"\n", args...)
+		fmt.Fprintln(o.to, visibleLines(fmt.Sprintf(format, args...)))
 	}
 }
 

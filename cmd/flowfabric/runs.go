@@ -150,7 +150,7 @@ func prepareDescribe(*flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		if out.lines != nil {
+		if out.lines {
 			out.row(describeView(d))
 			return nil
 		}

@@ -345,23 +345,30 @@ func (p *partition) sortIndex(key, text string, v value) string {
 
 // sortLane files an index that composite calls keep for a lane. The key of a queue may have any text.
 func (p *partition) sortLane(key, text string, v value) string {
-	if lane, fairKey, found := strings.Cut(text, ":queue:"); found {
+	lane, name, _ := strings.Cut(text, ":")
+	lane = partUnescaper.Replace(lane)
+	if fairKey, found := strings.CutPrefix(name, "queue:"); found {
 		p.queues = append(p.queues, queue{key, lane, fairKey, v.scores})
 		return wrongType(v, "zset")
 	}
-	if lane, found := strings.CutSuffix(text, ":reclaimable"); found {
+	switch name {
+	case "reclaimable":
 		p.reclaimable = append(p.reclaimable, laneIndex{key, lane, "reclaimable", v.scores})
 		return wrongType(v, "zset")
-	}
-	if lane, found := strings.CutSuffix(text, ":turns"); found {
+	case "turns":
 		p.turns = append(p.turns, laneIndex{key, lane, "turns", v.scores})
 		return wrongType(v, "zset")
-	}
-	if strings.HasSuffix(text, ":order") {
+	case "order":
 		return wrongType(v, "hash")
 	}
 	return unknownKey
 }
+
+// Parts of keys that others follow have no colons.
+var (
+	partEscaper   = strings.NewReplacer("%", "%25", ":", "%3A")
+	partUnescaper = strings.NewReplacer("%25", "%", "%3A", ":")
+)
 
 func (p *partition) sortComposite(key, text string, v value) string {
 	if lane, found := strings.CutPrefix(text, "lane:"); found {

@@ -23,7 +23,7 @@ func (p *partition) listedIn(f *flowRecord) map[string]bool {
 	want[p.key("ffx:"+p.tag+":all_runs")] = true
 	want[p.key("ffx:"+p.tag+":runs:"+f.core["flow_kind"])] = true
 	for name, value := range f.parts["tags"].hash {
-		want[p.key("ffx:"+p.tag+":tagged_runs:"+name+":"+value)] = true
+		want[p.key("ffx:"+p.tag+":tagged_runs:"+partEscaper.Replace(name)+":"+value)] = true
 	}
 	return want
 }

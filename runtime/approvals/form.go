@@ -6,53 +6,84 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
+	"net/url"
+	"strings"
 )
 
-// A form is good only in the browser that asked for it: it carries a MAC over the link's token and a random value that the
-// browser has in a cookie. Another site, or another approver, who knows the link can make a browser send the form, but not
-// this field.
+// A form is good only in the browser that asked for it, and for the visitor whom Identity named then: it carries a MAC over
+// the link's token, that name, and a random value that the browser has in a cookie. Another site, or another approver, who
+// knows the link can make a browser send the form, but not this field.
 
-// cookieName names the cookie with the browser's random value.
-const cookieName = "flowfabric_approvals"
+// The names of the cookie with the browser's random value. One that begins with __Host- is taken by a browser from this very
+// host by https only, so no neighbour in its domain can plant one.
+const (
+	cookieName       = "flowfabric_approvals"
+	secureCookieName = "__Host-" + cookieName
+)
+
+// isSecure reports whether the visitor came by https.
+func (h *Handler) isSecure(r *http.Request) bool { return h.config.https || r.TLS != nil }
+
+func (h *Handler) cookieName(r *http.Request) string {
+	if h.isSecure(r) {
+		return secureCookieName
+	}
+	return cookieName
+}
 
 const nonceBytes = 18
 
 // nonce returns the random value of the browser, and gives it one when it has none.
 func (h *Handler) nonce(w http.ResponseWriter, r *http.Request) string {
-	if nonce, ok := readNonce(r); ok {
+	if nonce, ok := h.readNonce(r); ok {
 		return nonce
 	}
 	random := make([]byte, nonceBytes)
 	_, _ = rand.Read(random) // never fails: it ends the process instead
 	nonce := base64.RawURLEncoding.EncodeToString(random)
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Value: nonce, Path: "/", HttpOnly: true, Secure: h.config.https || r.TLS != nil,
+		Name: h.cookieName(r), Value: nonce, Path: "/", HttpOnly: true, Secure: h.isSecure(r),
 		// Lax, so that a link in a mail finds the cookie of before, and a form on another site does not.
 		SameSite: http.SameSiteLaxMode,
 	})
 	return nonce
 }
 
-func readNonce(r *http.Request) (string, bool) {
-	cookie, err := r.Cookie(cookieName)
+func (h *Handler) readNonce(r *http.Request) (string, bool) {
+	cookie, err := r.Cookie(h.cookieName(r))
 	if err != nil || base64.RawURLEncoding.DecodedLen(len(cookie.Value)) != nonceBytes {
 		return "", false
 	}
 	return cookie.Value, true
 }
 
-// seal is the field that a form carries.
-func (h *Handler) seal(nonce, token string) string {
+// seal is the field that a form carries. who is the visitor's name by Identity, "" without it.
+func (h *Handler) seal(nonce, token, who string) string {
 	mac := hmac.New(sha256.New, h.config.key)
-	mac.Write([]byte(nonce + "\x00" + token))
+	mac.Write([]byte(nonce + "\x00" + token + "\x00" + who))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// ownForm tells whether the request comes from a form that this handler gave to this browser.
-func (h *Handler) ownForm(r *http.Request, token string) bool {
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+// ownForm tells whether the request comes from a form that this handler gave to this browser and visitor.
+func (h *Handler) ownForm(r *http.Request, token, who string) bool {
+	if !sameOrigin(r) {
 		return false
 	}
-	nonce, ok := readNonce(r)
-	return ok && hmac.Equal([]byte(r.PostFormValue("form")), []byte(h.seal(nonce, token)))
+	nonce, ok := h.readNonce(r)
+	return ok && hmac.Equal([]byte(r.PostFormValue("form")), []byte(h.seal(nonce, token, who)))
+}
+
+// sameOrigin reports whether a form comes from a page of this host, as far as the browser says. Sec-Fetch-Site is its own word;
+// without it, as by plain http and from old browsers, Origin has the host of the page. It is "null" where the page forbids
+// referrers, as those of this handler do, and absent in what is no browser: then the field of the form decides alone.
+func sameOrigin(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
+		return site == "same-origin" || site == "none"
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" || origin == "null" {
+		return true
+	}
+	from, err := url.Parse(origin)
+	return err == nil && strings.EqualFold(from.Host, r.Host)
 }

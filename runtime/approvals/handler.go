@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -20,6 +21,8 @@ type Handler struct {
 	client    signaler
 	addresses *limiter
 	tokens    *limiter
+	// formWithin is formWithin, but in tests.
+	formWithin time.Duration
 }
 
 // New makes a handler that signals through the client. Its error joins everything that is wrong with the options, and matches
@@ -38,7 +41,7 @@ func newHandler(client signaler, opts []Option) (*Handler, error) {
 		return nil, err
 	}
 	return &Handler{
-		config: config, client: client, addresses: newLimiter(config.addressEvery, config.addressBurst),
+		config: config, client: client, formWithin: formWithin, addresses: newLimiter(config.addressEvery, config.addressBurst),
 		tokens: newLimiter(config.tokenEvery, config.tokenBurst),
 	}, nil
 }
@@ -46,6 +49,7 @@ func newHandler(client signaler, opts []Option) (*Handler, error) {
 // ServeHTTP shows the page of a link for GET, and takes the answer for POST. The path begins with the token; use
 // http.StripPrefix.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.limitBody(w, r)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost {
 		w.Header().Set("Allow", "GET, HEAD, POST")
 		h.write(w, r, http.StatusMethodNotAllowed, page{Heading: "This is not possible", Text: []string{"Open the link in a browser."}})
@@ -74,7 +78,7 @@ func (h *Handler) ask(w http.ResponseWriter, r *http.Request, status int, token 
 		return
 	}
 	f := &form{
-		Seal: h.seal(h.nonce(w, r), token.Reveal()), AskWho: h.config.identity == nil, Who: entered.By, Comment: entered.Comment,
+		Seal: h.seal(h.nonce(w, r), token.Reveal(), who), AskWho: h.config.identity == nil, Who: entered.By, Comment: entered.Comment,
 		MaxWho: MaxName, MaxComment: MaxComment,
 	}
 	if !f.AskWho {
@@ -104,6 +108,21 @@ func (h *Handler) visitor(r *http.Request) (who string, ok bool) {
 // maxForm bounds what is read of a form in bytes: a comment of the longest kind fits in.
 const maxForm = 64 << 10
 
+// formWithin is how long a form may take to arrive.
+const formWithin = 10 * time.Second
+
+// limitBody bounds how long the body of a request may take, where the server does not: also one that nobody wants is read
+// before the next request of the connection.
+func (h *Handler) limitBody(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength == 0 {
+		return
+	}
+	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout > 0 {
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.formWithin)) // a writer that has none is bounded elsewhere
+}
+
 // take delivers what a form says.
 func (h *Handler) take(w http.ResponseWriter, r *http.Request, token activity.Token) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -111,6 +130,9 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, token activity.To
 		status := http.StatusBadRequest
 		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 			status = http.StatusRequestEntityTooLarge
+		} else if errors.Is(err, os.ErrDeadlineExceeded) {
+			status = http.StatusRequestTimeout
+			w.Header().Set("Connection", "close")
 		}
 		h.ask(w, r, status, token, Decision{}, "The form could not be read. Please fill it in again.")
 		return
@@ -121,7 +143,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, token activity.To
 		return
 	}
 	d, fault := h.readDecision(r, who)
-	if !h.ownForm(r, token.Reveal()) {
+	if !h.ownForm(r, token.Reveal(), who) {
 		h.ask(w, r, http.StatusForbidden, token, d, "Nothing was sent yet: please confirm your answer once more. The site needs a cookie for it.")
 		return
 	}

@@ -312,8 +312,13 @@ func TestCookie(t *testing.T) {
 		return cookies[0]
 	}
 	require.False(t, cookie(false).Secure)
+	require.Equal(t, "flowfabric_approvals", cookie(false).Name)
 	require.True(t, cookie(true).Secure)
+	require.Equal(t, "__Host-flowfabric_approvals", cookie(true).Name)
 	c := cookie(false, HTTPS())
+	require.Equal(t, "__Host-flowfabric_approvals", c.Name)
+	require.Equal(t, "/", c.Path, "a cookie of a host has no other path")
+	require.Empty(t, c.Domain)
 	require.True(t, c.Secure)
 	require.True(t, c.HttpOnly)
 	require.Equal(t, http.SameSiteLaxMode, c.SameSite)
@@ -329,8 +334,8 @@ func TestKeyIsShared(t *testing.T) {
 	require.NoError(t, err)
 	other, err := newHandler(untouched(t), nil)
 	require.NoError(t, err)
-	require.Equal(t, a.seal("nonce", "token"), b.seal("nonce", "token"))
-	require.NotEqual(t, a.seal("nonce", "token"), other.seal("nonce", "token"))
+	require.Equal(t, a.seal("nonce", "token", ""), b.seal("nonce", "token", ""))
+	require.NotEqual(t, a.seal("nonce", "token", ""), other.seal("nonce", "token", ""))
 }
 
 func TestAddresses(t *testing.T) {

@@ -1,12 +1,14 @@
 package approvals
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"sync"
 	"time"
 )
 
 // limiter lets a number of events of each key pass at once, and after that one in every interval. Keys that are quiet are
-// forgotten, so it needs memory only for those that were busy within the last burst × every.
+// forgotten, so it needs memory only for those that were busy within the last burst × every, and for maxKeys of them at most.
 type limiter struct {
 	every time.Duration
 	burst int
@@ -17,8 +19,15 @@ type limiter struct {
 	swept time.Time
 }
 
-// maxKeys bounds the keys that a limiter remembers. When there are more busy ones, unknown ones have to wait.
-const maxKeys = 100_000
+// Bounds of what a limiter remembers. Where more than maxKeys are busy, it forgets one for each new one: of a few that it
+// happens on, the one that has used least. So a flood from many addresses keeps nobody out, and what it makes the limiter
+// forget is the flood itself sooner than who has used up much.
+const (
+	maxKeys    = 100_000
+	evictAmong = 8
+	// Of a longer key the limiter keeps a digest of keyBytes: some are headers of a request.
+	keyBytes = 64
+)
 
 func newLimiter(every time.Duration, burst int) *limiter {
 	return &limiter{every: every, burst: burst, free: make(map[string]time.Time)}
@@ -26,12 +35,16 @@ func newLimiter(every time.Duration, burst int) *limiter {
 
 // take tells whether an event of the key may pass now, and otherwise how long it has to wait.
 func (l *limiter) take(key string, now time.Time) (wait time.Duration, ok bool) {
+	if len(key) > keyBytes {
+		digest := sha256.Sum256([]byte(key))
+		key = hex.EncodeToString(digest[:])
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(now)
 	free, known := l.free[key]
 	if !known && len(l.free) >= maxKeys {
-		return l.every, false
+		l.evict()
 	}
 	if free.Before(now) {
 		free = now
@@ -41,6 +54,22 @@ func (l *limiter) take(key string, now time.Time) (wait time.Duration, ok bool) 
 	}
 	l.free[key] = free.Add(l.every)
 	return 0, true
+}
+
+// evict forgets the key that has used least, of some.
+func (l *limiter) evict() {
+	var least string
+	var earliest time.Time
+	seen := 0
+	for key, free := range l.free { // begins anywhere
+		if seen == 0 || free.Before(earliest) {
+			least, earliest = key, free
+		}
+		if seen++; seen == evictAmong {
+			break
+		}
+	}
+	delete(l.free, least)
 }
 
 // sweep forgets quiet keys, at most once per time that a whole burst needs to come back.

@@ -96,7 +96,8 @@ func Key(key []byte) Option {
 	}
 }
 
-// HTTPS says that visitors come by https although the handler sees plain requests, from a proxy: the cookie is marked so.
+// HTTPS says that visitors come by https although the handler sees plain requests, from a proxy: the cookie is marked so, and
+// has a name by which browsers take it from this very host only.
 func HTTPS() Option { return func(c *config) { c.https = true } }
 
 // Logger receives what visitors answer, and what fails. It never sees a token. Defaults to slog.Default().

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// isHidden reports whether a character does something to a terminal instead of being shown: control characters (C0, delete,
+// C1), those of format, such as the ones that turn the direction of text around, and separators of lines and paragraphs.
+func isHidden(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
+
+// visible is a text on one line, in which hidden characters and bytes that are no UTF-8 stand as they do in Go: \n, \x1b,
+// \u202e. What others wrote must not be taken for a command of the terminal.
+func visible(text string) string {
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, isHidden) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case isHidden(r):
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		default:
+			b.WriteRune(r)
+		}
+		text = text[size:]
+	}
+	return b.String()
+}
+
+// visibleLines is visible for a text of several lines.
+func visibleLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = visible(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// visibleJSON is the JSON of a value on one line, with hidden characters in their escaped form.
+func visibleJSON(value any) (string, error) {
+	data, err := json.Marshal(value)
+	if err != nil || !strings.ContainsFunc(string(data), isHidden) {
+		return string(data), err
+	}
+	var b strings.Builder
+	for _, r := range string(data) { // there are none outside of strings
+		switch high, low := utf16.EncodeRune(r); {
+		case !isHidden(r):
+			b.WriteRune(r)
+		case high != unicode.ReplacementChar:
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,64 @@
+package runtime_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Names with colons that look alike when they are put together have lists and queues of their own.
+func TestNamesWithColonsShareNothing(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		l := newLedger()
+		variants := []struct{ lane, tenant, tag, value string }{
+			{"zz", "b:queue:c", "a.b:c", "d"}, {"zz:queue:b", "c", "a.b", "c:d"}, {"zz%3Aqueue%3Ab", "c", "a.b%3Ac", "d"},
+			{"zz", "b:order", "a.b:c:d", ""}, {"zz:queue:b", "order", "a.b:c", ":d"},
+		}
+		var runs []*runtime.Run[string]
+		lanes := make(map[string]bool)
+		for _, v := range variants {
+			f := flow.New[job, string]("colons", flow.FairBy("Tenant"))
+			flow.Return(f, flow.Node(f, "work", l.work, f.Input(), flow.Lane(v.lane)))
+			def, err := f.Build()
+			require.NoError(t, err)
+			run, err := runtime.Start(ctx, b.Client, def, job{Tenant: v.tenant, Label: v.tag + "=" + v.value}, runtime.Tag(v.tag, v.value))
+			require.NoError(t, err)
+			runs = append(runs, run)
+			lanes[v.lane] = true
+		}
+		client, keys := b.Engine.Core().Client(), b.Engine.Core().Keys()
+		p := enginecore.Partition{Family: enginecore.FlowFamily}
+		for i, v := range variants {
+			tagged, err := client.Do(ctx, client.B().Zrange().Key(keys.FfxTaggedRuns(p, v.tag, v.value)).Min("0").Max("-1").Build()).AsStrSlice()
+			require.NoError(t, err)
+			require.Equal(t, []string{string(runs[i].FlowID())}, tagged, "runs with the tag %s=%s", v.tag, v.value)
+			queued, err := client.Do(ctx, client.B().Zcard().Key(keys.FfxQueue(p, enginecore.LaneID(v.lane), v.tenant)).Build()).AsInt64()
+			require.NoError(t, err)
+			require.EqualValues(t, 1, queued, "queue of %s in lane %s", v.tenant, v.lane)
+			found, err := b.Client.FindRuns(ctx, runtime.RunQuery{Tags: map[string]string{v.tag: v.value}}, "", 0)
+			require.NoError(t, err)
+			require.Len(t, found.Runs, 1)
+			require.Equal(t, runs[i].ID(), found.Runs[0].Run)
+		}
+		b.Check(t, invariant.AnyTime)
+		for lane := range lanes {
+			b.Worker(t, []activity.Handler{l.work}, runtime.Lanes(lane))
+		}
+		b.Keeper(t)
+		for i, run := range runs {
+			out, err := run.Result(ctx)
+			require.NoError(t, err)
+			require.Equal(t, variants[i].tag+"="+variants[i].value, out)
+		}
+		b.Settle(t)
+	}, runtime.Partitions(1))
+}

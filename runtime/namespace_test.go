@@ -1,0 +1,282 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// foreign is what another namespace has, as far as its names tell.
+type foreign struct {
+	flow, run, node string
+	wait            runtime.Waitpoint
+	budget          runtime.BudgetRef
+	limit, schedule string
+}
+
+// acrossNamespaces are the methods of a client, called with the names of another namespace: the error that each must give. A
+// nil error is that of a call that finds nothing to do, or does it in the namespace of the caller.
+var acrossNamespaces = map[string]struct {
+	call func(context.Context, *runtime.Client, foreign) error
+	want error
+}{
+	"Cancel": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Cancel(ctx, x.flow, x.run, "") }, runtime.ErrRunNotFound},
+	"CancelNode": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.CancelNode(ctx, x.flow, x.run, x.node, "")
+	}, runtime.ErrUnknownNode},
+	"CancelPending": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.CancelPending(ctx, x.flow, x.run, "")
+	}, runtime.ErrRunNotFound},
+	"CancelWait": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.CancelWait(ctx, x.wait, "") }, runtime.ErrWaitOver},
+	"ResumeWait": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		named := x.wait
+		named.Flow, named.Run = x.flow, x.run
+		return errors.Join(c.ResumeWait(ctx, x.wait, 0), c.ResumeWait(ctx, named, 0))
+	}, runtime.ErrWaitOver},
+	"Describe": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Describe(ctx, x.flow, x.run)
+		return err
+	}, runtime.ErrRunNotFound},
+	"PauseRun": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.PauseRun(ctx, x.flow, x.run, "")
+	}, runtime.ErrRunNotFound},
+	"ResumeRun": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.ResumeRun(ctx, x.flow, x.run) }, runtime.ErrRunNotFound},
+	"Purge":     {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Purge(ctx, x.flow, x.run) }, runtime.ErrRunNotFound},
+	"Rerun": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Rerun(ctx, x.flow, x.run, runtime.RerunAll())
+	}, runtime.ErrRunNotFound},
+	"SetPriority": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.SetPriority(ctx, x.flow, x.run, 9)
+	}, runtime.ErrRunNotFound},
+	"SetNodePriority": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.SetNodePriority(ctx, x.flow, x.run, x.node, 9)
+	}, runtime.ErrRunNotFound},
+	"Waitpoints": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Waitpoints(ctx, x.flow, x.run)
+		return err
+	}, runtime.ErrRunNotFound},
+	"Items": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errorOf2(c.Items(ctx, x.flow, x.run, x.node, 0))
+	}, runtime.ErrRunNotFound},
+	"Watch": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errorOf2(c.Watch(ctx, x.flow, x.run, ""))
+	}, runtime.ErrRunNotFound},
+	"Stream": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errorOf2(c.Stream(ctx, x.flow, x.run, x.node))
+	}, runtime.ErrRunNotFound},
+	"Runs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return none2(c.Runs(ctx, runtime.RunQuery{Flow: x.flow}))
+	}, nil},
+	"FindRuns": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		p, err := c.FindRuns(ctx, runtime.RunQuery{}, "", 0)
+		return noneOf(p.Runs, err)
+	}, nil},
+	"List": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		list, err := c.List(ctx, x.flow, 0)
+		return noneOf(list, err)
+	}, nil},
+
+	"Budget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.Budget(ctx, x.budget)
+		return err
+	}, runtime.ErrBudgetNotFound},
+	"Budgets": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		list, err := c.Budgets(ctx)
+		return noneOf(list, err)
+	}, nil},
+	"ResetBudget":  {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.ResetBudget(ctx, x.budget) }, runtime.ErrBudgetNotFound},
+	"RemoveBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.RemoveBudget(ctx, x.budget) }, nil},
+	"CreateBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errors.Join(c.CreateBudget(ctx, x.budget, flow.HardLimit("calls", 1)), c.RemoveBudget(ctx, x.budget))
+	}, nil},
+	"SetBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return errors.Join(c.SetBudget(ctx, x.budget, flow.HardLimit("calls", 1)), c.RemoveBudget(ctx, x.budget))
+	}, nil},
+	"SetLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.SetLimit(ctx, x.limit, "", activity.AtOnce(1))
+	}, nil},
+	"ResetLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.ResetLimit(ctx, x.limit, "") }, nil},
+	"Quotas": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		list, err := c.Quotas(ctx)
+		for _, q := range list {
+			if q.AtOnce == 7 {
+				return fmt.Errorf("limit %s of another namespace is listed", q.Name)
+			}
+		}
+		return err
+	}, nil},
+
+	"Schedules": {func(ctx context.Context, c *runtime.Client, x foreign) error { return none2(c.Schedules(ctx)) }, nil},
+	"DescribeSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.DescribeSchedule(ctx, x.schedule)
+		return err
+	}, runtime.ErrScheduleNotFound},
+	"PauseSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.PauseSchedule(ctx, x.schedule, "")
+	}, runtime.ErrScheduleNotFound},
+	"ResumeSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.ResumeSchedule(ctx, x.schedule)
+	}, runtime.ErrScheduleNotFound},
+	"TriggerSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.TriggerSchedule(ctx, x.schedule)
+		return err
+	}, runtime.ErrScheduleNotFound},
+	"DeleteSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.DeleteSchedule(ctx, x.schedule)
+	}, runtime.ErrScheduleNotFound},
+}
+
+// ofAllNamespaces are the methods of a client that are not bound to its namespace, and why.
+var ofAllNamespaces = map[string]string{
+	"Close":  "ends the client itself",
+	"Signal": "the token gives the right, wherever the run is",
+	"Lanes":  "lanes belong to all", "PauseLane": "lanes belong to all", "ResumeLane": "lanes belong to all",
+	"Pauses": "lanes belong to all", "PauseActivity": "activities belong to all", "ResumeActivity": "activities belong to all",
+	"RunDuty": "keepers serve all",
+}
+
+// errorOf2 is the error of a sequence.
+func errorOf2[T any](list func(func(T, error) bool)) error {
+	for _, err := range list {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// none2 is the error of a sequence that must be empty.
+func none2[T any](list func(func(T, error) bool)) error {
+	for x, err := range list {
+		return noneOf([]T{x}, err)
+	}
+	return nil
+}
+
+func noneOf[T any](list []T, err error) error {
+	if err == nil && len(list) > 0 {
+		return fmt.Errorf("something of another namespace is listed: %+v", list)
+	}
+	return err
+}
+
+// What a client calls by the names, and with the ids, of another namespace finds nothing and changes nothing. Each method of a
+// client is either looked at here or belongs to all namespaces by its nature.
+func TestNamespacesAreApart(t *testing.T) {
+	t.Parallel()
+	client := reflect.TypeFor[*runtime.Client]()
+	for i := range client.NumMethod() {
+		name := client.Method(i).Name
+		_, apart := acrossNamespaces[name]
+		_, shared := ofAllNamespaces[name]
+		require.True(t, apart != shared, "say of Client.%s what it does across namespaces", name)
+	}
+	enginetest.Each(t, func(t *testing.T, ours *enginetest.Bench) {
+		if ours.Kind == testserver.Embedded {
+			t.Skip("an engine in memory has one namespace")
+		}
+		ctx := enginetest.Context(t)
+		theirs := enginetest.Open(t, ours.Kind, ours.URL, ours.Prefix, runtime.Namespace("theirs"))
+		f := flow.New[int, int]("gate", flow.Budget("money", flow.HardLimit("calls", 3)))
+		ok := flow.Waitpoint[int](f, "ok")
+		work := activity.New("work", func(_ context.Context, n int) (int, error) { return n, nil })
+		flow.Return(f, flow.Node(f, "work", work, ok, flow.Limit("few", activity.AtOnce(5))))
+		def, err := f.Build()
+		require.NoError(t, err)
+		run, err := runtime.Start(ctx, theirs.Client, def, 1, runtime.ID("r1"))
+		require.NoError(t, err)
+		shared := runtime.BudgetRef{Name: "shared"}
+		require.NoError(t, theirs.Client.CreateBudget(ctx, shared, flow.HardLimit("calls", 4)))
+		require.NoError(t, theirs.Client.SetLimit(ctx, "few", "", activity.AtOnce(7)))
+		_, err = runtime.Schedule(ctx, theirs.Client, "nightly", runtime.Every(time.Hour), def, 1)
+		require.NoError(t, err)
+		x := foreign{flow: "gate", run: "r1", node: "ok", budget: shared, limit: "few", schedule: "nightly"}
+		// Ids follow from names, so whoever knows these knows those.
+		id := enginecore.FlowIDFor("theirs", x.flow, x.run)
+		p, err := ours.Engine.Core().FlowPartition(id)
+		require.NoError(t, err)
+		x.wait = runtime.Waitpoint{ExecutionID: enginecore.ExecutionIDFor(p, id, "ok"), ID: enginecore.WaitpointIDFor(id, "ok")}
+		view := func() []any {
+			c := theirs.Client
+			described, err := c.Describe(ctx, x.flow, x.run)
+			require.NoError(t, err)
+			waits, err := c.Waitpoints(ctx, x.flow, x.run, runtime.ClosedToo())
+			require.NoError(t, err)
+			budgets, err := c.Budgets(ctx)
+			require.NoError(t, err)
+			quotas, err := c.Quotas(ctx)
+			require.NoError(t, err)
+			schedule, err := c.DescribeSchedule(ctx, x.schedule)
+			require.NoError(t, err)
+			return []any{described, waits, budgets, quotas, schedule}
+		}
+		before := view()
+		for name, m := range acrossNamespaces {
+			if err := m.call(ctx, ours.Client, x); m.want == nil {
+				assert.NoError(t, err, name)
+			} else {
+				assert.ErrorIs(t, err, m.want, name)
+			}
+			require.Equal(t, before, view(), "%s changed something of another namespace", name)
+		}
+		theirs.Worker(t, []activity.Handler{work})
+		require.NoError(t, theirs.Client.ResumeWait(ctx, x.wait, 5), "their own client needs no names")
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 5, out)
+	}, runtime.Namespace("ours"))
+}
+
+// A wait of another namespace, or of another run than the one that is named, is one that is not there.
+func TestWaitsOfOthersAreUnknown(t *testing.T) {
+	t.Parallel()
+	def := waiter(t, "others")
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("here"))
+		require.NoError(t, err)
+		w := openWaits(t, ctx, run, 1)[0]
+		before := contents(t, ctx, b)
+		for _, name := range [][2]string{{"others", "there"}, {"other", "here"}, {"", "here"}, {"others", ""}} {
+			elsewhere := w
+			elsewhere.Flow, elsewhere.Run = name[0], name[1]
+			unknown := w
+			unknown.ExecutionID = enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily})
+			for _, end := range []func(runtime.Waitpoint) error{
+				func(w runtime.Waitpoint) error { return b.Client.ResumeWait(ctx, w, 0) },
+				func(w runtime.Waitpoint) error { return b.Client.CancelWait(ctx, w, "") },
+			} {
+				err := end(elsewhere)
+				require.ErrorIs(t, err, runtime.ErrWaitOver)
+				require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
+				require.ErrorIs(t, end(unknown), enginecore.ErrExecutionNotFound)
+			}
+		}
+		p, err := w.ExecutionID.Partition()
+		require.NoError(t, err)
+		_, err = b.Engine.Core().EndWait(ctx, enginecore.EndWaitCall{
+			Partition: p, ExecutionID: w.ExecutionID,
+			WaitpointID: w.ID, Resume: true, Result: []byte("7"), Namespace: "another",
+		})
+		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
+		require.Equal(t, before, contents(t, ctx, b))
+		w.Flow, w.Run = "", ""
+		require.NoError(t, b.Client.ResumeWait(ctx, w, 7))
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 7, out)
+	})
+}
