@@ -66,3 +66,9 @@ func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int)
 func CheckLibraryEvery(d time.Duration) KeeperOption {
 	return func(k *Keeper) { k.libraryCheck = d }
 }
+
+// LookForKeepersEvery is how often workers without a keeper look whether there is one. Workers must not run yet.
+func LookForKeepersEvery(e *Engine, d time.Duration) { e.keeperLook = d }
+
+// KeepersSeen counts the keepers that are connected.
+func KeepersSeen(ctx context.Context, e *Engine) (int64, bool) { return e.keepersSeen(ctx) }

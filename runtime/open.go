@@ -37,6 +37,9 @@ type Engine struct {
 	keep      flow.Keep
 	logger    *slog.Logger
 	telemetry *telemetry
+	builtIn   builtInKeeper
+	// keeperLook is how often workers without a keeper look whether there is one.
+	keeperLook time.Duration
 }
 
 // open tells why the engine cannot be used.
@@ -197,7 +200,10 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 		namespace: enginecore.Namespace(config.namespace),
 		logger:    config.logger,
 		telemetry: telemetry,
+
+		keeperLook: keeperLookEvery,
 	}
+	e.builtIn.engine = e
 	if err := e.connect(ctx, target, config); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, err), e.Close())
 	}
