@@ -139,6 +139,7 @@ type nodeView struct {
 	Execution string    `json:"execution"`
 	Started   time.Time `json:"started,omitzero"`
 	Completed time.Time `json:"completed,omitzero"`
+	Overdue   float64   `json:"overdue_seconds,omitempty"`
 }
 
 func prepareDescribe(*flag.FlagSet) action {
@@ -176,6 +177,8 @@ type runDescription struct {
 	CancelledBy   string     `json:"cancelled_by,omitempty"`
 	PauseReason   string     `json:"pause_reason,omitempty"`
 	Deadline      time.Time  `json:"deadline,omitzero"`
+	Overdue       float64    `json:"overdue_seconds,omitempty"`
+	NoKeeper      bool       `json:"no_keeper,omitempty"`
 	Reruns        int        `json:"reruns,omitempty"`
 	Details       []nodeView `json:"details"`
 }
@@ -187,12 +190,12 @@ func describeView(d *runtime.Description) runDescription {
 			Finished: d.ClosedAt, Paused: d.PausedAt, FailedNode: d.FailedNode, Nodes: len(d.Nodes), Open: d.OpenNodes,
 		},
 		Outcome: d.Outcome, FailureReason: d.FailureReason, CancelReason: d.CancelReason, CancelledBy: d.CancelledBy,
-		PauseReason: d.PauseReason, Deadline: d.DeadlineAt, Reruns: d.Reruns, Details: []nodeView{},
+		PauseReason: d.PauseReason, Deadline: d.DeadlineAt, Overdue: d.Overdue.Seconds(), NoKeeper: d.NoKeeper, Reruns: d.Reruns, Details: []nodeView{},
 	}
 	for _, n := range d.Nodes {
 		view.Details = append(view.Details, nodeView{
 			n.Name, n.Activity, n.Lane, string(n.State), n.Why, n.Reason, n.Attempts, string(n.Worker), string(n.ExecutionID), n.StartedAt,
-			n.CompletedAt,
+			n.CompletedAt, n.Overdue.Seconds(),
 		})
 	}
 	return view
@@ -208,6 +211,8 @@ func summaryOf(d *runtime.Description) string {
 	}
 	add(!d.ClosedAt.IsZero(), "ended %s: %s", at(d.ClosedAt), d.Outcome)
 	add(!d.DeadlineAt.IsZero() && d.ClosedAt.IsZero(), "expires %s", at(d.DeadlineAt))
+	add(d.Overdue > 0, "that is overdue by %s", d.Overdue.Round(time.Second))
+	add(d.NoKeeper, "no keeper is seen: what is due by time waits for one")
 	add(!d.PausedAt.IsZero(), "paused since %s: %q", at(d.PausedAt), d.PauseReason)
 	add(d.FailedNode != "", "node %s failed: %q", d.FailedNode, d.FailureReason)
 	add(d.CancelReason != "" || d.CancelledBy != "", "cancelled by %q: %q", d.CancelledBy, d.CancelReason)
