@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"time"
@@ -85,6 +86,7 @@ type openConfig struct {
 	secret         *waitpointSecret
 	keep           flow.Keep
 	tls            *tls.Config
+	mustExist      bool
 }
 
 // Prefix begins every key and channel, so that applications can share a server without sharing data: 1 to 32 characters
@@ -137,6 +139,10 @@ func MeterProvider(p metric.MeterProvider) OpenOption {
 // Partitions is the number of partitions that a new deployment gets for its flows. A deployment that exists keeps its
 // own. Defaults to 64 on a server and 8 in this process.
 func Partitions(n int) OpenOption { return func(c *openConfig) { c.core.Partitions.Flow = n } }
+
+// MustExist makes Open refuse an engine of this process that would be made anew: a directory in which no engine has been
+// opened before, of which it makes nothing then, and an engine in memory. The error wraps fs.ErrNotExist. A server is there or not.
+func MustExist() OpenOption { return func(c *openConfig) { c.mustExist = true } }
 
 // ReplaceForeignLibrary lets Open replace a function library named flowfabric that is not this project's. It excludes
 // ContractOnly, which leaves every library in place.
@@ -218,6 +224,11 @@ func (e *Engine) connect(ctx context.Context, target target, config openConfig) 
 	option := target.option
 	if target.embedded {
 		e.inMemory = target.dir == ""
+		if config.mustExist {
+			if err := checkExists(target.dir); err != nil {
+				return err
+			}
+		}
 		var err error
 		library := lua.Source()
 		if config.core.ContractOnly {
@@ -256,6 +267,18 @@ func (e *Engine) connect(ctx context.Context, target target, config openConfig) 
 		return e.endLeases(ctx)
 	}
 	return nil
+}
+
+// checkExists refuses a directory without an engine, and none at all.
+func checkExists(dir string) error {
+	if dir == "" {
+		return fmt.Errorf("an engine in memory is new in each process: %w", fs.ErrNotExist)
+	}
+	exists, err := embedded.Exists(dir)
+	if err == nil && !exists {
+		err = fmt.Errorf("there is no engine in the directory %s: %w", dir, fs.ErrNotExist)
+	}
+	return err
 }
 
 // endLeases makes everything that was running when the process before ended claimable.

@@ -14,6 +14,8 @@ type output struct {
 	table *tabwriter.Writer
 	lines *json.Encoder
 	to    io.Writer
+	// columns are the names of the columns until they are printed, with the first row or at the end.
+	columns []string
 }
 
 func newOutput(to io.Writer, asJSON bool) *output {
@@ -23,10 +25,13 @@ func newOutput(to io.Writer, asJSON bool) *output {
 	return &output{table: tabwriter.NewWriter(to, 0, 4, 2, ' ', 0), to: to}
 }
 
-// head prints the names of the columns.
-func (o *output) head(columns ...string) {
-	if o.table != nil {
-		fmt.Fprintln(o.table, strings.ToUpper(strings.Join(columns, "\t")))
+// head gives the names of the columns.
+func (o *output) head(columns ...string) { o.columns = columns }
+
+func (o *output) printHead() {
+	if len(o.columns) > 0 {
+		fmt.Fprintln(o.table, strings.ToUpper(strings.Join(o.columns, "\t")))
+		o.columns = nil
 	}
 }
 
@@ -36,6 +41,7 @@ func (o *output) row(value any, cells ...string) {
 		_ = o.lines.Encode(value) // to the terminal
 		return
 	}
+	o.printHead()
 	for i, cell := range cells {
 		// What others wrote must not be taken for a command of the terminal.
 		cells[i] = strings.Map(func(r rune) rune {
@@ -58,9 +64,16 @@ func (o *output) say(format string, args ...any) {
 
 func (o *output) flush() error {
 	if o.table != nil {
+		o.printHead()
 		return o.table.Flush()
 	}
 	return nil
+}
+
+// cutShort prints the rows that there are before an error, and no head without rows.
+func (o *output) cutShort() error {
+	o.columns = nil
+	return o.flush()
 }
 
 // at shows a time; "-" is none.
