@@ -33,7 +33,7 @@ func describeUntil(t *testing.T, b *enginetest.Bench, flowName, run string, miss
 
 func overdueNode(d *runtime.Description) string {
 	if d.Nodes[0].Overdue == 0 {
-		return d.Nodes[0].Why
+		return "it is not overdue: " + d.Nodes[0].Why
 	}
 	return ""
 }
@@ -53,15 +53,16 @@ func TestOverdueIsTold(t *testing.T) {
 		require.NoError(t, err)
 		_, err = runtime.Start(ctx, b.Client, expiring, 1, runtime.ID("deadline"))
 		require.NoError(t, err)
-		lost := single(t, activity.New("lost", func(_ context.Context, n int) (int, error) { return n, nil }))
+		lost := single(t, activity.New("lost", func(_ context.Context, n int) (int, error) { return n, nil }, activity.Lane("away")))
 		run, err := runtime.Start(ctx, b.Client, lost, 1, runtime.ID("lost"))
 		require.NoError(t, err)
 		partition, err := b.Engine.Core().FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		_, err = b.Engine.Core().Claim(ctx, enginecore.ClaimCall{Partition: partition, ClaimRequest: enginecore.ClaimRequest{
-			WorkerID: "w", WorkerInstanceID: "w-1", LaneID: "default", ClaimID: uuid.NewString(), LeaseTTL: runtime.MinLease, Kinds: "\nlost\n", Count: 1,
+		claimed, err := b.Engine.Core().Claim(ctx, enginecore.ClaimCall{Partition: partition, ClaimRequest: enginecore.ClaimRequest{
+			WorkerID: "w", WorkerInstanceID: "w-1", LaneID: "away", ClaimID: uuid.NewString(), LeaseTTL: runtime.MinLease, Kinds: "\nlost\n", Count: 1,
 		}})
 		require.NoError(t, err)
+		require.Len(t, claimed.Executions, 1)
 		f := flow.New[int, string]("awaited")
 		flow.Return(f, flow.Waitpoint[string](f, "answer", flow.Signals("yes"), flow.Timeout(time.Millisecond, activity.FailOnTimeout)))
 		awaited, err := f.Build()
@@ -99,7 +100,7 @@ func TestOverdueIsTold(t *testing.T) {
 		b.Keeper(t)
 		d = describeUntil(t, b, lost.Name(), "lost", func(d *runtime.Description) string {
 			if d.Nodes[0].Overdue > 0 {
-				return d.Nodes[0].Why
+				return "it is overdue: " + d.Nodes[0].Why
 			}
 			return ""
 		})
