@@ -220,3 +220,23 @@ func TestKeepersAreSeen(t *testing.T) {
 		seen(0)
 	})
 }
+
+// Where the server may not be asked, it is not known whether there are keepers, and nothing is said of them.
+func TestKeepersThatMayNotBeCounted(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		b := enginetest.New(t, kind)
+		ctx, core := enginetest.Context(t), b.Engine.Core().Client()
+		user := enginetest.NewPrefix()
+		require.NoError(t, core.Do(ctx, core.B().Arbitrary("ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all", "-pubsub").Build()).Error())
+		defer func() { require.NoError(t, core.Do(ctx, core.B().Arbitrary("ACL", "DELUSER", user).Build()).Error()) }()
+		own := enginetest.Open(t, kind, fmt.Sprintf("%s://%s:secret@%s", kind, user, testserver.Shared(t, kind).Addr()), b.Prefix)
+		_, known := runtime.KeepersSeen(ctx, own.Engine)
+		require.False(t, known)
+		once := failsOnce("once")
+		own.KeepingWorker(t, []activity.Handler{once})
+		run, err := runtime.Start(ctx, own.Client, retriesAtOnce(t, once), 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+	})
+}
