@@ -50,10 +50,11 @@ type ExecutionQuery struct {
 	WithTags bool
 }
 
-func (q ExecutionQuery) check(c *Client) error {
+// Check returns what Client.ListExecutions would refuse the query for, without an engine. The error wraps ErrInvalid.
+func (q ExecutionQuery) Check() error {
 	var faults []error
 	if q.Index != "" {
-		if _, known := c.indexKey(enginecore.Partition{}, "x", q.Index); !known {
+		if _, known := (&Client{}).indexKey(enginecore.Partition{}, "x", q.Index); !known {
 			faults = append(faults, fault("index", "%.40q is no index of a lane", string(q.Index)))
 		}
 		if q.Lane == "" {
@@ -69,8 +70,8 @@ func (q ExecutionQuery) check(c *Client) error {
 		}
 	}
 	if q.Flow != "" {
-		if _, err := c.flowPartition(q.Flow); err != nil {
-			faults = append(faults, err)
+		if _, err := enginecore.ParseFlowID(string(q.Flow)); err != nil {
+			faults = append(faults, fmt.Errorf("%w: %w", ErrInvalid, err))
 		}
 	}
 	for _, state := range q.States {
@@ -156,13 +157,16 @@ func all[T any](page func(cursor string) ([]T, string, error)) iter.Seq2[T, erro
 }
 
 func (c *Client) executionIDs(ctx context.Context, q ExecutionQuery, cursor string, limit int) ([]string, string, error) {
-	if err := q.check(c); err != nil {
+	if err := q.Check(); err != nil {
 		return nil, "", err
 	}
 	s := source{partitions: c.core.Partitioning().FlowPartitions(), key: c.keys.IndexAllExecutions}
 	switch {
 	case q.Flow != "":
-		p, _ := c.flowPartition(q.Flow) // checked above
+		p, err := c.flowPartition(q.Flow)
+		if err != nil {
+			return nil, "", err
+		}
 		s.partitions = []enginecore.Partition{p}
 		s.key = func(p enginecore.Partition) string { return c.keys.FlowMembers(p, q.Flow) }
 	case q.Index != "":

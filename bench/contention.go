@@ -88,7 +88,7 @@ func (c *crew) dismiss() error {
 // serve is one worker process: it answers each line with the worker's counts, and ends with its input.
 func serve(ctx context.Context, s settings, in io.Reader, out io.Writer) error {
 	return withEngine(ctx, s, func(e *runtime.Engine, _ *runtime.Client) error {
-		worker := runtime.NewWorker(e, runtime.Concurrency(s.concurrency))
+		worker := runtime.NewWorker(e, runtime.Concurrency(s.concurrency), runtime.WithoutKeeper()) // it measures workers alone
 		if err := worker.Register(activities()...); err != nil {
 			return err
 		}

@@ -52,7 +52,6 @@ func atWork(ctx context.Context, s settings, e *runtime.Engine, count int, do fu
 		}
 		start(workers[i].Run)
 	}
-	start(runtime.NewKeeper(e).Run)
 	err := do(workers)
 	stop()
 	group.Wait()

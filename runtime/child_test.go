@@ -66,7 +66,7 @@ func runChild() int {
 			return 1
 		}
 	}
-	w := runtime.NewWorker(e, runtime.Lease(killedLease))
+	w := runtime.NewWorker(e, runtime.Lease(killedLease), runtime.WithoutKeeper())
 	if err := w.Register(a, sum); err != nil {
 		fmt.Println(err)
 		return 1

@@ -260,7 +260,7 @@ func TestStraysAreGivenBack(t *testing.T) {
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), prefix)
 		ctx := enginetest.Context(t)
 		a := addOne()
-		w := runtime.NewWorker(far.Engine, runtime.Lease(600*time.Millisecond))
+		w := runtime.NewWorker(far.Engine, runtime.Lease(600*time.Millisecond), runtime.WithoutKeeper())
 		require.NoError(t, w.Register(a))
 
 		def := single(t, a)

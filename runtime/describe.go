@@ -33,6 +33,10 @@ type Description struct {
 	ClosedAt time.Time
 	// DeadlineAt is when the run expires; zero without a deadline.
 	DeadlineAt time.Time
+	// Overdue is for how long the run is beyond DeadlineAt, by the engine's clock; zero up to a second, and when it is over.
+	Overdue time.Duration
+	// NoKeeper tells that the run or a node is overdue and no keeper is connected. It is false where the server may not be asked.
+	NoKeeper bool
 	// PausedAt is when the run was paused, for PauseReason; zero when it is not.
 	PausedAt    time.Time
 	PauseReason string
@@ -54,7 +58,8 @@ type Description struct {
 	// Nodes are in the order of the flow's declaration.
 	Nodes []NodeDescription
 
-	budgets string // as they are stored
+	budgets string    // as they are stored
+	now     time.Time // by the engine's clock
 }
 
 // NodeDescription is the state of one node of a run.
@@ -82,6 +87,9 @@ type NodeDescription struct {
 	CreatedAt, StartedAt, ClaimedAt, CompletedAt, DueAt time.Time
 	// LeaseExpiresAt is when another worker may take the node over; zero when no worker has it.
 	LeaseExpiresAt time.Time
+	// Overdue is how late keepers are with what the node waits for, by the engine's clock: with its retry, the end of its delay
+	// or wait, or the end of a lost worker's lease. Zero up to a second.
+	Overdue time.Duration
 	// Child is the run that a map or sub-flow stands for; nil for other nodes, and before it is begun.
 	Child *ChildRun
 	// Waits are the open waitpoints of the node, without their tokens.
@@ -138,7 +146,11 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 	if err := c.nameWaits(ctx, p, d); err != nil {
 		return nil, err
 	}
-	return d, c.namePauses(ctx, p, d)
+	if err := c.namePauses(ctx, p, d); err != nil {
+		return nil, err
+	}
+	c.nameOverdue(ctx, d)
+	return d, nil
 }
 
 func describeFlow(id enginecore.FlowID, r enginecore.DescribeFlowReply) (*Description, error) {
@@ -146,7 +158,7 @@ func describeFlow(id enginecore.FlowID, r enginecore.DescribeFlowReply) (*Descri
 		Flow: r.FlowName, Run: r.RunID, FlowID: id, State: r.State, Outcome: r.Outcome, FailedNode: r.FailedNode,
 		FailureReason: r.FailureReason, FailureCategory: r.FailureCategory, CancelReason: r.CancelReason,
 		CancelledBy: r.CancelledBy, CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt,
-		OpenNodes: int(r.OpenNodes),
+		OpenNodes: int(r.OpenNodes), now: r.Now,
 	}
 	d.Parent = enginecore.ExecutionID(r.ParentExecutionID)
 	d.Reruns = int(r.RerunCount)
@@ -191,7 +203,7 @@ func describeNode(n enginecore.DescribedNode, now time.Time) NodeDescription {
 		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent, Message: n.ProgressMessage,
 		Reason: cmp.Or(n.FailureReason, n.CancellationReason), Category: n.FailureCategory, CreatedAt: n.CreatedAt,
 		StartedAt: n.StartedAt, ClaimedAt: n.LeaseAcquiredAt, CompletedAt: n.CompletedAt, DueAt: n.DelayUntil,
-		LeaseExpiresAt: n.LeaseExpiresAt,
+		LeaseExpiresAt: n.LeaseExpiresAt, Overdue: lateBy(keeperDue(n), now),
 	}
 }
 

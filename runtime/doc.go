@@ -5,7 +5,6 @@
 //	worker := runtime.NewWorker(engine)
 //	worker.Register(scan, count, report)
 //	go worker.Run(ctx)
-//	go runtime.NewKeeper(engine).Run(ctx)
 //
 //	client := runtime.NewClient(engine)
 //	run, err := runtime.Start(ctx, client, census, Source{Dir: dir}, runtime.ID("census-2026"))
@@ -18,7 +17,7 @@
 // A Client turns a flow.Definition into a Plan and submits it in one atomic call. A Worker claims executions whose
 // dependencies are satisfied, keeps their leases while the functions run, and reports how they ended; the report resolves
 // the dependencies of what comes next in the same call. A Keeper does what is due by time: retries, lost leases, timeouts,
-// deadlines. All three may run in one process or in many.
+// deadlines; workers run one beside them. All three may run in one process or in many.
 //
 // # What is guaranteed
 //

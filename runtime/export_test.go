@@ -75,3 +75,9 @@ func CheckLibraryEvery(d time.Duration) KeeperOption {
 
 // HoldWatches sets how long the engine holds a read of a watch that waits for news.
 func HoldWatches(e *Engine, d time.Duration) { e.watches.held = d }
+
+// LookForKeepersEvery is how often workers without a keeper look whether there is one. Workers must not run yet.
+func LookForKeepersEvery(e *Engine, d time.Duration) { e.keeperLook = d }
+
+// KeepersSeen counts the keepers that are connected.
+func KeepersSeen(ctx context.Context, e *Engine) (int64, bool) { return e.keepersSeen(ctx) }

@@ -30,7 +30,8 @@ func (e *Engine) Check(ctx context.Context) error {
 }
 
 // Check tells whether the worker runs and has reached the engine within the last two lease times. It asks nobody and
-// returns at once; the error matches ErrNotReady.
+// returns at once; the error matches ErrNotReady. It says nothing about the keeper beside the worker: others take over from one
+// that fails.
 func (w *Worker) Check(context.Context) error {
 	if w == nil || w.handlers == nil {
 		return errUnmadeWorker

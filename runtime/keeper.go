@@ -16,8 +16,10 @@ import (
 )
 
 // Keeper does what is due: it wakes delayed and retried executions, marks lost leases, ends what exceeded its time, works
-// off what calls left for later, and mends what does not fit together. DutyTable lists all of it. At least one must run; any
-// number may, in any processes, beside workers or alone. Keepers of one engine share the partitions among them.
+// off what calls left for later, and mends what does not fit together. DutyTable lists all of it. At least one must run:
+// workers run one beside them, with the default options, unless WithoutKeeper leaves it out. NewKeeper makes keepers with
+// other options, or that run alone; any number may run, in any processes. Keepers of one engine share the partitions among
+// them. Those of workers stand by while one made by NewKeeper is there.
 type Keeper struct {
 	engine       *Engine
 	lanes        []enginecore.LaneID
@@ -126,35 +128,38 @@ func (k *Keeper) Run(ctx context.Context) error {
 		return err
 	}
 	defer k.vitals.begin()()
-	unwatch, err := k.engine.telemetry.watchLanes(k.engine.lanes)
+	unwatch, err := k.watchMetrics()
 	if err != nil {
-		return fmt.Errorf("keeper: metrics: %w", err)
+		return err
 	}
 	defer unwatch()
-	unwatchDuties, err := k.engine.telemetry.watchKeeper(k.Stats)
-	if err != nil {
-		return fmt.Errorf("keeper: metrics: %w", err)
-	}
-	defer unwatchDuties()
-	schedules := newScheduleKeeper(k.engine, true)
-	defer schedules.close()
-	k.schedules.Store(schedules)
-	defer k.schedules.Store(nil)
 	ctx, release := k.engine.whileServed(ctx)
 	defer release()
+	defer k.engine.builtIn.yield()()
 	var running sync.WaitGroup
-	running.Go(func() { k.listen(ctx) })
-	running.Go(func() { k.engine.calls.attend(ctx) })
 	running.Go(func() { k.announce(ctx) })
 	running.Go(func() { k.engine.guardLibrary(ctx, k.libraryCheck) })
-	for _, r := range k.rounds {
-		running.Go(func() { k.walk(ctx, r) })
-	}
+	k.work(ctx)
 	running.Wait()
 	if err := k.engine.core.OutdatedErr(); err != nil {
 		return fmt.Errorf("keeper: %w", err)
 	}
 	return nil
+}
+
+// work goes all rounds until ctx ends.
+func (k *Keeper) work(ctx context.Context) {
+	schedules := newScheduleKeeper(k.engine, true)
+	defer schedules.close()
+	k.schedules.Store(schedules)
+	defer k.schedules.Store(nil)
+	var running sync.WaitGroup
+	running.Go(func() { k.listen(ctx) })
+	running.Go(func() { k.engine.calls.attend(ctx) })
+	for _, r := range k.rounds {
+		running.Go(func() { k.walk(ctx, r) })
+	}
+	running.Wait()
 }
 
 // listen hears "<partition> <unix ms>": something is due in a partition earlier than its keepers may know. A letter before

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,9 +31,15 @@ const (
 type fleet struct {
 	self string
 	beat time.Duration
+	// builtIn tells that this is the keeper of workers, which stands by while others keep.
+	builtIn bool
+	// turned has a value when it may have changed whether this keeper stands by.
+	turned chan struct{}
 
 	mu    sync.Mutex
 	peers map[string]keeperPeer
+	// hears tells that the messages of other keepers arrive.
+	hears bool
 	// steps are the steps under way, by their beginning; failing tells that the last one failed everywhere.
 	steps   map[*time.Time]struct{}
 	failing bool
@@ -40,12 +47,15 @@ type fleet struct {
 
 // keeperPeer is another keeper, which counts until a time.
 type keeperPeer struct {
-	hash  uint64
-	until time.Time
+	hash    uint64
+	until   time.Time
+	builtIn bool
 }
 
 func newFleet(self string) *fleet {
-	return &fleet{self: self, beat: DefaultHeartbeat, peers: make(map[string]keeperPeer), steps: make(map[*time.Time]struct{})}
+	return &fleet{
+		self: self, beat: DefaultHeartbeat, turned: make(chan struct{}, 1), peers: make(map[string]keeperPeer), steps: make(map[*time.Time]struct{}),
+	}
 }
 
 // begin notes that a step begins. The result is called with what came of it.
@@ -76,8 +86,8 @@ func (f *fleet) works(now time.Time) bool {
 	return !f.failing
 }
 
-// heard takes in a message of a keeper, "here <id> <heartbeat in ms>" or "gone <id>", and tells whether that changes who
-// there is.
+// heard takes in a message of a keeper, "here <id> <heartbeat in ms>", with the word "builtin" after it for the keeper of
+// workers, or "gone <id>". It reports whether that changes who there is, or the sender has to hear of this keeper.
 func (f *fleet) heard(message string, now time.Time) bool {
 	words := strings.Fields(message)
 	if len(words) < 2 || words[1] == f.self {
@@ -94,10 +104,16 @@ func (f *fleet) heard(message string, now time.Time) bool {
 			return false
 		}
 		beat := min(max(time.Duration(ms)*time.Millisecond, minHeartbeat), maxHeartbeat)
-		f.peers[id] = keeperPeer{hashOf(id), now.Add(silentBeats * beat)}
+		builtIn := slices.Contains(words[3:], builtInWord)
+		if builtIn && !f.builtIn {
+			return true // it stands by when it hears of this one, and owns nothing until then
+		}
+		f.peers[id] = keeperPeer{hashOf(id), now.Add(silentBeats * beat), builtIn}
+		notify(f.turned)
 		return !known
 	case words[0] == "gone":
 		delete(f.peers, id)
+		notify(f.turned)
 		return known
 	}
 	return false
@@ -113,7 +129,11 @@ func (f *fleet) forgetSilent(now time.Time) bool {
 			delete(f.peers, id)
 		}
 	}
-	return len(f.peers) < before
+	if len(f.peers) == before {
+		return false
+	}
+	notify(f.turned)
+	return true
 }
 
 // size is the number of keepers, with this one.
@@ -141,6 +161,9 @@ func (f *fleet) mine(p enginecore.Partition) bool {
 func (k *Keeper) announce(ctx context.Context) {
 	channel := k.engine.core.Keys().ChannelKeepers()
 	here := "here " + k.fleet.self + " " + strconv.FormatInt(k.fleet.beat.Milliseconds(), 10)
+	if k.fleet.builtIn {
+		here += " " + builtInWord
+	}
 	say := func(ctx context.Context, message string) bool {
 		// A message that does not arrive costs the others a look at partitions that are not theirs.
 		return k.engine.client.Do(ctx, k.engine.client.B().Publish().Channel(channel).Message(message).Build()).Error() == nil
@@ -150,7 +173,11 @@ func (k *Keeper) announce(ctx context.Context) {
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() {
-		k.engine.hub.listen(ctx, []string{channel}, func() { notify(greet) }, func(_, message string) {
+		subscribed := func() {
+			k.fleet.listens()
+			notify(greet)
+		}
+		k.engine.hub.listen(ctx, []string{channel}, subscribed, func(_, message string) {
 			if k.fleet.heard(message, time.Now()) {
 				k.share()
 				notify(greet)
@@ -159,6 +186,7 @@ func (k *Keeper) announce(ctx context.Context) {
 	})
 	ticker := time.NewTicker(k.fleet.beat)
 	defer ticker.Stop()
+	stoodBy := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -173,6 +201,14 @@ func (k *Keeper) announce(ctx context.Context) {
 		if k.fleet.forgetSilent(time.Now()) {
 			k.share()
 		}
+		switch standsBy := k.fleet.standsBy(); {
+		case standsBy && !stoodBy:
+			stoodBy = say(ctx, "gone "+k.fleet.self)
+			continue
+		case standsBy:
+			continue
+		}
+		stoodBy = false
 		if k.fleet.works(time.Now()) && say(ctx, here) && k.rounds[0].agenda.owns() == 0 {
 			k.vitals.touch() // there is nothing else to show it
 		}

@@ -32,7 +32,7 @@ type Local struct {
 	faults []error
 }
 
-// OpenLocal opens the engine and starts a keeper and a worker on it. Close ends all of it; the end of ctx does not.
+// OpenLocal opens the engine and starts a worker on it, with its keeper. Close ends all of it; the end of ctx does not.
 func OpenLocal(ctx context.Context, config LocalConfig) (*Local, error) {
 	if len(config.Activities) == 0 {
 		return nil, fmt.Errorf("%w: no activity is given", ErrWorkerConfig)
@@ -48,7 +48,6 @@ func OpenLocal(ctx context.Context, config LocalConfig) (*Local, error) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l := &Local{engine: engine, client: NewClient(engine), stop: stop}
 	l.tasks.Go(func() { l.note(worker.Run(running)) })
-	l.tasks.Go(func() { l.note(NewKeeper(engine).Run(running)) })
 	return l, nil
 }
 
@@ -76,7 +75,7 @@ func (l *Local) Client() *Client {
 	return l.client
 }
 
-// Stop stops the worker as Worker.Run says, then the keeper. Engine and client stay usable until Close.
+// Stop stops the worker as Worker.Run says, with its keeper. Engine and client stay usable until Close.
 func (l *Local) Stop() {
 	if l == nil || l.engine == nil {
 		return
@@ -85,7 +84,7 @@ func (l *Local) Stop() {
 	l.tasks.Wait()
 }
 
-// Close stops the worker as Worker.Run says, then the keeper, the client and the engine. It returns what went wrong in any
+// Close stops the worker as Worker.Run says, with its keeper, then the client and the engine. It returns what went wrong in any
 // of them. Further calls return the same.
 func (l *Local) Close() error {
 	if l == nil || l.engine == nil {

@@ -43,6 +43,8 @@ const (
 	eventLibraryUnchecked  logEvent = "library.unchecked"
 	eventIndexMended       logEvent = "keeper.index_mended"
 	eventKeeperPanicked    logEvent = "keeper.panicked"
+	eventKeeperMissing     logEvent = "keeper.missing"
+	eventKeeperEnded       logEvent = "keeper.ended"
 	eventScheduleFailed    logEvent = "keeper.schedule_failed"
 	eventFireFailed        logEvent = "schedule.fire_failed"
 	eventErrandFailed      logEvent = "keeper.errand_failed"

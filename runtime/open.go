@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"time"
@@ -40,6 +41,9 @@ type Engine struct {
 	keep      flow.Keep
 	logger    *slog.Logger
 	telemetry *telemetry
+	builtIn   builtInKeeper
+	// keeperLook is how often workers without a keeper look whether there is one.
+	keeperLook time.Duration
 }
 
 // open tells why the engine cannot be used.
@@ -86,6 +90,7 @@ type openConfig struct {
 	keep           flow.Keep
 	tls            *tls.Config
 	watches        int
+	mustExist      bool
 }
 
 // Prefix begins every key and channel, so that applications can share a server without sharing data: 1 to 32 characters
@@ -139,6 +144,10 @@ func MeterProvider(p metric.MeterProvider) OpenOption {
 // Partitions is the number of partitions that a new deployment gets for its flows. A deployment that exists keeps its
 // own. Defaults to 64 on a server and 8 in this process.
 func Partitions(n int) OpenOption { return func(c *openConfig) { c.core.Partitions.Flow = n } }
+
+// MustExist makes Open refuse an engine of this process that would be made anew: a directory in which no engine has been
+// opened before, of which it makes nothing then, and an engine in memory. The error wraps fs.ErrNotExist. A server is there or not.
+func MustExist() OpenOption { return func(c *openConfig) { c.mustExist = true } }
 
 // ReplaceForeignLibrary lets Open replace a function library named flowfabric that is not this project's. It excludes
 // ContractOnly, which leaves every library in place.
@@ -206,7 +215,10 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 		namespace: enginecore.Namespace(config.namespace),
 		logger:    config.logger,
 		telemetry: telemetry,
+
+		keeperLook: keeperLookEvery,
 	}
+	e.builtIn.engine = e
 	if err := e.connect(ctx, target, config); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, err), e.Close())
 	}
@@ -221,6 +233,11 @@ func (e *Engine) connect(ctx context.Context, target target, config openConfig) 
 	option := target.option
 	if target.embedded {
 		e.inMemory = target.dir == ""
+		if config.mustExist {
+			if err := checkExists(target.dir); err != nil {
+				return err
+			}
+		}
 		var err error
 		library := lua.Source()
 		if config.core.ContractOnly {
@@ -264,6 +281,18 @@ func (e *Engine) connect(ctx context.Context, target target, config openConfig) 
 		return e.endLeases(ctx)
 	}
 	return nil
+}
+
+// checkExists refuses a directory without an engine, and none at all.
+func checkExists(dir string) error {
+	if dir == "" {
+		return fmt.Errorf("an engine in memory is new in each process: %w", fs.ErrNotExist)
+	}
+	exists, err := embedded.Exists(dir)
+	if err == nil && !exists {
+		err = fmt.Errorf("there is no engine in the directory %s: %w", dir, fs.ErrNotExist)
+	}
+	return err
 }
 
 // endLeases makes everything that was running when the process before ended claimable.

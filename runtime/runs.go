@@ -65,7 +65,8 @@ type RunQuery struct {
 // finished tells that the runs are wanted by their end.
 func (q RunQuery) finished() bool { return !q.FinishedFrom.IsZero() || !q.FinishedBefore.IsZero() }
 
-func (q RunQuery) check() error {
+// Check returns what Client.Runs would refuse the query for, without an engine. The error wraps ErrRunQuery.
+func (q RunQuery) Check() error {
 	var faults []error
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrRunQuery}, args...)...))

@@ -45,7 +45,7 @@ func (c *Client) search(q RunQuery, cursor string, want int) (*runSearch, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := q.check(); err != nil {
+	if err := q.Check(); err != nil {
 		return nil, err
 	}
 	from, err := parseRunCursor(cursor, q)

@@ -108,6 +108,7 @@ func (s *shift) run(ctx context.Context) error {
 		return fmt.Errorf("worker: metrics: %w", err)
 	}
 	defer unwatch()
+	leaveKeeper := s.engine.builtIn.join(s.worker.config.keeperless)
 	background, stop := context.WithCancel(s.base)
 	var services sync.WaitGroup
 	services.Go(func() { s.leases.keep(background) })
@@ -136,6 +137,7 @@ func (s *shift) run(ctx context.Context) error {
 	s.errands.finish()
 	s.drain.wait()
 	s.leases.deregister()
+	err = errors.Join(err, leaveKeeper())
 	if outdated := s.core.OutdatedErr(); outdated != nil {
 		return errors.Join(fmt.Errorf("worker: %w", outdated), err)
 	}

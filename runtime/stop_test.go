@@ -111,7 +111,7 @@ func TestStopLeavesTheDeafBehind(t *testing.T) {
 		return n, nil
 	})
 	running, stop := context.WithCancel(ctx)
-	w := runtime.NewWorker(b.Engine, runtime.Grace(0))
+	w := runtime.NewWorker(b.Engine, runtime.Grace(0), runtime.WithoutKeeper())
 	require.NoError(t, w.Register(a))
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Run(running) }()

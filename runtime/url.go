@@ -37,6 +37,9 @@ func parseURL(raw string) (target, error) {
 	if raw == "" || raw == "embedded" || strings.HasPrefix(raw, "embedded:") {
 		return parseEmbedded(raw)
 	}
+	if meant, ok := serverMeant(raw); ok {
+		return target{}, fmt.Errorf("%w: it has no scheme: did you mean %s?", ErrURL, meant)
+	}
 	first, hosts := cutHosts(raw)
 	u, err := url.Parse(first)
 	if err != nil {

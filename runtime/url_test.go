@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,5 +54,39 @@ func TestURLForms(t *testing.T) {
 	for _, url := range []string{"./data", "valkey:127.0.0.1:7000", "embedded://host/data"} {
 		_, err := parseURL(url)
 		require.ErrorIs(t, err, ErrURL, url)
+	}
+}
+
+// Whoever writes an address instead of a URL is told the URL, without the password.
+func TestAddressInsteadOfURL(t *testing.T) {
+	t.Parallel()
+	for raw, meant := range map[string]string{
+		"localhost:6379":                 "valkey://localhost:6379",
+		"127.0.0.1:6379":                 "valkey://127.0.0.1:6379",
+		"[::1]:6379":                     "valkey://[::1]:6379",
+		"redis:6379":                     "valkey://redis:6379",
+		"valkey:6379/2":                  "valkey://valkey:6379/2",
+		"cache.example.com:7000/3":       "valkey://cache.example.com:7000/3",
+		"//localhost:6379":               "valkey://localhost:6379",
+		"redis:localhost:6379":           "redis://localhost:6379",
+		"rediss:ann:secret@h:6380":       "rediss://user:password@h:6380",
+		":secret@localhost:6379":         "valkey://user:password@localhost:6379",
+		"ann:secret@localhost:6379/1":    "valkey://user:password@localhost:6379/1",
+		"a:7000,b:7001":                  "valkey+cluster://a:7000,b:7001",
+		"localhost:6379?dial_timeout=1s": "valkey://localhost:6379?dial_timeout=1s",
+	} {
+		_, err := parseURL(raw)
+		require.ErrorIs(t, err, ErrURL, raw)
+		require.ErrorContains(t, err, "did you mean "+meant+"?", raw)
+		require.NotContains(t, err.Error(), "secret", raw)
+		if !strings.Contains(meant, "user:") {
+			_, err = parseURL(meant)
+			require.NoError(t, err, meant)
+		}
+	}
+	for _, raw := range []string{"./data", "data", "localhost", "localhost:port", "localhost:0", "localhost:99999", ":6379", "C:\\data", "http://h:80"} {
+		_, err := parseURL(raw)
+		require.ErrorIs(t, err, ErrURL, raw)
+		require.NotContains(t, err.Error(), "did you mean", raw)
 	}
 }

@@ -57,7 +57,7 @@ func runTalker(stage string) int {
 		fmt.Println(err)
 		return 1
 	}
-	w := runtime.NewWorker(e, runtime.Lease(killedLease))
+	w := runtime.NewWorker(e, runtime.Lease(killedLease), runtime.WithoutKeeper())
 	err = w.Register(talk("child", stage, func() {
 		fmt.Println("begun")
 		select {}

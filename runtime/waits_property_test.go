@@ -275,7 +275,7 @@ func perform(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, 
 // changeShifts starts and stops a second worker and a second keeper.
 func changeShifts(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, []int], r *rand.Rand, over <-chan struct{}) {
 	for {
-		w := runtime.NewWorker(b.Engine, runtime.Grace(time.Duration(r.IntN(2))*5*time.Millisecond), runtime.Lease(time.Second))
+		w := runtime.NewWorker(b.Engine, runtime.Grace(time.Duration(r.IntN(2))*5*time.Millisecond), runtime.Lease(time.Second), runtime.WithoutKeeper())
 		if err := w.Register(a); err != nil {
 			t.Error(err)
 			return

@@ -24,7 +24,7 @@ func TestIdleWorkersTakeTurns(t *testing.T) {
 		running, stop := context.WithCancel(ctx)
 		done := make(chan error, workers)
 		for i := range all {
-			all[i] = runtime.NewWorker(b.Engine, runtime.Concurrency(2))
+			all[i] = runtime.NewWorker(b.Engine, runtime.Concurrency(2), runtime.WithoutKeeper())
 			require.NoError(t, all[i].Register(a))
 			go func() { done <- all[i].Run(running) }()
 		}

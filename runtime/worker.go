@@ -18,7 +18,9 @@ import (
 )
 
 // Worker runs the activities that are registered with it, and is made by NewWorker. It claims executions, keeps their
-// leases, and reports how they end; the functions see none of that. Any number of workers share an engine.
+// leases, and reports how they end; the functions see none of that. Any number of workers share an engine. They share a
+// keeper, too, with the default options: it stands by while keepers made by NewKeeper run, on this engine or elsewhere, and
+// WithoutKeeper leaves it out.
 type Worker struct {
 	engine   *Engine
 	config   workerConfig
@@ -43,7 +45,8 @@ type workerConfig struct {
 	granter      Granter
 	through      bool // grants only
 	// sweep is how often the worker looks into every partition if it is alone; 0 is what suits the engine.
-	sweep time.Duration
+	sweep      time.Duration
+	keeperless bool
 }
 
 // Defaults of a worker.
@@ -86,6 +89,10 @@ const MaxWorkerName = 128
 // WorkerName names the worker for the record; instances of one deployment share it. It has 1 to MaxWorkerName bytes and neither
 // white space nor control characters. Defaults to "worker".
 func WorkerName(name string) WorkerOption { return func(c *workerConfig) { c.id = name } }
+
+// WithoutKeeper leaves out the keeper that a worker runs beside it: what is due by time then waits for a keeper made by
+// NewKeeper or one of other workers. A worker that sees none warns (keeper.missing).
+func WithoutKeeper() WorkerOption { return func(c *workerConfig) { c.keeperless = true } }
 
 // NewWorker returns a worker of an engine. Register activities and call Run.
 func NewWorker(e *Engine, opts ...WorkerOption) *Worker {
@@ -200,7 +207,8 @@ func (w *Worker) kinds() string {
 }
 
 // Run works until ctx ends. Then it claims no more, lets what runs finish within the grace time, and gives the rest back
-// without spending an attempt. It returns nil after such a stop. A worker runs once.
+// without spending an attempt. It returns nil after such a stop. A worker runs once. The keeper that the workers of an
+// engine share ends with the last of them.
 //
 // While the engine is away, it keeps trying; what runs goes on until its lease is over.
 func (w *Worker) Run(ctx context.Context) error {

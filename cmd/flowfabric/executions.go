@@ -46,13 +46,7 @@ func prepareExecutions(flags *flag.FlagSet) action {
 	index := flags.String("index", "", "only what stands in this index of the lane: eligible, delayed, active, suspended, terminal, …")
 	limit := flags.Int("limit", 50, "at most so many; 0 is all")
 	flags.Var(tags, "tag", "only executions with this tag, key=value; may be given several times")
-	return func(ctx context.Context, s *session, out *output, args []string) error {
-		if err := need(args); err != nil {
-			return err
-		}
-		if err := notNegative(limit); err != nil {
-			return err
-		}
+	query := func() admin.ExecutionQuery {
 		query := admin.ExecutionQuery{
 			Lane: enginecore.LaneID(*lane), Flow: enginecore.FlowID(*flow), Tags: tags, Index: admin.Index(*index), WithTags: true,
 		}
@@ -61,9 +55,13 @@ func prepareExecutions(flags *flag.FlagSet) action {
 				query.States = append(query.States, enginecore.PublicState(text))
 			}
 		}
+		return query
+	}
+	check := need(nil, func() error { return notNegative(limit) }, func() error { return query().Check() })
+	return action{check, func(ctx context.Context, s *session, out *output, _ []string) error {
 		out.head("execution", "kind", "lane", "state", "priority", "attempts", "created", "detail")
 		count := 0
-		for e, err := range s.admin.Executions(ctx, query) {
+		for e, err := range s.admin.Executions(ctx, query()) {
 			if err != nil {
 				return err
 			}
@@ -75,14 +73,20 @@ func prepareExecutions(flags *flag.FlagSet) action {
 				at(e.CreatedAt), e.BlockingDetail)
 		}
 		return nil
-	}
+	}}
 }
 
 func prepareExecution(*flag.FlagSet) action {
-	return func(ctx context.Context, s *session, out *output, args []string) error {
-		if err := need(args, "ID"); err != nil {
+	check := func(args []string) error {
+		if err := need([]string{"ID"})(args); err != nil {
 			return err
 		}
+		if _, err := enginecore.ParseExecutionID(args[0]); err != nil {
+			return fmt.Errorf("%w: %w", errUsage, err)
+		}
+		return nil
+	}
+	return action{check, func(ctx context.Context, s *session, out *output, args []string) error {
 		e, err := s.admin.Execution(ctx, enginecore.ExecutionID(args[0]))
 		if err != nil {
 			return err
@@ -105,5 +109,5 @@ func prepareExecution(*flag.FlagSet) action {
 			}
 		}
 		return nil
-	}
+	}}
 }

@@ -30,10 +30,7 @@ type blockedView struct {
 }
 
 func prepareLanes(*flag.FlagSet) action {
-	return func(ctx context.Context, s *session, out *output, args []string) error {
-		if err := need(args); err != nil {
-			return err
-		}
+	return action{need(nil), func(ctx context.Context, s *session, out *output, _ []string) error {
 		lanes, err := s.client.Lanes(ctx)
 		if err != nil {
 			return err
@@ -50,7 +47,7 @@ func prepareLanes(*flag.FlagSet) action {
 				strconv.Itoa(l.Blocked.Dependencies), strconv.Itoa(blocked), at(l.Oldest), paused)
 		}
 		return nil
-	}
+	}}
 }
 
 // pauseView is a pause as -json shows it.
@@ -62,10 +59,7 @@ type pauseView struct {
 }
 
 func preparePauses(*flag.FlagSet) action {
-	return func(ctx context.Context, s *session, out *output, args []string) error {
-		if err := need(args); err != nil {
-			return err
-		}
+	return action{need(nil), func(ctx context.Context, s *session, out *output, _ []string) error {
 		pauses, err := s.client.Pauses(ctx)
 		if err != nil {
 			return err
@@ -79,39 +73,46 @@ func preparePauses(*flag.FlagSet) action {
 			out.row(pauseView{kind, name, p.Since, p.Reason}, kind, name, at(p.Since), p.Reason)
 		}
 		return nil
-	}
+	}}
 }
 
 func preparePause(flags *flag.FlagSet) action {
 	reason := flags.String("reason", "paused by an operator", "why, for the record")
-	return func(ctx context.Context, s *session, out *output, args []string) error {
+	return action{checkSubject, func(ctx context.Context, s *session, out *output, args []string) error {
 		c := s.client
 		return subject(args, out, "paused",
 			func(lane string) error { return c.PauseLane(ctx, lane, *reason) },
 			func(activity string) error { return c.PauseActivity(ctx, activity, *reason) },
 			func(flow, run string) error { return c.PauseRun(ctx, flow, run, *reason) })
-	}
+	}}
 }
 
 func prepareResume(*flag.FlagSet) action {
-	return func(ctx context.Context, s *session, out *output, args []string) error {
+	return action{checkSubject, func(ctx context.Context, s *session, out *output, args []string) error {
 		c := s.client
 		return subject(args, out, "resumed",
 			func(lane string) error { return c.ResumeLane(ctx, lane) },
 			func(activity string) error { return c.ResumeActivity(ctx, activity) },
 			func(flow, run string) error { return c.ResumeRun(ctx, flow, run) })
-	}
+	}}
 }
 
-// subject calls what fits the kind that the first argument names.
-func subject(args []string, out *output, what string, lane, activity func(string) error, run func(flow, run string) error) error {
+// checkSubject refuses arguments that name neither a lane, nor an activity, nor a run.
+func checkSubject(args []string) error {
 	switch {
-	case len(args) == 2 && args[0] == "lane":
-		return done(out, what, lane(args[1]))
-	case len(args) == 2 && args[0] == "activity":
-		return done(out, what, activity(args[1]))
-	case len(args) == 3 && args[0] == "run":
-		return done(out, what, run(args[1], args[2]))
+	case len(args) == 2 && (args[0] == "lane" || args[0] == "activity"), len(args) == 3 && args[0] == "run":
+		return nil
 	}
 	return fmt.Errorf("%w: wanted are: lane NAME, activity NAME, or run FLOW RUN, got %q; a reason goes with -reason", errUsage, args)
+}
+
+// subject calls what fits the kind that the first argument names. The arguments have been checked.
+func subject(args []string, out *output, what string, lane, activity func(string) error, run func(flow, run string) error) error {
+	switch args[0] {
+	case "lane":
+		return done(out, what, lane(args[1]))
+	case "activity":
+		return done(out, what, activity(args[1]))
+	}
+	return done(out, what, run(args[1], args[2]))
 }

@@ -53,7 +53,7 @@ func open(ctx context.Context, where location) (*session, error) {
 	if where.url == "" {
 		return nil, fmt.Errorf("%w: no engine is named: give -url or set FLOWFABRIC_URL", errUsage)
 	}
-	opts := []runtime.OpenOption{runtime.Logger(slog.New(slog.DiscardHandler))}
+	opts := []runtime.OpenOption{runtime.Logger(slog.New(slog.DiscardHandler)), runtime.MustExist()}
 	if where.prefix != "" {
 		opts = append(opts, runtime.Prefix(where.prefix))
 	}
@@ -125,7 +125,11 @@ type command struct {
 }
 
 // action is what a command does once its flags are read.
-type action func(ctx context.Context, s *session, out *output, args []string) error
+type action struct {
+	// check refuses flags and arguments that make no sense, before the engine is opened.
+	check func(args []string) error
+	do    func(ctx context.Context, s *session, out *output, args []string) error
+}
 
 func (p program) carryOut(ctx context.Context, where location, c command, json bool, args []string) error {
 	flags := flag.NewFlagSet(c.name, flag.ContinueOnError)
@@ -142,14 +146,17 @@ func (p program) carryOut(ctx context.Context, where location, c command, json b
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", errUsage, c.name, err)
 	}
+	if err := act.check(rest); err != nil {
+		return err
+	}
 	s, err := p.open(ctx, where)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	out := newOutput(p.stdout, *asJSON)
-	if err := act(ctx, s, out, rest); err != nil {
-		return errors.Join(out.flush(), err)
+	if err := act.do(ctx, s, out, rest); err != nil {
+		return errors.Join(out.cutShort(), err)
 	}
 	return out.flush()
 }
@@ -168,15 +175,22 @@ func parseAnywhere(flags *flag.FlagSet, args []string) ([]string, error) {
 	}
 }
 
-// need checks the number of arguments.
-func need(args []string, names ...string) error {
-	if len(args) == len(names) {
+// need checks the number of arguments, and then what else is to be checked.
+func need(names []string, checks ...func() error) func(args []string) error {
+	return func(args []string) error {
+		switch {
+		case len(args) != len(names) && len(names) == 0:
+			return fmt.Errorf("%w: the command takes no arguments, got %q", errUsage, args)
+		case len(args) != len(names):
+			return fmt.Errorf("%w: wanted are %d arguments, %s, got %d", errUsage, len(names), strings.Join(names, " "), len(args))
+		}
+		for _, check := range checks {
+			if err := check(); err != nil {
+				return err
+			}
+		}
 		return nil
 	}
-	if len(names) == 0 {
-		return fmt.Errorf("%w: the command takes no arguments, got %q", errUsage, args)
-	}
-	return fmt.Errorf("%w: wanted are %d arguments, %s, got %d", errUsage, len(names), strings.Join(names, " "), len(args))
 }
 
 func (p program) help(flags *flag.FlagSet) {

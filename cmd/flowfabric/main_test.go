@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -144,12 +146,22 @@ func TestWaitsAndCancels(t *testing.T) {
 func TestCallsThatMakeNoSense(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"frobnicate"}, {"runs", "-nonsense"}, {"runs", "extra"}, {"runs", "-tag", "x"}, {"runs", "-state", "lost"}, {"describe", "one"},
-		{"pause", "lane"}, {"rerun", "a", "b", "-all", "-from", "c"}, {"execution", "nonsense"}, {"-odd"},
+		{"pause", "lane"}, {"rerun", "a", "b", "-all", "-from", "c"}, {"execution", "nonsense"}, {"-odd"}, {"runs", "-limit", "-1"},
+		{"runs", "-since", "-1h"}, {"runs", "-since", "1h", "-finished", "1h"}, {"runs", "-tag", "UPPER=x"}, {"waits", "one"}, {"cancel"}, {"purge", "a"},
+		{"lanes", "x"}, {"pauses", "x"}, {"pause", "run", "x"}, {"resume"}, {"resume", "flow", "x"}, {"execution"}, {"execution", "{fp:0}:x"},
+		{"executions", "x"}, {"executions", "-limit", "-1"}, {"executions", "-state", "lost"}, {"executions", "-index", "eligible"},
+		{"executions", "-index", "nonsense", "-lane", "default"}, {"executions", "-flow-id", "x"}, {"executions", "-lane", "" + strings.Repeat("x", 1000)},
 	} {
-		b := enginetest.New(t, testserver.Embedded)
-		code, _, stderr := terminal{t, b}.run(args...)
-		require.Equal(t, exitUsage, code, "%v", args)
-		require.Contains(t, stderr, "flowfabric: ")
+		var out, errs bytes.Buffer
+		p := program{stdout: &out, stderr: &errs, open: func(context.Context, location) (*session, error) {
+			t.Errorf("%v: the engine is opened", args)
+			return nil, errUsage
+		}}
+		require.Equal(t, exitUsage, p.run(t.Context(), args), "%v", args)
+		require.Contains(t, errs.String(), "flowfabric: ")
+		if len(args) > 0 { // without a command there is help
+			require.Empty(t, out.String(), "%v", args)
+		}
 	}
 	p := program{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, open: open}
 	require.Equal(t, exitUsage, p.run(context.Background(), []string{"runs"}), "no engine is named")
@@ -159,5 +171,38 @@ func TestCallsThatMakeNoSense(t *testing.T) {
 	require.Equal(t, exitUsage, p.run(context.Background(), []string{"acl", "a b"}))
 	require.Equal(t, exitUsage, p.run(context.Background(), []string{"-prefix", "*", "acl", "app"}))
 	dir := t.TempDir()
+	engine, err := runtime.Open(t.Context(), "embedded:"+dir, runtime.Prefix("x"))
+	require.NoError(t, err)
+	require.NoError(t, engine.Close())
 	require.Zero(t, p.run(context.Background(), []string{"-url", "embedded:" + dir, "-prefix", "x", "-namespace", "n", "runs"}))
+}
+
+// A command makes no engine: where there is none, it says so and leaves the directory as it is.
+func TestNoEngineIsMade(t *testing.T) {
+	empty := t.TempDir()
+	for _, dir := range []string{filepath.Join(empty, "missing"), empty, ""} {
+		for _, args := range [][]string{{"runs"}, {"describe", "f", "r"}, {"pause", "lane", "x"}} {
+			var out, errs bytes.Buffer
+			p := program{stdout: &out, stderr: &errs, open: open}
+			require.Equal(t, exitFailure, p.run(t.Context(), append([]string{"-url", "embedded:" + dir}, args...)), "%v", args)
+			require.Contains(t, errs.String(), "engine in")
+			require.Empty(t, out.String())
+		}
+	}
+	left, err := os.ReadDir(empty)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// What fails prints no head of a table without rows.
+func TestNoHeadBeforeAnError(t *testing.T) {
+	b := enginetest.New(t, testserver.Embedded)
+	x := terminal{t, b}
+	require.Contains(t, x.ok("runs"), "FLOW", "an empty table has its head")
+	require.NoError(t, b.Engine.Close())
+	for _, args := range [][]string{{"runs"}, {"executions"}, {"lanes"}, {"pauses"}} {
+		code, stdout, _ := x.run(args...)
+		require.Equal(t, exitFailure, code, "%v", args)
+		require.Empty(t, stdout, "%v", args)
+	}
 }

@@ -14,6 +14,8 @@ type output struct {
 	table *tabwriter.Writer
 	lines bool
 	to    io.Writer
+	// columns are the names of the columns until they are printed, with the first row or at the end.
+	columns []string
 }
 
 func newOutput(to io.Writer, asJSON bool) *output {
@@ -23,14 +25,18 @@ func newOutput(to io.Writer, asJSON bool) *output {
 	return &output{table: tabwriter.NewWriter(to, 0, 4, 2, ' ', 0), to: to}
 }
 
-// head prints the names of the columns.
-func (o *output) head(columns ...string) {
-	if o.table != nil {
-		for i := range columns {
-			columns[i] = visible(strings.ToUpper(columns[i]))
-		}
-		fmt.Fprintln(o.table, strings.Join(columns, "\t"))
+// head gives the names of the columns.
+func (o *output) head(columns ...string) { o.columns = columns }
+
+func (o *output) printHead() {
+	if len(o.columns) == 0 {
+		return
 	}
+	for i, name := range o.columns {
+		o.columns[i] = visible(strings.ToUpper(name))
+	}
+	fmt.Fprintln(o.table, strings.Join(o.columns, "\t"))
+	o.columns = nil
 }
 
 // row prints a row: the cells in a table, the value as JSON.
@@ -41,6 +47,7 @@ func (o *output) row(value any, cells ...string) {
 		}
 		return
 	}
+	o.printHead()
 	for i := range cells {
 		cells[i] = visible(cells[i])
 	}
@@ -57,9 +64,16 @@ func (o *output) say(format string, args ...any) {
 
 func (o *output) flush() error {
 	if o.table != nil {
+		o.printHead()
 		return o.table.Flush()
 	}
 	return nil
+}
+
+// cutShort prints the rows that there are before an error, and no head without rows.
+func (o *output) cutShort() error {
+	o.columns = nil
+	return o.flush()
 }
 
 // at shows a time; "-" is none.

@@ -68,13 +68,7 @@ func prepareRuns(flags *flag.FlagSet) action {
 	finished := flags.Duration("finished", 0, "only runs that ended within this time, the last ones first")
 	limit := flags.Int("limit", 50, "at most so many; 0 is all")
 	flags.Var(tags, "tag", "only runs with this tag, key=value; may be given several times")
-	return func(ctx context.Context, s *session, out *output, args []string) error {
-		if err := need(args); err != nil {
-			return err
-		}
-		if err := notNegative(limit, since, finished); err != nil {
-			return err
-		}
+	query := func() runtime.RunQuery {
 		query := runtime.RunQuery{Flow: *name, Tags: tags}
 		for text := range strings.SplitSeq(*state, ",") {
 			if text = strings.TrimSpace(text); text != "" {
@@ -87,8 +81,12 @@ func prepareRuns(flags *flag.FlagSet) action {
 		if *finished > 0 {
 			query.FinishedFrom = time.Now().Add(-*finished)
 		}
-		return printRuns(ctx, s, out, query, *limit)
+		return query
 	}
+	check := need(nil, func() error { return notNegative(limit, since, finished) }, func() error { return query().Check() })
+	return action{check, func(ctx context.Context, s *session, out *output, _ []string) error {
+		return printRuns(ctx, s, out, query(), *limit)
+	}}
 }
 
 // notNegative checks the flags by which lists are bounded.
@@ -139,13 +137,11 @@ type nodeView struct {
 	Execution string    `json:"execution"`
 	Started   time.Time `json:"started,omitzero"`
 	Completed time.Time `json:"completed,omitzero"`
+	Overdue   float64   `json:"overdue_seconds,omitempty"`
 }
 
 func prepareDescribe(*flag.FlagSet) action {
-	return func(ctx context.Context, s *session, out *output, args []string) error {
-		if err := need(args, "FLOW", "RUN"); err != nil {
-			return err
-		}
+	return action{need([]string{"FLOW", "RUN"}), func(ctx context.Context, s *session, out *output, args []string) error {
 		d, err := s.client.Describe(ctx, args[0], args[1])
 		if err != nil {
 			return err
@@ -164,7 +160,7 @@ func prepareDescribe(*flag.FlagSet) action {
 			out.row(nil, n.Name, n.Activity, string(n.State), strconv.Itoa(n.Attempts), at(n.StartedAt), at(n.CompletedAt), why)
 		}
 		return nil
-	}
+	}}
 }
 
 // runDescription is a run with its nodes as -json shows it.
@@ -176,6 +172,8 @@ type runDescription struct {
 	CancelledBy   string     `json:"cancelled_by,omitempty"`
 	PauseReason   string     `json:"pause_reason,omitempty"`
 	Deadline      time.Time  `json:"deadline,omitzero"`
+	Overdue       float64    `json:"overdue_seconds,omitempty"`
+	NoKeeper      bool       `json:"no_keeper,omitempty"`
 	Reruns        int        `json:"reruns,omitempty"`
 	Details       []nodeView `json:"details"`
 }
@@ -187,12 +185,12 @@ func describeView(d *runtime.Description) runDescription {
 			Finished: d.ClosedAt, Paused: d.PausedAt, FailedNode: d.FailedNode, Nodes: len(d.Nodes), Open: d.OpenNodes,
 		},
 		Outcome: d.Outcome, FailureReason: d.FailureReason, CancelReason: d.CancelReason, CancelledBy: d.CancelledBy,
-		PauseReason: d.PauseReason, Deadline: d.DeadlineAt, Reruns: d.Reruns, Details: []nodeView{},
+		PauseReason: d.PauseReason, Deadline: d.DeadlineAt, Overdue: d.Overdue.Seconds(), NoKeeper: d.NoKeeper, Reruns: d.Reruns, Details: []nodeView{},
 	}
 	for _, n := range d.Nodes {
 		view.Details = append(view.Details, nodeView{
 			n.Name, n.Activity, n.Lane, string(n.State), n.Why, n.Reason, n.Attempts, string(n.Worker), string(n.ExecutionID), n.StartedAt,
-			n.CompletedAt,
+			n.CompletedAt, n.Overdue.Seconds(),
 		})
 	}
 	return view
@@ -208,6 +206,8 @@ func summaryOf(d *runtime.Description) string {
 	}
 	add(!d.ClosedAt.IsZero(), "ended %s: %s", at(d.ClosedAt), d.Outcome)
 	add(!d.DeadlineAt.IsZero() && d.ClosedAt.IsZero(), "expires %s", at(d.DeadlineAt))
+	add(d.Overdue > 0, "that is overdue by %s", d.Overdue.Round(time.Second))
+	add(d.NoKeeper, "no keeper is seen: what is due by time waits for one")
 	add(!d.PausedAt.IsZero(), "paused since %s: %q", at(d.PausedAt), d.PauseReason)
 	add(d.FailedNode != "", "node %s failed: %q", d.FailedNode, d.FailureReason)
 	add(d.CancelReason != "" || d.CancelledBy != "", "cancelled by %q: %q", d.CancelledBy, d.CancelReason)
@@ -228,10 +228,7 @@ type waitView struct {
 }
 
 func prepareWaits(*flag.FlagSet) action {
-	return func(ctx context.Context, s *session, out *output, args []string) error {
-		if err := need(args, "FLOW", "RUN"); err != nil {
-			return err
-		}
+	return action{need([]string{"FLOW", "RUN"}), func(ctx context.Context, s *session, out *output, args []string) error {
 		waits, err := s.client.Waitpoints(ctx, args[0], args[1])
 		if err != nil {
 			return err
@@ -243,23 +240,20 @@ func prepareWaits(*flag.FlagSet) action {
 				fmt.Sprintf("%d of %d", w.Received, w.Needed))
 		}
 		return nil
-	}
+	}}
 }
 
 func prepareCancel(flags *flag.FlagSet) action {
 	reason := flags.String("reason", "cancelled by an operator", "why, for the record")
 	by := flags.String("by", "flowfabric", "who asks for it, for the record")
 	pending := flags.Bool("pending", false, "let running nodes end by themselves")
-	return func(ctx context.Context, s *session, out *output, args []string) error {
-		if err := need(args, "FLOW", "RUN"); err != nil {
-			return err
-		}
+	return action{need([]string{"FLOW", "RUN"}), func(ctx context.Context, s *session, out *output, args []string) error {
 		cancel := s.client.Cancel
 		if *pending {
 			cancel = s.client.CancelPending
 		}
 		return done(out, "cancelled", cancel(ctx, args[0], args[1], *reason, runtime.By(*by)))
-	}
+	}}
 }
 
 // done tells that something has been done.
@@ -274,13 +268,13 @@ func prepareRerun(flags *flag.FlagSet) action {
 	from := flags.String("from", "", "run this node again, and all that depends on it")
 	whole := flags.Bool("all", false, "run all nodes again")
 	by := flags.String("by", "flowfabric", "who asks for it, for the record")
-	return func(ctx context.Context, s *session, out *output, args []string) error {
-		if err := need(args, "FLOW", "RUN"); err != nil {
-			return err
-		}
+	exclusive := func() error {
 		if *whole && *from != "" {
 			return fmt.Errorf("%w: -all and -from exclude each other", errUsage)
 		}
+		return nil
+	}
+	return action{need([]string{"FLOW", "RUN"}, exclusive), func(ctx context.Context, s *session, out *output, args []string) error {
 		scope := runtime.RerunFailed()
 		switch {
 		case *whole:
@@ -289,14 +283,11 @@ func prepareRerun(flags *flag.FlagSet) action {
 			scope = runtime.RerunFrom(*from)
 		}
 		return done(out, "runs again", s.client.Rerun(ctx, args[0], args[1], scope, runtime.By(*by)))
-	}
+	}}
 }
 
 func preparePurge(*flag.FlagSet) action {
-	return func(ctx context.Context, s *session, out *output, args []string) error {
-		if err := need(args, "FLOW", "RUN"); err != nil {
-			return err
-		}
+	return action{need([]string{"FLOW", "RUN"}), func(ctx context.Context, s *session, out *output, args []string) error {
 		return done(out, "purged", s.client.Purge(ctx, args[0], args[1]))
-	}
+	}}
 }

@@ -69,7 +69,7 @@ func failure(o options, err error) error {
 	return errors.Join(fmt.Errorf("%s is not deployed: %s: %s; the site serves %s", o.version, failed.Node, failed.Reason, live), liveErr)
 }
 
-// work runs a worker, a keeper and the web server of the site, and shows what happens, until the run is over.
+// work runs a worker and the web server of the site, and shows what happens, until the run is over.
 func work(ctx context.Context, engine *runtime.Engine, client *runtime.Client, started *runtime.Run[Deployed], p program, o options) (Deployed, error) {
 	pages, err := net.Listen("tcp", o.pagesAddress)
 	if err != nil {
@@ -90,7 +90,6 @@ func work(ctx context.Context, engine *runtime.Engine, client *runtime.Client, s
 	group.Go(func() error { return serveHTTP(ctx, pages, o.site.server()) })
 	group.Go(func() error { return share(ctx, engine, o) })
 	group.Go(func() error { return worker.Run(ctx) })
-	group.Go(func() error { return runtime.NewKeeper(engine).Run(ctx) })
 	out := &console{out: p.stdout}
 	var deployed Deployed
 	over := false

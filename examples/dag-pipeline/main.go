@@ -122,7 +122,7 @@ func census(ctx context.Context, o options, stdout *os.File, stderr io.Writer) (
 	return nil
 }
 
-// take runs a worker and a keeper until the run is over, and shows how it goes on.
+// take runs a worker, with its keeper, until the run is over, and shows how it goes on.
 func take(ctx context.Context, eng *runtime.Engine, started *runtime.Run[Edition], o options, show *display) (Edition, error) {
 	worker := runtime.NewWorker(eng, runtime.WorkerName("census"), runtime.Concurrency(o.workers), runtime.Lease(o.lease),
 		runtime.Grace(grace))
@@ -144,7 +144,6 @@ func take(ctx context.Context, eng *runtime.Engine, started *runtime.Run[Edition
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return worker.Run(ctx) })
-	group.Go(func() error { return runtime.NewKeeper(eng).Run(ctx) })
 	var edition Edition
 	over := false
 	group.Go(func() (err error) {

@@ -165,7 +165,7 @@ func operate(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	require.NoError(t, c.SetBudget(ctx, runtime.BudgetRef{Name: "plan", Key: "acme"}, flow.HardLimit("pages", 2000)))
 	require.NoError(t, c.ResetBudget(ctx, runtime.BudgetRef{Name: "plan", Key: "acme"}))
 	require.NoError(t, c.SetLimit(ctx, "api", "", activity.AtMost(10, time.Second)))
-	_, err = c.RotateSecrets(ctx, time.Minute)
+	_, err = b.Engine.RotateSecrets(ctx, time.Minute)
 	require.NoError(t, err)
 	_, err = runtime.Schedule(ctx, c, "nightly", runtime.Every(time.Hour), def, in)
 	require.NoError(t, err)

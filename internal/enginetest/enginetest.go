@@ -170,8 +170,14 @@ func start(tb testing.TB, name string, run func(context.Context) error) *Running
 	return r
 }
 
-// Worker starts a worker; it stops with the test.
+// Worker starts a worker without a keeper, so that a test says when there is one; it stops with the test.
 func (b *Bench) Worker(tb testing.TB, handlers []activity.Handler, opts ...runtime.WorkerOption) *Running {
+	tb.Helper()
+	return b.KeepingWorker(tb, handlers, append([]runtime.WorkerOption{runtime.WithoutKeeper()}, opts...)...)
+}
+
+// KeepingWorker starts a worker as programs do, with a keeper; it stops with the test.
+func (b *Bench) KeepingWorker(tb testing.TB, handlers []activity.Handler, opts ...runtime.WorkerOption) *Running {
 	tb.Helper()
 	w := runtime.NewWorker(b.Engine, opts...)
 	require.NoError(tb, w.Register(handlers...))

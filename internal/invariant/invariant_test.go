@@ -55,7 +55,7 @@ func newStage(t *testing.T) *stage {
 		}
 		return n, nil
 	})
-	w := runtime.NewWorker(bench.Engine, runtime.Concurrency(1), runtime.Lease(time.Hour))
+	w := runtime.NewWorker(bench.Engine, runtime.Concurrency(1), runtime.Lease(time.Hour), runtime.WithoutKeeper())
 	require.NoError(t, w.Register(pass, hold))
 	running, stop := context.WithCancel(context.Background())
 	stopped := make(chan error, 1)

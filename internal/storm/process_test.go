@@ -96,7 +96,11 @@ const stormLease = time.Second
 
 func workerOptions(r *rand.Rand) []runtime.WorkerOption {
 	lanes := [][]string{{activity.DefaultLane, "other"}, {"other", activity.DefaultLane}, {activity.DefaultLane}}[r.IntN(3)]
-	return []runtime.WorkerOption{runtime.Lease(stormLease), runtime.Concurrency(1 + r.IntN(6)), runtime.Lanes(lanes...)}
+	opts := []runtime.WorkerOption{runtime.Lease(stormLease), runtime.Concurrency(1 + r.IntN(6)), runtime.Lanes(lanes...)}
+	if r.IntN(2) == 0 {
+		opts = append(opts, runtime.WithoutKeeper())
+	}
+	return opts
 }
 
 // process is one that is killed and replaced.

@@ -111,7 +111,7 @@ func TestProtocolIsGivenUpUnderARunningProgram(t *testing.T) {
 			return 0, context.Cause(ctx)
 		})
 		def := holding(t, hold)
-		w := runtime.NewWorker(b.Engine, runtime.Lease(time.Second), runtime.Grace(enginetest.Patience))
+		w := runtime.NewWorker(b.Engine, runtime.Lease(time.Second), runtime.Grace(enginetest.Patience), runtime.WithoutKeeper())
 		require.NoError(t, w.Register(hold))
 		worker := running(t, w.Run)
 		keeper := running(t, runtime.NewKeeper(b.Engine).Run)

@@ -1,0 +1,242 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// keepersHeard follows the messages of keepers.
+type keepersHeard struct {
+	mu     sync.Mutex
+	active map[string]bool // by id: true for the keepers of workers
+	ever   map[string]bool
+}
+
+// hearKeepers subscribes to the messages of keepers until the returned function is called.
+func hearKeepers(t *testing.T, b *enginetest.Bench) (*keepersHeard, func()) {
+	t.Helper()
+	h := &keepersHeard{active: make(map[string]bool), ever: make(map[string]bool)}
+	wire, release := b.Engine.Core().Client().Dedicate()
+	subscribed := make(chan struct{})
+	wire.SetPubSubHooks(rueidis.PubSubHooks{
+		OnSubscription: func(rueidis.PubSubSubscription) { close(subscribed) },
+		OnMessage:      func(m rueidis.PubSubMessage) { h.hear(m.Message) },
+	})
+	command := wire.B().Subscribe().Channel(b.Engine.Core().Keys().ChannelKeepers()).Build()
+	require.NoError(t, wire.Do(enginetest.Context(t), command).Error())
+	<-subscribed
+	end := sync.OnceFunc(func() {
+		wire.Close()
+		release()
+	})
+	t.Cleanup(end)
+	return h, end
+}
+
+func (h *keepersHeard) hear(message string) {
+	words := strings.Fields(message)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch words[0] {
+	case "here":
+		builtIn := slices.Contains(words, "builtin")
+		h.active[words[1]], h.ever[words[1]] = builtIn, builtIn
+	case "gone":
+		delete(h.active, words[1])
+	}
+}
+
+// await waits until so many keepers of workers and so many others say that they are there.
+func (h *keepersHeard) await(t *testing.T, builtIn, made int) {
+	t.Helper()
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		own := 0
+		for _, ofWorkers := range h.active {
+			if ofWorkers {
+				own++
+			}
+		}
+		if own != builtIn || len(h.active)-own != made {
+			return fmt.Sprintf("%d keepers of workers and %d others", own, len(h.active)-own)
+		}
+		return ""
+	})
+}
+
+func failsOnce(name string) *activity.Activity[int, int] {
+	return activity.New(name, func(ctx context.Context, n int) (int, error) {
+		if info, _ := activity.Info(ctx); info.Attempt == 1 {
+			return 0, errors.New("not yet")
+		}
+		return n, nil
+	})
+}
+
+func retriesAtOnce(t *testing.T, a *activity.Activity[int, int]) *flow.Definition[int, int] {
+	return single(t, a, flow.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+}
+
+// Workers keep without being told: what is due is done, by one keeper for all workers of an engine, and it ends with them.
+func TestWorkersKeep(t *testing.T) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		heard, _ := hearKeepers(t, b)
+		once := failsOnce("once")
+		workers := []*enginetest.Running{
+			b.KeepingWorker(t, []activity.Handler{once}), b.KeepingWorker(t, []activity.Handler{once}), b.KeepingWorker(t, []activity.Handler{once}),
+		}
+		require.NoError(t, workers[0].Stop(), "the keeper stays for the others")
+		heard.await(t, 1, 0)
+		run, err := runtime.Start(ctx, b.Client, retriesAtOnce(t, once), 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		require.NoError(t, workers[1].Stop())
+		require.NoError(t, workers[2].Stop())
+		heard.await(t, 0, 0)
+		require.Len(t, heard.ever, 1)
+	})
+}
+
+// The keeper of workers makes room for one that is made on the same engine, and is back when that ends.
+func TestBuiltInKeeperYieldsOnItsEngine(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		heard, _ := hearKeepers(t, b)
+		b.KeepingWorker(t, []activity.Handler{failsOnce("once")})
+		heard.await(t, 1, 0)
+		made := b.Keeper(t)
+		heard.await(t, 0, 1)
+		require.NoError(t, made.Stop())
+		heard.await(t, 1, 0)
+	})
+}
+
+// The keepers of workers stand by while another program runs one with options of its own, and take over when that is gone
+// without a word.
+func TestBuiltInKeepersStandBy(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		b := enginetest.New(t, kind, runtime.Partitions(sharedPartitions))
+		ctx := enginetest.Context(t)
+		other := enginetest.Open(t, kind, b.URL, b.Prefix)
+		heard, _ := hearKeepers(t, b)
+		once := failsOnce("once")
+		b.KeepingWorker(t, []activity.Handler{once})
+		heard.await(t, 1, 0)
+		keeper := runtime.NewKeeper(other.Engine, runtime.Heartbeat(100*time.Millisecond))
+		b.Run(t, "keeper", keeper.Run)
+		heard.await(t, 0, 1)
+		require.Equal(t, sharedPartitions, keeper.Stats().Partitions)
+		require.Equal(t, 1, keeper.Stats().Keepers)
+
+		def := retriesAtOnce(t, once)
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		heard.await(t, 0, 1)
+
+		require.NoError(t, other.Engine.Close())
+		run, err = runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+	})
+}
+
+// Of many worker processes only a few keep, however many come and go.
+func TestFewBuiltInKeepersKeep(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		b := enginetest.New(t, kind)
+		heard, _ := hearKeepers(t, b)
+		noop := activity.New("noop", func(context.Context, int) (int, error) { return 0, nil })
+		workers := make([]*enginetest.Running, 7)
+		for i := range workers {
+			workers[i] = enginetest.Open(t, kind, b.URL, b.Prefix).KeepingWorker(t, []activity.Handler{noop})
+		}
+		for i, w := range workers {
+			heard.await(t, min(3, len(workers)-i), 0)
+			require.NoError(t, w.Stop())
+		}
+		heard.await(t, 0, 0)
+	})
+}
+
+// Workers that have no keeper say that there is none, once.
+func TestMissingKeeperIsTold(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		runtime.LookForKeepersEvery(b.Engine, 5*time.Millisecond)
+		noop := activity.New("noop", func(context.Context, int) (int, error) { return 0, nil })
+		first, second := b.Worker(t, []activity.Handler{noop}), b.Worker(t, []activity.Handler{noop})
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if !strings.Contains(b.Log(), "keeper.missing") {
+				return "a warning"
+			}
+			return ""
+		})
+		require.NoError(t, errors.Join(first.Stop(), second.Stop()))
+		require.Equal(t, 1, strings.Count(b.Log(), "keeper.missing"))
+	})
+}
+
+// A program that hears keepers is seen, and one that does not is not.
+func TestKeepersAreSeen(t *testing.T) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		seen := func(want int64) {
+			t.Helper()
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				if n, known := runtime.KeepersSeen(t.Context(), b.Engine); n != want || !known {
+					return fmt.Sprintf("%d keepers are seen, %t", n, known)
+				}
+				return ""
+			})
+		}
+		noop := activity.New("noop", func(context.Context, int) (int, error) { return 0, nil })
+		b.Worker(t, []activity.Handler{noop})
+		seen(0)
+		keeper := b.Keeper(t)
+		seen(1)
+		require.NoError(t, keeper.Stop())
+		seen(0)
+		worker := b.KeepingWorker(t, []activity.Handler{noop})
+		seen(1)
+		require.NoError(t, worker.Stop())
+		seen(0)
+	})
+}
+
+// Where the server may not be asked, it is not known whether there are keepers, and nothing is said of them.
+func TestKeepersThatMayNotBeCounted(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		b := enginetest.New(t, kind)
+		ctx, core := enginetest.Context(t), b.Engine.Core().Client()
+		user := enginetest.NewPrefix()
+		require.NoError(t, core.Do(ctx, core.B().Arbitrary("ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all", "-pubsub").Build()).Error())
+		defer func() { require.NoError(t, core.Do(ctx, core.B().Arbitrary("ACL", "DELUSER", user).Build()).Error()) }()
+		own := enginetest.Open(t, kind, fmt.Sprintf("%s://%s:secret@%s", kind, user, testserver.Shared(t, kind).Addr()), b.Prefix)
+		_, known := runtime.KeepersSeen(ctx, own.Engine)
+		require.False(t, known)
+		once := failsOnce("once")
+		own.KeepingWorker(t, []activity.Handler{once})
+		run, err := runtime.Start(ctx, own.Client, retriesAtOnce(t, once), 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+	})
+}

@@ -1,0 +1,129 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// describeUntil describes a run until it is as it should be.
+func describeUntil(t *testing.T, b *enginetest.Bench, flowName, run string, missing func(*runtime.Description) string) *runtime.Description {
+	t.Helper()
+	var d *runtime.Description
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		var err error
+		d, err = b.Client.Describe(enginetest.Context(t), flowName, run)
+		require.NoError(t, err)
+		return missing(d)
+	})
+	return d
+}
+
+func overdueNode(d *runtime.Description) string {
+	if d.Nodes[0].Overdue == 0 {
+		return "it is not overdue: " + d.Nodes[0].Why
+	}
+	return ""
+}
+
+// A retry, a delay, a wait, a deadline and a lost worker that no keeper sees to are called overdue, and the reason is told:
+// no keeper, or not.
+func TestOverdueIsTold(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		b.Worker(t, []activity.Handler{failsOnce("once")})
+		retried := retriesAtOnce(t, failsOnce("once"))
+		_, err := runtime.Start(ctx, b.Client, retried, 1, runtime.ID("retry"))
+		require.NoError(t, err)
+		e := flow.New[int, int]("expiring", flow.Deadline(time.Millisecond))
+		flow.Return(e, flow.Node(e, "only", activity.New("unserved", func(_ context.Context, n int) (int, error) { return n, nil }), e.Input()))
+		expiring, err := e.Build()
+		require.NoError(t, err)
+		_, err = runtime.Start(ctx, b.Client, expiring, 1, runtime.ID("deadline"))
+		require.NoError(t, err)
+		lost := single(t, activity.New("lost", func(_ context.Context, n int) (int, error) { return n, nil }, activity.Lane("away")))
+		run, err := runtime.Start(ctx, b.Client, lost, 1, runtime.ID("lost"))
+		require.NoError(t, err)
+		partition, err := b.Engine.Core().FlowPartition(run.FlowID())
+		require.NoError(t, err)
+		claimed, err := b.Engine.Core().Claim(ctx, enginecore.ClaimCall{Partition: partition, ClaimRequest: enginecore.ClaimRequest{
+			WorkerID: "w", WorkerInstanceID: "w-1", LaneID: "away", ClaimID: uuid.NewString(), LeaseTTL: runtime.MinLease, Kinds: "\nlost\n", Count: 1,
+		}})
+		require.NoError(t, err)
+		require.Len(t, claimed.Executions, 1)
+		f := flow.New[int, string]("awaited")
+		flow.Return(f, flow.Waitpoint[string](f, "answer", flow.Signals("yes"), flow.Timeout(time.Millisecond, activity.FailOnTimeout)))
+		awaited, err := f.Build()
+		require.NoError(t, err)
+		_, err = runtime.Start(ctx, b.Client, awaited, 1, runtime.ID("wait"))
+		require.NoError(t, err)
+
+		missing := regexp.MustCompile(`^overdue by \d+ s: no keeper seen \(`)
+		d := describeUntil(t, b, retried.Name(), "retry", overdueNode)
+		require.Regexp(t, missing, d.Nodes[0].Why)
+		require.Contains(t, d.Nodes[0].Why, "retries at")
+		require.True(t, d.NoKeeper)
+		require.Zero(t, d.Overdue, "there is no deadline")
+		d = describeUntil(t, b, lost.Name(), "lost", overdueNode)
+		require.Regexp(t, missing, d.Nodes[0].Why)
+		require.Contains(t, d.Nodes[0].Why, "its worker was lost")
+		d = describeUntil(t, b, "expiring", "deadline", func(d *runtime.Description) string {
+			if d.Overdue == 0 {
+				return "the deadline of the run"
+			}
+			return ""
+		})
+		require.True(t, d.NoKeeper)
+		d = describeUntil(t, b, "awaited", "wait", overdueNode)
+		require.Regexp(t, missing, d.Nodes[0].Why)
+
+		// Somebody hears what keepers hear: one that lags.
+		_, end := hearKeepers(t, b)
+		d = describeUntil(t, b, retried.Name(), "retry", overdueNode)
+		require.Regexp(t, `^overdue by \d+ s \(retries at`, d.Nodes[0].Why)
+		require.False(t, d.NoKeeper)
+		end()
+
+		// A keeper sees to all of it; a run that waits for a worker afterwards is not a keeper's fault.
+		b.Keeper(t)
+		d = describeUntil(t, b, lost.Name(), "lost", func(d *runtime.Description) string {
+			if d.Nodes[0].Overdue > 0 {
+				return "it is overdue: " + d.Nodes[0].Why
+			}
+			return ""
+		})
+		require.NotContains(t, d.Nodes[0].Why, "overdue")
+	})
+}
+
+// What is due in the future, or has been due for a moment, is not overdue.
+func TestNotOverdue(t *testing.T) {
+	b := enginetest.New(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	later := activity.New("later", func(context.Context, int) (int, error) { return 0, errors.New("no") })
+	def := single(t, later, flow.Retry(activity.Exponential{First: time.Hour, Attempts: 2}))
+	_, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("r"))
+	require.NoError(t, err)
+	b.Worker(t, []activity.Handler{later})
+	d := describeUntil(t, b, def.Name(), "r", func(d *runtime.Description) string {
+		if d.Nodes[0].State != enginecore.PublicDelayed {
+			return string(d.Nodes[0].State)
+		}
+		return ""
+	})
+	require.Zero(t, d.Nodes[0].Overdue)
+	require.False(t, d.NoKeeper)
+	require.NotContains(t, d.Nodes[0].Why, "overdue")
+}
