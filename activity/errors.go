@@ -12,7 +12,7 @@ var ErrInvalid = errors.New("invalid activity")
 // The categories that failures are recorded under when the function names none by Category.
 const (
 	CategoryError   = "error"   // an ordinary error of the function
-	CategoryPanic   = "panic"   // the function panicked
+	CategoryPanic   = "panic"   // the function panicked, or ended its goroutine
 	CategoryTimeout = "timeout" // the attempt took too long or missed its heartbeats
 	CategoryDecode  = "decode"  // the input does not decode; not retried
 	CategoryEncode  = "encode"  // the result does not encode; not retried
