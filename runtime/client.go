@@ -331,6 +331,7 @@ func runError(flowName, runID string, reply enginecore.FlowResultReply) *RunErro
 		Flow: flowName, Run: runID, Outcome: reply.Outcome, Node: reply.FailedNode, Reason: reply.FailureReason,
 		Category: reply.FailureCategory,
 	}
+	e.Reason, e.Category = plainFailure(e.Reason, e.Category)
 	if reply.Outcome == "expired" {
 		e.Node, e.Reason = "", ""
 	}
