@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "173-2cee993f14ccb700"
+const build = "174-ee1c31b006322228"

@@ -122,7 +122,7 @@ func (c *child) take(ctx context.Context, outcome string) ([]byte, error) {
 	case reply.ClosedAt.IsZero():
 		return nil, errChildLost
 	case outcome != "success":
-		return nil, c.failure(reply)
+		return nil, c.failure(ctx, reply)
 	case !reply.HasResult:
 		return []byte("{}"), nil // of a flow without Return
 	}
@@ -148,8 +148,8 @@ func (c *child) startAgain(ctx context.Context) error {
 }
 
 // failure is the error of a node whose run did not succeed. What failed in a map has been retried by its own policy.
-func (c *child) failure(reply enginecore.FlowResultReply) error {
-	failed := runError(c.name, c.run, reply)
+func (c *child) failure(ctx context.Context, reply enginecore.FlowResultReply) error {
+	failed := c.shift.engine.runError(ctx, c.name, c.run, c.id, c.part, reply)
 	category := CategoryChild
 	if failed.Outcome == "failed" {
 		category = cmp.Or(failed.Category, category)

@@ -314,7 +314,7 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 		return zero, err
 	}
 	if reply.Outcome != "success" {
-		return zero, runError(r.flow, r.id, reply)
+		return zero, r.client.engine.runError(ctx, r.flow, r.id, r.flowID, r.part, reply)
 	}
 	out, err := r.decode(reply.Result)
 	if err != nil && !reply.HasResult {
@@ -324,24 +324,6 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 		return zero, fmt.Errorf("run %s of flow %s: result: %w", r.id, r.flow, err)
 	}
 	return out, nil
-}
-
-func runError(flowName, runID string, reply enginecore.FlowResultReply) *RunError {
-	e := &RunError{
-		Flow: flowName, Run: runID, Outcome: reply.Outcome, Node: reply.FailedNode, Reason: reply.FailureReason,
-		Category: reply.FailureCategory,
-	}
-	e.Reason, e.Category = plainFailure(e.Reason, e.Category)
-	if reply.Outcome == "expired" {
-		e.Node, e.Reason = "", ""
-	}
-	if reply.Outcome == "cancelled" {
-		e.Node, e.Category = "", ""
-		if reply.CancelReason != "" {
-			e.Reason = reply.CancelReason
-		}
-	}
-	return e
 }
 
 // Describe returns the state of the run and its nodes.

@@ -132,6 +132,9 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 	}
 	d.order(nodes)
 	d.nameUpstreams()
+	if err := c.nameFailure(ctx, p, d); err != nil {
+		return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
+	}
 	if err := c.nameChildren(ctx, d); err != nil {
 		return nil, err
 	}
