@@ -55,7 +55,7 @@ type startConfig struct {
 // input, is the same run again, whether it is under way or over. Defaults to a random UUID.
 func ID(id string) StartOption { return func(c *startConfig) { c.id, c.named = id, true } }
 
-// Creator says who starts the run, for the record.
+// Creator says who starts the run, for the record, in at most MaxActor bytes without control characters.
 func Creator(name string) StartOption { return func(c *startConfig) { c.creator = name } }
 
 // Tag attaches a text to the run, by which Client.Runs finds it: beside the tags of its flow, or instead of the one with the
@@ -104,7 +104,7 @@ func (r *Run[Out]) Existed() bool { return r.there().existed }
 // makes nothing runnable before the whole flow is there.
 //
 // The error wraps ErrRunConflict when the id is taken by a run with another graph or input, ErrTooLarge for an input
-// above MaxInput, ErrRunID for a bad id, flow.ErrTag or flow.ErrLimit for a bad Tag; nothing has been written then.
+// above MaxInput, ErrRunID for a bad id, ErrText for a bad Creator, flow.ErrTag or flow.ErrLimit for a bad Tag; nothing has been written then.
 func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Run[Out], error) {
 	plan, err := NewPlan(c, def, in, opts...)
 	if err != nil {
@@ -126,7 +126,7 @@ func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 		return nil, fmt.Errorf("start run: %w", err)
 	}
 	config := startConfig{}
-	if err := apply(&config, opts); err != nil {
+	if err := errors.Join(apply(&config, opts), checkText("creator", config.creator, MaxActor)); err != nil {
 		return nil, fmt.Errorf("flow %s: start: %w", def.Name(), err)
 	}
 	if !config.named {

@@ -153,7 +153,8 @@ func FireTimeInto(field string) ScheduleOption {
 	}
 }
 
-// ScheduledBy says who made the schedule, for the record of its runs. Defaults to "schedule".
+// ScheduledBy says who made the schedule, for the record of its runs, in at most MaxActor bytes without control characters.
+// Defaults to "schedule".
 func ScheduledBy(name string) ScheduleOption {
 	return func(c *scheduleConfig) { c.spec.Creator = name }
 }

@@ -1,0 +1,99 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Texts for the record that are too long or cannot be shown on a line are refused before anything is written.
+func TestBadTextsAreRefused(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def := chainOf(t, addOne(), 2)
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("r"), runtime.Creator("ann"))
+		require.NoError(t, err)
+		_, err = runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), def, 1)
+		require.NoError(t, err)
+		before := partitionKeys(t, b)
+		c := b.Client
+		bad := map[string]string{
+			"control":   "two\nlines",
+			"c1":        "a\u009bb",
+			"not UTF-8": "a\xff",
+			"long":      strings.Repeat("x", runtime.MaxReason+1),
+		}
+		for name, text := range bad {
+			by := runtime.By(text)
+			for what, call := range map[string]func() error{
+				"actor of a cancel":          func() error { return run.Cancel(ctx, "", by) },
+				"actor of a pending cancel":  func() error { return run.CancelPending(ctx, "", by) },
+				"actor of a node's cancel":   func() error { return run.CancelNode(ctx, "n0", "", by) },
+				"actor of a rerun":           func() error { return run.Rerun(ctx, runtime.RerunAll(), by) },
+				"creator":                    func() error { _, err := runtime.Start(ctx, c, def, 1, runtime.Creator(text)); return err },
+				"reason of a cancel":         func() error { return run.Cancel(ctx, text) },
+				"reason of a pending cancel": func() error { return run.CancelPending(ctx, text) },
+				"reason of a node's cancel":  func() error { return run.CancelNode(ctx, "n0", text) },
+				"reason of a run's pause":    func() error { return run.Pause(ctx, text) },
+				"reason of a lane's pause":   func() error { return c.PauseLane(ctx, "default", text) },
+				"activity's pause":           func() error { return c.PauseActivity(ctx, "add", text) },
+				"schedule's pause":           func() error { return c.PauseSchedule(ctx, "s", text) },
+				"end of a wait":              func() error { return c.CancelWait(ctx, runtime.Waitpoint{}, text) },
+				"schedule that is paused": func() error {
+					_, err := runtime.Schedule(ctx, c, "t", runtime.Every(time.Hour), def, 1, runtime.StartPaused(text))
+					return err
+				},
+				"creator of a schedule": func() error {
+					_, err := runtime.Schedule(ctx, c, "t", runtime.Every(time.Hour), def, 1, runtime.ScheduledBy(text))
+					return err
+				},
+			} {
+				err := call()
+				require.ErrorIs(t, err, runtime.ErrText, "%s: %s", what, name)
+				require.Less(t, len(err.Error()), 400, "the text is shortened")
+				require.Regexp(t, `(reason|actor|creator) ".*"…?: it (has a control character|is not valid UTF-8|has 2049 bytes, at most (2048|256) are allowed)`, err.Error(), what)
+			}
+		}
+		require.Equal(t, before, partitionKeys(t, b), "nothing has been written")
+		long := strings.Repeat("ë", runtime.MaxReason/2)
+		require.NoError(t, run.Cancel(ctx, long, runtime.By(strings.Repeat("x", runtime.MaxActor))))
+		_, err = run.Result(ctx)
+		require.Equal(t, long, failure(t, err).Reason)
+	})
+}
+
+// An attempt can fail with any text and any category: what cannot be recorded is escaped or cut.
+func TestAnyTextIsAFailure(t *testing.T) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := activity.New("add", func(_ context.Context, n int) (int, error) {
+			if n == 0 {
+				return 0, activity.NonRetryable(activity.Category(errors.New("one\ntwo\x1b[2J\xff\x00"), "a\nb"))
+			}
+			panic(strings.Repeat("ë", 1<<20))
+		}, activity.Retry(activity.NoRetry))
+		b.Keeper(t)
+		b.Worker(t, []activity.Handler{a})
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 1), 0)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.Equal(t, "one\ntwo\\x1b[2J\ufffd\\x00", failure(t, err).Reason)
+		require.Equal(t, `a\nb`, failure(t, err).Category)
+		run, err = runtime.Start(ctx, b.Client, chainOf(t, a, 1), 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		reason := failure(t, err).Reason
+		require.LessOrEqual(t, len(reason), runtime.MaxReason+40)
+		require.True(t, strings.HasPrefix(reason, "panic: ëëë"))
+		require.True(t, strings.HasSuffix(reason, "ë… (2097159 bytes)"), reason[len(reason)-40:])
+		b.Settle(t)
+	})
+}
