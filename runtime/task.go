@@ -47,7 +47,8 @@ type task struct {
 	frames atomic.Pointer[emitter]
 	usage  budgetUse
 	// exited is how an attempt ended whose function ended its goroutine; nil for others.
-	exited error
+	exited   error
+	overstay overstay
 	// places tells whether the execution has got its places; nil when nobody has asked for them.
 	places chan bool
 	// placed tells that it has, by its own asking, block in whose places it takes its turn.
@@ -187,6 +188,7 @@ func (t *task) execute(ctx context.Context) ([]byte, error) {
 		defer stop()
 	}
 	e := &execution{task: t, until: limits.until}
+	t.functionBegins(limits.until)
 	result, err := invoke(activitycontext.With(ctx, e), handler, input, t)
 	if err != nil && ctx.Err() != nil {
 		return nil, interrupted(context.Cause(ctx), err)
@@ -236,6 +238,7 @@ var errExited = activity.Category(errors.New("the function ended its goroutine (
 func invoke(ctx context.Context, h activity.Handler, input []byte, t *task) (result []byte, err error) {
 	returned := false
 	defer func() {
+		t.functionEnded()
 		r := recover()
 		switch {
 		case r != nil:
