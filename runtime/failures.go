@@ -15,7 +15,7 @@ import (
 const MaxFailures = 100
 
 // failuresPage is the number of nodes looked at by one call.
-const failuresPage = 500
+const failuresPage = 250
 
 // NodeFailure is how one node of a run ended that did not succeed.
 type NodeFailure struct {
