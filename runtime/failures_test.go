@@ -151,7 +151,7 @@ func TestManyFailures(t *testing.T) {
 		if b.Contract() {
 			b.Keeper(t)
 		}
-		others := 600 // more than one page
+		others := 300 // more than one page
 		if b.Contract() {
 			others = 120
 		}
