@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
 // ErrInvalid matches, by errors.Is, what Err of an activity returns.
@@ -12,7 +14,7 @@ var ErrInvalid = errors.New("invalid activity")
 // The categories that failures are recorded under when the function names none by Category.
 const (
 	CategoryError   = "error"   // an ordinary error of the function
-	CategoryPanic   = "panic"   // the function panicked
+	CategoryPanic   = "panic"   // the function panicked, or ended its goroutine
 	CategoryTimeout = "timeout" // the attempt took too long or missed its heartbeats
 	CategoryDecode  = "decode"  // the input does not decode; not retried
 	CategoryEncode  = "encode"  // the result does not encode; not retried
@@ -83,13 +85,19 @@ func RetryAfter(err error, d time.Duration) error {
 	return &retryAfter{err: err, delay: Milliseconds(max(0, d))}
 }
 
+// MaxCategory is the longest name that Category gives, in bytes.
+const MaxCategory = 128
+
 // Category marks err with a name of your own, such as "quota", under which the failure is recorded. An empty name
 // changes nothing. The outermost mark counts. Category(nil, name) is nil.
+//
+// A failure must be recorded whatever its name is, so none is refused: control characters and what is not UTF-8 are escaped,
+// and a name of more than MaxCategory bytes is cut, with "…" at its end.
 func Category(err error, name string) error {
 	if err == nil || name == "" {
 		return err
 	}
-	return &categorized{err: err, name: name}
+	return &categorized{err: err, name: recordtext.Line(name, MaxCategory)}
 }
 
 // IsNonRetryable tells whether err, or an error in it, was marked by NonRetryable or is a *DecodeError, *EncodeError or

@@ -1,11 +1,10 @@
 package activity
 
 import (
-	"errors"
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
 const (
@@ -36,16 +35,7 @@ func CheckName(name string) error {
 
 // CheckText tells what is wrong with a text that labels something and is shown on a line, such as a tag or the source of a
 // signal: it is no UTF-8, or has a control character. It returns nil for a good text; lengths are not its affair.
-func CheckText(text string) error {
-	if !utf8.ValidString(text) {
-		return errors.New("it is not valid UTF-8")
-	}
-	if at := strings.IndexFunc(text, unicode.IsControl); at >= 0 {
-		r, _ := utf8.DecodeRuneInString(text[at:])
-		return fmt.Errorf("it has the control character %U", r)
-	}
-	return nil
-}
+func CheckText(text string) error { return recordtext.Fault(text) }
 
 func nameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
 // ErrInvalid marks an argument that makes no sense. Nothing has been sent then.
@@ -35,6 +36,18 @@ func New(core *enginecore.Engine) *Client {
 func fault(argument, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrInvalid, argument, fmt.Sprintf(format, args...))
 }
+
+// checkReason refuses a reason that cannot be shown on a line, or has more than MaxReason bytes.
+func checkReason(reason string) error {
+	if err := recordtext.Check("reason", reason, MaxReason); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+// MaxReason bounds the reason that a call takes for the record, in bytes. It has no control characters. Calls refuse others with
+// ErrInvalid before anything is written.
+const MaxReason = 2048
 
 // checkID refuses an execution id that has not the form of one.
 func checkID(id enginecore.ExecutionID) error {

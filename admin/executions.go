@@ -282,6 +282,9 @@ var cancelFields = []string{"lane_id", "current_attempt_index", "current_worker_
 // It returns the phase before. The error wraps enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotActive when it
 // has ended already, and enginecore.ErrOutcomeUnknown when the reply was lost: look at its state then.
 func (c *Client) CancelExecution(ctx context.Context, id enginecore.ExecutionID, reason string) (enginecore.LifecyclePhase, error) {
+	if err := checkReason(reason); err != nil {
+		return "", of(err, "cancel", "execution", string(id))
+	}
 	r, err := c.coreOf(ctx, id, cancelFields...)
 	if err != nil {
 		return "", of(err, "cancel", "execution", string(id))
@@ -366,6 +369,9 @@ type Revocation struct {
 // and another one takes it over as after a crash. With expected, only that lease is taken away; empty is whichever there is.
 // It wraps enginecore.ErrExecutionNotFound, and enginecore.ErrNoActiveLease when no worker has it.
 func (c *Client) RevokeLease(ctx context.Context, id enginecore.ExecutionID, expected enginecore.LeaseID, reason string) (Revocation, error) {
+	if err := checkReason(reason); err != nil {
+		return Revocation{}, of(err, "revoke lease of", "execution", string(id))
+	}
 	r, err := c.coreOf(ctx, id, "current_worker_instance_id")
 	if err == nil && r["current_worker_instance_id"] == "" {
 		err = enginecore.ErrNoActiveLease

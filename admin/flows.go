@@ -291,6 +291,9 @@ func (c *Client) CancelFlowAndWait(ctx context.Context, id enginecore.FlowID, ho
 }
 
 func (c *Client) cancelFlow(ctx context.Context, id enginecore.FlowID, how FlowCancel, grace time.Duration) (FlowCancelled, error) {
+	if err := checkReason(how.Reason); err != nil {
+		return FlowCancelled{}, err
+	}
 	switch how.Policy {
 	case "":
 		how.Policy = CancelAll

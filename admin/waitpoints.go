@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -135,7 +136,7 @@ func (c *Client) nameSignals(ctx context.Context, p enginecore.Partition, open [
 // refused. An execution that waits for it goes on waiting for its timeout. It wraps enginecore.ErrWaitpointNotFound and
 // enginecore.ErrWaitpointNotOpen.
 func (c *Client) CloseWaitpoint(ctx context.Context, id enginecore.ExecutionID, waitpoint enginecore.WaitpointID, reason string) error {
-	if err := checkID(id); err != nil {
+	if err := errors.Join(checkID(id), checkReason(reason)); err != nil {
 		return err
 	}
 	_, err := c.core.CloseWaitpoint(ctx, enginecore.CloseWaitpointCall{ExecutionID: id, WaitpointID: waitpoint, Reason: reason})

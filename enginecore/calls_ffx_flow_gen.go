@@ -333,6 +333,58 @@ func (FlowResultCall) decode(r *fields) (out FlowResultReply) {
 	return out
 }
 
+// FlowFailuresCall holds the arguments of Engine.FlowFailures.
+type FlowFailuresCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition Partition
+	FlowID    FlowID
+	// Cursor: optional.
+	Cursor string
+	Limit  int64
+}
+
+// FlowFailuresReply is the answer to FlowFailuresCall.
+type FlowFailuresReply struct {
+	// Status is StatusOK.
+	Status     Status
+	NextCursor string
+	Failures   []FlowFailure
+}
+
+// FlowFailures runs ffx_flow_failures. The members of a flow that failed, expired or were cancelled by
+// themselves, in pages and in no particular order: not those that ended because the whole flow did, or
+// that a join cancelled. `absorbed` are those that a join has made up for. A page may have none.
+//
+// It only reads. Error codes: ErrInvalidInput, ErrFlowNotFound.
+func (e *Engine) FlowFailures(ctx context.Context, c FlowFailuresCall) (FlowFailuresReply, error) {
+	return Do(ctx, e, c)
+}
+
+func (FlowFailuresCall) info() callInfo {
+	return callInfo{name: "ffx_flow_failures", readOnly: true, repeatable: true, open: true}
+}
+
+func (c FlowFailuresCall) encode(w *wire) {
+	w.reserve(1, 3)
+	w.partition(c.Partition, FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(string(c.FlowID))
+	w.text(c.Cursor)
+	w.int(c.Limit)
+}
+
+func (FlowFailuresCall) decode(r *fields) (out FlowFailuresReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.NextCursor = textValue[string](r, "next_cursor")
+		out.Failures = list(r, "failures", decodeFlowFailure)
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
 // ReadInputsCall holds the arguments of Engine.ReadInputs.
 type ReadInputsCall struct {
 	// Partition is where the call works; its tag is part of every key.

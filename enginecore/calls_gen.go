@@ -721,6 +721,29 @@ func decodeDescribedNode(r *fields, out *DescribedNode) {
 	}
 }
 
+// FlowFailure is an element of replies or calls.
+type FlowFailure struct {
+	ExecutionID ExecutionID
+	Node        string
+	Outcome     string
+	EndedAt     time.Time
+	Attempts    int64
+	Reason      string
+	Category    string
+	Absorbed    bool
+}
+
+func decodeFlowFailure(r *fields, out *FlowFailure) {
+	out.ExecutionID = executionIDValue(r, "execution_id")
+	out.Node = textValue[string](r, "node")
+	out.Outcome = textValue[string](r, "outcome")
+	out.EndedAt = timeValue(r, "ended_at")
+	out.Attempts = intValue[int64](r, "attempts")
+	out.Reason = textValue[string](r, "reason")
+	out.Category = textValue[string](r, "category")
+	out.Absorbed = boolValue(r, "absorbed")
+}
+
 // FlowEvent is an element of replies or calls.
 type FlowEvent struct {
 	ID      string

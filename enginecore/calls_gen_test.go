@@ -536,6 +536,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test"}},
+		{"ffx_flow_failures", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, FlowFailuresCall{Partition: Partition{FlowFamily, 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6})
+		},
+			[]string{"ff:ffx:{fp:7}"},
+			[]string{"flow_id of test", "cursor of test", "6"}},
 		{"ffx_read_inputs", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadInputsCall{Partition: Partition{FlowFamily, 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Cursor: "cursor of test"})
 		},
@@ -1274,6 +1279,11 @@ func goldenReplies() []goldenReply {
 		{"ffx_flow_result OK", []any{1, "OK", "state of test", "outcome of test", "1795188498438", "1", "\x00\xff\r\nresult", "failed_node of test", "failure_reason of test", "failure_category of test", "cancel_reason of test"},
 			func(m message) (any, error) { return decodeReply(FlowResultCall{}.info(), m, FlowResultCall{}.decode) },
 			FlowResultReply{Status: StatusOK, State: "state of test", Outcome: "outcome of test", ClosedAt: time.UnixMilli(1795188498438).UTC(), HasResult: true, Result: []byte("\x00\xff\r\nresult"), FailedNode: "failed_node of test", FailureReason: "failure_reason of test", FailureCategory: "failure_category of test", CancelReason: "cancel_reason of test"}},
+		{"ffx_flow_failures OK", []any{1, "OK", "next_cursor of test", []any{[]any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1"}, []any{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "node of test", "outcome of test", "1795188498438", "9", "reason of test", "category of test", "1"}}},
+			func(m message) (any, error) {
+				return decodeReply(FlowFailuresCall{}.info(), m, FlowFailuresCall{}.decode)
+			},
+			FlowFailuresReply{Status: StatusOK, NextCursor: "next_cursor of test", Failures: []FlowFailure{{ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Absorbed: true}, {ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Node: "node of test", Outcome: "outcome of test", EndedAt: time.UnixMilli(1795188498438).UTC(), Attempts: 9, Reason: "reason of test", Category: "category of test", Absorbed: true}}}},
 		{"ffx_read_inputs OK", []any{1, "OK", "next_cursor of test", []any{[]any{"name of test", "\x00\xff\r\nresult"}, []any{"name of test", "\x00\xff\r\nresult"}}},
 			func(m message) (any, error) { return decodeReply(ReadInputsCall{}.info(), m, ReadInputsCall{}.decode) },
 			ReadInputsReply{Status: StatusOK, NextCursor: "next_cursor of test", Inputs: []NodeInput{{Name: "name of test", Result: []byte("\x00\xff\r\nresult")}, {Name: "name of test", Result: []byte("\x00\xff\r\nresult")}}}},
@@ -1941,6 +1951,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx_flow_result", func(m message) error {
 			_, err := decodeReply(FlowResultCall{}.info(), m, FlowResultCall{}.decode)
+			return err
+		}},
+		{"ffx_flow_failures", func(m message) error {
+			_, err := decodeReply(FlowFailuresCall{}.info(), m, FlowFailuresCall{}.decode)
 			return err
 		}},
 		{"ffx_read_inputs", func(m message) error {

@@ -77,7 +77,7 @@ const (
 	// ErrFlowNotFound comes from ff_stage_dependency_edge, ff_set_edge_group_policy,
 	// ff_add_execution_to_flow, ff_cancel_flow, ff_set_flow_tags, ffx_pause_flow, ffx_resume_flow,
 	// ffx_set_priority, ffx_list_waitpoints, ffx_cancel_flow, ffx_describe_flow, ffx_flow_result,
-	// ffx_rerun.
+	// ffx_flow_failures, ffx_rerun.
 	ErrFlowNotFound Code = "flow_not_found"
 	// ErrFlowNotTerminal comes from ffx_purge_flow, ffx_rerun. Details: state.
 	ErrFlowNotTerminal Code = "flow_not_terminal"
@@ -118,9 +118,9 @@ const (
 	// ffx_read_schedule, ffx_delete_schedule, ffx_submit_flow, ffx_submit_many, ffx_claim,
 	// ffx_grant_next, ffx_claim_granted, ffx_complete, ffx_complete_many, ffx_fail, ffx_renew,
 	// ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_read_journal, ffx_signal,
-	// ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow, ffx_describe_flow, ffx_read_events,
-	// ffx_list_runs, ffx_link_child, ffx_await_child, ffx_child_ended, ffx_read_results, ffx_trim,
-	// ffx_project_flows, ffx_reconcile_quotas, ffx_drop_admissions, ffx_reconcile_budgets,
+	// ffx_list_waitpoints, ffx_end_wait, ffx_cancel_flow, ffx_describe_flow, ffx_flow_failures,
+	// ffx_read_events, ffx_list_runs, ffx_link_child, ffx_await_child, ffx_child_ended, ffx_read_results,
+	// ffx_trim, ffx_project_flows, ffx_reconcile_quotas, ffx_drop_admissions, ffx_reconcile_budgets,
 	// ffx_reconcile_siblings, ffx_count_members, ffx_rerun, ffx_compact, ffx_tick, ffx_keep,
 	// ffx_reconcile, ffx_reconcile_edges, ffx_check_keys. Details: message.
 	ErrInvalidInput Code = "invalid_input"

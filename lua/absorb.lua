@@ -34,6 +34,7 @@ function joins.absorb(c, flow_key, execution_id, core, t)
     counter = 'cancelled_siblings'
   elseif leads_to_joins(c, core.flow_id, execution_id) then
     counter = t.outcome == 'cancelled' and 'absorbed_cancels' or 'absorbed_failures'
+    if t.outcome ~= 'cancelled' then redis.call('HSETNX', flow_key, 'absorbed_node', execution_id) end
   else
     return false
   end
@@ -49,6 +50,7 @@ function joins.unabsorb(c, flow_key, execution_id)
   if not counter then return end
   redis.call('HDEL', core_key, 'absorbed')
   if redis.call('HINCRBY', flow_key, counter, -1) <= 0 then redis.call('HDEL', flow_key, counter) end
+  if redis.call('HGET', flow_key, 'absorbed_node') == execution_id then redis.call('HDEL', flow_key, 'absorbed_node') end
 end
 
 local FAILURE_FIELDS = { 'execution_id', 'node', 'terminal_outcome', 'failure_reason', 'failure_category' }
@@ -65,11 +67,13 @@ local function note_failure_of(c, flow_key, upstream_id)
   return true
 end
 
--- A join of a managed flow cannot be satisfied any more, so what its upstreams failed of is the flow's failure: the
--- last one's, or that of any.
+-- A join of a managed flow cannot be satisfied any more, so all that joins were to make up for is the flow's failure. The
+-- first one is noted or, where that runs again, one of the join's upstreams.
 function joins.note_impossible(c, e)
   local flow_key = key.flow_core(c, e.flow_id)
   redis.call('HINCRBY', flow_key, 'joins_impossible', 1)
+  local first_id = redis.call('HGET', flow_key, 'absorbed_node')
+  if first_id and note_failure_of(c, flow_key, first_id) then return end
   if e.upstream_id and note_failure_of(c, flow_key, e.upstream_id) then return end
   local in_key = key.flow_in(c, e.flow_id, e.child_id)
   if redis.call('SCARD', in_key) > graph.BUDGET then return end

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "174-2bc84318d1ccd624"
+const build = "175-1c116f3585e993e1"

@@ -253,8 +253,13 @@ local function reclaim_limit(c, execution_id)
 end
 
 -- An execution that lost its owner too often fails for good.
-local function give_up_reclaiming(c, execution_id, core_key, core, worker_set)
-  attempts.finish(c, execution_id, core, 'ended_failure', 'failure_reason', 'max_reclaims_exceeded')
+local function give_up_reclaiming(c, execution_id, core_key, core, worker_set, reclaims)
+  local reason, values = 'max_reclaims_exceeded', nil
+  if core.managed then
+    reason = 'its worker was lost ' .. number.text(reclaims + 1) .. ' times'
+    values = { 'failure_reason', reason, 'failure_category', 'worker_lost' }
+  end
+  attempts.finish(c, execution_id, core, 'ended_failure', 'failure_reason', reason)
   if is_set(core.current_attempt_index) then
     lease.close_stream(c, execution_id, core.current_attempt_index, 'attempt_failure', true)
   end
@@ -263,8 +268,7 @@ local function give_up_reclaiming(c, execution_id, core_key, core, worker_set)
   lease.drop(c, execution_id, core, worker_set)
   lifecycle.finish(c, execution_id, core_key, core, {
     outcome = 'failed', attempt_state = 'attempt_terminal', blank = lifecycle.LEASE_AND_LOSS_FIELDS,
-    values = { 'failure_reason', 'max_reclaims_exceeded' }, reason = 'max_reclaims_exceeded',
-    category = 'worker_lost',
+    values = values or { 'failure_reason', reason }, reason = reason, category = 'worker_lost',
   })
 end
 
@@ -272,7 +276,7 @@ end
 function claim.take_over(c, execution_id, core_key, core, w, worker_set)
   local reclaims = tonumber(core.lease_reclaim_count) or 0
   if reclaims >= reclaim_limit(c, execution_id) then
-    give_up_reclaiming(c, execution_id, core_key, core, worker_set)
+    give_up_reclaiming(c, execution_id, core_key, core, worker_set, reclaims)
     return nil
   end
   local old_index = core.current_attempt_index or ''

@@ -221,6 +221,57 @@ function F.ffx_flow_result(K, A)
     flow[7])
 end
 
+-- @record flow_failure execution_id:execution_id node:text outcome:text ended_at:unix_ms attempts:int reason:text category:text absorbed:bool
+
+local FAILURE_FIELDS = {
+  'terminal_outcome', 'execution_id', 'node', 'completed_at', 'total_attempt_count', 'failure_reason', 'failure_category',
+  'cancellation_reason', 'absorbed',
+}
+
+-- Whether the end of a member is a failure of its own: it did not end with its flow, and no join cancelled it.
+local function failed_itself(outcome, core, stopped)
+  if outcome == 'failed' then return true end
+  if outcome == 'expired' then return core.failure_reason ~= 'flow_deadline' end
+  return outcome == 'cancelled' and not stopped and core.absorbed ~= 'cancelled_siblings'
+end
+
+-- @function ffx_flow_failures
+-- @summary  The members of a flow that failed, expired or were cancelled by themselves, in pages and in no particular
+--           order: not those that ended because the whole flow did, or that a join cancelled. `absorbed` are those that a
+--           join has made up for. A page may have none.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @arg      cursor             text optional
+-- @arg      limit              int
+-- @reply    OK next_cursor:text failures:list(flow_failure)
+-- @error    invalid_input message:text
+-- @error    flow_not_found
+function F.ffx_flow_failures(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  local c = call.open(K.partition)
+  local flow = record.read(key.flow_core(c, A.flow_id), { 'created_at', 'outcome', 'cancelled_at', 'cancel_reason', 'joins_impossible' })
+  if not flow then return reply.err('flow_not_found') end
+  local stopped = is_set(flow.cancelled_at) or is_set(flow.cancel_reason) or flow.outcome == 'expired'
+  local page = redis.call('SSCAN', key.flow_members(c, A.flow_id), is_set(A.cursor) and A.cursor or '0',
+    'COUNT', math.max(1, math.min(limit, MAX_PAGE)))
+  local failures = {}
+  for _, execution_id in ipairs(page[2]) do
+    local core = record.read(key.exec_core(c, execution_id), FAILURE_FIELDS)
+    local outcome = core and core.terminal_outcome
+    if outcome and failed_itself(outcome, core, stopped) then
+      local cancelled = outcome == 'cancelled'
+      failures[#failures + 1] = {
+        execution_id, core.node or execution_id, outcome, core.completed_at or '', core.total_attempt_count or '0',
+        (cancelled and core.cancellation_reason or core.failure_reason) or '', not cancelled and core.failure_category or '',
+        is_set(core.absorbed) and not flow.joins_impossible and '1' or '0',
+      }
+    end
+  end
+  return reply.ok(page[1] == '0' and '' or page[1], failures)
+end
+
 -- @function ffx_read_inputs
 -- @summary  Results of the upstreams that feed an execution, in pages. Of a join, those that were there when it was
 --           satisfied.

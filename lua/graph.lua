@@ -121,7 +121,8 @@ function graph.finished(c, execution_id, core, t)
     held = is_set(flow.held)
     if flow.children then children.abandon(c, execution_id, t.outcome, t.reason) end
     local absorbed = joins.absorb(c, flow_key, execution_id, core, t)
-    if not absorbed and (t.outcome == 'failed' or t.outcome == 'expired') then
+    -- What the deadline of the flow ends has not failed of itself.
+    if not absorbed and (t.outcome == 'failed' or t.outcome == 'expired' and t.reason ~= 'flow_deadline') then
       graph.note_failure(flow_key, core, t)
       fatal = flow.fail_fast and not graph.is_over(flow)
     end

@@ -51,7 +51,7 @@ function retry.schedule(c, execution_id, core_key, core, f, reason, category, at
   end_failed_attempt(c, execution_id, core, reason, category)
   lease.drop(c, execution_id, core, k and k.worker_leases)
   local blank = { 'current_attempt_id', unpack(lifecycle.LEASE_FIELDS) }
-  record.write(core_key, core.managed, {
+  local values = {
     'lifecycle_phase', 'runnable',
     'ownership_state', 'unowned',
     'eligibility_state', 'not_eligible_until_time',
@@ -67,7 +67,14 @@ function retry.schedule(c, execution_id, core_key, core, f, reason, category, at
     'failure_reason', reason,
     'last_transition_at', c.now_text,
     'last_mutation_at', c.now_text,
-  }, blank)
+  }
+  if core.managed and is_set(category) then
+    values[#values + 1] = 'failure_category'
+    values[#values + 1] = category
+  elseif core.managed then
+    blank[#blank + 1] = 'failure_category'
+  end
+  record.write(core_key, core.managed, values, blank)
   redis.call('ZADD', k and k.delayed or key.lane_delayed(c, lifecycle.lane(core)), at, execution_id)
   lifecycle.released(c, execution_id, core, f, 'failed_retry_scheduled')
   if core.managed then

@@ -247,7 +247,7 @@ function lifecycle.expire(c, execution_id, core_key, core, reason, o)
   })
   lifecycle.finish(c, execution_id, core_key, core, {
     outcome = 'expired', attempt_state = lifecycle.ended_attempt_state(core), blank = EXPIRED_FIELDS,
-    values = { 'failure_reason', reason }, terminal_key = o.terminal_key, reason = reason,
+    values = { 'failure_reason', reason }, terminal_key = o.terminal_key, reason = reason, category = 'timeout',
   })
   if core.managed and is_set(running_on) then wake.cancel(c, running_on, execution_id, core.current_lease_id, reason) end
 end

@@ -77,7 +77,7 @@ func (c *Client) findBudget(ref BudgetRef) (composites, enginecore.Partition, en
 	if err != nil {
 		return core, enginecore.Partition{}, "", err
 	}
-	if err := ref.check(); err != nil {
+	if err := ref.check(c.engine.namespace); err != nil {
 		return core, enginecore.Partition{}, "", err
 	}
 	id := ref.id(c.engine.namespace)
@@ -187,6 +187,9 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 	for _, s := range byID {
 		list = append(list, s)
 	}
+	if err := c.nameRuns(ctx, list); err != nil {
+		return nil, fmt.Errorf("list budgets: %w", err)
+	}
 	slices.SortFunc(list, func(a, b BudgetState) int {
 		return cmp.Or(cmp.Compare(a.Ref.Name, b.Ref.Name), cmp.Compare(a.Ref.Flow, b.Ref.Flow), cmp.Compare(a.Ref.Key, b.Ref.Key), cmp.Compare(a.FlowID, b.FlowID))
 	})
@@ -290,7 +293,7 @@ func (c *Client) describeBudgets(ctx context.Context, d *Description) error {
 			d.Budgets[i].Ref.Flow = d.Flow
 		}
 	}
-	return nil
+	return c.nameRuns(ctx, d.Budgets)
 }
 
 // removeBudgetsOf removes the budgets that a purged run had to itself. Keepers remove what is left.

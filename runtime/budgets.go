@@ -35,6 +35,9 @@ type BudgetRef struct {
 	Key string
 	// Flow and Run are the flow, and the run, that have the budget to themselves.
 	Flow, Run string
+	// FlowID is set by Client.Budgets and Describe instead of Flow and Run when the run is not there any more, so that its names
+	// are not known. Calls refuse such a reference with ErrBudgetRef. With Flow and Run it must be that of the run.
+	FlowID enginecore.FlowID
 }
 
 // String names the budget for people.
@@ -42,6 +45,8 @@ func (r BudgetRef) String() string {
 	switch {
 	case r.Run != "":
 		return fmt.Sprintf("%q of run %s of flow %s", r.Name, r.Run, r.Flow)
+	case r.FlowID != "":
+		return fmt.Sprintf("%q of the run with the flow id %s", r.Name, r.FlowID)
 	case r.Flow != "":
 		return fmt.Sprintf("%q of flow %s", r.Name, r.Flow)
 	case r.Key != "":
@@ -50,7 +55,7 @@ func (r BudgetRef) String() string {
 	return fmt.Sprintf("%q", r.Name)
 }
 
-func (r BudgetRef) check() error {
+func (r BudgetRef) check(namespace enginecore.Namespace) error {
 	err := activity.CheckName(r.Name)
 	switch {
 	case err != nil:
@@ -58,6 +63,10 @@ func (r BudgetRef) check() error {
 		err = errors.New("a budget of a flow has no key")
 	case r.Run != "" && r.Flow == "":
 		err = errors.New("a run needs its flow")
+	case r.FlowID != "" && r.Run == "":
+		err = fmt.Errorf("flow id %.80q: the reference needs the names of flow and run as well", r.FlowID)
+	case r.FlowID != "" && r.FlowID != enginecore.FlowIDFor(namespace, r.Flow, r.Run):
+		err = fmt.Errorf("flow id %.80q is not that of run %s of flow %s", r.FlowID, r.Run, r.Flow)
 	case len(r.Key) > maxLimitKey:
 		err = fmt.Errorf("the key has %d bytes, at most %d are allowed", len(r.Key), maxLimitKey)
 	default:
@@ -211,7 +220,7 @@ func encodeBudgets(list []storedBudget) []enginecore.SubmitFlowBudget {
 
 // BudgetState is how a budget stands.
 type BudgetState struct {
-	// Ref names it. Of the budget of a run in a listing, Flow and Run are empty, and FlowID says whose it is.
+	// Ref names it, for all calls that take a reference. FlowID is that of the run that has the budget to itself, else empty.
 	Ref    BudgetRef
 	FlowID enginecore.FlowID
 	Scope  flow.BudgetScope
@@ -250,6 +259,10 @@ func readBudgetState(b enginecore.BudgetState) BudgetState {
 		s.FlowID = enginecore.FlowID(b.ScopeID)
 	case flow.ScopeFlow:
 		s.Ref.Flow = b.ScopeID
+	case flow.ScopeShared:
+		if b.Key != "" {
+			s.Ref.Key = b.ScopeID // as it was given; the other one is fit to be shown
+		}
 	}
 	for _, d := range b.Dims {
 		s.Amounts = append(s.Amounts, activity.BudgetAmount{

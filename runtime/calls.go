@@ -14,6 +14,7 @@ type calls interface {
 	SubmitFlow(context.Context, enginecore.SubmitFlowCall) (enginecore.SubmitFlowReply, error)
 	CancelFlow(context.Context, enginecore.CancelFlowCall) (enginecore.CancelFlowReply, error)
 	FlowResult(context.Context, enginecore.FlowResultCall) (enginecore.FlowResultReply, error)
+	FlowFailures(context.Context, enginecore.FlowFailuresCall) (enginecore.FlowFailuresReply, error)
 	DescribeFlow(context.Context, enginecore.DescribeFlowCall) (enginecore.DescribeFlowReply, error)
 	ListRuns(context.Context, enginecore.ListRunsCall) (enginecore.ListRunsReply, error)
 	ReadEvents(context.Context, enginecore.ReadEventsCall) (enginecore.ReadEventsReply, error)

@@ -13,13 +13,13 @@ type ActionOption func(*action)
 
 type action struct{ actor string }
 
-// By says who acts, for the record. Defaults to "client".
+// By says who acts, for the record, in at most MaxActor bytes without control characters; the call refuses others with
+// ErrText. Defaults to "client".
 func By(actor string) ActionOption { return func(a *action) { a.actor = actor } }
 
 func actionOf(opts []ActionOption) (action, error) {
 	a := action{actor: "client"}
-	err := apply(&a, opts)
-	return a, err
+	return a, errors.Join(apply(&a, opts), checkText("actor", a.actor, MaxActor))
 }
 
 // Policies of ffx_cancel_flow.
@@ -29,7 +29,8 @@ const (
 )
 
 // Cancel stops the run: nothing of it starts any more, and running activities see their context cancelled. It returns
-// when every node has been told. Cancelling a cancelled run is no error; a run that is over otherwise gives ErrRunOver.
+// when every node has been told. Cancelling a cancelled run is no error; a run that is over otherwise gives ErrRunOver. The
+// reason has at most MaxReason bytes and no control characters; others are refused with ErrText, in all calls that take one.
 func (r *Run[Out]) Cancel(ctx context.Context, reason string, opts ...ActionOption) error {
 	r = r.there()
 	return r.client.Cancel(ctx, r.flow, r.id, reason, opts...)
@@ -66,7 +67,7 @@ func (c *Client) cancel(ctx context.Context, flowName, runID, policy, reason str
 		return err
 	}
 	by, err := actionOf(opts)
-	if err != nil {
+	if err = errors.Join(err, checkReason(reason)); err != nil {
 		return fault(err)
 	}
 	if policy != cancelAll {
@@ -106,7 +107,7 @@ func (c *Client) CancelNode(ctx context.Context, flowName, runID, node, reason s
 		return fault(err)
 	}
 	by, err := actionOf(opts)
-	if err != nil {
+	if err = errors.Join(err, checkReason(reason)); err != nil {
 		return fault(err)
 	}
 	reply, err := core.CancelNode(ctx, enginecore.CancelNodeCall{

@@ -177,8 +177,8 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]It
 	for i, e := range reply.Executions {
 		items[i] = Item{
 			Index: next + i, Name: flow.ItemName(next + i), State: enginecore.PublicState(e.State), Attempts: int(e.Attempts),
-			Reason: e.Reason, Category: e.Category,
 		}
+		items[i].Reason, items[i].Category = plainFailure(e.Reason, e.Category)
 		if e.Outcome == "success" {
 			items[i].Result = e.Result
 		}

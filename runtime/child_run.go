@@ -122,7 +122,7 @@ func (c *child) take(ctx context.Context, outcome string) ([]byte, error) {
 	case reply.ClosedAt.IsZero():
 		return nil, errChildLost
 	case outcome != "success":
-		return nil, c.failure(reply)
+		return nil, c.failure(ctx, reply)
 	case !reply.HasResult:
 		return []byte("{}"), nil // of a flow without Return
 	}
@@ -148,9 +148,13 @@ func (c *child) startAgain(ctx context.Context) error {
 }
 
 // failure is the error of a node whose run did not succeed. What failed in a map has been retried by its own policy.
-func (c *child) failure(reply enginecore.FlowResultReply) error {
-	failed := runError(c.name, c.run, reply)
-	err := activity.Category(failed, cmp.Or(failed.Category, CategoryChild))
+func (c *child) failure(ctx context.Context, reply enginecore.FlowResultReply) error {
+	failed := c.shift.engine.runError(ctx, c.name, c.run, c.id, c.part, reply)
+	category := CategoryChild
+	if failed.Outcome == "failed" {
+		category = cmp.Or(failed.Category, category)
+	}
+	err := activity.Category(failed, category)
 	if c.isMap() {
 		return activity.NonRetryable(err)
 	}
@@ -194,9 +198,8 @@ func (c *child) appendResult(list []byte, index int, ended enginecore.ItemState)
 	case ended.State == "", ended.Outcome == "none":
 		return nil, errChildLost
 	case c.spec.Outcomes:
-		item := flow.ItemOutcome[json.RawMessage]{
-			Outcome: flow.Outcome(ended.Outcome), Reason: ended.Reason, Category: ended.Category,
-		}
+		item := flow.ItemOutcome[json.RawMessage]{Outcome: flow.Outcome(ended.Outcome)}
+		item.Reason, item.Category = plainFailure(ended.Reason, ended.Category)
 		if ended.Outcome == "success" {
 			item.Value = ended.Result
 		}

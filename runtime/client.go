@@ -9,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 )
@@ -56,10 +55,7 @@ type startConfig struct {
 // input, is the same run again, whether it is under way or over. Defaults to a random UUID.
 func ID(id string) StartOption { return func(c *startConfig) { c.id, c.named = id, true } }
 
-// MaxCreator is the longest name of who starts a run, in bytes.
-const MaxCreator = 256
-
-// Creator says who starts the run, for the record: at most MaxCreator bytes of UTF-8 without control characters.
+// Creator says who starts the run, for the record, in at most MaxActor bytes without control characters.
 func Creator(name string) StartOption { return func(c *startConfig) { c.creator = name } }
 
 // Tag attaches a text to the run, by which Client.Runs finds it: beside the tags of its flow, or instead of the one with the
@@ -108,7 +104,7 @@ func (r *Run[Out]) Existed() bool { return r.there().existed }
 // makes nothing runnable before the whole flow is there.
 //
 // The error wraps ErrRunConflict when the id is taken by a run with another graph or input, ErrTooLarge for an input
-// above MaxInput, ErrRunID for a bad id, flow.ErrTag or flow.ErrLimit for a bad Tag; nothing has been written then.
+// above MaxInput, ErrRunID for a bad id, ErrText for a bad Creator, flow.ErrTag or flow.ErrLimit for a bad Tag; nothing has been written then.
 func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Run[Out], error) {
 	plan, err := NewPlan(c, def, in, opts...)
 	if err != nil {
@@ -124,26 +120,13 @@ func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In,
 	}, nil
 }
 
-func checkCreator(name string) error {
-	if len(name) > MaxCreator {
-		return fmt.Errorf("creator %.40q…: it has %d bytes, at most %d are allowed", name, len(name), MaxCreator)
-	}
-	if err := activity.CheckText(name); err != nil {
-		return fmt.Errorf("creator %q: %w", name, err)
-	}
-	return nil
-}
-
 // NewPlan is what Start would submit. Nothing is sent.
 func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Plan, error) {
 	if err := usable(c, def); err != nil {
 		return nil, fmt.Errorf("start run: %w", err)
 	}
 	config := startConfig{}
-	if err := apply(&config, opts); err != nil {
-		return nil, fmt.Errorf("flow %s: start: %w", def.Name(), err)
-	}
-	if err := checkCreator(config.creator); err != nil {
+	if err := errors.Join(apply(&config, opts), checkText("creator", config.creator, MaxActor)); err != nil {
 		return nil, fmt.Errorf("flow %s: start: %w", def.Name(), err)
 	}
 	if !config.named {
@@ -331,7 +314,7 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 		return zero, err
 	}
 	if reply.Outcome != "success" {
-		return zero, runError(r.flow, r.id, reply)
+		return zero, r.client.engine.runError(ctx, r.flow, r.id, r.flowID, r.part, reply)
 	}
 	out, err := r.decode(reply.Result)
 	if err != nil && !reply.HasResult {
@@ -341,23 +324,6 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 		return zero, fmt.Errorf("run %s of flow %s: result: %w", r.id, r.flow, err)
 	}
 	return out, nil
-}
-
-func runError(flowName, runID string, reply enginecore.FlowResultReply) *RunError {
-	e := &RunError{
-		Flow: flowName, Run: runID, Outcome: reply.Outcome, Node: reply.FailedNode, Reason: reply.FailureReason,
-		Category: reply.FailureCategory,
-	}
-	if reply.Outcome == "expired" {
-		e.Node, e.Reason = "", ""
-	}
-	if reply.Outcome == "cancelled" {
-		e.Node, e.Category = "", ""
-		if reply.CancelReason != "" {
-			e.Reason = reply.CancelReason
-		}
-	}
-	return e
 }
 
 // Describe returns the state of the run and its nodes.

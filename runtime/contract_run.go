@@ -171,7 +171,8 @@ func (r *contractRun) failure() (node, reason, category string) {
 		return "", "", ""
 	}
 	core := r.failed.core
-	return r.failed.name, core["failure_reason"], cmp.Or(r.failed.category, core["terminal_outcome"])
+	reason, category = plainFailure(core["failure_reason"], r.failed.category)
+	return r.failed.name, reason, cmp.Or(category, core["terminal_outcome"])
 }
 
 // FlowResult looks at one open node, and at all of them when none is known to be open.

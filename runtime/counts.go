@@ -9,17 +9,21 @@ type WorkerStats struct {
 	Claims, EmptyClaims int64
 	// Executions is the number of attempts that were begun, handed on ones included.
 	Executions int64
+	// Overstays is the number of functions that had not returned one lease time after their context had ended, Overstaying that
+	// of those that still have not. Each keeps a slot.
+	Overstays, Overstaying int64
 }
 
 // Stats counts what the worker has done. It may be called at any time.
 func (w *Worker) Stats() WorkerStats {
 	return WorkerStats{
 		Claims: w.counts.claims.Load(), EmptyClaims: w.counts.emptyClaims.Load(), Executions: w.counts.executions.Load(),
+		Overstays: w.counts.overstays.Load(), Overstaying: w.counts.overstaying.Load(),
 	}
 }
 
 type workerCounts struct {
-	claims, emptyClaims, executions atomic.Int64
+	claims, emptyClaims, executions, overstays, overstaying atomic.Int64
 }
 
 func (c *workerCounts) claimed(executions int) {

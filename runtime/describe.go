@@ -140,6 +140,9 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 	}
 	d.order(nodes)
 	d.nameUpstreams()
+	if err := c.nameFailure(ctx, p, d); err != nil {
+		return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
+	}
 	if err := c.nameChildren(ctx, d); err != nil {
 		return nil, err
 	}
@@ -160,6 +163,7 @@ func describeFlow(id enginecore.FlowID, r enginecore.DescribeFlowReply) (*Descri
 		CancelledBy: r.CancelledBy, CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt,
 		OpenNodes: int(r.OpenNodes), now: r.Now,
 	}
+	d.FailureReason, d.FailureCategory = plainFailure(d.FailureReason, d.FailureCategory)
 	d.Parent = enginecore.ExecutionID(r.ParentExecutionID)
 	d.Reruns = int(r.RerunCount)
 	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: r.RerunMode, Nodes: int(r.RerunNodes)}
@@ -196,12 +200,13 @@ func describeNode(n enginecore.DescribedNode, now time.Time) NodeDescription {
 	if n.ChildFlowID != "" {
 		child = &ChildRun{FlowID: n.ChildFlowID}
 	}
+	failed, category := plainFailure(n.FailureReason, n.FailureCategory)
 	return NodeDescription{
 		Child: child,
 		Name:  n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
 		State: enginecore.PublicState(n.State), Why: whyWaiting(n, now), Attempts: int(n.Attempts), Retries: int(n.RetryCount),
 		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent, Message: n.ProgressMessage,
-		Reason: cmp.Or(n.FailureReason, n.CancellationReason), Category: n.FailureCategory, CreatedAt: n.CreatedAt,
+		Reason: cmp.Or(failed, n.CancellationReason), Category: category, CreatedAt: n.CreatedAt,
 		StartedAt: n.StartedAt, ClaimedAt: n.LeaseAcquiredAt, CompletedAt: n.CompletedAt, DueAt: n.DelayUntil,
 		LeaseExpiresAt: n.LeaseExpiresAt, Overdue: lateBy(keeperDue(n), now),
 	}

@@ -27,9 +27,12 @@ const grantPoll = time.Second
 func (s *shift) claimGranted(ctx context.Context, v visit) {
 	got := 0
 	var err error
+	// The granter is the program's own, and may end the goroutine.
+	defer func() { s.claimedGranted(ctx, v, got, err) }()
 	for got < v.slots && ctx.Err() == nil && !s.board.isClosed() {
 		sentAt := time.Now()
 		var grant Grant
+		err = errGranterExited
 		grant, err = s.worker.config.granter.ClaimForWorker(ctx, GrantRequest{
 			Lane: string(v.lane), WorkerID: s.request.WorkerID, Instance: s.worker.instance, TTL: grantTTL,
 			Capabilities: s.worker.config.capabilities, Activities: s.worker.activities(), Partition: &v.partition,
@@ -47,6 +50,13 @@ func (s *shift) claimGranted(ctx context.Context, v visit) {
 			got++
 		}
 	}
+}
+
+// errGranterExited is what came of a call of a Granter that has ended the goroutine.
+var errGranterExited = errors.New("the granter ended its goroutine (runtime.Goexit)")
+
+// claimedGranted gives back the slots of a claim by grants that are not used.
+func (s *shift) claimedGranted(ctx context.Context, v visit, got int, err error) {
 	s.worker.counts.claimed(got)
 	failed := err != nil && !errors.Is(err, ErrNoGrant) && ctx.Err() == nil
 	if failed {

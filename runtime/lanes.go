@@ -144,9 +144,12 @@ func (c *Client) pause(ctx context.Context, subject, name, reason string) error 
 	if err := c.ready(); err != nil {
 		return err
 	}
-	_, err := inAll(ctx, c.engine, func(p enginecore.Partition) enginecore.PauseCall {
-		return enginecore.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason}
-	})
+	err := checkReason(reason)
+	if err == nil {
+		_, err = inAll(ctx, c.engine, func(p enginecore.Partition) enginecore.PauseCall {
+			return enginecore.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason}
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("pause %s %s: %w", subjectName(subject), name, err)
 	}
@@ -260,6 +263,9 @@ func (c *Client) ResumeRun(ctx context.Context, flowName, runID string) error {
 func (c *Client) pauseRun(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reason string) error {
 	if err := c.ready(); err != nil {
 		return err
+	}
+	if err := checkReason(reason); err != nil {
+		return pauseRunError("pause", flowName, runID, err)
 	}
 	_, err := c.engine.core.PauseFlow(ctx, enginecore.PauseFlowCall{Partition: p, FlowID: id, Reason: reason})
 	return pauseRunError("pause", flowName, runID, err)

@@ -19,8 +19,10 @@ type leaseBook struct {
 	// doubtful is set by a failed call: the engine may then know of leases that this worker does not.
 	doubtful atomic.Bool
 
-	mu     sync.Mutex
-	tasks  map[enginecore.ExecutionID]*task
+	mu    sync.Mutex
+	tasks map[enginecore.ExecutionID]*task
+	// former are tasks whose function has not returned while the worker has got the execution anew.
+	former map[*task]struct{}
 	strays map[enginecore.LeaseID]bool // seen once
 	// early are cancels of leases that this worker does not know: a message may overtake the reply that tells of the lease.
 	early   map[enginecore.LeaseID]earlyCancel
@@ -95,12 +97,16 @@ func (b *leaseBook) add(t *task) bool {
 	if b.stopped {
 		return false
 	}
-	if before := b.tasks[t.claimed.ExecutionID]; before != nil && before.claimed.LeaseID != t.claimed.LeaseID {
+	if former := b.tasks[t.claimed.ExecutionID]; former != nil {
 		// The engine has ended the lease early, as when its clock was set forward, and nobody renews it any more.
 		// One whose function has returned is about to leave by itself.
-		if before.settle() {
-			before.cancel(fmt.Errorf("%w: this worker has claimed the execution again", ErrLeaseLost))
+		if former.claimed.LeaseID != t.claimed.LeaseID && former.settle() {
+			former.cancel(fmt.Errorf("%w: this worker has claimed the execution again", ErrLeaseLost))
 		}
+		if b.former == nil {
+			b.former = make(map[*task]struct{})
+		}
+		b.former[former] = struct{}{}
 	}
 	b.tasks[t.claimed.ExecutionID] = t
 	if order, found := b.early[t.claimed.LeaseID]; found {
@@ -115,13 +121,15 @@ func (b *leaseBook) remove(t *task) {
 	defer b.mu.Unlock()
 	if b.tasks[t.claimed.ExecutionID] == t {
 		delete(b.tasks, t.claimed.ExecutionID)
+	} else {
+		delete(b.former, t)
 	}
 }
 
 func (b *leaseBook) size() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.tasks)
+	return len(b.tasks) + len(b.former)
 }
 
 // snapshot lists what is held, by partition.
@@ -212,6 +220,7 @@ func (b *leaseBook) keep(ctx context.Context) {
 			return
 		case <-check.C:
 			b.dropLapsed()
+			b.lookForOverstays()
 		case <-renew.C:
 			// A renewal that the engine keeps waiting must not hold up the check.
 			if busy.CompareAndSwap(false, true) {

@@ -13,6 +13,8 @@ const (
 	eventAttemptDeadline  logEvent = "attempt.deadline"
 	eventAttemptEnded     logEvent = "attempt.ended_by_engine"
 	eventActivityPanicked logEvent = "activity.panicked"
+	eventOverstays        logEvent = "attempt.overstays"
+	eventOverstayEnded    logEvent = "attempt.overstay_ended"
 	eventLeaseLost        logEvent = "lease.lost"
 	eventResultLost       logEvent = "result.not_committed"
 	eventFailureLost      logEvent = "failure.not_recorded"

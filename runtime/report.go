@@ -3,23 +3,18 @@ package runtime
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
-const (
-	// maxReason bounds the text of a failure in the record, in bytes.
-	maxReason = 2048
-	// reportPause is the time between two tries to report while the engine is away.
-	reportPause = 100 * time.Millisecond
-)
+// reportPause is the time between two tries to report while the engine is away.
+const reportPause = 100 * time.Millisecond
 
 // report tells the engine how the attempt ended and returns the next task when one was handed on, or that the function is
 // to run again at once.
@@ -161,7 +156,7 @@ func (t *task) fail(failure error) {
 	call := enginecore.FailCall{
 		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, AttemptIndex: t.claimed.AttemptIndex,
-		Reason: shorten(failure.Error()), Category: activity.CategoryOf(failure),
+		Reason: recordtext.Text(failure.Error(), MaxReason), Category: activity.CategoryOf(failure),
 		Retryable: !activity.IsNonRetryable(failure), JitterPermille: rand.Int64N(1001),
 	}
 	if delay, ok := activity.RetryDelay(failure); ok {
@@ -202,18 +197,6 @@ func (t *task) giveBackFor(reason string) {
 		t.unsure.Store(true)
 		t.log(slog.LevelWarn, eventReturnFailed, "execution was not given back, its lease runs out instead", slog.Any("error", err))
 	}
-}
-
-// shorten cuts a text to maxReason bytes at a character.
-func shorten(text string) string {
-	if len(text) <= maxReason {
-		return text
-	}
-	cut := maxReason
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s… (%d bytes)", text[:cut], len(text))
 }
 
 func formatPercent(percent float64) string { return strconv.FormatFloat(percent, 'f', -1, 64) }

@@ -45,6 +45,9 @@ func (c *Client) changeSchedule(ctx context.Context, do, name string, change fun
 // that wait for the end of a run are kept. Pausing it again changes the reason. The error wraps ErrScheduleNotFound when
 // there is none.
 func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
+	if err := checkReason(reason); err != nil {
+		return fmt.Errorf("pause schedule %.140q: %w", name, err)
+	}
 	return c.changeSchedule(ctx, "pause", name, func(r *scheduleRecord) (bool, error) {
 		if r.state.PausedAt == 0 {
 			r.state.PausedAt = r.now.UnixMilli()

@@ -85,6 +85,8 @@ func (c *scheduleConfig) check(g *flow.Graph) *timetable.Timetable {
 		fault(fmt.Errorf("catch-up window %s: must be between %s and %s", window, MinCatchUp, MaxCatchUp))
 	}
 	fault(c.keep.Check())
+	fault(checkReason(c.reason))
+	fault(checkText("creator", spec.Creator, MaxActor))
 	if spec.FireField != "" && g.Codec != storedJSONCodec {
 		fault(fmt.Errorf("fire time into field %q: the input is %s, not JSON", spec.FireField, g.Codec))
 	}

@@ -263,17 +263,20 @@ func (s *shift) work(t *task) {
 	another := func() bool {
 		return !s.worker.config.through && (time.Now().Before(until) || !s.board.crowded())
 	}
+	var ended *task
+	// A function may end its goroutine, so this is deferred. The slot is free before others learn of the places, so that this
+	// worker can take one.
+	defer func() {
+		s.board.release()
+		s.owe(ended)
+	}()
 	for t != nil {
 		s.worker.counts.executions.Add(1)
-		ended := t
+		ended = t
 		if t = t.run(another); t != nil {
 			s.owe(ended)
-			continue
 		}
-		// The slot is free before others learn of the places, so that this worker can take one.
-		defer s.owe(ended)
 	}
-	s.board.release()
 }
 
 // finish lets running functions end within the grace time, then ends their contexts and gives the rest back. When the engine

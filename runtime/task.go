@@ -46,6 +46,9 @@ type task struct {
 	// frames sends what the function emits; nil before it emits something.
 	frames atomic.Pointer[emitter]
 	usage  budgetUse
+	// exited is how an attempt ended whose function ended its goroutine; nil for others.
+	exited   error
+	overstay overstay
 	// places tells whether the execution has got its places; nil when nobody has asked for them.
 	places chan bool
 	// placed tells that it has, by its own asking, block in whose places it takes its turn.
@@ -123,17 +126,30 @@ func (t *task) run(wantNext func() bool) (next *task) {
 		t.shift.engine.telemetry.consumer, trace.WithAttributes(
 			attribute.String("flowfabric.flow", t.claimed.FlowName), attribute.String("flowfabric.run", t.claimed.RunID),
 			attribute.String("flowfabric.node", t.claimed.Node), attribute.Int("flowfabric.attempt", int(t.claimed.AttemptIndex)+1)))
+	defer func() {
+		// Nothing can bring a goroutine back that a function has ended, but what is deferred still runs.
+		if t.exited != nil {
+			t.finishUp()
+			t.report(ctx, nil, t.exited, false)
+			endSpan(span, t.exited)
+		}
+	}()
 	for again := true; again; {
 		result, err := t.execute(ctx)
-		t.awaitProgress()
-		t.finishFrames()
-		t.releaseReservations()
+		t.finishUp()
 		next, again = t.report(ctx, result, err, wantNext())
 		if !again {
 			endSpan(span, spanError(err))
 		}
 	}
 	return next
+}
+
+// finishUp completes what the function has begun, before the end of the attempt is reported.
+func (t *task) finishUp() {
+	t.awaitProgress()
+	t.finishFrames()
+	t.releaseReservations()
 }
 
 // spanError is what a span shows of how a function ended: that it waits is no error.
@@ -172,6 +188,7 @@ func (t *task) execute(ctx context.Context) ([]byte, error) {
 		defer stop()
 	}
 	e := &execution{task: t, until: limits.until}
+	t.functionBegins(limits.until)
 	result, err := invoke(activitycontext.With(ctx, e), handler, input, t)
 	if err != nil && ctx.Err() != nil {
 		return nil, interrupted(context.Cause(ctx), err)
@@ -188,6 +205,9 @@ func (t *task) execute(ctx context.Context) ([]byte, error) {
 	}
 	return result, err
 }
+
+// CategoryWorkerLost is the category of a node that has failed because too many workers were lost while they ran it.
+const CategoryWorkerLost = "worker_lost"
 
 // CategoryTooLarge is the category of a result above MaxResult, which is not retried. The other categories that a worker
 // gives are those of package activity.
@@ -210,15 +230,33 @@ func interrupted(cause, err error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
-// invoke runs the function and turns a panic into an error.
+// errExited is the failure of a function that has ended its goroutine, as testing's FailNow does.
+var errExited = activity.Category(errors.New("the function ended its goroutine (runtime.Goexit)"), activity.CategoryPanic)
+
+// invoke runs the function and turns a panic into an error. When the function ends the goroutine, invoke does not return;
+// what is deferred finds the error in t.exited.
 func invoke(ctx context.Context, h activity.Handler, input []byte, t *task) (result []byte, err error) {
+	returned := false
 	defer func() {
-		if r := recover(); r != nil {
+		t.functionEnded()
+		r := recover()
+		switch {
+		case r != nil:
 			t.log(slog.LevelError, eventActivityPanicked, "activity panicked", slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
 			result, err = nil, activity.Category(fmt.Errorf("panic: %v", r), activity.CategoryPanic)
+		case !returned:
+			t.log(slog.LevelError, eventActivityPanicked, "activity ended its goroutine", slog.Any("panic", errExited), slog.String("stack", string(debug.Stack())))
+			t.exited = errExited
+			if ctx.Err() != nil {
+				t.exited = interrupted(context.Cause(ctx), errExited)
+			}
 		}
 	}()
-	return h.Invoke(ctx, input)
+	if result, err = h.Invoke(ctx, input); err != nil {
+		_ = err.Error() // the error is the function's as well: what it does here is not done where nobody expects it
+	}
+	returned = true
+	return result, err
 }
 
 // limits are the times that bound an attempt; zero is no limit.

@@ -28,7 +28,9 @@ type telemetry struct {
 
 	workerClaims     metric.Int64ObservableCounter
 	workerExecutions metric.Int64ObservableCounter
+	workerOverstays  metric.Int64ObservableCounter
 	slots, busySlots metric.Int64ObservableUpDownCounter
+	overstaying      metric.Int64ObservableUpDownCounter
 	laneDepth        metric.Int64ObservableGauge
 	laneAge          metric.Float64ObservableGauge
 
@@ -80,6 +82,8 @@ func newTelemetry(tracers trace.TracerProvider, meters metric.MeterProvider) (*t
 	t.attempts = seconds("flowfabric.attempt.duration", "Time from the claim of an attempt to its end.", attemptBounds)
 	t.workerClaims = counter("flowfabric.worker.claims", "{claim}", "Calls that asked for work.")
 	t.workerExecutions = counter("flowfabric.worker.executions", "{execution}", "Attempts that were begun.")
+	t.workerOverstays = counter("flowfabric.worker.overstays", "{execution}", "Functions that had not returned one lease time after their context had ended.")
+	t.overstaying = share("flowfabric.worker.slot.overstaying", "{slot}", "Slots held by such functions.")
 	t.slots = share("flowfabric.worker.slot.limit", "{slot}", "Functions that may run at a time.")
 	t.busySlots = share("flowfabric.worker.slot.usage", "{slot}", "Functions that run.")
 	t.laneDepth = gauge("flowfabric.lane.depth", "{execution}", "Executions that stand in a lane.")
@@ -143,10 +147,12 @@ func (t *telemetry) watchWorker(w *Worker, s *shift) (stop func(), err error) {
 		o.ObserveInt64(t.workerClaims, stats.Claims-stats.EmptyClaims, found)
 		o.ObserveInt64(t.workerClaims, stats.EmptyClaims, empty)
 		o.ObserveInt64(t.workerExecutions, stats.Executions, metric.WithAttributes(name))
+		o.ObserveInt64(t.workerOverstays, stats.Overstays, metric.WithAttributes(name))
+		o.ObserveInt64(t.overstaying, stats.Overstaying, metric.WithAttributes(name))
 		o.ObserveInt64(t.slots, int64(w.config.slots), metric.WithAttributes(name))
 		o.ObserveInt64(t.busySlots, int64(s.leases.size()), metric.WithAttributes(name))
 		return nil
-	}, t.workerClaims, t.workerExecutions, t.slots, t.busySlots)
+	}, t.workerClaims, t.workerExecutions, t.workerOverstays, t.overstaying, t.slots, t.busySlots)
 	return stopper(registration, err)
 }
 

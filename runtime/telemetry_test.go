@@ -113,6 +113,8 @@ func TestMetrics(t *testing.T) {
 			require.EqualValues(t, 3, after["flowfabric.worker.executions{worker}"])
 			require.EqualValues(t, 16+2, after["flowfabric.worker.slot.limit{worker}"])
 			require.Contains(t, after, "flowfabric.worker.slot.usage{worker}")
+			require.Contains(t, after, "flowfabric.worker.overstays{worker}")
+			require.Contains(t, after, "flowfabric.worker.slot.overstaying{worker}")
 			require.Positive(t, after["flowfabric.worker.claims{found,worker}"])
 			require.Positive(t, after["flowfabric.claim.duration{default,found}"])
 			require.Zero(t, after["flowfabric.lane.depth{default,eligible}"])

@@ -1,51 +1,99 @@
 package runtime_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/enginetest"
-	"github.com/flowfabric/flowfabric-go/internal/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Labels that would do something to a terminal, or are no text, are refused before anything is written, and the error names
-// what it is about.
-func TestLabelsThatCannotBeShown(t *testing.T) {
-	t.Parallel()
-	enginetest.Only(t, testserver.Embedded)
-	b := enginetest.New(t, testserver.Embedded)
-	ctx := enginetest.Context(t)
-	def := waiter(t, "labels")
-	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("there"))
-	require.NoError(t, err)
-	token := openWaits(t, ctx, run, 1)[0].Token
-	before := contents(t, ctx, b)
-	for _, bad := range []string{"x\n", "\x1b[31m", "\x00", "\x7f", "\u009b31m", "\xff", "a\xc3"} {
-		_, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("new"), runtime.Tag("a.b", bad))
-		require.ErrorIs(t, err, flow.ErrTag, "%q", bad)
-		require.ErrorContains(t, err, `of "a.b": it `)
-		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.ID("new"), runtime.Tag("a."+bad, "x"))
-		require.ErrorIs(t, err, flow.ErrTag, "%q", bad)
-		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.ID("new"), runtime.Creator(bad))
-		require.ErrorContains(t, err, "creator", "%q", bad)
-		_, err = runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), def, 1, runtime.ScheduledBy(bad))
-		require.ErrorIs(t, err, runtime.ErrSchedule, "%q", bad)
-		_, err = runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), def, 1, runtime.RunTag("a.b", bad))
-		require.ErrorIs(t, err, flow.ErrTag, "%q", bad)
-		_, err = b.Client.Signal(ctx, token, runtime.Signal{Name: "x", Source: bad, Payload: 1})
-		require.ErrorIs(t, err, runtime.ErrSignal, "%q", bad)
-		require.ErrorContains(t, err, "source")
-		require.Error(t, b.Client.PauseLane(ctx, "lane"+bad, ""), "%q", bad)
-	}
-	_, err = runtime.Start(ctx, b.Client, def, 1, runtime.ID("new"), runtime.Creator(strings.Repeat("x", runtime.MaxCreator+1)))
-	require.ErrorContains(t, err, "it has 257 bytes, at most 256 are allowed")
-	require.Equal(t, before, contents(t, ctx, b))
-	d, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "x", Source: "Zoë <zoe@example.org>", Payload: 1})
-	require.NoError(t, err)
-	require.Equal(t, runtime.SignalResumed, d.Outcome)
+// Texts for the record that are too long or cannot be shown on a line are refused before anything is written.
+func TestBadTextsAreRefused(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def := chainOf(t, addOne(), 2)
+		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("r"), runtime.Creator("ann"))
+		require.NoError(t, err)
+		_, err = runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), def, 1)
+		require.NoError(t, err)
+		before := partitionKeys(t, b)
+		c := b.Client
+		bad := map[string]string{
+			"control":   "two\nlines",
+			"c1":        "a\u009bb",
+			"not UTF-8": "a\xff",
+			"long":      strings.Repeat("x", runtime.MaxReason+1),
+		}
+		for name, text := range bad {
+			by := runtime.By(text)
+			for what, call := range map[string]func() error{
+				"actor of a cancel":          func() error { return run.Cancel(ctx, "", by) },
+				"actor of a pending cancel":  func() error { return run.CancelPending(ctx, "", by) },
+				"actor of a node's cancel":   func() error { return run.CancelNode(ctx, "n0", "", by) },
+				"actor of a rerun":           func() error { return run.Rerun(ctx, runtime.RerunAll(), by) },
+				"creator":                    func() error { _, err := runtime.Start(ctx, c, def, 1, runtime.Creator(text)); return err },
+				"reason of a cancel":         func() error { return run.Cancel(ctx, text) },
+				"reason of a pending cancel": func() error { return run.CancelPending(ctx, text) },
+				"reason of a node's cancel":  func() error { return run.CancelNode(ctx, "n0", text) },
+				"reason of a run's pause":    func() error { return run.Pause(ctx, text) },
+				"reason of a lane's pause":   func() error { return c.PauseLane(ctx, "default", text) },
+				"activity's pause":           func() error { return c.PauseActivity(ctx, "add", text) },
+				"schedule's pause":           func() error { return c.PauseSchedule(ctx, "s", text) },
+				"end of a wait":              func() error { return c.CancelWait(ctx, runtime.Waitpoint{}, text) },
+				"schedule that is paused": func() error {
+					_, err := runtime.Schedule(ctx, c, "t", runtime.Every(time.Hour), def, 1, runtime.StartPaused(text))
+					return err
+				},
+				"creator of a schedule": func() error {
+					_, err := runtime.Schedule(ctx, c, "t", runtime.Every(time.Hour), def, 1, runtime.ScheduledBy(text))
+					return err
+				},
+			} {
+				err := call()
+				require.ErrorIs(t, err, runtime.ErrText, "%s: %s", what, name)
+				require.Less(t, len(err.Error()), 400, "the text is shortened")
+				require.Regexp(t, `(reason|actor|creator) ".*"…?: it (has the control character U\+[0-9A-F]+|is not valid UTF-8|has 2049 bytes, at most (2048|256) are allowed)`, err.Error(), what)
+			}
+		}
+		require.Equal(t, before, partitionKeys(t, b), "nothing has been written")
+		long := strings.Repeat("ë", runtime.MaxReason/2)
+		require.NoError(t, run.Cancel(ctx, long, runtime.By(strings.Repeat("x", runtime.MaxActor))))
+		_, err = run.Result(ctx)
+		require.Equal(t, long, failure(t, err).Reason)
+	})
+}
+
+// An attempt can fail with any text and any category: what cannot be recorded is escaped or cut.
+func TestAnyTextIsAFailure(t *testing.T) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := activity.New("add", func(_ context.Context, n int) (int, error) {
+			if n == 0 {
+				return 0, activity.NonRetryable(activity.Category(errors.New("one\ntwo\x1b[2J\xff\x00"), "a\nb"))
+			}
+			panic(strings.Repeat("ë", 1<<20))
+		}, activity.Retry(activity.NoRetry))
+		b.Keeper(t)
+		b.Worker(t, []activity.Handler{a})
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 1), 0)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.Equal(t, "one\ntwo\\x1b[2J\ufffd\\x00", failure(t, err).Reason)
+		require.Equal(t, `a\nb`, failure(t, err).Category)
+		run, err = runtime.Start(ctx, b.Client, chainOf(t, a, 1), 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		reason := failure(t, err).Reason
+		require.LessOrEqual(t, len(reason), runtime.MaxReason+40)
+		require.True(t, strings.HasPrefix(reason, "panic: ëëë"))
+		require.True(t, strings.HasSuffix(reason, "ë… (2097159 bytes)"), reason[len(reason)-40:])
+		b.Settle(t)
+	})
 }

@@ -198,6 +198,9 @@ func (c *Client) endWait(ctx context.Context, w Waitpoint, result []byte, reason
 	fail := func(err error) error {
 		return fmt.Errorf("end the wait %s of node %s, run %s of flow %s: %w", w.ID, w.Node, w.Run, w.Flow, err)
 	}
+	if err := checkReason(reason); err != nil {
+		return fail(err)
+	}
 	partition, err := w.ExecutionID.Partition()
 	if err != nil {
 		return fail(err)

@@ -3,6 +3,7 @@ package health
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -50,6 +51,8 @@ func Handler(checks map[string]Checker) http.Handler {
 	})
 }
 
+var errNoAnswer = errors.New("the check did not return")
+
 func run(ctx context.Context, checks map[string]Checker) Report {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -60,13 +63,16 @@ func run(ctx context.Context, checks map[string]Checker) Report {
 	report := Report{Ready: true, Checks: make(map[string]string, len(checks))}
 	for name, check := range checks {
 		running.Go(func() {
-			err := check.Check(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			report.Checks[name] = "ok"
-			if err != nil {
-				report.Ready, report.Checks[name] = false, err.Error()
-			}
+			err := errNoAnswer // of a check that ends its goroutine
+			defer func() {
+				mu.Lock()
+				defer mu.Unlock()
+				report.Checks[name] = "ok"
+				if err != nil {
+					report.Ready, report.Checks[name] = false, err.Error()
+				}
+			}()
+			err = check.Check(ctx)
 		})
 	}
 	running.Wait()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	goruntime "runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,10 +39,11 @@ func TestOneFailureMakesAllUnready(t *testing.T) {
 	h := health.Handler(map[string]health.Checker{
 		"good": health.CheckFunc(func(context.Context) error { return nil }),
 		"bad":  health.CheckFunc(func(context.Context) error { return errors.New("no disk") }),
+		"gone": health.CheckFunc(func(context.Context) error { goruntime.Goexit(); return nil }),
 	})
 	status, report := ask(t, h, http.MethodGet)
 	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.Equal(t, health.Report{Checks: map[string]string{"good": "ok", "bad": "no disk"}}, report)
+	require.Equal(t, health.Report{Checks: map[string]string{"good": "ok", "bad": "no disk", "gone": "the check did not return"}}, report)
 	status, _ = ask(t, h, http.MethodPost)
 	require.Equal(t, http.StatusMethodNotAllowed, status)
 }

@@ -1,0 +1,100 @@
+// Package recordtext bounds the texts that people and programs leave in the record: reasons, names of those who act,
+// categories of failures.
+package recordtext
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// shown is how much of a bad text an error shows, in bytes.
+const shown = 40
+
+// Check tells what is wrong with a text of a user: one that is not valid UTF-8, has control characters, or more than limit
+// bytes. The error names the thing, the text, shortened, and the rule. An empty text is good.
+func Check(thing, text string, limit int) error {
+	if len(text) > limit {
+		return fmt.Errorf("%s %s: it has %d bytes, at most %d are allowed", thing, quote(text), len(text), limit)
+	}
+	if fault := Fault(text); fault != nil {
+		return fmt.Errorf("%s %s: %w", thing, quote(text), fault)
+	}
+	return nil
+}
+
+// Fault is what makes a text unfit to be shown on a line: it is not UTF-8, or has a control character. It is nil for a good one.
+func Fault(text string) error {
+	if !utf8.ValidString(text) {
+		return errors.New("it is not valid UTF-8")
+	}
+	if at := strings.IndexFunc(text, unicode.IsControl); at >= 0 {
+		r, _ := utf8.DecodeRuneInString(text[at:])
+		return fmt.Errorf("it has the control character %U", r)
+	}
+	return nil
+}
+
+func quote(text string) string {
+	if len(text) <= shown {
+		return strconv.Quote(text)
+	}
+	return strconv.Quote(cut(text, shown)) + "…"
+}
+
+// Line makes a text fit for the record that a function has chosen and that must not be refused: valid UTF-8 on one line, in at
+// most limit bytes. Control characters are escaped as in Go, and "…" is the end of one that was too long.
+func Line(text string, limit int) string {
+	size := len(text)
+	text = escape(text, unicode.IsControl, limit)
+	if max(size, len(text)) <= limit {
+		return text
+	}
+	return cut(text, limit-len("…")) + "…"
+}
+
+// Text is Line for a text of several lines: line feeds and tabs stay. One that is too long ends with its size, in a mark that
+// does not count for the limit.
+func Text(text string, limit int) string {
+	size := len(text)
+	text = escape(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }, limit)
+	if max(size, len(text)) <= limit {
+		return text
+	}
+	return fmt.Sprintf("%s… (%d bytes)", cut(text, limit), size)
+}
+
+// escape makes a text valid UTF-8 without control characters. Of a long one, it gives little more than limit bytes.
+func escape(text string, control func(rune) bool, limit int) string {
+	if len(text) > limit {
+		text = text[:min(len(text), limit+utf8.UTFMax)]
+	}
+	text = strings.ToValidUTF8(text, string(utf8.RuneError))
+	if !strings.ContainsFunc(text, control) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if !control(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
+}
+
+// cut gives the first bytes of a text, up to a character.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}

@@ -1,0 +1,47 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// refsPerCall bounds the runs whose names one round trip reads.
+const refsPerCall = 100
+
+// nameRuns completes the references of budgets of runs, of which a budget knows the id only, with their names. Where a run is not
+// there any more, the reference keeps its id, and no call takes it for another budget.
+func (c *Client) nameRuns(ctx context.Context, states []BudgetState) error {
+	var unnamed []*BudgetState
+	for i := range states {
+		if s := &states[i]; s.Scope == flow.ScopeRun && s.Ref.Run == "" {
+			s.Ref.FlowID = s.FlowID
+			unnamed = append(unnamed, s)
+		}
+	}
+	for len(unnamed) > 0 {
+		page := unnamed[:min(len(unnamed), refsPerCall)]
+		unnamed = unnamed[len(page):]
+		calls := make([]enginecore.DescribeFlowCall, len(page))
+		for i, s := range page {
+			p, err := c.engine.core.FlowPartition(s.FlowID)
+			if err != nil {
+				return err
+			}
+			calls[i] = enginecore.DescribeFlowCall{Partition: p, FlowID: s.FlowID, Cursor: firstCursor, Limit: 1}
+		}
+		answers, _ := sendAll(ctx, c.engine.core, calls) // each answer has its error
+		for i, a := range answers {
+			switch {
+			case errors.Is(a.err, enginecore.ErrFlowNotFound), a.err == nil && a.reply.RunID == "":
+			case a.err != nil:
+				return a.err
+			default:
+				page[i].Ref.Flow, page[i].Ref.Run, page[i].Ref.FlowID = a.reply.FlowName, a.reply.RunID, ""
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A node that waits for its next attempt tells the category of the last failure with its reason.
+func TestCategoryWhileRetryIsPending(t *testing.T) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := activity.New("add", func(context.Context, int) (int, error) {
+			return 0, activity.Category(errors.New("no room"), "quota")
+		}, activity.Retry(activity.Fixed{Delay: time.Hour, Attempts: 2}))
+		b.Worker(t, []activity.Handler{a})
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 1), 1)
+		require.NoError(t, err)
+		var n runtime.NodeDescription
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			d, err := run.Describe(ctx)
+			require.NoError(t, err)
+			if n = d.Nodes[0]; n.DueAt.IsZero() {
+				return "the retry of a node that is " + string(n.State)
+			}
+			return ""
+		})
+		require.Equal(t, "no room", n.Reason)
+		require.Equal(t, "quota", n.Category)
+		require.NoError(t, run.Cancel(ctx, "enough"))
+		b.Settle(t)
+	})
+}
+
+// A node whose run exceeded its own deadline has the category that is documented for it, and its run says why it ended.
+func TestCategoryOfAnExpiredSubFlow(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		waits := activity.New("add", func(ctx context.Context, _ int) (int, error) {
+			<-ctx.Done()
+			return 0, context.Cause(ctx)
+		})
+		inner := chainOf(t, waits, 2, flow.Deadline(50*time.Millisecond))
+		f := flow.New[int, int]("outer")
+		flow.Return(f, flow.Sub(f, "inner", inner, f.Input(), flow.Retry(activity.NoRetry)))
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.Keeper(t)
+		b.Worker(t, []activity.Handler{waits})
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.Equal(t, runtime.CategoryChild, failure(t, err).Category)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, runtime.CategoryChild, d.Nodes[0].Category)
+
+		d, err = b.Client.Describe(ctx, d.Nodes[0].Child.Flow, d.Nodes[0].Child.Run)
+		require.NoError(t, err)
+		require.Equal(t, "expired", d.Outcome)
+		require.Empty(t, d.FailedNode)
+		require.Equal(t, activity.CategoryTimeout, d.FailureCategory)
+		for _, n := range d.Nodes {
+			require.Equal(t, "the run exceeded its deadline", n.Reason, n.Name)
+			require.Equal(t, activity.CategoryTimeout, n.Category, n.Name)
+		}
+		b.Settle(t)
+	})
+}

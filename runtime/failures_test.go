@@ -1,0 +1,191 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// told fails with the text that it is told, in the category "told", hangs, or returns what it is told.
+func told() *activity.Activity[string, string] {
+	return activity.New("told", func(ctx context.Context, text string) (string, error) {
+		switch text {
+		case "ok":
+			return text, nil
+		case "hang":
+			<-ctx.Done()
+			return "", context.Cause(ctx)
+		}
+		return "", activity.Category(errors.New(text), "told")
+	}, activity.Retry(activity.NoRetry))
+}
+
+// toldFlow starts a run of a flow that build makes of that activity.
+func toldFlow(t *testing.T, b *enginetest.Bench, build func(f *flow.Builder[none, string], a *activity.Activity[string, string])) *runtime.Run[string] {
+	t.Helper()
+	a := told()
+	b.Worker(t, []activity.Handler{a})
+	f := flow.New[none, string]("told")
+	build(f, a)
+	def, err := f.Build()
+	require.NoError(t, err)
+	run, err := runtime.Start(enginetest.Context(t), b.Client, def, none{})
+	require.NoError(t, err)
+	return run
+}
+
+// shorts are failures in short: node, outcome, category and reason, and whether a join has made up for it.
+func shorts(list []runtime.NodeFailure) (out []string) {
+	for _, f := range list {
+		text := fmt.Sprintf("%s %s %s %s", f.Node, f.Outcome, f.Category, f.Reason)
+		if f.MadeUpFor {
+			text += ", made up for"
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// The node that failed first is named, not the one that made a join impossible.
+func TestFirstFailureOfAnImpossibleJoin(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		run := toldFlow(t, b, func(f *flow.Builder[none, string], a *activity.Activity[string, string]) {
+			first := flow.Node(f, "z-first", a, flow.Const("one"))
+			second := flow.Node(f, "second", a, flow.Const("two"), flow.Always(first))
+			flow.Return(f, flow.Node(f, "winner", a, flow.AnyOf(first, second)))
+		})
+		_, err := run.Result(ctx)
+		failed := failure(t, err)
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		require.Equal(t, "z-first", failed.Node)
+		require.Equal(t, "one", failed.Reason)
+		require.Equal(t, "told", failed.Category)
+		require.Equal(t, []string{"z-first failed told one", "second failed told two"}, shorts(failed.Failures))
+		require.False(t, failed.Failures[0].At.IsZero())
+		require.Equal(t, 1, failed.Failures[0].Attempts)
+		require.ErrorContains(t, err, "run failed: node z-first: one (and 1 more failed)")
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []string{"z-first", "one", "told"}, []string{d.FailedNode, d.FailureReason, d.FailureCategory})
+		page, err := b.Client.FindRuns(ctx, runtime.RunQuery{Flow: "told"}, "", 10)
+		require.NoError(t, err)
+		require.Equal(t, "z-first", page.Runs[0].FailedNode)
+		b.Settle(t)
+	})
+}
+
+// A failure that a join has made up for is told as such, and is not the reason of the run's.
+func TestFailureThatAJoinMadeUpFor(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		run := toldFlow(t, b, func(f *flow.Builder[none, string], a *activity.Activity[string, string]) {
+			first := flow.Node(f, "first", a, flow.Const("one"))
+			second := flow.Node(f, "second", a, flow.Const("ok"), flow.Always(first))
+			winner := flow.Node(f, "winner", a, flow.AnyOf(first, second))
+			flow.Return(f, flow.Node(f, "last", a, flow.Const("three"), flow.After(winner)))
+		})
+		_, err := run.Result(enginetest.Context(t))
+		failed := failure(t, err)
+		require.Equal(t, "last", failed.Node)
+		require.Equal(t, []string{"first failed told one, made up for", "last failed told three"}, shorts(failed.Failures))
+		require.NotContains(t, err.Error(), "more failed")
+		b.Settle(t)
+	})
+}
+
+// A node that was to make up for a failure and has failed as well is told beside it.
+func TestFailedCompensation(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		run := toldFlow(t, b, func(f *flow.Builder[none, string], a *activity.Activity[string, string]) {
+			deploy := flow.Node(f, "deploy", a, flow.Const("no host"))
+			flow.Node(f, "a-undo", a, flow.Const("no backup"), flow.OnFailure(deploy))
+			flow.Return(f, deploy)
+		})
+		_, err := run.Result(enginetest.Context(t))
+		failed := failure(t, err)
+		require.Equal(t, "deploy", failed.Node)
+		require.Equal(t, []string{"deploy failed told no host", "a-undo failed told no backup"}, shorts(failed.Failures))
+		b.Settle(t)
+	})
+}
+
+// A run of which one node was cancelled tells which and why; one that was cancelled as a whole does not name its nodes.
+func TestFailureAfterACancel(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		hanging := func(f *flow.Builder[none, string], a *activity.Activity[string, string]) {
+			slow := flow.Node(f, "slow", a, flow.Const("hang"))
+			flow.Return(f, flow.Node(f, "after", a, flow.Const("ok"), flow.After(slow)))
+		}
+		run := toldFlow(t, b, hanging)
+		require.NoError(t, run.CancelNode(ctx, "slow", "by hand", runtime.By("ann")))
+		_, err := run.Result(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		failed := failure(t, err)
+		require.Equal(t, []string{"slow", "by hand", ""}, []string{failed.Node, failed.Reason, failed.Category})
+		require.Equal(t, []string{"slow cancelled  by hand"}, shorts(failed.Failures))
+
+		run = toldFlow(t, b, hanging)
+		require.NoError(t, run.Cancel(ctx, "enough"))
+		_, err = run.Result(ctx)
+		failed = failure(t, err)
+		require.Equal(t, []string{"", "enough", ""}, []string{failed.Node, failed.Reason, failed.Category})
+		require.Empty(t, failed.Failures)
+		b.Settle(t)
+	})
+}
+
+// The list of failures is bounded; the earliest ones are in it, whatever page they come in.
+func TestManyFailures(t *testing.T) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		if b.Contract() {
+			b.Keeper(t)
+		}
+		others := 300 // more than one page
+		if b.Contract() {
+			others = 120
+		}
+		a := activity.New("fails", func(ctx context.Context, _ none) (none, error) {
+			info, _ := activity.Info(ctx)
+			return none{}, fmt.Errorf("no %s", info.Node)
+		}, activity.Retry(activity.NoRetry))
+		b.Worker(t, []activity.Handler{a})
+		f := flow.New[none, none]("many")
+		for i := range others {
+			flow.Node(f, fmt.Sprintf("n%03d", i), a, f.Input())
+		}
+		flow.Return(f, flow.Node(f, "zero", a, f.Input(), flow.Priority(9000)))
+		def, err := f.Build()
+		require.NoError(t, err)
+		run, err := runtime.Start(ctx, b.Client, def, none{})
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		failed := failure(t, err)
+		require.Len(t, failed.Failures, runtime.MaxFailures)
+		require.Equal(t, others+1-runtime.MaxFailures, failed.OmittedFailures)
+		require.True(t, slices.IsSortedFunc(failed.Failures, func(a, b runtime.NodeFailure) int { return a.At.Compare(b.At) }))
+		require.Equal(t, failed.Failures[0].Node, failed.Node)
+		require.Equal(t, "no "+failed.Node, failed.Reason)
+		require.ErrorContains(t, err, fmt.Sprintf("(and %d more failed)", others))
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		earlier := 0
+		for _, n := range d.Nodes {
+			if n.CompletedAt.Before(failed.Failures[runtime.MaxFailures-1].At) {
+				earlier++
+			}
+		}
+		require.Less(t, earlier, runtime.MaxFailures, "no earlier one is left out")
+		b.Settle(t)
+	})
+}

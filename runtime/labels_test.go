@@ -1,0 +1,51 @@
+package runtime_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Labels that would do something to a terminal, or are no text, are refused before anything is written, and the error names
+// what it is about.
+func TestLabelsThatCannotBeShown(t *testing.T) {
+	t.Parallel()
+	enginetest.Only(t, testserver.Embedded)
+	b := enginetest.New(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	def := waiter(t, "labels")
+	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("there"))
+	require.NoError(t, err)
+	token := openWaits(t, ctx, run, 1)[0].Token
+	before := contents(t, ctx, b)
+	for _, bad := range []string{"x\n", "\x1b[31m", "\x00", "\x7f", "\u009b31m", "\xff", "a\xc3"} {
+		_, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("new"), runtime.Tag("a.b", bad))
+		require.ErrorIs(t, err, flow.ErrTag, "%q", bad)
+		require.ErrorContains(t, err, `of "a.b": it `)
+		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.ID("new"), runtime.Tag("a."+bad, "x"))
+		require.ErrorIs(t, err, flow.ErrTag, "%q", bad)
+		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.ID("new"), runtime.Creator(bad))
+		require.ErrorContains(t, err, "creator", "%q", bad)
+		_, err = runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), def, 1, runtime.ScheduledBy(bad))
+		require.ErrorIs(t, err, runtime.ErrSchedule, "%q", bad)
+		_, err = runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), def, 1, runtime.RunTag("a.b", bad))
+		require.ErrorIs(t, err, flow.ErrTag, "%q", bad)
+		_, err = b.Client.Signal(ctx, token, runtime.Signal{Name: "x", Source: bad, Payload: 1})
+		require.ErrorIs(t, err, runtime.ErrSignal, "%q", bad)
+		require.ErrorContains(t, err, "source")
+		require.Error(t, b.Client.PauseLane(ctx, "lane"+bad, ""), "%q", bad)
+	}
+	_, err = runtime.Start(ctx, b.Client, def, 1, runtime.ID("new"), runtime.Creator(strings.Repeat("x", runtime.MaxActor+1)))
+	require.ErrorContains(t, err, "it has 257 bytes, at most 256 are allowed")
+	require.Equal(t, before, contents(t, ctx, b))
+	d, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "x", Source: "Zoë <zoe@example.org>", Payload: 1})
+	require.NoError(t, err)
+	require.Equal(t, runtime.SignalResumed, d.Outcome)
+}

@@ -1,0 +1,113 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// overstay watches whether the function of a task returns when its context has ended. A function that does not keeps its slot,
+// since nothing can end a goroutine from outside.
+type overstay struct {
+	// until is when the context ends by itself, as a time.Duration after the task began; 0 while no function runs.
+	until atomic.Int64
+	// noticed is when the context was found ended. Only the goroutine that keeps the leases uses it.
+	noticed time.Time
+	// state says whether the function has been reported.
+	state atomic.Int32
+}
+
+// States of an overstay.
+const (
+	notOverstayed int32 = iota
+	overstays
+	overstayEnded
+)
+
+// functionBegins notes that the function runs, until the given time at most; zero is no limit.
+func (t *task) functionBegins(until time.Time) {
+	end := time.Duration(math.MaxInt64)
+	if !until.IsZero() {
+		end = max(until.Sub(t.begun), 1)
+	}
+	t.overstay.until.Store(int64(end))
+}
+
+// functionEnded notes that the function has returned, or has ended its goroutine.
+func (t *task) functionEnded() {
+	t.overstay.until.Store(0)
+	t.endOverstay()
+}
+
+func (t *task) endOverstay() {
+	if t.overstay.state.Load() == overstays && t.overstay.state.CompareAndSwap(overstays, overstayEnded) {
+		t.shift.worker.counts.overstaying.Add(-1)
+		t.log(slog.LevelInfo, eventOverstayEnded, "a function returned long after its context had ended")
+	}
+}
+
+// lookForOverstay warns, once, when the function has not returned for so long after its context had ended.
+func (t *task) lookForOverstay(now time.Time, patience time.Duration) {
+	o := &t.overstay
+	until := time.Duration(o.until.Load())
+	if until == 0 || t.ctx.Err() == nil && now.Sub(t.begun) < until || o.state.Load() != notOverstayed {
+		return
+	}
+	if o.noticed.IsZero() {
+		o.noticed = now
+	}
+	if now.Sub(o.noticed) < patience {
+		return
+	}
+	counts := &t.shift.worker.counts
+	counts.overstays.Add(1)
+	counts.overstaying.Add(1)
+	o.state.Store(overstays)
+	t.log(slog.LevelWarn, eventOverstays, "a function has not returned though its context has ended, it keeps its slot",
+		slog.String("activity", t.claimed.Kind), slog.Any("cause", t.causeOfEnd(until)), slog.Duration("for", now.Sub(o.noticed)))
+	if o.until.Load() == 0 {
+		t.endOverstay() // it has returned meanwhile, and may not have seen that it was reported
+	}
+}
+
+// causeOfEnd is why the context of a function has ended that could run until the given time after the task began.
+func (t *task) causeOfEnd(until time.Duration) error {
+	if cause := context.Cause(t.ctx); cause != nil {
+		return cause
+	}
+	if deadline := t.claimed.DeadlineAt; !deadline.IsZero() && !deadline.After(t.begun.Add(until)) {
+		return ErrDeadline
+	}
+	return ErrStartToClose
+}
+
+// lookForOverstays looks at all functions of the worker.
+func (b *leaseBook) lookForOverstays() {
+	now := time.Now()
+	for _, tasks := range b.snapshot() {
+		for _, t := range tasks {
+			t.lookForOverstay(now, b.ttl)
+		}
+	}
+	b.mu.Lock()
+	former := make([]*task, 0, len(b.former))
+	for t := range b.former {
+		former = append(former, t)
+	}
+	b.mu.Unlock()
+	for _, t := range former {
+		t.lookForOverstay(now, b.ttl)
+	}
+}
+
+// checkSlots tells when no function can run any more.
+func (w *Worker) checkSlots() error {
+	if w.counts.overstaying.Load() < int64(w.config.slots) {
+		return nil
+	}
+	return fmt.Errorf("worker %s: %w: functions that do not return though their context has ended hold all of its %d slots; its log names them",
+		w.instance, ErrNotReady, w.config.slots)
+}

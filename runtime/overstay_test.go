@@ -1,0 +1,83 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A function that ignores the end of its context is told of, counted, and makes a worker unready that has no other slot; all of
+// that ends when it returns.
+func TestFunctionIgnoresTheEndOfItsContext(t *testing.T) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		release := make(chan struct{})
+		var begun atomic.Int64
+		deaf := activity.New("deaf", func(_ context.Context, n int) (int, error) {
+			if begun.Add(1) <= 2 {
+				<-release
+			}
+			return n, nil
+		}, activity.Retry(activity.NoRetry))
+		timed := activity.New("timed", func(_ context.Context, n int) (int, error) {
+			if begun.Add(1) <= 2 {
+				<-release
+			}
+			return n, nil
+		}, activity.Retry(activity.NoRetry), activity.StartToClose(50*time.Millisecond))
+		worker := runtime.NewWorker(b.Engine, runtime.Concurrency(2), runtime.Lease(runtime.MinLease))
+		require.NoError(t, worker.Register(deaf, timed, addOne()))
+		b.Keeper(t)
+		started(t, worker.Run)
+		cancelled, err := runtime.Start(ctx, b.Client, chainOf(t, deaf, 1), 1)
+		require.NoError(t, err)
+		_, err = runtime.Start(ctx, b.Client, single(t, timed), 1)
+		require.NoError(t, err)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if begun.Load() < 2 {
+				return "both functions"
+			}
+			return ""
+		})
+		require.NoError(t, cancelled.Cancel(ctx, "enough"))
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if worker.Stats().Overstaying < 2 {
+				return "both functions to be noticed"
+			}
+			return ""
+		})
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			// A machine under load may have the worker say first that the engine is away.
+			if err := worker.Check(ctx); err == nil || !strings.Contains(err.Error(), "hold all of its 2 slots") {
+				return fmt.Sprint("the check to say so: ", err)
+			}
+			return ""
+		})
+
+		close(release)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if worker.Stats().Overstaying > 0 {
+				return "both functions to have returned"
+			}
+			return ""
+		})
+		eventuallyReady(t, worker.Check)
+		require.EqualValues(t, 2, worker.Stats().Overstays)
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 2), 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err, "the slots are free")
+		b.Settle(t)
+		require.Equal(t, 2, strings.Count(b.Log(), "event=attempt.overstays "), "once for each attempt: %s", b.Log())
+		require.Equal(t, 2, strings.Count(b.Log(), "event=attempt.overstay_ended"))
+	})
+}
