@@ -211,6 +211,8 @@ func connectError(err error) error {
 	switch {
 	case unauthorized(text):
 		return fmt.Errorf("%w: %s%s", ErrUnauthorized, text, passwordHint(text))
+	case fullError(text) != nil:
+		return fullError(text)
 	case strings.Contains(strings.ToLower(text), "unknown command"):
 		return fmt.Errorf("%w: it needs FUNCTION, which Redis has since 7.0 and Valkey since 7.2: %s", ErrUnsupportedServer, text)
 	}

@@ -21,6 +21,11 @@ type (
 // or the call only reads or is safe to repeat.
 var ErrUnavailable = errors.New("engine unavailable")
 
+// ErrFull marks an error of a server that takes in nothing now: its memory is full (maxmemory), or it refuses writes since it
+// cannot persist them. Nothing has happened. Such a call is sent again within Options.RetryFor, as with ErrUnavailable, which
+// the error wraps, too. What the reference of the functions flags with allow-oom goes on while the memory is full.
+var ErrFull = errors.New("engine full")
+
 // ErrUnauthorized marks a wrong or missing user name or password, or a lack of permissions.
 var ErrUnauthorized = errors.New("not authorized")
 
@@ -36,6 +41,8 @@ const (
 const (
 	firstPause = 2 * time.Millisecond
 	maxPause   = 250 * time.Millisecond
+	// A full server gets room when something is purged or an operator steps in, which takes longer.
+	fullPause = time.Second
 )
 
 // send runs one call until it is answered, may not be repeated, or time is up.
@@ -65,7 +72,11 @@ func (e *Engine) send(ctx context.Context, info callInfo, w *wire) (message, err
 		if !sleep(ctx, pause/2+rand.N(pause/2+1)) {
 			return message{}, wrapped
 		}
-		pause = min(2*pause, maxPause)
+		limit := maxPause
+		if errors.Is(wrapped, ErrFull) {
+			limit = fullPause
+		}
+		pause = min(2*pause, limit)
 	}
 }
 
@@ -84,6 +95,20 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // notNow are beginnings of server errors by which nothing has happened.
 var notNow = [...]string{"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "BUSY ", "READONLY", "NOREPLICAS"}
 
+// full are beginnings of server errors by which it takes in nothing for want of memory or of persistence. Servers check for
+// both before a function begins and again before its first write, never after that.
+var full = [...]string{"OOM ", "MISCONF "}
+
+// fullError is the error of a server that says so, or nil.
+func fullError(text string) error {
+	for _, s := range full {
+		if strings.HasPrefix(text, s) {
+			return fmt.Errorf("%w: %w: %s", ErrFull, ErrUnavailable, text)
+		}
+	}
+	return nil
+}
+
 // slotMoving are errors that the generated prologue provokes before the first write while a slot moves or the
 // cluster is not whole.
 var slotMoving = [...]string{
@@ -101,6 +126,9 @@ func classify(info callInfo, err error) (verdict, error) {
 			if strings.HasPrefix(text, s) {
 				return tryAgain, fmt.Errorf("%s: %w: %s", info.name, ErrUnavailable, text)
 			}
+		}
+		if err := fullError(text); err != nil {
+			return tryAgain, fmt.Errorf("%s: %w", info.name, err)
 		}
 		for _, s := range slotMoving {
 			if strings.Contains(text, s) {
@@ -134,6 +162,8 @@ func classify(info callInfo, err error) (verdict, error) {
 
 func unauthorized(text string) bool {
 	return strings.HasPrefix(text, "NOAUTH") || strings.HasPrefix(text, "WRONGPASS") ||
-		strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "invalid password") ||
+		strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "ACL failure in script") || // Valkey
+		strings.HasPrefix(text, "The user executing the script can't") || // Redis
+		strings.Contains(text, "invalid password") ||
 		strings.HasPrefix(text, "AUTH <password> called without any password")
 }
