@@ -36,6 +36,7 @@ type Engine struct {
 	secrets   *secretBook
 	keep      flow.Keep
 	logger    *slog.Logger
+	logged    *repeatLimiter // behind the logger
 	telemetry *telemetry
 }
 
@@ -187,6 +188,8 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	if err != nil {
 		return nil, fmt.Errorf("open engine: metrics: %w", err)
 	}
+	limiter := newRepeatLimiter(config.logger.Handler())
+	config.logger = slog.New(limiter)
 	config.core.Logger = config.logger
 	config.core.ContractOnly = config.core.ContractOnly || target.contract
 	if config.core.ContractOnly && config.core.ReplaceForeignLibrary {
@@ -196,6 +199,7 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 		keep:      config.keep,
 		namespace: enginecore.Namespace(config.namespace),
 		logger:    config.logger,
+		logged:    limiter,
 		telemetry: telemetry,
 	}
 	if err := e.connect(ctx, target, config); err != nil {
@@ -323,6 +327,9 @@ func (e *Engine) guardLibrary(ctx context.Context, every time.Duration) {
 func (e *Engine) Close() error {
 	if e == nil {
 		return nil
+	}
+	if e.logged != nil {
+		defer func() { e.logged.finish(context.Background(), time.Now()) }()
 	}
 	if e.hub != nil {
 		e.hub.close()
