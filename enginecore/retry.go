@@ -22,8 +22,9 @@ type (
 var ErrUnavailable = errors.New("engine unavailable")
 
 // ErrFull marks an error of a server that takes in nothing now: its memory is full (maxmemory), or it refuses writes since it
-// cannot persist them. Nothing has happened. Such a call is sent again within Options.RetryFor, as with ErrUnavailable, which
-// the error wraps, too. What the reference of the functions flags with allow-oom goes on while the memory is full.
+// cannot persist them. The error wraps ErrUnavailable, too, and means the same for the call, which was sent again within
+// Options.RetryFor. While the memory is full, only calls that bring new work are refused: those with the flag intake in the
+// reference of the functions.
 var ErrFull = errors.New("engine full")
 
 // ErrUnauthorized marks a wrong or missing user name or password, or a lack of permissions.
@@ -53,6 +54,7 @@ func (e *Engine) send(ctx context.Context, info callInfo, w *wire) (message, err
 	deadline := time.Now().Add(e.retryFor)
 	pause := firstPause
 	loaded := false
+	var before error // of the last try that the server refused
 	for {
 		m, err := e.client.Do(ctx, w.command(e.client.B())).ToMessage()
 		if err == nil {
@@ -66,6 +68,10 @@ func (e *Engine) send(ctx context.Context, info callInfo, w *wire) (message, err
 			}
 			continue
 		}
+		if ctx.Err() != nil && before != nil && !errors.Is(wrapped, before) {
+			// The caller's time is up. What kept the call until then says more.
+			return message{}, fmt.Errorf("%w; before that: %w", wrapped, before)
+		}
 		if verdict != tryAgain || time.Now().Add(pause).After(deadline) {
 			return message{}, wrapped
 		}
@@ -74,7 +80,7 @@ func (e *Engine) send(ctx context.Context, info callInfo, w *wire) (message, err
 		}
 		limit := maxPause
 		if errors.Is(wrapped, ErrFull) {
-			limit = fullPause
+			before, limit = ErrFull, fullPause
 		}
 		pause = min(2*pause, limit)
 	}
