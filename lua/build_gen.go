@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "174-9729cc85143d8cac"
+const build = "175-ba9d5f242a9c4337"

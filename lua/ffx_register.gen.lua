@@ -342,7 +342,7 @@ redis.register_function{ function_name = 'ffx_verify_budget_use', flags = { 'no-
   })
 end }
 
-redis.register_function('ffx_write_schedule', function(keys, args)
+redis.register_function{ function_name = 'ffx_write_schedule', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4, 'version', 2) end
   call.begin(keys[1])
   return call.finish(F.ffx_write_schedule({ partition = keys[1] }, {
@@ -358,7 +358,7 @@ redis.register_function('ffx_write_schedule', function(keys, args)
     dropped_plans = args[10],
     history = rest(args, 11),
   }))
-end)
+end }
 
 redis.register_function{ function_name = 'ffx_read_schedule', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'history', 2) end

@@ -89,7 +89,7 @@ end
 --           `due_at` is when a keeper has to look at it; without it none does. `plan` is the revision under which
 --           spec, definition and input are stored for the runs to come, `dropped_plans` are revisions that no run needs any more. `history` gets
 --           entries in front, and keeps the last 50. The same write, sent again, is known by `write_id`.
--- @flags    derives repeatable intake
+-- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      schedule_id        schedule_id
 -- @arg      version            int
