@@ -163,7 +163,8 @@ const (
 //
 // It loads the function library where it is missing or older, but for ContractOnly. The error names what is wrong: enginecore.ErrNotReachable,
 // ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary, ErrNoLibrary or ErrIncompatibleLibrary, embedded.ErrLocked for a directory
-// that another process uses, ErrURL for a URL that cannot be read.
+// that another process uses, ErrURL for a URL that cannot be read. What rights of the user are missing, on commands, keys and
+// channels, it says before anything is written, with the ACL rules that give them.
 //
 // Opening a directory ends all leases in it, because the workers that held them lived in the process before: what they
 // ran is taken up at once.
