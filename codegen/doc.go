@@ -17,7 +17,7 @@
 //
 //	-- @function ff_claim_execution
 //	-- @summary  one sentence or more; required
-//	-- @flags    readonly | repeatable | derives | fence | operator, any of them
+//	-- @flags    readonly | repeatable | derives | fence | operator | intake, any of them
 //	-- @go       ClaimExecution                  name of the Go call, where the rule below does not do
 //	-- @tag      execution_id                    what gives the hash tag, where the rule below does not do
 //	-- @key      core   exec.core                a key: role, template, optional bindings and `optional`
@@ -62,6 +62,10 @@
 // the function itself tells. Of a
 // group, A.<name> is a list of tables and A.<name>_count the raw count; without a count that the arguments cover the
 // list is nil.
+//
+// A function that brings new work or new data has the flag intake: a server whose memory is full (maxmemory) refuses it. Any
+// other that writes is registered with allow-oom, since what finishes or frees has to go on there; what one call of it adds
+// must be bounded.
 //
 // # Checks
 //

@@ -186,10 +186,14 @@ func emitRegistration(b *strings.Builder, f *function, names []string) {
 
 // registration is what stands before and after the callback of a function.
 func registration(f *function, name string) (open, closing string) {
-	if f.flags["readonly"] {
-		return fmt.Sprintf("redis.register_function{ function_name = '%s', flags = { 'no-writes' }, callback = ", name), " }\n"
+	flag := "allow-oom"
+	switch {
+	case f.flags["readonly"]:
+		flag = "no-writes" // also runs when the memory is full
+	case f.flags["intake"]:
+		return fmt.Sprintf("redis.register_function('%s', ", name), ")\n"
 	}
-	return fmt.Sprintf("redis.register_function('%s', ", name), ")\n"
+	return fmt.Sprintf("redis.register_function{ function_name = '%s', flags = { '%s' }, callback = ", name, flag), " }\n"
 }
 
 // emitCallback writes the statements that check and unpack a call and run the function.

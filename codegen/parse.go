@@ -167,7 +167,7 @@ func declare(l *library, t tag, p *problems) {
 	}
 }
 
-var knownFlags = []string{"readonly", "repeatable", "derives", "fence", "operator"}
+var knownFlags = []string{"readonly", "repeatable", "derives", "fence", "operator", "intake"}
 
 // take adds one tag to the header.
 func (f *function) take(t tag) error {

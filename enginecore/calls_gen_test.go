@@ -554,6 +554,11 @@ func goldenCalls() []goldenCall {
 		{"ffx_version", func(k Keys) (string, []string, []string, error) { return Wire(k, VersionCall{}) },
 			nil,
 			nil},
+		{"ffx_missing_rights", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, MissingRightsCall{Commands: []string{"commands of test", "commands2 of test"}})
+		},
+			nil,
+			[]string{"commands of test", "commands2 of test"}},
 		{"ffx_list_runs", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ListRunsCall{Partition: Partition{FlowFamily, 7}, FlowName: "flow_name of test", Before: time.UnixMilli(1795188498438).UTC(), Limit: 6, BeforeID: "before_id of test", After: time.UnixMilli(1795188498438).UTC(), Order: "order of test", States: "states of test", Children: true, Namespace: "namespace of test", Tags: []string{"tags of test", "tags2 of test"}})
 		},
@@ -1293,6 +1298,11 @@ func goldenReplies() []goldenReply {
 		{"ffx_version OK", []any{1, "OK", "build of test", "9", "13"},
 			func(m message) (any, error) { return decodeReply(VersionCall{}.info(), m, VersionCall{}.decode) },
 			VersionReply{Status: StatusOK, Build: "build of test", Protocol: 9, MinProtocol: 13}},
+		{"ffx_missing_rights OK", []any{1, "OK", []any{"missing of test", "missing of test"}},
+			func(m message) (any, error) {
+				return decodeReply(MissingRightsCall{}.info(), m, MissingRightsCall{}.decode)
+			},
+			MissingRightsReply{Status: StatusOK, Missing: []string{"missing of test", "missing of test"}}},
 		{"ffx_list_runs OK", []any{1, "OK", []any{[]any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}}, []any{"flow_id of test", "run_id of test", "state of test", "outcome of test", "1795188498438", "1795188498438", "flow_name of test", "11", "11", "13", "16", "14", "14", "failed_node of test", "paused of test", []any{"name", "\x00value"}}}, "1", "1795188498438", "next_id of test"},
 			func(m message) (any, error) { return decodeReply(ListRunsCall{}.info(), m, ListRunsCall{}.decode) },
 			ListRunsReply{Status: StatusOK, Runs: []Run{{FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}}, {FlowID: "flow_id of test", RunID: "run_id of test", State: "state of test", Outcome: "outcome of test", CreatedAt: time.UnixMilli(1795188498438).UTC(), ClosedAt: time.UnixMilli(1795188498438).UTC(), FlowName: "flow_name of test", NodeCount: 11, OpenNodes: 11, NodesFailed: 13, NodesCancelled: 16, NodesExpired: 14, NodesSkipped: 14, FailedNode: "failed_node of test", Paused: "paused of test", Tags: []Pair{{"name", []byte("\x00value")}}}}, More: true, NextAt: time.UnixMilli(1795188498438).UTC(), NextID: "next_id of test"}},
@@ -1967,6 +1977,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx_version", func(m message) error {
 			_, err := decodeReply(VersionCall{}.info(), m, VersionCall{}.decode)
+			return err
+		}},
+		{"ffx_missing_rights", func(m message) error {
+			_, err := decodeReply(MissingRightsCall{}.info(), m, MissingRightsCall{}.decode)
 			return err
 		}},
 		{"ffx_list_runs", func(m message) error {

@@ -77,8 +77,9 @@ var ErrUnsupportedServer = errors.New("unsupported server")
 // older than this program's, and reads or creates the deployment's partition counts. The client stays the
 // caller's, who closes it after the last use of the engine.
 //
-// The error wraps ErrNotReachable, ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary or
-// ErrIncompatibleLibrary where one of them is the reason.
+// The error wraps ErrNotReachable, ErrUnauthorized, ErrFull, ErrUnsupportedServer, ErrForeignLibrary or
+// ErrIncompatibleLibrary where one of them is the reason. A lack of rights is found out before anything is written:
+// see CheckRights.
 func Connect(ctx context.Context, client rueidis.Client, o Options) (*Engine, error) {
 	if client == nil {
 		return nil, errors.New("connect: no client")
@@ -116,6 +117,9 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Engine, er
 	if err := e.ensureLibrary(ctx); err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
+	if err := e.CheckRights(ctx); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
 	if !e.contractOnly {
 		if err := e.storeProtocol(ctx); err != nil {
 			return nil, fmt.Errorf("connect: %w", err)
@@ -127,8 +131,8 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Engine, er
 	return e, nil
 }
 
-// Check asks every primary whether it answers and has a library that serves this program, and loads it where it is
-// missing, as Connect does. The errors are those of Connect.
+// Check asks every primary whether it answers, has a library that serves this program, and gives the user all rights. It loads
+// the library where it is missing, as Connect does. The errors are those of Connect.
 func (e *Engine) Check(ctx context.Context) error {
 	if err := e.connected(); err != nil {
 		return err
@@ -139,7 +143,10 @@ func (e *Engine) Check(ctx context.Context) error {
 	if err := e.checkServer(ctx); err != nil {
 		return err
 	}
-	return e.restoreLibrary(ctx)
+	if err := e.restoreLibrary(ctx); err != nil {
+		return err
+	}
+	return e.CheckRights(ctx)
 }
 
 // Client is the client given to Connect.
@@ -211,6 +218,8 @@ func connectError(err error) error {
 	switch {
 	case unauthorized(text):
 		return fmt.Errorf("%w: %s%s", ErrUnauthorized, text, passwordHint(text))
+	case fullError(text) != nil:
+		return fullError(text)
 	case strings.Contains(strings.ToLower(text), "unknown command"):
 		return fmt.Errorf("%w: it needs FUNCTION, which Redis has since 7.0 and Valkey since 7.2: %s", ErrUnsupportedServer, text)
 	}

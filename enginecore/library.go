@@ -65,6 +65,11 @@ const libraryChecks = 5
 func (e *Engine) ensureLibrary(ctx context.Context) error {
 	e.load.Lock()
 	defer e.load.Unlock()
+	return e.onPrimaries(ctx, func(node rueidis.Client) error { return e.ensureLibraryOn(ctx, node) })
+}
+
+// onPrimaries does something on every primary. In a cluster, primaries that cannot be reached are left out, unless all are.
+func (e *Engine) onPrimaries(ctx context.Context, do func(rueidis.Client) error) error {
 	nodes := e.client.Nodes()
 	addresses := make([]string, 0, len(nodes))
 	for a := range nodes {
@@ -75,7 +80,7 @@ func (e *Engine) ensureLibrary(ctx context.Context) error {
 	var unreachable error
 	for _, a := range addresses {
 		node := nodes[a]
-		err := e.ensureLibraryOnPrimary(ctx, node, len(nodes) == 1)
+		err := onPrimary(ctx, node, len(nodes) == 1, do)
 		switch {
 		case err == nil:
 			served++
@@ -94,15 +99,15 @@ func (e *Engine) ensureLibrary(ctx context.Context) error {
 	return nil
 }
 
-// ensureLibraryOnPrimary does nothing on a replica, which has its primary's library. A lone node is taken as it is.
-func (e *Engine) ensureLibraryOnPrimary(ctx context.Context, node rueidis.Client, lone bool) error {
+// onPrimary does nothing on a replica, which has its primary's library and users. A lone node is taken as it is.
+func onPrimary(ctx context.Context, node rueidis.Client, lone bool, do func(rueidis.Client) error) error {
 	if !lone {
 		primary, err := isPrimary(ctx, node)
 		if err != nil || !primary {
 			return err
 		}
 	}
-	return e.ensureLibraryOn(ctx, node)
+	return do(node)
 }
 
 func isPrimary(ctx context.Context, node rueidis.Client) (bool, error) {
@@ -125,6 +130,9 @@ func (e *Engine) ensureLibraryOn(ctx context.Context, node rueidis.Client) error
 	for range libraryChecks {
 		todo, err := e.inspectLibrary(ctx, node)
 		if err != nil || todo == keepLibrary {
+			return err
+		}
+		if err := e.probeRights(ctx, node); err != nil {
 			return err
 		}
 		if _, err := e.storedProtocol(ctx); err != nil {

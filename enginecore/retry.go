@@ -21,6 +21,12 @@ type (
 // or the call only reads or is safe to repeat.
 var ErrUnavailable = errors.New("engine unavailable")
 
+// ErrFull marks an error of a server that takes in nothing now: its memory is full (maxmemory), or it refuses writes since it
+// cannot persist them. The error wraps ErrUnavailable, too, and means the same for the call, which was sent again within
+// Options.RetryFor. While the memory is full, only calls that bring new work are refused: those with the flag intake in the
+// reference of the functions.
+var ErrFull = errors.New("engine full")
+
 // ErrUnauthorized marks a wrong or missing user name or password, or a lack of permissions.
 var ErrUnauthorized = errors.New("not authorized")
 
@@ -36,6 +42,8 @@ const (
 const (
 	firstPause = 2 * time.Millisecond
 	maxPause   = 250 * time.Millisecond
+	// A full server gets room when something is purged or an operator steps in, which takes longer.
+	fullPause = time.Second
 )
 
 // send runs one call until it is answered, may not be repeated, or time is up.
@@ -46,6 +54,7 @@ func (e *Engine) send(ctx context.Context, info callInfo, w *wire) (message, err
 	deadline := time.Now().Add(e.retryFor)
 	pause := firstPause
 	loaded := false
+	var before error // of the last try that the server refused
 	for {
 		m, err := e.client.Do(ctx, w.command(e.client.B())).ToMessage()
 		if err == nil {
@@ -59,13 +68,21 @@ func (e *Engine) send(ctx context.Context, info callInfo, w *wire) (message, err
 			}
 			continue
 		}
+		if ctx.Err() != nil && before != nil && !errors.Is(wrapped, before) {
+			// The caller's time is up. What kept the call until then says more.
+			return message{}, fmt.Errorf("%w; before that: %w", wrapped, before)
+		}
 		if verdict != tryAgain || time.Now().Add(pause).After(deadline) {
 			return message{}, wrapped
 		}
 		if !sleep(ctx, pause/2+rand.N(pause/2+1)) {
 			return message{}, wrapped
 		}
-		pause = min(2*pause, maxPause)
+		limit := maxPause
+		if errors.Is(wrapped, ErrFull) {
+			before, limit = ErrFull, fullPause
+		}
+		pause = min(2*pause, limit)
 	}
 }
 
@@ -84,6 +101,20 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // notNow are beginnings of server errors by which nothing has happened.
 var notNow = [...]string{"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "BUSY ", "READONLY", "NOREPLICAS"}
 
+// full are beginnings of server errors by which it takes in nothing for want of memory or of persistence. Servers check for
+// both before a function begins and again before its first write, never after that.
+var full = [...]string{"OOM ", "MISCONF "}
+
+// fullError is the error of a server that says so, or nil.
+func fullError(text string) error {
+	for _, s := range full {
+		if strings.HasPrefix(text, s) {
+			return fmt.Errorf("%w: %w: %s", ErrFull, ErrUnavailable, text)
+		}
+	}
+	return nil
+}
+
 // slotMoving are errors that the generated prologue provokes before the first write while a slot moves or the
 // cluster is not whole.
 var slotMoving = [...]string{
@@ -101,6 +132,9 @@ func classify(info callInfo, err error) (verdict, error) {
 			if strings.HasPrefix(text, s) {
 				return tryAgain, fmt.Errorf("%s: %w: %s", info.name, ErrUnavailable, text)
 			}
+		}
+		if err := fullError(text); err != nil {
+			return tryAgain, fmt.Errorf("%s: %w", info.name, err)
 		}
 		for _, s := range slotMoving {
 			if strings.Contains(text, s) {
@@ -134,6 +168,8 @@ func classify(info callInfo, err error) (verdict, error) {
 
 func unauthorized(text string) bool {
 	return strings.HasPrefix(text, "NOAUTH") || strings.HasPrefix(text, "WRONGPASS") ||
-		strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "invalid password") ||
+		strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "ACL failure in script") || // Valkey
+		strings.HasPrefix(text, "The user executing the script can't") || // Redis
+		strings.Contains(text, "invalid password") ||
 		strings.HasPrefix(text, "AUTH <password> called without any password")
 }

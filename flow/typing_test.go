@@ -126,7 +126,9 @@ func goList(t *testing.T, args ...string) []string {
 func TestImports(t *testing.T) {
 	t.Parallel()
 	const module = "github.com/flowfabric/flowfabric-go/"
-	allowed := map[string]bool{module + "flow": true, module + "activity": true, module + "internal/activitycontext": true}
+	allowed := map[string]bool{
+		module + "flow": true, module + "activity": true, module + "internal/activitycontext": true, module + "internal/recordtext": true,
+	}
 	seen := 0
 	for _, path := range goList(t, "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".", "../activity") {
 		if path == "" {

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "175-1c116f3585e993e1"
+const build = "176-766676187217e0f6"

@@ -86,7 +86,7 @@ end
 -- @function ff_create_execution
 -- @summary  Creates the execution record and places it in one scheduling set. The set follows from the state,
 --           whichever of the two the caller named.
--- @flags    derives repeatable
+-- @flags    derives repeatable intake
 -- @key      core            exec.core
 -- @key      payload         exec.payload
 -- @key      policy          exec.policy

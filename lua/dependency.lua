@@ -197,7 +197,7 @@ end
 
 -- @function ff_stage_dependency_edge
 -- @summary  Adds an edge to the flow's graph; the child's side is ff_apply_dependency_to_child.
--- @flags    derives
+-- @flags    derives intake
 -- @key      flow            flow.core
 -- @key      members         flow.members
 -- @key      edge            flow.edge
@@ -342,7 +342,7 @@ end
 -- @summary  Adds an edge on the child's side and blocks the child. An upstream that has already ended resolves
 --           the edge at once. With the key of the child's edge group, the group counts the edge; an edge that
 --           comes after an any_of or quorum group has fired holds nothing back.
--- @flags    derives repeatable
+-- @flags    derives repeatable intake
 -- @key      core            exec.core(execution_id=downstream_execution_id)
 -- @key      meta            exec.deps_meta(execution_id=downstream_execution_id)
 -- @key      unresolved      exec.deps_unresolved(execution_id=downstream_execution_id)

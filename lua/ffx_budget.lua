@@ -79,7 +79,7 @@ local function write_declaration(c, b, A, n, stored)
     redis.call('ZREM', b.resets, b.id)
   elseif number.finite(stored.reset_interval_ms) ~= n.interval then
     budget.schedule_reset(b, b.id, c.now + n.interval)
-    redis.call('PUBLISH', key.channel_due(c), 'b' .. call.partition(c) .. ' ' .. number.text(c.now + n.interval))
+    wake.send(key.channel_due(c), 'b' .. call.partition(c) .. ' ' .. number.text(c.now + n.interval))
   end
   stored.on_hard_limit, stored.name, stored.key = A.effect, stored.name or A.name, stored.key or A.key
 end
@@ -375,7 +375,7 @@ end
 -- @function ffx_set_budget
 -- @summary  Creates a budget, or sets its limits, interval and effect, whatever flows declare. What is used stays. With
 --           `only_new`, a budget that exists is left as it is.
--- @flags    derives repeatable
+-- @flags    derives repeatable intake
 -- @key      definition      budget.record
 -- @arg      budget_id       budget_id
 -- @include  budget_declaration

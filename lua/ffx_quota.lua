@@ -270,7 +270,7 @@ function quotas.schedule(c, q, l, free, at, now_due)
   elseif not before or next_at < before then
     redis.call('ZADD', q.due, next_at, q.id)
     if waiting and next_at - c.now <= MESSAGE_WITHIN_MS then
-      redis.call('PUBLISH', key.channel_due(c), 'q' .. call.partition(c) .. ' ' .. number.text(next_at))
+      wake.send(key.channel_due(c), 'q' .. call.partition(c) .. ' ' .. number.text(next_at))
     end
   end
   return next_at ~= nil, waiting
@@ -384,7 +384,7 @@ end
 
 -- @function ffx_set_quota
 -- @summary  Sets the limits of a quota, whatever flows declare, until `pin` is false again.
--- @flags    derives repeatable
+-- @flags    derives repeatable intake
 -- @key      definition         quota.record
 -- @arg      quota_policy_id    quota_policy_id
 -- @arg      name               text optional
@@ -408,6 +408,6 @@ function F.ffx_set_quota(K, A)
     redis.call('HSET', q.record, 'pinned', '1')
   end
   redis.call('ZADD', q.due, c.now, q.id)
-  redis.call('PUBLISH', key.channel_due(c), 'q' .. call.partition(c) .. ' ' .. c.now_text)
+  wake.send(key.channel_due(c), 'q' .. call.partition(c) .. ' ' .. c.now_text)
   return reply.ok()
 end

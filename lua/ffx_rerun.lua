@@ -215,7 +215,7 @@ end
 --           while `more`, or leave the rest to the keeper. Nodes that are not named keep what they have, and so do the
 --           others until they have something new. The nodes begin anew, as after a replay of each. A flow that was stopped while
 --           it was being submitted cannot be run again.
--- @flags    derives repeatable
+-- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
 -- @arg      rerun_id           text

@@ -121,7 +121,7 @@ end
 --           negative time, and none, is for ever. Nodes with a `fair_key` take turns with those of other keys in their
 --           lane. A run that a schedule starts brings the one fire that it is of: a fire creates one run at most, also when
 --           that run has been purged (then the state is `purged`), and none after `start_before`.
--- @flags    derives repeatable
+-- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
 -- @arg      flow_name          text

@@ -167,7 +167,7 @@ end
 --           the run; `flow_incomplete` is a run that has begun to come in chunks. A run that is not created changes nothing
 --           of the others. `budgets` and `own_tags` name their run by its place, from 1: a run with tags of its own brings
 --           all that it has. Waitpoints, joins, schedules and parents are for ffx_submit_flow.
--- @flags    derives repeatable
+-- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      flow_name          text
 -- @arg      namespace          text

@@ -2,7 +2,7 @@
 
 -- @function ff_create_flow
 -- @summary  Creates a flow record. A flow that exists is left as it is.
--- @flags    repeatable
+-- @flags    repeatable intake
 -- @key      flow            flow.core
 -- @key      members         flow.members
 -- @key      flow_index      index.flow_index
@@ -28,7 +28,7 @@ end
 
 -- @function ff_add_execution_to_flow
 -- @summary  Makes an execution a member of a flow.
--- @flags    repeatable
+-- @flags    repeatable intake
 -- @key      flow            flow.core
 -- @key      members         flow.members
 -- @key      flow_index      index.flow_index

@@ -108,7 +108,7 @@ end
 -- @summary  Says how the edges that lead to an execution let it run together: all of them, any one, or k. To be
 --           called before the first of them is applied. With expected_edges, the group knows how many there will be,
 --           and does not give up before.
--- @flags    derives repeatable
+-- @flags    derives repeatable intake
 -- @key      flow            flow.core
 -- @key      group           flow.edgegroup(execution_id=downstream_execution_id)
 -- @arg      policy_variant  text omittable

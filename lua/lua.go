@@ -103,6 +103,7 @@ func Files() []string {
 		"ffx_wait.lua",
 		"ffx_waitpoint.lua",
 		"ffx_flow.lua",
+		"ffx_rights.lua",
 		"ffx_runs.lua",
 		"ffx_child.lua",
 		"ffx_purge.lua",

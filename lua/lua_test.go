@@ -73,3 +73,28 @@ func TestContractSourceHasNoCompositeCalls(t *testing.T) {
 		t.Error("the contract library registers nothing")
 	}
 }
+
+// What a full server refuses is chosen: everything else that writes goes on there, so it must add little.
+func TestWhatAFullServerRefuses(t *testing.T) {
+	t.Parallel()
+	want := []string{
+		"ff_add_execution_to_flow", "ff_apply_dependency_to_child", "ff_create_budget", "ff_create_execution", "ff_create_flow",
+		"ff_create_quota_policy", "ff_replay_execution", "ff_set_edge_group_policy", "ff_stage_dependency_edge",
+		"ffx_rerun", "ffx_set_budget", "ffx_set_quota", "ffx_submit_flow", "ffx_submit_many",
+	}
+	var refused []string
+	flags := map[string]int{}
+	for _, m := range regexp.MustCompile(`redis\.register_function(?:\('(\w+)'|\{ function_name = '\w+', flags = \{ '([a-z-]+)' \})`).FindAllStringSubmatch(lua.Source(), -1) {
+		if m[1] != "" {
+			refused = append(refused, m[1])
+		}
+		flags[m[2]]++
+	}
+	slices.Sort(refused)
+	if !slices.Equal(refused, want) {
+		t.Errorf("refused are %v, want %v", refused, want)
+	}
+	if flags["allow-oom"] == 0 || flags["no-writes"] == 0 || len(flags) != 3 {
+		t.Errorf("registered with flags: %v", flags)
+	}
+}

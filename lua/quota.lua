@@ -6,7 +6,7 @@ local MAX_JITTER_MS = 3600000
 
 -- @function ff_create_quota_policy
 -- @summary  Creates a quota policy. A policy that exists is left as it is.
--- @flags    repeatable
+-- @flags    repeatable intake
 -- @key      definition      quota.record
 -- @key      window          quota.window
 -- @key      concurrency     quota.concurrency

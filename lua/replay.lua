@@ -72,7 +72,7 @@ end
 -- @function ff_replay_execution
 -- @summary  Runs an ended execution again. It waits for upstreams that have not ended. A member of a flow that was
 --           skipped waits for its upstreams once more; those that failed must be replayed as well.
--- @flags    derives operator
+-- @flags    derives operator intake
 -- @key      core            exec.core
 -- @key      terminal        lane.terminal
 -- @key      eligible        lane.eligible

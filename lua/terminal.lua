@@ -50,7 +50,7 @@ end
 
 -- Tells other FlowFabric tools that a member of a flow has ended.
 function lifecycle.announce_end(c, flow_id, execution_id, outcome)
-  redis.call('PUBLISH', key.channel_completions(c), '{"flow_id":' .. cjson.encode(flow_id)
+  wake.send(key.channel_completions(c), '{"flow_id":' .. cjson.encode(flow_id)
     .. ',"execution_id":' .. cjson.encode(execution_id) .. ',"outcome":"' .. outcome .. '"}')
 end
 

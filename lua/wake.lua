@@ -5,6 +5,14 @@
 -- default lease, so that a claim needs none.
 local SWEEP_MS = 9000
 
+-- Sends a message and gives how many heard it; nil when it could not be sent, for want of rights on the channel for instance:
+-- a call that has written must not end half-way for a hint. The only place of the library that publishes.
+function wake.send(channel, message)
+  local heard = redis.pcall('PUBLISH', channel, message)
+  if type(heard) == 'number' then return heard end
+  return nil
+end
+
 -- What a call has added to the eligible set of a lane: count and urgent; nil when it has added nothing.
 function wake.added(c, lane)
   return c.lanes and c.lanes[lane]
@@ -76,14 +84,14 @@ end
 -- Tells all workers of a lane that there is something to claim. The time makes messages differ: by it, workers find out
 -- who answers first.
 function wake.all(c, lane)
-  redis.call('PUBLISH', key.channel_wake(c, lane), 'work ' .. call.partition(c) .. ' ' .. c.now_text)
+  wake.send(key.channel_wake(c, lane), 'work ' .. call.partition(c) .. ' ' .. c.now_text)
 end
 
 -- Tells the workers on duty, or those of another place, that there is something to claim; all when nobody hears the place
 -- that this server knows of.
 function wake.workers(c, lane, place)
   local channel = key.channel_rota(c, number.text(place or wake.place(c.now)), lane)
-  if redis.call('PUBLISH', channel, 'work ' .. call.partition(c) .. ' ' .. c.now_text) == 0 then wake.all(c, lane) end
+  if wake.send(channel, 'work ' .. call.partition(c) .. ' ' .. c.now_text) == 0 then wake.all(c, lane) end
 end
 
 -- Tells as many more workers as it takes that one of those who heard of work at a place has left some for want of slots,
@@ -96,7 +104,7 @@ end
 -- Tells those that heard of work at a place of the rota, or all, that nothing is left of it.
 function wake.none(c, lane, place)
   local channel = is_set(place) and key.channel_rota(c, place, lane) or key.channel_wake(c, lane)
-  redis.call('PUBLISH', channel, 'none ' .. call.partition(c))
+  wake.send(channel, 'none ' .. call.partition(c))
 end
 
 local NOTHING = {}
@@ -108,7 +116,7 @@ local MAX_DONE_MESSAGE = 65536
 local function publish_done(c, messages)
   local channel = key.channel_done(c)
   if #messages == 1 then
-    redis.call('PUBLISH', channel, messages[1])
+    wake.send(channel, messages[1])
     return
   end
   local parts, bytes = { 'many ' }, 0
@@ -116,7 +124,7 @@ local function publish_done(c, messages)
     parts[#parts + 1] = number.text(#message) .. ' ' .. message
     bytes = bytes + #message
     if i == #messages or bytes >= MAX_DONE_MESSAGE then
-      redis.call('PUBLISH', channel, table.concat(parts))
+      wake.send(channel, table.concat(parts))
       parts, bytes = { 'many ' }, 0
     end
   end
@@ -132,10 +140,10 @@ function wake.flush(c)
     end
   end
   if c.due_at then
-    redis.call('PUBLISH', key.channel_due(c), call.partition(c) .. ' ' .. number.text(c.due_at))
+    wake.send(key.channel_due(c), call.partition(c) .. ' ' .. number.text(c.due_at))
   end
   for _, message in ipairs(c.cancels or NOTHING) do
-    redis.call('PUBLISH', key.channel_worker(c, message[1]), message[2])
+    wake.send(key.channel_worker(c, message[1]), message[2])
   end
   if c.finished then publish_done(c, c.finished) end
 end

@@ -47,8 +47,11 @@ type block struct {
 	running bool
 }
 
-// fits tells whether executions can take turns under limits: a rate counts every start.
-func (b *blocks) fits(limits []storedLimit) bool { return len(limits) == 1 && limits[0].Rate == 0 }
+// fits tells whether executions can take turns under limits: a rate counts every start, and what a worker holds that is not
+// known to live is taken back.
+func (b *blocks) fits(limits []storedLimit) bool {
+	return len(limits) == 1 && limits[0].Rate == 0 && b.shift.leases.known.Load()
+}
 
 // take gives a task its place, or lets it wait for one. The caller is one of the shift's tasks.
 func (b *blocks) take(t *task, limit storedLimit) {

@@ -241,8 +241,6 @@ func childRun(parent enginecore.ClaimedExecution, number int64) (name, run strin
 // awaitChild puts the execution aside until the run is over and asks for the next execution of the same spot. When the run is
 // over already, the task is to run again at once.
 func (t *task) awaitChild(w *childWait, wantNext bool) (next *task, again bool) {
-	ctx, cancel := t.reporting()
-	defer cancel()
 	count := 0
 	if wantNext && !t.shift.board.isClosed() {
 		count = 1
@@ -253,17 +251,17 @@ func (t *task) awaitChild(w *childWait, wantNext bool) (next *task, again bool) 
 		ClaimRequest: t.shift.claimRequest(t.spot.lane, count),
 	}
 	for {
+		ctx, cancel := t.reporting()
 		sentAt := time.Now()
 		reply, err := t.shift.core.AwaitChild(ctx, call)
+		cancel()
 		switch {
 		case err == nil && reply.Status == enginecore.StatusAlreadySatisfied:
 			return nil, t.runAgain()
 		case err == nil:
 			return t.handedOn(enginecore.CompleteReply{Remaining: reply.Remaining, Executions: reply.Executions, Candidates: reply.Candidates}, sentAt), false
-		case engineAway(err) && ctx.Err() == nil:
-			t.shift.leases.doubt()
+		case t.mayRepeat(err):
 			call.Repeated = true
-			pause(ctx, reportPause)
 		default:
 			// Its lease runs out, and whoever takes it over finds the run.
 			t.unsure.Store(true)

@@ -228,14 +228,11 @@ func tellAll(batch []*commit, news func(i int) commitNews) commitNews {
 
 // sendUntilKnown sends a batch again while the engine is away, as long as one of the leases lasts.
 func (c *commits) sendUntilKnown(batch []*commit) (reply enginecore.CompleteManyReply, sentAt time.Time, err error) {
-	until, count := time.Time{}, 0
+	count := 0
 	call := enginecore.CompleteManyCall{
 		Partition: batch[0].task.spot.partition, Completions: make([]enginecore.CompleteManyCompletion, len(batch)),
 	}
 	for i, mine := range batch {
-		if end := mine.task.leaseEnd(); end.After(until) {
-			until = end
-		}
 		count += mine.count
 		claimed := &mine.task.claimed
 		call.Completions[i] = enginecore.CompleteManyCompletion{
@@ -243,17 +240,26 @@ func (c *commits) sendUntilKnown(batch []*commit) (reply enginecore.CompleteMany
 			AttemptID: claimed.AttemptID, Result: mine.result,
 		}
 	}
-	ctx, cancel := context.WithDeadline(c.shift.base, until)
-	defer cancel()
 	call.ClaimRequest = c.shift.claimRequest(batch[0].task.spot.lane, count)
 	for {
+		ctx, cancel := context.WithDeadline(c.shift.base, lastLeaseEnd(batch))
 		sentAt = time.Now()
 		reply, err = c.send(ctx, call)
-		if err == nil || !engineAway(err) || ctx.Err() != nil {
+		cancel()
+		if err == nil || !engineAway(err) || !c.shift.mayRepeat(lastLeaseEnd(batch)) {
 			return reply, sentAt, err
 		}
-		c.shift.leases.doubt()
 		call.Repeated = true
-		pause(ctx, reportPause)
 	}
+}
+
+// lastLeaseEnd is when the last of the leases of a batch counts as lost, as far as they have been renewed by now.
+func lastLeaseEnd(batch []*commit) time.Time {
+	var last time.Time
+	for _, mine := range batch {
+		if end := mine.task.leaseEnd(); end.After(last) {
+			last = end
+		}
+	}
+	return last
 }

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Errors of runs and workers, for errors.Is.
+// Errors of runs and workers, for errors.Is. Those of the connection are enginecore's: ErrUnavailable, and with it ErrFull where a
+// server takes in nothing for want of memory or disk; ErrOutcomeUnknown, ErrUnauthorized.
 var (
 	// ErrRunID marks a run id that is empty, longer than MaxRunID, not valid UTF-8 or has control characters.
 	ErrRunID = errors.New("bad run id")

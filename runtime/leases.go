@@ -18,6 +18,8 @@ type leaseBook struct {
 	ttl   time.Duration
 	// doubtful is set by a failed call: the engine may then know of leases that this worker does not.
 	doubtful atomic.Bool
+	// known tells that the worker has its live key. Without it, keepers take back places that it holds.
+	known atomic.Bool
 
 	mu    sync.Mutex
 	tasks map[enginecore.ExecutionID]*task
@@ -46,19 +48,19 @@ func newLeaseBook(s *shift) *leaseBook {
 }
 
 // register takes the worker's live key, which tells others that the instance exists. While the engine is away, it keeps
-// trying, as all of the worker does.
+// trying, as all of the worker does; where it is full, the worker works without, so that what is there gets done.
 func (b *leaseBook) register(ctx context.Context) error {
 	client := b.shift.engine.client
 	for {
-		err := client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error()
+		err := enginecore.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
 		if err == nil {
+			b.known.Store(true)
 			b.shift.worker.vitals.touch()
 			return nil
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, enginecore.ErrFull) {
 			return nil
 		}
-		err = enginecore.ConnectError(err)
 		if errors.Is(err, enginecore.ErrUnauthorized) {
 			return fmt.Errorf("register worker %s: %w", b.shift.worker.instance, err)
 		}
@@ -350,7 +352,15 @@ func (b *leaseBook) returnStrays(p enginecore.Partition, strays []enginecore.Hel
 
 func (b *leaseBook) touchLiveKey(ctx context.Context) {
 	client := b.shift.engine.client
-	err := client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error()
+	err := enginecore.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
+	if err == nil {
+		b.known.Store(true)
+	} else if errors.Is(err, enginecore.ErrFull) {
+		// That a key that is there lives longer takes no memory.
+		var there bool
+		there, err = client.Do(ctx, client.B().Pexpire().Key(b.liveKey()).Milliseconds(b.liveTime().Milliseconds()).Build()).AsBool()
+		b.known.Store(err == nil && there)
+	}
 	switch {
 	case err == nil:
 		b.shift.worker.vitals.touch()

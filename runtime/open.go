@@ -40,6 +40,7 @@ type Engine struct {
 	secrets   *secretBook
 	keep      flow.Keep
 	logger    *slog.Logger
+	logged    *repeatLimiter // behind the logger
 	telemetry *telemetry
 	builtIn   builtInKeeper
 	// keeperLook is how often workers without a keeper look whether there is one.
@@ -180,7 +181,8 @@ const (
 //
 // It loads the function library where it is missing or older, but for ContractOnly. The error names what is wrong: enginecore.ErrNotReachable,
 // ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary, ErrNoLibrary or ErrIncompatibleLibrary, embedded.ErrLocked for a directory
-// that another process uses, ErrURL for a URL that cannot be read.
+// that another process uses, ErrURL for a URL that cannot be read. What rights of the user are missing, on commands, keys and
+// channels, it says before anything is written, with the ACL rules that give them.
 //
 // Opening a directory ends all leases in it, because the workers that held them lived in the process before: what they
 // ran is taken up at once.
@@ -205,6 +207,8 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	if err != nil {
 		return nil, fmt.Errorf("open engine: metrics: %w", err)
 	}
+	limiter := newRepeatLimiter(config.logger.Handler())
+	config.logger = slog.New(limiter)
 	config.core.Logger = config.logger
 	config.core.ContractOnly = config.core.ContractOnly || target.contract
 	if config.core.ContractOnly && config.core.ReplaceForeignLibrary {
@@ -214,6 +218,7 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 		keep:      config.keep,
 		namespace: enginecore.Namespace(config.namespace),
 		logger:    config.logger,
+		logged:    limiter,
 		telemetry: telemetry,
 
 		keeperLook: keeperLookEvery,
@@ -366,6 +371,9 @@ func (e *Engine) guardLibrary(ctx context.Context, every time.Duration) {
 func (e *Engine) Close() error {
 	if e == nil {
 		return nil
+	}
+	if e.logged != nil {
+		defer func() { e.logged.finish(context.Background(), time.Now()) }()
 	}
 	e.dialer.end()
 	if e.hub != nil {

@@ -70,9 +70,26 @@ func (t *task) logLeaseLost(err error) {
 		slog.Any("cause", context.Cause(t.ctx)), slog.Any("error", err))
 }
 
-// reporting is the context of a call that reports an end: it lives as long as the lease.
+// reporting is the context of a call that reports an end: it lives as long as the lease does by now.
 func (t *task) reporting() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(t.shift.base, t.leaseEnd())
+}
+
+// mayRepeat reports, after a pause, whether a report that failed is to be sent again: while the engine is away, as long as the
+// lease lasts. Renewals extend it meanwhile, so that what a function brought is kept for as long as the engine keeps the lease.
+func (t *task) mayRepeat(err error) bool {
+	return engineAway(err) && t.shift.mayRepeat(t.leaseEnd())
+}
+
+// mayRepeat reports, after a pause, whether there is time for another try. The engine may know of leases by then of which the
+// worker was not told.
+func (s *shift) mayRepeat(until time.Time) bool {
+	if !time.Now().Before(until) {
+		return false
+	}
+	s.leases.doubt()
+	pause(s.base, reportPause)
+	return true
 }
 
 // complete commits the result and asks for the next execution of the same spot.
@@ -90,8 +107,6 @@ func (t *task) complete(result []byte, wantNext bool) *task {
 // completeAlone sends a completion and a claim of as many as count, again while the engine is away. sent is called when the
 // engine has answered, or never will.
 func (t *task) completeAlone(result []byte, count int, sent func()) *task {
-	ctx, cancel := t.reporting()
-	defer cancel()
 	call := enginecore.CompleteCall{
 		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Result: result,
@@ -99,23 +114,23 @@ func (t *task) completeAlone(result []byte, count int, sent func()) *task {
 	}
 	begun := time.Now()
 	for {
+		ctx, cancel := t.reporting()
 		sentAt := time.Now()
 		reply, err := t.shift.engine.calls.Complete(ctx, call)
+		cancel()
 		if err == nil {
 			sent()
 			t.committed(begun, outcomeSucceeded)
 			return t.handedOn(reply, sentAt)
 		}
-		if !engineAway(err) || ctx.Err() != nil {
+		if !t.mayRepeat(err) {
 			sent()
 			t.unsure.Store(true)
 			t.committed(begun, outcomeNotCommitted)
 			t.log(slog.LevelWarn, eventResultLost, "result was not committed", slog.Any("error", err))
 			return nil
 		}
-		t.shift.leases.doubt()
 		call.Repeated = true
-		pause(ctx, reportPause)
 	}
 }
 
@@ -151,8 +166,6 @@ func (t *task) handedOn(reply enginecore.CompleteReply, sentAt time.Time) *task 
 
 // fail reports a failed attempt. The engine decides by the stored policy whether another one follows.
 func (t *task) fail(failure error) {
-	ctx, cancel := t.reporting()
-	defer cancel()
 	call := enginecore.FailCall{
 		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, AttemptIndex: t.claimed.AttemptIndex,
@@ -163,7 +176,9 @@ func (t *task) fail(failure error) {
 		call.RetryAfter = max(delay, time.Millisecond)
 	}
 	for {
+		ctx, cancel := t.reporting()
 		reply, err := t.shift.engine.calls.Fail(ctx, call)
+		cancel()
 		if err == nil {
 			if reply.More {
 				t.shift.drain.start(t.shift.base, t.spot.partition)
@@ -171,14 +186,12 @@ func (t *task) fail(failure error) {
 			t.ended(outcomeOfFailure(reply))
 			return
 		}
-		if !engineAway(err) || ctx.Err() != nil {
+		if !t.mayRepeat(err) {
 			t.unsure.Store(true)
 			t.ended(outcomeNotCommitted)
 			t.log(slog.LevelWarn, eventFailureLost, "failure was not recorded", slog.Any("error", err))
 			return
 		}
-		t.shift.leases.doubt()
-		pause(ctx, reportPause)
 	}
 }
 

@@ -199,6 +199,8 @@ func (e *Engine) hasWaits() bool {
 // stepError is what a function gets when the engine did not record its step.
 func stepError(ctx context.Context, err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, enginecore.ErrJournalFull):

@@ -37,33 +37,32 @@ func (e *execution) checkSuspension(err error) error {
 // suspend puts the execution aside until its signals come and asks for the next execution of the same spot. When they have
 // come already, the function is to run again at once.
 func (t *task) suspend(s *activitycontext.Suspension, wantNext bool) (next *task, again bool) {
-	ctx, cancel := t.reporting()
-	defer cancel()
 	call := t.suspension(s, wantNext)
 	for {
+		ctx, cancel := t.reporting()
 		sentAt := time.Now()
 		var reply enginecore.SuspendReply
 		err := t.shift.engine.secrets.with(ctx, t.spot.partition, func() (err error) {
 			reply, err = t.shift.core.Suspend(ctx, call)
 			return err
 		})
+		failure := stepError(ctx, err)
+		cancel()
 		switch {
 		case err == nil && reply.Status == enginecore.StatusAlreadySatisfied:
 			return nil, t.goOn(s.Step, reply.Result)
 		case err == nil:
 			t.ended(outcomeSuspended)
 			return t.handedOn(enginecore.CompleteReply{Remaining: reply.Remaining, Executions: reply.Executions, Candidates: reply.Candidates}, sentAt), false
-		case engineAway(err) && ctx.Err() == nil:
-			t.shift.leases.doubt()
+		case t.mayRepeat(err):
 			call.Repeated = true
-			pause(ctx, reportPause)
 		case isFence(err) || engineAway(err):
 			t.unsure.Store(true)
 			t.ended(outcomeNotCommitted)
 			t.log(slog.LevelWarn, eventSuspensionLost, "execution was not suspended", slog.Any("error", err))
 			return nil, false
 		default:
-			err = fmt.Errorf("await %q: %w", s.Step, stepError(ctx, err))
+			err = fmt.Errorf("await %q: %w", s.Step, failure)
 			t.log(slog.LevelWarn, eventAttemptFailed, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryOf(err)))
 			t.fail(err)
 			return nil, false

@@ -1,0 +1,305 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// command runs a command of the server's own, as its administrator.
+func command(t *testing.T, ctx context.Context, b *enginetest.Bench, words ...string) string {
+	t.Helper()
+	client := b.Engine.Core().Client()
+	text, err := client.Do(ctx, client.B().Arbitrary(words...).Build()).ToString()
+	require.NoError(t, err, "%v", words)
+	return text
+}
+
+// info reads one number or word of the server's INFO.
+func info(t *testing.T, ctx context.Context, b *enginetest.Bench, section, field string) string {
+	t.Helper()
+	for line := range strings.Lines(command(t, ctx, b, "INFO", section)) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
+			return value
+		}
+	}
+	t.Fatalf("INFO %s tells no %s", section, field)
+	return ""
+}
+
+// holdWork is an activity whose functions end when they are let go, and counts how often each run's began.
+type holdWork struct {
+	*activity.Activity[string, string]
+	letGo chan struct{}
+
+	mu     sync.Mutex
+	starts map[string]int
+}
+
+func newHoldWork(result string) *holdWork {
+	h := &holdWork{letGo: make(chan struct{}), starts: make(map[string]int)}
+	h.Activity = activity.New("hold", func(ctx context.Context, _ string) (string, error) {
+		i, _ := activity.Info(ctx)
+		h.mu.Lock()
+		h.starts[i.RunID]++
+		h.mu.Unlock()
+		select {
+		case <-h.letGo:
+			return result, nil
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	})
+	return h
+}
+
+func (h *holdWork) begun() map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	begun := make(map[string]int)
+	for run, n := range h.starts {
+		begun[run] = n
+	}
+	return begun
+}
+
+func (h *holdWork) define(t *testing.T, name string, opts ...flow.NodeOption) *flow.Definition[string, string] {
+	t.Helper()
+	f := flow.New[string, string](name)
+	flow.Return(f, flow.Node(f, "hold", h.Activity, f.Input(), opts...))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+func begunOnce(runs ...*runtime.Run[string]) map[string]int {
+	once := make(map[string]int)
+	for _, run := range runs {
+		once[run.ID()] = 1
+	}
+	return once
+}
+
+// requireRefused starts a run, which the server has no room for. The call is sent again until its time is up.
+func requireRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, def *flow.Definition[string, string]) {
+	t.Helper()
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		defer cancel()
+		_, err := runtime.Start(soon, b.Client, def, "", runtime.ID("refused"))
+		require.ErrorIs(t, err, enginecore.ErrUnavailable)
+		if !errors.Is(err, enginecore.ErrFull) {
+			return err.Error() // the server had no time to say so
+		}
+		return ""
+	})
+}
+
+// A server whose memory is full takes in no new work. What it has goes on, ends and can be purged, which makes room again.
+func TestFullServer(t *testing.T) {
+	t.Parallel()
+	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
+		ctx := enginetest.Context(t)
+		server := testserver.Start(t, testserver.Options{Kind: kind})
+		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
+		b.Keeper(t)
+		work := newHoldWork(strings.Repeat("r", 10_000))
+		const running = 4
+		worker := []activity.Handler{work}
+		b.Worker(t, worker, runtime.Concurrency(running), runtime.Lease(2*time.Second))
+		now, later, idle := work.define(t, "now"), work.define(t, "later", flow.Lane("later")), work.define(t, "idle", flow.Lane("idle"))
+
+		g := flow.New[string, vote]("gate")
+		flow.Return(g, flow.Waitpoint[vote](g, "approve", flow.Signals("approve")))
+		gate, err := g.Build()
+		require.NoError(t, err)
+		waiting, err := runtime.Start(ctx, b.Client, gate, "")
+		require.NoError(t, err)
+		waits := openWaits(t, ctx, waiting, 1)
+
+		start := func(def *flow.Definition[string, string], input string) *runtime.Run[string] {
+			run, err := runtime.Start(ctx, b.Client, def, input)
+			require.NoError(t, err)
+			return run
+		}
+		var held []*runtime.Run[string]
+		for range running {
+			held = append(held, start(now, ""))
+		}
+		queued := []*runtime.Run[string]{start(now, ""), start(now, "")}
+		waitsForWorker := start(later, "")
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if n := len(work.begun()); n != running {
+				return fmt.Sprintf("%d functions run, not %d", n, running)
+			}
+			return ""
+		})
+
+		var stored []*runtime.Run[string]
+		for range 80 {
+			stored = append(stored, start(idle, strings.Repeat("i", 100_000)))
+		}
+		used, err := strconv.Atoi(info(t, ctx, b, "memory", "used_memory"))
+		require.NoError(t, err)
+		command(t, ctx, b, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+		command(t, ctx, b, "CONFIG", "SET", "maxmemory", strconv.Itoa(used-4_000_000)) // more than buffers may free
+
+		requireRefused(t, ctx, b, now)
+		_, err = b.Client.Describe(ctx, "now", "refused")
+		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+
+		// What runs, what is queued, what waits for a signal, and what waits for a worker that comes only now.
+		close(work.letGo)
+		b.Worker(t, worker, runtime.Lanes("later"))
+		ended := append(append(held, queued...), waitsForWorker)
+		for _, run := range ended {
+			result, err := run.Result(ctx)
+			require.NoError(t, err)
+			require.Len(t, result, 10_000)
+		}
+		require.Equal(t, begunOnce(ended...), work.begun(), "no function ran twice")
+		d := send(t, ctx, b, waits[0], runtime.Signal{Name: "approve", Payload: vote{By: "ann", Yes: true}, Source: "ann"})
+		require.Equal(t, runtime.SignalResumed, d.Outcome)
+		answer, err := waiting.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "ann", answer.By)
+		require.NoError(t, b.Client.PauseLane(ctx, "idle", "full"))
+		require.NoError(t, b.Client.ResumeLane(ctx, "idle"))
+
+		requireRefused(t, ctx, b, now) // it is still full
+		for _, run := range stored {
+			require.NoError(t, run.Cancel(ctx, "room is needed"))
+			require.NoError(t, b.Client.Purge(ctx, "idle", run.ID()))
+		}
+		// The call is sent again until there is room, which servers make beside their work.
+		_, err = start(now, "").Result(ctx)
+		require.NoError(t, err)
+		require.NotContains(t, b.Log(), "result.not_committed")
+		b.Settle(t)
+	})
+}
+
+// A server that cannot persist refuses all writes. What functions have brought is kept until it can.
+func TestServerThatCannotPersist(t *testing.T) {
+	t.Parallel()
+	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
+		ctx := enginetest.Context(t)
+		server := testserver.Start(t, testserver.Options{Kind: kind, Args: []string{"save 3600 1", "enable-protected-configs yes"}})
+		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
+		b.Keeper(t)
+		work := newHoldWork("done")
+		b.Worker(t, []activity.Handler{work}, runtime.Lease(time.Minute))
+		def := work.define(t, "now")
+		run, err := runtime.Start(ctx, b.Client, def, "")
+		require.NoError(t, err)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if len(work.begun()) == 0 {
+				return "the function does not run"
+			}
+			return ""
+		})
+
+		save := func(dir, status string) {
+			command(t, ctx, b, "CONFIG", "SET", "dir", dir)
+			if status == "err" {
+				require.NoError(t, os.Remove(dir))
+			}
+			command(t, ctx, b, "BGSAVE")
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				if got := info(t, ctx, b, "persistence", "rdb_last_bgsave_status"); got != status {
+					return "the last save is " + got
+				}
+				return ""
+			})
+		}
+		dir := filepath.Join(t.TempDir(), "gone")
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		save(dir, "err")
+		requireRefused(t, ctx, b, def)
+		require.ErrorIs(t, b.Engine.Check(ctx), enginecore.ErrFull)
+		_, err = run.Describe(ctx)
+		require.NoError(t, err, "reads go on")
+		refusals := func() int {
+			n, err := strconv.Atoi(strings.TrimPrefix(info(t, ctx, b, "errorstats", "errorstat_MISCONF"), "count="))
+			require.NoError(t, err)
+			return n
+		}
+		before := refusals()
+		close(work.letGo)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if refusals() < before+3 {
+				return "the result has not been refused"
+			}
+			return ""
+		})
+		require.Equal(t, begunOnce(run), work.begun())
+
+		save(t.TempDir(), "ok")
+		result, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "done", result)
+		require.Equal(t, begunOnce(run), work.begun(), "the function did not run twice")
+		require.NotContains(t, b.Log(), "result.not_committed")
+	})
+}
+
+// A user that loses the right to send messages does not break calls half-way: a message is a hint.
+func TestRightsLostAfterOpen(t *testing.T) {
+	t.Parallel()
+	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
+		ctx := enginetest.Context(t)
+		server := testserver.Start(t, testserver.Options{Kind: kind, Args: []string{"user app on >pw ~* &* +@all"}})
+		b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
+		url := "redis://app:pw@" + server.Addr()
+		app, err := runtime.Open(ctx, url, runtime.Prefix(b.Prefix), runtime.Logger(b.Logger()))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = app.Close() })
+		client := runtime.NewClient(app)
+		t.Cleanup(client.Close)
+
+		g := flow.New[string, vote]("gate")
+		flow.Return(g, flow.Waitpoint[vote](g, "approve", flow.Signals("approve")))
+		gate, err := g.Build()
+		require.NoError(t, err)
+		waiting, err := runtime.Start(ctx, client, gate, "")
+		require.NoError(t, err)
+		waits := openWaits(t, ctx, waiting, 1)
+
+		command(t, ctx, b, "ACL", "SETUSER", "app", "resetchannels")
+		work := newHoldWork("")
+		_, err = runtime.Start(ctx, client, work.define(t, "now"), "", runtime.ID("r"))
+		require.NoError(t, err)
+		described, err := client.Describe(ctx, "now", "r")
+		require.NoError(t, err)
+		require.Len(t, described.Nodes, 1)
+
+		signal := runtime.Signal{Name: "approve", Payload: vote{By: "ann"}, Source: "ann", IdempotencyKey: "1"}
+		d, err := client.Signal(ctx, waits[0].Token, signal)
+		require.NoError(t, err)
+		require.Equal(t, runtime.SignalResumed, d.Outcome)
+		described, err = waiting.Describe(ctx)
+		require.NoError(t, err)
+		require.False(t, described.ClosedAt.IsZero(), "the run is over with its only node: %+v", described)
+
+		require.ErrorIs(t, app.Check(ctx), enginecore.ErrUnauthorized)
+		_, err = runtime.Open(ctx, url, runtime.Prefix(b.Prefix))
+		require.ErrorIs(t, err, enginecore.ErrUnauthorized)
+		require.ErrorContains(t, err, "&"+b.Prefix+":*")
+	})
+}

@@ -1,0 +1,106 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// fullCalls refuses what reports the end of an attempt until a time, or the end of a call's context.
+type fullCalls struct {
+	calls
+	until    time.Time
+	tries    int
+	repeated bool // of the last try
+}
+
+func (c *fullCalls) refuse(ctx context.Context) error {
+	c.tries++
+	if !time.Now().Before(c.until) {
+		return nil
+	}
+	pause(ctx, time.Second) // as the engine itself tries again
+	return fmt.Errorf("full: %w: %w", enginecore.ErrFull, enginecore.ErrUnavailable)
+}
+
+func (c *fullCalls) Complete(ctx context.Context, call enginecore.CompleteCall) (enginecore.CompleteReply, error) {
+	c.repeated = call.Repeated
+	return enginecore.CompleteReply{}, c.refuse(ctx)
+}
+
+func (c *fullCalls) Fail(ctx context.Context, _ enginecore.FailCall) (enginecore.FailReply, error) {
+	return enginecore.FailReply{}, c.refuse(ctx)
+}
+
+func (c *fullCalls) completeMany(ctx context.Context, call enginecore.CompleteManyCall) (enginecore.CompleteManyReply, error) {
+	c.repeated = call.Repeated
+	return enginecore.CompleteManyReply{Outcomes: make([]enginecore.CompletionOutcome, len(call.Completions))}, c.refuse(ctx)
+}
+
+// What a function has brought is sent again as long as renewals keep the lease, however long that is, and no longer.
+func TestReportsLastAsLongAsTheLease(t *testing.T) {
+	t.Parallel()
+	const lease = 10 * time.Second
+	for name, report := range map[string]func(*commits, *task){
+		"complete": func(_ *commits, t *task) { t.completeAlone([]byte("1"), 0, func() {}) },
+		"fail":     func(_ *commits, t *task) { t.fail(errors.New("failed")) },
+		"batch": func(c *commits, t *task) {
+			if _, _, err := c.sendUntilKnown([]*commit{{task: t}, {task: t}}); err != nil {
+				t.log(slog.LevelWarn, eventResultLost, "not committed", slog.Any("error", err))
+			}
+		},
+	} {
+		for _, renewed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, renewed %v", name, renewed), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					telemetry, err := newTelemetry(otel.GetTracerProvider(), otel.GetMeterProvider())
+					require.NoError(t, err)
+					var logged strings.Builder
+					engine := &fullCalls{until: time.Now().Add(5 * lease)}
+					s := &shift{
+						base: t.Context(), worker: &Worker{config: workerConfig{lease: lease}},
+						engine: &Engine{calls: engine, logger: slog.New(slog.NewTextHandler(&logged, nil)), telemetry: telemetry},
+					}
+					s.leases = newLeaseBook(s)
+					x := newTask(s, spot{}, enginecore.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
+					begun, done := time.Now(), make(chan struct{})
+					go func() {
+						defer close(done)
+						report(&commits{shift: s, send: engine.completeMany}, x)
+					}()
+					for ended := false; !ended; {
+						select {
+						case <-done:
+							ended = true
+						case <-time.After(lease / 3):
+							if renewed {
+								x.extendLease(time.Now())
+							}
+						}
+					}
+					took := time.Since(begun)
+					if renewed {
+						require.GreaterOrEqual(t, took, 5*lease)
+						require.Less(t, took, 5*lease+2*time.Second)
+						require.Empty(t, logged.String())
+						require.True(t, engine.repeated || name == "fail")
+						return
+					}
+					require.LessOrEqual(t, took, lease)
+					require.Contains(t, logged.String(), "level=WARN")
+				})
+			})
+		}
+	}
+}
