@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "172-e03e3bb250aed19c"
+const build = "174-256cae3033e8f881"

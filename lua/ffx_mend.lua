@@ -223,6 +223,12 @@ function mend.execution(c, execution_id, core)
   core = core or mend.read(c, execution_id)
   if not core or not core.lifecycle_phase then return nil end
   add(c, 'all_executions', key.index_all_executions(c), execution_id)
+  if core.managed and core.wait and core.lifecycle_phase == 'runnable' and core.eligibility_state == 'eligible_now' then
+    -- Waitpoints are opened by the call that lets their nodes go.
+    waits.open(c, execution_id, key.exec_core(c, execution_id), core)
+    mend.note(c, 'waitpoints')
+    core = mend.read(c, execution_id)
+  end
   mend_lane(c, execution_id, core)
   -- The mending of its flow has gone through it as a member, and may have let it go.
   if is_set(core.flow_id) and mend_membership(c, execution_id, core) then core = mend.read(c, execution_id) end

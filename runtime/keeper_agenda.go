@@ -133,6 +133,16 @@ func (a *agenda) bring(p enginecore.Partition, at time.Time) {
 	}
 }
 
+// bringNow makes a partition due, whoever owns it, unless it is due soon anyway or has to rest after a failure.
+func (a *agenda) bringNow(p enginecore.Partition) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failures[p] == 0 && time.Until(a.next[p]) > keeperSweep {
+		a.next[p] = time.Time{}
+		notify(a.changed)
+	}
+}
+
 // allDue makes every owned partition due, because messages may have been lost.
 func (a *agenda) allDue() {
 	a.mu.Lock()

@@ -43,6 +43,8 @@ type round struct {
 	signs func(enginecore.Partition) []string
 
 	agenda *agenda
+	// restarts is what the round goes through after a start of the server; nil for others.
+	restarts *restarts
 }
 
 // outcome is what a step has done in one partition.
@@ -58,6 +60,8 @@ type outcome struct {
 	next time.Duration
 	// mended counts by index the entries that were not in order.
 	mended map[string]int64
+	// unchecked tells that the records have not been gone through since the server started.
+	unchecked bool
 }
 
 type dutyDone struct {
@@ -74,6 +78,9 @@ func (k *Keeper) newRounds() []*round {
 	if whole {
 		rounds = append(rounds, k.quotaRound(), k.budgetRound(), k.edgesRound(), k.indexRound(), k.membersRound(), k.straysRound(), k.trimRound(), k.projectRound(), k.siblingsRound(),
 			k.budgetsRound(), k.admissionsRound())
+		if k.engine.inProcess == nil { // an engine in this process has whole calls in its log or nothing of them
+			rounds = append(rounds, k.restartRound())
+		}
 		if k.compactAfter >= 0 {
 			rounds = append(rounds, k.compactRound())
 		}
@@ -130,7 +137,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 		}
 		schedules.begin(ctx, partitions[i], a.reply.Schedules)
 		k.courier.carry(ctx, partitions[i], a.reply.Errands)
-		outcomes[i] = outcome{err: a.err, now: a.reply.Now, heard: heard, more: a.reply.More, next: untilDue(a.reply.Now, a.reply.NextDueAt)}
+		outcomes[i] = outcome{err: a.err, now: a.reply.Now, heard: heard, more: a.reply.More, next: untilDue(a.reply.Now, a.reply.NextDueAt), unchecked: a.reply.Unchecked}
 		for _, d := range a.reply.Done {
 			outcomes[i].done = append(outcomes[i].done, dutyDone{Duty(d.Duty), d.Done, d.Lag})
 		}
@@ -176,6 +183,9 @@ func (k *Keeper) visit(ctx context.Context, r *round, partitions []enginecore.Pa
 		}
 		if !o.now.IsZero() {
 			r.agenda.learn(p, o.now, o.heard)
+		}
+		if o.unchecked && k.restarts != nil {
+			k.restarts.noticed(ctx, p)
 		}
 		switch {
 		case o.err != nil:

@@ -41,6 +41,8 @@ const (
 	eventTickFailed        logEvent = "keeper.tick_failed"
 	eventLibraryUnchecked  logEvent = "library.unchecked"
 	eventIndexMended       logEvent = "keeper.index_mended"
+	eventRestartNoticed    logEvent = "keeper.restart_noticed"
+	eventRestartReconciled logEvent = "keeper.restart_reconciled"
 	eventKeeperPanicked    logEvent = "keeper.panicked"
 	eventScheduleFailed    logEvent = "keeper.schedule_failed"
 	eventFireFailed        logEvent = "schedule.fire_failed"
