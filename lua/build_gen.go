@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "174-256cae3033e8f881"
+const build = "175-ee258076a482bd2d"

@@ -245,6 +245,7 @@ function mend.execution(c, execution_id, core)
   if core.lifecycle_phase == 'active' then
     mend_lease(c, execution_id, core)
   elseif core.lifecycle_phase == 'suspended' then
+    if core.managed and mend.wait(c, execution_id) then return mend.read(c, execution_id) end
     mend_suspension(c, execution_id, core)
   elseif core.managed then
     mend_waiting(c, execution_id, core)

@@ -118,6 +118,7 @@ func Files() []string {
 		"ffx_mend.lua",
 		"ffx_mend_edges.lua",
 		"ffx_mend_flow.lua",
+		"ffx_mend_wait.lua",
 		"ffx_start.lua",
 		"ffx_due.lua",
 		"ffx_tick.lua",

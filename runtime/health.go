@@ -11,13 +11,18 @@ import (
 // ErrNotReady is wrapped by the checks of workers and keepers, and says with them what is missing.
 var ErrNotReady = errors.New("not ready")
 
-// Check asks the engine whether it answers and has the function library that this program needs, and loads the library
-// where it is missing, as Open does. The errors are those of Open, such as enginecore.ErrNotReachable.
+// Check asks the engine whether it answers, has the function library that this program needs, takes work and keeps it. It loads
+// the library where it is missing, as Open does. The errors are those of Open, such as enginecore.ErrNotReachable, or match
+// ErrNotReady: the server evicts keys, refuses writes because its memory or its disk is full, is a replica, or has no log on
+// disk (appendonly no), unless AllowVolatile says that this is intended. Inspect tells more.
 func (e *Engine) Check(ctx context.Context) error {
 	if err := e.open(); err != nil {
 		return err
 	}
 	if err := e.core.Check(ctx); err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	if err := e.ready(ctx); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
 	return nil

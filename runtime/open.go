@@ -32,6 +32,7 @@ type Engine struct {
 	hub       *hub
 	inProcess *embedded.Engine // nil when the engine is a server
 	inMemory  bool
+	volatile  bool // AllowVolatile
 	namespace enginecore.Namespace
 	secrets   *secretBook
 	keep      flow.Keep
@@ -81,6 +82,7 @@ type openConfig struct {
 	meterProvider  metric.MeterProvider
 	secret         *waitpointSecret
 	keep           flow.Keep
+	volatile       bool
 	tls            *tls.Config
 }
 
@@ -194,6 +196,7 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	}
 	e := &Engine{
 		keep:      config.keep,
+		volatile:  config.volatile,
 		namespace: enginecore.Namespace(config.namespace),
 		logger:    config.logger,
 		telemetry: telemetry,
@@ -205,6 +208,7 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 		e.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine is in this process and in memory: nothing outlives it, and "+
 			"no other process sees it", eventEngineInMemory.attr())
 	}
+	e.warn(ctx)
 	return e, nil
 }
 
