@@ -37,13 +37,22 @@ func (w *Worker) Check(context.Context) error {
 	return w.vitals.check("worker "+string(w.instance), 2*w.config.lease)
 }
 
-// Check tells whether the keeper runs and has reached the engine within the last half minute. It asks nobody and returns
-// at once; the error matches ErrNotReady.
+// keeperSilence is after which time without a successful step a keeper is not ready: two sweeps, and some time for the steps.
+const keeperSilence = 2*keeperSweep + 3*time.Second
+
+// Check tells whether the keeper runs, and does its work: it is not ready when the last step failed in each of its partitions,
+// nor without a successful step for 21 s. It asks nobody and returns at once; the error matches ErrNotReady.
 func (k *Keeper) Check(context.Context) error {
-	if k == nil || k.fleet == nil {
+	if k == nil || k.fleet == nil || len(k.rounds) == 0 {
 		return errUnmadeKeeper
 	}
-	return k.vitals.check("keeper", 3*keeperSweep+3*time.Second)
+	if err := k.vitals.check("keeper", keeperSilence); err != nil {
+		return err
+	}
+	if err := k.rounds[0].agenda.allFailing(); err != nil {
+		return fmt.Errorf("keeper: %w: its last step failed in each of its partitions: %w", ErrNotReady, err)
+	}
+	return nil
 }
 
 // vitals are what shows that something runs.

@@ -189,7 +189,7 @@ func (k *Keeper) visit(ctx context.Context, r *round, partitions []enginecore.Pa
 		}
 		switch {
 		case o.err != nil:
-			r.agenda.failed(p, time.Now(), errors.Is(o.err, enginecore.ErrUnavailable))
+			r.agenda.failed(p, time.Now(), o.err)
 			failed = o.err
 		case o.more:
 			r.agenda.stepped(p, time.Now())
@@ -199,9 +199,10 @@ func (k *Keeper) visit(ctx context.Context, r *round, partitions []enginecore.Pa
 			r.agenda.stepped(p, time.Time{})
 		}
 	}
-	if failed == nil {
-		k.vitals.touch()
-	} else if ctx.Err() == nil {
+	if failed == nil && r == k.rounds[0] {
+		k.vitals.touch() // other rounds may find nothing to do by reads, which also work where nothing else does
+	}
+	if failed != nil && ctx.Err() == nil {
 		k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what is due, it tries again",
 			eventTickFailed.attr(), slog.Any("duties", r.duties), slog.Any("error", failed))
 	}
