@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "175-ee258076a482bd2d"
+const build = "176-eaf3ac2c4a8ef684"

@@ -5,7 +5,9 @@
 -- This is kept by the library in the memory of the server, not in keys: a server that starts, takes over or loads the library
 -- knows nothing, and is right in that. It also tells keepers that start later, and needs no rights besides those of calls.
 
--- By partition: false while the first pass is under way, true behind it.
+local DONE, BEGUN, NEEDED = 0, 1, 2
+
+-- By partition.
 local passes, pass_count = {}, 0
 
 -- Deployments have far fewer partitions. Those beyond are forgotten, which costs a pass.
@@ -19,21 +21,35 @@ local function set_pass(c, state)
   passes[c.at.probe] = state
 end
 
+-- How it stands with the records of a partition: DONE when they have been gone through, or there are none, BEGUN while a pass
+-- is under way, and NEEDED.
+function mend.unchecked(c)
+  local state = passes[c.at.probe]
+  if state then return state end
+  local found = redis.call('EXISTS', key.index_all_executions(c), key.index_flow_index(c), key.ffx_lanes(c), key.ffx_schedules(c))
+  state = found > 0 and NEEDED or DONE
+  set_pass(c, state)
+  return state
+end
+
+-- Whether what is counted may be wrong. It is counted anew then, before it decides anything.
+function mend.in_doubt(c) return (passes[c.at.probe] or mend.unchecked(c)) ~= DONE end
+
 -- A pass begins, or ends. One that began before the server started does not count.
 function mend.pass_begins(c)
-  if passes[c.at.probe] == nil then set_pass(c, false) end
+  if mend.unchecked(c) == NEEDED then set_pass(c, BEGUN) end
 end
 
 function mend.pass_ends(c)
-  if passes[c.at.probe] == false then set_pass(c, true) end
+  if passes[c.at.probe] == BEGUN then set_pass(c, DONE) end
 end
 
--- Whether a partition has records that have not been gone through since the server started.
-function mend.is_unchecked(c)
-  if passes[c.at.probe] then return false end
-  if redis.call('EXISTS', key.index_all_executions(c), key.index_flow_index(c), key.ffx_lanes(c), key.ffx_schedules(c)) > 0 then
-    return true
+-- The members of a flow that have not ended, counted one by one.
+function mend.count_open(c, flow_id)
+  local open = 0
+  for _, execution_id in ipairs(redis.call('SMEMBERS', key.flow_members(c, flow_id))) do
+    local phase = redis.call('HGET', key.exec_core(c, execution_id), 'lifecycle_phase')
+    if phase and phase ~= 'terminal' then open = open + 1 end
   end
-  set_pass(c, true)
-  return false
+  return open
 end

@@ -50,7 +50,10 @@ end
 local function write_graph(c, flow_key, A, n, flow, held, known)
   local batch = create.batch()
   local has_joins = next(n.joins) ~= nil or (flow and flow.joins) ~= nil
-  if not flow then redis.call('SADD', key.index_flow_index(c), A.flow_id) end -- first of all: see flows.is_remnant
+  if not flow then
+    mend.unchecked(c) -- as long as there is nothing that would have to be gone through
+    redis.call('SADD', key.index_flow_index(c), A.flow_id) -- first of all: see flows.is_remnant
+  end
   local nodes, edges = create.graph(c, batch, A, n, held, known, has_joins)
   if not flow then
     create.flow(c, batch, flow_key, A, n, held, nodes, edges)

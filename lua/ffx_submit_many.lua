@@ -221,6 +221,7 @@ function F.ffx_submit_many(K, A)
   local keys = record_keys(c, A)
   -- One command tells whether there is a record of any of them.
   local look = #keys > 0 and redis.call('EXISTS', unpack(keys)) > 0
+  mend.unchecked(c) -- as long as there is nothing that would have to be gone through
   if not look then enter_all(c, A) end
   local outcomes, told = {}, {}
   for i = 1, #A.runs do

@@ -19,6 +19,13 @@ const (
 	restartEvery = time.Hour
 )
 
+// Whether the records of a partition have been gone through since its server started, as ffx_keep tells it.
+const (
+	checkDone int64 = iota
+	checkBegun
+	checkNeeded
+)
+
 // restartPhase is what a pass through a partition is at.
 type restartPhase int
 
@@ -60,12 +67,13 @@ func (k *Keeper) restartRound() *round {
 	return s.round
 }
 
-// noticed begins to reconcile a partition, unless that is under way.
-func (s *restarts) noticed(ctx context.Context, p enginecore.Partition) {
+// noticed begins to reconcile a partition, unless that is under way. `needed`: nobody has begun since the server started, so
+// what has been done of it was before.
+func (s *restarts) noticed(ctx context.Context, p enginecore.Partition, needed bool) {
 	s.mu.Lock()
 	_, known := s.passes[p]
 	first := len(s.passes) == 0
-	if !known {
+	if !known || needed {
 		s.passes[p] = &restartPass{}
 	}
 	s.mu.Unlock()
@@ -126,10 +134,10 @@ func restartCalls[R any, C enginecore.Call[R]](s *restarts, ctx context.Context,
 	if len(places) == 0 {
 		return
 	}
-	calls := make([]C, len(places))
+	calls, passes := make([]C, len(places)), make([]*restartPass, len(places))
 	for i, place := range places {
-		p := partitions[place]
-		calls[i] = ask(p, s.pass(p).cursor)
+		passes[i] = s.pass(partitions[place])
+		calls[i] = ask(partitions[place], passes[i].cursor)
 	}
 	answers, _ := sendAll[R](ctx, s.engine.core, calls) // each answer has its error
 	for i, a := range answers {
@@ -139,7 +147,7 @@ func restartCalls[R any, C enginecore.Call[R]](s *restarts, ctx context.Context,
 		}
 		next, count := tell(partitions[place], a.reply)
 		outcomes[place].done = []dutyDone{{duty: duty, count: count}}
-		s.moved(ctx, partitions[place], next, count)
+		s.moved(ctx, partitions[place], passes[i], next, count)
 	}
 }
 
@@ -153,11 +161,13 @@ func (s *restarts) pass(p enginecore.Partition) *restartPass {
 
 // moved notes a step. What was mended in the indexes may have led to lanes and keys that nobody knew of, so they are gone
 // through until a pass finds nothing.
-func (s *restarts) moved(ctx context.Context, p enginecore.Partition, cursor string, count int64) {
+func (s *restarts) moved(ctx context.Context, p enginecore.Partition, pass *restartPass, cursor string, count int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pass := s.passes[p]
 	s.entries += count
+	if s.passes[p] != pass {
+		return // the server has started once more
+	}
 	pass.mended = pass.mended || count > 0
 	if pass.cursor = cursor; cursor != "" {
 		return

@@ -60,8 +60,8 @@ type outcome struct {
 	next time.Duration
 	// mended counts by index the entries that were not in order.
 	mended map[string]int64
-	// unchecked tells that the records have not been gone through since the server started.
-	unchecked bool
+	// unchecked is checkDone, checkBegun or checkNeeded: whether the records have been gone through since the server started.
+	unchecked int64
 }
 
 type dutyDone struct {
@@ -78,9 +78,7 @@ func (k *Keeper) newRounds() []*round {
 	if whole {
 		rounds = append(rounds, k.quotaRound(), k.budgetRound(), k.edgesRound(), k.indexRound(), k.membersRound(), k.straysRound(), k.trimRound(), k.projectRound(), k.siblingsRound(),
 			k.budgetsRound(), k.admissionsRound())
-		if k.engine.inProcess == nil { // an engine in this process has whole calls in its log or nothing of them
-			rounds = append(rounds, k.restartRound())
-		}
+		rounds = append(rounds, k.restartRound())
 		if k.compactAfter >= 0 {
 			rounds = append(rounds, k.compactRound())
 		}
@@ -184,8 +182,8 @@ func (k *Keeper) visit(ctx context.Context, r *round, partitions []enginecore.Pa
 		if !o.now.IsZero() {
 			r.agenda.learn(p, o.now, o.heard)
 		}
-		if o.unchecked && k.restarts != nil {
-			k.restarts.noticed(ctx, p)
+		if o.unchecked != checkDone && k.restarts != nil {
+			k.restarts.noticed(ctx, p, o.unchecked == checkNeeded)
 		}
 		switch {
 		case o.err != nil:
