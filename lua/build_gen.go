@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "176-eaf3ac2c4a8ef684"
+const build = "177-c472bc95af692a38"

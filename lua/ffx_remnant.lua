@@ -4,10 +4,11 @@
 -- A submission enters the flow into the index of flows first, where reconciling finds it. Then come nodes, members, edges, the
 -- flow's record, and the texts, of which the definition is the last; what is written behind that can be mended.
 
--- Whether an execution belongs to such a part. What others were told of is among all executions.
+-- Whether an execution belongs to such a part: also a copy of another record in which nothing has been set anew. What others
+-- were told of is among all executions.
 local function is_part(c, flow_id, execution_id)
-  local core = redis.call('HMGET', key.exec_core(c, execution_id), 'managed', 'flow_id')
-  return (not core[2] or core[1] == '1' and core[2] == flow_id)
+  local core = redis.call('HMGET', key.exec_core(c, execution_id), 'managed', 'flow_id', 'execution_id')
+  return (not core[2] or core[1] == '1' and (core[2] == flow_id or core[3] ~= execution_id))
     and redis.call('SISMEMBER', key.index_all_executions(c), execution_id) == 0
 end
 
