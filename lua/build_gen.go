@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "177-c472bc95af692a38"
+const build = "178-dfb80aa1e44aa843"

@@ -160,7 +160,7 @@ end
 
 -- How many edges of a child are open, when the count says that none is: after a start of the server, they are counted.
 local function still_open(c, meta_key, unresolved_key, remaining)
-  if remaining > 0 or not mend.in_doubt(c) then return remaining end
+  if remaining > 0 or not call.in_doubt(c) then return remaining end
   local open = redis.call('SCARD', unresolved_key)
   if open ~= remaining then redis.call('HSET', meta_key, 'unsatisfied_required_count', number.text(open)) end
   return open

@@ -88,7 +88,7 @@ end
 
 -- Whether a flow of which no node is counted as open may close: after a start of the server, its nodes are counted.
 local function may_close(c, flow_id, flow_key)
-  if not mend.in_doubt(c) then return true end
+  if not call.in_doubt(c) then return true end
   local open = mend.count_open(c, flow_id)
   if open == 0 then return true end
   redis.call('HSET', flow_key, 'open_nodes', number.text(open + (c.ends and c.ends[flow_id] or 0)))
