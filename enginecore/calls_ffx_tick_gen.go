@@ -105,13 +105,15 @@ type KeepReply struct {
 	Candidates []Candidate
 	Schedules  []ScheduleID
 	Errands    []Errand
+	Unchecked  int64
 }
 
 // Keep runs ffx_keep. Does what is due in one partition, as ffx_tick does, and tells for each duty how
 // much that was and how late the first of it was. Of the schedules that are due, the caller gets those
 // that no other keeper has been told of lately. Errands are the caller's to carry, and to be
 // acknowledged with ffx_end_errand. A named duty is the only one that is seen to; `next_due_at` is
-// then that of this duty.
+// then that of this duty. `unchecked` is 0 when the records have been gone through by ffx_reconcile
+// since the server started, 1 while they are, and else 2.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -148,6 +150,9 @@ func (KeepCall) decode(r *fields) (out KeepReply) {
 		}
 		if r.left() > 0 {
 			out.Errands = list(r, "errands", decodeErrand)
+		}
+		if r.left() > 0 {
+			out.Unchecked = intValue[int64](r, "unchecked")
 		}
 	default:
 		r.unknownStatus()

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "176-766676187217e0f6"
+const build = "179-975c76f62786db6f"

@@ -13,6 +13,9 @@ local suspension, waitpoint, condition, token, signal = {}, {}, {}, {}, {}
 local pauses, limits, waits, journal, duties, order = {}, {}, {}, {}, {}, {}
 local budgets, schedules, children, mend, quotas, walk, attempts = {}, {}, {}, {}, {}, {}, {}
 
+-- Whether what a partition counts may be wrong: see mend.in_doubt, which the library of the contract alone does not have.
+function call.in_doubt(c) return mend.in_doubt ~= nil and mend.in_doubt(c) end
+
 -- A value is set when it is there and not empty. "0" is set.
 local function is_set(value)
   return value ~= nil and value ~= false and value ~= ''

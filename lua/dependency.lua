@@ -158,6 +158,14 @@ local function affect_child(c, k, satisfied, remaining)
   return effect
 end
 
+-- How many edges of a child are open, when the count says that none is: after a start of the server, they are counted.
+local function still_open(c, meta_key, unresolved_key, remaining)
+  if remaining > 0 or not call.in_doubt(c) then return remaining end
+  local open = redis.call('SCARD', unresolved_key)
+  if open ~= remaining then redis.call('HSET', meta_key, 'unsatisfied_required_count', number.text(open)) end
+  return open
+end
+
 -- Resolves one edge on the child's side, all of whose edges must be satisfied. Gives the dependency's new state, what
 -- it did to the child, and how many edges are open.
 function dependency.resolve(c, k, edge_id, outcome)
@@ -165,7 +173,7 @@ function dependency.resolve(c, k, edge_id, outcome)
   local state = satisfied and 'satisfied' or 'impossible'
   redis.call('HSET', k.dep, 'state', state, 'last_resolved_at', c.now_text)
   redis.call('SREM', k.unresolved, edge_id)
-  local remaining = redis.call('HINCRBY', k.meta, 'unsatisfied_required_count', -1)
+  local remaining = still_open(c, k.meta, k.unresolved, redis.call('HINCRBY', k.meta, 'unsatisfied_required_count', -1))
   if not satisfied then redis.call('HINCRBY', k.meta, 'impossible_required_count', 1) end
   -- In a managed flow, the edge's own record tells the time.
   if not k.managed then redis.call('HSET', k.meta, 'last_dependency_update_at', c.now_text) end
@@ -184,7 +192,8 @@ function dependency.resolve_taken(c, child_id, edges, heirs)
       'last_resolved_at', c.now_text)
   end
   local meta_key = key.exec_deps_meta(c, child_id)
-  local remaining = redis.call('HINCRBY', meta_key, 'unsatisfied_required_count', -#edges)
+  local remaining = still_open(c, meta_key, key.exec_deps_unresolved(c, child_id),
+    redis.call('HINCRBY', meta_key, 'unsatisfied_required_count', -#edges))
   if impossible > 0 then
     redis.call('HINCRBY', meta_key, 'impossible_required_count', impossible)
   elseif remaining > 0 then

@@ -89,13 +89,13 @@ function create.copy_flow(first, flow_key, events_key, A, result_execution_id, .
   first.copied_events = events_key
 end
 
--- Writes what there is of a flow beside its record, and enters it into the lists. `A`: what it has in common with others.
+-- Writes what there is of a flow beside its record, and enters it into the lists; in the index of flows it is already. `A`: what it has in common with others.
 function create.enter_flow(c, batch, A, flow_id, input, tags, deadline)
-  create.text(batch, key.flow_definition(c, flow_id), A.definition)
   if is_set(input) then create.text(batch, key.flow_input(c, flow_id), input) end
+  -- The last of the texts: see flows.is_remnant.
+  create.text(batch, key.flow_definition(c, flow_id), A.definition)
   gather_tags(c, batch, A.flow_name, tags)
   if #batch.tags > 0 then call.chunked('HSET', key.flow_tags(c, flow_id), batch.tags) end
-  gather(batch, 'SADD', key.index_flow_index(c), flow_id)
   for i = 1, #batch.lists do gather(batch, 'ZADD', batch.lists[i], c.now_text, flow_id) end
   if deadline then
     gather(batch, 'ZADD', key.ffx_flow_deadlines(c), c.now + deadline, flow_id)

@@ -163,13 +163,17 @@ end
 
 -- An execution that is not a member of the flow is never written over: the ids of those that are, as a set, or nil and
 -- the error reply. One command tells that all ids are new; only a call with known ones looks at each. The keys of their
--- records stay in `cores`.
-function create.known_nodes(c, A)
+-- records stay in `cores`. Where the flow `is_new`, what is left of an earlier submission is removed.
+function create.known_nodes(c, A, is_new)
   local known, cores = {}, {}
   A.cores = cores
   for i, execution_id in ipairs(A.ids) do cores[i] = key.exec_core(c, execution_id) end
-  if #cores == 0 or redis.call('EXISTS', unpack(cores)) == 0 then return known end
   local members_key = key.flow_members(c, A.flow_id)
+  if #cores == 0 or redis.call('EXISTS', members_key, unpack(cores)) == 0 then return known end
+  if is_new then
+    flows.remove_remnant(c, A.flow_id, A.ids)
+    if redis.call('EXISTS', unpack(cores)) == 0 then return known end
+  end
   for i, execution_id in ipairs(A.ids) do
     if redis.call('EXISTS', cores[i]) == 1 then
       if redis.call('SISMEMBER', members_key, execution_id) == 0 then

@@ -218,11 +218,28 @@ local function mend_membership(c, execution_id, core)
   return changed
 end
 
+-- Whether a record is left of a submission that a server was killed in: see flows.is_remnant.
+local function is_left_over(c, execution_id, core)
+  if is_set(core.execution_id) and core.execution_id ~= execution_id then return true end
+  if not is_set(core.flow_id) then return false end
+  c.has_flow = c.has_flow or {}
+  if c.has_flow[core.flow_id] == nil then
+    c.has_flow[core.flow_id] = redis.call('EXISTS', key.flow_core(c, core.flow_id)) == 1
+  end
+  return not c.has_flow[core.flow_id]
+end
+
 -- Enters an execution wherever its record says that it belongs. Gives the record, or nil when there is none.
 function mend.execution(c, execution_id, core)
   core = core or mend.read(c, execution_id)
-  if not core or not core.lifecycle_phase then return nil end
+  if not core or not core.lifecycle_phase or core.managed and is_left_over(c, execution_id, core) then return nil end
   add(c, 'all_executions', key.index_all_executions(c), execution_id)
+  if core.managed and core.wait and core.lifecycle_phase == 'runnable' and core.eligibility_state == 'eligible_now' then
+    -- Waitpoints are opened by the call that lets their nodes go.
+    waits.open(c, execution_id, key.exec_core(c, execution_id), core)
+    mend.note(c, 'waitpoints')
+    core = mend.read(c, execution_id)
+  end
   mend_lane(c, execution_id, core)
   -- The mending of its flow has gone through it as a member, and may have let it go.
   if is_set(core.flow_id) and mend_membership(c, execution_id, core) then core = mend.read(c, execution_id) end
@@ -239,6 +256,7 @@ function mend.execution(c, execution_id, core)
   if core.lifecycle_phase == 'active' then
     mend_lease(c, execution_id, core)
   elseif core.lifecycle_phase == 'suspended' then
+    if core.managed and mend.wait(c, execution_id) then return mend.read(c, execution_id) end
     mend_suspension(c, execution_id, core)
   elseif core.managed then
     mend_waiting(c, execution_id, core)

@@ -124,6 +124,11 @@ function mend.flow(c, flow_id)
   local flow = record.read(key.flow_core(c, flow_id), FIELDS)
   if not flow then return nil end
   if not flow.managed then return 1 end
+  if not flow.purging and flows.is_remnant(c, flow_id, true) then
+    flows.remove_remnant(c, flow_id)
+    mend.note(c, 'remnants')
+    return 1
+  end
   mend.add(c, 'flow_index', key.index_flow_index(c), flow_id)
   if flow.purging then
     mend.place(c, 'purge_due', key.ffx_purge_due(c), flow_id, c.now, false)

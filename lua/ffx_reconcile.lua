@@ -66,6 +66,10 @@ end
 
 local function check_flow(c, index, flow_id)
   local looked = mend.flow(c, flow_id)
+  if not looked and flows.is_remnant(c, flow_id, false) then
+    flows.remove_remnant(c, flow_id)
+    mend.note(c, 'remnants')
+  end
   if not looked then mend.drop(c, index.name, index.is_set and 'SREM' or 'ZREM', index.key, flow_id) end
   return looked or 1
 end
@@ -271,12 +275,14 @@ function F.ffx_reconcile(K, A)
   for i, entry in ipairs(A.lanes) do lanes[i] = entry.lane_id end
   for i, entry in ipairs(A.workers) do workers[i] = entry.worker_instance_id end
   local checked, cursor = 0, ''
+  if not is_set(A.cursor) then mend.pass_begins(c) end
   if #workers > 0 or #lanes > 0
     or redis.call('EXISTS', key.index_all_executions(c), key.index_flow_index(c), key.ffx_lanes(c), key.ffx_schedules(c)) > 0 then
     checked, cursor = go_on(c, reconcile.steps(c, duties.lanes(c, lanes), workers), A.cursor or '',
       math.max(1, math.min(limit, MAX_CHECKED)))
   end
   graph.settle(c)
+  if cursor == '' then mend.pass_ends(c) end
   return reply.ok(cursor, number.text(checked), mend.told(c))
 end
 

@@ -50,6 +50,10 @@ end
 local function write_graph(c, flow_key, A, n, flow, held, known)
   local batch = create.batch()
   local has_joins = next(n.joins) ~= nil or (flow and flow.joins) ~= nil
+  if not flow then
+    mend.unchecked(c) -- as long as there is nothing that would have to be gone through
+    redis.call('SADD', key.index_flow_index(c), A.flow_id) -- first of all: see flows.is_remnant
+  end
   local nodes, edges = create.graph(c, batch, A, n, held, known, has_joins)
   if not flow then
     create.flow(c, batch, flow_key, A, n, held, nodes, edges)
@@ -61,6 +65,13 @@ local function write_graph(c, flow_key, A, n, flow, held, known)
   if nodes > 0 then redis.call('HINCRBY', flow_key, 'node_count', nodes) end
   if edges > 0 then redis.call('HINCRBY', flow_key, 'edge_count', edges) end
   if nodes + edges > 0 then redis.call('HINCRBY', flow_key, 'graph_revision', nodes + edges) end
+end
+
+-- Removes the run that there is if it is only a part of one. Gives whether it was.
+local function drop_remnant(c, A)
+  local found = flows.is_remnant(c, A.flow_id, true)
+  if found then flows.remove_remnant(c, A.flow_id, A.ids) end
+  return found
 end
 
 -- Opens the waitpoints that nothing holds back.
@@ -163,8 +174,9 @@ function F.ffx_submit_flow(K, A)
   local flow = record.read(flow_key, { 'graph_hash', 'input_hash', 'public_flow_state', 'held',
     'node_count', 'edge_count', 'joins', 'purging', 'priority',
     'parent_execution_id' }, true)
+  if flow and flow.purging then return reply.err('flow_purging') end
+  if flow and drop_remnant(c, A) then flow = nil end
   if flow then
-    if flow.purging then return reply.err('flow_purging') end
     err = create.check_same(flow, A)
     if err then return err end
     if not flow.held then return reply.already(flow.public_flow_state, '0') end
@@ -190,7 +202,7 @@ function F.ffx_submit_flow(K, A)
     release_held(c, flow_key, A)
   else
     local known
-    known, err = create.known_nodes(c, A)
+    known, err = create.known_nodes(c, A, not flow)
     if err then return err end
     write_graph(c, flow_key, A, n, flow, flow ~= nil or not whole, known)
     open_waitpoints(c, A, n)

@@ -82,11 +82,12 @@ local function parse(A)
   return n
 end
 
--- Keys of the records of all runs and, after those, of their nodes.
+-- Keys of the records of all runs, after those of their nodes, and then of their members.
 local function record_keys(c, A)
   local keys = {}
   for i, run in ipairs(A.runs) do keys[i] = key.flow_core(c, run.flow_id) end
   for i, execution in ipairs(A.executions) do keys[#A.runs + i] = key.exec_core(c, execution.execution_id) end
+  for _, run in ipairs(A.runs) do keys[#keys + 1] = key.flow_members(c, run.flow_id) end
   return keys
 end
 
@@ -130,12 +131,27 @@ local function outcome_of(flow, A, run)
   return flow.held and 'flow_incomplete' or 'ALREADY_SATISFIED'
 end
 
+-- The executions of the i-th run.
+local function ids_of(A, i)
+  local ids = {}
+  for j = 1, #A.nodes do ids[j] = A.executions[(i - 1) * #A.nodes + j].execution_id end
+  return ids
+end
+
+-- Whether there is any node of the i-th run, or a list of its members.
+local function exists(A, keys, i)
+  local before = #A.runs + (i - 1) * #A.nodes
+  return redis.call('EXISTS', keys[#A.runs + #A.executions + i], unpack(keys, before + 1, before + #A.nodes)) > 0
+end
+
 -- Creates one run. `look`: it or its nodes may exist. Gives the code of its outcome.
 local function submit(c, batch, A, n, keys, i, look)
   local run, taken = A.runs[i], n.taken
   if look or taken[run.flow_id] then
     local flow = record.read(keys[i], FLOW_FIELDS, true)
-    if flow then return outcome_of(flow, A, run) end
+    local partial = flow and not taken[run.flow_id] and not flow.purging and flows.is_remnant(c, run.flow_id, true)
+    if flow and not partial then return outcome_of(flow, A, run) end
+    if partial or exists(A, keys, i) then flows.remove_remnant(c, run.flow_id, ids_of(A, i)) end
   end
   local last = i * #A.nodes
   local first = last - #A.nodes + 1
@@ -144,6 +160,8 @@ local function submit(c, batch, A, n, keys, i, look)
       return 'invalid_input'
     end
   end
+  -- First of all: see flows.is_remnant.
+  if look then redis.call('SADD', key.index_flow_index(c), run.flow_id) end
   taken[run.flow_id] = true
   for j = first, last do taken[A.executions[j].execution_id] = true end
   if create.is_like(n.form, batch, run) then
@@ -155,6 +173,13 @@ local function submit(c, batch, A, n, keys, i, look)
   create.flow(c, batch, keys[i], R, n, false, nodes, edges)
   if i < #A.runs then n.form = create.form(c, batch, A, n, R, keys, i, edges) end
   return 'OK'
+end
+
+-- Enters all runs of the call into the index of flows, when there is nothing of any of them.
+local function enter_all(c, A)
+  local ids = {}
+  for i, run in ipairs(A.runs) do ids[i] = run.flow_id end
+  call.chunked('SADD', key.index_flow_index(c), ids)
 end
 
 -- @record    submission_outcome code:text
@@ -196,6 +221,8 @@ function F.ffx_submit_many(K, A)
   local keys = record_keys(c, A)
   -- One command tells whether there is a record of any of them.
   local look = #keys > 0 and redis.call('EXISTS', unpack(keys)) > 0
+  mend.unchecked(c) -- as long as there is nothing that would have to be gone through
+  if not look then enter_all(c, A) end
   local outcomes, told = {}, {}
   for i = 1, #A.runs do
     local code = submit(c, batch, A, n, keys, i, look)

@@ -86,13 +86,24 @@ function graph.gather_ends(c)
   c.ends = {}
 end
 
+-- Whether a flow of which no node is counted as open may close: after a start of the server, its nodes are counted.
+local function may_close(c, flow_id, flow_key)
+  if not call.in_doubt(c) then return true end
+  local open = mend.count_open(c, flow_id)
+  if open == 0 then return true end
+  redis.call('HSET', flow_key, 'open_nodes', number.text(open + (c.ends and c.ends[flow_id] or 0)))
+  return false
+end
+
 function graph.count_ends(c)
   local ends = c.ends
   if not ends then return end
   c.ends = nil
   for _, flow_id in ipairs(ends) do
     local flow_key = key.flow_core(c, flow_id)
-    if redis.call('HINCRBY', flow_key, 'open_nodes', -ends[flow_id]) == 0 then graph.close(c, flow_id, flow_key) end
+    if redis.call('HINCRBY', flow_key, 'open_nodes', -ends[flow_id]) == 0 and may_close(c, flow_id, flow_key) then
+      graph.close(c, flow_id, flow_key)
+    end
   end
 end
 
@@ -104,7 +115,7 @@ local function count_end(c, flow_id, flow_key, outcome)
     ends[flow_id] = (ends[flow_id] or 0) + 1
     return false
   end
-  if redis.call('HINCRBY', flow_key, 'open_nodes', -1) ~= 0 then return false end
+  if redis.call('HINCRBY', flow_key, 'open_nodes', -1) ~= 0 or not may_close(c, flow_id, flow_key) then return false end
   graph.close(c, flow_id, flow_key)
   return true
 end

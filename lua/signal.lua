@@ -62,15 +62,20 @@ function signal.limit_reached(K, n)
   return n.max_signals_per_execution > 0 and redis.call('ZCARD', K.exec_signals) >= n.max_signals_per_execution
 end
 
--- Records an accepted signal.
+-- Records an accepted signal. Its record comes last: a signal without one has not been accepted.
 local function accept(c, K, A, n, effect)
   if is_deduplicated(K, A, n) then
     if n.keep_dedup then
-      redis.call('SET', K.dedup, A.signal_id, 'NX')
+      redis.call('SET', K.dedup, A.signal_id)
     else
-      redis.call('SET', K.dedup, A.signal_id, 'PX', n.dedup_ttl_ms, 'NX')
+      redis.call('SET', K.dedup, A.signal_id, 'PX', n.dedup_ttl_ms)
     end
   end
+  if is_set(A.payload) then redis.call('SET', K.payload, A.payload) end
+  redis.call('XADD', K.signals, 'MAXLEN', '~', n.signal_maxlen, '*', 'signal_id', A.signal_id,
+    'signal_name', A.signal_name, 'signal_category', A.signal_category or 'external', 'source_type', A.source_type,
+    'source_identity', A.source_identity, 'matched', '0', 'accepted_at', c.now_text)
+  redis.call('ZADD', K.exec_signals, c.now, A.signal_id)
   redis.call('HSET', K.signal, 'signal_id', A.signal_id, 'target_execution_id', A.execution_id,
     'target_waitpoint_id', A.waitpoint_id, 'target_scope', A.target_scope or 'waitpoint',
     'signal_name', A.signal_name, 'signal_category', A.signal_category or 'external', 'source_type', A.source_type,
@@ -79,11 +84,6 @@ local function accept(c, K, A, n, effect)
     'created_at', is_set(A.created_at) and A.created_at or c.now_text, 'accepted_at', c.now_text,
     'matched_waitpoint_id', A.waitpoint_id, 'payload_encoding', A.payload_encoding or 'json',
     'observed_effect', effect)
-  if is_set(A.payload) then redis.call('SET', K.payload, A.payload) end
-  redis.call('XADD', K.signals, 'MAXLEN', '~', n.signal_maxlen, '*', 'signal_id', A.signal_id,
-    'signal_name', A.signal_name, 'signal_category', A.signal_category or 'external', 'source_type', A.source_type,
-    'source_identity', A.source_identity, 'matched', '0', 'accepted_at', c.now_text)
-  redis.call('ZADD', K.exec_signals, c.now, A.signal_id)
 end
 
 -- Whether a waitpoint with its condition (nil without one) takes signals now: nil, or the error reply.
@@ -132,7 +132,7 @@ function signal.weigh(K, A)
 end
 
 -- The condition is met: closes the suspension, and wakes the execution when it sleeps.
-local function satisfy(c, K, A, core, delay, state)
+function signal.satisfy(c, K, A, core, delay, state)
   suspension.close(c, K, 'resumed', { satisfied = true, condition_reason = 'satisfied',
     known = core.managed and core.lifecycle_phase == 'suspended' and suspension.RECORDS or nil })
   redis.call('ZREM', K.suspension_timeout, A.execution_id)
@@ -148,13 +148,13 @@ function signal.deliver(c, K, A, core, w, state, n, delay)
   local effect = 'no_op'
   local place = condition.match(state, A.signal_name, A.signal_id, A.source_identity)
   if place then
-    condition.write_match(K.condition, state, place)
     effect = condition.is_met(state) and 'resume_condition_satisfied' or 'appended_to_waitpoint'
   end
   accept(c, K, A, n, effect)
+  if place then condition.write_match(K.condition, state, place) end
   count_signal(c, K, A, core, w, place ~= nil)
   if core.managed then graph.event(c, core, 'signalled', core.current_attempt_index, A.signal_name) end
-  if effect == 'resume_condition_satisfied' then satisfy(c, K, A, core, delay, state) end
+  if effect == 'resume_condition_satisfied' then signal.satisfy(c, K, A, core, delay, state) end
   return effect
 end
 

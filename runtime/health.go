@@ -11,19 +11,24 @@ import (
 // ErrNotReady is wrapped by the checks of workers and keepers, and says with them what is missing.
 var ErrNotReady = errors.New("not ready")
 
-// Check asks the engine whether it answers and has the function library that this program needs, and loads the library
-// where it is missing, as Open does. The errors are those of Open, such as enginecore.ErrNotReachable. While an engine of this
-// process refuses calls because its log cannot be written, the error wraps that of the operating system.
+// Check asks the engine whether it answers, has the function library that this program needs, takes work and keeps it. It loads
+// the library where it is missing, as Open does. The errors are those of Open, such as enginecore.ErrNotReachable, or match
+// ErrNotReady: the server evicts keys, refuses writes because its memory or its disk is full (enginecore.ErrFull), is a replica, or
+// has no log on disk (appendonly no), unless AllowVolatile says that this is intended; an engine of this process cannot write its
+// log, and the error wraps that of the operating system. Inspect tells more.
 func (e *Engine) Check(ctx context.Context) error {
 	if err := e.open(); err != nil {
 		return err
 	}
 	if e.inProcess != nil {
-		if err := e.inProcess.Err(); err != nil {
+		if err := embeddedHealth(e.inProcess); err != nil { // which a call would find out by waiting
 			return fmt.Errorf("engine: %w", err)
 		}
 	}
 	if err := e.core.Check(ctx); err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	if err := e.ready(ctx); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
 	return nil
@@ -42,13 +47,22 @@ func (w *Worker) Check(context.Context) error {
 	return w.checkSlots()
 }
 
-// Check tells whether the keeper runs and has reached the engine within the last half minute. It asks nobody and returns
-// at once; the error matches ErrNotReady.
+// keeperSilence is after which time without a successful step a keeper is not ready: two sweeps, and some time for the steps.
+const keeperSilence = 2*keeperSweep + 3*time.Second
+
+// Check tells whether the keeper runs, and does its work: it is not ready when the last step failed in each of its partitions,
+// nor without a successful step for 21 s. It asks nobody and returns at once; the error matches ErrNotReady.
 func (k *Keeper) Check(context.Context) error {
-	if k == nil || k.fleet == nil {
+	if k == nil || k.fleet == nil || len(k.rounds) == 0 {
 		return errUnmadeKeeper
 	}
-	return k.vitals.check("keeper", 3*keeperSweep+3*time.Second)
+	if err := k.vitals.check("keeper", keeperSilence); err != nil {
+		return err
+	}
+	if err := k.rounds[0].agenda.allFailing(); err != nil {
+		return fmt.Errorf("keeper: %w: its last step failed in each of its partitions: %w", ErrNotReady, err)
+	}
+	return nil
 }
 
 // vitals are what shows that something runs.

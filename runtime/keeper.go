@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ type Keeper struct {
 	quotas         admitter
 	courier        courier
 	rounds         []*round
+	restarts       *restarts // nil where servers do not tell of a start
 	vitals         vitals
 	fault          error // of the options
 	// schedules starts what is due beside the rounds, as long as Run does.
@@ -95,6 +97,9 @@ func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
 		return k
 	}
 	k.rounds = k.newRounds()
+	for _, r := range k.rounds {
+		k.restarts = cmp.Or(k.restarts, r.restarts)
+	}
 	return k
 }
 

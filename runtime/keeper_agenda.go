@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -22,6 +23,8 @@ type agenda struct {
 	clocks   map[enginecore.Partition]clockReading
 	owned    map[enginecore.Partition]bool
 	failures map[enginecore.Partition]int // in a row, although the engine is there
+	// failing are the partitions whose last step failed, for whatever reason, with the error.
+	failing map[enginecore.Partition]error
 }
 
 // newAgenda returns an agenda of which all partitions are owned and due.
@@ -30,6 +33,7 @@ func newAgenda(partitions []enginecore.Partition, every time.Duration) *agenda {
 		changed: make(chan struct{}, 1), every: every, next: make(map[enginecore.Partition]time.Time, len(partitions)),
 		clocks: make(map[enginecore.Partition]clockReading, len(partitions)),
 		owned:  make(map[enginecore.Partition]bool, len(partitions)), failures: make(map[enginecore.Partition]int),
+		failing: make(map[enginecore.Partition]error),
 	}
 	for _, p := range partitions {
 		a.next[p], a.owned[p] = time.Time{}, true
@@ -85,6 +89,7 @@ func (a *agenda) stepped(p enginecore.Partition, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.failures, p)
+	delete(a.failing, p)
 	if !at.IsZero() {
 		a.bring(p, at)
 	}
@@ -102,10 +107,12 @@ func (a *agenda) learn(p enginecore.Partition, now, asked, heard time.Time) (bac
 	return back
 }
 
-// failed notes that a step has failed in a partition. `away`: because the engine could not be reached.
-func (a *agenda) failed(p enginecore.Partition, now time.Time, away bool) {
+// failed notes that a step has failed in a partition.
+func (a *agenda) failed(p enginecore.Partition, now time.Time, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.failing[p] = err
+	away := errors.Is(err, enginecore.ErrUnavailable)
 	pause := minKeeperPause
 	if !away {
 		pause = min(maxKeeperPause, minKeeperPause<<min(a.failures[p], 5))
@@ -137,11 +144,21 @@ func (a *agenda) bring(p enginecore.Partition, at time.Time) {
 	}
 }
 
-// bringNow makes a partition due at once.
+// bringNow makes a partition due at once if it is owned and does not rest after a failure.
 func (a *agenda) bringNow(p enginecore.Partition) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.bring(p, time.Time{})
+}
+
+// makeDue makes a partition due, whoever owns it, unless it is due soon anyway or has to rest after a failure.
+func (a *agenda) makeDue(p enginecore.Partition) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failures[p] == 0 && time.Until(a.next[p]) > keeperSweep {
+		a.next[p] = time.Time{}
+		notify(a.changed)
+	}
 }
 
 // allDue makes every owned partition due, because messages may have been lost.
@@ -170,6 +187,22 @@ func (a *agenda) share(now time.Time, mine func(enginecore.Partition) bool) {
 		}
 	}
 	notify(a.changed)
+}
+
+// allFailing is the error of one of the owned partitions when the last step failed in each of them, nil otherwise.
+func (a *agenda) allFailing() (err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for p, owned := range a.owned {
+		if !owned {
+			continue
+		}
+		if a.failing[p] == nil {
+			return nil
+		}
+		err = a.failing[p]
+	}
+	return err
 }
 
 // owns counts the partitions that the keeper owns.

@@ -45,6 +45,8 @@ type round struct {
 	signs func(enginecore.Partition) []string
 
 	agenda *agenda
+	// restarts is what the round goes through after a start of the server; nil for others.
+	restarts *restarts
 }
 
 // outcome is what a step has done in one partition.
@@ -60,6 +62,8 @@ type outcome struct {
 	next time.Duration
 	// mended counts by index the entries that were not in order.
 	mended map[string]int64
+	// unchecked is checkDone, checkBegun or checkNeeded: whether the records have been gone through since the server started.
+	unchecked int64
 }
 
 type dutyDone struct {
@@ -76,6 +80,7 @@ func (k *Keeper) newRounds() []*round {
 	if whole {
 		rounds = append(rounds, k.quotaRound(), k.budgetRound(), k.edgesRound(), k.indexRound(), k.membersRound(), k.straysRound(), k.trimRound(), k.projectRound(), k.siblingsRound(),
 			k.budgetsRound(), k.admissionsRound(), k.schedulesRound())
+		rounds = append(rounds, k.restartRound())
 		if k.compactAfter >= 0 {
 			rounds = append(rounds, k.compactRound())
 		}
@@ -132,7 +137,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 		}
 		schedules.begin(ctx, partitions[i], a.reply.Schedules)
 		k.courier.carry(ctx, partitions[i], a.reply.Errands)
-		outcomes[i] = outcome{err: a.err, now: a.reply.Now, heard: heard, more: a.reply.More, next: untilDue(a.reply.Now, a.reply.NextDueAt)}
+		outcomes[i] = outcome{err: a.err, now: a.reply.Now, heard: heard, more: a.reply.More, next: untilDue(a.reply.Now, a.reply.NextDueAt), unchecked: a.reply.Unchecked}
 		for _, d := range a.reply.Done {
 			outcomes[i].done = append(outcomes[i].done, dutyDone{Duty(d.Duty), d.Done, d.Lag})
 		}
@@ -182,9 +187,12 @@ func (k *Keeper) visit(ctx context.Context, r *round, partitions []enginecore.Pa
 				k.clockSetBack(ctx, p, back)
 			}
 		}
+		if o.unchecked != checkDone && k.restarts != nil {
+			k.restarts.noticed(ctx, p, o.unchecked == checkNeeded)
+		}
 		switch {
 		case o.err != nil:
-			r.agenda.failed(p, time.Now(), errors.Is(o.err, enginecore.ErrUnavailable))
+			r.agenda.failed(p, time.Now(), o.err)
 			failed = o.err
 		case o.more:
 			r.agenda.stepped(p, time.Now())
@@ -194,9 +202,10 @@ func (k *Keeper) visit(ctx context.Context, r *round, partitions []enginecore.Pa
 			r.agenda.stepped(p, time.Time{})
 		}
 	}
-	if failed == nil {
-		k.vitals.touch()
-	} else if ctx.Err() == nil {
+	if failed == nil && r == k.rounds[0] {
+		k.vitals.touch() // other rounds may find nothing to do by reads, which also work where nothing else does
+	}
+	if failed != nil && ctx.Err() == nil {
 		k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what is due, it tries again",
 			eventTickFailed.attr(), slog.Any("duties", r.duties), slog.Any("error", failed))
 	}

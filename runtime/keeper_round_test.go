@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"sync/atomic"
@@ -149,19 +150,19 @@ func TestAgendaOfFailures(t *testing.T) {
 	a, now := newAgenda([]enginecore.Partition{p(0), p(1)}, keeperSweep), time.Now()
 	due, _ := a.due(now)
 	require.Len(t, due, 2)
-	a.failed(p(0), now, true)
-	a.failed(p(1), now, false)
+	a.failed(p(0), now, enginecore.ErrUnavailable)
+	a.failed(p(1), now, errors.New("a fault"))
 	due, _ = a.due(now.Add(minKeeperPause))
 	require.Equal(t, []enginecore.Partition{p(0)}, due)
 	due, _ = a.due(now.Add(minKeeperPause))
 	require.Equal(t, []enginecore.Partition{p(1)}, due)
-	a.failed(p(1), now, false)
+	a.failed(p(1), now, errors.New("a fault"))
 	a.note(p(1), now)
 	due, wait := a.due(now.Add(minKeeperPause))
 	require.Empty(t, due)
 	require.Equal(t, minKeeperPause, wait)
 	for range 10 {
-		a.failed(p(1), now, false)
+		a.failed(p(1), now, errors.New("a fault"))
 	}
 	_, wait = a.due(now)
 	require.Equal(t, keeperSweep, wait)
@@ -170,4 +171,46 @@ func TestAgendaOfFailures(t *testing.T) {
 	a.stepped(p(1), now)
 	due, _ = a.due(now)
 	require.Equal(t, []enginecore.Partition{p(1)}, due)
+}
+
+// A keeper whose steps fail in all of its partitions is not ready, long before it counts as silent. One that fails in some
+// does its work in the others.
+func TestKeeperWhoseStepsFailIsNotReady(t *testing.T) {
+	k := testKeeper(t)
+	r := k.rounds[0]
+	step := r.step
+	var failing, sound atomic.Bool
+	r.step = func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
+		if !failing.Load() {
+			return step(ctx, partitions, only)
+		}
+		outcomes := step(ctx, partitions, only)
+		for i, p := range partitions {
+			if p.Index > 0 || !sound.Load() {
+				outcomes[i] = outcome{err: errors.New("the server is full")}
+			}
+		}
+		return outcomes
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- k.Run(ctx) }()
+	defer func() {
+		stop()
+		require.NoError(t, <-done)
+	}()
+	becomes := func(ready bool) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			r.agenda.allDue()
+			return (k.Check(ctx) == nil) == ready
+		}, 2*time.Minute, 5*time.Millisecond)
+	}
+	becomes(true)
+	failing.Store(true)
+	becomes(false)
+	require.ErrorIs(t, k.Check(ctx), ErrNotReady)
+	require.ErrorContains(t, k.Check(ctx), "the server is full")
+	sound.Store(true)
+	becomes(true)
 }

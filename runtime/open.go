@@ -36,6 +36,7 @@ type Engine struct {
 	hub       *hub
 	inProcess *embedded.Engine // nil when the engine is a server
 	inMemory  bool
+	volatile  bool // AllowVolatile
 	namespace enginecore.Namespace
 	secrets   *secretBook
 	keep      flow.Keep
@@ -89,6 +90,7 @@ type openConfig struct {
 	meterProvider  metric.MeterProvider
 	secret         *waitpointSecret
 	keep           flow.Keep
+	volatile       bool
 	tls            *tls.Config
 	watches        int
 	mustExist      bool
@@ -216,6 +218,7 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	}
 	e := &Engine{
 		keep:      config.keep,
+		volatile:  config.volatile,
 		namespace: enginecore.Namespace(config.namespace),
 		logger:    config.logger,
 		logged:    limiter,
@@ -231,6 +234,7 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 		e.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine is in this process and in memory: nothing outlives it, and "+
 			"no other process sees it", eventEngineInMemory.attr())
 	}
+	e.warn(ctx)
 	return e, nil
 }
 

@@ -46,6 +46,7 @@ type location struct{ url, prefix, namespace string }
 type session struct {
 	client *runtime.Client
 	admin  *admin.Client
+	engine *runtime.Engine
 	close  func()
 }
 
@@ -65,7 +66,7 @@ func open(ctx context.Context, where location) (*session, error) {
 		return nil, err
 	}
 	client := runtime.NewClient(engine)
-	return &session{client, admin.New(engine.Core()), func() {
+	return &session{client, admin.New(engine.Core()), engine, func() {
 		client.Close()
 		_ = engine.Close() // everything has been answered
 	}}, nil

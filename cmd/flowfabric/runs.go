@@ -26,6 +26,7 @@ func commands() []command {
 		{"resume", "lane|activity|run NAME…", "end a pause", prepareResume},
 		{"executions", "", "list executions of whatever tool, in no particular order", prepareExecutions},
 		{"execution", "ID", "show one execution", prepareExecution},
+		{"doctor", "", "find what can lose work or stop it, and how to set it right", prepareDoctor},
 	}
 }
 

@@ -98,7 +98,7 @@ func Open(tb testing.TB, kind testserver.Kind, url, prefix string, opts ...runti
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	opts = append([]runtime.OpenOption{runtime.Prefix(prefix), runtime.Partitions(4), runtime.Logger(b.Logger())}, opts...)
+	opts = append([]runtime.OpenOption{runtime.Prefix(prefix), runtime.Partitions(4), runtime.Logger(b.Logger()), runtime.AllowVolatile()}, opts...)
 	engine, err := runtime.Open(ctx, url, opts...)
 	require.NoError(tb, err)
 	b.Engine, b.Client = engine, runtime.NewClient(engine)

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// errUnwell is the failure of a doctor that has found something to do.
+var errUnwell = errors.New("something needs attention")
+
+// repairs are the duties that mend, in the order in which one may find what another has mended; what is due follows.
+var repairs = []runtime.Duty{
+	runtime.DutyKeyReconciliation, runtime.DutyIndexReconciliation, runtime.DutyMemberReconciliation, runtime.DutyDependencyReconciliation,
+	runtime.DutySiblingCancelReconciliation, runtime.DutyQuotaReconciliation, runtime.DutyBudgetReconciliation,
+	runtime.DutyCancelBacklog, runtime.DutyPropagation, runtime.DutyLeaseExpiry, runtime.DutyDelayedPromotion, runtime.DutyAttemptTimeout,
+	runtime.DutySuspensionTimeout, runtime.DutyExecutionDeadline, runtime.DutyFlowDeadline, runtime.DutyStartDeadline,
+	runtime.DutyAdmission, runtime.DutyQuota, runtime.DutyBudget, runtime.DutyChildRuns, runtime.DutyRerun,
+}
+
+// repairView is a repair as -json shows it.
+type repairView struct {
+	Repair runtime.Duty     `json:"repair"`
+	Done   int64            `json:"done"`
+	Mended map[string]int64 `json:"mended,omitempty"`
+	Error  string           `json:"error,omitempty"`
+}
+
+func prepareDoctor(flags *flag.FlagSet) action {
+	repair := flags.Bool("repair", false, "before that, mend what does not fit together and do what is due, once")
+	rewrite := flags.Bool("rewrite-log", false, "before that, have the servers rewrite their logs (BGREWRITEAOF), as after a crash")
+	return action{need(nil), func(ctx context.Context, s *session, out *output, _ []string) error {
+		var faults []error
+		if *repair {
+			faults = append(faults, mend(ctx, s, out))
+		}
+		if *rewrite {
+			faults = append(faults, rewriteLogs(ctx, s, out))
+		}
+		inspection, err := s.engine.Inspect(ctx)
+		if err != nil {
+			return errors.Join(append(faults, err)...)
+		}
+		out.head("severity", "code", "subject", "found", "remedy")
+		for _, f := range inspection.Findings {
+			out.row(f, f.Severity.String(), string(f.Code), f.Subject, f.Found, f.Remedy)
+		}
+		if bad := len(inspection.AtLeast(runtime.SeverityWarning)); bad > 0 {
+			faults = append(faults, fmt.Errorf("%w: %d findings", errUnwell, bad))
+		}
+		return errors.Join(faults...)
+	}}
+}
+
+// mend does the repairs, as far as the engine has them.
+func mend(ctx context.Context, s *session, out *output) error {
+	var faults []error
+	out.head("repair", "done", "mended")
+	for _, duty := range repairs {
+		report, err := s.client.RunDuty(ctx, duty)
+		if errors.Is(err, runtime.ErrUnknownDuty) {
+			continue // contract mode leaves it to the server's own scanners
+		}
+		view := repairView{Repair: duty, Done: report.Done, Mended: report.Mended}
+		if err != nil {
+			view.Error = err.Error()
+			faults = append(faults, err)
+		}
+		var mended []string
+		for _, index := range slices.Sorted(maps.Keys(report.Mended)) {
+			mended = append(mended, index+" "+strconv.FormatInt(report.Mended[index], 10))
+		}
+		out.row(view, string(duty), strconv.FormatInt(report.Done, 10), strings.Join(mended, ", "))
+	}
+	out.say("")
+	return errors.Join(faults...)
+}
+
+// rewriteLogs asks all servers to rewrite their logs. They go on with that by themselves.
+func rewriteLogs(ctx context.Context, s *session, out *output) error {
+	if s.engine.Embedded() != nil {
+		return fmt.Errorf("%w: -rewrite-log: the engine is no server", errUsage)
+	}
+	nodes := s.engine.Core().Client().Nodes()
+	for _, address := range slices.Sorted(maps.Keys(nodes)) {
+		node := nodes[address]
+		if err := node.Do(ctx, node.B().Bgrewriteaof().Build()).Error(); err != nil {
+			return fmt.Errorf("rewrite the log of %s: %w", address, err)
+		}
+		out.say("%s rewrites its log", address)
+	}
+	return nil
+}

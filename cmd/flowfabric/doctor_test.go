@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// The doctor names what is wrong and how to set it right, fails while there is something, and mends what keepers mend.
+func TestDoctor(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		x := terminal{t, b}
+		act := activity.New("load", func(_ context.Context, n int) (int, error) { return n, nil })
+		f := flow.New[int, int]("import")
+		flow.Return(f, flow.Node(f, "load", act, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		run, err := runtime.Start(ctx, b.Client, def, 7)
+		require.NoError(t, err)
+
+		code, stdout, stderr := x.run("doctor")
+		require.Equal(t, exitFailure, code)
+		require.Contains(t, stderr, "needs attention")
+		require.Contains(t, stdout, "keeper.none")
+		require.Contains(t, stdout, "runtime.NewKeeper")
+		require.Contains(t, stdout, "worker.none")
+
+		b.Worker(t, []activity.Handler{act})
+		keeper := b.Keeper(t)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if code, stdout, _ := x.run("doctor"); code != 0 {
+				return stdout
+			}
+			return ""
+		})
+		for _, finding := range x.lines("doctor") {
+			require.Equal(t, "info", finding["severity"])
+			require.NotEmpty(t, finding["code"])
+		}
+
+		require.NoError(t, keeper.Stop())
+		p, err := b.Engine.Core().FlowPartition(run.FlowID())
+		require.NoError(t, err)
+		client := b.Engine.Core().Client()
+		lost := client.B().Zrem().Key(b.Engine.Core().Keys().FfxClosedFlows(p)).Member(string(run.FlowID())).Build()
+		require.NoError(t, client.Do(ctx, lost).Error())
+		_, stdout, _ = x.run("doctor", "-repair")
+		require.Regexp(t, `index_reconciliation +1 +closed_flows 1`, stdout)
+		if b.Engine.Embedded() != nil {
+			code, _, _ := x.run("doctor", "-rewrite-log")
+			require.Equal(t, exitUsage, code)
+		}
+	})
+}
+
+// The doctor has a server rewrite its log, and tells of one that has not since it started.
+func TestDoctorRewritesTheLog(t *testing.T) {
+	for _, kind := range testserver.Servers(t) {
+		t.Run(string(kind), func(t *testing.T) {
+			server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
+			server.Restart()
+			x := terminal{t, enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())}
+			_, stdout, _ := x.run("doctor")
+			require.Contains(t, stdout, "log.not_rewritten")
+			x.run("doctor", "-rewrite-log")
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				if _, stdout, _ := x.run("doctor"); strings.Contains(stdout, "log.not_rewritten") {
+					return "the log has not been rewritten"
+				}
+				return ""
+			})
+		})
+	}
+}

@@ -1,0 +1,128 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+const (
+	// keeperLate is after how long something counts as late: keepers look at each partition every keeperSweep.
+	keeperLate = keeperSweep + 6*time.Second
+	// lanesLooked bounds the lanes whose workers are counted.
+	lanesLooked = 64
+)
+
+// listeners counts the connections that hear each of some channels, over all servers. It is not known when one may not be
+// asked, or does not answer.
+func (e *Engine) listeners(ctx context.Context, channels ...string) (map[string]int64, bool) {
+	total := make(map[string]int64, len(channels))
+	for _, node := range e.client.Nodes() {
+		counts, err := node.Do(ctx, node.B().PubsubNumsub().Channel(channels...).Build()).AsIntMap()
+		if err != nil {
+			return nil, false
+		}
+		for channel, n := range counts {
+			total[channel] += n
+		}
+	}
+	return total, true
+}
+
+// inspectKeepers counts the programs with keepers.
+func (e *Engine) inspectKeepers(ctx context.Context, i *Inspection) {
+	const subject = "keepers"
+	n, known := e.keepersSeen(ctx)
+	_, whole := e.calls.(composites)
+	switch {
+	case !known:
+		i.add(FindingNotAllowed, SeverityInfo, subject, "the user may not count who hears a channel", "ACL SETUSER <user> +pubsub|numsub")
+	case n == 0 && whole:
+		i.add(FindingKeeperNone, SeverityWarning, subject, "no keeper runs: retries, timeouts and lost work wait", "leave out runtime.WithoutKeeper, or run runtime.NewKeeper in at least one process")
+	default:
+		i.add(FindingKeepers, SeverityInfo, subject, fmt.Sprintf("%d programs with keepers", n), "")
+	}
+}
+
+// clock is an index of a partition that is ordered by when something is due.
+type dueClock struct {
+	name string
+	key  func(enginecore.Partition) string
+}
+
+func (e *Engine) dueClocks() []dueClock {
+	keys := e.core.Keys()
+	return []dueClock{
+		{"leases", keys.IndexLeaseExpiry}, {"attempt timeouts", keys.IndexAttemptTimeout}, {"deadlines of executions", keys.IndexExecutionDeadline},
+		{"waits", keys.IndexSuspensionTimeout}, {"start deadlines", keys.FfxStartDeadlines}, {"deadlines of runs", keys.FfxFlowDeadlines},
+		{"schedules", keys.FfxSchedulesDue}, {"runs to be removed", keys.FfxPurgeDue},
+	}
+}
+
+// inspectLag finds what has been due for a while, in all partitions.
+func (e *Engine) inspectLag(ctx context.Context, i *Inspection) {
+	now, err := e.core.Now(ctx)
+	if err != nil {
+		return
+	}
+	partitions := e.partitions()
+	for _, c := range e.dueClocks() {
+		var worst time.Duration
+		late := 0
+		for some := range slices.Chunk(partitions, keeperBatch) {
+			questions := make(rueidis.Commands, len(some))
+			for at, p := range some {
+				questions[at] = e.client.B().Zrange().Key(c.key(p)).Min("0").Max("0").Withscores().Build()
+			}
+			for _, answer := range e.client.DoMulti(ctx, questions...) {
+				head, err := answer.AsZScores()
+				if err != nil || len(head) == 0 {
+					continue
+				}
+				if lag := now.Sub(time.UnixMilli(int64(head[0].Score))); lag > keeperLate {
+					late++
+					worst = max(worst, lag)
+				}
+			}
+		}
+		if late > 0 {
+			i.add(FindingKeeperLag, SeverityWarning, "keepers", fmt.Sprintf("%s: due for %s, late in %d of %d partitions", c.name, worst.Round(time.Second), late, len(partitions)),
+				"see that keepers run and what they log; flowfabric doctor -repair does what is due once")
+		}
+	}
+}
+
+// inspectWorkers counts the programs whose workers hear the lanes that hold something.
+func (e *Engine) inspectWorkers(ctx context.Context, i *Inspection) {
+	if _, whole := e.calls.(composites); !whole {
+		return
+	}
+	lanes, err := e.lanes(ctx)
+	if err != nil || len(lanes) == 0 {
+		return
+	}
+	lanes = lanes[:min(len(lanes), lanesLooked)]
+	channels := make([]string, len(lanes))
+	for at, lane := range lanes {
+		channels[at] = e.core.Keys().ChannelWake(enginecore.LaneID(lane.Name))
+	}
+	counts, known := e.listeners(ctx, channels...)
+	if !known {
+		return // inspectKeepers says so
+	}
+	for at, lane := range lanes {
+		subject, n := "lane "+lane.Name, counts[channels[at]]
+		if n == 0 && lane.Eligible > 0 {
+			i.add(FindingWorkerNone, SeverityWarning, subject, strconv.Itoa(lane.Eligible)+" executions wait, and no worker serves the lane",
+				"run a worker with runtime.Lanes("+strconv.Quote(lane.Name)+")")
+			continue
+		}
+		i.add(FindingWorkers, SeverityInfo, subject, fmt.Sprintf("%d programs with workers", n), "")
+	}
+}

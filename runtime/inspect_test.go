@@ -1,0 +1,170 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// logText is what a logger has written.
+type logText struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// opened opens an engine and returns what that logged.
+func opened(t *testing.T, url string, opts ...runtime.OpenOption) (*runtime.Engine, string) {
+	t.Helper()
+	log := &logText{}
+	opts = append([]runtime.OpenOption{runtime.Prefix("look"), runtime.Partitions(2), runtime.Logger(slog.New(slog.NewTextHandler(log, nil)))}, opts...)
+	e, err := runtime.Open(enginetest.Context(t), url, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return e, log.String()
+}
+
+// findings are those of an inspection, by code.
+func findings(t *testing.T, e *runtime.Engine) map[runtime.FindingCode]runtime.Finding {
+	t.Helper()
+	i, err := e.Inspect(enginetest.Context(t))
+	require.NoError(t, err)
+	found := make(map[runtime.FindingCode]runtime.Finding)
+	for at, f := range i.Findings {
+		found[f.Code] = f
+		require.NotEmpty(t, f.Subject, f)
+		require.NotEmpty(t, f.Found, f)
+		if at > 0 {
+			require.LessOrEqual(t, f.Severity, i.Findings[at-1].Severity, "the worst come first")
+		}
+		if f.Severity > runtime.SeverityInfo && f.Code != runtime.FindingLookFailed {
+			require.NotEmpty(t, f.Remedy, f)
+		}
+	}
+	return found
+}
+
+// A server that loses work is warned of once by Open, found by Inspect with its remedy, and fails the check, until it is set right.
+func TestServerSetUpWrongly(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, testserver.Options{Kind: kind})
+		set := func(name, value string) { server.Command(t, "CONFIG", "SET", name, value) }
+		e, log := opened(t, server.URL())
+		require.Equal(t, 1, strings.Count(log, "event=server.misconfigured"), log)
+		require.Contains(t, log, "persistence.off")
+		require.Equal(t, runtime.SeverityWarning, findings(t, e)[runtime.FindingPersistenceOff].Severity)
+		err := e.Check(t.Context())
+		require.ErrorIs(t, err, runtime.ErrNotReady)
+		require.ErrorContains(t, err, "CONFIG SET appendonly yes")
+
+		volatile, log := opened(t, server.URL(), runtime.AllowVolatile())
+		require.NotContains(t, log, "misconfigured")
+		require.NoError(t, volatile.Check(t.Context()))
+		require.Equal(t, runtime.SeverityInfo, findings(t, volatile)[runtime.FindingPersistenceOff].Severity)
+
+		set("appendonly", "yes")
+		require.NoError(t, e.Check(t.Context()))
+		require.NotContains(t, findings(t, e), runtime.FindingPersistenceOff)
+		require.Contains(t, findings(t, e)[runtime.FindingServer].Found, strings.ToUpper(string(kind)[:1])+string(kind)[1:])
+		set("appendfsync", "no")
+		require.Equal(t, runtime.SeverityWarning, findings(t, e)[runtime.FindingFsync].Severity)
+		set("appendfsync", "always")
+		require.NotContains(t, findings(t, e), runtime.FindingFsync)
+
+		set("maxmemory-policy", "allkeys-lru")
+		require.NoError(t, e.Check(t.Context()), "nothing is evicted without a limit")
+		set("maxmemory", "1gb")
+		require.ErrorContains(t, e.Check(t.Context()), "eviction.on")
+		require.Equal(t, runtime.SeverityError, findings(t, e)[runtime.FindingEviction].Severity)
+		_, log = opened(t, server.URL())
+		require.Equal(t, 1, strings.Count(log, "event=server.misconfigured"), log)
+		require.Contains(t, log, "eviction.on")
+
+		set("maxmemory-policy", "noeviction")
+		require.NoError(t, e.Check(t.Context()))
+		set("maxmemory", "1mb")
+		err = e.Check(t.Context())
+		require.ErrorIs(t, err, runtime.ErrNotReady)
+		require.ErrorIs(t, err, enginecore.ErrFull)
+		require.ErrorContains(t, err, "memory.full")
+		require.Equal(t, runtime.SeverityError, findings(t, e)[runtime.FindingMemoryFull].Severity)
+		set("maxmemory", "0")
+		require.NoError(t, e.Check(t.Context()))
+	})
+}
+
+// What the user may not ask for is left out in silence by Open and the check, and named by Inspect.
+func TestInspectWithFewRights(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, testserver.Options{Kind: kind, Args: []string{"maxmemory-policy allkeys-lru", "maxmemory 1gb"}})
+		server.Command(t, "ACL", "SETUSER", "app", "on", ">pw", "~look:*", "resetchannels", "&look:*", "+@all", "-info", "-config", "-pubsub")
+		u, err := url.Parse(server.URL())
+		require.NoError(t, err)
+		u.User = url.UserPassword("app", "pw")
+		e, log := opened(t, u.String())
+		require.NotContains(t, log, "misconfigured")
+		require.NoError(t, e.Check(t.Context()))
+		found := findings(t, e)
+		require.Equal(t, runtime.SeverityInfo, found[runtime.FindingNotAllowed].Severity)
+		require.NotContains(t, found, runtime.FindingRights)
+		server.Command(t, "ACL", "SETUSER", "app", "resetchannels")
+		found = findings(t, e)
+		require.Equal(t, runtime.SeverityError, found[runtime.FindingRights].Severity)
+		require.Contains(t, found[runtime.FindingRights].Remedy, "&look:*")
+	})
+}
+
+// Keepers and workers are heard by their presence, and what nobody sees to is late.
+func TestInspectWorkersAndKeepers(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		noop := activity.New("noop", func(_ context.Context, n int) (int, error) { return n, nil })
+		_, err := runtime.Start(ctx, b.Client, single(t, noop), 1)
+		require.NoError(t, err)
+		client, p := b.Engine.Core().Client(), enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+		due := client.B().Zadd().Key(b.Engine.Core().Keys().IndexAttemptTimeout(p)).ScoreMember().ScoreMember(1, "nothing").Build()
+		require.NoError(t, client.Do(ctx, due).Error())
+		found := findings(t, b.Engine)
+		require.Equal(t, runtime.SeverityWarning, found[runtime.FindingKeeperNone].Severity)
+		require.Contains(t, found[runtime.FindingKeeperLag].Found, "attempt timeouts")
+		require.Equal(t, "lane default", found[runtime.FindingWorkerNone].Subject)
+
+		b.Keeper(t)
+		b.Worker(t, []activity.Handler{noop})
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			found := findings(t, b.Engine)
+			for _, code := range []runtime.FindingCode{runtime.FindingKeeperNone, runtime.FindingKeeperLag, runtime.FindingWorkerNone} {
+				if f, ok := found[code]; ok {
+					return f.String()
+				}
+			}
+			if _, ok := found[runtime.FindingKeepers]; !ok {
+				return "no keepers are counted"
+			}
+			return ""
+		})
+	})
+}

@@ -1,0 +1,190 @@
+package runtime
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+const (
+	// restartShare bounds what reconciling after a restart takes of a server: behind each step comes a pause of so many times
+	// what the step took.
+	restartShare = 2
+	// minRestartPause is the least of these pauses.
+	minRestartPause = time.Millisecond
+	// restartEvery is how often partitions are looked at in which nothing is to be done: the tick brings forward those that are.
+	restartEvery = time.Hour
+)
+
+// Whether the records of a partition have been gone through since its server started, as ffx_keep tells it.
+const (
+	checkDone int64 = iota
+	checkBegun
+	checkNeeded
+)
+
+// restartPhase is what a pass through a partition is at.
+type restartPhase int
+
+const (
+	restartIndexes restartPhase = iota
+	restartEdges
+	restartMembers
+	restartOver
+)
+
+// restartPass is how far the reconciliation of one partition has come.
+type restartPass struct {
+	phase  restartPhase
+	cursor string
+	// passes counts the passes through the indexes, mended tells whether the one under way has changed something.
+	passes int
+	mended bool
+}
+
+// restarts reconciles partitions whose server has started since they were gone through. A server that was killed can come
+// back with a part of a call, and what that leaves behind must not wait for the usual round.
+type restarts struct {
+	*Keeper
+	round *round
+
+	mu      sync.Mutex
+	passes  map[enginecore.Partition]*restartPass
+	entries int64
+}
+
+// restartRound goes through everything in partitions that the tick finds to be unchecked since their server started.
+func (k *Keeper) restartRound() *round {
+	s := &restarts{Keeper: k, passes: make(map[enginecore.Partition]*restartPass)}
+	s.round = &round{
+		duties: []Duty{DutyIndexReconciliation, DutyDependencyReconciliation, DutyMemberReconciliation},
+		family: enginecore.FlowFamily, every: restartEvery, mends: true, step: s.step,
+	}
+	s.round.restarts = s
+	return s.round
+}
+
+// noticed begins to reconcile a partition, unless that is under way. `needed`: nobody has begun since the server started, so
+// what has been done of it was before.
+func (s *restarts) noticed(ctx context.Context, p enginecore.Partition, needed bool) {
+	s.mu.Lock()
+	_, known := s.passes[p]
+	first := len(s.passes) == 0
+	if !known || needed {
+		s.passes[p] = &restartPass{}
+	}
+	s.mu.Unlock()
+	if first && !known {
+		s.engine.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the server has started since its records were gone through: they are reconciled now",
+			eventRestartNoticed.attr())
+	}
+	s.round.agenda.makeDue(p)
+}
+
+// step does a part of the work in each of some partitions.
+func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, _ Duty) []outcome {
+	begun := time.Now()
+	outcomes := make([]outcome, len(partitions))
+	at := make(map[restartPhase][]int)
+	for i, p := range partitions {
+		if pass := s.pass(p); pass != nil {
+			at[pass.phase] = append(at[pass.phase], i)
+		}
+	}
+	if len(at) == 0 {
+		return outcomes
+	}
+	restartCalls(s, ctx, partitions, outcomes, at[restartIndexes], DutyIndexReconciliation,
+		func(p enginecore.Partition, cursor string) enginecore.ReconcileCall {
+			return enginecore.ReconcileCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.reconcileLanes()}
+		},
+		func(p enginecore.Partition, r enginecore.ReconcileReply) (string, int64) {
+			return r.NextCursor, sumOf(s.tellMended(ctx, p, r.Mended))
+		})
+	restartCalls(s, ctx, partitions, outcomes, at[restartEdges], DutyDependencyReconciliation,
+		func(p enginecore.Partition, cursor string) enginecore.ReconcileEdgesCall {
+			return enginecore.ReconcileEdgesCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.lanes}
+		},
+		func(_ enginecore.Partition, r enginecore.ReconcileEdgesReply) (string, int64) {
+			return r.NextCursor, r.Resolved
+		})
+	restartCalls(s, ctx, partitions, outcomes, at[restartMembers], DutyMemberReconciliation,
+		func(p enginecore.Partition, cursor string) enginecore.CountMembersCall {
+			return enginecore.CountMembersCall{Partition: p, Limit: reconciledAtOnce, MoreThan: countedWhole, Cursor: cursor}
+		},
+		func(p enginecore.Partition, r enginecore.CountMembersReply) (string, int64) {
+			return r.NextCursor, sumOf(s.tellMended(ctx, p, r.Mended))
+		})
+	next := max(restartShare*time.Since(begun), minRestartPause)
+	for i, p := range partitions {
+		if outcomes[i].err == nil && s.pass(p) != nil {
+			outcomes[i].next = next
+		}
+	}
+	return outcomes
+}
+
+// restartCalls makes the calls of one phase, for the partitions at some places, and notes how far they have come.
+func restartCalls[R any, C enginecore.Call[R]](s *restarts, ctx context.Context, partitions []enginecore.Partition, outcomes []outcome,
+	places []int, duty Duty, ask func(p enginecore.Partition, cursor string) C, tell func(p enginecore.Partition, reply R) (string, int64),
+) {
+	if len(places) == 0 {
+		return
+	}
+	calls, passes := make([]C, len(places)), make([]*restartPass, len(places))
+	for i, place := range places {
+		passes[i] = s.pass(partitions[place])
+		calls[i] = ask(partitions[place], passes[i].cursor)
+	}
+	answers, _ := sendAll[R](ctx, s.engine.core, calls) // each answer has its error
+	for i, a := range answers {
+		place := places[i]
+		if outcomes[place].err = a.err; a.err != nil {
+			continue
+		}
+		next, count := tell(partitions[place], a.reply)
+		outcomes[place].done = []dutyDone{{duty: duty, count: count}}
+		s.moved(ctx, partitions[place], passes[i], next, count)
+	}
+}
+
+// pass is how far a partition has come, or nil when nothing is to be done in it. Only one step runs at a time, so what it
+// leads to changes for nobody else.
+func (s *restarts) pass(p enginecore.Partition) *restartPass {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.passes[p]
+}
+
+// moved notes a step. What was mended in the indexes may have led to lanes and keys that nobody knew of, so they are gone
+// through until a pass finds nothing.
+func (s *restarts) moved(ctx context.Context, p enginecore.Partition, pass *restartPass, cursor string, count int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entries += count
+	if s.passes[p] != pass {
+		return // the server has started once more
+	}
+	pass.mended = pass.mended || count > 0
+	if pass.cursor = cursor; cursor != "" {
+		return
+	}
+	if pass.phase == restartIndexes {
+		pass.passes++
+		if pass.mended && pass.passes < maxPasses {
+			pass.mended = false
+			return
+		}
+	}
+	if pass.phase++; pass.phase < restartOver {
+		return
+	}
+	if delete(s.passes, p); len(s.passes) == 0 {
+		s.engine.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the records were gone through after a start of the server",
+			eventRestartReconciled.attr(), slog.Int64("mended", s.entries))
+		s.entries = 0
+	}
+}
