@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -89,10 +90,10 @@ func (p program) run(ctx context.Context, args []string) int {
 }
 
 func (p program) dispatch(ctx context.Context, args []string) error {
-	where := location{url: p.url}
+	var where location
 	flags := flag.NewFlagSet("flowfabric", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&where.url, "url", where.url, "the engine, as runtime.Open names it; FLOWFABRIC_URL by default")
+	flags.StringVar(&where.url, "url", "", "the engine, as runtime.Open names it; FLOWFABRIC_URL by default")
 	flags.StringVar(&where.prefix, "prefix", "", "the prefix of its keys")
 	flags.StringVar(&where.namespace, "namespace", "", "the namespace of runs")
 	asJSON := flags.Bool("json", false, "one JSON object a line")
@@ -103,6 +104,7 @@ func (p program) dispatch(ctx context.Context, args []string) error {
 		}
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
+	where.url = cmp.Or(where.url, p.url) // no default of the flag: help would show its password
 	if flags.NArg() == 0 {
 		p.help(flags)
 		return fmt.Errorf("%w: no command", errUsage)

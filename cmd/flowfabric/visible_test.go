@@ -85,3 +85,14 @@ func TestNothingIsACommandToTheTerminal(t *testing.T) {
 	require.Equal(t, exitFailure, p.run(ctx, []string{"runs"}))
 	requireHarmless(t, stderr.String())
 }
+
+// The engine's URL may come with a password, which no help shows.
+func TestHelpShowsNoPassword(t *testing.T) {
+	var stdout bytes.Buffer
+	p := program{stdout: &stdout, stderr: &stdout, url: "valkey://app:secret@localhost", open: noEngine}
+	for _, args := range [][]string{{"-help"}, {"runs", "-help"}, {}} {
+		p.run(t.Context(), args)
+	}
+	require.Contains(t, stdout.String(), "FLOWFABRIC_URL")
+	require.NotContains(t, stdout.String(), "secret")
+}
