@@ -27,8 +27,9 @@ var clientCommands = []string{
 // deployerCommands are those that replace code. Only who deploys the library needs them.
 var deployerCommands = []string{"FUNCTION LOAD"}
 
-// optionalCommands begin with one of these words. They look at the server's settings, and programs do without the answer.
-var optionalCommands = []string{"ACL", "CONFIG"}
+// optionalCommands begin with one of these words. They look at the server's settings, and programs do without the answer, or are
+// for operators.
+var optionalCommands = []string{"ACL", "BGREWRITEAOF", "CONFIG"}
 
 // accessFolders have the Go code that talks to a server. Test files, and the engine of this process, are left out.
 var accessFolders = []string{"admin", "cmd/flowfabric", "enginecore", "runtime"}

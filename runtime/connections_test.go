@@ -254,6 +254,15 @@ func TestConnectingOnSlowNetwork(t *testing.T) {
 	})
 }
 
+// Open waits for its connections in all that it asks of a server which has no library yet.
+func TestOpenOnSlowNetwork(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		p := proxy.Start(t, testserver.Start(t, testserver.Options{Kind: kind}).Addr())
+		p.Delay(80 * time.Millisecond) // an answer takes longer than anybody is made to wait for a connection
+		enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), enginetest.NewPrefix())
+	})
+}
+
 // lastError is how a sequence ends.
 func lastError[T any](values iter.Seq2[T, error]) (last error) {
 	for _, err := range values {

@@ -58,8 +58,7 @@ type Description struct {
 	// Nodes are in the order of the flow's declaration.
 	Nodes []NodeDescription
 
-	budgets string    // as they are stored
-	now     time.Time // by the engine's clock
+	budgets string // as they are stored
 }
 
 // NodeDescription is the state of one node of a run.
@@ -114,6 +113,7 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 	}
 	call := enginecore.DescribeFlowCall{Partition: p, FlowID: id, Limit: describePage}
 	var d *Description
+	var now time.Time // by the engine's clock
 	nodes := make(map[enginecore.ExecutionID]NodeDescription)
 	for {
 		reply, err := c.engine.calls.DescribeFlow(ctx, call)
@@ -124,6 +124,7 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 			return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
 		}
 		if d == nil {
+			now = reply.Now
 			if d, err = describeFlow(id, reply); err != nil {
 				return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
 			}
@@ -152,7 +153,7 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 	if err := c.namePauses(ctx, p, d); err != nil {
 		return nil, err
 	}
-	c.nameOverdue(ctx, d)
+	c.nameOverdue(ctx, d, now)
 	return d, nil
 }
 
@@ -161,7 +162,7 @@ func describeFlow(id enginecore.FlowID, r enginecore.DescribeFlowReply) (*Descri
 		Flow: r.FlowName, Run: r.RunID, FlowID: id, State: r.State, Outcome: r.Outcome, FailedNode: r.FailedNode,
 		FailureReason: r.FailureReason, FailureCategory: r.FailureCategory, CancelReason: r.CancelReason,
 		CancelledBy: r.CancelledBy, CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt,
-		OpenNodes: int(r.OpenNodes), now: r.Now,
+		OpenNodes: int(r.OpenNodes),
 	}
 	d.FailureReason, d.FailureCategory = plainFailure(d.FailureReason, d.FailureCategory)
 	d.Parent = enginecore.ExecutionID(r.ParentExecutionID)

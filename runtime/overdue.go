@@ -33,17 +33,17 @@ func keeperDue(n enginecore.DescribedNode) time.Time {
 	return time.Time{}
 }
 
-// nameOverdue says what keepers are late with, and whether there are any.
-func (c *Client) nameOverdue(ctx context.Context, d *Description) {
+// nameOverdue says what keepers are late with at a time of the engine's clock, and whether there are any.
+func (c *Client) nameOverdue(ctx context.Context, d *Description, now time.Time) {
 	if d.State == "open" {
-		d.Overdue = lateBy(d.DeadlineAt, d.now)
+		d.Overdue = lateBy(d.DeadlineAt, now)
 	}
 	late := d.Overdue > 0
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		for _, w := range n.Waits {
 			if w.State != WaitClosed && !w.Escalated {
-				n.Overdue = max(n.Overdue, lateBy(w.TimeoutAt, d.now))
+				n.Overdue = max(n.Overdue, lateBy(w.TimeoutAt, now))
 			}
 		}
 		late = late || n.Overdue > 0

@@ -47,7 +47,7 @@ func onServers(t *testing.T, test func(t *testing.T, b *enginetest.Bench), opts 
 }
 
 // denied lists what the server has refused the user of the engine. What the client library tells about itself when it connects
-// is not needed; servers before 7.2 do not know it.
+// is not needed; servers before 7.2 do not know it. Open does without the server's settings where it may not see them.
 func denied(t *testing.T, b *enginetest.Bench) []string {
 	t.Helper()
 	var list []string
@@ -63,7 +63,7 @@ func denied(t *testing.T, b *enginetest.Bench) []string {
 				require.NoError(t, err)
 				return text
 			}
-			if object := word("object"); word("username") == b.Prefix && object != "client|setinfo" {
+			if object := word("object"); word("username") == b.Prefix && object != "client|setinfo" && object != "config|get" {
 				list = append(list, word("reason")+" "+object)
 			}
 		}
