@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
-	"github.com/yuin/gopher-lua/parse"
 )
 
 const (
@@ -366,15 +365,12 @@ func (l *luaEngine) baseNext(L *lua.LState) int {
 }
 
 func (l *luaEngine) baseLoadString(L *lua.LState) int {
-	chunk, err := parse.Parse(strings.NewReader(L.CheckString(1)), chunkName)
+	proto, err := compile(L.CheckString(1))
 	if err == nil {
-		var proto *lua.FunctionProto
-		if proto, err = lua.Compile(chunk, chunkName); err == nil {
-			fn := L.NewFunctionFromProto(proto)
-			fn.Env = l.globals
-			L.Push(fn)
-			return 1
-		}
+		fn := L.NewFunctionFromProto(proto)
+		fn.Env = l.globals
+		L.Push(fn)
+		return 1
 	}
 	L.Push(lua.LNil)
 	L.Push(lua.LString(oneLine(err.Error())))

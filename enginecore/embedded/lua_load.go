@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
-	"github.com/yuin/gopher-lua/parse"
 )
 
 const textBadName = "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long"
@@ -121,11 +120,7 @@ func validName(s string) bool {
 
 // runLibrary executes the top level of a library, where only "redis" with register_function and a few constants exists.
 func (l *luaEngine) runLibrary(lib *library, body string) error {
-	chunk, err := parse.Parse(strings.NewReader(body), chunkName)
-	if err != nil {
-		return libraryError("Error compiling function: " + oneLine(err.Error()))
-	}
-	proto, err := lua.Compile(chunk, chunkName)
+	proto, err := compileLibrary(body)
 	if err != nil {
 		return libraryError("Error compiling function: " + oneLine(err.Error()))
 	}
