@@ -21,8 +21,8 @@ CALL_BY_CALL = ./internal/conformance/... ./internal/contracttest ./codegen ./lu
 LONGEST      = ./runtime ./internal/enginetest ./runtime/childtest
 OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/(conformance|contracttest)|codegen|lua)(/|$$)')
 
-# A fail-safe, no measure: a machine may be busy.
-TIMEOUT = -timeout 40m
+# The timeout is a fail-safe, no measure: a machine may be busy. Tests wait a lot, so more packages run at a time than there are processors.
+RUN = -count=1 -timeout 40m -p 3
 
 # Suites that `make test` runs on a cluster as well; `make test-cluster` runs all of them there.
 ON_CLUSTER = ./admin ./internal/accesstest ./internal/budgettest ./internal/enginetest ./internal/scheduletest ./runtime/childtest
@@ -39,9 +39,9 @@ help: ## List the targets
 
 .PHONY: test
 test: lint verify servers ## Everything CI checks: lint, drift, and all tests with -race on embedded, Redis and Valkey, some on a cluster
-	$(ALL_ENGINES) $(GO) test -count=1 $(TIMEOUT) $(CALL_BY_CALL)
-	$(RACE) $(GO) test $(RACE_FLAGS) -count=1 $(TIMEOUT) $(LONGEST) $(OTHERS)
-	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RACE_FLAGS) -count=1 $(TIMEOUT) $(ON_CLUSTER)
+	$(ALL_ENGINES) $(GO) test $(RUN) $(CALL_BY_CALL)
+	$(RACE) $(GO) test $(RACE_FLAGS) $(RUN) $(LONGEST) $(OTHERS)
+	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RACE_FLAGS) $(RUN) $(ON_CLUSTER)
 
 .PHONY: fmt
 fmt: ## Format the code

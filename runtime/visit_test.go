@@ -191,7 +191,9 @@ func testVisits(t *testing.T, b *enginetest.Bench, workers, partitions int) {
 				delete(since, name)
 				continue
 			}
-			require.LessOrEqual(t, since[name], partitions, "claim %d: partition %s", claim, name)
+			// The server's bound is one visit in so many claims, see TestClaimVisitsLongestAgo. A worker that a busy machine keeps
+			// from hearing of the others chooses for itself meanwhile.
+			require.LessOrEqual(t, since[name], 2*partitions, "claim %d: partition %s", claim, name)
 			longest = max(longest, since[name])
 			if partition == got.partition {
 				since[name] = 0
