@@ -39,6 +39,7 @@ func passed(p *proxy.Proxy, text string) <-chan struct{} {
 
 // Connections that fall silent are replaced before leases run out: the function goes on under its first lease.
 func TestSilentConnectionsCostNoLease(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)
 		p := proxy.Start(t, server.Addr())

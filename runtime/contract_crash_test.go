@@ -58,6 +58,7 @@ func TestContractWorkerKilled(t *testing.T) {
 
 // A client dies between two calls of a submission. Nothing of it runs before it is whole, and starting it again goes on.
 func TestContractClientKilledWhileSubmitting(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := enginetest.ContractServer(t, kind)
 		for _, at := range []struct {

@@ -30,6 +30,7 @@ func atRest(ctx context.Context, t *testing.T, c *runtime.Client) {
 
 // A node under several limits holds places only when it has all, and each limit holds for itself.
 func TestSeveralLimits(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var both, first, second gauge
@@ -65,6 +66,7 @@ func TestSeveralLimits(t *testing.T) {
 
 // Attempts that fail, are cancelled, or lose their worker, all give their places back in the end.
 func TestLimitsSurviveWorkers(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := activity.New("shaky", func(ctx context.Context, n int) (int, error) {

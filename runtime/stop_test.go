@@ -98,6 +98,7 @@ func TestStopLetsFinish(t *testing.T) {
 
 // A function that does not return is left behind; its execution is given back all the same.
 func TestStopLeavesTheDeafBehind(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
 	begun, gate := make(chan struct{}, 8), make(chan struct{})

@@ -175,6 +175,7 @@ func TestStartToClose(t *testing.T) {
 
 // A function that does not look at its context is timed out by the engine.
 func TestStartToCloseOfTheDeaf(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var calls times
@@ -270,6 +271,7 @@ func TestScheduleToStart(t *testing.T) {
 }
 
 func TestFlowDeadline(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		causes := make(chan error, 1)
