@@ -1,7 +1,9 @@
 package contracttest
 
 import (
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -25,7 +27,10 @@ func TestAnyCallsKeepOrder(t *testing.T) {
 	}
 	each(t, func(t *testing.T, b *bench) {
 		seed := uint64(time.Now().UnixNano())
-		t.Logf("seed %d", seed)
+		if fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64); err == nil {
+			seed = fixed
+		}
+		t.Logf("FLOWFABRIC_SEED=%d", seed)
 		g := newGenerator(b, seed)
 		// A flow that is submitted in part is held back, and other calls then add executions to it that run already.
 		g.kinds = slices.DeleteFunc(g.kinds, func(k callKind) bool { return k.name == "SubmitFlowCall" })

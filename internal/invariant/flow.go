@@ -296,7 +296,9 @@ func (c *checker) managedFlow(p *partition, f *flowRecord) {
 			continue
 		}
 		if !e.managed() {
+			// As one is that was over when another tool added it. It has none of the marks of a node.
 			c.fault(RuleFlow, e.key, "belongs to a managed flow, but is not managed")
+			continue
 		}
 		c.onward(e, f)
 		c.simple(p, f, e)
