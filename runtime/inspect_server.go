@@ -14,7 +14,8 @@ func judge(i *Inspection, subject string, f serverFacts, volatile bool) {
 		return
 	}
 	if len(f.forbidden) > 0 {
-		i.add(FindingNotAllowed, SeverityInfo, subject, "the user may not call "+strings.Join(f.forbidden, " and "), "ACL SETUSER <user> +info +config|get")
+		i.add(FindingNotAllowed, SeverityInfo, subject, "the user may not call "+strings.Join(f.forbidden, " and "),
+			"look as an operator: CONFIG GET shows passwords, so applications go without")
 	}
 	if len(f.info) == 0 {
 		return

@@ -177,6 +177,9 @@ func serverOption(u *url.URL, scheme string, drop func(*url.URL)) (rueidis.Clien
 	if drop != nil {
 		drop(&single)
 	}
+	if single.Path == "/" {
+		single.Path = "" // no database is named
+	}
 	option, err := rueidis.ParseURL(single.String())
 	if err != nil {
 		return rueidis.ClientOption{}, fmt.Errorf("%w: %s", ErrURL, redactedParseError(err))

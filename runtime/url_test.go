@@ -20,6 +20,7 @@ func TestURLForms(t *testing.T) {
 		database       int
 	}{
 		"redis://h":                          {hosts: []string{"h:6379"}, single: true},
+		"redis://h/":                         {hosts: []string{"h:6379"}, single: true},
 		"valkey://:secret@h:7000/3":          {hosts: []string{"h:7000"}, password: "secret", single: true, database: 3},
 		"rediss://u:secret@h:7000":           {hosts: []string{"h:7000"}, user: "u", password: "secret", single: true, tls: true},
 		"valkeys://h":                        {hosts: []string{"h:6379"}, single: true, tls: true},

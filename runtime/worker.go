@@ -80,7 +80,8 @@ func Capabilities(names ...string) WorkerOption {
 func Lease(d time.Duration) WorkerOption { return func(c *workerConfig) { c.lease = d } }
 
 // Grace is the time that running activities get to finish when the worker stops; then their contexts end and the
-// executions are given back. Defaults to 10 s; 0 gives back at once.
+// executions are given back, up to 2 s later, which functions have to notice the end of their contexts. Defaults to 10 s; 0 gives
+// back at once.
 func Grace(d time.Duration) WorkerOption { return func(c *workerConfig) { c.grace = d } }
 
 // MaxWorkerName bounds the name of a worker, in bytes.

@@ -53,7 +53,7 @@ func prepareDoctor(flags *flag.FlagSet) action {
 			out.row(f, f.Severity.String(), string(f.Code), f.Subject, f.Found, f.Remedy)
 		}
 		if bad := len(inspection.AtLeast(runtime.SeverityWarning)); bad > 0 {
-			faults = append(faults, fmt.Errorf("%w: %d findings", errUnwell, bad))
+			faults = append(faults, fmt.Errorf("%w: findings that need attention: %d", errUnwell, bad))
 		}
 		return errors.Join(faults...)
 	}}

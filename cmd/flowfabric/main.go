@@ -81,7 +81,7 @@ func (p program) run(ctx context.Context, args []string) int {
 		return 0
 	case errors.Is(err, flag.ErrHelp):
 		return 0
-	case errors.Is(err, errUsage), errors.Is(err, runtime.ErrRunQuery), errors.Is(err, admin.ErrInvalid):
+	case errors.Is(err, errUsage), errors.Is(err, runtime.ErrRunQuery), errors.Is(err, admin.ErrInvalid), errors.Is(err, runtime.ErrURL):
 		fmt.Fprintf(p.stderr, "flowfabric: %s\nTry flowfabric -help.\n", visibleLines(err.Error()))
 		return exitUsage
 	}

@@ -165,7 +165,7 @@ func TestCallsThatMakeNoSense(t *testing.T) {
 	}
 	p := program{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, open: open}
 	require.Equal(t, exitUsage, p.run(context.Background(), []string{"runs"}), "no engine is named")
-	require.Equal(t, exitFailure, p.run(context.Background(), []string{"-url", "nonsense://", "runs"}))
+	require.Equal(t, exitUsage, p.run(context.Background(), []string{"-url", "nonsense://", "runs"}))
 	require.Zero(t, p.run(context.Background(), []string{"-help"}))
 	require.Zero(t, p.run(context.Background(), []string{"runs", "-help"}))
 	require.Equal(t, exitUsage, p.run(context.Background(), []string{"acl", "a b"}))
