@@ -220,6 +220,11 @@ func TestCallsEndWhileConnecting(t *testing.T) {
 			}
 		}
 		all.Wait()
+		watched, unwatch := context.WithCancel(ctx)
+		var watching sync.WaitGroup
+		watching.Go(func() { _ = lastError(run.Watch(watched, "")) })
+		defer watching.Wait()
+		defer unwatch()
 		stop()
 		require.NoError(t, within(t, "worker", func() error { return <-worked }))
 		require.NoError(t, within(t, "close", func() error { far.Client.Close(); return far.Engine.Close() }))

@@ -42,13 +42,14 @@ const (
 type watches struct {
 	option   rueidis.ClientOption
 	embedded bool
+	ctx      context.Context // ends with close
+	stop     context.CancelFunc
 	most     int32
 	held     time.Duration // tailBlock, but in tests
 	count    atomic.Int32
 	making   chan struct{} // has a value while somebody may make the client
 	client   rueidis.Client
 	dialer   *dialer
-	closed   bool
 }
 
 func newWatches(option rueidis.ClientOption, embedded bool, most int) *watches {
@@ -57,6 +58,7 @@ func newWatches(option rueidis.ClientOption, embedded bool, most int) *watches {
 	option.PipelineMultiplex = -1
 	w := &watches{option: option, embedded: embedded, most: int32(most), held: tailBlock, making: make(chan struct{}, 1)}
 	w.making <- struct{}{}
+	w.ctx, w.stop = context.WithCancel(context.Background())
 	return w
 }
 
@@ -78,7 +80,10 @@ func (w *watches) connection(ctx context.Context) (rueidis.DedicatedClient, func
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
-	client, err := w.made(ctx)
+	open, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.ctx, cancel)()
+	client, err := w.made(open)
 	w.making <- struct{}{}
 	if err != nil {
 		return nil, nil, err
@@ -89,7 +94,7 @@ func (w *watches) connection(ctx context.Context) (rueidis.DedicatedClient, func
 
 // made returns the client, for one caller at a time.
 func (w *watches) made(ctx context.Context) (rueidis.Client, error) {
-	if w.closed {
+	if w.ctx.Err() != nil {
 		return nil, rueidis.ErrClosing
 	}
 	if w.client != nil {
@@ -112,8 +117,8 @@ func (w *watches) patience() time.Duration {
 
 // close ends the connections. Whoever asks for one from then on gets none.
 func (w *watches) close() {
+	w.stop()
 	<-w.making
 	defer func() { w.making <- struct{}{} }()
-	w.closed = true
 	closeClient(w.client, w.dialer)
 }
