@@ -172,7 +172,7 @@ func builtIn(f *ast.FuncDecl, used map[string]bool, fault func(pos token.Pos, fo
 	})
 }
 
-// makesBuilder tells whether an expression is a call of the method B of a client.
+// makesBuilder reports whether an expression is a call of the method B of a client.
 func makesBuilder(x ast.Expr) bool {
 	call, ok := x.(*ast.CallExpr)
 	if !ok || len(call.Args) > 0 {

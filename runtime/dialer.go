@@ -167,7 +167,7 @@ func (d *dialer) drop() {
 	}
 }
 
-// begin runs a task that the end of the dialer waits for, and tells whether it does.
+// begin runs a task that the end of the dialer waits for, and reports whether it does.
 func (d *dialer) begin(task func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

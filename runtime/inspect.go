@@ -66,7 +66,7 @@ func (e *Engine) warn(ctx context.Context) {
 	}
 }
 
-// ready tells whether the engine takes work and keeps it.
+// ready reports whether the engine takes work and keeps it.
 func (e *Engine) ready(ctx context.Context) error {
 	if e.inProcess != nil {
 		return nil

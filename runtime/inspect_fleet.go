@@ -19,20 +19,21 @@ const (
 	lanesLooked = 64
 )
 
-// listeners counts the connections that hear each of some channels, over all servers. It is not known when one may not be
-// asked, or does not answer.
-func (e *Engine) listeners(ctx context.Context, channels ...string) (map[string]int64, bool) {
-	total := make(map[string]int64, len(channels))
+// listeners counts the connections that hear each of some channels, over all servers. known is false when one of them may not be
+// asked, or does not answer; the others are counted all the same.
+func (e *Engine) listeners(ctx context.Context, channels ...string) (total map[string]int64, known bool) {
+	total, known = make(map[string]int64, len(channels)), true
 	for _, node := range e.client.Nodes() {
 		counts, err := node.Do(ctx, node.B().PubsubNumsub().Channel(channels...).Build()).AsIntMap()
 		if err != nil {
-			return nil, false
+			known = false
+			continue
 		}
 		for channel, n := range counts {
 			total[channel] += n
 		}
 	}
-	return total, true
+	return total, known
 }
 
 // inspectKeepers counts the programs with keepers.
@@ -50,7 +51,7 @@ func (e *Engine) inspectKeepers(ctx context.Context, i *Inspection) {
 	}
 }
 
-// clock is an index of a partition that is ordered by when something is due.
+// dueClock is an index of a partition that is ordered by when something is due.
 type dueClock struct {
 	name string
 	key  func(enginecore.Partition) string

@@ -20,16 +20,8 @@ const (
 // until the server notices, which is what its tcp-keepalive says.
 func (e *Engine) keepersSeen(ctx context.Context) (seen int64, known bool) {
 	channel := e.core.Keys().ChannelKeepers()
-	known = true
-	for _, node := range e.client.Nodes() {
-		counts, err := node.Do(ctx, node.B().PubsubNumsub().Channel(channel).Build()).AsIntMap()
-		if err != nil {
-			known = false
-			continue
-		}
-		seen += counts[channel]
-	}
-	return seen, known || seen > 0
+	counts, known := e.listeners(ctx, channel)
+	return counts[channel], known || counts[channel] > 0
 }
 
 // watchForKeepers warns when there is no keeper, until ctx ends.

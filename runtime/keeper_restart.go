@@ -40,7 +40,7 @@ const (
 type restartPass struct {
 	phase  restartPhase
 	cursor string
-	// passes counts the passes through the indexes, mended tells whether the one under way has changed something.
+	// passes counts the passes through the indexes, mended reports whether the one under way has changed something.
 	passes int
 	mended bool
 }

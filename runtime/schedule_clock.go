@@ -80,13 +80,13 @@ func (r *scheduleRecord) rewind() bool {
 	return true
 }
 
-// isStarting tells whether a keeper may still be starting a fire.
+// isStarting reports whether a keeper may still be starting a fire.
 func (r *scheduleRecord) isStarting(fire pendingFire) bool {
 	left := unixTime(fire.StartBefore).Sub(r.now)
 	return left >= 0 && left <= longestStart
 }
 
-// isOverlooked tells whether there may be something to do that the index of due schedules does not tell of, because its times
+// isOverlooked reports whether there may be something to do that the index of due schedules does not tell of, because its times
 // are those of a clock that has been set back.
 func (r *scheduleRecord) isOverlooked() bool {
 	return len(r.state.Waiting) > 0 || r.state.Deleting || r.isRipe() || r.rewind()

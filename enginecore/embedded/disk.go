@@ -107,7 +107,7 @@ func (d *disk) read(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// publish gives a file that is synced and closed its name, durably. After an error, renamed tells whether the name may
+// publish gives a file that is synced and closed its name, durably. After an error, renamed reports whether the name may
 // already be in place.
 func (d *disk) publish(tmp, path string) (renamed bool, err error) {
 	if err := d.check(opRename, path); err != nil {
