@@ -69,10 +69,15 @@ func New(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption) *Bench
 	if os.Getenv(restrictedVariable) != "" && kind != testserver.Embedded && kind != testserver.OnCluster {
 		return NewRestricted(tb, kind, opts...)
 	}
-	return Open(tb, kind, URL(tb, kind), NewPrefix(), opts...)
+	b := Open(tb, kind, URL(tb, kind), NewPrefix(), opts...)
+	if kind == testserver.OnCluster {
+		tb.Cleanup(func() { b.Wipe(tb) }) // the tests share it, and each check goes through all keys
+	}
+	return b
 }
 
-// URL is the address of the engine of a kind that the tests of this process share. Embedded engines are not shared.
+// URL is the address of an engine of a kind: an embedded one of its own, a database of its own on a server that the tests of this
+// process share, or the cluster that they share.
 func URL(tb testing.TB, kind testserver.Kind) string {
 	tb.Helper()
 	switch kind {
@@ -81,7 +86,7 @@ func URL(tb testing.TB, kind testserver.Kind) string {
 	case testserver.OnCluster:
 		return testserver.SharedCluster(tb).URL()
 	}
-	return testserver.Shared(tb, kind).URL()
+	return testserver.Database(tb, kind)
 }
 
 // NewPrefix is a key prefix that nobody else uses.
@@ -249,12 +254,16 @@ func (b *Bench) Wipe(tb testing.TB) {
 	tb.Helper()
 	ctx := Context(tb)
 	client := b.Operator()
-	s, err := invariant.Read(ctx, client, b.Prefix)
+	keys, err := invariant.Keys(ctx, client, b.Prefix)
 	require.NoError(tb, err)
-	for _, key := range s.KeyNames() {
+	var deletions []rueidis.Completed
+	for _, key := range keys {
 		if strings.Contains(key, "{") {
-			require.NoError(tb, client.Do(ctx, client.B().Del().Key(key).Build()).Error())
+			deletions = append(deletions, client.B().Del().Key(key).Build())
 		}
+	}
+	for _, result := range client.DoMulti(ctx, deletions...) {
+		require.NoError(tb, result.Error())
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/invariant"
 )
 
 // waitSpec is what a waitpoint node waits for, or a function.
@@ -243,30 +244,47 @@ func (l *waitLab) events() []string {
 func (l *waitLab) keyspace() map[string]string {
 	l.t.Helper()
 	client := l.e.Client()
-	var keys []string
-	for _, node := range client.Nodes() {
-		some, err := node.Do(l.ctx, node.B().Keys().Pattern(l.b.Prefix+":*").Build()).AsStrSlice()
+	keys, err := invariant.Keys(l.ctx, client, l.b.Prefix)
+	require.NoError(l.t, err)
+	types := make([]rueidis.Completed, len(keys))
+	for i, key := range keys {
+		types[i] = client.B().Type().Key(key).Build()
+	}
+	reads := make([]rueidis.Completed, len(keys))
+	kinds := make([]string, len(keys))
+	for i, result := range client.DoMulti(l.ctx, types...) {
+		kind, err := result.ToString()
 		require.NoError(l.t, err)
-		keys = append(keys, some...)
+		kinds[i], reads[i] = kind, readAll(client, keys[i], kind)
 	}
 	out := make(map[string]string, len(keys))
-	for _, key := range keys {
-		kind, err := client.Do(l.ctx, client.B().Type().Key(key).Build()).ToString()
+	for i, result := range client.DoMulti(l.ctx, reads...) {
+		value, err := result.ToAny()
 		require.NoError(l.t, err)
-		read := map[string]rueidis.Completed{
-			"string": client.B().Get().Key(key).Build(), "hash": client.B().Hgetall().Key(key).Build(),
-			"set": client.B().Smembers().Key(key).Build(), "list": client.B().Lrange().Key(key).Start(0).Stop(-1).Build(),
-			"zset":   client.B().Zrange().Key(key).Min("0").Max("-1").Withscores().Build(),
-			"stream": client.B().Xrange().Key(key).Start("-").End("+").Build(),
-		}[kind]
-		value, err := client.Do(l.ctx, read).ToAny()
-		require.NoError(l.t, err)
-		if members, ok := value.([]any); ok && kind == "set" {
+		if members, ok := value.([]any); ok && kinds[i] == "set" {
 			slices.SortFunc(members, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 		}
-		out[key] = fmt.Sprint(value)
+		out[keys[i]] = fmt.Sprint(value)
 	}
 	return out
+}
+
+// readAll is the command that reads everything of a key.
+func readAll(client rueidis.Client, key, kind string) rueidis.Completed {
+	switch kind {
+	case "string":
+		return client.B().Get().Key(key).Build()
+	case "hash":
+		return client.B().Hgetall().Key(key).Build()
+	case "set":
+		return client.B().Smembers().Key(key).Build()
+	case "list":
+		return client.B().Lrange().Key(key).Start(0).Stop(-1).Build()
+	case "zset":
+		return client.B().Zrange().Key(key).Min("0").Max("-1").Withscores().Build()
+	default:
+		return client.B().Xrange().Key(key).Start("-").End("+").Build()
+	}
 }
 
 // unchanged makes a call that may not change anything.

@@ -140,7 +140,7 @@ func byTag(values map[string]value) map[string]map[string]value {
 }
 
 func readOnce(ctx context.Context, client rueidis.Client, prefix string) (map[string]value, error) {
-	keys, err := scan(ctx, client, prefix)
+	keys, err := Keys(ctx, client, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,8 @@ func readOnce(ctx context.Context, client rueidis.Client, prefix string) (map[st
 	return values, nil
 }
 
-func scan(ctx context.Context, client rueidis.Client, prefix string) ([]string, error) {
+// Keys lists the keys that begin with a prefix, in order.
+func Keys(ctx context.Context, client rueidis.Client, prefix string) ([]string, error) {
 	seen := make(map[string]bool)
 	for _, node := range client.Nodes() {
 		var cursor uint64

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,6 +35,8 @@ type instance struct {
 	dir  string
 	opts Options
 	port *port
+	// databases counts those that Database has given away.
+	databases atomic.Uint32
 
 	mu   sync.Mutex
 	proc *process

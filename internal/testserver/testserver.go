@@ -128,7 +128,18 @@ func newShared(path string, k Kind) (*instance, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	return newInstance(path, dir, Options{Kind: k})
+	return newInstance(path, dir, Options{Kind: k, Args: []string{"databases " + strconv.Itoa(sharedDatabases)}})
+}
+
+// sharedDatabases is how many databases a shared server has. It is more than a package has tests.
+const sharedDatabases = 4096
+
+// Database returns the URL of a database of the shared server that no other caller gets. Its keys are found without looking at
+// those of all other tests; messages are those of the whole server.
+func Database(tb testing.TB, k Kind) string {
+	tb.Helper()
+	server := Shared(tb, k)
+	return server.URL() + "/" + strconv.Itoa(int(server.databases.Add(1)-1)%(sharedDatabases-1)+1)
 }
 
 // Stop ends the servers of [Shared]. A TestMain calls it before it looks for leaked goroutines; a
