@@ -367,7 +367,11 @@ func TestSilentWatchGoesOn(t *testing.T) {
 
 // A worker whose leases are too short to outlive a silent connection says so, and a shorter timeout helps. One server is enough.
 func TestShortLeaseIsWarnedOf(t *testing.T) {
-	kind := testserver.Servers(t)[0]
+	kinds := testserver.Servers(t)
+	if len(kinds) == 0 {
+		t.Skip("no server is to be tested")
+	}
+	kind := kinds[0]
 	url := testserver.Shared(t, kind).URL()
 	noop := activity.New("noop", func(_ context.Context, n int) (int, error) { return n, nil })
 	for _, x := range []struct {
