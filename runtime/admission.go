@@ -11,7 +11,7 @@ import (
 
 // admitter takes executions through their limits. Executions and quotas live in different partitions, so it goes to and fro:
 // it asks the quotas for places, and tells the executions that got one. What a crash leaves half-way, keepers complete.
-type admitter struct{ engine *Engine }
+type admitter struct{ session *session }
 
 // admission is a place that an execution got, or all of its places.
 type admission struct {
@@ -133,7 +133,7 @@ func (w *walk) ask(applicants []*applicant) (granted map[place]int64, answered m
 	calls := make(exchanges)
 	for _, x := range applicants {
 		limit := x.limits[len(x.grants)]
-		call := calls.of(w.engine, limit)
+		call := calls.of(w.session, limit)
 		call.Requests = append(call.Requests, enginecore.ExchangeRequest{Execution: string(x.ExecutionID), Token: x.Token, Score: x.Score})
 		asked[place{limit.Quota, string(x.ExecutionID), x.Token}] = true
 	}
@@ -165,7 +165,7 @@ func (w *walk) giveBack(debts []debt, refund bool) {
 			if d.grants != nil {
 				release.Grant = d.grants[i]
 			}
-			call := calls.of(w.engine, limit)
+			call := calls.of(w.session, limit)
 			call.Releases = append(call.Releases, release)
 		}
 	}
@@ -180,11 +180,11 @@ type quotaCall struct {
 	limit storedLimit
 }
 
-func (e exchanges) of(engine *Engine, limit storedLimit) *quotaCall {
+func (e exchanges) of(session *session, limit storedLimit) *quotaCall {
 	call := e[limit.Quota]
 	if call == nil {
 		// A malformed id is refused by the call itself.
-		partition, _ := engine.core.Partitioning().QuotaPartition(limit.Quota)
+		partition, _ := session.core.Partitioning().QuotaPartition(limit.Quota)
 		call = &quotaCall{limit.exchange(partition), limit}
 		e[limit.Quota] = call
 	}
@@ -206,7 +206,7 @@ func (w *walk) send(calls exchanges, grant func(storedLimit, place, int64), answ
 		list = append(list, call.ExchangeCall)
 		limits = append(limits, call.limit)
 	}
-	answers, _ := sendAll[enginecore.ExchangeReply](w.ctx, w.engine.core, list)
+	answers, _ := sendAll[enginecore.ExchangeReply](w.ctx, w.session.core, list)
 	for i, a := range answers {
 		if a.err != nil {
 			w.warn("a limit could not be asked, keepers ask again", a.err)
@@ -224,7 +224,7 @@ func (w *walk) send(calls exchanges, grant func(storedLimit, place, int64), answ
 
 func (w *walk) warn(message string, err error) {
 	if w.ctx.Err() == nil {
-		w.engine.logger.LogAttrs(w.ctx, slog.LevelWarn, "flowfabric: "+message, eventLimitsFailed.attr(), slog.Any("error", err))
+		w.session.logger.LogAttrs(w.ctx, slog.LevelWarn, "flowfabric: "+message, eventLimitsFailed.attr(), slog.Any("error", err))
 	}
 }
 
@@ -290,7 +290,7 @@ func (w *walk) tell(p enginecore.Partition, list []admission, slots int) (out to
 		byID[x.execution] = x
 		call.Admissions = append(call.Admissions, enginecore.AdmitAdmission{ExecutionID: x.execution, Token: x.token, Complete: x.complete})
 	}
-	tasks, reply, err := w.by.admit(w.ctx, w.engine.core, call)
+	tasks, reply, err := w.by.admit(w.ctx, w.session.core, call)
 	if err != nil {
 		w.warn("admitted executions could not be told, keepers tell them", err)
 		return out

@@ -186,7 +186,7 @@ func (b *block) word() word {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// A malformed id is refused by the call itself.
-	partition, _ := b.shift.engine.core.Partitioning().QuotaPartition(b.limit.Quota)
+	partition, _ := b.shift.session.core.Partitioning().QuotaPartition(b.limit.Quota)
 	b.seq++
 	needed := b.used + int64(len(b.waiting))
 	wanted := needed
@@ -210,9 +210,9 @@ func (b *block) tell() bool {
 	said := b.word()
 	by := &taker{b.shift, said.lane, b.shift.reserve(said.freed)}
 	sentAt := time.Now()
-	reply, err := b.shift.engine.core.HoldPlaces(b.shift.base, said.HoldPlacesCall)
+	reply, err := b.shift.session.core.HoldPlaces(b.shift.base, said.HoldPlacesCall)
 	if err != nil {
-		b.shift.engine.logger.LogAttrs(b.shift.base, slog.LevelWarn, "flowfabric: places of a limit could not be asked for", eventLimitsFailed.attr(),
+		b.shift.session.logger.LogAttrs(b.shift.base, slog.LevelWarn, "flowfabric: places of a limit could not be asked for", eventLimitsFailed.attr(),
 			slog.String("limit", said.Name), slog.Any("error", err))
 	}
 	b.learn(said, sentAt, reply, err)
@@ -221,7 +221,7 @@ func (b *block) tell() bool {
 		b.shift.board.restore(by.slots)
 		return err == nil
 	}
-	w := &walk{admitter: admitter{b.shift.engine}, ctx: b.shift.base, by: by}
+	w := &walk{admitter: admitter{b.shift.session}, ctx: b.shift.base, by: by}
 	for _, g := range reply.Granted {
 		w.noteOther(said.limit, place{said.QuotaPolicyID, g.Execution, g.Token}, g.Grant)
 	}

@@ -54,9 +54,9 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 	}
 	var flowID enginecore.FlowID
 	if ref.Run != "" {
-		flowID = enginecore.FlowIDFor(c.engine.namespace, ref.Flow, ref.Run)
+		flowID = enginecore.FlowIDFor(c.session.namespace, ref.Flow, ref.Run)
 	}
-	b := newStoredBudget(c.engine.namespace, spec, ref, flowID)
+	b := newStoredBudget(c.session.namespace, spec, ref, flowID)
 	// Whether the run has nodes that stand for other runs is not known here.
 	b.Wide = ref.Run != ""
 	call := enginecore.SetBudgetCall{Partition: p, BudgetID: id, BudgetDeclaration: b.declaration(), OnlyNew: onlyNew}
@@ -65,7 +65,7 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 	}
 	reply, err := core.SetBudget(ctx, call)
 	if err == nil && reply.Told {
-		news := gateNews{engine: c.engine, partition: p, budget: b.ID, version: reply.Gate, closed: reply.Closed}
+		news := gateNews{session: c.session, partition: p, budget: b.ID, version: reply.Gate, closed: reply.Closed}
 		err = news.tell(ctx)
 	}
 	return reply.Status, err
@@ -77,11 +77,11 @@ func (c *Client) findBudget(ref BudgetRef) (composites, enginecore.Partition, en
 	if err != nil {
 		return core, enginecore.Partition{}, "", err
 	}
-	if err := ref.check(c.engine.namespace); err != nil {
+	if err := ref.check(c.session.namespace); err != nil {
 		return core, enginecore.Partition{}, "", err
 	}
-	id := ref.id(c.engine.namespace)
-	p, err := c.engine.core.Partitioning().BudgetPartition(id)
+	id := ref.id(c.session.namespace)
+	p, err := c.session.core.Partitioning().BudgetPartition(id)
 	return core, p, id, err
 }
 
@@ -93,7 +93,7 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	if err != nil {
 		return fault(err)
 	}
-	now, err := c.engine.core.Now(ctx)
+	now, err := c.session.core.Now(ctx)
 	if err != nil {
 		return fault(err)
 	}
@@ -106,7 +106,7 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	}
 	reply, err := core.GetBudgets(ctx, enginecore.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
 	if err == nil && len(reply.Budgets) > 0 && reply.Budgets[0].Gate > 0 {
-		err = newsOf(c.engine, p, reply.Budgets[0]).tell(ctx)
+		err = newsOf(c.session, p, reply.Budgets[0]).tell(ctx)
 	}
 	if err != nil {
 		return fault(err)
@@ -123,7 +123,7 @@ func (c *Client) RemoveBudget(ctx context.Context, ref BudgetRef) error {
 	}
 	for {
 		reply, err := core.RemoveBudget(ctx, enginecore.RemoveBudgetCall{Partition: p, BudgetID: id})
-		news := gateNews{engine: c.engine, partition: p, budget: id, version: reply.Gate}
+		news := gateNews{session: c.session, partition: p, budget: id, version: reply.Gate}
 		switch {
 		case err == nil && reply.Told:
 			err = news.tell(ctx)
@@ -166,7 +166,7 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 		return nil, fmt.Errorf("list budgets: %w", err)
 	}
 	byID := make(map[enginecore.BudgetID]BudgetState) // a listing in pages may show one twice
-	for i := range c.engine.core.Partitioning().Budget {
+	for i := range c.session.core.Partitioning().Budget {
 		call := enginecore.ListBudgetsCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: uint16(i)}}
 		for {
 			reply, err := core.ListBudgets(ctx, call)
@@ -174,7 +174,7 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 				return nil, fmt.Errorf("list budgets: %w", err)
 			}
 			for _, b := range reply.Budgets {
-				if b.Namespace == string(c.engine.namespace) {
+				if b.Namespace == string(c.session.namespace) {
 					byID[b.BudgetID] = readBudgetState(b)
 				}
 			}
@@ -197,8 +197,8 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 }
 
 // newsOf is what a budget's gate says now.
-func newsOf(e *Engine, p enginecore.Partition, b enginecore.BudgetState) gateNews {
-	n := gateNews{engine: e, partition: p, budget: b.BudgetID, version: b.Gate, closed: b.Closed}
+func newsOf(e *session, p enginecore.Partition, b enginecore.BudgetState) gateNews {
+	n := gateNews{session: e, partition: p, budget: b.BudgetID, version: b.Gate, closed: b.Closed}
 	if !b.Wide {
 		n.flow = readBudgetState(b).FlowID
 	}
@@ -212,7 +212,7 @@ func (c *Client) checkBudgets(ctx context.Context, plan *Plan) error {
 		if b.declares() {
 			continue
 		}
-		states, err := readBudgets(ctx, c.engine.core, []storedBudget{*b})
+		states, err := readBudgets(ctx, c.session.core, []storedBudget{*b})
 		if err == nil && states[0] == nil {
 			err = fmt.Errorf("budget %s: %w", BudgetRef{Name: b.Name, Key: b.Key}, ErrBudgetNotFound)
 		}
@@ -278,7 +278,7 @@ func (c *Client) describeBudgets(ctx context.Context, d *Description) error {
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	if d.Budgets, err = budgetStates(ctx, c.engine.core, list); err != nil {
+	if d.Budgets, err = budgetStates(ctx, c.session.core, list); err != nil {
 		return err
 	}
 	for i := range d.Budgets {
@@ -300,11 +300,11 @@ func (c *Client) describeBudgets(ctx context.Context, d *Description) error {
 func (c *Client) removeBudgetsOf(ctx context.Context, id enginecore.FlowID, text string) {
 	list, _ := decodeBudgets(text)
 	for _, b := range list {
-		p, err := c.engine.core.Partitioning().BudgetPartition(b.ID)
+		p, err := c.session.core.Partitioning().BudgetPartition(b.ID)
 		if err != nil || b.Scope != flow.ScopeRun || b.ScopeID != string(id) {
 			continue
 		}
-		n := gateNews{engine: c.engine, partition: p, budget: b.ID}
+		n := gateNews{session: c.session, partition: p, budget: b.ID}
 		if !b.Wide {
 			n.flow = id
 		}

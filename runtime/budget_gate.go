@@ -12,7 +12,7 @@ import (
 
 // gateNews is what the partitions of flows have to be told about a budget: that it is used up, and why, or that it is not.
 type gateNews struct {
-	engine    *Engine
+	session   *session
 	partition enginecore.Partition // of the budget
 	budget    enginecore.BudgetID
 	flow      enginecore.FlowID // the run that has the budget to itself; empty for others
@@ -32,7 +32,7 @@ func (n gateNews) tell(ctx context.Context) error {
 	if err := n.send(ctx, partitions); err != nil || n.forget {
 		return err
 	}
-	_, err = n.engine.core.BudgetDone(ctx, enginecore.BudgetDoneCall{Partition: n.partition, Done: []enginecore.BudgetDoneDone{
+	_, err = n.session.core.BudgetDone(ctx, enginecore.BudgetDoneCall{Partition: n.partition, Done: []enginecore.BudgetDoneDone{
 		{Text: owedGate + " " + string(n.budget), Gate: n.version},
 	}})
 	return err
@@ -40,9 +40,9 @@ func (n gateNews) tell(ctx context.Context) error {
 
 func (n gateNews) partitions() ([]enginecore.Partition, error) {
 	if n.flow == "" {
-		return n.engine.partitions(), nil
+		return n.session.partitions(), nil
 	}
-	p, err := n.engine.core.FlowPartition(n.flow)
+	p, err := n.session.core.FlowPartition(n.flow)
 	return []enginecore.Partition{p}, err
 }
 
@@ -55,7 +55,7 @@ func (n gateNews) send(ctx context.Context, partitions []enginecore.Partition) e
 				{BudgetID: n.budget, Gate: n.version, Closed: n.closed, Forget: n.forget},
 			}}
 		}
-		answers, err := sendAll(ctx, n.engine.core, calls)
+		answers, err := sendAll(ctx, n.session.core, calls)
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func parseBreach(text string) (breach, error) {
 }
 
 // carryOut notes the breach in the run's log, and cancels the run if that is the effect.
-func (b breach) carryOut(ctx context.Context, e *Engine) error {
+func (b breach) carryOut(ctx context.Context, e *session) error {
 	p, err := e.core.FlowPartition(b.flow)
 	if err != nil {
 		return err
@@ -155,6 +155,6 @@ func (n gateNews) remove(ctx context.Context) error {
 	if err := n.tell(ctx); err != nil {
 		return err
 	}
-	_, err := n.engine.core.RemoveBudget(ctx, enginecore.RemoveBudgetCall{Partition: n.partition, BudgetID: n.budget, Over: true})
+	_, err := n.session.core.RemoveBudget(ctx, enginecore.RemoveBudgetCall{Partition: n.partition, BudgetID: n.budget, Over: true})
 	return err
 }

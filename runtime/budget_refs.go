@@ -26,13 +26,13 @@ func (c *Client) nameRuns(ctx context.Context, states []BudgetState) error {
 		unnamed = unnamed[len(page):]
 		calls := make([]enginecore.DescribeFlowCall, len(page))
 		for i, s := range page {
-			p, err := c.engine.core.FlowPartition(s.FlowID)
+			p, err := c.session.core.FlowPartition(s.FlowID)
 			if err != nil {
 				return err
 			}
 			calls[i] = enginecore.DescribeFlowCall{Partition: p, FlowID: s.FlowID, Cursor: firstCursor, Limit: 1}
 		}
-		answers, _ := sendAll(ctx, c.engine.core, calls) // each answer has its error
+		answers, _ := sendAll(ctx, c.session.core, calls) // each answer has its error
 		for i, a := range answers {
 			switch {
 			case errors.Is(a.err, enginecore.ErrFlowNotFound), a.err == nil && a.reply.RunID == "":

@@ -205,7 +205,7 @@ func useError(b *storedBudget, err error) error {
 // tellGate passes on that a gate has changed: to the partition of the task before anything else happens, so that a node which
 // waits is not started again at once, to others by the way.
 func (t *task) tellGate(ctx context.Context, b *storedBudget, p enginecore.Partition, used useNews, waits bool) error {
-	news := gateNews{engine: t.shift.engine, partition: p, budget: b.ID, version: used.gate, closed: used.closed}
+	news := gateNews{session: t.shift.session, partition: p, budget: b.ID, version: used.gate, closed: used.closed}
 	if b.Scope == flow.ScopeRun && !b.Wide {
 		news.flow = t.claimed.FlowID
 	}
@@ -233,7 +233,7 @@ func (t *task) breached(ctx context.Context, b *storedBudget, p enginecore.Parti
 	defer cancel()
 	owed, err := parseBreach(text)
 	if err == nil {
-		err = owed.carryOut(reporting, t.shift.engine)
+		err = owed.carryOut(reporting, t.shift.session)
 	}
 	if err == nil {
 		_, err = t.shift.core.BudgetDone(reporting, enginecore.BudgetDoneCall{Partition: p, Done: []enginecore.BudgetDoneDone{{Text: text}}})

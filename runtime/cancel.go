@@ -77,7 +77,7 @@ func (c *Client) cancel(ctx context.Context, flowName, runID, policy, reason str
 	}
 	call := enginecore.CancelFlowCall{Partition: partition, FlowID: id, Reason: reason, Actor: by.actor, Policy: policy}
 	for {
-		reply, err := c.engine.calls.CancelFlow(ctx, call)
+		reply, err := c.session.calls.CancelFlow(ctx, call)
 		switch {
 		case errors.Is(err, enginecore.ErrFlowNotFound):
 			return fault(ErrRunNotFound)
@@ -133,10 +133,7 @@ func (c *Client) CancelNode(ctx context.Context, flowName, runID, node, reason s
 }
 
 // composites are the calls of the whole library, which contract mode does without.
-func (e *Engine) composites() (composites, error) {
-	if err := e.open(); err != nil {
-		return composites{}, err
-	}
+func (e *session) composites() (composites, error) {
 	if c, whole := e.calls.(composites); whole {
 		return c, nil
 	}

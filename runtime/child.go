@@ -110,7 +110,7 @@ type child struct {
 
 // runChild starts the run that a node stands for and waits for it, or takes the result of one that is over.
 func (t *task) runChild(ctx context.Context, spec storedChild, input []byte) ([]byte, error) {
-	core, err := t.shift.engine.composites()
+	core, err := t.shift.session.composites()
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
@@ -197,7 +197,7 @@ func (c *child) locateChild() (err error) {
 		c.name = c.spec.Flow
 	}
 	c.id = enginecore.FlowIDFor(c.namespace(), c.name, c.run)
-	c.part, err = c.shift.engine.core.FlowPartition(c.id)
+	c.part, err = c.shift.session.core.FlowPartition(c.id)
 	return err
 }
 

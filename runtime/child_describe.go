@@ -28,7 +28,7 @@ type ChildRun struct {
 
 // childPartition is where the run lives that a node stands for.
 func (c *Client) childPartition(id enginecore.FlowID) (enginecore.Partition, error) {
-	return c.engine.core.FlowPartition(id)
+	return c.session.core.FlowPartition(id)
 }
 
 // nameChildren says how the runs stand that nodes stand for, and what runs for the items of maps.
@@ -65,7 +65,7 @@ func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.engine.calls.DescribeFlow(ctx, enginecore.DescribeFlowCall{Partition: p, FlowID: child.FlowID, Cursor: firstCursor, Limit: 1})
+	r, err := c.session.calls.DescribeFlow(ctx, enginecore.DescribeFlowCall{Partition: p, FlowID: child.FlowID, Cursor: firstCursor, Limit: 1})
 	if errors.Is(err, enginecore.ErrFlowNotFound) {
 		return nil
 	}

@@ -20,7 +20,7 @@ func (c *child) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client := NewClient(c.shift.engine)
+	client := newClientOf(c.shift.session)
 	defer client.Close()
 	err = c.insist(ctx, func() error {
 		_, err := client.submit(ctx, plan)
@@ -47,7 +47,7 @@ func (c *child) plan(ctx context.Context) (*Plan, error) {
 		return nil, activity.NonRetryable(err)
 	}
 	// The keys of the limits of items stand in the input of the parent, which the items do not need themselves.
-	plan, err := newPlanIn(c.shift.engine, c.namespace(), compiled, c.run, input)
+	plan, err := newPlanIn(c.shift.session, c.namespace(), compiled, c.run, input)
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
@@ -149,7 +149,7 @@ func (c *child) startAgain(ctx context.Context) error {
 
 // failure is the error of a node whose run did not succeed. What failed in a map has been retried by its own policy.
 func (c *child) failure(ctx context.Context, reply enginecore.FlowResultReply) error {
-	failed := c.shift.engine.runError(ctx, c.name, c.run, c.id, c.part, reply)
+	failed := c.shift.session.runError(ctx, c.name, c.run, c.id, c.part, reply)
 	category := CategoryChild
 	if failed.Outcome == "failed" {
 		category = cmp.Or(failed.Category, category)
@@ -226,7 +226,7 @@ const closingPause = 50 * time.Millisecond
 // rerun runs again what did not succeed in the run that a node stands for. The id of the rerun is that of the node's try, so
 // that it is begun once.
 func (c *child) rerun(ctx context.Context, try string) error {
-	client := NewClient(c.shift.engine)
+	client := newClientOf(c.shift.session)
 	defer client.Close()
 	call := enginecore.RerunCall{
 		Partition: c.part, FlowID: c.id, RerunID: string(c.claimed.ExecutionID) + " " + try, Mode: "failed",
@@ -284,6 +284,6 @@ func (c *child) beginRerun(ctx context.Context, client *Client, call enginecore.
 // end cancels the run.
 func (c *child) end(ctx context.Context) error {
 	return c.insist(ctx, func() error {
-		return c.shift.engine.cancelChild(ctx, c.part, c.id, "the node that it belongs to is run again")
+		return c.shift.session.cancelChild(ctx, c.part, c.id, "the node that it belongs to is run again")
 	})
 }

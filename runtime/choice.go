@@ -11,7 +11,7 @@ import (
 )
 
 // isOneServer tells that one server has all partitions, and the whole library.
-func (e *Engine) isOneServer() bool {
+func (e *session) isOneServer() bool {
 	_, err := e.composites()
 	return err == nil && e.client.Mode() != rueidis.ClientModeCluster
 }

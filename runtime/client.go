@@ -15,7 +15,7 @@ import (
 
 // Client starts, watches and stops runs. It may be used by several goroutines.
 type Client struct {
-	engine   *Engine
+	session  *session
 	fault    error // why there is no engine
 	compiled compiledCache
 	// neighbours are the runs without an id of their own.
@@ -31,7 +31,11 @@ func NewClient(e *Engine) *Client {
 	if err := e.open(); err != nil {
 		return &Client{fault: err}
 	}
-	return &Client{engine: e, neighbours: newNeighbours(e), done: newDoneListener(e), starts: newStarts(e)}
+	return newClientOf(e.session)
+}
+
+func newClientOf(s *session) *Client {
+	return &Client{session: s, neighbours: newNeighbours(s), done: newDoneListener(s), starts: newStarts(s)}
 }
 
 // Close ends what the client listens to. Calls that wait for a result return an error.
@@ -131,7 +135,7 @@ func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 		return nil, fmt.Errorf("flow %s: start: %w", def.Name(), err)
 	}
 	if !config.named {
-		config.id = c.neighbours.runID(c.engine, def.Name())
+		config.id = c.neighbours.runID(c.session, def.Name())
 	}
 	input, err := def.EncodeInput(in)
 	if err != nil {
@@ -141,7 +145,7 @@ func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 	if err != nil {
 		return nil, err
 	}
-	plan, err := newPlan(c.engine, compiled, config.id, input)
+	plan, err := newPlan(c.session, compiled, config.id, input)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +172,7 @@ func (c *Client) ready() error {
 		return errNoClient
 	case c.fault != nil:
 		return c.fault
-	case c.engine == nil:
+	case c.session == nil:
 		return errUnmadeClient
 	}
 	return nil
@@ -179,7 +183,7 @@ func (c *Client) composites() (composites, error) {
 	if err := c.ready(); err != nil {
 		return composites{}, err
 	}
-	return c.engine.composites()
+	return c.session.composites()
 }
 
 // usable tells what of a client and a definition is missing.
@@ -218,14 +222,14 @@ func (c *Client) locate(flowName, runID string) (enginecore.FlowID, enginecore.P
 	if err := checkRunID(runID); err != nil {
 		return "", enginecore.Partition{}, fmt.Errorf("flow %s: %w", flowName, err)
 	}
-	id := enginecore.FlowIDFor(c.engine.namespace, flowName, runID)
-	partition, err := c.engine.core.FlowPartition(id)
+	id := enginecore.FlowIDFor(c.session.namespace, flowName, runID)
+	partition, err := c.session.core.FlowPartition(id)
 	return id, partition, err
 }
 
 // submit sends a plan and reports whether the run existed.
 func (c *Client) submit(ctx context.Context, plan *Plan) (existed bool, err error) {
-	ctx, span := c.engine.telemetry.tracer.Start(ctx, "flowfabric.start "+plan.Flow, c.engine.telemetry.producer,
+	ctx, span := c.session.telemetry.tracer.Start(ctx, "flowfabric.start "+plan.Flow, c.session.telemetry.producer,
 		trace.WithAttributes(attribute.String("flowfabric.flow", plan.Flow), attribute.String("flowfabric.run", plan.Run),
 			attribute.String("flowfabric.flow_id", string(plan.FlowID))))
 	begun := time.Now()
@@ -262,7 +266,7 @@ func (c *Client) measureStart(ctx context.Context, plan *Plan, begun time.Time, 
 	case existed:
 		outcome = outcomeExisted
 	}
-	telemetry := c.engine.telemetry
+	telemetry := c.session.telemetry
 	telemetry.record(ctx, telemetry.starts, time.Since(begun), labels{"flow", plan.Flow, outcome})
 }
 
@@ -287,10 +291,10 @@ func (c *Client) send(ctx context.Context, plan *Plan) (existed bool, err error)
 
 func (c *Client) sendOne(ctx context.Context, plan *Plan, call enginecore.SubmitFlowCall) (reply enginecore.SubmitFlowReply, err error) {
 	if !plan.compiled.waits {
-		return c.engine.calls.SubmitFlow(ctx, call)
+		return c.session.calls.SubmitFlow(ctx, call)
 	}
-	err = c.engine.secrets.with(ctx, plan.Partition, func() error {
-		reply, err = c.engine.calls.SubmitFlow(ctx, call)
+	err = c.session.secrets.with(ctx, plan.Partition, func() error {
+		reply, err = c.session.calls.SubmitFlow(ctx, call)
 		return err
 	})
 	return reply, err
@@ -315,7 +319,7 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 		return zero, err
 	}
 	if reply.Outcome != "success" {
-		return zero, r.client.engine.runError(ctx, r.flow, r.id, r.flowID, r.part, reply)
+		return zero, r.client.session.runError(ctx, r.flow, r.id, r.flowID, r.part, reply)
 	}
 	out, err := r.decode(reply.Result)
 	if err != nil && !reply.HasResult {

@@ -63,7 +63,7 @@ type commitNews struct {
 
 // newCommits returns nil when the engine has no call for several completions.
 func newCommits(s *shift) *commits {
-	many, ok := s.engine.calls.(interface {
+	many, ok := s.session.calls.(interface {
 		CompleteMany(context.Context, enginecore.CompleteManyCall) (enginecore.CompleteManyReply, error)
 	})
 	if !ok {

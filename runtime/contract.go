@@ -49,12 +49,12 @@ type contractConfig struct {
 // contract implements calls with ff_* functions and reads of the contract's keys. The messages that the composite calls
 // send to workers, keepers and clients it sends itself; they are hints, and may be lost.
 type contract struct {
-	engine *Engine
-	core   *enginecore.Engine
-	keys   enginecore.Keys
-	client rueidis.Client
-	logger *slog.Logger
-	config contractConfig
+	session *session
+	core    *enginecore.Engine
+	keys    enginecore.Keys
+	client  rueidis.Client
+	logger  *slog.Logger
+	config  contractConfig
 
 	clock  engineClock
 	leases contractLeases
@@ -66,11 +66,11 @@ type contract struct {
 	reconciled map[enginecore.Partition]reconcileState
 }
 
-func newContract(ctx context.Context, e *Engine, config contractConfig) (*contract, error) {
+func newContract(ctx context.Context, e *session, config contractConfig) (*contract, error) {
 	config.poll = max(cmp.Or(config.poll, DefaultPollInterval), minContractInterval)
 	config.reconcile = max(cmp.Or(config.reconcile, DefaultReconcileInterval), minContractInterval)
 	c := &contract{
-		engine: e, core: e.core, keys: e.core.Keys(), client: e.client, logger: e.logger, config: config,
+		session: e, core: e.core, keys: e.core.Keys(), client: e.client, logger: e.logger, config: config,
 		lanes: make(map[enginecore.LaneID]bool), reconciled: make(map[enginecore.Partition]reconcileState),
 	}
 	_, err := c.readClock(ctx)

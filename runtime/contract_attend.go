@@ -61,7 +61,7 @@ func (c *contract) attend(ctx context.Context) {
 	var a attendant
 	var listening sync.WaitGroup
 	listening.Go(func() {
-		c.engine.hub.listen(ctx, []string{c.keys.ChannelCompletions()}, func() {}, func(_, message string) { a.hear(message) })
+		c.session.hub.listen(ctx, []string{c.keys.ChannelCompletions()}, func() {}, func(_, message string) { a.hear(message) })
 	})
 	defer listening.Wait()
 	for ctx.Err() == nil {

@@ -62,7 +62,7 @@ func (k *Keeper) overdueRound(duty Duty, family enginecore.Family, every time.Du
 func (k *Keeper) workOverdue(ctx context.Context, index string, p enginecore.Partition, cursor string,
 	work func(context.Context, enginecore.Partition, []string, time.Time) (int64, error),
 ) (int64, string, error) {
-	now, err := k.engine.core.Now(ctx)
+	now, err := k.session.core.Now(ctx)
 	if err != nil {
 		return 0, cursor, contractReadError("TIME", err)
 	}
@@ -72,7 +72,7 @@ func (k *Keeper) workOverdue(ctx context.Context, index string, p enginecore.Par
 			return 0, "", fmt.Errorf("cursor of an index: %w", err)
 		}
 	}
-	client := k.engine.client
+	client := k.session.client
 	due, err := client.Do(ctx, client.B().Zrangebyscore().Key(index).Min("-inf").Max(decimalText(now.UnixMilli())).
 		Limit(offset, overduePage).Build()).AsStrSlice()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // courier is the part of a keeper that carries what nodes and the runs that they stand for have to be told of each other.
 // They live in different partitions. An errand is taken from one, carried out in the other, and only then acknowledged; one
 // that is not is handed out again, to this keeper or another, so each may be carried out more than once.
-type courier struct{ engine *Engine }
+type courier struct{ session *session }
 
 // errandsAtOnce bounds the errands that one keeper carries at a time.
 const errandsAtOnce = 16
@@ -36,7 +36,7 @@ func (c courier) carry(ctx context.Context, from enginecore.Partition, errands [
 	for _, errand := range errands {
 		carrying.Go(func() error {
 			if err := c.carryOne(ctx, from, errand); err != nil {
-				c.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a node and its run could not be told of each other, it is tried again",
+				c.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a node and its run could not be told of each other, it is tried again",
 					eventErrandFailed.attr(), slog.String("errand", errand.Kind), slog.String("flow_id", string(errand.FlowID)),
 					slog.Any("error", err))
 			}
@@ -51,7 +51,7 @@ func (c courier) carryOne(ctx context.Context, from enginecore.Partition, e engi
 	if err != nil || !done {
 		return err
 	}
-	_, err = c.engine.core.EndErrand(ctx, enginecore.EndErrandCall{
+	_, err = c.session.core.EndErrand(ctx, enginecore.EndErrandCall{
 		Partition: from, Kind: e.Kind, FlowID: e.FlowID, Ends: e.Ends, Reason: e.Reason,
 	})
 	return err
@@ -65,11 +65,11 @@ func (c courier) deliver(ctx context.Context, from enginecore.Partition, e engin
 	case "await":
 		return false, c.ask(ctx, from, e)
 	}
-	to, err := c.engine.core.FlowPartition(e.FlowID)
+	to, err := c.session.core.FlowPartition(e.FlowID)
 	if err != nil {
 		return false, err
 	}
-	if err := c.engine.cancelChild(ctx, to, e.FlowID, e.Reason); err != nil || e.Kind == "cancel" {
+	if err := c.session.cancelChild(ctx, to, e.FlowID, e.Reason); err != nil || e.Kind == "cancel" {
 		return err == nil, err
 	}
 	return c.remove(ctx, to, e.FlowID)
@@ -78,15 +78,15 @@ func (c courier) deliver(ctx context.Context, from enginecore.Partition, e engin
 // ask asks how a run stands for which a node waits: one that is over tells it once more. The node of one that is not there, because
 // its server failed before it had replicated it, starts it again.
 func (c courier) ask(ctx context.Context, from enginecore.Partition, e enginecore.Errand) error {
-	at, err := c.engine.core.FlowPartition(e.FlowID)
+	at, err := c.session.core.FlowPartition(e.FlowID)
 	if err != nil {
 		return err
 	}
-	reply, err := c.engine.core.AskChild(ctx, enginecore.AskChildCall{Partition: at, FlowID: e.FlowID})
+	reply, err := c.session.core.AskChild(ctx, enginecore.AskChildCall{Partition: at, FlowID: e.FlowID})
 	if err != nil || reply.State != "gone" {
 		return err
 	}
-	_, err = c.engine.core.ChildEnded(ctx, enginecore.ChildEndedCall{
+	_, err = c.session.core.ChildEnded(ctx, enginecore.ChildEndedCall{
 		Partition: from, ExecutionID: enginecore.ExecutionID(e.ParentExecutionID), ChildFlowID: e.FlowID, Outcome: childLost,
 	})
 	return err
@@ -102,7 +102,7 @@ func (c courier) tell(ctx context.Context, from enginecore.Partition, e engineco
 	if err != nil {
 		return false, err
 	}
-	reply, err := c.engine.core.ChildEnded(ctx, enginecore.ChildEndedCall{
+	reply, err := c.session.core.ChildEnded(ctx, enginecore.ChildEndedCall{
 		Partition: to, ExecutionID: parent, ChildFlowID: e.FlowID, Ends: e.Ends, Outcome: e.Outcome,
 	})
 	if err != nil {
@@ -111,7 +111,7 @@ func (c courier) tell(ctx context.Context, from enginecore.Partition, e engineco
 	if ended := e.Kind == "ended"; reply.State == "waiting" || ended && reply.State == "over" {
 		return ended, nil
 	}
-	if err := c.engine.cancelChild(ctx, from, e.FlowID, "the node that it belongs to has ended"); err != nil || reply.State == "over" {
+	if err := c.session.cancelChild(ctx, from, e.FlowID, "the node that it belongs to has ended"); err != nil || reply.State == "over" {
 		return false, err
 	}
 	return c.remove(ctx, from, e.FlowID)
@@ -123,7 +123,7 @@ const purgesAtOnce = 32
 // remove purges a run, a large one only in part. One that is still ending is left for the next time.
 func (c courier) remove(ctx context.Context, p enginecore.Partition, id enginecore.FlowID) (done bool, err error) {
 	for range purgesAtOnce {
-		reply, err := c.engine.core.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: p, FlowID: id})
+		reply, err := c.session.core.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: p, FlowID: id})
 		switch {
 		case errors.Is(err, enginecore.ErrFlowNotTerminal):
 			return false, nil
@@ -135,7 +135,7 @@ func (c courier) remove(ctx context.Context, p enginecore.Partition, id engineco
 }
 
 // cancelChild cancels a run with its members. One that is over, or not there, is no error.
-func (e *Engine) cancelChild(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, reason string) error {
+func (e *session) cancelChild(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, reason string) error {
 	for {
 		reply, err := e.core.CancelFlow(ctx, enginecore.CancelFlowCall{Partition: p, FlowID: id, Reason: reason, Actor: "parent"})
 		switch {

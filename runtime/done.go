@@ -57,10 +57,10 @@ const maxExpected = 1024
 
 // doneListener hears which flows are over. It listens to a partition from the first wait for one of its flows on.
 type doneListener struct {
-	engine *Engine
-	closed context.Context
-	stop   context.CancelFunc
-	tasks  sync.WaitGroup
+	session *session
+	closed  context.Context
+	stop    context.CancelFunc
+	tasks   sync.WaitGroup
 
 	mu         sync.Mutex
 	partitions map[enginecore.Partition]chan struct{} // closed when the subscription stands
@@ -76,10 +76,10 @@ type doneListener struct {
 	channels sync.Pool
 }
 
-func newDoneListener(e *Engine) *doneListener {
+func newDoneListener(e *session) *doneListener {
 	closed, stop := context.WithCancel(context.Background())
 	return &doneListener{
-		engine: e, closed: closed, stop: stop, partitions: make(map[enginecore.Partition]chan struct{}),
+		session: e, closed: closed, stop: stop, partitions: make(map[enginecore.Partition]chan struct{}),
 		waiting: make(map[enginecore.FlowID][]chan ending), expected: make(map[enginecore.FlowID]*ending),
 		reopening: make(map[enginecore.FlowID]struct{}),
 	}
@@ -215,7 +215,7 @@ func (d *doneListener) release(w doneWait) {
 
 // listen hears one partition until the client is closed.
 func (d *doneListener) listen(p enginecore.Partition, ready chan struct{}) {
-	channel := d.engine.core.Keys().ChannelDone(p)
+	channel := d.session.core.Keys().ChannelDone(p)
 	var once sync.Once
 	subscribed := func() {
 		first := false
@@ -227,7 +227,7 @@ func (d *doneListener) listen(p enginecore.Partition, ready chan struct{}) {
 			d.lostTrack()
 		}
 	}
-	d.engine.hub.listen(d.closed, []string{channel}, subscribed, func(_, message string) {
+	d.session.hub.listen(d.closed, []string{channel}, subscribed, func(_, message string) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for one := range eachDone(message) {

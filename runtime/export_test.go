@@ -74,10 +74,10 @@ func CheckLibraryEvery(d time.Duration) KeeperOption {
 }
 
 // HoldWatches sets how long the engine holds a read of a watch that waits for news.
-func HoldWatches(e *Engine, d time.Duration) { e.watches.held = d }
+func HoldWatches(e *Engine, d time.Duration) { e.session.watches.held = d }
 
 // LookForKeepersEvery is how often workers without a keeper look whether there is one. Workers must not run yet.
-func LookForKeepersEvery(e *Engine, d time.Duration) { e.keeperLook = d }
+func LookForKeepersEvery(e *Engine, d time.Duration) { e.session.keeperLook = d }
 
 // KeepersSeen counts the keepers that are connected.
-func KeepersSeen(ctx context.Context, e *Engine) (int64, bool) { return e.keepersSeen(ctx) }
+func KeepersSeen(ctx context.Context, e *Engine) (int64, bool) { return e.session.keepersSeen(ctx) }

@@ -34,7 +34,7 @@ type NodeFailure struct {
 
 // failures lists the nodes of a run that failed, expired, or were cancelled by themselves, the earliest first, at most
 // MaxFailures of them, and tells how many were left out. Of those that ended at the same time, the named one is first.
-func (e *Engine) failures(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, first string) (list []NodeFailure, omitted int, err error) {
+func (e *session) failures(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, first string) (list []NodeFailure, omitted int, err error) {
 	earlier := func(a, b NodeFailure) int {
 		if c := a.At.Compare(b.At); c != 0 || a.Node == b.Node {
 			return c
@@ -85,7 +85,7 @@ func firstFailure(list []NodeFailure) *NodeFailure {
 }
 
 // runError is how a run ended that did not succeed. What its nodes failed of is read from the engine.
-func (e *Engine) runError(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reply enginecore.FlowResultReply) *RunError {
+func (e *session) runError(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reply enginecore.FlowResultReply) *RunError {
 	failed := &RunError{Flow: flowName, Run: runID, Outcome: reply.Outcome}
 	// How the run ended is known, so an engine that is away by now is no reason to tell something else.
 	failed.Failures, failed.OmittedFailures, _ = e.failures(ctx, p, id, reply.FailedNode)
@@ -112,7 +112,7 @@ func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *Des
 	if d.FailedNode == "" || d.Graph == nil || !hasJoin(d.Graph) {
 		return nil
 	}
-	list, _, err := c.engine.failures(ctx, p, d.FlowID, d.FailedNode)
+	list, _, err := c.session.failures(ctx, p, d.FlowID, d.FailedNode)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (s *shift) claimedGranted(ctx context.Context, v visit, got int, err error)
 	s.worker.counts.claimed(got)
 	failed := err != nil && !errors.Is(err, ErrNoGrant) && ctx.Err() == nil
 	if failed {
-		s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim by a grant failed", eventClaimFailed.attr(),
+		s.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim by a grant failed", eventClaimFailed.attr(),
 			slog.String("lane", string(v.lane)), slog.String("partition", v.partition.Tag()), slog.Any("error", err))
 		pause(ctx, claimPause)
 	}
@@ -72,7 +72,7 @@ func (s *shift) claimedGranted(ctx context.Context, v visit, got int, err error)
 
 // useGrant claims by a grant. It returns nothing when somebody was faster, or when the grant came to nothing otherwise.
 func (s *shift) useGrant(ctx context.Context, grant Grant) ([]enginecore.ClaimedExecution, error) {
-	core, err := s.engine.composites()
+	core, err := s.session.composites()
 	if err != nil {
 		return nil, err
 	}

@@ -20,15 +20,15 @@ func (e *Engine) Check(ctx context.Context) error {
 	if err := e.open(); err != nil {
 		return err
 	}
-	if e.inProcess != nil {
-		if err := embeddedHealth(e.inProcess); err != nil { // which a call would find out by waiting
+	if e.session.inProcess != nil {
+		if err := embeddedHealth(e.session.inProcess); err != nil { // which a call would find out by waiting
 			return fmt.Errorf("engine: %w", err)
 		}
 	}
-	if err := e.core.Check(ctx); err != nil {
+	if err := e.session.core.Check(ctx); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	if err := e.ready(ctx); err != nil {
+	if err := e.session.ready(ctx); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
 	return nil

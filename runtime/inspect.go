@@ -35,22 +35,23 @@ func (e *Engine) Inspect(ctx context.Context) (Inspection, error) {
 		return Inspection{}, err
 	}
 	var i Inspection
-	if e.inProcess != nil {
-		e.inspectEmbedded(ctx, &i)
+	s := e.session
+	if s.inProcess != nil {
+		s.inspectEmbedded(ctx, &i)
 	} else {
-		e.inspectServers(ctx, &i, true)
-		e.inspectRights(ctx, &i)
-		e.inspectLibrary(ctx, &i)
+		s.inspectServers(ctx, &i, true)
+		s.inspectRights(ctx, &i)
+		s.inspectLibrary(ctx, &i)
 	}
-	e.inspectKeepers(ctx, &i)
-	e.inspectLag(ctx, &i)
-	e.inspectWorkers(ctx, &i)
+	s.inspectKeepers(ctx, &i)
+	s.inspectLag(ctx, &i)
+	s.inspectWorkers(ctx, &i)
 	i.sort()
 	return i, ctx.Err()
 }
 
 // warn logs what is wrong with the servers' settings. It costs one round trip, and fails in silence.
-func (e *Engine) warn(ctx context.Context) {
+func (e *session) warn(ctx context.Context) {
 	if e.inProcess != nil {
 		return
 	}
@@ -67,7 +68,7 @@ func (e *Engine) warn(ctx context.Context) {
 }
 
 // ready reports whether the engine takes work and keeps it.
-func (e *Engine) ready(ctx context.Context) error {
+func (e *session) ready(ctx context.Context) error {
 	if e.inProcess != nil {
 		return nil
 	}
@@ -84,7 +85,7 @@ func embeddedHealth(engine *embedded.Engine) error {
 	return nil
 }
 
-func (e *Engine) inspectEmbedded(ctx context.Context, i *Inspection) {
+func (e *session) inspectEmbedded(ctx context.Context, i *Inspection) {
 	const subject = "embedded"
 	if err := embeddedHealth(e.inProcess); err != nil {
 		i.add(FindingWriteRefused, SeverityError, subject, err.Error(), "make room, or mend the disk: the engine goes on by itself")
@@ -98,7 +99,7 @@ func (e *Engine) inspectEmbedded(ctx context.Context, i *Inspection) {
 }
 
 // inspectServers looks at all primaries. `settings`: also at what only CONFIG tells.
-func (e *Engine) inspectServers(ctx context.Context, i *Inspection, settings bool) {
+func (e *session) inspectServers(ctx context.Context, i *Inspection, settings bool) {
 	nodes := e.client.Nodes()
 	addresses := slices.Sorted(maps.Keys(nodes))
 	facts := make([]serverFacts, len(addresses))
@@ -116,7 +117,7 @@ func (e *Engine) inspectServers(ctx context.Context, i *Inspection, settings boo
 }
 
 // inspectRights finds out which rights on commands, keys and channels the user lacks.
-func (e *Engine) inspectRights(ctx context.Context, i *Inspection) {
+func (e *session) inspectRights(ctx context.Context, i *Inspection) {
 	var lacking *enginecore.RightsError
 	if err := e.core.CheckRights(ctx); errors.As(err, &lacking) {
 		i.add(FindingRights, SeverityError, "user", "it may not run "+strings.Join(lacking.Missing, ", "),
@@ -125,7 +126,7 @@ func (e *Engine) inspectRights(ctx context.Context, i *Inspection) {
 }
 
 // inspectLibrary compares the builds of the function library.
-func (e *Engine) inspectLibrary(ctx context.Context, i *Inspection) {
+func (e *session) inspectLibrary(ctx context.Context, i *Inspection) {
 	if _, whole := e.calls.(composites); !whole {
 		return
 	}

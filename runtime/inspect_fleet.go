@@ -21,7 +21,7 @@ const (
 
 // listeners counts the connections that hear each of some channels, over all servers. known is false when one of them may not be
 // asked, or does not answer; the others are counted all the same.
-func (e *Engine) listeners(ctx context.Context, channels ...string) (total map[string]int64, known bool) {
+func (e *session) listeners(ctx context.Context, channels ...string) (total map[string]int64, known bool) {
 	total, known = make(map[string]int64, len(channels)), true
 	for _, node := range e.client.Nodes() {
 		counts, err := node.Do(ctx, node.B().PubsubNumsub().Channel(channels...).Build()).AsIntMap()
@@ -37,7 +37,7 @@ func (e *Engine) listeners(ctx context.Context, channels ...string) (total map[s
 }
 
 // inspectKeepers counts the programs with keepers.
-func (e *Engine) inspectKeepers(ctx context.Context, i *Inspection) {
+func (e *session) inspectKeepers(ctx context.Context, i *Inspection) {
 	const subject = "keepers"
 	n, known := e.keepersSeen(ctx)
 	_, whole := e.calls.(composites)
@@ -57,7 +57,7 @@ type dueClock struct {
 	key  func(enginecore.Partition) string
 }
 
-func (e *Engine) dueClocks() []dueClock {
+func (e *session) dueClocks() []dueClock {
 	keys := e.core.Keys()
 	return []dueClock{
 		{"leases", keys.IndexLeaseExpiry}, {"attempt timeouts", keys.IndexAttemptTimeout}, {"deadlines of executions", keys.IndexExecutionDeadline},
@@ -67,7 +67,7 @@ func (e *Engine) dueClocks() []dueClock {
 }
 
 // inspectLag finds what has been due for a while, in all partitions.
-func (e *Engine) inspectLag(ctx context.Context, i *Inspection) {
+func (e *session) inspectLag(ctx context.Context, i *Inspection) {
 	now, err := e.core.Now(ctx)
 	if err != nil {
 		return
@@ -100,7 +100,7 @@ func (e *Engine) inspectLag(ctx context.Context, i *Inspection) {
 }
 
 // inspectWorkers counts the programs whose workers hear the lanes that hold something.
-func (e *Engine) inspectWorkers(ctx context.Context, i *Inspection) {
+func (e *session) inspectWorkers(ctx context.Context, i *Inspection) {
 	if _, whole := e.calls.(composites); !whole {
 		return
 	}

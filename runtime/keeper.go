@@ -22,7 +22,7 @@ import (
 // other options, or that run alone; any number may run, in any processes. Keepers of one engine share the partitions among
 // them. Those of workers stand by while one made by NewKeeper is there.
 type Keeper struct {
-	engine       *Engine
+	session      *session
 	lanes        []enginecore.LaneID
 	compactAfter time.Duration
 	// retainExecutions is how long executions outside managed flows are kept.
@@ -87,13 +87,25 @@ func Heartbeat(d time.Duration) KeeperOption {
 
 // NewKeeper returns a keeper of an engine.
 func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
+	var s *session
+	err := e.open()
+	if err == nil {
+		s = e.session
+	}
+	k := newKeeperOf(s, opts...)
+	k.fault = errors.Join(k.fault, err)
+	return k
+}
+
+// newKeeperOf returns a keeper of a session, nil for one that only reports its fault.
+func newKeeperOf(s *session, opts ...KeeperOption) *Keeper {
 	k := &Keeper{
-		engine: e, compactAfter: DefaultCompactAfter, retainExecutions: DefaultRetainExecutions, reconcileEvery: DefaultReconcileEvery, libraryCheck: libraryCheck, stats: newKeeperStats(), quotas: admitter{e}, courier: courier{e},
+		session: s, compactAfter: DefaultCompactAfter, retainExecutions: DefaultRetainExecutions, reconcileEvery: DefaultReconcileEvery,
+		libraryCheck: libraryCheck, stats: newKeeperStats(), quotas: admitter{s}, courier: courier{s},
 		fleet: newFleet(uuid.NewString()), lanes: []enginecore.LaneID{defaultLane},
 	}
 	k.fault = apply(k, opts)
-	if err := e.open(); err != nil {
-		k.fault = errors.Join(k.fault, err)
+	if s == nil {
 		return k
 	}
 	k.rounds = k.newRounds()
@@ -138,15 +150,15 @@ func (k *Keeper) Run(ctx context.Context) error {
 		return err
 	}
 	defer unwatch()
-	ctx, release := k.engine.whileServed(ctx)
+	ctx, release := k.session.whileServed(ctx)
 	defer release()
-	defer k.engine.builtIn.yield()()
+	defer k.session.builtIn.yield()()
 	var running sync.WaitGroup
 	running.Go(func() { k.announce(ctx) })
-	running.Go(func() { k.engine.guardLibrary(ctx, k.libraryCheck) })
+	running.Go(func() { k.session.guardLibrary(ctx, k.libraryCheck) })
 	k.work(ctx)
 	running.Wait()
-	if err := k.engine.core.OutdatedErr(); err != nil {
+	if err := k.session.core.OutdatedErr(); err != nil {
 		return fmt.Errorf("keeper: %w", err)
 	}
 	return nil
@@ -154,13 +166,13 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // work goes all rounds until ctx ends.
 func (k *Keeper) work(ctx context.Context) {
-	schedules := newScheduleKeeper(k.engine, true)
+	schedules := newScheduleKeeper(k.session, true)
 	defer schedules.close()
 	k.schedules.Store(schedules)
 	defer k.schedules.Store(nil)
 	var running sync.WaitGroup
 	running.Go(func() { k.listen(ctx) })
-	running.Go(func() { k.engine.calls.attend(ctx) })
+	running.Go(func() { k.session.calls.attend(ctx) })
 	for _, r := range k.rounds {
 		running.Go(func() { k.walk(ctx, r) })
 	}
@@ -170,7 +182,7 @@ func (k *Keeper) work(ctx context.Context) {
 // listen hears "<partition> <unix ms>": something is due in a partition earlier than its keepers may know. A letter before
 // the number says that it is a partition of another family than that of flows.
 func (k *Keeper) listen(ctx context.Context) {
-	channel := k.engine.core.Keys().ChannelDue()
+	channel := k.session.core.Keys().ChannelDue()
 	subscribed := func() {
 		for _, r := range k.rounds {
 			if r.hears {
@@ -178,7 +190,7 @@ func (k *Keeper) listen(ctx context.Context) {
 			}
 		}
 	}
-	k.engine.hub.listen(ctx, []string{channel}, subscribed, func(_, message string) {
+	k.session.hub.listen(ctx, []string{channel}, subscribed, func(_, message string) {
 		p, at, ok := parseDue(message)
 		if !ok {
 			return

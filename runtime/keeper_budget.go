@@ -21,7 +21,7 @@ func (k *Keeper) budgetRound() *round {
 	return &round{
 		duties: []Duty{DutyBudget}, family: enginecore.BudgetFamily, every: keeperSweep, hears: true,
 		signs: func(p enginecore.Partition) []string {
-			keys := k.engine.core.Keys()
+			keys := k.session.core.Keys()
 			return []string{keys.BudgetDue(p), keys.IndexBudgetResets(p)}
 		},
 		step: func(ctx context.Context, partitions []enginecore.Partition, _ Duty) []outcome {
@@ -29,7 +29,7 @@ func (k *Keeper) budgetRound() *round {
 			for i, p := range partitions {
 				calls[i] = enginecore.BudgetTickCall{Partition: p}
 			}
-			answers, _ := sendAll(ctx, k.engine.core, calls) // each answer has its error
+			answers, _ := sendAll(ctx, k.session.core, calls) // each answer has its error
 			heard := time.Now()
 			outcomes := make([]outcome, len(partitions))
 			for i, a := range answers {
@@ -53,7 +53,7 @@ func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, repl
 	if len(reply.Tasks) == 0 {
 		return o
 	}
-	s := &budgetSettling{engine: k.engine, partition: p, now: reply.Now, checks: make(map[enginecore.Partition]*budgetChecks)}
+	s := &budgetSettling{session: k.session, partition: p, now: reply.Now, checks: make(map[enginecore.Partition]*budgetChecks)}
 	for _, task := range reply.Tasks {
 		if err := s.settle(ctx, task); err != nil {
 			s.failed = errors.Join(s.failed, err)
@@ -62,12 +62,12 @@ func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, repl
 	s.verify(ctx)
 	if len(s.call.Done) > 0 || len(s.call.Over) > 0 {
 		s.call.Partition = p
-		_, err := k.engine.core.BudgetDone(ctx, s.call)
+		_, err := k.session.core.BudgetDone(ctx, s.call)
 		s.failed = errors.Join(s.failed, err)
 	}
 	// What has failed is due again on its own, so the partition is not held up.
 	if s.failed != nil && ctx.Err() == nil {
-		k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: what follows from the use of a budget could not be done, it is tried again",
+		k.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: what follows from the use of a budget could not be done, it is tried again",
 			eventBudgetFailed.attr(), slog.Any("error", s.failed))
 	}
 	return o
@@ -75,7 +75,7 @@ func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, repl
 
 // budgetSettling is what a keeper does for the budgets of one partition.
 type budgetSettling struct {
-	engine    *Engine
+	session   *session
 	partition enginecore.Partition
 	now       time.Time
 	call      enginecore.BudgetDoneCall
@@ -110,7 +110,7 @@ func (s *budgetSettling) settle(ctx context.Context, task enginecore.BudgetTask)
 	case kind == owedBreach:
 		b, err := parseBreach(task.Text)
 		if err == nil {
-			err = b.carryOut(ctx, s.engine)
+			err = b.carryOut(ctx, s.session)
 		}
 		if err == nil || errors.Is(err, errOwed) {
 			s.call.Done = append(s.call.Done, done(task.Text, time.Time{}))
@@ -131,7 +131,7 @@ func (s *budgetSettling) settle(ctx context.Context, task enginecore.BudgetTask)
 		c.call.Leases = append(c.call.Leases, lease)
 		return nil
 	case kind == owedRun:
-		p, err := s.engine.core.FlowPartition(task.FlowID)
+		p, err := s.session.core.FlowPartition(task.FlowID)
 		if err != nil {
 			return err
 		}
@@ -164,7 +164,7 @@ func leaseOf(reservation string) (enginecore.VerifyBudgetUseLease, error) {
 
 // news is what the partitions of flows have to know of the budget of a task.
 func (s *budgetSettling) news(task enginecore.BudgetTask, budget string) gateNews {
-	n := gateNews{engine: s.engine, partition: s.partition, budget: enginecore.BudgetID(budget), version: task.Gate, closed: task.Closed}
+	n := gateNews{session: s.session, partition: s.partition, budget: enginecore.BudgetID(budget), version: task.Gate, closed: task.Closed}
 	if !task.Wide {
 		n.flow = task.FlowID
 	}
@@ -175,7 +175,7 @@ func (s *budgetSettling) news(task enginecore.BudgetTask, budget string) gateNew
 // those runs.
 func (s *budgetSettling) verify(ctx context.Context) {
 	for _, c := range s.checks {
-		reply, err := s.engine.core.VerifyBudgetUse(ctx, c.call)
+		reply, err := s.session.core.VerifyBudgetUse(ctx, c.call)
 		if err != nil {
 			s.failed = errors.Join(s.failed, err)
 			continue

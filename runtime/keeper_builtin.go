@@ -20,7 +20,7 @@ const (
 // builtInKeeper is the keeper that the workers of an engine share. It runs while there are workers that keep and no keeper
 // made by NewKeeper runs on the same engine.
 type builtInKeeper struct {
-	engine *Engine
+	session *session
 
 	mu sync.Mutex
 	// keeping and bare count the workers that run, with the keeper and without one; made counts the keepers of NewKeeper.
@@ -71,7 +71,7 @@ func (b *builtInKeeper) count(what *int, change int) {
 	defer b.mu.Unlock()
 	*what += change
 	b.keeper.set(b.keeping > 0 && b.made == 0, b.keep)
-	b.watch.set(b.bare > 0 && b.keeping == 0 && b.made == 0, b.engine.watchForKeepers)
+	b.watch.set(b.bare > 0 && b.keeping == 0 && b.made == 0, b.session.watchForKeepers)
 }
 
 // yield makes room for a keeper made by NewKeeper until the returned function is called.
@@ -106,13 +106,13 @@ func (b *builtInKeeper) join(without bool) (leave func() error) {
 
 // keep runs the keeper until ctx ends.
 func (b *builtInKeeper) keep(ctx context.Context) {
-	k := NewKeeper(b.engine)
+	k := newKeeperOf(b.session)
 	k.fleet.builtIn = true
 	err := k.runBuiltIn(ctx)
 	if err == nil {
 		return
 	}
-	b.engine.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the keeper of the workers has ended, they go on without it",
+	b.session.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the keeper of the workers has ended, they go on without it",
 		eventKeeperEnded.attr(), slog.Any("error", err))
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +126,7 @@ func (k *Keeper) runBuiltIn(ctx context.Context) error {
 		return err
 	}
 	defer k.vitals.begin()()
-	ctx, release := k.engine.whileServed(ctx)
+	ctx, release := k.session.whileServed(ctx)
 	defer release()
 	ctx, stop := context.WithCancel(ctx)
 	var announcing sync.WaitGroup
@@ -175,7 +175,7 @@ func (k *Keeper) awaitTurn(ctx context.Context) bool {
 func (k *Keeper) isAlone(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, builtInSettle)
 	defer cancel()
-	seen, known := k.engine.keepersSeen(ctx)
+	seen, known := k.session.keepersSeen(ctx)
 	return known && seen <= 1
 }
 
@@ -220,11 +220,11 @@ func (k *Keeper) keepTurn(ctx context.Context) error {
 
 // watchMetrics shows what the keeper and the lanes do until the returned function is called.
 func (k *Keeper) watchMetrics() (stop func(), err error) {
-	unwatchLanes, err := k.engine.telemetry.watchLanes(k.engine.lanes)
+	unwatchLanes, err := k.session.telemetry.watchLanes(k.session.lanes)
 	if err != nil {
 		return nil, fmt.Errorf("keeper: metrics: %w", err)
 	}
-	unwatchDuties, err := k.engine.telemetry.watchKeeper(k.Stats)
+	unwatchDuties, err := k.session.telemetry.watchKeeper(k.Stats)
 	if err != nil {
 		unwatchLanes()
 		return nil, fmt.Errorf("keeper: metrics: %w", err)

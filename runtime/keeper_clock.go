@@ -27,6 +27,6 @@ func (k *Keeper) clockSetBack(ctx context.Context, p enginecore.Partition, back 
 		return
 	}
 	k.clockTold.Store(&now)
-	k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the server's clock was set back: what waits for its time waits that much longer",
+	k.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the server's clock was set back: what waits for its time waits that much longer",
 		eventClockSetBack.attr(), slog.Duration("by", back.Round(time.Millisecond)), slog.String("partition", p.Tag()))
 }

@@ -159,14 +159,14 @@ func (f *fleet) mine(p enginecore.Partition) bool {
 
 // announce tells the other keepers that this one is there, hears them, and shares the partitions with them, until ctx ends.
 func (k *Keeper) announce(ctx context.Context) {
-	channel := k.engine.core.Keys().ChannelKeepers()
+	channel := k.session.core.Keys().ChannelKeepers()
 	here := "here " + k.fleet.self + " " + strconv.FormatInt(k.fleet.beat.Milliseconds(), 10)
 	if k.fleet.builtIn {
 		here += " " + builtInWord
 	}
 	say := func(ctx context.Context, message string) bool {
 		// A message that does not arrive costs the others a look at partitions that are not theirs.
-		return k.engine.client.Do(ctx, k.engine.client.B().Publish().Channel(channel).Message(message).Build()).Error() == nil
+		return k.session.client.Do(ctx, k.session.client.B().Publish().Channel(channel).Message(message).Build()).Error() == nil
 	}
 	// greet is filled when somebody has to hear at once that this keeper is there.
 	greet := make(chan struct{}, 1)
@@ -177,7 +177,7 @@ func (k *Keeper) announce(ctx context.Context) {
 			k.fleet.listens()
 			notify(greet)
 		}
-		k.engine.hub.listen(ctx, []string{channel}, subscribed, func(_, message string) {
+		k.session.hub.listen(ctx, []string{channel}, subscribed, func(_, message string) {
 			if k.fleet.heard(message, time.Now()) {
 				k.share()
 				notify(greet)

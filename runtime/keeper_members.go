@@ -14,7 +14,7 @@ func (k *Keeper) membersRound() *round {
 	every := k.reconcileEvery
 	return &round{
 		duties: []Duty{DutyMemberReconciliation}, family: enginecore.FlowFamily, every: every, mends: true,
-		signs: func(p enginecore.Partition) []string { return []string{k.engine.core.Keys().IndexFlowIndex(p)} },
+		signs: func(p enginecore.Partition) []string { return []string{k.session.core.Keys().IndexFlowIndex(p)} },
 		step: inPages(k, pace{page: every / (6 * stepsPerRound), search: every / stepsPerRound, pass: every},
 			func(p enginecore.Partition, limit int64, cursor string) enginecore.CountMembersCall {
 				return enginecore.CountMembersCall{Partition: p, Limit: limit, MoreThan: countedWhole, Cursor: cursor}

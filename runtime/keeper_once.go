@@ -95,5 +95,5 @@ func (c *Client) RunDuty(ctx context.Context, duty Duty, opts ...KeeperOption) (
 	if err := c.ready(); err != nil {
 		return DutyReport{}, err
 	}
-	return NewKeeper(c.engine, opts...).RunOnce(ctx, duty)
+	return newKeeperOf(c.session, opts...).RunOnce(ctx, duty)
 }

@@ -47,7 +47,7 @@ func inPages[R any, C enginecore.Call[R]](k *Keeper, often pace, ask func(p engi
 		for i, p := range partitions {
 			calls[i] = ask(p, limit, at.get(p))
 		}
-		answers, _ := sendAll[R](ctx, k.engine.core, calls) // each answer has its error
+		answers, _ := sendAll[R](ctx, k.session.core, calls) // each answer has its error
 		outcomes := make([]outcome, len(partitions))
 		for i, a := range answers {
 			p, o := partitions[i], &outcomes[i]

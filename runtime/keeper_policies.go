@@ -20,7 +20,7 @@ const (
 func (k *Keeper) budgetsRound() *round {
 	return &round{
 		duties: []Duty{DutyBudgetReconciliation}, family: enginecore.BudgetFamily, every: policiesEvery, mends: true,
-		signs: func(p enginecore.Partition) []string { return []string{k.engine.core.Keys().IndexBudgetPolicies(p)} },
+		signs: func(p enginecore.Partition) []string { return []string{k.session.core.Keys().IndexBudgetPolicies(p)} },
 		step: inPages(k, evenPace(policiesEvery),
 			func(p enginecore.Partition, limit int64, cursor string) enginecore.ReconcileBudgetsCall {
 				return enginecore.ReconcileBudgetsCall{Partition: p, Limit: limit, Cursor: cursor}
@@ -35,7 +35,7 @@ func (k *Keeper) budgetsRound() *round {
 func (k *Keeper) admissionsRound() *round {
 	return &round{
 		duties: []Duty{DutyQuotaReconciliation}, family: enginecore.QuotaFamily, every: policiesEvery, mends: true,
-		signs: func(p enginecore.Partition) []string { return []string{k.engine.core.Keys().IndexQuotaPolicies(p)} },
+		signs: func(p enginecore.Partition) []string { return []string{k.session.core.Keys().IndexQuotaPolicies(p)} },
 		step: inPages(k, pace{page: admissionsEvery, search: policiesEvery / stepsPerRound, pass: admissionsEvery},
 			func(p enginecore.Partition, limit int64, cursor string) enginecore.ReconcileQuotasCall {
 				return enginecore.ReconcileQuotasCall{Partition: p, Limit: limit, Cursor: cursor}
@@ -60,7 +60,7 @@ func (k *Keeper) dropAdmissions(ctx context.Context, p enginecore.Partition, adm
 	if err != nil || len(unused) == 0 {
 		return 0, err
 	}
-	first, err := k.engine.core.DropAdmissions(ctx, enginecore.DropAdmissionsCall{Partition: p, Admissions: unused})
+	first, err := k.session.core.DropAdmissions(ctx, enginecore.DropAdmissionsCall{Partition: p, Admissions: unused})
 	if err != nil || len(first.Again) == 0 {
 		return first.Dropped, err
 	}
@@ -68,13 +68,13 @@ func (k *Keeper) dropAdmissions(ctx context.Context, p enginecore.Partition, adm
 	if err != nil || len(unused) == 0 {
 		return first.Dropped, err
 	}
-	second, err := k.engine.core.DropAdmissions(ctx, enginecore.DropAdmissionsCall{Partition: p, Admissions: unused})
+	second, err := k.session.core.DropAdmissions(ctx, enginecore.DropAdmissionsCall{Partition: p, Admissions: unused})
 	return first.Dropped + second.Dropped, err
 }
 
 // unusedAdmissions picks those of which a rule says so, by the phase of their executions: "" of one that is not there.
 func (k *Keeper) unusedAdmissions(ctx context.Context, admitted []enginecore.Admitted, isUnused func(phase string, guarded bool) bool) ([]enginecore.DropAdmissionsAdmission, error) {
-	client := k.engine.client
+	client := k.session.client
 	var unused []enginecore.DropAdmissionsAdmission
 	var asked []enginecore.Admitted
 	var questions rueidis.Commands
@@ -85,7 +85,7 @@ func (k *Keeper) unusedAdmissions(ctx context.Context, admitted []enginecore.Adm
 			continue
 		}
 		asked = append(asked, a)
-		questions = append(questions, client.B().Hmget().Key(k.engine.core.Keys().ExecCore(id)).Field(admittedFields...).Build())
+		questions = append(questions, client.B().Hmget().Key(k.session.core.Keys().ExecCore(id)).Field(admittedFields...).Build())
 	}
 	for i, answer := range client.DoMulti(ctx, questions...) {
 		if err := answer.Error(); err != nil {

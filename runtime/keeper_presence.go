@@ -18,14 +18,14 @@ const (
 // keepersSeen counts the connections on which keepers hear each other, which those have as well that stand by. It is not
 // known where the server may not be asked (PUBSUB NUMSUB), or cannot be. A keeper whose machine is gone without a word counts
 // until the server notices, which is what its tcp-keepalive says.
-func (e *Engine) keepersSeen(ctx context.Context) (seen int64, known bool) {
+func (e *session) keepersSeen(ctx context.Context) (seen int64, known bool) {
 	channel := e.core.Keys().ChannelKeepers()
 	counts, known := e.listeners(ctx, channel)
 	return counts[channel], known || counts[channel] > 0
 }
 
 // watchForKeepers warns when there is no keeper, until ctx ends.
-func (e *Engine) watchForKeepers(ctx context.Context) {
+func (e *session) watchForKeepers(ctx context.Context) {
 	var warned time.Time
 	missed := 0
 	for pause(ctx, e.keeperLook); ctx.Err() == nil; pause(ctx, e.keeperLook) {

@@ -20,7 +20,7 @@ const (
 func (k *Keeper) projectRound() *round {
 	return &round{
 		duties: []Duty{DutyFlowProjection}, family: enginecore.FlowFamily, every: projectEvery, mends: true,
-		signs: func(p enginecore.Partition) []string { return []string{k.engine.core.Keys().IndexFlowIndex(p)} },
+		signs: func(p enginecore.Partition) []string { return []string{k.session.core.Keys().IndexFlowIndex(p)} },
 		step: inPages(k, pace{page: projectPace, search: projectSearch, pass: projectPace},
 			func(p enginecore.Partition, limit int64, cursor string) enginecore.ProjectFlowsCall {
 				return enginecore.ProjectFlowsCall{Partition: p, Limit: limit, Cursor: cursor}

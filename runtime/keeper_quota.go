@@ -15,13 +15,13 @@ import (
 func (k *Keeper) quotaRound() *round {
 	return &round{
 		duties: []Duty{DutyQuota}, family: enginecore.QuotaFamily, every: keeperSweep, hears: true,
-		signs: func(p enginecore.Partition) []string { return []string{k.engine.core.Keys().QuotaDue(p)} },
+		signs: func(p enginecore.Partition) []string { return []string{k.session.core.Keys().QuotaDue(p)} },
 		step: func(ctx context.Context, partitions []enginecore.Partition, _ Duty) []outcome {
 			calls := make([]enginecore.QuotaTickCall, len(partitions))
 			for i, p := range partitions {
 				calls[i] = enginecore.QuotaTickCall{Partition: p}
 			}
-			answers, _ := sendAll(ctx, k.engine.core, calls) // each answer has its error
+			answers, _ := sendAll(ctx, k.session.core, calls) // each answer has its error
 			heard := time.Now()
 			outcomes := make([]outcome, len(partitions))
 			var passing sync.WaitGroup
@@ -86,7 +86,7 @@ func (w *walk) verify(checks []enginecore.QuotaCheck, limits map[enginecore.Quot
 	for i, p := range partitions {
 		list[i] = *calls[p]
 	}
-	answers, _ := sendAll[enginecore.VerifyAdmissionsReply](w.ctx, w.engine.core, list) // each answer has its error
+	answers, _ := sendAll[enginecore.VerifyAdmissionsReply](w.ctx, w.session.core, list) // each answer has its error
 	for n, a := range answers {
 		if a.err != nil {
 			w.warn("executions could not be asked whether they run", a.err)
@@ -110,7 +110,7 @@ func (w *walk) verify(checks []enginecore.QuotaCheck, limits map[enginecore.Quot
 // verifyBlock takes back what a worker that is gone holds for executions that it does not run any more. The engine ignores it
 // when the worker has been heard of its block meanwhile.
 func (w *walk) verifyBlock(block enginecore.QuotaBlock, limit storedLimit) {
-	core := w.engine.core
+	core := w.session.core
 	client := core.Client()
 	live, err := client.Do(w.ctx, client.B().Exists().Key(core.Keys().WorkerAlive(block.WorkerInstanceID)).Build()).AsInt64()
 	if err != nil {

@@ -97,7 +97,7 @@ func (k *Keeper) indexRound() *round {
 				}
 				calls[i].Workers = workers[p]
 			}
-			answers, _ := sendAll(ctx, k.engine.core, calls) // each answer has its error
+			answers, _ := sendAll(ctx, k.session.core, calls) // each answer has its error
 			for i, a := range answers {
 				if outcomes[i].err = a.err; a.err == nil {
 					outcomes[i].more, outcomes[i].next = at.moved(partitions[i], a.reply.NextCursor, every, byHand)
@@ -130,7 +130,7 @@ func (k *Keeper) tellMended(ctx context.Context, p enginecore.Partition, list []
 	for _, m := range list {
 		mended[m.Index] = m.Entries
 	}
-	k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: indexes did not fit the records and were mended",
+	k.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: indexes did not fit the records and were mended",
 		eventIndexMended.attr(), slog.String("partition", p.Tag()), slog.Any("entries", mended))
 	return mended
 }
@@ -157,13 +157,13 @@ func (k *Keeper) leaseHolders() (map[enginecore.Partition][]enginecore.Reconcile
 	defer cancel()
 	const suffix = ":leases"
 	byTag := make(map[string]enginecore.Partition)
-	for _, p := range k.engine.partitions() {
+	for _, p := range k.session.partitions() {
 		byTag[p.Tag()] = p
 	}
-	head := k.engine.core.Keys().Prefix() + ":idx:"
+	head := k.session.core.Keys().Prefix() + ":idx:"
 	seen := make(map[string]bool)
 	found := make(map[enginecore.Partition][]enginecore.ReconcileWorker)
-	for _, node := range k.engine.client.Nodes() {
+	for _, node := range k.session.client.Nodes() {
 		for cursor := uint64(0); ; {
 			keys, next, err := scanKeys(ctx, node, cursor, head+"*:worker:*"+suffix)
 			if err != nil {
@@ -191,7 +191,7 @@ const leaseHoldersWithin = 5 * time.Minute
 
 // executionSigns are keys that a partition with flows, executions or schedules has.
 func (k *Keeper) executionSigns(p enginecore.Partition) []string {
-	keys := k.engine.core.Keys()
+	keys := k.session.core.Keys()
 	return []string{keys.IndexAllExecutions(p), keys.IndexFlowIndex(p), keys.FfxLanes(p), keys.FfxSchedules(p)}
 }
 

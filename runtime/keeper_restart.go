@@ -78,7 +78,7 @@ func (s *restarts) noticed(ctx context.Context, p enginecore.Partition, needed b
 	}
 	s.mu.Unlock()
 	if first && !known {
-		s.engine.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the server has started since its records were gone through: they are reconciled now",
+		s.session.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the server has started since its records were gone through: they are reconciled now",
 			eventRestartNoticed.attr())
 	}
 	s.round.agenda.makeDue(p)
@@ -139,7 +139,7 @@ func restartCalls[R any, C enginecore.Call[R]](s *restarts, ctx context.Context,
 		passes[i] = s.pass(partitions[place])
 		calls[i] = ask(partitions[place], passes[i].cursor)
 	}
-	answers, _ := sendAll[R](ctx, s.engine.core, calls) // each answer has its error
+	answers, _ := sendAll[R](ctx, s.session.core, calls) // each answer has its error
 	for i, a := range answers {
 		place := places[i]
 		if outcomes[place].err = a.err; a.err != nil {
@@ -183,7 +183,7 @@ func (s *restarts) moved(ctx context.Context, p enginecore.Partition, pass *rest
 		return
 	}
 	if delete(s.passes, p); len(s.passes) == 0 {
-		s.engine.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the records were gone through after a start of the server",
+		s.session.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the records were gone through after a start of the server",
 			eventRestartReconciled.attr(), slog.Int64("mended", s.entries))
 		s.entries = 0
 	}

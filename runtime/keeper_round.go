@@ -75,7 +75,7 @@ type dutyDone struct {
 // newRounds lists the work of a keeper: every duty is in one round. A family of partitions with its own clock, or a
 // reconciliation that takes its time, is a round of its own.
 func (k *Keeper) newRounds() []*round {
-	_, whole := k.engine.calls.(composites)
+	_, whole := k.session.calls.(composites)
 	rounds := []*round{k.tickRound(whole), k.unblockRound()}
 	if whole {
 		rounds = append(rounds, k.quotaRound(), k.budgetRound(), k.edgesRound(), k.indexRound(), k.membersRound(), k.straysRound(), k.trimRound(), k.projectRound(), k.siblingsRound(),
@@ -85,7 +85,7 @@ func (k *Keeper) newRounds() []*round {
 			rounds = append(rounds, k.compactRound())
 		}
 	}
-	if c, ok := k.engine.calls.(*contract); ok {
+	if c, ok := k.session.calls.(*contract); ok {
 		rounds = append(rounds, k.overdueRounds(c)...)
 	}
 	for _, r := range rounds {
@@ -99,7 +99,7 @@ func (k *Keeper) newRounds() []*round {
 
 // partitionsOf lists the partitions that a round goes through.
 func (k *Keeper) partitionsOf(r *round) []enginecore.Partition {
-	partitions := k.engine.partitionsOf(r.family)
+	partitions := k.session.partitionsOf(r.family)
 	if r.whole {
 		return partitions[:1]
 	}
@@ -123,11 +123,11 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 	for i, p := range partitions {
 		calls[i] = enginecore.KeepCall{Partition: p, Limit: tickLimit, Duty: string(only), Lanes: k.lanes}
 	}
-	answers, _ := k.engine.calls.keepAll(ctx, calls) // each answer has its error
+	answers, _ := k.session.calls.keepAll(ctx, calls) // each answer has its error
 	heard := time.Now()
 	schedules := k.schedules.Load()
 	if schedules == nil {
-		schedules = newScheduleKeeper(k.engine, false)
+		schedules = newScheduleKeeper(k.session, false)
 		defer schedules.close()
 	}
 	outcomes := make([]outcome, len(partitions))
@@ -206,7 +206,7 @@ func (k *Keeper) visit(ctx context.Context, r *round, partitions []enginecore.Pa
 		k.vitals.touch() // other rounds may find nothing to do by reads, which also work where nothing else does
 	}
 	if failed != nil && ctx.Err() == nil {
-		k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what is due, it tries again",
+		k.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what is due, it tries again",
 			eventTickFailed.attr(), slog.Any("duties", r.duties), slog.Any("error", failed))
 	}
 }
@@ -224,7 +224,7 @@ func (k *Keeper) guarded(ctx context.Context, r *round, partitions []enginecore.
 	end := k.fleet.begin(begun)
 	defer func() {
 		if fault := recover(); fault != nil {
-			k.engine.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on",
+			k.session.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on",
 				eventKeeperPanicked.attr(), slog.Any("duties", duties), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
 			outcomes = make([]outcome, len(partitions))
 			for i := range outcomes {
@@ -243,7 +243,7 @@ func (k *Keeper) signed(ctx context.Context, r *round, partitions []enginecore.P
 	if r.signs == nil || only != "" {
 		return r.step(ctx, partitions, only)
 	}
-	client := k.engine.client
+	client := k.session.client
 	questions := make(rueidis.Commands, len(partitions))
 	for i, p := range partitions {
 		questions[i] = client.B().Exists().Key(r.signs(p)...).Build()

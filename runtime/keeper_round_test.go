@@ -71,10 +71,10 @@ func TestKeeperPanicIsContained(t *testing.T) {
 // What fails in one partition is reported, and the others are seen to.
 func TestRunOnceGoesOnBehindAFault(t *testing.T) {
 	k := testKeeper(t)
-	client := k.engine.client
+	client := k.session.client
 	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
 	// An index of the wrong type: nothing can be done in this partition.
-	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(k.engine.core.Keys().IndexLeaseExpiry(p)).Value("x").Build()).Error())
+	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(k.session.core.Keys().IndexLeaseExpiry(p)).Value("x").Build()).Error())
 	report, err := k.RunOnce(t.Context(), DutyLeaseExpiry)
 	require.ErrorContains(t, err, "lease_expiry in partition {fp:1}")
 	require.Equal(t, 1, report.Remaining)

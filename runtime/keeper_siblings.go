@@ -15,7 +15,7 @@ func (k *Keeper) siblingsRound() *round {
 	return &round{
 		duties: []Duty{DutySiblingCancelReconciliation}, family: enginecore.FlowFamily, every: siblingsEvery, mends: true,
 		signs: func(p enginecore.Partition) []string {
-			return []string{k.engine.core.Keys().IndexPendingCancelGroups(p)}
+			return []string{k.session.core.Keys().IndexPendingCancelGroups(p)}
 		},
 		step: inPages(k, evenPace(siblingsEvery),
 			func(p enginecore.Partition, limit int64, cursor string) enginecore.ReconcileSiblingsCall {

@@ -50,7 +50,7 @@ type sweep struct {
 // sets of leases whose entries belong to nothing.
 func (k *Keeper) straysRound() *round {
 	s := &sweep{Keeper: k, byTag: make(map[string]enginecore.Partition), found: make(map[enginecore.Partition][]stray)}
-	for _, p := range k.engine.partitions() {
+	for _, p := range k.session.partitions() {
 		s.byTag[p.Tag()] = p
 	}
 	return &round{
@@ -78,7 +78,7 @@ func (s *sweep) leaveOut(ctx context.Context, err error, more, byHand bool) erro
 			return err
 		}
 	case err != nil && ctx.Err() == nil:
-		s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not look at all keys, it looks again on its next way",
+		s.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not look at all keys, it looks again on its next way",
 			eventTickFailed.attr(), slog.Any("duties", []Duty{DutyKeyReconciliation}), slog.Any("error", err))
 	}
 	return nil
@@ -96,7 +96,7 @@ func (s *sweep) step(ctx context.Context) (more bool, mended map[string]int64, e
 
 // scan reads one page of keys.
 func (s *sweep) scan(ctx context.Context) error {
-	nodes := s.engine.client.Nodes()
+	nodes := s.session.client.Nodes()
 	if len(s.nodes) == 0 {
 		s.nodes, s.cursor = slices.Sorted(maps.Keys(nodes)), 0
 	}
@@ -105,7 +105,7 @@ func (s *sweep) scan(ctx context.Context) error {
 		s.nodes, s.cursor = s.nodes[1:], 0
 		return nil
 	}
-	keys, next, err := scanKeys(ctx, node, s.cursor, s.engine.core.Keys().Prefix()+":*")
+	keys, next, err := scanKeys(ctx, node, s.cursor, s.session.core.Keys().Prefix()+":*")
 	if s.cursor = next; next == 0 || err != nil {
 		s.nodes, s.cursor = s.nodes[1:], 0
 	}
@@ -131,7 +131,7 @@ func scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern s
 // sort tells what a key is, if it is something to look at.
 func (s *sweep) sort(key string) (enginecore.Partition, stray, bool) {
 	p, ok := s.byTag[enginecore.TagOf(key)]
-	rest, ours := strings.CutPrefix(key, s.engine.core.Keys().Prefix()+":")
+	rest, ours := strings.CutPrefix(key, s.session.core.Keys().Prefix()+":")
 	family, name, tagged := strings.Cut(rest, ":"+p.Tag()+":")
 	if !ok || !ours || !tagged {
 		return p, stray{}, false
@@ -168,7 +168,7 @@ func (s *sweep) check(ctx context.Context) (map[string]int64, error) {
 			calls[i].Found = append(calls[i].Found, enginecore.CheckKeysFound{Kind: x.kind, Name: x.name, Cursor: x.cursor})
 		}
 	}
-	answers, err := sendAll(ctx, s.engine.core, calls)
+	answers, err := sendAll(ctx, s.session.core, calls)
 	total := make(map[string]int64)
 	for i, a := range answers {
 		p := partitions[i]

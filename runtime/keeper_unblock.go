@@ -53,7 +53,7 @@ func (k *Keeper) unblockRound() *round {
 
 // unblockLanes are those that executions outside managed flows are known to use.
 func (k *Keeper) unblockLanes() []enginecore.LaneID {
-	if c, ok := k.engine.calls.(*contract); ok {
+	if c, ok := k.session.calls.(*contract); ok {
 		return c.knownLanes(k.lanes)
 	}
 	lanes := slices.Sorted(slices.Values(k.lanes))
@@ -63,7 +63,7 @@ func (k *Keeper) unblockLanes() []enginecore.LaneID {
 type blockedSet struct{ key, reason string }
 
 func (k *Keeper) blockedSets(p enginecore.Partition, lane enginecore.LaneID) []blockedSet {
-	keys := k.engine.core.Keys()
+	keys := k.session.core.Keys()
 	return []blockedSet{
 		{keys.LaneBlockedBudget(p, lane), "waiting_for_budget"}, {keys.LaneBlockedQuota(p, lane), "waiting_for_quota"},
 		{keys.LaneBlockedRoute(p, lane), "waiting_for_capable_worker"},
@@ -85,7 +85,7 @@ func (u *unblocker) visit(ctx context.Context, p enginecore.Partition, cursor st
 	full := false
 	for _, lane := range u.unblockLanes() {
 		for _, set := range u.blockedSets(p, lane) {
-			client := u.engine.client
+			client := u.session.client
 			ids, err := client.Do(ctx, client.B().Zrange().Key(set.key).Min(strconv.Itoa(offset)).
 				Max(strconv.Itoa(offset+unblockPage-1)).Build()).AsStrSlice()
 			if err != nil {
@@ -109,11 +109,11 @@ func (u *unblocker) visit(ctx context.Context, p enginecore.Partition, cursor st
 func (u *unblocker) release(ctx context.Context, lane enginecore.LaneID, reason string, ids []enginecore.ExecutionID) (int64, error) {
 	commands := make(rueidis.Commands, len(ids))
 	for i, id := range ids {
-		commands[i] = u.engine.client.B().Hmget().Key(u.engine.core.Keys().ExecCore(id)).Field(unblockFields...).Build()
+		commands[i] = u.session.client.B().Hmget().Key(u.session.core.Keys().ExecCore(id)).Field(unblockFields...).Build()
 	}
 	var calls []enginecore.UnblockExecutionCall
 	var faults []error
-	for i, result := range u.engine.client.DoMulti(ctx, commands...) {
+	for i, result := range u.session.client.DoMulti(ctx, commands...) {
 		if err := result.Error(); err != nil {
 			faults = append(faults, contractReadError("HMGET", err))
 			continue
@@ -128,14 +128,14 @@ func (u *unblocker) release(ctx context.Context, lane enginecore.LaneID, reason 
 			calls = append(calls, enginecore.UnblockExecutionCall{LaneID: lane, ExecutionID: ids[i], ExpectedBlockingReason: reason})
 		}
 	}
-	now, err := u.engine.core.Now(ctx)
+	now, err := u.session.core.Now(ctx)
 	if err != nil {
 		return 0, errors.Join(append(faults, contractReadError("TIME", err))...)
 	}
 	for i := range calls {
 		calls[i].Now = now
 	}
-	answers, _ := sendAll(ctx, u.engine.core, calls) // each answer has its error
+	answers, _ := sendAll(ctx, u.session.core, calls) // each answer has its error
 	count := int64(0)
 	for _, a := range answers {
 		var refusal *enginecore.Error
@@ -195,12 +195,12 @@ func (u *unblocker) remembered(what string, ask func() (bool, error)) (bool, err
 
 // isBreached tells whether a budget has reached a hard limit. An id that cannot be one has no limits.
 func (u *unblocker) isBreached(ctx context.Context, id enginecore.BudgetID) (bool, error) {
-	p, err := u.engine.core.Partitioning().BudgetPartition(id)
+	p, err := u.session.core.Partitioning().BudgetPartition(id)
 	if err != nil {
 		return false, nil
 	}
-	keys, b := u.engine.core.Keys(), u.engine.client.B()
-	results := u.engine.client.DoMulti(ctx, b.Hgetall().Key(keys.BudgetLimits(p, id)).Build(), u.engine.client.B().Hgetall().Key(keys.BudgetUsage(p, id)).Build())
+	keys, b := u.session.core.Keys(), u.session.client.B()
+	results := u.session.client.DoMulti(ctx, b.Hgetall().Key(keys.BudgetLimits(p, id)).Build(), u.session.client.B().Hgetall().Key(keys.BudgetUsage(p, id)).Build())
 	limits, err := results[0].AsStrMap()
 	usage, err2 := results[1].AsStrMap()
 	if err := errors.Join(err, err2); err != nil {
@@ -224,15 +224,15 @@ const defaultQuotaWindow = 60
 
 // isFull tells whether a quota admits nothing for now. An id that cannot be one limits nothing.
 func (u *unblocker) isFull(ctx context.Context, id enginecore.QuotaPolicyID) (bool, error) {
-	p, err := u.engine.core.Partitioning().QuotaPartition(id)
+	p, err := u.session.core.Partitioning().QuotaPartition(id)
 	if err != nil {
 		return false, nil
 	}
-	now, err := u.engine.core.Now(ctx)
+	now, err := u.session.core.Now(ctx)
 	if err != nil {
 		return false, contractReadError("TIME", err)
 	}
-	keys, client := u.engine.core.Keys(), u.engine.client
+	keys, client := u.session.core.Keys(), u.session.client
 	result := client.Do(ctx, client.B().Hmget().Key(keys.QuotaRecord(p, id)).Field(quotaFields...).Build())
 	if err := result.Error(); err != nil {
 		return false, contractReadError("HMGET", err)
@@ -259,7 +259,7 @@ func (u *unblocker) isFull(ctx context.Context, id enginecore.QuotaPolicyID) (bo
 
 // advertised are the capabilities of all workers that programs have registered.
 func (u *unblocker) advertised(ctx context.Context) (map[string]bool, error) {
-	keys, client := u.engine.core.Keys(), u.engine.client
+	keys, client := u.session.core.Keys(), u.session.client
 	all := make(map[string]bool)
 	for cursor := uint64(0); ; {
 		page, err := client.Do(ctx, client.B().Sscan().Key(keys.Workers()).Cursor(cursor).Count(unblockPage).Build()).AsScanEntry()

@@ -43,10 +43,10 @@ func (c *Client) Lanes(ctx context.Context) ([]LaneState, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	return c.engine.lanes(ctx)
+	return c.session.lanes(ctx)
 }
 
-func (e *Engine) lanes(ctx context.Context) ([]LaneState, error) {
+func (e *session) lanes(ctx context.Context) ([]LaneState, error) {
 	replies, err := inAll(ctx, e, func(p enginecore.Partition) enginecore.LanesCall { return enginecore.LanesCall{Partition: p} })
 	if err != nil {
 		return nil, fmt.Errorf("list lanes: %w", err)
@@ -146,7 +146,7 @@ func (c *Client) pause(ctx context.Context, subject, name, reason string) error 
 	}
 	err := checkReason(reason)
 	if err == nil {
-		_, err = inAll(ctx, c.engine, func(p enginecore.Partition) enginecore.PauseCall {
+		_, err = inAll(ctx, c.session, func(p enginecore.Partition) enginecore.PauseCall {
 			return enginecore.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason}
 		})
 	}
@@ -160,12 +160,12 @@ func (c *Client) resume(ctx context.Context, subject, name string) error {
 	if err := c.ready(); err != nil {
 		return err
 	}
-	calls := make([]enginecore.ResumeCall, 0, c.engine.core.Partitioning().Flow)
-	for _, p := range c.engine.partitions() {
+	calls := make([]enginecore.ResumeCall, 0, c.session.core.Partitioning().Flow)
+	for _, p := range c.session.partitions() {
 		calls = append(calls, enginecore.ResumeCall{Partition: p, Subject: subject, Name: name})
 	}
 	for len(calls) > 0 {
-		answers, err := sendAll(ctx, c.engine.core, calls)
+		answers, err := sendAll(ctx, c.session.core, calls)
 		var rest []enginecore.ResumeCall
 		for i, a := range answers {
 			err = errors.Join(err, a.err)
@@ -203,7 +203,7 @@ func (c *Client) Pauses(ctx context.Context) ([]Pause, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	replies, err := inAll(ctx, c.engine, func(p enginecore.Partition) enginecore.PausesCall { return enginecore.PausesCall{Partition: p} })
+	replies, err := inAll(ctx, c.session, func(p enginecore.Partition) enginecore.PausesCall { return enginecore.PausesCall{Partition: p} })
 	if err != nil {
 		return nil, fmt.Errorf("list pauses: %w", err)
 	}
@@ -267,7 +267,7 @@ func (c *Client) pauseRun(ctx context.Context, flowName, runID string, id engine
 	if err := checkReason(reason); err != nil {
 		return pauseRunError("pause", flowName, runID, err)
 	}
-	_, err := c.engine.core.PauseFlow(ctx, enginecore.PauseFlowCall{Partition: p, FlowID: id, Reason: reason})
+	_, err := c.session.core.PauseFlow(ctx, enginecore.PauseFlowCall{Partition: p, FlowID: id, Reason: reason})
 	return pauseRunError("pause", flowName, runID, err)
 }
 
@@ -277,7 +277,7 @@ func (c *Client) resumeRun(ctx context.Context, flowName, runID string, id engin
 	}
 	call := enginecore.ResumeFlowCall{Partition: p, FlowID: id}
 	for {
-		reply, err := c.engine.core.ResumeFlow(ctx, call)
+		reply, err := c.session.core.ResumeFlow(ctx, call)
 		if call.Cursor = reply.NextCursor; err != nil || call.Cursor == "" {
 			return pauseRunError("resume", flowName, runID, err)
 		}
@@ -297,7 +297,7 @@ func pauseRunError(verb, flowName, runID string, err error) error {
 }
 
 // inAll makes one call in every partition of flows. The error joins theirs.
-func inAll[R any, C enginecore.Call[R]](ctx context.Context, e *Engine, make func(enginecore.Partition) C) ([]R, error) {
+func inAll[R any, C enginecore.Call[R]](ctx context.Context, e *session, make func(enginecore.Partition) C) ([]R, error) {
 	var calls []C
 	for _, p := range e.partitions() {
 		calls = append(calls, make(p))

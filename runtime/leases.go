@@ -50,7 +50,7 @@ func newLeaseBook(s *shift) *leaseBook {
 // register takes the worker's live key, which tells others that the instance exists. While the engine is away, it keeps
 // trying, as all of the worker does; where it is full, the worker works without, so that what is there gets done.
 func (b *leaseBook) register(ctx context.Context) error {
-	client := b.shift.engine.client
+	client := b.shift.session.client
 	for {
 		err := enginecore.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
 		if err == nil {
@@ -64,7 +64,7 @@ func (b *leaseBook) register(ctx context.Context) error {
 		if errors.Is(err, enginecore.ErrUnauthorized) {
 			return fmt.Errorf("register worker %s: %w", b.shift.worker.instance, err)
 		}
-		b.shift.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker cannot reach the engine, it tries again", eventEngineAway.attr(),
+		b.shift.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker cannot reach the engine, it tries again", eventEngineAway.attr(),
 			slog.Any("error", err))
 		pause(ctx, claimPause)
 	}
@@ -72,8 +72,8 @@ func (b *leaseBook) register(ctx context.Context) error {
 
 // warnOfShortLease tells of a lease that may run out before a connection that has fallen silent is given up.
 func (s *shift) warnOfShortLease(ctx context.Context) {
-	if lease, silence := s.worker.config.lease, s.engine.silence; 3*silence > lease {
-		s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a connection that falls silent may cost the worker its leases: "+
+	if lease, silence := s.worker.config.lease, s.session.silence; 3*silence > lease {
+		s.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a connection that falls silent may cost the worker its leases: "+
 			"write_timeout in the engine's URL makes it be given up sooner", eventLeaseShort.attr(),
 			slog.Duration("lease", lease), slog.Duration("given_up_after", silence))
 	}
@@ -82,9 +82,9 @@ func (s *shift) warnOfShortLease(ctx context.Context) {
 func (b *leaseBook) deregister() {
 	ctx, cancel := context.WithTimeout(b.shift.base, time.Second)
 	defer cancel()
-	client := b.shift.engine.client
+	client := b.shift.session.client
 	if err := client.Do(ctx, client.B().Del().Key(b.liveKey()).Build()).Error(); err != nil {
-		b.shift.engine.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: live key stays until it runs out", eventLiveKeyLeft.attr(), slog.Any("error", err))
+		b.shift.session.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: live key stays until it runs out", eventLiveKeyLeft.attr(), slog.Any("error", err))
 	}
 }
 
@@ -252,7 +252,7 @@ func (b *leaseBook) renew(ctx context.Context) {
 	held := b.snapshot()
 	compare := b.doubtful.Swap(false)
 	if compare {
-		for _, p := range b.shift.engine.partitions() {
+		for _, p := range b.shift.session.partitions() {
 			if held[p] == nil {
 				held[p] = nil
 			}
@@ -269,10 +269,10 @@ func (b *leaseBook) renew(ctx context.Context) {
 	}
 	deadline, cancel := context.WithTimeout(ctx, b.ttl)
 	defer cancel()
-	answers, err := b.shift.engine.calls.renewAll(deadline, renewals)
+	answers, err := b.shift.session.calls.renewAll(deadline, renewals)
 	if err != nil && ctx.Err() == nil {
 		b.doubt()
-		b.shift.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", eventRenewalFailed.attr(), slog.Any("error", err))
+		b.shift.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", eventRenewalFailed.attr(), slog.Any("error", err))
 	}
 	seen := make(map[enginecore.LeaseID]bool)
 	for i, a := range answers {
@@ -341,17 +341,17 @@ func (b *leaseBook) returnStrays(p enginecore.Partition, strays []enginecore.Hel
 			seen[stray.LeaseID] = true
 			continue
 		}
-		_, err := b.shift.engine.calls.Release(b.shift.base, enginecore.ReleaseCall{
+		_, err := b.shift.session.calls.Release(b.shift.base, enginecore.ReleaseCall{
 			Partition: p, ExecutionID: stray.ExecutionID, LeaseID: stray.LeaseID, LeaseEpoch: stray.LeaseEpoch,
 			AttemptID: stray.AttemptID, Reason: "the reply of the claim was lost",
 		})
-		b.shift.engine.logger.LogAttrs(b.shift.base, slog.LevelInfo, "flowfabric: gave back an execution whose claim had no reply", eventStrayReturned.attr(),
+		b.shift.session.logger.LogAttrs(b.shift.base, slog.LevelInfo, "flowfabric: gave back an execution whose claim had no reply", eventStrayReturned.attr(),
 			slog.String("execution", string(stray.ExecutionID)), slog.Any("error", err))
 	}
 }
 
 func (b *leaseBook) touchLiveKey(ctx context.Context) {
-	client := b.shift.engine.client
+	client := b.shift.session.client
 	err := enginecore.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
 	if err == nil {
 		b.known.Store(true)

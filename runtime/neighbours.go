@@ -43,7 +43,7 @@ type neighbours struct {
 	stocks    map[string]idStock // by flow
 }
 
-func newNeighbours(e *Engine) *neighbours {
+func newNeighbours(e *session) *neighbours {
 	n := &neighbours{maxRounds: neighbourRounds}
 	if e.core.Client().Mode() == rueidis.ClientModeCluster {
 		n.maxRounds = 1
@@ -52,7 +52,7 @@ func newNeighbours(e *Engine) *neighbours {
 }
 
 // runID is a random UUID.
-func (n *neighbours) runID(e *Engine, flowName string) string {
+func (n *neighbours) runID(e *session, flowName string) string {
 	partitions := e.core.Partitioning()
 	n.mu.Lock()
 	defer n.mu.Unlock()

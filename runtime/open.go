@@ -13,7 +13,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/redis/rueidis"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -26,34 +25,14 @@ import (
 
 // Engine is an open connection to an engine, in this process or on a server. Its methods may be called from several
 // goroutines. Clients, workers and keepers share it and end before it is closed.
-type Engine struct {
-	core      *enginecore.Engine
-	calls     calls
-	client    rueidis.Client
-	dialer    *dialer // nil in this process
-	watches   *watches
-	silence   time.Duration // after which a server that does not answer is given up; 0 in this process
-	hub       *hub
-	inProcess *embedded.Engine // nil when the engine is a server
-	inMemory  bool
-	volatile  bool // AllowVolatile
-	namespace enginecore.Namespace
-	secrets   *secretBook
-	keep      flow.Keep
-	logger    *slog.Logger
-	logged    *repeatLimiter // behind the logger
-	telemetry *telemetry
-	builtIn   builtInKeeper
-	// keeperLook is how often workers without a keeper look whether there is one.
-	keeperLook time.Duration
-}
+type Engine struct{ session *session }
 
 // open tells why the engine cannot be used.
 func (e *Engine) open() error {
 	switch {
 	case e == nil:
 		return errNoEngine
-	case e.core == nil:
+	case e.session == nil:
 		return errUnmadeEngine
 	}
 	return nil
@@ -61,22 +40,22 @@ func (e *Engine) open() error {
 
 // Core is the engine's Go face: ids, keys and the typed calls of the library. Of a nil engine it is nil.
 func (e *Engine) Core() *enginecore.Engine {
-	if e == nil {
+	if e.open() != nil {
 		return nil
 	}
-	return e.core
+	return e.session.core
 }
 
 // Embedded is the engine of this process, or nil when the engine is a server or nil.
 func (e *Engine) Embedded() *embedded.Engine {
-	if e == nil {
+	if e.open() != nil {
 		return nil
 	}
-	return e.inProcess
+	return e.session.inProcess
 }
 
-// InMemory tells that the engine is in this process and kept nowhere else, so that everything ends with Close.
-func (e *Engine) InMemory() bool { return e != nil && e.inMemory }
+// InMemory reports whether the engine is in this process and kept nowhere else, so that everything ends with Close.
+func (e *Engine) InMemory() bool { return e.open() == nil && e.session.inMemory }
 
 // OpenOption adjusts Open.
 type OpenOption func(*openConfig)
@@ -219,7 +198,7 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	if config.core.ContractOnly && config.core.ReplaceForeignLibrary {
 		return nil, errors.New("open engine: ContractOnly, also as ?contract=15, leaves the library as it is; ReplaceForeignLibrary replaces it")
 	}
-	e := &Engine{
+	s := &session{
 		keep:      config.keep,
 		volatile:  config.volatile,
 		namespace: enginecore.Namespace(config.namespace),
@@ -229,19 +208,20 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 
 		keeperLook: keeperLookEvery,
 	}
-	e.builtIn.engine = e
-	if err := e.connect(ctx, target, config); err != nil {
+	s.builtIn.session = s
+	e := &Engine{s}
+	if err := s.connect(ctx, target, config); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, err), e.Close())
 	}
-	if e.inMemory {
-		e.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine is in this process and in memory: nothing outlives it, and "+
+	if s.inMemory {
+		s.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine is in this process and in memory: nothing outlives it, and "+
 			"no other process sees it", eventEngineInMemory.attr())
 	}
-	e.warn(ctx)
+	s.warn(ctx)
 	return e, nil
 }
 
-func (e *Engine) connect(ctx context.Context, target target, config openConfig) error {
+func (e *session) connect(ctx context.Context, target target, config openConfig) error {
 	option := target.option
 	if target.embedded {
 		e.inMemory = target.dir == ""
@@ -308,7 +288,7 @@ func checkExists(dir string) error {
 }
 
 // endLeases makes everything that was running when the process before ended claimable.
-func (e *Engine) endLeases(ctx context.Context) error {
+func (e *session) endLeases(ctx context.Context) error {
 	for _, p := range e.partitions() {
 		for {
 			reply, err := e.calls.EndLeases(ctx, enginecore.EndLeasesCall{Partition: p})
@@ -324,10 +304,10 @@ func (e *Engine) endLeases(ctx context.Context) error {
 }
 
 // partitions lists the partitions of flows.
-func (e *Engine) partitions() []enginecore.Partition { return e.partitionsOf(enginecore.FlowFamily) }
+func (e *session) partitions() []enginecore.Partition { return e.partitionsOf(enginecore.FlowFamily) }
 
 // partitionsOf lists the partitions of a family.
-func (e *Engine) partitionsOf(family enginecore.Family) []enginecore.Partition {
+func (e *session) partitionsOf(family enginecore.Family) []enginecore.Partition {
 	counts := e.core.Partitioning()
 	count := map[enginecore.Family]int{
 		enginecore.FlowFamily: counts.Flow, enginecore.BudgetFamily: counts.Budget, enginecore.QuotaFamily: counts.Quota,
@@ -340,7 +320,7 @@ func (e *Engine) partitionsOf(family enginecore.Family) []enginecore.Partition {
 }
 
 // whileServed returns a context that ends with ctx, or when the engine is found not to serve this program any more.
-func (e *Engine) whileServed(ctx context.Context) (context.Context, context.CancelFunc) {
+func (e *session) whileServed(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -362,7 +342,7 @@ const libraryCheck = time.Minute
 // guardLibrary replaces an older library, until ctx ends. A server that has lost its library gets that of the program which
 // notices first, and to a newer program most of its functions may look the same. One that does not serve this program any more
 // is noticed by who makes no calls otherwise.
-func (e *Engine) guardLibrary(ctx context.Context, every time.Duration) {
+func (e *session) guardLibrary(ctx context.Context, every time.Duration) {
 	if e.inProcess != nil {
 		return
 	}
@@ -376,9 +356,13 @@ func (e *Engine) guardLibrary(ctx context.Context, every time.Duration) {
 
 // Close ends the connection and, in this process, the engine. Further calls do nothing, and neither does one of a nil engine.
 func (e *Engine) Close() error {
-	if e == nil {
+	if e.open() != nil {
 		return nil
 	}
+	return e.session.close()
+}
+
+func (e *session) close() error {
 	if e.logged != nil {
 		defer func() { e.logged.finish(context.Background(), time.Now()) }()
 	}

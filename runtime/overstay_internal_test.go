@@ -16,7 +16,7 @@ func TestWhenAFunctionOverstays(t *testing.T) {
 	const patience = time.Second
 	newRunning := func(limit time.Duration) (*task, func(after time.Duration) WorkerStats) {
 		w := &Worker{config: workerConfig{lease: time.Minute}}
-		s := &shift{worker: w, engine: &Engine{logger: slog.New(slog.DiscardHandler)}, base: t.Context()}
+		s := &shift{worker: w, session: &session{logger: slog.New(slog.DiscardHandler)}, base: t.Context()}
 		running := newTask(s, spot{}, enginecore.ClaimedExecution{}, time.Now())
 		until := time.Time{}
 		if limit > 0 {

@@ -147,7 +147,7 @@ func (p *permits) sendAll(quota enginecore.QuotaPolicyID) {
 
 // send asks for the places of some tasks and tells them. What others got by the way is carried to them afterwards.
 func (p *permits) send(tasks []*task) {
-	w := &walk{admitter: admitter{p.shift.engine}, ctx: p.shift.base, by: &taker{p.shift, tasks[0].spot.lane, 0}}
+	w := &walk{admitter: admitter{p.shift.session}, ctx: p.shift.base, by: &taker{p.shift, tasks[0].spot.lane, 0}}
 	applicants := make([]*applicant, 0, len(tasks))
 	for _, t := range tasks {
 		d, _ := debtOf(&t.claimed)

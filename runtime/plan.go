@@ -156,12 +156,12 @@ func (c *compiledCache) get(def definition) (*compiledFlow, error) {
 }
 
 // newPlan gives a run its ids. The same namespace, flow, run id, graph and input give the same plan in every process.
-func newPlan(e *Engine, compiled *compiledFlow, runID string, input []byte) (*Plan, error) {
+func newPlan(e *session, compiled *compiledFlow, runID string, input []byte) (*Plan, error) {
 	return newPlanIn(e, e.namespace, compiled, runID, input)
 }
 
 // newPlanIn is newPlan for a run of any namespace.
-func newPlanIn(e *Engine, namespace enginecore.Namespace, compiled *compiledFlow, runID string, input []byte) (*Plan, error) {
+func newPlanIn(e *session, namespace enginecore.Namespace, compiled *compiledFlow, runID string, input []byte) (*Plan, error) {
 	if err := checkRunID(runID); err != nil {
 		return nil, fmt.Errorf("flow %s: %w", compiled.graph.Name, err)
 	}

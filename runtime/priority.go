@@ -102,7 +102,7 @@ func (c *Client) setPriorityOf(ctx context.Context, core composites, call engine
 			return children, err
 		}
 		if len(reply.Candidates) > 0 {
-			admitter{c.engine}.admit(ctx, reply.Candidates, &taker{})
+			admitter{c.session}.admit(ctx, reply.Candidates, &taker{})
 		}
 		for _, child := range reply.Children {
 			children = append(children, child.FlowID)

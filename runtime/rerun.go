@@ -117,7 +117,7 @@ func (c *Client) sendReruns(ctx context.Context, call enginecore.RerunCall, node
 // sendRerun sends one call, and the last one until the rerun is under way.
 func (c *Client) sendRerun(ctx context.Context, call enginecore.RerunCall) error {
 	for {
-		reply, err := c.engine.core.Rerun(ctx, call)
+		reply, err := c.session.core.Rerun(ctx, call)
 		var refusal *enginecore.Error
 		switch {
 		case err == nil && !reply.More:

@@ -31,7 +31,7 @@ func (c *Client) awaitResult(ctx context.Context, flowName, runID string, id eng
 	for look := !w.expected; ; look = true {
 		var reply enginecore.FlowResultReply
 		if look {
-			reply, err = c.engine.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+			reply, err = c.session.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
 			switch {
 			case errors.Is(err, enginecore.ErrFlowNotFound):
 				return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, ErrRunNotFound)
@@ -50,8 +50,8 @@ func (c *Client) awaitResult(ctx context.Context, flowName, runID string, id eng
 				return enginecore.FlowResultReply{Outcome: end.outcome, HasResult: true, Result: []byte(end.result)}, nil
 			}
 		case <-again.C:
-		case <-c.engine.core.Outdated():
-			return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, c.engine.core.OutdatedErr())
+		case <-c.session.core.Outdated():
+			return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, c.session.core.OutdatedErr())
 		case <-c.done.closed.Done():
 			return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, errClientClosed)
 		case <-ctx.Done():

@@ -120,7 +120,7 @@ func (s *shift) takePosts(ctx context.Context, posts map[string]post) bool {
 	}
 	confirmed := make(chan struct{}, 1)
 	s.onDuty.Go(func() {
-		s.engine.hub.listen(ctx, slices.Collect(maps.Keys(posts)), func() { notify(confirmed) }, func(channel, message string) {
+		s.session.hub.listen(ctx, slices.Collect(maps.Keys(posts)), func() { notify(confirmed) }, func(channel, message string) {
 			at := posts[channel]
 			s.wake(ctx, at.lane, &at.place, message)
 		})

@@ -259,15 +259,15 @@ func (c *Client) List(ctx context.Context, flowName string, limit int) ([]RunSum
 
 // listInContract looks at all flows of all partitions.
 func (c *Client) listInContract(ctx context.Context, flowName string, limit int) ([]RunSummary, error) {
-	partitions := c.engine.partitions()
+	partitions := c.session.partitions()
 	pages := make([][]enginecore.Run, len(partitions))
 	faults := make([]error, len(partitions))
 	var asking errgroup.Group
 	asking.SetLimit(listConcurrency)
 	for i, p := range partitions {
 		asking.Go(func() error {
-			reply, err := c.engine.calls.ListRuns(ctx, enginecore.ListRunsCall{
-				Partition: p, FlowName: flowName, Children: true, Limit: int64(limit), Namespace: string(c.engine.namespace),
+			reply, err := c.session.calls.ListRuns(ctx, enginecore.ListRunsCall{
+				Partition: p, FlowName: flowName, Children: true, Limit: int64(limit), Namespace: string(c.session.namespace),
 			})
 			pages[i], faults[i] = reply.Runs, err
 			return nil

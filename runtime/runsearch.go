@@ -21,7 +21,7 @@ const (
 
 // runSearch merges what the partitions find into one order.
 type runSearch struct {
-	engine  *Engine
+	session *session
 	core    composites
 	query   RunQuery
 	streams []runStream
@@ -52,9 +52,9 @@ func (c *Client) search(q RunQuery, cursor string, want int) (*runSearch, error)
 	if err != nil {
 		return nil, err
 	}
-	partitions := c.engine.partitions()
+	partitions := c.session.partitions()
 	s := &runSearch{
-		engine: c.engine, core: core, query: q, streams: make([]runStream, len(partitions)), rounds: -1, last: from,
+		session: c.session, core: core, query: q, streams: make([]runStream, len(partitions)), rounds: -1, last: from,
 		// Runs are spread evenly. What falls short is asked for again.
 		share: min(runsPerCall, 2+3*want/(2*len(partitions))),
 	}
@@ -147,7 +147,7 @@ func (s *runSearch) ask(ctx context.Context, streams []*runStream) error {
 
 func (s *runSearch) call(stream *runStream) enginecore.ListRunsCall {
 	call := s.query.call()
-	call.Partition, call.Limit, call.Namespace = stream.partition, int64(s.share), string(s.engine.namespace)
+	call.Partition, call.Limit, call.Namespace = stream.partition, int64(s.share), string(s.session.namespace)
 	switch {
 	case stream.reached != startOfRuns:
 		call.Before, call.BeforeID = time.UnixMilli(stream.reached.ms), stream.reached.id

@@ -186,7 +186,7 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing T
 	if err := usable(c, def); err != nil {
 		return fail(err)
 	}
-	if _, err := c.engine.composites(); err != nil {
+	if _, err := c.session.composites(); err != nil {
 		return fail(err)
 	}
 	input, err := def.EncodeInput(in)
@@ -197,7 +197,7 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing T
 	if err != nil {
 		return fail(err)
 	}
-	draft, err := newDraft(c.engine, name, timing, compiled, input, opts)
+	draft, err := newDraft(c.session, name, timing, compiled, input, opts)
 	if err != nil {
 		return fail(err)
 	}

@@ -19,8 +19,8 @@ func (c *Client) locateSchedule(name string) (enginecore.Partition, enginecore.S
 	if err := activity.CheckName(name); err != nil {
 		return enginecore.Partition{}, "", fmt.Errorf("%w: %w", ErrSchedule, err)
 	}
-	id := enginecore.ScheduleIDFor(c.engine.namespace, name)
-	p, err := c.engine.core.Partitioning().SchedulePartition(id)
+	id := enginecore.ScheduleIDFor(c.session.namespace, name)
+	p, err := c.session.core.Partitioning().SchedulePartition(id)
 	return p, id, err
 }
 
@@ -28,7 +28,7 @@ func (c *Client) locateSchedule(name string) (enginecore.Partition, enginecore.S
 func (c *Client) changeSchedule(ctx context.Context, do, name string, change func(*scheduleRecord) (bool, error)) error {
 	p, id, err := c.locateSchedule(name)
 	if err == nil {
-		_, err = c.engine.changeSchedule(ctx, p, id, func(r *scheduleRecord) (bool, error) {
+		_, err = c.session.changeSchedule(ctx, p, id, func(r *scheduleRecord) (bool, error) {
 			if r.state.Deleting {
 				return false, ErrScheduleNotFound
 			}
@@ -105,10 +105,10 @@ func (c *Client) startTriggered(ctx context.Context, name string, fire pendingFi
 	if err != nil {
 		return fault(err)
 	}
-	keeper := newScheduleKeeper(c.engine, false)
+	keeper := newScheduleKeeper(c.session, false)
 	defer keeper.close()
 	for {
-		r, history, err := c.engine.readSchedule(ctx, p, id, ScheduleHistory)
+		r, history, err := c.session.readSchedule(ctx, p, id, ScheduleHistory)
 		if err != nil {
 			return fault(err)
 		}
@@ -125,7 +125,7 @@ func (c *Client) startTriggered(ctx context.Context, name string, fire pendingFi
 		case !more && slices.ContainsFunc(r.state.Waiting, func(f pendingFire) bool { return f.Serial == fire.Serial }):
 			// Keepers are told, so that one of them waits for the end of the run.
 			r.urgent = true
-			err := c.engine.saveSchedule(ctx, r, nil, false)
+			err := c.session.saveSchedule(ctx, r, nil, false)
 			if err == nil || errors.Is(err, enginecore.ErrScheduleChanged) {
 				return nil
 			}
@@ -162,7 +162,7 @@ func (c *Client) triggerOutcome(fault func(error) error, fire pendingFire, histo
 func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
 	p, id, err := c.locateSchedule(name)
 	if err == nil {
-		_, err = c.engine.changeSchedule(ctx, p, id, func(r *scheduleRecord) (bool, error) {
+		_, err = c.session.changeSchedule(ctx, p, id, func(r *scheduleRecord) (bool, error) {
 			r.state.Deleting, r.urgent = true, true
 			r.state.Waiting = slices.DeleteFunc(r.state.Waiting, func(f pendingFire) bool { return f.StartBefore == 0 })
 			return true, nil
@@ -182,10 +182,10 @@ const keeperPause = 20 * time.Millisecond
 
 // finishDelete removes a schedule that is marked so, which keepers do as well.
 func (c *Client) finishDelete(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
-	keeper := newScheduleKeeper(c.engine, false)
+	keeper := newScheduleKeeper(c.session, false)
 	defer keeper.close()
 	for {
-		r, _, err := c.engine.readSchedule(ctx, p, id, 0)
+		r, _, err := c.session.readSchedule(ctx, p, id, 0)
 		if errors.Is(err, ErrScheduleNotFound) || err == nil && !r.state.Deleting {
 			return nil
 		}

@@ -99,7 +99,7 @@ func (k *Keeper) schedulesRound() *round {
 	cursors := make(map[enginecore.Partition]string)
 	return &round{
 		duties: []Duty{DutyScheduleReconciliation}, family: enginecore.FlowFamily, every: k.reconcileEvery, mends: true, ofClock: true,
-		signs: func(p enginecore.Partition) []string { return []string{k.engine.core.Keys().FfxSchedules(p)} },
+		signs: func(p enginecore.Partition) []string { return []string{k.session.core.Keys().FfxSchedules(p)} },
 		step: func(ctx context.Context, partitions []enginecore.Partition, _ Duty) []outcome {
 			return k.reviewSchedules(ctx, partitions, cursors)
 		},
@@ -112,8 +112,8 @@ func (k *Keeper) reviewSchedules(ctx context.Context, partitions []enginecore.Pa
 	for i, p := range partitions {
 		calls[i] = enginecore.ListSchedulesCall{Partition: p, Cursor: cursors[p]}
 	}
-	answers, _ := sendAll(ctx, k.engine.core, calls) // each answer has its error
-	schedules := newScheduleKeeper(k.engine, false)
+	answers, _ := sendAll(ctx, k.session.core, calls) // each answer has its error
+	schedules := newScheduleKeeper(k.session, false)
 	defer schedules.close()
 	outcomes := make([]outcome, len(partitions))
 	for i, a := range answers {

@@ -88,7 +88,7 @@ func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDe
 	if err != nil {
 		return fail(err)
 	}
-	r, history, err := c.engine.readSchedule(ctx, p, id, ScheduleHistory)
+	r, history, err := c.session.readSchedule(ctx, p, id, ScheduleHistory)
 	if err != nil {
 		return fail(err)
 	}
@@ -110,7 +110,7 @@ func (c *Client) Schedules(ctx context.Context) iter.Seq2[*ScheduleDescription, 
 			yield(nil, fmt.Errorf("list schedules: %w", err))
 			return
 		}
-		for _, p := range c.engine.partitions() {
+		for _, p := range c.session.partitions() {
 			goOn, err := c.yieldSchedules(ctx, p, yield)
 			if err != nil {
 				yield(nil, fmt.Errorf("list schedules: %w", err))
@@ -127,21 +127,21 @@ func (c *Client) Schedules(ctx context.Context) iter.Seq2[*ScheduleDescription, 
 func (c *Client) yieldSchedules(ctx context.Context, p enginecore.Partition, yield func(*ScheduleDescription, error) bool) (bool, error) {
 	call := enginecore.ListSchedulesCall{Partition: p}
 	for {
-		reply, err := c.engine.core.ListSchedules(ctx, call)
+		reply, err := c.session.core.ListSchedules(ctx, call)
 		if err != nil {
 			return false, err
 		}
 		for _, stored := range reply.Schedules {
 			r, err := readRecord(p, reply.Now, stored)
 			if errors.Is(err, errScheduleVersion) {
-				c.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a schedule is left out of a list", eventScheduleFailed.attr(),
+				c.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a schedule is left out of a list", eventScheduleFailed.attr(),
 					slog.Any("error", err))
 				continue
 			}
 			if err != nil {
 				return false, err
 			}
-			if r.state.Deleting || enginecore.Namespace(r.spec.Namespace) != c.engine.namespace {
+			if r.state.Deleting || enginecore.Namespace(r.spec.Namespace) != c.session.namespace {
 				continue
 			}
 			d, err := c.describeSchedule(ctx, r, nil)
@@ -191,11 +191,11 @@ func (c *Client) describeSchedule(ctx context.Context, r *scheduleRecord, histor
 		return d, nil
 	}
 	d.LastRun, d.LastRunFlow = state.Last.Run, state.Last.Flow
-	id, p, err := c.engine.locateStarted(r)
+	id, p, err := c.session.locateStarted(r)
 	if err != nil {
 		return nil, err
 	}
-	reply, err := c.engine.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+	reply, err := c.session.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
 		d.LastRunState = "gone"

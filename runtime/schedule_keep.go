@@ -30,9 +30,9 @@ const (
 // that is due, and every step is written only if nobody else took one; so no order of things, and no keeper that stops
 // anywhere, starts a fire twice or loses one.
 type scheduleKeeper struct {
-	engine *Engine
-	client *Client
-	flows  compiledSchedules
+	session *session
+	client  *Client
+	flows   compiledSchedules
 
 	places chan struct{} // of the schedules that are worked on
 	tasks  sync.WaitGroup
@@ -42,8 +42,8 @@ type scheduleKeeper struct {
 }
 
 // newScheduleKeeper makes one that watches the runs that fires wait for, or one that only does what can be done at once.
-func newScheduleKeeper(e *Engine, watch bool) *scheduleKeeper {
-	k := &scheduleKeeper{engine: e, client: NewClient(e), places: make(chan struct{}, schedulesAtOnce)}
+func newScheduleKeeper(e *session, watch bool) *scheduleKeeper {
+	k := &scheduleKeeper{session: e, client: newClientOf(e), places: make(chan struct{}, schedulesAtOnce)}
 	if watch {
 		k.watching = make(map[watchedRun]bool)
 	}
@@ -82,12 +82,12 @@ func (k *scheduleKeeper) begin(ctx context.Context, p enginecore.Partition, due 
 func (k *scheduleKeeper) work(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			k.engine.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on", eventKeeperPanicked.attr(),
+			k.session.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on", eventKeeperPanicked.attr(),
 				slog.Any("duties", []Duty{DutySchedule}), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	for ctx.Err() == nil {
-		r, _, err := k.engine.readSchedule(ctx, p, id, 0)
+		r, _, err := k.session.readSchedule(ctx, p, id, 0)
 		if errors.Is(err, ErrScheduleNotFound) {
 			return
 		}
@@ -100,7 +100,7 @@ func (k *scheduleKeeper) work(ctx context.Context, p enginecore.Partition, id en
 			// Somebody else was there.
 		case err != nil:
 			if ctx.Err() == nil {
-				k.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what a schedule says, it tries again",
+				k.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what a schedule says, it tries again",
 					eventScheduleFailed.attr(), slog.String("schedule", string(id)), slog.Any("error", err))
 			}
 			return
@@ -113,7 +113,7 @@ func (k *scheduleKeeper) work(ctx context.Context, p enginecore.Partition, id en
 // step takes the next step of a schedule and tells whether there may be another one.
 func (k *scheduleKeeper) step(ctx context.Context, r *scheduleRecord) (more bool, err error) {
 	if r.state.Deleting && len(r.state.Waiting) == 0 {
-		return false, k.engine.removeSchedule(ctx, r)
+		return false, k.session.removeSchedule(ctx, r)
 	}
 	r.rewind()
 	if i := r.starting(); i >= 0 {
@@ -124,7 +124,7 @@ func (k *scheduleKeeper) step(ctx context.Context, r *scheduleRecord) (more bool
 	}
 	open := false
 	if r.spec.Overlap != OverlapAllow && (r.isRipe() || r.nextFire() >= 0) {
-		if open, err = k.engine.isRunOpen(ctx, r); err != nil {
+		if open, err = k.session.isRunOpen(ctx, r); err != nil {
 			return false, err
 		}
 	}
@@ -135,7 +135,7 @@ func (k *scheduleKeeper) step(ctx context.Context, r *scheduleRecord) (more bool
 	next := r.nextFire()
 	switch {
 	case next < 0:
-		return false, k.engine.saveSchedule(ctx, r, nil, false)
+		return false, k.session.saveSchedule(ctx, r, nil, false)
 	case !open || r.spec.Overlap == OverlapAllow:
 		return k.start(ctx, r, next)
 	}
@@ -151,7 +151,7 @@ func (k *scheduleKeeper) await(ctx context.Context, r *scheduleRecord) (more boo
 		}
 		last.Cancelled = true
 	}
-	if err := k.engine.saveSchedule(ctx, r, nil, false); err != nil {
+	if err := k.session.saveSchedule(ctx, r, nil, false); err != nil {
 		return false, err
 	}
 	// A run that ended before it was watched is found by another look.
@@ -160,7 +160,7 @@ func (k *scheduleKeeper) await(ctx context.Context, r *scheduleRecord) (more boo
 
 // cancel cancels the run that the schedule started last.
 func (k *scheduleKeeper) cancel(ctx context.Context, r *scheduleRecord) error {
-	id, p, err := k.engine.locateStarted(r)
+	id, p, err := k.session.locateStarted(r)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (k *scheduleKeeper) cancel(ctx context.Context, r *scheduleRecord) error {
 		Partition: p, FlowID: id, Reason: "schedule " + r.spec.Name + " fired again", Actor: r.spec.Creator, Policy: cancelAll,
 	}
 	for {
-		reply, err := k.engine.calls.CancelFlow(ctx, call)
+		reply, err := k.session.calls.CancelFlow(ctx, call)
 		switch {
 		case errors.Is(err, enginecore.ErrFlowNotFound), errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
 			return nil
@@ -199,7 +199,7 @@ func (k *scheduleKeeper) watch(ctx context.Context, r *scheduleRecord) (bool, er
 		defer k.mu.Unlock()
 		delete(k.watching, run)
 	}
-	id, p, err := k.engine.locateStarted(r)
+	id, p, err := k.session.locateStarted(r)
 	if err != nil {
 		forget()
 		return false, err
@@ -242,7 +242,7 @@ func (k *scheduleKeeper) start(ctx context.Context, r *scheduleRecord, i int) (m
 		calls := 2 + len(plan.compiled.nodes)/nodesPerCall + plan.compiled.edges/edgesPerCall
 		fire.StartBefore = r.now.Add(startPatience + time.Duration(calls)*patiencePerCall).UnixMilli()
 		plan.fires[0].StartBefore = unixTime(fire.StartBefore).Add(latestStart)
-		if err := k.engine.saveSchedule(ctx, r, nil, false); err != nil {
+		if err := k.session.saveSchedule(ctx, r, nil, false); err != nil {
 			return false, err
 		}
 		if _, failure = k.client.submit(ctx, plan); failure != nil && !isFinal(failure) {
@@ -250,15 +250,15 @@ func (k *scheduleKeeper) start(ctx context.Context, r *scheduleRecord, i int) (m
 		}
 	}
 	if failure != nil {
-		k.engine.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: a fire of a schedule cannot be started", eventFireFailed.attr(),
+		k.session.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: a fire of a schedule cannot be started", eventFireFailed.attr(),
 			slog.String("schedule", r.spec.Name), slog.Time("fire", at), slog.Any("error", failure))
 	}
 	if !r.finish(serial, flowName, failure) {
 		return true, nil
 	}
-	err = k.engine.saveSchedule(ctx, r, nil, false)
+	err = k.session.saveSchedule(ctx, r, nil, false)
 	if errors.Is(err, enginecore.ErrScheduleChanged) {
-		r, err = k.engine.changeSchedule(ctx, r.part, r.id, func(r *scheduleRecord) (bool, error) {
+		r, err = k.session.changeSchedule(ctx, r.part, r.id, func(r *scheduleRecord) (bool, error) {
 			return r.finish(serial, flowName, failure), nil
 		})
 		if errors.Is(err, ErrScheduleNotFound) {
@@ -283,7 +283,7 @@ func isFinal(err error) bool {
 func (k *scheduleKeeper) plan(ctx context.Context, r *scheduleRecord, fire *pendingFire) (string, *Plan, error) {
 	key := scheduledPlan{r.id, r.state.CreatedAt, fire.Plan}
 	compiled := k.flows.get(key)
-	reply, err := k.engine.core.ReadSchedulePlan(ctx, enginecore.ReadSchedulePlanCall{
+	reply, err := k.session.core.ReadSchedulePlan(ctx, enginecore.ReadSchedulePlanCall{
 		Partition: r.part, ScheduleID: r.id, Plan: fmt.Sprint(fire.Plan), WithDefinition: compiled == nil,
 	})
 	if err != nil {
@@ -299,12 +299,12 @@ func (k *scheduleKeeper) plan(ctx context.Context, r *scheduleRecord, fire *pend
 		}
 		k.flows.put(key, compiled)
 	}
-	plan, err := planFire(k.engine, &spec, compiled, reply.Input, r.state.CreatedAt, *fire)
+	plan, err := planFire(k.session, &spec, compiled, reply.Input, r.state.CreatedAt, *fire)
 	return spec.Flow, plan, err
 }
 
 // planFire is the run of one fire.
-func planFire(e *Engine, spec *scheduleSpec, compiled *compiledFlow, input []byte, incarnation int64, fire pendingFire) (*Plan, error) {
+func planFire(e *session, spec *scheduleSpec, compiled *compiledFlow, input []byte, incarnation int64, fire pendingFire) (*Plan, error) {
 	var err error
 	if spec.FireField != "" {
 		if input, err = withFireTime(input, spec.FireField, unixTime(fire.At)); err != nil {

@@ -24,7 +24,7 @@ type scheduleDraft struct {
 }
 
 // newDraft checks a declaration. The error joins what is wrong with it.
-func newDraft(e *Engine, name string, timing Timing, compiled *compiledFlow, input []byte, opts []ScheduleOption) (*scheduleDraft, error) {
+func newDraft(e *session, name string, timing Timing, compiled *compiledFlow, input []byte, opts []ScheduleOption) (*scheduleDraft, error) {
 	c := scheduleConfig{spec: scheduleSpec{
 		Version: scheduleVersion, Namespace: string(e.namespace), Name: name, Flow: compiled.graph.Name,
 		GraphHash: compiled.hash, InputHash: hashInput(input), Cron: timing.cron, Zone: timing.zone,
@@ -106,12 +106,12 @@ func mergeKeep(own, other flow.Keep) flow.Keep {
 // putSchedule makes or changes a schedule.
 func (c *Client) putSchedule(ctx context.Context, draft *scheduleDraft) (*ScheduleDescription, error) {
 	id := draft.spec.id()
-	p, err := c.engine.core.Partitioning().SchedulePartition(id)
+	p, err := c.session.core.Partitioning().SchedulePartition(id)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		r, _, err := c.engine.readSchedule(ctx, p, id, 0)
+		r, _, err := c.session.readSchedule(ctx, p, id, 0)
 		switch {
 		case errors.Is(err, ErrScheduleNotFound):
 			draft.create(r)
@@ -125,7 +125,7 @@ func (c *Client) putSchedule(ctx context.Context, draft *scheduleDraft) (*Schedu
 		case !draft.change(r):
 			return c.describeSchedule(ctx, r, nil)
 		}
-		err = c.engine.saveSchedule(ctx, r, &draft.content, true)
+		err = c.session.saveSchedule(ctx, r, &draft.content, true)
 		if errors.Is(err, enginecore.ErrScheduleChanged) {
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 const lookAgain = 15 * time.Second
 
 // readSchedule reads a schedule by its id; ErrScheduleNotFound when there is none, with the engine's time.
-func (e *Engine) readSchedule(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, history int) (*scheduleRecord, []string, error) {
+func (e *session) readSchedule(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, history int) (*scheduleRecord, []string, error) {
 	reply, err := e.core.ReadSchedule(ctx, enginecore.ReadScheduleCall{Partition: p, ScheduleID: id, History: int64(history)})
 	if err != nil {
 		return nil, nil, err
@@ -35,7 +35,7 @@ type scheduleContent struct{ definition, input []byte }
 
 // saveSchedule writes a record if it is the one that was read, else the error wraps enginecore.ErrScheduleChanged. A content
 // is stored as the present revision; withSpec writes the spec as well.
-func (e *Engine) saveSchedule(ctx context.Context, r *scheduleRecord, content *scheduleContent, withSpec bool) error {
+func (e *session) saveSchedule(ctx context.Context, r *scheduleRecord, content *scheduleContent, withSpec bool) error {
 	call := enginecore.WriteScheduleCall{
 		Partition: r.part, ScheduleID: r.id, Version: r.version, WriteID: uuid.NewString(), DueAt: r.lookAt(),
 		DroppedPlans: r.state.dropPlans(), History: r.history,
@@ -62,7 +62,7 @@ func (e *Engine) saveSchedule(ctx context.Context, r *scheduleRecord, content *s
 
 // changeSchedule reads a schedule, lets change do its work, and writes it, again if somebody else has written it meanwhile.
 // change gives false when there is nothing to write.
-func (e *Engine) changeSchedule(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*scheduleRecord) (bool, error)) (*scheduleRecord, error) {
+func (e *session) changeSchedule(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*scheduleRecord) (bool, error)) (*scheduleRecord, error) {
 	for {
 		r, _, err := e.readSchedule(ctx, p, id, 0)
 		if err != nil {
@@ -80,7 +80,7 @@ func (e *Engine) changeSchedule(ctx context.Context, p enginecore.Partition, id 
 }
 
 // removeSchedule removes a record that was read, and what partitions remember of its fires.
-func (e *Engine) removeSchedule(ctx context.Context, r *scheduleRecord) error {
+func (e *session) removeSchedule(ctx context.Context, r *scheduleRecord) error {
 	call := enginecore.DeleteScheduleCall{Partition: r.part, ScheduleID: r.id, Version: r.version}
 	for _, revision := range r.state.Plans {
 		call.Plans = append(call.Plans, fmt.Sprint(revision))
@@ -97,7 +97,7 @@ func (e *Engine) removeSchedule(ctx context.Context, r *scheduleRecord) error {
 }
 
 // isRunOpen tells whether the run that the schedule started last is.
-func (e *Engine) isRunOpen(ctx context.Context, r *scheduleRecord) (bool, error) {
+func (e *session) isRunOpen(ctx context.Context, r *scheduleRecord) (bool, error) {
 	if r.state.Last == nil {
 		return false, nil
 	}
@@ -113,7 +113,7 @@ func (e *Engine) isRunOpen(ctx context.Context, r *scheduleRecord) (bool, error)
 }
 
 // locateStarted finds where the run lives that the schedule started last.
-func (e *Engine) locateStarted(r *scheduleRecord) (enginecore.FlowID, enginecore.Partition, error) {
+func (e *session) locateStarted(r *scheduleRecord) (enginecore.FlowID, enginecore.Partition, error) {
 	id := enginecore.FlowIDFor(enginecore.Namespace(r.spec.Namespace), r.state.Last.Flow, r.state.Last.Run)
 	p, err := e.core.FlowPartition(id)
 	return id, p, err

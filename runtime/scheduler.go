@@ -82,7 +82,7 @@ type Granter interface {
 // Keep one Scheduler for the life of a process: where its next call looks depends on those before. It may be used by several
 // goroutines.
 type Scheduler struct {
-	engine *Engine
+	session *session
 
 	mu     sync.Mutex
 	window int64
@@ -99,7 +99,11 @@ type grantPlace struct {
 
 // NewScheduler returns a scheduler of an engine.
 func NewScheduler(e *Engine) *Scheduler {
-	return &Scheduler{engine: e, last: make(map[grantPlace]int64)}
+	s := &Scheduler{last: make(map[grantPlace]int64)}
+	if e.open() == nil {
+		s.session = e.session
+	}
+	return s
 }
 
 // ClaimForWorker grants the worker one execution. It looks at the first ones that wait in each partition that it probes,

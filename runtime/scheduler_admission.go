@@ -55,7 +55,7 @@ func (p *probe) breach(ctx context.Context, id string) (string, error) {
 	if known, asked := p.budgets[id]; asked {
 		return known, nil
 	}
-	core := p.scheduler.engine.core
+	core := p.scheduler.session.core
 	client, budget := core.Client(), enginecore.BudgetID(id)
 	at, err := core.Partitioning().BudgetPartition(budget)
 	if err != nil {
@@ -96,7 +96,7 @@ func (p *probe) admitLimited(ctx context.Context, x *grantCandidate) (verdict, e
 	if token, at, found := strings.Cut(x.core["admission"], " "); found && token != "" && at == strconv.FormatInt(epoch, 10) {
 		return admitted(), nil
 	}
-	if _, err := p.scheduler.engine.composites(); err != nil {
+	if _, err := p.scheduler.session.composites(); err != nil {
 		return p.admitByQuota(ctx, x)
 	}
 	priority, _ := strconv.ParseFloat(x.core["priority"], 64)
@@ -106,7 +106,7 @@ func (p *probe) admitLimited(ctx context.Context, x *grantCandidate) (verdict, e
 	}
 	words, _, _ := strings.Cut(x.core["limits"], "\n")
 	_, words, _ = strings.Cut(words, " ")
-	client, keys := p.scheduler.engine.client, p.scheduler.engine.core.Keys()
+	client, keys := p.scheduler.session.client, p.scheduler.session.core.Keys()
 	at, err := x.id.Partition()
 	if err != nil {
 		return verdict{}, err
@@ -118,7 +118,7 @@ func (p *probe) admitLimited(ctx context.Context, x *grantCandidate) (verdict, e
 	if err := p.block(ctx, x, blockedByQuota, words); err != nil {
 		return verdict{}, err
 	}
-	admitter{p.scheduler.engine}.admit(ctx, []enginecore.Candidate{candidate}, &taker{lane: p.lane, slots: 1})
+	admitter{p.scheduler.session}.admit(ctx, []enginecore.Candidate{candidate}, &taker{lane: p.lane, slots: 1})
 	admission, err := client.Do(ctx, client.B().Hmget().Key(keys.ExecCore(x.id)).Field("admission").Build()).AsStrSlice()
 	if err != nil {
 		return verdict{}, err
@@ -140,7 +140,7 @@ const priorityStep = 1e12
 
 // admitByQuota asks the one quota that the record of an execution names.
 func (p *probe) admitByQuota(ctx context.Context, x *grantCandidate) (verdict, error) {
-	core, id := p.scheduler.engine.core, enginecore.QuotaPolicyID(x.core["quota_policy_id"])
+	core, id := p.scheduler.session.core, enginecore.QuotaPolicyID(x.core["quota_policy_id"])
 	if id == "" {
 		return admitted(), nil
 	}

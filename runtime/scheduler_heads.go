@@ -34,7 +34,7 @@ const (
 // heads reads what stands first in the probed partitions, in one go: what was abandoned, what is eligible, and behind that
 // what was blocked by a scheduler. Partitions that hold nothing are left out.
 func (p *probe) heads(ctx context.Context) ([]grantSpot, error) {
-	client := p.scheduler.engine.client
+	client := p.scheduler.session.client
 	var reads rueidis.Commands
 	indexes := make([][]grantIndex, len(p.places))
 	for i, at := range p.places {
@@ -75,7 +75,7 @@ type grantIndex struct {
 }
 
 func (p *probe) indexes(at enginecore.Partition) []grantIndex {
-	keys := p.scheduler.engine.core.Keys()
+	keys := p.scheduler.session.core.Keys()
 	blocked := []grantIndex{
 		{keys.LaneBlockedRoute(at, p.lane), blockedByRoute, probedHeads - 1},
 		{keys.LaneBlockedBudget(at, p.lane), blockedByBudget, probedHeads - 1},
@@ -92,7 +92,7 @@ var grantFields = append([]string{"budget_ids", "quota_policy_id", "limits", "ad
 
 // readCores reads the records of candidates, and drops what stands in an index without being an execution.
 func (p *probe) readCores(ctx context.Context, list []grantCandidate) error {
-	client, keys := p.scheduler.engine.client, p.scheduler.engine.core.Keys()
+	client, keys := p.scheduler.session.client, p.scheduler.session.core.Keys()
 	reads := make(rueidis.Commands, len(list))
 	for i := range list {
 		reads[i] = client.B().Hmget().Key(keys.ExecCore(list[i].id)).Field(grantFields...).Build()

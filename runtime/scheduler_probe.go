@@ -62,14 +62,14 @@ func (s *Scheduler) newProbe(ctx context.Context, r GrantRequest) (*probe, error
 	if err != nil {
 		return nil, err
 	}
-	now, err := s.engine.core.Now(ctx)
+	now, err := s.session.core.Now(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("claim for worker %s: %w", r.Instance, err)
 	}
 	p := &probe{scheduler: s, request: r, lane: enginecore.LaneID(r.Lane), csv: csv, now: now, budgets: make(map[string]string)}
-	_, err = s.engine.composites()
+	_, err = s.session.composites()
 	p.whole = err == nil
-	all := s.engine.partitions()
+	all := s.session.partitions()
 	if r.Partition != nil {
 		if !slices.Contains(all, *r.Partition) {
 			return nil, fmt.Errorf("%w: partition %s: the engine has {fp:0} to {fp:%d}", ErrGrantRequest, r.Partition, len(all)-1)
@@ -113,7 +113,7 @@ func (p *probe) next(ctx context.Context, spot grantSpot) (Grant, bool, error) {
 	}
 	for range maxProbes {
 		call.PassedOver = strings.Join(p.refused, "\n")
-		reply, err := p.scheduler.engine.core.GrantNext(ctx, call)
+		reply, err := p.scheduler.session.core.GrantNext(ctx, call)
 		if err != nil || reply.ExecutionID == "" {
 			return Grant{}, false, err
 		}
@@ -168,7 +168,7 @@ func (p *probe) pauses(ctx context.Context, spot grantSpot) (map[string]bool, er
 	if !spot.marked {
 		return nil, nil
 	}
-	client, keys := p.scheduler.engine.client, p.scheduler.engine.core.Keys()
+	client, keys := p.scheduler.session.client, p.scheduler.session.core.Keys()
 	stored, err := client.Do(ctx, client.B().Hgetall().Key(keys.FfxPauses(spot.partition)).Build()).AsStrMap()
 	if err != nil {
 		return nil, err
@@ -241,7 +241,7 @@ func (p *probe) ask(ctx context.Context, at enginecore.Partition, x *grantCandid
 	if err != nil {
 		a.release(context.WithoutCancel(ctx)) // a caller that has gone away is the most likely reason
 		p.moved = true
-		p.scheduler.engine.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: an execution could not be granted", eventGrantFailed.attr(),
+		p.scheduler.session.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: an execution could not be granted", eventGrantFailed.attr(),
 			slog.String("execution", string(x.id)), slog.Any("error", err))
 		return Grant{}, false, nil
 	}
@@ -261,7 +261,7 @@ func (p *probe) missing(required string) string {
 
 // idle tells that nobody has a grant for the execution and its run is not paused.
 func (p *probe) idle(ctx context.Context, at enginecore.Partition, x *grantCandidate) (bool, error) {
-	client, keys := p.scheduler.engine.client, p.scheduler.engine.core.Keys()
+	client, keys := p.scheduler.session.client, p.scheduler.session.core.Keys()
 	reads := rueidis.Commands{client.B().Exists().Key(keys.ExecClaimGrant(x.id)).Build()}
 	if id := enginecore.FlowID(x.core["flow_id"]); id != "" {
 		reads = append(reads, client.B().Hexists().Key(keys.FlowCore(at, id)).Field("paused").Build())
@@ -280,7 +280,7 @@ func (p *probe) block(ctx context.Context, x *grantCandidate, reason, detail str
 		return nil
 	}
 	p.moved = true
-	_, err := p.scheduler.engine.core.BlockExecutionForAdmission(ctx, enginecore.BlockExecutionForAdmissionCall{
+	_, err := p.scheduler.session.core.BlockExecutionForAdmission(ctx, enginecore.BlockExecutionForAdmissionCall{
 		LaneID: p.lane, ExecutionID: x.id, BlockingReason: reason, BlockingDetail: detail, Now: p.now,
 	})
 	if errors.Is(err, enginecore.ErrExecutionNotEligible) || errors.Is(err, enginecore.ErrExecutionNotActive) || errors.Is(err, enginecore.ErrExecutionNotFound) {
@@ -294,7 +294,7 @@ func (p *probe) unblock(ctx context.Context, x *grantCandidate) error {
 	if x.blocked == "" {
 		return nil
 	}
-	_, err := p.scheduler.engine.core.UnblockExecution(ctx, enginecore.UnblockExecutionCall{
+	_, err := p.scheduler.session.core.UnblockExecution(ctx, enginecore.UnblockExecutionCall{
 		LaneID: p.lane, ExecutionID: x.id, Now: p.now, ExpectedBlockingReason: x.blocked,
 	})
 	if errors.Is(err, enginecore.ErrExecutionNotEligible) || errors.Is(err, enginecore.ErrExecutionNotFound) {
@@ -305,7 +305,7 @@ func (p *probe) unblock(ctx context.Context, x *grantCandidate) error {
 
 // issue writes the grant.
 func (p *probe) issue(ctx context.Context, at enginecore.Partition, x *grantCandidate) (Grant, error) {
-	core, r := p.scheduler.engine.core, p.request
+	core, r := p.scheduler.session.core, p.request
 	call := enginecore.Grant{
 		ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.Instance, LaneID: p.lane, GrantTTL: r.TTL,
 		WorkerCapabilitiesCSV: p.csv,
@@ -327,6 +327,6 @@ func (p *probe) grantOf(at enginecore.Partition, id enginecore.ExecutionID, recl
 	r := p.request
 	return Grant{
 		ExecutionID: id, Partition: at, Lane: p.lane, WorkerID: r.WorkerID, Instance: r.Instance, Reclaim: reclaim,
-		Key: p.scheduler.engine.core.Keys().ExecClaimGrant(id), ExpiresAt: p.now.Add(r.TTL),
+		Key: p.scheduler.session.core.Keys().ExecClaimGrant(id), ExpiresAt: p.now.Add(r.TTL),
 	}
 }

@@ -157,7 +157,7 @@ func (e *Engine) RotateSecrets(ctx context.Context, grace time.Duration) (Rotati
 	if grace == 0 {
 		grace = DefaultSecretGrace
 	}
-	return e.secrets.rotate(ctx, grace)
+	return e.session.secrets.rotate(ctx, grace)
 }
 
 func (b *secretBook) rotate(ctx context.Context, grace time.Duration) (Rotation, error) {

@@ -23,7 +23,7 @@ const (
 // shift is one run of a worker.
 type shift struct {
 	worker  *Worker
-	engine  *Engine
+	session *session
 	core    *enginecore.Engine
 	request enginecore.ClaimRequest // without claim id, lane and count
 	board   *board
@@ -78,19 +78,19 @@ func (e *errands) finish() {
 
 func newShift(w *Worker) *shift {
 	return &shift{
-		worker: w, engine: w.engine, core: w.engine.core, board: newBoard(w.config.slots), crowd: newCrowd(w.instance),
+		worker: w, session: w.session, core: w.session.core, board: newBoard(w.config.slots), crowd: newCrowd(w.instance),
 		request: enginecore.ClaimRequest{
 			WorkerID: enginecore.WorkerID(w.config.id), WorkerInstanceID: w.instance, LeaseTTL: w.config.lease,
 			Kinds: w.kinds(), Capabilities: strings.Join(w.config.capabilities, ","),
 		},
-		drain:     drainer{calls: w.engine.calls, logger: w.engine.logger},
-		mayChoose: !w.config.through && w.engine.isOneServer(),
+		drain:     drainer{calls: w.session.calls, logger: w.session.logger},
+		mayChoose: !w.config.through && w.session.isOneServer(),
 	}
 }
 
 func (s *shift) run(ctx context.Context) error {
 	s.base = context.WithoutCancel(ctx)
-	ctx, release := s.engine.whileServed(ctx)
+	ctx, release := s.session.whileServed(ctx)
 	defer release()
 	s.leases = newLeaseBook(s)
 	s.budgetCalls = newBudgetCalls(s.core)
@@ -103,21 +103,21 @@ func (s *shift) run(ctx context.Context) error {
 		}
 		return fmt.Errorf("worker: %w", err)
 	}
-	unwatch, err := s.engine.telemetry.watchWorker(s.worker, s)
+	unwatch, err := s.session.telemetry.watchWorker(s.worker, s)
 	if err != nil {
 		return fmt.Errorf("worker: metrics: %w", err)
 	}
 	defer unwatch()
-	leaveKeeper := s.engine.builtIn.join(s.worker.config.keeperless)
+	leaveKeeper := s.session.builtIn.join(s.worker.config.keeperless)
 	background, stop := context.WithCancel(s.base)
 	var services sync.WaitGroup
 	services.Go(func() { s.leases.keep(background) })
 	services.Go(func() { s.listen(background) })
 	services.Go(func() { s.patrol(background) })
-	services.Go(func() { s.engine.guardLibrary(background, libraryCheck) })
+	services.Go(func() { s.session.guardLibrary(background, libraryCheck) })
 	duty, offDuty := context.WithCancel(background)
 	services.Go(func() { s.keepRota(duty) })
-	every := s.engine.calls.pollEvery()
+	every := s.session.calls.pollEvery()
 	if s.worker.config.through {
 		every = grantPoll
 	}
@@ -177,18 +177,18 @@ func (s *shift) claim(ctx context.Context, v visit) {
 		call.TellNone, call.TellEmpty, call.TellMore = false, false, false
 	}
 	sentAt := time.Now()
-	reply, err := s.engine.calls.Claim(s.base, call)
+	reply, err := s.session.calls.Claim(s.base, call)
 	for errors.Is(err, enginecore.ErrOutcomeUnknown) && ctx.Err() == nil {
 		s.leases.doubt()
 		call.Repeated = true
 		pause(ctx, claimPause)
 		sentAt = time.Now()
-		reply, err = s.engine.calls.Claim(s.base, call)
+		reply, err = s.session.calls.Claim(s.base, call)
 	}
 	if err != nil {
 		s.measureClaim(sentAt, v, outcomeUnanswered)
 		s.leases.doubt()
-		s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", eventClaimFailed.attr(), slog.String("lane", string(v.lane)),
+		s.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", eventClaimFailed.attr(), slog.String("lane", string(v.lane)),
 			slog.String("partition", v.partition.Tag()), slog.Any("error", err))
 		pause(ctx, claimPause)
 		s.board.notVisited(v)
@@ -240,7 +240,7 @@ func (s *shift) claim(ctx context.Context, v visit) {
 }
 
 func (s *shift) measureClaim(sentAt time.Time, v visit, outcome string) {
-	telemetry := s.engine.telemetry
+	telemetry := s.session.telemetry
 	telemetry.record(s.base, telemetry.claims, time.Since(sentAt), labels{"lane", string(v.lane), outcome})
 }
 

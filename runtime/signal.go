@@ -94,14 +94,14 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (De
 	if err != nil {
 		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, err)
 	}
-	if !c.engine.hasWaits() {
+	if !c.session.hasWaits() {
 		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, ErrNotInContract)
 	}
-	if int(parts.partition.Index) >= c.engine.core.Partitioning().Flow {
+	if int(parts.partition.Index) >= c.session.core.Partitioning().Flow {
 		return Delivery{}, ErrInvalidToken
 	}
 	id := enginecore.SignalID(uuid.NewString())
-	reply, err := c.engine.core.Signal(ctx, enginecore.SignalCall{
+	reply, err := c.session.core.Signal(ctx, enginecore.SignalCall{
 		Partition: parts.partition, ExecutionID: parts.execution, WaitpointID: parts.waitpoint, WaitpointToken: parts.signature,
 		SignalID: id, SignalName: s.Name, SourceType: signalSourceType,
 		SourceIdentity: cmp.Or(s.Source, "client"), IdempotencyKey: s.IdempotencyKey, Payload: payload,

@@ -76,7 +76,7 @@ func (s *start) size() int {
 }
 
 // newStarts returns nil when the engine has no call for several runs.
-func newStarts(e *Engine) *starts {
+func newStarts(e *session) *starts {
 	many, ok := e.calls.(interface {
 		SubmitMany(context.Context, enginecore.SubmitManyCall) (enginecore.SubmitManyReply, error)
 	})

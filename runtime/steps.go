@@ -58,7 +58,7 @@ func (t *task) readJournal(ctx context.Context) error {
 	for _, entry := range t.claimed.Journal {
 		t.journal.put(entry.Name, entry.Value)
 	}
-	if t.claimed.JournalComplete || !t.shift.engine.hasWaits() {
+	if t.claimed.JournalComplete || !t.shift.session.hasWaits() {
 		return nil
 	}
 	call := enginecore.ReadJournalCall{Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID}
@@ -157,7 +157,7 @@ func (e *execution) Open(ctx context.Context, step string, within time.Duration)
 	}
 	id := enginecore.WaitpointID(uuid.NewString())
 	var reply enginecore.OpenWaitpointReply
-	err := t.shift.engine.secrets.with(ctx, t.spot.partition, func() (err error) {
+	err := t.shift.session.secrets.with(ctx, t.spot.partition, func() (err error) {
 		reply, err = t.shift.core.OpenWaitpoint(ctx, enginecore.OpenWaitpointCall{
 			Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 			LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, WaitpointID: id, WaitpointKey: waitpointKey(id),
@@ -184,14 +184,14 @@ var _ activitycontext.Steps = (*execution)(nil)
 
 // whole refuses steps and waits in contract mode, where nothing keeps them.
 func (t *task) whole() error {
-	if !t.shift.engine.hasWaits() {
+	if !t.shift.session.hasWaits() {
 		return activity.NonRetryable(fmt.Errorf("%w: steps and waits", ErrNotInContract))
 	}
 	return nil
 }
 
 // hasWaits tells whether the engine's library has the calls of waits.
-func (e *Engine) hasWaits() bool {
+func (e *session) hasWaits() bool {
 	_, whole := e.calls.(composites)
 	return whole
 }

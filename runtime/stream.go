@@ -86,12 +86,12 @@ func (c *Client) stream(ctx context.Context, flowName, runID string, id engineco
 	return func(yield func(Frame, error) bool) {
 		s := frameReader{
 			client: c, partition: p, flow: id, node: node, execution: enginecore.ExecutionIDFor(p, id, node), soFar: config.now,
-			news: tail{watches: c.engine.watches},
+			news: tail{watches: c.session.watches},
 		}
 		err := fault
 		if err == nil && !config.now {
-			if err = c.engine.watches.begin(); err == nil {
-				defer c.engine.watches.end()
+			if err = c.session.watches.begin(); err == nil {
+				defer c.session.watches.end()
 			}
 		}
 		defer s.news.close()
@@ -139,8 +139,8 @@ type frameReader struct {
 // checkNode tells of a node that the run does not have. One whose record is not there may still be on its way, while a run is
 // being submitted in pieces: its graph knows.
 func (s *frameReader) checkNode(ctx context.Context, flowName, runID string) error {
-	client := s.client.engine.client
-	key := s.client.engine.core.Keys().ExecCore(s.execution)
+	client := s.client.session.client
+	key := s.client.session.core.Keys().ExecCore(s.execution)
 	if there, err := client.Do(ctx, client.B().Exists().Key(key).Build()).AsBool(); err != nil || there {
 		return err
 	}
@@ -190,7 +190,7 @@ func (s *frameReader) read(ctx context.Context, yield func(Frame, error) bool) e
 			if err := s.lookAt(ctx); err != nil {
 				return err
 			}
-			keys := s.client.engine.core.Keys()
+			keys := s.client.session.core.Keys()
 			if err := s.news.await(ctx, []string{keys.StreamFrames(s.execution, s.attempt), keys.FlowEvents(s.partition, s.flow)},
 				[]string{cmp.Or(s.entry, fromStart), cmp.Or(entryOf(s.event), fromStart)}); err != nil {
 				return err
@@ -239,7 +239,7 @@ func (s *frameReader) readFrames(ctx context.Context, yield func(Frame, error) b
 	if s.entry != "" {
 		call.FromID = "(" + s.entry
 	}
-	reply, err := s.client.engine.core.ReadAttemptStream(ctx, call)
+	reply, err := s.client.session.core.ReadAttemptStream(ctx, call)
 	if errors.Is(err, enginecore.ErrUnavailable) && ctx.Err() == nil {
 		pause(ctx, tailPause)
 		return true, nil

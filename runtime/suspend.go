@@ -42,7 +42,7 @@ func (t *task) suspend(s *activitycontext.Suspension, wantNext bool) (next *task
 		ctx, cancel := t.reporting()
 		sentAt := time.Now()
 		var reply enginecore.SuspendReply
-		err := t.shift.engine.secrets.with(ctx, t.spot.partition, func() (err error) {
+		err := t.shift.session.secrets.with(ctx, t.spot.partition, func() (err error) {
 			reply, err = t.shift.core.Suspend(ctx, call)
 			return err
 		})

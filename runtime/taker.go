@@ -45,7 +45,7 @@ func (t *taker) admit(ctx context.Context, core *enginecore.Engine, call enginec
 // admit takes candidates through their limits. What it got runs in the slots that the caller has reserved; it returns how
 // many of them.
 func (s *shift) admit(lane enginecore.LaneID, candidates []enginecore.Candidate, slots int) int {
-	tasks := admitter{s.engine}.admit(s.base, candidates, &taker{s, lane, slots})
+	tasks := admitter{s.session}.admit(s.base, candidates, &taker{s, lane, slots})
 	s.begin(tasks)
 	return len(tasks)
 }
@@ -66,7 +66,7 @@ func (s *shift) launch(tasks []*task) {
 func (s *shift) admitNext(ended *task, candidates []enginecore.Candidate) *task {
 	lane := ended.spot.lane
 	s.note(ended)
-	tasks := admitter{s.engine}.admit(s.base, candidates, &taker{s, lane, 1})
+	tasks := admitter{s.session}.admit(s.base, candidates, &taker{s, lane, 1})
 	if len(tasks) == 0 {
 		return nil
 	}
@@ -172,7 +172,7 @@ func (s *shift) payDebts() {
 		s.debts.pending = list[n:]
 		s.debts.mu.Unlock()
 		slots := s.reserve(n)
-		tasks := admitter{s.engine}.settle(s.base, list[:n], &taker{s, lane, slots})
+		tasks := admitter{s.session}.settle(s.base, list[:n], &taker{s, lane, slots})
 		s.begin(tasks)
 		s.board.restore(slots - len(tasks))
 	}

@@ -73,12 +73,12 @@ func (t *task) log(level slog.Level, event logEvent, message string, attrs ...sl
 	attrs = append(attrs, event.attr(), slog.String("flow", t.claimed.FlowName), slog.String("run", t.claimed.RunID),
 		slog.String("node", t.claimed.Node), slog.String("execution", string(t.claimed.ExecutionID)),
 		slog.Int("attempt", int(t.claimed.AttemptIndex)+1))
-	t.shift.engine.logger.LogAttrs(t.ctx, level, "flowfabric: "+message, attrs...)
+	t.shift.session.logger.LogAttrs(t.ctx, level, "flowfabric: "+message, attrs...)
 }
 
 // ended measures the attempt.
 func (t *task) ended(outcome string) {
-	telemetry := t.shift.engine.telemetry
+	telemetry := t.shift.session.telemetry
 	telemetry.record(t.shift.base, telemetry.attempts, time.Since(t.begun), labels{"activity", t.claimed.Kind, outcome})
 }
 
@@ -122,8 +122,8 @@ func (t *task) run(wantNext func() bool) (next *task) {
 		}
 		return nil
 	}
-	ctx, span := t.shift.engine.telemetry.tracer.Start(t.ctx, "flowfabric.activity "+t.claimed.Kind,
-		t.shift.engine.telemetry.consumer, trace.WithAttributes(
+	ctx, span := t.shift.session.telemetry.tracer.Start(t.ctx, "flowfabric.activity "+t.claimed.Kind,
+		t.shift.session.telemetry.consumer, trace.WithAttributes(
 			attribute.String("flowfabric.flow", t.claimed.FlowName), attribute.String("flowfabric.run", t.claimed.RunID),
 			attribute.String("flowfabric.node", t.claimed.Node), attribute.Int("flowfabric.attempt", int(t.claimed.AttemptIndex)+1)))
 	defer func() {
@@ -317,7 +317,7 @@ func (t *task) input(ctx context.Context, plan nodePlan) ([]byte, error) {
 func (t *task) readInputs(ctx context.Context, results map[string][]byte) error {
 	call := enginecore.ReadInputsCall{Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID}
 	for {
-		reply, err := t.shift.engine.calls.ReadInputs(ctx, call)
+		reply, err := t.shift.session.calls.ReadInputs(ctx, call)
 		if err != nil {
 			return fmt.Errorf("read the inputs of node %s: %w", t.claimed.Node, err)
 		}
@@ -433,7 +433,7 @@ func (t *task) awaitProgress() {
 }
 
 func (t *task) recordProgress(percent float64, message string) {
-	_, err := t.shift.engine.calls.UpdateProgress(t.ctx, enginecore.UpdateProgressCall{
+	_, err := t.shift.session.calls.UpdateProgress(t.ctx, enginecore.UpdateProgressCall{
 		ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID, LeaseEpoch: t.claimed.LeaseEpoch,
 		ProgressPct: formatPercent(percent), ProgressMessage: message,
 	})

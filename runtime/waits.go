@@ -129,13 +129,13 @@ func (c *Client) waitpoints(ctx context.Context, flowName, runID string, id engi
 	if err := apply(&config, opts); err != nil {
 		return fail(err)
 	}
-	if !c.engine.hasWaits() {
+	if !c.session.hasWaits() {
 		return fail(ErrNotInContract)
 	}
 	call := enginecore.ListWaitpointsCall{Partition: p, FlowID: id, All: config.closed}
 	var waits []Waitpoint
 	for {
-		reply, err := c.engine.core.ListWaitpoints(ctx, call)
+		reply, err := c.session.core.ListWaitpoints(ctx, call)
 		if errors.Is(err, enginecore.ErrFlowNotFound) {
 			err = ErrRunNotFound
 		}
@@ -207,12 +207,12 @@ func (c *Client) endWait(ctx context.Context, w Waitpoint, result []byte, reason
 	}
 	call := enginecore.EndWaitCall{
 		Partition: partition, ExecutionID: w.ExecutionID, WaitpointID: w.ID, Resume: !cancel, Result: result, Reason: reason, Actor: "client",
-		Namespace: c.engine.namespace,
+		Namespace: c.session.namespace,
 	}
 	if w.Flow != "" || w.Run != "" {
-		call.FlowID = enginecore.FlowIDFor(c.engine.namespace, w.Flow, w.Run)
+		call.FlowID = enginecore.FlowIDFor(c.session.namespace, w.Flow, w.Run)
 	}
-	reply, err := c.engine.core.EndWait(ctx, call)
+	reply, err := c.session.core.EndWait(ctx, call)
 	switch {
 	case errors.Is(err, enginecore.ErrExecutionNotSuspended), err == nil && reply.Status == enginecore.StatusAlreadySatisfied:
 		return fail(ErrWaitOver)
@@ -229,7 +229,7 @@ func (c *Client) endWait(ctx context.Context, w Waitpoint, result []byte, reason
 // drain does what a call has left over because it was too much for one. Where it fails, a keeper does it.
 func (c *Client) drain(ctx context.Context, p enginecore.Partition) error {
 	for {
-		reply, err := c.engine.calls.Tick(ctx, enginecore.TickCall{Partition: p, Limit: tickLimit})
+		reply, err := c.session.calls.Tick(ctx, enginecore.TickCall{Partition: p, Limit: tickLimit})
 		if err != nil || !reply.More {
 			return nil
 		}

@@ -43,7 +43,7 @@ func (s *shift) listen(ctx context.Context) {
 			s.announceAll(ctx)
 		})
 	}
-	s.engine.hub.listen(ctx, channels, subscribed, func(channel, message string) {
+	s.session.hub.listen(ctx, channels, subscribed, func(channel, message string) {
 		if channel == orders {
 			s.obey(message)
 			return
@@ -118,7 +118,7 @@ func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, place *int, me
 
 // handOn tells all workers of a lane what those on duty have not taken.
 func (s *shift) handOn(ctx context.Context, lane enginecore.LaneID, message string) {
-	client := s.engine.client
+	client := s.session.client
 	// The sweeps make up for what is lost here.
 	client.Do(ctx, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).Message(message).Build())
 }
@@ -142,7 +142,7 @@ func (s *shift) show(ctx context.Context, verb string) {
 	if verb == "here" && s.left.Load() {
 		return
 	}
-	client := s.engine.client
+	client := s.session.client
 	var messages rueidis.Commands
 	for _, lane := range s.lanes() {
 		messages = append(messages, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).
@@ -200,7 +200,7 @@ func (s *shift) sweepEvery() time.Duration {
 	if s.worker.config.sweep > 0 {
 		return s.worker.config.sweep
 	}
-	if s.engine.client.Mode() == rueidis.ClientModeCluster {
+	if s.session.client.Mode() == rueidis.ClientModeCluster {
 		return clusterSweep
 	}
 	return serverSweep
@@ -225,7 +225,7 @@ func (r *sweepRounds) isTime(now time.Time, others int) bool {
 
 // sweep puts every spot on the board that has something to claim.
 func (s *shift) sweep(ctx context.Context) {
-	for _, at := range s.inspect(ctx, s.engine.calls.claimable) {
+	for _, at := range s.inspect(ctx, s.session.calls.claimable) {
 		s.board.add(at)
 	}
 }
@@ -242,11 +242,11 @@ func (s *shift) announceAll(ctx context.Context) {
 // inspect lists the spots that have any of the keys. It costs the engine a command for each spot. Those of which it cannot
 // be known are listed, too.
 func (s *shift) inspect(ctx context.Context, keysOf func(spot) []string) []spot {
-	client := s.engine.client
+	client := s.session.client
 	var spots []spot
 	var questions rueidis.Commands
 	for _, lane := range s.lanes() {
-		for _, p := range s.engine.partitions() {
+		for _, p := range s.session.partitions() {
 			at := spot{lane, p}
 			spots = append(spots, at)
 			questions = append(questions, client.B().Exists().Key(keysOf(at)...).Build())
@@ -264,11 +264,11 @@ func (s *shift) inspect(ctx context.Context, keysOf func(spot) []string) []spot 
 // announce releases what waits at one spot for a worker like this one, and claims it.
 func (s *shift) announce(ctx context.Context, at spot) {
 	for cursor := ""; ; {
-		reply, err := s.engine.calls.Announce(ctx, enginecore.AnnounceCall{
+		reply, err := s.session.calls.Announce(ctx, enginecore.AnnounceCall{
 			Partition: at.partition, LaneID: at.lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities, Cursor: cursor,
 		})
 		if err != nil && ctx.Err() == nil {
-			s.engine.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: announcing the worker failed", eventAnnounceFailed.attr(), slog.Any("error", err))
+			s.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: announcing the worker failed", eventAnnounceFailed.attr(), slog.Any("error", err))
 		}
 		if err != nil || reply.NextCursor == "" {
 			break

@@ -22,7 +22,7 @@ import (
 // keeper, too, with the default options: it stands by while keepers made by NewKeeper run, on this engine or elsewhere, and
 // WithoutKeeper leaves it out.
 type Worker struct {
-	engine   *Engine
+	session  *session
 	config   workerConfig
 	instance enginecore.WorkerInstanceID
 	fault    error // of the options
@@ -104,12 +104,15 @@ func NewWorker(e *Engine, opts ...WorkerOption) *Worker {
 	if fault != nil {
 		fault = fmt.Errorf("%w: %w", ErrWorkerConfig, fault)
 	}
+	var s *session
 	if err := e.open(); err != nil {
 		fault = errors.Join(fault, fmt.Errorf("%w: %w", ErrWorkerConfig, err))
+	} else {
+		s = e.session
 	}
 	config.capabilities = slices.Compact(slices.Sorted(slices.Values(config.capabilities)))
 	return &Worker{
-		engine: e, config: config, instance: enginecore.WorkerInstanceID(config.id + "-" + uuid.NewString()),
+		session: s, config: config, instance: enginecore.WorkerInstanceID(config.id + "-" + uuid.NewString()),
 		fault: errors.Join(fault, config.check()), handlers: make(map[string]activity.Handler),
 	}
 }
@@ -230,7 +233,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("worker: %w: no activity is registered", ErrWorkerConfig)
 	}
 	if w.config.through {
-		if _, err := w.engine.composites(); err != nil {
+		if _, err := w.session.composites(); err != nil {
 			return fmt.Errorf("worker: through a scheduler: %w", err)
 		}
 	}
