@@ -4,7 +4,7 @@ GO         ?= go
 STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
 GOVULNCHECK = $(GO) tool -modfile=tools/go.mod govulncheck
 GOFILES     = $$(find . -name '.?*' -prune -o -name '*.go' -print)
-FETCH       = $(GO) run ./internal/testserver/fetch
+FETCH       = $(GO) run ./internal/test/testserver/fetch
 
 # What a test needs beside Go: the real servers, and a C compiler for the race detector.
 ALL_ENGINES = FLOWFABRIC_TEST_ENGINES=embedded,redis,valkey
@@ -12,20 +12,20 @@ RACE        = cc=$$($(FETCH) -cc) && CGO_ENABLED=1 CC=$$cc $(ALL_ENGINES)
 
 # The Lua interpreter and the check of the keyspace work by themselves on what they have: watching them for races would take a
 # third of the time of all tests and find nothing.
-GCFLAGS    = -gcflags=github.com/yuin/gopher-lua/...=-race=false -gcflags=github.com/flowfabric/flowfabric-go/internal/invariant=-race=false \
+GCFLAGS    = -gcflags=github.com/yuin/gopher-lua/...=-race=false -gcflags=github.com/flowfabric/flowfabric-go/internal/test/invariant=-race=false \
 	-gcflags=github.com/redis/rueidis/...=-d=checkptr=0
 RACE_FLAGS = -race $(GCFLAGS)
 
 # Packages that make one call after the other and compare replies run without the race detector, the longest packages start first.
-CALL_BY_CALL = ./internal/conformance/... ./internal/contracttest ./codegen ./lua
-LONGEST      = ./runtime ./internal/enginetest ./runtime/childtest
-OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/(conformance|contracttest)|codegen|lua)(/|$$)')
+CALL_BY_CALL = ./internal/test/conformance/... ./internal/test/contracttest ./codegen ./lua
+LONGEST      = ./runtime ./internal/test/enginetest ./runtime/childtest
+OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(conformance|contracttest)|codegen|lua)(/|$$)')
 
 # The timeout is a fail-safe, no measure: a machine may be busy. Tests wait a lot, so more packages run at a time than there are processors.
 RUN = -count=1 -timeout 40m -p 3
 
 # Suites that `make test` runs on a cluster as well; `make test-cluster` runs all of them there.
-ON_CLUSTER = ./admin ./internal/accesstest ./internal/budgettest ./internal/enginetest ./internal/scheduletest ./runtime/childtest
+ON_CLUSTER = ./admin ./internal/test/accesstest ./internal/test/budgettest ./internal/test/enginetest ./internal/test/scheduletest ./runtime/childtest
 
 # A checkout owned by somebody else, as in a container, would otherwise not build. Without its path in them, packages are compiled
 # once for all checkouts of a machine.
@@ -78,7 +78,7 @@ test-cluster: servers ## The tests that the engines share, on a cluster of three
 
 .PHONY: shake
 shake: servers ## Run a package's tests N times to find those that fail by chance (PKG=./runtime N=10 LOAD=2)
-	$(RACE) GOFLAGS="$$GOFLAGS $(GCFLAGS)" $(GO) run ./internal/shake -n $(or $(N),10) -load $(or $(LOAD),0) $(PKG)
+	$(RACE) GOFLAGS="$$GOFLAGS $(GCFLAGS)" $(GO) run ./internal/test/shake -n $(or $(N),10) -load $(or $(LOAD),0) $(PKG)
 
 .PHONY: e2e
 e2e: ## Click through the examples' pages in a headless Chromium (apt-get install chromium)

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/conformance"
+	"github.com/flowfabric/flowfabric-go/internal/test/conformance"
 )
 
 // recorded is what the calls of one function in the recorded conversations cost.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
 func TestMain(m *testing.M) {

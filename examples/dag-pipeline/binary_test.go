@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/internal/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
 // TestBinary runs the built program from another directory. It is not parallel, nor are those of its parts that measure

@@ -3,7 +3,7 @@ package approvals
 import (
 	"testing"
 
-	"github.com/flowfabric/flowfabric-go/internal/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
 func TestMain(m *testing.M) {

@@ -1,0 +1,327 @@
+package accesstest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+func TestMain(m *testing.M) {
+	enginetest.Main(m)
+}
+
+// onServers runs a test on each kind of real server, as a user with the rights of an application on its prefix.
+func onServers(t *testing.T, test func(t *testing.T, b *enginetest.Bench), opts ...runtime.OpenOption) {
+	t.Helper()
+	kinds := slices.DeleteFunc(slices.Clone(testserver.Kinds(t)), func(k testserver.Kind) bool {
+		return k == testserver.Embedded
+	})
+	if len(kinds) == 0 {
+		t.Skip("there are no users without a server")
+	}
+	testserver.SideBySide(t, kinds, func(t *testing.T, kind testserver.Kind) {
+		b := enginetest.NewRestricted(t, kind, opts...)
+		test(t, b)
+		if t.Failed() {
+			return
+		}
+		require.Empty(t, denied(t, b), "commands that the server refused")
+	})
+}
+
+// denied lists what the server has refused the user of the engine. What the client library tells about itself when it connects
+// is not needed; servers before 7.2 do not know it. Open does without the server's settings where it may not see them.
+func denied(t *testing.T, b *enginetest.Bench) []string {
+	t.Helper()
+	var list []string
+	for _, operator := range b.Operators() {
+		entries, err := operator.Do(enginetest.Context(t), operator.B().AclLog().Count(1000).Build()).ToArray()
+		require.NoError(t, err)
+		for i := range entries {
+			entry, err := entries[i].AsMap()
+			require.NoError(t, err)
+			word := func(name string) string {
+				m := entry[name]
+				text, err := m.ToString()
+				require.NoError(t, err)
+				return text
+			}
+			if object := word("object"); word("username") == b.Prefix && object != "client|setinfo" && object != "config|get" {
+				list = append(list, word("reason")+" "+object)
+			}
+		}
+	}
+	return list
+}
+
+type order struct {
+	Tenant string   `json:"tenant"`
+	Items  []string `json:"items"`
+}
+
+type consent struct {
+	By string `json:"by"`
+}
+
+// everything is a flow that uses what a flow can.
+func everything(t *testing.T) *flow.Definition[order, int] {
+	t.Helper()
+	first := activity.New("first", func(ctx context.Context, o order) ([]string, error) {
+		if err := activity.Emit(ctx, "line", []byte("working")); err != nil {
+			return nil, err
+		}
+		if err := activity.ReportUsage(ctx, "pages", 3); err != nil {
+			return nil, err
+		}
+		if info, _ := activity.Info(ctx); info.Attempt == 1 {
+			return nil, errors.New("the first attempt fails")
+		}
+		return o.Items, nil
+	}, activity.Retry(activity.Fixed{Delay: time.Millisecond}))
+	one := activity.New("one", func(_ context.Context, s string) (int, error) { return len(s), nil },
+		activity.Limit("api", activity.AtMost(1000, time.Second), activity.AtOnce(2)))
+	last := activity.New("last", func(_ context.Context, n []int) (int, error) { return len(n), nil })
+	f := flow.New[order, int]("everything", flow.Budget("plan", flow.PerKey("tenant"), flow.HardLimit("pages", 1000)),
+		flow.FairBy("tenant"), flow.Tag("team.name", "a"), flow.Retention(time.Hour), flow.Deadline(time.Hour))
+	listed := flow.Node(f, "first", first, f.Input())
+	ok := flow.Waitpoint[consent](f, "ok", flow.Signals("yes"), flow.After(listed))
+	flow.Return(f, flow.Node(f, "last", last, flow.Map(f, "each", one, listed), flow.After(ok)))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+// An application's rights suffice for all that programs, keepers and operators do.
+func TestApplication(t *testing.T) {
+	onServers(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def := everything(t)
+		c := b.Client
+		b.Keeper(t)
+		b.Worker(t, def.Handlers())
+		b.Worker(t, def.Handlers(), runtime.Through(runtime.NewScheduler(b.Engine)), runtime.Lanes("granted"))
+		in := order{Tenant: "acme", Items: []string{"a", "bb"}}
+		run, err := runtime.Start(ctx, c, def, in, runtime.ID("r"), runtime.Tag("customer.id", "7"))
+		require.NoError(t, err)
+		for _, err := range c.Stream(ctx, "everything", "r", "first") {
+			require.NoError(t, err)
+		}
+		waits, err := run.Waitpoints(ctx)
+		require.NoError(t, err)
+		_, err = c.Signal(ctx, waits[0].Token, runtime.Signal{Name: "yes", Payload: consent{"ann"}, Source: "ann", IdempotencyKey: "1"})
+		require.NoError(t, err)
+		for _, err := range c.Watch(ctx, "everything", "r", "") {
+			require.NoError(t, err)
+		}
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 2, out)
+		operate(ctx, t, b, def, in)
+		look(ctx, t, b)
+		for _, duty := range runtime.Duties() {
+			_, err := c.RunDuty(ctx, duty)
+			require.NoError(t, err, duty)
+		}
+		require.NoError(t, b.Engine.Check(ctx))
+		require.NoError(t, c.Purge(ctx, "everything", "r"))
+	})
+}
+
+// operate does what an operator does.
+func operate(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.Definition[order, int], in order) {
+	t.Helper()
+	c := b.Client
+	require.NoError(t, c.PauseLane(ctx, "default", "r"))
+	run, err := runtime.Start(ctx, c, def, in, runtime.ID("cancelled"))
+	require.NoError(t, err)
+	require.NoError(t, c.PauseRun(ctx, "everything", "cancelled", "r"))
+	require.NoError(t, c.SetPriority(ctx, "everything", "cancelled", 3))
+	_, err = c.Pauses(ctx)
+	require.NoError(t, err)
+	require.NoError(t, c.ResumeRun(ctx, "everything", "cancelled"))
+	require.NoError(t, c.Cancel(ctx, "everything", "cancelled", "r"))
+	require.NoError(t, c.ResumeLane(ctx, "default"))
+	_, err = run.Result(ctx)
+	require.Error(t, err)
+	require.NoError(t, c.Rerun(ctx, "everything", "cancelled", runtime.RerunAll()))
+	require.NoError(t, c.Cancel(ctx, "everything", "cancelled", "r"))
+	require.NoError(t, c.SetBudget(ctx, runtime.BudgetRef{Name: "plan", Key: "acme"}, flow.HardLimit("pages", 2000)))
+	require.NoError(t, c.ResetBudget(ctx, runtime.BudgetRef{Name: "plan", Key: "acme"}))
+	require.NoError(t, c.SetLimit(ctx, "api", "", activity.AtMost(10, time.Second)))
+	_, err = b.Engine.RotateSecrets(ctx, time.Minute)
+	require.NoError(t, err)
+	_, err = runtime.Schedule(ctx, c, "nightly", runtime.Every(time.Hour), def, in)
+	require.NoError(t, err)
+	_, err = c.TriggerSchedule(ctx, "nightly")
+	require.NoError(t, err)
+	require.NoError(t, c.DeleteSchedule(ctx, "nightly"))
+}
+
+// look reads what can be read.
+func look(ctx context.Context, t *testing.T, b *enginetest.Bench) {
+	t.Helper()
+	c := b.Client
+	_, err := c.Describe(ctx, "everything", "r")
+	require.NoError(t, err)
+	for _, err := range c.Runs(ctx, runtime.RunQuery{Tags: map[string]string{"customer.id": "7"}}) {
+		require.NoError(t, err)
+	}
+	for _, err := range c.Items(ctx, "everything", "r", "each", 1) {
+		require.NoError(t, err)
+	}
+	for _, err := range c.Schedules(ctx) {
+		require.NoError(t, err)
+	}
+	_, err = c.Lanes(ctx)
+	require.NoError(t, err)
+	_, err = c.Budgets(ctx)
+	require.NoError(t, err)
+	_, err = c.Quotas(ctx)
+	require.NoError(t, err)
+	a := admin.New(b.Engine.Core())
+	for x, err := range a.Executions(ctx, admin.ExecutionQuery{}) {
+		require.NoError(t, err)
+		_, err = a.Waitpoints(ctx, x.ID)
+		require.NoError(t, err)
+	}
+	for _, err := range a.Flows(ctx, admin.FlowQuery{}) {
+		require.NoError(t, err)
+	}
+}
+
+// They suffice in contract mode, too.
+func TestApplicationInContractMode(t *testing.T) {
+	onServers(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		double := activity.New("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
+		f := flow.New[int, int]("doubling")
+		flow.Return(f, flow.Node(f, "again", double, flow.Node(f, "once", double, f.Input())))
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.Keeper(t)
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		for _, err := range run.Watch(ctx, "") {
+			require.NoError(t, err)
+		}
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 4, out)
+		for _, info := range runtime.DutyTable() {
+			if info.InContractMode {
+				_, err := b.Client.RunDuty(ctx, info.Duty)
+				require.NoError(t, err, info.Duty)
+			}
+		}
+	}, runtime.ContractOnly())
+}
+
+// An application can neither replace code, nor look at the server, nor reach what belongs to another prefix.
+func TestApplicationMayNoMore(t *testing.T) {
+	onServers(t, func(t *testing.T, b *enginetest.Bench) {
+		if b.Kind == testserver.OnCluster {
+			t.Skip("each of its servers is as the others are")
+		}
+		ctx := enginetest.Context(t)
+		other := b.Prefix + "x"
+		user := enginetest.Connect(t, b.URL)
+		noPermission := func(err error, words ...string) {
+			t.Helper()
+			server, ok := rueidis.IsRedisErr(err)
+			require.True(t, ok, "%v: %v", words, err)
+			require.Regexp(t, "^NOPERM", server.Error(), words)
+		}
+		refused := func(words ...string) {
+			t.Helper()
+			noPermission(user.Do(ctx, user.B().Arbitrary(words...).Build()).Error(), words...)
+		}
+		for _, command := range []string{
+			"FUNCTION LOAD REPLACE x", "FUNCTION DELETE flowfabric", "FUNCTION FLUSH", "FUNCTION DUMP", "EVAL x 0", "SCRIPT FLUSH",
+			"FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "CONFIG GET *", "CONFIG SET maxmemory 1", "KEYS *", "ACL LIST", "SHUTDOWN", "DEBUG SLEEP 0",
+			"MONITOR", "CLIENT LIST", "CLIENT KILL TYPE normal", "REPLICAOF NO ONE", "CLUSTER RESET", "SAVE", "BGREWRITEAOF",
+			"RANDOMKEY", "MODULE LIST",
+		} {
+			refused(strings.Fields(command)...)
+		}
+		for _, command := range []string{"GET %:x", "SET %:x 1", "HGETALL %:x", "SMEMBERS %:x", "XREAD STREAMS %:x 0", "UNLINK %:x", "PUBLISH %:x y"} {
+			refused(strings.Fields(strings.ReplaceAll(command, "%", other))...)
+		}
+		heard := func(rueidis.PubSubMessage) {}
+		noPermission(user.Receive(ctx, user.B().Subscribe().Channel(other+":x").Build(), heard), "SUBSCRIBE")
+		noPermission(user.Receive(ctx, user.B().Psubscribe().Pattern("*").Build(), heard), "PSUBSCRIBE")
+		_, err := runtime.Open(ctx, b.URL, runtime.Prefix(other))
+		require.ErrorIs(t, err, enginecore.ErrUnauthorized)
+		operator := b.Operator()
+		require.NoError(t, operator.Do(ctx, operator.B().AclLog().Reset().Build()).Error()) // what was refused here was meant to be
+	})
+}
+
+// Without the library, an application says that it may not load it.
+func TestApplicationWithoutLibrary(t *testing.T) {
+	for _, kind := range testserver.Kinds(t) {
+		if kind != testserver.Redis && kind != testserver.Valkey {
+			continue
+		}
+		t.Run(string(kind), func(t *testing.T) {
+			server := testserver.Start(t, testserver.Options{Kind: kind})
+			operator := enginetest.Connect(t, server.URL())
+			ctx, prefix := enginetest.Context(t), enginetest.NewPrefix()
+			user := func(name string, rules func(string) (string, error)) string {
+				return enginetest.AddUser(t, []rueidis.Client{operator}, server.URL(), name, prefix, rules)
+			}
+			app, deployer := user("app", enginecore.ApplicationRules), user("deployer", enginecore.DeployerRules)
+			missing := func(err error) {
+				t.Helper()
+				require.ErrorIs(t, err, enginecore.ErrUnauthorized)
+				require.ErrorContains(t, err, "a deployer has to load first")
+			}
+			deploy := func() {
+				engine, err := runtime.Open(ctx, deployer, runtime.Prefix(prefix))
+				require.NoError(t, err)
+				require.NoError(t, engine.Close())
+			}
+			_, err := runtime.Open(ctx, app, runtime.Prefix(prefix))
+			missing(err)
+			deploy()
+			b := enginetest.Open(t, kind, app, prefix)
+			require.NoError(t, b.Client.PauseLane(ctx, "default", ""))
+			require.NoError(t, operator.Do(ctx, operator.B().FunctionFlush().Sync().Build()).Error())
+			missing(b.Client.ResumeLane(ctx, "default"))
+			missing(b.Engine.Check(ctx))
+			deploy()
+			require.NoError(t, b.Client.ResumeLane(ctx, "default"))
+		})
+	}
+}
+
+// The page shows the rules as the package gives them.
+func TestPage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations", "access.md"))
+	require.NoError(t, err)
+	rules := map[string]func(string) (string, error){"app": enginecore.ApplicationRules, "deployer": enginecore.DeployerRules}
+	for _, user := range slices.Sorted(maps.Keys(rules)) {
+		line, err := rules[user]("ff")
+		require.NoError(t, err)
+		require.Contains(t, string(text), "\nACL SETUSER "+user+" on "+line+"\n")
+		_, err = rules[user]("a*")
+		require.Error(t, err)
+	}
+}

@@ -1,0 +1,145 @@
+package apidoc
+
+import (
+	"errors"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What the code of a page takes for granted: declarations, and statements that stand before those of the page. A page that
+// begins with a package clause takes nothing for granted.
+var takenForGranted = map[string]struct{ declarations, statements string }{
+	"README.md": {
+		declarations: `
+			type City struct{ Code string }
+			type Report struct{}
+			type Summary struct{}
+			type Release struct{}
+			type Live struct{}
+			type Edition struct{ Day string }
+			type Letter struct { Edition Edition ` + "`json:\"edition\"`" + `; Summary Summary ` + "`json:\"summary\"`" + ` }
+			type Receipt struct{}
+			func Fetch(context.Context, City) (Report, error) { panic("") }
+			func Merge(context.Context, []Report) (Summary, error) { panic("") }
+			func Send(context.Context, Letter) (Receipt, error) { panic("") }
+			var count *activity.Activity[[]flow.Signal[approvals.Decision], string]
+			var deploy *activity.Activity[Release, Live]
+			var rollback *activity.Activity[Edition, string]`,
+		statements: `
+			var morning *flow.Definition[Edition, Receipt]
+			f := flow.New[Edition, Receipt]("f")
+			var tests []flow.Ref[string]
+			var release flow.Ref[Release]`,
+	},
+	"docs/concepts/budgets.md": {declarations: "type Question struct{}\ntype Answer struct{}"},
+	"docs/concepts/limits.md": {
+		declarations: "func Send(context.Context, string) (string, error) { panic(\"\") }\nvar fetch *activity.Activity[string, string]",
+		statements:   `f := flow.New[string, string]("f")`,
+	},
+	"docs/concepts/order.md": {declarations: "type Order struct{}\ntype Receipt struct{}"},
+	"docs/how-to/limit-what-runs.md": {
+		declarations: "func Update(context.Context, string) (string, error) { panic(\"\") }\nvar imp *activity.Activity[string, string]",
+		statements:   `f := flow.New[string, string]("f")`,
+	},
+	"docs/how-to/schedule-for-workers.md": {
+		statements: "var instance enginecore.WorkerInstanceID\nvar allowed []string\nvar remote runtime.Granter",
+	},
+	"docs/operations/contract-mode.md": {},
+	"docs/operations/keeper.md":        {},
+	"docs/operations/observability.md": {statements: "var worker *runtime.Worker\nvar keeper *runtime.Keeper"},
+	"docs/reference/admin.md":          {},
+}
+
+const imports = `package page
+import ("context"; "fmt"; "net/http"; "os"; "time"
+"github.com/flowfabric/flowfabric-go/activity"; "github.com/flowfabric/flowfabric-go/admin"
+"github.com/flowfabric/flowfabric-go/enginecore"; "github.com/flowfabric/flowfabric-go/flow"; "github.com/flowfabric/flowfabric-go/runtime"
+"github.com/flowfabric/flowfabric-go/runtime/approvals"; "github.com/flowfabric/flowfabric-go/runtime/health")
+`
+
+// declaration matches a declaration that fills lines from the left margin, or a line.
+var declaration = regexp.MustCompile(`(?ms)^(func \w|type |var \().*?^[})]\n|^(type|func) [^\n]*\}\n`)
+
+// The Go code of every page compiles: that of a program as one file, other blocks each as a function. What a page leaves
+// unused is no fault.
+func TestCodeOfPages(t *testing.T) {
+	t.Parallel()
+	check := checker(t)
+	for page, text := range pages(t) {
+		_, blocks := split(text, "go")
+		if len(blocks) == 0 {
+			continue
+		}
+		granted, fragments := takenForGranted[page]
+		delete(takenForGranted, page)
+		if program := strings.HasPrefix(blocks[0], "package "); program {
+			require.False(t, fragments, page)
+			for _, fault := range check(strings.Join(blocks, "\n")) {
+				t.Errorf("%s: %v", page, fault)
+			}
+			continue
+		}
+		require.True(t, fragments, "%s: what its code takes for granted is not known", page)
+		source := imports + granted.declarations + "\n"
+		for _, block := range blocks {
+			for _, text := range declaration.FindAllString(block, -1) {
+				source += text
+			}
+			source += "func _(ctx context.Context, url string, engine *runtime.Engine, client *runtime.Client) {\n" + granted.statements +
+				"\n{" + declaration.ReplaceAllString(block, "") + "\n}}\n"
+		}
+		for _, fault := range check(source) {
+			t.Errorf("%s: %v", page, fault)
+		}
+	}
+	require.Empty(t, takenForGranted, "pages without such code")
+}
+
+// checker returns a function that says what the compiler would, but for names that nobody uses.
+func checker(t *testing.T) func(source string) []error {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".",
+		"../../../admin", "../../../runtime/approvals", "../../../runtime/health", "log/slog")
+	out, err := list.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		t.Fatalf("%v: %s", err, exit.Stderr)
+	}
+	require.NoError(t, err)
+	exports := make(map[string]string)
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		exports[path] = file
+	}
+	open := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
+	return func(source string) []error {
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, "page.go", source, 0)
+		if err != nil {
+			return []error{err}
+		}
+		var faults []error
+		config := types.Config{
+			Importer: importer.ForCompiler(files, "gc", open),
+			Error: func(err error) {
+				var fault types.Error
+				if !errors.As(err, &fault) || !fault.Soft {
+					faults = append(faults, err)
+				}
+			},
+		}
+		_, _ = config.Check("page", files, []*ast.File{file}, nil)
+		return faults
+	}
+}

@@ -1,0 +1,312 @@
+package budgettest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// brittle uses the budget of a run by hand, to stop anywhere.
+type brittle struct {
+	t      *testing.T
+	ctx    context.Context
+	bench  *enginetest.Bench
+	core   *enginecore.Engine
+	run    *runtime.Run[string]
+	part   enginecore.Partition // of the run
+	budget enginecore.Partition
+	call   enginecore.UseBudgetCall
+	flow   enginecore.FlowID
+	lease  string // by which ids of its reservations begin
+}
+
+func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench, run *runtime.Run[string]) *brittle {
+	x := &brittle{t: t, ctx: ctx, bench: b, core: b.Engine.Core(), run: run}
+	var err error
+	x.part, err = x.core.FlowPartition(run.FlowID())
+	require.NoError(t, err)
+	client := x.core.Client()
+	text, err := client.Do(ctx, client.B().Get().Key(x.core.Keys().FlowBudgets(x.part, run.FlowID())).Build()).AsBytes()
+	require.NoError(t, err)
+	var stored []struct {
+		ID                      enginecore.BudgetID
+		Scope, Of, Name, Effect string
+		At                      int64
+		Dims                    []struct {
+			N    string
+			H, S int64
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &stored))
+	x.budget, err = x.core.Partitioning().BudgetPartition(stored[0].ID)
+	require.NoError(t, err)
+	x.call = enginecore.UseBudgetCall{
+		Partition: x.budget, BudgetID: stored[0].ID, Declares: true,
+		BudgetDeclaration: enginecore.BudgetDeclaration{
+			Name: stored[0].Name, ScopeType: stored[0].Scope, ScopeID: stored[0].Of, Effect: stored[0].Effect, Declared: "by hand", DeclaredAt: stored[0].At,
+		},
+	}
+	for _, d := range stored[0].Dims {
+		x.call.Dims = append(x.call.Dims, enginecore.UseBudgetDim{Name: d.N, Hard: d.H, Soft: d.S})
+	}
+	x.flow, x.lease = run.FlowID(), fmt.Sprint(enginecore.ExecutionIDFor(x.part, run.FlowID(), "n0"), "/1/")
+	return x
+}
+
+// use is what a worker sends; what follows from it is left undone.
+func (x *brittle) use(kind string, n int64) enginecore.UseBudgetReply {
+	call := x.call
+	call.Entries = []enginecore.UseBudgetEntry{{
+		Kind: kind, Dimension: "calls", Amount: n, ID: x.lease + uuid.NewString(), FlowID: x.flow, Node: "n0", Lease: time.Second,
+	}}
+	reply, err := x.core.UseBudget(x.ctx, call)
+	require.NoError(x.t, err)
+	return reply
+}
+
+// keep lets the time come at which keepers look after what is owed, and keeps once.
+func (x *brittle) keep() runtime.DutyReport {
+	client := x.core.Client()
+	due := x.core.Keys().BudgetDue(x.budget)
+	for _, text := range x.owed() {
+		require.NoError(x.t, client.Do(x.ctx, client.B().Zadd().Key(due).ScoreMember().ScoreMember(1, text).Build()).Error())
+	}
+	report, err := x.bench.Client.RunDuty(x.ctx, runtime.DutyBudget)
+	require.NoError(x.t, err)
+	return report
+}
+
+// heldUntil is when the leases of reservations are looked at.
+func (x *brittle) heldUntil() (at []int64) {
+	client := x.core.Client()
+	scores, err := client.Do(x.ctx, client.B().Zrange().Key(x.core.Keys().BudgetDue(x.budget)).Min("0").Max("-1").Withscores().Build()).AsZScores()
+	require.NoError(x.t, err)
+	for _, s := range scores {
+		if strings.HasPrefix(s.Member, "held ") {
+			at = append(at, int64(s.Score))
+		}
+	}
+	return at
+}
+
+func (x *brittle) owed() []string {
+	client := x.core.Client()
+	texts, err := client.Do(x.ctx, client.B().Zrange().Key(x.core.Keys().BudgetDue(x.budget)).Min("0").Max("-1").Build()).AsStrSlice()
+	require.NoError(x.t, err)
+	return texts
+}
+
+func (x *brittle) state() enginecore.BudgetState {
+	reply, err := x.core.GetBudgets(x.ctx, enginecore.GetBudgetsCall{Partition: x.budget, BudgetIDs: []enginecore.BudgetID{x.call.BudgetID}})
+	require.NoError(x.t, err)
+	require.Len(x.t, reply.Budgets, 1)
+	return reply.Budgets[0]
+}
+
+func (x *brittle) blocked() (n int) {
+	d, err := x.run.Describe(x.ctx)
+	require.NoError(x.t, err)
+	for _, node := range d.Nodes {
+		if node.State == enginecore.PublicRateLimited {
+			n++
+		}
+	}
+	return n
+}
+
+func (x *brittle) awaitBlocked(want int) {
+	enginetest.Eventually(x.t, enginetest.Patience, func() string {
+		if n := x.blocked(); n != want {
+			return fmt.Sprint(n, " blocked, not ", want)
+		}
+		return ""
+	})
+}
+
+func idle(name string) *activity.Activity[string, string] {
+	return activity.New(name, func(_ context.Context, in string) (string, error) { return in, nil })
+}
+
+// A process may die after any step that closes or opens a budget: keepers tell those that it concerns.
+func TestCrashBeforeGateIsTold(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		const width = 230 // more than one call lets go
+		def := fan(t, "gated", idle("idle"), width, flow.Budget("calls", flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))
+		run := start(ctx, t, b, def, "x")
+		x := newBrittle(ctx, t, b, run)
+		reply := x.use("report", 5)
+		require.True(t, reply.Told)
+		require.NotEmpty(t, reply.Closed)
+		// The process is gone before anybody was told.
+		x.keep()
+		work(t, b, def)
+		x.awaitBlocked(width)
+		b.Check(t, invariant.AnyTime)
+
+		// The budget is reset, and the process gone: first at once, then in the middle of telling.
+		_, err := x.core.ResetBudget(ctx, enginecore.ResetBudgetCall{Partition: x.budget, BudgetID: x.call.BudgetID, Now: time.Now()})
+		require.NoError(t, err)
+		state := x.state()
+		require.Empty(t, state.Closed)
+		gate := enginecore.SetBudgetGatesGate{BudgetID: state.BudgetID, Gate: state.Gate}
+		told, err := x.core.SetBudgetGates(ctx, enginecore.SetBudgetGatesCall{Partition: x.part, Gates: []enginecore.SetBudgetGatesGate{gate}})
+		require.NoError(t, err)
+		require.True(t, told.More)
+		// What is old news by then changes nothing.
+		_, err = x.core.SetBudgetGates(ctx, enginecore.SetBudgetGatesCall{Partition: x.part, Gates: []enginecore.SetBudgetGatesGate{
+			{BudgetID: state.BudgetID, Gate: reply.Gate, Closed: reply.Closed},
+		}})
+		require.NoError(t, err)
+		x.keep()
+		b.Keeper(t)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		b.Settle(t)
+	})
+}
+
+// A breach that nobody has carried out is carried out by keepers, and one that was carried out without being taken off is told
+// once all the same.
+func TestCrashBeforeBreachIsCarriedOut(t *testing.T) {
+	for _, carriedOut := range []bool{false, true} {
+		t.Run(fmt.Sprint("carried out ", carriedOut), func(t *testing.T) {
+			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+				ctx := enginetest.Context(t)
+				def := fan(t, "owed", idle("idle"), 1,
+					flow.Budget("calls", flow.SoftLimit("calls", 3), flow.HardLimit("calls", 5), flow.OnExceeded(flow.CancelRun)))
+				run := start(ctx, t, b, def, "x")
+				x := newBrittle(ctx, t, b, run)
+				require.Len(t, x.use("report", 4).Owed, 1)
+				refused := x.use("report", 4)
+				require.Len(t, refused.Owed, 1)
+				if carriedOut {
+					fields := strings.SplitN(refused.Owed[0], " ", 11)
+					_, err := x.core.NoteBreach(ctx, enginecore.NoteBreachCall{
+						Partition: x.part, FlowID: run.FlowID(), BudgetID: x.call.BudgetID, ID: fields[2], Kind: fields[3], Node: "n0", Words: fields[10],
+					})
+					require.NoError(t, err)
+				}
+				x.keep()
+				b.Keeper(t)
+				_, err := run.Result(ctx)
+				require.ErrorIs(t, err, runtime.ErrRunCancelled)
+				counts := make(map[runtime.EventKind]int)
+				for event, err := range run.Watch(ctx, "") {
+					require.NoError(t, err)
+					counts[event.Kind]++
+				}
+				require.Equal(t, [2]int{1, 1}, [2]int{counts[runtime.EventBudgetSoft], counts[runtime.EventBudgetHard]})
+				b.Settle(t)
+			})
+		})
+	}
+}
+
+// What a worker has reserved is given back once its lease is over, not before, and nodes that waited for it go on.
+func TestReservationOfDeadWorker(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def := fan(t, "dead", idle("idle"), 2, flow.Budget("calls", flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))
+		run := start(ctx, t, b, def, "x")
+		x := newBrittle(ctx, t, b, run)
+		claim := enginecore.ClaimCall{Partition: x.part, ClaimRequest: enginecore.ClaimRequest{
+			LaneID: activity.DefaultLane, WorkerID: "brittle", WorkerInstanceID: enginecore.WorkerInstanceID(uuid.NewString()), ClaimID: uuid.NewString(),
+			LeaseTTL: time.Second, Kinds: "\nidle\n", Count: 1,
+		}}
+		leased := time.Now()
+		claimed, err := x.core.Claim(ctx, claim)
+		require.NoError(t, err)
+		require.Len(t, claimed.Executions, 1)
+		x.lease = fmt.Sprintf("%s/%d/", claimed.Executions[0].ExecutionID, claimed.Executions[0].LeaseEpoch)
+		require.Equal(t, "ok", x.use("reserve", 4).Uses[0].State)
+		require.Equal(t, "refused", x.use("reserve", 4).Uses[0].State)
+		x.keep()
+		if time.Since(leased) < 900*time.Millisecond {
+			require.EqualValues(t, 4, x.state().Dims[0].Reserved)
+			// It is looked at again when the lease is over.
+			require.Equal(t, []int64{claimed.Executions[0].LeaseExpiresAt.UnixMilli()}, x.heldUntil())
+		}
+		work(t, b, def)
+		b.Keeper(t)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if d := x.state().Dims[0]; d.Reserved != 0 {
+				return fmt.Sprintf("%+v", d)
+			}
+			return ""
+		})
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		require.Zero(t, x.state().Dims[0].Spent)
+		b.Settle(t)
+	})
+}
+
+// The budget of a run goes with the run, whoever removes that.
+func TestBudgetOfPurgedRun(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def := fan(t, "purged", idle("idle"), 1, flow.Budget("calls", flow.HardLimit("calls", 5)))
+		run := start(ctx, t, b, def, "x")
+		x := newBrittle(ctx, t, b, run)
+		x.use("report", 1)
+		x.keep()
+		require.Len(t, x.owed(), 1, "a run that lives is looked at later")
+		work(t, b, def)
+		_, err := run.Result(ctx)
+		require.NoError(t, err)
+		// Not by the client, which removes the budget at once.
+		for more := true; more; {
+			reply, err := x.core.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: x.part, FlowID: run.FlowID()})
+			require.NoError(t, err)
+			more = reply.More
+		}
+		x.keep()
+		require.Empty(t, x.owed())
+		list, err := b.Client.Budgets(ctx)
+		require.NoError(t, err)
+		require.Empty(t, list)
+		b.Settle(t)
+	})
+}
+
+// Resets come on the schedule that began with the budget, and let nodes go.
+func TestPeriodicReset(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		const every = 200 * time.Millisecond
+		a := activity.New("spend", func(ctx context.Context, in string) (string, error) { return in, activity.ReportUsage(ctx, "calls", 1) })
+		def := fan(t, "periodic", a, 5,
+			flow.Budget("calls", flow.HardLimit("calls", 2), flow.ResetEvery(every), flow.OnExceeded(flow.BlockNodes)))
+		work(t, b, def)
+		b.Keeper(t)
+		begun := time.Now()
+		run := start(ctx, t, b, def, "x")
+		_, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, time.Since(begun), 2*every, "five calls need three times")
+		s, err := b.Client.Budget(ctx, runtime.BudgetRef{Name: "calls", Flow: "periodic", Run: run.ID()})
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, s.Resets, 2)
+		require.Equal(t, every, s.Every)
+		// One by hand does not move those that are due.
+		require.NoError(t, b.Client.ResetBudget(ctx, s.Ref))
+		later, err := b.Client.Budget(ctx, s.Ref)
+		require.NoError(t, err)
+		require.Greater(t, later.Resets, s.Resets)
+		require.Zero(t, later.ResetsAt.Sub(s.ResetsAt)%every)
+	})
+}

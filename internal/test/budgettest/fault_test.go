@@ -1,0 +1,122 @@
+package budgettest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Workers whose replies get lost, and that are stopped in the middle, count everything once, never take more than the limit, and
+// leave nothing reserved; nodes that had to wait go on with each reset.
+func TestUseThroughLostReplies(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		const runs, width, hard = 4, 12, 40
+		ctx := enginetest.Context(t)
+		b, far, proxies := faulty(t, b)
+		var settled, unsure atomic.Int64
+		a := activity.New("spend", func(ctx context.Context, in string) (string, error) {
+			r, err := activity.Reserve(ctx, "tokens", 9)
+			if err != nil {
+				return "", err
+			}
+			n := int64(len(activityNode(ctx))) // some more, some less
+			if err := r.Settle(ctx, n); err != nil {
+				unsure.Add(n)
+				return "", err
+			}
+			settled.Add(n)
+			return in, nil
+		}, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 100}))
+		def := fan(t, "faulty", a, width, flow.Budget("all", flow.PerFlow(), flow.Counted("tokens")),
+			flow.Budget("gate", flow.PerFlow(), flow.HardLimit("tokens", hard), flow.OnExceeded(flow.BlockNodes), flow.ResetEvery(flow.MinBudgetReset)))
+		b.Keeper(t)
+		work(t, far, def, runtime.Lease(3*time.Second))
+		var started []*runtime.Run[string]
+		for i := range runs {
+			started = append(started, start(ctx, t, b, def, fmt.Sprint(i)))
+		}
+		stopped := far.Worker(t, def.Handlers(), runtime.Lease(3*time.Second), runtime.Grace(0))
+		gate, all := runtime.BudgetRef{Name: "gate", Flow: "faulty"}, runtime.BudgetRef{Name: "all", Flow: "faulty"}
+		watching, stop := context.WithCancel(ctx)
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			for watching.Err() == nil {
+				if s, err := b.Client.Budget(watching, gate); err == nil {
+					x := s.Amount("tokens")
+					assert.LessOrEqual(t, x.Spent+x.Reserved, int64(hard))
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		time.AfterFunc(50*time.Millisecond, func() { _ = stopped.Stop() })
+		for _, run := range started {
+			_, err := run.Result(ctx)
+			require.NoError(t, err)
+		}
+		stop()
+		<-watched
+		for _, p := range proxies {
+			p.Intercept(nil)
+			t.Logf("%d replies were lost", p.Lost())
+		}
+		spent := amountOf(ctx, t, b, all, "tokens").Spent
+		require.GreaterOrEqual(t, spent, settled.Load())
+		require.LessOrEqual(t, spent, settled.Load()+unsure.Load())
+		require.GreaterOrEqual(t, spent, int64(2*runs*width))
+		// Where the reply to a reservation was lost and its worker stopped, keepers find out after half a minute.
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if n := amountOf(context.Background(), t, b, all, "tokens").Reserved + amountOf(context.Background(), t, b, gate, "tokens").Reserved; n > 0 {
+				return fmt.Sprint(n, " tokens are still reserved")
+			}
+			return ""
+		})
+		b.Settle(t)
+	})
+}
+
+// faulty puts a network that loses replies before the engine of a bench. A server is reached both ways. The servers of a cluster
+// tell all who ask where they are, so the one that is returned for it has no other way.
+func faulty(t *testing.T, b *enginetest.Bench) (near, far *enginetest.Bench, proxies []*proxy.Proxy) {
+	t.Helper()
+	switch b.Kind {
+	case testserver.Embedded:
+		return b, b, nil
+	case testserver.OnCluster:
+		cluster := testserver.StartCluster(t, testserver.Valkey, 3)
+		var addresses []string
+		for _, node := range cluster.Nodes {
+			p := proxy.Start(t, node.Addr())
+			proxies, addresses = append(proxies, p), append(addresses, p.Addr())
+		}
+		cluster.Announce(t, addresses)
+		near = enginetest.Open(t, b.Kind, cluster.URL(), b.Prefix)
+		far = near
+	default:
+		address := b.URL[strings.Index(b.URL, "://")+3:]
+		p := proxy.Start(t, address)
+		near, far, proxies = b, enginetest.Open(t, b.Kind, string(b.Kind)+"://"+p.Addr(), b.Prefix), append(proxies, p)
+	}
+	for _, p := range proxies {
+		p.Intercept(proxy.CutCalls(20))
+	}
+	return near, far, proxies
+}
+
+func activityNode(ctx context.Context) string {
+	info, _ := activity.Info(ctx)
+	return info.Node
+}

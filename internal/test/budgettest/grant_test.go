@@ -1,0 +1,55 @@
+package budgettest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A Scheduler grants nothing of runs whose budget keeps nodes from starting, also where that is because of what is reserved, and
+// goes on once there is room.
+func TestGrantUnderClosedBudget(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def := fan(t, "granted", idle("idle"), 2, flow.Budget("calls", flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))
+		run := start(ctx, t, b, def, "x")
+		x := newBrittle(ctx, t, b, run)
+		held := x.use("reserve", 4)
+		require.Equal(t, "ok", held.Uses[0].State)
+		require.True(t, x.use("reserve", 4).Uses[0].Waits)
+		x.tell()
+		s := runtime.NewScheduler(b.Engine)
+		request := runtime.GrantRequest{Lane: activity.DefaultLane, WorkerID: "w", Instance: "w-1", TTL: time.Minute}
+		_, err := s.ClaimForWorker(ctx, request)
+		require.ErrorIs(t, err, runtime.ErrNoGrant)
+		x.awaitBlocked(2)
+		b.Check(t, invariant.AnyTime)
+
+		_, err = x.core.ResetBudget(ctx, resetOf(x))
+		require.NoError(t, err)
+		x.tell()
+		_, err = s.ClaimForWorker(ctx, request)
+		require.NoError(t, err)
+	})
+}
+
+func resetOf(x *brittle) enginecore.ResetBudgetCall {
+	return enginecore.ResetBudgetCall{Partition: x.budget, BudgetID: x.call.BudgetID, Now: time.Now()}
+}
+
+// tell tells the partition of the run how the gate of its budget stands.
+func (x *brittle) tell() {
+	s := x.state()
+	_, err := x.core.SetBudgetGates(x.ctx, enginecore.SetBudgetGatesCall{Partition: x.part, Gates: []enginecore.SetBudgetGatesGate{
+		{BudgetID: s.BudgetID, Gate: s.Gate, Closed: s.Closed},
+	}})
+	require.NoError(x.t, err)
+}

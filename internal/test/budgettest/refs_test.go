@@ -1,0 +1,119 @@
+package budgettest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// The reference of a listed budget leads to that budget, in every call.
+func TestListedReferences(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		odd := runtime.BudgetRef{Name: "tenant", Key: "a\tb"}
+		require.NoError(t, b.Client.CreateBudget(ctx, odd, flow.HardLimit("calls", 5)))
+		spend := activity.New("spend", func(ctx context.Context, n int) (int, error) { return n, activity.ReportUsage(ctx, "calls", 1) })
+		inner := flow.New[int, int]("inner")
+		flow.Return(inner, flow.Node(inner, "spend", spend, inner.Input()))
+		sub, err := inner.Build()
+		require.NoError(t, err)
+		f := flow.New[int, int]("outer", flow.Budget("calls", flow.HardLimit("calls", 5)))
+		flow.Return(f, flow.Sub(f, "sub", sub, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.Keeper(t)
+		work(t, b, def)
+		run, err := runtime.Start(ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+
+		own := runtime.BudgetRef{Name: "calls", Flow: "outer", Run: run.ID()}
+		list, err := b.Client.Budgets(ctx)
+		require.NoError(t, err)
+		require.Len(t, list, 2)
+		require.Equal(t, own, list[0].Ref)
+		require.Equal(t, run.FlowID(), list[0].FlowID)
+		require.Equal(t, odd, list[1].Ref)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, own, d.Budgets[0].Ref)
+		d, err = b.Client.Describe(ctx, d.Nodes[0].Child.Flow, d.Nodes[0].Child.Run)
+		require.NoError(t, err)
+		require.Equal(t, own, d.Budgets[0].Ref, "of the run that it belongs to")
+
+		for _, s := range list {
+			require.NoError(t, b.Client.SetBudget(ctx, s.Ref, flow.HardLimit("calls", 50)))
+			require.NoError(t, b.Client.ResetBudget(ctx, s.Ref))
+			now, err := b.Client.Budget(ctx, s.Ref)
+			require.NoError(t, err)
+			require.EqualValues(t, 50, now.Amount("calls").Hard)
+			require.Zero(t, now.Amount("calls").Spent)
+		}
+		list, err = b.Client.Budgets(ctx)
+		require.NoError(t, err)
+		require.Len(t, list, 2, "no other one was made")
+		for _, s := range list {
+			require.EqualValues(t, 50, s.Amount("calls").Hard)
+			require.NoError(t, b.Client.RemoveBudget(ctx, s.Ref))
+		}
+		list, err = b.Client.Budgets(ctx)
+		require.NoError(t, err)
+		require.Empty(t, list)
+		b.Settle(t)
+	})
+}
+
+// The reference of a budget whose run is gone names no other one.
+func TestReferenceOfAPurgedRun(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		spend := activity.New("spend", func(ctx context.Context, s string) (string, error) { return s, activity.ReportUsage(ctx, "calls", 1) })
+		def := fan(t, "purged", spend, 1, flow.Budget("calls", flow.HardLimit("calls", 5)))
+		run := start(ctx, t, b, def, "x")
+		work(t, b, def)
+		_, err := run.Result(ctx)
+		require.NoError(t, err)
+		core := b.Engine.Core()
+		p, err := core.FlowPartition(run.FlowID())
+		require.NoError(t, err)
+		// Not by the client, which removes the budget at once.
+		for more := true; more; {
+			reply, err := core.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: p, FlowID: run.FlowID()})
+			require.NoError(t, err)
+			more = reply.More
+		}
+		list, err := b.Client.Budgets(ctx)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		ref := list[0].Ref
+		require.Equal(t, runtime.BudgetRef{Name: "calls", FlowID: run.FlowID()}, ref)
+		other := runtime.BudgetRef{Name: "calls", Flow: "purged", Run: "other", FlowID: run.FlowID()}
+		for _, ref := range []runtime.BudgetRef{ref, other} {
+			_, readErr := b.Client.Budget(ctx, ref)
+			for _, err := range []error{
+				readErr, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 9)), b.Client.CreateBudget(ctx, ref, flow.HardLimit("calls", 9)),
+				b.Client.ResetBudget(ctx, ref), b.Client.RemoveBudget(ctx, ref),
+			} {
+				require.ErrorIs(t, err, runtime.ErrBudgetRef)
+				require.ErrorContains(t, err, string(run.FlowID()))
+			}
+		}
+		list, err = b.Client.Budgets(ctx)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.EqualValues(t, 5, list[0].Amount("calls").Hard)
+		own := runtime.BudgetRef{Name: "calls", Flow: "purged", Run: run.ID(), FlowID: run.FlowID()}
+		require.NoError(t, b.Client.RemoveBudget(ctx, own), "with all names it is that budget")
+		list, err = b.Client.Budgets(ctx)
+		require.NoError(t, err)
+		require.Empty(t, list)
+	})
+}

@@ -1,0 +1,40 @@
+package clustertest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A primary without a replica is away. What goes through the keys of all servers tells so, and sees to those of the others.
+func TestKeysOfOtherServers(t *testing.T) {
+	onCluster(t)
+	t.Parallel()
+	ctx := enginetest.Context(t)
+	cluster := testserver.StartCluster(t, testserver.Valkey, 3)
+	for _, s := range cluster.Nodes {
+		s.Command(t, "CONFIG", "SET", "cluster-require-full-coverage", "no")
+	}
+	b := enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix(), runtime.Partitions(32))
+	core := b.Engine.Core()
+	client := core.Client()
+	keys := make(map[*testserver.Server][]string) // of lists that no run is in any more, by server
+	for _, p := range core.Partitioning().FlowPartitions() {
+		key := core.Keys().FfxRuns(p, "gone")
+		require.NoError(t, client.Do(ctx, client.B().Zadd().Key(key).ScoreMember().
+			ScoreMember(5, "00000000-0000-0000-0000-000000000001").Build()).Error())
+		owner := cluster.Owner(t, cluster.SlotOf(t, p.Tag()))
+		keys[owner] = append(keys[owner], key)
+	}
+	require.Len(t, keys, 3)
+	cluster.Nodes[1].Kill()
+	report, err := b.Client.RunDuty(ctx, runtime.DutyKeyReconciliation)
+	require.ErrorIs(t, err, enginecore.ErrNotReachable)
+	require.EqualValues(t, len(keys[cluster.Nodes[0]])+len(keys[cluster.Nodes[2]]), report.Done)
+	require.Equal(t, 1, report.Remaining)
+}

@@ -1,0 +1,119 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// While a slot moves, a call is done on all that it needs, or waits: it never takes what has not arrived for missing.
+func TestHalfMovedSlot(t *testing.T) {
+	onCluster(t)
+	t.Parallel()
+	for _, kind := range []testserver.Kind{testserver.Redis, testserver.Valkey} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			testHalfMovedSlot(t, kind)
+		})
+	}
+}
+
+func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
+	cluster := testserver.StartCluster(t, kind, 3)
+	b := enginetest.Open(t, kind, cluster.URL(), enginetest.NewPrefix(), runtime.Partitions(1))
+	ctx := enginetest.Context(t)
+	add := activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
+	f := flow.New[int, int]("adding")
+	flow.Return(f, flow.Node(f, "second", add, flow.Node(f, "first", add, f.Input())))
+	def, err := f.Build()
+	require.NoError(t, err)
+	worker := b.Worker(t, def.Handlers())
+	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.ID("r"))
+	require.NoError(t, err)
+	_, err = run.Result(ctx)
+	require.NoError(t, err)
+	require.NoError(t, worker.Stop())
+	ops := admin.New(b.Engine.Core())
+	idle, _, err := ops.CreateExecution(ctx, admin.NewExecution{Kind: "idle", Lane: "idle"})
+	require.NoError(t, err)
+
+	partition := b.Engine.Core().Partitioning().FlowPartitions()[0]
+	source := cluster.Owner(t, cluster.SlotOf(t, partition.Tag()))
+	target := cluster.Nodes[0]
+	if target == source {
+		target = cluster.Nodes[1]
+	}
+	waited, done := 0, 0
+	// whole notes what came of a call that could not wait for long.
+	whole := func(err error) bool {
+		t.Helper()
+		if errors.Is(err, enginecore.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+			waited++
+			return false
+		}
+		require.NoError(t, err)
+		done++
+		return true
+	}
+	soon := func(call func(ctx context.Context) error) bool {
+		t.Helper()
+		short, cancel := context.WithTimeout(ctx, 25*time.Millisecond)
+		defer cancel()
+		return whole(call(short))
+	}
+	look := func() {
+		if again := (*runtime.Run[int])(nil); soon(func(ctx context.Context) (err error) {
+			again, err = runtime.Start(ctx, b.Client, def, 1, runtime.ID("r"))
+			return err
+		}) {
+			require.True(t, again.Existed())
+		}
+		if d := (*runtime.Description)(nil); soon(func(ctx context.Context) (err error) { d, err = run.Describe(ctx); return err }) {
+			require.Len(t, d.Nodes, 2)
+		}
+		var page runtime.RunPage
+		if soon(func(ctx context.Context) (err error) {
+			page, err = b.Client.FindRuns(ctx, runtime.RunQuery{}, "", 0)
+			return err
+		}) {
+			require.Len(t, page.Runs, 1)
+		}
+		soon(func(ctx context.Context) error { _, err := ops.Execution(ctx, idle); return err })
+		soon(func(ctx context.Context) error { _, err := ops.ChangePriority(ctx, idle, 7); return err })
+		refusedByImporter(t, target, b.Engine.Core(), partition)
+	}
+	cluster.Move(t, partition.Tag(), target, 4, look)
+	require.Positive(t, waited)
+	require.Positive(t, done)
+	t.Logf("%d calls waited, %d were done", waited, done)
+	_, err = run.Describe(ctx)
+	require.NoError(t, err)
+	_, err = ops.CancelExecution(ctx, idle, "the test is over")
+	require.NoError(t, err)
+	b.Settle(t)
+}
+
+// refusedByImporter asks the server that takes a slot in for a call with nothing but the key that never exists, as somebody
+// may who was sent there.
+func refusedByImporter(t *testing.T, target *testserver.Server, core *enginecore.Engine, p enginecore.Partition) {
+	t.Helper()
+	node, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{target.Addr()}, ForceSingleClient: true, DisableCache: true})
+	require.NoError(t, err)
+	defer node.Close()
+	key := core.Keys().Prefix() + ":ffx:" + p.Tag()
+	results := node.DoMulti(t.Context(), node.B().Asking().Build(),
+		node.B().Fcall().Function("ffx_lanes").Numkeys(1).Key(key).Build())
+	require.Error(t, results[1].Error())
+}

@@ -1,0 +1,363 @@
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+const (
+	items   = 4  // of the map of a run
+	places  = 5  // of the limit that all items of all runs share
+	started = 12 // runs at a time
+)
+
+// load is a cluster with workers, keepers, a schedule and runs that use everything.
+type load struct {
+	*enginetest.Bench
+	t       *testing.T
+	ctx     context.Context
+	cluster *testserver.Cluster
+	def     *flow.Definition[int, int]
+	beat    *flow.Definition[tick, string]
+
+	mu        sync.Mutex
+	calls     map[string]int   // of functions, by run and node
+	now, most int              // functions under the limit
+	beats     map[string]int   // functions of scheduled runs, by the time of their fire
+	runs      []string         // that were started and have ended
+	looks     int              // at a partition, for a duty
+	mended    map[string]int64 // entries that duties found not to be in order, by index
+	faults    map[runtime.Duty]error
+	again     []string // that were acknowledged, and were not there when they were started once more
+}
+
+// tick is the input of a scheduled run.
+type tick struct {
+	At time.Time `json:"at,omitzero"`
+}
+
+// newLoad starts everything but the runs.
+func newLoad(t *testing.T, o testserver.ClusterOptions) *load {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*enginetest.Patience)
+	t.Cleanup(cancel)
+	x := &load{t: t, ctx: ctx, cluster: testserver.NewCluster(t, o), calls: make(map[string]int), beats: make(map[string]int),
+		mended: make(map[string]int64), faults: make(map[runtime.Duty]error)}
+	x.Bench = enginetest.Open(t, testserver.OnCluster, x.cluster.URL(), enginetest.NewPrefix(), runtime.Partitions(8))
+	x.def, x.beat = x.order(), x.heartbeat()
+	handlers := slices.Concat(x.def.Handlers(), x.beat.Handlers())
+	for range 2 {
+		x.Worker(t, handlers, runtime.Concurrency(24))
+		x.Keeper(t)
+	}
+	_, err := runtime.Schedule(ctx, x.Client, "beat", runtime.Every(time.Second), x.beat, tick{}, runtime.FireTimeInto("at"),
+		runtime.OnOverlap(runtime.OverlapAllow), runtime.CatchUp(time.Hour))
+	require.NoError(t, err)
+	x.Run(t, "duties", x.dutiesByHand)
+	return x
+}
+
+// dutiesByHand does all duties of keepers with hardly a pause, so that each of them meets servers that come and go.
+func (x *load) dutiesByHand(ctx context.Context) error {
+	for ctx.Err() == nil {
+		for _, info := range runtime.DutyTable() {
+			report, err := x.Client.RunDuty(ctx, info.Duty)
+			x.mu.Lock()
+			x.looks += report.Steps
+			for index, n := range report.Mended {
+				x.mended[index] += n
+			}
+			away := errors.Is(err, enginecore.ErrUnavailable) || errors.Is(err, enginecore.ErrNotReachable) // for longer than a call waits
+			if err != nil && !away && ctx.Err() == nil {
+				x.faults[info.Duty] = err
+			}
+			x.mu.Unlock()
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(20 * time.Millisecond): // leave something to the runs
+			}
+		}
+	}
+	return nil
+}
+
+// dutiesDone tells what duties by hand have come to.
+func (x *load) dutiesDone() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return fmt.Sprintf("duties looked %d times, mended %v, and failed with %v", x.looks, x.mended, x.faults)
+}
+
+// order is a flow with a map whose items share a limit, a sub-flow, and a budget that all nodes with work of their own spend.
+func (x *load) order() *flow.Definition[int, int] {
+	spend := func(ctx context.Context) error {
+		return activity.ReportUsage(ctx, "tokens", 1, activity.UsageKey("work"))
+	}
+	list := activity.New("list", func(ctx context.Context, n int) ([]int, error) {
+		x.called(ctx)
+		return slices.Repeat([]int{n}, items), nil
+	})
+	price := activity.New("price", func(ctx context.Context, n int) (int, error) {
+		x.called(ctx)
+		x.enter(1)
+		defer x.enter(-1)
+		select {
+		case <-time.After(5 * time.Millisecond): // so that there is something to interrupt
+		case <-ctx.Done():
+		}
+		return n + 1, spend(ctx)
+	}, activity.Limit("pricing", activity.AtOnce(places)))
+	stamp := activity.New("stamp", func(ctx context.Context, n int) (int, error) {
+		x.called(ctx)
+		return 1000 * n, spend(ctx)
+	})
+	sum := activity.New("sum", func(ctx context.Context, list []int) (int, error) {
+		x.called(ctx)
+		total := 0
+		for _, n := range list {
+			total += n
+		}
+		return total, nil
+	})
+	inner := flow.New[int, int]("stamping")
+	flow.Return(inner, flow.Node(inner, "stamp", stamp, inner.Input()))
+	stamping, err := inner.Build()
+	require.NoError(x.t, err)
+	f := flow.New[int, int]("order", flow.Budget("spend", flow.PerFlow(), flow.Counted("tokens")),
+		flow.Budget("cap", flow.Shared(), flow.HardLimit("tokens", 1_000_000)))
+	priced := flow.Node(f, "sum", sum, flow.Map(f, "price", price, flow.Node(f, "list", list, f.Input())))
+	flow.Return(f, flow.Node(f, "total", sum, flow.List(priced, flow.Sub(f, "stamp", stamping, f.Input()))))
+	def, err := f.Build()
+	require.NoError(x.t, err)
+	return def
+}
+
+// Of an order: what it spends, how many functions it calls, and what comes out.
+const (
+	tokensOfRun = items + 1
+	callsOfRun  = 1 + items + 1 + 2
+)
+
+func resultOf(n int) int { return items*(n+1) + 1000*n }
+
+func (x *load) heartbeat() *flow.Definition[tick, string] {
+	beat := activity.New("beat", func(_ context.Context, in tick) (string, error) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.beats[in.At.UTC().Format(time.RFC3339)]++
+		return "ok", nil
+	})
+	f := flow.New[tick, string]("beating")
+	flow.Return(f, flow.Node(f, "beat", beat, f.Input()))
+	def, err := f.Build()
+	require.NoError(x.t, err)
+	return def
+}
+
+func (x *load) called(ctx context.Context) {
+	info, _ := activity.Info(ctx)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.calls[info.RunID+" "+info.Node]++
+}
+
+func (x *load) enter(n int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.now += n
+	x.most = max(x.most, x.now)
+}
+
+// rush starts runs, some at a time, until what happens meanwhile is over and at least so many have ended, and waits for all.
+func (x *load) rush(name string, atLeast int, meanwhile func()) {
+	x.t.Helper()
+	over := make(chan struct{})
+	var mu sync.Mutex
+	next := 0
+	take := func() (int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		select {
+		case <-over:
+			if next >= atLeast {
+				return 0, false
+			}
+		default:
+		}
+		next++
+		return next, x.ctx.Err() == nil
+	}
+	var group sync.WaitGroup
+	for range started {
+		group.Go(func() {
+			for n, more := take(); more; n, more = take() {
+				id := fmt.Sprint(name, "-", n)
+				if out, err := x.run(id, n); err != nil || out != resultOf(n) {
+					x.t.Errorf("run %s with input %d: %d, %v", id, n, out, err)
+				}
+			}
+		})
+	}
+	if meanwhile != nil {
+		meanwhile()
+	}
+	close(over)
+	group.Wait()
+}
+
+// run runs an order as a careful client does: it starts it under an id of its own until it has heard of its end.
+func (x *load) run(id string, in int) (int, error) {
+	acknowledged := false
+	for {
+		run, err := runtime.Start(x.ctx, x.Client, x.def, in, runtime.ID(id))
+		if err == nil {
+			if acknowledged && !run.Existed() {
+				x.mu.Lock()
+				x.again = append(x.again, id)
+				x.mu.Unlock()
+			}
+			acknowledged = true
+			var out int
+			if out, err = run.Result(x.ctx); err == nil {
+				x.mu.Lock()
+				x.runs = append(x.runs, id)
+				x.mu.Unlock()
+				return out, nil
+			}
+		}
+		var over *runtime.RunError
+		if errors.As(err, &over) || x.ctx.Err() != nil {
+			return 0, err
+		}
+	}
+}
+
+// startAgain starts runs again whose end was told, in case a failover took it back, or even their start, and waits for them.
+func (x *load) startAgain(ids []string) {
+	x.t.Helper()
+	for _, id := range ids {
+		_, number, _ := strings.Cut(id, "-")
+		n, err := strconv.Atoi(number)
+		require.NoError(x.t, err)
+		run, err := runtime.Start(x.ctx, x.Client, x.def, n, runtime.ID(id))
+		require.NoError(x.t, err)
+		if !run.Existed() {
+			x.again = append(x.again, id)
+		}
+		out, err := run.Result(x.ctx)
+		require.NoError(x.t, err)
+		require.Equal(x.t, resultOf(n), out)
+	}
+}
+
+// spent is what orders have spent by now.
+func (x *load) spent() int {
+	x.t.Helper()
+	s, err := x.Client.Budget(x.ctx, runtime.BudgetRef{Name: "spend", Flow: "order"})
+	require.NoError(x.t, err)
+	return int(s.Amount("tokens").Spent)
+}
+
+// exact checks that nothing was lost and nothing came twice: every function was called once, all that was spent is counted and
+// nothing else, and no limit was exceeded.
+func (x *load) exact() {
+	t := x.t
+	t.Helper()
+	require.GreaterOrEqual(t, x.found(), 3*len(x.runs), "runs, and those of their maps and sub-flows")
+	require.Empty(t, x.again, "runs were lost")
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	twice := maps.Clone(x.calls)
+	maps.DeleteFunc(twice, func(_ string, n int) bool { return n == 1 })
+	require.Empty(t, twice, "functions were called again")
+	require.Empty(t, x.mended, "everything is in order, but not for a duty of keepers")
+	require.Empty(t, x.faults)
+	require.Len(t, x.calls, callsOfRun*len(x.runs))
+	require.LessOrEqual(t, x.most, places, "more at once than the limit allows")
+	require.Equal(t, tokensOfRun*len(x.runs), x.spent())
+	s, err := x.Client.Budget(x.ctx, runtime.BudgetRef{Name: "cap"})
+	require.NoError(t, err)
+	require.Equal(t, int64(tokensOfRun*len(x.runs)), s.Amount("tokens").Spent)
+}
+
+// found checks that searches and lists have every run once. It gives how many runs there are with those that nodes stand for.
+func (x *load) found() int {
+	t := x.t
+	t.Helper()
+	var ids []string
+	for cursor := ""; ; {
+		page, err := x.Client.FindRuns(x.ctx, runtime.RunQuery{Flow: "order", States: []runtime.RunState{runtime.RunSucceeded}}, cursor, 7)
+		require.NoError(t, err)
+		for _, r := range page.Runs {
+			ids = append(ids, r.Run)
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	require.ElementsMatch(t, x.runs, ids)
+	// The schedule goes on, so what was found first must be among what is listed then.
+	var found []runtime.RunSummary
+	for r, err := range x.Client.Runs(x.ctx, runtime.RunQuery{Children: true}) {
+		require.NoError(t, err)
+		found = append(found, r)
+	}
+	listed := make(map[string]bool)
+	for f, err := range admin.New(x.Engine.Core()).Flows(x.ctx, admin.FlowQuery{}) {
+		require.NoError(t, err)
+		listed[string(f.ID)] = true
+	}
+	for _, r := range found {
+		require.True(t, listed[string(r.FlowID)], "%s %s", r.Flow, r.Run)
+	}
+	return len(found)
+}
+
+// beatsOnce ends the schedule, and checks that it has fired for every second once.
+func (x *load) beatsOnce() {
+	t := x.t
+	t.Helper()
+	require.NoError(t, x.Client.PauseSchedule(x.ctx, "beat", "the test is over"))
+	var d *runtime.ScheduleDescription
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		var err error
+		d, err = x.Client.DescribeSchedule(x.ctx, "beat")
+		require.NoError(t, err)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if d.Waiting > 0 || int64(len(x.beats)) < d.Started {
+			return fmt.Sprintf("%d fires, of which %d wait, and %d runs", d.Started, d.Waiting, len(x.beats))
+		}
+		return ""
+	})
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	require.Zero(t, d.Skipped+d.Missed+d.Failed)
+	require.EqualValues(t, d.Started, len(x.beats))
+	times := slices.Sorted(maps.Keys(x.beats))
+	first, err := time.Parse(time.RFC3339, times[0])
+	require.NoError(t, err)
+	for i, at := range times {
+		require.Equal(t, first.Add(time.Duration(i)*time.Second).Format(time.RFC3339), at, "no second is left out")
+		require.Equal(t, 1, x.beats[at], "the fire of %s", at)
+	}
+}

@@ -1,0 +1,55 @@
+package clustertest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Work of which no message tells, since the link between two servers was down at that moment, is found by the only worker
+// there is, without a keeper, and sooner than on a single server, where messages do not get lost unnoticed.
+func TestWorkIsFoundWithoutItsMessage(t *testing.T) {
+	onCluster(t)
+	t.Parallel()
+	ctx := enginetest.Context(t)
+	cluster := testserver.StartCluster(t, testserver.Valkey, 3)
+	b := enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix())
+	f := flow.New[int, int]("found")
+	flow.Return(f, flow.Node(f, "same", activity.New("same", func(_ context.Context, n int) (int, error) { return n, nil }), f.Input()))
+	def, err := f.Build()
+	require.NoError(t, err)
+
+	lost, err := runtime.Start(ctx, b.Client, def, 1)
+	require.NoError(t, err)
+	core := b.Engine.Core()
+	client := core.Client()
+	plan, err := runtime.NewPlan(b.Client, def, 1, runtime.ID(lost.ID()))
+	require.NoError(t, err)
+	key := core.Keys().LaneEligible(plan.Partition, "default")
+	entry := string(plan.ExecutionID("same"))
+	score, err := client.Do(ctx, client.B().Zscore().Key(key).Member(entry).Build()).AsFloat64()
+	require.NoError(t, err)
+	require.NoError(t, client.Do(ctx, client.B().Zrem().Key(key).Member(entry).Build()).Error())
+
+	b.Worker(t, def.Handlers())
+	heard, err := runtime.Start(ctx, b.Client, def, 2)
+	require.NoError(t, err)
+	_, err = heard.Result(ctx)
+	require.NoError(t, err)
+
+	require.NoError(t, client.Do(ctx, client.B().Zadd().Key(key).ScoreMember().ScoreMember(score, entry).Build()).Error())
+	since := time.Now()
+	_, err = lost.Result(ctx)
+	require.NoError(t, err)
+	t.Logf("found after %v", time.Since(since))
+	require.Less(t, time.Since(since), 15*time.Second)
+	b.Settle(t)
+}

@@ -1,0 +1,185 @@
+package contracttest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+)
+
+// bench is an engine with a keyspace of its own.
+type bench struct {
+	*enginecore.Engine
+	tb     testing.TB
+	client rueidis.Client
+	keys   enginecore.Keys
+	prefix string
+}
+
+func newBench(t *testing.T, kind testserver.Kind) *bench {
+	t.Helper()
+	option := rueidis.ClientOption{DisableCache: true}
+	if kind == testserver.Embedded {
+		engine, err := embedded.Open(t.Context(), embedded.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := engine.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		option = engine.ClientOption()
+	} else if kind == testserver.OnCluster {
+		for _, node := range testserver.SharedCluster(t).Nodes {
+			option.InitAddress = append(option.InitAddress, node.Addr())
+		}
+	} else {
+		option.InitAddress = []string{testserver.Shared(t, kind).Addr()}
+	}
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	prefix := "t-" + uuid.NewString()[:18]
+	engine, err := enginecore.Connect(t.Context(), client, enginecore.Options{Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bench{Engine: engine, tb: t, client: client, keys: engine.Keys(), prefix: prefix}
+}
+
+// each runs a test on every engine.
+func each(t *testing.T, test func(t *testing.T, b *bench)) {
+	t.Helper()
+	for _, kind := range testserver.Kinds(t) {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			test(t, newBench(t, kind))
+		})
+	}
+}
+
+// raw runs a library function with texts as they are, past the typed calls.
+func (b *bench) raw(ctx context.Context, function string, keys, args []string) rueidis.RedisResult {
+	return b.client.Do(ctx, b.client.B().Fcall().Function(function).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
+}
+
+// refusalOf is the code of a refusing reply, "" for any other reply, and the message of a script error.
+func refusalOf(result rueidis.RedisResult) (code, scriptError string) {
+	message, err := result.ToMessage()
+	if err != nil {
+		return "", err.Error()
+	}
+	if !message.IsArray() {
+		return "", ""
+	}
+	list, err := message.ToArray()
+	if err != nil || len(list) < 2 {
+		return "", ""
+	}
+	if n, err := list[0].AsInt64(); err != nil || n != 0 || !list[0].IsInt64() {
+		return "", ""
+	}
+	code, err = list[1].ToString()
+	if err != nil {
+		return "", err.Error()
+	}
+	return cmp.Or(code, "refused"), ""
+}
+
+// field is one field of a hash, "" when it is missing.
+func (b *bench) field(key, name string) string {
+	b.tb.Helper()
+	value, err := b.client.Do(context.Background(), b.client.B().Hget().Key(key).Field(name).Build()).ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		b.tb.Fatal(err)
+	}
+	return value
+}
+
+// core is one field of an execution's record.
+func (b *bench) core(e enginecore.ExecutionID, name string) string {
+	b.tb.Helper()
+	return b.field(b.keys.ExecCore(e), name)
+}
+
+// score is a member's score, or false when it is not in the sorted set.
+func (b *bench) score(key, member string) (float64, bool) {
+	b.tb.Helper()
+	score, err := b.client.Do(context.Background(), b.client.B().Zscore().Key(key).Member(member).Build()).AsFloat64()
+	if rueidis.IsRedisNil(err) {
+		return 0, false
+	}
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	return score, true
+}
+
+func (b *bench) do(words ...string) rueidis.RedisResult {
+	b.tb.Helper()
+	result := b.client.Do(context.Background(), b.client.B().Arbitrary(words...).Build())
+	if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		b.tb.Fatalf("%v: %v", words, err)
+	}
+	return result
+}
+
+func (b *bench) exists(key string) bool {
+	b.tb.Helper()
+	n, err := b.do("EXISTS", key).AsInt64()
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	return n == 1
+}
+
+var partition = enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+
+const (
+	lane     = "main"
+	worker   = "worker"
+	instance = "instance"
+)
+
+func newExecutionID() enginecore.ExecutionID {
+	return enginecore.ExecutionID(partition.Tag() + ":" + uuid.NewString())
+}
+
+func atoi(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
+func must[R any](b *bench, call enginecore.Call[R]) R {
+	b.tb.Helper()
+	reply, err := enginecore.Do(context.Background(), b.Engine, call)
+	if err != nil {
+		b.tb.Fatalf("%s: %v", enginecore.FunctionName(call), err)
+	}
+	return reply
+}
+
+// refused is the code with which a call is refused.
+func refused[R any](b *bench, call enginecore.Call[R]) string {
+	b.tb.Helper()
+	function, keys, args, err := enginecore.Wire(b.keys, call)
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	code, scriptError := refusalOf(b.raw(context.Background(), function, keys, args))
+	if scriptError != "" {
+		return fmt.Sprintf("error: %s", scriptError)
+	}
+	return code
+}

@@ -1,0 +1,62 @@
+package contracttest
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+)
+
+// orderly are the rules that hold whatever calls are made. Others suppose that callers keep to the order of a flow:
+// here edges are applied that nobody staged, what has ended is replayed, and cancels are acknowledged untouched.
+var orderly = []invariant.Rule{
+	invariant.RuleState, invariant.RuleLaneIndex, invariant.RuleScore, invariant.RuleLease, invariant.RuleTimers, invariant.RuleClosed,
+	invariant.RuleHeld,
+}
+
+// TestAnyCallsKeepOrder makes fitting calls in any order, on executions of submitted flows and others, and checks
+// after each that records and indexes agree.
+func TestAnyCallsKeepOrder(t *testing.T) {
+	t.Parallel()
+	calls := 400
+	if testing.Short() {
+		calls = 100
+	}
+	each(t, func(t *testing.T, b *bench) {
+		seed := uint64(time.Now().UnixNano())
+		if fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64); err == nil {
+			seed = fixed
+		}
+		t.Logf("FLOWFABRIC_SEED=%d", seed)
+		g := newGenerator(b, seed)
+		// A flow that is submitted in part is held back, and other calls then add executions to it that run already.
+		g.kinds = slices.DeleteFunc(g.kinds, func(k callKind) bool { return k.name == "SubmitFlowCall" })
+		for i := range calls {
+			if i%100 == 0 {
+				g.reset()
+				s := b.submit()
+				g.executions[0], g.executions[1], g.flows[0] = s.first, s.second, s.flow
+			}
+			kind := pick(g.r, g.kinds...)
+			f := g.prepare(kind.name)
+			function, keys, args, err := kind.make(g, f)
+			if err != nil {
+				t.Fatalf("%s: %v", kind.name, err)
+			}
+			result := b.raw(t.Context(), function, keys, args)
+			report, err := invariant.Check(t.Context(), b.client, b.prefix, invariant.AnyTime)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range report.Violations {
+				if slices.Contains(orderly, v.Rule) {
+					code, scriptError := refusalOf(result)
+					t.Fatalf("after %d calls, the last %s %q (%s%s)\nbefore: %v\n%s", i, function, args, code, scriptError, f.core, v)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,101 @@
+package dutytest
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+func TestMain(m *testing.M) {
+	enginetest.Main(m)
+}
+
+// desk is what another program of the contract has: its calls, and a worker that makes them one by one.
+type desk struct {
+	*admin.Client
+	*enginetest.Bench
+	*enginetest.Program
+	t    *testing.T
+	ctx  context.Context
+	core *enginecore.Engine
+	keys enginecore.Keys
+}
+
+func newDesk(t *testing.T, b *enginetest.Bench) *desk {
+	core := b.Engine.Core()
+	ctx := enginetest.Context(t)
+	return &desk{admin.New(core), b, b.Program(ctx, t), t, ctx, core, core.Keys()}
+}
+
+func (d *desk) create(n admin.NewExecution) enginecore.ExecutionID {
+	d.t.Helper()
+	n.Kind = "work"
+	id, _, err := d.CreateExecution(d.ctx, n)
+	require.NoError(d.t, err)
+	return id
+}
+
+// do sends a command to where a key of it is.
+func (d *desk) do(words ...string) rueidis.RedisResult {
+	d.t.Helper()
+	client := d.core.Client()
+	result := client.Do(d.ctx, client.B().Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...).Build())
+	if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		require.NoError(d.t, err, words)
+	}
+	return result
+}
+
+func (d *desk) text(words ...string) string {
+	d.t.Helper()
+	text, err := d.do(words...).ToString()
+	if rueidis.IsRedisNil(err) {
+		return ""
+	}
+	require.NoError(d.t, err, words)
+	return text
+}
+
+func (d *desk) count(words ...string) int64 {
+	d.t.Helper()
+	n, err := d.do(words...).ToInt64()
+	require.NoError(d.t, err, words)
+	return n
+}
+
+func (d *desk) run(duty runtime.Duty, opts ...runtime.KeeperOption) runtime.DutyReport {
+	d.t.Helper()
+	report, err := d.Bench.Client.RunDuty(d.ctx, duty, opts...)
+	require.NoError(d.t, err)
+	require.Zero(d.t, report.Remaining)
+	return report
+}
+
+// keysLike are the keys of the engine that contain a text.
+func (d *desk) keysLike(part string) []string {
+	d.t.Helper()
+	var found []string
+	for _, node := range d.core.Client().Nodes() {
+		for cursor := uint64(0); ; {
+			page, err := node.Do(d.ctx, node.B().Scan().Cursor(cursor).Match(d.Prefix+":*").Count(1000).Build()).AsScanEntry()
+			require.NoError(d.t, err)
+			for _, key := range page.Elements {
+				if strings.Contains(key, part) {
+					found = append(found, key)
+				}
+			}
+			if cursor = page.Cursor; cursor == 0 {
+				break
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,85 @@
+package dutytest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// What a run too large for one call counts of its members is mended page by page, unless something happens in it meanwhile.
+func TestCountsOfLargeRuns(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		d := newDesk(t, b)
+		nodes := 300
+		if os.Getenv("FLOWFABRIC_SOAK") != "" {
+			nodes = 2050 // as many as the duty looks at by itself
+		}
+		idle := activity.New("idle", func(_ context.Context, n int) (int, error) { return n, nil })
+		f := flow.New[int, int]("wide")
+		first := flow.Node(f, "n0", idle, f.Input())
+		for i := 1; i < nodes; i++ {
+			flow.Node(f, fmt.Sprint("n", i), idle, f.Input())
+		}
+		flow.Return(f, first)
+		def, err := f.Build()
+		require.NoError(t, err)
+		plan, err := runtime.NewPlan(b.Client, def, 1, runtime.ID("wide"))
+		require.NoError(t, err)
+		_, err = runtime.Start(d.ctx, b.Client, def, 1, runtime.ID("wide"))
+		require.NoError(t, err)
+		core := d.keys.FlowCore(plan.Partition, plan.FlowID)
+		open := func() string { return d.text("HGET", core, "open_nodes") }
+		require.Zero(t, d.run(runtime.DutyMemberReconciliation).Done)
+
+		d.do("HSET", core, "open_nodes", "77", "nodes_failed", "5")
+		lane := d.keys.LaneEligible(plan.Partition, "default")
+		d.do("ZREM", lane, string(plan.ExecutionID("n7")))
+		require.Equal(t, map[string]int64{"flow_counts": 2, "lane:eligible": 1}, d.countMembers(plan, func() {}))
+		require.Equal(t, fmt.Sprint(nodes), open())
+
+		d.do("HSET", core, "open_nodes", "77")
+		pages := 0
+		require.Empty(t, d.countMembers(plan, func() {
+			if pages++; pages == 2 {
+				_, err := d.CancelExecution(d.ctx, plan.ExecutionID("n9"), "enough")
+				require.NoError(t, err)
+			}
+		}))
+		require.Equal(t, 3, pages, "it gives up")
+		require.Equal(t, "76", open())
+		if nodes > 2000 {
+			require.Positive(t, d.run(runtime.DutyMemberReconciliation).Done)
+		} else {
+			d.countMembers(plan, func() {})
+		}
+		require.NotEqual(t, "76", open())
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// countMembers goes through runs of more than 100 members, calls back after each page, and tells what was mended.
+func (d *desk) countMembers(plan *runtime.Plan, paged func()) map[string]int64 {
+	d.t.Helper()
+	mended := make(map[string]int64)
+	for cursor, next := "", true; next; next = cursor != "" {
+		reply, err := d.core.CountMembers(d.ctx, enginecore.CountMembersCall{Partition: plan.Partition, Limit: 64, MoreThan: 100, Cursor: cursor})
+		require.NoError(d.t, err)
+		require.Less(d.t, reply.Checked, int64(300))
+		for _, m := range reply.Mended {
+			mended[m.Index] += m.Entries
+		}
+		cursor = reply.NextCursor
+		paged()
+	}
+	return mended
+}

@@ -1,0 +1,59 @@
+package dutytest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Waits of other programs end, waitpoints that they opened ahead are closed, and their budgets are reset when it is time, with
+// and without composite calls.
+func TestOverdueOfOthers(t *testing.T) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		d := newDesk(t, b)
+		_, err := d.RotateSecret(d.ctx, admin.Secret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
+		require.NoError(t, err)
+		id := d.create(admin.NewExecution{})
+		p, err := id.Partition()
+		require.NoError(t, err)
+		x := d.Claim(id, 0)
+		ahead := d.OpenAhead(x)
+		d.Suspend(x, time.Now().Add(time.Hour))
+		budget, _, err := d.CreateBudget(d.ctx, admin.NewBudget{
+			ScopeType: "team", ScopeID: "x", ResetInterval: time.Hour, Dimensions: map[string]admin.Limits{"tokens": {Hard: 10}},
+		})
+		require.NoError(t, err)
+		_, err = d.ReportUsage(d.ctx, budget, map[string]int64{"tokens": 9}, "")
+		require.NoError(t, err)
+		at, err := d.core.Partitioning().BudgetPartition(budget)
+		require.NoError(t, err)
+
+		duties := []runtime.Duty{runtime.DutySuspensionTimeout, runtime.DutyPendingWaitpointExpiry, runtime.DutyBudget}
+		for _, duty := range duties {
+			require.Zero(t, d.run(duty).Done, duty)
+		}
+		// Everything is due at once.
+		d.do("HSET", d.keys.ExecSuspension(id), "timeout_at", "5")
+		d.do("ZADD", d.keys.IndexSuspensionTimeout(p), "5", string(id))
+		d.do("HSET", d.keys.WaitpointRecord(p, ahead.WaitpointID), "expires_at", "5")
+		d.do("ZADD", d.keys.IndexPendingWaitpointExpiry(p), "5", string(ahead.WaitpointID))
+		d.do("ZADD", d.keys.IndexBudgetResets(at), "5", string(budget))
+		for _, duty := range duties {
+			require.EqualValues(t, 1, d.run(duty).Done, duty)
+			require.Zero(t, d.run(duty).Done, duty)
+		}
+		state, err := d.ExecutionState(d.ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, enginecore.PublicFailed, state)
+		require.Equal(t, "closed", d.text("HGET", d.keys.WaitpointRecord(p, ahead.WaitpointID), "state"))
+		after, err := d.Budget(d.ctx, budget)
+		require.NoError(t, err)
+		require.Zero(t, after.Usage["tokens"])
+	})
+}

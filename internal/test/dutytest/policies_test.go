@@ -1,0 +1,253 @@
+package dutytest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// office is a quota of another program.
+type office struct {
+	*desk
+	id enginecore.QuotaPolicyID
+	at enginecore.Partition
+}
+
+func (d *desk) office(n admin.NewQuota) *office {
+	d.t.Helper()
+	id, _, err := d.CreateQuota(d.ctx, n)
+	require.NoError(d.t, err)
+	at, err := d.core.Partitioning().QuotaPartition(id)
+	require.NoError(d.t, err)
+	return &office{d, id, at}
+}
+
+// admit asks for a place, and gives the answer.
+func (o *office) admit(id enginecore.ExecutionID) enginecore.Status {
+	o.t.Helper()
+	now, err := o.core.Now(o.ctx)
+	require.NoError(o.t, err)
+	reply, err := o.core.CheckAdmissionAndRecord(o.ctx, enginecore.CheckAdmissionAndRecordCall{
+		Partition: o.at, QuotaPolicyID: o.id, ExecutionID: id, Now: now,
+	})
+	require.NoError(o.t, err)
+	return reply.Status
+}
+
+func (o *office) running() int64 {
+	o.t.Helper()
+	q, err := o.Quota(o.ctx, o.id)
+	require.NoError(o.t, err)
+	return q.Running
+}
+
+// Places of executions that have ended, or are gone, or were admitted and never started, are free again; those of running
+// ones are not, however long they run, and starts count for their window.
+func TestQuotaReconciliation(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		d := newDesk(t, b)
+		o := d.office(admin.NewQuota{Window: time.Hour, MaxStarts: 100, MaxConcurrent: 5})
+		var ids []enginecore.ExecutionID
+		for range 5 {
+			ids = append(ids, d.create(admin.NewExecution{}))
+		}
+		ended, running, waiting, forgotten, next := ids[0], ids[1], ids[2], ids[3], ids[4]
+		gone := enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily})
+		for _, id := range []enginecore.ExecutionID{ended, running, waiting, forgotten, gone} {
+			require.Equal(t, enginecore.StatusAdmitted, o.admit(id))
+		}
+		require.Equal(t, enginecore.StatusConcurrencyExceeded, o.admit(next))
+		d.Complete(d.Claim(ended, 0), "done")
+		d.Claim(running, 0)
+		for _, id := range []enginecore.ExecutionID{running, forgotten} {
+			d.do("DEL", d.keys.QuotaAdmitted(o.at, o.id, id)) // its time is over
+		}
+		require.EqualValues(t, 3, d.run(runtime.DutyQuotaReconciliation).Done, "ended, forgotten and gone")
+		require.EqualValues(t, 2, o.running())
+		for _, id := range []enginecore.ExecutionID{running, waiting} {
+			require.EqualValues(t, 1, d.count("SISMEMBER", d.keys.QuotaAdmittedSet(o.at, o.id), string(id)))
+		}
+		require.Empty(t, d.keysLike(":admitted:"+string(ended)))
+		require.EqualValues(t, 5, d.count("ZCARD", d.keys.QuotaWindow(o.at, o.id)), "they have started")
+		require.Zero(t, d.run(runtime.DutyQuotaReconciliation).Done)
+		require.Equal(t, enginecore.StatusAdmitted, o.admit(next))
+		require.Equal(t, enginecore.StatusAdmitted, o.admit(ended), "it is to run again")
+		require.EqualValues(t, 4, o.running())
+
+		// What has drifted is put right.
+		d.do("SET", d.keys.QuotaConcurrency(o.at, o.id), "77")
+		d.do("ZADD", d.keys.QuotaWindow(o.at, o.id), "5", string(gone))
+		d.do("SADD", d.keys.QuotaAdmittedSet(o.at, o.id), "no execution")
+		d.do("SADD", d.keys.IndexQuotaPolicies(o.at), "00000000-0000-0000-0000-000000000000")
+		require.EqualValues(t, 4, d.run(runtime.DutyQuotaReconciliation).Done)
+		require.EqualValues(t, 3, o.running())
+		require.EqualValues(t, 1, d.count("SCARD", d.keys.IndexQuotaPolicies(o.at)))
+		require.EqualValues(t, 5, d.count("ZCARD", d.keys.QuotaWindow(o.at, o.id)))
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// A place that was given again since somebody looked is not taken back.
+func TestAdmissionGivenAgain(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		d := newDesk(t, b)
+		o := d.office(admin.NewQuota{Window: time.Hour, MaxConcurrent: 5})
+		id := d.create(admin.NewExecution{})
+		require.Equal(t, enginecore.StatusAdmitted, o.admit(id))
+		d.do("DEL", d.keys.QuotaAdmitted(o.at, o.id, id))
+		looked, err := d.core.ReconcileQuotas(d.ctx, enginecore.ReconcileQuotasCall{Partition: o.at, Limit: 100})
+		require.NoError(t, err)
+		require.Len(t, looked.Admitted, 1)
+		require.Equal(t, enginecore.StatusAdmitted, o.admit(id))
+		a := looked.Admitted[0]
+		drop := enginecore.DropAdmissionsCall{Partition: o.at, Admissions: []enginecore.DropAdmissionsAdmission{
+			{QuotaPolicyID: a.QuotaPolicyID, Execution: a.Execution, AdmittedAt: a.AdmittedAt, Guarded: a.Guarded},
+		}}
+		reply, err := d.core.DropAdmissions(d.ctx, drop)
+		require.NoError(t, err)
+		require.Zero(t, reply.Dropped)
+		require.EqualValues(t, 1, d.count("SCARD", d.keys.QuotaAdmittedSet(o.at, o.id)))
+	})
+}
+
+// An execution that has ended is run again and asks for its place after somebody has looked, and before the place is taken
+// back: whether it asks before its guard goes or after, it has a place while it runs.
+func TestPlaceOfAnExecutionThatRunsAgain(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		for _, asksFirst := range []bool{true, false} {
+			d := newDesk(t, b)
+			o := d.office(admin.NewQuota{Window: time.Hour, MaxConcurrent: 1})
+			id := d.create(admin.NewExecution{})
+			require.Equal(t, enginecore.StatusAdmitted, o.admit(id))
+			d.Complete(d.Claim(id, 0), "done")
+			looked, err := d.core.ReconcileQuotas(d.ctx, enginecore.ReconcileQuotasCall{Partition: o.at, Limit: 100})
+			require.NoError(t, err)
+			require.Len(t, looked.Admitted, 1)
+			drop := func(a enginecore.Admitted) enginecore.DropAdmissionsReply {
+				reply, err := d.core.DropAdmissions(d.ctx, enginecore.DropAdmissionsCall{
+					Partition: o.at, Admissions: []enginecore.DropAdmissionsAdmission{enginecore.DropAdmissionsAdmission(a)},
+				})
+				require.NoError(t, err)
+				return reply
+			}
+			_, err = d.core.ReplayExecution(d.ctx, enginecore.ReplayExecutionCall{LaneID: "default", ExecutionID: id})
+			require.NoError(t, err)
+			if asksFirst {
+				require.Equal(t, enginecore.StatusAlreadyAdmitted, o.admit(id))
+			}
+			first := drop(looked.Admitted[0])
+			require.Zero(t, first.Dropped)
+			require.Len(t, first.Again, 1)
+			if asksFirst {
+				d.Claim(id, 1)
+				require.Zero(t, d.run(runtime.DutyQuotaReconciliation).Done, "it runs")
+			} else {
+				require.Equal(t, enginecore.StatusConcurrencyExceeded, o.admit(id), "its former place is not free yet")
+				require.EqualValues(t, 1, d.run(runtime.DutyQuotaReconciliation).Done)
+				require.Equal(t, enginecore.StatusAdmitted, o.admit(id))
+				require.Zero(t, drop(first.Again[0]).Dropped)
+				d.Claim(id, 1)
+			}
+			require.EqualValues(t, 1, o.running())
+			other := d.create(admin.NewExecution{})
+			require.Equal(t, enginecore.StatusConcurrencyExceeded, o.admit(other))
+			b.Wipe(t)
+		}
+	})
+}
+
+// Many quotas with many admissions are gone through in steps, none of which leaves something out.
+func TestQuotasInSteps(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		d := newDesk(t, b)
+		at := enginecore.Partition{Family: enginecore.QuotaFamily, Index: 0}
+		want, quotas := 0, 0
+		for i := 0; quotas < 5; i++ {
+			id := enginecore.QuotaPolicyID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i))
+			if p, err := d.core.Partitioning().QuotaPartition(id); err != nil || p != at {
+				continue
+			}
+			o := d.office(admin.NewQuota{ID: id, Window: time.Hour, MaxConcurrent: 1000})
+			words := []string{"SADD", d.keys.QuotaAdmittedSet(o.at, o.id)}
+			for range 300 * quotas {
+				words = append(words, string(enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily, Index: 1})))
+				want++
+			}
+			if len(words) > 2 {
+				d.do(words...)
+			}
+			quotas++
+		}
+		seen := make(map[string]bool)
+		steps := 0
+		for cursor, next := "", true; next; next = cursor != "" {
+			reply, err := d.core.ReconcileQuotas(d.ctx, enginecore.ReconcileQuotasCall{Partition: at, Limit: 64, Cursor: cursor})
+			require.NoError(t, err)
+			for _, a := range reply.Admitted {
+				seen[a.Execution] = true
+			}
+			require.Less(t, len(reply.Admitted), 1000)
+			cursor, steps = reply.NextCursor, steps+1
+			require.Less(t, steps, 1000)
+		}
+		require.Len(t, seen, want)
+		require.GreaterOrEqual(t, d.run(runtime.DutyQuotaReconciliation).Done, int64(want))
+		require.Empty(t, d.keysLike(":admitted_set"))
+	})
+}
+
+// A budget tells since when a limit is reached, with or without resets, and those with resets are found when one is due.
+func TestBudgetReconciliation(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		d := newDesk(t, b)
+		for _, interval := range []time.Duration{0, time.Hour} {
+			id, _, err := d.CreateBudget(d.ctx, admin.NewBudget{
+				ScopeType: "team", ScopeID: "x", ResetInterval: interval,
+				Dimensions: map[string]admin.Limits{"tokens": {Hard: 10}, "calls": {}},
+			})
+			require.NoError(t, err)
+			at, err := d.core.Partitioning().BudgetPartition(id)
+			require.NoError(t, err)
+			breached := func() time.Time {
+				t.Helper()
+				budget, err := d.Budget(d.ctx, id)
+				require.NoError(t, err)
+				return budget.BreachedAt
+			}
+			_, err = d.ReportUsage(d.ctx, id, map[string]int64{"tokens": 9, "calls": 100}, "")
+			require.NoError(t, err)
+			require.Zero(t, d.run(runtime.DutyBudgetReconciliation).Done)
+			require.Zero(t, breached())
+			_, err = d.ReportUsage(d.ctx, id, map[string]int64{"tokens": 1}, "")
+			require.NoError(t, err)
+			require.EqualValues(t, 1, d.run(runtime.DutyBudgetReconciliation).Done)
+			since := breached()
+			require.NotZero(t, since)
+			require.Zero(t, d.run(runtime.DutyBudgetReconciliation).Done)
+			require.Equal(t, since, breached())
+
+			if interval > 0 {
+				due := d.text("ZSCORE", d.keys.IndexBudgetResets(at), string(id))
+				d.do("ZREM", d.keys.IndexBudgetResets(at), string(id))
+				require.EqualValues(t, 1, d.run(runtime.DutyBudgetReconciliation).Done)
+				require.Equal(t, due, d.text("ZSCORE", d.keys.IndexBudgetResets(at), string(id)))
+			}
+			_, err = d.ResetBudget(d.ctx, id)
+			require.NoError(t, err)
+			require.EqualValues(t, 1, d.run(runtime.DutyBudgetReconciliation).Done)
+			require.Zero(t, breached())
+			d.do("SADD", d.keys.IndexBudgetPolicies(at), "00000000-0000-0000-0000-000000000000")
+			require.EqualValues(t, 1, d.run(runtime.DutyBudgetReconciliation).Done)
+			require.EqualValues(t, 0, d.count("SISMEMBER", d.keys.IndexBudgetPolicies(at), "00000000-0000-0000-0000-000000000000"))
+		}
+		b.Check(t, invariant.AnyTime)
+	})
+}

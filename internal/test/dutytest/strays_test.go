@@ -1,0 +1,101 @@
+package dutytest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// What no index leads to is found among all keys: records missing from the lists of all of them, and lists with entries that
+// belong to nothing.
+func TestKeyReconciliation(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		d := newDesk(t, b)
+		idle := activity.New("idle", func(_ context.Context, n int) (int, error) { return n, nil })
+		f := flow.New[int, int]("lost", flow.Tag("team.name", "x"))
+		flow.Return(f, flow.Node(f, "only", idle, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		plan, err := runtime.NewPlan(b.Client, def, 1, runtime.ID("lost"))
+		require.NoError(t, err)
+		_, err = runtime.Start(d.ctx, b.Client, def, 1, runtime.ID("lost"))
+		require.NoError(t, err)
+		_, err = runtime.Schedule(d.ctx, b.Client, "nightly", runtime.Every(24*time.Hour), def, 1)
+		require.NoError(t, err)
+		require.Zero(t, d.run(runtime.DutyKeyReconciliation).Done)
+
+		p, keys := plan.Partition, d.keys
+		nobody := "00000000-0000-0000-0000-000000000000"
+		id := string(plan.ExecutionID("only"))
+		for _, w := range []struct {
+			index    string
+			commands [][]string
+		}{
+			{"runs", [][]string{{"ZADD", keys.FfxRuns(p, "lost"), "5", nobody}}},
+			{"runs", [][]string{{"ZADD", keys.FfxRuns(p, "another"), "5", string(plan.FlowID)}}},
+			{"runs", [][]string{{"ZADD", keys.FfxTaggedRuns(p, "team.name", "y"), "5", string(plan.FlowID)}}},
+			{"runs", [][]string{{"ZADD", keys.FfxTaggedRuns(p, "team.name", "gone: since"), "5", nobody}}},
+			{"worker_leases", [][]string{{"SADD", keys.IndexWorkerLeases(p, "w"), id}}},
+			{"all_executions", [][]string{{"DEL", keys.IndexAllExecutions(p)}, {"DEL", keys.LaneEligible(p, "default")}, {"DEL", keys.FlowMembers(p, plan.FlowID)}}},
+			{"flow_index", [][]string{{"DEL", keys.IndexFlowIndex(p)}, {"DEL", keys.FfxAllRuns(p)}, {"DEL", keys.FfxRuns(p, "lost")}}},
+		} {
+			for _, command := range w.commands {
+				require.Positive(t, d.count(command...), "%v changes nothing", command)
+			}
+			report := d.run(runtime.DutyKeyReconciliation)
+			require.Positive(t, report.Mended[w.index], "%v: %v", w.commands, report.Mended)
+			b.Check(t, invariant.AnyTime)
+			require.Empty(t, d.run(runtime.DutyKeyReconciliation).Mended)
+		}
+		at, schedule := d.schedule()
+		for _, key := range []string{keys.FfxSchedules(at), keys.FfxSchedulesDue(at)} {
+			require.EqualValues(t, 1, d.count("DEL", key))
+		}
+		require.Equal(t, map[string]int64{"schedules": 1, "schedules_due": 1}, d.run(runtime.DutyKeyReconciliation).Mended)
+		require.EqualValues(t, 1, d.count("SISMEMBER", keys.FfxSchedules(at), string(schedule)))
+	})
+}
+
+// schedule finds the only schedule.
+func (d *desk) schedule() (enginecore.Partition, enginecore.ScheduleID) {
+	d.t.Helper()
+	for _, p := range d.core.Partitioning().FlowPartitions() {
+		ids, err := d.do("SMEMBERS", d.keys.FfxSchedules(p)).AsStrSlice()
+		require.NoError(d.t, err)
+		if len(ids) > 0 {
+			return p, enginecore.ScheduleID(ids[0])
+		}
+	}
+	d.t.Fatal("there is no schedule")
+	return enginecore.Partition{}, ""
+}
+
+// A list longer than a call may look at is gone through to its end, in the background too.
+func TestLongStaleList(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		d := newDesk(t, b)
+		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+		words := []string{"ZADD", d.keys.FfxRuns(p, "gone")}
+		for i := range 1000 {
+			words = append(words, "5", fmt.Sprintf("00000000-0000-0000-0000-%012d", i))
+		}
+		d.do(words...)
+		b.Keeper(t, runtime.ReconcileEvery(100*time.Millisecond))
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if n := d.count("ZCARD", d.keys.FfxRuns(p, "gone")); n > 0 {
+				return fmt.Sprint(n, " stale entries")
+			}
+			return ""
+		})
+	})
+}

@@ -1,0 +1,49 @@
+package enginetest
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Clock is the clock of an engine, which a test sets.
+type Clock struct{ ahead atomic.Int64 }
+
+// Jump sets the clock forward, or back by a negative duration. It goes on from there.
+func (c *Clock) Jump(by time.Duration) { c.ahead.Add(int64(by)) }
+
+// Now is what the clock shows.
+func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+// WithClock serves an embedded engine whose clock the test sets. It shows a quarter past an hour at the beginning.
+func WithClock(tb testing.TB, opts ...runtime.OpenOption) (*Bench, *Clock) {
+	tb.Helper()
+	clock := new(Clock)
+	clock.Jump(clock.Now().Truncate(time.Hour).Add(75 * time.Minute).Sub(clock.Now()))
+	engine, err := embedded.Open(Context(tb), embedded.Options{Library: lua.Source(), Clock: clock.Now})
+	require.NoError(tb, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(tb, err)
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- engine.Serve(ctx, listener) }()
+	tb.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			tb.Errorf("serve: %v", err)
+		}
+		if err := engine.Close(); err != nil {
+			tb.Errorf("close engine: %v", err)
+		}
+	})
+	return Open(tb, testserver.Embedded, "valkey://"+listener.Addr().String(), NewPrefix(), opts...), clock
+}

@@ -1,0 +1,99 @@
+package enginetest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+)
+
+// completions is a call that completes nodes that are leased, and asks for as many.
+func (g *graph) completions(names ...string) enginecore.CompleteManyCall {
+	call := enginecore.CompleteManyCall{Partition: g.p, ClaimRequest: enginecore.ClaimRequest{
+		LaneID: g.lane, WorkerID: "w", WorkerInstanceID: "w1", ClaimID: uuid.NewString(), Count: int64(len(names)),
+		LeaseTTL: time.Hour, Kinds: "\n" + groupKind + "\n",
+	}}
+	for _, name := range names {
+		x := g.leases[name]
+		call.Completions = append(call.Completions, enginecore.CompleteManyCompletion{
+			ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
+			Result: []byte("result of " + name),
+		})
+	}
+	return call
+}
+
+func (g *graph) completeMany(call enginecore.CompleteManyCall) (outcomes []string, nodes map[string]enginecore.ClaimedExecution) {
+	g.t.Helper()
+	reply, err := g.e.CompleteMany(g.ctx, call)
+	require.NoError(g.t, err)
+	for _, outcome := range reply.Outcomes {
+		outcomes = append(outcomes, outcome.Code)
+	}
+	nodes = make(map[string]enginecore.ClaimedExecution)
+	for _, x := range reply.Executions {
+		nodes[x.Node], g.leases[x.Node] = x, x
+	}
+	return outcomes, nodes
+}
+
+// TestCompleteMany completes several nodes with one call. One is refused, which is nothing to the others; a repeated call
+// gives the same leases; and what all feed gets all their results.
+func TestCompleteMany(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g := newGraph(t, b)
+		g.managed("all", nil, [2]string{"a1", "all"}, [2]string{"a2", "all"}, [2]string{"a3", "all"}, [2]string{"a1", "b1"},
+			[2]string{"a2", "b2"}, [2]string{"b1", "all"}, [2]string{"b2", "all"})
+		g.claim()
+
+		call := g.completions("a1", "a2", "a3")
+		call.Completions[1].LeaseID = enginecore.LeaseID(uuid.NewString())
+		outcomes, nodes := g.completeMany(call)
+		assert.Equal(t, []string{"OK", "stale_lease", "OK"}, outcomes)
+		require.Len(t, nodes, 1)
+		assert.Equal(t, []enginecore.NodeInput{{Name: "a1", Result: []byte("result of a1")}}, nodes["b1"].Inputs)
+
+		call.Repeated = true
+		outcomes, again := g.completeMany(call)
+		assert.Equal(t, []string{"ALREADY_SATISFIED", "stale_lease", "ALREADY_SATISFIED"}, outcomes)
+		require.Len(t, again, 1)
+		assert.Equal(t, nodes["b1"].LeaseID, again["b1"].LeaseID)
+
+		outcomes, nodes = g.completeMany(g.completions("a2", "b1"))
+		assert.Equal(t, []string{"OK", "OK"}, outcomes)
+		require.Len(t, nodes, 1)
+		outcomes, nodes = g.completeMany(g.completions("b2"))
+		assert.Equal(t, []string{"OK"}, outcomes)
+		require.Len(t, nodes, 1)
+		assert.True(t, nodes["all"].InputsComplete)
+		assert.Len(t, nodes["all"].Inputs, 5)
+		outcomes, _ = g.completeMany(g.completions("all"))
+		assert.Equal(t, []string{"OK"}, outcomes)
+		assert.Equal(t, "success", g.result().Outcome)
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// TestCompleteManyBounds refuses more than a call may bring before anything is written.
+func TestCompleteManyBounds(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g := newGraph(t, b)
+		g.managed("", nil, [2]string{"a", "b"})
+		g.claim()
+		call := g.completions("a")
+		for len(call.Completions) <= 64 {
+			call.Completions = append(call.Completions, call.Completions[0])
+		}
+		_, err := g.e.CompleteMany(g.ctx, call)
+		require.ErrorIs(t, err, enginecore.ErrInvalidInput)
+		assert.Equal(t, "active", g.core("a")["lifecycle_phase"])
+	})
+}

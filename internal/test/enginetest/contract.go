@@ -1,0 +1,115 @@
+package enginetest
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// EachContract runs a test on every engine in contract mode. The library of a server has no composite calls, and that it
+// is still the one that the test loaded is checked afterwards.
+func EachContract(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
+	t.Helper()
+	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, opts...)) })
+}
+
+// EachMode runs a test on every engine, and on every engine in contract mode, all at the same time.
+func EachMode(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
+	t.Helper()
+	var contract sync.WaitGroup
+	contract.Go(func() { t.Run("contract", func(t *testing.T) { EachContract(t, test, opts...) }) })
+	Each(t, test, opts...)
+	contract.Wait()
+}
+
+// EachModeAlone is EachMode for a test that measures something: one engine after the other.
+func EachModeAlone(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
+	t.Helper()
+	EachAlone(t, test, opts...)
+	t.Run("contract", func(t *testing.T) {
+		testserver.InTurn(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, NewContract(t, kind, opts...)) })
+	})
+}
+
+// Intervals of contract mode in tests, which wait for what no message tells.
+const (
+	contractPoll      = 50 * time.Millisecond
+	contractReconcile = 300 * time.Millisecond
+)
+
+// NewContract opens an engine of a kind in contract mode. A server is one of its own; the cluster is that of all such tests.
+func NewContract(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption) *Bench {
+	tb.Helper()
+	url := "embedded:"
+	switch kind {
+	case testserver.Embedded:
+	case testserver.OnCluster:
+		url = contractCluster(tb).URL()
+	default:
+		url = ContractServer(tb, kind).URL()
+	}
+	opts = append([]runtime.OpenOption{runtime.PollInterval(contractPoll), runtime.ReconcileInterval(contractReconcile)}, opts...)
+	return Open(tb, kind, url+"?contract=15", NewPrefix(), opts...)
+}
+
+// ContractServer starts a server with the contract's functions and no others.
+func ContractServer(tb testing.TB, kind testserver.Kind) *testserver.Server {
+	tb.Helper()
+	return ServerWith(tb, kind, lua.ContractSource())
+}
+
+// contractCluster is a cluster with the contract's functions and no others, on all primaries, and checks at the end that this is
+// still so.
+func contractCluster(tb testing.TB) *testserver.Cluster {
+	tb.Helper()
+	c := testserver.NamedCluster(tb, "contract", func(c *testserver.Cluster) {
+		for _, node := range c.Nodes {
+			node.Command(tb, "FUNCTION", "LOAD", lua.ContractSource())
+		}
+	})
+	tb.Cleanup(func() {
+		for _, node := range c.Nodes {
+			stats := node.Command(tb, "INFO", "commandstats")
+			if !strings.Contains(stats, "cmdstat_function|load:calls=1,") {
+				tb.Errorf("the library was loaded again on %s", node.Addr())
+			}
+		}
+	})
+	return c
+}
+
+// ServerWith starts a server with a library, and checks at the end that nobody has loaded another one or called what it does
+// not have.
+func ServerWith(tb testing.TB, kind testserver.Kind, library string) *testserver.Server {
+	tb.Helper()
+	server := testserver.Start(tb, testserver.Options{Kind: kind})
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
+	require.NoError(tb, err)
+	ctx := context.Background()
+	require.NoError(tb, client.Do(ctx, client.B().FunctionLoad().FunctionCode(library).Build()).Error())
+	tb.Cleanup(func() {
+		defer client.Close()
+		stats, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()
+		if err != nil {
+			return // the test has ended the server
+		}
+		for line := range strings.SplitSeq(stats, "\r\n") {
+			if strings.HasPrefix(line, "cmdstat_function|load:") && !strings.HasPrefix(line, "cmdstat_function|load:calls=1,") {
+				tb.Errorf("the library was loaded again: %s", line)
+			}
+			if strings.HasPrefix(line, "cmdstat_fcall:") && !strings.Contains(line, "rejected_calls=0,failed_calls=0") {
+				tb.Errorf("a function was called that is not of the contract, or failed: %s", line)
+			}
+		}
+	})
+	return server
+}

@@ -1,0 +1,306 @@
+// Package enginetest gives tests of flows an engine of each kind with a keyspace of its own, workers and keepers that
+// end with the test, and the check that everything is in order afterwards.
+package enginetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Patience bounds every wait of a test for something that must happen. It is long, since a machine may be busy with other
+// tests, and costs nothing where the thing does happen.
+const Patience = 2 * time.Minute
+
+// Bench is one engine with a keyspace of its own.
+type Bench struct {
+	Kind   testserver.Kind
+	URL    string
+	Prefix string
+	Engine *runtime.Engine
+	Client *runtime.Client
+
+	log *logBuffer
+	// operators may do what the engine's user may not; nil where that may do everything.
+	operators []rueidis.Client
+}
+
+// Each runs a test on every engine, on all of them at the same time. What the test shares between engines must bear that.
+func Each(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
+	t.Helper()
+	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, New(t, kind, opts...)) })
+}
+
+// EachAlone runs a test on one engine after the other, because it measures something.
+func EachAlone(t *testing.T, test func(t *testing.T, b *Bench), opts ...runtime.OpenOption) {
+	t.Helper()
+	testserver.InTurn(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, New(t, kind, opts...)) })
+}
+
+// Only skips the test when a kind of engine is not among those to be tested.
+func Only(tb testing.TB, kind testserver.Kind) {
+	tb.Helper()
+	if !slices.Contains(testserver.Kinds(tb), kind) {
+		tb.Skipf("%s is not to be tested", kind)
+	}
+}
+
+// New opens an engine of a kind. It is closed with the test, after what was started later.
+func New(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption) *Bench {
+	tb.Helper()
+	if os.Getenv(restrictedVariable) != "" && kind != testserver.Embedded && kind != testserver.OnCluster {
+		return NewRestricted(tb, kind, opts...)
+	}
+	b := Open(tb, kind, URL(tb, kind), NewPrefix(), opts...)
+	if kind == testserver.OnCluster {
+		tb.Cleanup(func() { b.Wipe(tb) }) // the tests share it, and each check goes through all keys
+	}
+	return b
+}
+
+// URL is the address of an engine of a kind: an embedded one of its own, a database of its own on a server that the tests of this
+// process share, or the cluster that they share.
+func URL(tb testing.TB, kind testserver.Kind) string {
+	tb.Helper()
+	switch kind {
+	case testserver.Embedded:
+		return "embedded:"
+	case testserver.OnCluster:
+		return testserver.SharedCluster(tb).URL()
+	}
+	return testserver.Database(tb, kind)
+}
+
+// NewPrefix is a key prefix that nobody else uses.
+func NewPrefix() string { return "t" + strings.ReplaceAll(uuid.NewString(), "-", "")[:20] }
+
+// Open opens the engine that a URL names. What it logs is shown when the test fails.
+func Open(tb testing.TB, kind testserver.Kind, url, prefix string, opts ...runtime.OpenOption) *Bench {
+	tb.Helper()
+	b := &Bench{Kind: kind, URL: url, Prefix: prefix, log: &logBuffer{}}
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("log of the engine's users:\n%s", b.log.tail(60))
+		}
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	opts = append([]runtime.OpenOption{runtime.Prefix(prefix), runtime.Partitions(4), runtime.Logger(b.Logger()), runtime.AllowVolatile()}, opts...)
+	engine, err := runtime.Open(ctx, url, opts...)
+	require.NoError(tb, err)
+	b.Engine, b.Client = engine, runtime.NewClient(engine)
+	tb.Cleanup(func() {
+		b.Client.Close()
+		if err := b.Engine.Close(); err != nil {
+			tb.Errorf("close engine: %v", err)
+		}
+	})
+	return b
+}
+
+// Logger writes to what is shown when the test fails.
+func (b *Bench) Logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// Log is what has been logged so far.
+func (b *Bench) Log() string { return b.log.tail(1 << 20) }
+
+// Context ends with the patience of tests.
+func Context(tb testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// Running is a worker or keeper at work.
+type Running struct {
+	tb     testing.TB
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+}
+
+// Stop ends it, waits, and returns what Run returned.
+func (r *Running) Stop() error {
+	r.tb.Helper()
+	r.cancel()
+	select {
+	case <-r.done:
+		return r.err
+	case <-time.After(Patience):
+		err := errors.New("it does not stop")
+		r.tb.Error(err)
+		return err
+	}
+}
+
+// Stopping is closed when it has been told to stop.
+func (r *Running) Stopping() <-chan struct{} { return r.ctx.Done() }
+
+// Done is closed when it has ended.
+func (r *Running) Done() <-chan struct{} { return r.done }
+
+func start(tb testing.TB, name string, run func(context.Context) error) *Running {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &Running{tb: tb, ctx: ctx, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.err = run(ctx)
+	}()
+	tb.Cleanup(func() {
+		if err := r.Stop(); err != nil {
+			tb.Errorf("%s: %v", name, err)
+		}
+	})
+	return r
+}
+
+// Worker starts a worker without a keeper, so that a test says when there is one; it stops with the test.
+func (b *Bench) Worker(tb testing.TB, handlers []activity.Handler, opts ...runtime.WorkerOption) *Running {
+	tb.Helper()
+	return b.KeepingWorker(tb, handlers, append([]runtime.WorkerOption{runtime.WithoutKeeper()}, opts...)...)
+}
+
+// KeepingWorker starts a worker as programs do, with a keeper; it stops with the test.
+func (b *Bench) KeepingWorker(tb testing.TB, handlers []activity.Handler, opts ...runtime.WorkerOption) *Running {
+	tb.Helper()
+	w := runtime.NewWorker(b.Engine, opts...)
+	require.NoError(tb, w.Register(handlers...))
+	return start(tb, "worker", w.Run)
+}
+
+// Run starts something that runs until its context ends; it stops with the test.
+func (b *Bench) Run(tb testing.TB, name string, run func(context.Context) error) *Running {
+	tb.Helper()
+	return start(tb, name, run)
+}
+
+// Contract tells that the engine is in contract mode.
+func (b *Bench) Contract() bool { return strings.Contains(b.URL, "contract=15") }
+
+// Keeper starts a keeper; it stops with the test.
+func (b *Bench) Keeper(tb testing.TB, opts ...runtime.KeeperOption) *Running {
+	tb.Helper()
+	return start(tb, "keeper", runtime.NewKeeper(b.Engine, opts...).Run)
+}
+
+// Check reports everything that is out of order in the keyspace, and returns what was read.
+func (b *Bench) Check(tb testing.TB, mode invariant.Mode) *invariant.Snapshot {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	s, err := invariant.Read(ctx, b.Operator(), b.Prefix)
+	require.NoError(tb, err)
+	if report := s.Check(mode); report.Err() != nil {
+		tb.Errorf("the keyspace is not in order:\n%v", report.Err())
+	}
+	return s
+}
+
+// Look has keepers look at all partitions of flows at once.
+func (b *Bench) Look(tb testing.TB) {
+	tb.Helper()
+	core := b.Engine.Core()
+	client := core.Client()
+	for i := range core.Partitioning().Flow {
+		message := strconv.Itoa(i) + " 0"
+		require.NoError(tb, client.Do(Context(tb), client.B().Publish().Channel(core.Keys().ChannelDue()).Message(message).Build()).Error())
+	}
+}
+
+// Settle waits until the keyspace is in order with nothing left over, and reports what is not. What follows the end of
+// a flow, such as the work of a keeper, may still be under way when its result is known.
+func (b *Bench) Settle(tb testing.TB) *invariant.Snapshot {
+	tb.Helper()
+	deadline := time.Now().Add(Patience / 4)
+	for {
+		s, err := invariant.Read(context.Background(), b.Operator(), b.Prefix)
+		require.NoError(tb, err)
+		report := s.Check(invariant.Quiescent)
+		if report.Err() == nil {
+			return s
+		}
+		if time.Now().After(deadline) {
+			tb.Errorf("the keyspace is not in order:\n%v", report.Err())
+			return s
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Wipe deletes everything that belongs to flows and executions, so that what follows is not slowed down by what was.
+// Nothing may be under way.
+func (b *Bench) Wipe(tb testing.TB) {
+	tb.Helper()
+	ctx := Context(tb)
+	client := b.Operator()
+	keys, err := invariant.Keys(ctx, client, b.Prefix)
+	require.NoError(tb, err)
+	var deletions []rueidis.Completed
+	for _, key := range keys {
+		if strings.Contains(key, "{") {
+			deletions = append(deletions, client.B().Del().Key(key).Build())
+		}
+	}
+	for _, result := range client.DoMulti(ctx, deletions...) {
+		require.NoError(tb, result.Error())
+	}
+}
+
+// Eventually waits for a condition, which says what it still waits for or "" when it holds.
+func Eventually(tb testing.TB, within time.Duration, condition func() string) {
+	tb.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		missing := condition()
+		if missing == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("not within %s: %s", within, missing)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// logBuffer keeps what is logged.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logBuffer) tail(lines int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := strings.Split(l.text.String(), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+var _ io.Writer = (*logBuffer)(nil)

@@ -1,0 +1,376 @@
+package enginetest_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+)
+
+// joinPolicy is the policy of an edge group.
+type joinPolicy struct {
+	variant string
+	k       int64
+	then    string
+}
+
+func (p joinPolicy) String() string { return fmt.Sprintf("%s-%d-%s", p.variant, p.k, p.then) }
+
+const (
+	cancelRemaining = "cancel_remaining"
+	letRun          = "let_run"
+)
+
+const groupKind = "group.node"
+
+// graph is a flow whose nodes a test ends one by one.
+type graph struct {
+	t      *testing.T
+	b      *enginetest.Bench
+	e      *enginecore.Engine
+	ctx    context.Context
+	p      enginecore.Partition
+	id     enginecore.FlowID
+	lane   enginecore.LaneID
+	edges  [][2]string
+	leases map[string]enginecore.ClaimedExecution
+}
+
+func newGraph(t *testing.T, b *enginetest.Bench) *graph {
+	t.Helper()
+	g := &graph{
+		t: t, b: b, e: b.Engine.Core(), ctx: enginetest.Context(t), id: enginecore.FlowID(uuid.NewString()),
+		leases: make(map[string]enginecore.ClaimedExecution),
+	}
+	p, err := g.e.FlowPartition(g.id)
+	require.NoError(t, err)
+	g.p, g.lane = p, enginecore.LaneID(g.id)
+	return g
+}
+
+func (g *graph) node(name string) enginecore.ExecutionID {
+	return enginecore.ExecutionIDFor(g.p, g.id, name)
+}
+
+func (g *graph) edge(up, down string) enginecore.EdgeID { return enginecore.EdgeIDFor(g.id, up, down) }
+
+func (g *graph) hash(key string) map[string]string {
+	g.t.Helper()
+	client := g.e.Client()
+	m, err := client.Do(g.ctx, client.B().Hgetall().Key(key).Build()).AsStrMap()
+	require.NoError(g.t, err)
+	return m
+}
+
+func (g *graph) set(key string) []string {
+	g.t.Helper()
+	client := g.e.Client()
+	s, err := client.Do(g.ctx, client.B().Smembers().Key(key).Build()).AsStrSlice()
+	require.NoError(g.t, err)
+	slices.Sort(s)
+	return s
+}
+
+func (g *graph) core(name string) map[string]string { return g.hash(g.e.Keys().ExecCore(g.node(name))) }
+
+func (g *graph) state(name string) string { return g.core(name)["public_state"] }
+
+func (g *graph) group(down string) map[string]string {
+	return g.hash(g.e.Keys().FlowEdgegroup(g.id, g.node(down)))
+}
+
+func (g *graph) owed() []string { return g.set(g.e.Keys().IndexPendingCancelGroups(g.p)) }
+
+func (g *graph) tuple(down string) string { return string(g.id) + "|" + string(g.node(down)) }
+
+// listed are the siblings that a group names for cancelling.
+func (g *graph) listed(down string) []string {
+	text := g.group(down)["cancel_siblings_pending_members"]
+	if text == "" {
+		return nil
+	}
+	names := strings.Split(text, "|")
+	slices.Sort(names)
+	return names
+}
+
+func (g *graph) ids(names ...string) []string {
+	var ids []string
+	for _, name := range names {
+		ids = append(ids, string(g.node(name)))
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (g *graph) policy(down string, p joinPolicy, expected int64) (string, error) {
+	reply, err := g.e.SetEdgeGroupPolicy(g.ctx, enginecore.SetEdgeGroupPolicyCall{
+		FlowID: g.id, DownstreamExecutionID: g.node(down), PolicyVariant: p.variant, OnSatisfied: p.then, K: p.k,
+		ExpectedEdges: expected,
+	})
+	return reply.Outcome, err
+}
+
+// plain builds a flow call by call: nodes, joins, and edges in the order given.
+func (g *graph) plain(nodes []string, joins map[string]joinPolicy, edges ...[2]string) {
+	g.t.Helper()
+	_, err := g.e.CreateFlow(g.ctx, enginecore.CreateFlowCall{Partition: g.p, FlowID: g.id, FlowKind: "f", Namespace: "n"})
+	require.NoError(g.t, err)
+	for _, name := range nodes {
+		_, err := g.e.CreateExecution(g.ctx, enginecore.CreateExecutionCall{
+			ExecutionID: g.node(name), Namespace: "n", LaneID: g.lane, ExecutionKind: groupKind, CreatorIdentity: "test",
+		})
+		require.NoError(g.t, err)
+		_, err = g.e.AddExecutionToFlow(g.ctx, enginecore.AddExecutionToFlowCall{FlowID: g.id, ExecutionID: g.node(name)})
+		require.NoError(g.t, err)
+	}
+	for _, down := range slices.Sorted(maps.Keys(joins)) {
+		outcome, err := g.policy(down, joins[down], 0)
+		require.NoError(g.t, err)
+		require.Equal(g.t, "set", outcome)
+	}
+	for _, edge := range edges {
+		g.stage(edge[0], edge[1])
+	}
+	for _, edge := range edges {
+		g.apply(edge[0], edge[1], "")
+	}
+}
+
+func (g *graph) stage(up, down string) {
+	g.t.Helper()
+	revision, err := strconv.ParseInt(g.hash(g.e.Keys().FlowCore(g.p, g.id))["graph_revision"], 10, 64)
+	require.NoError(g.t, err)
+	_, err = g.e.StageDependencyEdge(g.ctx, enginecore.StageDependencyEdgeCall{
+		FlowID: g.id, EdgeID: g.edge(up, down), UpstreamExecutionID: g.node(up), DownstreamExecutionID: g.node(down),
+		ExpectedGraphRevision: revision,
+	})
+	require.NoError(g.t, err)
+}
+
+func (g *graph) apply(up, down, ref string) string {
+	g.t.Helper()
+	reply, err := g.e.ApplyDependencyToChild(g.ctx, enginecore.ApplyDependencyToChildCall{
+		FlowID: g.id, EdgeID: g.edge(up, down), UpstreamExecutionID: g.node(up), DownstreamExecutionID: g.node(down),
+		GroupExecutionID: g.node(down), LaneID: g.lane, DataPassingRef: ref,
+	})
+	require.NoError(g.t, err)
+	return reply.Unresolved
+}
+
+func (g *graph) resolution(up, down, outcome string) enginecore.ResolveDependencyCall {
+	return enginecore.ResolveDependencyCall{
+		DownstreamExecutionID: g.node(down), GroupExecutionID: g.node(down), UpstreamExecutionID: g.node(up), LaneID: g.lane,
+		EdgeID: g.edge(up, down), UpstreamOutcome: outcome, FlowID: g.id,
+	}
+}
+
+func (g *graph) resolve(up, down, outcome string) (state, effect string) {
+	g.t.Helper()
+	reply, err := g.e.ResolveDependency(g.ctx, g.resolution(up, down, outcome))
+	require.NoError(g.t, err)
+	return reply.State, reply.Effect
+}
+
+func (g *graph) cancel(name string) {
+	g.t.Helper()
+	_, err := g.e.CancelExecution(g.ctx, enginecore.CancelExecutionCall{
+		ExecutionID: g.node(name), LaneID: g.lane, Reason: "test", Source: "operator_override",
+	})
+	require.NoError(g.t, err)
+}
+
+func (g *graph) evaluate(name string) string {
+	g.t.Helper()
+	reply, err := g.e.EvaluateFlowEligibility(g.ctx, enginecore.EvaluateFlowEligibilityCall{ExecutionID: g.node(name)})
+	require.NoError(g.t, err)
+	return reply.Eligibility
+}
+
+func (g *graph) replay(name string) int64 {
+	g.t.Helper()
+	reply, err := g.e.ReplayExecution(g.ctx, enginecore.ReplayExecutionCall{ExecutionID: g.node(name), LaneID: g.lane})
+	require.NoError(g.t, err)
+	return reply.WaitingFor
+}
+
+// managed submits the flow whole, in chunks, with joins set between nodes and edges.
+func (g *graph) managed(result string, joins map[string]joinPolicy, edges ...[2]string) {
+	g.t.Helper()
+	upstreams := make(map[string]int64)
+	for _, edge := range edges {
+		upstreams[edge[0]] += 0
+		upstreams[edge[1]]++
+	}
+	g.edges = edges
+	call := enginecore.SubmitFlowCall{
+		Partition: g.p, FlowID: g.id, FlowName: "groups", RunID: string(g.id), Namespace: "n", GraphHash: "g", InputHash: "i",
+		Definition: []byte("{}"), NodeTotal: int64(len(upstreams)), EdgeTotal: int64(len(edges)),
+	}
+	if result != "" {
+		call.ResultExecutionID = g.node(result)
+	}
+	send := func(change func(c *enginecore.SubmitFlowCall)) {
+		g.t.Helper()
+		c := call
+		change(&c)
+		for {
+			reply, err := g.e.SubmitFlow(g.ctx, c)
+			require.NoError(g.t, err)
+			if !reply.More {
+				return
+			}
+		}
+	}
+	for names := range slices.Chunk(slices.Sorted(maps.Keys(upstreams)), 200) {
+		send(func(c *enginecore.SubmitFlowCall) {
+			for _, name := range names {
+				c.Nodes = append(c.Nodes, enginecore.SubmitFlowNode{
+					ExecutionID: g.node(name), Name: name, Kind: groupKind, LaneID: g.lane, UpstreamCount: upstreams[name],
+					InputCount: upstreams[name], Policy: []byte("{}"), Tags: []byte("{}"),
+				})
+			}
+		})
+	}
+	for _, down := range slices.Sorted(maps.Keys(joins)) {
+		_, err := g.policy(down, joins[down], upstreams[down])
+		require.NoError(g.t, err)
+	}
+	for some := range slices.Chunk(edges, 200) {
+		send(func(c *enginecore.SubmitFlowCall) {
+			for _, edge := range some {
+				c.Edges = append(c.Edges, enginecore.SubmitFlowEdge{
+					EdgeID: g.edge(edge[0], edge[1]), UpstreamExecutionID: g.node(edge[0]), DownstreamExecutionID: g.node(edge[1]),
+					DependencyKind: "success_only", InputName: edge[0],
+				})
+			}
+		})
+	}
+	send(func(c *enginecore.SubmitFlowCall) { c.Last = true })
+}
+
+// claim leases all that can be claimed.
+func (g *graph) claim() {
+	g.t.Helper()
+	for {
+		reply, err := g.e.Claim(g.ctx, enginecore.ClaimCall{Partition: g.p, ClaimRequest: enginecore.ClaimRequest{
+			LaneID: g.lane, WorkerID: "w", WorkerInstanceID: "w1", ClaimID: uuid.NewString(), Count: 100,
+			LeaseTTL: time.Hour, Kinds: "\n" + groupKind + "\n",
+		}})
+		require.NoError(g.t, err)
+		for _, x := range reply.Executions {
+			g.leases[x.Node] = x
+		}
+		if len(reply.Executions) < 100 {
+			return
+		}
+	}
+}
+
+// end ends a node of a managed flow, claiming what it needs; more tells that something was left for later.
+func (g *graph) end(name, outcome string) (more bool) {
+	g.t.Helper()
+	if _, leased := g.leases[name]; !leased {
+		g.claim()
+	}
+	x, leased := g.leases[name]
+	switch outcome {
+	case "success":
+		require.True(g.t, leased, "%s cannot be claimed: %v", name, g.core(name))
+		reply, err := g.e.Complete(g.ctx, enginecore.CompleteCall{
+			Partition: g.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
+			Result:       []byte("result of " + name),
+			ClaimRequest: enginecore.ClaimRequest{LaneID: g.lane, WorkerID: "w", WorkerInstanceID: "w1", LeaseTTL: time.Hour},
+		})
+		require.NoError(g.t, err)
+		more = reply.More
+	case "failed":
+		require.True(g.t, leased, "%s cannot be claimed: %v", name, g.core(name))
+		reply, err := g.e.Fail(g.ctx, enginecore.FailCall{
+			Partition: g.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
+			AttemptIndex: x.AttemptIndex, Reason: "broken", Category: "test",
+		})
+		require.NoError(g.t, err)
+		more = reply.More
+	case "cancelled":
+		g.cancel(name)
+	case "expired":
+		_, err := g.e.ExpireExecution(g.ctx, enginecore.ExpireExecutionCall{
+			ExecutionID: g.node(name), LaneID: g.lane, ExpireReason: "operator",
+		})
+		require.NoError(g.t, err)
+	default:
+		require.Failf(g.t, "no such outcome", "%s", outcome)
+	}
+	delete(g.leases, name)
+	return more
+}
+
+// drain ticks until nothing is left for later.
+func (g *graph) drain(limit int64) (cancelled int64) {
+	g.t.Helper()
+	for range 1000 {
+		reply, err := g.e.Tick(g.ctx, enginecore.TickCall{Partition: g.p, Limit: limit})
+		require.NoError(g.t, err)
+		cancelled += reply.Cancelled
+		if !reply.More {
+			return cancelled
+		}
+	}
+	require.Fail(g.t, "the partition is never done")
+	return 0
+}
+
+func (g *graph) result() enginecore.FlowResultReply {
+	g.t.Helper()
+	reply, err := g.e.FlowResult(g.ctx, enginecore.FlowResultCall{Partition: g.p, FlowID: g.id})
+	require.NoError(g.t, err)
+	return reply
+}
+
+// dump is what the flow's members, their dependencies and its groups hold: what a repeated call may not change.
+func (g *graph) dump() string {
+	g.t.Helper()
+	keys := []string{g.e.Keys().FlowCore(g.p, g.id)}
+	for _, member := range g.set(g.e.Keys().FlowMembers(g.p, g.id)) {
+		id := enginecore.ExecutionID(member)
+		keys = append(keys, g.e.Keys().ExecCore(id), g.e.Keys().ExecDepsMeta(id), g.e.Keys().FlowEdgegroup(g.id, id))
+	}
+	var lines []string
+	for _, key := range keys {
+		m := g.hash(key)
+		for _, field := range slices.Sorted(maps.Keys(m)) {
+			lines = append(lines, key+" "+field+" "+m[field])
+		}
+	}
+	return strings.Join(append(lines, g.owed()...), "\n")
+}
+
+func (g *graph) drainCall(down string) enginecore.DrainSiblingCancelGroupCall {
+	return enginecore.DrainSiblingCancelGroupCall{FlowID: g.id, DownstreamExecutionID: g.node(down)}
+}
+
+// raw calls a function with keys and arguments as they are.
+func (g *graph) raw(function string, keys, args []string) ([]string, error) {
+	client := g.e.Client()
+	values, err := client.Do(g.ctx, client.B().Fcall().Function(function).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()).ToArray()
+	var out []string
+	for _, v := range values {
+		if n, err := v.AsInt64(); err == nil {
+			out = append(out, strconv.FormatInt(n, 10))
+		} else if text, err := v.ToString(); err == nil {
+			out = append(out, text)
+		}
+	}
+	return out, err
+}

@@ -1,0 +1,16 @@
+package enginetest
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+)
+
+// Main runs the tests of a package and fails when one of them leaves a goroutine behind. What looks after shared servers, and
+// what the client library has sleep for a few seconds after changes of a cluster, does not count.
+func Main(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(testserver.Supervisor),
+		goleak.IgnoreAnyFunction(testserver.LateClose), goleak.IgnoreAnyFunction(testserver.LateRefresh))
+}

@@ -1,0 +1,216 @@
+package enginetest_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+)
+
+// tick does what is due until nothing is left.
+func (l *waitLab) tick() {
+	l.t.Helper()
+	for {
+		reply, err := l.e.Tick(l.ctx, enginecore.TickCall{Partition: l.p, Limit: 256})
+		require.NoError(l.t, err)
+		if !reply.More {
+			return
+		}
+	}
+}
+
+// cancelFlow cancels the flow with its members, and asks once more.
+func (l *waitLab) cancelFlow() {
+	l.t.Helper()
+	for {
+		reply, err := l.e.CancelFlow(l.ctx, enginecore.CancelFlowCall{Partition: l.p, FlowID: l.id, Reason: "test", Actor: "test"})
+		require.NoError(l.t, err)
+		if !reply.More {
+			return
+		}
+	}
+}
+
+func (l *waitLab) flowCore() map[string]string { return l.hash(l.e.Keys().FlowCore(l.p, l.id)) }
+
+func numbered(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = "n" + strconv.Itoa(i)
+	}
+	return names
+}
+
+// A node that is replayed before the edges of its first end have been worked off does not tell that end any more.
+func TestReplayBeforeThePostponedEdges(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newWaitLab(t, b)
+		names := numbered(258)
+		links := make([]link, len(names))
+		for i, name := range names {
+			links[i] = link{"root", name, "always"}
+		}
+		whole := l.call(append([]string{"root"}, names...), nil, links...)
+		for _, part := range []struct {
+			nodes []enginecore.SubmitFlowNode
+			edges []enginecore.SubmitFlowEdge
+		}{{nodes: whole.Nodes[:200]}, {nodes: whole.Nodes[200:]}, {edges: whole.Edges}, {}} {
+			c := whole
+			c.Nodes, c.Edges, c.Last = part.nodes, part.edges, part.nodes == nil && part.edges == nil
+			_, err := l.e.SubmitFlow(l.ctx, c)
+			require.NoError(t, err)
+		}
+
+		l.cancel("root")
+		require.Zero(t, l.replay("root"))
+		l.tick()
+		require.Equal(t, "waiting_children", l.state("n7"))
+		require.Equal(t, "waiting_children", l.state("n257"))
+		l.cancel("root")
+		l.tick()
+		require.Equal(t, "waiting", l.state("n7"))
+		require.Equal(t, "waiting", l.state("n257"))
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// A node that was cancelled before its upstream had ended, which then closed the flow, does not wait for that upstream when
+// it is replayed.
+func TestReplayOfANodeThatNobodyTold(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newWaitLab(t, b)
+		l.submit([]string{"a", "b"}, nil, link{"a", "b", "success_only"})
+		l.cancel("b")
+		l.take("a")
+		l.end("a", "success")
+		require.NotEmpty(t, l.flowCore()["closed_at"])
+		require.Zero(t, l.replay("b"))
+		require.Equal(t, "waiting", l.state("b"))
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// What a flow owed its members when it closed is not owed any more when it runs again.
+func TestRerunAfterACancelByOtherTools(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newWaitLab(t, b)
+		l.submit([]string{"a", "b"}, nil, link{"a", "b", "success_only"})
+		_, err := l.e.ContractCancelFlow(l.ctx, enginecore.ContractCancelFlowCall{
+			Partition: l.p, FlowID: l.id, Reason: "test", CancellationPolicy: "cancel_all", Grace: time.Millisecond,
+		})
+		require.NoError(t, err)
+		l.cancel("a")
+		l.cancel("b")
+		require.NotEmpty(t, l.flowCore()["closed_at"])
+
+		rerun := enginecore.RerunCall{
+			Partition: l.p, FlowID: l.id, RerunID: uuid.NewString(), Mode: "failed", Actor: "test", Begin: true,
+			Nodes: []enginecore.ExecutionID{l.node("a"), l.node("b")},
+		}
+		for more := true; more; {
+			reply, err := l.e.Rerun(l.ctx, rerun)
+			require.NoError(t, err)
+			more = reply.More
+		}
+		l.tick()
+		require.Equal(t, "waiting", l.state("a"))
+		require.Equal(t, "waiting_children", l.state("b"))
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// A flow that is cancelled while its roots are let go in parts closes, although some of them have ended.
+func TestCancelBetweenTheReleases(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newWaitLab(t, b)
+		names := numbered(300)
+		for _, part := range [][]string{names[:200], names[200:], nil} {
+			c := l.call(part, nil)
+			c.NodeTotal, c.Last = 300, part == nil
+			reply, err := l.e.SubmitFlow(l.ctx, c)
+			require.NoError(t, err)
+			require.Equal(t, c.Last, reply.More)
+		}
+		for _, name := range names[:20] {
+			l.cancel(name)
+		}
+		l.cancelFlow()
+		require.Equal(t, "0", l.flowCore()["open_nodes"])
+		require.Equal(t, "cancelled", l.flowCore()["outcome"])
+		l.tick()
+		b.Check(t, invariant.Quiescent)
+	})
+}
+
+// So does one of which a node was cancelled before all of it was there.
+func TestCancelOfAPartOfAFlow(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newWaitLab(t, b)
+		names := numbered(20)
+		c := l.call(names, nil)
+		c.NodeTotal, c.Last = 40, false
+		_, err := l.e.SubmitFlow(l.ctx, c)
+		require.NoError(t, err)
+		l.cancel("n3")
+		l.cancelFlow()
+		require.Equal(t, "0", l.flowCore()["open_nodes"])
+		require.NotEmpty(t, l.flowCore()["closed_at"])
+		l.tick()
+		b.Check(t, invariant.Quiescent)
+	})
+}
+
+// A replay has all of the time of an attempt, although the attempt before it was put aside with what it had left.
+func TestReplayHasItsTimeout(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newWaitLab(t, b)
+		c := l.call([]string{"a"}, nil)
+		c.Nodes[0].AttemptTimeout = time.Hour
+		_, err := l.e.SubmitFlow(l.ctx, c)
+		require.NoError(t, err)
+		timed := func() bool {
+			client := l.e.Client()
+			key := l.e.Keys().IndexAttemptTimeout(l.p)
+			_, err := client.Do(l.ctx, client.B().Zscore().Key(key).Member(string(l.node("a"))).Build()).ToString()
+			return err == nil
+		}
+		x := l.take("a")
+		require.True(t, timed())
+		l.suspend(x, "wait", waitSpec{names: []string{"go"}})
+		require.False(t, timed())
+		l.cancel("a")
+		require.Zero(t, l.replay("a"))
+		delete(l.leases, "a")
+		l.take("a")
+		require.True(t, timed())
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// A purge whose caller is gone is led on by the keeper.
+func TestPurgeThatWasLeftBehind(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newWaitLab(t, b)
+		l.submit(numbered(200), nil)
+		l.cancelFlow()
+		l.tick()
+		reply, err := l.e.PurgeFlow(l.ctx, enginecore.PurgeFlowCall{Partition: l.p, FlowID: l.id})
+		require.NoError(t, err)
+		require.True(t, reply.More)
+		client := l.e.Client()
+		key := l.e.Keys().FfxPurgeDue(l.p)
+		due, err := client.Do(l.ctx, client.B().Zscore().Key(key).Member(string(l.id)).Build()).AsFloat64()
+		require.NoError(t, err)
+		require.InDelta(t, time.Now().UnixMilli(), due, float64(time.Minute.Milliseconds()))
+		require.NoError(t, client.Do(l.ctx, client.B().Zadd().Key(key).ScoreMember().ScoreMember(1, string(l.id)).Build()).Error())
+		l.tick()
+		require.Empty(t, l.flowCore())
+		require.Empty(t, l.set(l.e.Keys().FlowMembers(l.p, l.id)))
+	})
+}

@@ -1,0 +1,312 @@
+package enginetest_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+)
+
+// counts are how many edges a node waits for, by its counter and by the set of them.
+func (g *graph) counts(name string) (counter string, open int) {
+	keys := g.e.Keys()
+	return g.hash(keys.ExecDepsMeta(g.node(name)))["unsatisfied_required_count"], len(g.set(keys.ExecDepsUnresolved(g.node(name))))
+}
+
+// TestUpstreamsThatEndTogether ends several upstreams of a node with one call, one of which the node has been told of before:
+// it counts once. The call that ends the last ones hands the node on with what all of them bring that it ends.
+func TestUpstreamsThatEndTogether(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g := newGraph(t, b)
+		ups := []string{"a1", "a2", "a3", "a4", "a5"}
+		var edges [][2]string
+		for _, up := range ups {
+			edges = append(edges, [2]string{up, "all"})
+		}
+		g.whole(append(ups, "all"), edges...)
+		g.claim()
+		state, _ := g.resolve("a1", "all", "success")
+		require.Equal(t, "satisfied", state)
+
+		outcomes, nodes := g.completeMany(g.completions("a1", "a2", "a3"))
+		assert.Equal(t, []string{"OK", "OK", "OK"}, outcomes)
+		assert.Empty(t, nodes)
+		counter, open := g.counts("all")
+		assert.Equal(t, "2", counter)
+		assert.Equal(t, 2, open)
+		b.Check(t, invariant.AnyTime)
+
+		outcomes, nodes = g.completeMany(g.completions("a4", "a5"))
+		assert.Equal(t, []string{"OK", "OK"}, outcomes)
+		require.Contains(t, nodes, "all")
+		assert.Len(t, nodes["all"].Inputs, len(ups))
+		for _, up := range ups {
+			assert.Equal(t, "satisfied", g.hash(g.e.Keys().ExecDep(g.node("all"), g.edge(up, "all")))["state"], up)
+		}
+		g.completeMany(g.completions("all"))
+		assert.Equal(t, "success", g.result().Outcome)
+		b.Check(t, invariant.Quiescent)
+	})
+}
+
+// TestUpstreamsThatEndTogetherFeed hands a node on with the results of several upstreams that the same call has completed.
+func TestUpstreamsThatEndTogetherFeed(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g := newGraph(t, b)
+		g.whole([]string{"a", "b", "all"}, [2]string{"a", "all"}, [2]string{"b", "all"})
+		g.claim()
+		_, nodes := g.completeMany(g.completions("a", "b"))
+		require.Contains(t, nodes, "all")
+		assert.ElementsMatch(t, []enginecore.NodeInput{
+			{Name: "a", Result: []byte("result of a")}, {Name: "b", Result: []byte("result of b")},
+		}, nodes["all"].Inputs)
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// TestUpstreamsThatEndTogetherSkip skips a node that one of its upstreams, all of which end with one call, does not satisfy.
+func TestUpstreamsThatEndTogetherSkip(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g := newGraph(t, b)
+		call := g.wholeCall([]string{"a", "b", "c", "skipped", "end"},
+			[2]string{"a", "skipped"}, [2]string{"b", "skipped"}, [2]string{"c", "skipped"}, [2]string{"skipped", "end"}, [2]string{"c", "end"})
+		call.Edges[1].DependencyKind = "on_failure"
+		call.Edges[3].DependencyKind = "always"
+		g.submit(call)
+		g.claim()
+		_, nodes := g.completeMany(g.completions("a", "b", "c"))
+		assert.Equal(t, "skipped", g.state("skipped"))
+		meta := g.hash(g.e.Keys().ExecDepsMeta(g.node("skipped")))
+		assert.Equal(t, "0", meta["unsatisfied_required_count"])
+		assert.Equal(t, "1", meta["impossible_required_count"])
+		require.Contains(t, nodes, "end")
+		g.completeMany(g.completions("end"))
+		assert.Equal(t, "success", g.result().Outcome)
+		b.Check(t, invariant.Quiescent)
+	})
+}
+
+// TestJoinBetweenCompletions completes two siblings of a join with one call: the first one satisfies the join, which stops the
+// second before that is completed.
+func TestJoinBetweenCompletions(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g := newGraph(t, b)
+		g.managed("any", map[string]joinPolicy{"any": {"any_of", 1, cancelRemaining}}, [2]string{"a", "any"}, [2]string{"b", "any"})
+		g.claim()
+		outcomes, nodes := g.completeMany(g.completions("a", "b"))
+		assert.Equal(t, []string{"OK", "execution_not_active"}, outcomes)
+		assert.Equal(t, "cancelled", g.state("b"))
+		assert.Contains(t, nodes, "any")
+		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// TestChildrenEnterTheLaneTogether makes children of two runs ready with one call, of which only the second have a key: those of
+// the first, which come before the lane has turns, take theirs, too.
+func TestChildrenEnterTheLaneTogether(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g, keyed := newGraph(t, b), newGraph(t, b)
+		keyed.p, keyed.lane, keyed.leases = g.p, g.lane, g.leases
+		call := g.wholeCall([]string{"a", "a1", "a2"}, [2]string{"a", "a1"}, [2]string{"a", "a2"})
+		g.submit(call)
+		g.claim()
+		call = keyed.wholeCall([]string{"k", "k1", "k2"}, [2]string{"k", "k1"}, [2]string{"k", "k2"})
+		call.FairKey = "key"
+		keyed.submit(call)
+		g.claim()
+
+		completions := g.completions("a", "k")
+		completions.Count = 0
+		outcomes, _ := g.completeMany(completions)
+		require.Equal(t, []string{"OK", "OK"}, outcomes)
+		assert.Equal(t, "0", g.hash(g.e.Keys().FfxOrder(g.p, g.lane))["adopted_to"], "the first claims look for those without a key")
+		b.Check(t, invariant.AnyTime)
+		claimed := map[string]int{}
+		for range 4 {
+			request := g.completions().ClaimRequest
+			request.ClaimID, request.Count = uuid.NewString(), 1
+			reply, err := g.e.Claim(g.ctx, enginecore.ClaimCall{Partition: g.p, ClaimRequest: request})
+			require.NoError(t, err)
+			for _, x := range reply.Executions {
+				claimed[x.Node]++
+			}
+			b.Check(t, invariant.AnyTime)
+		}
+		assert.Equal(t, map[string]int{"a1": 1, "a2": 1, "k1": 1, "k2": 1}, claimed)
+	})
+}
+
+// TestFedByOne makes nodes ready that take in one result: their marks name whom it comes from, and a claim hands it out. A node
+// that gets one more upstream meanwhile has no mark any more.
+func TestFedByOne(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g := newGraph(t, b)
+		g.whole([]string{"a", "c", "b1", "b2", "b3"}, [2]string{"a", "b1"}, [2]string{"a", "b2"}, [2]string{"a", "b3"}, [2]string{"c", "b3"})
+		g.claim()
+		call := g.completions("a")
+		call.Count = 0
+		g.completeMany(call)
+		assert.Equal(t, "fed "+string(g.node("a")), g.core("b1")["simple"])
+		assert.Equal(t, "bare", g.core("b3")["simple"])
+		b.Check(t, invariant.AnyTime)
+
+		g.stage("c", "b2")
+		assert.Equal(t, "1", g.apply("c", "b2", ""))
+		assert.Empty(t, g.core("b2")["simple"])
+		b.Check(t, invariant.AnyTime)
+		_, nodes := g.completeMany(g.completions("c"))
+		g.claim()
+		for _, name := range []string{"b1", "b2"} {
+			x := g.leases[name]
+			assert.Equal(t, []enginecore.NodeInput{{Name: "a", Result: []byte("result of a")}}, x.Inputs, name)
+			assert.True(t, x.InputsComplete, name)
+		}
+		assert.LessOrEqual(t, len(nodes), 1)
+		assert.Len(t, g.leases["b3"].Inputs, 2)
+		g.completeMany(g.completions("b1", "b2", "b3"))
+		assert.Equal(t, "success", g.result().Outcome)
+		b.Check(t, invariant.Quiescent)
+	})
+}
+
+// TestFedByLarge leaves a result out of a claim that is larger than what a claim hands out.
+func TestFedByLarge(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g := newGraph(t, b)
+		g.whole([]string{"a", "b1", "b2"}, [2]string{"a", "b1"}, [2]string{"a", "b2"})
+		g.claim()
+		call := g.completions("a")
+		call.Count, call.Completions[0].Result = 0, bytes.Repeat([]byte("x"), 1<<20+1)
+		g.completeMany(call)
+		g.claim()
+		for _, name := range []string{"b1", "b2"} {
+			assert.False(t, g.leases[name].InputsComplete)
+			reply, err := g.e.ReadInputs(g.ctx, enginecore.ReadInputsCall{Partition: g.p, ExecutionID: g.node(name)})
+			require.NoError(t, err)
+			require.Len(t, reply.Inputs, 1)
+			assert.Len(t, reply.Inputs[0].Result, 1<<20+1)
+		}
+	})
+}
+
+// TestRunsThatEndTogether ends two runs with one call: each is told of with its own result.
+func TestRunsThatEndTogether(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		g, other := newGraph(t, b), newGraph(t, b)
+		other.p, other.lane, other.leases = g.p, g.lane, g.leases
+		g.whole([]string{"a", "b"}, [2]string{"a", "b"})
+		other.whole([]string{"c"})
+		g.claim()
+		listener, leave := g.e.Client().Dedicate()
+		defer leave()
+		told := make(chan string, 4)
+		listener.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { told <- m.Message }})
+		require.NoError(t, listener.Do(g.ctx, listener.B().Subscribe().Channel(g.e.Keys().ChannelDone(g.p)).Build()).Error())
+
+		_, nodes := g.completeMany(g.completions("a"))
+		require.Contains(t, nodes, "b")
+		outcomes, _ := g.completeMany(g.completions("b", "c"))
+		assert.Equal(t, []string{"OK", "OK"}, outcomes)
+		select {
+		case message := <-told:
+			assert.Contains(t, message, string(g.id)+" success result of b")
+			assert.Contains(t, message, string(other.id)+" success result of c")
+		case <-g.ctx.Done():
+			t.Fatal("nobody is told")
+		}
+		assert.Equal(t, "success", g.result().Outcome)
+		assert.Equal(t, "success", other.result().Outcome)
+		b.Check(t, invariant.Quiescent)
+	})
+}
+
+// TestClaimsOfSeveralByAge claims several at a time where priorities wait, so that some claims take what has waited longest:
+// none is leased twice, and none is left.
+func TestClaimsOfSeveralByAge(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		const nodes = 40
+		g := newGraph(t, b)
+		var names []string
+		for i := range nodes {
+			names = append(names, fmt.Sprintf("n%d", i))
+		}
+		call := g.wholeCall(names)
+		for i := range call.Nodes {
+			call.Nodes[i].Priority = int64(i % 3)
+		}
+		g.submit(call)
+		claimed := make(map[string]int)
+		for n := 0; n < nodes; n += 5 {
+			request := g.completions().ClaimRequest
+			request.ClaimID, request.Count = uuid.NewString(), 5
+			reply, err := g.e.Claim(g.ctx, enginecore.ClaimCall{Partition: g.p, ClaimRequest: request})
+			require.NoError(t, err)
+			require.Len(t, reply.Executions, 5)
+			for _, x := range reply.Executions {
+				claimed[x.Node]++
+			}
+			b.Check(t, invariant.AnyTime)
+		}
+		assert.Len(t, claimed, nodes)
+	})
+}
+
+// TestInputsOfOneCall claims three nodes that take in many results each: a call hands out those of as many as it may, and leaves
+// those of the others to be read.
+func TestInputsOfOneCall(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		const ups = 100
+		g := newGraph(t, b)
+		var nodes, first []string
+		var edges [][2]string
+		for i := range ups {
+			up := fmt.Sprintf("up%d", i)
+			first = append(first, up)
+			for _, down := range []string{"d1", "d2", "d3"} {
+				edges = append(edges, [2]string{up, down})
+			}
+		}
+		nodes = append(append(nodes, first...), "d1", "d2", "d3")
+		g.whole(nodes, edges...)
+		g.claim()
+		for batch := range slices.Chunk(first, 20) {
+			call := g.completions(batch...)
+			call.Count = 0
+			g.completeMany(call)
+		}
+		g.claim()
+		complete := 0
+		for _, down := range []string{"d1", "d2", "d3"} {
+			x := g.leases[down]
+			if x.InputsComplete {
+				complete++
+				assert.Len(t, x.Inputs, ups)
+				continue
+			}
+			reply, err := g.e.ReadInputs(g.ctx, enginecore.ReadInputsCall{Partition: g.p, ExecutionID: x.ExecutionID})
+			require.NoError(t, err)
+			assert.NotEmpty(t, reply.Inputs)
+		}
+		assert.Equal(t, 2, complete)
+		b.Check(t, invariant.AnyTime)
+	})
+}

@@ -1,0 +1,296 @@
+package enginetest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+)
+
+// waitSpec is what a waitpoint node waits for, or a function.
+type waitSpec struct {
+	names    []string
+	mode     string
+	count    int
+	distinct bool
+	timeout  time.Duration
+	then     string
+	collect  bool
+}
+
+func (s waitSpec) condition() []byte {
+	spec := map[string]any{
+		"condition_type": "signal_set", "signal_match_mode": "any", "minimum_signal_count": max(1, s.count),
+		"distinct_sources": s.distinct,
+	}
+	if s.mode != "" {
+		spec["signal_match_mode"] = s.mode
+	}
+	if len(s.names) > 0 {
+		spec["required_signal_names"] = s.names
+	}
+	data, err := json.Marshal(spec)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+func (s waitSpec) node(id string) []byte {
+	data, err := json.Marshal(map[string]any{
+		"waitpoint_id": id, "waitpoint_key": "key of " + id[:4], "condition": json.RawMessage(s.condition()),
+		"timeout": s.timeout.Milliseconds(), "timeout_behavior": s.then, "collect": s.collect,
+	})
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// link is an edge of a kind.
+type link struct{ up, down, kind string }
+
+// waitLab is a flow with waits whose nodes a test ends one by one.
+type waitLab struct {
+	*graph
+	waitpoints map[string]enginecore.WaitpointID
+}
+
+func newWaitLab(t *testing.T, b *enginetest.Bench) *waitLab {
+	t.Helper()
+	l := &waitLab{graph: newGraph(t, b), waitpoints: make(map[string]enginecore.WaitpointID)}
+	_, err := l.e.RotateWaitpointHMACSecret(l.ctx, enginecore.RotateWaitpointHMACSecretCall{
+		Partition: l.p, NewKID: "k1", NewSecretHex: strings.Repeat("ab", 32), Grace: 0,
+	})
+	require.NoError(t, err)
+	return l
+}
+
+// call is the submission of tasks and waitpoint nodes.
+func (l *waitLab) call(tasks []string, waits map[string]waitSpec, links ...link) enginecore.SubmitFlowCall {
+	upstreams := make(map[string]int64)
+	c := enginecore.SubmitFlowCall{
+		Partition: l.p, FlowID: l.id, FlowName: "waits", RunID: string(l.id), Namespace: "n", GraphHash: "g", InputHash: "i",
+		Definition: []byte("{}"), NodeTotal: int64(len(tasks) + len(waits)), EdgeTotal: int64(len(links)), Last: true,
+	}
+	for _, x := range links {
+		upstreams[x.down]++
+		c.Edges = append(c.Edges, enginecore.SubmitFlowEdge{
+			EdgeID: l.edge(x.up, x.down), UpstreamExecutionID: l.node(x.up), DownstreamExecutionID: l.node(x.down),
+			DependencyKind: x.kind,
+		})
+	}
+	add := func(name, kind string, wait []byte) {
+		c.Nodes = append(c.Nodes, enginecore.SubmitFlowNode{
+			ExecutionID: l.node(name), Name: name, Kind: kind, LaneID: l.lane, UpstreamCount: upstreams[name],
+			Policy: []byte("{}"), Tags: []byte("{}"), Wait: wait,
+		})
+	}
+	for _, name := range tasks {
+		add(name, groupKind, nil)
+	}
+	for name, spec := range waits {
+		id := uuid.NewString()
+		l.waitpoints[name] = enginecore.WaitpointID(id)
+		add(name, "", spec.node(id))
+	}
+	return c
+}
+
+func (l *waitLab) submit(tasks []string, waits map[string]waitSpec, links ...link) {
+	l.t.Helper()
+	reply, err := l.e.SubmitFlow(l.ctx, l.call(tasks, waits, links...))
+	require.NoError(l.t, err)
+	require.False(l.t, reply.More)
+}
+
+// take leases a task.
+func (l *waitLab) take(name string) enginecore.ClaimedExecution {
+	l.t.Helper()
+	l.claim()
+	x, leased := l.leases[name]
+	require.True(l.t, leased, "%s cannot be claimed: %v", name, l.core(name))
+	return x
+}
+
+// suspension is the call by which a task waits at a step.
+func (l *waitLab) suspension(x enginecore.ClaimedExecution, step string, s waitSpec) enginecore.SuspendCall {
+	return enginecore.SuspendCall{
+		Partition: l.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
+		Step: step, SuspensionID: enginecore.SuspensionID(uuid.NewString()), WaitpointKey: step, Condition: s.condition(),
+		Timeout: s.timeout, TimeoutBehavior: s.then, Collect: s.collect,
+		ClaimRequest: enginecore.ClaimRequest{LaneID: l.lane, WorkerID: "w", WorkerInstanceID: "w1", LeaseTTL: time.Hour},
+	}
+}
+
+// suspend lets a task wait.
+func (l *waitLab) suspend(x enginecore.ClaimedExecution, step string, s waitSpec) enginecore.SuspendReply {
+	l.t.Helper()
+	reply, err := l.e.Suspend(l.ctx, l.suspension(x, step, s))
+	require.NoError(l.t, err)
+	if reply.Status == enginecore.StatusOK {
+		delete(l.leases, x.Node)
+	}
+	return reply
+}
+
+// open opens a waitpoint ahead and returns its id and token.
+func (l *waitLab) open(x enginecore.ClaimedExecution, step string) (enginecore.WaitpointID, string) {
+	l.t.Helper()
+	reply, err := l.e.OpenWaitpoint(l.ctx, enginecore.OpenWaitpointCall{
+		Partition: l.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
+		Step: step, WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: step,
+	})
+	require.NoError(l.t, err)
+	return reply.WaitpointID, reply.WaitpointToken
+}
+
+func (l *waitLab) record(x enginecore.ClaimedExecution, step, value string) (string, error) {
+	reply, err := l.e.RecordStep(l.ctx, enginecore.RecordStepCall{
+		Partition: l.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
+		Step: step, Value: []byte(value),
+	})
+	return string(reply.Value), err
+}
+
+// list are the waitpoints of the flow.
+func (l *waitLab) list(all bool) []enginecore.ListedWaitpoint {
+	l.t.Helper()
+	var out []enginecore.ListedWaitpoint
+	for cursor := ""; ; {
+		reply, err := l.e.ListWaitpoints(l.ctx, enginecore.ListWaitpointsCall{
+			Partition: l.p, FlowID: l.id, All: all, Cursor: cursor,
+		})
+		require.NoError(l.t, err)
+		out = append(out, reply.Waitpoints...)
+		if cursor = reply.NextCursor; cursor == "" {
+			return out
+		}
+	}
+}
+
+// at is the open waitpoint of a node.
+func (l *waitLab) at(name string) enginecore.ListedWaitpoint {
+	l.t.Helper()
+	for _, w := range l.list(false) {
+		if w.Node == name {
+			return w
+		}
+	}
+	require.Fail(l.t, "no open waitpoint", "of %s: %v", name, l.core(name))
+	return enginecore.ListedWaitpoint{}
+}
+
+// signalling is a signal to an open waitpoint.
+func (l *waitLab) signalling(w enginecore.ListedWaitpoint, name, source, payload string) enginecore.SignalCall {
+	return enginecore.SignalCall{
+		Partition: l.p, ExecutionID: w.ExecutionID, WaitpointID: w.WaitpointID, WaitpointToken: w.WaitpointToken,
+		SignalID: enginecore.SignalID(uuid.NewString()), SignalName: name, SourceType: "test", SourceIdentity: source,
+		Payload: []byte(payload),
+	}
+}
+
+func (l *waitLab) signal(c enginecore.SignalCall) enginecore.SignalReply {
+	l.t.Helper()
+	reply, err := l.e.Signal(l.ctx, c)
+	require.NoError(l.t, err)
+	return reply
+}
+
+func (l *waitLab) send(node, name, source, payload string) string {
+	l.t.Helper()
+	return l.signal(l.signalling(l.at(node), name, source, payload)).Outcome
+}
+
+func (l *waitLab) result(name string) string {
+	l.t.Helper()
+	client := l.e.Client()
+	text, err := client.Do(l.ctx, client.B().Get().Key(l.e.Keys().ExecResult(l.node(name))).Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return ""
+	}
+	require.NoError(l.t, err)
+	return text
+}
+
+func (l *waitLab) journal(name string) map[string]string {
+	l.t.Helper()
+	return l.hash(l.e.Keys().ExecJournal(l.node(name)))
+}
+
+// events are the flow's log: event and node.
+func (l *waitLab) events() []string {
+	l.t.Helper()
+	reply, err := l.e.ReadEvents(l.ctx, enginecore.ReadEventsCall{Partition: l.p, FlowID: l.id, Limit: 500})
+	require.NoError(l.t, err)
+	var out []string
+	for _, event := range reply.Events {
+		out = append(out, event.Event+" "+event.Node)
+	}
+	return out
+}
+
+// keyspace is everything that the engine holds.
+func (l *waitLab) keyspace() map[string]string {
+	l.t.Helper()
+	client := l.e.Client()
+	keys, err := invariant.Keys(l.ctx, client, l.b.Prefix)
+	require.NoError(l.t, err)
+	types := make([]rueidis.Completed, len(keys))
+	for i, key := range keys {
+		types[i] = client.B().Type().Key(key).Build()
+	}
+	reads := make([]rueidis.Completed, len(keys))
+	kinds := make([]string, len(keys))
+	for i, result := range client.DoMulti(l.ctx, types...) {
+		kind, err := result.ToString()
+		require.NoError(l.t, err)
+		kinds[i], reads[i] = kind, readAll(client, keys[i], kind)
+	}
+	out := make(map[string]string, len(keys))
+	for i, result := range client.DoMulti(l.ctx, reads...) {
+		value, err := result.ToAny()
+		require.NoError(l.t, err)
+		if members, ok := value.([]any); ok && kinds[i] == "set" {
+			slices.SortFunc(members, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		}
+		out[keys[i]] = fmt.Sprint(value)
+	}
+	return out
+}
+
+// readAll is the command that reads everything of a key.
+func readAll(client rueidis.Client, key, kind string) rueidis.Completed {
+	switch kind {
+	case "string":
+		return client.B().Get().Key(key).Build()
+	case "hash":
+		return client.B().Hgetall().Key(key).Build()
+	case "set":
+		return client.B().Smembers().Key(key).Build()
+	case "list":
+		return client.B().Lrange().Key(key).Start(0).Stop(-1).Build()
+	case "zset":
+		return client.B().Zrange().Key(key).Min("0").Max("-1").Withscores().Build()
+	default:
+		return client.B().Xrange().Key(key).Start("-").End("+").Build()
+	}
+}
+
+// unchanged makes a call that may not change anything.
+func (l *waitLab) unchanged(call func()) {
+	l.t.Helper()
+	before := l.keyspace()
+	call()
+	require.Equal(l.t, before, l.keyspace())
+}

@@ -1,0 +1,344 @@
+package enginetest_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+)
+
+// permutations are all orders of the letters.
+func permutations(letters string) []string {
+	if letters == "" {
+		return []string{""}
+	}
+	var out []string
+	for i := range letters {
+		for _, rest := range permutations(letters[:i] + letters[i+1:]) {
+			out = append(out, letters[i:i+1]+rest)
+		}
+	}
+	return out
+}
+
+// race is one function that waits for one signal, and what may come between.
+type race struct {
+	*waitLab
+	lease      enginecore.ClaimedExecution
+	suspension enginecore.SuspendCall
+	signal     enginecore.SignalCall
+	outcome    string
+	cancelled  bool
+}
+
+const answer = `"the answer"`
+
+func newRace(t *testing.T, b *enginetest.Bench) *race {
+	r := &race{waitLab: newWaitLab(t, b)}
+	r.submit([]string{"task"}, nil)
+	r.lease = r.take("task")
+	id, token := r.open(r.lease, "ask")
+	spec := waitSpec{names: []string{"yes"}, timeout: time.Millisecond, then: "auto_resume_with_timeout_signal"}
+	r.suspension = r.waitLab.suspension(r.lease, "ask", spec)
+	r.signal = r.signalling(enginecore.ListedWaitpoint{
+		ExecutionID: r.lease.ExecutionID, WaitpointID: id, WaitpointToken: token,
+	}, "yes", "ann", answer)
+	return r
+}
+
+// step does what a letter stands for; what a repeat after a lost reply would do, it does twice.
+func (r *race) step(letter rune) {
+	r.t.Helper()
+	switch letter {
+	case 'S':
+		r.suspendAgain()
+		r.waitLab.unchanged(r.suspendAgain)
+	case 'G':
+		reply := r.waitLab.signal(r.signal)
+		r.outcome = reply.Outcome
+		r.waitLab.unchanged(func() {
+			again := r.waitLab.signal(r.signal)
+			if r.outcome == "accepted" || r.outcome == "resumed" {
+				assert.Equal(r.t, "duplicate", again.Outcome)
+				assert.Equal(r.t, r.outcome, again.FirstOutcome)
+			} else {
+				assert.Equal(r.t, r.outcome, again.Outcome)
+			}
+		})
+	case 'T':
+		r.letTimePass()
+	case 'C':
+		r.graph.cancel("task")
+		r.cancelled = true
+	case 'D':
+		r.lose()
+		r.claim()
+	}
+}
+
+// letTimePass lets the timeout of a wait that has begun run out.
+func (r *race) letTimePass() {
+	time.Sleep(3 * time.Millisecond)
+	r.drain(100)
+}
+
+// lose takes the lease from whoever has it.
+func (r *race) lose() {
+	r.t.Helper()
+	_, err := r.e.RevokeLease(r.ctx, enginecore.RevokeLeaseCall{ExecutionID: r.lease.ExecutionID, WorkerInstanceID: "w1"})
+	if !errors.Is(err, enginecore.ErrExecutionNotActive) {
+		require.NoError(r.t, err)
+	}
+	delete(r.leases, "task")
+}
+
+// suspendAgain sends the first worker's call; it may have lost its lease meanwhile.
+func (r *race) suspendAgain() {
+	r.t.Helper()
+	r.suspension.Repeated = true
+	reply, err := r.e.Suspend(r.ctx, r.suspension)
+	lost := []error{enginecore.ErrStaleLease, enginecore.ErrLeaseRevoked, enginecore.ErrExecutionNotActive}
+	if err != nil {
+		require.True(r.t, slices.ContainsFunc(lost, func(e error) bool { return errors.Is(err, e) }), "%v", err)
+		return
+	}
+	if reply.Status == enginecore.StatusAlreadySatisfied {
+		assert.Equal(r.t, "v"+answer, string(reply.Result))
+	}
+}
+
+// finish does what workers do until the function has ended; they die once more on the way.
+func (r *race) finish() {
+	r.t.Helper()
+	spec := waitSpec{names: []string{"yes"}, timeout: time.Millisecond, then: "auto_resume_with_timeout_signal"}
+	for range 20 {
+		r.claim()
+		x, leased := r.leases["task"]
+		switch {
+		case r.core("task")["lifecycle_phase"] == "terminal":
+			return
+		case !leased:
+			r.letTimePass()
+		case r.journal("task")["await:ask"] == "":
+			r.suspend(x, "ask", spec)
+			r.letTimePass()
+		default:
+			r.lose()
+			require.True(r.t, slices.ContainsFunc(r.take("task").Journal, func(entry enginecore.JournalEntry) bool {
+				return entry.Name == "await:ask"
+			}))
+			r.end("task", "success")
+		}
+	}
+	require.Fail(r.t, "the function does not end", "%v", r.core("task"))
+}
+
+// TestWaitRaces plays suspend, signal, timeout, cancel and the death of the worker in all orders. A signal that was
+// accepted is what the wait brings, once; one that was not is nowhere.
+func TestWaitRaces(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		orders := slices.Concat(permutations("SGTD"), permutations("SGT"))
+		if !testing.Short() {
+			orders = append(orders, permutations("SGTCD")...)
+		}
+		for _, order := range orders {
+			b.Wipe(t)
+			r := newRace(t, b)
+			for _, letter := range order {
+				r.step(letter)
+				b.Check(t, invariant.AnyTime)
+			}
+			r.finish()
+			b.Check(t, invariant.Quiescent)
+			got := r.journal("task")["await:ask"]
+			accepted := r.outcome == "accepted" || r.outcome == "resumed"
+			switch {
+			case r.cancelled:
+				assert.Equal(t, "cancelled", r.state("task"), order)
+				assert.Contains(t, []string{"accepted", "resumed", "closed", "expired"}, r.outcome, order)
+			case accepted:
+				assert.Equal(t, "v"+answer, got, "%s: %s", order, r.outcome)
+			default:
+				assert.Equal(t, "tnull", got, "%s: %s", order, r.outcome)
+				assert.Equal(t, "expired", r.outcome, order)
+			}
+			if t.Failed() {
+				t.Fatalf("in order %s: %v", order, r.events())
+			}
+		}
+	})
+}
+
+// TestOldTokenAtNewWait sends a signal for a wait that is over while the function waits for another.
+func TestOldTokenAtNewWait(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newWaitLab(t, b)
+		l.submit([]string{"task"}, nil)
+		l.suspend(l.take("task"), "first", waitSpec{})
+		first := l.at("task")
+		assert.Equal(t, "resumed", l.signal(l.signalling(first, "x", "ann", "1")).Outcome)
+		l.suspend(l.take("task"), "second", waitSpec{})
+		second := l.at("task")
+		l.unchanged(func() {
+			assert.Equal(t, "closed", l.signal(l.signalling(first, "x", "ann", "2")).Outcome)
+			mixed := l.signalling(first, "x", "ann", "2")
+			mixed.WaitpointID = second.WaitpointID
+			_, err := l.e.Signal(l.ctx, mixed)
+			assert.ErrorIs(t, err, enginecore.ErrInvalidToken)
+		})
+		assert.Equal(t, "suspended", l.state("task"))
+		assert.Equal(t, "resumed", l.signal(l.signalling(second, "x", "ann", "3")).Outcome)
+		l.end("task", "success")
+		assert.Equal(t, map[string]string{"await:first": "v1", "await:second": "v3"}, l.journal("task"))
+		b.Check(t, invariant.Quiescent)
+	})
+}
+
+// TestEarlySignals keeps signals that come before the wait, across attempts.
+func TestEarlySignals(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newWaitLab(t, b)
+		l.submit([]string{"task"}, nil)
+		x := l.take("task")
+		id, token := l.open(x, "ask")
+		l.unchanged(func() {
+			again, same := l.open(x, "ask")
+			assert.Equal(t, id, again)
+			assert.Equal(t, token, same)
+		})
+		w := l.at("task")
+		assert.Equal(t, "pending", w.State)
+		assert.Equal(t, "ask", w.Step)
+		assert.Equal(t, token, w.WaitpointToken)
+		c := l.signalling(w, "x", "ann", "1")
+		c.IdempotencyKey = "key"
+		assert.Equal(t, "accepted", l.signal(c).Outcome)
+		c.SignalID = enginecore.SignalID(uuid.NewString())
+		assert.Equal(t, "duplicate", l.signal(c).Outcome)
+
+		_, err := l.e.Fail(l.ctx, enginecore.FailCall{
+			Partition: l.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
+			AttemptIndex: x.AttemptIndex, Reason: "broken", Category: "test", Retryable: false,
+		})
+		require.NoError(t, err)
+		assert.Equal(t, "closed", l.signal(l.signalling(w, "x", "bob", "2")).Outcome)
+		_, err = l.e.ReplayExecution(l.ctx, enginecore.ReplayExecutionCall{ExecutionID: x.ExecutionID, LaneID: l.lane})
+		require.NoError(t, err)
+		delete(l.leases, "task")
+		x = l.take("task")
+		kept, _ := l.open(x, "ask")
+		assert.Equal(t, id, kept)
+		reply := l.suspend(x, "ask", waitSpec{count: 2, names: []string{"x", "x"}, collect: true})
+		assert.Equal(t, enginecore.StatusOK, reply.Status)
+		assert.EqualValues(t, 1, l.at("task").Received)
+		assert.Equal(t, "resumed", l.send("task", "x", "bob", "2"))
+		assert.Equal(t, `l[{"name":"x","source":"ann","payload":1,"at":0},{"name":"x","source":"bob","payload":2,"at":0}]`,
+			withoutTimes(l.journal("task")["await:ask"]))
+		l.end("task", "success")
+		b.Check(t, invariant.Quiescent)
+	})
+}
+
+// TestWaitLimits goes beyond the limits of signals and waits; what is refused changes nothing.
+func TestWaitLimits(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newWaitLab(t, b)
+		l.submit([]string{"task"}, map[string]waitSpec{"gate": {names: []string{"never"}}})
+		x := l.take("task")
+		l.open(x, "ask")
+		refused := func(c enginecore.SignalCall, code enginecore.Code, words string) {
+			t.Helper()
+			l.unchanged(func() {
+				_, err := l.e.Signal(l.ctx, c)
+				assert.ErrorIs(t, err, code)
+				assert.ErrorContains(t, err, words)
+			})
+		}
+		gate := l.at("gate")
+		refused(l.signalling(gate, "x", "ann", strings.Repeat("x", 65537)), enginecore.ErrSignalTooLarge, "65536")
+		refused(l.signalling(gate, strings.Repeat("x", 257), "ann", ""), enginecore.ErrInvalidInput, "signal_name")
+		refused(l.signalling(gate, "x", strings.Repeat("x", 257), ""), enginecore.ErrInvalidInput, "source_identity")
+		for range 16 {
+			assert.Equal(t, "accepted", l.send("gate", "x", "ann", strings.Repeat("x", 65536)))
+		}
+		refused(l.signalling(gate, "x", "ann", "1"), enginecore.ErrSignalTooLarge, "1048576")
+		early := l.at("task")
+		for i := range 1024 {
+			require.Equal(t, "accepted", l.signal(l.signalling(early, "x", "ann", "")).Outcome, i)
+		}
+		refused(l.signalling(early, "x", "ann", ""), enginecore.ErrSignalLimitExceeded, "1024")
+
+		l.unchanged(func() {
+			for name, change := range map[string]func(c *enginecore.SuspendCall){
+				"signals are needed": func(c *enginecore.SuspendCall) {
+					c.Condition = waitSpec{names: []string{"a"}, count: 2}.condition()
+				},
+				"malformed":   func(c *enginecore.SuspendCall) { c.Condition = []byte("{") },
+				"behaviour":   func(c *enginecore.SuspendCall) { c.Timeout, c.TimeoutBehavior = time.Second, "explode" },
+				"at most":     func(c *enginecore.SuspendCall) { c.Timeout, c.TimeoutBehavior = 200*365*24*time.Hour, "fail" },
+				"of a step":   func(c *enginecore.SuspendCall) { c.Step = "" },
+				"be a UUID":   func(c *enginecore.SuspendCall) { c.SuspensionID = "x" },
+				"too many si": func(c *enginecore.SuspendCall) { c.Condition = waitSpec{count: 5000}.condition() },
+			} {
+				c := l.suspension(x, "ask", waitSpec{})
+				change(&c)
+				_, err := l.e.Suspend(l.ctx, c)
+				assert.ErrorIs(t, err, enginecore.ErrInvalidInput, name)
+				assert.ErrorContains(t, err, name)
+			}
+		})
+		other := newWaitLab(t, b)
+		for name, wait := range map[string]string{
+			"no JSON object": "[", "waitpoint_id": `{"waitpoint_key":"x","condition":{}}`,
+			"waitpoint_key": `{"waitpoint_id":"` + uuid.NewString() + `","condition":{}}`,
+			"condition":     `{"waitpoint_id":"` + uuid.NewString() + `","waitpoint_key":"x"}`,
+			"timeout":       `{"waitpoint_id":"` + uuid.NewString() + `","waitpoint_key":"x","condition":{},"timeout":"soon"}`,
+		} {
+			c := other.call([]string{"task"}, map[string]waitSpec{"gate": {}})
+			c.Nodes[1].Wait = []byte(wait)
+			other.unchanged(func() {
+				_, err := other.e.SubmitFlow(other.ctx, c)
+				assert.ErrorIs(t, err, enginecore.ErrInvalidInput, name)
+				assert.ErrorContains(t, err, name)
+			})
+		}
+	})
+}
+
+// TestNoSecret makes calls that need a signing secret where there is none.
+func TestNoSecret(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newWaitLab(t, b)
+		l.submit([]string{"task"}, nil)
+		x := l.take("task")
+		other := &waitLab{graph: newGraph(t, b), waitpoints: make(map[string]enginecore.WaitpointID)}
+		other.p, other.id = l.p, enginecore.FlowID(uuid.NewString())
+		client := l.e.Client()
+		require.NoError(t, client.Do(l.ctx, client.B().Del().Key(l.e.Keys().WaitpointSecrets(l.p)).Build()).Error())
+		l.unchanged(func() {
+			_, err := l.e.Suspend(l.ctx, l.suspension(x, "ask", waitSpec{}))
+			assert.ErrorIs(t, err, enginecore.ErrHMACSecretNotInitialized)
+			_, err = l.e.OpenWaitpoint(l.ctx, enginecore.OpenWaitpointCall{
+				Partition: l.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
+				Step: "ask", WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "ask",
+			})
+			assert.ErrorIs(t, err, enginecore.ErrHMACSecretNotInitialized)
+			_, err = l.e.SubmitFlow(l.ctx, other.call(nil, map[string]waitSpec{"gate": {}}))
+			assert.ErrorIs(t, err, enginecore.ErrHMACSecretNotInitialized)
+		})
+	})
+}

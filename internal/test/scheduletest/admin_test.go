@@ -1,0 +1,481 @@
+package scheduletest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A pause holds the timetable, not who triggers the schedule; what passed meanwhile is not made up.
+func TestPauseAndTrigger(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		l.worker(t)
+		d := l.schedule(t, runtime.StartPaused("not yet"))
+		require.Equal(t, "not yet", d.PauseReason)
+		require.False(t, d.PausedAt.IsZero())
+		hour := l.lastHour(t)
+		l.fireAt(t, hour.Add(-time.Hour))
+		run, err := b.Client.TriggerSchedule(ctx, "s")
+		require.NoError(t, err)
+		require.Regexp(t, `^s@20.*#1$`, run)
+		d = l.await(t, "triggered", isStarted(1))
+		require.Equal(t, run, d.LastRun)
+		require.True(t, d.History[0].Triggered)
+		require.Equal(t, []string{run}, l.awaitRuns(t, 1))
+		require.NoError(t, b.Client.PauseSchedule(ctx, "s", "for good"))
+		require.Equal(t, "for good", l.describe(t).PauseReason)
+		require.NoError(t, b.Client.ResumeSchedule(ctx, "s"))
+		require.NoError(t, b.Client.ResumeSchedule(ctx, "s"), "to resume it again is no error")
+		d = l.describe(t)
+		require.True(t, d.PausedAt.IsZero())
+		require.Equal(t, hour.Add(time.Hour), d.NextFire)
+		require.Equal(t, int64(1), d.Started)
+		require.Zero(t, d.Missed)
+		l.fireAt(t, hour)
+		l.await(t, "fires again", isStarted(2))
+		b.Settle(t)
+	})
+}
+
+// A schedule that is declared again is the same; a change counts from then on and keeps the rest.
+func TestUpdate(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		l.worker(t)
+		l.schedule(t)
+		hour := l.lastHour(t)
+		l.fireAt(t, hour)
+		before := l.await(t, "started", isStarted(1))
+		require.NoError(t, b.Client.PauseSchedule(ctx, "s", "audit"))
+
+		again := l.schedule(t)
+		require.Equal(t, before.UpdatedAt, again.UpdatedAt, "the same is no change")
+
+		other := activity.New("other", func(_ context.Context, in job) (string, error) { l.begin("other", in); return "", nil })
+		def := l.define(t, "other", other)
+		b.Worker(t, def.Handlers())
+		changed, err := runtime.Schedule(ctx, b.Client, "s", runtime.Cron("30 4 * * *", "Europe/Berlin"), def, job{Name: "changed"},
+			runtime.StartPaused("ignored"), runtime.OnOverlap(runtime.OverlapAllow), runtime.RunRetention(time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, before.CreatedAt, changed.CreatedAt)
+		require.Equal(t, int64(1), changed.Started)
+		require.Equal(t, "audit", changed.PauseReason, "a pause stays as it is")
+		require.Equal(t, "other", changed.Flow)
+		require.Equal(t, "report", changed.LastRunFlow)
+		require.Equal(t, "Europe/Berlin", changed.Zone)
+		berlin, err := time.LoadLocation("Europe/Berlin")
+		require.NoError(t, err)
+		require.Equal(t, "04:30", changed.NextFire.In(berlin).Format("15:04"))
+		require.Len(t, l.describe(t).History, 1)
+
+		require.NoError(t, b.Client.ResumeSchedule(ctx, "s"))
+		_, err = b.Client.TriggerSchedule(ctx, "s")
+		require.NoError(t, err)
+		l.await(t, "started", isStarted(2))
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if len(l.runs()) == 2 {
+				return ""
+			}
+			return "the other flow runs"
+		})
+		require.Equal(t, "changed", l.input("other").Name)
+		b.Settle(t)
+	})
+}
+
+// What a keeper has begun to start stays what it was when the schedule changes, so that another keeper can go on with it.
+func TestUpdateWhileStarting(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		ctx := enginetest.Context(t)
+		l.worker(t)
+		l.schedule(t)
+		hour := l.lastHour(t)
+		l.meddle(t, func(state map[string]any) {
+			state["serial"] = 1
+			state["waiting"] = []any{map[string]any{
+				"at": hour.UnixMilli(), "serial": 1, "plan": 1, "start_before": l.now(t).Add(time.Hour).UnixMilli(),
+			}}
+		})
+		_, err := runtime.Schedule(ctx, b.Client, "s", runtime.Every(2*time.Hour), l.def, job{Name: "changed"})
+		require.NoError(t, err)
+		b.Check(t, invariant.AnyTime)
+		l.meddle(t, func(state map[string]any) {
+			state["waiting"].([]any)[0].(map[string]any)["start_before"] = 1
+		})
+		b.Keeper(t)
+		l.await(t, "started", isStarted(1))
+		require.Equal(t, "nightly", l.input(l.awaitRuns(t, 1)[0]).Name)
+		b.Settle(t) // the revision that is not needed any more is gone
+	})
+}
+
+// A schedule that is deleted leaves nothing but its runs, also when a keeper was just starting one.
+func TestDelete(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		ctx := enginetest.Context(t)
+		l.worker(t)
+		b.Keeper(t)
+		before := b.Check(t, invariant.AnyTime).KeyNames()
+		l.schedule(t)
+		hour := l.lastHour(t)
+		l.fireAt(t, hour)
+		l.await(t, "started", isStarted(1))
+		l.meddle(t, func(state map[string]any) { // a keeper has stopped in the middle
+			state["serial"] = 2
+			state["waiting"] = []any{
+				map[string]any{"at": hour.Add(-time.Hour).UnixMilli(), "serial": 2, "plan": 1, "start_before": 1},
+			}
+		})
+		require.NoError(t, b.Client.DeleteSchedule(ctx, "s"))
+		_, err := b.Client.DescribeSchedule(ctx, "s")
+		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
+		for name, do := range map[string]func() error{
+			"delete": func() error { return b.Client.DeleteSchedule(ctx, "s") },
+			"pause":  func() error { return b.Client.PauseSchedule(ctx, "s", "") },
+			"resume": func() error { return b.Client.ResumeSchedule(ctx, "s") },
+			"trigger": func() error {
+				_, err := b.Client.TriggerSchedule(ctx, "s")
+				return err
+			},
+		} {
+			err := do()
+			require.ErrorIs(t, err, runtime.ErrScheduleNotFound, name)
+			require.ErrorContains(t, err, name+` schedule "s"`)
+		}
+		for _, run := range l.awaitRuns(t, 2) {
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				if err := b.Client.Purge(ctx, "report", run); err != nil {
+					return err.Error()
+				}
+				return ""
+			})
+		}
+		b.Settle(t)
+		var left []string
+		for _, key := range b.Check(t, invariant.Quiescent).KeyNames() {
+			if strings.Contains(key, "schedule") || !contains(before, key) && strings.Contains(key, "flow:") {
+				left = append(left, key)
+			}
+		}
+		require.Empty(t, left)
+
+		l.schedule(t) // a new one of that name has nothing of the old
+		d := l.describe(t)
+		require.Zero(t, d.Started)
+		require.Empty(t, d.History)
+		l.fireAt(t, hour)
+		l.await(t, "started", isStarted(1))
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if len(l.ran[runAt(hour)]) != 2 {
+				return "the new schedule's run"
+			}
+			return ""
+		})
+		b.Settle(t)
+	})
+}
+
+func contains(list []string, key string) bool {
+	for _, x := range list {
+		if x == key {
+			return true
+		}
+	}
+	return false
+}
+
+// A list has every schedule of the namespace and no other.
+func TestList(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		ctx := enginetest.Context(t)
+		const n = 150
+		for i := range n {
+			_, err := runtime.Schedule(ctx, b.Client, fmt.Sprintf("s-%d", i), runtime.Every(time.Hour), l.def, job{})
+			require.NoError(t, err)
+		}
+		if b.Kind != testserver.Embedded {
+			other := enginetest.Open(t, b.Kind, b.URL, b.Prefix, runtime.Namespace("other"))
+			_, err := runtime.Schedule(ctx, other.Client, "s-1", runtime.Every(time.Hour), l.def, job{})
+			require.NoError(t, err)
+			// A keeper serves all namespaces, and the run belongs to the one of its schedule.
+			b.Keeper(t)
+			l.worker(t)
+			run, err := other.Client.TriggerSchedule(ctx, "s-1")
+			require.NoError(t, err)
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				if about, err := other.Client.Describe(ctx, "report", run); err != nil || about.State != "completed" {
+					return fmt.Sprint(about, err)
+				}
+				return ""
+			})
+			_, err = b.Client.Describe(ctx, "report", run)
+			require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		}
+		seen := make(map[string]int)
+		for d, err := range b.Client.Schedules(ctx) {
+			require.NoError(t, err)
+			require.False(t, d.NextFire.IsZero())
+			seen[d.Name]++
+		}
+		require.Len(t, seen, n)
+		for d, err := range b.Client.Schedules(ctx) {
+			require.NoError(t, err)
+			require.NotNil(t, d)
+			break
+		}
+		b.Settle(t)
+	})
+}
+
+// What is not well declared is refused with everything that is wrong, and nothing is written.
+func TestRefused(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		ctx := enginetest.Context(t)
+		make := func(name string, timing runtime.Timing, opts ...runtime.ScheduleOption) error {
+			_, err := runtime.Schedule(ctx, b.Client, name, timing, l.def, job{}, opts...)
+			return err
+		}
+		for text, err := range map[string]error{
+			"cron expression":             make("s", runtime.Cron("every day", "")),
+			"neither a cron expression":   make("s", runtime.Timing{}),
+			`time zone "Mars/Olympus"`:    make("s", runtime.Cron("@daily", "Mars/Olympus")),
+			"interval 999ms":              make("s", runtime.Every(999*time.Millisecond)),
+			"interval -1h0m0s":            make("s", runtime.Every(-time.Hour)),
+			"name is empty":               make("", runtime.Every(time.Hour)),
+			`has the character ' '`:       make("nightly report", runtime.Every(time.Hour)),
+			"is 129 bytes long":           make(strings.Repeat("x", 129), runtime.Every(time.Hour)),
+			"catch-up window 9s":          make("s", runtime.Every(time.Hour), runtime.CatchUp(9*time.Second)),
+			"catch-up window 8808h0m0s":   make("s", runtime.Every(time.Hour), runtime.CatchUp(367*24*time.Hour)),
+			"catch-up window 10.0000005s": make("s", runtime.Every(time.Hour), runtime.CatchUp(10*time.Second+500)),
+			"jitter 1h0m0s":               make("s", runtime.Every(time.Hour), runtime.Jitter(time.Hour)),
+			"queue limit 101":             make("s", runtime.Every(time.Hour), runtime.OnOverlap(runtime.OverlapQueue), runtime.QueueLimit(101)),
+			"queue limit -1":              make("s", runtime.Every(time.Hour), runtime.OnOverlap(runtime.OverlapQueue), runtime.QueueLimit(-1)),
+			"only the overlap policy":     make("s", runtime.Every(time.Hour), runtime.QueueLimit(3)),
+			`overlap policy "later"`:      make("s", runtime.Every(time.Hour), runtime.OnOverlap("later")),
+			"is before its start":         make("s", runtime.Every(time.Hour), runtime.StartingAt(time.Unix(20, 0)), runtime.EndingAt(time.Unix(10, 0))),
+			`field "when"`:                make("s", runtime.Every(time.Hour), runtime.FireTimeInto("when")),
+			"the field for the fire time": make("s", runtime.Every(time.Hour), runtime.FireTimeInto("")),
+		} {
+			require.ErrorIs(t, err, runtime.ErrSchedule, text)
+			require.ErrorContains(t, err, text)
+		}
+		require.ErrorContains(t, make("s", runtime.Every(time.Hour), runtime.RunTag("Cost", "7")), "Cost")
+		err := make("a b", runtime.Cron("x", "Mars"), runtime.CatchUp(1), runtime.OnOverlap("x"))
+		for _, text := range []string{"character", "cron expression", "time zone", "catch-up", "overlap"} {
+			require.ErrorContains(t, err, text, "everything at once")
+		}
+		big := job{Name: strings.Repeat("x", runtime.MaxInput)}
+		_, err = runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), l.def, big)
+		require.ErrorIs(t, err, runtime.ErrTooLarge)
+		_, err = runtime.Schedule(ctx, nil, "s", runtime.Every(time.Hour), l.def, job{})
+		require.ErrorContains(t, err, "client is nil")
+		for _, key := range b.Check(t, invariant.Quiescent).KeyNames() {
+			require.NotContains(t, key, "schedule")
+		}
+	})
+}
+
+// A schedule and what it had begun outlive a server that is killed.
+func TestServerKilled(t *testing.T) {
+	for _, kind := range testserver.Servers(t) {
+		t.Run(string(kind), func(t *testing.T) {
+			server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
+			b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
+			l := newLab(t, b)
+			b.Keeper(t)
+			b.Keeper(t)
+			l.worker(t)
+			const fires = 20
+			l.schedule(t, catchUp(), runtime.OnOverlap(runtime.OverlapAllow))
+			times := l.lastHours(t, fires)
+			l.fireAt(t, times[0])
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				if len(l.runs()) > 2 {
+					return ""
+				}
+				return "a few runs"
+			})
+			server.Kill()
+			server.Restart()
+			// A keeper that did not hear of its own submission goes on after its time.
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				d, err := b.Client.DescribeSchedule(context.Background(), "s")
+				if err == nil && d.Started >= fires {
+					return ""
+				}
+				return fmt.Sprint(d, err)
+			})
+			require.Equal(t, runAt(times[fires-1]), l.awaitRuns(t, fires)[fires-1])
+		})
+	}
+}
+
+// Schedules are kept in a directory like everything else.
+func TestDirectory(t *testing.T) {
+	enginetest.Only(t, testserver.Embedded)
+	url := "embedded:" + t.TempDir()
+	ctx := enginetest.Context(t)
+	prefix := enginetest.NewPrefix()
+	t.Run("made", func(t *testing.T) {
+		l := newLab(t, enginetest.Open(t, testserver.Embedded, url, prefix))
+		l.schedule(t, runtime.FireTimeInto("at"))
+		l.fireAt(t, l.lastHour(t))
+	})
+	t.Run("kept", func(t *testing.T) {
+		l := newLab(t, enginetest.Open(t, testserver.Embedded, url, prefix))
+		l.worker(t)
+		report, err := l.Client.RunDuty(ctx, runtime.DutySchedule)
+		require.NoError(t, err)
+		require.Equal(t, int64(1), report.Done, "a duty that is seen to by hand has done it when it returns")
+		require.Equal(t, int64(1), l.describe(t).Started)
+		l.awaitRuns(t, 1)
+		l.Settle(t)
+	})
+}
+
+// A large flow, which takes many calls, and one with a waitpoint are started by a keeper that knows neither.
+func TestAnyFlow(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		step := activity.New("step", func(context.Context, struct{}) (int, error) { return 1, nil })
+		large := flow.New[struct{}, []int]("large")
+		sum := activity.New("sum", func(_ context.Context, in []int) ([]int, error) { return in[:1], nil })
+		var refs []flow.Ref[int]
+		for i := range 200 {
+			refs = append(refs, flow.Node(large, fmt.Sprintf("n%d", i), step, large.Input()))
+		}
+		flow.Return(large, flow.Node(large, "sum", sum, flow.List(refs...)))
+		def, err := large.Build()
+		require.NoError(t, err)
+		waiting := flow.New[struct{}, string]("waiting")
+		flow.Return(waiting, flow.Waitpoint[string](waiting, "ok", flow.Signals("ok")))
+		gate, err := waiting.Build()
+		require.NoError(t, err)
+		_, err = runtime.Schedule(ctx, b.Client, "large", runtime.Every(time.Hour), def, struct{}{})
+		require.NoError(t, err)
+		_, err = runtime.Schedule(ctx, b.Client, "gate", runtime.Every(time.Hour), gate, struct{}{})
+		require.NoError(t, err)
+		runID, err := b.Client.TriggerSchedule(ctx, "large")
+		require.NoError(t, err)
+		gateID, err := b.Client.TriggerSchedule(ctx, "gate")
+		require.NoError(t, err)
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Attach(b.Client, def, runID)
+		require.NoError(t, err)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			for _, id := range [][2]string{{"large", runID}, {"waiting", gateID}} {
+				if _, err := b.Client.Describe(ctx, id[0], id[1]); err != nil {
+					return err.Error()
+				}
+			}
+			return ""
+		})
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []int{1}, out)
+		waits, err := runtime.Attach(b.Client, gate, gateID)
+		require.NoError(t, err)
+		points, err := waits.Waitpoints(ctx)
+		require.NoError(t, err)
+		require.Len(t, points, 1)
+		_, err = b.Client.Signal(ctx, points[0].Token, runtime.Signal{Name: "ok", Payload: "yes"})
+		require.NoError(t, err)
+		b.Settle(t)
+	})
+}
+
+// A fire whose run cannot be started is told as such, and the timetable goes on.
+func TestFailedFire(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		ctx := enginetest.Context(t)
+		l.worker(t)
+		l.schedule(t)
+		hour := l.lastHour(t)
+		// Somebody else has the id.
+		taken, err := runtime.Start(ctx, b.Client, l.def, job{Name: "mine"}, runtime.ID(runAt(hour)))
+		require.NoError(t, err)
+		_, err = taken.Result(ctx)
+		require.NoError(t, err)
+		b.Keeper(t)
+		l.fireAt(t, hour)
+		d := l.await(t, "failed", func(d *runtime.ScheduleDescription) bool { return d.Failed == 1 })
+		require.Equal(t, runtime.FireFailed, d.History[0].Outcome)
+		require.Contains(t, d.History[0].Reason, runtime.ErrRunConflict.Error())
+		require.Empty(t, d.LastRun)
+		require.Equal(t, hour.Add(time.Hour), d.NextFire)
+		l.onceEach(t)
+		b.Settle(t)
+	})
+}
+
+// In contract mode there are no schedules.
+func TestContractMode(t *testing.T) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		if !b.Contract() {
+			t.Skip("the other mode")
+		}
+		l := newLab(t, b)
+		ctx := enginetest.Context(t)
+		_, err := runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), l.def, job{})
+		require.ErrorIs(t, err, runtime.ErrNotInContract)
+		_, err = b.Client.DescribeSchedule(ctx, "s")
+		require.ErrorIs(t, err, runtime.ErrNotInContract)
+		require.ErrorIs(t, b.Client.PauseSchedule(ctx, "s", ""), runtime.ErrNotInContract)
+		require.ErrorIs(t, b.Client.DeleteSchedule(ctx, "s"), runtime.ErrNotInContract)
+		for _, err := range b.Client.Schedules(ctx) {
+			require.ErrorIs(t, err, runtime.ErrNotInContract)
+		}
+	})
+}
+
+// A keeper that does not know the stored form leaves the schedule to others.
+func TestLaterForm(t *testing.T) {
+	b := enginetest.New(t, testserver.Embedded, runtime.Logger(slog.New(slog.DiscardHandler)))
+	l := newLab(t, b)
+	ctx := enginetest.Context(t)
+	l.schedule(t)
+	p, id := l.place(t)
+	key := b.Engine.Core().Keys().FfxSchedule(p, id)
+	client := b.Engine.Core().Client()
+	spec, err := client.Do(ctx, client.B().Hget().Key(key).Field("spec").Build()).ToString()
+	require.NoError(t, err)
+	later := strings.Replace(spec, `"version":1`, `"version":2`, 1)
+	require.NoError(t, client.Do(ctx, client.B().Hset().Key(key).FieldValue().FieldValue("spec", later).Build()).Error())
+	client.Do(ctx, client.B().Zadd().Key(b.Engine.Core().Keys().FfxSchedulesDue(p)).ScoreMember().ScoreMember(1, string(id)).Build())
+	_, err = b.Client.RunDuty(ctx, runtime.DutySchedule)
+	require.NoError(t, err)
+	_, err = b.Client.DescribeSchedule(ctx, "s")
+	require.ErrorContains(t, err, "later release")
+	reply, err := b.Engine.Core().ReadSchedule(ctx, enginecore.ReadScheduleCall{Partition: p, ScheduleID: id})
+	require.NoError(t, err)
+	require.Equal(t, int64(1), reply.Version, "it was left alone")
+	for range b.Client.Schedules(ctx) {
+		t.Fatal("it is left out of lists")
+	}
+}

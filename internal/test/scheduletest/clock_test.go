@@ -1,0 +1,129 @@
+package scheduletest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// do has one duty done by hand.
+func (l *lab) do(t *testing.T, duty runtime.Duty) runtime.DutyReport {
+	t.Helper()
+	report, err := l.Client.RunDuty(enginetest.Context(t), duty)
+	require.NoError(t, err)
+	return report
+}
+
+// over waits for the end of runs, so that none loses its lease when the clock jumps.
+func (l *lab) over(t *testing.T, runs int) []string {
+	t.Helper()
+	begun := l.awaitRuns(t, runs)
+	for _, id := range begun {
+		run, err := runtime.Attach(l.Client, l.def, id)
+		require.NoError(t, err)
+		_, err = run.Result(enginetest.Context(t))
+		require.NoError(t, err)
+	}
+	return begun
+}
+
+// A clock that was ahead for a while and has been set back puts off nothing, and no time is fired twice.
+func TestClockSetForwardAndBack(t *testing.T) {
+	b, clock := enginetest.WithClock(t)
+	l := newLab(t, b)
+	l.worker(t)
+	made := l.schedule(t, runtime.OnOverlap(runtime.OverlapAllow))
+	hour := func(n int) time.Time { return made.NextFire.Add(time.Duration(n-1) * time.Hour) }
+
+	clock.Jump(10 * time.Hour)
+	l.do(t, runtime.DutySchedule)
+	d := l.describe(t)
+	require.EqualValues(t, 1, d.Started, "the one within the window")
+	require.EqualValues(t, 9, d.Missed)
+	require.Equal(t, hour(11), d.NextFire)
+	l.over(t, 1)
+
+	clock.Jump(-10 * time.Hour)
+	require.EqualValues(t, 1, l.do(t, runtime.DutyScheduleReconciliation).Done)
+	require.Equal(t, hour(1), l.describe(t).NextFire)
+	require.Zero(t, l.do(t, runtime.DutyScheduleReconciliation).Done, "it is in order now")
+
+	for n := 1; n <= 12; n++ {
+		clock.Jump(time.Hour)
+		l.do(t, runtime.DutySchedule)
+		l.over(t, min(n+1, max(n, 10)))
+	}
+	d = l.describe(t)
+	require.EqualValues(t, 12, d.Started)
+	require.EqualValues(t, 9, d.Missed)
+	require.Equal(t, hour(13), d.NextFire)
+	runs := l.over(t, 12)
+	for n := 1; n <= 12; n++ {
+		require.Equal(t, runAt(hour(n)), runs[n-1])
+	}
+	l.onceEach(t)
+	b.Settle(t)
+}
+
+// A clock that was right and is set back fires none of its times again, also when their runs are gone.
+func TestClockSetBackFiresNothingAgain(t *testing.T) {
+	b, clock := enginetest.WithClock(t)
+	l := newLab(t, b)
+	l.worker(t)
+	made := l.schedule(t, runtime.OnOverlap(runtime.OverlapAllow))
+	for n := range 3 {
+		clock.Jump(time.Hour)
+		l.do(t, runtime.DutySchedule)
+		l.over(t, n+1)
+	}
+	for _, run := range l.runs() {
+		require.NoError(t, b.Client.Purge(enginetest.Context(t), "report", run))
+	}
+	clock.Jump(-2 * time.Hour)
+	l.do(t, runtime.DutyScheduleReconciliation)
+	require.Equal(t, made.NextFire.Add(3*time.Hour), l.describe(t).NextFire)
+	for range 3 {
+		clock.Jump(time.Hour)
+		l.do(t, runtime.DutySchedule)
+	}
+	require.EqualValues(t, 4, l.describe(t).Started)
+	l.awaitRuns(t, 4)
+	l.onceEach(t)
+	b.Settle(t)
+}
+
+// A keeper notices by itself that the clock was set back, says so, and goes on with schedules that it has put off: those whose next
+// time lies ahead, and those of which somebody began to start a run.
+func TestKeeperNoticesClockSetBack(t *testing.T) {
+	b, clock := enginetest.WithClock(t)
+	l := newLab(t, b)
+	l.worker(t)
+	made := l.schedule(t)
+	b.Keeper(t)
+	await := func(what string, holds func(*runtime.ScheduleDescription) bool) {
+		t.Helper()
+		l.await(t, what, func(d *runtime.ScheduleDescription) bool {
+			b.Look(t)
+			return holds(d)
+		})
+	}
+	clock.Jump(5 * time.Hour)
+	await("fired ahead", func(d *runtime.ScheduleDescription) bool { return d.Started == 1 && d.Waiting == 0 })
+	require.NotContains(t, b.Log(), "engine.clock_set_back")
+	l.meddle(t, func(state map[string]any) {
+		state["serial"] = 9
+		state["waiting"] = []any{map[string]any{
+			"at": made.NextFire.UnixMilli(), "serial": 9, "start_before": clock.Now().Add(time.Minute).UnixMilli(), "plan": 1,
+		}}
+	})
+	clock.Jump(-5 * time.Hour)
+	await("goes on", func(d *runtime.ScheduleDescription) bool {
+		return d.Started == 2 && d.Waiting == 0 && d.NextFire.Equal(made.NextFire)
+	})
+	require.Contains(t, b.Log(), "engine.clock_set_back")
+	b.Settle(t)
+}

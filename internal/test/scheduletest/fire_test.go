@@ -1,0 +1,242 @@
+package scheduletest
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A fire starts a run that says whose it is; no program but the one that made the schedule knows the flow.
+func TestFireStartsRun(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		ctx := enginetest.Context(t)
+		made := l.schedule(t, runtime.RunTag("cost.centre", "7"), runtime.FireTimeInto("at"), runtime.ScheduledBy("ann"))
+		hour := l.lastHour(t)
+		require.Equal(t, hour.Add(time.Hour), made.NextFire)
+		require.Zero(t, made.LastFire)
+		b.Keeper(t)
+		l.worker(t)
+		l.fireAt(t, hour)
+		run := "s@" + hour.Format(time.RFC3339)
+		d := l.await(t, "started", func(d *runtime.ScheduleDescription) bool { return d.Started == 1 && d.LastRunState == "completed" })
+		require.Equal(t, run, d.LastRun)
+		require.Equal(t, hour, d.LastFire)
+		require.Equal(t, hour.Add(time.Hour), d.NextFire)
+		require.Equal(t, "started", outcomes(d))
+		require.Equal(t, run, d.History[0].Run)
+		require.Equal(t, []string{run}, l.runs())
+		require.Equal(t, job{Name: "nightly", At: hour}, l.input(run))
+		about, err := b.Client.Describe(ctx, "report", run)
+		require.NoError(t, err)
+		require.Equal(t, "s", about.Schedule)
+		require.Equal(t, hour, about.FireAt)
+		core := b.Engine.Core()
+		p, err := core.FlowPartition(about.FlowID)
+		require.NoError(t, err)
+		tags, err := core.Client().Do(ctx, core.Client().B().Hgetall().Key(core.Keys().FlowTags(p, about.FlowID)).Build()).AsStrMap()
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"team.name": "finance", "cost.centre": "7", runtime.ScheduleTag: "s"}, tags)
+		b.Settle(t)
+	})
+}
+
+// However many keepers race, are stopped anywhere and take over from each other, each fire has one run.
+func TestEachFireOnce(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		l.worker(t)
+		const fires = 25
+		l.schedule(t, catchUp(), runtime.OnOverlap(runtime.OverlapAllow))
+		var keepers [5]*enginetest.Running
+		for i := range keepers {
+			keepers[i] = b.Keeper(t)
+		}
+		// Keepers share the partitions among them; hands do not.
+		ctx, stop := context.WithCancel(enginetest.Context(t))
+		defer stop()
+		var hands sync.WaitGroup
+		defer hands.Wait()
+		defer stop()
+		for range 2 {
+			hands.Go(func() {
+				for ctx.Err() == nil {
+					_, err := b.Client.RunDuty(ctx, runtime.DutySchedule)
+					if ctx.Err() == nil && err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		times := l.lastHours(t, fires)
+		l.fireAt(t, times[0])
+		r := rand.New(rand.NewPCG(1, 7))
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if l.describe(t).Started >= fires {
+				return ""
+			}
+			i := r.IntN(len(keepers))
+			require.NoError(t, keepers[i].Stop())
+			keepers[i] = b.Keeper(t)
+			// What a keeper has begun counts as begun long ago, whether it still lives or not.
+			l.meddle(t, func(state map[string]any) {
+				waiting, _ := state["waiting"].([]any)
+				for _, fire := range waiting {
+					if fire := fire.(map[string]any); fire["start_before"] != nil && r.IntN(2) == 0 {
+						fire["start_before"] = 1
+					}
+				}
+			})
+			return "fires without a run"
+		})
+		stop()
+		hands.Wait()
+		d := l.describe(t)
+		told := make(map[string]int)
+		for _, fire := range d.History {
+			told[fire.Run]++
+		}
+		require.Len(t, told, len(d.History), "each fire is in the history once")
+		require.Len(t, told, int(d.Started))
+		require.EqualValues(t, fires, d.Started)
+		require.Zero(t, d.Skipped+d.Missed+d.Failed)
+		runs := l.awaitRuns(t, fires)
+		for i, at := range times {
+			require.Equal(t, runAt(at), runs[i])
+		}
+		require.Len(t, runs, fires)
+		l.onceEach(t)
+		b.Settle(t)
+	})
+}
+
+// A keeper that stopped between two steps is followed by one that goes on, and nothing is started twice.
+func TestStoppedBetweenSteps(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		ctx := enginetest.Context(t)
+		l.worker(t)
+		l.schedule(t)
+		hour := l.lastHour(t)
+		run := "s@" + hour.Format(time.RFC3339)
+		begun := func(serial int) func(map[string]any) {
+			return func(state map[string]any) {
+				state["serial"] = serial
+				state["waiting"] = []any{map[string]any{"at": hour.UnixMilli(), "serial": serial, "start_before": 1, "plan": 1}}
+			}
+		}
+		started := func(n int64) func(*runtime.ScheduleDescription) bool {
+			return func(d *runtime.ScheduleDescription) bool { return d.Started == n && d.Waiting == 0 }
+		}
+		b.Keeper(t)
+
+		l.meddle(t, begun(1)) // before the run was submitted
+		l.await(t, "started by the next keeper", started(1))
+		l.awaitRuns(t, 1)
+
+		l.meddle(t, begun(1)) // after it was submitted, before that was written down
+		l.await(t, "noted by the next keeper", started(2))
+
+		_, err := runtime.Attach(b.Client, l.def, run)
+		require.NoError(t, err)
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if err := b.Client.Purge(ctx, "report", run); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		l.meddle(t, begun(1)) // the same, and the run has been purged meanwhile
+		d := l.await(t, "noted again", started(3))
+		require.Equal(t, "gone", d.LastRunState)
+		require.Equal(t, []string{run}, l.runs())
+		l.onceEach(t)
+
+		l.meddle(t, begun(2)) // a later fire is not one of those
+		l.await(t, "another fire", started(4))
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if len(l.ran[run]) == 2 {
+				return ""
+			}
+			return "no second run"
+		})
+		b.Settle(t)
+	})
+}
+
+// A submission that comes much too late creates nothing.
+func TestLateSubmission(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		core := b.Engine.Core()
+		now, err := core.Now(enginetest.Context(t))
+		require.NoError(t, err)
+		flowID := enginecore.FlowIDFor("default", "report", "late")
+		p, err := core.FlowPartition(flowID)
+		require.NoError(t, err)
+		_, err = core.SubmitFlow(enginetest.Context(t), enginecore.SubmitFlowCall{
+			Partition: p, FlowID: flowID, FlowName: "report", RunID: "late", Namespace: "default", GraphHash: "x", InputHash: "y",
+			Definition: []byte("{}"), Last: true, Fires: []enginecore.SubmitFlowFire{{
+				ScheduleID: enginecore.ScheduleIDFor("default", "s"), Name: "s", Incarnation: "1", Serial: 1, FireAt: now,
+				StartBefore: now.Add(-time.Millisecond),
+			}},
+		})
+		require.ErrorIs(t, err, enginecore.ErrFireTooLate)
+		require.Zero(t, b.Check(t, invariant.AnyTime).Check(invariant.Quiescent).Flows)
+	})
+}
+
+// What was made up is the latest; what is older than the window is missed, and everything is counted.
+func TestCatchUp(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		l.worker(t)
+		hour := l.lastHour(t)
+		const made = 3
+		// It ends half-way between two times, whatever the minute.
+		window := l.now(t).Sub(hour).Truncate(time.Millisecond) + (made-1)*time.Hour + 30*time.Minute
+		l.schedule(t, runtime.OnOverlap(runtime.OverlapAllow), runtime.CatchUp(window))
+		l.fireAt(t, hour.Add(-9*time.Hour))
+		b.Keeper(t)
+		d := l.await(t, "made up", func(d *runtime.ScheduleDescription) bool { return d.Started+d.Missed == 10 && d.Waiting == 0 })
+		require.Equal(t, int64(made), d.Started)
+		missed := d.History[len(d.History)-1]
+		require.Equal(t, runtime.FireMissed, missed.Outcome)
+		require.Equal(t, int64(10-made), missed.Count)
+		require.Equal(t, hour.Add(-9*time.Hour), missed.At)
+		require.Equal(t, hour.Add(-time.Duration(made)*time.Hour), missed.Until)
+		require.Equal(t, hour.Add(time.Hour), d.NextFire)
+		l.awaitRuns(t, made)
+		b.Settle(t)
+	})
+}
+
+// No more than a number of fires is made up, however long the window.
+func TestCatchUpBound(t *testing.T) {
+	b := enginetest.New(t, "embedded")
+	l := newLab(t, b)
+	l.worker(t)
+	l.scheduleEvery(t, time.Second, runtime.OnOverlap(runtime.OverlapAllow), runtime.CatchUp(runtime.MaxCatchUp),
+		runtime.EndingAt(l.now(t)))
+	end := l.now(t).Truncate(time.Second)
+	l.fireAt(t, end.Add(-300*24*time.Hour))
+	b.Keeper(t)
+	d := l.await(t, "made up", func(d *runtime.ScheduleDescription) bool { return d.Started+d.Missed > 0 && d.Waiting == 0 })
+	require.Equal(t, int64(runtime.MaxMadeUp), d.Started)
+	require.InDelta(t, 300*24*3600+1-runtime.MaxMadeUp, d.Missed, 1)
+	require.Len(t, d.History, runtime.ScheduleHistory)
+	require.Zero(t, d.NextFire, "the schedule has ended")
+	l.awaitRuns(t, runtime.MaxMadeUp)
+	l.onceEach(t)
+	b.Settle(t)
+}

@@ -1,0 +1,262 @@
+package scheduletest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+func TestMain(m *testing.M) {
+	enginetest.Main(m)
+}
+
+// job is the input of the flows under test.
+type job struct {
+	Name string    `json:"name"`
+	At   time.Time `json:"at,omitzero"`
+}
+
+// lab has a flow of one node, whose function waits until it may end.
+type lab struct {
+	*enginetest.Bench
+	def *flow.Definition[job, string]
+
+	mu    sync.Mutex
+	ran   map[string][]job         // by run
+	gates map[string]chan struct{} // by run, of those that have to wait
+	hold  bool
+}
+
+func newLab(t *testing.T, b *enginetest.Bench) *lab {
+	t.Helper()
+	now, err := b.Engine.Core().Now(enginetest.Context(t))
+	require.NoError(t, err)
+	if left := now.Truncate(time.Hour).Add(time.Hour).Sub(now); left < time.Minute {
+		time.Sleep(left) // so that no hour begins while a test looks
+	}
+	l := &lab{Bench: b, ran: make(map[string][]job), gates: make(map[string]chan struct{})}
+	work := activity.New("work", func(ctx context.Context, in job) (string, error) {
+		info, _ := activity.Info(ctx)
+		select {
+		case <-l.begin(info.RunID, in):
+			return in.Name, nil
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	})
+	l.def = l.define(t, "report", work, flow.Tag("team.name", "finance"))
+	return l
+}
+
+func (l *lab) define(t *testing.T, name string, work *activity.Activity[job, string], opts ...flow.Option) *flow.Definition[job, string] {
+	t.Helper()
+	f := flow.New[job, string](name, opts...)
+	flow.Return(f, flow.Node(f, "work", work, f.Input()))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+var open = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// begin notes a run and gives what it waits for.
+func (l *lab) begin(run string, in job) chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ran[run] = append(l.ran[run], in)
+	if !l.hold {
+		return open
+	}
+	if l.gates[run] == nil {
+		l.gates[run] = make(chan struct{})
+	}
+	return l.gates[run]
+}
+
+// holdRuns makes runs that begin from here on wait for letGo.
+func (l *lab) holdRuns() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hold = true
+}
+
+// letGo lets the run end.
+func (l *lab) letGo(run string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gates[run] == nil {
+		l.gates[run] = make(chan struct{})
+	}
+	close(l.gates[run])
+}
+
+// runs are those that have begun, in order of their ids.
+func (l *lab) runs() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(maps.Keys(l.ran))
+}
+
+func (l *lab) input(run string) job {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ran[run][0]
+}
+
+// onceEach fails when a run began twice.
+func (l *lab) onceEach(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for run, times := range l.ran {
+		require.Len(t, times, 1, "run %s", run)
+	}
+}
+
+func (l *lab) worker(t *testing.T) { l.Worker(t, l.def.Handlers()) }
+
+// schedule makes the schedule "s" with a far-away next fire, so that only what a test moves happens.
+func (l *lab) schedule(t *testing.T, opts ...runtime.ScheduleOption) *runtime.ScheduleDescription {
+	t.Helper()
+	return l.scheduleEvery(t, time.Hour, opts...)
+}
+
+func (l *lab) scheduleEvery(t *testing.T, every time.Duration, opts ...runtime.ScheduleOption) *runtime.ScheduleDescription {
+	t.Helper()
+	d, err := runtime.Schedule(enginetest.Context(t), l.Client, "s", runtime.Every(every), l.def, job{Name: "nightly"}, opts...)
+	require.NoError(t, err)
+	return d
+}
+
+func (l *lab) describe(t *testing.T) *runtime.ScheduleDescription {
+	t.Helper()
+	d, err := l.Client.DescribeSchedule(enginetest.Context(t), "s")
+	require.NoError(t, err)
+	return d
+}
+
+// await waits for a state of the schedule.
+func (l *lab) await(t *testing.T, what string, holds func(*runtime.ScheduleDescription) bool) *runtime.ScheduleDescription {
+	t.Helper()
+	var d *runtime.ScheduleDescription
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		if d = l.describe(t); holds(d) {
+			return ""
+		}
+		return fmt.Sprintf("%s: %+v", what, d)
+	})
+	return d
+}
+
+func (l *lab) awaitRuns(t *testing.T, n int) []string {
+	t.Helper()
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		if got := l.runs(); len(got) < n {
+			return fmt.Sprintf("%d of %d runs", len(got), n)
+		}
+		return ""
+	})
+	return l.runs()
+}
+
+func (l *lab) place(t *testing.T) (enginecore.Partition, enginecore.ScheduleID) {
+	t.Helper()
+	id := enginecore.ScheduleIDFor("default", "s")
+	p, err := l.Engine.Core().Partitioning().SchedulePartition(id)
+	require.NoError(t, err)
+	return p, id
+}
+
+// meddle changes the stored state of the schedule, and has keepers look at it at once.
+func (l *lab) meddle(t *testing.T, change func(state map[string]any)) {
+	t.Helper()
+	ctx := enginetest.Context(t)
+	p, id := l.place(t)
+	for {
+		reply, err := l.Engine.Core().ReadSchedule(ctx, enginecore.ReadScheduleCall{Partition: p, ScheduleID: id})
+		require.NoError(t, err)
+		state := decode(t, reply.State)
+		change(state)
+		text, err := json.Marshal(state)
+		require.NoError(t, err)
+		_, err = l.Engine.Core().WriteSchedule(ctx, enginecore.WriteScheduleCall{
+			Partition: p, ScheduleID: id, Version: reply.Version, WriteID: uuid.NewString(), State: text, DueAt: reply.Now,
+		})
+		if errors.Is(err, enginecore.ErrScheduleChanged) {
+			continue
+		}
+		require.NoError(t, err)
+		return
+	}
+}
+
+func decode(t *testing.T, text []byte) map[string]any {
+	t.Helper()
+	state := make(map[string]any)
+	decoder := json.NewDecoder(strings.NewReader(string(text)))
+	decoder.UseNumber()
+	require.NoError(t, decoder.Decode(&state))
+	return state
+}
+
+// fireAt makes the next fire one of the past.
+func (l *lab) fireAt(t *testing.T, at time.Time) {
+	t.Helper()
+	l.meddle(t, func(state map[string]any) {
+		state["due"] = at.UnixMilli()
+		delete(state, "fired") // the same time may be fired again
+	})
+}
+
+// now is the engine's clock.
+func (l *lab) now(t *testing.T) time.Time {
+	t.Helper()
+	now, err := l.Engine.Core().Now(enginetest.Context(t))
+	require.NoError(t, err)
+	return now
+}
+
+// lastHour is the time of the hourly schedule that has just passed.
+func (l *lab) lastHour(t *testing.T) time.Time { return l.now(t).Truncate(time.Hour) }
+
+// lastHours are the latest times of the hourly schedule, the oldest first, for schedules with the window catchUp.
+func (l *lab) lastHours(t *testing.T, n int) []time.Time {
+	t.Helper()
+	last := l.lastHour(t)
+	list := make([]time.Time, n)
+	for i := range list {
+		list[i] = last.Add(time.Duration(i-n+1) * time.Hour)
+	}
+	return list
+}
+
+// catchUp lets keepers make up whatever a test has moved to the past.
+func catchUp() runtime.ScheduleOption { return runtime.CatchUp(100 * time.Hour) }
+
+func outcomes(d *runtime.ScheduleDescription) string {
+	var list []string
+	for _, fire := range slices.Backward(d.History) {
+		text := string(fire.Outcome)
+		if fire.Count > 1 {
+			text = fmt.Sprintf("%d %s", fire.Count, text)
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, ", ")
+}

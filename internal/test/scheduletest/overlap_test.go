@@ -1,0 +1,219 @@
+package scheduletest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+func runAt(at time.Time) string { return "s@" + at.Format(time.RFC3339) }
+
+func isStarted(n int64) func(*runtime.ScheduleDescription) bool {
+	return func(d *runtime.ScheduleDescription) bool { return d.Started == n }
+}
+
+// Fires that meet an open run are skipped, and a later one starts again.
+func TestOverlapSkip(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		l.holdRuns()
+		b.Keeper(t)
+		l.worker(t)
+		l.schedule(t, catchUp())
+		times := l.lastHours(t, 4)
+		l.fireAt(t, times[0]) // and three more, at once
+		d := l.await(t, "skipped", func(d *runtime.ScheduleDescription) bool { return d.Skipped == 3 })
+		require.Equal(t, int64(1), d.Started)
+		require.Equal(t, "open", d.LastRunState)
+		require.Equal(t, "started, skipped, skipped, skipped", outcomes(d))
+		require.Contains(t, d.History[0].Reason, runAt(times[0]))
+		require.Zero(t, d.Waiting)
+		l.letGo(runAt(times[0]))
+		l.await(t, "ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == "completed" })
+		l.fireAt(t, times[3])
+		l.await(t, "started again", isStarted(2))
+		l.letGo(runAt(times[3]))
+		l.onceEach(t)
+		b.Settle(t)
+	})
+}
+
+// Fires wait for the run before, as many as there is room for, and start in order when they are told that it has ended.
+func TestOverlapQueue(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		l.holdRuns()
+		b.Keeper(t)
+		b.Keeper(t)
+		l.worker(t)
+		l.schedule(t, catchUp(), runtime.OnOverlap(runtime.OverlapQueue), runtime.QueueLimit(2))
+		times := l.lastHours(t, 5)
+		l.fireAt(t, times[0])
+		d := l.await(t, "queued", func(d *runtime.ScheduleDescription) bool { return d.Started == 1 && d.Waiting == 2 })
+		require.Equal(t, int64(2), d.Skipped)
+		require.Contains(t, d.History[1].Reason, "3 fires waited already")
+		begun := time.Now()
+		for i := range 3 {
+			require.Equal(t, int64(i+1), l.await(t, "started", isStarted(int64(i+1))).Started)
+			require.Len(t, l.awaitRuns(t, i+1), i+1)
+			l.letGo(runAt(times[i]))
+		}
+		l.await(t, "all ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == "completed" && d.Waiting == 0 })
+		require.Less(t, time.Since(begun), 28*time.Second, "keepers are told of the end of a run, they need not look again")
+		require.Equal(t, []string{runAt(times[0]), runAt(times[1]), runAt(times[2])}, l.runs())
+		l.onceEach(t)
+		b.Settle(t)
+	})
+}
+
+// A fire ends the run before and starts when it has ended; of several, the last one does.
+func TestOverlapCancelPrevious(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		l.holdRuns()
+		l.worker(t)
+		l.schedule(t, catchUp(), runtime.OnOverlap(runtime.OverlapCancelPrevious), runtime.ScheduledBy("nightly job"))
+		times := l.lastHours(t, 4)
+		l.meddle(t, func(state map[string]any) { state["due"] = times[3].Add(time.Hour).UnixMilli() })
+		b.Keeper(t)
+		l.meddle(t, func(state map[string]any) {
+			state["serial"] = 1
+			state["waiting"] = []any{map[string]any{"at": times[0].UnixMilli(), "serial": 1}}
+		})
+		l.awaitRuns(t, 1)
+		l.fireAt(t, times[1]) // and two more
+		d := l.await(t, "started in its place", isStarted(2))
+		require.Equal(t, runAt(times[3]), d.LastRun)
+		require.Equal(t, int64(2), d.Skipped)
+		first, err := b.Client.Describe(enginetest.Context(t), "report", runAt(times[0]))
+		require.NoError(t, err)
+		require.Equal(t, "cancelled", first.State)
+		require.Equal(t, "nightly job", first.CancelledBy)
+		require.Contains(t, first.CancelReason, "fired again")
+		require.False(t, first.ClosedAt.IsZero(), "it has ended before the next one started")
+		l.awaitRuns(t, 2)
+		l.letGo(runAt(times[3]))
+		l.onceEach(t)
+		b.Settle(t)
+	})
+}
+
+// All fires start, whatever is open.
+func TestOverlapAllow(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		l.holdRuns()
+		b.Keeper(t)
+		l.worker(t)
+		l.schedule(t, catchUp(), runtime.OnOverlap(runtime.OverlapAllow))
+		times := l.lastHours(t, 3)
+		l.fireAt(t, times[0])
+		l.await(t, "all started", isStarted(3))
+		l.awaitRuns(t, 3)
+		for _, at := range times {
+			l.letGo(runAt(at))
+		}
+		l.onceEach(t)
+		b.Settle(t)
+	})
+}
+
+// The jitter puts a fire off, by the same time on every keeper; the run is that of the time by the timetable.
+func TestJitter(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		b.Keeper(t)
+		l.worker(t)
+		l.scheduleEvery(t, 2*time.Hour, runtime.Jitter(time.Hour))
+		now := l.now(t)
+		due := now.Truncate(2 * time.Hour)
+		l.fireAt(t, due.Add(-2*time.Hour)) // its jitter is over
+		l.await(t, "fired", func(d *runtime.ScheduleDescription) bool { return d.Started+d.Missed >= 1 })
+		d := l.describe(t)
+		// The last time may be put off until later.
+		want := due.Add(2 * time.Hour)
+		if d.LastFire.Before(due) {
+			want = due
+		}
+		require.Equal(t, want, d.NextFire)
+		require.Zero(t, d.Failed+d.Skipped)
+		for _, run := range l.awaitRuns(t, int(d.Started)) {
+			require.Contains(t, []string{runAt(due), runAt(due.Add(-2 * time.Hour))}, run)
+		}
+		b.Settle(t)
+	})
+}
+
+// A run that was triggered by hand counts as the one before.
+func TestTriggerMeetsOpenRun(t *testing.T) {
+	b := enginetest.New(t, "embedded")
+	l := newLab(t, b)
+	l.holdRuns()
+	b.Keeper(t)
+	l.worker(t)
+	l.schedule(t, runtime.OnOverlap(runtime.OverlapQueue), runtime.QueueLimit(2))
+	ctx := enginetest.Context(t)
+	var ids []string
+	for i := range 3 {
+		id, err := b.Client.TriggerSchedule(ctx, "s")
+		require.NoError(t, err)
+		ids = append(ids, id)
+		d := l.describe(t)
+		require.Equal(t, int64(1), d.Started, "the first one has been started when the call returns, the others wait")
+		require.Equal(t, i, d.Waiting)
+		require.Equal(t, ids[0], d.LastRun)
+	}
+	_, err := b.Client.TriggerSchedule(ctx, "s")
+	require.NoError(t, err, "while it is written nobody knows whether the first run has ended")
+	_, err = b.Client.TriggerSchedule(ctx, "s")
+	require.ErrorIs(t, err, runtime.ErrScheduleFull)
+	begun := time.Now()
+	for i := range 4 {
+		runs := l.awaitRuns(t, i+1)
+		for _, run := range runs {
+			l.mu.Lock()
+			open := l.gates[run]
+			l.mu.Unlock()
+			select {
+			case <-open:
+			default:
+				l.letGo(run)
+			}
+		}
+	}
+	l.await(t, "all ended", func(d *runtime.ScheduleDescription) bool {
+		return d.Started == 4 && d.LastRunState == "completed"
+	})
+	require.Len(t, l.runs(), 4, fmt.Sprint(l.runs()))
+	require.Less(t, time.Since(begun), 28*time.Second, "a keeper has been told to watch the run")
+	l.onceEach(t)
+	b.Settle(t)
+}
+
+// Where the policy starts nothing, whoever triggers the schedule is told so.
+func TestTriggerSkipped(t *testing.T) {
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newLab(t, b)
+		l.holdRuns()
+		l.worker(t)
+		l.schedule(t)
+		ctx := enginetest.Context(t)
+		id, err := b.Client.TriggerSchedule(ctx, "s")
+		require.NoError(t, err, "it takes no keeper")
+		run, err := runtime.Attach(b.Client, l.def, id)
+		require.NoError(t, err)
+		_, err = run.Describe(ctx)
+		require.NoError(t, err, "the run has been started when the call returns")
+		_, err = b.Client.TriggerSchedule(ctx, "s")
+		require.ErrorIs(t, err, runtime.ErrFireSkipped)
+		require.ErrorContains(t, err, id)
+		require.Equal(t, "started, skipped", outcomes(l.describe(t)))
+		l.letGo(id)
+		b.Settle(t)
+	})
+}

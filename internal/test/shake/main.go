@@ -1,0 +1,43 @@
+// Command shake runs the tests of packages many times, to find those that fail by chance:
+//
+//	go run ./internal/test/shake -n 10 -load 2 ./runtime ./internal/test/storm
+//
+// Each package is built once, with the race detector unless -race=false, and its whole test binary runs -n times. Every run
+// is appended to a file of its own for each package (-dir, .cache/shake by default) with its outcome, its time and the tests
+// that failed. A command that was stopped goes on where it was: what the file holds of the same binary on the same engines is
+// not run again. The output of a failed run is kept beside it.
+//
+// It exits with 1 when a run failed, now or in what the file holds.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var c config
+	flag.IntVar(&c.runs, "n", 10, "runs of each package")
+	flag.IntVar(&c.load, "load", 0, "goroutines that keep processors busy meanwhile")
+	flag.BoolVar(&c.race, "race", true, "build with the race detector")
+	flag.StringVar(&c.dir, "dir", ".cache/shake", "folder of the results")
+	flag.StringVar(&c.only, "run", "", "run the tests that match, as go test -run does; results are kept apart")
+	flag.DurationVar(&c.timeout, "timeout", 12*time.Minute, "time that one run may take")
+	flag.Parse()
+	c.packages, c.engines = flag.Args(), os.Getenv("FLOWFABRIC_TEST_ENGINES")
+	if err := shake(ctx, c, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "shake:", err)
+		if errors.Is(err, errUsage) {
+			os.Exit(2)
+		}
+		os.Exit(1)
+	}
+}

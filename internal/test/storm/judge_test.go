@@ -1,0 +1,268 @@
+package storm
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// judge compares what the storm has left with the diary and with what each flow must do.
+type judge struct {
+	t       *testing.T
+	entries []entry
+	seeds   map[string]uint64          // of runs
+	touched map[string]bool            // runs that were cancelled or run again
+	made    map[string]map[string]bool // nonces by run and node: of calls that were begun and of signals that were sent
+	calls   map[string]string          // nodes by nonce, in whichever run
+	tallies map[string]int
+}
+
+func newJudge(t *testing.T, s *storm, entries []entry) *judge {
+	j := &judge{
+		t: t, entries: entries, seeds: make(map[string]uint64), touched: make(map[string]bool),
+		made: make(map[string]map[string]bool), calls: make(map[string]string), tallies: make(map[string]int),
+	}
+	for _, e := range entries {
+		switch e.What {
+		case starting:
+			j.seeds[e.Run] = e.Seed
+		case meddling:
+			j.touched[e.Run] = true
+		case began, signal:
+			j.calls[e.Nonce] = e.Node
+			place := e.Run + "/" + e.Node
+			if j.made[place] == nil {
+				j.made[place] = make(map[string]bool)
+			}
+			j.made[place][e.Nonce] = true
+		}
+	}
+	return j
+}
+
+// maxLosses is how often a node may lose its worker before it fails.
+const maxLosses = 5
+
+// run judges one run, node by node.
+func (j *judge) run(snapshot *invariant.Snapshot, run *runtime.Run[product]) {
+	f, ok := snapshot.Flow(string(run.FlowID()))
+	if !ok {
+		j.t.Errorf("run %s is gone", run.ID())
+		return
+	}
+	s := newSketch(j.seeds[run.ID()])
+	j.tallies["run "+f.Outcome]++
+	products := make(map[string]product)
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		got := f.Nodes[n.name]
+		j.tallies["node "+got.Outcome]++
+		fault := j.outcome(run.ID(), s, f, i)
+		if fault == "" && got.Outcome == "success" {
+			var p product
+			if err := json.Unmarshal(got.Result, &p); err != nil {
+				fault = err.Error()
+			} else {
+				products[n.name] = p
+				fault = j.product(run.ID(), s, n, p, products)
+			}
+		}
+		if fault != "" {
+			j.t.Errorf("run %s (seed %d), node %s (%s %v), %s %q after %d attempts and %d losses: %s", run.ID(), j.seeds[run.ID()],
+				n.name, n.kind, n.from, got.Outcome, got.Reason, got.Attempts, got.Reclaims, fault)
+		}
+	}
+	if j.touched[run.ID()] {
+		return
+	}
+	if want := s.verdict(f); !slices.Contains(want, f.Outcome) {
+		j.t.Errorf("run %s (seed %d) is %s, must be %v", run.ID(), j.seeds[run.ID()], f.Outcome, want)
+	}
+}
+
+// outcome says what is wrong with the outcome of a node, given those of its upstreams.
+func (j *judge) outcome(run string, s *sketch, f invariant.Flow, i int) string {
+	n, got := &s.nodes[i], f.Nodes[s.nodes[i].name]
+	ready := s.ready(f, n)
+	mayFail := n.task.Dies || n.kind == hurried || got.Reclaims >= maxLosses
+	mustFail := n.task.Dies && !n.isWait() && n.kind != nested
+	if j.touched[run] {
+		if got.Outcome == "success" && mustFail {
+			return "its function never succeeds"
+		}
+		return ""
+	}
+	switch got.Outcome {
+	case "success":
+		if !ready {
+			return "it ran although its join was not satisfied"
+		}
+		if mustFail {
+			return "its function never succeeds"
+		}
+	case "failed":
+		if !ready {
+			return "it ran although its join was not satisfied"
+		}
+		if !mayFail {
+			return "its function never fails for good"
+		}
+	case "skipped":
+		if ready {
+			return "its join was satisfied"
+		}
+	case "cancelled":
+		if !s.cancellable(i) {
+			return "nobody asked for it"
+		}
+	default:
+		return "it has not ended"
+	}
+	return ""
+}
+
+// ready says whether the upstreams have ended so that the node runs.
+func (s *sketch) ready(f invariant.Flow, n *sketchNode) bool {
+	succeeded, failed := 0, 0
+	for _, up := range n.from {
+		switch f.Nodes[s.nodes[up].name].Outcome {
+		case "success":
+			succeeded++
+		case "failed", "expired":
+			failed++
+		}
+	}
+	switch n.kind {
+	case mapped:
+		return f.Nodes[n.itemsName()].Outcome == "success"
+	case always:
+		return true
+	case rescue:
+		return failed == len(n.from)
+	case anyOf:
+		return succeeded >= 1
+	case quorum:
+		return succeeded >= n.needed
+	}
+	return succeeded == len(n.from)
+}
+
+// cancellable says whether a join that was decided may have cancelled a node.
+func (s *sketch) cancellable(i int) bool {
+	for k := range s.nodes {
+		if down := &s.nodes[k]; down.isJoin() && !down.letRun && slices.Contains(down.from, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// verdict says what the outcome of a run may be of which nobody changed anything. A failure behind which there are only
+// joins is theirs, so where there are joins a failure need not be the run's.
+func (s *sketch) verdict(f invariant.Flow) []string {
+	failures, joins := false, false
+	for i := range s.nodes {
+		failures = failures || f.Nodes[s.nodes[i].name].Outcome == "failed"
+		joins = joins || s.nodes[i].isJoin()
+	}
+	switch {
+	case !failures:
+		return []string{"success"}
+	case !joins:
+		return []string{"failed"}
+	}
+	return []string{"success", "failed"}
+}
+
+// product says what is wrong with the result of a node: it must have been made by one of its calls, of the results that
+// its upstreams still have.
+func (j *judge) product(run string, s *sketch, n *sketchNode, p product, products map[string]product) string {
+	if n.kind == nested {
+		if p.Node != "second" || len(p.From) != 1 || j.calls[p.Nonce] != "second" || j.calls[p.From[0]] != "first" {
+			return fmt.Sprintf("no run of the other flow has made its result %+v", p)
+		}
+		return ""
+	}
+	if p.Node != n.name || !j.made[run+"/"+n.name][p.Nonce] {
+		return fmt.Sprintf("nobody has made its result %+v", p)
+	}
+	var want []string
+	for _, up := range n.from {
+		if made, ok := products[s.nodes[up].name]; ok {
+			want = append(want, made.Nonce)
+		}
+	}
+	switch n.kind {
+	case mapped:
+		if len(p.From) != n.needed {
+			return fmt.Sprintf("it was made of %d items instead of %d", len(p.From), n.needed)
+		}
+		for _, from := range p.From {
+			if j.calls[from] == "" {
+				return fmt.Sprintf("no call has made the item %s that it was made of", from)
+			}
+		}
+	case plain:
+		if !slices.Equal(p.From, want) {
+			return fmt.Sprintf("it was made of %v, its upstreams have %v", p.From, want)
+		}
+	case anyOf, quorum:
+		needed := max(1, n.needed)
+		if len(p.From) < needed || (n.kind == anyOf && len(p.From) != 1) {
+			return fmt.Sprintf("it was made of %d results", len(p.From))
+		}
+		for _, from := range p.From {
+			// A join that has been satisfied keeps what it was made of when only upstreams are run again.
+			kept := j.touched[run] && slices.ContainsFunc(n.from, func(up int) bool { return j.made[run+"/"+s.nodes[up].name][from] })
+			if !kept && !slices.Contains(want, from) {
+				return fmt.Sprintf("it was made of %s, its upstreams have %v", from, want)
+			}
+		}
+	}
+	return ""
+}
+
+// effects judges what happened outside the engine.
+func (j *judge) effects() {
+	j.t.Helper()
+	running := make(map[string]entry) // calls under the limit, by nonce
+	most := 0
+	steps := make(map[string]string) // recorded results by run and node
+	for _, e := range j.entries {
+		place := e.Run + "/" + e.Node
+		switch e.What {
+		case began:
+			j.tallies["calls"]++
+			if e.Limited {
+				running[e.Nonce] = e
+				most = max(most, len(running))
+			}
+		case ended:
+			delete(running, e.Nonce)
+		case died:
+			for nonce, r := range running {
+				if r.Pid == e.Pid {
+					delete(running, nonce)
+				}
+			}
+		case charged:
+			j.tallies["durable steps"]++
+			if before, done := steps[place]; done && !j.touched[e.Run] {
+				j.t.Errorf("%s: the durable step ran again, although its result %s was recorded", place, before)
+			}
+		case recorded:
+			if before, done := steps[place]; done && before != e.Nonce && !j.touched[e.Run] {
+				j.t.Errorf("%s: the durable step has result %s, and had %s", place, e.Nonce, before)
+			}
+			steps[place] = e.Nonce
+		}
+	}
+	if most > limitPlace {
+		j.t.Errorf("%d calls at a time, the limit allows %d", most, limitPlace)
+	}
+	j.tallies["most under the limit"] = most
+}

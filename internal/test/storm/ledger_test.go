@@ -1,0 +1,235 @@
+package storm
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// The budget that all runs share, with the dimension that functions reserve and that which they spend.
+const (
+	budgetName = "ledger"
+	coins      = "coins"
+	coinsLimit = 5
+	spending   = "spent"
+)
+
+func ledger() flow.Option {
+	return flow.Budget(budgetName, flow.PerFlow(), flow.HardLimit(coins, coinsLimit), flow.Counted(spending))
+}
+
+// A keeper gives back what a killed worker had reserved after half a minute, which only a long storm waits for.
+func reserves() bool { return stormTime() >= time.Minute }
+
+// hold reserves coins while it works, if there are any left.
+func (d *diary) hold(ctx context.Context, e entry, coinsNeeded int64, work func() error) error {
+	if coinsNeeded == 0 {
+		return work()
+	}
+	r, err := activity.Reserve(ctx, coins, coinsNeeded)
+	switch {
+	case errors.Is(err, activity.ErrBudgetExceeded):
+		return work()
+	case err != nil:
+		return err
+	}
+	e.What, e.Amount = holding, coinsNeeded
+	d.note(e)
+	err = work()
+	e.What = freeing
+	d.note(e)
+	return errors.Join(err, r.Settle(ctx, 0))
+}
+
+// spend reports what counts once for a node, however often its function runs.
+func (d *diary) spend(ctx context.Context, e entry, amount int64) error {
+	if amount == 0 {
+		return nil
+	}
+	e.What, e.Amount = spends, amount
+	d.note(e)
+	if err := activity.ReportUsage(ctx, spending, amount, activity.UsageKey("work")); err != nil {
+		return err
+	}
+	e.What = spent
+	d.note(e)
+	return nil
+}
+
+// settleLedger waits until nothing is reserved any more, and compares what is spent with the diary.
+func (j *judge) settleLedger(ctx context.Context, s *storm) {
+	j.t.Helper()
+	asked, counted := make(map[string]int64), make(map[string]int64)
+	for _, e := range j.entries {
+		switch e.What {
+		case spends:
+			asked[e.Run+"/"+e.Node] = e.Amount
+		case spent:
+			counted[e.Run+"/"+e.Node] = e.Amount
+		}
+	}
+	if len(asked) == 0 {
+		return
+	}
+	state, err := s.bench.Client.Budget(ctx, runtime.BudgetRef{Name: budgetName, Flow: flowName})
+	if errors.Is(err, runtime.ErrBudgetNotFound) && len(counted) == 0 {
+		return
+	}
+	require.NoError(j.t, err)
+	got := state.Amount(spending).Spent
+	assert.GreaterOrEqual(j.t, got, sum(counted), "what was counted is in the budget")
+	assert.LessOrEqual(j.t, got, sum(asked), "nothing is in the budget twice")
+	assert.Zero(j.t, state.Amount(coins).Spent)
+	j.tallies["spent"], j.tallies["refused coins"] = int(got), state.Breaches
+}
+
+func sum(amounts map[string]int64) (total int64) {
+	for _, amount := range amounts {
+		total += amount
+	}
+	return total
+}
+
+// coins judges what was held at a time. What a killed process held is held no more for the diary, and for a while for the
+// engine.
+func (j *judge) coins() {
+	j.t.Helper()
+	held := make(map[string]entry)
+	var total, most int64
+	free := func(nonce string) {
+		total -= held[nonce].Amount
+		delete(held, nonce)
+	}
+	for _, e := range j.entries {
+		switch e.What {
+		case holding:
+			held[e.Nonce] = e
+			total += e.Amount
+			most = max(most, total)
+		case freeing:
+			free(e.Nonce)
+		case died:
+			for nonce, h := range held {
+				if h.Pid == e.Pid {
+					free(nonce)
+				}
+			}
+		}
+	}
+	if most > coinsLimit {
+		j.t.Errorf("%d %s are held at a time, the budget has %d", most, coins, coinsLimit)
+	}
+	j.tallies["most coins"] = int(most)
+}
+
+// released waits until nobody holds a coin or a place of a limit.
+func (s *storm) released(ctx context.Context, t *testing.T) {
+	t.Helper()
+	enginetest.Eventually(t, s.patience(), func() string {
+		quotas, err := s.bench.Client.Quotas(ctx)
+		require.NoError(t, err)
+		for _, q := range quotas {
+			if q.Running != 0 || q.Waiting != 0 {
+				return "the places of limit " + q.Name + " are free"
+			}
+		}
+		budgets, err := s.bench.Client.Budgets(ctx)
+		require.NoError(t, err)
+		for _, b := range budgets {
+			if b.Amount(coins).Reserved != 0 {
+				return "nothing is reserved of " + b.Ref.String()
+			}
+		}
+		return ""
+	})
+}
+
+const (
+	scheduleName = "beat"
+	beatEvery    = time.Second
+)
+
+// schedule starts a run each second from now on.
+func (s *storm) schedule(t *testing.T, step *activity.Activity[order, product]) {
+	t.Helper()
+	f := flow.New[int, product](scheduleName)
+	flow.Return(f, flow.Node(f, "only", step, flow.Const(order{})))
+	def, err := f.Build()
+	require.NoError(t, err)
+	_, err = runtime.Schedule(enginetest.Context(t), s.bench.Client, scheduleName, runtime.Every(beatEvery), def, 1,
+		runtime.OnOverlap(runtime.OverlapAllow))
+	require.NoError(t, err)
+}
+
+// stopBeats pauses the schedule when none of its fires waits for a keeper to start it: a paused one starts nothing, and has no
+// fires for the times that pass meanwhile. Those are noted.
+func (s *storm) stopBeats(ctx context.Context, t *testing.T) {
+	t.Helper()
+	client := s.bench.Client
+	waiting := func() int {
+		d, err := client.DescribeSchedule(ctx, scheduleName)
+		require.NoError(t, err)
+		return d.Waiting
+	}
+	for {
+		begun := time.Now()
+		require.NoError(t, client.PauseSchedule(ctx, scheduleName, "the storm is over"))
+		if waiting() == 0 {
+			return
+		}
+		require.NoError(t, client.ResumeSchedule(ctx, scheduleName))
+		s.pauses = append(s.pauses, span{begun, time.Now()})
+		require.Eventually(t, func() bool { return waiting() == 0 }, s.patience(), 10*time.Millisecond)
+	}
+}
+
+// span is what lies between two times by this machine's clock, which is that of its servers.
+type span struct{ from, to time.Time }
+
+// paused reports whether the schedule may have been paused at a time.
+func (s *storm) paused(at time.Time) bool {
+	return slices.ContainsFunc(s.pauses, func(x span) bool { return !at.Before(x.from.Truncate(beatEvery)) && !at.After(x.to) })
+}
+
+// beats checks that the schedule has started one run for each of its times, which have all succeeded.
+func (s *storm) beats(ctx context.Context, t *testing.T) int {
+	t.Helper()
+	d, err := s.bench.Client.DescribeSchedule(ctx, scheduleName)
+	require.NoError(t, err)
+	assert.Zero(t, d.Waiting+int(d.Skipped+d.Missed+d.Failed), "fires without a run: %+v", d)
+	runs := make(map[time.Time]int)
+	var first, last time.Time
+	for run, err := range s.bench.Client.Runs(ctx, runtime.RunQuery{Flow: scheduleName}) {
+		require.NoError(t, err)
+		name, at, _ := strings.Cut(run.Run, "@")
+		fire, err := time.Parse(time.RFC3339, at)
+		require.NoError(t, err)
+		require.Equal(t, scheduleName, name)
+		assert.Equal(t, "success", run.Outcome, run.Run)
+		runs[fire]++
+		if first.IsZero() || fire.Before(first) {
+			first = fire
+		}
+		if fire.After(last) {
+			last = fire
+		}
+	}
+	for at := first; !last.IsZero() && !at.After(last); at = at.Add(beatEvery) {
+		if !s.paused(at) {
+			assert.Equal(t, 1, runs[at], "runs of the fire at %s", at)
+		}
+	}
+	assert.Equal(t, d.Started, int64(len(runs)), "fires and runs")
+	return len(runs)
+}

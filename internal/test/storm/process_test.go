@@ -1,0 +1,135 @@
+package storm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// What a process of the storm is told.
+const (
+	roleVariable   = "FLOWFABRIC_STORM_ROLE"
+	nameVariable   = "FLOWFABRIC_STORM_NAME"
+	urlVariable    = "FLOWFABRIC_STORM_URL"
+	prefixVariable = "FLOWFABRIC_STORM_PREFIX"
+	diaryVariable  = "FLOWFABRIC_STORM_DIARY"
+	seedVariable   = "FLOWFABRIC_STORM_SEED"
+)
+
+// role is what a process does.
+type role string
+
+const (
+	worker role = "worker"
+	keeper role = "keeper"
+	client role = "client"
+)
+
+const partitions = 4
+
+func TestMain(m *testing.M) {
+	if r := os.Getenv(roleVariable); r != "" {
+		if err := play(role(r)); err != nil {
+			fmt.Fprintln(os.Stderr, r, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	enginetest.Main(m)
+}
+
+// play is the life of a process, which is killed at some moment.
+func play(r role) error {
+	ctx := context.Background()
+	seed, err := strconv.ParseUint(os.Getenv(seedVariable), 10, 64)
+	if err != nil {
+		return err
+	}
+	d, err := openDiary(os.Getenv(diaryVariable))
+	if err != nil {
+		return err
+	}
+	var e *runtime.Engine
+	for { // the server may be away
+		e, err = runtime.Open(ctx, os.Getenv(urlVariable), runtime.Prefix(os.Getenv(prefixVariable)), runtime.Partitions(partitions),
+			runtime.Logger(slog.New(slog.DiscardHandler)))
+		if err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	step := newStep(d)
+	random := rand.New(rand.NewPCG(seed, 9))
+	switch r {
+	case worker:
+		w := runtime.NewWorker(e, workerOptions(random)...)
+		if err := w.Register(step); err != nil {
+			return err
+		}
+		return w.Run(ctx)
+	case keeper:
+		return runtime.NewKeeper(e).Run(ctx)
+	case client:
+		c := &customer{client: runtime.NewClient(e), diary: d, step: step, name: os.Getenv(nameVariable)}
+		c.work(ctx, random)
+		return nil
+	}
+	return fmt.Errorf("unknown role %q", r)
+}
+
+// stormLease is short, so that what a killed worker held goes on soon.
+const stormLease = time.Second
+
+func workerOptions(r *rand.Rand) []runtime.WorkerOption {
+	lanes := [][]string{{activity.DefaultLane, "other"}, {"other", activity.DefaultLane}, {activity.DefaultLane}}[r.IntN(3)]
+	opts := []runtime.WorkerOption{runtime.Lease(stormLease), runtime.Concurrency(1 + r.IntN(6)), runtime.Lanes(lanes...)}
+	if r.IntN(2) == 0 {
+		opts = append(opts, runtime.WithoutKeeper())
+	}
+	return opts
+}
+
+// process is one that is killed and replaced.
+type process struct {
+	role       role
+	name       string
+	generation int
+	cmd        *exec.Cmd
+}
+
+// spawn starts the next generation of a process.
+func (s *storm) spawn(t testing.TB, p *process) {
+	t.Helper()
+	p.generation++
+	name := fmt.Sprintf("%s.%d", p.name, p.generation)
+	sum := fnv.New64a()
+	fmt.Fprint(sum, s.seed, name)
+	binary, err := os.Executable()
+	require.NoError(t, err)
+	p.cmd = exec.Command(cmp.Or(s.binary, binary))
+	p.cmd.Env = append(os.Environ(), roleVariable+"="+string(p.role), nameVariable+"="+name, urlVariable+"="+s.url,
+		prefixVariable+"="+s.bench.Prefix, diaryVariable+"="+s.path, seedVariable+"="+strconv.FormatUint(sum.Sum64(), 10))
+	p.cmd.Stderr = os.Stderr
+	require.NoError(t, p.cmd.Start())
+}
+
+// kill ends a process as the kernel does when memory runs out: without a word.
+func (s *storm) kill(p *process) {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+	s.diary.note(entry{What: died, Pid: p.cmd.Process.Pid})
+}
