@@ -48,9 +48,10 @@ fmt: ## Format the code
 	$$($(GO) env GOROOT)/bin/gofmt -w $(GOFILES)
 
 .PHONY: lint
-lint: ## Check format, go vet and staticcheck
+lint: ## Check format, go.mod, go vet and staticcheck
 	@unformatted=$$($$($(GO) env GOROOT)/bin/gofmt -l $(GOFILES)) || exit; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run 'make fmt':"; echo "$$unformatted"; exit 1; fi
+	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
 
