@@ -118,7 +118,7 @@ func (p *probe) admitLimited(ctx context.Context, x *grantCandidate) (verdict, e
 	if err := p.block(ctx, x, blockedByQuota, words); err != nil {
 		return verdict{}, err
 	}
-	admitter{p.scheduler.session}.admit(ctx, []enginecore.Candidate{candidate}, &taker{lane: p.lane, slots: 1})
+	admitter{p.scheduler.session}.promote(ctx, []enginecore.Candidate{candidate}, 1)
 	admission, err := client.Do(ctx, client.B().Hmget().Key(keys.ExecCore(x.id)).Field("admission").Build()).AsStrSlice()
 	if err != nil {
 		return verdict{}, err

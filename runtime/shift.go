@@ -43,10 +43,10 @@ type shift struct {
 	drain drainer
 	// errands are what messages ask for.
 	errands errands
-	debts   debts
-	limits  limitBook
-	permits permits
-	blocks  blocks
+	returns permitReturns
+	limits  limitCache
+	permits permitQueue
+	pools   permitPools
 	// mayChoose is set when one server has all partitions, so that it can choose which one a claim visits.
 	mayChoose bool
 	// budgetCalls take what is used of budgets there.
@@ -94,7 +94,7 @@ func (s *shift) run(ctx context.Context) error {
 	defer release()
 	s.leases = newLeaseBook(s)
 	s.budgetCalls = newBudgetCalls(s.core)
-	s.permits.shift, s.blocks.shift = s, s
+	s.permits.run, s.pools.run = s, s
 	s.commits = newCommits(s)
 	s.warnOfShortLease(ctx)
 	if err := s.leases.register(ctx); err != nil {
@@ -216,7 +216,7 @@ func (s *shift) claim(ctx context.Context, v visit) {
 	for i, claimed := range reply.Executions {
 		tasks[i] = newTask(s, at, claimed, sentAt)
 	}
-	s.permits.ask(tasks...)
+	s.permits.acquire(tasks...)
 	// The first task runs in this goroutine, when nothing is left to do that takes long.
 	var first *task
 	if len(tasks) > 0 && len(reply.Candidates) == 0 {
@@ -248,7 +248,7 @@ func (s *shift) claimRequest(lane enginecore.LaneID, count int) enginecore.Claim
 	request := s.request
 	request.LaneID, request.Count, request.ClaimID = lane, int64(count), randomUUID().String()
 	if count > 0 && !s.worker.config.through {
-		request.Rooms = s.limits.rooms(s.blocks.surplus)
+		request.Rooms = s.limits.rooms(s.pools.unused)
 	}
 	return request
 }
@@ -268,13 +268,13 @@ func (s *shift) work(t *task) {
 	// worker can take one.
 	defer func() {
 		s.board.release()
-		s.owe(ended)
+		s.releasePermits(ended)
 	}()
 	for t != nil {
 		s.worker.counts.executions.Add(1)
 		ended = t
 		if t = t.run(another); t != nil {
-			s.owe(ended)
+			s.releasePermits(ended)
 		}
 	}
 }

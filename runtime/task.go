@@ -51,10 +51,10 @@ type task struct {
 	overstay overstay
 	// places tells whether the execution has got its places; nil when nobody has asked for them.
 	places chan bool
-	// placed tells that it has, by its own asking, block in whose places it takes its turn.
+	// placed tells that it has, by its own asking; pool is where its permit comes from, if from one.
 	placed bool
-	block  *block
-	noted  bool // its places are on their way back
+	pool   *permitPool
+	noted  bool // its permits are on their way back
 }
 
 func newTask(s *shift, from spot, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
@@ -106,7 +106,7 @@ func (t *task) run(wantNext func() bool) (next *task) {
 	if held {
 		defer t.shift.leases.remove(t)
 	}
-	placed := t.awaitPlaces()
+	placed := t.awaitPermits()
 	if !held {
 		t.giveBack()
 		return nil
@@ -118,7 +118,7 @@ func (t *task) run(wantNext func() bool) (next *task) {
 	}
 	if !placed || t.shift.board.isClosed() {
 		if t.settle() {
-			t.giveBackFor(whyReturned(placed))
+			t.giveBackFor(returnReason(placed))
 		}
 		return nil
 	}
