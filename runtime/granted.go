@@ -26,12 +26,12 @@ const grantTTL = 5 * time.Second
 const grantPoll = time.Second
 
 // claimGranted fills slots from one spot with what is granted.
-func (s *shift) claimGranted(ctx context.Context, v visit) {
+func (s *shift) claimGranted(ctx context.Context, v claimTarget) {
 	got := 0
 	var err error
 	// The granter is the program's own, and may end the goroutine.
 	defer func() { s.claimedGranted(ctx, v, got, err) }()
-	for got < v.slots && ctx.Err() == nil && !s.board.isClosed() {
+	for got < v.slots && ctx.Err() == nil && !s.queue.isClosed() {
 		sentAt := time.Now()
 		var grant Grant
 		err = errGranterExited
@@ -47,7 +47,7 @@ func (s *shift) claimGranted(ctx context.Context, v visit) {
 			break
 		}
 		for _, x := range claimed {
-			t := newTask(s, v.spot, x, sentAt)
+			t := newTask(s, v.laneShard, x, sentAt)
 			s.tasks.Go(func() { s.work(t) })
 			got++
 		}
@@ -58,7 +58,7 @@ func (s *shift) claimGranted(ctx context.Context, v visit) {
 var errGranterExited = errors.New("the granter ended its goroutine (runtime.Goexit)")
 
 // claimedGranted gives back the slots of a claim by grants that are not used.
-func (s *shift) claimedGranted(ctx context.Context, v visit, got int, err error) {
+func (s *shift) claimedGranted(ctx context.Context, v claimTarget, got int, err error) {
 	s.worker.counts.claimed(got)
 	failed := err != nil && !errors.Is(err, ErrNoGrant) && ctx.Err() == nil
 	if failed {
@@ -66,9 +66,9 @@ func (s *shift) claimedGranted(ctx context.Context, v visit, got int, err error)
 			slog.String("lane", string(v.lane)), slog.String("partition", v.partition.Tag()), slog.Any("error", err))
 		pause(ctx, claimPause)
 	}
-	s.board.claimed(v.slots - got)
+	s.queue.finishClaim(v.slots - got)
 	if failed || err == nil {
-		s.board.add(v.spot)
+		s.queue.add(v.laneShard)
 	}
 }
 

@@ -10,38 +10,38 @@ import (
 
 // line is what a board knows of the spots of one lane in its queue: how many there are, and how many claims are under way
 // that visit one of them which the server chooses.
-type line struct{ length, chosen int }
+type laneLoad struct{ queued, hinted int }
 
-// free is how many more claims may go to the line.
-func (l line) free() int { return l.length - l.chosen }
+// unclaimed is how many more claims may go to the line.
+func (l laneLoad) unclaimed() int { return l.queued - l.hinted }
 
-func (l line) grown(by int) line {
-	l.length += by
+func (l laneLoad) withQueued(by int) laneLoad {
+	l.queued += by
 	return l
 }
 
 // choice is what a server chooses from when a claim visits the spot that was visited longest ago by any worker. Its zero value
 // leaves no choice.
-type choice struct {
-	list, places string // as ffx_claim takes them
-	word         int    // the latest that the board had heard
+type partitionHint struct {
+	digits, ringSlots string // as ffx_claim takes them
+	version           int    // the latest that the board had heard
 }
 
 // Digits of the list, and what is added to them for spots where something was set aside.
 const (
 	digitNone     = '0'
 	digitListed   = '1'
-	digitHeard    = '2'
-	digitFirst    = '3'
-	digitOnDuty   = '4'
-	plusAside     = 4
-	digitAside    = digitListed + plusAside
-	listedAtATime = 64 // a list is made for so many partitions at first
+	digitShared   = '2'
+	digitEarly    = '3'
+	digitAssigned = '4'
+	plusSetAside  = 4
+	digitSetAside = digitListed + plusSetAside
+	hintCapacity  = 64 // a list is made for so many partitions at first
 )
 
-// choose makes the list of a lane's spots in the queue. It needs the lock.
-func (b *board) choose(lane enginecore.LaneID) choice {
-	list, places := make([]byte, 0, listedAtATime), new(strings.Builder)
+// makeHint makes the list of a lane's spots in the queue. It needs the lock.
+func (b *dispatchQueue) makeHint(lane enginecore.LaneID) partitionHint {
+	list, places := make([]byte, 0, hintCapacity), new(strings.Builder)
 	for _, v := range b.queue {
 		if v.lane != lane {
 			continue
@@ -50,59 +50,59 @@ func (b *board) choose(lane enginecore.LaneID) choice {
 		if missing := i + 1 - len(list); missing > 0 {
 			list = append(list, bytes.Repeat([]byte{digitNone}, missing)...)
 		}
-		c, onDuty := b.duty[v.spot]
+		c, onDuty := b.handoffs[v.laneShard]
 		switch {
 		case onDuty:
-			list[i] = digitOnDuty
-			fmt.Fprintf(places, " %d@%s ", i, c.place)
-		case v.first:
-			list[i] = digitFirst
-		case v.heard:
-			list[i] = digitHeard
+			list[i] = digitAssigned
+			fmt.Fprintf(places, " %d@%s ", i, c.slot)
+		case v.early:
+			list[i] = digitEarly
+		case v.shared:
+			list[i] = digitShared
 		default:
 			list[i] = digitListed
 		}
-		if b.aside[v.spot] {
-			list[i] += plusAside
+		if b.setAside[v.laneShard] {
+			list[i] += plusSetAside
 		}
 	}
-	l := b.lines[lane]
-	l.chosen++
-	b.lines[lane] = l
-	return choice{string(list), places.String(), b.words}
+	l := b.lanes[lane]
+	l.hinted++
+	b.lanes[lane] = l
+	return partitionHint{string(list), places.String(), b.version}
 }
 
-// visited ends a choice: the claim has been at a spot, which leaves the queue unless there is newer word of it. It tells
+// resolveHint ends a choice: the claim has been at a spot, which leaves the queue unless there is newer word of it. It tells
 // whether the claim looked at what was set aside, too.
-func (b *board) visited(v visit, at spot) (aside bool) {
-	if v.list == "" {
-		return v.aside
+func (b *dispatchQueue) resolveHint(v claimTarget, at laneShard) (aside bool) {
+	if v.digits == "" {
+		return v.setAside
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.unchoose(v)
-	if word, queued := b.queued[at]; queued && word <= v.word {
+	b.endHint(v)
+	if word, queued := b.queued[at]; queued && word <= v.version {
 		b.remove(at)
-		b.discharge(at)
-		delete(b.aside, at)
+		b.dropHandoff(at)
+		delete(b.setAside, at)
 	}
 	i := int(at.partition.Index)
-	return i < len(v.list) && v.list[i] >= digitAside
+	return i < len(v.digits) && v.digits[i] >= digitSetAside
 }
 
-// notVisited ends a choice of which nobody knows where the claim has been.
-func (b *board) notVisited(v visit) {
-	if v.list == "" {
+// dropHint ends a choice of which nobody knows where the claim has been.
+func (b *dispatchQueue) dropHint(v claimTarget) {
+	if v.digits == "" {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.unchoose(v)
+	b.endHint(v)
 }
 
-// unchoose needs the lock.
-func (b *board) unchoose(v visit) {
-	l := b.lines[v.lane]
-	l.chosen--
-	b.lines[v.lane] = l
+// endHint needs the lock.
+func (b *dispatchQueue) endHint(v claimTarget) {
+	l := b.lanes[v.lane]
+	l.hinted--
+	b.lanes[v.lane] = l
 }

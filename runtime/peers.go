@@ -13,30 +13,30 @@ const (
 	// presenceEvery is how often a worker tells the others that it is there.
 	presenceEvery = 15 * time.Second
 	// presenceLasts is how long a worker counts that is not heard any more.
-	presenceLasts = 3 * presenceEvery
+	presenceTimeout = 3 * presenceEvery
 	// greetWithin is how soon a newcomer learns of those that are there already. They answer at random times, and once
 	// for all newcomers of that time.
-	greetWithin = 250 * time.Millisecond
+	announceWithin = 250 * time.Millisecond
 	// minTurn and maxTurn bound the time between two turns, maxDutyTurn for those on duty. In between, it is a few times what
 	// a claim takes.
-	minTurn       = 2 * time.Millisecond
-	maxTurn       = 20 * time.Millisecond
-	maxDutyTurn   = 10 * time.Millisecond
-	claimsPerTurn = 3
+	minTurnInterval     = 2 * time.Millisecond
+	maxTurnInterval     = 20 * time.Millisecond
+	maxSlotTurnInterval = 10 * time.Millisecond
+	claimsPerTurn       = 3
 )
 
 // crowd knows the workers that hear the same wake-ups. They answer in turns: one at once, two a few milliseconds later,
 // then four, and so on, in an order that is another for each wake-up and that each works out by itself. Those on duty
 // (rota) answer one after the other. Whoever hears meanwhile that nothing is left does not answer. What a worker knows of
 // the others may be wrong; that costs a claim or a few milliseconds.
-type crowd struct {
+type peerSet struct {
 	self uint64
 	// changed has a value when others have come or gone.
 	changed chan struct{}
 
-	mu    sync.Mutex
-	peers map[enginecore.LaneID]map[string]peer
-	claim time.Duration // what a claim takes, on average
+	mu        sync.Mutex
+	peers     map[enginecore.LaneID]map[string]peer
+	claimTime time.Duration // what a claim takes, on average
 }
 
 type peer struct {
@@ -44,12 +44,12 @@ type peer struct {
 	seen time.Time
 }
 
-func newCrowd(self enginecore.WorkerInstanceID) *crowd {
-	return &crowd{self: stablehash.Of(string(self)), changed: make(chan struct{}, 1), peers: make(map[enginecore.LaneID]map[string]peer)}
+func newPeerSet(self enginecore.WorkerInstanceID) *peerSet {
+	return &peerSet{self: stablehash.Of(string(self)), changed: make(chan struct{}, 1), peers: make(map[enginecore.LaneID]map[string]peer)}
 }
 
-// here notes that another worker of a lane is there, and tells whether it is new.
-func (c *crowd) here(lane enginecore.LaneID, instance string, now time.Time) bool {
+// add notes that another worker of a lane is there, and tells whether it is new.
+func (c *peerSet) add(lane enginecore.LaneID, instance string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.peers[lane] == nil {
@@ -63,20 +63,20 @@ func (c *crowd) here(lane enginecore.LaneID, instance string, now time.Time) boo
 	return !known
 }
 
-func (c *crowd) left(lane enginecore.LaneID, instance string) {
+func (c *peerSet) remove(lane enginecore.LaneID, instance string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.peers[lane], instance)
 	signalChange(c.changed)
 }
 
-// forgetSilent drops those that have not been heard for long.
-func (c *crowd) forgetSilent(now time.Time) {
+// removeSilent drops those that have not been heard for long.
+func (c *peerSet) removeSilent(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, peers := range c.peers {
 		for instance, p := range peers {
-			if now.Sub(p.seen) > presenceLasts {
+			if now.Sub(p.seen) > presenceTimeout {
 				delete(peers, instance)
 				signalChange(c.changed)
 			}
@@ -85,7 +85,7 @@ func (c *crowd) forgetSilent(now time.Time) {
 }
 
 // size is the number of other workers on the lane that has most.
-func (c *crowd) size() int {
+func (c *peerSet) size() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	most := 0
@@ -95,15 +95,15 @@ func (c *crowd) size() int {
 	return most
 }
 
-// claimTook notes how long a claim took.
-func (c *crowd) claimTook(d time.Duration) {
+// observeClaim notes how long a claim took.
+func (c *peerSet) observeClaim(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.claim += (d - c.claim) / 8
+	c.claimTime += (d - c.claimTime) / 8
 }
 
-// wait is how long to leave a wake-up to others, and whether this worker is of the first two turns.
-func (c *crowd) wait(lane enginecore.LaneID, message string) (wait time.Duration, first bool) {
+// turnDelay is how long to leave a wake-up to others, and whether this worker is of the first two turns.
+func (c *peerSet) turnDelay(lane enginecore.LaneID, message string) (wait time.Duration, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	peers := c.peers[lane]
@@ -118,26 +118,26 @@ func (c *crowd) wait(lane enginecore.LaneID, message string) (wait time.Duration
 		}
 	}
 	turn := bits.Len(uint(before+1)) - 1
-	return time.Duration(turn) * c.turnTime(maxTurn), turn <= 1
+	return time.Duration(turn) * c.turnInterval(maxTurnInterval), turn <= 1
 }
 
-// turnTime is the time between two turns. It needs the lock.
-func (c *crowd) turnTime(most time.Duration) time.Duration {
-	return min(max(claimsPerTurn*c.claim, minTurn), most)
+// turnInterval is the time between two turns. It needs the lock.
+func (c *peerSet) turnInterval(most time.Duration) time.Duration {
+	return min(max(claimsPerTurn*c.claimTime, minTurnInterval), most)
 }
 
-func (c *crowd) rotaOf(lane enginecore.LaneID) rota {
+func (c *peerSet) ring(lane enginecore.LaneID) wakeRing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return newRota(c.self, c.peers[lane])
+	return newWakeRing(c.self, c.peers[lane])
 }
 
-// duty is how long to leave a wake-up at a place of the rota to the others on duty, and when to hand it on to all if none
+// slotDelay is how long to leave a wake-up at a place of the rota to the others on duty, and when to hand it on to all if none
 // of them has taken the work.
-func (c *crowd) duty(lane enginecore.LaneID, place int, at int64) (wait, handOn time.Duration) {
+func (c *peerSet) slotDelay(lane enginecore.LaneID, place int, at int64) (wait, handOn time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	turn := newRota(c.self, c.peers[lane]).turn(place, at)
-	between := c.turnTime(maxDutyTurn)
-	return time.Duration(turn) * between, time.Duration(onDuty+turn) * between
+	turn := newWakeRing(c.self, c.peers[lane]).turn(place, at)
+	between := c.turnInterval(maxSlotTurnInterval)
+	return time.Duration(turn) * between, time.Duration(wakeFanout+turn) * between
 }

@@ -10,13 +10,13 @@ import (
 
 const testLane = enginecore.LaneID("default")
 
-func newCrowds(count int) []*crowd {
-	crowds := make([]*crowd, count)
+func newCrowds(count int) []*peerSet {
+	crowds := make([]*peerSet, count)
 	for i := range crowds {
-		crowds[i] = newCrowd(enginecore.WorkerInstanceID(fmt.Sprint("worker-", i)))
+		crowds[i] = newPeerSet(enginecore.WorkerInstanceID(fmt.Sprint("worker-", i)))
 		for j := range count {
 			if i != j {
-				crowds[i].here(testLane, fmt.Sprint("worker-", j), time.Now())
+				crowds[i].add(testLane, fmt.Sprint("worker-", j), time.Now())
 			}
 		}
 	}
@@ -32,13 +32,13 @@ func TestTurns(t *testing.T) {
 	for n := range messages {
 		turns := make(map[time.Duration]int)
 		for i, c := range crowds {
-			wait, _ := c.wait(testLane, fmt.Sprintf("%d %d", n%4, 1_700_000_000_000+n))
+			wait, _ := c.turnDelay(testLane, fmt.Sprintf("%d %d", n%4, 1_700_000_000_000+n))
 			turns[wait]++
 			if wait == 0 {
 				first[i]++
 			}
 		}
-		if turns[0] != 1 || turns[minTurn] != 2 || turns[2*minTurn] != 4 || turns[3*minTurn] != 3 {
+		if turns[0] != 1 || turns[minTurnInterval] != 2 || turns[2*minTurnInterval] != 4 || turns[3*minTurnInterval] != 3 {
 			t.Fatalf("message %d: %v", n, turns)
 		}
 	}
@@ -52,56 +52,56 @@ func TestTurns(t *testing.T) {
 // Whoever is alone answers at once, and the silent are forgotten.
 func TestCrowdForgets(t *testing.T) {
 	t.Parallel()
-	c := newCrowd("worker-0")
+	c := newPeerSet("worker-0")
 	now := time.Now()
 	for i := range 30 {
-		if !c.here(testLane, fmt.Sprint("peer-", i), now) {
+		if !c.add(testLane, fmt.Sprint("peer-", i), now) {
 			t.Fatal("not new")
 		}
 	}
-	if c.here(testLane, "peer-0", now) {
+	if c.add(testLane, "peer-0", now) {
 		t.Error("known already")
 	}
-	c.left(testLane, "peer-1")
+	c.remove(testLane, "peer-1")
 	if c.size() != 29 {
 		t.Errorf("%d peers", c.size())
 	}
-	c.forgetSilent(now.Add(presenceLasts + time.Second))
-	if wait, first := c.wait(testLane, "1 1"); c.size() != 0 || wait != 0 || !first {
+	c.removeSilent(now.Add(presenceTimeout + time.Second))
+	if wait, first := c.turnDelay(testLane, "1 1"); c.size() != 0 || wait != 0 || !first {
 		t.Errorf("%d peers, waits %s", c.size(), wait)
 	}
 }
 
 func TestBoardLeavesSpotsToOthers(t *testing.T) {
 	t.Parallel()
-	b := newBoard(1)
-	taken, open := spot{lane: testLane}, spot{lane: testLane, partition: enginecore.Partition{Index: 1}}
-	b.hear(taken, after(time.Hour))
-	b.hear(open, after(time.Millisecond))
-	b.nothingAt(taken)
+	b := newDispatchQueue(1)
+	taken, open := laneShard{lane: testLane}, laneShard{lane: testLane, partition: enginecore.Partition{Index: 1}}
+	b.addShared(taken, after(time.Hour))
+	b.addShared(open, after(time.Millisecond))
+	b.markEmpty(taken)
 	<-b.changed
 	v, ok := b.take(false)
-	if !ok || v.spot != open || !v.heard || !v.first {
+	if !ok || v.laneShard != open || !v.shared || !v.early {
 		t.Fatalf("%+v %v", v, ok)
 	}
 	// Without a free slot it is noted at once, but others need not be told by this worker then that nothing was there.
-	b.hear(taken, after(time.Hour))
+	b.addShared(taken, after(time.Hour))
 	if _, ok := b.take(false); ok {
 		t.Error("a visit without a slot")
 	}
-	b.claimed(1)
-	if v, ok := b.take(false); !ok || v.spot != taken || !v.heard || v.first {
+	b.finishClaim(1)
+	if v, ok := b.take(false); !ok || v.laneShard != taken || !v.shared || v.early {
 		t.Errorf("%+v %v", v, ok)
 	}
-	b.claimed(1)
-	b.addAside(taken)
-	b.nothingAt(taken)
-	if v, ok := b.take(false); !ok || !v.aside {
+	b.finishClaim(1)
+	b.addSetAside(taken)
+	b.markEmpty(taken)
+	if v, ok := b.take(false); !ok || !v.setAside {
 		t.Errorf("what was set aside is not what others have taken: %+v %v", v, ok)
 	}
-	b.hear(open, after(time.Hour))
+	b.addShared(open, after(time.Hour))
 	b.close()
-	if len(b.later) != 0 {
+	if len(b.delayed) != 0 {
 		t.Error("a timer is left")
 	}
 }

@@ -12,28 +12,28 @@ import (
 // A worker with k places on its list visits each of them within k claims, whatever it hears meanwhile.
 func TestBoardVisitsInTurn(t *testing.T) {
 	const places = 40
-	at := func(i int) spot {
-		return spot{"default", enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}}
+	at := func(i int) laneShard {
+		return laneShard{"default", enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}}
 	}
-	b := newBoard(1)
+	b := newDispatchQueue(1)
 	defer b.close()
 	for i := range places {
 		b.add(at(i))
 	}
-	last := make(map[spot]int)
+	last := make(map[laneShard]int)
 	for claim := range 20 * places {
 		for range rand.IntN(3) {
 			b.add(at(rand.IntN(places)))
-			b.addAside(at(rand.IntN(places)))
+			b.addSetAside(at(rand.IntN(places)))
 		}
 		v, ok := b.take(false)
 		require.True(t, ok)
-		require.LessOrEqual(t, claim-last[v.spot], places, "%v", v.spot)
-		last[v.spot] = claim
+		require.LessOrEqual(t, claim-last[v.laneShard], places, "%v", v.laneShard)
+		last[v.laneShard] = claim
 		_, again := b.take(false)
 		require.False(t, again, "there is one slot")
-		b.add(v.spot) // it left work there
-		b.claimed(v.slots)
+		b.add(v.laneShard) // it left work there
+		b.finishClaim(v.slots)
 	}
 	require.Len(t, last, places)
 }
@@ -42,36 +42,36 @@ func TestBoardVisitsInTurn(t *testing.T) {
 // what is heard of a spot during a visit makes for another one.
 func TestBoardLeavesTheChoice(t *testing.T) {
 	t.Parallel()
-	at := func(lane enginecore.LaneID, i int) spot {
-		return spot{lane, enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}}
+	at := func(lane enginecore.LaneID, i int) laneShard {
+		return laneShard{lane, enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}}
 	}
-	b := newBoard(16)
+	b := newDispatchQueue(16)
 	defer b.close()
 	b.add(at("a", 1))
-	b.addAside(at("a", 4))
+	b.addSetAside(at("a", 4))
 	b.add(at("b", 2))
 	first, ok := b.take(true)
 	require.True(t, ok)
-	require.Equal(t, "01005", first.list)
+	require.Equal(t, "01005", first.digits)
 	second, ok := b.take(true)
 	require.True(t, ok)
-	require.Equal(t, "01005", second.list, "what a claim under way may visit stays on the list")
+	require.Equal(t, "01005", second.digits, "what a claim under way may visit stays on the list")
 	third, ok := b.take(true)
 	require.True(t, ok)
-	require.Equal(t, at("b", 2), third.spot)
-	require.Empty(t, third.list, "there is one of the lane")
+	require.Equal(t, at("b", 2), third.laneShard)
+	require.Empty(t, third.digits, "there is one of the lane")
 	_, ok = b.take(true)
 	require.False(t, ok, "there are as many claims as spots")
 
 	b.add(at("a", 1)) // new work, of which the claims may not know
-	require.True(t, b.visited(first, at("a", 4)))
-	require.False(t, b.visited(second, at("a", 1)))
-	b.claimed(first.slots)
-	b.claimed(second.slots)
+	require.True(t, b.resolveHint(first, at("a", 4)))
+	require.False(t, b.resolveHint(second, at("a", 1)))
+	b.finishClaim(first.slots)
+	b.finishClaim(second.slots)
 	again, ok := b.take(true)
 	require.True(t, ok)
-	require.Equal(t, at("a", 1), again.spot)
-	require.Empty(t, again.list)
+	require.Equal(t, at("a", 1), again.laneShard)
+	require.Empty(t, again.digits)
 	_, ok = b.take(true)
 	require.False(t, ok, "the other one has been visited")
 }

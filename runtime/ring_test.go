@@ -15,63 +15,63 @@ func TestRota(t *testing.T) {
 		crowds := newCrowds(workers)
 		heard, first := make(map[int]int), make([]int, workers)
 		for i, c := range crowds {
-			for _, place := range c.rotaOf(testLane).places() {
+			for _, place := range c.ring(testLane).slots() {
 				heard[place]++
-				for round := range onDuty {
-					if c.rotaOf(testLane).turn(place, int64(round*rotaMS*rotaPlaces)) == 0 {
+				for round := range wakeFanout {
+					if c.ring(testLane).turn(place, int64(round*ringSlotMS*ringSlots)) == 0 {
 						first[i]++
 					}
 				}
 			}
 		}
-		require.Len(t, heard, rotaPlaces, "%d workers", workers)
+		require.Len(t, heard, ringSlots, "%d workers", workers)
 		for place, count := range heard {
-			require.Equal(t, onDuty, count, "place %d of %d workers", place, workers)
+			require.Equal(t, wakeFanout, count, "place %d of %d workers", place, workers)
 		}
-		fair := float64(onDuty*rotaPlaces) / float64(workers)
+		fair := float64(wakeFanout*ringSlots) / float64(workers)
 		for i, count := range first {
 			require.InDelta(t, fair, count, max(2, fair/4), "worker %d of %d", i, workers)
 		}
 	}
-	few := newCrowds(onDuty)
-	require.Empty(t, few[0].rotaOf(testLane).places(), "few workers all hear everything")
-	require.Equal(t, onDuty, newCrowds(8)[0].rotaOf(testLane).turn((newCrowds(8)[0].rotaOf(testLane).self+1)%8, 0),
+	few := newCrowds(wakeFanout)
+	require.Empty(t, few[0].ring(testLane).slots(), "few workers all hear everything")
+	require.Equal(t, wakeFanout, newCrowds(8)[0].ring(testLane).turn((newCrowds(8)[0].ring(testLane).self+1)%8, 0),
 		"who does not hear a place any more comes last")
 }
 
 // Who is on duty hands on what nobody took, once, and nothing that was taken.
 func TestBoardOnDuty(t *testing.T) {
 	t.Parallel()
-	at := func(i int) spot {
-		s := spot{lane: testLane}
+	at := func(i int) laneShard {
+		s := laneShard{lane: testLane}
 		s.partition.Index = uint16(i)
 		return s
 	}
 	handed := make(chan int, 8)
-	b := newBoard(1)
+	b := newDispatchQueue(1)
 	hear := func(i int, wait, patience time.Duration) {
-		b.hearOnDuty(at(i), 17, wait, patience, func() { handed <- i })
+		b.addAssigned(at(i), 17, wait, patience, func() { handed <- i })
 	}
 	hear(0, 0, time.Hour)
 	v, ok := b.take(false)
 	require.True(t, ok)
-	require.Equal(t, visit{spot: at(0), slots: 1, heard: true, first: true, place: "17"}, v)
+	require.Equal(t, claimTarget{laneShard: at(0), slots: 1, shared: true, early: true, ringSlot: "17"}, v)
 
 	// Without a slot.
 	hear(1, 0, time.Millisecond)
 	hear(2, time.Hour, time.Hour)
 	hear(3, time.Hour, time.Hour)
-	b.nothingAt(at(2))
-	b.hear(at(3), after(time.Hour))
+	b.markEmpty(at(2))
+	b.addShared(at(3), after(time.Hour))
 	require.Equal(t, 1, <-handed)
-	require.Empty(t, b.duty)
+	require.Empty(t, b.handoffs)
 
 	// It comes itself later, too.
-	b.claimed(1)
+	b.finishClaim(1)
 	v, ok = b.take(false)
 	require.True(t, ok)
-	require.Equal(t, at(1), v.spot)
-	require.Empty(t, v.place, "all have heard of it")
+	require.Equal(t, at(1), v.laneShard)
+	require.Empty(t, v.ringSlot, "all have heard of it")
 	hear(4, time.Hour, time.Hour)
 	b.close()
 	require.Equal(t, 4, <-handed, "a worker that stops hands on")
@@ -83,7 +83,7 @@ func TestBoardOnDuty(t *testing.T) {
 // Places follow the crowd.
 func TestCrowdTellsChanges(t *testing.T) {
 	t.Parallel()
-	c := newCrowd("worker-0")
+	c := newPeerSet("worker-0")
 	changed := func() bool {
 		select {
 		case <-c.changed:
@@ -93,14 +93,14 @@ func TestCrowdTellsChanges(t *testing.T) {
 		}
 	}
 	for i := range 5 {
-		c.here(testLane, fmt.Sprint("peer-", i), time.Now())
+		c.add(testLane, fmt.Sprint("peer-", i), time.Now())
 	}
 	require.True(t, changed())
-	c.here(testLane, "peer-0", time.Now())
+	c.add(testLane, "peer-0", time.Now())
 	require.False(t, changed(), "known already")
-	c.left(testLane, "peer-0")
+	c.remove(testLane, "peer-0")
 	require.True(t, changed())
-	c.forgetSilent(time.Now().Add(2 * presenceLasts))
+	c.removeSilent(time.Now().Add(2 * presenceTimeout))
 	require.True(t, changed())
-	require.Empty(t, c.rotaOf(testLane).places())
+	require.Empty(t, c.ring(testLane).slots())
 }
