@@ -8,11 +8,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// line is what a board knows of the spots of one lane in its queue: how many there are, and how many claims are under way
-// that visit one of them which the server chooses.
+// laneLoad counts the shards of one lane in a dispatch queue, and the claims in flight that visit one of them which the server
+// chooses.
 type laneLoad struct{ queued, hinted int }
 
-// unclaimed is how many more claims may go to the line.
+// unclaimed is how many more claims the shards are good for.
 func (l laneLoad) unclaimed() int { return l.queued - l.hinted }
 
 func (l laneLoad) withQueued(by int) laneLoad {
@@ -20,14 +20,15 @@ func (l laneLoad) withQueued(by int) laneLoad {
 	return l
 }
 
-// choice is what a server chooses from when a claim visits the spot that was visited longest ago by any worker. Its zero value
-// leaves no choice.
+// partitionHint lists the partitions of a lane where work may be waiting. The server picks the one that was visited longest ago by
+// any worker. The zero value leaves the choice to the claim. The engine reads the texts in ffx_claim.
 type partitionHint struct {
-	digits, ringSlots string // as ffx_claim takes them
-	version           int    // the latest that the board had heard
+	digits    string // one for each partition, by its index
+	ringSlots string // " <partition>@<slot> " for each digitAssigned
+	version   int    // of the queue when the hint was made
 }
 
-// Digits of the list, and what is added to them for spots where something was set aside.
+// Digits of a hint, and what is added to them for shards where an execution was set aside.
 const (
 	digitNone     = '0'
 	digitListed   = '1'
@@ -36,73 +37,73 @@ const (
 	digitAssigned = '4'
 	plusSetAside  = 4
 	digitSetAside = digitListed + plusSetAside
-	hintCapacity  = 64 // a list is made for so many partitions at first
+	hintCapacity  = 64 // initial, in partitions
 )
 
-// makeHint makes the list of a lane's spots in the queue. It needs the lock.
-func (b *dispatchQueue) makeHint(lane enginecore.LaneID) partitionHint {
-	list, places := make([]byte, 0, hintCapacity), new(strings.Builder)
-	for _, v := range b.queue {
+// makeHint makes the hint for the shards of a lane in the queue, and counts the claim that uses it. It needs the lock.
+func (q *dispatchQueue) makeHint(lane enginecore.LaneID) partitionHint {
+	digits, ringSlots := make([]byte, 0, hintCapacity), new(strings.Builder)
+	for _, v := range q.queue {
 		if v.lane != lane {
 			continue
 		}
 		i := int(v.partition.Index)
-		if missing := i + 1 - len(list); missing > 0 {
-			list = append(list, bytes.Repeat([]byte{digitNone}, missing)...)
+		if missing := i + 1 - len(digits); missing > 0 {
+			digits = append(digits, bytes.Repeat([]byte{digitNone}, missing)...)
 		}
-		c, onDuty := b.handoffs[v.laneShard]
+		handoff, assigned := q.handoffs[v.laneShard]
 		switch {
-		case onDuty:
-			list[i] = digitAssigned
-			fmt.Fprintf(places, " %d@%s ", i, c.slot)
+		case assigned:
+			digits[i] = digitAssigned
+			fmt.Fprintf(ringSlots, " %d@%s ", i, handoff.slot)
 		case v.early:
-			list[i] = digitEarly
+			digits[i] = digitEarly
 		case v.shared:
-			list[i] = digitShared
+			digits[i] = digitShared
 		default:
-			list[i] = digitListed
+			digits[i] = digitListed
 		}
-		if b.setAside[v.laneShard] {
-			list[i] += plusSetAside
+		if q.setAside[v.laneShard] {
+			digits[i] += plusSetAside
 		}
 	}
-	l := b.lanes[lane]
+	l := q.lanes[lane]
 	l.hinted++
-	b.lanes[lane] = l
-	return partitionHint{string(list), places.String(), b.version}
+	q.lanes[lane] = l
+	return partitionHint{string(digits), ringSlots.String(), q.version}
 }
 
-// resolveHint ends a choice: the claim has been at a spot, which leaves the queue unless there is newer word of it. It tells
-// whether the claim looked at what was set aside, too.
-func (b *dispatchQueue) resolveHint(v claimTarget, at laneShard) (aside bool) {
+// resolveHint ends the use of a hint: the claim visited a shard, which leaves the queue unless there is a newer wake-up of it. It
+// reports whether the claim took executions that were set aside, too.
+func (q *dispatchQueue) resolveHint(v claimTarget, at laneShard) (setAside bool) {
 	if v.digits == "" {
 		return v.setAside
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.endHint(v)
-	if word, queued := b.queued[at]; queued && word <= v.version {
-		b.remove(at)
-		b.dropHandoff(at)
-		delete(b.setAside, at)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.endHint(v)
+	if version, queued := q.queued[at]; queued && version <= v.version {
+		q.remove(at)
+		q.dropHandoff(at)
+		delete(q.setAside, at)
 	}
 	i := int(at.partition.Index)
 	return i < len(v.digits) && v.digits[i] >= digitSetAside
 }
 
-// dropHint ends a choice of which nobody knows where the claim has been.
-func (b *dispatchQueue) dropHint(v claimTarget) {
+// dropHint ends the use of a hint by a claim of which it is not known which shard it visited.
+func (q *dispatchQueue) dropHint(v claimTarget) {
 	if v.digits == "" {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.endHint(v)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.endHint(v)
 }
 
-// endHint needs the lock.
-func (b *dispatchQueue) endHint(v claimTarget) {
-	l := b.lanes[v.lane]
+// endHint counts the claim off. It needs the lock.
+func (q *dispatchQueue) endHint(v claimTarget) {
+	l := q.lanes[v.lane]
 	l.hinted--
-	b.lanes[v.lane] = l
+	q.lanes[v.lane] = l
 }

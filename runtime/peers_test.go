@@ -10,28 +10,28 @@ import (
 
 const testLane = enginecore.LaneID("default")
 
-func newCrowds(count int) []*peerSet {
-	crowds := make([]*peerSet, count)
-	for i := range crowds {
-		crowds[i] = newPeerSet(enginecore.WorkerInstanceID(fmt.Sprint("worker-", i)))
+func newPeerSets(count int) []*peerSet {
+	sets := make([]*peerSet, count)
+	for i := range sets {
+		sets[i] = newPeerSet(enginecore.WorkerInstanceID(fmt.Sprint("worker-", i)))
 		for j := range count {
 			if i != j {
-				crowds[i].add(testLane, fmt.Sprint("worker-", j), time.Now())
+				sets[i].add(testLane, fmt.Sprint("worker-", j), time.Now())
 			}
 		}
 	}
-	return crowds
+	return sets
 }
 
 // One worker answers at once, two at the next turn, four at the one after, and all have the same chance of being first.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	const workers, messages = 10, 5000
-	crowds := newCrowds(workers)
+	sets := newPeerSets(workers)
 	first := make([]int, workers)
 	for n := range messages {
 		turns := make(map[time.Duration]int)
-		for i, c := range crowds {
+		for i, c := range sets {
 			wait, _ := c.turnDelay(testLane, fmt.Sprintf("%d %d", n%4, 1_700_000_000_000+n))
 			turns[wait]++
 			if wait == 0 {
@@ -49,8 +49,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// Whoever is alone answers at once, and the silent are forgotten.
-func TestCrowdForgets(t *testing.T) {
+// A worker without peers answers at once, and silent peers are forgotten.
+func TestPeerSetForgets(t *testing.T) {
 	t.Parallel()
 	c := newPeerSet("worker-0")
 	now := time.Now()
@@ -72,7 +72,7 @@ func TestCrowdForgets(t *testing.T) {
 	}
 }
 
-func TestBoardLeavesSpotsToOthers(t *testing.T) {
+func TestQueueLeavesShardsToOthers(t *testing.T) {
 	t.Parallel()
 	b := newDispatchQueue(1)
 	taken, open := laneShard{lane: testLane}, laneShard{lane: testLane, partition: enginecore.Partition{Index: 1}}

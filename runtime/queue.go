@@ -9,52 +9,54 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// spot is a lane in a partition: a place where work may be waiting.
+// laneShard is the part of a lane that one partition holds. A claim takes work from one shard.
 type laneShard struct {
 	lane      enginecore.LaneID
 	partition enginecore.Partition
 }
 
-// visit is a look at a spot that a claim is going to take.
+// claimTarget is the shard that a claim is about to be sent to, with what the call says about it.
 type claimTarget struct {
 	laneShard
 	partitionHint
-	slots    int  // reserved for what the claim brings
-	setAside bool // look at what was set aside, too
-	// heard tells that other workers have heard of the spot as well, and want to know when nothing is left there.
+	slots    int  // reserved for the executions that the claim leases
+	setAside bool // claim executions that were set aside, too
+	// shared is set when other workers got the wake-up as well, and have to be told when the claim leaves nothing.
 	shared bool
-	// first tells that this worker answers before most others do, so that they want to know when nothing was there.
+	// early is set when this worker claims before most others, which then have to be told when there was nothing.
 	early bool
-	// place is that of the rota where it was heard, as text, so that more workers are to be woken when this one leaves work.
-	// It is empty when all workers have heard of it: those that are idle come anyway.
+	// ringSlot is the slot of the wake ring in which the wake-up came, as text, so that the engine wakes more workers when the
+	// claim leaves work. It is empty when all workers got the wake-up: idle ones come anyway.
 	ringSlot string
 }
 
-// charge is a wake-up that a worker heard on duty: it sees to it that the work is taken.
+// pendingHandoff is a wake-up for which this worker is responsible, with few others: unless the work is claimed in time, the
+// worker hands the wake-up on to all.
 type pendingHandoff struct {
 	slot    string
 	timer   *time.Timer
 	handOff func()
 }
 
-// board is what a worker's dispatcher decides by: the free slots, and the spots where work is said to wait.
+// dispatchQueue holds what the dispatch loop of a worker decides by: its free slots, and the shards where work may be waiting. It is
+// safe for concurrent use.
 type dispatchQueue struct {
 	changed chan struct{} // has a value when there may be something to claim
 
 	mu       sync.Mutex
 	free     int
-	claims   int // under way
+	claims   int // in flight
 	queue    []claimTarget
-	queued   map[laneShard]int              // number of the latest word of what is in the queue
-	version  int                            // heard so far
-	lanes    map[enginecore.LaneID]laneLoad // the queue by lanes
-	setAside map[laneShard]bool             // spots where something was set aside that this worker can run
-	delayed  map[laneShard]*time.Timer      // spots that others visit first
+	queued   map[laneShard]int              // version of the latest wake-up of each shard in the queue
+	version  int                            // of the latest wake-up
+	lanes    map[enginecore.LaneID]laneLoad // counts of the queue, by lane
+	setAside map[laneShard]bool             // shards with executions that were set aside and this worker can run
+	delayed  map[laneShard]*time.Timer      // shards that other workers claim from first
 	handoffs map[laneShard]pendingHandoff
 	closed   bool
 }
 
-// maxClaims bounds the claims of one worker that are under way at a time.
+// maxClaims bounds the claims of one worker that are in flight at a time.
 const maxClaims = 4
 
 func newDispatchQueue(slots int) *dispatchQueue {
@@ -64,253 +66,254 @@ func newDispatchQueue(slots int) *dispatchQueue {
 	}
 }
 
-// addSetAside notes that something was set aside at a spot that this worker can run. It is claimed from there when a slot is
-// free: to make it eligible before would let the worker that set it aside do so again.
-func (b *dispatchQueue) addSetAside(s laneShard) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.setAside[s] = true
-	b.enqueue(claimTarget{laneShard: s})
+// addSetAside queues a shard where an execution was set aside that this worker can run. The claim takes it from there when a slot
+// is free: making it eligible earlier would let the worker that set it aside do so again.
+func (q *dispatchQueue) addSetAside(s laneShard) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.setAside[s] = true
+	q.enqueue(claimTarget{laneShard: s})
 }
 
-// add notes that work may wait at a spot. Spots are visited in the order in which they were noted.
-func (b *dispatchQueue) add(s laneShard) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.enqueue(claimTarget{laneShard: s})
+// add queues a shard where work may be waiting. Shards are claimed from in the order in which they were added.
+func (q *dispatchQueue) add(s laneShard) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.enqueue(claimTarget{laneShard: s})
 }
 
-// addShared notes a wake-up that all workers have heard. A worker with free slots leaves the spot to others for a time, unless
-// it is its turn; one without notes it for later. turn tells how long to wait, and whether that is less than most others
-// do; it is asked when it matters only, since it looks at all other workers.
-func (b *dispatchQueue) addShared(s laneShard, turn func() (wait time.Duration, first bool)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.dropHandoff(s)
-	if b.closed || b.bumpIfQueued(s) || b.delayed[s] != nil {
+// addShared queues a shard for which all workers were woken. A worker with free slots waits for its turn, one without queues the
+// shard at once. turn returns how long to wait, and whether that is less than most others wait; it is called only when that
+// matters, since it looks at all peers.
+func (q *dispatchQueue) addShared(s laneShard, turn func() (wait time.Duration, first bool)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.dropHandoff(s)
+	if q.closed || q.bumpIfQueued(s) || q.delayed[s] != nil {
 		return
 	}
-	if b.free == 0 {
-		b.enqueue(claimTarget{laneShard: s, shared: true})
+	if q.free == 0 {
+		q.enqueue(claimTarget{laneShard: s, shared: true})
 		return
 	}
 	wait, first := turn()
-	b.enqueueAfter(wait, claimTarget{laneShard: s, shared: true, early: first})
+	q.enqueueAfter(wait, claimTarget{laneShard: s, shared: true, early: first})
 }
 
-// addAssigned notes a wake-up that only few workers have heard, at a place of the rota. When it is neither taken by this
-// one nor said to be taken by others within a time, handOn tells all.
-func (b *dispatchQueue) addAssigned(s laneShard, place int, wait, patience time.Duration, handOn func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		handOn()
+// addAssigned queues a shard after wait, for which only the few workers of a slot of the wake ring were woken. Unless this worker
+// claims from it, or learns that others did, handOff is called after patience.
+func (q *dispatchQueue) addAssigned(s laneShard, slot int, wait, patience time.Duration, handOff func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		handOff()
 		return
 	}
-	b.dropHandoff(s)
+	q.dropHandoff(s)
 	var timer *time.Timer
 	timer = time.AfterFunc(patience, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.handoffs[s].timer == timer {
-			delete(b.handoffs, s)
-			handOn()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.handoffs[s].timer == timer {
+			delete(q.handoffs, s)
+			handOff()
 		}
 	})
-	b.handoffs[s] = pendingHandoff{strconv.Itoa(place), timer, handOn}
-	if b.bumpIfQueued(s) || b.delayed[s] != nil {
+	q.handoffs[s] = pendingHandoff{strconv.Itoa(slot), timer, handOff}
+	if q.bumpIfQueued(s) || q.delayed[s] != nil {
 		return
 	}
-	if b.free == 0 {
-		wait = 0 // others may answer first, but it comes when it can
+	if q.free == 0 {
+		wait = 0 // others may claim first, but this worker does when it can
 	}
-	b.enqueueAfter(wait, claimTarget{laneShard: s})
+	q.enqueueAfter(wait, claimTarget{laneShard: s})
 }
 
-// dropHandoff needs the lock.
-func (b *dispatchQueue) dropHandoff(s laneShard) (c pendingHandoff, on bool) {
-	if c, on = b.handoffs[s]; on {
-		c.timer.Stop()
-		delete(b.handoffs, s)
+// dropHandoff removes and returns the pending handoff of a shard, if there is one. It needs the lock.
+func (q *dispatchQueue) dropHandoff(s laneShard) (h pendingHandoff, pending bool) {
+	if h, pending = q.handoffs[s]; pending {
+		h.timer.Stop()
+		delete(q.handoffs, s)
 	}
-	return c, on
+	return h, pending
 }
 
-// enqueueAfter needs the lock.
-func (b *dispatchQueue) enqueueAfter(wait time.Duration, v claimTarget) {
+// enqueueAfter queues a target after a time, unless the shard is queued or found empty before. It needs the lock.
+func (q *dispatchQueue) enqueueAfter(wait time.Duration, v claimTarget) {
 	if wait <= 0 {
-		b.enqueue(v)
+		q.enqueue(v)
 		return
 	}
 	var timer *time.Timer
 	timer = time.AfterFunc(wait, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.delayed[v.laneShard] == timer {
-			b.enqueue(v)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.delayed[v.laneShard] == timer {
+			q.enqueue(v)
 		}
 	})
-	b.delayed[v.laneShard] = timer
+	q.delayed[v.laneShard] = timer
 }
 
-// markEmpty notes that others have taken all there was at a spot.
-func (b *dispatchQueue) markEmpty(s laneShard) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.dropDelayed(s)
-	b.dropHandoff(s)
-	if !b.setAside[s] {
-		b.remove(s)
+// markEmpty removes a shard from which other workers have claimed all work.
+func (q *dispatchQueue) markEmpty(s laneShard) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.dropDelayed(s)
+	q.dropHandoff(s)
+	if !q.setAside[s] {
+		q.remove(s)
 	}
 }
 
-// bumpIfQueued tells that a spot of which there is word is in the queue already. It needs the lock.
-func (b *dispatchQueue) bumpIfQueued(s laneShard) bool {
-	_, queued := b.queued[s]
+// bumpIfQueued reports whether a shard is in the queue, and notes a new wake-up of it if so. It needs the lock.
+func (q *dispatchQueue) bumpIfQueued(s laneShard) bool {
+	_, queued := q.queued[s]
 	if queued {
-		b.version++
-		b.queued[s] = b.version
+		q.version++
+		q.queued[s] = q.version
 	}
 	return queued
 }
 
-// remove takes a spot out of the queue. It needs the lock.
-func (b *dispatchQueue) remove(s laneShard) {
-	i := slices.IndexFunc(b.queue, func(v claimTarget) bool { return v.laneShard == s })
+// remove removes a shard from the queue. It needs the lock.
+func (q *dispatchQueue) remove(s laneShard) {
+	i := slices.IndexFunc(q.queue, func(v claimTarget) bool { return v.laneShard == s })
 	if i < 0 {
 		return
 	}
-	b.queue = slices.Delete(b.queue, i, i+1)
-	delete(b.queued, s)
-	b.lanes[s.lane] = b.lanes[s.lane].withQueued(-1)
+	q.queue = slices.Delete(q.queue, i, i+1)
+	delete(q.queued, s)
+	q.lanes[s.lane] = q.lanes[s.lane].withQueued(-1)
 }
 
-// enqueue needs the lock.
-func (b *dispatchQueue) enqueue(v claimTarget) {
-	b.dropDelayed(v.laneShard)
-	if b.closed || b.bumpIfQueued(v.laneShard) {
+// enqueue adds a target to the queue unless its shard is there. It needs the lock.
+func (q *dispatchQueue) enqueue(v claimTarget) {
+	q.dropDelayed(v.laneShard)
+	if q.closed || q.bumpIfQueued(v.laneShard) {
 		return
 	}
-	b.version++
-	b.queued[v.laneShard] = b.version
-	b.lanes[v.lane] = b.lanes[v.lane].withQueued(1)
-	b.queue = append(b.queue, v)
-	if b.free > 0 {
-		signalChange(b.changed)
+	q.version++
+	q.queued[v.laneShard] = q.version
+	q.lanes[v.lane] = q.lanes[v.lane].withQueued(1)
+	q.queue = append(q.queue, v)
+	if q.free > 0 {
+		signalChange(q.changed)
 	}
 }
 
-// dropDelayed needs the lock.
-func (b *dispatchQueue) dropDelayed(s laneShard) {
-	if timer := b.delayed[s]; timer != nil {
+// dropDelayed stops the timer after which a shard would be queued. It needs the lock.
+func (q *dispatchQueue) dropDelayed(s laneShard) {
+	if timer := q.delayed[s]; timer != nil {
 		timer.Stop()
-		delete(b.delayed, s)
+		delete(q.delayed, s)
 	}
 }
 
-// take picks a spot to claim from and reserves slots for what the claim brings. Where several spots of its lane wait, the
-// server may choose among them (canChoose); they stay in the queue until visited tells where the claim has been.
-func (b *dispatchQueue) take(canChoose bool) (v claimTarget, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed || b.free == 0 || b.claims >= maxClaims {
+// take returns the target of the next claim, with slots reserved for it; false when there is none, or no slot. When several shards
+// of the lane wait and the server can choose among them (canChoose), the target has a partition hint, and the shards stay in the
+// queue until resolveHint learns which one the claim visited.
+func (q *dispatchQueue) take(canChoose bool) (v claimTarget, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.free == 0 || q.claims >= maxClaims {
 		return claimTarget{}, false
 	}
-	i := slices.IndexFunc(b.queue, func(v claimTarget) bool { return b.lanes[v.lane].unclaimed() > 0 })
+	i := slices.IndexFunc(q.queue, func(v claimTarget) bool { return q.lanes[v.lane].unclaimed() > 0 })
 	if i < 0 {
 		return claimTarget{}, false
 	}
-	v = b.queue[i]
+	v = q.queue[i]
 	rivals := 0
-	for _, l := range b.lanes {
+	for _, l := range q.lanes {
 		rivals += max(0, l.unclaimed())
 	}
-	v.slots = max(1, b.free/min(rivals, maxClaims-b.claims))
-	if canChoose && b.lanes[v.lane].queued > 1 {
-		b.queue = append(slices.Delete(b.queue, i, i+1), v)
-		v.partitionHint = b.makeHint(v.lane)
+	v.slots = max(1, q.free/min(rivals, maxClaims-q.claims))
+	if canChoose && q.lanes[v.lane].queued > 1 {
+		q.queue = append(slices.Delete(q.queue, i, i+1), v)
+		v.partitionHint = q.makeHint(v.lane)
 	} else {
-		b.remove(v.laneShard)
-		if c, on := b.dropHandoff(v.laneShard); on {
-			v.shared, v.early, v.ringSlot = true, true, c.slot
+		q.remove(v.laneShard)
+		if h, pending := q.dropHandoff(v.laneShard); pending {
+			v.shared, v.early, v.ringSlot = true, true, h.slot
 		}
-		v.setAside = b.setAside[v.laneShard]
-		delete(b.setAside, v.laneShard)
+		v.setAside = q.setAside[v.laneShard]
+		delete(q.setAside, v.laneShard)
 	}
-	b.free -= v.slots
-	b.claims++
+	q.free -= v.slots
+	q.claims++
 	return v, true
 }
 
-// finishClaim ends a claim that left some of its slots unused.
-func (b *dispatchQueue) finishClaim(unused int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.claims--
-	b.free += unused
-	if len(b.queue) > 0 {
-		signalChange(b.changed)
+// finishClaim ends a claim and frees the slots that it left unused.
+func (q *dispatchQueue) finishClaim(unused int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.claims--
+	q.free += unused
+	if len(q.queue) > 0 {
+		signalChange(q.changed)
 	}
 }
 
 // releaseSlot frees a slot.
-func (b *dispatchQueue) releaseSlot() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.free++
-	if len(b.queue) > 0 {
-		signalChange(b.changed)
+func (q *dispatchQueue) releaseSlot() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.free++
+	if len(q.queue) > 0 {
+		signalChange(q.changed)
 	}
 }
 
-// reserve takes up to n free slots. What is not used of them goes back with restore.
-func (b *dispatchQueue) reserve(n int) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
+// reserve takes up to n free slots. The caller frees those that it does not use with restore.
+func (q *dispatchQueue) reserve(n int) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
 		return 0
 	}
-	n = min(n, b.free)
-	b.free -= n
+	n = min(n, q.free)
+	q.free -= n
 	return n
 }
 
 // restore frees slots that were reserved.
-func (b *dispatchQueue) restore(n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.free += n
-	if n > 0 && len(b.queue) > 0 {
-		signalChange(b.changed)
+func (q *dispatchQueue) restore(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.free += n
+	if n > 0 && len(q.queue) > 0 {
+		signalChange(q.changed)
 	}
 }
 
-// hasWaiting tells that other spots wait for a slot.
-func (b *dispatchQueue) hasWaiting() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.queue) > 0
+// hasWaiting reports whether a shard waits for a slot.
+func (q *dispatchQueue) hasWaiting() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.queue) > 0
 }
 
-// close ends the claiming.
-func (b *dispatchQueue) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	b.queue = nil
-	for s := range b.delayed {
-		b.dropDelayed(s)
+// close empties the queue for good, and hands pending wake-ups on to other workers.
+func (q *dispatchQueue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.queue = nil
+	for s := range q.delayed {
+		q.dropDelayed(s)
 	}
-	for s, c := range b.handoffs {
-		b.dropHandoff(s)
-		c.handOff()
+	for s, h := range q.handoffs {
+		q.dropHandoff(s)
+		h.handOff()
 	}
 }
 
-func (b *dispatchQueue) isClosed() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.closed
+func (q *dispatchQueue) isClosed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
 }
 
 // signalChange leaves a value in a channel of capacity one, which wakes the goroutine that receives from it.

@@ -9,38 +9,38 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// A worker with k places on its list visits each of them within k claims, whatever it hears meanwhile.
-func TestBoardVisitsInTurn(t *testing.T) {
-	const places = 40
+// A worker with k shards in its queue claims from each of them within k claims, whatever wakes it meanwhile.
+func TestQueueVisitsInTurn(t *testing.T) {
+	const shards = 40
 	at := func(i int) laneShard {
 		return laneShard{"default", enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}}
 	}
 	b := newDispatchQueue(1)
 	defer b.close()
-	for i := range places {
+	for i := range shards {
 		b.add(at(i))
 	}
 	last := make(map[laneShard]int)
-	for claim := range 20 * places {
+	for claim := range 20 * shards {
 		for range rand.IntN(3) {
-			b.add(at(rand.IntN(places)))
-			b.addSetAside(at(rand.IntN(places)))
+			b.add(at(rand.IntN(shards)))
+			b.addSetAside(at(rand.IntN(shards)))
 		}
 		v, ok := b.take(false)
 		require.True(t, ok)
-		require.LessOrEqual(t, claim-last[v.laneShard], places, "%v", v.laneShard)
+		require.LessOrEqual(t, claim-last[v.laneShard], shards, "%v", v.laneShard)
 		last[v.laneShard] = claim
 		_, again := b.take(false)
 		require.False(t, again, "there is one slot")
 		b.add(v.laneShard) // it left work there
 		b.finishClaim(v.slots)
 	}
-	require.Len(t, last, places)
+	require.Len(t, last, shards)
 }
 
-// Where the server chooses which spot a claim visits, each lane has its turn, no more claims are under way than spots wait, and
-// what is heard of a spot during a visit makes for another one.
-func TestBoardLeavesTheChoice(t *testing.T) {
+// Where the server chooses which shard a claim visits, each lane has its turn, no more claims are in flight than shards wait, and
+// a wake-up of a shard during a claim makes for another one.
+func TestQueueLeavesTheChoice(t *testing.T) {
 	t.Parallel()
 	at := func(lane enginecore.LaneID, i int) laneShard {
 		return laneShard{lane, enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}}
@@ -61,7 +61,7 @@ func TestBoardLeavesTheChoice(t *testing.T) {
 	require.Equal(t, at("b", 2), third.laneShard)
 	require.Empty(t, third.digits, "there is one of the lane")
 	_, ok = b.take(true)
-	require.False(t, ok, "there are as many claims as spots")
+	require.False(t, ok, "there are as many claims as shards")
 
 	b.add(at("a", 1)) // new work, of which the claims may not know
 	require.True(t, b.resolveHint(first, at("a", 4)))

@@ -1,20 +1,22 @@
 package runtime
 
 const (
-	// rotaMS and rotaPlaces are those of the library: whoever makes work publishes it at the place of the time that it is.
+	// ringSlotMS and ringSlots are those of the library: the call that makes work publishes the wake-up in the slot of its time.
 	ringSlotMS, ringSlots = 20, 256
-	// onDuty is how many workers hear a place, as the library has it. The second and third take over when the first is away, busy or slow.
+	// wakeFanout is how many workers listen to a slot, as the library has it. The second and third take over when the first is
+	// gone, busy or slow.
 	wakeFanout = 3
 )
 
-// rota says which workers of a lane are on duty when. A wake-up goes to the place of the rota whose time it is, and each
-// place is heard by onDuty workers. While there are not more than that, nobody takes places, and wake-ups go to all.
+// wakeRing assigns the workers of a lane to time slots, so that a wake-up goes to a few workers and not to all. It is published in
+// the slot of its time, to which wakeFanout workers listen. While there are not more workers than that, no slot has listeners,
+// and wake-ups go to all.
 //
-// Each worker works it out by itself, from the crowd that it knows. When they do not agree, a place is heard by fewer
-// workers or by more, and what is published at a place that nobody hears goes to all; that costs, but loses nothing.
+// Each worker computes the ring by itself from the peers that it knows. When they disagree, a slot has fewer or more listeners, and
+// a wake-up in a slot without any goes to all: that costs claims, but loses nothing.
 type wakeRing struct {
 	workers int
-	self    int // position among them
+	self    int // position of this worker among them, by its hash
 }
 
 func newWakeRing(self uint64, peers map[string]peer) wakeRing {
@@ -27,31 +29,31 @@ func newWakeRing(self uint64, peers map[string]peer) wakeRing {
 	return r
 }
 
-// slots are those that this worker hears.
+// slots returns the slots to which this worker listens.
 func (r wakeRing) slots() []int {
 	if r.workers <= wakeFanout {
 		return nil
 	}
 	var list []int
-	for place := range ringSlots {
-		if r.rank(place) < wakeFanout {
-			list = append(list, place)
+	for slot := range ringSlots {
+		if r.rank(slot) < wakeFanout {
+			list = append(list, slot)
 		}
 	}
 	return list
 }
 
-// rank is how many workers stand before this one at a place.
-func (r wakeRing) rank(place int) int {
-	return ((r.self-place)%r.workers + r.workers) % r.workers
+// rank is how many workers come before this one in a slot.
+func (r wakeRing) rank(slot int) int {
+	return ((r.self-slot)%r.workers + r.workers) % r.workers
 }
 
-// turn is how many of those on duty answer a wake-up of a time (Unix ms) before this worker. Who is first changes from
-// round to round, so that it does not depend on the number of workers that all get their share.
-func (r wakeRing) turn(place int, at int64) int {
-	rank := r.rank(place)
+// turn is how many workers of a slot answer a wake-up of a time (Unix ms) before this one. Which is first changes with each time
+// round the ring, so that all get their share whatever their number.
+func (r wakeRing) turn(slot int, at int64) int {
+	rank := r.rank(slot)
 	if rank >= wakeFanout {
-		return wakeFanout // others have this place by now
+		return wakeFanout // the slot belongs to others by now
 	}
 	round := at / ringSlotMS / ringSlots
 	return (rank + int(round%wakeFanout)) % wakeFanout

@@ -17,13 +17,13 @@ const (
 	ringLinger = time.Second
 )
 
-// post is a place of the rota of a lane.
+// ringSlot is a slot of the wake ring of a lane.
 type ringSlot struct {
 	lane enginecore.LaneID
 	slot int
 }
 
-// listenToRing hears the places of this worker, as the crowd changes, until ctx ends.
+// listenToRing subscribes to the slots of this worker in the wake rings of its lanes, which change with its peers, until ctx ends.
 func (s *shift) listenToRing(ctx context.Context) {
 	var held map[string]ringSlot
 	leave := func() {}
@@ -48,26 +48,26 @@ func (s *shift) listenToRing(ctx context.Context) {
 	}
 }
 
-// ringChannels are the channels of the places that this worker is to hear.
+// ringChannels returns the slots to which this worker listens, by their channels.
 func (s *shift) ringChannels() map[string]ringSlot {
-	posts := make(map[string]ringSlot)
+	slots := make(map[string]ringSlot)
 	for _, lane := range s.lanes() {
-		for _, place := range s.peers.ring(lane).slots() {
-			posts[s.core.Keys().ChannelRota(strconv.Itoa(place), lane)] = ringSlot{lane, place}
+		for _, slot := range s.peers.ring(lane).slots() {
+			slots[s.core.Keys().ChannelRota(strconv.Itoa(slot), lane)] = ringSlot{lane, slot}
 		}
 	}
-	return posts
+	return slots
 }
 
-// subscribeRing hears channels until ctx ends, and returns when they are heard: false when ctx ended before.
-func (s *shift) subscribeRing(ctx context.Context, posts map[string]ringSlot) bool {
-	if len(posts) == 0 {
+// subscribeRing listens to channels until ctx ends. It returns when it is subscribed; false when ctx ended before.
+func (s *shift) subscribeRing(ctx context.Context, slots map[string]ringSlot) bool {
+	if len(slots) == 0 {
 		return ctx.Err() == nil
 	}
 	confirmed := make(chan struct{}, 1)
 	s.ringListeners.Go(func() {
-		s.session.hub.listen(ctx, slices.Collect(maps.Keys(posts)), func() { notify(confirmed) }, func(channel, message string) {
-			at := posts[channel]
+		s.session.hub.listen(ctx, slices.Collect(maps.Keys(slots)), func() { notify(confirmed) }, func(channel, message string) {
+			at := slots[channel]
 			s.wake(ctx, at.lane, &at.slot, message)
 		})
 	})

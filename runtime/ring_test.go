@@ -8,39 +8,39 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each place is heard by onDuty workers, of which each answers at a turn of its own, and the first turns are spread evenly.
-func TestRota(t *testing.T) {
+// Each slot has wakeFanout workers, of which each answers at a turn of its own, and the first turns are spread evenly.
+func TestWakeRing(t *testing.T) {
 	t.Parallel()
 	for _, workers := range []int{4, 7, 50, 256, 400} {
-		crowds := newCrowds(workers)
+		sets := newPeerSets(workers)
 		heard, first := make(map[int]int), make([]int, workers)
-		for i, c := range crowds {
-			for _, place := range c.ring(testLane).slots() {
-				heard[place]++
+		for i, c := range sets {
+			for _, slot := range c.ring(testLane).slots() {
+				heard[slot]++
 				for round := range wakeFanout {
-					if c.ring(testLane).turn(place, int64(round*ringSlotMS*ringSlots)) == 0 {
+					if c.ring(testLane).turn(slot, int64(round*ringSlotMS*ringSlots)) == 0 {
 						first[i]++
 					}
 				}
 			}
 		}
 		require.Len(t, heard, ringSlots, "%d workers", workers)
-		for place, count := range heard {
-			require.Equal(t, wakeFanout, count, "place %d of %d workers", place, workers)
+		for slot, count := range heard {
+			require.Equal(t, wakeFanout, count, "slot %d of %d workers", slot, workers)
 		}
 		fair := float64(wakeFanout*ringSlots) / float64(workers)
 		for i, count := range first {
 			require.InDelta(t, fair, count, max(2, fair/4), "worker %d of %d", i, workers)
 		}
 	}
-	few := newCrowds(wakeFanout)
+	few := newPeerSets(wakeFanout)
 	require.Empty(t, few[0].ring(testLane).slots(), "few workers all hear everything")
-	require.Equal(t, wakeFanout, newCrowds(8)[0].ring(testLane).turn((newCrowds(8)[0].ring(testLane).self+1)%8, 0),
-		"who does not hear a place any more comes last")
+	require.Equal(t, wakeFanout, newPeerSets(8)[0].ring(testLane).turn((newPeerSets(8)[0].ring(testLane).self+1)%8, 0),
+		"who does not hear a slot any more comes last")
 }
 
-// Who is on duty hands on what nobody took, once, and nothing that was taken.
-func TestBoardOnDuty(t *testing.T) {
+// A wake-up of a ring slot that no worker took is handed on to all, once, and none that was taken.
+func TestQueueHandsOff(t *testing.T) {
 	t.Parallel()
 	at := func(i int) laneShard {
 		s := laneShard{lane: testLane}
@@ -80,8 +80,8 @@ func TestBoardOnDuty(t *testing.T) {
 	require.Empty(t, handed)
 }
 
-// Places follow the crowd.
-func TestCrowdTellsChanges(t *testing.T) {
+// A peer set signals peers that come and go.
+func TestPeerSetSignalsChanges(t *testing.T) {
 	t.Parallel()
 	c := newPeerSet("worker-0")
 	changed := func() bool {
