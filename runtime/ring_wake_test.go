@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// rotaPlaces is how many places the rota has.
+// ringSlots is how many slots a wake ring has.
 const ringSlots = 256
 
 // heard waits until workers hear at least so many channels of a kind.
