@@ -65,8 +65,8 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 	}
 	reply, err := core.SetBudget(ctx, call)
 	if err == nil && reply.Told {
-		news := gateNews{session: c.session, partition: p, budget: b.ID, version: reply.Gate, closed: reply.Closed}
-		err = news.tell(ctx)
+		news := gateUpdate{session: c.session, partition: p, budget: b.ID, version: reply.Gate, closed: reply.Closed}
+		err = news.publish(ctx)
 	}
 	return reply.Status, err
 }
@@ -106,7 +106,7 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	}
 	reply, err := core.GetBudgets(ctx, enginecore.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
 	if err == nil && len(reply.Budgets) > 0 && reply.Budgets[0].Gate > 0 {
-		err = newsOf(c.session, p, reply.Budgets[0]).tell(ctx)
+		err = gateUpdateOf(c.session, p, reply.Budgets[0]).publish(ctx)
 	}
 	if err != nil {
 		return fault(err)
@@ -123,15 +123,15 @@ func (c *Client) RemoveBudget(ctx context.Context, ref BudgetRef) error {
 	}
 	for {
 		reply, err := core.RemoveBudget(ctx, enginecore.RemoveBudgetCall{Partition: p, BudgetID: id})
-		news := gateNews{session: c.session, partition: p, budget: id, version: reply.Gate}
+		news := gateUpdate{session: c.session, partition: p, budget: id, version: reply.Gate}
 		switch {
 		case err == nil && reply.Told:
-			err = news.tell(ctx)
+			err = news.publish(ctx)
 		case err == nil && reply.Status == enginecore.StatusAlreadySatisfied:
 			return nil
 		case err == nil:
 			news.forget = true
-			if err = news.tell(ctx); err == nil {
+			if err = news.publish(ctx); err == nil {
 				return nil
 			}
 		}
@@ -196,9 +196,9 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 	return list, nil
 }
 
-// newsOf is what a budget's gate says now.
-func newsOf(e *session, p enginecore.Partition, b enginecore.BudgetState) gateNews {
-	n := gateNews{session: e, partition: p, budget: b.BudgetID, version: b.Gate, closed: b.Closed}
+// gateUpdateOf is what a budget's gate says now.
+func gateUpdateOf(e *session, p enginecore.Partition, b enginecore.BudgetState) gateUpdate {
+	n := gateUpdate{session: e, partition: p, budget: b.BudgetID, version: b.Gate, closed: b.Closed}
 	if !b.Wide {
 		n.flow = readBudgetState(b).FlowID
 	}
@@ -304,10 +304,10 @@ func (c *Client) removeBudgetsOf(ctx context.Context, id enginecore.FlowID, text
 		if err != nil || b.Scope != flow.ScopeRun || b.ScopeID != string(id) {
 			continue
 		}
-		n := gateNews{session: c.session, partition: p, budget: b.ID}
+		n := gateUpdate{session: c.session, partition: p, budget: b.ID}
 		if !b.Wide {
 			n.flow = id
 		}
-		_ = n.remove(ctx) // see above
+		_ = n.removeBudget(ctx) // see above
 	}
 }

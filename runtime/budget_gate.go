@@ -2,60 +2,57 @@ package runtime
 
 import (
 	"context"
-	"errors"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// gateNews is what the partitions of flows have to be told about a budget: that it is used up, and why, or that it is not.
-type gateNews struct {
+// gateUpdate tells the partitions of flows whether a budget is used up. While its gate is closed, a partition starts no node of a
+// run that uses the budget and blocks nodes.
+type gateUpdate struct {
 	session   *session
 	partition enginecore.Partition // of the budget
 	budget    enginecore.BudgetID
 	flow      enginecore.FlowID // the run that has the budget to itself; empty for others
 	version   int64
-	closed    string
-	// forget tells that the budget is gone.
-	forget bool
+	closed    string // why the gate is closed; empty when it is open
+	forget    bool   // the budget is removed
 }
 
-// tell tells all partitions that it concerns, lets go what waits there if the budget is not used up, and then says that it is
-// done. Keepers do what it leaves undone.
-func (n gateNews) tell(ctx context.Context) error {
-	partitions, err := n.partitions()
+// publish sends the update to all partitions that it concerns, which release waiting nodes if the gate is open, and then
+// finishes the task in the budget's partition. Keepers complete what it leaves undone.
+func (u gateUpdate) publish(ctx context.Context) error {
+	partitions, err := u.partitions()
 	if err != nil {
 		return err
 	}
-	if err := n.send(ctx, partitions); err != nil || n.forget {
+	if err := u.sendTo(ctx, partitions); err != nil || u.forget {
 		return err
 	}
-	_, err = n.session.core.BudgetDone(ctx, enginecore.BudgetDoneCall{Partition: n.partition, Done: []enginecore.BudgetDoneDone{
-		{Text: owedGate + " " + string(n.budget), Gate: n.version},
+	_, err = u.session.core.BudgetDone(ctx, enginecore.BudgetDoneCall{Partition: u.partition, Done: []enginecore.BudgetDoneDone{
+		{Text: taskGate + " " + string(u.budget), Gate: u.version},
 	}})
 	return err
 }
 
-func (n gateNews) partitions() ([]enginecore.Partition, error) {
-	if n.flow == "" {
-		return n.session.partitions(), nil
+// partitions returns the partitions with runs that use the budget.
+func (u gateUpdate) partitions() ([]enginecore.Partition, error) {
+	if u.flow == "" {
+		return u.session.partitions(), nil
 	}
-	p, err := n.session.core.FlowPartition(n.flow)
+	p, err := u.session.core.FlowPartition(u.flow)
 	return []enginecore.Partition{p}, err
 }
 
-// send tells some partitions.
-func (n gateNews) send(ctx context.Context, partitions []enginecore.Partition) error {
+// sendTo sends the update to some partitions, again to those that have more nodes to release.
+func (u gateUpdate) sendTo(ctx context.Context, partitions []enginecore.Partition) error {
 	for len(partitions) > 0 {
 		calls := make([]enginecore.SetBudgetGatesCall, len(partitions))
 		for i, p := range partitions {
 			calls[i] = enginecore.SetBudgetGatesCall{Partition: p, Gates: []enginecore.SetBudgetGatesGate{
-				{BudgetID: n.budget, Gate: n.version, Closed: n.closed, Forget: n.forget},
+				{BudgetID: u.budget, Gate: u.version, Closed: u.closed, Forget: u.forget},
 			}}
 		}
-		answers, err := sendAll(ctx, n.session.core, calls)
+		answers, err := sendAll(ctx, u.session.core, calls)
 		if err != nil {
 			return err
 		}
@@ -70,91 +67,12 @@ func (n gateNews) send(ctx context.Context, partitions []enginecore.Partition) e
 	return nil
 }
 
-// Kinds of what is owed because of a use of a budget.
-const (
-	owedGate   = "gate"
-	owedBreach = "breach"
-	owedHeld   = "held"
-	owedRun    = "run"
-)
-
-// Kinds of breaches in what is owed, and the effect that has to be carried out.
-const (
-	hardBreach   = "hard"
-	effectCancel = "cancel"
-)
-
-// breach is what is owed to a run that has passed a limit.
-type breach struct {
-	text      string // by which the engine knows it
-	budget    enginecore.BudgetID
-	id        string
-	kind      string
-	effect    string
-	flow      enginecore.FlowID
-	whose     enginecore.FlowID // the run that the effect is on
-	node      string
-	attempt   int64
-	dimension string
-	words     string
-}
-
-var errOwed = errors.New("malformed text of what is owed for a budget")
-
-// parseBreach reads "breach <budget> <id> <kind> <effect> <flow> <whose> <node> <attempt> <dimension> <words>".
-func parseBreach(text string) (breach, error) {
-	const fields = 11
-	parts := strings.SplitN(text, " ", fields)
-	if len(parts) < fields {
-		return breach{}, errOwed
-	}
-	attempt, err := strconv.ParseInt(parts[8], 10, 64)
-	return breach{
-		text: text, budget: enginecore.BudgetID(parts[1]), id: parts[2], kind: parts[3], effect: parts[4], flow: enginecore.FlowID(parts[5]),
-		whose: enginecore.FlowID(parts[6]), node: parts[7], attempt: attempt, dimension: parts[9], words: parts[10],
-	}, err
-}
-
-// carryOut notes the breach in the run's log, and cancels the run if that is the effect.
-func (b breach) carryOut(ctx context.Context, e *session) error {
-	p, err := e.core.FlowPartition(b.flow)
-	if err != nil {
+// removeBudget removes a budget for which no node can wait, after the partitions of flows have forgotten it.
+func (u gateUpdate) removeBudget(ctx context.Context) error {
+	u.closed, u.forget = "", true
+	if err := u.publish(ctx); err != nil {
 		return err
 	}
-	_, err = e.core.NoteBreach(ctx, enginecore.NoteBreachCall{
-		Partition: p, FlowID: b.flow, BudgetID: b.budget, ID: b.id, Kind: b.kind, Node: b.node, Attempt: b.attempt, Words: b.words,
-	})
-	if err != nil || b.kind != hardBreach || b.effect != effectCancel {
-		return err
-	}
-	if p, err = e.core.FlowPartition(b.whose); err != nil {
-		return err
-	}
-	call := enginecore.CancelFlowCall{Partition: p, FlowID: b.whose, Reason: b.words, Actor: "budget", Policy: cancelAll}
-	for {
-		reply, err := e.core.CancelFlow(ctx, call)
-		switch {
-		case errors.Is(err, enginecore.ErrFlowNotFound), errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
-			return nil // there is nothing to cancel any more
-		case err != nil:
-			return err
-		case !reply.More:
-			return nil
-		}
-	}
-}
-
-// done is by what the engine is told that a text need not be kept any more, or not before a time.
-func done(text string, again time.Time) enginecore.BudgetDoneDone {
-	return enginecore.BudgetDoneDone{Text: text, AgainAt: again}
-}
-
-// remove removes a budget that nobody can wait for, after the partitions of flows have forgotten it.
-func (n gateNews) remove(ctx context.Context) error {
-	n.closed, n.forget = "", true
-	if err := n.tell(ctx); err != nil {
-		return err
-	}
-	_, err := n.session.core.RemoveBudget(ctx, enginecore.RemoveBudgetCall{Partition: n.partition, BudgetID: n.budget, Over: true})
+	_, err := u.session.core.RemoveBudget(ctx, enginecore.RemoveBudgetCall{Partition: u.partition, BudgetID: u.budget, Over: true})
 	return err
 }

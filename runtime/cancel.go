@@ -22,12 +22,6 @@ func actionOf(opts []ActionOption) (action, error) {
 	return a, errors.Join(apply(&a, opts), checkText("actor", a.actor, MaxActor))
 }
 
-// Policies of ffx_cancel_flow.
-const (
-	cancelAll     = "cancel_all"
-	cancelPending = "cancel_pending"
-)
-
 // Cancel stops the run: nothing of it starts any more, and running activities see their context cancelled. It returns
 // when every node has been told. Cancelling a cancelled run is no error; a run that is over otherwise gives ErrRunOver. The
 // reason has at most MaxReason bytes and no control characters; others are refused with ErrText, in all calls that take one.

@@ -169,7 +169,7 @@ func (c *child) readItems() error {
 // link records which run the node stands for.
 func (c *child) link(ctx context.Context) (reply enginecore.LinkChildReply, err error) {
 	call := enginecore.LinkChildCall{
-		Partition: c.spot.partition, ExecutionID: c.claimed.ExecutionID, LeaseID: c.claimed.LeaseID,
+		Partition: c.shard.partition, ExecutionID: c.claimed.ExecutionID, LeaseID: c.claimed.LeaseID,
 		LeaseEpoch: c.claimed.LeaseEpoch, AttemptID: c.claimed.AttemptID, InputHash: hashInput(c.input),
 	}
 	for c.number = 1; ; c.number = reply.Number {
@@ -242,13 +242,13 @@ func childRun(parent enginecore.ClaimedExecution, number int64) (name, run strin
 // over already, the task is to run again at once.
 func (t *task) awaitChild(w *childWait, wantNext bool) (next *task, again bool) {
 	count := 0
-	if wantNext && !t.shift.board.isClosed() {
+	if wantNext && !t.shift.queue.isClosed() {
 		count = 1
 	}
 	call := enginecore.AwaitChildCall{
-		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+		Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, ChildFlowID: w.id, Detail: w.Error(),
-		ClaimRequest: t.shift.claimRequest(t.spot.lane, count),
+		ClaimRequest: t.shift.claimRequest(t.shard.lane, count),
 	}
 	for {
 		ctx, cancel := t.reporting()

@@ -31,7 +31,7 @@ type commits struct {
 
 	mu sync.Mutex
 	// lines holds the spots to which a call is under way.
-	lines map[spot]*commitLine
+	lines map[laneShard]*commitLine
 	// mailboxes are channels of commits that have heard.
 	mailboxes sync.Pool
 }
@@ -70,7 +70,7 @@ func newCommits(s *shift) *commits {
 		return nil
 	}
 	return &commits{
-		shift: s, send: many.CompleteMany, lines: make(map[spot]*commitLine), enough: enoughCommits(s.worker.config.slots),
+		shift: s, send: many.CompleteMany, lines: make(map[laneShard]*commitLine), enough: enoughCommits(s.worker.config.slots),
 	}
 }
 
@@ -93,7 +93,7 @@ func (c *commits) complete(t *task, result []byte, count int) *task {
 		c.mailboxes.Put(mine.told)
 	}
 	if len(news.batch) == 1 {
-		return t.completeAlone(result, count, func() { c.passOn(t.spot) })
+		return t.completeAlone(result, count, func() { c.passOn(t.shard) })
 	}
 	if len(news.batch) > 1 {
 		news = c.sendBatch(news.batch)
@@ -112,9 +112,9 @@ func (c *commits) complete(t *task, result []byte, count int) *task {
 func (c *commits) goesAhead(mine *commit) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	line := c.lines[mine.task.spot]
+	line := c.lines[mine.task.shard]
 	if line == nil {
-		c.lines[mine.task.spot] = &commitLine{underway: 1}
+		c.lines[mine.task.shard] = &commitLine{underway: 1}
 		return true
 	}
 	if used, ok := c.mailboxes.Get().(chan commitNews); ok {
@@ -128,7 +128,7 @@ func (c *commits) goesAhead(mine *commit) bool {
 }
 
 // passOn ends a call. Completions that came meanwhile may go.
-func (c *commits) passOn(from spot) {
+func (c *commits) passOn(from laneShard) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	line := c.lines[from]
@@ -154,7 +154,7 @@ func (c *commits) letGo(line *commitLine) {
 func (c *commits) takeWith(first *commit) []*commit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lines[first.task.spot].take([]*commit{first})
+	return c.lines[first.task.shard].take([]*commit{first})
 }
 
 // take adds to a batch what is waiting, as much as one call may bring.
@@ -177,7 +177,7 @@ func (l *commitLine) take(batch []*commit) []*commit {
 func (c *commits) sendBatch(batch []*commit) commitNews {
 	reply, sentAt, err := c.sendUntilKnown(batch)
 	first := batch[0].task
-	c.passOn(first.spot)
+	c.passOn(first.shard)
 	if err == nil && len(reply.Outcomes) != len(batch) {
 		err = errors.New("the reply tells of another number of completions")
 	}
@@ -187,10 +187,10 @@ func (c *commits) sendBatch(batch []*commit) commitNews {
 		return tellAll(batch, func(int) commitNews { return commitNews{alone: true} })
 	}
 	if reply.More {
-		c.shift.drain.start(c.shift.base, first.spot.partition)
+		c.shift.drain.start(c.shift.base, first.shard.partition)
 	}
 	if reply.Remaining > 0 {
-		c.shift.board.add(first.spot)
+		c.shift.queue.add(first.shard)
 	}
 	executions, candidates := reply.Executions, reply.Candidates
 	news := make([]commitNews, len(batch))
@@ -201,7 +201,7 @@ func (c *commits) sendBatch(batch []*commit) commitNews {
 			news[i] = commitNews{alone: true}
 		case mine.count == 0:
 		case len(executions) > 0:
-			news[i] = commitNews{next: newTask(c.shift, first.spot, executions[0], sentAt)}
+			news[i] = commitNews{next: newTask(c.shift, first.shard, executions[0], sentAt)}
 			executions = executions[1:]
 		default:
 			news[i] = commitNews{candidates: candidates}
@@ -210,10 +210,10 @@ func (c *commits) sendBatch(batch []*commit) commitNews {
 	}
 	// What was leased for a completion that was refused has no slot.
 	for _, claimed := range executions {
-		c.shift.errands.start(newTask(c.shift, first.spot, claimed, sentAt).giveBack)
+		c.shift.errands.start(newTask(c.shift, first.shard, claimed, sentAt).giveBack)
 	}
 	if len(candidates) > 0 {
-		c.shift.errands.start(func() { c.shift.admit(first.spot.lane, candidates, 0) })
+		c.shift.errands.start(func() { c.shift.admit(first.shard.lane, candidates, 0) })
 	}
 	return tellAll(batch, func(i int) commitNews { return news[i] })
 }
@@ -230,7 +230,7 @@ func tellAll(batch []*commit, news func(i int) commitNews) commitNews {
 func (c *commits) sendUntilKnown(batch []*commit) (reply enginecore.CompleteManyReply, sentAt time.Time, err error) {
 	count := 0
 	call := enginecore.CompleteManyCall{
-		Partition: batch[0].task.spot.partition, Completions: make([]enginecore.CompleteManyCompletion, len(batch)),
+		Partition: batch[0].task.shard.partition, Completions: make([]enginecore.CompleteManyCompletion, len(batch)),
 	}
 	for i, mine := range batch {
 		count += mine.count
@@ -240,7 +240,7 @@ func (c *commits) sendUntilKnown(batch []*commit) (reply enginecore.CompleteMany
 			AttemptID: claimed.AttemptID, Result: mine.result,
 		}
 	}
-	call.ClaimRequest = c.shift.claimRequest(batch[0].task.spot.lane, count)
+	call.ClaimRequest = c.shift.claimRequest(batch[0].task.shard.lane, count)
 	for {
 		ctx, cancel := context.WithDeadline(c.shift.base, lastLeaseEnd(batch))
 		sentAt = time.Now()

@@ -10,15 +10,15 @@ import (
 // commitBench drives a line of completions of one spot by hand.
 type commitBench struct {
 	*commits
-	at spot
+	at laneShard
 }
 
 func newCommitBench(enough int) commitBench {
-	return commitBench{&commits{enough: enough, lines: make(map[spot]*commitLine)}, spot{lane: "default"}}
+	return commitBench{&commits{enough: enough, lines: make(map[laneShard]*commitLine)}, laneShard{lane: "default"}}
 }
 
 func (b commitBench) commit(bytes int) *commit {
-	return &commit{task: &task{spot: b.at}, result: make([]byte, bytes)}
+	return &commit{task: &task{shard: b.at}, result: make([]byte, bytes)}
 }
 
 // wait puts so many completions behind the calls that are under way.

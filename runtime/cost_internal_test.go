@@ -67,7 +67,7 @@ func newCostBench(tb testing.TB) *costBench {
 
 // runTask runs one execution from the reply that leases it to the reply that commits it.
 func (b *costBench) runTask(tb testing.TB, claimed enginecore.ClaimedExecution) {
-	at := spot{activity.DefaultLane, enginecore.Partition{Family: enginecore.FlowFamily}}
+	at := laneShard{activity.DefaultLane, enginecore.Partition{Family: enginecore.FlowFamily}}
 	t := newTask(b.shift, at, claimed, time.Now())
 	if next := t.run(func() bool { return true }); next != nil || !t.settled.Load() || t.unsure.Load() {
 		tb.Fatal("the result was not committed")

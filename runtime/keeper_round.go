@@ -133,7 +133,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 	outcomes := make([]outcome, len(partitions))
 	for i, a := range answers {
 		if len(a.reply.Candidates) > 0 {
-			k.quotas.admit(ctx, a.reply.Candidates, &taker{})
+			k.quotas.promote(ctx, a.reply.Candidates, 0)
 		}
 		schedules.begin(ctx, partitions[i], a.reply.Schedules)
 		k.courier.carry(ctx, partitions[i], a.reply.Errands)

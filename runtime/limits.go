@@ -182,31 +182,6 @@ func plainKey(value json.RawMessage) (string, error) {
 	return text, nil
 }
 
-// debt is what an attempt gives back when it is over.
-type debt struct {
-	execution enginecore.ExecutionID
-	token     int64
-	limits    []storedLimit
-	// grants are those by which the places were given, in the order of limits. Nil gives back whatever place the execution has.
-	grants []int64
-}
-
-// isLeasedAhead tells that a worker has to ask for the places of an execution before it runs it.
-func isLeasedAhead(claimed *enginecore.ClaimedExecution) bool {
-	return strings.HasPrefix(claimed.Admission, "?")
-}
-
-// debtOf reads what came with a claim: the token, then the text of the limits.
-func debtOf(claimed *enginecore.ClaimedExecution) (debt, bool) {
-	token, text, _ := strings.Cut(strings.TrimPrefix(claimed.Admission, "?"), " ")
-	number, err := strconv.ParseInt(token, 10, 64)
-	if err != nil {
-		return debt{}, false
-	}
-	limits, err := decodeLimits(text)
-	return debt{claimed.ExecutionID, number, limits, nil}, err == nil
-}
-
 // QuotaState is how a limit stands.
 type QuotaState struct {
 	// Name and Key are those of the limit; Key is empty for a limit without one.

@@ -102,7 +102,7 @@ func (c *Client) setPriorityOf(ctx context.Context, core composites, call engine
 			return children, err
 		}
 		if len(reply.Candidates) > 0 {
-			admitter{c.session}.admit(ctx, reply.Candidates, &taker{})
+			admitter{c.session}.promote(ctx, reply.Candidates, 0)
 		}
 		for _, child := range reply.Children {
 			children = append(children, child.FlowID)

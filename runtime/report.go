@@ -95,7 +95,7 @@ func (s *shift) mayRepeat(until time.Time) bool {
 // complete commits the result and asks for the next execution of the same spot.
 func (t *task) complete(result []byte, wantNext bool) *task {
 	count := 0
-	if wantNext && !t.shift.board.isClosed() {
+	if wantNext && !t.shift.queue.isClosed() {
 		count = 1
 	}
 	if t.shift.commits == nil {
@@ -108,9 +108,9 @@ func (t *task) complete(result []byte, wantNext bool) *task {
 // engine has answered, or never will.
 func (t *task) completeAlone(result []byte, count int, sent func()) *task {
 	call := enginecore.CompleteCall{
-		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+		Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Result: result,
-		ClaimRequest: t.shift.claimRequest(t.spot.lane, count),
+		ClaimRequest: t.shift.claimRequest(t.shard.lane, count),
 	}
 	begun := time.Now()
 	for {
@@ -147,27 +147,27 @@ func engineAway(err error) bool {
 
 func (t *task) handedOn(reply enginecore.CompleteReply, sentAt time.Time) *task {
 	if reply.More {
-		t.shift.drain.start(t.shift.base, t.spot.partition)
+		t.shift.drain.start(t.shift.base, t.shard.partition)
 	}
 	if reply.Remaining > 0 {
-		t.shift.board.add(t.spot)
+		t.shift.queue.add(t.shard)
 	}
 	if len(reply.Executions) == 0 && len(reply.Candidates) > 0 {
 		return t.shift.admitNext(t, reply.Candidates)
 	}
 	if len(reply.Candidates) > 0 {
-		t.shift.errands.start(func() { t.shift.admit(t.spot.lane, reply.Candidates, 0) })
+		t.shift.errands.start(func() { t.shift.admit(t.shard.lane, reply.Candidates, 0) })
 	}
 	if len(reply.Executions) == 0 {
 		return nil
 	}
-	return newTask(t.shift, t.spot, reply.Executions[0], sentAt)
+	return newTask(t.shift, t.shard, reply.Executions[0], sentAt)
 }
 
 // fail reports a failed attempt. The engine decides by the stored policy whether another one follows.
 func (t *task) fail(failure error) {
 	call := enginecore.FailCall{
-		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+		Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, AttemptIndex: t.claimed.AttemptIndex,
 		Reason: recordtext.Text(failure.Error(), MaxReason), Category: activity.CategoryOf(failure),
 		Retryable: !activity.IsNonRetryable(failure), JitterPermille: rand.Int64N(1001),
@@ -181,7 +181,7 @@ func (t *task) fail(failure error) {
 		cancel()
 		if err == nil {
 			if reply.More {
-				t.shift.drain.start(t.shift.base, t.spot.partition)
+				t.shift.drain.start(t.shift.base, t.shard.partition)
 			}
 			t.ended(outcomeOfFailure(reply))
 			return
@@ -203,7 +203,7 @@ func (t *task) giveBackFor(reason string) {
 	ctx, cancel := t.reporting()
 	defer cancel()
 	_, err := t.shift.session.calls.Release(ctx, enginecore.ReleaseCall{
-		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+		Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Reason: reason,
 	})
 	if err != nil {

@@ -73,7 +73,7 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 						session: &session{calls: engine, logger: slog.New(slog.NewTextHandler(&logged, nil)), telemetry: telemetry},
 					}
 					s.leases = newLeaseBook(s)
-					x := newTask(s, spot{}, enginecore.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
+					x := newTask(s, laneShard{}, enginecore.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
 					begun, done := time.Now(), make(chan struct{})
 					go func() {
 						defer close(done)

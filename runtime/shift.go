@@ -26,14 +26,14 @@ type shift struct {
 	session *session
 	core    *enginecore.Engine
 	request enginecore.ClaimRequest // without claim id, lane and count
-	board   *board
-	crowd   *crowd
+	queue   *dispatchQueue
+	peers   *peerSet
 	// greeting is set while an answer to newcomers is under way.
 	greeting atomic.Bool
 	// left is set when the worker takes no more work.
-	left   atomic.Bool
-	onDuty sync.WaitGroup // goroutines that hear places of the rota
-	leases *leaseBook
+	left          atomic.Bool
+	ringListeners sync.WaitGroup // goroutines that hear places of the rota
+	leases        *leaseBook
 	// commits is nil when completions go one by one.
 	commits *commits
 	plans   planCache
@@ -43,10 +43,10 @@ type shift struct {
 	drain drainer
 	// errands are what messages ask for.
 	errands errands
-	debts   debts
-	limits  limitBook
-	permits permits
-	blocks  blocks
+	returns permitReturns
+	limits  limitCache
+	permits permitQueue
+	pools   permitPools
 	// mayChoose is set when one server has all partitions, so that it can choose which one a claim visits.
 	mayChoose bool
 	// budgetCalls take what is used of budgets there.
@@ -78,7 +78,7 @@ func (e *errands) finish() {
 
 func newShift(w *Worker) *shift {
 	return &shift{
-		worker: w, session: w.session, core: w.session.core, board: newBoard(w.config.slots), crowd: newCrowd(w.instance),
+		worker: w, session: w.session, core: w.session.core, queue: newDispatchQueue(w.config.slots), peers: newPeerSet(w.instance),
 		request: enginecore.ClaimRequest{
 			WorkerID: enginecore.WorkerID(w.config.id), WorkerInstanceID: w.instance, LeaseTTL: w.config.lease,
 			Kinds: w.kinds(), Capabilities: strings.Join(w.config.capabilities, ","),
@@ -94,7 +94,7 @@ func (s *shift) run(ctx context.Context) error {
 	defer release()
 	s.leases = newLeaseBook(s)
 	s.budgetCalls = newBudgetCalls(s.core)
-	s.permits.shift, s.blocks.shift = s, s
+	s.permits.run, s.pools.run = s, s
 	s.commits = newCommits(s)
 	s.warnOfShortLease(ctx)
 	if err := s.leases.register(ctx); err != nil {
@@ -116,7 +116,7 @@ func (s *shift) run(ctx context.Context) error {
 	services.Go(func() { s.patrol(background) })
 	services.Go(func() { s.session.guardLibrary(background, libraryCheck) })
 	duty, offDuty := context.WithCancel(background)
-	services.Go(func() { s.keepRota(duty) })
+	services.Go(func() { s.listenToRing(duty) })
 	every := s.session.calls.pollEvery()
 	if s.worker.config.through {
 		every = grantPoll
@@ -127,13 +127,13 @@ func (s *shift) run(ctx context.Context) error {
 
 	s.dispatch(ctx)
 
-	s.board.close()
+	s.queue.close()
 	s.leave()
 	offDuty()
 	err = s.finish()
 	stop()
 	services.Wait()
-	s.onDuty.Wait()
+	s.ringListeners.Wait()
 	s.errands.finish()
 	s.drain.wait()
 	s.leases.deregister()
@@ -148,7 +148,7 @@ func (s *shift) run(ctx context.Context) error {
 func (s *shift) dispatch(ctx context.Context) {
 	for {
 		for {
-			v, ok := s.board.take(s.mayChoose && s.crowd.size() > 0)
+			v, ok := s.queue.take(s.mayChoose && s.peers.size() > 0)
 			if !ok {
 				break
 			}
@@ -157,23 +157,23 @@ func (s *shift) dispatch(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.board.changed:
+		case <-s.queue.changed:
 		}
 	}
 }
 
 // claim fills slots from one spot, and works in one of them.
-func (s *shift) claim(ctx context.Context, v visit) {
+func (s *shift) claim(ctx context.Context, v claimTarget) {
 	if s.worker.config.through {
 		s.claimGranted(ctx, v)
 		return
 	}
 	call := enginecore.ClaimCall{
-		Partition: v.partition, ClaimRequest: s.claimRequest(v.lane, v.slots), TellNone: v.heard, TellEmpty: v.first,
-		TellMore: v.place != "", Place: v.place, List: v.list, Places: v.places,
+		Partition: v.partition, ClaimRequest: s.claimRequest(v.lane, v.slots), TellNone: v.shared, TellEmpty: v.early,
+		TellMore: v.ringSlot != "", Place: v.ringSlot, List: v.digits, Places: v.ringSlots,
 	}
-	call.Aside = v.aside
-	if s.crowd.size() == 0 {
+	call.Aside = v.setAside
+	if s.peers.size() == 0 {
 		call.TellNone, call.TellEmpty, call.TellMore = false, false, false
 	}
 	sentAt := time.Now()
@@ -191,21 +191,21 @@ func (s *shift) claim(ctx context.Context, v visit) {
 		s.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", eventClaimFailed.attr(), slog.String("lane", string(v.lane)),
 			slog.String("partition", v.partition.Tag()), slog.Any("error", err))
 		pause(ctx, claimPause)
-		s.board.notVisited(v)
-		s.board.claimed(v.slots)
+		s.queue.dropHint(v)
+		s.queue.finishClaim(v.slots)
 		if call.Aside {
-			s.board.addAside(v.spot)
+			s.queue.addSetAside(v.laneShard)
 		} else {
-			s.board.add(v.spot)
+			s.queue.add(v.laneShard)
 		}
 		return
 	}
-	at := v.spot
-	if v.list != "" {
+	at := v.laneShard
+	if v.digits != "" {
 		at.partition.Index = uint16(reply.Visited)
 	}
-	aside := s.board.visited(v, at)
-	s.crowd.claimTook(time.Since(sentAt))
+	aside := s.queue.resolveHint(v, at)
+	s.peers.observeClaim(time.Since(sentAt))
 	s.worker.counts.claimed(len(reply.Executions))
 	if len(reply.Executions) > 0 {
 		s.measureClaim(sentAt, v, outcomeFound)
@@ -216,7 +216,7 @@ func (s *shift) claim(ctx context.Context, v visit) {
 	for i, claimed := range reply.Executions {
 		tasks[i] = newTask(s, at, claimed, sentAt)
 	}
-	s.permits.ask(tasks...)
+	s.permits.acquire(tasks...)
 	// The first task runs in this goroutine, when nothing is left to do that takes long.
 	var first *task
 	if len(tasks) > 0 && len(reply.Candidates) == 0 {
@@ -227,19 +227,19 @@ func (s *shift) claim(ctx context.Context, v visit) {
 	if len(reply.Candidates) > 0 {
 		unused -= s.admit(v.lane, reply.Candidates, unused)
 	}
-	s.board.claimed(unused)
+	s.queue.finishClaim(unused)
 	switch {
 	case aside && len(reply.Executions) == v.slots:
-		s.board.addAside(at)
+		s.queue.addSetAside(at)
 	case reply.Remaining > 0:
-		s.board.add(at)
+		s.queue.add(at)
 	}
 	if first != nil {
 		s.work(first)
 	}
 }
 
-func (s *shift) measureClaim(sentAt time.Time, v visit, outcome string) {
+func (s *shift) measureClaim(sentAt time.Time, v claimTarget, outcome string) {
 	telemetry := s.session.telemetry
 	telemetry.record(s.base, telemetry.claims, time.Since(sentAt), labels{"lane", string(v.lane), outcome})
 }
@@ -248,7 +248,7 @@ func (s *shift) claimRequest(lane enginecore.LaneID, count int) enginecore.Claim
 	request := s.request
 	request.LaneID, request.Count, request.ClaimID = lane, int64(count), randomUUID().String()
 	if count > 0 && !s.worker.config.through {
-		request.Rooms = s.limits.rooms(s.blocks.surplus)
+		request.Rooms = s.limits.rooms(s.pools.unused)
 	}
 	return request
 }
@@ -261,20 +261,20 @@ const maxRow = 20 * time.Millisecond
 func (s *shift) work(t *task) {
 	until := time.Now().Add(maxRow)
 	another := func() bool {
-		return !s.worker.config.through && (time.Now().Before(until) || !s.board.crowded())
+		return !s.worker.config.through && (time.Now().Before(until) || !s.queue.hasWaiting())
 	}
 	var ended *task
 	// A function may end its goroutine, so this is deferred. The slot is free before others learn of the places, so that this
 	// worker can take one.
 	defer func() {
-		s.board.release()
-		s.owe(ended)
+		s.queue.releaseSlot()
+		s.releasePermits(ended)
 	}()
 	for t != nil {
 		s.worker.counts.executions.Add(1)
 		ended = t
 		if t = t.run(another); t != nil {
-			s.owe(ended)
+			s.releasePermits(ended)
 		}
 	}
 }
@@ -314,15 +314,5 @@ func waitFor(done <-chan struct{}, limit time.Duration) bool {
 		return true
 	case <-timer.C:
 		return false
-	}
-}
-
-// pause waits, or returns early when ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }

@@ -42,7 +42,7 @@ func (t *task) suspend(s *activitycontext.Suspension, wantNext bool) (next *task
 		ctx, cancel := t.reporting()
 		sentAt := time.Now()
 		var reply enginecore.SuspendReply
-		err := t.shift.session.secrets.with(ctx, t.spot.partition, func() (err error) {
+		err := t.shift.session.secrets.with(ctx, t.shard.partition, func() (err error) {
 			reply, err = t.shift.core.Suspend(ctx, call)
 			return err
 		})
@@ -72,16 +72,16 @@ func (t *task) suspend(s *activitycontext.Suspension, wantNext bool) (next *task
 
 func (t *task) suspension(s *activitycontext.Suspension, wantNext bool) enginecore.SuspendCall {
 	count := 0
-	if wantNext && !t.shift.board.isClosed() {
+	if wantNext && !t.shift.queue.isClosed() {
 		count = 1
 	}
 	id := uuid.NewString()
 	return enginecore.SuspendCall{
-		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+		Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: s.Step, SuspensionID: enginecore.SuspensionID(id),
 		WaitpointKey: waitpointKey(enginecore.WaitpointID(id)), Condition: conditionOf(s.Wait), Timeout: s.Wait.Timeout,
 		TimeoutBehavior: timeoutBehaviors[activity.TimeoutBehavior(s.Wait.OnTimeout)], Collect: s.Wait.Collect,
-		ClaimRequest: t.shift.claimRequest(t.spot.lane, count),
+		ClaimRequest: t.shift.claimRequest(t.shard.lane, count),
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 // task is one claimed execution in a worker.
 type task struct {
 	shift   *shift
-	spot    spot
+	shard   laneShard
 	claimed enginecore.ClaimedExecution
 	begun   time.Time
 
@@ -50,15 +50,15 @@ type task struct {
 	exited   error
 	overstay overstay
 	// places tells whether the execution has got its places; nil when nobody has asked for them.
-	places chan bool
-	// placed tells that it has, by its own asking, block in whose places it takes its turn.
-	placed bool
-	block  *block
-	noted  bool // its places are on their way back
+	permits chan bool
+	// placed tells that it has, by its own asking; pool is where its permit comes from, if from one.
+	permitted       bool
+	pool            *permitPool
+	permitsReturned bool // its permits are on their way back
 }
 
-func newTask(s *shift, from spot, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
-	t := &task{shift: s, spot: from, claimed: claimed, begun: time.Now()}
+func newTask(s *shift, from laneShard, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
+	t := &task{shift: s, shard: from, claimed: claimed, begun: time.Now()}
 	t.ctx, t.cancel = context.WithCancelCause(extractTrace(s.base, claimed.TraceContext))
 	t.extendLease(sentAt)
 	return t
@@ -106,7 +106,7 @@ func (t *task) run(wantNext func() bool) (next *task) {
 	if held {
 		defer t.shift.leases.remove(t)
 	}
-	placed := t.awaitPlaces()
+	placed := t.awaitPermits()
 	if !held {
 		t.giveBack()
 		return nil
@@ -116,9 +116,9 @@ func (t *task) run(wantNext func() bool) (next *task) {
 		t.log(slog.LevelDebug, eventAttemptEnded, "execution ended before its function began", slog.Any("cause", context.Cause(t.ctx)))
 		return nil
 	}
-	if !placed || t.shift.board.isClosed() {
+	if !placed || t.shift.queue.isClosed() {
 		if t.settle() {
-			t.giveBackFor(whyReturned(placed))
+			t.giveBackFor(returnReason(placed))
 		}
 		return nil
 	}
@@ -315,7 +315,7 @@ func (t *task) input(ctx context.Context, plan nodePlan) ([]byte, error) {
 
 // readInputs reads the results that were too many or too large to come with the claim.
 func (t *task) readInputs(ctx context.Context, results map[string][]byte) error {
-	call := enginecore.ReadInputsCall{Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID}
+	call := enginecore.ReadInputsCall{Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID}
 	for {
 		reply, err := t.shift.session.calls.ReadInputs(ctx, call)
 		if err != nil {

@@ -234,7 +234,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	if w.config.through {
 		if _, err := w.session.composites(); err != nil {
-			return fmt.Errorf("worker: through a scheduler: %w", err)
+			return fmt.Errorf("worker: claim through grants: %w", err)
 		}
 	}
 	defer w.vitals.begin()()
