@@ -42,7 +42,7 @@ type settings struct {
 	idleTime    time.Duration
 	clients     int
 	backlog     int
-	crews       []int
+	pools       []int
 	asJSON      bool
 	cpuProfile  string
 	memProfile  string
@@ -56,7 +56,7 @@ type settings struct {
 }
 
 func parseFlags(args []string) (settings, error) {
-	s := settings{crews: []int{1, 4, 16, 64}}
+	s := settings{pools: []int{1, 4, 16, 64}}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&s.url, "engine", os.Getenv("FLOWFABRIC_URL"), "URL of the engine, or redis or valkey to start one; empty is one in this process")
 	flags.StringVar(&s.aof, "aof", "no", "appendfsync of a server that is started: no (no file), everysec, always")

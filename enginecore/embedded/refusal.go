@@ -141,7 +141,7 @@ func (e *Engine) restore(ctx context.Context) error {
 		}
 	}
 	var next *newLog
-	if l.superseded || l.unsyncable.Load() || l.mend() != nil {
+	if l.superseded || l.unsyncable.Load() || l.repair() != nil {
 		var err error
 		if next, err = l.beginAgain(data); err != nil {
 			return err
@@ -151,8 +151,8 @@ func (e *Engine) restore(ctx context.Context) error {
 	return nil
 }
 
-// mend makes the current file one to append to.
-func (l *effectLog) mend() error {
+// repair makes the current file one to append to.
+func (l *effectLog) repair() error {
 	if err := l.file.Truncate(l.size); err != nil {
 		return err
 	}

@@ -12,15 +12,15 @@ import (
 
 // The activities. What may be better a moment later is tried again; a test that fails would fail again.
 var (
-	build    = activity.New("site.build", Build, patient, activity.StartToClose(10*time.Minute))
-	test     = activity.New("site.test", Test, patient, activity.StartToClose(10*time.Minute))
+	build    = activity.New("site.build", Build, transientRetry, activity.StartToClose(10*time.Minute))
+	test     = activity.New("site.test", Test, transientRetry, activity.StartToClose(10*time.Minute))
 	count    = activity.New("site.count", Count, activity.Retry(activity.NoRetry))
-	deploy   = activity.New("site.deploy", Deploy, patient)
-	verify   = activity.New("site.verify", Verify, patient)
-	rollback = activity.New("site.rollback", Rollback, patient)
-	clean    = activity.New("site.clean", Clean, patient)
+	deploy   = activity.New("site.deploy", Deploy, transientRetry)
+	verify   = activity.New("site.verify", Verify, transientRetry)
+	rollback = activity.New("site.rollback", Rollback, transientRetry)
+	clean    = activity.New("site.clean", Clean, transientRetry)
 
-	patient = activity.Retry(activity.Exponential{First: 200 * time.Millisecond, Max: 2 * time.Second, Attempts: 4})
+	transientRetry = activity.Retry(activity.Exponential{First: 200 * time.Millisecond, Max: 2 * time.Second, Attempts: 4})
 )
 
 // matrix is the tests that a release has to pass: what the go command gets, by the name of the test.

@@ -44,7 +44,7 @@ type load struct {
 	beats     map[string]int   // functions of scheduled runs, by the time of their fire
 	runs      []string         // that were started and have ended
 	looks     int              // at a partition, for a duty
-	mended    map[string]int64 // entries that duties found not to be in order, by index
+	repaired  map[string]int64 // entries that duties found not to be in order, by index
 	faults    map[runtime.Duty]error
 	again     []string // that were acknowledged, and were not there when they were started once more
 }
@@ -60,7 +60,7 @@ func newLoad(t *testing.T, o testserver.ClusterOptions) *load {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*enginetest.Patience)
 	t.Cleanup(cancel)
 	x := &load{t: t, ctx: ctx, cluster: testserver.NewCluster(t, o), calls: make(map[string]int), beats: make(map[string]int),
-		mended: make(map[string]int64), faults: make(map[runtime.Duty]error)}
+		repaired: make(map[string]int64), faults: make(map[runtime.Duty]error)}
 	x.Bench = enginetest.Open(t, testserver.OnCluster, x.cluster.URL(), enginetest.NewPrefix(), runtime.Partitions(8))
 	x.def, x.beat = x.order(), x.heartbeat()
 	handlers := slices.Concat(x.def.Handlers(), x.beat.Handlers())
@@ -83,7 +83,7 @@ func (x *load) dutiesByHand(ctx context.Context) error {
 			x.mu.Lock()
 			x.looks += report.Steps
 			for index, n := range report.Mended {
-				x.mended[index] += n
+				x.repaired[index] += n
 			}
 			away := errors.Is(err, enginecore.ErrUnavailable) || errors.Is(err, enginecore.ErrNotReachable) // for longer than a call waits
 			if err != nil && !away && ctx.Err() == nil {
@@ -104,7 +104,7 @@ func (x *load) dutiesByHand(ctx context.Context) error {
 func (x *load) dutiesDone() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return fmt.Sprintf("duties looked %d times, mended %v, and failed with %v", x.looks, x.mended, x.faults)
+	return fmt.Sprintf("duties looked %d times, repaired %v, and failed with %v", x.looks, x.repaired, x.faults)
 }
 
 // order is a flow with a map whose items share a limit, a sub-flow, and a budget that all nodes with work of their own spend.
@@ -289,7 +289,7 @@ func (x *load) exact() {
 	twice := maps.Clone(x.calls)
 	maps.DeleteFunc(twice, func(_ string, n int) bool { return n == 1 })
 	require.Empty(t, twice, "functions were called again")
-	require.Empty(t, x.mended, "everything is in order, but not for a duty of keepers")
+	require.Empty(t, x.repaired, "everything is in order, but not for a duty of keepers")
 	require.Empty(t, x.faults)
 	require.Len(t, x.calls, callsOfRun*len(x.runs))
 	require.LessOrEqual(t, x.most, places, "more at once than the limit allows")

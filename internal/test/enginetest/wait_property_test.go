@@ -19,7 +19,7 @@ import (
 
 // chaos drives a random flow by random calls.
 type chaos struct {
-	*waitLab
+	*waitFixture
 	r     *rand.Rand
 	names []string
 	waits map[string]waitSpec
@@ -37,7 +37,7 @@ func (x *chaos) spec() waitSpec {
 }
 
 func newChaos(t *testing.T, b *enginetest.Bench, seed uint64) *chaos {
-	x := &chaos{waitLab: newWaitLab(t, b), r: rand.New(rand.NewPCG(seed, seed)), waits: make(map[string]waitSpec)}
+	x := &chaos{waitFixture: newWaitFixture(t, b), r: rand.New(rand.NewPCG(seed, seed)), waits: make(map[string]waitSpec)}
 	kinds := []string{"success_only", "success_only", "on_failure", "always"}
 	var tasks []string
 	var links []link

@@ -350,9 +350,9 @@ func (c *checker) outcome(p *partition, f *flowRecord, outcomes map[string]int) 
 	if want == "" || state != want {
 		c.fault(RuleClosed, f.key, "outcome is %q, state is %q", outcome, state)
 	}
-	absorbed := p.absorbed(f)
-	failed := outcomes["failed"] + outcomes["expired"] - absorbed["failed"] - absorbed["expired"]
-	cancelled := outcomes["cancelled"] - absorbed["cancelled"]
+	tolerated := p.tolerated(f)
+	failed := outcomes["failed"] + outcomes["expired"] - tolerated["failed"] - tolerated["expired"]
+	cancelled := outcomes["cancelled"] - tolerated["cancelled"]
 	switch outcome {
 	case "success":
 		if failed+cancelled > 0 || (outcomes["skipped"] > 0 && f.core["joins"] == "" && !f.hasKinds()) {

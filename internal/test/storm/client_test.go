@@ -48,7 +48,7 @@ func (c *customer) work(ctx context.Context, r *rand.Rand) {
 
 // start starts a run, again and again until the engine has acknowledged it.
 func (c *customer) start(ctx context.Context, id string, seed uint64) {
-	def, err := newSketch(seed).define(c.step)
+	def, err := newRandomDAG(seed).define(c.step)
 	if err != nil {
 		panic(err)
 	}

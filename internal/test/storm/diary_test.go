@@ -63,7 +63,7 @@ func openDiary(path string) (*diary, error) {
 
 func (d *diary) close() error { return d.file.Close() }
 
-// note panics when it cannot write: nothing that follows could be judged.
+// note panics when it cannot write: nothing that follows could be checked.
 func (d *diary) note(e entry) {
 	if e.Pid == 0 {
 		e.Pid = d.pid

@@ -68,7 +68,7 @@ func (d *diary) spend(ctx context.Context, e entry, amount int64) error {
 }
 
 // settleLedger waits until nothing is reserved any more, and compares what is spent with the diary.
-func (j *judge) settleLedger(ctx context.Context, s *storm) {
+func (j *checker) settleLedger(ctx context.Context, s *storm) {
 	j.t.Helper()
 	asked, counted := make(map[string]int64), make(map[string]int64)
 	for _, e := range j.entries {
@@ -101,9 +101,9 @@ func sum(amounts map[string]int64) (total int64) {
 	return total
 }
 
-// coins judges what was held at a time. What a killed process held is held no more for the diary, and for a while for the
+// coins checks what was held at a time. What a killed process held is held no more for the diary, and for a while for the
 // engine.
-func (j *judge) coins() {
+func (j *checker) coins() {
 	j.t.Helper()
 	held := make(map[string]entry)
 	var total, most int64

@@ -164,7 +164,7 @@ func newStorm(t *testing.T, k testserver.Kind, near, far string) *storm {
 	return s
 }
 
-// rage lets the storm go on for its time, and judges what it has left.
+// rage lets the storm go on for its time, and checks what it has left.
 func (s *storm) rage(t *testing.T, more trouble) {
 	t.Helper()
 	s.schedule(t, newStep(s.diary))
@@ -209,7 +209,7 @@ func (s *storm) awaitRuns(t *testing.T) {
 	})
 }
 
-// calm lets everything come to its end with workers and keepers that nobody kills, and judges it.
+// calm lets everything come to its end with workers and keepers that nobody kills, and checks it.
 func (s *storm) calm(t *testing.T) {
 	t.Helper()
 	entries, err := readDiary(s.path)
@@ -233,7 +233,7 @@ func (s *storm) calm(t *testing.T) {
 	snapshot := s.check(ctx, t, invariant.Quiescent)
 	entries, err = readDiary(s.path)
 	require.NoError(t, err)
-	j := newJudge(t, s, entries)
+	j := newChecker(t, s, entries)
 	for id := range runs {
 		j.run(snapshot, runs[id])
 	}
@@ -241,7 +241,7 @@ func (s *storm) calm(t *testing.T) {
 	j.coins()
 	j.settleLedger(ctx, s)
 	j.tallies["beats"] = s.beats(ctx, t)
-	t.Logf("%d runs, %d diary entries, killed or broken: %v, judged: %v", len(runs), len(entries), s.tallies, j.tallies)
+	t.Logf("%d runs, %d diary entries, killed or broken: %v, checked: %v", len(runs), len(entries), s.tallies, j.tallies)
 }
 
 // patience is how long what the storm has held up may take. Some of it is tried again after as long as it has waited.
@@ -363,7 +363,7 @@ func (s *storm) revive(ctx context.Context, t *testing.T, step *activity.Activit
 		if e.What != starting {
 			continue
 		}
-		def, err := newSketch(e.Seed).define(step)
+		def, err := newRandomDAG(e.Seed).define(step)
 		require.NoError(t, err)
 		run, err := runtime.Start(ctx, s.bench.Client, def, 1, runtime.ID(e.Run))
 		require.NoError(t, err)
