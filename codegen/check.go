@@ -83,7 +83,7 @@ func check(l *library, p *problems) {
 	checkErrorCodes(l, p)
 }
 
-// startsComposite tells whether a key may be the first of a composite call.
+// startsComposite reports whether a key may be the first of a composite call.
 func startsComposite(l *library, k key) bool {
 	t := l.template(k.template)
 	return k.template == "ffx.partition" || t != nil && t.family() != flowFamily

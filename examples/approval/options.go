@@ -206,7 +206,7 @@ func (a *askWhen) Set(text string) error {
 	return errors.New("must be auto, always or never")
 }
 
-// onTerminal tells whether a person can be asked.
+// onTerminal reports whether a person can be asked.
 func (a askWhen) onTerminal(stdin *os.File) bool {
 	switch a {
 	case "always":

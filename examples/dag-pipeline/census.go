@@ -167,7 +167,7 @@ func CutTree(_ context.Context, in CutInput) ([]Cut, error) {
 	return cuts, nil
 }
 
-// isGo tells whether an entry is a regular file of Go.
+// isGo reports whether an entry is a regular file of Go.
 func isGo(entry fs.DirEntry) bool {
 	return entry.Type().IsRegular() && strings.HasSuffix(entry.Name(), ".go")
 }

@@ -26,7 +26,7 @@ func newDisplay(out io.Writer, redraw bool) *display {
 	return &display{out: out, redraw: redraw, begun: time.Now(), shown: make(map[string]string)}
 }
 
-// isTerminal tells whether lines can be drawn again on a file.
+// isTerminal reports whether lines can be drawn again on a file.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "" && os.Getenv("TERM") != "dumb"
@@ -139,7 +139,7 @@ func status(n runtime.NodeDescription) string {
 	return string(n.State)
 }
 
-// waits tells whether a node's turn has not come.
+// waits reports whether a node's turn has not come.
 func waits(n runtime.NodeDescription) bool {
 	return n.State == enginecore.PublicWaiting || n.State == enginecore.PublicWaitingChildren
 }

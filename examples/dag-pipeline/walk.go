@@ -76,7 +76,7 @@ func comparePaths(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// within tells whether a path is a directory's or lies below it.
+// within reports whether a path is a directory's or lies below it.
 func within(name, dir string) bool {
 	return dir == root || name == dir || strings.HasPrefix(name, dir+"/")
 }

@@ -25,7 +25,7 @@ type Info struct {
 type Execution interface {
 	// Info describes the attempt. It does not change while the attempt runs.
 	Info() Info
-	// LeaseHealthy tells whether the worker may still speak for the execution.
+	// LeaseHealthy reports whether the worker may still speak for the execution.
 	LeaseHealthy() bool
 	// Heartbeat notes that the function is alive. It is called often and should not wait for the engine.
 	Heartbeat(ctx context.Context) error

@@ -230,7 +230,7 @@ func parseCron(expression string) (cron.Schedule, error) {
 	return fields, nil
 }
 
-// namesHours tells whether the hour field says at which hours, as opposed to all of them or every so many.
+// namesHours reports whether the hour field says at which hours, as opposed to all of them or every so many.
 func namesHours(expression string) bool {
 	if strings.HasPrefix(expression, "@") {
 		return expression != "@hourly"

@@ -64,7 +64,7 @@ func (h *Handler) seal(nonce, token, who string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// ownForm tells whether the request comes from a form that this handler gave to this browser and visitor.
+// ownForm reports whether the request comes from a form that this handler gave to this browser and visitor.
 func (h *Handler) ownForm(r *http.Request, token, who string) bool {
 	if !sameOrigin(r) {
 		return false

@@ -33,7 +33,7 @@ func newLimiter(every time.Duration, burst int) *limiter {
 	return &limiter{every: every, burst: burst, free: make(map[string]time.Time)}
 }
 
-// take tells whether an event of the key may pass now, and otherwise how long it has to wait.
+// take reports whether an event of the key may pass now, and otherwise how long it has to wait.
 func (l *limiter) take(key string, now time.Time) (wait time.Duration, ok bool) {
 	if len(key) > keyBytes {
 		digest := sha256.Sum256([]byte(key))

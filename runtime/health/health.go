@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Checker is something that can tell whether it works. *runtime.Engine, *runtime.Worker and *runtime.Keeper do.
+// Checker is something that can report whether it works. *runtime.Engine, *runtime.Worker and *runtime.Keeper do.
 type Checker interface {
 	Check(ctx context.Context) error
 }

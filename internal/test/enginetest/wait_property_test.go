@@ -73,7 +73,7 @@ func (x *chaos) leased() (enginecore.ClaimedExecution, bool) {
 	return x.leases[names[x.r.IntN(len(names))]], true
 }
 
-// expected tells whether an error is one that a call may meet because of what came before.
+// expected reports whether an error is one that a call may meet because of what came before.
 func expected(err error) bool {
 	for _, code := range []enginecore.Code{
 		enginecore.ErrStaleLease, enginecore.ErrLeaseRevoked, enginecore.ErrExecutionNotActive, enginecore.ErrExecutionNotSuspended,

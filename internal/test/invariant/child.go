@@ -1,6 +1,6 @@
 package invariant
 
-// waitsForChild tells whether an execution is put aside until a run of its own is over.
+// waitsForChild reports whether an execution is put aside until a run of its own is over.
 func (e *execution) waitsForChild() bool {
 	return e.get("child_flow_id") != "" && e.get("child_outcome") == "" && e.get("attempt_state") == "attempt_interrupted"
 }

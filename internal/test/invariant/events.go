@@ -201,7 +201,7 @@ func (h *history) replayed(node string, e *execution) {
 	h.reset[node] = reset
 }
 
-// isRerun tells whether it is a rerun by which a node runs again next.
+// isRerun reports whether it is a rerun by which a node runs again next.
 func (h *history) isRerun(node string, e *execution) bool {
 	n := h.replays[node]
 	for _, entry := range e.parts["lease:history"].stream {
@@ -216,7 +216,7 @@ func (h *history) isRerun(node string, e *execution) bool {
 	return false
 }
 
-// satisfied tells whether an upstream has ended so that an edge of a kind is satisfied.
+// satisfied reports whether an upstream has ended so that an edge of a kind is satisfied.
 func (h *history) satisfied(kind, up, down string) bool {
 	since := h.outcomes[up][h.reset[down][up]:]
 	return satisfies(kind, h.ended[up]) || slices.ContainsFunc(since, func(outcome string) bool { return satisfies(kind, outcome) })

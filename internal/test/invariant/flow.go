@@ -100,7 +100,7 @@ func (c *checker) dep(p *partition, e *execution, key, edge string, dep map[stri
 	}
 }
 
-// satisfies tells whether an upstream's outcome satisfies an edge of a kind.
+// satisfies reports whether an upstream's outcome satisfies an edge of a kind.
 func satisfies(kind, outcome string) bool {
 	failure := outcome == "failed" || outcome == "expired" || outcome == "cancelled"
 	switch kind {
@@ -112,7 +112,7 @@ func satisfies(kind, outcome string) bool {
 	return outcome == "success"
 }
 
-// hasKinds tells whether a node of the flow may be skipped although nothing has failed.
+// hasKinds reports whether a node of the flow may be skipped although nothing has failed.
 func (f *flowRecord) hasKinds() bool {
 	for _, edge := range f.edges {
 		if kind := edge["dependency_kind"]; kind == "on_failure" {

@@ -256,5 +256,5 @@ func writeConfig(o Options, port int, dir string) (path string, err error) {
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// Alive tells whether the server's process runs.
+// Alive reports whether the server's process runs.
 func (s *Server) Alive() bool { return !s.exited() }
