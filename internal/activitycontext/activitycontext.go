@@ -20,8 +20,8 @@ type Info struct {
 	Deadline    time.Time
 }
 
-// Execution is what a worker provides for each function that it runs. Its methods may be called from several
-// goroutines at once, also after the function returned, when they must do no harm.
+// Execution is the interface of a worker for each function that it runs. Its methods are safe for concurrent use, and
+// have no effect after the function has returned.
 type Execution interface {
 	// Info describes the attempt. It does not change while the attempt runs.
 	Info() Info

@@ -46,7 +46,7 @@ func Handler(checks map[string]Checker) http.Handler {
 		if !report.Ready {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		// Nobody is left to tell when the connection is gone.
+		// A write error means that the client has disconnected.
 		_ = json.NewEncoder(w).Encode(report)
 	})
 }
