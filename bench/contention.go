@@ -105,7 +105,7 @@ func serve(ctx context.Context, s settings, in io.Reader, out io.Writer) error {
 	})
 }
 
-// tally is what a worker pool did between two moments.
+// tally has the counts of a worker pool between two moments.
 type tally struct {
 	executions, wasted int64
 	least, most        int64 // executions of one worker

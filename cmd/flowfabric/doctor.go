@@ -84,7 +84,7 @@ func repair(ctx context.Context, s *session, out *output) error {
 	return errors.Join(faults...)
 }
 
-// rewriteLogs asks all servers to rewrite their logs. They go on with that by themselves.
+// rewriteLogs starts a rewrite of the log on all servers, which continues in the background.
 func rewriteLogs(ctx context.Context, s *session, out *output) error {
 	if s.engine.Embedded() != nil {
 		return fmt.Errorf("%w: -rewrite-log: the engine is no server", errUsage)

@@ -23,14 +23,14 @@ var (
 	transientRetry = activity.Retry(activity.Exponential{First: 200 * time.Millisecond, Max: 2 * time.Second, Attempts: 4})
 )
 
-// matrix is the tests that a release has to pass: what the go command gets, by the name of the test.
+// matrix has the tests that a release has to pass: arguments of the go command, by the name of the test.
 var matrix = map[string][]string{
 	"unit":     {"test", "./..."},
 	"shuffled": {"test", "-shuffle=on", "-count=20", "./..."},
 	"vet":      {"vet", "./..."},
 }
 
-// Names of the flow and of the node where it waits for people.
+// Names of the flow and of its waitpoint.
 const (
 	flowName = "deploy-site"
 	approval = "approval"
@@ -39,7 +39,7 @@ const (
 // approvers is how many people have to agree.
 const approvers = 2
 
-// Deployment declares the flow. When nobody has decided within the time of escalation, it goes on waiting, and says so.
+// Deployment declares the flow. If it is not decided within the time of escalation, it escalates and keeps waiting.
 func Deployment(escalation time.Duration) (*flow.Definition[Change, Deployed], error) {
 	f := flow.New[Change, Deployed](flowName, flow.Describe("Deploys a web site when two people agree, and takes back what is not good."))
 

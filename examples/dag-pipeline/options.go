@@ -28,7 +28,7 @@ const (
 	leaseRule = "300ms to 1h"
 )
 
-// options is what the command line says.
+// options has the values of the command line.
 type options struct {
 	tree         string // absolute, without links in it
 	engine       string
