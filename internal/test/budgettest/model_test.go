@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
-// amount is how one dimension stands.
+// amount is the state of one dimension.
 type amount struct{ spent, reserved, hard, soft int64 }
 
 type reservation struct {
@@ -24,7 +24,7 @@ type reservation struct {
 	n         int64
 }
 
-// model is what a budget does, in a few lines.
+// model is a minimal implementation of a budget.
 type model struct {
 	dims         map[string]*amount
 	reservations map[string]reservation
@@ -239,7 +239,7 @@ func (x *budgetCheck) other() {
 	}
 }
 
-// endLease is what a keeper does about a worker that is gone.
+// endLease returns the reservations of a lost worker, as a keeper does.
 func (x *budgetCheck) endLease() {
 	call := enginecore.BudgetDoneCall{Partition: x.partition}
 	for _, id := range x.model.releaseHolder(x.holder()) {
@@ -287,7 +287,7 @@ func (x *budgetCheck) contractReport() {
 	}
 }
 
-// check compares how the budget stands.
+// check compares the state of the budget with the model.
 func (x *budgetCheck) check() {
 	reply, err := x.core.GetBudgets(x.ctx, enginecore.GetBudgetsCall{Partition: x.partition, BudgetIDs: []enginecore.BudgetID{x.id}})
 	require.NoError(x.t, err)

@@ -75,7 +75,7 @@ func newLoad(t *testing.T, o testserver.ClusterOptions) *load {
 	return x
 }
 
-// dutiesByHand does all duties of keepers with hardly a pause, so that each of them meets servers that come and go.
+// dutiesByHand runs all maintenance tasks with hardly a pause, so that each of them runs during failovers.
 func (x *load) dutiesByHand(ctx context.Context) error {
 	for ctx.Err() == nil {
 		for _, info := range runtime.DutyTable() {
@@ -100,7 +100,7 @@ func (x *load) dutiesByHand(ctx context.Context) error {
 	return nil
 }
 
-// dutiesDone tells what duties by hand have come to.
+// dutiesDone describes the results of these maintenance tasks.
 func (x *load) dutiesDone() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -151,7 +151,7 @@ func (x *load) order() *flow.Definition[int, int] {
 	return def
 }
 
-// Of an order: what it spends, how many functions it calls, and what comes out.
+// Of an order: its usage, its number of function calls, and its result.
 const (
 	tokensOfRun = items + 1
 	callsOfRun  = 1 + items + 1 + 2
@@ -187,7 +187,8 @@ func (x *load) enter(n int) {
 	x.most = max(x.most, x.now)
 }
 
-// rush starts runs, some at a time, until what happens meanwhile is over and at least so many have ended, and waits for all.
+// rush starts runs, some at a time, until the concurrent disturbance has ended and at least a given number of runs has,
+// and waits for all.
 func (x *load) rush(name string, atLeast int, meanwhile func()) {
 	x.t.Helper()
 	over := make(chan struct{})

@@ -43,7 +43,7 @@ func (d *desk) create(n admin.NewExecution) enginecore.ExecutionID {
 	return id
 }
 
-// do sends a command to where a key of it is.
+// do sends a command to the server of its key.
 func (d *desk) do(words ...string) rueidis.RedisResult {
 	d.t.Helper()
 	client := d.core.Client()

@@ -43,7 +43,7 @@ func (d *desk) connect(flow enginecore.FlowID, upstream, downstream enginecore.E
 	require.NoError(d.t, err)
 }
 
-// The summary of a flow tells how its members stand, through replays, and is written only when it tells something new.
+// The summary of a flow counts its members by state, through replays, and is written only when it changes.
 func TestFlowProjection(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newDesk(t, b)

@@ -67,7 +67,7 @@ func TestCountsOfLargeRuns(t *testing.T) {
 	})
 }
 
-// countMembers goes through runs of more than 100 members, calls back after each page, and tells what was repaired.
+// countMembers checks runs of more than 100 members, calls back after each page, and returns the repairs.
 func (d *desk) countMembers(plan *runtime.Plan, paged func()) map[string]int64 {
 	d.t.Helper()
 	repaired := make(map[string]int64)

@@ -95,7 +95,7 @@ func TestQuotaReconciliation(t *testing.T) {
 	})
 }
 
-// A place that was given again since somebody looked is not taken back.
+// A permit that was granted again since the check is not returned.
 func TestAdmissionGivenAgain(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newDesk(t, b)

@@ -35,7 +35,7 @@ func (x *opMix) claimSome() {
 	})
 }
 
-// lease is one that somebody has, or believes to have.
+// lease returns a lease that a worker has, or believes to have.
 func (x *opMix) lease() (held, bool) {
 	if len(x.taken) == 0 {
 		return held{}, false
@@ -43,7 +43,7 @@ func (x *opMix) lease() (held, bool) {
 	return x.taken[max(0, len(x.taken)-1-x.r.IntN(6))], true
 }
 
-// endOne lets a worker end, give back or suspend what it has.
+// endOne makes a worker end, release or suspend an execution.
 func (x *opMix) endOne() {
 	x.t.Helper()
 	l, ok := x.lease()
@@ -119,7 +119,7 @@ func (x *opMix) completeSome(l held, request enginecore.ClaimRequest) {
 	})
 }
 
-// keepLease renews what a worker has, gives back strays, or lets an operator take a lease away.
+// keepLease renews a worker's leases, releases unknown ones, or makes an operator revoke a lease.
 func (x *opMix) keepLease() {
 	x.t.Helper()
 	l, ok := x.lease()

@@ -20,14 +20,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// opMix is a flow on which workers, keepers and clients call in any order. Each call may come again later, as after a lost
-// reply.
+// opMix runs a random mix of operations of workers, keepers and clients on one flow. Each call may be repeated later,
+// as after a lost reply.
 type opMix struct {
 	*graph
 	r      *rand.Rand
 	names  []string
 	submit enginecore.SubmitFlowCall
-	// taken are all leases that anybody has been given, also those that are gone.
+	// taken are all leases that were ever given, including those that have ended.
 	taken []held
 	// sent are the latest calls, to be sent again.
 	sent []sending
@@ -127,7 +127,7 @@ func (x *opMix) begin() {
 	}
 }
 
-// send makes a call and remembers it. What the engine may refuse because of what came before is no fault.
+// send makes a call and remembers it. A refusal that earlier calls explain is no fault.
 func (x *opMix) send(name string, call func(repeated bool) error) {
 	x.t.Helper()
 	x.sent = append(x.sent, sending{name, call})
@@ -167,7 +167,7 @@ func (x *opMix) step() {
 	}
 }
 
-// finish brings the flow to its end.
+// finish completes the flow.
 func (x *opMix) finish() {
 	x.t.Helper()
 	for round := range 300 {
@@ -257,9 +257,9 @@ func mixTime() time.Duration {
 	return time.Second
 }
 
-// TestRandomOperations lets claims, ends, renewals, cancels, reruns, replays and the duties of keepers follow each other in any
-// order, with calls that come again. After each of them everything is in order, and in the end nothing is left over.
-// FLOWFABRIC_SEED repeats a flow, FLOWFABRIC_SOAK is the time to take.
+// TestRandomOperations runs claims, ends, renewals, cancels, reruns, replays and maintenance tasks in random order,
+// with repeated calls. The keyspace is consistent after each of them and has no leftovers in the end. FLOWFABRIC_SEED
+// repeats a flow, FLOWFABRIC_SOAK sets the duration.
 func TestRandomOperations(t *testing.T) {
 	t.Parallel()
 	fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64)

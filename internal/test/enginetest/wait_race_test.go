@@ -30,7 +30,7 @@ func permutations(letters string) []string {
 	return out
 }
 
-// race is one function that waits for one signal, and what may come between.
+// race is one function that waits for one signal, with events that may interleave.
 type race struct {
 	*waitFixture
 	lease      enginecore.ClaimedExecution
@@ -91,7 +91,7 @@ func (r *race) letTimePass() {
 	r.drain(100)
 }
 
-// lose takes the lease from whoever has it.
+// lose takes the lease from its worker.
 func (r *race) lose() {
 	r.t.Helper()
 	_, err := r.e.RevokeLease(r.ctx, enginecore.RevokeLeaseCall{ExecutionID: r.lease.ExecutionID, WorkerInstanceID: "w1"})

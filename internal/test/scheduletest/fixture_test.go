@@ -75,7 +75,7 @@ func (l *fixture) define(t *testing.T, name string, work *activity.Activity[job,
 
 var open = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// begin notes a run and gives what it waits for.
+// begin records a run and returns the channel that it waits for.
 func (l *fixture) begin(run string, in job) chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,14 +89,14 @@ func (l *fixture) begin(run string, in job) chan struct{} {
 	return l.gates[run]
 }
 
-// holdRuns makes runs that begin from here on wait for release.
+// holdRuns makes runs that begin from now on wait for release.
 func (l *fixture) holdRuns() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hold = true
 }
 
-// release lets the run end.
+// release ends the wait of a run.
 func (l *fixture) release(run string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +183,7 @@ func (l *fixture) place(t *testing.T) (enginecore.Partition, enginecore.Schedule
 	return p, id
 }
 
-// editState changes the stored state of the schedule, and has keepers look at it at once.
+// editState changes the stored state of the schedule, and makes keepers check it at once.
 func (l *fixture) editState(t *testing.T, change func(state map[string]any)) {
 	t.Helper()
 	ctx := enginetest.Context(t)
@@ -215,7 +215,7 @@ func decode(t *testing.T, text []byte) map[string]any {
 	return state
 }
 
-// fireAt makes the next fire one of the past.
+// fireAt sets the time of the next fire to one in the past.
 func (l *fixture) fireAt(t *testing.T, at time.Time) {
 	t.Helper()
 	l.editState(t, func(state map[string]any) {

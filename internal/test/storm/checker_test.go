@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// checker compares what the storm has left with the diary and with what each flow must do.
+// checker compares the final state of a storm with the diary and with the definition of each flow.
 type checker struct {
 	t       *testing.T
 	entries []entry
@@ -226,7 +226,7 @@ func (j *checker) product(run string, s *randomDAG, n *dagNode, p product, produ
 	return ""
 }
 
-// effects checks what happened outside the engine.
+// effects checks side effects outside the engine.
 func (j *checker) effects() {
 	j.t.Helper()
 	running := make(map[string]entry) // calls under the limit, by nonce

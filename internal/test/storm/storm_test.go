@@ -164,7 +164,7 @@ func newStorm(t *testing.T, k testserver.Kind, near, far string) *storm {
 	return s
 }
 
-// rage lets the storm go on for its time, and checks what it has left.
+// rage runs the storm for its duration, and checks the remaining state.
 func (s *storm) rage(t *testing.T, more trouble) {
 	t.Helper()
 	s.schedule(t, newStep(s.diary))
@@ -209,7 +209,7 @@ func (s *storm) awaitRuns(t *testing.T) {
 	})
 }
 
-// calm lets everything come to its end with workers and keepers that nobody kills, and checks it.
+// calm completes all runs with workers and keepers that are not killed, and checks them.
 func (s *storm) calm(t *testing.T) {
 	t.Helper()
 	entries, err := readDiary(s.path)
