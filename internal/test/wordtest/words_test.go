@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 
@@ -143,11 +144,17 @@ func TestWordsOfNames(t *testing.T) {
 	}
 }
 
-// names collects the names of all Go and Lua sources.
+// names returns the names of all Go and Lua sources.
 func names(t *testing.T) []name {
 	t.Helper()
-	var found []name
-	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	found, err := collect()
+	require.NoError(t, err)
+	require.NotEmpty(t, found)
+	return found
+}
+
+var collect = sync.OnceValues(func() (found []name, err error) {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -177,10 +184,9 @@ func names(t *testing.T) []name {
 			found = append(found, luaNames(rel, string(source))...)
 		}
 		return nil
-	}))
-	require.NotEmpty(t, found)
-	return found
-}
+	})
+	return found, err
+})
 
 // goNames returns the identifiers of a Go file, and those of its strings that look like names of events or metrics.
 func goNames(path string, source []byte) []name {
