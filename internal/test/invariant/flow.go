@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// forgotEdges tells that what the child's side knew of satisfied edges is gone.
+// forgotEdges reports that the child's record of satisfied edges is gone.
 func (e *execution) forgotEdges() bool {
 	return e.get("compacted") != "" && e.parts["deps:all_edges"].set == nil
 }
@@ -284,7 +284,7 @@ func (c *checker) bare(f *flowRecord) {
 	}
 }
 
-// managedFlow checks what the composite calls promise of their flows.
+// managedFlow checks the guarantees of composite calls for their flows.
 func (c *checker) managedFlow(p *partition, f *flowRecord) {
 	c.bare(f)
 	open := 0

@@ -19,7 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A pause holds the timetable, not who triggers the schedule; what passed meanwhile is not made up.
+// A pause stops the timetable but not manual triggers; fires during the pause are not caught up.
 func TestPauseAndTrigger(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
@@ -101,7 +101,8 @@ func TestUpdate(t *testing.T) {
 	})
 }
 
-// What a keeper has begun to start stays what it was when the schedule changes, so that another keeper can go on with it.
+// A fire that a keeper has begun to start is unaffected by a change of the schedule, so that another keeper can
+// continue it.
 func TestUpdateWhileStarting(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
@@ -299,7 +300,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// A schedule and what it had begun outlive a server that is killed.
+// A schedule and its started fires survive a killed server.
 func TestServerKilled(t *testing.T) {
 	for _, kind := range testserver.Servers(t) {
 		t.Run(string(kind), func(t *testing.T) {
@@ -321,7 +322,7 @@ func TestServerKilled(t *testing.T) {
 			})
 			server.Kill()
 			server.Restart()
-			// A keeper that did not hear of its own submission goes on after its time.
+			// A keeper that got no reply to its submission continues after the retry time.
 			enginetest.Eventually(t, enginetest.Patience, func() string {
 				d, err := b.Client.DescribeSchedule(context.Background(), "s")
 				if err == nil && d.Started >= fires {
@@ -409,7 +410,7 @@ func TestAnyFlow(t *testing.T) {
 	})
 }
 
-// A fire whose run cannot be started is told as such, and the timetable goes on.
+// A fire whose run cannot be started is reported as failed, and the timetable continues.
 func TestFailedFire(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)

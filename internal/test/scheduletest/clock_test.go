@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// do has one duty done by hand.
+// do runs one maintenance task.
 func (l *fixture) do(t *testing.T, duty runtime.Duty) runtime.DutyReport {
 	t.Helper()
 	report, err := l.Client.RunDuty(enginetest.Context(t), duty)

@@ -120,7 +120,7 @@ func TestEachFireOnce(t *testing.T) {
 	})
 }
 
-// A keeper that stopped between two steps is followed by one that goes on, and nothing is started twice.
+// When a keeper stops between two steps, another one continues, and nothing is started twice.
 func TestStoppedBetweenSteps(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
@@ -175,7 +175,7 @@ func TestStoppedBetweenSteps(t *testing.T) {
 	})
 }
 
-// A submission that comes much too late creates nothing.
+// A submission that arrives much too late creates nothing.
 func TestLateSubmission(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		core := b.Engine.Core()
@@ -196,7 +196,7 @@ func TestLateSubmission(t *testing.T) {
 	})
 }
 
-// What was made up is the latest; what is older than the window is missed, and everything is counted.
+// The latest fires are caught up; older ones than the window are missed, and all are counted.
 func TestCatchUp(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)

@@ -43,7 +43,7 @@ func TestOverlapSkip(t *testing.T) {
 	})
 }
 
-// Fires wait for the run before, as many as there is room for, and start in order when they are told that it has ended.
+// Fires wait for the previous run, up to the queue limit, and start in order when they are notified of its end.
 func TestOverlapQueue(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
@@ -103,7 +103,7 @@ func TestOverlapCancelPrevious(t *testing.T) {
 	})
 }
 
-// All fires start, whatever is open.
+// All fires start, regardless of open runs.
 func TestOverlapAllow(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
@@ -149,7 +149,7 @@ func TestJitter(t *testing.T) {
 	})
 }
 
-// A run that was triggered by hand counts as the one before.
+// A manually triggered run counts as the previous run.
 func TestTriggerMeetsOpenRun(t *testing.T) {
 	b := enginetest.New(t, "embedded")
 	l := newFixture(t, b)

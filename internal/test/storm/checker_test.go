@@ -84,7 +84,7 @@ func (j *checker) run(snapshot *invariant.Snapshot, run *runtime.Run[product]) {
 	}
 }
 
-// outcome says what is wrong with the outcome of a node, given those of its upstreams.
+// outcome returns the fault of a node's outcome, given those of its upstreams.
 func (j *checker) outcome(run string, s *randomDAG, f invariant.Flow, i int) string {
 	n, got := &s.nodes[i], f.Nodes[s.nodes[i].name]
 	ready := s.ready(f, n)
@@ -125,7 +125,7 @@ func (j *checker) outcome(run string, s *randomDAG, f invariant.Flow, i int) str
 	return ""
 }
 
-// ready says whether the upstreams have ended so that the node runs.
+// ready reports whether the outcomes of the upstreams let the node run.
 func (s *randomDAG) ready(f invariant.Flow, n *dagNode) bool {
 	succeeded, failed := 0, 0
 	for _, up := range n.from {
@@ -151,7 +151,7 @@ func (s *randomDAG) ready(f invariant.Flow, n *dagNode) bool {
 	return succeeded == len(n.from)
 }
 
-// cancellable says whether a join that was decided may have cancelled a node.
+// cancellable reports whether a decided join may have cancelled a node.
 func (s *randomDAG) cancellable(i int) bool {
 	for k := range s.nodes {
 		if down := &s.nodes[k]; down.isJoin() && !down.letRun && slices.Contains(down.from, i) {
@@ -161,8 +161,8 @@ func (s *randomDAG) cancellable(i int) bool {
 	return false
 }
 
-// verdict says what the outcome of a run may be of which nobody changed anything. A failure behind which there are only
-// joins is theirs, so where there are joins a failure need not be the run's.
+// verdict returns the possible outcomes of a run without interference. Joins can tolerate failures, so with joins a
+// failed node need not fail the run.
 func (s *randomDAG) verdict(f invariant.Flow) []string {
 	failures, joins := false, false
 	for i := range s.nodes {
@@ -178,8 +178,8 @@ func (s *randomDAG) verdict(f invariant.Flow) []string {
 	return []string{"success", "failed"}
 }
 
-// product says what is wrong with the result of a node: it must have been made by one of its calls, of the results that
-// its upstreams still have.
+// product returns the fault of a node's result: one of its calls must have made it, from the results that its upstreams
+// still have.
 func (j *checker) product(run string, s *randomDAG, n *dagNode, p product, products map[string]product) string {
 	if n.kind == nested {
 		if p.Node != "second" || len(p.From) != 1 || j.calls[p.Nonce] != "second" || j.calls[p.From[0]] != "first" {
@@ -216,7 +216,7 @@ func (j *checker) product(run string, s *randomDAG, n *dagNode, p product, produ
 			return fmt.Sprintf("it was made of %d results", len(p.From))
 		}
 		for _, from := range p.From {
-			// A join that has been satisfied keeps what it was made of when only upstreams are run again.
+			// A satisfied join keeps its inputs when only upstreams are rerun.
 			kept := j.touched[run] && slices.ContainsFunc(n.from, func(up int) bool { return j.made[run+"/"+s.nodes[up].name][from] })
 			if !kept && !slices.Contains(want, from) {
 				return fmt.Sprintf("it was made of %s, its upstreams have %v", from, want)

@@ -82,7 +82,7 @@ func (c *customer) await(ctx context.Context, run *runtime.Run[product]) {
 	}
 }
 
-// interfere does something to a run. Whatever the answer is, judging comes later.
+// interfere applies a random operation to a run. The checker verifies the effect later, whatever the reply.
 func (c *customer) interfere(ctx context.Context, choice int, run *runtime.Run[product], r *rand.Rand) {
 	switch {
 	case choice < 75:
@@ -107,7 +107,7 @@ func (c *customer) interfere(ctx context.Context, choice int, run *runtime.Run[p
 	}
 }
 
-// answer sends a product to about one of so many waits of a run.
+// answer sends a product to about one in n waits of a run.
 func answer(ctx context.Context, client *runtime.Client, d *diary, run *runtime.Run[product], r *rand.Rand, oneOf int) {
 	open, err := run.Waitpoints(ctx)
 	if err != nil {

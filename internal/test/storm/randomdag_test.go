@@ -10,14 +10,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// product is what every node makes. It names what it was made from, so that a result can be traced to its inputs.
+// product is the result of every node. It names its inputs, so that a result can be traced.
 type product struct {
 	Node  string   `json:"node"`
 	Nonce string   `json:"nonce"` // of the one call that made it
 	From  []string `json:"from,omitempty"`
 }
 
-// task is what the function of a node does.
+// task selects the behaviour of a node's function.
 type task struct {
 	Fails   int           `json:"fails"`   // so many attempts fail
 	Dies    bool          `json:"dies"`    // and so do all others
@@ -37,7 +37,7 @@ type order struct {
 	First *product  `json:"first,omitempty"`
 }
 
-// kind says how a node is wired.
+// kind selects how a node is wired.
 type kind string
 
 const (
@@ -64,10 +64,10 @@ type dagNode struct {
 	task     task
 }
 
-// isJoin says whether the node's upstreams may be cancelled by its start.
+// isJoin reports whether the node's upstreams may be cancelled by its start.
 func (n *dagNode) isJoin() bool { return n.kind == anyOf || n.kind == quorum }
 
-// isWait says whether people or other systems end the node.
+// isWait reports whether signals end the node.
 func (n *dagNode) isWait() bool { return n.kind == waits || n.kind == hurried }
 
 // randomDAG is a random flow. All processes draw the same one from the same seed.
@@ -241,7 +241,7 @@ func (n *dagNode) options(up []flow.Ref[product]) []flow.NodeOption {
 	return opts
 }
 
-// newStep is the activity of all nodes; it notes what it does.
+// newStep is the activity of all nodes; it records its effects in the diary.
 func newStep(d *diary) *activity.Activity[order, product] {
 	return activity.New("storm.step", func(ctx context.Context, o order) (product, error) { return d.step(ctx, o) })
 }

@@ -48,7 +48,7 @@ type storm struct {
 // trouble is what else happens, besides killed processes.
 type trouble func(t testing.TB, s *storm, r *rand.Rand)
 
-// TestStorm lets several storms rage, each on an engine of its own, and checks what they have left.
+// TestStorm runs several storms, each on an engine of its own, and checks their final states.
 func TestStorm(t *testing.T) {
 	var all sync.WaitGroup
 	for name, storm := range map[string]func(*testing.T){
@@ -247,8 +247,8 @@ func (s *storm) calm(t *testing.T) {
 // patience is how long what the storm has held up may take. Some of it is tried again after as long as it has waited.
 func (s *storm) patience() time.Duration { return enginetest.Patience + s.lasts }
 
-// check reports what is out of order in the keyspace, with what the engine has written about it. Keepers may still be at
-// work on what is left over, so it looks again for a while.
+// check reports inconsistencies of the keyspace, with the engine's records about them. Keepers may still be working on
+// leftovers, so it retries for a while.
 func (s *storm) check(ctx context.Context, t *testing.T, mode invariant.Mode) *invariant.Snapshot {
 	t.Helper()
 	for end := time.Now().Add(enginetest.Patience / 4); ; {
@@ -273,7 +273,7 @@ func (s *storm) check(ctx context.Context, t *testing.T, mode invariant.Mode) *i
 
 var executionID = regexp.MustCompile(`\{fp:\d+\}:[0-9a-f-]{36}`)
 
-// flowHistory is what the engine has written down about a flow.
+// flowHistory returns the engine's records about a flow.
 func (s *storm) flowHistory(ctx context.Context, id enginecore.FlowID) string {
 	client, keys := s.bench.Engine.Core().Client(), s.bench.Engine.Core().Keys()
 	p, err := s.bench.Engine.Core().FlowPartition(id)
@@ -292,7 +292,7 @@ func (s *storm) flowHistory(ctx context.Context, id enginecore.FlowID) string {
 	return text + s.eventsOf(ctx, p, id, func(enginecore.FlowEvent) bool { return true })
 }
 
-// history is what the engine has written down about an execution and its flow.
+// history returns the engine's records about an execution and its flow.
 func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
 	client, keys := s.bench.Engine.Core().Client(), s.bench.Engine.Core().Keys()
 	core, err := client.Do(ctx, client.B().Hgetall().Key(keys.ExecCore(id)).Build()).AsStrMap()
@@ -315,7 +315,7 @@ func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
 	return text
 }
 
-// eventsOf is what a flow's log tells, but for what is left out.
+// eventsOf returns the events of a flow's log, without the excluded ones.
 func (s *storm) eventsOf(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, keep func(enginecore.FlowEvent) bool) (text string) {
 	const page = 500
 	for after := ""; ; {
@@ -348,8 +348,8 @@ func (s *storm) resume(ctx context.Context, t *testing.T) {
 	}
 }
 
-// revive starts all runs again that clients have begun to start, which finishes what they left unfinished. A run that
-// was acknowledged is still there.
+// revive starts all runs again that clients have begun to start, which completes unfinished submissions. An
+// acknowledged run still exists.
 func (s *storm) revive(ctx context.Context, t *testing.T, step *activity.Activity[order, product], entries []entry) map[string]*runtime.Run[product] {
 	t.Helper()
 	acknowledged := make(map[string]bool)
@@ -384,7 +384,7 @@ func ignore(err, expected error) error {
 	return err
 }
 
-// settle waits until every run is over or waits for somebody.
+// settle waits until every run has ended or waits for a signal.
 func (s *storm) settle(ctx context.Context, t *testing.T, runs map[string]*runtime.Run[product]) {
 	t.Helper()
 	for id, run := range runs {
@@ -404,7 +404,7 @@ func (s *storm) settle(ctx context.Context, t *testing.T, runs map[string]*runti
 	}
 }
 
-// end answers what a run waits for until it is over.
+// end answers the waits of a run until it has ended.
 func (s *storm) end(ctx context.Context, t *testing.T, run *runtime.Run[product]) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(s.seed, 11))
