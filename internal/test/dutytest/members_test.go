@@ -19,7 +19,7 @@ import (
 // What a run too large for one call counts of its members is repaired page by page, unless something happens in it meanwhile.
 func TestCountsOfLargeRuns(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		nodes := 300
 		if os.Getenv("FLOWFABRIC_SOAK") != "" {
 			nodes = 2050 // as many as the duty looks at by itself
@@ -68,7 +68,7 @@ func TestCountsOfLargeRuns(t *testing.T) {
 }
 
 // countMembers checks runs of more than 100 members, calls back after each page, and returns the repairs.
-func (d *desk) countMembers(plan *runtime.Plan, paged func()) map[string]int64 {
+func (d *fixture) countMembers(plan *runtime.Plan, paged func()) map[string]int64 {
 	d.t.Helper()
 	repaired := make(map[string]int64)
 	for cursor, next := "", true; next; next = cursor != "" {
