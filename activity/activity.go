@@ -9,7 +9,7 @@ import (
 )
 
 // Activity is a named function that workers run for the nodes of a flow. It is immutable and may be used by several
-// goroutines and flows at once. The zero value and a nil pointer are not usable: their Err says so.
+// goroutines and flows at once. The zero value and a nil pointer are not usable: their Err returns an error.
 type Activity[In, Out any] struct {
 	name    string
 	aliases []string
@@ -19,12 +19,12 @@ type Activity[In, Out any] struct {
 	err     error
 }
 
-// New declares an activity. The name is what is stored with a flow and what workers announce; it follows CheckName
-// and should stay the same for ever (see Alias for a rename). fn must be safe to run more than once for the same
-// input, and several times at once for different inputs.
+// New declares an activity. The name is stored with each flow and announced by workers; it follows CheckName and should
+// never change (see Alias for a rename). fn must be safe to run more than once for the same input, and several times at
+// once for different inputs.
 //
-// New does not fail: what is wrong with the declaration is kept and returned by Err, by flow.Build and by the
-// registration with a worker.
+// New does not fail: it keeps the faults of the declaration, which Err, flow.Build and the registration with a worker
+// return.
 func New[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...Option) *Activity[In, Out] {
 	d := declaration{options: DefaultOptions(), codec: JSON{}}
 	if err := CheckName(name); err != nil {
@@ -63,14 +63,14 @@ type Handler interface {
 	Options() Options
 	// Codec turns the input and the result into bytes and back. It is never nil.
 	Codec() Codec
-	// Err tells what is wrong with the declaration, nil when nothing is. It matches ErrInvalid.
+	// Err returns the faults of the declaration, nil if there are none. It matches ErrInvalid.
 	Err() error
 	// InputType and OutputType are the Go types of the function.
 	InputType() reflect.Type
 	OutputType() reflect.Type
-	// Invoke decodes input, runs the function and encodes its result. An input that does not decode is a
-	// *DecodeError, a result that does not encode an *EncodeError; any other error is the function's own, unchanged.
-	// A panic of the function is not recovered.
+	// Invoke decodes input, runs the function and encodes its result. It returns a *DecodeError if the input cannot be
+	// decoded and an *EncodeError if the result cannot be encoded; other errors are those of the function, unchanged. A
+	// panic of the function is not recovered.
 	Invoke(ctx context.Context, input []byte) ([]byte, error)
 }
 
@@ -90,7 +90,7 @@ func (a *Activity[In, Out]) Aliases() []string {
 	return slices.Clone(a.aliases)
 }
 
-// Options returns the resolved options. When one of them is invalid, all are the defaults and Err tells.
+// Options returns the resolved options. If one of them is invalid, all are the defaults, and Err reports the fault.
 func (a *Activity[In, Out]) Options() Options {
 	if a == nil || a.options.Lane == "" {
 		return DefaultOptions()
@@ -125,8 +125,8 @@ func (*Activity[In, Out]) InputType() reflect.Type { return reflect.TypeFor[In](
 // OutputType returns the type Out.
 func (*Activity[In, Out]) OutputType() reflect.Type { return reflect.TypeFor[Out]() }
 
-// Call runs the function in this goroutine, without a worker: no encoding, no retry, no timeout. It is for tests and
-// for code that wants the work done at once. It returns Err for an invalid declaration.
+// Call runs the function in this goroutine, without a worker: no encoding, no retry, no timeout. Use it in tests, and
+// in code that needs the result at once. It returns Err for an invalid declaration.
 func (a *Activity[In, Out]) Call(ctx context.Context, in In) (Out, error) {
 	if err := a.Err(); err != nil {
 		var zero Out
@@ -155,7 +155,7 @@ func (a *Activity[In, Out]) Invoke(ctx context.Context, input []byte) ([]byte, e
 	return output, nil
 }
 
-// declaration collects what New is told, with its faults.
+// declaration collects the arguments of New with their faults.
 type declaration struct {
 	options Options
 	aliases []string
@@ -180,7 +180,7 @@ func (d *declaration) checkAliases(name string) {
 	}
 }
 
-// checkTypes finds types that can never pass as JSON. Types nested in others are found when a value is encoded.
+// checkTypes finds types that can never be encoded as JSON. Types nested in others are found when a value is encoded.
 func (d *declaration) checkTypes(in, out reflect.Type) {
 	if d.codec.Name() != (JSON{}).Name() {
 		return

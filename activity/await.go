@@ -12,44 +12,43 @@ import (
 )
 
 var (
-	// ErrWaitTimedOut is returned by Await and AwaitAll when the timeout has passed and ResumeOnTimeout was asked for.
+	// ErrWaitTimedOut is returned by Await and AwaitAll after a timeout with ResumeOnTimeout.
 	ErrWaitTimedOut = errors.New("no signal in time")
-	// ErrNoSteps is returned by what needs a worker, or WithSteps in a test, where there is neither.
+	// ErrNoSteps is returned by functions that need a worker, or WithSteps in a test, outside of both.
 	ErrNoSteps = errors.New("there is no worker; a test gives the function a context by activity.WithSteps")
-	// ErrAwaitIgnored is the failure of a function that returned something else than the error that Await gave it. It is
-	// not retried.
+	// ErrAwaitIgnored is the failure of a function that did not return the error of Await. It is not retried.
 	ErrAwaitIgnored = errors.New("the error of activity.Await was not returned")
 )
 
-// Signal is a message from outside that has ended a wait, or is one of those that did.
+// Signal is an external message that ended a wait, alone or with others.
 type Signal[T any] struct {
 	// Name is the signal's name, such as "approve".
 	Name string `json:"name"`
-	// Source says who sent it, as the sender put it.
+	// Source is the sender as the sender gave it.
 	Source string `json:"source"`
-	// Payload is what it carries.
+	// Payload is the decoded payload.
 	Payload T `json:"payload"`
-	// At is when the engine took it, in milliseconds since 1970.
+	// At is when the engine accepted it, in milliseconds since 1970.
 	At int64 `json:"at"`
 }
 
-// Time is when the engine took the signal.
+// Time is when the engine accepted the signal.
 func (s Signal[T]) Time() time.Time { return time.UnixMilli(s.At).UTC() }
 
-// Await waits for a signal and returns its payload; where several are needed, that of the one that ended the wait.
+// Await waits for a signal and returns its payload; if several are needed, that of the last one.
 //
-// Nothing is held while it waits: Await returns an error, which the function must return, as it is or wrapped. The worker
-// then suspends the execution and frees the slot. When the signal has come, the function runs again from its beginning,
-// maybe on another worker, and this Await returns the payload. What lies before it runs again, too; Once protects what must
-// not.
+// A waiting function occupies no worker: Await returns an error, which the function must return, as it is or wrapped.
+// The worker then suspends the execution and frees the slot. When the signal has arrived, the function runs again from
+// its beginning, possibly on another worker, and this Await returns the payload. The code before it runs again, too;
+// use Once for what must not be repeated.
 //
 //	approval, err := activity.Await[Approval](ctx, "approve", activity.Signals("approve", "reject"))
 //	if err != nil {
 //		return Release{}, err
 //	}
 //
-// The name says where in the function it waits, and follows CheckName. Calls with one name, in a loop for example, are told
-// apart by their order, which must be the same whenever the function runs. A payload that does not decode into a T is an
+// The name identifies the wait, and follows CheckName. Calls with the same name, in a loop for example, are told apart
+// by their order, which must be the same in every run of the function. A payload that cannot be decoded into a T is an
 // error of category "decode" that is not retried.
 //
 // A function has at most 256 waits and steps (Once) in all.
@@ -62,7 +61,7 @@ func Await[T any](ctx context.Context, name string, opts ...WaitOption) (T, erro
 	return decodeAwaited[T](name, data)
 }
 
-// AwaitAll is Await that returns all signals that have ended the wait, in the order in which they came, with names and
+// AwaitAll is like Await and returns all signals that ended the wait, in the order of their arrival, with names and
 // sources.
 func AwaitAll[T any](ctx context.Context, name string, opts ...WaitOption) ([]Signal[T], error) {
 	data, err := await(ctx, name, true, opts)
@@ -101,7 +100,7 @@ func await(ctx context.Context, name string, collect bool, opts []WaitOption) ([
 	return got.Data, nil
 }
 
-// stepName tells the calls with one name apart.
+// stepName distinguishes calls with the same name.
 func stepName(name string, count int) string {
 	if count == 1 {
 		return name
@@ -121,7 +120,7 @@ func decodeAwaited[T any](name string, data []byte) (T, error) {
 	return value, nil
 }
 
-// Suspended tells whether err, or an error in it, is what Await returns when it waits, and gives the name of the wait: the
+// Suspended reports whether err wraps the error that Await returns to suspend, and returns the name of the wait: the
 // name given to Await, with "#2" and so on behind it from the second call on.
 func Suspended(err error) (step string, ok bool) {
 	var s *activitycontext.Suspension
@@ -139,15 +138,15 @@ type openConfig struct{ within time.Duration }
 // DefaultWithin is how long an opened waitpoint stays open before its Await is reached.
 const DefaultWithin = 24 * time.Hour
 
-// Within is the time in which the function must come to the Await whose waitpoint it opened; signals that came early are
-// lost after it. Defaults to DefaultWithin, at most MaxWait.
+// Within limits the time from opening a waitpoint to its Await; after it, early signals are lost. Defaults to
+// DefaultWithin, at most MaxWait.
 func Within(d time.Duration) OpenOption { return func(c *openConfig) { c.within = Milliseconds(d) } }
 
 // OpenWaitpoint opens the waitpoint of the next Await (or AwaitAll) of that name before the function waits there, and
-// returns its token, for an outside system that is to send the signal. A signal that comes before the Await is kept. Called
-// again before the Await, also after a retry, it returns the same token.
+// returns its token, for an external system that sends the signal. A signal that arrives before the Await is kept.
+// Further calls before the Await, also after a retry, return the same token.
 //
-// Where the handing over must not happen twice, do both in a step:
+// To hand the token over only once, open the waitpoint and send the token in one step:
 //
 //	_, err := activity.Once(ctx, "ask", func(ctx context.Context) (struct{}, error) {
 //		token, err := activity.OpenWaitpoint(ctx, "answer")

@@ -14,32 +14,32 @@ const MaxUsage = 1 << 50
 
 // Errors of budgets, for errors.Is.
 var (
-	// ErrBudgetExceeded matches the *BudgetError of what does not fit under a hard limit.
+	// ErrBudgetExceeded matches a *BudgetError.
 	ErrBudgetExceeded = errors.New("budget exceeded")
 	// ErrUnknownDimension is returned for a dimension that none of the run's budgets has. It is not retried.
 	ErrUnknownDimension = errors.New("no budget of the run has the dimension")
-	// ErrUsage marks an amount, a dimension or a key that is not possible. It is not retried.
+	// ErrUsage marks an invalid amount, dimension or key. It is not retried.
 	ErrUsage = errors.New("bad usage")
 )
 
 // CategoryBudget is the category of a failure because a budget was exceeded. It is not retried.
 const CategoryBudget = "budget"
 
-// BudgetError tells which budget an amount did not fit under. It matches ErrBudgetExceeded. A function that cannot go on
-// returns it: then the budget's effect decides whether the node fails without another attempt, waits, or the run is
-// cancelled.
+// BudgetError reports the budget that an amount did not fit into. It matches ErrBudgetExceeded. A function that cannot
+// continue returns it: then the budget's effect decides whether the node fails without another attempt, waits, or the
+// run is cancelled.
 type BudgetError struct {
 	// Budget and Key are those of the budget.
 	Budget, Key string
-	// Dimension has no room for Asked: of its Hard limit, Spent and Reserved are taken.
+	// Dimension cannot fit Asked: Spent and Reserved of its limit Hard are used.
 	Dimension                    string
 	Asked, Spent, Reserved, Hard int64
-	// Waits tells that the node waits until the budget is reset or raised when the function returns the error. It is false
-	// for an amount above the limit as a whole, which would wait for ever.
+	// Waits reports that the node waits until the budget is reset or raised if the function returns the error. It is
+	// false for an amount above the whole limit, which could never fit.
 	Waits bool
 }
 
-// Error says what was asked and what is left.
+// Error describes the requested and the remaining amount.
 func (e *BudgetError) Error() string {
 	of := ""
 	if e.Key != "" {
@@ -60,20 +60,20 @@ type usage struct {
 	keyed bool
 }
 
-// UsageKey makes a report count once for the execution, in whichever of its attempts it comes, for 30 days: reports with the
+// UsageKey makes a report count once for the execution across all its attempts, for 30 days: reports with the
 // same key and dimension after the first do nothing. The key follows CheckName.
 func UsageKey(key string) UsageOption { return func(u *usage) { u.key, u.keyed = key, true } }
 
-// ReportUsage counts n as spent in the budgets of the run that have the dimension. It returns a *BudgetError when a hard limit
-// would be exceeded; that budget does not count it then, others do.
+// ReportUsage counts n as used in the budgets of the run that have the dimension. It returns a *BudgetError if a hard
+// limit would be exceeded; that budget then does not count it, others do.
 //
-// A call counts once, however often the worker has to send it. What counts is what was spent, so a function that runs again,
-// after a failure, a signal or on another worker, reports anew what it spends anew. Put the work and its report into one Once
-// if neither is to happen again, or name the report by UsageKey.
+// A call counts once, however often the worker has to repeat it. A function that runs again, after a failure, a signal
+// or on another worker, uses and reports the amount again. Put the work and its report into one Once if neither is
+// repeated, or name the report by UsageKey.
 //
-// A run without budgets, and a function outside a worker and WithSteps, count nothing. Only a budget's dimension is counted:
-// others are ErrUnknownDimension. A negative amount is ErrUsage, 0 is no report. While the engine is away, it waits until ctx
-// ends.
+// Without budgets, and outside a worker and WithSteps, reports are ignored. In a run with budgets, a dimension that
+// none of them has is ErrUnknownDimension. A negative amount is ErrUsage, 0 is no report. While the engine is
+// unavailable, the call waits until ctx ends.
 func ReportUsage(ctx context.Context, dimension string, n int64, opts ...UsageOption) error {
 	var u usage
 	for i, opt := range opts {
@@ -100,17 +100,16 @@ func ReportUsage(ctx context.Context, dimension string, n int64, opts ...UsageOp
 	return nil
 }
 
-// Reservation is an amount that is set aside. The zero value, and one of a run without budgets, sets nothing aside. It may be
-// used by several goroutines.
+// Reservation is an amount of a budget set aside before its use. The zero value, and one of a run without budgets,
+// reserves nothing. It may be used by several goroutines.
 type Reservation struct{ held activitycontext.Reservation }
 
-// Reserve sets n aside in the budgets of the run that have the dimension, before the work that may spend it: what is reserved
-// and spent never exceeds a hard limit, however many nodes run at a time. It returns a *BudgetError when n does not fit, and
-// keeps nothing then.
+// Reserve sets n aside in the budgets of the run that have the dimension, before the work that uses it: usage and
+// reservations together never exceed a hard limit, however many nodes run at a time. If n does not fit, it returns a
+// *BudgetError and reserves nothing.
 //
-// Settle says afterwards how much was spent. What is reserved when the attempt ends is released, as if nothing had been
-// spent; for an attempt whose worker is lost, that is when its lease is over and a keeper has noticed, within about a minute.
-// Errors are those of ReportUsage.
+// Settle reports the amount used. A reservation left when the attempt ends is released unused; for a lost worker, after
+// its lease has expired and a keeper has noticed, within about a minute. Errors are those of ReportUsage.
 func Reserve(ctx context.Context, dimension string, n int64) (*Reservation, error) {
 	if err := checkUsage("reserve", dimension, n); err != nil {
 		return nil, err
@@ -126,9 +125,8 @@ func Reserve(ctx context.Context, dimension string, n int64) (*Reservation, erro
 	return &Reservation{held}, nil
 }
 
-// Settle counts what was spent and gives the rest back. More than was reserved counts as far as it fits; where it does not, the
-// reserved amount counts, and the error is a *BudgetError. A reservation is settled or released once; what comes later does
-// nothing.
+// Settle counts the amount used and returns the rest. More than was reserved counts if it fits; otherwise the reserved
+// amount counts, and the error is a *BudgetError. Calls after the first Settle or Release have no effect.
 func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 	if actual < 0 || actual > MaxUsage {
 		return badUsage("settle", "", fmt.Errorf("%d, must be 0 to %d", actual, int64(MaxUsage)))
@@ -142,7 +140,7 @@ func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 	return nil
 }
 
-// Release gives all of it back.
+// Release returns the whole reservation.
 func (r *Reservation) Release(ctx context.Context) error {
 	if r == nil || r.held == nil {
 		return nil
@@ -153,18 +151,18 @@ func (r *Reservation) Release(ctx context.Context) error {
 	return nil
 }
 
-// BudgetAmount is how one dimension of a budget stands.
+// BudgetAmount is the state of one dimension of a budget.
 type BudgetAmount struct {
 	// Budget and Key are those of the budget; Key is empty for one without.
 	Budget, Key string
 	Dimension   string
-	// Spent was reported and settled since the last reset, Reserved is set aside.
+	// Spent is the usage reported and settled since the last reset, Reserved the sum of reservations.
 	Spent, Reserved int64
 	// Hard and Soft are the limits; 0 is none.
 	Hard, Soft int64
 }
 
-// Remaining is what may still be spent or reserved: never negative, and math.MaxInt64 without a hard limit.
+// Remaining is the amount that can still be used or reserved: never negative, and math.MaxInt64 without a hard limit.
 func (a BudgetAmount) Remaining() int64 {
 	if a.Hard == 0 {
 		return math.MaxInt64
@@ -172,8 +170,9 @@ func (a BudgetAmount) Remaining() int64 {
 	return max(0, a.Hard-a.Spent-a.Reserved)
 }
 
-// Budgets tells how the budgets of the run stand, by budget and dimension. Others may spend meanwhile, so it is for choosing
-// how to work; what must not be exceeded has to be reserved. It is empty for a run without budgets and outside a worker.
+// Budgets returns the state of the run's budgets, ordered by budget and dimension. Other nodes may use them meanwhile,
+// so it helps to choose how to work; only reservations prevent exceeding a limit. It is empty for a run without budgets
+// and outside a worker.
 func Budgets(ctx context.Context) ([]BudgetAmount, error) {
 	budgets, ok := activitycontext.BudgetsFrom(ctx)
 	if !ok {

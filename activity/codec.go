@@ -16,8 +16,8 @@ type Codec interface {
 	Decode(data []byte, target any) error
 }
 
-// JSON is the default codec: encoding/json, without the escaping of <, > and &. It refuses what JSON cannot say, such
-// as NaN and channels, and refuses bytes after the value; fields that the target type does not have are ignored.
+// JSON is the default codec: encoding/json, without the escaping of <, > and &. It refuses values without a JSON form,
+// such as NaN and channels, and refuses bytes after the value; fields that the target type does not have are ignored.
 type JSON struct{}
 
 // Name returns "json".

@@ -35,17 +35,17 @@ func Info(ctx context.Context) (ExecutionInfo, bool) {
 	return ExecutionInfo(e.Info()), true
 }
 
-// LeaseHealthy tells whether the worker still holds the execution. Ask just before an effect that must not happen
-// twice; a false answer means that another worker may have taken over, and comes with or shortly before the end of
-// ctx. Outside a worker it is true.
+// LeaseHealthy reports whether the worker still holds the lease of the execution. Call it just before an effect that
+// must not happen twice; false means that another worker may have taken over, and coincides with or shortly precedes
+// the end of ctx. Outside a worker it returns true.
 func LeaseHealthy(ctx context.Context) bool {
 	e, ok := activitycontext.From(ctx)
 	return !ok || e.LeaseHealthy()
 }
 
-// Heartbeat tells the worker that the function is alive, which an activity with HeartbeatTimeout has to do more often
-// than that. It is cheap and does not wait for the engine. When ctx has ended it returns the cause, which the function
-// should return in its turn. Outside a worker it does nothing else.
+// Heartbeat tells the worker that the function is alive. An activity with HeartbeatTimeout must call it at shorter
+// intervals. It is cheap and does not wait for the engine. If ctx has ended, it returns the cause, which the function
+// should return. Outside a worker it does nothing else.
 func Heartbeat(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -57,10 +57,10 @@ func Heartbeat(ctx context.Context) error {
 	return e.Heartbeat(ctx)
 }
 
-// Progress records how far the function is, for those who watch the run, and counts as a Heartbeat. percent is held
-// to 0 to 100, and NaN is an error. The message is cut to MaxProgressMessage bytes. Reports that follow each other within
-// 100 ms may be dropped, and so is one that the engine does not take, since progress is not worth failing for. When ctx
-// has ended it returns the cause. Outside a worker it does nothing else.
+// Progress records the progress of the function, which Describe and Watch show, and counts as a Heartbeat. percent is
+// clamped to 0 to 100, and NaN is an error. The message is truncated to MaxProgressMessage bytes. Reports within 100 ms
+// of each other may be dropped, and so are reports that the engine refuses, since a lost report must not fail the
+// function. When ctx has ended it returns the cause. Outside a worker it does nothing else.
 func Progress(ctx context.Context, percent float64, message string) error {
 	if math.IsNaN(percent) {
 		return fmt.Errorf("progress: percent is not a number")

@@ -1,4 +1,5 @@
-// Package activity declares what the nodes of a flow run, and is what the functions themselves see.
+// Package activity declares the functions that the nodes of a flow run, and provides the calls that these functions
+// use.
 //
 // An activity is an ordinary function with a name:
 //
@@ -11,9 +12,10 @@
 //
 // # Delivery
 //
-// An activity runs at least once for each node: a worker may be lost after the work is done and before that is
-// recorded. One attempt's result is recorded at most once, and never changes afterwards. Within the function the context
-// ends with the attempt's timeout, the run's deadline, a cancel, or the loss of the lease; context.Cause tells which.
+// An activity runs at least once for each node: a worker may be lost after the work is done and before its result is
+// recorded. One attempt's result is recorded at most once, and never changes afterwards. Within the function the
+// context ends with the attempt's timeout, the run's deadline, a cancellation, or the loss of the lease; context.Cause
+// returns which.
 //
 // # Failure
 //
@@ -23,9 +25,10 @@
 //
 // # Inside a function
 //
-// Info tells which attempt this is, Heartbeat and Progress tell the worker that it moves, LeaseHealthy tells whether the
-// worker may still speak for the execution. All four also work, and do nothing, where there is no worker.
+// Info describes the attempt, Heartbeat and Progress report to the worker, LeaseHealthy reports whether the worker
+// still holds the lease. Outside a worker all four can be called and have no effect.
 //
-// Await waits for a signal from outside without holding the worker, Once makes a step durable, Emit shows output as it
-// comes, ReportUsage and Reserve count what is spent of the run's budgets. A unit test gives a function that uses them a context from WithSteps.
+// Await waits for an external signal without occupying the worker, Once makes a step durable, Emit publishes output
+// while it is produced, and ReportUsage and Reserve count usage of the run's budgets. Unit tests of functions that use
+// them need a context from WithSteps.
 package activity

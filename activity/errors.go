@@ -8,10 +8,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
-// ErrInvalid matches, by errors.Is, what Err of an activity returns.
+// ErrInvalid matches, by errors.Is, the errors returned by Err of an activity.
 var ErrInvalid = errors.New("invalid activity")
 
-// The categories that failures are recorded under when the function names none by Category.
+// Categories of failures for which the function sets none by Category.
 const (
 	CategoryError   = "error"   // an ordinary error of the function
 	CategoryPanic   = "panic"   // the function panicked, or ended its goroutine
@@ -20,7 +20,7 @@ const (
 	CategoryEncode  = "encode"  // the result does not encode; not retried
 )
 
-// DeclarationError is what Err of an activity returns. It matches ErrInvalid.
+// DeclarationError is the error returned by Err of an activity. It matches ErrInvalid.
 type DeclarationError struct {
 	Activity string // its name as declared, may be empty
 	Err      error  // every fault, joined
@@ -34,8 +34,8 @@ func (e *DeclarationError) Error() string {
 // Unwrap returns ErrInvalid and the faults.
 func (e *DeclarationError) Unwrap() []error { return []error{ErrInvalid, e.Err} }
 
-// DecodeError tells that an input does not fit the function's input type. It is not retried, and its category is
-// CategoryDecode.
+// DecodeError means that an input cannot be decoded into the function's input type. It is not retried, and its category
+// is CategoryDecode.
 type DecodeError struct {
 	Activity string
 	Type     string // the Go type that was asked for
@@ -51,7 +51,7 @@ func (e *DecodeError) Error() string {
 // Unwrap returns the codec's error.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// EncodeError tells that a result cannot be stored. It is not retried, and its category is CategoryEncode.
+// EncodeError means that a result cannot be encoded. It is not retried, and its category is CategoryEncode.
 type EncodeError struct {
 	Activity string
 	Type     string // the Go type of the result
@@ -67,8 +67,8 @@ func (e *EncodeError) Error() string {
 // Unwrap returns the codec's error.
 func (e *EncodeError) Unwrap() error { return e.Err }
 
-// NonRetryable marks err so that the attempt is the last one whatever the retry policy says. The text stays, and
-// errors.Is and errors.As see err. NonRetryable(nil) is nil.
+// NonRetryable marks err so that the attempt is the last one, whatever the retry policy. The text is unchanged, and
+// errors.Is and errors.As find err. NonRetryable(nil) is nil.
 func NonRetryable(err error) error {
 	if err == nil {
 		return nil
@@ -76,8 +76,8 @@ func NonRetryable(err error) error {
 	return &nonRetryable{err}
 }
 
-// RetryAfter marks err so that a retry, if the policy still grants one, waits d instead of the policy's delay. d is
-// rounded up to whole milliseconds; negative is 0, at once. RetryAfter(nil, d) is nil.
+// RetryAfter marks err so that the next attempt, if the policy allows one, is delayed by d instead of the policy's
+// delay. d is rounded up to whole milliseconds; negative is 0, at once. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -85,14 +85,14 @@ func RetryAfter(err error, d time.Duration) error {
 	return &retryAfter{err: err, delay: Milliseconds(max(0, d))}
 }
 
-// MaxCategory is the longest name that Category gives, in bytes.
+// MaxCategory is the maximum length of a category, in bytes.
 const MaxCategory = 128
 
-// Category marks err with a name of your own, such as "quota", under which the failure is recorded. An empty name
-// changes nothing. The outermost mark counts. Category(nil, name) is nil.
+// Category marks err with a category of your own, such as "quota", which is stored with the failure. An empty name
+// changes nothing. The outermost mark applies. Category(nil, name) is nil.
 //
-// A failure must be recorded whatever its name is, so none is refused: control characters and what is not UTF-8 are escaped,
-// and a name of more than MaxCategory bytes is cut, with "…" at its end.
+// No name is refused, so that every failure can be recorded: control characters and invalid UTF-8 are escaped, and a
+// name of more than MaxCategory bytes is truncated and ends in "…".
 func Category(err error, name string) error {
 	if err == nil || name == "" {
 		return err
@@ -100,7 +100,7 @@ func Category(err error, name string) error {
 	return &categorized{err: err, name: recordtext.Line(name, MaxCategory)}
 }
 
-// IsNonRetryable tells whether err, or an error in it, was marked by NonRetryable or is a *DecodeError, *EncodeError or
+// IsNonRetryable reports whether err, or an error in it, was marked by NonRetryable or is a *DecodeError, *EncodeError or
 // *BudgetError.
 func IsNonRetryable(err error) bool {
 	var mark *nonRetryable

@@ -8,7 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// Answer reserves what a call may take at most, and settles what it took.
+// Answer reserves the maximum usage of a call, and settles the actual usage.
 func Answer(ctx context.Context, question string) (string, error) {
 	budget, err := activity.Reserve(ctx, "tokens", 50)
 	if err != nil {

@@ -9,16 +9,17 @@ import (
 	"time"
 )
 
-// LimitSpec bounds how often, or how many at once, executions start that share it: all that have a limit of the same name
-// and key in one namespace, of whichever activities and flows. What it is at the time a run is started counts for the run.
+// LimitSpec bounds how many executions that share it start within a time or run at a time. Executions share a limit of
+// the same name and key in one namespace, across activities and flows. A run uses the limit as declared when it was
+// started.
 type LimitSpec struct {
 	// Name of the limit.
 	Name string
 	// AtMost executions start within any Per; 0 is no limit of that kind.
 	AtMost int
 	Per    time.Duration
-	// AtOnce executions run at a time; 0 is no limit of that kind. One that waits for a signal, a delay or its next attempt
-	// does not run.
+	// AtOnce executions run at a time; 0 is no limit of that kind. An execution that waits for a signal, a delay or its
+	// next attempt is not running.
 	AtOnce int
 	// KeyFrom is where the flow's input, which must be JSON then, has the key: the names of nested fields. Empty is one limit
 	// for all.
@@ -34,7 +35,7 @@ const (
 	MaxLimitWindow = 30 * 24 * time.Hour
 )
 
-// LimitOption says what a limit bounds.
+// LimitOption sets a bound or the key of a limit.
 type LimitOption func(*LimitSpec)
 
 // AtMost lets n executions start within any time of that length: a sliding window.
@@ -45,9 +46,9 @@ func AtMost(n int, per time.Duration) LimitOption {
 // AtOnce lets n executions run at a time.
 func AtOnce(n int) LimitOption { return func(s *LimitSpec) { s.AtOnce = n } }
 
-// KeyFrom makes it one limit for each value that the flow's input has at a path of field names: KeyFrom("tenant", "id").
-// The value must be a text, a number or a boolean: the flow's Build checks what the type of the input says of it, the start of
-// a run the rest.
+// KeyFrom makes it one limit for each value that the flow's input has at a path of field names: KeyFrom("tenant",
+// "id"). The value must be a string, a number or a boolean: the flow's Build checks the type of the input, and the
+// start of a run checks the value.
 func KeyFrom(path ...string) LimitOption {
 	return func(s *LimitSpec) {
 		if len(path) == 0 {
@@ -57,7 +58,7 @@ func KeyFrom(path ...string) LimitOption {
 	}
 }
 
-// NewLimit returns a limit. Validate tells whether it is one.
+// NewLimit returns a limit, which may be invalid: see Validate.
 func NewLimit(name string, opts ...LimitOption) LimitSpec {
 	s := LimitSpec{Name: name}
 	for i, opt := range opts {
@@ -70,7 +71,7 @@ func NewLimit(name string, opts ...LimitOption) LimitSpec {
 	return s
 }
 
-// Limit bounds how often, or how many at once, executions of the activity start. Used more than once, all of them hold. It
+// Limit bounds how many executions of the activity start within a time or run at a time. Several limits all apply. It
 // needs AtMost or AtOnce, or both.
 func Limit(name string, opts ...LimitOption) Option {
 	return func(d *declaration) { d.options.Limits = append(d.options.Limits, NewLimit(name, opts...)) }
@@ -103,7 +104,7 @@ func (s LimitSpec) Validate() error {
 	return nil
 }
 
-// String says in words what the limit allows.
+// String describes the limit in words.
 func (s LimitSpec) String() string {
 	var parts []string
 	if s.AtOnce > 0 {
@@ -115,7 +116,7 @@ func (s LimitSpec) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// same tells whether two limits are one and the same quota.
+// same reports whether two limits are one and the same quota.
 func (s LimitSpec) same(o LimitSpec) bool {
 	return s.Name == o.Name && slices.Equal(s.KeyFrom, o.KeyFrom)
 }

@@ -16,8 +16,8 @@ const (
 	maxCapabilitiesText = 4096
 )
 
-// CheckName tells what is wrong with the name of an activity, a node or a flow: 1 to 128 characters out of A-Z, a-z,
-// 0-9, '.', '_' and '-'. It returns nil for a good name.
+// CheckName validates the name of an activity, a node or a flow: 1 to 128 characters out of A-Z, a-z,
+// 0-9, '.', '_' and '-'. It returns nil for a valid name.
 func CheckName(name string) error {
 	if len(name) == 0 {
 		return fmt.Errorf("name is empty; it has 1 to %d characters out of A-Z a-z 0-9 . _ -", MaxName)
@@ -33,8 +33,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckText tells what is wrong with a text that labels something and is shown on a line, such as a tag or the source of a
-// signal: it is no UTF-8, or has a control character. It returns nil for a good text; lengths are not its affair.
+// CheckText validates a text that is shown on one line, such as a tag or the source of a signal: it must be UTF-8
+// without control characters. It returns nil for a valid text, and does not check the length.
 func CheckText(text string) error { return recordtext.Fault(text) }
 
 func nameRune(r rune) bool {

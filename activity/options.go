@@ -13,7 +13,7 @@ const DefaultLane = "default"
 // MaxPriority is the highest priority; the lowest, and the default, is 0.
 const MaxPriority = 9000
 
-// Options say how the executions of an activity are scheduled and retried. All durations are whole milliseconds.
+// Options define how the executions of an activity are scheduled and retried. All durations are whole milliseconds.
 type Options struct {
 	// Retry says how often and how soon a failed attempt is repeated.
 	Retry RetryPlan
@@ -32,8 +32,7 @@ type Options struct {
 	Priority int
 	// Capabilities must all be announced by a worker before it may claim. They are sorted and without duplicates.
 	Capabilities []string
-	// KeepFrames is how many of the frames that an attempt emits are kept, the last ones, at most MaxKeepFrames; 0 is about
-	// 10,000.
+	// KeepFrames is how many frames of an attempt are kept, the last ones, at most MaxKeepFrames; 0 is about 10,000.
 	KeepFrames int
 	// Limits bound how often, and how many at once, executions start. They are sorted by name.
 	Limits []LimitSpec
@@ -42,8 +41,8 @@ type Options struct {
 // MaxKeepFrames bounds KeepFrames.
 const MaxKeepFrames = 100_000
 
-// DefaultOptions returns what holds when no option is given: DefaultRetry, no timeouts, DefaultLane, priority 0, no
-// capabilities.
+// DefaultOptions returns the options of an activity declared without any: DefaultRetry, no timeouts, DefaultLane,
+// priority 0, no capabilities.
 func DefaultOptions() Options {
 	return Options{Retry: DefaultRetry(), Lane: DefaultLane}
 }
@@ -86,7 +85,7 @@ func (o Options) Validate() error {
 	return errors.Join(append(errs, checkCapabilities(o.Capabilities)...)...)
 }
 
-// normalized brings o into the one form that equal options share.
+// normalized converts o to the canonical form of equal options.
 func (o Options) normalized() Options {
 	o = o.Clone()
 	slices.Sort(o.Capabilities)
@@ -95,11 +94,11 @@ func (o Options) normalized() Options {
 	return o
 }
 
-// Option changes how New declares an activity. Where a value is invalid, Err of the activity tells.
+// Option configures an activity in New. Err of the activity reports invalid values.
 type Option func(*declaration)
 
-// Retry says how often and how soon a failed attempt is repeated. The default is Exponential{}: 5 attempts, 1 s
-// before the first retry, twice as long before each further one, at most 1 min, with jitter.
+// Retry sets the retry policy: the number of attempts and the delays between them. The default is Exponential{}: 5
+// attempts, 1 s before the first retry, twice as long before each further one, at most 1 min, with jitter.
 func Retry(policy RetryPolicy) Option {
 	return func(d *declaration) {
 		if policy == nil {
@@ -110,8 +109,8 @@ func Retry(policy RetryPolicy) Option {
 	}
 }
 
-// StartToClose limits one attempt, from its claim to its end. The default is 0, no limit. Fractions of a millisecond
-// count as a whole one, here and in all other options.
+// StartToClose limits one attempt, from its claim to its end. The default is 0, no limit. This and all other options
+// round fractions of a millisecond up.
 func StartToClose(limit time.Duration) Option {
 	return func(d *declaration) { d.options.StartToClose = Milliseconds(limit) }
 }
@@ -121,8 +120,8 @@ func HeartbeatTimeout(limit time.Duration) Option {
 	return func(d *declaration) { d.options.HeartbeatTimeout = Milliseconds(limit) }
 }
 
-// ScheduleToStart limits the time that an execution waits for a worker. The default is 0, no limit. When it passes,
-// the node fails for good: it is not retried.
+// ScheduleToStart limits the time that an execution waits for a worker. The default is 0, no limit. After it the node
+// fails without a retry.
 func ScheduleToStart(limit time.Duration) Option {
 	return func(d *declaration) { d.options.ScheduleToStart = Milliseconds(limit) }
 }
@@ -138,27 +137,27 @@ func Priority(p int) Option {
 	return func(d *declaration) { d.options.Priority = p }
 }
 
-// Capabilities lists what a worker must announce before it may claim, such as "gpu": non-empty texts without commas,
-// white space and control characters, at most 256, and 4,096 bytes with a comma between them. Used more than once,
-// it adds. The default is none.
+// Capabilities lists the capabilities that a worker must offer to claim an execution, such as "gpu": non-empty texts
+// without commas, white space and control characters, at most 256, and 4,096 bytes with a comma between them. Used more
+// than once, it adds. The default is none.
 func Capabilities(names ...string) Option {
 	return func(d *declaration) { d.options.Capabilities = append(d.options.Capabilities, names...) }
 }
 
-// KeepFrames is how many of the frames that an attempt emits are kept, the last ones, at most MaxKeepFrames. The default,
-// 0, is about 10,000.
+// KeepFrames sets how many frames of an attempt are kept, the last ones, at most MaxKeepFrames. The default, 0, is
+// about 10,000.
 func KeepFrames(n int) Option {
 	return func(d *declaration) { d.options.KeepFrames = n }
 }
 
-// Alias lists names that the activity had before, so that flows stored under them still run. Used more than once, it
+// Alias lists previous names of the activity, so that flows stored under them still run. Used more than once, it
 // adds.
 func Alias(oldNames ...string) Option {
 	return func(d *declaration) { d.aliases = append(d.aliases, oldNames...) }
 }
 
 // WithCodec replaces JSON as the encoding of the input and the result. Lists and structs of results are composed for
-// JSON activities only; flow.Build tells where that does not fit.
+// JSON activities only; flow.Build reports violations.
 func WithCodec(c Codec) Option {
 	return func(d *declaration) {
 		if c == nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What a retry policy says where a field is left at zero.
+// Defaults of zero fields of a retry policy.
 const (
 	DefaultAttempts       = 5
 	DefaultFirstDelay     = time.Second
@@ -20,7 +20,7 @@ const (
 	maxFactor   = 1_000
 )
 
-// RetryPolicy says how often and how soon a failed attempt is repeated. Exponential, Fixed, Attempts and RetryPlan
+// RetryPolicy defines the number of attempts and the delays between them. Exponential, Fixed, Attempts and RetryPlan
 // implement it.
 type RetryPolicy interface {
 	// Plan returns the policy with every default filled in. It may be invalid: see RetryPlan.Validate.
@@ -36,10 +36,10 @@ type Exponential struct {
 	Max time.Duration
 	// Factor is the growth from one delay to the next, 1 to 1,000. Defaults to 2.
 	Factor float64
-	// Attempts counts all attempts, the first one too. Defaults to 5; 1 is no retry.
+	// Attempts is the number of attempts including the first. Defaults to 5; 1 is no retry.
 	Attempts int
-	// JitterPermille lengthens each delay by a random part of up to so many thousandths, so that what failed together
-	// does not return together. Defaults to 100; negative is none; at most 1,000.
+	// JitterPermille lengthens each delay by a random part of up to this many thousandths, so that executions that
+	// failed together are not retried together. Defaults to 100; negative is none; at most 1,000.
 	JitterPermille int
 }
 
@@ -57,9 +57,10 @@ func (e Exponential) Plan() RetryPlan {
 
 // Fixed waits equally long before each retry, without jitter.
 type Fixed struct {
-	// Delay is the time between a failure and the next attempt. Defaults to 1 s; a millisecond is as good as at once.
+	// Delay is the time between a failure and the next attempt. Defaults to 1 s; use a millisecond for an immediate
+	// retry.
 	Delay time.Duration
-	// Attempts counts all attempts, the first one too. Defaults to 5.
+	// Attempts is the number of attempts including the first. Defaults to 5.
 	Attempts int
 }
 
@@ -69,7 +70,7 @@ func (f Fixed) Plan() RetryPlan {
 	return RetryPlan{Attempts: or(f.Attempts, DefaultAttempts), First: delay, Max: delay, Factor: 1}.normalized()
 }
 
-// Attempts is so many attempts in all, with the delays of Exponential{}.
+// Attempts is a policy with this number of attempts and the delays of Exponential{}.
 type Attempts int
 
 // NoRetry makes the first failure final.
@@ -138,7 +139,7 @@ func (p RetryPlan) Validate() error {
 	return errors.Join(errs...)
 }
 
-// normalized gives plans that do the same the same fields.
+// normalized gives equivalent plans equal fields.
 func (p RetryPlan) normalized() RetryPlan {
 	if p.Attempts == 1 {
 		return RetryPlan{Attempts: 1}

@@ -12,7 +12,8 @@ import (
 )
 
 // Steps stands in for the engine in unit tests of functions that use Await, Once, OpenWaitpoint, Emit, ReportUsage and
-// Reserve. It keeps what they record in memory. Call the function again, with a new context from WithSteps, to play a resume or a retry:
+// Reserve. It stores their records in memory. To simulate a resume or a retry, call the function again with a new
+// context from WithSteps:
 //
 //	steps := activity.NewSteps()
 //	_, err := Deploy(activity.WithSteps(ctx, steps), release)
@@ -32,7 +33,7 @@ type Steps struct {
 	budget   testBudget
 }
 
-// EmittedFrame is what a function under test has emitted.
+// EmittedFrame is a frame emitted by a function under test.
 type EmittedFrame struct {
 	Kind    string
 	Payload []byte
@@ -41,7 +42,7 @@ type EmittedFrame struct {
 // NewSteps returns an empty Steps, which is also the zero value.
 func NewSteps() *Steps { return &Steps{} }
 
-// lock locks mu and makes what the zero value has not.
+// lock locks mu and initialises a zero value.
 func (s *Steps) lock() {
 	s.mu.Lock()
 	if s.recorded == nil {
@@ -60,8 +61,8 @@ func WithSteps(ctx context.Context, s *Steps) context.Context {
 	return activitycontext.WithSteps(ctx, &stepsCall{Steps: s, counts: make(map[string]int)})
 }
 
-// Signal sends a signal to the Await of that step: its name, with "#2" and so on from the second call on. The signal waits
-// for the Await if need be. It panics when the payload has no JSON form.
+// Signal sends a signal to the Await of that step: its name, with "#2" and so on from the second call on. The signal is
+// kept until the Await. It panics if the payload has no JSON form.
 func (s *Steps) Signal(step, name string, payload any) { s.SignalFrom(step, name, "test", payload) }
 
 // SignalFrom is Signal from a named source.
@@ -84,14 +85,14 @@ func (s *Steps) TimeOut(step string) {
 	s.expired[step] = true
 }
 
-// Opened tells whether the waitpoint of the step has been opened by OpenWaitpoint.
+// Opened reports whether the waitpoint of the step has been opened by OpenWaitpoint.
 func (s *Steps) Opened(step string) bool {
 	s.lock()
 	defer s.mu.Unlock()
 	return s.opened[step]
 }
 
-// Frames returns what has been emitted.
+// Frames returns the emitted frames.
 func (s *Steps) Frames() []EmittedFrame {
 	s.lock()
 	defer s.mu.Unlock()

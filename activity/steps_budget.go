@@ -30,7 +30,7 @@ func (s *Steps) SetBudget(dimension string, hard int64) {
 	s.budget.dimensions[dimension] = &BudgetAmount{Budget: "test", Dimension: dimension, Hard: hard}
 }
 
-// Used returns how a dimension stands.
+// Used returns the state of a dimension.
 func (s *Steps) Used(dimension string) BudgetAmount {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -170,7 +170,7 @@ func TestAwaitTimesOut(t *testing.T) {
 	}
 }
 
-// What cannot work is told at once, and is not retried.
+// Invalid calls fail at once, and are not retried.
 func TestAwaitFaults(t *testing.T) {
 	t.Parallel()
 	steps := activity.NewSteps()

@@ -7,17 +7,17 @@ import (
 
 const redacted = "[token]"
 
-// Token is the right to signal one waitpoint: whoever has its text may answer. However it is printed, logged or encoded, it
-// does not show itself; Reveal gives the text for the one who is to answer.
+// Token authorises signals to one waitpoint: anyone with its text can answer. It is redacted wherever it is printed,
+// logged or encoded; Reveal returns the text for the person or system that answers.
 //
-// It has no JSON form to be read from, so it cannot become a durable step's result or an activity's by mistake: open the
-// waitpoint in the step that hands the token over.
+// It cannot be decoded from JSON, so it cannot become the result of a step or an activity by mistake: open the
+// waitpoint in the step that sends the token.
 type Token struct {
 	// A pointer, because fmt prints unexported fields of other structs without asking their methods.
 	text *string
 }
 
-// NewToken makes a Token of its text, as Reveal gave it. Two tokens are the same when their texts are.
+// NewToken converts a text returned by Reveal to a Token. Tokens are equal if their texts are.
 func NewToken(text string) Token {
 	if text == "" {
 		return Token{}
@@ -33,7 +33,7 @@ func (t Token) Reveal() string {
 	return *t.text
 }
 
-// IsZero tells that there is no token.
+// IsZero reports whether the token is the zero value.
 func (t Token) IsZero() bool { return t.text == nil }
 
 // String returns a placeholder.

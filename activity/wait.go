@@ -11,17 +11,16 @@ import (
 const (
 	// MaxSignalNames bounds the names of one wait.
 	MaxSignalNames = 64
-	// MaxSignals bounds how many signals one wait may ask for, with the number of names taken into account: names times
-	// signals.
+	// MaxSignals bounds the number of signals that one wait requires, times its number of names.
 	MaxSignals = 1024
 	// MaxWait is the longest timeout of a wait.
 	MaxWait = 10 * 365 * 24 * time.Hour
 )
 
-// TimeoutBehavior says what happens when a wait's timeout passes before its signals have come.
+// TimeoutBehavior is the effect of a timeout that passes before the wait's signals have arrived.
 type TimeoutBehavior string
 
-// What a wait may do when its time is up.
+// Effects of a timeout.
 const (
 	// FailOnTimeout fails the node, with category "timeout", without a retry.
 	FailOnTimeout TimeoutBehavior = "fail"
@@ -29,25 +28,24 @@ const (
 	CancelOnTimeout TimeoutBehavior = "cancel"
 	// ExpireOnTimeout ends the node as expired.
 	ExpireOnTimeout TimeoutBehavior = "expire"
-	// ResumeOnTimeout goes on: a waitpoint node succeeds with the zero value (with no signals, where they are collected),
-	// and Await returns ErrWaitTimedOut.
+	// ResumeOnTimeout continues: a waitpoint node succeeds with the zero value (with no signals, where they are
+	// collected), and Await returns ErrWaitTimedOut.
 	ResumeOnTimeout TimeoutBehavior = "resume"
-	// Escalate keeps waiting, and says so: in the run's events and among its waitpoints.
+	// Escalate keeps waiting, and records the escalation in the run's events and its waitpoints.
 	Escalate TimeoutBehavior = "escalate"
 )
 
-// Wait says which signals end a wait. NewWait makes one.
+// Wait defines which signals end a wait. NewWait creates one.
 type Wait struct {
 	// Signals are the names that count, without duplicates. None: every name counts.
 	Signals []string
-	// All asks for one signal of each name; Count is 0 then.
+	// All requires one signal of each name; Count is 0 then.
 	All bool
-	// Count is how many signals are needed, of whatever accepted names; at least 1, except with All.
+	// Count is the number of required signals with any accepted name; at least 1, except with All.
 	Count int
 	// Distinct counts only one signal of each source.
 	Distinct bool
-	// Decisive are the names of which one signal ends the wait at once, whatever else it asks for. No name is among Signals,
-	// too.
+	// Decisive are names of which one signal ends the wait at once, whatever else is required. They are not in Signals.
 	Decisive []string
 	// Timeout limits the wait; 0 is no limit. Whole milliseconds.
 	Timeout time.Duration
@@ -67,7 +65,7 @@ func Signals(names ...string) WaitOption {
 // MatchAny ends the wait with the first signal that counts. It is the default.
 func MatchAny() WaitOption { return AtLeast(1) }
 
-// MatchAll ends the wait when each of the names of Signals has come once.
+// MatchAll ends the wait after one signal of each name in Signals.
 func MatchAll() WaitOption {
 	return func(w *Wait) { w.All, w.Count, w.Distinct = true, 0, false }
 }
@@ -77,20 +75,20 @@ func AtLeast(n int) WaitOption {
 	return func(w *Wait) { w.All, w.Count, w.Distinct = false, n, false }
 }
 
-// AtLeastDistinct ends the wait when signals that count have come from n different sources.
+// AtLeastDistinct ends the wait after accepted signals from n different sources.
 func AtLeastDistinct(n int) WaitOption {
 	return func(w *Wait) { w.All, w.Count, w.Distinct = false, n, true }
 }
 
-// Decisive names signals of which one ends the wait at once, whatever else it asks for: a single no, where several have to
-// say yes. It counts also when its source has been counted before. The names are no names of Signals; of both together there
-// are at most MaxSignalNames. Used more than once, it adds. The default is none.
+// Decisive names signals of which one ends the wait at once, whatever else is required: a single rejection where
+// several approvals are needed. It counts even if its source was counted before. The names must differ from those of
+// Signals; both together have at most MaxSignalNames. Used more than once, it adds. The default is none.
 func Decisive(names ...string) WaitOption {
 	return func(w *Wait) { w.Decisive = append(w.Decisive, names...) }
 }
 
-// Timeout limits the wait, at most to MaxWait, and says what happens then. The default is no limit. Fractions of a
-// millisecond count as a whole one.
+// Timeout limits the wait, at most to MaxWait, and sets the effect of the timeout. The default is no limit. Fractions
+// of a millisecond are rounded up.
 func Timeout(limit time.Duration, then TimeoutBehavior) WaitOption {
 	return func(w *Wait) {
 		w.Timeout, w.OnTimeout = Milliseconds(limit), then
@@ -100,7 +98,7 @@ func Timeout(limit time.Duration, then TimeoutBehavior) WaitOption {
 	}
 }
 
-// NewWait returns the wait that the options stand for. It may be invalid: see Validate.
+// NewWait returns the wait defined by the options, which may be invalid: see Validate.
 func NewWait(opts ...WaitOption) Wait {
 	w := Wait{Count: 1}
 	for _, opt := range opts {

@@ -14,8 +14,9 @@ import (
 // admissionRounds is how often the ways of admission take turns, so that what else the machine does meets them alike.
 const admissionRounds = 3
 
-// admission compares runs of one node without a limit, under one that is never reached, and under a budget whose end is
-// far away, from which a node could have to wait: one that it does not use, and one to which it reports. Each gets as many runs, or as long, as a workload of one.
+// admission compares runs of one node without a limit, under one that is never reached, and under a large blocking
+// budget: one that it does not use, and one to which it reports. Each gets as many runs, or as long, as a workload of
+// one.
 func admission(ctx context.Context, s settings) (figures []figure, err error) {
 	budget := []flow.Option{flow.Budget("bench", flow.PerFlow(), flow.HardLimit("calls", 1<<40), flow.OnExceeded(flow.BlockNodes))}
 	ways := []struct {

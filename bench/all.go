@@ -56,10 +56,10 @@ var goals = []goal{
 	{work: "chain", figure: "flows", engine: "", aof: "no", unit: "1/s", target: 150},
 }
 
-// allRounds is how often -all measures, unless -rounds says otherwise.
+// allRounds is the number of rounds of -all, unless -rounds sets another.
 const allRounds = 3
 
-// measured is one server with one durability, and what was measured on it.
+// measured has the measurements of one server with one durability.
 type setting struct{ engine, aof, work string }
 
 // measureAll prints the table of targets: least, middle and most of several rounds.
@@ -113,7 +113,7 @@ func (g goal) shown() string {
 	}
 }
 
-// measureGoals measures on one server what has targets there.
+// measureGoals measures the figures with targets on one server.
 func measureGoals(ctx context.Context, s settings, on setting, round int, values map[setting]map[string][]float64) (c ceilings, err error) {
 	url, stop, err := startServer(on.engine, on.aof)
 	if err != nil {

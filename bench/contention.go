@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// crew is a number of workers, each in a process of its own.
-type crew struct {
+// workerPool is a number of workers, each in a process of its own.
+type workerPool struct {
 	members []*member
 }
 
@@ -26,37 +26,37 @@ type member struct {
 	out     *bufio.Reader
 }
 
-// hire starts processes that work on a keyspace, and returns when all are at work.
-func hire(ctx context.Context, s settings, count int) (*crew, error) {
+// startPool starts processes that work on a keyspace, and returns when all are at work.
+func startPool(ctx context.Context, s settings, count int) (*workerPool, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c := &crew{}
+	c := &workerPool{}
 	for range count {
 		m := &member{command: exec.CommandContext(ctx, program, "-engine", s.url, "-prefix", s.prefix, "-slots", strconv.Itoa(s.concurrency), "-serve")}
 		m.command.Stderr = os.Stderr
 		if m.in, err = m.command.StdinPipe(); err != nil {
-			return nil, errors.Join(err, c.dismiss())
+			return nil, errors.Join(err, c.stop())
 		}
 		out, err := m.command.StdoutPipe()
 		if err != nil {
-			return nil, errors.Join(err, c.dismiss())
+			return nil, errors.Join(err, c.stop())
 		}
 		m.out = bufio.NewReader(out)
 		if err := m.command.Start(); err != nil {
-			return nil, errors.Join(err, c.dismiss())
+			return nil, errors.Join(err, c.stop())
 		}
 		c.members = append(c.members, m)
 	}
 	if _, err := c.stats(); err != nil {
-		return nil, errors.Join(err, c.dismiss())
+		return nil, errors.Join(err, c.stop())
 	}
 	return c, nil
 }
 
 // stats asks each worker for its counts.
-func (c *crew) stats() ([]runtime.WorkerStats, error) {
+func (c *workerPool) stats() ([]runtime.WorkerStats, error) {
 	list := make([]runtime.WorkerStats, len(c.members))
 	for i, m := range c.members {
 		if _, err := io.WriteString(m.in, "\n"); err != nil {
@@ -73,8 +73,8 @@ func (c *crew) stats() ([]runtime.WorkerStats, error) {
 	return list, nil
 }
 
-// dismiss lets all workers end.
-func (c *crew) dismiss() error {
+// stop ends all workers of the pool.
+func (c *workerPool) stop() error {
 	var faults []error
 	for _, m := range c.members {
 		faults = append(faults, m.in.Close())
@@ -105,7 +105,7 @@ func serve(ctx context.Context, s settings, in io.Reader, out io.Writer) error {
 	})
 }
 
-// tally is what a crew did between two moments.
+// tally has the counts of a worker pool between two moments.
 type tally struct {
 	executions, wasted int64
 	least, most        int64 // executions of one worker
@@ -130,9 +130,9 @@ func tallyOf(before, after []runtime.WorkerStats) tally {
 func (t tally) wastedPerUseful() float64 { return float64(t.wasted) / float64(max(t.executions, 1)) }
 
 const (
-	// settled is how long a crew has to get to know each other.
+	// settled is how long the workers of a pool need to discover each other.
 	settled = 3 * time.Second
-	// contended is how long a crew is loaded at least: everybody is to be on duty a few times.
+	// contended is how long a pool is loaded at least, so that each worker is woken a few times.
 	contended = 6 * time.Second
 )
 
@@ -143,7 +143,7 @@ func contention(ctx context.Context, s settings) ([]figure, error) {
 	}
 	var figures []figure
 	var best, worst float64
-	for _, count := range s.crews {
+	for _, count := range s.pools {
 		rate, t, err := contend(ctx, s, count)
 		if err != nil {
 			return nil, err
@@ -174,11 +174,11 @@ func contend(ctx context.Context, s settings, count int) (rate float64, t tally,
 	s.prefix, s.time = newPrefix(), max(s.time, contended)
 	err = withEngine(ctx, s, func(e *runtime.Engine, client *runtime.Client) error {
 		return atWork(ctx, s, e, 0, func([]*runtime.Worker) (err error) {
-			c, err := hire(ctx, s, count)
+			c, err := startPool(ctx, s, count)
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, c.dismiss()) }()
+			defer func() { err = errors.Join(err, c.stop()) }()
 			meet := s
 			meet.flows, meet.time = 0, settled
 			if _, err := load(ctx, meet, 4, func(i int) error { return one(ctx, client, def, i) }); err != nil {
@@ -223,11 +223,11 @@ func wakeStorm(ctx context.Context, s settings) (figures []figure, err error) {
 	}
 	err = withEngine(ctx, s, func(e *runtime.Engine, client *runtime.Client) error {
 		return atWork(ctx, s, e, 0, func([]*runtime.Worker) (err error) {
-			c, err := hire(ctx, s, workers)
+			c, err := startPool(ctx, s, workers)
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, c.dismiss()) }()
+			defer func() { err = errors.Join(err, c.stop()) }()
 			if err := wait(ctx, settled); err != nil {
 				return err
 			}

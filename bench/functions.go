@@ -29,7 +29,7 @@ type cost struct {
 	commands float64 // server commands that it ran
 }
 
-// costs calls functions one after the other on typical data and reads what the server counted.
+// costs calls functions one after the other on typical data and reads the server's counters.
 type costs struct {
 	ctx   context.Context
 	core  *enginecore.Engine

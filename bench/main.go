@@ -1,9 +1,10 @@
-// Command bench measures the engine and the SDK together: client, worker and keeper in this process, the engine wherever
-// the URL says.
+// Command bench measures the engine and the SDK together: client, worker and keeper in this process, the engine at the
+// URL.
 //
 //	go run ./bench -engine valkey://localhost:6379 -work chain
 //
-// Every figure stands beside what the same server does without the engine, in the same run, so it is also a ratio.
+// Every figure is reported with a ceiling of the same server without the engine, measured in the same run, so it is
+// also a ratio.
 package main
 
 import (
@@ -42,7 +43,7 @@ type settings struct {
 	idleTime    time.Duration
 	clients     int
 	backlog     int
-	crews       []int
+	pools       []int
 	asJSON      bool
 	cpuProfile  string
 	memProfile  string
@@ -56,7 +57,7 @@ type settings struct {
 }
 
 func parseFlags(args []string) (settings, error) {
-	s := settings{crews: []int{1, 4, 16, 64}}
+	s := settings{pools: []int{1, 4, 16, 64}}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&s.url, "engine", os.Getenv("FLOWFABRIC_URL"), "URL of the engine, or redis or valkey to start one; empty is one in this process")
 	flags.StringVar(&s.aof, "aof", "no", "appendfsync of a server that is started: no (no file), everysec, always")

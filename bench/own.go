@@ -22,7 +22,7 @@ func ownUse() own {
 	return own{cpu: processCPU(), objects: m.Mallocs, bytes: m.TotalAlloc}
 }
 
-// perNode are the figures of what was used since before, for each of the nodes that ran.
+// perNode returns the resources used since before, per executed node.
 func (o own) perNode(before own, nodes float64) []figure {
 	return []figure{
 		{"own CPU per node", "µs", float64((o.cpu - before.cpu).Microseconds()) / nodes},
@@ -31,7 +31,7 @@ func (o own) perNode(before own, nodes float64) []figure {
 	}
 }
 
-// startProfiles begins what the flags ask for. stop writes the files.
+// startProfiles starts the profiles requested by flags. stop writes the files.
 func startProfiles(s settings) (stop func() error, err error) {
 	stopCPU := func() error { return nil }
 	if s.cpuProfile != "" {
@@ -62,7 +62,7 @@ func startCPUProfile(name string) (stop func() error, err error) {
 	}, nil
 }
 
-// writeMemProfile writes where this process has allocated since its start, besides what it still uses.
+// writeMemProfile writes the allocations of this process since its start, including live memory.
 func writeMemProfile(name string) error {
 	file, err := os.Create(name)
 	if err != nil {

@@ -28,7 +28,7 @@ func awaiting() (*flow.Definition[int, int], error) {
 	return f.Build()
 }
 
-// settle is the time that a client which waits for a result gets before the signal goes out.
+// settle is the time between the start of a client's wait for a result and the signal.
 const settle = 2 * time.Millisecond
 
 // idleSignals is how many signals an idle system gets at the most.

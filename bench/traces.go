@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/conformance"
 )
 
-// recorded is what the calls of one function in the recorded conversations cost.
+// recorded has the cost of one function's calls in the recorded conversations.
 type recorded struct {
 	micros   []int64 // of each call
 	commands int64   // of all calls
@@ -33,9 +33,9 @@ func (c *costs) checkEmpty(prefix string) error {
 	return nil
 }
 
-// replay plays the recorded conversations of a directory and enters what the calls that were not refused cost, each
-// function once: the time of the median call, because most functions are called too seldom for an average to outweigh
-// what else the machine does. It leaves the database empty.
+// replay plays the recorded conversations of a directory and enters the cost of the calls that were not refused, per
+// function: the time of the median call, because most functions are called too seldom for an average to outweigh other
+// load of the machine. It leaves the database empty.
 func (c *costs) replay(dir string) error {
 	traces, err := conformance.LoadDir(dir)
 	if err != nil {
@@ -97,7 +97,7 @@ func isRefusal(reply any) bool {
 	return ok && code == 0
 }
 
-// reference is what the reference engine takes for a call (µs), for the order of magnitude: it was not measured here.
+// reference is the time of a call in the reference engine (µs), for the order of magnitude: it was not measured here.
 var reference = map[string]float64{
 	enginecore.FunctionName(enginecore.CreateExecutionCall{}):   30,
 	enginecore.FunctionName(enginecore.IssueClaimGrantCall{}):   24,

@@ -58,7 +58,7 @@ func atWork(ctx context.Context, s settings, e *runtime.Engine, count int, do fu
 	return errors.Join(append(faults, err)...)
 }
 
-// nodeCost is what the server spends on a node between its submission and its end: claim, completion, edges.
+// nodeCost measures the server's cost of a node between its submission and its end: claim, completion, edges.
 func nodeCost(ctx context.Context, s settings) (figures []figure, err error) {
 	def, err := chain(10)
 	if err != nil {
@@ -113,7 +113,7 @@ const (
 	backlogCalm   = 10
 )
 
-// backlog compares what a claim costs when few and when many executions wait.
+// backlog compares the cost of a claim with few and with many waiting executions.
 func backlog(ctx context.Context, s settings) (figures []figure, err error) {
 	f := flow.New[int, int]("bench-backlog")
 	roots := make([]flow.Ref[int], backlogWidth)

@@ -46,7 +46,7 @@ var (
 	noop = activity.New("bench.noop", func(_ context.Context, n int) (int, error) { return n, nil })
 	sum  = activity.New("bench.sum", func(_ context.Context, list []int) (int, error) { return len(list), nil })
 	echo = activity.New("bench.echo", func(_ context.Context, text string) (string, error) { return text, nil })
-	// report uses one of what the budget of its run has.
+	// report reports one unit to the budget of its run.
 	report = activity.New("bench.report", func(ctx context.Context, n int) (int, error) { return n, activity.ReportUsage(ctx, "calls", 1) })
 )
 

@@ -15,20 +15,20 @@ import (
 	"unicode"
 )
 
-// What a user of a server must be allowed to do is read from the code: the commands that the library's functions call, which
-// the server checks against the rights of whoever calls a function, and those that Go code builds.
+// The rights of a server's user are derived from the code: the commands called by the library's functions, which the
+// server checks against the rights of the function's caller, and the commands built by Go code.
 
-// clientCommands are what the client library sends by itself: when it connects, finds the servers of a cluster or the primary of
-// a sentinel, follows a slot, keeps a connection alive, and gives one back.
+// clientCommands are sent by the client library itself: when it connects, discovers the servers of a cluster or the
+// primary of a sentinel, follows a slot, and keeps alive or releases a connection.
 var clientCommands = []string{
 	"ASKING", "CLUSTER SHARDS", "CLUSTER SLOTS", "DISCARD", "PING", "PUNSUBSCRIBE", "ROLE", "SELECT", "SUNSUBSCRIBE", "UNSUBSCRIBE",
 }
 
-// deployerCommands are those that replace code. Only who deploys the library needs them.
+// deployerCommands replace code. Only a deployer of the library needs them.
 var deployerCommands = []string{"FUNCTION LOAD"}
 
-// optionalCommands begin with one of these words. They look at the server's settings, and programs do without the answer, or are
-// for operators.
+// optionalCommands begin with one of these words. They read the server's settings, which programs can do without, or
+// are for operators.
 var optionalCommands = []string{"ACL", "BGREWRITEAOF", "CONFIG"}
 
 // accessFolders have the Go code that talks to a server. Test files, and the engine of this process, are left out.
@@ -90,11 +90,11 @@ var (
 // luaWords are words in capitals that are no commands, on lines without a command.
 var luaWords = []string{"ADMITTED", "COUNT", "DUPLICATE", "WITHSCORES"}
 
-// containers are commands whose second word says what they do.
+// containers are commands whose second word is the subcommand.
 var containers = []string{"CLUSTER"}
 
-// luaCommands finds the commands of the library. A command that is only named where it is handed on to another function is
-// told, so that none is missed.
+// luaCommands finds the commands of the library. A command name passed to another function is reported as a problem, so
+// that none is missed.
 func luaCommands(files []sourceFile, used map[string]bool, p *problems) {
 	handedOn := make(map[string]position)
 	for _, f := range files {
@@ -152,7 +152,7 @@ func goCommands(root, folder string, used map[string]bool, p *problems) error {
 	})
 }
 
-// builtIn finds the commands that a function builds: what it selects of a builder is the name of a command.
+// builtIn finds the commands that a function builds: the names of the builder methods that it calls.
 func builtIn(f *ast.FuncDecl, used map[string]bool, fault func(pos token.Pos, format string, args ...any)) {
 	builders := builderNames(f)
 	ast.Inspect(f.Body, func(n ast.Node) bool {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// resolve replaces references to records, argument sets and error sets by what they name.
+// resolve replaces references to records, argument sets and error sets by their definitions.
 func resolve(l *library, p *problems) {
 	for _, f := range l.functions {
 		for i := range f.args {
@@ -83,7 +83,7 @@ func check(l *library, p *problems) {
 	checkErrorCodes(l, p)
 }
 
-// startsComposite tells whether a key may be the first of a composite call.
+// startsComposite reports whether a key may be the first of a composite call.
 func startsComposite(l *library, k key) bool {
 	t := l.template(k.template)
 	return k.template == "ffx.partition" || t != nil && t.family() != flowFamily
@@ -229,7 +229,7 @@ var (
 	codeLiteral   = regexp.MustCompile(`['"]([a-z_]+):?['"]`)
 )
 
-// checkBody compares what the function uses with what its header declares.
+// checkBody compares the names used in the function with those declared in its header.
 func checkBody(f *function, p *problems) {
 	keys := map[string]bool{}
 	for _, k := range f.keys {

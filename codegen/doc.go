@@ -1,7 +1,6 @@
-// Command codegen reads the contract headers above the functions in lua/*.lua and writes everything
-// that would otherwise be counted or repeated by hand: the key builders on both sides, the unpacking
-// of KEYS and ARGV and the registration in Lua, the typed calls, error codes and golden wire tests in
-// enginecore, and the function reference.
+// Command codegen reads the contract headers above the functions in lua/*.lua and generates everything that would
+// otherwise be counted or repeated by hand: the key builders on both sides, the unpacking of KEYS and ARGV and the
+// registration in Lua, the typed calls, error codes and golden wire tests in enginecore, and the function reference.
 //
 //	go run ./codegen                      write all generated files
 //	go run ./codegen -check               write nothing; list files that differ and exit with 1
@@ -36,7 +35,7 @@
 //	-- @error    set:fenced                      the codes of an @errors set
 //	-- @writes_on lease_expired core             a refusal that writes, and to which keys
 //
-// Tags that stand outside function headers, in any file:
+// Tags outside function headers, in any file:
 //
 //	-- @template  exec.core          exec:{tag}:{execution_id}:core
 //	-- @record    claimed_execution  execution_id:execution_id inputs:list(name:text result:bytes)
@@ -82,14 +81,14 @@
 // # The wire form
 //
 // Programs share a server with a library of a later build during a roll-out, so within a protocol functions only gain:
-// optional or omittable arguments at the end, values at the end of composite replies, new functions. What they
-// agree on is kept in testdata/wire/protocol-<n>.txt, which generation brings up to date after such additions. Any
-// other change is refused with advice, and the kept form stays; the rest is written all the same. With
-// -accept-wire-form the new form is taken, for functions that no release has yet.
+// optional or omittable arguments at the end, values at the end of composite replies, new functions. The common form is
+// recorded in testdata/wire/protocol-<n>.txt, which generation updates after such additions. Any other change is
+// refused with advice, and the recorded form stays; other files are still written. With -accept-wire-form the new form
+// is recorded, for functions that no release has yet.
 //
 // A protocol that gives up older programs has a new MinProtocol. Its composite functions are registered under
 // other names, ffx2_claim in place of ffx_claim, since a call in the old form must not reach a function of the new
-// one: to a program that is still running its functions are gone, which it is told as an incompatible library.
+// one: for a program that is still running its functions are missing, which it reports as an incompatible library.
 // ffx_version keeps its name in all protocols. The library registers the names of every protocol from MinProtocol on.
 //
 // # Names and tags in Go

@@ -184,7 +184,7 @@ func emitRegistration(b *strings.Builder, f *function, names []string) {
 	b.WriteString("end" + closing)
 }
 
-// registration is what stands before and after the callback of a function.
+// registration is the text before and after the callback of a function.
 func registration(f *function, name string) (open, closing string) {
 	flag := "allow-oom"
 	switch {
@@ -259,8 +259,8 @@ func fixedFields(f *function) []field {
 	return out
 }
 
-// requiredNumbers lists names and positions of the arguments that must be numbers, as further arguments of call.refuse: a
-// number that is missing is told before anything else is.
+// requiredNumbers lists names and positions of the arguments that must be numbers, as further arguments of call.refuse:
+// a missing number is reported before other faults.
 func requiredNumbers(f *function) string {
 	numbers := []string{"ms", "unix_ms", "int"}
 	var b strings.Builder

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// words splits at spaces that stand outside parentheses, so that `list(a:text b:int)` stays whole.
+// words splits at spaces outside parentheses, so that `list(a:text b:int)` is one word.
 func words(s string) ([]string, error) {
 	var out []string
 	depth, start := 0, -1

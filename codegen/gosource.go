@@ -38,7 +38,7 @@ func (g *goSource) comment(indent, text string) {
 	}
 }
 
-// file formats what was written, with the package clause and those of the imports that occur.
+// file formats the written source, with the package clause and the used imports.
 func (g *goSource) file(pkg string, imports ...string) (string, error) {
 	var head bytes.Buffer
 	fmt.Fprintf(&head, "%spackage %s\n\n", goHeader, pkg)

@@ -164,7 +164,7 @@ func (s *scopes) statement(x ast.Stmt, here *scope, loading bool) {
 	}
 }
 
-// countLocals checks that no file brings more locals than fit beside those that all files share.
+// countLocals checks that no file exceeds the limit of locals, including those shared by all files.
 func (s *scopes) countLocals(list []ast.Stmt) {
 	count := func(list []ast.Stmt) (n int) {
 		for _, x := range list {

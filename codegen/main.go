@@ -246,7 +246,7 @@ func stale(root string, outputs map[string]string) []string {
 	return out
 }
 
-// served tells that a file holds the wire form of a protocol that the library serves.
+// served reports whether a file has the wire form of a protocol that the library supports.
 func served(name string) bool {
 	for protocol := lua.MinProtocol; protocol <= lua.Protocol; protocol++ {
 		if name == wireFile(protocol) {

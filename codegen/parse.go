@@ -106,7 +106,7 @@ func takeBody(fn *function, lines []string, end position, p *problems) {
 	fn.body = strings.Join(lines[i:i+stop+1], "\n")
 }
 
-// declare takes a tag that stands outside functions.
+// declare processes a tag outside function headers.
 func declare(l *library, t tag, p *problems) {
 	list, err := words(t.text)
 	if err != nil || len(list) < 2 {

@@ -69,7 +69,7 @@ func makePlan(l *library, f *function) *plan {
 	return p
 }
 
-// family is the partition family that the call works in, which its first key tells.
+// family is the partition family of the call, derived from its first key.
 func (p *plan) family() string {
 	if len(p.keys) > 0 {
 		if t := p.lib.template(p.keys[0].template); t != nil {

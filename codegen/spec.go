@@ -114,7 +114,7 @@ func (t *template) unescaped() string {
 	return ""
 }
 
-// shape says how the values of a field are laid out.
+// shape is the layout of a field's values.
 type shape int
 
 const (
@@ -133,7 +133,7 @@ type field struct {
 	record   string // record name, for lists of a named record
 	inline   []field
 	optional bool
-	// omittable: a call may end before it, and the function tells what that means.
+	// omittable: a call may end before it, and the function defines the meaning of its absence.
 	omittable bool
 	doc       string
 }
@@ -279,7 +279,7 @@ func (l *library) errorSet(name string) *errorSet {
 	return nil
 }
 
-// flatArgs lists the scalar arguments that stand for themselves or come from an included set.
+// flatArgs lists the scalar arguments, declared directly or by an included set.
 func (f *function) flatArgs() []field {
 	var out []field
 	for _, a := range f.args {

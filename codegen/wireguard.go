@@ -11,11 +11,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/lua"
 )
 
-// wireFile is where the wire form of a protocol is kept, from the module's root.
+// wireFile is the path of a protocol's recorded wire form, from the module's root.
 func wireFile(protocol int) string { return fmt.Sprintf("testdata/wire/protocol-%d.txt", protocol) }
 
-// keepWireForm compares the functions with the kept wire form of every protocol that the library serves. Where a
-// change breaks a program of one of them, the error says which and what to do, and the kept form stays in outputs.
+// keepWireForm compares the functions with the recorded wire form of every protocol that the library supports. If a
+// change breaks programs of a protocol, the error names the change and the remedy, and outputs keeps the recorded form.
 func keepWireForm(root string, files []sourceFile, outputs map[string]string) error {
 	kept := map[int]string{}
 	for protocol := lua.MinProtocol; protocol <= lua.Protocol; protocol++ {

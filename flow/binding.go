@@ -2,11 +2,11 @@ package flow
 
 import "reflect"
 
-// Binding says where a value of type T comes from when a run is under way: the flow's input, a constant, the result
-// of another node, or a list or struct of such. Ref is one; Const, List, Struct, AnyOf and Quorum make the others.
+// Binding defines the source of a value of type T in a run: the flow's input, a constant, the result of another node,
+// or a list or struct of these. A Ref is a Binding; Const, List, Struct, AnyOf and Quorum create the others.
 type Binding[T any] interface {
 	AnyBinding
-	// typed keeps a binding of one type from passing as one of another.
+	// typed prevents using a binding of one type as one of another.
 	typed(T)
 }
 
@@ -23,8 +23,8 @@ type Upstream interface {
 	origin() (*builder, int)
 }
 
-// Ref stands for the result of a node, or for the flow's input. It belongs to the Builder that made it and is used in
-// no other; the zero Ref belongs to none.
+// Ref stands for the result of a node, or for the flow's input. It belongs to the Builder that created it and is
+// invalid in others; the zero Ref belongs to none.
 type Ref[T any] struct {
 	owner *builder
 	index int // inputIndex, or into owner.graph.Nodes
@@ -98,7 +98,7 @@ const (
 	draftSome
 )
 
-// draft is a binding before names and bytes are settled: it still knows the Go types.
+// draft is a binding before it is lowered: it still has the Go types.
 type draft struct {
 	kind   draftKind
 	typ    reflect.Type

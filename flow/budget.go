@@ -11,39 +11,40 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// BudgetSpec is what the nodes of a flow may use up together: amounts in one or more dimensions, which functions report with
-// activity.ReportUsage and reserve with activity.Reserve.
+// BudgetSpec bounds what the nodes of a flow use together: amounts in one or more dimensions, which functions report
+// with activity.ReportUsage and reserve with activity.Reserve.
 type BudgetSpec struct {
 	// Name of the budget.
 	Name string
-	// Scope says who shares it.
+	// Scope defines the runs that share it.
 	Scope BudgetScope
 	// KeyFrom is where the flow's input, which must be JSON then, has the key of a shared budget: the names of nested fields.
 	// Empty is one for all.
 	KeyFrom []string
-	// Limits are its dimensions, by name. A shared budget without any is one that was made by runtime's Client.CreateBudget.
+	// Limits are its dimensions, by name. A shared budget without any must be created by runtime's Client.CreateBudget.
 	Limits []BudgetLimit
-	// Every is the time after which what is spent is 0 again; 0 is never. Whole milliseconds. The times count from when the
-	// budget was used or created first.
+	// Every is the interval of resets of the usage to 0; 0 is never. Whole milliseconds. Intervals count from the
+	// creation or first use of the budget.
 	Every time.Duration
-	// Effect is what becomes of a run that exceeds a hard limit.
+	// Effect is the consequence of exceeding a hard limit.
 	Effect BudgetEffect
 
 	faults []error // of the options
 }
 
-// BudgetLimit is one dimension of a budget. Amounts are in whole units of whatever the dimension counts: tokens, calls,
+// BudgetLimit is one dimension of a budget. Amounts are whole units of the dimension: tokens, calls,
 // hundredths of a cent.
 type BudgetLimit struct {
 	// Dimension follows activity.CheckName.
 	Dimension string
-	// Hard is never exceeded by what is spent and reserved; 0 is no limit.
+	// Hard is never exceeded by usage plus reservations; 0 is no limit.
 	Hard int64
-	// Soft is told when what is spent exceeds it, as an event of the run and to runtime's OnBudget; 0 is none.
+	// Soft is a warning threshold: usage above it is reported as an event of the run and to runtime's OnBudget; 0 is
+	// none.
 	Soft int64
 }
 
-// BudgetScope says who shares a budget.
+// BudgetScope defines the runs that share a budget.
 type BudgetScope string
 
 // The scopes.
@@ -56,16 +57,16 @@ const (
 	ScopeShared BudgetScope = "shared"
 )
 
-// BudgetEffect is what becomes of a run of which a node exceeds a hard limit. In any case the node's call of ReportUsage or
-// Reserve returns an error, and nothing is counted.
+// BudgetEffect is the consequence when a node exceeds a hard limit. In any case the node's call of ReportUsage or
+// Reserve returns an error and counts nothing.
 type BudgetEffect string
 
 // The effects.
 const (
-	// FailNode fails the node, without another attempt, if its function returns the error. Others go on.
+	// FailNode fails the node, without another attempt, if its function returns the error. Other nodes continue.
 	FailNode BudgetEffect = "fail"
-	// BlockNodes lets no node start any more, in none of the runs that share the budget, until it is reset or raised, or until
-	// reserved amounts are given back. The node whose function returns the error waits too, and then begins its attempt anew.
+	// BlockNodes stops the start of nodes in all runs that share the budget until it is reset or raised, or until
+	// reservations are returned. The node whose function returns the error waits too, and then starts its attempt anew.
 	BlockNodes BudgetEffect = "block"
 	// CancelRun cancels the run.
 	CancelRun BudgetEffect = "cancel"
@@ -80,12 +81,12 @@ const (
 	MaxBudgetReset = 366 * 24 * time.Hour
 )
 
-// BudgetOption says what a budget is.
+// BudgetOption configures a budget.
 type BudgetOption func(*BudgetSpec)
 
-// Budget bounds what the nodes of the flow use up together. A flow has at most MaxBudgets, with different names. The defaults
-// are one budget for each run, and FailNode. Reports and reservations count for every budget of the flow that has the
-// dimension.
+// Budget bounds what the nodes of the flow use together. A flow has at most MaxBudgets, with different names. The
+// defaults are one budget for each run, and FailNode. Reports and reservations count for every budget of the flow that
+// has the dimension.
 func Budget(name string, opts ...BudgetOption) Option {
 	return flowOption(func(b *builder) {
 		b.graph.Budgets = append(b.graph.Budgets, NewBudget(name, opts...))
@@ -93,7 +94,7 @@ func Budget(name string, opts ...BudgetOption) Option {
 	})
 }
 
-// NewBudget returns a budget. Validate tells whether it is one.
+// NewBudget returns a budget, which may be invalid: see Validate.
 func NewBudget(name string, opts ...BudgetOption) BudgetSpec {
 	s := BudgetSpec{Name: name, Scope: ScopeRun, Effect: FailNode}
 	for i, opt := range opts {
@@ -107,17 +108,17 @@ func NewBudget(name string, opts ...BudgetOption) BudgetSpec {
 	return s
 }
 
-// HardLimit bounds a dimension: what is spent and reserved of it never exceeds n, which is at least 1.
+// HardLimit bounds a dimension: its usage plus reservations never exceed n, which is at least 1.
 func HardLimit(dimension string, n int64) BudgetOption {
 	return func(s *BudgetSpec) { s.limit(dimension, "hard", n, func(l *BudgetLimit) *int64 { return &l.Hard }) }
 }
 
-// SoftLimit tells when more than n, which is at least 1, is spent of a dimension.
+// SoftLimit reports usage of a dimension above n, which is at least 1.
 func SoftLimit(dimension string, n int64) BudgetOption {
 	return func(s *BudgetSpec) { s.limit(dimension, "soft", n, func(l *BudgetLimit) *int64 { return &l.Soft }) }
 }
 
-// Counted counts dimensions without a limit.
+// Counted adds dimensions without a limit.
 func Counted(dimensions ...string) BudgetOption {
 	return func(s *BudgetSpec) {
 		for _, dimension := range dimensions {
@@ -150,13 +151,13 @@ func (s *BudgetSpec) dimension(name string) *BudgetLimit {
 // PerFlow shares the budget between all runs of the flow.
 func PerFlow() BudgetOption { return func(s *BudgetSpec) { s.Scope, s.KeyFrom = ScopeFlow, nil } }
 
-// Shared shares the budget between all flows of the namespace that name it. Of several that declare limits, those of the run
-// that was started last count; what runtime's Client.CreateBudget and Client.SetBudget say counts more than that.
+// Shared shares the budget between all flows of the namespace that name it. If flows declare different limits, those of
+// the latest started run apply; runtime's Client.CreateBudget and Client.SetBudget override them.
 func Shared() BudgetOption { return func(s *BudgetSpec) { s.Scope, s.KeyFrom = ScopeShared, nil } }
 
-// PerKey is Shared with one budget for each value that the flow's input has at a path of field names: PerKey("tenant", "id").
-// The value must be a text, a number or a boolean: Build checks what the type of the input says of it, the start of a run the
-// rest.
+// PerKey is Shared with one budget for each value that the flow's input has at a path of field names: PerKey("tenant",
+// "id"). The value must be a string, a number or a boolean: Build checks the type of the input, and the start of a run
+// checks the value.
 func PerKey(path ...string) BudgetOption {
 	return func(s *BudgetSpec) {
 		if len(path) == 0 {
@@ -166,7 +167,7 @@ func PerKey(path ...string) BudgetOption {
 	}
 }
 
-// ResetEvery makes what is spent 0 again and again, every MinBudgetReset to MaxBudgetReset. What is reserved stays.
+// ResetEvery resets the usage to 0 at an interval of MinBudgetReset to MaxBudgetReset. Reservations remain.
 func ResetEvery(d time.Duration) BudgetOption {
 	return func(s *BudgetSpec) {
 		s.Every = activity.Milliseconds(d)
@@ -176,10 +177,10 @@ func ResetEvery(d time.Duration) BudgetOption {
 	}
 }
 
-// OnExceeded says what becomes of a run that exceeds a hard limit.
+// OnExceeded sets the consequence of exceeding a hard limit.
 func OnExceeded(effect BudgetEffect) BudgetOption { return func(s *BudgetSpec) { s.Effect = effect } }
 
-// Declares tells that the budget brings its dimensions, and does not merely name one that was created.
+// Declares reports whether the budget declares dimensions, instead of naming a budget created elsewhere.
 func (s BudgetSpec) Declares() bool { return len(s.Limits) > 0 }
 
 // Validate returns every fault of s, joined, or nil.

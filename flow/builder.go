@@ -8,8 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// Builder collects the nodes of a flow that takes an In and returns an Out. It is for one goroutine at a time. Faults
-// are kept and reported by Build, all at once, so no other call fails.
+// Builder collects the nodes of a flow that takes an In and returns an Out. It is not safe for concurrent use. Build
+// reports all faults at once; no other call fails.
 type Builder[In, Out any] struct {
 	b *builder
 }
@@ -39,7 +39,7 @@ func New[In, Out any](name string, opts ...Option) *Builder[In, Out] {
 	return &Builder[In, Out]{b: b}
 }
 
-// Input stands for the value that a run is started with.
+// Input refers to the value that a run is started with.
 func (f *Builder[In, Out]) Input() Ref[In] {
 	if f == nil {
 		return Ref[In]{}
@@ -62,7 +62,7 @@ func Node[I, O, In, Out any](f *Builder[In, Out], name string, a *activity.Activ
 	return Ref[O]{owner: f.b, index: f.b.node(name, handler, input, opts)}
 }
 
-// Return makes the result of a node the flow's. It is called once; a flow whose Out is struct{} may do without.
+// Return makes the result of a node the flow's. Call it once; it is optional for a flow whose Out is struct{}.
 func Return[In, Out any](f *Builder[In, Out], result Ref[Out]) {
 	if f == nil || f.b == nil {
 		return
@@ -81,9 +81,9 @@ func Return[In, Out any](f *Builder[In, Out], result Ref[Out]) {
 	b.returned = true
 }
 
-// Build checks everything that the compiler cannot and returns the finished flow. Its error joins one *Fault for each
-// thing that is wrong: Faults lists them, and errors.Is matches each kind. The builder may be used further; the
-// Definition does not change with it.
+// Build checks everything that the compiler cannot and returns the finished flow. Its error joins one *Fault per fault:
+// Faults lists them, and errors.Is matches each kind. The builder may be used further; the Definition does not change
+// with it.
 func (f *Builder[In, Out]) Build() (*Definition[In, Out], error) {
 	if f == nil || f.b == nil {
 		return nil, &Fault{Kind: ErrEmptyFlow, Detail: "the builder was not made by New"}
@@ -112,7 +112,7 @@ type builder struct {
 	returned bool
 	priority *int // of nodes that have none of their own
 	faults   faults
-	// reported says of nodes, by index, what has a fault already, so that the validation does not report it again.
+	// reported lists, by node index, the parts with known faults, which the validation does not report again.
 	reported map[int]reported
 }
 
@@ -179,7 +179,7 @@ func (b *builder) bind(index int, spec *NodeSpec, settings *nodeSettings, codec 
 	b.graph.Nodes = append(b.graph.Nodes, *spec)
 }
 
-// use notes that a node runs the activity. Two different ones of one name could not be told apart by a worker.
+// use records that a node runs the activity. A worker could not distinguish two activities of the same name.
 func (b *builder) use(node string, handler activity.Handler) {
 	first, known := b.byName[handler.Name()]
 	switch {
@@ -191,8 +191,8 @@ func (b *builder) use(node string, handler activity.Handler) {
 	}
 }
 
-// upstreams returns the edges of a node: those of its data, then those without data, by kind. To wait for the success of a
-// node whose result is used anyway adds nothing; other kinds of edges to one node contradict each other.
+// upstreams returns the edges of a node: those of its data, then those without data, by kind. Waiting for the success
+// of a node whose result is used adds no edge; other kinds of edges to the same node contradict each other.
 func (b *builder) upstreams(node string, input Expr, order []orderedRef) []Edge {
 	edges := dataEdges(input)
 	if len(order) == 0 {
@@ -220,7 +220,7 @@ func (b *builder) upstreams(node string, input Expr, order []orderedRef) []Edge 
 	return edges
 }
 
-// checkOrder tells whether an upstream without data is one.
+// checkOrder reports whether an upstream without data is valid.
 func (b *builder) checkOrder(node string, o orderedRef) bool {
 	if o.ref == nil {
 		b.faults.add(node, o.path(), ErrForeignRef, "reference is nil")

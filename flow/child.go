@@ -10,28 +10,28 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// Limits of nodes that stand for runs of their own.
+// Limits of nodes that start child runs.
 const (
-	// MaxItems is the most items that a Map takes, and how many it takes where MaxMapItems says nothing.
+	// MaxItems is the maximum number of items of a Map, and the default of MaxMapItems.
 	MaxItems = MaxNodes
 	// MaxSubDepth is how deep flows may be nested by Sub: a flow without sub-flows has depth 1.
 	MaxSubDepth = 8
 )
 
-// ErrSubFlow marks a node whose sub-flow cannot be run: it is nil, faulty, nested too deep, or has a result that is no JSON.
+// ErrSubFlow marks a node with an invalid sub-flow: it is nil, faulty, nested too deep, or its result is not JSON.
 var ErrSubFlow = errors.New("bad sub-flow")
 
-// Map adds a node that runs an activity once for each item of a list, and returns a reference to the list of the results,
-// in the order of the items. How many items there are is known when the list is there, not before: the results of other
-// nodes may decide. Each item is an execution of its own, with retries, timeouts, limits and a worker of its own. Options
-// that NodeOption calls those of an activity count for each item; After, joins and Tag count for the node.
+// Map adds a node that runs an activity once for each item of a list, and returns a reference to the list of the
+// results, in the order of the items. The list is computed at run time, for example by another node. Each item is an
+// execution of its own, with its own retries, timeouts, limits and worker. Options for activities apply to each item;
+// After, joins and Tag apply to the node.
 //
 //	counts := flow.Map(f, "count", countLines, files, flow.ItemsAtOnce(8))
 //
-// An empty list gives an empty list. When an item fails for good, the node fails: items that have not started are
-// cancelled, those that run end by themselves, without another attempt. MapOutcomes tolerates failures. A list with more
-// items than MaxMapItems fails the node before anything of it is started; a list of results that is larger than a result
-// may be fails the node, too. The activity's codec must be JSON, and so must be what the list is made of.
+// An empty list results in an empty list. When an item fails finally, the node fails: items that have not started are
+// cancelled, and running items finish without another attempt. MapOutcomes tolerates failures. A list with more items
+// than MaxMapItems fails the node before any item starts; results that are too large together fail the node, too. The
+// codecs of the activity and of the list's sources must be JSON.
 func Map[I, O, In, Out any](f *Builder[In, Out], name string, a *activity.Activity[I, O], items Binding[[]I], opts ...NodeOption) Ref[[]O] {
 	if f == nil || f.b == nil {
 		return Ref[[]O]{}
@@ -39,8 +39,8 @@ func Map[I, O, In, Out any](f *Builder[In, Out], name string, a *activity.Activi
 	return Ref[[]O]{owner: f.b, index: f.b.mapNode(name, handlerOf(a), items, MapSpec{MaxItems: MaxItems}, opts)}
 }
 
-// MapOutcomes is Map for items of which some may fail: all of them are run, and the result says of each how it ended. The
-// node succeeds whatever becomes of the items.
+// MapOutcomes is like Map and tolerates failed items: it runs all of them, and its result contains the outcome of each.
+// The node succeeds whatever the outcomes.
 func MapOutcomes[I, O, In, Out any](f *Builder[In, Out], name string, a *activity.Activity[I, O], items Binding[[]I], opts ...NodeOption) Ref[[]ItemOutcome[O]] {
 	if f == nil || f.b == nil {
 		return Ref[[]ItemOutcome[O]]{}
@@ -48,7 +48,7 @@ func MapOutcomes[I, O, In, Out any](f *Builder[In, Out], name string, a *activit
 	return Ref[[]ItemOutcome[O]]{owner: f.b, index: f.b.mapNode(name, handlerOf(a), items, MapSpec{MaxItems: MaxItems, Outcomes: true}, opts)}
 }
 
-// ItemOutcome is how an item of MapOutcomes ended.
+// ItemOutcome is the outcome of an item of MapOutcomes.
 type ItemOutcome[O any] struct {
 	// Outcome is success, failed, cancelled or expired.
 	Outcome Outcome `json:"outcome"`
@@ -59,16 +59,16 @@ type ItemOutcome[O any] struct {
 	Category string `json:"category,omitempty"`
 }
 
-// Sub adds a node that runs another flow, and returns a reference to its result. The other flow's run is a run of its own,
-// with its own id, that can be described, watched and listed like any; it is cancelled and purged with this one. The node
-// fails when it does not succeed.
+// Sub adds a node that runs another flow, and returns a reference to its result. The other flow runs as a child run
+// with its own id, which can be described, watched and listed like any run; it is cancelled and purged with its parent.
+// The node fails if the child run does not succeed.
 //
-// After, joins, Tag, Lane and Priority count for the node, and so does Retry, whose default here is a single attempt: every
-// further one runs again what did not succeed in the other run. What else NodeOption names is said in the other flow. Lane is where
-// the node's own work is done, starting the run and taking its result; by default it is that of the other flow's first
-// activity.
+// After, joins, Tag, Lane and Priority apply to the node, and so does Retry, whose default here is a single attempt:
+// every further attempt reruns what did not succeed in the child run. The other flow sets all other options. Lane is
+// the lane of the node itself, which starts the child run and collects its result; by default it is that of the other
+// flow's first activity.
 //
-// A flow is finished before another can contain it, so none contains itself; MaxSubDepth bounds how deep they are nested.
+// A flow must be built before another can contain it, so none contains itself; MaxSubDepth bounds the nesting.
 func Sub[I, O, In, Out any](f *Builder[In, Out], name string, def *Definition[I, O], input Binding[I], opts ...NodeOption) Ref[O] {
 	if f == nil || f.b == nil {
 		return Ref[O]{}
@@ -82,9 +82,9 @@ func Sub[I, O, In, Out any](f *Builder[In, Out], name string, def *Definition[I,
 	return Ref[O]{owner: f.b, index: f.b.sub(name, graph, handlers, codec, input, opts)}
 }
 
-// MapSpec says how a node runs its activity for each item of a list.
+// MapSpec defines how a node runs its activity for each item of a list.
 type MapSpec struct {
-	// MaxItems is the longest list that it takes, 1 to the constant MaxItems.
+	// MaxItems is the maximum length of the list, 1 to the constant MaxItems.
 	MaxItems int
 	// AtOnce is how many items run at a time; 0 is no limit.
 	AtOnce int
@@ -92,13 +92,13 @@ type MapSpec struct {
 	Outcomes bool
 }
 
-// MaxMapItems is the longest list that a Map takes, at most MaxItems. It is for nodes made by Map and MapOutcomes.
+// MaxMapItems sets the maximum length of a Map's list, at most MaxItems. It applies to nodes of Map and MapOutcomes.
 func MaxMapItems(n int) NodeOption {
 	return mapOption("MaxMapItems", func(m *MapSpec) { m.MaxItems = n }, n, MaxItems)
 }
 
-// ItemsAtOnce is how many items of a Map run at a time; those that wait for a signal, a delay or their next attempt do not
-// run. It is for nodes made by Map and MapOutcomes.
+// ItemsAtOnce bounds how many items of a Map run at a time; items that wait for a signal, a delay or their next attempt
+// do not count. It applies to nodes of Map and MapOutcomes.
 func ItemsAtOnce(n int) NodeOption {
 	return mapOption("ItemsAtOnce", func(m *MapSpec) { m.AtOnce = n }, n, activity.MaxLimitCount)
 }
@@ -146,7 +146,7 @@ func (b *builder) sub(name string, g *Graph, handlers []activity.Handler, codec 
 	return index
 }
 
-// subOptions are what a node that runs a flow has when nothing is said.
+// subOptions are the default options of a node that runs a flow.
 func subOptions(g *Graph) activity.Options {
 	return activity.Options{Retry: activity.NoRetry.Plan(), Lane: laneOf(g)}
 }
@@ -164,7 +164,7 @@ func laneOf(g *Graph) string {
 	return activity.DefaultLane
 }
 
-// depth is how deep flows are nested in g, itself included; more than most is not counted any further.
+// depth is the nesting depth of flows in g, including g itself, counted up to most.
 func (g *Graph) depth(most int) int {
 	depth := 1
 	if most <= 1 {
@@ -178,7 +178,7 @@ func (g *Graph) depth(most int) int {
 	return depth
 }
 
-// child checks a node that stands for a run of its own.
+// child checks a node that starts a child run.
 func (v *validation) child(n *NodeSpec, skip bool) {
 	if n.Map != nil && n.Sub != nil || n.Wait != nil && (n.Map != nil || n.Sub != nil) {
 		v.faults.add(n.Name, "", ErrOption, "it is more than one of waitpoint, map and sub-flow")
@@ -227,7 +227,7 @@ func (v *validation) sub(n *NodeSpec) {
 	}
 }
 
-// work says in words what a node does.
+// work describes in words what a node does.
 func (n *NodeSpec) work() string {
 	switch {
 	case n.Wait != nil:
@@ -242,7 +242,7 @@ func (n *NodeSpec) work() string {
 	return n.Activity
 }
 
-// ItemName is the name of the i-th item of a Map in the run that its items make, counted from 0.
+// ItemName is the node name of the i-th item of a Map in its child run, counted from 0.
 func ItemName(i int) string { return fmt.Sprintf("item-%d", i) }
 
 // ItemsGraph is the flow that the items of a Map node make: one node for each, without edges. name is that of the flow; the

@@ -8,7 +8,7 @@ import (
 )
 
 // Definition is a finished flow that takes an In and returns an Out. It is immutable and may be used by several
-// goroutines at once. Only Build makes one; the zero value is an empty flow that cannot be started.
+// goroutines at once. Only Build creates one; the zero value is an empty flow that cannot be started.
 type Definition[In, Out any] struct {
 	graph    *Graph
 	hash     string
@@ -19,7 +19,7 @@ type Definition[In, Out any] struct {
 // Name returns the flow's name.
 func (d *Definition[In, Out]) Name() string { return d.view().Name }
 
-// Graph returns a copy of the flow without its Go types. Keep it where it is needed more than once.
+// Graph returns a copy of the flow without its Go types. Each call copies, so keep the result for repeated use.
 func (d *Definition[In, Out]) Graph() *Graph { return d.view().Clone() }
 
 // Hash returns Graph().Hash() without computing it again.
@@ -30,7 +30,7 @@ func (d *Definition[In, Out]) Hash() string {
 	return d.hash
 }
 
-// Handlers returns the activities that the flow uses, each once, for the registration with a worker.
+// Handlers returns the activities that the flow uses, each once, for registration with a worker.
 func (d *Definition[In, Out]) Handlers() []activity.Handler {
 	if d == nil {
 		return nil
@@ -48,8 +48,7 @@ func (d *Definition[In, Out]) EncodeInput(in In) ([]byte, error) {
 	return data, nil
 }
 
-// DecodeResult returns the value that the bytes of a run's result stand for. For a flow without a Return, that is the
-// zero value, whatever the bytes are.
+// DecodeResult decodes the result of a run. For a flow without a Return it returns the zero value, whatever the bytes.
 func (d *Definition[In, Out]) DecodeResult(data []byte) (Out, error) {
 	var out Out
 	if d.view().Return == "" {

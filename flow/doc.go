@@ -8,9 +8,9 @@
 //	flow.Return(f, total)
 //	census, err := f.Build()
 //
-// Node returns a Ref, which stands for the result that the node will have. To bind it as the input of another node
-// makes an edge: that node starts when the first has succeeded. After makes an edge without data. The compiler checks
-// that each binding has the type of the activity's input; Build checks what it cannot, and reports all faults at once.
+// Node returns a Ref, which refers to the future result of the node. Binding it as the input of another node creates an
+// edge: that node starts when the first has succeeded. After creates an edge without data. The compiler checks that
+// each binding has the type of the activity's input; Build checks the rest, and reports all faults at once.
 //
 // # Inputs
 //

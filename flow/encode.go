@@ -13,16 +13,16 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// MarshalJSON returns the stored form of the graph, which ParseGraph reads. What has its default is left out.
+// MarshalJSON returns the stored form of the graph, which ParseGraph reads. Fields with default values are omitted.
 func (g Graph) MarshalJSON() ([]byte, error) {
 	w := writer{buf: make([]byte, 0, g.sizeHint())}
 	w.graph(&g)
 	return w.buf, nil
 }
 
-// Hash returns the hex SHA-256 of everything that changes what a run does: two graphs with one hash run alike. The
-// order of nodes, of After and of tags, the description and the names of Go types do not count. It is the same in every
-// process and is meant for valid graphs.
+// Hash returns the hex SHA-256 of everything that affects what a run does: graphs with equal hashes behave alike. The
+// order of nodes, of After and of tags, the description and the names of Go types do not affect it. It is the same in
+// every process and is meant for valid graphs.
 func (g *Graph) Hash() string {
 	w := writer{canonical: true, buf: make([]byte, 0, g.sizeHint())}
 	w.graph(g)

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// ErrNoResult is returned by Resolve when the result of a node is needed and not there.
+// ErrNoResult is returned by Resolve when a required result of a node is missing.
 var ErrNoResult = errors.New("result is not there")
 
-// ExprKind tells the kinds of Expr apart.
+// ExprKind is the kind of an Expr.
 type ExprKind string
 
 // The kinds of Expr.
@@ -44,10 +44,10 @@ type ExprField struct {
 	Value Expr
 }
 
-// Resolve returns the encoded value that e stands for in a run. results holds the encoded results of at least
-// InputNodes, by node name; of a join, the results that are there. Bytes are put together as they are, without decoding; those of a lone reference or constant
-// are the very slice, so the result must not be changed. It returns an error that matches ErrNoResult when a result is
-// missing, or empty within a list or struct, and one that matches ErrBinding for an Expr that Validate refuses.
+// Resolve returns the encoded value of e in a run. results holds the encoded results of at least InputNodes, by node
+// name; for a join, the available ones. Bytes are composed without decoding; a single reference or constant returns its
+// slice itself, so the result must not be changed. The error matches ErrNoResult if a result is missing, or empty
+// within a list or struct, and ErrBinding for an Expr that Validate refuses.
 func (e Expr) Resolve(flowInput []byte, results map[string][]byte) ([]byte, error) {
 	switch e.Kind {
 	case ExprInput:
@@ -142,7 +142,7 @@ func (e Expr) compose(dst, flowInput []byte, results map[string][]byte) []byte {
 	}
 }
 
-// source names where the bytes of a leaf come from.
+// source names the source of a leaf's bytes.
 func (e Expr) source() string {
 	switch e.Kind {
 	case ExprInput:
@@ -156,7 +156,7 @@ func (e Expr) source() string {
 	}
 }
 
-// UsesFlowInput tells whether the flow's input is part of e.
+// UsesFlowInput reports whether the flow's input is part of e.
 func (e Expr) UsesFlowInput() bool {
 	if e.Kind == ExprInput {
 		return true

@@ -34,23 +34,23 @@ var (
 	ErrVersion         = errors.New("graph has an unknown version")
 )
 
-// Fault is one thing that is wrong with a flow.
+// Fault is one fault of a flow.
 type Fault struct {
 	// Flow is the flow's name.
 	Flow string
 	// Node is the node's name, empty where the fault is the flow's.
 	Node string
-	// Path is the place in the node or flow, such as "input.files[2].shard" or "tags", possibly empty.
+	// Path is the position in the node or flow, such as "input.files[2].shard" or "tags", possibly empty.
 	Path string
 	// Kind is one of the Err… values of this package.
 	Kind error
-	// Detail says what was found and what was expected, possibly empty.
+	// Detail describes what was found and what was expected, possibly empty.
 	Detail string
 	// Cause is the error behind the fault, possibly nil.
 	Cause error
 }
 
-// Error names the place, the kind and the detail.
+// Error names the position, the kind and the detail.
 func (f *Fault) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "flow %q: ", f.Flow)
@@ -97,7 +97,7 @@ func Faults(err error) []*Fault {
 	return found
 }
 
-// faults collects what is wrong with one flow.
+// faults collects the faults of one flow.
 type faults struct {
 	flow string
 	list []error

@@ -11,24 +11,24 @@ import (
 // GraphVersion is the version of the JSON form that this package writes. It reads no other.
 const GraphVersion = 1
 
-// Graph is a flow without its Go types: what is stored with a run, drawn and executed. Build makes valid ones; one
-// made by hand or changed is checked by Validate. Its methods only read it.
+// Graph is a flow without its Go types, in the form that is stored with a run, drawn and executed. Build creates valid
+// graphs; Validate checks one that was created or changed by hand. Its methods only read it.
 type Graph struct {
 	Name        string
 	Description string
 	Tags        map[string]string
 	// Codec is the name of the codec of the flow's input and result.
 	Codec string
-	// InputType and OutputType are Go type names, for people; nothing is looked up by them.
+	// InputType and OutputType are Go type names, for display only.
 	InputType, OutputType string
 	// Deadline limits a run, from its start to its end; 0 is no limit. Whole milliseconds.
 	Deadline time.Duration
-	// FairBy is where the flow's input has the value by which runs share a lane: the names of nested fields. Empty is no
-	// value.
+	// FairBy is the path of field names in the flow's input to the fairness key, by which runs share a lane. Empty is
+	// no key.
 	FairBy []string
-	// Keep is how long a run is kept after its end.
+	// Keep is the retention of a run after its end.
 	Keep Keep
-	// Budgets bound what the nodes use up together, by name.
+	// Budgets bound what the nodes use together, by name.
 	Budgets []BudgetSpec
 	// Return is the node whose result is the flow's; "" when the flow has none.
 	Return string
@@ -42,36 +42,36 @@ type NodeSpec struct {
 	Name string
 	// Activity is the name of the activity that a worker runs for the node; "" for a waitpoint and a sub-flow.
 	Activity string
-	// Map says how the activity is run for each item of the node's input, which is a list; nil for other nodes. Options are
-	// those of the items then.
+	// Map defines how the activity is run for each item of the node's input, a list; nil for other nodes. With Map,
+	// Options apply to the items.
 	Map *MapSpec
-	// Sub is the flow that the node runs; nil for other nodes. It must not be changed. The node has that flow's codec, and of
-	// Options no others than Retry, Lane and Priority.
+	// Sub is the flow that the node runs; nil for other nodes. It must not be changed. The node has that flow's codec,
+	// and only the Options Retry, Lane and Priority.
 	Sub *Graph
-	// Wait says what a waitpoint waits for; nil for other nodes. A waitpoint has no input, its codec is JSON, and its
-	// Options are those of activity.DefaultOptions.
+	// Wait defines what a waitpoint waits for; nil for other nodes. A waitpoint has no input, its codec is JSON, and
+	// its Options are those of activity.DefaultOptions.
 	Wait *WaitSpec
 	// Codec is the name of the codec of the node's input and result.
 	Codec string
-	// Options are the activity's, with what the node sets in their place.
+	// Options are the activity's, overridden by those of the node.
 	activity.Options
 	Tags map[string]string
-	// Input says what the node's input is made of.
+	// Input defines the node's input.
 	Input Expr
 	// Upstreams are the edges that lead to the node: first those that carry data, in the order of InputNodes, then the
 	// others by kind (SuccessOnly, OnFailureOnly, AnyOutcome) and in the order of their declaration. Each upstream occurs
 	// once.
 	Upstreams []Edge
-	// Join is the rule by which the edges let the node start together.
+	// Join decides from all edges whether the node starts.
 	Join Join
 }
 
-// WaitSpec says what a waitpoint waits for.
+// WaitSpec defines what a waitpoint waits for.
 type WaitSpec struct {
 	activity.Wait
 	// Collect makes the result the list of all signals that ended the wait, not the payload of the last one.
 	Collect bool
-	// Type is the Go type of the payload, for people.
+	// Type is the Go type of the payload, for display only.
 	Type string
 }
 
@@ -83,7 +83,7 @@ type Edge struct {
 	Data bool
 }
 
-// EdgeKind says which outcome of the upstream lets the node start.
+// EdgeKind is the outcome of the upstream that satisfies the edge.
 type EdgeKind string
 
 // The kinds of edges. A node whose edge can no longer be satisfied is skipped.
@@ -92,14 +92,14 @@ const (
 	SuccessOnly EdgeKind = "success_only"
 	// OnFailureOnly is satisfied when the upstream has failed, expired or been cancelled; not when it was skipped.
 	OnFailureOnly EdgeKind = "on_failure"
-	// AnyOutcome is satisfied when the upstream has ended, however, also when it was skipped.
+	// AnyOutcome is satisfied when the upstream has ended in any way, including skipped.
 	AnyOutcome EdgeKind = "always"
 )
 
 // orderKinds are the kinds in the order in which edges without data are listed.
 var orderKinds = [...]EdgeKind{SuccessOnly, OnFailureOnly, AnyOutcome}
 
-// Node returns the node of that name, nil when there is none. It looks through all nodes.
+// Node returns the node of that name, nil if there is none. It searches linearly.
 func (g *Graph) Node(name string) *NodeSpec {
 	for i := range g.Nodes {
 		if g.Nodes[i].Name == name {
@@ -118,7 +118,7 @@ func (g *Graph) EdgeCount() int {
 	return count
 }
 
-// Clone returns a copy that shares nothing with g but the bytes of constants, which nobody changes.
+// Clone returns a copy that shares only the bytes of constants with g, which are immutable.
 func (g *Graph) Clone() *Graph {
 	c := *g
 	c.Tags = maps.Clone(g.Tags)

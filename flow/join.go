@@ -8,23 +8,22 @@ import (
 	"strings"
 )
 
-// ErrJoin marks a join that cannot be: of no nodes, of more than there are, or beside other upstreams.
+// ErrJoin marks an invalid join: of no nodes, of more than there are, or beside other upstreams.
 var ErrJoin = errors.New("bad join")
 
-// Join is the rule by which the edges that lead to a node let it start together. The zero Join is the rule of a node
-// that needs all of them.
+// Join decides from all incoming edges of a node whether it starts. The zero Join requires all of them.
 type Join struct {
 	Policy JoinPolicy
 	// Needed is how many upstreams a JoinQuorum needs, 0 for the others.
 	Needed int
-	// LetRun leaves the upstreams alone that still run when the join is decided. Otherwise they are cancelled.
+	// LetRun lets upstreams that are still running when the join is decided continue. Otherwise they are cancelled.
 	LetRun bool
 }
 
-// JoinPolicy says how many upstreams a node needs.
+// JoinPolicy defines how many upstreams a node needs.
 type JoinPolicy string
 
-// The policies. As soon as what a node needs can no longer come, it is skipped.
+// The policies. A node is skipped as soon as its join is impossible.
 const (
 	JoinAll    JoinPolicy = ""       // every upstream, by the kind of its edge
 	JoinAny    JoinPolicy = "any_of" // one success
@@ -32,17 +31,16 @@ const (
 )
 
 // AnyOf is the result of whichever of the nodes succeeds first. A node with this binding starts then, and is skipped
-// when all of them have ended without success. The others are cancelled unless other nodes need them, or LetRun says
-// otherwise.
+// when all of them have ended without success. The others are cancelled unless other nodes need them or LetRun is set.
 //
-// A node has at most one join, which all its upstreams belong to: neither After nor another binding adds some.
+// A node has at most one join, which covers all its upstreams: it cannot be combined with After or another binding.
 func AnyOf[T any](refs ...Ref[T]) Binding[T] {
 	return bound[T]{draft{kind: draftFirst, typ: reflect.TypeFor[T](), items: drafts(refs), needed: 1}}
 }
 
-// Quorum is the results of those nodes that had succeeded when there were k of them, in the order given; there may be
-// more than k when several end at a time. A node with this binding starts then, and is skipped as soon as fewer than k
-// can still succeed. For the others, and for what else the node may wait for, see AnyOf.
+// Quorum is the results of the nodes that had succeeded when at least k of them had, in the order given; there may be
+// more than k if several end at the same time. A node with this binding starts then, and is skipped as soon as fewer
+// than k can still succeed. AnyOf describes the effect on the other nodes and the restrictions.
 func Quorum[T any](k int, refs ...Ref[T]) Binding[[]T] {
 	return bound[[]T]{draft{kind: draftSome, typ: reflect.TypeFor[[]T](), items: drafts(refs), needed: k}}
 }
@@ -62,22 +60,22 @@ func (o JoinOption) applyNode(_ *builder, n *nodeSettings) { o(n) }
 
 func (o JoinOption) applyWait(n *nodeSettings) { o(n) }
 
-// AfterAny is AnyOf without the result: the node starts when one of the given nodes has succeeded.
+// AfterAny is like AnyOf without the result: the node starts when one of the given nodes has succeeded.
 func AfterAny(refs ...Upstream) JoinOption {
 	return func(n *nodeSettings) {
 		n.joins = append(n.joins, joinDraft{Join: Join{Policy: JoinAny}, refs: refs})
 	}
 }
 
-// AfterQuorum is Quorum without the results: the node starts when k of the given nodes have succeeded.
+// AfterQuorum is like Quorum without the results: the node starts when k of the given nodes have succeeded.
 func AfterQuorum(k int, refs ...Upstream) JoinOption {
 	return func(n *nodeSettings) {
 		n.joins = append(n.joins, joinDraft{Join: Join{Policy: JoinQuorum, Needed: k}, refs: refs})
 	}
 }
 
-// CancelRemaining cancels the upstreams of the node's join that still run when it is decided, in either way. One that
-// another node waits for, or whose result is the flow's, goes on. This is the default.
+// CancelRemaining cancels the upstreams of the node's join that still run when it is decided, in either way. An
+// upstream that another node waits for, or whose result is the flow's, continues. This is the default.
 func CancelRemaining() JoinOption { return remaining(false) }
 
 // LetRun lets the upstreams of the node's join run to their end when it is decided.
@@ -94,7 +92,7 @@ type joinDraft struct {
 	names []string
 }
 
-// join settles the join of a node under declaration and returns the upstreams of one that came as an option.
+// join resolves the join of a node under declaration and returns the upstreams of a join given as an option.
 func (b *builder) join(n *nodeSettings) []orderedRef {
 	name := n.spec.Name
 	switch {
@@ -124,7 +122,7 @@ func (b *builder) join(n *nodeSettings) []orderedRef {
 	return order
 }
 
-// repeated returns the names that occur more than once, each once. The empty one stands for what is no node.
+// repeated returns the names that occur more than once, each once. The empty name means a value that is not a node.
 func repeated(names []string) []string {
 	seen := make(map[string]int, len(names))
 	var twice []string
@@ -184,7 +182,7 @@ func (v *validation) join(n *NodeSpec) {
 	v.joinEdges(n, inputs)
 }
 
-// joinEdges checks that a join is all that a node waits for.
+// joinEdges checks that a join covers all upstreams of a node.
 func (v *validation) joinEdges(n *NodeSpec, inputs []Expr) {
 	want := map[JoinPolicy]ExprKind{JoinAny: ExprFirst, JoinQuorum: ExprSome}[n.Join.Policy]
 	if len(inputs) > 1 || len(inputs) == 1 && inputs[0].Kind != want {

@@ -37,7 +37,7 @@ func (f jsonFields) names() string {
 	return strings.Join(names, ", ")
 }
 
-// fieldCache keeps the fields of the types that one builder has seen.
+// fieldCache caches the fields of types used in one builder.
 type fieldCache map[reflect.Type]jsonFields
 
 // of returns the fields of t, or why t cannot be filled field by field.
@@ -159,7 +159,7 @@ func newJSONField(f reflect.StructField, name, options string, depth int) jsonFi
 	return field
 }
 
-// refuses says why the field cannot take a value of type from, "" when it can.
+// refuses returns the reason why the field cannot take a value of type from, "" if it can.
 func (f jsonField) refuses(from reflect.Type) string {
 	switch {
 	case f.quoted:

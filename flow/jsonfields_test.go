@@ -102,7 +102,7 @@ func TestFieldsAreThoseOfJSON(t *testing.T) {
 	}
 }
 
-// reads tells whether encoding/json has a field for the name: one with a value of an impossible type is an error.
+// reads reports whether encoding/json has a field for the name: one with a value of an impossible type is an error.
 func reads(t reflect.Type, name string) bool {
 	for _, value := range []string{`[[]]`, `"x"`, `{"x":[]}`, `true`} {
 		data := []byte(`{` + string(appendQuoted(nil, name)) + `:` + value + `}`)

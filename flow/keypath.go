@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// keyPaths reports the paths to keys, of FairBy, budgets and limits, that no input of the type has. What only an input itself
-// shows, a nil pointer or a missing entry of a map, is found when a run is started.
+// keyPaths reports paths to keys (of FairBy, budgets and limits) that no input of the type has. Faults of a particular
+// input, a nil pointer or a missing entry of a map, are found when a run is started.
 func (b *builder) keyPaths(input reflect.Type, found *faults) {
 	if b.graph.Codec != storedCodec {
 		return
@@ -30,7 +30,7 @@ func (b *builder) keyPaths(input reflect.Type, found *faults) {
 	}
 }
 
-// keyFault says why no value of t has a key at the path, or "".
+// keyFault returns the reason why no value of t has a key at the path, or "".
 func keyFault(t reflect.Type, path []string) string {
 	if len(path) == 0 {
 		return ""
@@ -72,12 +72,12 @@ func pointedTo(t reflect.Type) reflect.Type {
 	return t
 }
 
-// isBytes tells whether a type is written as a text, in base64.
+// isBytes reports whether a type is written as a text, in base64.
 func isBytes(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8
 }
 
-// hidesForm tells that the JSON form of a type does not follow from its fields.
+// hidesForm reports whether the JSON form of a type differs from its fields.
 func hidesForm(t reflect.Type) bool {
 	pointer := reflect.PointerTo(t)
 	return t.Kind() == reflect.Interface || pointer.Implements(reflect.TypeFor[json.Marshaler]()) ||

@@ -32,7 +32,7 @@ func keyedFlow(path ...string) error {
 	return err
 }
 
-// A path to a key that no input has is a fault of whatever takes its key from there; what only an input shows is none.
+// A path to a key that no input has is a fault of the option that uses it; a fault of a particular input is none.
 func TestKeyPaths(t *testing.T) {
 	t.Parallel()
 	for _, path := range [][]string{{"tenant", "id"}, {"tenant", "born"}, {"labels", "x"}, {"any"}, {"any", "x"}, {"raw", "x", "y"}} {

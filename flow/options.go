@@ -13,8 +13,8 @@ type Option interface {
 }
 
 // NodeOption changes a node: After, AfterAll, OnFailure, Always, AfterAny, AfterQuorum, CancelRemaining, LetRun, Retry,
-// StartToClose, HeartbeatTimeout, ScheduleToStart, Lane, Priority, Requires, KeepFrames, Limit and Tag. What a node does not set,
-// its activity decides.
+// StartToClose, HeartbeatTimeout, ScheduleToStart, Lane, Priority, Requires, KeepFrames, Limit and Tag. The activity's
+// options apply where the node sets none.
 type NodeOption interface {
 	applyNode(*builder, *nodeSettings)
 }
@@ -24,7 +24,7 @@ type nodeSettings struct {
 	spec  *NodeSpec
 	order []orderedRef
 	joins []joinDraft
-	// remaining tells that an option says what becomes of the rest of a join.
+	// remaining reports that an option sets the effect on the remaining upstreams of a join.
 	remaining bool
 }
 
@@ -43,13 +43,13 @@ type nodeOption func(*builder, *nodeSettings)
 
 func (o nodeOption) applyNode(b *builder, n *nodeSettings) { o(b, n) }
 
-// Deadline limits a run, from its start to its end. When it passes, what is unfinished expires. The default is 0, no
-// limit. Fractions of a millisecond count as a whole one, here and in all other options.
+// Deadline limits a run, from its start to its end. After it, unfinished nodes and the run expire. The default is 0, no
+// limit. This and all other options round fractions of a millisecond up.
 func Deadline(limit time.Duration) Option {
 	return flowOption(func(b *builder) { b.graph.Deadline = activity.Milliseconds(limit) })
 }
 
-// Describe says in words what the flow does, in at most MaxDescription bytes. It does not change the hash.
+// Describe sets a description of the flow, of at most MaxDescription bytes. It does not change the hash.
 func Describe(text string) Option {
 	return flowOption(func(b *builder) { b.graph.Description = text })
 }
@@ -66,12 +66,13 @@ func WithCodec(c activity.Codec) Option {
 	})
 }
 
-// TagOption is what Tag returns: it is good for flows and for nodes.
+// TagOption is the result of Tag, an option of flows and of nodes.
 type TagOption struct{ key, value string }
 
 // Tag attaches a text to a flow or a node, for searching. The key is a lower-case letter, then a-z, 0-9 and '_', then
-// '.', then at least one more character, the first of which is not '.': "team.name". Key and value have at most MaxTagKey
-// and MaxTagValue bytes of UTF-8 without control characters, a flow or a node at most MaxTags tags. Of two tags with one key the later counts. Tags of the flow are not tags of its nodes.
+// '.', then at least one more character, the first of which is not '.': "team.name". Key and value have at most
+// MaxTagKey and MaxTagValue bytes of UTF-8 without control characters, a flow or a node at most MaxTags tags. Of two
+// tags with one key the later applies. Tags of the flow are not tags of its nodes.
 func Tag(key, value string) TagOption { return TagOption{key: key, value: value} }
 
 func (t TagOption) applyFlow(b *builder) { b.graph.Tags = withTag(b.graph.Tags, t) }
@@ -86,8 +87,8 @@ func withTag(tags map[string]string, t TagOption) map[string]string {
 	return tags
 }
 
-// OrderOption makes edges without data. After, AfterAll, OnFailure and Always return it; it is good for nodes and for
-// waitpoints.
+// OrderOption creates edges without data. After, AfterAll, OnFailure and Always return it; it is an option of nodes and
+// of waitpoints.
 type OrderOption struct {
 	kind EdgeKind
 	refs []Upstream
@@ -107,19 +108,19 @@ func (n *nodeSettings) addOrder(o OrderOption) {
 	}
 }
 
-// After lets the node start only when the given nodes have succeeded, without taking their results. Nodes whose
-// results are bound are waited for anyway.
+// After lets the node start only when the given nodes have succeeded, without using their results. Nodes whose results
+// are bound are upstreams anyway.
 func After(refs ...Upstream) OrderOption { return OrderOption{SuccessOnly, refs} }
 
-// AfterAll is After for a slice of references of one type.
+// AfterAll is like After for a slice of references of one type.
 func AfterAll[T any](refs []Ref[T]) OrderOption { return OrderOption{SuccessOnly, upstreams(refs)} }
 
 // OnFailure lets the node start only when each of the given nodes has failed, expired or been cancelled; it is skipped
-// when one of them succeeds or is skipped. It is for compensation. The run counts as failed all the same.
+// when one of them succeeds or is skipped. Use it for compensation. The run still counts as failed.
 func OnFailure(refs ...Upstream) OrderOption { return OrderOption{OnFailureOnly, refs} }
 
-// Always lets the node start when the given nodes have ended, however: also when they were skipped. It is for cleanup.
-// Nothing starts in a run that was cancelled or exceeded its deadline, cleanup neither.
+// Always lets the node start when the given nodes have ended in any way, including skipped. Use it for cleanup. In a
+// run that was cancelled or exceeded its deadline nothing starts, including cleanup.
 func Always(refs ...Upstream) OrderOption { return OrderOption{AnyOutcome, refs} }
 
 func upstreams[T any](refs []Ref[T]) []Upstream {
@@ -151,8 +152,8 @@ func HeartbeatTimeout(limit time.Duration) NodeOption {
 	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.HeartbeatTimeout = activity.Milliseconds(limit) })
 }
 
-// ScheduleToStart replaces the activity's limit of waiting for a worker for this node; 0 is no limit. When it passes,
-// the node fails for good.
+// ScheduleToStart replaces the activity's limit of waiting for a worker for this node; 0 is no limit. After it, the
+// node fails without a retry.
 func ScheduleToStart(limit time.Duration) NodeOption {
 	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.ScheduleToStart = activity.Milliseconds(limit) })
 }
@@ -162,13 +163,13 @@ func Lane(name string) NodeOption {
 	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.Lane = name })
 }
 
-// PriorityOption is what Priority returns: it is good for flows and for nodes.
+// PriorityOption is the result of Priority, an option of flows and of nodes.
 type PriorityOption struct{ priority int }
 
 // Priority replaces the activities' priority for a node, or for all nodes of a flow that have none of their own, 0 to
-// activity.MaxPriority, higher first. It orders what waits in a lane. So that nothing waits for ever, every eighth claim from
-// a lane of a partition in which priorities wait takes the node that was created first. A run's can be changed with
-// SetPriority of package runtime.
+// activity.MaxPriority, higher first. It orders the eligible nodes of a lane. To prevent starvation, every eighth claim
+// from a lane of a partition with waiting priorities takes the node that was created first. SetPriority of package
+// runtime changes the priority of a run.
 func Priority(p int) PriorityOption { return PriorityOption{priority: p} }
 
 func (p PriorityOption) applyFlow(b *builder) { b.priority = &p.priority }
@@ -176,10 +177,10 @@ func (p PriorityOption) applyFlow(b *builder) { b.priority = &p.priority }
 func (p PriorityOption) applyNode(_ *builder, n *nodeSettings) { n.spec.Priority = p.priority }
 
 // FairBy makes runs share a lane fairly by a value of their input: FairBy("tenant", "id") is the field id of the field
-// tenant. While nodes of several values wait in a lane, the values take turns, one claim each, in every partition, however
-// many nodes each of them has; priorities count among the nodes of one value. Nodes of flows without FairBy take turns as if
-// they had one value in common. The input must be JSON and the value a text, a number or a boolean of at most 256 bytes:
-// Build checks what the type of the input says of it, the start of a run the rest.
+// tenant. While nodes of several values wait in a lane, the values take turns, one claim each, in every partition,
+// however many nodes each of them has; priorities count among the nodes of one value. Nodes of flows without FairBy
+// take turns as if they had one value in common. The input must be JSON and the value a string, a number or a boolean
+// of at most 256 bytes: Build checks the type of the input, and the start of a run checks the value.
 func FairBy(path ...string) Option {
 	return flowOption(func(b *builder) {
 		if len(path) == 0 {
@@ -196,13 +197,13 @@ func Requires(capabilities ...string) NodeOption {
 	})
 }
 
-// Limit bounds how often, or how many at once, executions start that share the limit, in addition to those of the activity;
-// one of the same name and key replaces the activity's. See activity.Limit.
+// Limit adds a limit to those of the activity, which bounds how many executions that share it start within a time or
+// run at a time; one with the same name and key replaces the activity's. See activity.Limit.
 func Limit(name string, opts ...activity.LimitOption) NodeOption {
 	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.SetLimit(activity.NewLimit(name, opts...)) })
 }
 
-// KeepFrames replaces how many of the frames that an attempt emits are kept; 0 is about 10,000.
+// KeepFrames replaces the number of frames kept for each attempt; 0 is about 10,000.
 func KeepFrames(n int) NodeOption {
 	return nodeOption(func(_ *builder, s *nodeSettings) { s.spec.KeepFrames = n })
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// ParseGraph reads what MarshalJSON wrote and validates it. Its error matches ErrSyntax when the bytes are not such
-// JSON, also for fields that are unknown, ErrVersion when another version of this package wrote them, and otherwise is
-// that of Validate.
+// ParseGraph parses the output of MarshalJSON and validates it. Its error matches ErrSyntax for invalid JSON and
+// unknown fields, ErrVersion if another version of this package wrote the graph, and otherwise is that of Validate.
 func ParseGraph(data []byte) (*Graph, error) {
 	g, err := readGraph(data)
 	if err != nil {
@@ -28,7 +27,7 @@ func ParseGraph(data []byte) (*Graph, error) {
 	return g, nil
 }
 
-// UnmarshalJSON is ParseGraph.
+// UnmarshalJSON implements json.Unmarshaler by ParseGraph.
 func (g *Graph) UnmarshalJSON(data []byte) error {
 	parsed, err := ParseGraph(data)
 	if err != nil {

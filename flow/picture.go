@@ -69,11 +69,11 @@ func (g *Graph) DOT() string {
 	return b.String()
 }
 
-// picture is how one language draws.
+// picture is the syntax of one drawing language.
 type picture struct {
 	end  func(id, label string)
 	node func(id string, lines ...string)
-	// run is for nodes that stand for runs of their own: maps and sub-flows.
+	// run draws nodes with child runs: maps and sub-flows.
 	run  func(id string, lines ...string)
 	wait func(id string, lines ...string)
 	edge func(from, to string, data bool, label string)
@@ -122,7 +122,7 @@ func (g *Graph) draw(p picture) {
 	}
 }
 
-// label is how pictures call the kind of an edge; the usual one goes without saying.
+// label is the text of an edge's kind in pictures; the default kind has none.
 func (k EdgeKind) label() string {
 	switch k {
 	case OnFailureOnly:
@@ -133,7 +133,7 @@ func (k EdgeKind) label() string {
 	return ""
 }
 
-// text says in words what a waitpoint waits for.
+// text describes in words what a waitpoint waits for.
 func (w *WaitSpec) text() string {
 	text := "any signal"
 	if len(w.Signals) > 0 {

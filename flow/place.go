@@ -2,7 +2,7 @@ package flow
 
 import "strconv"
 
-// place is a position in an input. It becomes text only where there is a fault.
+// place is a position in an input. It is formatted only for a fault.
 type place struct {
 	up    *place
 	name  string // empty for an item of a list

@@ -8,7 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// Outcome is how a run ends.
+// Outcome is the outcome of a run.
 type Outcome string
 
 // The outcomes of a run.
@@ -19,7 +19,7 @@ const (
 	Expired   Outcome = "expired"
 )
 
-// KeepForever as a retention keeps runs until they are purged by hand.
+// KeepForever is the retention of runs that are kept until Client.Purge removes them.
 const KeepForever time.Duration = -1
 
 // MaxKeep is the longest retention.
@@ -28,22 +28,21 @@ const MaxKeep = 100 * 365 * 24 * time.Hour
 // ErrRetention marks a retention that is too long or negative, or for an outcome that does not exist.
 var ErrRetention = errors.New("bad retention")
 
-// Keep is how long a run is kept after its end, by its outcome. 0 leaves the decision to the engine that runs it, and
-// KeepForever is until it is purged by hand. Whole milliseconds.
+// Keep is the retention of a run after its end, by its outcome. 0 is the engine's default, and KeepForever is no end.
+// Whole milliseconds.
 type Keep struct {
 	Succeeded, Failed, Cancelled, Expired time.Duration
 }
 
-// Retention says how long runs are kept after they ended in one of the outcomes, all of them when none is named. Then the
-// run is purged: its nodes, results, events and everything else. The default is the engine's, see the option of the same
-// name in package runtime; 0 is that default, KeepForever is no end. A later Retention replaces an earlier one for the
-// outcomes that it names.
+// Retention sets how long runs are kept after they ended with one of the outcomes, or with any if none is named. Then
+// the run is purged with its nodes, results and events. The default is the engine's, see the option of the same name in
+// package runtime; 0 is that default, KeepForever is no end. A later Retention replaces an earlier one for the outcomes
+// that it names.
 func Retention(keep time.Duration, outcomes ...Outcome) Option {
 	return flowOption(func(b *builder) { b.graph.Keep = b.graph.Keep.With(keep, outcomes...) })
 }
 
-// With returns k with another retention for the outcomes, all of them when none is named. One that does not exist is found
-// by Check.
+// With returns k with another retention for the outcomes, all of them if none is named. Check reports invalid outcomes.
 func (k Keep) With(keep time.Duration, outcomes ...Outcome) Keep {
 	if keep > 0 {
 		keep = activity.Milliseconds(keep)
@@ -81,7 +80,7 @@ func (k *Keep) of(outcome Outcome) *time.Duration {
 // Outcomes lists the outcomes in the order in which they are stored.
 func Outcomes() []Outcome { return []Outcome{Succeeded, Failed, Cancelled, Expired} }
 
-// For returns the retention after an outcome, 0 where that is the engine's decision.
+// For returns the retention after an outcome, 0 for the engine's default.
 func (k Keep) For(outcome Outcome) time.Duration {
 	if place := k.of(outcome); place != nil {
 		return *place
@@ -89,7 +88,7 @@ func (k Keep) For(outcome Outcome) time.Duration {
 	return 0
 }
 
-// Check returns what is wrong, as an error that matches ErrRetention, or nil.
+// Check returns the faults of k as an error that matches ErrRetention, or nil.
 func (k Keep) Check() error {
 	for _, outcome := range Outcomes() {
 		switch keep := k.For(outcome); {

@@ -5,15 +5,16 @@ import (
 	"fmt"
 )
 
-// EncodeInput returns the stored form of a node's input, as it stands in the JSON form of a Graph. A worker reads it
-// back with DecodeInput.
+// EncodeInput returns the stored form of a node's input, as in the JSON form of a Graph. A worker decodes it with
+// DecodeInput.
 func (n *NodeSpec) EncodeInput() json.RawMessage {
 	w := writer{}
 	w.expr(n.Input, n.Codec)
 	return w.buf
 }
 
-// DecodeInput reads what EncodeInput wrote for a node with the given codec. Its error matches ErrSyntax or ErrConst.
+// DecodeInput decodes the output of EncodeInput for a node with the given codec. Its error matches ErrSyntax or
+// ErrConst.
 func DecodeInput(data []byte, codec string) (Expr, error) {
 	var stored storedExpr
 	if err := json.Unmarshal(data, &stored); err != nil {

@@ -67,8 +67,8 @@ func (t topology) levels(gone []bool) []int {
 	return level
 }
 
-// cycles describes cycles as "a -> b -> a", in the direction of the edges: one for each that stays when the nodes of
-// those before it are taken away.
+// cycles describes cycles as "a -> b -> a", in the direction of the edges, leaving out the nodes of each reported cycle
+// when it searches for the next.
 func (t topology) cycles() []string {
 	var found []string
 	gone := make([]bool, len(t.ups))

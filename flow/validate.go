@@ -13,9 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// Validate returns every fault of the graph, joined, or nil: names, limits, options, edges to nodes that do not exist,
-// edges that contradict the inputs, codecs that do not fit, and cycles with their path. It cannot check Go types:
-// Build does.
+// Validate returns every fault of the graph, joined, or nil: names, limits, options, edges to missing nodes, edges that
+// contradict the inputs, incompatible codecs, and cycles with their path. It cannot check Go types, which Build does.
 func (g *Graph) Validate() error {
 	if g == nil {
 		return errors.New("the graph is nil: look at the error of ParseGraph")
@@ -117,7 +116,7 @@ func (v *validation) names() {
 	}
 }
 
-// settings checks what a node has besides its input and edges.
+// settings checks a node's fields other than its input and edges.
 func (v *validation) settings(n *NodeSpec, skipActivity bool) {
 	if !skipActivity && n.Wait == nil && n.Sub == nil {
 		if err := activity.CheckName(n.Activity); err != nil {
@@ -138,7 +137,7 @@ func (v *validation) settings(n *NodeSpec, skipActivity bool) {
 	v.tags(n.Name, n.Tags)
 }
 
-// wait checks what a waitpoint has, and that it has nothing else.
+// wait checks the fields of a waitpoint, and that all others are empty.
 func (v *validation) wait(n *NodeSpec, skip bool) {
 	if !skip {
 		if err := n.Wait.Validate(); err != nil {

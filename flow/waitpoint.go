@@ -8,10 +8,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// Signal is a message from outside, as WaitpointAll collects it. It is activity.Signal.
+// Signal is an external message, as WaitpointAll collects it. It is activity.Signal.
 type Signal[T any] = activity.Signal[T]
 
-// What a waitpoint may do when its time is up; see activity.TimeoutBehavior.
+// Effects of a waitpoint's timeout; see activity.TimeoutBehavior.
 const (
 	FailOnTimeout   = activity.FailOnTimeout
 	CancelOnTimeout = activity.CancelOnTimeout
@@ -20,16 +20,16 @@ const (
 	Escalate        = activity.Escalate
 )
 
-// Waitpoint adds a node that waits for a signal from outside, such as a person's approval, and returns a reference to the
-// payload of the signal that ended the wait. It needs no worker and holds no slot, however long it takes. By default any
-// one signal ends it.
+// Waitpoint adds a node that waits for an external signal, such as a person's approval, and returns a reference to the
+// payload of the signal that ended the wait. It needs no worker and occupies no slot. By default any one signal ends
+// it.
 //
 //	approval := flow.Waitpoint[Approval](f, "approve", flow.After(tests),
 //		flow.Signals("approve", "reject"), flow.Timeout(24*time.Hour, flow.Escalate))
 //
-// The waitpoint opens when its upstreams allow it, like any node. runtime's Client lists open waitpoints with the tokens
-// that give the right to signal them. The payload is JSON; one that is not a T fails the nodes that use it. After
-// ResumeOnTimeout the result is the zero value.
+// The waitpoint opens when its upstreams allow it, like any node. runtime's Client lists open waitpoints with the
+// tokens that authorise signals to them. The payload is JSON; one that cannot be decoded into a T fails the nodes that
+// use it. After ResumeOnTimeout the result is the zero value.
 func Waitpoint[T, In, Out any](f *Builder[In, Out], name string, opts ...WaitOption) Ref[T] {
 	if f == nil || f.b == nil {
 		return Ref[T]{}
@@ -37,8 +37,8 @@ func Waitpoint[T, In, Out any](f *Builder[In, Out], name string, opts ...WaitOpt
 	return Ref[T]{owner: f.b, index: f.b.waitpoint(name, WaitSpec{Type: reflect.TypeFor[T]().String()}, opts)}
 }
 
-// WaitpointAll is Waitpoint whose result is the list of all signals that ended the wait, in the order in which they came,
-// with names and sources. After ResumeOnTimeout the list is empty.
+// WaitpointAll is like Waitpoint, and its result is the list of all signals that ended the wait, in the order of their
+// arrival, with names and sources. After ResumeOnTimeout the list is empty.
 func WaitpointAll[T, In, Out any](f *Builder[In, Out], name string, opts ...WaitOption) Ref[[]Signal[T]] {
 	if f == nil || f.b == nil {
 		return Ref[[]Signal[T]]{}
@@ -68,23 +68,23 @@ func Signals(names ...string) WaitOption { return waitOption(activity.Signals(na
 // MatchAny ends the wait with the first signal that counts. It is the default.
 func MatchAny() WaitOption { return waitOption(activity.MatchAny()) }
 
-// MatchAll ends the wait when each of the names of Signals has come once.
+// MatchAll ends the wait after one signal of each name in Signals.
 func MatchAll() WaitOption { return waitOption(activity.MatchAll()) }
 
 // AtLeast ends the wait with the n-th signal that counts, of one name or of several.
 func AtLeast(n int) WaitOption { return waitOption(activity.AtLeast(n)) }
 
-// AtLeastDistinct ends the wait when signals that count have come from n different sources.
+// AtLeastDistinct ends the wait after accepted signals from n different sources.
 func AtLeastDistinct(n int) WaitOption { return waitOption(activity.AtLeastDistinct(n)) }
 
-// Decisive names signals of which one ends the wait at once, whatever else it asks for: a single no, where several have to
-// say yes. The names are no names of Signals.
+// Decisive names signals of which one ends the wait at once, whatever else is required: a single rejection where
+// several approvals are needed. The names must differ from those of Signals.
 //
 //	flow.Signals("approve"), flow.AtLeastDistinct(2), flow.Decisive("reject")
 func Decisive(names ...string) WaitOption { return waitOption(activity.Decisive(names...)) }
 
-// Timeout limits the wait, from the opening of the waitpoint on, at most to activity.MaxWait, and says what happens then.
-// The default is no limit.
+// Timeout limits the wait, from the opening of the waitpoint, at most to activity.MaxWait, and sets the effect of the
+// timeout. The default is no limit.
 func Timeout(limit time.Duration, then activity.TimeoutBehavior) WaitOption {
 	return waitOption(activity.Timeout(limit, then))
 }

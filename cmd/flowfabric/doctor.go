@@ -16,7 +16,8 @@ import (
 // errUnwell is the failure of a doctor that has found something to do.
 var errUnwell = errors.New("something needs attention")
 
-// repairs are the duties that mend, in the order in which one may find what another has mended; what is due follows.
+// repairs are the duties that repair records, in an order in which a later one can use what an earlier one has repaired; duties
+// for what is due follow.
 var repairs = []runtime.Duty{
 	runtime.DutyKeyReconciliation, runtime.DutyIndexReconciliation, runtime.DutyMemberReconciliation, runtime.DutyDependencyReconciliation,
 	runtime.DutySiblingCancelReconciliation, runtime.DutyQuotaReconciliation, runtime.DutyBudgetReconciliation,
@@ -34,12 +35,12 @@ type repairView struct {
 }
 
 func prepareDoctor(flags *flag.FlagSet) action {
-	repair := flags.Bool("repair", false, "before that, mend what does not fit together and do what is due, once")
+	withRepair := flags.Bool("repair", false, "before that, mend what does not fit together and do what is due, once")
 	rewrite := flags.Bool("rewrite-log", false, "before that, have the servers rewrite their logs (BGREWRITEAOF), as after a crash")
 	return action{need(nil), func(ctx context.Context, s *session, out *output, _ []string) error {
 		var faults []error
-		if *repair {
-			faults = append(faults, mend(ctx, s, out))
+		if *withRepair {
+			faults = append(faults, repair(ctx, s, out))
 		}
 		if *rewrite {
 			faults = append(faults, rewriteLogs(ctx, s, out))
@@ -59,8 +60,8 @@ func prepareDoctor(flags *flag.FlagSet) action {
 	}}
 }
 
-// mend does the repairs, as far as the engine has them.
-func mend(ctx context.Context, s *session, out *output) error {
+// repair runs the repairs that the engine supports.
+func repair(ctx context.Context, s *session, out *output) error {
 	var faults []error
 	out.head("repair", "done", "mended")
 	for _, duty := range repairs {
@@ -73,17 +74,17 @@ func mend(ctx context.Context, s *session, out *output) error {
 			view.Error = err.Error()
 			faults = append(faults, err)
 		}
-		var mended []string
+		var repaired []string
 		for _, index := range slices.Sorted(maps.Keys(report.Mended)) {
-			mended = append(mended, index+" "+strconv.FormatInt(report.Mended[index], 10))
+			repaired = append(repaired, index+" "+strconv.FormatInt(report.Mended[index], 10))
 		}
-		out.row(view, string(duty), strconv.FormatInt(report.Done, 10), strings.Join(mended, ", "))
+		out.row(view, string(duty), strconv.FormatInt(report.Done, 10), strings.Join(repaired, ", "))
 	}
 	out.say("")
 	return errors.Join(faults...)
 }
 
-// rewriteLogs asks all servers to rewrite their logs. They go on with that by themselves.
+// rewriteLogs starts a rewrite of the log on all servers, which continues in the background.
 func rewriteLogs(ctx context.Context, s *session, out *output) error {
 	if s.engine.Embedded() != nil {
 		return fmt.Errorf("%w: -rewrite-log: the engine is no server", errUsage)

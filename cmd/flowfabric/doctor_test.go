@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// The doctor names what is wrong and how to set it right, fails while there is something, and mends what keepers mend.
+// The doctor names problems and remedies, fails while there are any, and makes the repairs of keepers.
 func TestDoctor(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -64,7 +64,7 @@ func TestDoctor(t *testing.T) {
 	})
 }
 
-// The doctor has a server rewrite its log, and tells of one that has not since it started.
+// The doctor makes a server rewrite its log, and reports one that has not since its start.
 func TestDoctorRewritesTheLog(t *testing.T) {
 	for _, kind := range testserver.Servers(t) {
 		t.Run(string(kind), func(t *testing.T) {

@@ -33,14 +33,14 @@ func main() {
 	os.Exit(p.run(ctx, os.Args[1:]))
 }
 
-// program is the command with what it talks to.
+// program is the command with its input, outputs and environment.
 type program struct {
 	stdout, stderr io.Writer
 	url            string // unless -url says otherwise
 	open           func(ctx context.Context, where location) (*session, error)
 }
 
-// location says where the engine is, and which of its data are meant.
+// location identifies the engine, the prefix and the namespace.
 type location struct{ url, prefix, namespace string }
 
 // session is an engine as commands use it.
@@ -121,13 +121,13 @@ func (p program) dispatch(ctx context.Context, args []string) error {
 	return fmt.Errorf("%w: there is no command %q", errUsage, flags.Arg(0))
 }
 
-// command is one of the commands. prepare declares its flags and returns what it does with its arguments.
+// command is one of the commands. prepare declares its flags and returns its action.
 type command struct {
 	name, arguments, summary string
 	prepare                  func(*flag.FlagSet) action
 }
 
-// action is what a command does once its flags are read.
+// action runs a command after its flags are parsed.
 type action struct {
 	// check refuses flags and arguments that make no sense, before the engine is opened.
 	check func(args []string) error

@@ -177,7 +177,7 @@ func TestCallsThatMakeNoSense(t *testing.T) {
 	require.Zero(t, p.run(context.Background(), []string{"-url", "embedded:" + dir, "-prefix", "x", "-namespace", "n", "runs"}))
 }
 
-// A command makes no engine: where there is none, it says so and leaves the directory as it is.
+// A command creates no engine: without one it fails and does not change the directory.
 func TestNoEngineIsMade(t *testing.T) {
 	empty := t.TempDir()
 	for _, dir := range []string{filepath.Join(empty, "missing"), empty, ""} {

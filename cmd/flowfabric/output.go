@@ -54,7 +54,7 @@ func (o *output) row(value any, cells ...string) {
 	fmt.Fprintln(o.table, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 }
 
-// say tells people something that is no row.
+// say prints a message that is not a row, for people only.
 func (o *output) say(format string, args ...any) {
 	if o.table != nil {
 		_ = o.table.Flush() // to the terminal

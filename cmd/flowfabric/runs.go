@@ -197,7 +197,7 @@ func describeView(d *runtime.Description) runDescription {
 	return view
 }
 
-// summaryOf tells of a run what is not of its nodes.
+// summaryOf returns the view of a run without its nodes.
 func summaryOf(d *runtime.Description) string {
 	lines := []string{fmt.Sprintf("run %q of flow %s: %s, created %s", d.Run, d.Flow, d.State, at(d.CreatedAt))}
 	add := func(set bool, format string, args ...any) {
@@ -257,7 +257,7 @@ func prepareCancel(flags *flag.FlagSet) action {
 	}}
 }
 
-// done tells that something has been done.
+// done prints that an operation succeeded.
 func done(out *output, what string, err error) error {
 	if err == nil {
 		out.row(map[string]string{"done": what}, what)

@@ -14,8 +14,8 @@ import (
 // C1), those of format, such as the ones that turn the direction of text around, and separators of lines and paragraphs.
 func isHidden(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 
-// visible is a text on one line, in which hidden characters and bytes that are no UTF-8 stand as they do in Go: \n, \x1b,
-// \u202e. What others wrote must not be taken for a command of the terminal.
+// visible returns a text on one line, with hidden characters and invalid UTF-8 escaped as in Go: \n, \x1b, \u202e. Text
+// written by others must not act as a command to the terminal.
 func visible(text string) string {
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, isHidden) {
 		return text

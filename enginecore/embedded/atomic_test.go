@@ -55,7 +55,7 @@ func tornReads(t *testing.T, grouped bool, enough int64) int64 {
 	return torn.Load()
 }
 
-// TestAtomic proves that nobody sees half a function call, and that the check would notice.
+// TestAtomic proves that no client sees half a function call, and that the check would notice.
 func TestAtomic(t *testing.T) {
 	require.Zero(t, tornReads(t, true, 0))
 	require.NotZero(t, tornReads(t, false, 1), "the control saw no torn read, so the test proves nothing")
@@ -102,7 +102,7 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 	return w.b.Write(p)
 }
 
-// TestFault lets a command panic: the caller gets an error, everybody else goes on.
+// TestFault lets a command panic: the caller gets an error, other clients continue.
 func TestFault(t *testing.T) {
 	e := open(t, Options{})
 	e.commands["panic"] = &boundCommand{command: command{"panic", 1, 0, func(*call) Reply { panic("on purpose") }}}

@@ -14,7 +14,7 @@ type call struct {
 	e    *Engine
 	args []string // args[0] is the name as the caller spelled it
 	sess *session // nil outside of connections
-	// script tells that a function runs the command.
+	// script reports that a function runs the command.
 	script bool
 }
 
@@ -25,7 +25,7 @@ type command struct {
 	run   func(c *call) Reply
 }
 
-// boundCommand is a command of one engine, with what INFO tells about it.
+// boundCommand is a command of one engine, with its statistics for INFO.
 type boundCommand struct {
 	command
 	calls int64

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// serverVersion is what the engine says it is: the release whose behaviour it follows.
+// serverVersion is the version that the engine reports: the release whose behaviour it follows.
 const (
 	serverVersion    = "7.0.15"
 	serverVersionNum = 7<<16 | 0<<8 | 15
@@ -58,7 +58,7 @@ func cmdTime(c *call) Reply {
 
 const textNoPassword = "AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
 
-// cmdAuth accepts the default user with any password, as a server without passwords does, and nobody else.
+// cmdAuth accepts only the default user, with any password, as a server without passwords does.
 func cmdAuth(c *call) Reply {
 	switch {
 	case len(c.args) == 2:

@@ -272,7 +272,7 @@ type xread struct {
 	blockMs int64 // < 0 = do not wait, 0 = wait forever
 }
 
-// parseXRead reads the options and fixes every "$" to what the stream holds now.
+// parseXRead parses the options and resolves every "$" to the last id of its stream.
 func (c *call) parseXRead() (*xread, Reply, bool) {
 	x := &xread{count: -1, blockMs: -1}
 	i := 1
@@ -330,7 +330,7 @@ func (c *call) parseXRead() (*xread, Reply, bool) {
 	return x, Reply{}, true
 }
 
-// read returns what is there now; found is false when nothing is.
+// read returns the present entries; found is false if there are none.
 func (x *xread) read(s *store) (reply Reply, found bool) {
 	out := make([]Reply, 0, 2*len(x.keys))
 	for i, key := range x.keys {

@@ -124,7 +124,7 @@ func cmdSet(c *call) Reply {
 	return reply
 }
 
-// dropIfPast removes a key whose new deadline has already gone by, so that no later command of the same function sees it.
+// dropIfPast removes a key whose new deadline has passed, so that no later command of the same function sees it.
 func (c *call) dropIfPast(key string, at int64) {
 	if !c.frozen && at < c.nowMs {
 		c.remove(key)

@@ -314,8 +314,8 @@ func (g gen) command(seq *int) []string {
 	return g.streams(seq)
 }
 
-// seedShift makes longer hunts possible: EMBEDDED_TEST_SEED=n go test …
-var seedShift = func() uint64 {
+// seedOffset makes longer hunts possible: EMBEDDED_TEST_SEED=n go test …
+var seedOffset = func() uint64 {
 	n, _ := strconv.ParseUint(os.Getenv("EMBEDDED_TEST_SEED"), 10, 64)
 	return n
 }()
@@ -340,7 +340,7 @@ func TestDifferentialCommands(t *testing.T) {
 		resp string
 	}{{"resp2", "2"}, {"resp3", "3"}} {
 		t.Run(mode.name, func(t *testing.T) {
-			seed := uint64(20260101+i) + seedShift
+			seed := uint64(20260101+i) + seedOffset
 			steps := 6000
 			if testing.Short() {
 				steps = 1000

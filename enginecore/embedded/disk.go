@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// logFile is what the log needs of an *os.File; tests put failing ones in its place.
+// logFile is the part of *os.File that the log uses; tests replace it with failing ones.
 type logFile interface {
 	WriteAt(p []byte, off int64) (int, error)
 	Sync() error
@@ -135,7 +135,7 @@ func (d *disk) syncNames() error {
 	return nil
 }
 
-// put writes a whole file so that either all of it is there under its name, durably, or what was there before.
+// put replaces a file atomically and durably: its name refers to either the new content or the previous one.
 func (d *disk) put(path string, data []byte) (renamed bool, err error) {
 	tmp := path + tmpSuffix
 	if err := d.fill(tmp, data); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Fsync says when a write becomes durable.
+// Fsync selects when a write becomes durable.
 type Fsync int
 
 const (
@@ -37,13 +37,13 @@ type Options struct {
 	// Library is the source of a Lua function library, its "#!lua name=…" line included, which Open loads. Libraries are
 	// not kept in the data directory. Defaults to none; FUNCTION LOAD adds libraries later.
 	Library string
-	// Dir is the data directory. It is created when missing and locked for this process. Defaults to "": all data lives
-	// in memory and is gone after Close.
+	// Dir is the data directory. It is created when missing and locked for this process. Defaults to "": all data is in
+	// memory and lost after Close.
 	Dir string
-	// Fsync says when writes become durable. Defaults to FsyncAlways. Without Dir it has no effect.
+	// Fsync selects when writes become durable. Defaults to FsyncAlways. Without Dir it has no effect.
 	Fsync Fsync
-	// Clock is the time that commands see, for expiry, TIME and stream ids; it stands still during one command or
-	// function. Defaults to time.Now. It is called by one goroutine at a time.
+	// Clock is the time that commands see, for expiry, TIME and stream ids; it is fixed during one command or function.
+	// Defaults to time.Now. It is called by one goroutine at a time.
 	Clock func() time.Time
 	// Logger receives what no caller learns otherwise: torn log tails, slow functions, that the log has failed and that it can
 	// be written again (with the attribute event: storage.failed, storage.restored), messages of redis.log. Defaults to
@@ -70,7 +70,7 @@ var (
 	ErrCorrupt = errors.New("embedded: data is damaged")
 )
 
-// CorruptError tells where the data directory is damaged. It matches ErrCorrupt.
+// CorruptError describes the damage of a data directory. It matches ErrCorrupt.
 type CorruptError struct {
 	Path   string
 	Offset int64
@@ -123,8 +123,8 @@ func newRunID() string {
 }
 
 // Open creates an engine, loads what the data directory holds and then o.Library. It fails with ErrLocked when the
-// directory is in use, with ErrCorrupt when it is damaged other than by a torn tail of the log, and with the server's
-// words when the library does not load. Cancelling ctx stops a load in progress.
+// directory is in use, with ErrCorrupt when it is damaged other than by a torn end of the log, and with the server's
+// error text when the library does not load. Cancelling ctx stops a load in progress.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{
 		clock:     o.Clock,
@@ -240,7 +240,7 @@ func (e *Engine) begin() {
 	e.store.setClock(e.clock())
 }
 
-// run executes one command within a unit and notes what it changed.
+// run executes one command within a unit and records its changes.
 func (e *Engine) run(c *call, cmd *boundCommand) Reply {
 	cmd.calls++
 	if cmd.flags&cmdWrite == 0 {
@@ -278,8 +278,8 @@ func (e *Engine) note(words []string) {
 	e.record = appendCommand(e.record, words)
 }
 
-// commit ends a unit: its effects go to the log, its messages to their subscribers, and sleeping readers wake up. A unit
-// that cannot be logged is refused: nobody sees what it did, and restore undoes it.
+// commit ends a unit: its effects go to the log, its messages to their subscribers, and sleeping readers wake up. A
+// unit that cannot be logged is refused: its effects stay invisible, and restore undoes them.
 func (e *Engine) commit(reply Reply) Reply {
 	if e.log == nil {
 		e.store.expired = e.store.expired[:0]

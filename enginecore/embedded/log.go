@@ -39,10 +39,10 @@ type effectLog struct {
 	durable atomic.Int64
 	// refusal is why calls are refused, or nil.
 	refusal atomic.Pointer[refusal]
-	// unsyncable tells that a sync of the current file has failed: what it has lost cannot be known, and a later sync that
-	// succeeds says nothing about it.
+	// unsyncable reports that a sync of the current file has failed: its losses are unknown, also after a later
+	// successful sync.
 	unsyncable atomic.Bool
-	// superseded tells that a snapshot may stand in the place of the current log, so that nothing may be appended to it. Only
+	// superseded reports that a snapshot may have replaced the current log, so that nothing may be appended to it. Only
 	// restore uses it.
 	superseded bool
 
@@ -55,8 +55,8 @@ type effectLog struct {
 	work  sync.WaitGroup
 }
 
-// maxUnsynced bounds what FsyncAlways leaves unsynced while calls of other connections go on, in bytes. So a torn end that
-// is longer by more than one record is damage.
+// maxUnsynced bounds the unsynced bytes under FsyncAlways while calls of other connections continue. So a torn end that
+// exceeds it by more than one record is damage.
 const maxUnsynced = 1 << 20
 
 // start begins the work in the background. restore makes the log writable again after a failure.
@@ -68,7 +68,7 @@ func (l *effectLog) start(restore func(context.Context) error) {
 	l.work.Go(func() { l.keep(ctx, restore) })
 }
 
-// keep syncs what is written and repairs what failed, until the log is closed.
+// keep syncs written data and restores a failed log, until the log is closed.
 func (l *effectLog) keep(ctx context.Context, restore func(context.Context) error) {
 	var tick <-chan time.Time
 	if l.policy == FsyncEverySecond {
@@ -98,7 +98,7 @@ func (l *effectLog) keep(ctx context.Context, restore func(context.Context) erro
 	}
 }
 
-// wake makes keep look around.
+// wake wakes keep.
 func (l *effectLog) wake() {
 	select {
 	case l.kick <- struct{}{}:
@@ -106,7 +106,7 @@ func (l *effectLog) wake() {
 	}
 }
 
-// sync makes everything written so far durable, once for all who wait for it.
+// sync makes everything written so far durable, once for all waiting calls.
 func (l *effectLog) sync() {
 	if l.unsyncable.Load() || l.durable.Load() == l.written.Load() {
 		return
@@ -138,7 +138,7 @@ func (l *effectLog) advance(to int64) {
 	l.mu.Unlock()
 }
 
-// changes wakes whoever waits for progress. mu is held.
+// changes wakes all waiters for progress. mu is held.
 func (l *effectLog) changes() {
 	close(l.change)
 	l.change = make(chan struct{})

@@ -21,8 +21,8 @@ type luaEngine struct {
 	functions map[string]*function
 	budget    scriptBudget
 
-	// globals is what library code sees as its environment: empty and read-only, it looks names up in loadScope while a
-	// library loads and in runScope afterwards.
+	// globals is the environment of library code: empty and read-only, it resolves names in loadScope while a library
+	// loads and in runScope afterwards.
 	globals, globalsMeta *lua.LTable
 	loadScope, runScope  *lua.LTable
 	// protected are the read-only tables, with the real one behind each.
@@ -76,7 +76,7 @@ func newLuaEngine(e *Engine, limit time.Duration) *luaEngine {
 
 func (l *luaEngine) close() { l.L.Close() }
 
-// run calls a function and returns what it answers.
+// run calls a function and returns its reply.
 func (l *luaEngine) run(fn *function, keys, args []string) Reply {
 	L := l.L
 	l.readOnly, l.wrote, l.running = fn.noWrites, false, fn.name
@@ -344,7 +344,7 @@ type scriptBudget struct {
 	stopped chan struct{} // nil, or closed once the function has been interrupted
 }
 
-// budgetStep is how many instructions pass between two looks at the clock.
+// budgetStep is the number of instructions between two checks of the clock.
 const budgetStep = 8192
 
 func (b *scriptBudget) begin() {
@@ -365,7 +365,7 @@ func (b *scriptBudget) Done() <-chan struct{} {
 	return b.stopped
 }
 
-// check measures from the first look on, which is some microseconds into the function.
+// check measures from its first call, some microseconds into the function.
 func (b *scriptBudget) check() {
 	now := time.Now()
 	if b.start.IsZero() {

@@ -83,7 +83,7 @@ func (l *luaEngine) readOnlyFunc() *lua.LFunction {
 	})
 }
 
-// protect returns a read-only stand-in for t: an empty table that looks everything up in it. missing, if given, is asked
+// protect returns a read-only proxy for t: an empty table that resolves all names in t. missing, if given, is called
 // for absent names.
 func (l *luaEngine) protect(t *lua.LTable, missing *lua.LFunction) *lua.LTable {
 	if missing != nil {
@@ -99,7 +99,7 @@ func (l *luaEngine) protect(t *lua.LTable, missing *lua.LFunction) *lua.LTable {
 	return front
 }
 
-// real returns the table behind a stand-in.
+// real returns the table behind a proxy.
 func (l *luaEngine) real(t *lua.LTable) *lua.LTable {
 	if t.Metatable != lua.LNil {
 		if behind, ok := l.protected[t]; ok {

@@ -27,7 +27,7 @@ func newBit(L *lua.LState) *lua.LTable {
 			return v
 		})
 	}
-	shift := func(name string, op func(v uint32, n int) uint32) {
+	define := func(name string, op func(v uint32, n int) uint32) {
 		add(name, func(L *lua.LState) uint32 { return op(bitArg(L, 1), int(bitArg(L, 2)&31)) })
 	}
 	add("tobit", func(L *lua.LState) uint32 { return bitArg(L, 1) })
@@ -36,11 +36,11 @@ func newBit(L *lua.LState) *lua.LTable {
 	fold("band", func(a, b uint32) uint32 { return a & b })
 	fold("bor", func(a, b uint32) uint32 { return a | b })
 	fold("bxor", func(a, b uint32) uint32 { return a ^ b })
-	shift("lshift", func(v uint32, n int) uint32 { return v << n })
-	shift("rshift", func(v uint32, n int) uint32 { return v >> n })
-	shift("arshift", func(v uint32, n int) uint32 { return uint32(int32(v) >> n) })
-	shift("rol", func(v uint32, n int) uint32 { return bits.RotateLeft32(v, n) })
-	shift("ror", func(v uint32, n int) uint32 { return bits.RotateLeft32(v, -n) })
+	define("lshift", func(v uint32, n int) uint32 { return v << n })
+	define("rshift", func(v uint32, n int) uint32 { return v >> n })
+	define("arshift", func(v uint32, n int) uint32 { return uint32(int32(v) >> n) })
+	define("rol", func(v uint32, n int) uint32 { return bits.RotateLeft32(v, n) })
+	define("ror", func(v uint32, n int) uint32 { return bits.RotateLeft32(v, -n) })
 	t.RawSetString("tohex", L.NewFunction(func(L *lua.LState) int {
 		v := bitArg(L, 1)
 		n := 8

@@ -8,8 +8,8 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// compiledLibraries remembers the compiled form of the libraries that engines of this process have loaded last. A program opens
-// engines with the same library mostly, and tests many of them; compiling takes longer than all else that Open does. The
+// compiledLibraries caches the compiled form of the libraries that engines of this process have loaded last. A program
+// mostly opens engines with the same library, and tests open many; compiling takes longer than the rest of Open. The
 // interpreter does not change what is compiled, so engines share it.
 var compiledLibraries struct {
 	sync.Mutex

@@ -9,7 +9,7 @@ import (
 
 const textBadName = "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long"
 
-// libraryError says in the server's words why a library does not load.
+// libraryError returns the server's error text for a library that does not load.
 type libraryError string
 
 // Error is the server's text.

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// manifest says what the data directory holds at least. Without it, a log that was emptied or removed would look like one
-// that was never written. It is replaced before the first record of a new log is written, and when
-// the engine is opened and closed.
+// manifest records the minimum content of the data directory. Without it, a log that was emptied or removed would look
+// like one that was never written. It is replaced before the first record of a new log is written, and when the engine
+// is opened and closed.
 type manifest struct {
 	gen    uint64 // the log that is appended to; later ones hold nothing
 	seq    uint64 // all records before it are kept

@@ -161,8 +161,8 @@ func foldPrefix(s, lower string) bool {
 	return len(s) >= len(lower) && strings.EqualFold(s[:len(lower)], lower)
 }
 
-// asInteger returns v as an integer when that loses nothing and it lies within half of the range of an int64, which is
-// where the server prints doubles as integers.
+// asInteger returns v as an integer if that is exact and within half of the range of an int64, where the server prints
+// doubles as integers.
 func asInteger(v float64) (int64, bool) {
 	if v < math.MinInt64/2 || v > math.MaxInt64/2 {
 		return 0, false

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// subscriptions says who listens to what. The gate guards it.
+// subscriptions maps channels to their subscribers. The gate guards it.
 type subscriptions struct {
 	channels map[string][]*session
 	patterns map[string][]*session
@@ -35,8 +35,8 @@ func (b *subscriptions) receivers(p publication) int {
 	return n
 }
 
-// deliver queues a message that may leave once the log is durable up to pos. Subscribers that lag too far behind are
-// disconnected; nobody waits for them.
+// deliver queues a message that may be sent once the log is durable up to pos. It disconnects subscribers that lag too
+// far behind instead of waiting for them.
 func (b *subscriptions) deliver(p publication, pos int64) {
 	var slow []*session
 	send := func(list []*session, words ...string) {

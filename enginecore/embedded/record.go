@@ -139,7 +139,7 @@ func validRecordAfter(b []byte) bool {
 	return false
 }
 
-// claimedRecord returns the length that the record at the front of b says it has, or 0 when no record begins there.
+// claimedRecord returns the length stated by the record at the front of b, or 0 if no record begins there.
 func claimedRecord(b []byte) int {
 	if len(b) < recordHeader || string(b[:4]) != recordMagic {
 		return 0

@@ -54,7 +54,7 @@ func (e *Engine) openLog(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// take goes on where a loader has ended.
+// take continues where a loader has ended.
 func (l *effectLog) take(ld *loader) (err error) {
 	l.gen, l.seq, l.size = ld.gen, ld.seq, ld.size
 	l.snapshotSize.Store(ld.snapshotSize)
@@ -77,8 +77,8 @@ func (l *effectLog) take(ld *loader) (err error) {
 	return nil
 }
 
-// keepManifest notes what the directory holds from now on. A full disk that takes no manifest does not keep a directory from
-// being opened if the one that is there still holds.
+// keepManifest records the present content of the directory. If a full disk does not accept the manifest, the directory
+// still opens if the existing manifest remains true.
 func (l *effectLog) keepManifest(ld *loader) error {
 	l.kept = manifest{l.gen, l.seq, l.policy}
 	if ld.known == nil {
@@ -99,8 +99,8 @@ func (l *effectLog) keepManifest(ld *loader) error {
 	return err
 }
 
-// reopen opens the last log for appending, without its torn end. What was read from it is durable then, since it may be told
-// from now on.
+// reopen opens the last log for appending, without its torn end. This makes the data read from it durable, since
+// clients may see it from now on.
 func (l *effectLog) reopen(ld *loader) (*diskFile, error) {
 	f, err := l.open(l.logPath(ld.gen), os.O_WRONLY)
 	if err != nil {
@@ -289,8 +289,8 @@ func (ld *loader) loadLog(ctx context.Context, gen uint64, last bool) error {
 	return nil
 }
 
-// damage decides whether what stands behind the last intact record is the torn end of a log, which was never acknowledged and
-// is noted, or damage, for which it returns the reason.
+// damage decides whether the bytes after the last intact record are the torn end of a log, which was never acknowledged
+// and is recorded, or damage, for which it returns the reason.
 func (ld *loader) damage(tail []byte, reason string) string {
 	if validRecordAfter(tail) {
 		return reason
@@ -331,8 +331,7 @@ func (ld *loader) loadSnapshot(ctx context.Context) error {
 	return nil
 }
 
-// applyRecords runs the records behind the file header. It returns the offset of the first bad one and what is wrong
-// with it.
+// applyRecords runs the records behind the file header. It returns the offset of the first bad one and its fault.
 func (ld *loader) applyRecords(ctx context.Context, path string, data []byte, seq *uint64) (good int64, reason string, err error) {
 	pos := fileHeader
 	for pos < len(data) {

@@ -15,13 +15,13 @@ type refusal struct {
 	cause error
 	// later is why the last restore failed, or nil.
 	later error
-	// ahead tells that memory holds effects that the log does not.
+	// ahead reports that memory has effects that the log lacks.
 	ahead bool
 	need  int // bytes that could not be written
 	since time.Time
 }
 
-// Error says what failed, what that means and what happens next.
+// Error describes the failure, its effect and the next step.
 func (r *refusal) Error() string {
 	text := fmt.Sprintf("the log cannot be %s: %s: %v; calls are refused until the data is on disk again, which is tried by itself; nothing is lost meanwhile", r.doing, r.path, r.cause)
 	if r.later != nil && r.later.Error() != r.cause.Error() {
@@ -33,7 +33,7 @@ func (r *refusal) Error() string {
 // Unwrap returns the error of the operating system.
 func (r *refusal) Unwrap() error { return r.cause }
 
-// reply is what a refused call is answered with.
+// reply is the reply to a refused call.
 func (r *refusal) reply() Reply { return errorReply("MISCONF " + r.Error()) }
 
 // Stable names of log records.
@@ -96,8 +96,8 @@ func (l *effectLog) stillRefusing(err error) {
 	}
 }
 
-// retryPace says when a failed log is tried again. Failures that follow each other closely, as on a disk that is nearly full,
-// slow it down, so that log records stay few.
+// retryPace determines when a failed log is retried. Failures in quick succession, as on a nearly full disk, slow it
+// down, so that log records stay few.
 type retryPace struct {
 	first, longest time.Duration
 	pause          time.Duration
@@ -119,9 +119,9 @@ func (p *retryPace) next(since time.Time) time.Duration {
 
 var errSnapshotRuns = errors.New("a snapshot is being written")
 
-// restore makes the log writable again: it tries whether the disk takes what it did not take, undoes in memory what the log
-// does not hold, and goes on behind the last record, or in a new file where the old one cannot be trusted. Calls are refused
-// meanwhile, so that nobody changes the data.
+// restore makes the log writable again: it tests whether the disk accepts data, undoes in memory what the log lacks,
+// and continues after the last record, or in a new file if the old one cannot be trusted. Calls are refused meanwhile,
+// so the data does not change.
 func (e *Engine) restore(ctx context.Context) error {
 	l := e.log
 	e.gate.Lock() // the unit that ran when the log failed has ended now
@@ -141,7 +141,7 @@ func (e *Engine) restore(ctx context.Context) error {
 		}
 	}
 	var next *newLog
-	if l.superseded || l.unsyncable.Load() || l.mend() != nil {
+	if l.superseded || l.unsyncable.Load() || l.repair() != nil {
 		var err error
 		if next, err = l.beginAgain(data); err != nil {
 			return err
@@ -151,8 +151,8 @@ func (e *Engine) restore(ctx context.Context) error {
 	return nil
 }
 
-// mend makes the current file one to append to.
-func (l *effectLog) mend() error {
+// repair makes the current file one to append to.
+func (l *effectLog) repair() error {
 	if err := l.file.Truncate(l.size); err != nil {
 		return err
 	}
@@ -241,8 +241,8 @@ func (e *Engine) goOn(data *store, next *newLog) {
 	l.logger.Info("embedded: the log can be written again; calls are served", "event", eventStorageRestored, "path", l.file.Name())
 }
 
-// Err tells why the engine refuses calls: ErrClosed after Close, and after the log could not be written an error that wraps
-// the one of the operating system, until it can be written again. It is nil otherwise.
+// Err returns the reason why the engine refuses calls: ErrClosed after Close, and after the log could not be written an
+// error that wraps the one of the operating system, until it can be written again. It is nil otherwise.
 func (e *Engine) Err() error {
 	if e == nil || e.isClosed() {
 		return ErrClosed

@@ -2,7 +2,7 @@ package embedded
 
 import "math"
 
-// ReplyKind says what a Reply holds.
+// ReplyKind is the kind of a Reply.
 type ReplyKind uint8
 
 // The kinds of replies. Map, Set, Pairs and Double exist as such only for RESP3 clients; others see the flat array or

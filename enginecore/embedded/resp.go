@@ -16,7 +16,7 @@ const (
 // errIncomplete means that more bytes are needed.
 var errIncomplete = errors.New("incomplete request")
 
-// protocolError closes the connection after it was told why.
+// protocolError sends the reason and closes the connection.
 type protocolError string
 
 // Error is the server's text.

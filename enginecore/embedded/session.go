@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// session is the server's end of one connection. Bytes go in through feed, which runs the commands in them on the
-// caller's goroutine; replies come out through take. Only a command that waits for data gets a goroutine of its own.
+// session is the server's end of one connection. feed accepts bytes and runs the commands in them on the caller's
+// goroutine; take returns replies. Only a command that waits for data gets a goroutine of its own.
 type session struct {
 	e  *Engine
 	id int64
@@ -50,7 +50,7 @@ type mark struct {
 	pos   int64
 }
 
-// maxUnread bounds what a subscriber leaves unread, in bytes; one that exceeds it is disconnected.
+// maxUnread bounds the unread bytes of a subscriber; one that exceeds it is disconnected.
 const maxUnread = 8 << 20
 
 func (e *Engine) newSession() (*session, error) {
@@ -78,7 +78,7 @@ func (s *session) close() {
 	s.e.mu.Unlock()
 }
 
-// kill marks the session dead: nothing goes in or out any more.
+// kill marks the session dead: it accepts and sends no more data.
 func (s *session) kill() {
 	s.mu.Lock()
 	if !s.dead {
@@ -209,7 +209,7 @@ func (s *session) execute(words []string) {
 	}
 }
 
-// kindNone is the reply of a command that has already emitted what it had to say.
+// kindNone is the reply of a command that has already emitted its output.
 const kindNone ReplyKind = 255
 
 // admit checks a request before it runs or is queued.
@@ -253,15 +253,15 @@ func (s *session) emit(r *Reply, pos int64) {
 	s.signal()
 }
 
-// mark notes the position of what was just appended to out from begin on.
+// mark records the log position of the bytes appended to out from begin on.
 func (s *session) mark(begin int, pos int64) {
 	if l := s.e.log; l != nil && l.holdsBack(pos) {
 		s.marks = append(s.marks, mark{s.base + int64(begin), pos})
 	}
 }
 
-// push queues a published message, already encoded for both protocols. It reports false when the client gets no more: it is
-// gone, or was too slow and is disconnected.
+// push queues a published message, already encoded for both protocols. It returns false if the client gets no more
+// messages: it is disconnected, or was too slow and is disconnected now.
 func (s *session) push(r *Reply, pos int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,8 +288,8 @@ func (s *session) isDead() bool {
 	return s.dead
 }
 
-// take copies output that may leave to p. A count of 0 means that none is ready; over tells that none will ever be.
-// held tells that output waits for the log.
+// take copies output that may be sent to p. A count of 0 means that none is ready; over reports that none will ever be,
+// held that output waits for the log.
 func (s *session) take(p []byte) (n int, over, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,9 +317,9 @@ func (s *session) take(p []byte) (n int, over, held bool) {
 	return n, false, held
 }
 
-// release drops the marks that the log has reached and returns how much of out may leave. What depends on records that the
-// log may have lost is never told: the connection ends before it, by which a client knows that the outcome is unknown, and a
-// subscriber that messages may be missing.
+// release drops the marks that the log has reached and returns how much of out may be sent. Output that depends on
+// records that the log may have lost is never sent: the connection ends before it, so that a client treats the outcome
+// as unknown, and a subscriber expects missing messages.
 func (s *session) release() (limit int, held bool) {
 	durable, unknown := s.e.log.progress()
 	i := 0
@@ -357,8 +357,8 @@ func (e *Engine) unblock(x *xread, s *session) {
 	}
 }
 
-// park hands the session to a goroutine that waits for the streams of s.waiting, answers, and goes on with the input
-// that has come in meanwhile.
+// park hands the session to a goroutine that waits for the streams of s.waiting, replies, and continues with the input
+// received meanwhile.
 func (s *session) park() {
 	e := s.e
 	x := s.waiting

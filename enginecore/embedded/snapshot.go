@@ -77,7 +77,7 @@ func (l *effectLog) rotate() error {
 	if renamed, err := l.writeManifest(next); err != nil {
 		_ = f.Close()
 		if renamed {
-			// Which log is the current one is not known, so neither can go on.
+			// It is unknown which log is the current one, so neither may be continued.
 			l.syncFailed(err)
 		} else {
 			_ = os.Remove(f.Name())

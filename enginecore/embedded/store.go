@@ -17,15 +17,15 @@ type entry struct {
 	expireAt int64 // Unix ms, 0 = never
 }
 
-// store holds the data and what the running command did to it. It has no lock: the engine's gate admits one command at a
-// time.
+// store holds the data and the effects of the running command. It has no lock: the engine's gate admits one command at
+// a time.
 type store struct {
 	keys    omap[*entry]
 	expires expiryHeap
 	// expiresLimit is the size at which the heap is rid of stale entries.
 	expiresLimit int
 
-	// The clock of the running command. It stands still until the next one.
+	// The clock of the running command, fixed until the next one.
 	nowUs int64
 	nowMs int64
 
@@ -75,8 +75,8 @@ func (h *expiryHeap) Pop() any {
 	return x
 }
 
-// setClock fixes the time for the next command and removes what is due by then. A key lives through the millisecond of
-// its deadline, as on a server.
+// setClock fixes the time for the next command and removes keys that have expired by then. A key exists through the
+// millisecond of its deadline, as on a server.
 func (s *store) setClock(t time.Time) {
 	s.nowUs = t.UnixMicro()
 	s.nowMs = s.nowUs / 1000
@@ -135,7 +135,7 @@ func (s *store) lookup(key string) *entry {
 	return ent
 }
 
-// put replaces the whole value of key; the deadline goes unless it is kept by the caller.
+// put replaces the whole value of key; it removes the deadline unless the caller keeps it.
 func (s *store) put(key string, val any) *entry {
 	ent := &entry{val: val}
 	s.keys.set(key, ent)

@@ -92,7 +92,7 @@ func (z *zset) at(rank int) zitem {
 	return z.flat[rank]
 }
 
-// rank returns how many items come before it.
+// rank returns the number of items before it.
 func (z *zset) rank(it zitem) int {
 	if z.tree == nil {
 		return sort.Search(len(z.flat), func(i int) bool { return !zless(z.flat[i], it) })

@@ -14,10 +14,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/approvals"
 )
 
-// errNotWaiting says that nobody can answer now.
+// errNotWaiting means that the deployment does not wait for an answer.
 var errNotWaiting = errors.New("the deployment does not wait for answers")
 
-// openWait returns the waitpoint where a deployment waits for people.
+// openWait returns the open waitpoint of a deployment.
 func openWait(ctx context.Context, client *runtime.Client, version string) (runtime.Waitpoint, error) {
 	waits, err := client.Waitpoints(ctx, flowName, version)
 	if err != nil {
@@ -53,7 +53,7 @@ func answerCommand(ctx context.Context, p program, o options) error {
 	})
 }
 
-// outcome says what became of an answer.
+// outcome describes the outcome of an answer.
 func outcome(d runtime.Delivery, who string) string {
 	switch d.Outcome {
 	case runtime.SignalAccepted:
@@ -77,7 +77,7 @@ type asker struct {
 	asking sync.WaitGroup
 }
 
-// newAsker returns nil when nobody can be asked.
+// newAsker returns nil if people cannot be asked on this terminal.
 func newAsker(client *runtime.Client, stdin *os.File, out *console, o options) *asker {
 	if !o.ask.onTerminal(stdin) {
 		return nil
@@ -119,7 +119,7 @@ func (a *asker) stop() {
 	}
 }
 
-// ask asks one person after the other, until ctx ends, it is decided or nobody is there.
+// ask asks one person after the other, until ctx ends, the wait is decided or the input ends.
 func (a *asker) ask(ctx context.Context) {
 	for {
 		if _, err := openWait(ctx, a.client, a.version); err != nil {

@@ -21,7 +21,7 @@ import (
 //go:embed module
 var module embed.FS
 
-// Change is what a run is started with.
+// Change is the input of a run.
 type Change struct {
 	// Site is the absolute path of the site's directory.
 	Site string `json:"site"`
@@ -98,7 +98,7 @@ func unpack(dir, defect string) error {
 	})
 }
 
-// TestInput says what to test, and how.
+// TestInput defines the tests and their options.
 type TestInput struct {
 	Release Release  `json:"release"`
 	Args    []string `json:"args"`
@@ -109,7 +109,7 @@ func Test(ctx context.Context, in TestInput) (string, error) {
 	return goCommand(ctx, in.Release.Source, in.Args...)
 }
 
-// Clean removes what a deployment needed while it was under way.
+// Clean removes the temporary files of a deployment.
 func Clean(_ context.Context, c Change) (struct{}, error) {
 	return struct{}{}, Site(c.Site).removeSources(c.Version)
 }
@@ -127,10 +127,10 @@ func goCommand(ctx context.Context, dir string, args ...string) (string, error) 
 	return output, err
 }
 
-// lastWords is how much of what a command printed is kept, in bytes.
-const lastWords = 2000
+// outputTail is the number of bytes of a command's output that are kept.
+const outputTail = 2000
 
-// execute runs a program until it or ctx ends, and returns the end of what it printed.
+// execute runs a program until it or ctx ends, and returns the end of its output.
 func execute(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -140,7 +140,7 @@ func execute(ctx context.Context, dir, name string, args ...string) (string, err
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	text := strings.TrimSpace(string(output[max(0, len(output)-lastWords):]))
+	text := strings.TrimSpace(string(output[max(0, len(output)-outputTail):]))
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, text)
 	}

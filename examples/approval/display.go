@@ -34,7 +34,7 @@ func (c *console) ask(question string) {
 	fmt.Fprint(c.out, question)
 }
 
-// answered says that the question waits no more. An answer that a person has typed has ended the line already.
+// answered records that the question is answered. An answer that a person has typed has ended the line already.
 func (c *console) answered(typed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (d *display) event(e runtime.Event) {
 	}
 }
 
-// words says what an event means, "" when it is not worth a line.
+// words describes an event, "" for one that is not shown.
 func words(e runtime.Event) string {
 	switch e.Kind {
 	case runtime.EventStarted:

@@ -21,8 +21,8 @@ const engineURL = "engine.url"
 // patienceForEngine is how long a process waits for another one that has just taken the engine, or is about to leave it.
 const patienceForEngine = 3 * time.Second
 
-// openEngine opens the engine that the options name: a server, or the one in the directory of the site. That one lives in
-// the process which comes first; a process that comes later reaches it by the address that the first has noted.
+// openEngine opens the engine named by the options: a server, or the embedded engine in the site's directory. The first
+// process runs the embedded engine; later processes reach it at the address that the first has stored.
 func openEngine(ctx context.Context, o options, stderr io.Writer) (*runtime.Engine, error) {
 	level := slog.LevelError
 	if o.verbose {
@@ -95,7 +95,7 @@ func share(ctx context.Context, engine *runtime.Engine, o options) error {
 	return errors.Join(err, o.site.note(engineURL, ""))
 }
 
-// loopback says what is wrong with an address that other machines could reach.
+// loopback returns an error for an address that other machines could reach.
 func loopback(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -12,25 +12,25 @@ import (
 
 // The activities. What may be better a moment later is tried again; a test that fails would fail again.
 var (
-	build    = activity.New("site.build", Build, patient, activity.StartToClose(10*time.Minute))
-	test     = activity.New("site.test", Test, patient, activity.StartToClose(10*time.Minute))
+	build    = activity.New("site.build", Build, transientRetry, activity.StartToClose(10*time.Minute))
+	test     = activity.New("site.test", Test, transientRetry, activity.StartToClose(10*time.Minute))
 	count    = activity.New("site.count", Count, activity.Retry(activity.NoRetry))
-	deploy   = activity.New("site.deploy", Deploy, patient)
-	verify   = activity.New("site.verify", Verify, patient)
-	rollback = activity.New("site.rollback", Rollback, patient)
-	clean    = activity.New("site.clean", Clean, patient)
+	deploy   = activity.New("site.deploy", Deploy, transientRetry)
+	verify   = activity.New("site.verify", Verify, transientRetry)
+	rollback = activity.New("site.rollback", Rollback, transientRetry)
+	clean    = activity.New("site.clean", Clean, transientRetry)
 
-	patient = activity.Retry(activity.Exponential{First: 200 * time.Millisecond, Max: 2 * time.Second, Attempts: 4})
+	transientRetry = activity.Retry(activity.Exponential{First: 200 * time.Millisecond, Max: 2 * time.Second, Attempts: 4})
 )
 
-// matrix is the tests that a release has to pass: what the go command gets, by the name of the test.
+// matrix has the tests that a release has to pass: arguments of the go command, by the name of the test.
 var matrix = map[string][]string{
 	"unit":     {"test", "./..."},
 	"shuffled": {"test", "-shuffle=on", "-count=20", "./..."},
 	"vet":      {"vet", "./..."},
 }
 
-// Names of the flow and of the node where it waits for people.
+// Names of the flow and of its waitpoint.
 const (
 	flowName = "deploy-site"
 	approval = "approval"
@@ -39,7 +39,7 @@ const (
 // approvers is how many people have to agree.
 const approvers = 2
 
-// Deployment declares the flow. When nobody has decided within the time of escalation, it goes on waiting, and says so.
+// Deployment declares the flow. If it is not decided within the time of escalation, it escalates and keeps waiting.
 func Deployment(escalation time.Duration) (*flow.Definition[Change, Deployed], error) {
 	f := flow.New[Change, Deployed](flowName, flow.Describe("Deploys a web site when two people agree, and takes back what is not good."))
 

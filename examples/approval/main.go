@@ -28,7 +28,7 @@ func main() {
 	os.Exit(program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}.run(ctx, os.Args[1:]))
 }
 
-// program is the command with what it talks to.
+// program is the command with its input and outputs.
 type program struct {
 	stdin          *os.File
 	stdout, stderr io.Writer

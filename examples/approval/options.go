@@ -20,7 +20,7 @@ type command struct {
 	flags            func(*flag.FlagSet, *options)
 }
 
-// commands returns what the program can do, in the order of the help.
+// commands returns the commands of the program, in the order of the help.
 func commands() []command {
 	return []command{
 		{"run", "VERSION", "build, test and deploy a version, or go on with it", deployCommand, runFlags},
@@ -32,7 +32,7 @@ func commands() []command {
 	}
 }
 
-// options is what the command line says.
+// options has the values of the command line.
 type options struct {
 	command command
 	version string
@@ -87,7 +87,7 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 	return o, fmt.Errorf("unknown command %q", args[0])
 }
 
-// parse reads what follows the command. Flags may come before and behind the version.
+// parse parses the arguments of a command. Flags may precede and follow the version.
 func (o *options) parse(args []string, help io.Writer) error {
 	flags := flag.NewFlagSet(o.command.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -191,7 +191,7 @@ func serveFlags(flags *flag.FlagSet, o *options) {
 	flags.StringVar(&o.address, "address", o.address, "`address` where the page is served")
 }
 
-// askWhen says whether people are asked on standard input; "" is auto.
+// askWhen selects whether people are asked on standard input; "" is auto.
 type askWhen string
 
 func (a *askWhen) String() string { return cmp.Or(string(*a), "auto") }
@@ -206,7 +206,7 @@ func (a *askWhen) Set(text string) error {
 	return errors.New("must be auto, always or never")
 }
 
-// onTerminal tells whether a person can be asked.
+// onTerminal reports whether a person can be asked.
 func (a askWhen) onTerminal(stdin *os.File) bool {
 	switch a {
 	case "always":

@@ -13,10 +13,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// grace is how long running nodes may go on after Ctrl-C before they are given back unfinished.
+// grace is how long running nodes may continue after Ctrl-C before they are released unfinished.
 const grace = 500 * time.Millisecond
 
-// deployCommand starts a deployment, or goes on with it, and works on it until it is over.
+// deployCommand starts or continues a deployment, and works on it until it has ended.
 func deployCommand(ctx context.Context, p program, o options) error {
 	return withEngine(ctx, p, o, func(engine *runtime.Engine, client *runtime.Client) error {
 		started, err := start(ctx, client, o)
@@ -56,7 +56,7 @@ func start(ctx context.Context, client *runtime.Client, o options) (*runtime.Run
 	return started, err
 }
 
-// failure is the error of a deployment that failed, in the words of somebody who wants to know what the site serves now.
+// failure is the error of a failed deployment, with the release that the site serves now.
 func failure(o options, err error) error {
 	var failed *runtime.RunError
 	if !errors.As(err, &failed) {
@@ -105,7 +105,7 @@ func work(ctx context.Context, engine *runtime.Engine, client *runtime.Client, s
 	if err := group.Wait(); !over {
 		return Deployed{}, err
 	}
-	// With the result there, it does not matter how the others came to their end.
+	// Once the result is known, errors of the others do not matter.
 	return deployed, nil
 }
 

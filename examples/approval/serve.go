@@ -24,11 +24,11 @@ var linksText string
 
 var linksTemplate = template.Must(template.New("links").Parse(linksText))
 
-// answersPath is where the handler of the links is mounted.
+// answersPath is the path at which the handler of the links is mounted.
 const answersPath = "/answer"
 
-// serveCommand serves a page with the links of all deployments that wait. It stands in for the mails or messages by which
-// people would get them: who can see the page can answer, so it is for this machine only.
+// serveCommand serves a page with the links of all waiting deployments. It replaces the mails or messages by which
+// people would get them: anyone who sees the page can answer, so it is for this machine only.
 func serveCommand(ctx context.Context, p program, o options) error {
 	return withEngine(ctx, p, o, func(engine *runtime.Engine, client *runtime.Client) error {
 		links := linksPage{client}
@@ -90,7 +90,7 @@ func (l linksPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = linksTemplate.Execute(w, links) // a reader who has gone needs no page
 }
 
-// open lists what waits.
+// open lists the open waits.
 func (l linksPage) open(ctx context.Context) ([]link, error) {
 	runs, err := l.client.List(ctx, flowName, listed)
 	if err != nil {
@@ -116,7 +116,7 @@ func (l linksPage) open(ctx context.Context) ([]link, error) {
 	return links, nil
 }
 
-// question says what a link is about, if its token is one of those that wait.
+// question describes the deployment of a link, if its token belongs to an open wait.
 func (l linksPage) question(r *http.Request, token activity.Token) string {
 	links, err := l.open(r.Context())
 	if err != nil {

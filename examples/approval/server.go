@@ -64,7 +64,7 @@ func (s Site) note(name, text string) error {
 	return nil
 }
 
-// noted returns what was left under a name, "" when there is nothing.
+// noted returns the text stored under a name, "" if there is none.
 func (s Site) noted(name string) (string, error) {
 	text, err := os.ReadFile(s.path(name))
 	if errors.Is(err, os.ErrNotExist) {

@@ -17,8 +17,8 @@ import (
 //	sources/VERSION/*  what a release under way is built from
 //	site.url           where the server of the site listens
 //
-// Every change of it is one rename, so a reader, or a process that starts after a crash, finds it whole. And every method
-// may be repeated: it does what is left to do.
+// Every change is one rename, so a reader, or a process that starts after a crash, finds a consistent state. Every
+// method may be repeated: it does only what remains to be done.
 type Site string
 
 const (
@@ -33,7 +33,7 @@ func (s Site) path(names ...string) string {
 // Live is the version that is served, "" before the first deployment.
 func (s Site) Live() (string, error) { return s.version(current) }
 
-// version returns where a link leads.
+// version returns the target of a link.
 func (s Site) version(link string) (string, error) {
 	target, err := os.Readlink(s.path(link))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +111,7 @@ func (s Site) link(name, version string) error {
 	return os.Rename(temp, s.path(name))
 }
 
-// withdraw goes back to the version before, if this one is live, and removes it. It returns what is live then.
+// withdraw switches to the previous version, if this one is live, and removes it. It returns the live version.
 func (s Site) withdraw(version string) (string, error) {
 	live, err := s.Live()
 	if err != nil {
@@ -128,7 +128,7 @@ func (s Site) withdraw(version string) (string, error) {
 	return live, os.RemoveAll(s.path("releases", version))
 }
 
-// checkVersion says whether a text can name a release.
+// checkVersion returns an error for a text that cannot name a release.
 func checkVersion(version string) error {
 	const rule = "must be 1 to 40 letters, digits, dots, dashes or underscores, and begin with a letter or digit"
 	plain := strings.Trim(version, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == ""

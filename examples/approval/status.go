@@ -76,7 +76,7 @@ func writeStatus(out io.Writer, run *runtime.Description, waits []runtime.Waitpo
 	}
 }
 
-// escalation says when a wait is escalated.
+// escalation describes when a wait escalates.
 func escalation(w runtime.Waitpoint) string {
 	switch {
 	case w.Escalated:

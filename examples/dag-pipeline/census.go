@@ -26,7 +26,7 @@ type Listing struct {
 	Spans []Span `json:"spans"`
 }
 
-// Found counts what is in a tree.
+// Found has the counts of a tree.
 type Found struct {
 	Directories int   `json:"directories"`
 	Files       int   `json:"files"`  // of Go
@@ -36,7 +36,7 @@ type Found struct {
 	Unreadable  int   `json:"unreadable"`
 }
 
-// Span is a stretch of the walk: from one directory to where the next span begins.
+// Span is a section of the walk: from one directory to the beginning of the next span.
 type Span struct {
 	From  string `json:"from"`
 	Files int    `json:"files"`
@@ -54,7 +54,7 @@ func Scan(ctx context.Context, in Source) (Listing, error) {
 	return scanTree(ctx, os.DirFS(in.Root), maxSpanText)
 }
 
-// checkTree tells what keeps a path from being a tree.
+// checkTree returns an error if a path is not a readable tree.
 func checkTree(path string) error {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -167,7 +167,7 @@ func CutTree(_ context.Context, in CutInput) ([]Cut, error) {
 	return cuts, nil
 }
 
-// isGo tells whether an entry is a regular file of Go.
+// isGo reports whether an entry is a regular file of Go.
 func isGo(entry fs.DirEntry) bool {
 	return entry.Type().IsRegular() && strings.HasSuffix(entry.Name(), ".go")
 }

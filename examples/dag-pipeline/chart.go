@@ -61,7 +61,7 @@ func bar(b *strings.Builder, y int, p Package, unit float64) {
 	fmt.Fprintf(b, `<text x="%.1f" y="%d" fill="#52606d">%s</text>`+"\n", labelWidth+plain+comments+6, y+12, thousands(p.Lines))
 }
 
-// tail shortens a path to what fits beside a bar. Its end tells more than its beginning.
+// tail shortens a path to fit beside a bar. It keeps the end, which is more specific.
 func tail(path string) string {
 	runes := []rune(path)
 	if len(runes) <= labelLength {

@@ -1,7 +1,8 @@
-// Command dag-pipeline takes a census of Go source code: it finds the packages of a tree, shares them out to parallel
-// nodes that parse and measure them, joins and ranks what they found, and writes a report in Markdown with a chart.
+// Command dag-pipeline computes statistics of Go source code: it finds the packages of a tree, distributes them to
+// parallel nodes that parse and measure them, joins and ranks the results, and writes a report in Markdown with a
+// chart.
 //
-// flow.go declares the work as a graph; the other files hold the ordinary functions that its nodes run. A census that
-// was interrupted, even by kill -9, goes on where it was when the command is given again, as long as the engine
-// outlives the process: -engine embedded:DIR or a server.
+// flow.go declares the work as a graph; the other files hold the ordinary functions that its nodes run. An interrupted
+// census, even by kill -9, continues when the command is repeated, as long as the engine outlives the process: -engine
+// embedded:DIR or a server.
 package main

@@ -11,17 +11,17 @@ import (
 // The activities. Those that read files may meet a disk that recovers, so they are tried again; the others only
 // compute, and would fail again in the same way.
 var (
-	scan    = activity.New("census.scan", Scan, patient, activity.StartToClose(10*time.Minute))
+	scan    = activity.New("census.scan", Scan, transientRetry, activity.StartToClose(10*time.Minute))
 	cut     = activity.New("census.cut", CutTree, once)
-	measure = activity.New("census.measure", Measure, patient, activity.StartToClose(30*time.Minute))
+	measure = activity.New("census.measure", Measure, transientRetry, activity.StartToClose(30*time.Minute))
 	join    = activity.New("census.join", Join, once)
 	rank    = activity.New("census.rank", Rank, once)
 	report  = activity.New("census.report", Report, once)
 	chart   = activity.New("census.chart", Chart, once)
 	publish = activity.New("census.publish", Publish, once)
 
-	once    = activity.Retry(activity.NoRetry)
-	patient = activity.Retry(activity.Exponential{First: 200 * time.Millisecond, Max: 5 * time.Second, Attempts: 4})
+	once           = activity.Retry(activity.NoRetry)
+	transientRetry = activity.Retry(activity.Exponential{First: 200 * time.Millisecond, Max: 5 * time.Second, Attempts: 4})
 )
 
 // silence is how long a node that reads the tree may be without a sign of life before it is tried again. They give one

@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, stdout *os.File, stderr io.Writer) 
 
 var errInterrupted = errors.New("interrupted")
 
-// grace is how long running nodes may go on after Ctrl-C before they are given back unfinished.
+// grace is how long running nodes may continue after Ctrl-C before they are released unfinished.
 const grace = 500 * time.Millisecond
 
 // census opens the engine, takes the census and writes its files.
@@ -122,7 +122,7 @@ func census(ctx context.Context, o options, stdout *os.File, stderr io.Writer) (
 	return nil
 }
 
-// take runs a worker, with its keeper, until the run is over, and shows how it goes on.
+// take runs a worker, with its keeper, until the run has ended, and shows its progress.
 func take(ctx context.Context, eng *runtime.Engine, started *runtime.Run[Edition], o options, show *display) (Edition, error) {
 	worker := runtime.NewWorker(eng, runtime.WorkerName("census"), runtime.Concurrency(o.workers), runtime.Lease(o.lease),
 		runtime.Grace(grace))
@@ -156,11 +156,11 @@ func take(ctx context.Context, eng *runtime.Engine, started *runtime.Run[Edition
 	if err := group.Wait(); !over {
 		return Edition{}, err
 	}
-	// With the result there, it does not matter how the worker came to its end.
+	// Once the result is known, errors of the worker do not matter.
 	return edition, nil
 }
 
-// watchEvery is the time between two looks at the run.
+// watchEvery is the interval of reads of the run's state.
 const watchEvery = 250 * time.Millisecond
 
 // watch shows the state of a run until ctx ends.
@@ -182,7 +182,7 @@ func watch(ctx context.Context, started *runtime.Run[Edition], show *display) {
 	}
 }
 
-// farewell tells how to go on with a run that was interrupted.
+// farewell prints how to continue an interrupted run.
 func farewell(started *runtime.Run[Edition], o options, stdout io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

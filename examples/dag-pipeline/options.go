@@ -28,7 +28,7 @@ const (
 	leaseRule = "300ms to 1h"
 )
 
-// options is what the command line says.
+// options has the values of the command line.
 type options struct {
 	tree         string // absolute, without links in it
 	engine       string
@@ -157,7 +157,7 @@ func runID(tree string, shards int) string {
 	return fmt.Sprintf("%.100s-%s-%d", filepath.Base(tree), hex.EncodeToString(sum[:4]), shards)
 }
 
-// inMemory tells whether the engine forgets everything when this process ends.
+// inMemory reports whether the engine forgets everything when this process ends.
 func (o *options) inMemory() bool {
 	dir, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(o.engine, "embedded"), ":"), "?")
 	return (o.engine == "" || strings.HasPrefix(o.engine, "embedded")) && strings.Trim(dir, "/") == ""

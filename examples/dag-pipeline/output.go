@@ -50,7 +50,7 @@ func replaceFile(path, content string) (err error) {
 	return nil
 }
 
-// record is the part of the report that tells how the run went. It comes from the engine's record after the end, when
+// record is the part of the report about the run itself. It is written from the engine's records after the run, when
 // the last node has ended too.
 func record(s *runtime.Description) string {
 	var b strings.Builder

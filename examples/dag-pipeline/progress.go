@@ -11,8 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// display shows how a run goes on: on a terminal as a few lines that are drawn again and again, elsewhere as a line for
-// every change. It is for one goroutine.
+// display shows the progress of a run: on a terminal as a few lines that are redrawn, elsewhere as a line for every
+// change. It is not safe for concurrent use.
 type display struct {
 	out    io.Writer
 	redraw bool
@@ -26,13 +26,13 @@ func newDisplay(out io.Writer, redraw bool) *display {
 	return &display{out: out, redraw: redraw, begun: time.Now(), shown: make(map[string]string)}
 }
 
-// isTerminal tells whether lines can be drawn again on a file.
+// isTerminal reports whether lines can be drawn again on a file.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "" && os.Getenv("TERM") != "dumb"
 }
 
-// found says at the start of a run what is there of it already.
+// found prints at the start which nodes of the run are already finished.
 func (d *display) found(s *runtime.Description) {
 	finished := finished(s)
 	if s.Outcome != "" {
@@ -50,7 +50,7 @@ func (d *display) found(s *runtime.Description) {
 	}
 }
 
-// show brings the display up to date.
+// show updates the display.
 func (d *display) show(s *runtime.Description) {
 	d.silent = false
 	if d.redraw {
@@ -67,7 +67,7 @@ func (d *display) show(s *runtime.Description) {
 	}
 }
 
-// trouble says that the state of the run could not be read.
+// trouble prints that the state of the run could not be read.
 func (d *display) trouble(err error) {
 	if d.silent {
 		return
@@ -83,7 +83,7 @@ const (
 	drawnNodes = 12
 )
 
-// draw replaces what was drawn before.
+// draw replaces the previous output.
 func (d *display) draw(s *runtime.Description) {
 	lines := []string{fmt.Sprintf("%s %3.0f %%  %d of %d nodes, %.1f s", gauge(done(s)), done(s), len(finished(s)), len(s.Nodes),
 		time.Since(d.begun).Seconds())}
@@ -113,7 +113,7 @@ func (d *display) draw(s *runtime.Description) {
 	fmt.Fprint(d.out, b.String())
 }
 
-// describe is what the display says beside the gauge of a node.
+// describe returns the text beside the gauge of a node.
 func describe(n runtime.NodeDescription) string {
 	if n.State == active && n.Attempts == 1 && n.Message != "" {
 		return n.Message
@@ -139,7 +139,7 @@ func status(n runtime.NodeDescription) string {
 	return string(n.State)
 }
 
-// waits tells whether a node's turn has not come.
+// waits reports whether a node has not started.
 func waits(n runtime.NodeDescription) bool {
 	return n.State == enginecore.PublicWaiting || n.State == enginecore.PublicWaitingChildren
 }

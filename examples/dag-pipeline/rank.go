@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Summary is what is known of a part of a tree. It does not grow with the part: it keeps only the packages and
+// Summary has the results of a part of a tree. It does not grow with the part: it keeps only the packages and
 // functions that can be in a ranking of the whole, and those are in the ranking of their part too.
 type Summary struct {
 	Packages int `json:"packages"`
@@ -90,7 +90,7 @@ type order struct {
 	minLines int // smaller packages are left out
 }
 
-// ratioLines is the size from which on the comment ratio of a package says something.
+// ratioLines is the minimum size of a package for a meaningful comment ratio.
 const ratioLines = 500
 
 // orders lists the rankings. The first is by size: Largest returns it.

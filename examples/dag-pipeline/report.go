@@ -16,7 +16,7 @@ type Edition struct {
 	Chart   string  `json:"chart"`  // SVG
 }
 
-// Publish brings the parts of an edition together. A flow returns the result of one node, and this is it.
+// Publish combines the parts of an edition. A flow returns the result of one node, and this is that node.
 func Publish(_ context.Context, parts Edition) (Edition, error) { return parts, nil }
 
 // Report writes a ranking as Markdown.

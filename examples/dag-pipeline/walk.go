@@ -51,7 +51,7 @@ func walk(tree fs.FS, from, before string, visit func(dir string, entries []fs.D
 	return err
 }
 
-// comparePaths orders directories as a walk meets them: a directory before what it contains, siblings by name. That is
+// comparePaths orders directories in the order of a walk: a directory before its contents, siblings by name. That is
 // not the order of the strings: a/b comes before a-c.
 func comparePaths(a, b string) int {
 	switch {
@@ -76,7 +76,7 @@ func comparePaths(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// within tells whether a path is a directory's or lies below it.
+// within reports whether a path is a directory's or lies below it.
 func within(name, dir string) bool {
 	return dir == root || name == dir || strings.HasPrefix(name, dir+"/")
 }
@@ -84,7 +84,7 @@ func within(name, dir string) bool {
 // progressEvery is the time between two progress reports of a node; each is a call to the engine.
 const progressEvery = 200 * time.Millisecond
 
-// pace lets a loop say in every round that it is alive, and now and then how far it is.
+// pace sends a heartbeat in every iteration of a loop, and a progress report now and then.
 type pace struct{ last time.Time }
 
 // report returns an error when the function should stop.
@@ -96,6 +96,6 @@ func (p *pace) report(ctx context.Context, percent float64, message func() strin
 	if err := activity.Progress(ctx, percent, message()); err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// A report that did not reach the engine is no reason to throw the work away: the next one may.
+	// A report that did not reach the engine is ignored: a later one may reach it.
 	return nil
 }

@@ -20,12 +20,12 @@ type Info struct {
 	Deadline    time.Time
 }
 
-// Execution is what a worker provides for each function that it runs. Its methods may be called from several
-// goroutines at once, also after the function returned, when they must do no harm.
+// Execution is the interface of a worker for each function that it runs. Its methods are safe for concurrent use, and
+// have no effect after the function has returned.
 type Execution interface {
 	// Info describes the attempt. It does not change while the attempt runs.
 	Info() Info
-	// LeaseHealthy tells whether the worker may still speak for the execution.
+	// LeaseHealthy reports whether the worker may still speak for the execution.
 	LeaseHealthy() bool
 	// Heartbeat notes that the function is alive. It is called often and should not wait for the engine.
 	Heartbeat(ctx context.Context) error

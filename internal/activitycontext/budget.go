@@ -2,14 +2,14 @@ package activitycontext
 
 import "context"
 
-// Budgets is what a worker, or a test in its place, provides for the budgets of a run. Its methods may be called from several
-// goroutines at once. Dimensions follow activity.CheckName, amounts are not negative.
+// Budgets is the interface of a worker, or of a test in its place, for the budgets of a run. Its methods are safe for
+// concurrent use. Dimensions follow activity.CheckName, amounts are not negative.
 type Budgets interface {
-	// ReportUsage counts what was spent; key, if there is one, makes it count once for the execution.
+	// ReportUsage counts usage; a non-empty key makes it count once for the execution.
 	ReportUsage(ctx context.Context, dimension string, n int64, key string) error
 	// Reserve sets an amount aside.
 	Reserve(ctx context.Context, dimension string, n int64) (Reservation, error)
-	// BudgetAmounts tells how the budgets stand.
+	// BudgetAmounts returns the state of the budgets.
 	BudgetAmounts(ctx context.Context) ([]BudgetAmount, error)
 }
 

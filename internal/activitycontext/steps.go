@@ -18,8 +18,8 @@ const (
 	BytesEncoding = "bytes"
 )
 
-// Steps is what a worker, or a test in its place, provides for the durable steps of a function. Its methods may be called
-// from several goroutines at once.
+// Steps is the interface of a worker, or of a test in its place, for the durable steps of a function. Its methods are
+// safe for concurrent use.
 type Steps interface {
 	// Count counts a call with the name and returns how many there have been since the function began.
 	Count(kind, name string) int
@@ -27,11 +27,11 @@ type Steps interface {
 	Counted(kind, name string) int
 	// Recorded returns the recorded result of a step.
 	Recorded(step string) ([]byte, bool)
-	// Record records a result, unless there is one already, and returns what is recorded.
+	// Record records a result unless there is one already, and returns the recorded one.
 	Record(ctx context.Context, step string, data []byte) ([]byte, error)
-	// Await returns what has ended a wait, or a *Suspension when nothing has.
+	// Await returns the signals that have ended a wait, or a *Suspension if it has not ended.
 	Await(ctx context.Context, step string, wait Wait) (Awaited, error)
-	// Open opens the waitpoint of a wait that is still to come and returns the text of its token.
+	// Open opens the waitpoint of a later wait and returns the text of its token.
 	Open(ctx context.Context, step string, within time.Duration) (string, error)
 	// Emit appends a frame to the attempt's stream. It keeps the payload.
 	Emit(ctx context.Context, frame Frame) error
@@ -50,7 +50,7 @@ type Wait struct {
 	Collect bool
 }
 
-// Awaited is what has ended a wait.
+// Awaited has the signals that ended a wait.
 type Awaited struct {
 	TimedOut bool
 	// Data is the payload, or the list of signals in JSON.
@@ -70,7 +70,7 @@ type Suspension struct {
 	Wait Wait
 }
 
-// Error says what a function that shows the error instead of returning it has to do.
+// Error explains that the function has to return the error.
 func (s *Suspension) Error() string {
 	return fmt.Sprintf("waiting for a signal at %q: the function must return this error", s.Step)
 }

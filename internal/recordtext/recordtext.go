@@ -1,5 +1,5 @@
-// Package recordtext bounds the texts that people and programs leave in the record: reasons, names of those who act,
-// categories of failures.
+// Package recordtext bounds the texts that people and programs store in records: reasons, names of actors, categories
+// of failures.
 package recordtext
 
 import (
@@ -14,8 +14,8 @@ import (
 // shown is how much of a bad text an error shows, in bytes.
 const shown = 40
 
-// Check tells what is wrong with a text of a user: one that is not valid UTF-8, has control characters, or more than limit
-// bytes. The error names the thing, the text, shortened, and the rule. An empty text is good.
+// Check validates a text of a user: it must be valid UTF-8 without control characters, and have at most limit bytes.
+// The error names the field, the text, shortened, and the rule. An empty text is valid.
 func Check(thing, text string, limit int) error {
 	if len(text) > limit {
 		return fmt.Errorf("%s %s: it has %d bytes, at most %d are allowed", thing, quote(text), len(text), limit)

@@ -1,7 +1,6 @@
-// Package timetable says at which times something is to happen: by a cron expression in a time zone, or every so often.
+// Package timetable computes the times of cron expressions in a time zone, and of intervals.
 //
-// Times are whole milliseconds. A timetable is a value: the same spec gives the same times in every process, whatever has
-// happened before.
+// Times are whole milliseconds. A timetable is a value: the same spec gives the same times in every process.
 package timetable
 
 import (
@@ -133,11 +132,12 @@ func (t *Timetable) anchor() int64 {
 	return t.spec.Start.UnixMilli()
 }
 
-// maxPassed bounds the times that Passed goes through one by one.
+// maxPassed bounds the times that Passed iterates over.
 const maxPassed = 1 << 20
 
-// Passed counts the times from first, which is one, to until, both inclusive, and gives the last `keep` of them. Of a cron
-// expression it stops to count after about a million, and goes on with those of the last hour.
+// Passed counts the times from first, which is a time of the timetable, to until, both inclusive, and returns the last
+// `keep` of them. For a cron expression it stops counting after about a million, and continues with those of the last
+// hour.
 func (t *Timetable) Passed(first, until time.Time, keep int) (count int64, last []time.Time) {
 	if t.cron == nil {
 		from, to := t.index(first), t.index(until)
@@ -230,7 +230,7 @@ func parseCron(expression string) (cron.Schedule, error) {
 	return fields, nil
 }
 
-// namesHours tells whether the hour field says at which hours, as opposed to all of them or every so many.
+// namesHours reports whether the hour field names particular hours, as opposed to all of them or a step.
 func namesHours(expression string) bool {
 	if strings.HasPrefix(expression, "@") {
 		return expression != "@hourly"

@@ -4,8 +4,8 @@ import "time"
 
 // next is the first time after t, or zero.
 //
-// The fields of an expression are matched with what a clock on the wall shows. Where the zone's offset changes, that clock
-// jumps: forward over readings that do not exist, or back to readings that come twice.
+// The fields of an expression are matched with local time. Where the zone's offset changes, local time jumps: forward
+// over readings that do not exist, or back to readings that occur twice.
 //
 //   - An expression that names its hours, such as "30 2 * * *", means times of day, and each happens once a day: what does
 //     not exist happens when the clock has jumped, several of them together, and what comes twice happens the first time.
@@ -15,7 +15,7 @@ func (c *cronTable) next(t time.Time) time.Time {
 	start, end, offset := c.period(t)
 	wall := t.Add(offset)
 	if c.byDay && !start.IsZero() {
-		// Readings that came before as well are over.
+		// Readings that also occurred before the change are skipped.
 		_, _, before := c.period(start.Add(-time.Second))
 		wall = latest(wall, start.Add(before-time.Second))
 	}

@@ -18,7 +18,7 @@ import (
 type Decision struct {
 	// Choice is the name of the signal, such as "approve".
 	Choice string `json:"choice"`
-	// By is who answered: what Identity said, or the name that the visitor gave.
+	// By is the person who answered: the user returned by Identity, or the name that the visitor entered.
 	By string `json:"by"`
 	// Comment may be empty.
 	Comment string `json:"comment,omitempty"`
@@ -30,8 +30,9 @@ const (
 	MaxComment = 2000
 )
 
-// Path is the part of a link behind the handler's address: "/" and the token, and then, if a choice is given, "/" and its
-// signal name: the page has that choice selected. The link gives the right to answer, so it goes only to those who may.
+// Path returns the part of a link after the handler's address: "/" and the token, and then, if a choice is given, "/"
+// and its signal name: the page has that choice selected. The link authorises an answer, so send it only to authorised
+// people.
 func Path(token activity.Token, choice string) string {
 	path := "/" + token.Reveal()
 	if choice != "" {
@@ -47,7 +48,7 @@ func readPath(path string) (token activity.Token, choice string, err error) {
 	return token, choice, err
 }
 
-// readDecision reads a form that was sent, and says to the visitor what is wrong with it, if anything is.
+// readDecision parses a submitted form and returns its faults as text for the visitor.
 func (h *Handler) readDecision(r *http.Request, who string) (d Decision, fault string) {
 	d = Decision{
 		Choice: r.PostFormValue("choice"), By: who, Comment: strings.TrimSpace(r.PostFormValue("comment")),
@@ -86,7 +87,7 @@ func idempotencyKey(choice, source string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// label is what a visitor reads for a choice, "" for one that there is not.
+// label is the label of a choice, "" for an unknown one.
 func (h *Handler) label(signal string) string {
 	for _, choice := range h.config.choices {
 		if choice.Signal == signal {

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// A form is good only in the browser that asked for it, and for the visitor whom Identity named then: it carries a MAC over
-// the link's token, that name, and a random value that the browser has in a cookie. Another site, or another approver, who
-// knows the link can make a browser send the form, but not this field.
+// A form is valid only in the browser that requested it, and for the visitor whom Identity named then: it carries a MAC
+// over the link's token, that name, and a random value that the browser has in a cookie. Another site, or another
+// approver, who knows the link can make a browser send the form, but not this field.
 
 // The names of the cookie with the browser's random value. One that begins with __Host- is taken by a browser from this very
 // host by https only, so no neighbour in its domain can plant one.
@@ -21,7 +21,7 @@ const (
 	secureCookieName = "__Host-" + cookieName
 )
 
-// isSecure reports whether the visitor came by https.
+// isSecure reports whether the visitor uses https.
 func (h *Handler) isSecure(r *http.Request) bool { return h.config.https || r.TLS != nil }
 
 func (h *Handler) cookieName(r *http.Request) string {
@@ -64,7 +64,7 @@ func (h *Handler) seal(nonce, token, who string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// ownForm tells whether the request comes from a form that this handler gave to this browser and visitor.
+// ownForm reports whether the request comes from a form that this handler gave to this browser and visitor.
 func (h *Handler) ownForm(r *http.Request, token, who string) bool {
 	if !sameOrigin(r) {
 		return false
@@ -73,9 +73,10 @@ func (h *Handler) ownForm(r *http.Request, token, who string) bool {
 	return ok && hmac.Equal([]byte(r.PostFormValue("form")), []byte(h.seal(nonce, token, who)))
 }
 
-// sameOrigin reports whether a form comes from a page of this host, as far as the browser says. Sec-Fetch-Site is its own word;
-// without it, as by plain http and from old browsers, Origin has the host of the page. It is "null" where the page forbids
-// referrers, as those of this handler do, and absent in what is no browser: then the field of the form decides alone.
+// sameOrigin reports whether a form comes from a page of this host, as far as the browser says. Sec-Fetch-Site states
+// it; without it, as with plain http and old browsers, Origin has the host of the page. Origin is "null" if the page
+// forbids referrers, as those of this handler do, and absent outside browsers: then the field of the form decides
+// alone.
 func sameOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site == "same-origin" || site == "none"

@@ -96,7 +96,7 @@ func (h *Handler) ask(w http.ResponseWriter, r *http.Request, status int, token 
 	h.write(w, r, status, p)
 }
 
-// visitor says who the visitor is, "" when the page asks for it; ok is false for one who may not answer.
+// visitor returns the visitor's name, "" if the page asks for it; ok is false for a visitor who is not authorised.
 func (h *Handler) visitor(r *http.Request) (who string, ok bool) {
 	if h.config.identity == nil {
 		return "", true
@@ -111,8 +111,8 @@ const maxForm = 64 << 10
 // formWithin is how long a form may take to arrive.
 const formWithin = 10 * time.Second
 
-// limitBody bounds how long the body of a request may take, where the server does not: also one that nobody wants is read
-// before the next request of the connection.
+// limitBody bounds the time to read the body of a request if the server does not: an unwanted body is read, too, before
+// the next request of the connection.
 func (h *Handler) limitBody(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 {
 		return
@@ -123,7 +123,7 @@ func (h *Handler) limitBody(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.formWithin)) // a writer that has none is bounded elsewhere
 }
 
-// take delivers what a form says.
+// take delivers the answer of a form.
 func (h *Handler) take(w http.ResponseWriter, r *http.Request, token activity.Token) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
@@ -166,7 +166,8 @@ type signaler interface {
 // patience is how long a visitor waits for the engine.
 const patience = 15 * time.Second
 
-// deliver signals the waitpoint and says what came of it. An answer counts also when the visitor does not wait for the page.
+// deliver signals the waitpoint and returns the outcome. An answer counts even if the visitor does not wait for the
+// page.
 func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity.Token, d Decision) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)
 	defer cancel()
@@ -214,7 +215,7 @@ func (h *Handler) answer(delivery runtime.Delivery, d Decision) (int, page) {
 	return http.StatusConflict, page{Heading: "It is decided already", Text: []string{"No answer is waited for any more. Yours was not recorded."}}
 }
 
-// invalid is the answer to every token that opens nothing, whatever the reason.
+// invalid is the reply to every invalid token, whatever the reason.
 func (h *Handler) invalid(w http.ResponseWriter, r *http.Request) {
 	h.write(w, r, http.StatusNotFound, page{Heading: "This link is not valid", Text: []string{
 		"Please check that it is complete, or ask for a new one.",

@@ -19,9 +19,9 @@ type limiter struct {
 	swept time.Time
 }
 
-// Bounds of what a limiter remembers. Where more than maxKeys are busy, it forgets one for each new one: of a few that it
-// happens on, the one that has used least. So a flood from many addresses keeps nobody out, and what it makes the limiter
-// forget is the flood itself sooner than who has used up much.
+// Bounds of a limiter's memory. With more than maxKeys busy keys, it drops one for each new one: the least used of a
+// random few. So a flood from many addresses locks no one out, and the limiter drops keys of the flood sooner than
+// those with high usage.
 const (
 	maxKeys    = 100_000
 	evictAmong = 8
@@ -33,7 +33,7 @@ func newLimiter(every time.Duration, burst int) *limiter {
 	return &limiter{every: every, burst: burst, free: make(map[string]time.Time)}
 }
 
-// take tells whether an event of the key may pass now, and otherwise how long it has to wait.
+// take reports whether an event of the key may pass now, and otherwise how long it has to wait.
 func (l *limiter) take(key string, now time.Time) (wait time.Duration, ok bool) {
 	if len(key) > keyBytes {
 		digest := sha256.Sum256([]byte(key))
@@ -72,7 +72,7 @@ func (l *limiter) evict() {
 	delete(l.free, least)
 }
 
-// sweep forgets quiet keys, at most once per time that a whole burst needs to come back.
+// sweep drops idle keys, at most once per recovery time of a full burst.
 func (l *limiter) sweep(now time.Time) {
 	if now.Sub(l.swept) < time.Duration(l.burst)*l.every {
 		return

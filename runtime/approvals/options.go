@@ -21,7 +21,7 @@ var ErrOption = errors.New("bad option of an approval handler")
 type Choice struct {
 	// Signal is the name of the signal that the answer sends. It follows activity.CheckName.
 	Signal string
-	// Label is what the visitor reads.
+	// Label is the text for the visitor.
 	Label string
 }
 
@@ -50,22 +50,22 @@ func Choices(choices ...Choice) Option { return func(c *config) { c.choices = ch
 // Title is the name of the application, in the title of every page. Defaults to "Approval".
 func Title(text string) Option { return func(c *config) { c.title = text } }
 
-// Question gives the sentence that says what the visitor decides about, "" for none. It is called with the token of the
-// link as it came, which may belong to nothing: the sentence is public for everybody who can make up a token, unless the
-// function looks it up. Defaults to none.
+// Question returns the sentence that describes the decision to the visitor, "" for none. It is called with the
+// unverified token of the link: unless the function verifies the token, anyone with an invented token can read the
+// sentence. Defaults to none.
 func Question(ask func(r *http.Request, token activity.Token) string) Option {
 	return func(c *config) { c.question = ask }
 }
 
-// Identity says who the visitor is, from a session or a client certificate for instance; ok is false for somebody who may
-// not decide, and the visitor is told so. By default the page asks for a name and believes it: then one person can answer
-// under two names.
+// Identity returns the visitor's name, from a session or a client certificate for example; ok is false for a visitor
+// who is not authorised, and the page reports that. By default the page asks for a name and does not verify it: then
+// one person can answer under two names.
 func Identity(who func(*http.Request) (name string, ok bool)) Option {
 	return func(c *config) { c.identity = who }
 }
 
-// RemoteAddress says where a request comes from, for the rate limit: behind a proxy it is in a header, which only the proxy
-// may have set. Defaults to the address of the connection, of IPv6 the first 64 bits.
+// RemoteAddress returns the origin of a request, for the rate limit: behind a proxy it is in a header, which only the
+// proxy may set. Defaults to the address of the connection, of IPv6 the first 64 bits.
 func RemoteAddress(from func(*http.Request) string) Option {
 	return func(c *config) { c.address = from }
 }
@@ -96,8 +96,8 @@ func Key(key []byte) Option {
 	}
 }
 
-// HTTPS says that visitors come by https although the handler sees plain requests, from a proxy: the cookie is marked so, and
-// has a name by which browsers take it from this very host only.
+// HTTPS declares that visitors use https although the handler gets plain requests from a proxy: the cookie is marked
+// Secure, and its name makes browsers accept it from this host only.
 func HTTPS() Option { return func(c *config) { c.https = true } }
 
 // Logger receives what visitors answer, and what fails. It never sees a token. Defaults to slog.Default().
@@ -124,7 +124,7 @@ func newConfig(opts []Option) (config, error) {
 	return c, errors.Join(c.faults...)
 }
 
-// check notes what is wrong.
+// check records faults.
 func (c *config) check() {
 	fault := func(format string, args ...any) {
 		c.faults = append(c.faults, fmt.Errorf("%w: "+format, append([]any{ErrOption}, args...)...))

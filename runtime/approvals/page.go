@@ -25,18 +25,18 @@ var policy = func() string {
 		base64.StdEncoding.EncodeToString(sum[:]))
 }()
 
-// page is what a visitor sees.
+// page is the data of a page.
 type page struct {
 	Title, Heading string
 	// Text is one paragraph each.
 	Text []string
-	// Fault says what is wrong with what was sent.
+	// Fault describes the faults of the submitted form.
 	Fault string
 	// Form is nil when there is nothing to send.
 	Form *form
 }
 
-// form is what a visitor can send.
+// form is the form of a page.
 type form struct {
 	Seal    string
 	Choices []choiceField
@@ -52,7 +52,7 @@ type choiceField struct {
 	Chosen bool
 }
 
-// write sends a page. Nothing of it is kept anywhere, and no link from it tells where it was.
+// write sends a page with headers that forbid caching and referrers.
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, status int, p page) {
 	p.Title = h.config.title
 	var body bytes.Buffer

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Checker is something that can tell whether it works. *runtime.Engine, *runtime.Worker and *runtime.Keeper do.
+// Checker is something that can report whether it works. *runtime.Engine, *runtime.Worker and *runtime.Keeper do.
 type Checker interface {
 	Check(ctx context.Context) error
 }
@@ -46,7 +46,7 @@ func Handler(checks map[string]Checker) http.Handler {
 		if !report.Ready {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		// Nobody is left to tell when the connection is gone.
+		// A write error means that the client has disconnected.
 		_ = json.NewEncoder(w).Encode(report)
 	})
 }

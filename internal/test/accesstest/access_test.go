@@ -46,8 +46,8 @@ func onServers(t *testing.T, test func(t *testing.T, b *enginetest.Bench), opts 
 	})
 }
 
-// denied lists what the server has refused the user of the engine. What the client library tells about itself when it connects
-// is not needed; servers before 7.2 do not know it. Open does without the server's settings where it may not see them.
+// denied lists the commands that the server has refused to the engine's user. It omits CLIENT SETINFO, which is
+// optional and unknown to servers before 7.2, and reads of the server's settings, which Open can do without.
 func denied(t *testing.T, b *enginetest.Bench) []string {
 	t.Helper()
 	var list []string
@@ -80,7 +80,7 @@ type consent struct {
 	By string `json:"by"`
 }
 
-// everything is a flow that uses what a flow can.
+// everything is a flow that uses all features of flows.
 func everything(t *testing.T) *flow.Definition[order, int] {
 	t.Helper()
 	first := activity.New("first", func(ctx context.Context, o order) ([]string, error) {
@@ -174,7 +174,7 @@ func operate(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	require.NoError(t, c.DeleteSchedule(ctx, "nightly"))
 }
 
-// look reads what can be read.
+// look calls all reading operations.
 func look(ctx context.Context, t *testing.T, b *enginetest.Bench) {
 	t.Helper()
 	c := b.Client
@@ -274,7 +274,7 @@ func TestApplicationMayNoMore(t *testing.T) {
 	})
 }
 
-// Without the library, an application says that it may not load it.
+// Without the library, an application returns an error that it may not load it.
 func TestApplicationWithoutLibrary(t *testing.T) {
 	for _, kind := range testserver.Kinds(t) {
 		if kind != testserver.Redis && kind != testserver.Valkey {

@@ -54,7 +54,7 @@ func undocumented(file *ast.File) []string {
 	return names
 }
 
-// undocumentedIn lists names of a declaration. The comment of a group is good for its members.
+// undocumentedIn lists names of a declaration without a comment. The comment of a group counts for its members.
 func undocumentedIn(d *ast.GenDecl) []string {
 	var names []string
 	for _, spec := range d.Specs {

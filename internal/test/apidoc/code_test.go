@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the code of a page takes for granted: declarations, and statements that stand before those of the page. A page that
-// begins with a package clause takes nothing for granted.
+// takenForGranted has the declarations that a page's code relies on, and statements that precede those of the page. A
+// page that begins with a package clause relies on none.
 var takenForGranted = map[string]struct{ declarations, statements string }{
 	"README.md": {
 		declarations: `
@@ -106,7 +106,7 @@ func TestCodeOfPages(t *testing.T) {
 	require.Empty(t, takenForGranted, "pages without such code")
 }
 
-// checker returns a function that says what the compiler would, but for names that nobody uses.
+// checker returns a function that returns the compiler's errors, except for unused names.
 func checker(t *testing.T) func(source string) []error {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".",

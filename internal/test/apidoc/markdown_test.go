@@ -41,7 +41,7 @@ func pages(t *testing.T) map[string]string {
 	return found
 }
 
-// split parts a page into what is prose and the blocks of code that are marked with a language.
+// split separates a page into prose and the blocks of code that are marked with a language.
 func split(page, language string) (prose string, blocks []string) {
 	var b, code strings.Builder
 	fence, wanted := false, false

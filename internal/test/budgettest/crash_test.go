@@ -19,7 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// brittle uses the budget of a run by hand, to stop anywhere.
+// brittle makes the calls on a run's budget one by one, so that a test can stop after any of them.
 type brittle struct {
 	t      *testing.T
 	ctx    context.Context
@@ -66,7 +66,7 @@ func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench, run *run
 	return x
 }
 
-// use is what a worker sends; what follows from it is left undone.
+// use makes the call of a worker, without its consequences.
 func (x *brittle) use(kind string, n int64) enginecore.UseBudgetReply {
 	call := x.call
 	call.Entries = []enginecore.UseBudgetEntry{{
@@ -77,7 +77,7 @@ func (x *brittle) use(kind string, n int64) enginecore.UseBudgetReply {
 	return reply
 }
 
-// keep lets the time come at which keepers look after what is owed, and keeps once.
+// keep advances to the time at which keepers carry out pending steps, and runs a keeper once.
 func (x *brittle) keep() runtime.DutyReport {
 	client := x.core.Client()
 	due := x.core.Keys().BudgetDue(x.budget)
@@ -140,7 +140,7 @@ func idle(name string) *activity.Activity[string, string] {
 	return activity.New(name, func(_ context.Context, in string) (string, error) { return in, nil })
 }
 
-// A process may die after any step that closes or opens a budget: keepers tell those that it concerns.
+// A process may die after any step that closes or opens a budget: keepers publish the state to the affected partitions.
 func TestCrashBeforeGateIsTold(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -151,13 +151,13 @@ func TestCrashBeforeGateIsTold(t *testing.T) {
 		reply := x.use("report", 5)
 		require.True(t, reply.Told)
 		require.NotEmpty(t, reply.Closed)
-		// The process is gone before anybody was told.
+		// The process dies before it publishes the state.
 		x.keep()
 		work(t, b, def)
 		x.awaitBlocked(width)
 		b.Check(t, invariant.AnyTime)
 
-		// The budget is reset, and the process gone: first at once, then in the middle of telling.
+		// The budget is reset, and the process dies: first at once, then in the middle of publishing.
 		_, err := x.core.ResetBudget(ctx, enginecore.ResetBudgetCall{Partition: x.budget, BudgetID: x.call.BudgetID, Now: time.Now()})
 		require.NoError(t, err)
 		state := x.state()
@@ -179,8 +179,7 @@ func TestCrashBeforeGateIsTold(t *testing.T) {
 	})
 }
 
-// A breach that nobody has carried out is carried out by keepers, and one that was carried out without being taken off is told
-// once all the same.
+// Keepers apply a breach that was not applied, and report a breach once that was applied but not acknowledged.
 func TestCrashBeforeBreachIsCarriedOut(t *testing.T) {
 	for _, carriedOut := range []bool{false, true} {
 		t.Run(fmt.Sprint("carried out ", carriedOut), func(t *testing.T) {
@@ -216,7 +215,7 @@ func TestCrashBeforeBreachIsCarriedOut(t *testing.T) {
 	}
 }
 
-// What a worker has reserved is given back once its lease is over, not before, and nodes that waited for it go on.
+// A worker's reservation is returned when its lease has expired, not before, and nodes that waited for it continue.
 func TestReservationOfDeadWorker(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -255,7 +254,7 @@ func TestReservationOfDeadWorker(t *testing.T) {
 	})
 }
 
-// The budget of a run goes with the run, whoever removes that.
+// The budget of a run is removed with the run, by whichever path.
 func TestBudgetOfPurgedRun(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -283,7 +282,7 @@ func TestBudgetOfPurgedRun(t *testing.T) {
 	})
 }
 
-// Resets come on the schedule that began with the budget, and let nodes go.
+// Resets follow the schedule that began with the budget, and release nodes.
 func TestPeriodicReset(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Workers whose replies get lost, and that are stopped in the middle, count everything once, never take more than the limit, and
-// leave nothing reserved; nodes that had to wait go on with each reset.
+// Workers whose replies get lost, and that are stopped in the middle, count everything once, never exceed the limit,
+// and leave no reservations; waiting nodes continue with each reset.
 func TestUseThroughLostReplies(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		const runs, width, hard = 4, 12, 40

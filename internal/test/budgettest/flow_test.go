@@ -52,7 +52,7 @@ func amountOf(ctx context.Context, t *testing.T, b *enginetest.Bench, ref runtim
 	return s.Amount(dimension)
 }
 
-// Nodes that run at a time reserve, and never have more than the limit; what they settle is what counts.
+// Concurrent nodes reserve and never exceed the limit; the settled amounts count.
 func TestParallelNodesDoNotOvershoot(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -164,8 +164,8 @@ func TestBreachCancels(t *testing.T) {
 	})
 }
 
-// A budget that is used up keeps nodes of all runs that share it from starting, says why, and lets them go when it is reset or
-// raised, the most urgent first.
+// An exhausted budget blocks nodes of all runs that share it, with the reason, and releases them by priority when it is
+// reset or raised.
 func TestBlockedNodesWait(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -224,7 +224,7 @@ func TestBlockedNodesWait(t *testing.T) {
 	})
 }
 
-// A node whose reservation does not fit waits without spending an attempt, and goes on when another one gives back.
+// A node whose reservation does not fit waits without using an attempt, and continues when another node returns one.
 func TestRefusedNodeWaits(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

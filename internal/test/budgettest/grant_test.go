@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A GrantIssuer grants nothing of runs whose budget keeps nodes from starting, also where that is because of what is reserved, and
-// goes on once there is room.
+// A GrantIssuer grants nothing of runs with a blocking budget, also if reservations exhaust it, and continues once there
+// is room.
 func TestGrantUnderClosedBudget(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -45,7 +45,7 @@ func resetOf(x *brittle) enginecore.ResetBudgetCall {
 	return enginecore.ResetBudgetCall{Partition: x.budget, BudgetID: x.call.BudgetID, Now: time.Now()}
 }
 
-// tell tells the partition of the run how the gate of its budget stands.
+// tell publishes the gate of the budget to the partition of the run.
 func (x *brittle) tell() {
 	s := x.state()
 	_, err := x.core.SetBudgetGates(x.ctx, enginecore.SetBudgetGatesCall{Partition: x.part, Gates: []enginecore.SetBudgetGatesGate{

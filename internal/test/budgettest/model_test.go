@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
-// amount is how one dimension stands.
+// amount is the state of one dimension.
 type amount struct{ spent, reserved, hard, soft int64 }
 
 type reservation struct {
@@ -24,7 +24,7 @@ type reservation struct {
 	n         int64
 }
 
-// model is what a budget does, in a few lines.
+// model is a minimal implementation of a budget.
 type model struct {
 	dims         map[string]*amount
 	reservations map[string]reservation
@@ -142,8 +142,8 @@ func (m *model) reset() {
 	m.closed = false
 }
 
-// trial is one budget under test, beside its model.
-type trial struct {
+// budgetCheck is one budget under test, beside its model.
+type budgetCheck struct {
 	t         *testing.T
 	ctx       context.Context
 	core      *enginecore.Engine
@@ -155,15 +155,15 @@ type trial struct {
 	serial    int
 }
 
-func newTrial(ctx context.Context, t *testing.T, core *enginecore.Engine, r *rand.Rand) *trial {
-	x := &trial{t: t, ctx: ctx, core: core, id: enginecore.BudgetID(uuid.NewString()), r: r, model: newModel(r)}
+func newBudgetCheck(ctx context.Context, t *testing.T, core *enginecore.Engine, r *rand.Rand) *budgetCheck {
+	x := &budgetCheck{t: t, ctx: ctx, core: core, id: enginecore.BudgetID(uuid.NewString()), r: r, model: newModel(r)}
 	var err error
 	x.partition, err = core.Partitioning().BudgetPartition(x.id)
 	require.NoError(t, err)
 	return x
 }
 
-func (x *trial) call() enginecore.UseBudgetCall {
+func (x *budgetCheck) call() enginecore.UseBudgetCall {
 	call := enginecore.UseBudgetCall{
 		Partition: x.partition, BudgetID: x.id, Declares: true,
 		BudgetDeclaration: enginecore.BudgetDeclaration{Name: "model", ScopeType: "shared", ScopeID: "model", Effect: "fail", Declared: "1"},
@@ -178,10 +178,10 @@ func (x *trial) call() enginecore.UseBudgetCall {
 }
 
 // holder is how the ids of the reservations of a lease begin.
-func (x *trial) holder() string { return fmt.Sprintf("{fp:1}:e%d/%d/", x.r.IntN(4), x.r.IntN(2)) }
+func (x *budgetCheck) holder() string { return fmt.Sprintf("{fp:1}:e%d/%d/", x.r.IntN(4), x.r.IntN(2)) }
 
 // use makes one call of some entries, new ones, repeated ones and wrong ones.
-func (x *trial) use() {
+func (x *budgetCheck) use() {
 	call := x.call()
 	for range 1 + x.r.IntN(3) {
 		x.serial++
@@ -202,7 +202,7 @@ func (x *trial) use() {
 	x.last = &call
 }
 
-func (x *trial) send(call *enginecore.UseBudgetCall) {
+func (x *budgetCheck) send(call *enginecore.UseBudgetCall) {
 	x.model.softly = 0
 	var want []string
 	for _, e := range call.Entries {
@@ -220,7 +220,7 @@ func (x *trial) send(call *enginecore.UseBudgetCall) {
 }
 
 // other is something else that happens to a budget.
-func (x *trial) other() {
+func (x *budgetCheck) other() {
 	switch x.r.IntN(5) {
 	case 0:
 		if x.last != nil {
@@ -239,8 +239,8 @@ func (x *trial) other() {
 	}
 }
 
-// endLease is what a keeper does about a worker that is gone.
-func (x *trial) endLease() {
+// endLease returns the reservations of a lost worker, as a keeper does.
+func (x *budgetCheck) endLease() {
 	call := enginecore.BudgetDoneCall{Partition: x.partition}
 	for _, id := range x.model.releaseHolder(x.holder()) {
 		call.Over = append(call.Over, enginecore.BudgetDoneOver{BudgetID: x.id, Reservation: id})
@@ -250,7 +250,7 @@ func (x *trial) endLease() {
 }
 
 // raise sets other limits.
-func (x *trial) raise() {
+func (x *budgetCheck) raise() {
 	declared := x.call()
 	call := enginecore.SetBudgetCall{Partition: x.partition, BudgetID: x.id, BudgetDeclaration: declared.BudgetDeclaration}
 	for name, a := range x.model.dims {
@@ -268,7 +268,7 @@ func (x *trial) raise() {
 }
 
 // contractReport is another tool's.
-func (x *trial) contractReport() {
+func (x *budgetCheck) contractReport() {
 	a := x.model.dims["tokens"]
 	n := max(int64(x.r.IntN(30)-10), -a.spent)
 	reply, err := x.core.ReportUsageAndCheck(x.ctx, enginecore.ReportUsageAndCheckCall{
@@ -287,8 +287,8 @@ func (x *trial) contractReport() {
 	}
 }
 
-// check compares how the budget stands.
-func (x *trial) check() {
+// check compares the state of the budget with the model.
+func (x *budgetCheck) check() {
 	reply, err := x.core.GetBudgets(x.ctx, enginecore.GetBudgetsCall{Partition: x.partition, BudgetIDs: []enginecore.BudgetID{x.id}})
 	require.NoError(x.t, err)
 	require.Len(x.t, reply.Budgets, 1)
@@ -308,7 +308,7 @@ func TestBudgetModel(t *testing.T) {
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 1))
 		for range 12 {
-			x := newTrial(ctx, t, b.Engine.Core(), r)
+			x := newBudgetCheck(ctx, t, b.Engine.Core(), r)
 			x.use()
 			for range 120 {
 				if r.IntN(4) == 0 {
@@ -326,7 +326,7 @@ func TestBudgetModel(t *testing.T) {
 func TestBudgetRefusals(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		x := newTrial(ctx, t, b.Engine.Core(), rand.New(rand.NewPCG(1, 1)))
+		x := newBudgetCheck(ctx, t, b.Engine.Core(), rand.New(rand.NewPCG(1, 1)))
 		report := func(change func(*enginecore.UseBudgetCall)) error {
 			call := x.call()
 			call.Entries = []enginecore.UseBudgetEntry{

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// The items of a map use up the budget of the run that the map belongs to, wait for it, and are let go with it.
+// The items of a map use the budget of the run that contains the map, wait for it, and are released with it.
 func TestMapUsesBudgetOfItsRun(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -109,7 +109,7 @@ func TestBudgetOfKey(t *testing.T) {
 		require.Equal(t, 1, list[0].Breaches)
 		_, err = runtime.Start(ctx, b.Client, def, job{})
 		require.ErrorIs(t, err, runtime.ErrBudgetKey)
-		// What an operator says counts more than what the flow declares, until the budget is removed.
+		// An operator's settings override the flow's declaration, until the budget is removed.
 		acme := runtime.BudgetRef{Name: "tenant", Key: "acme"}
 		require.NoError(t, b.Client.SetBudget(ctx, acme, flow.HardLimit("tokens", 20)))
 		require.NoError(t, result("acme", 13))

@@ -11,7 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A primary without a replica is away. What goes through the keys of all servers tells so, and sees to those of the others.
+// A primary without a replica is unavailable. Scans of the keys of all servers report it, and process the other
+// servers.
 func TestKeysOfOtherServers(t *testing.T) {
 	onCluster(t)
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// onCluster tells whether clusters are to be tested: they are in the list of engines, or Valkey is, of which they are made.
+// onCluster reports whether clusters are to be tested: they are in the list of engines, or Valkey is, of which they are made.
 func onCluster(t *testing.T) {
 	t.Helper()
 	for _, kind := range testserver.Kinds(t) {

@@ -18,7 +18,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// While a slot moves, a call is done on all that it needs, or waits: it never takes what has not arrived for missing.
+// While a slot migrates, a call runs on all of its data or waits: it never treats keys that have not arrived as
+// missing.
 func TestHalfMovedSlot(t *testing.T) {
 	onCluster(t)
 	t.Parallel()
@@ -56,7 +57,7 @@ func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
 		target = cluster.Nodes[1]
 	}
 	waited, done := 0, 0
-	// whole notes what came of a call that could not wait for long.
+	// whole records the outcome of a call with a short timeout.
 	whole := func(err error) bool {
 		t.Helper()
 		if errors.Is(err, enginecore.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
@@ -105,8 +106,7 @@ func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
 	b.Settle(t)
 }
 
-// refusedByImporter asks the server that takes a slot in for a call with nothing but the key that never exists, as somebody
-// may who was sent there.
+// refusedByImporter sends the importing server a call with only the key that never exists, as a redirected client may.
 func refusedByImporter(t *testing.T, target *testserver.Server, core *enginecore.Engine, p enginecore.Partition) {
 	t.Helper()
 	node, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{target.Addr()}, ForceSingleClient: true, DisableCache: true})

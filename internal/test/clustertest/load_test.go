@@ -44,7 +44,7 @@ type load struct {
 	beats     map[string]int   // functions of scheduled runs, by the time of their fire
 	runs      []string         // that were started and have ended
 	looks     int              // at a partition, for a duty
-	mended    map[string]int64 // entries that duties found not to be in order, by index
+	repaired  map[string]int64 // entries that duties found not to be in order, by index
 	faults    map[runtime.Duty]error
 	again     []string // that were acknowledged, and were not there when they were started once more
 }
@@ -60,7 +60,7 @@ func newLoad(t *testing.T, o testserver.ClusterOptions) *load {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*enginetest.Patience)
 	t.Cleanup(cancel)
 	x := &load{t: t, ctx: ctx, cluster: testserver.NewCluster(t, o), calls: make(map[string]int), beats: make(map[string]int),
-		mended: make(map[string]int64), faults: make(map[runtime.Duty]error)}
+		repaired: make(map[string]int64), faults: make(map[runtime.Duty]error)}
 	x.Bench = enginetest.Open(t, testserver.OnCluster, x.cluster.URL(), enginetest.NewPrefix(), runtime.Partitions(8))
 	x.def, x.beat = x.order(), x.heartbeat()
 	handlers := slices.Concat(x.def.Handlers(), x.beat.Handlers())
@@ -75,7 +75,7 @@ func newLoad(t *testing.T, o testserver.ClusterOptions) *load {
 	return x
 }
 
-// dutiesByHand does all duties of keepers with hardly a pause, so that each of them meets servers that come and go.
+// dutiesByHand runs all maintenance tasks with hardly a pause, so that each of them runs during failovers.
 func (x *load) dutiesByHand(ctx context.Context) error {
 	for ctx.Err() == nil {
 		for _, info := range runtime.DutyTable() {
@@ -83,7 +83,7 @@ func (x *load) dutiesByHand(ctx context.Context) error {
 			x.mu.Lock()
 			x.looks += report.Steps
 			for index, n := range report.Mended {
-				x.mended[index] += n
+				x.repaired[index] += n
 			}
 			away := errors.Is(err, enginecore.ErrUnavailable) || errors.Is(err, enginecore.ErrNotReachable) // for longer than a call waits
 			if err != nil && !away && ctx.Err() == nil {
@@ -100,11 +100,11 @@ func (x *load) dutiesByHand(ctx context.Context) error {
 	return nil
 }
 
-// dutiesDone tells what duties by hand have come to.
+// dutiesDone describes the results of these maintenance tasks.
 func (x *load) dutiesDone() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return fmt.Sprintf("duties looked %d times, mended %v, and failed with %v", x.looks, x.mended, x.faults)
+	return fmt.Sprintf("duties looked %d times, repaired %v, and failed with %v", x.looks, x.repaired, x.faults)
 }
 
 // order is a flow with a map whose items share a limit, a sub-flow, and a budget that all nodes with work of their own spend.
@@ -151,7 +151,7 @@ func (x *load) order() *flow.Definition[int, int] {
 	return def
 }
 
-// Of an order: what it spends, how many functions it calls, and what comes out.
+// Of an order: its usage, its number of function calls, and its result.
 const (
 	tokensOfRun = items + 1
 	callsOfRun  = 1 + items + 1 + 2
@@ -187,7 +187,8 @@ func (x *load) enter(n int) {
 	x.most = max(x.most, x.now)
 }
 
-// rush starts runs, some at a time, until what happens meanwhile is over and at least so many have ended, and waits for all.
+// rush starts runs, some at a time, until the concurrent disturbance has ended and at least a given number of runs has,
+// and waits for all.
 func (x *load) rush(name string, atLeast int, meanwhile func()) {
 	x.t.Helper()
 	over := make(chan struct{})
@@ -289,7 +290,7 @@ func (x *load) exact() {
 	twice := maps.Clone(x.calls)
 	maps.DeleteFunc(twice, func(_ string, n int) bool { return n == 1 })
 	require.Empty(t, twice, "functions were called again")
-	require.Empty(t, x.mended, "everything is in order, but not for a duty of keepers")
+	require.Empty(t, x.repaired, "everything is in order, but not for a duty of keepers")
 	require.Empty(t, x.faults)
 	require.Len(t, x.calls, callsOfRun*len(x.runs))
 	require.LessOrEqual(t, x.most, places, "more at once than the limit allows")

@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Work of which no message tells, since the link between two servers was down at that moment, is found by the only worker
-// there is, without a keeper, and sooner than on a single server, where messages do not get lost unnoticed.
+// Work whose message was lost, since the link between two servers was down, is found by the sweep of the only worker,
+// without a keeper, and sooner than on a single server, which loses no message unnoticed.
 func TestWorkIsFoundWithoutItsMessage(t *testing.T) {
 	onCluster(t)
 	t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Part says what of a step or of a key differs.
+// A Part is the part of a step or of a key that differs.
 type Part string
 
 // The parts of a step and of a key.

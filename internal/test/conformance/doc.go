@@ -6,7 +6,7 @@
 // calls on an empty database and compares all of it, step by step. The format
 // of the traces is described in testdata/conformance/TRACE-FORMAT.md.
 //
-// # Judging every step alone
+// # Checking every step alone
 //
 // The replayer keeps a model of the recorded key space. After a difference,
 // accepted or not, it puts the keys that differ back to what was recorded, and

@@ -46,7 +46,7 @@ type Options struct {
 	Tolerance time.Duration
 }
 
-// A Result is what came of replaying one trace.
+// A Result is the result of replaying one trace.
 type Result struct {
 	Trace    *Trace
 	Called   map[string]int // calls of functions that were made
@@ -173,7 +173,7 @@ func (p *player) pace(ctx context.Context, start time.Time, step *Step) error {
 	}
 }
 
-// play makes one step and judges it. It reports whether to go on.
+// play makes one step and checks it. It reports whether to continue.
 func (p *player) play(ctx context.Context, step *Step) (bool, error) {
 	now, err := p.tick(ctx)
 	if err != nil {
@@ -310,7 +310,7 @@ func (p *player) call(ctx context.Context, args []string) (bool, error) {
 	return p.options.KeepGoing, nil
 }
 
-// putBack makes the replayed side what was recorded, after differences.
+// putBack restores the recorded content on the replayed side, after differences.
 func (p *player) putBack(ctx context.Context, diffs []Difference, reply bool) error {
 	keys := map[string]bool{}
 	for _, d := range diffs {
@@ -392,7 +392,7 @@ func (p *player) compareState(ctx context.Context, view *stepView) ([]Difference
 	return p.withoutLate(ctx, append(diffs, p.staleTimes(view.before)...))
 }
 
-// adopt takes over what is there into the model.
+// adopt copies the present content into the model.
 func (p *player) adopt(key string) {
 	if v := p.live[key]; v != nil {
 		p.model[key] = v.escaped()

@@ -155,14 +155,14 @@ var boundHazards = []hazard{
 			}
 			return reply.Executions[0]
 		}
-		giveBack := func(c enginecore.ClaimedExecution) {
+		release := func(c enginecore.ClaimedExecution) {
 			must(b, enginecore.ReleaseCall{
 				Partition: partition, ExecutionID: id, LeaseID: c.LeaseID, LeaseEpoch: c.LeaseEpoch, AttemptID: c.AttemptID, Reason: "stop",
 			})
 		}
 		held := claim()
 		b.do("ZADD", index, fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()), string(id)) // most of it is used up
-		giveBack(held)
+		release(held)
 		_, armed := b.score(index, string(id))
 		want(t, "armed while it waits", armed, false)
 		claim()

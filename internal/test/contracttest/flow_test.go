@@ -42,9 +42,9 @@ func TestFlowMembers(t *testing.T) {
 		add := func(flow enginecore.FlowID, id enginecore.ExecutionID) wire {
 			return wireOf(b, enginecore.AddExecutionToFlowCall{FlowID: flow, ExecutionID: id})
 		}
-		ended, stray, moved := b.running(), b.create(), b.create()
+		ended, foreign, moved := b.running(), b.create(), b.create()
 		b.complete(ended, "")
-		must(b, enginecore.AddExecutionToFlowCall{FlowID: other, ExecutionID: stray})
+		must(b, enginecore.AddExecutionToFlowCall{FlowID: other, ExecutionID: foreign})
 		b.do("HSET", b.keys.ExecCore(moved), "flow_id", "elsewhere")
 		b.do("SADD", b.keys.FlowMembers(partition, flow), string(moved))
 		index := b.keys.IndexFlowIndex(partition)
@@ -59,7 +59,7 @@ func TestFlowMembers(t *testing.T) {
 		b.do("HSET", b.keys.ExecCore(ended.id), "flow_id", "")
 		b.do("SREM", index, string(flow))
 		b.expect(t,
-			line{"one of another flow", add(flow, stray), "0|already_member_of_different_flow:" + string(other)},
+			line{"one of another flow", add(flow, foreign), "0|already_member_of_different_flow:" + string(other)},
 			line{"a member that says another flow", add(flow, moved), "0|already_member_of_different_flow:elsewhere"},
 			line{"a member that says no flow", add(flow, ended.id), "1|ALREADY_SATISFIED|" + string(ended.id) + "|1"},
 		)

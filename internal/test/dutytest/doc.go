@@ -1,3 +1,3 @@
-// Package dutytest tests duties of keepers that look after what other programs of the contract create: executions and flows
-// outside managed flows, quotas and budgets.
+// Package dutytest tests the maintenance tasks of keepers for records that other programs of the contract create:
+// executions and flows outside managed flows, quotas and budgets.
 package dutytest

@@ -14,7 +14,7 @@ import (
 )
 
 // chain makes a flow of executions that wait for each other, call by call.
-func (d *desk) chain(length int) (enginecore.FlowID, []enginecore.ExecutionID) {
+func (d *fixture) chain(length int) (enginecore.FlowID, []enginecore.ExecutionID) {
 	d.t.Helper()
 	flow, _, err := d.CreateFlow(d.ctx, admin.NewFlow{Kind: "test"})
 	require.NoError(d.t, err)
@@ -31,7 +31,7 @@ func (d *desk) chain(length int) (enginecore.FlowID, []enginecore.ExecutionID) {
 }
 
 // connect adds an edge.
-func (d *desk) connect(flow enginecore.FlowID, upstream, downstream enginecore.ExecutionID) {
+func (d *fixture) connect(flow enginecore.FlowID, upstream, downstream enginecore.ExecutionID) {
 	d.t.Helper()
 	info, err := d.Flow(d.ctx, flow)
 	require.NoError(d.t, err)
@@ -43,10 +43,10 @@ func (d *desk) connect(flow enginecore.FlowID, upstream, downstream enginecore.E
 	require.NoError(d.t, err)
 }
 
-// The summary of a flow tells how its members stand, through replays, and is written only when it tells something new.
+// The summary of a flow counts its members by state, through replays, and is written only when it changes.
 func TestFlowProjection(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		id, members := d.chain(3)
 		empty, _, err := d.CreateFlow(d.ctx, admin.NewFlow{Kind: "test"})
 		require.NoError(t, err)
@@ -96,7 +96,7 @@ func TestFlowProjection(t *testing.T) {
 // Of a very large flow some members are counted, and none of its neighbours is left out in steps that stop in between.
 func TestProjectionInSteps(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}
 		const flows, size = 30, 1200
 		var ids []enginecore.FlowID

@@ -16,10 +16,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What a run too large for one call counts of its members is mended page by page, unless something happens in it meanwhile.
+// What a run too large for one call counts of its members is repaired page by page, unless something happens in it meanwhile.
 func TestCountsOfLargeRuns(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		nodes := 300
 		if os.Getenv("FLOWFABRIC_SOAK") != "" {
 			nodes = 2050 // as many as the duty looks at by itself
@@ -67,19 +67,19 @@ func TestCountsOfLargeRuns(t *testing.T) {
 	})
 }
 
-// countMembers goes through runs of more than 100 members, calls back after each page, and tells what was mended.
-func (d *desk) countMembers(plan *runtime.Plan, paged func()) map[string]int64 {
+// countMembers checks runs of more than 100 members, calls back after each page, and returns the repairs.
+func (d *fixture) countMembers(plan *runtime.Plan, paged func()) map[string]int64 {
 	d.t.Helper()
-	mended := make(map[string]int64)
+	repaired := make(map[string]int64)
 	for cursor, next := "", true; next; next = cursor != "" {
 		reply, err := d.core.CountMembers(d.ctx, enginecore.CountMembersCall{Partition: plan.Partition, Limit: 64, MoreThan: 100, Cursor: cursor})
 		require.NoError(d.t, err)
 		require.Less(d.t, reply.Checked, int64(300))
 		for _, m := range reply.Mended {
-			mended[m.Index] += m.Entries
+			repaired[m.Index] += m.Entries
 		}
 		cursor = reply.NextCursor
 		paged()
 	}
-	return mended
+	return repaired
 }

@@ -16,7 +16,7 @@ import (
 // and without composite calls.
 func TestOverdueOfOthers(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		_, err := d.RotateSecret(d.ctx, admin.Secret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 		require.NoError(t, err)
 		id := d.create(admin.NewExecution{})

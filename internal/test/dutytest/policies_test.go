@@ -16,12 +16,12 @@ import (
 
 // office is a quota of another program.
 type office struct {
-	*desk
+	*fixture
 	id enginecore.QuotaPolicyID
 	at enginecore.Partition
 }
 
-func (d *desk) office(n admin.NewQuota) *office {
+func (d *fixture) office(n admin.NewQuota) *office {
 	d.t.Helper()
 	id, _, err := d.CreateQuota(d.ctx, n)
 	require.NoError(d.t, err)
@@ -53,7 +53,7 @@ func (o *office) running() int64 {
 // ones are not, however long they run, and starts count for their window.
 func TestQuotaReconciliation(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		o := d.office(admin.NewQuota{Window: time.Hour, MaxStarts: 100, MaxConcurrent: 5})
 		var ids []enginecore.ExecutionID
 		for range 5 {
@@ -95,10 +95,10 @@ func TestQuotaReconciliation(t *testing.T) {
 	})
 }
 
-// A place that was given again since somebody looked is not taken back.
+// A permit that was granted again since the check is not returned.
 func TestAdmissionGivenAgain(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		o := d.office(admin.NewQuota{Window: time.Hour, MaxConcurrent: 5})
 		id := d.create(admin.NewExecution{})
 		require.Equal(t, enginecore.StatusAdmitted, o.admit(id))
@@ -123,7 +123,7 @@ func TestAdmissionGivenAgain(t *testing.T) {
 func TestPlaceOfAnExecutionThatRunsAgain(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		for _, asksFirst := range []bool{true, false} {
-			d := newDesk(t, b)
+			d := newFixture(t, b)
 			o := d.office(admin.NewQuota{Window: time.Hour, MaxConcurrent: 1})
 			id := d.create(admin.NewExecution{})
 			require.Equal(t, enginecore.StatusAdmitted, o.admit(id))
@@ -167,7 +167,7 @@ func TestPlaceOfAnExecutionThatRunsAgain(t *testing.T) {
 // Many quotas with many admissions are gone through in steps, none of which leaves something out.
 func TestQuotasInSteps(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		at := enginecore.Partition{Family: enginecore.QuotaFamily, Index: 0}
 		want, quotas := 0, 0
 		for i := 0; quotas < 5; i++ {
@@ -207,7 +207,7 @@ func TestQuotasInSteps(t *testing.T) {
 // A budget tells since when a limit is reached, with or without resets, and those with resets are found when one is due.
 func TestBudgetReconciliation(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		for _, interval := range []time.Duration{0, time.Hour} {
 			id, _, err := d.CreateBudget(d.ctx, admin.NewBudget{
 				ScopeType: "team", ScopeID: "x", ResetInterval: interval,

@@ -19,7 +19,7 @@ import (
 )
 
 // age moves the end of an execution into the past.
-func (d *desk) age(id enginecore.ExecutionID, by time.Duration) {
+func (d *fixture) age(id enginecore.ExecutionID, by time.Duration) {
 	d.t.Helper()
 	now, err := d.core.Now(d.ctx)
 	require.NoError(d.t, err)
@@ -32,7 +32,7 @@ func (d *desk) age(id enginecore.ExecutionID, by time.Duration) {
 
 // lived is an execution with everything that one can have: two attempts with streams, a wait that was signalled and a
 // waitpoint that nobody came to.
-func (d *desk) lived() enginecore.ExecutionID {
+func (d *fixture) lived() enginecore.ExecutionID {
 	d.t.Helper()
 	id := d.create(admin.NewExecution{Payload: []byte("in"), Tags: map[string]string{"team": "x"}, Policy: json.RawMessage(`{"retry_policy":{"max_retries":1}}`)})
 	x := d.Claim(id, 0)
@@ -57,7 +57,7 @@ func (d *desk) lived() enginecore.ExecutionID {
 // lane they are on; others stay, and runs are left to their own retention.
 func TestExecutionRetention(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		double := activity.New("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
 		b.Worker(t, []activity.Handler{double})
 		f := flow.New[int, int]("kept")
@@ -117,7 +117,7 @@ func TestExecutionRetention(t *testing.T) {
 // goes when it has lost them all and nobody has touched it for as long.
 func TestRetentionOfMembers(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		id, members := d.chain(3)
 		d.Complete(d.Claim(members[0], 0), "done")
 		trim := func() int64 { return d.run(runtime.DutyExecutionRetention, runtime.RetainExecutions(time.Hour)).Done }
@@ -158,7 +158,7 @@ func TestRetentionOfMembers(t *testing.T) {
 // What is more than one call removes goes in several, and keepers find what is due by themselves.
 func TestRetentionInSteps(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		id := d.create(admin.NewExecution{})
 		x := d.Claim(id, 0)
 		d.Complete(x, "done")
@@ -188,7 +188,7 @@ func TestRetentionInSteps(t *testing.T) {
 // A lane that nothing but executions outside managed flows uses becomes known to keepers, and is forgotten with them.
 func TestLanesAreLearned(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		now, err := d.core.Now(d.ctx)
 		require.NoError(t, err)
 		at := now.Add(200 * time.Millisecond)

@@ -15,7 +15,7 @@ import (
 // race is a flow in which the last member needs one of the others, of which the first has succeeded, so that it owes the
 // rest their cancel.
 type race struct {
-	*desk
+	*fixture
 	flow  enginecore.FlowID
 	at    enginecore.Partition
 	ups   []enginecore.ExecutionID
@@ -23,13 +23,13 @@ type race struct {
 	tuple string
 }
 
-func (d *desk) race(upstreams int) *race {
+func (d *fixture) race(upstreams int) *race {
 	d.t.Helper()
 	flow, _, err := d.CreateFlow(d.ctx, admin.NewFlow{Kind: "test"})
 	require.NoError(d.t, err)
 	at, err := d.core.FlowPartition(flow)
 	require.NoError(d.t, err)
-	r := &race{desk: d, flow: flow, at: at}
+	r := &race{fixture: d, flow: flow, at: at}
 	for range upstreams + 1 {
 		r.last = d.create(admin.NewExecution{Flow: flow})
 		r.ups = append(r.ups, r.last)
@@ -60,7 +60,7 @@ func (r *race) owes() bool {
 // those who dispatch cancels, who end them.
 func TestSiblingCancelReconciliation(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		r, other := d.race(3), d.race(2)
 		reconcile := func() int64 { return d.run(runtime.DutySiblingCancelReconciliation).Done }
 		require.Zero(t, reconcile(), "the siblings run")
@@ -100,7 +100,7 @@ func TestSiblingCancelReconciliation(t *testing.T) {
 // A cancel that is owed and listed nowhere is listed again, and dispatched.
 func TestOwedCancelIsFound(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		r := d.race(2)
 		d.do("SREM", d.keys.IndexPendingCancelGroups(r.at), r.tuple)
 		require.EqualValues(t, map[string]int64{"pending_cancel_groups": 1}, d.run(runtime.DutyIndexReconciliation).Mended)

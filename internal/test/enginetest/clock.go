@@ -18,10 +18,10 @@ import (
 // Clock is the clock of an engine, which a test sets.
 type Clock struct{ ahead atomic.Int64 }
 
-// Jump sets the clock forward, or back by a negative duration. It goes on from there.
+// Jump sets the clock forward, or back by a negative duration. The clock continues from there.
 func (c *Clock) Jump(by time.Duration) { c.ahead.Add(int64(by)) }
 
-// Now is what the clock shows.
+// Now returns the time of the clock.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
 // WithClock serves an embedded engine whose clock the test sets. It shows a quarter past an hour at the beginning.

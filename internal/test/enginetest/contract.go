@@ -40,7 +40,7 @@ func EachModeAlone(t *testing.T, test func(t *testing.T, b *Bench), opts ...runt
 	})
 }
 
-// Intervals of contract mode in tests, which wait for what no message tells.
+// Intervals of contract mode in tests, which wait for changes without messages.
 const (
 	contractPoll      = 50 * time.Millisecond
 	contractReconcile = 300 * time.Millisecond

@@ -26,8 +26,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Patience bounds every wait of a test for something that must happen. It is long, since a machine may be busy with other
-// tests, and costs nothing where the thing does happen.
+// Patience bounds every wait of a test for something that must happen. It is long, since a machine may be busy with
+// other tests, and costs nothing if the condition becomes true.
 const Patience = 2 * time.Minute
 
 // Bench is one engine with a keyspace of its own.
@@ -39,7 +39,7 @@ type Bench struct {
 	Client *runtime.Client
 
 	log *logBuffer
-	// operators may do what the engine's user may not; nil where that may do everything.
+	// operators is a client with the rights that the engine's user lacks; nil if that user has all rights.
 	operators []rueidis.Client
 }
 
@@ -63,7 +63,7 @@ func Only(tb testing.TB, kind testserver.Kind) {
 	}
 }
 
-// New opens an engine of a kind. It is closed with the test, after what was started later.
+// New opens an engine of a kind. It is closed at the end of the test, after everything started later.
 func New(tb testing.TB, kind testserver.Kind, opts ...runtime.OpenOption) *Bench {
 	tb.Helper()
 	if os.Getenv(restrictedVariable) != "" && kind != testserver.Embedded && kind != testserver.OnCluster {
@@ -89,7 +89,7 @@ func URL(tb testing.TB, kind testserver.Kind) string {
 	return testserver.Database(tb, kind)
 }
 
-// NewPrefix is a key prefix that nobody else uses.
+// NewPrefix returns a unique key prefix.
 func NewPrefix() string { return "t" + strings.ReplaceAll(uuid.NewString(), "-", "")[:20] }
 
 // Open opens the engine that a URL names. What it logs is shown when the test fails.
@@ -116,12 +116,12 @@ func Open(tb testing.TB, kind testserver.Kind, url, prefix string, opts ...runti
 	return b
 }
 
-// Logger writes to what is shown when the test fails.
+// Logger writes to the output shown when the test fails.
 func (b *Bench) Logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// Log is what has been logged so far.
+// Log returns the records logged so far.
 func (b *Bench) Log() string { return b.log.tail(1 << 20) }
 
 // Context ends with the patience of tests.
@@ -154,7 +154,7 @@ func (r *Running) Stop() error {
 	}
 }
 
-// Stopping is closed when it has been told to stop.
+// Stopping is closed when the worker is asked to stop.
 func (r *Running) Stopping() <-chan struct{} { return r.ctx.Done() }
 
 // Done is closed when it has ended.
@@ -175,7 +175,7 @@ func start(tb testing.TB, name string, run func(context.Context) error) *Running
 	return r
 }
 
-// Worker starts a worker without a keeper, so that a test says when there is one; it stops with the test.
+// Worker starts a worker without a keeper, so that a test controls when a keeper runs; it stops with the test.
 func (b *Bench) Worker(tb testing.TB, handlers []activity.Handler, opts ...runtime.WorkerOption) *Running {
 	tb.Helper()
 	return b.KeepingWorker(tb, handlers, append([]runtime.WorkerOption{runtime.WithoutKeeper()}, opts...)...)
@@ -195,7 +195,7 @@ func (b *Bench) Run(tb testing.TB, name string, run func(context.Context) error)
 	return start(tb, name, run)
 }
 
-// Contract tells that the engine is in contract mode.
+// Contract reports whether the engine is in contract mode.
 func (b *Bench) Contract() bool { return strings.Contains(b.URL, "contract=15") }
 
 // Keeper starts a keeper; it stops with the test.
@@ -204,7 +204,7 @@ func (b *Bench) Keeper(tb testing.TB, opts ...runtime.KeeperOption) *Running {
 	return start(tb, "keeper", runtime.NewKeeper(b.Engine, opts...).Run)
 }
 
-// Check reports everything that is out of order in the keyspace, and returns what was read.
+// Check reports every inconsistency of the keyspace, and returns the snapshot.
 func (b *Bench) Check(tb testing.TB, mode invariant.Mode) *invariant.Snapshot {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -217,7 +217,7 @@ func (b *Bench) Check(tb testing.TB, mode invariant.Mode) *invariant.Snapshot {
 	return s
 }
 
-// Look has keepers look at all partitions of flows at once.
+// Look makes keepers sweep all partitions of flows at once.
 func (b *Bench) Look(tb testing.TB) {
 	tb.Helper()
 	core := b.Engine.Core()
@@ -228,8 +228,8 @@ func (b *Bench) Look(tb testing.TB) {
 	}
 }
 
-// Settle waits until the keyspace is in order with nothing left over, and reports what is not. What follows the end of
-// a flow, such as the work of a keeper, may still be under way when its result is known.
+// Settle waits until the keyspace is consistent and without leftovers, and reports what is not. Consequences of the end
+// of a flow, such as the work of a keeper, may still be in progress when its result is known.
 func (b *Bench) Settle(tb testing.TB) *invariant.Snapshot {
 	tb.Helper()
 	deadline := time.Now().Add(Patience / 4)
@@ -248,8 +248,8 @@ func (b *Bench) Settle(tb testing.TB) *invariant.Snapshot {
 	}
 }
 
-// Wipe deletes everything that belongs to flows and executions, so that what follows is not slowed down by what was.
-// Nothing may be under way.
+// Wipe deletes all data of flows and executions, so that it does not slow down later measurements. Nothing may be in
+// progress.
 func (b *Bench) Wipe(tb testing.TB) {
 	tb.Helper()
 	ctx := Context(tb)
@@ -267,7 +267,7 @@ func (b *Bench) Wipe(tb testing.TB) {
 	}
 }
 
-// Eventually waits for a condition, which says what it still waits for or "" when it holds.
+// Eventually waits for a condition, which returns what is missing, or "" when it holds.
 func Eventually(tb testing.TB, within time.Duration, condition func() string) {
 	tb.Helper()
 	deadline := time.Now().Add(within)
@@ -283,7 +283,7 @@ func Eventually(tb testing.TB, within time.Duration, condition func() string) {
 	}
 }
 
-// logBuffer keeps what is logged.
+// logBuffer stores log output.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer

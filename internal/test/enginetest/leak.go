@@ -8,8 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// Main runs the tests of a package and fails when one of them leaves a goroutine behind. What looks after shared servers, and
-// what the client library has sleep for a few seconds after changes of a cluster, does not count.
+// Main runs the tests of a package and fails when one of them leaves a goroutine behind. Goroutines of shared servers,
+// and those of the client library that sleep for a few seconds after changes of a cluster, do not count.
 func Main(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(testserver.Supervisor),
 		goleak.IgnoreAnyFunction(testserver.LateClose), goleak.IgnoreAnyFunction(testserver.LateRefresh))

@@ -14,7 +14,7 @@ import (
 )
 
 // tick does what is due until nothing is left.
-func (l *waitLab) tick() {
+func (l *waitFixture) tick() {
 	l.t.Helper()
 	for {
 		reply, err := l.e.Tick(l.ctx, enginecore.TickCall{Partition: l.p, Limit: 256})
@@ -26,7 +26,7 @@ func (l *waitLab) tick() {
 }
 
 // cancelFlow cancels the flow with its members, and asks once more.
-func (l *waitLab) cancelFlow() {
+func (l *waitFixture) cancelFlow() {
 	l.t.Helper()
 	for {
 		reply, err := l.e.CancelFlow(l.ctx, enginecore.CancelFlowCall{Partition: l.p, FlowID: l.id, Reason: "test", Actor: "test"})
@@ -37,7 +37,7 @@ func (l *waitLab) cancelFlow() {
 	}
 }
 
-func (l *waitLab) flowCore() map[string]string { return l.hash(l.e.Keys().FlowCore(l.p, l.id)) }
+func (l *waitFixture) flowCore() map[string]string { return l.hash(l.e.Keys().FlowCore(l.p, l.id)) }
 
 func numbered(n int) []string {
 	names := make([]string, n)
@@ -50,7 +50,7 @@ func numbered(n int) []string {
 // A node that is replayed before the edges of its first end have been worked off does not tell that end any more.
 func TestReplayBeforeThePostponedEdges(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		names := numbered(258)
 		links := make([]link, len(names))
 		for i, name := range names {
@@ -84,7 +84,7 @@ func TestReplayBeforeThePostponedEdges(t *testing.T) {
 // it is replayed.
 func TestReplayOfANodeThatNobodyTold(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit([]string{"a", "b"}, nil, link{"a", "b", "success_only"})
 		l.cancel("b")
 		l.take("a")
@@ -99,7 +99,7 @@ func TestReplayOfANodeThatNobodyTold(t *testing.T) {
 // What a flow owed its members when it closed is not owed any more when it runs again.
 func TestRerunAfterACancelByOtherTools(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit([]string{"a", "b"}, nil, link{"a", "b", "success_only"})
 		_, err := l.e.ContractCancelFlow(l.ctx, enginecore.ContractCancelFlowCall{
 			Partition: l.p, FlowID: l.id, Reason: "test", CancellationPolicy: "cancel_all", Grace: time.Millisecond,
@@ -128,7 +128,7 @@ func TestRerunAfterACancelByOtherTools(t *testing.T) {
 // A flow that is cancelled while its roots are let go in parts closes, although some of them have ended.
 func TestCancelBetweenTheReleases(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		names := numbered(300)
 		for _, part := range [][]string{names[:200], names[200:], nil} {
 			c := l.call(part, nil)
@@ -151,7 +151,7 @@ func TestCancelBetweenTheReleases(t *testing.T) {
 // So does one of which a node was cancelled before all of it was there.
 func TestCancelOfAPartOfAFlow(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		names := numbered(20)
 		c := l.call(names, nil)
 		c.NodeTotal, c.Last = 40, false
@@ -169,7 +169,7 @@ func TestCancelOfAPartOfAFlow(t *testing.T) {
 // A replay has all of the time of an attempt, although the attempt before it was put aside with what it had left.
 func TestReplayHasItsTimeout(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		c := l.call([]string{"a"}, nil)
 		c.Nodes[0].AttemptTimeout = time.Hour
 		_, err := l.e.SubmitFlow(l.ctx, c)
@@ -196,7 +196,7 @@ func TestReplayHasItsTimeout(t *testing.T) {
 // A purge whose caller is gone is led on by the keeper.
 func TestPurgeThatWasLeftBehind(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit(numbered(200), nil)
 		l.cancelFlow()
 		l.tick()

@@ -18,8 +18,8 @@ import (
 func TestPutAsideAfterACancelThatSparesIt(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		for name, park := range map[string]func(*waitLab, enginecore.ClaimedExecution) error{
-			"suspend": func(l *waitLab, x enginecore.ClaimedExecution) error {
+		for name, park := range map[string]func(*waitFixture, enginecore.ClaimedExecution) error{
+			"suspend": func(l *waitFixture, x enginecore.ClaimedExecution) error {
 				_, err := l.e.SuspendExecution(l.ctx, enginecore.SuspendExecutionCall{
 					ExecutionID: x.ExecutionID, WorkerInstanceID: "w1", LaneID: l.lane, AttemptIndex: x.AttemptIndex, AttemptID: x.AttemptID,
 					LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, SuspensionID: enginecore.SuspensionID(uuid.NewString()),
@@ -28,21 +28,21 @@ func TestPutAsideAfterACancelThatSparesIt(t *testing.T) {
 				})
 				return err
 			},
-			"wait for children": func(l *waitLab, x enginecore.ClaimedExecution) error {
+			"wait for children": func(l *waitFixture, x enginecore.ClaimedExecution) error {
 				_, err := l.e.MoveToWaitingChildren(l.ctx, enginecore.MoveToWaitingChildrenCall{
 					ExecutionID: x.ExecutionID, WorkerInstanceID: "w1", LaneID: l.lane, AttemptIndex: x.AttemptIndex, AttemptID: x.AttemptID,
 					LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch,
 				})
 				return err
 			},
-			"delay": func(l *waitLab, x enginecore.ClaimedExecution) error {
+			"delay": func(l *waitFixture, x enginecore.ClaimedExecution) error {
 				_, err := l.e.DelayExecution(l.ctx, enginecore.DelayExecutionCall{
 					ExecutionID: x.ExecutionID, WorkerInstanceID: "w1", LaneID: l.lane, AttemptIndex: x.AttemptIndex, AttemptID: x.AttemptID,
 					LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, DelayUntil: time.Now().Add(time.Hour),
 				})
 				return err
 			},
-			"fail for a retry": func(l *waitLab, x enginecore.ClaimedExecution) error {
+			"fail for a retry": func(l *waitFixture, x enginecore.ClaimedExecution) error {
 				_, err := l.e.FailExecution(l.ctx, enginecore.FailExecutionCall{
 					ExecutionID: x.ExecutionID, WorkerInstanceID: "w1", LaneID: l.lane, AttemptIndex: x.AttemptIndex, AttemptID: x.AttemptID,
 					LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, FailureReason: "once more", FailureCategory: "error",
@@ -51,7 +51,7 @@ func TestPutAsideAfterACancelThatSparesIt(t *testing.T) {
 				return err
 			},
 		} {
-			l := newWaitLab(t, b)
+			l := newWaitFixture(t, b)
 			l.submit([]string{"task", "other"}, nil, link{"task", "other", "success_only"})
 			x := l.take("task")
 			_, err := l.e.CancelFlow(l.ctx, enginecore.CancelFlowCall{
@@ -73,7 +73,7 @@ func TestPutAsideAfterACancelThatSparesIt(t *testing.T) {
 func TestEarlySignalsAreCounted(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit([]string{"task"}, nil)
 		x := l.take("task")
 		l.open(x, "ask")
@@ -93,7 +93,7 @@ func TestReplayClosesWhatWasOpenedAhead(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		for _, outcome := range []string{"success", "failed"} {
-			l := newWaitLab(t, b)
+			l := newWaitFixture(t, b)
 			l.submit([]string{"task"}, nil)
 			l.open(l.take("task"), "ask")
 			w := l.at("task")

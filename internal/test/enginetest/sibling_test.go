@@ -13,9 +13,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
 
-// TestJoinAbsorbsBranches: what fails on a branch that ends in a satisfied join is not the flow's failure, however
+// TestJoinToleratesBranches: what fails on a branch that ends in a satisfied join is not the flow's failure, however
 // long the branch is; a branch that also leads elsewhere is.
-func TestJoinAbsorbsBranches(t *testing.T) {
+func TestJoinToleratesBranches(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)

@@ -18,7 +18,7 @@ import (
 )
 
 // deliver is the contract's own delivery to an open waitpoint.
-func (l *waitLab) deliver(w enginecore.ListedWaitpoint, name, payload string) string {
+func (l *waitFixture) deliver(w enginecore.ListedWaitpoint, name, payload string) string {
 	l.t.Helper()
 	reply, err := l.e.DeliverSignal(l.ctx, enginecore.DeliverSignalCall{LaneID: l.lane, Signal: enginecore.Signal{
 		WaitpointToken: w.WaitpointToken,
@@ -33,22 +33,22 @@ func (l *waitLab) deliver(w enginecore.ListedWaitpoint, name, payload string) st
 func TestContractEndsWaits(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		ends := map[string]func(l *waitLab, node string, w enginecore.ListedWaitpoint){
-			"deliver": func(l *waitLab, _ string, w enginecore.ListedWaitpoint) {
+		ends := map[string]func(l *waitFixture, node string, w enginecore.ListedWaitpoint){
+			"deliver": func(l *waitFixture, _ string, w enginecore.ListedWaitpoint) {
 				assert.Equal(t, "resume_condition_satisfied", l.deliver(w, "yes", `"paid"`))
 			},
-			"resume": func(l *waitLab, node string, w enginecore.ListedWaitpoint) {
+			"resume": func(l *waitFixture, node string, w enginecore.ListedWaitpoint) {
 				_, err := l.e.ResumeExecution(l.ctx, enginecore.ResumeExecutionCall{ExecutionID: l.node(node), WaitpointID: w.WaitpointID, LaneID: l.lane})
 				require.NoError(t, err)
 			},
-			"cancel": func(l *waitLab, node string, _ enginecore.ListedWaitpoint) { l.graph.cancel(node) },
+			"cancel": func(l *waitFixture, node string, _ enginecore.ListedWaitpoint) { l.graph.cancel(node) },
 		}
 		want := map[string][3]string{
 			"deliver": {"completed", `"paid"`, `v"paid"`}, "resume": {"completed", "null", "vnull"}, "cancel": {"cancelled", "", ""},
 		}
 		for name, end := range ends {
 			t.Run(name, func(t *testing.T) {
-				l := newWaitLab(t, b)
+				l := newWaitFixture(t, b)
 				l.submit([]string{"task", "after"}, map[string]waitSpec{"gate": {names: []string{"yes"}}}, link{"gate", "after", "always"})
 				l.suspend(l.take("task"), "ask", waitSpec{names: []string{"yes"}})
 				b.Check(t, invariant.AnyTime)
@@ -74,7 +74,7 @@ func TestContractEndsWaits(t *testing.T) {
 func TestContractSuspendsMember(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit([]string{"task"}, nil)
 		x := l.take("task")
 		suspended, err := l.e.SuspendExecution(l.ctx, enginecore.SuspendExecutionCall{
@@ -111,7 +111,7 @@ func TestContractSuspendsMember(t *testing.T) {
 func TestEndWait(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit([]string{"task", "early"}, map[string]waitSpec{"gate": {collect: true}, "other": {}})
 		l.suspend(l.take("task"), "ask", waitSpec{})
 		pending, _ := l.open(l.take("early"), "ask")
@@ -163,7 +163,7 @@ func TestEndWait(t *testing.T) {
 func TestReplayedWaitpoint(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit([]string{"task"}, map[string]waitSpec{"gate": {}}, link{"gate", "task", "success_only"})
 		first := l.at("gate")
 		l.graph.cancel("gate")
@@ -187,7 +187,7 @@ func TestReplayedWaitpoint(t *testing.T) {
 func TestHeldAndDelayedWaitpoints(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		c := l.call([]string{"task"}, map[string]waitSpec{"gate": {}, "later": {}}, link{"gate", "task", "success_only"})
 		for i := range c.Nodes {
 			if c.Nodes[i].Name == "later" {
@@ -235,7 +235,7 @@ func TestManyTimeouts(t *testing.T) {
 		if os.Getenv("FLOWFABRIC_SOAK") != "" {
 			many = 10_000
 		}
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		base := l.call(nil, nil)
 		base.Last, base.NodeTotal = false, int64(many)
 		then := []string{"fail", "cancel", "expire", "auto_resume_with_timeout_signal"}
@@ -286,7 +286,7 @@ func TestSignalCommands(t *testing.T) {
 		if b.Kind == testserver.OnCluster {
 			t.Skip("the commands of one server are counted, those of a cluster are the same")
 		}
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit([]string{"task"}, map[string]waitSpec{"gate": {}})
 		l.suspend(l.take("task"), "ask", waitSpec{})
 		for _, node := range []string{"gate", "task"} {
@@ -309,7 +309,7 @@ func TestSignalCommands(t *testing.T) {
 }
 
 // commands counts by name what the server has done.
-func (l *waitLab) commands() map[string]int {
+func (l *waitFixture) commands() map[string]int {
 	l.t.Helper()
 	client := l.e.Client()
 	text, err := client.Do(l.ctx, client.B().Info().Section("commandstats").Build()).ToString()

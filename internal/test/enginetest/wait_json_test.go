@@ -16,7 +16,7 @@ func TestCollectedPayloadsAreJSON(t *testing.T) {
 		`007`, `nan`, `NaN`, `-inf`, `Infinity`, `0x10`, `1.`, `.5`, `+1`, `[01]`, `{"a":nan}`, "\"a\nb\"", "[\"a\x01\"]", `{"a":"b`, `text`, `1 2`,
 	}
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit(nil, map[string]waitSpec{"w": {count: len(payloads), collect: true}})
 		for i, payload := range payloads {
 			l.send("w", "name", string(rune('a'+i)), payload)

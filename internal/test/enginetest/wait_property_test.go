@@ -19,7 +19,7 @@ import (
 
 // chaos drives a random flow by random calls.
 type chaos struct {
-	*waitLab
+	*waitFixture
 	r     *rand.Rand
 	names []string
 	waits map[string]waitSpec
@@ -37,7 +37,7 @@ func (x *chaos) spec() waitSpec {
 }
 
 func newChaos(t *testing.T, b *enginetest.Bench, seed uint64) *chaos {
-	x := &chaos{waitLab: newWaitLab(t, b), r: rand.New(rand.NewPCG(seed, seed)), waits: make(map[string]waitSpec)}
+	x := &chaos{waitFixture: newWaitFixture(t, b), r: rand.New(rand.NewPCG(seed, seed)), waits: make(map[string]waitSpec)}
 	kinds := []string{"success_only", "success_only", "on_failure", "always"}
 	var tasks []string
 	var links []link
@@ -73,7 +73,7 @@ func (x *chaos) leased() (enginecore.ClaimedExecution, bool) {
 	return x.leases[names[x.r.IntN(len(names))]], true
 }
 
-// expected tells whether an error is one that a call may meet because of what came before.
+// expected reports whether an error is one that a call may meet because of what came before.
 func expected(err error) bool {
 	for _, code := range []enginecore.Code{
 		enginecore.ErrStaleLease, enginecore.ErrLeaseRevoked, enginecore.ErrExecutionNotActive, enginecore.ErrExecutionNotSuspended,

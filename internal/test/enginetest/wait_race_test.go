@@ -30,9 +30,9 @@ func permutations(letters string) []string {
 	return out
 }
 
-// race is one function that waits for one signal, and what may come between.
+// race is one function that waits for one signal, with events that may interleave.
 type race struct {
-	*waitLab
+	*waitFixture
 	lease      enginecore.ClaimedExecution
 	suspension enginecore.SuspendCall
 	signal     enginecore.SignalCall
@@ -43,12 +43,12 @@ type race struct {
 const answer = `"the answer"`
 
 func newRace(t *testing.T, b *enginetest.Bench) *race {
-	r := &race{waitLab: newWaitLab(t, b)}
+	r := &race{waitFixture: newWaitFixture(t, b)}
 	r.submit([]string{"task"}, nil)
 	r.lease = r.take("task")
 	id, token := r.open(r.lease, "ask")
 	spec := waitSpec{names: []string{"yes"}, timeout: time.Millisecond, then: "auto_resume_with_timeout_signal"}
-	r.suspension = r.waitLab.suspension(r.lease, "ask", spec)
+	r.suspension = r.waitFixture.suspension(r.lease, "ask", spec)
 	r.signal = r.signalling(enginecore.ListedWaitpoint{
 		ExecutionID: r.lease.ExecutionID, WaitpointID: id, WaitpointToken: token,
 	}, "yes", "ann", answer)
@@ -61,12 +61,12 @@ func (r *race) step(letter rune) {
 	switch letter {
 	case 'S':
 		r.suspendAgain()
-		r.waitLab.unchanged(r.suspendAgain)
+		r.waitFixture.unchanged(r.suspendAgain)
 	case 'G':
-		reply := r.waitLab.signal(r.signal)
+		reply := r.waitFixture.signal(r.signal)
 		r.outcome = reply.Outcome
-		r.waitLab.unchanged(func() {
-			again := r.waitLab.signal(r.signal)
+		r.waitFixture.unchanged(func() {
+			again := r.waitFixture.signal(r.signal)
 			if r.outcome == "accepted" || r.outcome == "resumed" {
 				assert.Equal(r.t, "duplicate", again.Outcome)
 				assert.Equal(r.t, r.outcome, again.FirstOutcome)
@@ -91,7 +91,7 @@ func (r *race) letTimePass() {
 	r.drain(100)
 }
 
-// lose takes the lease from whoever has it.
+// lose takes the lease from its worker.
 func (r *race) lose() {
 	r.t.Helper()
 	_, err := r.e.RevokeLease(r.ctx, enginecore.RevokeLeaseCall{ExecutionID: r.lease.ExecutionID, WorkerInstanceID: "w1"})
@@ -183,7 +183,7 @@ func TestWaitRaces(t *testing.T) {
 func TestOldTokenAtNewWait(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit([]string{"task"}, nil)
 		l.suspend(l.take("task"), "first", waitSpec{})
 		first := l.at("task")
@@ -209,7 +209,7 @@ func TestOldTokenAtNewWait(t *testing.T) {
 func TestEarlySignals(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit([]string{"task"}, nil)
 		x := l.take("task")
 		id, token := l.open(x, "ask")
@@ -255,7 +255,7 @@ func TestEarlySignals(t *testing.T) {
 func TestWaitLimits(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit([]string{"task"}, map[string]waitSpec{"gate": {names: []string{"never"}}})
 		x := l.take("task")
 		l.open(x, "ask")
@@ -300,7 +300,7 @@ func TestWaitLimits(t *testing.T) {
 				assert.ErrorContains(t, err, name)
 			}
 		})
-		other := newWaitLab(t, b)
+		other := newWaitFixture(t, b)
 		for name, wait := range map[string]string{
 			"no JSON object": "[", "waitpoint_id": `{"waitpoint_key":"x","condition":{}}`,
 			"waitpoint_key": `{"waitpoint_id":"` + uuid.NewString() + `","condition":{}}`,
@@ -322,10 +322,10 @@ func TestWaitLimits(t *testing.T) {
 func TestNoSecret(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit([]string{"task"}, nil)
 		x := l.take("task")
-		other := &waitLab{graph: newGraph(t, b), waitpoints: make(map[string]enginecore.WaitpointID)}
+		other := &waitFixture{graph: newGraph(t, b), waitpoints: make(map[string]enginecore.WaitpointID)}
 		other.p, other.id = l.p, enginecore.FlowID(uuid.NewString())
 		client := l.e.Client()
 		require.NoError(t, client.Do(l.ctx, client.B().Del().Key(l.e.Keys().WaitpointSecrets(l.p)).Build()).Error())

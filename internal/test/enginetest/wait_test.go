@@ -28,7 +28,7 @@ func TestEdgeKinds(t *testing.T) {
 		for kind, row := range table {
 			for outcome, want := range row {
 				t.Run(kind+"/"+outcome, func(t *testing.T) {
-					l := newWaitLab(t, b)
+					l := newWaitFixture(t, b)
 					waits := map[string]waitSpec{"gate": {}}
 					l.submit([]string{"first", "up", "down"}, waits, link{"first", "up", "success_only"}, link{"up", "down", kind},
 						link{"up", "gate", kind})
@@ -66,7 +66,7 @@ func TestEdgeKinds(t *testing.T) {
 func TestEdgeKindsAfterCancel(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit([]string{"up", "undo", "clean"}, map[string]waitSpec{"gate": {}, "late": {}}, link{"up", "undo", "on_failure"},
 			link{"up", "clean", "always"}, link{"gate", "late", "always"})
 		_, err := l.e.CancelFlow(l.ctx, enginecore.CancelFlowCall{Partition: l.p, FlowID: l.id, Reason: "test", Actor: "test"})
@@ -83,7 +83,7 @@ func TestEdgeKindsAfterCancel(t *testing.T) {
 func TestWaitpointNode(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit([]string{"first", "last"}, map[string]waitSpec{"gate": {names: []string{"yes", "no"}, timeout: time.Hour, then: "fail"}},
 			link{"first", "gate", "success_only"}, link{"gate", "last", "success_only"})
 		assert.Empty(t, l.list(true))
@@ -146,7 +146,7 @@ func TestWaitConditions(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		for name, c := range cases {
 			t.Run(name, func(t *testing.T) {
-				l := newWaitLab(t, b)
+				l := newWaitFixture(t, b)
 				l.submit([]string{"task"}, map[string]waitSpec{"gate": c.spec})
 				x := l.take("task")
 				l.suspend(x, "ask", c.spec)
@@ -198,7 +198,7 @@ func TestWaitTimeouts(t *testing.T) {
 			"escalate":                        {"suspended", "suspended", "escalated"},
 		} {
 			t.Run(then, func(t *testing.T) {
-				l := newWaitLab(t, b)
+				l := newWaitFixture(t, b)
 				spec := waitSpec{timeout: 5 * time.Millisecond, then: then}
 				many := spec
 				many.collect = true
@@ -254,7 +254,7 @@ func contains(list []string, text string) bool {
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit([]string{"task"}, nil)
 		x := l.take("task")
 		value, err := l.record(x, "charge", "one\x00")
@@ -303,7 +303,7 @@ func TestSteps(t *testing.T) {
 func TestLargeJournal(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit([]string{"task"}, nil)
 		x := l.take("task")
 		want := make(map[string]int)
@@ -347,7 +347,7 @@ func TestLargeJournal(t *testing.T) {
 func TestTokensGiveNoMore(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newWaitLab(t, b)
+		l := newWaitFixture(t, b)
 		l.submit(nil, map[string]waitSpec{"one": {}, "two": {}})
 		one, two := l.at("one"), l.at("two")
 		flipped := []byte(one.WaitpointToken)

@@ -98,7 +98,7 @@ func (c *checker) reserved(b *budgetRecord) {
 	}
 }
 
-// watched tells of reservations after whose lease nobody looks.
+// watched reports reservations whose lease no keeper checks.
 func (c *checker) watched(p *partition, b *budgetRecord) {
 	for id := range b.parts["reservations"].hash {
 		if _, found := p.indexes["budget_due"].scores["held "+b.parts[""].hash["budget_id"]+" "+id]; !found {
@@ -107,7 +107,7 @@ func (c *checker) watched(p *partition, b *budgetRecord) {
 	}
 }
 
-// gates checks what a partition of flows knows of budgets.
+// gates checks the budget gates of a partition of flows.
 func (c *checker) gates(p *partition, mode Mode) {
 	for _, f := range p.flows {
 		if _, found := f.parts["budgets"]; found != (f.core["budgets"] != "") {

@@ -1,11 +1,11 @@
 package invariant
 
-// waitsForChild tells whether an execution is put aside until a run of its own is over.
+// waitsForChild reports whether an execution is put aside until a run of its own is over.
 func (e *execution) waitsForChild() bool {
 	return e.get("child_flow_id") != "" && e.get("child_outcome") == "" && e.get("attempt_state") == "attempt_interrupted"
 }
 
-// children checks the runs that nodes stand for, as far as one partition tells.
+// children checks child runs, as far as one partition has their data.
 func (c *checker) children(p *partition) {
 	key := p.key("ffx:" + p.tag + ":children")
 	listed := p.indexes["children"].scores

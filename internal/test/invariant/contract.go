@@ -7,7 +7,7 @@ const (
 	contractNode      = "flowfabric.node"
 )
 
-// contract tells that the flow was submitted call by call, so that the engine keeps no account of it.
+// contract reports that the flow was submitted call by call, so that the engine keeps no counts of it.
 func (f *flowRecord) contract() bool { return f.parts["tags"].hash[contractRun] != "" }
 
 func (f *flowRecord) submitted() bool { return f.parts["tags"].hash[contractSubmitted] != "" }

@@ -1,5 +1,5 @@
-// Package invariant checks that a keyspace is in order: that every record, index, counter and log of the engine tells
-// the same story. Tests run it after anything that could have gone wrong.
+// Package invariant checks the consistency of a keyspace: that all records, indexes, counters and logs of the engine
+// agree. Tests run it after anything that could have gone wrong.
 //
 //	report, err := invariant.Check(ctx, client, prefix, invariant.Quiescent)
 //	require.NoError(t, err)

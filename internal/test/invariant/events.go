@@ -49,7 +49,7 @@ func happenedIn(entries []entry) (list []logged) {
 	return list
 }
 
-// history is what the log told so far.
+// history is the state derived from the log so far.
 type history struct {
 	ended map[string]string // node → outcome
 	// outcomes are all that nodes have ended with so far, and reset is which of them came before a rerun reset the node: an
@@ -174,8 +174,8 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry logged, n
 	}
 }
 
-// replayed notes that a node runs again. When a rerun has reset it, it waits for its upstreams once more; replayed alone, it
-// takes those that have ended by then for what they are, and those behind it have been told how it had ended.
+// replayed records that a node runs again. A node reset by a rerun waits for its upstreams again; a node replayed alone
+// uses the outcomes of ended upstreams, and its downstream nodes know its earlier outcome.
 func (h *history) replayed(node string, e *execution) {
 	delete(h.ended, node)
 	byRerun := h.isRerun(node, e)
@@ -201,7 +201,7 @@ func (h *history) replayed(node string, e *execution) {
 	h.reset[node] = reset
 }
 
-// isRerun tells whether it is a rerun by which a node runs again next.
+// isRerun reports whether it is a rerun by which a node runs again next.
 func (h *history) isRerun(node string, e *execution) bool {
 	n := h.replays[node]
 	for _, entry := range e.parts["lease:history"].stream {
@@ -216,7 +216,7 @@ func (h *history) isRerun(node string, e *execution) bool {
 	return false
 }
 
-// satisfied tells whether an upstream has ended so that an edge of a kind is satisfied.
+// satisfied reports whether an upstream has ended so that an edge of a kind is satisfied.
 func (h *history) satisfied(kind, up, down string) bool {
 	since := h.outcomes[up][h.reset[down][up]:]
 	return satisfies(kind, h.ended[up]) || slices.ContainsFunc(since, func(outcome string) bool { return satisfies(kind, outcome) })

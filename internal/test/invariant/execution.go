@@ -178,7 +178,7 @@ func (c *checker) attempts(e *execution) {
 	}
 }
 
-// inCore says whether the first attempt of an execution has no record because it did nothing else than run and succeed.
+// inCore reports whether the first attempt of an execution has no record because it only ran and succeeded.
 func (e *execution) inCore() bool { return e.get("simple") == "started" }
 
 func (c *checker) attempt(e *execution, number string, a *attempt) {
@@ -239,7 +239,7 @@ func (c *checker) result(e *execution) {
 	}
 }
 
-// pauseMark stands at the head of an eligible set while its lane or an activity is paused.
+// pauseMark is at the head of an eligible set while its lane or an activity is paused.
 const pauseMark = "paused"
 
 // laneIndexes checks that every execution is in the index of its state and in no other.
@@ -313,7 +313,7 @@ func (e *execution) number(field string) float64 {
 
 func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// leases checks who holds what.
+// leases checks the leases of executions and workers.
 func (c *checker) leases(p *partition) {
 	expiryKey := p.key("idx:" + p.tag + ":lease_expiry")
 	expiry := p.indexes["lease_expiry"].scores

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// forgotEdges tells that what the child's side knew of satisfied edges is gone.
+// forgotEdges reports that the child's record of satisfied edges is gone.
 func (e *execution) forgotEdges() bool {
 	return e.get("compacted") != "" && e.parts["deps:all_edges"].set == nil
 }
@@ -100,7 +100,7 @@ func (c *checker) dep(p *partition, e *execution, key, edge string, dep map[stri
 	}
 }
 
-// satisfies tells whether an upstream's outcome satisfies an edge of a kind.
+// satisfies reports whether an upstream's outcome satisfies an edge of a kind.
 func satisfies(kind, outcome string) bool {
 	failure := outcome == "failed" || outcome == "expired" || outcome == "cancelled"
 	switch kind {
@@ -112,7 +112,7 @@ func satisfies(kind, outcome string) bool {
 	return outcome == "success"
 }
 
-// hasKinds tells whether a node of the flow may be skipped although nothing has failed.
+// hasKinds reports whether a node of the flow may be skipped although nothing has failed.
 func (f *flowRecord) hasKinds() bool {
 	for _, edge := range f.edges {
 		if kind := edge["dependency_kind"]; kind == "on_failure" {
@@ -284,7 +284,7 @@ func (c *checker) bare(f *flowRecord) {
 	}
 }
 
-// managedFlow checks what the composite calls promise of their flows.
+// managedFlow checks the guarantees of composite calls for their flows.
 func (c *checker) managedFlow(p *partition, f *flowRecord) {
 	c.bare(f)
 	open := 0
@@ -350,9 +350,9 @@ func (c *checker) outcome(p *partition, f *flowRecord, outcomes map[string]int) 
 	if want == "" || state != want {
 		c.fault(RuleClosed, f.key, "outcome is %q, state is %q", outcome, state)
 	}
-	absorbed := p.absorbed(f)
-	failed := outcomes["failed"] + outcomes["expired"] - absorbed["failed"] - absorbed["expired"]
-	cancelled := outcomes["cancelled"] - absorbed["cancelled"]
+	tolerated := p.tolerated(f)
+	failed := outcomes["failed"] + outcomes["expired"] - tolerated["failed"] - tolerated["expired"]
+	cancelled := outcomes["cancelled"] - tolerated["cancelled"]
 	switch outcome {
 	case "success":
 		if failed+cancelled > 0 || (outcomes["skipped"] > 0 && f.core["joins"] == "" && !f.hasKinds()) {

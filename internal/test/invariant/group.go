@@ -68,8 +68,8 @@ func (c *checker) join(p *partition, e *execution, g edgeGroup) {
 	}
 }
 
-// absorbed counts, by outcome, the members whose end is not the flow's own failure.
-func (p *partition) absorbed(f *flowRecord) map[string]int {
+// tolerated counts, by outcome, the members whose end is not the flow's own failure.
+func (p *partition) tolerated(f *flowRecord) map[string]int {
 	out := make(map[string]int)
 	for id := range f.members() {
 		e := p.executions[id]

@@ -46,7 +46,7 @@ func (c *checker) heldBack(p *partition) {
 	}
 }
 
-// paused tells whether one of the engine's own pauses holds an execution.
+// paused reports whether one of the engine's own pauses holds an execution.
 func paused(e *execution) bool {
 	return strings.HasPrefix(e.get("blocking_detail"), "the run is paused") || strings.HasPrefix(e.get("blocking_detail"), "activity ")
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// partition is what one hash tag holds, sorted by what it belongs to.
+// partition has the records of one hash tag, by their owner.
 type partition struct {
 	tag         string
 	executions  map[string]*execution
@@ -56,7 +56,7 @@ type flowRecord struct {
 	siblings map[string]value
 }
 
-// queue is what waits in a lane under one key.
+// queue has the executions that wait in a lane under one fairness key.
 type queue struct {
 	key, lane, fairKey string
 	scores             map[string]float64
@@ -83,7 +83,7 @@ func (p *partition) index(name string) set { return members(p.indexes[name]) }
 
 type set = map[string]bool
 
-// members is the set of what a set or sorted set holds.
+// members returns the members of a set or sorted set.
 func members(v value) set {
 	if v.scores == nil {
 		return v.set
@@ -145,7 +145,7 @@ func (p *partition) flow(id string) *flowRecord {
 
 const unknownKey = "no such key is documented"
 
-// sort files one key under what it belongs to. It returns what is wrong with the key's name or type.
+// sort assigns one key to its owner. It returns the fault of the key's name or type.
 func (s *Snapshot) sort(key string, v value) string {
 	rest := strings.TrimPrefix(key, s.prefix+":")
 	head, tail, _ := strings.Cut(rest, ":")

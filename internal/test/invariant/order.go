@@ -1,8 +1,8 @@
 package invariant
 
-// queues checks the order of lanes in which keys take turns: an execution with a key stands in the queue of its key exactly
-// while it is eligible, with the same score, and a key is in the line exactly while its queue holds something. Executions
-// without a key may wait outside of the queues, if they came before the first key did.
+// queues checks the order of lanes in which keys take turns: an execution with a key is in the queue of its key exactly
+// while it is eligible, with the same score, and a key is in the rotation exactly while its queue is not empty.
+// Executions without a key may wait outside of the queues if they were eligible before the first key.
 func (c *checker) queues(p *partition) {
 	queued := make(map[string]bool)
 	lined := make(map[string]bool)

@@ -10,11 +10,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Mode says how much must hold.
+// Mode selects the invariants to check.
 type Mode int
 
 const (
-	// AnyTime is what holds at every moment, whatever is under way.
+	// AnyTime selects the invariants that hold at every moment, also during work.
 	AnyTime Mode = iota
 	// Quiescent is what holds when all flows are closed and everything postponed is done.
 	Quiescent
@@ -56,14 +56,15 @@ type Violation struct {
 	Detail string
 }
 
-// String names rule, key and what is wrong.
+// String names rule, key and fault.
 func (v Violation) String() string { return fmt.Sprintf("[%s] %s: %s", v.Rule, v.Key, v.Detail) }
 
 // Report is the result of a check.
 type Report struct {
 	// Violations are sorted by key.
 	Violations []Violation
-	// Keys, Executions and Flows count what was checked, so that a test can tell an empty keyspace from a good one.
+	// Keys, Executions and Flows count the checked records, so that a test can distinguish an empty keyspace from a
+	// consistent one.
 	Keys, Executions, Flows int
 }
 
@@ -88,7 +89,7 @@ func Check(ctx context.Context, client rueidis.Client, prefix string, mode Mode)
 	return s.Check(mode), nil
 }
 
-// Check checks what was read.
+// Check checks the snapshot.
 func (s *Snapshot) Check(mode Mode) *Report {
 	c := &checker{snapshot: s, violations: append([]Violation(nil), s.faults...)}
 	report := &Report{Keys: len(s.values)}

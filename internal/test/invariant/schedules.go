@@ -46,7 +46,7 @@ func (p *partition) sortSchedule(text string, v value) string {
 	return unknownKey
 }
 
-// scheduleState is what the check reads of a stored state.
+// scheduleState has the checked fields of a stored state.
 type scheduleState struct {
 	Plan     int   `json:"plan"`
 	Plans    []int `json:"plans"`
@@ -60,7 +60,7 @@ type scheduleState struct {
 	} `json:"waiting"`
 }
 
-// schedules checks records, indexes and what they start.
+// schedules checks records, indexes and stored plans.
 func (c *checker) schedules(p *partition) {
 	all, due := p.index("schedules"), p.indexes["schedules_due"].scores
 	for id := range due {

@@ -181,7 +181,7 @@ func Keys(ctx context.Context, client rueidis.Client, prefix string) ([]string, 
 	return keys, nil
 }
 
-// readKeys reads a batch of keys. Those that are gone meanwhile are left out.
+// readKeys reads a batch of keys. It omits keys deleted meanwhile.
 func readKeys(ctx context.Context, client rueidis.Client, keys []string, values map[string]value) error {
 	types := make([]rueidis.Completed, len(keys))
 	for i, key := range keys {

@@ -1,19 +1,19 @@
 package invariant
 
-// Node is how one member of a flow stands.
+// Node is the state of one member of a flow.
 type Node struct {
 	Name string
 	// Outcome is success, failed, cancelled, expired or skipped; "none" while it is open.
 	Outcome string
 	// Result is the stored result, nil when there is none.
 	Result []byte
-	// Attempts and Reclaims count what was begun and what was taken over.
+	// Attempts and Reclaims count started attempts and take-overs.
 	Attempts, Reclaims int
 	// Reason and Category are those of the last failure.
 	Reason, Category string
 }
 
-// Flow is how one flow stands.
+// Flow is the state of one flow.
 type Flow struct {
 	ID, Run, Outcome string
 	Closed           bool

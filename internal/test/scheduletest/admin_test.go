@@ -19,10 +19,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A pause holds the timetable, not who triggers the schedule; what passed meanwhile is not made up.
+// A pause stops the timetable but not manual triggers; fires during the pause are not caught up.
 func TestPauseAndTrigger(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
 		b.Keeper(t)
 		l.worker(t)
@@ -56,7 +56,7 @@ func TestPauseAndTrigger(t *testing.T) {
 // A schedule that is declared again is the same; a change counts from then on and keeps the rest.
 func TestUpdate(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
 		b.Keeper(t)
 		l.worker(t)
@@ -101,15 +101,16 @@ func TestUpdate(t *testing.T) {
 	})
 }
 
-// What a keeper has begun to start stays what it was when the schedule changes, so that another keeper can go on with it.
+// A fire that a keeper has begun to start is unaffected by a change of the schedule, so that another keeper can
+// continue it.
 func TestUpdateWhileStarting(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
 		l.worker(t)
 		l.schedule(t)
 		hour := l.lastHour(t)
-		l.meddle(t, func(state map[string]any) {
+		l.editState(t, func(state map[string]any) {
 			state["serial"] = 1
 			state["waiting"] = []any{map[string]any{
 				"at": hour.UnixMilli(), "serial": 1, "plan": 1, "start_before": l.now(t).Add(time.Hour).UnixMilli(),
@@ -118,7 +119,7 @@ func TestUpdateWhileStarting(t *testing.T) {
 		_, err := runtime.Schedule(ctx, b.Client, "s", runtime.Every(2*time.Hour), l.def, job{Name: "changed"})
 		require.NoError(t, err)
 		b.Check(t, invariant.AnyTime)
-		l.meddle(t, func(state map[string]any) {
+		l.editState(t, func(state map[string]any) {
 			state["waiting"].([]any)[0].(map[string]any)["start_before"] = 1
 		})
 		b.Keeper(t)
@@ -131,7 +132,7 @@ func TestUpdateWhileStarting(t *testing.T) {
 // A schedule that is deleted leaves nothing but its runs, also when a keeper was just starting one.
 func TestDelete(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
 		l.worker(t)
 		b.Keeper(t)
@@ -140,7 +141,7 @@ func TestDelete(t *testing.T) {
 		hour := l.lastHour(t)
 		l.fireAt(t, hour)
 		l.await(t, "started", isStarted(1))
-		l.meddle(t, func(state map[string]any) { // a keeper has stopped in the middle
+		l.editState(t, func(state map[string]any) { // a keeper has stopped in the middle
 			state["serial"] = 2
 			state["waiting"] = []any{
 				map[string]any{"at": hour.Add(-time.Hour).UnixMilli(), "serial": 2, "plan": 1, "start_before": 1},
@@ -209,7 +210,7 @@ func contains(list []string, key string) bool {
 // A list has every schedule of the namespace and no other.
 func TestList(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
 		const n = 150
 		for i := range n {
@@ -253,7 +254,7 @@ func TestList(t *testing.T) {
 // What is not well declared is refused with everything that is wrong, and nothing is written.
 func TestRefused(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
 		make := func(name string, timing runtime.Timing, opts ...runtime.ScheduleOption) error {
 			_, err := runtime.Schedule(ctx, b.Client, name, timing, l.def, job{}, opts...)
@@ -299,13 +300,13 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// A schedule and what it had begun outlive a server that is killed.
+// A schedule and its started fires survive a killed server.
 func TestServerKilled(t *testing.T) {
 	for _, kind := range testserver.Servers(t) {
 		t.Run(string(kind), func(t *testing.T) {
 			server := testserver.Start(t, testserver.Options{Kind: kind, Persist: true})
 			b := enginetest.Open(t, kind, server.URL(), enginetest.NewPrefix())
-			l := newLab(t, b)
+			l := newFixture(t, b)
 			b.Keeper(t)
 			b.Keeper(t)
 			l.worker(t)
@@ -321,7 +322,7 @@ func TestServerKilled(t *testing.T) {
 			})
 			server.Kill()
 			server.Restart()
-			// A keeper that did not hear of its own submission goes on after its time.
+			// A keeper that got no reply to its submission continues after the retry time.
 			enginetest.Eventually(t, enginetest.Patience, func() string {
 				d, err := b.Client.DescribeSchedule(context.Background(), "s")
 				if err == nil && d.Started >= fires {
@@ -341,12 +342,12 @@ func TestDirectory(t *testing.T) {
 	ctx := enginetest.Context(t)
 	prefix := enginetest.NewPrefix()
 	t.Run("made", func(t *testing.T) {
-		l := newLab(t, enginetest.Open(t, testserver.Embedded, url, prefix))
+		l := newFixture(t, enginetest.Open(t, testserver.Embedded, url, prefix))
 		l.schedule(t, runtime.FireTimeInto("at"))
 		l.fireAt(t, l.lastHour(t))
 	})
 	t.Run("kept", func(t *testing.T) {
-		l := newLab(t, enginetest.Open(t, testserver.Embedded, url, prefix))
+		l := newFixture(t, enginetest.Open(t, testserver.Embedded, url, prefix))
 		l.worker(t)
 		report, err := l.Client.RunDuty(ctx, runtime.DutySchedule)
 		require.NoError(t, err)
@@ -409,10 +410,10 @@ func TestAnyFlow(t *testing.T) {
 	})
 }
 
-// A fire whose run cannot be started is told as such, and the timetable goes on.
+// A fire whose run cannot be started is reported as failed, and the timetable continues.
 func TestFailedFire(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
 		l.worker(t)
 		l.schedule(t)
@@ -440,7 +441,7 @@ func TestContractMode(t *testing.T) {
 		if !b.Contract() {
 			t.Skip("the other mode")
 		}
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
 		_, err := runtime.Schedule(ctx, b.Client, "s", runtime.Every(time.Hour), l.def, job{})
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
@@ -457,7 +458,7 @@ func TestContractMode(t *testing.T) {
 // A keeper that does not know the stored form leaves the schedule to others.
 func TestLaterForm(t *testing.T) {
 	b := enginetest.New(t, testserver.Embedded, runtime.Logger(slog.New(slog.DiscardHandler)))
-	l := newLab(t, b)
+	l := newFixture(t, b)
 	ctx := enginetest.Context(t)
 	l.schedule(t)
 	p, id := l.place(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// do has one duty done by hand.
-func (l *lab) do(t *testing.T, duty runtime.Duty) runtime.DutyReport {
+// do runs one maintenance task.
+func (l *fixture) do(t *testing.T, duty runtime.Duty) runtime.DutyReport {
 	t.Helper()
 	report, err := l.Client.RunDuty(enginetest.Context(t), duty)
 	require.NoError(t, err)
@@ -19,7 +19,7 @@ func (l *lab) do(t *testing.T, duty runtime.Duty) runtime.DutyReport {
 }
 
 // over waits for the end of runs, so that none loses its lease when the clock jumps.
-func (l *lab) over(t *testing.T, runs int) []string {
+func (l *fixture) over(t *testing.T, runs int) []string {
 	t.Helper()
 	begun := l.awaitRuns(t, runs)
 	for _, id := range begun {
@@ -34,7 +34,7 @@ func (l *lab) over(t *testing.T, runs int) []string {
 // A clock that was ahead for a while and has been set back puts off nothing, and no time is fired twice.
 func TestClockSetForwardAndBack(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
-	l := newLab(t, b)
+	l := newFixture(t, b)
 	l.worker(t)
 	made := l.schedule(t, runtime.OnOverlap(runtime.OverlapAllow))
 	hour := func(n int) time.Time { return made.NextFire.Add(time.Duration(n-1) * time.Hour) }
@@ -72,7 +72,7 @@ func TestClockSetForwardAndBack(t *testing.T) {
 // A clock that was right and is set back fires none of its times again, also when their runs are gone.
 func TestClockSetBackFiresNothingAgain(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
-	l := newLab(t, b)
+	l := newFixture(t, b)
 	l.worker(t)
 	made := l.schedule(t, runtime.OnOverlap(runtime.OverlapAllow))
 	for n := range 3 {
@@ -100,7 +100,7 @@ func TestClockSetBackFiresNothingAgain(t *testing.T) {
 // time lies ahead, and those of which somebody began to start a run.
 func TestKeeperNoticesClockSetBack(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
-	l := newLab(t, b)
+	l := newFixture(t, b)
 	l.worker(t)
 	made := l.schedule(t)
 	b.Keeper(t)
@@ -114,7 +114,7 @@ func TestKeeperNoticesClockSetBack(t *testing.T) {
 	clock.Jump(5 * time.Hour)
 	await("fired ahead", func(d *runtime.ScheduleDescription) bool { return d.Started == 1 && d.Waiting == 0 })
 	require.NotContains(t, b.Log(), "engine.clock_set_back")
-	l.meddle(t, func(state map[string]any) {
+	l.editState(t, func(state map[string]any) {
 		state["serial"] = 9
 		state["waiting"] = []any{map[string]any{
 			"at": made.NextFire.UnixMilli(), "serial": 9, "start_before": clock.Now().Add(time.Minute).UnixMilli(), "plan": 1,

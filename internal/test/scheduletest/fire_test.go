@@ -18,7 +18,7 @@ import (
 // A fire starts a run that says whose it is; no program but the one that made the schedule knows the flow.
 func TestFireStartsRun(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
 		made := l.schedule(t, runtime.RunTag("cost.centre", "7"), runtime.FireTimeInto("at"), runtime.ScheduledBy("ann"))
 		hour := l.lastHour(t)
@@ -53,7 +53,7 @@ func TestFireStartsRun(t *testing.T) {
 // However many keepers race, are stopped anywhere and take over from each other, each fire has one run.
 func TestEachFireOnce(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		l.worker(t)
 		const fires = 25
 		l.schedule(t, catchUp(), runtime.OnOverlap(runtime.OverlapAllow))
@@ -89,7 +89,7 @@ func TestEachFireOnce(t *testing.T) {
 			require.NoError(t, keepers[i].Stop())
 			keepers[i] = b.Keeper(t)
 			// What a keeper has begun counts as begun long ago, whether it still lives or not.
-			l.meddle(t, func(state map[string]any) {
+			l.editState(t, func(state map[string]any) {
 				waiting, _ := state["waiting"].([]any)
 				for _, fire := range waiting {
 					if fire := fire.(map[string]any); fire["start_before"] != nil && r.IntN(2) == 0 {
@@ -120,10 +120,10 @@ func TestEachFireOnce(t *testing.T) {
 	})
 }
 
-// A keeper that stopped between two steps is followed by one that goes on, and nothing is started twice.
+// When a keeper stops between two steps, another one continues, and nothing is started twice.
 func TestStoppedBetweenSteps(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
 		l.worker(t)
 		l.schedule(t)
@@ -140,11 +140,11 @@ func TestStoppedBetweenSteps(t *testing.T) {
 		}
 		b.Keeper(t)
 
-		l.meddle(t, begun(1)) // before the run was submitted
+		l.editState(t, begun(1)) // before the run was submitted
 		l.await(t, "started by the next keeper", started(1))
 		l.awaitRuns(t, 1)
 
-		l.meddle(t, begun(1)) // after it was submitted, before that was written down
+		l.editState(t, begun(1)) // after it was submitted, before that was written down
 		l.await(t, "noted by the next keeper", started(2))
 
 		_, err := runtime.Attach(b.Client, l.def, run)
@@ -155,13 +155,13 @@ func TestStoppedBetweenSteps(t *testing.T) {
 			}
 			return ""
 		})
-		l.meddle(t, begun(1)) // the same, and the run has been purged meanwhile
+		l.editState(t, begun(1)) // the same, and the run has been purged meanwhile
 		d := l.await(t, "noted again", started(3))
 		require.Equal(t, "gone", d.LastRunState)
 		require.Equal(t, []string{run}, l.runs())
 		l.onceEach(t)
 
-		l.meddle(t, begun(2)) // a later fire is not one of those
+		l.editState(t, begun(2)) // a later fire is not one of those
 		l.await(t, "another fire", started(4))
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			l.mu.Lock()
@@ -175,7 +175,7 @@ func TestStoppedBetweenSteps(t *testing.T) {
 	})
 }
 
-// A submission that comes much too late creates nothing.
+// A submission that arrives much too late creates nothing.
 func TestLateSubmission(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		core := b.Engine.Core()
@@ -196,10 +196,10 @@ func TestLateSubmission(t *testing.T) {
 	})
 }
 
-// What was made up is the latest; what is older than the window is missed, and everything is counted.
+// The latest fires are caught up; older ones than the window are missed, and all are counted.
 func TestCatchUp(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		l.worker(t)
 		hour := l.lastHour(t)
 		const made = 3
@@ -224,7 +224,7 @@ func TestCatchUp(t *testing.T) {
 // No more than a number of fires is made up, however long the window.
 func TestCatchUpBound(t *testing.T) {
 	b := enginetest.New(t, "embedded")
-	l := newLab(t, b)
+	l := newFixture(t, b)
 	l.worker(t)
 	l.scheduleEvery(t, time.Second, runtime.OnOverlap(runtime.OverlapAllow), runtime.CatchUp(runtime.MaxCatchUp),
 		runtime.EndingAt(l.now(t)))

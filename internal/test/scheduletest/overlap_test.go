@@ -20,7 +20,7 @@ func isStarted(n int64) func(*runtime.ScheduleDescription) bool {
 // Fires that meet an open run are skipped, and a later one starts again.
 func TestOverlapSkip(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		l.holdRuns()
 		b.Keeper(t)
 		l.worker(t)
@@ -33,20 +33,20 @@ func TestOverlapSkip(t *testing.T) {
 		require.Equal(t, "started, skipped, skipped, skipped", outcomes(d))
 		require.Contains(t, d.History[0].Reason, runAt(times[0]))
 		require.Zero(t, d.Waiting)
-		l.letGo(runAt(times[0]))
+		l.release(runAt(times[0]))
 		l.await(t, "ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == "completed" })
 		l.fireAt(t, times[3])
 		l.await(t, "started again", isStarted(2))
-		l.letGo(runAt(times[3]))
+		l.release(runAt(times[3]))
 		l.onceEach(t)
 		b.Settle(t)
 	})
 }
 
-// Fires wait for the run before, as many as there is room for, and start in order when they are told that it has ended.
+// Fires wait for the previous run, up to the queue limit, and start in order when they are notified of its end.
 func TestOverlapQueue(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		l.holdRuns()
 		b.Keeper(t)
 		b.Keeper(t)
@@ -61,7 +61,7 @@ func TestOverlapQueue(t *testing.T) {
 		for i := range 3 {
 			require.Equal(t, int64(i+1), l.await(t, "started", isStarted(int64(i+1))).Started)
 			require.Len(t, l.awaitRuns(t, i+1), i+1)
-			l.letGo(runAt(times[i]))
+			l.release(runAt(times[i]))
 		}
 		l.await(t, "all ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == "completed" && d.Waiting == 0 })
 		require.Less(t, time.Since(begun), 28*time.Second, "keepers are told of the end of a run, they need not look again")
@@ -74,14 +74,14 @@ func TestOverlapQueue(t *testing.T) {
 // A fire ends the run before and starts when it has ended; of several, the last one does.
 func TestOverlapCancelPrevious(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		l.holdRuns()
 		l.worker(t)
 		l.schedule(t, catchUp(), runtime.OnOverlap(runtime.OverlapCancelPrevious), runtime.ScheduledBy("nightly job"))
 		times := l.lastHours(t, 4)
-		l.meddle(t, func(state map[string]any) { state["due"] = times[3].Add(time.Hour).UnixMilli() })
+		l.editState(t, func(state map[string]any) { state["due"] = times[3].Add(time.Hour).UnixMilli() })
 		b.Keeper(t)
-		l.meddle(t, func(state map[string]any) {
+		l.editState(t, func(state map[string]any) {
 			state["serial"] = 1
 			state["waiting"] = []any{map[string]any{"at": times[0].UnixMilli(), "serial": 1}}
 		})
@@ -97,16 +97,16 @@ func TestOverlapCancelPrevious(t *testing.T) {
 		require.Contains(t, first.CancelReason, "fired again")
 		require.False(t, first.ClosedAt.IsZero(), "it has ended before the next one started")
 		l.awaitRuns(t, 2)
-		l.letGo(runAt(times[3]))
+		l.release(runAt(times[3]))
 		l.onceEach(t)
 		b.Settle(t)
 	})
 }
 
-// All fires start, whatever is open.
+// All fires start, regardless of open runs.
 func TestOverlapAllow(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		l.holdRuns()
 		b.Keeper(t)
 		l.worker(t)
@@ -116,7 +116,7 @@ func TestOverlapAllow(t *testing.T) {
 		l.await(t, "all started", isStarted(3))
 		l.awaitRuns(t, 3)
 		for _, at := range times {
-			l.letGo(runAt(at))
+			l.release(runAt(at))
 		}
 		l.onceEach(t)
 		b.Settle(t)
@@ -126,7 +126,7 @@ func TestOverlapAllow(t *testing.T) {
 // The jitter puts a fire off, by the same time on every keeper; the run is that of the time by the timetable.
 func TestJitter(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		b.Keeper(t)
 		l.worker(t)
 		l.scheduleEvery(t, 2*time.Hour, runtime.Jitter(time.Hour))
@@ -149,10 +149,10 @@ func TestJitter(t *testing.T) {
 	})
 }
 
-// A run that was triggered by hand counts as the one before.
+// A manually triggered run counts as the previous run.
 func TestTriggerMeetsOpenRun(t *testing.T) {
 	b := enginetest.New(t, "embedded")
-	l := newLab(t, b)
+	l := newFixture(t, b)
 	l.holdRuns()
 	b.Keeper(t)
 	l.worker(t)
@@ -182,7 +182,7 @@ func TestTriggerMeetsOpenRun(t *testing.T) {
 			select {
 			case <-open:
 			default:
-				l.letGo(run)
+				l.release(run)
 			}
 		}
 	}
@@ -198,7 +198,7 @@ func TestTriggerMeetsOpenRun(t *testing.T) {
 // Where the policy starts nothing, whoever triggers the schedule is told so.
 func TestTriggerSkipped(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		l := newLab(t, b)
+		l := newFixture(t, b)
 		l.holdRuns()
 		l.worker(t)
 		l.schedule(t)
@@ -213,7 +213,7 @@ func TestTriggerSkipped(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrFireSkipped)
 		require.ErrorContains(t, err, id)
 		require.Equal(t, "started, skipped", outcomes(l.describe(t)))
-		l.letGo(id)
+		l.release(id)
 		b.Settle(t)
 	})
 }

@@ -97,7 +97,7 @@ func list(ctx context.Context, patterns []string) ([]*subject, error) {
 	return found, nil
 }
 
-// keepBusy loads so many processors until the returned function is called.
+// keepBusy loads the given number of processors until the returned function is called.
 func keepBusy(n int) (stop func()) {
 	done := make(chan struct{})
 	var busy sync.WaitGroup

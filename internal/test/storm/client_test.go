@@ -48,7 +48,7 @@ func (c *customer) work(ctx context.Context, r *rand.Rand) {
 
 // start starts a run, again and again until the engine has acknowledged it.
 func (c *customer) start(ctx context.Context, id string, seed uint64) {
-	def, err := newSketch(seed).define(c.step)
+	def, err := newRandomDAG(seed).define(c.step)
 	if err != nil {
 		panic(err)
 	}
@@ -82,7 +82,7 @@ func (c *customer) await(ctx context.Context, run *runtime.Run[product]) {
 	}
 }
 
-// interfere does something to a run. Whatever the answer is, judging comes later.
+// interfere applies a random operation to a run. The checker verifies the effect later, whatever the reply.
 func (c *customer) interfere(ctx context.Context, choice int, run *runtime.Run[product], r *rand.Rand) {
 	switch {
 	case choice < 75:
@@ -107,7 +107,7 @@ func (c *customer) interfere(ctx context.Context, choice int, run *runtime.Run[p
 	}
 }
 
-// answer sends a product to about one of so many waits of a run.
+// answer sends a product to about one in n waits of a run.
 func answer(ctx context.Context, client *runtime.Client, d *diary, run *runtime.Run[product], r *rand.Rand, oneOf int) {
 	open, err := run.Waitpoints(ctx)
 	if err != nil {

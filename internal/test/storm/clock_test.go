@@ -39,8 +39,8 @@ func clocksJump(t *testing.T) {
 
 const jump = time.Minute
 
-// buildWithJumpingClock builds this test with a time.Now whose wall clock is now right, now a minute ahead, now a minute
-// behind. The monotonic clock goes on as it is, as it does when somebody sets a real clock.
+// buildWithJumpingClock builds this test with a time.Now whose wall clock is now right, now a minute ahead, now a
+// minute behind. The monotonic clock is unaffected, as when a real clock is set.
 func buildWithJumpingClock(t *testing.T) string {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// event says what an entry of the diary is about.
+// event is the kind of a diary entry.
 type event string
 
 const (
@@ -48,8 +48,8 @@ type entry struct {
 	At time.Time `json:"at"`
 }
 
-// diary is a file to which all processes append what they do. A line that is written survives its process, and lines
-// are in the order in which things happened.
+// diary is a file to which all processes append what they do. A written line survives its process, and lines are in the
+// order of events.
 type diary struct {
 	mu   sync.Mutex
 	file *os.File
@@ -63,7 +63,7 @@ func openDiary(path string) (*diary, error) {
 
 func (d *diary) close() error { return d.file.Close() }
 
-// note panics when it cannot write: nothing that follows could be judged.
+// note panics when it cannot write: nothing that follows could be checked.
 func (d *diary) note(e entry) {
 	if e.Pid == 0 {
 		e.Pid = d.pid

@@ -29,7 +29,7 @@ func ledger() flow.Option {
 	return flow.Budget(budgetName, flow.PerFlow(), flow.HardLimit(coins, coinsLimit), flow.Counted(spending))
 }
 
-// A keeper gives back what a killed worker had reserved after half a minute, which only a long storm waits for.
+// A keeper returns the reservations of a killed worker after half a minute, which only a long storm waits for.
 func reserves() bool { return stormTime() >= time.Minute }
 
 // hold reserves coins while it works, if there are any left.
@@ -67,8 +67,8 @@ func (d *diary) spend(ctx context.Context, e entry, amount int64) error {
 	return nil
 }
 
-// settleLedger waits until nothing is reserved any more, and compares what is spent with the diary.
-func (j *judge) settleLedger(ctx context.Context, s *storm) {
+// settleLedger waits until no reservation is left, and compares the usage with the diary.
+func (j *checker) settleLedger(ctx context.Context, s *storm) {
 	j.t.Helper()
 	asked, counted := make(map[string]int64), make(map[string]int64)
 	for _, e := range j.entries {
@@ -101,9 +101,9 @@ func sum(amounts map[string]int64) (total int64) {
 	return total
 }
 
-// coins judges what was held at a time. What a killed process held is held no more for the diary, and for a while for the
-// engine.
-func (j *judge) coins() {
+// coins checks the amounts held at a time. For the diary a killed process holds nothing, for the engine its amounts
+// remain for a while.
+func (j *checker) coins() {
 	j.t.Helper()
 	held := make(map[string]entry)
 	var total, most int64
@@ -133,7 +133,7 @@ func (j *judge) coins() {
 	j.tallies["most coins"] = int(most)
 }
 
-// released waits until nobody holds a coin or a place of a limit.
+// released waits until no coin and no permit is held.
 func (s *storm) released(ctx context.Context, t *testing.T) {
 	t.Helper()
 	enginetest.Eventually(t, s.patience(), func() string {

@@ -20,7 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What a process of the storm is told.
+// Environment variables of a process of the storm.
 const (
 	roleVariable   = "FLOWFABRIC_STORM_ROLE"
 	nameVariable   = "FLOWFABRIC_STORM_NAME"
@@ -30,7 +30,7 @@ const (
 	seedVariable   = "FLOWFABRIC_STORM_SEED"
 )
 
-// role is what a process does.
+// role is the role of a process.
 type role string
 
 const (
@@ -91,7 +91,7 @@ func play(r role) error {
 	return fmt.Errorf("unknown role %q", r)
 }
 
-// stormLease is short, so that what a killed worker held goes on soon.
+// stormLease is short, so that executions of a killed worker are taken over soon.
 const stormLease = time.Second
 
 func workerOptions(r *rand.Rand) []runtime.WorkerOption {

@@ -48,7 +48,7 @@ type storm struct {
 // trouble is what else happens, besides killed processes.
 type trouble func(t testing.TB, s *storm, r *rand.Rand)
 
-// TestStorm lets several storms rage, each on an engine of its own, and checks what they have left.
+// TestStorm runs several storms, each on an engine of its own, and checks their final states.
 func TestStorm(t *testing.T) {
 	var all sync.WaitGroup
 	for name, storm := range map[string]func(*testing.T){
@@ -164,7 +164,7 @@ func newStorm(t *testing.T, k testserver.Kind, near, far string) *storm {
 	return s
 }
 
-// rage lets the storm go on for its time, and judges what it has left.
+// rage runs the storm for its duration, and checks the remaining state.
 func (s *storm) rage(t *testing.T, more trouble) {
 	t.Helper()
 	s.schedule(t, newStep(s.diary))
@@ -209,7 +209,7 @@ func (s *storm) awaitRuns(t *testing.T) {
 	})
 }
 
-// calm lets everything come to its end with workers and keepers that nobody kills, and judges it.
+// calm completes all runs with workers and keepers that are not killed, and checks them.
 func (s *storm) calm(t *testing.T) {
 	t.Helper()
 	entries, err := readDiary(s.path)
@@ -233,7 +233,7 @@ func (s *storm) calm(t *testing.T) {
 	snapshot := s.check(ctx, t, invariant.Quiescent)
 	entries, err = readDiary(s.path)
 	require.NoError(t, err)
-	j := newJudge(t, s, entries)
+	j := newChecker(t, s, entries)
 	for id := range runs {
 		j.run(snapshot, runs[id])
 	}
@@ -241,14 +241,14 @@ func (s *storm) calm(t *testing.T) {
 	j.coins()
 	j.settleLedger(ctx, s)
 	j.tallies["beats"] = s.beats(ctx, t)
-	t.Logf("%d runs, %d diary entries, killed or broken: %v, judged: %v", len(runs), len(entries), s.tallies, j.tallies)
+	t.Logf("%d runs, %d diary entries, killed or broken: %v, checked: %v", len(runs), len(entries), s.tallies, j.tallies)
 }
 
 // patience is how long what the storm has held up may take. Some of it is tried again after as long as it has waited.
 func (s *storm) patience() time.Duration { return enginetest.Patience + s.lasts }
 
-// check reports what is out of order in the keyspace, with what the engine has written about it. Keepers may still be at
-// work on what is left over, so it looks again for a while.
+// check reports inconsistencies of the keyspace, with the engine's records about them. Keepers may still be working on
+// leftovers, so it retries for a while.
 func (s *storm) check(ctx context.Context, t *testing.T, mode invariant.Mode) *invariant.Snapshot {
 	t.Helper()
 	for end := time.Now().Add(enginetest.Patience / 4); ; {
@@ -273,7 +273,7 @@ func (s *storm) check(ctx context.Context, t *testing.T, mode invariant.Mode) *i
 
 var executionID = regexp.MustCompile(`\{fp:\d+\}:[0-9a-f-]{36}`)
 
-// flowHistory is what the engine has written down about a flow.
+// flowHistory returns the engine's records about a flow.
 func (s *storm) flowHistory(ctx context.Context, id enginecore.FlowID) string {
 	client, keys := s.bench.Engine.Core().Client(), s.bench.Engine.Core().Keys()
 	p, err := s.bench.Engine.Core().FlowPartition(id)
@@ -292,7 +292,7 @@ func (s *storm) flowHistory(ctx context.Context, id enginecore.FlowID) string {
 	return text + s.eventsOf(ctx, p, id, func(enginecore.FlowEvent) bool { return true })
 }
 
-// history is what the engine has written down about an execution and its flow.
+// history returns the engine's records about an execution and its flow.
 func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
 	client, keys := s.bench.Engine.Core().Client(), s.bench.Engine.Core().Keys()
 	core, err := client.Do(ctx, client.B().Hgetall().Key(keys.ExecCore(id)).Build()).AsStrMap()
@@ -315,7 +315,7 @@ func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
 	return text
 }
 
-// eventsOf is what a flow's log tells, but for what is left out.
+// eventsOf returns the events of a flow's log, without the excluded ones.
 func (s *storm) eventsOf(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, keep func(enginecore.FlowEvent) bool) (text string) {
 	const page = 500
 	for after := ""; ; {
@@ -348,8 +348,8 @@ func (s *storm) resume(ctx context.Context, t *testing.T) {
 	}
 }
 
-// revive starts all runs again that clients have begun to start, which finishes what they left unfinished. A run that
-// was acknowledged is still there.
+// revive starts all runs again that clients have begun to start, which completes unfinished submissions. An
+// acknowledged run still exists.
 func (s *storm) revive(ctx context.Context, t *testing.T, step *activity.Activity[order, product], entries []entry) map[string]*runtime.Run[product] {
 	t.Helper()
 	acknowledged := make(map[string]bool)
@@ -363,7 +363,7 @@ func (s *storm) revive(ctx context.Context, t *testing.T, step *activity.Activit
 		if e.What != starting {
 			continue
 		}
-		def, err := newSketch(e.Seed).define(step)
+		def, err := newRandomDAG(e.Seed).define(step)
 		require.NoError(t, err)
 		run, err := runtime.Start(ctx, s.bench.Client, def, 1, runtime.ID(e.Run))
 		require.NoError(t, err)
@@ -384,7 +384,7 @@ func ignore(err, expected error) error {
 	return err
 }
 
-// settle waits until every run is over or waits for somebody.
+// settle waits until every run has ended or waits for a signal.
 func (s *storm) settle(ctx context.Context, t *testing.T, runs map[string]*runtime.Run[product]) {
 	t.Helper()
 	for id, run := range runs {
@@ -404,7 +404,7 @@ func (s *storm) settle(ctx context.Context, t *testing.T, runs map[string]*runti
 	}
 }
 
-// end answers what a run waits for until it is over.
+// end answers the waits of a run until it has ended.
 func (s *storm) end(ctx context.Context, t *testing.T, run *runtime.Run[product]) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(s.seed, 11))

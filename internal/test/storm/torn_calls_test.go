@@ -38,8 +38,8 @@ func cutsOf(t *testing.T) int {
 }
 
 // TestTornCalls kills a server within a call, wherever in it, lets it load what is left, work, die and load again: the
-// second load brings a part of the torn call into effect. No run may stay behind, without anybody having mended the log.
-// What keepers find only by their rounds of ten minutes comes too late for it.
+// second load brings a part of the torn call into effect. No run may get stuck, without a repair of the log. Repairs
+// that keepers make only every ten minutes are too late for this test.
 func TestTornCalls(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testserver.Servers(t) {
@@ -212,12 +212,12 @@ func (x *tornBench) finish(t *testing.T, ctx context.Context, r *tornRun, where 
 	})
 }
 
-// tornPatience is far above what a reconciliation at once takes, and below the rounds of ten minutes.
+// tornPatience is far above the duration of an immediate reconciliation, and below the interval of ten minutes.
 const tornPatience = enginetest.Patience / 2
 
 const multi = "*1\r\n$5\r\nMULTI\r\n"
 
-// transaction is where a call stands in a log.
+// transaction is the position of a call in a log.
 type transaction struct{ begin, end int64 }
 
 // choose picks a call that was logged behind a place: the largest, or any. It also returns the size of the log.

@@ -318,7 +318,7 @@ func (c *Cluster) nudge(tb testing.TB) {
 	}
 }
 
-// isWhole tells whether a server knows all others and who has which slots, and is linked with all of them both ways. A
+// isWhole reports whether a server knows all others and who has which slots, and is linked with all of them both ways. A
 // message that is published before that does not reach everybody: a server closes a link on which one comes before it knows
 // whose link it is.
 func (s *Server) isWhole(tb testing.TB, nodes int) bool {

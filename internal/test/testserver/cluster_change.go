@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Owner returns the primary that has a slot, or none while nobody says of itself that it has.
+// Owner returns the primary that has a slot, or none while no server claims it.
 func (c *Cluster) Owner(tb testing.TB, slot int) *Server {
 	tb.Helper()
 	for _, s := range c.Nodes {
@@ -37,9 +37,9 @@ func (c *Cluster) SlotOf(tb testing.TB, key string) int {
 	return 0
 }
 
-// Move takes the slot of a hash tag with its keys to another primary, so many keys at a time. After each time, and before the
-// first and after the last, the slot is on two servers, and meanwhile is called; nil does nothing. A slot that the target has
-// already stays there.
+// Move migrates the slot of a hash tag with its keys to another primary, in batches of keys. After each time, and
+// before the first and after the last, the slot is on two servers, and meanwhile is called; nil does nothing. A slot
+// that the target has already stays there.
 func (c *Cluster) Move(tb testing.TB, tag string, target *Server, atATime int, meanwhile func()) {
 	tb.Helper()
 	number := c.SlotOf(tb, tag)
@@ -130,8 +130,8 @@ func (c *Cluster) KillInStep(tb testing.TB, primary *Server) *Server {
 	return replica
 }
 
-// KillBehind kills a primary whose replica lacks what was written in the last moments, so long, or what it happens to lack for
-// 0. It returns the replica, which has taken over.
+// KillBehind kills a primary whose replica lacks the writes of the last moments: of the given duration, or, for 0,
+// whatever it lacks. It returns the replica, which has taken over.
 func (c *Cluster) KillBehind(tb testing.TB, primary *Server, behind time.Duration) *Server {
 	tb.Helper()
 	replica := c.Replica(tb, primary)

@@ -36,7 +36,7 @@ func Available(k Kind) (path string, ok bool) {
 	return path, isTested(k, path)
 }
 
-// Cache returns the folder of this checkout into which `make servers` puts what the machine lacks.
+// Cache returns the folder of this checkout into which `make servers` downloads missing programs.
 func Cache() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -54,7 +54,7 @@ func Cache() (string, error) {
 	}
 }
 
-// Hint says what to do about a server that is missing and cannot be fetched.
+// Hint describes the remedy for a missing server that cannot be downloaded.
 func Hint(k Kind) string {
 	return fmt.Sprintf("install %s %s, or let %s name one", program(k), majors[k], variable(k))
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Watched is a primary with a replica, and a sentinel that promotes the replica when the primary is gone.
+// Watched is a primary with a replica, and a sentinel that promotes the replica when the primary fails.
 type Watched struct {
 	Primary, Replica, Sentinel *Server
 }
@@ -42,7 +42,7 @@ func (w *Watched) URL() string {
 	return string(w.Sentinel.opts.Kind) + "+sentinel://" + w.Sentinel.Addr() + "/" + watchedName
 }
 
-// InStep waits until the replica has what the primary has by now.
+// InStep waits until the replica has all data that the primary has now.
 func (w *Watched) InStep(tb testing.TB) {
 	tb.Helper()
 	awaitStep(tb, w.Primary, w.Replica)

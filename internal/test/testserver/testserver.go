@@ -34,7 +34,7 @@ type Options struct {
 	Password string
 
 	// Args are further lines of the server's configuration file, such as "maxmemory 50mb".
-	// They win over what the other options set.
+	// They override the other options.
 	Args []string
 }
 
@@ -183,8 +183,7 @@ func (s *Server) URL() string {
 	return u.String()
 }
 
-// Kill ends the server the hard way (SIGKILL) and returns when it is gone. It does nothing to a
-// server that is gone already.
+// Kill ends the server with SIGKILL and returns when it has ended. It has no effect on an ended server.
 func (s *Server) Kill() {
 	s.tb.Helper()
 	s.own("Kill")
@@ -256,5 +255,5 @@ func writeConfig(o Options, port int, dir string) (path string, err error) {
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// Alive tells whether the server's process runs.
+// Alive reports whether the server's process runs.
 func (s *Server) Alive() bool { return !s.exited() }

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// CutCalls cuts connections on which a call of the function library was just forwarded: one in so many, the first among the first
-// so many, so that a test which makes enough calls is sure to lose a reply.
+// CutCalls cuts connections on which a call of the function library was just forwarded: one call in n, the first one
+// among the first n, so that a test with enough calls certainly loses a reply.
 func CutCalls(oneIn int) func(chunk []byte) Fate {
 	var mu sync.Mutex
 	place, cut := 0, rand.IntN(oneIn)
@@ -28,8 +28,8 @@ func CutCalls(oneIn int) func(chunk []byte) Fate {
 	}
 }
 
-// StallAfter lets so many calls of a function through, the last one without its reply, closes the channel, and stalls
-// every connection on which something is sent from then on.
+// StallAfter passes a number of calls of a function, the last one without its reply, closes the channel, and stalls
+// every connection on which data is sent from then on.
 func StallAfter(function string, calls int, stalled chan<- struct{}) func(chunk []byte) Fate {
 	var mu sync.Mutex
 	seen, over := 0, false

@@ -1,5 +1,5 @@
-// Package proxy stands between a client and a server in tests, and does what networks do: it loses replies, resets
-// connections, delays what it passes on, and lets nothing through while both sides think that they are connected.
+// Package proxy is a proxy between a client and a server that injects network faults in tests: it loses replies, resets
+// connections, delays data, and drops data while both sides believe to be connected.
 package proxy
 
 import (
@@ -14,7 +14,7 @@ import (
 type Fate int
 
 const (
-	// Pass forwards and goes on.
+	// Pass forwards and continues.
 	Pass Fate = iota
 	// Cut loses the reply, and the connection with it.
 	Cut
@@ -37,7 +37,7 @@ type Proxy struct {
 	lost   int
 }
 
-// direction says what is swallowed.
+// direction selects which data is dropped.
 type direction int
 
 const (
@@ -66,8 +66,8 @@ func Start(tb testing.TB, target string) *Proxy {
 // Addr is where clients connect, host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Intercept lets a function decide from now on what becomes of the replies to each chunk of requests. The server gets
-// the chunk whatever it decides. Nil passes everything.
+// Intercept makes a function decide from now on about the replies to each chunk of requests. The server gets the chunk
+// in any case. Nil passes everything.
 func (p *Proxy) Intercept(decide func(chunk []byte) Fate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *Proxy) Intercept(decide func(chunk []byte) Fate) {
 // Blackhole swallows what either side sends, as if the cable had been pulled, until Restore.
 func (p *Proxy) Blackhole() { p.turn(blackhole) }
 
-// Deafen swallows the replies only, so that the server goes on doing what it is told, until Restore.
+// Deafen drops only replies, so that the server continues to execute requests, until Restore.
 func (p *Proxy) Deafen() { p.turn(deafened) }
 
 // Silence swallows for good what either side sends on the connections that there are, which stay open. New ones work.
@@ -111,7 +111,7 @@ func (p *Proxy) Break() {
 	}
 }
 
-// Reset ends every connection with an RST, which discards what is under way.
+// Reset ends every connection with an RST, which discards data in flight.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func (p *Proxy) turn(way direction) {
 	p.way = way
 }
 
-// swallows says, after the delay, whether a chunk goes on.
+// swallows reports, after the delay, whether a chunk is dropped.
 func (p *Proxy) swallows(from direction) bool {
 	p.mu.Lock()
 	delay := p.delay
@@ -235,7 +235,7 @@ func (p *Proxy) requests(l *link) {
 	}
 }
 
-// forward passes a chunk of requests on, and says whether the connection goes on.
+// forward passes on a chunk of requests, and reports whether the connection continues.
 func (p *Proxy) forward(l *link, chunk []byte) bool {
 	p.mu.Lock()
 	decide := p.decide

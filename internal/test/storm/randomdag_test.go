@@ -10,14 +10,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// product is what every node makes. It names what it was made from, so that a result can be traced to its inputs.
+// product is the result of every node. It names its inputs, so that a result can be traced.
 type product struct {
 	Node  string   `json:"node"`
 	Nonce string   `json:"nonce"` // of the one call that made it
 	From  []string `json:"from,omitempty"`
 }
 
-// task is what the function of a node does.
+// task selects the behaviour of a node's function.
 type task struct {
 	Fails   int           `json:"fails"`   // so many attempts fail
 	Dies    bool          `json:"dies"`    // and so do all others
@@ -37,7 +37,7 @@ type order struct {
 	First *product  `json:"first,omitempty"`
 }
 
-// kind says how a node is wired.
+// kind selects how a node is wired.
 type kind string
 
 const (
@@ -52,8 +52,8 @@ const (
 	nested  kind = "nested"  // is another flow
 )
 
-// sketchNode is one node of a random flow.
-type sketchNode struct {
+// dagNode is one node of a random flow.
+type dagNode struct {
 	name     string
 	kind     kind
 	from     []int
@@ -64,14 +64,14 @@ type sketchNode struct {
 	task     task
 }
 
-// isJoin says whether the node's upstreams may be cancelled by its start.
-func (n *sketchNode) isJoin() bool { return n.kind == anyOf || n.kind == quorum }
+// isJoin reports whether the node's upstreams may be cancelled by its start.
+func (n *dagNode) isJoin() bool { return n.kind == anyOf || n.kind == quorum }
 
-// isWait says whether people or other systems end the node.
-func (n *sketchNode) isWait() bool { return n.kind == waits || n.kind == hurried }
+// isWait reports whether signals end the node.
+func (n *dagNode) isWait() bool { return n.kind == waits || n.kind == hurried }
 
-// sketch is a random flow. All processes draw the same one from the same seed.
-type sketch struct{ nodes []sketchNode }
+// randomDAG is a random flow. All processes draw the same one from the same seed.
+type randomDAG struct{ nodes []dagNode }
 
 const (
 	limitName  = "storm"
@@ -80,9 +80,9 @@ const (
 	hurry      = 150 * time.Millisecond
 )
 
-func newSketch(seed uint64) *sketch {
+func newRandomDAG(seed uint64) *randomDAG {
 	r := rand.New(rand.NewPCG(seed, 7))
-	s := &sketch{nodes: make([]sketchNode, 2+r.IntN(14))}
+	s := &randomDAG{nodes: make([]dagNode, 2+r.IntN(14))}
 	for i := range s.nodes {
 		n := &s.nodes[i]
 		n.name = fmt.Sprintf("n%02d", i)
@@ -100,7 +100,7 @@ func newSketch(seed uint64) *sketch {
 	return s
 }
 
-func (n *sketchNode) wire(r *rand.Rand, i int) {
+func (n *dagNode) wire(r *rand.Rand, i int) {
 	taken := make(map[int]bool)
 	for range r.IntN(min(i, 4) + 1) {
 		// Most edges come from near by, so that the flows are deep as well as wide.
@@ -156,8 +156,8 @@ func newTask(r *rand.Rand) task {
 
 const flowName = "storm"
 
-// define makes the flow that the sketch stands for.
-func (s *sketch) define(step *activity.Activity[order, product]) (*flow.Definition[int, product], error) {
+// define makes the flow that the random DAG describes.
+func (s *randomDAG) define(step *activity.Activity[order, product]) (*flow.Definition[int, product], error) {
 	f := flow.New[int, product](flowName, ledger())
 	refs := make([]flow.Ref[product], len(s.nodes))
 	for i := range s.nodes {
@@ -198,7 +198,7 @@ func (s *sketch) define(step *activity.Activity[order, product]) (*flow.Definiti
 }
 
 // itemsName is the node of the list behind a mapped node.
-func (n *sketchNode) itemsName() string { return n.name + "-items" }
+func (n *dagNode) itemsName() string { return n.name + "-items" }
 
 // innerFlow is the flow that nested nodes run: two nodes, of which the second one retries once.
 func innerFlow(step *activity.Activity[order, product]) (*flow.Definition[int, product], error) {
@@ -209,7 +209,7 @@ func innerFlow(step *activity.Activity[order, product]) (*flow.Definition[int, p
 	return f.Build()
 }
 
-func (n *sketchNode) input(up []flow.Ref[product]) flow.Binding[order] {
+func (n *dagNode) input(up []flow.Ref[product]) flow.Binding[order] {
 	fields := []flow.FieldBinding{flow.Field("task", flow.Const(n.task))}
 	switch {
 	case n.kind == plain && len(up) > 0:
@@ -222,7 +222,7 @@ func (n *sketchNode) input(up []flow.Ref[product]) flow.Binding[order] {
 	return flow.Struct[order](fields...)
 }
 
-func (n *sketchNode) options(up []flow.Ref[product]) []flow.NodeOption {
+func (n *dagNode) options(up []flow.Ref[product]) []flow.NodeOption {
 	opts := []flow.NodeOption{
 		flow.Lane(n.lane), flow.Priority(n.priority),
 		flow.Retry(activity.Exponential{First: time.Millisecond, Max: 20 * time.Millisecond, Attempts: n.task.Fails + retries}),
@@ -241,7 +241,7 @@ func (n *sketchNode) options(up []flow.Ref[product]) []flow.NodeOption {
 	return opts
 }
 
-// newStep is the activity of all nodes; it notes what it does.
+// newStep is the activity of all nodes; it records its effects in the diary.
 func newStep(d *diary) *activity.Activity[order, product] {
 	return activity.New("storm.step", func(ctx context.Context, o order) (product, error) { return d.step(ctx, o) })
 }

@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 	enginetest.Main(m)
 }
 
-// desk is what another program of the contract has: its calls, and a worker that makes them one by one.
-type desk struct {
+// fixture is what another program of the contract has: its calls, and a worker that makes them one by one.
+type fixture struct {
 	*admin.Client
 	*enginetest.Bench
 	*enginetest.Program
@@ -29,13 +29,13 @@ type desk struct {
 	keys enginecore.Keys
 }
 
-func newDesk(t *testing.T, b *enginetest.Bench) *desk {
+func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	core := b.Engine.Core()
 	ctx := enginetest.Context(t)
-	return &desk{admin.New(core), b, b.Program(ctx, t), t, ctx, core, core.Keys()}
+	return &fixture{admin.New(core), b, b.Program(ctx, t), t, ctx, core, core.Keys()}
 }
 
-func (d *desk) create(n admin.NewExecution) enginecore.ExecutionID {
+func (d *fixture) create(n admin.NewExecution) enginecore.ExecutionID {
 	d.t.Helper()
 	n.Kind = "work"
 	id, _, err := d.CreateExecution(d.ctx, n)
@@ -43,8 +43,8 @@ func (d *desk) create(n admin.NewExecution) enginecore.ExecutionID {
 	return id
 }
 
-// do sends a command to where a key of it is.
-func (d *desk) do(words ...string) rueidis.RedisResult {
+// do sends a command to the server of its key.
+func (d *fixture) do(words ...string) rueidis.RedisResult {
 	d.t.Helper()
 	client := d.core.Client()
 	result := client.Do(d.ctx, client.B().Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...).Build())
@@ -54,7 +54,7 @@ func (d *desk) do(words ...string) rueidis.RedisResult {
 	return result
 }
 
-func (d *desk) text(words ...string) string {
+func (d *fixture) text(words ...string) string {
 	d.t.Helper()
 	text, err := d.do(words...).ToString()
 	if rueidis.IsRedisNil(err) {
@@ -64,14 +64,14 @@ func (d *desk) text(words ...string) string {
 	return text
 }
 
-func (d *desk) count(words ...string) int64 {
+func (d *fixture) count(words ...string) int64 {
 	d.t.Helper()
 	n, err := d.do(words...).ToInt64()
 	require.NoError(d.t, err, words)
 	return n
 }
 
-func (d *desk) run(duty runtime.Duty, opts ...runtime.KeeperOption) runtime.DutyReport {
+func (d *fixture) run(duty runtime.Duty, opts ...runtime.KeeperOption) runtime.DutyReport {
 	d.t.Helper()
 	report, err := d.Bench.Client.RunDuty(d.ctx, duty, opts...)
 	require.NoError(d.t, err)
@@ -80,7 +80,7 @@ func (d *desk) run(duty runtime.Duty, opts ...runtime.KeeperOption) runtime.Duty
 }
 
 // keysLike are the keys of the engine that contain a text.
-func (d *desk) keysLike(part string) []string {
+func (d *fixture) keysLike(part string) []string {
 	d.t.Helper()
 	var found []string
 	for _, node := range d.core.Client().Nodes() {

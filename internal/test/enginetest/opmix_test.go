@@ -20,14 +20,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// tangle is a flow on which workers, keepers and clients call in any order. Each call may come again later, as after a lost
-// reply.
-type tangle struct {
+// opMix runs a random mix of operations of workers, keepers and clients on one flow. Each call may be repeated later,
+// as after a lost reply.
+type opMix struct {
 	*graph
 	r      *rand.Rand
 	names  []string
 	submit enginecore.SubmitFlowCall
-	// taken are all leases that anybody has been given, also those that are gone.
+	// taken are all leases that were ever given, including those that have ended.
 	taken []held
 	// sent are the latest calls, to be sent again.
 	sent []sending
@@ -48,15 +48,15 @@ type sending struct {
 
 const (
 	rememberedCalls = 12
-	tangleWorkers   = 3
+	mixWorkers      = 3
 	// A flow with more members than a cancel ends in one call.
 	wideFlow = 70
 )
 
-func newTangle(t *testing.T, b *enginetest.Bench, seed uint64) *tangle {
-	x := &tangle{graph: newWaitLab(t, b).graph, r: rand.New(rand.NewPCG(seed, 21))}
+func newOpMix(t *testing.T, b *enginetest.Bench, seed uint64) *opMix {
+	x := &opMix{graph: newWaitFixture(t, b).graph, r: rand.New(rand.NewPCG(seed, 21))}
 	x.submit = enginecore.SubmitFlowCall{
-		Partition: x.p, FlowID: x.id, FlowName: "tangle", RunID: string(x.id), Namespace: "n", GraphHash: "g", InputHash: "i",
+		Partition: x.p, FlowID: x.id, FlowName: "random-operations", RunID: string(x.id), Namespace: "n", GraphHash: "g", InputHash: "i",
 		Definition: []byte("{}"),
 	}
 	if x.r.IntN(5) == 0 {
@@ -75,7 +75,7 @@ func newTangle(t *testing.T, b *enginetest.Bench, seed uint64) *tangle {
 }
 
 // add draws a node with the edges that lead to it.
-func (x *tangle) add(name string) {
+func (x *opMix) add(name string) {
 	var upstreams int64
 	for _, up := range x.names[:min(len(x.names), 8)] {
 		if x.r.IntN(3) == 0 {
@@ -100,7 +100,7 @@ func (x *tangle) add(name string) {
 }
 
 // begin submits the flow, at once or in parts between which other calls come.
-func (x *tangle) begin() {
+func (x *opMix) begin() {
 	if x.r.IntN(3) > 0 && len(x.submit.Nodes) < wideFlow {
 		whole := x.submit
 		whole.Last = true
@@ -127,15 +127,15 @@ func (x *tangle) begin() {
 	}
 }
 
-// send makes a call and remembers it. What the engine may refuse because of what came before is no fault.
-func (x *tangle) send(name string, call func(repeated bool) error) {
+// send makes a call and remembers it. A refusal that earlier calls explain is no fault.
+func (x *opMix) send(name string, call func(repeated bool) error) {
 	x.t.Helper()
 	x.sent = append(x.sent, sending{name, call})
 	x.sent = x.sent[max(0, len(x.sent)-rememberedCalls):]
 	x.carry(name, call(false))
 }
 
-func (x *tangle) carry(name string, err error) {
+func (x *opMix) carry(name string, err error) {
 	x.t.Helper()
 	if err != nil {
 		name += ": " + err.Error()
@@ -146,7 +146,7 @@ func (x *tangle) carry(name string, err error) {
 }
 
 // step makes one call, or one of the latest again.
-func (x *tangle) step() {
+func (x *opMix) step() {
 	x.t.Helper()
 	switch k := x.r.IntN(40); {
 	case k < 8:
@@ -167,8 +167,8 @@ func (x *tangle) step() {
 	}
 }
 
-// finish brings the flow to its end.
-func (x *tangle) finish() {
+// finish completes the flow.
+func (x *opMix) finish() {
 	x.t.Helper()
 	for round := range 300 {
 		x.drain(100)
@@ -204,11 +204,11 @@ func (x *tangle) finish() {
 }
 
 // compare compares the flow's count of open nodes with its members, and each worker's set of leases with those that it has.
-func (x *tangle) compare() {
+func (x *opMix) compare() {
 	x.t.Helper()
 	client, keys := x.e.Client(), x.e.Keys()
 	calls := rueidis.Commands{client.B().Hmget().Key(keys.FlowCore(x.p, x.id)).Field("open_nodes", "held").Build()}
-	for i := range tangleWorkers {
+	for i := range mixWorkers {
 		worker := enginecore.WorkerInstanceID(fmt.Sprint("w", i))
 		calls = append(calls, client.B().Smembers().Key(keys.IndexWorkerLeases(x.p, worker)).Build())
 	}
@@ -224,7 +224,7 @@ func (x *tangle) compare() {
 	}
 	open, leases := 0, make(map[string][]string)
 	for i, name := range x.names {
-		core := texts(1 + tangleWorkers + i)
+		core := texts(1 + mixWorkers + i)
 		if core[0] != "" && core[0] != "terminal" {
 			open++
 		}
@@ -235,32 +235,32 @@ func (x *tangle) compare() {
 	if flow := texts(0); flow[0] != "" && flow[1] == "" {
 		require.Equal(x.t, strconv.Itoa(open), flow[0], "open nodes")
 	}
-	for i := range tangleWorkers {
+	for i := range mixWorkers {
 		worker := fmt.Sprint("w", i)
 		require.ElementsMatch(x.t, leases[worker], texts(1+i), "leases of %s", worker)
 	}
 }
 
 // check reads all that the engine has, and compares each key with the others.
-func (x *tangle) check(mode invariant.Mode) {
+func (x *opMix) check(mode invariant.Mode) {
 	x.t.Helper()
 	report, err := invariant.Check(x.ctx, x.e.Client(), x.b.Prefix, mode)
 	require.NoError(x.t, err)
 	require.NoError(x.t, report.Err())
 }
 
-// tangleTime is how long an engine is tested.
-func tangleTime() time.Duration {
+// mixTime is how long an engine is tested.
+func mixTime() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv("FLOWFABRIC_SOAK")); err == nil {
 		return d
 	}
 	return time.Second
 }
 
-// TestTangledCalls lets claims, ends, renewals, cancels, reruns, replays and the duties of keepers follow each other in any
-// order, with calls that come again. After each of them everything is in order, and in the end nothing is left over.
-// FLOWFABRIC_SEED repeats a flow, FLOWFABRIC_SOAK is the time to take.
-func TestTangledCalls(t *testing.T) {
+// TestRandomOperations runs claims, ends, renewals, cancels, reruns, replays and maintenance tasks in random order,
+// with repeated calls. The keyspace is consistent after each of them and has no leftovers in the end. FLOWFABRIC_SEED
+// repeats a flow, FLOWFABRIC_SOAK sets the duration.
+func TestRandomOperations(t *testing.T) {
 	t.Parallel()
 	fixed, err := strconv.ParseUint(os.Getenv("FLOWFABRIC_SEED"), 10, 64)
 	again := err == nil
@@ -269,21 +269,21 @@ func TestTangledCalls(t *testing.T) {
 			t.Skip("reads the keyspace after each call; single servers show the same")
 		}
 		flows := 0
-		for end := time.Now().Add(tangleTime()); time.Now().Before(end) && !(again && flows > 0); flows++ {
+		for end := time.Now().Add(mixTime()); time.Now().Before(end) && !(again && flows > 0); flows++ {
 			seed := rand.Uint64()
 			if again {
 				seed = fixed
 			}
 			b.Wipe(t)
-			tangled(t, b, seed)
+			mixed(t, b, seed)
 		}
 		t.Logf("%d flows", flows)
 	})
 }
 
-func tangled(t *testing.T, b *enginetest.Bench, seed uint64) {
+func mixed(t *testing.T, b *enginetest.Bench, seed uint64) {
 	t.Helper()
-	x := newTangle(t, b, seed)
+	x := newOpMix(t, b, seed)
 	defer func() {
 		if t.Failed() {
 			t.Logf("FLOWFABRIC_SEED=%d: %q", seed, x.done)

@@ -60,15 +60,15 @@ func (s waitSpec) node(id string) []byte {
 // link is an edge of a kind.
 type link struct{ up, down, kind string }
 
-// waitLab is a flow with waits whose nodes a test ends one by one.
-type waitLab struct {
+// waitFixture is a flow with waits whose nodes a test ends one by one.
+type waitFixture struct {
 	*graph
 	waitpoints map[string]enginecore.WaitpointID
 }
 
-func newWaitLab(t *testing.T, b *enginetest.Bench) *waitLab {
+func newWaitFixture(t *testing.T, b *enginetest.Bench) *waitFixture {
 	t.Helper()
-	l := &waitLab{graph: newGraph(t, b), waitpoints: make(map[string]enginecore.WaitpointID)}
+	l := &waitFixture{graph: newGraph(t, b), waitpoints: make(map[string]enginecore.WaitpointID)}
 	_, err := l.e.RotateWaitpointHMACSecret(l.ctx, enginecore.RotateWaitpointHMACSecretCall{
 		Partition: l.p, NewKID: "k1", NewSecretHex: strings.Repeat("ab", 32), Grace: 0,
 	})
@@ -77,7 +77,7 @@ func newWaitLab(t *testing.T, b *enginetest.Bench) *waitLab {
 }
 
 // call is the submission of tasks and waitpoint nodes.
-func (l *waitLab) call(tasks []string, waits map[string]waitSpec, links ...link) enginecore.SubmitFlowCall {
+func (l *waitFixture) call(tasks []string, waits map[string]waitSpec, links ...link) enginecore.SubmitFlowCall {
 	upstreams := make(map[string]int64)
 	c := enginecore.SubmitFlowCall{
 		Partition: l.p, FlowID: l.id, FlowName: "waits", RunID: string(l.id), Namespace: "n", GraphHash: "g", InputHash: "i",
@@ -107,7 +107,7 @@ func (l *waitLab) call(tasks []string, waits map[string]waitSpec, links ...link)
 	return c
 }
 
-func (l *waitLab) submit(tasks []string, waits map[string]waitSpec, links ...link) {
+func (l *waitFixture) submit(tasks []string, waits map[string]waitSpec, links ...link) {
 	l.t.Helper()
 	reply, err := l.e.SubmitFlow(l.ctx, l.call(tasks, waits, links...))
 	require.NoError(l.t, err)
@@ -115,7 +115,7 @@ func (l *waitLab) submit(tasks []string, waits map[string]waitSpec, links ...lin
 }
 
 // take leases a task.
-func (l *waitLab) take(name string) enginecore.ClaimedExecution {
+func (l *waitFixture) take(name string) enginecore.ClaimedExecution {
 	l.t.Helper()
 	l.claim()
 	x, leased := l.leases[name]
@@ -124,7 +124,7 @@ func (l *waitLab) take(name string) enginecore.ClaimedExecution {
 }
 
 // suspension is the call by which a task waits at a step.
-func (l *waitLab) suspension(x enginecore.ClaimedExecution, step string, s waitSpec) enginecore.SuspendCall {
+func (l *waitFixture) suspension(x enginecore.ClaimedExecution, step string, s waitSpec) enginecore.SuspendCall {
 	return enginecore.SuspendCall{
 		Partition: l.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
 		Step: step, SuspensionID: enginecore.SuspensionID(uuid.NewString()), WaitpointKey: step, Condition: s.condition(),
@@ -134,7 +134,7 @@ func (l *waitLab) suspension(x enginecore.ClaimedExecution, step string, s waitS
 }
 
 // suspend lets a task wait.
-func (l *waitLab) suspend(x enginecore.ClaimedExecution, step string, s waitSpec) enginecore.SuspendReply {
+func (l *waitFixture) suspend(x enginecore.ClaimedExecution, step string, s waitSpec) enginecore.SuspendReply {
 	l.t.Helper()
 	reply, err := l.e.Suspend(l.ctx, l.suspension(x, step, s))
 	require.NoError(l.t, err)
@@ -145,7 +145,7 @@ func (l *waitLab) suspend(x enginecore.ClaimedExecution, step string, s waitSpec
 }
 
 // open opens a waitpoint ahead and returns its id and token.
-func (l *waitLab) open(x enginecore.ClaimedExecution, step string) (enginecore.WaitpointID, string) {
+func (l *waitFixture) open(x enginecore.ClaimedExecution, step string) (enginecore.WaitpointID, string) {
 	l.t.Helper()
 	reply, err := l.e.OpenWaitpoint(l.ctx, enginecore.OpenWaitpointCall{
 		Partition: l.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
@@ -155,7 +155,7 @@ func (l *waitLab) open(x enginecore.ClaimedExecution, step string) (enginecore.W
 	return reply.WaitpointID, reply.WaitpointToken
 }
 
-func (l *waitLab) record(x enginecore.ClaimedExecution, step, value string) (string, error) {
+func (l *waitFixture) record(x enginecore.ClaimedExecution, step, value string) (string, error) {
 	reply, err := l.e.RecordStep(l.ctx, enginecore.RecordStepCall{
 		Partition: l.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
 		Step: step, Value: []byte(value),
@@ -164,7 +164,7 @@ func (l *waitLab) record(x enginecore.ClaimedExecution, step, value string) (str
 }
 
 // list are the waitpoints of the flow.
-func (l *waitLab) list(all bool) []enginecore.ListedWaitpoint {
+func (l *waitFixture) list(all bool) []enginecore.ListedWaitpoint {
 	l.t.Helper()
 	var out []enginecore.ListedWaitpoint
 	for cursor := ""; ; {
@@ -180,7 +180,7 @@ func (l *waitLab) list(all bool) []enginecore.ListedWaitpoint {
 }
 
 // at is the open waitpoint of a node.
-func (l *waitLab) at(name string) enginecore.ListedWaitpoint {
+func (l *waitFixture) at(name string) enginecore.ListedWaitpoint {
 	l.t.Helper()
 	for _, w := range l.list(false) {
 		if w.Node == name {
@@ -192,7 +192,7 @@ func (l *waitLab) at(name string) enginecore.ListedWaitpoint {
 }
 
 // signalling is a signal to an open waitpoint.
-func (l *waitLab) signalling(w enginecore.ListedWaitpoint, name, source, payload string) enginecore.SignalCall {
+func (l *waitFixture) signalling(w enginecore.ListedWaitpoint, name, source, payload string) enginecore.SignalCall {
 	return enginecore.SignalCall{
 		Partition: l.p, ExecutionID: w.ExecutionID, WaitpointID: w.WaitpointID, WaitpointToken: w.WaitpointToken,
 		SignalID: enginecore.SignalID(uuid.NewString()), SignalName: name, SourceType: "test", SourceIdentity: source,
@@ -200,19 +200,19 @@ func (l *waitLab) signalling(w enginecore.ListedWaitpoint, name, source, payload
 	}
 }
 
-func (l *waitLab) signal(c enginecore.SignalCall) enginecore.SignalReply {
+func (l *waitFixture) signal(c enginecore.SignalCall) enginecore.SignalReply {
 	l.t.Helper()
 	reply, err := l.e.Signal(l.ctx, c)
 	require.NoError(l.t, err)
 	return reply
 }
 
-func (l *waitLab) send(node, name, source, payload string) string {
+func (l *waitFixture) send(node, name, source, payload string) string {
 	l.t.Helper()
 	return l.signal(l.signalling(l.at(node), name, source, payload)).Outcome
 }
 
-func (l *waitLab) result(name string) string {
+func (l *waitFixture) result(name string) string {
 	l.t.Helper()
 	client := l.e.Client()
 	text, err := client.Do(l.ctx, client.B().Get().Key(l.e.Keys().ExecResult(l.node(name))).Build()).ToString()
@@ -223,13 +223,13 @@ func (l *waitLab) result(name string) string {
 	return text
 }
 
-func (l *waitLab) journal(name string) map[string]string {
+func (l *waitFixture) journal(name string) map[string]string {
 	l.t.Helper()
 	return l.hash(l.e.Keys().ExecJournal(l.node(name)))
 }
 
 // events are the flow's log: event and node.
-func (l *waitLab) events() []string {
+func (l *waitFixture) events() []string {
 	l.t.Helper()
 	reply, err := l.e.ReadEvents(l.ctx, enginecore.ReadEventsCall{Partition: l.p, FlowID: l.id, Limit: 500})
 	require.NoError(l.t, err)
@@ -241,7 +241,7 @@ func (l *waitLab) events() []string {
 }
 
 // keyspace is everything that the engine holds.
-func (l *waitLab) keyspace() map[string]string {
+func (l *waitFixture) keyspace() map[string]string {
 	l.t.Helper()
 	client := l.e.Client()
 	keys, err := invariant.Keys(l.ctx, client, l.b.Prefix)
@@ -288,7 +288,7 @@ func readAll(client rueidis.Client, key, kind string) rueidis.Completed {
 }
 
 // unchanged makes a call that may not change anything.
-func (l *waitLab) unchanged(call func()) {
+func (l *waitFixture) unchanged(call func()) {
 	l.t.Helper()
 	before := l.keyspace()
 	call()

@@ -32,8 +32,8 @@ type job struct {
 	At   time.Time `json:"at,omitzero"`
 }
 
-// lab has a flow of one node, whose function waits until it may end.
-type lab struct {
+// fixture has a flow of one node, whose function waits until it may end.
+type fixture struct {
 	*enginetest.Bench
 	def *flow.Definition[job, string]
 
@@ -43,14 +43,14 @@ type lab struct {
 	hold  bool
 }
 
-func newLab(t *testing.T, b *enginetest.Bench) *lab {
+func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	t.Helper()
 	now, err := b.Engine.Core().Now(enginetest.Context(t))
 	require.NoError(t, err)
 	if left := now.Truncate(time.Hour).Add(time.Hour).Sub(now); left < time.Minute {
 		time.Sleep(left) // so that no hour begins while a test looks
 	}
-	l := &lab{Bench: b, ran: make(map[string][]job), gates: make(map[string]chan struct{})}
+	l := &fixture{Bench: b, ran: make(map[string][]job), gates: make(map[string]chan struct{})}
 	work := activity.New("work", func(ctx context.Context, in job) (string, error) {
 		info, _ := activity.Info(ctx)
 		select {
@@ -64,7 +64,7 @@ func newLab(t *testing.T, b *enginetest.Bench) *lab {
 	return l
 }
 
-func (l *lab) define(t *testing.T, name string, work *activity.Activity[job, string], opts ...flow.Option) *flow.Definition[job, string] {
+func (l *fixture) define(t *testing.T, name string, work *activity.Activity[job, string], opts ...flow.Option) *flow.Definition[job, string] {
 	t.Helper()
 	f := flow.New[job, string](name, opts...)
 	flow.Return(f, flow.Node(f, "work", work, f.Input()))
@@ -75,8 +75,8 @@ func (l *lab) define(t *testing.T, name string, work *activity.Activity[job, str
 
 var open = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// begin notes a run and gives what it waits for.
-func (l *lab) begin(run string, in job) chan struct{} {
+// begin records a run and returns the channel that it waits for.
+func (l *fixture) begin(run string, in job) chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ran[run] = append(l.ran[run], in)
@@ -89,15 +89,15 @@ func (l *lab) begin(run string, in job) chan struct{} {
 	return l.gates[run]
 }
 
-// holdRuns makes runs that begin from here on wait for letGo.
-func (l *lab) holdRuns() {
+// holdRuns makes runs that begin from now on wait for release.
+func (l *fixture) holdRuns() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hold = true
 }
 
-// letGo lets the run end.
-func (l *lab) letGo(run string) {
+// release ends the wait of a run.
+func (l *fixture) release(run string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.gates[run] == nil {
@@ -107,20 +107,20 @@ func (l *lab) letGo(run string) {
 }
 
 // runs are those that have begun, in order of their ids.
-func (l *lab) runs() []string {
+func (l *fixture) runs() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Sorted(maps.Keys(l.ran))
 }
 
-func (l *lab) input(run string) job {
+func (l *fixture) input(run string) job {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ran[run][0]
 }
 
 // onceEach fails when a run began twice.
-func (l *lab) onceEach(t *testing.T) {
+func (l *fixture) onceEach(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,22 +129,22 @@ func (l *lab) onceEach(t *testing.T) {
 	}
 }
 
-func (l *lab) worker(t *testing.T) { l.Worker(t, l.def.Handlers()) }
+func (l *fixture) worker(t *testing.T) { l.Worker(t, l.def.Handlers()) }
 
 // schedule makes the schedule "s" with a far-away next fire, so that only what a test moves happens.
-func (l *lab) schedule(t *testing.T, opts ...runtime.ScheduleOption) *runtime.ScheduleDescription {
+func (l *fixture) schedule(t *testing.T, opts ...runtime.ScheduleOption) *runtime.ScheduleDescription {
 	t.Helper()
 	return l.scheduleEvery(t, time.Hour, opts...)
 }
 
-func (l *lab) scheduleEvery(t *testing.T, every time.Duration, opts ...runtime.ScheduleOption) *runtime.ScheduleDescription {
+func (l *fixture) scheduleEvery(t *testing.T, every time.Duration, opts ...runtime.ScheduleOption) *runtime.ScheduleDescription {
 	t.Helper()
 	d, err := runtime.Schedule(enginetest.Context(t), l.Client, "s", runtime.Every(every), l.def, job{Name: "nightly"}, opts...)
 	require.NoError(t, err)
 	return d
 }
 
-func (l *lab) describe(t *testing.T) *runtime.ScheduleDescription {
+func (l *fixture) describe(t *testing.T) *runtime.ScheduleDescription {
 	t.Helper()
 	d, err := l.Client.DescribeSchedule(enginetest.Context(t), "s")
 	require.NoError(t, err)
@@ -152,7 +152,7 @@ func (l *lab) describe(t *testing.T) *runtime.ScheduleDescription {
 }
 
 // await waits for a state of the schedule.
-func (l *lab) await(t *testing.T, what string, holds func(*runtime.ScheduleDescription) bool) *runtime.ScheduleDescription {
+func (l *fixture) await(t *testing.T, what string, holds func(*runtime.ScheduleDescription) bool) *runtime.ScheduleDescription {
 	t.Helper()
 	var d *runtime.ScheduleDescription
 	enginetest.Eventually(t, enginetest.Patience, func() string {
@@ -164,7 +164,7 @@ func (l *lab) await(t *testing.T, what string, holds func(*runtime.ScheduleDescr
 	return d
 }
 
-func (l *lab) awaitRuns(t *testing.T, n int) []string {
+func (l *fixture) awaitRuns(t *testing.T, n int) []string {
 	t.Helper()
 	enginetest.Eventually(t, enginetest.Patience, func() string {
 		if got := l.runs(); len(got) < n {
@@ -175,7 +175,7 @@ func (l *lab) awaitRuns(t *testing.T, n int) []string {
 	return l.runs()
 }
 
-func (l *lab) place(t *testing.T) (enginecore.Partition, enginecore.ScheduleID) {
+func (l *fixture) place(t *testing.T) (enginecore.Partition, enginecore.ScheduleID) {
 	t.Helper()
 	id := enginecore.ScheduleIDFor("default", "s")
 	p, err := l.Engine.Core().Partitioning().SchedulePartition(id)
@@ -183,8 +183,8 @@ func (l *lab) place(t *testing.T) (enginecore.Partition, enginecore.ScheduleID) 
 	return p, id
 }
 
-// meddle changes the stored state of the schedule, and has keepers look at it at once.
-func (l *lab) meddle(t *testing.T, change func(state map[string]any)) {
+// editState changes the stored state of the schedule, and makes keepers check it at once.
+func (l *fixture) editState(t *testing.T, change func(state map[string]any)) {
 	t.Helper()
 	ctx := enginetest.Context(t)
 	p, id := l.place(t)
@@ -215,17 +215,17 @@ func decode(t *testing.T, text []byte) map[string]any {
 	return state
 }
 
-// fireAt makes the next fire one of the past.
-func (l *lab) fireAt(t *testing.T, at time.Time) {
+// fireAt sets the time of the next fire to one in the past.
+func (l *fixture) fireAt(t *testing.T, at time.Time) {
 	t.Helper()
-	l.meddle(t, func(state map[string]any) {
+	l.editState(t, func(state map[string]any) {
 		state["due"] = at.UnixMilli()
 		delete(state, "fired") // the same time may be fired again
 	})
 }
 
 // now is the engine's clock.
-func (l *lab) now(t *testing.T) time.Time {
+func (l *fixture) now(t *testing.T) time.Time {
 	t.Helper()
 	now, err := l.Engine.Core().Now(enginetest.Context(t))
 	require.NoError(t, err)
@@ -233,10 +233,10 @@ func (l *lab) now(t *testing.T) time.Time {
 }
 
 // lastHour is the time of the hourly schedule that has just passed.
-func (l *lab) lastHour(t *testing.T) time.Time { return l.now(t).Truncate(time.Hour) }
+func (l *fixture) lastHour(t *testing.T) time.Time { return l.now(t).Truncate(time.Hour) }
 
 // lastHours are the latest times of the hourly schedule, the oldest first, for schedules with the window catchUp.
-func (l *lab) lastHours(t *testing.T, n int) []time.Time {
+func (l *fixture) lastHours(t *testing.T, n int) []time.Time {
 	t.Helper()
 	last := l.lastHour(t)
 	list := make([]time.Time, n)

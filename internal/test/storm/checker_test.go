@@ -10,8 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// judge compares what the storm has left with the diary and with what each flow must do.
-type judge struct {
+// checker compares the final state of a storm with the diary and with the definition of each flow.
+type checker struct {
 	t       *testing.T
 	entries []entry
 	seeds   map[string]uint64          // of runs
@@ -21,8 +21,8 @@ type judge struct {
 	tallies map[string]int
 }
 
-func newJudge(t *testing.T, s *storm, entries []entry) *judge {
-	j := &judge{
+func newChecker(t *testing.T, s *storm, entries []entry) *checker {
+	j := &checker{
 		t: t, entries: entries, seeds: make(map[string]uint64), touched: make(map[string]bool),
 		made: make(map[string]map[string]bool), calls: make(map[string]string), tallies: make(map[string]int),
 	}
@@ -47,14 +47,14 @@ func newJudge(t *testing.T, s *storm, entries []entry) *judge {
 // maxLosses is how often a node may lose its worker before it fails.
 const maxLosses = 5
 
-// run judges one run, node by node.
-func (j *judge) run(snapshot *invariant.Snapshot, run *runtime.Run[product]) {
+// run checks one run, node by node.
+func (j *checker) run(snapshot *invariant.Snapshot, run *runtime.Run[product]) {
 	f, ok := snapshot.Flow(string(run.FlowID()))
 	if !ok {
 		j.t.Errorf("run %s is gone", run.ID())
 		return
 	}
-	s := newSketch(j.seeds[run.ID()])
+	s := newRandomDAG(j.seeds[run.ID()])
 	j.tallies["run "+f.Outcome]++
 	products := make(map[string]product)
 	for i := range s.nodes {
@@ -84,8 +84,8 @@ func (j *judge) run(snapshot *invariant.Snapshot, run *runtime.Run[product]) {
 	}
 }
 
-// outcome says what is wrong with the outcome of a node, given those of its upstreams.
-func (j *judge) outcome(run string, s *sketch, f invariant.Flow, i int) string {
+// outcome returns the fault of a node's outcome, given those of its upstreams.
+func (j *checker) outcome(run string, s *randomDAG, f invariant.Flow, i int) string {
 	n, got := &s.nodes[i], f.Nodes[s.nodes[i].name]
 	ready := s.ready(f, n)
 	mayFail := n.task.Dies || n.kind == hurried || got.Reclaims >= maxLosses
@@ -125,8 +125,8 @@ func (j *judge) outcome(run string, s *sketch, f invariant.Flow, i int) string {
 	return ""
 }
 
-// ready says whether the upstreams have ended so that the node runs.
-func (s *sketch) ready(f invariant.Flow, n *sketchNode) bool {
+// ready reports whether the outcomes of the upstreams let the node run.
+func (s *randomDAG) ready(f invariant.Flow, n *dagNode) bool {
 	succeeded, failed := 0, 0
 	for _, up := range n.from {
 		switch f.Nodes[s.nodes[up].name].Outcome {
@@ -151,8 +151,8 @@ func (s *sketch) ready(f invariant.Flow, n *sketchNode) bool {
 	return succeeded == len(n.from)
 }
 
-// cancellable says whether a join that was decided may have cancelled a node.
-func (s *sketch) cancellable(i int) bool {
+// cancellable reports whether a decided join may have cancelled a node.
+func (s *randomDAG) cancellable(i int) bool {
 	for k := range s.nodes {
 		if down := &s.nodes[k]; down.isJoin() && !down.letRun && slices.Contains(down.from, i) {
 			return true
@@ -161,9 +161,9 @@ func (s *sketch) cancellable(i int) bool {
 	return false
 }
 
-// verdict says what the outcome of a run may be of which nobody changed anything. A failure behind which there are only
-// joins is theirs, so where there are joins a failure need not be the run's.
-func (s *sketch) verdict(f invariant.Flow) []string {
+// verdict returns the possible outcomes of a run without interference. Joins can tolerate failures, so with joins a
+// failed node need not fail the run.
+func (s *randomDAG) verdict(f invariant.Flow) []string {
 	failures, joins := false, false
 	for i := range s.nodes {
 		failures = failures || f.Nodes[s.nodes[i].name].Outcome == "failed"
@@ -178,9 +178,9 @@ func (s *sketch) verdict(f invariant.Flow) []string {
 	return []string{"success", "failed"}
 }
 
-// product says what is wrong with the result of a node: it must have been made by one of its calls, of the results that
-// its upstreams still have.
-func (j *judge) product(run string, s *sketch, n *sketchNode, p product, products map[string]product) string {
+// product returns the fault of a node's result: one of its calls must have made it, from the results that its upstreams
+// still have.
+func (j *checker) product(run string, s *randomDAG, n *dagNode, p product, products map[string]product) string {
 	if n.kind == nested {
 		if p.Node != "second" || len(p.From) != 1 || j.calls[p.Nonce] != "second" || j.calls[p.From[0]] != "first" {
 			return fmt.Sprintf("no run of the other flow has made its result %+v", p)
@@ -216,7 +216,7 @@ func (j *judge) product(run string, s *sketch, n *sketchNode, p product, product
 			return fmt.Sprintf("it was made of %d results", len(p.From))
 		}
 		for _, from := range p.From {
-			// A join that has been satisfied keeps what it was made of when only upstreams are run again.
+			// A satisfied join keeps its inputs when only upstreams are rerun.
 			kept := j.touched[run] && slices.ContainsFunc(n.from, func(up int) bool { return j.made[run+"/"+s.nodes[up].name][from] })
 			if !kept && !slices.Contains(want, from) {
 				return fmt.Sprintf("it was made of %s, its upstreams have %v", from, want)
@@ -226,8 +226,8 @@ func (j *judge) product(run string, s *sketch, n *sketchNode, p product, product
 	return ""
 }
 
-// effects judges what happened outside the engine.
-func (j *judge) effects() {
+// effects checks side effects outside the engine.
+func (j *checker) effects() {
 	j.t.Helper()
 	running := make(map[string]entry) // calls under the limit, by nonce
 	most := 0

@@ -10,21 +10,21 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-func (x *tangle) request() enginecore.ClaimRequest {
-	worker := enginecore.WorkerInstanceID(fmt.Sprint("w", x.r.IntN(tangleWorkers)))
+func (x *opMix) request() enginecore.ClaimRequest {
+	worker := enginecore.WorkerInstanceID(fmt.Sprint("w", x.r.IntN(mixWorkers)))
 	return enginecore.ClaimRequest{
 		LaneID: x.lane, WorkerID: "w", WorkerInstanceID: worker, ClaimID: randomUUID(x.r), Count: int64(x.r.IntN(4)),
 		LeaseTTL: []time.Duration{time.Millisecond, time.Hour, time.Hour}[x.r.IntN(3)], Kinds: "\n" + groupKind + "\n",
 	}
 }
 
-func (x *tangle) take(worker enginecore.WorkerInstanceID, leases []enginecore.ClaimedExecution) {
+func (x *opMix) take(worker enginecore.WorkerInstanceID, leases []enginecore.ClaimedExecution) {
 	for _, lease := range leases {
 		x.taken = append(x.taken, held{lease, worker})
 	}
 }
 
-func (x *tangle) claimSome() {
+func (x *opMix) claimSome() {
 	request := x.request()
 	request.Count = 1 + int64(x.r.IntN(3))
 	x.send("claim "+string(request.WorkerInstanceID), func(repeated bool) error {
@@ -35,16 +35,16 @@ func (x *tangle) claimSome() {
 	})
 }
 
-// lease is one that somebody has, or believes to have.
-func (x *tangle) lease() (held, bool) {
+// lease returns a lease that a worker has, or believes to have.
+func (x *opMix) lease() (held, bool) {
 	if len(x.taken) == 0 {
 		return held{}, false
 	}
 	return x.taken[max(0, len(x.taken)-1-x.r.IntN(6))], true
 }
 
-// endOne lets a worker end, give back or suspend what it has.
-func (x *tangle) endOne() {
+// endOne makes a worker end, release or suspend an execution.
+func (x *opMix) endOne() {
 	x.t.Helper()
 	l, ok := x.lease()
 	if !ok {
@@ -98,7 +98,7 @@ func (x *tangle) endOne() {
 }
 
 // completeSome completes all that a worker has, with one call.
-func (x *tangle) completeSome(l held, request enginecore.ClaimRequest) {
+func (x *opMix) completeSome(l held, request enginecore.ClaimRequest) {
 	call := enginecore.CompleteManyCall{Partition: x.p, ClaimRequest: request}
 	seen := make(map[enginecore.ExecutionID]bool)
 	for _, other := range slices.Backward(x.taken) {
@@ -119,8 +119,8 @@ func (x *tangle) completeSome(l held, request enginecore.ClaimRequest) {
 	})
 }
 
-// keepLease renews what a worker has, gives back strays, or lets an operator take a lease away.
-func (x *tangle) keepLease() {
+// keepLease renews a worker's leases, releases unknown ones, or makes an operator revoke a lease.
+func (x *opMix) keepLease() {
 	x.t.Helper()
 	l, ok := x.lease()
 	if !ok {
@@ -145,7 +145,7 @@ func (x *tangle) keepLease() {
 }
 
 // keeperDuty does a part of what keepers do.
-func (x *tangle) keeperDuty() {
+func (x *opMix) keeperDuty() {
 	x.t.Helper()
 	switch x.r.IntN(8) {
 	case 0:
@@ -169,15 +169,15 @@ func (x *tangle) keeperDuty() {
 }
 
 // hurt takes the flow out of its index, which reconciliation puts in order.
-func (x *tangle) hurt() {
+func (x *opMix) hurt() {
 	client := x.e.Client()
 	require.NoError(x.t, client.Do(x.ctx, client.B().Srem().Key(x.e.Keys().IndexFlowIndex(x.p)).Member(string(x.id)).Build()).Error())
 }
 
-func (x *tangle) reconcile(limit int64) {
+func (x *opMix) reconcile(limit int64) {
 	x.t.Helper()
 	call := enginecore.ReconcileCall{Partition: x.p, Limit: limit}
-	for i := range tangleWorkers {
+	for i := range mixWorkers {
 		worker := enginecore.WorkerInstanceID(fmt.Sprint("w", i))
 		call.Workers = append(call.Workers, enginecore.ReconcileWorker{WorkerInstanceID: worker})
 	}
@@ -195,7 +195,7 @@ func (x *tangle) reconcile(limit int64) {
 }
 
 // stopSome cancels the flow, with the one call or the other, or a node.
-func (x *tangle) stopSome() {
+func (x *opMix) stopSome() {
 	x.t.Helper()
 	policy := []string{"cancel_all", "cancel_pending"}[x.r.IntN(2)]
 	name := x.names[x.r.IntN(len(x.names))]
@@ -240,7 +240,7 @@ func (x *tangle) stopSome() {
 }
 
 // runAgain replays a node, or runs some of them again, of which the keeper may have to do the rest.
-func (x *tangle) runAgain() {
+func (x *opMix) runAgain() {
 	x.t.Helper()
 	name := x.names[x.r.IntN(len(x.names))]
 	if x.r.IntN(2) == 0 {

@@ -20,7 +20,7 @@ import (
 // belong to nothing.
 func TestKeyReconciliation(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		idle := activity.New("idle", func(_ context.Context, n int) (int, error) { return n, nil })
 		f := flow.New[int, int]("lost", flow.Tag("team.name", "x"))
 		flow.Return(f, flow.Node(f, "only", idle, f.Input()))
@@ -67,7 +67,7 @@ func TestKeyReconciliation(t *testing.T) {
 }
 
 // schedule finds the only schedule.
-func (d *desk) schedule() (enginecore.Partition, enginecore.ScheduleID) {
+func (d *fixture) schedule() (enginecore.Partition, enginecore.ScheduleID) {
 	d.t.Helper()
 	for _, p := range d.core.Partitioning().FlowPartitions() {
 		ids, err := d.do("SMEMBERS", d.keys.FfxSchedules(p)).AsStrSlice()
@@ -83,7 +83,7 @@ func (d *desk) schedule() (enginecore.Partition, enginecore.ScheduleID) {
 // A list longer than a call may look at is gone through to its end, in the background too.
 func TestLongStaleList(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		d := newDesk(t, b)
+		d := newFixture(t, b)
 		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
 		words := []string{"ZADD", d.keys.FfxRuns(p, "gone")}
 		for i := range 1000 {
