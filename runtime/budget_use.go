@@ -73,18 +73,11 @@ func (t *task) budgets() ([]storedBudget, error) {
 
 // retrying repeats a call that may be sent twice while the engine is away.
 func (t *task) retrying(ctx context.Context, send func() error) error {
-	for {
-		err := send()
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case !engineAway(err):
-			return err
-		}
-		pause(ctx, reportPause)
+	err := retryUntilKnown(ctx, retryPolicy{pause: reportPause}, func(bool) error { return send() })
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
+	return err
 }
 
 // budgetsWith returns those of the run's budgets that have a dimension; none when the run has no budget at all.
@@ -157,21 +150,21 @@ func (t *task) use(ctx context.Context, b *storedBudget, e enginecore.UseBudgetE
 	for _, d := range b.Dimensions {
 		call.Dims = append(call.Dims, enginecore.UseBudgetDim(d))
 	}
-	var news useNews
+	var used useResult
 	if err := t.retrying(ctx, func() (err error) {
-		news, err = t.shift.budgetCalls.do(ctx, call)
+		used, err = t.shift.budgets.do(ctx, call)
 		return err
 	}); err != nil {
 		return useError(b, err)
 	}
-	use := news.use
+	use := used.use
 	waits := use.Waits && (b.Effect == flow.BlockNodes || !b.declares())
-	if news.told || waits {
-		if err := t.tellGate(ctx, b, p, news, waits); err != nil {
+	if used.gateChanged || waits {
+		if err := t.tellGate(ctx, b, p, used, waits); err != nil {
 			return fmt.Errorf("budget %q is used up, which could not be passed on: %w", b.Name, err)
 		}
 	}
-	for _, text := range news.owed {
+	for _, text := range used.owed {
 		t.breached(ctx, b, p, text, e, use)
 	}
 	if use.State != "refused" {
@@ -204,12 +197,12 @@ func useError(b *storedBudget, err error) error {
 
 // tellGate passes on that a gate has changed: to the partition of the task before anything else happens, so that a node which
 // waits is not started again at once, to others by the way.
-func (t *task) tellGate(ctx context.Context, b *storedBudget, p enginecore.Partition, used useNews, waits bool) error {
+func (t *task) tellGate(ctx context.Context, b *storedBudget, p enginecore.Partition, used useResult, waits bool) error {
 	news := gateNews{session: t.shift.session, partition: p, budget: b.ID, version: used.gate, closed: used.closed}
 	if b.Scope == flow.ScopeRun && !b.Wide {
 		news.flow = t.claimed.FlowID
 	}
-	if used.told {
+	if used.gateChanged {
 		t.tellOthers(news)
 	}
 	if !waits {

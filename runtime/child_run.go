@@ -22,7 +22,7 @@ func (c *child) start(ctx context.Context) error {
 	}
 	client := newClientOf(c.shift.session)
 	defer client.Close()
-	err = c.insist(ctx, func() error {
+	err = c.retryUntilKnown(ctx, func() error {
 		_, err := client.submit(ctx, plan)
 		return err
 	})
@@ -75,7 +75,7 @@ func (c *child) plan(ctx context.Context) (*Plan, error) {
 
 // readParent reads the run that the node belongs to.
 func (c *child) readParent(ctx context.Context) error {
-	return c.insist(ctx, func() (err error) {
+	return c.retryUntilKnown(ctx, func() (err error) {
 		c.parent, err = c.core.DescribeFlow(ctx, enginecore.DescribeFlowCall{Partition: c.spot.partition, FlowID: c.claimed.FlowID, Limit: 1})
 		return err
 	})
@@ -110,7 +110,7 @@ func (c *child) take(ctx context.Context, outcome string) ([]byte, error) {
 		return c.collect(ctx)
 	}
 	var reply enginecore.FlowResultReply
-	err := c.insist(ctx, func() (err error) {
+	err := c.retryUntilKnown(ctx, func() (err error) {
 		reply, err = c.core.FlowResult(ctx, enginecore.FlowResultCall{Partition: c.part, FlowID: c.id})
 		return err
 	})
@@ -135,7 +135,7 @@ var errChildLost = errors.New("the run of the node, or its end, is not there any
 
 // startAgain starts a run that is not there any more under the same id; one that is there is waited for again.
 func (c *child) startAgain(ctx context.Context) error {
-	err := c.insist(ctx, func() error {
+	err := c.retryUntilKnown(ctx, func() error {
 		_, err := c.core.ChildEnded(ctx, enginecore.ChildEndedCall{
 			Partition: c.spot.partition, ExecutionID: c.claimed.ExecutionID, ChildFlowID: c.id, Outcome: childLost,
 		})
@@ -170,7 +170,7 @@ func (c *child) collect(ctx context.Context) ([]byte, error) {
 	for next := 0; next < len(c.items); {
 		ids := itemIDs(c.part, c.id, next, min(len(c.items), next+resultsPerCall))
 		var reply enginecore.ReadResultsReply
-		err := c.insist(ctx, func() (err error) {
+		err := c.retryUntilKnown(ctx, func() (err error) {
 			reply, err = c.core.ReadResults(ctx, enginecore.ReadResultsCall{Partition: c.part, Executions: ids})
 			return err
 		})
@@ -234,7 +234,7 @@ func (c *child) rerun(ctx context.Context, try string) error {
 	}
 	for {
 		var reply enginecore.RerunReply
-		err := c.insist(ctx, func() (err error) {
+		err := c.retryUntilKnown(ctx, func() (err error) {
 			reply, err = c.core.Rerun(ctx, call)
 			return err
 		})
@@ -257,10 +257,10 @@ func (c *child) rerun(ctx context.Context, try string) error {
 		case reply.State == "begun":
 			return nil
 		}
-		if err = c.beginRerun(ctx, client, call); !engineAway(err) || ctx.Err() != nil {
+		if err = c.beginRerun(ctx, client, call); !isUnavailable(err) || ctx.Err() != nil {
 			return err
 		}
-		c.shift.leases.doubt()
+		c.shift.leases.markUncertain()
 		pause(ctx, reportPause)
 	}
 }
@@ -275,7 +275,7 @@ func (c *child) beginRerun(ctx context.Context, client *Client, call enginecore.
 	if err == nil {
 		err = client.sendReruns(ctx, call, nodes)
 	}
-	if err == nil || engineAway(err) || ctx.Err() != nil {
+	if err == nil || isUnavailable(err) || ctx.Err() != nil {
 		return err
 	}
 	return activity.NonRetryable(fmt.Errorf("rerun run %s of flow %s: %w", c.run, c.name, err))
@@ -283,7 +283,7 @@ func (c *child) beginRerun(ctx context.Context, client *Client, call enginecore.
 
 // end cancels the run.
 func (c *child) end(ctx context.Context) error {
-	return c.insist(ctx, func() error {
+	return c.retryUntilKnown(ctx, func() error {
 		return c.shift.session.cancelChild(ctx, c.part, c.id, "the node that it belongs to is run again")
 	})
 }

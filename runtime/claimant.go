@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -22,18 +21,20 @@ func (c runClaimant) request(slots int) enginecore.ClaimRequest {
 func (c runClaimant) admit(
 	ctx context.Context, call enginecore.AdmitCall,
 ) ([]leasedExecution, enginecore.AdmitReply, error) {
-	core := c.run.core
-	sentAt := time.Now()
-	reply, err := core.Admit(ctx, call)
-	for errors.Is(err, enginecore.ErrOutcomeUnknown) && ctx.Err() == nil && !c.run.board.isClosed() {
-		c.run.leases.doubt()
-		call.Repeated = true
-		pause(ctx, claimPause)
-		sentAt = time.Now()
-		reply, err = core.Admit(ctx, call)
+	var sentAt time.Time
+	var reply enginecore.AdmitReply
+	again := retryPolicy{
+		pause:     claimPause,
+		retryable: func(err error) bool { return isOutcomeUnknown(err) && !c.run.board.isClosed() },
+		failed:    func(error) { c.run.leases.markUncertain() },
 	}
+	err := retryUntilKnown(ctx, again, func(repeated bool) (err error) {
+		call.Repeated, sentAt = repeated, time.Now()
+		reply, err = c.run.core.Admit(ctx, call)
+		return err
+	})
 	if err != nil {
-		c.run.leases.doubt()
+		c.run.leases.markUncertain()
 		return nil, reply, err
 	}
 	leased := make([]leasedExecution, len(reply.Executions))

@@ -22,7 +22,7 @@ type Client struct {
 	neighbours *neighbours
 	done       *doneListener
 	// starts is nil when runs are submitted one by one.
-	starts   *starts
+	starts   *startBatcher
 	rechecks timers
 }
 
@@ -35,7 +35,7 @@ func NewClient(e *Engine) *Client {
 }
 
 func newClientOf(s *session) *Client {
-	return &Client{session: s, neighbours: newNeighbours(s), done: newDoneListener(s), starts: newStarts(s)}
+	return &Client{session: s, neighbours: newNeighbours(s), done: newDoneListener(s), starts: newStartBatcher(s)}
 }
 
 // Close ends what the client listens to. Calls that wait for a result return an error.

@@ -62,6 +62,7 @@ func newCostBench(tb testing.TB) *costBench {
 	s := newShift(w)
 	s.base = ctx
 	s.leases = newLeaseBook(s)
+	s.completer = s.newCompleter()
 	return &costBench{client, s, def}
 }
 
@@ -69,7 +70,7 @@ func newCostBench(tb testing.TB) *costBench {
 func (b *costBench) runTask(tb testing.TB, claimed enginecore.ClaimedExecution) {
 	at := spot{activity.DefaultLane, enginecore.Partition{Family: enginecore.FlowFamily}}
 	t := newTask(b.shift, at, claimed, time.Now())
-	if next := t.run(func() bool { return true }); next != nil || !t.settled.Load() || t.unsure.Load() {
+	if next := b.shift.runTask(t, func() bool { return true }); next != nil || !t.settled.Load() || t.outcomeUnknown.Load() {
 		tb.Fatal("the result was not committed")
 	}
 }

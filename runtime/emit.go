@@ -155,9 +155,9 @@ func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 		switch {
 		case err == nil:
 			continue
-		case engineAway(err) && ctx.Err() == nil:
+		case isUnavailable(err) && ctx.Err() == nil:
 			// What may have arrived all the same is told by its number.
-			t.shift.leases.doubt()
+			t.shift.leases.markUncertain()
 			pause(ctx, reportPause)
 			return i, nil
 		case errors.Is(err, enginecore.ErrStreamClosed), errors.Is(err, enginecore.ErrStaleOwnerCannotAppend):

@@ -20,11 +20,11 @@ func EngineToken(tb testing.TB, token activity.Token) string {
 
 // SubmitTogether sends runs of one flow and partition with one call and returns the codes of their outcomes.
 func SubmitTogether(ctx context.Context, c *Client, plans ...*Plan) ([]string, error) {
-	batch := make([]*start, len(plans))
+	requests := make([]startRequest, len(plans))
 	for i, plan := range plans {
-		batch[i] = newStart(ctx, plan)
+		requests[i] = newStartRequest(plan, nil)
 	}
-	reply, err := c.starts.send(ctx, startCall(placeOf(plans[0]), batch))
+	reply, err := c.starts.send(ctx, startCall(startKeyOf(plans[0]), requests))
 	codes := make([]string, len(reply.Outcomes))
 	for i, outcome := range reply.Outcomes {
 		codes[i] = outcome.Code

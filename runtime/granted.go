@@ -79,13 +79,12 @@ func (s *shift) useGrant(ctx context.Context, grant Grant) ([]enginecore.Claimed
 	call := enginecore.ClaimGrantedCall{
 		Partition: grant.Partition, ExecutionID: grant.ExecutionID, ClaimRequest: s.claimRequest(grant.Lane, 1),
 	}
-	reply, err := core.ClaimGranted(s.base, call)
-	for errors.Is(err, enginecore.ErrOutcomeUnknown) && ctx.Err() == nil {
-		s.leases.doubt()
-		call.Repeated = true
-		pause(ctx, claimPause)
+	var reply enginecore.ClaimGrantedReply
+	err = s.claimUntilKnown(ctx, func(repeated bool) (err error) {
+		call.Repeated = repeated
 		reply, err = core.ClaimGranted(s.base, call)
-	}
+		return err
+	})
 	for _, passing := range []error{
 		enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotLeaseable, enginecore.ErrInvalidClaimGrant, enginecore.ErrClaimGrantExpired,
 	} {
@@ -94,7 +93,7 @@ func (s *shift) useGrant(ctx context.Context, grant Grant) ([]enginecore.Claimed
 		}
 	}
 	if err != nil {
-		s.leases.doubt()
+		s.leases.markUncertain()
 		return nil, fmt.Errorf("use the grant of %s: %w", grant.ExecutionID, err)
 	}
 	return reply.Executions, nil

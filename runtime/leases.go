@@ -16,8 +16,8 @@ import (
 type leaseBook struct {
 	shift *shift
 	ttl   time.Duration
-	// doubtful is set by a failed call: the engine may then know of leases that this worker does not.
-	doubtful atomic.Bool
+	// uncertain is set by a failed call: the engine may then know of leases that this worker does not.
+	uncertain atomic.Bool
 	// known tells that the worker has its live key. Without it, keepers take back places that it holds.
 	known atomic.Bool
 
@@ -50,24 +50,30 @@ func newLeaseBook(s *shift) *leaseBook {
 // register takes the worker's live key, which tells others that the instance exists. While the engine is away, it keeps
 // trying, as all of the worker does; where it is full, the worker works without, so that what is there gets done.
 func (b *leaseBook) register(ctx context.Context) error {
-	client := b.shift.session.client
-	for {
-		err := enginecore.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
-		if err == nil {
-			b.known.Store(true)
-			b.shift.worker.vitals.touch()
-			return nil
-		}
-		if ctx.Err() != nil || errors.Is(err, enginecore.ErrFull) {
-			return nil
-		}
-		if errors.Is(err, enginecore.ErrUnauthorized) {
-			return fmt.Errorf("register worker %s: %w", b.shift.worker.instance, err)
-		}
-		b.shift.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker cannot reach the engine, it tries again", eventEngineAway.attr(),
-			slog.Any("error", err))
-		pause(ctx, claimPause)
+	again := retryPolicy{
+		pause: claimPause,
+		retryable: func(err error) bool {
+			return !errors.Is(err, enginecore.ErrFull) && !errors.Is(err, enginecore.ErrUnauthorized)
+		},
+		failed: func(err error) {
+			b.shift.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker cannot reach the engine, it tries again",
+				eventEngineAway.attr(), slog.Any("error", err))
+		},
 	}
+	err := retryUntilKnown(ctx, again, func(bool) error { return b.setLiveKey(ctx) })
+	switch {
+	case err == nil:
+		b.known.Store(true)
+		b.shift.worker.vitals.touch()
+	case ctx.Err() == nil && errors.Is(err, enginecore.ErrUnauthorized):
+		return fmt.Errorf("register worker %s: %w", b.shift.worker.instance, err)
+	}
+	return nil
+}
+
+func (b *leaseBook) setLiveKey(ctx context.Context) error {
+	client := b.shift.session.client
+	return enginecore.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
 }
 
 // warnOfShortLease tells of a lease that may run out before a connection that has fallen silent is given up.
@@ -197,15 +203,15 @@ func (b *leaseBook) abandonAll() []string {
 		for _, t := range tasks {
 			if t.settle() {
 				names = append(names, t.name())
-				t.giveBack()
+				b.shift.report(t, released(reasonStopped), 0)
 			}
 		}
 	}
 	return names
 }
 
-// doubt asks for a comparison with the engine's view at the next renewal.
-func (b *leaseBook) doubt() { b.doubtful.Store(true) }
+// markUncertain asks for a comparison with the engine's view at the next renewal.
+func (b *leaseBook) markUncertain() { b.uncertain.Store(true) }
 
 // keep renews until ctx ends, and ends the context of what could not be renewed in time.
 func (b *leaseBook) keep(ctx context.Context) {
@@ -250,7 +256,7 @@ func (b *leaseBook) dropLapsed() {
 // renew renews all leases, and compares with the engine when a call has failed since the last time.
 func (b *leaseBook) renew(ctx context.Context) {
 	held := b.snapshot()
-	compare := b.doubtful.Swap(false)
+	compare := b.uncertain.Swap(false)
 	if compare {
 		for _, p := range b.shift.session.partitions() {
 			if held[p] == nil {
@@ -271,7 +277,7 @@ func (b *leaseBook) renew(ctx context.Context) {
 	defer cancel()
 	answers, err := b.shift.session.calls.renewAll(deadline, renewals)
 	if err != nil && ctx.Err() == nil {
-		b.doubt()
+		b.markUncertain()
 		b.shift.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", eventRenewalFailed.attr(), slog.Any("error", err))
 	}
 	seen := make(map[enginecore.LeaseID]bool)
@@ -287,7 +293,7 @@ func (b *leaseBook) renew(ctx context.Context) {
 	b.strays = seen
 	b.mu.Unlock()
 	if len(seen) > 0 {
-		b.doubt()
+		b.markUncertain()
 	}
 }
 
@@ -352,7 +358,7 @@ func (b *leaseBook) returnStrays(p enginecore.Partition, strays []enginecore.Hel
 
 func (b *leaseBook) touchLiveKey(ctx context.Context) {
 	client := b.shift.session.client
-	err := enginecore.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
+	err := b.setLiveKey(ctx)
 	if err == nil {
 		b.known.Store(true)
 	} else if errors.Is(err, enginecore.ErrFull) {
@@ -365,6 +371,6 @@ func (b *leaseBook) touchLiveKey(ctx context.Context) {
 	case err == nil:
 		b.shift.worker.vitals.touch()
 	case ctx.Err() == nil:
-		b.doubt()
+		b.markUncertain()
 	}
 }

@@ -66,7 +66,7 @@ func (s *shift) noteReturn(t *task) {
 		t.pool.leave(t.placed)
 		return
 	}
-	if t.claimed.Admission == "" || t.unsure.Load() {
+	if t.claimed.Admission == "" || t.outcomeUnknown.Load() {
 		return
 	}
 	x, ok := permitsOf(&t.claimed)

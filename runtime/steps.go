@@ -27,10 +27,6 @@ const (
 	markTimedOut = 't'
 )
 
-// CategoryJournalFull is the category of a failure to record a step or a wait because the execution has too many, or too
-// large ones. It is not retried.
-const CategoryJournalFull = "journal_full"
-
 // journal is what an execution's steps and waits have brought, by entry.
 type journal struct {
 	mu      sync.Mutex
@@ -205,23 +201,10 @@ func stepError(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	case errors.Is(err, enginecore.ErrJournalFull):
 		return activity.NonRetryable(activity.Category(err, CategoryJournalFull))
-	case engineAway(err):
+	case isUnavailable(err):
 		return err
 	case isFence(err):
 		return fmt.Errorf("%w: %w", ErrLeaseLost, err)
 	}
 	return activity.NonRetryable(err)
-}
-
-// isFence tells that the engine does not take the caller for the owner of the execution.
-func isFence(err error) bool {
-	for _, code := range []enginecore.Code{
-		enginecore.ErrExecutionNotActive, enginecore.ErrLeaseRevoked, enginecore.ErrLeaseExpired, enginecore.ErrStaleLease,
-		enginecore.ErrExecutionNotFound,
-	} {
-		if errors.Is(err, code) {
-			return true
-		}
-	}
-	return false
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,8 +13,6 @@ import (
 )
 
 const (
-	// claimPause is how long a spot rests after a claim that failed.
-	claimPause = 200 * time.Millisecond
 	// stopPatience is how long functions get to return after their context ended at a stop.
 	stopPatience = 2 * time.Second
 )
@@ -34,9 +31,9 @@ type shift struct {
 	left   atomic.Bool
 	onDuty sync.WaitGroup // goroutines that hear places of the rota
 	leases *leaseBook
-	// commits is nil when completions go one by one.
-	commits *commits
-	plans   planCache
+	// completer reports how executions end.
+	completer *completer
+	plans     planCache
 	// base carries the values of Run's context but does not end with it.
 	base  context.Context
 	tasks sync.WaitGroup // executions and claims
@@ -49,8 +46,8 @@ type shift struct {
 	pools   permitPools
 	// mayChoose is set when one server has all partitions, so that it can choose which one a claim visits.
 	mayChoose bool
-	// budgetCalls take what is used of budgets there.
-	budgetCalls *budgetCalls
+	// budgets takes what is used of budgets.
+	budgets *budgetBatcher
 }
 
 // errands are goroutines that messages start, which may come until the last moment.
@@ -93,9 +90,10 @@ func (s *shift) run(ctx context.Context) error {
 	ctx, release := s.session.whileServed(ctx)
 	defer release()
 	s.leases = newLeaseBook(s)
-	s.budgetCalls = newBudgetCalls(s.core)
+	s.budgets = newBudgetBatcher(s.core.UseBudget)
 	s.permits.run, s.pools.run = s, s
-	s.commits = newCommits(s)
+	s.completer = s.newCompleter()
+	s.completer.batch = newCompletionBatcher(s.completer, s.worker.config.slots)
 	s.warnOfShortLease(ctx)
 	if err := s.leases.register(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -144,6 +142,11 @@ func (s *shift) run(ctx context.Context) error {
 	return err
 }
 
+// newCompleter returns a completer that sends completions one by one.
+func (s *shift) newCompleter() *completer {
+	return &completer{session: s.session, base: s.base, claimRequest: s.claimRequest, markUncertain: s.leases.markUncertain}
+}
+
 // dispatch claims work for free slots until ctx ends.
 func (s *shift) dispatch(ctx context.Context) {
 	for {
@@ -158,123 +161,6 @@ func (s *shift) dispatch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.board.changed:
-		}
-	}
-}
-
-// claim fills slots from one spot, and works in one of them.
-func (s *shift) claim(ctx context.Context, v visit) {
-	if s.worker.config.through {
-		s.claimGranted(ctx, v)
-		return
-	}
-	call := enginecore.ClaimCall{
-		Partition: v.partition, ClaimRequest: s.claimRequest(v.lane, v.slots), TellNone: v.heard, TellEmpty: v.first,
-		TellMore: v.place != "", Place: v.place, List: v.list, Places: v.places,
-	}
-	call.Aside = v.aside
-	if s.crowd.size() == 0 {
-		call.TellNone, call.TellEmpty, call.TellMore = false, false, false
-	}
-	sentAt := time.Now()
-	reply, err := s.session.calls.Claim(s.base, call)
-	for errors.Is(err, enginecore.ErrOutcomeUnknown) && ctx.Err() == nil {
-		s.leases.doubt()
-		call.Repeated = true
-		pause(ctx, claimPause)
-		sentAt = time.Now()
-		reply, err = s.session.calls.Claim(s.base, call)
-	}
-	if err != nil {
-		s.measureClaim(sentAt, v, outcomeUnanswered)
-		s.leases.doubt()
-		s.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", eventClaimFailed.attr(), slog.String("lane", string(v.lane)),
-			slog.String("partition", v.partition.Tag()), slog.Any("error", err))
-		pause(ctx, claimPause)
-		s.board.notVisited(v)
-		s.board.claimed(v.slots)
-		if call.Aside {
-			s.board.addAside(v.spot)
-		} else {
-			s.board.add(v.spot)
-		}
-		return
-	}
-	at := v.spot
-	if v.list != "" {
-		at.partition.Index = uint16(reply.Visited)
-	}
-	aside := s.board.visited(v, at)
-	s.crowd.claimTook(time.Since(sentAt))
-	s.worker.counts.claimed(len(reply.Executions))
-	if len(reply.Executions) > 0 {
-		s.measureClaim(sentAt, v, outcomeFound)
-	} else {
-		s.measureClaim(sentAt, v, outcomeEmpty)
-	}
-	tasks := make([]*task, len(reply.Executions))
-	for i, claimed := range reply.Executions {
-		tasks[i] = newTask(s, at, claimed, sentAt)
-	}
-	s.permits.acquire(tasks...)
-	// The first task runs in this goroutine, when nothing is left to do that takes long.
-	var first *task
-	if len(tasks) > 0 && len(reply.Candidates) == 0 {
-		first, tasks = tasks[0], tasks[1:]
-	}
-	s.launch(tasks)
-	unused := v.slots - len(reply.Executions)
-	if len(reply.Candidates) > 0 {
-		unused -= s.admit(v.lane, reply.Candidates, unused)
-	}
-	s.board.claimed(unused)
-	switch {
-	case aside && len(reply.Executions) == v.slots:
-		s.board.addAside(at)
-	case reply.Remaining > 0:
-		s.board.add(at)
-	}
-	if first != nil {
-		s.work(first)
-	}
-}
-
-func (s *shift) measureClaim(sentAt time.Time, v visit, outcome string) {
-	telemetry := s.session.telemetry
-	telemetry.record(s.base, telemetry.claims, time.Since(sentAt), labels{"lane", string(v.lane), outcome})
-}
-
-func (s *shift) claimRequest(lane enginecore.LaneID, count int) enginecore.ClaimRequest {
-	request := s.request
-	request.LaneID, request.Count, request.ClaimID = lane, int64(count), randomUUID().String()
-	if count > 0 && !s.worker.config.through {
-		request.Rooms = s.limits.rooms(s.pools.unused)
-	}
-	return request
-}
-
-// maxRow bounds for how long a slot may run executions of one spot in a row while other spots wait. Short ones are worth
-// more than a few in a row, since each that is not handed on costs a claim; after a long one, the others come first.
-const maxRow = 20 * time.Millisecond
-
-// work occupies a slot: it runs a task and those that its completions hand on, then frees the slot.
-func (s *shift) work(t *task) {
-	until := time.Now().Add(maxRow)
-	another := func() bool {
-		return !s.worker.config.through && (time.Now().Before(until) || !s.board.crowded())
-	}
-	var ended *task
-	// A function may end its goroutine, so this is deferred. The slot is free before others learn of the places, so that this
-	// worker can take one.
-	defer func() {
-		s.board.release()
-		s.releasePermits(ended)
-	}()
-	for t != nil {
-		s.worker.counts.executions.Add(1)
-		ended = t
-		if t = t.run(another); t != nil {
-			s.releasePermits(ended)
 		}
 	}
 }
