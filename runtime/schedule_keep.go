@@ -30,9 +30,9 @@ const (
 // that is due, and every step is written only if nobody else took one; so no order of things, and no keeper that stops
 // anywhere, starts a fire twice or loses one.
 type scheduleKeeper struct {
-	session *session
-	client  *Client
-	flows   compiledSchedules
+	session   *session
+	submitter *submitter
+	flows     compiledSchedules
 
 	places chan struct{} // of the schedules that are worked on
 	tasks  sync.WaitGroup
@@ -43,7 +43,7 @@ type scheduleKeeper struct {
 
 // newScheduleKeeper makes one that watches the runs that fires wait for, or one that only does what can be done at once.
 func newScheduleKeeper(e *session, watch bool) *scheduleKeeper {
-	k := &scheduleKeeper{session: e, client: newClientOf(e), places: make(chan struct{}, schedulesAtOnce)}
+	k := &scheduleKeeper{session: e, submitter: newSubmitter(e), places: make(chan struct{}, schedulesAtOnce)}
 	if watch {
 		k.watching = make(map[watchedRun]bool)
 	}
@@ -59,7 +59,7 @@ type watchedRun struct {
 // close waits for what is under way.
 func (k *scheduleKeeper) close() {
 	k.tasks.Wait()
-	k.client.Close()
+	k.submitter.close()
 }
 
 // begin works on the schedules of a partition that are due. It does not wait for that.
@@ -204,17 +204,17 @@ func (k *scheduleKeeper) watch(ctx context.Context, r *scheduleRecord) (bool, er
 		forget()
 		return false, err
 	}
-	wait, err := k.client.done.wait(ctx, id, p)
+	wait, err := k.submitter.completions.wait(ctx, id, p)
 	if err != nil {
 		forget()
 		return false, err
 	}
 	k.tasks.Go(func() {
-		defer k.client.done.release(wait)
+		defer k.submitter.completions.release(wait)
 		timer := time.NewTimer(lookAgain)
 		defer timer.Stop()
 		select {
-		case <-wait.heard:
+		case <-wait.completed:
 			forget()
 			k.work(ctx, r.part, r.id)
 			return
@@ -245,7 +245,7 @@ func (k *scheduleKeeper) start(ctx context.Context, r *scheduleRecord, i int) (m
 		if err := k.session.saveSchedule(ctx, r, nil, false); err != nil {
 			return false, err
 		}
-		if _, failure = k.client.submit(ctx, plan); failure != nil && !isFinal(failure) {
+		if _, failure = k.submitter.submit(ctx, plan); failure != nil && !isFinal(failure) {
 			return false, failure
 		}
 	}
@@ -280,7 +280,7 @@ func isFinal(err error) bool {
 
 // plan is what a fire starts, and the name of the flow. All of it is of one revision, also when the schedule has changed since
 // a keeper began to start the fire.
-func (k *scheduleKeeper) plan(ctx context.Context, r *scheduleRecord, fire *pendingFire) (string, *Plan, error) {
+func (k *scheduleKeeper) plan(ctx context.Context, r *scheduleRecord, fire *pendingFire) (string, *runPlan, error) {
 	key := scheduledPlan{r.id, r.state.CreatedAt, fire.Plan}
 	compiled := k.flows.get(key)
 	reply, err := k.session.core.ReadSchedulePlan(ctx, enginecore.ReadSchedulePlanCall{
@@ -304,7 +304,7 @@ func (k *scheduleKeeper) plan(ctx context.Context, r *scheduleRecord, fire *pend
 }
 
 // planFire is the run of one fire.
-func planFire(e *session, spec *scheduleSpec, compiled *compiledFlow, input []byte, incarnation int64, fire pendingFire) (*Plan, error) {
+func planFire(e *session, spec *scheduleSpec, compiled *compiledFlow, input []byte, incarnation int64, fire pendingFire) (*runPlan, error) {
 	var err error
 	if spec.FireField != "" {
 		if input, err = withFireTime(input, spec.FireField, unixTime(fire.At)); err != nil {

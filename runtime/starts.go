@@ -33,21 +33,21 @@ type startPlace struct {
 	retention string
 }
 
-func placeOf(plan *Plan) startPlace {
+func placeOf(plan *runPlan) startPlace {
 	return startPlace{plan.Partition, plan.compiled, plan.namespace, plan.creator, plan.retention}
 }
 
 // start is one run that is being started.
 type start struct {
 	ctx     context.Context
-	plan    *Plan
+	plan    *runPlan
 	budgets []enginecore.SubmitFlowBudget
 	// taken tells that the run waits no more: it has got its turn, or is part of a call.
 	taken bool
 	told  chan startNews
 }
 
-func newStart(ctx context.Context, plan *Plan) *start {
+func newStart(ctx context.Context, plan *runPlan) *start {
 	return &start{ctx: ctx, plan: plan, budgets: encodeBudgets(plan.budgets)}
 }
 
@@ -88,7 +88,7 @@ func newStarts(e *session) *starts {
 
 // submit starts a run, together with others when a call to the same place is under way: otherwise, and for whatever needs
 // an answer of its own, through alone.
-func (s *starts) submit(ctx context.Context, plan *Plan, alone func() (existed bool, err error)) (existed bool, err error) {
+func (s *starts) submit(ctx context.Context, plan *runPlan, alone func() (existed bool, err error)) (existed bool, err error) {
 	if s == nil || !plan.goesWithOthers() {
 		return alone()
 	}
@@ -313,6 +313,6 @@ func (c *compiledFlow) runsPerCall() int {
 
 // goesWithOthers reports whether the run can be started together with others of its flow: it has nothing that others of the
 // flow may not have, too.
-func (p *Plan) goesWithOthers() bool {
+func (p *runPlan) goesWithOthers() bool {
 	return p.compiled.many != nil && len(p.fires) == 0 && len(p.parent) == 0
 }
