@@ -13,11 +13,3 @@ func (c *Client) awaitResult(ctx context.Context, flowName, runID string, id eng
 	}
 	return c.submitter.awaitResult(ctx, flowName, runID, id, p)
 }
-
-// notify leaves a value in a channel of capacity one.
-func notify(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
