@@ -10,69 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// gateNews is what the partitions of flows have to be told about a budget: that it is used up, and why, or that it is not.
-type gateNews struct {
-	session   *session
-	partition enginecore.Partition // of the budget
-	budget    enginecore.BudgetID
-	flow      enginecore.FlowID // the run that has the budget to itself; empty for others
-	version   int64
-	closed    string
-	// forget tells that the budget is gone.
-	forget bool
-}
-
-// tell tells all partitions that it concerns, lets go what waits there if the budget is not used up, and then says that it is
-// done. Keepers do what it leaves undone.
-func (n gateNews) tell(ctx context.Context) error {
-	partitions, err := n.partitions()
-	if err != nil {
-		return err
-	}
-	if err := n.send(ctx, partitions); err != nil || n.forget {
-		return err
-	}
-	_, err = n.session.core.BudgetDone(ctx, enginecore.BudgetDoneCall{Partition: n.partition, Done: []enginecore.BudgetDoneDone{
-		{Text: owedGate + " " + string(n.budget), Gate: n.version},
-	}})
-	return err
-}
-
-func (n gateNews) partitions() ([]enginecore.Partition, error) {
-	if n.flow == "" {
-		return n.session.partitions(), nil
-	}
-	p, err := n.session.core.FlowPartition(n.flow)
-	return []enginecore.Partition{p}, err
-}
-
-// send tells some partitions.
-func (n gateNews) send(ctx context.Context, partitions []enginecore.Partition) error {
-	for len(partitions) > 0 {
-		calls := make([]enginecore.SetBudgetGatesCall, len(partitions))
-		for i, p := range partitions {
-			calls[i] = enginecore.SetBudgetGatesCall{Partition: p, Gates: []enginecore.SetBudgetGatesGate{
-				{BudgetID: n.budget, Gate: n.version, Closed: n.closed, Forget: n.forget},
-			}}
-		}
-		answers, err := sendAll(ctx, n.session.core, calls)
-		if err != nil {
-			return err
-		}
-		var left []enginecore.Partition
-		for i, a := range answers {
-			if a.reply.More {
-				left = append(left, partitions[i])
-			}
-		}
-		partitions = left
-	}
-	return nil
-}
-
 // Kinds of what is owed because of a use of a budget.
 const (
-	owedGate   = "gate"
 	owedBreach = "breach"
 	owedHeld   = "held"
 	owedRun    = "run"
@@ -147,14 +86,4 @@ func (b breach) carryOut(ctx context.Context, e *session) error {
 // done is by what the engine is told that a text need not be kept any more, or not before a time.
 func done(text string, again time.Time) enginecore.BudgetDoneDone {
 	return enginecore.BudgetDoneDone{Text: text, AgainAt: again}
-}
-
-// remove removes a budget that nobody can wait for, after the partitions of flows have forgotten it.
-func (n gateNews) remove(ctx context.Context) error {
-	n.closed, n.forget = "", true
-	if err := n.tell(ctx); err != nil {
-		return err
-	}
-	_, err := n.session.core.RemoveBudget(ctx, enginecore.RemoveBudgetCall{Partition: n.partition, BudgetID: n.budget, Over: true})
-	return err
 }

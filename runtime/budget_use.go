@@ -198,7 +198,7 @@ func useError(b *storedBudget, err error) error {
 // tellGate passes on that a gate has changed: to the partition of the task before anything else happens, so that a node which
 // waits is not started again at once, to others by the way.
 func (t *task) tellGate(ctx context.Context, b *storedBudget, p enginecore.Partition, used useResult, waits bool) error {
-	news := gateNews{session: t.shift.session, partition: p, budget: b.ID, version: used.gate, closed: used.closed}
+	news := gateUpdate{session: t.shift.session, partition: p, budget: b.ID, version: used.gate, closed: used.closed}
 	if b.Scope == flow.ScopeRun && !b.Wide {
 		news.flow = t.claimed.FlowID
 	}
@@ -211,9 +211,9 @@ func (t *task) tellGate(ctx context.Context, b *storedBudget, p enginecore.Parti
 	return t.retrying(ctx, func() error { return news.send(ctx, []enginecore.Partition{t.spot.partition}) })
 }
 
-func (t *task) tellOthers(news gateNews) {
+func (t *task) tellOthers(news gateUpdate) {
 	t.shift.errands.start(func() {
-		if err := news.tell(t.shift.base); err != nil {
+		if err := news.publish(t.shift.base); err != nil {
 			t.log(slog.LevelWarn, eventBudgetFailed, "the state of a budget could not be passed on, keepers do it", slog.Any("error", err))
 		}
 	})

@@ -22,12 +22,6 @@ func actionOf(opts []ActionOption) (action, error) {
 	return a, errors.Join(apply(&a, opts), checkText("actor", a.actor, MaxActor))
 }
 
-// Policies of ffx_cancel_flow.
-const (
-	cancelAll     = "cancel_all"
-	cancelPending = "cancel_pending"
-)
-
 // Cancel stops the run: nothing of it starts any more, and running activities see their context cancelled. It returns
 // when every node has been told. Cancelling a cancelled run is no error; a run that is over otherwise gives ErrRunOver. The
 // reason has at most MaxReason bytes and no control characters; others are refused with ErrText, in all calls that take one.
@@ -75,20 +69,18 @@ func (c *Client) cancel(ctx context.Context, flowName, runID, policy, reason str
 			return fault(err)
 		}
 	}
-	call := enginecore.CancelFlowCall{Partition: partition, FlowID: id, Reason: reason, Actor: by.actor, Policy: policy}
-	for {
-		reply, err := c.session.calls.CancelFlow(ctx, call)
-		switch {
-		case errors.Is(err, enginecore.ErrFlowNotFound):
-			return fault(ErrRunNotFound)
-		case errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
-			return fault(ErrRunOver)
-		case err != nil:
-			return fault(err)
-		case !reply.More:
-			return nil
-		}
+	err = cancelRun(ctx, c.session, enginecore.CancelFlowCall{
+		Partition: partition, FlowID: id, Reason: reason, Actor: by.actor, Policy: policy,
+	})
+	switch {
+	case errors.Is(err, enginecore.ErrFlowNotFound):
+		return fault(ErrRunNotFound)
+	case errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
+		return fault(ErrRunOver)
+	case err != nil:
+		return fault(err)
 	}
+	return nil
 }
 
 // CancelNode cancels one node of a run, whether it waits or runs; what depends on it is skipped, or goes on by its joins.

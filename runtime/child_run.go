@@ -20,10 +20,10 @@ func (c *child) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client := newClientOf(c.shift.session)
-	defer client.Close()
+	submitter := newSubmitter(c.shift.session)
+	defer submitter.close()
 	err = c.retryUntilKnown(ctx, func() error {
-		_, err := client.submit(ctx, plan)
+		_, err := submitter.submit(ctx, plan)
 		return err
 	})
 	if errors.Is(err, ErrRunConflict) {
@@ -33,7 +33,7 @@ func (c *child) start(ctx context.Context) error {
 }
 
 // plan makes the run that a node stands for ready to be submitted. It is kept as long as its parent.
-func (c *child) plan(ctx context.Context) (*Plan, error) {
+func (c *child) plan(ctx context.Context) (*runPlan, error) {
 	node, err := c.declared()
 	if err != nil {
 		return nil, err
@@ -226,10 +226,10 @@ const closingPause = 50 * time.Millisecond
 // rerun runs again what did not succeed in the run that a node stands for. The id of the rerun is that of the node's try, so
 // that it is begun once.
 func (c *child) rerun(ctx context.Context, try string) error {
-	client := newClientOf(c.shift.session)
-	defer client.Close()
+	submitter := newSubmitter(c.shift.session)
+	defer submitter.close()
 	call := enginecore.RerunCall{
-		Partition: c.part, FlowID: c.id, RerunID: string(c.claimed.ExecutionID) + " " + try, Mode: "failed",
+		Partition: c.part, FlowID: c.id, RerunID: string(c.claimed.ExecutionID) + " " + try, Mode: rerunFailed,
 		Actor: "flow " + c.claimed.FlowName,
 	}
 	for {
@@ -257,7 +257,7 @@ func (c *child) rerun(ctx context.Context, try string) error {
 		case reply.State == "begun":
 			return nil
 		}
-		if err = c.beginRerun(ctx, client, call); !isUnavailable(err) || ctx.Err() != nil {
+		if err = c.beginRerun(ctx, submitter, call); !isUnavailable(err) || ctx.Err() != nil {
 			return err
 		}
 		c.shift.leases.markUncertain()
@@ -266,14 +266,14 @@ func (c *child) rerun(ctx context.Context, try string) error {
 }
 
 // beginRerun chooses the nodes and names them to the engine. When that is away, it is not known how far this came.
-func (c *child) beginRerun(ctx context.Context, client *Client, call enginecore.RerunCall) error {
-	d, err := client.describe(ctx, c.name, c.run, c.id, c.part)
+func (c *child) beginRerun(ctx context.Context, submitter *submitter, call enginecore.RerunCall) error {
+	run, err := submitter.readNodes(ctx, c.name, c.run, c.id, c.part)
 	if err != nil {
 		return err
 	}
-	nodes, err := RerunFailed().nodes(d)
+	nodes, err := run.inScope(rerunScope{mode: rerunFailed})
 	if err == nil {
-		err = client.sendReruns(ctx, call, nodes)
+		err = submitter.sendRerun(ctx, call, nodes)
 	}
 	if err == nil || isUnavailable(err) || ctx.Err() != nil {
 		return err

@@ -89,7 +89,7 @@ type budgetChecks struct {
 	leases []string                    // the texts of the leases asked for
 	held   []enginecore.BudgetDoneOver // the reservations of the leases
 	runs   []string                    // the texts of the runs asked for
-	ofRuns []gateNews                  // their budgets
+	ofRuns []gateUpdate                // their budgets
 }
 
 func (s *budgetSettling) of(p enginecore.Partition) *budgetChecks {
@@ -106,7 +106,7 @@ func (s *budgetSettling) settle(ctx context.Context, task enginecore.BudgetTask)
 	fields := strings.Fields(rest)
 	switch {
 	case kind == owedGate:
-		return s.news(task, rest).tell(ctx)
+		return s.news(task, rest).publish(ctx)
 	case kind == owedBreach:
 		b, err := parseBreach(task.Text)
 		if err == nil {
@@ -163,8 +163,8 @@ func leaseOf(reservation string) (enginecore.VerifyBudgetUseLease, error) {
 }
 
 // news is what the partitions of flows have to know of the budget of a task.
-func (s *budgetSettling) news(task enginecore.BudgetTask, budget string) gateNews {
-	n := gateNews{session: s.session, partition: s.partition, budget: enginecore.BudgetID(budget), version: task.Gate, closed: task.Closed}
+func (s *budgetSettling) news(task enginecore.BudgetTask, budget string) gateUpdate {
+	n := gateUpdate{session: s.session, partition: s.partition, budget: enginecore.BudgetID(budget), version: task.Gate, closed: task.Closed}
 	if !task.Wide {
 		n.flow = task.FlowID
 	}

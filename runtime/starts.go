@@ -25,19 +25,19 @@ type startKey struct {
 	retention string
 }
 
-func startKeyOf(plan *Plan) startKey {
+func startKeyOf(plan *runPlan) startKey {
 	return startKey{plan.Partition, plan.compiled, plan.namespace, plan.creator, plan.retention}
 }
 
 // startRequest is one run that is being started.
 type startRequest struct {
-	plan    *Plan
+	plan    *runPlan
 	budgets []enginecore.SubmitFlowBudget
 	// alone starts the run by itself.
 	alone func() (existed bool, err error)
 }
 
-func newStartRequest(plan *Plan, alone func() (existed bool, err error)) startRequest {
+func newStartRequest(plan *runPlan, alone func() (existed bool, err error)) startRequest {
 	return startRequest{plan: plan, budgets: encodeBudgets(plan.budgets), alone: alone}
 }
 
@@ -80,7 +80,7 @@ func newStartBatcher(e *session) *startBatcher {
 
 // submit starts a run and reports whether it existed. alone starts it by itself: when nothing else is being started, and for
 // whatever needs an answer of its own.
-func (s *startBatcher) submit(ctx context.Context, plan *Plan, alone func() (existed bool, err error)) (existed bool, err error) {
+func (s *startBatcher) submit(ctx context.Context, plan *runPlan, alone func() (existed bool, err error)) (existed bool, err error) {
 	if s == nil || !plan.batchable() {
 		return alone()
 	}
@@ -217,6 +217,6 @@ func (c *compiledFlow) runsPerCall() int {
 
 // batchable reports whether the run may share a SubmitMany call: child runs, scheduled runs, and runs of flows with waits, joins or
 // many nodes may not.
-func (p *Plan) batchable() bool {
+func (p *runPlan) batchable() bool {
 	return p.compiled.many != nil && len(p.fires) == 0 && len(p.parent) == 0
 }

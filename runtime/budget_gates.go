@@ -1,0 +1,81 @@
+package runtime
+
+import (
+	"context"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// owedGate begins the engine's text about a gate that is to be published.
+const owedGate = "gate"
+
+// gateUpdate is the state of a budget's gate for the partitions of flows: closed, and why, or open.
+type gateUpdate struct {
+	session   *session
+	partition enginecore.Partition // of the budget
+	budget    enginecore.BudgetID
+	flow      enginecore.FlowID // the run that has the budget to itself; empty for others
+	version   int64
+	closed    string
+	// forget: the budget is removed.
+	forget bool
+}
+
+// publish sends the gate to every affected partition, which releases waiting nodes if the budget has room, and then
+// acknowledges the engine's entry. Keepers do what it leaves undone.
+func (u gateUpdate) publish(ctx context.Context) error {
+	partitions, err := u.partitions()
+	if err != nil {
+		return err
+	}
+	if err := u.send(ctx, partitions); err != nil || u.forget {
+		return err
+	}
+	_, err = u.session.core.BudgetDone(ctx, enginecore.BudgetDoneCall{Partition: u.partition, Done: []enginecore.BudgetDoneDone{
+		{Text: owedGate + " " + string(u.budget), Gate: u.version},
+	}})
+	return err
+}
+
+// partitions lists the partitions whose nodes may have the budget.
+func (u gateUpdate) partitions() ([]enginecore.Partition, error) {
+	if u.flow == "" {
+		return u.session.partitions(), nil
+	}
+	p, err := u.session.core.FlowPartition(u.flow)
+	return []enginecore.Partition{p}, err
+}
+
+// send sends the gate to some partitions, until they have released what waited.
+func (u gateUpdate) send(ctx context.Context, partitions []enginecore.Partition) error {
+	for len(partitions) > 0 {
+		calls := make([]enginecore.SetBudgetGatesCall, len(partitions))
+		for i, p := range partitions {
+			calls[i] = enginecore.SetBudgetGatesCall{Partition: p, Gates: []enginecore.SetBudgetGatesGate{
+				{BudgetID: u.budget, Gate: u.version, Closed: u.closed, Forget: u.forget},
+			}}
+		}
+		answers, err := sendAll(ctx, u.session.core, calls)
+		if err != nil {
+			return err
+		}
+		var left []enginecore.Partition
+		for i, a := range answers {
+			if a.reply.More {
+				left = append(left, partitions[i])
+			}
+		}
+		partitions = left
+	}
+	return nil
+}
+
+// remove removes a budget that nobody can wait for, after the partitions of flows have forgotten it.
+func (u gateUpdate) remove(ctx context.Context) error {
+	u.closed, u.forget = "", true
+	if err := u.publish(ctx); err != nil {
+		return err
+	}
+	_, err := u.session.core.RemoveBudget(ctx, enginecore.RemoveBudgetCall{Partition: u.partition, BudgetID: u.budget, Over: true})
+	return err
+}
