@@ -73,7 +73,7 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 					var logged strings.Builder
 					engine := &fullCalls{until: time.Now().Add(5 * lease)}
 					s := &shift{
-						base: t.Context(), worker: &Worker{config: workerConfig{lease: lease}},
+						base: t.Context(), worker: &worker{config: workerConfig{lease: lease}},
 						session: &session{calls: engine, logger: slog.New(slog.NewTextHandler(&logged, nil)), telemetry: telemetry},
 					}
 					s.leases = newLeaseBook(s)

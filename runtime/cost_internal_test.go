@@ -59,7 +59,7 @@ func newCostBench(tb testing.TB) *costBench {
 
 	w := NewWorker(e)
 	require.NoError(tb, w.Register(same))
-	s := newShift(w)
+	s := newShift(w.worker)
 	s.base = ctx
 	s.leases = newLeaseBook(s)
 	s.completer = s.newCompleter()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -97,15 +96,4 @@ func (s *shift) useGrant(ctx context.Context, grant Grant) ([]enginecore.Claimed
 		return nil, fmt.Errorf("use the grant of %s: %w", grant.ExecutionID, err)
 	}
 	return reply.Executions, nil
-}
-
-// activities are the names of what the worker knows.
-func (w *Worker) activities() []string {
-	names := make([]string, 0, len(w.handlers)+2)
-	names = append(names, mapKind, subKind)
-	for name := range w.handlers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math"
 	"sync/atomic"
@@ -101,13 +100,4 @@ func (b *leaseBook) lookForOverstays() {
 	for _, t := range former {
 		t.lookForOverstay(now, b.ttl)
 	}
-}
-
-// checkSlots tells when no function can run any more.
-func (w *Worker) checkSlots() error {
-	if w.counts.overstaying.Load() < int64(w.config.slots) {
-		return nil
-	}
-	return fmt.Errorf("worker %s: %w: functions that do not return though their context has ended hold all of its %d slots; its log names them",
-		w.instance, ErrNotReady, w.config.slots)
 }

@@ -15,7 +15,7 @@ func TestWhenAFunctionOverstays(t *testing.T) {
 	t.Parallel()
 	const patience = time.Second
 	newRunning := func(limit time.Duration) (*task, func(after time.Duration) WorkerStats) {
-		w := &Worker{config: workerConfig{lease: time.Minute}}
+		w := &worker{config: workerConfig{lease: time.Minute}}
 		s := &shift{worker: w, session: &session{logger: slog.New(slog.DiscardHandler)}, base: t.Context()}
 		running := newTask(s, spot{}, enginecore.ClaimedExecution{}, time.Now())
 		until := time.Time{}
@@ -25,7 +25,7 @@ func TestWhenAFunctionOverstays(t *testing.T) {
 		running.functionBegins(until)
 		return running, func(after time.Duration) WorkerStats {
 			running.lookForOverstay(running.begun.Add(after), patience)
-			return w.Stats()
+			return (&Worker{w}).Stats()
 		}
 	}
 	none, one, over := WorkerStats{}, WorkerStats{Overstays: 1, Overstaying: 1}, WorkerStats{Overstays: 1}

@@ -19,7 +19,7 @@ const (
 
 // shift is one run of a worker.
 type shift struct {
-	worker  *Worker
+	worker  *worker
 	session *session
 	core    *enginecore.Engine
 	request enginecore.ClaimRequest // without claim id, lane and count
@@ -73,7 +73,7 @@ func (e *errands) finish() {
 	e.running.Wait()
 }
 
-func newShift(w *Worker) *shift {
+func newShift(w *worker) *shift {
 	return &shift{
 		worker: w, session: w.session, core: w.session.core, board: newBoard(w.config.slots), crowd: newCrowd(w.instance),
 		request: enginecore.ClaimRequest{
@@ -101,12 +101,12 @@ func (s *shift) run(ctx context.Context) error {
 		}
 		return fmt.Errorf("worker: %w", err)
 	}
-	unwatch, err := s.session.telemetry.watchWorker(s.worker, s)
+	unwatch, err := s.worker.observe(s.leases.size)
 	if err != nil {
 		return fmt.Errorf("worker: metrics: %w", err)
 	}
 	defer unwatch()
-	leaveKeeper := s.session.builtIn.join(s.worker.config.keeperless)
+	leaveKeeper := s.worker.joinKeeper(s.worker.config.keeperless)
 	background, stop := context.WithCancel(s.base)
 	var services sync.WaitGroup
 	services.Go(func() { s.leases.keep(background) })
