@@ -177,7 +177,7 @@ func (t *task) input(ctx context.Context, plan nodePlan) ([]byte, error) {
 
 // readInputs reads the results that were too many or too large to come with the claim.
 func (t *task) readInputs(ctx context.Context, results map[string][]byte) error {
-	call := enginecore.ReadInputsCall{Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID}
+	call := enginecore.ReadInputsCall{Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID}
 	for {
 		reply, err := t.shift.session.calls.ReadInputs(ctx, call)
 		if err != nil {

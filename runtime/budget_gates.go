@@ -6,8 +6,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// owedGate begins the engine's text about a gate that is to be published.
-const owedGate = "gate"
+// taskGate begins the engine's text about a gate that is to be published.
+const taskGate = "gate"
 
 // gateUpdate is the state of a budget's gate for the partitions of flows: closed, and why, or open.
 type gateUpdate struct {
@@ -32,7 +32,7 @@ func (u gateUpdate) publish(ctx context.Context) error {
 		return err
 	}
 	_, err = u.session.core.BudgetDone(ctx, enginecore.BudgetDoneCall{Partition: u.partition, Done: []enginecore.BudgetDoneDone{
-		{Text: owedGate + " " + string(u.budget), Gate: u.version},
+		{Text: taskGate + " " + string(u.budget), Gate: u.version},
 	}})
 	return err
 }

@@ -208,7 +208,7 @@ func (t *task) tellGate(ctx context.Context, b *storedBudget, p enginecore.Parti
 	if !waits {
 		return nil
 	}
-	return t.retrying(ctx, func() error { return news.send(ctx, []enginecore.Partition{t.spot.partition}) })
+	return t.retrying(ctx, func() error { return news.send(ctx, []enginecore.Partition{t.shard.partition}) })
 }
 
 func (t *task) tellOthers(news gateUpdate) {
@@ -226,7 +226,7 @@ func (t *task) breached(ctx context.Context, b *storedBudget, p enginecore.Parti
 	defer cancel()
 	owed, err := parseBreach(text)
 	if err == nil {
-		err = owed.carryOut(reporting, t.shift.session)
+		err = owed.apply(reporting, t.shift.session)
 	}
 	if err == nil {
 		_, err = t.shift.core.BudgetDone(reporting, enginecore.BudgetDoneCall{Partition: p, Done: []enginecore.BudgetDoneDone{{Text: text}}})
@@ -235,12 +235,12 @@ func (t *task) breached(ctx context.Context, b *storedBudget, p enginecore.Parti
 		t.log(slog.LevelWarn, eventBudgetFailed, "a breach of a budget could not be noted, keepers do it", slog.Any("error", err))
 	}
 	report := t.shift.worker.config.onBudget
-	if report == nil || owed.words == "" {
+	if report == nil || owed.message == "" {
 		return
 	}
 	breach := BudgetBreach{
 		Flow: t.claimed.FlowName, Run: t.claimed.RunID, Node: t.claimed.Node, Attempt: int(t.claimed.AttemptIndex) + 1, Budget: b.Name, Key: b.Key,
-		Dimension: e.Dimension, Hard: owed.kind == hardBreach, Words: owed.words, Amount: activity.BudgetAmount{
+		Dimension: e.Dimension, Hard: owed.kind == hardBreach, Words: owed.message, Amount: activity.BudgetAmount{
 			Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Spent: use.Spent, Reserved: use.Reserved, Hard: use.Hard, Soft: use.Soft,
 		},
 	}

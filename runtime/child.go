@@ -105,7 +105,7 @@ func (c *child) readItems() error {
 // link records which run the node stands for.
 func (c *child) link(ctx context.Context) (reply enginecore.LinkChildReply, err error) {
 	call := enginecore.LinkChildCall{
-		Partition: c.spot.partition, ExecutionID: c.claimed.ExecutionID, LeaseID: c.claimed.LeaseID,
+		Partition: c.shard.partition, ExecutionID: c.claimed.ExecutionID, LeaseID: c.claimed.LeaseID,
 		LeaseEpoch: c.claimed.LeaseEpoch, AttemptID: c.claimed.AttemptID, InputHash: hashInput(c.input),
 	}
 	for c.number = 1; ; c.number = reply.Number {

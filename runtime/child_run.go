@@ -76,7 +76,7 @@ func (c *child) plan(ctx context.Context) (*runPlan, error) {
 // readParent reads the run that the node belongs to.
 func (c *child) readParent(ctx context.Context) error {
 	return c.retryUntilKnown(ctx, func() (err error) {
-		c.parent, err = c.core.DescribeFlow(ctx, enginecore.DescribeFlowCall{Partition: c.spot.partition, FlowID: c.claimed.FlowID, Limit: 1})
+		c.parent, err = c.core.DescribeFlow(ctx, enginecore.DescribeFlowCall{Partition: c.shard.partition, FlowID: c.claimed.FlowID, Limit: 1})
 		return err
 	})
 }
@@ -137,7 +137,7 @@ var errChildLost = errors.New("the run of the node, or its end, is not there any
 func (c *child) startAgain(ctx context.Context) error {
 	err := c.retryUntilKnown(ctx, func() error {
 		_, err := c.core.ChildEnded(ctx, enginecore.ChildEndedCall{
-			Partition: c.spot.partition, ExecutionID: c.claimed.ExecutionID, ChildFlowID: c.id, Outcome: childLost,
+			Partition: c.shard.partition, ExecutionID: c.claimed.ExecutionID, ChildFlowID: c.id, Outcome: childLost,
 		})
 		return err
 	})

@@ -11,18 +11,18 @@ import (
 // claimPause is how long a lane in a partition rests after a claim that failed.
 const claimPause = 200 * time.Millisecond
 
-// claim fills slots from one spot, and works in one of them.
-func (s *shift) claim(ctx context.Context, v visit) {
+// claim fills slots from one laneShard, and works in one of them.
+func (s *shift) claim(ctx context.Context, v claimTarget) {
 	if s.worker.config.through {
 		s.claimGranted(ctx, v)
 		return
 	}
 	call := enginecore.ClaimCall{
-		Partition: v.partition, ClaimRequest: s.claimRequest(v.lane, v.slots), TellNone: v.heard, TellEmpty: v.first,
-		TellMore: v.place != "", Place: v.place, List: v.list, Places: v.places,
+		Partition: v.partition, ClaimRequest: s.claimRequest(v.lane, v.slots), TellNone: v.shared, TellEmpty: v.early,
+		TellMore: v.ringSlot != "", Place: v.ringSlot, List: v.digits, Places: v.ringSlots,
 	}
-	call.Aside = v.aside
-	if s.crowd.size() == 0 {
+	call.Aside = v.setAside
+	if s.peers.size() == 0 {
 		call.TellNone, call.TellEmpty, call.TellMore = false, false, false
 	}
 	var sentAt time.Time
@@ -36,12 +36,12 @@ func (s *shift) claim(ctx context.Context, v visit) {
 		s.claimFailed(ctx, v, sentAt, err)
 		return
 	}
-	at := v.spot
-	if v.list != "" {
+	at := v.laneShard
+	if v.digits != "" {
 		at.partition.Index = uint16(reply.Visited)
 	}
-	aside := s.board.visited(v, at)
-	s.crowd.claimTook(time.Since(sentAt))
+	aside := s.queue.resolveHint(v, at)
+	s.peers.observeClaim(time.Since(sentAt))
 	s.worker.counts.claimed(len(reply.Executions))
 	if len(reply.Executions) > 0 {
 		s.measureClaim(sentAt, v, outcomeFound)
@@ -60,12 +60,12 @@ func (s *shift) claim(ctx context.Context, v visit) {
 	if len(reply.Candidates) > 0 {
 		unused -= s.admit(v.lane, reply.Candidates, unused)
 	}
-	s.board.claimed(unused)
+	s.queue.finishClaim(unused)
 	switch {
 	case aside && len(reply.Executions) == v.slots:
-		s.board.addAside(at)
+		s.queue.addSetAside(at)
 	case reply.Remaining > 0:
-		s.board.add(at)
+		s.queue.add(at)
 	}
 	if first != nil {
 		s.work(first)
@@ -73,18 +73,18 @@ func (s *shift) claim(ctx context.Context, v visit) {
 }
 
 // claimFailed puts the shard of a claim that failed back into the queue, after a pause.
-func (s *shift) claimFailed(ctx context.Context, v visit, sentAt time.Time, err error) {
+func (s *shift) claimFailed(ctx context.Context, v claimTarget, sentAt time.Time, err error) {
 	s.measureClaim(sentAt, v, outcomeUnanswered)
 	s.leases.markUncertain()
 	s.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", eventClaimFailed.attr(), slog.String("lane", string(v.lane)),
 		slog.String("partition", v.partition.Tag()), slog.Any("error", err))
 	pause(ctx, claimPause)
-	s.board.notVisited(v)
-	s.board.claimed(v.slots)
-	if v.aside {
-		s.board.addAside(v.spot)
+	s.queue.dropHint(v)
+	s.queue.finishClaim(v.slots)
+	if v.setAside {
+		s.queue.addSetAside(v.laneShard)
 	} else {
-		s.board.add(v.spot)
+		s.queue.add(v.laneShard)
 	}
 }
 
@@ -94,7 +94,7 @@ func (s *shift) claimUntilKnown(ctx context.Context, call func(repeated bool) er
 	return retryUntilKnown(ctx, again, call)
 }
 
-func (s *shift) measureClaim(sentAt time.Time, v visit, outcome string) {
+func (s *shift) measureClaim(sentAt time.Time, v claimTarget, outcome string) {
 	telemetry := s.session.telemetry
 	telemetry.record(s.base, telemetry.claims, time.Since(sentAt), labels{"lane", string(v.lane), outcome})
 }

@@ -25,7 +25,7 @@ func (c runClaimant) admit(
 	var reply enginecore.AdmitReply
 	again := retryPolicy{
 		pause:     claimPause,
-		retryable: func(err error) bool { return isOutcomeUnknown(err) && !c.run.board.isClosed() },
+		retryable: func(err error) bool { return isOutcomeUnknown(err) && !c.run.queue.isClosed() },
 		failed:    func(error) { c.run.leases.markUncertain() },
 	}
 	err := retryUntilKnown(ctx, again, func(repeated bool) (err error) {
@@ -56,7 +56,7 @@ func (c runClaimant) updateLimit(limit enginecore.QuotaPolicyID, state limitStat
 func (c runClaimant) tasks(leased []leasedExecution) []*task {
 	tasks := make([]*task, len(leased))
 	for i, x := range leased {
-		tasks[i] = newTask(c.run, spot{c.lane, x.partition}, x.claimed, x.sentAt)
+		tasks[i] = newTask(c.run, laneShard{c.lane, x.partition}, x.claimed, x.sentAt)
 	}
 	return tasks
 }
@@ -74,7 +74,7 @@ func (s *shift) admit(lane enginecore.LaneID, candidates []enginecore.Candidate,
 // back with the same calls. It returns the task to continue with, or nil.
 func (s *shift) admitNext(ended *task, candidates []enginecore.Candidate) *task {
 	s.noteReturn(ended)
-	by := runClaimant{s, ended.spot.lane}
+	by := runClaimant{s, ended.shard.lane}
 	tasks := by.tasks(admitter{s.session}.admit(s.base, candidates, by, 1))
 	if len(tasks) == 0 {
 		return nil
@@ -99,5 +99,5 @@ func (s *shift) reserve(n int) int {
 	if s.worker.config.through {
 		return 0
 	}
-	return s.board.reserve(n)
+	return s.queue.reserve(n)
 }

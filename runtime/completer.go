@@ -120,9 +120,9 @@ func (h *handoff) add(leftover handoff) {
 func (c *completer) completeOne(x completionRequest) (done completionResult) {
 	claimed := &x.lease.claimed
 	call := enginecore.CompleteCall{
-		Partition: x.lease.spot.partition, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID,
+		Partition: x.lease.shard.partition, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID,
 		LeaseEpoch: claimed.LeaseEpoch, AttemptID: claimed.AttemptID, Result: x.result,
-		ClaimRequest: c.claimRequest(x.lease.spot.lane, x.slots),
+		ClaimRequest: c.claimRequest(x.lease.shard.lane, x.slots),
 	}
 	done.err = c.untilKnown(x.lease, func(ctx context.Context, repeated bool) error {
 		call.Repeated = repeated
@@ -148,7 +148,7 @@ func (c *completer) untilKnown(l *lease, call func(ctx context.Context, repeated
 // fail reports a failed attempt.
 func (c *completer) fail(l *lease, failure error) (r report) {
 	call := enginecore.FailCall{
-		Partition: l.spot.partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
+		Partition: l.shard.partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
 		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, AttemptIndex: l.claimed.AttemptIndex,
 		Reason: recordtext.Text(failure.Error(), MaxReason), Category: activity.CategoryOf(failure),
 		Retryable: !activity.IsNonRetryable(failure), JitterPermille: rand.Int64N(1001),
@@ -172,18 +172,18 @@ func (c *completer) suspend(l *lease, o attemptOutcome, slots int) (r report) {
 	s := o.suspension
 	id := uuid.NewString()
 	call := enginecore.SuspendCall{
-		Partition: l.spot.partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
+		Partition: l.shard.partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
 		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, Step: s.Step, SuspensionID: enginecore.SuspensionID(id),
 		WaitpointKey: waitpointKey(enginecore.WaitpointID(id)), Condition: conditionOf(s.Wait), Timeout: s.Wait.Timeout,
 		TimeoutBehavior: timeoutBehaviors[activity.TimeoutBehavior(s.Wait.OnTimeout)], Collect: s.Wait.Collect,
-		ClaimRequest: c.claimRequest(l.spot.lane, slots),
+		ClaimRequest: c.claimRequest(l.shard.lane, slots),
 	}
 	var failure error
 	err := c.untilKnown(l, func(ctx context.Context, repeated bool) error {
 		call.Repeated = repeated
 		sentAt := time.Now()
 		var reply enginecore.SuspendReply
-		err := c.session.secrets.with(ctx, l.spot.partition, func() (err error) {
+		err := c.session.secrets.with(ctx, l.shard.partition, func() (err error) {
 			reply, err = c.session.core.Suspend(ctx, call)
 			return err
 		})
@@ -207,9 +207,9 @@ func (c *completer) suspend(l *lease, o attemptOutcome, slots int) (r report) {
 // over finds the run.
 func (c *completer) awaitChild(l *lease, w *childWait, slots int) (r report) {
 	call := enginecore.AwaitChildCall{
-		Partition: l.spot.partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
+		Partition: l.shard.partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
 		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, ChildFlowID: w.id, Detail: w.Error(),
-		ClaimRequest: c.claimRequest(l.spot.lane, slots),
+		ClaimRequest: c.claimRequest(l.shard.lane, slots),
 	}
 	err := c.untilKnown(l, func(ctx context.Context, repeated bool) error {
 		call.Repeated = repeated
@@ -232,7 +232,7 @@ func (c *completer) release(l *lease, reason string) report {
 	ctx, cancel := context.WithDeadline(c.base, l.leaseEnd())
 	defer cancel()
 	_, err := c.session.calls.Release(ctx, enginecore.ReleaseCall{
-		Partition: l.spot.partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
+		Partition: l.shard.partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
 		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, Reason: reason,
 	})
 	return report{metric: outcomeGivenBack, err: err}

@@ -59,7 +59,7 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 			t.shift.report(t, attemptOutcome{kind: outcomeKindFailed, err: errors.New("failed")}, 0)
 		},
 		"batch": func(b *completionBatcher, t *task) {
-			if _, _, err := b.sendUntilKnown(spot{}, []completionRequest{{lease: &t.lease}, {lease: &t.lease}}); err != nil {
+			if _, _, err := b.sendUntilKnown(laneShard{}, []completionRequest{{lease: &t.lease}, {lease: &t.lease}}); err != nil {
 				t.log(slog.LevelWarn, eventResultLost, "not committed", slog.Any("error", err))
 			}
 		},
@@ -78,7 +78,7 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 					}
 					s.leases = newLeaseBook(s)
 					s.completer = s.newCompleter()
-					x := newTask(s, spot{}, enginecore.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
+					x := newTask(s, laneShard{}, enginecore.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
 					begun, done := time.Now(), make(chan struct{})
 					go func() {
 						defer close(done)

@@ -20,7 +20,7 @@ const (
 type completionBatcher struct {
 	completer *completer
 	send      func(context.Context, enginecore.CompleteManyCall) (enginecore.CompleteManyReply, error)
-	batch     batcher[spot, completionRequest, completionResult]
+	batch     batcher[laneShard, completionRequest, completionResult]
 }
 
 // completionRequest is one result, with how many executions are asked for in exchange.
@@ -47,9 +47,11 @@ func newCompletionBatcher(c *completer, slots int) *completionBatcher {
 		return nil
 	}
 	b := &completionBatcher{completer: c, send: many.CompleteMany}
-	b.batch.single = func(_ context.Context, _ spot, one completionRequest) completionResult { return c.completeOne(one) }
+	b.batch.single = func(_ context.Context, _ laneShard, one completionRequest) completionResult {
+		return c.completeOne(one)
+	}
 	b.batch.multi = b.completeMany
-	b.batch.maxRequests = func(spot) int { return maxCompletions }
+	b.batch.maxRequests = func(laneShard) int { return maxCompletions }
 	b.batch.size, b.batch.maxBytes = func(one *completionRequest) int { return len(one.result) }, maxCompletionBytes
 	b.batch.overflow = completionOverflow(slots)
 	return b
@@ -60,7 +62,7 @@ func newCompletionBatcher(c *completer, slots int) *completionBatcher {
 func completionOverflow(slots int) int { return min(max(slots, maxCompletions)/2, maxCompletions) }
 
 func (b *completionBatcher) do(ctx context.Context, one completionRequest) completionResult {
-	result, err := b.batch.do(ctx, one.lease.spot, one)
+	result, err := b.batch.do(ctx, one.lease.shard, one)
 	if err != nil {
 		result.err = err
 	}
@@ -68,7 +70,7 @@ func (b *completionBatcher) do(ctx context.Context, one completionRequest) compl
 }
 
 // completeMany commits several results with one call.
-func (b *completionBatcher) completeMany(_ context.Context, at spot, batch []completionRequest) []completionResult {
+func (b *completionBatcher) completeMany(_ context.Context, at laneShard, batch []completionRequest) []completionResult {
 	results := make([]completionResult, len(batch))
 	reply, sentAt, err := b.sendUntilKnown(at, batch)
 	if err == nil && len(reply.Outcomes) != len(batch) {
@@ -105,7 +107,7 @@ func (b *completionBatcher) completeMany(_ context.Context, at spot, batch []com
 }
 
 // sendUntilKnown sends a batch again while the engine is unavailable, as long as one of the leases lasts.
-func (b *completionBatcher) sendUntilKnown(at spot, batch []completionRequest) (reply enginecore.CompleteManyReply, sentAt time.Time, err error) {
+func (b *completionBatcher) sendUntilKnown(at laneShard, batch []completionRequest) (reply enginecore.CompleteManyReply, sentAt time.Time, err error) {
 	slots := 0
 	call := enginecore.CompleteManyCall{Partition: at.partition, Completions: make([]enginecore.CompleteManyCompletion, len(batch))}
 	for i, one := range batch {

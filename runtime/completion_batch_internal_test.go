@@ -66,7 +66,7 @@ func TestHandoffsOfSeveralCompletions(t *testing.T) {
 		}
 		batch = append(batch, completionRequest{lease: l, slots: slots})
 	}
-	results := b.completeMany(t.Context(), spot{}, batch)
+	results := b.completeMany(t.Context(), laneShard{}, batch)
 	require.True(t, results[0].refused)
 	require.True(t, results[0].handoff.more && results[0].handoff.remaining)
 	require.Equal(t, leased("surplus"), results[0].handoff.surplus)
@@ -75,10 +75,10 @@ func TestHandoffsOfSeveralCompletions(t *testing.T) {
 	require.Equal(t, enginecore.ExecutionID("other"), results[3].handoff.next.ExecutionID)
 
 	engine.executions, engine.candidates = leased("next"), []enginecore.Candidate{{ExecutionID: "x"}}
-	results = b.completeMany(t.Context(), spot{}, batch)
+	results = b.completeMany(t.Context(), laneShard{}, batch)
 	require.Equal(t, enginecore.ExecutionID("next"), results[1].handoff.next.ExecutionID)
 	require.Equal(t, engine.candidates, results[3].handoff.candidates)
 	require.Empty(t, results[0].handoff.spare)
-	results = b.completeMany(t.Context(), spot{}, batch[:3])
+	results = b.completeMany(t.Context(), laneShard{}, batch[:3])
 	require.Equal(t, engine.candidates, results[0].handoff.spare, "nobody has a slot for them")
 }

@@ -68,7 +68,7 @@ func newCostBench(tb testing.TB) *costBench {
 
 // runTask runs one execution from the reply that leases it to the reply that commits it.
 func (b *costBench) runTask(tb testing.TB, claimed enginecore.ClaimedExecution) {
-	at := spot{activity.DefaultLane, enginecore.Partition{Family: enginecore.FlowFamily}}
+	at := laneShard{activity.DefaultLane, enginecore.Partition{Family: enginecore.FlowFamily}}
 	t := newTask(b.shift, at, claimed, time.Now())
 	if next := b.shift.runTask(t, func() bool { return true }); next != nil || !t.settled.Load() || t.outcomeUnknown.Load() {
 		tb.Fatal("the result was not committed")

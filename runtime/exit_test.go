@@ -138,7 +138,7 @@ func TestGranterEndsTheGoroutine(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := addOne()
-		b.Worker(t, []activity.Handler{a}, runtime.Concurrency(1), runtime.Through(&exitGranter{Granter: runtime.NewScheduler(b.Engine)}))
+		b.Worker(t, []activity.Handler{a}, runtime.Concurrency(1), runtime.ClaimThrough(&exitGranter{Granter: runtime.NewGrantIssuer(b.Engine)}))
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 1), 1)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)

@@ -10,11 +10,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// Through makes the worker claim nothing by itself: it asks for grants, and runs what it is granted. It is for workers that
-// are not trusted with budgets, quotas and capabilities; the Scheduler that grants runs elsewhere, behind a service that
-// checks what the worker says it offers. What a completion makes ready is not handed on to the worker either, so each
+// ClaimThrough makes the worker claim nothing by itself: it requests grants, and runs what it is granted. It is for workers that
+// are not trusted with budgets, quotas and capabilities; the GrantIssuer runs elsewhere, behind a service that checks the
+// capabilities that the worker offers. What a completion makes ready is not handed on to the worker either, so each
 // execution costs a grant and a claim.
-func Through(g Granter) WorkerOption { return func(c *workerConfig) { c.granter, c.through = g, true } }
+func ClaimThrough(g Granter) WorkerOption {
+	return func(c *workerConfig) { c.granter, c.through = g, true }
+}
 
 // grantTTL is how long a worker gives itself to use a grant.
 const grantTTL = 5 * time.Second
@@ -23,12 +25,12 @@ const grantTTL = 5 * time.Second
 const grantPoll = time.Second
 
 // claimGranted fills slots from one spot with what is granted.
-func (s *shift) claimGranted(ctx context.Context, v visit) {
+func (s *shift) claimGranted(ctx context.Context, v claimTarget) {
 	got := 0
 	var err error
 	// The granter is the program's own, and may end the goroutine.
 	defer func() { s.claimedGranted(ctx, v, got, err) }()
-	for got < v.slots && ctx.Err() == nil && !s.board.isClosed() {
+	for got < v.slots && ctx.Err() == nil && !s.queue.isClosed() {
 		sentAt := time.Now()
 		var grant Grant
 		err = errGranterExited
@@ -44,7 +46,7 @@ func (s *shift) claimGranted(ctx context.Context, v visit) {
 			break
 		}
 		for _, x := range claimed {
-			t := newTask(s, v.spot, x, sentAt)
+			t := newTask(s, v.laneShard, x, sentAt)
 			s.tasks.Go(func() { s.work(t) })
 			got++
 		}
@@ -55,7 +57,7 @@ func (s *shift) claimGranted(ctx context.Context, v visit) {
 var errGranterExited = errors.New("the granter ended its goroutine (runtime.Goexit)")
 
 // claimedGranted gives back the slots of a claim by grants that are not used.
-func (s *shift) claimedGranted(ctx context.Context, v visit, got int, err error) {
+func (s *shift) claimedGranted(ctx context.Context, v claimTarget, got int, err error) {
 	s.worker.counts.claimed(got)
 	failed := err != nil && !errors.Is(err, ErrNoGrant) && ctx.Err() == nil
 	if failed {
@@ -63,9 +65,9 @@ func (s *shift) claimedGranted(ctx context.Context, v visit, got int, err error)
 			slog.String("lane", string(v.lane)), slog.String("partition", v.partition.Tag()), slog.Any("error", err))
 		pause(ctx, claimPause)
 	}
-	s.board.claimed(v.slots - got)
+	s.queue.finishClaim(v.slots - got)
 	if failed || err == nil {
-		s.board.add(v.spot)
+		s.queue.add(v.laneShard)
 	}
 }
 

@@ -105,18 +105,18 @@ func (s *budgetSettling) settle(ctx context.Context, task enginecore.BudgetTask)
 	kind, rest, _ := strings.Cut(task.Text, " ")
 	fields := strings.Fields(rest)
 	switch {
-	case kind == owedGate:
+	case kind == taskGate:
 		return s.news(task, rest).publish(ctx)
-	case kind == owedBreach:
+	case kind == taskBreach:
 		b, err := parseBreach(task.Text)
 		if err == nil {
-			err = b.carryOut(ctx, s.session)
+			err = b.apply(ctx, s.session)
 		}
-		if err == nil || errors.Is(err, errOwed) {
-			s.call.Done = append(s.call.Done, done(task.Text, time.Time{}))
+		if err == nil || errors.Is(err, errBudgetTask) {
+			s.call.Done = append(s.call.Done, finishedTask(task.Text, time.Time{}))
 		}
 		return err
-	case kind == owedHeld && len(fields) == 2:
+	case kind == taskReservation && len(fields) == 2:
 		lease, err := leaseOf(fields[1])
 		if err != nil {
 			return err
@@ -130,7 +130,7 @@ func (s *budgetSettling) settle(ctx context.Context, task enginecore.BudgetTask)
 		c.held = append(c.held, enginecore.BudgetDoneOver{BudgetID: enginecore.BudgetID(fields[0]), Reservation: fields[1]})
 		c.call.Leases = append(c.call.Leases, lease)
 		return nil
-	case kind == owedRun:
+	case kind == taskRun:
 		p, err := s.session.core.FlowPartition(task.FlowID)
 		if err != nil {
 			return err
@@ -140,8 +140,8 @@ func (s *budgetSettling) settle(ctx context.Context, task enginecore.BudgetTask)
 		c.call.Runs = append(c.call.Runs, enginecore.VerifyBudgetUseRun{FlowID: task.FlowID})
 		return nil
 	}
-	s.call.Done = append(s.call.Done, done(task.Text, time.Time{}))
-	return errOwed
+	s.call.Done = append(s.call.Done, finishedTask(task.Text, time.Time{}))
+	return errBudgetTask
 }
 
 func latest(a, b time.Time) time.Time {
@@ -182,14 +182,14 @@ func (s *budgetSettling) verify(ctx context.Context) {
 		}
 		for i, until := range reply.LiveUntil {
 			if until > 0 {
-				s.call.Done = append(s.call.Done, done(c.leases[i], latest(time.UnixMilli(until), s.now.Add(leastHeld))))
+				s.call.Done = append(s.call.Done, finishedTask(c.leases[i], latest(time.UnixMilli(until), s.now.Add(leastHeld))))
 			} else {
 				s.call.Over = append(s.call.Over, c.held[i])
 			}
 		}
 		for i, again := range reply.AgainAt {
 			if again > 0 {
-				s.call.Done = append(s.call.Done, done(c.runs[i], time.UnixMilli(again)))
+				s.call.Done = append(s.call.Done, finishedTask(c.runs[i], time.UnixMilli(again)))
 				continue
 			}
 			s.failed = errors.Join(s.failed, c.ofRuns[i].remove(ctx))

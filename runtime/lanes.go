@@ -99,12 +99,6 @@ func parsePause(text string) (since time.Time, reason string) {
 	return time.UnixMilli(at), reason
 }
 
-// Subjects of a pause, as the engine names them.
-const (
-	pausedLane     = "lane"
-	pausedActivity = "kind"
-)
-
 // PauseLane keeps workers from claiming anything of a lane until ResumeLane. What runs goes on; nothing times out for being
 // paused, except by the deadline of its run. The pause is kept by the engine: it holds for workers that come later, and
 // over restarts. The lane need not be in use yet. Pausing it again changes nothing, except that a call which failed half-way

@@ -9,7 +9,7 @@ import (
 
 // lease is an execution that the engine has leased to this worker: its place, what the claim brought, and how long it lasts.
 type lease struct {
-	spot    spot
+	shard   laneShard
 	claimed enginecore.ClaimedExecution
 	begun   time.Time
 	// ends is the end of the lease, as a time.Duration after begun.

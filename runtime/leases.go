@@ -146,7 +146,7 @@ func (b *leaseBook) snapshot() map[enginecore.Partition][]*task {
 	defer b.mu.Unlock()
 	held := make(map[enginecore.Partition][]*task)
 	for _, t := range b.tasks {
-		held[t.spot.partition] = append(held[t.spot.partition], t)
+		held[t.shard.partition] = append(held[t.shard.partition], t)
 	}
 	return held
 }

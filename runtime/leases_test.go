@@ -35,7 +35,7 @@ func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
 			s := &shift{base: t.Context(), worker: new(worker), session: &session{calls: late, logger: slog.New(slog.DiscardHandler)}}
 			book := newLeaseBook(s)
 			claimed := enginecore.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease", LeaseEpoch: 1, AttemptID: "try"}
-			task := newTask(s, spot{}, claimed, time.Now())
+			task := newTask(s, laneShard{}, claimed, time.Now())
 			late.arrives = func() { require.True(t, book.add(task)) }
 			stray := []enginecore.HeldLease{{ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: 1, AttemptID: "try"}}
 			seen := make(map[enginecore.LeaseID]bool)

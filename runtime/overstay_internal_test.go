@@ -17,7 +17,7 @@ func TestWhenAFunctionOverstays(t *testing.T) {
 	newRunning := func(limit time.Duration) (*task, func(after time.Duration) WorkerStats) {
 		w := &worker{config: workerConfig{lease: time.Minute}}
 		s := &shift{worker: w, session: &session{logger: slog.New(slog.DiscardHandler)}, base: t.Context()}
-		running := newTask(s, spot{}, enginecore.ClaimedExecution{}, time.Now())
+		running := newTask(s, laneShard{}, enginecore.ClaimedExecution{}, time.Now())
 		until := time.Time{}
 		if limit > 0 {
 			until = running.begun.Add(limit)

@@ -68,7 +68,7 @@ func (ps *permitPools) take(t *task, limit storedLimit) {
 		ps.pools[limit.Quota] = p
 	}
 	t.pool = p
-	p.limit, p.lane = limit, t.spot.lane // the latest declaration counts
+	p.limit, p.lane = limit, t.shard.lane // the latest declaration counts
 	p.users++
 	if !p.scarce && !p.uncertain && p.used < p.held && time.Since(p.reportedAt) < poolFresh {
 		p.grant(t)
@@ -105,7 +105,7 @@ func (p *permitPool) grant(t *task) {
 	p.used++
 	p.peak = max(p.peak, p.used)
 	p.started = true
-	t.places <- true
+	t.permits <- true
 }
 
 // reportIfDue starts the report loop, or wakes it when a report is due at once. It needs the lock.
@@ -126,7 +126,7 @@ func (p *permitPool) reportIfDue() {
 func (p *permitPool) untilReport() time.Duration {
 	unused := p.held > p.used
 	switch {
-	case len(p.waiting) > 0, p.uncertain, unused && (p.scarce || p.run.board.isClosed()):
+	case len(p.waiting) > 0, p.uncertain, unused && (p.scarce || p.run.queue.isClosed()):
 		return 0
 	case unused, p.started:
 		return max(0, poolReportDelay-time.Since(p.reportedAt))
@@ -191,7 +191,7 @@ func (p *permitPool) nextReport() poolReport {
 	p.seq++
 	needed := p.used + int64(len(p.waiting))
 	wanted := needed
-	if !p.scarce && !p.run.board.isClosed() {
+	if !p.scarce && !p.run.queue.isClosed() {
 		wanted = max(needed, p.peak)
 	}
 	r := poolReport{limit: p.limit, lane: p.lane, waiting: len(p.waiting)}
@@ -222,7 +222,7 @@ func (p *permitPool) report() bool {
 	p.update(sent, sentAt, reply, err)
 	run.limits.update(sent.QuotaPolicyID, limitState{reply.Crowded, reply.Room}) // zero when there is no answer
 	if err != nil || len(reply.Granted) == 0 {
-		run.board.restore(slots)
+		run.queue.restore(slots)
 		return err == nil
 	}
 	// The next report does not wait until these executions have been told.
@@ -230,7 +230,7 @@ func (p *permitPool) report() bool {
 		by := runClaimant{run, sent.lane}
 		tasks := by.tasks(admitter{run.session}.deliver(run.base, sent.limit, reply.Granted, by, slots))
 		run.begin(tasks)
-		run.board.restore(slots - len(tasks))
+		run.queue.restore(slots - len(tasks))
 	})
 	return true
 }
@@ -241,7 +241,7 @@ func (p *permitPool) update(sent poolReport, sentAt time.Time, reply enginecore.
 	defer p.mu.Unlock()
 	if err != nil {
 		// Once the worker stops, a keeper sees to what it holds.
-		p.uncertain = !p.run.board.isClosed()
+		p.uncertain = !p.run.queue.isClosed()
 	} else {
 		p.uncertain, p.reportedAt, p.held, p.scarce = false, sentAt, reply.Held, reply.Room == 0
 	}
@@ -256,7 +256,7 @@ func (p *permitPool) update(sent poolReport, sentAt time.Time, reply enginecore.
 		return
 	}
 	for ; waiting > 0; waiting-- {
-		p.waiting[0].places <- false
+		p.waiting[0].permits <- false
 		p.waiting = p.waiting[1:]
 	}
 }

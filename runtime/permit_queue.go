@@ -23,13 +23,13 @@ func (q *permitQueue) acquire(tasks ...*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range tasks {
-		if t.places != nil || !isLeasedAhead(&t.claimed) {
+		if t.permits != nil || !isLeasedAhead(&t.claimed) {
 			continue
 		}
-		t.places = make(chan bool, 1)
+		t.permits = make(chan bool, 1)
 		needed, ok := permitsOf(&t.claimed)
 		if !ok || len(needed.limits) == 0 {
-			t.places <- false
+			t.permits <- false
 			continue
 		}
 		if q.run.pools.accepts(needed.limits) {
@@ -74,8 +74,8 @@ func (q *permitQueue) send(tasks []*task) {
 	for i, t := range tasks {
 		needed[i], _ = permitsOf(&t.claimed)
 	}
-	by := runClaimant{q.run, tasks[0].spot.lane}
-	admitter{q.run.session}.acquire(q.run.base, needed, by, func(i int, all bool) { tasks[i].places <- all })
+	by := runClaimant{q.run, tasks[0].shard.lane}
+	admitter{q.run.session}.acquire(q.run.base, needed, by, func(i int, all bool) { tasks[i].permits <- all })
 }
 
 // awaitPermits waits until a task that was leased ahead of its permits got them, and reports whether it did.
@@ -84,8 +84,8 @@ func (t *task) awaitPermits() bool {
 		return true
 	}
 	t.shift.permits.acquire(t)
-	t.placed = <-t.places
-	return t.placed
+	t.permitted = <-t.permits
+	return t.permitted
 }
 
 // returnReason is the reason noted for a task that is given back before it ran.

@@ -58,12 +58,12 @@ func (s *shift) releasePermits(t *task) {
 
 // noteReturn adds the permits of an attempt that has ended to those to be returned, once.
 func (s *shift) noteReturn(t *task) {
-	if t.noted {
+	if t.permitsReturned {
 		return
 	}
-	t.noted = true
+	t.permitsReturned = true
 	if t.pool != nil {
-		t.pool.leave(t.placed)
+		t.pool.leave(t.permitted)
 		return
 	}
 	if t.claimed.Admission == "" || t.outcomeUnknown.Load() {
@@ -76,14 +76,14 @@ func (s *shift) noteReturn(t *task) {
 	s.returns.mu.Lock()
 	defer s.returns.mu.Unlock()
 	s.returns.pending = append(s.returns.pending, x)
-	s.returns.lane = t.spot.lane
+	s.returns.lane = t.shard.lane
 }
 
 // flushReturns returns permits until none is pending, and starts what is leased in exchange.
 func (s *shift) flushReturns() {
 	for {
 		s.returns.mu.Lock()
-		if len(s.returns.pending) > 0 && !s.limits.isContended(s.returns.pending) && !s.board.isClosed() {
+		if len(s.returns.pending) > 0 && !s.limits.isContended(s.returns.pending) && !s.queue.isClosed() {
 			s.returns.mu.Unlock()
 			pause(s.base, returnDelay)
 			s.returns.mu.Lock()
@@ -101,6 +101,6 @@ func (s *shift) flushReturns() {
 		by := runClaimant{s, lane}
 		tasks := by.tasks(admitter{s.session}.release(s.base, list[:n], by, slots))
 		s.begin(tasks)
-		s.board.restore(slots - len(tasks))
+		s.queue.restore(slots - len(tasks))
 	}
 }

@@ -17,29 +17,29 @@ const (
 	ringLinger = time.Second
 )
 
-// post is a place of the rota of a lane.
-type post struct {
-	lane  enginecore.LaneID
-	place int
+// ringSlot is a slot of the wake ring of a lane.
+type ringSlot struct {
+	lane enginecore.LaneID
+	slot int
 }
 
-// keepRota hears the places of this worker, as the crowd changes, until ctx ends.
-func (s *shift) keepRota(ctx context.Context) {
-	var held map[string]post
+// listenToRing subscribes to the slots of this worker in the wake rings of its lanes, which change with its peers, until ctx ends.
+func (s *shift) listenToRing(ctx context.Context) {
+	var held map[string]ringSlot
 	leave := func() {}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.crowd.changed:
+		case <-s.peers.changed:
 		}
 		pause(ctx, ringSettle)
-		wanted := s.posts()
+		wanted := s.ringChannels()
 		if ctx.Err() != nil || maps.Equal(held, wanted) {
 			continue
 		}
 		listening, stop := context.WithCancel(ctx)
-		if !s.takePosts(listening, wanted) {
+		if !s.subscribeRing(listening, wanted) {
 			stop()
 			return
 		}
@@ -48,27 +48,27 @@ func (s *shift) keepRota(ctx context.Context) {
 	}
 }
 
-// posts are the channels of the places that this worker is to hear.
-func (s *shift) posts() map[string]post {
-	posts := make(map[string]post)
+// ringChannels returns the slots to which this worker listens, by their channels.
+func (s *shift) ringChannels() map[string]ringSlot {
+	slots := make(map[string]ringSlot)
 	for _, lane := range s.lanes() {
-		for _, place := range s.crowd.rotaOf(lane).places() {
-			posts[s.core.Keys().ChannelRota(strconv.Itoa(place), lane)] = post{lane, place}
+		for _, slot := range s.peers.ring(lane).slots() {
+			slots[s.core.Keys().ChannelRota(strconv.Itoa(slot), lane)] = ringSlot{lane, slot}
 		}
 	}
-	return posts
+	return slots
 }
 
-// takePosts hears channels until ctx ends, and returns when they are heard: false when ctx ended before.
-func (s *shift) takePosts(ctx context.Context, posts map[string]post) bool {
-	if len(posts) == 0 {
+// subscribeRing listens to channels until ctx ends. It returns when it is subscribed; false when ctx ended before.
+func (s *shift) subscribeRing(ctx context.Context, slots map[string]ringSlot) bool {
+	if len(slots) == 0 {
 		return ctx.Err() == nil
 	}
 	confirmed := make(chan struct{}, 1)
-	s.onDuty.Go(func() {
-		s.session.hub.listen(ctx, slices.Collect(maps.Keys(posts)), func() { notify(confirmed) }, func(channel, message string) {
-			at := posts[channel]
-			s.wake(ctx, at.lane, &at.place, message)
+	s.ringListeners.Go(func() {
+		s.session.hub.listen(ctx, slices.Collect(maps.Keys(slots)), func() { notify(confirmed) }, func(channel, message string) {
+			at := slots[channel]
+			s.wake(ctx, at.lane, &at.slot, message)
 		})
 	})
 	select {

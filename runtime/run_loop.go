@@ -23,14 +23,14 @@ type shift struct {
 	session *session
 	core    *enginecore.Engine
 	request enginecore.ClaimRequest // without claim id, lane and count
-	board   *board
-	crowd   *crowd
+	queue   *dispatchQueue
+	peers   *peerSet
 	// greeting is set while an answer to newcomers is under way.
 	greeting atomic.Bool
 	// left is set when the worker takes no more work.
-	left   atomic.Bool
-	onDuty sync.WaitGroup // goroutines that hear places of the rota
-	leases *leaseBook
+	left          atomic.Bool
+	ringListeners sync.WaitGroup // goroutines that hear places of the rota
+	leases        *leaseBook
 	// completer reports how executions end.
 	completer *completer
 	plans     planCache
@@ -75,7 +75,7 @@ func (e *errands) finish() {
 
 func newShift(w *worker) *shift {
 	return &shift{
-		worker: w, session: w.session, core: w.session.core, board: newBoard(w.config.slots), crowd: newCrowd(w.instance),
+		worker: w, session: w.session, core: w.session.core, queue: newDispatchQueue(w.config.slots), peers: newPeerSet(w.instance),
 		request: enginecore.ClaimRequest{
 			WorkerID: enginecore.WorkerID(w.config.id), WorkerInstanceID: w.instance, LeaseTTL: w.config.lease,
 			Kinds: w.kinds(), Capabilities: strings.Join(w.config.capabilities, ","),
@@ -114,7 +114,7 @@ func (s *shift) run(ctx context.Context) error {
 	services.Go(func() { s.patrol(background) })
 	services.Go(func() { s.session.guardLibrary(background, libraryCheck) })
 	duty, offDuty := context.WithCancel(background)
-	services.Go(func() { s.keepRota(duty) })
+	services.Go(func() { s.listenToRing(duty) })
 	every := s.session.calls.pollEvery()
 	if s.worker.config.through {
 		every = grantPoll
@@ -125,13 +125,13 @@ func (s *shift) run(ctx context.Context) error {
 
 	s.dispatch(ctx)
 
-	s.board.close()
+	s.queue.close()
 	s.leave()
 	offDuty()
 	err = s.finish()
 	stop()
 	services.Wait()
-	s.onDuty.Wait()
+	s.ringListeners.Wait()
 	s.errands.finish()
 	s.drain.wait()
 	s.leases.deregister()
@@ -151,7 +151,7 @@ func (s *shift) newCompleter() *completer {
 func (s *shift) dispatch(ctx context.Context) {
 	for {
 		for {
-			v, ok := s.board.take(s.mayChoose && s.crowd.size() > 0)
+			v, ok := s.queue.take(s.mayChoose && s.peers.size() > 0)
 			if !ok {
 				break
 			}
@@ -160,7 +160,7 @@ func (s *shift) dispatch(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.board.changed:
+		case <-s.queue.changed:
 		}
 	}
 }

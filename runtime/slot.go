@@ -16,7 +16,7 @@ import (
 const maxRow = 20 * time.Millisecond
 
 // tasksOf makes tasks of executions that were leased by a call sent at a time.
-func (s *shift) tasksOf(at spot, leased []enginecore.ClaimedExecution, sentAt time.Time) []*task {
+func (s *shift) tasksOf(at laneShard, leased []enginecore.ClaimedExecution, sentAt time.Time) []*task {
 	tasks := make([]*task, len(leased))
 	for i, claimed := range leased {
 		tasks[i] = newTask(s, at, claimed, sentAt)
@@ -28,13 +28,13 @@ func (s *shift) tasksOf(at spot, leased []enginecore.ClaimedExecution, sentAt ti
 func (s *shift) work(t *task) {
 	until := time.Now().Add(maxRow)
 	wantNext := func() bool {
-		return !s.worker.config.through && (time.Now().Before(until) || !s.board.crowded()) && !s.board.isClosed()
+		return !s.worker.config.through && (time.Now().Before(until) || !s.queue.hasWaiting()) && !s.queue.isClosed()
 	}
 	var ended *task
 	// A function may end its goroutine, so this is deferred. The slot is free before others learn of the places, so that this
 	// worker can take one.
 	defer func() {
-		s.board.release()
+		s.queue.releaseSlot()
 		s.releasePermits(ended)
 	}()
 	for t != nil {
@@ -89,7 +89,7 @@ func (s *shift) mayBegin(t *task, held bool) bool {
 	case t.settled.Load():
 		t.ended(outcomeEndedByEngine)
 		t.log(slog.LevelDebug, eventAttemptEnded, "execution ended before its function began", slog.Any("cause", context.Cause(t.ctx)))
-	case !placed || s.board.isClosed():
+	case !placed || s.queue.isClosed():
 		if t.settle() {
 			s.report(t, released(returnReason(placed)), 0)
 		}
@@ -131,12 +131,12 @@ func (s *shift) resume(t *task, ended attemptOutcome, brought []byte) bool {
 
 // next returns the task that follows in the slot of one that is over, and sees to whatever else came with the reply to its report.
 func (s *shift) next(over *task, h handoff) *task {
-	at := over.spot
+	at := over.shard
 	if h.more {
 		s.drain.start(s.base, at.partition)
 	}
 	if h.remaining {
-		s.board.add(at)
+		s.queue.add(at)
 	}
 	for _, t := range s.tasksOf(at, h.surplus, h.sentAt) {
 		s.errands.start(func() { s.report(t, released(reasonStopped), 0) })

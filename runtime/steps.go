@@ -57,7 +57,7 @@ func (t *task) readJournal(ctx context.Context) error {
 	if t.claimed.JournalComplete || !t.shift.session.hasWaits() {
 		return nil
 	}
-	call := enginecore.ReadJournalCall{Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID}
+	call := enginecore.ReadJournalCall{Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID}
 	for {
 		reply, err := t.shift.core.ReadJournal(ctx, call)
 		if err != nil {
@@ -106,7 +106,7 @@ func (e *execution) Record(ctx context.Context, step string, data []byte) ([]byt
 		return nil, err
 	}
 	reply, err := t.shift.core.RecordStep(ctx, enginecore.RecordStepCall{
-		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+		Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, Value: data,
 	})
 	if err != nil {
@@ -153,9 +153,9 @@ func (e *execution) Open(ctx context.Context, step string, within time.Duration)
 	}
 	id := enginecore.WaitpointID(uuid.NewString())
 	var reply enginecore.OpenWaitpointReply
-	err := t.shift.session.secrets.with(ctx, t.spot.partition, func() (err error) {
+	err := t.shift.session.secrets.with(ctx, t.shard.partition, func() (err error) {
 		reply, err = t.shift.core.OpenWaitpoint(ctx, enginecore.OpenWaitpointCall{
-			Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+			Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 			LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, WaitpointID: id, WaitpointKey: waitpointKey(id),
 			ExpiresIn: within,
 		})

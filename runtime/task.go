@@ -38,15 +38,15 @@ type task struct {
 	exited   error
 	overstay overstay
 	// places tells whether the execution has got its places; nil when nobody has asked for them.
-	places chan bool
+	permits chan bool
 	// placed tells that it has, by its own asking; pool is where its permit comes from, if from one.
-	placed bool
-	pool   *permitPool
-	noted  bool // its permits are on their way back
+	permitted       bool
+	pool            *permitPool
+	permitsReturned bool // its permits are on their way back
 }
 
-func newTask(s *shift, from spot, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
-	t := &task{lease: lease{spot: from, claimed: claimed, begun: time.Now()}, shift: s}
+func newTask(s *shift, from laneShard, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
+	t := &task{lease: lease{shard: from, claimed: claimed, begun: time.Now()}, shift: s}
 	t.ctx, t.cancel = context.WithCancelCause(extractTrace(s.base, claimed.TraceContext))
 	t.extendLease(sentAt)
 	return t

@@ -84,12 +84,12 @@ func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, place *int, me
 	verb, rest, _ := strings.Cut(message, " ")
 	switch verb {
 	case "here":
-		if rest != string(s.worker.instance) && s.crowd.here(lane, rest, time.Now()) {
+		if rest != string(s.worker.instance) && s.peers.add(lane, rest, time.Now()) {
 			s.greet(ctx)
 		}
 		return
 	case "left":
-		s.crowd.left(lane, rest)
+		s.peers.remove(lane, rest)
 		return
 	}
 	number, detail, _ := strings.Cut(rest, " ")
@@ -97,21 +97,21 @@ func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, place *int, me
 	if err != nil {
 		return
 	}
-	at := spot{lane, enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(index)}}
+	at := laneShard{lane, enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(index)}}
 	switch verb {
 	case "work":
 		if place == nil {
-			s.board.hear(at, func() (time.Duration, bool) { return s.crowd.wait(lane, rest) })
+			s.queue.addShared(at, func() (time.Duration, bool) { return s.peers.turnDelay(lane, rest) })
 			return
 		}
 		sent, _ := strconv.ParseInt(detail, 10, 64)
-		wait, handOn := s.crowd.duty(lane, *place, sent)
-		s.board.hearOnDuty(at, *place, wait, handOn, func() { s.errands.start(func() { s.handOn(ctx, lane, message) }) })
+		wait, handOn := s.peers.slotDelay(lane, *place, sent)
+		s.queue.addAssigned(at, *place, wait, handOn, func() { s.errands.start(func() { s.handOn(ctx, lane, message) }) })
 	case "none":
-		s.board.nothingAt(at)
+		s.queue.markEmpty(at)
 	case "aside":
 		if s.worker.handlers[detail] != nil {
-			s.board.addAside(at)
+			s.queue.addSetAside(at)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (s *shift) greet(ctx context.Context) {
 		return
 	}
 	s.errands.start(func() {
-		pause(ctx, rand.N(greetWithin))
+		pause(ctx, rand.N(announceWithin))
 		s.greeting.Store(false)
 		if ctx.Err() == nil {
 			s.show(ctx, "here")
@@ -173,14 +173,14 @@ func (s *shift) patrol(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-present.C:
-			s.crowd.forgetSilent(now)
+			s.peers.removeSilent(now)
 			s.show(ctx, "here")
 			if now.Sub(announced) > max(sweeps.every, maxSweep)-presenceEvery/2 {
 				announced = now
 				s.announceAll(ctx)
 			}
 		case now := <-looks.C:
-			if sweeps.isTime(now, s.crowd.size()) {
+			if sweeps.isTime(now, s.peers.size()) {
 				s.sweep(ctx)
 			}
 		}
@@ -226,7 +226,7 @@ func (r *sweepRounds) isTime(now time.Time, others int) bool {
 // sweep puts every spot on the board that has something to claim.
 func (s *shift) sweep(ctx context.Context) {
 	for _, at := range s.inspect(ctx, s.session.calls.claimable) {
-		s.board.add(at)
+		s.queue.add(at)
 	}
 }
 
@@ -243,18 +243,18 @@ func (s *shift) announceAll(ctx context.Context) {
 
 // inspect lists the spots that have any of the keys. It costs the engine a command for each spot. Those of which it cannot
 // be known are listed, too.
-func (s *shift) inspect(ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string) []spot {
+func (s *shift) inspect(ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string) []laneShard {
 	client := s.session.client
-	var spots []spot
+	var spots []laneShard
 	var questions rueidis.Commands
 	for _, lane := range s.lanes() {
 		for _, p := range s.session.partitions() {
-			at := spot{lane, p}
+			at := laneShard{lane, p}
 			spots = append(spots, at)
 			questions = append(questions, client.B().Exists().Key(keysOf(p, lane)...).Build())
 		}
 	}
-	var filled []spot
+	var filled []laneShard
 	for i, answer := range client.DoMulti(ctx, questions...) {
 		if n, err := answer.AsInt64(); err != nil || n > 0 {
 			filled = append(filled, spots[i])
@@ -264,7 +264,7 @@ func (s *shift) inspect(ctx context.Context, keysOf func(enginecore.Partition, e
 }
 
 // announce releases what waits at one spot for a worker like this one, and claims it.
-func (s *shift) announce(ctx context.Context, at spot) {
+func (s *shift) announce(ctx context.Context, at laneShard) {
 	for cursor := ""; ; {
 		reply, err := s.session.calls.Announce(ctx, enginecore.AnnounceCall{
 			Partition: at.partition, LaneID: at.lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities, Cursor: cursor,
@@ -277,5 +277,5 @@ func (s *shift) announce(ctx context.Context, at spot) {
 		}
 		cursor = reply.NextCursor
 	}
-	s.board.add(at)
+	s.queue.add(at)
 }

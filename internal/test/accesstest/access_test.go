@@ -116,7 +116,7 @@ func TestApplication(t *testing.T) {
 		c := b.Client
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
-		b.Worker(t, def.Handlers(), runtime.Through(runtime.NewScheduler(b.Engine)), runtime.Lanes("granted"))
+		b.Worker(t, def.Handlers(), runtime.ClaimThrough(runtime.NewGrantIssuer(b.Engine)), runtime.Lanes("granted"))
 		in := order{Tenant: "acme", Items: []string{"a", "bb"}}
 		run, err := runtime.Start(ctx, c, def, in, runtime.ID("r"), runtime.Tag("customer.id", "7"))
 		require.NoError(t, err)

@@ -52,7 +52,7 @@ var takenForGranted = map[string]struct{ declarations, statements string }{
 		declarations: "func Update(context.Context, string) (string, error) { panic(\"\") }\nvar imp *activity.Activity[string, string]",
 		statements:   `f := flow.New[string, string]("f")`,
 	},
-	"docs/how-to/schedule-for-workers.md": {
+	"docs/how-to/grant-to-workers.md": {
 		statements: "var instance enginecore.WorkerInstanceID\nvar allowed []string\nvar remote runtime.Granter",
 	},
 	"docs/operations/contract-mode.md": {},

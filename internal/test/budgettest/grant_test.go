@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A Scheduler grants nothing of runs whose budget keeps nodes from starting, also where that is because of what is reserved, and
+// A GrantIssuer grants nothing of runs whose budget keeps nodes from starting, also where that is because of what is reserved, and
 // goes on once there is room.
 func TestGrantUnderClosedBudget(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -26,7 +26,7 @@ func TestGrantUnderClosedBudget(t *testing.T) {
 		require.Equal(t, "ok", held.Uses[0].State)
 		require.True(t, x.use("reserve", 4).Uses[0].Waits)
 		x.tell()
-		s := runtime.NewScheduler(b.Engine)
+		s := runtime.NewGrantIssuer(b.Engine)
 		request := runtime.GrantRequest{Lane: activity.DefaultLane, WorkerID: "w", Instance: "w-1", TTL: time.Minute}
 		_, err := s.ClaimForWorker(ctx, request)
 		require.ErrorIs(t, err, runtime.ErrNoGrant)

@@ -39,7 +39,7 @@ func TestGrant(t *testing.T) {
 		ctx := enginetest.Context(t)
 		run, err := runtime.Start(ctx, b.Client, single(t, passing("pass")), 1)
 		require.NoError(t, err)
-		s := runtime.NewScheduler(b.Engine)
+		s := runtime.NewGrantIssuer(b.Engine)
 		short := requestFor("first")
 		short.TTL = 1500 * time.Millisecond
 		first, err := s.ClaimForWorker(ctx, short)
@@ -98,7 +98,7 @@ func TestGrantByCapability(t *testing.T) {
 		_, err = runtime.Start(ctx, b.Client, plain, 1)
 		require.NoError(t, err)
 
-		s := runtime.NewScheduler(b.Engine)
+		s := runtime.NewGrantIssuer(b.Engine)
 		grant, err := s.ClaimForWorker(ctx, requestFor("simple", "gpu"))
 		require.NoError(t, err)
 		d, err := picky.Describe(ctx)
@@ -116,7 +116,7 @@ func TestGrantByCapability(t *testing.T) {
 
 func TestGrantRequests(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, s := enginetest.Context(t), runtime.NewScheduler(b.Engine)
+		ctx, s := enginetest.Context(t), runtime.NewGrantIssuer(b.Engine)
 		many := make([]string, 257)
 		for i := range many {
 			many[i] = fmt.Sprintf("c%d", i)
@@ -173,7 +173,7 @@ func TestGrantByBudgetAndQuota(t *testing.T) {
 			require.NoError(t, err)
 			set(keys.ExecCore(d.Nodes[0].ExecutionID), "budget_ids", " "+string(budget)+" ", "quota_policy_id", string(quota))
 		}
-		s := runtime.NewScheduler(b.Engine)
+		s := runtime.NewGrantIssuer(b.Engine)
 		_, err = s.ClaimForWorker(ctx, requestFor("w"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant, "the budget is used up")
 		set(keys.BudgetUsage(at, budget), "tokens", "9")
@@ -191,10 +191,10 @@ func TestGrantByBudgetAndQuota(t *testing.T) {
 
 // Workers that run only what they are granted do the whole of what others do: chains, retries, limits, and the take-over from
 // a worker that died. Each grant is for one of them.
-func TestWorkersThroughScheduler(t *testing.T) {
+func TestWorkersClaimThroughGrants(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		s := &countingGranter{inner: runtime.NewScheduler(b.Engine), to: make(map[enginecore.ExecutionID]int)}
+		s := &countingGranter{inner: runtime.NewGrantIssuer(b.Engine), to: make(map[enginecore.ExecutionID]int)}
 		var g gauge
 		limited := g.measured("limited", 3*time.Millisecond, activity.Limit("two", activity.AtOnce(2)))
 		failing := activity.New("failing", func(ctx context.Context, n int) (int, error) {
@@ -211,7 +211,7 @@ func TestWorkersThroughScheduler(t *testing.T) {
 		handlers := []activity.Handler{limited, failing}
 		b.Keeper(t)
 		for range 3 {
-			b.Worker(t, handlers, runtime.Through(s), runtime.Capabilities("gpu"), runtime.Concurrency(3))
+			b.Worker(t, handlers, runtime.ClaimThrough(s), runtime.Capabilities("gpu"), runtime.Concurrency(3))
 		}
 		awaitAll(ctx, t, startAll(ctx, t, b.Client, def, 12))
 		require.LessOrEqual(t, g.most, 2)
@@ -253,7 +253,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 		a := passing("pass")
 		run, err := runtime.Start(ctx, b.Client, single(t, a), 1)
 		require.NoError(t, err)
-		s := runtime.NewScheduler(b.Engine)
+		s := runtime.NewGrantIssuer(b.Engine)
 		grant, err := s.ClaimForWorker(ctx, requestFor("dying"))
 		require.NoError(t, err)
 		_, err = b.Engine.Core().ClaimExecution(ctx, enginecore.ClaimExecutionCall{
@@ -276,7 +276,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 		require.True(t, heir.Reclaim)
 		time.Sleep(110 * time.Millisecond) // the grant runs out, and another worker gets one
 		b.Keeper(t)
-		b.Worker(t, []activity.Handler{a}, runtime.Through(s))
+		b.Worker(t, []activity.Handler{a}, runtime.ClaimThrough(s))
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		d, err := run.Describe(ctx)
@@ -287,7 +287,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 }
 
 // grantAll grants and claims until nothing is left, and returns the tenants and labels in the order of the grants.
-func grantAll(ctx context.Context, t *testing.T, b *enginetest.Bench, s *runtime.Scheduler, held bool) []string {
+func grantAll(ctx context.Context, t *testing.T, b *enginetest.Bench, s *runtime.GrantIssuer, held bool) []string {
 	t.Helper()
 	var order []string
 	client, keys := b.Engine.Core().Client(), b.Engine.Core().Keys()
@@ -315,7 +315,7 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 			t.Parallel()
 			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 				ctx, l := enginetest.Context(t), newLedger()
-				fair, s := flow.FairBy("Tenant"), runtime.NewScheduler(b.Engine)
+				fair, s := flow.FairBy("Tenant"), runtime.NewGrantIssuer(b.Engine)
 				start := func(def *flow.Definition[job, string], tenant string) {
 					_, err := runtime.Start(ctx, b.Client, def, job{Tenant: tenant})
 					require.NoError(t, err)
@@ -326,7 +326,7 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 				require.Equal(t, []string{"a7", "b0", "c0", "a7", "c0", "a7", "a7", "a7", "a7"}, grantAll(ctx, t, b, s, held))
 			}, runtime.Partitions(1))
 			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-				ctx, l, s := enginetest.Context(t), newLedger(), runtime.NewScheduler(b.Engine)
+				ctx, l, s := enginetest.Context(t), newLedger(), runtime.NewGrantIssuer(b.Engine)
 				_, err := runtime.Start(ctx, b.Client, l.flow(t, "old", 1, false, flow.Priority(1)), job{})
 				require.NoError(t, err)
 				time.Sleep(2 * time.Millisecond) // younger than the first one
@@ -344,7 +344,7 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 func TestGrantsTakeTurnsAmongPartitions(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		const partitions = 6
-		ctx, l, s := enginetest.Context(t), newLedger(), runtime.NewScheduler(b.Engine)
+		ctx, l, s := enginetest.Context(t), newLedger(), runtime.NewGrantIssuer(b.Engine)
 		many := l.flow(t, "many", 20, false)
 		for p := range partitions {
 			startAt(ctx, t, b, many, "many", p, "")
@@ -364,7 +364,7 @@ func TestGrantsTakeTurnsAmongPartitions(t *testing.T) {
 // A budget of a run whose effect is to block its nodes, a paused run and a paused lane keep grants away as they keep claims away.
 func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, s := enginetest.Context(t), runtime.NewScheduler(b.Engine)
+		ctx, s := enginetest.Context(t), runtime.NewGrantIssuer(b.Engine)
 		var calls atomic.Int64
 		spend := activity.New("spend", func(ctx context.Context, n int) (int, error) {
 			if err := activity.ReportUsage(ctx, "calls", 1); err != nil {
@@ -378,7 +378,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Keeper(t)
-		worker := b.Worker(t, []activity.Handler{spend}, runtime.Through(s), runtime.Concurrency(1))
+		worker := b.Worker(t, []activity.Handler{spend}, runtime.ClaimThrough(s), runtime.Concurrency(1))
 		runs := startAll(ctx, t, b.Client, def, 5)
 		const why = `budget "shared": 3 of 3 calls used`
 		var waiting []*runtime.Run[int]
@@ -421,7 +421,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		require.NoError(t, b.Client.ResumeLane(ctx, activity.DefaultLane))
 		client := b.Engine.Core().Client()
 		require.NoError(t, client.Do(ctx, client.B().Del().Key(grant.Key).Build()).Error())
-		b.Worker(t, []activity.Handler{spend}, runtime.Through(s))
+		b.Worker(t, []activity.Handler{spend}, runtime.ClaimThrough(s))
 		awaitAll(ctx, t, runs)
 		require.EqualValues(t, 5, calls.Load())
 		b.Settle(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A worker that runs only what a scheduler grants to it.
-func ExampleThrough() {
+// A worker that runs only what a grant issuer grants to it.
+func ExampleClaimThrough() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	engine, err := runtime.Open(ctx, "", runtime.Logger(slog.New(slog.DiscardHandler)))
@@ -30,7 +30,7 @@ func ExampleThrough() {
 		log.Fatal(err)
 	}
 
-	worker := runtime.NewWorker(engine, runtime.Through(runtime.NewScheduler(engine)))
+	worker := runtime.NewWorker(engine, runtime.ClaimThrough(runtime.NewGrantIssuer(engine)))
 	if err := worker.Register(double); err != nil {
 		log.Fatal(err)
 	}

@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
-// verdict is what budgets and quotas say of an execution: nothing, or why it has to wait.
+// verdict is the answer of budgets and quotas for an execution: admitted, or the reason why it has to wait.
 type verdict struct {
 	reason, detail string
 	release        func(context.Context) // gives back what was taken for the execution
@@ -25,37 +26,37 @@ func refused(reason, format string, args ...any) verdict {
 	return verdict{reason: reason, detail: fmt.Sprintf(format, args...), release: func(context.Context) {}}
 }
 
-// admit asks budgets, then quotas or limits. An abandoned execution goes on under the admission that it has.
-func (p *probe) admit(ctx context.Context, x *grantCandidate) (verdict, error) {
-	for id := range strings.SplitSeq(x.core["budget_ids"], ",") {
+// admit checks budgets, then quotas or limits. An abandoned execution keeps the admission that it has.
+func (s *grantSearch) admit(ctx context.Context, x *grantCandidate) (verdict, error) {
+	for id := range strings.SplitSeq(x.record["budget_ids"], ",") {
 		if id = strings.TrimSpace(id); id == "" {
 			continue
 		}
-		breach, err := p.breach(ctx, id)
+		exceeded, err := s.exceededLimits(ctx, id)
 		if err != nil {
 			return verdict{}, err
 		}
-		if breach != "" {
-			return refused(blockedByBudget, "%s", breach), nil
+		if exceeded != "" {
+			return refused(blockedByBudget, "%s", exceeded), nil
 		}
 	}
 	switch {
-	case contractCandidate{x.id, x.core}.reclaimable():
+	case x.record.IsReclaimable():
 		return admitted(), nil
-	case x.core["limits"] != "":
-		return p.admitLimited(ctx, x)
-	case x.core["quota_policy_id"] != "":
-		return p.admitByQuota(ctx, x)
+	case x.record["limits"] != "":
+		return s.admitLimited(ctx, x)
+	case x.record["quota_policy_id"] != "":
+		return s.admitByQuota(ctx, x)
 	}
 	return admitted(), nil
 }
 
-// breach tells which hard limit of a budget is used up, "" when none is.
-func (p *probe) breach(ctx context.Context, id string) (string, error) {
-	if known, asked := p.budgets[id]; asked {
+// exceededLimits describes the hard limits of a budget that are used up; "" when none is.
+func (s *grantSearch) exceededLimits(ctx context.Context, id string) (string, error) {
+	if known, asked := s.budgets[id]; asked {
 		return known, nil
 	}
-	core := p.scheduler.session.core
+	core := s.session.core
 	client, budget := core.Client(), enginecore.BudgetID(id)
 	at, err := core.Partitioning().BudgetPartition(budget)
 	if err != nil {
@@ -69,7 +70,7 @@ func (p *probe) breach(ctx context.Context, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var breaches []string
+	var exceeded []string
 	for field, text := range limits {
 		dimension, hard := strings.CutPrefix(field, "hard:")
 		limit, err := strconv.ParseFloat(text, 64)
@@ -78,47 +79,47 @@ func (p *probe) breach(ctx context.Context, id string) (string, error) {
 		}
 		used, _ := strconv.ParseFloat(usage[dimension], 64)
 		if used >= limit {
-			breaches = append(breaches, fmt.Sprintf("budget %s: %s %s/%s", core.Keys().BudgetUsage(at, budget), dimension, decimalFloat(used), text))
+			exceeded = append(exceeded, fmt.Sprintf("budget %s: %s %s/%s", core.Keys().BudgetUsage(at, budget), dimension, formatFloat(used), text))
 		}
 	}
-	slices.Sort(breaches)
-	p.budgets[id] = strings.Join(breaches, ", ")
-	return p.budgets[id], nil
+	slices.Sort(exceeded)
+	s.budgets[id] = strings.Join(exceeded, ", ")
+	return s.budgets[id], nil
 }
 
-func decimalFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// admitLimited takes an execution through its limits as workers do that claim for themselves: it is set where such wait before
-// its quotas are asked, and one that gets no place stays there, until the quota that refused it lets it go. Keepers go on with
-// it after a crash.
-func (p *probe) admitLimited(ctx context.Context, x *grantCandidate) (verdict, error) {
-	epoch := x.core.int("current_lease_epoch")
-	if token, at, found := strings.Cut(x.core["admission"], " "); found && token != "" && at == strconv.FormatInt(epoch, 10) {
+// admitLimited acquires the permits of an execution as workers do that claim for themselves: it is added to those that wait for
+// permits before its limits are asked, and stays there if it gets none, until the limit that refused it grants one. After a
+// crash, keepers continue with it.
+func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verdict, error) {
+	epoch := x.record.Int("current_lease_epoch")
+	if token, at, found := strings.Cut(x.record["admission"], " "); found && token != "" && at == strconv.FormatInt(epoch, 10) {
 		return admitted(), nil
 	}
-	if _, err := p.scheduler.session.composites(); err != nil {
-		return p.admitByQuota(ctx, x)
+	if _, err := s.session.composites(); err != nil {
+		return s.admitByQuota(ctx, x)
 	}
-	priority, _ := strconv.ParseFloat(x.core["priority"], 64)
-	created, _ := strconv.ParseFloat(x.core["created_at"], 64)
+	priority, _ := strconv.ParseFloat(x.record["priority"], 64)
+	created, _ := strconv.ParseFloat(x.record["created_at"], 64)
 	candidate := enginecore.Candidate{
-		ExecutionID: x.id, Token: epoch, Score: decimalFloat(created - priority*priorityStep), Limits: x.core["limits"],
+		ExecutionID: x.id, Token: epoch, Score: formatFloat(created - priority*priorityStep), Limits: x.record["limits"],
 	}
-	words, _, _ := strings.Cut(x.core["limits"], "\n")
+	words, _, _ := strings.Cut(x.record["limits"], "\n")
 	_, words, _ = strings.Cut(words, " ")
-	client, keys := p.scheduler.session.client, p.scheduler.session.core.Keys()
+	client, keys := s.session.client, s.session.core.Keys()
 	at, err := x.id.Partition()
 	if err != nil {
 		return verdict{}, err
 	}
-	offered := client.B().Zadd().Key(keys.FfxUnadmitted(at)).ScoreMember().ScoreMember(float64(p.now.Add(offerAgain).UnixMilli()), string(x.id)).Build()
+	offered := client.B().Zadd().Key(keys.FfxUnadmitted(at)).ScoreMember().ScoreMember(float64(s.now.Add(offerAgain).UnixMilli()), string(x.id)).Build()
 	if err := client.Do(ctx, offered).Error(); err != nil {
 		return verdict{}, err
 	}
-	if err := p.block(ctx, x, blockedByQuota, words); err != nil {
+	if err := s.block(ctx, x, blockedByQuota, words); err != nil {
 		return verdict{}, err
 	}
-	admitter{p.scheduler.session}.promote(ctx, []enginecore.Candidate{candidate}, 1)
+	admitter{s.session}.promote(ctx, []enginecore.Candidate{candidate}, 1)
 	admission, err := client.Do(ctx, client.B().Hmget().Key(keys.ExecCore(x.id)).Field("admission").Build()).AsStrSlice()
 	if err != nil {
 		return verdict{}, err
@@ -129,18 +130,18 @@ func (p *probe) admitLimited(ctx context.Context, x *grantCandidate) (verdict, e
 	return verdict{reason: alreadyBlocked, release: func(context.Context) {}}, nil
 }
 
-// alreadyBlocked is the reason of a verdict that has been carried out.
+// alreadyBlocked is the reason of a verdict about an execution that has been blocked by admit itself.
 const alreadyBlocked = "blocked"
 
-// offerAgain is when a keeper asks for places of an execution that was blocked and never asked for.
+// offerAgain is after how long a keeper acquires permits for an execution that was blocked and then forgotten.
 const offerAgain = 5 * time.Second
 
 // priorityStep is by how much (ms) one step of priority moves an execution ahead.
 const priorityStep = 1e12
 
-// admitByQuota asks the one quota that the record of an execution names.
-func (p *probe) admitByQuota(ctx context.Context, x *grantCandidate) (verdict, error) {
-	core, id := p.scheduler.session.core, enginecore.QuotaPolicyID(x.core["quota_policy_id"])
+// admitByQuota asks the one quota that the record of an execution names, as the contract has it.
+func (s *grantSearch) admitByQuota(ctx context.Context, x *grantCandidate) (verdict, error) {
+	core, id := s.session.core, enginecore.QuotaPolicyID(x.record["quota_policy_id"])
 	if id == "" {
 		return admitted(), nil
 	}
@@ -154,7 +155,7 @@ func (p *probe) admitByQuota(ctx context.Context, x *grantCandidate) (verdict, e
 	if err := result.Error(); err != nil {
 		return verdict{}, err
 	}
-	policy := recordOf(result, fields)
+	policy := hashrecord.Read(result, fields)
 	number := func(field string, otherwise float64) float64 {
 		if n, err := strconv.ParseFloat(policy[field], 64); err == nil {
 			return n
@@ -167,7 +168,7 @@ func (p *probe) admitByQuota(ctx context.Context, x *grantCandidate) (verdict, e
 	}
 	window := int64(math.Ceil(number(fields[1], 60)))
 	reply, err := core.CheckAdmissionAndRecord(ctx, enginecore.CheckAdmissionAndRecordCall{
-		Partition: at, QuotaPolicyID: id, Now: p.now, WindowSeconds: window, RateLimit: int64(rate), ConcurrencyCap: int64(most),
+		Partition: at, QuotaPolicyID: id, Now: s.now, WindowSeconds: window, RateLimit: int64(rate), ConcurrencyCap: int64(most),
 		ExecutionID: x.id,
 	})
 	if err != nil {

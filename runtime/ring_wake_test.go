@@ -16,7 +16,7 @@ import (
 )
 
 // rotaPlaces is how many places the rota has.
-const rotaPlaces = 256
+const ringSlots = 256
 
 // heard waits until workers hear at least so many channels of a kind.
 func heard(ctx context.Context, t *testing.T, b *enginetest.Bench, kind string, count int) {
@@ -108,14 +108,14 @@ func TestRotaWithAbsentWorkers(t *testing.T) {
 				heard(ctx, t, b, "rota", 1)
 				if x.hang {
 					// From here on, nobody is told any more when a place has no other listener.
-					heard(ctx, t, b, "rota", rotaPlaces)
+					heard(ctx, t, b, "rota", ringSlots)
 					deaf, stop := context.WithCancel(ctx)
 					over := make(chan struct{})
 					go func() {
 						defer close(over)
 						client, keys := b.Engine.Core().Client(), b.Engine.Core().Keys()
 						var channels []string
-						for place := range rotaPlaces {
+						for place := range ringSlots {
 							channels = append(channels, keys.ChannelRota(fmt.Sprint(place), "default"))
 						}
 						_ = client.Receive(deaf, client.B().Subscribe().Channel(channels...).Build(), func(rueidis.PubSubMessage) {})
