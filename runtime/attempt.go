@@ -31,11 +31,11 @@ func (t *task) finishUp() {
 
 // execute prepares the input, runs the function within its limits, and returns its encoded result.
 func (t *task) execute(ctx context.Context) ([]byte, error) {
-	handler := t.shift.worker.handlers[t.claimed.Kind]
+	handler := t.run.worker.handlers[t.claimed.Kind]
 	if handler == nil && t.claimed.Kind != mapKind && t.claimed.Kind != subKind {
 		return nil, fmt.Errorf("activity %q is not registered with this worker", t.claimed.Kind)
 	}
-	plan, err := t.shift.plans.decode(t.claimed.Policy)
+	plan, err := t.run.plans.decode(t.claimed.Policy)
 	if err != nil {
 		return nil, undecodable(t.locate(err))
 	}
@@ -179,7 +179,7 @@ func (t *task) input(ctx context.Context, plan nodePlan) ([]byte, error) {
 func (t *task) readInputs(ctx context.Context, results map[string][]byte) error {
 	call := enginecore.ReadInputsCall{Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID}
 	for {
-		reply, err := t.shift.session.calls.ReadInputs(ctx, call)
+		reply, err := t.run.session.calls.ReadInputs(ctx, call)
 		if err != nil {
 			return fmt.Errorf("read the inputs of node %s: %w", t.claimed.Node, err)
 		}
@@ -216,7 +216,7 @@ func (t *task) watchHeartbeat(limit time.Duration) (stop func()) {
 				err := activity.Category(fmt.Errorf("%w: none for %s", ErrHeartbeatTimeout, limit), activity.CategoryTimeout)
 				t.logFailure(err)
 				t.cancel(ErrHeartbeatTimeout)
-				t.shift.report(t, attemptOutcome{kind: outcomeKindFailed, err: err}, 0)
+				t.run.report(t, attemptOutcome{kind: outcomeKindFailed, err: err}, 0)
 			}
 			return
 		}

@@ -41,12 +41,12 @@ type child struct {
 	id     enginecore.FlowID
 	part   enginecore.Partition
 	name   string // of the flow
-	run    string
+	runID  string
 }
 
 // runChild starts the run that a node stands for and waits for it, or takes the result of one that is over.
 func (t *task) runChild(ctx context.Context, spec storedChild, input []byte) ([]byte, error) {
-	core, err := t.shift.session.composites()
+	core, err := t.run.session.composites()
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
@@ -86,7 +86,7 @@ func (t *task) runChild(ctx context.Context, spec storedChild, input []byte) ([]
 	if err != nil {
 		return nil, err
 	}
-	return nil, &childWait{c.id, fmt.Sprintf("%s of flow %s", c.run, c.name)}
+	return nil, &childWait{c.id, fmt.Sprintf("%s of flow %s", c.runID, c.name)}
 }
 
 func (c *child) isMap() bool { return c.claimed.Kind == mapKind }
@@ -128,19 +128,19 @@ func (c *child) namespace() enginecore.Namespace { return enginecore.Namespace(c
 
 // locateChild names the run. Its id follows from that of the parent, so that whoever does the same work meets the same run.
 func (c *child) locateChild() (err error) {
-	c.name, c.run = childRun(c.claimed, c.number)
+	c.name, c.runID = childRun(c.claimed, c.number)
 	if !c.isMap() {
 		c.name = c.spec.Flow
 	}
-	c.id = enginecore.FlowIDFor(c.namespace(), c.name, c.run)
-	c.part, err = c.shift.session.core.FlowPartition(c.id)
+	c.id = enginecore.FlowIDFor(c.namespace(), c.name, c.runID)
+	c.part, err = c.run.session.core.FlowPartition(c.id)
 	return err
 }
 
 // retryUntilKnown calls again while the engine is unavailable and the attempt goes on. Where the execution has ended, or belongs to
 // another worker, nothing of the attempt is to be reported any more.
 func (c *child) retryUntilKnown(ctx context.Context, call func() error) error {
-	again := retryPolicy{pause: reportPause, failed: func(error) { c.shift.leases.markUncertain() }}
+	again := retryPolicy{pause: reportPause, failed: func(error) { c.run.leases.markUncertain() }}
 	err := retryUntilKnown(ctx, again, func(bool) error { return call() })
 	if isFence(err) {
 		c.outcomeUnknown.Store(true)

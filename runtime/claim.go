@@ -12,7 +12,7 @@ import (
 const claimPause = 200 * time.Millisecond
 
 // claim fills slots from one laneShard, and works in one of them.
-func (s *shift) claim(ctx context.Context, v claimTarget) {
+func (s *workerRun) claim(ctx context.Context, v claimTarget) {
 	if s.worker.config.through {
 		s.claimGranted(ctx, v)
 		return
@@ -73,7 +73,7 @@ func (s *shift) claim(ctx context.Context, v claimTarget) {
 }
 
 // claimFailed puts the shard of a claim that failed back into the queue, after a pause.
-func (s *shift) claimFailed(ctx context.Context, v claimTarget, sentAt time.Time, err error) {
+func (s *workerRun) claimFailed(ctx context.Context, v claimTarget, sentAt time.Time, err error) {
 	s.measureClaim(sentAt, v, outcomeUnanswered)
 	s.leases.markUncertain()
 	s.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", eventClaimFailed.attr(), slog.String("lane", string(v.lane)),
@@ -89,17 +89,17 @@ func (s *shift) claimFailed(ctx context.Context, v claimTarget, sentAt time.Time
 }
 
 // claimUntilKnown sends a claim again as long as it is not known what it has leased and the worker works.
-func (s *shift) claimUntilKnown(ctx context.Context, call func(repeated bool) error) error {
+func (s *workerRun) claimUntilKnown(ctx context.Context, call func(repeated bool) error) error {
 	again := retryPolicy{pause: claimPause, retryable: isOutcomeUnknown, failed: func(error) { s.leases.markUncertain() }}
 	return retryUntilKnown(ctx, again, call)
 }
 
-func (s *shift) measureClaim(sentAt time.Time, v claimTarget, outcome string) {
+func (s *workerRun) measureClaim(sentAt time.Time, v claimTarget, outcome string) {
 	telemetry := s.session.telemetry
 	telemetry.record(s.base, telemetry.claims, time.Since(sentAt), labels{"lane", string(v.lane), outcome})
 }
 
-func (s *shift) claimRequest(lane enginecore.LaneID, count int) enginecore.ClaimRequest {
+func (s *workerRun) claimRequest(lane enginecore.LaneID, count int) enginecore.ClaimRequest {
 	request := s.request
 	request.LaneID, request.Count, request.ClaimID = lane, int64(count), randomUUID().String()
 	if count > 0 && !s.worker.config.through {

@@ -53,10 +53,10 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 	const lease = 10 * time.Second
 	for name, report := range map[string]func(*completionBatcher, *task){
 		"complete": func(_ *completionBatcher, t *task) {
-			t.shift.report(t, attemptOutcome{kind: outcomeKindCompleted, result: []byte("1")}, 0)
+			t.run.report(t, attemptOutcome{kind: outcomeKindCompleted, result: []byte("1")}, 0)
 		},
 		"fail": func(_ *completionBatcher, t *task) {
-			t.shift.report(t, attemptOutcome{kind: outcomeKindFailed, err: errors.New("failed")}, 0)
+			t.run.report(t, attemptOutcome{kind: outcomeKindFailed, err: errors.New("failed")}, 0)
 		},
 		"batch": func(b *completionBatcher, t *task) {
 			if _, _, err := b.sendUntilKnown(laneShard{}, []completionRequest{{lease: &t.lease}, {lease: &t.lease}}); err != nil {
@@ -72,11 +72,11 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 					require.NoError(t, err)
 					var logged strings.Builder
 					engine := &fullCalls{until: time.Now().Add(5 * lease)}
-					s := &shift{
+					s := &workerRun{
 						base: t.Context(), worker: &worker{config: workerConfig{lease: lease}},
 						session: &session{calls: engine, logger: slog.New(slog.NewTextHandler(&logged, nil)), telemetry: telemetry},
 					}
-					s.leases = newLeaseBook(s)
+					s.leases = newLeaseManager(s)
 					s.completer = s.newCompleter()
 					x := newTask(s, laneShard{}, enginecore.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
 					begun, done := time.Now(), make(chan struct{})

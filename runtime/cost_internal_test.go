@@ -34,7 +34,7 @@ func (r readyCalls) SubmitFlow(_ context.Context, call enginecore.SubmitFlowCall
 // costBench has a client and a shift of a worker on an engine that answers at once.
 type costBench struct {
 	client *Client
-	shift  *shift
+	run    *workerRun
 	flow   *flow.Definition[int, int]
 }
 
@@ -59,9 +59,9 @@ func newCostBench(tb testing.TB) *costBench {
 
 	w := NewWorker(e)
 	require.NoError(tb, w.Register(same))
-	s := newShift(w.worker)
+	s := newWorkerRun(w.worker)
 	s.base = ctx
-	s.leases = newLeaseBook(s)
+	s.leases = newLeaseManager(s)
 	s.completer = s.newCompleter()
 	return &costBench{client, s, def}
 }
@@ -69,8 +69,8 @@ func newCostBench(tb testing.TB) *costBench {
 // runTask runs one execution from the reply that leases it to the reply that commits it.
 func (b *costBench) runTask(tb testing.TB, claimed enginecore.ClaimedExecution) {
 	at := laneShard{activity.DefaultLane, enginecore.Partition{Family: enginecore.FlowFamily}}
-	t := newTask(b.shift, at, claimed, time.Now())
-	if next := b.shift.runTask(t, func() bool { return true }); next != nil || !t.settled.Load() || t.outcomeUnknown.Load() {
+	t := newTask(b.run, at, claimed, time.Now())
+	if next := b.run.runTask(t, func() bool { return true }); next != nil || !t.settled.Load() || t.outcomeUnknown.Load() {
 		tb.Fatal("the result was not committed")
 	}
 }

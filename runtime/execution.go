@@ -55,7 +55,7 @@ func (e *execution) Progress(ctx context.Context, percent float64, message strin
 	// The function does not wait for the engine, which may be away; while a report is under way, others are dropped.
 	select {
 	case e.task.reportingProgress <- struct{}{}:
-		e.task.shift.errands.start(func() {
+		e.task.run.background.start(func() {
 			defer func() { <-e.task.reportingProgress }()
 			e.task.recordProgress(percent, message)
 		})
@@ -79,7 +79,7 @@ func (t *task) awaitProgress() {
 }
 
 func (t *task) recordProgress(percent float64, message string) {
-	_, err := t.shift.session.calls.UpdateProgress(t.ctx, enginecore.UpdateProgressCall{
+	_, err := t.run.session.calls.UpdateProgress(t.ctx, enginecore.UpdateProgressCall{
 		ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID, LeaseEpoch: t.claimed.LeaseEpoch,
 		ProgressPct: strconv.FormatFloat(percent, 'f', -1, 64), ProgressMessage: message,
 	})

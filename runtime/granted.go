@@ -25,7 +25,7 @@ const grantTTL = 5 * time.Second
 const grantPoll = time.Second
 
 // claimGranted fills slots from one spot with what is granted.
-func (s *shift) claimGranted(ctx context.Context, v claimTarget) {
+func (s *workerRun) claimGranted(ctx context.Context, v claimTarget) {
 	got := 0
 	var err error
 	// The granter is the program's own, and may end the goroutine.
@@ -57,7 +57,7 @@ func (s *shift) claimGranted(ctx context.Context, v claimTarget) {
 var errGranterExited = errors.New("the granter ended its goroutine (runtime.Goexit)")
 
 // claimedGranted gives back the slots of a claim by grants that are not used.
-func (s *shift) claimedGranted(ctx context.Context, v claimTarget, got int, err error) {
+func (s *workerRun) claimedGranted(ctx context.Context, v claimTarget, got int, err error) {
 	s.worker.counts.claimed(got)
 	failed := err != nil && !errors.Is(err, ErrNoGrant) && ctx.Err() == nil
 	if failed {
@@ -72,7 +72,7 @@ func (s *shift) claimedGranted(ctx context.Context, v claimTarget, got int, err 
 }
 
 // useGrant claims by a grant. It returns nothing when somebody was faster, or when the grant came to nothing otherwise.
-func (s *shift) useGrant(ctx context.Context, grant Grant) ([]enginecore.ClaimedExecution, error) {
+func (s *workerRun) useGrant(ctx context.Context, grant Grant) ([]enginecore.ClaimedExecution, error) {
 	core, err := s.session.composites()
 	if err != nil {
 		return nil, err

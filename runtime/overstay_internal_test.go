@@ -16,7 +16,7 @@ func TestWhenAFunctionOverstays(t *testing.T) {
 	const patience = time.Second
 	newRunning := func(limit time.Duration) (*task, func(after time.Duration) WorkerStats) {
 		w := &worker{config: workerConfig{lease: time.Minute}}
-		s := &shift{worker: w, session: &session{logger: slog.New(slog.DiscardHandler)}, base: t.Context()}
+		s := &workerRun{worker: w, session: &session{logger: slog.New(slog.DiscardHandler)}, base: t.Context()}
 		running := newTask(s, laneShard{}, enginecore.ClaimedExecution{}, time.Now())
 		until := time.Time{}
 		if limit > 0 {
@@ -24,7 +24,7 @@ func TestWhenAFunctionOverstays(t *testing.T) {
 		}
 		running.functionBegins(until)
 		return running, func(after time.Duration) WorkerStats {
-			running.lookForOverstay(running.begun.Add(after), patience)
+			running.checkOverstay(running.begun.Add(after), patience)
 			return (&Worker{w}).Stats()
 		}
 	}

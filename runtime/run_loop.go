@@ -17,20 +17,20 @@ const (
 	stopPatience = 2 * time.Second
 )
 
-// shift is one run of a worker.
-type shift struct {
+// workerRun is one run of a worker.
+type workerRun struct {
 	worker  *worker
 	session *session
 	core    *enginecore.Engine
 	request enginecore.ClaimRequest // without claim id, lane and count
 	queue   *dispatchQueue
 	peers   *peerSet
-	// greeting is set while an answer to newcomers is under way.
-	greeting atomic.Bool
+	// answering is set while an answer to newcomers is under way.
+	answering atomic.Bool
 	// left is set when the worker takes no more work.
 	left          atomic.Bool
 	ringListeners sync.WaitGroup // goroutines that hear places of the rota
-	leases        *leaseBook
+	leases        *leaseManager
 	// completer reports how executions end.
 	completer *completer
 	plans     planCache
@@ -38,26 +38,26 @@ type shift struct {
 	base  context.Context
 	tasks sync.WaitGroup // executions and claims
 	drain drainer
-	// errands are what messages ask for.
-	errands errands
-	returns permitReturns
-	limits  limitCache
-	permits permitQueue
-	pools   permitPools
+	// background runs what messages ask for.
+	background backgroundTasks
+	returns    permitReturns
+	limits     limitCache
+	permits    permitQueue
+	pools      permitPools
 	// mayChoose is set when one server has all partitions, so that it can choose which one a claim visits.
 	mayChoose bool
 	// budgets takes what is used of budgets.
 	budgets *budgetBatcher
 }
 
-// errands are goroutines that messages start, which may come until the last moment.
-type errands struct {
+// backgroundTasks are goroutines that messages start, which may come until the last moment.
+type backgroundTasks struct {
 	mu      sync.Mutex
 	over    bool
 	running sync.WaitGroup
 }
 
-func (e *errands) start(do func()) {
+func (e *backgroundTasks) start(do func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.over {
@@ -66,15 +66,15 @@ func (e *errands) start(do func()) {
 }
 
 // finish waits for what runs; nothing is started any more.
-func (e *errands) finish() {
+func (e *backgroundTasks) finish() {
 	e.mu.Lock()
 	e.over = true
 	e.mu.Unlock()
 	e.running.Wait()
 }
 
-func newShift(w *worker) *shift {
-	return &shift{
+func newWorkerRun(w *worker) *workerRun {
+	return &workerRun{
 		worker: w, session: w.session, core: w.session.core, queue: newDispatchQueue(w.config.slots), peers: newPeerSet(w.instance),
 		request: enginecore.ClaimRequest{
 			WorkerID: enginecore.WorkerID(w.config.id), WorkerInstanceID: w.instance, LeaseTTL: w.config.lease,
@@ -85,11 +85,11 @@ func newShift(w *worker) *shift {
 	}
 }
 
-func (s *shift) run(ctx context.Context) error {
+func (s *workerRun) run(ctx context.Context) error {
 	s.base = context.WithoutCancel(ctx)
 	ctx, release := s.session.whileServed(ctx)
 	defer release()
-	s.leases = newLeaseBook(s)
+	s.leases = newLeaseManager(s)
 	s.budgets = newBudgetBatcher(s.core.UseBudget)
 	s.permits.run, s.pools.run = s, s
 	s.completer = s.newCompleter()
@@ -111,7 +111,7 @@ func (s *shift) run(ctx context.Context) error {
 	var services sync.WaitGroup
 	services.Go(func() { s.leases.keep(background) })
 	services.Go(func() { s.listen(background) })
-	services.Go(func() { s.patrol(background) })
+	services.Go(func() { s.presenceLoop(background) })
 	services.Go(func() { s.session.guardLibrary(background, libraryCheck) })
 	duty, offDuty := context.WithCancel(background)
 	services.Go(func() { s.listenToRing(duty) })
@@ -120,19 +120,19 @@ func (s *shift) run(ctx context.Context) error {
 		every = grantPoll
 	}
 	if every > 0 {
-		services.Go(func() { s.poll(background, every) })
+		services.Go(func() { s.pollLoop(background, every) })
 	}
 
 	s.dispatch(ctx)
 
 	s.queue.close()
-	s.leave()
+	s.publishLeaving()
 	offDuty()
 	err = s.finish()
 	stop()
 	services.Wait()
 	s.ringListeners.Wait()
-	s.errands.finish()
+	s.background.finish()
 	s.drain.wait()
 	s.leases.deregister()
 	err = errors.Join(err, leaveKeeper())
@@ -143,12 +143,12 @@ func (s *shift) run(ctx context.Context) error {
 }
 
 // newCompleter returns a completer that sends completions one by one.
-func (s *shift) newCompleter() *completer {
+func (s *workerRun) newCompleter() *completer {
 	return &completer{session: s.session, base: s.base, claimRequest: s.claimRequest, markUncertain: s.leases.markUncertain}
 }
 
 // dispatch claims work for free slots until ctx ends.
-func (s *shift) dispatch(ctx context.Context) {
+func (s *workerRun) dispatch(ctx context.Context) {
 	for {
 		for {
 			v, ok := s.queue.take(s.mayChoose && s.peers.size() > 0)
@@ -167,7 +167,7 @@ func (s *shift) dispatch(ctx context.Context) {
 
 // finish lets running functions end within the grace time, then ends their contexts and gives the rest back. When the engine
 // does not serve this program any more, nothing of them can be reported, and their contexts end at once.
-func (s *shift) finish() error {
+func (s *workerRun) finish() error {
 	done := make(chan struct{})
 	go func() {
 		s.tasks.Wait()

@@ -11,12 +11,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// maxRow bounds for how long a slot may run executions of one lane and partition in a row while others wait. Short ones are worth
+// maxHandoffTime bounds for how long a slot may run executions of one lane and partition in a row while others wait. Short ones are worth
 // more than a few in a row, since each that is not handed on costs a claim; after a long one, the others come first.
-const maxRow = 20 * time.Millisecond
+const maxHandoffTime = 20 * time.Millisecond
 
 // tasksOf makes tasks of executions that were leased by a call sent at a time.
-func (s *shift) tasksOf(at laneShard, leased []enginecore.ClaimedExecution, sentAt time.Time) []*task {
+func (s *workerRun) tasksOf(at laneShard, leased []enginecore.ClaimedExecution, sentAt time.Time) []*task {
 	tasks := make([]*task, len(leased))
 	for i, claimed := range leased {
 		tasks[i] = newTask(s, at, claimed, sentAt)
@@ -25,8 +25,8 @@ func (s *shift) tasksOf(at laneShard, leased []enginecore.ClaimedExecution, sent
 }
 
 // work occupies a slot: it runs a task and those that come with the replies to its reports, then frees the slot.
-func (s *shift) work(t *task) {
-	until := time.Now().Add(maxRow)
+func (s *workerRun) work(t *task) {
+	until := time.Now().Add(maxHandoffTime)
 	wantNext := func() bool {
 		return !s.worker.config.through && (time.Now().Before(until) || !s.queue.hasWaiting()) && !s.queue.isClosed()
 	}
@@ -48,7 +48,7 @@ func (s *shift) work(t *task) {
 
 // runTask runs a task until its attempt is over, reports that, and returns the next task for the slot, if there is one. wantNext
 // tells then whether it is wanted.
-func (s *shift) runTask(t *task, wantNext func() bool) *task {
+func (s *workerRun) runTask(t *task, wantNext func() bool) *task {
 	defer t.cancel(nil)
 	held := s.leases.add(t)
 	if held {
@@ -81,7 +81,7 @@ func (s *shift) runTask(t *task, wantNext func() bool) *task {
 }
 
 // mayBegin reports whether the function of a task is to run. Otherwise the execution is released, unless the engine has ended it.
-func (s *shift) mayBegin(t *task, held bool) bool {
+func (s *workerRun) mayBegin(t *task, held bool) bool {
 	placed := t.awaitPermits()
 	switch {
 	case !held:
@@ -100,14 +100,14 @@ func (s *shift) mayBegin(t *task, held bool) bool {
 }
 
 func (t *task) startSpan() (context.Context, trace.Span) {
-	return t.shift.session.telemetry.tracer.Start(t.ctx, "flowfabric.activity "+t.claimed.Kind,
-		t.shift.session.telemetry.consumer, trace.WithAttributes(
+	return t.run.session.telemetry.tracer.Start(t.ctx, "flowfabric.activity "+t.claimed.Kind,
+		t.run.session.telemetry.consumer, trace.WithAttributes(
 			attribute.String("flowfabric.flow", t.claimed.FlowName), attribute.String("flowfabric.run", t.claimed.RunID),
 			attribute.String("flowfabric.node", t.claimed.Node), attribute.Int("flowfabric.attempt", int(t.claimed.AttemptIndex)+1)))
 }
 
 // report reports the end of an attempt. What cannot wait for signals as it asks fails instead.
-func (s *shift) report(t *task, ended attemptOutcome, slots int) report {
+func (s *workerRun) report(t *task, ended attemptOutcome, slots int) report {
 	reported := s.completer.report(&t.lease, ended, slots)
 	t.reported(ended.kind, &reported)
 	if reported.refused == nil {
@@ -118,7 +118,7 @@ func (s *shift) report(t *task, ended attemptOutcome, slots int) report {
 }
 
 // resume reports whether the function of a task is to run again, with what its wait has brought, unless the attempt is to end anyway.
-func (s *shift) resume(t *task, ended attemptOutcome, brought []byte) bool {
+func (s *workerRun) resume(t *task, ended attemptOutcome, brought []byte) bool {
 	if ended.suspension != nil {
 		t.journal.put(awaitEntry+ended.suspension.Step, brought)
 	}
@@ -130,7 +130,7 @@ func (s *shift) resume(t *task, ended attemptOutcome, brought []byte) bool {
 }
 
 // next returns the task that follows in the slot of one that is over, and sees to whatever else came with the reply to its report.
-func (s *shift) next(over *task, h handoff) *task {
+func (s *workerRun) next(over *task, h handoff) *task {
 	at := over.shard
 	if h.more {
 		s.drain.start(s.base, at.partition)
@@ -139,10 +139,10 @@ func (s *shift) next(over *task, h handoff) *task {
 		s.queue.add(at)
 	}
 	for _, t := range s.tasksOf(at, h.surplus, h.sentAt) {
-		s.errands.start(func() { s.report(t, released(reasonStopped), 0) })
+		s.background.start(func() { s.report(t, released(reasonStopped), 0) })
 	}
 	if len(h.spare) > 0 {
-		s.errands.start(func() { s.admit(at.lane, h.spare, 0) })
+		s.background.start(func() { s.admit(at.lane, h.spare, 0) })
 	}
 	switch {
 	case h.next != nil:

@@ -15,7 +15,7 @@ import (
 // task is one leased execution in a worker, from the reply that leased it to the report of its end.
 type task struct {
 	lease
-	shift *shift
+	run *workerRun
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -45,8 +45,8 @@ type task struct {
 	permitsReturned bool // its permits are on their way back
 }
 
-func newTask(s *shift, from laneShard, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
-	t := &task{lease: lease{shard: from, claimed: claimed, begun: time.Now()}, shift: s}
+func newTask(s *workerRun, from laneShard, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
+	t := &task{lease: lease{shard: from, claimed: claimed, begun: time.Now()}, run: s}
 	t.ctx, t.cancel = context.WithCancelCause(extractTrace(s.base, claimed.TraceContext))
 	t.extendLease(sentAt)
 	return t
@@ -61,13 +61,13 @@ func (t *task) log(level slog.Level, event logEvent, message string, attrs ...sl
 	attrs = append(attrs, event.attr(), slog.String("flow", t.claimed.FlowName), slog.String("run", t.claimed.RunID),
 		slog.String("node", t.claimed.Node), slog.String("execution", string(t.claimed.ExecutionID)),
 		slog.Int("attempt", int(t.claimed.AttemptIndex)+1))
-	t.shift.session.logger.LogAttrs(t.ctx, level, "flowfabric: "+message, attrs...)
+	t.run.session.logger.LogAttrs(t.ctx, level, "flowfabric: "+message, attrs...)
 }
 
 // ended measures the attempt.
 func (t *task) ended(outcome string) {
-	telemetry := t.shift.session.telemetry
-	telemetry.record(t.shift.base, telemetry.attempts, time.Since(t.begun), labels{"activity", t.claimed.Kind, outcome})
+	telemetry := t.run.session.telemetry
+	telemetry.record(t.run.base, telemetry.attempts, time.Since(t.begun), labels{"activity", t.claimed.Kind, outcome})
 }
 
 // unreported is how the log calls an end of which the engine may not know, by its kind.
@@ -88,8 +88,8 @@ func (t *task) reported(kind outcomeKind, r *report) {
 		t.ended(r.metric)
 	}
 	if kind == outcomeKindCompleted {
-		telemetry := t.shift.session.telemetry
-		telemetry.record(t.shift.base, telemetry.commits, r.committing, labels{"activity", t.claimed.Kind, r.metric})
+		telemetry := t.run.session.telemetry
+		telemetry.record(t.run.base, telemetry.commits, r.committing, labels{"activity", t.claimed.Kind, r.metric})
 	}
 	if r.err != nil {
 		t.outcomeUnknown.Store(true)
@@ -107,11 +107,11 @@ func (t *task) endedByEngine(cause error) {
 	t.cancel(cause)
 }
 
-func (t *task) extendLease(sentAt time.Time) { t.extend(sentAt, t.shift.worker.config.lease) }
+func (t *task) extendLease(sentAt time.Time) { t.extend(sentAt, t.run.worker.config.lease) }
 
 // reporting is the context of a call that reports for the attempt: it lives as long as the lease does by now.
 func (t *task) reporting() (context.Context, context.CancelFunc) {
-	return context.WithDeadline(t.shift.base, t.leaseEnd())
+	return context.WithDeadline(t.run.base, t.leaseEnd())
 }
 
 // runAgain lets the task run again, unless its context has ended meanwhile: then its execution is to be released if the worker

@@ -124,7 +124,7 @@ func (w *worker) run(ctx context.Context) error {
 		}
 	}
 	defer w.vitals.begin()()
-	return newShift(w).run(ctx)
+	return newWorkerRun(w).run(ctx)
 }
 
 // check reports whether the worker runs, has reached the engine lately, and has a slot that an attempt can use.
