@@ -31,14 +31,6 @@ type BudgetBreach struct {
 	Words string
 }
 
-// OnBudget calls a function when an activity of this worker passes a limit of a budget: a soft one when that begins, a hard one
-// once for each attempt. The function that reports waits for it, so it should not take long; a panic is the activity's. It is
-// called at most once for each, and not at all where the worker is lost first; the event in the run's log, which Watch yields,
-// is certain.
-func OnBudget(fn func(context.Context, BudgetBreach)) WorkerOption {
-	return func(c *workerConfig) { c.onBudget = fn }
-}
-
 // budgetUse is what an attempt has to do with budgets.
 type budgetUse struct {
 	mu     sync.Mutex

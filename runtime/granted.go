@@ -10,14 +10,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// ClaimThrough makes the worker claim nothing by itself: it requests grants, and runs what it is granted. It is for workers that
-// are not trusted with budgets, quotas and capabilities; the GrantIssuer runs elsewhere, behind a service that checks the
-// capabilities that the worker offers. What a completion makes ready is not handed on to the worker either, so each
-// execution costs a grant and a claim.
-func ClaimThrough(g Granter) WorkerOption {
-	return func(c *workerConfig) { c.granter, c.through = g, true }
-}
-
 // grantTTL is how long a worker gives itself to use a grant.
 const grantTTL = 5 * time.Second
 

@@ -66,6 +66,22 @@ func WorkerName(name string) WorkerOption { return func(c *workerConfig) { c.id 
 // NewKeeper or one of other workers. A worker that sees none warns (keeper.missing).
 func WithoutKeeper() WorkerOption { return func(c *workerConfig) { c.keeperless = true } }
 
+// OnBudget calls a function when an activity of this worker passes a limit of a budget: a soft one when that begins, a hard one
+// once for each attempt. The function that reports waits for it, so it should not take long; a panic is the activity's. It is
+// called at most once for each, and not at all where the worker is lost first; the event in the run's log, which Watch yields,
+// is certain.
+func OnBudget(fn func(context.Context, BudgetBreach)) WorkerOption {
+	return func(c *workerConfig) { c.onBudget = fn }
+}
+
+// ClaimThrough makes the worker claim nothing by itself: it requests grants, and runs what it is granted. It is for workers that
+// are not trusted with budgets, quotas and capabilities; the GrantIssuer runs elsewhere, behind a service that checks the
+// capabilities that the worker offers. What a completion makes ready is not handed on to the worker either, so each
+// execution costs a grant and a claim.
+func ClaimThrough(g Granter) WorkerOption {
+	return func(c *workerConfig) { c.granter, c.through = g, true }
+}
+
 // NewWorker returns a worker of an engine. Register activities and call Run.
 func NewWorker(e *Engine, opts ...WorkerOption) *Worker {
 	config := workerConfig{
