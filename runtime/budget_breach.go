@@ -13,7 +13,6 @@ import (
 // Kinds of tasks that the use of a budget leaves in its partition, each a text that begins with the kind. A worker finishes them,
 // else a keeper does.
 const (
-	taskGate        = "gate"   // publish a gateUpdate
 	taskBreach      = "breach" // apply a budgetBreach
 	taskReservation = "held"   // give a reservation back when its lease is over
 	taskRun         = "run"    // remove the budget of a run when it is over

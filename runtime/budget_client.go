@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 )
@@ -45,7 +44,7 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 		return "", fmt.Errorf("%w: it takes no key from an input", ErrBudgetRef)
 	}
 	// The reference says whose it is.
-	spec.Scope = ref.scope()
+	spec.Scope = budgetRef(ref).scope()
 	if err := spec.Validate(); err != nil {
 		return "", err
 	}
@@ -56,7 +55,7 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 	if ref.Run != "" {
 		flowID = enginecore.FlowIDFor(c.session.namespace, ref.Flow, ref.Run)
 	}
-	b := newStoredBudget(c.session.namespace, spec, ref, flowID)
+	b := newStoredBudget(c.session.namespace, spec, budgetRef(ref), flowID)
 	// Whether the run has nodes that stand for other runs is not known here.
 	b.Wide = ref.Run != ""
 	call := enginecore.SetBudgetCall{Partition: p, BudgetID: id, BudgetDeclaration: b.declaration(), OnlyNew: onlyNew}
@@ -80,7 +79,7 @@ func (c *Client) findBudget(ref BudgetRef) (composites, enginecore.Partition, en
 	if err := ref.check(c.session.namespace); err != nil {
 		return core, enginecore.Partition{}, "", err
 	}
-	id := ref.id(c.session.namespace)
+	id := budgetRef(ref).id(c.session.namespace)
 	p, err := c.session.core.Partitioning().BudgetPartition(id)
 	return core, p, id, err
 }
@@ -106,7 +105,7 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	}
 	reply, err := core.GetBudgets(ctx, enginecore.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
 	if err == nil && len(reply.Budgets) > 0 && reply.Budgets[0].Gate > 0 {
-		err = gateUpdateOf(c.session, p, reply.Budgets[0]).publish(ctx)
+		err = newsOf(c.session, p, reply.Budgets[0]).publish(ctx)
 	}
 	if err != nil {
 		return fault(err)
@@ -196,80 +195,13 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 	return list, nil
 }
 
-// gateUpdateOf is what a budget's gate says now.
-func gateUpdateOf(e *session, p enginecore.Partition, b enginecore.BudgetState) gateUpdate {
+// newsOf is what a budget's gate says now.
+func newsOf(e *session, p enginecore.Partition, b enginecore.BudgetState) gateUpdate {
 	n := gateUpdate{session: e, partition: p, budget: b.BudgetID, version: b.Gate, closed: b.Closed}
 	if !b.Wide {
 		n.flow = readBudgetState(b).FlowID
 	}
 	return n
-}
-
-// checkBudgets refuses a run that names a budget which nobody has created.
-func (c *Client) checkBudgets(ctx context.Context, plan *Plan) error {
-	for i := range plan.budgets {
-		b := &plan.budgets[i]
-		if b.declares() {
-			continue
-		}
-		states, err := readBudgets(ctx, c.session.core, []storedBudget{*b})
-		if err == nil && states[0] == nil {
-			err = fmt.Errorf("budget %s: %w", BudgetRef{Name: b.Name, Key: b.Key}, ErrBudgetNotFound)
-		}
-		if err != nil {
-			return fmt.Errorf("start run %s of flow %s: %w", plan.Run, plan.Flow, err)
-		}
-	}
-	return nil
-}
-
-// readBudgets reads how budgets of a run stand; nil is one that was not used yet.
-func readBudgets(ctx context.Context, core *enginecore.Engine, list []storedBudget) ([]*enginecore.BudgetState, error) {
-	calls := make([]enginecore.GetBudgetsCall, len(list))
-	for i, b := range list {
-		p, err := core.Partitioning().BudgetPartition(b.ID)
-		if err != nil {
-			return nil, err
-		}
-		calls[i] = enginecore.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{b.ID}}
-	}
-	answers, err := sendAll(ctx, core, calls)
-	if err != nil {
-		return nil, err
-	}
-	states := make([]*enginecore.BudgetState, len(list))
-	for i := range list {
-		if found := answers[i].reply.Budgets; len(found) > 0 {
-			states[i] = &found[0]
-		}
-	}
-	return states, nil
-}
-
-// budgetStates is readBudgets in the form for users. What was not used yet stands at nothing.
-func budgetStates(ctx context.Context, core *enginecore.Engine, list []storedBudget) ([]BudgetState, error) {
-	found, err := readBudgets(ctx, core, list)
-	if err != nil {
-		return nil, err
-	}
-	states := make([]BudgetState, len(list))
-	for i := range list {
-		if found[i] != nil {
-			states[i] = readBudgetState(*found[i])
-		} else {
-			states[i] = list[i].unused()
-		}
-	}
-	return states, nil
-}
-
-// unused is how a budget stands before its first use.
-func (b *storedBudget) unused() BudgetState {
-	s := BudgetState{Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: b.Scope, Effect: b.Effect, Every: b.declaration().Interval}
-	for _, d := range b.Dimensions {
-		s.Amounts = append(s.Amounts, activity.BudgetAmount{Budget: b.Name, Key: b.Key, Dimension: d.Name, Hard: d.Hard, Soft: d.Soft})
-	}
-	return s
 }
 
 // describeBudgets reads how the budgets of a run stand.
@@ -294,20 +226,4 @@ func (c *Client) describeBudgets(ctx context.Context, d *Description) error {
 		}
 	}
 	return c.nameRuns(ctx, d.Budgets)
-}
-
-// removeBudgetsOf removes the budgets that a purged run had to itself. Keepers remove what is left.
-func (c *Client) removeBudgetsOf(ctx context.Context, id enginecore.FlowID, text string) {
-	list, _ := decodeBudgets(text)
-	for _, b := range list {
-		p, err := c.session.core.Partitioning().BudgetPartition(b.ID)
-		if err != nil || b.Scope != flow.ScopeRun || b.ScopeID != string(id) {
-			continue
-		}
-		n := gateUpdate{session: c.session, partition: p, budget: b.ID}
-		if !b.Wide {
-			n.flow = id
-		}
-		_ = n.removeBudget(ctx) // see above
-	}
 }

@@ -71,8 +71,8 @@ func (e *execution) BudgetAmounts(ctx context.Context) ([]activitycontext.Budget
 		return nil, err
 	}
 	var states []BudgetState
-	if err := e.task.retrying(ctx, func() (err error) {
-		states, err = budgetStates(ctx, e.task.shift.core, budgets)
+	if err := e.task.retryUntilKnown(ctx, func() (err error) {
+		states, err = budgetStates(ctx, e.task.run.core, budgets)
 		return err
 	}); err != nil {
 		return nil, err

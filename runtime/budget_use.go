@@ -31,14 +31,6 @@ type BudgetBreach struct {
 	Words string
 }
 
-// OnBudget calls a function when an activity of this worker passes a limit of a budget: a soft one when that begins, a hard one
-// once for each attempt. The function that reports waits for it, so it should not take long; a panic is the activity's. It is
-// called at most once for each, and not at all where the worker is lost first; the event in the run's log, which Watch yields,
-// is certain.
-func OnBudget(fn func(context.Context, BudgetBreach)) WorkerOption {
-	return func(c *workerConfig) { c.onBudget = fn }
-}
-
 // budgetUse is what an attempt has to do with budgets.
 type budgetUse struct {
 	mu     sync.Mutex
@@ -71,20 +63,13 @@ func (t *task) budgets() ([]storedBudget, error) {
 	return t.usage.budgets, nil
 }
 
-// retrying repeats a call that may be sent twice while the engine is away.
-func (t *task) retrying(ctx context.Context, send func() error) error {
-	for {
-		err := send()
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case !engineAway(err):
-			return err
-		}
-		pause(ctx, reportPause)
+// retryUntilKnown repeats a call that may be sent twice while the engine is away.
+func (t *task) retryUntilKnown(ctx context.Context, send func() error) error {
+	err := retryUntilKnown(ctx, retryPolicy{pause: reportPause}, func(bool) error { return send() })
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
+	return err
 }
 
 // budgetsWith returns those of the run's budgets that have a dimension; none when the run has no budget at all.
@@ -122,8 +107,8 @@ func (t *task) dimensionsOf(ctx context.Context, b *storedBudget) ([]string, err
 		return names, nil
 	}
 	var states []*enginecore.BudgetState
-	err := t.retrying(ctx, func() (err error) {
-		states, err = readBudgets(ctx, t.shift.core, []storedBudget{*b})
+	err := t.retryUntilKnown(ctx, func() (err error) {
+		states, err = readBudgets(ctx, t.run.core, []storedBudget{*b})
 		return err
 	})
 	if err != nil {
@@ -141,7 +126,7 @@ func (t *task) dimensionsOf(ctx context.Context, b *storedBudget) ([]string, err
 // use sends one entry to a budget and deals with what follows from it. The error is a *activity.BudgetError when the entry did
 // not fit.
 func (t *task) use(ctx context.Context, b *storedBudget, e enginecore.UseBudgetEntry) error {
-	p, err := t.shift.core.Partitioning().BudgetPartition(b.ID)
+	p, err := t.run.core.Partitioning().BudgetPartition(b.ID)
 	if err != nil {
 		return err
 	}
@@ -157,22 +142,22 @@ func (t *task) use(ctx context.Context, b *storedBudget, e enginecore.UseBudgetE
 	for _, d := range b.Dimensions {
 		call.Dims = append(call.Dims, enginecore.UseBudgetDim(d))
 	}
-	var news useNews
-	if err := t.retrying(ctx, func() (err error) {
-		news, err = t.shift.budgetCalls.do(ctx, call)
+	var used useResult
+	if err := t.retryUntilKnown(ctx, func() (err error) {
+		used, err = t.run.budgets.do(ctx, call)
 		return err
 	}); err != nil {
 		return useError(b, err)
 	}
-	use := news.use
+	use := used.use
 	waits := use.Waits && (b.Effect == flow.BlockNodes || !b.declares())
-	if news.told || waits {
-		if err := t.tellGate(ctx, b, p, news, waits); err != nil {
+	if used.gateChanged || waits {
+		if err := t.publishGate(ctx, b, p, used, waits); err != nil {
 			return fmt.Errorf("budget %q is used up, which could not be passed on: %w", b.Name, err)
 		}
 	}
-	for _, text := range news.owed {
-		t.breached(ctx, b, p, text, e, use)
+	for _, text := range used.owed {
+		t.reportBreach(ctx, b, p, text, e, use)
 	}
 	if use.State != "refused" {
 		return nil
@@ -202,46 +187,46 @@ func useError(b *storedBudget, err error) error {
 	return activity.NonRetryable(err)
 }
 
-// tellGate passes on that a gate has changed: to the partition of the task before anything else happens, so that a node which
+// publishGate passes on that a gate has changed: to the partition of the task before anything else happens, so that a node which
 // waits is not started again at once, to others by the way.
-func (t *task) tellGate(ctx context.Context, b *storedBudget, p enginecore.Partition, used useNews, waits bool) error {
-	news := gateUpdate{session: t.shift.session, partition: p, budget: b.ID, version: used.gate, closed: used.closed}
+func (t *task) publishGate(ctx context.Context, b *storedBudget, p enginecore.Partition, used useResult, waits bool) error {
+	news := gateUpdate{session: t.run.session, partition: p, budget: b.ID, version: used.gate, closed: used.closed}
 	if b.Scope == flow.ScopeRun && !b.Wide {
 		news.flow = t.claimed.FlowID
 	}
-	if used.told {
-		t.tellOthers(news)
+	if used.gateChanged {
+		t.publishElsewhere(news)
 	}
 	if !waits {
 		return nil
 	}
-	return t.retrying(ctx, func() error { return news.sendTo(ctx, []enginecore.Partition{t.shard.partition}) })
+	return t.retryUntilKnown(ctx, func() error { return news.send(ctx, []enginecore.Partition{t.shard.partition}) })
 }
 
-func (t *task) tellOthers(news gateUpdate) {
-	t.shift.errands.start(func() {
-		if err := news.publish(t.shift.base); err != nil {
+func (t *task) publishElsewhere(news gateUpdate) {
+	t.run.background.start(func() {
+		if err := news.publish(t.run.base); err != nil {
 			t.log(slog.LevelWarn, eventBudgetFailed, "the state of a budget could not be passed on, keepers do it", slog.Any("error", err))
 		}
 	})
 }
 
-// breached carries out what is owed for a breach, and tells the callback.
-func (t *task) breached(ctx context.Context, b *storedBudget, p enginecore.Partition, text string, e enginecore.UseBudgetEntry, use enginecore.BudgetUse) {
+// reportBreach carries out what is owed for a breach, and tells the callback.
+func (t *task) reportBreach(ctx context.Context, b *storedBudget, p enginecore.Partition, text string, e enginecore.UseBudgetEntry, use enginecore.BudgetUse) {
 	// The function's context may end with what is carried out.
 	reporting, cancel := t.reporting()
 	defer cancel()
 	owed, err := parseBreach(text)
 	if err == nil {
-		err = owed.apply(reporting, t.shift.session)
+		err = owed.apply(reporting, t.run.session)
 	}
 	if err == nil {
-		_, err = t.shift.core.BudgetDone(reporting, enginecore.BudgetDoneCall{Partition: p, Done: []enginecore.BudgetDoneDone{{Text: text}}})
+		_, err = t.run.core.BudgetDone(reporting, enginecore.BudgetDoneCall{Partition: p, Done: []enginecore.BudgetDoneDone{{Text: text}}})
 	}
 	if err != nil {
 		t.log(slog.LevelWarn, eventBudgetFailed, "a breach of a budget could not be noted, keepers do it", slog.Any("error", err))
 	}
-	report := t.shift.worker.config.onBudget
+	report := t.run.worker.config.onBudget
 	if report == nil || owed.message == "" {
 		return
 	}

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,25 +24,17 @@ var (
 	ErrBudgetNotFound = errors.New("no such budget")
 	// ErrBudgetExists is returned by CreateBudget.
 	ErrBudgetExists = errors.New("budget exists already")
-	// ErrBudgetRef marks a BudgetRef that names no budget.
-	ErrBudgetRef = errors.New("bad budget reference")
 )
 
-// BudgetRef names a budget: a shared one by its Name, and its Key if it has one; that of a flow by Name and Flow; that of a run
-// by Name, Flow and Run.
-type BudgetRef struct {
-	Name string
-	// Key is the value by which a shared budget is told apart.
-	Key string
-	// Flow and Run are the flow, and the run, that have the budget to themselves.
-	Flow, Run string
-	// FlowID is set by Client.Budgets and Describe instead of Flow and Run when the run is not there any more, so that its names
-	// are not known. Calls refuse such a reference with ErrBudgetRef. With Flow and Run it must be that of the run.
-	FlowID enginecore.FlowID
+// budgetRef names a budget: a shared one by its Name, and its Key if it has one; that of a flow by Name and Flow; that of a
+// run by Name, Flow and Run, or only its FlowID where the run is not there any more.
+type budgetRef struct {
+	Name, Key, Flow, Run string
+	FlowID               enginecore.FlowID
 }
 
 // String names the budget for people.
-func (r BudgetRef) String() string {
+func (r budgetRef) String() string {
 	switch {
 	case r.Run != "":
 		return fmt.Sprintf("%q of run %s of flow %s", r.Name, r.Run, r.Flow)
@@ -55,27 +48,7 @@ func (r BudgetRef) String() string {
 	return fmt.Sprintf("%q", r.Name)
 }
 
-func (r BudgetRef) check(namespace enginecore.Namespace) error {
-	err := activity.CheckName(r.Name)
-	switch {
-	case err != nil:
-	case r.Key != "" && r.Flow != "":
-		err = errors.New("a budget of a flow has no key")
-	case r.Run != "" && r.Flow == "":
-		err = errors.New("a run needs its flow")
-	case r.FlowID != "" && r.Run == "":
-		err = fmt.Errorf("flow id %.80q: the reference needs the names of flow and run as well", r.FlowID)
-	case r.FlowID != "" && r.FlowID != enginecore.FlowIDFor(namespace, r.Flow, r.Run):
-		err = fmt.Errorf("flow id %.80q is not that of run %s of flow %s", r.FlowID, r.Run, r.Flow)
-	case len(r.Key) > maxLimitKey:
-		err = fmt.Errorf("the key has %d bytes, at most %d are allowed", len(r.Key), maxLimitKey)
-	default:
-		return nil
-	}
-	return fmt.Errorf("%w: %w", ErrBudgetRef, err)
-}
-
-func (r BudgetRef) scope() flow.BudgetScope {
+func (r budgetRef) scope() flow.BudgetScope {
 	switch {
 	case r.Run != "":
 		return flow.ScopeRun
@@ -86,7 +59,7 @@ func (r BudgetRef) scope() flow.BudgetScope {
 }
 
 // id is the id of the budget in the engine.
-func (r BudgetRef) id(namespace enginecore.Namespace) enginecore.BudgetID {
+func (r budgetRef) id(namespace enginecore.Namespace) enginecore.BudgetID {
 	switch r.scope() {
 	case flow.ScopeRun:
 		return enginecore.BudgetIDFor(namespace, string(flow.ScopeRun), r.Flow, r.Run, r.Name)
@@ -120,7 +93,7 @@ type storedDimension struct {
 }
 
 // newStoredBudget makes a declared budget ready to be sent. flowID is that of the run.
-func newStoredBudget(namespace enginecore.Namespace, s flow.BudgetSpec, ref BudgetRef, flowID enginecore.FlowID) storedBudget {
+func newStoredBudget(namespace enginecore.Namespace, s flow.BudgetSpec, ref budgetRef, flowID enginecore.FlowID) storedBudget {
 	b := storedBudget{
 		ID: ref.id(namespace), Scope: ref.scope(), Name: s.Name, Key: strings.Map(printable, ref.Key), Effect: s.Effect, EveryMS: s.Every.Milliseconds(),
 		DeclaredAt: time.Now().UnixMilli(),
@@ -172,7 +145,7 @@ func decodeBudgets(text string) ([]storedBudget, error) {
 func budgetsOf(namespace enginecore.Namespace, g *flow.Graph, runID string, flowID enginecore.FlowID, input []byte) ([]storedBudget, error) {
 	var list []storedBudget
 	for _, s := range g.Budgets {
-		ref := BudgetRef{Name: s.Name}
+		ref := budgetRef{Name: s.Name}
 		switch {
 		case s.Scope == flow.ScopeRun:
 			ref.Flow, ref.Run = g.Name, runID
@@ -218,56 +191,45 @@ func encodeBudgets(list []storedBudget) []enginecore.SubmitFlowBudget {
 	return []enginecore.SubmitFlowBudget{{Text: text, Blocking: strings.Join(blocking, ",")}}
 }
 
-// BudgetState is how a budget stands.
-type BudgetState struct {
-	// Ref names it, for all calls that take a reference. FlowID is that of the run that has the budget to itself, else empty.
-	Ref    BudgetRef
-	FlowID enginecore.FlowID
-	Scope  flow.BudgetScope
-	Effect flow.BudgetEffect
-	// Every is the time between resets, ResetsAt the next one; zero where it is not reset.
-	Every    time.Duration
-	ResetsAt time.Time
-	// Set tells that CreateBudget or SetBudget has said what counts, not flows.
-	Set bool
-	// UsedUp says in words why nodes that have the budget do not start; empty when they do.
-	UsedUp string
-	// Amounts are its dimensions, by name.
-	Amounts []activity.BudgetAmount
-	// Breaches counts how often a hard limit began to refuse something, SoftBreaches how often a soft one was passed, Resets
-	// the resets.
-	Breaches, SoftBreaches, Resets int
-}
-
-// Amount returns how a dimension stands; the zero value when the budget does not have it.
-func (s BudgetState) Amount(dimension string) activity.BudgetAmount {
-	i := slices.IndexFunc(s.Amounts, func(a activity.BudgetAmount) bool { return a.Dimension == dimension })
-	if i < 0 {
-		return activity.BudgetAmount{}
+// readBudgets reads how budgets of a run stand; nil is one that was not used yet.
+func readBudgets(ctx context.Context, core *enginecore.Engine, list []storedBudget) ([]*enginecore.BudgetState, error) {
+	calls := make([]enginecore.GetBudgetsCall, len(list))
+	for i, b := range list {
+		p, err := core.Partitioning().BudgetPartition(b.ID)
+		if err != nil {
+			return nil, err
+		}
+		calls[i] = enginecore.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{b.ID}}
 	}
-	return s.Amounts[i]
-}
-
-func readBudgetState(b enginecore.BudgetState) BudgetState {
-	s := BudgetState{
-		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: flow.BudgetScope(b.ScopeType), Effect: flow.BudgetEffect(b.Effect), Every: b.Interval,
-		ResetsAt: b.NextResetAt, Set: b.Pinned, UsedUp: b.Closed, Breaches: int(b.BreachCount), SoftBreaches: int(b.SoftBreachCount),
-		Resets: int(b.ResetCount),
+	answers, err := sendAll(ctx, core, calls)
+	if err != nil {
+		return nil, err
 	}
-	switch s.Scope {
-	case flow.ScopeRun:
-		s.FlowID = enginecore.FlowID(b.ScopeID)
-	case flow.ScopeFlow:
-		s.Ref.Flow = b.ScopeID
-	case flow.ScopeShared:
-		if b.Key != "" {
-			s.Ref.Key = b.ScopeID // as it was given; the other one is fit to be shown
+	states := make([]*enginecore.BudgetState, len(list))
+	for i := range list {
+		if found := answers[i].reply.Budgets; len(found) > 0 {
+			states[i] = &found[0]
 		}
 	}
+	return states, nil
+}
+
+// budgetAmounts are the dimensions of a budget as the engine keeps it.
+func budgetAmounts(b *enginecore.BudgetState) []activity.BudgetAmount {
+	var amounts []activity.BudgetAmount
 	for _, d := range b.Dims {
-		s.Amounts = append(s.Amounts, activity.BudgetAmount{
+		amounts = append(amounts, activity.BudgetAmount{
 			Budget: b.Name, Key: b.Key, Dimension: d.Name, Spent: d.Spent, Reserved: d.Reserved, Hard: d.Hard, Soft: d.Soft,
 		})
 	}
-	return s
+	return amounts
+}
+
+// unusedAmounts are the dimensions of a budget before its first use.
+func (b *storedBudget) unusedAmounts() []activity.BudgetAmount {
+	var amounts []activity.BudgetAmount
+	for _, d := range b.Dimensions {
+		amounts = append(amounts, activity.BudgetAmount{Budget: b.Name, Key: b.Key, Dimension: d.Name, Hard: d.Hard, Soft: d.Soft})
+	}
+	return amounts
 }

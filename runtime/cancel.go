@@ -69,20 +69,18 @@ func (c *Client) cancel(ctx context.Context, flowName, runID, policy, reason str
 			return fault(err)
 		}
 	}
-	call := enginecore.CancelFlowCall{Partition: partition, FlowID: id, Reason: reason, Actor: by.actor, Policy: policy}
-	for {
-		reply, err := c.session.calls.CancelFlow(ctx, call)
-		switch {
-		case errors.Is(err, enginecore.ErrFlowNotFound):
-			return fault(ErrRunNotFound)
-		case errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
-			return fault(ErrRunOver)
-		case err != nil:
-			return fault(err)
-		case !reply.More:
-			return nil
-		}
+	err = cancelRun(ctx, c.session, enginecore.CancelFlowCall{
+		Partition: partition, FlowID: id, Reason: reason, Actor: by.actor, Policy: policy,
+	})
+	switch {
+	case errors.Is(err, enginecore.ErrFlowNotFound):
+		return fault(ErrRunNotFound)
+	case errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
+		return fault(ErrRunOver)
+	case err != nil:
+		return fault(err)
 	}
+	return nil
 }
 
 // CancelNode cancels one node of a run, whether it waits or runs; what depends on it is skipped, or goes on by its joins.

@@ -5,81 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
-	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
 )
-
-// Kinds of the executions whose work is a run of its own. They are no names of activities, so every worker knows them and
-// none can register another.
-const (
-	mapKind = ":map"
-	subKind = ":sub"
-)
-
-// CategoryChild is the category of a node whose own run, of its sub-flow or its items, was cancelled, has expired, or is not
-// there any more. When a node of that run has failed, the category is that node's.
-const CategoryChild = "child_run"
-
-// storedChild says, in the policy of an execution, that its work is a run of its own.
-type storedChild struct {
-	// Flow is the name of a sub-flow.
-	Flow string `json:"flow,omitempty"`
-	// MaxItems, AtOnce and Outcomes are those of a flow.MapSpec.
-	MaxItems int  `json:"max_items,omitempty"`
-	AtOnce   int  `json:"at_once,omitempty"`
-	Outcomes bool `json:"outcomes,omitempty"`
-}
-
-// isChild tells whether a node stands for a run of its own.
-func isChild(n *flow.NodeSpec) bool { return n.Map != nil || n.Sub != nil }
-
-// childNode is what the engine runs for a node that stands for a run of its own: starting that run and taking its result.
-// The options of a map are those of its items.
-func childNode(n *flow.NodeSpec) *flow.NodeSpec {
-	c := *n
-	if c.Map != nil {
-		c.Options = activity.Options{Retry: activity.NoRetry.Plan(), Lane: n.Lane, Priority: n.Priority}
-	}
-	return &c
-}
-
-// needsFlowInput tells whether the items of a map have limits whose keys stand in the flow's input.
-func needsFlowInput(n *flow.NodeSpec) bool {
-	if n.Map == nil {
-		return false
-	}
-	for _, limit := range n.Limits {
-		if len(limit.KeyFrom) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// kindOf is the kind of execution that a node becomes.
-func kindOf(n *flow.NodeSpec) string {
-	switch {
-	case n.Map != nil:
-		return mapKind
-	case n.Sub != nil:
-		return subKind
-	}
-	return n.Activity
-}
 
 // childWait is the error by which a task says that it waits for a run.
 type childWait struct {
 	id   enginecore.FlowID
 	name string
 }
-
-// childWaitPrefix begins what the record of an execution says that waits for a run.
-const childWaitPrefix = "waits for run "
 
 // Error says what the node waits for.
 func (w *childWait) Error() string { return childWaitPrefix + w.name }
@@ -105,12 +41,12 @@ type child struct {
 	id     enginecore.FlowID
 	part   enginecore.Partition
 	name   string // of the flow
-	run    string
+	runID  string
 }
 
 // runChild starts the run that a node stands for and waits for it, or takes the result of one that is over.
 func (t *task) runChild(ctx context.Context, spec storedChild, input []byte) ([]byte, error) {
-	core, err := t.shift.session.composites()
+	core, err := t.run.session.composites()
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
@@ -150,7 +86,7 @@ func (t *task) runChild(ctx context.Context, spec storedChild, input []byte) ([]
 	if err != nil {
 		return nil, err
 	}
-	return nil, &childWait{c.id, fmt.Sprintf("%s of flow %s", c.run, c.name)}
+	return nil, &childWait{c.id, fmt.Sprintf("%s of flow %s", c.runID, c.name)}
 }
 
 func (c *child) isMap() bool { return c.claimed.Kind == mapKind }
@@ -177,7 +113,7 @@ func (c *child) link(ctx context.Context) (reply enginecore.LinkChildReply, err 
 			return reply, err
 		}
 		call.Number, call.ChildFlowID = c.number, c.id
-		err := c.insist(ctx, func() (err error) {
+		err := c.retryUntilKnown(ctx, func() (err error) {
 			reply, err = c.core.LinkChild(ctx, call)
 			return err
 		})
@@ -192,33 +128,25 @@ func (c *child) namespace() enginecore.Namespace { return enginecore.Namespace(c
 
 // locateChild names the run. Its id follows from that of the parent, so that whoever does the same work meets the same run.
 func (c *child) locateChild() (err error) {
-	c.name, c.run = childRun(c.claimed, c.number)
+	c.name, c.runID = childRun(c.claimed, c.number)
 	if !c.isMap() {
 		c.name = c.spec.Flow
 	}
-	c.id = enginecore.FlowIDFor(c.namespace(), c.name, c.run)
-	c.part, err = c.shift.session.core.FlowPartition(c.id)
+	c.id = enginecore.FlowIDFor(c.namespace(), c.name, c.runID)
+	c.part, err = c.run.session.core.FlowPartition(c.id)
 	return err
 }
 
-// insist calls the engine again as long as it is away and the attempt goes on.
-func (c *child) insist(ctx context.Context, do func() error) error {
-	for {
-		err := do()
-		switch {
-		case err == nil:
-			return nil
-		case isFence(err):
-			// Somebody else speaks for the execution now, or it has ended.
-			c.unsure.Store(true)
-			c.settle()
-			return err
-		case !engineAway(err) || ctx.Err() != nil:
-			return err
-		}
-		c.shift.leases.doubt()
-		pause(ctx, reportPause)
+// retryUntilKnown calls again while the engine is unavailable and the attempt goes on. Where the execution has ended, or belongs to
+// another worker, nothing of the attempt is to be reported any more.
+func (c *child) retryUntilKnown(ctx context.Context, call func() error) error {
+	again := retryPolicy{pause: reportPause, failed: func(error) { c.run.leases.markUncertain() }}
+	err := retryUntilKnown(ctx, again, func(bool) error { return call() })
+	if isFence(err) {
+		c.outcomeUnknown.Store(true)
+		c.settle()
 	}
+	return err
 }
 
 // childRun names the flow and the run of the items of a map, and the run of a sub-flow.
@@ -236,37 +164,4 @@ func childRun(parent enginecore.ClaimedExecution, number int64) (name, run strin
 		run = string(parent.FlowID) + "/" + parent.Node
 	}
 	return name, run + suffix
-}
-
-// awaitChild puts the execution aside until the run is over and asks for the next execution of the same spot. When the run is
-// over already, the task is to run again at once.
-func (t *task) awaitChild(w *childWait, wantNext bool) (next *task, again bool) {
-	count := 0
-	if wantNext && !t.shift.queue.isClosed() {
-		count = 1
-	}
-	call := enginecore.AwaitChildCall{
-		Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
-		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, ChildFlowID: w.id, Detail: w.Error(),
-		ClaimRequest: t.shift.claimRequest(t.shard.lane, count),
-	}
-	for {
-		ctx, cancel := t.reporting()
-		sentAt := time.Now()
-		reply, err := t.shift.core.AwaitChild(ctx, call)
-		cancel()
-		switch {
-		case err == nil && reply.Status == enginecore.StatusAlreadySatisfied:
-			return nil, t.runAgain()
-		case err == nil:
-			return t.handedOn(enginecore.CompleteReply{Remaining: reply.Remaining, Executions: reply.Executions, Candidates: reply.Candidates}, sentAt), false
-		case t.mayRepeat(err):
-			call.Repeated = true
-		default:
-			// Its lease runs out, and whoever takes it over finds the run.
-			t.unsure.Store(true)
-			t.log(slog.LevelWarn, eventSuspensionLost, "execution was not put aside", slog.Any("error", err))
-			return nil, false
-		}
-	}
 }

@@ -20,10 +20,10 @@ func (c *child) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client := newClientOf(c.shift.session)
-	defer client.Close()
-	err = c.insist(ctx, func() error {
-		_, err := client.submit(ctx, plan)
+	submitter := newSubmitter(c.run.session)
+	defer submitter.close()
+	err = c.retryUntilKnown(ctx, func() error {
+		_, err := submitter.submit(ctx, plan)
 		return err
 	})
 	if errors.Is(err, ErrRunConflict) {
@@ -33,7 +33,7 @@ func (c *child) start(ctx context.Context) error {
 }
 
 // plan makes the run that a node stands for ready to be submitted. It is kept as long as its parent.
-func (c *child) plan(ctx context.Context) (*Plan, error) {
+func (c *child) plan(ctx context.Context) (*runPlan, error) {
 	node, err := c.declared()
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (c *child) plan(ctx context.Context) (*Plan, error) {
 		return nil, activity.NonRetryable(err)
 	}
 	// The keys of the limits of items stand in the input of the parent, which the items do not need themselves.
-	plan, err := newPlanIn(c.shift.session, c.namespace(), compiled, c.run, input)
+	plan, err := newPlanIn(c.run.session, c.namespace(), compiled, c.runID, input)
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
@@ -75,7 +75,7 @@ func (c *child) plan(ctx context.Context) (*Plan, error) {
 
 // readParent reads the run that the node belongs to.
 func (c *child) readParent(ctx context.Context) error {
-	return c.insist(ctx, func() (err error) {
+	return c.retryUntilKnown(ctx, func() (err error) {
 		c.parent, err = c.core.DescribeFlow(ctx, enginecore.DescribeFlowCall{Partition: c.shard.partition, FlowID: c.claimed.FlowID, Limit: 1})
 		return err
 	})
@@ -110,7 +110,7 @@ func (c *child) take(ctx context.Context, outcome string) ([]byte, error) {
 		return c.collect(ctx)
 	}
 	var reply enginecore.FlowResultReply
-	err := c.insist(ctx, func() (err error) {
+	err := c.retryUntilKnown(ctx, func() (err error) {
 		reply, err = c.core.FlowResult(ctx, enginecore.FlowResultCall{Partition: c.part, FlowID: c.id})
 		return err
 	})
@@ -135,7 +135,7 @@ var errChildLost = errors.New("the run of the node, or its end, is not there any
 
 // startAgain starts a run that is not there any more under the same id; one that is there is waited for again.
 func (c *child) startAgain(ctx context.Context) error {
-	err := c.insist(ctx, func() error {
+	err := c.retryUntilKnown(ctx, func() error {
 		_, err := c.core.ChildEnded(ctx, enginecore.ChildEndedCall{
 			Partition: c.shard.partition, ExecutionID: c.claimed.ExecutionID, ChildFlowID: c.id, Outcome: childLost,
 		})
@@ -149,7 +149,7 @@ func (c *child) startAgain(ctx context.Context) error {
 
 // failure is the error of a node whose run did not succeed. What failed in a map has been retried by its own policy.
 func (c *child) failure(ctx context.Context, reply enginecore.FlowResultReply) error {
-	failed := c.shift.session.runError(ctx, c.name, c.run, c.id, c.part, reply)
+	failed := c.run.session.runError(ctx, c.name, c.runID, c.id, c.part, reply)
 	category := CategoryChild
 	if failed.Outcome == "failed" {
 		category = cmp.Or(failed.Category, category)
@@ -170,7 +170,7 @@ func (c *child) collect(ctx context.Context) ([]byte, error) {
 	for next := 0; next < len(c.items); {
 		ids := itemIDs(c.part, c.id, next, min(len(c.items), next+resultsPerCall))
 		var reply enginecore.ReadResultsReply
-		err := c.insist(ctx, func() (err error) {
+		err := c.retryUntilKnown(ctx, func() (err error) {
 			reply, err = c.core.ReadResults(ctx, enginecore.ReadResultsCall{Partition: c.part, Executions: ids})
 			return err
 		})
@@ -178,7 +178,7 @@ func (c *child) collect(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 		if len(reply.Executions) == 0 {
-			return nil, fmt.Errorf("results of run %s of flow %s: the engine gave none of %d", c.run, c.name, len(ids))
+			return nil, fmt.Errorf("results of run %s of flow %s: the engine gave none of %d", c.runID, c.name, len(ids))
 		}
 		for _, ended := range reply.Executions {
 			if list, err = c.appendResult(list, next, ended); err != nil {
@@ -209,7 +209,7 @@ func (c *child) appendResult(list []byte, index int, ended enginecore.ItemState)
 		}
 		list = append(list, data...)
 	case ended.Outcome != "success":
-		return nil, fmt.Errorf("run %s of flow %s: %s is %s", c.run, c.name, flow.ItemName(index), ended.Outcome)
+		return nil, fmt.Errorf("run %s of flow %s: %s is %s", c.runID, c.name, flow.ItemName(index), ended.Outcome)
 	default:
 		list = append(list, ended.Result...)
 	}
@@ -226,15 +226,15 @@ const closingPause = 50 * time.Millisecond
 // rerun runs again what did not succeed in the run that a node stands for. The id of the rerun is that of the node's try, so
 // that it is begun once.
 func (c *child) rerun(ctx context.Context, try string) error {
-	client := newClientOf(c.shift.session)
-	defer client.Close()
+	submitter := newSubmitter(c.run.session)
+	defer submitter.close()
 	call := enginecore.RerunCall{
-		Partition: c.part, FlowID: c.id, RerunID: string(c.claimed.ExecutionID) + " " + try, Mode: "failed",
+		Partition: c.part, FlowID: c.id, RerunID: string(c.claimed.ExecutionID) + " " + try, Mode: rerunFailed,
 		Actor: "flow " + c.claimed.FlowName,
 	}
 	for {
 		var reply enginecore.RerunReply
-		err := c.insist(ctx, func() (err error) {
+		err := c.retryUntilKnown(ctx, func() (err error) {
 			reply, err = c.core.Rerun(ctx, call)
 			return err
 		})
@@ -242,7 +242,7 @@ func (c *child) rerun(ctx context.Context, try string) error {
 		case errors.Is(err, enginecore.ErrFlowNotFound):
 			return errChildLost
 		case errors.Is(err, enginecore.ErrFlowPurging):
-			return activity.NonRetryable(activity.Category(fmt.Errorf("run %s of flow %s: %w", c.run, c.name, ErrRunNotFound), CategoryChild))
+			return activity.NonRetryable(activity.Category(fmt.Errorf("run %s of flow %s: %w", c.runID, c.name, ErrRunNotFound), CategoryChild))
 		case errors.Is(err, enginecore.ErrFlowNotTerminal):
 			// It was abandoned with an earlier try of the node and is about to end.
 			if err := c.end(ctx); err != nil {
@@ -257,33 +257,33 @@ func (c *child) rerun(ctx context.Context, try string) error {
 		case reply.State == "begun":
 			return nil
 		}
-		if err = c.beginRerun(ctx, client, call); !engineAway(err) || ctx.Err() != nil {
+		if err = c.beginRerun(ctx, submitter, call); !isUnavailable(err) || ctx.Err() != nil {
 			return err
 		}
-		c.shift.leases.doubt()
+		c.run.leases.markUncertain()
 		pause(ctx, reportPause)
 	}
 }
 
 // beginRerun chooses the nodes and names them to the engine. When that is away, it is not known how far this came.
-func (c *child) beginRerun(ctx context.Context, client *Client, call enginecore.RerunCall) error {
-	d, err := client.describe(ctx, c.name, c.run, c.id, c.part)
+func (c *child) beginRerun(ctx context.Context, submitter *submitter, call enginecore.RerunCall) error {
+	run, err := submitter.readNodes(ctx, c.name, c.runID, c.id, c.part)
 	if err != nil {
 		return err
 	}
-	nodes, err := RerunFailed().nodes(d)
+	nodes, err := run.inScope(rerunScope{mode: rerunFailed})
 	if err == nil {
-		err = client.sendReruns(ctx, call, nodes)
+		err = submitter.sendRerun(ctx, call, nodes)
 	}
-	if err == nil || engineAway(err) || ctx.Err() != nil {
+	if err == nil || isUnavailable(err) || ctx.Err() != nil {
 		return err
 	}
-	return activity.NonRetryable(fmt.Errorf("rerun run %s of flow %s: %w", c.run, c.name, err))
+	return activity.NonRetryable(fmt.Errorf("rerun run %s of flow %s: %w", c.runID, c.name, err))
 }
 
 // end cancels the run.
 func (c *child) end(ctx context.Context) error {
-	return c.insist(ctx, func() error {
-		return c.shift.session.cancelChild(ctx, c.part, c.id, "the node that it belongs to is run again")
+	return c.retryUntilKnown(ctx, func() error {
+		return c.run.session.cancelChild(ctx, c.part, c.id, "the node that it belongs to is run again")
 	})
 }

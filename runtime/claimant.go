@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -10,7 +9,7 @@ import (
 
 // runClaimant is the claimant for one lane of a worker's run: it leases admitted executions into the run's free slots.
 type runClaimant struct {
-	run  *shift
+	run  *workerRun
 	lane enginecore.LaneID
 }
 
@@ -22,18 +21,20 @@ func (c runClaimant) request(slots int) enginecore.ClaimRequest {
 func (c runClaimant) admit(
 	ctx context.Context, call enginecore.AdmitCall,
 ) ([]leasedExecution, enginecore.AdmitReply, error) {
-	core := c.run.core
-	sentAt := time.Now()
-	reply, err := core.Admit(ctx, call)
-	for errors.Is(err, enginecore.ErrOutcomeUnknown) && ctx.Err() == nil && !c.run.queue.isClosed() {
-		c.run.leases.doubt()
-		call.Repeated = true
-		pause(ctx, claimPause)
-		sentAt = time.Now()
-		reply, err = core.Admit(ctx, call)
+	var sentAt time.Time
+	var reply enginecore.AdmitReply
+	again := retryPolicy{
+		pause:     claimPause,
+		retryable: func(err error) bool { return isOutcomeUnknown(err) && !c.run.queue.isClosed() },
+		failed:    func(error) { c.run.leases.markUncertain() },
 	}
+	err := retryUntilKnown(ctx, again, func(repeated bool) (err error) {
+		call.Repeated, sentAt = repeated, time.Now()
+		reply, err = c.run.core.Admit(ctx, call)
+		return err
+	})
 	if err != nil {
-		c.run.leases.doubt()
+		c.run.leases.markUncertain()
 		return nil, reply, err
 	}
 	leased := make([]leasedExecution, len(reply.Executions))
@@ -62,7 +63,7 @@ func (c runClaimant) tasks(leased []leasedExecution) []*task {
 
 // admit acquires the permits of candidates, and starts those that were leased, in slots that the caller has reserved. It returns
 // how many.
-func (s *shift) admit(lane enginecore.LaneID, candidates []enginecore.Candidate, slots int) int {
+func (s *workerRun) admit(lane enginecore.LaneID, candidates []enginecore.Candidate, slots int) int {
 	by := runClaimant{s, lane}
 	tasks := by.tasks(admitter{s.session}.admit(s.base, candidates, by, slots))
 	s.begin(tasks)
@@ -71,7 +72,7 @@ func (s *shift) admit(lane enginecore.LaneID, candidates []enginecore.Candidate,
 
 // admitNext acquires the permits of candidates that came with the completion of a task, for its slot. The permits of the task go
 // back with the same calls. It returns the task to continue with, or nil.
-func (s *shift) admitNext(ended *task, candidates []enginecore.Candidate) *task {
+func (s *workerRun) admitNext(ended *task, candidates []enginecore.Candidate) *task {
 	s.noteReturn(ended)
 	by := runClaimant{s, ended.shard.lane}
 	tasks := by.tasks(admitter{s.session}.admit(s.base, candidates, by, 1))
@@ -82,19 +83,19 @@ func (s *shift) admitNext(ended *task, candidates []enginecore.Candidate) *task 
 }
 
 // begin acquires the permits of tasks that were leased ahead of them, and starts all tasks.
-func (s *shift) begin(tasks []*task) {
+func (s *workerRun) begin(tasks []*task) {
 	s.permits.acquire(tasks...)
 	s.launch(tasks)
 }
 
-func (s *shift) launch(tasks []*task) {
+func (s *workerRun) launch(tasks []*task) {
 	for _, t := range tasks {
 		s.tasks.Go(func() { s.work(t) })
 	}
 }
 
 // reserve takes up to n free slots for executions that get the permits which others give back.
-func (s *shift) reserve(n int) int {
+func (s *workerRun) reserve(n int) int {
 	if s.worker.config.through {
 		return 0
 	}

@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -18,12 +14,8 @@ type Client struct {
 	session  *session
 	fault    error // why there is no engine
 	compiled compiledCache
-	// neighbours are the runs without an id of their own.
-	neighbours *neighbours
-	done       *doneListener
-	// starts is nil when runs are submitted one by one.
-	starts   *starts
-	rechecks timers
+	// submitter starts runs and hears when they end; nil where there is no engine.
+	submitter *submitter
 }
 
 // NewClient returns a client of an engine. Close it before the engine.
@@ -31,17 +23,13 @@ func NewClient(e *Engine) *Client {
 	if err := e.open(); err != nil {
 		return &Client{fault: err}
 	}
-	return newClientOf(e.session)
-}
-
-func newClientOf(s *session) *Client {
-	return &Client{session: s, neighbours: newNeighbours(s), done: newDoneListener(s), starts: newStarts(s)}
+	return &Client{session: e.session, submitter: newSubmitter(e.session)}
 }
 
 // Close ends what the client listens to. Calls that wait for a result return an error.
 func (c *Client) Close() {
-	if c != nil && c.done != nil {
-		c.done.close()
+	if c != nil && c.submitter != nil {
+		c.submitter.close()
 	}
 }
 
@@ -111,11 +99,11 @@ func (r *Run[Out]) Existed() bool { return r.there().existed }
 // above MaxInput, ErrRunID for a bad id, ErrText for a bad Creator, flow.ErrTag or flow.ErrLimit for a bad Tag; nothing has been
 // written then. It wraps enginecore.ErrFull when the server has no room for new work: start the run again later, with the same ID.
 func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Run[Out], error) {
-	plan, err := NewPlan(c, def, in, opts...)
+	plan, err := planRun(c, def, in, opts)
 	if err != nil {
 		return nil, err
 	}
-	existed, err := c.submit(ctx, plan)
+	existed, err := c.submitter.submit(ctx, plan)
 	if err != nil {
 		return nil, err
 	}
@@ -123,36 +111,6 @@ func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In,
 		client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, part: plan.Partition,
 		decode: def.DecodeResult, existed: existed,
 	}, nil
-}
-
-// NewPlan is what Start would submit. Nothing is sent.
-func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Plan, error) {
-	if err := usable(c, def); err != nil {
-		return nil, fmt.Errorf("start run: %w", err)
-	}
-	config := startConfig{}
-	if err := errors.Join(apply(&config, opts), checkText("creator", config.creator, MaxActor)); err != nil {
-		return nil, fmt.Errorf("flow %s: start: %w", def.Name(), err)
-	}
-	if !config.named {
-		config.id = c.neighbours.runID(c.session, def.Name())
-	}
-	input, err := def.EncodeInput(in)
-	if err != nil {
-		return nil, fmt.Errorf("flow %s: input: %w", def.Name(), err)
-	}
-	compiled, err := c.compiled.get(def)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := newPlan(c.session, compiled, config.id, input)
-	if err != nil {
-		return nil, err
-	}
-	plan.creator = config.creator
-	plan.ownTags = len(config.tags) > 0
-	plan.tags, err = tagsOf(compiled, config.tags)
-	return plan, err
 }
 
 // What is missing where an error was passed over.
@@ -225,88 +183,6 @@ func (c *Client) locate(flowName, runID string) (enginecore.FlowID, enginecore.P
 	id := enginecore.FlowIDFor(c.session.namespace, flowName, runID)
 	partition, err := c.session.core.FlowPartition(id)
 	return id, partition, err
-}
-
-// submit sends a plan and reports whether the run existed.
-func (c *Client) submit(ctx context.Context, plan *Plan) (existed bool, err error) {
-	ctx, span := c.session.telemetry.tracer.Start(ctx, "flowfabric.start "+plan.Flow, c.session.telemetry.producer,
-		trace.WithAttributes(attribute.String("flowfabric.flow", plan.Flow), attribute.String("flowfabric.run", plan.Run),
-			attribute.String("flowfabric.flow_id", string(plan.FlowID))))
-	begun := time.Now()
-	defer func() {
-		endSpan(span, err)
-		c.measureStart(ctx, plan, begun, existed, err)
-	}()
-	plan.trace = injectTrace(ctx)
-	c.done.expect(plan.FlowID, plan.Partition)
-	defer func() {
-		if existed || err != nil {
-			c.done.forget(plan.FlowID)
-		}
-	}()
-	if err = c.checkBudgets(ctx, plan); err != nil {
-		return false, err
-	}
-	existed, err = c.starts.submit(ctx, plan, func() (bool, error) { return c.send(ctx, plan) })
-	if errors.Is(err, enginecore.ErrFlowPurging) {
-		// The id may be used again once the run that had it is gone.
-		err = c.purge(ctx, plan.Flow, plan.Run, plan.FlowID, plan.Partition)
-		if err == nil || errors.Is(err, ErrRunNotFound) {
-			existed, err = c.send(ctx, plan)
-		}
-	}
-	return existed, err
-}
-
-func (c *Client) measureStart(ctx context.Context, plan *Plan, begun time.Time, existed bool, err error) {
-	outcome := outcomeStarted
-	switch {
-	case err != nil:
-		outcome = outcomeFailed
-	case existed:
-		outcome = outcomeExisted
-	}
-	telemetry := c.session.telemetry
-	telemetry.record(ctx, telemetry.starts, time.Since(begun), labels{"flow", plan.Flow, outcome})
-}
-
-// send sends the calls of a plan.
-func (c *Client) send(ctx context.Context, plan *Plan) (existed bool, err error) {
-	for call := range plan.calls() {
-		for {
-			reply, err := c.sendOne(ctx, plan, call)
-			if err != nil {
-				return false, submitError(plan, err)
-			}
-			if reply.Status == enginecore.StatusAlreadySatisfied {
-				return true, nil
-			}
-			if !reply.More {
-				break
-			}
-		}
-	}
-	return false, nil
-}
-
-func (c *Client) sendOne(ctx context.Context, plan *Plan, call enginecore.SubmitFlowCall) (reply enginecore.SubmitFlowReply, err error) {
-	if !plan.compiled.waits {
-		return c.session.calls.SubmitFlow(ctx, call)
-	}
-	err = c.session.secrets.with(ctx, plan.Partition, func() error {
-		reply, err = c.session.calls.SubmitFlow(ctx, call)
-		return err
-	})
-	return reply, err
-}
-
-func submitError(plan *Plan, err error) error {
-	var refusal *enginecore.Error
-	if errors.As(err, &refusal) && refusal.Code == enginecore.ErrFlowIDConflict {
-		return fmt.Errorf("start run %s of flow %s: %w: it has another %s", plan.Run, plan.Flow, ErrRunConflict,
-			refusal.Detail("what"))
-	}
-	return fmt.Errorf("start run %s of flow %s: %w", plan.Run, plan.Flow, err)
 }
 
 // Result waits until the run is over and returns its result. A run that did not succeed gives a *RunError; the context's

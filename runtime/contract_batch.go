@@ -53,7 +53,7 @@ func addAgain[R any, C enginecore.Call[R]](b *contractBatch, call C) *answer[R] 
 	}
 	b.commands = append(b.commands, command)
 	b.settle = append(b.settle, func(ctx context.Context, r rueidis.RedisResult) {
-		if a.reply, a.err = enginecore.Decode[R](call, r); engineAway(a.err) {
+		if a.reply, a.err = enginecore.Decode[R](call, r); isUnavailable(a.err) {
 			a.reply, a.err = callAgain[R](ctx, b.contract, call)
 		}
 	})
@@ -91,7 +91,7 @@ const (
 func callAgain[R any, C enginecore.Call[R]](ctx context.Context, c *contract, call C) (R, error) {
 	for end := time.Now().Add(contractPatience); ; {
 		reply, err := enginecore.Do[R](ctx, c.core, call)
-		if !engineAway(err) || ctx.Err() != nil || time.Now().After(end) {
+		if !isUnavailable(err) || ctx.Err() != nil || time.Now().After(end) {
 			return reply, err
 		}
 		pause(ctx, contractPause)

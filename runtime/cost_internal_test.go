@@ -16,7 +16,7 @@ import (
 // readyCalls is an engine that has every answer ready, so that what is measured is this side of a call alone.
 type readyCalls struct {
 	calls
-	done *doneListener
+	completions *completionListener
 }
 
 func (readyCalls) Complete(context.Context, enginecore.CompleteCall) (enginecore.CompleteReply, error) {
@@ -25,16 +25,16 @@ func (readyCalls) Complete(context.Context, enginecore.CompleteCall) (enginecore
 
 // SubmitFlow ends the run at once, with its input as the result.
 func (r readyCalls) SubmitFlow(_ context.Context, call enginecore.SubmitFlowCall) (enginecore.SubmitFlowReply, error) {
-	r.done.mu.Lock()
-	defer r.done.mu.Unlock()
-	r.done.tell(call.FlowID, ending{known: true, outcome: "success", result: string(call.Input)})
+	r.completions.mu.Lock()
+	defer r.completions.mu.Unlock()
+	r.completions.deliver(call.FlowID, runCompletion{hasResult: true, outcome: "success", result: string(call.Input)})
 	return enginecore.SubmitFlowReply{Status: enginecore.StatusOK}, nil
 }
 
 // costBench has a client and a shift of a worker on an engine that answers at once.
 type costBench struct {
 	client *Client
-	shift  *shift
+	run    *workerRun
 	flow   *flow.Definition[int, int]
 }
 
@@ -52,24 +52,25 @@ func newCostBench(tb testing.TB) *costBench {
 
 	client := NewClient(e)
 	tb.Cleanup(client.Close)
-	_, err = client.done.wait(ctx, "any", enginecore.Partition{Family: enginecore.FlowFamily})
+	_, err = client.submitter.completions.wait(ctx, "any", enginecore.Partition{Family: enginecore.FlowFamily})
 	require.NoError(tb, err) // from here on the client hears
-	e.session.calls = readyCalls{e.session.calls, client.done}
-	client.starts = nil
+	e.session.calls = readyCalls{e.session.calls, client.submitter.completions}
+	client.submitter.starts = nil
 
 	w := NewWorker(e)
 	require.NoError(tb, w.Register(same))
-	s := newShift(w)
+	s := newWorkerRun(w.worker)
 	s.base = ctx
-	s.leases = newLeaseBook(s)
+	s.leases = newLeaseManager(s)
+	s.completer = s.newCompleter()
 	return &costBench{client, s, def}
 }
 
 // runTask runs one execution from the reply that leases it to the reply that commits it.
 func (b *costBench) runTask(tb testing.TB, claimed enginecore.ClaimedExecution) {
 	at := laneShard{activity.DefaultLane, enginecore.Partition{Family: enginecore.FlowFamily}}
-	t := newTask(b.shift, at, claimed, time.Now())
-	if next := t.run(func() bool { return true }); next != nil || !t.settled.Load() || t.unsure.Load() {
+	t := newTask(b.run, at, claimed, time.Now())
+	if next := b.run.runTask(t, func() bool { return true }); next != nil || !t.settled.Load() || t.outcomeUnknown.Load() {
 		tb.Fatal("the result was not committed")
 	}
 }
@@ -77,7 +78,7 @@ func (b *costBench) runTask(tb testing.TB, claimed enginecore.ClaimedExecution) 
 func (b *costBench) claimed(tb testing.TB) enginecore.ClaimedExecution {
 	plan, err := NewPlan(b.client, b.flow, 1)
 	require.NoError(tb, err)
-	node := plan.nodes()[0]
+	node := plan.plan.nodes()[0]
 	return enginecore.ClaimedExecution{
 		ExecutionID: node.ExecutionID, Node: node.Name, Kind: node.Kind, FlowID: plan.FlowID, FlowName: plan.Flow, RunID: plan.Run,
 		AttemptID: "550e8400-e29b-41d4-a716-446655440000", LeaseID: "550e8400-e29b-41d4-a716-446655440001", LeaseEpoch: 1,

@@ -331,3 +331,19 @@ func listed(names []string) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// whyJoin says in words what a node with a join waits for. states are those of all nodes.
+func whyJoin(n *flow.NodeSpec, states map[string]enginecore.PublicState) string {
+	needed := max(1, n.Join.Needed)
+	var open []string
+	for _, up := range n.Upstreams {
+		switch states[up.Node] {
+		case enginecore.PublicCompleted:
+			needed--
+		case enginecore.PublicFailed, enginecore.PublicCancelled, enginecore.PublicExpired, enginecore.PublicSkipped:
+		default:
+			open = append(open, up.Node)
+		}
+	}
+	return fmt.Sprintf("waits for %d of %s", needed, listed(open))
+}

@@ -80,7 +80,7 @@ func (e *emitter) emit(ctx context.Context, frame activitycontext.Frame) error {
 	e.bytes += f.size()
 	if !e.sending {
 		e.sending = true
-		e.task.shift.errands.start(e.send)
+		e.task.run.background.start(e.send)
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 	t := e.task
 	ctx, cancel := t.reporting()
 	defer cancel()
-	pipeline := t.shift.core.Pipeline()
+	pipeline := t.run.core.Pipeline()
 	results := make([]*enginecore.Result[enginecore.AppendFrameReply], len(batch))
 	for i, f := range batch {
 		results[i] = enginecore.Add(pipeline, enginecore.AppendFrameCall{
@@ -155,9 +155,9 @@ func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 		switch {
 		case err == nil:
 			continue
-		case engineAway(err) && ctx.Err() == nil:
+		case isUnavailable(err) && ctx.Err() == nil:
 			// What may have arrived all the same is told by its number.
-			t.shift.leases.doubt()
+			t.run.leases.markUncertain()
 			pause(ctx, reportPause)
 			return i, nil
 		case errors.Is(err, enginecore.ErrStreamClosed), errors.Is(err, enginecore.ErrStaleOwnerCannotAppend):

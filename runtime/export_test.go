@@ -20,11 +20,11 @@ func EngineToken(tb testing.TB, token activity.Token) string {
 
 // SubmitTogether sends runs of one flow and partition with one call and returns the codes of their outcomes.
 func SubmitTogether(ctx context.Context, c *Client, plans ...*Plan) ([]string, error) {
-	batch := make([]*start, len(plans))
+	requests := make([]startRequest, len(plans))
 	for i, plan := range plans {
-		batch[i] = newStart(ctx, plan)
+		requests[i] = newStartRequest(plan.plan, nil)
 	}
-	reply, err := c.starts.send(ctx, startCall(placeOf(plans[0]), batch))
+	reply, err := c.submitter.starts.send(ctx, startCall(startKeyOf(plans[0].plan), requests))
 	codes := make([]string, len(reply.Outcomes))
 	for i, outcome := range reply.Outcomes {
 		codes[i] = outcome.Code
@@ -34,17 +34,17 @@ func SubmitTogether(ctx context.Context, c *Client, plans ...*Plan) ([]string, e
 
 // SubmitAlone sends a run by itself.
 func SubmitAlone(ctx context.Context, c *Client, plan *Plan) (existed bool, err error) {
-	return c.send(ctx, plan)
+	return c.submitter.send(ctx, plan.plan)
 }
 
 // SubmitInPieces sends a run in several calls: its nodes, then for each piece the edges at these places, then the call that
 // lets it go.
 func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int) error {
-	nodes := plan.nodes()
-	edges := plan.edges(nodes)
-	call := plan.header(nodes, len(edges))
+	nodes := plan.plan.nodes()
+	edges := plan.plan.edges(nodes)
+	call := plan.plan.header(nodes, len(edges))
 	call.Nodes = nodes
-	if _, err := c.sendOne(ctx, plan, call); err != nil {
+	if _, err := c.submitter.sendOne(ctx, plan.plan, call); err != nil {
 		return err
 	}
 	call.Nodes = nil
@@ -53,12 +53,12 @@ func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int)
 		for _, i := range piece {
 			call.Edges = append(call.Edges, edges[i])
 		}
-		if _, err := c.sendOne(ctx, plan, call); err != nil {
+		if _, err := c.submitter.sendOne(ctx, plan.plan, call); err != nil {
 			return err
 		}
 	}
 	call.Edges, call.Last = nil, true
-	_, err := c.sendOne(ctx, plan, call)
+	_, err := c.submitter.sendOne(ctx, plan.plan, call)
 	return err
 }
 

@@ -5,19 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
-
-// ClaimThrough makes the worker claim nothing by itself: it requests grants, and runs what it is granted. It is for workers that
-// are not trusted with budgets, quotas and capabilities; the GrantIssuer runs elsewhere, behind a service that checks the
-// capabilities that the worker offers. What a completion makes ready is not handed on to the worker either, so each
-// execution costs a grant and a claim.
-func ClaimThrough(g Granter) WorkerOption {
-	return func(c *workerConfig) { c.granter, c.through = g, true }
-}
 
 // grantTTL is how long a worker gives itself to use a grant.
 const grantTTL = 5 * time.Second
@@ -26,7 +17,7 @@ const grantTTL = 5 * time.Second
 const grantPoll = time.Second
 
 // claimGranted fills slots from one spot with what is granted.
-func (s *shift) claimGranted(ctx context.Context, v claimTarget) {
+func (s *workerRun) claimGranted(ctx context.Context, v claimTarget) {
 	got := 0
 	var err error
 	// The granter is the program's own, and may end the goroutine.
@@ -58,7 +49,7 @@ func (s *shift) claimGranted(ctx context.Context, v claimTarget) {
 var errGranterExited = errors.New("the granter ended its goroutine (runtime.Goexit)")
 
 // claimedGranted gives back the slots of a claim by grants that are not used.
-func (s *shift) claimedGranted(ctx context.Context, v claimTarget, got int, err error) {
+func (s *workerRun) claimedGranted(ctx context.Context, v claimTarget, got int, err error) {
 	s.worker.counts.claimed(got)
 	failed := err != nil && !errors.Is(err, ErrNoGrant) && ctx.Err() == nil
 	if failed {
@@ -73,7 +64,7 @@ func (s *shift) claimedGranted(ctx context.Context, v claimTarget, got int, err 
 }
 
 // useGrant claims by a grant. It returns nothing when somebody was faster, or when the grant came to nothing otherwise.
-func (s *shift) useGrant(ctx context.Context, grant Grant) ([]enginecore.ClaimedExecution, error) {
+func (s *workerRun) useGrant(ctx context.Context, grant Grant) ([]enginecore.ClaimedExecution, error) {
 	core, err := s.session.composites()
 	if err != nil {
 		return nil, err
@@ -81,13 +72,12 @@ func (s *shift) useGrant(ctx context.Context, grant Grant) ([]enginecore.Claimed
 	call := enginecore.ClaimGrantedCall{
 		Partition: grant.Partition, ExecutionID: grant.ExecutionID, ClaimRequest: s.claimRequest(grant.Lane, 1),
 	}
-	reply, err := core.ClaimGranted(s.base, call)
-	for errors.Is(err, enginecore.ErrOutcomeUnknown) && ctx.Err() == nil {
-		s.leases.doubt()
-		call.Repeated = true
-		pause(ctx, claimPause)
+	var reply enginecore.ClaimGrantedReply
+	err = s.claimUntilKnown(ctx, func(repeated bool) (err error) {
+		call.Repeated = repeated
 		reply, err = core.ClaimGranted(s.base, call)
-	}
+		return err
+	})
 	for _, passing := range []error{
 		enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotLeaseable, enginecore.ErrInvalidClaimGrant, enginecore.ErrClaimGrantExpired,
 	} {
@@ -96,19 +86,8 @@ func (s *shift) useGrant(ctx context.Context, grant Grant) ([]enginecore.Claimed
 		}
 	}
 	if err != nil {
-		s.leases.doubt()
+		s.leases.markUncertain()
 		return nil, fmt.Errorf("use the grant of %s: %w", grant.ExecutionID, err)
 	}
 	return reply.Executions, nil
-}
-
-// activities are the names of what the worker knows.
-func (w *Worker) activities() []string {
-	names := make([]string, 0, len(w.handlers)+2)
-	names = append(names, mapKind, subKind)
-	for name := range w.handlers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

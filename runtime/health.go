@@ -34,19 +34,6 @@ func (e *Engine) Check(ctx context.Context) error {
 	return nil
 }
 
-// Check tells whether the worker runs, has reached the engine within the last two lease times, and has a slot that is not held
-// by a function which does not return though its context has ended (WorkerStats.Overstaying). It asks nobody and returns at
-// once; the error matches ErrNotReady. It says nothing about the keeper beside the worker: others take over from one that fails.
-func (w *Worker) Check(context.Context) error {
-	if w == nil || w.handlers == nil {
-		return errUnmadeWorker
-	}
-	if err := w.vitals.check("worker "+string(w.instance), 2*w.config.lease); err != nil {
-		return err
-	}
-	return w.checkSlots()
-}
-
 // keeperSilence is after which time without a successful step a keeper is not ready: two sweeps, and some time for the steps.
 const keeperSilence = 2*keeperSweep + 3*time.Second
 

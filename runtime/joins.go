@@ -1,8 +1,6 @@
 package runtime
 
 import (
-	"fmt"
-
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 )
@@ -27,7 +25,7 @@ func compileJoins(g *flow.Graph) map[string]enginecore.SubmitFlowJoin {
 }
 
 // joins lists the joins of some nodes.
-func (p *Plan) joins(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFlowJoin {
+func (p *runPlan) joins(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFlowJoin {
 	if len(p.compiled.joins) == 0 {
 		return nil
 	}
@@ -39,30 +37,4 @@ func (p *Plan) joins(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFlowJ
 		}
 	}
 	return joins
-}
-
-// joinStep says how the edges of a node let it start.
-func (p *Plan) joinStep(n *flow.NodeSpec) Step {
-	join := p.compiled.joins[n.Name]
-	subject := fmt.Sprintf("%s: %s of %d, %s", n.Name, join.PolicyVariant, len(n.Upstreams), join.OnSatisfied)
-	if n.Join.Policy == flow.JoinQuorum {
-		subject = fmt.Sprintf("%s: %s, %d of %d, %s", n.Name, join.PolicyVariant, join.K, len(n.Upstreams), join.OnSatisfied)
-	}
-	return Step{enginecore.FunctionName(enginecore.SetEdgeGroupPolicyCall{}), subject}
-}
-
-// whyJoin says in words what a node with a join waits for. states are those of all nodes.
-func whyJoin(n *flow.NodeSpec, states map[string]enginecore.PublicState) string {
-	needed := max(1, n.Join.Needed)
-	var open []string
-	for _, up := range n.Upstreams {
-		switch states[up.Node] {
-		case enginecore.PublicCompleted:
-			needed--
-		case enginecore.PublicFailed, enginecore.PublicCancelled, enginecore.PublicExpired, enginecore.PublicSkipped:
-		default:
-			open = append(open, up.Node)
-		}
-	}
-	return fmt.Sprintf("waits for %d of %s", needed, listed(open))
 }

@@ -40,7 +40,7 @@ type Keeper struct {
 	vitals         vitals
 	fault          error // of the options
 	// schedules starts what is due beside the rounds, as long as Run does.
-	schedules atomic.Pointer[scheduleKeeper]
+	schedules atomic.Pointer[scheduleRunner]
 	// clockTold is when the keeper told last that a server's clock was set back.
 	clockTold atomic.Pointer[time.Time]
 }
@@ -166,7 +166,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // work goes all rounds until ctx ends.
 func (k *Keeper) work(ctx context.Context) {
-	schedules := newScheduleKeeper(k.session, true)
+	schedules := newScheduleRunner(k.session, true)
 	defer schedules.close()
 	k.schedules.Store(schedules)
 	defer k.schedules.Store(nil)

@@ -192,7 +192,7 @@ func (s *budgetSettling) verify(ctx context.Context) {
 				s.call.Done = append(s.call.Done, finishedTask(c.runs[i], time.UnixMilli(again)))
 				continue
 			}
-			s.failed = errors.Join(s.failed, c.ofRuns[i].removeBudget(ctx))
+			s.failed = errors.Join(s.failed, c.ofRuns[i].remove(ctx))
 		}
 	}
 }

@@ -127,7 +127,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 	heard := time.Now()
 	schedules := k.schedules.Load()
 	if schedules == nil {
-		schedules = newScheduleKeeper(k.session, false)
+		schedules = newScheduleRunner(k.session, false)
 		defer schedules.close()
 	}
 	outcomes := make([]outcome, len(partitions))

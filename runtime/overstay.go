@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math"
 	"sync/atomic"
@@ -44,13 +43,13 @@ func (t *task) functionEnded() {
 
 func (t *task) endOverstay() {
 	if t.overstay.state.Load() == overstays && t.overstay.state.CompareAndSwap(overstays, overstayEnded) {
-		t.shift.worker.counts.overstaying.Add(-1)
+		t.run.worker.counts.overstaying.Add(-1)
 		t.log(slog.LevelInfo, eventOverstayEnded, "a function returned long after its context had ended")
 	}
 }
 
-// lookForOverstay warns, once, when the function has not returned for so long after its context had ended.
-func (t *task) lookForOverstay(now time.Time, patience time.Duration) {
+// checkOverstay warns, once, when the function has not returned for so long after its context had ended.
+func (t *task) checkOverstay(now time.Time, patience time.Duration) {
 	o := &t.overstay
 	until := time.Duration(o.until.Load())
 	if until == 0 || t.ctx.Err() == nil && now.Sub(t.begun) < until || o.state.Load() != notOverstayed {
@@ -62,7 +61,7 @@ func (t *task) lookForOverstay(now time.Time, patience time.Duration) {
 	if now.Sub(o.noticed) < patience {
 		return
 	}
-	counts := &t.shift.worker.counts
+	counts := &t.run.worker.counts
 	counts.overstays.Add(1)
 	counts.overstaying.Add(1)
 	o.state.Store(overstays)
@@ -84,12 +83,12 @@ func (t *task) causeOfEnd(until time.Duration) error {
 	return ErrStartToClose
 }
 
-// lookForOverstays looks at all functions of the worker.
-func (b *leaseBook) lookForOverstays() {
+// checkOverstays looks at all functions of the worker.
+func (b *leaseManager) checkOverstays() {
 	now := time.Now()
 	for _, tasks := range b.snapshot() {
 		for _, t := range tasks {
-			t.lookForOverstay(now, b.ttl)
+			t.checkOverstay(now, b.ttl)
 		}
 	}
 	b.mu.Lock()
@@ -99,15 +98,6 @@ func (b *leaseBook) lookForOverstays() {
 	}
 	b.mu.Unlock()
 	for _, t := range former {
-		t.lookForOverstay(now, b.ttl)
+		t.checkOverstay(now, b.ttl)
 	}
-}
-
-// checkSlots tells when no function can run any more.
-func (w *Worker) checkSlots() error {
-	if w.counts.overstaying.Load() < int64(w.config.slots) {
-		return nil
-	}
-	return fmt.Errorf("worker %s: %w: functions that do not return though their context has ended hold all of its %d slots; its log names them",
-		w.instance, ErrNotReady, w.config.slots)
 }

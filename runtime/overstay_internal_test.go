@@ -15,8 +15,8 @@ func TestWhenAFunctionOverstays(t *testing.T) {
 	t.Parallel()
 	const patience = time.Second
 	newRunning := func(limit time.Duration) (*task, func(after time.Duration) WorkerStats) {
-		w := &Worker{config: workerConfig{lease: time.Minute}}
-		s := &shift{worker: w, session: &session{logger: slog.New(slog.DiscardHandler)}, base: t.Context()}
+		w := &worker{config: workerConfig{lease: time.Minute}}
+		s := &workerRun{worker: w, session: &session{logger: slog.New(slog.DiscardHandler)}, base: t.Context()}
 		running := newTask(s, laneShard{}, enginecore.ClaimedExecution{}, time.Now())
 		until := time.Time{}
 		if limit > 0 {
@@ -24,8 +24,8 @@ func TestWhenAFunctionOverstays(t *testing.T) {
 		}
 		running.functionBegins(until)
 		return running, func(after time.Duration) WorkerStats {
-			running.lookForOverstay(running.begun.Add(after), patience)
-			return w.Stats()
+			running.checkOverstay(running.begun.Add(after), patience)
+			return (&Worker{w}).Stats()
 		}
 	}
 	none, one, over := WorkerStats{}, WorkerStats{Overstays: 1, Overstaying: 1}, WorkerStats{Overstays: 1}

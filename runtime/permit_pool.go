@@ -21,7 +21,7 @@ const (
 // them one after the other, so that one call serves many executions. Once its room ends, each permit is returned as soon
 // as it is free.
 type permitPools struct {
-	run *shift
+	run *workerRun
 
 	mu    sync.Mutex
 	pools map[enginecore.QuotaPolicyID]*permitPool

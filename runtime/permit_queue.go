@@ -9,7 +9,7 @@ import (
 // permitQueue acquires permits for tasks that were leased ahead of them and do not qualify for a pool. One call at a time is
 // in flight for the first limit of each task; tasks that come meanwhile share the next one.
 type permitQueue struct {
-	run *shift
+	run *workerRun
 
 	mu sync.Mutex
 	// waiting holds the tasks behind the call that is in flight for a limit.
@@ -83,7 +83,7 @@ func (t *task) awaitPermits() bool {
 	if !isLeasedAhead(&t.claimed) {
 		return true
 	}
-	t.shift.permits.acquire(t)
+	t.run.permits.acquire(t)
 	t.permitted = <-t.permits
 	return t.permitted
 }

@@ -43,7 +43,7 @@ func (r *permitReturns) takeFor(limit enginecore.QuotaPolicyID) []permitReturn {
 }
 
 // releasePermits returns the permits of an attempt that has ended.
-func (s *shift) releasePermits(t *task) {
+func (s *workerRun) releasePermits(t *task) {
 	s.noteReturn(t)
 	s.returns.mu.Lock()
 	defer s.returns.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *shift) releasePermits(t *task) {
 }
 
 // noteReturn adds the permits of an attempt that has ended to those to be returned, once.
-func (s *shift) noteReturn(t *task) {
+func (s *workerRun) noteReturn(t *task) {
 	if t.permitsReturned {
 		return
 	}
@@ -66,7 +66,7 @@ func (s *shift) noteReturn(t *task) {
 		t.pool.leave(t.permitted)
 		return
 	}
-	if t.claimed.Admission == "" || t.unsure.Load() {
+	if t.claimed.Admission == "" || t.outcomeUnknown.Load() {
 		return
 	}
 	x, ok := permitsOf(&t.claimed)
@@ -80,7 +80,7 @@ func (s *shift) noteReturn(t *task) {
 }
 
 // flushReturns returns permits until none is pending, and starts what is leased in exchange.
-func (s *shift) flushReturns() {
+func (s *workerRun) flushReturns() {
 	for {
 		s.returns.mu.Lock()
 		if len(s.returns.pending) > 0 && !s.limits.isContended(s.returns.pending) && !s.queue.isClosed() {

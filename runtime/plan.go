@@ -3,13 +3,11 @@ package runtime
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -29,9 +27,8 @@ const (
 	MaxRunID = 256
 )
 
-// Plan is a flow made ready to run: ids, partition, and every node and edge as the engine will store them. It is a
-// value of its own, so it can be printed instead of submitted.
-type Plan struct {
+// runPlan is a run ready to be submitted: its ids, its partition, and every node and edge as the engine will store them.
+type runPlan struct {
 	// Flow and Run name the run.
 	Flow, Run string
 	// FlowID and Partition are where the engine keeps it.
@@ -54,114 +51,13 @@ type Plan struct {
 	parent    []enginecore.SubmitFlowParent // at most one
 }
 
-// compiledFlow is what the plans of one definition share.
-type compiledFlow struct {
-	graph      *flow.Graph
-	hash       string
-	definition []byte
-	nodes      []enginecore.SubmitFlowNode // without execution ids
-	places     map[string]int64            // of the nodes, from 1
-	edges      int
-	joins      map[string]enginecore.SubmitFlowJoin // by node, without execution ids
-	tags       []enginecore.SubmitFlowTag
-	waits      bool // it has waitpoints
-	// many is nil for flows whose runs are not started together with others.
-	many *manyForm
-}
-
-// compileFlow encodes a graph for the engine.
-func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
-	definition, err := g.MarshalJSON()
-	if err != nil {
-		return nil, fmt.Errorf("flow %s: %w", g.Name, err)
-	}
-	c := &compiledFlow{
-		graph: g, hash: hash, definition: definition, nodes: make([]enginecore.SubmitFlowNode, len(g.Nodes)),
-		places: make(map[string]int64, len(g.Nodes)),
-	}
-	if len(definition) > MaxDefinition {
-		return nil, fmt.Errorf("flow %s: %w: its definition has %d bytes, at most %d are allowed", g.Name, ErrTooLarge,
-			len(definition), MaxDefinition)
-	}
-	for i := range g.Nodes {
-		if c.nodes[i], err = compileNode(&g.Nodes[i]); err != nil {
-			return nil, fmt.Errorf("flow %s: %w", g.Name, err)
-		}
-		c.places[g.Nodes[i].Name] = int64(i + 1)
-		c.edges += len(g.Nodes[i].Upstreams)
-		c.waits = c.waits || g.Nodes[i].Wait != nil
-	}
-	c.joins = compileJoins(g)
-	for name, value := range g.Tags {
-		c.tags = append(c.tags, enginecore.SubmitFlowTag{Name: name, Value: value})
-	}
-	c.many = newManyForm(c)
-	return c, nil
-}
-
-func compileNode(n *flow.NodeSpec) (enginecore.SubmitFlowNode, error) {
-	usesFlowInput := n.Input.UsesFlowInput() || needsFlowInput(n)
-	n = childNode(n)
-	policy, err := encodePolicy(n)
-	if err != nil {
-		return enginecore.SubmitFlowNode{}, err
-	}
-	var tags []byte
-	if len(n.Tags) > 0 {
-		if tags, err = json.Marshal(n.Tags); err != nil {
-			return enginecore.SubmitFlowNode{}, fmt.Errorf("node %s: tags: %w", n.Name, err)
-		}
-	}
-	return enginecore.SubmitFlowNode{
-		Name: n.Name, Kind: kindOf(n), LaneID: enginecore.LaneID(n.Lane), Priority: int64(n.Priority),
-		UsesFlowInput: usesFlowInput, InputCount: int64(len(n.Input.InputNodes())),
-		UpstreamCount: int64(len(n.Upstreams)), Capabilities: strings.Join(n.Capabilities, ","), Policy: policy,
-		Tags: tags, StartTimeout: n.ScheduleToStart, AttemptTimeout: n.StartToClose,
-	}, nil
-}
-
-// compiledCache keeps the compiled form of the definitions that were started last.
-type compiledCache struct {
-	mu     sync.Mutex
-	byHash map[string]*compiledFlow
-}
-
-const maxCompiled = 128
-
-// definition is what the cache needs of a flow.Definition.
-type definition interface {
-	Hash() string
-	Graph() *flow.Graph
-}
-
-func (c *compiledCache) get(def definition) (*compiledFlow, error) {
-	hash := def.Hash()
-	c.mu.Lock()
-	compiled := c.byHash[hash]
-	c.mu.Unlock()
-	if compiled != nil {
-		return compiled, nil
-	}
-	compiled, err := compileFlow(def.Graph(), hash)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.byHash == nil || len(c.byHash) >= maxCompiled {
-		c.byHash = make(map[string]*compiledFlow)
-	}
-	c.byHash[hash] = compiled
-	return compiled, nil
-}
-
 // newPlan gives a run its ids. The same namespace, flow, run id, graph and input give the same plan in every process.
-func newPlan(e *session, compiled *compiledFlow, runID string, input []byte) (*Plan, error) {
+func newPlan(e *session, compiled *compiledFlow, runID string, input []byte) (*runPlan, error) {
 	return newPlanIn(e, e.namespace, compiled, runID, input)
 }
 
 // newPlanIn is newPlan for a run of any namespace.
-func newPlanIn(e *session, namespace enginecore.Namespace, compiled *compiledFlow, runID string, input []byte) (*Plan, error) {
+func newPlanIn(e *session, namespace enginecore.Namespace, compiled *compiledFlow, runID string, input []byte) (*runPlan, error) {
 	if err := checkRunID(runID); err != nil {
 		return nil, fmt.Errorf("flow %s: %w", compiled.graph.Name, err)
 	}
@@ -186,7 +82,7 @@ func newPlanIn(e *session, namespace enginecore.Namespace, compiled *compiledFlo
 	if err != nil {
 		return nil, err
 	}
-	return &Plan{
+	return &runPlan{
 		Flow: compiled.graph.Name, Run: runID, FlowID: id, Partition: partition, namespace: namespace,
 		compiled: compiled, tags: compiled.tags, input: input, limits: limits, fairKey: fair, inputHash: hashInput(input),
 		retention: retentionOf(e.keep, compiled.graph.Keep), budgets: budgets,
@@ -234,21 +130,13 @@ func checkRunID(id string) error {
 	return nil
 }
 
-// Graph is the flow of the plan. It must not be changed.
-func (p *Plan) Graph() *flow.Graph {
-	if p == nil || p.compiled == nil {
-		return nil
-	}
-	return p.compiled.graph
-}
-
 // ExecutionID is the id under which the engine runs a node.
-func (p *Plan) ExecutionID(node string) enginecore.ExecutionID {
+func (p *runPlan) ExecutionID(node string) enginecore.ExecutionID {
 	return enginecore.ExecutionIDFor(p.Partition, p.FlowID, node)
 }
 
 // edges lists the edges between the nodes, which must be all of them, in the order of those that they lead to.
-func (p *Plan) edges(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFlowEdge {
+func (p *runPlan) edges(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFlowEdge {
 	edges := make([]enginecore.SubmitFlowEdge, 0, p.compiled.edges)
 	for i := range p.compiled.graph.Nodes {
 		n := &p.compiled.graph.Nodes[i]
@@ -268,7 +156,7 @@ func (p *Plan) edges(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFlowE
 }
 
 // nodes lists the nodes with their ids.
-func (p *Plan) nodes() []enginecore.SubmitFlowNode {
+func (p *runPlan) nodes() []enginecore.SubmitFlowNode {
 	nodes := make([]enginecore.SubmitFlowNode, len(p.compiled.nodes))
 	copy(nodes, p.compiled.nodes)
 	for i := range nodes {
@@ -290,7 +178,7 @@ const (
 
 // calls yields the submitting calls in order: one for a small flow; for a large one, all nodes in chunks, then all
 // edges, from the last chunk of nodes on, then the call that lets it go.
-func (p *Plan) calls() iter.Seq[enginecore.SubmitFlowCall] {
+func (p *runPlan) calls() iter.Seq[enginecore.SubmitFlowCall] {
 	return func(yield func(enginecore.SubmitFlowCall) bool) {
 		nodes := p.nodes()
 		edges := p.edges(nodes)
@@ -338,7 +226,7 @@ func (p *Plan) calls() iter.Seq[enginecore.SubmitFlowCall] {
 }
 
 // limitsOf lists the limits of some of the nodes.
-func (p *Plan) limitsOf(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFlowLimit {
+func (p *runPlan) limitsOf(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFlowLimit {
 	if len(p.limits) == 0 {
 		return nil
 	}
@@ -353,7 +241,7 @@ func (p *Plan) limitsOf(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFl
 }
 
 // header is what all calls of a submission of the nodes have in common.
-func (p *Plan) header(nodes []enginecore.SubmitFlowNode, edges int) enginecore.SubmitFlowCall {
+func (p *runPlan) header(nodes []enginecore.SubmitFlowNode, edges int) enginecore.SubmitFlowCall {
 	call := enginecore.SubmitFlowCall{
 		Partition: p.Partition, FlowID: p.FlowID, FlowName: p.Flow, RunID: p.Run, Namespace: string(p.namespace),
 		GraphHash: p.compiled.hash, InputHash: p.inputHash, Definition: p.compiled.definition, Input: p.input,
@@ -366,78 +254,4 @@ func (p *Plan) header(nodes []enginecore.SubmitFlowNode, edges int) enginecore.S
 		call.ResultExecutionID = nodes[place-1].ExecutionID
 	}
 	return call
-}
-
-// String prints the plan as the list of engine calls that it stands for: first what is sent, then the single steps that
-// it is made of, in the engine's own terms.
-func (p *Plan) String() string {
-	if p.Graph() == nil {
-		return "no plan"
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "flow %s, run %s\n", p.Flow, p.Run)
-	fmt.Fprintf(&b, "id %s in partition %s, graph %.12s, input %d bytes\n", p.FlowID, p.Partition, p.compiled.hash, len(p.input))
-	sent := 0
-	for call := range p.calls() {
-		sent++
-		fmt.Fprintf(&b, "call %d: ffx_submit_flow with %d nodes and %d edges%s\n", sent, len(call.Nodes), len(call.Edges),
-			map[bool]string{true: ", releases the roots"}[call.Last])
-	}
-	b.WriteString("which does:\n")
-	for _, step := range p.Steps() {
-		fmt.Fprintf(&b, "  %-30s %s\n", step.Function, step.Subject)
-	}
-	return b.String()
-}
-
-// Step is one engine call of a plan.
-type Step struct {
-	// Function is the name of the library's function.
-	Function string
-	// Subject says what it is called for.
-	Subject string
-}
-
-// Steps lists the single engine calls that a submission is equal to, in order.
-func (p *Plan) Steps() []Step {
-	g := p.Graph()
-	if g == nil {
-		return nil
-	}
-	steps := []Step{{enginecore.FunctionName(enginecore.CreateFlowCall{}), string(p.FlowID)}}
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
-		steps = append(steps,
-			Step{enginecore.FunctionName(enginecore.CreateExecutionCall{}), fmt.Sprintf("%s = %s on lane %s, %s", n.Name, stepKind(n), n.Lane, p.ExecutionID(n.Name))},
-			Step{enginecore.FunctionName(enginecore.AddExecutionToFlowCall{}), n.Name})
-	}
-	for i := range g.Nodes {
-		n := &g.Nodes[i]
-		if n.Join.Policy != flow.JoinAll {
-			steps = append(steps, p.joinStep(n))
-		}
-		for _, up := range n.Upstreams {
-			arrow := up.Node + " → " + n.Name
-			kind := string(up.Kind)
-			if up.Data {
-				kind += ", with its result"
-			}
-			steps = append(steps, Step{enginecore.FunctionName(enginecore.StageDependencyEdgeCall{}), arrow + " (" + kind + ")"},
-				Step{enginecore.FunctionName(enginecore.ApplyDependencyToChildCall{}), arrow})
-		}
-	}
-	return steps
-}
-
-// stepKind is what a node does, in the words of a plan.
-func stepKind(n *flow.NodeSpec) string {
-	switch {
-	case n.Wait != nil:
-		return "waitpoint"
-	case n.Sub != nil:
-		return "flow " + n.Sub.Name
-	case n.Map != nil:
-		return n.Activity + " for each item"
-	}
-	return n.Activity
 }

@@ -24,7 +24,7 @@ type ringSlot struct {
 }
 
 // listenToRing subscribes to the slots of this worker in the wake rings of its lanes, which change with its peers, until ctx ends.
-func (s *shift) listenToRing(ctx context.Context) {
+func (s *workerRun) listenToRing(ctx context.Context) {
 	var held map[string]ringSlot
 	leave := func() {}
 	for {
@@ -49,7 +49,7 @@ func (s *shift) listenToRing(ctx context.Context) {
 }
 
 // ringChannels returns the slots to which this worker listens, by their channels.
-func (s *shift) ringChannels() map[string]ringSlot {
+func (s *workerRun) ringChannels() map[string]ringSlot {
 	slots := make(map[string]ringSlot)
 	for _, lane := range s.lanes() {
 		for _, slot := range s.peers.ring(lane).slots() {
@@ -60,7 +60,7 @@ func (s *shift) ringChannels() map[string]ringSlot {
 }
 
 // subscribeRing listens to channels until ctx ends. It returns when it is subscribed; false when ctx ended before.
-func (s *shift) subscribeRing(ctx context.Context, slots map[string]ringSlot) bool {
+func (s *workerRun) subscribeRing(ctx context.Context, slots map[string]ringSlot) bool {
 	if len(slots) == 0 {
 		return ctx.Err() == nil
 	}
@@ -68,7 +68,7 @@ func (s *shift) subscribeRing(ctx context.Context, slots map[string]ringSlot) bo
 	s.ringListeners.Go(func() {
 		s.session.hub.listen(ctx, slices.Collect(maps.Keys(slots)), func() { notify(confirmed) }, func(channel, message string) {
 			at := slots[channel]
-			s.wake(ctx, at.lane, &at.slot, message)
+			s.handleWake(ctx, at.lane, &at.slot, message)
 		})
 	})
 	select {

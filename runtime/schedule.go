@@ -14,34 +14,35 @@ var (
 	// ErrSchedule marks a schedule that is not well declared: its name, timing or options. Nothing has been written.
 	ErrSchedule = errors.New("bad schedule")
 	// ErrScheduleNotFound is returned when there is no schedule of that name.
-	ErrScheduleNotFound = errors.New("no such schedule")
+	ErrScheduleNotFound = errScheduleNotFound
 	// ErrScheduleFull is returned by TriggerSchedule when as many fires wait to be started as may.
-	ErrScheduleFull = errors.New("too many fires wait to be started")
+	ErrScheduleFull = errScheduleFull
 	// ErrFireSkipped is returned by TriggerSchedule when the overlap policy starts nothing because a run is open.
-	ErrFireSkipped = errors.New("fire skipped")
+	ErrFireSkipped = errFireSkipped
 )
 
 // Limits and defaults of schedules.
 const (
 	// MinInterval is the shortest interval between fires.
 	MinInterval = time.Second
-	// MaxScheduleJitter bounds Jitter.
-	MaxScheduleJitter = time.Hour
+	// MaxScheduleJitter bounds Jitter: an hour.
+	MaxScheduleJitter = maxScheduleJitter
 	// DefaultCatchUp is how far back fires are made up that nobody started in time, unless CatchUp says otherwise.
 	DefaultCatchUp = time.Hour
 	// MinCatchUp and MaxCatchUp bound CatchUp. What is not older than the first is never missed, since a keeper may be as
 	// late as that.
 	MinCatchUp = 10 * time.Second
 	MaxCatchUp = 366 * 24 * time.Hour
-	// MaxMadeUp is the number of fires that are made up at most after a time without keepers: the latest of them.
-	MaxMadeUp = 100
+	// MaxMadeUp is the number of fires that are made up at most after a time without keepers: the latest 100.
+	MaxMadeUp = maxMadeUp
 	// DefaultQueueLimit and MaxQueueLimit are for QueueLimit.
 	DefaultQueueLimit = 10
 	MaxQueueLimit     = 100
-	// ScheduleTag is the key of the tag by which Client.Runs finds the runs of a schedule; its value is the schedule's name.
-	ScheduleTag = "flowfabric.schedule"
-	// ScheduleHistory is the number of fires of which the outcome is kept.
-	ScheduleHistory = 50
+	// ScheduleTag is the key of the tag by which Client.Runs finds the runs of a schedule, "flowfabric.schedule"; its value is
+	// the schedule's name.
+	ScheduleTag = scheduleTag
+	// ScheduleHistory is the number of fires of which the outcome is kept: the last 50.
+	ScheduleHistory = scheduleHistory
 )
 
 // OverlapPolicy says what becomes of a fire while the run that the schedule started last is open. Its text is part of the
@@ -51,15 +52,15 @@ type OverlapPolicy string
 // The policies.
 const (
 	// OverlapSkip starts nothing for the fire. This is the default.
-	OverlapSkip OverlapPolicy = "skip"
+	OverlapSkip = OverlapPolicy(overlapSkip)
 	// OverlapQueue starts fires one after the other, each when the run before has ended. At most QueueLimit of them wait;
 	// what comes while the queue is full is skipped.
-	OverlapQueue OverlapPolicy = "queue"
+	OverlapQueue = OverlapPolicy(overlapQueue)
 	// OverlapCancelPrevious cancels the run and starts the fire when it has ended. Of several fires that wait for that, the
 	// last one is started and the others are skipped.
-	OverlapCancelPrevious OverlapPolicy = "cancel_previous"
+	OverlapCancelPrevious = OverlapPolicy(overlapCancelPrevious)
 	// OverlapAllow starts every fire at once.
-	OverlapAllow OverlapPolicy = "allow"
+	OverlapAllow = OverlapPolicy(overlapAllow)
 )
 
 // Timing is when a schedule fires: Cron or Every.
@@ -93,7 +94,7 @@ type scheduleConfig struct {
 
 // OnOverlap is what becomes of a fire while the run before is open. Defaults to OverlapSkip.
 func OnOverlap(p OverlapPolicy) ScheduleOption {
-	return func(c *scheduleConfig) { c.spec.Overlap = p }
+	return func(c *scheduleConfig) { c.spec.Overlap = overlapPolicy(p) }
 }
 
 // QueueLimit is the number of fires that wait under OverlapQueue, 1 to MaxQueueLimit. Defaults to DefaultQueueLimit.
@@ -211,7 +212,13 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing T
 			return fail(fmt.Errorf("%w: fire time into field %q of the input: %w", ErrSchedule, draft.spec.FireField, err))
 		}
 	}
-	made, err := c.putSchedule(ctx, draft)
+	runner := newScheduleRunner(c.session, false)
+	defer runner.close()
+	r, err := runner.declare(ctx, draft)
+	if err != nil {
+		return fail(err)
+	}
+	made, err := c.describeSchedule(ctx, r, nil)
 	if err != nil {
 		return fail(err)
 	}

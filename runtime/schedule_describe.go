@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -52,13 +51,13 @@ type FireOutcome string
 // The outcomes.
 const (
 	// FireStarted has a run.
-	FireStarted FireOutcome = "started"
+	FireStarted = FireOutcome(fireStarted)
 	// FireSkipped was not started because of the overlap policy.
-	FireSkipped FireOutcome = "skipped"
+	FireSkipped = FireOutcome(fireSkipped)
 	// FireMissed was not started because no keeper was there within the catch-up window, or too many were to be made up.
-	FireMissed FireOutcome = "missed"
+	FireMissed = FireOutcome(fireMissed)
 	// FireFailed could not be started.
-	FireFailed FireOutcome = "failed"
+	FireFailed = FireOutcome(fireFailed)
 )
 
 // Fire is one fire of a schedule, or several in a row that were missed.
@@ -88,7 +87,7 @@ func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDe
 	if err != nil {
 		return fail(err)
 	}
-	r, history, err := c.session.readSchedule(ctx, p, id, ScheduleHistory)
+	r, history, err := scheduleStore{c.session}.read(ctx, p, id, scheduleHistory)
 	if err != nil {
 		return fail(err)
 	}
@@ -160,13 +159,13 @@ func (c *Client) yieldSchedules(ctx context.Context, p enginecore.Partition, yie
 
 // parseFire reads an entry of the history.
 func parseFire(text string) (Fire, error) {
-	var entry storedFire
-	if err := json.Unmarshal([]byte(text), &entry); err != nil {
-		return Fire{}, fmt.Errorf("history: %w", err)
+	entry, err := readFire(text)
+	if err != nil {
+		return Fire{}, err
 	}
 	return Fire{
 		At: unixTime(entry.At), Until: unixTime(max(entry.At, entry.Until)), Count: max(1, entry.Count), DoneAt: unixTime(entry.Done),
-		Outcome: entry.Outcome, Flow: entry.Flow, Run: entry.Run, Reason: entry.Reason, Triggered: entry.Manual,
+		Outcome: FireOutcome(entry.Outcome), Flow: entry.Flow, Run: entry.Run, Reason: entry.Reason, Triggered: entry.Manual,
 	}, nil
 }
 
@@ -175,7 +174,7 @@ func (c *Client) describeSchedule(ctx context.Context, r *scheduleRecord, histor
 	d := &ScheduleDescription{
 		Name: spec.Name, Flow: spec.Flow, Cron: spec.Cron, Zone: spec.Zone, Interval: time.Duration(spec.EveryMS) * time.Millisecond,
 		StartingAt: unixTime(spec.StartMS), EndingAt: unixTime(spec.EndMS), Jitter: time.Duration(spec.JitterMS) * time.Millisecond,
-		CatchUp: spec.catchUp(), Overlap: spec.Overlap, QueueLimit: spec.QueueLimit, Tags: spec.Tags,
+		CatchUp: spec.catchUp(), Overlap: OverlapPolicy(spec.Overlap), QueueLimit: spec.QueueLimit, Tags: spec.Tags,
 		CreatedAt: unixTime(state.CreatedAt), UpdatedAt: unixTime(state.UpdatedAt), PausedAt: unixTime(state.PausedAt),
 		PauseReason: state.PauseReason, NextFire: unixTime(state.Due), LastFire: unixTime(state.LastFire),
 		Waiting: len(state.Waiting), Started: state.Started, Skipped: state.Skipped, Missed: state.Missed, Failed: state.Failed,
@@ -191,7 +190,7 @@ func (c *Client) describeSchedule(ctx context.Context, r *scheduleRecord, histor
 		return d, nil
 	}
 	d.LastRun, d.LastRunFlow = state.Last.Run, state.Last.Flow
-	id, p, err := c.session.locateStarted(r)
+	id, p, err := scheduleStore{c.session}.locateLastRun(r)
 	if err != nil {
 		return nil, err
 	}

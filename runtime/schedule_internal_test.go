@@ -17,7 +17,7 @@ import (
 func TestStoredFormOfSchedules(t *testing.T) {
 	spec := scheduleSpec{
 		Version: 1, Namespace: "default", Name: "nightly", Flow: "report", GraphHash: "g", InputHash: "i", Cron: "0 3 * * *",
-		Zone: "Europe/Berlin", StartMS: 1, EndMS: 2, JitterMS: 3, Overlap: OverlapQueue, QueueLimit: 4, CatchUpMS: 5, Retention: "6",
+		Zone: "Europe/Berlin", StartMS: 1, EndMS: 2, JitterMS: 3, Overlap: overlapQueue, QueueLimit: 4, CatchUpMS: 5, Retention: "6",
 		Tags: map[string]string{"a.b": "c"}, FireField: "at", Creator: "ann",
 	}
 	const storedSpec = `{"version":1,"namespace":"default","name":"nightly","flow":"report","graph_hash":"g","input_hash":"i",` +

@@ -1,34 +1,21 @@
 package runtime
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
 )
-
-// scheduleDraft is a schedule that was declared and checked.
-type scheduleDraft struct {
-	spec    scheduleSpec
-	times   *timetable.Timetable
-	content scheduleContent
-	paused  bool
-	reason  string
-}
 
 // newDraft checks a declaration. The error joins what is wrong with it.
 func newDraft(e *session, name string, timing Timing, compiled *compiledFlow, input []byte, opts []ScheduleOption) (*scheduleDraft, error) {
 	c := scheduleConfig{spec: scheduleSpec{
 		Version: scheduleVersion, Namespace: string(e.namespace), Name: name, Flow: compiled.graph.Name,
 		GraphHash: compiled.hash, InputHash: hashInput(input), Cron: timing.cron, Zone: timing.zone,
-		Overlap: OverlapSkip, CatchUpMS: DefaultCatchUp.Milliseconds(), Creator: "schedule",
+		Overlap: overlapSkip, CatchUpMS: DefaultCatchUp.Milliseconds(), Creator: "schedule",
 	}}
 	if err := apply(&c, opts); err != nil {
 		c.faults = append(c.faults, err)
@@ -45,7 +32,9 @@ func newDraft(e *session, name string, timing Timing, compiled *compiledFlow, in
 	if _, err := planFire(e, &c.spec, compiled, input, 0, pendingFire{At: time.Now().UnixMilli(), Triggered: true}); err != nil {
 		return nil, err
 	}
-	return &scheduleDraft{c.spec, times, scheduleContent{compiled.definition, input}, c.paused, c.reason}, nil
+	return &scheduleDraft{
+		spec: c.spec, times: times, content: scheduleContent{compiled.definition, input}, paused: c.paused, reason: c.reason,
+	}, nil
 }
 
 // check adds what is wrong to the faults, and gives the times.
@@ -66,20 +55,20 @@ func (c *scheduleConfig) check(g *flow.Graph) *timetable.Timetable {
 		fault(err)
 	}
 	switch spec.Overlap {
-	case OverlapQueue:
+	case overlapQueue:
 		if spec.QueueLimit == 0 {
 			spec.QueueLimit = DefaultQueueLimit
 		}
 		if spec.QueueLimit < 1 || spec.QueueLimit > MaxQueueLimit {
 			fault(fmt.Errorf("queue limit %d: must be between 1 and %d", spec.QueueLimit, MaxQueueLimit))
 		}
-	case OverlapSkip, OverlapCancelPrevious, OverlapAllow:
+	case overlapSkip, overlapCancelPrevious, overlapAllow:
 		if spec.QueueLimit != 0 {
-			fault(fmt.Errorf("queue limit %d: only the overlap policy %q has a queue", spec.QueueLimit, OverlapQueue))
+			fault(fmt.Errorf("queue limit %d: only the overlap policy %q has a queue", spec.QueueLimit, overlapQueue))
 		}
 	default:
-		fault(fmt.Errorf("overlap policy %.40q: must be %s, %s, %s or %s", spec.Overlap, OverlapSkip, OverlapQueue,
-			OverlapCancelPrevious, OverlapAllow))
+		fault(fmt.Errorf("overlap policy %.40q: must be %s, %s, %s or %s", spec.Overlap, overlapSkip, overlapQueue,
+			overlapCancelPrevious, overlapAllow))
 	}
 	if window := spec.catchUp(); window < MinCatchUp || window > MaxCatchUp {
 		fault(fmt.Errorf("catch-up window %s: must be between %s and %s", window, MinCatchUp, MaxCatchUp))
@@ -101,68 +90,4 @@ func mergeKeep(own, other flow.Keep) flow.Keep {
 		}
 	}
 	return own
-}
-
-// putSchedule makes or changes a schedule.
-func (c *Client) putSchedule(ctx context.Context, draft *scheduleDraft) (*ScheduleDescription, error) {
-	id := draft.spec.id()
-	p, err := c.session.core.Partitioning().SchedulePartition(id)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		r, _, err := c.session.readSchedule(ctx, p, id, 0)
-		switch {
-		case errors.Is(err, ErrScheduleNotFound):
-			draft.create(r)
-		case err != nil:
-			return nil, err
-		case r.state.Deleting:
-			if err := c.finishDelete(ctx, p, id); err != nil {
-				return nil, err
-			}
-			continue
-		case !draft.change(r):
-			return c.describeSchedule(ctx, r, nil)
-		}
-		err = c.session.saveSchedule(ctx, r, &draft.content, true)
-		if errors.Is(err, enginecore.ErrScheduleChanged) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		return c.describeSchedule(ctx, r, nil)
-	}
-}
-
-// create makes a record of a schedule that there was not.
-func (d *scheduleDraft) create(r *scheduleRecord) {
-	now := r.now.UnixMilli()
-	r.spec, r.times = d.spec, d.times
-	r.state = scheduleState{CreatedAt: now, UpdatedAt: now, Plan: 1, Plans: []int{1}}
-	if d.paused {
-		r.state.PausedAt, r.state.PauseReason = now, d.reason
-	}
-	r.planNext()
-}
-
-// change brings a record up to date and tells whether it was not.
-func (d *scheduleDraft) change(r *scheduleRecord) bool {
-	before, _ := json.Marshal(&r.spec)
-	after, _ := json.Marshal(&d.spec)
-	if slices.Equal(before, after) {
-		return false
-	}
-	same := r.spec.sameTimes(&d.spec)
-	r.spec, r.times = d.spec, d.times
-	r.state.UpdatedAt = r.now.UnixMilli()
-	r.state.Plan = slices.Max(r.state.Plans) + 1
-	r.state.Plans = append(r.state.Plans, r.state.Plan)
-	if !same {
-		r.state.Fired = nil // they are times of another timetable
-		r.planNext()
-	}
-	r.urgent = true
-	return true
 }

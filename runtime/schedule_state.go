@@ -18,6 +18,38 @@ import (
 // scheduleVersion is the version of the stored form. A keeper leaves schedules of a later one to others.
 const scheduleVersion = 1
 
+// overlapPolicy says what becomes of a fire while the run that the schedule started last is open. Its text is part of the
+// stored form.
+type overlapPolicy string
+
+const (
+	overlapSkip           overlapPolicy = "skip"
+	overlapQueue          overlapPolicy = "queue"
+	overlapCancelPrevious overlapPolicy = "cancel_previous"
+	overlapAllow          overlapPolicy = "allow"
+)
+
+// fireOutcome is what became of a fire. Its text is part of the stored form.
+type fireOutcome string
+
+const (
+	fireStarted fireOutcome = "started"
+	fireSkipped fireOutcome = "skipped"
+	fireMissed  fireOutcome = "missed"
+	fireFailed  fireOutcome = "failed"
+)
+
+const (
+	// maxMadeUp bounds the fires that are made up after a time without keepers.
+	maxMadeUp = 100
+	// maxScheduleJitter bounds the delay of a fire.
+	maxScheduleJitter = time.Hour
+	// scheduleHistory is the number of fires of which the outcome is kept.
+	scheduleHistory = 50
+	// scheduleTag is the key of the tag with which runs of a schedule are started.
+	scheduleTag = "flowfabric.schedule"
+)
+
 // scheduleSpec is what a schedule was declared to be, as it is stored. Times are Unix ms.
 type scheduleSpec struct {
 	Version    int               `json:"version"`
@@ -32,7 +64,7 @@ type scheduleSpec struct {
 	StartMS    int64             `json:"start,omitempty"`
 	EndMS      int64             `json:"end,omitempty"`
 	JitterMS   int64             `json:"jitter_ms,omitempty"`
-	Overlap    OverlapPolicy     `json:"overlap"`
+	Overlap    overlapPolicy     `json:"overlap"`
 	QueueLimit int               `json:"queue_limit,omitempty"`
 	CatchUpMS  int64             `json:"catch_up_ms"`
 	Retention  string            `json:"retention,omitempty"`
@@ -122,11 +154,20 @@ type storedFire struct {
 	Until   int64       `json:"until,omitempty"`
 	Count   int64       `json:"count,omitempty"`
 	Done    int64       `json:"done"`
-	Outcome FireOutcome `json:"outcome"`
+	Outcome fireOutcome `json:"outcome"`
 	Flow    string      `json:"flow,omitempty"`
 	Run     string      `json:"run,omitempty"`
 	Reason  string      `json:"reason,omitempty"`
 	Manual  bool        `json:"triggered,omitempty"`
+}
+
+// readFire decodes an entry of the history.
+func readFire(text string) (storedFire, error) {
+	var entry storedFire
+	if err := json.Unmarshal([]byte(text), &entry); err != nil {
+		return entry, fmt.Errorf("history: %w", err)
+	}
+	return entry, nil
 }
 
 // runOf is the id of a fire's run: the same whoever starts it. That of a trigger cannot be that of a time of the timetable.

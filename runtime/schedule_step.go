@@ -7,11 +7,11 @@ import (
 )
 
 // maxWaitingFires bounds the fires that wait for their runs, whatever they wait for.
-const maxWaitingFires = 2 * MaxMadeUp
+const maxWaitingFires = 2 * maxMadeUp
 
 // timesKept are the last times that are looked at one by one after a pause of the keepers: those that may be made up, and those
 // that a jitter still puts off.
-const timesKept = MaxMadeUp + int(MaxScheduleJitter/time.Minute) + 96
+const timesKept = maxMadeUp + int(maxScheduleJitter/time.Minute) + 96
 
 // ripeAt is when a time of the timetable fires.
 func (r *scheduleRecord) ripeAt(at time.Time) time.Time {
@@ -54,12 +54,12 @@ func (r *scheduleRecord) settle(open bool) bool {
 		return fired
 	})
 	count -= int64(all - len(last))
-	oldest := max(0, len(last)-MaxMadeUp)
+	oldest := max(0, len(last)-maxMadeUp)
 	for oldest < len(last) && r.now.Sub(r.ripeAt(last[oldest])) > r.spec.catchUp() {
 		oldest++
 	}
 	if missed := count - int64(len(last)-oldest); missed > 0 {
-		entry := storedFire{At: first.UnixMilli(), Outcome: FireMissed, Reason: "nobody was there to start it"}
+		entry := storedFire{At: first.UnixMilli(), Outcome: fireMissed, Reason: "nobody was there to start it"}
 		if oldest > 0 {
 			until = last[oldest-1]
 		}
@@ -96,11 +96,11 @@ func (r *scheduleRecord) admit(at time.Time, open bool) {
 func (r *scheduleRecord) refusal(open bool) string {
 	waiting := len(r.state.Waiting)
 	switch {
-	case r.spec.Overlap == OverlapSkip && open:
+	case r.spec.Overlap == overlapSkip && open:
 		return "run " + r.state.Last.Run + " was open"
-	case r.spec.Overlap == OverlapQueue && open && waiting >= r.spec.QueueLimit,
+	case r.spec.Overlap == overlapQueue && open && waiting >= r.spec.QueueLimit,
 		// The first one need not wait.
-		r.spec.Overlap == OverlapQueue && waiting > r.spec.QueueLimit:
+		r.spec.Overlap == overlapQueue && waiting > r.spec.QueueLimit:
 		return fmt.Sprintf("%d fires waited already", waiting)
 	case waiting >= maxWaitingFires:
 		return fmt.Sprintf("%d fires waited to be started", waiting)
@@ -108,9 +108,9 @@ func (r *scheduleRecord) refusal(open bool) string {
 	return ""
 }
 
-// push adds a fire. Under OverlapCancelPrevious it takes the place of those that nobody has begun to start.
+// push adds a fire. Under overlapCancelPrevious it takes the place of those that nobody has begun to start.
 func (r *scheduleRecord) push(fire pendingFire) {
-	if r.spec.Overlap == OverlapCancelPrevious {
+	if r.spec.Overlap == overlapCancelPrevious {
 		r.skipWaiting("a later fire took its place")
 	}
 	r.state.Serial++
@@ -145,7 +145,7 @@ func (r *scheduleRecord) skipWaiting(reason string) {
 
 func (r *scheduleRecord) skip(fire pendingFire, reason string) {
 	r.state.Skipped++
-	r.note(storedFire{At: fire.At, Outcome: FireSkipped, Reason: reason, Manual: fire.Triggered})
+	r.note(storedFire{At: fire.At, Outcome: fireSkipped, Reason: reason, Manual: fire.Triggered})
 }
 
 // finish notes what became of a fire that was being started: cause is why it has no run.
@@ -156,10 +156,10 @@ func (r *scheduleRecord) finish(serial int64, flowName string, cause error) bool
 	}
 	fire := r.state.Waiting[i]
 	r.state.Waiting = slices.Delete(r.state.Waiting, i, i+1)
-	entry := storedFire{At: fire.At, Outcome: FireStarted, Flow: flowName, Run: runOf(r.spec.Name, fire), Manual: fire.Triggered}
+	entry := storedFire{At: fire.At, Outcome: fireStarted, Flow: flowName, Run: runOf(r.spec.Name, fire), Manual: fire.Triggered}
 	if cause != nil {
 		r.state.Failed++
-		entry.Outcome, entry.Run, entry.Reason = FireFailed, "", cause.Error()
+		entry.Outcome, entry.Run, entry.Reason = fireFailed, "", cause.Error()
 	} else {
 		r.state.Started++
 		r.state.Last = &startedRun{Flow: flowName, Run: entry.Run, At: fire.At}

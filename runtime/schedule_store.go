@@ -15,14 +15,25 @@ import (
 // lookAgain is when a keeper looks again at a schedule whose fires wait for the end of a run, in case it was not told of it.
 const lookAgain = 15 * time.Second
 
-// readSchedule reads a schedule by its id; ErrScheduleNotFound when there is none, with the engine's time.
-func (e *session) readSchedule(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, history int) (*scheduleRecord, []string, error) {
-	reply, err := e.core.ReadSchedule(ctx, enginecore.ReadScheduleCall{Partition: p, ScheduleID: id, History: int64(history)})
+// Errors of schedules.
+var (
+	errScheduleNotFound = errors.New("no such schedule")
+	errScheduleFull     = errors.New("too many fires wait to be started")
+	errFireSkipped      = errors.New("fire skipped")
+)
+
+// scheduleStore reads and writes the records of schedules.
+type scheduleStore struct{ session *session }
+
+// read reads a schedule by its id, with the latest entries of its history. Where there is none, the record has the engine's
+// time, and the error is errScheduleNotFound.
+func (s scheduleStore) read(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, history int) (*scheduleRecord, []string, error) {
+	reply, err := s.session.core.ReadSchedule(ctx, enginecore.ReadScheduleCall{Partition: p, ScheduleID: id, History: int64(history)})
 	if err != nil {
 		return nil, nil, err
 	}
 	if reply.Version == 0 {
-		return &scheduleRecord{id: id, part: p, now: reply.Now}, nil, ErrScheduleNotFound
+		return &scheduleRecord{id: id, part: p, now: reply.Now}, nil, errScheduleNotFound
 	}
 	r, err := readRecord(p, reply.Now, enginecore.ScheduleRecord{
 		ScheduleID: id, Version: reply.Version, Spec: reply.Spec, State: reply.State,
@@ -33,9 +44,9 @@ func (e *session) readSchedule(ctx context.Context, p enginecore.Partition, id e
 // scheduleContent is what a schedule starts.
 type scheduleContent struct{ definition, input []byte }
 
-// saveSchedule writes a record if it is the one that was read, else the error wraps enginecore.ErrScheduleChanged. A content
+// save writes a record if it is the one that was read, else the error wraps enginecore.ErrScheduleChanged. A content
 // is stored as the present revision; withSpec writes the spec as well.
-func (e *session) saveSchedule(ctx context.Context, r *scheduleRecord, content *scheduleContent, withSpec bool) error {
+func (s scheduleStore) save(ctx context.Context, r *scheduleRecord, content *scheduleContent, withSpec bool) error {
 	call := enginecore.WriteScheduleCall{
 		Partition: r.part, ScheduleID: r.id, Version: r.version, WriteID: uuid.NewString(), DueAt: r.lookAt(),
 		DroppedPlans: r.state.dropPlans(), History: r.history,
@@ -52,7 +63,7 @@ func (e *session) saveSchedule(ctx context.Context, r *scheduleRecord, content *
 	if call.State, err = json.Marshal(&r.state); err != nil {
 		return err
 	}
-	if _, err = e.core.WriteSchedule(ctx, call); err != nil {
+	if _, err = s.session.core.WriteSchedule(ctx, call); err != nil {
 		return err
 	}
 	r.version++
@@ -60,11 +71,11 @@ func (e *session) saveSchedule(ctx context.Context, r *scheduleRecord, content *
 	return nil
 }
 
-// changeSchedule reads a schedule, lets change do its work, and writes it, again if somebody else has written it meanwhile.
-// change gives false when there is nothing to write.
-func (e *session) changeSchedule(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*scheduleRecord) (bool, error)) (*scheduleRecord, error) {
+// change reads a schedule, applies a change, and writes it, again if it was written by another process meanwhile. The change
+// returns false when there is nothing to write.
+func (s scheduleStore) change(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*scheduleRecord) (bool, error)) (*scheduleRecord, error) {
 	for {
-		r, _, err := e.readSchedule(ctx, p, id, 0)
+		r, _, err := s.read(ctx, p, id, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -72,49 +83,49 @@ func (e *session) changeSchedule(ctx context.Context, p enginecore.Partition, id
 		if err != nil || !write {
 			return r, err
 		}
-		err = e.saveSchedule(ctx, r, nil, false)
+		err = s.save(ctx, r, nil, false)
 		if !errors.Is(err, enginecore.ErrScheduleChanged) {
 			return r, err
 		}
 	}
 }
 
-// removeSchedule removes a record that was read, and what partitions remember of its fires.
-func (e *session) removeSchedule(ctx context.Context, r *scheduleRecord) error {
+// remove removes a record that was read, and what partitions remember of its fires.
+func (s scheduleStore) remove(ctx context.Context, r *scheduleRecord) error {
 	call := enginecore.DeleteScheduleCall{Partition: r.part, ScheduleID: r.id, Version: r.version}
 	for _, revision := range r.state.Plans {
 		call.Plans = append(call.Plans, fmt.Sprint(revision))
 	}
-	if _, err := e.core.DeleteSchedule(ctx, call); err != nil {
+	if _, err := s.session.core.DeleteSchedule(ctx, call); err != nil {
 		return err
 	}
 	var forget []enginecore.ForgetFiresCall
-	for _, p := range e.partitions() {
+	for _, p := range s.session.partitions() {
 		forget = append(forget, enginecore.ForgetFiresCall{Partition: p, ScheduleID: r.id})
 	}
-	_, err := sendAll(ctx, e.core, forget)
+	_, err := sendAll(ctx, s.session.core, forget)
 	return err
 }
 
-// isRunOpen tells whether the run that the schedule started last is.
-func (e *session) isRunOpen(ctx context.Context, r *scheduleRecord) (bool, error) {
+// isLastRunOpen reports whether the run that the schedule started last is open.
+func (s scheduleStore) isLastRunOpen(ctx context.Context, r *scheduleRecord) (bool, error) {
 	if r.state.Last == nil {
 		return false, nil
 	}
-	id, p, err := e.locateStarted(r)
+	id, p, err := s.locateLastRun(r)
 	if err != nil {
 		return false, err
 	}
-	reply, err := e.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+	reply, err := s.session.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
 	if errors.Is(err, enginecore.ErrFlowNotFound) {
 		return false, nil
 	}
 	return err == nil && reply.ClosedAt.IsZero(), err
 }
 
-// locateStarted finds where the run lives that the schedule started last.
-func (e *session) locateStarted(r *scheduleRecord) (enginecore.FlowID, enginecore.Partition, error) {
+// locateLastRun finds the run that the schedule started last.
+func (s scheduleStore) locateLastRun(r *scheduleRecord) (enginecore.FlowID, enginecore.Partition, error) {
 	id := enginecore.FlowIDFor(enginecore.Namespace(r.spec.Namespace), r.state.Last.Flow, r.state.Last.Run)
-	p, err := e.core.FlowPartition(id)
+	p, err := s.session.core.FlowPartition(id)
 	return id, p, err
 }

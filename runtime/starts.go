@@ -3,8 +3,6 @@ package runtime
 import (
 	"context"
 	"errors"
-	goruntime "runtime"
-	"sync"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
@@ -12,20 +10,14 @@ import (
 // maxStartBytes bounds what the runs in one call bring of their own.
 const maxStartBytes = 256 << 10
 
-// starts sends small runs to the engine. One call at a time is under way to each place; what is started there meanwhile goes
-// together in the next one. Nobody waits for company, but whoever goes first lets those run that could.
-type starts struct {
-	send func(context.Context, enginecore.SubmitManyCall) (enginecore.SubmitManyReply, error)
-
-	mu sync.Mutex
-	// waiting holds the runs behind the call that is under way to a place.
-	waiting map[startPlace][]*start
-	// mailboxes are channels of starts that have heard.
-	mailboxes sync.Pool
+// startBatcher starts small runs together: those of one flow and partition share calls.
+type startBatcher struct {
+	send  func(context.Context, enginecore.SubmitManyCall) (enginecore.SubmitManyReply, error)
+	batch batcher[startKey, startRequest, startResult]
 }
 
-// startPlace is what runs of one call have in common.
-type startPlace struct {
+// startKey is what runs of one call have in common.
+type startKey struct {
 	partition enginecore.Partition
 	compiled  *compiledFlow
 	namespace enginecore.Namespace
@@ -33,204 +25,116 @@ type startPlace struct {
 	retention string
 }
 
-func placeOf(plan *Plan) startPlace {
-	return startPlace{plan.Partition, plan.compiled, plan.namespace, plan.creator, plan.retention}
+func startKeyOf(plan *runPlan) startKey {
+	return startKey{plan.Partition, plan.compiled, plan.namespace, plan.creator, plan.retention}
 }
 
-// start is one run that is being started.
-type start struct {
-	ctx     context.Context
-	plan    *Plan
+// startRequest is one run that is being started.
+type startRequest struct {
+	plan    *runPlan
 	budgets []enginecore.SubmitFlowBudget
-	// taken tells that the run waits no more: it has got its turn, or is part of a call.
-	taken bool
-	told  chan startNews
+	// alone starts the run by itself.
+	alone func() (existed bool, err error)
 }
 
-func newStart(ctx context.Context, plan *Plan) *start {
-	return &start{ctx: ctx, plan: plan, budgets: encodeBudgets(plan.budgets)}
+func newStartRequest(plan *runPlan, alone func() (existed bool, err error)) startRequest {
+	return startRequest{plan: plan, budgets: encodeBudgets(plan.budgets), alone: alone}
 }
 
-// startNews is what somebody hears who waited.
-type startNews struct {
-	// turn: it goes by itself now, and passes on afterwards.
-	turn bool
-	// alone: it has to go by itself, since the others' call did not start it.
-	alone   bool
+// startResult is what came of one run.
+type startResult struct {
 	existed bool
 	err     error
+	// refused tells that the call of several runs did not start this one, which has to go by itself to learn why.
+	refused bool
 }
 
 // size is about how many bytes the run brings that others do not share.
-func (s *start) size() int {
-	size := len(s.plan.input)
-	for _, b := range s.budgets {
+func (r *startRequest) size() int {
+	size := len(r.plan.input)
+	for _, b := range r.budgets {
 		size += len(b.Text) + len(b.Blocking)
 	}
-	if s.plan.ownTags {
-		for _, tag := range s.plan.tags {
+	if r.plan.ownTags {
+		for _, tag := range r.plan.tags {
 			size += len(tag.Name) + len(tag.Value)
 		}
 	}
 	return size
 }
 
-// newStarts returns nil when the engine has no call for several runs.
-func newStarts(e *session) *starts {
+// newStartBatcher returns nil when the engine has no call for several runs.
+func newStartBatcher(e *session) *startBatcher {
 	many, ok := e.calls.(interface {
 		SubmitMany(context.Context, enginecore.SubmitManyCall) (enginecore.SubmitManyReply, error)
 	})
 	if !ok {
 		return nil
 	}
-	return &starts{send: many.SubmitMany, waiting: make(map[startPlace][]*start)}
+	s := &startBatcher{send: many.SubmitMany}
+	s.batch.single, s.batch.multi = startAlone, s.startMany
+	s.batch.maxRequests = func(key startKey) int { return key.compiled.runsPerCall() }
+	s.batch.size, s.batch.maxBytes = (*startRequest).size, maxStartBytes
+	return s
 }
 
-// submit starts a run, together with others when a call to the same place is under way: otherwise, and for whatever needs
-// an answer of its own, through alone.
-func (s *starts) submit(ctx context.Context, plan *Plan, alone func() (existed bool, err error)) (existed bool, err error) {
-	if s == nil || !plan.goesWithOthers() {
+// submit starts a run and reports whether it existed. alone starts it by itself: when nothing else is being started, and for
+// whatever needs an answer of its own.
+func (s *startBatcher) submit(ctx context.Context, plan *runPlan, alone func() (existed bool, err error)) (existed bool, err error) {
+	if s == nil || !plan.batchable() {
 		return alone()
 	}
-	place := placeOf(plan)
-	mine := newStart(ctx, plan)
-	if s.goesAhead(place, mine) {
-		// Clients that hear of their results together start their next runs together.
-		goruntime.Gosched()
-		s.goOn(place, mine)
-	}
-	var news startNews
-	select {
-	case news = <-mine.told:
-		s.mailboxes.Put(mine.told)
-	case <-ctx.Done():
-		if !s.leave(place, mine) {
-			return false, submitError(plan, context.Cause(ctx))
-		}
-		news = startNews{turn: true}
-	}
+	result, err := s.batch.do(ctx, startKeyOf(plan), newStartRequest(plan, alone))
 	switch {
-	case news.turn:
-		defer s.passOn(place)
+	case err != nil:
+		return false, submitError(plan, err)
+	case result.refused:
 		return alone()
-	case news.alone:
-		return alone()
-	case news.err != nil:
-		return false, submitError(plan, news.err)
 	}
-	return news.existed, nil
+	return result.existed, result.err
 }
 
-// goesAhead reports whether no call is under way to the place. If one is, the run is behind it.
-func (s *starts) goesAhead(place startPlace, mine *start) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	behind, underway := s.waiting[place]
-	if used, ok := s.mailboxes.Get().(chan startNews); ok {
-		mine.told = used
-	} else {
-		mine.told = make(chan startNews, 1)
-	}
-	if !underway {
-		s.waiting[place] = nil
-		return true
-	}
-	s.waiting[place] = append(behind, mine)
-	return false
+func startAlone(_ context.Context, _ startKey, r startRequest) startResult {
+	existed, err := r.alone()
+	return startResult{existed: existed, err: err}
 }
 
-// leave takes back a run whose caller waits no more. It reports whether it has just got its turn, which it must pass on.
-func (s *starts) leave(place startPlace, mine *start) (turn bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if mine.taken {
-		select {
-		case news := <-mine.told:
-			return news.turn
-		default:
-			return false
-		}
-	}
-	behind := s.waiting[place]
-	for i := range behind {
-		if behind[i] == mine {
-			s.waiting[place] = append(behind[:i:i], behind[i+1:]...)
-			break
-		}
-	}
-	return false
-}
-
-// passOn lets the runs go that came meanwhile.
-func (s *starts) passOn(place startPlace) { s.goOn(place, nil) }
-
-// goOn sends the runs that wait, after the first when there is one; with nothing to send, nothing is under way any more.
-func (s *starts) goOn(place startPlace, first *start) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	behind := s.waiting[place]
-	if first != nil {
-		behind = append([]*start{first}, behind...)
-	}
-	if len(behind) == 0 {
-		delete(s.waiting, place)
-		return
-	}
-	n, bytes := 1, behind[0].size()
-	most := place.compiled.runsPerCall()
-	for n < len(behind) && n < most && bytes+behind[n].size() <= maxStartBytes {
-		bytes += behind[n].size()
-		n++
-	}
-	batch := behind[:n:n]
-	s.waiting[place] = behind[n:]
-	for _, taken := range batch {
-		taken.taken = true
-	}
-	if n == 1 {
-		batch[0].told <- startNews{turn: true}
-		return
-	}
-	go s.sendBatch(place, batch)
-}
-
-// sendBatch starts several runs and tells each what came of it. It ends with the last of them that waits.
-func (s *starts) sendBatch(place startPlace, batch []*start) {
-	ctx, cancel := whileAnyWaits(batch, func(one *start) context.Context { return one.ctx })
-	defer cancel()
-	reply, err := s.send(ctx, startCall(place, batch))
-	s.passOn(place)
-	if err == nil && len(reply.Outcomes) != len(batch) {
+// startMany starts several runs with one call.
+func (s *startBatcher) startMany(ctx context.Context, key startKey, requests []startRequest) []startResult {
+	reply, err := s.send(ctx, startCall(key, requests))
+	if err == nil && len(reply.Outcomes) != len(requests) {
 		err = errors.New("the reply tells of another number of runs")
 	}
-	for i, one := range batch {
-		news := startNews{alone: true}
+	results := make([]startResult, len(requests))
+	for i := range requests {
 		switch {
-		case err != nil && engineAway(err):
-			news = startNews{err: err}
+		case err != nil && isUnavailable(err):
+			results[i].err = submitError(requests[i].plan, err)
 		case err != nil:
+			results[i].refused = true
 		case reply.Outcomes[i].Code == string(enginecore.StatusOK):
-			news = startNews{}
 		case reply.Outcomes[i].Code == string(enginecore.StatusAlreadySatisfied):
-			news = startNews{existed: true}
+			results[i].existed = true
+		default:
+			results[i].refused = true
 		}
-		one.told <- news
 	}
+	return results
 }
 
 // startCall is the call for several runs.
-func startCall(place startPlace, batch []*start) enginecore.SubmitManyCall {
-	graph := place.compiled.graph
+func startCall(key startKey, requests []startRequest) enginecore.SubmitManyCall {
+	graph := key.compiled.graph
 	call := enginecore.SubmitManyCall{
-		Partition: place.partition, FlowName: graph.Name, Namespace: string(place.namespace), GraphHash: place.compiled.hash,
-		Definition: place.compiled.definition, ResultNode: place.compiled.many.result, Deadline: graph.Deadline,
-		CreatorIdentity: place.creator, Retention: place.retention, Tags: place.compiled.many.tags,
-		Nodes: place.compiled.many.nodes, Edges: place.compiled.many.edges,
-		Runs:       make([]enginecore.SubmitManyRun, len(batch)),
-		Executions: make([]enginecore.SubmitManyExecution, 0, len(batch)*len(graph.Nodes)),
-		EdgeIDs:    make([]enginecore.SubmitManyEdgeID, 0, len(batch)*place.compiled.edges),
+		Partition: key.partition, FlowName: graph.Name, Namespace: string(key.namespace), GraphHash: key.compiled.hash,
+		Definition: key.compiled.definition, ResultNode: key.compiled.many.result, Deadline: graph.Deadline,
+		CreatorIdentity: key.creator, Retention: key.retention, Tags: key.compiled.many.tags,
+		Nodes: key.compiled.many.nodes, Edges: key.compiled.many.edges,
+		Runs:       make([]enginecore.SubmitManyRun, len(requests)),
+		Executions: make([]enginecore.SubmitManyExecution, 0, len(requests)*len(graph.Nodes)),
+		EdgeIDs:    make([]enginecore.SubmitManyEdgeID, 0, len(requests)*key.compiled.edges),
 	}
-	for i, one := range batch {
+	for i, one := range requests {
 		plan := one.plan
 		call.Runs[i] = enginecore.SubmitManyRun{
 			FlowID: plan.FlowID, RunID: plan.Run, InputHash: plan.inputHash, Input: plan.input, TraceContext: plan.trace,
@@ -311,8 +215,8 @@ func (c *compiledFlow) runsPerCall() int {
 	return most
 }
 
-// goesWithOthers reports whether the run can be started together with others of its flow: it has nothing that others of the
-// flow may not have, too.
-func (p *Plan) goesWithOthers() bool {
+// batchable reports whether the run may share a SubmitMany call: child runs, scheduled runs, and runs of flows with waits, joins or
+// many nodes may not.
+func (p *runPlan) batchable() bool {
 	return p.compiled.many != nil && len(p.fires) == 0 && len(p.parent) == 0
 }

@@ -27,10 +27,6 @@ const (
 	markTimedOut = 't'
 )
 
-// CategoryJournalFull is the category of a failure to record a step or a wait because the execution has too many, or too
-// large ones. It is not retried.
-const CategoryJournalFull = "journal_full"
-
 // journal is what an execution's steps and waits have brought, by entry.
 type journal struct {
 	mu      sync.Mutex
@@ -58,12 +54,12 @@ func (t *task) readJournal(ctx context.Context) error {
 	for _, entry := range t.claimed.Journal {
 		t.journal.put(entry.Name, entry.Value)
 	}
-	if t.claimed.JournalComplete || !t.shift.session.hasWaits() {
+	if t.claimed.JournalComplete || !t.run.session.hasWaits() {
 		return nil
 	}
 	call := enginecore.ReadJournalCall{Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID}
 	for {
-		reply, err := t.shift.core.ReadJournal(ctx, call)
+		reply, err := t.run.core.ReadJournal(ctx, call)
 		if err != nil {
 			return fmt.Errorf("read the steps of node %s: %w", t.claimed.Node, err)
 		}
@@ -106,10 +102,10 @@ func (e *execution) Recorded(step string) ([]byte, bool) { return e.task.journal
 // Record implements activitycontext.Steps.
 func (e *execution) Record(ctx context.Context, step string, data []byte) ([]byte, error) {
 	t := e.task
-	if err := t.whole(); err != nil {
+	if err := t.requireWaits(); err != nil {
 		return nil, err
 	}
-	reply, err := t.shift.core.RecordStep(ctx, enginecore.RecordStepCall{
+	reply, err := t.run.core.RecordStep(ctx, enginecore.RecordStepCall{
 		Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, Value: data,
 	})
@@ -122,7 +118,7 @@ func (e *execution) Record(ctx context.Context, step string, data []byte) ([]byt
 
 // Await implements activitycontext.Steps.
 func (e *execution) Await(_ context.Context, step string, wait activitycontext.Wait) (activitycontext.Awaited, error) {
-	if err := e.task.whole(); err != nil {
+	if err := e.task.requireWaits(); err != nil {
 		return activitycontext.Awaited{}, err
 	}
 	if stored, ok := e.task.journal.get(awaitEntry + step); ok {
@@ -152,13 +148,13 @@ func decodeAwaited(stored []byte, collect bool) (activitycontext.Awaited, error)
 // Open implements activitycontext.Steps.
 func (e *execution) Open(ctx context.Context, step string, within time.Duration) (string, error) {
 	t := e.task
-	if err := t.whole(); err != nil {
+	if err := t.requireWaits(); err != nil {
 		return "", err
 	}
 	id := enginecore.WaitpointID(uuid.NewString())
 	var reply enginecore.OpenWaitpointReply
-	err := t.shift.session.secrets.with(ctx, t.shard.partition, func() (err error) {
-		reply, err = t.shift.core.OpenWaitpoint(ctx, enginecore.OpenWaitpointCall{
+	err := t.run.session.secrets.with(ctx, t.shard.partition, func() (err error) {
+		reply, err = t.run.core.OpenWaitpoint(ctx, enginecore.OpenWaitpointCall{
 			Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 			LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, WaitpointID: id, WaitpointKey: waitpointKey(id),
 			ExpiresIn: within,
@@ -182,9 +178,9 @@ func (e *execution) Emit(ctx context.Context, frame activitycontext.Frame) error
 
 var _ activitycontext.Steps = (*execution)(nil)
 
-// whole refuses steps and waits in contract mode, where nothing keeps them.
-func (t *task) whole() error {
-	if !t.shift.session.hasWaits() {
+// requireWaits refuses steps and waits in contract mode, where nothing keeps them.
+func (t *task) requireWaits() error {
+	if !t.run.session.hasWaits() {
 		return activity.NonRetryable(fmt.Errorf("%w: steps and waits", ErrNotInContract))
 	}
 	return nil
@@ -205,23 +201,10 @@ func stepError(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	case errors.Is(err, enginecore.ErrJournalFull):
 		return activity.NonRetryable(activity.Category(err, CategoryJournalFull))
-	case engineAway(err):
+	case isUnavailable(err):
 		return err
 	case isFence(err):
 		return fmt.Errorf("%w: %w", ErrLeaseLost, err)
 	}
 	return activity.NonRetryable(err)
-}
-
-// isFence tells that the engine does not take the caller for the owner of the execution.
-func isFence(err error) bool {
-	for _, code := range []enginecore.Code{
-		enginecore.ErrExecutionNotActive, enginecore.ErrLeaseRevoked, enginecore.ErrLeaseExpired, enginecore.ErrStaleLease,
-		enginecore.ErrExecutionNotFound,
-	} {
-		if errors.Is(err, code) {
-			return true
-		}
-	}
-	return false
 }

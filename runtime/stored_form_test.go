@@ -62,7 +62,7 @@ func currentStoredForm(t *testing.T) storedForm {
 	input, err := def.EncodeInput("/src")
 	require.NoError(t, err)
 	id := enginecore.FlowIDFor("default", "fixture", "run-1")
-	plan := &Plan{
+	plan := &runPlan{
 		Flow: "fixture", Run: "run-1", FlowID: id, Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7},
 		compiled: compiled, input: input,
 	}

@@ -25,7 +25,7 @@ const (
 )
 
 // listen hears where work waits and which executions to stop.
-func (s *shift) listen(ctx context.Context) {
+func (s *workerRun) listen(ctx context.Context) {
 	keys := s.core.Keys()
 	lanes := make(map[string]enginecore.LaneID, len(s.worker.config.lanes))
 	orders := keys.ChannelWorker(s.worker.instance)
@@ -37,31 +37,31 @@ func (s *shift) listen(ctx context.Context) {
 	}
 	channels = append(channels, orders)
 	subscribed := func() {
-		s.errands.start(func() {
-			s.show(ctx, "here")
+		s.background.start(func() {
+			s.publishPresence(ctx, "here")
 			s.sweep(ctx)
-			s.announceAll(ctx)
+			s.releaseAllBlocked(ctx)
 		})
 	}
 	s.session.hub.listen(ctx, channels, subscribed, func(channel, message string) {
 		if channel == orders {
-			s.obey(message)
+			s.handleControl(message)
 			return
 		}
-		s.wake(ctx, lanes[channel], nil, message)
+		s.handleWake(ctx, lanes[channel], nil, message)
 	})
 }
 
-// leave tells the others that this worker takes no more work.
-func (s *shift) leave() {
+// publishLeaving tells the others that this worker takes no more work.
+func (s *workerRun) publishLeaving() {
 	s.left.Store(true)
 	leaving, cancel := context.WithTimeout(s.base, time.Second)
 	defer cancel()
-	s.show(leaving, "left")
+	s.publishPresence(leaving, "left")
 }
 
 // lanes are those that the worker serves, each once.
-func (s *shift) lanes() []enginecore.LaneID {
+func (s *workerRun) lanes() []enginecore.LaneID {
 	var list []enginecore.LaneID
 	seen := make(map[string]bool, len(s.worker.config.lanes))
 	for _, name := range s.worker.config.lanes {
@@ -73,19 +73,19 @@ func (s *shift) lanes() []enginecore.LaneID {
 	return list
 }
 
-// wake handles what is said on a lane's channel, or at a place of its rota, where only work and none are said:
+// handleWake handles what is said on a lane's channel, or at a place of its rota, where only work and none are said:
 //
 //	work <partition> <number>      there is something to claim; the number makes messages differ
 //	none <partition>               all of it has been claimed
 //	aside <partition> <activity>   an execution was set aside, because the worker that met it cannot run the activity
 //	here <instance>                a worker serves the lane
 //	left <instance>                it does no more
-func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, place *int, message string) {
+func (s *workerRun) handleWake(ctx context.Context, lane enginecore.LaneID, place *int, message string) {
 	verb, rest, _ := strings.Cut(message, " ")
 	switch verb {
 	case "here":
 		if rest != string(s.worker.instance) && s.peers.add(lane, rest, time.Now()) {
-			s.greet(ctx)
+			s.answerNewcomers(ctx)
 		}
 		return
 	case "left":
@@ -106,7 +106,7 @@ func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, place *int, me
 		}
 		sent, _ := strconv.ParseInt(detail, 10, 64)
 		wait, handOn := s.peers.slotDelay(lane, *place, sent)
-		s.queue.addAssigned(at, *place, wait, handOn, func() { s.errands.start(func() { s.handOn(ctx, lane, message) }) })
+		s.queue.addAssigned(at, *place, wait, handOn, func() { s.background.start(func() { s.broadcastWake(ctx, lane, message) }) })
 	case "none":
 		s.queue.markEmpty(at)
 	case "aside":
@@ -116,29 +116,29 @@ func (s *shift) wake(ctx context.Context, lane enginecore.LaneID, place *int, me
 	}
 }
 
-// handOn tells all workers of a lane what those on duty have not taken.
-func (s *shift) handOn(ctx context.Context, lane enginecore.LaneID, message string) {
+// broadcastWake tells all workers of a lane what those on duty have not taken.
+func (s *workerRun) broadcastWake(ctx context.Context, lane enginecore.LaneID, message string) {
 	client := s.session.client
 	// The sweeps make up for what is lost here.
 	client.Do(ctx, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).Message(message).Build())
 }
 
-// greet makes this worker known to newcomers.
-func (s *shift) greet(ctx context.Context) {
-	if !s.greeting.CompareAndSwap(false, true) {
+// answerNewcomers makes this worker known to newcomers.
+func (s *workerRun) answerNewcomers(ctx context.Context) {
+	if !s.answering.CompareAndSwap(false, true) {
 		return
 	}
-	s.errands.start(func() {
+	s.background.start(func() {
 		pause(ctx, rand.N(announceWithin))
-		s.greeting.Store(false)
+		s.answering.Store(false)
 		if ctx.Err() == nil {
-			s.show(ctx, "here")
+			s.publishPresence(ctx, "here")
 		}
 	})
 }
 
-// show tells the other workers of its lanes that this one is there, or leaves.
-func (s *shift) show(ctx context.Context, verb string) {
+// publishPresence tells the other workers of its lanes that this one is there, or leaves.
+func (s *workerRun) publishPresence(ctx context.Context, verb string) {
 	if verb == "here" && s.left.Load() {
 		return
 	}
@@ -152,19 +152,19 @@ func (s *shift) show(ctx context.Context, verb string) {
 	client.DoMulti(ctx, messages...)
 }
 
-// obey handles "cancel <execution> <lease> <reason>". The lease tells a claim of the execution from a later one.
-func (s *shift) obey(message string) {
+// handleControl handles "cancel <execution> <lease> <reason>". The lease tells a claim of the execution from a later one.
+func (s *workerRun) handleControl(message string) {
 	words := strings.SplitN(message, " ", 4)
 	if len(words) == 4 && words[0] == "cancel" {
 		s.leases.cancel(enginecore.ExecutionID(words[1]), enginecore.LeaseID(words[2]), words[3])
 	}
 }
 
-// patrol shows presence and sweeps, until ctx ends.
-func (s *shift) patrol(ctx context.Context) {
+// presenceLoop shows presence and sweeps, until ctx ends.
+func (s *workerRun) presenceLoop(ctx context.Context) {
 	present := time.NewTicker(presenceEvery)
 	defer present.Stop()
-	sweeps := sweepRounds{every: s.sweepEvery(), last: time.Now()}
+	sweeps := sweepTimer{every: s.sweepEvery(), last: time.Now()}
 	looks := time.NewTicker(sweeps.every)
 	defer looks.Stop()
 	announced := time.Now()
@@ -174,21 +174,21 @@ func (s *shift) patrol(ctx context.Context) {
 			return
 		case now := <-present.C:
 			s.peers.removeSilent(now)
-			s.show(ctx, "here")
+			s.publishPresence(ctx, "here")
 			if now.Sub(announced) > max(sweeps.every, maxSweep)-presenceEvery/2 {
 				announced = now
-				s.announceAll(ctx)
+				s.releaseAllBlocked(ctx)
 			}
 		case now := <-looks.C:
-			if sweeps.isTime(now, s.peers.size()) {
+			if sweeps.isDue(now, s.peers.size()) {
 				s.sweep(ctx)
 			}
 		}
 	}
 }
 
-// poll looks for work of which nobody tells.
-func (s *shift) poll(ctx context.Context, every time.Duration) {
+// pollLoop looks for work of which nobody tells.
+func (s *workerRun) pollLoop(ctx context.Context, every time.Duration) {
 	for ctx.Err() == nil {
 		pause(ctx, every)
 		s.sweep(ctx)
@@ -196,7 +196,7 @@ func (s *shift) poll(ctx context.Context, every time.Duration) {
 }
 
 // sweepEvery is how often a worker sweeps that is alone.
-func (s *shift) sweepEvery() time.Duration {
+func (s *workerRun) sweepEvery() time.Duration {
 	if s.worker.config.sweep > 0 {
 		return s.worker.config.sweep
 	}
@@ -206,15 +206,15 @@ func (s *shift) sweepEvery() time.Duration {
 	return serverSweep
 }
 
-// sweepRounds tells when a worker sweeps. It is asked every so often, since how many others there are is not known when a worker
+// sweepTimer tells when a worker sweeps. It is asked every so often, since how many others there are is not known when a worker
 // begins, and changes.
-type sweepRounds struct {
+type sweepTimer struct {
 	every time.Duration // between sweeps of one that is alone
 	last  time.Time
 }
 
-// isTime tells that a worker beside so many others sweeps now.
-func (r *sweepRounds) isTime(now time.Time, others int) bool {
+// isDue reports whether a worker beside so many others sweeps now.
+func (r *sweepTimer) isDue(now time.Time, others int) bool {
 	interval := min(time.Duration(1+others/peersPerSweep)*r.every, max(r.every, maxSweep))
 	if now.Sub(r.last) < interval-r.every/2 {
 		return false
@@ -224,26 +224,26 @@ func (r *sweepRounds) isTime(now time.Time, others int) bool {
 }
 
 // sweep puts every spot on the board that has something to claim.
-func (s *shift) sweep(ctx context.Context) {
-	for _, at := range s.inspect(ctx, s.session.calls.claimable) {
+func (s *workerRun) sweep(ctx context.Context) {
+	for _, at := range s.laneShardsWith(ctx, s.session.calls.claimable) {
 		s.queue.add(at)
 	}
 }
 
-// announceAll releases everywhere what waits for a worker like this one.
-func (s *shift) announceAll(ctx context.Context) {
+// releaseAllBlocked releases everywhere what waits for a worker like this one.
+func (s *workerRun) releaseAllBlocked(ctx context.Context) {
 	keys := s.core.Keys()
-	filled := s.inspect(ctx, func(p enginecore.Partition, lane enginecore.LaneID) []string {
+	filled := s.laneShardsWith(ctx, func(p enginecore.Partition, lane enginecore.LaneID) []string {
 		return []string{keys.LaneBlockedRoute(p, lane)}
 	})
 	for _, at := range filled {
-		s.announce(ctx, at)
+		s.releaseBlocked(ctx, at)
 	}
 }
 
-// inspect lists the spots that have any of the keys. It costs the engine a command for each spot. Those of which it cannot
+// laneShardsWith lists the shards that have any of the keys. It costs the engine a command for each spot. Those of which it cannot
 // be known are listed, too.
-func (s *shift) inspect(ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string) []laneShard {
+func (s *workerRun) laneShardsWith(ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string) []laneShard {
 	client := s.session.client
 	var spots []laneShard
 	var questions rueidis.Commands
@@ -263,8 +263,8 @@ func (s *shift) inspect(ctx context.Context, keysOf func(enginecore.Partition, e
 	return filled
 }
 
-// announce releases what waits at one spot for a worker like this one, and claims it.
-func (s *shift) announce(ctx context.Context, at laneShard) {
+// releaseBlocked releases what waits at one spot for a worker like this one, and claims it.
+func (s *workerRun) releaseBlocked(ctx context.Context, at laneShard) {
 	for cursor := ""; ; {
 		reply, err := s.session.calls.Announce(ctx, enginecore.AnnounceCall{
 			Partition: at.partition, LaneID: at.lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities, Cursor: cursor,

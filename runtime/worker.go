@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -21,33 +18,7 @@ import (
 // leases, and reports how they end; the functions see none of that. Any number of workers share an engine. They share a
 // keeper, too, with the default options: it stands by while keepers made by NewKeeper run, on this engine or elsewhere, and
 // WithoutKeeper leaves it out.
-type Worker struct {
-	session  *session
-	config   workerConfig
-	instance enginecore.WorkerInstanceID
-	fault    error // of the options
-	counts   workerCounts
-	vitals   vitals
-
-	mu       sync.Mutex
-	handlers map[string]activity.Handler
-	running  bool
-}
-
-type workerConfig struct {
-	id           string
-	slots        int
-	lanes        []string
-	capabilities []string
-	lease        time.Duration
-	grace        time.Duration
-	onBudget     func(context.Context, BudgetBreach)
-	granter      Granter
-	through      bool // grants only
-	// sweep is how often the worker looks into every partition if it is alone; 0 is what suits the engine.
-	sweep      time.Duration
-	keeperless bool
-}
+type Worker struct{ worker *worker }
 
 // Defaults of a worker.
 const (
@@ -95,6 +66,22 @@ func WorkerName(name string) WorkerOption { return func(c *workerConfig) { c.id 
 // NewKeeper or one of other workers. A worker that sees none warns (keeper.missing).
 func WithoutKeeper() WorkerOption { return func(c *workerConfig) { c.keeperless = true } }
 
+// OnBudget calls a function when an activity of this worker passes a limit of a budget: a soft one when that begins, a hard one
+// once for each attempt. The function that reports waits for it, so it should not take long; a panic is the activity's. It is
+// called at most once for each, and not at all where the worker is lost first; the event in the run's log, which Watch yields,
+// is certain.
+func OnBudget(fn func(context.Context, BudgetBreach)) WorkerOption {
+	return func(c *workerConfig) { c.onBudget = fn }
+}
+
+// ClaimThrough makes the worker claim nothing by itself: it requests grants, and runs what it is granted. It is for workers that
+// are not trusted with budgets, quotas and capabilities; the GrantIssuer runs elsewhere, behind a service that checks the
+// capabilities that the worker offers. What a completion makes ready is not handed on to the worker either, so each
+// execution costs a grant and a claim.
+func ClaimThrough(g Granter) WorkerOption {
+	return func(c *workerConfig) { c.granter, c.through = g, true }
+}
+
 // NewWorker returns a worker of an engine. Register activities and call Run.
 func NewWorker(e *Engine, opts ...WorkerOption) *Worker {
 	config := workerConfig{
@@ -111,15 +98,17 @@ func NewWorker(e *Engine, opts ...WorkerOption) *Worker {
 		s = e.session
 	}
 	config.capabilities = slices.Compact(slices.Sorted(slices.Values(config.capabilities)))
-	return &Worker{
-		session: s, config: config, instance: enginecore.WorkerInstanceID(config.id + "-" + uuid.NewString()),
-		fault: errors.Join(fault, config.check()), handlers: make(map[string]activity.Handler),
+	w := newWorker(s, config, errors.Join(fault, checkWorkerConfig(&config)))
+	if s != nil {
+		w.joinKeeper = s.builtIn.join
 	}
+	return &Worker{w}
 }
 
 var errUnmadeWorker = fmt.Errorf("%w: the worker was not made by NewWorker", ErrWorkerConfig)
 
-func (c workerConfig) check() error {
+// checkWorkerConfig reports all faults of a worker's options.
+func checkWorkerConfig(c *workerConfig) error {
 	var faults []error
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrWorkerConfig}, args...)...))
@@ -167,47 +156,16 @@ func checkWorkerName(name string) error {
 }
 
 // Instance identifies this worker in the engine. It is random.
-func (w *Worker) Instance() enginecore.WorkerInstanceID { return w.instance }
+func (w *Worker) Instance() enginecore.WorkerInstanceID { return w.worker.instance }
 
 // Register adds activities, before Run. The error wraps ErrRegistration and names every activity that is faulty, whose
 // name or old name is taken by another one, or that came too late. Bad options of the worker are reported, too: they match
 // ErrWorkerConfig.
 func (w *Worker) Register(handlers ...activity.Handler) error {
-	if w == nil || w.handlers == nil {
+	if w == nil || w.worker == nil {
 		return errUnmadeWorker
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.running {
-		return fmt.Errorf("%w: the worker is running already", ErrRegistration)
-	}
-	var faults []error
-	if w.fault != nil {
-		faults = append(faults, w.fault)
-	}
-	for i, h := range handlers {
-		if h == nil {
-			faults = append(faults, fmt.Errorf("%w: the one at position %d is nil", ErrRegistration, i))
-			continue
-		}
-		if err := h.Err(); err != nil {
-			faults = append(faults, fmt.Errorf("%w: %w", ErrRegistration, err))
-			continue
-		}
-		for _, name := range append([]string{h.Name()}, h.Aliases()...) {
-			if other := w.handlers[name]; other != nil && other != h {
-				faults = append(faults, fmt.Errorf("%w: the name %q is taken by another activity, %q", ErrRegistration, name, other.Name()))
-				continue
-			}
-			w.handlers[name] = h
-		}
-	}
-	return errors.Join(faults...)
-}
-
-// kinds is the text by which the engine knows what this worker can run.
-func (w *Worker) kinds() string {
-	return "\n" + strings.Join(w.activities(), "\n") + "\n"
+	return w.worker.register(handlers)
 }
 
 // Run works until ctx ends. Then it claims no more, lets what runs finish within the grace time, and gives the rest back
@@ -216,27 +174,39 @@ func (w *Worker) kinds() string {
 //
 // While the engine is away, it keeps trying; what runs goes on until its lease is over.
 func (w *Worker) Run(ctx context.Context) error {
-	if w == nil || w.handlers == nil {
+	if w == nil || w.worker == nil {
 		return errUnmadeWorker
 	}
-	if w.fault != nil {
-		return fmt.Errorf("worker: %w", w.fault)
+	return w.worker.run(ctx)
+}
+
+// Check tells whether the worker runs, has reached the engine within the last two lease times, and has a slot that is not held
+// by a function which does not return though its context has ended (WorkerStats.Overstaying). It asks nobody and returns at
+// once; the error matches ErrNotReady. It says nothing about the keeper beside the worker: others take over from one that fails.
+func (w *Worker) Check(context.Context) error {
+	if w == nil || w.worker == nil {
+		return errUnmadeWorker
 	}
-	w.mu.Lock()
-	if w.running {
-		w.mu.Unlock()
-		return fmt.Errorf("worker: %w: it has been run already", ErrWorkerConfig)
+	return w.worker.check()
+}
+
+// WorkerStats counts what a worker has done since it was made.
+type WorkerStats struct {
+	// Claims is the number of calls that asked for work, EmptyClaims that of those that brought none, because others had
+	// been faster. What a completion hands on costs no claim.
+	Claims, EmptyClaims int64
+	// Executions is the number of attempts that were begun, handed on ones included.
+	Executions int64
+	// Overstays is the number of functions that had not returned one lease time after their context had ended, Overstaying that
+	// of those that still have not. Each keeps a slot.
+	Overstays, Overstaying int64
+}
+
+// Stats counts what the worker has done. It may be called at any time.
+func (w *Worker) Stats() WorkerStats {
+	c := &w.worker.counts
+	return WorkerStats{
+		Claims: c.claims.Load(), EmptyClaims: c.emptyClaims.Load(), Executions: c.executions.Load(),
+		Overstays: c.overstays.Load(), Overstaying: c.overstaying.Load(),
 	}
-	w.running = true
-	w.mu.Unlock()
-	if len(w.handlers) == 0 {
-		return fmt.Errorf("worker: %w: no activity is registered", ErrWorkerConfig)
-	}
-	if w.config.through {
-		if _, err := w.session.composites(); err != nil {
-			return fmt.Errorf("worker: claim through grants: %w", err)
-		}
-	}
-	defer w.vitals.begin()()
-	return newShift(w).run(ctx)
 }

@@ -6,6 +6,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
+// taskGate begins the text of the task to publish a gateUpdate.
+const taskGate = "gate"
+
 // gateUpdate tells the partitions of flows whether a budget is used up. While its gate is closed, a partition starts no node of a
 // run that uses the budget and blocks nodes.
 type gateUpdate struct {
@@ -25,7 +28,7 @@ func (u gateUpdate) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := u.sendTo(ctx, partitions); err != nil || u.forget {
+	if err := u.send(ctx, partitions); err != nil || u.forget {
 		return err
 	}
 	_, err = u.session.core.BudgetDone(ctx, enginecore.BudgetDoneCall{Partition: u.partition, Done: []enginecore.BudgetDoneDone{
@@ -43,8 +46,8 @@ func (u gateUpdate) partitions() ([]enginecore.Partition, error) {
 	return []enginecore.Partition{p}, err
 }
 
-// sendTo sends the update to some partitions, again to those that have more nodes to release.
-func (u gateUpdate) sendTo(ctx context.Context, partitions []enginecore.Partition) error {
+// send sends the update to some partitions, again to those that have more nodes to release.
+func (u gateUpdate) send(ctx context.Context, partitions []enginecore.Partition) error {
 	for len(partitions) > 0 {
 		calls := make([]enginecore.SetBudgetGatesCall, len(partitions))
 		for i, p := range partitions {
@@ -67,8 +70,8 @@ func (u gateUpdate) sendTo(ctx context.Context, partitions []enginecore.Partitio
 	return nil
 }
 
-// removeBudget removes a budget for which no node can wait, after the partitions of flows have forgotten it.
-func (u gateUpdate) removeBudget(ctx context.Context) error {
+// remove removes a budget for which no node can wait, after the partitions of flows have forgotten it.
+func (u gateUpdate) remove(ctx context.Context) error {
 	u.closed, u.forget = "", true
 	if err := u.publish(ctx); err != nil {
 		return err

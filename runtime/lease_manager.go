@@ -12,12 +12,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// leaseBook knows what a worker holds and keeps it: leases are renewed together, one call for each partition.
-type leaseBook struct {
-	shift *shift
-	ttl   time.Duration
-	// doubtful is set by a failed call: the engine may then know of leases that this worker does not.
-	doubtful atomic.Bool
+// leaseManager knows what a worker holds and keeps it: leases are renewed together, one call for each partition.
+type leaseManager struct {
+	run *workerRun
+	ttl time.Duration
+	// uncertain is set by a failed call: the engine may then know of leases that this worker does not.
+	uncertain atomic.Bool
 	// known tells that the worker has its live key. Without it, keepers take back places that it holds.
 	known atomic.Bool
 
@@ -40,38 +40,44 @@ type earlyCancel struct {
 // maxEarly bounds the cancels that are kept for tasks that have not come yet.
 const maxEarly = 1024
 
-func newLeaseBook(s *shift) *leaseBook {
-	return &leaseBook{
-		shift: s, ttl: s.worker.config.lease, tasks: make(map[enginecore.ExecutionID]*task),
+func newLeaseManager(s *workerRun) *leaseManager {
+	return &leaseManager{
+		run: s, ttl: s.worker.config.lease, tasks: make(map[enginecore.ExecutionID]*task),
 		strays: make(map[enginecore.LeaseID]bool), early: make(map[enginecore.LeaseID]earlyCancel),
 	}
 }
 
 // register takes the worker's live key, which tells others that the instance exists. While the engine is away, it keeps
 // trying, as all of the worker does; where it is full, the worker works without, so that what is there gets done.
-func (b *leaseBook) register(ctx context.Context) error {
-	client := b.shift.session.client
-	for {
-		err := enginecore.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
-		if err == nil {
-			b.known.Store(true)
-			b.shift.worker.vitals.touch()
-			return nil
-		}
-		if ctx.Err() != nil || errors.Is(err, enginecore.ErrFull) {
-			return nil
-		}
-		if errors.Is(err, enginecore.ErrUnauthorized) {
-			return fmt.Errorf("register worker %s: %w", b.shift.worker.instance, err)
-		}
-		b.shift.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker cannot reach the engine, it tries again", eventEngineAway.attr(),
-			slog.Any("error", err))
-		pause(ctx, claimPause)
+func (b *leaseManager) register(ctx context.Context) error {
+	again := retryPolicy{
+		pause: claimPause,
+		retryable: func(err error) bool {
+			return !errors.Is(err, enginecore.ErrFull) && !errors.Is(err, enginecore.ErrUnauthorized)
+		},
+		failed: func(err error) {
+			b.run.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker cannot reach the engine, it tries again",
+				eventEngineAway.attr(), slog.Any("error", err))
+		},
 	}
+	err := retryUntilKnown(ctx, again, func(bool) error { return b.setLiveKey(ctx) })
+	switch {
+	case err == nil:
+		b.known.Store(true)
+		b.run.worker.vitals.touch()
+	case ctx.Err() == nil && errors.Is(err, enginecore.ErrUnauthorized):
+		return fmt.Errorf("register worker %s: %w", b.run.worker.instance, err)
+	}
+	return nil
+}
+
+func (b *leaseManager) setLiveKey(ctx context.Context) error {
+	client := b.run.session.client
+	return enginecore.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
 }
 
 // warnOfShortLease tells of a lease that may run out before a connection that has fallen silent is given up.
-func (s *shift) warnOfShortLease(ctx context.Context) {
+func (s *workerRun) warnOfShortLease(ctx context.Context) {
 	if lease, silence := s.worker.config.lease, s.session.silence; 3*silence > lease {
 		s.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a connection that falls silent may cost the worker its leases: "+
 			"write_timeout in the engine's URL makes it be given up sooner", eventLeaseShort.attr(),
@@ -79,21 +85,21 @@ func (s *shift) warnOfShortLease(ctx context.Context) {
 	}
 }
 
-func (b *leaseBook) deregister() {
-	ctx, cancel := context.WithTimeout(b.shift.base, time.Second)
+func (b *leaseManager) deregister() {
+	ctx, cancel := context.WithTimeout(b.run.base, time.Second)
 	defer cancel()
-	client := b.shift.session.client
+	client := b.run.session.client
 	if err := client.Do(ctx, client.B().Del().Key(b.liveKey()).Build()).Error(); err != nil {
-		b.shift.session.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: live key stays until it runs out", eventLiveKeyLeft.attr(), slog.Any("error", err))
+		b.run.session.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: live key stays until it runs out", eventLiveKeyLeft.attr(), slog.Any("error", err))
 	}
 }
 
-func (b *leaseBook) liveKey() string { return b.shift.core.Keys().WorkerAlive(b.shift.worker.instance) }
+func (b *leaseManager) liveKey() string { return b.run.core.Keys().WorkerAlive(b.run.worker.instance) }
 
-func (b *leaseBook) liveTime() time.Duration { return max(2*b.ttl, time.Second) }
+func (b *leaseManager) liveTime() time.Duration { return max(2*b.ttl, time.Second) }
 
 // add enters a task. It is refused, with false, when the worker has stopped waiting for functions.
-func (b *leaseBook) add(t *task) bool {
+func (b *leaseManager) add(t *task) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.stopped {
@@ -118,7 +124,7 @@ func (b *leaseBook) add(t *task) bool {
 	return true
 }
 
-func (b *leaseBook) remove(t *task) {
+func (b *leaseManager) remove(t *task) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.tasks[t.claimed.ExecutionID] == t {
@@ -128,14 +134,14 @@ func (b *leaseBook) remove(t *task) {
 	}
 }
 
-func (b *leaseBook) size() int {
+func (b *leaseManager) size() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.tasks) + len(b.former)
 }
 
 // snapshot lists what is held, by partition.
-func (b *leaseBook) snapshot() map[enginecore.Partition][]*task {
+func (b *leaseManager) snapshot() map[enginecore.Partition][]*task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	held := make(map[enginecore.Partition][]*task)
@@ -146,7 +152,7 @@ func (b *leaseBook) snapshot() map[enginecore.Partition][]*task {
 }
 
 // cancel ends a running execution that the engine has ended.
-func (b *leaseBook) cancel(id enginecore.ExecutionID, lease enginecore.LeaseID, reason string) {
+func (b *leaseManager) cancel(id enginecore.ExecutionID, lease enginecore.LeaseID, reason string) {
 	cause := fmt.Errorf("%w: %s", ErrCancelled, reason)
 	switch reason {
 	case "attempt_timeout":
@@ -157,7 +163,7 @@ func (b *leaseBook) cancel(id enginecore.ExecutionID, lease enginecore.LeaseID, 
 	b.mu.Lock()
 	t := b.tasks[id]
 	if t == nil || t.claimed.LeaseID != lease {
-		b.keepEarly(lease, cause)
+		b.rememberCancel(lease, cause)
 		b.mu.Unlock()
 		return
 	}
@@ -165,8 +171,8 @@ func (b *leaseBook) cancel(id enginecore.ExecutionID, lease enginecore.LeaseID, 
 	t.endedByEngine(cause)
 }
 
-// keepEarly notes a cancel for a task that may still come. Those for which none has come within a lease are forgotten.
-func (b *leaseBook) keepEarly(lease enginecore.LeaseID, cause error) {
+// rememberCancel notes a cancel for a task that may still come. Those for which none has come within a lease are forgotten.
+func (b *leaseManager) rememberCancel(lease enginecore.LeaseID, cause error) {
 	now := time.Now()
 	if len(b.early) >= maxEarly {
 		for id, order := range b.early {
@@ -179,7 +185,7 @@ func (b *leaseBook) keepEarly(lease enginecore.LeaseID, cause error) {
 }
 
 // stopAll ends the contexts of all running functions.
-func (b *leaseBook) stopAll(cause error) {
+func (b *leaseManager) stopAll(cause error) {
 	for _, tasks := range b.snapshot() {
 		for _, t := range tasks {
 			t.cancel(cause)
@@ -188,7 +194,7 @@ func (b *leaseBook) stopAll(cause error) {
 }
 
 // abandonAll gives back what functions still hold that do not return, and names it.
-func (b *leaseBook) abandonAll() []string {
+func (b *leaseManager) abandonAll() []string {
 	b.mu.Lock()
 	b.stopped = true
 	b.mu.Unlock()
@@ -197,18 +203,18 @@ func (b *leaseBook) abandonAll() []string {
 		for _, t := range tasks {
 			if t.settle() {
 				names = append(names, t.name())
-				t.giveBack()
+				b.run.report(t, released(reasonStopped), 0)
 			}
 		}
 	}
 	return names
 }
 
-// doubt asks for a comparison with the engine's view at the next renewal.
-func (b *leaseBook) doubt() { b.doubtful.Store(true) }
+// markUncertain asks for a comparison with the engine's view at the next renewal.
+func (b *leaseManager) markUncertain() { b.uncertain.Store(true) }
 
 // keep renews until ctx ends, and ends the context of what could not be renewed in time.
-func (b *leaseBook) keep(ctx context.Context) {
+func (b *leaseManager) keep(ctx context.Context) {
 	renew := time.NewTicker(b.ttl / 3)
 	defer renew.Stop()
 	check := time.NewTicker(b.ttl / 20)
@@ -221,8 +227,8 @@ func (b *leaseBook) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-check.C:
-			b.dropLapsed()
-			b.lookForOverstays()
+			b.cancelExpired()
+			b.checkOverstays()
 		case <-renew.C:
 			// A renewal that the engine keeps waiting must not hold up the check.
 			if busy.CompareAndSwap(false, true) {
@@ -235,8 +241,8 @@ func (b *leaseBook) keep(ctx context.Context) {
 	}
 }
 
-// dropLapsed ends the context of functions whose lease is about to run out, before anybody else may get the work.
-func (b *leaseBook) dropLapsed() {
+// cancelExpired ends the context of functions whose lease is about to run out, before anybody else may get the work.
+func (b *leaseManager) cancelExpired() {
 	now := time.Now()
 	for _, tasks := range b.snapshot() {
 		for _, t := range tasks {
@@ -248,11 +254,11 @@ func (b *leaseBook) dropLapsed() {
 }
 
 // renew renews all leases, and compares with the engine when a call has failed since the last time.
-func (b *leaseBook) renew(ctx context.Context) {
+func (b *leaseManager) renew(ctx context.Context) {
 	held := b.snapshot()
-	compare := b.doubtful.Swap(false)
+	compare := b.uncertain.Swap(false)
 	if compare {
-		for _, p := range b.shift.session.partitions() {
+		for _, p := range b.run.session.partitions() {
 			if held[p] == nil {
 				held[p] = nil
 			}
@@ -269,10 +275,10 @@ func (b *leaseBook) renew(ctx context.Context) {
 	}
 	deadline, cancel := context.WithTimeout(ctx, b.ttl)
 	defer cancel()
-	answers, err := b.shift.session.calls.renewAll(deadline, renewals)
+	answers, err := b.run.session.calls.renewAll(deadline, renewals)
 	if err != nil && ctx.Err() == nil {
-		b.doubt()
-		b.shift.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", eventRenewalFailed.attr(), slog.Any("error", err))
+		b.markUncertain()
+		b.run.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", eventRenewalFailed.attr(), slog.Any("error", err))
 	}
 	seen := make(map[enginecore.LeaseID]bool)
 	for i, a := range answers {
@@ -287,13 +293,13 @@ func (b *leaseBook) renew(ctx context.Context) {
 	b.strays = seen
 	b.mu.Unlock()
 	if len(seen) > 0 {
-		b.doubt()
+		b.markUncertain()
 	}
 }
 
-func (b *leaseBook) renewal(p enginecore.Partition, tasks []*task, compare bool) enginecore.RenewCall {
+func (b *leaseManager) renewal(p enginecore.Partition, tasks []*task, compare bool) enginecore.RenewCall {
 	call := enginecore.RenewCall{
-		Partition: p, WorkerInstanceID: b.shift.worker.instance, LeaseTTL: b.ttl, ReportStrays: compare,
+		Partition: p, WorkerInstanceID: b.run.worker.instance, LeaseTTL: b.ttl, ReportStrays: compare,
 		Leases: make([]enginecore.RenewLease, len(tasks)),
 	}
 	for i, t := range tasks {
@@ -305,7 +311,7 @@ func (b *leaseBook) renewal(p enginecore.Partition, tasks []*task, compare bool)
 	return call
 }
 
-func (b *leaseBook) renewed(tasks []*task, lost []enginecore.LostLease, sentAt time.Time) {
+func (b *leaseManager) renewed(tasks []*task, lost []enginecore.LostLease, sentAt time.Time) {
 	codes := make(map[enginecore.ExecutionID]string, len(lost))
 	for _, l := range lost {
 		codes[l.ExecutionID] = l.Code
@@ -324,14 +330,14 @@ func (b *leaseBook) renewed(tasks []*task, lost []enginecore.LostLease, sentAt t
 
 // returnStrays gives back leases that the engine has for this worker and that nobody here knows of: the reply of a claim
 // was lost. A stray is given back when it is seen a second time, since a claim's reply may just be under way.
-func (b *leaseBook) returnStrays(p enginecore.Partition, strays []enginecore.HeldLease, seen map[enginecore.LeaseID]bool) {
+func (b *leaseManager) returnStrays(p enginecore.Partition, strays []enginecore.HeldLease, seen map[enginecore.LeaseID]bool) {
 	for _, stray := range strays {
 		b.mu.Lock()
 		known := b.tasks[stray.ExecutionID] != nil
 		again := b.strays[stray.LeaseID]
 		if again && !known {
 			// Should the reply come all the same, the function does not begin.
-			b.keepEarly(stray.LeaseID, fmt.Errorf("%w: it was given back before the claim had its reply", ErrLeaseLost))
+			b.rememberCancel(stray.LeaseID, fmt.Errorf("%w: it was given back before the claim had its reply", ErrLeaseLost))
 		}
 		b.mu.Unlock()
 		if known {
@@ -341,18 +347,18 @@ func (b *leaseBook) returnStrays(p enginecore.Partition, strays []enginecore.Hel
 			seen[stray.LeaseID] = true
 			continue
 		}
-		_, err := b.shift.session.calls.Release(b.shift.base, enginecore.ReleaseCall{
+		_, err := b.run.session.calls.Release(b.run.base, enginecore.ReleaseCall{
 			Partition: p, ExecutionID: stray.ExecutionID, LeaseID: stray.LeaseID, LeaseEpoch: stray.LeaseEpoch,
 			AttemptID: stray.AttemptID, Reason: "the reply of the claim was lost",
 		})
-		b.shift.session.logger.LogAttrs(b.shift.base, slog.LevelInfo, "flowfabric: gave back an execution whose claim had no reply", eventStrayReturned.attr(),
+		b.run.session.logger.LogAttrs(b.run.base, slog.LevelInfo, "flowfabric: gave back an execution whose claim had no reply", eventStrayReturned.attr(),
 			slog.String("execution", string(stray.ExecutionID)), slog.Any("error", err))
 	}
 }
 
-func (b *leaseBook) touchLiveKey(ctx context.Context) {
-	client := b.shift.session.client
-	err := enginecore.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
+func (b *leaseManager) touchLiveKey(ctx context.Context) {
+	client := b.run.session.client
+	err := b.setLiveKey(ctx)
 	if err == nil {
 		b.known.Store(true)
 	} else if errors.Is(err, enginecore.ErrFull) {
@@ -363,8 +369,8 @@ func (b *leaseBook) touchLiveKey(ctx context.Context) {
 	}
 	switch {
 	case err == nil:
-		b.shift.worker.vitals.touch()
+		b.run.worker.vitals.touch()
 	case ctx.Err() == nil:
-		b.doubt()
+		b.markUncertain()
 	}
 }

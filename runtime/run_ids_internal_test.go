@@ -16,21 +16,21 @@ func partitionOf(id string) int {
 	return int(someParts.FlowPartitionFor("default", "orders", id).Index)
 }
 
-// TestNeighbours looks at the ids of a client that starts many runs: they differ, come in groups of one partition, and all
+// TestGroupedRunIDs looks at the ids of a client that starts many runs: they differ, come in groups of one partition, and all
 // partitions get about the same; and hardly any hash is computed that no id comes of.
-func TestNeighbours(t *testing.T) {
+func TestGroupedRunIDs(t *testing.T) {
 	const runs = 200_000
-	n := neighbours{maxRounds: neighbourRounds}
+	a := runIDAllocator{maxFactor: maxGroupFactor}
 	now := time.Now()
 	seen := make(map[string]bool, runs)
 	counts := make([]int, someParts.Flow)
 	hashes, together, last := 0, 0, -1
 	for range runs {
-		stock, grouped := n.next(now, someParts.Flow, "orders")
+		pool, grouped := a.count(now, someParts.Flow, "orders")
 		if !grouped {
 			continue
 		}
-		id := stock.take(n.partition, func(id string) int { hashes++; return partitionOf(id) })
+		id := pool.take(a.partition, func(id string) int { hashes++; return partitionOf(id) })
 		require.False(t, seen[id])
 		seen[id] = true
 		p := partitionOf(id)
@@ -44,28 +44,28 @@ func TestNeighbours(t *testing.T) {
 	assert.Greater(t, together, len(seen)*9/10)
 	assert.Less(t, hashes, 3*len(seen))
 	for p, count := range counts {
-		assert.InDelta(t, len(seen)/len(counts), count, 6*maxKept, "partition %d", p)
+		assert.InDelta(t, len(seen)/len(counts), count, 6*maxPooledIDs, "partition %d", p)
 	}
 }
 
-// TestFewRunsAreSpread starts runs too slowly for groups.
-func TestFewRunsAreSpread(t *testing.T) {
-	n := neighbours{maxRounds: neighbourRounds}
+// TestFewRunsAreNotGrouped starts runs too slowly for groups.
+func TestFewRunsAreNotGrouped(t *testing.T) {
+	a := runIDAllocator{maxFactor: maxGroupFactor}
 	now := time.Now()
-	for range 3 * neighbourRuns {
-		now = now.Add(neighbourTime / neighbourRuns * 2)
-		_, grouped := n.next(now, someParts.Flow, "orders")
+	for range 3 * idGroupSize {
+		now = now.Add(idGroupTime / idGroupSize * 2)
+		_, grouped := a.count(now, someParts.Flow, "orders")
 		require.False(t, grouped)
 	}
 }
 
-func BenchmarkNeighbours(b *testing.B) {
-	n := neighbours{maxRounds: neighbourRounds}
+func BenchmarkRunIDs(b *testing.B) {
+	a := runIDAllocator{maxFactor: maxGroupFactor}
 	now := time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
-		if stock, grouped := n.next(now, someParts.Flow, "orders"); grouped {
-			stock.take(n.partition, partitionOf)
+		if pool, grouped := a.count(now, someParts.Flow, "orders"); grouped {
+			pool.take(a.partition, partitionOf)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 func TestSweepsOfManyWorkers(t *testing.T) {
 	t.Parallel()
 	begun := time.Unix(1000, 0)
-	rounds := sweepRounds{every: serverSweep, last: begun}
+	rounds := sweepTimer{every: serverSweep, last: begun}
 	var swept []time.Duration
 	for tick := 1; tick <= 12; tick++ {
 		others := 49
@@ -20,7 +20,7 @@ func TestSweepsOfManyWorkers(t *testing.T) {
 			others = 0
 		}
 		at := time.Duration(tick) * serverSweep
-		if rounds.isTime(begun.Add(at), others) {
+		if rounds.isDue(begun.Add(at), others) {
 			swept = append(swept, at)
 		}
 	}

@@ -51,11 +51,15 @@ func (c *fullCalls) completeMany(ctx context.Context, call enginecore.CompleteMa
 func TestReportsLastAsLongAsTheLease(t *testing.T) {
 	t.Parallel()
 	const lease = 10 * time.Second
-	for name, report := range map[string]func(*commits, *task){
-		"complete": func(_ *commits, t *task) { t.completeAlone([]byte("1"), 0, func() {}) },
-		"fail":     func(_ *commits, t *task) { t.fail(errors.New("failed")) },
-		"batch": func(c *commits, t *task) {
-			if _, _, err := c.sendUntilKnown([]*commit{{task: t}, {task: t}}); err != nil {
+	for name, report := range map[string]func(*completionBatcher, *task){
+		"complete": func(_ *completionBatcher, t *task) {
+			t.run.report(t, attemptOutcome{kind: outcomeKindCompleted, result: []byte("1")}, 0)
+		},
+		"fail": func(_ *completionBatcher, t *task) {
+			t.run.report(t, attemptOutcome{kind: outcomeKindFailed, err: errors.New("failed")}, 0)
+		},
+		"batch": func(b *completionBatcher, t *task) {
+			if _, _, err := b.sendUntilKnown(laneShard{}, []completionRequest{{lease: &t.lease}, {lease: &t.lease}}); err != nil {
 				t.log(slog.LevelWarn, eventResultLost, "not committed", slog.Any("error", err))
 			}
 		},
@@ -68,16 +72,17 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 					require.NoError(t, err)
 					var logged strings.Builder
 					engine := &fullCalls{until: time.Now().Add(5 * lease)}
-					s := &shift{
-						base: t.Context(), worker: &Worker{config: workerConfig{lease: lease}},
+					s := &workerRun{
+						base: t.Context(), worker: &worker{config: workerConfig{lease: lease}},
 						session: &session{calls: engine, logger: slog.New(slog.NewTextHandler(&logged, nil)), telemetry: telemetry},
 					}
-					s.leases = newLeaseBook(s)
+					s.leases = newLeaseManager(s)
+					s.completer = s.newCompleter()
 					x := newTask(s, laneShard{}, enginecore.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
 					begun, done := time.Now(), make(chan struct{})
 					go func() {
 						defer close(done)
-						report(&commits{shift: s, send: engine.completeMany}, x)
+						report(&completionBatcher{completer: s.completer, send: engine.completeMany}, x)
 					}()
 					for ended := false; !ended; {
 						select {

@@ -26,28 +26,30 @@ const (
 	schedulesAtOnce = 16
 )
 
-// scheduleKeeper is the part of a keeper that starts what schedules say. The engine tells one keeper at a time of a schedule
-// that is due, and every step is written only if nobody else took one; so no order of things, and no keeper that stops
-// anywhere, starts a fire twice or loses one.
-type scheduleKeeper struct {
-	session *session
-	client  *Client
-	flows   compiledSchedules
+// scheduleRunner starts the runs of due schedules, for keepers and for clients that trigger or delete a schedule. The engine
+// reports a due schedule to one keeper at a time, and each step is written only if no other process has written one since the
+// record was read. So a fire is neither started twice nor lost, in whatever order processes work and wherever one stops.
+type scheduleRunner struct {
+	session   *session
+	store     scheduleStore
+	submitter *submitter
+	flows     compiledSchedules
 
-	places chan struct{} // of the schedules that are worked on
-	tasks  sync.WaitGroup
+	slots chan struct{} // bounds the schedules that are worked on at a time
+	tasks sync.WaitGroup
 
 	mu       sync.Mutex
 	watching map[watchedRun]bool // nil when nothing is to be watched
 }
 
-// newScheduleKeeper makes one that watches the runs that fires wait for, or one that only does what can be done at once.
-func newScheduleKeeper(e *session, watch bool) *scheduleKeeper {
-	k := &scheduleKeeper{session: e, client: newClientOf(e), places: make(chan struct{}, schedulesAtOnce)}
+// newScheduleRunner returns a runner to be closed. With watch, it waits for the runs that fires wait for; without, it only
+// takes the steps that can be taken at once.
+func newScheduleRunner(e *session, watch bool) *scheduleRunner {
+	s := &scheduleRunner{session: e, store: scheduleStore{e}, submitter: newSubmitter(e), slots: make(chan struct{}, schedulesAtOnce)}
 	if watch {
-		k.watching = make(map[watchedRun]bool)
+		s.watching = make(map[watchedRun]bool)
 	}
-	return k
+	return s
 }
 
 // watchedRun is a run of a schedule whose end is waited for.
@@ -56,51 +58,51 @@ type watchedRun struct {
 	run      string
 }
 
-// close waits for what is under way.
-func (k *scheduleKeeper) close() {
-	k.tasks.Wait()
-	k.client.Close()
+// close waits for the steps under way.
+func (s *scheduleRunner) close() {
+	s.tasks.Wait()
+	s.submitter.close()
 }
 
 // begin works on the schedules of a partition that are due. It does not wait for that.
-func (k *scheduleKeeper) begin(ctx context.Context, p enginecore.Partition, due []enginecore.ScheduleID) {
+func (s *scheduleRunner) begin(ctx context.Context, p enginecore.Partition, due []enginecore.ScheduleID) {
 	for _, id := range due {
-		k.tasks.Go(func() {
+		s.tasks.Go(func() {
 			select {
-			case k.places <- struct{}{}:
+			case s.slots <- struct{}{}:
 			case <-ctx.Done():
 				return
 			}
-			defer func() { <-k.places }()
-			k.work(ctx, p, id)
+			defer func() { <-s.slots }()
+			s.work(ctx, p, id)
 		})
 	}
 }
 
 // work takes the steps of one schedule that can be taken now. What fails is tried again, by any keeper, when the engine tells of
 // it the next time.
-func (k *scheduleKeeper) work(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) {
+func (s *scheduleRunner) work(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			k.session.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on", eventKeeperPanicked.attr(),
-				slog.Any("duties", []Duty{DutySchedule}), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
+			s.session.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on", eventKeeperPanicked.attr(),
+				slog.Any("duties", []string{"schedule"}), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	for ctx.Err() == nil {
-		r, _, err := k.session.readSchedule(ctx, p, id, 0)
-		if errors.Is(err, ErrScheduleNotFound) {
+		r, _, err := s.store.read(ctx, p, id, 0)
+		if errors.Is(err, errScheduleNotFound) {
 			return
 		}
 		more := false
 		if err == nil {
-			more, err = k.step(ctx, r)
+			more, err = s.step(ctx, r)
 		}
 		switch {
 		case errors.Is(err, enginecore.ErrScheduleChanged):
 			// Somebody else was there.
 		case err != nil:
 			if ctx.Err() == nil {
-				k.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what a schedule says, it tries again",
+				s.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what a schedule says, it tries again",
 					eventScheduleFailed.attr(), slog.String("schedule", string(id)), slog.Any("error", err))
 			}
 			return
@@ -111,112 +113,105 @@ func (k *scheduleKeeper) work(ctx context.Context, p enginecore.Partition, id en
 }
 
 // step takes the next step of a schedule and tells whether there may be another one.
-func (k *scheduleKeeper) step(ctx context.Context, r *scheduleRecord) (more bool, err error) {
+func (s *scheduleRunner) step(ctx context.Context, r *scheduleRecord) (more bool, err error) {
 	if r.state.Deleting && len(r.state.Waiting) == 0 {
-		return false, k.session.removeSchedule(ctx, r)
+		return false, s.store.remove(ctx, r)
 	}
 	r.rewind()
 	if i := r.starting(); i >= 0 {
 		if r.isStarting(r.state.Waiting[i]) {
 			return false, nil // somebody is at it
 		}
-		return k.start(ctx, r, i)
+		return s.start(ctx, r, i)
 	}
 	open := false
-	if r.spec.Overlap != OverlapAllow && (r.isRipe() || r.nextFire() >= 0) {
-		if open, err = k.session.isRunOpen(ctx, r); err != nil {
+	if r.spec.Overlap != overlapAllow && (r.isRipe() || r.nextFire() >= 0) {
+		if open, err = s.store.isLastRunOpen(ctx, r); err != nil {
 			return false, err
 		}
 	}
 	r.settle(open)
-	if open && r.spec.Overlap == OverlapSkip {
+	if open && r.spec.Overlap == overlapSkip {
 		r.skipWaiting("run " + r.state.Last.Run + " was open")
 	}
 	next := r.nextFire()
 	switch {
 	case next < 0:
-		return false, k.session.saveSchedule(ctx, r, nil, false)
-	case !open || r.spec.Overlap == OverlapAllow:
-		return k.start(ctx, r, next)
+		return false, s.store.save(ctx, r, nil, false)
+	case !open || r.spec.Overlap == overlapAllow:
+		return s.start(ctx, r, next)
 	}
-	return k.await(ctx, r)
+	return s.await(ctx, r)
 }
 
 // await leaves fires waiting for the end of the run before, which it cancels if the policy says so.
-func (k *scheduleKeeper) await(ctx context.Context, r *scheduleRecord) (more bool, err error) {
+func (s *scheduleRunner) await(ctx context.Context, r *scheduleRecord) (more bool, err error) {
 	last := r.state.Last
-	if r.spec.Overlap == OverlapCancelPrevious && !last.Cancelled {
-		if err := k.cancel(ctx, r); err != nil {
+	if r.spec.Overlap == overlapCancelPrevious && !last.Cancelled {
+		if err := s.cancel(ctx, r); err != nil {
 			return false, err
 		}
 		last.Cancelled = true
 	}
-	if err := k.session.saveSchedule(ctx, r, nil, false); err != nil {
+	if err := s.store.save(ctx, r, nil, false); err != nil {
 		return false, err
 	}
 	// A run that ended before it was watched is found by another look.
-	return k.watch(ctx, r)
+	return s.watch(ctx, r)
 }
 
 // cancel cancels the run that the schedule started last.
-func (k *scheduleKeeper) cancel(ctx context.Context, r *scheduleRecord) error {
-	id, p, err := k.session.locateStarted(r)
+func (s *scheduleRunner) cancel(ctx context.Context, r *scheduleRecord) error {
+	id, p, err := s.store.locateLastRun(r)
 	if err != nil {
 		return err
 	}
-	call := enginecore.CancelFlowCall{
+	err = cancelRun(ctx, s.session, enginecore.CancelFlowCall{
 		Partition: p, FlowID: id, Reason: "schedule " + r.spec.Name + " fired again", Actor: r.spec.Creator, Policy: cancelAll,
+	})
+	if errors.Is(err, enginecore.ErrFlowNotFound) || errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
+		return nil
 	}
-	for {
-		reply, err := k.session.calls.CancelFlow(ctx, call)
-		switch {
-		case errors.Is(err, enginecore.ErrFlowNotFound), errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
-			return nil
-		case err != nil:
-			return err
-		case !reply.More:
-			return nil
-		}
-	}
+	return err
 }
 
 // watch works on the schedule again when the run that it started last has ended. It tells whether it does so newly, from
 // when on the end cannot be missed.
-func (k *scheduleKeeper) watch(ctx context.Context, r *scheduleRecord) (bool, error) {
-	if k.watching == nil {
+func (s *scheduleRunner) watch(ctx context.Context, r *scheduleRecord) (bool, error) {
+	if s.watching == nil {
 		return false, nil
 	}
 	run := watchedRun{r.id, r.state.Last.Run}
-	k.mu.Lock()
-	watched := k.watching[run]
-	k.watching[run] = true
-	k.mu.Unlock()
+	s.mu.Lock()
+	watched := s.watching[run]
+	s.watching[run] = true
+	s.mu.Unlock()
 	if watched {
 		return false, nil
 	}
 	forget := func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		delete(k.watching, run)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.watching, run)
 	}
-	id, p, err := k.session.locateStarted(r)
+	id, p, err := s.store.locateLastRun(r)
 	if err != nil {
 		forget()
 		return false, err
 	}
-	wait, err := k.client.done.wait(ctx, id, p)
+	wait, err := s.submitter.completions.wait(ctx, id, p)
 	if err != nil {
 		forget()
 		return false, err
 	}
-	k.tasks.Go(func() {
-		defer k.client.done.release(wait)
+	s.tasks.Go(func() {
+		defer s.submitter.completions.release(wait)
 		timer := time.NewTimer(lookAgain)
 		defer timer.Stop()
 		select {
-		case <-wait.heard:
+		case <-wait.completed:
 			forget()
-			k.work(ctx, r.part, r.id)
+			s.work(ctx, r.part, r.id)
 			return
 		case <-timer.C: // the engine tells some keeper of it
 		case <-ctx.Done():
@@ -228,12 +223,12 @@ func (k *scheduleKeeper) watch(ctx context.Context, r *scheduleRecord) (bool, er
 
 // start starts the run of a fire: it says so, submits the run, and says that it has. Whoever comes after a keeper that stopped
 // between two of these goes on, and the engine gives the fire one run whoever submits it.
-func (k *scheduleKeeper) start(ctx context.Context, r *scheduleRecord, i int) (more bool, err error) {
+func (s *scheduleRunner) start(ctx context.Context, r *scheduleRecord, i int) (more bool, err error) {
 	fire := &r.state.Waiting[i]
 	if fire.StartBefore == 0 {
 		fire.Plan = r.state.Plan
 	}
-	flowName, plan, failure := k.plan(ctx, r, fire)
+	flowName, plan, failure := s.plan(ctx, r, fire)
 	if failure != nil && !isFinal(failure) {
 		return false, failure
 	}
@@ -242,26 +237,26 @@ func (k *scheduleKeeper) start(ctx context.Context, r *scheduleRecord, i int) (m
 		calls := 2 + len(plan.compiled.nodes)/nodesPerCall + plan.compiled.edges/edgesPerCall
 		fire.StartBefore = r.now.Add(startPatience + time.Duration(calls)*patiencePerCall).UnixMilli()
 		plan.fires[0].StartBefore = unixTime(fire.StartBefore).Add(latestStart)
-		if err := k.session.saveSchedule(ctx, r, nil, false); err != nil {
+		if err := s.store.save(ctx, r, nil, false); err != nil {
 			return false, err
 		}
-		if _, failure = k.client.submit(ctx, plan); failure != nil && !isFinal(failure) {
+		if _, failure = s.submitter.submit(ctx, plan); failure != nil && !isFinal(failure) {
 			return false, failure
 		}
 	}
 	if failure != nil {
-		k.session.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: a fire of a schedule cannot be started", eventFireFailed.attr(),
+		s.session.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: a fire of a schedule cannot be started", eventFireFailed.attr(),
 			slog.String("schedule", r.spec.Name), slog.Time("fire", at), slog.Any("error", failure))
 	}
 	if !r.finish(serial, flowName, failure) {
 		return true, nil
 	}
-	err = k.session.saveSchedule(ctx, r, nil, false)
+	err = s.store.save(ctx, r, nil, false)
 	if errors.Is(err, enginecore.ErrScheduleChanged) {
-		r, err = k.session.changeSchedule(ctx, r.part, r.id, func(r *scheduleRecord) (bool, error) {
+		r, err = s.store.change(ctx, r.part, r.id, func(r *scheduleRecord) (bool, error) {
 			return r.finish(serial, flowName, failure), nil
 		})
-		if errors.Is(err, ErrScheduleNotFound) {
+		if errors.Is(err, errScheduleNotFound) {
 			return false, nil
 		}
 	}
@@ -280,10 +275,10 @@ func isFinal(err error) bool {
 
 // plan is what a fire starts, and the name of the flow. All of it is of one revision, also when the schedule has changed since
 // a keeper began to start the fire.
-func (k *scheduleKeeper) plan(ctx context.Context, r *scheduleRecord, fire *pendingFire) (string, *Plan, error) {
+func (s *scheduleRunner) plan(ctx context.Context, r *scheduleRecord, fire *pendingFire) (string, *runPlan, error) {
 	key := scheduledPlan{r.id, r.state.CreatedAt, fire.Plan}
-	compiled := k.flows.get(key)
-	reply, err := k.session.core.ReadSchedulePlan(ctx, enginecore.ReadSchedulePlanCall{
+	compiled := s.flows.get(key)
+	reply, err := s.session.core.ReadSchedulePlan(ctx, enginecore.ReadSchedulePlanCall{
 		Partition: r.part, ScheduleID: r.id, Plan: fmt.Sprint(fire.Plan), WithDefinition: compiled == nil,
 	})
 	if err != nil {
@@ -297,14 +292,14 @@ func (k *scheduleKeeper) plan(ctx context.Context, r *scheduleRecord, fire *pend
 		if compiled, err = compileStored(reply.Definition, spec.GraphHash); err != nil {
 			return spec.Flow, nil, err
 		}
-		k.flows.put(key, compiled)
+		s.flows.put(key, compiled)
 	}
-	plan, err := planFire(k.session, &spec, compiled, reply.Input, r.state.CreatedAt, *fire)
+	plan, err := planFire(s.session, &spec, compiled, reply.Input, r.state.CreatedAt, *fire)
 	return spec.Flow, plan, err
 }
 
 // planFire is the run of one fire.
-func planFire(e *session, spec *scheduleSpec, compiled *compiledFlow, input []byte, incarnation int64, fire pendingFire) (*Plan, error) {
+func planFire(e *session, spec *scheduleSpec, compiled *compiledFlow, input []byte, incarnation int64, fire pendingFire) (*runPlan, error) {
 	var err error
 	if spec.FireField != "" {
 		if input, err = withFireTime(input, spec.FireField, unixTime(fire.At)); err != nil {
@@ -320,7 +315,7 @@ func planFire(e *session, spec *scheduleSpec, compiled *compiledFlow, input []by
 	if tags == nil {
 		tags = make(map[string]string)
 	}
-	tags[ScheduleTag] = spec.Name
+	tags[scheduleTag] = spec.Name
 	if plan.tags, err = tagsOf(compiled, tags); err != nil {
 		return nil, err
 	}

@@ -49,34 +49,34 @@ func (d *desk) sent() [][]string {
 }
 
 // waitFor waits until so many entries are behind the call that is under way.
-func (b *budgetCalls) waitFor(t *testing.T, n int) {
+func (b *budgetBatcher) waitFor(t *testing.T, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
+		b.batch.mu.Lock()
+		defer b.batch.mu.Unlock()
 		behind := 0
-		for _, list := range b.waiting {
-			behind += len(list)
+		for _, line := range b.batch.lines {
+			behind += len(line.waiting)
 		}
 		return behind == n
 	}, 10*time.Second, time.Millisecond)
 }
 
 // What is used of a budget while a call is under way goes together in the next one, in order, and each learns what came of its own.
-func TestBudgetCallsTogether(t *testing.T) {
+func TestBudgetBatchTogether(t *testing.T) {
 	d := &desk{came: make(chan int), goOn: make(chan error)}
-	b := &budgetCalls{send: d.use, waiting: make(map[usePlace][]*use)}
+	b := newBudgetBatcher(d.use)
 	type answer struct {
-		id   string
-		news useNews
-		err  error
+		id     string
+		result useResult
+		err    error
 	}
 	answers := make(chan answer, maxUses+8)
 	start := func(ctx context.Context, id string) {
 		call := enginecore.UseBudgetCall{BudgetID: "b", Entries: []enginecore.UseBudgetEntry{{ID: id, Dimension: "d"}}}
 		go func() {
-			news, err := b.do(ctx, call)
-			answers <- answer{id, news, err}
+			result, err := b.do(ctx, call)
+			answers <- answer{id, result, err}
 		}()
 	}
 	start(t.Context(), "first")
@@ -112,21 +112,21 @@ func TestBudgetCallsTogether(t *testing.T) {
 			continue
 		}
 		require.NoError(t, a.err)
-		require.Equal(t, []string{"breach b " + a.id + " soft event f f n 0 d words"}, a.news.owed)
-		if a.news.told {
+		require.Equal(t, []string{"breach b " + a.id + " soft event f f n 0 d words"}, a.result.owed)
+		if a.result.gateChanged {
 			told++
 		}
 	}
 	require.Equal(t, 3, told, "one for each call that has changed the gate")
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	require.Empty(t, b.waiting)
+	b.batch.mu.Lock()
+	defer b.batch.mu.Unlock()
+	require.Empty(t, b.batch.lines)
 }
 
 // A call ends when nobody waits for it any more, and the next ones go on.
-func TestBudgetCallsGivenUp(t *testing.T) {
+func TestBudgetBatchGivenUp(t *testing.T) {
 	d := &desk{came: make(chan int), goOn: make(chan error)}
-	b := &budgetCalls{send: d.use, waiting: make(map[usePlace][]*use)}
+	b := newBudgetBatcher(d.use)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	call := enginecore.UseBudgetCall{BudgetID: "b", Entries: []enginecore.UseBudgetEntry{{ID: "x"}}}
 	lost := make(chan error, 1)

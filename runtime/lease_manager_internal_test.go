@@ -32,8 +32,8 @@ func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			late := new(lateCalls)
-			s := &shift{base: t.Context(), worker: new(Worker), session: &session{calls: late, logger: slog.New(slog.DiscardHandler)}}
-			book := newLeaseBook(s)
+			s := &workerRun{base: t.Context(), worker: new(worker), session: &session{calls: late, logger: slog.New(slog.DiscardHandler)}}
+			book := newLeaseManager(s)
 			claimed := enginecore.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease", LeaseEpoch: 1, AttemptID: "try"}
 			task := newTask(s, laneShard{}, claimed, time.Now())
 			late.arrives = func() { require.True(t, book.add(task)) }

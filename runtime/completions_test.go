@@ -8,98 +8,98 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// TestExpectedEndings starts flows in a partition that is listened to, and asks for their end later.
-func TestExpectedEndings(t *testing.T) {
+// TestTrackedCompletions starts runs in a partition that is subscribed to, and waits for them later.
+func TestTrackedCompletions(t *testing.T) {
 	p, other := enginecore.Partition{Index: 1}, enginecore.Partition{Index: 2}
-	d := newDoneListener(nil)
-	defer d.close()
+	l := newCompletionListener(nil)
+	defer l.close()
 	ready := make(chan struct{})
 	close(ready)
-	d.partitions[p] = ready
-	d.partitions[other] = make(chan struct{})
-	await := func(id enginecore.FlowID) (doneWait, ending) {
+	l.subscribed[p] = ready
+	l.subscribed[other] = make(chan struct{})
+	await := func(id enginecore.FlowID) (completionWait, runCompletion) {
 		t.Helper()
-		w, err := d.wait(t.Context(), id, p)
+		w, err := l.wait(t.Context(), id, p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer d.release(w)
+		defer l.release(w)
 		select {
-		case end := <-w.heard:
+		case end := <-w.completed:
 			return w, end
 		default:
-			return w, ending{outcome: "unheard"}
+			return w, runCompletion{outcome: "unheard"}
 		}
 	}
 	check := func(id enginecore.FlowID, expected bool, outcome, result string) {
 		t.Helper()
 		w, end := await(id)
-		if w.expected != expected || end.outcome != outcome || string(end.result) != result || end.known != (result != "") {
-			t.Errorf("flow %s: expected %t, %+v", id, w.expected, end)
+		if w.tracked != expected || end.outcome != outcome || string(end.result) != result || end.hasResult != (result != "") {
+			t.Errorf("flow %s: expected %t, %+v", id, w.tracked, end)
 		}
 	}
 
-	d.expect("early", p)
-	d.tell(parseDone("early success {\"a\": 1}"))
+	l.track("early", p)
+	l.deliver(parseCompletion("early success {\"a\": 1}"))
 	check("early", true, "success", `{"a": 1}`)
 	check("early", false, "unheard", "") // it was asked for
 
-	d.expect("failed", p)
-	d.tell(parseDone("failed failed"))
+	l.track("failed", p)
+	l.deliver(parseCompletion("failed failed"))
 	check("failed", true, "failed", "")
 
-	d.expect("rerun", p)
-	d.tell(parseDone("rerun success 1"))
-	d.tell(parseDone("rerun reopened"))
+	l.track("rerun", p)
+	l.deliver(parseCompletion("rerun success 1"))
+	l.deliver(parseCompletion("rerun reopened"))
 	check("rerun", true, "unheard", "")
 
-	d.expect("running", p)
+	l.track("running", p)
 	check("running", true, "unheard", "")
 
-	d.expect("existed", p)
-	d.forget("existed")
+	l.track("existed", p)
+	l.untrack("existed")
 	check("existed", false, "unheard", "")
 
-	d.expect("elsewhere", other) // nobody hears that partition yet
-	if _, expected := d.expected["elsewhere"]; expected {
-		t.Error("a flow of a partition that is not heard is expected")
+	l.track("elsewhere", other) // nobody hears that partition yet
+	if _, tracked := l.tracked["elsewhere"]; tracked {
+		t.Error("a flow of a partition that is not subscribed to is tracked")
 	}
 
-	d.expect("lost", p)
-	d.lostTrack()
+	l.track("lost", p)
+	l.resync()
 	check("lost", false, "unheard", "")
 
-	d.expect("oldest", p)
-	for i := range maxExpected {
-		d.expect(enginecore.FlowID(fmt.Sprint(i)), p)
+	l.track("oldest", p)
+	for i := range maxTracked {
+		l.track(enginecore.FlowID(fmt.Sprint(i)), p)
 	}
 	check("oldest", false, "unheard", "")
-	if len(d.recent) != maxExpected || len(d.expected) != maxExpected {
-		t.Errorf("%d and %d flows are kept", len(d.recent), len(d.expected))
+	if len(l.trackOrder) != maxTracked || len(l.tracked) != maxTracked {
+		t.Errorf("%d and %d flows are kept", len(l.trackOrder), len(l.tracked))
 	}
 }
 
-// TestFormerEndings runs a flow again while the message of its former end is still under way.
-func TestFormerEndings(t *testing.T) {
+// TestFormerCompletions runs a flow again while the message of its former end is still under way.
+func TestFormerCompletions(t *testing.T) {
 	p := enginecore.Partition{Index: 1}
-	d := newDoneListener(nil)
-	defer d.close()
+	l := newCompletionListener(nil)
+	defer l.close()
 	ready := make(chan struct{})
 	close(ready)
-	d.partitions[p] = ready
+	l.subscribed[p] = ready
 	hears := func(before func(), messages ...string) string {
 		t.Helper()
 		before()
-		w, err := d.wait(t.Context(), "f", p)
+		w, err := l.wait(t.Context(), "f", p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer d.release(w)
+		defer l.release(w)
 		for _, message := range messages {
-			d.tell(parseDone(message))
+			l.deliver(parseCompletion(message))
 		}
 		select {
-		case end := <-w.heard:
+		case end := <-w.completed:
 			return string(end.result)
 		default:
 			return "nothing"
@@ -112,22 +112,22 @@ func TestFormerEndings(t *testing.T) {
 		}
 	}
 	reopen := func() {
-		if err := d.reopen(t.Context(), "f", p); err != nil {
+		if err := l.beginRerun(t.Context(), "f", p); err != nil {
 			t.Fatal(err)
 		}
 	}
 	check("nothing", hears(reopen, "f success 1", "f reopened"))
 	check("2", hears(func() {}, "f success 2"))
 	check("2", hears(reopen, "f success 1", "f reopened", "f success 2"))
-	check("1", hears(func() { reopen(); d.kept("f") }, "f success 1"))
+	check("1", hears(func() { reopen(); l.abortRerun("f") }, "f success 1"))
 	check("", hears(reopen, "f success 1", "f reopened", "f failed"))
-	check("1", hears(func() { reopen(); d.lostTrack() }, "f success 1"))
+	check("1", hears(func() { reopen(); l.resync() }, "f success 1"))
 }
 
-// TestManyEndings reads messages that tell of several flows.
-func TestManyEndings(t *testing.T) {
+// TestBatchedCompletions splits messages about several runs.
+func TestBatchedCompletions(t *testing.T) {
 	read := func(message string) (list []string) {
-		for one := range eachDone(message) {
+		for one := range splitCompletions(message) {
 			list = append(list, one)
 		}
 		return list

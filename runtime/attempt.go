@@ -1,0 +1,228 @@
+package runtime
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+)
+
+// attempt runs the function and returns how the attempt ended. Everything that the function has begun is complete by then.
+func (t *task) attempt(ctx context.Context) attemptOutcome {
+	result, err := t.execute(ctx)
+	t.finishUp()
+	return t.outcomeOf(result, err)
+}
+
+// finishUp completes what the function has begun, before the end of the attempt is reported.
+func (t *task) finishUp() {
+	t.awaitProgress()
+	t.finishFrames()
+	t.releaseReservations()
+}
+
+// execute prepares the input, runs the function within its limits, and returns its encoded result.
+func (t *task) execute(ctx context.Context) ([]byte, error) {
+	handler := t.run.worker.handlers[t.claimed.Kind]
+	if handler == nil && t.claimed.Kind != mapKind && t.claimed.Kind != subKind {
+		return nil, fmt.Errorf("activity %q is not registered with this worker", t.claimed.Kind)
+	}
+	plan, err := t.run.plans.decode(t.claimed.Policy)
+	if err != nil {
+		return nil, undecodable(t.locate(err))
+	}
+	input, err := t.input(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	if plan.child != nil {
+		return t.runChild(ctx, *plan.child, input)
+	}
+	if err := t.readJournal(ctx); err != nil {
+		return nil, err
+	}
+	limits := t.limits(plan)
+	ctx, cancel := limits.context(ctx)
+	defer cancel()
+	if plan.heartbeat > 0 {
+		stop := t.watchHeartbeat(plan.heartbeat)
+		defer stop()
+	}
+	e := &execution{task: t, until: limits.until}
+	t.functionBegins(limits.until)
+	result, err := invoke(activitycontext.With(ctx, e), handler, input, t)
+	if err != nil && ctx.Err() != nil {
+		return nil, interrupted(context.Cause(ctx), err)
+	}
+	if _, undecoded := errors.AsType[*activity.DecodeError](err); undecoded {
+		return nil, t.locate(err)
+	}
+	if err := e.checkSuspension(err); err != nil {
+		return nil, err
+	}
+	if err == nil && len(result) > MaxResult {
+		return nil, activity.NonRetryable(activity.Category(fmt.Errorf("%w: the result of node %s has %d bytes, at most %d are allowed",
+			ErrTooLarge, t.claimed.Node, len(result), MaxResult), CategoryTooLarge))
+	}
+	return result, err
+}
+
+// locate says where something went wrong that the stored data are to blame for.
+func (t *task) locate(err error) error {
+	return fmt.Errorf("run %s, node %s: %w", t.claimed.RunID, t.claimed.Node, err)
+}
+
+func undecodable(err error) error {
+	return activity.NonRetryable(activity.Category(err, activity.CategoryDecode))
+}
+
+// interrupted joins the error of a function whose context ended with the cause.
+func interrupted(cause, err error) error {
+	if errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", cause, err)
+}
+
+// errExited is the failure of a function that has ended its goroutine, as testing's FailNow does.
+var errExited = activity.Category(errors.New("the function ended its goroutine (runtime.Goexit)"), activity.CategoryPanic)
+
+// invoke runs the function and turns a panic into an error. When the function ends the goroutine, invoke does not return;
+// what is deferred finds the error in t.exited.
+func invoke(ctx context.Context, h activity.Handler, input []byte, t *task) (result []byte, err error) {
+	returned := false
+	defer func() {
+		t.functionEnded()
+		r := recover()
+		switch {
+		case r != nil:
+			t.log(slog.LevelError, eventActivityPanicked, "activity panicked", slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
+			result, err = nil, activity.Category(fmt.Errorf("panic: %v", r), activity.CategoryPanic)
+		case !returned:
+			t.log(slog.LevelError, eventActivityPanicked, "activity ended its goroutine", slog.Any("panic", errExited), slog.String("stack", string(debug.Stack())))
+			t.exited = errExited
+			if ctx.Err() != nil {
+				t.exited = interrupted(context.Cause(ctx), errExited)
+			}
+		}
+	}()
+	if result, err = h.Invoke(ctx, input); err != nil {
+		_ = err.Error() // the error is the function's as well: what it does here is not done where nobody expects it
+	}
+	returned = true
+	return result, err
+}
+
+// limits are the times that bound an attempt; zero is no limit.
+type limits struct {
+	startToClose time.Time
+	deadline     time.Time
+	until        time.Time // the earlier one
+}
+
+func (t *task) limits(plan nodePlan) limits {
+	l := limits{deadline: t.claimed.DeadlineAt}
+	if plan.startToClose > 0 {
+		l.startToClose = t.begun.Add(plan.startToClose)
+	}
+	l.until = l.deadline
+	if l.until.IsZero() || (!l.startToClose.IsZero() && l.startToClose.Before(l.until)) {
+		l.until = l.startToClose
+	}
+	return l
+}
+
+func (l limits) context(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.until.IsZero() {
+		return ctx, func() {}
+	}
+	cause := ErrDeadline
+	if l.until.Equal(l.startToClose) {
+		cause = ErrStartToClose
+	}
+	return context.WithDeadlineCause(ctx, l.until, cause)
+}
+
+// input composes the node's input from the flow's input and the results of its upstreams.
+func (t *task) input(ctx context.Context, plan nodePlan) ([]byte, error) {
+	if plan.input == nil {
+		return t.claimed.Payload, nil
+	}
+	results := make(map[string][]byte, len(t.claimed.Inputs))
+	for _, in := range t.claimed.Inputs {
+		results[in.Name] = in.Result
+	}
+	if !t.claimed.InputsComplete {
+		if err := t.readInputs(ctx, results); err != nil {
+			return nil, err
+		}
+	}
+	input, err := plan.input.Resolve(t.claimed.FlowInput, results)
+	if err != nil {
+		return nil, undecodable(t.locate(fmt.Errorf("input: %w", err)))
+	}
+	if plan.input.Kind == flow.ExprConst {
+		input = bytes.Clone(input) // the plan is shared
+	}
+	return input, nil
+}
+
+// readInputs reads the results that were too many or too large to come with the claim.
+func (t *task) readInputs(ctx context.Context, results map[string][]byte) error {
+	call := enginecore.ReadInputsCall{Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID}
+	for {
+		reply, err := t.run.session.calls.ReadInputs(ctx, call)
+		if err != nil {
+			return fmt.Errorf("read the inputs of node %s: %w", t.claimed.Node, err)
+		}
+		for _, in := range reply.Inputs {
+			results[in.Name] = in.Result
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			return nil
+		}
+	}
+}
+
+// watchHeartbeat fails the attempt when the function does not call Heartbeat often enough, also when it never returns.
+func (t *task) watchHeartbeat(limit time.Duration) (stop func()) {
+	begun := time.Now()
+	t.lastBeat.Store(&begun)
+	done := make(chan struct{})
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-timer.C:
+			}
+			if left := limit - time.Since(*t.lastBeat.Load()); left > 0 {
+				timer.Reset(left)
+				continue
+			}
+			if t.settle() {
+				err := activity.Category(fmt.Errorf("%w: none for %s", ErrHeartbeatTimeout, limit), activity.CategoryTimeout)
+				t.logFailure(err)
+				t.cancel(ErrHeartbeatTimeout)
+				t.run.report(t, attemptOutcome{kind: outcomeKindFailed, err: err}, 0)
+			}
+			return
+		}
+	}()
+	return func() {
+		close(done)
+		<-finished
+	}
+}

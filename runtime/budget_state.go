@@ -1,0 +1,128 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// ErrBudgetRef marks a BudgetRef that names no budget.
+var ErrBudgetRef = errors.New("bad budget reference")
+
+// BudgetRef names a budget: a shared one by its Name, and its Key if it has one; that of a flow by Name and Flow; that of a run
+// by Name, Flow and Run.
+type BudgetRef struct {
+	Name string
+	// Key is the value by which a shared budget is told apart.
+	Key string
+	// Flow and Run are the flow, and the run, that have the budget to themselves.
+	Flow, Run string
+	// FlowID is set by Client.Budgets and Describe instead of Flow and Run when the run is not there any more, so that its names
+	// are not known. Calls refuse such a reference with ErrBudgetRef. With Flow and Run it must be that of the run.
+	FlowID enginecore.FlowID
+}
+
+// String names the budget for people.
+func (r BudgetRef) String() string { return budgetRef(r).String() }
+
+// check reports what is wrong with a reference in a namespace.
+func (r BudgetRef) check(namespace enginecore.Namespace) error {
+	err := activity.CheckName(r.Name)
+	switch {
+	case err != nil:
+	case r.Key != "" && r.Flow != "":
+		err = errors.New("a budget of a flow has no key")
+	case r.Run != "" && r.Flow == "":
+		err = errors.New("a run needs its flow")
+	case r.FlowID != "" && r.Run == "":
+		err = fmt.Errorf("flow id %.80q: the reference needs the names of flow and run as well", r.FlowID)
+	case r.FlowID != "" && r.FlowID != enginecore.FlowIDFor(namespace, r.Flow, r.Run):
+		err = fmt.Errorf("flow id %.80q is not that of run %s of flow %s", r.FlowID, r.Run, r.Flow)
+	case len(r.Key) > maxLimitKey:
+		err = fmt.Errorf("the key has %d bytes, at most %d are allowed", len(r.Key), maxLimitKey)
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrBudgetRef, err)
+}
+
+// BudgetState is how a budget stands.
+type BudgetState struct {
+	// Ref names it, for all calls that take a reference. FlowID is that of the run that has the budget to itself, else empty.
+	Ref    BudgetRef
+	FlowID enginecore.FlowID
+	Scope  flow.BudgetScope
+	Effect flow.BudgetEffect
+	// Every is the time between resets, ResetsAt the next one; zero where it is not reset.
+	Every    time.Duration
+	ResetsAt time.Time
+	// Set tells that CreateBudget or SetBudget has said what counts, not flows.
+	Set bool
+	// UsedUp says in words why nodes that have the budget do not start; empty when they do.
+	UsedUp string
+	// Amounts are its dimensions, by name.
+	Amounts []activity.BudgetAmount
+	// Breaches counts how often a hard limit began to refuse something, SoftBreaches how often a soft one was passed, Resets
+	// the resets.
+	Breaches, SoftBreaches, Resets int
+}
+
+// Amount returns how a dimension stands; the zero value when the budget does not have it.
+func (s BudgetState) Amount(dimension string) activity.BudgetAmount {
+	i := slices.IndexFunc(s.Amounts, func(a activity.BudgetAmount) bool { return a.Dimension == dimension })
+	if i < 0 {
+		return activity.BudgetAmount{}
+	}
+	return s.Amounts[i]
+}
+
+func readBudgetState(b enginecore.BudgetState) BudgetState {
+	s := BudgetState{
+		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: flow.BudgetScope(b.ScopeType), Effect: flow.BudgetEffect(b.Effect), Every: b.Interval,
+		ResetsAt: b.NextResetAt, Set: b.Pinned, UsedUp: b.Closed, Breaches: int(b.BreachCount), SoftBreaches: int(b.SoftBreachCount),
+		Resets: int(b.ResetCount),
+	}
+	switch s.Scope {
+	case flow.ScopeRun:
+		s.FlowID = enginecore.FlowID(b.ScopeID)
+	case flow.ScopeFlow:
+		s.Ref.Flow = b.ScopeID
+	case flow.ScopeShared:
+		if b.Key != "" {
+			s.Ref.Key = b.ScopeID // as it was given; the other one is fit to be shown
+		}
+	}
+	s.Amounts = budgetAmounts(&b)
+	return s
+}
+
+// budgetStates is readBudgets in the form for users. What was not used yet stands at nothing.
+func budgetStates(ctx context.Context, core *enginecore.Engine, list []storedBudget) ([]BudgetState, error) {
+	found, err := readBudgets(ctx, core, list)
+	if err != nil {
+		return nil, err
+	}
+	states := make([]BudgetState, len(list))
+	for i := range list {
+		if found[i] != nil {
+			states[i] = readBudgetState(*found[i])
+		} else {
+			states[i] = unusedBudgetState(&list[i])
+		}
+	}
+	return states, nil
+}
+
+// unusedBudgetState is how a budget stands before its first use.
+func unusedBudgetState(b *storedBudget) BudgetState {
+	return BudgetState{
+		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: b.Scope, Effect: b.Effect, Every: b.declaration().Interval,
+		Amounts: b.unusedAmounts(),
+	}
+}

@@ -1,0 +1,23 @@
+package runtime
+
+import (
+	"context"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// Policies of ffx_cancel_flow.
+const (
+	cancelAll     = "cancel_all"
+	cancelPending = "cancel_pending"
+)
+
+// cancelRun cancels a run, call by call until every node of it has been cancelled.
+func cancelRun(ctx context.Context, s *session, call enginecore.CancelFlowCall) error {
+	for {
+		reply, err := s.calls.CancelFlow(ctx, call)
+		if err != nil || !reply.More {
+			return err
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package runtime
+
+import (
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// Kinds of the executions whose work is a run of its own. They are no names of activities, so every worker knows them and
+// none can register another.
+const (
+	mapKind = ":map"
+	subKind = ":sub"
+)
+
+// childWaitPrefix begins what the record of an execution says that waits for a run.
+const childWaitPrefix = "waits for run "
+
+// storedChild says, in the policy of an execution, that its work is a run of its own.
+type storedChild struct {
+	// Flow is the name of a sub-flow.
+	Flow string `json:"flow,omitempty"`
+	// MaxItems, AtOnce and Outcomes are those of a flow.MapSpec.
+	MaxItems int  `json:"max_items,omitempty"`
+	AtOnce   int  `json:"at_once,omitempty"`
+	Outcomes bool `json:"outcomes,omitempty"`
+}
+
+// isChild tells whether a node stands for a run of its own.
+func isChild(n *flow.NodeSpec) bool { return n.Map != nil || n.Sub != nil }
+
+// childNode is what the engine runs for a node that stands for a run of its own: starting that run and taking its result.
+// The options of a map are those of its items.
+func childNode(n *flow.NodeSpec) *flow.NodeSpec {
+	c := *n
+	if c.Map != nil {
+		c.Options = activity.Options{Retry: activity.NoRetry.Plan(), Lane: n.Lane, Priority: n.Priority}
+	}
+	return &c
+}
+
+// needsFlowInput tells whether the items of a map have limits whose keys stand in the flow's input.
+func needsFlowInput(n *flow.NodeSpec) bool {
+	if n.Map == nil {
+		return false
+	}
+	for _, limit := range n.Limits {
+		if len(limit.KeyFrom) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// kindOf is the kind of execution that a node becomes.
+func kindOf(n *flow.NodeSpec) string {
+	switch {
+	case n.Map != nil:
+		return mapKind
+	case n.Sub != nil:
+		return subKind
+	}
+	return n.Activity
+}

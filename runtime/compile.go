@@ -1,0 +1,112 @@
+package runtime
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
+
+// compiledFlow is what the plans of one definition share.
+type compiledFlow struct {
+	graph      *flow.Graph
+	hash       string
+	definition []byte
+	nodes      []enginecore.SubmitFlowNode // without execution ids
+	places     map[string]int64            // of the nodes, from 1
+	edges      int
+	joins      map[string]enginecore.SubmitFlowJoin // by node, without execution ids
+	tags       []enginecore.SubmitFlowTag
+	waits      bool // it has waitpoints
+	// many is nil for flows whose runs are not started together with others.
+	many *manyForm
+}
+
+// compileFlow encodes a graph for the engine.
+func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
+	definition, err := g.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("flow %s: %w", g.Name, err)
+	}
+	c := &compiledFlow{
+		graph: g, hash: hash, definition: definition, nodes: make([]enginecore.SubmitFlowNode, len(g.Nodes)),
+		places: make(map[string]int64, len(g.Nodes)),
+	}
+	if len(definition) > MaxDefinition {
+		return nil, fmt.Errorf("flow %s: %w: its definition has %d bytes, at most %d are allowed", g.Name, ErrTooLarge,
+			len(definition), MaxDefinition)
+	}
+	for i := range g.Nodes {
+		if c.nodes[i], err = compileNode(&g.Nodes[i]); err != nil {
+			return nil, fmt.Errorf("flow %s: %w", g.Name, err)
+		}
+		c.places[g.Nodes[i].Name] = int64(i + 1)
+		c.edges += len(g.Nodes[i].Upstreams)
+		c.waits = c.waits || g.Nodes[i].Wait != nil
+	}
+	c.joins = compileJoins(g)
+	for name, value := range g.Tags {
+		c.tags = append(c.tags, enginecore.SubmitFlowTag{Name: name, Value: value})
+	}
+	c.many = newManyForm(c)
+	return c, nil
+}
+
+func compileNode(n *flow.NodeSpec) (enginecore.SubmitFlowNode, error) {
+	usesFlowInput := n.Input.UsesFlowInput() || needsFlowInput(n)
+	n = childNode(n)
+	policy, err := encodePolicy(n)
+	if err != nil {
+		return enginecore.SubmitFlowNode{}, err
+	}
+	var tags []byte
+	if len(n.Tags) > 0 {
+		if tags, err = json.Marshal(n.Tags); err != nil {
+			return enginecore.SubmitFlowNode{}, fmt.Errorf("node %s: tags: %w", n.Name, err)
+		}
+	}
+	return enginecore.SubmitFlowNode{
+		Name: n.Name, Kind: kindOf(n), LaneID: enginecore.LaneID(n.Lane), Priority: int64(n.Priority),
+		UsesFlowInput: usesFlowInput, InputCount: int64(len(n.Input.InputNodes())),
+		UpstreamCount: int64(len(n.Upstreams)), Capabilities: strings.Join(n.Capabilities, ","), Policy: policy,
+		Tags: tags, StartTimeout: n.ScheduleToStart, AttemptTimeout: n.StartToClose,
+	}, nil
+}
+
+// compiledCache keeps the compiled form of the definitions that were started last.
+type compiledCache struct {
+	mu     sync.Mutex
+	byHash map[string]*compiledFlow
+}
+
+const maxCompiled = 128
+
+// definition is what the cache needs of a flow.Definition.
+type definition interface {
+	Hash() string
+	Graph() *flow.Graph
+}
+
+func (c *compiledCache) get(def definition) (*compiledFlow, error) {
+	hash := def.Hash()
+	c.mu.Lock()
+	compiled := c.byHash[hash]
+	c.mu.Unlock()
+	if compiled != nil {
+		return compiled, nil
+	}
+	compiled, err := compileFlow(def.Graph(), hash)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byHash == nil || len(c.byHash) >= maxCompiled {
+		c.byHash = make(map[string]*compiledFlow)
+	}
+	c.byHash[hash] = compiled
+	return compiled, nil
+}
