@@ -295,17 +295,17 @@ func (c *Client) listInContract(ctx context.Context, flowName string, limit int)
 	return page, nil
 }
 
-// runPlace is a place in the order of a search: that of the run with this time and id.
-type runPlace struct {
+// runPosition is a position in the order of a search: that of the run with this time and id.
+type runPosition struct {
 	ms int64
 	id enginecore.FlowID
 }
 
 // startOfRuns comes before every run.
-var startOfRuns = runPlace{ms: -1}
+var startOfRuns = runPosition{ms: -1}
 
-// behind tells that a place comes after another.
-func (p runPlace) behind(other runPlace) bool {
+// behind reports whether a position comes after another.
+func (p runPosition) behind(other runPosition) bool {
 	if other == startOfRuns || p == startOfRuns {
 		return p != other && other == startOfRuns
 	}
@@ -325,7 +325,7 @@ func orderOf(q RunQuery) string {
 	return byCreation
 }
 
-func parseRunCursor(text string, q RunQuery) (runPlace, error) {
+func parseRunCursor(text string, q RunQuery) (runPosition, error) {
 	if text == "" {
 		return startOfRuns, nil
 	}
@@ -334,10 +334,10 @@ func parseRunCursor(text string, q RunQuery) (runPlace, error) {
 	at, err := strconv.ParseInt(ms, 10, 64)
 	flowID, idErr := enginecore.ParseFlowID(id)
 	if err != nil || idErr != nil || at < 0 {
-		return runPlace{}, fmt.Errorf("%w: %.80q", ErrRunCursor, text)
+		return runPosition{}, fmt.Errorf("%w: %.80q", ErrRunCursor, text)
 	}
 	if order != orderOf(q) {
-		return runPlace{}, fmt.Errorf("%w: %.80q comes from a query with another order", ErrRunCursor, text)
+		return runPosition{}, fmt.Errorf("%w: %.80q comes from a query with another order", ErrRunCursor, text)
 	}
-	return runPlace{at, flowID}, nil
+	return runPosition{at, flowID}, nil
 }
