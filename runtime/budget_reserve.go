@@ -70,18 +70,16 @@ func (e *execution) BudgetAmounts(ctx context.Context) ([]activitycontext.Budget
 	if err != nil || len(budgets) == 0 {
 		return nil, err
 	}
-	var states []BudgetState
+	var amounts []activity.BudgetAmount
 	if err := e.task.retryUntilKnown(ctx, func() (err error) {
-		states, err = budgetStates(ctx, e.task.run.core, budgets)
+		amounts, err = readBudgetAmounts(ctx, e.task.run.core, budgets)
 		return err
 	}); err != nil {
 		return nil, err
 	}
 	var list []activitycontext.BudgetAmount
-	for _, s := range states {
-		for _, a := range s.Amounts {
-			list = append(list, activitycontext.BudgetAmount(a))
-		}
+	for _, a := range amounts {
+		list = append(list, activitycontext.BudgetAmount(a))
 	}
 	return list, nil
 }

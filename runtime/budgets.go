@@ -225,6 +225,23 @@ func budgetAmounts(b *enginecore.BudgetState) []activity.BudgetAmount {
 	return amounts
 }
 
+// readBudgetAmounts reads the dimensions of several budgets of a run. Of what was not used yet, nothing is spent.
+func readBudgetAmounts(ctx context.Context, core *enginecore.Engine, list []storedBudget) ([]activity.BudgetAmount, error) {
+	states, err := readBudgets(ctx, core, list)
+	if err != nil {
+		return nil, err
+	}
+	var amounts []activity.BudgetAmount
+	for i, state := range states {
+		if state != nil {
+			amounts = append(amounts, budgetAmounts(state)...)
+		} else {
+			amounts = append(amounts, list[i].unusedAmounts()...)
+		}
+	}
+	return amounts, nil
+}
+
 // unusedAmounts are the dimensions of a budget before its first use.
 func (b *storedBudget) unusedAmounts() []activity.BudgetAmount {
 	var amounts []activity.BudgetAmount

@@ -188,12 +188,3 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]It
 	}
 	return items, nil
 }
-
-// itemIDs are the executions of the items from..to-1 of a run.
-func itemIDs(p enginecore.Partition, run enginecore.FlowID, from, to int) []enginecore.ExecutionID {
-	ids := make([]enginecore.ExecutionID, to-from)
-	for i := range ids {
-		ids[i] = enginecore.ExecutionIDFor(p, run, flow.ItemName(from+i))
-	}
-	return ids
-}

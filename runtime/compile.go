@@ -12,15 +12,15 @@ import (
 
 // compiledFlow is what the plans of one definition share.
 type compiledFlow struct {
-	graph      *flow.Graph
-	hash       string
-	definition []byte
-	nodes      []enginecore.SubmitFlowNode // without execution ids
-	places     map[string]int64            // of the nodes, from 1
-	edges      int
-	joins      map[string]enginecore.SubmitFlowJoin // by node, without execution ids
-	tags       []enginecore.SubmitFlowTag
-	waits      bool // it has waitpoints
+	graph       *flow.Graph
+	hash        string
+	definition  []byte
+	nodes       []enginecore.SubmitFlowNode // without execution ids
+	nodeNumbers map[string]int64            // of the nodes, from 1
+	edges       int
+	joins       map[string]enginecore.SubmitFlowJoin // by node, without execution ids
+	tags        []enginecore.SubmitFlowTag
+	waits       bool // it has waitpoints
 	// many is nil for flows whose runs are not started together with others.
 	many *manyForm
 }
@@ -33,7 +33,7 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 	}
 	c := &compiledFlow{
 		graph: g, hash: hash, definition: definition, nodes: make([]enginecore.SubmitFlowNode, len(g.Nodes)),
-		places: make(map[string]int64, len(g.Nodes)),
+		nodeNumbers: make(map[string]int64, len(g.Nodes)),
 	}
 	if len(definition) > MaxDefinition {
 		return nil, fmt.Errorf("flow %s: %w: its definition has %d bytes, at most %d are allowed", g.Name, ErrTooLarge,
@@ -43,7 +43,7 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 		if c.nodes[i], err = compileNode(&g.Nodes[i]); err != nil {
 			return nil, fmt.Errorf("flow %s: %w", g.Name, err)
 		}
-		c.places[g.Nodes[i].Name] = int64(i + 1)
+		c.nodeNumbers[g.Nodes[i].Name] = int64(i + 1)
 		c.edges += len(g.Nodes[i].Upstreams)
 		c.waits = c.waits || g.Nodes[i].Wait != nil
 	}

@@ -198,7 +198,10 @@ func TestCallsEndWhileConnecting(t *testing.T) {
 			"runs": func(ctx context.Context) error {
 				return lastError(far.Client.Runs(ctx, runtime.RunQuery{Flow: "waits"}))
 			},
-			"list":   func(ctx context.Context) error { _, err := far.Client.List(ctx, "waits", 1); return err },
+			"list": func(ctx context.Context) error {
+				_, err := far.Client.ListRuns(ctx, runtime.RunQuery{Flow: "waits"}, "", 1)
+				return err
+			},
 			"lanes":  func(ctx context.Context) error { _, err := far.Client.Lanes(ctx); return err },
 			"check":  far.Engine.Check,
 			"cancel": func(ctx context.Context) error { return run.Cancel(ctx, "") },

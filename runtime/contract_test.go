@@ -164,11 +164,11 @@ func TestContractDescribeWatchList(t *testing.T) {
 		require.Equal(t, []string{
 			"flow_submitted ", "started n0", "success n0", "started n1", "success n1", "started n2", "success n2", "flow_success ",
 		}, kinds)
-		runs, err := b.Client.List(ctx, "chain", 10)
+		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "chain"}, "", 10)
 		require.NoError(t, err)
-		require.Len(t, runs, 1)
-		require.Equal(t, "seen", runs[0].Run)
-		require.Equal(t, "completed", runs[0].State)
+		require.Len(t, page.Runs, 1)
+		require.Equal(t, "seen", page.Runs[0].Run)
+		require.Equal(t, "completed", page.Runs[0].State)
 		require.ErrorIs(t, run.Cancel(ctx, "late"), runtime.ErrRunOver)
 	})
 }

@@ -77,7 +77,7 @@ func TestFirstFailureOfAnImpossibleJoin(t *testing.T) {
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []string{"z-first", "one", "told"}, []string{d.FailedNode, d.FailureReason, d.FailureCategory})
-		page, err := b.Client.FindRuns(ctx, runtime.RunQuery{Flow: "told"}, "", 10)
+		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "told"}, "", 10)
 		require.NoError(t, err)
 		require.Equal(t, "z-first", page.Runs[0].FailedNode)
 		b.Settle(t)

@@ -258,10 +258,10 @@ func TestList(t *testing.T) {
 			require.NoError(t, err)
 		}
 		ids := func(limit int) []string {
-			runs, err := b.Client.List(ctx, "chain", limit)
+			page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "chain"}, "", limit)
 			require.NoError(t, err)
 			var out []string
-			for _, r := range runs {
+			for _, r := range page.Runs {
 				require.Equal(t, "open", r.State)
 				require.False(t, r.CreatedAt.IsZero())
 				out = append(out, r.Run)
@@ -270,19 +270,19 @@ func TestList(t *testing.T) {
 		}
 		require.Equal(t, started, ids(0))
 		require.Equal(t, started[:5], ids(5))
-		runs, err := b.Client.List(ctx, "no such flow", 0)
+		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "no such flow"}, "", 0)
 		require.NoError(t, err)
-		require.Empty(t, runs)
+		require.Empty(t, page.Runs)
 		b.Worker(t, []activity.Handler{a})
 		run, err := runtime.Attach(b.Client, def, "run-00")
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		runs, err = b.Client.List(ctx, "chain", runtime.MaxListed+1)
+		page, err = b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "chain"}, "", runtime.MaxListed+1)
 		require.NoError(t, err)
-		require.Len(t, runs, 12)
-		require.Equal(t, "success", runs[11].Outcome)
-		require.False(t, runs[11].ClosedAt.IsZero())
+		require.Len(t, page.Runs, 12)
+		require.Equal(t, "success", page.Runs[11].Outcome)
+		require.False(t, page.Runs[11].ClosedAt.IsZero())
 		b.Settle(t)
 	})
 }
@@ -307,9 +307,9 @@ func TestPrefixesAreApart(t *testing.T) {
 			d, err := right.Describe(ctx)
 			require.NoError(t, err)
 			require.Equal(t, 2, d.OpenNodes, "the other world has no worker")
-			runs, err := two.Client.List(ctx, "chain", 0)
+			page, err := two.Client.ListRuns(ctx, runtime.RunQuery{Flow: "chain"}, "", 0)
 			require.NoError(t, err)
-			require.Len(t, runs, 1)
+			require.Len(t, page.Runs, 1)
 			two.Worker(t, []activity.Handler{a})
 			out, err = right.Result(ctx)
 			require.NoError(t, err)

@@ -44,7 +44,7 @@ func TestNamesWithColonsShareNothing(t *testing.T) {
 			queued, err := client.Do(ctx, client.B().Zcard().Key(keys.FfxQueue(p, enginecore.LaneID(v.lane), v.tenant)).Build()).AsInt64()
 			require.NoError(t, err)
 			require.EqualValues(t, 1, queued, "queue of %s in lane %s", v.tenant, v.lane)
-			found, err := b.Client.FindRuns(ctx, runtime.RunQuery{Tags: map[string]string{v.tag: v.value}}, "", 0)
+			found, err := b.Client.ListRuns(ctx, runtime.RunQuery{Tags: map[string]string{v.tag: v.value}}, "", 0)
 			require.NoError(t, err)
 			require.Len(t, found.Runs, 1)
 			require.Equal(t, runs[i].ID(), found.Runs[0].Run)

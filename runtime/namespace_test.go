@@ -80,13 +80,10 @@ var acrossNamespaces = map[string]struct {
 	"Runs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return none2(c.Runs(ctx, runtime.RunQuery{Flow: x.flow}))
 	}, nil},
-	"FindRuns": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		p, err := c.FindRuns(ctx, runtime.RunQuery{}, "", 0)
-		return noneOf(p.Runs, err)
-	}, nil},
-	"List": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		list, err := c.List(ctx, x.flow, 0)
-		return noneOf(list, err)
+	"ListRuns": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		all, err := c.ListRuns(ctx, runtime.RunQuery{}, "", 0)
+		ofFlow, flowErr := c.ListRuns(ctx, runtime.RunQuery{Flow: x.flow}, "", 0)
+		return noneOf(append(all.Runs, ofFlow.Runs...), errors.Join(err, flowErr))
 	}, nil},
 
 	"Budget": {func(ctx context.Context, c *runtime.Client, x foreign) error {

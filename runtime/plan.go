@@ -143,7 +143,7 @@ func (p *runPlan) edges(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFl
 		for _, up := range n.Upstreams {
 			edge := enginecore.SubmitFlowEdge{
 				EdgeID:              enginecore.EdgeIDFor(p.FlowID, up.Node, n.Name),
-				UpstreamExecutionID: nodes[p.compiled.places[up.Node]-1].ExecutionID, DownstreamExecutionID: nodes[i].ExecutionID,
+				UpstreamExecutionID: nodes[p.compiled.nodeNumbers[up.Node]-1].ExecutionID, DownstreamExecutionID: nodes[i].ExecutionID,
 				DependencyKind: string(up.Kind),
 			}
 			if up.Data {
@@ -166,6 +166,15 @@ func (p *runPlan) nodes() []enginecore.SubmitFlowNode {
 		}
 	}
 	return nodes
+}
+
+// itemIDs are the executions of the items from..to-1 of a map, by the run of its items.
+func itemIDs(p enginecore.Partition, run enginecore.FlowID, from, to int) []enginecore.ExecutionID {
+	ids := make([]enginecore.ExecutionID, to-from)
+	for i := range ids {
+		ids[i] = enginecore.ExecutionIDFor(p, run, flow.ItemName(from+i))
+	}
+	return ids
 }
 
 // Bounds of one submitting call; the engine holds a server for well under 5 ms with them.
@@ -250,8 +259,8 @@ func (p *runPlan) header(nodes []enginecore.SubmitFlowNode, edges int) enginecor
 		Parent:  p.parent,
 		Budgets: encodeBudgets(p.budgets),
 	}
-	if place := p.compiled.places[p.compiled.graph.Return]; place > 0 {
-		call.ResultExecutionID = nodes[place-1].ExecutionID
+	if number := p.compiled.nodeNumbers[p.compiled.graph.Return]; number > 0 {
+		call.ResultExecutionID = nodes[number-1].ExecutionID
 	}
 	return call
 }

@@ -65,6 +65,11 @@ type RunQuery struct {
 // finished tells that the runs are wanted by their end.
 func (q RunQuery) finished() bool { return !q.FinishedFrom.IsZero() || !q.FinishedBefore.IsZero() }
 
+// onlyFlow reports whether the query names a flow and nothing else.
+func (q RunQuery) onlyFlow() bool {
+	return q.Flow != "" && len(q.States) == 0 && len(q.Tags) == 0 && q.CreatedFrom.IsZero() && q.CreatedBefore.IsZero() && !q.finished()
+}
+
 // Check returns what Client.Runs would refuse the query for, without an engine. The error wraps ErrRunQuery.
 func (q RunQuery) Check() error {
 	var faults []error
@@ -123,7 +128,7 @@ type RunSummary struct {
 	PausedAt time.Time
 	// Nodes counts the nodes of the run.
 	Nodes RunNodes
-	// Tags are those of the flow and those that the run was started with. Not set by List in contract mode.
+	// Tags are those of the flow and those that the run was started with. Not set in contract mode.
 	Tags map[string]string
 }
 
@@ -170,7 +175,7 @@ func summarize(r enginecore.Run) RunSummary {
 //
 // The cost: by flow, by tag and without either, runs are found in lists of their own; all else is looked at run by run, so
 // bound the time of a query for few runs among very many. It wraps ErrRunQuery for a query that makes no sense, and
-// ErrNotInContract in contract mode, where List and package admin remain.
+// ErrNotInContract in contract mode, where ListRuns and package admin remain.
 func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[RunSummary, error] {
 	return func(yield func(RunSummary, error) bool) {
 		s, err := c.search(q, "", runsPerBatch)
@@ -193,24 +198,43 @@ type RunPage struct {
 	Next string
 }
 
-// FindRuns is Runs by pages: at most limit runs (0 for 50, and never more than MaxListed) from a cursor on, which is the Next of the page
-// before with the same query, or empty. Pages together have what Runs yields. The work of a call is bounded, whatever
-// there is. The cursor stays good, also when the run that it names is purged; one from elsewhere gives ErrRunCursor.
-func (c *Client) FindRuns(ctx context.Context, q RunQuery, cursor string, limit int) (RunPage, error) {
+// ListRuns is Runs by pages: at most limit runs (0 for 50, and never more than MaxListed) from a cursor on, which is the Next
+// of the page before with the same query, or empty. Pages together have what Runs yields. The work of a call is bounded,
+// whatever there is. The cursor stays good, also when the run that it names is purged; one from elsewhere gives ErrRunCursor.
+//
+// In contract mode, where there are no lists of runs, a query may only name a Flow, which is looked for among the latest runs of
+// all flows, and there is one page; other queries give ErrNotInContract. The runs of partitions that could not be asked are
+// missing then, and the error, which comes together with what was found, says so.
+func (c *Client) ListRuns(ctx context.Context, q RunQuery, cursor string, limit int) (RunPage, error) {
 	limit, err := listLimit(limit)
-	if err != nil {
-		return RunPage{}, fmt.Errorf("find runs: %w", err)
+	if err == nil {
+		err = c.ready()
 	}
+	if err != nil {
+		return RunPage{}, fmt.Errorf("list runs: %w", err)
+	}
+	if _, err := c.composites(); err != nil && q.onlyFlow() && cursor == "" {
+		return c.listInContract(ctx, q.Flow, limit)
+	}
+	page, err := c.searchPage(ctx, q, cursor, limit)
+	if err != nil {
+		return RunPage{}, fmt.Errorf("list runs: %w", err)
+	}
+	return page, nil
+}
+
+// searchPage finds one page of runs.
+func (c *Client) searchPage(ctx context.Context, q RunQuery, cursor string, limit int) (RunPage, error) {
 	s, err := c.search(q, cursor, limit)
 	if err != nil {
-		return RunPage{}, fmt.Errorf("find runs: %w", err)
+		return RunPage{}, err
 	}
 	s.rounds = roundsPerPage
 	var page RunPage
 	for len(page.Runs) < limit {
 		run, found, err := s.next(ctx)
 		if err != nil {
-			return RunPage{}, fmt.Errorf("find runs: %w", err)
+			return RunPage{}, err
 		}
 		if !found {
 			break
@@ -221,7 +245,7 @@ func (c *Client) FindRuns(ctx context.Context, q RunQuery, cursor string, limit 
 	return page, nil
 }
 
-// MaxListed is the most runs that List and FindRuns return at once.
+// MaxListed is the most runs that ListRuns returns at once.
 const MaxListed = 500
 
 // listLimit is how many runs are returned when so many are asked for.
@@ -238,27 +262,8 @@ func listLimit(asked int) (int, error) {
 // listConcurrency bounds how many partitions are asked at a time.
 const listConcurrency = 16
 
-// List returns the runs of a flow in the client's namespace, the newest first, at most limit of them (0 for 50, and never more than MaxListed). It asks every
-// partition. In contract mode, where there are no lists of runs, it looks at all flows; the runs of partitions that could not
-// be asked are missing then, and the error, which comes together with what was found, says so. Runs finds more, by other
-// criteria, and in pages.
-func (c *Client) List(ctx context.Context, flowName string, limit int) ([]RunSummary, error) {
-	if err := c.ready(); err != nil {
-		return nil, err
-	}
-	limit, err := listLimit(limit)
-	if err != nil {
-		return nil, fmt.Errorf("list runs of flow %s: %w", flowName, err)
-	}
-	if _, err := c.composites(); err == nil {
-		page, err := c.FindRuns(ctx, RunQuery{Flow: flowName}, "", limit)
-		return page.Runs, err
-	}
-	return c.listInContract(ctx, flowName, limit)
-}
-
-// listInContract looks at all flows of all partitions.
-func (c *Client) listInContract(ctx context.Context, flowName string, limit int) ([]RunSummary, error) {
+// listInContract lists the latest runs of a flow. It looks at all flows of all partitions.
+func (c *Client) listInContract(ctx context.Context, flowName string, limit int) (RunPage, error) {
 	partitions := c.session.partitions()
 	pages := make([][]enginecore.Run, len(partitions))
 	faults := make([]error, len(partitions))
@@ -283,23 +288,24 @@ func (c *Client) listInContract(ctx context.Context, flowName string, limit int)
 	slices.SortFunc(runs, func(a, b RunSummary) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.FlowID, b.FlowID))
 	})
+	page := RunPage{Runs: runs[:min(limit, len(runs))]}
 	if err := errors.Join(faults...); err != nil {
-		return runs[:min(limit, len(runs))], fmt.Errorf("list runs of flow %s: %w", flowName, err)
+		return page, fmt.Errorf("list runs of flow %s: %w", flowName, err)
 	}
-	return runs[:min(limit, len(runs))], nil
+	return page, nil
 }
 
-// runPlace is a place in the order of a search: that of the run with this time and id.
-type runPlace struct {
+// runPosition is a position in the order of a search: that of the run with this time and id.
+type runPosition struct {
 	ms int64
 	id enginecore.FlowID
 }
 
 // startOfRuns comes before every run.
-var startOfRuns = runPlace{ms: -1}
+var startOfRuns = runPosition{ms: -1}
 
-// behind tells that a place comes after another.
-func (p runPlace) behind(other runPlace) bool {
+// behind reports whether a position comes after another.
+func (p runPosition) behind(other runPosition) bool {
 	if other == startOfRuns || p == startOfRuns {
 		return p != other && other == startOfRuns
 	}
@@ -319,7 +325,7 @@ func orderOf(q RunQuery) string {
 	return byCreation
 }
 
-func parseRunCursor(text string, q RunQuery) (runPlace, error) {
+func parseRunCursor(text string, q RunQuery) (runPosition, error) {
 	if text == "" {
 		return startOfRuns, nil
 	}
@@ -328,10 +334,10 @@ func parseRunCursor(text string, q RunQuery) (runPlace, error) {
 	at, err := strconv.ParseInt(ms, 10, 64)
 	flowID, idErr := enginecore.ParseFlowID(id)
 	if err != nil || idErr != nil || at < 0 {
-		return runPlace{}, fmt.Errorf("%w: %.80q", ErrRunCursor, text)
+		return runPosition{}, fmt.Errorf("%w: %.80q", ErrRunCursor, text)
 	}
 	if order != orderOf(q) {
-		return runPlace{}, fmt.Errorf("%w: %.80q comes from a query with another order", ErrRunCursor, text)
+		return runPosition{}, fmt.Errorf("%w: %.80q comes from a query with another order", ErrRunCursor, text)
 	}
-	return runPlace{at, flowID}, nil
+	return runPosition{at, flowID}, nil
 }

@@ -136,7 +136,7 @@ func pages(t testing.TB, c *runtime.Client, q runtime.RunQuery, size int) []runt
 	ctx := enginetest.Context(t)
 	var found []runtime.RunSummary
 	for cursor := ""; ; {
-		page, err := c.FindRuns(ctx, q, cursor, size)
+		page, err := c.ListRuns(ctx, q, cursor, size)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(page.Runs), size)
 		found = append(found, page.Runs...)
@@ -208,7 +208,7 @@ func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 			gone, seen := map[string]bool{}, map[string]int{}
 			cursor := ""
 			for number := 0; ; number++ {
-				page, err := b.Client.FindRuns(ctx, runtime.RunQuery{}, cursor, 5)
+				page, err := b.Client.ListRuns(ctx, runtime.RunQuery{}, cursor, 5)
 				require.NoError(t, err)
 				for _, run := range page.Runs {
 					seen[run.Run]++
@@ -314,7 +314,7 @@ func TestRunQueriesThatMakeNoSense(t *testing.T) {
 			{States: []runtime.RunState{"lost"}}, {Tags: map[string]string{"": "x"}}, {Tags: map[string]string{"Team": "x"}}, {CreatedFrom: now, CreatedBefore: now},
 			{CreatedFrom: now, FinishedFrom: now}, {FinishedFrom: now, FinishedBefore: now.Add(-time.Hour)},
 		} {
-			_, err := b.Client.FindRuns(ctx, q, "", 0)
+			_, err := b.Client.ListRuns(ctx, q, "", 0)
 			require.ErrorIs(t, err, runtime.ErrRunQuery)
 			for _, err := range b.Client.Runs(ctx, q) {
 				require.ErrorIs(t, err, runtime.ErrRunQuery)
@@ -322,7 +322,7 @@ func TestRunQueriesThatMakeNoSense(t *testing.T) {
 		}
 		id := string(enginecore.FlowIDFor("default", "f", "r"))
 		for _, cursor := range []string{"x", "c:1", "c:x:" + id, "c:-2:" + id, "f:1:" + id, "c:1:" + id + "x"} {
-			_, err := b.Client.FindRuns(ctx, runtime.RunQuery{}, cursor, 0)
+			_, err := b.Client.ListRuns(ctx, runtime.RunQuery{}, cursor, 0)
 			require.ErrorIs(t, err, runtime.ErrRunCursor, cursor)
 		}
 		def := oneWay(t, newCourse(), "tagged", "ok")
@@ -336,7 +336,7 @@ func TestRunQueriesThatMakeNoSense(t *testing.T) {
 
 func TestContractModeHasNoRunSearch(t *testing.T) {
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
-		_, err := b.Client.FindRuns(context.Background(), runtime.RunQuery{}, "", 0)
+		_, err := b.Client.ListRuns(context.Background(), runtime.RunQuery{}, "", 0)
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
 	})
 }
@@ -376,13 +376,13 @@ func TestListsKeepToTheirNamespace(t *testing.T) {
 			require.NoError(t, err)
 		}
 		for client, want := range map[*runtime.Client][]string{b.Client: {"run-0"}, other.Client: {"run-2", "run-1"}} {
-			runs, err := client.List(ctx, "single", 0)
+			page, err := client.ListRuns(ctx, runtime.RunQuery{Flow: "single"}, "", 0)
 			require.NoError(t, err)
-			require.Equal(t, want, runNames(runs))
+			require.Equal(t, want, runNames(page.Runs))
 			if b.Contract() {
 				continue
 			}
-			page, err := client.FindRuns(ctx, runtime.RunQuery{}, "", 0)
+			page, err = client.ListRuns(ctx, runtime.RunQuery{}, "", 0)
 			require.NoError(t, err)
 			require.Equal(t, want, runNames(page.Runs))
 			quotas, err := client.Quotas(ctx)

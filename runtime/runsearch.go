@@ -28,7 +28,7 @@ type runSearch struct {
 	share   int // how many runs a partition is asked for
 	// rounds is how often partitions may be asked yet; negative is without an end.
 	rounds int
-	last   runPlace // of the run that was given last
+	last   runPosition // of the run that was given last
 }
 
 // runStream is what one partition has found and not given yet.
@@ -36,7 +36,7 @@ type runStream struct {
 	partition enginecore.Partition
 	found     []RunSummary
 	// reached is up to where the partition was searched; done tells that it was to the end.
-	reached runPlace
+	reached runPosition
 	done    bool
 }
 
@@ -74,7 +74,7 @@ func (s *runSearch) next(ctx context.Context) (run RunSummary, found bool, err e
 				return RunSummary{}, false, nil
 			}
 			run, best.found = best.found[0], best.found[1:]
-			s.last = s.place(run)
+			s.last = s.position(run)
 			return run, true, nil
 		}
 		if s.rounds == 0 {
@@ -92,7 +92,7 @@ func (s *runSearch) best() *runStream {
 	var best *runStream
 	for i := range s.streams {
 		stream := &s.streams[i]
-		if len(stream.found) > 0 && (best == nil || s.place(best.found[0]).behind(s.place(stream.found[0]))) {
+		if len(stream.found) > 0 && (best == nil || s.position(best.found[0]).behind(s.position(stream.found[0]))) {
 			best = stream
 		}
 	}
@@ -104,18 +104,18 @@ func (s *runSearch) waitFor(best *runStream) []*runStream {
 	var list []*runStream
 	for i := range s.streams {
 		stream := &s.streams[i]
-		if len(stream.found) == 0 && !stream.done && (best == nil || s.place(best.found[0]).behind(stream.reached)) {
+		if len(stream.found) == 0 && !stream.done && (best == nil || s.position(best.found[0]).behind(stream.reached)) {
 			list = append(list, stream)
 		}
 	}
 	return list
 }
 
-func (s *runSearch) place(run RunSummary) runPlace {
+func (s *runSearch) position(run RunSummary) runPosition {
 	if s.query.finished() {
-		return runPlace{run.ClosedAt.UnixMilli(), run.FlowID}
+		return runPosition{run.ClosedAt.UnixMilli(), run.FlowID}
 	}
-	return runPlace{run.CreatedAt.UnixMilli(), run.FlowID}
+	return runPosition{run.CreatedAt.UnixMilli(), run.FlowID}
 }
 
 // ask lets streams search on, all at once.
@@ -135,7 +135,7 @@ func (s *runSearch) ask(ctx context.Context, streams []*runStream) error {
 		}
 		stream.done = !reply.More
 		if reply.More {
-			reached := runPlace{reply.NextAt.UnixMilli(), reply.NextID}
+			reached := runPosition{reply.NextAt.UnixMilli(), reply.NextID}
 			if !reached.behind(stream.reached) {
 				return fmt.Errorf("partition %s does not go on behind %s", stream.partition, stream.reached.cursor(s.query))
 			}
@@ -196,7 +196,7 @@ func (s *runSearch) cursor() string {
 	return s.last.cursor(s.query)
 }
 
-func (p runPlace) cursor(q RunQuery) string {
+func (p runPosition) cursor(q RunQuery) string {
 	if p == startOfRuns {
 		return ""
 	}

@@ -189,11 +189,11 @@ func newManyForm(c *compiledFlow) *manyForm {
 			Tags: n.Tags, StartTimeout: n.StartTimeout, AttemptTimeout: n.AttemptTimeout,
 		})
 	}
-	m.result = c.places[c.graph.Return]
+	m.result = c.nodeNumbers[c.graph.Return]
 	for i := range c.graph.Nodes {
 		n := &c.graph.Nodes[i]
 		for _, up := range n.Upstreams {
-			edge := enginecore.SubmitManyEdge{Upstream: c.places[up.Node], Downstream: c.places[n.Name], DependencyKind: string(up.Kind)}
+			edge := enginecore.SubmitManyEdge{Upstream: c.nodeNumbers[up.Node], Downstream: c.nodeNumbers[n.Name], DependencyKind: string(up.Kind)}
 			if up.Data {
 				edge.InputName = up.Node
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
 
-// ErrCursor marks a cursor that Stream or Client.FindRuns did not give, or the id of an event that is none.
+// ErrCursor marks a cursor that Stream or Client.ListRuns did not give, or the id of an event that is none.
 var ErrCursor = errors.New("bad cursor")
 
 // Frame is one entry of what a node's attempts emit by activity.Emit.

@@ -92,12 +92,12 @@ func (l linksPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // open lists the open waits.
 func (l linksPage) open(ctx context.Context) ([]link, error) {
-	runs, err := l.client.List(ctx, flowName, listed)
+	page, err := l.client.ListRuns(ctx, runtime.RunQuery{Flow: flowName}, "", listed)
 	if err != nil {
 		return nil, err
 	}
 	var links []link
-	for _, run := range runs {
+	for _, run := range page.Runs {
 		if run.Outcome != "" {
 			continue
 		}

@@ -42,9 +42,9 @@ func list(ctx context.Context, client *runtime.Client, p program, o options) err
 	if live != "" {
 		fmt.Fprintf(p.stdout, "%s is live.\n", live)
 	}
-	runs, err := client.List(ctx, flowName, listed)
+	page, err := client.ListRuns(ctx, runtime.RunQuery{Flow: flowName}, "", listed)
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	for _, run := range runs {
+	for _, run := range page.Runs {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", run.Run, outcomeOf(run.Outcome), run.CreatedAt.Local().Format(time.DateTime))
 	}
 	return errors.Join(err, table.Flush())

@@ -86,7 +86,7 @@ func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
 		}
 		var page runtime.RunPage
 		if soon(func(ctx context.Context) (err error) {
-			page, err = b.Client.FindRuns(ctx, runtime.RunQuery{}, "", 0)
+			page, err = b.Client.ListRuns(ctx, runtime.RunQuery{}, "", 0)
 			return err
 		}) {
 			require.Len(t, page.Runs, 1)

@@ -306,7 +306,7 @@ func (x *load) found() int {
 	t.Helper()
 	var ids []string
 	for cursor := ""; ; {
-		page, err := x.Client.FindRuns(x.ctx, runtime.RunQuery{Flow: "order", States: []runtime.RunState{runtime.RunSucceeded}}, cursor, 7)
+		page, err := x.Client.ListRuns(x.ctx, runtime.RunQuery{Flow: "order", States: []runtime.RunState{runtime.RunSucceeded}}, cursor, 7)
 		require.NoError(t, err)
 		for _, r := range page.Runs {
 			ids = append(ids, r.Run)
