@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
@@ -88,38 +88,17 @@ func readError(err error) error {
 	return fmt.Errorf("read: %w: %w", enginecore.ErrUnavailable, err)
 }
 
-// record holds fields of a hash; what is missing is "".
-type record map[string]string
-
 func (c *Client) hmget(key string, fields []string) rueidis.Completed {
 	return c.client.B().Hmget().Key(key).Field(fields...).Build()
 }
 
-// recordOf reads the answer to hmget; nil when the hash has none of the fields.
-func recordOf(result rueidis.RedisResult, fields []string) record {
-	values, err := result.ToArray()
-	if err != nil {
-		return nil
-	}
-	var r record
-	for i := range min(len(values), len(fields)) {
-		if text, err := values[i].ToString(); err == nil {
-			if r == nil {
-				r = make(record, len(fields))
-			}
-			r[fields[i]] = text
-		}
-	}
-	return r
-}
-
 // one reads fields of one hash, or gives missing when it is not there.
-func (c *Client) one(ctx context.Context, key string, fields []string, missing error) (record, error) {
+func (c *Client) one(ctx context.Context, key string, fields []string, missing error) (hashrecord.Record, error) {
 	results, err := c.read(ctx, c.hmget(key, fields))
 	if err != nil {
 		return nil, err
 	}
-	r := recordOf(results[0], fields)
+	r := hashrecord.Read(results[0], fields)
 	if r == nil {
 		return nil, missing
 	}
@@ -127,39 +106,11 @@ func (c *Client) one(ctx context.Context, key string, fields []string, missing e
 }
 
 // coreOf reads fields of an execution.
-func (c *Client) coreOf(ctx context.Context, id enginecore.ExecutionID, fields ...string) (record, error) {
+func (c *Client) coreOf(ctx context.Context, id enginecore.ExecutionID, fields ...string) (hashrecord.Record, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
 	return c.one(ctx, c.keys.ExecCore(id), append(fields, "lifecycle_phase"), enginecore.ErrExecutionNotFound)
-}
-
-func (r record) int(field string) int64 {
-	n, err := strconv.ParseInt(r[field], 10, 64)
-	if err != nil {
-		f, _ := strconv.ParseFloat(r[field], 64)
-		return int64(f)
-	}
-	return n
-}
-
-// time reads a field that holds Unix ms; zero when it is unset.
-func (r record) time(field string) time.Time { return parseTime(r[field]) }
-
-func parseTime(text string) time.Time {
-	ms, err := strconv.ParseFloat(text, 64)
-	if err != nil || ms <= 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(int64(ms)).UTC()
-}
-
-// lane is the lane of an execution.
-func (r record) lane() enginecore.LaneID {
-	if r["lane_id"] == "" {
-		return "default"
-	}
-	return enginecore.LaneID(r["lane_id"])
 }
 
 // now is the server's clock, which calls of the contract take from their caller.

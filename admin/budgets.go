@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 // maxDimensions is the most dimensions that a budget has and a report names.
@@ -156,7 +157,7 @@ func (c *Client) ReportUsage(ctx context.Context, id enginecore.BudgetID, usage 
 	repeated := reply.Status == enginecore.StatusAlreadyApplied
 	return UsageReport{
 		Applied: !hard && !repeated, Repeated: repeated, Hard: hard, Dimension: reply.Dimension, Usage: reply.Current,
-		Limit: record{"n": reply.Limit}.int("n"),
+		Limit: hashrecord.Int(reply.Limit),
 	}, nil
 }
 
@@ -209,36 +210,36 @@ func (c *Client) Budget(ctx context.Context, id enginecore.BudgetID) (Budget, er
 	if err != nil {
 		return Budget{}, of(err, "status of", "budget", string(id))
 	}
-	r := record(tagsOf(results[0]))
+	r := hashrecord.Record(tagsOf(results[0]))
 	if r == nil {
 		return Budget{}, of(enginecore.ErrBudgetNotFound, "status of", "budget", string(id))
 	}
 	b := Budget{
 		ID: id, ScopeType: r["scope_type"], ScopeID: r["scope_id"], EnforcementMode: r["enforcement_mode"],
 		OnHardLimit: r["on_hard_limit"], OnSoftLimit: r["on_soft_limit"],
-		ResetInterval: time.Duration(r.int("reset_interval_ms")) * time.Millisecond, HardBreaches: int(r.int("breach_count")),
-		SoftBreaches: int(r.int("soft_breach_count")), LastBreachAt: r.time("last_breach_at"), LastBreach: r["last_breach_dim"],
-		NextResetAt: r.time("next_reset_at"), CreatedAt: r.time("created_at"), Usage: make(map[string]int64), Limits: make(map[string]Limits),
+		ResetInterval: time.Duration(r.Int("reset_interval_ms")) * time.Millisecond, HardBreaches: int(r.Int("breach_count")),
+		SoftBreaches: int(r.Int("soft_breach_count")), LastBreachAt: r.Time("last_breach_at"), LastBreach: r["last_breach_dim"],
+		NextResetAt: r.Time("next_reset_at"), CreatedAt: r.Time("created_at"), Usage: make(map[string]int64), Limits: make(map[string]Limits),
 	}
-	limits := record(tagsOf(results[1]))
+	limits := hashrecord.Record(tagsOf(results[1]))
 	for field := range limits {
 		kind, name, _ := strings.Cut(field, ":")
 		of := b.Limits[name]
 		switch kind {
 		case "hard":
-			of.Hard = limits.int(field)
+			of.Hard = limits.Int(field)
 		case "soft":
-			of.Soft = limits.int(field)
+			of.Soft = limits.Int(field)
 		default:
 			continue
 		}
 		b.Limits[name] = of
 	}
-	usage := record(tagsOf(results[2]))
-	b.BreachedAt = usage.time("breached_at")
+	usage := hashrecord.Record(tagsOf(results[2]))
+	b.BreachedAt = usage.Time("breached_at")
 	for name := range usage {
 		if checkDimension(name) == nil {
-			b.Usage[name] = usage.int(name)
+			b.Usage[name] = usage.Int(name)
 		}
 	}
 	return b, nil

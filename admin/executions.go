@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 // NewExecution is what CreateExecution makes.
@@ -191,21 +192,21 @@ var executionFields = []string{
 	"cancellation_reason", "cancelled_by", "created_at", "started_at", "completed_at", "delay_until",
 }
 
-func executionOf(id enginecore.ExecutionID, r record) Execution {
+func executionOf(id enginecore.ExecutionID, r hashrecord.Record) Execution {
 	return Execution{
-		ID: id, Namespace: r["namespace"], Lane: r.lane(), Kind: r["execution_kind"], Creator: r["creator_identity"],
-		Priority: int(r.int("priority")), Flow: enginecore.FlowID(r["flow_id"]), State: enginecore.PublicState(r["public_state"]),
+		ID: id, Namespace: r["namespace"], Lane: r.Lane(), Kind: r["execution_kind"], Creator: r["creator_identity"],
+		Priority: int(r.Int("priority")), Flow: enginecore.FlowID(r["flow_id"]), State: enginecore.PublicState(r["public_state"]),
 		Phase: enginecore.LifecyclePhase(r["lifecycle_phase"]), Ownership: enginecore.OwnershipState(r["ownership_state"]),
 		Eligibility: enginecore.EligibilityState(r["eligibility_state"]), Blocking: enginecore.BlockingReason(r["blocking_reason"]),
 		Outcome: enginecore.TerminalOutcome(r["terminal_outcome"]), Attempt: enginecore.AttemptState(r["attempt_state"]),
-		BlockingDetail: r["blocking_detail"], AttemptIndex: enginecore.AttemptIndex(r.int("current_attempt_index")),
-		Attempts: int(r.int("total_attempt_count")), Retries: int(r.int("retry_count")),
-		Reclaims: int(r.int("lease_reclaim_count")), Replays: int(r.int("replay_count")),
+		BlockingDetail: r["blocking_detail"], AttemptIndex: enginecore.AttemptIndex(r.Int("current_attempt_index")),
+		Attempts: int(r.Int("total_attempt_count")), Retries: int(r.Int("retry_count")),
+		Reclaims: int(r.Int("lease_reclaim_count")), Replays: int(r.Int("replay_count")),
 		Worker: enginecore.WorkerInstanceID(r["current_worker_instance_id"]), Lease: enginecore.LeaseID(r["current_lease_id"]),
-		LeaseEpoch: enginecore.LeaseEpoch(r.int("current_lease_epoch")), LeaseExpiresAt: r.time("lease_expires_at"),
+		LeaseEpoch: enginecore.LeaseEpoch(r.Int("current_lease_epoch")), LeaseExpiresAt: r.Time("lease_expires_at"),
 		FailureReason: r["failure_reason"], CancellationReason: r["cancellation_reason"], CancelledBy: r["cancelled_by"],
-		CreatedAt: r.time("created_at"), StartedAt: r.time("started_at"), CompletedAt: r.time("completed_at"),
-		DelayUntil: r.time("delay_until"),
+		CreatedAt: r.Time("created_at"), StartedAt: r.Time("started_at"), CompletedAt: r.Time("completed_at"),
+		DelayUntil: r.Time("delay_until"),
 	}
 }
 
@@ -219,7 +220,7 @@ func (c *Client) Execution(ctx context.Context, id enginecore.ExecutionID) (Exec
 	if err != nil {
 		return Execution{}, of(err, "get", "execution", string(id))
 	}
-	r := recordOf(results[0], executionFields)
+	r := hashrecord.Read(results[0], executionFields)
 	if r == nil {
 		return Execution{}, of(enginecore.ErrExecutionNotFound, "get", "execution", string(id))
 	}
@@ -293,9 +294,9 @@ func (c *Client) CancelExecution(ctx context.Context, id enginecore.ExecutionID,
 	return enginecore.LifecyclePhase(reply.PreviousPhase), of(err, "cancel", "execution", string(id))
 }
 
-func cancelCall(id enginecore.ExecutionID, r record, reason string) enginecore.CancelExecutionCall {
+func cancelCall(id enginecore.ExecutionID, r hashrecord.Record, reason string) enginecore.CancelExecutionCall {
 	return enginecore.CancelExecutionCall{
-		AttemptIndex: enginecore.AttemptIndex(r.int("current_attempt_index")), LaneID: r.lane(), ExecutionID: id,
+		AttemptIndex: enginecore.AttemptIndex(r.Int("current_attempt_index")), LaneID: r.Lane(), ExecutionID: id,
 		WorkerInstanceID: enginecore.WorkerInstanceID(r["current_worker_instance_id"]),
 		WaitpointID:      enginecore.WaitpointID(r["current_waitpoint_id"]), Reason: reason, Source: sourceOperator,
 	}
@@ -312,7 +313,7 @@ func (c *Client) ChangePriority(ctx context.Context, id enginecore.ExecutionID, 
 		return 0, of(err, "change priority of", "execution", string(id))
 	}
 	reply, err := c.core.ChangePriority(ctx, enginecore.ChangePriorityCall{
-		LaneID: r.lane(), ExecutionID: id, NewPriority: int64(priority),
+		LaneID: r.Lane(), ExecutionID: id, NewPriority: int64(priority),
 	})
 	return int(reply.OldPriority), of(err, "change priority of", "execution", string(id))
 }
@@ -333,7 +334,7 @@ func (c *Client) replay(ctx context.Context, id enginecore.ExecutionID) (enginec
 	if err != nil {
 		return "", err
 	}
-	call := enginecore.ReplayExecutionCall{LaneID: r.lane(), ExecutionID: id}
+	call := enginecore.ReplayExecutionCall{LaneID: r.Lane(), ExecutionID: id}
 	if r["terminal_outcome"] == string(enginecore.OutcomeSkipped) && r["flow_id"] != "" {
 		edges, err := c.client.Do(ctx, c.client.B().Smembers().Key(c.keys.FlowIn(enginecore.FlowID(r["flow_id"]), id)).Build()).AsStrSlice()
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 // ErrPartition is returned by AddExecution for an execution that lives in another partition than the flow: they could not
@@ -149,7 +150,7 @@ func (c *Client) ApplyEdge(ctx context.Context, e Edge, revision int64) (unsatis
 		return 0, false, of(err, "apply", "edge", string(e.ID))
 	}
 	reply, err := c.core.ApplyDependencyToChild(ctx, enginecore.ApplyDependencyToChildCall{
-		DownstreamExecutionID: e.Downstream, LaneID: r.lane(), GroupExecutionID: e.Downstream, FlowID: e.Flow, EdgeID: e.ID,
+		DownstreamExecutionID: e.Downstream, LaneID: r.Lane(), GroupExecutionID: e.Downstream, FlowID: e.Flow, EdgeID: e.ID,
 		UpstreamExecutionID: e.Upstream, GraphRevision: revision, DependencyKind: e.Kind, DataPassingRef: e.Input, Now: now,
 	})
 	if err != nil {
@@ -158,7 +159,7 @@ func (c *Client) ApplyEdge(ctx context.Context, e Edge, revision int64) (unsatis
 	if reply.Unresolved == "already_applied" {
 		return 0, true, nil
 	}
-	return int(record{"n": reply.Unresolved}.int("n")), false, nil
+	return int(hashrecord.Int(reply.Unresolved)), false, nil
 }
 
 // FlowInfo is a flow as its record tells.
@@ -187,12 +188,12 @@ var flowFields = []string{
 	"cancellation_policy", "created_at", "cancelled_at", "closed_at", "managed", "run_id",
 }
 
-func flowOf(id enginecore.FlowID, r record) FlowInfo {
+func flowOf(id enginecore.FlowID, r hashrecord.Record) FlowInfo {
 	return FlowInfo{
-		ID: id, Kind: r["flow_kind"], Namespace: r["namespace"], State: r["public_flow_state"], Members: int(r.int("node_count")),
-		Edges: int(r.int("edge_count")), Revision: r.int("graph_revision"), CancelReason: r["cancel_reason"],
-		CancelPolicy: r["cancellation_policy"], CreatedAt: r.time("created_at"), CancelledAt: r.time("cancelled_at"),
-		ClosedAt: r.time("closed_at"), Managed: r["managed"] != "", Run: r["run_id"],
+		ID: id, Kind: r["flow_kind"], Namespace: r["namespace"], State: r["public_flow_state"], Members: int(r.Int("node_count")),
+		Edges: int(r.Int("edge_count")), Revision: r.Int("graph_revision"), CancelReason: r["cancel_reason"],
+		CancelPolicy: r["cancellation_policy"], CreatedAt: r.Time("created_at"), CancelledAt: r.Time("cancelled_at"),
+		ClosedAt: r.Time("closed_at"), Managed: r["managed"] != "", Run: r["run_id"],
 	}
 }
 
@@ -207,7 +208,7 @@ func (c *Client) Flow(ctx context.Context, id enginecore.FlowID) (FlowInfo, erro
 	if err != nil {
 		return FlowInfo{}, of(err, "describe", "flow", string(id))
 	}
-	r := recordOf(results[0], flowFields)
+	r := hashrecord.Read(results[0], flowFields)
 	if r == nil {
 		return FlowInfo{}, of(enginecore.ErrFlowNotFound, "describe", "flow", string(id))
 	}

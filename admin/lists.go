@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 // ErrCursor marks a cursor that does not come from a page of the same listing.
@@ -195,7 +196,7 @@ func (c *Client) readExecutions(ctx context.Context, q ExecutionQuery, ids []str
 	var found []Execution
 	step := len(commands) / max(1, len(ids))
 	for i, id := range ids {
-		r := recordOf(results[i*step], executionFields)
+		r := hashrecord.Read(results[i*step], executionFields)
 		if r == nil {
 			continue // it is gone
 		}
@@ -279,7 +280,7 @@ func (c *Client) ListFlows(ctx context.Context, q FlowQuery, cursor string, limi
 	}
 	page := FlowPage{Next: next}
 	for i, id := range ids {
-		r := recordOf(results[2*i], flowFields)
+		r := hashrecord.Read(results[2*i], flowFields)
 		if r == nil {
 			continue // it is gone
 		}

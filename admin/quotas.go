@@ -104,8 +104,8 @@ func (c *Client) quota(ctx context.Context, id enginecore.QuotaPolicyID) (Quota,
 		return Quota{}, err
 	}
 	q := Quota{
-		ID: id, Window: time.Duration(r.int("requests_per_window_seconds")) * time.Second, MaxStarts: r.int("max_requests_per_window"),
-		MaxConcurrent: r.int("active_concurrency_cap"), CreatedAt: r.time("created_at"),
+		ID: id, Window: time.Duration(r.Int("requests_per_window_seconds")) * time.Second, MaxStarts: r.Int("max_requests_per_window"),
+		MaxConcurrent: r.Int("active_concurrency_cap"), CreatedAt: r.Time("created_at"),
 	}
 	since := fmt.Sprint(now.Add(-q.Window).UnixMilli())
 	results, err := c.read(ctx, c.client.B().Zcount().Key(c.keys.QuotaWindow(p, id)).Min(since).Max("+inf").Build(),

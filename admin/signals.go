@@ -74,7 +74,7 @@ func (c *Client) DeliverSignal(ctx context.Context, s Signal) (Delivery, error) 
 	if err != nil {
 		return Delivery{}, of(err, "signal", "execution", string(s.Execution))
 	}
-	delivery, err := c.deliver(ctx, s, r.lane())
+	delivery, err := c.deliver(ctx, s, r.Lane())
 	return delivery, of(err, "signal", "execution", string(s.Execution))
 }
 

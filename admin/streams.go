@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 const (
@@ -183,6 +184,6 @@ func (c *Client) closed(ctx context.Context, id enginecore.ExecutionID, attempt 
 	if err != nil {
 		return Frames{}, err
 	}
-	r := recordOf(results[0], fields)
-	return Frames{ClosedAt: r.time("closed_at"), ClosedReason: r["closed_reason"]}, nil
+	r := hashrecord.Read(results[0], fields)
+	return Frames{ClosedAt: r.Time("closed_at"), ClosedReason: r["closed_reason"]}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 // FlowSummary counts the members of a flow.
@@ -35,21 +36,21 @@ func (c *Client) FlowSummary(ctx context.Context, id enginecore.FlowID) (FlowSum
 	if err != nil {
 		return FlowSummary{}, of(err, "summarize", "flow", string(id))
 	}
-	if recordOf(results[0], flowFields) == nil {
+	if hashrecord.Read(results[0], flowFields) == nil {
 		return FlowSummary{}, of(enginecore.ErrFlowNotFound, "summarize", "flow", string(id))
 	}
 	stored, err := results[1].AsStrMap()
 	if err != nil {
 		return FlowSummary{}, of(enginecore.ConnectError(err), "summarize", "flow", string(id))
 	}
-	r := record(stored)
+	r := hashrecord.Record(stored)
 	s := FlowSummary{
-		State: r["public_flow_state"], Members: int(r.int("total_members")), Counted: int(r.int("sampled_members")),
-		UpdatedAt: r.time("last_summary_update_at"), ByState: make(map[enginecore.PublicState]int),
+		State: r["public_flow_state"], Members: int(r.Int("total_members")), Counted: int(r.Int("sampled_members")),
+		UpdatedAt: r.Time("last_summary_update_at"), ByState: make(map[enginecore.PublicState]int),
 	}
 	for field := range r {
-		if state, ok := strings.CutPrefix(field, membersPrefix); ok && r.int(field) > 0 {
-			s.ByState[enginecore.PublicState(state)] = int(r.int(field))
+		if state, ok := strings.CutPrefix(field, membersPrefix); ok && r.Int(field) > 0 {
+			s.ByState[enginecore.PublicState(state)] = int(r.Int(field))
 		}
 	}
 	return s, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 // Waitpoint is an open waitpoint of an execution.
@@ -88,13 +89,13 @@ func (c *Client) openWaitpoints(ctx context.Context, p enginecore.Partition, ids
 	var open []Waitpoint
 	var matchers []int64
 	for i, id := range ids {
-		r := recordOf(results[2*i], waitpointFields)
+		r := hashrecord.Read(results[2*i], waitpointFields)
 		if (r["state"] != "pending" && r["state"] != "active") || r["waitpoint_token"] == "" {
 			continue
 		}
 		open = append(open, Waitpoint{
-			ID: id, Key: r["waitpoint_key"], State: r["state"], Token: r["waitpoint_token"], CreatedAt: r.time("created_at"),
-			ActivatedAt: r.time("activated_at"), ExpiresAt: r.time("expires_at"),
+			ID: id, Key: r["waitpoint_key"], State: r["state"], Token: r["waitpoint_token"], CreatedAt: r.Time("created_at"),
+			ActivatedAt: r.Time("activated_at"), ExpiresAt: r.Time("expires_at"),
 		})
 		count, _ := results[2*i+1].AsInt64() // 0 without one
 		matchers = append(matchers, min(count, maxMatchers))
