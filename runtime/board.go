@@ -196,7 +196,7 @@ func (b *board) enqueue(v visit) {
 	b.lines[v.lane] = b.lines[v.lane].grown(1)
 	b.queue = append(b.queue, v)
 	if b.free > 0 {
-		notify(b.changed)
+		signalChange(b.changed)
 	}
 }
 
@@ -249,7 +249,7 @@ func (b *board) claimed(unused int) {
 	b.claims--
 	b.free += unused
 	if len(b.queue) > 0 {
-		notify(b.changed)
+		signalChange(b.changed)
 	}
 }
 
@@ -259,7 +259,29 @@ func (b *board) release() {
 	defer b.mu.Unlock()
 	b.free++
 	if len(b.queue) > 0 {
-		notify(b.changed)
+		signalChange(b.changed)
+	}
+}
+
+// reserve takes up to n free slots. What is not used of them goes back with restore.
+func (b *board) reserve(n int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0
+	}
+	n = min(n, b.free)
+	b.free -= n
+	return n
+}
+
+// restore frees slots that were reserved.
+func (b *board) restore(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free += n
+	if n > 0 && len(b.queue) > 0 {
+		signalChange(b.changed)
 	}
 }
 
@@ -289,4 +311,12 @@ func (b *board) isClosed() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.closed
+}
+
+// signalChange leaves a value in a channel of capacity one, which wakes the goroutine that receives from it.
+func signalChange(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

@@ -31,8 +31,8 @@ type calls interface {
 	// renewAll renews the leases of several partitions. The replies stand in the order of the calls; the error joins
 	// theirs.
 	renewAll(context.Context, []enginecore.RenewCall) ([]answer[enginecore.RenewReply], error)
-	// claimable are keys of a spot of which one exists when there is something to claim.
-	claimable(spot) []string
+	// claimable are keys of a lane in a partition of which one exists when there is something to claim.
+	claimable(enginecore.Partition, enginecore.LaneID) []string
 	// pollEvery is how often a worker has to look for work that nobody tells it of; 0 when it always hears.
 	pollEvery() time.Duration
 
@@ -65,9 +65,9 @@ func (c composites) awaitEvents(ctx context.Context, news *tail, p enginecore.Pa
 	return news.await(ctx, []string{c.Keys().FlowEvents(p, id)}, []string{cmp.Or(entryOf(after), fromStart)})
 }
 
-func (c composites) claimable(at spot) []string {
+func (c composites) claimable(p enginecore.Partition, lane enginecore.LaneID) []string {
 	keys := c.Keys()
-	return []string{keys.LaneEligible(at.partition, at.lane), keys.FfxReclaimable(at.partition, at.lane)}
+	return []string{keys.LaneEligible(p, lane), keys.FfxReclaimable(p, lane)}
 }
 
 func (composites) attend(context.Context) {}

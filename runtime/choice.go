@@ -5,16 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/redis/rueidis"
-
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
-
-// isOneServer tells that one server has all partitions, and the whole library.
-func (e *session) isOneServer() bool {
-	_, err := e.composites()
-	return err == nil && e.client.Mode() != rueidis.ClientModeCluster
-}
 
 // line is what a board knows of the spots of one lane in its queue: how many there are, and how many claims are under way
 // that visit one of them which the server chooses.

@@ -79,8 +79,8 @@ func newContract(ctx context.Context, e *session, config contractConfig) (*contr
 
 func (c *contract) pollEvery() time.Duration { return c.config.poll }
 
-func (c *contract) claimable(at spot) []string {
-	return []string{c.keys.LaneEligible(at.partition, at.lane)}
+func (c *contract) claimable(p enginecore.Partition, lane enginecore.LaneID) []string {
+	return []string{c.keys.LaneEligible(p, lane)}
 }
 
 // UpdateProgress is a function of the contract.

@@ -1,12 +1,12 @@
 package runtime
 
 import (
-	"hash/fnv"
 	"math/bits"
 	"sync"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/stablehash"
 )
 
 const (
@@ -45,7 +45,7 @@ type peer struct {
 }
 
 func newCrowd(self enginecore.WorkerInstanceID) *crowd {
-	return &crowd{self: hashOf(string(self)), changed: make(chan struct{}, 1), peers: make(map[enginecore.LaneID]map[string]peer)}
+	return &crowd{self: stablehash.Of(string(self)), changed: make(chan struct{}, 1), peers: make(map[enginecore.LaneID]map[string]peer)}
 }
 
 // here notes that another worker of a lane is there, and tells whether it is new.
@@ -56,9 +56,9 @@ func (c *crowd) here(lane enginecore.LaneID, instance string, now time.Time) boo
 		c.peers[lane] = make(map[string]peer)
 	}
 	_, known := c.peers[lane][instance]
-	c.peers[lane][instance] = peer{hashOf(instance), now}
+	c.peers[lane][instance] = peer{stablehash.Of(instance), now}
 	if !known {
-		notify(c.changed)
+		signalChange(c.changed)
 	}
 	return !known
 }
@@ -67,7 +67,7 @@ func (c *crowd) left(lane enginecore.LaneID, instance string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.peers[lane], instance)
-	notify(c.changed)
+	signalChange(c.changed)
 }
 
 // forgetSilent drops those that have not been heard for long.
@@ -78,7 +78,7 @@ func (c *crowd) forgetSilent(now time.Time) {
 		for instance, p := range peers {
 			if now.Sub(p.seen) > presenceLasts {
 				delete(peers, instance)
-				notify(c.changed)
+				signalChange(c.changed)
 			}
 		}
 	}
@@ -110,10 +110,10 @@ func (c *crowd) wait(lane enginecore.LaneID, message string) (wait time.Duration
 	if len(peers) == 0 {
 		return 0, true
 	}
-	seed := hashOf(message)
-	mine, before := scatter(c.self^seed), 0
+	seed := stablehash.Of(message)
+	mine, before := stablehash.Mix(c.self^seed), 0
 	for _, p := range peers {
-		if scatter(p.hash^seed) < mine {
+		if stablehash.Mix(p.hash^seed) < mine {
 			before++
 		}
 	}
@@ -140,18 +140,4 @@ func (c *crowd) duty(lane enginecore.LaneID, place int, at int64) (wait, handOn 
 	turn := newRota(c.self, c.peers[lane]).turn(place, at)
 	between := c.turnTime(maxDutyTurn)
 	return time.Duration(turn) * between, time.Duration(onDuty+turn) * between
-}
-
-// hashOf is the same in every process.
-func hashOf(text string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(text))
-	return h.Sum64()
-}
-
-// scatter spreads the differences of a number over all its bits.
-func scatter(n uint64) uint64 {
-	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
-	n = (n ^ n>>27) * 0x94d049bb133111eb
-	return n ^ n>>31
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/stablehash"
 )
 
 // DefaultHeartbeat is how often a keeper tells the others that it is there, unless Heartbeat says otherwise.
@@ -108,7 +109,7 @@ func (f *fleet) heard(message string, now time.Time) bool {
 		if builtIn && !f.builtIn {
 			return true // it stands by when it hears of this one, and owns nothing until then
 		}
-		f.peers[id] = keeperPeer{hashOf(id), now.Add(silentBeats * beat), builtIn}
+		f.peers[id] = keeperPeer{stablehash.Of(id), now.Add(silentBeats * beat), builtIn}
 		notify(f.turned)
 		return !known
 	case words[0] == "gone":
@@ -145,12 +146,12 @@ func (f *fleet) size() int {
 
 // mine tells whether a partition is this keeper's.
 func (f *fleet) mine(p enginecore.Partition) bool {
-	seed := hashOf(p.Tag())
-	own := scatter(hashOf(f.self) ^ seed)
+	seed := stablehash.Of(p.Tag())
+	own := stablehash.Mix(stablehash.Of(f.self) ^ seed)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, other := range f.peers {
-		if scatter(other.hash^seed) > own {
+		if stablehash.Mix(other.hash^seed) > own {
 			return false
 		}
 	}

@@ -77,11 +77,3 @@ func (t *timers) put(timer *time.Timer) {
 	timer.Stop()
 	t.pool.Put(timer)
 }
-
-// notify leaves a value in a channel of capacity one.
-func notify(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/stablehash"
 )
 
 const (
@@ -77,7 +78,7 @@ func (s *Scheduler) newProbe(ctx context.Context, r GrantRequest) (*probe, error
 		p.places = []enginecore.Partition{*r.Partition}
 		return p, nil
 	}
-	first := s.rotate(now, len(all)) + int(uint16(hashOf(string(r.Instance))))%len(all)
+	first := s.rotate(now, len(all)) + int(uint16(stablehash.Of(string(r.Instance))))%len(all)
 	for i := range min(probedPartitions, len(all)) {
 		p.places = append(p.places, all[(first+i)%len(all)])
 	}

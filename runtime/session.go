@@ -33,3 +33,9 @@ type session struct {
 	// keeperLook is how often workers without a keeper look whether there is one.
 	keeperLook time.Duration
 }
+
+// isOneServer reports whether one server has all partitions and the whole library, so that it can choose among partitions.
+func (e *session) isOneServer() bool {
+	_, err := e.composites()
+	return err == nil && e.client.Mode() != rueidis.ClientModeCluster
+}

@@ -316,13 +316,3 @@ func waitFor(done <-chan struct{}, limit time.Duration) bool {
 		return false
 	}
 }
-
-// pause waits, or returns early when ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}

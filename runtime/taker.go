@@ -185,25 +185,3 @@ func (s *shift) reserve(n int) int {
 	}
 	return s.board.reserve(n)
 }
-
-// reserve takes up to n free slots. What is not used of them goes back with restore.
-func (b *board) reserve(n int) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return 0
-	}
-	n = min(n, b.free)
-	b.free -= n
-	return n
-}
-
-// restore frees slots that were reserved.
-func (b *board) restore(n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.free += n
-	if n > 0 && len(b.queue) > 0 {
-		notify(b.changed)
-	}
-}

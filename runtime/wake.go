@@ -233,7 +233,9 @@ func (s *shift) sweep(ctx context.Context) {
 // announceAll releases everywhere what waits for a worker like this one.
 func (s *shift) announceAll(ctx context.Context) {
 	keys := s.core.Keys()
-	filled := s.inspect(ctx, func(at spot) []string { return []string{keys.LaneBlockedRoute(at.partition, at.lane)} })
+	filled := s.inspect(ctx, func(p enginecore.Partition, lane enginecore.LaneID) []string {
+		return []string{keys.LaneBlockedRoute(p, lane)}
+	})
 	for _, at := range filled {
 		s.announce(ctx, at)
 	}
@@ -241,7 +243,7 @@ func (s *shift) announceAll(ctx context.Context) {
 
 // inspect lists the spots that have any of the keys. It costs the engine a command for each spot. Those of which it cannot
 // be known are listed, too.
-func (s *shift) inspect(ctx context.Context, keysOf func(spot) []string) []spot {
+func (s *shift) inspect(ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string) []spot {
 	client := s.session.client
 	var spots []spot
 	var questions rueidis.Commands
@@ -249,7 +251,7 @@ func (s *shift) inspect(ctx context.Context, keysOf func(spot) []string) []spot 
 		for _, p := range s.session.partitions() {
 			at := spot{lane, p}
 			spots = append(spots, at)
-			questions = append(questions, client.B().Exists().Key(keysOf(at)...).Build())
+			questions = append(questions, client.B().Exists().Key(keysOf(p, lane)...).Build())
 		}
 	}
 	var filled []spot
