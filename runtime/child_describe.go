@@ -163,7 +163,7 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]It
 	if err != nil {
 		return nil, err
 	}
-	core, err := c.composites()
+	core, err := offered[childRuns](c)
 	if err != nil {
 		return nil, err
 	}

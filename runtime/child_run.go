@@ -284,6 +284,6 @@ func (c *child) beginRerun(ctx context.Context, client *Client, call enginecore.
 // end cancels the run.
 func (c *child) end(ctx context.Context) error {
 	return c.insist(ctx, func() error {
-		return c.shift.session.cancelChild(ctx, c.part, c.id, "the node that it belongs to is run again")
+		return cancelChildRun(ctx, c.core, c.part, c.id, "the node that it belongs to is run again")
 	})
 }

@@ -178,12 +178,12 @@ func (c *Client) ready() error {
 	return nil
 }
 
-// composites are the calls of the whole library.
-func (c *Client) composites() (composites, error) {
+// offered returns a capability of the engine's backend, for a client that can be used.
+func offered[C any](c *Client) (store C, err error) {
 	if err := c.ready(); err != nil {
-		return composites{}, err
+		return store, err
 	}
-	return c.session.composites()
+	return capability[C](c.session.calls)
 }
 
 // usable tells what of a client and a definition is missing.

@@ -63,10 +63,8 @@ type commitNews struct {
 
 // newCommits returns nil when the engine has no call for several completions.
 func newCommits(s *shift) *commits {
-	many, ok := s.session.calls.(interface {
-		CompleteMany(context.Context, enginecore.CompleteManyCall) (enginecore.CompleteManyReply, error)
-	})
-	if !ok {
+	many, err := capability[batchedCompletions](s.session.calls)
+	if err != nil {
 		return nil
 	}
 	return &commits{

@@ -15,7 +15,7 @@ import (
 
 // readyCalls is an engine that has every answer ready, so that what is measured is this side of a call alone.
 type readyCalls struct {
-	calls
+	backend
 	done *doneListener
 }
 

@@ -47,7 +47,7 @@ var errNoAnswer = errors.New("no answer in time")
 // The library makes a connection in the call that needs it first, which all others that need it wait for, whatever becomes of
 // their contexts. So connections are made in goroutines of the dialer, up to the first answer of the server, and the first
 // call that needs one returns with errConnecting unless it is there at once. From then on busy says that calls have to be made
-// where waiting can be left: see steadyClient.
+// where waiting can be left: see pinnedReads.
 type dialer struct {
 	ctx  context.Context // ends with the dialer
 	stop context.CancelFunc

@@ -13,7 +13,7 @@ const tickLimit = 128
 
 // drainer works off what a call left for later because it was too much for one call. Without it, a keeper would.
 type drainer struct {
-	calls  calls
+	calls  backend
 	logger *slog.Logger
 
 	mu      sync.Mutex

@@ -55,7 +55,7 @@ func (b *leaseBook) register(ctx context.Context) error {
 		err := enginecore.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
 		if err == nil {
 			b.known.Store(true)
-			b.shift.worker.vitals.touch()
+			b.shift.worker.liveness.touch()
 			return nil
 		}
 		if ctx.Err() != nil || errors.Is(err, enginecore.ErrFull) {
@@ -363,7 +363,7 @@ func (b *leaseBook) touchLiveKey(ctx context.Context) {
 	}
 	switch {
 	case err == nil:
-		b.shift.worker.vitals.touch()
+		b.shift.worker.liveness.touch()
 	case ctx.Err() == nil:
 		b.doubt()
 	}

@@ -13,7 +13,7 @@ import (
 
 // lateCalls gives a lease back, while the reply of the claim arrives that took it.
 type lateCalls struct {
-	calls
+	backend
 	arrives  func()
 	released []enginecore.LeaseID
 }

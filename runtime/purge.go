@@ -68,7 +68,7 @@ func (r *Run[Out]) Purge(ctx context.Context) error {
 }
 
 func (c *Client) purge(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) error {
-	core, err := c.composites()
+	core, err := offered[runControl](c)
 	if err != nil {
 		return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, err)
 	}

@@ -18,7 +18,7 @@ import (
 
 // fullCalls refuses what reports the end of an attempt until a time, or the end of a call's context.
 type fullCalls struct {
-	calls
+	backend
 	until    time.Time
 	tries    int
 	repeated bool // of the last try

@@ -250,7 +250,7 @@ func (c *Client) List(ctx context.Context, flowName string, limit int) ([]RunSum
 	if err != nil {
 		return nil, fmt.Errorf("list runs of flow %s: %w", flowName, err)
 	}
-	if _, err := c.composites(); err == nil {
+	if has[runIndex](c.session.calls) {
 		page, err := c.FindRuns(ctx, RunQuery{Flow: flowName}, "", limit)
 		return page.Runs, err
 	}

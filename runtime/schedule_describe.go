@@ -106,7 +106,7 @@ func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDe
 // by page while the iteration goes on; one that is made or deleted meanwhile may be in it or not. An error ends it.
 func (c *Client) Schedules(ctx context.Context) iter.Seq2[*ScheduleDescription, error] {
 	return func(yield func(*ScheduleDescription, error) bool) {
-		if _, err := c.composites(); err != nil {
+		if _, err := offered[scheduleStore](c); err != nil {
 			yield(nil, fmt.Errorf("list schedules: %w", err))
 			return
 		}

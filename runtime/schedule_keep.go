@@ -83,7 +83,7 @@ func (k *scheduleKeeper) work(ctx context.Context, p enginecore.Partition, id en
 	defer func() {
 		if fault := recover(); fault != nil {
 			k.session.logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on", eventKeeperPanicked.attr(),
-				slog.Any("duties", []Duty{DutySchedule}), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
+				slog.Any("duties", []taskID{taskSchedule}), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	for ctx.Err() == nil {

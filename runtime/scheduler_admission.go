@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 // verdict is what budgets and quotas say of an execution: nothing, or why it has to wait.
@@ -40,7 +41,7 @@ func (p *probe) admit(ctx context.Context, x *grantCandidate) (verdict, error) {
 		}
 	}
 	switch {
-	case contractCandidate{x.id, x.core}.reclaimable():
+	case x.core.IsReclaimable():
 		return admitted(), nil
 	case x.core["limits"] != "":
 		return p.admitLimited(ctx, x)
@@ -92,11 +93,11 @@ func decimalFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64)
 // its quotas are asked, and one that gets no place stays there, until the quota that refused it lets it go. Keepers go on with
 // it after a crash.
 func (p *probe) admitLimited(ctx context.Context, x *grantCandidate) (verdict, error) {
-	epoch := x.core.int("current_lease_epoch")
+	epoch := x.core.Int("current_lease_epoch")
 	if token, at, found := strings.Cut(x.core["admission"], " "); found && token != "" && at == strconv.FormatInt(epoch, 10) {
 		return admitted(), nil
 	}
-	if _, err := p.scheduler.session.composites(); err != nil {
+	if !has[limitStore](p.scheduler.session.calls) {
 		return p.admitByQuota(ctx, x)
 	}
 	priority, _ := strconv.ParseFloat(x.core["priority"], 64)
@@ -154,7 +155,7 @@ func (p *probe) admitByQuota(ctx context.Context, x *grantCandidate) (verdict, e
 	if err := result.Error(); err != nil {
 		return verdict{}, err
 	}
-	policy := recordOf(result, fields)
+	policy := hashrecord.Read(result, fields)
 	number := func(field string, otherwise float64) float64 {
 		if n, err := strconv.ParseFloat(policy[field], 64); err == nil {
 			return n

@@ -7,12 +7,13 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 // grantCandidate is an execution that stands first in one of the indexes of its lane.
 type grantCandidate struct {
 	id      enginecore.ExecutionID
-	core    contractRecord
+	core    record
 	blocked string // why, by its index; "" when it is eligible or abandoned
 }
 
@@ -40,7 +41,7 @@ func (p *probe) heads(ctx context.Context) ([]grantSpot, error) {
 	for i, at := range p.places {
 		indexes[i] = p.indexes(at)
 		for _, index := range indexes[i] {
-			reads = append(reads, client.B().Zrange().Key(index.key).Min("0").Max(decimalText(index.last)).Build())
+			reads = append(reads, client.B().Zrange().Key(index.key).Min("0").Max(decimal(index.last)).Build())
 		}
 	}
 	results := client.DoMulti(ctx, reads...)
@@ -101,7 +102,7 @@ func (p *probe) readCores(ctx context.Context, list []grantCandidate) error {
 		if err := result.Error(); err != nil {
 			return err
 		}
-		list[i].core = recordOf(result, grantFields)
+		list[i].core = hashrecord.Read(result, grantFields)
 	}
 	return nil
 }

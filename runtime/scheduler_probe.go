@@ -68,8 +68,7 @@ func (s *Scheduler) newProbe(ctx context.Context, r GrantRequest) (*probe, error
 		return nil, fmt.Errorf("claim for worker %s: %w", r.Instance, err)
 	}
 	p := &probe{scheduler: s, request: r, lane: enginecore.LaneID(r.Lane), csv: csv, now: now, budgets: make(map[string]string)}
-	_, err = s.session.composites()
-	p.whole = err == nil
+	p.whole = has[limitStore](s.session.calls)
 	all := s.session.partitions()
 	if r.Partition != nil {
 		if !slices.Contains(all, *r.Partition) {
@@ -186,11 +185,10 @@ const pauseMark = "paused"
 
 // mayTake tells that an execution is for somebody to take, as far as its record says.
 func (p *probe) mayTake(x *grantCandidate) bool {
-	candidate := contractCandidate{x.id, x.core}
 	switch {
-	case laneOf(x.core) != p.lane || x.blocked != "" && !p.knows(x):
+	case x.core.Lane() != p.lane || x.blocked != "" && !p.knows(x):
 		return false
-	case candidate.reclaimable():
+	case x.core.IsReclaimable():
 		return true
 	case x.core["lifecycle_phase"] != "runnable":
 		return false
@@ -311,7 +309,7 @@ func (p *probe) issue(ctx context.Context, at enginecore.Partition, x *grantCand
 		ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.Instance, LaneID: p.lane, GrantTTL: r.TTL,
 		WorkerCapabilitiesCSV: p.csv,
 	}
-	reclaim := contractCandidate{x.id, x.core}.reclaimable()
+	reclaim := x.core.IsReclaimable()
 	var err error
 	if reclaim {
 		_, err = core.IssueReclaimGrant(ctx, enginecore.IssueReclaimGrantCall{Grant: call})

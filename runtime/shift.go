@@ -108,7 +108,7 @@ func (s *shift) run(ctx context.Context) error {
 		return fmt.Errorf("worker: metrics: %w", err)
 	}
 	defer unwatch()
-	leaveKeeper := s.session.builtIn.join(s.worker.config.keeperless)
+	leaveKeeper := s.session.keeper.join(s.worker.config.keeperless)
 	background, stop := context.WithCancel(s.base)
 	var services sync.WaitGroup
 	services.Go(func() { s.leases.keep(background) })

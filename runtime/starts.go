@@ -77,10 +77,8 @@ func (s *start) size() int {
 
 // newStarts returns nil when the engine has no call for several runs.
 func newStarts(e *session) *starts {
-	many, ok := e.calls.(interface {
-		SubmitMany(context.Context, enginecore.SubmitManyCall) (enginecore.SubmitManyReply, error)
-	})
-	if !ok {
+	many, err := capability[batchedStarts](e.calls)
+	if err != nil {
 		return nil
 	}
 	return &starts{send: many.SubmitMany, waiting: make(map[startPlace][]*start)}

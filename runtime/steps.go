@@ -58,7 +58,7 @@ func (t *task) readJournal(ctx context.Context) error {
 	for _, entry := range t.claimed.Journal {
 		t.journal.put(entry.Name, entry.Value)
 	}
-	if t.claimed.JournalComplete || !t.shift.session.hasWaits() {
+	if t.claimed.JournalComplete || !has[waitStore](t.shift.session.calls) {
 		return nil
 	}
 	call := enginecore.ReadJournalCall{Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID}
@@ -184,16 +184,10 @@ var _ activitycontext.Steps = (*execution)(nil)
 
 // whole refuses steps and waits in contract mode, where nothing keeps them.
 func (t *task) whole() error {
-	if !t.shift.session.hasWaits() {
+	if !has[waitStore](t.shift.session.calls) {
 		return activity.NonRetryable(fmt.Errorf("%w: steps and waits", ErrNotInContract))
 	}
 	return nil
-}
-
-// hasWaits tells whether the engine's library has the calls of waits.
-func (e *session) hasWaits() bool {
-	_, whole := e.calls.(composites)
-	return whole
 }
 
 // stepError is what a function gets when the engine did not record its step.

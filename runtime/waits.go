@@ -129,7 +129,7 @@ func (c *Client) waitpoints(ctx context.Context, flowName, runID string, id engi
 	if err := apply(&config, opts); err != nil {
 		return fail(err)
 	}
-	if !c.session.hasWaits() {
+	if !has[waitStore](c.session.calls) {
 		return fail(ErrNotInContract)
 	}
 	call := enginecore.ListWaitpointsCall{Partition: p, FlowID: id, All: config.closed}

@@ -27,7 +27,7 @@ type Worker struct {
 	instance enginecore.WorkerInstanceID
 	fault    error // of the options
 	counts   workerCounts
-	vitals   vitals
+	liveness liveness
 
 	mu       sync.Mutex
 	handlers map[string]activity.Handler
@@ -233,10 +233,10 @@ func (w *Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("worker: %w: no activity is registered", ErrWorkerConfig)
 	}
 	if w.config.through {
-		if _, err := w.session.composites(); err != nil {
+		if _, err := capability[grantedClaims](w.session.calls); err != nil {
 			return fmt.Errorf("worker: through a scheduler: %w", err)
 		}
 	}
-	defer w.vitals.begin()()
+	defer w.liveness.begin()()
 	return newShift(w).run(ctx)
 }

@@ -16,10 +16,10 @@ const (
 )
 
 // clockSetBack has what the clock of a partition's server has put off looked at now instead of with the next reconciliation.
-func (k *Keeper) clockSetBack(ctx context.Context, p enginecore.Partition, back time.Duration) {
-	for _, r := range k.rounds {
-		if r.ofClock {
-			r.agenda.bringNow(p)
+func (k *keeper) clockSetBack(ctx context.Context, p enginecore.Partition, back time.Duration) {
+	for _, l := range k.loops {
+		if l.onClockSetBack {
+			l.timer.advanceNow(p)
 		}
 	}
 	now := time.Now()

@@ -11,7 +11,7 @@ import (
 type page struct {
 	// next is where the following one begins, empty at the end.
 	next string
-	done dutyDone
+	done taskDone
 	// found tells that there is something in the partition that the duty is for, so that it is looked at more often.
 	found bool
 	// mended counts by index the entries that were not in order.
@@ -21,7 +21,7 @@ type page struct {
 // pace is how often a partition is looked at in pages.
 type pace struct {
 	// page is the pause between two pages, pass that after the last one: once something was found that the duty is for.
-	// Without a pass of its own, the partition is left alone until the next round.
+	// Without a pass of its own, the partition is left alone until the next turn of the loop.
 	page, pass time.Duration
 	// search is the pause between two pages before that.
 	search time.Duration
@@ -32,13 +32,13 @@ func evenPace(every time.Duration) pace {
 	return pace{page: every / stepsPerRound, search: every / stepsPerRound}
 }
 
-// inPages is the step of a round that goes through each partition in pages: ask makes the call for one, tell reads its reply.
-func inPages[R any, C enginecore.Call[R]](k *Keeper, often pace, ask func(p enginecore.Partition, limit int64, cursor string) C,
+// inPages is the step of a loop that goes through each partition in pages: ask makes the call for one, tell reads its reply.
+func inPages[R any, C enginecore.Call[R]](k *keeper, often pace, ask func(p enginecore.Partition, limit int64, cursor string) C,
 	tell func(ctx context.Context, p enginecore.Partition, reply R) (page, error),
-) func(context.Context, []enginecore.Partition, Duty) []outcome {
+) func(context.Context, []enginecore.Partition, taskID) []stepResult {
 	at := newCursors()
-	found := make(map[enginecore.Partition]bool) // by the pass under way; only one step of a round runs at a time
-	return func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
+	found := make(map[enginecore.Partition]bool) // by the pass under way; only one step of a loop runs at a time
+	return func(ctx context.Context, partitions []enginecore.Partition, only taskID) []stepResult {
 		byHand, limit := only != "", int64(reconciledAtOnce)
 		if byHand {
 			limit = reconciledByHand
@@ -47,10 +47,10 @@ func inPages[R any, C enginecore.Call[R]](k *Keeper, often pace, ask func(p engi
 		for i, p := range partitions {
 			calls[i] = ask(p, limit, at.get(p))
 		}
-		answers, _ := sendAll[R](ctx, k.session.core, calls) // each answer has its error
-		outcomes := make([]outcome, len(partitions))
+		answers, _ := sendAll[R](ctx, k.maintenance, calls) // each answer has its error
+		results := make([]stepResult, len(partitions))
 		for i, a := range answers {
-			p, o := partitions[i], &outcomes[i]
+			p, o := partitions[i], &results[i]
 			var told page
 			if o.err = a.err; o.err == nil {
 				told, o.err = tell(ctx, p, a.reply)
@@ -58,7 +58,7 @@ func inPages[R any, C enginecore.Call[R]](k *Keeper, often pace, ask func(p engi
 			if o.err != nil {
 				continue // the same page again
 			}
-			o.done, o.mended = []dutyDone{told.done}, told.mended
+			o.done, o.mended = []taskDone{told.done}, told.mended
 			found[p] = found[p] || told.found
 			o.more, _ = at.moved(p, told.next, 0, byHand)
 			o.next = often.after(told.next != "", found[p])
@@ -66,11 +66,11 @@ func inPages[R any, C enginecore.Call[R]](k *Keeper, often pace, ask func(p engi
 				delete(found, p)
 			}
 		}
-		return outcomes
+		return results
 	}
 }
 
-// after is the pause after a page; 0 is until the next round.
+// after is the pause after a page; 0 is until the next turn of the loop.
 func (often pace) after(more, found bool) time.Duration {
 	switch {
 	case more && found:
