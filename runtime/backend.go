@@ -44,6 +44,9 @@ type backend interface {
 	EndLeases(context.Context, enginecore.EndLeasesCall) (enginecore.EndLeasesReply, error)
 }
 
+// tickLimit bounds the items that one tick works on, so that it stays well below 5 ms of the server's time.
+const tickLimit = 128
+
 // callResult is the reply of one of several calls, or its error.
 type callResult[R any] struct {
 	reply R

@@ -149,10 +149,10 @@ func (c *child) startAgain(ctx context.Context) error {
 
 // failure is the error of a node whose run did not succeed. What failed in a map has been retried by its own policy.
 func (c *child) failure(ctx context.Context, reply enginecore.FlowResultReply) error {
-	failed := c.shift.session.runError(ctx, c.name, c.run, c.id, c.part, reply)
+	failed := readRunFailure(ctx, c.shift.session, c.name, c.run, c.id, c.part, reply)
 	category := CategoryChild
-	if failed.Outcome == "failed" {
-		category = cmp.Or(failed.Category, category)
+	if failed.outcome == "failed" {
+		category = cmp.Or(failed.category, category)
 	}
 	err := activity.Category(failed, category)
 	if c.isMap() {

@@ -319,7 +319,7 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 		return zero, err
 	}
 	if reply.Outcome != "success" {
-		return zero, r.client.session.runError(ctx, r.flow, r.id, r.flowID, r.part, reply)
+		return zero, newRunError(readRunFailure(ctx, r.client.session, r.flow, r.id, r.flowID, r.part, reply))
 	}
 	out, err := r.decode(reply.Result)
 	if err != nil && !reply.HasResult {

@@ -14,12 +14,15 @@ import (
 	"github.com/redis/rueidis"
 )
 
+// defaultLease is the lease of workers and of claims without one.
+const defaultLease = 10 * time.Second
+
 const (
 	// pingAfter is how long a connection is idle before the client library asks whether the server is there. It looks once in
 	// that time, so the question comes at most two of them after the last answer.
 	pingAfter = 500 * time.Millisecond
 	// noticeWithin bounds the time after which a server that has fallen silent is noticed.
-	noticeWithin = DefaultLease / 3
+	noticeWithin = defaultLease / 3
 
 	// connectTimeout bounds one attempt to connect, up to the first answer of the server.
 	connectTimeout = 5 * time.Second

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,9 +60,6 @@ type DutyInfo struct {
 	// InContractMode tells that keepers in contract mode have the duty; the others are left to the server's own scanners.
 	InContractMode bool
 }
-
-// ErrUnknownDuty is returned for a duty that does not exist, or that this engine does not have because it is in contract mode.
-var ErrUnknownDuty = errors.New("no such duty")
 
 // DutyTable describes all duties, in the order of their names.
 func DutyTable() []DutyInfo {

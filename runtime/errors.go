@@ -50,6 +50,9 @@ var (
 // of the two packages refuses.
 var ErrNotInContract = enginecore.ErrContractOnly
 
+// ErrUnknownDuty is returned for a duty that does not exist, or that this engine does not have because it is in contract mode.
+var ErrUnknownDuty = errors.New("no such duty")
+
 // errStepPanicked marks the result of a keeper's step that panicked.
 var errStepPanicked = errors.New("keeper panicked")
 

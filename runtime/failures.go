@@ -1,22 +1,19 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
 // MaxFailures bounds the failures that a RunError lists.
-const MaxFailures = 100
+const MaxFailures = maxFailures
 
-// failuresPage is the number of nodes looked at by one call.
-const failuresPage = 250
+// CategoryWorkerLost is the category of a node that has failed because too many workers were lost while they ran it.
+const CategoryWorkerLost = categoryWorkerLost
 
 // NodeFailure is how one node of a run ended that did not succeed.
 type NodeFailure struct {
@@ -56,19 +53,7 @@ type RunError struct {
 
 // Error names the run, the node and the reason, and how many more nodes have failed.
 func (e *RunError) Error() string {
-	text := fmt.Sprintf("run %s of flow %s: %s", e.Run, e.Flow, e.Unwrap())
-	if e.Node != "" {
-		text += ": node " + e.Node
-	}
-	if e.Reason != "" {
-		text += ": " + e.Reason
-	}
-	if more := e.others(); more == 1 {
-		text += " (and 1 more failed)"
-	} else if more > 1 {
-		text += fmt.Sprintf(" (and %d more failed)", more)
-	}
-	return text
+	return failureText(e.Flow, e.Run, e.Outcome, e.Node, e.Reason, e.others())
 }
 
 // others counts the failures beside the first one.
@@ -83,89 +68,19 @@ func (e *RunError) others() int {
 }
 
 // Unwrap returns the sentinel of the outcome.
-func (e *RunError) Unwrap() error {
-	switch e.Outcome {
-	case "cancelled":
-		return ErrRunCancelled
-	case "expired":
-		return ErrRunExpired
-	}
-	return ErrRunFailed
-}
+func (e *RunError) Unwrap() error { return outcomeError(e.Outcome) }
 
-// failures lists the nodes of a run that failed, expired, or were cancelled by themselves, the earliest first, at most
-// MaxFailures of them, and tells how many were left out. Of those that ended at the same time, the named one is first.
-func (e *session) failures(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, first string) (list []NodeFailure, omitted int, err error) {
-	earlier := func(a, b NodeFailure) int {
-		if c := a.At.Compare(b.At); c != 0 || a.Node == b.Node {
-			return c
-		}
-		switch first {
-		case a.Node:
-			return -1
-		case b.Node:
-			return 1
-		}
-		return cmp.Compare(a.Node, b.Node)
+// newRunError converts a failure for callers of the API.
+func newRunError(f *runFailure) *RunError {
+	e := &RunError{
+		Flow: f.flow, Run: f.run, Outcome: f.outcome, Node: f.node, Reason: f.reason, Category: f.category, OmittedFailures: f.omitted,
 	}
-	// A listing in pages may show a node twice.
-	seen := make(map[enginecore.ExecutionID]bool)
-	call := enginecore.FlowFailuresCall{Partition: p, FlowID: id, Limit: failuresPage}
-	for {
-		reply, err := e.calls.FlowFailures(ctx, call)
-		if err != nil {
-			return nil, 0, err
-		}
-		for _, f := range reply.Failures {
-			if !seen[f.ExecutionID] {
-				seen[f.ExecutionID] = true
-				list = append(list, readFailure(f))
-			}
-		}
-		slices.SortFunc(list, earlier)
-		list = list[:min(len(list), MaxFailures)]
-		if call.Cursor = reply.NextCursor; call.Cursor == "" {
-			return list, len(seen) - len(list), nil
-		}
+	for _, n := range f.failures {
+		e.Failures = append(e.Failures, NodeFailure{
+			Node: n.node, Outcome: n.outcome, Category: n.category, Reason: n.reason, At: n.at, Attempts: n.attempts, MadeUpFor: n.tolerated,
+		})
 	}
-}
-
-func readFailure(f enginecore.FlowFailure) NodeFailure {
-	n := NodeFailure{Node: f.Node, Outcome: f.Outcome, At: f.EndedAt, Attempts: int(f.Attempts), MadeUpFor: f.Absorbed}
-	n.Reason, n.Category = plainFailure(f.Reason, f.Category)
-	return n
-}
-
-// firstFailure is the first one in a list that is the run's, nil when there is none.
-func firstFailure(list []NodeFailure) *NodeFailure {
-	i := slices.IndexFunc(list, func(f NodeFailure) bool { return f.Outcome != "cancelled" && !f.MadeUpFor })
-	if i < 0 {
-		return nil
-	}
-	return &list[i]
-}
-
-// runError is how a run ended that did not succeed. What its nodes failed of is read from the engine.
-func (e *session) runError(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reply enginecore.FlowResultReply) *RunError {
-	failed := &RunError{Flow: flowName, Run: runID, Outcome: reply.Outcome}
-	// How the run ended is known, so an engine that is away by now is no reason to tell something else.
-	failed.Failures, failed.OmittedFailures, _ = e.failures(ctx, p, id, reply.FailedNode)
-	switch reply.Outcome {
-	case "expired":
-		failed.Category = activity.CategoryTimeout
-	case "cancelled":
-		failed.Reason = reply.CancelReason
-		if i := slices.IndexFunc(failed.Failures, func(f NodeFailure) bool { return f.Outcome == "cancelled" }); i >= 0 {
-			failed.Node, failed.Reason = failed.Failures[i].Node, failed.Failures[i].Reason
-		}
-	default:
-		failed.Node = reply.FailedNode
-		failed.Reason, failed.Category = plainFailure(reply.FailureReason, reply.FailureCategory)
-		if first := firstFailure(failed.Failures); first != nil {
-			failed.Node, failed.Reason, failed.Category = first.Node, first.Reason, first.Category
-		}
-	}
-	return failed
+	return e
 }
 
 // nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to fail.
@@ -173,12 +88,12 @@ func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *Des
 	if d.FailedNode == "" || d.Graph == nil || !hasJoin(d.Graph) {
 		return nil
 	}
-	list, _, err := c.session.failures(ctx, p, d.FlowID, d.FailedNode)
+	list, _, err := readFailures(ctx, c.session, p, d.FlowID, d.FailedNode)
 	if err != nil {
 		return err
 	}
 	if first := firstFailure(list); first != nil {
-		d.FailedNode, d.FailureReason, d.FailureCategory = first.Node, first.Reason, first.Category
+		d.FailedNode, d.FailureReason, d.FailureCategory = first.node, first.reason, first.category
 	}
 	return nil
 }

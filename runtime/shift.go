@@ -103,7 +103,7 @@ func (s *shift) run(ctx context.Context) error {
 		}
 		return fmt.Errorf("worker: %w", err)
 	}
-	unwatch, err := s.session.telemetry.watchWorker(s.worker, s)
+	unwatch, err := s.watchMetrics()
 	if err != nil {
 		return fmt.Errorf("worker: metrics: %w", err)
 	}

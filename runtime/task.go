@@ -206,9 +206,6 @@ func (t *task) execute(ctx context.Context) ([]byte, error) {
 	return result, err
 }
 
-// CategoryWorkerLost is the category of a node that has failed because too many workers were lost while they ran it.
-const CategoryWorkerLost = "worker_lost"
-
 // CategoryTooLarge is the category of a result above MaxResult, which is not retried. The other categories that a worker
 // gives are those of package activity.
 const CategoryTooLarge = "too_large"

@@ -137,25 +137,6 @@ func (t *telemetry) record(ctx context.Context, h metric.Float64Histogram, d tim
 	h.Record(ctx, d.Seconds(), option.(metric.RecordOption))
 }
 
-// watchWorker shows the counts of a worker until the returned function is called.
-func (t *telemetry) watchWorker(w *Worker, s *shift) (stop func(), err error) {
-	name := named("worker", w.config.id)
-	found := metric.WithAttributes(name, named("outcome", outcomeFound))
-	empty := metric.WithAttributes(name, named("outcome", outcomeEmpty))
-	registration, err := t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		stats := w.Stats()
-		o.ObserveInt64(t.workerClaims, stats.Claims-stats.EmptyClaims, found)
-		o.ObserveInt64(t.workerClaims, stats.EmptyClaims, empty)
-		o.ObserveInt64(t.workerExecutions, stats.Executions, metric.WithAttributes(name))
-		o.ObserveInt64(t.workerOverstays, stats.Overstays, metric.WithAttributes(name))
-		o.ObserveInt64(t.overstaying, stats.Overstaying, metric.WithAttributes(name))
-		o.ObserveInt64(t.slots, int64(w.config.slots), metric.WithAttributes(name))
-		o.ObserveInt64(t.busySlots, int64(s.leases.size()), metric.WithAttributes(name))
-		return nil
-	}, t.workerClaims, t.workerExecutions, t.workerOverstays, t.overstaying, t.slots, t.busySlots)
-	return stopper(registration, err)
-}
-
 func stopper(registration metric.Registration, err error) (func(), error) {
 	if err != nil {
 		return nil, err

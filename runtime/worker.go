@@ -52,7 +52,7 @@ type workerConfig struct {
 // Defaults of a worker.
 const (
 	DefaultConcurrency = 16
-	DefaultLease       = 10 * time.Second
+	DefaultLease       = defaultLease
 	DefaultGrace       = 10 * time.Second
 
 	// MinLease and MaxLease bound Lease, MaxConcurrency bounds Concurrency.
