@@ -11,7 +11,7 @@ import (
 
 var admittedFields = []string{"lifecycle_phase"}
 
-// dropAdmissions takes back those admissions that nobody uses. An execution that is admitted and about to be claimed is
+// dropAdmissions takes back those admissions that are not used. An execution that is admitted and about to be claimed is
 // guarded; when the guard is over, it must run. Executions and quotas live in different partitions, and one that has ended may
 // be run again meanwhile: so the guard goes first, under which it would be told that it is admitted, and the execution is
 // looked at once more.

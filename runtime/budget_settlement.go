@@ -15,7 +15,7 @@ import (
 // leastHeld is the time before a reservation is looked at again, also where the clocks of two servers of a cluster differ.
 const leastHeld = 100 * time.Millisecond
 
-// budgetRound looks after budgets: it resets those that are due, and carries out in the partitions of flows what is owed
+// budgetLoop looks after budgets: it resets those that are due, and carries out in the partitions of flows what is owed
 // because the process is gone that should have done it.
 func (k *keeper) budgetLoop() *maintenanceLoop {
 	return &maintenanceLoop{

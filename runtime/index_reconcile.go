@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// reconciledAtOnce bounds the records that one step looks at, reconciledByHand one that somebody waits for.
+	// reconciledAtOnce bounds the records that one step looks at, reconciledByHand one of runTask, for which a caller waits.
 	reconciledAtOnce = 128
 	reconciledByHand = 500
-	// stepsPerRound is how many steps a partition with many records gets in the time of a round.
-	stepsPerRound = 10
+	// stepsPerTurn is how many steps a partition with many records gets in one turn of a loop.
+	stepsPerTurn = 10
 )
 
 // cursors are how far a reconciliation has come in each partition.
 type cursors struct {
 	mu sync.Mutex
 	at map[enginecore.Partition]string
-	// mended tells of which partitions the pass under way has changed something, passes counts those that are over.
+	// mended holds the partitions in which the pass under way has changed something, passes counts those that are over.
 	mended map[enginecore.Partition]bool
 	passes map[enginecore.Partition]int
 }
@@ -39,7 +39,7 @@ func (c *cursors) get(p enginecore.Partition) string {
 	return c.at[p]
 }
 
-// moved notes a step, and tells whether more steps follow and when.
+// moved sets how far a step has come, and returns whether more steps follow and when.
 func (c *cursors) moved(p enginecore.Partition, cursor string, every time.Duration, byHand bool) (more bool, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,14 +48,14 @@ func (c *cursors) moved(p enginecore.Partition, cursor string, every time.Durati
 		delete(c.at, p)
 		return false, 0
 	}
-	return byHand, every / stepsPerRound
+	return byHand, every / stepsPerTurn
 }
 
 // maxPasses bounds how often a partition is gone through by hand.
 const maxPasses = 4
 
-// again tells, at the end of a pass, whether to go through a partition once more: what was mended may have led to lanes
-// and keys that nobody knew of before.
+// again reports, at the end of a pass, whether to go through a partition once more: what was mended may have led to lanes
+// and keys that were not known before.
 func (c *cursors) again(p enginecore.Partition, mended bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +69,7 @@ func (c *cursors) again(p enginecore.Partition, mended bool) bool {
 	return again
 }
 
-// indexRound enters records in the indexes that they are missing from and takes away entries that do not belong.
+// indexLoop enters records in the indexes that they are missing from and takes away entries that do not belong.
 func (k *keeper) indexLoop() *maintenanceLoop {
 	at, every := newCursors(), k.reconcileEvery
 	holders := sync.OnceValues(func() (map[enginecore.Partition][]enginecore.ReconcileWorker, error) { return k.leaseHolders() })
@@ -95,7 +95,7 @@ func (k *keeper) indexLoop() *maintenanceLoop {
 			for i, a := range answers {
 				if results[i].err = a.err; a.err == nil {
 					results[i].more, results[i].next = at.moved(partitions[i], a.reply.NextCursor, every, byHand)
-					results[i].mended = k.tellMended(ctx, partitions[i], a.reply.Mended)
+					results[i].mended = k.logMended(ctx, partitions[i], a.reply.Mended)
 					if byHand && at.again(partitions[i], len(a.reply.Mended) > 0) {
 						results[i].more = true
 					}
@@ -115,8 +115,8 @@ func (k *keeper) reconcileLanes() []enginecore.ReconcileLane {
 	return lanes
 }
 
-// tellMended logs what was not in order.
-func (k *keeper) tellMended(ctx context.Context, p enginecore.Partition, list []enginecore.Mended) map[string]int64 {
+// logMended logs what was not in order, and returns the number of entries by index.
+func (k *keeper) logMended(ctx context.Context, p enginecore.Partition, list []enginecore.Mended) map[string]int64 {
 	if len(list) == 0 {
 		return nil
 	}

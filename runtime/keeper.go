@@ -31,8 +31,8 @@ type keeper struct {
 	liveness    liveness
 	// schedules starts what is due beside the loops, as long as run does.
 	schedules atomic.Pointer[scheduleKeeper]
-	// clockTold is when the keeper told last that a server's clock was set back.
-	clockTold atomic.Pointer[time.Time]
+	// clockLogged is when the keeper logged last that a server's clock was set back.
+	clockLogged atomic.Pointer[time.Time]
 }
 
 // keeperConfig is what options of keepers set.

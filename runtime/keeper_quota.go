@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// quotaRound looks after limits: it lets waiting executions go when a rate allows more of them, and takes back the places
+// quotaLoop looks after limits: it lets waiting executions go when a rate allows more of them, and takes back the places
 // of executions that do not run any more.
 func (k *keeper) quotaLoop() *maintenanceLoop {
 	return &maintenanceLoop{

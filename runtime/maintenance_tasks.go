@@ -78,12 +78,12 @@ func (k *keeper) membersLoop() *maintenanceLoop {
 	return &maintenanceLoop{
 		tasks: []taskID{taskMemberReconciliation}, family: enginecore.FlowFamily, every: every, repairs: true,
 		hintKeys: hint(k.session.core.Keys().IndexFlowIndex),
-		step: inPages(k, pace{page: every / (6 * stepsPerRound), search: every / stepsPerRound, pass: every},
+		step: inPages(k, pace{page: every / (6 * stepsPerTurn), search: every / stepsPerTurn, pass: every},
 			func(p enginecore.Partition, limit int64, cursor string) enginecore.CountMembersCall {
 				return enginecore.CountMembersCall{Partition: p, Limit: limit, MoreThan: countedWhole, Cursor: cursor}
 			},
 			func(ctx context.Context, p enginecore.Partition, r enginecore.CountMembersReply) (page, error) {
-				mended := k.tellMended(ctx, p, r.Mended)
+				mended := k.logMended(ctx, p, r.Mended)
 				return page{
 					next: r.NextCursor, done: taskDone{task: taskMemberReconciliation, count: sumOf(mended)}, found: r.Large > 0, mended: mended,
 				}, nil
@@ -101,7 +101,7 @@ func (k *keeper) trimLoop() *maintenanceLoop {
 	return &maintenanceLoop{
 		tasks: []taskID{taskExecutionRetention}, family: enginecore.FlowFamily, every: trimPauses * often, repairs: true,
 		hintKeys: k.executionHints,
-		step: inPages(k, pace{page: often / stepsPerRound, search: often / stepsPerRound, pass: often},
+		step: inPages(k, pace{page: often / stepsPerTurn, search: often / stepsPerTurn, pass: often},
 			func(p enginecore.Partition, limit int64, cursor string) enginecore.TrimCall {
 				return enginecore.TrimCall{Partition: p, Limit: limit, Keep: keep, Cursor: cursor}
 			},
@@ -161,7 +161,7 @@ func (k *keeper) admissionsLoop() *maintenanceLoop {
 	return &maintenanceLoop{
 		tasks: []taskID{taskQuotaReconciliation}, family: enginecore.QuotaFamily, every: policiesEvery, repairs: true,
 		hintKeys: hint(k.session.core.Keys().IndexQuotaPolicies),
-		step: inPages(k, pace{page: admissionsEvery, search: policiesEvery / stepsPerRound, pass: admissionsEvery},
+		step: inPages(k, pace{page: admissionsEvery, search: policiesEvery / stepsPerTurn, pass: admissionsEvery},
 			func(p enginecore.Partition, limit int64, cursor string) enginecore.ReconcileQuotasCall {
 				return enginecore.ReconcileQuotasCall{Partition: p, Limit: limit, Cursor: cursor}
 			},

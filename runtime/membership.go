@@ -40,7 +40,7 @@ type membership struct {
 	peers map[string]keeperPeer
 	// hears is set when the messages of other keepers arrive.
 	hears bool
-	// steps are the steps under way, by their beginning; failing tells that the last one failed everywhere.
+	// steps are the steps under way, by their beginning; failing is set when the last one failed everywhere.
 	steps   map[*time.Time]struct{}
 	failing bool
 }
@@ -157,30 +157,30 @@ func (m *membership) owns(p enginecore.Partition) bool {
 	return true
 }
 
-// announce tells the other keepers that this one is there, hears them, and shares the partitions with them, until ctx ends.
+// announce sends heartbeats to the other keepers, receives theirs, and shares the partitions with them, until ctx ends.
 func (k *keeper) announce(ctx context.Context) {
 	channel := k.session.core.Keys().ChannelKeepers()
 	here := "here " + k.members.self + " " + strconv.FormatInt(k.members.heartbeat.Milliseconds(), 10)
 	if k.members.builtIn {
 		here += " " + builtInWord
 	}
-	say := func(ctx context.Context, message string) bool {
+	publish := func(ctx context.Context, message string) bool {
 		// A message that does not arrive costs the others a look at partitions that are not theirs.
 		return k.session.client.Do(ctx, k.session.client.B().Publish().Channel(channel).Message(message).Build()).Error() == nil
 	}
-	// greet is filled when somebody has to hear at once that this keeper is there.
-	greet := make(chan struct{}, 1)
+	// atOnce has a value when a heartbeat is not to wait for the next tick.
+	atOnce := make(chan struct{}, 1)
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() {
 		subscribed := func() {
 			k.members.listens()
-			notify(greet)
+			notify(atOnce)
 		}
 		k.session.hub.listen(ctx, []string{channel}, subscribed, func(_, message string) {
 			if k.members.handle(message, time.Now()) {
 				k.share()
-				notify(greet)
+				notify(atOnce)
 			}
 		})
 	})
@@ -192,24 +192,24 @@ func (k *keeper) announce(ctx context.Context) {
 		case <-ctx.Done():
 			// The others take over at once instead of after a silence.
 			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewellWithin)
-			say(bye, "gone "+k.members.self)
+			publish(bye, "gone "+k.members.self)
 			cancel()
 			return
 		case <-ticker.C:
-		case <-greet:
+		case <-atOnce:
 		}
 		if k.members.forgetSilent(time.Now()) {
 			k.share()
 		}
 		switch standsBy := k.members.standsBy(); {
 		case standsBy && !stoodBy:
-			stoodBy = say(ctx, "gone "+k.members.self)
+			stoodBy = publish(ctx, "gone "+k.members.self)
 			continue
 		case standsBy:
 			continue
 		}
 		stoodBy = false
-		if k.members.healthy(time.Now()) && say(ctx, here) && k.loops[0].timer.ownedCount() == 0 {
+		if k.members.healthy(time.Now()) && publish(ctx, here) && k.loops[0].timer.ownedCount() == 0 {
 			k.liveness.touch() // there is nothing else to show it
 		}
 	}
@@ -237,8 +237,8 @@ func (m *membership) isListening() bool {
 	return m.hears
 }
 
-// standsBy reports whether this keeper leaves everything to others: the keeper of workers does where somebody runs keepers
-// made by NewKeeper, which may have other options, and where enough other workers keep.
+// standsBy reports whether this keeper leaves everything to others: the keeper of workers does where keepers made
+// by NewKeeper run, which may have other options, and where enough other workers keep.
 func (m *membership) standsBy() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

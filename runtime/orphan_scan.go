@@ -32,7 +32,7 @@ type orphan struct {
 	cursor string
 }
 
-// orphanScan is a way through all keys of the engine.
+// orphanScan is a pass over all keys of the engine.
 type orphanScan struct {
 	*keeper
 	byTag map[string]enginecore.Partition
@@ -41,12 +41,12 @@ type orphanScan struct {
 	cursor uint64
 	// found is what has been found and not been looked at yet.
 	found map[enginecore.Partition][]orphan
-	// faults are those of this way by hand. Servers that are away are left out, so that they do not keep the others from
-	// their turn; the next way may meet them.
+	// faults are those of this pass by runTask. Servers that are away are left out, so that they do not keep the others from
+	// their turn; the next pass may meet them.
 	faults []error
 }
 
-// straysRound goes through all keys for what no index leads to: records that are missing from all of them, lists of runs and
+// orphanLoop goes through all keys for what no index leads to: records that are missing from all of them, lists of runs and
 // sets of leases whose entries belong to nothing.
 func (k *keeper) orphanLoop() *maintenanceLoop {
 	s := &orphanScan{keeper: k, byTag: make(map[string]enginecore.Partition), found: make(map[enginecore.Partition][]orphan)}
@@ -61,14 +61,14 @@ func (k *keeper) orphanLoop() *maintenanceLoop {
 			err = s.leaveOut(ctx, err, more, only != "")
 			results[0] = stepResult{err: err, mended: mended, done: []taskDone{{task: taskKeyReconciliation, count: sumOf(mended)}}}
 			if more {
-				results[0].more, results[0].next = only != "", k.reconcileEvery/stepsPerRound
+				results[0].more, results[0].next = only != "", k.reconcileEvery/stepsPerTurn
 			}
 			return results
 		},
 	}
 }
 
-// leaveOut notes what a step could not look at. By hand, all that is told when the way is over.
+// leaveOut keeps or logs what a step could not look at. For runTask, all of it is returned when the pass is over.
 func (s *orphanScan) leaveOut(ctx context.Context, err error, more, byHand bool) error {
 	switch {
 	case byHand:
@@ -84,7 +84,7 @@ func (s *orphanScan) leaveOut(ctx context.Context, err error, more, byHand bool)
 	return nil
 }
 
-// step looks at what was found, or for more. It tells whether the way goes on, also when there is an error.
+// step checks what was found, or scans for more. It reports whether the pass goes on, also when there is an error.
 func (s *orphanScan) step(ctx context.Context) (more bool, mended map[string]int64, err error) {
 	if len(s.found) == 0 {
 		err = s.scan(ctx)
@@ -110,7 +110,7 @@ func (s *orphanScan) scan(ctx context.Context) error {
 		s.nodes, s.cursor = s.nodes[1:], 0
 	}
 	for _, key := range keys {
-		if p, x, ok := s.sort(key); ok {
+		if p, x, ok := s.classify(key); ok {
 			s.found[p] = append(s.found[p], x)
 		}
 	}
@@ -128,8 +128,8 @@ func scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern s
 	return page.Elements, page.Cursor, nil
 }
 
-// sort tells what a key is, if it is something to look at.
-func (s *orphanScan) sort(key string) (enginecore.Partition, orphan, bool) {
+// classify returns what a key stands for, if it is something to check.
+func (s *orphanScan) classify(key string) (enginecore.Partition, orphan, bool) {
 	p, ok := s.byTag[enginecore.TagOf(key)]
 	rest, ours := strings.CutPrefix(key, s.session.core.Keys().Prefix()+":")
 	family, name, tagged := strings.Cut(rest, ":"+p.Tag()+":")
@@ -158,7 +158,7 @@ func (s *orphanScan) sort(key string) (enginecore.Partition, orphan, bool) {
 	return p, x, ok && x.kind != ""
 }
 
-// check looks at a part of what was found in each partition.
+// check has the engine check a part of what was found in each partition.
 func (s *orphanScan) check(ctx context.Context) (map[string]int64, error) {
 	partitions := slices.SortedFunc(maps.Keys(s.found), func(a, b enginecore.Partition) int { return int(a.Index) - int(b.Index) })
 	calls := make([]enginecore.CheckKeysCall, len(partitions))
@@ -184,7 +184,7 @@ func (s *orphanScan) check(ctx context.Context) (map[string]int64, error) {
 		if s.found[p] = rest; len(rest) == 0 {
 			delete(s.found, p)
 		}
-		for index, n := range s.tellMended(ctx, p, a.reply.Mended) {
+		for index, n := range s.logMended(ctx, p, a.reply.Mended) {
 			total[index] += n
 		}
 	}

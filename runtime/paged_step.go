@@ -12,7 +12,7 @@ type page struct {
 	// next is where the following one begins, empty at the end.
 	next string
 	done taskDone
-	// found tells that there is something in the partition that the duty is for, so that it is looked at more often.
+	// found is set when the partition has something that the task is for, so that it is looked at more often.
 	found bool
 	// mended counts by index the entries that were not in order.
 	mended map[string]int64
@@ -20,7 +20,7 @@ type page struct {
 
 // pace is how often a partition is looked at in pages.
 type pace struct {
-	// page is the pause between two pages, pass that after the last one: once something was found that the duty is for.
+	// page is the pause between two pages, pass that after the last one: once something was found that the task is for.
 	// Without a pass of its own, the partition is left alone until the next turn of the loop.
 	page, pass time.Duration
 	// search is the pause between two pages before that.
@@ -29,12 +29,13 @@ type pace struct {
 
 // evenPace goes through a partition in a tenth of the time for each page.
 func evenPace(every time.Duration) pace {
-	return pace{page: every / stepsPerRound, search: every / stepsPerRound}
+	return pace{page: every / stepsPerTurn, search: every / stepsPerTurn}
 }
 
-// inPages is the step of a loop that goes through each partition in pages: ask makes the call for one, tell reads its reply.
-func inPages[R any, C enginecore.Call[R]](k *keeper, often pace, ask func(p enginecore.Partition, limit int64, cursor string) C,
-	tell func(ctx context.Context, p enginecore.Partition, reply R) (page, error),
+// inPages returns the step of a loop that goes through each partition in pages: callFor makes the call for one page, readReply
+// reads its reply.
+func inPages[R any, C enginecore.Call[R]](k *keeper, often pace, callFor func(p enginecore.Partition, limit int64, cursor string) C,
+	readReply func(ctx context.Context, p enginecore.Partition, reply R) (page, error),
 ) func(context.Context, []enginecore.Partition, taskID) []stepResult {
 	at := newCursors()
 	found := make(map[enginecore.Partition]bool) // by the pass under way; only one step of a loop runs at a time
@@ -45,24 +46,24 @@ func inPages[R any, C enginecore.Call[R]](k *keeper, often pace, ask func(p engi
 		}
 		calls := make([]C, len(partitions))
 		for i, p := range partitions {
-			calls[i] = ask(p, limit, at.get(p))
+			calls[i] = callFor(p, limit, at.get(p))
 		}
 		answers, _ := sendAll[R](ctx, k.maintenance, calls) // each answer has its error
 		results := make([]stepResult, len(partitions))
 		for i, a := range answers {
 			p, o := partitions[i], &results[i]
-			var told page
+			var done page
 			if o.err = a.err; o.err == nil {
-				told, o.err = tell(ctx, p, a.reply)
+				done, o.err = readReply(ctx, p, a.reply)
 			}
 			if o.err != nil {
 				continue // the same page again
 			}
-			o.done, o.mended = []taskDone{told.done}, told.mended
-			found[p] = found[p] || told.found
-			o.more, _ = at.moved(p, told.next, 0, byHand)
-			o.next = often.after(told.next != "", found[p])
-			if told.next == "" {
+			o.done, o.mended = []taskDone{done.done}, done.mended
+			found[p] = found[p] || done.found
+			o.more, _ = at.moved(p, done.next, 0, byHand)
+			o.next = often.after(done.next != "", found[p])
+			if done.next == "" {
 				delete(found, p)
 			}
 		}

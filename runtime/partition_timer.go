@@ -130,7 +130,7 @@ func (t *partitionTimer) noteDue(p enginecore.Partition, at time.Time) {
 	defer t.mu.Unlock()
 	clock, known := t.clocks[p]
 	if !known {
-		t.advance(p, time.Time{}) // one look too early tells the engine's time
+		t.advance(p, time.Time{}) // one step too early reads the engine's time
 		return
 	}
 	t.advance(p, clock.toLocal(at))

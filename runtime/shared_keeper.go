@@ -28,7 +28,7 @@ type workersKeeper struct {
 	// keeping and bare count the workers that run, with the keeper and without one; made counts the keepers of NewKeeper.
 	keeping, bare, made int
 	keeper              service
-	// watch warns when nobody keeps.
+	// watch warns when there is no keeper.
 	watch service
 	fault error
 }
@@ -154,7 +154,7 @@ func (k *keeper) awaitTurn(ctx context.Context) bool {
 			return false
 		case <-k.members.turned:
 		case <-deaf.C:
-			listening = true // it keeps all the same, as others do that hear nobody
+			listening = true // it keeps all the same, as others do that hear no messages
 		}
 	}
 	for {

@@ -22,7 +22,7 @@ const (
 	unblockPage = 100
 )
 
-// unblockRound lets executions go that a program of the contract has blocked for a budget, a quota or capabilities, once what
+// unblockLoop lets executions go that a program of the contract has blocked for a budget, a quota or capabilities, once what
 // they wait for is there. Members of managed flows are let go by the calls that hold them.
 func (k *keeper) unblockLoop() *maintenanceLoop {
 	at := newCursors()
@@ -150,7 +150,7 @@ func (u *unblocker) release(ctx context.Context, lane enginecore.LaneID, reason 
 	return count, errors.Join(faults...)
 }
 
-// isFree tells whether what an execution was blocked for is there.
+// isFree reports whether what an execution was blocked for is there.
 func (u *unblocker) isFree(ctx context.Context, reason string, core record) (bool, error) {
 	switch reason {
 	case "waiting_for_budget":
@@ -194,7 +194,7 @@ func (u *unblocker) remembered(what string, ask func() (bool, error)) (bool, err
 	return answer, err
 }
 
-// isBreached tells whether a budget has reached a hard limit. An id that cannot be one has no limits.
+// isBreached reports whether a budget has reached a hard limit. An id that cannot be one has no limits.
 func (u *unblocker) isBreached(ctx context.Context, id enginecore.BudgetID) (bool, error) {
 	p, err := u.session.core.Partitioning().BudgetPartition(id)
 	if err != nil {
@@ -223,7 +223,7 @@ var quotaFields = []string{"max_requests_per_window", "requests_per_window_secon
 // defaultQuotaWindow is the window of a quota that names none, in seconds.
 const defaultQuotaWindow = 60
 
-// isFull tells whether a quota admits nothing for now. An id that cannot be one limits nothing.
+// isFull reports whether a quota admits nothing for now. An id that cannot be one limits nothing.
 func (u *unblocker) isFull(ctx context.Context, id enginecore.QuotaPolicyID) (bool, error) {
 	p, err := u.session.core.Partitioning().QuotaPartition(id)
 	if err != nil {
