@@ -77,7 +77,7 @@ func (c *Client) cancel(ctx context.Context, flowName, runID, policy, reason str
 	}
 	call := enginecore.CancelFlowCall{Partition: partition, FlowID: id, Reason: reason, Actor: by.actor, Policy: policy}
 	for {
-		reply, err := c.session.calls.CancelFlow(ctx, call)
+		reply, err := c.session.backend.CancelFlow(ctx, call)
 		switch {
 		case errors.Is(err, enginecore.ErrFlowNotFound):
 			return fault(ErrRunNotFound)
@@ -123,7 +123,7 @@ func (c *Client) CancelNode(ctx context.Context, flowName, runID, node, reason s
 		return fault(err)
 	}
 	for more := reply.More; more; {
-		tick, err := c.session.calls.Tick(ctx, enginecore.TickCall{Partition: partition, Limit: tickLimit})
+		tick, err := c.session.backend.Tick(ctx, enginecore.TickCall{Partition: partition, Limit: tickLimit})
 		if err != nil {
 			return nil // the node is cancelled; what follows from it is the keeper's as well
 		}

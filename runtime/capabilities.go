@@ -137,5 +137,5 @@ type completionFollower interface {
 
 // isOneServer reports whether a claim can leave it to the server which partition it visits: one server has all of them.
 func (s *session) isOneServer() bool {
-	return has[partitionChoice](s.calls) && s.client.Mode() != rueidis.ClientModeCluster
+	return has[partitionChoice](s.backend) && s.client.Mode() != rueidis.ClientModeCluster
 }

@@ -110,7 +110,7 @@ type child struct {
 
 // runChild starts the run that a node stands for and waits for it, or takes the result of one that is over.
 func (t *task) runChild(ctx context.Context, spec storedChild, input []byte) ([]byte, error) {
-	core, err := capability[childRuns](t.shift.session.calls)
+	core, err := capability[childRuns](t.shift.session.backend)
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}

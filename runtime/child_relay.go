@@ -21,7 +21,7 @@ type childRelay struct {
 }
 
 func newChildRelay(s *session) childRelay {
-	runs, _ := capability[childRuns](s.calls)
+	runs, _ := capability[childRuns](s.backend)
 	return childRelay{s, runs}
 }
 

@@ -183,7 +183,7 @@ func offered[C any](c *Client) (store C, err error) {
 	if err := c.ready(); err != nil {
 		return store, err
 	}
-	return capability[C](c.session.calls)
+	return capability[C](c.session.backend)
 }
 
 // usable tells what of a client and a definition is missing.
@@ -291,10 +291,10 @@ func (c *Client) send(ctx context.Context, plan *Plan) (existed bool, err error)
 
 func (c *Client) sendOne(ctx context.Context, plan *Plan, call enginecore.SubmitFlowCall) (reply enginecore.SubmitFlowReply, err error) {
 	if !plan.compiled.waits {
-		return c.session.calls.SubmitFlow(ctx, call)
+		return c.session.backend.SubmitFlow(ctx, call)
 	}
 	err = c.session.secrets.with(ctx, plan.Partition, func() error {
-		reply, err = c.session.calls.SubmitFlow(ctx, call)
+		reply, err = c.session.backend.SubmitFlow(ctx, call)
 		return err
 	})
 	return reply, err

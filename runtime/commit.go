@@ -63,7 +63,7 @@ type commitNews struct {
 
 // newCommits returns nil when the engine has no call for several completions.
 func newCommits(s *shift) *commits {
-	many, err := capability[batchedCompletions](s.session.calls)
+	many, err := capability[batchedCompletions](s.session.backend)
 	if err != nil {
 		return nil
 	}

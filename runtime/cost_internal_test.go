@@ -54,7 +54,7 @@ func newCostBench(tb testing.TB) *costBench {
 	tb.Cleanup(client.Close)
 	_, err = client.done.wait(ctx, "any", enginecore.Partition{Family: enginecore.FlowFamily})
 	require.NoError(tb, err) // from here on the client hears
-	e.session.calls = readyCalls{e.session.calls, client.done}
+	e.session.backend = readyCalls{e.session.backend, client.done}
 	client.starts = nil
 
 	w := NewWorker(e)

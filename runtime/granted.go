@@ -72,7 +72,7 @@ func (s *shift) claimedGranted(ctx context.Context, v visit, got int, err error)
 
 // useGrant claims by a grant. It returns nothing when somebody was faster, or when the grant came to nothing otherwise.
 func (s *shift) useGrant(ctx context.Context, grant Grant) ([]enginecore.ClaimedExecution, error) {
-	core, err := capability[grantedClaims](s.session.calls)
+	core, err := capability[grantedClaims](s.session.backend)
 	if err != nil {
 		return nil, err
 	}

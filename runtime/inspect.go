@@ -130,7 +130,7 @@ func (x inspector) inspectRights(ctx context.Context, i *Inspection) {
 
 // inspectLibrary compares the builds of the function library.
 func (x inspector) inspectLibrary(ctx context.Context, i *Inspection) {
-	library, missing := capability[compositeLibrary](x.calls)
+	library, missing := capability[compositeLibrary](x.backend)
 	if missing != nil {
 		return
 	}

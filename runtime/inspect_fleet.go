@@ -26,7 +26,7 @@ func (x inspector) inspectKeepers(ctx context.Context, i *Inspection) {
 	switch {
 	case !known:
 		i.add(FindingNotAllowed, SeverityInfo, subject, "the user may not count who hears a channel", "ACL SETUSER <user> +pubsub|numsub")
-	case n == 0 && has[maintenance](x.calls):
+	case n == 0 && has[maintenance](x.backend):
 		i.add(FindingKeeperNone, SeverityWarning, subject, "no keeper runs: retries, timeouts and lost work wait", "leave out runtime.WithoutKeeper, or run runtime.NewKeeper in at least one process")
 	default:
 		i.add(FindingKeepers, SeverityInfo, subject, fmt.Sprintf("%d programs with keepers", n), "")
@@ -83,7 +83,7 @@ func (x inspector) inspectLag(ctx context.Context, i *Inspection) {
 
 // inspectWorkers counts the programs whose workers hear the lanes that hold something.
 func (x inspector) inspectWorkers(ctx context.Context, i *Inspection) {
-	if !has[maintenance](x.calls) {
+	if !has[maintenance](x.backend) {
 		return
 	}
 	lanes, err := x.laneTotals(ctx)

@@ -67,7 +67,7 @@ func newKeeper(s *session, config keeperConfig) *keeper {
 		keeperConfig: config, session: s, stats: newKeeperStats(), quotas: admitter{s}, relay: newChildRelay(s),
 		members: newMembership(uuid.NewString(), config.heartbeat),
 	}
-	k.maintenance, _ = capability[maintenance](s.calls)
+	k.maintenance, _ = capability[maintenance](s.backend)
 	k.loops = k.newLoops()
 	for _, l := range k.loops {
 		k.restarts = cmp.Or(k.restarts, l.restarts)
@@ -118,7 +118,7 @@ func (k *keeper) work(ctx context.Context) {
 	defer k.schedules.Store(nil)
 	var running sync.WaitGroup
 	running.Go(func() { k.listen(ctx) })
-	if follower, err := capability[completionFollower](k.session.calls); err == nil {
+	if follower, err := capability[completionFollower](k.session.backend); err == nil {
 		running.Go(func() { follower.followCompletions(ctx) })
 	}
 	for _, l := range k.loops {

@@ -269,7 +269,7 @@ func (b *leaseBook) renew(ctx context.Context) {
 	}
 	deadline, cancel := context.WithTimeout(ctx, b.ttl)
 	defer cancel()
-	answers, err := b.shift.session.calls.renewAll(deadline, renewals)
+	answers, err := b.shift.session.backend.renewAll(deadline, renewals)
 	if err != nil && ctx.Err() == nil {
 		b.doubt()
 		b.shift.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", eventRenewalFailed.attr(), slog.Any("error", err))
@@ -341,7 +341,7 @@ func (b *leaseBook) returnStrays(p enginecore.Partition, strays []enginecore.Hel
 			seen[stray.LeaseID] = true
 			continue
 		}
-		_, err := b.shift.session.calls.Release(b.shift.base, enginecore.ReleaseCall{
+		_, err := b.shift.session.backend.Release(b.shift.base, enginecore.ReleaseCall{
 			Partition: p, ExecutionID: stray.ExecutionID, LeaseID: stray.LeaseID, LeaseEpoch: stray.LeaseEpoch,
 			AttemptID: stray.AttemptID, Reason: "the reply of the claim was lost",
 		})

@@ -32,7 +32,7 @@ func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			late := new(lateCalls)
-			s := &shift{base: t.Context(), worker: new(Worker), session: &session{calls: late, logger: slog.New(slog.DiscardHandler)}}
+			s := &shift{base: t.Context(), worker: new(Worker), session: &session{backend: late, logger: slog.New(slog.DiscardHandler)}}
 			book := newLeaseBook(s)
 			claimed := enginecore.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease", LeaseEpoch: 1, AttemptID: "try"}
 			task := newTask(s, spot{}, claimed, time.Now())

@@ -74,7 +74,7 @@ type taskDone struct {
 // newLoops returns the loops of a keeper: every task that the engine's backend has is in one of them. A family of partitions
 // with its own clock, or a reconciliation that takes its time, is a loop of its own.
 func (k *keeper) newLoops() []*maintenanceLoop {
-	backend := k.session.calls
+	backend := k.session.backend
 	loops := []*maintenanceLoop{
 		{family: enginecore.FlowFamily, every: keeperSweep, hearsDue: true, tasks: backend.tickTasks(), step: k.tick},
 		k.unblockLoop(),
@@ -111,7 +111,7 @@ func (k *keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 	for i, p := range partitions {
 		calls[i] = enginecore.KeepCall{Partition: p, Limit: tickLimit, Duty: string(only), Lanes: k.lanes}
 	}
-	answers, _ := k.session.calls.keepAll(ctx, calls) // each answer has its error
+	answers, _ := k.session.backend.keepAll(ctx, calls) // each answer has its error
 	heard := time.Now()
 	schedules := k.schedules.Load()
 	if schedules == nil {

@@ -116,7 +116,7 @@ func (t *task) completeAlone(result []byte, count int, sent func()) *task {
 	for {
 		ctx, cancel := t.reporting()
 		sentAt := time.Now()
-		reply, err := t.shift.session.calls.Complete(ctx, call)
+		reply, err := t.shift.session.backend.Complete(ctx, call)
 		cancel()
 		if err == nil {
 			sent()
@@ -177,7 +177,7 @@ func (t *task) fail(failure error) {
 	}
 	for {
 		ctx, cancel := t.reporting()
-		reply, err := t.shift.session.calls.Fail(ctx, call)
+		reply, err := t.shift.session.backend.Fail(ctx, call)
 		cancel()
 		if err == nil {
 			if reply.More {
@@ -202,7 +202,7 @@ func (t *task) giveBackFor(reason string) {
 	t.ended(outcomeGivenBack)
 	ctx, cancel := t.reporting()
 	defer cancel()
-	_, err := t.shift.session.calls.Release(ctx, enginecore.ReleaseCall{
+	_, err := t.shift.session.backend.Release(ctx, enginecore.ReleaseCall{
 		Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Reason: reason,
 	})

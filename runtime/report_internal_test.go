@@ -70,7 +70,7 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 					engine := &fullCalls{until: time.Now().Add(5 * lease)}
 					s := &shift{
 						base: t.Context(), worker: &Worker{config: workerConfig{lease: lease}},
-						session: &session{calls: engine, logger: slog.New(slog.NewTextHandler(&logged, nil)), telemetry: telemetry},
+						session: &session{backend: engine, logger: slog.New(slog.NewTextHandler(&logged, nil)), telemetry: telemetry},
 					}
 					s.leases = newLeaseBook(s)
 					x := newTask(s, spot{}, enginecore.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())

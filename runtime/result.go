@@ -31,7 +31,7 @@ func (c *Client) awaitResult(ctx context.Context, flowName, runID string, id eng
 	for look := !w.expected; ; look = true {
 		var reply enginecore.FlowResultReply
 		if look {
-			reply, err = c.session.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+			reply, err = c.session.backend.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
 			switch {
 			case errors.Is(err, enginecore.ErrFlowNotFound):
 				return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, ErrRunNotFound)

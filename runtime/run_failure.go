@@ -97,7 +97,7 @@ func readFailures(ctx context.Context, s *session, p enginecore.Partition, id en
 	seen := make(map[enginecore.ExecutionID]bool)
 	call := enginecore.FlowFailuresCall{Partition: p, FlowID: id, Limit: failuresPage}
 	for {
-		reply, err := s.calls.FlowFailures(ctx, call)
+		reply, err := s.backend.FlowFailures(ctx, call)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -250,7 +250,7 @@ func (c *Client) List(ctx context.Context, flowName string, limit int) ([]RunSum
 	if err != nil {
 		return nil, fmt.Errorf("list runs of flow %s: %w", flowName, err)
 	}
-	if has[runIndex](c.session.calls) {
+	if has[runIndex](c.session.backend) {
 		page, err := c.FindRuns(ctx, RunQuery{Flow: flowName}, "", limit)
 		return page.Runs, err
 	}
@@ -266,7 +266,7 @@ func (c *Client) listInContract(ctx context.Context, flowName string, limit int)
 	asking.SetLimit(listConcurrency)
 	for i, p := range partitions {
 		asking.Go(func() error {
-			reply, err := c.session.calls.ListRuns(ctx, enginecore.ListRunsCall{
+			reply, err := c.session.backend.ListRuns(ctx, enginecore.ListRunsCall{
 				Partition: p, FlowName: flowName, Children: true, Limit: int64(limit), Namespace: string(c.session.namespace),
 			})
 			pages[i], faults[i] = reply.Runs, err

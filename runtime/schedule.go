@@ -186,7 +186,7 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing T
 	if err := usable(c, def); err != nil {
 		return fail(err)
 	}
-	if _, err := capability[scheduleStore](c.session.calls); err != nil {
+	if _, err := capability[scheduleStore](c.session.backend); err != nil {
 		return fail(err)
 	}
 	input, err := def.EncodeInput(in)

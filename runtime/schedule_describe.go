@@ -195,7 +195,7 @@ func (c *Client) describeSchedule(ctx context.Context, r *scheduleRecord, histor
 	if err != nil {
 		return nil, err
 	}
-	reply, err := c.session.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+	reply, err := c.session.backend.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
 		d.LastRunState = "gone"

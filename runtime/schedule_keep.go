@@ -168,7 +168,7 @@ func (k *scheduleKeeper) cancel(ctx context.Context, r *scheduleRecord) error {
 		Partition: p, FlowID: id, Reason: "schedule " + r.spec.Name + " fired again", Actor: r.spec.Creator, Policy: cancelAll,
 	}
 	for {
-		reply, err := k.session.calls.CancelFlow(ctx, call)
+		reply, err := k.session.backend.CancelFlow(ctx, call)
 		switch {
 		case errors.Is(err, enginecore.ErrFlowNotFound), errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
 			return nil

@@ -105,7 +105,7 @@ func (e *session) isRunOpen(ctx context.Context, r *scheduleRecord) (bool, error
 	if err != nil {
 		return false, err
 	}
-	reply, err := e.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+	reply, err := e.backend.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
 	if errors.Is(err, enginecore.ErrFlowNotFound) {
 		return false, nil
 	}

@@ -97,7 +97,7 @@ func (p *probe) admitLimited(ctx context.Context, x *grantCandidate) (verdict, e
 	if token, at, found := strings.Cut(x.core["admission"], " "); found && token != "" && at == strconv.FormatInt(epoch, 10) {
 		return admitted(), nil
 	}
-	if !has[limitStore](p.scheduler.session.calls) {
+	if !has[limitStore](p.scheduler.session.backend) {
 		return p.admitByQuota(ctx, x)
 	}
 	priority, _ := strconv.ParseFloat(x.core["priority"], 64)

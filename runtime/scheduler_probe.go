@@ -68,7 +68,7 @@ func (s *Scheduler) newProbe(ctx context.Context, r GrantRequest) (*probe, error
 		return nil, fmt.Errorf("claim for worker %s: %w", r.Instance, err)
 	}
 	p := &probe{scheduler: s, request: r, lane: enginecore.LaneID(r.Lane), csv: csv, now: now, budgets: make(map[string]string)}
-	p.whole = has[limitStore](s.session.calls)
+	p.whole = has[limitStore](s.session.backend)
 	all := s.session.partitions()
 	if r.Partition != nil {
 		if !slices.Contains(all, *r.Partition) {

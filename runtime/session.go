@@ -16,7 +16,7 @@ import (
 // session is an open connection to an engine with what clients, workers and keepers share of it.
 type session struct {
 	core      *enginecore.Engine
-	calls     backend
+	backend   backend
 	client    rueidis.Client
 	dialer    *dialer // nil in this process
 	watches   *watches
@@ -72,9 +72,9 @@ func (s *session) connect(ctx context.Context, c connection) error {
 	if s.core, err = enginecore.Connect(ctx, s.client, c.core); err != nil {
 		return err
 	}
-	s.calls = nativeBackend{s.core}
+	s.backend = nativeBackend{s.core}
 	if c.newBackend != nil {
-		if s.calls, err = c.newBackend(ctx, s); err != nil {
+		if s.backend, err = c.newBackend(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (s *session) connect(ctx context.Context, c connection) error {
 func (s *session) endLeases(ctx context.Context) error {
 	for _, p := range s.partitions() {
 		for {
-			reply, err := s.calls.EndLeases(ctx, enginecore.EndLeasesCall{Partition: p})
+			reply, err := s.backend.EndLeases(ctx, enginecore.EndLeasesCall{Partition: p})
 			if err != nil {
 				return fmt.Errorf("end the leases of the process before: %w", err)
 			}

@@ -83,7 +83,7 @@ func newShift(w *Worker) *shift {
 			WorkerID: enginecore.WorkerID(w.config.id), WorkerInstanceID: w.instance, LeaseTTL: w.config.lease,
 			Kinds: w.kinds(), Capabilities: strings.Join(w.config.capabilities, ","),
 		},
-		drain:     drainer{calls: w.session.calls, logger: w.session.logger},
+		drain:     drainer{calls: w.session.backend, logger: w.session.logger},
 		mayChoose: !w.config.through && w.session.isOneServer(),
 	}
 }
@@ -117,7 +117,7 @@ func (s *shift) run(ctx context.Context) error {
 	services.Go(func() { s.session.guardLibrary(background, libraryCheck) })
 	duty, offDuty := context.WithCancel(background)
 	services.Go(func() { s.keepRota(duty) })
-	every := s.session.calls.pollEvery()
+	every := s.session.backend.pollEvery()
 	if s.worker.config.through {
 		every = grantPoll
 	}
@@ -177,13 +177,13 @@ func (s *shift) claim(ctx context.Context, v visit) {
 		call.TellNone, call.TellEmpty, call.TellMore = false, false, false
 	}
 	sentAt := time.Now()
-	reply, err := s.session.calls.Claim(s.base, call)
+	reply, err := s.session.backend.Claim(s.base, call)
 	for errors.Is(err, enginecore.ErrOutcomeUnknown) && ctx.Err() == nil {
 		s.leases.doubt()
 		call.Repeated = true
 		pause(ctx, claimPause)
 		sentAt = time.Now()
-		reply, err = s.session.calls.Claim(s.base, call)
+		reply, err = s.session.backend.Claim(s.base, call)
 	}
 	if err != nil {
 		s.measureClaim(sentAt, v, outcomeUnanswered)

@@ -77,7 +77,7 @@ func (s *start) size() int {
 
 // newStarts returns nil when the engine has no call for several runs.
 func newStarts(e *session) *starts {
-	many, err := capability[batchedStarts](e.calls)
+	many, err := capability[batchedStarts](e.backend)
 	if err != nil {
 		return nil
 	}

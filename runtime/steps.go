@@ -58,7 +58,7 @@ func (t *task) readJournal(ctx context.Context) error {
 	for _, entry := range t.claimed.Journal {
 		t.journal.put(entry.Name, entry.Value)
 	}
-	if t.claimed.JournalComplete || !has[waitStore](t.shift.session.calls) {
+	if t.claimed.JournalComplete || !has[waitStore](t.shift.session.backend) {
 		return nil
 	}
 	call := enginecore.ReadJournalCall{Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID}
@@ -184,7 +184,7 @@ var _ activitycontext.Steps = (*execution)(nil)
 
 // whole refuses steps and waits in contract mode, where nothing keeps them.
 func (t *task) whole() error {
-	if !has[waitStore](t.shift.session.calls) {
+	if !has[waitStore](t.shift.session.backend) {
 		return activity.NonRetryable(fmt.Errorf("%w: steps and waits", ErrNotInContract))
 	}
 	return nil

@@ -314,7 +314,7 @@ func (t *task) input(ctx context.Context, plan nodePlan) ([]byte, error) {
 func (t *task) readInputs(ctx context.Context, results map[string][]byte) error {
 	call := enginecore.ReadInputsCall{Partition: t.spot.partition, ExecutionID: t.claimed.ExecutionID}
 	for {
-		reply, err := t.shift.session.calls.ReadInputs(ctx, call)
+		reply, err := t.shift.session.backend.ReadInputs(ctx, call)
 		if err != nil {
 			return fmt.Errorf("read the inputs of node %s: %w", t.claimed.Node, err)
 		}
@@ -430,7 +430,7 @@ func (t *task) awaitProgress() {
 }
 
 func (t *task) recordProgress(percent float64, message string) {
-	_, err := t.shift.session.calls.UpdateProgress(t.ctx, enginecore.UpdateProgressCall{
+	_, err := t.shift.session.backend.UpdateProgress(t.ctx, enginecore.UpdateProgressCall{
 		ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID, LeaseEpoch: t.claimed.LeaseEpoch,
 		ProgressPct: formatPercent(percent), ProgressMessage: message,
 	})

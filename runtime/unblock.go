@@ -54,7 +54,7 @@ func (k *keeper) unblockLoop() *maintenanceLoop {
 
 // unblockLanes are those that executions outside managed flows are known to use.
 func (k *keeper) unblockLanes() []enginecore.LaneID {
-	if directory, err := capability[laneDirectory](k.session.calls); err == nil {
+	if directory, err := capability[laneDirectory](k.session.backend); err == nil {
 		return directory.knownLanes(k.lanes)
 	}
 	lanes := slices.Sorted(slices.Values(k.lanes))

@@ -225,7 +225,7 @@ func (r *sweepRounds) isTime(now time.Time, others int) bool {
 
 // sweep puts every spot on the board that has something to claim.
 func (s *shift) sweep(ctx context.Context) {
-	for _, at := range s.inspect(ctx, s.session.calls.claimable) {
+	for _, at := range s.inspect(ctx, s.session.backend.claimable) {
 		s.board.add(at)
 	}
 }
@@ -266,7 +266,7 @@ func (s *shift) inspect(ctx context.Context, keysOf func(enginecore.Partition, e
 // announce releases what waits at one spot for a worker like this one, and claims it.
 func (s *shift) announce(ctx context.Context, at spot) {
 	for cursor := ""; ; {
-		reply, err := s.session.calls.Announce(ctx, enginecore.AnnounceCall{
+		reply, err := s.session.backend.Announce(ctx, enginecore.AnnounceCall{
 			Partition: at.partition, LaneID: at.lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities, Cursor: cursor,
 		})
 		if err != nil && ctx.Err() == nil {

@@ -233,7 +233,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("worker: %w: no activity is registered", ErrWorkerConfig)
 	}
 	if w.config.through {
-		if _, err := capability[grantedClaims](w.session.calls); err != nil {
+		if _, err := capability[grantedClaims](w.session.backend); err != nil {
 			return fmt.Errorf("worker: through a scheduler: %w", err)
 		}
 	}
