@@ -73,9 +73,27 @@ func sendAll[R any, C enginecore.Call[R]](ctx context.Context, p pipeliner, call
 	return results, err
 }
 
-// nativeBackend is the backend of an engine with the whole library. It has all capabilities but overdueIndexes and
-// completionFollower, which are parts of its tick and of its calls.
+// nativeBackend is the backend of an engine with the whole library. It has all capabilities but overdueIndexes,
+// laneDirectory and completionFollower, which are parts of its tick and of its calls.
 type nativeBackend struct{ *enginecore.Engine }
+
+var _ interface {
+	backend
+	runControl
+	childRuns
+	runIndex
+	waitStore
+	pauseStore
+	budgetStore
+	scheduleStore
+	limitStore
+	grantedClaims
+	batchedStarts
+	batchedCompletions
+	partitionChoice
+	compositeLibrary
+	maintenance
+} = nativeBackend{}
 
 func (b nativeBackend) renewAll(ctx context.Context, calls []enginecore.RenewCall) ([]callResult[enginecore.RenewReply], error) {
 	return sendAll(ctx, b.Engine, calls)

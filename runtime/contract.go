@@ -25,7 +25,7 @@ const (
 	minContractInterval      = 10 * time.Millisecond
 )
 
-// contract implements calls with ff_* functions and reads of the contract's keys. The messages that the composite calls
+// contract is a backend made of ff_* functions and reads of the contract's keys. The messages that the composite calls
 // send to workers, keepers and clients it sends itself; they are hints, and may be lost.
 type contract struct {
 	session *session
@@ -44,6 +44,13 @@ type contract struct {
 	lanes      map[enginecore.LaneID]bool // seen in this process
 	reconciled map[enginecore.Partition]reconcileState
 }
+
+var _ interface {
+	backend
+	overdueIndexes
+	laneDirectory
+	completionFollower
+} = (*contract)(nil)
 
 func newContract(ctx context.Context, e *session, config contractConfig) (*contract, error) {
 	config.poll = max(cmp.Or(config.poll, defaultPollInterval), minContractInterval)
