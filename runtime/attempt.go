@@ -179,7 +179,7 @@ func (t *task) input(ctx context.Context, plan nodePlan) ([]byte, error) {
 func (t *task) readInputs(ctx context.Context, results map[string][]byte) error {
 	call := enginecore.ReadInputsCall{Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID}
 	for {
-		reply, err := t.run.session.calls.ReadInputs(ctx, call)
+		reply, err := t.run.session.backend.ReadInputs(ctx, call)
 		if err != nil {
 			return fmt.Errorf("read the inputs of node %s: %w", t.claimed.Node, err)
 		}

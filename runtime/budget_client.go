@@ -71,8 +71,8 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 }
 
 // findBudget tells where a budget lives.
-func (c *Client) findBudget(ref BudgetRef) (composites, enginecore.Partition, enginecore.BudgetID, error) {
-	core, err := c.composites()
+func (c *Client) findBudget(ref BudgetRef) (budgetStore, enginecore.Partition, enginecore.BudgetID, error) {
+	core, err := offered[budgetStore](c)
 	if err != nil {
 		return core, enginecore.Partition{}, "", err
 	}
@@ -160,7 +160,7 @@ func (c *Client) Budget(ctx context.Context, ref BudgetRef) (BudgetState, error)
 
 // Budgets lists the budgets of the client's namespace that were created or used, by name, flow and key, with how they stand.
 func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
-	core, err := c.composites()
+	core, err := offered[budgetStore](c)
 	if err != nil {
 		return nil, fmt.Errorf("list budgets: %w", err)
 	}

@@ -65,7 +65,7 @@ func (c *Client) cancel(ctx context.Context, flowName, runID, policy, reason str
 		return fault(err)
 	}
 	if policy != cancelAll {
-		if _, err := c.composites(); err != nil {
+		if _, err := offered[runControl](c); err != nil {
 			return fault(err)
 		}
 	}
@@ -94,7 +94,7 @@ func (c *Client) CancelNode(ctx context.Context, flowName, runID, node, reason s
 	if err != nil {
 		return err
 	}
-	core, err := c.composites()
+	core, err := offered[runControl](c)
 	if err != nil {
 		return fault(err)
 	}
@@ -115,19 +115,11 @@ func (c *Client) CancelNode(ctx context.Context, flowName, runID, node, reason s
 		return fault(err)
 	}
 	for more := reply.More; more; {
-		tick, err := core.Tick(ctx, enginecore.TickCall{Partition: partition, Limit: tickLimit})
+		tick, err := c.session.backend.Tick(ctx, enginecore.TickCall{Partition: partition, Limit: tickLimit})
 		if err != nil {
 			return nil // the node is cancelled; what follows from it is the keeper's as well
 		}
 		more = tick.More
 	}
 	return nil
-}
-
-// composites are the calls of the whole library, which contract mode does without.
-func (e *session) composites() (composites, error) {
-	if c, whole := e.calls.(composites); whole {
-		return c, nil
-	}
-	return composites{}, ErrNotInContract
 }

@@ -15,7 +15,7 @@ const (
 // cancelRun cancels a run, call by call until every node of it has been cancelled.
 func cancelRun(ctx context.Context, s *session, call enginecore.CancelFlowCall) error {
 	for {
-		reply, err := s.calls.CancelFlow(ctx, call)
+		reply, err := s.backend.CancelFlow(ctx, call)
 		if err != nil || !reply.More {
 			return err
 		}

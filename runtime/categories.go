@@ -2,8 +2,6 @@ package runtime
 
 // Categories of failures that a worker gives besides those of package activity.
 const (
-	// CategoryWorkerLost is the category of a node that has failed because too many workers were lost while they ran it.
-	CategoryWorkerLost = "worker_lost"
 	// CategoryTooLarge is the category of a result above MaxResult.
 	CategoryTooLarge = "too_large"
 	// CategoryJournalFull is the category of a failure to record a step or a wait because the execution has too many, or too

@@ -32,7 +32,7 @@ var errOver = errors.New("the flow is over")
 // child is the work of one attempt at a node that stands for a run of its own.
 type child struct {
 	*task
-	core   composites
+	core   childRuns
 	parent enginecore.DescribeFlowReply
 	spec   storedChild
 	input  []byte
@@ -46,7 +46,7 @@ type child struct {
 
 // runChild starts the run that a node stands for and waits for it, or takes the result of one that is over.
 func (t *task) runChild(ctx context.Context, spec storedChild, input []byte) ([]byte, error) {
-	core, err := t.run.session.composites()
+	core, err := capability[childRuns](t.run.session.backend)
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}

@@ -65,7 +65,7 @@ func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.session.calls.DescribeFlow(ctx, enginecore.DescribeFlowCall{Partition: p, FlowID: child.FlowID, Cursor: firstCursor, Limit: 1})
+	r, err := c.session.backend.DescribeFlow(ctx, enginecore.DescribeFlowCall{Partition: p, FlowID: child.FlowID, Cursor: firstCursor, Limit: 1})
 	if errors.Is(err, enginecore.ErrFlowNotFound) {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]It
 	if err != nil {
 		return nil, err
 	}
-	core, err := c.composites()
+	core, err := offered[childRuns](c)
 	if err != nil {
 		return nil, err
 	}

@@ -149,10 +149,10 @@ func (c *child) startAgain(ctx context.Context) error {
 
 // failure is the error of a node whose run did not succeed. What failed in a map has been retried by its own policy.
 func (c *child) failure(ctx context.Context, reply enginecore.FlowResultReply) error {
-	failed := c.run.session.runError(ctx, c.name, c.runID, c.id, c.part, reply)
+	failed := readRunFailure(ctx, c.run.session, c.name, c.runID, c.id, c.part, reply)
 	category := CategoryChild
-	if failed.Outcome == "failed" {
-		category = cmp.Or(failed.Category, category)
+	if failed.outcome == "failed" {
+		category = cmp.Or(failed.category, category)
 	}
 	err := activity.Category(failed, category)
 	if c.isMap() {
@@ -284,6 +284,6 @@ func (c *child) beginRerun(ctx context.Context, submitter *submitter, call engin
 // end cancels the run.
 func (c *child) end(ctx context.Context) error {
 	return c.retryUntilKnown(ctx, func() error {
-		return c.run.session.cancelChild(ctx, c.part, c.id, "the node that it belongs to is run again")
+		return cancelChildRun(ctx, c.core, c.part, c.id, "the node that it belongs to is run again")
 	})
 }

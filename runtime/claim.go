@@ -29,7 +29,7 @@ func (s *workerRun) claim(ctx context.Context, v claimTarget) {
 	var reply enginecore.ClaimReply
 	err := s.claimUntilKnown(ctx, func(repeated bool) (err error) {
 		call.Repeated, sentAt = repeated, time.Now()
-		reply, err = s.session.calls.Claim(s.base, call)
+		reply, err = s.session.backend.Claim(s.base, call)
 		return err
 	})
 	if err != nil {

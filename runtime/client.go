@@ -136,12 +136,12 @@ func (c *Client) ready() error {
 	return nil
 }
 
-// composites are the calls of the whole library.
-func (c *Client) composites() (composites, error) {
+// offered returns a capability of the engine's backend, for a client that can be used.
+func offered[C any](c *Client) (store C, err error) {
 	if err := c.ready(); err != nil {
-		return composites{}, err
+		return store, err
 	}
-	return c.session.composites()
+	return capability[C](c.session.backend)
 }
 
 // usable tells what of a client and a definition is missing.
@@ -195,7 +195,7 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 		return zero, err
 	}
 	if reply.Outcome != "success" {
-		return zero, r.client.session.runError(ctx, r.flow, r.id, r.flowID, r.part, reply)
+		return zero, newRunError(readRunFailure(ctx, r.client.session, r.flow, r.id, r.flowID, r.part, reply))
 	}
 	out, err := r.decode(reply.Result)
 	if err != nil && !reply.HasResult {

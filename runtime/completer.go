@@ -127,7 +127,7 @@ func (c *completer) completeOne(x completionRequest) (done completionResult) {
 	done.err = c.untilKnown(x.lease, func(ctx context.Context, repeated bool) error {
 		call.Repeated = repeated
 		sentAt := time.Now()
-		reply, err := c.session.calls.Complete(ctx, call)
+		reply, err := c.session.backend.Complete(ctx, call)
 		done.handoff = handoffOf(reply.Executions, reply.Candidates, reply.More, reply.Remaining > 0, sentAt)
 		return err
 	})
@@ -157,7 +157,7 @@ func (c *completer) fail(l *lease, failure error) (r report) {
 		call.RetryAfter = max(delay, time.Millisecond)
 	}
 	r.err = c.untilKnown(l, func(ctx context.Context, _ bool) error {
-		reply, err := c.session.calls.Fail(ctx, call)
+		reply, err := c.session.backend.Fail(ctx, call)
 		r.metric, r.handoff.more = outcomeOfFailure(reply), reply.More
 		return err
 	})
@@ -231,7 +231,7 @@ func (c *completer) awaitChild(l *lease, w *childWait, slots int) (r report) {
 func (c *completer) release(l *lease, reason string) report {
 	ctx, cancel := context.WithDeadline(c.base, l.leaseEnd())
 	defer cancel()
-	_, err := c.session.calls.Release(ctx, enginecore.ReleaseCall{
+	_, err := c.session.backend.Release(ctx, enginecore.ReleaseCall{
 		Partition: l.shard.partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
 		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, Reason: reason,
 	})

@@ -18,7 +18,7 @@ import (
 
 // fullCalls refuses what reports the end of an attempt until a time, or the end of a call's context.
 type fullCalls struct {
-	calls
+	backend
 	until    time.Time
 	tries    int
 	repeated bool // of the last try
@@ -74,7 +74,7 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 					engine := &fullCalls{until: time.Now().Add(5 * lease)}
 					s := &workerRun{
 						base: t.Context(), worker: &worker{config: workerConfig{lease: lease}},
-						session: &session{calls: engine, logger: slog.New(slog.NewTextHandler(&logged, nil)), telemetry: telemetry},
+						session: &session{backend: engine, logger: slog.New(slog.NewTextHandler(&logged, nil)), telemetry: telemetry},
 					}
 					s.leases = newLeaseManager(s)
 					s.completer = s.newCompleter()

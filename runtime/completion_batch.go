@@ -40,10 +40,8 @@ type completionResult struct {
 
 // newCompletionBatcher returns nil when the engine has no call for several completions.
 func newCompletionBatcher(c *completer, slots int) *completionBatcher {
-	many, ok := c.session.calls.(interface {
-		CompleteMany(context.Context, enginecore.CompleteManyCall) (enginecore.CompleteManyReply, error)
-	})
-	if !ok {
+	many, err := capability[batchedCompletions](c.session.backend)
+	if err != nil {
 		return nil
 	}
 	b := &completionBatcher{completer: c, send: many.CompleteMany}

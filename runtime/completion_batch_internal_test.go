@@ -20,7 +20,7 @@ func TestCompletionOverflow(t *testing.T) {
 
 // manyCompletions answers calls with several completions: it refuses some, and leases and offers others.
 type manyCompletions struct {
-	calls
+	backend
 	refused    map[enginecore.ExecutionID]bool
 	executions []enginecore.ClaimedExecution
 	candidates []enginecore.Candidate
@@ -50,7 +50,7 @@ func TestHandoffsOfSeveralCompletions(t *testing.T) {
 	}
 	engine := &manyCompletions{refused: map[enginecore.ExecutionID]bool{"a": true}, executions: leased("next", "other", "surplus")}
 	c := &completer{
-		session: &session{calls: engine}, base: t.Context(), markUncertain: func() { t.Error("nothing is uncertain") },
+		session: &session{backend: engine}, base: t.Context(), markUncertain: func() { t.Error("nothing is uncertain") },
 		claimRequest: func(_ enginecore.LaneID, n int) enginecore.ClaimRequest {
 			return enginecore.ClaimRequest{Count: int64(n)}
 		},

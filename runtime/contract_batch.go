@@ -31,8 +31,8 @@ func (b *contractBatch) get(command rueidis.Completed) *rueidis.RedisResult {
 }
 
 // addOnce adds a call that must not be sent a second time blindly.
-func addOnce[R any, C enginecore.Call[R]](b *contractBatch, call C) *answer[R] {
-	a := new(answer[R])
+func addOnce[R any, C enginecore.Call[R]](b *contractBatch, call C) *callResult[R] {
+	a := new(callResult[R])
 	command, err := enginecore.Command[R](b.contract.core, call)
 	if err != nil {
 		a.err = err
@@ -44,8 +44,8 @@ func addOnce[R any, C enginecore.Call[R]](b *contractBatch, call C) *answer[R] {
 }
 
 // addAgain adds a call of which a repeat changes nothing more. It is repeated while the engine is away.
-func addAgain[R any, C enginecore.Call[R]](b *contractBatch, call C) *answer[R] {
-	a := new(answer[R])
+func addAgain[R any, C enginecore.Call[R]](b *contractBatch, call C) *callResult[R] {
+	a := new(callResult[R])
 	command, err := enginecore.Command[R](b.contract.core, call)
 	if err != nil {
 		a.err = err
@@ -69,13 +69,13 @@ func (b *contractBatch) run(ctx context.Context) error {
 	for i, result := range b.contract.client.DoMulti(ctx, b.commands...) {
 		b.settle[i](ctx, result)
 		if err := result.NonRedisError(); err != nil && fault == nil {
-			fault = contractReadError("read", err)
+			fault = readError("read", err)
 		}
 	}
 	// A server that refuses a read, because it is loading or busy, has not said that there is nothing.
 	for _, result := range b.reads {
 		if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) && fault == nil {
-			fault = contractReadError("read", err)
+			fault = readError("read", err)
 		}
 	}
 	return fault

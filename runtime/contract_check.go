@@ -10,11 +10,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// ErrNotInContract is returned in contract mode by everything that needs more than the contract has: by Start for such a flow, by
-// the steps and waits of an activity, and by calls. It is the same error as enginecore.ErrContractOnly, so it matches whichever
-// of the two packages refuses.
-var ErrNotInContract = enginecore.ErrContractOnly
-
 // checkServable refuses what the contract has no place for. The tags are those of the flow and of the run.
 func checkServable(g *flow.Graph, tags []enginecore.SubmitFlowTag) error {
 	refuse := func(node, feature string) error {

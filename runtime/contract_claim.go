@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 const (
@@ -24,29 +25,16 @@ const (
 	maxCandidates = 128
 )
 
-// claimFields are what a claim has to know of an execution.
-var claimFields = []string{
-	"lifecycle_phase", "ownership_state", "eligibility_state", "attempt_state", "lane_id", "execution_kind",
-	"required_capabilities", "flow_id", "current_attempt_index", "total_attempt_count", "retry_count", "created_at",
-	"current_worker_instance_id", "current_lease_id", "current_lease_epoch", "current_attempt_id", "lease_expires_at", "delay_until",
-}
-
 // contractCandidate is an execution that may be claimed, with its claimFields.
 type contractCandidate struct {
 	id   enginecore.ExecutionID
-	core contractRecord
-}
-
-// reclaimable tells that a worker has lost it.
-func (x contractCandidate) reclaimable() bool {
-	owner := x.core["ownership_state"]
-	return x.core["lifecycle_phase"] == "active" && (owner == "lease_expired_reclaimable" || owner == "lease_revoked")
+	core record
 }
 
 // suits tells that a worker can take it.
 func (x contractCandidate) suits(r *enginecore.ClaimRequest) bool {
 	eligible := x.core["lifecycle_phase"] == "runnable" && x.core["eligibility_state"] == "eligible_now"
-	if !eligible && !x.reclaimable() || laneOf(x.core) != r.LaneID {
+	if !eligible && !x.core.IsReclaimable() || x.core.Lane() != r.LaneID {
 		return false
 	}
 	if !strings.Contains(r.Kinds, "\n"+x.core["execution_kind"]+"\n") {
@@ -85,9 +73,9 @@ func (c *contract) Claim(ctx context.Context, call enginecore.ClaimCall) (engine
 func (c *contract) candidates(ctx context.Context, p enginecore.Partition, lane enginecore.LaneID, count int64) ([]contractCandidate, error) {
 	last := min(max(2*count, minCandidates), maxCandidates) - 1
 	lists, err := c.read(ctx,
-		c.client.B().Zrange().Key(c.keys.LaneEligible(p, lane)).Min("0").Max(decimalText(last)).Build(),
-		c.client.B().Zrangebyscore().Key(c.keys.IndexLeaseExpiry(p)).Min("-inf").Max(decimalText(c.now().UnixMilli())).Limit(0, last+1).Build(),
-		c.client.B().Zrange().Key(c.keys.LaneActive(p, lane)).Min("0").Max(decimalText(last)).Build())
+		c.client.B().Zrange().Key(c.keys.LaneEligible(p, lane)).Min("0").Max(decimal(last)).Build(),
+		c.client.B().Zrangebyscore().Key(c.keys.IndexLeaseExpiry(p)).Min("-inf").Max(decimal(c.now().UnixMilli())).Limit(0, last+1).Build(),
+		c.client.B().Zrange().Key(c.keys.LaneActive(p, lane)).Min("0").Max(decimal(last)).Build())
 	if err != nil {
 		return nil, err
 	}
@@ -197,10 +185,10 @@ func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginecore.Cl
 	}
 	lease := contractLeaseID(r.ClaimID, x.id)
 	attempt := enginecore.AttemptID(contractID(r.ClaimID, x.id, "attempt"))
-	current := enginecore.AttemptIndex(x.core.int("current_attempt_index"))
-	next := enginecore.AttemptIndex(x.core.int("total_attempt_count"))
+	current := enginecore.AttemptIndex(x.core.Int("current_attempt_index"))
+	next := enginecore.AttemptIndex(x.core.Int("total_attempt_count"))
 	switch {
-	case x.reclaimable():
+	case x.core.IsReclaimable():
 		addOnce[enginecore.IssueReclaimGrantReply](b, enginecore.IssueReclaimGrantCall{Grant: grant})
 		a := addOnce[enginecore.ReclaimExecutionReply](b, enginecore.ReclaimExecutionCall{
 			OldAttemptIndex: current, AttemptIndex: next, ExecutionID: x.id, WorkerID: r.WorkerID,
@@ -250,12 +238,12 @@ func contractLeaseID(claimID string, id enginecore.ExecutionID) enginecore.Lease
 
 // claimed notes a lease and describes it to the worker.
 func (c *contract) claimed(x *contractClaim, reply enginecore.ClaimExecutionReply, p enginecore.Partition, r *enginecore.ClaimRequest) enginecore.ClaimedExecution {
-	tags := recordOf(*x.tags, claimTags)
+	tags := hashrecord.Read(*x.tags, claimTags)
 	out := enginecore.ClaimedExecution{
 		ExecutionID: x.id, Node: tags[tagNode], Kind: x.core["execution_kind"], FlowID: enginecore.FlowID(x.core["flow_id"]),
 		AttemptIndex: reply.AttemptIndex, AttemptID: reply.AttemptID, AttemptType: reply.AttemptType, LeaseID: reply.LeaseID,
-		LeaseEpoch: reply.LeaseEpoch, LeaseExpiresAt: reply.LeaseExpiresAt, RetryCount: x.core.int("retry_count"),
-		CreatedAt: x.core.time("created_at"), InputsComplete: true,
+		LeaseEpoch: reply.LeaseEpoch, LeaseExpiresAt: reply.LeaseExpiresAt, RetryCount: x.core.Int("retry_count"),
+		CreatedAt: x.core.Time("created_at"), InputsComplete: true,
 	}
 	if out.Node == "" {
 		out.Node = string(x.id)
@@ -267,9 +255,9 @@ func (c *contract) claimed(x *contractClaim, reply enginecore.ClaimExecutionRepl
 		policy: out.Policy, retries: out.RetryCount, epoch: out.LeaseEpoch, attemptID: out.AttemptID,
 	}
 	if x.header != nil {
-		header := recordOf(*x.header, claimHeader)
-		out.FlowName = recordOf(*x.flow, claimFlow)["flow_kind"]
-		out.RunID, out.TraceContext, out.DeadlineAt = header[tagRunID], header[tagTrace], header.time(tagDeadline)
+		header := hashrecord.Read(*x.header, claimHeader)
+		out.FlowName = hashrecord.Read(*x.flow, claimFlow)["flow_kind"]
+		out.RunID, out.TraceContext, out.DeadlineAt = header[tagRunID], header[tagTrace], header.Time(tagDeadline)
 		lease.graphHash = header[tagGraphHash]
 	}
 	c.leases.add(x.id, out.LeaseID, &lease, r.LeaseTTL)
@@ -302,9 +290,9 @@ func (c *contract) claimedBefore(ctx context.Context, p enginecore.Partition, r 
 	taken := make([]enginecore.ClaimedExecution, len(claims))
 	for i, x := range claims {
 		taken[i] = c.claimed(x, enginecore.ClaimExecutionReply{
-			LeaseID: enginecore.LeaseID(x.core["current_lease_id"]), LeaseEpoch: enginecore.LeaseEpoch(x.core.int("current_lease_epoch")),
+			LeaseID: enginecore.LeaseID(x.core["current_lease_id"]), LeaseEpoch: enginecore.LeaseEpoch(x.core.Int("current_lease_epoch")),
 			AttemptID:    enginecore.AttemptID(x.core["current_attempt_id"]),
-			AttemptIndex: enginecore.AttemptIndex(x.core.int("current_attempt_index")), LeaseExpiresAt: x.core.time("lease_expires_at"),
+			AttemptIndex: enginecore.AttemptIndex(x.core.Int("current_attempt_index")), LeaseExpiresAt: x.core.Time("lease_expires_at"),
 		}, p, r)
 	}
 	return taken, c.addInputs(ctx, p, taken)
@@ -367,9 +355,9 @@ func (c *contract) ReadInputs(ctx context.Context, call enginecore.ReadInputsCal
 	if err != nil || plan.input == nil {
 		return reply, err
 	}
-	flowID := enginecore.FlowID(recordOf(results[1], []string{"flow_id"})["flow_id"])
+	flowID := enginecore.FlowID(hashrecord.Read(results[1], []string{"flow_id"})["flow_id"])
 	nodes := plan.input.InputNodes()
-	first := min(int(contractRecord{"cursor": call.Cursor}.int("cursor")), len(nodes))
+	first := min(int(record{"cursor": call.Cursor}.Int("cursor")), len(nodes))
 	page := nodes[first:min(first+contractInputs, len(nodes))]
 	commands := make(rueidis.Commands, len(page))
 	for i, node := range page {
@@ -384,7 +372,7 @@ func (c *contract) ReadInputs(ctx context.Context, call enginecore.ReadInputsCal
 		}
 	}
 	if next := first + len(page); next < len(nodes) {
-		reply.NextCursor = decimalText(int64(next))
+		reply.NextCursor = decimal(int64(next))
 	}
 	return reply, nil
 }

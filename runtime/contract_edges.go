@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 // maxStageRounds bounds how often others may add to the flow while it is staged.
@@ -66,9 +67,9 @@ func (s *contractSubmission) unstaged(ctx context.Context, edges []enginecore.Su
 	if err != nil {
 		return nil, 0, err
 	}
-	core := recordOf(results[0], fields)
-	if core.int("edge_count") == 0 && !again {
-		return edges, core.int("graph_revision"), nil
+	core := hashrecord.Read(results[0], fields)
+	if core.Int("edge_count") == 0 && !again {
+		return edges, core.Int("graph_revision"), nil
 	}
 	commands := make(rueidis.Commands, len(edges))
 	for i, e := range edges {
@@ -83,7 +84,7 @@ func (s *contractSubmission) unstaged(ctx context.Context, edges []enginecore.Su
 			missing = append(missing, e)
 		}
 	}
-	return missing, core.int("graph_revision"), nil
+	return missing, core.Int("graph_revision"), nil
 }
 
 // applyEdges tells the downstreams of the edges.
@@ -101,10 +102,10 @@ func (s *contractSubmission) applyEdges(ctx context.Context) error {
 		return err
 	}
 	b := c.batch()
-	applied := make([]*answer[enginecore.ApplyDependencyToChildReply], len(call.Edges))
+	applied := make([]*callResult[enginecore.ApplyDependencyToChildReply], len(call.Edges))
 	for i, e := range call.Edges {
 		applied[i] = addAgain[enginecore.ApplyDependencyToChildReply](b, enginecore.ApplyDependencyToChildCall{
-			DownstreamExecutionID: e.DownstreamExecutionID, LaneID: laneOf(cores[i]), FlowID: call.FlowID, EdgeID: e.EdgeID,
+			DownstreamExecutionID: e.DownstreamExecutionID, LaneID: cores[i].Lane(), FlowID: call.FlowID, EdgeID: e.EdgeID,
 			UpstreamExecutionID: e.UpstreamExecutionID, DependencyKind: e.DependencyKind, Now: c.now(),
 		})
 	}

@@ -59,7 +59,7 @@ func (c *contract) ReadEvents(ctx context.Context, call enginecore.ReadEventsCal
 		if !e.at.Before(now) || int64(len(reply.Events)) == call.Limit {
 			break
 		}
-		e.ID = decimalText(e.at.UnixMilli()) + "-" + decimalText(e.number)
+		e.ID = decimal(e.at.UnixMilli()) + "-" + decimal(e.number)
 		if call.After == "" || entryBefore(call.After, e.ID) {
 			reply.Events = append(reply.Events, e.FlowEvent)
 		}
@@ -83,27 +83,27 @@ const (
 
 // events are those of the run itself, and the ends of its nodes.
 func (r *contractRun) events() []contractEvent {
-	created := r.core.time("created_at")
+	created := r.core.Time("created_at")
 	events := []contractEvent{{enginecore.FlowEvent{Event: string(EventFlowSubmitted)}, created, 0}}
-	if at := r.core.time("cancelled_at"); !at.IsZero() {
+	if at := r.core.Time("cancelled_at"); !at.IsZero() {
 		events = append(events, contractEvent{
 			enginecore.FlowEvent{Event: string(EventFlowCancelRequested), Detail: r.core["cancel_reason"]}, at, 1,
 		})
 	}
 	for i, n := range r.nodes {
-		if at := n.core.time("progress_updated_at"); !at.IsZero() {
+		if at := n.core.Time("progress_updated_at"); !at.IsZero() {
 			e := enginecore.FlowEvent{
 				Event: string(EventProgress), Node: n.name, Attempt: n.core["current_attempt_index"],
 				Detail: n.core["progress_pct"] + " " + n.core["progress_message"],
 			}
 			events = append(events, contractEvent{e, at, int64(i+1)*eventsPerNode + lastOfNode - 1})
 		}
-		if n.core.terminal() {
+		if n.core.IsTerminal() {
 			e := enginecore.FlowEvent{
 				Event: n.core["terminal_outcome"], Node: n.name, Attempt: n.core["current_attempt_index"],
 				Detail: n.endDetail(),
 			}
-			events = append(events, contractEvent{e, n.core.time("completed_at"), int64(i+1)*eventsPerNode + lastOfNode})
+			events = append(events, contractEvent{e, n.core.Time("completed_at"), int64(i+1)*eventsPerNode + lastOfNode})
 		}
 	}
 	if at := r.over(); !at.IsZero() {

@@ -16,8 +16,8 @@ func (c *contract) FlowFailures(ctx context.Context, call enginecore.FlowFailure
 	}
 	for _, n := range run.nodes {
 		f := enginecore.FlowFailure{
-			ExecutionID: n.id, Node: n.name, Outcome: n.core["terminal_outcome"], EndedAt: n.core.time("completed_at"),
-			Attempts: n.core.int("total_attempt_count"), Reason: n.core["failure_reason"], Category: n.category,
+			ExecutionID: n.id, Node: n.name, Outcome: n.core["terminal_outcome"], EndedAt: n.core.Time("completed_at"),
+			Attempts: n.core.Int("total_attempt_count"), Reason: n.core["failure_reason"], Category: n.category,
 		}
 		switch {
 		case f.Outcome == "failed", f.Outcome == "expired" && f.Reason != "execution_deadline":

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 const (
@@ -19,9 +20,19 @@ const (
 	reclaimReminder = time.Second
 )
 
+// contractTasks are the tasks that keepers do in contract mode: those of the tick, then the others. The rest is left to the
+// server's own scanners.
+var contractTasks = append((*contract)(nil).tickTasks(), taskSuspensionTimeout, taskPendingWaitpointExpiry, taskBudget, taskUnblocking)
+
+func (*contract) tickTasks() []taskID {
+	return []taskID{
+		taskLeaseExpiry, taskAttemptTimeout, taskExecutionDeadline, taskDelayedPromotion, taskCancelBacklog, taskDependencyReconciliation,
+	}
+}
+
 // keepAll does what is due in several partitions at a time.
-func (c *contract) keepAll(ctx context.Context, calls []enginecore.KeepCall) ([]answer[enginecore.KeepReply], error) {
-	answers := make([]answer[enginecore.KeepReply], len(calls))
+func (c *contract) keepAll(ctx context.Context, calls []enginecore.KeepCall) ([]callResult[enginecore.KeepReply], error) {
+	answers := make([]callResult[enginecore.KeepReply], len(calls))
 	var ticking errgroup.Group
 	ticking.SetLimit(contractTicks)
 	for i, call := range calls {
@@ -29,7 +40,7 @@ func (c *contract) keepAll(ctx context.Context, calls []enginecore.KeepCall) ([]
 			// Where one step panics is of no use to the others, and a panic here would reach nobody.
 			defer func() {
 				if fault := recover(); fault != nil {
-					err = fmt.Errorf("%w: %v", errKeeperPanic, fault)
+					err = fmt.Errorf("%w: %v", errStepPanicked, fault)
 					answers[i].err = err
 				}
 			}()
@@ -53,22 +64,22 @@ func (c *contract) keep(ctx context.Context, call enginecore.KeepCall) (engineco
 	if err != nil {
 		return enginecore.KeepReply{}, err
 	}
-	t := &contractTick{contract: c, call: call, lanes: c.knownLanes(call.Lanes), lags: make(map[Duty]time.Duration)}
+	t := &contractTick{contract: c, call: call, lanes: c.knownLanes(call.Lanes), lags: make(map[taskID]time.Duration)}
 	// Nobody tells what other programs make due.
 	t.reply = enginecore.KeepReply{Status: enginecore.StatusOK, Now: now, NextDueAt: now.Add(c.config.poll)}
 	if err := t.readDue(ctx); err != nil {
 		return t.reply, err
 	}
 	for _, d := range []struct {
-		duty Duty
+		duty taskID
 		do   func(context.Context) error
 	}{
-		{DutyLeaseExpiry, t.expireLeases},
-		{DutyAttemptTimeout, func(ctx context.Context) error { return t.expire(ctx, toIDs(t.attempts), "attempt_timeout") }},
-		{DutyExecutionDeadline, func(ctx context.Context) error { return t.expire(ctx, toIDs(t.deadlines), "execution_deadline") }},
-		{DutyDelayedPromotion, t.promote},
-		{DutyCancelBacklog, t.cancelOwed},
-		{DutyDependencyReconciliation, t.reconcile},
+		{taskLeaseExpiry, t.expireLeases},
+		{taskAttemptTimeout, func(ctx context.Context) error { return t.expire(ctx, executionIDs(t.attempts), "attempt_timeout") }},
+		{taskExecutionDeadline, func(ctx context.Context) error { return t.expire(ctx, executionIDs(t.deadlines), "execution_deadline") }},
+		{taskDelayedPromotion, t.promote},
+		{taskCancelBacklog, t.cancelOwed},
+		{taskDependencyReconciliation, t.reconcile},
 	} {
 		if call.Duty != "" && call.Duty != string(d.duty) {
 			continue
@@ -102,7 +113,7 @@ type contractTick struct {
 	reply    enginecore.KeepReply
 	// count is what the duty at hand has done, lags how late the first item of each was.
 	count int64
-	lags  map[Duty]time.Duration
+	lags  map[taskID]time.Duration
 	lanes []enginecore.LaneID
 
 	leases, attempts, deadlines, cancels []string
@@ -120,26 +131,26 @@ func (t *contractTick) due(at time.Time) {
 func (t *contractTick) readDue(ctx context.Context) error {
 	c, p := t.contract, t.call.Partition
 	indexes := []struct {
-		duty Duty
+		duty taskID
 		key  string
 		list *[]string
 	}{
-		{DutyLeaseExpiry, c.keys.IndexLeaseExpiry(p), &t.leases},
-		{DutyAttemptTimeout, c.keys.IndexAttemptTimeout(p), &t.attempts},
-		{DutyExecutionDeadline, c.keys.IndexExecutionDeadline(p), &t.deadlines},
-		{DutyCancelBacklog, c.keys.IndexCancelBacklog(p), &t.cancels},
+		{taskLeaseExpiry, c.keys.IndexLeaseExpiry(p), &t.leases},
+		{taskAttemptTimeout, c.keys.IndexAttemptTimeout(p), &t.attempts},
+		{taskExecutionDeadline, c.keys.IndexExecutionDeadline(p), &t.deadlines},
+		{taskCancelBacklog, c.keys.IndexCancelBacklog(p), &t.cancels},
 	}
 	byLane := make([][]string, len(t.lanes))
 	for i, lane := range t.lanes {
 		indexes = append(indexes, struct {
-			duty Duty
+			duty taskID
 			key  string
 			list *[]string
-		}{DutyDelayedPromotion, c.keys.LaneDelayed(p, lane), &byLane[i]})
+		}{taskDelayedPromotion, c.keys.LaneDelayed(p, lane), &byLane[i]})
 	}
 	commands := make(rueidis.Commands, len(indexes))
 	for i, index := range indexes {
-		commands[i] = c.client.B().Zrange().Key(index.key).Min("0").Max(decimalText(max(t.call.Limit, 1) - 1)).Withscores().Build()
+		commands[i] = c.client.B().Zrange().Key(index.key).Min("0").Max(decimal(max(t.call.Limit, 1) - 1)).Withscores().Build()
 	}
 	results, err := c.read(ctx, commands...)
 	if err != nil {
@@ -148,7 +159,7 @@ func (t *contractTick) readDue(ctx context.Context) error {
 	for i, index := range indexes {
 		entries, err := results[i].AsZScores()
 		if err != nil {
-			return contractReadError("ZRANGE", err)
+			return readError("ZRANGE", err)
 		}
 		*index.list = t.dueOf(entries)
 		if len(*index.list) > 0 {
@@ -182,7 +193,7 @@ func (t *contractTick) expireLeases(ctx context.Context) error {
 		return nil
 	}
 	c := t.contract
-	ids := toIDs(t.leases)
+	ids := executionIDs(t.leases)
 	calls := make([]enginecore.MarkLeaseExpiredIfDueCall, len(ids))
 	for i, id := range ids {
 		calls[i] = enginecore.MarkLeaseExpiredIfDueCall{ExecutionID: id}
@@ -198,7 +209,7 @@ func (t *contractTick) expireLeases(ctx context.Context) error {
 	lanes := make(map[enginecore.LaneID]bool)
 	for i, a := range answers {
 		if a.reply.Outcome == "marked_expired" || a.reply.Outcome == "already_expired" {
-			lanes[laneOf(cores[i])] = true
+			lanes[cores[i].Lane()] = true
 			t.count++
 		}
 	}
@@ -221,7 +232,7 @@ func (t *contractTick) expire(ctx context.Context, ids []enginecore.ExecutionID,
 	calls := make([]enginecore.ExpireExecutionCall, len(ids))
 	for i, id := range ids {
 		calls[i] = enginecore.ExpireExecutionCall{
-			AttemptIndex: enginecore.AttemptIndex(cores[i].int("current_attempt_index")), LaneID: laneOf(cores[i]), ExecutionID: id,
+			AttemptIndex: enginecore.AttemptIndex(cores[i].Int("current_attempt_index")), LaneID: cores[i].Lane(), ExecutionID: id,
 			WorkerInstanceID: enginecore.WorkerInstanceID(cores[i]["current_worker_instance_id"]), ExpireReason: reason,
 		}
 	}
@@ -249,7 +260,7 @@ func (t *contractTick) promote(ctx context.Context) error {
 	c := t.contract
 	for lane, members := range t.delayed {
 		calls := make([]enginecore.PromoteDelayedCall, len(members))
-		for i, id := range toIDs(members) {
+		for i, id := range executionIDs(members) {
 			calls[i] = enginecore.PromoteDelayedCall{LaneID: lane, ExecutionID: id, Now: t.reply.Now}
 		}
 		answers := sendContract[enginecore.PromoteDelayedReply](ctx, c, calls)
@@ -286,7 +297,7 @@ func (t *contractTick) cancelOwed(ctx context.Context) error {
 			// Acknowledging anybody takes a flow that owes nothing off the list.
 			owed = []enginecore.ExecutionID{enginecore.ExecutionIDFor(p, id, "")}
 		}
-		reason := recordOf(results[1], []string{"cancel_reason"})["cancel_reason"]
+		reason := hashrecord.Read(results[1], []string{"cancel_reason"})["cancel_reason"]
 		if err := c.cancelMembers(ctx, p, id, reason, owed); err != nil {
 			return err
 		}
@@ -294,12 +305,4 @@ func (t *contractTick) cancelOwed(ctx context.Context) error {
 		t.reply.More = true
 	}
 	return nil
-}
-
-func toIDs(texts []string) []enginecore.ExecutionID {
-	ids := make([]enginecore.ExecutionID, len(texts))
-	for i, text := range texts {
-		ids[i] = enginecore.ExecutionID(text)
-	}
-	return ids
 }

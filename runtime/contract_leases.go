@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 // contractLease is what has to be known of a lease to report about it: the contract's functions want to be told.
@@ -98,11 +99,11 @@ func (c *contract) leaseOf(ctx context.Context, p enginecore.Partition, id engin
 	if err != nil {
 		return nil, err
 	}
-	core := recordOf(results[0], leaseFields)
+	core := hashrecord.Read(results[0], leaseFields)
 	policy, _ := results[1].AsBytes() // nil where there is none
 	return &contractLease{
-		partition: p, lane: laneOf(core), flow: enginecore.FlowID(core["flow_id"]), policy: policy, retries: core.int("retry_count"),
-		attempt: enginecore.AttemptIndex(core.int("current_attempt_index")),
+		partition: p, lane: core.Lane(), flow: enginecore.FlowID(core["flow_id"]), policy: policy, retries: core.Int("retry_count"),
+		attempt: enginecore.AttemptIndex(core.Int("current_attempt_index")),
 		worker:  enginecore.WorkerInstanceID(core["current_worker_instance_id"]),
 	}, nil
 }
@@ -264,10 +265,10 @@ func (c *contract) Release(ctx context.Context, call enginecore.ReleaseCall) (en
 const renewHistoryGrace = 5 * time.Second
 
 // renewAll renews lease by lease, in one go.
-func (c *contract) renewAll(ctx context.Context, calls []enginecore.RenewCall) ([]answer[enginecore.RenewReply], error) {
+func (c *contract) renewAll(ctx context.Context, calls []enginecore.RenewCall) ([]callResult[enginecore.RenewReply], error) {
 	_, _ = c.readClock(ctx) // an old reading does for a while
 	b := c.batch()
-	renewals := make([][]*answer[enginecore.RenewLeaseReply], len(calls))
+	renewals := make([][]*callResult[enginecore.RenewLeaseReply], len(calls))
 	for i, call := range calls {
 		for _, l := range call.Leases {
 			var attempt enginecore.AttemptIndex
@@ -281,7 +282,7 @@ func (c *contract) renewAll(ctx context.Context, calls []enginecore.RenewCall) (
 		}
 	}
 	_ = b.run(ctx) // the errors are in the answers
-	answers := make([]answer[enginecore.RenewReply], len(calls))
+	answers := make([]callResult[enginecore.RenewReply], len(calls))
 	var faults []error
 	for i, call := range calls {
 		answers[i] = c.renewal(ctx, call, renewals[i])
@@ -291,8 +292,8 @@ func (c *contract) renewAll(ctx context.Context, calls []enginecore.RenewCall) (
 }
 
 // renewal gathers the answers of one call.
-func (c *contract) renewal(ctx context.Context, call enginecore.RenewCall, renewed []*answer[enginecore.RenewLeaseReply]) answer[enginecore.RenewReply] {
-	a := answer[enginecore.RenewReply]{reply: enginecore.RenewReply{Status: enginecore.StatusOK}}
+func (c *contract) renewal(ctx context.Context, call enginecore.RenewCall, renewed []*callResult[enginecore.RenewLeaseReply]) callResult[enginecore.RenewReply] {
+	a := callResult[enginecore.RenewReply]{reply: enginecore.RenewReply{Status: enginecore.StatusOK}}
 	for i, l := range call.Leases {
 		var refusal *enginecore.Error
 		switch err := renewed[i].err; {
@@ -353,12 +354,10 @@ func (c *contract) strays(ctx context.Context, call enginecore.RenewCall) ([]eng
 		if cores[i]["ownership_state"] == "leased" && cores[i]["current_worker_instance_id"] == string(call.WorkerInstanceID) {
 			strays = append(strays, enginecore.HeldLease{
 				ExecutionID: id, LeaseID: enginecore.LeaseID(cores[i]["current_lease_id"]),
-				LeaseEpoch: enginecore.LeaseEpoch(cores[i].int("current_lease_epoch")),
+				LeaseEpoch: enginecore.LeaseEpoch(cores[i].Int("current_lease_epoch")),
 				AttemptID:  enginecore.AttemptID(cores[i]["current_attempt_id"]),
 			})
 		}
 	}
 	return strays, nil
 }
-
-func decimalText(n int64) string { return strconv.FormatInt(n, 10) }

@@ -48,7 +48,7 @@ func (t *contractTick) learnLanes(ctx context.Context, state *reconcileState) er
 	c, p := t.contract, t.call.Partition
 	entry, err := c.client.Do(ctx, c.client.B().Sscan().Key(c.keys.IndexFlowIndex(p)).Cursor(state.flows).Count(reconcilePage).Build()).AsScanEntry()
 	if err != nil {
-		return contractReadError("SSCAN", err)
+		return readError("SSCAN", err)
 	}
 	state.flows = entry.Cursor
 	commands := make(rueidis.Commands, len(entry.Elements))
@@ -72,12 +72,12 @@ func (t *contractTick) learnLanes(ctx context.Context, state *reconcileState) er
 // reconcileLanes looks at a page of what is blocked, of what is held back and of what runs in every lane.
 func (t *contractTick) reconcileLanes(ctx context.Context, state *reconcileState) error {
 	c, p := t.contract, t.call.Partition
-	first, last := decimalText(state.offset), decimalText(state.offset+reconcilePage-1)
+	first, last := decimal(state.offset), decimal(state.offset+reconcilePage-1)
 	var commands rueidis.Commands
 	for _, lane := range t.lanes {
 		commands = append(commands,
 			c.client.B().Zrange().Key(c.keys.LaneBlockedDependencies(p, lane)).Min(first).Max(last).Build(),
-			c.client.B().Zrangebyscore().Key(c.keys.LaneDelayed(p, lane)).Min(decimalText(heldUntil.UnixMilli())).Max("+inf").
+			c.client.B().Zrangebyscore().Key(c.keys.LaneDelayed(p, lane)).Min(decimal(heldUntil.UnixMilli())).Max("+inf").
 				Limit(state.offset, reconcilePage).Build(),
 			c.client.B().Zrange().Key(c.keys.LaneActive(p, lane)).Min(first).Max(last).Build())
 	}
@@ -110,7 +110,7 @@ func (t *contractTick) offerRevoked(ctx context.Context, active []enginecore.Exe
 	lanes := make(map[enginecore.LaneID]bool)
 	for _, core := range cores {
 		if core["ownership_state"] == "lease_revoked" {
-			lanes[laneOf(core)] = true
+			lanes[core.Lane()] = true
 		}
 	}
 	for lane := range lanes {
@@ -166,7 +166,7 @@ func (t *contractTick) endedUpstreams(ctx context.Context, blocked []enginecore.
 	}
 	var ended []contractEnd
 	for i, id := range upstreams {
-		if outcome := cores[i]["terminal_outcome"]; cores[i].terminal() && outcome != "" && outcome != "none" {
+		if outcome := cores[i]["terminal_outcome"]; cores[i].IsTerminal() && outcome != "" && outcome != "none" {
 			ended = append(ended, contractEnd{id: id, flow: enginecore.FlowID(cores[i]["flow_id"]), outcome: outcome})
 		}
 	}

@@ -40,13 +40,13 @@ func (c *contract) release(ctx context.Context, p enginecore.Partition, members 
 	for from := 0; from < len(members); from += contractPage {
 		to := min(from+contractPage, len(members))
 		b := c.batch()
-		promoted := make(map[int]*answer[enginecore.PromoteDelayedReply], to-from)
+		promoted := make(map[int]*callResult[enginecore.PromoteDelayedReply], to-from)
 		for i := from; i < to; i++ {
-			if cores[i]["eligibility_state"] == "not_eligible_until_time" && !cores[i].time("delay_until").Equal(heldUntil) {
+			if cores[i]["eligibility_state"] == "not_eligible_until_time" && !cores[i].Time("delay_until").Equal(heldUntil) {
 				continue // it has been let go before, and waits for something else
 			}
 			promoted[i] = addAgain[enginecore.PromoteDelayedReply](b, enginecore.PromoteDelayedCall{
-				LaneID: laneOf(cores[i]), ExecutionID: members[i], Now: heldUntil,
+				LaneID: cores[i].Lane(), ExecutionID: members[i], Now: heldUntil,
 			})
 		}
 		if err := b.run(ctx); err != nil {
@@ -57,7 +57,7 @@ func (c *contract) release(ctx context.Context, p enginecore.Partition, members 
 				return a.err
 			}
 			if a.reply.Outcome == "promoted" {
-				lanes[laneOf(cores[i])] = true
+				lanes[cores[i].Lane()] = true
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 // contractEnd is an execution that has ended.
@@ -91,7 +92,7 @@ func (c *contract) resolve(ctx context.Context, p enginecore.Partition, end cont
 		page := edges[:min(len(edges), contractPage/3)]
 		edges = edges[len(page):]
 		b := c.batch()
-		resolved := make([]*answer[enginecore.ResolveDependencyReply], len(page))
+		resolved := make([]*callResult[enginecore.ResolveDependencyReply], len(page))
 		cores := make([]*rueidis.RedisResult, len(page))
 		for i, e := range page {
 			resolved[i] = addAgain[enginecore.ResolveDependencyReply](b, enginecore.ResolveDependencyCall{
@@ -106,9 +107,9 @@ func (c *contract) resolve(ctx context.Context, p enginecore.Partition, end cont
 		if err := b.run(ctx); err != nil {
 			return r, err
 		}
-		records := make([]contractRecord, len(page))
+		records := make([]record, len(page))
 		for i := range page {
-			records[i] = recordOf(*cores[i], releasedFields)
+			records[i] = hashrecord.Read(*cores[i], releasedFields)
 		}
 		if err := c.releaseHeld(ctx, page, records); err != nil {
 			return r, err
@@ -118,7 +119,7 @@ func (c *contract) resolve(ctx context.Context, p enginecore.Partition, end cont
 			if err := resolved[i].err; err != nil && !errors.Is(err, enginecore.ErrInvalidDependency) {
 				return r, err
 			}
-			r.open = r.open || core.exists() && !core.terminal()
+			r.open = r.open || core.Exists() && !core.IsTerminal()
 			switch {
 			case resolved[i].reply.Effect == "child_skipped":
 				r.skipped = append(r.skipped, contractEnd{e.down, end.flow, e.node, end.graphHash, "skipped"})
@@ -131,11 +132,11 @@ func (c *contract) resolve(ctx context.Context, p enginecore.Partition, end cont
 }
 
 // releaseHeld releases those downstreams that wait for nothing but their release, and reads them again.
-func (c *contract) releaseHeld(ctx context.Context, edges []contractEdge, records []contractRecord) error {
+func (c *contract) releaseHeld(ctx context.Context, edges []contractEdge, records []record) error {
 	b := c.batch()
 	again := make(map[int]*rueidis.RedisResult)
 	for i, e := range edges {
-		if records[i]["eligibility_state"] == "not_eligible_until_time" && records[i].time("delay_until").Equal(heldUntil) {
+		if records[i]["eligibility_state"] == "not_eligible_until_time" && records[i].Time("delay_until").Equal(heldUntil) {
 			addAgain[enginecore.PromoteDelayedReply](b, enginecore.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
 			again[i] = b.get(c.hmget(c.keys.ExecCore(e.down), releasedFields))
 		}
@@ -144,7 +145,7 @@ func (c *contract) releaseHeld(ctx context.Context, edges []contractEdge, record
 		return err
 	}
 	for i, result := range again {
-		records[i] = recordOf(*result, releasedFields)
+		records[i] = hashrecord.Read(*result, releasedFields)
 	}
 	return nil
 }
@@ -187,17 +188,9 @@ func (c *contract) edgesFrom(ctx context.Context, p enginecore.Partition, end co
 		return nil, err
 	}
 	for i := range edges {
-		edges[i].lane = laneOf(cores[i])
+		edges[i].lane = cores[i].Lane()
 	}
 	return edges, nil
-}
-
-// laneOf is the lane of an execution.
-func laneOf(core contractRecord) enginecore.LaneID {
-	if lane := core["lane_id"]; lane != "" {
-		return enginecore.LaneID(lane)
-	}
-	return "default"
 }
 
 // tellReady wakes the workers of lanes where something has become eligible. A single one on the caller's own lane is the
@@ -205,7 +198,7 @@ func laneOf(core contractRecord) enginecore.LaneID {
 func (c *contract) tellReady(ctx context.Context, p enginecore.Partition, own enginecore.LaneID, ready []contractCandidate) {
 	count := make(map[enginecore.LaneID]int)
 	for _, r := range ready {
-		count[laneOf(r.core)]++
+		count[r.core.Lane()]++
 	}
 	for lane, n := range count {
 		if lane != own || n > 1 {
@@ -363,7 +356,7 @@ func (e *endProbe) check(ctx context.Context, c *contract, p enginecore.Partitio
 			return false, err
 		}
 		for _, core := range cores {
-			if core.exists() && !core.terminal() {
+			if core.Exists() && !core.IsTerminal() {
 				return false, nil
 			}
 			e.members = e.members[1:]

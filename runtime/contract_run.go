@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 // nodeFields are what a description tells of a node.
@@ -26,12 +27,12 @@ type contractNode struct {
 	id       enginecore.ExecutionID
 	name     string
 	category string // of the failure
-	core     contractRecord
+	core     record
 }
 
 // contractRun is a flow as its records tell.
 type contractRun struct {
-	core, tags contractRecord
+	core, tags record
 	nodes      []contractNode
 	open       int
 	closedAt   time.Time
@@ -52,8 +53,8 @@ func (c *contract) readRun(ctx context.Context, p enginecore.Partition, id engin
 	if err != nil {
 		return nil, err
 	}
-	run := &contractRun{core: recordOf(results[0], runFields), tags: recordOf(results[1], runTags)}
-	if !run.core.exists() {
+	run := &contractRun{core: hashrecord.Read(results[0], runFields), tags: hashrecord.Read(results[1], runTags)}
+	if !run.core.Exists() {
 		return nil, fmt.Errorf("flow %s: %w", id, enginecore.ErrFlowNotFound)
 	}
 	members, err := c.members(ctx, p, id)
@@ -66,7 +67,7 @@ func (c *contract) readRun(ctx context.Context, p enginecore.Partition, id engin
 		return nil, err
 	}
 	for i, member := range members {
-		if cores[i].exists() {
+		if cores[i].Exists() {
 			run.nodes = append(run.nodes, contractNode{id: member, name: string(member), core: cores[i]})
 		}
 	}
@@ -84,7 +85,7 @@ func (c *contract) readNames(ctx context.Context, nodes []contractNode) error {
 		nodes = nodes[len(page):]
 		commands := make(rueidis.Commands, 0, 2*len(page))
 		for _, n := range page {
-			attempt := enginecore.AttemptIndex(n.core.int("current_attempt_index"))
+			attempt := enginecore.AttemptIndex(n.core.Int("current_attempt_index"))
 			commands = append(commands, c.client.B().Hget().Key(c.keys.ExecTags(n.id)).Field(tagNode).Build(),
 				c.client.B().Hget().Key(c.keys.AttemptRecord(n.id, attempt)).Field("failure_category").Build())
 		}
@@ -107,11 +108,11 @@ func (r *contractRun) judge() {
 	count := make(map[string]int)
 	for i := range r.nodes {
 		n := &r.nodes[i]
-		if !n.core.terminal() {
+		if !n.core.IsTerminal() {
 			r.open++
 			continue
 		}
-		outcome, at := n.core["terminal_outcome"], n.core.time("completed_at")
+		outcome, at := n.core["terminal_outcome"], n.core.Time("completed_at")
 		count[outcome]++
 		if at.After(r.closedAt) {
 			r.closedAt = at
@@ -122,7 +123,7 @@ func (r *contractRun) judge() {
 		if outcome == "expired" && n.core["failure_reason"] == "execution_deadline" {
 			count["deadline"]++
 		}
-		if r.failed == nil || at.Before(r.failed.core.time("completed_at")) {
+		if r.failed == nil || at.Before(r.failed.core.Time("completed_at")) {
 			r.failed = n
 		}
 	}
@@ -160,7 +161,7 @@ func (r *contractRun) over() time.Time {
 		return time.Time{}
 	}
 	if r.closedAt.IsZero() {
-		return r.core.time("created_at")
+		return r.core.Time("created_at")
 	}
 	return r.closedAt
 }
@@ -220,8 +221,8 @@ func (c *contract) DescribeFlow(ctx context.Context, call enginecore.DescribeFlo
 	reply.Definition, _ = definition[0].AsBytes() // nil for a flow of another program
 	reply.FlowName, reply.RunID, reply.Namespace = run.core["flow_kind"], run.tags[tagRunID], run.core["namespace"]
 	reply.State, reply.Outcome = run.state(), run.outcome
-	reply.CreatedAt, reply.ClosedAt, reply.DeadlineAt = run.core.time("created_at"), run.over(), run.tags.time(tagDeadline)
-	reply.NodeCount, reply.EdgeCount, reply.OpenNodes = run.core.int("node_count"), run.core.int("edge_count"), int64(run.open)
+	reply.CreatedAt, reply.ClosedAt, reply.DeadlineAt = run.core.Time("created_at"), run.over(), run.tags.Time(tagDeadline)
+	reply.NodeCount, reply.EdgeCount, reply.OpenNodes = run.core.Int("node_count"), run.core.Int("edge_count"), int64(run.open)
 	reply.FailedNode, reply.FailureReason, reply.FailureCategory = run.failure()
 	reply.CancelReason, reply.CancelledBy = run.core["cancel_reason"], run.tags[tagCancelledBy]
 	for _, n := range run.nodes {
@@ -233,14 +234,14 @@ func (c *contract) DescribeFlow(ctx context.Context, call enginecore.DescribeFlo
 func (n *contractNode) describe() enginecore.DescribedNode {
 	core := n.core
 	d := enginecore.DescribedNode{
-		ExecutionID: n.id, Node: n.name, Kind: core["execution_kind"], LaneID: laneOf(core), State: core["public_state"],
+		ExecutionID: n.id, Node: n.name, Kind: core["execution_kind"], LaneID: core.Lane(), State: core["public_state"],
 		LifecyclePhase: core["lifecycle_phase"], Eligibility: core["eligibility_state"], BlockingReason: core["blocking_reason"],
-		BlockingDetail: core["blocking_detail"], Attempts: core.int("total_attempt_count"), RetryCount: core.int("retry_count"),
-		ReclaimCount: core.int("lease_reclaim_count"), CreatedAt: core.time("created_at"), StartedAt: core.time("started_at"),
-		CompletedAt: core.time("completed_at"), DelayUntil: core.time("delay_until"),
-		WorkerInstanceID: enginecore.WorkerInstanceID(core["current_worker_instance_id"]), LeaseExpiresAt: core.time("lease_expires_at"),
+		BlockingDetail: core["blocking_detail"], Attempts: core.Int("total_attempt_count"), RetryCount: core.Int("retry_count"),
+		ReclaimCount: core.Int("lease_reclaim_count"), CreatedAt: core.Time("created_at"), StartedAt: core.Time("started_at"),
+		CompletedAt: core.Time("completed_at"), DelayUntil: core.Time("delay_until"),
+		WorkerInstanceID: enginecore.WorkerInstanceID(core["current_worker_instance_id"]), LeaseExpiresAt: core.Time("lease_expires_at"),
 		ProgressPercent: core["progress_pct"], ProgressMessage: core["progress_message"], FailureReason: core["failure_reason"],
-		FailureCategory: n.category, CancellationReason: core["cancellation_reason"], LeaseAcquiredAt: core.time("lease_acquired_at"),
+		FailureCategory: n.category, CancellationReason: core["cancellation_reason"], LeaseAcquiredAt: core.Time("lease_acquired_at"),
 	}
 	if d.DelayUntil.Equal(heldUntil) {
 		d.DelayUntil = time.Time{}
@@ -299,9 +300,9 @@ func (c *contract) cancelMembers(ctx context.Context, p enginecore.Partition, fl
 			return err
 		}
 		b := c.batch()
-		cancelled := make([]*answer[enginecore.CancelExecutionReply], len(page))
+		cancelled := make([]*callResult[enginecore.CancelExecutionReply], len(page))
 		for i, id := range page {
-			if cores[i].exists() && !cores[i].terminal() {
+			if cores[i].Exists() && !cores[i].IsTerminal() {
 				cancelled[i] = addAgain[enginecore.CancelExecutionReply](b, cancelCall(id, cores[i], reason))
 			}
 			addAgain[enginecore.AckCancelMemberReply](b, enginecore.AckCancelMemberCall{ExecutionID: id, FlowID: flow})
@@ -325,13 +326,13 @@ func (c *contract) cancelMembers(ctx context.Context, p enginecore.Partition, fl
 
 // cancelCall cancels a member. A flow's cancel publishes no completion of its members, so that nobody works on what
 // follows them; a lease that was revoked yields to an operator only.
-func cancelCall(id enginecore.ExecutionID, core contractRecord, reason string) enginecore.CancelExecutionCall {
+func cancelCall(id enginecore.ExecutionID, core record, reason string) enginecore.CancelExecutionCall {
 	source := "flow_cascade"
 	if core["ownership_state"] == "lease_revoked" {
 		source = "operator_override"
 	}
 	return enginecore.CancelExecutionCall{
-		AttemptIndex: enginecore.AttemptIndex(core.int("current_attempt_index")), LaneID: laneOf(core), ExecutionID: id,
+		AttemptIndex: enginecore.AttemptIndex(core.Int("current_attempt_index")), LaneID: core.Lane(), ExecutionID: id,
 		WorkerInstanceID: enginecore.WorkerInstanceID(core["current_worker_instance_id"]),
 		WaitpointID:      enginecore.WaitpointID(core["current_waitpoint_id"]), Reason: reason, Source: source,
 	}
@@ -349,7 +350,7 @@ func (c *contract) ListRuns(ctx context.Context, call enginecore.ListRunsCall) (
 	for cursor := uint64(0); ; {
 		entry, err := c.client.Do(ctx, c.client.B().Sscan().Key(c.keys.IndexFlowIndex(call.Partition)).Cursor(cursor).Count(contractPage).Build()).AsScanEntry()
 		if err != nil {
-			return reply, contractReadError("SSCAN", err)
+			return reply, readError("SSCAN", err)
 		}
 		commands := make(rueidis.Commands, len(entry.Elements))
 		for i, id := range entry.Elements {
@@ -360,8 +361,8 @@ func (c *contract) ListRuns(ctx context.Context, call enginecore.ListRunsCall) (
 			return reply, err
 		}
 		for i, id := range entry.Elements {
-			core := recordOf(results[i], fields)
-			created := core.time("created_at")
+			core := hashrecord.Read(results[i], fields)
+			created := core.Time("created_at")
 			if core["flow_kind"] == call.FlowName && core["namespace"] == call.Namespace && (call.Before.IsZero() || created.Before(call.Before)) {
 				reply.Runs = append(reply.Runs, enginecore.Run{FlowID: enginecore.FlowID(id), CreatedAt: created})
 			}

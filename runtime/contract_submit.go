@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 // Tags in which contract mode keeps what the contract has no place for: of a flow all, of an execution tagNode, and of the
@@ -111,7 +112,7 @@ func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error
 	return false, err
 }
 
-func (s *contractSubmission) checkSame(tags contractRecord) error {
+func (s *contractSubmission) checkSame(tags record) error {
 	for _, hash := range []struct{ what, tag, given string }{
 		{"graph", tagGraphHash, s.call.GraphHash}, {"input", tagInputHash, s.call.InputHash},
 	} {
@@ -154,7 +155,7 @@ func (s *contractSubmission) claimRun(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.checkSame(recordOf(results[0], fields))
+	return s.checkSame(hashrecord.Read(results[0], fields))
 }
 
 // flowTags are what is kept with the flow: names and values in turns.
@@ -213,8 +214,8 @@ func (s *contractSubmission) createNodes(ctx context.Context) error {
 		return nil
 	}
 	b := c.batch()
-	var created []*answer[enginecore.CreateExecutionReply]
-	var added []*answer[enginecore.AddExecutionToFlowReply]
+	var created []*callResult[enginecore.CreateExecutionReply]
+	var added []*callResult[enginecore.AddExecutionToFlowReply]
 	for _, n := range call.Nodes {
 		c.noteLane(n.LaneID)
 		created = append(created, addAgain[enginecore.CreateExecutionReply](b, enginecore.CreateDelayedCall{CreateExecutionCall: s.creation(n)}))
@@ -254,10 +255,10 @@ func (s *contractSubmission) dropOrphans(ctx context.Context, reason error) erro
 	return s.contract.cancelMembers(ctx, s.call.Partition, s.call.FlowID, "the run was cancelled", ids)
 }
 
-func (c *contract) flowTags(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, names []string) (contractRecord, error) {
+func (c *contract) flowTags(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, names []string) (record, error) {
 	results, err := c.read(ctx, c.hmget(c.keys.FlowTags(p, id), names))
 	if err != nil {
 		return nil, err
 	}
-	return recordOf(results[0], names), nil
+	return hashrecord.Read(results[0], names), nil
 }

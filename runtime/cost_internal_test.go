@@ -15,7 +15,7 @@ import (
 
 // readyCalls is an engine that has every answer ready, so that what is measured is this side of a call alone.
 type readyCalls struct {
-	calls
+	backend
 	completions *completionListener
 }
 
@@ -54,7 +54,7 @@ func newCostBench(tb testing.TB) *costBench {
 	tb.Cleanup(client.Close)
 	_, err = client.submitter.completions.wait(ctx, "any", enginecore.Partition{Family: enginecore.FlowFamily})
 	require.NoError(tb, err) // from here on the client hears
-	e.session.calls = readyCalls{e.session.calls, client.submitter.completions}
+	e.session.backend = readyCalls{e.session.backend, client.submitter.completions}
 	client.submitter.starts = nil
 
 	w := NewWorker(e)

@@ -11,7 +11,7 @@ import (
 
 // Dedicate implements rueidis.Client. Commands on the connection wait for it, as long as their contexts live, while it is being
 // made; rueidis hands over one that is broken instead.
-func (c steadyClient) Dedicate() (rueidis.DedicatedClient, func()) {
+func (c pinnedReads) Dedicate() (rueidis.DedicatedClient, func()) {
 	wire, release := c.Client.Dedicate()
 	if c.dialer == nil {
 		return wire, release

@@ -116,7 +116,7 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 	var now time.Time // by the engine's clock
 	nodes := make(map[enginecore.ExecutionID]NodeDescription)
 	for {
-		reply, err := c.session.calls.DescribeFlow(ctx, call)
+		reply, err := c.session.backend.DescribeFlow(ctx, call)
 		if errors.Is(err, enginecore.ErrFlowNotFound) {
 			return nil, fmt.Errorf("run %s of flow %s: %w", runID, flowName, ErrRunNotFound)
 		}
@@ -273,7 +273,7 @@ func (d *Description) nameUpstreams() {
 // nameWaits says what suspended nodes wait for.
 func (c *Client) nameWaits(ctx context.Context, p enginecore.Partition, d *Description) error {
 	suspended := func(n NodeDescription) bool { return n.State == enginecore.PublicSuspended }
-	if !c.session.hasWaits() || !slices.ContainsFunc(d.Nodes, suspended) {
+	if !has[waitStore](c.session.backend) || !slices.ContainsFunc(d.Nodes, suspended) {
 		return nil
 	}
 	waits, err := c.waitpoints(ctx, d.Flow, d.Run, d.FlowID, p, nil)
@@ -297,10 +297,11 @@ func (c *Client) nameWaits(ctx context.Context, p enginecore.Partition, d *Descr
 // namePauses says which nodes wait because their lane is paused. The engine records the other pauses with the nodes.
 func (c *Client) namePauses(ctx context.Context, p enginecore.Partition, d *Description) error {
 	waiting := func(n NodeDescription) bool { return n.State == enginecore.PublicWaiting }
-	if _, whole := c.session.calls.(composites); !whole || !slices.ContainsFunc(d.Nodes, waiting) {
+	store, missing := capability[pauseStore](c.session.backend)
+	if missing != nil || !slices.ContainsFunc(d.Nodes, waiting) {
 		return nil
 	}
-	reply, err := c.session.core.Pauses(ctx, enginecore.PausesCall{Partition: p})
+	reply, err := store.Pauses(ctx, enginecore.PausesCall{Partition: p})
 	if err != nil {
 		return fmt.Errorf("describe run %s of flow %s: %w", d.Run, d.Flow, err)
 	}

@@ -14,12 +14,15 @@ import (
 	"github.com/redis/rueidis"
 )
 
+// defaultLease is the lease of workers and of claims without one.
+const defaultLease = 10 * time.Second
+
 const (
 	// pingAfter is how long a connection is idle before the client library asks whether the server is there. It looks once in
 	// that time, so the question comes at most two of them after the last answer.
 	pingAfter = 500 * time.Millisecond
 	// noticeWithin bounds the time after which a server that has fallen silent is noticed.
-	noticeWithin = DefaultLease / 3
+	noticeWithin = defaultLease / 3
 
 	// connectTimeout bounds one attempt to connect, up to the first answer of the server.
 	connectTimeout = 5 * time.Second
@@ -47,7 +50,7 @@ var errNoAnswer = errors.New("no answer in time")
 // The library makes a connection in the call that needs it first, which all others that need it wait for, whatever becomes of
 // their contexts. So connections are made in goroutines of the dialer, up to the first answer of the server, and the first
 // call that needs one returns with errConnecting unless it is there at once. From then on busy says that calls have to be made
-// where waiting can be left: see steadyClient.
+// where waiting can be left: see pinnedReads.
 type dialer struct {
 	ctx  context.Context // ends with the dialer
 	stop context.CancelFunc

@@ -8,12 +8,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// tickLimit bounds the items that one tick works on, so that it stays well below 5 ms of the server's time.
-const tickLimit = 128
-
 // drainer works off what a call left for later because it was too much for one call. Without it, a keeper would.
 type drainer struct {
-	calls  calls
+	calls  backend
 	logger *slog.Logger
 
 	mu      sync.Mutex

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,37 +13,37 @@ type Duty string
 
 // The duties. DutyTable tells what each of them does, and how often.
 const (
-	DutyDelayedPromotion            Duty = "delayed_promotion"
-	DutyLeaseExpiry                 Duty = "lease_expiry"
-	DutyAttemptTimeout              Duty = "attempt_timeout"
-	DutyExecutionDeadline           Duty = "execution_deadline"
-	DutyStartDeadline               Duty = "start_deadline"
-	DutyFlowDeadline                Duty = "flow_deadline"
-	DutySuspensionTimeout           Duty = "suspension_timeout"
-	DutyPendingWaitpointExpiry      Duty = "pending_waitpoint_expiry"
-	DutyPropagation                 Duty = "propagation"
-	DutyCancelBacklog               Duty = "cancel_backlog"
-	DutySiblingCancelDispatch       Duty = "sibling_cancel_dispatch"
-	DutyPauseRecheck                Duty = "pause_recheck"
-	DutyRerun                       Duty = "rerun"
-	DutyAdmission                   Duty = "admission"
-	DutyChildRuns                   Duty = "child_runs"
-	DutyQuota                       Duty = "quota"
-	DutyBudget                      Duty = "budget"
-	DutyRetention                   Duty = "retention"
-	DutyExecutionRetention          Duty = "execution_retention"
-	DutyQuotaReconciliation         Duty = "quota_reconciliation"
-	DutyBudgetReconciliation        Duty = "budget_reconciliation"
-	DutySiblingCancelReconciliation Duty = "sibling_cancel_reconciliation"
-	DutyFlowProjection              Duty = "flow_projection"
-	DutyCompaction                  Duty = "compaction"
-	DutySchedule                    Duty = "schedule"
-	DutyDependencyReconciliation    Duty = "dependency_reconciliation"
-	DutyIndexReconciliation         Duty = "index_reconciliation"
-	DutyMemberReconciliation        Duty = "member_reconciliation"
-	DutyKeyReconciliation           Duty = "key_reconciliation"
-	DutyScheduleReconciliation      Duty = "schedule_reconciliation"
-	DutyUnblocking                  Duty = "unblocking"
+	DutyDelayedPromotion            = Duty(taskDelayedPromotion)
+	DutyLeaseExpiry                 = Duty(taskLeaseExpiry)
+	DutyAttemptTimeout              = Duty(taskAttemptTimeout)
+	DutyExecutionDeadline           = Duty(taskExecutionDeadline)
+	DutyStartDeadline               = Duty(taskStartDeadline)
+	DutyFlowDeadline                = Duty(taskFlowDeadline)
+	DutySuspensionTimeout           = Duty(taskSuspensionTimeout)
+	DutyPendingWaitpointExpiry      = Duty(taskPendingWaitpointExpiry)
+	DutyPropagation                 = Duty(taskPropagation)
+	DutyCancelBacklog               = Duty(taskCancelBacklog)
+	DutySiblingCancelDispatch       = Duty(taskSiblingCancelDispatch)
+	DutyPauseRecheck                = Duty(taskPauseRecheck)
+	DutyRerun                       = Duty(taskRerun)
+	DutyAdmission                   = Duty(taskAdmission)
+	DutyChildRuns                   = Duty(taskChildRuns)
+	DutyQuota                       = Duty(taskQuota)
+	DutyBudget                      = Duty(taskBudget)
+	DutyRetention                   = Duty(taskRetention)
+	DutyExecutionRetention          = Duty(taskExecutionRetention)
+	DutyQuotaReconciliation         = Duty(taskQuotaReconciliation)
+	DutyBudgetReconciliation        = Duty(taskBudgetReconciliation)
+	DutySiblingCancelReconciliation = Duty(taskSiblingCancelReconciliation)
+	DutyFlowProjection              = Duty(taskFlowProjection)
+	DutyCompaction                  = Duty(taskCompaction)
+	DutySchedule                    = Duty(taskSchedule)
+	DutyDependencyReconciliation    = Duty(taskDependencyReconciliation)
+	DutyIndexReconciliation         = Duty(taskIndexReconciliation)
+	DutyMemberReconciliation        = Duty(taskMemberReconciliation)
+	DutyKeyReconciliation           = Duty(taskKeyReconciliation)
+	DutyScheduleReconciliation      = Duty(taskScheduleReconciliation)
+	DutyUnblocking                  = Duty(taskUnblocking)
 )
 
 // DutyInfo describes a duty.
@@ -60,33 +59,19 @@ type DutyInfo struct {
 	Every time.Duration
 	// InContractMode tells that keepers in contract mode have the duty; the others are left to the server's own scanners.
 	InContractMode bool
-	tick           tickPart
 }
-
-// tickPart tells whether a duty is part of a partition's tick.
-type tickPart int
-
-const (
-	tickNever tickPart = iota
-	tickAlways
-	tickInContractMode
-	tickWithComposites
-)
-
-// ErrUnknownDuty is returned for a duty that does not exist, or that this engine does not have because it is in contract mode.
-var ErrUnknownDuty = errors.New("no such duty")
 
 // DutyTable describes all duties, in the order of their names.
 func DutyTable() []DutyInfo {
 	table := slices.Concat(
-		describeDuties(keeperSweep, true, tickAlways,
+		describeDuties(keeperSweep,
 			DutyInfo{Duty: DutyDelayedPromotion, Contract: "delayed_promoter", Summary: "lets executions go whose delay or retry pause is over"},
 			DutyInfo{Duty: DutyLeaseExpiry, Contract: "lease_expiry", Summary: "marks lapsed leases and offers their executions to workers"},
 			DutyInfo{Duty: DutyAttemptTimeout, Contract: "attempt_timeout", Summary: "ends attempts that exceed their start-to-close timeout, to be retried"},
 			DutyInfo{Duty: DutyExecutionDeadline, Contract: "execution_deadline", Summary: "ends executions that exceed their deadline"},
 			DutyInfo{Duty: DutyCancelBacklog, Contract: "cancel_reconciler", Summary: "ends members of flows that are over"},
 		),
-		describeDuties(keeperSweep, false, tickAlways,
+		describeDuties(keeperSweep,
 			DutyInfo{Duty: DutyStartDeadline, Summary: "fails nodes that found no worker within their schedule-to-start timeout"},
 			DutyInfo{Duty: DutyFlowDeadline, Summary: "ends runs that exceed their deadline"},
 			DutyInfo{Duty: DutyPropagation, Summary: "resolves edges that a call left for later because there were too many"},
@@ -98,42 +83,42 @@ func DutyTable() []DutyInfo {
 			DutyInfo{Duty: DutyAdmission, Summary: "takes executions through their limits that nobody else did"},
 			DutyInfo{Duty: DutyRetention, Summary: "removes runs that have been kept long enough"},
 		),
-		describeDuties(keeperSweep, true, tickWithComposites,
+		describeDuties(keeperSweep,
 			DutyInfo{Duty: DutySuspensionTimeout, Contract: "suspension_timeout", Summary: "ends waits whose time is over"},
 			DutyInfo{Duty: DutyPendingWaitpointExpiry, Contract: "pending_wp_expiry", Summary: "closes waitpoints that nobody came to wait at"},
 		),
-		describeDuties(edgesEvery, true, tickInContractMode,
+		describeDuties(edgesEvery,
 			DutyInfo{Duty: DutyDependencyReconciliation, Contract: "dependency_reconciler", Summary: "resolves edges whose upstream has ended without it"},
 		),
-		describeDuties(keeperSweep, false, tickNever,
+		describeDuties(keeperSweep,
 			DutyInfo{Duty: DutyQuota, Summary: "grants what a limit has free to those that wait, and takes back places that nobody uses"},
 		),
-		describeDuties(keeperSweep, true, tickNever,
+		describeDuties(keeperSweep,
 			DutyInfo{Duty: DutyBudget, Contract: "budget_reset", Summary: "resets budgets, takes back what dead workers reserved, and lets nodes go that wait for one"},
 		),
-		describeDuties(unblockEvery, true, tickNever,
+		describeDuties(unblockEvery,
 			DutyInfo{Duty: DutyUnblocking, Contract: "unblock", Summary: "lets executions go that other programs blocked for a budget, a quota or capabilities"},
 		),
-		describeDuties(DefaultReconcileEvery, false, tickNever,
+		describeDuties(DefaultReconcileEvery,
 			DutyInfo{Duty: DutyIndexReconciliation, Contract: "index_reconciler", Summary: "mends indexes that do not fit the records"},
 			DutyInfo{Duty: DutyKeyReconciliation, Summary: "finds records and lists among all keys that no index leads to, and mends them"},
 			DutyInfo{Duty: DutyScheduleReconciliation, Summary: "goes on with schedules that the server's clock has put off because it was set back"},
 			DutyInfo{Duty: DutyMemberReconciliation, Summary: "mends what runs with more than 2000 nodes count of them"},
 		),
-		describeDuties(trimPauses*maxTrimPace, false, tickNever,
+		describeDuties(trimPauses*maxTrimPace,
 			DutyInfo{Duty: DutyExecutionRetention, Contract: "retention_trimmer", Summary: "removes executions outside managed flows that have been kept long enough"},
 		),
-		describeDuties(policiesEvery, false, tickNever,
+		describeDuties(policiesEvery,
 			DutyInfo{Duty: DutyQuotaReconciliation, Contract: "quota_reconciler", Summary: "takes back what quotas of other programs have admitted and what does not run any more"},
 			DutyInfo{Duty: DutyBudgetReconciliation, Contract: "budget_reconciler", Summary: "notes which budgets of other programs are used up, and that their resets come"},
 		),
-		describeDuties(siblingsEvery, false, tickNever,
+		describeDuties(siblingsEvery,
 			DutyInfo{Duty: DutySiblingCancelReconciliation, Contract: "edge_cancel_reconciler", Summary: "closes groups of joins whose siblings have ended without being cancelled"},
 		),
-		describeDuties(projectEvery, false, tickNever,
+		describeDuties(projectEvery,
 			DutyInfo{Duty: DutyFlowProjection, Contract: "flow_projector", Summary: "counts the members of flows that were made call by call, by state"},
 		),
-		describeDuties(maxCompactPause, false, tickNever,
+		describeDuties(maxCompactPause,
 			DutyInfo{Duty: DutyCompaction, Summary: "makes the records of runs smaller that ended some time ago"},
 		),
 	)
@@ -142,9 +127,9 @@ func DutyTable() []DutyInfo {
 }
 
 // describeDuties fills in what some duties have in common.
-func describeDuties(every time.Duration, inContractMode bool, tick tickPart, duties ...DutyInfo) []DutyInfo {
+func describeDuties(every time.Duration, duties ...DutyInfo) []DutyInfo {
 	for i := range duties {
-		duties[i].Every, duties[i].InContractMode, duties[i].tick = every, inContractMode, tick
+		duties[i].Every, duties[i].InContractMode = every, slices.Contains(contractTasks, taskID(duties[i].Duty))
 	}
 	return duties
 }

@@ -15,8 +15,8 @@ type clockReading struct {
 // readAt is a reading that came at a moment on this machine.
 func readAt(engine, local time.Time) clockReading { return clockReading{engine, local} }
 
-// here is the moment on this machine, good for measuring, that a time of the engine is.
-func (r clockReading) here(at time.Time) time.Time { return r.local.Add(at.Sub(r.engine)) }
+// toLocal is the moment on this machine, good for measuring, that a time of the engine is.
+func (r clockReading) toLocal(at time.Time) time.Time { return r.local.Add(at.Sub(r.engine)) }
 
 // now is the engine's time.
 func (r clockReading) now() time.Time { return r.engine.Add(time.Since(r.local)) }

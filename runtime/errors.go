@@ -2,7 +2,8 @@ package runtime
 
 import (
 	"errors"
-	"fmt"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
 // Errors of runs and workers, for errors.Is. Those of the connection are enginecore's: ErrUnavailable, and with it ErrFull where a
@@ -44,6 +45,17 @@ var (
 	ErrWorkerConfig = errors.New("bad worker configuration")
 )
 
+// ErrNotInContract is returned in contract mode by everything that needs more than the contract has: by Start for such a flow, by
+// the steps and waits of an activity, and by calls. It is the same error as enginecore.ErrContractOnly, so it matches whichever
+// of the two packages refuses.
+var ErrNotInContract = enginecore.ErrContractOnly
+
+// ErrUnknownDuty is returned for a duty that does not exist, or that this engine does not have because it is in contract mode.
+var ErrUnknownDuty = errors.New("no such duty")
+
+// errStepPanicked marks the result of a keeper's step that panicked.
+var errStepPanicked = errors.New("keeper panicked")
+
 // Causes of the context of a running activity, for context.Cause and errors.Is.
 var (
 	// ErrLeaseLost: the worker may no longer speak for the execution, and another one may have taken it over.
@@ -59,63 +71,3 @@ var (
 	// ErrDeadline: the run exceeded its deadline.
 	ErrDeadline = errors.New("deadline of the run")
 )
-
-// RunError is how a run ended that did not succeed. It matches ErrRunFailed, ErrRunCancelled or ErrRunExpired.
-type RunError struct {
-	Flow, Run string
-	// Outcome is failed, cancelled or expired.
-	Outcome string
-	// Node is the node that failed first; for a run of which only nodes were cancelled (CancelNode), the first of those. Empty
-	// when the whole run was cancelled or has expired.
-	Node string
-	// Reason is the error of that node, or why it or the run was cancelled.
-	Reason string
-	// Category is the category of the failure: one of activity's or of this package's, or one that the activity chose. Empty
-	// for a cancel, CategoryTimeout of package activity for a run that has expired.
-	Category string
-	// Failures are the nodes that failed, expired or were cancelled by CancelNode, the earliest first: also those behind failure
-	// edges, which were to make up for another failure, and those that a join has made up for. Nodes that ended because the
-	// whole run did are not among them. At most MaxFailures are listed, and OmittedFailures counts the others. The list is
-	// empty when it could not be read.
-	Failures        []NodeFailure
-	OmittedFailures int
-}
-
-// Error names the run, the node and the reason, and how many more nodes have failed.
-func (e *RunError) Error() string {
-	text := fmt.Sprintf("run %s of flow %s: %s", e.Run, e.Flow, e.Unwrap())
-	if e.Node != "" {
-		text += ": node " + e.Node
-	}
-	if e.Reason != "" {
-		text += ": " + e.Reason
-	}
-	if more := e.others(); more == 1 {
-		text += " (and 1 more failed)"
-	} else if more > 1 {
-		text += fmt.Sprintf(" (and %d more failed)", more)
-	}
-	return text
-}
-
-// others counts the failures beside the first one.
-func (e *RunError) others() int {
-	count := e.OmittedFailures
-	for _, f := range e.Failures {
-		if f.Outcome != "cancelled" && !f.MadeUpFor && f.Node != e.Node {
-			count++
-		}
-	}
-	return count
-}
-
-// Unwrap returns the sentinel of the outcome.
-func (e *RunError) Unwrap() error {
-	switch e.Outcome {
-	case "cancelled":
-		return ErrRunCancelled
-	case "expired":
-		return ErrRunExpired
-	}
-	return ErrRunFailed
-}

@@ -79,7 +79,7 @@ func (t *task) awaitProgress() {
 }
 
 func (t *task) recordProgress(percent float64, message string) {
-	_, err := t.run.session.calls.UpdateProgress(t.ctx, enginecore.UpdateProgressCall{
+	_, err := t.run.session.backend.UpdateProgress(t.ctx, enginecore.UpdateProgressCall{
 		ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID, LeaseEpoch: t.claimed.LeaseEpoch,
 		ProgressPct: strconv.FormatFloat(percent, 'f', -1, 64), ProgressMessage: message,
 	})

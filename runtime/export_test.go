@@ -70,14 +70,14 @@ func OnlyMessages() WorkerOption {
 
 // CheckLibraryEvery is how often a keeper looks at the server's library.
 func CheckLibraryEvery(d time.Duration) KeeperOption {
-	return func(k *Keeper) { k.libraryCheck = d }
+	return func(c *keeperConfig) { c.libraryCheck = d }
 }
 
 // HoldWatches sets how long the engine holds a read of a watch that waits for news.
 func HoldWatches(e *Engine, d time.Duration) { e.session.watches.held = d }
 
 // LookForKeepersEvery is how often workers without a keeper look whether there is one. Workers must not run yet.
-func LookForKeepersEvery(e *Engine, d time.Duration) { e.session.keeperLook = d }
+func LookForKeepersEvery(e *Engine, d time.Duration) { e.session.keeper.(*workersKeeper).lookEvery = d }
 
 // KeepersSeen counts the keepers that are connected.
 func KeepersSeen(ctx context.Context, e *Engine) (int64, bool) { return e.session.keepersSeen(ctx) }

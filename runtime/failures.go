@@ -1,21 +1,19 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
 // MaxFailures bounds the failures that a RunError lists.
-const MaxFailures = 100
+const MaxFailures = maxFailures
 
-// failuresPage is the number of nodes looked at by one call.
-const failuresPage = 250
+// CategoryWorkerLost is the category of a node that has failed because too many workers were lost while they ran it.
+const CategoryWorkerLost = categoryWorkerLost
 
 // NodeFailure is how one node of a run ended that did not succeed.
 type NodeFailure struct {
@@ -32,79 +30,57 @@ type NodeFailure struct {
 	MadeUpFor bool
 }
 
-// failures lists the nodes of a run that failed, expired, or were cancelled by themselves, the earliest first, at most
-// MaxFailures of them, and tells how many were left out. Of those that ended at the same time, the named one is first.
-func (e *session) failures(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, first string) (list []NodeFailure, omitted int, err error) {
-	earlier := func(a, b NodeFailure) int {
-		if c := a.At.Compare(b.At); c != 0 || a.Node == b.Node {
-			return c
-		}
-		switch first {
-		case a.Node:
-			return -1
-		case b.Node:
-			return 1
-		}
-		return cmp.Compare(a.Node, b.Node)
-	}
-	// A listing in pages may show a node twice.
-	seen := make(map[enginecore.ExecutionID]bool)
-	call := enginecore.FlowFailuresCall{Partition: p, FlowID: id, Limit: failuresPage}
-	for {
-		reply, err := e.calls.FlowFailures(ctx, call)
-		if err != nil {
-			return nil, 0, err
-		}
-		for _, f := range reply.Failures {
-			if !seen[f.ExecutionID] {
-				seen[f.ExecutionID] = true
-				list = append(list, readFailure(f))
-			}
-		}
-		slices.SortFunc(list, earlier)
-		list = list[:min(len(list), MaxFailures)]
-		if call.Cursor = reply.NextCursor; call.Cursor == "" {
-			return list, len(seen) - len(list), nil
-		}
-	}
+// RunError is how a run ended that did not succeed. It matches ErrRunFailed, ErrRunCancelled or ErrRunExpired.
+type RunError struct {
+	Flow, Run string
+	// Outcome is failed, cancelled or expired.
+	Outcome string
+	// Node is the node that failed first; for a run of which only nodes were cancelled (CancelNode), the first of those. Empty
+	// when the whole run was cancelled or has expired.
+	Node string
+	// Reason is the error of that node, or why it or the run was cancelled.
+	Reason string
+	// Category is the category of the failure: one of activity's or of this package's, or one that the activity chose. Empty
+	// for a cancel, CategoryTimeout of package activity for a run that has expired.
+	Category string
+	// Failures are the nodes that failed, expired or were cancelled by CancelNode, the earliest first: also those behind failure
+	// edges, which were to make up for another failure, and those that a join has made up for. Nodes that ended because the
+	// whole run did are not among them. At most MaxFailures are listed, and OmittedFailures counts the others. The list is
+	// empty when it could not be read.
+	Failures        []NodeFailure
+	OmittedFailures int
 }
 
-func readFailure(f enginecore.FlowFailure) NodeFailure {
-	n := NodeFailure{Node: f.Node, Outcome: f.Outcome, At: f.EndedAt, Attempts: int(f.Attempts), MadeUpFor: f.Absorbed}
-	n.Reason, n.Category = plainFailure(f.Reason, f.Category)
-	return n
+// Error names the run, the node and the reason, and how many more nodes have failed.
+func (e *RunError) Error() string {
+	return failureText(e.Flow, e.Run, e.Outcome, e.Node, e.Reason, e.others())
 }
 
-// firstFailure is the first one in a list that is the run's, nil when there is none.
-func firstFailure(list []NodeFailure) *NodeFailure {
-	i := slices.IndexFunc(list, func(f NodeFailure) bool { return f.Outcome != "cancelled" && !f.MadeUpFor })
-	if i < 0 {
-		return nil
+// others counts the failures beside the first one.
+func (e *RunError) others() int {
+	count := e.OmittedFailures
+	for _, f := range e.Failures {
+		if f.Outcome != "cancelled" && !f.MadeUpFor && f.Node != e.Node {
+			count++
+		}
 	}
-	return &list[i]
+	return count
 }
 
-// runError is how a run ended that did not succeed. What its nodes failed of is read from the engine.
-func (e *session) runError(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reply enginecore.FlowResultReply) *RunError {
-	failed := &RunError{Flow: flowName, Run: runID, Outcome: reply.Outcome}
-	// How the run ended is known, so an engine that is away by now is no reason to tell something else.
-	failed.Failures, failed.OmittedFailures, _ = e.failures(ctx, p, id, reply.FailedNode)
-	switch reply.Outcome {
-	case "expired":
-		failed.Category = activity.CategoryTimeout
-	case "cancelled":
-		failed.Reason = reply.CancelReason
-		if i := slices.IndexFunc(failed.Failures, func(f NodeFailure) bool { return f.Outcome == "cancelled" }); i >= 0 {
-			failed.Node, failed.Reason = failed.Failures[i].Node, failed.Failures[i].Reason
-		}
-	default:
-		failed.Node = reply.FailedNode
-		failed.Reason, failed.Category = plainFailure(reply.FailureReason, reply.FailureCategory)
-		if first := firstFailure(failed.Failures); first != nil {
-			failed.Node, failed.Reason, failed.Category = first.Node, first.Reason, first.Category
-		}
+// Unwrap returns the sentinel of the outcome.
+func (e *RunError) Unwrap() error { return outcomeError(e.Outcome) }
+
+// newRunError converts a failure for callers of the API.
+func newRunError(f *runFailure) *RunError {
+	e := &RunError{
+		Flow: f.flow, Run: f.run, Outcome: f.outcome, Node: f.node, Reason: f.reason, Category: f.category, OmittedFailures: f.omitted,
 	}
-	return failed
+	for _, n := range f.failures {
+		e.Failures = append(e.Failures, NodeFailure{
+			Node: n.node, Outcome: n.outcome, Category: n.category, Reason: n.reason, At: n.at, Attempts: n.attempts, MadeUpFor: n.tolerated,
+		})
+	}
+	return e
 }
 
 // nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to fail.
@@ -112,12 +88,12 @@ func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *Des
 	if d.FailedNode == "" || d.Graph == nil || !hasJoin(d.Graph) {
 		return nil
 	}
-	list, _, err := c.session.failures(ctx, p, d.FlowID, d.FailedNode)
+	list, _, err := readFailures(ctx, c.session, p, d.FlowID, d.FailedNode)
 	if err != nil {
 		return err
 	}
 	if first := firstFailure(list); first != nil {
-		d.FailedNode, d.FailureReason, d.FailureCategory = first.Node, first.Reason, first.Category
+		d.FailedNode, d.FailureReason, d.FailureCategory = first.node, first.reason, first.category
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verd
 	if token, at, found := strings.Cut(x.record["admission"], " "); found && token != "" && at == strconv.FormatInt(epoch, 10) {
 		return admitted(), nil
 	}
-	if _, err := s.session.composites(); err != nil {
+	if !has[limitStore](s.session.backend) {
 		return s.admitByQuota(ctx, x)
 	}
 	priority, _ := strconv.ParseFloat(x.record["priority"], 64)

@@ -68,10 +68,9 @@ func (g *grantIssuer) newSearch(ctx context.Context, r GrantRequest) (*grantSear
 	if err != nil {
 		return nil, fmt.Errorf("claim for worker %s: %w", r.Instance, err)
 	}
-	_, noComposites := g.session.composites()
 	s := &grantSearch{
 		session: g.session, issuer: g, request: r, lane: enginecore.LaneID(r.Lane), capabilities: capabilities, now: now,
-		budgets: make(map[string]string), native: noComposites == nil,
+		budgets: make(map[string]string), native: has[limitStore](g.session.backend),
 	}
 	all := g.session.partitions()
 	if r.Partition != nil {

@@ -65,7 +65,7 @@ func (s *workerRun) claimedGranted(ctx context.Context, v claimTarget, got int, 
 
 // useGrant claims by a grant. It returns nothing when somebody was faster, or when the grant came to nothing otherwise.
 func (s *workerRun) useGrant(ctx context.Context, grant Grant) ([]enginecore.ClaimedExecution, error) {
-	core, err := s.session.composites()
+	core, err := capability[grantedClaims](s.session.backend)
 	if err != nil {
 		return nil, err
 	}

@@ -35,46 +35,49 @@ func (e *Engine) Inspect(ctx context.Context) (Inspection, error) {
 		return Inspection{}, err
 	}
 	var i Inspection
-	s := e.session
-	if s.inProcess != nil {
-		s.inspectEmbedded(ctx, &i)
+	x := inspector{e.session}
+	if x.inProcess != nil {
+		x.inspectEmbedded(ctx, &i)
 	} else {
-		s.inspectServers(ctx, &i, true)
-		s.inspectRights(ctx, &i)
-		s.inspectLibrary(ctx, &i)
+		x.inspectServers(ctx, &i, true)
+		x.inspectRights(ctx, &i)
+		x.inspectLibrary(ctx, &i)
 	}
-	s.inspectKeepers(ctx, &i)
-	s.inspectLag(ctx, &i)
-	s.inspectWorkers(ctx, &i)
+	x.inspectKeepers(ctx, &i)
+	x.inspectLag(ctx, &i)
+	x.inspectWorkers(ctx, &i)
 	i.sort()
 	return i, ctx.Err()
 }
 
+// inspector finds out what can lose work of an engine, delay it or stop it.
+type inspector struct{ *session }
+
 // warn logs what is wrong with the servers' settings. It costs one round trip, and fails in silence.
-func (e *session) warn(ctx context.Context) {
-	if e.inProcess != nil {
+func (x inspector) warn(ctx context.Context) {
+	if x.inProcess != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, warnWithin)
 	defer cancel()
 	var i Inspection
-	e.inspectServers(ctx, &i, true)
+	x.inspectServers(ctx, &i, true)
 	i.sort()
 	bad := slices.DeleteFunc(i.AtLeast(SeverityWarning), func(f Finding) bool { return f.Code == FindingLookFailed })
 	if len(bad) > 0 {
-		e.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the server is set up so that work can be lost or stand still",
+		x.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the server is set up so that work can be lost or stand still",
 			eventServerMisconfigured.attr(), slog.Any("findings", texts(bad)))
 	}
 }
 
 // ready reports whether the engine takes work and keeps it.
-func (e *session) ready(ctx context.Context) error {
-	if e.inProcess != nil {
+func (x inspector) ready(ctx context.Context) error {
+	if x.inProcess != nil {
 		return nil
 	}
 	var i Inspection
-	e.inspectServers(ctx, &i, false)
-	return i.refusesWork(e.volatile)
+	x.inspectServers(ctx, &i, false)
+	return i.refusesWork(x.volatile)
 }
 
 // embeddedHealth is why an engine in this process refuses calls, nil when it does not.
@@ -85,22 +88,22 @@ func embeddedHealth(engine *embedded.Engine) error {
 	return nil
 }
 
-func (e *session) inspectEmbedded(ctx context.Context, i *Inspection) {
+func (x inspector) inspectEmbedded(ctx context.Context, i *Inspection) {
 	const subject = "embedded"
-	if err := embeddedHealth(e.inProcess); err != nil {
+	if err := embeddedHealth(x.inProcess); err != nil {
 		i.add(FindingWriteRefused, SeverityError, subject, err.Error(), "make room, or mend the disk: the engine goes on by itself")
 	}
-	if e.inMemory {
+	if x.inMemory {
 		i.add(FindingInMemory, SeverityInfo, subject, "nothing outlives this process", "name a directory: embedded:DIR")
 		return
 	}
-	facts := look(ctx, e.client, true)
+	facts := look(ctx, x.client, true)
 	judgeFsync(i, subject, facts, "open it with ?fsync=always")
 }
 
 // inspectServers looks at all primaries. `settings`: also at what only CONFIG tells.
-func (e *session) inspectServers(ctx context.Context, i *Inspection, settings bool) {
-	nodes := e.client.Nodes()
+func (x inspector) inspectServers(ctx context.Context, i *Inspection, settings bool) {
+	nodes := x.client.Nodes()
 	addresses := slices.Sorted(maps.Keys(nodes))
 	facts := make([]serverFacts, len(addresses))
 	var looking sync.WaitGroup
@@ -112,25 +115,26 @@ func (e *session) inspectServers(ctx context.Context, i *Inspection, settings bo
 		if len(addresses) > 1 && facts[at].info["role"] == "slave" {
 			continue // its primary is looked at
 		}
-		judge(i, address, facts[at], e.volatile)
+		judge(i, address, facts[at], x.volatile)
 	}
 }
 
 // inspectRights finds out which rights on commands, keys and channels the user lacks.
-func (e *session) inspectRights(ctx context.Context, i *Inspection) {
+func (x inspector) inspectRights(ctx context.Context, i *Inspection) {
 	var lacking *enginecore.RightsError
-	if err := e.core.CheckRights(ctx); errors.As(err, &lacking) {
+	if err := x.core.CheckRights(ctx); errors.As(err, &lacking) {
 		i.add(FindingRights, SeverityError, "user", "it may not run "+strings.Join(lacking.Missing, ", "),
 			"ACL SETUSER <user> "+strings.Join(lacking.Rules, " "))
 	}
 }
 
 // inspectLibrary compares the builds of the function library.
-func (e *session) inspectLibrary(ctx context.Context, i *Inspection) {
-	if _, whole := e.calls.(composites); !whole {
+func (x inspector) inspectLibrary(ctx context.Context, i *Inspection) {
+	library, missing := capability[compositeLibrary](x.backend)
+	if missing != nil {
 		return
 	}
-	switch reply, err := e.core.Version(ctx, enginecore.VersionCall{}); {
+	switch reply, err := library.Version(ctx, enginecore.VersionCall{}); {
 	case err != nil:
 		i.add(FindingLookFailed, SeverityError, "library", err.Error(), "")
 	case reply.Build != lua.Build():

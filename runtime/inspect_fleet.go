@@ -19,32 +19,14 @@ const (
 	lanesLooked = 64
 )
 
-// listeners counts the connections that hear each of some channels, over all servers. known is false when one of them may not be
-// asked, or does not answer; the others are counted all the same.
-func (e *session) listeners(ctx context.Context, channels ...string) (total map[string]int64, known bool) {
-	total, known = make(map[string]int64, len(channels)), true
-	for _, node := range e.client.Nodes() {
-		counts, err := node.Do(ctx, node.B().PubsubNumsub().Channel(channels...).Build()).AsIntMap()
-		if err != nil {
-			known = false
-			continue
-		}
-		for channel, n := range counts {
-			total[channel] += n
-		}
-	}
-	return total, known
-}
-
 // inspectKeepers counts the programs with keepers.
-func (e *session) inspectKeepers(ctx context.Context, i *Inspection) {
+func (x inspector) inspectKeepers(ctx context.Context, i *Inspection) {
 	const subject = "keepers"
-	n, known := e.keepersSeen(ctx)
-	_, whole := e.calls.(composites)
+	n, known := x.keepersSeen(ctx)
 	switch {
 	case !known:
 		i.add(FindingNotAllowed, SeverityInfo, subject, "the user may not count who hears a channel", "ACL SETUSER <user> +pubsub|numsub")
-	case n == 0 && whole:
+	case n == 0 && has[maintenance](x.backend):
 		i.add(FindingKeeperNone, SeverityWarning, subject, "no keeper runs: retries, timeouts and lost work wait", "leave out runtime.WithoutKeeper, or run runtime.NewKeeper in at least one process")
 	default:
 		i.add(FindingKeepers, SeverityInfo, subject, fmt.Sprintf("%d programs with keepers", n), "")
@@ -57,8 +39,8 @@ type dueClock struct {
 	key  func(enginecore.Partition) string
 }
 
-func (e *session) dueClocks() []dueClock {
-	keys := e.core.Keys()
+func (x inspector) dueClocks() []dueClock {
+	keys := x.core.Keys()
 	return []dueClock{
 		{"leases", keys.IndexLeaseExpiry}, {"attempt timeouts", keys.IndexAttemptTimeout}, {"deadlines of executions", keys.IndexExecutionDeadline},
 		{"waits", keys.IndexSuspensionTimeout}, {"start deadlines", keys.FfxStartDeadlines}, {"deadlines of runs", keys.FfxFlowDeadlines},
@@ -67,21 +49,21 @@ func (e *session) dueClocks() []dueClock {
 }
 
 // inspectLag finds what has been due for a while, in all partitions.
-func (e *session) inspectLag(ctx context.Context, i *Inspection) {
-	now, err := e.core.Now(ctx)
+func (x inspector) inspectLag(ctx context.Context, i *Inspection) {
+	now, err := x.core.Now(ctx)
 	if err != nil {
 		return
 	}
-	partitions := e.partitions()
-	for _, c := range e.dueClocks() {
+	partitions := x.partitions()
+	for _, c := range x.dueClocks() {
 		var worst time.Duration
 		late := 0
 		for some := range slices.Chunk(partitions, keeperBatch) {
 			questions := make(rueidis.Commands, len(some))
 			for at, p := range some {
-				questions[at] = e.client.B().Zrange().Key(c.key(p)).Min("0").Max("0").Withscores().Build()
+				questions[at] = x.client.B().Zrange().Key(c.key(p)).Min("0").Max("0").Withscores().Build()
 			}
-			for _, answer := range e.client.DoMulti(ctx, questions...) {
+			for _, answer := range x.client.DoMulti(ctx, questions...) {
 				head, err := answer.AsZScores()
 				if err != nil || len(head) == 0 {
 					continue
@@ -100,28 +82,28 @@ func (e *session) inspectLag(ctx context.Context, i *Inspection) {
 }
 
 // inspectWorkers counts the programs whose workers hear the lanes that hold something.
-func (e *session) inspectWorkers(ctx context.Context, i *Inspection) {
-	if _, whole := e.calls.(composites); !whole {
+func (x inspector) inspectWorkers(ctx context.Context, i *Inspection) {
+	if !has[maintenance](x.backend) {
 		return
 	}
-	lanes, err := e.lanes(ctx)
+	lanes, err := x.laneTotals(ctx)
 	if err != nil || len(lanes) == 0 {
 		return
 	}
 	lanes = lanes[:min(len(lanes), lanesLooked)]
 	channels := make([]string, len(lanes))
 	for at, lane := range lanes {
-		channels[at] = e.core.Keys().ChannelWake(enginecore.LaneID(lane.Name))
+		channels[at] = x.core.Keys().ChannelWake(lane.LaneID)
 	}
-	counts, known := e.listeners(ctx, channels...)
+	counts, known := x.listeners(ctx, channels...)
 	if !known {
 		return // inspectKeepers says so
 	}
 	for at, lane := range lanes {
-		subject, n := "lane "+lane.Name, counts[channels[at]]
+		subject, n := "lane "+string(lane.LaneID), counts[channels[at]]
 		if n == 0 && lane.Eligible > 0 {
-			i.add(FindingWorkerNone, SeverityWarning, subject, strconv.Itoa(lane.Eligible)+" executions wait, and no worker serves the lane",
-				"run a worker with runtime.Lanes("+strconv.Quote(lane.Name)+")")
+			i.add(FindingWorkerNone, SeverityWarning, subject, decimal(lane.Eligible)+" executions wait, and no worker serves the lane",
+				"run a worker with runtime.Lanes("+strconv.Quote(string(lane.LaneID))+")")
 			continue
 		}
 		i.add(FindingWorkers, SeverityInfo, subject, fmt.Sprintf("%d programs with workers", n), "")

@@ -3,7 +3,6 @@ package runtime
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,135 +15,82 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// Keeper does what is due: it wakes delayed and retried executions, marks lost leases, ends what exceeded its time, works
-// off what calls left for later, and mends what does not fit together. DutyTable lists all of it. At least one must run:
-// workers run one beside them, with the default options, unless WithoutKeeper leaves it out. NewKeeper makes keepers with
-// other options, or that run alone; any number may run, in any processes. Keepers of one engine share the partitions among
-// them. Those of workers stand by while one made by NewKeeper is there.
-type Keeper struct {
-	session      *session
-	lanes        []enginecore.LaneID
+// keeper runs the maintenance loops of an engine over the partitions that it owns, and shares the partitions with the other
+// keepers of the engine.
+type keeper struct {
+	keeperConfig
+	session *session
+	// maintenance is nil where the backend lacks it: what needs it is left to the server's own scanners then.
+	maintenance maintenance
+	members     *membership
+	stats       *keeperStats
+	quotas      admitter
+	relay       childRelay
+	loops       []*maintenanceLoop
+	restarts    *restarts // nil where servers do not tell of a start
+	liveness    liveness
+	// schedules starts what is due beside the loops, as long as run does.
+	schedules atomic.Pointer[scheduleRunner]
+	// clockLogged is when the keeper logged last that a server's clock was set back.
+	clockLogged atomic.Pointer[time.Time]
+}
+
+// keeperConfig is what options of keepers set.
+type keeperConfig struct {
+	// lanes are looked after besides those that flows use.
+	lanes []enginecore.LaneID
+	// compactAfter is how long after the end of a run its record is made smaller; negative is never.
 	compactAfter time.Duration
-	// retainExecutions is how long executions outside managed flows are kept.
+	// retainExecutions is how long executions outside managed flows are kept; negative is for ever.
 	retainExecutions time.Duration
 	// libraryCheck is how often the server's library is looked at.
 	libraryCheck time.Duration
 	// reconcileEvery is how often a partition's indexes are looked at.
 	reconcileEvery time.Duration
-	fleet          *fleet
-	stats          *keeperStats
-	quotas         admitter
-	courier        courier
-	rounds         []*round
-	restarts       *restarts // nil where servers do not tell of a start
-	vitals         vitals
-	fault          error // of the options
-	// schedules starts what is due beside the rounds, as long as Run does.
-	schedules atomic.Pointer[scheduleRunner]
-	// clockTold is when the keeper told last that a server's clock was set back.
-	clockTold atomic.Pointer[time.Time]
+	// heartbeat is how often the keeper tells the others that it is there.
+	heartbeat time.Duration
 }
 
 // defaultLane is where executions are that were created without a lane.
 const defaultLane enginecore.LaneID = "default"
 
-// DefaultCompactAfter is when keepers make the record of an ended run smaller, unless CompactAfter says otherwise.
-const DefaultCompactAfter = time.Hour
-
-// KeeperOption adjusts NewKeeper.
-type KeeperOption func(*Keeper)
-
-// KeeperLanes names lanes to look after besides "default" and those that flows use, for executions that other tools create.
-// Without it, a lane that only such executions use is found by DutyIndexReconciliation.
-func KeeperLanes(names ...string) KeeperOption {
-	return func(k *Keeper) {
-		for _, name := range names {
-			k.lanes = append(k.lanes, enginecore.LaneID(name))
-		}
-	}
-}
-
-// CompactAfter is how long after the end of a run its record is made smaller: what is kept of attempts and leases, and of
-// when each edge was satisfied, goes then; states, times, results, events and output of the run stay, and it can be run
-// again. Defaults to DefaultCompactAfter; a negative time keeps the full record.
-func CompactAfter(d time.Duration) KeeperOption {
-	return func(k *Keeper) { k.compactAfter = d }
-}
-
-// ReconcileEvery is how often the keeper begins to go through the records and indexes of a partition, to mend what does not
-// fit together. A partition with many records takes a few of these times; Client.RunDuty goes through all at once. Defaults
-// to DefaultReconcileEvery, at least 100 ms. Without effect in contract mode.
-func ReconcileEvery(d time.Duration) KeeperOption {
-	return func(k *Keeper) { k.reconcileEvery = max(d, minReconcileEvery) }
-}
-
-// Heartbeat is how often the keeper tells the other keepers of the engine that it is there, between 10 ms and a minute.
-// When one dies, the others take over its partitions three to four of its heartbeats later; when it is stopped, at once.
-// Defaults to DefaultHeartbeat.
-func Heartbeat(d time.Duration) KeeperOption {
-	return func(k *Keeper) { k.fleet.beat = d }
-}
-
-// NewKeeper returns a keeper of an engine.
-func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
-	var s *session
-	err := e.open()
-	if err == nil {
-		s = e.session
-	}
-	k := newKeeperOf(s, opts...)
-	k.fault = errors.Join(k.fault, err)
-	return k
-}
-
-// newKeeperOf returns a keeper of a session, nil for one that only reports its fault.
-func newKeeperOf(s *session, opts ...KeeperOption) *Keeper {
-	k := &Keeper{
-		session: s, compactAfter: DefaultCompactAfter, retainExecutions: DefaultRetainExecutions, reconcileEvery: DefaultReconcileEvery,
-		libraryCheck: libraryCheck, stats: newKeeperStats(), quotas: admitter{s}, courier: courier{s},
-		fleet: newFleet(uuid.NewString()), lanes: []enginecore.LaneID{defaultLane},
-	}
-	k.fault = apply(k, opts)
-	if s == nil {
-		return k
-	}
-	k.rounds = k.newRounds()
-	for _, r := range k.rounds {
-		k.restarts = cmp.Or(k.restarts, r.restarts)
-	}
-	return k
-}
-
 // keeperSweep is how often every partition is looked at, whatever is known of it. The engine sends no message for what is
 // due later than that.
 const keeperSweep = 9 * time.Second
 
-var errUnmadeKeeper = fmt.Errorf("%w: the keeper was not made by NewKeeper", ErrWorkerConfig)
+// keeperSilence is after which time without a successful step a keeper is not ready: two sweeps, and some time for the steps.
+const keeperSilence = 2*keeperSweep + 3*time.Second
 
-func (k *Keeper) check() error {
-	if k == nil || k.fleet == nil {
-		return errUnmadeKeeper
+// newKeeper returns a keeper of a session. The config must have passed its check.
+func newKeeper(s *session, config keeperConfig) *keeper {
+	k := &keeper{
+		keeperConfig: config, session: s, stats: newKeeperStats(), quotas: admitter{s}, relay: newChildRelay(s),
+		members: newMembership(uuid.NewString(), config.heartbeat),
 	}
-	if k.fault != nil {
-		return fmt.Errorf("keeper: %w: %w", ErrWorkerConfig, k.fault)
+	k.maintenance, _ = capability[maintenance](s.backend)
+	k.loops = k.newLoops()
+	for _, l := range k.loops {
+		k.restarts = cmp.Or(k.restarts, l.restarts)
 	}
-	for _, lane := range k.lanes {
+	return k
+}
+
+// check returns what is wrong with the options.
+func (c *keeperConfig) check() error {
+	for _, lane := range c.lanes {
 		if _, err := enginecore.ParseLaneID(string(lane)); err != nil {
 			return fmt.Errorf("keeper: %w: %w", ErrWorkerConfig, err)
 		}
 	}
-	if k.fleet.beat < minHeartbeat || k.fleet.beat > maxHeartbeat {
-		return fmt.Errorf("keeper: %w: heartbeat %s: must be between %s and %s", ErrWorkerConfig, k.fleet.beat, minHeartbeat, maxHeartbeat)
+	if c.heartbeat < minHeartbeat || c.heartbeat > maxHeartbeat {
+		return fmt.Errorf("keeper: %w: heartbeat %s: must be between %s and %s", ErrWorkerConfig, c.heartbeat, minHeartbeat, maxHeartbeat)
 	}
 	return nil
 }
 
-// Run keeps until ctx ends and returns nil then. While the engine is away, it keeps trying. It may run once at a time.
-func (k *Keeper) Run(ctx context.Context) error {
-	if err := k.check(); err != nil {
-		return err
-	}
-	defer k.vitals.begin()()
+// run keeps until ctx ends and returns nil then. The keeper that workers share makes room for it meanwhile.
+func (k *keeper) run(ctx context.Context) error {
+	defer k.liveness.begin()()
 	unwatch, err := k.watchMetrics()
 	if err != nil {
 		return err
@@ -152,7 +98,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	defer unwatch()
 	ctx, release := k.session.whileServed(ctx)
 	defer release()
-	defer k.session.builtIn.yield()()
+	defer k.session.keeper.yield()()
 	var running sync.WaitGroup
 	running.Go(func() { k.announce(ctx) })
 	running.Go(func() { k.session.guardLibrary(ctx, k.libraryCheck) })
@@ -164,29 +110,42 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return nil
 }
 
-// work goes all rounds until ctx ends.
-func (k *Keeper) work(ctx context.Context) {
+// work runs all loops until ctx ends.
+func (k *keeper) work(ctx context.Context) {
 	schedules := newScheduleRunner(k.session, true)
 	defer schedules.close()
 	k.schedules.Store(schedules)
 	defer k.schedules.Store(nil)
 	var running sync.WaitGroup
 	running.Go(func() { k.listen(ctx) })
-	running.Go(func() { k.session.calls.attend(ctx) })
-	for _, r := range k.rounds {
-		running.Go(func() { k.walk(ctx, r) })
+	if follower, err := capability[completionFollower](k.session.backend); err == nil {
+		running.Go(func() { follower.followCompletions(ctx) })
+	}
+	for _, l := range k.loops {
+		running.Go(func() { k.runLoop(ctx, l) })
 	}
 	running.Wait()
 }
 
-// listen hears "<partition> <unix ms>": something is due in a partition earlier than its keepers may know. A letter before
+// ready returns nil when the keeper runs and its steps succeed in some partition.
+func (k *keeper) ready() error {
+	if err := k.liveness.check("keeper", keeperSilence); err != nil {
+		return err
+	}
+	if err := k.loops[0].timer.allFailing(); err != nil {
+		return fmt.Errorf("keeper: %w: its last step failed in each of its partitions: %w", ErrNotReady, err)
+	}
+	return nil
+}
+
+// listen receives "<partition> <unix ms>": something is due in a partition earlier than its keepers may know. A letter before
 // the number says that it is a partition of another family than that of flows.
-func (k *Keeper) listen(ctx context.Context) {
+func (k *keeper) listen(ctx context.Context) {
 	channel := k.session.core.Keys().ChannelDue()
 	subscribed := func() {
-		for _, r := range k.rounds {
-			if r.hears {
-				r.agenda.allDue()
+		for _, l := range k.loops {
+			if l.hearsDue {
+				l.timer.allDue()
 			}
 		}
 	}
@@ -195,9 +154,9 @@ func (k *Keeper) listen(ctx context.Context) {
 		if !ok {
 			return
 		}
-		for _, r := range k.rounds {
-			if r.hears && r.family == p.Family {
-				r.agenda.note(p, at)
+		for _, l := range k.loops {
+			if l.hearsDue && l.family == p.Family {
+				l.timer.noteDue(p, at)
 			}
 		}
 	})

@@ -43,50 +43,30 @@ func (c *Client) Lanes(ctx context.Context) ([]LaneState, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	return c.session.lanes(ctx)
-}
-
-func (e *session) lanes(ctx context.Context) ([]LaneState, error) {
-	replies, err := inAll(ctx, e, func(p enginecore.Partition) enginecore.LanesCall { return enginecore.LanesCall{Partition: p} })
+	totals, err := c.session.laneTotals(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list lanes: %w", err)
+		return nil, err
 	}
-	byName := make(map[string]*LaneState)
-	for _, reply := range replies {
-		for _, part := range reply.Lanes {
-			name := string(part.LaneID)
-			if byName[name] == nil {
-				byName[name] = &LaneState{Name: name}
-			}
-			byName[name].add(part)
-		}
+	lanes := make([]LaneState, len(totals))
+	for i, lane := range totals {
+		lanes[i] = readLane(lane)
 	}
-	lanes := make([]LaneState, 0, len(byName))
-	for _, lane := range byName {
-		lanes = append(lanes, *lane)
-	}
-	slices.SortFunc(lanes, func(a, b LaneState) int { return cmp.Compare(a.Name, b.Name) })
 	return lanes, nil
 }
 
-// add counts what stands in one partition.
-func (l *LaneState) add(part enginecore.LaneState) {
-	if part.Paused != "" && !l.Paused {
-		l.Paused = true
-		l.PausedSince, l.PauseReason = parsePause(part.Paused)
+func readLane(l enginecore.LaneState) LaneState {
+	lane := LaneState{
+		Name: string(l.LaneID), Paused: l.Paused != "", Eligible: int(l.Eligible), Delayed: int(l.Delayed), Active: int(l.Active),
+		Suspended: int(l.Suspended), Oldest: l.OldestEligibleAt,
+		Blocked: LaneBlocks{
+			Dependencies: int(l.BlockedDependencies), Budget: int(l.BlockedBudget), Quota: int(l.BlockedQuota),
+			Route: int(l.BlockedRoute), Operator: int(l.BlockedOperator),
+		},
 	}
-	l.Eligible += int(part.Eligible)
-	l.Delayed += int(part.Delayed)
-	l.Active += int(part.Active)
-	l.Suspended += int(part.Suspended)
-	l.Blocked.Dependencies += int(part.BlockedDependencies)
-	l.Blocked.Budget += int(part.BlockedBudget)
-	l.Blocked.Quota += int(part.BlockedQuota)
-	l.Blocked.Route += int(part.BlockedRoute)
-	l.Blocked.Operator += int(part.BlockedOperator)
-	if !part.OldestEligibleAt.IsZero() && (l.Oldest.IsZero() || part.OldestEligibleAt.Before(l.Oldest)) {
-		l.Oldest = part.OldestEligibleAt
+	if lane.Paused {
+		lane.PausedSince, lane.PauseReason = parsePause(l.Paused)
 	}
+	return lane
 }
 
 // parsePause reads the text of a pause: its time in ms, and its reason behind a blank.
@@ -140,7 +120,7 @@ func (c *Client) pause(ctx context.Context, subject, name, reason string) error 
 	}
 	err := checkReason(reason)
 	if err == nil {
-		_, err = inAll(ctx, c.session, func(p enginecore.Partition) enginecore.PauseCall {
+		_, err = inAllPartitions(ctx, c.session, func(p enginecore.Partition) enginecore.PauseCall {
 			return enginecore.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason}
 		})
 	}
@@ -197,7 +177,7 @@ func (c *Client) Pauses(ctx context.Context) ([]Pause, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	replies, err := inAll(ctx, c.session, func(p enginecore.Partition) enginecore.PausesCall { return enginecore.PausesCall{Partition: p} })
+	replies, err := inAllPartitions(ctx, c.session, func(p enginecore.Partition) enginecore.PausesCall { return enginecore.PausesCall{Partition: p} })
 	if err != nil {
 		return nil, fmt.Errorf("list pauses: %w", err)
 	}
@@ -288,22 +268,4 @@ func pauseRunError(verb, flowName, runID string, err error) error {
 		err = ErrRunOver
 	}
 	return fmt.Errorf("%s run %s of flow %s: %w", verb, runID, flowName, err)
-}
-
-// inAll makes one call in every partition of flows. The error joins theirs.
-func inAll[R any, C enginecore.Call[R]](ctx context.Context, e *session, make func(enginecore.Partition) C) ([]R, error) {
-	var calls []C
-	for _, p := range e.partitions() {
-		calls = append(calls, make(p))
-	}
-	answers, err := sendAll[R](ctx, e.core, calls)
-	replies := []R{}
-	for _, a := range answers {
-		if a.err != nil {
-			err = errors.Join(err, a.err)
-			continue
-		}
-		replies = append(replies, a.reply)
-	}
-	return replies, err
 }

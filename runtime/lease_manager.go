@@ -64,7 +64,7 @@ func (b *leaseManager) register(ctx context.Context) error {
 	switch {
 	case err == nil:
 		b.known.Store(true)
-		b.run.worker.vitals.touch()
+		b.run.worker.liveness.touch()
 	case ctx.Err() == nil && errors.Is(err, enginecore.ErrUnauthorized):
 		return fmt.Errorf("register worker %s: %w", b.run.worker.instance, err)
 	}
@@ -275,7 +275,7 @@ func (b *leaseManager) renew(ctx context.Context) {
 	}
 	deadline, cancel := context.WithTimeout(ctx, b.ttl)
 	defer cancel()
-	answers, err := b.run.session.calls.renewAll(deadline, renewals)
+	answers, err := b.run.session.backend.renewAll(deadline, renewals)
 	if err != nil && ctx.Err() == nil {
 		b.markUncertain()
 		b.run.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", eventRenewalFailed.attr(), slog.Any("error", err))
@@ -347,7 +347,7 @@ func (b *leaseManager) returnStrays(p enginecore.Partition, strays []enginecore.
 			seen[stray.LeaseID] = true
 			continue
 		}
-		_, err := b.run.session.calls.Release(b.run.base, enginecore.ReleaseCall{
+		_, err := b.run.session.backend.Release(b.run.base, enginecore.ReleaseCall{
 			Partition: p, ExecutionID: stray.ExecutionID, LeaseID: stray.LeaseID, LeaseEpoch: stray.LeaseEpoch,
 			AttemptID: stray.AttemptID, Reason: "the reply of the claim was lost",
 		})
@@ -369,7 +369,7 @@ func (b *leaseManager) touchLiveKey(ctx context.Context) {
 	}
 	switch {
 	case err == nil:
-		b.run.worker.vitals.touch()
+		b.run.worker.liveness.touch()
 	case ctx.Err() == nil:
 		b.markUncertain()
 	}

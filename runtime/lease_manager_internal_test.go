@@ -13,7 +13,7 @@ import (
 
 // lateCalls gives a lease back, while the reply of the claim arrives that took it.
 type lateCalls struct {
-	calls
+	backend
 	arrives  func()
 	released []enginecore.LeaseID
 }
@@ -32,7 +32,7 @@ func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			late := new(lateCalls)
-			s := &workerRun{base: t.Context(), worker: new(worker), session: &session{calls: late, logger: slog.New(slog.DiscardHandler)}}
+			s := &workerRun{base: t.Context(), worker: new(worker), session: &session{backend: late, logger: slog.New(slog.DiscardHandler)}}
 			book := newLeaseManager(s)
 			claimed := enginecore.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease", LeaseEpoch: 1, AttemptID: "try"}
 			task := newTask(s, laneShard{}, claimed, time.Now())

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -127,6 +126,13 @@ func MeterProvider(p metric.MeterProvider) OpenOption {
 // own. Defaults to 64 on a server and 8 in this process.
 func Partitions(n int) OpenOption { return func(c *openConfig) { c.core.Partitions.Flow = n } }
 
+// DefaultMaxWatches is how many Watch and Stream of one Engine may go on at a time.
+const DefaultMaxWatches = 1000
+
+// MaxWatches is how many Watch and Stream of the engine may go on at a time, 1 to 100,000: each has a connection to the server
+// of its own while it waits. One more yields ErrTooManyWatches at once. Defaults to 1,000.
+func MaxWatches(n int) OpenOption { return func(c *openConfig) { c.watches = n } }
+
 // MustExist makes Open refuse an engine of this process that would be made anew: a directory in which no engine has been
 // opened before, of which it makes nothing then, and an engine in memory. The error wraps fs.ErrNotExist. A server is there or not.
 func MustExist() OpenOption { return func(c *openConfig) { c.mustExist = true } }
@@ -205,74 +211,56 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 		logger:    config.logger,
 		logged:    limiter,
 		telemetry: telemetry,
-
-		keeperLook: keeperLookEvery,
 	}
-	s.builtIn.session = s
+	s.keeper = newSharedKeeper(s, defaultKeeperConfig())
 	e := &Engine{s}
-	if err := s.connect(ctx, target, config); err != nil {
+	if err := config.connect(ctx, s, target); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, err), e.Close())
 	}
 	if s.inMemory {
 		s.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine is in this process and in memory: nothing outlives it, and "+
 			"no other process sees it", eventEngineInMemory.attr())
 	}
-	s.warn(ctx)
+	inspector{s}.warn(ctx)
 	return e, nil
 }
 
-func (e *session) connect(ctx context.Context, target target, config openConfig) error {
-	option := target.option
+// connect connects a session to a target.
+func (config *openConfig) connect(ctx context.Context, s *session, target target) error {
+	c := connection{core: config.core, client: target.option, watches: config.watches, secret: config.secret}
 	if target.embedded {
-		e.inMemory = target.dir == ""
-		if config.mustExist {
-			if err := checkExists(target.dir); err != nil {
-				return err
-			}
-		}
-		var err error
-		library := lua.Source()
-		if config.core.ContractOnly {
-			library = lua.ContractSource()
-		}
-		e.inProcess, err = embedded.Open(ctx, embedded.Options{
-			Library: library, Dir: target.dir, Fsync: target.fsync, Logger: config.logger,
-		})
-		if err != nil {
+		if err := config.openEmbedded(ctx, s, target); err != nil {
 			return err
 		}
-		option = e.inProcess.ClientOption()
-		if config.core.Partitions == (enginecore.Partitioning{}) {
-			config.core.Partitions = enginecore.Partitioning{
+		c.client = s.inProcess.ClientOption()
+		if c.core.Partitions == (enginecore.Partitioning{}) {
+			c.core.Partitions = enginecore.Partitioning{
 				Flow: embeddedFlowPartitions, Budget: embeddedBudgetPartitions, Quota: embeddedQuotaPartitions,
 			}
 		}
 	}
-	if !target.embedded {
-		e.silence = timely(&option)
-	}
-	client, dialer, err := newClient(ctx, option, target.embedded)
-	if err != nil {
-		return enginecore.ConnectError(err)
-	}
-	e.dialer = dialer
-	e.client = steadyClient{client, dialer}
-	e.watches = newWatches(option, target.embedded, config.watches)
-	e.hub = newHub(e.client, e.logger)
-	if e.core, err = enginecore.Connect(ctx, e.client, config.core); err != nil {
-		return err
-	}
-	e.calls = composites{e.core}
 	if config.core.ContractOnly {
-		if e.calls, err = newContract(ctx, e, config.contract); err != nil {
+		c.newBackend = func(ctx context.Context, s *session) (backend, error) { return newContract(ctx, s, config.contract) }
+	}
+	return s.connect(ctx, c)
+}
+
+// openEmbedded opens the engine of this process.
+func (config *openConfig) openEmbedded(ctx context.Context, s *session, target target) (err error) {
+	s.inMemory = target.dir == ""
+	if config.mustExist {
+		if err := checkExists(target.dir); err != nil {
 			return err
 		}
 	}
-	e.secrets = newSecretBook(e.core, config.secret)
-	if target.embedded && target.dir != "" {
-		return e.endLeases(ctx)
+	library := lua.Source()
+	if config.core.ContractOnly {
+		library = lua.ContractSource()
 	}
-	return nil
+	s.inProcess, err = embedded.Open(ctx, embedded.Options{
+		Library: library, Dir: target.dir, Fsync: target.fsync, Logger: config.logger,
+	})
+	return err
 }
 
 // checkExists refuses a directory without an engine, and none at all.
@@ -287,97 +275,10 @@ func checkExists(dir string) error {
 	return err
 }
 
-// endLeases makes everything that was running when the process before ended claimable.
-func (e *session) endLeases(ctx context.Context) error {
-	for _, p := range e.partitions() {
-		for {
-			reply, err := e.calls.EndLeases(ctx, enginecore.EndLeasesCall{Partition: p})
-			if err != nil {
-				return fmt.Errorf("end the leases of the process before: %w", err)
-			}
-			if !reply.More {
-				break
-			}
-		}
-	}
-	return nil
-}
-
-// partitions lists the partitions of flows.
-func (e *session) partitions() []enginecore.Partition { return e.partitionsOf(enginecore.FlowFamily) }
-
-// partitionsOf lists the partitions of a family.
-func (e *session) partitionsOf(family enginecore.Family) []enginecore.Partition {
-	counts := e.core.Partitioning()
-	count := map[enginecore.Family]int{
-		enginecore.FlowFamily: counts.Flow, enginecore.BudgetFamily: counts.Budget, enginecore.QuotaFamily: counts.Quota,
-	}[family]
-	list := make([]enginecore.Partition, count)
-	for i := range list {
-		list[i] = enginecore.Partition{Family: family, Index: uint16(i)}
-	}
-	return list
-}
-
-// whileServed returns a context that ends with ctx, or when the engine is found not to serve this program any more.
-func (e *session) whileServed(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		select {
-		case <-e.core.Outdated():
-			cancel(e.core.OutdatedErr())
-		case <-done:
-		}
-	}()
-	return ctx, func() {
-		close(done)
-		cancel(nil)
-	}
-}
-
-// libraryCheck is how often workers and keepers look at the server's library.
-const libraryCheck = time.Minute
-
-// guardLibrary replaces an older library, until ctx ends. A server that has lost its library gets that of the program which
-// notices first, and to a newer program most of its functions may look the same. One that does not serve this program any more
-// is noticed by who makes no calls otherwise.
-func (e *session) guardLibrary(ctx context.Context, every time.Duration) {
-	if e.inProcess != nil {
-		return
-	}
-	for pause(ctx, every); ctx.Err() == nil; pause(ctx, every) {
-		if err := e.core.Check(ctx); err != nil && ctx.Err() == nil {
-			e.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: could not look at the server's library, it is tried again",
-				eventLibraryUnchecked.attr(), slog.Any("error", err))
-		}
-	}
-}
-
 // Close ends the connection and, in this process, the engine. Further calls do nothing, and neither does one of a nil engine.
 func (e *Engine) Close() error {
 	if e.open() != nil {
 		return nil
 	}
 	return e.session.close()
-}
-
-func (e *session) close() error {
-	if e.logged != nil {
-		defer func() { e.logged.finish(context.Background(), time.Now()) }()
-	}
-	e.dialer.end()
-	if e.hub != nil {
-		e.hub.close()
-	}
-	if e.watches != nil {
-		e.watches.close()
-	}
-	closeClient(e.client, e.dialer)
-	if e.inProcess != nil {
-		if err := e.inProcess.Close(); err != nil {
-			return fmt.Errorf("close engine: %w", err)
-		}
-	}
-	return nil
 }

@@ -52,7 +52,7 @@ func (c *Client) setPriority(ctx context.Context, flowName, runID, node string, 
 	if priority < 0 || priority > activity.MaxPriority {
 		return fault(fmt.Errorf("%w: %d is outside 0 to %d", ErrPriority, priority, activity.MaxPriority))
 	}
-	core, err := c.composites()
+	core, err := offered[runControl](c)
 	if err != nil {
 		return fault(err)
 	}
@@ -80,7 +80,7 @@ func (c *Client) setPriority(ctx context.Context, flowName, runID, node string, 
 	for len(children) > 0 {
 		child := children[0]
 		children = children[1:]
-		at, err := core.FlowPartition(child)
+		at, err := c.session.core.FlowPartition(child)
 		if err != nil {
 			return fault(err)
 		}
@@ -95,7 +95,7 @@ func (c *Client) setPriority(ctx context.Context, flowName, runID, node string, 
 }
 
 // setPriorityOf makes the calls for one run, moves what waits for limits, and returns the runs of its maps and sub-flows.
-func (c *Client) setPriorityOf(ctx context.Context, core composites, call enginecore.SetPriorityCall) (children []enginecore.FlowID, err error) {
+func (c *Client) setPriorityOf(ctx context.Context, core runControl, call enginecore.SetPriorityCall) (children []enginecore.FlowID, err error) {
 	for {
 		reply, err := core.SetPriority(ctx, call)
 		if err != nil {

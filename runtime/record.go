@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/redis/rueidis"
 
@@ -19,4 +20,23 @@ func readError(command string, err error) error {
 		return fmt.Errorf("%s: %w", command, enginecore.ConnectError(err))
 	}
 	return fmt.Errorf("%s: %w: %w", command, enginecore.ErrUnavailable, err)
+}
+
+// decimal writes a number as commands and texts have it.
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// claimFields are what a claim has to know of an execution.
+var claimFields = []string{
+	"lifecycle_phase", "ownership_state", "eligibility_state", "attempt_state", "lane_id", "execution_kind",
+	"required_capabilities", "flow_id", "current_attempt_index", "total_attempt_count", "retry_count", "created_at",
+	"current_worker_instance_id", "current_lease_id", "current_lease_epoch", "current_attempt_id", "lease_expires_at", "delay_until",
+}
+
+// executionIDs reads ids of executions.
+func executionIDs(texts []string) []enginecore.ExecutionID {
+	ids := make([]enginecore.ExecutionID, len(texts))
+	for i, text := range texts {
+		ids[i] = enginecore.ExecutionID(text)
+	}
+	return ids
 }

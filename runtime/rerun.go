@@ -59,7 +59,7 @@ func (r *Run[Out]) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOp
 }
 
 func (c *Client) rerun(ctx context.Context, flowName, runID string, scope RerunScope, by action) error {
-	if _, err := c.composites(); err != nil {
+	if _, err := offered[runControl](c); err != nil {
 		return err
 	}
 	id, partition, err := c.locate(flowName, runID)

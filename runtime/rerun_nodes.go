@@ -88,7 +88,7 @@ func (s *submitter) readNodes(ctx context.Context, flowName, runID string, id en
 	run := &runNodes{}
 	seen := make(map[enginecore.ExecutionID]int) // a node that a later page shows again is as it shows it
 	for first := true; first || call.Cursor != ""; first = false {
-		reply, err := s.session.calls.DescribeFlow(ctx, call)
+		reply, err := s.session.backend.DescribeFlow(ctx, call)
 		if errors.Is(err, enginecore.ErrFlowNotFound) {
 			return nil, fmt.Errorf("run %s of flow %s: %w", runID, flowName, ErrRunNotFound)
 		}

@@ -29,7 +29,7 @@ func (s *submitter) awaitResult(ctx context.Context, flowName, runID string, id 
 	for ask := !w.tracked; ; ask = true {
 		var reply enginecore.FlowResultReply
 		if ask {
-			reply, err = s.session.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+			reply, err = s.session.backend.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
 			switch {
 			case errors.Is(err, enginecore.ErrFlowNotFound):
 				return fail(reply, ErrRunNotFound)

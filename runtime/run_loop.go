@@ -80,7 +80,7 @@ func newWorkerRun(w *worker) *workerRun {
 			WorkerID: enginecore.WorkerID(w.config.id), WorkerInstanceID: w.instance, LeaseTTL: w.config.lease,
 			Kinds: w.kinds(), Capabilities: strings.Join(w.config.capabilities, ","),
 		},
-		drain:     drainer{calls: w.session.calls, logger: w.session.logger},
+		drain:     drainer{calls: w.session.backend, logger: w.session.logger},
 		mayChoose: !w.config.through && w.session.isOneServer(),
 	}
 }
@@ -115,7 +115,7 @@ func (s *workerRun) run(ctx context.Context) error {
 	services.Go(func() { s.session.guardLibrary(background, libraryCheck) })
 	duty, offDuty := context.WithCancel(background)
 	services.Go(func() { s.listenToRing(duty) })
-	every := s.session.calls.pollEvery()
+	every := s.session.backend.pollEvery()
 	if s.worker.config.through {
 		every = grantPoll
 	}

@@ -213,7 +213,7 @@ func (c *Client) ListRuns(ctx context.Context, q RunQuery, cursor string, limit 
 	if err != nil {
 		return RunPage{}, fmt.Errorf("list runs: %w", err)
 	}
-	if _, err := c.composites(); err != nil && q.onlyFlow() && cursor == "" {
+	if !has[runIndex](c.session.backend) && q.onlyFlow() && cursor == "" {
 		return c.listInContract(ctx, q.Flow, limit)
 	}
 	page, err := c.searchPage(ctx, q, cursor, limit)
@@ -271,7 +271,7 @@ func (c *Client) listInContract(ctx context.Context, flowName string, limit int)
 	asking.SetLimit(listConcurrency)
 	for i, p := range partitions {
 		asking.Go(func() error {
-			reply, err := c.session.calls.ListRuns(ctx, enginecore.ListRunsCall{
+			reply, err := c.session.backend.ListRuns(ctx, enginecore.ListRunsCall{
 				Partition: p, FlowName: flowName, Children: true, Limit: int64(limit), Namespace: string(c.session.namespace),
 			})
 			pages[i], faults[i] = reply.Runs, err

@@ -22,7 +22,7 @@ const (
 // runSearch merges what the partitions find into one order.
 type runSearch struct {
 	session *session
-	core    composites
+	index   runIndex
 	query   RunQuery
 	streams []runStream
 	share   int // how many runs a partition is asked for
@@ -41,7 +41,7 @@ type runStream struct {
 }
 
 func (c *Client) search(q RunQuery, cursor string, want int) (*runSearch, error) {
-	core, err := c.composites()
+	index, err := offered[runIndex](c)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (c *Client) search(q RunQuery, cursor string, want int) (*runSearch, error)
 	}
 	partitions := c.session.partitions()
 	s := &runSearch{
-		session: c.session, core: core, query: q, streams: make([]runStream, len(partitions)), rounds: -1, last: from,
+		session: c.session, index: index, query: q, streams: make([]runStream, len(partitions)), rounds: -1, last: from,
 		// Runs are spread evenly. What falls short is asked for again.
 		share: min(runsPerCall, 2+3*want/(2*len(partitions))),
 	}
@@ -124,7 +124,7 @@ func (s *runSearch) ask(ctx context.Context, streams []*runStream) error {
 	for i, stream := range streams {
 		calls[i] = s.call(stream)
 	}
-	answers, err := sendAll[enginecore.ListRunsReply](ctx, s.core.Engine, calls)
+	answers, err := sendAll[enginecore.ListRunsReply](ctx, s.index, calls)
 	if err != nil {
 		return err
 	}

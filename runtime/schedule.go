@@ -187,7 +187,7 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing T
 	if err := usable(c, def); err != nil {
 		return fail(err)
 	}
-	if _, err := c.session.composites(); err != nil {
+	if _, err := capability[scheduleCalls](c.session.backend); err != nil {
 		return fail(err)
 	}
 	input, err := def.EncodeInput(in)

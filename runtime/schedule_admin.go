@@ -10,7 +10,7 @@ import (
 
 // locateSchedule finds where a schedule of the client's namespace lives.
 func (c *Client) locateSchedule(name string) (enginecore.Partition, enginecore.ScheduleID, error) {
-	if _, err := c.composites(); err != nil {
+	if _, err := offered[scheduleCalls](c); err != nil {
 		return enginecore.Partition{}, "", err
 	}
 	if err := activity.CheckName(name); err != nil {

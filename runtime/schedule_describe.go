@@ -105,7 +105,7 @@ func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDe
 // by page while the iteration goes on; one that is made or deleted meanwhile may be in it or not. An error ends it.
 func (c *Client) Schedules(ctx context.Context) iter.Seq2[*ScheduleDescription, error] {
 	return func(yield func(*ScheduleDescription, error) bool) {
-		if _, err := c.composites(); err != nil {
+		if _, err := offered[scheduleCalls](c); err != nil {
 			yield(nil, fmt.Errorf("list schedules: %w", err))
 			return
 		}
@@ -194,7 +194,7 @@ func (c *Client) describeSchedule(ctx context.Context, r *scheduleRecord, histor
 	if err != nil {
 		return nil, err
 	}
-	reply, err := c.session.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+	reply, err := c.session.backend.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
 		d.LastRunState = "gone"

@@ -116,7 +116,7 @@ func (s scheduleStore) isLastRunOpen(ctx context.Context, r *scheduleRecord) (bo
 	if err != nil {
 		return false, err
 	}
-	reply, err := s.session.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+	reply, err := s.session.backend.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
 	if errors.Is(err, enginecore.ErrFlowNotFound) {
 		return false, nil
 	}

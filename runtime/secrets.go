@@ -24,16 +24,6 @@ const (
 	maxKID    = 32
 )
 
-// DefaultSecretGrace is what RotateSecrets takes for 0.
-const DefaultSecretGrace = 7 * 24 * time.Hour
-
-// WaitpointSecret is what the tokens of waitpoints are signed with: an id, 1 to 32 characters out of a-z, 0-9 and '-', and
-// 16 to 64 random bytes in hex. It is stored, for each partition, when a waitpoint is opened there for the first time, and
-// by Engine.RotateSecrets. Without it, a random secret is made; so only one who can read the engine's data can make tokens.
-func WaitpointSecret(kid, secretHex string) OpenOption {
-	return func(c *openConfig) { c.secret = &waitpointSecret{kid, secretHex} }
-}
-
 type waitpointSecret struct{ kid, hex string }
 
 func (s *waitpointSecret) check() error {
@@ -60,8 +50,8 @@ func newWaitpointSecret() *waitpointSecret {
 	return &waitpointSecret{"k" + hex.EncodeToString(random[:4]), hex.EncodeToString(random[4:])}
 }
 
-// secretBook knows which partitions have a secret.
-type secretBook struct {
+// keyring knows which partitions have a secret.
+type keyring struct {
 	core       *enginecore.Engine
 	configured *waitpointSecret
 
@@ -71,12 +61,12 @@ type secretBook struct {
 	unfinished *waitpointSecret
 }
 
-func newSecretBook(core *enginecore.Engine, configured *waitpointSecret) *secretBook {
-	return &secretBook{core: core, configured: configured, known: make(map[enginecore.Partition]bool)}
+func newKeyring(core *enginecore.Engine, configured *waitpointSecret) *keyring {
+	return &keyring{core: core, configured: configured, known: make(map[enginecore.Partition]bool)}
 }
 
 // ensure gives the partition a secret if it has none. It asks the engine once for each partition.
-func (b *secretBook) ensure(ctx context.Context, p enginecore.Partition) error {
+func (b *keyring) ensure(ctx context.Context, p enginecore.Partition) error {
 	b.mu.Lock()
 	known := b.known[p]
 	b.mu.Unlock()
@@ -98,7 +88,7 @@ func (b *secretBook) ensure(ctx context.Context, p enginecore.Partition) error {
 
 // with calls do, which needs the partition's secret. A partition that has lost its secret, because the data of a server
 // were lost or emptied, gets another one.
-func (b *secretBook) with(ctx context.Context, p enginecore.Partition, do func() error) error {
+func (b *keyring) with(ctx context.Context, p enginecore.Partition, do func() error) error {
 	if err := b.ensure(ctx, p); err != nil {
 		return err
 	}
@@ -117,7 +107,7 @@ func (b *secretBook) with(ctx context.Context, p enginecore.Partition, do func()
 
 // create stores a secret where there is none. Two processes may do so at once: the first one's secret stays, and it is
 // current only when it is there.
-func (b *secretBook) create(ctx context.Context, p enginecore.Partition, s *waitpointSecret) error {
+func (b *keyring) create(ctx context.Context, p enginecore.Partition, s *waitpointSecret) error {
 	reply, err := b.core.ListWaitpointHMACKIDs(ctx, enginecore.ListWaitpointHMACKIDsCall{Partition: p})
 	if err != nil || reply.CurrentKID != "" {
 		return err
@@ -131,46 +121,18 @@ func (b *secretBook) create(ctx context.Context, p enginecore.Partition, s *wait
 	return nil
 }
 
-// Rotation is what has become of a RotateSecrets.
-type Rotation struct {
-	// KID is the id of the secret that is current now.
-	KID string
-	// Rotated counts the partitions that sign with it since this call, Unchanged those that did before.
-	Rotated, Unchanged int
-	// Failed are the partitions that still sign with another one, and why.
-	Failed map[enginecore.Partition]error
-}
-
-// RotateSecrets makes another secret the one that tokens are signed with, in every partition: the WaitpointSecret of Open,
-// or a new random one. Tokens that were signed with the one before stay valid for the grace time, 0 for DefaultSecretGrace.
-// The secret is that of all namespaces, and so are the tokens that a short grace makes invalid: it is for operators.
-//
-// Where partitions fail, the error says so and Rotation.Failed lists them; call again to go on. What has been rotated stays
-// as it is then, with a WaitpointSecret from any process, otherwise from this engine.
-func (e *Engine) RotateSecrets(ctx context.Context, grace time.Duration) (Rotation, error) {
-	if err := e.open(); err != nil {
-		return Rotation{}, err
-	}
-	if grace < 0 {
-		return Rotation{}, fmt.Errorf("rotate secrets: grace %s: must not be negative", grace)
-	}
-	if grace == 0 {
-		grace = DefaultSecretGrace
-	}
-	return e.session.secrets.rotate(ctx, grace)
-}
-
-func (b *secretBook) rotate(ctx context.Context, grace time.Duration) (Rotation, error) {
+// rotate makes the next secret current in every partition, and returns its id and how far that has come.
+func (b *keyring) rotate(ctx context.Context, grace time.Duration) (kid string, done admin.SecretRotation, err error) {
 	secret := b.next()
-	done, err := admin.New(b.core).RotateSecret(ctx, admin.Secret{KID: secret.kid, Hex: secret.hex}, grace)
+	done, err = admin.New(b.core).RotateSecret(ctx, admin.Secret{KID: secret.kid, Hex: secret.hex}, grace)
 	if err == nil {
 		b.finished(secret)
 	}
-	return Rotation{KID: secret.kid, Rotated: done.Rotated, Unchanged: done.Unchanged, Failed: done.Failed}, err
+	return secret.kid, done, err
 }
 
 // next is the secret to rotate to.
-func (b *secretBook) next() *waitpointSecret {
+func (b *keyring) next() *waitpointSecret {
 	if b.configured != nil {
 		return b.configured
 	}
@@ -182,7 +144,7 @@ func (b *secretBook) next() *waitpointSecret {
 	return b.unfinished
 }
 
-func (b *secretBook) finished(s *waitpointSecret) {
+func (b *keyring) finished(s *waitpointSecret) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.unfinished == s {

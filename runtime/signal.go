@@ -94,7 +94,7 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (De
 	if err != nil {
 		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, err)
 	}
-	if !c.session.hasWaits() {
+	if !has[waitStore](c.session.backend) {
 		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, ErrNotInContract)
 	}
 	if int(parts.partition.Index) >= c.session.core.Partitioning().Flow {

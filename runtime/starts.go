@@ -65,10 +65,8 @@ func (r *startRequest) size() int {
 
 // newStartBatcher returns nil when the engine has no call for several runs.
 func newStartBatcher(e *session) *startBatcher {
-	many, ok := e.calls.(interface {
-		SubmitMany(context.Context, enginecore.SubmitManyCall) (enginecore.SubmitManyReply, error)
-	})
-	if !ok {
+	many, err := capability[batchedStarts](e.backend)
+	if err != nil {
 		return nil
 	}
 	s := &startBatcher{send: many.SubmitMany}

@@ -54,7 +54,7 @@ func (t *task) readJournal(ctx context.Context) error {
 	for _, entry := range t.claimed.Journal {
 		t.journal.put(entry.Name, entry.Value)
 	}
-	if t.claimed.JournalComplete || !t.run.session.hasWaits() {
+	if t.claimed.JournalComplete || !has[waitStore](t.run.session.backend) {
 		return nil
 	}
 	call := enginecore.ReadJournalCall{Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID}
@@ -180,16 +180,10 @@ var _ activitycontext.Steps = (*execution)(nil)
 
 // requireWaits refuses steps and waits in contract mode, where nothing keeps them.
 func (t *task) requireWaits() error {
-	if !t.run.session.hasWaits() {
+	if !has[waitStore](t.run.session.backend) {
 		return activity.NonRetryable(fmt.Errorf("%w: steps and waits", ErrNotInContract))
 	}
 	return nil
-}
-
-// hasWaits tells whether the engine's library has the calls of waits.
-func (e *session) hasWaits() bool {
-	_, whole := e.calls.(composites)
-	return whole
 }
 
 // stepError is what a function gets when the engine did not record its step.

@@ -120,10 +120,10 @@ func (s *submitter) send(ctx context.Context, plan *runPlan) (existed bool, err 
 // sendOne sends one call of a plan, with the signing secret in the partition if the flow has waitpoints.
 func (s *submitter) sendOne(ctx context.Context, plan *runPlan, call enginecore.SubmitFlowCall) (reply enginecore.SubmitFlowReply, err error) {
 	if !plan.compiled.waits {
-		return s.session.calls.SubmitFlow(ctx, call)
+		return s.session.backend.SubmitFlow(ctx, call)
 	}
 	err = s.session.secrets.with(ctx, plan.Partition, func() error {
-		reply, err = s.session.calls.SubmitFlow(ctx, call)
+		reply, err = s.session.backend.SubmitFlow(ctx, call)
 		return err
 	})
 	return reply, err
@@ -140,7 +140,7 @@ func submitError(plan *runPlan, err error) error {
 
 // purge removes a run that is over with everything that belongs to it. Its error wraps ErrRunOpen or ErrRunNotFound.
 func (s *submitter) purge(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) error {
-	core, err := s.session.composites()
+	core, err := capability[runControl](s.session.backend)
 	if err != nil {
 		return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, err)
 	}

@@ -137,57 +137,6 @@ func (t *telemetry) record(ctx context.Context, h metric.Float64Histogram, d tim
 	h.Record(ctx, d.Seconds(), option.(metric.RecordOption))
 }
 
-// watchLanes shows what stands in the lanes until the returned function is called. The engine is asked when somebody
-// collects.
-func (t *telemetry) watchLanes(lanes func(context.Context) ([]LaneState, error)) (stop func(), err error) {
-	registration, err := t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		list, err := lanes(ctx)
-		if err != nil {
-			return err
-		}
-		for _, lane := range list {
-			t.observeLane(o, lane)
-		}
-		return nil
-	}, t.laneDepth, t.laneAge)
-	return stopper(registration, err)
-}
-
-// watchKeeper shows what a keeper does until the returned function is called.
-func (t *telemetry) watchKeeper(stats func() KeeperStats) (stop func(), err error) {
-	registration, err := t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		now := stats()
-		o.ObserveInt64(t.keeperPartitions, int64(now.Partitions))
-		for _, d := range now.Duties {
-			duty := metric.WithAttributes(named("duty", string(d.Duty)))
-			o.ObserveInt64(t.dutySteps, d.Steps, duty)
-			o.ObserveInt64(t.dutyItems, d.Done, duty)
-			o.ObserveInt64(t.dutyErrors, d.Errors, duty)
-			o.ObserveInt64(t.dutyPanics, d.Panics, duty)
-			o.ObserveFloat64(t.dutyLag, d.Lag.Seconds(), duty)
-		}
-		return nil
-	}, t.keeperPartitions, t.dutySteps, t.dutyItems, t.dutyErrors, t.dutyPanics, t.dutyLag)
-	return stopper(registration, err)
-}
-
-func (t *telemetry) observeLane(o metric.Observer, lane LaneState) {
-	name := named("lane", lane.Name)
-	for state, n := range map[string]int{
-		"eligible": lane.Eligible, "delayed": lane.Delayed, "active": lane.Active, "suspended": lane.Suspended,
-		"blocked_by_dependencies": lane.Blocked.Dependencies, "blocked_by_budget": lane.Blocked.Budget,
-		"blocked_by_quota": lane.Blocked.Quota, "blocked_by_route": lane.Blocked.Route,
-		"blocked_by_operator": lane.Blocked.Operator,
-	} {
-		o.ObserveInt64(t.laneDepth, int64(n), metric.WithAttributes(name, named("state", state)))
-	}
-	age := 0.0
-	if !lane.Oldest.IsZero() {
-		age = max(0, time.Since(lane.Oldest).Seconds())
-	}
-	o.ObserveFloat64(t.laneAge, age, metric.WithAttributes(name))
-}
-
 func stopper(registration metric.Registration, err error) (func(), error) {
 	if err != nil {
 		return nil, err

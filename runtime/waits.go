@@ -129,7 +129,7 @@ func (c *Client) waitpoints(ctx context.Context, flowName, runID string, id engi
 	if err := apply(&config, opts); err != nil {
 		return fail(err)
 	}
-	if !c.session.hasWaits() {
+	if !has[waitStore](c.session.backend) {
 		return fail(ErrNotInContract)
 	}
 	call := enginecore.ListWaitpointsCall{Partition: p, FlowID: id, All: config.closed}
@@ -229,7 +229,7 @@ func (c *Client) endWait(ctx context.Context, w Waitpoint, result []byte, reason
 // drain does what a call has left over because it was too much for one. Where it fails, a keeper does it.
 func (c *Client) drain(ctx context.Context, p enginecore.Partition) error {
 	for {
-		reply, err := c.session.calls.Tick(ctx, enginecore.TickCall{Partition: p, Limit: tickLimit})
+		reply, err := c.session.backend.Tick(ctx, enginecore.TickCall{Partition: p, Limit: tickLimit})
 		if err != nil || !reply.More {
 			return nil
 		}

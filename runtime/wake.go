@@ -225,7 +225,7 @@ func (r *sweepTimer) isDue(now time.Time, others int) bool {
 
 // sweep puts every spot on the board that has something to claim.
 func (s *workerRun) sweep(ctx context.Context) {
-	for _, at := range s.laneShardsWith(ctx, s.session.calls.claimable) {
+	for _, at := range s.laneShardsWith(ctx, s.session.backend.claimable) {
 		s.queue.add(at)
 	}
 }
@@ -266,7 +266,7 @@ func (s *workerRun) laneShardsWith(ctx context.Context, keysOf func(enginecore.P
 // releaseBlocked releases what waits at one spot for a worker like this one, and claims it.
 func (s *workerRun) releaseBlocked(ctx context.Context, at laneShard) {
 	for cursor := ""; ; {
-		reply, err := s.session.calls.Announce(ctx, enginecore.AnnounceCall{
+		reply, err := s.session.backend.Announce(ctx, enginecore.AnnounceCall{
 			Partition: at.partition, LaneID: at.lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities, Cursor: cursor,
 		})
 		if err != nil && ctx.Err() == nil {

@@ -104,7 +104,7 @@ func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecor
 					continue // events may have come meanwhile
 				}
 			}
-			if err := c.session.calls.awaitEvents(ctx, &news, p, id, after); err != nil {
+			if err := c.session.backend.awaitEvents(ctx, &news, p, id, after); err != nil {
 				failed(err)
 				return
 			}
@@ -125,7 +125,7 @@ func (c *Client) eventsLost(ctx context.Context, p enginecore.Partition, id engi
 // readEvents reads a page, as soon as the engine can be reached.
 func (c *Client) readEvents(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, after string, limit int64) ([]enginecore.FlowEvent, error) {
 	for {
-		reply, err := c.session.calls.ReadEvents(ctx, enginecore.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: limit})
+		reply, err := c.session.backend.ReadEvents(ctx, enginecore.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: limit})
 		switch {
 		case err == nil:
 			return reply.Events, nil
@@ -159,7 +159,7 @@ func (c *Client) runResult(ctx context.Context, id enginecore.FlowID, p engineco
 	if err := c.ready(); err != nil {
 		return enginecore.FlowResultReply{}, err
 	}
-	reply, err := c.session.calls.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+	reply, err := c.session.backend.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
 		err = ErrRunNotFound

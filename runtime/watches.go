@@ -10,18 +10,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// DefaultMaxWatches is how many Watch and Stream of one Engine may go on at a time.
-const DefaultMaxWatches = 1000
-
 // maxMaxWatches bounds MaxWatches.
 const maxMaxWatches = 100_000
 
 // ErrTooManyWatches is yielded by Watch and Stream when as many of them as MaxWatches allows go on already.
 var ErrTooManyWatches = errors.New("too many watches")
-
-// MaxWatches is how many Watch and Stream of the engine may go on at a time, 1 to 100,000: each has a connection to the server
-// of its own while it waits. One more yields ErrTooManyWatches at once. Defaults to 1,000.
-func MaxWatches(n int) OpenOption { return func(c *openConfig) { c.watches = n } }
 
 func checkMaxWatches(n int) error {
 	if n < 1 || n > maxMaxWatches {

@@ -23,7 +23,7 @@ type Worker struct{ worker *worker }
 // Defaults of a worker.
 const (
 	DefaultConcurrency = 16
-	DefaultLease       = 10 * time.Second
+	DefaultLease       = defaultLease
 	DefaultGrace       = 10 * time.Second
 
 	// MinLease and MaxLease bound Lease, MaxConcurrency bounds Concurrency.
@@ -100,7 +100,7 @@ func NewWorker(e *Engine, opts ...WorkerOption) *Worker {
 	config.capabilities = slices.Compact(slices.Sorted(slices.Values(config.capabilities)))
 	w := newWorker(s, config, errors.Join(fault, checkWorkerConfig(&config)))
 	if s != nil {
-		w.joinKeeper = s.builtIn.join
+		w.joinKeeper = s.keeper.join
 	}
 	return &Worker{w}
 }

@@ -24,7 +24,7 @@ type worker struct {
 	instance enginecore.WorkerInstanceID
 	fault    error // of the options
 	counts   workerCounts
-	vitals   vitals
+	liveness liveness
 	// joinKeeper announces a run to the keeper that the workers of a session share, or only to the watch for keepers if the worker is
 	// to have none. leave ends that and returns what went wrong.
 	joinKeeper func(keeperless bool) (leave func() error)
@@ -119,17 +119,17 @@ func (w *worker) run(ctx context.Context) error {
 		return fmt.Errorf("worker: %w: no activity is registered", ErrWorkerConfig)
 	}
 	if w.config.through {
-		if _, err := w.session.composites(); err != nil {
+		if _, err := capability[grantedClaims](w.session.backend); err != nil {
 			return fmt.Errorf("worker: through a scheduler: %w", err)
 		}
 	}
-	defer w.vitals.begin()()
+	defer w.liveness.begin()()
 	return newWorkerRun(w).run(ctx)
 }
 
 // check reports whether the worker runs, has reached the engine lately, and has a slot that an attempt can use.
 func (w *worker) check() error {
-	if err := w.vitals.check("worker "+string(w.instance), 2*w.config.lease); err != nil {
+	if err := w.liveness.check("worker "+string(w.instance), 2*w.config.lease); err != nil {
 		return err
 	}
 	return w.checkSlots()

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -17,18 +16,25 @@ const (
 	builtInWord = "builtin"
 )
 
-// builtInKeeper is the keeper that the workers of an engine share. It runs while there are workers that keep and no keeper
+// workersKeeper is the keeper that the workers of an engine share. It runs while there are workers that keep and no keeper
 // made by NewKeeper runs on the same engine.
-type builtInKeeper struct {
+type workersKeeper struct {
 	session *session
+	config  keeperConfig
+	// lookEvery is how often workers without a keeper look whether there is one.
+	lookEvery time.Duration
 
 	mu sync.Mutex
 	// keeping and bare count the workers that run, with the keeper and without one; made counts the keepers of NewKeeper.
 	keeping, bare, made int
 	keeper              service
-	// watch warns when nobody keeps.
+	// watch warns when there is no keeper.
 	watch service
 	fault error
+}
+
+func newSharedKeeper(s *session, config keeperConfig) *workersKeeper {
+	return &workersKeeper{session: s, config: config, lookEvery: keeperLookEvery}
 }
 
 // service is a goroutine that is started and stopped as needed.
@@ -66,23 +72,23 @@ func (s *service) ending() <-chan struct{} {
 }
 
 // count changes one of the counts and starts or stops what follows from them.
-func (b *builtInKeeper) count(what *int, change int) {
+func (b *workersKeeper) count(what *int, change int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	*what += change
 	b.keeper.set(b.keeping > 0 && b.made == 0, b.keep)
-	b.watch.set(b.bare > 0 && b.keeping == 0 && b.made == 0, b.session.watchForKeepers)
+	b.watch.set(b.bare > 0 && b.keeping == 0 && b.made == 0, b.watchForKeepers)
 }
 
 // yield makes room for a keeper made by NewKeeper until the returned function is called.
-func (b *builtInKeeper) yield() (end func()) {
+func (b *workersKeeper) yield() (end func()) {
 	b.count(&b.made, 1)
 	return func() { b.count(&b.made, -1) }
 }
 
 // join keeps for a worker that runs, or only looks for keepers when it is to have none. The returned function ends that and
 // returns what went wrong.
-func (b *builtInKeeper) join(without bool) (leave func() error) {
+func (b *workersKeeper) join(without bool) (leave func() error) {
 	workers := &b.keeping
 	if without {
 		workers = &b.bare
@@ -105,9 +111,9 @@ func (b *builtInKeeper) join(without bool) (leave func() error) {
 }
 
 // keep runs the keeper until ctx ends.
-func (b *builtInKeeper) keep(ctx context.Context) {
-	k := newKeeperOf(b.session)
-	k.fleet.builtIn = true
+func (b *workersKeeper) keep(ctx context.Context) {
+	k := newKeeper(b.session, b.config)
+	k.members.builtIn = true
 	err := k.runBuiltIn(ctx)
 	if err == nil {
 		return
@@ -121,11 +127,8 @@ func (b *builtInKeeper) keep(ctx context.Context) {
 
 // runBuiltIn keeps while this keeper does not stand by, until ctx ends. When the engine does not serve this program any
 // more, the workers tell.
-func (k *Keeper) runBuiltIn(ctx context.Context) error {
-	if err := k.check(); err != nil {
-		return err
-	}
-	defer k.vitals.begin()()
+func (k *keeper) runBuiltIn(ctx context.Context) error {
+	defer k.liveness.begin()()
 	ctx, release := k.session.whileServed(ctx)
 	defer release()
 	ctx, stop := context.WithCancel(ctx)
@@ -142,24 +145,24 @@ func (k *Keeper) runBuiltIn(ctx context.Context) error {
 }
 
 // awaitTurn waits until this keeper is to keep, and returns false when ctx ended before.
-func (k *Keeper) awaitTurn(ctx context.Context) bool {
-	deaf := time.NewTimer(silentBeats * k.fleet.beat)
+func (k *keeper) awaitTurn(ctx context.Context) bool {
+	deaf := time.NewTimer(silentBeats * k.members.heartbeat)
 	defer deaf.Stop()
-	for listening := k.fleet.isListening(); !listening; listening = listening || k.fleet.isListening() {
+	for listening := k.members.isListening(); !listening; listening = listening || k.members.isListening() {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-k.fleet.turned:
+		case <-k.members.turned:
 		case <-deaf.C:
-			listening = true // it keeps all the same, as others do that hear nobody
+			listening = true // it keeps all the same, as others do that hear no messages
 		}
 	}
 	for {
-		for k.fleet.standsBy() {
+		for k.members.standsBy() {
 			select {
 			case <-ctx.Done():
 				return false
-			case <-k.fleet.turned:
+			case <-k.members.turned:
 			}
 		}
 		if k.isAlone(ctx) || k.settles(ctx) {
@@ -172,7 +175,7 @@ func (k *Keeper) awaitTurn(ctx context.Context) bool {
 }
 
 // isAlone reports whether no other keeper can answer.
-func (k *Keeper) isAlone(ctx context.Context) bool {
+func (k *keeper) isAlone(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, builtInSettle)
 	defer cancel()
 	seen, known := k.session.keepersSeen(ctx)
@@ -180,23 +183,23 @@ func (k *Keeper) isAlone(ctx context.Context) bool {
 }
 
 // settles gives others the time to answer, and reports whether this keeper is to keep all the same.
-func (k *Keeper) settles(ctx context.Context) bool {
+func (k *keeper) settles(ctx context.Context) bool {
 	timer := time.NewTimer(builtInSettle)
 	defer timer.Stop()
-	for !k.fleet.standsBy() {
+	for !k.members.standsBy() {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-timer.C:
 			return true
-		case <-k.fleet.turned:
+		case <-k.members.turned:
 		}
 	}
 	return false
 }
 
 // keepTurn keeps until this keeper is to stand by, or ctx ends.
-func (k *Keeper) keepTurn(ctx context.Context) error {
+func (k *keeper) keepTurn(ctx context.Context) error {
 	unwatch, err := k.watchMetrics()
 	if err != nil {
 		return err
@@ -208,63 +211,12 @@ func (k *Keeper) keepTurn(ctx context.Context) error {
 	working.Go(func() { k.work(turn) })
 	defer working.Wait()
 	defer end()
-	for !k.fleet.standsBy() {
+	for !k.members.standsBy() {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-k.fleet.turned:
+		case <-k.members.turned:
 		}
 	}
 	return nil
-}
-
-// watchMetrics shows what the keeper and the lanes do until the returned function is called.
-func (k *Keeper) watchMetrics() (stop func(), err error) {
-	unwatchLanes, err := k.session.telemetry.watchLanes(k.session.lanes)
-	if err != nil {
-		return nil, fmt.Errorf("keeper: metrics: %w", err)
-	}
-	unwatchDuties, err := k.session.telemetry.watchKeeper(k.Stats)
-	if err != nil {
-		unwatchLanes()
-		return nil, fmt.Errorf("keeper: metrics: %w", err)
-	}
-	return func() {
-		unwatchDuties()
-		unwatchLanes()
-	}, nil
-}
-
-// listens notes that messages of other keepers arrive from now on.
-func (f *fleet) listens() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.hears = true
-	notify(f.turned)
-}
-
-func (f *fleet) isListening() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.hears
-}
-
-// standsBy reports whether this keeper leaves everything to others: the keeper of workers does where somebody runs keepers
-// made by NewKeeper, which may have other options, and where enough other workers keep.
-func (f *fleet) standsBy() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.builtIn {
-		return false
-	}
-	before := 0
-	for id, p := range f.peers {
-		if !p.builtIn {
-			return true
-		}
-		if id < f.self {
-			before++
-		}
-	}
-	return before >= maxBuiltInKeepers
 }

@@ -21,55 +21,55 @@ const (
 	// scanWithin is how long a server may take for a page of its keys. Without a bound, the client library waits for one that
 	// is away until it is back.
 	scanWithin = 5 * time.Second
-	// strayPage bounds the entries that one call looks at of the lists and sets that it is given.
-	strayPage = 256
+	// orphanPage bounds the entries that one call looks at of the lists and sets that it is given.
+	orphanPage = 256
 )
 
-// stray is a record or a list that has to be found among all keys, because what should lead to it may be lost.
-type stray struct {
+// orphan is a record or a list that has to be found among all keys, because what should lead to it may be lost.
+type orphan struct {
 	kind, name string
 	// cursor is how far a list has been gone through.
 	cursor string
 }
 
-// sweep is a way through all keys of the engine.
-type sweep struct {
-	*Keeper
+// orphanScan is a pass over all keys of the engine.
+type orphanScan struct {
+	*keeper
 	byTag map[string]enginecore.Partition
 	// nodes are the servers that are left to go through, cursor is how far the first of them has been.
 	nodes  []string
 	cursor uint64
 	// found is what has been found and not been looked at yet.
-	found map[enginecore.Partition][]stray
-	// faults are those of this way by hand. Servers that are away are left out, so that they do not keep the others from
-	// their turn; the next way may meet them.
+	found map[enginecore.Partition][]orphan
+	// faults are those of this pass by runTask. Servers that are away are left out, so that they do not keep the others from
+	// their turn; the next pass may meet them.
 	faults []error
 }
 
-// straysRound goes through all keys for what no index leads to: records that are missing from all of them, lists of runs and
+// orphanLoop goes through all keys for what no index leads to: records that are missing from all of them, lists of runs and
 // sets of leases whose entries belong to nothing.
-func (k *Keeper) straysRound() *round {
-	s := &sweep{Keeper: k, byTag: make(map[string]enginecore.Partition), found: make(map[enginecore.Partition][]stray)}
+func (k *keeper) orphanLoop() *maintenanceLoop {
+	s := &orphanScan{keeper: k, byTag: make(map[string]enginecore.Partition), found: make(map[enginecore.Partition][]orphan)}
 	for _, p := range k.session.partitions() {
 		s.byTag[p.Tag()] = p
 	}
-	return &round{
-		duties: []Duty{DutyKeyReconciliation}, family: enginecore.FlowFamily, every: k.reconcileEvery, mends: true, whole: true,
-		step: func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
-			outcomes := make([]outcome, len(partitions))
+	return &maintenanceLoop{
+		tasks: []taskID{taskKeyReconciliation}, family: enginecore.FlowFamily, every: k.reconcileEvery, repairs: true, engineWide: true,
+		step: func(ctx context.Context, partitions []enginecore.Partition, only taskID) []stepResult {
+			results := make([]stepResult, len(partitions))
 			more, mended, err := s.step(ctx)
 			err = s.leaveOut(ctx, err, more, only != "")
-			outcomes[0] = outcome{err: err, mended: mended, done: []dutyDone{{duty: DutyKeyReconciliation, count: sumOf(mended)}}}
+			results[0] = stepResult{err: err, mended: mended, done: []taskDone{{task: taskKeyReconciliation, count: sumOf(mended)}}}
 			if more {
-				outcomes[0].more, outcomes[0].next = only != "", k.reconcileEvery/stepsPerRound
+				results[0].more, results[0].next = only != "", k.reconcileEvery/stepsPerTurn
 			}
-			return outcomes
+			return results
 		},
 	}
 }
 
-// leaveOut notes what a step could not look at. By hand, all that is told when the way is over.
-func (s *sweep) leaveOut(ctx context.Context, err error, more, byHand bool) error {
+// leaveOut keeps or logs what a step could not look at. For runTask, all of it is returned when the pass is over.
+func (s *orphanScan) leaveOut(ctx context.Context, err error, more, byHand bool) error {
 	switch {
 	case byHand:
 		s.faults = append(s.faults, err)
@@ -79,13 +79,13 @@ func (s *sweep) leaveOut(ctx context.Context, err error, more, byHand bool) erro
 		}
 	case err != nil && ctx.Err() == nil:
 		s.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not look at all keys, it looks again on its next way",
-			eventTickFailed.attr(), slog.Any("duties", []Duty{DutyKeyReconciliation}), slog.Any("error", err))
+			eventTickFailed.attr(), slog.Any("duties", []taskID{taskKeyReconciliation}), slog.Any("error", err))
 	}
 	return nil
 }
 
-// step looks at what was found, or for more. It tells whether the way goes on, also when there is an error.
-func (s *sweep) step(ctx context.Context) (more bool, mended map[string]int64, err error) {
+// step checks what was found, or scans for more. It reports whether the pass goes on, also when there is an error.
+func (s *orphanScan) step(ctx context.Context) (more bool, mended map[string]int64, err error) {
 	if len(s.found) == 0 {
 		err = s.scan(ctx)
 	}
@@ -95,7 +95,7 @@ func (s *sweep) step(ctx context.Context) (more bool, mended map[string]int64, e
 }
 
 // scan reads one page of keys.
-func (s *sweep) scan(ctx context.Context) error {
+func (s *orphanScan) scan(ctx context.Context) error {
 	nodes := s.session.client.Nodes()
 	if len(s.nodes) == 0 {
 		s.nodes, s.cursor = slices.Sorted(maps.Keys(nodes)), 0
@@ -110,7 +110,7 @@ func (s *sweep) scan(ctx context.Context) error {
 		s.nodes, s.cursor = s.nodes[1:], 0
 	}
 	for _, key := range keys {
-		if p, x, ok := s.sort(key); ok {
+		if p, x, ok := s.classify(key); ok {
 			s.found[p] = append(s.found[p], x)
 		}
 	}
@@ -128,15 +128,15 @@ func scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern s
 	return page.Elements, page.Cursor, nil
 }
 
-// sort tells what a key is, if it is something to look at.
-func (s *sweep) sort(key string) (enginecore.Partition, stray, bool) {
+// classify returns what a key stands for, if it is something to check.
+func (s *orphanScan) classify(key string) (enginecore.Partition, orphan, bool) {
 	p, ok := s.byTag[enginecore.TagOf(key)]
 	rest, ours := strings.CutPrefix(key, s.session.core.Keys().Prefix()+":")
 	family, name, tagged := strings.Cut(rest, ":"+p.Tag()+":")
 	if !ok || !ours || !tagged {
-		return p, stray{}, false
+		return p, orphan{}, false
 	}
-	x := stray{name: name}
+	x := orphan{name: name}
 	switch list, _, _ := strings.Cut(name, ":"); {
 	case family == "ffx" && (list == "runs" || list == "tagged_runs"):
 		x.kind = "list"
@@ -158,17 +158,17 @@ func (s *sweep) sort(key string) (enginecore.Partition, stray, bool) {
 	return p, x, ok && x.kind != ""
 }
 
-// check looks at a part of what was found in each partition.
-func (s *sweep) check(ctx context.Context) (map[string]int64, error) {
+// check has the engine check a part of what was found in each partition.
+func (s *orphanScan) check(ctx context.Context) (map[string]int64, error) {
 	partitions := slices.SortedFunc(maps.Keys(s.found), func(a, b enginecore.Partition) int { return int(a.Index) - int(b.Index) })
 	calls := make([]enginecore.CheckKeysCall, len(partitions))
 	for i, p := range partitions {
-		calls[i] = enginecore.CheckKeysCall{Partition: p, Limit: strayPage}
-		for _, x := range s.found[p][:min(len(s.found[p]), strayPage)] {
+		calls[i] = enginecore.CheckKeysCall{Partition: p, Limit: orphanPage}
+		for _, x := range s.found[p][:min(len(s.found[p]), orphanPage)] {
 			calls[i].Found = append(calls[i].Found, enginecore.CheckKeysFound{Kind: x.kind, Name: x.name, Cursor: x.cursor})
 		}
 	}
-	answers, err := sendAll(ctx, s.session.core, calls)
+	answers, err := sendAll(ctx, s.maintenance, calls)
 	total := make(map[string]int64)
 	for i, a := range answers {
 		p := partitions[i]
@@ -179,12 +179,12 @@ func (s *sweep) check(ctx context.Context) (map[string]int64, error) {
 		// What cannot be looked at is left to the next way through all keys, so that it does not keep the rest from its turn.
 		rest := s.found[p][len(calls[i].Found):]
 		for _, left := range a.reply.Left {
-			rest = append(rest, stray{left.Kind, left.Name, left.Cursor})
+			rest = append(rest, orphan{left.Kind, left.Name, left.Cursor})
 		}
 		if s.found[p] = rest; len(rest) == 0 {
 			delete(s.found, p)
 		}
-		for index, n := range s.tellMended(ctx, p, a.reply.Mended) {
+		for index, n := range s.logMended(ctx, p, a.reply.Mended) {
 			total[index] += n
 		}
 	}

@@ -25,11 +25,11 @@ func testKeeper(t *testing.T) *Keeper {
 // A step that panics is counted and tried again; it keeps no other partition and no other duty from its turn.
 func TestKeeperPanicIsContained(t *testing.T) {
 	k := testKeeper(t)
-	r := k.rounds[0]
+	r := k.keeper.loops[0]
 	step, bad := r.step, enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}
 	var panics atomic.Int64
 	served := make([]atomic.Int64, 4)
-	r.step = func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
+	r.step = func(ctx context.Context, partitions []enginecore.Partition, only taskID) []stepResult {
 		for _, p := range partitions {
 			if p == bad && panics.Add(1) <= 2 {
 				panic("a fault in a duty")
@@ -71,10 +71,10 @@ func TestKeeperPanicIsContained(t *testing.T) {
 // What fails in one partition is reported, and the others are seen to.
 func TestRunOnceGoesOnBehindAFault(t *testing.T) {
 	k := testKeeper(t)
-	client := k.session.client
+	client := k.keeper.session.client
 	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
 	// An index of the wrong type: nothing can be done in this partition.
-	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(k.session.core.Keys().IndexLeaseExpiry(p)).Value("x").Build()).Error())
+	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(k.keeper.session.core.Keys().IndexLeaseExpiry(p)).Value("x").Build()).Error())
 	report, err := k.RunOnce(t.Context(), DutyLeaseExpiry)
 	require.ErrorContains(t, err, "lease_expiry in partition {fp:1}")
 	require.Equal(t, 1, report.Remaining)
@@ -84,19 +84,19 @@ func TestRunOnceGoesOnBehindAFault(t *testing.T) {
 // Keepers agree on the owner of each partition, and one that goes moves only its own.
 func TestOwnership(t *testing.T) {
 	ids := []string{"a", "b", "c", "d"}
-	fleets := make(map[string]*fleet)
+	members := make(map[string]*membership)
 	now := time.Now()
 	for _, id := range ids {
-		fleets[id] = newFleet(id)
+		members[id] = newMembership(id, time.Second)
 		for _, other := range ids {
-			fleets[id].heard("here "+other+" 1000", now)
+			members[id].handle("here "+other+" 1000", now)
 		}
 	}
 	owners := func() map[uint16]string {
 		out := make(map[uint16]string)
 		for index := range uint16(64) {
-			for id, f := range fleets {
-				if f.mine(enginecore.Partition{Family: enginecore.FlowFamily, Index: index}) {
+			for id, f := range members {
+				if f.owns(enginecore.Partition{Family: enginecore.FlowFamily, Index: index}) {
 					require.Empty(t, out[index], "partition %d has two owners", index)
 					out[index] = id
 				}
@@ -112,11 +112,11 @@ func TestOwnership(t *testing.T) {
 	for _, id := range ids {
 		require.InDelta(t, 16, count[id], 10, "%v", count)
 	}
-	delete(fleets, "b")
-	for id, f := range fleets {
+	delete(members, "b")
+	for id, f := range members {
 		require.False(t, f.forgetSilent(now.Add(silentBeats*time.Second)))
 		for _, other := range []string{"a", "c", "d"} {
-			f.heard("here "+other+" 1000", now.Add(2*time.Second))
+			f.handle("here "+other+" 1000", now.Add(2*time.Second))
 		}
 		require.True(t, f.forgetSilent(now.Add(silentBeats*time.Second+1)), "%s forgets who is silent", id)
 		require.Equal(t, 3, f.size())
@@ -130,24 +130,24 @@ func TestOwnership(t *testing.T) {
 
 // A keeper whose step hangs, or whose steps all fail, does not say that it is there.
 func TestIdleHandsArePassedOver(t *testing.T) {
-	f, now := newFleet("a"), time.Now()
+	f, now := newMembership("a", time.Second), time.Now()
 	end := f.begin(now)
-	require.True(t, f.works(now.Add(keeperStuck)))
-	require.False(t, f.works(now.Add(keeperStuck+1)))
-	end([]outcome{{err: errKeeperPanic}, {}})
-	require.True(t, f.works(now.Add(time.Hour)))
-	f.begin(now)([]outcome{{err: errKeeperPanic}})
-	require.False(t, f.works(now))
-	f.begin(now)([]outcome{{}})
-	require.True(t, f.works(now))
+	require.True(t, f.healthy(now.Add(keeperStuck)))
+	require.False(t, f.healthy(now.Add(keeperStuck+1)))
+	end([]stepResult{{err: errStepPanicked}, {}})
+	require.True(t, f.healthy(now.Add(time.Hour)))
+	f.begin(now)([]stepResult{{err: errStepPanicked}})
+	require.False(t, f.healthy(now))
+	f.begin(now)([]stepResult{{}})
+	require.True(t, f.healthy(now))
 }
 
 // A partition that fails is left alone longer and longer, and looked at alone; one whose engine is away comes soon again.
-func TestAgendaOfFailures(t *testing.T) {
+func TestPartitionTimerOfFailures(t *testing.T) {
 	p := func(i uint16) enginecore.Partition {
 		return enginecore.Partition{Family: enginecore.FlowFamily, Index: i}
 	}
-	a, now := newAgenda([]enginecore.Partition{p(0), p(1)}, keeperSweep), time.Now()
+	a, now := newPartitionTimer([]enginecore.Partition{p(0), p(1)}, keeperSweep), time.Now()
 	due, _ := a.due(now)
 	require.Len(t, due, 2)
 	a.failed(p(0), now, enginecore.ErrUnavailable)
@@ -157,7 +157,7 @@ func TestAgendaOfFailures(t *testing.T) {
 	due, _ = a.due(now.Add(minKeeperPause))
 	require.Equal(t, []enginecore.Partition{p(1)}, due)
 	a.failed(p(1), now, errors.New("a fault"))
-	a.note(p(1), now)
+	a.noteDue(p(1), now)
 	due, wait := a.due(now.Add(minKeeperPause))
 	require.Empty(t, due)
 	require.Equal(t, minKeeperPause, wait)
@@ -177,20 +177,20 @@ func TestAgendaOfFailures(t *testing.T) {
 // does its work in the others.
 func TestKeeperWhoseStepsFailIsNotReady(t *testing.T) {
 	k := testKeeper(t)
-	r := k.rounds[0]
+	r := k.keeper.loops[0]
 	step := r.step
 	var failing, sound atomic.Bool
-	r.step = func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
+	r.step = func(ctx context.Context, partitions []enginecore.Partition, only taskID) []stepResult {
 		if !failing.Load() {
 			return step(ctx, partitions, only)
 		}
-		outcomes := step(ctx, partitions, only)
+		results := step(ctx, partitions, only)
 		for i, p := range partitions {
 			if p.Index > 0 || !sound.Load() {
-				outcomes[i] = outcome{err: errors.New("the server is full")}
+				results[i] = stepResult{err: errors.New("the server is full")}
 			}
 		}
-		return outcomes
+		return results
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -202,7 +202,7 @@ func TestKeeperWhoseStepsFailIsNotReady(t *testing.T) {
 	becomes := func(ready bool) {
 		t.Helper()
 		require.Eventually(t, func() bool {
-			r.agenda.allDue()
+			r.timer.allDue()
 			return (k.Check(ctx) == nil) == ready
 		}, 2*time.Minute, 5*time.Millisecond)
 	}

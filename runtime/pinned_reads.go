@@ -9,16 +9,16 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// steadyClient keeps reads from being used for other commands once they are answered. The client library sends them again when a
+// pinnedReads keeps reads from being used for other commands once they are answered. The client library sends them again when a
 // connection breaks, while the writer of that connection may still look at them. Its calls end with their contexts also while
 // the connection that they need is being made.
-type steadyClient struct {
+type pinnedReads struct {
 	rueidis.Client
 	dialer *dialer // nil for an engine in this process, where connections are there at once
 }
 
 // Do implements rueidis.Client.
-func (c steadyClient) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+func (c pinnedReads) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	command = steady(command)
 	if !c.connecting() {
 		result := c.Client.Do(ctx, command)
@@ -30,7 +30,7 @@ func (c steadyClient) Do(ctx context.Context, command rueidis.Completed) rueidis
 }
 
 // DoMulti implements rueidis.Client.
-func (c steadyClient) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+func (c pinnedReads) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
 	for i := range commands {
 		commands[i] = steady(commands[i])
 	}
@@ -43,19 +43,19 @@ func (c steadyClient) DoMulti(ctx context.Context, commands ...rueidis.Completed
 }
 
 // Nodes implements rueidis.Client.
-func (c steadyClient) Nodes() map[string]rueidis.Client {
+func (c pinnedReads) Nodes() map[string]rueidis.Client {
 	nodes := c.Client.Nodes()
 	for address, node := range nodes {
-		nodes[address] = steadyClient{node, c.dialer}
+		nodes[address] = pinnedReads{node, c.dialer}
 	}
 	return nodes
 }
 
 // connecting tells that a call may have to wait for a connection.
-func (c steadyClient) connecting() bool { return c.dialer != nil && c.dialer.busy.Load() > 0 }
+func (c pinnedReads) connecting() bool { return c.dialer != nil && c.dialer.busy.Load() > 0 }
 
 // doWhileConnecting makes a call in a goroutine of its own, so that it can be left.
-func (c steadyClient) doWhileConnecting(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+func (c pinnedReads) doWhileConnecting(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	answer := make(chan rueidis.RedisResult, 1)
 	for ctx.Err() == nil {
 		if !c.dialer.begin(func() { answer <- c.Client.Do(undated{ctx}, command) }) {
@@ -74,7 +74,7 @@ func (c steadyClient) doWhileConnecting(ctx context.Context, command rueidis.Com
 
 // doMultiWhileConnecting makes calls as doWhileConnecting does one. The commands are copied, since whoever has left may use the
 // list again.
-func (c steadyClient) doMultiWhileConnecting(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
+func (c pinnedReads) doMultiWhileConnecting(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
 	if ctx.Err() != nil {
 		return failAll(commands, ctx.Err())
 	}
@@ -97,7 +97,7 @@ func failAll(commands []rueidis.Completed, err error) []rueidis.RedisResult {
 }
 
 // sendUnsent sends what has not been sent because a connection was being made, and enters the results.
-func (c steadyClient) sendUnsent(ctx context.Context, commands []rueidis.Completed, results []rueidis.RedisResult) {
+func (c pinnedReads) sendUnsent(ctx context.Context, commands []rueidis.Completed, results []rueidis.RedisResult) {
 	var unsent []rueidis.Completed
 	var places []int
 	for i, result := range results {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 const (
@@ -21,12 +22,12 @@ const (
 	unblockPage = 100
 )
 
-// unblockRound lets executions go that a program of the contract has blocked for a budget, a quota or capabilities, once what
+// unblockLoop lets executions go that a program of the contract has blocked for a budget, a quota or capabilities, once what
 // they wait for is there. Members of managed flows are let go by the calls that hold them.
-func (k *Keeper) unblockRound() *round {
+func (k *keeper) unblockLoop() *maintenanceLoop {
 	at := newCursors()
-	r := &round{duties: []Duty{DutyUnblocking}, family: enginecore.FlowFamily, every: unblockEvery}
-	r.signs = func(p enginecore.Partition) []string {
+	r := &maintenanceLoop{tasks: []taskID{taskUnblocking}, family: enginecore.FlowFamily, every: unblockEvery}
+	r.hintKeys = func(p enginecore.Partition) []string {
 		var keys []string
 		for _, lane := range k.unblockLanes() {
 			for _, set := range k.blockedSets(p, lane) {
@@ -35,26 +36,26 @@ func (k *Keeper) unblockRound() *round {
 		}
 		return keys
 	}
-	r.step = func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
-		outcomes := make([]outcome, len(partitions))
-		u := &unblocker{Keeper: k, breached: make(map[string]bool)}
+	r.step = func(ctx context.Context, partitions []enginecore.Partition, only taskID) []stepResult {
+		results := make([]stepResult, len(partitions))
+		u := &unblocker{keeper: k, breached: make(map[string]bool)}
 		for i, p := range partitions {
 			count, cursor, err := u.visit(ctx, p, at.get(p))
-			outcomes[i].err = err
+			results[i].err = err
 			if err == nil {
-				outcomes[i].more, outcomes[i].next = at.moved(p, cursor, unblockEvery, only != "")
-				outcomes[i].done = []dutyDone{{duty: DutyUnblocking, count: count}}
+				results[i].more, results[i].next = at.moved(p, cursor, unblockEvery, only != "")
+				results[i].done = []taskDone{{task: taskUnblocking, count: count}}
 			}
 		}
-		return outcomes
+		return results
 	}
 	return r
 }
 
 // unblockLanes are those that executions outside managed flows are known to use.
-func (k *Keeper) unblockLanes() []enginecore.LaneID {
-	if c, ok := k.session.calls.(*contract); ok {
-		return c.knownLanes(k.lanes)
+func (k *keeper) unblockLanes() []enginecore.LaneID {
+	if directory, err := capability[laneDirectory](k.session.backend); err == nil {
+		return directory.knownLanes(k.lanes)
 	}
 	lanes := slices.Sorted(slices.Values(k.lanes))
 	return slices.Compact(lanes)
@@ -62,7 +63,7 @@ func (k *Keeper) unblockLanes() []enginecore.LaneID {
 
 type blockedSet struct{ key, reason string }
 
-func (k *Keeper) blockedSets(p enginecore.Partition, lane enginecore.LaneID) []blockedSet {
+func (k *keeper) blockedSets(p enginecore.Partition, lane enginecore.LaneID) []blockedSet {
 	keys := k.session.core.Keys()
 	return []blockedSet{
 		{keys.LaneBlockedBudget(p, lane), "waiting_for_budget"}, {keys.LaneBlockedQuota(p, lane), "waiting_for_quota"},
@@ -72,7 +73,7 @@ func (k *Keeper) blockedSets(p enginecore.Partition, lane enginecore.LaneID) []b
 
 // unblocker is one step. It remembers what budgets and quotas had to say.
 type unblocker struct {
-	*Keeper
+	*keeper
 	breached     map[string]bool
 	capabilities func() (map[string]bool, error)
 }
@@ -89,10 +90,10 @@ func (u *unblocker) visit(ctx context.Context, p enginecore.Partition, cursor st
 			ids, err := client.Do(ctx, client.B().Zrange().Key(set.key).Min(strconv.Itoa(offset)).
 				Max(strconv.Itoa(offset+unblockPage-1)).Build()).AsStrSlice()
 			if err != nil {
-				return count, cursor, contractReadError("ZRANGE", err)
+				return count, cursor, readError("ZRANGE", err)
 			}
 			full = full || len(ids) == unblockPage
-			released, err := u.release(ctx, lane, set.reason, toIDs(ids))
+			released, err := u.release(ctx, lane, set.reason, executionIDs(ids))
 			if count += released; err != nil {
 				return count, cursor, err
 			}
@@ -115,10 +116,10 @@ func (u *unblocker) release(ctx context.Context, lane enginecore.LaneID, reason 
 	var faults []error
 	for i, result := range u.session.client.DoMulti(ctx, commands...) {
 		if err := result.Error(); err != nil {
-			faults = append(faults, contractReadError("HMGET", err))
+			faults = append(faults, readError("HMGET", err))
 			continue
 		}
-		core := recordOf(result, unblockFields)
+		core := hashrecord.Read(result, unblockFields)
 		if core["managed"] != "" || core["blocking_reason"] != reason {
 			continue
 		}
@@ -130,7 +131,7 @@ func (u *unblocker) release(ctx context.Context, lane enginecore.LaneID, reason 
 	}
 	now, err := u.session.core.Now(ctx)
 	if err != nil {
-		return 0, errors.Join(append(faults, contractReadError("TIME", err))...)
+		return 0, errors.Join(append(faults, readError("TIME", err))...)
 	}
 	for i := range calls {
 		calls[i].Now = now
@@ -149,8 +150,8 @@ func (u *unblocker) release(ctx context.Context, lane enginecore.LaneID, reason 
 	return count, errors.Join(faults...)
 }
 
-// isFree tells whether what an execution was blocked for is there.
-func (u *unblocker) isFree(ctx context.Context, reason string, core contractRecord) (bool, error) {
+// isFree reports whether what an execution was blocked for is there.
+func (u *unblocker) isFree(ctx context.Context, reason string, core record) (bool, error) {
 	switch reason {
 	case "waiting_for_budget":
 		for _, id := range strings.Split(core["budget_ids"], ",") {
@@ -193,7 +194,7 @@ func (u *unblocker) remembered(what string, ask func() (bool, error)) (bool, err
 	return answer, err
 }
 
-// isBreached tells whether a budget has reached a hard limit. An id that cannot be one has no limits.
+// isBreached reports whether a budget has reached a hard limit. An id that cannot be one has no limits.
 func (u *unblocker) isBreached(ctx context.Context, id enginecore.BudgetID) (bool, error) {
 	p, err := u.session.core.Partitioning().BudgetPartition(id)
 	if err != nil {
@@ -204,7 +205,7 @@ func (u *unblocker) isBreached(ctx context.Context, id enginecore.BudgetID) (boo
 	limits, err := results[0].AsStrMap()
 	usage, err2 := results[1].AsStrMap()
 	if err := errors.Join(err, err2); err != nil {
-		return false, contractReadError("HGETALL", err)
+		return false, readError("HGETALL", err)
 	}
 	for field, text := range limits {
 		dimension, hard := strings.CutPrefix(field, "hard:")
@@ -222,7 +223,7 @@ var quotaFields = []string{"max_requests_per_window", "requests_per_window_secon
 // defaultQuotaWindow is the window of a quota that names none, in seconds.
 const defaultQuotaWindow = 60
 
-// isFull tells whether a quota admits nothing for now. An id that cannot be one limits nothing.
+// isFull reports whether a quota admits nothing for now. An id that cannot be one limits nothing.
 func (u *unblocker) isFull(ctx context.Context, id enginecore.QuotaPolicyID) (bool, error) {
 	p, err := u.session.core.Partitioning().QuotaPartition(id)
 	if err != nil {
@@ -230,15 +231,15 @@ func (u *unblocker) isFull(ctx context.Context, id enginecore.QuotaPolicyID) (bo
 	}
 	now, err := u.session.core.Now(ctx)
 	if err != nil {
-		return false, contractReadError("TIME", err)
+		return false, readError("TIME", err)
 	}
 	keys, client := u.session.core.Keys(), u.session.client
 	result := client.Do(ctx, client.B().Hmget().Key(keys.QuotaRecord(p, id)).Field(quotaFields...).Build())
 	if err := result.Error(); err != nil {
-		return false, contractReadError("HMGET", err)
+		return false, readError("HMGET", err)
 	}
-	quota := recordOf(result, quotaFields)
-	window := quota.int("requests_per_window_seconds")
+	quota := hashrecord.Read(result, quotaFields)
+	window := quota.Int("requests_per_window_seconds")
 	if window <= 0 {
 		window = defaultQuotaWindow
 	}
@@ -247,13 +248,13 @@ func (u *unblocker) isFull(ctx context.Context, id enginecore.QuotaPolicyID) (bo
 		client.B().Get().Key(keys.QuotaConcurrency(p, id)).Build())
 	admitted, err := results[0].AsInt64()
 	if err != nil {
-		return false, contractReadError("ZCOUNT", err)
+		return false, readError("ZCOUNT", err)
 	}
 	running, err := results[1].AsInt64()
 	if err != nil && !rueidis.IsRedisNil(err) {
-		return false, contractReadError("GET", err)
+		return false, readError("GET", err)
 	}
-	rate, most := quota.int("max_requests_per_window"), quota.int("active_concurrency_cap")
+	rate, most := quota.Int("max_requests_per_window"), quota.Int("active_concurrency_cap")
 	return rate > 0 && admitted >= rate || most > 0 && running >= most, nil
 }
 
@@ -264,7 +265,7 @@ func (u *unblocker) advertised(ctx context.Context) (map[string]bool, error) {
 	for cursor := uint64(0); ; {
 		page, err := client.Do(ctx, client.B().Sscan().Key(keys.Workers()).Cursor(cursor).Count(unblockPage).Build()).AsScanEntry()
 		if err != nil {
-			return nil, contractReadError("SSCAN", err)
+			return nil, readError("SSCAN", err)
 		}
 		commands := make(rueidis.Commands, len(page.Elements))
 		for i, worker := range page.Elements {
@@ -273,7 +274,7 @@ func (u *unblocker) advertised(ctx context.Context) (map[string]bool, error) {
 		for _, result := range client.DoMulti(ctx, commands...) {
 			text, err := result.ToString()
 			if err != nil && !rueidis.IsRedisNil(err) {
-				return nil, contractReadError("GET", err)
+				return nil, readError("GET", err)
 			}
 			for _, token := range strings.Split(text, ",") {
 				all[token] = true

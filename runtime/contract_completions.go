@@ -10,13 +10,14 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
 const (
-	// attendAfter is how long a keeper leaves it to the one who ended an execution to tell its downstreams.
-	attendAfter = 200 * time.Millisecond
-	// maxAttended bounds the ends that wait to be looked at. Those beyond it are found by reconciliation.
-	maxAttended = 10_000
+	// followAfter is how long a keeper leaves it to the one who ended an execution to tell its downstreams.
+	followAfter = 200 * time.Millisecond
+	// maxFollowed bounds the ends that wait to be looked at. Those beyond it are found by reconciliation.
+	maxFollowed = 10_000
 )
 
 // completion is the message of the contract about an execution that has ended.
@@ -26,13 +27,13 @@ type completion struct {
 	Outcome     string                 `json:"outcome"`
 }
 
-// attendant gathers completions that were heard.
-type attendant struct {
+// completionQueue gathers completions that were heard.
+type completionQueue struct {
 	mu    sync.Mutex
 	heard []completion
 }
 
-func (a *attendant) hear(message string) {
+func (q *completionQueue) hear(message string) {
 	var m completion
 	if err := json.Unmarshal([]byte(message), &m); err != nil || m.FlowID == "" {
 		return
@@ -40,37 +41,37 @@ func (a *attendant) hear(message string) {
 	if _, err := m.ExecutionID.Partition(); err != nil {
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.heard) < maxAttended {
-		a.heard = append(a.heard, m)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.heard) < maxFollowed {
+		q.heard = append(q.heard, m)
 	}
 }
 
-func (a *attendant) take() []completion {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	heard := a.heard
-	a.heard = nil
+func (q *completionQueue) take() []completion {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	heard := q.heard
+	q.heard = nil
 	return heard
 }
 
-// attend hears which executions have ended, and does what is left to do when whoever ended one does not: because a worker
+// followCompletions hears which executions have ended, and does what is left to do when whoever ended one does not: because a worker
 // has died between two calls, or another program has no part in it.
-func (c *contract) attend(ctx context.Context) {
-	var a attendant
+func (c *contract) followCompletions(ctx context.Context) {
+	var q completionQueue
 	var listening sync.WaitGroup
 	listening.Go(func() {
-		c.session.hub.listen(ctx, []string{c.keys.ChannelCompletions()}, func() {}, func(_, message string) { a.hear(message) })
+		c.session.hub.listen(ctx, []string{c.keys.ChannelCompletions()}, func() {}, func(_, message string) { q.hear(message) })
 	})
 	defer listening.Wait()
 	for ctx.Err() == nil {
-		pause(ctx, attendAfter)
-		batch := a.take()
+		pause(ctx, followAfter)
+		batch := q.take()
 		if len(batch) == 0 {
 			continue
 		}
-		pause(ctx, attendAfter)
+		pause(ctx, followAfter)
 		if err := c.follow(ctx, batch); err != nil && ctx.Err() == nil {
 			c.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: looking after ended executions failed, the next reconciliation does it", eventAttendFailed.attr(),
 				slog.Any("error", err))
@@ -116,7 +117,7 @@ func (c *contract) followPage(ctx context.Context, p enginecore.Partition, page 
 	}
 	for i, m := range page {
 		outcome := cores[i]["terminal_outcome"]
-		if !cores[i].terminal() || outcome == "" || outcome == "none" {
+		if !cores[i].IsTerminal() || outcome == "" || outcome == "none" {
 			continue // it has been replayed
 		}
 		end := contractEnd{id: m.ExecutionID, flow: m.FlowID, outcome: outcome}
@@ -143,17 +144,17 @@ func (c *contract) followPage(ctx context.Context, p enginecore.Partition, page 
 
 // tellLast tells the worker of the last attempt that the execution was ended from outside. One that has finished it knows
 // nothing of the lease any more.
-func (c *contract) tellLast(ctx context.Context, id enginecore.ExecutionID, core contractRecord) error {
+func (c *contract) tellLast(ctx context.Context, id enginecore.ExecutionID, core record) error {
 	if core["current_attempt_index"] == "" {
 		return nil
 	}
 	fields := []string{"worker_instance_id", "lease_id"}
-	attempt := enginecore.AttemptIndex(core.int("current_attempt_index"))
+	attempt := enginecore.AttemptIndex(core.Int("current_attempt_index"))
 	results, err := c.read(ctx, c.hmget(c.keys.AttemptRecord(id, attempt), fields))
 	if err != nil {
 		return err
 	}
-	if last := recordOf(results[0], fields); last["worker_instance_id"] != "" {
+	if last := hashrecord.Read(results[0], fields); last["worker_instance_id"] != "" {
 		reason := core["cancellation_reason"]
 		if core["terminal_outcome"] != "cancelled" {
 			reason = core["terminal_outcome"]

@@ -19,7 +19,7 @@ const (
 	restartEvery = time.Hour
 )
 
-// Whether the records of a partition have been gone through since its server started, as ffx_keep tells it.
+// Whether the records of a partition have been gone through since its server started, as ffx_keep reports it.
 const (
 	checkDone int64 = iota
 	checkBegun
@@ -46,29 +46,29 @@ type restartPass struct {
 }
 
 // restarts reconciles partitions whose server has started since they were gone through. A server that was killed can come
-// back with a part of a call, and what that leaves behind must not wait for the usual round.
+// back with a part of a call, and what that leaves behind must not wait for the usual turn of the loops.
 type restarts struct {
-	*Keeper
-	round *round
+	*keeper
+	loop *maintenanceLoop
 
 	mu      sync.Mutex
 	passes  map[enginecore.Partition]*restartPass
 	entries int64
 }
 
-// restartRound goes through everything in partitions that the tick finds to be unchecked since their server started.
-func (k *Keeper) restartRound() *round {
-	s := &restarts{Keeper: k, passes: make(map[enginecore.Partition]*restartPass)}
-	s.round = &round{
-		duties: []Duty{DutyIndexReconciliation, DutyDependencyReconciliation, DutyMemberReconciliation},
-		family: enginecore.FlowFamily, every: restartEvery, mends: true, step: s.step,
+// restartLoop goes through everything in partitions that the tick finds to be unchecked since their server started.
+func (k *keeper) restartLoop() *maintenanceLoop {
+	s := &restarts{keeper: k, passes: make(map[enginecore.Partition]*restartPass)}
+	s.loop = &maintenanceLoop{
+		tasks:  []taskID{taskIndexReconciliation, taskDependencyReconciliation, taskMemberReconciliation},
+		family: enginecore.FlowFamily, every: restartEvery, repairs: true, step: s.step,
 	}
-	s.round.restarts = s
-	return s.round
+	s.loop.restarts = s
+	return s.loop
 }
 
-// noticed begins to reconcile a partition, unless that is under way. `needed`: nobody has begun since the server started, so
-// what has been done of it was before.
+// noticed begins to reconcile a partition, unless that is under way. `needed`: no keeper has begun since the server started,
+// so what has been done of it was before.
 func (s *restarts) noticed(ctx context.Context, p enginecore.Partition, needed bool) {
 	s.mu.Lock()
 	_, known := s.passes[p]
@@ -81,13 +81,13 @@ func (s *restarts) noticed(ctx context.Context, p enginecore.Partition, needed b
 		s.session.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the server has started since its records were gone through: they are reconciled now",
 			eventRestartNoticed.attr())
 	}
-	s.round.agenda.makeDue(p)
+	s.loop.timer.makeDue(p)
 }
 
 // step does a part of the work in each of some partitions.
-func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, _ Duty) []outcome {
+func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, _ taskID) []stepResult {
 	begun := time.Now()
-	outcomes := make([]outcome, len(partitions))
+	results := make([]stepResult, len(partitions))
 	at := make(map[restartPhase][]int)
 	for i, p := range partitions {
 		if pass := s.pass(p); pass != nil {
@@ -95,41 +95,41 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 		}
 	}
 	if len(at) == 0 {
-		return outcomes
+		return results
 	}
-	restartCalls(s, ctx, partitions, outcomes, at[restartIndexes], DutyIndexReconciliation,
+	restartCalls(s, ctx, partitions, results, at[restartIndexes], taskIndexReconciliation,
 		func(p enginecore.Partition, cursor string) enginecore.ReconcileCall {
 			return enginecore.ReconcileCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.reconcileLanes()}
 		},
 		func(p enginecore.Partition, r enginecore.ReconcileReply) (string, int64) {
-			return r.NextCursor, sumOf(s.tellMended(ctx, p, r.Mended))
+			return r.NextCursor, sumOf(s.logMended(ctx, p, r.Mended))
 		})
-	restartCalls(s, ctx, partitions, outcomes, at[restartEdges], DutyDependencyReconciliation,
+	restartCalls(s, ctx, partitions, results, at[restartEdges], taskDependencyReconciliation,
 		func(p enginecore.Partition, cursor string) enginecore.ReconcileEdgesCall {
 			return enginecore.ReconcileEdgesCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.lanes}
 		},
 		func(_ enginecore.Partition, r enginecore.ReconcileEdgesReply) (string, int64) {
 			return r.NextCursor, r.Resolved
 		})
-	restartCalls(s, ctx, partitions, outcomes, at[restartMembers], DutyMemberReconciliation,
+	restartCalls(s, ctx, partitions, results, at[restartMembers], taskMemberReconciliation,
 		func(p enginecore.Partition, cursor string) enginecore.CountMembersCall {
 			return enginecore.CountMembersCall{Partition: p, Limit: reconciledAtOnce, MoreThan: countedWhole, Cursor: cursor}
 		},
 		func(p enginecore.Partition, r enginecore.CountMembersReply) (string, int64) {
-			return r.NextCursor, sumOf(s.tellMended(ctx, p, r.Mended))
+			return r.NextCursor, sumOf(s.logMended(ctx, p, r.Mended))
 		})
 	next := max(restartShare*time.Since(begun), minRestartPause)
 	for i, p := range partitions {
-		if outcomes[i].err == nil && s.pass(p) != nil {
-			outcomes[i].next = next
+		if results[i].err == nil && s.pass(p) != nil {
+			results[i].next = next
 		}
 	}
-	return outcomes
+	return results
 }
 
 // restartCalls makes the calls of one phase, for the partitions at some places, and notes how far they have come.
-func restartCalls[R any, C enginecore.Call[R]](s *restarts, ctx context.Context, partitions []enginecore.Partition, outcomes []outcome,
-	places []int, duty Duty, ask func(p enginecore.Partition, cursor string) C, tell func(p enginecore.Partition, reply R) (string, int64),
+func restartCalls[R any, C enginecore.Call[R]](s *restarts, ctx context.Context, partitions []enginecore.Partition, results []stepResult,
+	places []int, task taskID, ask func(p enginecore.Partition, cursor string) C, tell func(p enginecore.Partition, reply R) (string, int64),
 ) {
 	if len(places) == 0 {
 		return
@@ -139,27 +139,27 @@ func restartCalls[R any, C enginecore.Call[R]](s *restarts, ctx context.Context,
 		passes[i] = s.pass(partitions[place])
 		calls[i] = ask(partitions[place], passes[i].cursor)
 	}
-	answers, _ := sendAll[R](ctx, s.session.core, calls) // each answer has its error
+	answers, _ := sendAll[R](ctx, s.maintenance, calls) // each answer has its error
 	for i, a := range answers {
 		place := places[i]
-		if outcomes[place].err = a.err; a.err != nil {
+		if results[place].err = a.err; a.err != nil {
 			continue
 		}
 		next, count := tell(partitions[place], a.reply)
-		outcomes[place].done = []dutyDone{{duty: duty, count: count}}
+		results[place].done = []taskDone{{task: task, count: count}}
 		s.moved(ctx, partitions[place], passes[i], next, count)
 	}
 }
 
-// pass is how far a partition has come, or nil when nothing is to be done in it. Only one step runs at a time, so what it
-// leads to changes for nobody else.
+// pass is how far a partition has come, or nil when nothing is to be done in it. Only one step runs at a time, so no
+// other goroutine changes what it points to.
 func (s *restarts) pass(p enginecore.Partition) *restartPass {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.passes[p]
 }
 
-// moved notes a step. What was mended in the indexes may have led to lanes and keys that nobody knew of, so they are gone
+// moved sets how far a step has come. What was mended in the indexes may have led to unknown lanes and keys, so they are gone
 // through until a pass finds nothing.
 func (s *restarts) moved(ctx context.Context, p enginecore.Partition, pass *restartPass, cursor string, count int64) {
 	s.mu.Lock()

@@ -15,40 +15,40 @@ import (
 // leastHeld is the time before a reservation is looked at again, also where the clocks of two servers of a cluster differ.
 const leastHeld = 100 * time.Millisecond
 
-// budgetRound looks after budgets: it resets those that are due, and carries out in the partitions of flows what is owed
+// budgetLoop looks after budgets: it resets those that are due, and carries out in the partitions of flows what is owed
 // because the process is gone that should have done it.
-func (k *Keeper) budgetRound() *round {
-	return &round{
-		duties: []Duty{DutyBudget}, family: enginecore.BudgetFamily, every: keeperSweep, hears: true,
-		signs: func(p enginecore.Partition) []string {
+func (k *keeper) budgetLoop() *maintenanceLoop {
+	return &maintenanceLoop{
+		tasks: []taskID{taskBudget}, family: enginecore.BudgetFamily, every: keeperSweep, hearsDue: true,
+		hintKeys: func(p enginecore.Partition) []string {
 			keys := k.session.core.Keys()
 			return []string{keys.BudgetDue(p), keys.IndexBudgetResets(p)}
 		},
-		step: func(ctx context.Context, partitions []enginecore.Partition, _ Duty) []outcome {
+		step: func(ctx context.Context, partitions []enginecore.Partition, _ taskID) []stepResult {
 			calls := make([]enginecore.BudgetTickCall, len(partitions))
 			for i, p := range partitions {
 				calls[i] = enginecore.BudgetTickCall{Partition: p}
 			}
-			answers, _ := sendAll(ctx, k.session.core, calls) // each answer has its error
+			answers, _ := sendAll(ctx, k.maintenance, calls) // each answer has its error
 			heard := time.Now()
-			outcomes := make([]outcome, len(partitions))
+			results := make([]stepResult, len(partitions))
 			for i, a := range answers {
-				if outcomes[i].err = a.err; a.err == nil {
-					outcomes[i] = k.settleBudgets(ctx, partitions[i], a.reply)
-					outcomes[i].heard = heard
+				if results[i].err = a.err; a.err == nil {
+					results[i] = k.settleBudgets(ctx, partitions[i], a.reply)
+					results[i].heard = heard
 				}
 			}
-			return outcomes
+			return results
 		},
 	}
 }
 
 // settleBudgets does what is owed for the budgets of one partition.
-func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, reply enginecore.BudgetTickReply) outcome {
-	o := outcome{next: untilDue(reply.Now, reply.NextDueAt)}
+func (k *keeper) settleBudgets(ctx context.Context, p enginecore.Partition, reply enginecore.BudgetTickReply) stepResult {
+	o := stepResult{next: untilDue(reply.Now, reply.NextDueAt)}
 	o.more = o.next > 0 && !reply.NextDueAt.After(reply.Now)
 	if count := int64(len(reply.Tasks)) + reply.Resets; count > 0 {
-		o.done = []dutyDone{{duty: DutyBudget, count: count}}
+		o.done = []taskDone{{task: taskBudget, count: count}}
 	}
 	if len(reply.Tasks) == 0 {
 		return o
@@ -62,7 +62,7 @@ func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, repl
 	s.verify(ctx)
 	if len(s.call.Done) > 0 || len(s.call.Over) > 0 {
 		s.call.Partition = p
-		_, err := k.session.core.BudgetDone(ctx, s.call)
+		_, err := k.maintenance.BudgetDone(ctx, s.call)
 		s.failed = errors.Join(s.failed, err)
 	}
 	// What has failed is due again on its own, so the partition is not held up.

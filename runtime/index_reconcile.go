@@ -10,25 +10,19 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// DefaultReconcileEvery is how often keepers go through indexes and records, unless ReconcileEvery says otherwise.
-const DefaultReconcileEvery = 10 * time.Minute
-
 const (
-	minReconcileEvery = 100 * time.Millisecond
-	// reconciledAtOnce bounds the records that one step looks at, reconciledByHand one that somebody waits for.
+	// reconciledAtOnce bounds the records that one step looks at, reconciledByHand one of runTask, for which a caller waits.
 	reconciledAtOnce = 128
 	reconciledByHand = 500
-	// stepsPerRound is how many steps a partition with many records gets in the time of a round.
-	stepsPerRound = 10
-	// edgesEvery is how often executions that are blocked by dependencies are looked at.
-	edgesEvery = 2 * time.Minute
+	// stepsPerTurn is how many steps a partition with many records gets in one turn of a loop.
+	stepsPerTurn = 10
 )
 
 // cursors are how far a reconciliation has come in each partition.
 type cursors struct {
 	mu sync.Mutex
 	at map[enginecore.Partition]string
-	// mended tells of which partitions the pass under way has changed something, passes counts those that are over.
+	// mended holds the partitions in which the pass under way has changed something, passes counts those that are over.
 	mended map[enginecore.Partition]bool
 	passes map[enginecore.Partition]int
 }
@@ -45,7 +39,7 @@ func (c *cursors) get(p enginecore.Partition) string {
 	return c.at[p]
 }
 
-// moved notes a step, and tells whether more steps follow and when.
+// moved sets how far a step has come, and returns whether more steps follow and when.
 func (c *cursors) moved(p enginecore.Partition, cursor string, every time.Duration, byHand bool) (more bool, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,14 +48,14 @@ func (c *cursors) moved(p enginecore.Partition, cursor string, every time.Durati
 		delete(c.at, p)
 		return false, 0
 	}
-	return byHand, every / stepsPerRound
+	return byHand, every / stepsPerTurn
 }
 
 // maxPasses bounds how often a partition is gone through by hand.
 const maxPasses = 4
 
-// again tells, at the end of a pass, whether to go through a partition once more: what was mended may have led to lanes
-// and keys that nobody knew of before.
+// again reports, at the end of a pass, whether to go through a partition once more: what was mended may have led to lanes
+// and keys that were not known before.
 func (c *cursors) again(p enginecore.Partition, mended bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,16 +69,16 @@ func (c *cursors) again(p enginecore.Partition, mended bool) bool {
 	return again
 }
 
-// indexRound enters records in the indexes that they are missing from and takes away entries that do not belong.
-func (k *Keeper) indexRound() *round {
+// indexLoop enters records in the indexes that they are missing from and takes away entries that do not belong.
+func (k *keeper) indexLoop() *maintenanceLoop {
 	at, every := newCursors(), k.reconcileEvery
 	holders := sync.OnceValues(func() (map[enginecore.Partition][]enginecore.ReconcileWorker, error) { return k.leaseHolders() })
-	return &round{
-		duties: []Duty{DutyIndexReconciliation}, family: enginecore.FlowFamily, every: every, mends: true, signs: k.executionSigns,
-		step: func(ctx context.Context, partitions []enginecore.Partition, only Duty) []outcome {
+	return &maintenanceLoop{
+		tasks: []taskID{taskIndexReconciliation}, family: enginecore.FlowFamily, every: every, repairs: true, hintKeys: k.executionHints,
+		step: func(ctx context.Context, partitions []enginecore.Partition, only taskID) []stepResult {
 			byHand := only != ""
 			calls := make([]enginecore.ReconcileCall, len(partitions))
-			outcomes := make([]outcome, len(partitions))
+			results := make([]stepResult, len(partitions))
 			for i, p := range partitions {
 				calls[i] = enginecore.ReconcileCall{Partition: p, Limit: reconciledAtOnce, Cursor: at.get(p), Lanes: k.reconcileLanes()}
 				if !byHand {
@@ -97,23 +91,23 @@ func (k *Keeper) indexRound() *round {
 				}
 				calls[i].Workers = workers[p]
 			}
-			answers, _ := sendAll(ctx, k.session.core, calls) // each answer has its error
+			answers, _ := sendAll(ctx, k.maintenance, calls) // each answer has its error
 			for i, a := range answers {
-				if outcomes[i].err = a.err; a.err == nil {
-					outcomes[i].more, outcomes[i].next = at.moved(partitions[i], a.reply.NextCursor, every, byHand)
-					outcomes[i].mended = k.tellMended(ctx, partitions[i], a.reply.Mended)
+				if results[i].err = a.err; a.err == nil {
+					results[i].more, results[i].next = at.moved(partitions[i], a.reply.NextCursor, every, byHand)
+					results[i].mended = k.logMended(ctx, partitions[i], a.reply.Mended)
 					if byHand && at.again(partitions[i], len(a.reply.Mended) > 0) {
-						outcomes[i].more = true
+						results[i].more = true
 					}
-					outcomes[i].done = []dutyDone{{duty: DutyIndexReconciliation, count: sumOf(outcomes[i].mended)}}
+					results[i].done = []taskDone{{task: taskIndexReconciliation, count: sumOf(results[i].mended)}}
 				}
 			}
-			return outcomes
+			return results
 		},
 	}
 }
 
-func (k *Keeper) reconcileLanes() []enginecore.ReconcileLane {
+func (k *keeper) reconcileLanes() []enginecore.ReconcileLane {
 	lanes := make([]enginecore.ReconcileLane, len(k.lanes))
 	for i, lane := range k.lanes {
 		lanes[i].LaneID = lane
@@ -121,8 +115,8 @@ func (k *Keeper) reconcileLanes() []enginecore.ReconcileLane {
 	return lanes
 }
 
-// tellMended logs what was not in order.
-func (k *Keeper) tellMended(ctx context.Context, p enginecore.Partition, list []enginecore.Mended) map[string]int64 {
+// logMended logs what was not in order, and returns the number of entries by index.
+func (k *keeper) logMended(ctx context.Context, p enginecore.Partition, list []enginecore.Mended) map[string]int64 {
 	if len(list) == 0 {
 		return nil
 	}
@@ -142,17 +136,9 @@ func sumOf(counts map[string]int64) (sum int64) {
 	return sum
 }
 
-func failedEverywhere(count int, err error) []outcome {
-	outcomes := make([]outcome, count)
-	for i := range outcomes {
-		outcomes[i].err = err
-	}
-	return outcomes
-}
-
 // leaseHolders finds the workers that have a set of leases, by partition. Nothing lists them, so it goes through all keys:
 // only for who reconciles by hand.
-func (k *Keeper) leaseHolders() (map[enginecore.Partition][]enginecore.ReconcileWorker, error) {
+func (k *keeper) leaseHolders() (map[enginecore.Partition][]enginecore.ReconcileWorker, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaseHoldersWithin)
 	defer cancel()
 	const suffix = ":leases"
@@ -188,23 +174,3 @@ func (k *Keeper) leaseHolders() (map[enginecore.Partition][]enginecore.Reconcile
 
 // leaseHoldersWithin bounds the way through all keys.
 const leaseHoldersWithin = 5 * time.Minute
-
-// executionSigns are keys that a partition with flows, executions or schedules has.
-func (k *Keeper) executionSigns(p enginecore.Partition) []string {
-	keys := k.session.core.Keys()
-	return []string{keys.IndexAllExecutions(p), keys.IndexFlowIndex(p), keys.FfxLanes(p), keys.FfxSchedules(p)}
-}
-
-// edgesRound resolves edges whose upstream has ended without it.
-func (k *Keeper) edgesRound() *round {
-	return &round{
-		duties: []Duty{DutyDependencyReconciliation}, family: enginecore.FlowFamily, every: edgesEvery, mends: true, signs: k.executionSigns,
-		step: inPages(k, evenPace(edgesEvery),
-			func(p enginecore.Partition, _ int64, cursor string) enginecore.ReconcileEdgesCall {
-				return enginecore.ReconcileEdgesCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: k.lanes}
-			},
-			func(_ context.Context, _ enginecore.Partition, r enginecore.ReconcileEdgesReply) (page, error) {
-				return page{next: r.NextCursor, done: dutyDone{duty: DutyDependencyReconciliation, count: r.Resolved}}, nil
-			}),
-	}
-}

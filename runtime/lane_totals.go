@@ -1,0 +1,70 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// laneTotals returns what stands in each lane, added up over all partitions, by the names of the lanes. A lane is paused since
+// when the first partition that was read says so.
+func (s *session) laneTotals(ctx context.Context) ([]enginecore.LaneState, error) {
+	replies, err := inAllPartitions(ctx, s, func(p enginecore.Partition) enginecore.LanesCall { return enginecore.LanesCall{Partition: p} })
+	if err != nil {
+		return nil, fmt.Errorf("list lanes: %w", err)
+	}
+	byName := make(map[enginecore.LaneID]*enginecore.LaneState)
+	for _, reply := range replies {
+		for _, part := range reply.Lanes {
+			if byName[part.LaneID] == nil {
+				byName[part.LaneID] = &enginecore.LaneState{LaneID: part.LaneID}
+			}
+			addLane(byName[part.LaneID], part)
+		}
+	}
+	lanes := make([]enginecore.LaneState, 0, len(byName))
+	for _, lane := range byName {
+		lanes = append(lanes, *lane)
+	}
+	slices.SortFunc(lanes, func(a, b enginecore.LaneState) int { return cmp.Compare(a.LaneID, b.LaneID) })
+	return lanes, nil
+}
+
+// addLane adds what stands in one partition.
+func addLane(total *enginecore.LaneState, part enginecore.LaneState) {
+	total.Paused = cmp.Or(total.Paused, part.Paused)
+	total.Eligible += part.Eligible
+	total.Delayed += part.Delayed
+	total.Active += part.Active
+	total.Suspended += part.Suspended
+	total.BlockedDependencies += part.BlockedDependencies
+	total.BlockedBudget += part.BlockedBudget
+	total.BlockedQuota += part.BlockedQuota
+	total.BlockedRoute += part.BlockedRoute
+	total.BlockedOperator += part.BlockedOperator
+	if oldest := part.OldestEligibleAt; !oldest.IsZero() && (total.OldestEligibleAt.IsZero() || oldest.Before(total.OldestEligibleAt)) {
+		total.OldestEligibleAt = oldest
+	}
+}
+
+// inAllPartitions makes one call in every partition of flows. The error joins theirs.
+func inAllPartitions[R any, C enginecore.Call[R]](ctx context.Context, s *session, callFor func(enginecore.Partition) C) ([]R, error) {
+	var calls []C
+	for _, p := range s.partitions() {
+		calls = append(calls, callFor(p))
+	}
+	results, err := sendAll[R](ctx, s.core, calls)
+	replies := []R{}
+	for _, r := range results {
+		if r.err != nil {
+			err = errors.Join(err, r.err)
+			continue
+		}
+		replies = append(replies, r.reply)
+	}
+	return replies, err
+}

@@ -1,0 +1,79 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// maxStepsByHand bounds the steps that runTask takes in one partition, in case it never comes to an end.
+const maxStepsByHand = 1_000_000
+
+// taskReport is what runTask has done.
+type taskReport struct {
+	// partitions counts those that were looked at, steps the looks.
+	partitions, steps int
+	done              int64
+	// lag is how late the latest item was, by the engine's clock.
+	lag time.Duration
+	// remaining counts partitions where more is to do, or may be.
+	remaining int
+	// mended counts entries that were not in order by index.
+	mended map[string]int64
+	took   time.Duration
+}
+
+// runTask does one task on all partitions until nothing of it is left to do for now, whether the keeper runs or not. The error
+// is ErrUnknownDuty for a task that the engine's backend does not have.
+func (k *keeper) runTask(ctx context.Context, task taskID) (report taskReport, err error) {
+	// Loops of their own begin at the beginning, wherever those of a running keeper are.
+	loops := k.newLoops()
+	at := slices.IndexFunc(loops, func(l *maintenanceLoop) bool { return slices.Contains(l.tasks, task) })
+	if at < 0 {
+		return report, fmt.Errorf("keeper: %w: %q is not done by this keeper", ErrUnknownDuty, task)
+	}
+	begun := time.Now()
+	todo := k.partitionsOf(loops[at])
+	report.partitions = len(todo)
+	var faults []error
+	for step := 0; len(todo) > 0 && step < maxStepsByHand && ctx.Err() == nil; step++ {
+		var left []enginecore.Partition
+		for batch := range slices.Chunk(todo, keeperBatch) {
+			results := k.guarded(ctx, loops[at], batch, task)
+			report.steps += len(results)
+			for i, r := range results {
+				report.add(task, r)
+				switch {
+				case r.err != nil:
+					report.remaining++
+					faults = append(faults, fmt.Errorf("keeper: %s in partition %s: %w", task, batch[i].Tag(), r.err))
+				case r.more:
+					left = append(left, batch[i])
+				}
+			}
+		}
+		todo = left
+	}
+	report.remaining += len(todo)
+	report.took = time.Since(begun)
+	return report, errors.Join(append(faults, ctx.Err())...)
+}
+
+func (r *taskReport) add(task taskID, result stepResult) {
+	for index, n := range result.mended {
+		if r.mended == nil {
+			r.mended = make(map[string]int64)
+		}
+		r.mended[index] += n
+	}
+	for _, d := range result.done {
+		if d.task == task {
+			r.done += d.count
+			r.lag = max(r.lag, d.lag)
+		}
+	}
+}
