@@ -86,8 +86,6 @@ func Namespace(name string) OpenOption {
 	return func(c *openConfig) { c.namespace = cmp.Or(name, defaultNamespace) }
 }
 
-const defaultNamespace = "default"
-
 // maxNamespace bounds the name of a namespace, in bytes.
 const maxNamespace = 128
 

@@ -13,6 +13,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
+// defaultNamespace is the namespace of programs that name none.
+const defaultNamespace = "default"
+
 // session is an open connection to an engine with what clients, workers and keepers share of it.
 type session struct {
 	core      *enginecore.Engine

@@ -285,25 +285,6 @@ func (s *frameReader) frame(entry enginecore.Frame) (Frame, frameNumber) {
 	return f, number
 }
 
-// frameNumber tells frames that a worker has sent twice: they are counted under each lease.
-type frameNumber struct {
-	epoch enginecore.LeaseEpoch // 0: it has none
-	count int64
-}
-
-// String is the form in which a frame carries it.
-func (n frameNumber) String() string { return fmt.Sprintf("%d.%d", n.epoch, n.count) }
-
-func parseFrameNumber(text string) frameNumber {
-	epoch, count, _ := strings.Cut(text, ".")
-	e, err1 := strconv.ParseInt(epoch, 10, 64)
-	n, err2 := strconv.ParseInt(count, 10, 64)
-	if err1 != nil || err2 != nil {
-		return frameNumber{}
-	}
-	return frameNumber{enginecore.LeaseEpoch(e), n}
-}
-
 // seenFrames are the numbers of the last frames of a lease: at least all that its worker may send again.
 type seenFrames struct {
 	epoch  enginecore.LeaseEpoch

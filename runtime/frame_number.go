@@ -1,0 +1,29 @@
+package runtime
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// frameNumber identifies a frame of an attempt, so that a reader drops one that a worker has sent twice. Frames are counted under
+// each lease.
+type frameNumber struct {
+	epoch enginecore.LeaseEpoch // 0: it has none
+	count int64
+}
+
+// String is the form in which a frame carries it.
+func (n frameNumber) String() string { return fmt.Sprintf("%d.%d", n.epoch, n.count) }
+
+func parseFrameNumber(text string) frameNumber {
+	epoch, count, _ := strings.Cut(text, ".")
+	e, err1 := strconv.ParseInt(epoch, 10, 64)
+	n, err2 := strconv.ParseInt(count, 10, 64)
+	if err1 != nil || err2 != nil {
+		return frameNumber{}
+	}
+	return frameNumber{enginecore.LeaseEpoch(e), n}
+}
