@@ -15,20 +15,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// BudgetBreach is what a run has done to a budget.
-type BudgetBreach struct {
-	// Flow, Run, Node and Attempt say who it was.
-	Flow, Run, Node string
-	Attempt         int
-	// Budget and Key are those of the budget, Dimension the one that was passed.
+// reportedBreach describes a run exceeding a limit of a budget; runtime.BudgetBreach describes the fields.
+type reportedBreach struct {
+	Flow, Run, Node        string
+	Attempt                int
 	Budget, Key, Dimension string
-	// Hard tells that something was refused, which Asked says; otherwise more than the soft limit has been spent.
-	Hard  bool
-	Asked int64
-	// Amount is how the dimension stands.
-	Amount activity.BudgetAmount
-	// Words say all this for people, as the event in the run's log does.
-	Words string
+	Hard                   bool
+	Asked                  int64
+	Amount                 activity.BudgetAmount
+	Words                  string
 }
 
 // budgetUse is what an attempt has to do with budgets.
@@ -230,7 +225,7 @@ func (t *task) reportBreach(ctx context.Context, b *storedBudget, p enginecore.P
 	if report == nil || owed.message == "" {
 		return
 	}
-	breach := BudgetBreach{
+	breach := reportedBreach{
 		Flow: t.claimed.FlowName, Run: t.claimed.RunID, Node: t.claimed.Node, Attempt: int(t.claimed.AttemptIndex) + 1, Budget: b.Name, Key: b.Key,
 		Dimension: e.Dimension, Hard: owed.kind == hardBreach, Words: owed.message, Amount: activity.BudgetAmount{
 			Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Spent: use.Spent, Reserved: use.Reserved, Hard: use.Hard, Soft: use.Soft,

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,45 +26,31 @@ const (
 	maxGrantCapabilityBytes = 4096
 )
 
-// GrantRequest says for whom a grant is.
-type GrantRequest struct {
-	// Lane to take from.
-	Lane string
-	// WorkerID and Instance name the worker. The grant is good for this instance only.
-	WorkerID enginecore.WorkerID
-	Instance enginecore.WorkerInstanceID
-	// Capabilities that the worker offers: it may run what requires a subset of them.
+// grantRequest names the worker of a grant; runtime.GrantRequest describes the fields.
+type grantRequest struct {
+	Lane         string
+	WorkerID     enginecore.WorkerID
+	Instance     enginecore.WorkerInstanceID
 	Capabilities []string
-	// Activities that the worker knows; others are set aside for a worker that does. Nil is all.
-	Activities []string
-	// TTL is how long the worker has to claim by the grant: 1 ms to MaxGrantTTL.
-	TTL time.Duration
-	// Partition to take from; nil looks into 32 of them, others from call to call.
-	Partition *enginecore.Partition
+	Activities   []string
+	TTL          time.Duration
+	Partition    *enginecore.Partition
 }
 
-// Grant lets one worker instance claim one execution, for a short time. After ExpiresAt somebody else may be granted it.
-type Grant struct {
+// issuedGrant lets one worker instance claim one execution; runtime.Grant describes the fields.
+type issuedGrant struct {
 	ExecutionID enginecore.ExecutionID
 	Partition   enginecore.Partition
 	Lane        enginecore.LaneID
 	WorkerID    enginecore.WorkerID
 	Instance    enginecore.WorkerInstanceID
-	// Key is where the engine keeps the grant.
-	Key       string
-	ExpiresAt time.Time
-	// Reclaim tells that another worker has lost the execution: it is claimed with ff_reclaim_execution, others with
-	// ff_claim_execution or, as that says, ff_claim_resumed_execution.
-	Reclaim bool
-}
-
-// Granter issues grants. A GrantIssuer is one; so is a client of a service around a GrantIssuer.
-type Granter interface {
-	ClaimForWorker(ctx context.Context, r GrantRequest) (Grant, error)
+	Key         string
+	ExpiresAt   time.Time
+	Reclaim     bool
 }
 
 // check validates a request and returns its capabilities as the engine takes them: sorted, without duplicates, comma-separated.
-func (r GrantRequest) check() (csv string, err error) {
+func (r grantRequest) check() (csv string, err error) {
 	var faults []error
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrGrantRequest}, args...)...))

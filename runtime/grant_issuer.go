@@ -1,6 +1,11 @@
 package runtime
 
-import "context"
+import (
+	"context"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
 
 // GrantIssuer claims on behalf of workers that are not trusted with admission: it checks budgets, quotas, limits and
 // capabilities, and issues grants. Its grants are those of the contract, so workers and schedulers of other FlowFabric
@@ -35,5 +40,43 @@ func (g *GrantIssuer) ClaimForWorker(ctx context.Context, r GrantRequest) (Grant
 	if g.fault != nil {
 		return Grant{}, g.fault
 	}
-	return g.issuer.claimForWorker(ctx, r)
+	granted, err := g.issuer.claimForWorker(ctx, grantRequest(r))
+	return Grant(granted), err
+}
+
+// GrantRequest names the worker of a grant, and what it may be granted.
+type GrantRequest struct {
+	// Lane to take from.
+	Lane string
+	// WorkerID and Instance name the worker. The grant is good for this instance only.
+	WorkerID enginecore.WorkerID
+	Instance enginecore.WorkerInstanceID
+	// Capabilities that the worker offers: it may run what requires a subset of them.
+	Capabilities []string
+	// Activities that the worker knows; others are set aside for a worker that does. Nil is all.
+	Activities []string
+	// TTL is how long the worker has to claim by the grant: 1 ms to MaxGrantTTL.
+	TTL time.Duration
+	// Partition to take from; nil looks into 32 of them, others from call to call.
+	Partition *enginecore.Partition
+}
+
+// Grant lets one worker instance claim one execution, for a short time. After ExpiresAt the execution may be granted to another worker.
+type Grant struct {
+	ExecutionID enginecore.ExecutionID
+	Partition   enginecore.Partition
+	Lane        enginecore.LaneID
+	WorkerID    enginecore.WorkerID
+	Instance    enginecore.WorkerInstanceID
+	// Key is where the engine keeps the grant.
+	Key       string
+	ExpiresAt time.Time
+	// Reclaim reports that another worker lost the execution: it is claimed with ff_reclaim_execution, others with
+	// ff_claim_execution or, as that says, ff_claim_resumed_execution.
+	Reclaim bool
+}
+
+// Granter issues grants. A GrantIssuer is one; so is a client of a service around a GrantIssuer.
+type Granter interface {
+	ClaimForWorker(ctx context.Context, r GrantRequest) (Grant, error)
 }

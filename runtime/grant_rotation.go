@@ -41,17 +41,17 @@ func newGrantIssuer(s *session) *grantIssuer {
 }
 
 // claimForWorker implements GrantIssuer.ClaimForWorker.
-func (g *grantIssuer) claimForWorker(ctx context.Context, r GrantRequest) (Grant, error) {
+func (g *grantIssuer) claimForWorker(ctx context.Context, r grantRequest) (issuedGrant, error) {
 	s, err := g.newSearch(ctx, r)
 	if err != nil {
-		return Grant{}, err
+		return issuedGrant{}, err
 	}
 	// An execution that was blocked, or taken by others meanwhile, has made room for others.
 	for range maxSearches {
 		s.changed = false
 		grant, granted, err := s.run(ctx)
 		if err != nil {
-			return Grant{}, fmt.Errorf("claim for worker %s: %w", r.Instance, err)
+			return issuedGrant{}, fmt.Errorf("claim for worker %s: %w", r.Instance, err)
 		}
 		if granted {
 			return grant, nil
@@ -60,7 +60,7 @@ func (g *grantIssuer) claimForWorker(ctx context.Context, r GrantRequest) (Grant
 			break
 		}
 	}
-	return Grant{}, ErrNoGrant
+	return issuedGrant{}, ErrNoGrant
 }
 
 // rotate returns the partition at which a call begins, which moves on once in each window of time.

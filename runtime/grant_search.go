@@ -24,10 +24,10 @@ const (
 )
 
 // run grants the first execution of the searched partitions that the worker may run.
-func (s *grantSearch) run(ctx context.Context) (Grant, bool, error) {
+func (s *grantSearch) run(ctx context.Context) (issuedGrant, bool, error) {
 	list, err := s.readHeads(ctx)
 	if err != nil {
-		return Grant{}, false, err
+		return issuedGrant{}, false, err
 	}
 	if s.native {
 		s.issuer.sortByLastGrant(s.lane, list)
@@ -41,14 +41,14 @@ func (s *grantSearch) run(ctx context.Context) (Grant, bool, error) {
 			return grant, granted, err
 		}
 	}
-	return Grant{}, false, nil
+	return issuedGrant{}, false, nil
 }
 
 // grantSearch is one call of ClaimForWorker.
 type grantSearch struct {
 	session      *session
 	issuer       *grantIssuer
-	request      GrantRequest
+	request      grantRequest
 	lane         enginecore.LaneID
 	capabilities string // sorted, comma-separated
 	now          time.Time
@@ -59,7 +59,7 @@ type grantSearch struct {
 	passedOver   []string          // ids of executions that may not be granted now
 }
 
-func (g *grantIssuer) newSearch(ctx context.Context, r GrantRequest) (*grantSearch, error) {
+func (g *grantIssuer) newSearch(ctx context.Context, r grantRequest) (*grantSearch, error) {
 	capabilities, err := r.check()
 	if err != nil {
 		return nil, err
@@ -89,8 +89,8 @@ func (g *grantIssuer) newSearch(ctx context.Context, r GrantRequest) (*grantSear
 
 // grantFrom grants one execution of a partition: the one that the engine has next or, when there is none, one that was blocked and
 // is not any more. Every retryBlockedEvery-th grant looks at blocked ones first, so that later executions do not starve them.
-func (s *grantSearch) grantFrom(ctx context.Context, heads partitionHeads) (Grant, bool, error) {
-	ways := []func(context.Context, partitionHeads) (Grant, bool, error){s.grantNext, s.grantHead}
+func (s *grantSearch) grantFrom(ctx context.Context, heads partitionHeads) (issuedGrant, bool, error) {
+	ways := []func(context.Context, partitionHeads) (issuedGrant, bool, error){s.grantNext, s.grantHead}
 	if s.issuer.isBlockedTurn() {
 		slices.Reverse(ways)
 	}
@@ -99,13 +99,13 @@ func (s *grantSearch) grantFrom(ctx context.Context, heads partitionHeads) (Gran
 			return grant, granted, err
 		}
 	}
-	return Grant{}, false, nil
+	return issuedGrant{}, false, nil
 }
 
 // grantNext grants the execution that the engine says is next.
-func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (Grant, bool, error) {
+func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (issuedGrant, bool, error) {
 	if !heads.ready {
-		return Grant{}, false, nil
+		return issuedGrant{}, false, nil
 	}
 	r := s.request
 	call := enginecore.GrantNextCall{
@@ -118,7 +118,7 @@ func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (Gran
 		call.PassedOver = strings.Join(s.passedOver, "\n")
 		reply, err := s.session.core.GrantNext(ctx, call)
 		if err != nil || reply.ExecutionID == "" {
-			return Grant{}, false, err
+			return issuedGrant{}, false, err
 		}
 		id := enginecore.ExecutionID(reply.ExecutionID)
 		if reply.Granted {
@@ -126,7 +126,7 @@ func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (Gran
 		}
 		asked := []grantCandidate{{id: id}}
 		if err := s.readRecords(ctx, asked); err != nil {
-			return Grant{}, false, err
+			return issuedGrant{}, false, err
 		}
 		// Another worker may have claimed it by now. Acquiring permits for its next lease would give up those that it runs
 		// under.
@@ -138,20 +138,20 @@ func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (Gran
 		}
 		s.passedOver = append(s.passedOver, reply.ExecutionID)
 	}
-	return Grant{}, false, nil
+	return issuedGrant{}, false, nil
 }
 
 // grantHead grants the first of the heads that the worker may run.
-func (s *grantSearch) grantHead(ctx context.Context, heads partitionHeads) (Grant, bool, error) {
+func (s *grantSearch) grantHead(ctx context.Context, heads partitionHeads) (issuedGrant, bool, error) {
 	if len(heads.ids) == 0 {
-		return Grant{}, false, nil
+		return issuedGrant{}, false, nil
 	}
 	paused, err := s.pauses(ctx, heads)
 	if err != nil || paused[pausedLane+" "+s.request.Lane] {
-		return Grant{}, false, err
+		return issuedGrant{}, false, err
 	}
 	if err := s.readRecords(ctx, heads.ids); err != nil {
-		return Grant{}, false, err
+		return issuedGrant{}, false, err
 	}
 	for i := range heads.ids {
 		x := &heads.ids[i]
@@ -163,7 +163,7 @@ func (s *grantSearch) grantHead(ctx context.Context, heads partitionHeads) (Gran
 			return grant, granted, err
 		}
 	}
-	return Grant{}, false, nil
+	return issuedGrant{}, false, nil
 }
 
 // pauses reads what is paused in a partition, when the mark of a pause stands at the head of the lane.
@@ -209,35 +209,35 @@ func (s *grantSearch) knowsActivity(x *grantCandidate) bool {
 }
 
 // tryGrant grants one execution, or blocks it when the worker may not run it.
-func (s *grantSearch) tryGrant(ctx context.Context, at enginecore.Partition, x *grantCandidate) (Grant, bool, error) {
+func (s *grantSearch) tryGrant(ctx context.Context, at enginecore.Partition, x *grantCandidate) (issuedGrant, bool, error) {
 	if !s.knowsActivity(x) {
-		return Grant{}, false, s.block(ctx, x, blockedByRoute, fmt.Sprintf("no running worker knows activity %q", x.record["execution_kind"]))
+		return issuedGrant{}, false, s.block(ctx, x, blockedByRoute, fmt.Sprintf("no running worker knows activity %q", x.record["execution_kind"]))
 	}
 	if missing := s.missingCapabilities(x.record["required_capabilities"]); missing != "" {
-		return Grant{}, false, s.block(ctx, x, blockedByRoute, "no connected worker satisfies required_capabilities: "+missing)
+		return issuedGrant{}, false, s.block(ctx, x, blockedByRoute, "no connected worker satisfies required_capabilities: "+missing)
 	}
 	idle, err := s.isIdle(ctx, at, x)
 	if err != nil || !idle {
-		return Grant{}, false, err
+		return issuedGrant{}, false, err
 	}
 	return s.admitAndGrant(ctx, at, x)
 }
 
 // admitAndGrant grants an execution that the worker may run, if its budgets, quotas and limits admit it.
-func (s *grantSearch) admitAndGrant(ctx context.Context, at enginecore.Partition, x *grantCandidate) (Grant, bool, error) {
+func (s *grantSearch) admitAndGrant(ctx context.Context, at enginecore.Partition, x *grantCandidate) (issuedGrant, bool, error) {
 	a, err := s.admit(ctx, x)
 	if err != nil {
-		return Grant{}, false, err
+		return issuedGrant{}, false, err
 	}
 	switch a.reason {
 	case "":
 	case alreadyBlocked:
-		return Grant{}, false, nil
+		return issuedGrant{}, false, nil
 	default:
-		return Grant{}, false, s.block(ctx, x, a.reason, a.detail)
+		return issuedGrant{}, false, s.block(ctx, x, a.reason, a.detail)
 	}
 	if err := s.unblock(ctx, x); err != nil {
-		return Grant{}, false, err
+		return issuedGrant{}, false, err
 	}
 	grant, err := s.issue(ctx, at, x)
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *grantSearch) admitAndGrant(ctx context.Context, at enginecore.Partition
 		s.changed = true
 		s.session.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: an execution could not be granted", eventGrantFailed.attr(),
 			slog.String("execution", string(x.id)), slog.Any("error", err))
-		return Grant{}, false, nil
+		return issuedGrant{}, false, nil
 	}
 	return grant, true, nil
 }
@@ -306,7 +306,7 @@ func (s *grantSearch) unblock(ctx context.Context, x *grantCandidate) error {
 }
 
 // issue writes the grant.
-func (s *grantSearch) issue(ctx context.Context, at enginecore.Partition, x *grantCandidate) (Grant, error) {
+func (s *grantSearch) issue(ctx context.Context, at enginecore.Partition, x *grantCandidate) (issuedGrant, error) {
 	core, r := s.session.core, s.request
 	call := enginecore.Grant{
 		ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.Instance, LaneID: s.lane, GrantTTL: r.TTL,
@@ -320,14 +320,14 @@ func (s *grantSearch) issue(ctx context.Context, at enginecore.Partition, x *gra
 		_, err = core.IssueClaimGrant(ctx, enginecore.IssueClaimGrantCall{Grant: call})
 	}
 	if err != nil {
-		return Grant{}, err
+		return issuedGrant{}, err
 	}
 	return s.grantOf(at, x.id, reclaim), nil
 }
 
-func (s *grantSearch) grantOf(at enginecore.Partition, id enginecore.ExecutionID, reclaim bool) Grant {
+func (s *grantSearch) grantOf(at enginecore.Partition, id enginecore.ExecutionID, reclaim bool) issuedGrant {
 	r := s.request
-	return Grant{
+	return issuedGrant{
 		ExecutionID: id, Partition: at, Lane: s.lane, WorkerID: r.WorkerID, Instance: r.Instance, Reclaim: reclaim,
 		Key: s.session.core.Keys().ExecClaimGrant(id), ExpiresAt: s.now.Add(r.TTL),
 	}

@@ -24,9 +24,9 @@ func (s *workerRun) claimGranted(ctx context.Context, v claimTarget) {
 	defer func() { s.claimedGranted(ctx, v, got, err) }()
 	for got < v.slots && ctx.Err() == nil && !s.queue.isClosed() {
 		sentAt := time.Now()
-		var grant Grant
+		var grant issuedGrant
 		err = errGranterExited
-		grant, err = s.worker.config.granter.ClaimForWorker(ctx, GrantRequest{
+		grant, err = s.worker.config.granter(ctx, grantRequest{
 			Lane: string(v.lane), WorkerID: s.request.WorkerID, Instance: s.worker.instance, TTL: grantTTL,
 			Capabilities: s.worker.config.capabilities, Activities: s.worker.activities(), Partition: &v.partition,
 		})
@@ -64,7 +64,7 @@ func (s *workerRun) claimedGranted(ctx context.Context, v claimTarget, got int, 
 }
 
 // useGrant claims by a grant. It returns nothing when somebody was faster, or when the grant came to nothing otherwise.
-func (s *workerRun) useGrant(ctx context.Context, grant Grant) ([]enginecore.ClaimedExecution, error) {
+func (s *workerRun) useGrant(ctx context.Context, grant issuedGrant) ([]enginecore.ClaimedExecution, error) {
 	core, err := capability[grantedClaims](s.session.backend)
 	if err != nil {
 		return nil, err

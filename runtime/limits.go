@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -180,18 +179,4 @@ func plainKey(value json.RawMessage) (string, error) {
 		return "", fmt.Errorf("which has %d bytes, must have 1 to %d", len(text), maxLimitKey)
 	}
 	return text, nil
-}
-
-// QuotaState is how a limit stands.
-type QuotaState struct {
-	// Name and Key are those of the limit; Key is empty for a limit without one.
-	Name, Key string
-	// AtMost, Per and AtOnce are the limits that count at present.
-	AtMost int
-	Per    time.Duration
-	AtOnce int
-	// Set tells that SetLimit has replaced what flows declare.
-	Set bool
-	// Running executions hold a place, Started ones did so within the last Per, Waiting ones wait for one.
-	Running, Started, Waiting int
 }

@@ -85,3 +85,17 @@ func (c *Client) setLimit(ctx context.Context, key string, spec activity.LimitSp
 	}
 	return nil
 }
+
+// QuotaState is how a limit stands.
+type QuotaState struct {
+	// Name and Key are those of the limit; Key is empty for a limit without one.
+	Name, Key string
+	// AtMost, Per and AtOnce are the limits that count at present.
+	AtMost int
+	Per    time.Duration
+	AtOnce int
+	// Set tells that SetLimit has replaced what flows declare.
+	Set bool
+	// Running executions hold a place, Started ones did so within the last Per, Waiting ones wait for one.
+	Running, Started, Waiting int
+}

@@ -224,7 +224,7 @@ func (s *frameReader) readEvents(ctx context.Context) error {
 			}
 			if event.Node == s.node {
 				s.newest = max(s.newest, enginecore.AttemptIndex(event.Attempt-1))
-				s.over = event.Kind.endsNode()
+				s.over = event.Kind.EndsNode()
 			}
 		}
 		if len(page) < maxWatchPage {

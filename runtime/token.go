@@ -29,9 +29,8 @@ const (
 
 var tokenText = base64.RawURLEncoding.Strict()
 
-// ParseToken reads the text of a token, as activity.Token.Reveal gave it. Its error is ErrInvalidToken for a text that
-// cannot be one; whether a token is genuine, only the engine knows.
-func ParseToken(text string) (activity.Token, error) {
+// parseToken reads the text of a token; its error is ErrInvalidToken.
+func parseToken(text string) (activity.Token, error) {
 	if _, err := openToken(activity.NewToken(text)); err != nil {
 		return activity.Token{}, err
 	}

@@ -29,7 +29,7 @@ func TestTokenSeals(t *testing.T) {
 		partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 513}, execution: sealedExecution,
 		waitpoint: sealedWaitpoint, signature: sealedSignature,
 	}, parts)
-	parsed, err := ParseToken(sealed.Reveal())
+	parsed, err := parseToken(sealed.Reveal())
 	require.NoError(t, err)
 	require.Equal(t, sealed.Reveal(), parsed.Reveal())
 }
@@ -72,7 +72,7 @@ func TestTokenHasOneText(t *testing.T) {
 		"", "x", text[:40], text + "=", text + "\n", strings.Repeat("A", 300), base64.RawURLEncoding.EncodeToString(make([]byte, 60)),
 		"{fp:1}:x", "k1:2aea35fb9242b84b7dd3a233358aa05161781bf6",
 	} {
-		_, err := ParseToken(bad)
+		_, err := parseToken(bad)
 		require.Equal(t, ErrInvalidToken, err)
 	}
 }

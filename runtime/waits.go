@@ -235,3 +235,7 @@ func (c *Client) drain(ctx context.Context, p enginecore.Partition) error {
 		}
 	}
 }
+
+// ParseToken reads the text of a token, as activity.Token.Reveal gave it. Its error is ErrInvalidToken for a text that
+// cannot be one; whether a token is genuine, only the engine knows.
+func ParseToken(text string) (activity.Token, error) { return parseToken(text) }

@@ -66,12 +66,32 @@ func WorkerName(name string) WorkerOption { return func(c *workerConfig) { c.id 
 // NewKeeper or one of other workers. A worker that sees none warns (keeper.missing).
 func WithoutKeeper() WorkerOption { return func(c *workerConfig) { c.keeperless = true } }
 
+// BudgetBreach describes a run exceeding a limit of a budget.
+type BudgetBreach struct {
+	// Flow, Run, Node and Attempt name the attempt.
+	Flow, Run, Node string
+	Attempt         int
+	// Budget and Key are those of the budget, Dimension is the one exceeded.
+	Budget, Key, Dimension string
+	// Hard reports that an amount, Asked, was refused; otherwise more than the soft limit has been spent.
+	Hard  bool
+	Asked int64
+	// Amount is the state of the dimension.
+	Amount activity.BudgetAmount
+	// Words describe the breach for people, as the event in the run's log does.
+	Words string
+}
+
 // OnBudget calls a function when an activity of this worker passes a limit of a budget: a soft one when that begins, a hard one
 // once for each attempt. The function that reports waits for it, so it should not take long; a panic is the activity's. It is
 // called at most once for each, and not at all where the worker is lost first; the event in the run's log, which Watch yields,
 // is certain.
 func OnBudget(fn func(context.Context, BudgetBreach)) WorkerOption {
-	return func(c *workerConfig) { c.onBudget = fn }
+	return func(c *workerConfig) {
+		if fn != nil {
+			c.onBudget = func(ctx context.Context, b reportedBreach) { fn(ctx, BudgetBreach(b)) }
+		}
+	}
 }
 
 // ClaimThrough makes the worker claim nothing by itself: it requests grants, and runs what it is granted. It is for workers that
@@ -79,7 +99,15 @@ func OnBudget(fn func(context.Context, BudgetBreach)) WorkerOption {
 // capabilities that the worker offers. What a completion makes ready is not handed on to the worker either, so each
 // execution costs a grant and a claim.
 func ClaimThrough(g Granter) WorkerOption {
-	return func(c *workerConfig) { c.granter, c.through = g, true }
+	return func(c *workerConfig) {
+		c.through = true
+		if g != nil {
+			c.granter = func(ctx context.Context, r grantRequest) (issuedGrant, error) {
+				granted, err := g.ClaimForWorker(ctx, GrantRequest(r))
+				return issuedGrant(granted), err
+			}
+		}
+	}
 }
 
 // NewWorker returns a worker of an engine. Register activities and call Run.

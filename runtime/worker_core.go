@@ -41,8 +41,8 @@ type workerConfig struct {
 	capabilities []string
 	lease        time.Duration
 	grace        time.Duration
-	onBudget     func(context.Context, BudgetBreach)
-	granter      Granter
+	onBudget     func(context.Context, reportedBreach)
+	granter      func(context.Context, grantRequest) (issuedGrant, error)
 	through      bool // grants only
 	// sweep is how often the worker looks into every partition if it is alone; 0 is what suits the engine.
 	sweep      time.Duration
