@@ -1,4 +1,4 @@
-// Command codegen reads the contract headers above the functions in lua/*.lua and writes everything
+// Command codegen reads the contract headers above the functions in lua and writes everything
 // that would otherwise be counted or repeated by hand: the key builders on both sides, the unpacking
 // of KEYS and ARGV and the registration in Lua, the typed calls, error codes and golden wire tests in
 // enginecore, and the function reference.

@@ -21,6 +21,7 @@ type library struct {
 	arguments []*argumentSet
 	errorSets []*errorSet
 	functions []*function
+	hooks     map[moduleField]position
 }
 
 type sourceFile struct {

@@ -1,0 +1,149 @@
+-- Messages that spare everybody the polling. They are hints: a lost one costs time, never work, because
+-- workers and keepers also sweep slowly. Only executions of managed flows cause them.
+
+-- Keepers look at every partition at least this often (ms); what is due later needs no message. It is shorter than the
+-- default lease, so that a claim needs none.
+local SWEEP_MS = 9000
+
+-- Sends a message and gives how many heard it; nil when it could not be sent, for want of rights on the channel for instance:
+-- a call that has written must not end half-way for a hint. The only place of the library that publishes.
+function wake.send(channel, message)
+  local heard = redis.pcall('PUBLISH', channel, message)
+  if type(heard) == 'number' then return heard end
+  return nil
+end
+
+-- What a call has added to the eligible set of a lane: count and urgent; nil when it has added nothing.
+function wake.added(c, lane)
+  return c.lanes and c.lanes[lane]
+end
+
+-- A member was added to the eligible set of a lane.
+function wake.eligible(c, lane, execution_id, priority)
+  local lanes = call.list_in(c, 'lanes')
+  local added = lanes[lane]
+  if not added then
+    added = { count = 0, urgent = false }
+    lanes[lane] = added
+  end
+  added.count = added.count + 1
+  if (tonumber(priority) or 0) > 0 then added.urgent = true end
+end
+
+-- A member that this very call had added was taken out again.
+function wake.taken(c, lane)
+  local added = wake.added(c, lane)
+  if added and added.count > 0 then added.count = added.count - 1 end
+end
+
+-- Something is due at `at` (ms).
+function wake.due(c, at)
+  if at - c.now <= SWEEP_MS and (not c.due_at or at < c.due_at) then c.due_at = at end
+end
+
+-- The worker that runs an execution is told to stop.
+function wake.cancel(c, worker_instance_id, execution_id, lease_id, reason)
+  local cancels = call.list_in(c, 'cancels')
+  cancels[#cancels + 1] = { worker_instance_id, 'cancel ' .. execution_id .. ' ' .. (lease_id or '') .. ' ' .. reason }
+end
+
+-- Results up to this size (bytes) go with the message that a flow is over.
+local MAX_DONE_RESULT = 4096
+
+local function tell_done(c, message)
+  local finished = call.list_in(c, 'finished')
+  finished[#finished + 1] = message
+end
+
+-- A flow is over. A small result goes with the message when the call has it at hand, so that whoever waits need not
+-- ask for it.
+function wake.done(c, flow_id, outcome, result)
+  local message = flow_id .. ' ' .. outcome
+  if is_set(result) and #result <= MAX_DONE_RESULT then message = message .. ' ' .. result end
+  tell_done(c, message)
+end
+
+-- A flow that was over runs again, so that its end is to come.
+function wake.reopened(c, flow_id) tell_done(c, flow_id .. ' reopened') end
+
+-- Where many workers serve a lane, few of them are on duty at a time: those that hear the place of the rota that it is
+-- then. A place lasts ROTA_MS; each comes once in ROTA_PLACES of them, in another order every time, so that work that
+-- comes at a steady pace does not meet the same places always. Workers know the same rule.
+local ROTA_MS, ROTA_PLACES = 20, 256
+
+-- So many workers hear each place.
+local ON_DUTY = 3
+
+-- The place of a time (ms).
+function wake.slot(at)
+  local step = math.floor(at / ROTA_MS)
+  local round = math.floor(step / ROTA_PLACES) % ROTA_PLACES
+  return (step % ROTA_PLACES * (2 * round + 1) + round) % ROTA_PLACES
+end
+
+-- Tells all workers of a lane that there is something to claim. The time makes messages differ: by it, workers find out
+-- who answers first.
+function wake.all(c, lane)
+  wake.send(key.channel_wake(c, lane), 'work ' .. call.partition(c) .. ' ' .. c.now_text)
+end
+
+-- Tells the workers on duty, or those of another place, that there is something to claim; all when nobody hears the place
+-- that this server knows of.
+function wake.workers(c, lane, place)
+  local channel = key.channel_rota(c, number.text(place or wake.slot(c.now)), lane)
+  if wake.send(channel, 'work ' .. call.partition(c) .. ' ' .. c.now_text) == 0 then wake.all(c, lane) end
+end
+
+-- Tells as many more workers as it takes that one of those who heard of work at a place has left some for want of slots,
+-- and took so many.
+function wake.pass_on(c, lane, place, taken)
+  if redis.call('ZCARD', key.lane_eligible(c, lane)) > ON_DUTY * taken then return wake.all(c, lane) end
+  wake.workers(c, lane, ((tonumber(place) or 0) + ON_DUTY) % ROTA_PLACES)
+end
+
+-- Tells those that heard of work at a place of the rota, or all, that nothing is left of it.
+function wake.none(c, lane, place)
+  local channel = is_set(place) and key.channel_rota(c, place, lane) or key.channel_wake(c, lane)
+  wake.send(channel, 'none ' .. call.partition(c))
+end
+
+local NOTHING = {}
+
+-- What several flows have to tell goes in one message up to this size (bytes), roughly.
+local MAX_DONE_MESSAGE = 65536
+
+-- One message goes as it is; more of them each behind its length.
+local function publish_done(c, messages)
+  local channel = key.channel_done(c)
+  if #messages == 1 then
+    wake.send(channel, messages[1])
+    return
+  end
+  local parts, bytes = { 'many ' }, 0
+  for i, message in ipairs(messages) do
+    parts[#parts + 1] = number.text(#message) .. ' ' .. message
+    bytes = bytes + #message
+    if i == #messages or bytes >= MAX_DONE_MESSAGE then
+      wake.send(channel, table.concat(parts))
+      parts, bytes = { 'many ' }, 0
+    end
+  end
+end
+
+-- Publishes what the call gathered: a lane only when its set was empty before or a more urgent member came.
+function wake.flush(c)
+  for lane, added in pairs(c.lanes or NOTHING) do
+    if added.count > 0 then
+      if added.urgent or redis.call('ZCOUNT', key.lane_eligible(c, lane), '(-inf', '+inf') <= added.count then
+        wake.workers(c, lane)
+      end
+    end
+  end
+  if c.due_at then
+    wake.send(key.channel_due(c), call.partition(c) .. ' ' .. number.text(c.due_at))
+  end
+  for _, message in ipairs(c.cancels or NOTHING) do
+    wake.send(key.channel_worker(c, message[1]), message[2])
+  end
+  if c.finished then publish_done(c, c.finished) end
+end
