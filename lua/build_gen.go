@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "180-97ab2fc73919538f"
+const build = "181-18148fc637753851"

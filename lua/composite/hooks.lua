@@ -1,5 +1,5 @@
--- What the composite calls add to rules of the contract library: the hooks that those leave open. Each is declared beside the
--- rule that calls it, with what it does in a library without composite calls.
+-- The hooks that composite calls set. Each is declared in the file of the contract library that calls it, with what it
+-- does in a library without composite calls.
 
 call.in_doubt = recovery.in_doubt
 

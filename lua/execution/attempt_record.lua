@@ -1,4 +1,4 @@
--- Records of attempts: what became of each try to run an execution.
+-- Records of attempts: one for each try to run an execution.
 
 -- The first attempt of a simple member (see claim.simple_mark) stands in the core alone, as long as it does nothing else than run
 -- and succeed: this mark, in the place of the one that made it simple, says so. Whatever else befalls the attempt writes its

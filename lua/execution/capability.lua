@@ -1,4 +1,4 @@
--- Capability sets travel as comma-separated text.
+-- Capability sets, which are sent as comma-separated text.
 
 local MAX_CAPABILITY_BYTES = 4096
 local MAX_CAPABILITY_TOKENS = 256

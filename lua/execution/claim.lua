@@ -1,4 +1,4 @@
--- Taking work: fresh attempts, resumed attempts, take-over of abandoned ones.
+-- Leasing an execution: a fresh attempt, a resumed one, or one that its worker abandoned.
 
 -- Core fields that the claim of a managed record reads that was never claimed before; the full list for others.
 claim.FIRST_FIELDS = {

@@ -1,4 +1,4 @@
--- The calls of the contract by which a worker takes what it was granted: fresh, resumed, abandoned.
+-- The contract's calls by which a worker leases what it was granted: fresh, resumed or abandoned executions.
 
 -- Length of the lease that a claim asks for, and when it is to be renewed.
 local function parse_lease(A)

@@ -1,4 +1,4 @@
--- Grants: an execution is reserved for one worker for a short time, in which only it can claim it.
+-- Grants: an execution is reserved for one worker for a short time, in which no other can claim it.
 
 -- A grant is good for the worker, the instance and the lane that it names. Nil, or the error reply.
 function grant.check(c, grant_key, A)

@@ -1,7 +1,6 @@
--- Where eligible executions stand: in the eligible set of their lane and, while executions wait there that share the lane by
--- a key (core field `fair_key`), in the queue of their key as well; those without a key share the empty one. Whatever puts
--- an execution into an eligible set or takes it out does so with order.enter and order.leave. How a claim chooses among them
--- stands with claim_order.chooser.
+-- The eligible executions of a lane: the eligible set and, while executions with a fair key wait there (core field
+-- `fair_key`), a queue for each key; executions without a key share the queue of the empty one. Executions enter and
+-- leave an eligible set only by order.enter and order.leave. claim_order.chooser decides which one a claim takes.
 
 -- What a call knows of a lane: whether keys wait (fair), the last place in the line of keys (last), and the keys that it
 -- has lined up.

@@ -1,4 +1,4 @@
--- A lease holder puts its execution aside; the same attempt goes on later.
+-- Making executions eligible: at once, after a delay, or by promotion of delayed ones.
 
 -- Makes a record that nothing holds back any longer ready to be claimed, at once or when it is due. `r`: values and
 -- blank (further core fields); due (ms) with reason and detail for a delay; own_delay: the record's own delay still

@@ -1,4 +1,4 @@
--- A lease holder gives its lease up and leaves its attempt open; the same attempt goes on later.
+-- A lease holder gives up its lease and leaves its attempt open; the same attempt is resumed later.
 
 -- Ends the lease and leaves the attempt open; what is left of its timeout is kept for when it goes on. `p`: phase
 -- (runnable when it is missing), eligibility, reason, detail, public, suspension (marker in the attempt record),

@@ -87,7 +87,7 @@ end
 
 -- Moves a record to its end. `t`: outcome; attempt_state of the core; values (further fields, flat list) and
 -- blank (fields to unset); claimed (a success that its lease holder reports); plain (see lease.is_plain); terminal_key; silent (no
--- completion message); absorbed (the end is not the flow's failure). Indexes other than the terminal one are the caller's, because they depend on the phase that it left.
+-- completion message); tolerated (the end is not the flow's failure). Indexes other than the terminal one are the caller's, because they depend on the phase that it left.
 function terminal.finish(c, execution_id, core_key, core, t)
   if core.managed and t.claimed then write_success(c, core_key, core) else write_end(c, core_key, core, t) end
   if not t.plain then redis.call('ZREM', key.index_execution_deadline(c), execution_id) end
@@ -226,7 +226,7 @@ function terminal.cancel(c, execution_id, core_key, core, reason, by, o)
   terminal.finish(c, execution_id, core_key, core, {
     outcome = 'cancelled', attempt_state = terminal.ended_attempt_state(core), blank = CANCELLED_FIELDS,
     values = { 'cancellation_reason', reason, 'cancelled_by', by },
-    terminal_key = o.terminal_key, silent = o.silent, absorbed = o.absorbed, reason = reason,
+    terminal_key = o.terminal_key, silent = o.silent, tolerated = o.tolerated, reason = reason,
   })
   if core.managed and is_set(running_on) then wake.cancel(c, running_on, execution_id, core.current_lease_id, reason) end
 end

@@ -1,6 +1,6 @@
--- What every file of the library sees beside the module tables: the table of functions, and one test.
+-- What every file of the library sees beside the module tables: the table of functions, and is_set.
 --
--- While the library loads, only redis.register_function exists, so nothing at file scope may touch another global.
+-- While the library loads, only redis.register_function exists, so code at file scope may touch no other global.
 
 local F = {}
 

@@ -1,4 +1,4 @@
--- The end of a call that changes executions: what follows from its transitions is worked, and then its messages are sent.
+-- The end of a call that changes executions: follow-up transitions, gathered writes, then messages.
 
 -- @hook Works what the transitions of a call touch: the edges that lead on from executions that have ended.
 function settle.propagate(c) end

@@ -1,5 +1,5 @@
--- Messages that spare everybody the polling. They are hints: a lost one costs time, never work, because
--- workers and keepers also sweep slowly. Only executions of managed flows cause them.
+-- Messages to workers, keepers and clients. They are hints: a lost one costs time, never work, because workers and
+-- keepers also poll slowly. Only executions of managed flows cause them.
 
 -- Keepers look at every partition at least this often (ms); what is due later needs no message. It is shorter than the
 -- default lease, so that a claim needs none.
@@ -66,19 +66,19 @@ end
 -- A flow that was over runs again, so that its end is to come.
 function wake.reopened(c, flow_id) tell_done(c, flow_id .. ' reopened') end
 
--- Where many workers serve a lane, few of them are on duty at a time: those that hear the place of the rota that it is
--- then. A place lasts ROTA_MS; each comes once in ROTA_PLACES of them, in another order every time, so that work that
--- comes at a steady pace does not meet the same places always. Workers know the same rule.
-local ROTA_MS, ROTA_PLACES = 20, 256
+-- Wake-ups of a lane go to few of its workers: those that listen to the slot of the wake ring that it is at that time. A slot
+-- lasts SLOT_MS and comes once per round of SLOTS, in another order in every round, so that work that comes at a steady pace
+-- does not always meet the same slots. Workers use the same rule.
+local SLOT_MS, SLOTS = 20, 256
 
--- So many workers hear each place.
-local ON_DUTY = 3
+-- So many workers listen to each slot.
+local WOKEN_PER_SLOT = 3
 
--- The place of a time (ms).
+-- The slot of a time (ms).
 function wake.slot(at)
-  local step = math.floor(at / ROTA_MS)
-  local round = math.floor(step / ROTA_PLACES) % ROTA_PLACES
-  return (step % ROTA_PLACES * (2 * round + 1) + round) % ROTA_PLACES
+  local step = math.floor(at / SLOT_MS)
+  local round = math.floor(step / SLOTS) % SLOTS
+  return (step % SLOTS * (2 * round + 1) + round) % SLOTS
 end
 
 -- Tells all workers of a lane that there is something to claim. The time makes messages differ: by it, workers find out
@@ -87,23 +87,22 @@ function wake.all(c, lane)
   wake.send(key.channel_wake(c, lane), 'work ' .. call.partition(c) .. ' ' .. c.now_text)
 end
 
--- Tells the workers on duty, or those of another place, that there is something to claim; all when nobody hears the place
--- that this server knows of.
-function wake.workers(c, lane, place)
-  local channel = key.channel_rota(c, number.text(place or wake.slot(c.now)), lane)
+-- Tells the workers of the present slot, or of a given one, that there is something to claim; all workers when this server
+-- knows of no listener to the slot.
+function wake.workers(c, lane, slot)
+  local channel = key.channel_rota(c, number.text(slot or wake.slot(c.now)), lane)
   if wake.send(channel, 'work ' .. call.partition(c) .. ' ' .. c.now_text) == 0 then wake.all(c, lane) end
 end
 
--- Tells as many more workers as it takes that one of those who heard of work at a place has left some for want of slots,
--- and took so many.
-function wake.pass_on(c, lane, place, taken)
-  if redis.call('ZCARD', key.lane_eligible(c, lane)) > ON_DUTY * taken then return wake.all(c, lane) end
-  wake.workers(c, lane, ((tonumber(place) or 0) + ON_DUTY) % ROTA_PLACES)
+-- Passes a wake-up on to as many further workers as needed: one that was woken at a slot took `taken` executions and left some.
+function wake.pass_on(c, lane, slot, taken)
+  if redis.call('ZCARD', key.lane_eligible(c, lane)) > WOKEN_PER_SLOT * taken then return wake.all(c, lane) end
+  wake.workers(c, lane, ((tonumber(slot) or 0) + WOKEN_PER_SLOT) % SLOTS)
 end
 
--- Tells those that heard of work at a place of the rota, or all, that nothing is left of it.
-function wake.none(c, lane, place)
-  local channel = is_set(place) and key.channel_rota(c, place, lane) or key.channel_wake(c, lane)
+-- Tells the workers of a slot, or all, that nothing is left to claim.
+function wake.none(c, lane, slot)
+  local channel = is_set(slot) and key.channel_rota(c, slot, lane) or key.channel_wake(c, lane)
   wake.send(channel, 'none ' .. call.partition(c))
 end
 

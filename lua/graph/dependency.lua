@@ -1,4 +1,4 @@
--- Dependency edges: the flow's side (edge records) and the child's side (counters, eligibility).
+-- Dependencies of an execution: its edges, how many of them are open, and what their resolution does to it.
 
 -- Child fields that a resolution reads.
 dependency.CHILD_FIELDS = {

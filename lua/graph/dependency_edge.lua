@@ -1,4 +1,5 @@
--- Dependency edges, call by call: staging them in the graph of a flow, applying them to the child, and resolving them.
+-- The contract's calls for dependency edges: staging them in the graph of a flow, applying them to the child, resolving
+-- them.
 
 -- The search gives up, and the edge is refused, when it would visit more nodes than this.
 local MAX_CYCLE_NODES = 1000

@@ -1,6 +1,6 @@
--- Edge groups: the rule by which the edges that lead to one execution, together, let it run. A group whose policy is
--- any_of or quorum is a join: 1 or k successes satisfy it, and it is impossible once so many can no longer come. An
--- all_of group only counts; its rule is that of dependency.resolve, as for an execution without a group.
+-- Edge groups: the rule by which the edges that lead to one execution let it run. A group with the policy any_of or
+-- quorum is a join: 1 or k successes satisfy it, and it is impossible once so many can no longer come. An all_of group
+-- only counts; its rule is that of dependency.resolve, as for an execution without a group.
 
 local GROUP_FIELDS = {
   'policy_variant', 'on_satisfied', 'k', 'n', 'expected_edges', 'succeeded', 'failed', 'skipped', 'group_state',

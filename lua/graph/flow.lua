@@ -1,4 +1,4 @@
--- Flow containers, call by call.
+-- The contract's calls for flows: creating one, adding executions, cancelling.
 
 -- @function ff_create_flow
 -- @summary  Creates a flow record. A flow that exists is left as it is.

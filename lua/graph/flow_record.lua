@@ -1,4 +1,4 @@
--- The records of flows, as calls on their members read and change them.
+-- The record of a flow, as calls that work on its members read and change it.
 
 local FLOW_OVER = { cancelled = true, completed = true, failed = true }
 

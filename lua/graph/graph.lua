@@ -1,6 +1,6 @@
--- Managed flows: flows that were submitted whole. Their executions carry the field `managed`, and every
--- terminal transition of one, by whichever function, resolves its outgoing edges, counts the flow's open
--- nodes and closes the flow, here and nowhere else.
+-- Managed flows, which were submitted as a whole. Their executions have the field `managed`. Every terminal transition
+-- of such an execution resolves its outgoing edges, counts the flow's open nodes and closes the flow; that is done here
+-- only.
 
 -- @hook A node whose flow has runs that belong to nodes ended without success.
 function graph.on_parent_failed(c, execution_id, outcome, reason) end

@@ -1,4 +1,4 @@
--- How a join comes to its decision, and what that means for the execution behind it.
+-- The decision of a join, and its effect on the execution behind it.
 
 local function needed_by(g)
   if g.policy_variant == 'any_of' then return 1 end

@@ -1,5 +1,5 @@
--- Telling the children of ended executions of managed flows how those have ended. All that a call has to tell is worked
--- together: each child is told once of all of its upstreams that the call has ended.
+-- Resolving the edges of ended executions of managed flows. All edges that a call resolves are worked together: each
+-- child is told once of all upstreams that the call has ended.
 
 -- What the fields `onward` and `onward_edge` of an execution's core say when one ordinary edge leaves it: the child, behind a
 -- plus when it takes the result along under the node's name, else behind a minus, and the edge's id. Both are short, for a long

@@ -1,4 +1,5 @@
--- The siblings of a join that fired, which it has no use for any more: cancelled, or listed for whoever cancels them.
+-- Cancelling the remaining upstreams of a join that has fired: at once in managed flows, otherwise listed for the
+-- caller that dispatches cancels.
 
 -- Upstreams named in a group's record at a time.
 local MAX_LISTED = 256
@@ -51,7 +52,7 @@ local function has_budget(c) return c.budget > (c.reserved or 0) end
 local function stop(c, sibling_id, core, reason)
   c.budget = c.budget - CANCEL_COST
   c.reserved = (c.reserved or 0) + 1
-  terminal.cancel(c, sibling_id, key.exec_core(c, sibling_id), core, reason, 'edge_group', { absorbed = true })
+  terminal.cancel(c, sibling_id, key.exec_core(c, sibling_id), core, reason, 'edge_group', { tolerated = true })
 end
 
 -- Goes through the edges that lead to a join, as far as the call's budget goes; the rest is kept for later. `take` is

@@ -1,4 +1,4 @@
--- Which failures of a managed flow are its own, and which a join has made up for.
+-- Failures in managed flows: those that fail the flow, and those that its joins tolerate.
 
 -- An execution from which more edges than this are on the way is not looked through: its failure is the flow's.
 local MAX_CONSUMERS = 256
@@ -30,7 +30,7 @@ function tolerated_failures.tolerate(c, flow_key, execution_id, core, t)
   local flow = redis.call('HMGET', flow_key, 'joins', 'joins_impossible', 'public_flow_state')
   if t.outcome == 'skipped' or not flow[1] or flow[3] ~= 'open' then return false end
   local counter
-  if t.absorbed then
+  if t.tolerated then
     counter = 'cancelled_siblings'
   elseif leads_to_joins(c, core.flow_id, execution_id) then
     counter = t.outcome == 'cancelled' and 'absorbed_cancels' or 'absorbed_failures'

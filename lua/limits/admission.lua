@@ -1,4 +1,4 @@
--- Holding runnable executions back: priorities, blocks by budget, quota, route, operator or policy.
+-- Blocking runnable executions: by budget, quota, route, operator or policy, and changing priorities.
 
 -- Blocking reason → eligibility state.
 local STATE_OF_REASON = {

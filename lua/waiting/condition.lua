@@ -1,6 +1,6 @@
--- Which signals end a suspension. A condition is a list of matchers, each for one signal of a name or, with the
--- empty name, of any name. With `distinct`, only one signal of each source counts. With `collect`, the order in which
--- signals were taken is kept. Some matchers are decisive: one that takes its signal ends the wait, whatever the others say.
+-- Conditions that end a suspension. A condition is a list of matchers, each for one signal of a name or, with the empty
+-- name, of any name. With `distinct`, one signal of each source counts. With `collect`, the order in which signals were
+-- taken is kept. A decisive matcher ends the wait when it takes its signal, whatever the others say.
 
 -- Matchers of one condition.
 local MAX_MATCHERS = 1330

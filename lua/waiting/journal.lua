@@ -1,6 +1,5 @@
--- The journal of an execution: what its function has recorded and what its waits have brought, so that the function, when
--- it runs again, finds it. The core's field `journal` holds the size, and is missing as long as
--- there is no entry.
+-- The journal of an execution: the steps that its function has recorded and the results of its waits, for the next run
+-- of the function. The core field `journal` holds its size, and is missing while it is empty.
 
 -- Entries of one execution, the size (bytes) of one recorded step, and that of all together.
 local MAX_ENTRIES = 256

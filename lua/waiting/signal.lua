@@ -1,4 +1,4 @@
--- Signals to waitpoints.
+-- Delivering signals to waitpoints.
 
 local DEFAULT_DEDUP_MS = 86400000
 local DEFAULT_STREAM_LENGTH = 1000

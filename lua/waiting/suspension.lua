@@ -1,4 +1,4 @@
--- Suspensions: a lease holder waits for signals, and the ways out of that.
+-- Suspensions: a lease holder waits for signals, until they come, its time is up, or it is resumed.
 
 local REASON_OF_CODE = {
   waiting_for_signal = 'waiting_for_signal',

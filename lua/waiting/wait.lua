@@ -1,5 +1,5 @@
--- Waits of managed flows. A waitpoint node needs no worker: what lets it run opens it, and what ends its wait ends it. A
--- function that waits finds what its wait has brought in its journal.
+-- Waits of managed flows. A waitpoint node needs no worker: it opens when nothing holds it back, and ends with its
+-- wait. A function that waits finds the result of the wait in its journal.
 
 -- Core field `wait` = 1 marks a waitpoint node; what it waits for stands in the key exec.wait, as JSON.
 

@@ -1,4 +1,4 @@
--- Waitpoints that are made before the suspension that uses them, and closing waitpoints.
+-- Waitpoints that are created ahead of their suspension, and closing waitpoints.
 
 local OPEN_STATE = { pending = true, active = true }
 

@@ -1,4 +1,4 @@
--- Tokens that prove the right to signal a waitpoint: <kid>:<HMAC-SHA1 of id, key and creation time>.
+-- Tokens that permit signalling a waitpoint: <kid>:<HMAC-SHA1 of id, key and creation time>.
 
 local HMAC_BLOCK = 64
 local MAC_LENGTH = 40

@@ -1,6 +1,6 @@
--- Budgets, seen from the partition of a flow: which of them are used up, and which executions wait for that to change. The
--- flow's field `budget_ids` names the budgets whose effect is to block. The hash `budget_gates` holds of each budget that was
--- ever closed "<gate> <words>"; without words it is open.
+-- The budget gates of a partition of flows: which budgets are used up, and which executions wait for one of them to
+-- reopen. The flow field `budget_ids` names the budgets that block. The hash `budget_gates` maps each budget that was
+-- ever closed to "<gate> <words>"; an empty text after the gate means open.
 
 -- Executions that one call lets go.
 local RELEASED_PER_CALL = 200

@@ -1,4 +1,4 @@
--- What keepers and operators do with budgets: resets that are due, what is owed elsewhere, listings, removal.
+-- Maintenance and operation of budgets: due resets, pending notices to other partitions, lists, removal.
 
 -- Resets and owed texts that one tick takes up, and when (ms) they are taken up again if nobody says that they are done.
 local MAX_RESETS, MAX_OWED = 64, 256

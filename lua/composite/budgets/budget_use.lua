@@ -1,12 +1,13 @@
--- Budgets as flows use them. They are the contract's budgets, with reservations beside what is used, and with a gate that
--- keeps executions from starting (see budget.close). What follows from a call elsewhere - in the log of a run, for the
--- nodes that wait - is owed until somebody says that it is done: it stands in the set `due` of the partition, one text each,
+-- Budgets as flows use them: the budgets of the contract, with reservations beside the usage, and with a gate that
+-- keeps executions from starting (see budget.close). A call that has consequences in another partition, in the log of a
+-- run or for waiting nodes, records them in the sorted set `due` of the budget's partition until a client or keeper
+-- acknowledges them. Each is one text:
 --
---   gate <budget>                      the gate has changed, and the partitions of flows are to be told
---   breach <budget> <id> <kind> <effect> <flow> <whose> <node> <attempt> <dimension> <words>   is to be noted with the run; the
---                                      effect is on the run whose budget it is
---   held <budget> <reservation>        whether the lease lives that the reservation belongs to is to be looked at
---   run <budget>                       whether the run lives that the budget belongs to is to be looked at
+--   gate <budget>                      the gate has changed; partitions of flows must be told
+--   breach <budget> <id> <kind> <effect> <flow> <whose> <node> <attempt> <dimension> <words>   must be noted with the run;
+--                                      the effect is on the run whose budget it is
+--   held <budget> <reservation>        check that the lease of the reservation is live
+--   run <budget>                       check that the run of the budget exists
 
 -- Time (ms) for which an entry is recognised when it comes again: one that is told apart by its lease, and one that is so
 -- for the whole execution.

@@ -1,6 +1,7 @@
--- Nodes that stand for runs of their own. Parent and child may live in different partitions, so no call touches both: the
--- parent's record names the child before it is started, the child's flow names its parent, and what one has to be told of
--- the other is an errand, which keepers get with a tick and carry until it is acknowledged.
+-- Nodes that stand for runs of their own. Parent and child may be in different partitions, so no call changes both. The
+-- record of the parent names the child before the child starts, and the flow of the child names its parent. A notice
+-- from one to the other is an errand: an outbox entry that keepers receive with a tick and deliver until it is
+-- acknowledged.
 
 -- An errand that has been handed out is handed out again after this time (ms), unless it was acknowledged. What an open
 -- run's parent wants is asked for the first time sooner: whoever started the run may have been too late.
@@ -111,7 +112,7 @@ end
 -- Hands out errands that are due, to a caller that carries them: open (ask whether the parent still wants the run), ended
 -- (tell the parent), cancel and purge (do that to the run), await (ask how the run stands for which a node waits). One that is
 -- not acknowledged is handed out again, an await as long as the node waits. Gives how many there are.
-function child_run.take_notices(c, limit)
+function child_run.take_errands(c, limit)
   if not c.carries then return 0 end
   local errands = {}
   limit = math.min(limit, ERRANDS_PER_CALL)
@@ -237,12 +238,12 @@ end
 function F.ffx_await_child(K, A)
   local request, err = claim_request.parse(A)
   if err then return err end
-  request.handed_on = true
+  request.skip_abandoned = true
   local c = call.open(K.partition)
   local core_key = key.exec_core(c, A.execution_id)
   local core = record.read(core_key, PARENT_FIELDS)
   if not core then return reply.err('execution_not_found') end
-  local function hand_off()
+  local function claim_next()
     local executions = claiming.claim(c, request)
     local remaining = claiming.remaining(c, request)
     settle.run(c)
@@ -250,14 +251,14 @@ function F.ffx_await_child(K, A)
   end
   local repeated = core.lifecycle_phase == 'runnable' and core.attempt_state == 'attempt_interrupted'
     and core.current_lease_epoch == A.lease_epoch and core.current_attempt_id == A.attempt_id
-  if repeated then return hand_off() end
+  if repeated then return claim_next() end
   local f
   f, err = lease.check_write(c, core_key, core, A)
   if not f then return err end
   if core.child_flow_id ~= A.child_flow_id then
     return reply.err('invalid_input', 'the node waits for ' .. (core.child_flow_id or 'no run') .. ', not for ' .. A.child_flow_id)
   end
-  if run_stop.end_late(c, A.execution_id, core_key, core) then return hand_off() end
+  if run_stop.end_late(c, A.execution_id, core_key, core) then return claim_next() end
   if core.child_outcome then return reply.already('0', {}, {}) end
   suspend_lease.interrupt(c, A.execution_id, core_key, core, f, {
     eligibility = 'blocked_by_dependencies', reason = 'waiting_for_children', detail = A.detail,
@@ -266,7 +267,7 @@ function F.ffx_await_child(K, A)
   redis.call('ZADD', key.lane_blocked_dependencies(c, record.lane(core)), tonumber(core.created_at) or 0, A.execution_id)
   redis.call('ZADD', key.ffx_unwanted(c), c.now + FIRST_LOOK_MS, awaiting(A.execution_id, A.child_flow_id))
   event_log.add_for(c, core, 'waiting_children', core.current_attempt_index, A.detail)
-  return hand_off()
+  return claim_next()
 end
 
 -- The run of a node is not there, though it was started: it is to be started again.

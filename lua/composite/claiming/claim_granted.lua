@@ -1,4 +1,4 @@
--- What a worker does to get work that a scheduler has granted to it.
+-- Leasing executions that a scheduler has granted to a worker.
 
 -- Leases what the grant is for. Gives what the worker needs, nil when there is nothing to run any more, or nil and the error
 -- reply.

@@ -1,8 +1,9 @@
--- Whose turn it is when more waits in a lane of a partition than a claim takes.
+-- The order in which a claim takes executions of a lane when more are eligible than it leases.
 --
--- Without more ado, the head of the eligible set is next: the highest priority, of one priority the oldest. Two rules
--- change that. Ageing: where priorities wait, one claim of AGED_EVERY takes what has waited longest. Fairness: where
--- executions wait that share by a key, the keys take turns, and priorities count among those of one key only.
+-- By default the head of the eligible set is next: the highest priority, and within one priority the oldest. Two rules
+-- change that. Ageing: where executions of different priorities wait, one claim of AGED_EVERY takes the one that has
+-- waited longest. Fairness: where executions have a fair key, the keys take turns, and priorities count within one key
+-- only.
 
 -- One of so many claims takes what has waited longest.
 local AGED_EVERY = 8

@@ -1,4 +1,4 @@
--- What a worker is told of an execution that it leased.
+-- The description of a leased execution that a worker receives.
 
 -- Upstream results that one call hands out, with all that it leases: those of an execution go together or not at all.
 -- Beyond these, and beyond so many bytes of one execution, they are read with ffx_read_inputs.

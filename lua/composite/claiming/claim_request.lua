@@ -1,6 +1,7 @@
--- What a worker asks for when it claims: how many executions of which lane, what it can run, and how long it leases. `rooms`
--- are limits that were far away when the worker last heard of them: for each a line "<quota policy id> <places>". That many
--- executions under such a limit are leased ahead: the worker asks for their places afterwards, before it runs them.
+-- The arguments of a claim: how many executions of which lane, what the worker can run, and how long it leases. `rooms`
+-- has a line "<quota policy id> <places>" for each limit that was far from full when the worker last heard of it. So
+-- many executions under such a limit are leased ahead: the worker asks for their permits afterwards, before it runs
+-- them.
 
 -- @arguments claim_request lane_id:lane_id worker_id:worker_id worker_instance_id:worker_instance_id claim_id:text repeated:bool count:int lease_ttl:ms aside:bool kinds:text capabilities:csv? rooms:text?
 

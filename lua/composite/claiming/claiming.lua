@@ -1,4 +1,4 @@
--- What a worker does to get work.
+-- Claims: leasing eligible, abandoned and set-aside executions of a lane to a worker.
 
 -- Entries of an index that one claim may look at beyond those it takes: of what was set aside more, since that is
 -- asked for rarely and what nobody can run stays at its head.
@@ -215,7 +215,7 @@ function claiming.claim(c, request)
   end
   local out = {}
   handoff.lease(c, request, out)
-  if not request.handed_on then
+  if not request.skip_abandoned then
     local passed, stayed, all = take_from(c, request, key.ffx_reclaimable(c, request.lane), take_abandoned, out,
       MAX_PASSED_OVER)
     -- Not when the search was cut short, else the worker would ask for the rest again and again.

@@ -1,5 +1,5 @@
--- What a scheduler grants to a worker that does not claim for itself: what such a claim would lease, in the same order and
--- under the same rules.
+-- Grants to a worker that does not claim by itself: what its claim would lease, in the same order and under the same
+-- rules.
 
 -- Core fields of what is kept in other partitions, and has to be asked for before an execution is granted.
 local ASKED_FIELDS = { 'budget_ids', 'quota_policy_id' }

@@ -1,4 +1,4 @@
--- Leasing one execution to a worker: fresh, given back, or abandoned by another.
+-- Leasing one execution to a worker: fresh, resumed, or abandoned by another worker.
 
 -- A worker that overstays its attempt timeout by this time (ms) is taken to be unable to notice.
 local TIMEOUT_GRACE_MS = 1000

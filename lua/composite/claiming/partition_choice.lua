@@ -1,13 +1,12 @@
--- Which partition a claim visits, when its worker knows of work in several.
+-- The choice of the partition that a claim works in, when its worker knows of work in several.
 --
--- One server knows of all visits. A worker that is not alone leaves it to the server which of the partitions on its list a
--- claim visits, and it is the one whose last such visit, by any worker, is longest ago. So with k partitions that have work,
--- each is visited within k claims of workers that know of it, all taken together, whatever their paces are: every claim that
--- passes a partition over goes to one that was visited before it, and makes that one the later of the two.
+-- On one server, a worker with peers sends a list of partitions, and the claim works in the one whose last listed
+-- claim, by any worker, is longest ago. With k partitions that have work, each is therefore served within k claims of
+-- workers that know of it, whatever their pace.
 --
--- When the last visits were is kept by this library in the memory of the server, not in keys. A server that starts, takes
--- over or loads the library begins anew: that costs k claims once. In a cluster, no server knows of all visits, and a claim
--- visits the partition that it is sent to.
+-- The times of these claims are kept in the memory of the server, not in keys. A server that starts, becomes a primary
+-- or loads the library begins anew, which costs k claims once. In a cluster no server sees all claims, and a claim
+-- works in the partition that it is sent to.
 
 -- By lane of a prefix: the number of visits so far (count), and of which number a partition's last one was. `former` are
 -- those of lanes that have not been visited for some time.

@@ -1,4 +1,4 @@
--- Lanes as operators see them: what waits there, and pauses of lanes, activities and runs.
+-- Pauses of lanes, activities and runs, and the numbers of executions in each lane.
 
 -- While a lane or an activity is paused in a partition, the eligible set of every lane that this concerns begins with
 -- this member. A claim reads the head of the set anyway, so it costs nothing to find out that nothing is paused.
@@ -119,7 +119,7 @@ local function mark(c, lane)
 end
 
 -- Sets the mark of a lane right, and tells whether it was not.
-function pauses.mend_mark(c, lane)
+function pauses.repair_mark(c, lane)
   local wanted = is_marked(c, lane)
   local found = redis.call('ZSCORE', key.lane_eligible(c, lane), pauses.MARK)
   if wanted == (found ~= nil and found ~= false) and (not wanted or tonumber(found) == nil or tonumber(found) < 0) then return false end

@@ -1,4 +1,4 @@
--- A worker stays the owner of what it runs.
+-- Renewing the leases of a worker, many in one call.
 
 -- Leases of this worker that it did not name.
 local function strays_of(c, worker_instance_id, named)

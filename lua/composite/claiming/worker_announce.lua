@@ -1,4 +1,4 @@
--- A worker comes that can run what others could not.
+-- Releasing executions that were set aside, when a worker starts that can run them.
 
 -- @function ffx_announce
 -- @summary  Releases executions that were set aside for want of a worker that knows their activity or offers

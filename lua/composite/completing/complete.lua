@@ -1,4 +1,4 @@
--- A worker commits a result and goes on with what comes next.
+-- Completing executions, and leasing the next ones to the same worker in the same call.
 
 -- True when this very attempt has been committed before, so the reply was lost.
 local function already_completed(core, A)
@@ -24,7 +24,7 @@ local function commit(c, A)
 end
 
 -- What a worker gets after its completions: remaining, executions and candidates of the reply.
-local function go_on(c, request)
+local function claim_next(c, request)
   graph.count_ends(c)
   propagate.run(c)
   local executions = claiming.claim(c, request)
@@ -56,13 +56,13 @@ function F.ffx_complete(K, A)
   local request, err = claim_request.parse(A)
   if err then return err end
   -- Abandoned executions are announced when they become so, and wait for a claim of their own.
-  request.handed_on = true
+  request.skip_abandoned = true
   local c = call.open(K.partition)
   if request.count > 0 then c.next_up = handoff.new(request) end
   local repeated
   repeated, err = commit(c, A)
   if err then return err end
-  local remaining, executions, candidates = go_on(c, request)
+  local remaining, executions, candidates = claim_next(c, request)
   local answer = repeated and reply.already or reply.ok
   return answer(c.more and '1' or '0', remaining, executions, candidates)
 end
@@ -92,7 +92,7 @@ function F.ffx_complete_many(K, A)
     return reply.err('invalid_input', 'completions must be at most ' .. MAX_COMPLETIONS .. ', got: '
       .. tostring(A.completions_count))
   end
-  request.handed_on = true
+  request.skip_abandoned = true
   local c = call.open(K.partition)
   call.gather(c)
   graph.gather_ends(c)
@@ -102,6 +102,6 @@ function F.ffx_complete_many(K, A)
     local repeated, refusal = commit(c, completion)
     outcomes[i] = { refusal and refusal[2] or repeated and 'ALREADY_SATISFIED' or 'OK' }
   end
-  local remaining, executions, candidates = go_on(c, request)
+  local remaining, executions, candidates = claim_next(c, request)
   return reply.ok(c.more and '1' or '0', remaining, outcomes, executions, candidates)
 end

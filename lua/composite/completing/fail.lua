@@ -1,4 +1,4 @@
--- A worker ends an attempt without a result: it failed, or it gives the execution back.
+-- Ending an attempt without a result: it failed, or the worker releases the execution.
 
 -- What an earlier try of the same failure report did, or nil when there was none.
 local function earlier_failure(c, A, core)

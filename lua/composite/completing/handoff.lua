@@ -1,8 +1,7 @@
--- What a completion makes ready and leases to the worker that completed, in one step.
+-- The handoff of a completion: executions that it makes ready are leased to the completing worker in the same call.
 
--- An execution that a completion makes ready, and that the worker may run next, is leased by the same call without a
--- stop in the eligible set: it is an task. `next_up` is the list of them, with the request of the call, and by execution the
--- {name, result} pairs that the call feeds it.
+-- A list of executions that a call makes ready and leases to its worker, without entering them into the eligible set. It holds
+-- the request of the call and, in `fed`, by execution the {name, result} pairs that the call hands to it.
 function handoff.new(request)
   return { request = request, fed = {} }
 end
@@ -15,7 +14,7 @@ function handoff.feed(c, next_up, edge)
   fed[#fed + 1] = { edge.input_name, result }
 end
 
--- Whether an execution that may run now becomes an task.
+-- Adds an execution that may run now to the list. Reports whether it did.
 function handoff.add(c, next_up, execution_id, core_key, core)
   local request = next_up.request
   local flow = flow_record.read(c, core.flow_id)
@@ -30,7 +29,7 @@ function handoff.add(c, next_up, execution_id, core_key, core)
   return true
 end
 
--- Leases the next_up, but no one before what is more urgent in the lane.
+-- Leases the executions of the list, but none before more urgent ones of the lane, and appends their descriptions to `out`.
 function handoff.lease(c, request, out)
   local next_up = c.next_up
   if not next_up or #next_up == 0 then return end

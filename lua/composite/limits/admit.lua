@@ -1,4 +1,4 @@
--- Admitting limited executions: leasing those that got their places, and checking what is known of them.
+-- Admitting limited executions: leasing those that were given permits, and verifying admissions.
 
 -- Makes an admitted execution ready for whoever comes.
 local function release_to_lane(c, execution_id, core_key, core, admission_text)

@@ -1,16 +1,16 @@
--- Limited executions, seen from their own partition. Limits themselves live in other slots: what stands here is which
--- limits an execution has (core field `limits`: "<count> <words>", a line feed, then JSON for the admitting side) and
--- how far its admission is (core field `admission`).
+-- The admission of limited executions, in the partition of the execution. Limits themselves are in other slots. The
+-- core field `limits` says which limits an execution has ("<count> <words>", a line feed, then JSON for the admitting
+-- side), the core field `admission` how far its admission is.
 --
--- An admission is good for one lease. It names the admission's token, which is the lease epoch at the time it was asked
--- for, and the epoch that the execution must still have to be leased by it. So every end of a lease, by whichever
--- function, ends the admission as well, without a write.
+-- An admission is good for one lease. It holds its token, which is the lease epoch at the time of the request, and the
+-- epoch that the execution must still have to be leased by it. So every end of a lease, by whichever function, ends the
+-- admission as well, without a write.
 --
--- Under a limit that is far away, an execution is leased first, and its worker asks for the place before it runs anything:
--- its admission ends in a question mark, since the record does not learn whether it came to that. Such a lease does not
--- pass its admission on to whoever takes over.
+-- Under a limit that is far from full, an execution is leased first, and its worker asks for the permit before it runs
+-- anything. Its admission ends in a question mark, because the record does not learn whether the permit was given. Such
+-- a lease does not pass its admission on when it is taken over.
 
--- A candidate that nobody has admitted or queued is offered again after this time (ms). Later offers mend what was lost on
+-- A candidate that nobody has admitted or queued is offered again after this time (ms). Later offers repair what was lost on
 -- the way to another slot, or in it: the time doubles, up to the most. Offers are lost in numbers only while the network
 -- is broken, and then none is for longer than that takes.
 local OFFER_AGAIN_MS = 5000

@@ -1,7 +1,7 @@
--- Blocks: places of a quota that a worker holds for whatever it runs, so that its executions take turns in them without asking.
--- A worker has one only while the limit is far away, tells of it again and again while it starts executions in it, and gives
--- back what it does not use. A block stands under the worker's instance as `places number since`; the number is that of the
--- worker's last word, so what comes late changes nothing.
+-- Permit pools: permits of a quota that a worker holds for any of its executions, so that they need not ask one by one.
+-- A worker has a pool only while the limit is far from full, reports it periodically while it uses it, and returns what
+-- it does not use. A pool is stored under the worker's instance as "<permits> <number> <since>"; the number is that of
+-- the worker's last report, so that a late report changes nothing.
 
 -- A worker that has not been heard of its block for this time (ms) has started nothing in it since: it has to ask again before.
 local SILENT_MS = 2000

@@ -1,5 +1,5 @@
--- Quotas, seen from their own partition: who holds a place, who waits for one, and in which order. The contract's keys
--- (window, counter, guards, admitted set) are kept alongside, so its functions see the same quota.
+-- Quotas, in their own partition: which executions hold a permit, which wait for one, and in which order. The keys of
+-- the contract (window, counter, guards, admitted set) are kept up to date, so its functions see the same quota.
 
 -- So many values go with one command: pairs are not torn.
 local MAX_AT_A_TIME = 1000

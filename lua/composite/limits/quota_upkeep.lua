@@ -1,4 +1,4 @@
--- What keepers do for quotas: they look at those that are due, and verify who holds places.
+-- Maintenance of quotas: granting permits that are due, and verifying their holders.
 
 -- Places whose holders are looked at per quota and tick, and quotas per tick.
 local MAX_VERIFIED = 64

@@ -1,4 +1,4 @@
--- What the user of a connection may do.
+-- The version of the library, and the rights that the user of a connection lacks.
 
 -- Whether the calling user may run a command with its arguments. A server without rights allows all.
 local function allowed(words)

@@ -1,6 +1,6 @@
--- Counting the members of runs that are too large for one call. The counts so far travel with the caller; when anything has
--- happened in the run between two pages, they are worth nothing, and the next pass begins anew: a run that moves does
--- without it.
+-- Counting the members of runs that are too large for one call. The counts travel with the caller from page to page.
+-- When the run changes between two pages they are dropped, and the next pass counts anew; a run that keeps changing is
+-- not counted.
 
 local COUNTED = { 'all', 'open', 'success', 'failed', 'expired', 'cancelled', 'skipped' }
 

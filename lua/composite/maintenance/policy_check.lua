@@ -1,5 +1,5 @@
--- Quotas and budgets of other programs of the contract: what they count, checked against what is true. Those that flows use
--- are kept in order by who uses them.
+-- Repairing the counts of quotas and budgets that other tools of the contract use. Those that flows use are kept
+-- correct by their users.
 
 -- The counter of a quota with a cap says how many executions are admitted.
 function policy_check.correct(c, id)
@@ -111,7 +111,7 @@ local function is_breached(c, id)
 end
 
 -- A budget says since when a limit is reached, and is where its next reset is looked for. Gives whether that was different.
-local function mend_budget(c, id, stored)
+local function repair_budget(c, id, stored)
   local changed = false
   local interval = number.finite(stored.reset_interval_ms) or 0
   if interval > 0 and not redis.call('ZSCORE', key.index_budget_resets(c), id) then
@@ -153,7 +153,7 @@ function F.ffx_reconcile_budgets(K, A)
       redis.call('ZREM', key.index_budget_resets(c), id)
       return nil, true
     end
-    if not stored.gate and not stored.name and mend_budget(c, id, stored) then mended = mended + 1 end
+    if not stored.gate and not stored.name and repair_budget(c, id, stored) then mended = mended + 1 end
   end)
   return reply.ok(cursor, number.text(work.checked), number.text(mended))
 end

@@ -1,5 +1,5 @@
 -- Reconciling the indexes of a partition with its records, a bounded number of entries per call: first every record is
--- entered where it belongs, then every entry is looked at that may belong nowhere.
+-- entered where it belongs, then every index entry is checked.
 
 -- Which entries of an index may stay. Given are the context, the member and, for executions, its record or nil.
 local function not_terminal(core) return core.lifecycle_phase ~= 'terminal' end
@@ -199,7 +199,7 @@ function reconcile.steps(c, lanes, workers)
       step('turn/' .. queue_key, nil, nil, function() check_turn(c, lane, fair_key) end)
     end
     step('mark/' .. lane, nil, nil, function()
-      if pauses.mend_mark(c, lane) then repair_index.note(c, 'pauses') end
+      if pauses.repair_mark(c, lane) then repair_index.note(c, 'pauses') end
     end)
   end
   for _, index in ipairs(reconcile.of_flows(c)) do

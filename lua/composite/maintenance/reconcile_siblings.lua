@@ -1,4 +1,4 @@
--- What joins owe the upstreams that they have no use for, beside cancelling them: closing what nothing is owed of any more.
+-- Closing sibling cancels of joins that have nothing left to cancel.
 
 -- @function ffx_reconcile_siblings
 -- @summary  Goes through the groups of a partition that owe cancels to siblings: takes those siblings off that have ended or

@@ -1,9 +1,8 @@
--- Which partitions have been reconciled since the server started. A server that dies while it logs a call can come back
--- with a part of that call, at the start after that, too, so whoever reconciles is told of the partitions that have not been
--- gone through since.
+-- Which partitions have been reconciled since the server started. A server that is killed while it logs a call can come
+-- back with a part of that call, so a keeper is told which partitions have not been reconciled since the start.
 --
--- This is kept by the library in the memory of the server, not in keys: a server that starts, takes over or loads the library
--- knows nothing, and is right in that. It also tells keepers that start later, and needs no rights besides those of calls.
+-- This is kept in the memory of the server, not in keys: a server that starts, becomes a primary or loads the library
+-- knows of none, which is correct. It also tells keepers that start later, and needs no further rights.
 
 local DONE, BEGUN, NEEDED = 0, 1, 2
 

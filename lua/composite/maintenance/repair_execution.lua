@@ -1,8 +1,8 @@
--- Mending the indexes: the record of an execution or flow is the truth, and what indexes it follows from it. Everything
--- here reads the record in the same call that mends, so it never races with a transition; what is right is not written.
+-- Repairing the index entries of an execution. Its record is the truth, from which its index entries follow. The record
+-- is read in the call that repairs, so a repair never races with a transition. What is correct is not written.
 
 -- Where keys take turns, what waits stands in the queue of its key, too, and the key in line.
-local function mend_queue(c, execution_id, core, lane, score)
+local function repair_queue(c, execution_id, core, lane, score)
   if not redis.call('ZSCORE', key.ffx_turns(c, lane), core.fair_key or '') then repair_index.note(c, 'turns') end
   repair_index.place(c, 'queue', order.queue_for(c, lane, execution_id, core), execution_id, score, true)
 end
@@ -21,12 +21,12 @@ local function learn_lane(c, core, lane)
   pauses.lane_added(c, lane)
 end
 
-local function mend_lane(c, execution_id, core)
+local function repair_lane(c, execution_id, core)
   local lane, index, score, exact = repair_index.home(c, core)
   learn_lane(c, core, lane or record.lane(core))
   -- The place of what is suspended follows from its suspension.
   if not index or index == 'suspended' then return end
-  if index == 'eligible' and is_queued(c, core, lane) then mend_queue(c, execution_id, core, lane, score) end
+  if index == 'eligible' and is_queued(c, core, lane) then repair_queue(c, execution_id, core, lane, score) end
   if not repair_index.place(c, 'lane:' .. index, key['lane_' .. index](c, lane), execution_id, score, exact) then return end
   if not core.managed then return end
   if index == 'eligible' then
@@ -38,7 +38,7 @@ end
 
 -- An active execution is in the index of its lease, in the set of its worker and, when nobody speaks for it any more, where
 -- workers find it.
-local function mend_lease(c, execution_id, core)
+local function repair_lease(c, execution_id, core)
   local expiry_key = key.index_lease_expiry(c)
   local leased = core.ownership_state == 'leased'
   local expires = leased and number.finite(core.lease_expires_at) or nil
@@ -61,7 +61,7 @@ local function mend_lease(c, execution_id, core)
   end
 end
 
-local function mend_suspension(c, execution_id, core)
+local function repair_suspension(c, execution_id, core)
   local s = record.read(key.exec_suspension(c, execution_id), { 'timeout_at', 'closed_at' }) or {}
   local at = not is_set(s.closed_at) and number.finite(s.timeout_at)
   repair_index.place(c, 'lane:suspended', key.lane_suspended(c, record.lane(core)), execution_id, at or suspension_record.NO_TIMEOUT, at)
@@ -74,7 +74,7 @@ local function mend_suspension(c, execution_id, core)
 end
 
 -- What waits for a budget is in the list of that budget, or goes on when it is open.
-local function mend_budget(c, execution_id, core)
+local function repair_budget(c, execution_id, core)
   local flow = record.read(key.flow_core(c, core.flow_id or ''), { 'budget_ids' })
   if not flow or not is_set(flow.budget_ids) then return end
   local words, budget_id = budget_gate.closed(c, flow)
@@ -87,7 +87,7 @@ local function mend_budget(c, execution_id, core)
 end
 
 -- A runnable execution of a flow that something holds back is where that is looked at again.
-local function mend_waiting(c, execution_id, core)
+local function repair_waiting(c, execution_id, core)
   local state = core.eligibility_state
   if state == 'eligible_now' and tonumber(core.start_timeout) and not is_set(core.current_attempt_index) then
     local at = c.now + tonumber(core.start_timeout)
@@ -95,14 +95,14 @@ local function mend_waiting(c, execution_id, core)
   elseif state == 'blocked_by_operator' and pauses.is_held(core) then
     if repair_index.place(c, 'held', key.ffx_held(c), execution_id, c.now, false) then wake.due(c, c.now) end
   elseif state == 'blocked_by_budget' then
-    mend_budget(c, execution_id, core)
+    repair_budget(c, execution_id, core)
   elseif state == 'blocked_by_quota' and core.limits and not limit_admission.admitted(core) then
     if repair_index.place(c, 'unadmitted', key.ffx_unadmitted(c), execution_id, c.now, false) then wake.due(c, c.now) end
   end
 end
 
 -- Waitpoints that were opened ahead of a wait are closed when nobody comes.
-local function mend_waitpoints(c, execution_id)
+local function repair_waitpoints(c, execution_id)
   for _, waitpoint_id in ipairs(redis.call('SMEMBERS', key.exec_waitpoints(c, execution_id))) do
     local w = redis.call('HMGET', key.waitpoint_record(c, waitpoint_id), 'state', 'expires_at')
     local at = w[1] == 'pending' and number.finite(w[2])
@@ -117,9 +117,9 @@ function repair_execution.group(c, flow_id, execution_id)
   end
 end
 
--- A flow that only its members know is mended as well. Every flow is looked at once in a call. Gives whether that may have
+-- A flow that only its members name is repaired as well, each once per call. Gives whether that may have
 -- changed the record.
-local function mend_membership(c, execution_id, core)
+local function repair_membership(c, execution_id, core)
   c.known_flows = c.known_flows or {}
   local known = c.known_flows[core.flow_id]
   local changed = false
@@ -160,9 +160,9 @@ function repair_execution.execution(c, execution_id, core)
     repair_index.note(c, 'waitpoints')
     core = repair_index.read(c, execution_id)
   end
-  mend_lane(c, execution_id, core)
-  -- The mending of its flow has gone through it as a member, and may have let it go.
-  if is_set(core.flow_id) and mend_membership(c, execution_id, core) then core = repair_index.read(c, execution_id) end
+  repair_lane(c, execution_id, core)
+  -- The repair of its flow has gone through it as a member, and may have let it go.
+  if is_set(core.flow_id) and repair_membership(c, execution_id, core) then core = repair_index.read(c, execution_id) end
   if core.lifecycle_phase == 'terminal' then
     if core.managed and redis.call('EXISTS', key.ffx_unresolved_edges(c, execution_id)) == 1
       and not redis.call('LPOS', key.ffx_backlog(c), execution_id) then
@@ -172,14 +172,14 @@ function repair_execution.execution(c, execution_id, core)
     end
     return core
   end
-  mend_waitpoints(c, execution_id)
+  repair_waitpoints(c, execution_id)
   if core.lifecycle_phase == 'active' then
-    mend_lease(c, execution_id, core)
+    repair_lease(c, execution_id, core)
   elseif core.lifecycle_phase == 'suspended' then
     if core.managed and repair_wait.execution(c, execution_id) then return repair_index.read(c, execution_id) end
-    mend_suspension(c, execution_id, core)
+    repair_suspension(c, execution_id, core)
   elseif core.managed then
-    mend_waiting(c, execution_id, core)
+    repair_waiting(c, execution_id, core)
   end
   if core.eligibility_state == 'blocked_by_dependencies' then repair_edges.execution(c, execution_id, core) end
   return core

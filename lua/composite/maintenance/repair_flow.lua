@@ -1,4 +1,4 @@
--- Mending the indexes of managed flows, and what a flow counts of its members.
+-- Repairing the index entries of managed flows, and what a flow counts of its members.
 
 -- Members of a flow that are gone through in one call; those of one with more are counted by ffx_count_members.
 local MAX_MEMBERS = 2000
@@ -48,7 +48,7 @@ function repair_flow.member(c, flow_id, flow, execution_id, counts)
 end
 
 -- Goes through the members of a flow. Gives how many it has looked at.
-local function mend_members(c, flow_id, flow)
+local function repair_members(c, flow_id, flow)
   local members_key = key.flow_members(c, flow_id)
   local size = redis.call('SCARD', members_key)
   -- Those of a flow that is over change no more. One that still counts open nodes came back from a log that was damaged.
@@ -63,7 +63,7 @@ local function mend_members(c, flow_id, flow)
 end
 
 -- Members that are owed their end are ended by whoever works off the list of such flows.
-local function mend_debts(c, flow_id, flow)
+local function repair_debts(c, flow_id, flow)
   local pending_key, backlog_key = key.flow_pending_cancels(c, flow_id), key.index_cancel_backlog(c)
   local owes = redis.call('EXISTS', pending_key) == 1
   local listed = redis.call('ZSCORE', backlog_key, flow_id)
@@ -86,7 +86,7 @@ local function mend_debts(c, flow_id, flow)
   wake.due(c, c.now)
 end
 
-local function mend_ended(c, flow_id, flow)
+local function repair_ended(c, flow_id, flow)
   local closed_at = number.finite(flow.closed_at) or c.now
   repair_index.place(c, 'closed_flows', key.ffx_closed_flows(c), flow_id, closed_at, true)
   repair_index.drop(c, 'flow_deadlines', 'ZREM', key.ffx_flow_deadlines(c), flow_id)
@@ -103,7 +103,7 @@ local function mend_ended(c, flow_id, flow)
   end
 end
 
-local function mend_open(c, flow_id, flow)
+local function repair_open(c, flow_id, flow)
   repair_index.drop(c, 'closed_flows', 'ZREM', key.ffx_closed_flows(c), flow_id)
   repair_index.drop(c, 'purge_due', 'ZREM', key.ffx_purge_due(c), flow_id)
   if flow.parent_execution_id then repair_index.place(c, 'children', key.ffx_children(c), flow_id, c.now, false) end
@@ -137,9 +137,9 @@ function repair_flow.flow(c, flow_id)
   for _, list in ipairs(run_list.of_run(c, flow_id, flow.flow_kind)) do
     repair_index.place(c, 'runs', list, flow_id, number.finite(flow.created_at) or c.now, true)
   end
-  if is_set(flow.closed_at) then mend_ended(c, flow_id, flow) else mend_open(c, flow_id, flow) end
+  if is_set(flow.closed_at) then repair_ended(c, flow_id, flow) else repair_open(c, flow_id, flow) end
   if is_set(flow.held) then return 1 end
-  mend_debts(c, flow_id, flow)
+  repair_debts(c, flow_id, flow)
   if is_set(flow.rerun_state) then return 1 end
-  return mend_members(c, flow_id, flow)
+  return repair_members(c, flow_id, flow)
 end

@@ -1,18 +1,18 @@
--- Repairing the entries of indexes: adding, moving and removing them, with a count of what was wrong, and the index that a record
--- belongs into.
+-- Repairs of single index entries: adding, moving and removing them, counted by index, and the index that a record
+-- belongs to.
 
--- Notes that an entry of an index was mended.
+-- Notes that an entry of an index was repaired.
 function repair_index.note(c, index)
-  c.mended = c.mended or {}
-  c.mended[index] = (c.mended[index] or 0) + 1
+  c.repaired = c.repaired or {}
+  c.repaired[index] = (c.repaired[index] or 0) + 1
 end
 
 -- @record mended index:text entries:int
 
--- What was mended, as list of records, by index.
+-- What was repaired, as list of records, by index.
 function repair_index.report(c)
   local list = {}
-  for index, entries in pairs(c.mended or {}) do list[#list + 1] = { index, number.text(entries) } end
+  for index, entries in pairs(c.repaired or {}) do list[#list + 1] = { index, number.text(entries) } end
   table.sort(list, function(a, b) return a[1] < b[1] end)
   return list
 end

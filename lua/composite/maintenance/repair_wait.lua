@@ -1,6 +1,6 @@
--- Mending waits. The records of a wait are written in the order in which they lead to each other: a signal with its payload,
--- the condition that takes it, the end of the suspension, and the record of the execution. A part of that, which a server that
--- was killed can come back with, is gone on with.
+-- Repairing waits. The records of a wait are written in this order: the signal with its payload, the condition that
+-- takes it, the end of the suspension, the record of the execution. When a server was killed in between, the rest is
+-- written here.
 
 -- Signals of one execution that are looked at, the latest.
 local MAX_LOOKED_AT = 256

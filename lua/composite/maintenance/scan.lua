@@ -1,4 +1,4 @@
--- Going through a set of any size in calls that look at a bounded number of members each.
+-- Scanning a set of any size, or the due entries of an index, a bounded number of members per call.
 
 -- What a call may look at; more than this it does not, whatever the caller asks for.
 local MAX_CHECKED = 500

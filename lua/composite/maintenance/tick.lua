@@ -1,4 +1,4 @@
--- What is due in one partition, driven by a keeper.
+-- The calls by which a keeper runs what is due in one partition.
 
 -- Earliest score of an index, or nil.
 local function head(index_key)

@@ -1,5 +1,5 @@
--- What is done when it is due in a partition: one entry for each duty of the keepers that works by time or by what calls
--- left for later. Every step is safe to repeat, and to run from any number of keepers.
+-- The timed tasks of a partition: for each what it does with due entries, and which indexes say that something is due.
+-- Every step can be repeated, and run by any number of keepers.
 
 -- Lanes of the partition, with those that the caller knows besides.
 function timers.lanes(c, named)
@@ -227,7 +227,7 @@ function timers.list()
     { name = 'cancel_backlog', work = end_some_owed, clocks = one(key.index_cancel_backlog) },
     { name = 'sibling_cancel_dispatch', work = cancel_siblings, signs = one(key.index_pending_cancel_groups) },
     { name = 'rerun', work = rerun.advance, signs = one(key.ffx_reruns), free = true },
-    { name = 'child_runs', work = child_run.take_notices, clocks = child_run.due_indexes },
+    { name = 'child_runs', work = child_run.take_errands, clocks = child_run.due_indexes },
     { name = 'admission', work = offer_candidates, clocks = one(key.ffx_unadmitted) },
     { name = 'schedule', work = schedule.take_due, clocks = one(key.ffx_schedules_due), free = true },
   }

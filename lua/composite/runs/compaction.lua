@@ -1,4 +1,4 @@
--- Making runs smaller that have been over for some time.
+-- Compacting closed runs: dropping records and fields that nothing reads after the end of a run.
 
 -- Members that one call makes smaller, and closed flows that it looks at, roughly.
 local MEMBERS_PER_CALL = 64

@@ -1,4 +1,5 @@
--- Summaries of flows that were made call by call: how many members stand where. Runs of managed flows count as they go.
+-- Summaries of flows that were made call by call: how many members are in which state. Managed flows count theirs as
+-- they run.
 
 -- Members that are counted; of a flow with more, that many are taken at random.
 local MAX_COUNTED = 1000

@@ -1,4 +1,4 @@
--- Taking a run out of the engine: by hand, or when it has been kept long enough.
+-- Purging runs: by a call, or when their retention is over.
 
 -- What one call removes, roughly: a member is 16 keys, an edge or an attempt a few more.
 local KEYS_PER_CALL = 1000

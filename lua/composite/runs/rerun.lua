@@ -1,6 +1,6 @@
--- Running a part of a run that is over again, in steps of which each is bounded: the nodes are collected; then all are
--- reset, while none of them may start; then what they do not wait for any more is resolved, and they go. A run that stays
--- half-way, because its caller is gone, is led on by the keeper.
+-- Running a part of a closed run again, in bounded steps: its nodes are collected; all are reset, while none may start;
+-- then the edges that they do not wait for are resolved, and the nodes start. A rerun whose caller is gone is continued
+-- by the keeper.
 
 local MAX_NODES_PER_CALL = 256
 

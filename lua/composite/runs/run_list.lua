@@ -1,6 +1,5 @@
--- The lists in which runs are searched. A run is in them from its submission until its purge begins: in that of all runs,
--- that of its flow, and one for each of its tags, by the time of its creation. What claims and completes nodes does not
--- touch them.
+-- The lists in which runs are searched, each by time of creation: all runs, the runs of a flow, the runs of a tag. A
+-- run is in its lists from its submission until its purge begins. Claims and completions do not touch them.
 
 -- What one call gives and looks at. Runs are read in batches of the given size while a filter leaves some out.
 local MAX_PAGE = 200

@@ -1,4 +1,4 @@
--- What can be read of a run: its state and nodes, its result, its failures, the inputs of a node, its events.
+-- Reading a run: its state and nodes, its result, its failures, the inputs of a node, its events.
 
 local MAX_PAGE = 500
 

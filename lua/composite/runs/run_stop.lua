@@ -1,4 +1,4 @@
--- Flows as a whole: cancel, describe, result, listing, events.
+-- Stopping runs and nodes: a flow that is over owes its members their end, and ends a bounded number of them per call.
 
 -- Members ended per call; the rest stays owed.
 local ENDED_PER_CALL = 64

@@ -1,4 +1,5 @@
--- Removing executions that ended some time ago and belong to no managed flow; those of managed flows go with their run.
+-- Removing executions that ended some time ago and belong to no managed flow; those of managed flows are purged with
+-- their run.
 
 -- Keys that one call removes, roughly, and records that it looks at.
 local KEYS_PER_CALL = 1000

@@ -1,5 +1,5 @@
--- Schedules: what starts flows by the clock. The record of a schedule is written as a whole, by whoever has read its
--- present version: the rules of time stand in the programs that keep it, here stands that each step of it happens once.
+-- Schedules. The record of a schedule is written as a whole by a client that has read its present version. The rules of
+-- time are in the client; the library makes every step happen once.
 
 -- A schedule that is due belongs to the keeper that was told of it for this time (ms); then another one may have it.
 local TAKEN_MS = 10000

@@ -1,6 +1,6 @@
--- What submits of flows share: how they check what comes, and gather what they write. What a call creates is alike for the
--- most part, so it writes the first record of a kind, and the others are copies in which only what differs is set anew: to set
--- all fields of a hash costs a multiple of that.
+-- The writes of a submission, gathered and sent with few commands, and checks that all submissions share. Records of
+-- one kind are mostly alike, so the first is written in full and the others are copies in which only the differences
+-- are set, which costs a fraction of setting all fields.
 
 local NODE_NUMBERS = { 'input_count', 'upstream_count', 'delay', 'start_timeout', 'attempt_timeout', 'priority' }
 

@@ -1,4 +1,4 @@
--- The edges of submitted flows, and the graph as a whole.
+-- The edges of a submitted flow, and the writes of its whole graph.
 
 local gather = batch_writes.gather
 

@@ -1,4 +1,4 @@
--- Joins that come with the nodes of a flow that is submitted whole.
+-- The joins of a submitted flow, parsed and checked.
 
 local MAX_JOINS_PER_CALL = 256
 

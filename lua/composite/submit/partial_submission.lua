@@ -1,8 +1,9 @@
--- Parts of submissions. A server that was killed while it logged a submission can come back with the beginning of it. Nobody
--- was told that the run exists, and what is missing is known to nobody but its client, so what there is of it is removed.
+-- Partial submissions. A server that is killed while it logs a submission can come back with the beginning of it. Its
+-- client was not told that the run exists, and only the client knows what is missing, so the part is removed.
 --
--- A submission enters the flow into the index of flows first, where reconciling finds it. Then come nodes, members, edges, the
--- flow's record, and the texts, of which the definition is the last; what is written behind that can be mended.
+-- A submission first enters the flow into the index of flows, where reconciling finds it. Then it writes nodes,
+-- members, edges, the flow's record, and the texts, of which the definition is the last; what is written after that can
+-- be repaired.
 
 -- Whether an execution belongs to such a part: also a copy of another record in which nothing has been set anew. What others
 -- were told of is among all executions.

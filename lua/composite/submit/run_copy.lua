@@ -1,5 +1,5 @@
--- Runs of one call that are like the one before: their records are copies of its records, and they enter the same lists. What
--- is the same for all of them is found once, in the form that they have.
+-- Runs that are like the run before them in the same call: their records are copies of its records, and they enter the
+-- same lists. What is common to them is determined once, as the form of the call.
 
 -- Places of the edges by the places of the nodes that they lead to, or from.
 local function places_by(edges, which)

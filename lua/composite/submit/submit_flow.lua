@@ -68,7 +68,7 @@ local function write_graph(c, flow_key, A, n, flow, held, known)
 end
 
 -- Removes the run that there is if it is only a part of one. Gives whether it was.
-local function drop_remnant(c, A)
+local function drop_partial(c, A)
   local found = partial_submission.is_partial(c, A.flow_id, true)
   if found then partial_submission.remove(c, A.flow_id, A.ids) end
   return found
@@ -175,7 +175,7 @@ function F.ffx_submit_flow(K, A)
     'node_count', 'edge_count', 'joins', 'purging', 'priority',
     'parent_execution_id' }, true)
   if flow and flow.purging then return reply.err('flow_purging') end
-  if flow and drop_remnant(c, A) then flow = nil end
+  if flow and drop_partial(c, A) then flow = nil end
   if flow then
     err = batch_writes.check_same(flow, A)
     if err then return err end

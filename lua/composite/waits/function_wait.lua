@@ -1,4 +1,4 @@
--- What a function of a managed flow does about its steps and waits: suspend, record, open a waitpoint ahead.
+-- Steps and waits of functions: suspending, recording a step, opening a waitpoint ahead, reading the journal.
 
 local STEP_FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
@@ -37,7 +37,7 @@ local function brought_before(c, A, core)
 end
 
 -- Executions that a worker takes on in place of the one that it put to sleep.
-local function hand_off(c, request)
+local function claim_next(c, request)
   local executions = claiming.claim(c, request)
   local remaining = claiming.remaining(c, request)
   settle.run(c)
@@ -78,7 +78,7 @@ end
 function F.ffx_suspend(K, A)
   local request, err = claim_request.parse(A)
   if err then return err end
-  request.handed_on = true
+  request.skip_abandoned = true
   err = journal.check_step(A.step)
   if err then return err end
   if #(A.suspension_id or '') ~= 36 then return reply.err('invalid_input', 'suspension_id must be a UUID') end
@@ -91,13 +91,13 @@ function F.ffx_suspend(K, A)
   if not core then return reply.err('execution_not_found') end
   local earlier = record.read(key.exec_suspension(c, A.execution_id), { 'suspension_id', 'closed_at' })
   local repeated = earlier and earlier.suspension_id == A.suspension_id
-  if repeated and not brought_before(c, A, core) then return hand_off(c, request) end
+  if repeated and not brought_before(c, A, core) then return claim_next(c, request) end
   local f
   f, err = lease.check_write(c, core_key, core, A)
   if err then return err end
   local before = brought_before(c, A, core)
   if before then return reply.already('0', {}, before) end
-  if run_stop.end_late(c, A.execution_id, core_key, core) then return hand_off(c, request) end
+  if run_stop.end_late(c, A.execution_id, core_key, core) then return claim_next(c, request) end
   if earlier and not is_set(earlier.closed_at) then return reply.err('already_suspended') end
   err = journal.check_room(c, A.execution_id, core, 0)
   if err then return err end
@@ -118,7 +118,7 @@ function F.ffx_suspend(K, A)
   end
   k.core = core_key
   suspension.enter(c, k, a, core, f, w, spec.timeout and c.now + spec.timeout)
-  return hand_off(c, request)
+  return claim_next(c, request)
 end
 
 -- @function ffx_record_step

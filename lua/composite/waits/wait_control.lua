@@ -1,4 +1,4 @@
--- What the outside does about the waits of managed flows: signal, list, end.
+-- Waits of managed flows as clients see them: signalling, listing and ending them.
 
 -- Signals that a waitpoint keeps before its wait begins.
 local MAX_EARLY = 1024
