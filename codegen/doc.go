@@ -43,6 +43,12 @@
 //	-- @arguments claim_request      lane_id:lane_id capabilities:csv optional
 //	-- @errors    fenced             execution_not_active lease_expired stale_lease
 //
+// A module function that another file sets is a hook: @hook stands above its definition, which is what a library without
+// that file does.
+//
+//	-- @hook A flow has closed.
+//	function graph.on_closed(c, flow_id) end
+//
 // Field lists are `name:type` words; `optional` after one, or a `?` at its end, lets the zero value be
 // sent as an empty text, and lets the end of a reply be missing. A type is a scalar of the table in
 // types.go, or one of
@@ -70,8 +76,10 @@
 // # Checks
 //
 // Beside the headers, the whole library is read as Lua: unknown globals, globals that do not exist yet while the
-// library loads, fields of module tables that no line defines or two define, more file-scope locals than the
-// interpreter allows, and assignments such as `a, b = b, a`, which the embedded engine's interpreter does in order.
+// library loads, fields of module tables that no line defines or two define, locals that hide a module, more file-scope locals
+// than the interpreter allows, and assignments such as `a, b = b, a`, which the embedded engine's interpreter does in order.
+// Then its structure is checked: a module is one file of its name, files of the contract library use none below composite/,
+// every hook is set, and files use each other in no circle that is not known. See lua/README.md.
 // All faults are reported at once, each with file and line.
 //
 // # Build
