@@ -43,6 +43,11 @@
 //	-- @arguments claim_request      lane_id:lane_id capabilities:csv optional
 //	-- @errors    fenced             execution_not_active lease_expired stale_lease
 //
+// A message is a text that is published: its name, the channels, and the text with its parameters. Lua puts it together with
+// message.<name>. Messages of one channel begin with different words.
+//
+//	-- @message   work channel.wake,channel.rota work {partition} {number}
+//
 // A module function that another file sets is a hook: @hook stands above its definition, which is what a library without
 // that file does.
 //

@@ -43,6 +43,7 @@ func emitDocs(l *library, plans []*plan) string {
 	for _, t := range l.templates {
 		fmt.Fprintf(&b, "| %s | `%s` |\n", t.name, t.pattern())
 	}
+	docMessages(&b, l)
 	return b.String()
 }
 

@@ -147,6 +147,7 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 	var p problems
 	l := readHeaders(files, &p)
 	check(l, &p)
+	checkMessages(l, &p)
 	if err := p.err(); err != nil {
 		return nil, err
 	}
@@ -202,6 +203,7 @@ func generatedLua(l *library, id build) map[string]string {
 	return map[string]string{
 		"lua/generated/modules.gen.lua":            emitModules(l.files, false),
 		"lua/generated/keys.gen.lua":               emitLuaKeys(l),
+		"lua/generated/messages.gen.lua":           emitMessages(l),
 		"lua/generated/register.gen.lua":           emitLuaRegister(l, false, id),
 		"lua/composite/generated/modules.gen.lua":  emitModules(l.files, true),
 		"lua/composite/generated/register.gen.lua": emitLuaRegister(l, true, id),

@@ -22,6 +22,7 @@ type library struct {
 	errorSets []*errorSet
 	functions []*function
 	hooks     map[moduleField]position
+	messages  []*message
 }
 
 type sourceFile struct {

@@ -38,6 +38,9 @@ func emitModules(files []sourceFile, composite bool) string {
 			names = append(names, moduleOf(f.name))
 		}
 	}
+	if !composite {
+		names = append(names, messageModule)
+	}
 	slices.Sort(names)
 	var b strings.Builder
 	b.WriteString(luaHeader)
@@ -46,6 +49,9 @@ func emitModules(files []sourceFile, composite bool) string {
 	}
 	return b.String()
 }
+
+// messageModule has the generated functions that put messages together.
+const messageModule = "message"
 
 // checkFileNames reports files of the same name: a name leads to one file, in whichever folder it is.
 func checkFileNames(files []sourceFile, p *problems) {

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "181-18148fc637753851"
+const build = "183-763f5541076e8c44"

@@ -1,14 +1,28 @@
 -- Messages to workers, keepers and clients. They are hints: a lost one costs time, never work, because workers and
 -- keepers also poll slowly. Only executions of managed flows cause them.
 
+-- To workers: something to claim, nothing left, an execution set aside that the worker who met it cannot run; a worker that
+-- serves the lane, or no longer does, which workers tell each other; and that a lease has ended. The mark makes messages differ.
+
+-- @message  work    channel.wake,channel.rota work {partition} {mark}
+-- @message  none    channel.wake,channel.rota none {partition}
+-- @message  aside   channel.wake              aside {partition} {activity}
+-- @message  here    channel.wake              here {worker_instance_id}
+-- @message  left    channel.wake              left {worker_instance_id}
+-- @message  cancel  channel.worker            cancel {execution_id} {lease_id} {reason}
+
+-- To keepers: something is due in a partition at a time (ms). The family is b for budgets, q for quotas, empty for flows.
+
+-- @message  due     channel.due               {family}{partition} {at}
+
 -- Keepers look at every partition at least this often (ms); what is due later needs no message. It is shorter than the
 -- default lease, so that a claim needs none.
 local SWEEP_MS = 9000
 
 -- Sends a message and gives how many heard it; nil when it could not be sent, for want of rights on the channel for instance:
 -- a call that has written must not end half-way for a hint. The only place of the library that publishes.
-function wake.send(channel, message)
-  local heard = redis.pcall('PUBLISH', channel, message)
+function wake.send(channel, text)
+  local heard = redis.pcall('PUBLISH', channel, text)
   if type(heard) == 'number' then return heard end
   return nil
 end
@@ -44,23 +58,23 @@ end
 -- The worker that runs an execution is told to stop.
 function wake.cancel(c, worker_instance_id, execution_id, lease_id, reason)
   local cancels = call.list_in(c, 'cancels')
-  cancels[#cancels + 1] = { worker_instance_id, 'cancel ' .. execution_id .. ' ' .. (lease_id or '') .. ' ' .. reason }
+  cancels[#cancels + 1] = { worker_instance_id, message.cancel(execution_id, lease_id or '', reason) }
 end
 
 -- Results up to this size (bytes) go with the message that a flow is over.
 local MAX_DONE_RESULT = 4096
 
-local function tell_done(c, message)
+local function tell_done(c, text)
   local finished = call.list_in(c, 'finished')
-  finished[#finished + 1] = message
+  finished[#finished + 1] = text
 end
 
 -- A flow is over. A small result goes with the message when the call has it at hand, so that whoever waits need not
 -- ask for it.
 function wake.done(c, flow_id, outcome, result)
-  local message = flow_id .. ' ' .. outcome
-  if is_set(result) and #result <= MAX_DONE_RESULT then message = message .. ' ' .. result end
-  tell_done(c, message)
+  local text = flow_id .. ' ' .. outcome
+  if is_set(result) and #result <= MAX_DONE_RESULT then text = text .. ' ' .. result end
+  tell_done(c, text)
 end
 
 -- A flow that was over runs again, so that its end is to come.
@@ -84,14 +98,14 @@ end
 -- Tells all workers of a lane that there is something to claim. The time makes messages differ: by it, workers find out
 -- who answers first.
 function wake.all(c, lane)
-  wake.send(key.channel_wake(c, lane), 'work ' .. call.partition(c) .. ' ' .. c.now_text)
+  wake.send(key.channel_wake(c, lane), message.work(call.partition(c), c.now_text))
 end
 
 -- Tells the workers of the present slot, or of a given one, that there is something to claim; all workers when this server
 -- knows of no listener to the slot.
 function wake.workers(c, lane, slot)
   local channel = key.channel_rota(c, number.text(slot or wake.slot(c.now)), lane)
-  if wake.send(channel, 'work ' .. call.partition(c) .. ' ' .. c.now_text) == 0 then wake.all(c, lane) end
+  if wake.send(channel, message.work(call.partition(c), c.now_text)) == 0 then wake.all(c, lane) end
 end
 
 -- Passes a wake-up on to as many further workers as needed: one that was woken at a slot took `taken` executions and left some.
@@ -103,7 +117,7 @@ end
 -- Tells the workers of a slot, or all, that nothing is left to claim.
 function wake.none(c, lane, slot)
   local channel = is_set(slot) and key.channel_rota(c, slot, lane) or key.channel_wake(c, lane)
-  wake.send(channel, 'none ' .. call.partition(c))
+  wake.send(channel, message.none(call.partition(c)))
 end
 
 local NOTHING = {}
@@ -119,9 +133,9 @@ local function publish_done(c, messages)
     return
   end
   local parts, bytes = { 'many ' }, 0
-  for i, message in ipairs(messages) do
-    parts[#parts + 1] = number.text(#message) .. ' ' .. message
-    bytes = bytes + #message
+  for i, text in ipairs(messages) do
+    parts[#parts + 1] = number.text(#text) .. ' ' .. text
+    bytes = bytes + #text
     if i == #messages or bytes >= MAX_DONE_MESSAGE then
       wake.send(channel, table.concat(parts))
       parts, bytes = { 'many ' }, 0
@@ -139,10 +153,10 @@ function wake.flush(c)
     end
   end
   if c.due_at then
-    wake.send(key.channel_due(c), call.partition(c) .. ' ' .. number.text(c.due_at))
+    wake.send(key.channel_due(c), message.due('', call.partition(c), number.text(c.due_at)))
   end
-  for _, message in ipairs(c.cancels or NOTHING) do
-    wake.send(key.channel_worker(c, message[1]), message[2])
+  for _, cancel in ipairs(c.cancels or NOTHING) do
+    wake.send(key.channel_worker(c, cancel[1]), cancel[2])
   end
   if c.finished then publish_done(c, c.finished) end
 end

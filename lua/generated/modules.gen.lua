@@ -18,6 +18,7 @@ local join = {}
 local journal = {}
 local key = {}
 local lease = {}
+local message = {}
 local number = {}
 local order = {}
 local propagate = {}

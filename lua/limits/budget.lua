@@ -101,7 +101,7 @@ local GRACE_MS = 1000
 function budget.owe(c, text)
   local at = c.now + GRACE_MS
   redis.call('ZADD', key.budget_due(c), at, text)
-  wake.send(key.channel_due(c), 'b' .. call.partition(c) .. ' ' .. number.text(at))
+  wake.send(key.channel_due(c), message.due('b', call.partition(c), number.text(at)))
 end
 
 -- Closes the gate, unless it is closed. `stored` has the fields gate and closed, and gets what they are then.

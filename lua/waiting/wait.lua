@@ -18,7 +18,7 @@ wait.END_FIELDS = {
   'fair_key', 'namespace',
 }
 
-local function refuse(message) return nil, reply.err('invalid_input', message) end
+local function refuse(why) return nil, reply.err('invalid_input', why) end
 
 -- What a wait is about, converted: condition, timeout (ms; nil without), behaviour. Nil and the error reply when something
 -- is wrong. `what` names the wait in errors.

@@ -20,9 +20,9 @@ local function xor_pad(secret, byte)
 end
 
 -- HMAC-SHA1 as 40 hex digits.
-local function hmac(secret, message)
+local function hmac(secret, text)
   if #secret > HMAC_BLOCK then secret = sha1(secret) end
-  return redis.sha1hex(xor_pad(secret, 0x5c) .. sha1(xor_pad(secret, 0x36) .. message))
+  return redis.sha1hex(xor_pad(secret, 0x5c) .. sha1(xor_pad(secret, 0x36) .. text))
 end
 
 -- Comparison whose time does not depend on where the texts differ.

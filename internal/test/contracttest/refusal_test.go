@@ -247,7 +247,7 @@ func declaredWrites(dir string) (map[string][]string, error) {
 	}
 	templates := make(map[string]string)
 	for _, m := range regexp.MustCompile(`(?m)^-- @template +(\S+) +(\S+)`).FindAllStringSubmatch(all.String(), -1) {
-		templates[m[1]] = "^[^:]*:" + regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(m[2]), ".*") + "$"
+		templates[m[1]] = "^[^:]*:" + regexp.MustCompile(`\\\{[\w:]+\\\}`).ReplaceAllString(regexp.QuoteMeta(m[2]), ".*") + "$"
 	}
 	out := make(map[string][]string)
 	var function string

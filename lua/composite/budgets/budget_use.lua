@@ -80,7 +80,7 @@ local function write_declaration(c, b, A, n, stored)
     redis.call('ZREM', b.resets, b.id)
   elseif number.finite(stored.reset_interval_ms) ~= n.interval then
     budget.schedule_reset(b, b.id, c.now + n.interval)
-    wake.send(key.channel_due(c), 'b' .. call.partition(c) .. ' ' .. number.text(c.now + n.interval))
+    wake.send(key.channel_due(c), message.due('b', call.partition(c), number.text(c.now + n.interval)))
   end
   stored.on_hard_limit, stored.name, stored.key = A.effect, stored.name or A.name, stored.key or A.key
 end

@@ -20,7 +20,7 @@ function claiming.set_aside(c, execution_id, core, lane, detail)
   }, {})
   order.leave(c, lane, execution_id, core)
   redis.call('ZADD', key.lane_blocked_route(c, lane), c.now, execution_id)
-  wake.send(key.channel_wake(c, lane), 'aside ' .. call.partition(c) .. ' ' .. (core.execution_kind or ''))
+  wake.send(key.channel_wake(c, lane), message.aside(call.partition(c), core.execution_kind or ''))
 end
 
 -- Key and core of an eligible execution that this worker may have, but for its limits; nil when it may not, and then it is out
