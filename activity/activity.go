@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Activity is a named function that workers run for the nodes of a flow. It is immutable and may be used by several
@@ -14,7 +16,7 @@ type Activity[In, Out any] struct {
 	name    string
 	aliases []string
 	fn      func(context.Context, In) (Out, error)
-	options Options
+	options activityspec.Options
 	codec   Codec
 	err     error
 }
@@ -26,8 +28,8 @@ type Activity[In, Out any] struct {
 // New does not fail: what is wrong with the declaration is kept and returned by Err, by flow.Build and by the
 // registration with a worker.
 func New[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...Option) *Activity[In, Out] {
-	d := declaration{options: DefaultOptions(), codec: JSON{}}
-	if err := CheckName(name); err != nil {
+	d := declaration{options: activityspec.DefaultOptions(), codec: JSON{}}
+	if err := activityspec.CheckName(name); err != nil {
 		d.fault("name: %w", err)
 	}
 	if fn == nil {
@@ -42,10 +44,10 @@ func New[In, Out any](name string, fn func(context.Context, In) (Out, error), op
 	}
 	d.checkAliases(name)
 	d.checkTypes(reflect.TypeFor[In](), reflect.TypeFor[Out]())
-	a := &Activity[In, Out]{name: name, aliases: d.aliases, fn: fn, options: d.options.normalized(), codec: d.codec}
+	a := &Activity[In, Out]{name: name, aliases: d.aliases, fn: fn, options: d.options.Normalized(), codec: d.codec}
 	if err := d.options.Validate(); err != nil {
 		d.faults = append(d.faults, err)
-		a.options = DefaultOptions()
+		a.options = activityspec.DefaultOptions()
 	}
 	if joined := errors.Join(d.faults...); joined != nil {
 		a.err = &DeclarationError{Activity: name, Err: joined}
@@ -60,7 +62,7 @@ type Handler interface {
 	// Aliases are further names under which stored flows may know the activity.
 	Aliases() []string
 	// Options are the resolved options: every default is filled in.
-	Options() Options
+	Options() activityspec.Options
 	// Codec turns the input and the result into bytes and back. It is never nil.
 	Codec() Codec
 	// Err tells what is wrong with the declaration, nil when nothing is. It matches ErrInvalid.
@@ -91,9 +93,9 @@ func (a *Activity[In, Out]) Aliases() []string {
 }
 
 // Options returns the resolved options. When one of them is invalid, all are the defaults and Err tells.
-func (a *Activity[In, Out]) Options() Options {
+func (a *Activity[In, Out]) Options() activityspec.Options {
 	if a == nil || a.options.Lane == "" {
-		return DefaultOptions()
+		return activityspec.DefaultOptions()
 	}
 	return a.options.Clone()
 }
@@ -157,7 +159,7 @@ func (a *Activity[In, Out]) Invoke(ctx context.Context, input []byte) ([]byte, e
 
 // declaration collects what New is told, with its faults.
 type declaration struct {
-	options Options
+	options activityspec.Options
 	aliases []string
 	codec   Codec
 	faults  []error
@@ -170,7 +172,7 @@ func (d *declaration) fault(format string, args ...any) {
 func (d *declaration) checkAliases(name string) {
 	seen := map[string]bool{name: true}
 	for _, alias := range d.aliases {
-		if err := CheckName(alias); err != nil {
+		if err := activityspec.CheckName(alias); err != nil {
 			d.fault("alias: %w", err)
 		}
 		if seen[alias] {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 var (
@@ -74,7 +75,7 @@ func AwaitAll[T any](ctx context.Context, name string, opts ...WaitOption) ([]Si
 
 func await(ctx context.Context, name string, collect bool, opts []WaitOption) ([]byte, error) {
 	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("await %q: %w", name, err) }
-	if err := CheckName(name); err != nil {
+	if err := activityspec.CheckName(name); err != nil {
 		return fail(NonRetryable(err))
 	}
 	w := NewWait(opts...)
@@ -141,7 +142,9 @@ const DefaultWithin = 24 * time.Hour
 
 // Within is the time in which the function must come to the Await whose waitpoint it opened; signals that came early are
 // lost after it. Defaults to DefaultWithin, at most MaxWait.
-func Within(d time.Duration) OpenOption { return func(c *openConfig) { c.within = Milliseconds(d) } }
+func Within(d time.Duration) OpenOption {
+	return func(c *openConfig) { c.within = activityspec.Milliseconds(d) }
+}
 
 // OpenWaitpoint opens the waitpoint of the next Await (or AwaitAll) of that name before the function waits there, and
 // returns its token, for an outside system that is to send the signal. A signal that comes before the Await is kept. Called
@@ -160,7 +163,7 @@ func Within(d time.Duration) OpenOption { return func(c *openConfig) { c.within 
 //	answer, err := activity.Await[Answer](ctx, "answer")
 func OpenWaitpoint(ctx context.Context, name string, opts ...OpenOption) (Token, error) {
 	fail := func(err error) (Token, error) { return Token{}, fmt.Errorf("open waitpoint %q: %w", name, err) }
-	if err := CheckName(name); err != nil {
+	if err := activityspec.CheckName(name); err != nil {
 		return fail(NonRetryable(err))
 	}
 	config := openConfig{within: DefaultWithin}
@@ -170,8 +173,8 @@ func OpenWaitpoint(ctx context.Context, name string, opts ...OpenOption) (Token,
 		}
 		opt(&config)
 	}
-	if config.within <= 0 || config.within > MaxWait {
-		return fail(NonRetryable(fmt.Errorf("it is to stay open for %s, not for more than 0 and at most %s", config.within, MaxWait)))
+	if config.within <= 0 || config.within > activityspec.MaxWait {
+		return fail(NonRetryable(fmt.Errorf("it is to stay open for %s, not for more than 0 and at most %s", config.within, activityspec.MaxWait)))
 	}
 	steps, ok := activitycontext.StepsFrom(ctx)
 	if !ok {

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // MaxUsage is the largest amount of one report or reservation.
@@ -83,7 +84,7 @@ func ReportUsage(ctx context.Context, dimension string, n int64, opts ...UsageOp
 		opt(&u)
 	}
 	if u.keyed {
-		if err := CheckName(u.key); err != nil {
+		if err := activityspec.CheckName(u.key); err != nil {
 			return badUsage("report", dimension, fmt.Errorf("key: %w", err))
 		}
 	}
@@ -191,7 +192,7 @@ func Budgets(ctx context.Context) ([]BudgetAmount, error) {
 }
 
 func checkUsage(what, dimension string, n int64) error {
-	if err := CheckName(dimension); err != nil {
+	if err := activityspec.CheckName(dimension); err != nil {
 		return badUsage(what, dimension, fmt.Errorf("dimension: %w", err))
 	}
 	if n < 0 || n > MaxUsage {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // MaxFrame is the largest payload of a frame, in bytes.
@@ -18,7 +19,7 @@ const MaxFrame = 64 << 10
 // has ended, or that the payload is not possible. The engine keeps the last 10,000 frames of an attempt, or as many as
 // KeepFrames says. Outside a worker it does nothing.
 func Emit(ctx context.Context, kind string, payload any) error {
-	if err := CheckName(kind); err != nil {
+	if err := activityspec.CheckName(kind); err != nil {
 		return fmt.Errorf("emit: %w", err)
 	}
 	data, encoding := []byte(nil), activitycontext.BytesEncoding

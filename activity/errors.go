@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
@@ -82,7 +83,7 @@ func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
 	}
-	return &retryAfter{err: err, delay: Milliseconds(max(0, d))}
+	return &retryAfter{err: err, delay: activityspec.Milliseconds(max(0, d))}
 }
 
 // MaxCategory is the longest name that Category gives, in bytes.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // MaxStep is the largest encoded result of a step, in bytes.
@@ -24,7 +25,7 @@ const MaxStep = 1 << 20
 func Once[T any](ctx context.Context, name string, fn func(context.Context) (T, error)) (T, error) {
 	var zero T
 	fail := func(err error) (T, error) { return zero, fmt.Errorf("step %q: %w", name, err) }
-	if err := CheckName(name); err != nil {
+	if err := activityspec.CheckName(name); err != nil {
 		return fail(NonRetryable(err))
 	}
 	steps, ok := activitycontext.StepsFrom(ctx)

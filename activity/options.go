@@ -1,99 +1,16 @@
 package activity
 
 import (
-	"errors"
-	"fmt"
-	"slices"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // DefaultLane is the lane of activities and nodes that name none.
-const DefaultLane = "default"
+const DefaultLane = activityspec.DefaultLane
 
 // MaxPriority is the highest priority; the lowest, and the default, is 0.
-const MaxPriority = 9000
-
-// Options say how the executions of an activity are scheduled and retried. All durations are whole milliseconds.
-type Options struct {
-	// Retry says how often and how soon a failed attempt is repeated.
-	Retry RetryPlan
-	// StartToClose limits one attempt, from its claim to its end; 0 is no limit. An attempt that takes longer fails
-	// with category "timeout" and is retried by Retry.
-	StartToClose time.Duration
-	// HeartbeatTimeout limits the time between two heartbeats of a running attempt; 0 is no limit. An attempt that
-	// misses it fails with category "timeout" and is retried by Retry.
-	HeartbeatTimeout time.Duration
-	// ScheduleToStart limits the time from becoming eligible to the first claim; 0 is no limit. It is terminal for
-	// the node: there is no retry.
-	ScheduleToStart time.Duration
-	// Lane is the queue that workers claim from, 1 to 64 printable ASCII characters without spaces.
-	Lane string
-	// Priority orders the executions of a lane, 0 to MaxPriority, higher first.
-	Priority int
-	// Capabilities must all be announced by a worker before it may claim. They are sorted and without duplicates.
-	Capabilities []string
-	// KeepFrames is how many of the frames that an attempt emits are kept, the last ones, at most MaxKeepFrames; 0 is about
-	// 10,000.
-	KeepFrames int
-	// Limits bound how often, and how many at once, executions start. They are sorted by name.
-	Limits []LimitSpec
-}
-
-// MaxKeepFrames bounds KeepFrames.
-const MaxKeepFrames = 100_000
-
-// DefaultOptions returns what holds when no option is given: DefaultRetry, no timeouts, DefaultLane, priority 0, no
-// capabilities.
-func DefaultOptions() Options {
-	return Options{Retry: DefaultRetry(), Lane: DefaultLane}
-}
-
-// Clone returns a copy that shares nothing with o.
-func (o Options) Clone() Options {
-	o.Capabilities = slices.Clone(o.Capabilities)
-	o.Limits = slices.Clone(o.Limits)
-	return o
-}
-
-// Validate returns every fault of o, joined, or nil.
-func (o Options) Validate() error {
-	errs := []error{o.Retry.Validate()}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"start-to-close timeout", o.StartToClose},
-		{"heartbeat timeout", o.HeartbeatTimeout},
-		{"schedule-to-start timeout", o.ScheduleToStart},
-	} {
-		if d.value < 0 {
-			errs = append(errs, fmt.Errorf("%s %s is negative", d.name, d.value))
-		}
-		if d.value%time.Millisecond != 0 {
-			errs = append(errs, fmt.Errorf("%s %s is not in whole milliseconds", d.name, d.value))
-		}
-	}
-	if err := checkLane(o.Lane); err != nil {
-		errs = append(errs, err)
-	}
-	if o.Priority < 0 || o.Priority > MaxPriority {
-		errs = append(errs, fmt.Errorf("priority %d is outside 0 to %d", o.Priority, MaxPriority))
-	}
-	if o.KeepFrames < 0 || o.KeepFrames > MaxKeepFrames {
-		errs = append(errs, fmt.Errorf("%d frames to keep are outside 0 to %d", o.KeepFrames, MaxKeepFrames))
-	}
-	errs = append(errs, checkLimits(o.Limits)...)
-	return errors.Join(append(errs, checkCapabilities(o.Capabilities)...)...)
-}
-
-// normalized brings o into the one form that equal options share.
-func (o Options) normalized() Options {
-	o = o.Clone()
-	slices.Sort(o.Capabilities)
-	o.Capabilities = slices.Compact(o.Capabilities)
-	sortLimits(o.Limits)
-	return o
-}
+const MaxPriority = activityspec.MaxPriority
 
 // Option changes how New declares an activity. Where a value is invalid, Err of the activity tells.
 type Option func(*declaration)
@@ -113,18 +30,18 @@ func Retry(policy RetryPolicy) Option {
 // StartToClose limits one attempt, from its claim to its end. The default is 0, no limit. Fractions of a millisecond
 // count as a whole one, here and in all other options.
 func StartToClose(limit time.Duration) Option {
-	return func(d *declaration) { d.options.StartToClose = Milliseconds(limit) }
+	return func(d *declaration) { d.options.StartToClose = activityspec.Milliseconds(limit) }
 }
 
 // HeartbeatTimeout limits the time between two calls of Heartbeat. The default is 0: no heartbeat is expected.
 func HeartbeatTimeout(limit time.Duration) Option {
-	return func(d *declaration) { d.options.HeartbeatTimeout = Milliseconds(limit) }
+	return func(d *declaration) { d.options.HeartbeatTimeout = activityspec.Milliseconds(limit) }
 }
 
 // ScheduleToStart limits the time that an execution waits for a worker. The default is 0, no limit. When it passes,
 // the node fails for good: it is not retried.
 func ScheduleToStart(limit time.Duration) Option {
-	return func(d *declaration) { d.options.ScheduleToStart = Milliseconds(limit) }
+	return func(d *declaration) { d.options.ScheduleToStart = activityspec.Milliseconds(limit) }
 }
 
 // Lane names the queue that workers claim from, 1 to 64 printable ASCII characters without spaces. The default is
@@ -165,25 +82,9 @@ func WithCodec(c Codec) Option {
 			d.fault("codec is nil")
 			return
 		}
-		if err := CheckName(c.Name()); err != nil {
+		if err := activityspec.CheckName(c.Name()); err != nil {
 			d.fault("codec: %w", err)
 		}
 		d.codec = c
-	}
-}
-
-// Milliseconds rounds d up to whole milliseconds, the unit in which the engine keeps time. Negative durations become
-// smaller, not zero.
-func Milliseconds(d time.Duration) time.Duration {
-	whole := d.Truncate(time.Millisecond)
-	switch {
-	case d > whole && whole > time.Duration(1<<63-1)-time.Millisecond:
-		return whole
-	case d > whole:
-		return whole + time.Millisecond
-	case d < whole && whole == 0:
-		return -time.Millisecond
-	default:
-		return whole
 	}
 }

@@ -1,67 +1,36 @@
 package activity
 
 import (
-	"errors"
-	"fmt"
-	"slices"
 	"time"
-)
 
-// Limits of a wait.
-const (
-	// MaxSignalNames bounds the names of one wait.
-	MaxSignalNames = 64
-	// MaxSignals bounds how many signals one wait may ask for, with the number of names taken into account: names times
-	// signals.
-	MaxSignals = 1024
-	// MaxWait is the longest timeout of a wait.
-	MaxWait = 10 * 365 * 24 * time.Hour
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // TimeoutBehavior says what happens when a wait's timeout passes before its signals have come.
-type TimeoutBehavior string
+type TimeoutBehavior = activityspec.TimeoutBehavior
 
 // What a wait may do when its time is up.
 const (
 	// FailOnTimeout fails the node, with category "timeout", without a retry.
-	FailOnTimeout TimeoutBehavior = "fail"
+	FailOnTimeout = activityspec.FailOnTimeout
 	// CancelOnTimeout cancels the node.
-	CancelOnTimeout TimeoutBehavior = "cancel"
+	CancelOnTimeout = activityspec.CancelOnTimeout
 	// ExpireOnTimeout ends the node as expired.
-	ExpireOnTimeout TimeoutBehavior = "expire"
-	// ResumeOnTimeout goes on: a waitpoint node succeeds with the zero value (with no signals, where they are collected),
-	// and Await returns ErrWaitTimedOut.
-	ResumeOnTimeout TimeoutBehavior = "resume"
+	ExpireOnTimeout = activityspec.ExpireOnTimeout
+	// ResumeOnTimeout resumes the run: a waitpoint node succeeds with the zero value (with no signals, where they are
+	// collected), and Await returns ErrWaitTimedOut.
+	ResumeOnTimeout = activityspec.ResumeOnTimeout
 	// Escalate keeps waiting, and says so: in the run's events and among its waitpoints.
-	Escalate TimeoutBehavior = "escalate"
+	Escalate = activityspec.Escalate
 )
 
-// Wait says which signals end a wait. NewWait makes one.
-type Wait struct {
-	// Signals are the names that count, without duplicates. None: every name counts.
-	Signals []string
-	// All asks for one signal of each name; Count is 0 then.
-	All bool
-	// Count is how many signals are needed, of whatever accepted names; at least 1, except with All.
-	Count int
-	// Distinct counts only one signal of each source.
-	Distinct bool
-	// Decisive are the names of which one signal ends the wait at once, whatever else it asks for. No name is among Signals,
-	// too.
-	Decisive []string
-	// Timeout limits the wait; 0 is no limit. Whole milliseconds.
-	Timeout time.Duration
-	// OnTimeout is set exactly when Timeout is.
-	OnTimeout TimeoutBehavior
-}
-
 // WaitOption adjusts Await and AwaitAll.
-type WaitOption func(*Wait)
+type WaitOption func(*activityspec.Wait)
 
 // Signals names the signals that count, at most MaxSignalNames. Names follow CheckName. Used more than once, it adds. The
 // default is that every signal counts.
 func Signals(names ...string) WaitOption {
-	return func(w *Wait) { w.Signals = append(w.Signals, names...) }
+	return func(w *activityspec.Wait) { w.Signals = append(w.Signals, names...) }
 }
 
 // MatchAny ends the wait with the first signal that counts. It is the default.
@@ -69,31 +38,31 @@ func MatchAny() WaitOption { return AtLeast(1) }
 
 // MatchAll ends the wait when each of the names of Signals has come once.
 func MatchAll() WaitOption {
-	return func(w *Wait) { w.All, w.Count, w.Distinct = true, 0, false }
+	return func(w *activityspec.Wait) { w.All, w.Count, w.Distinct = true, 0, false }
 }
 
 // AtLeast ends the wait with the n-th signal that counts, of one name or of several.
 func AtLeast(n int) WaitOption {
-	return func(w *Wait) { w.All, w.Count, w.Distinct = false, n, false }
+	return func(w *activityspec.Wait) { w.All, w.Count, w.Distinct = false, n, false }
 }
 
 // AtLeastDistinct ends the wait when signals that count have come from n different sources.
 func AtLeastDistinct(n int) WaitOption {
-	return func(w *Wait) { w.All, w.Count, w.Distinct = false, n, true }
+	return func(w *activityspec.Wait) { w.All, w.Count, w.Distinct = false, n, true }
 }
 
 // Decisive names signals of which one ends the wait at once, whatever else it asks for: a single no, where several have to
 // say yes. It counts also when its source has been counted before. The names are no names of Signals; of both together there
 // are at most MaxSignalNames. Used more than once, it adds. The default is none.
 func Decisive(names ...string) WaitOption {
-	return func(w *Wait) { w.Decisive = append(w.Decisive, names...) }
+	return func(w *activityspec.Wait) { w.Decisive = append(w.Decisive, names...) }
 }
 
 // Timeout limits the wait, at most to MaxWait, and says what happens then. The default is no limit. Fractions of a
 // millisecond count as a whole one.
 func Timeout(limit time.Duration, then TimeoutBehavior) WaitOption {
-	return func(w *Wait) {
-		w.Timeout, w.OnTimeout = Milliseconds(limit), then
+	return func(w *activityspec.Wait) {
+		w.Timeout, w.OnTimeout = activityspec.Milliseconds(limit), then
 		if w.Timeout == 0 {
 			w.Timeout = -1 // not "no limit", which is not to be had by mistake
 		}
@@ -101,8 +70,8 @@ func Timeout(limit time.Duration, then TimeoutBehavior) WaitOption {
 }
 
 // NewWait returns the wait that the options stand for. It may be invalid: see Validate.
-func NewWait(opts ...WaitOption) Wait {
-	w := Wait{Count: 1}
+func NewWait(opts ...WaitOption) activityspec.Wait {
+	w := activityspec.Wait{Count: 1}
 	for _, opt := range opts {
 		if opt == nil {
 			w.Count = -1
@@ -111,73 +80,4 @@ func NewWait(opts ...WaitOption) Wait {
 		opt(&w)
 	}
 	return w
-}
-
-// Needed is the number of signals that end the wait if none of them is decisive.
-func (w Wait) Needed() int {
-	if w.All {
-		return len(w.Signals)
-	}
-	return max(1, w.Count)
-}
-
-// Clone returns a copy that shares nothing with w.
-func (w Wait) Clone() Wait {
-	w.Signals, w.Decisive = slices.Clone(w.Signals), slices.Clone(w.Decisive)
-	return w
-}
-
-// Validate returns every fault of w, joined, or nil.
-func (w Wait) Validate() error {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	names := slices.Concat(w.Signals, w.Decisive)
-	if len(names) > MaxSignalNames {
-		fault("%d signal names, the limit is %d", len(names), MaxSignalNames)
-	}
-	seen := make(map[string]bool, len(names))
-	for _, name := range names {
-		if err := CheckName(name); err != nil {
-			fault("signal: %w", err)
-		}
-		if seen[name] {
-			fault("signal %q is named twice", name)
-		}
-		seen[name] = true
-	}
-	switch {
-	case w.All && len(w.Signals) == 0:
-		fault("all signals are waited for, but none is named")
-	case w.All && (w.Count != 0 || w.Distinct):
-		fault("all signals are waited for, and %d: only one of the two is possible", w.Count)
-	case !w.All && w.Count < 1:
-		fault("%d signals are waited for, it must be at least 1", w.Count)
-	case w.Count*max(1, len(w.Signals)) > MaxSignals:
-		fault("%d signals of %d names are waited for, the limit of their product is %d", w.Count, max(1, len(w.Signals)), MaxSignals)
-	}
-	w.validateTimeout(fault)
-	return errors.Join(errs...)
-}
-
-func (w Wait) validateTimeout(fault func(format string, args ...any)) {
-	switch {
-	case w.Timeout < 0:
-		fault("timeout %s is not positive", w.Timeout)
-	case w.Timeout%time.Millisecond != 0:
-		fault("timeout %s is not in whole milliseconds", w.Timeout)
-	case w.Timeout > MaxWait:
-		fault("timeout %s, the limit is %s", w.Timeout, MaxWait)
-	}
-	switch w.OnTimeout {
-	case FailOnTimeout, CancelOnTimeout, ExpireOnTimeout, ResumeOnTimeout, Escalate:
-		if w.Timeout == 0 {
-			fault("what happens after the timeout is said, but no timeout is")
-		}
-	case "":
-		if w.Timeout != 0 {
-			fault("what happens after the timeout of %s is not said", w.Timeout)
-		}
-	default:
-		fault("unknown behaviour %q after the timeout", w.OnTimeout)
-	}
 }

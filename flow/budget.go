@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // BudgetSpec is what the nodes of a flow may use up together: amounts in one or more dimensions, which functions report with
@@ -169,7 +169,7 @@ func PerKey(path ...string) BudgetOption {
 // ResetEvery makes what is spent 0 again and again, every MinBudgetReset to MaxBudgetReset. What is reserved stays.
 func ResetEvery(d time.Duration) BudgetOption {
 	return func(s *BudgetSpec) {
-		s.Every = activity.Milliseconds(d)
+		s.Every = activityspec.Milliseconds(d)
 		if d < MinBudgetReset || d > MaxBudgetReset {
 			s.faults = append(s.faults, fmt.Errorf("reset every %s, must be %s to %s", d, MinBudgetReset, MaxBudgetReset))
 		}
@@ -186,7 +186,7 @@ func (s BudgetSpec) Declares() bool { return len(s.Limits) > 0 }
 func (s BudgetSpec) Validate() error {
 	errs := slices.Clone(s.faults)
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if err := activity.CheckName(s.Name); err != nil {
+	if err := activityspec.CheckName(s.Name); err != nil {
 		errs = append(errs, err)
 	}
 	switch s.Scope {
@@ -226,7 +226,7 @@ func (s BudgetSpec) Validate() error {
 func (s BudgetSpec) checkLimits() []error {
 	var errs []error
 	for i, l := range s.Limits {
-		if err := activity.CheckName(l.Dimension); err != nil {
+		if err := activityspec.CheckName(l.Dimension); err != nil {
 			errs = append(errs, fmt.Errorf("dimension: %w", err))
 		}
 		if l.Hard < 0 || l.Hard > MaxBudgetLimit || l.Soft < 0 || l.Soft > MaxBudgetLimit {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Builder collects the nodes of a flow that takes an In and returns an Out. It is for one goroutine at a time. Faults
@@ -124,7 +125,7 @@ func (b *builder) node(name string, handler activity.Handler, input AnyBinding, 
 // activityNode adds a node that runs an activity: once, or for each item of its input.
 func (b *builder) activityNode(name string, handler activity.Handler, input AnyBinding, items *MapSpec, opts []NodeOption) int {
 	index := len(b.graph.Nodes)
-	spec := NodeSpec{Name: name, Map: items, Options: activity.DefaultOptions(), Codec: activity.JSON{}.Name()}
+	spec := NodeSpec{Name: name, Map: items, Options: activityspec.DefaultOptions(), Codec: activity.JSON{}.Name()}
 	codec := activity.Codec(activity.JSON{})
 	var known reported
 	if handler == nil {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Limits of nodes that stand for runs of their own.
@@ -100,7 +101,7 @@ func MaxMapItems(n int) NodeOption {
 // ItemsAtOnce is how many items of a Map run at a time; those that wait for a signal, a delay or their next attempt do not
 // run. It is for nodes made by Map and MapOutcomes.
 func ItemsAtOnce(n int) NodeOption {
-	return mapOption("ItemsAtOnce", func(m *MapSpec) { m.AtOnce = n }, n, activity.MaxLimitCount)
+	return mapOption("ItemsAtOnce", func(m *MapSpec) { m.AtOnce = n }, n, activityspec.MaxLimitCount)
 }
 
 func mapOption(name string, set func(*MapSpec), n, most int) NodeOption {
@@ -147,8 +148,8 @@ func (b *builder) sub(name string, g *Graph, handlers []activity.Handler, codec 
 }
 
 // subOptions are what a node that runs a flow has when nothing is said.
-func subOptions(g *Graph) activity.Options {
-	return activity.Options{Retry: activity.NoRetry.Plan(), Lane: laneOf(g)}
+func subOptions(g *Graph) activityspec.Options {
+	return activityspec.Options{Retry: activity.NoRetry.Plan(), Lane: laneOf(g)}
 }
 
 // laneOf is the lane of the first activity of a flow.
@@ -187,11 +188,11 @@ func (v *validation) child(n *NodeSpec, skip bool) {
 		if m.MaxItems < 1 || m.MaxItems > MaxItems {
 			v.faults.add(n.Name, "map.max_items", ErrOption, "%d: must be 1 to %d", m.MaxItems, MaxItems)
 		}
-		if m.AtOnce < 0 || m.AtOnce > activity.MaxLimitCount {
-			v.faults.add(n.Name, "map.at_once", ErrOption, "%d: must be 0 to %d", m.AtOnce, activity.MaxLimitCount)
+		if m.AtOnce < 0 || m.AtOnce > activityspec.MaxLimitCount {
+			v.faults.add(n.Name, "map.at_once", ErrOption, "%d: must be 0 to %d", m.AtOnce, activityspec.MaxLimitCount)
 		}
-		if m.AtOnce > 0 && len(n.Limits) >= activity.MaxLimits {
-			v.faults.add(n.Name, "limits", ErrLimit, "%d limits besides ItemsAtOnce, the limit is %d", len(n.Limits), activity.MaxLimits-1)
+		if m.AtOnce > 0 && len(n.Limits) >= activityspec.MaxLimits {
+			v.faults.add(n.Name, "limits", ErrLimit, "%d limits besides ItemsAtOnce, the limit is %d", len(n.Limits), activityspec.MaxLimits-1)
 		}
 		if n.Codec != storedCodec {
 			v.faults.add(n.Name, "codec", ErrCodec, "the items of a map are json, activity %q takes %s", n.Activity, n.Codec)
@@ -221,8 +222,8 @@ func (v *validation) sub(n *NodeSpec) {
 		v.faults.add(n.Name, "sub", ErrSubFlow, "a flow without a result must be json, this one is %s", n.Sub.Codec)
 	}
 	own := n.Options
-	own.Retry, own.Lane, own.Priority = activity.RetryPlan{}, "", 0
-	if !reflect.DeepEqual(own, activity.Options{}) {
+	own.Retry, own.Lane, own.Priority = activityspec.RetryPlan{}, "", 0
+	if !reflect.DeepEqual(own, activityspec.Options{}) {
 		v.faults.add(n.Name, "", ErrOption, "timeouts, capabilities, limits and frames are said in the flow that the node runs")
 	}
 }
@@ -247,7 +248,7 @@ func ItemName(i int) string { return fmt.Sprintf("item-%d", i) }
 
 // ItemsGraph is the flow that the items of a Map node make: one node for each, without edges. name is that of the flow; the
 // items are JSON. The limit is added to each item when it is not nil.
-func (n *NodeSpec) ItemsGraph(name string, items []json.RawMessage, limit *activity.LimitSpec) *Graph {
+func (n *NodeSpec) ItemsGraph(name string, items []json.RawMessage, limit *activityspec.Limit) *Graph {
 	g := &Graph{Name: name, Codec: storedCodec, Nodes: make([]NodeSpec, len(items))}
 	options := n.Options.Clone()
 	if limit != nil {

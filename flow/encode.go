@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // MarshalJSON returns the stored form of the graph, which ParseGraph reads. What has its default is left out.
@@ -38,8 +39,8 @@ const (
 	storedLane  = "default"
 )
 
-func storedRetry() activity.RetryPlan {
-	return activity.RetryPlan{Attempts: 5, First: time.Second, Max: time.Minute, Factor: 2, JitterPermille: 100}
+func storedRetry() activityspec.RetryPlan {
+	return activityspec.RetryPlan{Attempts: 5, First: time.Second, Max: time.Minute, Factor: 2, JitterPermille: 100}
 }
 
 // writer appends JSON. It is written by hand because it runs for each Build and because the hash depends on its bytes.
@@ -153,7 +154,7 @@ func (w *writer) order(n *NodeSpec, kind EdgeKind) []string {
 	return names
 }
 
-func (w *writer) limits(list []activity.LimitSpec) {
+func (w *writer) limits(list []activityspec.Limit) {
 	for i, s := range list {
 		if i == 0 {
 			w.raw(`,"limits":[{`)
@@ -173,7 +174,7 @@ func (w *writer) limits(list []activity.LimitSpec) {
 	}
 }
 
-func (w *writer) retry(p activity.RetryPlan) {
+func (w *writer) retry(p activityspec.RetryPlan) {
 	if p == storedRetry() {
 		return
 	}

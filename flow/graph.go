@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // GraphVersion is the version of the JSON form that this package writes. It reads no other.
@@ -54,7 +54,7 @@ type NodeSpec struct {
 	// Codec is the name of the codec of the node's input and result.
 	Codec string
 	// Options are the activity's, with what the node sets in their place.
-	activity.Options
+	activityspec.Options
 	Tags map[string]string
 	// Input says what the node's input is made of.
 	Input Expr
@@ -68,7 +68,7 @@ type NodeSpec struct {
 
 // WaitSpec says what a waitpoint waits for.
 type WaitSpec struct {
-	activity.Wait
+	activityspec.Wait
 	// Collect makes the result the list of all signals that ended the wait, not the payload of the last one.
 	Collect bool
 	// Type is the Go type of the payload, for people.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -302,7 +303,7 @@ func TestNodeOptionsReplaceTheActivitys(t *testing.T) {
 	if got := d.Graph().Node("plain").Options; !reflect.DeepEqual(got, a.Options()) {
 		t.Errorf("plain: %+v", got)
 	}
-	want := activity.Options{Retry: activity.DefaultRetry(), Lane: "b", HeartbeatTimeout: time.Millisecond, Capabilities: []string{"gpu", "ssd"}}
+	want := activityspec.Options{Retry: activityspec.DefaultRetry(), Lane: "b", HeartbeatTimeout: time.Millisecond, Capabilities: []string{"gpu", "ssd"}}
 	if got := d.Graph().Node("own").Options; !reflect.DeepEqual(got, want) {
 		t.Errorf("own: %+v", got)
 	}

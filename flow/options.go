@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Option changes a flow: Deadline, Retention, Budget, Describe, Tag, Priority, FairBy and WithCodec.
@@ -46,7 +47,7 @@ func (o nodeOption) applyNode(b *builder, n *nodeSettings) { o(b, n) }
 // Deadline limits a run, from its start to its end. When it passes, what is unfinished expires. The default is 0, no
 // limit. Fractions of a millisecond count as a whole one, here and in all other options.
 func Deadline(limit time.Duration) Option {
-	return flowOption(func(b *builder) { b.graph.Deadline = activity.Milliseconds(limit) })
+	return flowOption(func(b *builder) { b.graph.Deadline = activityspec.Milliseconds(limit) })
 }
 
 // Describe says in words what the flow does, in at most MaxDescription bytes. It does not change the hash.
@@ -143,18 +144,18 @@ func Retry(policy activity.RetryPolicy) NodeOption {
 
 // StartToClose replaces the activity's limit of one attempt for this node; 0 is no limit.
 func StartToClose(limit time.Duration) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.StartToClose = activity.Milliseconds(limit) })
+	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.StartToClose = activityspec.Milliseconds(limit) })
 }
 
 // HeartbeatTimeout replaces the activity's limit between two heartbeats for this node; 0 is no limit.
 func HeartbeatTimeout(limit time.Duration) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.HeartbeatTimeout = activity.Milliseconds(limit) })
+	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.HeartbeatTimeout = activityspec.Milliseconds(limit) })
 }
 
 // ScheduleToStart replaces the activity's limit of waiting for a worker for this node; 0 is no limit. When it passes,
 // the node fails for good.
 func ScheduleToStart(limit time.Duration) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.ScheduleToStart = activity.Milliseconds(limit) })
+	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.ScheduleToStart = activityspec.Milliseconds(limit) })
 }
 
 // Lane replaces the activity's lane for this node.

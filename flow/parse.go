@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // ParseGraph reads what MarshalJSON wrote and validates it. Its error matches ErrSyntax when the bytes are not such
@@ -170,7 +171,7 @@ func (r *reader) spec(n *NodeSpec, s *storedNode) {
 	r.node = s.Name
 	*n = NodeSpec{
 		Name: s.Name, Activity: s.Activity, Codec: orElse(s.Codec, storedCodec), Tags: noEmpty(s.Tags),
-		Options: activity.Options{
+		Options: activityspec.Options{
 			Retry:            r.retry(s.Retry),
 			StartToClose:     r.duration("start_to_close_ms", s.StartToCloseMS),
 			HeartbeatTimeout: r.duration("heartbeat_timeout_ms", s.HeartbeatTimeoutMS),
@@ -184,7 +185,7 @@ func (r *reader) spec(n *NodeSpec, s *storedNode) {
 		n.Capabilities = s.Capabilities
 	}
 	for _, l := range s.Limits {
-		n.Limits = append(n.Limits, activity.LimitSpec{
+		n.Limits = append(n.Limits, activityspec.Limit{
 			Name: l.Name, AtMost: l.AtMost, Per: r.duration("limits.per_ms", l.PerMS), AtOnce: l.AtOnce, KeyFrom: l.KeyFrom,
 		})
 	}
@@ -228,7 +229,7 @@ func (r *reader) wait(s *storedWait) *WaitSpec {
 		return nil
 	}
 	return &WaitSpec{
-		Wait: activity.Wait{
+		Wait: activityspec.Wait{
 			Signals: s.Signals, All: s.All, Count: s.Count, Distinct: s.Distinct, Decisive: s.Decisive,
 			Timeout: r.duration("wait.timeout_ms", s.TimeoutMS), OnTimeout: activity.TimeoutBehavior(s.OnTimeout),
 		},
@@ -236,11 +237,11 @@ func (r *reader) wait(s *storedWait) *WaitSpec {
 	}
 }
 
-func (r *reader) retry(s *storedPlan) activity.RetryPlan {
+func (r *reader) retry(s *storedPlan) activityspec.RetryPlan {
 	if s == nil {
 		return storedRetry()
 	}
-	return activity.RetryPlan{
+	return activityspec.RetryPlan{
 		Attempts: s.Attempts, Factor: s.Factor, JitterPermille: s.JitterPermille,
 		First: r.duration("retry.first_ms", s.FirstMS), Max: r.duration("retry.max_ms", s.MaxMS),
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // graphOf wraps the JSON of nodes into that of a graph.
@@ -97,7 +98,7 @@ func TestParseNormalizes(t *testing.T) {
 	}
 	want := flow.NodeSpec{
 		Name: "a", Activity: "x", Codec: "json",
-		Options: activity.Options{Lane: "default", Retry: activity.RetryPlan{Attempts: 5, First: time.Second, Max: time.Minute, Factor: 2, JitterPermille: 100}},
+		Options: activityspec.Options{Lane: "default", Retry: activityspec.RetryPlan{Attempts: 5, First: time.Second, Max: time.Minute, Factor: 2, JitterPermille: 100}},
 		Input:   g.Nodes[0].Input,
 	}
 	if !reflect.DeepEqual(g.Nodes[0], want) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Outcome is how a run ends.
@@ -46,7 +46,7 @@ func Retention(keep time.Duration, outcomes ...Outcome) Option {
 // by Check.
 func (k Keep) With(keep time.Duration, outcomes ...Outcome) Keep {
 	if keep > 0 {
-		keep = activity.Milliseconds(keep)
+		keep = activityspec.Milliseconds(keep)
 	}
 	if len(outcomes) == 0 {
 		return Keep{keep, keep, keep, keep}

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Validate returns every fault of the graph, joined, or nil: names, limits, options, edges to nodes that do not exist,
@@ -62,10 +62,10 @@ func (v *validation) run() {
 
 func (v *validation) flow() {
 	g := v.g
-	if err := activity.CheckName(g.Name); err != nil {
+	if err := activityspec.CheckName(g.Name); err != nil {
 		v.faults.cause("", "name", ErrName, err)
 	}
-	if err := activity.CheckName(g.Codec); err != nil {
+	if err := activityspec.CheckName(g.Codec); err != nil {
 		v.faults.cause("", "codec", ErrName, err)
 	}
 	if len(g.Description) > MaxDescription {
@@ -106,7 +106,7 @@ func (v *validation) names() {
 	v.index = make(map[string]int, len(v.g.Nodes))
 	for i := range v.g.Nodes {
 		name := v.g.Nodes[i].Name
-		if err := activity.CheckName(name); err != nil {
+		if err := activityspec.CheckName(name); err != nil {
 			v.faults.cause(name, "name", ErrName, err)
 		}
 		if first, taken := v.index[name]; taken {
@@ -120,10 +120,10 @@ func (v *validation) names() {
 // settings checks what a node has besides its input and edges.
 func (v *validation) settings(n *NodeSpec, skipActivity bool) {
 	if !skipActivity && n.Wait == nil && n.Sub == nil {
-		if err := activity.CheckName(n.Activity); err != nil {
+		if err := activityspec.CheckName(n.Activity); err != nil {
 			v.faults.cause(n.Name, "activity", ErrName, err)
 		}
-		if err := activity.CheckName(n.Codec); err != nil {
+		if err := activityspec.CheckName(n.Codec); err != nil {
 			v.faults.cause(n.Name, "codec", ErrName, err)
 		}
 	}
@@ -158,8 +158,8 @@ func (v *validation) wait(n *NodeSpec, skip bool) {
 }
 
 // waitpointOptions belong to the stored form.
-func waitpointOptions() activity.Options {
-	return activity.Options{Retry: storedRetry(), Lane: storedLane}
+func waitpointOptions() activityspec.Options {
+	return activityspec.Options{Retry: storedRetry(), Lane: storedLane}
 }
 
 func (v *validation) tags(node string, tags map[string]string) {
@@ -176,10 +176,10 @@ func (v *validation) tags(node string, tags map[string]string) {
 			v.faults.add(node, "tags", ErrLimit, "key %.80q is %d bytes long, the limit is %d", key, len(key), MaxTagKey)
 		case len(value) > MaxTagValue:
 			v.faults.add(node, "tags", ErrLimit, "value of %q is %d bytes long, the limit is %d", key, len(value), MaxTagValue)
-		case activity.CheckText(key) != nil:
-			v.faults.add(node, "tags", ErrTag, "key %q: %v", key, activity.CheckText(key))
-		case activity.CheckText(value) != nil:
-			v.faults.add(node, "tags", ErrTag, "value %.80q of %q: %v", value, key, activity.CheckText(value))
+		case activityspec.CheckText(key) != nil:
+			v.faults.add(node, "tags", ErrTag, "key %q: %v", key, activityspec.CheckText(key))
+		case activityspec.CheckText(value) != nil:
+			v.faults.add(node, "tags", ErrTag, "value %.80q of %q: %v", value, key, activityspec.CheckText(value))
 		}
 	}
 }

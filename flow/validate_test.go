@@ -10,13 +10,14 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // wired is a graph of nodes that each wait for the listed ones.
 func wired(edges map[string][]string, order ...string) *flow.Graph {
 	g := &flow.Graph{Name: "f", Codec: "json"}
 	for _, name := range order {
-		n := flow.NodeSpec{Name: name, Activity: "x", Codec: "json", Options: activity.DefaultOptions(), Input: flow.Expr{Kind: flow.ExprInput}}
+		n := flow.NodeSpec{Name: name, Activity: "x", Codec: "json", Options: activityspec.DefaultOptions(), Input: flow.Expr{Kind: flow.ExprInput}}
 		for _, up := range edges[name] {
 			n.Upstreams = append(n.Upstreams, flow.Edge{Node: up, Kind: flow.SuccessOnly})
 		}
@@ -143,7 +144,7 @@ func TestHandmadeGraphs(t *testing.T) {
 		"microseconds":     {func(g *flow.Graph) { g.Deadline = time.Microsecond }, flow.ErrOption},
 		"node nanoseconds": {func(g *flow.Graph) { g.Nodes[0].StartToClose = 1 }, flow.ErrOption},
 		"retry delay":      {func(g *flow.Graph) { g.Nodes[0].Retry.First++ }, flow.ErrOption},
-		"options":          {func(g *flow.Graph) { g.Nodes[0].Options = activity.Options{} }, flow.ErrOption},
+		"options":          {func(g *flow.Graph) { g.Nodes[0].Options = activityspec.Options{} }, flow.ErrOption},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

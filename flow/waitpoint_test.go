@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 type approval struct {
@@ -119,7 +119,7 @@ func TestWaitpointFaults(t *testing.T) {
 	flow.Waitpoint[int](f, "many", flow.AtLeast(600), flow.Signals("a", "b"))
 	flow.Waitpoint[int](f, "both", flow.Signals("yes"), flow.Decisive("yes"))
 	flow.Waitpoint[int](f, "never", flow.Timeout(0, flow.FailOnTimeout))
-	flow.Waitpoint[int](f, "long", flow.Timeout(activity.MaxWait+time.Second, "whatever"))
+	flow.Waitpoint[int](f, "long", flow.Timeout(activityspec.MaxWait+time.Second, "whatever"))
 	flow.Waitpoint[int](f, "nil", nil, flow.After(nil), flow.OnFailure(alien, node), flow.Always(node), flow.Always(f.Input()))
 	flow.Node(f, "used", ident[string]("str2"), node, flow.OnFailure(node), flow.After(node))
 	flow.Return(f, node)

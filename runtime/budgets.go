@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Errors of budgets, for errors.Is. Those of functions are in package activity.
@@ -56,7 +57,7 @@ func (r BudgetRef) String() string {
 }
 
 func (r BudgetRef) check(namespace enginecore.Namespace) error {
-	err := activity.CheckName(r.Name)
+	err := activityspec.CheckName(r.Name)
 	switch {
 	case err != nil:
 	case r.Key != "" && r.Flow != "":

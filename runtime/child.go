@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Kinds of the executions whose work is a run of its own. They are no names of activities, so every worker knows them and
@@ -43,7 +44,7 @@ func isChild(n *flow.NodeSpec) bool { return n.Map != nil || n.Sub != nil }
 func childNode(n *flow.NodeSpec) *flow.NodeSpec {
 	c := *n
 	if c.Map != nil {
-		c.Options = activity.Options{Retry: activity.NoRetry.Plan(), Lane: n.Lane, Priority: n.Priority}
+		c.Options = activityspec.Options{Retry: activity.NoRetry.Plan(), Lane: n.Lane, Priority: n.Priority}
 	}
 	return &c
 }
@@ -224,7 +225,7 @@ func (c *child) insist(ctx context.Context, do func() error) error {
 // childRun names the flow and the run of the items of a map, and the run of a sub-flow.
 func childRun(parent enginecore.ClaimedExecution, number int64) (name, run string) {
 	name = parent.FlowName + "." + parent.Node
-	if len(name) > activity.MaxName {
+	if len(name) > activityspec.MaxName {
 		name = parent.Node
 	}
 	run = parent.FlowName + "/" + parent.RunID + "/" + parent.Node

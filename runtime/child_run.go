@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // start starts the run that a node stands for, or goes on starting it.
@@ -96,7 +97,7 @@ func (c *child) declared() (*flow.NodeSpec, error) {
 
 // itemsGraph is the flow of the items. How many of them run at once is a limit of their own.
 func (c *child) itemsGraph(node *flow.NodeSpec) *flow.Graph {
-	var limit *activity.LimitSpec
+	var limit *activityspec.Limit
 	if c.spec.AtOnce > 0 {
 		own := activity.NewLimit("items-"+string(c.id), activity.AtOnce(c.spec.AtOnce))
 		limit = &own

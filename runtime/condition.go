@@ -8,6 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // storedCondition is the resume condition of a suspension: a list of matchers, each of which takes one signal of its name,
@@ -23,7 +24,7 @@ type storedCondition struct {
 
 // encodeCondition turns what a wait asks for into matchers. For n signals of some names, each name stands there n times.
 // The matchers of decisive names are apart.
-func encodeCondition(w activity.Wait) []byte {
+func encodeCondition(w activityspec.Wait) []byte {
 	c := storedCondition{
 		Type: "signal_set", Names: []string{}, Mode: "any", Minimum: max(1, w.Count), Distinct: w.Distinct, Decisive: w.Decisive,
 	}
@@ -87,5 +88,5 @@ func waitpointKey(id enginecore.WaitpointID) string { return "wpk:" + string(id)
 
 // conditionOf is the condition of a wait in an activity.
 func conditionOf(w activitycontext.Wait) []byte {
-	return encodeCondition(activity.Wait{Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive})
+	return encodeCondition(activityspec.Wait{Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive})
 }

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // storedLimit is one limit of an execution as its record keeps it, and what a quota is asked with.
@@ -99,7 +99,7 @@ func limitsOfNode(namespace enginecore.Namespace, n *flow.NodeSpec, input []byte
 	return enginecore.SubmitFlowLimit{Text: text, QuotaPolicyID: string(limits[0].Quota)}, err
 }
 
-func describeLimit(spec activity.LimitSpec, key string) string {
+func describeLimit(spec activityspec.Limit, key string) string {
 	if key == "" {
 		return fmt.Sprintf("limit %q: %s", spec.Name, spec)
 	}
@@ -115,7 +115,7 @@ func printable(r rune) rune {
 }
 
 // limitKey reads the key of a limit from the input of a run.
-func limitKey(spec activity.LimitSpec, input []byte, codec string) (string, error) {
+func limitKey(spec activityspec.Limit, input []byte, codec string) (string, error) {
 	if len(spec.KeyFrom) == 0 {
 		return "", nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Quotas lists the limits of the client's namespace that are in use or were set, by name and key, with how they stand.
@@ -61,13 +62,13 @@ func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activit
 
 // ResetLimit makes what flows declare count again, from the next start of a node on. A limit that is not set is no error.
 func (c *Client) ResetLimit(ctx context.Context, name, key string) error {
-	if err := activity.CheckName(name); err != nil {
+	if err := activityspec.CheckName(name); err != nil {
 		return fmt.Errorf("reset limit: %w", err)
 	}
-	return c.setLimit(ctx, key, activity.LimitSpec{Name: name}, false)
+	return c.setLimit(ctx, key, activityspec.Limit{Name: name}, false)
 }
 
-func (c *Client) setLimit(ctx context.Context, key string, spec activity.LimitSpec, pin bool) error {
+func (c *Client) setLimit(ctx context.Context, key string, spec activityspec.Limit, pin bool) error {
 	if err := c.ready(); err != nil {
 		return err
 	}

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
 )
 
@@ -56,7 +56,7 @@ func (c *scheduleConfig) check(g *flow.Graph) *timetable.Timetable {
 			c.faults = append(c.faults, err)
 		}
 	}
-	fault(activity.CheckName(spec.Name))
+	fault(activityspec.CheckName(spec.Name))
 	var times *timetable.Timetable
 	var err error
 	if spec.Cron == "" && spec.EveryMS == 0 {
