@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 type Source struct {
@@ -97,7 +98,7 @@ func ExampleBuilder_Build() {
 	for _, fault := range flow.Faults(err) {
 		fmt.Println(fault)
 	}
-	fmt.Println(errors.Is(err, flow.ErrDuplicateName))
+	fmt.Println(errors.Is(err, flowgraph.ErrDuplicateName))
 	// Output:
 	// flow "census": node "scan": input.shard: type mismatch: field "shard" of flow_test.CountInput is int, the binding is string
 	// flow "census": node "scan": name: name is used twice: by nodes 1 and 2
@@ -118,7 +119,7 @@ func ExampleParseGraph() {
 		fmt.Println(err)
 		return
 	}
-	graph, err := flow.ParseGraph(stored)
+	graph, err := flowgraph.ParseGraph(stored)
 	if err != nil {
 		fmt.Println(err)
 		return

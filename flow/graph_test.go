@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -100,7 +101,7 @@ func TestGoldenGraphIsReadAlike(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := flow.ParseGraph(data)
+	g, err := flowgraph.ParseGraph(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func TestGoldenGraphIsReadAlike(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again flow.Graph
+	var again flowgraph.Graph
 	if err := json.Unmarshal(escaped, &again); err != nil || !reflect.DeepEqual(&again, g) {
 		t.Errorf("after json.Marshal: %v", err)
 	}
@@ -137,33 +138,35 @@ func TestHashSeesWhatMatters(t *testing.T) {
 	t.Parallel()
 	base := everything(t, false).Graph()
 	seen := map[string]string{"": base.Hash()}
-	for name, change := range map[string]func(*flow.Graph){
-		"name":         func(g *flow.Graph) { g.Name = "x" },
-		"codec":        func(g *flow.Graph) { g.Codec = "x" },
-		"deadline":     func(g *flow.Graph) { g.Deadline++; g.Deadline += time.Millisecond },
-		"tags":         func(g *flow.Graph) { g.Tags["a.b"] = "" },
-		"return":       func(g *flow.Graph) { g.Return = "" },
-		"nodes":        func(g *flow.Graph) { g.Nodes = g.Nodes[:4] },
-		"node":         func(g *flow.Graph) { g.Nodes[2].Name = "x" },
-		"activity":     func(g *flow.Graph) { g.Nodes[2].Activity = "x" },
-		"node codec":   func(g *flow.Graph) { g.Nodes[2].Codec = "x" },
-		"lane":         func(g *flow.Graph) { g.Nodes[2].Lane = "x" },
-		"priority":     func(g *flow.Graph) { g.Nodes[2].Priority++ },
-		"capabilities": func(g *flow.Graph) { g.Nodes[2].Capabilities = nil },
-		"retry":        func(g *flow.Graph) { g.Nodes[2].Retry.Attempts++ },
-		"factor":       func(g *flow.Graph) { g.Nodes[2].Retry.Factor++ },
-		"start":        func(g *flow.Graph) { g.Nodes[2].StartToClose *= 2 },
-		"heartbeat":    func(g *flow.Graph) { g.Nodes[2].HeartbeatTimeout *= 2 },
-		"schedule":     func(g *flow.Graph) { g.Nodes[2].ScheduleToStart *= 2 },
-		"node tags":    func(g *flow.Graph) { g.Nodes[0].Tags["a.b"] = "" },
-		"input":        func(g *flow.Graph) { g.Nodes[0].Input = flow.Expr{Kind: flow.ExprConst, Value: []byte("1")} },
-		"const":        func(g *flow.Graph) { g.Nodes[2].Input.Fields[1].Value.Value = []byte("8") },
-		"field":        func(g *flow.Graph) { g.Nodes[2].Input.Fields[1].Name = "x" },
-		"list": func(g *flow.Graph) {
-			g.Nodes[4].Input.Items = append(g.Nodes[4].Input.Items, flow.Expr{Kind: flow.ExprInput})
+	for name, change := range map[string]func(*flowgraph.Graph){
+		"name":         func(g *flowgraph.Graph) { g.Name = "x" },
+		"codec":        func(g *flowgraph.Graph) { g.Codec = "x" },
+		"deadline":     func(g *flowgraph.Graph) { g.Deadline++; g.Deadline += time.Millisecond },
+		"tags":         func(g *flowgraph.Graph) { g.Tags["a.b"] = "" },
+		"return":       func(g *flowgraph.Graph) { g.Return = "" },
+		"nodes":        func(g *flowgraph.Graph) { g.Nodes = g.Nodes[:4] },
+		"node":         func(g *flowgraph.Graph) { g.Nodes[2].Name = "x" },
+		"activity":     func(g *flowgraph.Graph) { g.Nodes[2].Activity = "x" },
+		"node codec":   func(g *flowgraph.Graph) { g.Nodes[2].Codec = "x" },
+		"lane":         func(g *flowgraph.Graph) { g.Nodes[2].Lane = "x" },
+		"priority":     func(g *flowgraph.Graph) { g.Nodes[2].Priority++ },
+		"capabilities": func(g *flowgraph.Graph) { g.Nodes[2].Capabilities = nil },
+		"retry":        func(g *flowgraph.Graph) { g.Nodes[2].Retry.Attempts++ },
+		"factor":       func(g *flowgraph.Graph) { g.Nodes[2].Retry.Factor++ },
+		"start":        func(g *flowgraph.Graph) { g.Nodes[2].StartToClose *= 2 },
+		"heartbeat":    func(g *flowgraph.Graph) { g.Nodes[2].HeartbeatTimeout *= 2 },
+		"schedule":     func(g *flowgraph.Graph) { g.Nodes[2].ScheduleToStart *= 2 },
+		"node tags":    func(g *flowgraph.Graph) { g.Nodes[0].Tags["a.b"] = "" },
+		"input": func(g *flowgraph.Graph) {
+			g.Nodes[0].Input = flowgraph.Expr{Kind: flowgraph.ExprConst, Value: []byte("1")}
 		},
-		"source": func(g *flow.Graph) { g.Nodes[4].Input.Items[0].Node = "scan" },
-		"after":  func(g *flow.Graph) { g.Nodes[3].Upstreams = g.Nodes[3].Upstreams[:1] },
+		"const": func(g *flowgraph.Graph) { g.Nodes[2].Input.Fields[1].Value.Value = []byte("8") },
+		"field": func(g *flowgraph.Graph) { g.Nodes[2].Input.Fields[1].Name = "x" },
+		"list": func(g *flowgraph.Graph) {
+			g.Nodes[4].Input.Items = append(g.Nodes[4].Input.Items, flowgraph.Expr{Kind: flowgraph.ExprInput})
+		},
+		"source": func(g *flowgraph.Graph) { g.Nodes[4].Input.Items[0].Node = "scan" },
+		"after":  func(g *flowgraph.Graph) { g.Nodes[3].Upstreams = g.Nodes[3].Upstreams[:1] },
 	} {
 		g := base.Clone()
 		change(g)
@@ -201,7 +204,7 @@ func TestDefinitionIsImmutable(t *testing.T) {
 		t.Errorf("the constant became %s", g.Nodes[0].Input.Value)
 	}
 	g.Name, g.Tags["a.b"], g.Nodes[0].Tags["a.b"], g.Nodes[0].Capabilities[0] = "x", "x", "x", "x"
-	g.Nodes[0].Input.Kind = flow.ExprInput
+	g.Nodes[0].Input.Kind = flowgraph.ExprInput
 	d.Handlers()[0] = nil
 	flow.Node(f, "m", ident[string]("str"), f.Input())
 	if d.Graph().Hash() != hash || d.Hash() != hash || d.Handlers()[0] == nil || len(d.Graph().Nodes) != 1 {
@@ -314,9 +317,9 @@ func TestNodeOptionsReplaceTheActivitys(t *testing.T) {
 
 func TestPicturesEscape(t *testing.T) {
 	t.Parallel()
-	g := &flow.Graph{
+	g := &flowgraph.Graph{
 		Name: `a"\`, InputType: `map[string]<"x">&#`, OutputType: "`", Return: "n",
-		Nodes: []flow.NodeSpec{{Name: "n", Activity: "x\ny", Input: flow.Expr{Kind: flow.ExprInput}, Upstreams: []flow.Edge{{Node: "nobody"}}}},
+		Nodes: []flowgraph.Node{{Name: "n", Activity: "x\ny", Input: flowgraph.Expr{Kind: flowgraph.ExprInput}, Upstreams: []flowgraph.Edge{{Node: "nobody"}}}},
 	}
 	golden(t, "escaped.mmd", g.Mermaid())
 	golden(t, "escaped.dot", g.DOT())

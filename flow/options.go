@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Option changes a flow: Deadline, Retention, Budget, Describe, Tag, Priority, FairBy and WithCodec.
@@ -22,7 +23,7 @@ type NodeOption interface {
 
 // nodeSettings is a node under declaration.
 type nodeSettings struct {
-	spec  *NodeSpec
+	spec  *flowgraph.Node
 	order []orderedRef
 	joins []joinDraft
 	// remaining tells that an option says what becomes of the rest of a join.
@@ -31,7 +32,7 @@ type nodeSettings struct {
 
 // orderedRef is an upstream that is waited for without taking its result.
 type orderedRef struct {
-	kind  EdgeKind
+	kind  flowgraph.EdgeKind
 	ref   Upstream
 	index int // among those of its kind
 }
@@ -60,7 +61,7 @@ func Describe(text string) Option {
 func WithCodec(c activity.Codec) Option {
 	return flowOption(func(b *builder) {
 		if c == nil {
-			b.faults.add("", "codec", ErrOption, "codec is nil")
+			b.faults.Add("", "codec", flowgraph.ErrOption, "codec is nil")
 			return
 		}
 		b.codec, b.graph.Codec = c, c.Name()
@@ -90,7 +91,7 @@ func withTag(tags map[string]string, t TagOption) map[string]string {
 // OrderOption makes edges without data. After, AfterAll, OnFailure and Always return it; it is good for nodes and for
 // waitpoints.
 type OrderOption struct {
-	kind EdgeKind
+	kind flowgraph.EdgeKind
 	refs []Upstream
 }
 
@@ -110,18 +111,20 @@ func (n *nodeSettings) addOrder(o OrderOption) {
 
 // After lets the node start only when the given nodes have succeeded, without taking their results. Nodes whose
 // results are bound are waited for anyway.
-func After(refs ...Upstream) OrderOption { return OrderOption{SuccessOnly, refs} }
+func After(refs ...Upstream) OrderOption { return OrderOption{flowgraph.SuccessOnly, refs} }
 
 // AfterAll is After for a slice of references of one type.
-func AfterAll[T any](refs []Ref[T]) OrderOption { return OrderOption{SuccessOnly, upstreams(refs)} }
+func AfterAll[T any](refs []Ref[T]) OrderOption {
+	return OrderOption{flowgraph.SuccessOnly, upstreams(refs)}
+}
 
 // OnFailure lets the node start only when each of the given nodes has failed, expired or been cancelled; it is skipped
 // when one of them succeeds or is skipped. It is for compensation. The run counts as failed all the same.
-func OnFailure(refs ...Upstream) OrderOption { return OrderOption{OnFailureOnly, refs} }
+func OnFailure(refs ...Upstream) OrderOption { return OrderOption{flowgraph.OnFailureOnly, refs} }
 
 // Always lets the node start when the given nodes have ended, however: also when they were skipped. It is for cleanup.
 // Nothing starts in a run that was cancelled or exceeded its deadline, cleanup neither.
-func Always(refs ...Upstream) OrderOption { return OrderOption{AnyOutcome, refs} }
+func Always(refs ...Upstream) OrderOption { return OrderOption{flowgraph.AnyOutcome, refs} }
 
 func upstreams[T any](refs []Ref[T]) []Upstream {
 	list := make([]Upstream, len(refs))
@@ -135,7 +138,7 @@ func upstreams[T any](refs []Ref[T]) []Upstream {
 func Retry(policy activity.RetryPolicy) NodeOption {
 	return nodeOption(func(b *builder, n *nodeSettings) {
 		if policy == nil {
-			b.faults.add(n.spec.Name, "retry", ErrOption, "retry policy is nil")
+			b.faults.Add(n.spec.Name, "retry", flowgraph.ErrOption, "retry policy is nil")
 			return
 		}
 		n.spec.Retry = policy.Plan()
@@ -184,7 +187,7 @@ func (p PriorityOption) applyNode(_ *builder, n *nodeSettings) { n.spec.Priority
 func FairBy(path ...string) Option {
 	return flowOption(func(b *builder) {
 		if len(path) == 0 {
-			b.faults.add("", "fair_by", ErrOption, "it names no field")
+			b.faults.Add("", "fair_by", flowgraph.ErrOption, "it names no field")
 		}
 		b.graph.FairBy = slices.Clone(path)
 	})

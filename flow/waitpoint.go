@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Signal is a message from outside, as WaitpointAll collects it. It is activity.Signal.
@@ -34,7 +35,7 @@ func Waitpoint[T, In, Out any](f *Builder[In, Out], name string, opts ...WaitOpt
 	if f == nil || f.b == nil {
 		return Ref[T]{}
 	}
-	return Ref[T]{owner: f.b, index: f.b.waitpoint(name, WaitSpec{Type: reflect.TypeFor[T]().String()}, opts)}
+	return Ref[T]{owner: f.b, index: f.b.waitpoint(name, flowgraph.WaitSpec{Type: reflect.TypeFor[T]().String()}, opts)}
 }
 
 // WaitpointAll is Waitpoint whose result is the list of all signals that ended the wait, in the order in which they came,
@@ -43,7 +44,7 @@ func WaitpointAll[T, In, Out any](f *Builder[In, Out], name string, opts ...Wait
 	if f == nil || f.b == nil {
 		return Ref[[]Signal[T]]{}
 	}
-	spec := WaitSpec{Type: reflect.TypeFor[T]().String(), Collect: true}
+	spec := flowgraph.WaitSpec{Type: reflect.TypeFor[T]().String(), Collect: true}
 	return Ref[[]Signal[T]]{owner: f.b, index: f.b.waitpoint(name, spec, opts)}
 }
 
@@ -90,18 +91,18 @@ func Timeout(limit time.Duration, then activity.TimeoutBehavior) WaitOption {
 }
 
 // waitpoint adds a waitpoint and returns its index, also when it has faults.
-func (b *builder) waitpoint(name string, wait WaitSpec, opts []WaitOption) int {
+func (b *builder) waitpoint(name string, wait flowgraph.WaitSpec, opts []WaitOption) int {
 	wait.Wait = activity.NewWait()
-	spec := NodeSpec{Name: name, Wait: &wait, Options: waitpointOptions(), Codec: storedCodec}
+	spec := flowgraph.Node{Name: name, Wait: &wait, Options: flowgraph.WaitpointOptions(), Codec: flowgraph.StoredCodec}
 	settings := nodeSettings{spec: &spec}
 	for i, opt := range opts {
 		if opt == nil {
-			b.faults.add(name, "", ErrOption, "option %d is nil", i+1)
+			b.faults.Add(name, "", flowgraph.ErrOption, "option %d is nil", i+1)
 			continue
 		}
 		opt.applyWait(&settings)
 	}
-	spec.Upstreams = b.upstreams(name, Expr{}, slices.Concat(settings.order, b.join(&settings)))
+	spec.Upstreams = b.upstreams(name, flowgraph.Expr{}, slices.Concat(settings.order, b.join(&settings)))
 	b.graph.Nodes = append(b.graph.Nodes, spec)
 	return len(b.graph.Nodes) - 1
 }

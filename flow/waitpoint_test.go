@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 type approval struct {
@@ -54,7 +55,7 @@ func TestWaitpointGolden(t *testing.T) {
 	golden(t, "deploy.mmd", d.Mermaid())
 	golden(t, "deploy.dot", d.DOT())
 	golden(t, "deploy.txt", d.Outline())
-	again, err := flow.ParseGraph(data)
+	again, err := flowgraph.ParseGraph(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,20 +75,20 @@ func TestHashSeesWaitsAndKinds(t *testing.T) {
 	t.Parallel()
 	base := deploy(t).Graph()
 	seen := map[string]string{"": base.Hash()}
-	wait := func(change func(w *flow.WaitSpec)) func(*flow.Graph) {
-		return func(g *flow.Graph) { change(g.Node("approve").Wait) }
+	wait := func(change func(w *flowgraph.WaitSpec)) func(*flowgraph.Graph) {
+		return func(g *flowgraph.Graph) { change(g.Node("approve").Wait) }
 	}
-	for name, change := range map[string]func(*flow.Graph){
-		"signals":  wait(func(w *flow.WaitSpec) { w.Signals = w.Signals[:1] }),
-		"all":      wait(func(w *flow.WaitSpec) { w.All = true }),
-		"count":    wait(func(w *flow.WaitSpec) { w.Count++ }),
-		"distinct": wait(func(w *flow.WaitSpec) { w.Distinct = false }),
-		"decisive": wait(func(w *flow.WaitSpec) { w.Decisive = []string{"stop"} }),
-		"timeout":  wait(func(w *flow.WaitSpec) { w.Timeout *= 2 }),
-		"then":     wait(func(w *flow.WaitSpec) { w.OnTimeout = flow.FailOnTimeout }),
-		"collect":  wait(func(w *flow.WaitSpec) { w.Collect = true }),
-		"kind":     func(g *flow.Graph) { g.Node("clean").Upstreams[1].Kind = flow.OnFailureOnly },
-		"frames":   func(g *flow.Graph) { g.Node("clean").KeepFrames++ },
+	for name, change := range map[string]func(*flowgraph.Graph){
+		"signals":  wait(func(w *flowgraph.WaitSpec) { w.Signals = w.Signals[:1] }),
+		"all":      wait(func(w *flowgraph.WaitSpec) { w.All = true }),
+		"count":    wait(func(w *flowgraph.WaitSpec) { w.Count++ }),
+		"distinct": wait(func(w *flowgraph.WaitSpec) { w.Distinct = false }),
+		"decisive": wait(func(w *flowgraph.WaitSpec) { w.Decisive = []string{"stop"} }),
+		"timeout":  wait(func(w *flowgraph.WaitSpec) { w.Timeout *= 2 }),
+		"then":     wait(func(w *flowgraph.WaitSpec) { w.OnTimeout = flow.FailOnTimeout }),
+		"collect":  wait(func(w *flowgraph.WaitSpec) { w.Collect = true }),
+		"kind":     func(g *flowgraph.Graph) { g.Node("clean").Upstreams[1].Kind = flowgraph.OnFailureOnly },
+		"frames":   func(g *flowgraph.Graph) { g.Node("clean").KeepFrames++ },
 	} {
 		g := base.Clone()
 		change(g)
@@ -165,7 +166,7 @@ func TestParsedWaitpointFaults(t *testing.T) {
 		`{"name":"w","wait":{"count":1,"surprise":5}}`:                                                     `unknown field "surprise"`,
 		`{"name":"w","wait":{"count":1}},{"name":"v","wait":{"count":1},"after":["w"],"on_failure":["w"]}`: `from "w" twice`,
 	} {
-		_, err := flow.ParseGraph([]byte(strings.Replace(form, "%", node, 1)))
+		_, err := flowgraph.ParseGraph([]byte(strings.Replace(form, "%", node, 1)))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", node, err)
 		}
@@ -208,7 +209,7 @@ func TestWaitpointOfNoBuilder(t *testing.T) {
 	}
 	f := flow.New[string, string]("f")
 	flow.Return(f, flow.Node(f, "n", ident[string]("str"), flow.Const("x"), flow.After(flow.Waitpoint[int](none, "w"))))
-	if _, err := f.Build(); !errors.Is(err, flow.ErrForeignRef) {
+	if _, err := f.Build(); !errors.Is(err, flowgraph.ErrForeignRef) {
 		t.Errorf("got %v", err)
 	}
 }

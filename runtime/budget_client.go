@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // CreateBudget creates a budget, whose limits count whatever flows declare; its scope is that of the reference. The error
@@ -283,13 +284,13 @@ func (c *Client) describeBudgets(ctx context.Context, d *Description) error {
 	}
 	for i := range d.Budgets {
 		switch list[i].Scope {
-		case flow.ScopeRun:
+		case flowgraph.ScopeRun:
 			d.Budgets[i].FlowID = enginecore.FlowID(list[i].ScopeID)
 			if d.Budgets[i].FlowID != d.FlowID {
 				continue // of the run that this one belongs to
 			}
 			d.Budgets[i].Ref.Flow, d.Budgets[i].Ref.Run = d.Flow, d.Run
-		case flow.ScopeFlow:
+		case flowgraph.ScopeFlow:
 			d.Budgets[i].Ref.Flow = d.Flow
 		}
 	}
@@ -301,7 +302,7 @@ func (c *Client) removeBudgetsOf(ctx context.Context, id enginecore.FlowID, text
 	list, _ := decodeBudgets(text)
 	for _, b := range list {
 		p, err := c.session.core.Partitioning().BudgetPartition(b.ID)
-		if err != nil || b.Scope != flow.ScopeRun || b.ScopeID != string(id) {
+		if err != nil || b.Scope != flowgraph.ScopeRun || b.ScopeID != string(id) {
 			continue
 		}
 		n := gateNews{session: c.session, partition: p, budget: b.ID}

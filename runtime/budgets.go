@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Errors of budgets, for errors.Is. Those of functions are in package activity.
@@ -76,36 +77,36 @@ func (r BudgetRef) check(namespace enginecore.Namespace) error {
 	return fmt.Errorf("%w: %w", ErrBudgetRef, err)
 }
 
-func (r BudgetRef) scope() flow.BudgetScope {
+func (r BudgetRef) scope() flowgraph.BudgetScope {
 	switch {
 	case r.Run != "":
-		return flow.ScopeRun
+		return flowgraph.ScopeRun
 	case r.Flow != "":
-		return flow.ScopeFlow
+		return flowgraph.ScopeFlow
 	}
-	return flow.ScopeShared
+	return flowgraph.ScopeShared
 }
 
 // id is the id of the budget in the engine.
 func (r BudgetRef) id(namespace enginecore.Namespace) enginecore.BudgetID {
 	switch r.scope() {
-	case flow.ScopeRun:
-		return enginecore.BudgetIDFor(namespace, string(flow.ScopeRun), r.Flow, r.Run, r.Name)
-	case flow.ScopeFlow:
-		return enginecore.BudgetIDFor(namespace, string(flow.ScopeFlow), r.Flow, r.Name)
+	case flowgraph.ScopeRun:
+		return enginecore.BudgetIDFor(namespace, string(flowgraph.ScopeRun), r.Flow, r.Run, r.Name)
+	case flowgraph.ScopeFlow:
+		return enginecore.BudgetIDFor(namespace, string(flowgraph.ScopeFlow), r.Flow, r.Name)
 	}
-	return enginecore.BudgetIDFor(namespace, string(flow.ScopeShared), r.Name, r.Key)
+	return enginecore.BudgetIDFor(namespace, string(flowgraph.ScopeShared), r.Name, r.Key)
 }
 
 // storedBudget is one budget of a run as the flow's record keeps it. The engine reads id and scope.
 type storedBudget struct {
 	ID enginecore.BudgetID `json:"id"`
 	// Namespace is empty for the default one.
-	Namespace enginecore.Namespace `json:"ns,omitempty"`
-	Scope     flow.BudgetScope     `json:"scope"`
-	ScopeID   string               `json:"of,omitempty"`
-	Name      string               `json:"name"`
-	Key       string               `json:"key,omitempty"`
+	Namespace enginecore.Namespace  `json:"ns,omitempty"`
+	Scope     flowgraph.BudgetScope `json:"scope"`
+	ScopeID   string                `json:"of,omitempty"`
+	Name      string                `json:"name"`
+	Key       string                `json:"key,omitempty"`
 	// Wide is set on the budget of a run with nodes that stand for other runs, which use it too.
 	Wide       bool              `json:"wide,omitempty"`
 	Effect     flow.BudgetEffect `json:"effect"`
@@ -121,7 +122,7 @@ type storedDimension struct {
 }
 
 // newStoredBudget makes a declared budget ready to be sent. flowID is that of the run.
-func newStoredBudget(namespace enginecore.Namespace, s flow.BudgetSpec, ref BudgetRef, flowID enginecore.FlowID) storedBudget {
+func newStoredBudget(namespace enginecore.Namespace, s flowgraph.Budget, ref BudgetRef, flowID enginecore.FlowID) storedBudget {
 	b := storedBudget{
 		ID: ref.id(namespace), Scope: ref.scope(), Name: s.Name, Key: strings.Map(printable, ref.Key), Effect: s.Effect, EveryMS: s.Every.Milliseconds(),
 		DeclaredAt: time.Now().UnixMilli(),
@@ -130,11 +131,11 @@ func newStoredBudget(namespace enginecore.Namespace, s flow.BudgetSpec, ref Budg
 		b.Namespace = namespace
 	}
 	switch b.Scope {
-	case flow.ScopeRun:
+	case flowgraph.ScopeRun:
 		b.ScopeID = string(flowID)
-	case flow.ScopeFlow:
+	case flowgraph.ScopeFlow:
 		b.ScopeID = ref.Flow
-	case flow.ScopeShared:
+	case flowgraph.ScopeShared:
 		b.ScopeID = cmp.Or(ref.Key, s.Name)
 	}
 	for _, l := range s.Limits {
@@ -170,14 +171,14 @@ func decodeBudgets(text string) ([]storedBudget, error) {
 }
 
 // budgetsOf resolves the budgets of a run.
-func budgetsOf(namespace enginecore.Namespace, g *flow.Graph, runID string, flowID enginecore.FlowID, input []byte) ([]storedBudget, error) {
+func budgetsOf(namespace enginecore.Namespace, g *flowgraph.Graph, runID string, flowID enginecore.FlowID, input []byte) ([]storedBudget, error) {
 	var list []storedBudget
 	for _, s := range g.Budgets {
 		ref := BudgetRef{Name: s.Name}
 		switch {
-		case s.Scope == flow.ScopeRun:
+		case s.Scope == flowgraph.ScopeRun:
 			ref.Flow, ref.Run = g.Name, runID
-		case s.Scope == flow.ScopeFlow:
+		case s.Scope == flowgraph.ScopeFlow:
 			ref.Flow = g.Name
 		case len(s.KeyFrom) > 0:
 			key, err := keyFrom(s.KeyFrom, input, g.Codec)
@@ -187,7 +188,7 @@ func budgetsOf(namespace enginecore.Namespace, g *flow.Graph, runID string, flow
 			ref.Key = key
 		}
 		b := newStoredBudget(namespace, s, ref, flowID)
-		b.Wide = b.Scope == flow.ScopeRun && slices.ContainsFunc(g.Nodes, func(n flow.NodeSpec) bool { return isChild(&n) })
+		b.Wide = b.Scope == flowgraph.ScopeRun && slices.ContainsFunc(g.Nodes, func(n flowgraph.Node) bool { return isChild(&n) })
 		list = append(list, b)
 	}
 	return list, nil
@@ -224,7 +225,7 @@ type BudgetState struct {
 	// Ref names it, for all calls that take a reference. FlowID is that of the run that has the budget to itself, else empty.
 	Ref    BudgetRef
 	FlowID enginecore.FlowID
-	Scope  flow.BudgetScope
+	Scope  flowgraph.BudgetScope
 	Effect flow.BudgetEffect
 	// Every is the time between resets, ResetsAt the next one; zero where it is not reset.
 	Every    time.Duration
@@ -251,16 +252,16 @@ func (s BudgetState) Amount(dimension string) activity.BudgetAmount {
 
 func readBudgetState(b enginecore.BudgetState) BudgetState {
 	s := BudgetState{
-		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: flow.BudgetScope(b.ScopeType), Effect: flow.BudgetEffect(b.Effect), Every: b.Interval,
+		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: flowgraph.BudgetScope(b.ScopeType), Effect: flow.BudgetEffect(b.Effect), Every: b.Interval,
 		ResetsAt: b.NextResetAt, Set: b.Pinned, UsedUp: b.Closed, Breaches: int(b.BreachCount), SoftBreaches: int(b.SoftBreachCount),
 		Resets: int(b.ResetCount),
 	}
 	switch s.Scope {
-	case flow.ScopeRun:
+	case flowgraph.ScopeRun:
 		s.FlowID = enginecore.FlowID(b.ScopeID)
-	case flow.ScopeFlow:
+	case flowgraph.ScopeFlow:
 		s.Ref.Flow = b.ScopeID
-	case flow.ScopeShared:
+	case flowgraph.ScopeShared:
 		if b.Key != "" {
 			s.Ref.Key = b.ScopeID // as it was given; the other one is fit to be shown
 		}

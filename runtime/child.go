@@ -11,8 +11,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Kinds of the executions whose work is a run of its own. They are no names of activities, so every worker knows them and
@@ -37,11 +37,11 @@ type storedChild struct {
 }
 
 // isChild tells whether a node stands for a run of its own.
-func isChild(n *flow.NodeSpec) bool { return n.Map != nil || n.Sub != nil }
+func isChild(n *flowgraph.Node) bool { return n.Map != nil || n.Sub != nil }
 
 // childNode is what the engine runs for a node that stands for a run of its own: starting that run and taking its result.
 // The options of a map are those of its items.
-func childNode(n *flow.NodeSpec) *flow.NodeSpec {
+func childNode(n *flowgraph.Node) *flowgraph.Node {
 	c := *n
 	if c.Map != nil {
 		c.Options = activityspec.Options{Retry: activity.NoRetry.Plan(), Lane: n.Lane, Priority: n.Priority}
@@ -50,7 +50,7 @@ func childNode(n *flow.NodeSpec) *flow.NodeSpec {
 }
 
 // needsFlowInput tells whether the items of a map have limits whose keys stand in the flow's input.
-func needsFlowInput(n *flow.NodeSpec) bool {
+func needsFlowInput(n *flowgraph.Node) bool {
 	if n.Map == nil {
 		return false
 	}
@@ -63,7 +63,7 @@ func needsFlowInput(n *flow.NodeSpec) bool {
 }
 
 // kindOf is the kind of execution that a node becomes.
-func kindOf(n *flow.NodeSpec) string {
+func kindOf(n *flowgraph.Node) string {
 	switch {
 	case n.Map != nil:
 		return mapKind

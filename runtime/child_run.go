@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // start starts the run that a node stands for, or goes on starting it.
@@ -83,8 +84,8 @@ func (c *child) readParent(ctx context.Context) error {
 }
 
 // declared is the node in the definition that was submitted with the parent.
-func (c *child) declared() (*flow.NodeSpec, error) {
-	graph, err := flow.ParseGraph(c.parent.Definition)
+func (c *child) declared() (*flowgraph.Node, error) {
+	graph, err := flowgraph.ParseGraph(c.parent.Definition)
 	if err != nil {
 		return nil, undecodable(c.locate(err))
 	}
@@ -96,7 +97,7 @@ func (c *child) declared() (*flow.NodeSpec, error) {
 }
 
 // itemsGraph is the flow of the items. How many of them run at once is a limit of their own.
-func (c *child) itemsGraph(node *flow.NodeSpec) *flow.Graph {
+func (c *child) itemsGraph(node *flowgraph.Node) *flowgraph.Graph {
 	var limit *activityspec.Limit
 	if c.spec.AtOnce > 0 {
 		own := activity.NewLimit("items-"+string(c.id), activity.AtOnce(c.spec.AtOnce))
@@ -210,7 +211,7 @@ func (c *child) appendResult(list []byte, index int, ended enginecore.ItemState)
 		}
 		list = append(list, data...)
 	case ended.Outcome != "success":
-		return nil, fmt.Errorf("run %s of flow %s: %s is %s", c.run, c.name, flow.ItemName(index), ended.Outcome)
+		return nil, fmt.Errorf("run %s of flow %s: %s is %s", c.run, c.name, flowgraph.ItemName(index), ended.Outcome)
 	default:
 		list = append(list, ended.Result...)
 	}

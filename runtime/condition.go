@@ -6,9 +6,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // storedCondition is the resume condition of a suspension: a list of matchers, each of which takes one signal of its name,
@@ -72,7 +72,7 @@ type storedWait struct {
 }
 
 // encodeWait returns the wait of a waitpoint node in a run. Its id derives from the run's and the node's name.
-func encodeWait(w *flow.WaitSpec, id enginecore.FlowID, node string) []byte {
+func encodeWait(w *flowgraph.WaitSpec, id enginecore.FlowID, node string) []byte {
 	waitpoint := enginecore.WaitpointIDFor(id, node)
 	data, err := json.Marshal(storedWait{
 		WaitpointID: waitpoint, Key: waitpointKey(waitpoint), Condition: encodeCondition(w.Wait),

@@ -4,15 +4,15 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // compileJoins encodes the joins of a graph, by node.
-func compileJoins(g *flow.Graph) map[string]enginecore.SubmitFlowJoin {
+func compileJoins(g *flowgraph.Graph) map[string]enginecore.SubmitFlowJoin {
 	joins := make(map[string]enginecore.SubmitFlowJoin)
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
-		if n.Join.Policy == flow.JoinAll {
+		if n.Join.Policy == flowgraph.JoinAll {
 			continue
 		}
 		join := enginecore.SubmitFlowJoin{
@@ -42,17 +42,17 @@ func (p *Plan) joins(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFlowJ
 }
 
 // joinStep says how the edges of a node let it start.
-func (p *Plan) joinStep(n *flow.NodeSpec) Step {
+func (p *Plan) joinStep(n *flowgraph.Node) Step {
 	join := p.compiled.joins[n.Name]
 	subject := fmt.Sprintf("%s: %s of %d, %s", n.Name, join.PolicyVariant, len(n.Upstreams), join.OnSatisfied)
-	if n.Join.Policy == flow.JoinQuorum {
+	if n.Join.Policy == flowgraph.JoinQuorum {
 		subject = fmt.Sprintf("%s: %s, %d of %d, %s", n.Name, join.PolicyVariant, join.K, len(n.Upstreams), join.OnSatisfied)
 	}
 	return Step{enginecore.FunctionName(enginecore.SetEdgeGroupPolicyCall{}), subject}
 }
 
 // whyJoin says in words what a node with a join waits for. states are those of all nodes.
-func whyJoin(n *flow.NodeSpec, states map[string]enginecore.PublicState) string {
+func whyJoin(n *flowgraph.Node, states map[string]enginecore.PublicState) string {
 	needed := max(1, n.Join.Needed)
 	var open []string
 	for _, up := range n.Upstreams {

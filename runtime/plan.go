@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Limits of a run that are checked before anything is sent.
@@ -56,7 +56,7 @@ type Plan struct {
 
 // compiledFlow is what the plans of one definition share.
 type compiledFlow struct {
-	graph      *flow.Graph
+	graph      *flowgraph.Graph
 	hash       string
 	definition []byte
 	nodes      []enginecore.SubmitFlowNode // without execution ids
@@ -70,7 +70,7 @@ type compiledFlow struct {
 }
 
 // compileFlow encodes a graph for the engine.
-func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
+func compileFlow(g *flowgraph.Graph, hash string) (*compiledFlow, error) {
 	definition, err := g.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("flow %s: %w", g.Name, err)
@@ -99,7 +99,7 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 	return c, nil
 }
 
-func compileNode(n *flow.NodeSpec) (enginecore.SubmitFlowNode, error) {
+func compileNode(n *flowgraph.Node) (enginecore.SubmitFlowNode, error) {
 	usesFlowInput := n.Input.UsesFlowInput() || needsFlowInput(n)
 	n = childNode(n)
 	policy, err := encodePolicy(n)
@@ -131,7 +131,7 @@ const maxCompiled = 128
 // definition is what the cache needs of a flow.Definition.
 type definition interface {
 	Hash() string
-	Graph() *flow.Graph
+	Graph() *flowgraph.Graph
 }
 
 func (c *compiledCache) get(def definition) (*compiledFlow, error) {
@@ -204,7 +204,7 @@ func tagsOf(compiled *compiledFlow, own map[string]string) ([]enginecore.SubmitF
 			all[tag.Name] = tag.Value
 		}
 	}
-	if err := flow.CheckTags(compiled.graph.Name, all); err != nil {
+	if err := flowgraph.CheckTags(compiled.graph.Name, all); err != nil {
 		return nil, err
 	}
 	tags := make([]enginecore.SubmitFlowTag, 0, len(all))
@@ -235,7 +235,7 @@ func checkRunID(id string) error {
 }
 
 // Graph is the flow of the plan. It must not be changed.
-func (p *Plan) Graph() *flow.Graph {
+func (p *Plan) Graph() *flowgraph.Graph {
 	if p == nil || p.compiled == nil {
 		return nil
 	}
@@ -413,7 +413,7 @@ func (p *Plan) Steps() []Step {
 	}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
-		if n.Join.Policy != flow.JoinAll {
+		if n.Join.Policy != flowgraph.JoinAll {
 			steps = append(steps, p.joinStep(n))
 		}
 		for _, up := range n.Upstreams {
@@ -430,7 +430,7 @@ func (p *Plan) Steps() []Step {
 }
 
 // stepKind is what a node does, in the words of a plan.
-func stepKind(n *flow.NodeSpec) string {
+func stepKind(n *flowgraph.Node) string {
 	switch {
 	case n.Wait != nil:
 		return "waitpoint"

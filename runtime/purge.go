@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // DefaultRetention is how long a run is kept after its end where neither the flow nor the engine says otherwise.
@@ -25,9 +26,9 @@ func Retention(keep time.Duration, outcomes ...flow.Outcome) OpenOption {
 
 // retentionOf is the stored form of how long a run is kept: one time in ms for all outcomes, or four; negative is for
 // ever, and so is the empty text.
-func retentionOf(engine, own flow.Keep) string {
+func retentionOf(engine, own flowgraph.Keep) string {
 	times := make([]int64, 0, 8)
-	for _, outcome := range flow.Outcomes() {
+	for _, outcome := range flowgraph.Outcomes() {
 		keep := own.For(outcome)
 		if keep == 0 {
 			keep = engine.For(outcome)

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -208,7 +209,7 @@ func TestKeepersPurgeWhatIsDue(t *testing.T) {
 
 func TestBadRetention(t *testing.T) {
 	t.Parallel()
-	for _, opt := range []runtime.OpenOption{runtime.Retention(time.Hour, "odd"), runtime.Retention(flow.MaxKeep + time.Hour)} {
+	for _, opt := range []runtime.OpenOption{runtime.Retention(time.Hour, "odd"), runtime.Retention(flowgraph.MaxKeep + time.Hour)} {
 		_, err := runtime.Open(context.Background(), "embedded:", opt)
 		require.ErrorIs(t, err, flow.ErrRetention)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // RerunScope says which nodes of a run are run again: RerunFailed, RerunFrom or RerunAll.
@@ -150,7 +150,7 @@ func (s RerunScope) nodes(d *Description) ([]enginecore.ExecutionID, error) {
 		if !slices.ContainsFunc(d.Nodes, func(n NodeDescription) bool { return n.Name == s.node }) {
 			return nil, fmt.Errorf("%w: %q", ErrUnknownNode, s.node)
 		}
-		newLineage(d).follow(chosen, []string{s.node}, func(*NodeDescription, *flow.NodeSpec) bool { return true })
+		newLineage(d).follow(chosen, []string{s.node}, func(*NodeDescription, *flowgraph.Node) bool { return true })
 	case s.mode == "failed":
 		l := newLineage(d)
 		l.follow(chosen, l.failed(), dependsOnFailure)
@@ -170,22 +170,22 @@ func (s RerunScope) nodes(d *Description) ([]enginecore.ExecutionID, error) {
 }
 
 // dependsOnFailure tells whether a node has to be run again with its upstream, which had not succeeded or is run again.
-func dependsOnFailure(n *NodeDescription, spec *flow.NodeSpec) bool {
-	borne := spec.Join.Policy != flow.JoinAll && n.State == enginecore.PublicCompleted
+func dependsOnFailure(n *NodeDescription, spec *flowgraph.Node) bool {
+	borne := spec.Join.Policy != flowgraph.JoinAll && n.State == enginecore.PublicCompleted
 	return !borne
 }
 
 // lineage is what depends on what in a run.
 type lineage struct {
 	nodes map[string]*NodeDescription
-	specs map[string]*flow.NodeSpec
+	specs map[string]*flowgraph.Node
 	downs map[string][]string
 	last  string // the node whose result is the run's
 }
 
 func newLineage(d *Description) *lineage {
 	l := &lineage{
-		nodes: make(map[string]*NodeDescription, len(d.Nodes)), specs: make(map[string]*flow.NodeSpec, len(d.Nodes)),
+		nodes: make(map[string]*NodeDescription, len(d.Nodes)), specs: make(map[string]*flowgraph.Node, len(d.Nodes)),
 		downs: make(map[string][]string, len(d.Nodes)),
 	}
 	for i := range d.Nodes {
@@ -231,7 +231,7 @@ func (l *lineage) matters(name string) bool {
 }
 
 // follow adds nodes to the chosen ones, and what depends on them as far as along says.
-func (l *lineage) follow(chosen map[string]bool, names []string, along func(*NodeDescription, *flow.NodeSpec) bool) {
+func (l *lineage) follow(chosen map[string]bool, names []string, along func(*NodeDescription, *flowgraph.Node) bool) {
 	for len(names) > 0 {
 		name := names[len(names)-1]
 		names = names[:len(names)-1]

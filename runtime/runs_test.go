@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -328,8 +329,8 @@ func TestRunQueriesThatMakeNoSense(t *testing.T) {
 		def := oneWay(t, newCourse(), "tagged", "ok")
 		_, err := runtime.Start(ctx, b.Client, def, none{}, runtime.Tag("Nonsense", "7"))
 		require.ErrorIs(t, err, flow.ErrTag)
-		_, err = runtime.Start(ctx, b.Client, def, none{}, runtime.Tag("a.b", strings.Repeat("x", flow.MaxTagValue+1)))
-		require.ErrorIs(t, err, flow.ErrLimit)
+		_, err = runtime.Start(ctx, b.Client, def, none{}, runtime.Tag("a.b", strings.Repeat("x", flowgraph.MaxTagValue+1)))
+		require.ErrorIs(t, err, flowgraph.ErrLimit)
 		b.Check(t, invariant.Quiescent)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Errors of schedules, for errors.Is.
@@ -85,7 +86,7 @@ type ScheduleOption func(*scheduleConfig)
 
 type scheduleConfig struct {
 	spec   scheduleSpec
-	keep   flow.Keep
+	keep   flowgraph.Keep
 	paused bool
 	reason string
 	faults []error

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // The stored form of schedules is one that keepers of all releases read.
@@ -69,7 +70,7 @@ func TestStoredFlowCompilesTheSame(t *testing.T) {
 	require.NoError(t, err)
 	for _, g := range []interface {
 		Hash() string
-		Graph() *flow.Graph
+		Graph() *flowgraph.Graph
 	}{def, fixtureFlow(t)} {
 		declared, err := compileFlow(g.Graph(), g.Hash())
 		require.NoError(t, err)

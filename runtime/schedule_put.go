@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
 )
 
@@ -49,7 +49,7 @@ func newDraft(e *session, name string, timing Timing, compiled *compiledFlow, in
 }
 
 // check adds what is wrong to the faults, and gives the times.
-func (c *scheduleConfig) check(g *flow.Graph) *timetable.Timetable {
+func (c *scheduleConfig) check(g *flowgraph.Graph) *timetable.Timetable {
 	spec := &c.spec
 	fault := func(err error) {
 		if err != nil {
@@ -94,8 +94,8 @@ func (c *scheduleConfig) check(g *flow.Graph) *timetable.Timetable {
 }
 
 // mergeKeep is own where it says something, and else the other.
-func mergeKeep(own, other flow.Keep) flow.Keep {
-	for _, outcome := range flow.Outcomes() {
+func mergeKeep(own, other flowgraph.Keep) flowgraph.Keep {
+	for _, outcome := range flowgraph.Outcomes() {
 		if own.For(outcome) == 0 && other.For(outcome) != 0 {
 			own = own.With(other.For(outcome), outcome)
 		}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // task is one claimed execution in a worker.
@@ -307,7 +307,7 @@ func (t *task) input(ctx context.Context, plan nodePlan) ([]byte, error) {
 	if err != nil {
 		return nil, undecodable(t.locate(fmt.Errorf("input: %w", err)))
 	}
-	if plan.input.Kind == flow.ExprConst {
+	if plan.input.Kind == flowgraph.ExprConst {
 		input = bytes.Clone(input) // the plan is shared
 	}
 	return input, nil

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // writeEdition writes the files of a census into a directory and returns their names.
-func writeEdition(dir string, e Edition, g *flow.Graph, s *runtime.Description) ([]string, error) {
+func writeEdition(dir string, e Edition, g *flowgraph.Graph, s *runtime.Description) ([]string, error) {
 	files := []struct{ name, content string }{
 		{"report.md", e.Report + record(s)},
 		{"chart.svg", e.Chart},

@@ -1,4 +1,6 @@
-package flow
+// Package flowgraph is a flow without its Go types: its stored form, hash, validation and pictures. Package flow builds it;
+// package runtime stores and runs it.
+package flowgraph
 
 import (
 	"maps"
@@ -7,6 +9,27 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
+
+// orderField names the list that an edge without data stands in, in the stored form and in faults.
+func OrderField(kind EdgeKind) string {
+	if kind == SuccessOnly {
+		return "after"
+	}
+	return string(kind)
+}
+
+// dataEdges returns the edges that an input implies.
+func DataEdges(input Expr) []Edge {
+	names := input.InputNodes()
+	if len(names) == 0 {
+		return nil
+	}
+	edges := make([]Edge, len(names))
+	for i, name := range names {
+		edges[i] = Edge{Node: name, Kind: SuccessOnly, Data: true}
+	}
+	return edges
+}
 
 // GraphVersion is the version of the JSON form that this package writes. It reads no other.
 const GraphVersion = 1
@@ -29,16 +52,16 @@ type Graph struct {
 	// Keep is how long a run is kept after its end.
 	Keep Keep
 	// Budgets bound what the nodes use up together, by name.
-	Budgets []BudgetSpec
+	Budgets []Budget
 	// Return is the node whose result is the flow's; "" when the flow has none.
 	Return string
 	// Nodes are in the order of their declaration.
-	Nodes []NodeSpec
+	Nodes []Node
 }
 
-// NodeSpec is one node of a Graph: one that runs an activity, once or, if Map is set, for each item of a list; if Wait is
+// Node is one node of a Graph: one that runs an activity, once or, if Map is set, for each item of a list; if Wait is
 // set, a waitpoint; if Sub is set, one that runs another flow.
-type NodeSpec struct {
+type Node struct {
 	Name string
 	// Activity is the name of the activity that a worker runs for the node; "" for a waitpoint and a sub-flow.
 	Activity string
@@ -97,10 +120,10 @@ const (
 )
 
 // orderKinds are the kinds in the order in which edges without data are listed.
-var orderKinds = [...]EdgeKind{SuccessOnly, OnFailureOnly, AnyOutcome}
+var OrderKinds = [...]EdgeKind{SuccessOnly, OnFailureOnly, AnyOutcome}
 
 // Node returns the node of that name, nil when there is none. It looks through all nodes.
-func (g *Graph) Node(name string) *NodeSpec {
+func (g *Graph) Node(name string) *Node {
 	for i := range g.Nodes {
 		if g.Nodes[i].Name == name {
 			return &g.Nodes[i]

@@ -1,4 +1,4 @@
-package flow
+package flowgraph
 
 // Limits of a flow. What exceeds one is a fault of kind ErrLimit that names the place, the size and the limit. Names
 // of flows and nodes follow activity.CheckName: 1 to 128 characters out of A-Z, a-z, 0-9, '.', '_' and '-'.
