@@ -40,7 +40,7 @@ func New[In, Out any](name string, fn func(context.Context, In) (Out, error), op
 			d.fault("option %d is nil", i+1)
 			continue
 		}
-		opt(&d)
+		opt.applyActivity(&d)
 	}
 	d.checkAliases(name)
 	d.checkTypes(reflect.TypeFor[In](), reflect.TypeFor[Out]())

@@ -13,10 +13,10 @@ import (
 )
 
 var (
-	// ErrWaitTimedOut is returned by Await and AwaitAll when the timeout has passed and ResumeOnTimeout was asked for.
+	// ErrWaitTimedOut is returned by Await and AwaitSignals when the timeout has passed and ResumeOnTimeout was asked for.
 	ErrWaitTimedOut = errors.New("no signal in time")
-	// ErrNoSteps is returned by what needs a worker, or WithSteps in a test, where there is neither.
-	ErrNoSteps = errors.New("there is no worker; a test gives the function a context by activity.WithSteps")
+	// ErrNoWorker is returned by what needs a worker, or WithSteps in a test, where there is neither.
+	ErrNoWorker = errors.New("there is no worker; a test gives the function a context by activity.WithSteps")
 	// ErrAwaitIgnored is the failure of a function that returned something else than the error that Await gave it. It is
 	// not retried.
 	ErrAwaitIgnored = errors.New("the error of activity.Await was not returned")
@@ -63,9 +63,9 @@ func Await[T any](ctx context.Context, name string, opts ...WaitOption) (T, erro
 	return decodeAwaited[T](name, data)
 }
 
-// AwaitAll is Await that returns all signals that have ended the wait, in the order in which they came, with names and
+// AwaitSignals is Await that returns all signals that have ended the wait, in the order in which they came, with names and
 // sources.
-func AwaitAll[T any](ctx context.Context, name string, opts ...WaitOption) ([]Signal[T], error) {
+func AwaitSignals[T any](ctx context.Context, name string, opts ...WaitOption) ([]Signal[T], error) {
 	data, err := await(ctx, name, true, opts)
 	if err != nil {
 		return nil, err
@@ -78,13 +78,13 @@ func await(ctx context.Context, name string, collect bool, opts []WaitOption) ([
 	if err := activityspec.CheckName(name); err != nil {
 		return fail(NonRetryable(err))
 	}
-	w := NewWait(opts...)
+	w := activityspec.NewWait(opts...)
 	if err := w.Validate(); err != nil {
 		return fail(NonRetryable(err))
 	}
 	steps, ok := activitycontext.StepsFrom(ctx)
 	if !ok {
-		return fail(NonRetryable(ErrNoSteps))
+		return fail(NonRetryable(ErrNoWorker))
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -146,13 +146,13 @@ func Within(d time.Duration) OpenOption {
 	return func(c *openConfig) { c.within = activityspec.Milliseconds(d) }
 }
 
-// OpenWaitpoint opens the waitpoint of the next Await (or AwaitAll) of that name before the function waits there, and
+// OpenWaitpoint opens the waitpoint of the next Await (or AwaitSignals) of that name before the function waits there, and
 // returns its token, for an outside system that is to send the signal. A signal that comes before the Await is kept. Called
 // again before the Await, also after a retry, it returns the same token.
 //
 // Where the handing over must not happen twice, do both in a step:
 //
-//	_, err := activity.Once(ctx, "ask", func(ctx context.Context) (struct{}, error) {
+//	_, err := activity.Step(ctx, "ask", func(ctx context.Context) (struct{}, error) {
 //		token, err := activity.OpenWaitpoint(ctx, "answer")
 //		if err != nil {
 //			return struct{}{}, err
@@ -178,7 +178,7 @@ func OpenWaitpoint(ctx context.Context, name string, opts ...OpenOption) (Token,
 	}
 	steps, ok := activitycontext.StepsFrom(ctx)
 	if !ok {
-		return fail(NonRetryable(ErrNoSteps))
+		return fail(NonRetryable(ErrNoWorker))
 	}
 	text, err := steps.Open(ctx, stepName(name, steps.Counted(activitycontext.AwaitStep, name)+1), config.within)
 	if err != nil {

@@ -14,7 +14,7 @@ type Decision struct {
 
 // Publish builds once, however often it runs, and waits for a decision.
 func Publish(ctx context.Context, version string) (string, error) {
-	image, err := activity.Once(ctx, "build", func(context.Context) (string, error) {
+	image, err := activity.Step(ctx, "build", func(context.Context) (string, error) {
 		fmt.Println("building", version)
 		return "app:" + version, nil
 	})

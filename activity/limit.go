@@ -2,7 +2,6 @@ package activity
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -31,21 +30,12 @@ func KeyFrom(path ...string) LimitOption {
 	}
 }
 
-// NewLimit returns a limit. Validate tells whether it is one.
-func NewLimit(name string, opts ...LimitOption) activityspec.Limit {
-	s := activityspec.Limit{Name: name}
-	for i, opt := range opts {
-		if opt == nil {
-			s.Faults = append(s.Faults, fmt.Errorf("option %d is nil", i+1))
-			continue
-		}
-		opt(&s)
+// Limit bounds how often, or how many at once, executions start that share the limit: all that have one of the same name and key
+// in the namespace, of whichever activities and flows. Used more than once, all of them hold; one of a node replaces its activity's of
+// the same name and key. A limit needs AtMost or AtOnce, or both.
+func Limit(name string, opts ...LimitOption) ExecutionOption {
+	return func(t activityspec.Target) error {
+		t.AddLimit(activityspec.NewLimit(name, opts...))
+		return nil
 	}
-	return s
-}
-
-// Limit bounds how often, or how many at once, executions of the activity start. Used more than once, all of them hold. It
-// needs AtMost or AtOnce, or both.
-func Limit(name string, opts ...LimitOption) Option {
-	return func(d *declaration) { d.options.Limits = append(d.options.Limits, NewLimit(name, opts...)) }
 }

@@ -20,7 +20,7 @@ type answer struct {
 
 // survey asks until three people have said yes.
 func survey(ctx context.Context, topic string) (int, error) {
-	asked, err := activity.Once(ctx, "ask", func(ctx context.Context) (string, error) {
+	asked, err := activity.Step(ctx, "ask", func(ctx context.Context) (string, error) {
 		token, err := activity.OpenWaitpoint(ctx, "answer", activity.Within(time.Hour))
 		return "asked about " + topic + ": " + fmt.Sprint(token), err
 	})
@@ -84,13 +84,13 @@ func TestOnceIsRecorded(t *testing.T) {
 	run := func(ctx context.Context) ([]int, error) {
 		var out []int
 		for range 2 {
-			n, err := activity.Once(ctx, "count", func(context.Context) (int, error) { calls++; return calls, nil })
+			n, err := activity.Step(ctx, "count", func(context.Context) (int, error) { calls++; return calls, nil })
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, n)
 		}
-		_, err := activity.Once(ctx, "fail", func(context.Context) (int, error) { calls++; return 0, errors.New("not yet") })
+		_, err := activity.Step(ctx, "fail", func(context.Context) (int, error) { calls++; return 0, errors.New("not yet") })
 		return out, err
 	}
 	for want := range 2 {
@@ -102,16 +102,16 @@ func TestOnceIsRecorded(t *testing.T) {
 	if out, err := run(t.Context()); err == nil || fmt.Sprint(out) != "[5 6]" {
 		t.Errorf("without steps: %v, %v", out, err)
 	}
-	_, err := activity.Once(activity.WithSteps(t.Context(), steps), "count", func(context.Context) (string, error) { return "", nil })
+	_, err := activity.Step(activity.WithSteps(t.Context(), steps), "count", func(context.Context) (string, error) { return "", nil })
 	if !activity.IsNonRetryable(err) || activity.CategoryOf(err) != activity.CategoryDecode {
 		t.Errorf("another type: %v", err)
 	}
-	_, err = activity.Once(activity.WithSteps(t.Context(), steps), "new", func(context.Context) (chan int, error) { return make(chan int), nil })
+	_, err = activity.Step(activity.WithSteps(t.Context(), steps), "new", func(context.Context) (chan int, error) { return make(chan int), nil })
 	if !activity.IsNonRetryable(err) || activity.CategoryOf(err) != activity.CategoryEncode {
 		t.Errorf("no JSON form: %v", err)
 	}
 	large := strings.Repeat("x", activity.MaxStep)
-	_, err = activity.Once(activity.WithSteps(t.Context(), steps), "large", func(context.Context) (string, error) { return large, nil })
+	_, err = activity.Step(activity.WithSteps(t.Context(), steps), "large", func(context.Context) (string, error) { return large, nil })
 	if !activity.IsNonRetryable(err) || !strings.Contains(err.Error(), `step "large": result has 1048578 bytes, at most 1048576`) {
 		t.Errorf("large: %v", err)
 	}
@@ -140,7 +140,7 @@ func TestAwaitConditions(t *testing.T) {
 				what, source, _ := strings.Cut(signal, "/")
 				steps.SignalFrom("w", what, source, i)
 			}
-			got, err := activity.AwaitAll[int](activity.WithSteps(t.Context(), steps), "w", tc.opts...)
+			got, err := activity.AwaitSignals[int](activity.WithSteps(t.Context(), steps), "w", tc.opts...)
 			var names []string
 			for _, signal := range got {
 				names = append(names, signal.Name)
@@ -181,7 +181,7 @@ func TestAwaitFaults(t *testing.T) {
 		`await "a b": name`:                       func() error { _, err := activity.Await[int](with, "a b"); return err },
 		"2000 signals of 1 names are waited for":  func() error { _, err := activity.Await[int](with, "w", activity.AtLeast(2000)); return err },
 		"payload does not decode into int":        func() error { _, err := activity.Await[int](with, "text"); return err },
-		`step "a#2": name "a#2" has the char`:     func() error { _, err := activity.Once(with, "a#2", one); return err },
+		`step "a#2": name "a#2" has the char`:     func() error { _, err := activity.Step(with, "a#2", one); return err },
 		`open waitpoint "w": there is no worker`:  func() error { _, err := activity.OpenWaitpoint(t.Context(), "w"); return err },
 		`open waitpoint "w": it is to stay open `: func() error { _, err := activity.OpenWaitpoint(with, "w", activity.Within(-1)); return err },
 	} {

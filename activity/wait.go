@@ -24,10 +24,13 @@ const (
 	Escalate = activityspec.Escalate
 )
 
-// WaitOption adjusts Await and AwaitAll.
+// WaitOption says what ends a wait: that of Await and AwaitSignals, or of a waitpoint that flow.Waitpoint declares.
 type WaitOption func(*activityspec.Wait)
 
-// Signals names the signals that count, at most MaxSignalNames. Names follow CheckName. Used more than once, it adds. The
+// WaitpointOption marks a WaitOption as a flow.WaitOption.
+func (WaitOption) WaitpointOption(activityspec.Mark) {}
+
+// Signals names the signals that count, at most 64 of letters, digits, '.', '_' and '-'. Used more than once, it adds. The
 // default is that every signal counts.
 func Signals(names ...string) WaitOption {
 	return func(w *activityspec.Wait) { w.Signals = append(w.Signals, names...) }
@@ -53,12 +56,12 @@ func AtLeastDistinct(n int) WaitOption {
 
 // Decisive names signals of which one ends the wait at once, whatever else it asks for: a single no, where several have to
 // say yes. It counts also when its source has been counted before. The names are no names of Signals; of both together there
-// are at most MaxSignalNames. Used more than once, it adds. The default is none.
+// are at most 64. Used more than once, it adds. The default is none.
 func Decisive(names ...string) WaitOption {
 	return func(w *activityspec.Wait) { w.Decisive = append(w.Decisive, names...) }
 }
 
-// Timeout limits the wait, at most to MaxWait, and says what happens then. The default is no limit. Fractions of a
+// Timeout limits the wait, from the opening of the waitpoint on, at most to 10 years, and says what happens then. The default is no limit. Fractions of a
 // millisecond count as a whole one.
 func Timeout(limit time.Duration, then TimeoutBehavior) WaitOption {
 	return func(w *activityspec.Wait) {
@@ -67,17 +70,4 @@ func Timeout(limit time.Duration, then TimeoutBehavior) WaitOption {
 			w.Timeout = -1 // not "no limit", which is not to be had by mistake
 		}
 	}
-}
-
-// NewWait returns the wait that the options stand for. It may be invalid: see Validate.
-func NewWait(opts ...WaitOption) activityspec.Wait {
-	w := activityspec.Wait{Count: 1}
-	for _, opt := range opts {
-		if opt == nil {
-			w.Count = -1
-			continue
-		}
-		opt(&w)
-	}
-	return w
 }

@@ -34,23 +34,9 @@ type BudgetOption func(*flowgraph.Budget)
 // dimension.
 func Budget(name string, opts ...BudgetOption) Option {
 	return flowOption(func(b *builder) {
-		b.graph.Budgets = append(b.graph.Budgets, NewBudget(name, opts...))
+		b.graph.Budgets = append(b.graph.Budgets, flowgraph.NewBudget(name, opts...))
 		slices.SortStableFunc(b.graph.Budgets, func(x, y flowgraph.Budget) int { return cmp.Compare(x.Name, y.Name) })
 	})
-}
-
-// NewBudget returns a budget. Validate tells whether it is one.
-func NewBudget(name string, opts ...BudgetOption) flowgraph.Budget {
-	s := flowgraph.Budget{Name: name, Scope: flowgraph.ScopeRun, Effect: FailNode}
-	for i, opt := range opts {
-		if opt == nil {
-			s.Faults = append(s.Faults, fmt.Errorf("option %d is nil", i+1))
-			continue
-		}
-		opt(&s)
-	}
-	slices.SortFunc(s.Limits, func(x, y flowgraph.BudgetLimit) int { return cmp.Compare(x.Dimension, y.Dimension) })
-	return s
 }
 
 // HardLimit bounds a dimension: what is spent and reserved of it never exceeds n, which is at least 1.

@@ -156,11 +156,27 @@ func (b *builder) settle(spec *flowgraph.Node, opts []NodeOption) *nodeSettings 
 			b.faults.Add(spec.Name, "", flowgraph.ErrOption, "option %d is nil", i+1)
 			continue
 		}
-		opt.applyNode(b, settings)
+		b.applyNode(settings, opt)
 	}
 	slices.Sort(spec.Capabilities)
 	spec.Capabilities = slices.Compact(spec.Capabilities)
 	return settings
+}
+
+// applyNode applies one option of a node.
+func (b *builder) applyNode(n *nodeSettings, opt NodeOption) {
+	switch opt := opt.(type) {
+	case nodeSetting:
+		opt.applyNode(b, n)
+	case activity.ExecutionOption:
+		err := activityspec.ErrNilOption
+		if opt != nil {
+			err = opt(activityspec.Target{Options: &n.spec.Options, Node: true})
+		}
+		if err != nil {
+			b.faults.Cause(n.spec.Name, "", flowgraph.ErrOption, err)
+		}
+	}
 }
 
 // bind gives a node its input and its edges, and adds it to the graph.

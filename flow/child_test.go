@@ -102,7 +102,7 @@ func TestChildNodeFaults(t *testing.T) {
 			flow.Sub(f, "s", &flow.Definition[int, int]{}, f.Input())
 		}},
 		{"options of a sub-flow", flowgraph.ErrOption, "are said in the flow that the node runs", func(f *flow.Builder[int, struct{}]) {
-			flow.Sub(f, "s", good, f.Input(), flow.StartToClose(1000))
+			flow.Sub(f, "s", good, f.Input(), activity.StartToClose(1000))
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

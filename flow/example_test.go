@@ -65,8 +65,8 @@ func Census(shards int) (*flow.Definition[Source, Summary], error) {
 		counts[i] = flow.Node(f, fmt.Sprintf("count-%d", i), count,
 			flow.Struct[CountInput](flow.Field("files", files), flow.Field("shard", flow.Const(i))))
 	}
-	told := flow.Node(f, "notify", notify, flow.Const(struct{}{}), flow.AfterAll(counts))
-	sum := flow.Node(f, "publish", report, flow.List(counts...), flow.After(told), flow.Lane("slow"))
+	told := flow.Node(f, "notify", notify, flow.Const(struct{}{}), flow.AfterEach(counts))
+	sum := flow.Node(f, "publish", report, flow.List(counts...), flow.After(told), activity.Lane("slow"))
 	flow.Return(f, sum)
 	return f.Build()
 }
@@ -91,7 +91,7 @@ func Example() {
 // Every fault is reported, not just the first.
 func ExampleBuilder_Build() {
 	f := flow.New[Source, Summary]("census")
-	files := flow.Node(f, "scan", scan, f.Input(), flow.Priority(-1))
+	files := flow.Node(f, "scan", scan, f.Input(), activity.Priority(-1))
 	flow.Node(f, "scan", count, flow.Struct[CountInput](
 		flow.Field("files", files), flow.Field("shard", flow.Const("one"))))
 	_, err := f.Build()

@@ -77,7 +77,7 @@ func TestBuildFaults(t *testing.T) {
 		"foreign in list": {func(b builder) { flow.Node(b, "n", ident[[]string]("l"), flow.List(b.Input(), foreign)) }, flowgraph.ErrForeignRef, `node "n": input[1]: reference does not belong to this flow: it belongs to another builder, of flow "other"`},
 		"foreign after":   {option(flow.After(foreign)), flowgraph.ErrForeignRef, `node "n": after[0]: reference does not belong to this flow: it belongs to another builder, of flow "other"`},
 		"nil after":       {option(flow.After(nil)), flowgraph.ErrForeignRef, `node "n": after[0]: reference does not belong to this flow: reference is nil`},
-		"zero after":      {option(flow.AfterAll([]flow.Ref[int]{{}})), flowgraph.ErrForeignRef, ``},
+		"zero after":      {option(flow.AfterEach([]flow.Ref[int]{{}})), flowgraph.ErrForeignRef, ``},
 		"after input":     {func(b builder) { flow.Node(b, "n", str, b.Input(), flow.After(b.Input())) }, flowgraph.ErrEdge, `node "n": after[0]: bad edge: the flow's input is there from the start; it cannot be waited for`},
 		"two activities": {func(b builder) {
 			flow.Node(b, "m", str, b.Input())
@@ -116,14 +116,14 @@ func TestBuildFaults(t *testing.T) {
 		"codec node": {func(b builder) { m := flow.Node(b, "m", raw, flow.Const("x")); flow.Node(b, "n", str, m) }, flowgraph.ErrCodec, `node "n": input: codecs do not fit: the result of node "m" is raw, activity "str" takes json`},
 
 		"nil option":   {option(nil), flowgraph.ErrOption, `node "n": bad option: option 1 is nil`},
-		"nil retry":    {option(flow.Retry(nil)), flowgraph.ErrOption, `node "n": retry: bad option: retry policy is nil`},
-		"retry":        {option(flow.Retry(activity.Attempts(-1))), flowgraph.ErrOption, `node "n": bad option: retry: -1 attempts are outside 1 to 1000000`},
-		"timeout":      {option(flow.StartToClose(-1)), flowgraph.ErrOption, `node "n": bad option: start-to-close timeout -1ms is negative`},
-		"heartbeat":    {option(flow.HeartbeatTimeout(-1)), flowgraph.ErrOption, `node "n": bad option: heartbeat timeout -1ms is negative`},
-		"schedule":     {option(flow.ScheduleToStart(-1)), flowgraph.ErrOption, `node "n": bad option: schedule-to-start timeout -1ms is negative`},
-		"lane":         {option(flow.Lane("")), flowgraph.ErrOption, `node "n": bad option: lane "" is 0 bytes long, not 1 to 64`},
-		"priority":     {option(flow.Priority(9001)), flowgraph.ErrOption, `node "n": bad option: priority 9001 is outside 0 to 9000`},
-		"capabilities": {option(flow.Requires("a b")), flowgraph.ErrOption, `node "n": bad option: capability "a b" has a comma, white space or a control character`},
+		"nil retry":    {option(activity.Retry(nil)), flowgraph.ErrOption, `node "n": retry: bad option: retry policy is nil`},
+		"retry":        {option(activity.Retry(activity.Attempts(-1))), flowgraph.ErrOption, `node "n": bad option: retry: -1 attempts are outside 1 to 1000000`},
+		"timeout":      {option(activity.StartToClose(-1)), flowgraph.ErrOption, `node "n": bad option: start-to-close timeout -1ms is negative`},
+		"heartbeat":    {option(activity.HeartbeatTimeout(-1)), flowgraph.ErrOption, `node "n": bad option: heartbeat timeout -1ms is negative`},
+		"schedule":     {option(activity.ScheduleToStart(-1)), flowgraph.ErrOption, `node "n": bad option: schedule-to-start timeout -1ms is negative`},
+		"lane":         {option(activity.Lane("")), flowgraph.ErrOption, `node "n": bad option: lane "" is 0 bytes long, not 1 to 64`},
+		"priority":     {option(activity.Priority(9001)), flowgraph.ErrOption, `node "n": bad option: priority 9001 is outside 0 to 9000`},
+		"capabilities": {option(activity.Capabilities("a b")), flowgraph.ErrOption, `node "n": bad option: capability "a b" has a comma, white space or a control character`},
 		"tag":          {option(flow.Tag("Team", "x")), flow.ErrTag, `node "n": tags: bad tag: key "Team": it begins with a lower-case letter, goes on with a-z, 0-9 and _, then '.', then something other than '.'`},
 		"tag value":    {option(flow.Tag("a.b", strings.Repeat("x", 1025))), flowgraph.ErrLimit, `node "n": tags: limit exceeded: value of "a.b" is 1025 bytes long, the limit is 1024`},
 		"tag text":     {option(flow.Tag("a.b", "\xff")), flow.ErrTag, `node "n": tags: bad tag: value "\xff" of "a.b": it is not valid UTF-8`},
@@ -252,7 +252,7 @@ func buildOne(name string, a *activity.Activity[string, string], opts ...flow.Op
 func TestFaultsAreCompleteAndSingle(t *testing.T) {
 	t.Parallel()
 	f := flow.New[string, string]("f", flow.Deadline(-time.Second))
-	broken := flow.Node(f, "broken", ident[string]("", activity.Priority(-1)), flow.Ref[string]{}, flow.Lane(""))
+	broken := flow.Node(f, "broken", ident[string]("", activity.Priority(-1)), flow.Ref[string]{}, activity.Lane(""))
 	flow.Node(f, "broken", ident[string]("str"), broken, flow.Tag("x", ""))
 	flow.Node[string, string](f, "nil", nil, nil)
 	_, err := f.Build()

@@ -66,10 +66,10 @@ func everything(t testing.TB, reverse bool) *flow.Definition[Source, Summary] {
 		after[0], after[1] = after[1], after[0]
 	}
 	one := flow.Node(f, "count", count, flow.Struct[CountInput](fields...),
-		flow.Retry(activity.Exponential{First: 1500 * time.Millisecond, Max: time.Hour, Factor: 1.5, Attempts: 9, JitterPermille: -1}),
-		flow.StartToClose(2*time.Minute), flow.HeartbeatTimeout(20*time.Second), flow.ScheduleToStart(time.Hour),
-		flow.Lane("slow"), flow.Priority(12), flow.Requires("ssd", "gpu", "ssd"), flow.After(after...))
-	flow.Node(f, "last", sink[map[string]string]("map"), flow.Const(map[string]string{"b": "<", "a": ">"}), flow.Retry(activity.NoRetry), flow.After(one, raw))
+		activity.Retry(activity.Exponential{First: 1500 * time.Millisecond, Max: time.Hour, Factor: 1.5, Attempts: 9, JitterPermille: -1}),
+		activity.StartToClose(2*time.Minute), activity.HeartbeatTimeout(20*time.Second), activity.ScheduleToStart(time.Hour),
+		activity.Lane("slow"), activity.Priority(12), activity.Capabilities("ssd", "gpu", "ssd"), flow.After(after...))
+	flow.Node(f, "last", sink[map[string]string]("map"), flow.Const(map[string]string{"b": "<", "a": ">"}), activity.Retry(activity.NoRetry), flow.After(one, raw))
 	flow.Return(f, flow.Node(f, "publish", report, flow.List(one)))
 	d, err := f.Build()
 	if err != nil {
@@ -297,8 +297,8 @@ func TestNodeOptionsReplaceTheActivitys(t *testing.T) {
 	a := ident[string]("str", activity.Lane("a"), activity.Priority(3), activity.StartToClose(time.Second), activity.Capabilities("gpu"))
 	f := flow.New[string, string]("f")
 	plain := flow.Node(f, "plain", a, f.Input())
-	flow.Return(f, flow.Node(f, "own", a, plain, flow.Lane("b"), flow.Priority(0), flow.StartToClose(0), flow.Requires("ssd", "gpu"),
-		flow.HeartbeatTimeout(time.Nanosecond)))
+	flow.Return(f, flow.Node(f, "own", a, plain, activity.Lane("b"), activity.Priority(0), activity.StartToClose(0), activity.Capabilities("ssd", "gpu"),
+		activity.HeartbeatTimeout(time.Nanosecond)))
 	d, err := f.Build()
 	if err != nil {
 		t.Fatal(err)

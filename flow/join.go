@@ -3,6 +3,7 @@ package flow
 import (
 	"reflect"
 
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -32,6 +33,12 @@ func drafts[T any](refs []Ref[T]) []draft {
 
 // JoinOption is what AfterAny, AfterQuorum, CancelRemaining and LetRun return: it is good for nodes and for waitpoints.
 type JoinOption func(*nodeSettings)
+
+// NodeOption marks an option of nodes.
+func (JoinOption) NodeOption(activityspec.Mark) {}
+
+// WaitpointOption marks an option of waitpoints.
+func (JoinOption) WaitpointOption(activityspec.Mark) {}
 
 func (o JoinOption) applyNode(_ *builder, n *nodeSettings) { o(n) }
 

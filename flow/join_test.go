@@ -39,7 +39,7 @@ func race(t *testing.T, reverse bool) *flow.Definition[string, string] {
 	}
 	flow.Node(f, "late", str, f.Input(), flow.AfterQuorum(1, after...), flow.CancelRemaining())
 	flow.Node(f, "any", str, flow.Const("x"), flow.AfterAny(after...))
-	flow.Waitpoint[string](f, "signal", flow.AfterAny(refs["c"]), flow.Signals("go"))
+	flow.Waitpoint[string](f, "signal", flow.AfterAny(refs["c"]), activity.Signals("go"))
 	flow.Return(f, two)
 	d, err := f.Build()
 	if err != nil {

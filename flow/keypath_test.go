@@ -28,7 +28,7 @@ type keyed struct {
 func keyedFlow(path ...string) error {
 	work := activity.New("work", func(_ context.Context, in keyed) (string, error) { return in.private, nil })
 	f := flow.New[keyed, string]("keyed", flow.FairBy(path...), flow.Budget("b", flow.HardLimit("tokens", 1), flow.PerKey(path...)))
-	flow.Return(f, flow.Node(f, "work", work, f.Input(), flow.Limit("l", activity.AtOnce(1), activity.KeyFrom(path...))))
+	flow.Return(f, flow.Node(f, "work", work, f.Input(), activity.Limit("l", activity.AtOnce(1), activity.KeyFrom(path...))))
 	_, err := f.Build()
 	return err
 }

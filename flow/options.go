@@ -14,10 +14,15 @@ type Option interface {
 	applyFlow(*builder)
 }
 
-// NodeOption changes a node: After, AfterAll, OnFailure, Always, AfterAny, AfterQuorum, CancelRemaining, LetRun, Retry,
-// StartToClose, HeartbeatTimeout, ScheduleToStart, Lane, Priority, Requires, KeepFrames, Limit and Tag. What a node does not set,
-// its activity decides.
+// NodeOption changes a node: After, AfterEach, OnFailure, Always, AfterAny, AfterQuorum, CancelRemaining, LetRun and Tag; those of
+// maps; and every activity.ExecutionOption, such as activity.Retry or activity.Lane, which replaces what the activity says.
 type NodeOption interface {
+	// NodeOption marks the options of nodes, of this package and of package activity. There are no others.
+	NodeOption(activityspec.Mark)
+}
+
+// nodeSetting is a NodeOption of this package.
+type nodeSetting interface {
 	applyNode(*builder, *nodeSettings)
 }
 
@@ -44,6 +49,9 @@ func (o flowOption) applyFlow(b *builder) { o(b) }
 type nodeOption func(*builder, *nodeSettings)
 
 func (o nodeOption) applyNode(b *builder, n *nodeSettings) { o(b, n) }
+
+// NodeOption marks an option of nodes.
+func (nodeOption) NodeOption(activityspec.Mark) {}
 
 // Deadline limits a run, from its start to its end. When it passes, what is unfinished expires. The default is 0, no
 // limit. Fractions of a millisecond count as a whole one, here and in all other options.
@@ -76,6 +84,12 @@ type TagOption struct{ key, value string }
 // and MaxTagValue bytes of UTF-8 without control characters, a flow or a node at most MaxTags tags. Of two tags with one key the later counts. Tags of the flow are not tags of its nodes.
 func Tag(key, value string) TagOption { return TagOption{key: key, value: value} }
 
+// NodeOption marks an option of nodes.
+func (TagOption) NodeOption(activityspec.Mark) {}
+
+// WaitpointOption marks an option of waitpoints.
+func (TagOption) WaitpointOption(activityspec.Mark) {}
+
 func (t TagOption) applyFlow(b *builder) { b.graph.Tags = withTag(b.graph.Tags, t) }
 
 func (t TagOption) applyNode(_ *builder, n *nodeSettings) { n.spec.Tags = withTag(n.spec.Tags, t) }
@@ -88,12 +102,18 @@ func withTag(tags map[string]string, t TagOption) map[string]string {
 	return tags
 }
 
-// OrderOption makes edges without data. After, AfterAll, OnFailure and Always return it; it is good for nodes and for
+// OrderOption makes edges without data. After, AfterEach, OnFailure and Always return it; it is good for nodes and for
 // waitpoints.
 type OrderOption struct {
 	kind flowgraph.EdgeKind
 	refs []Upstream
 }
+
+// NodeOption marks an option of nodes.
+func (OrderOption) NodeOption(activityspec.Mark) {}
+
+// WaitpointOption marks an option of waitpoints.
+func (OrderOption) WaitpointOption(activityspec.Mark) {}
 
 func (o OrderOption) applyNode(_ *builder, n *nodeSettings) { n.addOrder(o) }
 
@@ -113,8 +133,8 @@ func (n *nodeSettings) addOrder(o OrderOption) {
 // results are bound are waited for anyway.
 func After(refs ...Upstream) OrderOption { return OrderOption{flowgraph.SuccessOnly, refs} }
 
-// AfterAll is After for a slice of references of one type.
-func AfterAll[T any](refs []Ref[T]) OrderOption {
+// AfterEach is After for a slice of references of one type.
+func AfterEach[T any](refs []Ref[T]) OrderOption {
 	return OrderOption{flowgraph.SuccessOnly, upstreams(refs)}
 }
 
@@ -134,50 +154,12 @@ func upstreams[T any](refs []Ref[T]) []Upstream {
 	return list
 }
 
-// Retry replaces the activity's retry policy for this node.
-func Retry(policy activity.RetryPolicy) NodeOption {
-	return nodeOption(func(b *builder, n *nodeSettings) {
-		if policy == nil {
-			b.faults.Add(n.spec.Name, "retry", flowgraph.ErrOption, "retry policy is nil")
-			return
-		}
-		n.spec.Retry = policy.Plan()
-	})
+// Priority is the priority of all nodes of the flow that have none of their own (activity.Priority), in place of their activities':
+// 0 to activity.MaxPriority, higher first. It orders what waits in a lane. A run's can be changed with SetPriority of package
+// runtime.
+func Priority(p int) Option {
+	return flowOption(func(b *builder) { b.priority = &p })
 }
-
-// StartToClose replaces the activity's limit of one attempt for this node; 0 is no limit.
-func StartToClose(limit time.Duration) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.StartToClose = activityspec.Milliseconds(limit) })
-}
-
-// HeartbeatTimeout replaces the activity's limit between two heartbeats for this node; 0 is no limit.
-func HeartbeatTimeout(limit time.Duration) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.HeartbeatTimeout = activityspec.Milliseconds(limit) })
-}
-
-// ScheduleToStart replaces the activity's limit of waiting for a worker for this node; 0 is no limit. When it passes,
-// the node fails for good.
-func ScheduleToStart(limit time.Duration) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.ScheduleToStart = activityspec.Milliseconds(limit) })
-}
-
-// Lane replaces the activity's lane for this node.
-func Lane(name string) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.Lane = name })
-}
-
-// PriorityOption is what Priority returns: it is good for flows and for nodes.
-type PriorityOption struct{ priority int }
-
-// Priority replaces the activities' priority for a node, or for all nodes of a flow that have none of their own, 0 to
-// activity.MaxPriority, higher first. It orders what waits in a lane. So that nothing waits for ever, every eighth claim from
-// a lane of a partition in which priorities wait takes the node that was created first. A run's can be changed with
-// SetPriority of package runtime.
-func Priority(p int) PriorityOption { return PriorityOption{priority: p} }
-
-func (p PriorityOption) applyFlow(b *builder) { b.priority = &p.priority }
-
-func (p PriorityOption) applyNode(_ *builder, n *nodeSettings) { n.spec.Priority = p.priority }
 
 // FairBy makes runs share a lane fairly by a value of their input: FairBy("tenant", "id") is the field id of the field
 // tenant. While nodes of several values wait in a lane, the values take turns, one claim each, in every partition, however
@@ -191,22 +173,4 @@ func FairBy(path ...string) Option {
 		}
 		b.graph.FairBy = slices.Clone(path)
 	})
-}
-
-// Requires adds to the capabilities that the activity asks of a worker.
-func Requires(capabilities ...string) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) {
-		n.spec.Capabilities = append(n.spec.Capabilities, capabilities...)
-	})
-}
-
-// Limit bounds how often, or how many at once, executions start that share the limit, in addition to those of the activity;
-// one of the same name and key replaces the activity's. See activity.Limit.
-func Limit(name string, opts ...activity.LimitOption) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.SetLimit(activity.NewLimit(name, opts...)) })
-}
-
-// KeepFrames replaces how many of the frames that an attempt emits are kept; 0 is about 10,000.
-func KeepFrames(n int) NodeOption {
-	return nodeOption(func(_ *builder, s *nodeSettings) { s.spec.KeepFrames = n })
 }

@@ -53,7 +53,7 @@ func TestTyping(t *testing.T) {
 		statement string
 		want      []string // empty: it compiles
 	}{
-		"right":            {`flow.Return(f, flow.Node(f, "sum", sum, flow.List(one, two), flow.AfterAll([]flow.Ref[Stats]{one, two})))`, nil},
+		"right":            {`flow.Return(f, flow.Node(f, "sum", sum, flow.List(one, two), flow.AfterEach([]flow.Ref[Stats]{one, two})))`, nil},
 		"explicit":         {`var b flow.Binding[[]Stats] = flow.List(one); flow.Return(f, flow.Node(f, "sum", sum, b))`, nil},
 		"flow's input":     {`flow.Node(f, "bad", count, f.Input())`, []string{"flow.Ref[Source]", "flow.Binding[Listing]"}},
 		"reference":        {`flow.Node(f, "bad", scan, files)`, []string{"flow.Ref[Listing]", "flow.Binding[Source]"}},
@@ -66,7 +66,7 @@ func TestTyping(t *testing.T) {
 		"after a value":    {`flow.Node(f, "bad", count, files, flow.After(3))`, []string{"int", "flow.Upstream"}},
 		"function":         {`flow.Node(f, "bad", func(context.Context, Listing) (Stats, error) { return Stats{}, nil }, files)`, []string{"func(context.Context, Listing) (Stats, error)", "*activity.Activity[I, O]"}},
 		"flow's option":    {`flow.Node(f, "bad", count, files, flow.Deadline(3))`, []string{"flow.Option", "flow.NodeOption"}},
-		"node's option":    {`flow.New[Source, Stats]("x", flow.Lane("x"))`, []string{"flow.NodeOption", "flow.Option"}},
+		"node's option":    {`flow.New[Source, Stats]("x", activity.Lane("x"))`, []string{"flow.NodeOption", "flow.Option"}},
 		"activity's":       {`flow.Node(f, "bad", count, files, activity.Lane("x"))`, []string{"activity.Option", "flow.NodeOption"}},
 		"assigned further": {`var other flow.Ref[Source] = one; _ = other`, []string{"flow.Ref[Stats]", "flow.Ref[Source]"}},
 	} {

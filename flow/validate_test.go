@@ -263,7 +263,7 @@ func layers(f *flow.Builder[string, none], a *activity.Activity[string, string],
 	for i := 0; i < n; i += len(row) {
 		next := make([]flow.Ref[string], len(row))
 		for k := range next {
-			next[k] = flow.Node(f, fmt.Sprint("n", i+k), a, row[k], flow.AfterAll(row))
+			next[k] = flow.Node(f, fmt.Sprint("n", i+k), a, row[k], flow.AfterEach(row))
 		}
 		row = next
 	}

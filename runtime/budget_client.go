@@ -41,7 +41,7 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 	if err != nil {
 		return "", err
 	}
-	spec := flow.NewBudget(ref.Name, opts...)
+	spec := flowgraph.NewBudget(ref.Name, opts...)
 	if len(spec.KeyFrom) > 0 {
 		return "", fmt.Errorf("%w: it takes no key from an input", ErrBudgetRef)
 	}

@@ -100,7 +100,7 @@ func (c *child) declared() (*flowgraph.Node, error) {
 func (c *child) itemsGraph(node *flowgraph.Node) *flowgraph.Graph {
 	var limit *activityspec.Limit
 	if c.spec.AtOnce > 0 {
-		own := activity.NewLimit("items-"+string(c.id), activity.AtOnce(c.spec.AtOnce))
+		own := activityspec.NewLimit("items-"+string(c.id), activity.AtOnce(c.spec.AtOnce))
 		limit = &own
 	}
 	return node.ItemsGraph(c.name, c.items, limit)

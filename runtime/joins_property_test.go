@@ -52,8 +52,8 @@ func (w *weave) defineWeave(name string, l *lab) (*flow.Definition[[]string, str
 	for i := range w.nodes {
 		n := &w.nodes[i]
 		opts := []flow.NodeOption{
-			flow.Lane(n.lane), flow.Priority(n.priority), flow.StartToClose(n.timeout),
-			flow.Retry(activity.Exponential{First: time.Millisecond, Max: 4 * time.Millisecond, Attempts: n.script.attempts}),
+			activity.Lane(n.lane), activity.Priority(n.priority), activity.StartToClose(n.timeout),
+			activity.Retry(activity.Exponential{First: time.Millisecond, Max: 4 * time.Millisecond, Attempts: n.script.attempts}),
 		}
 		var data []flow.Ref[string]
 		var after []flow.Upstream

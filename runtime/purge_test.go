@@ -45,12 +45,12 @@ func (c *course) variety(t testing.TB) map[string]*flow.Definition[none, string]
 	t.Helper()
 	chain := flow.New[none, string]("chain", flow.Tag("team.name", "x"), flow.Deadline(time.Hour))
 	refs := c.nodes(chain, "ok", "ok", "ok")
-	flow.Return(chain, flow.Node(chain, "sum", c.sum, flow.List(refs...), flow.Tag("node.kind", "y"), flow.ScheduleToStart(time.Hour)))
+	flow.Return(chain, flow.Node(chain, "sum", c.sum, flow.List(refs...), flow.Tag("node.kind", "y"), activity.ScheduleToStart(time.Hour)))
 
 	failing := flow.New[none, string]("failing")
 	bad := c.nodes(failing, "fail", "ok")
 	retried := flow.Node(failing, "retried", c.act, flow.Const("fail-often"),
-		flow.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 4}), flow.StartToClose(time.Minute))
+		activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 4}), activity.StartToClose(time.Minute))
 	flow.Return(failing, flow.Node(failing, "never", c.sum, flow.List(bad[0], bad[1], retried)))
 
 	joined := flow.New[none, string]("joined")
@@ -61,7 +61,7 @@ func (c *course) variety(t testing.TB) map[string]*flow.Definition[none, string]
 	root := flow.Node(wide, "root", c.act, flow.Const("ok"))
 	leaves := make([]flow.Ref[string], 300)
 	for i := range leaves {
-		leaves[i] = flow.Node(wide, fmt.Sprintf("leaf-%d", i), c.act, flow.Const("ok"), flow.After(root), flow.Lane("wide"))
+		leaves[i] = flow.Node(wide, fmt.Sprintf("leaf-%d", i), c.act, flow.Const("ok"), flow.After(root), activity.Lane("wide"))
 	}
 	flow.Return(wide, flow.Node(wide, "sum", c.sum, flow.List(leaves...)))
 

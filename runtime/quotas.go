@@ -49,7 +49,7 @@ func (c *Client) Quotas(ctx context.Context) ([]QuotaState, error) {
 // SetLimit replaces what flows declare for a limit, for all that have it, also those that wait already. The key is empty for
 // a limit without KeyFrom. Room that it makes is used at once; what runs goes on. ResetLimit ends it.
 func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activity.LimitOption) error {
-	spec := activity.NewLimit(name, opts...)
+	spec := activityspec.NewLimit(name, opts...)
 	err := spec.Validate()
 	if len(spec.KeyFrom) > 0 {
 		err = errors.Join(err, fmt.Errorf("limit %q: key from %q: it is set for the key %q", name, strings.Join(spec.KeyFrom, "."), key))

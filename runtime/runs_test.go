@@ -46,7 +46,7 @@ func startCrowd(t testing.TB, b *enginetest.Bench, size int) *crowdOfRuns {
 		oneWay(t, c, "bad", "fail", flow.Tag("team.name", "search")),
 	}
 	waiting := flow.New[none, string]("slow")
-	flow.Return(waiting, flow.Node(waiting, "a", c.act, flow.Const("ok"), flow.Lane("nobody")))
+	flow.Return(waiting, flow.Node(waiting, "a", c.act, flow.Const("ok"), activity.Lane("nobody")))
 	defs = append(defs, definitionOf(t, waiting))
 	crowd := &crowdOfRuns{}
 	for i := range size {
@@ -356,7 +356,7 @@ func TestListsKeepToTheirNamespace(t *testing.T) {
 			budgets = []flow.Option{
 				flow.Budget("own", flow.HardLimit("calls", 5)), flow.Budget("all", flow.PerFlow(), flow.HardLimit("calls", 5)),
 			}
-			limits = []flow.NodeOption{flow.Limit("few", activity.AtOnce(5))}
+			limits = []flow.NodeOption{activity.Limit("few", activity.AtOnce(5))}
 		}
 		a := activity.New("report", func(ctx context.Context, n int) (int, error) {
 			if b.Contract() {

@@ -84,7 +84,7 @@ func sceneRun(ctx context.Context, task sceneTask) ([]int, error) {
 	}
 	got := []int{}
 	for i := range task.Waits {
-		early, err := activity.Once(ctx, "early", func(context.Context) (bool, error) { return rand.IntN(2) == 0, nil })
+		early, err := activity.Step(ctx, "early", func(context.Context) (bool, error) { return rand.IntN(2) == 0, nil })
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +126,7 @@ func (s *scene) define(a *activity.Activity[sceneTask, []int]) (*flow.Definition
 		}
 		opts := []flow.WaitOption{after, failed, always}
 		if n.limit > 0 {
-			opts = append(opts, flow.Timeout(n.limit, n.then))
+			opts = append(opts, activity.Timeout(n.limit, n.then))
 		}
 		refs[i] = flow.Waitpoint[int](f, n.name, opts...)
 	}
@@ -363,7 +363,7 @@ func (n *sceneNode) reviewResult(t *testing.T, ctx context.Context, b *enginetes
 	if n.wait {
 		want, ended := crowd.ended[n.name+"/"]
 		if !ended {
-			require.Equal(t, flow.ResumeOnTimeout, n.then, "nobody has ended %s", n.name)
+			require.Equal(t, activity.ResumeOnTimeout, n.then, "nobody has ended %s", n.name)
 			require.Equal(t, "null", string(data))
 			return
 		}

@@ -1,6 +1,7 @@
 package flowgraph
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -251,4 +252,18 @@ func (r *reader) budgets(list []storedBudget) []Budget {
 		specs = append(specs, spec)
 	}
 	return specs
+}
+
+// NewBudget returns the budget that the options stand for. It may be invalid: see Validate.
+func NewBudget[O ~func(*Budget)](name string, opts ...O) Budget {
+	s := Budget{Name: name, Scope: ScopeRun, Effect: FailNode}
+	for i, opt := range opts {
+		if opt == nil {
+			s.Faults = append(s.Faults, fmt.Errorf("option %d is nil", i+1))
+			continue
+		}
+		opt(&s)
+	}
+	slices.SortFunc(s.Limits, func(x, y BudgetLimit) int { return cmp.Compare(x.Dimension, y.Dimension) })
+	return s
 }

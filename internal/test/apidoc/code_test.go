@@ -33,7 +33,7 @@ var takenForGranted = map[string]struct{ declarations, statements string }{
 			func Fetch(context.Context, City) (Report, error) { panic("") }
 			func Merge(context.Context, []Report) (Summary, error) { panic("") }
 			func Send(context.Context, Letter) (Receipt, error) { panic("") }
-			var count *activity.Activity[[]flow.Signal[approvals.Decision], string]
+			var count *activity.Activity[[]activity.Signal[approvals.Decision], string]
 			var deploy *activity.Activity[Release, Live]
 			var rollback *activity.Activity[Edition, string]`,
 		statements: `

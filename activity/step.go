@@ -12,8 +12,8 @@ import (
 // MaxStep is the largest encoded result of a step, in bytes.
 const MaxStep = 1 << 20
 
-// Once runs fn as a durable step: its result is recorded, and whenever the function runs again, for a signal, after a
-// failure or on another worker, Once returns what was recorded and does not run fn. An error of fn is not recorded.
+// Step runs fn as a durable step: its result is recorded, and whenever the function runs again, for a signal, after a
+// failure or on another worker, Step returns what was recorded and does not run fn. An error of fn is not recorded.
 //
 // fn runs more than once only where the worker is lost after fn did its work and before the result is recorded; of several
 // results the first recorded one counts, and all callers get it. The record is fenced: a worker that has lost the execution
@@ -21,8 +21,8 @@ const MaxStep = 1 << 20
 //
 // The name says which step it is, and follows CheckName. Calls with one name are told apart by their order, which must be
 // the same whenever the function runs. The result is kept as JSON, at most MaxStep bytes. Outside a worker and WithSteps,
-// Once only runs fn.
-func Once[T any](ctx context.Context, name string, fn func(context.Context) (T, error)) (T, error) {
+// Step only runs fn.
+func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error)) (T, error) {
 	var zero T
 	fail := func(err error) (T, error) { return zero, fmt.Errorf("step %q: %w", name, err) }
 	if err := activityspec.CheckName(name); err != nil {
