@@ -50,7 +50,7 @@ func New[In, Out any](name string, fn func(context.Context, In) (Out, error), op
 		a.options = activityspec.DefaultOptions()
 	}
 	if joined := errors.Join(d.faults...); joined != nil {
-		a.err = &DeclarationError{Activity: name, Err: joined}
+		a.err = &declarationError{Activity: name, Err: joined}
 	}
 	return a
 }
@@ -108,14 +108,13 @@ func (a *Activity[In, Out]) Codec() Codec {
 	return a.codec
 }
 
-// Err returns nil for a valid declaration, otherwise a *DeclarationError with every fault in it, which matches
-// ErrInvalid.
+// Err returns nil for a valid declaration, otherwise an error that matches ErrInvalid and lists every fault.
 func (a *Activity[In, Out]) Err() error {
 	switch {
 	case a == nil:
-		return &DeclarationError{Err: errors.New("activity is nil")}
+		return &declarationError{Err: errors.New("activity is nil")}
 	case a.err == nil && a.fn == nil:
-		return &DeclarationError{Err: errors.New("activity was not made by New")}
+		return &declarationError{Err: errors.New("activity was not made by New")}
 	default:
 		return a.err
 	}

@@ -132,10 +132,6 @@ func TestDeclarationFaults(t *testing.T) {
 			if !errors.Is(err, activity.ErrInvalid) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want ErrInvalid with %q", err, tc.want)
 			}
-			var declaration *activity.DeclarationError
-			if !errors.As(err, &declaration) {
-				t.Errorf("%T is no *DeclarationError", err)
-			}
 			if err := tc.handler.Options().Validate(); err != nil {
 				t.Errorf("the options are invalid all the same: %v", err)
 			}

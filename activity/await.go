@@ -15,8 +15,8 @@ import (
 var (
 	// ErrWaitTimedOut is returned by Await and AwaitSignals when the timeout has passed and ResumeOnTimeout was asked for.
 	ErrWaitTimedOut = errors.New("no signal in time")
-	// ErrNoWorker is returned by what needs a worker, or WithSteps in a test, where there is neither.
-	ErrNoWorker = errors.New("there is no worker; a test gives the function a context by activity.WithSteps")
+	// ErrNoWorker is returned by what needs a worker, or activitytest in a test, where there is neither.
+	ErrNoWorker = errors.New("there is no worker; a test gives the function a context of package activitytest")
 	// ErrAwaitIgnored is the failure of a function that returned something else than the error that Await gave it. It is
 	// not retried.
 	ErrAwaitIgnored = errors.New("the error of activity.Await was not returned")
@@ -41,7 +41,7 @@ func (s Signal[T]) Time() time.Time { return time.UnixMilli(s.At).UTC() }
 //
 // Nothing is held while it waits: Await returns an error, which the function must return, as it is or wrapped. The worker
 // then suspends the execution and frees the slot. When the signal has come, the function runs again from its beginning,
-// maybe on another worker, and this Await returns the payload. What lies before it runs again, too; Once protects what must
+// maybe on another worker, and this Await returns the payload. What lies before it runs again, too; Step protects what must
 // not.
 //
 //	approval, err := activity.Await[Approval](ctx, "approve", activity.Signals("approve", "reject"))
@@ -53,7 +53,7 @@ func (s Signal[T]) Time() time.Time { return time.UnixMilli(s.At).UTC() }
 // apart by their order, which must be the same whenever the function runs. A payload that does not decode into a T is an
 // error of category "decode" that is not retried.
 //
-// A function has at most 256 waits and steps (Once) in all.
+// A function has at most 256 waits and steps (Step) in all.
 func Await[T any](ctx context.Context, name string, opts ...WaitOption) (T, error) {
 	var payload T
 	data, err := await(ctx, name, false, opts)
@@ -137,11 +137,11 @@ type OpenOption func(*openConfig)
 
 type openConfig struct{ within time.Duration }
 
-// DefaultWithin is how long an opened waitpoint stays open before its Await is reached.
-const DefaultWithin = 24 * time.Hour
+// defaultWithin is how long an opened waitpoint stays open before its Await is reached.
+const defaultWithin = 24 * time.Hour
 
 // Within is the time in which the function must come to the Await whose waitpoint it opened; signals that came early are
-// lost after it. Defaults to DefaultWithin, at most MaxWait.
+// lost after it. Defaults to 24 hours, at most 10 years.
 func Within(d time.Duration) OpenOption {
 	return func(c *openConfig) { c.within = activityspec.Milliseconds(d) }
 }
@@ -166,7 +166,7 @@ func OpenWaitpoint(ctx context.Context, name string, opts ...OpenOption) (Token,
 	if err := activityspec.CheckName(name); err != nil {
 		return fail(NonRetryable(err))
 	}
-	config := openConfig{within: DefaultWithin}
+	config := openConfig{within: defaultWithin}
 	for i, opt := range opts {
 		if opt == nil {
 			return fail(NonRetryable(fmt.Errorf("option %d is nil", i+1)))

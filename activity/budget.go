@@ -10,8 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// MaxUsage is the largest amount of one report or reservation.
-const MaxUsage = 1 << 50
+// maxUsage is the largest amount of one report or reservation.
+const maxUsage = 1 << 50
 
 // Errors of budgets, for errors.Is.
 var (
@@ -69,10 +69,10 @@ func UsageKey(key string) UsageOption { return func(u *usage) { u.key, u.keyed =
 // would be exceeded; that budget does not count it then, others do.
 //
 // A call counts once, however often the worker has to send it. What counts is what was spent, so a function that runs again,
-// after a failure, a signal or on another worker, reports anew what it spends anew. Put the work and its report into one Once
+// after a failure, a signal or on another worker, reports anew what it spends anew. Put the work and its report into one Step
 // if neither is to happen again, or name the report by UsageKey.
 //
-// A run without budgets, and a function outside a worker and WithSteps, count nothing. Only a budget's dimension is counted:
+// A run without budgets, and a function outside a worker and activitytest, count nothing. Only a budget's dimension is counted:
 // others are ErrUnknownDimension. A negative amount is ErrUsage, 0 is no report. While the engine is away, it waits until ctx
 // ends.
 func ReportUsage(ctx context.Context, dimension string, n int64, opts ...UsageOption) error {
@@ -131,8 +131,8 @@ func Reserve(ctx context.Context, dimension string, n int64) (*Reservation, erro
 // reserved amount counts, and the error is a *BudgetError. A reservation is settled or released once; what comes later does
 // nothing.
 func (r *Reservation) Settle(ctx context.Context, actual int64) error {
-	if actual < 0 || actual > MaxUsage {
-		return badUsage("settle", "", fmt.Errorf("%d, must be 0 to %d", actual, int64(MaxUsage)))
+	if actual < 0 || actual > maxUsage {
+		return badUsage("settle", "", fmt.Errorf("%d, must be 0 to %d", actual, int64(maxUsage)))
 	}
 	if r == nil || r.held == nil {
 		return nil
@@ -195,8 +195,8 @@ func checkUsage(what, dimension string, n int64) error {
 	if err := activityspec.CheckName(dimension); err != nil {
 		return badUsage(what, dimension, fmt.Errorf("dimension: %w", err))
 	}
-	if n < 0 || n > MaxUsage {
-		return badUsage(what, dimension, fmt.Errorf("amount %d, must be 0 to %d", n, int64(MaxUsage)))
+	if n < 0 || n > maxUsage {
+		return badUsage(what, dimension, fmt.Errorf("amount %d, must be 0 to %d", n, int64(maxUsage)))
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
 
-// MaxProgressMessage is the longest message that Progress keeps, in bytes.
-const MaxProgressMessage = 1024
+// maxProgressMessage is the longest message that Progress keeps, in bytes.
+const maxProgressMessage = 1024
 
 // ExecutionInfo describes the attempt that a function runs for.
 type ExecutionInfo struct {
@@ -58,7 +58,7 @@ func Heartbeat(ctx context.Context) error {
 }
 
 // Progress records how far the function is, for those who watch the run, and counts as a Heartbeat. percent is held
-// to 0 to 100, and NaN is an error. The message is cut to MaxProgressMessage bytes. Reports that follow each other within
+// to 0 to 100, and NaN is an error. The message is cut to 1,024 bytes. Reports that follow each other within
 // 100 ms may be dropped, and so is one that the engine does not take, since progress is not worth failing for. When ctx
 // has ended it returns the cause. Outside a worker it does nothing else.
 func Progress(ctx context.Context, percent float64, message string) error {
@@ -77,10 +77,10 @@ func Progress(ctx context.Context, percent float64, message string) error {
 
 func shorten(message string) string {
 	message = strings.ToValidUTF8(message, "\uFFFD")
-	if len(message) <= MaxProgressMessage {
+	if len(message) <= maxProgressMessage {
 		return message
 	}
-	end := MaxProgressMessage
+	end := maxProgressMessage
 	for !utf8.RuneStart(message[end]) {
 		end--
 	}

@@ -26,6 +26,7 @@
 // Info tells which attempt this is, Heartbeat and Progress tell the worker that it moves, LeaseHealthy tells whether the
 // worker may still speak for the execution. All four also work, and do nothing, where there is no worker.
 //
-// Await waits for a signal from outside without holding the worker, Once makes a step durable, Emit shows output as it
-// comes, ReportUsage and Reserve count what is spent of the run's budgets. A unit test gives a function that uses them a context from WithSteps.
+// Await waits for a signal from outside without holding the worker, Step makes a step durable, Emit shows output as it
+// comes, ReportUsage and Reserve count what is spent of the run's budgets. A unit test gives a
+// function that uses them a context of package activitytest.
 package activity

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 )
 
 type Decision struct {
@@ -30,13 +31,13 @@ func Publish(ctx context.Context, version string) (string, error) {
 
 // A function with waits is played through call by call, as a worker would.
 func ExampleAwait() {
-	steps := activity.NewSteps()
-	_, err := Publish(activity.WithSteps(context.Background(), steps), "2.0")
+	env := activitytest.New()
+	_, err := Publish(env.Context(context.Background()), "2.0")
 	step, waits := activity.Suspended(err)
 	fmt.Println(step, waits)
 
-	steps.Signal("approve", "approve", Decision{By: "ann", Yes: true})
-	fmt.Println(Publish(activity.WithSteps(context.Background(), steps), "2.0"))
+	env.Signal("approve", "approve", Decision{By: "ann", Yes: true})
+	fmt.Println(Publish(env.Context(context.Background()), "2.0"))
 	// Output:
 	// building 2.0
 	// approve true

@@ -20,7 +20,7 @@ const MaxStep = 1 << 20
 // cannot write it.
 //
 // The name says which step it is, and follows CheckName. Calls with one name are told apart by their order, which must be
-// the same whenever the function runs. The result is kept as JSON, at most MaxStep bytes. Outside a worker and WithSteps,
+// the same whenever the function runs. The result is kept as JSON, at most MaxStep bytes. Outside a worker and activitytest,
 // Step only runs fn.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error)) (T, error) {
 	var zero T

@@ -180,7 +180,10 @@ func TestWaitOptionTypes(t *testing.T) {
 	check := typeChecker(t)
 	const program = `package main
 
-import "github.com/flowfabric/flowfabric-go/flow"
+import (
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
 
 func declare() {
 	f := flow.New[string, string]("f")

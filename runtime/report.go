@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
@@ -172,7 +173,7 @@ func (t *task) fail(failure error) {
 		Reason: recordtext.Text(failure.Error(), MaxReason), Category: activity.CategoryOf(failure),
 		Retryable: !activity.IsNonRetryable(failure), JitterPermille: rand.Int64N(1001),
 	}
-	if delay, ok := activity.RetryDelay(failure); ok {
+	if delay, ok := activityspec.RetryDelay(failure); ok {
 		call.RetryAfter = max(delay, time.Millisecond)
 	}
 	for {

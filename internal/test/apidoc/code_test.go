@@ -63,7 +63,7 @@ var takenForGranted = map[string]struct{ declarations, statements string }{
 
 const imports = `package page
 import ("context"; "fmt"; "net/http"; "os"; "time"
-"github.com/flowfabric/flowfabric-go/activity"; "github.com/flowfabric/flowfabric-go/admin"
+"github.com/flowfabric/flowfabric-go/activity"; "github.com/flowfabric/flowfabric-go/activity/activitytest"; "github.com/flowfabric/flowfabric-go/admin"
 "github.com/flowfabric/flowfabric-go/enginecore"; "github.com/flowfabric/flowfabric-go/flow"; "github.com/flowfabric/flowfabric-go/runtime"
 "github.com/flowfabric/flowfabric-go/runtime/approvals"; "github.com/flowfabric/flowfabric-go/runtime/health")
 `
