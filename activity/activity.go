@@ -21,7 +21,7 @@ type Activity[In, Out any] struct {
 	err     error
 }
 
-// New declares an activity. The name is what is stored with a flow and what workers announce; it follows CheckName
+// New declares an activity. The name is what is stored with a flow and what workers announce; it is a name by the rule of the package
 // and should stay the same for ever (see Alias for a rename). fn must be safe to run more than once for the same
 // input, and several times at once for different inputs.
 //

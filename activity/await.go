@@ -49,7 +49,7 @@ func (s Signal[T]) Time() time.Time { return time.UnixMilli(s.At).UTC() }
 //		return Release{}, err
 //	}
 //
-// The name says where in the function it waits, and follows CheckName. Calls with one name, in a loop for example, are told
+// The name says where in the function it waits. Calls with one name, in a loop for example, are told
 // apart by their order, which must be the same whenever the function runs. A payload that does not decode into a T is an
 // error of category "decode" that is not retried.
 //

@@ -62,7 +62,7 @@ type usage struct {
 }
 
 // UsageKey makes a report count once for the execution, in whichever of its attempts it comes, for 30 days: reports with the
-// same key and dimension after the first do nothing. The key follows CheckName.
+// same key and dimension after the first do nothing. The key is a name by the rule of the package.
 func UsageKey(key string) UsageOption { return func(u *usage) { u.key, u.keyed = key, true } }
 
 // ReportUsage counts n as spent in the budgets of the run that have the dimension. It returns a *BudgetError when a hard limit

@@ -9,6 +9,10 @@
 // A flow wires activities together by package flow, a worker runs them. The function may be called directly, by a unit
 // test for example: it needs no worker.
 //
+// # Names
+//
+// Names of activities, nodes, flows, steps, signals and dimensions have 1 to 128 characters out of A-Z, a-z, 0-9, '.', '_' and '-'.
+//
 // # Delivery
 //
 // An activity runs at least once for each node: a worker may be lost after the work is done and before that is

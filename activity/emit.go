@@ -12,7 +12,7 @@ import (
 const MaxFrame = 64 << 10
 
 // Emit appends a frame to the output stream of the attempt, for those who follow it with runtime's Client.Stream. The kind
-// follows CheckName. A payload of type []byte is kept as it is, any other as JSON, at most MaxFrame bytes.
+// is a name by the rule of the package. A payload of type []byte is kept as it is, any other as JSON, at most MaxFrame bytes.
 //
 // Frames go out in batches, in order, and all of them before the attempt's end is reported. Emit waits only while more than
 // a megabyte has not gone out. An error means that the stream is closed, because the worker has lost the execution or ctx

@@ -6,10 +6,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// RetryPolicy says how often and how soon a failed attempt is repeated. Exponential, Fixed, Attempts and RetryPlan
+// RetryPolicy says how often and how soon a failed attempt is repeated. Exponential, Fixed and Attempts
 // implement it.
 type RetryPolicy interface {
-	// Plan returns the policy with every default filled in. It may be invalid: see RetryPlan.Validate.
+	// Plan returns the policy with every default filled in. Err of the activity, or Build of the flow, tells what is wrong with it.
 	Plan() activityspec.RetryPlan
 }
 

@@ -19,7 +19,7 @@ const MaxStep = 1 << 20
 // results the first recorded one counts, and all callers get it. The record is fenced: a worker that has lost the execution
 // cannot write it.
 //
-// The name says which step it is, and follows CheckName. Calls with one name are told apart by their order, which must be
+// The name says which step it is. Calls with one name are told apart by their order, which must be
 // the same whenever the function runs. The result is kept as JSON, at most MaxStep bytes. Outside a worker and activitytest,
 // Step only runs fn.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error)) (T, error) {

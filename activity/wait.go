@@ -30,7 +30,7 @@ type WaitOption func(*activityspec.Wait)
 // WaitpointOption marks a WaitOption as a flow.WaitOption.
 func (WaitOption) WaitpointOption(activityspec.Mark) {}
 
-// Signals names the signals that count, at most 64 of letters, digits, '.', '_' and '-'. Used more than once, it adds. The
+// Signals names the signals that count, at most 64. Used more than once, it adds. The
 // default is that every signal counts.
 func Signals(names ...string) WaitOption {
 	return func(w *activityspec.Wait) { w.Signals = append(w.Signals, names...) }

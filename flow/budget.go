@@ -29,7 +29,7 @@ const (
 // BudgetOption says what a budget is.
 type BudgetOption func(*flowgraph.Budget)
 
-// Budget bounds what the nodes of the flow use up together. A flow has at most MaxBudgets, with different names. The defaults
+// Budget bounds what the nodes of the flow use up together. A flow has at most 8, with different names. The defaults
 // are one budget for each run, and FailNode. Reports and reservations count for every budget of the flow that has the
 // dimension.
 func Budget(name string, opts ...BudgetOption) Option {
@@ -85,7 +85,7 @@ func PerKey(path ...string) BudgetOption {
 	}
 }
 
-// ResetEvery makes what is spent 0 again and again, every MinBudgetReset to MaxBudgetReset. What is reserved stays.
+// ResetEvery makes what is spent 0 again and again, every 100 ms to 366 days. What is reserved stays.
 func ResetEvery(d time.Duration) BudgetOption {
 	return func(s *flowgraph.Budget) {
 		s.Every = activityspec.Milliseconds(d)

@@ -56,7 +56,7 @@ type ItemOutcome[O any] struct {
 // the node's own work is done, starting the run and taking its result; by default it is that of the other flow's first
 // activity.
 //
-// A flow is finished before another can contain it, so none contains itself; MaxSubDepth bounds how deep they are nested.
+// A flow is finished before another can contain it, so none contains itself; they are nested at most 8 deep.
 func Sub[I, O, In, Out any](f *Builder[In, Out], name string, def *Definition[I, O], input Binding[I], opts ...NodeOption) Ref[O] {
 	if f == nil || f.b == nil {
 		return Ref[O]{}

@@ -59,7 +59,7 @@ func Deadline(limit time.Duration) Option {
 	return flowOption(func(b *builder) { b.graph.Deadline = activityspec.Milliseconds(limit) })
 }
 
-// Describe says in words what the flow does, in at most MaxDescription bytes. It does not change the hash.
+// Describe says in words what the flow does, in at most 4,096 bytes. It does not change the hash.
 func Describe(text string) Option {
 	return flowOption(func(b *builder) { b.graph.Description = text })
 }
@@ -80,8 +80,9 @@ func WithCodec(c activity.Codec) Option {
 type TagOption struct{ key, value string }
 
 // Tag attaches a text to a flow or a node, for searching. The key is a lower-case letter, then a-z, 0-9 and '_', then
-// '.', then at least one more character, the first of which is not '.': "team.name". Key and value have at most MaxTagKey
-// and MaxTagValue bytes of UTF-8 without control characters, a flow or a node at most MaxTags tags. Of two tags with one key the later counts. Tags of the flow are not tags of its nodes.
+// '.', then at least one more character, the first of which is not '.': "team.name". Key and value have at most 128 and 1,024 bytes
+// of UTF-8 without control characters, a flow or a node at most 64 tags. Of two tags with one key the later counts. Tags of the flow
+// are not tags of its nodes.
 func Tag(key, value string) TagOption { return TagOption{key: key, value: value} }
 
 // NodeOption marks an option of nodes.

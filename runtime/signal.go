@@ -29,7 +29,7 @@ var ErrSignal = errors.New("bad signal")
 
 // Signal is a message to a waitpoint.
 type Signal struct {
-	// Name says what is signalled, such as "approve". It follows activity.CheckName.
+	// Name says what is signalled, such as "approve". It follows the rule of names of package activity.
 	Name string
 	// Payload is encoded as JSON; a json.RawMessage is taken as it is, nil is null.
 	Payload any

@@ -20,7 +20,7 @@ var ErrOption = errors.New("bad option of an approval handler")
 
 // Choice is an answer that a visitor can give.
 type Choice struct {
-	// Signal is the name of the signal that the answer sends. It follows activity.CheckName.
+	// Signal is the name of the signal that the answer sends. It follows the rule of names of package activity.
 	Signal string
 	// Label is what the visitor reads.
 	Label string

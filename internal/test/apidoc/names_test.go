@@ -27,8 +27,8 @@ var exportedNames = map[string]int{
 func TestNumberOfExportedNames(t *testing.T) {
 	for dir, most := range exportedNames {
 		names := exportedIn(t, filepath.Join(root, dir))
-		if len(names) != most {
-			t.Errorf("package %s exports %d names, the table says %d: %s", dir, len(names), most, strings.Join(names, " "))
+		if len(names) > most {
+			t.Errorf("package %s exports %d names, at most %d are agreed: %s", dir, len(names), most, strings.Join(names, " "))
 		}
 	}
 }
