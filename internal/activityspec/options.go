@@ -86,7 +86,7 @@ func (o Options) Validate() error {
 	return errors.Join(append(errs, checkCapabilities(o.Capabilities)...)...)
 }
 
-// normalized brings o into the one form that equal options share.
+// Normalized brings o into the one form that equal options share.
 func (o Options) Normalized() Options {
 	o = o.Clone()
 	slices.Sort(o.Capabilities)

@@ -81,7 +81,7 @@ func (p RetryPlan) Validate() error {
 	return errors.Join(errs...)
 }
 
-// normalized gives plans that do the same the same fields.
+// Normalized gives plans that do the same the same fields.
 func (p RetryPlan) Normalized() RetryPlan {
 	if p.Attempts == 1 {
 		return RetryPlan{Attempts: 1}

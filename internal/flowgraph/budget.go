@@ -80,6 +80,7 @@ const (
 	MaxBudgetReset = 366 * 24 * time.Hour
 )
 
+// Limit sets the limit of a dimension to which place points, once.
 func (s *Budget) Limit(dimension, kind string, n int64, place func(*BudgetLimit) *int64) {
 	p := place(s.Dimension(dimension))
 	switch {
@@ -91,6 +92,7 @@ func (s *Budget) Limit(dimension, kind string, n int64, place func(*BudgetLimit)
 	*p = n
 }
 
+// Dimension returns the dimension of that name, and adds it where there is none.
 func (s *Budget) Dimension(name string) *BudgetLimit {
 	for i := range s.Limits {
 		if s.Limits[i].Dimension == name {

@@ -308,7 +308,7 @@ func (w *writer) quoted(s string) { w.buf = AppendQuoted(w.buf, s) }
 
 func (w *writer) raw(s string) { w.buf = append(w.buf, s...) }
 
-// appendQuoted appends s as a JSON string, without the escaping of <, > and &.
+// AppendQuoted appends s as a JSON string, without the escaping of <, > and &.
 func AppendQuoted(dst []byte, s string) []byte {
 	if !strings.ContainsFunc(s, needsEscape) {
 		dst = append(dst, '"')

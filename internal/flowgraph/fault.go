@@ -100,18 +100,21 @@ func Faults(err error) []*Fault {
 	return found
 }
 
-// faults collects what is wrong with one flow.
+// FaultList collects what is wrong with one flow.
 type FaultList struct {
 	Flow string
 	List []error
 }
 
+// Add appends a fault whose detail is formatted.
 func (f *FaultList) Add(node, path string, kind error, format string, args ...any) {
 	f.List = append(f.List, &Fault{Flow: f.Flow, Node: node, Path: path, Kind: kind, Detail: fmt.Sprintf(format, args...)})
 }
 
+// Cause appends a fault with the error behind it.
 func (f *FaultList) Cause(node, path string, kind, cause error) {
 	f.List = append(f.List, &Fault{Flow: f.Flow, Node: node, Path: path, Kind: kind, Cause: cause})
 }
 
+// Err returns the faults, joined, or nil.
 func (f *FaultList) Err() error { return errors.Join(f.List...) }

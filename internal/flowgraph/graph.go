@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// orderField names the list that an edge without data stands in, in the stored form and in faults.
+// OrderField names the list that an edge without data stands in, in the stored form and in faults.
 func OrderField(kind EdgeKind) string {
 	if kind == SuccessOnly {
 		return "after"
@@ -18,7 +18,7 @@ func OrderField(kind EdgeKind) string {
 	return string(kind)
 }
 
-// dataEdges returns the edges that an input implies.
+// DataEdges returns the edges that an input implies.
 func DataEdges(input Expr) []Edge {
 	names := input.InputNodes()
 	if len(names) == 0 {
@@ -119,7 +119,7 @@ const (
 	AnyOutcome EdgeKind = "always"
 )
 
-// orderKinds are the kinds in the order in which edges without data are listed.
+// OrderKinds are the kinds in the order in which edges without data are listed.
 var OrderKinds = [...]EdgeKind{SuccessOnly, OnFailureOnly, AnyOutcome}
 
 // Node returns the node of that name, nil when there is none. It looks through all nodes.

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// canonicalJSON writes data, which must be one JSON value, without white space, with the keys of objects in order and
+// CanonicalJSON writes data, which must be one JSON value, without white space, with the keys of objects in order and
 // numbers as they were, so that equal constants have equal bytes.
 func CanonicalJSON(data []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(data))

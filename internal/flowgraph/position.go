@@ -2,7 +2,7 @@ package flowgraph
 
 import "strconv"
 
-// place is a position in an input. It becomes text only where there is a fault.
+// Position is a position in an input. It becomes text only where there is a fault.
 type Position struct {
 	up    *Position
 	Name  string // empty for an item of a list
@@ -10,10 +10,12 @@ type Position struct {
 	Depth int
 }
 
+// Field returns the position of a field.
 func (p *Position) Field(name string) *Position {
 	return &Position{up: p, Name: name, Depth: p.Depth + 1}
 }
 
+// Item returns the position of an item of a list.
 func (p *Position) Item(index int) *Position {
 	return &Position{up: p, index: index, Depth: p.Depth + 1}
 }

@@ -25,7 +25,7 @@ func (g *Graph) Validate() error {
 	return v.Faults.Err()
 }
 
-// validation is one pass over a graph.
+// Validation is one pass over a graph.
 type Validation struct {
 	G      *Graph
 	Faults FaultList
@@ -33,9 +33,10 @@ type Validation struct {
 	index  map[string]int
 }
 
-// reported are the parts of a node whose faults are known before its validation.
+// Reported are the parts of a node whose faults are known before its validation.
 type Reported struct{ Activity, Input, Join bool }
 
+// Run checks the graph and collects the faults.
 func (v *Validation) Run() {
 	v.flow()
 	v.names()
@@ -157,7 +158,7 @@ func (v *Validation) wait(n *Node, skip bool) {
 	}
 }
 
-// waitpointOptions belong to the stored form.
+// WaitpointOptions belong to the stored form.
 func WaitpointOptions() activityspec.Options {
 	return activityspec.Options{Retry: storedRetry(), Lane: storedLane}
 }
