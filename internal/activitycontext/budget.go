@@ -3,7 +3,7 @@ package activitycontext
 import "context"
 
 // Budgets is what a worker, or a test in its place, provides for the budgets of a run. Its methods may be called from several
-// goroutines at once. Dimensions follow activity.CheckName, amounts are not negative.
+// goroutines at once. Dimensions follow activityspec.CheckName, amounts are not negative.
 type Budgets interface {
 	// ReportUsage counts what was spent; key, if there is one, makes it count once for the execution.
 	ReportUsage(ctx context.Context, dimension string, n int64, key string) error

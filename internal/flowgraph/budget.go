@@ -35,7 +35,7 @@ type Budget struct {
 // BudgetLimit is one dimension of a budget. Amounts are in whole units of whatever the dimension counts: tokens, calls,
 // hundredths of a cent.
 type BudgetLimit struct {
-	// Dimension follows activity.CheckName.
+	// Dimension follows activityspec.CheckName.
 	Dimension string
 	// Hard is never exceeded by what is spent and reserved; 0 is no limit.
 	Hard int64

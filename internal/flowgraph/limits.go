@@ -1,7 +1,7 @@
 package flowgraph
 
 // Limits of a flow. What exceeds one is a fault of kind ErrLimit that names the place, the size and the limit. Names
-// of flows and nodes follow activity.CheckName: 1 to 128 characters out of A-Z, a-z, 0-9, '.', '_' and '-'.
+// of flows and nodes follow activityspec.CheckName: 1 to 128 characters out of A-Z, a-z, 0-9, '.', '_' and '-'.
 const (
 	MaxNodes       = 10_000
 	MaxEdges       = 50_000

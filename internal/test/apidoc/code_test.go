@@ -110,7 +110,7 @@ func TestCodeOfPages(t *testing.T) {
 func checker(t *testing.T) func(source string) []error {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".",
-		"../../../admin", "../../../runtime/approvals", "../../../runtime/health", "log/slog")
+		"../../../activity/activitytest", "../../../admin", "../../../runtime/approvals", "../../../runtime/health", "log/slog")
 	out, err := list.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
