@@ -8,7 +8,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 type Source struct {
@@ -98,7 +97,7 @@ func ExampleBuilder_Build() {
 	for _, fault := range flow.Faults(err) {
 		fmt.Println(fault)
 	}
-	fmt.Println(errors.Is(err, flowgraph.ErrDuplicateName))
+	fmt.Println(errors.Is(err, flow.ErrInvalid))
 	// Output:
 	// flow "census": node "scan": input.shard: type mismatch: field "shard" of flow_test.CountInput is int, the binding is string
 	// flow "census": node "scan": name: name is used twice: by nodes 1 and 2
@@ -107,29 +106,8 @@ func ExampleBuilder_Build() {
 	// true
 }
 
-// A flow can be stored and read without the program that declared it.
-func ExampleParseGraph() {
-	census, err := Census(1)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	stored, err := census.Graph().MarshalJSON()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	graph, err := flowgraph.ParseGraph(stored)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(graph.Node("count-0").Activity, graph.Hash() == census.Hash())
-	// Output: census.count true
-}
-
 // What a node will get can be seen without running anything.
-func ExampleExpr_Resolve() {
+func ExampleDefinition_Graph() {
 	census, err := Census(2)
 	if err != nil {
 		fmt.Println(err)
@@ -147,7 +125,7 @@ func ExampleExpr_Resolve() {
 	// [{"lines":1},{"lines":2}] <nil>
 }
 
-func ExampleGraph_Mermaid() {
+func ExampleDefinition_Mermaid() {
 	census, err := Census(1)
 	if err != nil {
 		fmt.Println(err)
