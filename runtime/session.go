@@ -8,7 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // engine is an open connection to an engine with what clients, workers and keepers share of it.
@@ -25,7 +25,7 @@ type session struct {
 	volatile  bool // AllowVolatile
 	namespace enginecore.Namespace
 	secrets   *secretBook
-	keep      flow.Keep
+	keep      flowgraph.Keep
 	logger    *slog.Logger
 	logged    *repeatLimiter // behind the logger
 	telemetry *telemetry

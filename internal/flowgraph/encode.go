@@ -1,4 +1,4 @@
-package flow
+package flowgraph
 
 import (
 	"crypto/sha256"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // MarshalJSON returns the stored form of the graph, which ParseGraph reads. Fields with default values are omitted.
@@ -34,12 +35,12 @@ func (g *Graph) sizeHint() int { return 256 + 128*len(g.Nodes) }
 
 // The defaults of the stored form. They belong to GraphVersion and stay when the defaults of package activity change.
 const (
-	storedCodec = "json"
+	StoredCodec = "json"
 	storedLane  = "default"
 )
 
-func storedRetry() activity.RetryPlan {
-	return activity.RetryPlan{Attempts: 5, First: time.Second, Max: time.Minute, Factor: 2, JitterPermille: 100}
+func storedRetry() activityspec.RetryPlan {
+	return activityspec.RetryPlan{Attempts: 5, First: time.Second, Max: time.Minute, Factor: 2, JitterPermille: 100}
 }
 
 // writer appends JSON. It is written by hand because it runs for each Build and because the hash depends on its bytes.
@@ -56,7 +57,7 @@ func (w *writer) graph(g *Graph) {
 		w.optional("input_type", g.InputType, "")
 		w.optional("output_type", g.OutputType, "")
 	}
-	w.optional("codec", g.Codec, storedCodec)
+	w.optional("codec", g.Codec, StoredCodec)
 	w.duration("deadline_ms", g.Deadline)
 	w.keep(g.Keep)
 	w.list("fair_by", g.FairBy)
@@ -74,18 +75,18 @@ func (w *writer) graph(g *Graph) {
 }
 
 // nodes returns the nodes as they are declared, and by name for the hash.
-func (w *writer) nodes(g *Graph) []*NodeSpec {
-	nodes := make([]*NodeSpec, len(g.Nodes))
+func (w *writer) nodes(g *Graph) []*Node {
+	nodes := make([]*Node, len(g.Nodes))
 	for i := range g.Nodes {
 		nodes[i] = &g.Nodes[i]
 	}
 	if w.canonical {
-		slices.SortStableFunc(nodes, func(a, b *NodeSpec) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortStableFunc(nodes, func(a, b *Node) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return nodes
 }
 
-func (w *writer) node(n *NodeSpec) {
+func (w *writer) node(n *Node) {
 	w.raw("{")
 	w.key("name")
 	w.quoted(n.Name)
@@ -97,7 +98,7 @@ func (w *writer) node(n *NodeSpec) {
 	}
 	w.mapping(n.Map)
 	w.sub(n.Sub)
-	w.optional("codec", n.Codec, storedCodec)
+	w.optional("codec", n.Codec, StoredCodec)
 	w.optional("lane", n.Lane, storedLane)
 	w.number("priority", int64(n.Priority))
 	w.list("capabilities", n.Capabilities)
@@ -112,8 +113,8 @@ func (w *writer) node(n *NodeSpec) {
 		w.raw(`,"input":`)
 		w.expr(n.Input, n.Codec)
 	}
-	for _, kind := range orderKinds {
-		w.list(orderField(kind), w.order(n, kind))
+	for _, kind := range OrderKinds {
+		w.list(OrderField(kind), w.order(n, kind))
 	}
 	w.join(n.Join)
 	w.raw("}")
@@ -140,7 +141,7 @@ func (w *writer) wait(s *WaitSpec) {
 }
 
 // order returns the upstreams of a kind whose results the node does not use; the other edges follow from its input.
-func (w *writer) order(n *NodeSpec, kind EdgeKind) []string {
+func (w *writer) order(n *Node, kind EdgeKind) []string {
 	var names []string
 	for _, up := range n.Upstreams {
 		if !up.Data && up.Kind == kind {
@@ -153,7 +154,7 @@ func (w *writer) order(n *NodeSpec, kind EdgeKind) []string {
 	return names
 }
 
-func (w *writer) limits(list []activity.LimitSpec) {
+func (w *writer) limits(list []activityspec.Limit) {
 	for i, s := range list {
 		if i == 0 {
 			w.raw(`,"limits":[{`)
@@ -173,7 +174,7 @@ func (w *writer) limits(list []activity.LimitSpec) {
 	}
 }
 
-func (w *writer) retry(p activity.RetryPlan) {
+func (w *writer) retry(p activityspec.RetryPlan) {
 	if p == storedRetry() {
 		return
 	}
@@ -225,7 +226,7 @@ func (w *writer) expr(e Expr, codec string) {
 }
 
 func (w *writer) constant(value []byte, codec string) {
-	if codec == storedCodec {
+	if codec == StoredCodec {
 		w.raw(`{"const":`)
 		w.buf = append(w.buf, value...)
 		w.raw("}")
@@ -303,12 +304,12 @@ func (w *writer) key(key string) {
 	w.raw(":")
 }
 
-func (w *writer) quoted(s string) { w.buf = appendQuoted(w.buf, s) }
+func (w *writer) quoted(s string) { w.buf = AppendQuoted(w.buf, s) }
 
 func (w *writer) raw(s string) { w.buf = append(w.buf, s...) }
 
-// appendQuoted appends s as a JSON string, without the escaping of <, > and &.
-func appendQuoted(dst []byte, s string) []byte {
+// AppendQuoted appends s as a JSON string, without the escaping of <, > and &.
+func AppendQuoted(dst []byte, s string) []byte {
 	if !strings.ContainsFunc(s, needsEscape) {
 		dst = append(dst, '"')
 		dst = append(dst, s...)

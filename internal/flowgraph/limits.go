@@ -1,7 +1,7 @@
-package flow
+package flowgraph
 
 // Limits of a flow. Exceeding one is a fault of kind ErrLimit with the position, the size and the limit. Names
-// of flows and nodes follow activity.CheckName: 1 to 128 characters out of A-Z, a-z, 0-9, '.', '_' and '-'.
+// of flows and nodes follow activityspec.CheckName: 1 to 128 characters out of A-Z, a-z, 0-9, '.', '_' and '-'.
 const (
 	MaxNodes       = 10_000
 	MaxEdges       = 50_000

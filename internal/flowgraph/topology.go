@@ -1,4 +1,4 @@
-package flow
+package flowgraph
 
 import (
 	"slices"

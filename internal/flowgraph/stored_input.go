@@ -1,4 +1,4 @@
-package flow
+package flowgraph
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 
 // EncodeInput returns the stored form of a node's input, as in the JSON form of a Graph. A worker decodes it with
 // DecodeInput.
-func (n *NodeSpec) EncodeInput() json.RawMessage {
+func (n *Node) EncodeInput() json.RawMessage {
 	w := writer{}
 	w.expr(n.Input, n.Codec)
 	return w.buf
@@ -21,8 +21,8 @@ func DecodeInput(data []byte, codec string) (Expr, error) {
 		return Expr{}, fmt.Errorf("stored input: %w: %w", ErrSyntax, err)
 	}
 	r := reader{}
-	e := r.expr(&stored, &place{name: "input"}, codec)
-	if err := r.faults.err(); err != nil {
+	e := r.expr(&stored, &Position{Name: "input"}, codec)
+	if err := r.faults.Err(); err != nil {
 		return Expr{}, fmt.Errorf("stored input: %w", err)
 	}
 	return e, nil

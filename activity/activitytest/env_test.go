@@ -1,4 +1,4 @@
-package activity_test
+package activitytest_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 )
 
 type answer struct {
@@ -20,7 +21,7 @@ type answer struct {
 
 // survey asks until three people have said yes.
 func survey(ctx context.Context, topic string) (int, error) {
-	asked, err := activity.Once(ctx, "ask", func(ctx context.Context) (string, error) {
+	asked, err := activity.Step(ctx, "ask", func(ctx context.Context) (string, error) {
 		token, err := activity.OpenWaitpoint(ctx, "answer", activity.Within(time.Hour))
 		return "asked about " + topic + ": " + fmt.Sprint(token), err
 	})
@@ -53,48 +54,48 @@ func suspendedAt(t *testing.T, err error, want string) {
 // A function with waits is played through in a unit test: each call goes on from where the one before waited.
 func TestAwaitInALoop(t *testing.T) {
 	t.Parallel()
-	steps := activity.NewSteps()
-	call := func() (int, error) { return survey(activity.WithSteps(t.Context(), steps), "x") }
+	env := activitytest.New()
+	call := func() (int, error) { return survey(env.Context(t.Context()), "x") }
 	_, err := call()
 	suspendedAt(t, err, "answer")
-	if !steps.Opened("answer") || steps.Opened("answer#2") {
+	if !env.Opened("answer") || env.Opened("answer#2") {
 		t.Error("another waitpoint was opened")
 	}
-	steps.Signal("answer", "other", answer{Yes: true})
+	env.Signal("answer", "other", answer{Yes: true})
 	_, err = call()
 	suspendedAt(t, err, "answer")
-	steps.Signal("answer", "answer", answer{Yes: true})
-	steps.Signal("answer#3", "answer", answer{})
+	env.Signal("answer", "answer", answer{Yes: true})
+	env.Signal("answer#3", "answer", answer{})
 	_, err = call()
 	suspendedAt(t, err, "answer#2")
-	steps.Signal("answer#2", "answer", answer{Yes: true})
+	env.Signal("answer#2", "answer", answer{Yes: true})
 	yes, err := call()
 	if yes != 2 || err != nil {
 		t.Errorf("%d, %v", yes, err)
 	}
-	if frames := steps.Frames(); len(frames) != 4 || string(frames[0].Payload) != `"asked about x: [token]"` {
+	if frames := env.Frames(); len(frames) != 4 || string(frames[0].Payload) != `"asked about x: [token]"` {
 		t.Errorf("frames %v", frames)
 	}
 }
 
 func TestOnceIsRecorded(t *testing.T) {
 	t.Parallel()
-	steps := activity.NewSteps()
+	env := activitytest.New()
 	calls := 0
 	run := func(ctx context.Context) ([]int, error) {
 		var out []int
 		for range 2 {
-			n, err := activity.Once(ctx, "count", func(context.Context) (int, error) { calls++; return calls, nil })
+			n, err := activity.Step(ctx, "count", func(context.Context) (int, error) { calls++; return calls, nil })
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, n)
 		}
-		_, err := activity.Once(ctx, "fail", func(context.Context) (int, error) { calls++; return 0, errors.New("not yet") })
+		_, err := activity.Step(ctx, "fail", func(context.Context) (int, error) { calls++; return 0, errors.New("not yet") })
 		return out, err
 	}
 	for want := range 2 {
-		out, err := run(activity.WithSteps(t.Context(), steps))
+		out, err := run(env.Context(t.Context()))
 		if err == nil || err.Error() != "not yet" || fmt.Sprint(out) != "[1 2]" || calls != 3+want {
 			t.Errorf("%v, %v, %d calls", out, err, calls)
 		}
@@ -102,16 +103,16 @@ func TestOnceIsRecorded(t *testing.T) {
 	if out, err := run(t.Context()); err == nil || fmt.Sprint(out) != "[5 6]" {
 		t.Errorf("without steps: %v, %v", out, err)
 	}
-	_, err := activity.Once(activity.WithSteps(t.Context(), steps), "count", func(context.Context) (string, error) { return "", nil })
+	_, err := activity.Step(env.Context(t.Context()), "count", func(context.Context) (string, error) { return "", nil })
 	if !activity.IsNonRetryable(err) || activity.CategoryOf(err) != activity.CategoryDecode {
 		t.Errorf("another type: %v", err)
 	}
-	_, err = activity.Once(activity.WithSteps(t.Context(), steps), "new", func(context.Context) (chan int, error) { return make(chan int), nil })
+	_, err = activity.Step(env.Context(t.Context()), "new", func(context.Context) (chan int, error) { return make(chan int), nil })
 	if !activity.IsNonRetryable(err) || activity.CategoryOf(err) != activity.CategoryEncode {
 		t.Errorf("no JSON form: %v", err)
 	}
 	large := strings.Repeat("x", activity.MaxStep)
-	_, err = activity.Once(activity.WithSteps(t.Context(), steps), "large", func(context.Context) (string, error) { return large, nil })
+	_, err = activity.Step(env.Context(t.Context()), "large", func(context.Context) (string, error) { return large, nil })
 	if !activity.IsNonRetryable(err) || !strings.Contains(err.Error(), `step "large": result has 1048578 bytes, at most 1048576`) {
 		t.Errorf("large: %v", err)
 	}
@@ -135,12 +136,12 @@ func TestAwaitConditions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			steps := activity.NewSteps()
+			env := activitytest.New()
 			for i, signal := range strings.Fields(tc.sent) {
 				what, source, _ := strings.Cut(signal, "/")
-				steps.SignalFrom("w", what, source, i)
+				env.SignalFrom("w", what, source, i)
 			}
-			got, err := activity.AwaitAll[int](activity.WithSteps(t.Context(), steps), "w", tc.opts...)
+			got, err := activity.AwaitSignals[int](env.Context(t.Context()), "w", tc.opts...)
 			var names []string
 			for _, signal := range got {
 				names = append(names, signal.Name)
@@ -160,11 +161,11 @@ func TestAwaitConditions(t *testing.T) {
 
 func TestAwaitTimesOut(t *testing.T) {
 	t.Parallel()
-	steps := activity.NewSteps()
-	steps.TimeOut("w")
-	_, err := activity.Await[int](activity.WithSteps(t.Context(), steps), "w", activity.Timeout(time.Second, activity.Escalate))
+	env := activitytest.New()
+	env.TimeOut("w")
+	_, err := activity.Await[int](env.Context(t.Context()), "w", activity.Timeout(time.Second, activity.Escalate))
 	suspendedAt(t, err, "w")
-	_, err = activity.Await[int](activity.WithSteps(t.Context(), steps), "w", activity.Timeout(time.Second, activity.ResumeOnTimeout))
+	_, err = activity.Await[int](env.Context(t.Context()), "w", activity.Timeout(time.Second, activity.ResumeOnTimeout))
 	if !errors.Is(err, activity.ErrWaitTimedOut) {
 		t.Errorf("got %v", err)
 	}
@@ -173,15 +174,15 @@ func TestAwaitTimesOut(t *testing.T) {
 // Invalid calls fail at once, and are not retried.
 func TestAwaitFaults(t *testing.T) {
 	t.Parallel()
-	steps := activity.NewSteps()
-	steps.Signal("text", "x", "text")
-	with := activity.WithSteps(t.Context(), steps)
+	env := activitytest.New()
+	env.Signal("text", "x", "text")
+	with := env.Context(t.Context())
 	for want, try := range map[string]func() error{
 		"there is no worker":                      func() error { _, err := activity.Await[int](t.Context(), "w"); return err },
 		`await "a b": name`:                       func() error { _, err := activity.Await[int](with, "a b"); return err },
 		"2000 signals of 1 names are waited for":  func() error { _, err := activity.Await[int](with, "w", activity.AtLeast(2000)); return err },
 		"payload does not decode into int":        func() error { _, err := activity.Await[int](with, "text"); return err },
-		`step "a#2": name "a#2" has the char`:     func() error { _, err := activity.Once(with, "a#2", one); return err },
+		`step "a#2": name "a#2" has the char`:     func() error { _, err := activity.Step(with, "a#2", one); return err },
 		`open waitpoint "w": there is no worker`:  func() error { _, err := activity.OpenWaitpoint(t.Context(), "w"); return err },
 		`open waitpoint "w": it is to stay open `: func() error { _, err := activity.OpenWaitpoint(with, "w", activity.Within(-1)); return err },
 	} {
@@ -219,13 +220,13 @@ func TestEmitFaults(t *testing.T) {
 	if err := activity.Emit(t.Context(), "log", 1); err != nil {
 		t.Errorf("outside a worker: %v", err)
 	}
-	steps := activity.NewSteps()
+	env := activitytest.New()
 	raw := []byte("raw")
-	if err := activity.Emit(activity.WithSteps(t.Context(), steps), "log", raw); err != nil {
+	if err := activity.Emit(env.Context(t.Context()), "log", raw); err != nil {
 		t.Fatal(err)
 	}
 	raw[0] = 'x'
-	if got := string(steps.Frames()[0].Payload); got != "raw" {
+	if got := string(env.Frames()[0].Payload); got != "raw" {
 		t.Errorf("the frame became %q", got)
 	}
 }

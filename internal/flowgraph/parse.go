@@ -1,4 +1,4 @@
-package flow
+package flowgraph
 
 import (
 	"bytes"
@@ -12,7 +12,23 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
+
+// CanonicalJSON writes data, which must be one JSON value, without white space, with the keys of objects in order and
+// numbers as they were, so that equal constants have equal bytes.
+func CanonicalJSON(data []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("more than one JSON value")
+	}
+	return activity.JSON{}.Encode(value)
+}
 
 // ParseGraph parses the output of MarshalJSON and validates it. Its error matches ErrSyntax for invalid JSON and
 // unknown fields, ErrVersion if another version of this package wrote the graph, and otherwise is that of Validate.
@@ -139,9 +155,9 @@ func readGraph(data []byte) (*Graph, error) {
 	if stored.Version != GraphVersion {
 		return nil, &Fault{Flow: stored.Name, Kind: ErrVersion, Detail: fmt.Sprintf("%d; this program reads %d", stored.Version, GraphVersion)}
 	}
-	r := reader{faults: faults{flow: stored.Name}}
+	r := reader{faults: FaultList{Flow: stored.Name}}
 	g := r.graph(&stored)
-	if err := r.faults.err(); err != nil {
+	if err := r.faults.Err(); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -149,15 +165,15 @@ func readGraph(data []byte) (*Graph, error) {
 
 // reader turns the stored form into a Graph.
 type reader struct {
-	faults faults
+	faults FaultList
 	node   string
 }
 
 func (r *reader) graph(s *storedGraph) *Graph {
 	g := &Graph{
 		Name: s.Name, Description: s.Description, InputType: s.InputType, OutputType: s.OutputType,
-		Codec: orElse(s.Codec, storedCodec), Deadline: r.duration("deadline_ms", s.DeadlineMS), Tags: noEmpty(s.Tags), Return: s.Return,
-		Keep: r.keep(s.KeepMS), FairBy: s.FairBy, Budgets: r.budgets(s.Budgets), Nodes: make([]NodeSpec, len(s.Nodes)),
+		Codec: orElse(s.Codec, StoredCodec), Deadline: r.duration("deadline_ms", s.DeadlineMS), Tags: noEmpty(s.Tags), Return: s.Return,
+		Keep: r.keep(s.KeepMS), FairBy: s.FairBy, Budgets: r.budgets(s.Budgets), Nodes: make([]Node, len(s.Nodes)),
 	}
 	for i := range s.Nodes {
 		r.spec(&g.Nodes[i], &s.Nodes[i])
@@ -165,11 +181,11 @@ func (r *reader) graph(s *storedGraph) *Graph {
 	return g
 }
 
-func (r *reader) spec(n *NodeSpec, s *storedNode) {
+func (r *reader) spec(n *Node, s *storedNode) {
 	r.node = s.Name
-	*n = NodeSpec{
-		Name: s.Name, Activity: s.Activity, Codec: orElse(s.Codec, storedCodec), Tags: noEmpty(s.Tags),
-		Options: activity.Options{
+	*n = Node{
+		Name: s.Name, Activity: s.Activity, Codec: orElse(s.Codec, StoredCodec), Tags: noEmpty(s.Tags),
+		Options: activityspec.Options{
 			Retry:            r.retry(s.Retry),
 			StartToClose:     r.duration("start_to_close_ms", s.StartToCloseMS),
 			HeartbeatTimeout: r.duration("heartbeat_timeout_ms", s.HeartbeatTimeoutMS),
@@ -183,7 +199,7 @@ func (r *reader) spec(n *NodeSpec, s *storedNode) {
 		n.Capabilities = s.Capabilities
 	}
 	for _, l := range s.Limits {
-		n.Limits = append(n.Limits, activity.LimitSpec{
+		n.Limits = append(n.Limits, activityspec.Limit{
 			Name: l.Name, AtMost: l.AtMost, Per: r.duration("limits.per_ms", l.PerMS), AtOnce: l.AtOnce, KeyFrom: l.KeyFrom,
 		})
 	}
@@ -191,34 +207,34 @@ func (r *reader) spec(n *NodeSpec, s *storedNode) {
 	r.sub(n, s.Sub)
 	switch {
 	case s.Input != nil && s.Wait != nil:
-		r.faults.add(r.node, "input", ErrSyntax, "a waitpoint has none")
+		r.faults.Add(r.node, "input", ErrSyntax, "a waitpoint has none")
 	case s.Input != nil:
-		n.Input = r.expr(s.Input, &place{name: "input"}, n.Codec)
+		n.Input = r.expr(s.Input, &Position{Name: "input"}, n.Codec)
 	case s.Wait == nil:
-		n.Input = r.expr(&storedExpr{}, &place{name: "input"}, n.Codec)
+		n.Input = r.expr(&storedExpr{}, &Position{Name: "input"}, n.Codec)
 	}
-	n.Upstreams = dataEdges(n.Input)
-	for i, names := range [len(orderKinds)][]string{s.After, s.OnFailure, s.Always} {
+	n.Upstreams = DataEdges(n.Input)
+	for i, names := range [len(OrderKinds)][]string{s.After, s.OnFailure, s.Always} {
 		for _, name := range names {
-			n.Upstreams = append(n.Upstreams, Edge{Node: name, Kind: orderKinds[i]})
+			n.Upstreams = append(n.Upstreams, Edge{Node: name, Kind: OrderKinds[i]})
 		}
 	}
 	n.Join = s.Join.join()
 }
 
 // sub reads the flow that a node runs. How deep flows are nested is checked by Validate.
-func (r *reader) sub(n *NodeSpec, s *storedGraph) {
+func (r *reader) sub(n *Node, s *storedGraph) {
 	if s == nil {
 		return
 	}
 	if s.Version != GraphVersion {
-		r.faults.add(r.node, "sub", ErrVersion, "%d; this program reads %d", s.Version, GraphVersion)
+		r.faults.Add(r.node, "sub", ErrVersion, "%d; this program reads %d", s.Version, GraphVersion)
 		return
 	}
-	inner := reader{faults: faults{flow: s.Name}}
+	inner := reader{faults: FaultList{Flow: s.Name}}
 	n.Sub = inner.graph(s)
-	if err := inner.faults.err(); err != nil {
-		r.faults.cause(r.node, "sub", ErrSyntax, err)
+	if err := inner.faults.Err(); err != nil {
+		r.faults.Cause(r.node, "sub", ErrSyntax, err)
 	}
 }
 
@@ -227,7 +243,7 @@ func (r *reader) wait(s *storedWait) *WaitSpec {
 		return nil
 	}
 	return &WaitSpec{
-		Wait: activity.Wait{
+		Wait: activityspec.Wait{
 			Signals: s.Signals, All: s.All, Count: s.Count, Distinct: s.Distinct, Decisive: s.Decisive,
 			Timeout: r.duration("wait.timeout_ms", s.TimeoutMS), OnTimeout: activity.TimeoutBehavior(s.OnTimeout),
 		},
@@ -235,19 +251,19 @@ func (r *reader) wait(s *storedWait) *WaitSpec {
 	}
 }
 
-func (r *reader) retry(s *storedPlan) activity.RetryPlan {
+func (r *reader) retry(s *storedPlan) activityspec.RetryPlan {
 	if s == nil {
 		return storedRetry()
 	}
-	return activity.RetryPlan{
+	return activityspec.RetryPlan{
 		Attempts: s.Attempts, Factor: s.Factor, JitterPermille: s.JitterPermille,
 		First: r.duration("retry.first_ms", s.FirstMS), Max: r.duration("retry.max_ms", s.MaxMS),
 	}
 }
 
-func (r *reader) expr(s *storedExpr, at *place, codec string) Expr {
+func (r *reader) expr(s *storedExpr, at *Position, codec string) Expr {
 	if s.forms() != 1 {
-		r.faults.add(r.node, at.String(), ErrSyntax, "wants exactly one of input, const, data, node, list, struct, first and some")
+		r.faults.Add(r.node, at.String(), ErrSyntax, "wants exactly one of input, const, data, node, list, struct, first and some")
 		return Expr{}
 	}
 	switch {
@@ -262,13 +278,13 @@ func (r *reader) expr(s *storedExpr, at *place, codec string) Expr {
 	case s.List != nil:
 		items := make([]Expr, len(*s.List))
 		for i := range *s.List {
-			items[i] = r.expr(&(*s.List)[i], at.item(i), codec)
+			items[i] = r.expr(&(*s.List)[i], at.Item(i), codec)
 		}
 		return Expr{Kind: ExprList, Items: items}
 	case s.Struct != nil:
 		fields := make([]ExprField, 0, len(*s.Struct))
 		for name, inner := range *s.Struct {
-			fields = append(fields, ExprField{Name: name, Value: r.expr(&inner, at.field(name), codec)})
+			fields = append(fields, ExprField{Name: name, Value: r.expr(&inner, at.Field(name), codec)})
 		}
 		slices.SortFunc(fields, func(a, b ExprField) int { return strings.Compare(a.Name, b.Name) })
 		return Expr{Kind: ExprStruct, Fields: fields}
@@ -278,17 +294,17 @@ func (r *reader) expr(s *storedExpr, at *place, codec string) Expr {
 }
 
 // constant returns the value of "const", which is for the codec JSON, or "data", which is for all others.
-func (r *reader) constant(s *storedExpr, at *place, codec string) []byte {
-	if (s.Data == nil) != (codec == storedCodec) {
-		r.faults.add(r.node, at.String(), ErrSyntax, "const is for the codec json, data for all others; this one is %s", codec)
+func (r *reader) constant(s *storedExpr, at *Position, codec string) []byte {
+	if (s.Data == nil) != (codec == StoredCodec) {
+		r.faults.Add(r.node, at.String(), ErrSyntax, "const is for the codec json, data for all others; this one is %s", codec)
 		return nil
 	}
 	if s.Data != nil {
 		return *s.Data
 	}
-	value, err := canonicalJSON(s.Const)
+	value, err := CanonicalJSON(s.Const)
 	if err != nil {
-		r.faults.cause(r.node, at.String(), ErrConst, err)
+		r.faults.Cause(r.node, at.String(), ErrConst, err)
 	}
 	return value
 }
@@ -306,7 +322,7 @@ func (s *storedExpr) forms() int {
 func (r *reader) duration(path string, ms int64) time.Duration {
 	const limit = math.MaxInt64 / int64(time.Millisecond)
 	if ms > limit || ms < -limit {
-		r.faults.add(r.node, path, ErrOption, "%d ms is too long to count", ms)
+		r.faults.Add(r.node, path, ErrOption, "%d ms is too long to count", ms)
 		return 0
 	}
 	return time.Duration(ms) * time.Millisecond

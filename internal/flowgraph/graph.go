@@ -1,12 +1,35 @@
-package flow
+// Package flowgraph is a flow without its Go types: its stored form, hash, validation and pictures. Package flow builds it;
+// package runtime stores and runs it.
+package flowgraph
 
 import (
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
+
+// OrderField names the list that an edge without data stands in, in the stored form and in faults.
+func OrderField(kind EdgeKind) string {
+	if kind == SuccessOnly {
+		return "after"
+	}
+	return string(kind)
+}
+
+// DataEdges returns the edges that an input implies.
+func DataEdges(input Expr) []Edge {
+	names := input.InputNodes()
+	if len(names) == 0 {
+		return nil
+	}
+	edges := make([]Edge, len(names))
+	for i, name := range names {
+		edges[i] = Edge{Node: name, Kind: SuccessOnly, Data: true}
+	}
+	return edges
+}
 
 // GraphVersion is the version of the JSON form that this package writes. It reads no other.
 const GraphVersion = 1
@@ -29,16 +52,16 @@ type Graph struct {
 	// Keep is the retention of a run after its end.
 	Keep Keep
 	// Budgets bound what the nodes use together, by name.
-	Budgets []BudgetSpec
+	Budgets []Budget
 	// Return is the node whose result is the flow's; "" when the flow has none.
 	Return string
 	// Nodes are in the order of their declaration.
-	Nodes []NodeSpec
+	Nodes []Node
 }
 
-// NodeSpec is one node of a Graph: one that runs an activity, once or, if Map is set, for each item of a list; if Wait is
+// Node is one node of a Graph: one that runs an activity, once or, if Map is set, for each item of a list; if Wait is
 // set, a waitpoint; if Sub is set, one that runs another flow.
-type NodeSpec struct {
+type Node struct {
 	Name string
 	// Activity is the name of the activity that a worker runs for the node; "" for a waitpoint and a sub-flow.
 	Activity string
@@ -54,7 +77,7 @@ type NodeSpec struct {
 	// Codec is the name of the codec of the node's input and result.
 	Codec string
 	// Options are the activity's, overridden by those of the node.
-	activity.Options
+	activityspec.Options
 	Tags map[string]string
 	// Input defines the node's input.
 	Input Expr
@@ -68,7 +91,7 @@ type NodeSpec struct {
 
 // WaitSpec defines what a waitpoint waits for.
 type WaitSpec struct {
-	activity.Wait
+	activityspec.Wait
 	// Collect makes the result the list of all signals that ended the wait, not the payload of the last one.
 	Collect bool
 	// Type is the Go type of the payload, for display only.
@@ -96,11 +119,11 @@ const (
 	AnyOutcome EdgeKind = "always"
 )
 
-// orderKinds are the kinds in the order in which edges without data are listed.
-var orderKinds = [...]EdgeKind{SuccessOnly, OnFailureOnly, AnyOutcome}
+// OrderKinds are the kinds in the order in which edges without data are listed.
+var OrderKinds = [...]EdgeKind{SuccessOnly, OnFailureOnly, AnyOutcome}
 
 // Node returns the node of that name, nil if there is none. It searches linearly.
-func (g *Graph) Node(name string) *NodeSpec {
+func (g *Graph) Node(name string) *Node {
 	for i := range g.Nodes {
 		if g.Nodes[i].Name == name {
 			return &g.Nodes[i]

@@ -1,4 +1,4 @@
-package flow
+package flowgraph
 
 import (
 	"errors"
@@ -123,7 +123,7 @@ func (e Expr) compose(dst, flowInput []byte, results map[string][]byte) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = appendQuoted(dst, e.Fields[i].Name)
+			dst = AppendQuoted(dst, e.Fields[i].Name)
 			dst = append(dst, ':')
 			dst = e.Fields[i].Value.compose(dst, flowInput, results)
 		}

@@ -1,4 +1,4 @@
-package activity
+package activitytest
 
 import (
 	"context"
@@ -6,57 +6,59 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
 
-// testBudget is the budget of a Steps: guarded by Steps.mu.
+// testBudget is the budget of a Env: guarded by Env.mu.
 type testBudget struct {
-	dimensions map[string]*BudgetAmount
+	dimensions map[string]*activity.BudgetAmount
 	keys       map[string]bool
 }
 
 // SetBudget gives the run of the function under test a budget with the dimension, or changes its hard limit; 0 is no limit.
 // Without any, ReportUsage and Reserve count nothing.
-func (s *Steps) SetBudget(dimension string, hard int64) {
+func (s *Env) SetBudget(dimension string, hard int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.budget.dimensions == nil {
-		s.budget = testBudget{make(map[string]*BudgetAmount), make(map[string]bool)}
+		s.budget = testBudget{make(map[string]*activity.BudgetAmount), make(map[string]bool)}
 	}
 	if a := s.budget.dimensions[dimension]; a != nil {
 		a.Hard = hard
 		return
 	}
-	s.budget.dimensions[dimension] = &BudgetAmount{Budget: "test", Dimension: dimension, Hard: hard}
+	s.budget.dimensions[dimension] = &activity.BudgetAmount{Budget: "test", Dimension: dimension, Hard: hard}
 }
 
 // Used returns the state of a dimension.
-func (s *Steps) Used(dimension string) BudgetAmount {
+func (s *Env) Used(dimension string) activity.BudgetAmount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := s.budget.dimensions[dimension]; a != nil {
 		return *a
 	}
-	return BudgetAmount{}
+	return activity.BudgetAmount{}
 }
 
-// amount is the dimension that a call is for; nil when there is no budget at all. Steps.mu is held.
-func (s *Steps) amount(dimension string) (*BudgetAmount, error) {
+// amount is the dimension that a call is for; nil when there is no budget at all. Env.mu is held.
+func (s *Env) amount(dimension string) (*activity.BudgetAmount, error) {
 	if len(s.budget.dimensions) == 0 {
 		return nil, nil
 	}
 	a := s.budget.dimensions[dimension]
 	if a == nil {
-		return nil, NonRetryable(ErrUnknownDimension)
+		return nil, activity.NonRetryable(activity.ErrUnknownDimension)
 	}
 	return a, nil
 }
 
-func (a *BudgetAmount) check(n int64) error {
+// check returns a *activity.BudgetError when n does not fit.
+func check(a *activity.BudgetAmount, n int64) error {
 	if n <= a.Remaining() {
 		return nil
 	}
-	return &BudgetError{Budget: a.Budget, Dimension: a.Dimension, Asked: n, Spent: a.Spent, Reserved: a.Reserved, Hard: a.Hard}
+	return &activity.BudgetError{Budget: a.Budget, Dimension: a.Dimension, Asked: n, Spent: a.Spent, Reserved: a.Reserved, Hard: a.Hard}
 }
 
 // ReportUsage implements activitycontext.Budgets.
@@ -70,7 +72,7 @@ func (s *stepsCall) ReportUsage(_ context.Context, dimension string, n int64, ke
 	if key != "" && s.budget.keys[dimension+" "+key] {
 		return nil
 	}
-	if err := a.check(n); err != nil {
+	if err := check(a, n); err != nil {
 		return err
 	}
 	a.Spent += n
@@ -89,11 +91,11 @@ func (s *stepsCall) Reserve(_ context.Context, dimension string, n int64) (activ
 	if a == nil {
 		return &testReservation{}, nil
 	}
-	if err := a.check(n); err != nil {
+	if err := check(a, n); err != nil {
 		return nil, err
 	}
 	a.Reserved += n
-	return &testReservation{steps: s.Steps, amount: a, n: n}, nil
+	return &testReservation{env: s.Env, amount: a, n: n}, nil
 }
 
 // BudgetAmounts implements activitycontext.Budgets.
@@ -109,8 +111,8 @@ func (s *stepsCall) BudgetAmounts(context.Context) ([]activitycontext.BudgetAmou
 
 // testReservation is one of a test; its zero value is of a run without budgets.
 type testReservation struct {
-	steps  *Steps
-	amount *BudgetAmount
+	env    *Env
+	amount *activity.BudgetAmount
 	n      int64
 	once   sync.Once
 }
@@ -121,10 +123,10 @@ func (r *testReservation) Settle(_ context.Context, actual int64) (err error) {
 		return nil
 	}
 	r.once.Do(func() {
-		r.steps.mu.Lock()
-		defer r.steps.mu.Unlock()
+		r.env.mu.Lock()
+		defer r.env.mu.Unlock()
 		r.amount.Reserved -= r.n
-		if err = r.amount.check(actual); err != nil {
+		if err = check(r.amount, actual); err != nil {
 			actual = r.n
 		}
 		r.amount.Spent += actual

@@ -6,25 +6,26 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // MaxStep is the largest encoded result of a step, in bytes.
 const MaxStep = 1 << 20
 
-// Once runs fn as a durable step and records its result. When the function runs again, for a signal, after a failure or
-// on another worker, Once returns the recorded result and does not run fn. An error of fn is not recorded.
+// Step runs fn as a durable step and records its result. When the function runs again, for a signal, after a failure or
+// on another worker, Step returns the recorded result and does not run fn. An error of fn is not recorded.
 //
 // fn runs more than once only if the worker is lost after fn did its work and before the result is recorded; of several
 // results all callers get the one recorded first. The record is fenced: a worker that has lost the execution cannot
 // write it.
 //
-// The name identifies the step, and follows CheckName. Calls with the same name are told apart by their order, which
-// must be the same in every run of the function. The result is stored as JSON, at most MaxStep bytes. Outside a worker
-// and WithSteps, Once only runs fn.
-func Once[T any](ctx context.Context, name string, fn func(context.Context) (T, error)) (T, error) {
+// The name identifies the step. Calls with the same name are told apart by their order, which must be the same in every
+// run of the function. The result is stored as JSON, at most MaxStep bytes. Outside a worker and activitytest, Step only
+// runs fn.
+func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error)) (T, error) {
 	var zero T
 	fail := func(err error) (T, error) { return zero, fmt.Errorf("step %q: %w", name, err) }
-	if err := CheckName(name); err != nil {
+	if err := activityspec.CheckName(name); err != nil {
 		return fail(NonRetryable(err))
 	}
 	steps, ok := activitycontext.StepsFrom(ctx)

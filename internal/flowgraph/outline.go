@@ -1,4 +1,4 @@
-package flow
+package flowgraph
 
 import (
 	"fmt"
@@ -50,7 +50,7 @@ func (g *Graph) Outline() string {
 	return b.String()
 }
 
-func (n *NodeSpec) outlineInputs() string {
+func (n *Node) outlineInputs() string {
 	var names []string
 	if n.Input.UsesFlowInput() {
 		names = append(names, "input")

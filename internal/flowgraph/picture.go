@@ -1,4 +1,4 @@
-package flow
+package flowgraph
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 // where it is not success. Equal graphs give equal text.
 func (g *Graph) Mermaid() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "---\ntitle: %s\n---\nflowchart TD\n", appendQuoted(nil, g.Name))
+	fmt.Fprintf(&b, "---\ntitle: %s\n---\nflowchart TD\n", AppendQuoted(nil, g.Name))
 	g.draw(picture{
 		end: func(id, label string) { fmt.Fprintf(&b, "  %s([\"%s\"])\n", id, mermaidText(label)) },
 		node: func(id string, lines ...string) {

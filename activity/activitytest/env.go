@@ -1,4 +1,5 @@
-package activity
+// Package activitytest stands in for the engine in unit tests of activities.
+package activitytest
 
 import (
 	"context"
@@ -8,92 +9,90 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
 
-// Steps stands in for the engine in unit tests of functions that use Await, Once, OpenWaitpoint, Emit, ReportUsage and
+// Env stands in for the engine in unit tests of functions that use Await, Step, OpenWaitpoint, Emit, ReportUsage and
 // Reserve. It stores their records in memory. To simulate a resume or a retry, call the function again with a new
-// context from WithSteps:
+// context:
 //
-//	steps := activity.NewSteps()
-//	_, err := Deploy(activity.WithSteps(ctx, steps), release)
+//	env := activitytest.New()
+//	_, err := Deploy(env.Context(ctx), release)
 //	// activity.Suspended(err) is "approve", true
-//	steps.Signal("approve", "approve", Approval{By: "ann"})
-//	out, err := Deploy(activity.WithSteps(ctx, steps), release)
+//	env.Signal("approve", "approve", Approval{By: "ann"})
+//	out, err := Deploy(env.Context(ctx), release)
 //
-// It may be used by several goroutines.
-type Steps struct {
+// It may be used by several goroutines. The zero value is ready for use.
+type Env struct {
 	mu       sync.Mutex
 	recorded map[string][]byte
 	awaited  map[string]activitycontext.Awaited
-	signals  map[string][]Signal[json.RawMessage]
+	signals  map[string][]activity.Signal[json.RawMessage]
 	expired  map[string]bool
 	opened   map[string]bool
-	frames   []EmittedFrame
+	frames   []Frame
 	budget   testBudget
 }
 
-// EmittedFrame is a frame emitted by a function under test.
-type EmittedFrame struct {
+// Frame is a frame emitted by a function under test.
+type Frame struct {
 	Kind    string
 	Payload []byte
 }
 
-// NewSteps returns an empty Steps, which is also the zero value.
-func NewSteps() *Steps { return &Steps{} }
+// New returns an empty Env.
+func New() *Env { return &Env{} }
 
 // lock locks mu and initialises a zero value.
-func (s *Steps) lock() {
+func (s *Env) lock() {
 	s.mu.Lock()
 	if s.recorded == nil {
 		s.recorded, s.awaited = make(map[string][]byte), make(map[string]activitycontext.Awaited)
-		s.signals = make(map[string][]Signal[json.RawMessage])
+		s.signals = make(map[string][]activity.Signal[json.RawMessage])
 		s.expired, s.opened = make(map[string]bool), make(map[string]bool)
 	}
 }
 
-// WithSteps returns the context for one call of a function under test. Each call gets its own, since calls with one name
-// are counted in it. A nil s stands for a new one.
-func WithSteps(ctx context.Context, s *Steps) context.Context {
-	if s == nil {
-		s = NewSteps()
-	}
-	return activitycontext.WithSteps(ctx, &stepsCall{Steps: s, counts: make(map[string]int)})
+// Context returns the context for one call of a function under test. Each call gets its own, since calls with one name
+// are counted in it.
+func (s *Env) Context(ctx context.Context) context.Context {
+	return activitycontext.WithSteps(ctx, &stepsCall{Env: s, counts: make(map[string]int)})
 }
 
 // Signal sends a signal to the Await of that step: its name, with "#2" and so on from the second call on. The signal is
 // kept until the Await. It panics if the payload has no JSON form.
-func (s *Steps) Signal(step, name string, payload any) { s.SignalFrom(step, name, "test", payload) }
+func (s *Env) Signal(step, name string, payload any) { s.SignalFrom(step, name, "test", payload) }
 
 // SignalFrom is Signal from a named source.
-func (s *Steps) SignalFrom(step, name, source string, payload any) {
-	data, err := (JSON{}).Encode(payload)
+func (s *Env) SignalFrom(step, name, source string, payload any) {
+	data, err := (activity.JSON{}).Encode(payload)
 	if err != nil {
 		panic(fmt.Sprintf("signal %q: %v", name, err))
 	}
 	s.lock()
 	defer s.mu.Unlock()
-	s.signals[step] = append(s.signals[step], Signal[json.RawMessage]{
+	s.signals[step] = append(s.signals[step], activity.Signal[json.RawMessage]{
 		Name: name, Source: source, Payload: data, At: time.Now().UnixMilli(),
 	})
 }
 
 // TimeOut lets the timeout of the wait pass, if it has one that resumes the function.
-func (s *Steps) TimeOut(step string) {
+func (s *Env) TimeOut(step string) {
 	s.lock()
 	defer s.mu.Unlock()
 	s.expired[step] = true
 }
 
 // Opened reports whether the waitpoint of the step has been opened by OpenWaitpoint.
-func (s *Steps) Opened(step string) bool {
+func (s *Env) Opened(step string) bool {
 	s.lock()
 	defer s.mu.Unlock()
 	return s.opened[step]
 }
 
 // Frames returns the emitted frames.
-func (s *Steps) Frames() []EmittedFrame {
+func (s *Env) Frames() []Frame {
 	s.lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.frames)
@@ -101,8 +100,8 @@ func (s *Steps) Frames() []EmittedFrame {
 
 // stepsCall is one call of a function.
 type stepsCall struct {
-	*Steps
-	counts map[string]int // guarded by Steps.mu
+	*Env
+	counts map[string]int // guarded by Env.mu
 }
 
 // Count implements activitycontext.Steps.
@@ -150,14 +149,14 @@ func (s *stepsCall) Await(_ context.Context, step string, wait activitycontext.W
 	var got activitycontext.Awaited
 	switch {
 	case met && wait.Collect:
-		data, err := (JSON{}).Encode(matched)
+		data, err := (activity.JSON{}).Encode(matched)
 		if err != nil {
 			return got, err
 		}
 		got.Data = data
 	case met:
 		got.Data = matched[len(matched)-1].Payload
-	case s.expired[step] && wait.OnTimeout == string(ResumeOnTimeout):
+	case s.expired[step] && wait.OnTimeout == string(activity.ResumeOnTimeout):
 		got.TimedOut = true
 	default:
 		return got, &activitycontext.Suspension{Step: step, Wait: wait}
@@ -167,7 +166,7 @@ func (s *stepsCall) Await(_ context.Context, step string, wait activitycontext.W
 }
 
 // matching picks the signals that count, in order, up to the one that ends the wait.
-func matching(wait activitycontext.Wait, sent []Signal[json.RawMessage]) (matched []Signal[json.RawMessage], met bool) {
+func matching(wait activitycontext.Wait, sent []activity.Signal[json.RawMessage]) (matched []activity.Signal[json.RawMessage], met bool) {
 	needed := max(1, wait.Count)
 	if wait.All {
 		needed = len(wait.Signals)
@@ -201,6 +200,6 @@ func (s *stepsCall) Open(_ context.Context, step string, _ time.Duration) (strin
 func (s *stepsCall) Emit(_ context.Context, frame activitycontext.Frame) error {
 	s.lock()
 	defer s.mu.Unlock()
-	s.frames = append(s.frames, EmittedFrame{Kind: frame.Kind, Payload: frame.Payload})
+	s.frames = append(s.frames, Frame{Kind: frame.Kind, Payload: frame.Payload})
 	return nil
 }
