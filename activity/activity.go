@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Activity is a named function that workers run for the nodes of a flow. It is immutable and may be used by several
@@ -14,20 +16,20 @@ type Activity[In, Out any] struct {
 	name    string
 	aliases []string
 	fn      func(context.Context, In) (Out, error)
-	options Options
+	options activityspec.Options
 	codec   Codec
 	err     error
 }
 
-// New declares an activity. The name is stored with each flow and announced by workers; it follows CheckName and should
-// never change (see Alias for a rename). fn must be safe to run more than once for the same input, and several times at
-// once for different inputs.
+// New declares an activity. The name is stored with each flow and announced by workers; it follows the rule of the
+// package and should never change (see Alias for a rename). fn must be safe to run more than once for the same input,
+// and several times at once for different inputs.
 //
 // New does not fail: it keeps the faults of the declaration, which Err, flow.Build and the registration with a worker
 // return.
 func New[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...Option) *Activity[In, Out] {
-	d := declaration{options: DefaultOptions(), codec: JSON{}}
-	if err := CheckName(name); err != nil {
+	d := declaration{options: activityspec.DefaultOptions(), codec: JSON{}}
+	if err := activityspec.CheckName(name); err != nil {
 		d.fault("name: %w", err)
 	}
 	if fn == nil {
@@ -38,17 +40,17 @@ func New[In, Out any](name string, fn func(context.Context, In) (Out, error), op
 			d.fault("option %d is nil", i+1)
 			continue
 		}
-		opt(&d)
+		opt.applyActivity(&d)
 	}
 	d.checkAliases(name)
 	d.checkTypes(reflect.TypeFor[In](), reflect.TypeFor[Out]())
-	a := &Activity[In, Out]{name: name, aliases: d.aliases, fn: fn, options: d.options.normalized(), codec: d.codec}
+	a := &Activity[In, Out]{name: name, aliases: d.aliases, fn: fn, options: d.options.Normalized(), codec: d.codec}
 	if err := d.options.Validate(); err != nil {
 		d.faults = append(d.faults, err)
-		a.options = DefaultOptions()
+		a.options = activityspec.DefaultOptions()
 	}
 	if joined := errors.Join(d.faults...); joined != nil {
-		a.err = &DeclarationError{Activity: name, Err: joined}
+		a.err = &declarationError{Activity: name, Err: joined}
 	}
 	return a
 }
@@ -60,7 +62,7 @@ type Handler interface {
 	// Aliases are further names under which stored flows may know the activity.
 	Aliases() []string
 	// Options are the resolved options: every default is filled in.
-	Options() Options
+	Options() activityspec.Options
 	// Codec turns the input and the result into bytes and back. It is never nil.
 	Codec() Codec
 	// Err returns the faults of the declaration, nil if there are none. It matches ErrInvalid.
@@ -91,9 +93,9 @@ func (a *Activity[In, Out]) Aliases() []string {
 }
 
 // Options returns the resolved options. If one of them is invalid, all are the defaults, and Err reports the fault.
-func (a *Activity[In, Out]) Options() Options {
+func (a *Activity[In, Out]) Options() activityspec.Options {
 	if a == nil || a.options.Lane == "" {
-		return DefaultOptions()
+		return activityspec.DefaultOptions()
 	}
 	return a.options.Clone()
 }
@@ -106,14 +108,13 @@ func (a *Activity[In, Out]) Codec() Codec {
 	return a.codec
 }
 
-// Err returns nil for a valid declaration, otherwise a *DeclarationError with every fault in it, which matches
-// ErrInvalid.
+// Err returns nil for a valid declaration, otherwise an error that matches ErrInvalid and lists every fault.
 func (a *Activity[In, Out]) Err() error {
 	switch {
 	case a == nil:
-		return &DeclarationError{Err: errors.New("activity is nil")}
+		return &declarationError{Err: errors.New("activity is nil")}
 	case a.err == nil && a.fn == nil:
-		return &DeclarationError{Err: errors.New("activity was not made by New")}
+		return &declarationError{Err: errors.New("activity was not made by New")}
 	default:
 		return a.err
 	}
@@ -157,7 +158,7 @@ func (a *Activity[In, Out]) Invoke(ctx context.Context, input []byte) ([]byte, e
 
 // declaration collects the arguments of New with their faults.
 type declaration struct {
-	options Options
+	options activityspec.Options
 	aliases []string
 	codec   Codec
 	faults  []error
@@ -170,7 +171,7 @@ func (d *declaration) fault(format string, args ...any) {
 func (d *declaration) checkAliases(name string) {
 	seen := map[string]bool{name: true}
 	for _, alias := range d.aliases {
-		if err := CheckName(alias); err != nil {
+		if err := activityspec.CheckName(alias); err != nil {
 			d.fault("alias: %w", err)
 		}
 		if seen[alias] {

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 var (
-	// ErrWaitTimedOut is returned by Await and AwaitAll after a timeout with ResumeOnTimeout.
+	// ErrWaitTimedOut is returned by Await and AwaitSignals after a timeout with ResumeOnTimeout.
 	ErrWaitTimedOut = errors.New("no signal in time")
-	// ErrNoSteps is returned by functions that need a worker, or WithSteps in a test, outside of both.
-	ErrNoSteps = errors.New("there is no worker; a test gives the function a context by activity.WithSteps")
+	// ErrNoWorker is returned by functions that need a worker, or activitytest in a test, outside of both.
+	ErrNoWorker = errors.New("there is no worker; a test gives the function a context of package activitytest")
 	// ErrAwaitIgnored is the failure of a function that did not return the error of Await. It is not retried.
 	ErrAwaitIgnored = errors.New("the error of activity.Await was not returned")
 )
@@ -40,18 +41,18 @@ func (s Signal[T]) Time() time.Time { return time.UnixMilli(s.At).UTC() }
 // A waiting function occupies no worker: Await returns an error, which the function must return, as it is or wrapped.
 // The worker then suspends the execution and frees the slot. When the signal has arrived, the function runs again from
 // its beginning, possibly on another worker, and this Await returns the payload. The code before it runs again, too;
-// use Once for what must not be repeated.
+// use Step for what must not be repeated.
 //
 //	approval, err := activity.Await[Approval](ctx, "approve", activity.Signals("approve", "reject"))
 //	if err != nil {
 //		return Release{}, err
 //	}
 //
-// The name identifies the wait, and follows CheckName. Calls with the same name, in a loop for example, are told apart
-// by their order, which must be the same in every run of the function. A payload that cannot be decoded into a T is an
-// error of category "decode" that is not retried.
+// The name identifies the wait. Calls with the same name, in a loop for example, are told apart by their order, which
+// must be the same in every run of the function. A payload that cannot be decoded into a T is an error of category
+// "decode" that is not retried.
 //
-// A function has at most 256 waits and steps (Once) in all.
+// A function has at most 256 waits and steps (Step) in all.
 func Await[T any](ctx context.Context, name string, opts ...WaitOption) (T, error) {
 	var payload T
 	data, err := await(ctx, name, false, opts)
@@ -61,9 +62,9 @@ func Await[T any](ctx context.Context, name string, opts ...WaitOption) (T, erro
 	return decodeAwaited[T](name, data)
 }
 
-// AwaitAll is like Await and returns all signals that ended the wait, in the order of their arrival, with names and
+// AwaitSignals is like Await and returns all signals that ended the wait, in the order of their arrival, with names and
 // sources.
-func AwaitAll[T any](ctx context.Context, name string, opts ...WaitOption) ([]Signal[T], error) {
+func AwaitSignals[T any](ctx context.Context, name string, opts ...WaitOption) ([]Signal[T], error) {
 	data, err := await(ctx, name, true, opts)
 	if err != nil {
 		return nil, err
@@ -73,16 +74,16 @@ func AwaitAll[T any](ctx context.Context, name string, opts ...WaitOption) ([]Si
 
 func await(ctx context.Context, name string, collect bool, opts []WaitOption) ([]byte, error) {
 	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("await %q: %w", name, err) }
-	if err := CheckName(name); err != nil {
+	if err := activityspec.CheckName(name); err != nil {
 		return fail(NonRetryable(err))
 	}
-	w := NewWait(opts...)
+	w := activityspec.NewWait(opts...)
 	if err := w.Validate(); err != nil {
 		return fail(NonRetryable(err))
 	}
 	steps, ok := activitycontext.StepsFrom(ctx)
 	if !ok {
-		return fail(NonRetryable(ErrNoSteps))
+		return fail(NonRetryable(ErrNoWorker))
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -135,20 +136,22 @@ type OpenOption func(*openConfig)
 
 type openConfig struct{ within time.Duration }
 
-// DefaultWithin is how long an opened waitpoint stays open before its Await is reached.
-const DefaultWithin = 24 * time.Hour
+// defaultWithin is how long an opened waitpoint stays open before its Await is reached.
+const defaultWithin = 24 * time.Hour
 
-// Within limits the time from opening a waitpoint to its Await; after it, early signals are lost. Defaults to
-// DefaultWithin, at most MaxWait.
-func Within(d time.Duration) OpenOption { return func(c *openConfig) { c.within = Milliseconds(d) } }
+// Within limits the time from opening a waitpoint to its Await; after it, early signals are lost. Defaults to 24 hours,
+// at most 10 years.
+func Within(d time.Duration) OpenOption {
+	return func(c *openConfig) { c.within = activityspec.Milliseconds(d) }
+}
 
-// OpenWaitpoint opens the waitpoint of the next Await (or AwaitAll) of that name before the function waits there, and
+// OpenWaitpoint opens the waitpoint of the next Await (or AwaitSignals) of that name before the function waits there, and
 // returns its token, for an external system that sends the signal. A signal that arrives before the Await is kept.
 // Further calls before the Await, also after a retry, return the same token.
 //
 // To hand the token over only once, open the waitpoint and send the token in one step:
 //
-//	_, err := activity.Once(ctx, "ask", func(ctx context.Context) (struct{}, error) {
+//	_, err := activity.Step(ctx, "ask", func(ctx context.Context) (struct{}, error) {
 //		token, err := activity.OpenWaitpoint(ctx, "answer")
 //		if err != nil {
 //			return struct{}{}, err
@@ -159,22 +162,22 @@ func Within(d time.Duration) OpenOption { return func(c *openConfig) { c.within 
 //	answer, err := activity.Await[Answer](ctx, "answer")
 func OpenWaitpoint(ctx context.Context, name string, opts ...OpenOption) (Token, error) {
 	fail := func(err error) (Token, error) { return Token{}, fmt.Errorf("open waitpoint %q: %w", name, err) }
-	if err := CheckName(name); err != nil {
+	if err := activityspec.CheckName(name); err != nil {
 		return fail(NonRetryable(err))
 	}
-	config := openConfig{within: DefaultWithin}
+	config := openConfig{within: defaultWithin}
 	for i, opt := range opts {
 		if opt == nil {
 			return fail(NonRetryable(fmt.Errorf("option %d is nil", i+1)))
 		}
 		opt(&config)
 	}
-	if config.within <= 0 || config.within > MaxWait {
-		return fail(NonRetryable(fmt.Errorf("it is to stay open for %s, not for more than 0 and at most %s", config.within, MaxWait)))
+	if config.within <= 0 || config.within > activityspec.MaxWait {
+		return fail(NonRetryable(fmt.Errorf("it is to stay open for %s, not for more than 0 and at most %s", config.within, activityspec.MaxWait)))
 	}
 	steps, ok := activitycontext.StepsFrom(ctx)
 	if !ok {
-		return fail(NonRetryable(ErrNoSteps))
+		return fail(NonRetryable(ErrNoWorker))
 	}
 	text, err := steps.Open(ctx, stepName(name, steps.Counted(activitycontext.AwaitStep, name)+1), config.within)
 	if err != nil {

@@ -7,10 +7,11 @@ import (
 	"math"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// MaxUsage is the largest amount of one report or reservation.
-const MaxUsage = 1 << 50
+// maxUsage is the largest amount of one report or reservation.
+const maxUsage = 1 << 50
 
 // Errors of budgets, for errors.Is.
 var (
@@ -61,17 +62,17 @@ type usage struct {
 }
 
 // UsageKey makes a report count once for the execution across all its attempts, for 30 days: reports with the
-// same key and dimension after the first do nothing. The key follows CheckName.
+// same key and dimension after the first do nothing. The key is a name by the rule of the package.
 func UsageKey(key string) UsageOption { return func(u *usage) { u.key, u.keyed = key, true } }
 
 // ReportUsage counts n as used in the budgets of the run that have the dimension. It returns a *BudgetError if a hard
 // limit would be exceeded; that budget then does not count it, others do.
 //
 // A call counts once, however often the worker has to repeat it. A function that runs again, after a failure, a signal
-// or on another worker, uses and reports the amount again. Put the work and its report into one Once if neither is
+// or on another worker, uses and reports the amount again. Put the work and its report into one Step if neither is
 // repeated, or name the report by UsageKey.
 //
-// Without budgets, and outside a worker and WithSteps, reports are ignored. In a run with budgets, a dimension that
+// Without budgets, and outside a worker and activitytest, reports are ignored. In a run with budgets, a dimension that
 // none of them has is ErrUnknownDimension. A negative amount is ErrUsage, 0 is no report. While the engine is
 // unavailable, the call waits until ctx ends.
 func ReportUsage(ctx context.Context, dimension string, n int64, opts ...UsageOption) error {
@@ -83,7 +84,7 @@ func ReportUsage(ctx context.Context, dimension string, n int64, opts ...UsageOp
 		opt(&u)
 	}
 	if u.keyed {
-		if err := CheckName(u.key); err != nil {
+		if err := activityspec.CheckName(u.key); err != nil {
 			return badUsage("report", dimension, fmt.Errorf("key: %w", err))
 		}
 	}
@@ -128,8 +129,8 @@ func Reserve(ctx context.Context, dimension string, n int64) (*Reservation, erro
 // Settle counts the amount used and returns the rest. More than was reserved counts if it fits; otherwise the reserved
 // amount counts, and the error is a *BudgetError. Calls after the first Settle or Release have no effect.
 func (r *Reservation) Settle(ctx context.Context, actual int64) error {
-	if actual < 0 || actual > MaxUsage {
-		return badUsage("settle", "", fmt.Errorf("%d, must be 0 to %d", actual, int64(MaxUsage)))
+	if actual < 0 || actual > maxUsage {
+		return badUsage("settle", "", fmt.Errorf("%d, must be 0 to %d", actual, int64(maxUsage)))
 	}
 	if r == nil || r.held == nil {
 		return nil
@@ -190,11 +191,11 @@ func Budgets(ctx context.Context) ([]BudgetAmount, error) {
 }
 
 func checkUsage(what, dimension string, n int64) error {
-	if err := CheckName(dimension); err != nil {
+	if err := activityspec.CheckName(dimension); err != nil {
 		return badUsage(what, dimension, fmt.Errorf("dimension: %w", err))
 	}
-	if n < 0 || n > MaxUsage {
-		return badUsage(what, dimension, fmt.Errorf("amount %d, must be 0 to %d", n, int64(MaxUsage)))
+	if n < 0 || n > maxUsage {
+		return badUsage(what, dimension, fmt.Errorf("amount %d, must be 0 to %d", n, int64(maxUsage)))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 )
 
 func TestBudgetOutsideWorker(t *testing.T) {
@@ -28,7 +29,7 @@ func TestBadUsage(t *testing.T) {
 	ctx := context.Background()
 	for name, err := range map[string]error{
 		"negative":      activity.ReportUsage(ctx, "tokens", -1),
-		"too much":      activity.ReportUsage(ctx, "tokens", activity.MaxUsage+1),
+		"too much":      activity.ReportUsage(ctx, "tokens", 1<<50+1),
 		"no dimension":  activity.ReportUsage(ctx, "", 1),
 		"bad dimension": activity.ReportUsage(ctx, "a b", 1),
 		"bad key":       activity.ReportUsage(ctx, "tokens", 1, activity.UsageKey("")),
@@ -42,10 +43,10 @@ func TestBadUsage(t *testing.T) {
 }
 
 func TestStepsKeepABudget(t *testing.T) {
-	steps := activity.NewSteps()
-	ctx := activity.WithSteps(context.Background(), steps)
+	env := activitytest.New()
+	ctx := env.Context(context.Background())
 	require.NoError(t, activity.ReportUsage(ctx, "tokens", 5), "no budget at all")
-	steps.SetBudget("tokens", 10)
+	env.SetBudget("tokens", 10)
 	require.ErrorIs(t, activity.ReportUsage(ctx, "miles", 1), activity.ErrUnknownDimension)
 	require.NoError(t, activity.ReportUsage(ctx, "tokens", 2, activity.UsageKey("once")))
 	require.NoError(t, activity.ReportUsage(ctx, "tokens", 2, activity.UsageKey("once")))
@@ -59,8 +60,8 @@ func TestStepsKeepABudget(t *testing.T) {
 	require.True(t, activity.IsNonRetryable(err))
 	require.NoError(t, r.Settle(ctx, 3))
 	require.NoError(t, r.Settle(ctx, 3))
-	require.Equal(t, activity.BudgetAmount{Budget: "test", Dimension: "tokens", Spent: 5, Hard: 10}, steps.Used("tokens"))
+	require.Equal(t, activity.BudgetAmount{Budget: "test", Dimension: "tokens", Spent: 5, Hard: 10}, env.Used("tokens"))
 	amounts, err := activity.Budgets(ctx)
 	require.NoError(t, err)
-	require.Equal(t, []activity.BudgetAmount{steps.Used("tokens")}, amounts)
+	require.Equal(t, []activity.BudgetAmount{env.Used("tokens")}, amounts)
 }

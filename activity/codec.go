@@ -7,7 +7,7 @@ import (
 
 // Codec turns values into bytes and back. Its methods are called from several goroutines at once.
 type Codec interface {
-	// Name is stored with each flow and must not change while flows are kept. It follows CheckName.
+	// Name is stored with each flow and must not change while flows are kept. It is a name by the rule of the package.
 	Name() string
 	// Encode returns the bytes of a value, which the codec does not use afterwards.
 	Encode(value any) ([]byte, error)

@@ -11,8 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
 
-// MaxProgressMessage is the longest message that Progress keeps, in bytes.
-const MaxProgressMessage = 1024
+// maxProgressMessage is the longest message that Progress keeps, in bytes.
+const maxProgressMessage = 1024
 
 // ExecutionInfo describes the attempt that a function runs for.
 type ExecutionInfo struct {
@@ -58,7 +58,7 @@ func Heartbeat(ctx context.Context) error {
 }
 
 // Progress records the progress of the function, which Describe and Watch show, and counts as a Heartbeat. percent is
-// clamped to 0 to 100, and NaN is an error. The message is truncated to MaxProgressMessage bytes. Reports within 100 ms
+// clamped to 0 to 100, and NaN is an error. The message is truncated to 1,024 bytes. Reports within 100 ms
 // of each other may be dropped, and so are reports that the engine refuses, since a lost report must not fail the
 // function. When ctx has ended it returns the cause. Outside a worker it does nothing else.
 func Progress(ctx context.Context, percent float64, message string) error {
@@ -77,10 +77,10 @@ func Progress(ctx context.Context, percent float64, message string) error {
 
 func shorten(message string) string {
 	message = strings.ToValidUTF8(message, "\uFFFD")
-	if len(message) <= MaxProgressMessage {
+	if len(message) <= maxProgressMessage {
 		return message
 	}
-	end := MaxProgressMessage
+	end := maxProgressMessage
 	for !utf8.RuneStart(message[end]) {
 		end--
 	}

@@ -10,6 +10,11 @@
 // A flow wires activities together by package flow, a worker runs them. The function may be called directly, by a unit
 // test for example: it needs no worker.
 //
+// # Names
+//
+// Names of activities, nodes, flows, steps, signals and dimensions have 1 to 128 characters out of A-Z, a-z, 0-9, '.', '_'
+// and '-'.
+//
 // # Delivery
 //
 // An activity runs at least once for each node: a worker may be lost after the work is done and before its result is
@@ -28,7 +33,7 @@
 // Info describes the attempt, Heartbeat and Progress report to the worker, LeaseHealthy reports whether the worker
 // still holds the lease. Outside a worker all four can be called and have no effect.
 //
-// Await waits for an external signal without occupying the worker, Once makes a step durable, Emit publishes output
+// Await waits for an external signal without occupying the worker, Step makes a step durable, Emit publishes output
 // while it is produced, and ReportUsage and Reserve count usage of the run's budgets. Unit tests of functions that use
-// them need a context from WithSteps.
+// them need a context of package activitytest.
 package activity

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
@@ -20,19 +21,19 @@ const (
 	CategoryEncode  = "encode"  // the result does not encode; not retried
 )
 
-// DeclarationError is the error returned by Err of an activity. It matches ErrInvalid.
-type DeclarationError struct {
+// declarationError is the error returned by Err of an activity. It matches ErrInvalid.
+type declarationError struct {
 	Activity string // its name as declared, may be empty
 	Err      error  // every fault, joined
 }
 
 // Error names the activity and lists the faults.
-func (e *DeclarationError) Error() string {
+func (e *declarationError) Error() string {
 	return fmt.Sprintf("%v %q: %v", ErrInvalid, e.Activity, e.Err)
 }
 
 // Unwrap returns ErrInvalid and the faults.
-func (e *DeclarationError) Unwrap() []error { return []error{ErrInvalid, e.Err} }
+func (e *declarationError) Unwrap() []error { return []error{ErrInvalid, e.Err} }
 
 // DecodeError means that an input cannot be decoded into the function's input type. It is not retried, and its category
 // is CategoryDecode.
@@ -82,22 +83,22 @@ func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
 	}
-	return &retryAfter{err: err, delay: Milliseconds(max(0, d))}
+	return &activityspec.RetryAfter{Err: err, Delay: activityspec.Milliseconds(max(0, d))}
 }
 
-// MaxCategory is the maximum length of a category, in bytes.
-const MaxCategory = 128
+// maxCategory is the maximum length of a category, in bytes.
+const maxCategory = 128
 
 // Category marks err with a category of your own, such as "quota", which is stored with the failure. An empty name
 // changes nothing. The outermost mark applies. Category(nil, name) is nil.
 //
 // No name is refused, so that every failure can be recorded: control characters and invalid UTF-8 are escaped, and a
-// name of more than MaxCategory bytes is truncated and ends in "…".
+// name of more than 128 bytes is truncated and ends in "…".
 func Category(err error, name string) error {
 	if err == nil || name == "" {
 		return err
 	}
-	return &categorized{err: err, name: recordtext.Line(name, MaxCategory)}
+	return &categorized{err: err, name: recordtext.Line(name, maxCategory)}
 }
 
 // IsNonRetryable reports whether err, or an error in it, was marked by NonRetryable or is a *DecodeError, *EncodeError or
@@ -108,15 +109,6 @@ func IsNonRetryable(err error) bool {
 	var encode *EncodeError
 	var budget *BudgetError
 	return errors.As(err, &mark) || errors.As(err, &decode) || errors.As(err, &encode) || errors.As(err, &budget)
-}
-
-// RetryDelay returns the delay of the outermost RetryAfter in err, in whole milliseconds, and false when there is none.
-func RetryDelay(err error) (time.Duration, bool) {
-	var mark *retryAfter
-	if !errors.As(err, &mark) {
-		return 0, false
-	}
-	return mark.delay, true
 }
 
 // CategoryOf returns the name that err was marked with by Category, else CategoryDecode or CategoryEncode for the
@@ -149,17 +141,6 @@ func (e *nonRetryable) Error() string { return e.err.Error() }
 
 // Unwrap returns the marked error.
 func (e *nonRetryable) Unwrap() error { return e.err }
-
-type retryAfter struct {
-	err   error
-	delay time.Duration
-}
-
-// Error is the text of the marked error.
-func (e *retryAfter) Error() string { return e.err.Error() }
-
-// Unwrap returns the marked error.
-func (e *retryAfter) Unwrap() error { return e.err }
 
 type categorized struct {
 	err  error

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 var errBase = errors.New("base")
@@ -42,7 +43,7 @@ func TestErrorMarks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := marks{final: activity.IsNonRetryable(tc.err), category: activity.CategoryOf(tc.err)}
-			got.delay, got.delayed = activity.RetryDelay(tc.err)
+			got.delay, got.delayed = activityspec.RetryDelay(tc.err)
 			if got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
@@ -61,7 +62,7 @@ func TestNilErrorsStayNil(t *testing.T) {
 	if activity.NonRetryable(nil) != nil || activity.RetryAfter(nil, time.Second) != nil || activity.Category(nil, "x") != nil {
 		t.Error("a mark made an error out of nil")
 	}
-	_, delayed := activity.RetryDelay(nil)
+	_, delayed := activityspec.RetryDelay(nil)
 	if activity.IsNonRetryable(nil) || delayed || activity.CategoryOf(nil) != "" {
 		t.Error("nil has a mark")
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 )
 
 type Decision struct {
@@ -14,7 +15,7 @@ type Decision struct {
 
 // Publish builds once, however often it runs, and waits for a decision.
 func Publish(ctx context.Context, version string) (string, error) {
-	image, err := activity.Once(ctx, "build", func(context.Context) (string, error) {
+	image, err := activity.Step(ctx, "build", func(context.Context) (string, error) {
 		fmt.Println("building", version)
 		return "app:" + version, nil
 	})
@@ -30,13 +31,13 @@ func Publish(ctx context.Context, version string) (string, error) {
 
 // A function with waits is played through call by call, as a worker would.
 func ExampleAwait() {
-	steps := activity.NewSteps()
-	_, err := Publish(activity.WithSteps(context.Background(), steps), "2.0")
+	env := activitytest.New()
+	_, err := Publish(env.Context(context.Background()), "2.0")
 	step, waits := activity.Suspended(err)
 	fmt.Println(step, waits)
 
-	steps.Signal("approve", "approve", Decision{By: "ann", Yes: true})
-	fmt.Println(Publish(activity.WithSteps(context.Background(), steps), "2.0"))
+	env.Signal("approve", "approve", Decision{By: "ann", Yes: true})
+	fmt.Println(Publish(env.Context(context.Background()), "2.0"))
 	// Output:
 	// building 2.0
 	// approve true

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/activity/activitytest"
 )
 
 // Answer reserves the maximum usage of a call, and settles the actual usage.
@@ -20,15 +21,15 @@ func Answer(ctx context.Context, question string) (string, error) {
 
 // A unit test gives the function a budget; in a worker it has that of its run's flow.
 func ExampleReserve() {
-	steps := activity.NewSteps()
-	steps.SetBudget("tokens", 100)
+	env := activitytest.New()
+	env.SetBudget("tokens", 100)
 	for _, question := range []string{"tides", "the moon", "why it is dark at night", "stars"} {
-		answer, err := Answer(activity.WithSteps(context.Background(), steps), question)
+		answer, err := Answer(env.Context(context.Background()), question)
 		if errors.Is(err, activity.ErrBudgetExceeded) {
 			fmt.Println("no budget left for", question)
 			continue
 		}
-		fmt.Println(answer, steps.Used("tokens").Remaining())
+		fmt.Println(answer, env.Used("tokens").Remaining())
 	}
 	// Output:
 	// about tides 75

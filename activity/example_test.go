@@ -62,9 +62,8 @@ func ExampleNonRetryable() {
 
 func ExampleRetryAfter() {
 	err := activity.Category(activity.RetryAfter(errors.New("429"), 30*time.Second), "quota")
-	delay, ok := activity.RetryDelay(err)
-	fmt.Println(delay, ok, activity.CategoryOf(err))
-	// Output: 30s true quota
+	fmt.Println(err, activity.IsNonRetryable(err), activity.CategoryOf(err))
+	// Output: 429 false quota
 }
 
 // Info is there in a worker only.

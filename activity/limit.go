@@ -1,151 +1,41 @@
 package activity
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
-)
 
-// LimitSpec bounds how many executions that share it start within a time or run at a time. Executions share a limit of
-// the same name and key in one namespace, across activities and flows. A run uses the limit as declared when it was
-// started.
-type LimitSpec struct {
-	// Name of the limit.
-	Name string
-	// AtMost executions start within any Per; 0 is no limit of that kind.
-	AtMost int
-	Per    time.Duration
-	// AtOnce executions run at a time; 0 is no limit of that kind. An execution that waits for a signal, a delay or its
-	// next attempt is not running.
-	AtOnce int
-	// KeyFrom is where the flow's input, which must be JSON then, has the key: the names of nested fields. Empty is one limit
-	// for all.
-	KeyFrom []string
-
-	faults []error // of the options
-}
-
-// MaxLimits bounds the limits of one node, MaxLimitCount the numbers of a limit, MaxLimitWindow its Per.
-const (
-	MaxLimits      = 8
-	MaxLimitCount  = 1_000_000
-	MaxLimitWindow = 30 * 24 * time.Hour
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // LimitOption sets a bound or the key of a limit.
-type LimitOption func(*LimitSpec)
+type LimitOption func(*activityspec.Limit)
 
 // AtMost lets n executions start within any time of that length: a sliding window.
 func AtMost(n int, per time.Duration) LimitOption {
-	return func(s *LimitSpec) { s.AtMost, s.Per = n, Milliseconds(per) }
+	return func(s *activityspec.Limit) { s.AtMost, s.Per = n, activityspec.Milliseconds(per) }
 }
 
 // AtOnce lets n executions run at a time.
-func AtOnce(n int) LimitOption { return func(s *LimitSpec) { s.AtOnce = n } }
+func AtOnce(n int) LimitOption { return func(s *activityspec.Limit) { s.AtOnce = n } }
 
 // KeyFrom makes it one limit for each value that the flow's input has at a path of field names: KeyFrom("tenant",
 // "id"). The value must be a string, a number or a boolean: the flow's Build checks the type of the input, and the
 // start of a run checks the value.
 func KeyFrom(path ...string) LimitOption {
-	return func(s *LimitSpec) {
+	return func(s *activityspec.Limit) {
 		if len(path) == 0 {
-			s.faults = append(s.faults, errors.New("key from: it names no field"))
+			s.Faults = append(s.Faults, errors.New("key from: it names no field"))
 		}
 		s.KeyFrom = path
 	}
 }
 
-// NewLimit returns a limit, which may be invalid: see Validate.
-func NewLimit(name string, opts ...LimitOption) LimitSpec {
-	s := LimitSpec{Name: name}
-	for i, opt := range opts {
-		if opt == nil {
-			s.faults = append(s.faults, fmt.Errorf("option %d is nil", i+1))
-			continue
-		}
-		opt(&s)
+// Limit bounds how many executions that share it start within a time or run at a time. Executions share a limit of the
+// same name and key in one namespace, across activities and flows. Several limits all apply; one of a node replaces that
+// of its activity with the same name and key. A limit needs AtMost or AtOnce, or both.
+func Limit(name string, opts ...LimitOption) ExecutionOption {
+	return func(t activityspec.Target) error {
+		t.AddLimit(activityspec.NewLimit(name, opts...))
+		return nil
 	}
-	return s
-}
-
-// Limit bounds how many executions of the activity start within a time or run at a time. Several limits all apply. It
-// needs AtMost or AtOnce, or both.
-func Limit(name string, opts ...LimitOption) Option {
-	return func(d *declaration) { d.options.Limits = append(d.options.Limits, NewLimit(name, opts...)) }
-}
-
-// Validate returns every fault of s, joined, or nil.
-func (s LimitSpec) Validate() error {
-	errs := slices.Clone(s.faults)
-	if err := CheckName(s.Name); err != nil {
-		errs = append(errs, err)
-	}
-	if s.AtMost < 0 || s.AtMost > MaxLimitCount || s.AtOnce < 0 || s.AtOnce > MaxLimitCount {
-		errs = append(errs, fmt.Errorf("at most %d, at once %d: must be 0 to %d", s.AtMost, s.AtOnce, MaxLimitCount))
-	}
-	if s.AtMost == 0 && s.AtOnce == 0 && len(s.faults) == 0 {
-		errs = append(errs, errors.New("it allows nothing: at most or at once must be above 0"))
-	}
-	if s.AtMost > 0 && (s.Per < time.Millisecond || s.Per > MaxLimitWindow || s.Per%time.Millisecond != 0) {
-		errs = append(errs, fmt.Errorf("at most %d per %s: the time must be 1ms to %s, in whole milliseconds", s.AtMost, s.Per, MaxLimitWindow))
-	}
-	if s.AtMost == 0 && s.Per != 0 {
-		errs = append(errs, fmt.Errorf("per %s without a number", s.Per))
-	}
-	if slices.Contains(s.KeyFrom, "") {
-		errs = append(errs, fmt.Errorf("key from %q: a field has no name", strings.Join(s.KeyFrom, ".")))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("limit %q: %w", s.Name, err)
-	}
-	return nil
-}
-
-// String describes the limit in words.
-func (s LimitSpec) String() string {
-	var parts []string
-	if s.AtOnce > 0 {
-		parts = append(parts, fmt.Sprintf("%d at once", s.AtOnce))
-	}
-	if s.AtMost > 0 {
-		parts = append(parts, fmt.Sprintf("%d per %s", s.AtMost, s.Per))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// same reports whether two limits are one and the same quota.
-func (s LimitSpec) same(o LimitSpec) bool {
-	return s.Name == o.Name && slices.Equal(s.KeyFrom, o.KeyFrom)
-}
-
-// checkLimits returns the faults of the limits of one node or activity.
-func checkLimits(list []LimitSpec) []error {
-	var errs []error
-	if len(list) > MaxLimits {
-		errs = append(errs, fmt.Errorf("%d limits, at most %d are allowed", len(list), MaxLimits))
-	}
-	for i, s := range list {
-		errs = append(errs, s.Validate())
-		if slices.ContainsFunc(list[:i], s.same) {
-			errs = append(errs, fmt.Errorf("limit %q is there twice", s.Name))
-		}
-	}
-	return errs
-}
-
-// sortLimits brings limits into the one order that equal options share.
-func sortLimits(list []LimitSpec) {
-	slices.SortFunc(list, func(a, b LimitSpec) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), slices.Compare(a.KeyFrom, b.KeyFrom))
-	})
-}
-
-// SetLimit adds a limit to o, in the place of the one with the same name and key if there is one.
-func (o *Options) SetLimit(s LimitSpec) {
-	o.Limits = slices.DeleteFunc(slices.Clone(o.Limits), s.same)
-	o.Limits = append(o.Limits, s)
-	sortLimits(o.Limits)
 }

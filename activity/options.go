@@ -2,187 +2,126 @@ package activity
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // DefaultLane is the lane of activities and nodes that name none.
-const DefaultLane = "default"
+const DefaultLane = activityspec.DefaultLane
 
 // MaxPriority is the highest priority; the lowest, and the default, is 0.
-const MaxPriority = 9000
+const MaxPriority = activityspec.MaxPriority
 
-// Options define how the executions of an activity are scheduled and retried. All durations are whole milliseconds.
-type Options struct {
-	// Retry says how often and how soon a failed attempt is repeated.
-	Retry RetryPlan
-	// StartToClose limits one attempt, from its claim to its end; 0 is no limit. An attempt that takes longer fails
-	// with category "timeout" and is retried by Retry.
-	StartToClose time.Duration
-	// HeartbeatTimeout limits the time between two heartbeats of a running attempt; 0 is no limit. An attempt that
-	// misses it fails with category "timeout" and is retried by Retry.
-	HeartbeatTimeout time.Duration
-	// ScheduleToStart limits the time from becoming eligible to the first claim; 0 is no limit. It is terminal for
-	// the node: there is no retry.
-	ScheduleToStart time.Duration
-	// Lane is the queue that workers claim from, 1 to 64 printable ASCII characters without spaces.
-	Lane string
-	// Priority orders the executions of a lane, 0 to MaxPriority, higher first.
-	Priority int
-	// Capabilities must all be announced by a worker before it may claim. They are sorted and without duplicates.
-	Capabilities []string
-	// KeepFrames is how many frames of an attempt are kept, the last ones, at most MaxKeepFrames; 0 is about 10,000.
-	KeepFrames int
-	// Limits bound how often, and how many at once, executions start. They are sorted by name.
-	Limits []LimitSpec
+// Option configures an activity in New: Alias, WithCodec, and every ExecutionOption. Err of the activity reports invalid
+// values.
+type Option interface {
+	applyActivity(*declaration)
 }
 
-// MaxKeepFrames bounds KeepFrames.
-const MaxKeepFrames = 100_000
+type declarationOption func(*declaration)
 
-// DefaultOptions returns the options of an activity declared without any: DefaultRetry, no timeouts, DefaultLane,
-// priority 0, no capabilities.
-func DefaultOptions() Options {
-	return Options{Retry: DefaultRetry(), Lane: DefaultLane}
-}
+func (o declarationOption) applyActivity(d *declaration) { o(d) }
 
-// Clone returns a copy that shares nothing with o.
-func (o Options) Clone() Options {
-	o.Capabilities = slices.Clone(o.Capabilities)
-	o.Limits = slices.Clone(o.Limits)
-	return o
-}
+// ExecutionOption configures how executions are scheduled and retried: Retry, StartToClose, HeartbeatTimeout,
+// ScheduleToStart, Lane, Priority, Capabilities, KeepFrames and Limit. In New, it applies to all nodes that run the
+// activity; in flow.Node or flow.Map, it replaces the activity's option for that node.
+type ExecutionOption func(activityspec.Target) error
 
-// Validate returns every fault of o, joined, or nil.
-func (o Options) Validate() error {
-	errs := []error{o.Retry.Validate()}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"start-to-close timeout", o.StartToClose},
-		{"heartbeat timeout", o.HeartbeatTimeout},
-		{"schedule-to-start timeout", o.ScheduleToStart},
-	} {
-		if d.value < 0 {
-			errs = append(errs, fmt.Errorf("%s %s is negative", d.name, d.value))
-		}
-		if d.value%time.Millisecond != 0 {
-			errs = append(errs, fmt.Errorf("%s %s is not in whole milliseconds", d.name, d.value))
-		}
+func (o ExecutionOption) applyActivity(d *declaration) {
+	if o == nil {
+		d.fault("%w", activityspec.ErrNilOption)
+		return
 	}
-	if err := checkLane(o.Lane); err != nil {
-		errs = append(errs, err)
+	if err := o(activityspec.Target{Options: &d.options}); err != nil {
+		d.fault("%w", err)
 	}
-	if o.Priority < 0 || o.Priority > MaxPriority {
-		errs = append(errs, fmt.Errorf("priority %d is outside 0 to %d", o.Priority, MaxPriority))
-	}
-	if o.KeepFrames < 0 || o.KeepFrames > MaxKeepFrames {
-		errs = append(errs, fmt.Errorf("%d frames to keep are outside 0 to %d", o.KeepFrames, MaxKeepFrames))
-	}
-	errs = append(errs, checkLimits(o.Limits)...)
-	return errors.Join(append(errs, checkCapabilities(o.Capabilities)...)...)
 }
 
-// normalized converts o to the canonical form of equal options.
-func (o Options) normalized() Options {
-	o = o.Clone()
-	slices.Sort(o.Capabilities)
-	o.Capabilities = slices.Compact(o.Capabilities)
-	sortLimits(o.Limits)
-	return o
-}
+// NodeOption marks an ExecutionOption as a flow.NodeOption.
+func (ExecutionOption) NodeOption(activityspec.Mark) {}
 
-// Option configures an activity in New. Err of the activity reports invalid values.
-type Option func(*declaration)
+// set returns an option that cannot fail.
+func set(change func(*activityspec.Options)) ExecutionOption {
+	return func(t activityspec.Target) error {
+		change(t.Options)
+		return nil
+	}
+}
 
 // Retry sets the retry policy: the number of attempts and the delays between them. The default is Exponential{}: 5
 // attempts, 1 s before the first retry, twice as long before each further one, at most 1 min, with jitter.
-func Retry(policy RetryPolicy) Option {
-	return func(d *declaration) {
+func Retry(policy RetryPolicy) ExecutionOption {
+	return func(t activityspec.Target) error {
 		if policy == nil {
-			d.fault("retry policy is nil")
-			return
+			return errors.New("retry policy is nil")
 		}
-		d.options.Retry = policy.Plan()
+		t.Retry = policy.Plan()
+		return nil
 	}
 }
 
-// StartToClose limits one attempt, from its claim to its end. The default is 0, no limit. This and all other options
-// round fractions of a millisecond up.
-func StartToClose(limit time.Duration) Option {
-	return func(d *declaration) { d.options.StartToClose = Milliseconds(limit) }
+// StartToClose limits one attempt, from its claim to its end. An attempt that takes longer fails with category
+// "timeout" and is retried by Retry. The default is 0, no limit. This and all other options round fractions of a
+// millisecond up.
+func StartToClose(limit time.Duration) ExecutionOption {
+	return set(func(o *activityspec.Options) { o.StartToClose = activityspec.Milliseconds(limit) })
 }
 
-// HeartbeatTimeout limits the time between two calls of Heartbeat. The default is 0: no heartbeat is expected.
-func HeartbeatTimeout(limit time.Duration) Option {
-	return func(d *declaration) { d.options.HeartbeatTimeout = Milliseconds(limit) }
+// HeartbeatTimeout limits the time between two calls of Heartbeat. An attempt that misses it fails with category
+// "timeout" and is retried by Retry. The default is 0: no heartbeat is expected.
+func HeartbeatTimeout(limit time.Duration) ExecutionOption {
+	return set(func(o *activityspec.Options) { o.HeartbeatTimeout = activityspec.Milliseconds(limit) })
 }
 
 // ScheduleToStart limits the time that an execution waits for a worker. The default is 0, no limit. After it the node
 // fails without a retry.
-func ScheduleToStart(limit time.Duration) Option {
-	return func(d *declaration) { d.options.ScheduleToStart = Milliseconds(limit) }
+func ScheduleToStart(limit time.Duration) ExecutionOption {
+	return set(func(o *activityspec.Options) { o.ScheduleToStart = activityspec.Milliseconds(limit) })
 }
 
 // Lane names the queue that workers claim from, 1 to 64 printable ASCII characters without spaces. The default is
 // DefaultLane.
-func Lane(name string) Option {
-	return func(d *declaration) { d.options.Lane = name }
+func Lane(name string) ExecutionOption {
+	return set(func(o *activityspec.Options) { o.Lane = name })
 }
 
-// Priority orders the executions of a lane, from 0 (the default) to MaxPriority, higher first.
-func Priority(p int) Option {
-	return func(d *declaration) { d.options.Priority = p }
+// Priority orders the executions of a lane, from 0 (the default) to MaxPriority, higher first. To prevent starvation,
+// every eighth claim from a lane of a partition with waiting priorities takes the node that was created first.
+func Priority(p int) ExecutionOption {
+	return set(func(o *activityspec.Options) { o.Priority = p })
 }
 
 // Capabilities lists the capabilities that a worker must offer to claim an execution, such as "gpu": non-empty texts
 // without commas, white space and control characters, at most 256, and 4,096 bytes with a comma between them. Used more
-// than once, it adds. The default is none.
-func Capabilities(names ...string) Option {
-	return func(d *declaration) { d.options.Capabilities = append(d.options.Capabilities, names...) }
+// than once, it adds; those of a node add to those of its activity. The default is none.
+func Capabilities(names ...string) ExecutionOption {
+	return set(func(o *activityspec.Options) { o.Capabilities = append(o.Capabilities, names...) })
 }
 
-// KeepFrames sets how many frames of an attempt are kept, the last ones, at most MaxKeepFrames. The default, 0, is
+// KeepFrames sets how many frames of an attempt are kept, the last ones, at most 100,000. The default, 0, is
 // about 10,000.
-func KeepFrames(n int) Option {
-	return func(d *declaration) { d.options.KeepFrames = n }
+func KeepFrames(n int) ExecutionOption {
+	return set(func(o *activityspec.Options) { o.KeepFrames = n })
 }
 
 // Alias lists previous names of the activity, so that flows stored under them still run. Used more than once, it
 // adds.
 func Alias(oldNames ...string) Option {
-	return func(d *declaration) { d.aliases = append(d.aliases, oldNames...) }
+	return declarationOption(func(d *declaration) { d.aliases = append(d.aliases, oldNames...) })
 }
 
 // WithCodec replaces JSON as the encoding of the input and the result. Lists and structs of results are composed for
 // JSON activities only; flow.Build reports violations.
 func WithCodec(c Codec) Option {
-	return func(d *declaration) {
+	return declarationOption(func(d *declaration) {
 		if c == nil {
 			d.fault("codec is nil")
 			return
 		}
-		if err := CheckName(c.Name()); err != nil {
+		if err := activityspec.CheckName(c.Name()); err != nil {
 			d.fault("codec: %w", err)
 		}
 		d.codec = c
-	}
-}
-
-// Milliseconds rounds d up to whole milliseconds, the unit in which the engine keeps time. Negative durations become
-// smaller, not zero.
-func Milliseconds(d time.Duration) time.Duration {
-	whole := d.Truncate(time.Millisecond)
-	switch {
-	case d > whole && whole > time.Duration(1<<63-1)-time.Millisecond:
-		return whole
-	case d > whole:
-		return whole + time.Millisecond
-	case d < whole && whole == 0:
-		return -time.Millisecond
-	default:
-		return whole
-	}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 func TestPlans(t *testing.T) {
@@ -13,18 +14,18 @@ func TestPlans(t *testing.T) {
 	const s, m, h = time.Second, time.Minute, time.Hour
 	for name, tc := range map[string]struct {
 		policy activity.RetryPolicy
-		want   activity.RetryPlan
+		want   activityspec.RetryPlan
 	}{
-		"default":     {activity.Exponential{}, activity.RetryPlan{Attempts: 5, First: s, Max: m, Factor: 2, JitterPermille: 100}},
-		"attempts":    {activity.Attempts(7), activity.RetryPlan{Attempts: 7, First: s, Max: m, Factor: 2, JitterPermille: 100}},
-		"no retry":    {activity.NoRetry, activity.RetryPlan{Attempts: 1}},
-		"once":        {activity.Exponential{Attempts: 1, First: h}, activity.RetryPlan{Attempts: 1}},
-		"long first":  {activity.Exponential{First: h}, activity.RetryPlan{Attempts: 5, First: h, Max: h, Factor: 2, JitterPermille: 100}},
-		"no jitter":   {activity.Exponential{JitterPermille: -1}, activity.RetryPlan{Attempts: 5, First: s, Max: m, Factor: 2}},
-		"fractions":   {activity.Exponential{First: 1, Max: s + 1, Factor: 1.5}, activity.RetryPlan{Attempts: 5, First: time.Millisecond, Max: s + time.Millisecond, Factor: 1.5, JitterPermille: 100}},
-		"fixed":       {activity.Fixed{}, activity.RetryPlan{Attempts: 5, First: s, Max: s, Factor: 1}},
-		"fixed given": {activity.Fixed{Delay: 3 * s, Attempts: 2}, activity.RetryPlan{Attempts: 2, First: 3 * s, Max: 3 * s, Factor: 1}},
-		"plan":        {activity.RetryPlan{Attempts: 1, First: s}, activity.RetryPlan{Attempts: 1}},
+		"default":     {activity.Exponential{}, activityspec.RetryPlan{Attempts: 5, First: s, Max: m, Factor: 2, JitterPermille: 100}},
+		"attempts":    {activity.Attempts(7), activityspec.RetryPlan{Attempts: 7, First: s, Max: m, Factor: 2, JitterPermille: 100}},
+		"no retry":    {activity.NoRetry, activityspec.RetryPlan{Attempts: 1}},
+		"once":        {activity.Exponential{Attempts: 1, First: h}, activityspec.RetryPlan{Attempts: 1}},
+		"long first":  {activity.Exponential{First: h}, activityspec.RetryPlan{Attempts: 5, First: h, Max: h, Factor: 2, JitterPermille: 100}},
+		"no jitter":   {activity.Exponential{JitterPermille: -1}, activityspec.RetryPlan{Attempts: 5, First: s, Max: m, Factor: 2}},
+		"fractions":   {activity.Exponential{First: 1, Max: s + 1, Factor: 1.5}, activityspec.RetryPlan{Attempts: 5, First: time.Millisecond, Max: s + time.Millisecond, Factor: 1.5, JitterPermille: 100}},
+		"fixed":       {activity.Fixed{}, activityspec.RetryPlan{Attempts: 5, First: s, Max: s, Factor: 1}},
+		"fixed given": {activity.Fixed{Delay: 3 * s, Attempts: 2}, activityspec.RetryPlan{Attempts: 2, First: 3 * s, Max: 3 * s, Factor: 1}},
+		"plan":        {activityspec.RetryPlan{Attempts: 1, First: s}, activityspec.RetryPlan{Attempts: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -37,10 +38,10 @@ func TestPlans(t *testing.T) {
 			}
 		})
 	}
-	if got := activity.DefaultRetry(); got != (activity.Exponential{}).Plan() || got.Retries() != 4 {
+	if got := activityspec.DefaultRetry(); got != (activity.Exponential{}).Plan() || got.Retries() != 4 {
 		t.Errorf("default %+v with %d retries", got, got.Retries())
 	}
-	if got := (activity.RetryPlan{}).Retries(); got != 0 {
+	if got := (activityspec.RetryPlan{}).Retries(); got != 0 {
 		t.Errorf("%d retries of the zero plan", got)
 	}
 }
@@ -49,9 +50,9 @@ func TestDelay(t *testing.T) {
 	t.Parallel()
 	plan := activity.Exponential{First: time.Second, Max: 10 * time.Second, JitterPermille: 500}.Plan()
 	odd := activity.Exponential{First: 333 * time.Millisecond, Factor: 1.1, JitterPermille: 7}.Plan()
-	longest := activity.RetryPlan{Attempts: 9, First: math.MaxInt64, Max: math.MaxInt64, Factor: 1000, JitterPermille: 1000}
+	longest := activityspec.RetryPlan{Attempts: 9, First: math.MaxInt64, Max: math.MaxInt64, Factor: 1000, JitterPermille: 1000}
 	for _, tc := range []struct {
-		plan   activity.RetryPlan
+		plan   activityspec.RetryPlan
 		retry  int
 		random float64
 		want   time.Duration
@@ -68,7 +69,7 @@ func TestDelay(t *testing.T) {
 		{plan, 1, -1, time.Second},
 		{odd, 3, 0.123456, 403 * time.Millisecond},
 		{activity.Fixed{Delay: time.Minute}.Plan(), 100, 1, time.Minute},
-		{activity.RetryPlan{Attempts: 1}, 1, 1, 0},
+		{activityspec.RetryPlan{Attempts: 1}, 1, 1, 0},
 	} {
 		if got := tc.plan.Delay(tc.retry, tc.random); got != tc.want {
 			t.Errorf("%+v, retry %d, random %v: got %v, want %v", tc.plan, tc.retry, tc.random, got, tc.want)
@@ -82,7 +83,7 @@ func TestDelay(t *testing.T) {
 func FuzzDelayIsWholeMilliseconds(f *testing.F) {
 	f.Add(int64(333), int64(60_000), 1.7, 13, 3, 0.5)
 	f.Fuzz(func(t *testing.T, first, longest int64, factor float64, jitter, retry int, random float64) {
-		plan := activity.RetryPlan{Attempts: 5, First: time.Duration(first), Max: time.Duration(longest), Factor: factor, JitterPermille: jitter}.Plan()
+		plan := activityspec.RetryPlan{Attempts: 5, First: time.Duration(first), Max: time.Duration(longest), Factor: factor, JitterPermille: jitter}.Plan()
 		if plan.Validate() != nil {
 			t.Skip()
 		}

@@ -3,7 +3,7 @@ package activity_test
 import (
 	"testing"
 
-	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 func TestCheckText(t *testing.T) {
@@ -15,7 +15,7 @@ func TestCheckText(t *testing.T) {
 		"x\x7f": "it has the control character U+007F", "é\u009b31m": "it has the control character U+009B",
 	} {
 		got := ""
-		if err := activity.CheckText(text); err != nil {
+		if err := activityspec.CheckText(text); err != nil {
 			got = err.Error()
 		}
 		if got != want {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Signal is what DeliverSignal hands to a waitpoint.
@@ -66,7 +66,7 @@ func (c *Client) DeliverSignal(ctx context.Context, s Signal) (Delivery, error) 
 	for _, x := range []struct{ argument, text string }{
 		{"name", s.Name}, {"category", s.Category}, {"source type", s.SourceType}, {"source identity", s.SourceIdentity},
 	} {
-		if err := activity.CheckText(x.text); err != nil {
+		if err := activityspec.CheckText(x.text); err != nil {
 			return Delivery{}, fault(x.argument, "%.80q: %v", x.text, err)
 		}
 	}

@@ -3,8 +3,8 @@ package admin
 import (
 	"context"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // TagExecution adds tags to an execution, in any phase, in one atomic step; those that it has under the same keys are
@@ -36,10 +36,10 @@ func (c *Client) TagFlow(ctx context.Context, id enginecore.FlowID, tags map[str
 
 // checkTag refuses a tag that cannot be shown on a line. The form of keys is the engine's affair.
 func checkTag(key, value string) error {
-	if err := activity.CheckText(key); err != nil {
+	if err := activityspec.CheckText(key); err != nil {
 		return fault("tags", "key %.80q: %v", key, err)
 	}
-	if err := activity.CheckText(value); err != nil {
+	if err := activityspec.CheckText(value); err != nil {
 		return fault("tags", "value %.80q of %q: %v", value, key, err)
 	}
 	return nil

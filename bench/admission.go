@@ -26,7 +26,7 @@ func admission(ctx context.Context, s settings) (figures []figure, err error) {
 		flow []flow.Option
 	}{
 		{name: "free", run: noop},
-		{name: "limit", run: noop, opts: []flow.NodeOption{flow.Limit("bench", activity.AtOnce(100_000))}},
+		{name: "limit", run: noop, opts: []flow.NodeOption{activity.Limit("bench", activity.AtOnce(100_000))}},
 		{name: "budget", run: noop, flow: budget},
 		{name: "used budget", run: report, flow: budget},
 	}

@@ -117,7 +117,10 @@ func TestScopes(t *testing.T) {
 		{"local function f() return tonumber('1') end\n", ""},
 		{"local function f()\n  for i, v in ipairs({}) do v = i end\n  return v\nend\n", "x.lua:3: v is neither"},
 		{"local function f()\n  repeat local x = 1 until x == 1\nend\n", ""},
-		{"local a = {}\nlocal function f(a) return a.any end\n", ""},
+		{"local a = {}\nlocal function f(a) return a.any end\n", "x.lua:2: the local a hides the module of that name"},
+		{"local a = {}\nlocal function f() for a in next, {} do f(a) end end\n", "x.lua:2: the local a hides"},
+		{"local a = {}\nlocal t = { f = a.f }\nfunction a.f() return t end\n", "x.lua:2: a.f is used while the library loads, before it is there"},
+		{"local a = {}\nfunction a.f() end\nlocal t = { f = a.f }\n", ""},
 		{"x = 1\n", "x.lua:1: x is neither a local"},
 		{"local = 1\n", "does not parse"},
 		{"local a, b = 1, 2\na, b = b, a\n", "x.lua:2: a is assigned and read again"},
@@ -125,7 +128,7 @@ func TestScopes(t *testing.T) {
 		{"local a, b = {1}, 2\na, b = a.x, a.y + 1\n", "x.lua:2: a is assigned and read again"},
 	} {
 		var p problems
-		checkScopes([]sourceFile{{"x.lua", x.text}}, &p)
+		checkScopes([]sourceFile{{"x.lua", x.text}}, nil, &p)
 		got := ""
 		if err := p.err(); err != nil {
 			got = err.Error()

@@ -1,4 +1,4 @@
-// Command codegen reads the contract headers above the functions in lua/*.lua and generates everything that would
+// Command codegen reads the contract headers above the functions in lua and generates everything that would
 // otherwise be counted or repeated by hand: the key builders on both sides, the unpacking of KEYS and ARGV and the
 // registration in Lua, the typed calls, error codes and golden wire tests in enginecore, and the function reference.
 //
@@ -42,6 +42,17 @@
 //	-- @arguments claim_request      lane_id:lane_id capabilities:csv optional
 //	-- @errors    fenced             execution_not_active lease_expired stale_lease
 //
+// A message is a text that is published: its name, the channels, and the text with its parameters. Lua puts it together with
+// message.<name>. Messages of one channel begin with different words.
+//
+//	-- @message   work channel.wake,channel.rota work {partition} {number}
+//
+// A module function that another file sets is a hook: @hook stands above its definition, which is what a library without
+// that file does.
+//
+//	-- @hook A flow has closed.
+//	function graph.on_closed(c, flow_id) end
+//
 // Field lists are `name:type` words; `optional` after one, or a `?` at its end, lets the zero value be
 // sent as an empty text, and lets the end of a reply be missing. A type is a scalar of the table in
 // types.go, or one of
@@ -69,8 +80,10 @@
 // # Checks
 //
 // Beside the headers, the whole library is read as Lua: unknown globals, globals that do not exist yet while the
-// library loads, fields of module tables that no line defines or two define, more file-scope locals than the
-// interpreter allows, and assignments such as `a, b = b, a`, which the embedded engine's interpreter does in order.
+// library loads, fields of module tables that no line defines or two define, locals that hide a module, more file-scope locals
+// than the interpreter allows, and assignments such as `a, b = b, a`, which the embedded engine's interpreter does in order.
+// Then its structure is checked: a module is one file of its name, files of the contract library use none below composite/,
+// every hook is set, and files use each other in no circle that is not known. See lua/README.md.
 // All faults are reported at once, each with file and line.
 //
 // # Build

@@ -18,8 +18,8 @@ func TestKeysOfBothSidesAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := "key = {}\n"
-	for _, name := range []string{"keys.lua", "keys.gen.lua"} {
-		source, err := os.ReadFile(filepath.Join(root, "lua", name))
+	for _, name := range []string{"frame/key.lua", "generated/keys.gen.lua"} {
+		source, err := os.ReadFile(filepath.Join(root, "lua", filepath.FromSlash(name)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,8 +25,10 @@ func wordSet(list string) map[string]bool {
 }
 
 // checkScopes reads the assembled library as the server will and reports names that nothing declares: globals that
-// do not exist, uses of globals while loading, and fields of module tables that no line defines or two define.
-func checkScopes(files []sourceFile, p *problems) {
+// do not exist, uses of globals while loading, locals that hide modules, and fields of module tables that no line defines,
+// or two define, or that are used before they are defined while the library loads. A hook may be defined twice: where it is
+// declared, and where it is set.
+func checkScopes(files []sourceFile, hooks map[moduleField]position, p *problems) *scopes {
 	var text strings.Builder
 	for _, f := range files {
 		text.WriteString(f.text)
@@ -34,32 +36,52 @@ func checkScopes(files []sourceFile, p *problems) {
 	statements, err := parse.Parse(strings.NewReader(text.String()), "library")
 	if err != nil {
 		p.add(position{"library", 1}, "does not parse: %v", err)
-		return
+		return nil
 	}
 	s := &scopes{
-		problems: p,
-		files:    files,
-		modules:  map[string]map[string]int{},
-		used:     map[moduleField]int{},
+		problems:    p,
+		files:       files,
+		modules:     map[string]bool{},
+		definitions: map[moduleField][]int{},
 	}
 	s.block(statements, nil, true)
 	s.countLocals(statements)
-	for use, line := range s.used {
-		if fields, ok := s.modules[use.module]; ok {
-			if _, ok := fields[use.field]; !ok {
-				p.add(s.position(line), "%s.%s is defined nowhere", use.module, use.field)
-			}
+	for field, lines := range s.definitions {
+		if _, hook := hooks[field]; len(lines) > 2 || len(lines) == 2 && !hook {
+			before := s.position(lines[0])
+			p.add(s.position(lines[len(lines)-1]), "%s.%s is defined at %s:%d already", field.module, field.field, before.file, before.line)
 		}
 	}
+	told := map[moduleField]bool{}
+	for _, u := range s.uses {
+		lines := s.definitions[u.moduleField]
+		switch {
+		case told[u.moduleField]:
+		case len(lines) == 0:
+			p.add(s.position(u.line), "%s.%s is defined nowhere", u.module, u.field)
+			told[u.moduleField] = true
+		case u.loading && u.line < lines[len(lines)-1]:
+			p.add(s.position(u.line), "%s.%s is used while the library loads, before it is there", u.module, u.field)
+		}
+	}
+	return s
 }
 
 type moduleField struct{ module, field string }
 
+// moduleUse is a use of a field of a module, at a line; loading: while the library loads.
+type moduleUse struct {
+	moduleField
+	line    int
+	loading bool
+}
+
 type scopes struct {
-	problems *problems
-	files    []sourceFile
-	modules  map[string]map[string]int // tables declared as {} at file scope, with the line of each field
-	used     map[moduleField]int       // the first line of each use
+	problems    *problems
+	files       []sourceFile
+	modules     map[string]bool       // tables declared as {} at file scope
+	definitions map[moduleField][]int // the lines of each
+	uses        []moduleUse
 }
 
 // scope is a chain of blocks.
@@ -105,13 +127,11 @@ func (s *scopes) statement(x ast.Stmt, here *scope, loading bool) {
 			}
 		}
 		s.expressions(x.Exprs, here, loading)
+		s.declare(here, x.Line(), x.Names...)
 		for i, name := range x.Names {
-			here.names[name] = true
-			if here.outer == nil {
-				if i < len(x.Exprs) {
-					if t, ok := x.Exprs[i].(*ast.TableExpr); ok && len(t.Fields) == 0 {
-						s.modules[name] = map[string]int{}
-					}
+			if here.outer == nil && i < len(x.Exprs) {
+				if t, ok := x.Exprs[i].(*ast.TableExpr); ok && len(t.Fields) == 0 {
+					s.modules[name] = true
 				}
 			}
 		}
@@ -149,14 +169,14 @@ func (s *scopes) statement(x ast.Stmt, here *scope, loading bool) {
 		s.block(x.Else, here, loading)
 	case *ast.NumberForStmt:
 		s.expressions([]ast.Expr{x.Init, x.Limit, x.Step}, here, loading)
-		s.block(x.Stmts, &scope{here, map[string]bool{x.Name: true}}, loading)
+		inner := &scope{here, map[string]bool{}}
+		s.declare(inner, x.Line(), x.Name)
+		s.block(x.Stmts, inner, loading)
 	case *ast.GenericForStmt:
 		s.expressions(x.Exprs, here, loading)
-		names := map[string]bool{}
-		for _, n := range x.Names {
-			names[n] = true
-		}
-		s.block(x.Stmts, &scope{here, names}, loading)
+		inner := &scope{here, map[string]bool{}}
+		s.declare(inner, x.Line(), x.Names...)
+		s.block(x.Stmts, inner, loading)
 	case *ast.FuncCallStmt:
 		s.expression(x.Expr, here, loading)
 	case *ast.ReturnStmt:
@@ -253,17 +273,13 @@ func (s *scopes) expression(x ast.Expr, here *scope, loading bool) {
 		}
 		return
 	case *ast.FunctionExpr:
-		names := map[string]bool{}
-		for _, n := range x.ParList.Names {
-			names[n] = true
-		}
-		s.block(x.Stmts, &scope{here, names}, false)
+		inner := &scope{here, map[string]bool{}}
+		s.declare(inner, x.Line(), x.ParList.Names...)
+		s.block(x.Stmts, inner, false)
 		return
 	case *ast.AttrGetExpr:
 		if m, ok := s.moduleField(x, here); ok {
-			if _, seen := s.used[m]; !seen {
-				s.used[m] = x.Line()
-			}
+			s.uses = append(s.uses, moduleUse{m, x.Line(), loading})
 			return
 		}
 	}
@@ -307,7 +323,7 @@ func (s *scopes) moduleField(x ast.Expr, here *scope) (moduleField, bool) {
 		return moduleField{}, false
 	}
 	name, ok := get.Key.(*ast.StringExpr)
-	if !ok || s.modules[object.Value] == nil {
+	if !ok || !s.modules[object.Value] {
 		return moduleField{}, false
 	}
 	for at := here; at != nil && at.outer != nil; at = at.outer {
@@ -319,10 +335,16 @@ func (s *scopes) moduleField(x ast.Expr, here *scope) (moduleField, bool) {
 }
 
 func (s *scopes) define(m moduleField, line int) {
-	if first, ok := s.modules[m.module][m.field]; ok {
-		before := s.position(first)
-		s.problems.add(s.position(line), "%s.%s is defined at %s:%d already", m.module, m.field, before.file, before.line)
-		return
+	s.definitions[m] = append(s.definitions[m], line)
+}
+
+// declare enters local variables into a scope. One in a function or block that has the name of a module would hide it: what
+// reads like a use of the module is none then, and not checked.
+func (s *scopes) declare(here *scope, line int, names ...string) {
+	for _, name := range names {
+		here.names[name] = true
+		if here.outer != nil && s.modules[name] {
+			s.problems.add(s.position(line), "the local %s hides the module of that name", name)
+		}
 	}
-	s.modules[m.module][m.field] = line
 }

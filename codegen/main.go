@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing/fstest"
 
 	"github.com/flowfabric/flowfabric-go/lua"
 )
@@ -89,31 +90,30 @@ func moduleRoot() (string, error) {
 	}
 }
 
-func isGenerated(file string) bool { return strings.HasSuffix(file, ".gen.lua") }
-
-// readSources reads the hand-written files of the library in their order. A file in the directory that the
-// order does not name is an error.
+// readSources reads the hand-written files of the library in their order. A file below the directory that the order does not
+// have is an error.
 func readSources(dir string) ([]sourceFile, error) {
-	present, err := filepath.Glob(filepath.Join(dir, "*.lua"))
+	files := os.DirFS(dir)
+	order := lua.Order(files)
+	var unknown []string
+	err := fs.WalkDir(files, ".", func(name string, _ fs.DirEntry, err error) error {
+		if path.Ext(name) == ".lua" && !slices.Contains(order, name) {
+			unknown = append(unknown, name)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	order := lua.Files()
-	var unknown []string
-	for _, path := range present {
-		if base := filepath.Base(path); !slices.Contains(order, base) {
-			unknown = append(unknown, base)
-		}
-	}
 	if len(unknown) > 0 {
-		return nil, fmt.Errorf("lua.Files in lua/lua.go does not name %s", strings.Join(unknown, ", "))
+		return nil, fmt.Errorf("folders in lua/lua.go does not name that of %s", strings.Join(unknown, ", "))
 	}
 	var out []sourceFile
 	for _, name := range order {
-		if isGenerated(name) {
+		if lua.IsGenerated(name) {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(dir, name))
+		text, err := fs.ReadFile(files, name)
 		if err != nil {
 			return nil, err
 		}
@@ -147,21 +147,25 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 	var p problems
 	l := readHeaders(files, &p)
 	check(l, &p)
+	checkMessages(l, &p)
 	if err := p.err(); err != nil {
 		return nil, err
 	}
-	outputs := map[string]string{"lua/keys.gen.lua": emitLuaKeys(l)}
+	outputs := generatedLua(l, build{protocol: lua.Protocol, minProtocol: lua.MinProtocol})
 	id := build{protocol: lua.Protocol, minProtocol: lua.MinProtocol}
-	id.hash = libraryHash(files, outputs["lua/keys.gen.lua"], emitLuaRegister(l, false, id), emitLuaRegister(l, true, id))
+	id.hash = libraryHash(files, outputs)
 	id.revision = last.revision
 	if id.hash != last.hash {
 		id.revision++
 	}
-	if checkScopes(assembled(files, outputs["lua/keys.gen.lua"], emitLuaRegister(l, false, id), emitLuaRegister(l, true, id)), &p); p.err() != nil {
+	outputs = generatedLua(l, id)
+	checkFileNames(files, &p)
+	if s := checkScopes(assembled(files, outputs), l.hooks, &p); s != nil {
+		s.checkStructure(l.hooks, knownCircles, &p)
+	}
+	if p.err() != nil {
 		return nil, p.err()
 	}
-	outputs["lua/register.gen.lua"] = emitLuaRegister(l, false, id)
-	outputs["lua/ffx_register.gen.lua"] = emitLuaRegister(l, true, id)
 	outputs[buildFile] = goHeader + fmt.Sprintf("package lua\n\nconst build = %q\n", id)
 
 	var plans []*plan
@@ -194,35 +198,44 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 	return outputs, errors.Join(errs...)
 }
 
-// assembled puts the generated files in their places among the others.
-func assembled(files []sourceFile, keys, register, registerComposite string) []sourceFile {
-	generated := map[string]string{
-		"lua/keys.gen.lua": keys, "lua/register.gen.lua": register, "lua/ffx_register.gen.lua": registerComposite,
+// generatedLua makes the generated files of the library, by their path from the module's root.
+func generatedLua(l *library, id build) map[string]string {
+	return map[string]string{
+		"lua/generated/modules.gen.lua":            emitModules(l.files, false),
+		"lua/generated/keys.gen.lua":               emitLuaKeys(l),
+		"lua/generated/messages.gen.lua":           emitMessages(l),
+		"lua/generated/register.gen.lua":           emitLuaRegister(l, false, id),
+		"lua/composite/generated/modules.gen.lua":  emitModules(l.files, true),
+		"lua/composite/generated/register.gen.lua": emitLuaRegister(l, true, id),
 	}
-	byName := map[string]string{}
+}
+
+// assembled puts the generated files in their places among the others, each as it stands in the library.
+func assembled(files []sourceFile, generated map[string]string) []sourceFile {
+	tree := fstest.MapFS{}
 	for _, f := range files {
-		byName[f.name] = f.text
+		tree[strings.TrimPrefix(f.name, "lua/")] = &fstest.MapFile{Data: []byte(f.text)}
+	}
+	for name, text := range generated {
+		tree[strings.TrimPrefix(name, "lua/")] = &fstest.MapFile{Data: []byte(text)}
 	}
 	var out []sourceFile
-	for _, name := range lua.Files() {
-		path := "lua/" + name
-		if text, ok := generated[path]; ok {
-			out = append(out, sourceFile{path, lua.Block(name, text)})
-		} else if text, ok := byName[path]; ok {
-			out = append(out, sourceFile{path, lua.Block(name, text)})
+	for _, name := range lua.Order(tree) {
+		if f, ok := tree[name]; ok {
+			out = append(out, sourceFile{"lua/" + name, lua.Block(name, string(f.Data))})
 		}
 	}
 	return out
 }
 
 // libraryHash identifies the library's text apart from the line that holds the build itself.
-func libraryHash(files []sourceFile, generated ...string) string {
+func libraryHash(files []sourceFile, generated map[string]string) string {
 	h := sha256.New()
 	for _, f := range files {
 		fmt.Fprintf(h, "%s %d\n%s", f.name, len(f.text), f.text)
 	}
-	for _, text := range generated {
-		fmt.Fprintf(h, "%d\n%s", len(text), text)
+	for _, name := range slices.Sorted(maps.Keys(generated)) {
+		fmt.Fprintf(h, "%d\n%s", len(generated[name]), generated[name])
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
@@ -301,10 +314,7 @@ func write(root string, outputs map[string]string) error {
 
 // printLibrary assembles the library from the files on disk, which may be newer than what this program embeds.
 func printLibrary(root string, contract bool, out io.Writer) error {
-	source, err := lua.Assemble(contract, func(file string) (string, error) {
-		text, err := os.ReadFile(filepath.Join(root, "lua", file))
-		return string(text), err
-	})
+	source, err := lua.Assemble(os.DirFS(filepath.Join(root, "lua")), contract)
 	if err != nil {
 		return err
 	}

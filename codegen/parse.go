@@ -11,6 +11,7 @@ var (
 	tagLine          = regexp.MustCompile(`^--\s?@([a-z_]+)\s*(.*)$`)
 	continuationLine = regexp.MustCompile(`^--\s{3,}(\S.*)$`)
 	definitionLine   = regexp.MustCompile(`^function F\.(\w+)\s*\(`)
+	hookLine         = regexp.MustCompile(`^function (\w+)\.(\w+)\s*\(`)
 )
 
 // tag is one @word with its text, continuation lines joined by line breaks.
@@ -22,7 +23,7 @@ type tag struct {
 
 // readHeaders reads the headers of files. Faults go to p; what could be read is returned.
 func readHeaders(files []sourceFile, p *problems) *library {
-	l := &library{files: files}
+	l := &library{files: files, hooks: map[moduleField]position{}}
 	for _, f := range files {
 		parseFile(l, f, p)
 	}
@@ -64,6 +65,12 @@ func parseBlock(l *library, block []tag, lines []string, end position, p *proble
 		case "template", "record", "arguments", "errors":
 			declare(l, t, p)
 			continue
+		case "message":
+			takeMessage(l, t, p)
+			continue
+		case "hook":
+			takeHook(l, t, lines, end, p)
+			continue
 		case "function":
 			fn = &function{pos: t.pos, name: strings.Fields(t.text + " ?")[0], flags: map[string]bool{}}
 			l.functions = append(l.functions, fn)
@@ -78,6 +85,17 @@ func parseBlock(l *library, block []tag, lines []string, end position, p *proble
 			p.add(t.pos, "@%s: %v", t.word, err)
 		}
 	}
+}
+
+// takeHook takes a hook: a function of a module that another file sets. What is declared is what a library without that file
+// does.
+func takeHook(l *library, t tag, lines []string, end position, p *problems) {
+	m := hookLine.FindStringSubmatch(lines[end.line-1])
+	if m == nil {
+		p.add(t.pos, "@hook is not followed by the definition of a function of a module")
+		return
+	}
+	l.hooks[moduleField{m[1], m[2]}] = end
 }
 
 // takeBody finds the definition below the header and the text of the function.

@@ -21,6 +21,8 @@ type library struct {
 	arguments []*argumentSet
 	errorSets []*errorSet
 	functions []*function
+	hooks     map[moduleField]position
+	messages  []*message
 }
 
 type sourceFile struct {

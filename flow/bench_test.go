@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // BenchmarkBuild declares and builds the largest graph that there may be, 10,000 nodes with 50,000 edges, and
@@ -56,7 +57,7 @@ func BenchmarkGraph(b *testing.B) {
 	b.Run("parse", func(b *testing.B) {
 		b.SetBytes(int64(len(data)))
 		for b.Loop() {
-			if _, err := flow.ParseGraph(data); err != nil {
+			if _, err := flowgraph.ParseGraph(data); err != nil {
 				b.Fatal(err)
 			}
 		}

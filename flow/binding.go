@@ -48,7 +48,7 @@ func (r Ref[T]) origin() (*builder, int) { return r.owner, r.index }
 
 func (Ref[T]) typed(T) {}
 
-// Const is the same value in every run. It is encoded when the node that uses it is declared, at most MaxConst bytes,
+// Const is the same value in every run. It is encoded when the node that uses it is declared, at most 1 MiB,
 // and stored with the flow.
 func Const[T any](value T) Binding[T] {
 	return bound[T]{draft{kind: draftConst, typ: reflect.TypeFor[T](), value: value}}

@@ -5,330 +5,97 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
-)
-
-// BudgetSpec bounds what the nodes of a flow use together: amounts in one or more dimensions, which functions report
-// with activity.ReportUsage and reserve with activity.Reserve.
-type BudgetSpec struct {
-	// Name of the budget.
-	Name string
-	// Scope defines the runs that share it.
-	Scope BudgetScope
-	// KeyFrom is where the flow's input, which must be JSON then, has the key of a shared budget: the names of nested fields.
-	// Empty is one for all.
-	KeyFrom []string
-	// Limits are its dimensions, by name. A shared budget without any must be created by runtime's Client.CreateBudget.
-	Limits []BudgetLimit
-	// Every is the interval of resets of the usage to 0; 0 is never. Whole milliseconds. Intervals count from the
-	// creation or first use of the budget.
-	Every time.Duration
-	// Effect is the consequence of exceeding a hard limit.
-	Effect BudgetEffect
-
-	faults []error // of the options
-}
-
-// BudgetLimit is one dimension of a budget. Amounts are whole units of the dimension: tokens, calls,
-// hundredths of a cent.
-type BudgetLimit struct {
-	// Dimension follows activity.CheckName.
-	Dimension string
-	// Hard is never exceeded by usage plus reservations; 0 is no limit.
-	Hard int64
-	// Soft is a warning threshold: usage above it is reported as an event of the run and to runtime's OnBudget; 0 is
-	// none.
-	Soft int64
-}
-
-// BudgetScope defines the runs that share a budget.
-type BudgetScope string
-
-// The scopes.
-const (
-	// ScopeRun is one budget for each run.
-	ScopeRun BudgetScope = "run"
-	// ScopeFlow is one for all runs of the flow, by its name.
-	ScopeFlow BudgetScope = "flow"
-	// ScopeShared is one for all flows of the namespace that name it, or one for each key.
-	ScopeShared BudgetScope = "shared"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // BudgetEffect is the consequence when a node exceeds a hard limit. In any case the node's call of ReportUsage or
 // Reserve returns an error and counts nothing.
-type BudgetEffect string
+type BudgetEffect = flowgraph.BudgetEffect
 
 // The effects.
 const (
 	// FailNode fails the node, without another attempt, if its function returns the error. Other nodes continue.
-	FailNode BudgetEffect = "fail"
+	FailNode = flowgraph.FailNode
 	// BlockNodes stops the start of nodes in all runs that share the budget until it is reset or raised, or until
 	// reservations are returned. The node whose function returns the error waits too, and then starts its attempt anew.
-	BlockNodes BudgetEffect = "block"
+	BlockNodes = flowgraph.BlockNodes
 	// CancelRun cancels the run.
-	CancelRun BudgetEffect = "cancel"
-)
-
-// Bounds of budgets.
-const (
-	MaxBudgets     = 8  // of a flow
-	MaxDimensions  = 16 // of a budget
-	MaxBudgetLimit = 1 << 50
-	MinBudgetReset = 100 * time.Millisecond
-	MaxBudgetReset = 366 * 24 * time.Hour
+	CancelRun = flowgraph.CancelRun
 )
 
 // BudgetOption configures a budget.
-type BudgetOption func(*BudgetSpec)
+type BudgetOption func(*flowgraph.Budget)
 
-// Budget bounds what the nodes of the flow use together. A flow has at most MaxBudgets, with different names. The
+// Budget bounds what the nodes of the flow use together. A flow has at most 8, with different names. The
 // defaults are one budget for each run, and FailNode. Reports and reservations count for every budget of the flow that
 // has the dimension.
 func Budget(name string, opts ...BudgetOption) Option {
 	return flowOption(func(b *builder) {
-		b.graph.Budgets = append(b.graph.Budgets, NewBudget(name, opts...))
-		slices.SortStableFunc(b.graph.Budgets, func(x, y BudgetSpec) int { return cmp.Compare(x.Name, y.Name) })
+		b.graph.Budgets = append(b.graph.Budgets, flowgraph.NewBudget(name, opts...))
+		slices.SortStableFunc(b.graph.Budgets, func(x, y flowgraph.Budget) int { return cmp.Compare(x.Name, y.Name) })
 	})
-}
-
-// NewBudget returns a budget, which may be invalid: see Validate.
-func NewBudget(name string, opts ...BudgetOption) BudgetSpec {
-	s := BudgetSpec{Name: name, Scope: ScopeRun, Effect: FailNode}
-	for i, opt := range opts {
-		if opt == nil {
-			s.faults = append(s.faults, fmt.Errorf("option %d is nil", i+1))
-			continue
-		}
-		opt(&s)
-	}
-	slices.SortFunc(s.Limits, func(x, y BudgetLimit) int { return cmp.Compare(x.Dimension, y.Dimension) })
-	return s
 }
 
 // HardLimit bounds a dimension: its usage plus reservations never exceed n, which is at least 1.
 func HardLimit(dimension string, n int64) BudgetOption {
-	return func(s *BudgetSpec) { s.limit(dimension, "hard", n, func(l *BudgetLimit) *int64 { return &l.Hard }) }
+	return func(s *flowgraph.Budget) {
+		s.Limit(dimension, "hard", n, func(l *flowgraph.BudgetLimit) *int64 { return &l.Hard })
+	}
 }
 
 // SoftLimit reports usage of a dimension above n, which is at least 1.
 func SoftLimit(dimension string, n int64) BudgetOption {
-	return func(s *BudgetSpec) { s.limit(dimension, "soft", n, func(l *BudgetLimit) *int64 { return &l.Soft }) }
+	return func(s *flowgraph.Budget) {
+		s.Limit(dimension, "soft", n, func(l *flowgraph.BudgetLimit) *int64 { return &l.Soft })
+	}
 }
 
 // Counted adds dimensions without a limit.
 func Counted(dimensions ...string) BudgetOption {
-	return func(s *BudgetSpec) {
+	return func(s *flowgraph.Budget) {
 		for _, dimension := range dimensions {
-			s.dimension(dimension)
+			s.Dimension(dimension)
 		}
 	}
-}
-
-func (s *BudgetSpec) limit(dimension, kind string, n int64, place func(*BudgetLimit) *int64) {
-	p := place(s.dimension(dimension))
-	switch {
-	case *p != 0:
-		s.faults = append(s.faults, fmt.Errorf("%s limit of %q is there twice", kind, dimension))
-	case n < 1 || n > MaxBudgetLimit:
-		s.faults = append(s.faults, fmt.Errorf("%s limit of %q is %d, must be 1 to %d", kind, dimension, n, int64(MaxBudgetLimit)))
-	}
-	*p = n
-}
-
-func (s *BudgetSpec) dimension(name string) *BudgetLimit {
-	for i := range s.Limits {
-		if s.Limits[i].Dimension == name {
-			return &s.Limits[i]
-		}
-	}
-	s.Limits = append(s.Limits, BudgetLimit{Dimension: name})
-	return &s.Limits[len(s.Limits)-1]
 }
 
 // PerFlow shares the budget between all runs of the flow.
-func PerFlow() BudgetOption { return func(s *BudgetSpec) { s.Scope, s.KeyFrom = ScopeFlow, nil } }
+func PerFlow() BudgetOption {
+	return func(s *flowgraph.Budget) { s.Scope, s.KeyFrom = flowgraph.ScopeFlow, nil }
+}
 
 // Shared shares the budget between all flows of the namespace that name it. If flows declare different limits, those of
 // the latest started run apply; runtime's Client.CreateBudget and Client.SetBudget override them.
-func Shared() BudgetOption { return func(s *BudgetSpec) { s.Scope, s.KeyFrom = ScopeShared, nil } }
+func Shared() BudgetOption {
+	return func(s *flowgraph.Budget) { s.Scope, s.KeyFrom = flowgraph.ScopeShared, nil }
+}
 
 // PerKey is Shared with one budget for each value that the flow's input has at a path of field names: PerKey("tenant",
 // "id"). The value must be a string, a number or a boolean: Build checks the type of the input, and the start of a run
 // checks the value.
 func PerKey(path ...string) BudgetOption {
-	return func(s *BudgetSpec) {
+	return func(s *flowgraph.Budget) {
 		if len(path) == 0 {
-			s.faults = append(s.faults, errors.New("the path of its key is empty"))
+			s.Faults = append(s.Faults, errors.New("the path of its key is empty"))
 		}
-		s.Scope, s.KeyFrom = ScopeShared, path
+		s.Scope, s.KeyFrom = flowgraph.ScopeShared, path
 	}
 }
 
-// ResetEvery resets the usage to 0 at an interval of MinBudgetReset to MaxBudgetReset. Reservations remain.
+// ResetEvery resets the usage to 0 at an interval of 100 ms to 366 days. Reservations remain.
 func ResetEvery(d time.Duration) BudgetOption {
-	return func(s *BudgetSpec) {
-		s.Every = activity.Milliseconds(d)
-		if d < MinBudgetReset || d > MaxBudgetReset {
-			s.faults = append(s.faults, fmt.Errorf("reset every %s, must be %s to %s", d, MinBudgetReset, MaxBudgetReset))
+	return func(s *flowgraph.Budget) {
+		s.Every = activityspec.Milliseconds(d)
+		if d < flowgraph.MinBudgetReset || d > flowgraph.MaxBudgetReset {
+			s.Faults = append(s.Faults, fmt.Errorf("reset every %s, must be %s to %s", d, flowgraph.MinBudgetReset, flowgraph.MaxBudgetReset))
 		}
 	}
 }
 
 // OnExceeded sets the consequence of exceeding a hard limit.
-func OnExceeded(effect BudgetEffect) BudgetOption { return func(s *BudgetSpec) { s.Effect = effect } }
-
-// Declares reports whether the budget declares dimensions, instead of naming a budget created elsewhere.
-func (s BudgetSpec) Declares() bool { return len(s.Limits) > 0 }
-
-// Validate returns every fault of s, joined, or nil.
-func (s BudgetSpec) Validate() error {
-	errs := slices.Clone(s.faults)
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if err := activity.CheckName(s.Name); err != nil {
-		errs = append(errs, err)
-	}
-	switch s.Scope {
-	case ScopeRun, ScopeFlow, ScopeShared:
-	default:
-		fault("scope %q is none of run, flow and shared", s.Scope)
-	}
-	switch s.Effect {
-	case FailNode, BlockNodes, CancelRun:
-	default:
-		fault("effect %q is none of fail, block and cancel", s.Effect)
-	}
-	if slices.Contains(s.KeyFrom, "") {
-		fault("key from %q: a field has no name", strings.Join(s.KeyFrom, "."))
-	}
-	if len(s.KeyFrom) > 0 && s.Scope != ScopeShared {
-		fault("a budget of scope %s has no key", s.Scope)
-	}
-	if !s.Declares() && (s.Scope != ScopeShared || s.Every != 0) {
-		fault("it has no dimension: it needs HardLimit, SoftLimit or Counted")
-	}
-	if len(s.Limits) > MaxDimensions {
-		fault("%d dimensions, at most %d are allowed", len(s.Limits), MaxDimensions)
-	}
-	if len(s.faults) == 0 {
-		if s.Every != 0 && (s.Every < MinBudgetReset || s.Every > MaxBudgetReset || s.Every%time.Millisecond != 0) {
-			fault("reset every %s, must be %s to %s in whole milliseconds", s.Every, MinBudgetReset, MaxBudgetReset)
-		}
-		errs = append(errs, s.checkLimits()...)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("budget %q: %w", s.Name, err)
-	}
-	return nil
-}
-
-func (s BudgetSpec) checkLimits() []error {
-	var errs []error
-	for i, l := range s.Limits {
-		if err := activity.CheckName(l.Dimension); err != nil {
-			errs = append(errs, fmt.Errorf("dimension: %w", err))
-		}
-		if l.Hard < 0 || l.Hard > MaxBudgetLimit || l.Soft < 0 || l.Soft > MaxBudgetLimit {
-			errs = append(errs, fmt.Errorf("limits of %q are %d and %d, must be 0 to %d", l.Dimension, l.Hard, l.Soft, int64(MaxBudgetLimit)))
-		}
-		if l.Hard > 0 && l.Soft > l.Hard {
-			errs = append(errs, fmt.Errorf("soft limit %d of %q is above the hard one, %d", l.Soft, l.Dimension, l.Hard))
-		}
-		if slices.ContainsFunc(s.Limits[:i], func(o BudgetLimit) bool { return o.Dimension == l.Dimension }) {
-			errs = append(errs, fmt.Errorf("dimension %q is there twice", l.Dimension))
-		}
-	}
-	return errs
-}
-
-func (s BudgetSpec) clone() BudgetSpec {
-	s.KeyFrom, s.Limits, s.faults = slices.Clone(s.KeyFrom), slices.Clone(s.Limits), slices.Clone(s.faults)
-	return s
-}
-
-func (v *validation) budgets() {
-	list := v.g.Budgets
-	if len(list) > MaxBudgets {
-		v.faults.add("", "budgets", ErrLimit, "%d budgets, the limit is %d", len(list), MaxBudgets)
-	}
-	for i, s := range list {
-		if err := s.Validate(); err != nil {
-			v.faults.cause("", "budgets", ErrOption, err)
-		}
-		if slices.ContainsFunc(list[:i], func(o BudgetSpec) bool { return o.Name == s.Name }) {
-			v.faults.add("", "budgets", ErrDuplicateName, "budget %q", s.Name)
-		}
-	}
-}
-
-// storedBudget is the stored form of a BudgetSpec.
-type storedBudget struct {
-	Name       string            `json:"name"`
-	Scope      string            `json:"scope"`
-	KeyFrom    []string          `json:"key_from"`
-	Dimensions []storedDimension `json:"dimensions"`
-	EveryMS    int64             `json:"every_ms"`
-	Effect     string            `json:"effect"`
-}
-
-type storedDimension struct {
-	Name string `json:"name"`
-	Hard int64  `json:"hard"`
-	Soft int64  `json:"soft"`
-}
-
-func (w *writer) budgets(list []BudgetSpec) {
-	for i, s := range list {
-		if i == 0 {
-			w.raw(`,"budgets":[{`)
-		} else {
-			w.raw(`,{`)
-		}
-		w.key("name")
-		w.quoted(s.Name)
-		w.text("scope", string(s.Scope))
-		w.list("key_from", s.KeyFrom)
-		w.dimensions(s.Limits)
-		w.duration("every_ms", s.Every)
-		w.text("effect", string(s.Effect))
-		w.raw("}")
-	}
-	if len(list) > 0 {
-		w.raw("]")
-	}
-}
-
-func (w *writer) dimensions(list []BudgetLimit) {
-	for i, l := range list {
-		if i == 0 {
-			w.raw(`,"dimensions":[{`)
-		} else {
-			w.raw(`,{`)
-		}
-		w.key("name")
-		w.quoted(l.Dimension)
-		w.number("hard", l.Hard)
-		w.number("soft", l.Soft)
-		w.raw("}")
-	}
-	if len(list) > 0 {
-		w.raw("]")
-	}
-}
-
-func (r *reader) budgets(list []storedBudget) []BudgetSpec {
-	var specs []BudgetSpec
-	for _, s := range list {
-		spec := BudgetSpec{
-			Name: s.Name, Scope: BudgetScope(s.Scope), KeyFrom: s.KeyFrom, Every: r.duration("budgets.every_ms", s.EveryMS),
-			Effect: BudgetEffect(s.Effect),
-		}
-		for _, d := range s.Dimensions {
-			spec.Limits = append(spec.Limits, BudgetLimit{Dimension: d.Name, Hard: d.Hard, Soft: d.Soft})
-		}
-		specs = append(specs, spec)
-	}
-	return specs
+func OnExceeded(effect BudgetEffect) BudgetOption {
+	return func(s *flowgraph.Budget) { s.Effect = effect }
 }

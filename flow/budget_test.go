@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 var spend = activity.New("spend", func(context.Context, map[string]any) (string, error) { return "", nil })
@@ -36,7 +37,7 @@ func TestBudgetRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"budgets":[{"name":"llm","scope":"run","dimensions":[{"name":"calls"},{"name":"tokens","hard":100,"soft":80}],"effect":"fail"},`+
 		`{"name":"tenant","scope":"shared","key_from":["tenant","id"],"dimensions":[{"name":"cents","hard":5}],"every_ms":3600000,"effect":"block"}]`)
-	parsed, err := flow.ParseGraph(data)
+	parsed, err := flowgraph.ParseGraph(data)
 	require.NoError(t, err)
 	require.Equal(t, a.Graph().Budgets, parsed.Budgets)
 	require.Equal(t, a.Hash(), parsed.Hash())

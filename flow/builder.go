@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Builder collects the nodes of a flow that takes an In and returns an Out. It is not safe for concurrent use. Build
@@ -14,10 +16,11 @@ type Builder[In, Out any] struct {
 	b *builder
 }
 
-// New begins a flow. Its name follows activity.CheckName.
+// New begins a flow. Its name follows the rule of package activity. A flow has at most MaxNodes nodes, 50,000 edges, and 10,000
+// upstreams of one node.
 func New[In, Out any](name string, opts ...Option) *Builder[In, Out] {
 	b := &builder{
-		graph: Graph{
+		graph: flowgraph.Graph{
 			Name:       name,
 			InputType:  reflect.TypeFor[In]().String(),
 			OutputType: reflect.TypeFor[Out]().String(),
@@ -26,12 +29,12 @@ func New[In, Out any](name string, opts ...Option) *Builder[In, Out] {
 		codec:    activity.JSON{},
 		byName:   make(map[string]activity.Handler),
 		fields:   make(fieldCache),
-		reported: make(map[int]reported),
-		faults:   faults{flow: name},
+		reported: make(map[int]flowgraph.Reported),
+		faults:   flowgraph.FaultList{Flow: name},
 	}
 	for i, opt := range opts {
 		if opt == nil {
-			b.faults.add("", "", ErrOption, "option %d is nil", i+1)
+			b.faults.Add("", "", flowgraph.ErrOption, "option %d is nil", i+1)
 			continue
 		}
 		opt.applyFlow(b)
@@ -49,7 +52,7 @@ func (f *Builder[In, Out]) Input() Ref[In] {
 
 // Node adds a node that runs an activity, and returns a reference to its result. The node starts when every node
 // whose result is bound in input, and every node given to After, has succeeded. A binding of another type than the
-// activity's input does not compile. Names are unique in a flow and follow activity.CheckName; the node's options
+// activity's input does not compile. Names are unique in a flow and follow the rule of package activity; the node's options
 // replace the activity's.
 func Node[I, O, In, Out any](f *Builder[In, Out], name string, a *activity.Activity[I, O], input Binding[I], opts ...NodeOption) Ref[O] {
 	if f == nil || f.b == nil {
@@ -70,11 +73,11 @@ func Return[In, Out any](f *Builder[In, Out], result Ref[Out]) {
 	b := f.b
 	switch {
 	case b.returned:
-		b.faults.add("", "return", ErrReturn, "Return is called twice")
+		b.faults.Add("", "return", flowgraph.ErrReturn, "Return is called twice")
 	case result.owner != b:
-		b.faults.add("", "return", ErrForeignRef, "%s", result.owner.whose())
+		b.faults.Add("", "return", flowgraph.ErrForeignRef, "%s", result.owner.whose())
 	case result.index == inputIndex:
-		b.faults.add("", "return", ErrReturn, "the flow's input is not a result")
+		b.faults.Add("", "return", flowgraph.ErrReturn, "the flow's input is not a result")
 	default:
 		b.graph.Return = result.Name()
 	}
@@ -86,16 +89,16 @@ func Return[In, Out any](f *Builder[In, Out], result Ref[Out]) {
 // with it.
 func (f *Builder[In, Out]) Build() (*Definition[In, Out], error) {
 	if f == nil || f.b == nil {
-		return nil, &Fault{Kind: ErrEmptyFlow, Detail: "the builder was not made by New"}
+		return nil, &Fault{Kind: flowgraph.ErrEmptyFlow, Detail: "the builder was not made by New"}
 	}
 	b := f.b
-	check := validation{g: &b.graph, faults: faults{flow: b.graph.Name, list: slices.Clone(b.faults.list)}, skip: b.reported}
-	check.run()
-	b.keyPaths(reflect.TypeFor[In](), &check.faults)
+	check := flowgraph.Validation{G: &b.graph, Faults: flowgraph.FaultList{Flow: b.graph.Name, List: slices.Clone(b.faults.List)}, Skip: b.reported}
+	check.Run()
+	b.keyPaths(reflect.TypeFor[In](), &check.Faults)
 	if !b.returned && reflect.TypeFor[Out]() != reflect.TypeFor[struct{}]() {
-		check.faults.add("", "return", ErrNoReturn, "%s; call flow.Return", b.graph.OutputType)
+		check.Faults.Add("", "return", flowgraph.ErrNoReturn, "%s; call flow.Return", b.graph.OutputType)
 	}
-	if err := check.faults.err(); err != nil {
+	if err := check.Faults.Err(); err != nil {
 		return nil, err
 	}
 	g := b.graph.Clone()
@@ -104,16 +107,16 @@ func (f *Builder[In, Out]) Build() (*Definition[In, Out], error) {
 
 // builder is a Builder without its types.
 type builder struct {
-	graph    Graph
+	graph    flowgraph.Graph
 	codec    activity.Codec
 	handlers []activity.Handler // in the order of their first use, each once
 	byName   map[string]activity.Handler
 	fields   fieldCache
 	returned bool
 	priority *int // of nodes that have none of their own
-	faults   faults
+	faults   flowgraph.FaultList
 	// reported lists, by node index, the parts with known faults, which the validation does not report again.
-	reported map[int]reported
+	reported map[int]flowgraph.Reported
 }
 
 // node adds a node and returns its index, also when it has faults.
@@ -122,18 +125,18 @@ func (b *builder) node(name string, handler activity.Handler, input AnyBinding, 
 }
 
 // activityNode adds a node that runs an activity: once, or for each item of its input.
-func (b *builder) activityNode(name string, handler activity.Handler, input AnyBinding, items *MapSpec, opts []NodeOption) int {
+func (b *builder) activityNode(name string, handler activity.Handler, input AnyBinding, items *flowgraph.MapSpec, opts []NodeOption) int {
 	index := len(b.graph.Nodes)
-	spec := NodeSpec{Name: name, Map: items, Options: activity.DefaultOptions(), Codec: activity.JSON{}.Name()}
+	spec := flowgraph.Node{Name: name, Map: items, Options: activityspec.DefaultOptions(), Codec: activity.JSON{}.Name()}
 	codec := activity.Codec(activity.JSON{})
-	var known reported
+	var known flowgraph.Reported
 	if handler == nil {
-		b.faults.add(name, "", ErrNilActivity, "")
-		known.activity = true
+		b.faults.Add(name, "", flowgraph.ErrNilActivity, "")
+		known.Activity = true
 	} else {
 		if err := handler.Err(); err != nil {
-			b.faults.cause(name, "", ErrInvalidActivity, err)
-			known.activity = true
+			b.faults.Cause(name, "", flowgraph.ErrInvalidActivity, err)
+			known.Activity = true
 		}
 		b.use(name, handler)
 		codec = handler.Codec()
@@ -144,35 +147,51 @@ func (b *builder) activityNode(name string, handler activity.Handler, input AnyB
 }
 
 // settle applies the options of a node.
-func (b *builder) settle(spec *NodeSpec, opts []NodeOption) *nodeSettings {
+func (b *builder) settle(spec *flowgraph.Node, opts []NodeOption) *nodeSettings {
 	settings := &nodeSettings{spec: spec}
 	if b.priority != nil {
 		spec.Priority = *b.priority
 	}
 	for i, opt := range opts {
 		if opt == nil {
-			b.faults.add(spec.Name, "", ErrOption, "option %d is nil", i+1)
+			b.faults.Add(spec.Name, "", flowgraph.ErrOption, "option %d is nil", i+1)
 			continue
 		}
-		opt.applyNode(b, settings)
+		b.applyNode(settings, opt)
 	}
 	slices.Sort(spec.Capabilities)
 	spec.Capabilities = slices.Compact(spec.Capabilities)
 	return settings
 }
 
+// applyNode applies one option of a node.
+func (b *builder) applyNode(n *nodeSettings, opt NodeOption) {
+	switch opt := opt.(type) {
+	case nodeSetting:
+		opt.applyNode(b, n)
+	case activity.ExecutionOption:
+		err := activityspec.ErrNilOption
+		if opt != nil {
+			err = opt(activityspec.Target{Options: &n.spec.Options, Node: true})
+		}
+		if err != nil {
+			b.faults.Cause(n.spec.Name, "", flowgraph.ErrOption, err)
+		}
+	}
+}
+
 // bind gives a node its input and its edges, and adds it to the graph.
-func (b *builder) bind(index int, spec *NodeSpec, settings *nodeSettings, codec activity.Codec, input AnyBinding, known reported) {
-	before := len(b.faults.list)
+func (b *builder) bind(index int, spec *flowgraph.Node, settings *nodeSettings, codec activity.Codec, input AnyBinding, known flowgraph.Reported) {
+	before := len(b.faults.List)
 	if input == nil {
-		b.faults.add(spec.Name, "input", ErrNilBinding, "")
+		b.faults.Add(spec.Name, "input", flowgraph.ErrNilBinding, "")
 	} else {
 		l := lowering{b: b, node: spec.Name, codec: codec, joins: &settings.joins}
-		spec.Input = l.lower(input.draft(), &place{name: "input"})
+		spec.Input = l.lower(input.draft(), &flowgraph.Position{Name: "input"})
 	}
-	known.input = len(b.faults.list) > before
-	known.join = len(settings.joins) > 1
-	if known != (reported{}) {
+	known.Input = len(b.faults.List) > before
+	known.Join = len(settings.joins) > 1
+	if known != (flowgraph.Reported{}) {
 		b.reported[index] = known
 	}
 	spec.Upstreams = b.upstreams(spec.Name, spec.Input, slices.Concat(settings.order, b.join(settings)))
@@ -187,22 +206,22 @@ func (b *builder) use(node string, handler activity.Handler) {
 		b.byName[handler.Name()] = handler
 		b.handlers = append(b.handlers, handler)
 	case first != handler:
-		b.faults.add(node, "", ErrInvalidActivity, "another activity of this flow is named %q too", handler.Name())
+		b.faults.Add(node, "", flowgraph.ErrInvalidActivity, "another activity of this flow is named %q too", handler.Name())
 	}
 }
 
 // upstreams returns the edges of a node: those of its data, then those without data, by kind. Waiting for the success
 // of a node whose result is used adds no edge; other kinds of edges to the same node contradict each other.
-func (b *builder) upstreams(node string, input Expr, order []orderedRef) []Edge {
-	edges := dataEdges(input)
+func (b *builder) upstreams(node string, input flowgraph.Expr, order []orderedRef) []flowgraph.Edge {
+	edges := flowgraph.DataEdges(input)
 	if len(order) == 0 {
 		return edges
 	}
-	seen := make(map[string]EdgeKind, len(edges)+len(order))
+	seen := make(map[string]flowgraph.EdgeKind, len(edges)+len(order))
 	for _, e := range edges {
-		seen[e.Node] = SuccessOnly
+		seen[e.Node] = flowgraph.SuccessOnly
 	}
-	for _, kind := range orderKinds {
+	for _, kind := range flowgraph.OrderKinds {
 		for _, o := range order {
 			if o.kind != kind || !b.checkOrder(node, o) {
 				continue
@@ -211,9 +230,9 @@ func (b *builder) upstreams(node string, input Expr, order []orderedRef) []Edge 
 			switch first, taken := seen[name]; {
 			case !taken:
 				seen[name] = kind
-				edges = append(edges, Edge{Node: name, Kind: kind})
+				edges = append(edges, flowgraph.Edge{Node: name, Kind: kind})
 			case first != kind:
-				b.faults.add(node, o.path(), ErrEdge, "node %q is waited for as %s already", name, first)
+				b.faults.Add(node, o.path(), flowgraph.ErrEdge, "node %q is waited for as %s already", name, first)
 			}
 		}
 	}
@@ -223,42 +242,23 @@ func (b *builder) upstreams(node string, input Expr, order []orderedRef) []Edge 
 // checkOrder reports whether an upstream without data is valid.
 func (b *builder) checkOrder(node string, o orderedRef) bool {
 	if o.ref == nil {
-		b.faults.add(node, o.path(), ErrForeignRef, "reference is nil")
+		b.faults.Add(node, o.path(), flowgraph.ErrForeignRef, "reference is nil")
 		return false
 	}
 	owner, index := o.ref.origin()
 	switch {
 	case owner != b:
-		b.faults.add(node, o.path(), ErrForeignRef, "%s", owner.whose())
+		b.faults.Add(node, o.path(), flowgraph.ErrForeignRef, "%s", owner.whose())
 		return false
 	case index == inputIndex:
-		b.faults.add(node, o.path(), ErrEdge, "the flow's input is there from the start; it cannot be waited for")
+		b.faults.Add(node, o.path(), flowgraph.ErrEdge, "the flow's input is there from the start; it cannot be waited for")
 		return false
 	}
 	return true
 }
 
-func (o orderedRef) path() string { return fmt.Sprintf("%s[%d]", orderField(o.kind), o.index) }
-
-// orderField names the list that an edge without data stands in, in the stored form and in faults.
-func orderField(kind EdgeKind) string {
-	if kind == SuccessOnly {
-		return "after"
-	}
-	return string(kind)
-}
-
-// dataEdges returns the edges that an input implies.
-func dataEdges(input Expr) []Edge {
-	names := input.InputNodes()
-	if len(names) == 0 {
-		return nil
-	}
-	edges := make([]Edge, len(names))
-	for i, name := range names {
-		edges[i] = Edge{Node: name, Kind: SuccessOnly, Data: true}
-	}
-	return edges
+func (o orderedRef) path() string {
+	return fmt.Sprintf("%s[%d]", flowgraph.OrderField(o.kind), o.index)
 }
 
 // whose describes the builder that a foreign reference belongs to.

@@ -1,25 +1,13 @@
 package flow
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"reflect"
-	"strconv"
-
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// Limits of nodes that start child runs.
-const (
-	// MaxItems is the maximum number of items of a Map, and the default of MaxMapItems.
-	MaxItems = MaxNodes
-	// MaxSubDepth is how deep flows may be nested by Sub: a flow without sub-flows has depth 1.
-	MaxSubDepth = 8
-)
-
-// ErrSubFlow marks a node with an invalid sub-flow: it is nil, faulty, nested too deep, or its result is not JSON.
-var ErrSubFlow = errors.New("bad sub-flow")
+// MaxItems is the maximum number of items of a Map, and the default of MaxMapItems.
+const MaxItems = flowgraph.MaxItems
 
 // Map adds a node that runs an activity once for each item of a list, and returns a reference to the list of the
 // results, in the order of the items. The list is computed at run time, for example by another node. Each item is an
@@ -36,7 +24,7 @@ func Map[I, O, In, Out any](f *Builder[In, Out], name string, a *activity.Activi
 	if f == nil || f.b == nil {
 		return Ref[[]O]{}
 	}
-	return Ref[[]O]{owner: f.b, index: f.b.mapNode(name, handlerOf(a), items, MapSpec{MaxItems: MaxItems}, opts)}
+	return Ref[[]O]{owner: f.b, index: f.b.mapNode(name, handlerOf(a), items, flowgraph.MapSpec{MaxItems: MaxItems}, opts)}
 }
 
 // MapOutcomes is like Map and tolerates failed items: it runs all of them, and its result contains the outcome of each.
@@ -45,7 +33,7 @@ func MapOutcomes[I, O, In, Out any](f *Builder[In, Out], name string, a *activit
 	if f == nil || f.b == nil {
 		return Ref[[]ItemOutcome[O]]{}
 	}
-	return Ref[[]ItemOutcome[O]]{owner: f.b, index: f.b.mapNode(name, handlerOf(a), items, MapSpec{MaxItems: MaxItems, Outcomes: true}, opts)}
+	return Ref[[]ItemOutcome[O]]{owner: f.b, index: f.b.mapNode(name, handlerOf(a), items, flowgraph.MapSpec{MaxItems: MaxItems, Outcomes: true}, opts)}
 }
 
 // ItemOutcome is the outcome of an item of MapOutcomes.
@@ -68,48 +56,38 @@ type ItemOutcome[O any] struct {
 // the lane of the node itself, which starts the child run and collects its result; by default it is that of the other
 // flow's first activity.
 //
-// A flow must be built before another can contain it, so none contains itself; MaxSubDepth bounds the nesting.
+// A flow must be built before another can contain it, so no flow contains itself. Flows can be nested 8 deep.
 func Sub[I, O, In, Out any](f *Builder[In, Out], name string, def *Definition[I, O], input Binding[I], opts ...NodeOption) Ref[O] {
 	if f == nil || f.b == nil {
 		return Ref[O]{}
 	}
 	var handlers []activity.Handler
 	var codec activity.Codec = activity.JSON{}
-	var graph *Graph
+	var graph *flowgraph.Graph
 	if def != nil && def.graph != nil {
 		handlers, codec, graph = def.handlers, def.codecOrJSON(), def.graph
 	}
 	return Ref[O]{owner: f.b, index: f.b.sub(name, graph, handlers, codec, input, opts)}
 }
 
-// MapSpec defines how a node runs its activity for each item of a list.
-type MapSpec struct {
-	// MaxItems is the maximum length of the list, 1 to the constant MaxItems.
-	MaxItems int
-	// AtOnce is how many items run at a time; 0 is no limit.
-	AtOnce int
-	// Outcomes makes the result a list of ItemOutcome.
-	Outcomes bool
-}
-
 // MaxMapItems sets the maximum length of a Map's list, at most MaxItems. It applies to nodes of Map and MapOutcomes.
 func MaxMapItems(n int) NodeOption {
-	return mapOption("MaxMapItems", func(m *MapSpec) { m.MaxItems = n }, n, MaxItems)
+	return mapOption("MaxMapItems", func(m *flowgraph.MapSpec) { m.MaxItems = n }, n, MaxItems)
 }
 
 // ItemsAtOnce bounds how many items of a Map run at a time; items that wait for a signal, a delay or their next attempt
 // do not count. It applies to nodes of Map and MapOutcomes.
 func ItemsAtOnce(n int) NodeOption {
-	return mapOption("ItemsAtOnce", func(m *MapSpec) { m.AtOnce = n }, n, activity.MaxLimitCount)
+	return mapOption("ItemsAtOnce", func(m *flowgraph.MapSpec) { m.AtOnce = n }, n, activityspec.MaxLimitCount)
 }
 
-func mapOption(name string, set func(*MapSpec), n, most int) NodeOption {
+func mapOption(name string, set func(*flowgraph.MapSpec), n, most int) NodeOption {
 	return nodeOption(func(b *builder, s *nodeSettings) {
 		switch {
 		case s.spec.Map == nil:
-			b.faults.add(s.spec.Name, "", ErrOption, "%s is for nodes made by Map", name)
+			b.faults.Add(s.spec.Name, "", flowgraph.ErrOption, "%s is for nodes made by Map", name)
 		case n < 1 || n > most:
-			b.faults.add(s.spec.Name, "map", ErrOption, "%s(%d): must be 1 to %d", name, n, most)
+			b.faults.Add(s.spec.Name, "map", flowgraph.ErrOption, "%s(%d): must be 1 to %d", name, n, most)
 		default:
 			set(s.spec.Map)
 		}
@@ -123,36 +101,36 @@ func handlerOf[I, O any](a *activity.Activity[I, O]) activity.Handler {
 	return a
 }
 
-func (b *builder) mapNode(name string, handler activity.Handler, items AnyBinding, spec MapSpec, opts []NodeOption) int {
+func (b *builder) mapNode(name string, handler activity.Handler, items AnyBinding, spec flowgraph.MapSpec, opts []NodeOption) int {
 	return b.activityNode(name, handler, items, &spec, opts)
 }
 
 // sub adds a node that runs another flow and returns its index, also when it has faults.
-func (b *builder) sub(name string, g *Graph, handlers []activity.Handler, codec activity.Codec, input AnyBinding, opts []NodeOption) int {
+func (b *builder) sub(name string, g *flowgraph.Graph, handlers []activity.Handler, codec activity.Codec, input AnyBinding, opts []NodeOption) int {
 	index := len(b.graph.Nodes)
-	spec := NodeSpec{Name: name, Sub: g, Codec: codec.Name(), Options: subOptions(g)}
+	spec := flowgraph.Node{Name: name, Sub: g, Codec: codec.Name(), Options: subOptions(g)}
 	settings := b.settle(&spec, opts)
-	before := len(b.faults.list)
-	var known reported
+	before := len(b.faults.List)
+	var known flowgraph.Reported
 	if g == nil {
-		b.faults.add(name, "", ErrSubFlow, "it is nil, or was not made by Build")
-		spec.Sub = &Graph{}
+		b.faults.Add(name, "", flowgraph.ErrSubFlow, "it is nil, or was not made by Build")
+		spec.Sub = &flowgraph.Graph{}
 	}
 	for _, h := range handlers {
 		b.use(name, h)
 	}
-	known.activity = len(b.faults.list) > before
+	known.Activity = len(b.faults.List) > before
 	b.bind(index, &spec, settings, codec, input, known)
 	return index
 }
 
 // subOptions are the default options of a node that runs a flow.
-func subOptions(g *Graph) activity.Options {
-	return activity.Options{Retry: activity.NoRetry.Plan(), Lane: laneOf(g)}
+func subOptions(g *flowgraph.Graph) activityspec.Options {
+	return activityspec.Options{Retry: activity.NoRetry.Plan(), Lane: laneOf(g)}
 }
 
 // laneOf is the lane of the first activity of a flow.
-func laneOf(g *Graph) string {
+func laneOf(g *flowgraph.Graph) string {
 	if g == nil {
 		return activity.DefaultLane
 	}
@@ -162,135 +140,4 @@ func laneOf(g *Graph) string {
 		}
 	}
 	return activity.DefaultLane
-}
-
-// depth is the nesting depth of flows in g, including g itself, counted up to most.
-func (g *Graph) depth(most int) int {
-	depth := 1
-	if most <= 1 {
-		return depth
-	}
-	for i := range g.Nodes {
-		if sub := g.Nodes[i].Sub; sub != nil {
-			depth = max(depth, 1+sub.depth(most-1))
-		}
-	}
-	return depth
-}
-
-// child checks a node that starts a child run.
-func (v *validation) child(n *NodeSpec, skip bool) {
-	if n.Map != nil && n.Sub != nil || n.Wait != nil && (n.Map != nil || n.Sub != nil) {
-		v.faults.add(n.Name, "", ErrOption, "it is more than one of waitpoint, map and sub-flow")
-	}
-	if m := n.Map; m != nil && !skip {
-		if m.MaxItems < 1 || m.MaxItems > MaxItems {
-			v.faults.add(n.Name, "map.max_items", ErrOption, "%d: must be 1 to %d", m.MaxItems, MaxItems)
-		}
-		if m.AtOnce < 0 || m.AtOnce > activity.MaxLimitCount {
-			v.faults.add(n.Name, "map.at_once", ErrOption, "%d: must be 0 to %d", m.AtOnce, activity.MaxLimitCount)
-		}
-		if m.AtOnce > 0 && len(n.Limits) >= activity.MaxLimits {
-			v.faults.add(n.Name, "limits", ErrLimit, "%d limits besides ItemsAtOnce, the limit is %d", len(n.Limits), activity.MaxLimits-1)
-		}
-		if n.Codec != storedCodec {
-			v.faults.add(n.Name, "codec", ErrCodec, "the items of a map are json, activity %q takes %s", n.Activity, n.Codec)
-		}
-	}
-	if n.Sub != nil && !skip {
-		v.sub(n)
-	}
-}
-
-func (v *validation) sub(n *NodeSpec) {
-	if depth := 1 + n.Sub.depth(MaxSubDepth); depth > MaxSubDepth {
-		v.faults.add(n.Name, "sub", ErrSubFlow, "flows are nested deeper than %d", MaxSubDepth)
-		return
-	}
-	if err := n.Sub.Validate(); err != nil {
-		v.faults.cause(n.Name, "sub", ErrSubFlow, err)
-		return
-	}
-	if n.Activity != "" {
-		v.faults.add(n.Name, "activity", ErrOption, "a sub-flow runs no activity itself, this one has %q", n.Activity)
-	}
-	if n.Codec != n.Sub.Codec {
-		v.faults.add(n.Name, "codec", ErrCodec, "the node is %s, its flow %s", n.Codec, n.Sub.Codec)
-	}
-	if n.Sub.Return == "" && n.Sub.Codec != storedCodec {
-		v.faults.add(n.Name, "sub", ErrSubFlow, "a flow without a result must be json, this one is %s", n.Sub.Codec)
-	}
-	own := n.Options
-	own.Retry, own.Lane, own.Priority = activity.RetryPlan{}, "", 0
-	if !reflect.DeepEqual(own, activity.Options{}) {
-		v.faults.add(n.Name, "", ErrOption, "timeouts, capabilities, limits and frames are said in the flow that the node runs")
-	}
-}
-
-// work describes in words what a node does.
-func (n *NodeSpec) work() string {
-	switch {
-	case n.Wait != nil:
-		return n.Wait.text()
-	case n.Sub != nil:
-		return "flow " + n.Sub.Name
-	case n.Map != nil && n.Map.AtOnce > 0:
-		return fmt.Sprintf("%s for each item, %d at once", n.Activity, n.Map.AtOnce)
-	case n.Map != nil:
-		return n.Activity + " for each item"
-	}
-	return n.Activity
-}
-
-// ItemName is the node name of the i-th item of a Map in its child run, counted from 0.
-func ItemName(i int) string { return fmt.Sprintf("item-%d", i) }
-
-// ItemsGraph is the flow that the items of a Map node make: one node for each, without edges. name is that of the flow; the
-// items are JSON. The limit is added to each item when it is not nil.
-func (n *NodeSpec) ItemsGraph(name string, items []json.RawMessage, limit *activity.LimitSpec) *Graph {
-	g := &Graph{Name: name, Codec: storedCodec, Nodes: make([]NodeSpec, len(items))}
-	options := n.Options.Clone()
-	if limit != nil {
-		options.SetLimit(*limit)
-	}
-	for i, item := range items {
-		g.Nodes[i] = NodeSpec{
-			Name: ItemName(i), Activity: n.Activity, Codec: n.Codec, Options: options,
-			Input: Expr{Kind: ExprConst, Value: item},
-		}
-	}
-	return g
-}
-
-// storedMap is the stored form of a MapSpec.
-type storedMap struct {
-	MaxItems int  `json:"max_items"`
-	AtOnce   int  `json:"at_once"`
-	Outcomes bool `json:"outcomes"`
-}
-
-func (s *storedMap) spec() *MapSpec {
-	if s == nil {
-		return nil
-	}
-	return &MapSpec{MaxItems: s.MaxItems, AtOnce: s.AtOnce, Outcomes: s.Outcomes}
-}
-
-func (w *writer) mapping(m *MapSpec) {
-	if m == nil {
-		return
-	}
-	w.raw(`,"map":{"max_items":` + strconv.Itoa(m.MaxItems))
-	w.number("at_once", int64(m.AtOnce))
-	w.flag("outcomes", m.Outcomes)
-	w.raw("}")
-}
-
-// sub writes the flow that a node runs, in the form of a graph of its own.
-func (w *writer) sub(g *Graph) {
-	if g == nil {
-		return
-	}
-	w.raw(`,"sub":`)
-	w.graph(g)
 }

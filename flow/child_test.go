@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 var (
@@ -36,12 +37,12 @@ func TestChildNodesAreStored(t *testing.T) {
 	require.Len(t, def.Handlers(), 2, "the activities of sub-flows are the flow's")
 	data, err := json.Marshal(def.Graph())
 	require.NoError(t, err)
-	read, err := flow.ParseGraph(data)
+	read, err := flowgraph.ParseGraph(data)
 	require.NoError(t, err)
 	require.Equal(t, def.Graph(), read)
 	require.Equal(t, def.Hash(), read.Hash())
 	each := read.Node("part").Sub.Node("each")
-	require.Equal(t, &flow.MapSpec{MaxItems: 50, AtOnce: 3}, each.Map)
+	require.Equal(t, &flowgraph.MapSpec{MaxItems: 50, AtOnce: 3}, each.Map)
 	require.NotEqual(t, def.Hash(), mapAndSub(t, flow.ItemsAtOnce(4), flow.MaxMapItems(50)).Hash(), "what a sub-flow does counts")
 	require.Equal(t, "default", read.Node("part").Lane, "that of its first activity")
 
@@ -73,35 +74,35 @@ func TestChildNodeFaults(t *testing.T) {
 		says    string
 		declare func(f *flow.Builder[int, struct{}])
 	}{
-		{"no items", flow.ErrOption, "MaxMapItems(0): must be 1 to 10000", func(f *flow.Builder[int, struct{}]) {
+		{"no items", flowgraph.ErrOption, "MaxMapItems(0): must be 1 to 10000", func(f *flow.Builder[int, struct{}]) {
 			flow.Map(f, "m", childItem, items, flow.MaxMapItems(0))
 		}},
-		{"too many items", flow.ErrOption, "MaxMapItems(10001)", func(f *flow.Builder[int, struct{}]) {
+		{"too many items", flowgraph.ErrOption, "MaxMapItems(10001)", func(f *flow.Builder[int, struct{}]) {
 			flow.Map(f, "m", childItem, items, flow.MaxMapItems(10_001))
 		}},
-		{"none at once", flow.ErrOption, "ItemsAtOnce(-1)", func(f *flow.Builder[int, struct{}]) {
+		{"none at once", flowgraph.ErrOption, "ItemsAtOnce(-1)", func(f *flow.Builder[int, struct{}]) {
 			flow.Map(f, "m", childItem, items, flow.ItemsAtOnce(-1))
 		}},
-		{"option of a map", flow.ErrOption, "ItemsAtOnce is for nodes made by Map", func(f *flow.Builder[int, struct{}]) {
+		{"option of a map", flowgraph.ErrOption, "ItemsAtOnce is for nodes made by Map", func(f *flow.Builder[int, struct{}]) {
 			flow.Node(f, "n", childItem, f.Input(), flow.ItemsAtOnce(2))
 		}},
-		{"codec", flow.ErrCodec, "the items of a map are json", func(f *flow.Builder[int, struct{}]) {
+		{"codec", flowgraph.ErrCodec, "the items of a map are json", func(f *flow.Builder[int, struct{}]) {
 			flow.Map(f, "m", raw, flow.Node(f, "list", childList, f.Input()))
 		}},
-		{"nil activity", flow.ErrNilActivity, `node "m"`, func(f *flow.Builder[int, struct{}]) {
+		{"nil activity", flowgraph.ErrNilActivity, `node "m"`, func(f *flow.Builder[int, struct{}]) {
 			flow.Map[int, int](f, "m", nil, items)
 		}},
-		{"nil items", flow.ErrNilBinding, `node "m"`, func(f *flow.Builder[int, struct{}]) {
+		{"nil items", flowgraph.ErrNilBinding, `node "m"`, func(f *flow.Builder[int, struct{}]) {
 			flow.Map(f, "m", childItem, nil)
 		}},
-		{"nil flow", flow.ErrSubFlow, "it is nil", func(f *flow.Builder[int, struct{}]) {
+		{"nil flow", flowgraph.ErrSubFlow, "it is nil", func(f *flow.Builder[int, struct{}]) {
 			flow.Sub[int, int](f, "s", nil, f.Input())
 		}},
-		{"empty definition", flow.ErrSubFlow, "it is nil, or was not made by Build", func(f *flow.Builder[int, struct{}]) {
+		{"empty definition", flowgraph.ErrSubFlow, "it is nil, or was not made by Build", func(f *flow.Builder[int, struct{}]) {
 			flow.Sub(f, "s", &flow.Definition[int, int]{}, f.Input())
 		}},
-		{"options of a sub-flow", flow.ErrOption, "are said in the flow that the node runs", func(f *flow.Builder[int, struct{}]) {
-			flow.Sub(f, "s", good, f.Input(), flow.StartToClose(1000))
+		{"options of a sub-flow", flowgraph.ErrOption, "are said in the flow that the node runs", func(f *flow.Builder[int, struct{}]) {
+			flow.Sub(f, "s", good, f.Input(), activity.StartToClose(1000))
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -122,7 +123,7 @@ func TestSubFlowSharesNames(t *testing.T) {
 	flow.Node(f, "n", other, f.Input())
 	flow.Sub(f, "s", mapAndSub(t), f.Input())
 	_, err := f.Build()
-	require.ErrorIs(t, err, flow.ErrInvalidActivity)
+	require.ErrorIs(t, err, flowgraph.ErrInvalidActivity)
 	require.ErrorContains(t, err, `"child.item"`)
 }
 
@@ -130,7 +131,7 @@ func TestSubFlowDepth(t *testing.T) {
 	inner := flow.New[int, int]("flow1")
 	flow.Return(inner, flow.Node(inner, "n", childItem, inner.Input()))
 	def, err := inner.Build()
-	for depth := 2; depth <= flow.MaxSubDepth; depth++ {
+	for depth := 2; depth <= flowgraph.MaxSubDepth; depth++ {
 		require.NoError(t, err, "depth %d", depth)
 		f := flow.New[int, int]("flow" + strings.Repeat("i", depth))
 		flow.Return(f, flow.Sub(f, "s", def, f.Input()))
@@ -140,6 +141,6 @@ func TestSubFlowDepth(t *testing.T) {
 	f := flow.New[int, int]("too-deep")
 	flow.Return(f, flow.Sub(f, "s", def, f.Input()))
 	_, err = f.Build()
-	require.ErrorIs(t, err, flow.ErrSubFlow)
+	require.ErrorIs(t, err, flowgraph.ErrSubFlow)
 	require.ErrorContains(t, err, "nested deeper than 8")
 }

@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Definition is a finished flow that takes an In and returns an Out. It is immutable and may be used by several
 // goroutines at once. Only Build creates one; the zero value is an empty flow that cannot be started.
 type Definition[In, Out any] struct {
-	graph    *Graph
+	graph    *flowgraph.Graph
 	hash     string
 	codec    activity.Codec
 	handlers []activity.Handler
@@ -20,7 +21,7 @@ type Definition[In, Out any] struct {
 func (d *Definition[In, Out]) Name() string { return d.view().Name }
 
 // Graph returns a copy of the flow without its Go types. Each call copies, so keep the result for repeated use.
-func (d *Definition[In, Out]) Graph() *Graph { return d.view().Clone() }
+func (d *Definition[In, Out]) Graph() *flowgraph.Graph { return d.view().Clone() }
 
 // Hash returns Graph().Hash() without computing it again.
 func (d *Definition[In, Out]) Hash() string {
@@ -70,9 +71,9 @@ func (d *Definition[In, Out]) DOT() string { return d.view().DOT() }
 // Outline returns Graph().Outline().
 func (d *Definition[In, Out]) Outline() string { return d.view().Outline() }
 
-func (d *Definition[In, Out]) view() *Graph {
+func (d *Definition[In, Out]) view() *flowgraph.Graph {
 	if d == nil || d.graph == nil {
-		return &Graph{}
+		return &flowgraph.Graph{}
 	}
 	return d.graph
 }

@@ -64,8 +64,8 @@ func Census(shards int) (*flow.Definition[Source, Summary], error) {
 		counts[i] = flow.Node(f, fmt.Sprintf("count-%d", i), count,
 			flow.Struct[CountInput](flow.Field("files", files), flow.Field("shard", flow.Const(i))))
 	}
-	told := flow.Node(f, "notify", notify, flow.Const(struct{}{}), flow.AfterAll(counts))
-	sum := flow.Node(f, "publish", report, flow.List(counts...), flow.After(told), flow.Lane("slow"))
+	told := flow.Node(f, "notify", notify, flow.Const(struct{}{}), flow.AfterEach(counts))
+	sum := flow.Node(f, "publish", report, flow.List(counts...), flow.After(told), activity.Lane("slow"))
 	flow.Return(f, sum)
 	return f.Build()
 }
@@ -90,14 +90,14 @@ func Example() {
 // Every fault is reported, not just the first.
 func ExampleBuilder_Build() {
 	f := flow.New[Source, Summary]("census")
-	files := flow.Node(f, "scan", scan, f.Input(), flow.Priority(-1))
+	files := flow.Node(f, "scan", scan, f.Input(), activity.Priority(-1))
 	flow.Node(f, "scan", count, flow.Struct[CountInput](
 		flow.Field("files", files), flow.Field("shard", flow.Const("one"))))
 	_, err := f.Build()
 	for _, fault := range flow.Faults(err) {
 		fmt.Println(fault)
 	}
-	fmt.Println(errors.Is(err, flow.ErrDuplicateName))
+	fmt.Println(errors.Is(err, flow.ErrInvalid))
 	// Output:
 	// flow "census": node "scan": input.shard: type mismatch: field "shard" of flow_test.CountInput is int, the binding is string
 	// flow "census": node "scan": name: name is used twice: by nodes 1 and 2
@@ -106,29 +106,8 @@ func ExampleBuilder_Build() {
 	// true
 }
 
-// A flow can be stored and read without the program that declared it.
-func ExampleParseGraph() {
-	census, err := Census(1)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	stored, err := census.Graph().MarshalJSON()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	graph, err := flow.ParseGraph(stored)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(graph.Node("count-0").Activity, graph.Hash() == census.Hash())
-	// Output: census.count true
-}
-
 // What a node will get can be seen without running anything.
-func ExampleExpr_Resolve() {
+func ExampleDefinition_Graph() {
 	census, err := Census(2)
 	if err != nil {
 		fmt.Println(err)
@@ -146,7 +125,7 @@ func ExampleExpr_Resolve() {
 	// [{"lines":1},{"lines":2}] <nil>
 }
 
-func ExampleGraph_Mermaid() {
+func ExampleDefinition_Mermaid() {
 	census, err := Census(1)
 	if err != nil {
 		fmt.Println(err)

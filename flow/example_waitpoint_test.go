@@ -10,7 +10,7 @@ import (
 )
 
 // A gate that two people open, and a node that cleans up however the deploy ends.
-func ExampleWaitpointAll() {
+func ExampleWaitpointSignals() {
 	type Decision struct {
 		Yes bool `json:"yes"`
 	}
@@ -20,8 +20,8 @@ func ExampleWaitpointAll() {
 
 	f := flow.New[string, string]("release")
 	image := flow.Node(f, "build", build, f.Input())
-	gate := flow.WaitpointAll[Decision](f, "approve", flow.After(image), flow.Signals("approve"), flow.AtLeastDistinct(2),
-		flow.Timeout(24*time.Hour, flow.Escalate))
+	gate := flow.WaitpointSignals[Decision](f, "approve", flow.After(image), activity.Signals("approve"), activity.AtLeastDistinct(2),
+		activity.Timeout(24*time.Hour, activity.Escalate))
 	done := flow.Node(f, "deploy", deploy, image, flow.After(gate))
 	flow.Node(f, "clean", clean, image, flow.Always(done))
 	flow.Return(f, done)

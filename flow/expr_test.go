@@ -6,24 +6,26 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 func TestResolve(t *testing.T) {
 	t.Parallel()
-	in, a := flow.Expr{Kind: flow.ExprInput}, flow.Expr{Kind: flow.ExprNode, Node: "a"}
-	b, one := flow.Expr{Kind: flow.ExprNode, Node: "b"}, flow.Expr{Kind: flow.ExprConst, Value: []byte("1")}
-	list := func(items ...flow.Expr) flow.Expr { return flow.Expr{Kind: flow.ExprList, Items: items} }
-	object := func(name string, e flow.Expr) flow.Expr {
-		return flow.Expr{Kind: flow.ExprStruct, Fields: []flow.ExprField{{Name: name, Value: e}}}
+	in, a := flowgraph.Expr{Kind: flowgraph.ExprInput}, flowgraph.Expr{Kind: flowgraph.ExprNode, Node: "a"}
+	b, one := flowgraph.Expr{Kind: flowgraph.ExprNode, Node: "b"}, flowgraph.Expr{Kind: flowgraph.ExprConst, Value: []byte("1")}
+	list := func(items ...flowgraph.Expr) flowgraph.Expr {
+		return flowgraph.Expr{Kind: flowgraph.ExprList, Items: items}
+	}
+	object := func(name string, e flowgraph.Expr) flowgraph.Expr {
+		return flowgraph.Expr{Kind: flowgraph.ExprStruct, Fields: []flowgraph.ExprField{{Name: name, Value: e}}}
 	}
 	nested := list()
-	for range flow.MaxDepth + 1 {
+	for range flowgraph.MaxDepth + 1 {
 		nested = list(nested)
 	}
 	results := map[string][]byte{"a": []byte(`{"x": 1.50}`), "empty": {}}
 	for name, tc := range map[string]struct {
-		expr  flow.Expr
+		expr  flowgraph.Expr
 		want  string
 		kind  error
 		input bool
@@ -32,20 +34,20 @@ func TestResolve(t *testing.T) {
 		"input":          {in, `"in"`, nil, true, ""},
 		"const":          {one, `1`, nil, false, ""},
 		"node":           {a, `{"x": 1.50}`, nil, false, "a"},
-		"empty alone":    {flow.Expr{Kind: flow.ExprNode, Node: "empty"}, ``, nil, false, "empty"},
-		"missing":        {b, ``, flow.ErrNoResult, false, "b"},
+		"empty alone":    {flowgraph.Expr{Kind: flowgraph.ExprNode, Node: "empty"}, ``, nil, false, "empty"},
+		"missing":        {b, ``, flowgraph.ErrNoResult, false, "b"},
 		"empty list":     {list(), `[]`, nil, false, ""},
 		"list":           {list(a, in, one, a), `[{"x": 1.50},"in",1,{"x": 1.50}]`, nil, true, "a"},
-		"missing within": {list(a, b), ``, flow.ErrNoResult, false, "a b"},
-		"empty within":   {object("k", flow.Expr{Kind: flow.ExprNode, Node: "empty"}), ``, flow.ErrNoResult, false, "empty"},
+		"missing within": {list(a, b), ``, flowgraph.ErrNoResult, false, "a b"},
+		"empty within":   {object("k", flowgraph.Expr{Kind: flowgraph.ExprNode, Node: "empty"}), ``, flowgraph.ErrNoResult, false, "empty"},
 		"struct":         {object("k", a), `{"k":{"x": 1.50}}`, nil, false, "a"},
-		"empty struct":   {flow.Expr{Kind: flow.ExprStruct}, `{}`, nil, false, ""},
+		"empty struct":   {flowgraph.Expr{Kind: flowgraph.ExprStruct}, `{}`, nil, false, ""},
 		"odd name":       {object("<\"é\n", one), `{"<\"é\n":1}`, nil, false, ""},
 		"both":           {object("k", list(object("l", in), one)), `{"k":[{"l":"in"},1]}`, nil, true, ""},
-		"order":          {list(b, a, b), ``, flow.ErrNoResult, false, "b a"},
-		"zero":           {flow.Expr{}, ``, flow.ErrBinding, false, ""},
-		"zero within":    {list(flow.Expr{}), ``, flow.ErrBinding, false, ""},
-		"depth":          {nested, ``, flow.ErrBinding, false, ""},
+		"order":          {list(b, a, b), ``, flowgraph.ErrNoResult, false, "b a"},
+		"zero":           {flowgraph.Expr{}, ``, flowgraph.ErrBinding, false, ""},
+		"zero within":    {list(flowgraph.Expr{}), ``, flowgraph.ErrBinding, false, ""},
+		"depth":          {nested, ``, flowgraph.ErrBinding, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,11 +65,11 @@ func TestResolve(t *testing.T) {
 // A lone reference costs nothing, whatever its size.
 func TestResolveDoesNotCopy(t *testing.T) {
 	result := []byte(`"x"`)
-	got, err := flow.Expr{Kind: flow.ExprNode, Node: "a"}.Resolve(nil, map[string][]byte{"a": result})
+	got, err := flowgraph.Expr{Kind: flowgraph.ExprNode, Node: "a"}.Resolve(nil, map[string][]byte{"a": result})
 	if err != nil || &got[0] != &result[0] {
 		t.Errorf("got another slice, %v", err)
 	}
-	e := flow.Expr{Kind: flow.ExprList, Items: slices.Repeat([]flow.Expr{{Kind: flow.ExprNode, Node: "a"}}, 100)}
+	e := flowgraph.Expr{Kind: flowgraph.ExprList, Items: slices.Repeat([]flowgraph.Expr{{Kind: flowgraph.ExprNode, Node: "a"}}, 100)}
 	results := map[string][]byte{"a": result}
 	if n := testing.AllocsPerRun(10, func() { _, _ = e.Resolve(nil, results) }); n > 1 {
 		t.Errorf("%v allocations for a list", n)

@@ -1,114 +1,19 @@
 package flow
 
-import (
-	"errors"
-	"fmt"
-	"strings"
-)
+import "github.com/flowfabric/flowfabric-go/internal/flowgraph"
 
-// The kinds of faults. Build, Validate and ParseGraph return errors that match them by errors.Is.
-var (
-	ErrName            = errors.New("bad name")
-	ErrEmptyFlow       = errors.New("flow has no nodes")
-	ErrDuplicateName   = errors.New("name is used twice")
-	ErrNilActivity     = errors.New("activity is nil")
-	ErrInvalidActivity = errors.New("activity is not usable") // also matches activity.ErrInvalid
-	ErrNilBinding      = errors.New("input binding is nil")
-	ErrForeignRef      = errors.New("reference does not belong to this flow")
-	ErrUnknownNode     = errors.New("no such node")
-	ErrTypeMismatch    = errors.New("type mismatch")
-	ErrUnknownField    = errors.New("no such field")
-	ErrMissingField    = errors.New("field is not bound")
-	ErrDuplicateField  = errors.New("field is bound twice")
-	ErrCodec           = errors.New("codecs do not fit")
-	ErrConst           = errors.New("bad constant")
-	ErrBinding         = errors.New("bad input binding")
-	ErrEdge            = errors.New("bad edge")
-	ErrCycle           = errors.New("cycle")
-	ErrNoReturn        = errors.New("flow returns nothing, but has a result type")
-	ErrReturn          = errors.New("bad return")
-	ErrOption          = errors.New("bad option")
-	ErrTag             = errors.New("bad tag")
-	ErrLimit           = errors.New("limit exceeded")
-	ErrSyntax          = errors.New("graph is not readable")
-	ErrVersion         = errors.New("graph has an unknown version")
-)
+// MaxNodes is the maximum number of nodes of a flow.
+const MaxNodes = flowgraph.MaxNodes
 
-// Fault is one fault of a flow.
-type Fault struct {
-	// Flow is the flow's name.
-	Flow string
-	// Node is the node's name, empty where the fault is the flow's.
-	Node string
-	// Path is the position in the node or flow, such as "input.files[2].shard" or "tags", possibly empty.
-	Path string
-	// Kind is one of the Err… values of this package.
-	Kind error
-	// Detail describes what was found and what was expected, possibly empty.
-	Detail string
-	// Cause is the error behind the fault, possibly nil.
-	Cause error
-}
+// ErrInvalid matches every error of Build.
+var ErrInvalid = flowgraph.ErrInvalid
 
-// Error names the position, the kind and the detail.
-func (f *Fault) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "flow %q: ", f.Flow)
-	if f.Node != "" {
-		fmt.Fprintf(&b, "node %q: ", f.Node)
-	}
-	if f.Path != "" {
-		b.WriteString(f.Path + ": ")
-	}
-	if f.Kind != nil {
-		b.WriteString(f.Kind.Error())
-	}
-	if f.Detail != "" {
-		b.WriteString(": " + f.Detail)
-	}
-	if f.Cause != nil {
-		b.WriteString(": " + f.Cause.Error())
-	}
-	return b.String()
-}
+// ErrTag marks an invalid tag, of a flow, a node or the start of a run.
+var ErrTag = flowgraph.ErrTag
 
-// Unwrap returns Kind, and Cause if there is one.
-func (f *Fault) Unwrap() []error {
-	if f.Cause == nil {
-		return []error{f.Kind}
-	}
-	return []error{f.Kind, f.Cause}
-}
+// Fault is one fault of a flow. Its Kind is an error with a short text such as "cycle" or "type mismatch", the same for
+// all faults of the kind.
+type Fault = flowgraph.Fault
 
-// Faults returns all faults in an error of Build, Validate or ParseGraph, in the order in which they were found.
-func Faults(err error) []*Fault {
-	var found []*Fault
-	switch e := err.(type) {
-	case nil:
-	case *Fault:
-		found = append(found, e)
-	case interface{ Unwrap() []error }:
-		for _, inner := range e.Unwrap() {
-			found = append(found, Faults(inner)...)
-		}
-	default:
-		found = Faults(errors.Unwrap(err))
-	}
-	return found
-}
-
-// faults collects the faults of one flow.
-type faults struct {
-	flow string
-	list []error
-}
-
-func (f *faults) add(node, path string, kind error, format string, args ...any) {
-	f.list = append(f.list, &Fault{Flow: f.flow, Node: node, Path: path, Kind: kind, Detail: fmt.Sprintf(format, args...)})
-}
-
-func (f *faults) cause(node, path string, kind, cause error) {
-	f.list = append(f.list, &Fault{Flow: f.flow, Node: node, Path: path, Kind: kind, Cause: cause})
-}
-
-func (f *faults) err() error { return errors.Join(f.list...) }
+// Faults returns all faults in an error of Build, in the order in which they were found.
+func Faults(err error) []*Fault { return flowgraph.Faults(err) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 type none = struct{}
@@ -64,71 +65,71 @@ func TestBuildFaults(t *testing.T) {
 		kind    error
 		want    string // the whole fault after `flow "f": `
 	}{
-		"empty":           {func(builder) {}, flow.ErrEmptyFlow, `flow has no nodes`},
-		"name":            {func(b builder) { flow.Node(b, "a b", str, b.Input()) }, flow.ErrName, `node "a b": name: bad name: name "a b" has the character ' '; allowed are A-Z a-z 0-9 . _ -`},
-		"nil activity":    {func(b builder) { flow.Node[string, string](b, "n", nil, b.Input()) }, flow.ErrNilActivity, `node "n": activity is nil`},
+		"empty":           {func(builder) {}, flowgraph.ErrEmptyFlow, `flow has no nodes`},
+		"name":            {func(b builder) { flow.Node(b, "a b", str, b.Input()) }, flowgraph.ErrName, `node "a b": name: bad name: name "a b" has the character ' '; allowed are A-Z a-z 0-9 . _ -`},
+		"nil activity":    {func(b builder) { flow.Node[string, string](b, "n", nil, b.Input()) }, flowgraph.ErrNilActivity, `node "n": activity is nil`},
 		"bad activity":    {func(b builder) { flow.Node(b, "n", ident[string](""), b.Input()) }, activity.ErrInvalid, `node "n": activity is not usable: invalid activity "": name: name is empty; it has 1 to 128 characters out of A-Z a-z 0-9 . _ -`},
-		"bad kind":        {func(b builder) { flow.Node(b, "n", ident[string](""), b.Input()) }, flow.ErrInvalidActivity, ``},
-		"nil input":       {func(b builder) { flow.Node(b, "n", str, nil) }, flow.ErrNilBinding, `node "n": input: input binding is nil`},
-		"zero ref":        {func(b builder) { flow.Node(b, "n", str, flow.Ref[string]{}) }, flow.ErrForeignRef, `node "n": input: reference does not belong to this flow: it is the zero Ref, which belongs to none`},
-		"foreign ref":     {func(b builder) { flow.Node(b, "n", str, foreign) }, flow.ErrForeignRef, `node "n": input: reference does not belong to this flow: it belongs to another builder, of flow "other"`},
-		"foreign input":   {func(b builder) { flow.Node(b, "n", str, other.Input()) }, flow.ErrForeignRef, ``},
-		"foreign in list": {func(b builder) { flow.Node(b, "n", ident[[]string]("l"), flow.List(b.Input(), foreign)) }, flow.ErrForeignRef, `node "n": input[1]: reference does not belong to this flow: it belongs to another builder, of flow "other"`},
-		"foreign after":   {option(flow.After(foreign)), flow.ErrForeignRef, `node "n": after[0]: reference does not belong to this flow: it belongs to another builder, of flow "other"`},
-		"nil after":       {option(flow.After(nil)), flow.ErrForeignRef, `node "n": after[0]: reference does not belong to this flow: reference is nil`},
-		"zero after":      {option(flow.AfterAll([]flow.Ref[int]{{}})), flow.ErrForeignRef, ``},
-		"after input":     {func(b builder) { flow.Node(b, "n", str, b.Input(), flow.After(b.Input())) }, flow.ErrEdge, `node "n": after[0]: bad edge: the flow's input is there from the start; it cannot be waited for`},
+		"bad kind":        {func(b builder) { flow.Node(b, "n", ident[string](""), b.Input()) }, flowgraph.ErrInvalidActivity, ``},
+		"nil input":       {func(b builder) { flow.Node(b, "n", str, nil) }, flowgraph.ErrNilBinding, `node "n": input: input binding is nil`},
+		"zero ref":        {func(b builder) { flow.Node(b, "n", str, flow.Ref[string]{}) }, flowgraph.ErrForeignRef, `node "n": input: reference does not belong to this flow: it is the zero Ref, which belongs to none`},
+		"foreign ref":     {func(b builder) { flow.Node(b, "n", str, foreign) }, flowgraph.ErrForeignRef, `node "n": input: reference does not belong to this flow: it belongs to another builder, of flow "other"`},
+		"foreign input":   {func(b builder) { flow.Node(b, "n", str, other.Input()) }, flowgraph.ErrForeignRef, ``},
+		"foreign in list": {func(b builder) { flow.Node(b, "n", ident[[]string]("l"), flow.List(b.Input(), foreign)) }, flowgraph.ErrForeignRef, `node "n": input[1]: reference does not belong to this flow: it belongs to another builder, of flow "other"`},
+		"foreign after":   {option(flow.After(foreign)), flowgraph.ErrForeignRef, `node "n": after[0]: reference does not belong to this flow: it belongs to another builder, of flow "other"`},
+		"nil after":       {option(flow.After(nil)), flowgraph.ErrForeignRef, `node "n": after[0]: reference does not belong to this flow: reference is nil`},
+		"zero after":      {option(flow.AfterEach([]flow.Ref[int]{{}})), flowgraph.ErrForeignRef, ``},
+		"after input":     {func(b builder) { flow.Node(b, "n", str, b.Input(), flow.After(b.Input())) }, flowgraph.ErrEdge, `node "n": after[0]: bad edge: the flow's input is there from the start; it cannot be waited for`},
 		"two activities": {func(b builder) {
 			flow.Node(b, "m", str, b.Input())
 			flow.Node(b, "n", ident[int]("str"), flow.Const(1))
-		}, flow.ErrInvalidActivity, `node "n": activity is not usable: another activity of this flow is named "str" too`},
-		"const":       {func(b builder) { flow.Node(b, "n", ident[float64]("x"), flow.Const(math.NaN())) }, flow.ErrConst, `node "n": input: bad constant: json: unsupported value: NaN`},
-		"large const": {func(b builder) { flow.Node(b, "n", str, flow.Const(strings.Repeat("x", flow.MaxConst-1))) }, flow.ErrLimit, `node "n": input: limit exceeded: constant of 1048577 bytes, the limit is 1048576`},
+		}, flowgraph.ErrInvalidActivity, `node "n": activity is not usable: another activity of this flow is named "str" too`},
+		"const":       {func(b builder) { flow.Node(b, "n", ident[float64]("x"), flow.Const(math.NaN())) }, flowgraph.ErrConst, `node "n": input: bad constant: json: unsupported value: NaN`},
+		"large const": {func(b builder) { flow.Node(b, "n", str, flow.Const(strings.Repeat("x", flowgraph.MaxConst-1))) }, flowgraph.ErrLimit, `node "n": input: limit exceeded: constant of 1048577 bytes, the limit is 1048576`},
 
-		"no such field": {fields(good, next, flow.Field("nom", flow.Const(1))), flow.ErrUnknownField, `node "n": input.nom: no such field: flow_test.shape has no JSON field "nom"; it has "name", "size", "next", "any", "raw", "text", "items"`},
-		"go name":       {fields(good, next, flow.Field("Name", flow.Const(1))), flow.ErrUnknownField, ``},
-		"missing field": {fields(), flow.ErrMissingField, `node "n": input.name: field is not bound: flow_test.shape needs it: it is neither a pointer nor tagged omitempty or omitzero`},
-		"field twice":   {fields(good, good), flow.ErrDuplicateField, `node "n": input.name: field is bound twice`},
-		"nil field":     {fields(flow.Field("name", nil)), flow.ErrNilBinding, `node "n": input.name: input binding is nil`},
-		"field type":    {fields(flow.Field("name", flow.Const(1))), flow.ErrTypeMismatch, `node "n": input.name: type mismatch: field "name" of flow_test.shape is string, the binding is int`},
-		"field value":   {fields(good, flow.Field("next", flow.Const(shape{Any: math.Inf(1)}))), flow.ErrConst, `node "n": input.next: bad constant: json: unsupported value: +Inf`},
-		"quoted":        {fields(good, flow.Field("text", flow.Const(1))), flow.ErrTypeMismatch, `node "n": input.text: type mismatch: field "text" of flow_test.shape is tagged ",string", which bindings do not honour`},
-		"list type":     {fields(good, flow.Field("items", flow.List[int]())), flow.ErrTypeMismatch, `node "n": input.items: type mismatch: field "items" of flow_test.shape is []string, the binding is []int`},
-		"nested":        {fields(good, flow.Field("next", flow.Struct[*shape](flow.Field("name", flow.Const(true))))), flow.ErrTypeMismatch, `node "n": input.next.name: type mismatch: field "name" of *flow_test.shape is string, the binding is bool`},
-		"no struct":     {func(b builder) { flow.Node(b, "n", str, flow.Struct[string]()) }, flow.ErrTypeMismatch, `node "n": input: type mismatch: flow.Struct cannot fill string: it is not a struct`},
-		"own JSON":      {func(b builder) { flow.Node(b, "n", ident[time.Time]("t"), flow.Struct[time.Time]()) }, flow.ErrTypeMismatch, `node "n": input: type mismatch: flow.Struct cannot fill time.Time: it has an UnmarshalJSON of its own`},
-		"own text":      {func(b builder) { flow.Node(b, "n", ident[textual]("t"), flow.Struct[textual]()) }, flow.ErrTypeMismatch, `node "n": input: type mismatch: flow.Struct cannot fill flow_test.textual: it has an UnmarshalText of its own`},
+		"no such field": {fields(good, next, flow.Field("nom", flow.Const(1))), flowgraph.ErrUnknownField, `node "n": input.nom: no such field: flow_test.shape has no JSON field "nom"; it has "name", "size", "next", "any", "raw", "text", "items"`},
+		"go name":       {fields(good, next, flow.Field("Name", flow.Const(1))), flowgraph.ErrUnknownField, ``},
+		"missing field": {fields(), flowgraph.ErrMissingField, `node "n": input.name: field is not bound: flow_test.shape needs it: it is neither a pointer nor tagged omitempty or omitzero`},
+		"field twice":   {fields(good, good), flowgraph.ErrDuplicateField, `node "n": input.name: field is bound twice`},
+		"nil field":     {fields(flow.Field("name", nil)), flowgraph.ErrNilBinding, `node "n": input.name: input binding is nil`},
+		"field type":    {fields(flow.Field("name", flow.Const(1))), flowgraph.ErrTypeMismatch, `node "n": input.name: type mismatch: field "name" of flow_test.shape is string, the binding is int`},
+		"field value":   {fields(good, flow.Field("next", flow.Const(shape{Any: math.Inf(1)}))), flowgraph.ErrConst, `node "n": input.next: bad constant: json: unsupported value: +Inf`},
+		"quoted":        {fields(good, flow.Field("text", flow.Const(1))), flowgraph.ErrTypeMismatch, `node "n": input.text: type mismatch: field "text" of flow_test.shape is tagged ",string", which bindings do not honour`},
+		"list type":     {fields(good, flow.Field("items", flow.List[int]())), flowgraph.ErrTypeMismatch, `node "n": input.items: type mismatch: field "items" of flow_test.shape is []string, the binding is []int`},
+		"nested":        {fields(good, flow.Field("next", flow.Struct[*shape](flow.Field("name", flow.Const(true))))), flowgraph.ErrTypeMismatch, `node "n": input.next.name: type mismatch: field "name" of *flow_test.shape is string, the binding is bool`},
+		"no struct":     {func(b builder) { flow.Node(b, "n", str, flow.Struct[string]()) }, flowgraph.ErrTypeMismatch, `node "n": input: type mismatch: flow.Struct cannot fill string: it is not a struct`},
+		"own JSON":      {func(b builder) { flow.Node(b, "n", ident[time.Time]("t"), flow.Struct[time.Time]()) }, flowgraph.ErrTypeMismatch, `node "n": input: type mismatch: flow.Struct cannot fill time.Time: it has an UnmarshalJSON of its own`},
+		"own text":      {func(b builder) { flow.Node(b, "n", ident[textual]("t"), flow.Struct[textual]()) }, flowgraph.ErrTypeMismatch, `node "n": input: type mismatch: flow.Struct cannot fill flow_test.textual: it has an UnmarshalText of its own`},
 		"same type name": {func(b builder) {
 			flow.Node(b, "n", sink[clash]("c"), flow.Struct[clash](flow.Field("number", flow.Const(randv2.Zipf{}))))
-		}, flow.ErrTypeMismatch,
+		}, flowgraph.ErrTypeMismatch,
 			`node "n": input.number: type mismatch: field "number" of flow_test.clash is math/rand.Zipf, the binding is math/rand/v2.Zipf`},
-		"depth": {func(b builder) { flow.Node(b, "n", sink[box]("box"), deep(flow.MaxDepth+1)) }, flow.ErrLimit, ``},
+		"depth": {func(b builder) { flow.Node(b, "n", sink[box]("box"), deep(flowgraph.MaxDepth+1)) }, flowgraph.ErrLimit, ``},
 
-		"codec": {func(b builder) { flow.Node(b, "n", raw, b.Input()) }, flow.ErrCodec, `node "n": input: codecs do not fit: the flow's input is json, activity "raw" takes raw`},
+		"codec": {func(b builder) { flow.Node(b, "n", raw, b.Input()) }, flowgraph.ErrCodec, `node "n": input: codecs do not fit: the flow's input is json, activity "raw" takes raw`},
 		"codec list": {func(b builder) {
 			flow.Node(b, "n", ident[[]string]("rl", activity.WithCodec(rawCodec{})), flow.List[string]())
-		}, flow.ErrCodec, `node "n": input: codecs do not fit: a list is composed as json, activity "rl" takes raw`},
+		}, flowgraph.ErrCodec, `node "n": input: codecs do not fit: a list is composed as json, activity "rl" takes raw`},
 		"codec source": {func(b builder) {
 			m := flow.Node(b, "m", raw, flow.Const("x"))
 			flow.Node(b, "n", sink[[]string]("l"), flow.List(m))
-		}, flow.ErrCodec, `node "n": input[0]: codecs do not fit: the result of node "m" is raw; lists and structs are composed of json`},
-		"codec node": {func(b builder) { m := flow.Node(b, "m", raw, flow.Const("x")); flow.Node(b, "n", str, m) }, flow.ErrCodec, `node "n": input: codecs do not fit: the result of node "m" is raw, activity "str" takes json`},
+		}, flowgraph.ErrCodec, `node "n": input[0]: codecs do not fit: the result of node "m" is raw; lists and structs are composed of json`},
+		"codec node": {func(b builder) { m := flow.Node(b, "m", raw, flow.Const("x")); flow.Node(b, "n", str, m) }, flowgraph.ErrCodec, `node "n": input: codecs do not fit: the result of node "m" is raw, activity "str" takes json`},
 
-		"nil option":   {option(nil), flow.ErrOption, `node "n": bad option: option 1 is nil`},
-		"nil retry":    {option(flow.Retry(nil)), flow.ErrOption, `node "n": retry: bad option: retry policy is nil`},
-		"retry":        {option(flow.Retry(activity.Attempts(-1))), flow.ErrOption, `node "n": bad option: retry: -1 attempts are outside 1 to 1000000`},
-		"timeout":      {option(flow.StartToClose(-1)), flow.ErrOption, `node "n": bad option: start-to-close timeout -1ms is negative`},
-		"heartbeat":    {option(flow.HeartbeatTimeout(-1)), flow.ErrOption, `node "n": bad option: heartbeat timeout -1ms is negative`},
-		"schedule":     {option(flow.ScheduleToStart(-1)), flow.ErrOption, `node "n": bad option: schedule-to-start timeout -1ms is negative`},
-		"lane":         {option(flow.Lane("")), flow.ErrOption, `node "n": bad option: lane "" is 0 bytes long, not 1 to 64`},
-		"priority":     {option(flow.Priority(9001)), flow.ErrOption, `node "n": bad option: priority 9001 is outside 0 to 9000`},
-		"capabilities": {option(flow.Requires("a b")), flow.ErrOption, `node "n": bad option: capability "a b" has a comma, white space or a control character`},
+		"nil option":   {option(nil), flowgraph.ErrOption, `node "n": bad option: option 1 is nil`},
+		"nil retry":    {option(activity.Retry(nil)), flowgraph.ErrOption, `node "n": bad option: retry policy is nil`},
+		"retry":        {option(activity.Retry(activity.Attempts(-1))), flowgraph.ErrOption, `node "n": bad option: retry: -1 attempts are outside 1 to 1000000`},
+		"timeout":      {option(activity.StartToClose(-1)), flowgraph.ErrOption, `node "n": bad option: start-to-close timeout -1ms is negative`},
+		"heartbeat":    {option(activity.HeartbeatTimeout(-1)), flowgraph.ErrOption, `node "n": bad option: heartbeat timeout -1ms is negative`},
+		"schedule":     {option(activity.ScheduleToStart(-1)), flowgraph.ErrOption, `node "n": bad option: schedule-to-start timeout -1ms is negative`},
+		"lane":         {option(activity.Lane("")), flowgraph.ErrOption, `node "n": bad option: lane "" is 0 bytes long, not 1 to 64`},
+		"priority":     {option(activity.Priority(9001)), flowgraph.ErrOption, `node "n": bad option: priority 9001 is outside 0 to 9000`},
+		"capabilities": {option(activity.Capabilities("a b")), flowgraph.ErrOption, `node "n": bad option: capability "a b" has a comma, white space or a control character`},
 		"tag":          {option(flow.Tag("Team", "x")), flow.ErrTag, `node "n": tags: bad tag: key "Team": it begins with a lower-case letter, goes on with a-z, 0-9 and _, then '.', then something other than '.'`},
-		"tag value":    {option(flow.Tag("a.b", strings.Repeat("x", 1025))), flow.ErrLimit, `node "n": tags: limit exceeded: value of "a.b" is 1025 bytes long, the limit is 1024`},
+		"tag value":    {option(flow.Tag("a.b", strings.Repeat("x", 1025))), flowgraph.ErrLimit, `node "n": tags: limit exceeded: value of "a.b" is 1025 bytes long, the limit is 1024`},
 		"tag text":     {option(flow.Tag("a.b", "\xff")), flow.ErrTag, `node "n": tags: bad tag: value "\xff" of "a.b": it is not valid UTF-8`},
 		"tag line":     {option(flow.Tag("a.b", "x\ny")), flow.ErrTag, `node "n": tags: bad tag: value "x\ny" of "a.b": it has the control character U+000A`},
 		"tag key line": {option(flow.Tag("a.b\u009b", "x")), flow.ErrTag, `node "n": tags: bad tag: key "a.b\u009b": it has the control character U+009B`},
-		"tag key":      {option(flow.Tag("a."+strings.Repeat("x", 127), "")), flow.ErrLimit, ``},
+		"tag key":      {option(flow.Tag("a."+strings.Repeat("x", 127), "")), flowgraph.ErrLimit, ``},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,20 +181,20 @@ func TestFlowFaults(t *testing.T) {
 		kind  error
 		want  string
 	}{
-		"name":        {func() error { return buildOne("f g", str) }, flow.ErrName, `flow "f g": name: bad name: name "f g" has the character ' '; allowed are A-Z a-z 0-9 . _ -`},
-		"nil option":  {func() error { return buildOne("f", str, nil) }, flow.ErrOption, `flow "f": bad option: option 1 is nil`},
-		"nil codec":   {func() error { return buildOne("f", str, flow.WithCodec(nil)) }, flow.ErrOption, `flow "f": codec: bad option: codec is nil`},
-		"codec":       {func() error { return buildOne("f", str, flow.WithCodec(rawCodec{})) }, flow.ErrCodec, `flow "f": return: codecs do not fit: the result of node "n" is json, the flow's is raw`},
-		"deadline":    {func() error { return buildOne("f", str, flow.Deadline(-1)) }, flow.ErrOption, `flow "f": deadline: bad option: -1ms is negative`},
-		"description": {func() error { return buildOne("f", str, flow.Describe(strings.Repeat("x", 4097))) }, flow.ErrLimit, `flow "f": description: limit exceeded: 4097 bytes, the limit is 4096`},
-		"UTF-8":       {func() error { return buildOne("f", str, flow.Describe("\xff")) }, flow.ErrOption, `flow "f": description: bad option: not valid UTF-8`},
+		"name":        {func() error { return buildOne("f g", str) }, flowgraph.ErrName, `flow "f g": name: bad name: name "f g" has the character ' '; allowed are A-Z a-z 0-9 . _ -`},
+		"nil option":  {func() error { return buildOne("f", str, nil) }, flowgraph.ErrOption, `flow "f": bad option: option 1 is nil`},
+		"nil codec":   {func() error { return buildOne("f", str, flow.WithCodec(nil)) }, flowgraph.ErrOption, `flow "f": codec: bad option: codec is nil`},
+		"codec":       {func() error { return buildOne("f", str, flow.WithCodec(rawCodec{})) }, flowgraph.ErrCodec, `flow "f": return: codecs do not fit: the result of node "n" is json, the flow's is raw`},
+		"deadline":    {func() error { return buildOne("f", str, flow.Deadline(-1)) }, flowgraph.ErrOption, `flow "f": deadline: bad option: -1ms is negative`},
+		"description": {func() error { return buildOne("f", str, flow.Describe(strings.Repeat("x", 4097))) }, flowgraph.ErrLimit, `flow "f": description: limit exceeded: 4097 bytes, the limit is 4096`},
+		"UTF-8":       {func() error { return buildOne("f", str, flow.Describe("\xff")) }, flowgraph.ErrOption, `flow "f": description: bad option: not valid UTF-8`},
 		"tag":         {func() error { return buildOne("f", str, flow.Tag("a..b", "")) }, flow.ErrTag, ""},
 		"no return": {func() error {
 			f := flow.New[string, string]("f")
 			flow.Node(f, "n", str, f.Input())
 			_, err := f.Build()
 			return err
-		}, flow.ErrNoReturn, `flow "f": return: flow returns nothing, but has a result type: string; call flow.Return`},
+		}, flowgraph.ErrNoReturn, `flow "f": return: flow returns nothing, but has a result type: string; call flow.Return`},
 		"two returns": {func() error {
 			f := flow.New[string, string]("f")
 			n := flow.Node(f, "n", str, f.Input())
@@ -201,34 +202,34 @@ func TestFlowFaults(t *testing.T) {
 			flow.Return(f, n)
 			_, err := f.Build()
 			return err
-		}, flow.ErrReturn, `flow "f": return: bad return: Return is called twice`},
+		}, flowgraph.ErrReturn, `flow "f": return: bad return: Return is called twice`},
 		"input returned": {func() error {
 			f := flow.New[string, string]("f")
 			flow.Node(f, "n", str, f.Input())
 			flow.Return(f, f.Input())
 			_, err := f.Build()
 			return err
-		}, flow.ErrReturn, `flow "f": return: bad return: the flow's input is not a result`},
+		}, flowgraph.ErrReturn, `flow "f": return: bad return: the flow's input is not a result`},
 		"foreign return": {func() error {
 			f, g := flow.New[string, string]("f"), flow.New[string, string]("g")
 			flow.Node(f, "n", str, f.Input())
 			flow.Return(f, flow.Node(g, "n", str, g.Input()))
 			_, err := f.Build()
 			return err
-		}, flow.ErrForeignRef, `flow "f": return: reference does not belong to this flow: it belongs to another builder, of flow "g"`},
+		}, flowgraph.ErrForeignRef, `flow "f": return: reference does not belong to this flow: it belongs to another builder, of flow "g"`},
 		"nil builder": {func() error {
 			var f *flow.Builder[string, string]
 			n := flow.Node(f, "n", str, f.Input())
 			flow.Return(f, n)
 			_, err := f.Build()
 			return err
-		}, flow.ErrEmptyFlow, ""},
+		}, flowgraph.ErrEmptyFlow, ""},
 		"zero builder": {func() error {
 			f := new(flow.Builder[string, string])
 			flow.Return(f, flow.Node(f, "n", str, f.Input()))
 			_, err := f.Build()
 			return err
-		}, flow.ErrEmptyFlow, ""},
+		}, flowgraph.ErrEmptyFlow, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -251,7 +252,7 @@ func buildOne(name string, a *activity.Activity[string, string], opts ...flow.Op
 func TestFaultsAreCompleteAndSingle(t *testing.T) {
 	t.Parallel()
 	f := flow.New[string, string]("f", flow.Deadline(-time.Second))
-	broken := flow.Node(f, "broken", ident[string]("", activity.Priority(-1)), flow.Ref[string]{}, flow.Lane(""))
+	broken := flow.Node(f, "broken", ident[string]("", activity.Priority(-1)), flow.Ref[string]{}, activity.Lane(""))
 	flow.Node(f, "broken", ident[string]("str"), broken, flow.Tag("x", ""))
 	flow.Node[string, string](f, "nil", nil, nil)
 	_, err := f.Build()
@@ -283,7 +284,7 @@ func TestFaultsAreCompleteAndSingle(t *testing.T) {
 
 func TestFaultsOfOtherErrors(t *testing.T) {
 	t.Parallel()
-	fault := &flow.Fault{Flow: "f", Kind: flow.ErrCycle}
+	fault := &flow.Fault{Flow: "f", Kind: flowgraph.ErrCycle}
 	for _, tc := range []struct {
 		err  error
 		want int

@@ -15,6 +15,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -64,10 +66,10 @@ func everything(t testing.TB, reverse bool) *flow.Definition[Source, Summary] {
 		after[0], after[1] = after[1], after[0]
 	}
 	one := flow.Node(f, "count", count, flow.Struct[CountInput](fields...),
-		flow.Retry(activity.Exponential{First: 1500 * time.Millisecond, Max: time.Hour, Factor: 1.5, Attempts: 9, JitterPermille: -1}),
-		flow.StartToClose(2*time.Minute), flow.HeartbeatTimeout(20*time.Second), flow.ScheduleToStart(time.Hour),
-		flow.Lane("slow"), flow.Priority(12), flow.Requires("ssd", "gpu", "ssd"), flow.After(after...))
-	flow.Node(f, "last", sink[map[string]string]("map"), flow.Const(map[string]string{"b": "<", "a": ">"}), flow.Retry(activity.NoRetry), flow.After(one, raw))
+		activity.Retry(activity.Exponential{First: 1500 * time.Millisecond, Max: time.Hour, Factor: 1.5, Attempts: 9, JitterPermille: -1}),
+		activity.StartToClose(2*time.Minute), activity.HeartbeatTimeout(20*time.Second), activity.ScheduleToStart(time.Hour),
+		activity.Lane("slow"), activity.Priority(12), activity.Capabilities("ssd", "gpu", "ssd"), flow.After(after...))
+	flow.Node(f, "last", sink[map[string]string]("map"), flow.Const(map[string]string{"b": "<", "a": ">"}), activity.Retry(activity.NoRetry), flow.After(one, raw))
 	flow.Return(f, flow.Node(f, "publish", report, flow.List(one)))
 	d, err := f.Build()
 	if err != nil {
@@ -99,7 +101,7 @@ func TestGoldenGraphIsReadAlike(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := flow.ParseGraph(data)
+	g, err := flowgraph.ParseGraph(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +117,7 @@ func TestGoldenGraphIsReadAlike(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again flow.Graph
+	var again flowgraph.Graph
 	if err := json.Unmarshal(escaped, &again); err != nil || !reflect.DeepEqual(&again, g) {
 		t.Errorf("after json.Marshal: %v", err)
 	}
@@ -136,33 +138,35 @@ func TestHashSeesWhatMatters(t *testing.T) {
 	t.Parallel()
 	base := everything(t, false).Graph()
 	seen := map[string]string{"": base.Hash()}
-	for name, change := range map[string]func(*flow.Graph){
-		"name":         func(g *flow.Graph) { g.Name = "x" },
-		"codec":        func(g *flow.Graph) { g.Codec = "x" },
-		"deadline":     func(g *flow.Graph) { g.Deadline++; g.Deadline += time.Millisecond },
-		"tags":         func(g *flow.Graph) { g.Tags["a.b"] = "" },
-		"return":       func(g *flow.Graph) { g.Return = "" },
-		"nodes":        func(g *flow.Graph) { g.Nodes = g.Nodes[:4] },
-		"node":         func(g *flow.Graph) { g.Nodes[2].Name = "x" },
-		"activity":     func(g *flow.Graph) { g.Nodes[2].Activity = "x" },
-		"node codec":   func(g *flow.Graph) { g.Nodes[2].Codec = "x" },
-		"lane":         func(g *flow.Graph) { g.Nodes[2].Lane = "x" },
-		"priority":     func(g *flow.Graph) { g.Nodes[2].Priority++ },
-		"capabilities": func(g *flow.Graph) { g.Nodes[2].Capabilities = nil },
-		"retry":        func(g *flow.Graph) { g.Nodes[2].Retry.Attempts++ },
-		"factor":       func(g *flow.Graph) { g.Nodes[2].Retry.Factor++ },
-		"start":        func(g *flow.Graph) { g.Nodes[2].StartToClose *= 2 },
-		"heartbeat":    func(g *flow.Graph) { g.Nodes[2].HeartbeatTimeout *= 2 },
-		"schedule":     func(g *flow.Graph) { g.Nodes[2].ScheduleToStart *= 2 },
-		"node tags":    func(g *flow.Graph) { g.Nodes[0].Tags["a.b"] = "" },
-		"input":        func(g *flow.Graph) { g.Nodes[0].Input = flow.Expr{Kind: flow.ExprConst, Value: []byte("1")} },
-		"const":        func(g *flow.Graph) { g.Nodes[2].Input.Fields[1].Value.Value = []byte("8") },
-		"field":        func(g *flow.Graph) { g.Nodes[2].Input.Fields[1].Name = "x" },
-		"list": func(g *flow.Graph) {
-			g.Nodes[4].Input.Items = append(g.Nodes[4].Input.Items, flow.Expr{Kind: flow.ExprInput})
+	for name, change := range map[string]func(*flowgraph.Graph){
+		"name":         func(g *flowgraph.Graph) { g.Name = "x" },
+		"codec":        func(g *flowgraph.Graph) { g.Codec = "x" },
+		"deadline":     func(g *flowgraph.Graph) { g.Deadline++; g.Deadline += time.Millisecond },
+		"tags":         func(g *flowgraph.Graph) { g.Tags["a.b"] = "" },
+		"return":       func(g *flowgraph.Graph) { g.Return = "" },
+		"nodes":        func(g *flowgraph.Graph) { g.Nodes = g.Nodes[:4] },
+		"node":         func(g *flowgraph.Graph) { g.Nodes[2].Name = "x" },
+		"activity":     func(g *flowgraph.Graph) { g.Nodes[2].Activity = "x" },
+		"node codec":   func(g *flowgraph.Graph) { g.Nodes[2].Codec = "x" },
+		"lane":         func(g *flowgraph.Graph) { g.Nodes[2].Lane = "x" },
+		"priority":     func(g *flowgraph.Graph) { g.Nodes[2].Priority++ },
+		"capabilities": func(g *flowgraph.Graph) { g.Nodes[2].Capabilities = nil },
+		"retry":        func(g *flowgraph.Graph) { g.Nodes[2].Retry.Attempts++ },
+		"factor":       func(g *flowgraph.Graph) { g.Nodes[2].Retry.Factor++ },
+		"start":        func(g *flowgraph.Graph) { g.Nodes[2].StartToClose *= 2 },
+		"heartbeat":    func(g *flowgraph.Graph) { g.Nodes[2].HeartbeatTimeout *= 2 },
+		"schedule":     func(g *flowgraph.Graph) { g.Nodes[2].ScheduleToStart *= 2 },
+		"node tags":    func(g *flowgraph.Graph) { g.Nodes[0].Tags["a.b"] = "" },
+		"input": func(g *flowgraph.Graph) {
+			g.Nodes[0].Input = flowgraph.Expr{Kind: flowgraph.ExprConst, Value: []byte("1")}
 		},
-		"source": func(g *flow.Graph) { g.Nodes[4].Input.Items[0].Node = "scan" },
-		"after":  func(g *flow.Graph) { g.Nodes[3].Upstreams = g.Nodes[3].Upstreams[:1] },
+		"const": func(g *flowgraph.Graph) { g.Nodes[2].Input.Fields[1].Value.Value = []byte("8") },
+		"field": func(g *flowgraph.Graph) { g.Nodes[2].Input.Fields[1].Name = "x" },
+		"list": func(g *flowgraph.Graph) {
+			g.Nodes[4].Input.Items = append(g.Nodes[4].Input.Items, flowgraph.Expr{Kind: flowgraph.ExprInput})
+		},
+		"source": func(g *flowgraph.Graph) { g.Nodes[4].Input.Items[0].Node = "scan" },
+		"after":  func(g *flowgraph.Graph) { g.Nodes[3].Upstreams = g.Nodes[3].Upstreams[:1] },
 	} {
 		g := base.Clone()
 		change(g)
@@ -200,7 +204,7 @@ func TestDefinitionIsImmutable(t *testing.T) {
 		t.Errorf("the constant became %s", g.Nodes[0].Input.Value)
 	}
 	g.Name, g.Tags["a.b"], g.Nodes[0].Tags["a.b"], g.Nodes[0].Capabilities[0] = "x", "x", "x", "x"
-	g.Nodes[0].Input.Kind = flow.ExprInput
+	g.Nodes[0].Input.Kind = flowgraph.ExprInput
 	d.Handlers()[0] = nil
 	flow.Node(f, "m", ident[string]("str"), f.Input())
 	if d.Graph().Hash() != hash || d.Hash() != hash || d.Handlers()[0] == nil || len(d.Graph().Nodes) != 1 {
@@ -293,8 +297,8 @@ func TestNodeOptionsReplaceTheActivitys(t *testing.T) {
 	a := ident[string]("str", activity.Lane("a"), activity.Priority(3), activity.StartToClose(time.Second), activity.Capabilities("gpu"))
 	f := flow.New[string, string]("f")
 	plain := flow.Node(f, "plain", a, f.Input())
-	flow.Return(f, flow.Node(f, "own", a, plain, flow.Lane("b"), flow.Priority(0), flow.StartToClose(0), flow.Requires("ssd", "gpu"),
-		flow.HeartbeatTimeout(time.Nanosecond)))
+	flow.Return(f, flow.Node(f, "own", a, plain, activity.Lane("b"), activity.Priority(0), activity.StartToClose(0), activity.Capabilities("ssd", "gpu"),
+		activity.HeartbeatTimeout(time.Nanosecond)))
 	d, err := f.Build()
 	if err != nil {
 		t.Fatal(err)
@@ -302,7 +306,7 @@ func TestNodeOptionsReplaceTheActivitys(t *testing.T) {
 	if got := d.Graph().Node("plain").Options; !reflect.DeepEqual(got, a.Options()) {
 		t.Errorf("plain: %+v", got)
 	}
-	want := activity.Options{Retry: activity.DefaultRetry(), Lane: "b", HeartbeatTimeout: time.Millisecond, Capabilities: []string{"gpu", "ssd"}}
+	want := activityspec.Options{Retry: activityspec.DefaultRetry(), Lane: "b", HeartbeatTimeout: time.Millisecond, Capabilities: []string{"gpu", "ssd"}}
 	if got := d.Graph().Node("own").Options; !reflect.DeepEqual(got, want) {
 		t.Errorf("own: %+v", got)
 	}
@@ -313,9 +317,9 @@ func TestNodeOptionsReplaceTheActivitys(t *testing.T) {
 
 func TestPicturesEscape(t *testing.T) {
 	t.Parallel()
-	g := &flow.Graph{
+	g := &flowgraph.Graph{
 		Name: `a"\`, InputType: `map[string]<"x">&#`, OutputType: "`", Return: "n",
-		Nodes: []flow.NodeSpec{{Name: "n", Activity: "x\ny", Input: flow.Expr{Kind: flow.ExprInput}, Upstreams: []flow.Edge{{Node: "nobody"}}}},
+		Nodes: []flowgraph.Node{{Name: "n", Activity: "x\ny", Input: flowgraph.Expr{Kind: flowgraph.ExprInput}, Upstreams: []flowgraph.Edge{{Node: "nobody"}}}},
 	}
 	golden(t, "escaped.mmd", g.Mermaid())
 	golden(t, "escaped.dot", g.DOT())

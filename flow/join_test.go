@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 type finding struct {
@@ -38,7 +39,7 @@ func race(t *testing.T, reverse bool) *flow.Definition[string, string] {
 	}
 	flow.Node(f, "late", str, f.Input(), flow.AfterQuorum(1, after...), flow.CancelRemaining())
 	flow.Node(f, "any", str, flow.Const("x"), flow.AfterAny(after...))
-	flow.Waitpoint[string](f, "signal", flow.AfterAny(refs["c"]), flow.Signals("go"))
+	flow.Waitpoint[string](f, "signal", flow.AfterAny(refs["c"]), activity.Signals("go"))
 	flow.Return(f, two)
 	d, err := f.Build()
 	if err != nil {
@@ -59,7 +60,7 @@ func TestJoinIsStoredAndDrawn(t *testing.T) {
 	golden(t, "join.mmd", d.Mermaid())
 	golden(t, "join.dot", d.DOT())
 	golden(t, "join.txt", d.Outline())
-	read, err := flow.ParseGraph(data)
+	read, err := flowgraph.ParseGraph(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +71,10 @@ func TestJoinIsStoredAndDrawn(t *testing.T) {
 	if other := race(t, true); other.Hash() != d.Hash() {
 		t.Error("the order of declaration changes the hash")
 	}
-	for what, change := range map[string]func(*flow.NodeSpec){
-		"policy": func(n *flow.NodeSpec) { n.Join.Policy = flow.JoinAny },
-		"needed": func(n *flow.NodeSpec) { n.Join.Needed = 3 },
-		"rest":   func(n *flow.NodeSpec) { n.Join.LetRun = false },
+	for what, change := range map[string]func(*flowgraph.Node){
+		"policy": func(n *flowgraph.Node) { n.Join.Policy = flowgraph.JoinAny },
+		"needed": func(n *flowgraph.Node) { n.Join.Needed = 3 },
+		"rest":   func(n *flowgraph.Node) { n.Join.LetRun = false },
 	} {
 		changed := d.Graph()
 		change(changed.Node("two"))
@@ -101,10 +102,10 @@ func TestJoinResolves(t *testing.T) {
 			t.Errorf("%s with %s: got %s, %v, want %s", tc.node, tc.results, got, err, tc.want)
 		}
 	}
-	if _, err := g.Node("quickest").Input.Resolve(nil, nil); !errors.Is(err, flow.ErrNoResult) || !strings.Contains(err.Error(), "a, b") {
+	if _, err := g.Node("quickest").Input.Resolve(nil, nil); !errors.Is(err, flowgraph.ErrNoResult) || !strings.Contains(err.Error(), "a, b") {
 		t.Errorf("got %v", err)
 	}
-	alone := flow.Expr{Kind: flow.ExprFirst, Items: []flow.Expr{{Kind: flow.ExprNode, Node: "a"}}}
+	alone := flowgraph.Expr{Kind: flowgraph.ExprFirst, Items: []flowgraph.Expr{{Kind: flowgraph.ExprNode, Node: "a"}}}
 	if got, err := alone.Resolve(nil, map[string][]byte{"a": []byte("raw")}); err != nil || string(got) != "raw" {
 		t.Errorf("got %s, %v", got, err)
 	}
@@ -120,38 +121,38 @@ func TestJoinFaults(t *testing.T) {
 		want    []string // whole faults after `flow "f": node "n": `
 	}{
 		"none": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", str, flow.AnyOf[string]()) },
-			flow.ErrJoin, []string{`join: bad join: any of no nodes`}},
+			flowgraph.ErrJoin, []string{`join: bad join: any of no nodes`}},
 		"no quorum": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", list, flow.Quorum[string](2)) },
-			flow.ErrJoin, []string{`join: bad join: 2 of no nodes`}},
+			flowgraph.ErrJoin, []string{`join: bad join: 2 of no nodes`}},
 		"after none": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", str, f.Input(), flow.AfterAny()) },
-			flow.ErrJoin, []string{`join: bad join: any of no nodes`}},
+			flowgraph.ErrJoin, []string{`join: bad join: any of no nodes`}},
 		"too many": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", list, flow.Quorum(3, a, b)) },
-			flow.ErrJoin, []string{`join: bad join: 3 of "a", "b": it needs 1 to 2`}},
+			flowgraph.ErrJoin, []string{`join: bad join: 3 of "a", "b": it needs 1 to 2`}},
 		"too few": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", str, f.Input(), flow.AfterQuorum(0, a, b)) },
-			flow.ErrJoin, []string{`join: bad join: 0 of "a", "b": it needs 1 to 2`}},
+			flowgraph.ErrJoin, []string{`join: bad join: 0 of "a", "b": it needs 1 to 2`}},
 		"twice, and too many": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", list, flow.Quorum(3, a, b, a)) },
-			flow.ErrJoin, []string{`join: bad join: "a" is given twice`, `join: bad join: 3 of "a", "b": it needs 1 to 2`}},
+			flowgraph.ErrJoin, []string{`join: bad join: "a" is given twice`, `join: bad join: 3 of "a", "b": it needs 1 to 2`}},
 		"twice after": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", str, f.Input(), flow.AfterAny(a, a)) },
-			flow.ErrJoin, []string{`join: bad join: "a" is given twice`}},
+			flowgraph.ErrJoin, []string{`join: bad join: "a" is given twice`}},
 		"two joins": {func(f builder, a, b flow.Ref[string]) {
 			flow.Node(f, "n", list, flow.List(a), flow.AfterAny(a), flow.AfterAny(b))
-		}, flow.ErrJoin, []string{`join: bad join: 2 joins; a node has at most one`}},
+		}, flowgraph.ErrJoin, []string{`join: bad join: 2 joins; a node has at most one`}},
 		"after besides": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", str, flow.AnyOf(a), flow.After(b)) },
-			flow.ErrJoin, []string{`join: bad join: "b" besides the join; all upstreams of a node with a join belong to it, by their success`}},
+			flowgraph.ErrJoin, []string{`join: bad join: "b" besides the join; all upstreams of a node with a join belong to it, by their success`}},
 		"after beside after": {func(f builder, a, b flow.Ref[string]) {
 			flow.Node(f, "n", str, f.Input(), flow.AfterAny(a), flow.After(b))
-		}, flow.ErrJoin, []string{`join: bad join: other upstreams are given besides; all upstreams of a node with a join belong to it`}},
+		}, flowgraph.ErrJoin, []string{`join: bad join: other upstreams are given besides; all upstreams of a node with a join belong to it`}},
 		"data besides": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", str, b, flow.AfterAny(a)) },
-			flow.ErrJoin, []string{`join: bad join: "b" besides the join; all upstreams of a node with a join belong to it, by their success`}},
+			flowgraph.ErrJoin, []string{`join: bad join: "b" besides the join; all upstreams of a node with a join belong to it, by their success`}},
 		"field besides": {func(f builder, a, b flow.Ref[string]) {
 			flow.Node(f, "n", sink[finding]("r"), flow.Struct[finding](flow.Field("from", a), flow.Field("all", flow.Quorum(1, b))))
-		}, flow.ErrJoin, []string{`join: bad join: "a" besides the join; all upstreams of a node with a join belong to it, by their success`}},
+		}, flowgraph.ErrJoin, []string{`join: bad join: "a" besides the join; all upstreams of a node with a join belong to it, by their success`}},
 		"input": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", str, flow.AnyOf(a, f.Input())) },
-			flow.ErrEdge, []string{`input[1]: bad edge: the flow's input is there from the start; it cannot be waited for`}},
+			flowgraph.ErrEdge, []string{`input[1]: bad edge: the flow's input is there from the start; it cannot be waited for`}},
 		"foreign": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", str, flow.AnyOf(a, flow.Ref[string]{})) },
-			flow.ErrForeignRef, []string{`input[1]: reference does not belong to this flow: it is the zero Ref, which belongs to none`}},
+			flowgraph.ErrForeignRef, []string{`input[1]: reference does not belong to this flow: it is the zero Ref, which belongs to none`}},
 		"rest of nothing": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", str, a, flow.LetRun()) },
-			flow.ErrOption, []string{`bad option: CancelRemaining and LetRun are for nodes with a join`}},
+			flowgraph.ErrOption, []string{`bad option: CancelRemaining and LetRun are for nodes with a join`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,19 +175,21 @@ func TestJoinFaults(t *testing.T) {
 
 func TestHandmadeJoinFaults(t *testing.T) {
 	t.Parallel()
-	for what, change := range map[string]func(*flow.NodeSpec){
-		"no join":        func(n *flow.NodeSpec) { n.Join = flow.Join{} },
-		"setting only":   func(n *flow.NodeSpec) { n.Join = flow.Join{LetRun: true} },
-		"unknown":        func(n *flow.NodeSpec) { n.Join.Policy = "most" },
-		"needed of any":  func(n *flow.NodeSpec) { n.Join = flow.Join{Policy: flow.JoinAny, Needed: 1} },
-		"other binding":  func(n *flow.NodeSpec) { n.Join = flow.Join{Policy: flow.JoinAny} },
-		"negative":       func(n *flow.NodeSpec) { n.Join.Needed = -1 },
-		"two bindings":   func(n *flow.NodeSpec) { n.Input = flow.Expr{Kind: flow.ExprList, Items: []flow.Expr{n.Input, n.Input}} },
-		"unknown source": func(n *flow.NodeSpec) { n.Input.Items[0].Node = "x"; n.Upstreams[0].Node = "x" },
+	for what, change := range map[string]func(*flowgraph.Node){
+		"no join":       func(n *flowgraph.Node) { n.Join = flowgraph.Join{} },
+		"setting only":  func(n *flowgraph.Node) { n.Join = flowgraph.Join{LetRun: true} },
+		"unknown":       func(n *flowgraph.Node) { n.Join.Policy = "most" },
+		"needed of any": func(n *flowgraph.Node) { n.Join = flowgraph.Join{Policy: flowgraph.JoinAny, Needed: 1} },
+		"other binding": func(n *flowgraph.Node) { n.Join = flowgraph.Join{Policy: flowgraph.JoinAny} },
+		"negative":      func(n *flowgraph.Node) { n.Join.Needed = -1 },
+		"two bindings": func(n *flowgraph.Node) {
+			n.Input = flowgraph.Expr{Kind: flowgraph.ExprList, Items: []flowgraph.Expr{n.Input, n.Input}}
+		},
+		"unknown source": func(n *flowgraph.Node) { n.Input.Items[0].Node = "x"; n.Upstreams[0].Node = "x" },
 	} {
 		g := race(t, false).Graph()
 		change(g.Node("two"))
-		if err := g.Validate(); !errors.Is(err, flow.ErrJoin) && !errors.Is(err, flow.ErrUnknownNode) {
+		if err := g.Validate(); !errors.Is(err, flowgraph.ErrJoin) && !errors.Is(err, flowgraph.ErrUnknownNode) {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}

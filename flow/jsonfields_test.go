@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 type (
@@ -105,7 +107,7 @@ func TestFieldsAreThoseOfJSON(t *testing.T) {
 // reads reports whether encoding/json has a field for the name: one with a value of an impossible type is an error.
 func reads(t reflect.Type, name string) bool {
 	for _, value := range []string{`[[]]`, `"x"`, `{"x":[]}`, `true`} {
-		data := []byte(`{` + string(appendQuoted(nil, name)) + `:` + value + `}`)
+		data := []byte(`{` + string(flowgraph.AppendQuoted(nil, name)) + `:` + value + `}`)
 		if json.Unmarshal(data, reflect.New(t).Interface()) != nil {
 			return true
 		}

@@ -6,17 +6,19 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // keyPaths reports paths to keys (of FairBy, budgets and limits) that no input of the type has. Faults of a particular
 // input, a nil pointer or a missing entry of a map, are found when a run is started.
-func (b *builder) keyPaths(input reflect.Type, found *faults) {
-	if b.graph.Codec != storedCodec {
+func (b *builder) keyPaths(input reflect.Type, found *flowgraph.FaultList) {
+	if b.graph.Codec != flowgraph.StoredCodec {
 		return
 	}
 	check := func(node, place, what string, path []string) {
 		if fault := keyFault(input, path); fault != "" {
-			found.add(node, place, ErrUnknownField, "%s%q: %s", what, strings.Join(path, "."), fault)
+			found.Add(node, place, flowgraph.ErrUnknownField, "%s%q: %s", what, strings.Join(path, "."), fault)
 		}
 	}
 	check("", "fair_by", "", b.graph.FairBy)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 type keyed struct {
@@ -27,7 +28,7 @@ type keyed struct {
 func keyedFlow(path ...string) error {
 	work := activity.New("work", func(_ context.Context, in keyed) (string, error) { return in.private, nil })
 	f := flow.New[keyed, string]("keyed", flow.FairBy(path...), flow.Budget("b", flow.HardLimit("tokens", 1), flow.PerKey(path...)))
-	flow.Return(f, flow.Node(f, "work", work, f.Input(), flow.Limit("l", activity.AtOnce(1), activity.KeyFrom(path...))))
+	flow.Return(f, flow.Node(f, "work", work, f.Input(), activity.Limit("l", activity.AtOnce(1), activity.KeyFrom(path...))))
 	_, err := f.Build()
 	return err
 }
@@ -50,7 +51,7 @@ func TestKeyPaths(t *testing.T) {
 		{[]string{"lines"}, `"lines": []string is no text, number or boolean`},
 	} {
 		err := keyedFlow(wrong.path...)
-		require.ErrorIs(t, err, flow.ErrUnknownField, wrong.path)
+		require.ErrorIs(t, err, flowgraph.ErrUnknownField, wrong.path)
 		faults := flow.Faults(err)
 		require.Len(t, faults, 3, wrong.path)
 		require.ErrorContains(t, faults[0], `flow "keyed": fair_by: no such field: `)
@@ -61,6 +62,6 @@ func TestKeyPaths(t *testing.T) {
 		}
 	}
 	for _, fault := range flow.Faults(keyedFlow()) {
-		require.ErrorIs(t, fault, flow.ErrOption)
+		require.ErrorIs(t, fault, flowgraph.ErrOption)
 	}
 }

@@ -5,23 +5,31 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// Option changes a flow: Deadline, Retention, Budget, Describe, Tag, Priority, FairBy and WithCodec.
+// Option configures a flow: Deadline, Retention, Budget, Describe, Tag, Priority, FairBy and WithCodec.
 type Option interface {
 	applyFlow(*builder)
 }
 
-// NodeOption changes a node: After, AfterAll, OnFailure, Always, AfterAny, AfterQuorum, CancelRemaining, LetRun, Retry,
-// StartToClose, HeartbeatTimeout, ScheduleToStart, Lane, Priority, Requires, KeepFrames, Limit and Tag. The activity's
-// options apply where the node sets none.
+// NodeOption configures a node: After, AfterEach, OnFailure, Always, AfterAny, AfterQuorum, CancelRemaining, LetRun and
+// Tag; those of maps; and every activity.ExecutionOption, such as activity.Retry or activity.Lane, which replaces the
+// activity's.
 type NodeOption interface {
+	// NodeOption marks the options of nodes, of this package and of package activity. There are no others.
+	NodeOption(activityspec.Mark)
+}
+
+// nodeSetting is a NodeOption of this package.
+type nodeSetting interface {
 	applyNode(*builder, *nodeSettings)
 }
 
 // nodeSettings is a node under declaration.
 type nodeSettings struct {
-	spec  *NodeSpec
+	spec  *flowgraph.Node
 	order []orderedRef
 	joins []joinDraft
 	// remaining reports that an option sets the effect on the remaining upstreams of a join.
@@ -30,7 +38,7 @@ type nodeSettings struct {
 
 // orderedRef is an upstream that is waited for without taking its result.
 type orderedRef struct {
-	kind  EdgeKind
+	kind  flowgraph.EdgeKind
 	ref   Upstream
 	index int // among those of its kind
 }
@@ -43,13 +51,16 @@ type nodeOption func(*builder, *nodeSettings)
 
 func (o nodeOption) applyNode(b *builder, n *nodeSettings) { o(b, n) }
 
+// NodeOption marks an option of nodes.
+func (nodeOption) NodeOption(activityspec.Mark) {}
+
 // Deadline limits a run, from its start to its end. After it, unfinished nodes and the run expire. The default is 0, no
 // limit. This and all other options round fractions of a millisecond up.
 func Deadline(limit time.Duration) Option {
-	return flowOption(func(b *builder) { b.graph.Deadline = activity.Milliseconds(limit) })
+	return flowOption(func(b *builder) { b.graph.Deadline = activityspec.Milliseconds(limit) })
 }
 
-// Describe sets a description of the flow, of at most MaxDescription bytes. It does not change the hash.
+// Describe sets a description of the flow, of at most 4,096 bytes. It does not change the hash.
 func Describe(text string) Option {
 	return flowOption(func(b *builder) { b.graph.Description = text })
 }
@@ -59,7 +70,7 @@ func Describe(text string) Option {
 func WithCodec(c activity.Codec) Option {
 	return flowOption(func(b *builder) {
 		if c == nil {
-			b.faults.add("", "codec", ErrOption, "codec is nil")
+			b.faults.Add("", "codec", flowgraph.ErrOption, "codec is nil")
 			return
 		}
 		b.codec, b.graph.Codec = c, c.Name()
@@ -70,10 +81,16 @@ func WithCodec(c activity.Codec) Option {
 type TagOption struct{ key, value string }
 
 // Tag attaches a text to a flow or a node, for searching. The key is a lower-case letter, then a-z, 0-9 and '_', then
-// '.', then at least one more character, the first of which is not '.': "team.name". Key and value have at most
-// MaxTagKey and MaxTagValue bytes of UTF-8 without control characters, a flow or a node at most MaxTags tags. Of two
-// tags with one key the later applies. Tags of the flow are not tags of its nodes.
+// '.', then at least one more character, the first of which is not '.': "team.name". Key and value have at most 128 and
+// 1,024 bytes of UTF-8 without control characters, a flow or a node at most 64 tags. Of two tags with one key the later
+// applies. Tags of the flow are not tags of its nodes.
 func Tag(key, value string) TagOption { return TagOption{key: key, value: value} }
+
+// NodeOption marks an option of nodes.
+func (TagOption) NodeOption(activityspec.Mark) {}
+
+// WaitpointOption marks an option of waitpoints.
+func (TagOption) WaitpointOption(activityspec.Mark) {}
 
 func (t TagOption) applyFlow(b *builder) { b.graph.Tags = withTag(b.graph.Tags, t) }
 
@@ -87,12 +104,18 @@ func withTag(tags map[string]string, t TagOption) map[string]string {
 	return tags
 }
 
-// OrderOption creates edges without data. After, AfterAll, OnFailure and Always return it; it is an option of nodes and
+// OrderOption creates edges without data. After, AfterEach, OnFailure and Always return it; it is an option of nodes and
 // of waitpoints.
 type OrderOption struct {
-	kind EdgeKind
+	kind flowgraph.EdgeKind
 	refs []Upstream
 }
+
+// NodeOption marks an option of nodes.
+func (OrderOption) NodeOption(activityspec.Mark) {}
+
+// WaitpointOption marks an option of waitpoints.
+func (OrderOption) WaitpointOption(activityspec.Mark) {}
 
 func (o OrderOption) applyNode(_ *builder, n *nodeSettings) { n.addOrder(o) }
 
@@ -110,18 +133,20 @@ func (n *nodeSettings) addOrder(o OrderOption) {
 
 // After lets the node start only when the given nodes have succeeded, without using their results. Nodes whose results
 // are bound are upstreams anyway.
-func After(refs ...Upstream) OrderOption { return OrderOption{SuccessOnly, refs} }
+func After(refs ...Upstream) OrderOption { return OrderOption{flowgraph.SuccessOnly, refs} }
 
-// AfterAll is like After for a slice of references of one type.
-func AfterAll[T any](refs []Ref[T]) OrderOption { return OrderOption{SuccessOnly, upstreams(refs)} }
+// AfterEach is like After for a slice of references of one type.
+func AfterEach[T any](refs []Ref[T]) OrderOption {
+	return OrderOption{flowgraph.SuccessOnly, upstreams(refs)}
+}
 
 // OnFailure lets the node start only when each of the given nodes has failed, expired or been cancelled; it is skipped
 // when one of them succeeds or is skipped. Use it for compensation. The run still counts as failed.
-func OnFailure(refs ...Upstream) OrderOption { return OrderOption{OnFailureOnly, refs} }
+func OnFailure(refs ...Upstream) OrderOption { return OrderOption{flowgraph.OnFailureOnly, refs} }
 
 // Always lets the node start when the given nodes have ended in any way, including skipped. Use it for cleanup. In a
 // run that was cancelled or exceeded its deadline nothing starts, including cleanup.
-func Always(refs ...Upstream) OrderOption { return OrderOption{AnyOutcome, refs} }
+func Always(refs ...Upstream) OrderOption { return OrderOption{flowgraph.AnyOutcome, refs} }
 
 func upstreams[T any](refs []Ref[T]) []Upstream {
 	list := make([]Upstream, len(refs))
@@ -131,50 +156,12 @@ func upstreams[T any](refs []Ref[T]) []Upstream {
 	return list
 }
 
-// Retry replaces the activity's retry policy for this node.
-func Retry(policy activity.RetryPolicy) NodeOption {
-	return nodeOption(func(b *builder, n *nodeSettings) {
-		if policy == nil {
-			b.faults.add(n.spec.Name, "retry", ErrOption, "retry policy is nil")
-			return
-		}
-		n.spec.Retry = policy.Plan()
-	})
+// Priority replaces the activities' priority for all nodes of the flow that have none of their own (activity.Priority),
+// 0 to activity.MaxPriority, higher first. It orders the eligible nodes of a lane. SetPriority of package runtime changes
+// the priority of a run.
+func Priority(p int) Option {
+	return flowOption(func(b *builder) { b.priority = &p })
 }
-
-// StartToClose replaces the activity's limit of one attempt for this node; 0 is no limit.
-func StartToClose(limit time.Duration) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.StartToClose = activity.Milliseconds(limit) })
-}
-
-// HeartbeatTimeout replaces the activity's limit between two heartbeats for this node; 0 is no limit.
-func HeartbeatTimeout(limit time.Duration) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.HeartbeatTimeout = activity.Milliseconds(limit) })
-}
-
-// ScheduleToStart replaces the activity's limit of waiting for a worker for this node; 0 is no limit. After it, the
-// node fails without a retry.
-func ScheduleToStart(limit time.Duration) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.ScheduleToStart = activity.Milliseconds(limit) })
-}
-
-// Lane replaces the activity's lane for this node.
-func Lane(name string) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.Lane = name })
-}
-
-// PriorityOption is the result of Priority, an option of flows and of nodes.
-type PriorityOption struct{ priority int }
-
-// Priority replaces the activities' priority for a node, or for all nodes of a flow that have none of their own, 0 to
-// activity.MaxPriority, higher first. It orders the eligible nodes of a lane. To prevent starvation, every eighth claim
-// from a lane of a partition with waiting priorities takes the node that was created first. SetPriority of package
-// runtime changes the priority of a run.
-func Priority(p int) PriorityOption { return PriorityOption{priority: p} }
-
-func (p PriorityOption) applyFlow(b *builder) { b.priority = &p.priority }
-
-func (p PriorityOption) applyNode(_ *builder, n *nodeSettings) { n.spec.Priority = p.priority }
 
 // FairBy makes runs share a lane fairly by a value of their input: FairBy("tenant", "id") is the field id of the field
 // tenant. While nodes of several values wait in a lane, the values take turns, one claim each, in every partition,
@@ -184,26 +171,8 @@ func (p PriorityOption) applyNode(_ *builder, n *nodeSettings) { n.spec.Priority
 func FairBy(path ...string) Option {
 	return flowOption(func(b *builder) {
 		if len(path) == 0 {
-			b.faults.add("", "fair_by", ErrOption, "it names no field")
+			b.faults.Add("", "fair_by", flowgraph.ErrOption, "it names no field")
 		}
 		b.graph.FairBy = slices.Clone(path)
 	})
-}
-
-// Requires adds to the capabilities that the activity asks of a worker.
-func Requires(capabilities ...string) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) {
-		n.spec.Capabilities = append(n.spec.Capabilities, capabilities...)
-	})
-}
-
-// Limit adds a limit to those of the activity, which bounds how many executions that share it start within a time or
-// run at a time; one with the same name and key replaces the activity's. See activity.Limit.
-func Limit(name string, opts ...activity.LimitOption) NodeOption {
-	return nodeOption(func(_ *builder, n *nodeSettings) { n.spec.SetLimit(activity.NewLimit(name, opts...)) })
-}
-
-// KeepFrames replaces the number of frames kept for each attempt; 0 is about 10,000.
-func KeepFrames(n int) NodeOption {
-	return nodeOption(func(_ *builder, s *nodeSettings) { s.spec.KeepFrames = n })
 }

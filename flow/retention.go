@@ -1,38 +1,27 @@
 package flow
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// Outcome is the outcome of a run.
-type Outcome string
+// Outcome is the outcome of a run, or of an item of a Map.
+type Outcome = flowgraph.Outcome
 
-// The outcomes of a run.
+// The outcomes.
 const (
-	Succeeded Outcome = "success"
-	Failed    Outcome = "failed"
-	Cancelled Outcome = "cancelled"
-	Expired   Outcome = "expired"
+	Succeeded = flowgraph.Succeeded
+	Failed    = flowgraph.Failed
+	Cancelled = flowgraph.Cancelled
+	Expired   = flowgraph.Expired
 )
 
 // KeepForever is the retention of runs that are kept until Client.Purge removes them.
-const KeepForever time.Duration = -1
-
-// MaxKeep is the longest retention.
-const MaxKeep = 100 * 365 * 24 * time.Hour
+const KeepForever = flowgraph.KeepForever
 
 // ErrRetention marks a retention that is too long or negative, or for an outcome that does not exist.
-var ErrRetention = errors.New("bad retention")
-
-// Keep is the retention of a run after its end, by its outcome. 0 is the engine's default, and KeepForever is no end.
-// Whole milliseconds.
-type Keep struct {
-	Succeeded, Failed, Cancelled, Expired time.Duration
-}
+var ErrRetention = flowgraph.ErrRetention
 
 // Retention sets how long runs are kept after they ended with one of the outcomes, or with any if none is named. Then
 // the run is purged with its nodes, results and events. The default is the engine's, see the option of the same name in
@@ -40,123 +29,4 @@ type Keep struct {
 // that it names.
 func Retention(keep time.Duration, outcomes ...Outcome) Option {
 	return flowOption(func(b *builder) { b.graph.Keep = b.graph.Keep.With(keep, outcomes...) })
-}
-
-// With returns k with another retention for the outcomes, all of them if none is named. Check reports invalid outcomes.
-func (k Keep) With(keep time.Duration, outcomes ...Outcome) Keep {
-	if keep > 0 {
-		keep = activity.Milliseconds(keep)
-	}
-	if len(outcomes) == 0 {
-		return Keep{keep, keep, keep, keep}
-	}
-	for _, outcome := range outcomes {
-		if place := k.of(outcome); place != nil {
-			*place = keep
-		} else {
-			// Kept as something that Check refuses, so that no call on the way has to return an error.
-			k.Succeeded = unknownOutcome
-		}
-	}
-	return k
-}
-
-const unknownOutcome = MaxKeep + 2*time.Millisecond
-
-func (k *Keep) of(outcome Outcome) *time.Duration {
-	switch outcome {
-	case Succeeded:
-		return &k.Succeeded
-	case Failed:
-		return &k.Failed
-	case Cancelled:
-		return &k.Cancelled
-	case Expired:
-		return &k.Expired
-	}
-	return nil
-}
-
-// Outcomes lists the outcomes in the order in which they are stored.
-func Outcomes() []Outcome { return []Outcome{Succeeded, Failed, Cancelled, Expired} }
-
-// For returns the retention after an outcome, 0 for the engine's default.
-func (k Keep) For(outcome Outcome) time.Duration {
-	if place := k.of(outcome); place != nil {
-		return *place
-	}
-	return 0
-}
-
-// Check returns the faults of k as an error that matches ErrRetention, or nil.
-func (k Keep) Check() error {
-	for _, outcome := range Outcomes() {
-		switch keep := k.For(outcome); {
-		case keep == unknownOutcome:
-			return fmt.Errorf("%w: it names an outcome other than %v", ErrRetention, Outcomes())
-		case keep > MaxKeep:
-			return fmt.Errorf("%w: %s after %s, the limit is %s", ErrRetention, keep, outcome, MaxKeep)
-		case keep < 0 && keep != KeepForever:
-			return fmt.Errorf("%w: %s after %s is negative; KeepForever is for ever", ErrRetention, keep, outcome)
-		case keep > 0 && keep%time.Millisecond != 0:
-			return fmt.Errorf("%w: %s after %s is not in whole milliseconds", ErrRetention, keep, outcome)
-		}
-	}
-	return nil
-}
-
-func (v *validation) keep() {
-	if err := v.g.Keep.Check(); err != nil {
-		v.faults.cause("", "retention", ErrOption, err)
-	}
-}
-
-// storedKeep is the stored form of a Keep, in milliseconds; -1 is for ever.
-type storedKeep struct {
-	Success   int64 `json:"success"`
-	Failed    int64 `json:"failed"`
-	Cancelled int64 `json:"cancelled"`
-	Expired   int64 `json:"expired"`
-}
-
-func (w *writer) keep(k Keep) {
-	if k == (Keep{}) {
-		return
-	}
-	w.raw(`,"keep_ms":{`)
-	first := true
-	for _, outcome := range Outcomes() {
-		keep := k.For(outcome)
-		ms := keep.Milliseconds()
-		switch {
-		case keep == 0:
-			continue
-		case keep < 0:
-			ms = -1
-		}
-		if first {
-			w.key(string(outcome))
-			w.buf = fmt.Append(w.buf, ms)
-			first = false
-		} else {
-			w.number(string(outcome), ms)
-		}
-	}
-	w.raw("}")
-}
-
-func (r *reader) keep(s *storedKeep) Keep {
-	if s == nil {
-		return Keep{}
-	}
-	read := func(outcome Outcome, ms int64) time.Duration {
-		if ms == -1 {
-			return KeepForever
-		}
-		return r.duration("keep_ms."+string(outcome), ms)
-	}
-	return Keep{
-		Succeeded: read(Succeeded, s.Success), Failed: read(Failed, s.Failed),
-		Cancelled: read(Cancelled, s.Cancelled), Expired: read(Expired, s.Expired),
-	}
 }

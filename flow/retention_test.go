@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 func TestRetentionIsStored(t *testing.T) {
@@ -34,7 +35,7 @@ func TestRetentionIsStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read, err := flow.ParseGraph(data)
+		read, err := flowgraph.ParseGraph(data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,8 +48,8 @@ func TestRetentionIsStored(t *testing.T) {
 	if keep := d.Graph().Keep; keep.For(flow.Succeeded) != time.Hour || keep.For(flow.Failed) != time.Millisecond || keep.For("odd") != 0 {
 		t.Errorf("got %+v", keep)
 	}
-	for _, opt := range []flow.Option{flow.Retention(time.Hour, "odd"), flow.Retention(flow.MaxKeep + time.Second)} {
-		if _, err := build(opt); !errors.Is(err, flow.ErrRetention) || !errors.Is(err, flow.ErrOption) {
+	for _, opt := range []flow.Option{flow.Retention(time.Hour, "odd"), flow.Retention(flowgraph.MaxKeep + time.Second)} {
+		if _, err := build(opt); !errors.Is(err, flow.ErrRetention) || !errors.Is(err, flowgraph.ErrOption) {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -53,7 +53,7 @@ func TestTyping(t *testing.T) {
 		statement string
 		want      []string // empty: it compiles
 	}{
-		"right":            {`flow.Return(f, flow.Node(f, "sum", sum, flow.List(one, two), flow.AfterAll([]flow.Ref[Stats]{one, two})))`, nil},
+		"right":            {`flow.Return(f, flow.Node(f, "sum", sum, flow.List(one, two), flow.AfterEach([]flow.Ref[Stats]{one, two})))`, nil},
 		"explicit":         {`var b flow.Binding[[]Stats] = flow.List(one); flow.Return(f, flow.Node(f, "sum", sum, b))`, nil},
 		"flow's input":     {`flow.Node(f, "bad", count, f.Input())`, []string{"flow.Ref[Source]", "flow.Binding[Listing]"}},
 		"reference":        {`flow.Node(f, "bad", scan, files)`, []string{"flow.Ref[Listing]", "flow.Binding[Source]"}},
@@ -66,8 +66,10 @@ func TestTyping(t *testing.T) {
 		"after a value":    {`flow.Node(f, "bad", count, files, flow.After(3))`, []string{"int", "flow.Upstream"}},
 		"function":         {`flow.Node(f, "bad", func(context.Context, Listing) (Stats, error) { return Stats{}, nil }, files)`, []string{"func(context.Context, Listing) (Stats, error)", "*activity.Activity[I, O]"}},
 		"flow's option":    {`flow.Node(f, "bad", count, files, flow.Deadline(3))`, []string{"flow.Option", "flow.NodeOption"}},
-		"node's option":    {`flow.New[Source, Stats]("x", flow.Lane("x"))`, []string{"flow.NodeOption", "flow.Option"}},
-		"activity's":       {`flow.Node(f, "bad", count, files, activity.Lane("x"))`, []string{"activity.Option", "flow.NodeOption"}},
+		"node's option":    {`flow.New[Source, Stats]("x", activity.Lane("x"))`, []string{"activity.ExecutionOption", "flow.Option"}},
+		"execution's":      {`flow.Node(f, "good", count, files, activity.Lane("x"))`, nil},
+		"activity's":       {`flow.Node(f, "bad", count, files, activity.Alias("x"))`, []string{"activity.Option", "flow.NodeOption"}},
+		"wait's":           {`flow.Node(f, "bad", count, files, activity.MatchAny())`, []string{"activity.WaitOption", "flow.NodeOption"}},
 		"assigned further": {`var other flow.Ref[Source] = one; _ = other`, []string{"flow.Ref[Stats]", "flow.Ref[Source]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,6 +130,7 @@ func TestImports(t *testing.T) {
 	const module = "github.com/flowfabric/flowfabric-go/"
 	allowed := map[string]bool{
 		module + "flow": true, module + "activity": true, module + "internal/activitycontext": true, module + "internal/recordtext": true,
+		module + "internal/activityspec": true, module + "internal/flowgraph": true,
 	}
 	seen := 0
 	for _, path := range goList(t, "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".", "../activity") {

@@ -10,15 +10,17 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // wired is a graph of nodes that each wait for the listed ones.
-func wired(edges map[string][]string, order ...string) *flow.Graph {
-	g := &flow.Graph{Name: "f", Codec: "json"}
+func wired(edges map[string][]string, order ...string) *flowgraph.Graph {
+	g := &flowgraph.Graph{Name: "f", Codec: "json"}
 	for _, name := range order {
-		n := flow.NodeSpec{Name: name, Activity: "x", Codec: "json", Options: activity.DefaultOptions(), Input: flow.Expr{Kind: flow.ExprInput}}
+		n := flowgraph.Node{Name: name, Activity: "x", Codec: "json", Options: activityspec.DefaultOptions(), Input: flowgraph.Expr{Kind: flowgraph.ExprInput}}
 		for _, up := range edges[name] {
-			n.Upstreams = append(n.Upstreams, flow.Edge{Node: up, Kind: flow.SuccessOnly})
+			n.Upstreams = append(n.Upstreams, flowgraph.Edge{Node: up, Kind: flowgraph.SuccessOnly})
 		}
 		g.Nodes = append(g.Nodes, n)
 	}
@@ -45,7 +47,7 @@ func TestCycles(t *testing.T) {
 			t.Parallel()
 			var got []string
 			for _, fault := range flow.Faults(wired(tc.edges, strings.Fields(tc.order)...).Validate()) {
-				if errors.Is(fault, flow.ErrCycle) {
+				if errors.Is(fault, flowgraph.ErrCycle) {
 					got = append(got, fault.Detail)
 				}
 			}
@@ -65,7 +67,7 @@ func TestLongCycleIsCut(t *testing.T) {
 		order = append(order, fmt.Sprint(i))
 	}
 	err := wired(edges, order...).Validate()
-	if !errors.Is(err, flow.ErrCycle) || !strings.HasPrefix(err.Error(), `flow "f": cycle: 0 -> 1 -> 2 -> `) || !strings.HasSuffix(err.Error(), " -> … -> 0") || len(err.Error()) > 1000 {
+	if !errors.Is(err, flowgraph.ErrCycle) || !strings.HasPrefix(err.Error(), `flow "f": cycle: 0 -> 1 -> 2 -> `) || !strings.HasSuffix(err.Error(), " -> … -> 0") || len(err.Error()) > 1000 {
 		t.Errorf("got %v", err)
 	}
 }
@@ -94,7 +96,7 @@ func TestRandomGraphs(t *testing.T) {
 		edges[last] = appendMissing(edges[last], first)
 		edges[first] = append(edges[first], last)
 		err := wired(edges, declared...).Validate()
-		if !errors.Is(err, flow.ErrCycle) {
+		if !errors.Is(err, flowgraph.ErrCycle) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		for _, fault := range flow.Faults(err) {
@@ -124,26 +126,28 @@ func appendMissing(list []string, s string) []string {
 func TestHandmadeGraphs(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		change func(*flow.Graph)
+		change func(*flowgraph.Graph)
 		kind   error
 	}{
-		"zero":      {func(g *flow.Graph) { *g = flow.Graph{} }, flow.ErrEmptyFlow},
-		"edge kind": {func(g *flow.Graph) { g.Nodes[1].Upstreams[0].Kind = "sometimes" }, flow.ErrEdge},
-		"data flag": {func(g *flow.Graph) { g.Nodes[1].Upstreams[0].Data = true }, flow.ErrEdge},
-		"edge missing": {func(g *flow.Graph) {
-			g.Nodes[1].Upstreams, g.Nodes[1].Input = nil, flow.Expr{Kind: flow.ExprNode, Node: "a"}
-		}, flow.ErrEdge},
-		"no data flag":     {func(g *flow.Graph) { g.Nodes[1].Input = flow.Expr{Kind: flow.ExprNode, Node: "a"} }, flow.ErrEdge},
-		"kind":             {func(g *flow.Graph) { g.Nodes[0].Input.Kind = "guess" }, flow.ErrBinding},
-		"no input":         {func(g *flow.Graph) { g.Nodes[0].Input = flow.Expr{} }, flow.ErrBinding},
-		"field order":      {func(g *flow.Graph) { g.Nodes[0].Input = structOf("b", "a") }, flow.ErrBinding},
-		"field twice":      {func(g *flow.Graph) { g.Nodes[0].Input = structOf("a", "a") }, flow.ErrBinding},
-		"field name":       {func(g *flow.Graph) { g.Nodes[0].Input = structOf("\xff") }, flow.ErrBinding},
-		"const":            {func(g *flow.Graph) { g.Nodes[0].Input = flow.Expr{Kind: flow.ExprConst, Value: []byte("{")} }, flow.ErrConst},
-		"microseconds":     {func(g *flow.Graph) { g.Deadline = time.Microsecond }, flow.ErrOption},
-		"node nanoseconds": {func(g *flow.Graph) { g.Nodes[0].StartToClose = 1 }, flow.ErrOption},
-		"retry delay":      {func(g *flow.Graph) { g.Nodes[0].Retry.First++ }, flow.ErrOption},
-		"options":          {func(g *flow.Graph) { g.Nodes[0].Options = activity.Options{} }, flow.ErrOption},
+		"zero":      {func(g *flowgraph.Graph) { *g = flowgraph.Graph{} }, flowgraph.ErrEmptyFlow},
+		"edge kind": {func(g *flowgraph.Graph) { g.Nodes[1].Upstreams[0].Kind = "sometimes" }, flowgraph.ErrEdge},
+		"data flag": {func(g *flowgraph.Graph) { g.Nodes[1].Upstreams[0].Data = true }, flowgraph.ErrEdge},
+		"edge missing": {func(g *flowgraph.Graph) {
+			g.Nodes[1].Upstreams, g.Nodes[1].Input = nil, flowgraph.Expr{Kind: flowgraph.ExprNode, Node: "a"}
+		}, flowgraph.ErrEdge},
+		"no data flag": {func(g *flowgraph.Graph) { g.Nodes[1].Input = flowgraph.Expr{Kind: flowgraph.ExprNode, Node: "a"} }, flowgraph.ErrEdge},
+		"kind":         {func(g *flowgraph.Graph) { g.Nodes[0].Input.Kind = "guess" }, flowgraph.ErrBinding},
+		"no input":     {func(g *flowgraph.Graph) { g.Nodes[0].Input = flowgraph.Expr{} }, flowgraph.ErrBinding},
+		"field order":  {func(g *flowgraph.Graph) { g.Nodes[0].Input = structOf("b", "a") }, flowgraph.ErrBinding},
+		"field twice":  {func(g *flowgraph.Graph) { g.Nodes[0].Input = structOf("a", "a") }, flowgraph.ErrBinding},
+		"field name":   {func(g *flowgraph.Graph) { g.Nodes[0].Input = structOf("\xff") }, flowgraph.ErrBinding},
+		"const": {func(g *flowgraph.Graph) {
+			g.Nodes[0].Input = flowgraph.Expr{Kind: flowgraph.ExprConst, Value: []byte("{")}
+		}, flowgraph.ErrConst},
+		"microseconds":     {func(g *flowgraph.Graph) { g.Deadline = time.Microsecond }, flowgraph.ErrOption},
+		"node nanoseconds": {func(g *flowgraph.Graph) { g.Nodes[0].StartToClose = 1 }, flowgraph.ErrOption},
+		"retry delay":      {func(g *flowgraph.Graph) { g.Nodes[0].Retry.First++ }, flowgraph.ErrOption},
+		"options":          {func(g *flowgraph.Graph) { g.Nodes[0].Options = activityspec.Options{} }, flowgraph.ErrOption},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -160,10 +164,10 @@ func TestHandmadeGraphs(t *testing.T) {
 	}
 }
 
-func structOf(names ...string) flow.Expr {
-	e := flow.Expr{Kind: flow.ExprStruct}
+func structOf(names ...string) flowgraph.Expr {
+	e := flowgraph.Expr{Kind: flowgraph.ExprStruct}
 	for _, name := range names {
-		e.Fields = append(e.Fields, flow.ExprField{Name: name, Value: flow.Expr{Kind: flow.ExprInput}})
+		e.Fields = append(e.Fields, flowgraph.ExprField{Name: name, Value: flowgraph.Expr{Kind: flowgraph.ExprInput}})
 	}
 	return e
 }
@@ -196,13 +200,17 @@ func TestLimits(t *testing.T) {
 		declare func(f *flow.Builder[string, none])
 		want    string
 	}{
-		"most nodes":  {func(f *flow.Builder[string, none]) { fan(f, flow.MaxNodes) }, ""},
-		"nodes":       {func(f *flow.Builder[string, none]) { fan(f, flow.MaxNodes+1) }, "nodes: limit exceeded: 10001 nodes, the limit is 10000"},
-		"fan-in":      {func(f *flow.Builder[string, none]) { flow.Node(f, "end", list, flow.List(fan(f, flow.MaxFan+1)...)) }, `node "end": upstreams: limit exceeded: 10001 upstreams, the limit is 10000`},
-		"most fan-in": {func(f *flow.Builder[string, none]) { flow.Node(f, "end", list, flow.List(fan(f, flow.MaxFan-1)...)) }, ""},
+		"most nodes": {func(f *flow.Builder[string, none]) { fan(f, flow.MaxNodes) }, ""},
+		"nodes":      {func(f *flow.Builder[string, none]) { fan(f, flow.MaxNodes+1) }, "nodes: limit exceeded: 10001 nodes, the limit is 10000"},
+		"fan-in": {func(f *flow.Builder[string, none]) {
+			flow.Node(f, "end", list, flow.List(fan(f, flowgraph.MaxFan+1)...))
+		}, `node "end": upstreams: limit exceeded: 10001 upstreams, the limit is 10000`},
+		"most fan-in": {func(f *flow.Builder[string, none]) {
+			flow.Node(f, "end", list, flow.List(fan(f, flowgraph.MaxFan-1)...))
+		}, ""},
 		"fan-out": {func(f *flow.Builder[string, none]) {
 			root := flow.Node(f, "root", str, f.Input())
-			for i := range flow.MaxFan + 1 {
+			for i := range flowgraph.MaxFan + 1 {
 				flow.Node(f, fmt.Sprint("n", i), str, root)
 			}
 		}, `node "root": limit exceeded: 10001 nodes depend on it, the limit is 10000`},
@@ -216,9 +224,9 @@ func TestLimits(t *testing.T) {
 			flow.Node(f, "n", str, f.Input(), opts...)
 		}, `node "n": tags: limit exceeded: 65 tags, the limit is 64`},
 		"largest const": {func(f *flow.Builder[string, none]) {
-			flow.Node(f, "n", str, flow.Const(strings.Repeat("x", flow.MaxConst-2)))
+			flow.Node(f, "n", str, flow.Const(strings.Repeat("x", flowgraph.MaxConst-2)))
 		}, ""},
-		"deepest": {func(f *flow.Builder[string, none]) { flow.Node(f, "n", sink[box]("box"), deep(flow.MaxDepth)) }, ""},
+		"deepest": {func(f *flow.Builder[string, none]) { flow.Node(f, "n", sink[box]("box"), deep(flowgraph.MaxDepth)) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -233,12 +241,12 @@ func TestLimits(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if g, err := flow.ParseGraph(data); err != nil || g.Hash() != d.Hash() {
+				if g, err := flowgraph.ParseGraph(data); err != nil || g.Hash() != d.Hash() {
 					t.Errorf("read back: %v", err)
 				}
 				return
 			}
-			if !errors.Is(err, flow.ErrLimit) || !strings.Contains(err.Error(), tc.want) {
+			if !errors.Is(err, flowgraph.ErrLimit) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %.300v", err)
 			}
 		})
@@ -255,7 +263,7 @@ func layers(f *flow.Builder[string, none], a *activity.Activity[string, string],
 	for i := 0; i < n; i += len(row) {
 		next := make([]flow.Ref[string], len(row))
 		for k := range next {
-			next[k] = flow.Node(f, fmt.Sprint("n", i+k), a, row[k], flow.AfterAll(row))
+			next[k] = flow.Node(f, fmt.Sprint("n", i+k), a, row[k], flow.AfterEach(row))
 		}
 		row = next
 	}

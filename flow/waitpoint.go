@@ -3,21 +3,10 @@ package flow
 import (
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-)
-
-// Signal is an external message, as WaitpointAll collects it. It is activity.Signal.
-type Signal[T any] = activity.Signal[T]
-
-// Effects of a waitpoint's timeout; see activity.TimeoutBehavior.
-const (
-	FailOnTimeout   = activity.FailOnTimeout
-	CancelOnTimeout = activity.CancelOnTimeout
-	ExpireOnTimeout = activity.ExpireOnTimeout
-	ResumeOnTimeout = activity.ResumeOnTimeout
-	Escalate        = activity.Escalate
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Waitpoint adds a node that waits for an external signal, such as a person's approval, and returns a reference to the
@@ -25,7 +14,7 @@ const (
 // it.
 //
 //	approval := flow.Waitpoint[Approval](f, "approve", flow.After(tests),
-//		flow.Signals("approve", "reject"), flow.Timeout(24*time.Hour, flow.Escalate))
+//		activity.Signals("approve", "reject"), activity.Timeout(24*time.Hour, activity.Escalate))
 //
 // The waitpoint opens when its upstreams allow it, like any node. runtime's Client lists open waitpoints with the
 // tokens that authorise signals to them. The payload is JSON; one that cannot be decoded into a T fails the nodes that
@@ -34,74 +23,57 @@ func Waitpoint[T, In, Out any](f *Builder[In, Out], name string, opts ...WaitOpt
 	if f == nil || f.b == nil {
 		return Ref[T]{}
 	}
-	return Ref[T]{owner: f.b, index: f.b.waitpoint(name, WaitSpec{Type: reflect.TypeFor[T]().String()}, opts)}
+	return Ref[T]{owner: f.b, index: f.b.waitpoint(name, flowgraph.WaitSpec{Type: reflect.TypeFor[T]().String()}, opts)}
 }
 
-// WaitpointAll is like Waitpoint, and its result is the list of all signals that ended the wait, in the order of their
+// WaitpointSignals is like Waitpoint, and its result is the list of all signals that ended the wait, in the order of their
 // arrival, with names and sources. After ResumeOnTimeout the list is empty.
-func WaitpointAll[T, In, Out any](f *Builder[In, Out], name string, opts ...WaitOption) Ref[[]Signal[T]] {
+func WaitpointSignals[T, In, Out any](f *Builder[In, Out], name string, opts ...WaitOption) Ref[[]activity.Signal[T]] {
 	if f == nil || f.b == nil {
-		return Ref[[]Signal[T]]{}
+		return Ref[[]activity.Signal[T]]{}
 	}
-	spec := WaitSpec{Type: reflect.TypeFor[T]().String(), Collect: true}
-	return Ref[[]Signal[T]]{owner: f.b, index: f.b.waitpoint(name, spec, opts)}
+	spec := flowgraph.WaitSpec{Type: reflect.TypeFor[T]().String(), Collect: true}
+	return Ref[[]activity.Signal[T]]{owner: f.b, index: f.b.waitpoint(name, spec, opts)}
 }
 
-// WaitOption changes a waitpoint: Signals, MatchAny, MatchAll, AtLeast, AtLeastDistinct, Decisive, Timeout, After, AfterAll,
-// OnFailure, Always, AfterAny, AfterQuorum, CancelRemaining, LetRun and Tag.
+// WaitOption configures a waitpoint: After, AfterEach, OnFailure, Always, AfterAny, AfterQuorum, CancelRemaining, LetRun
+// and Tag, and every activity.WaitOption, such as activity.Signals or activity.Timeout.
 type WaitOption interface {
+	// WaitpointOption marks the options of waitpoints, of this package and of package activity. There are no others.
+	WaitpointOption(activityspec.Mark)
+}
+
+// waitSetting is a WaitOption of this package.
+type waitSetting interface {
 	applyWait(*nodeSettings)
 }
-
-type waitOption activity.WaitOption
-
-func (o waitOption) applyWait(n *nodeSettings) { o(&n.spec.Wait.Wait) }
 
 func (o OrderOption) applyWait(n *nodeSettings) { n.addOrder(o) }
 
 func (t TagOption) applyWait(n *nodeSettings) { n.spec.Tags = withTag(n.spec.Tags, t) }
 
-// Signals names the signals that count, at most activity.MaxSignalNames. Names follow activity.CheckName. Used more than
-// once, it adds. The default is that every signal counts.
-func Signals(names ...string) WaitOption { return waitOption(activity.Signals(names...)) }
-
-// MatchAny ends the wait with the first signal that counts. It is the default.
-func MatchAny() WaitOption { return waitOption(activity.MatchAny()) }
-
-// MatchAll ends the wait after one signal of each name in Signals.
-func MatchAll() WaitOption { return waitOption(activity.MatchAll()) }
-
-// AtLeast ends the wait with the n-th signal that counts, of one name or of several.
-func AtLeast(n int) WaitOption { return waitOption(activity.AtLeast(n)) }
-
-// AtLeastDistinct ends the wait after accepted signals from n different sources.
-func AtLeastDistinct(n int) WaitOption { return waitOption(activity.AtLeastDistinct(n)) }
-
-// Decisive names signals of which one ends the wait at once, whatever else is required: a single rejection where
-// several approvals are needed. The names must differ from those of Signals.
-//
-//	flow.Signals("approve"), flow.AtLeastDistinct(2), flow.Decisive("reject")
-func Decisive(names ...string) WaitOption { return waitOption(activity.Decisive(names...)) }
-
-// Timeout limits the wait, from the opening of the waitpoint, at most to activity.MaxWait, and sets the effect of the
-// timeout. The default is no limit.
-func Timeout(limit time.Duration, then activity.TimeoutBehavior) WaitOption {
-	return waitOption(activity.Timeout(limit, then))
-}
-
 // waitpoint adds a waitpoint and returns its index, also when it has faults.
-func (b *builder) waitpoint(name string, wait WaitSpec, opts []WaitOption) int {
-	wait.Wait = activity.NewWait()
-	spec := NodeSpec{Name: name, Wait: &wait, Options: waitpointOptions(), Codec: storedCodec}
+func (b *builder) waitpoint(name string, wait flowgraph.WaitSpec, opts []WaitOption) int {
+	wait.Wait = activityspec.NewWait[activity.WaitOption]()
+	spec := flowgraph.Node{Name: name, Wait: &wait, Options: flowgraph.WaitpointOptions(), Codec: flowgraph.StoredCodec}
 	settings := nodeSettings{spec: &spec}
 	for i, opt := range opts {
 		if opt == nil {
-			b.faults.add(name, "", ErrOption, "option %d is nil", i+1)
+			b.faults.Add(name, "", flowgraph.ErrOption, "option %d is nil", i+1)
 			continue
 		}
-		opt.applyWait(&settings)
+		switch opt := opt.(type) {
+		case waitSetting:
+			opt.applyWait(&settings)
+		case activity.WaitOption:
+			if opt == nil {
+				b.faults.Cause(name, "", flowgraph.ErrOption, activityspec.ErrNilOption)
+				continue
+			}
+			opt(&wait.Wait)
+		}
 	}
-	spec.Upstreams = b.upstreams(name, Expr{}, slices.Concat(settings.order, b.join(&settings)))
+	spec.Upstreams = b.upstreams(name, flowgraph.Expr{}, slices.Concat(settings.order, b.join(&settings)))
 	b.graph.Nodes = append(b.graph.Nodes, spec)
 	return len(b.graph.Nodes) - 1
 }

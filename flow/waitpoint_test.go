@@ -11,6 +11,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 type approval struct {
@@ -22,14 +24,14 @@ func deploy(t testing.TB) *flow.Definition[string, string] {
 	t.Helper()
 	f := flow.New[string, string]("deploy")
 	build := flow.Node(f, "build", ident[string]("build"), f.Input())
-	ok := flow.Waitpoint[approval](f, "approve", flow.After(build), flow.Signals("approve", "reject"),
-		flow.AtLeastDistinct(2), flow.Timeout(24*time.Hour, flow.Escalate), flow.Tag("team.name", "web"))
-	all := flow.WaitpointAll[int](f, "votes", flow.AfterAll([]flow.Ref[string]{build}), flow.Signals("a", "b"), flow.MatchAll())
-	any1 := flow.Waitpoint[*approval](f, "any", flow.Timeout(time.Minute, flow.ResumeOnTimeout))
+	ok := flow.Waitpoint[approval](f, "approve", flow.After(build), activity.Signals("approve", "reject"),
+		activity.AtLeastDistinct(2), activity.Timeout(24*time.Hour, activity.Escalate), flow.Tag("team.name", "web"))
+	all := flow.WaitpointSignals[int](f, "votes", flow.AfterEach([]flow.Ref[string]{build}), activity.Signals("a", "b"), activity.MatchAll())
+	any1 := flow.Waitpoint[*approval](f, "any", activity.Timeout(time.Minute, activity.ResumeOnTimeout))
 	rolled := flow.Node(f, "roll-out", ident[string]("roll"), build, flow.After(ok, all, any1))
 	flow.Node(f, "roll-back", ident[string]("back"), build, flow.OnFailure(rolled))
-	flow.Node(f, "clean", ident[string]("clean"), build, flow.Always(rolled, ok), flow.KeepFrames(500))
-	flow.Node(f, "votes-seen", sink[[]flow.Signal[int]]("seen"), all)
+	flow.Node(f, "clean", ident[string]("clean"), build, flow.Always(rolled, ok), activity.KeepFrames(500))
+	flow.Node(f, "votes-seen", sink[[]activity.Signal[int]]("seen"), all)
 	flow.Return(f, rolled)
 	d, err := f.Build()
 	if err != nil {
@@ -54,7 +56,7 @@ func TestWaitpointGolden(t *testing.T) {
 	golden(t, "deploy.mmd", d.Mermaid())
 	golden(t, "deploy.dot", d.DOT())
 	golden(t, "deploy.txt", d.Outline())
-	again, err := flow.ParseGraph(data)
+	again, err := flowgraph.ParseGraph(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,20 +76,20 @@ func TestHashSeesWaitsAndKinds(t *testing.T) {
 	t.Parallel()
 	base := deploy(t).Graph()
 	seen := map[string]string{"": base.Hash()}
-	wait := func(change func(w *flow.WaitSpec)) func(*flow.Graph) {
-		return func(g *flow.Graph) { change(g.Node("approve").Wait) }
+	wait := func(change func(w *flowgraph.WaitSpec)) func(*flowgraph.Graph) {
+		return func(g *flowgraph.Graph) { change(g.Node("approve").Wait) }
 	}
-	for name, change := range map[string]func(*flow.Graph){
-		"signals":  wait(func(w *flow.WaitSpec) { w.Signals = w.Signals[:1] }),
-		"all":      wait(func(w *flow.WaitSpec) { w.All = true }),
-		"count":    wait(func(w *flow.WaitSpec) { w.Count++ }),
-		"distinct": wait(func(w *flow.WaitSpec) { w.Distinct = false }),
-		"decisive": wait(func(w *flow.WaitSpec) { w.Decisive = []string{"stop"} }),
-		"timeout":  wait(func(w *flow.WaitSpec) { w.Timeout *= 2 }),
-		"then":     wait(func(w *flow.WaitSpec) { w.OnTimeout = flow.FailOnTimeout }),
-		"collect":  wait(func(w *flow.WaitSpec) { w.Collect = true }),
-		"kind":     func(g *flow.Graph) { g.Node("clean").Upstreams[1].Kind = flow.OnFailureOnly },
-		"frames":   func(g *flow.Graph) { g.Node("clean").KeepFrames++ },
+	for name, change := range map[string]func(*flowgraph.Graph){
+		"signals":  wait(func(w *flowgraph.WaitSpec) { w.Signals = w.Signals[:1] }),
+		"all":      wait(func(w *flowgraph.WaitSpec) { w.All = true }),
+		"count":    wait(func(w *flowgraph.WaitSpec) { w.Count++ }),
+		"distinct": wait(func(w *flowgraph.WaitSpec) { w.Distinct = false }),
+		"decisive": wait(func(w *flowgraph.WaitSpec) { w.Decisive = []string{"stop"} }),
+		"timeout":  wait(func(w *flowgraph.WaitSpec) { w.Timeout *= 2 }),
+		"then":     wait(func(w *flowgraph.WaitSpec) { w.OnTimeout = activity.FailOnTimeout }),
+		"collect":  wait(func(w *flowgraph.WaitSpec) { w.Collect = true }),
+		"kind":     func(g *flowgraph.Graph) { g.Node("clean").Upstreams[1].Kind = flowgraph.OnFailureOnly },
+		"frames":   func(g *flowgraph.Graph) { g.Node("clean").KeepFrames++ },
 	} {
 		g := base.Clone()
 		change(g)
@@ -113,13 +115,13 @@ func TestWaitpointFaults(t *testing.T) {
 	other := flow.New[string, string]("other")
 	alien := flow.Node(other, "alien", ident[string]("str"), other.Input())
 	node := flow.Node(f, "node", ident[string]("str"), f.Input())
-	flow.Waitpoint[int](f, "bad names", flow.Signals("a b", "x", "x"))
-	flow.Waitpoint[int](f, "all-of-none", flow.MatchAll())
-	flow.Waitpoint[int](f, "few", flow.AtLeast(0))
-	flow.Waitpoint[int](f, "many", flow.AtLeast(600), flow.Signals("a", "b"))
-	flow.Waitpoint[int](f, "both", flow.Signals("yes"), flow.Decisive("yes"))
-	flow.Waitpoint[int](f, "never", flow.Timeout(0, flow.FailOnTimeout))
-	flow.Waitpoint[int](f, "long", flow.Timeout(activity.MaxWait+time.Second, "whatever"))
+	flow.Waitpoint[int](f, "bad names", activity.Signals("a b", "x", "x"))
+	flow.Waitpoint[int](f, "all-of-none", activity.MatchAll())
+	flow.Waitpoint[int](f, "few", activity.AtLeast(0))
+	flow.Waitpoint[int](f, "many", activity.AtLeast(600), activity.Signals("a", "b"))
+	flow.Waitpoint[int](f, "both", activity.Signals("yes"), activity.Decisive("yes"))
+	flow.Waitpoint[int](f, "never", activity.Timeout(0, activity.FailOnTimeout))
+	flow.Waitpoint[int](f, "long", activity.Timeout(activityspec.MaxWait+time.Second, "whatever"))
 	flow.Waitpoint[int](f, "nil", nil, flow.After(nil), flow.OnFailure(alien, node), flow.Always(node), flow.Always(f.Input()))
 	flow.Node(f, "used", ident[string]("str2"), node, flow.OnFailure(node), flow.After(node))
 	flow.Return(f, node)
@@ -165,7 +167,7 @@ func TestParsedWaitpointFaults(t *testing.T) {
 		`{"name":"w","wait":{"count":1,"surprise":5}}`:                                                     `unknown field "surprise"`,
 		`{"name":"w","wait":{"count":1}},{"name":"v","wait":{"count":1},"after":["w"],"on_failure":["w"]}`: `from "w" twice`,
 	} {
-		_, err := flow.ParseGraph([]byte(strings.Replace(form, "%", node, 1)))
+		_, err := flowgraph.ParseGraph([]byte(strings.Replace(form, "%", node, 1)))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", node, err)
 		}
@@ -178,20 +180,23 @@ func TestWaitOptionTypes(t *testing.T) {
 	check := typeChecker(t)
 	const program = `package main
 
-import "github.com/flowfabric/flowfabric-go/flow"
+import (
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+)
 
 func declare() {
 	f := flow.New[string, string]("f")
-	w := flow.Waitpoint[int](f, "w", flow.Signals("a"))
+	w := flow.Waitpoint[int](f, "w", activity.Signals("a"))
 	_ = w
 	%
 }
 `
 	for statement, want := range map[string]string{
-		`flow.WaitpointAll[int](f, "x", flow.After(w), flow.Tag("a.b", "c"), flow.Always(w), flow.OnFailure(w))`: "",
-		`flow.Waitpoint[int](f, "x", flow.Lane("x"))`:                                                            "flow.WaitOption",
-		`var r flow.Ref[string] = w`:                                                                             "flow.Ref[int]",
-		`flow.Return(f, w)`:                                                                                      "flow.Ref[int]",
+		`flow.WaitpointSignals[int](f, "x", flow.After(w), flow.Tag("a.b", "c"), flow.Always(w), flow.OnFailure(w))`: "",
+		`flow.Waitpoint[int](f, "x", activity.Lane("x"))`:                                                            "flow.WaitOption",
+		`var r flow.Ref[string] = w`: "flow.Ref[int]",
+		`flow.Return(f, w)`:          "flow.Ref[int]",
 	} {
 		got := check(strings.Replace(program, "%", statement, 1))
 		if want == "" && got != "" || !strings.Contains(got, want) {
@@ -203,12 +208,12 @@ func declare() {
 func TestWaitpointOfNoBuilder(t *testing.T) {
 	t.Parallel()
 	var none *flow.Builder[string, string]
-	if flow.Waitpoint[int](none, "w").Name() != "" || flow.WaitpointAll[int](none, "w").Name() != "" {
+	if flow.Waitpoint[int](none, "w").Name() != "" || flow.WaitpointSignals[int](none, "w").Name() != "" {
 		t.Error("a reference to nothing has a name")
 	}
 	f := flow.New[string, string]("f")
 	flow.Return(f, flow.Node(f, "n", ident[string]("str"), flow.Const("x"), flow.After(flow.Waitpoint[int](none, "w"))))
-	if _, err := f.Build(); !errors.Is(err, flow.ErrForeignRef) {
+	if _, err := f.Build(); !errors.Is(err, flowgraph.ErrForeignRef) {
 		t.Errorf("got %v", err)
 	}
 }

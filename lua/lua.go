@@ -1,5 +1,4 @@
-// Package lua holds the engine: a Lua function library for Valkey and Redis, one file per concept, assembled
-// into one source text.
+// Package lua holds the engine: a Lua function library for Valkey and Redis, assembled from files into one source text.
 //
 // The library has two families of functions. ff_* follow the FlowFabric contract, so that other FlowFabric
 // tools can share the data; ffx_* are composite calls that do in one atomic step what takes several of those.
@@ -9,6 +8,8 @@ package lua
 
 import (
 	"embed"
+	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -24,113 +25,53 @@ const (
 	MinProtocol = 1
 )
 
-//go:embed *.lua
-var sources embed.FS
-
-// Files lists the files of the library in the order in which they are assembled: what a file uses at load
-// time stands before it.
-func Files() []string {
-	return []string{
-		"call.lua",
-		"keys.lua",
-		"keys.gen.lua",
-		"record.lua",
-		"order.lua",
-		"capability.lua",
-		"wake.lua",
-		"attempt.lua",
-		"fence.lua",
-		"lease.lua",
-		"terminal.lua",
-		"create.lua",
-		"retry.lua",
-		"park.lua",
-		"claim.lua",
-		"grant.lua",
-		"claim_call.lua",
-		"replay.lua",
-		"waitpoint_token.lua",
-		"condition.lua",
-		"suspend.lua",
-		"waitpoint.lua",
-		"signal.lua",
-		"journal.lua",
-		"wait.lua",
-		"dependency.lua",
-		"group.lua",
-		"join.lua",
-		"sibling.lua",
-		"absorb.lua",
-		"event_log.lua",
-		"graph.lua",
-		"propagate.lua",
-		"flow.lua",
-		"admission.lua",
-		"budget.lua",
-		"quota.lua",
-		"stream.lua",
-		"tags.lua",
-		"ffx_joins.lua",
-		"ffx_lane.lua",
-		"ffx_order.lua",
-		"ffx_admission.lua",
-		"ffx_quota.lua",
-		"ffx_quota_block.lua",
-		"ffx_quota_keep.lua",
-		"ffx_budget.lua",
-		"ffx_budget_keep.lua",
-		"ffx_budget_gate.lua",
-		"ffx_schedule.lua",
-		"ffx_create.lua",
-		"ffx_create_node.lua",
-		"ffx_create_graph.lua",
-		"ffx_create_flow.lua",
-		"ffx_create_copy.lua",
-		"ffx_submit.lua",
-		"ffx_submit_many.lua",
-		"ffx_request.lua",
-		"ffx_handout.lua",
-		"ffx_lease.lua",
-		"ffx_heirs.lua",
-		"ffx_visit.lua",
-		"ffx_claim.lua",
-		"ffx_grant.lua",
-		"ffx_granted.lua",
-		"ffx_complete.lua",
-		"ffx_fail.lua",
-		"ffx_renew.lua",
-		"ffx_announce.lua",
-		"ffx_wait.lua",
-		"ffx_waitpoint.lua",
-		"ffx_flow.lua",
-		"ffx_rights.lua",
-		"ffx_runs.lua",
-		"ffx_child.lua",
-		"ffx_purge.lua",
-		"ffx_remnant.lua",
-		"ffx_trim.lua",
-		"ffx_walk.lua",
-		"ffx_project.lua",
-		"ffx_policies.lua",
-		"ffx_siblings.lua",
-		"ffx_members.lua",
-		"ffx_rerun.lua",
-		"ffx_compact.lua",
-		"ffx_mend.lua",
-		"ffx_mend_edges.lua",
-		"ffx_mend_flow.lua",
-		"ffx_mend_wait.lua",
-		"ffx_start.lua",
-		"ffx_due.lua",
-		"ffx_tick.lua",
-		"ffx_reconcile.lua",
-		"register.gen.lua",
-		"ffx_register.gen.lua",
-	}
+// folders lists the folders of the library in the order in which they are assembled; within a folder, files follow each
+// other by name. Folders below composite/ hold the ffx_* functions and what they alone need. What a file uses while the
+// library loads must stand above it, which codegen checks; functions may call each other whatever the order.
+var folders = []string{
+	"frame", "generated", "execution", "waiting", "graph", "limits",
+	"composite/generated", "composite/submit", "composite/claiming", "composite/completing", "composite/waits",
+	"composite/runs", "composite/children", "composite/limits", "composite/budgets", "composite/schedules",
+	"composite/maintenance", "composite",
 }
 
-// compositePrefix begins the names of the files that hold composite calls only.
-const compositePrefix = "ffx_"
+// Files that stand elsewhere than their names say. The prelude and the declarations of modules come before all others,
+// and a registration behind everything that it registers.
+const (
+	prelude           = "frame/prelude.lua"
+	modules           = "generated/modules.gen.lua"
+	register          = "generated/register.gen.lua"
+	compositeModules  = "composite/generated/modules.gen.lua"
+	compositeRegister = "composite/generated/register.gen.lua"
+)
+
+//go:embed frame generated execution waiting graph limits composite
+var sources embed.FS
+
+// Files lists the files of the library in the order in which they are assembled, by their paths in this directory.
+func Files() []string { return Order(sources) }
+
+// Order lists the files of the library that a file system holds, in the order in which they are assembled.
+func Order(files fs.FS) []string {
+	out := []string{prelude, modules, compositeModules}
+	for _, folder := range folders {
+		// A folder that cannot be read has no files, which a test would notice.
+		found, _ := fs.Glob(files, folder+"/*.lua")
+		slices.Sort(found)
+		for _, file := range found {
+			if !slices.Contains([]string{prelude, modules, register, compositeModules, compositeRegister}, file) {
+				out = append(out, file)
+			}
+		}
+	}
+	return append(out, register, compositeRegister)
+}
+
+// IsComposite reports whether a file belongs to the composite calls, which the contract library leaves out.
+func IsComposite(file string) bool { return strings.HasPrefix(file, "composite/") }
+
+// IsGenerated reports whether codegen writes a file.
+func IsGenerated(file string) bool { return strings.HasSuffix(file, ".gen.lua") }
 
 // Source is the whole library, ready for FUNCTION LOAD.
 func Source() string { return embedded(false) }
@@ -140,39 +81,32 @@ func ContractSource() string { return embedded(true) }
 
 func embedded(contract bool) string {
 	// Every listed file is embedded, which a test checks; there is no other way for this to fail.
-	source, _ := Assemble(contract, func(file string) (string, error) {
-		text, err := sources.ReadFile(file)
-		return string(text), err
-	})
+	source, _ := Assemble(sources, contract)
 	return source
 }
 
-// Assemble puts the files that read gives into one source text; contract leaves the composite calls out.
-func Assemble(contract bool, read func(file string) (string, error)) (string, error) {
+// Assemble puts the files of a file system into one source text; contract leaves the composite calls out.
+func Assemble(files fs.FS, contract bool) (string, error) {
 	var b strings.Builder
 	b.WriteString("#!lua name=" + Name + "\n")
-	for _, file := range Files() {
-		if contract && strings.HasPrefix(file, compositePrefix) {
+	for _, file := range Order(files) {
+		if contract && IsComposite(file) {
 			continue
 		}
-		text, err := read(file)
+		text, err := fs.ReadFile(files, file)
 		if err != nil {
 			return "", err
 		}
-		b.WriteString(Block(file, text))
+		b.WriteString(Block(file, string(text)))
 	}
 	return b.String(), nil
 }
 
-// Block is the text of a file as it stands in the library. The files that declare what all share stand as they
-// are; any other is a block, so that its locals are its own: the interpreter allows 200 in one scope. Line
+// Block is the text of a file as it stands in the library. The prelude and generated files declare what all share and
+// stand as they are; any other is a block, so that its locals are its own: the interpreter allows 200 in one scope. Line
 // numbers within the file stay as they are.
 func Block(file, text string) string {
-	switch file {
-	case "call.lua", "keys.lua":
-		return text
-	}
-	if strings.HasSuffix(file, ".gen.lua") {
+	if file == prelude || IsGenerated(file) {
 		return text
 	}
 	return "do " + text + "end\n"

@@ -1,6 +1,7 @@
 package lua_test
 
 import (
+	"io/fs"
 	"os"
 	"regexp"
 	"slices"
@@ -10,18 +11,18 @@ import (
 	"github.com/flowfabric/flowfabric-go/lua"
 )
 
-// TestFilesAreListed keeps a new file from being forgotten: what the list does not name is not in the library.
+// TestFilesAreListed keeps a new folder from being forgotten: what stands in none of those that are named is not in the library.
 func TestFilesAreListed(t *testing.T) {
 	t.Parallel()
-	entries, err := os.ReadDir(".")
+	var present []string
+	err := fs.WalkDir(os.DirFS("."), ".", func(name string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(name, ".lua") {
+			present = append(present, name)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	var present []string
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".lua") {
-			present = append(present, e.Name())
-		}
 	}
 	listed := lua.Files()
 	for _, name := range present {
@@ -29,9 +30,12 @@ func TestFilesAreListed(t *testing.T) {
 			t.Errorf("%s is not listed", name)
 		}
 	}
-	for _, name := range listed {
+	for i, name := range listed {
 		if !slices.Contains(present, name) {
 			t.Errorf("%s is listed and does not exist", name)
+		}
+		if slices.Contains(listed[:i], name) {
+			t.Errorf("%s is listed twice", name)
 		}
 	}
 }

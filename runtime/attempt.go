@@ -11,8 +11,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // attempt runs the function and returns how the attempt ended. Everything that the function has begun is complete by then.
@@ -169,7 +169,7 @@ func (t *task) input(ctx context.Context, plan nodePlan) ([]byte, error) {
 	if err != nil {
 		return nil, undecodable(t.locate(fmt.Errorf("input: %w", err)))
 	}
-	if plan.input.Kind == flow.ExprConst {
+	if plan.input.Kind == flowgraph.ExprConst {
 		input = bytes.Clone(input) // the plan is shared
 	}
 	return input, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // CreateBudget creates a budget, whose limits count whatever flows declare; its scope is that of the reference. The error
@@ -39,7 +40,7 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 	if err != nil {
 		return "", err
 	}
-	spec := flow.NewBudget(ref.Name, opts...)
+	spec := flowgraph.NewBudget(ref.Name, opts...)
 	if len(spec.KeyFrom) > 0 {
 		return "", fmt.Errorf("%w: it takes no key from an input", ErrBudgetRef)
 	}
@@ -215,13 +216,13 @@ func (c *Client) describeBudgets(ctx context.Context, d *Description) error {
 	}
 	for i := range d.Budgets {
 		switch list[i].Scope {
-		case flow.ScopeRun:
+		case flowgraph.ScopeRun:
 			d.Budgets[i].FlowID = enginecore.FlowID(list[i].ScopeID)
 			if d.Budgets[i].FlowID != d.FlowID {
 				continue // of the run that this one belongs to
 			}
 			d.Budgets[i].Ref.Flow, d.Budgets[i].Ref.Run = d.Flow, d.Run
-		case flow.ScopeFlow:
+		case flowgraph.ScopeFlow:
 			d.Budgets[i].Ref.Flow = d.Flow
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // refsPerCall bounds the runs whose names one round trip reads.
@@ -16,7 +16,7 @@ const refsPerCall = 100
 func (c *Client) nameRuns(ctx context.Context, states []BudgetState) error {
 	var unnamed []*BudgetState
 	for i := range states {
-		if s := &states[i]; s.Scope == flow.ScopeRun && s.Ref.Run == "" {
+		if s := &states[i]; s.Scope == flowgraph.ScopeRun && s.Ref.Run == "" {
 			s.Ref.FlowID = s.FlowID
 			unnamed = append(unnamed, s)
 		}

@@ -10,6 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // ErrBudgetRef marks a BudgetRef that names no budget.
@@ -33,7 +35,7 @@ func (r BudgetRef) String() string { return budgetRef(r).String() }
 
 // check reports what is wrong with a reference in a namespace.
 func (r BudgetRef) check(namespace enginecore.Namespace) error {
-	err := activity.CheckName(r.Name)
+	err := activityspec.CheckName(r.Name)
 	switch {
 	case err != nil:
 	case r.Key != "" && r.Flow != "":
@@ -57,7 +59,7 @@ type BudgetState struct {
 	// Ref names it, for all calls that take a reference. FlowID is that of the run that has the budget to itself, else empty.
 	Ref    BudgetRef
 	FlowID enginecore.FlowID
-	Scope  flow.BudgetScope
+	Scope  flowgraph.BudgetScope
 	Effect flow.BudgetEffect
 	// Every is the time between resets, ResetsAt the next one; zero where it is not reset.
 	Every    time.Duration
@@ -84,16 +86,16 @@ func (s BudgetState) Amount(dimension string) activity.BudgetAmount {
 
 func readBudgetState(b enginecore.BudgetState) BudgetState {
 	s := BudgetState{
-		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: flow.BudgetScope(b.ScopeType), Effect: flow.BudgetEffect(b.Effect), Every: b.Interval,
+		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: flowgraph.BudgetScope(b.ScopeType), Effect: flow.BudgetEffect(b.Effect), Every: b.Interval,
 		ResetsAt: b.NextResetAt, Set: b.Pinned, UsedUp: b.Closed, Breaches: int(b.BreachCount), SoftBreaches: int(b.SoftBreachCount),
 		Resets: int(b.ResetCount),
 	}
 	switch s.Scope {
-	case flow.ScopeRun:
+	case flowgraph.ScopeRun:
 		s.FlowID = enginecore.FlowID(b.ScopeID)
-	case flow.ScopeFlow:
+	case flowgraph.ScopeFlow:
 		s.Ref.Flow = b.ScopeID
-	case flow.ScopeShared:
+	case flowgraph.ScopeShared:
 		if b.Key != "" {
 			s.Ref.Key = b.ScopeID // as it was given; the other one is fit to be shown
 		}

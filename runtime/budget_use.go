@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // reportedBreach describes a run exceeding a limit of a budget; runtime.BudgetBreach describes the fields.
@@ -186,7 +187,7 @@ func useError(b *storedBudget, err error) error {
 // waits is not started again at once, to others by the way.
 func (t *task) publishGate(ctx context.Context, b *storedBudget, p enginecore.Partition, used useResult, waits bool) error {
 	news := gateUpdate{session: t.run.session, partition: p, budget: b.ID, version: used.gate, closed: used.closed}
-	if b.Scope == flow.ScopeRun && !b.Wide {
+	if b.Scope == flowgraph.ScopeRun && !b.Wide {
 		news.flow = t.claimed.FlowID
 	}
 	if used.gateChanged {

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Errors of budgets, for errors.Is. Those of functions are in package activity.
@@ -48,36 +49,36 @@ func (r budgetRef) String() string {
 	return fmt.Sprintf("%q", r.Name)
 }
 
-func (r budgetRef) scope() flow.BudgetScope {
+func (r budgetRef) scope() flowgraph.BudgetScope {
 	switch {
 	case r.Run != "":
-		return flow.ScopeRun
+		return flowgraph.ScopeRun
 	case r.Flow != "":
-		return flow.ScopeFlow
+		return flowgraph.ScopeFlow
 	}
-	return flow.ScopeShared
+	return flowgraph.ScopeShared
 }
 
 // id is the id of the budget in the engine.
 func (r budgetRef) id(namespace enginecore.Namespace) enginecore.BudgetID {
 	switch r.scope() {
-	case flow.ScopeRun:
-		return enginecore.BudgetIDFor(namespace, string(flow.ScopeRun), r.Flow, r.Run, r.Name)
-	case flow.ScopeFlow:
-		return enginecore.BudgetIDFor(namespace, string(flow.ScopeFlow), r.Flow, r.Name)
+	case flowgraph.ScopeRun:
+		return enginecore.BudgetIDFor(namespace, string(flowgraph.ScopeRun), r.Flow, r.Run, r.Name)
+	case flowgraph.ScopeFlow:
+		return enginecore.BudgetIDFor(namespace, string(flowgraph.ScopeFlow), r.Flow, r.Name)
 	}
-	return enginecore.BudgetIDFor(namespace, string(flow.ScopeShared), r.Name, r.Key)
+	return enginecore.BudgetIDFor(namespace, string(flowgraph.ScopeShared), r.Name, r.Key)
 }
 
 // storedBudget is one budget of a run as the flow's record keeps it. The engine reads id and scope.
 type storedBudget struct {
 	ID enginecore.BudgetID `json:"id"`
 	// Namespace is empty for the default one.
-	Namespace enginecore.Namespace `json:"ns,omitempty"`
-	Scope     flow.BudgetScope     `json:"scope"`
-	ScopeID   string               `json:"of,omitempty"`
-	Name      string               `json:"name"`
-	Key       string               `json:"key,omitempty"`
+	Namespace enginecore.Namespace  `json:"ns,omitempty"`
+	Scope     flowgraph.BudgetScope `json:"scope"`
+	ScopeID   string                `json:"of,omitempty"`
+	Name      string                `json:"name"`
+	Key       string                `json:"key,omitempty"`
 	// Wide is set on the budget of a run with nodes that stand for other runs, which use it too.
 	Wide       bool              `json:"wide,omitempty"`
 	Effect     flow.BudgetEffect `json:"effect"`
@@ -93,7 +94,7 @@ type storedDimension struct {
 }
 
 // newStoredBudget makes a declared budget ready to be sent. flowID is that of the run.
-func newStoredBudget(namespace enginecore.Namespace, s flow.BudgetSpec, ref budgetRef, flowID enginecore.FlowID) storedBudget {
+func newStoredBudget(namespace enginecore.Namespace, s flowgraph.Budget, ref budgetRef, flowID enginecore.FlowID) storedBudget {
 	b := storedBudget{
 		ID: ref.id(namespace), Scope: ref.scope(), Name: s.Name, Key: strings.Map(printable, ref.Key), Effect: s.Effect, EveryMS: s.Every.Milliseconds(),
 		DeclaredAt: time.Now().UnixMilli(),
@@ -102,11 +103,11 @@ func newStoredBudget(namespace enginecore.Namespace, s flow.BudgetSpec, ref budg
 		b.Namespace = namespace
 	}
 	switch b.Scope {
-	case flow.ScopeRun:
+	case flowgraph.ScopeRun:
 		b.ScopeID = string(flowID)
-	case flow.ScopeFlow:
+	case flowgraph.ScopeFlow:
 		b.ScopeID = ref.Flow
-	case flow.ScopeShared:
+	case flowgraph.ScopeShared:
 		b.ScopeID = cmp.Or(ref.Key, s.Name)
 	}
 	for _, l := range s.Limits {
@@ -142,14 +143,14 @@ func decodeBudgets(text string) ([]storedBudget, error) {
 }
 
 // budgetsOf resolves the budgets of a run.
-func budgetsOf(namespace enginecore.Namespace, g *flow.Graph, runID string, flowID enginecore.FlowID, input []byte) ([]storedBudget, error) {
+func budgetsOf(namespace enginecore.Namespace, g *flowgraph.Graph, runID string, flowID enginecore.FlowID, input []byte) ([]storedBudget, error) {
 	var list []storedBudget
 	for _, s := range g.Budgets {
 		ref := budgetRef{Name: s.Name}
 		switch {
-		case s.Scope == flow.ScopeRun:
+		case s.Scope == flowgraph.ScopeRun:
 			ref.Flow, ref.Run = g.Name, runID
-		case s.Scope == flow.ScopeFlow:
+		case s.Scope == flowgraph.ScopeFlow:
 			ref.Flow = g.Name
 		case len(s.KeyFrom) > 0:
 			key, err := keyFrom(s.KeyFrom, input, g.Codec)
@@ -159,7 +160,7 @@ func budgetsOf(namespace enginecore.Namespace, g *flow.Graph, runID string, flow
 			ref.Key = key
 		}
 		b := newStoredBudget(namespace, s, ref, flowID)
-		b.Wide = b.Scope == flow.ScopeRun && slices.ContainsFunc(g.Nodes, func(n flow.NodeSpec) bool { return isChild(&n) })
+		b.Wide = b.Scope == flowgraph.ScopeRun && slices.ContainsFunc(g.Nodes, func(n flowgraph.Node) bool { return isChild(&n) })
 		list = append(list, b)
 	}
 	return list, nil

@@ -54,8 +54,8 @@ func TestCancelPendingSparesWhatRuns(t *testing.T) {
 			return in, nil
 		}, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 5}))
 		f := flow.New[none, string]("pending")
-		runs := flow.Node(f, "runs", act, flow.Const("ok"), flow.Priority(9))
-		flow.Node(f, "fails", act, flow.Const("fail"), flow.Priority(8))
+		runs := flow.Node(f, "runs", act, flow.Const("ok"), activity.Priority(9))
+		flow.Node(f, "fails", act, flow.Const("fail"), activity.Priority(8))
 		flow.Node(f, "waits", act, flow.Const("ok"))
 		flow.Return(f, flow.Node(f, "after", act, runs))
 		b.Worker(t, []activity.Handler{act}, runtime.Concurrency(2))

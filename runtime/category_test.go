@@ -50,7 +50,7 @@ func TestCategoryOfAnExpiredSubFlow(t *testing.T) {
 		})
 		inner := chainOf(t, waits, 2, flow.Deadline(50*time.Millisecond))
 		f := flow.New[int, int]("outer")
-		flow.Return(f, flow.Sub(f, "inner", inner, f.Input(), flow.Retry(activity.NoRetry)))
+		flow.Return(f, flow.Sub(f, "inner", inner, f.Input(), activity.Retry(activity.NoRetry)))
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Keeper(t)

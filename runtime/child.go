@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // childWait is the error by which a task says that it waits for a run.
@@ -152,7 +153,7 @@ func (c *child) retryUntilKnown(ctx context.Context, call func() error) error {
 // childRun names the flow and the run of the items of a map, and the run of a sub-flow.
 func childRun(parent enginecore.ClaimedExecution, number int64) (name, run string) {
 	name = parent.FlowName + "." + parent.Node
-	if len(name) > activity.MaxName {
+	if len(name) > activityspec.MaxName {
 		name = parent.Node
 	}
 	run = parent.FlowName + "/" + parent.RunID + "/" + parent.Node

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // ChildRun is the run that a node stands for: that of the items of a map, or of a sub-flow. Client.Describe and Client.Watch
@@ -176,7 +176,7 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]It
 	items := make([]Item, len(reply.Executions))
 	for i, e := range reply.Executions {
 		items[i] = Item{
-			Index: next + i, Name: flow.ItemName(next + i), State: enginecore.PublicState(e.State), Attempts: int(e.Attempts),
+			Index: next + i, Name: flowgraph.ItemName(next + i), State: enginecore.PublicState(e.State), Attempts: int(e.Attempts),
 		}
 		items[i].Reason, items[i].Category = plainFailure(e.Reason, e.Category)
 		if e.Outcome == "success" {

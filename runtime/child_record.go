@@ -2,7 +2,8 @@ package runtime
 
 import (
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Kinds of the executions whose work is a run of its own. They are no names of activities, so every worker knows them and
@@ -19,27 +20,27 @@ const childWaitPrefix = "waits for run "
 type storedChild struct {
 	// Flow is the name of a sub-flow.
 	Flow string `json:"flow,omitempty"`
-	// MaxItems, AtOnce and Outcomes are those of a flow.MapSpec.
+	// MaxItems, AtOnce and Outcomes are those of a flowgraph.MapSpec.
 	MaxItems int  `json:"max_items,omitempty"`
 	AtOnce   int  `json:"at_once,omitempty"`
 	Outcomes bool `json:"outcomes,omitempty"`
 }
 
 // isChild tells whether a node stands for a run of its own.
-func isChild(n *flow.NodeSpec) bool { return n.Map != nil || n.Sub != nil }
+func isChild(n *flowgraph.Node) bool { return n.Map != nil || n.Sub != nil }
 
 // childNode is what the engine runs for a node that stands for a run of its own: starting that run and taking its result.
 // The options of a map are those of its items.
-func childNode(n *flow.NodeSpec) *flow.NodeSpec {
+func childNode(n *flowgraph.Node) *flowgraph.Node {
 	c := *n
 	if c.Map != nil {
-		c.Options = activity.Options{Retry: activity.NoRetry.Plan(), Lane: n.Lane, Priority: n.Priority}
+		c.Options = activityspec.Options{Retry: activity.NoRetry.Plan(), Lane: n.Lane, Priority: n.Priority}
 	}
 	return &c
 }
 
 // needsFlowInput tells whether the items of a map have limits whose keys stand in the flow's input.
-func needsFlowInput(n *flow.NodeSpec) bool {
+func needsFlowInput(n *flowgraph.Node) bool {
 	if n.Map == nil {
 		return false
 	}
@@ -52,7 +53,7 @@ func needsFlowInput(n *flow.NodeSpec) bool {
 }
 
 // kindOf is the kind of execution that a node becomes.
-func kindOf(n *flow.NodeSpec) string {
+func kindOf(n *flowgraph.Node) string {
 	switch {
 	case n.Map != nil:
 		return mapKind

@@ -12,6 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // start starts the run that a node stands for, or goes on starting it.
@@ -82,8 +84,8 @@ func (c *child) readParent(ctx context.Context) error {
 }
 
 // declared is the node in the definition that was submitted with the parent.
-func (c *child) declared() (*flow.NodeSpec, error) {
-	graph, err := flow.ParseGraph(c.parent.Definition)
+func (c *child) declared() (*flowgraph.Node, error) {
+	graph, err := flowgraph.ParseGraph(c.parent.Definition)
 	if err != nil {
 		return nil, undecodable(c.locate(err))
 	}
@@ -95,10 +97,10 @@ func (c *child) declared() (*flow.NodeSpec, error) {
 }
 
 // itemsGraph is the flow of the items. How many of them run at once is a limit of their own.
-func (c *child) itemsGraph(node *flow.NodeSpec) *flow.Graph {
-	var limit *activity.LimitSpec
+func (c *child) itemsGraph(node *flowgraph.Node) *flowgraph.Graph {
+	var limit *activityspec.Limit
 	if c.spec.AtOnce > 0 {
-		own := activity.NewLimit("items-"+string(c.id), activity.AtOnce(c.spec.AtOnce))
+		own := activityspec.NewLimit("items-"+string(c.id), activity.AtOnce(c.spec.AtOnce))
 		limit = &own
 	}
 	return node.ItemsGraph(c.name, c.items, limit)
@@ -209,7 +211,7 @@ func (c *child) appendResult(list []byte, index int, ended enginecore.ItemState)
 		}
 		list = append(list, data...)
 	case ended.Outcome != "success":
-		return nil, fmt.Errorf("run %s of flow %s: %s is %s", c.runID, c.name, flow.ItemName(index), ended.Outcome)
+		return nil, fmt.Errorf("run %s of flow %s: %s is %s", c.runID, c.name, flowgraph.ItemName(index), ended.Outcome)
 	default:
 		list = append(list, ended.Result...)
 	}

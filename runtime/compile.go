@@ -7,12 +7,12 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // compiledFlow is what the plans of one definition share.
 type compiledFlow struct {
-	graph       *flow.Graph
+	graph       *flowgraph.Graph
 	hash        string
 	definition  []byte
 	nodes       []enginecore.SubmitFlowNode // without execution ids
@@ -26,7 +26,7 @@ type compiledFlow struct {
 }
 
 // compileFlow encodes a graph for the engine.
-func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
+func compileFlow(g *flowgraph.Graph, hash string) (*compiledFlow, error) {
 	definition, err := g.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("flow %s: %w", g.Name, err)
@@ -55,7 +55,7 @@ func compileFlow(g *flow.Graph, hash string) (*compiledFlow, error) {
 	return c, nil
 }
 
-func compileNode(n *flow.NodeSpec) (enginecore.SubmitFlowNode, error) {
+func compileNode(n *flowgraph.Node) (enginecore.SubmitFlowNode, error) {
 	usesFlowInput := n.Input.UsesFlowInput() || needsFlowInput(n)
 	n = childNode(n)
 	policy, err := encodePolicy(n)
@@ -87,7 +87,7 @@ const maxCompiled = 128
 // definition is what the cache needs of a flow.Definition.
 type definition interface {
 	Hash() string
-	Graph() *flow.Graph
+	Graph() *flowgraph.Graph
 }
 
 func (c *compiledCache) get(def definition) (*compiledFlow, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
@@ -153,7 +154,7 @@ func (c *completer) fail(l *lease, failure error) (r report) {
 		Reason: recordtext.Text(failure.Error(), MaxReason), Category: activity.CategoryOf(failure),
 		Retryable: !activity.IsNonRetryable(failure), JitterPermille: rand.Int64N(1001),
 	}
-	if delay, ok := activity.RetryDelay(failure); ok {
+	if delay, ok := activityspec.RetryDelay(failure); ok {
 		call.RetryAfter = max(delay, time.Millisecond)
 	}
 	r.err = c.untilKnown(l, func(ctx context.Context, _ bool) error {

@@ -6,8 +6,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // storedCondition is the resume condition of a suspension: a list of matchers, each of which takes one signal of its name,
@@ -23,7 +24,7 @@ type storedCondition struct {
 
 // encodeCondition turns what a wait asks for into matchers. For n signals of some names, each name stands there n times.
 // The matchers of decisive names are apart.
-func encodeCondition(w activity.Wait) []byte {
+func encodeCondition(w activityspec.Wait) []byte {
 	c := storedCondition{
 		Type: "signal_set", Names: []string{}, Mode: "any", Minimum: max(1, w.Count), Distinct: w.Distinct, Decisive: w.Decisive,
 	}
@@ -71,7 +72,7 @@ type storedWait struct {
 }
 
 // encodeWait returns the wait of a waitpoint node in a run. Its id derives from the run's and the node's name.
-func encodeWait(w *flow.WaitSpec, id enginecore.FlowID, node string) []byte {
+func encodeWait(w *flowgraph.WaitSpec, id enginecore.FlowID, node string) []byte {
 	waitpoint := enginecore.WaitpointIDFor(id, node)
 	data, err := json.Marshal(storedWait{
 		WaitpointID: waitpoint, Key: waitpointKey(waitpoint), Condition: encodeCondition(w.Wait),
@@ -87,5 +88,5 @@ func waitpointKey(id enginecore.WaitpointID) string { return "wpk:" + string(id)
 
 // conditionOf is the condition of a wait in an activity.
 func conditionOf(w activitycontext.Wait) []byte {
-	return encodeCondition(activity.Wait{Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive})
+	return encodeCondition(activityspec.Wait{Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 func TestConditions(t *testing.T) {
@@ -24,7 +25,7 @@ func TestConditions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := activity.NewWait(tc.opts...)
+			w := activityspec.NewWait(tc.opts...)
 			require.NoError(t, w.Validate())
 			require.JSONEq(t, tc.want, string(encodeCondition(w)))
 		})

@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // checkServable refuses what the contract has no place for. The tags are those of the flow and of the run.
-func checkServable(g *flow.Graph, tags []enginecore.SubmitFlowTag) error {
+func checkServable(g *flowgraph.Graph, tags []enginecore.SubmitFlowTag) error {
 	refuse := func(node, feature string) error {
 		return fmt.Errorf("%w: flow %s, node %s: %s", ErrNotInContract, g.Name, node, feature)
 	}
@@ -38,7 +38,7 @@ func checkServable(g *flow.Graph, tags []enginecore.SubmitFlowTag) error {
 			}
 		}
 		for _, up := range n.Upstreams {
-			if up.Kind != flow.SuccessOnly {
+			if up.Kind != flowgraph.SuccessOnly {
 				return refuse(n.Name, fmt.Sprintf("an edge of kind %s, from %s", up.Kind, up.Node))
 			}
 		}
@@ -58,7 +58,7 @@ var (
 	}
 )
 
-func checkKnownMembers(g *flow.Graph) error {
+func checkKnownMembers(g *flowgraph.Graph) error {
 	definition, err := g.MarshalJSON()
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -32,7 +33,7 @@ func TestContractRefusals(t *testing.T) {
 			return flow.Node(f, "second", a, f.Input(), flow.OnFailure(first))
 		}, "node second: an edge of kind on_failure, from first"},
 		"start": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
-			return flow.Node(f, "second", a, first, flow.ScheduleToStart(time.Minute))
+			return flow.Node(f, "second", a, first, activity.ScheduleToStart(time.Minute))
 		}, "node second: a schedule-to-start timeout"},
 		"join": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			return flow.Node(f, "second", a, flow.AnyOf(first, flow.Node(f, "other", a, f.Input())))

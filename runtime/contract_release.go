@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // letGo notes that the flow is whole and releases its roots. Once it is noted, a keeper can do the rest.
@@ -68,7 +68,7 @@ func (c *contract) release(ctx context.Context, p enginecore.Partition, members 
 }
 
 // joinLanes lists the lanes of a flow in one text; a lane has no line breaks.
-func joinLanes(g *flow.Graph) string {
+func joinLanes(g *flowgraph.Graph) string {
 	var lanes []string
 	for i := range g.Nodes {
 		lanes = append(lanes, g.Nodes[i].Lane)

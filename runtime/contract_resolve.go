@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -229,7 +229,7 @@ type contractGraph struct {
 	downs map[string][]string
 }
 
-func newContractGraph(g *flow.Graph) *contractGraph {
+func newContractGraph(g *flowgraph.Graph) *contractGraph {
 	graph := &contractGraph{
 		lanes: make(map[string]enginecore.LaneID, len(g.Nodes)), place: make(map[string]int, len(g.Nodes)),
 		downs: make(map[string][]string),
@@ -278,7 +278,7 @@ func (g *graphCache) get(ctx context.Context, c *contract, p enginecore.Partitio
 	if err != nil {
 		return nil, nil
 	}
-	parsed, err := flow.ParseGraph(definition)
+	parsed, err := flowgraph.ParseGraph(definition)
 	if err != nil || parsed.Hash() != hash {
 		return nil, nil
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -77,7 +77,7 @@ var submissionTags = []string{tagGraphHash, tagInputHash, tagSubmitted, tagDeadl
 // begin creates the flow's record, or finds that the run exists.
 func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error) {
 	c, call := s.contract, s.call
-	graph, err := flow.ParseGraph(call.Definition)
+	graph, err := flowgraph.ParseGraph(call.Definition)
 	if err != nil {
 		return false, err
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Description is the state of a run at one moment.
@@ -54,7 +54,7 @@ type Description struct {
 	// Budgets are those of the flow, by name, with how they stand at the moment.
 	Budgets []BudgetState
 	// Graph is the flow that the run executes.
-	Graph *flow.Graph
+	Graph *flowgraph.Graph
 	// Nodes are in the order of the flow's declaration.
 	Nodes []NodeDescription
 
@@ -175,7 +175,7 @@ func describeFlow(id enginecore.FlowID, r enginecore.DescribeFlowReply) (*Descri
 		return d, nil
 	}
 	var err error
-	d.Graph, err = flow.ParseGraph(r.Definition)
+	d.Graph, err = flowgraph.ParseGraph(r.Definition)
 	return d, err
 }
 
@@ -256,7 +256,7 @@ func (d *Description) nameUpstreams() {
 		if spec == nil {
 			continue
 		}
-		if spec.Join.Policy != flow.JoinAll {
+		if spec.Join.Policy != flowgraph.JoinAll {
 			n.Why = whyJoin(spec, states)
 			continue
 		}
@@ -334,7 +334,7 @@ func listed(names []string) string {
 }
 
 // whyJoin says in words what a node with a join waits for. states are those of all nodes.
-func whyJoin(n *flow.NodeSpec, states map[string]enginecore.PublicState) string {
+func whyJoin(n *flowgraph.Node, states map[string]enginecore.PublicState) string {
 	needed := max(1, n.Join.Needed)
 	var open []string
 	for _, up := range n.Upstreams {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/lua"
 )
 
 // Every event that the library logs under a name of its own has a constant.
@@ -15,12 +17,10 @@ func TestEveryEventIsNamed(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("event.go")
 	require.NoError(t, err)
-	files, err := filepath.Glob(filepath.Join("..", "lua", "*.lua"))
-	require.NoError(t, err)
-	event := regexp.MustCompile(`graph\.event\(c, [a-z_.]+, '([a-z_]+)'|graph\.log(?:_alone)?\(c, [a-z_.A-Z]+, '([a-z_]+)'`)
+	event := regexp.MustCompile(`event_log\.add_for\(c, [a-z_.]+, '([a-z_]+)'|event_log\.add(?:_alone)?\(c, [a-z_.A-Z]+, '([a-z_]+)'`)
 	names := 0
-	for _, name := range files {
-		text, err := os.ReadFile(name)
+	for _, name := range lua.Files() {
+		text, err := os.ReadFile(filepath.Join("..", "lua", filepath.FromSlash(name)))
 		require.NoError(t, err)
 		for _, match := range event.FindAllStringSubmatch(string(text), -1) {
 			found := match[1] + match[2]

@@ -20,7 +20,7 @@ func ExampleClient_Signal() {
 	ctx := context.Background()
 	publish := activity.New("publish", func(_ context.Context, c consent) (string, error) { return "published, says " + c.By, nil })
 	f := flow.New[struct{}, string]("news")
-	ok := flow.Waitpoint[consent](f, "approve", flow.Signals("approve"))
+	ok := flow.Waitpoint[consent](f, "approve", activity.Signals("approve"))
 	flow.Return(f, flow.Node(f, "publish", publish, ok))
 	def, err := f.Build()
 	if err != nil {

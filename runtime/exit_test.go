@@ -51,7 +51,7 @@ func TestFunctionEndsItsGoroutine(t *testing.T) {
 				if b.Contract() {
 					goruntime.Goexit()
 				}
-				return activity.Once(ctx, "step", func(context.Context) (int, error) {
+				return activity.Step(ctx, "step", func(context.Context) (int, error) {
 					goruntime.Goexit()
 					return 0, nil
 				})

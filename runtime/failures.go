@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // MaxFailures bounds the failures that a RunError lists.
@@ -98,6 +98,6 @@ func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *Des
 	return nil
 }
 
-func hasJoin(g *flow.Graph) bool {
-	return slices.ContainsFunc(g.Nodes, func(n flow.NodeSpec) bool { return n.Join.Policy != flow.JoinAll })
+func hasJoin(g *flowgraph.Graph) bool {
+	return slices.ContainsFunc(g.Nodes, func(n flowgraph.Node) bool { return n.Join.Policy != flowgraph.JoinAll })
 }

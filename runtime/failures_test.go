@@ -164,7 +164,7 @@ func TestManyFailures(t *testing.T) {
 		for i := range others {
 			flow.Node(f, fmt.Sprintf("n%03d", i), a, f.Input())
 		}
-		flow.Return(f, flow.Node(f, "zero", a, f.Input(), flow.Priority(9000)))
+		flow.Return(f, flow.Node(f, "zero", a, f.Input(), activity.Priority(9000)))
 		def, err := f.Build()
 		require.NoError(t, err)
 		run, err := runtime.Start(ctx, b.Client, def, none{})

@@ -123,10 +123,10 @@ func TestFullServer(t *testing.T) {
 		const running = 4
 		worker := []activity.Handler{work}
 		b.Worker(t, worker, runtime.Concurrency(running), runtime.Lease(2*time.Second))
-		now, later, idle := work.define(t, "now"), work.define(t, "later", flow.Lane("later")), work.define(t, "idle", flow.Lane("idle"))
+		now, later, idle := work.define(t, "now"), work.define(t, "later", activity.Lane("later")), work.define(t, "idle", activity.Lane("idle"))
 
 		g := flow.New[string, vote]("gate")
-		flow.Return(g, flow.Waitpoint[vote](g, "approve", flow.Signals("approve")))
+		flow.Return(g, flow.Waitpoint[vote](g, "approve", activity.Signals("approve")))
 		gate, err := g.Build()
 		require.NoError(t, err)
 		waiting, err := runtime.Start(ctx, b.Client, gate, "")
@@ -274,7 +274,7 @@ func TestRightsLostAfterOpen(t *testing.T) {
 		t.Cleanup(client.Close)
 
 		g := flow.New[string, vote]("gate")
-		flow.Return(g, flow.Waitpoint[vote](g, "approve", flow.Signals("approve")))
+		flow.Return(g, flow.Waitpoint[vote](g, "approve", activity.Signals("approve")))
 		gate, err := g.Build()
 		require.NoError(t, err)
 		waiting, err := runtime.Start(ctx, client, gate, "")

@@ -89,7 +89,7 @@ func TestGrantByCapability(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		a := passing("pass")
-		picky, err := runtime.Start(ctx, b.Client, single(t, a, flow.Requires("gpu", "ssd"), flow.Priority(1)), 1)
+		picky, err := runtime.Start(ctx, b.Client, single(t, a, activity.Capabilities("gpu", "ssd"), activity.Priority(1)), 1)
 		require.NoError(t, err)
 		f := flow.New[int, int]("plain")
 		flow.Return(f, flow.Node(f, "only", a, f.Input()))
@@ -205,7 +205,7 @@ func TestWorkersClaimThroughGrants(t *testing.T) {
 		}, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 3}))
 		f := flow.New[int, int]("mixed")
 		first := flow.Node(f, "first", limited, f.Input())
-		flow.Return(f, flow.Node(f, "second", failing, first, flow.Requires("gpu")))
+		flow.Return(f, flow.Node(f, "second", failing, first, activity.Capabilities("gpu")))
 		def, err := f.Build()
 		require.NoError(t, err)
 		handlers := []activity.Handler{limited, failing}

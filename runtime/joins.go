@@ -2,15 +2,15 @@ package runtime
 
 import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // compileJoins encodes the joins of a graph, by node.
-func compileJoins(g *flow.Graph) map[string]enginecore.SubmitFlowJoin {
+func compileJoins(g *flowgraph.Graph) map[string]enginecore.SubmitFlowJoin {
 	joins := make(map[string]enginecore.SubmitFlowJoin)
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
-		if n.Join.Policy == flow.JoinAll {
+		if n.Join.Policy == flowgraph.JoinAll {
 			continue
 		}
 		join := enginecore.SubmitFlowJoin{

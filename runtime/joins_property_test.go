@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -23,12 +24,12 @@ import (
 // weave is a random flow in which some nodes have a join.
 type weave struct {
 	*sketch
-	joins map[string]flow.Join
+	joins map[string]flowgraph.Join
 }
 
 // newWeave turns about half of the nodes with several upstreams into joins.
 func newWeave(r *rand.Rand) *weave {
-	w := &weave{sketch: newSketch(r, 4), joins: make(map[string]flow.Join)}
+	w := &weave{sketch: newSketch(r, 4), joins: make(map[string]flowgraph.Join)}
 	for i := range w.nodes {
 		n := &w.nodes[i]
 		if len(n.upstreams()) < 2 || r.IntN(2) == 0 {
@@ -40,7 +41,7 @@ func newWeave(r *rand.Rand) *weave {
 		} else {
 			n.data, n.after = nil, n.upstreams()
 		}
-		w.joins[n.name] = flow.Join{Policy: flow.JoinQuorum, Needed: 1 + r.IntN(len(n.upstreams())), LetRun: r.IntN(2) == 0}
+		w.joins[n.name] = flowgraph.Join{Policy: flowgraph.JoinQuorum, Needed: 1 + r.IntN(len(n.upstreams())), LetRun: r.IntN(2) == 0}
 	}
 	return w
 }
@@ -51,8 +52,8 @@ func (w *weave) defineWeave(name string, l *lab) (*flow.Definition[[]string, str
 	for i := range w.nodes {
 		n := &w.nodes[i]
 		opts := []flow.NodeOption{
-			flow.Lane(n.lane), flow.Priority(n.priority), flow.StartToClose(n.timeout),
-			flow.Retry(activity.Exponential{First: time.Millisecond, Max: 4 * time.Millisecond, Attempts: n.script.attempts}),
+			activity.Lane(n.lane), activity.Priority(n.priority), activity.StartToClose(n.timeout),
+			activity.Retry(activity.Exponential{First: time.Millisecond, Max: 4 * time.Millisecond, Attempts: n.script.attempts}),
 		}
 		var data []flow.Ref[string]
 		var after []flow.Upstream

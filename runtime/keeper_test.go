@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -77,7 +76,7 @@ func TestRunOnceReports(t *testing.T) {
 			return 7, nil
 		})
 		b.Worker(t, []activity.Handler{failing})
-		def := single(t, failing, flow.Retry(activity.Exponential{First: 20 * time.Millisecond, Attempts: 2}))
+		def := single(t, failing, activity.Retry(activity.Exponential{First: 20 * time.Millisecond, Attempts: 2}))
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
@@ -117,7 +116,7 @@ func TestKeeperStats(t *testing.T) {
 		b.Worker(t, []activity.Handler{failing})
 		keeper := runtime.NewKeeper(b.Engine)
 		running := b.Run(t, "keeper", keeper.Run)
-		def := single(t, failing, flow.Retry(activity.Exponential{First: time.Millisecond, Attempts: 4}))
+		def := single(t, failing, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 4}))
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
@@ -159,7 +158,7 @@ func TestKeeperSurvives(t *testing.T) {
 		keeper := runtime.NewKeeper(b.Engine)
 		b.Run(t, "keeper", keeper.Run)
 		b.Worker(t, []activity.Handler{failFirst})
-		def := single(t, failFirst, flow.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+		def := single(t, failFirst, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
 		for i, loss := range []func(){
 			func() {},
 			func() { server.Command(t, "FUNCTION", "FLUSH", "SYNC") },

@@ -27,7 +27,7 @@ func TestNamesWithColonsShareNothing(t *testing.T) {
 		lanes := make(map[string]bool)
 		for _, v := range variants {
 			f := flow.New[job, string]("colons", flow.FairBy("Tenant"))
-			flow.Return(f, flow.Node(f, "work", l.work, f.Input(), flow.Lane(v.lane)))
+			flow.Return(f, flow.Node(f, "work", l.work, f.Input(), activity.Lane(v.lane)))
 			def, err := f.Build()
 			require.NoError(t, err)
 			run, err := runtime.Start(ctx, b.Client, def, job{Tenant: v.tenant, Label: v.tag + "=" + v.value}, runtime.Tag(v.tag, v.value))

@@ -154,8 +154,8 @@ func (s *sketch) define(name string, common, rare *activity.Activity[[]string, s
 	for i := range s.nodes {
 		n := &s.nodes[i]
 		opts := []flow.NodeOption{
-			flow.Lane(n.lane), flow.Priority(n.priority), flow.StartToClose(n.timeout),
-			flow.Retry(activity.Exponential{First: time.Millisecond, Max: 4 * time.Millisecond, Attempts: n.script.attempts}),
+			activity.Lane(n.lane), activity.Priority(n.priority), activity.StartToClose(n.timeout),
+			activity.Retry(activity.Exponential{First: time.Millisecond, Max: 4 * time.Millisecond, Attempts: n.script.attempts}),
 		}
 		var after, data []flow.Ref[string]
 		for _, up := range n.after {
@@ -164,7 +164,7 @@ func (s *sketch) define(name string, common, rare *activity.Activity[[]string, s
 		for _, up := range n.data {
 			data = append(data, refs[up])
 		}
-		opts = append(opts, flow.AfterAll(after))
+		opts = append(opts, flow.AfterEach(after))
 		a := common
 		if n.rare {
 			a = rare

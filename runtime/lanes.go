@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // LaneState is what stands in a lane, over all partitions.
@@ -100,7 +100,7 @@ func (c *Client) ResumeLane(ctx context.Context, lane string) error {
 
 // PauseActivity is PauseLane for the nodes of one activity, on all lanes. Old names of an activity are names of their own.
 func (c *Client) PauseActivity(ctx context.Context, name, reason string) error {
-	if err := activity.CheckName(name); err != nil {
+	if err := activityspec.CheckName(name); err != nil {
 		return fmt.Errorf("pause activity: %w", err)
 	}
 	return c.pause(ctx, pausedActivity, name, reason)
@@ -108,7 +108,7 @@ func (c *Client) PauseActivity(ctx context.Context, name, reason string) error {
 
 // ResumeActivity ends the pause of an activity. One that is not paused is no error.
 func (c *Client) ResumeActivity(ctx context.Context, name string) error {
-	if err := activity.CheckName(name); err != nil {
+	if err := activityspec.CheckName(name); err != nil {
 		return fmt.Errorf("resume activity: %w", err)
 	}
 	return c.resume(ctx, pausedActivity, name)

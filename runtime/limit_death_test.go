@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -81,7 +80,7 @@ func TestLimitsSurviveWorkers(t *testing.T) {
 			return n, nil
 		}, activity.Limit("three", activity.AtOnce(3)), activity.Retry(activity.Fixed{Delay: 5 * time.Millisecond, Attempts: 8}))
 		b.Keeper(t)
-		runs := startAll(ctx, t, b.Client, single(t, a, flow.Priority(1)), 60)
+		runs := startAll(ctx, t, b.Client, single(t, a, activity.Priority(1)), 60)
 		for range 4 {
 			w := b.Worker(t, []activity.Handler{a}, runtime.Grace(0))
 			time.Sleep(60 * time.Millisecond)

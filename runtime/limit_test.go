@@ -158,7 +158,7 @@ func TestLimitAtMost(t *testing.T) {
 			b.Worker(t, []activity.Handler{a})
 		}
 		b.Keeper(t)
-		def := single(t, a, flow.Limit("ten", activity.AtMost(most, window)))
+		def := single(t, a, activity.Limit("ten", activity.AtMost(most, window)))
 		begun := time.Now()
 		awaitAll(ctx, t, startAll(ctx, t, b.Client, def, runs))
 		took := time.Since(begun)
@@ -187,7 +187,7 @@ func TestLimitByKey(t *testing.T) {
 			return 0, nil
 		})
 		f := flow.New[job, int]("tenants")
-		flow.Return(f, flow.Node(f, "hold", a, f.Input(), flow.Limit("tenant", activity.AtOnce(2), activity.KeyFrom("tenant"))))
+		flow.Return(f, flow.Node(f, "hold", a, f.Input(), activity.Limit("tenant", activity.AtOnce(2), activity.KeyFrom("tenant"))))
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Worker(t, []activity.Handler{a}, runtime.Concurrency(8))

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // storedLimit is one limit of an execution as its record keeps it, and what a quota is asked with.
@@ -57,7 +57,7 @@ var ErrLimitKey = errors.New("no key for a limit")
 const maxLimitKey = 256
 
 // limitsOf resolves the limits of every node of a flow that has some, by the name of the node.
-func limitsOf(namespace enginecore.Namespace, g *flow.Graph, input []byte) (map[string]enginecore.SubmitFlowLimit, error) {
+func limitsOf(namespace enginecore.Namespace, g *flowgraph.Graph, input []byte) (map[string]enginecore.SubmitFlowLimit, error) {
 	var byNode map[string]enginecore.SubmitFlowLimit
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
@@ -79,7 +79,7 @@ func limitsOf(namespace enginecore.Namespace, g *flow.Graph, input []byte) (map[
 	return byNode, nil
 }
 
-func limitsOfNode(namespace enginecore.Namespace, n *flow.NodeSpec, input []byte, codec string) (enginecore.SubmitFlowLimit, error) {
+func limitsOfNode(namespace enginecore.Namespace, n *flowgraph.Node, input []byte, codec string) (enginecore.SubmitFlowLimit, error) {
 	var limits []storedLimit
 	var words []string
 	for _, spec := range n.Limits {
@@ -98,7 +98,7 @@ func limitsOfNode(namespace enginecore.Namespace, n *flow.NodeSpec, input []byte
 	return enginecore.SubmitFlowLimit{Text: text, QuotaPolicyID: string(limits[0].Quota)}, err
 }
 
-func describeLimit(spec activity.LimitSpec, key string) string {
+func describeLimit(spec activityspec.Limit, key string) string {
 	if key == "" {
 		return fmt.Sprintf("limit %q: %s", spec.Name, spec)
 	}
@@ -114,7 +114,7 @@ func printable(r rune) rune {
 }
 
 // limitKey reads the key of a limit from the input of a run.
-func limitKey(spec activity.LimitSpec, input []byte, codec string) (string, error) {
+func limitKey(spec activityspec.Limit, input []byte, codec string) (string, error) {
 	if len(spec.KeyFrom) == 0 {
 		return "", nil
 	}
@@ -129,7 +129,7 @@ func limitKey(spec activity.LimitSpec, input []byte, codec string) (string, erro
 var ErrFairKey = errors.New("no key to share by")
 
 // fairKey reads the key by which a run shares lanes; "" when its flow has none.
-func fairKey(g *flow.Graph, input []byte) (string, error) {
+func fairKey(g *flowgraph.Graph, input []byte) (string, error) {
 	if len(g.FairBy) == 0 {
 		return "", nil
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -80,7 +79,7 @@ func TestKeepersShare(t *testing.T) {
 			return n, nil
 		})
 		b.Worker(t, []activity.Handler{failFirst})
-		def := single(t, failFirst, flow.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+		def := single(t, failFirst, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
 		var next atomic.Int64
 		runs := func(count int) {
 			var started []*runtime.Run[int]

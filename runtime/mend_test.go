@@ -44,13 +44,13 @@ const busyLane = "busy"
 
 func (x *patient) define(t *testing.T) *flow.Definition[dose, []int] {
 	f := flow.New[dose, []int]("patient", flow.Deadline(time.Hour), flow.FairBy("who"), flow.Tag("test.of", "mending"))
-	first := flow.Node(f, "first", x.begin, f.Input(), flow.Lane(busyLane))
-	active := flow.Node(f, "active", x.hold, first, flow.Lane(busyLane), flow.StartToClose(time.Hour))
-	delayed := flow.Node(f, "delayed", x.retry, first, flow.Lane(busyLane))
-	held := flow.Node(f, "held", x.paused, first, flow.Lane(busyLane))
-	routed := flow.Node(f, "routed", x.add, first, flow.Lane(busyLane), flow.Requires("gpu"))
-	eligible := flow.Node(f, "eligible", x.add, first, flow.Priority(3), flow.ScheduleToStart(time.Hour))
-	answer := flow.Waitpoint[int](f, "answer", flow.After(first), flow.Signals("answer"), flow.Timeout(time.Hour, flow.Escalate))
+	first := flow.Node(f, "first", x.begin, f.Input(), activity.Lane(busyLane))
+	active := flow.Node(f, "active", x.hold, first, activity.Lane(busyLane), activity.StartToClose(time.Hour))
+	delayed := flow.Node(f, "delayed", x.retry, first, activity.Lane(busyLane))
+	held := flow.Node(f, "held", x.paused, first, activity.Lane(busyLane))
+	routed := flow.Node(f, "routed", x.add, first, activity.Lane(busyLane), activity.Capabilities("gpu"))
+	eligible := flow.Node(f, "eligible", x.add, first, activity.Priority(3), activity.ScheduleToStart(time.Hour))
+	answer := flow.Waitpoint[int](f, "answer", flow.After(first), activity.Signals("answer"), activity.Timeout(time.Hour, activity.Escalate))
 	joined := flow.Node(f, "joined", x.add, flow.AnyOf(active, eligible), flow.LetRun())
 	blocked := flow.Node(f, "blocked", x.add, active, flow.After(eligible))
 	flow.Return(f, flow.Node(f, "all", activity.New("all", func(_ context.Context, in []int) ([]int, error) { return in, nil }),
@@ -79,7 +79,7 @@ func newPatient(t *testing.T, b *enginetest.Bench) *patient {
 		return n + 1, nil
 	}, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 3}))
 	x.paused = activity.New("paused", func(_ context.Context, n int) (int, error) { return n + 1, nil })
-	over := single(t, x.add, flow.Lane(busyLane))
+	over := single(t, x.add, activity.Lane(busyLane))
 	require.NoError(t, b.Client.PauseActivity(x.ctx, "paused", "for the test"))
 	x.worker = b.Worker(t, x.handlers(), runtime.Lanes(busyLane))
 

@@ -190,7 +190,7 @@ func TestNamespacesAreApart(t *testing.T) {
 		f := flow.New[int, int]("gate", flow.Budget("money", flow.HardLimit("calls", 3)))
 		ok := flow.Waitpoint[int](f, "ok")
 		work := activity.New("work", func(_ context.Context, n int) (int, error) { return n, nil })
-		flow.Return(f, flow.Node(f, "work", work, ok, flow.Limit("few", activity.AtOnce(5))))
+		flow.Return(f, flow.Node(f, "work", work, ok, activity.Limit("few", activity.AtOnce(5))))
 		def, err := f.Build()
 		require.NoError(t, err)
 		run, err := runtime.Start(ctx, theirs.Client, def, 1, runtime.ID("r1"))

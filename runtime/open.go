@@ -18,7 +18,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/lua"
 )
 
@@ -67,7 +67,7 @@ type openConfig struct {
 	tracerProvider trace.TracerProvider
 	meterProvider  metric.MeterProvider
 	secret         *waitpointSecret
-	keep           flow.Keep
+	keep           flowgraph.Keep
 	volatile       bool
 	tls            *tls.Config
 	watches        int

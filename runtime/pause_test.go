@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -96,7 +95,7 @@ func TestPausedActivity(t *testing.T) {
 		b.Worker(t, []activity.Handler{p.add, other})
 		b.Keeper(t)
 		require.NoError(t, b.Client.PauseActivity(p.ctx, "add", ""))
-		run, err := runtime.Start(p.ctx, b.Client, single(t, p.add, flow.ScheduleToStart(time.Second)), 1)
+		run, err := runtime.Start(p.ctx, b.Client, single(t, p.add, activity.ScheduleToStart(time.Second)), 1)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, describedAs(p.ctx, run, "rate_limited", `activity "add" is paused`))
 		for range 4 {

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Limits of a run that are checked before anything is sent.
@@ -100,7 +100,7 @@ func tagsOf(compiled *compiledFlow, own map[string]string) ([]enginecore.SubmitF
 			all[tag.Name] = tag.Value
 		}
 	}
-	if err := flow.CheckTags(compiled.graph.Name, all); err != nil {
+	if err := flowgraph.CheckTags(compiled.graph.Name, all); err != nil {
 		return nil, err
 	}
 	tags := make([]enginecore.SubmitFlowTag, 0, len(all))
@@ -172,7 +172,7 @@ func (p *runPlan) nodes() []enginecore.SubmitFlowNode {
 func itemIDs(p enginecore.Partition, run enginecore.FlowID, from, to int) []enginecore.ExecutionID {
 	ids := make([]enginecore.ExecutionID, to-from)
 	for i := range ids {
-		ids[i] = enginecore.ExecutionIDFor(p, run, flow.ItemName(from+i))
+		ids[i] = enginecore.ExecutionIDFor(p, run, flowgraph.ItemName(from+i))
 	}
 	return ids
 }

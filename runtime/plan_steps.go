@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // planStep is one engine call that a submission is equal to.
@@ -46,7 +46,7 @@ func (p *runPlan) steps() []planStep {
 	}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
-		if n.Join.Policy != flow.JoinAll {
+		if n.Join.Policy != flowgraph.JoinAll {
 			steps = append(steps, p.joinStep(n))
 		}
 		for _, up := range n.Upstreams {
@@ -63,17 +63,17 @@ func (p *runPlan) steps() []planStep {
 }
 
 // joinStep sets the policy by which the edges of a node with a join let it start.
-func (p *runPlan) joinStep(n *flow.NodeSpec) planStep {
+func (p *runPlan) joinStep(n *flowgraph.Node) planStep {
 	join := p.compiled.joins[n.Name]
 	subject := fmt.Sprintf("%s: %s of %d, %s", n.Name, join.PolicyVariant, len(n.Upstreams), join.OnSatisfied)
-	if n.Join.Policy == flow.JoinQuorum {
+	if n.Join.Policy == flowgraph.JoinQuorum {
 		subject = fmt.Sprintf("%s: %s, %d of %d, %s", n.Name, join.PolicyVariant, join.K, len(n.Upstreams), join.OnSatisfied)
 	}
 	return planStep{enginecore.FunctionName(enginecore.SetEdgeGroupPolicyCall{}), subject}
 }
 
 // stepKind is what a node does, in the words of a plan.
-func stepKind(n *flow.NodeSpec) string {
+func stepKind(n *flowgraph.Node) string {
 	switch {
 	case n.Wait != nil:
 		return "waitpoint"

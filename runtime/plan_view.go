@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Plan is what Start would submit, for debugging: a flow made ready to run, to be printed instead of submitted.
@@ -59,7 +60,7 @@ func planRun[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 }
 
 // Graph is the flow of the plan. It must not be changed.
-func (p *Plan) Graph() *flow.Graph {
+func (p *Plan) Graph() *flowgraph.Graph {
 	if p == nil || p.plan == nil {
 		return nil
 	}

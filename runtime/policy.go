@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // maxReclaims is how often an execution may lose its worker before it fails for good: a node that kills its workers must
@@ -51,7 +51,7 @@ type storedRouting struct {
 
 const storedJSONCodec = "json"
 
-func encodePolicy(n *flow.NodeSpec) ([]byte, error) {
+func encodePolicy(n *flowgraph.Node) ([]byte, error) {
 	p := storedPolicy{
 		MaxReclaims: maxReclaims,
 		StartMS:     n.StartToClose.Milliseconds(),
@@ -92,8 +92,8 @@ type nodePlan struct {
 	codec        string
 	startToClose time.Duration
 	heartbeat    time.Duration
-	input        *flow.Expr   // nil: the execution has a payload of its own
-	child        *storedChild // nil: the execution runs an activity
+	input        *flowgraph.Expr // nil: the execution has a payload of its own
+	child        *storedChild    // nil: the execution runs an activity
 }
 
 func decodePolicy(data []byte) (nodePlan, error) {
@@ -112,7 +112,7 @@ func decodePolicy(data []byte) (nodePlan, error) {
 	plan.startToClose = time.Duration(p.StartMS) * time.Millisecond
 	plan.heartbeat = time.Duration(p.HeartbeatMS) * time.Millisecond
 	if len(p.Input) > 0 {
-		input, err := flow.DecodeInput(p.Input, plan.codec)
+		input, err := flowgraph.DecodeInput(p.Input, plan.codec)
 		if err != nil {
 			return plan, err
 		}

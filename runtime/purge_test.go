@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -44,12 +45,12 @@ func (c *course) variety(t testing.TB) map[string]*flow.Definition[none, string]
 	t.Helper()
 	chain := flow.New[none, string]("chain", flow.Tag("team.name", "x"), flow.Deadline(time.Hour))
 	refs := c.nodes(chain, "ok", "ok", "ok")
-	flow.Return(chain, flow.Node(chain, "sum", c.sum, flow.List(refs...), flow.Tag("node.kind", "y"), flow.ScheduleToStart(time.Hour)))
+	flow.Return(chain, flow.Node(chain, "sum", c.sum, flow.List(refs...), flow.Tag("node.kind", "y"), activity.ScheduleToStart(time.Hour)))
 
 	failing := flow.New[none, string]("failing")
 	bad := c.nodes(failing, "fail", "ok")
 	retried := flow.Node(failing, "retried", c.act, flow.Const("fail-often"),
-		flow.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 4}), flow.StartToClose(time.Minute))
+		activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 4}), activity.StartToClose(time.Minute))
 	flow.Return(failing, flow.Node(failing, "never", c.sum, flow.List(bad[0], bad[1], retried)))
 
 	joined := flow.New[none, string]("joined")
@@ -60,7 +61,7 @@ func (c *course) variety(t testing.TB) map[string]*flow.Definition[none, string]
 	root := flow.Node(wide, "root", c.act, flow.Const("ok"))
 	leaves := make([]flow.Ref[string], 300)
 	for i := range leaves {
-		leaves[i] = flow.Node(wide, fmt.Sprintf("leaf-%d", i), c.act, flow.Const("ok"), flow.After(root), flow.Lane("wide"))
+		leaves[i] = flow.Node(wide, fmt.Sprintf("leaf-%d", i), c.act, flow.Const("ok"), flow.After(root), activity.Lane("wide"))
 	}
 	flow.Return(wide, flow.Node(wide, "sum", c.sum, flow.List(leaves...)))
 
@@ -208,7 +209,7 @@ func TestKeepersPurgeWhatIsDue(t *testing.T) {
 
 func TestBadRetention(t *testing.T) {
 	t.Parallel()
-	for _, opt := range []runtime.OpenOption{runtime.Retention(time.Hour, "odd"), runtime.Retention(flow.MaxKeep + time.Hour)} {
+	for _, opt := range []runtime.OpenOption{runtime.Retention(time.Hour, "odd"), runtime.Retention(flowgraph.MaxKeep + time.Hour)} {
 		_, err := runtime.Open(context.Background(), "embedded:", opt)
 		require.ErrorIs(t, err, flow.ErrRetention)
 	}

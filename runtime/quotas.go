@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Quotas lists the limits of the client's namespace that are in use or were set, by name and key, with how they stand.
@@ -48,7 +49,7 @@ func (c *Client) Quotas(ctx context.Context) ([]QuotaState, error) {
 // SetLimit replaces what flows declare for a limit, for all that have it, also those that wait already. The key is empty for
 // a limit without KeyFrom. Room that it makes is used at once; what runs goes on. ResetLimit ends it.
 func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activity.LimitOption) error {
-	spec := activity.NewLimit(name, opts...)
+	spec := activityspec.NewLimit(name, opts...)
 	err := spec.Validate()
 	if len(spec.KeyFrom) > 0 {
 		err = errors.Join(err, fmt.Errorf("limit %q: key from %q: it is set for the key %q", name, strings.Join(spec.KeyFrom, "."), key))
@@ -61,13 +62,13 @@ func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activit
 
 // ResetLimit makes what flows declare count again, from the next start of a node on. A limit that is not set is no error.
 func (c *Client) ResetLimit(ctx context.Context, name, key string) error {
-	if err := activity.CheckName(name); err != nil {
+	if err := activityspec.CheckName(name); err != nil {
 		return fmt.Errorf("reset limit: %w", err)
 	}
-	return c.setLimit(ctx, key, activity.LimitSpec{Name: name}, false)
+	return c.setLimit(ctx, key, activityspec.Limit{Name: name}, false)
 }
 
-func (c *Client) setLimit(ctx context.Context, key string, spec activity.LimitSpec, pin bool) error {
+func (c *Client) setLimit(ctx context.Context, key string, spec activityspec.Limit, pin bool) error {
 	if err := c.ready(); err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Modes of a rerun, as the engine keeps them.
@@ -64,7 +64,7 @@ func (s *submitter) sendRerunCall(ctx context.Context, call enginecore.RerunCall
 
 // runNodes is what a rerun needs to know of a run.
 type runNodes struct {
-	graph *flow.Graph // nil when the engine has no definition
+	graph *flowgraph.Graph // nil when the engine has no definition
 	// closedAt is zero while a node is open.
 	closedAt time.Time
 	// nodes are in the order of their declaration.
@@ -95,7 +95,7 @@ func (s *submitter) readNodes(ctx context.Context, flowName, runID string, id en
 		if err == nil && first {
 			run.closedAt = reply.ClosedAt
 			if len(reply.Definition) > 0 {
-				run.graph, err = flow.ParseGraph(reply.Definition)
+				run.graph, err = flowgraph.ParseGraph(reply.Definition)
 			}
 		}
 		if err != nil {
@@ -141,7 +141,7 @@ func (r *runNodes) inScope(scope rerunScope) ([]enginecore.ExecutionID, error) {
 		if !slices.ContainsFunc(r.nodes, func(n runNode) bool { return n.name == scope.node }) {
 			return nil, fmt.Errorf("%w: %q", ErrUnknownNode, scope.node)
 		}
-		newDependents(r).add(chosen, []string{scope.node}, func(*runNode, *flow.NodeSpec) bool { return true })
+		newDependents(r).add(chosen, []string{scope.node}, func(*runNode, *flowgraph.Node) bool { return true })
 	case scope.mode == rerunFailed:
 		d := newDependents(r)
 		d.add(chosen, d.failed(), dependsOnFailure)
@@ -162,22 +162,22 @@ func (r *runNodes) inScope(scope rerunScope) ([]enginecore.ExecutionID, error) {
 
 // dependsOnFailure reports whether a node has to be run again with an upstream that had not succeeded or is run again. One
 // that completed because its join tolerated the failure has not.
-func dependsOnFailure(n *runNode, spec *flow.NodeSpec) bool {
-	tolerated := spec.Join.Policy != flow.JoinAll && n.state == enginecore.PublicCompleted
+func dependsOnFailure(n *runNode, spec *flowgraph.Node) bool {
+	tolerated := spec.Join.Policy != flowgraph.JoinAll && n.state == enginecore.PublicCompleted
 	return !tolerated
 }
 
 // dependents knows which nodes of a run depend on which.
 type dependents struct {
 	nodes       map[string]*runNode
-	specs       map[string]*flow.NodeSpec
+	specs       map[string]*flowgraph.Node
 	downstreams map[string][]string
 	result      string // the node whose result is the run's
 }
 
 func newDependents(r *runNodes) *dependents {
 	d := &dependents{
-		nodes: make(map[string]*runNode, len(r.nodes)), specs: make(map[string]*flow.NodeSpec, len(r.nodes)),
+		nodes: make(map[string]*runNode, len(r.nodes)), specs: make(map[string]*flowgraph.Node, len(r.nodes)),
 		downstreams: make(map[string][]string, len(r.nodes)),
 	}
 	for i := range r.nodes {
@@ -224,7 +224,7 @@ func (d *dependents) matters(name string) bool {
 }
 
 // add adds nodes to the chosen ones, and those that depend on them as far as follow allows.
-func (d *dependents) add(chosen map[string]bool, names []string, follow func(*runNode, *flow.NodeSpec) bool) {
+func (d *dependents) add(chosen map[string]bool, names []string, follow func(*runNode, *flowgraph.Node) bool) {
 	for len(names) > 0 {
 		name := names[len(names)-1]
 		names = names[:len(names)-1]

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // DefaultRetention is how long a run is kept after its end where neither the flow nor the engine says otherwise.
@@ -14,9 +14,9 @@ const DefaultRetention = 7 * 24 * time.Hour
 
 // retentionOf is the stored form of how long a run is kept: one time in ms for all outcomes, or four; negative is for
 // ever, and so is the empty text.
-func retentionOf(engine, own flow.Keep) string {
+func retentionOf(engine, own flowgraph.Keep) string {
 	times := make([]int64, 0, 8)
-	for _, outcome := range flow.Outcomes() {
+	for _, outcome := range flowgraph.Outcomes() {
 		keep := own.For(outcome)
 		if keep == 0 {
 			keep = engine.For(outcome)

@@ -59,7 +59,7 @@ func TestNobodyHasTheCapability(t *testing.T) {
 		ctx := enginetest.Context(t)
 		a := addOne()
 		b.Worker(t, []activity.Handler{a}, runtime.Capabilities("ssd"), runtime.OnlyMessages())
-		run, err := runtime.Start(ctx, b.Client, single(t, a, flow.Requires("gpu", "ssd")), 4)
+		run, err := runtime.Start(ctx, b.Client, single(t, a, activity.Capabilities("gpu", "ssd")), 4)
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, describedAs(ctx, run, "rate_limited", "no running worker offers: gpu"))
 		b.Worker(t, []activity.Handler{a}, runtime.Capabilities("ssd", "gpu", "gpu"), runtime.OnlyMessages())
@@ -87,9 +87,9 @@ func TestLanes(t *testing.T) {
 		ctx := enginetest.Context(t)
 		a := addOne()
 		b.Worker(t, []activity.Handler{a}, runtime.Lanes("fast"))
-		slow, err := runtime.Start(ctx, b.Client, single(t, a, flow.Lane("slow")), 1)
+		slow, err := runtime.Start(ctx, b.Client, single(t, a, activity.Lane("slow")), 1)
 		require.NoError(t, err)
-		fast, err := runtime.Start(ctx, b.Client, single(t, a, flow.Lane("fast")), 2)
+		fast, err := runtime.Start(ctx, b.Client, single(t, a, activity.Lane("fast")), 2)
 		require.NoError(t, err)
 		_, err = fast.Result(ctx)
 		require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestPriorities(t *testing.T) {
 		a := activity.New("note", func(_ context.Context, n int) (int, error) { order <- n; return n, nil })
 		var runs []*runtime.Run[int]
 		for _, priority := range []int{0, 5, 9000, 5} {
-			run, err := runtime.Start(ctx, b.Client, single(t, a, flow.Priority(priority)), priority)
+			run, err := runtime.Start(ctx, b.Client, single(t, a, activity.Priority(priority)), priority)
 			require.NoError(t, err)
 			runs = append(runs, run)
 		}
@@ -187,7 +187,7 @@ func TestManyThatNobodyCanRun(t *testing.T) {
 		a := addOne()
 		f := flow.New[int, int]("crowd")
 		for i := range wide {
-			last := flow.Node(f, "n"+strconv.Itoa(i), a, f.Input(), flow.Requires("gpu"), flow.Priority(1))
+			last := flow.Node(f, "n"+strconv.Itoa(i), a, f.Input(), activity.Capabilities("gpu"), activity.Priority(1))
 			if i == 0 {
 				flow.Return(f, last)
 			}

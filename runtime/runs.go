@@ -16,6 +16,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 var (
@@ -81,7 +82,7 @@ func (q RunQuery) Check() error {
 			fault("state %q: must be one of running, succeeded, failed, cancelled, expired", state)
 		}
 	}
-	for _, wrong := range flow.Faults(flow.CheckTags(q.Flow, q.Tags)) {
+	for _, wrong := range flow.Faults(flowgraph.CheckTags(q.Flow, q.Tags)) {
 		fault("tags: %w: %s", wrong.Kind, wrong.Detail)
 	}
 	created := !q.CreatedFrom.IsZero() || !q.CreatedBefore.IsZero()

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -45,7 +46,7 @@ func startCrowd(t testing.TB, b *enginetest.Bench, size int) *crowdOfRuns {
 		oneWay(t, c, "bad", "fail", flow.Tag("team.name", "search")),
 	}
 	waiting := flow.New[none, string]("slow")
-	flow.Return(waiting, flow.Node(waiting, "a", c.act, flow.Const("ok"), flow.Lane("nobody")))
+	flow.Return(waiting, flow.Node(waiting, "a", c.act, flow.Const("ok"), activity.Lane("nobody")))
 	defs = append(defs, definitionOf(t, waiting))
 	crowd := &crowdOfRuns{}
 	for i := range size {
@@ -328,8 +329,8 @@ func TestRunQueriesThatMakeNoSense(t *testing.T) {
 		def := oneWay(t, newCourse(), "tagged", "ok")
 		_, err := runtime.Start(ctx, b.Client, def, none{}, runtime.Tag("Nonsense", "7"))
 		require.ErrorIs(t, err, flow.ErrTag)
-		_, err = runtime.Start(ctx, b.Client, def, none{}, runtime.Tag("a.b", strings.Repeat("x", flow.MaxTagValue+1)))
-		require.ErrorIs(t, err, flow.ErrLimit)
+		_, err = runtime.Start(ctx, b.Client, def, none{}, runtime.Tag("a.b", strings.Repeat("x", flowgraph.MaxTagValue+1)))
+		require.ErrorIs(t, err, flowgraph.ErrLimit)
 		b.Check(t, invariant.Quiescent)
 	})
 }
@@ -355,7 +356,7 @@ func TestListsKeepToTheirNamespace(t *testing.T) {
 			budgets = []flow.Option{
 				flow.Budget("own", flow.HardLimit("calls", 5)), flow.Budget("all", flow.PerFlow(), flow.HardLimit("calls", 5)),
 			}
-			limits = []flow.NodeOption{flow.Limit("few", activity.AtOnce(5))}
+			limits = []flow.NodeOption{activity.Limit("few", activity.AtOnce(5))}
 		}
 		a := activity.New("report", func(ctx context.Context, n int) (int, error) {
 			if b.Contract() {

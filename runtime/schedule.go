@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // Errors of schedules, for errors.Is.
@@ -86,7 +87,7 @@ type ScheduleOption func(*scheduleConfig)
 
 type scheduleConfig struct {
 	spec   scheduleSpec
-	keep   flow.Keep
+	keep   flowgraph.Keep
 	paused bool
 	reason string
 	faults []error
@@ -169,7 +170,7 @@ func wholeMilliseconds(c *scheduleConfig, what string, d time.Duration) int64 {
 
 // Schedule makes a schedule that starts runs of a flow with an input, or changes the one of that name in the client's
 // namespace: to call it again with the same arguments, at every start of a program, changes nothing. What starts the runs is
-// any keeper; it needs not know the flow. The name has the form of a flow's name: see activity.CheckName.
+// any keeper; it needs not know the flow. The name has the form of a flow's name.
 //
 // A run has the id "name@time", with the fire's time in RFC 3339 and UTC, and Describe tells the schedule and the time. Each
 // fire starts one run, however many keepers there are and wherever one of them stops. The engine's clock decides what is due.

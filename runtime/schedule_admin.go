@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // locateSchedule finds where a schedule of the client's namespace lives.
@@ -13,7 +13,7 @@ func (c *Client) locateSchedule(name string) (enginecore.Partition, enginecore.S
 	if _, err := offered[scheduleCalls](c); err != nil {
 		return enginecore.Partition{}, "", err
 	}
-	if err := activity.CheckName(name); err != nil {
+	if err := activityspec.CheckName(name); err != nil {
 		return enginecore.Partition{}, "", fmt.Errorf("%w: %w", ErrSchedule, err)
 	}
 	id := enginecore.ScheduleIDFor(c.session.namespace, name)

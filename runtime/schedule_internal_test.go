@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // The stored form of schedules is one that keepers of all releases read.
@@ -62,14 +63,14 @@ func TestStoredFlowCompilesTheSame(t *testing.T) {
 		activity.Limit("api", activity.AtMost(3, time.Second)), activity.Capabilities("gpu"))
 	sum := activity.New("sum", func(context.Context, []int) (int, error) { return 0, nil })
 	a, b := flow.Node(f, "a", count, f.Input()), flow.Node(f, "b", count, f.Input())
-	ok := flow.Waitpoint[string](f, "ok", flow.Signals("yes"), flow.After(a))
+	ok := flow.Waitpoint[string](f, "ok", activity.Signals("yes"), flow.After(a))
 	flow.Node(f, "undo", count, f.Input(), flow.OnFailure(a))
 	flow.Return(f, flow.Node(f, "sum", sum, flow.List(a, b), flow.After(ok)))
 	def, err := f.Build()
 	require.NoError(t, err)
 	for _, g := range []interface {
 		Hash() string
-		Graph() *flow.Graph
+		Graph() *flowgraph.Graph
 	}{def, fixtureFlow(t)} {
 		declared, err := compileFlow(g.Graph(), g.Hash())
 		require.NoError(t, err)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
 )
 
@@ -38,14 +38,14 @@ func newDraft(e *session, name string, timing Timing, compiled *compiledFlow, in
 }
 
 // check adds what is wrong to the faults, and gives the times.
-func (c *scheduleConfig) check(g *flow.Graph) *timetable.Timetable {
+func (c *scheduleConfig) check(g *flowgraph.Graph) *timetable.Timetable {
 	spec := &c.spec
 	fault := func(err error) {
 		if err != nil {
 			c.faults = append(c.faults, err)
 		}
 	}
-	fault(activity.CheckName(spec.Name))
+	fault(activityspec.CheckName(spec.Name))
 	var times *timetable.Timetable
 	var err error
 	if spec.Cron == "" && spec.EveryMS == 0 {
@@ -83,8 +83,8 @@ func (c *scheduleConfig) check(g *flow.Graph) *timetable.Timetable {
 }
 
 // mergeKeep is own where it says something, and else the other.
-func mergeKeep(own, other flow.Keep) flow.Keep {
-	for _, outcome := range flow.Outcomes() {
+func mergeKeep(own, other flowgraph.Keep) flowgraph.Keep {
+	for _, outcome := range flowgraph.Outcomes() {
 		if own.For(outcome) == 0 && other.For(outcome) != 0 {
 			own = own.With(other.For(outcome), outcome)
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 const (
@@ -327,7 +327,7 @@ func planFire(e *session, spec *scheduleSpec, compiled *compiledFlow, input []by
 
 // compileStored compiles a flow that this program need not know. The stored definition stays as it is.
 func compileStored(definition []byte, hash string) (*compiledFlow, error) {
-	graph, err := flow.ParseGraph(definition)
+	graph, err := flowgraph.ParseGraph(definition)
 	if err != nil {
 		return nil, err
 	}

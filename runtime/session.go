@@ -10,7 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // defaultNamespace is the namespace of programs that name none.
@@ -30,7 +30,7 @@ type session struct {
 	volatile  bool // AllowVolatile
 	namespace enginecore.Namespace
 	secrets   *keyring
-	keep      flow.Keep
+	keep      flowgraph.Keep
 	logger    *slog.Logger
 	logged    *repeatLimiter // behind the logger
 	telemetry *telemetry

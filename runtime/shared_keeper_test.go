@@ -90,7 +90,7 @@ func failsOnce(name string) *activity.Activity[int, int] {
 }
 
 func retriesAtOnce(t *testing.T, a *activity.Activity[int, int]) *flow.Definition[int, int] {
-	return single(t, a, flow.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
+	return single(t, a, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
 }
 
 // Workers keep without being told: what is due is done, by one keeper for all workers of an engine, and it ends with them.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Limits of a signal that are checked before anything is sent.
@@ -28,7 +29,7 @@ var ErrSignal = errors.New("bad signal")
 
 // Signal is a message to a waitpoint.
 type Signal struct {
-	// Name says what is signalled, such as "approve". It follows activity.CheckName.
+	// Name says what is signalled, such as "approve". It follows the rule of names of package activity.
 	Name string
 	// Payload is encoded as JSON; a json.RawMessage is taken as it is, nil is null.
 	Payload any
@@ -133,13 +134,13 @@ const signalSourceType = "client"
 
 // encode checks the signal and returns its payload.
 func (s *Signal) encode() ([]byte, error) {
-	if err := activity.CheckName(s.Name); err != nil {
+	if err := activityspec.CheckName(s.Name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSignal, err)
 	}
 	if len(s.Source) > MaxSignalSource {
 		return nil, fmt.Errorf("%w: source has %d bytes, at most %d are allowed", ErrTooLarge, len(s.Source), MaxSignalSource)
 	}
-	if err := activity.CheckText(s.Source); err != nil {
+	if err := activityspec.CheckText(s.Source); err != nil {
 		return nil, fmt.Errorf("%w: source %q: %w", ErrSignal, s.Source, err)
 	}
 	if len(s.IdempotencyKey) > MaxIdempotencyKey {

@@ -39,7 +39,7 @@ func smallFlow(t *testing.T) (*flow.Definition[int, int], []activity.Handler) {
 	first := flow.Node(f, "first", add, f.Input())
 	second := flow.Node(f, "second", add, first, flow.Tag("cost.centre", "7"))
 	third := flow.Node(f, "third", slow, second, flow.After(first))
-	flow.Node(f, "other", slow, f.Input(), flow.Limit("others", activity.AtOnce(1000)))
+	flow.Node(f, "other", slow, f.Input(), activity.Limit("others", activity.AtOnce(1000)))
 	flow.Return(f, third)
 	def, err := f.Build()
 	require.NoError(t, err)

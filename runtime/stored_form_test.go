@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 var update = flag.Bool("update-stored-form", false, "write the fixtures of the current stored form")
@@ -100,7 +101,7 @@ func TestStoredFormIsThatOfTheReleases(t *testing.T) {
 		require.JSONEq(t, string(data), string(current), fixture)
 		var form storedForm
 		require.NoError(t, json.Unmarshal(data, &form))
-		graph, err := flow.ParseGraph(form.Definition)
+		graph, err := flowgraph.ParseGraph(form.Definition)
 		require.NoError(t, err, fixture)
 		require.Equal(t, form.GraphHash, graph.Hash())
 		for i := range graph.Nodes {

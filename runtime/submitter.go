@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // submitter starts runs from plans, hears when runs end, and purges them. Clients, schedules and nodes that stand for runs of
@@ -166,7 +166,7 @@ func (s *submitter) removeBudgets(ctx context.Context, id enginecore.FlowID, sto
 	list, _ := decodeBudgets(stored)
 	for _, b := range list {
 		p, err := s.session.core.Partitioning().BudgetPartition(b.ID)
-		if err != nil || b.Scope != flow.ScopeRun || b.ScopeID != string(id) {
+		if err != nil || b.Scope != flowgraph.ScopeRun || b.ScopeID != string(id) {
 			continue
 		}
 		gate := gateUpdate{session: s.session, partition: p, budget: b.ID}

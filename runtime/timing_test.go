@@ -164,7 +164,7 @@ func TestStartToClose(t *testing.T) {
 		require.ErrorIs(t, <-causes, runtime.ErrStartToClose)
 		require.Equal(t, 2, attempts(t, ctx, run))
 
-		run, err = runtime.Start(ctx, b.Client, single(t, a, flow.Retry(activity.NoRetry)), 1)
+		run, err = runtime.Start(ctx, b.Client, single(t, a, activity.Retry(activity.NoRetry)), 1)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err, "the third call is in time")
@@ -259,7 +259,7 @@ func TestScheduleToStart(t *testing.T) {
 		require.EqualValues(t, "skipped", d.Nodes[1].State)
 		require.Zero(t, d.Nodes[0].Attempts)
 
-		patient := single(t, a, flow.ScheduleToStart(time.Minute))
+		patient := single(t, a, activity.ScheduleToStart(time.Minute))
 		b.Worker(t, []activity.Handler{a})
 		run, err = runtime.Start(ctx, b.Client, patient, 3)
 		require.NoError(t, err)

@@ -30,7 +30,7 @@ const (
 // talk has a step and a wait. Who runs the step is its result.
 func talk(who, stage string, stop func()) *activity.Activity[int, string] {
 	return activity.New("talk", func(ctx context.Context, _ int) (string, error) {
-		step, err := activity.Once(ctx, "step", func(context.Context) (string, error) { return who, nil })
+		step, err := activity.Step(ctx, "step", func(context.Context) (string, error) { return who, nil })
 		if err != nil {
 			return "", err
 		}

@@ -22,28 +22,28 @@ func TestDecisiveSignals(t *testing.T) {
 		sent, taken [][2]string
 	}{
 		"of one who was counted": {
-			[]flow.WaitOption{flow.Signals("yes"), flow.AtLeastDistinct(2)},
+			[]flow.WaitOption{activity.Signals("yes"), activity.AtLeastDistinct(2)},
 			[][2]string{{"yes", "ann"}, {"yes", "ann"}, {"other", "bob"}, {"no", "ann"}}, [][2]string{{"yes", "ann"}, {"no", "ann"}},
 		},
-		"at once":        {[]flow.WaitOption{flow.Signals("yes"), flow.AtLeast(3)}, [][2]string{{"no", "ann"}}, [][2]string{{"no", "ann"}}},
-		"among any name": {[]flow.WaitOption{flow.AtLeast(2)}, [][2]string{{"x", "ann"}, {"no", "bob"}}, [][2]string{{"x", "ann"}, {"no", "bob"}}},
+		"at once":        {[]flow.WaitOption{activity.Signals("yes"), activity.AtLeast(3)}, [][2]string{{"no", "ann"}}, [][2]string{{"no", "ann"}}},
+		"among any name": {[]flow.WaitOption{activity.AtLeast(2)}, [][2]string{{"x", "ann"}, {"no", "bob"}}, [][2]string{{"x", "ann"}, {"no", "bob"}}},
 		"not needed": {
-			[]flow.WaitOption{flow.Signals("yes"), flow.AtLeastDistinct(2)},
+			[]flow.WaitOption{activity.Signals("yes"), activity.AtLeastDistinct(2)},
 			[][2]string{{"yes", "ann"}, {"yes", "bob"}}, [][2]string{{"yes", "ann"}, {"yes", "bob"}},
 		},
 		"beside all": {
-			[]flow.WaitOption{flow.Signals("a", "b"), flow.MatchAll()},
+			[]flow.WaitOption{activity.Signals("a", "b"), activity.MatchAll()},
 			[][2]string{{"a", "ann"}, {"b", "ann"}}, [][2]string{{"a", "ann"}, {"b", "ann"}},
 		},
 		"instead of all": {
-			[]flow.WaitOption{flow.Signals("a", "b"), flow.MatchAll()},
+			[]flow.WaitOption{activity.Signals("a", "b"), activity.MatchAll()},
 			[][2]string{{"b", "ann"}, {"no", "ann"}}, [][2]string{{"b", "ann"}, {"no", "ann"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := flow.New[int, []flow.Signal[vote]]("decisive")
-			flow.Return(f, flow.WaitpointAll[vote](f, "approve", append(tc.opts, flow.Decisive("no"))...))
+			f := flow.New[int, []activity.Signal[vote]]("decisive")
+			flow.Return(f, flow.WaitpointSignals[vote](f, "approve", append(tc.opts, activity.Decisive("no"))...))
 			def, err := f.Build()
 			require.NoError(t, err)
 			enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -110,7 +110,7 @@ func decisiveAsk(tokens chan<- activity.Token, waiting <-chan struct{}) func(con
 		default:
 		}
 		<-waiting
-		got, err := activity.AwaitAll[vote](ctx, "answers", activity.Signals("yes"), activity.AtLeast(2), activity.Decisive("no"))
+		got, err := activity.AwaitSignals[vote](ctx, "answers", activity.Signals("yes"), activity.AtLeast(2), activity.Decisive("no"))
 		if err != nil {
 			return "", err
 		}

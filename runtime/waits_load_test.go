@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -20,7 +19,7 @@ import (
 func TestMultitudeTimesOut(t *testing.T) {
 	t.Parallel()
 	const patience = 2 * time.Second
-	def := waiter(t, "late", flow.Timeout(patience, flow.ResumeOnTimeout))
+	def := waiter(t, "late", activity.Timeout(patience, activity.ResumeOnTimeout))
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*enginetest.Patience)
 		defer cancel()

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -26,7 +27,7 @@ type scene struct{ nodes []sceneNode }
 
 type sceneNode struct {
 	name  string
-	edges map[int]flow.EdgeKind // by the number of the upstream
+	edges map[int]flowgraph.EdgeKind // by the number of the upstream
 	// A node waits itself (wait), or runs a function that fails, or that waits so many times in turn.
 	wait  bool
 	fails bool
@@ -41,10 +42,10 @@ func newScene(r *rand.Rand) *scene {
 	for i := range s.nodes {
 		n := &s.nodes[i]
 		n.name = nodeName(i)
-		n.edges = make(map[int]flow.EdgeKind)
+		n.edges = make(map[int]flowgraph.EdgeKind)
 		for range r.IntN(3) {
 			if i > 0 {
-				n.edges[r.IntN(i)] = []flow.EdgeKind{flow.SuccessOnly, flow.SuccessOnly, flow.OnFailureOnly, flow.AnyOutcome}[r.IntN(4)]
+				n.edges[r.IntN(i)] = []flowgraph.EdgeKind{flowgraph.SuccessOnly, flowgraph.SuccessOnly, flowgraph.OnFailureOnly, flowgraph.AnyOutcome}[r.IntN(4)]
 			}
 		}
 		switch r.IntN(4) {
@@ -83,7 +84,7 @@ func sceneRun(ctx context.Context, task sceneTask) ([]int, error) {
 	}
 	got := []int{}
 	for i := range task.Waits {
-		early, err := activity.Once(ctx, "early", func(context.Context) (bool, error) { return rand.IntN(2) == 0, nil })
+		early, err := activity.Step(ctx, "early", func(context.Context) (bool, error) { return rand.IntN(2) == 0, nil })
 		if err != nil {
 			return nil, err
 		}
@@ -113,11 +114,11 @@ func (s *scene) define(a *activity.Activity[sceneTask, []int]) (*flow.Definition
 	refs := make([]flow.Upstream, len(s.nodes))
 	for i := range s.nodes {
 		n := &s.nodes[i]
-		byKind := make(map[flow.EdgeKind][]flow.Upstream)
+		byKind := make(map[flowgraph.EdgeKind][]flow.Upstream)
 		for up, kind := range n.edges {
 			byKind[kind] = append(byKind[kind], refs[up])
 		}
-		after, failed, always := flow.After(byKind[flow.SuccessOnly]...), flow.OnFailure(byKind[flow.OnFailureOnly]...), flow.Always(byKind[flow.AnyOutcome]...)
+		after, failed, always := flow.After(byKind[flowgraph.SuccessOnly]...), flow.OnFailure(byKind[flowgraph.OnFailureOnly]...), flow.Always(byKind[flowgraph.AnyOutcome]...)
 		if !n.wait {
 			task := sceneTask{n.fails, n.waits, n.then, n.limit}
 			refs[i] = flow.Node(f, n.name, a, flow.Const(task), after, failed, always)
@@ -125,7 +126,7 @@ func (s *scene) define(a *activity.Activity[sceneTask, []int]) (*flow.Definition
 		}
 		opts := []flow.WaitOption{after, failed, always}
 		if n.limit > 0 {
-			opts = append(opts, flow.Timeout(n.limit, n.then))
+			opts = append(opts, activity.Timeout(n.limit, n.then))
 		}
 		refs[i] = flow.Waitpoint[int](f, n.name, opts...)
 	}
@@ -327,11 +328,11 @@ func (s *scene) review(t *testing.T, ctx context.Context, b *enginetest.Bench, c
 	}
 }
 
-func allows(kind flow.EdgeKind, upstream string) bool {
+func allows(kind flowgraph.EdgeKind, upstream string) bool {
 	switch kind {
-	case flow.SuccessOnly:
+	case flowgraph.SuccessOnly:
 		return upstream == "completed"
-	case flow.OnFailureOnly:
+	case flowgraph.OnFailureOnly:
 		return upstream == "failed" || upstream == "expired" || upstream == "cancelled"
 	}
 	return true
@@ -362,7 +363,7 @@ func (n *sceneNode) reviewResult(t *testing.T, ctx context.Context, b *enginetes
 	if n.wait {
 		want, ended := crowd.ended[n.name+"/"]
 		if !ended {
-			require.Equal(t, flow.ResumeOnTimeout, n.then, "nobody has ended %s", n.name)
+			require.Equal(t, activity.ResumeOnTimeout, n.then, "nobody has ended %s", n.name)
 			require.Equal(t, "null", string(data))
 			return
 		}

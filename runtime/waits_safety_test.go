@@ -166,7 +166,7 @@ func TestTokensNeverShow(t *testing.T) {
 		ctx := enginetest.Context(t)
 		asked := make(chan activity.Token, 1)
 		f := flow.New[int, int]("shown")
-		w := flow.Waitpoint[int](f, "outside", flow.Timeout(time.Hour, flow.Escalate))
+		w := flow.Waitpoint[int](f, "outside", activity.Timeout(time.Hour, activity.Escalate))
 		flow.Return(f, flow.Node(f, "talk", talker(asked), w))
 		def, err := f.Build()
 		require.NoError(t, err)
@@ -360,8 +360,8 @@ func TestEdgeKinds(t *testing.T) {
 	failed := flow.Node(f, "failed", say, no)
 	ups := map[string]flow.Upstream{
 		"success": flow.Node(f, "success", say, yes), "failed": failed,
-		"expired":   flow.Waitpoint[int](f, "expired", flow.Timeout(20*time.Millisecond, flow.ExpireOnTimeout)),
-		"cancelled": flow.Waitpoint[int](f, "cancelled", flow.Timeout(20*time.Millisecond, flow.CancelOnTimeout)),
+		"expired":   flow.Waitpoint[int](f, "expired", activity.Timeout(20*time.Millisecond, activity.ExpireOnTimeout)),
+		"cancelled": flow.Waitpoint[int](f, "cancelled", activity.Timeout(20*time.Millisecond, activity.CancelOnTimeout)),
 		"skipped":   flow.Node(f, "skipped", say, failed),
 	}
 	want := make(map[string]string)
@@ -376,7 +376,7 @@ func TestEdgeKinds(t *testing.T) {
 	// Edges of several kinds: all must be satisfied.
 	flow.Node(f, "mixed", say, yes, flow.After(ups["success"]), flow.OnFailure(ups["failed"], ups["expired"]), flow.Always(ups["skipped"]))
 	flow.Node(f, "mixed-not", say, yes, flow.After(ups["success"]), flow.OnFailure(ups["skipped"]), flow.Always(ups["failed"]))
-	w := flow.Waitpoint[int](f, "gate", flow.OnFailure(ups["failed"]), flow.Timeout(20*time.Millisecond, flow.ResumeOnTimeout))
+	w := flow.Waitpoint[int](f, "gate", flow.OnFailure(ups["failed"]), activity.Timeout(20*time.Millisecond, activity.ResumeOnTimeout))
 	flow.Node(f, "behind-gate", say, yes, flow.After(w))
 	want["mixed"], want["mixed-not"], want["gate"], want["behind-gate"] = "completed", "skipped", "completed", "completed"
 	def, err := f.Build()

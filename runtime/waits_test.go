@@ -72,7 +72,7 @@ func TestWaitpointNode(t *testing.T) {
 	tell := activity.New("tell", func(_ context.Context, v vote) (string, error) { return fmt.Sprintf("%s: %v", v.By, v.Yes), nil })
 	f := flow.New[int, string]("gate")
 	first := flow.Node(f, "first", echo, f.Input())
-	ok := flow.Waitpoint[vote](f, "approve", flow.After(first), flow.Signals("approve", "reject"), flow.Timeout(time.Hour, flow.Escalate))
+	ok := flow.Waitpoint[vote](f, "approve", flow.After(first), activity.Signals("approve", "reject"), activity.Timeout(time.Hour, activity.Escalate))
 	flow.Return(f, flow.Node(f, "tell", tell, ok))
 	def, err := f.Build()
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func TestWaitpointNode(t *testing.T) {
 		require.Empty(t, w.Step)
 		require.Equal(t, []string{"approve", "reject"}, w.Signals)
 		require.Equal(t, [2]int{1, 0}, [2]int{w.Needed, w.Received})
-		require.Equal(t, flow.Escalate, w.OnTimeout)
+		require.Equal(t, activity.Escalate, w.OnTimeout)
 		require.WithinDuration(t, w.OpenedAt.Add(time.Hour), w.TimeoutAt, time.Second)
 		require.False(t, w.Escalated)
 		d, err := run.Describe(ctx)
@@ -124,8 +124,8 @@ func TestWaitpointNode(t *testing.T) {
 // Signals that do not count change nothing; two people are needed, and one cannot be both.
 func TestWaitpointCollects(t *testing.T) {
 	t.Parallel()
-	f := flow.New[int, []flow.Signal[vote]]("two")
-	flow.Return(f, flow.WaitpointAll[vote](f, "approve", flow.Signals("approve"), flow.AtLeastDistinct(2)))
+	f := flow.New[int, []activity.Signal[vote]]("two")
+	flow.Return(f, flow.WaitpointSignals[vote](f, "approve", activity.Signals("approve"), activity.AtLeastDistinct(2)))
 	def, err := f.Build()
 	require.NoError(t, err)
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -169,7 +169,7 @@ func TestWaitpointTimeouts(t *testing.T) {
 	say := activity.New("say", func(_ context.Context, text string) (string, error) { return text, nil })
 	define := func(then activity.TimeoutBehavior) *flow.Definition[int, string] {
 		f := flow.New[int, string]("timeout-" + string(then))
-		w := flow.Waitpoint[*vote](f, "wait", flow.Timeout(300*time.Millisecond, then))
+		w := flow.Waitpoint[*vote](f, "wait", activity.Timeout(300*time.Millisecond, then))
 		next := flow.Node(f, "next", seen, w)
 		flow.Node(f, "compensate", say, flow.Const("x"), flow.OnFailure(w))
 		flow.Node(f, "clean", say, flow.Const("x"), flow.Always(next))
@@ -187,10 +187,10 @@ func TestWaitpointTimeouts(t *testing.T) {
 			state string
 			err   error
 		}{
-			{flow.FailOnTimeout, "failed", runtime.ErrRunFailed},
-			{flow.CancelOnTimeout, "cancelled", runtime.ErrRunCancelled},
-			{flow.ExpireOnTimeout, "expired", runtime.ErrRunFailed},
-			{flow.ResumeOnTimeout, "completed", nil},
+			{activity.FailOnTimeout, "failed", runtime.ErrRunFailed},
+			{activity.CancelOnTimeout, "cancelled", runtime.ErrRunCancelled},
+			{activity.ExpireOnTimeout, "expired", runtime.ErrRunFailed},
+			{activity.ResumeOnTimeout, "completed", nil},
 		} {
 			run, err := runtime.Start(ctx, b.Client, define(tc.then), 1)
 			require.NoError(t, err)
@@ -210,7 +210,7 @@ func TestWaitpointTimeouts(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, []runtime.Outcome{runtime.SignalExpired, runtime.SignalClosed}, late.Outcome)
 		}
-		run, err := runtime.Start(ctx, b.Client, define(flow.Escalate), 1)
+		run, err := runtime.Start(ctx, b.Client, define(activity.Escalate), 1)
 		require.NoError(t, err)
 		for event, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
@@ -275,7 +275,7 @@ func TestAwaitAndOnce(t *testing.T) {
 			attempts.Add(1)
 			var out []string
 			for i := range people {
-				who, err := activity.Once(ctx, "ask", func(context.Context) (string, error) { return fmt.Sprint("q", asked.Add(1)), nil })
+				who, err := activity.Step(ctx, "ask", func(context.Context) (string, error) { return fmt.Sprint("q", asked.Add(1)), nil })
 				if err != nil {
 					return nil, err
 				}
@@ -354,7 +354,7 @@ func TestSignalBeforeItsWait(t *testing.T) {
 // opensAhead opens the waitpoint of its wait, hands its token over, and waits only when it was signalled.
 func opensAhead(tokens chan<- activity.Token, signalled <-chan struct{}) *activity.Activity[int, int] {
 	return activity.New("early", func(ctx context.Context, n int) (int, error) {
-		if _, err := activity.Once(ctx, "hand over", func(context.Context) (int, error) { return 0, nil }); err == nil {
+		if _, err := activity.Step(ctx, "hand over", func(context.Context) (int, error) { return 0, nil }); err == nil {
 			return 0, errors.New("a bad name was taken")
 		}
 		token, err := activity.OpenWaitpoint(ctx, "answer")
@@ -365,7 +365,7 @@ func opensAhead(tokens chan<- activity.Token, signalled <-chan struct{}) *activi
 		if err != nil || same.Reveal() != token.Reveal() {
 			return 0, fmt.Errorf("another token, %w", err)
 		}
-		_, err = activity.Once(ctx, "hand-over", func(ctx context.Context) (int, error) {
+		_, err = activity.Step(ctx, "hand-over", func(ctx context.Context) (int, error) {
 			tokens <- token
 			select {
 			case <-signalled:

@@ -127,7 +127,7 @@ func TestWaitsAndCancels(t *testing.T) {
 		ctx := enginetest.Context(t)
 		x := terminal{t, b}
 		f := flow.New[string, string]("approve")
-		answer := flow.Waitpoint[string](f, "answer", flow.Signals("yes"))
+		answer := flow.Waitpoint[string](f, "answer", activity.Signals("yes"))
 		flow.Return(f, answer)
 		def, err := f.Build()
 		require.NoError(t, err)

@@ -50,8 +50,8 @@ func Deployment(escalation time.Duration) (*flow.Definition[Change, Deployed], e
 			flow.Field("release", release), flow.Field("args", flow.Const(matrix[name])))))
 	}
 
-	answers := flow.WaitpointAll[approvals.Decision](f, approval, flow.AfterAll(tests),
-		flow.Signals(approve), flow.AtLeastDistinct(approvers), flow.Decisive(reject), flow.Timeout(escalation, flow.Escalate))
+	answers := flow.WaitpointSignals[approvals.Decision](f, approval, flow.AfterEach(tests),
+		activity.Signals(approve), activity.AtLeastDistinct(approvers), activity.Decisive(reject), activity.Timeout(escalation, activity.Escalate))
 	agreed := flow.Node(f, "count", count, answers)
 
 	live := flow.Node(f, "deploy", deploy, flow.Struct[DeployInput](flow.Field("release", release), flow.Field("approval", agreed)))

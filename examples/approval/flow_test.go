@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime/approvals"
 )
 
@@ -31,15 +30,15 @@ func TestFlow(t *testing.T) {
 
 func TestCount(t *testing.T) {
 	t.Parallel()
-	says := func(choice, by, comment string) flow.Signal[approvals.Decision] {
-		return flow.Signal[approvals.Decision]{Name: choice, Source: by, Payload: approvals.Decision{Choice: choice, By: by, Comment: comment}}
+	says := func(choice, by, comment string) activity.Signal[approvals.Decision] {
+		return activity.Signal[approvals.Decision]{Name: choice, Source: by, Payload: approvals.Decision{Choice: choice, By: by, Comment: comment}}
 	}
-	agreed, err := Count(t.Context(), []flow.Signal[approvals.Decision]{says(approve, "bob", ""), says(approve, "ann", "fine")})
+	agreed, err := Count(t.Context(), []activity.Signal[approvals.Decision]{says(approve, "bob", ""), says(approve, "ann", "fine")})
 	require.NoError(t, err)
 	require.Equal(t, Approval{By: []string{"ann", "bob"}}, agreed)
 
 	for comment, want := range map[string]string{"": "rejected by bob", "too late": "rejected by bob: too late"} {
-		_, err = Count(t.Context(), []flow.Signal[approvals.Decision]{says(approve, "ann", ""), says(reject, "bob", comment)})
+		_, err = Count(t.Context(), []activity.Signal[approvals.Decision]{says(approve, "ann", ""), says(reject, "bob", comment)})
 		require.EqualError(t, err, want)
 		require.True(t, activity.IsNonRetryable(err))
 	}

@@ -32,7 +32,7 @@ const silence = 15 * time.Second
 func Census(shards int) (*flow.Definition[Source, Edition], error) {
 	f := flow.New[Source, Edition]("census", flow.Describe("Measures the Go code of a source tree, package by package."))
 
-	listing := flow.Node(f, "scan", scan, f.Input(), flow.HeartbeatTimeout(silence))
+	listing := flow.Node(f, "scan", scan, f.Input(), activity.HeartbeatTimeout(silence))
 	cuts := flow.Node(f, "cut", cut, flow.Struct[CutInput](
 		flow.Field("listing", listing),
 		flow.Field("shards", flow.Const(shards))))
@@ -42,7 +42,7 @@ func Census(shards int) (*flow.Definition[Source, Edition], error) {
 		summaries[i] = flow.Node(f, fmt.Sprintf("measure-%02d", i), measure, flow.Struct[MeasureInput](
 			flow.Field("source", f.Input()),
 			flow.Field("cuts", cuts),
-			flow.Field("index", flow.Const(i))), flow.HeartbeatTimeout(silence))
+			flow.Field("index", flow.Const(i))), activity.HeartbeatTimeout(silence))
 	}
 
 	total := flow.Node(f, "join", join, flow.List(summaries...))

@@ -110,7 +110,7 @@ func census(ctx context.Context, o options, stdout *os.File, stderr io.Writer) (
 		return err
 	}
 	show.show(final)
-	written, err := writeEdition(o.out, edition, def.Graph(), final)
+	written, err := writeEdition(o.out, edition, def, final)
 	if err != nil {
 		return err
 	}

@@ -11,17 +11,22 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
+// pictures is what draws a flow: its definition.
+type pictures interface {
+	Mermaid() string
+	DOT() string
+}
+
 // writeEdition writes the files of a census into a directory and returns their names.
-func writeEdition(dir string, e Edition, g *flow.Graph, s *runtime.Description) ([]string, error) {
+func writeEdition(dir string, e Edition, p pictures, s *runtime.Description) ([]string, error) {
 	files := []struct{ name, content string }{
 		{"report.md", e.Report + record(s)},
 		{"chart.svg", e.Chart},
-		{"flow.mmd", g.Mermaid()},
-		{"flow.dot", g.DOT()},
+		{"flow.mmd", p.Mermaid()},
+		{"flow.dot", p.DOT()},
 	}
 	var written []string
 	for _, f := range files {

@@ -3,7 +3,7 @@ package activitycontext
 import "context"
 
 // Budgets is the interface of a worker, or of a test in its place, for the budgets of a run. Its methods are safe for
-// concurrent use. Dimensions follow activity.CheckName, amounts are not negative.
+// concurrent use. Dimensions follow activityspec.CheckName, amounts are not negative.
 type Budgets interface {
 	// ReportUsage counts usage; a non-empty key makes it count once for the execution.
 	ReportUsage(ctx context.Context, dimension string, n int64, key string) error

@@ -37,7 +37,7 @@ type Steps interface {
 	Emit(ctx context.Context, frame Frame) error
 }
 
-// Wait is activity.Wait, with what the two ways to wait differ in.
+// Wait is activityspec.Wait, with what the two ways to wait differ in.
 type Wait struct {
 	Signals   []string
 	All       bool

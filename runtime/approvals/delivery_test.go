@@ -10,24 +10,25 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // gate is a flow that waits for two people.
-func gate(t *testing.T, opts ...flow.WaitOption) *flow.Definition[string, []flow.Signal[Decision]] {
+func gate(t *testing.T, opts ...flow.WaitOption) *flow.Definition[string, []activity.Signal[Decision]] {
 	t.Helper()
-	f := flow.New[string, []flow.Signal[Decision]]("gate")
-	flow.Return(f, flow.WaitpointAll[Decision](f, "approval",
-		append([]flow.WaitOption{flow.Signals("approve"), flow.AtLeastDistinct(2), flow.Decisive("reject")}, opts...)...))
+	f := flow.New[string, []activity.Signal[Decision]]("gate")
+	flow.Return(f, flow.WaitpointSignals[Decision](f, "approval",
+		append([]flow.WaitOption{activity.Signals("approve"), activity.AtLeastDistinct(2), activity.Decisive("reject")}, opts...)...))
 	def, err := f.Build()
 	require.NoError(t, err)
 	return def
 }
 
 // waiting starts a run and returns it with the path of its link.
-func waiting(t *testing.T, ctx context.Context, b *enginetest.Bench, def *flow.Definition[string, []flow.Signal[Decision]]) (*runtime.Run[[]flow.Signal[Decision]], string) {
+func waiting(t *testing.T, ctx context.Context, b *enginetest.Bench, def *flow.Definition[string, []activity.Signal[Decision]]) (*runtime.Run[[]activity.Signal[Decision]], string) {
 	t.Helper()
 	run, err := runtime.Start(ctx, b.Client, def, "")
 	require.NoError(t, err)
@@ -111,7 +112,7 @@ func TestOtherTokensGiveNoRight(t *testing.T) {
 // An answer that comes after the time is told so.
 func TestTooLate(t *testing.T) {
 	t.Parallel()
-	def := gate(t, flow.Timeout(time.Second, flow.FailOnTimeout))
+	def := gate(t, activity.Timeout(time.Second, activity.FailOnTimeout))
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		b.Keeper(t)

@@ -26,7 +26,7 @@ var publish = activity.New("publish", func(_ context.Context, d approvals.Decisi
 func Example() {
 	ctx, quiet := context.Background(), slog.New(slog.DiscardHandler)
 	f := flow.New[string, string]("article")
-	flow.Return(f, flow.Node(f, "publish", publish, flow.Waitpoint[approvals.Decision](f, "review", flow.Signals("approve", "reject"))))
+	flow.Return(f, flow.Node(f, "publish", publish, flow.Waitpoint[approvals.Decision](f, "review", activity.Signals("approve", "reject"))))
 	def, err := f.Build()
 	if err != nil {
 		log.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // ErrOption marks an option of New that makes no sense.
@@ -19,7 +20,7 @@ var ErrOption = errors.New("bad option of an approval handler")
 
 // Choice is an answer that a visitor can give.
 type Choice struct {
-	// Signal is the name of the signal that the answer sends. It follows activity.CheckName.
+	// Signal is the name of the signal that the answer sends. It follows the rule of names of package activity.
 	Signal string
 	// Label is the text for the visitor.
 	Label string
@@ -134,7 +135,7 @@ func (c *config) check() {
 	}
 	seen := make(map[string]bool, len(c.choices))
 	for _, choice := range c.choices {
-		if err := activity.CheckName(choice.Signal); err != nil {
+		if err := activityspec.CheckName(choice.Signal); err != nil {
 			fault("choice: %w", err)
 		}
 		if strings.TrimSpace(choice.Label) == "" {

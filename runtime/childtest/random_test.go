@@ -116,7 +116,7 @@ func (s *sketch) define(name string, shop *shop) (*flow.Definition[[]int, []int]
 		for _, up := range n.after {
 			after = append(after, refs[up])
 		}
-		order := flow.AfterAll(after)
+		order := flow.AfterEach(after)
 		switch n.kind {
 		case "shift":
 			refs[i] = flow.Node(f, node, shop.shift, data, order)

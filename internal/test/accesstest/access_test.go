@@ -101,7 +101,7 @@ func everything(t *testing.T) *flow.Definition[order, int] {
 	f := flow.New[order, int]("everything", flow.Budget("plan", flow.PerKey("tenant"), flow.HardLimit("pages", 1000)),
 		flow.FairBy("tenant"), flow.Tag("team.name", "a"), flow.Retention(time.Hour), flow.Deadline(time.Hour))
 	listed := flow.Node(f, "first", first, f.Input())
-	ok := flow.Waitpoint[consent](f, "ok", flow.Signals("yes"), flow.After(listed))
+	ok := flow.Waitpoint[consent](f, "ok", activity.Signals("yes"), flow.After(listed))
 	flow.Return(f, flow.Node(f, "last", last, flow.Map(f, "each", one, listed), flow.After(ok)))
 	def, err := f.Build()
 	require.NoError(t, err)

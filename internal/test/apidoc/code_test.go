@@ -33,7 +33,7 @@ var takenForGranted = map[string]struct{ declarations, statements string }{
 			func Fetch(context.Context, City) (Report, error) { panic("") }
 			func Merge(context.Context, []Report) (Summary, error) { panic("") }
 			func Send(context.Context, Letter) (Receipt, error) { panic("") }
-			var count *activity.Activity[[]flow.Signal[approvals.Decision], string]
+			var count *activity.Activity[[]activity.Signal[approvals.Decision], string]
 			var deploy *activity.Activity[Release, Live]
 			var rollback *activity.Activity[Edition, string]`,
 		statements: `
@@ -63,7 +63,7 @@ var takenForGranted = map[string]struct{ declarations, statements string }{
 
 const imports = `package page
 import ("context"; "fmt"; "net/http"; "os"; "time"
-"github.com/flowfabric/flowfabric-go/activity"; "github.com/flowfabric/flowfabric-go/admin"
+"github.com/flowfabric/flowfabric-go/activity"; "github.com/flowfabric/flowfabric-go/activity/activitytest"; "github.com/flowfabric/flowfabric-go/admin"
 "github.com/flowfabric/flowfabric-go/enginecore"; "github.com/flowfabric/flowfabric-go/flow"; "github.com/flowfabric/flowfabric-go/runtime"
 "github.com/flowfabric/flowfabric-go/runtime/approvals"; "github.com/flowfabric/flowfabric-go/runtime/health")
 `
@@ -110,7 +110,7 @@ func TestCodeOfPages(t *testing.T) {
 func checker(t *testing.T) func(source string) []error {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".",
-		"../../../admin", "../../../runtime/approvals", "../../../runtime/health", "log/slog")
+		"../../../activity/activitytest", "../../../admin", "../../../runtime/approvals", "../../../runtime/health", "log/slog")
 	out, err := list.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
@@ -41,7 +42,7 @@ func TestUseThroughLostReplies(t *testing.T) {
 			return in, nil
 		}, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 100}))
 		def := fan(t, "faulty", a, width, flow.Budget("all", flow.PerFlow(), flow.Counted("tokens")),
-			flow.Budget("gate", flow.PerFlow(), flow.HardLimit("tokens", hard), flow.OnExceeded(flow.BlockNodes), flow.ResetEvery(flow.MinBudgetReset)))
+			flow.Budget("gate", flow.PerFlow(), flow.HardLimit("tokens", hard), flow.OnExceeded(flow.BlockNodes), flow.ResetEvery(flowgraph.MinBudgetReset)))
 		b.Keeper(t)
 		work(t, far, def, runtime.Lease(3*time.Second))
 		var started []*runtime.Run[string]

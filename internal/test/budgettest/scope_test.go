@@ -168,7 +168,7 @@ func TestRetriesSpendAnew(t *testing.T) {
 			err := errors.Join(
 				activity.ReportUsage(ctx, "anew", 1), activity.ReportUsage(ctx, "anew", 1),
 				activity.ReportUsage(ctx, "keyed", 1, activity.UsageKey("call")))
-			if _, stepErr := activity.Once(ctx, "ask", func(ctx context.Context) (int, error) {
+			if _, stepErr := activity.Step(ctx, "ask", func(ctx context.Context) (int, error) {
 				return 1, activity.ReportUsage(ctx, "once", 1)
 			}); stepErr != nil {
 				err = errors.Join(err, stepErr)

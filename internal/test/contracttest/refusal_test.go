@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/lua"
 )
 
 // badValues take the place of arguments.
@@ -237,13 +237,9 @@ func (g *generator) report(t *testing.T, outcomes map[string]map[string]int) {
 // declaredWrites reads what refusals may write from the headers: "function code" → patterns of keys. A key is
 // named by its role in the function, or by its template or the template's last part.
 func declaredWrites(dir string) (map[string][]string, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.lua"))
-	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("no library in %s: %w", dir, fs.ErrNotExist)
-	}
 	var all strings.Builder
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+	for _, file := range lua.Files() {
+		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
 		if err != nil {
 			return nil, err
 		}
@@ -251,7 +247,7 @@ func declaredWrites(dir string) (map[string][]string, error) {
 	}
 	templates := make(map[string]string)
 	for _, m := range regexp.MustCompile(`(?m)^-- @template +(\S+) +(\S+)`).FindAllStringSubmatch(all.String(), -1) {
-		templates[m[1]] = "^[^:]*:" + regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(m[2]), ".*") + "$"
+		templates[m[1]] = "^[^:]*:" + regexp.MustCompile(`\\\{[\w:]+\\\}`).ReplaceAllString(regexp.QuoteMeta(m[2]), ".*") + "$"
 	}
 	out := make(map[string][]string)
 	var function string

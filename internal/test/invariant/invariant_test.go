@@ -33,7 +33,7 @@ type stage struct {
 func diamond(t *testing.T, pass, hold *activity.Activity[int, int]) *flow.Definition[int, int] {
 	f := flow.New[int, int]("diamond", flow.Deadline(time.Hour))
 	a := flow.Node(f, "a", pass, f.Input())
-	b := flow.Node(f, "b", hold, a, flow.Priority(1), flow.StartToClose(time.Hour), flow.ScheduleToStart(time.Hour))
+	b := flow.Node(f, "b", hold, a, activity.Priority(1), activity.StartToClose(time.Hour), activity.ScheduleToStart(time.Hour))
 	c := flow.Node(f, "c", hold, a)
 	d := flow.Node(f, "d", pass, b, flow.After(c))
 	flow.Return(f, d)

@@ -374,7 +374,7 @@ func TestAnyFlow(t *testing.T) {
 		def, err := large.Build()
 		require.NoError(t, err)
 		waiting := flow.New[struct{}, string]("waiting")
-		flow.Return(waiting, flow.Waitpoint[string](waiting, "ok", flow.Signals("ok")))
+		flow.Return(waiting, flow.Waitpoint[string](waiting, "ok", activity.Signals("ok")))
 		gate, err := waiting.Build()
 		require.NoError(t, err)
 		_, err = runtime.Schedule(ctx, b.Client, "large", runtime.Every(time.Hour), def, struct{}{})

@@ -134,7 +134,7 @@ func (d *diary) step(ctx context.Context, o order) (product, error) {
 		p.From = append(p.From, in.Nonce)
 	}
 	if o.Task.Once {
-		charge, err := activity.Once(ctx, "charge", func(context.Context) (string, error) {
+		charge, err := activity.Step(ctx, "charge", func(context.Context) (string, error) {
 			d.note(entry{What: charged, Run: e.Run, Node: e.Node, Nonce: e.Nonce})
 			return e.Nonce, nil
 		})

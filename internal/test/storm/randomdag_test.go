@@ -167,9 +167,9 @@ func (s *randomDAG) define(step *activity.Activity[order, product]) (*flow.Defin
 			up[k] = refs[from]
 		}
 		if n.isWait() {
-			opts := []flow.WaitOption{flow.AfterAll(up)}
+			opts := []flow.WaitOption{flow.AfterEach(up)}
 			if n.kind == hurried {
-				opts = append(opts, flow.Timeout(hurry, flow.FailOnTimeout))
+				opts = append(opts, activity.Timeout(hurry, activity.FailOnTimeout))
 			}
 			refs[i] = flow.Waitpoint[product](f, n.name, opts...)
 			continue
@@ -180,7 +180,7 @@ func (s *randomDAG) define(step *activity.Activity[order, product]) (*flow.Defin
 			for k := range items {
 				items[k].Task.Pace = time.Duration(k) * 5 * time.Millisecond
 			}
-			list := flow.Map(f, n.itemsName(), step, flow.Const(items), flow.ItemsAtOnce(3), flow.AfterAll(up))
+			list := flow.Map(f, n.itemsName(), step, flow.Const(items), flow.ItemsAtOnce(3), flow.AfterEach(up))
 			input := flow.Struct[order](flow.Field("task", flow.Const(n.task)), flow.Field("all", list))
 			refs[i] = flow.Node(f, n.name, step, input, n.options(up)...)
 		case nested:
@@ -188,7 +188,7 @@ func (s *randomDAG) define(step *activity.Activity[order, product]) (*flow.Defin
 			if err != nil {
 				return nil, err
 			}
-			refs[i] = flow.Sub(f, n.name, inner, flow.Const(1), flow.AfterAll(up))
+			refs[i] = flow.Sub(f, n.name, inner, flow.Const(1), flow.AfterEach(up))
 		default:
 			refs[i] = flow.Node(f, n.name, step, n.input(up), n.options(up)...)
 		}
@@ -205,7 +205,7 @@ func innerFlow(step *activity.Activity[order, product]) (*flow.Definition[int, p
 	f := flow.New[int, product]("inner")
 	first := flow.Node(f, "first", step, flow.Const(order{}))
 	second := flow.Struct[order](flow.Field("task", flow.Const(task{Fails: 1})), flow.Field("all", flow.List(first)))
-	flow.Return(f, flow.Node(f, "second", step, second, flow.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 1 + retries})))
+	flow.Return(f, flow.Node(f, "second", step, second, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 1 + retries})))
 	return f.Build()
 }
 
@@ -224,11 +224,11 @@ func (n *dagNode) input(up []flow.Ref[product]) flow.Binding[order] {
 
 func (n *dagNode) options(up []flow.Ref[product]) []flow.NodeOption {
 	opts := []flow.NodeOption{
-		flow.Lane(n.lane), flow.Priority(n.priority),
-		flow.Retry(activity.Exponential{First: time.Millisecond, Max: 20 * time.Millisecond, Attempts: n.task.Fails + retries}),
+		activity.Lane(n.lane), activity.Priority(n.priority),
+		activity.Retry(activity.Exponential{First: time.Millisecond, Max: 20 * time.Millisecond, Attempts: n.task.Fails + retries}),
 	}
 	if n.task.Limited {
-		opts = append(opts, flow.Limit(limitName, activity.AtOnce(limitPlace)))
+		opts = append(opts, activity.Limit(limitName, activity.AtOnce(limitPlace)))
 	}
 	switch {
 	case n.kind == rescue:

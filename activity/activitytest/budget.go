@@ -1,0 +1,140 @@
+package activitytest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+)
+
+// testBudget is the budget of a Env: guarded by Env.mu.
+type testBudget struct {
+	dimensions map[string]*activity.BudgetAmount
+	keys       map[string]bool
+}
+
+// SetBudget gives the run of the function under test a budget with the dimension, or changes its hard limit; 0 is no limit.
+// Without any, ReportUsage and Reserve count nothing.
+func (s *Env) SetBudget(dimension string, hard int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.budget.dimensions == nil {
+		s.budget = testBudget{make(map[string]*activity.BudgetAmount), make(map[string]bool)}
+	}
+	if a := s.budget.dimensions[dimension]; a != nil {
+		a.Hard = hard
+		return
+	}
+	s.budget.dimensions[dimension] = &activity.BudgetAmount{Budget: "test", Dimension: dimension, Hard: hard}
+}
+
+// Used returns the state of a dimension.
+func (s *Env) Used(dimension string) activity.BudgetAmount {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.budget.dimensions[dimension]; a != nil {
+		return *a
+	}
+	return activity.BudgetAmount{}
+}
+
+// amount is the dimension that a call is for; nil when there is no budget at all. Env.mu is held.
+func (s *Env) amount(dimension string) (*activity.BudgetAmount, error) {
+	if len(s.budget.dimensions) == 0 {
+		return nil, nil
+	}
+	a := s.budget.dimensions[dimension]
+	if a == nil {
+		return nil, activity.NonRetryable(activity.ErrUnknownDimension)
+	}
+	return a, nil
+}
+
+// check returns a *activity.BudgetError when n does not fit.
+func check(a *activity.BudgetAmount, n int64) error {
+	if n <= a.Remaining() {
+		return nil
+	}
+	return &activity.BudgetError{Budget: a.Budget, Dimension: a.Dimension, Asked: n, Spent: a.Spent, Reserved: a.Reserved, Hard: a.Hard}
+}
+
+// ReportUsage implements activitycontext.Budgets.
+func (s *stepsCall) ReportUsage(_ context.Context, dimension string, n int64, key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.amount(dimension)
+	if a == nil {
+		return err
+	}
+	if key != "" && s.budget.keys[dimension+" "+key] {
+		return nil
+	}
+	if err := check(a, n); err != nil {
+		return err
+	}
+	a.Spent += n
+	s.budget.keys[dimension+" "+key] = true
+	return nil
+}
+
+// Reserve implements activitycontext.Budgets.
+func (s *stepsCall) Reserve(_ context.Context, dimension string, n int64) (activitycontext.Reservation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.amount(dimension)
+	if err != nil {
+		return nil, err
+	}
+	if a == nil {
+		return &testReservation{}, nil
+	}
+	if err := check(a, n); err != nil {
+		return nil, err
+	}
+	a.Reserved += n
+	return &testReservation{env: s.Env, amount: a, n: n}, nil
+}
+
+// BudgetAmounts implements activitycontext.Budgets.
+func (s *stepsCall) BudgetAmounts(context.Context) ([]activitycontext.BudgetAmount, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []activitycontext.BudgetAmount
+	for _, name := range slices.Sorted(maps.Keys(s.budget.dimensions)) {
+		list = append(list, activitycontext.BudgetAmount(*s.budget.dimensions[name]))
+	}
+	return list, nil
+}
+
+// testReservation is one of a test; its zero value is of a run without budgets.
+type testReservation struct {
+	env    *Env
+	amount *activity.BudgetAmount
+	n      int64
+	once   sync.Once
+}
+
+// Settle implements activitycontext.Reservation.
+func (r *testReservation) Settle(_ context.Context, actual int64) (err error) {
+	if r.amount == nil {
+		return nil
+	}
+	r.once.Do(func() {
+		r.env.mu.Lock()
+		defer r.env.mu.Unlock()
+		r.amount.Reserved -= r.n
+		if err = check(r.amount, actual); err != nil {
+			actual = r.n
+		}
+		r.amount.Spent += actual
+	})
+	return err
+}
+
+// Release implements activitycontext.Reservation.
+func (r *testReservation) Release(ctx context.Context) error { return r.Settle(ctx, 0) }
+
+var _ activitycontext.Budgets = (*stepsCall)(nil)

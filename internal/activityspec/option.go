@@ -1,0 +1,54 @@
+package activityspec
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Mark is a parameter of methods that mark option types: what has such a method is an option of this module.
+type Mark struct{}
+
+// Target is what an option of package activity changes: the options of an activity under declaration, or those of a node.
+type Target struct {
+	*Options
+	// Node is true for a node, which may replace what its activity says.
+	Node bool
+}
+
+// AddLimit adds a limit. That of a node takes the place of the activity's with the same name and key.
+func (t Target) AddLimit(l Limit) {
+	if t.Node {
+		t.SetLimit(l)
+		return
+	}
+	t.Limits = append(t.Limits, l)
+}
+
+// NewLimit returns the limit defined by the options, which may be invalid: see Validate.
+func NewLimit[O ~func(*Limit)](name string, opts ...O) Limit {
+	l := Limit{Name: name}
+	for i, opt := range opts {
+		if opt == nil {
+			l.Faults = append(l.Faults, fmt.Errorf("option %d is nil", i+1))
+			continue
+		}
+		opt(&l)
+	}
+	return l
+}
+
+// NewWait returns the wait defined by the options, which may be invalid: see Validate.
+func NewWait[O ~func(*Wait)](opts ...O) Wait {
+	w := Wait{Count: 1}
+	for _, opt := range opts {
+		if opt == nil {
+			w.Count = -1
+			continue
+		}
+		opt(&w)
+	}
+	return w
+}
+
+// ErrNilOption is the fault of an option that is nil.
+var ErrNilOption = errors.New("option is nil")

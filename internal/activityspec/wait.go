@@ -1,0 +1,123 @@
+package activityspec
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Limits of a wait.
+const (
+	// MaxSignalNames bounds the names of one wait.
+	MaxSignalNames = 64
+	// MaxSignals bounds the number of signals that one wait requires, times its number of names.
+	MaxSignals = 1024
+	// MaxWait is the longest timeout of a wait.
+	MaxWait = 10 * 365 * 24 * time.Hour
+)
+
+// TimeoutBehavior is the effect of a timeout that passes before the wait's signals have arrived.
+type TimeoutBehavior string
+
+// Effects of a timeout.
+const (
+	// FailOnTimeout fails the node, with category "timeout", without a retry.
+	FailOnTimeout TimeoutBehavior = "fail"
+	// CancelOnTimeout cancels the node.
+	CancelOnTimeout TimeoutBehavior = "cancel"
+	// ExpireOnTimeout ends the node as expired.
+	ExpireOnTimeout TimeoutBehavior = "expire"
+	// ResumeOnTimeout continues: a waitpoint node succeeds with the zero value (with no signals, where they are
+	// collected), and Await returns ErrWaitTimedOut.
+	ResumeOnTimeout TimeoutBehavior = "resume"
+	// Escalate keeps waiting, and records the escalation in the run's events and its waitpoints.
+	Escalate TimeoutBehavior = "escalate"
+)
+
+// Wait defines which signals end a wait. NewWait creates one.
+type Wait struct {
+	// Signals are the names that count, without duplicates. None: every name counts.
+	Signals []string
+	// All requires one signal of each name; Count is 0 then.
+	All bool
+	// Count is the number of required signals with any accepted name; at least 1, except with All.
+	Count int
+	// Distinct counts only one signal of each source.
+	Distinct bool
+	// Decisive are names of which one signal ends the wait at once, whatever else is required. They are not in Signals.
+	Decisive []string
+	// Timeout limits the wait; 0 is no limit. Whole milliseconds.
+	Timeout time.Duration
+	// OnTimeout is set exactly when Timeout is.
+	OnTimeout TimeoutBehavior
+}
+
+// Needed is the number of signals that end the wait if none of them is decisive.
+func (w Wait) Needed() int {
+	if w.All {
+		return len(w.Signals)
+	}
+	return max(1, w.Count)
+}
+
+// Clone returns a copy that shares nothing with w.
+func (w Wait) Clone() Wait {
+	w.Signals, w.Decisive = slices.Clone(w.Signals), slices.Clone(w.Decisive)
+	return w
+}
+
+// Validate returns every fault of w, joined, or nil.
+func (w Wait) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	names := slices.Concat(w.Signals, w.Decisive)
+	if len(names) > MaxSignalNames {
+		fault("%d signal names, the limit is %d", len(names), MaxSignalNames)
+	}
+	seen := make(map[string]bool, len(names))
+	for _, name := range names {
+		if err := CheckName(name); err != nil {
+			fault("signal: %w", err)
+		}
+		if seen[name] {
+			fault("signal %q is named twice", name)
+		}
+		seen[name] = true
+	}
+	switch {
+	case w.All && len(w.Signals) == 0:
+		fault("all signals are waited for, but none is named")
+	case w.All && (w.Count != 0 || w.Distinct):
+		fault("all signals are waited for, and %d: only one of the two is possible", w.Count)
+	case !w.All && w.Count < 1:
+		fault("%d signals are waited for, it must be at least 1", w.Count)
+	case w.Count*max(1, len(w.Signals)) > MaxSignals:
+		fault("%d signals of %d names are waited for, the limit of their product is %d", w.Count, max(1, len(w.Signals)), MaxSignals)
+	}
+	w.validateTimeout(fault)
+	return errors.Join(errs...)
+}
+
+func (w Wait) validateTimeout(fault func(format string, args ...any)) {
+	switch {
+	case w.Timeout < 0:
+		fault("timeout %s is not positive", w.Timeout)
+	case w.Timeout%time.Millisecond != 0:
+		fault("timeout %s is not in whole milliseconds", w.Timeout)
+	case w.Timeout > MaxWait:
+		fault("timeout %s, the limit is %s", w.Timeout, MaxWait)
+	}
+	switch w.OnTimeout {
+	case FailOnTimeout, CancelOnTimeout, ExpireOnTimeout, ResumeOnTimeout, Escalate:
+		if w.Timeout == 0 {
+			fault("what happens after the timeout is said, but no timeout is")
+		}
+	case "":
+		if w.Timeout != 0 {
+			fault("what happens after the timeout of %s is not said", w.Timeout)
+		}
+	default:
+		fault("unknown behaviour %q after the timeout", w.OnTimeout)
+	}
+}

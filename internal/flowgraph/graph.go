@@ -1,0 +1,179 @@
+// Package flowgraph is a flow without its Go types: its stored form, hash, validation and pictures. Package flow builds it;
+// package runtime stores and runs it.
+package flowgraph
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+)
+
+// OrderField names the list that an edge without data stands in, in the stored form and in faults.
+func OrderField(kind EdgeKind) string {
+	if kind == SuccessOnly {
+		return "after"
+	}
+	return string(kind)
+}
+
+// DataEdges returns the edges that an input implies.
+func DataEdges(input Expr) []Edge {
+	names := input.InputNodes()
+	if len(names) == 0 {
+		return nil
+	}
+	edges := make([]Edge, len(names))
+	for i, name := range names {
+		edges[i] = Edge{Node: name, Kind: SuccessOnly, Data: true}
+	}
+	return edges
+}
+
+// GraphVersion is the version of the JSON form that this package writes. It reads no other.
+const GraphVersion = 1
+
+// Graph is a flow without its Go types, in the form that is stored with a run, drawn and executed. Build creates valid
+// graphs; Validate checks one that was created or changed by hand. Its methods only read it.
+type Graph struct {
+	Name        string
+	Description string
+	Tags        map[string]string
+	// Codec is the name of the codec of the flow's input and result.
+	Codec string
+	// InputType and OutputType are Go type names, for display only.
+	InputType, OutputType string
+	// Deadline limits a run, from its start to its end; 0 is no limit. Whole milliseconds.
+	Deadline time.Duration
+	// FairBy is the path of field names in the flow's input to the fairness key, by which runs share a lane. Empty is
+	// no key.
+	FairBy []string
+	// Keep is the retention of a run after its end.
+	Keep Keep
+	// Budgets bound what the nodes use together, by name.
+	Budgets []Budget
+	// Return is the node whose result is the flow's; "" when the flow has none.
+	Return string
+	// Nodes are in the order of their declaration.
+	Nodes []Node
+}
+
+// Node is one node of a Graph: one that runs an activity, once or, if Map is set, for each item of a list; if Wait is
+// set, a waitpoint; if Sub is set, one that runs another flow.
+type Node struct {
+	Name string
+	// Activity is the name of the activity that a worker runs for the node; "" for a waitpoint and a sub-flow.
+	Activity string
+	// Map defines how the activity is run for each item of the node's input, a list; nil for other nodes. With Map,
+	// Options apply to the items.
+	Map *MapSpec
+	// Sub is the flow that the node runs; nil for other nodes. It must not be changed. The node has that flow's codec,
+	// and only the Options Retry, Lane and Priority.
+	Sub *Graph
+	// Wait defines what a waitpoint waits for; nil for other nodes. A waitpoint has no input, its codec is JSON, and
+	// its Options are those of activity.DefaultOptions.
+	Wait *WaitSpec
+	// Codec is the name of the codec of the node's input and result.
+	Codec string
+	// Options are the activity's, overridden by those of the node.
+	activityspec.Options
+	Tags map[string]string
+	// Input defines the node's input.
+	Input Expr
+	// Upstreams are the edges that lead to the node: first those that carry data, in the order of InputNodes, then the
+	// others by kind (SuccessOnly, OnFailureOnly, AnyOutcome) and in the order of their declaration. Each upstream occurs
+	// once.
+	Upstreams []Edge
+	// Join decides from all edges whether the node starts.
+	Join Join
+}
+
+// WaitSpec defines what a waitpoint waits for.
+type WaitSpec struct {
+	activityspec.Wait
+	// Collect makes the result the list of all signals that ended the wait, not the payload of the last one.
+	Collect bool
+	// Type is the Go type of the payload, for display only.
+	Type string
+}
+
+// Edge leads from an upstream to the node that lists it.
+type Edge struct {
+	Node string // the upstream
+	Kind EdgeKind
+	// Data is true when the node's input uses the upstream's result.
+	Data bool
+}
+
+// EdgeKind is the outcome of the upstream that satisfies the edge.
+type EdgeKind string
+
+// The kinds of edges. A node whose edge can no longer be satisfied is skipped.
+const (
+	// SuccessOnly is satisfied when the upstream has succeeded.
+	SuccessOnly EdgeKind = "success_only"
+	// OnFailureOnly is satisfied when the upstream has failed, expired or been cancelled; not when it was skipped.
+	OnFailureOnly EdgeKind = "on_failure"
+	// AnyOutcome is satisfied when the upstream has ended in any way, including skipped.
+	AnyOutcome EdgeKind = "always"
+)
+
+// OrderKinds are the kinds in the order in which edges without data are listed.
+var OrderKinds = [...]EdgeKind{SuccessOnly, OnFailureOnly, AnyOutcome}
+
+// Node returns the node of that name, nil if there is none. It searches linearly.
+func (g *Graph) Node(name string) *Node {
+	for i := range g.Nodes {
+		if g.Nodes[i].Name == name {
+			return &g.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// EdgeCount returns the number of edges.
+func (g *Graph) EdgeCount() int {
+	count := 0
+	for i := range g.Nodes {
+		count += len(g.Nodes[i].Upstreams)
+	}
+	return count
+}
+
+// Clone returns a copy that shares only the bytes of constants with g, which are immutable.
+func (g *Graph) Clone() *Graph {
+	c := *g
+	c.Tags = maps.Clone(g.Tags)
+	c.FairBy = slices.Clone(g.FairBy)
+	c.Budgets = slices.Clone(g.Budgets)
+	for i := range c.Budgets {
+		c.Budgets[i] = c.Budgets[i].clone()
+	}
+	c.Nodes = slices.Clone(g.Nodes)
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		n.Options = n.Options.Clone()
+		n.Tags = maps.Clone(n.Tags)
+		n.Input = n.Input.clone()
+		n.Upstreams = slices.Clone(n.Upstreams)
+		n.Wait = n.Wait.clone()
+		if n.Map != nil {
+			m := *n.Map
+			n.Map = &m
+		}
+		if n.Sub != nil {
+			n.Sub = n.Sub.Clone()
+		}
+	}
+	return &c
+}
+
+func (w *WaitSpec) clone() *WaitSpec {
+	if w == nil {
+		return nil
+	}
+	c := *w
+	c.Wait = w.Wait.Clone()
+	return &c
+}

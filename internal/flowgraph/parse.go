@@ -1,0 +1,343 @@
+package flowgraph
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+)
+
+// CanonicalJSON writes data, which must be one JSON value, without white space, with the keys of objects in order and
+// numbers as they were, so that equal constants have equal bytes.
+func CanonicalJSON(data []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("more than one JSON value")
+	}
+	return activity.JSON{}.Encode(value)
+}
+
+// ParseGraph parses the output of MarshalJSON and validates it. Its error matches ErrSyntax for invalid JSON and
+// unknown fields, ErrVersion if another version of this package wrote the graph, and otherwise is that of Validate.
+func ParseGraph(data []byte) (*Graph, error) {
+	g, err := readGraph(data)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.Validate(); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler by ParseGraph.
+func (g *Graph) UnmarshalJSON(data []byte) error {
+	parsed, err := ParseGraph(data)
+	if err != nil {
+		return err
+	}
+	*g = *parsed
+	return nil
+}
+
+// The stored form. Names and meaning of the fields belong to GraphVersion.
+type storedGraph struct {
+	Version     int               `json:"version"`
+	Name        string            `json:"name"`
+	Description string            `json:"description"`
+	InputType   string            `json:"input_type"`
+	OutputType  string            `json:"output_type"`
+	Codec       string            `json:"codec"`
+	DeadlineMS  int64             `json:"deadline_ms"`
+	KeepMS      *storedKeep       `json:"keep_ms"`
+	FairBy      []string          `json:"fair_by"`
+	Budgets     []storedBudget    `json:"budgets"`
+	Tags        map[string]string `json:"tags"`
+	Return      string            `json:"return"`
+	Nodes       []storedNode      `json:"nodes"`
+}
+
+type storedNode struct {
+	Name               string            `json:"name"`
+	Activity           string            `json:"activity"`
+	Codec              string            `json:"codec"`
+	Lane               string            `json:"lane"`
+	Priority           int               `json:"priority"`
+	Capabilities       []string          `json:"capabilities"`
+	StartToCloseMS     int64             `json:"start_to_close_ms"`
+	HeartbeatTimeoutMS int64             `json:"heartbeat_timeout_ms"`
+	ScheduleToStartMS  int64             `json:"schedule_to_start_ms"`
+	KeepFrames         int               `json:"keep_frames"`
+	Limits             []storedLimit     `json:"limits"`
+	Retry              *storedPlan       `json:"retry"`
+	Tags               map[string]string `json:"tags"`
+	Input              *storedExpr       `json:"input"`
+	After              []string          `json:"after"`
+	OnFailure          []string          `json:"on_failure"`
+	Always             []string          `json:"always"`
+	Wait               *storedWait       `json:"wait"`
+	Map                *storedMap        `json:"map"`
+	Sub                *storedGraph      `json:"sub"`
+	Join               *storedJoin       `json:"join"`
+}
+
+type storedLimit struct {
+	Name    string   `json:"name"`
+	AtMost  int      `json:"at_most"`
+	PerMS   int64    `json:"per_ms"`
+	AtOnce  int      `json:"at_once"`
+	KeyFrom []string `json:"key_from"`
+}
+
+type storedWait struct {
+	Count     int      `json:"count"`
+	Type      string   `json:"type"`
+	Signals   []string `json:"signals"`
+	All       bool     `json:"all"`
+	Distinct  bool     `json:"distinct"`
+	Decisive  []string `json:"decisive"`
+	Collect   bool     `json:"collect"`
+	TimeoutMS int64    `json:"timeout_ms"`
+	OnTimeout string   `json:"on_timeout"`
+}
+
+type storedPlan struct {
+	Attempts       int     `json:"attempts"`
+	FirstMS        int64   `json:"first_ms"`
+	MaxMS          int64   `json:"max_ms"`
+	Factor         float64 `json:"factor"`
+	JitterPermille int     `json:"jitter_permille"`
+}
+
+// storedExpr has exactly one of its fields.
+type storedExpr struct {
+	Input  bool                   `json:"input"`
+	Const  json.RawMessage        `json:"const"`
+	Data   *[]byte                `json:"data"`
+	Node   *string                `json:"node"`
+	List   *[]storedExpr          `json:"list"`
+	Struct *map[string]storedExpr `json:"struct"`
+	First  *[]string              `json:"first"`
+	Some   *[]string              `json:"some"`
+}
+
+func readGraph(data []byte) (*Graph, error) {
+	var stored storedGraph
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	err := d.Decode(&stored)
+	if err == nil {
+		if _, end := d.Token(); end != io.EOF {
+			err = errors.New("data after the graph")
+		}
+	}
+	if err != nil {
+		// Another version may have other fields: then that is what is wrong.
+		var head struct{ Version int }
+		if json.Unmarshal(data, &head) != nil || head.Version == GraphVersion {
+			return nil, &Fault{Flow: stored.Name, Kind: ErrSyntax, Cause: err}
+		}
+		stored.Version = head.Version
+	}
+	if stored.Version != GraphVersion {
+		return nil, &Fault{Flow: stored.Name, Kind: ErrVersion, Detail: fmt.Sprintf("%d; this program reads %d", stored.Version, GraphVersion)}
+	}
+	r := reader{faults: FaultList{Flow: stored.Name}}
+	g := r.graph(&stored)
+	if err := r.faults.Err(); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// reader turns the stored form into a Graph.
+type reader struct {
+	faults FaultList
+	node   string
+}
+
+func (r *reader) graph(s *storedGraph) *Graph {
+	g := &Graph{
+		Name: s.Name, Description: s.Description, InputType: s.InputType, OutputType: s.OutputType,
+		Codec: orElse(s.Codec, StoredCodec), Deadline: r.duration("deadline_ms", s.DeadlineMS), Tags: noEmpty(s.Tags), Return: s.Return,
+		Keep: r.keep(s.KeepMS), FairBy: s.FairBy, Budgets: r.budgets(s.Budgets), Nodes: make([]Node, len(s.Nodes)),
+	}
+	for i := range s.Nodes {
+		r.spec(&g.Nodes[i], &s.Nodes[i])
+	}
+	return g
+}
+
+func (r *reader) spec(n *Node, s *storedNode) {
+	r.node = s.Name
+	*n = Node{
+		Name: s.Name, Activity: s.Activity, Codec: orElse(s.Codec, StoredCodec), Tags: noEmpty(s.Tags),
+		Options: activityspec.Options{
+			Retry:            r.retry(s.Retry),
+			StartToClose:     r.duration("start_to_close_ms", s.StartToCloseMS),
+			HeartbeatTimeout: r.duration("heartbeat_timeout_ms", s.HeartbeatTimeoutMS),
+			ScheduleToStart:  r.duration("schedule_to_start_ms", s.ScheduleToStartMS),
+			Lane:             orElse(s.Lane, storedLane),
+			Priority:         s.Priority,
+			KeepFrames:       s.KeepFrames,
+		},
+	}
+	if len(s.Capabilities) > 0 {
+		n.Capabilities = s.Capabilities
+	}
+	for _, l := range s.Limits {
+		n.Limits = append(n.Limits, activityspec.Limit{
+			Name: l.Name, AtMost: l.AtMost, Per: r.duration("limits.per_ms", l.PerMS), AtOnce: l.AtOnce, KeyFrom: l.KeyFrom,
+		})
+	}
+	n.Wait, n.Map = r.wait(s.Wait), s.Map.spec()
+	r.sub(n, s.Sub)
+	switch {
+	case s.Input != nil && s.Wait != nil:
+		r.faults.Add(r.node, "input", ErrSyntax, "a waitpoint has none")
+	case s.Input != nil:
+		n.Input = r.expr(s.Input, &Position{Name: "input"}, n.Codec)
+	case s.Wait == nil:
+		n.Input = r.expr(&storedExpr{}, &Position{Name: "input"}, n.Codec)
+	}
+	n.Upstreams = DataEdges(n.Input)
+	for i, names := range [len(OrderKinds)][]string{s.After, s.OnFailure, s.Always} {
+		for _, name := range names {
+			n.Upstreams = append(n.Upstreams, Edge{Node: name, Kind: OrderKinds[i]})
+		}
+	}
+	n.Join = s.Join.join()
+}
+
+// sub reads the flow that a node runs. How deep flows are nested is checked by Validate.
+func (r *reader) sub(n *Node, s *storedGraph) {
+	if s == nil {
+		return
+	}
+	if s.Version != GraphVersion {
+		r.faults.Add(r.node, "sub", ErrVersion, "%d; this program reads %d", s.Version, GraphVersion)
+		return
+	}
+	inner := reader{faults: FaultList{Flow: s.Name}}
+	n.Sub = inner.graph(s)
+	if err := inner.faults.Err(); err != nil {
+		r.faults.Cause(r.node, "sub", ErrSyntax, err)
+	}
+}
+
+func (r *reader) wait(s *storedWait) *WaitSpec {
+	if s == nil {
+		return nil
+	}
+	return &WaitSpec{
+		Wait: activityspec.Wait{
+			Signals: s.Signals, All: s.All, Count: s.Count, Distinct: s.Distinct, Decisive: s.Decisive,
+			Timeout: r.duration("wait.timeout_ms", s.TimeoutMS), OnTimeout: activity.TimeoutBehavior(s.OnTimeout),
+		},
+		Collect: s.Collect, Type: s.Type,
+	}
+}
+
+func (r *reader) retry(s *storedPlan) activityspec.RetryPlan {
+	if s == nil {
+		return storedRetry()
+	}
+	return activityspec.RetryPlan{
+		Attempts: s.Attempts, Factor: s.Factor, JitterPermille: s.JitterPermille,
+		First: r.duration("retry.first_ms", s.FirstMS), Max: r.duration("retry.max_ms", s.MaxMS),
+	}
+}
+
+func (r *reader) expr(s *storedExpr, at *Position, codec string) Expr {
+	if s.forms() != 1 {
+		r.faults.Add(r.node, at.String(), ErrSyntax, "wants exactly one of input, const, data, node, list, struct, first and some")
+		return Expr{}
+	}
+	switch {
+	case s.Input:
+		return Expr{Kind: ExprInput}
+	case s.Node != nil:
+		return Expr{Kind: ExprNode, Node: *s.Node}
+	case s.First != nil:
+		return sourcesOf(ExprFirst, *s.First)
+	case s.Some != nil:
+		return sourcesOf(ExprSome, *s.Some)
+	case s.List != nil:
+		items := make([]Expr, len(*s.List))
+		for i := range *s.List {
+			items[i] = r.expr(&(*s.List)[i], at.Item(i), codec)
+		}
+		return Expr{Kind: ExprList, Items: items}
+	case s.Struct != nil:
+		fields := make([]ExprField, 0, len(*s.Struct))
+		for name, inner := range *s.Struct {
+			fields = append(fields, ExprField{Name: name, Value: r.expr(&inner, at.Field(name), codec)})
+		}
+		slices.SortFunc(fields, func(a, b ExprField) int { return strings.Compare(a.Name, b.Name) })
+		return Expr{Kind: ExprStruct, Fields: fields}
+	default:
+		return Expr{Kind: ExprConst, Value: r.constant(s, at, codec)}
+	}
+}
+
+// constant returns the value of "const", which is for the codec JSON, or "data", which is for all others.
+func (r *reader) constant(s *storedExpr, at *Position, codec string) []byte {
+	if (s.Data == nil) != (codec == StoredCodec) {
+		r.faults.Add(r.node, at.String(), ErrSyntax, "const is for the codec json, data for all others; this one is %s", codec)
+		return nil
+	}
+	if s.Data != nil {
+		return *s.Data
+	}
+	value, err := CanonicalJSON(s.Const)
+	if err != nil {
+		r.faults.Cause(r.node, at.String(), ErrConst, err)
+	}
+	return value
+}
+
+func (s *storedExpr) forms() int {
+	count := 0
+	for _, given := range []bool{s.Input, s.Const != nil, s.Data != nil, s.Node != nil, s.List != nil, s.Struct != nil, s.First != nil, s.Some != nil} {
+		if given {
+			count++
+		}
+	}
+	return count
+}
+
+func (r *reader) duration(path string, ms int64) time.Duration {
+	const limit = math.MaxInt64 / int64(time.Millisecond)
+	if ms > limit || ms < -limit {
+		r.faults.Add(r.node, path, ErrOption, "%d ms is too long to count", ms)
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+func orElse(value, fallback string) string {
+	if value == "" {
+		return fallback
+	}
+	return value
+}
+
+func noEmpty(tags map[string]string) map[string]string {
+	if len(tags) == 0 {
+		return nil
+	}
+	return tags
+}

@@ -1,0 +1,197 @@
+-- Maintenance and operation of budgets: due resets, pending notices to other partitions, lists, removal.
+
+-- Resets and owed texts that one tick takes up, and when (ms) they are taken up again if nobody says that they are done.
+local MAX_RESETS, MAX_OWED = 64, 256
+local AGAIN_MS = 5000
+
+local PAGE = 100
+
+-- Carries out the resets whose time has come, and tells how many. One of a budget that is not there any more is forgotten.
+local function reset_due(c)
+  local count = 0
+  local resets_key = key.index_budget_resets(c)
+  for _, id in ipairs(redis.call('ZRANGE', resets_key, '-inf', c.now, 'BYSCORE', 'LIMIT', 0, MAX_RESETS)) do
+    local b = budget_use.keys(c, id)
+    local stored = record.read(b.definition, budget.RESET_FIELDS)
+    if stored and stored.budget_id then
+      budget.reset(c, b, id, stored, c.now, c.now_text)
+      -- Nobody else tells what the reset means for those that wait.
+      redis.call('ZADD', b.due, 'XX', c.now, 'gate ' .. id)
+      count = count + 1
+    else
+      redis.call('ZREM', resets_key, id)
+    end
+  end
+  return number.text(count)
+end
+
+-- An owed text with what is needed to carry it out; nil when there is nothing to do any more.
+local function task(c, text)
+  local kind, id, rest = string.match(text, '^(%l+) (%S+) ?(.*)$')
+  local stored = record.read(key.budget_record(c, id), { 'budget_id', 'gate', 'closed', 'scope_type', 'scope_id', 'wide' }) or {}
+  if kind == 'gate' and not stored.budget_id then return nil end
+  local flow_id = stored.scope_type == 'run' and stored.scope_id or ''
+  if kind == 'run' and flow_id == '' then return nil end
+  if kind == 'held' and redis.call('HEXISTS', key.budget_reservations(c, id), rest) == 0 then return nil end
+  return { text, stored.gate or '0', stored.closed or '', flow_id, stored.wide or '0' }
+end
+
+-- @record budget_task text:text gate:int closed:text flow_id:flow_id wide:bool
+
+-- @function ffx_budget_tick
+-- @summary  Resets the budgets of a partition that are due, and names what is owed elsewhere because nobody has done it in
+--           time: see the calls of ffx_use_budget. Gates come with how they stand, and with the run that a budget belongs to.
+-- @flags    derives repeatable
+-- @key      policies        index.budget_policies
+-- @reply    OK now:unix_ms next_due_at:unix_ms resets:int tasks:list(budget_task)
+function F.ffx_budget_tick(K)
+  local c = call.open(K.policies)
+  local resets = reset_due(c)
+  local due_key = key.budget_due(c)
+  local tasks = {}
+  for _, text in ipairs(redis.call('ZRANGE', due_key, '-inf', c.now, 'BYSCORE', 'LIMIT', 0, MAX_OWED)) do
+    local found = task(c, text)
+    if found then
+      tasks[#tasks + 1] = found
+      redis.call('ZADD', due_key, c.now + AGAIN_MS, text)
+    else
+      redis.call('ZREM', due_key, text)
+    end
+  end
+  local at
+  for _, index in ipairs({ key.index_budget_resets(c), due_key }) do
+    local first = redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')
+    local score = tonumber(first[2] or nil)
+    if score and (not at or score < at) then at = score end
+  end
+  return reply.ok(c.now_text, at and number.text(at) or '', resets, tasks)
+end
+
+-- A text is done. That of a gate stays when the gate has changed since.
+local function done(c, entry)
+  local due_key = key.budget_due(c)
+  local kind, id = string.match(entry.text, '^(%l+) (%S+)')
+  if kind == 'gate' and redis.call('HGET', key.budget_record(c, id), 'gate') ~= entry.gate then return end
+  local again = number.finite(entry.again_at)
+  if again and again > 0 then
+    redis.call('ZADD', due_key, 'XX', again, entry.text)
+  else
+    redis.call('ZREM', due_key, entry.text)
+  end
+end
+
+-- Takes back reservations. Gives how many there were.
+local function take_back(c, list)
+  local used, count = {}, 0
+  for _, entry in ipairs(list) do
+    local b = used[entry.budget_id] or budget_use.keys(c, entry.budget_id)
+    used[entry.budget_id] = b
+    if budget_use.take_back(b, entry.reservation) then
+      b.given_back, count = true, count + 1
+    else
+      redis.call('ZREM', key.budget_due(c), 'held ' .. entry.budget_id .. ' ' .. entry.reservation)
+    end
+  end
+  for _, b in pairs(used) do
+    if b.given_back then
+      budget_use.write(b)
+      budget_use.given_back(c, b)
+    end
+  end
+  return count
+end
+
+-- @function ffx_budget_done
+-- @summary  Takes off what was owed and is done, or notes when it is to be looked at again. Reservations whose lease is
+--           `over` are released.
+-- @flags    derives repeatable
+-- @key      policies        index.budget_policies
+-- @group    done            text:text gate:int again_at:unix_ms
+-- @group    over            budget_id:budget_id reservation:text
+-- @reply    OK released:int
+-- @error    invalid_input message:text
+function F.ffx_budget_done(K, A)
+  if not A.done or not A.over then return reply.err('invalid_input', 'the counts do not fit the arguments') end
+  local c = call.open(K.policies)
+  local released = take_back(c, A.over)
+  for _, entry in ipairs(A.done) do done(c, entry) end
+  return reply.ok(number.text(released))
+end
+
+-- @record budget_amount name:text spent:int reserved:int hard:int soft:int
+-- @record budget_state budget_id:budget_id name:text key:text scope_type:text scope_id:text effect:text interval:ms next_reset_at:unix_ms pinned:bool closed:text breach_count:int soft_breach_count:int reset_count:int gate:int wide:bool namespace:text dims:list(budget_amount)
+
+local STATE_FIELDS = { 'budget_id', 'name', 'key', 'scope_type', 'scope_id', 'on_hard_limit', 'reset_interval_ms', 'next_reset_at',
+  'pinned', 'closed', 'breach_count', 'soft_breach_count', 'reset_count', 'gate', 'wide', 'namespace' }
+
+-- How a budget stands, in the order of the record above; nil when there is none.
+local function state_of(c, id)
+  local b = budget_use.keys(c, id)
+  local stored = record.read(b.definition, STATE_FIELDS)
+  if not stored or not stored.budget_id then return nil end
+  local row = {}
+  for i, field in ipairs(STATE_FIELDS) do row[i] = stored[field] or '' end
+  row[7] = number.digits(number.finite(row[7]) or 0)
+  row[9] = stored.pinned and '1' or '0'
+  for i = 11, 15 do row[i] = row[i] == '' and '0' or row[i] end
+  local amounts = {}
+  for i, d in ipairs(budget_use.dimensions(b)) do
+    amounts[i] = { d.name, number.digits(d.used), number.digits(d.reserved), number.digits(d.hard), number.digits(d.soft) }
+  end
+  row[17] = amounts
+  return row
+end
+
+-- @function ffx_get_budgets
+-- @summary  How budgets stand. Of those that do not exist, nothing comes.
+-- @flags    derives readonly
+-- @key      policies        index.budget_policies
+-- @args     budget_ids      budget_id
+-- @reply    OK budgets:list(budget_state)
+function F.ffx_get_budgets(K, A)
+  local c = call.open(K.policies)
+  local list = {}
+  for _, id in ipairs(A.budget_ids) do list[#list + 1] = state_of(c, id) end
+  return reply.ok(list)
+end
+
+-- @function ffx_list_budgets
+-- @summary  The budgets of a partition with how they stand, in pages.
+-- @flags    derives readonly
+-- @key      policies        index.budget_policies
+-- @arg      cursor          text optional
+-- @reply    OK next_cursor:text budgets:list(budget_state)
+function F.ffx_list_budgets(K, A)
+  local c = call.open(K.policies)
+  local page = redis.call('SSCAN', K.policies, is_set(A.cursor) and A.cursor or '0', 'COUNT', PAGE)
+  local list = {}
+  for _, id in ipairs(page[2]) do list[#list + 1] = state_of(c, id) end
+  return reply.ok(page[1] == '0' and '' or page[1], list)
+end
+
+-- @function ffx_remove_budget
+-- @summary  Removes a budget with what is used and reserved of it. One whose gate is closed is opened first, and removed by a
+--           call after that was told (`told` is false then); with `over`, nothing can wait for it.
+-- @flags    derives repeatable
+-- @key      definition      budget.record
+-- @arg      budget_id       budget_id
+-- @arg      over            bool
+-- @reply    OK gate:int told:bool
+-- @reply    ALREADY_SATISFIED gate:int told:bool
+function F.ffx_remove_budget(K, A)
+  local c = call.open(K.definition)
+  local b = budget_use.keys(c, A.budget_id)
+  local stored = record.read(b.definition, { 'budget_id', 'gate', 'closed' })
+  if not stored or not stored.budget_id then return reply.already('0', '0') end
+  if A.over ~= '1' then
+    budget.reopen(c, b, A.budget_id, stored)
+    if redis.call('ZSCORE', b.due, 'gate ' .. A.budget_id) then return reply.ok(stored.gate, '1') end
+  end
+  local owed = { 'gate ' .. A.budget_id, 'run ' .. A.budget_id }
+  for _, id in ipairs(redis.call('HKEYS', b.reservations)) do owed[#owed + 1] = 'held ' .. A.budget_id .. ' ' .. id end
+  redis.call('DEL', b.definition, b.limits, b.usage, b.reserved, b.reservations)
+  redis.call('SREM', b.policies, A.budget_id)
+  redis.call('ZREM', b.resets, A.budget_id)
+  call.chunked('ZREM', b.due, owed)
+  return reply.ok('0', '0')
+end

@@ -1,0 +1,404 @@
+-- Budgets as flows use them: the budgets of the contract, with reservations beside the usage, and with a gate that
+-- keeps executions from starting (see budget.close). A call that has consequences in another partition, in the log of a
+-- run or for waiting nodes, records them in the sorted set `due` of the budget's partition until a client or keeper
+-- acknowledges them. Each is one text:
+--
+--   gate <budget>                      the gate has changed; partitions of flows must be told
+--   breach <budget> <id> <kind> <effect> <flow> <whose> <node> <attempt> <dimension> <words>   must be noted with the run;
+--                                      the effect is on the run whose budget it is
+--   held <budget> <reservation>        check that the lease of the reservation is live
+--   run <budget>                       check that the run of the budget exists
+
+-- Time (ms) for which an entry is recognised when it comes again: one that is told apart by its lease, and one that is so
+-- for the whole execution.
+local MEMORY_MS, LASTING_MS = 3600000, 30 * 86400000
+
+-- Reservations are looked at when the lease may be over, but this long (ms) after they were made at the latest.
+local HELD_MS = 30000
+
+-- Whether the run lives is looked at this long (ms) after its budget came into being.
+budget_use.RUN_MS = 3600000
+
+local MAX_ENTRIES = 64
+local MAX_DIMENSIONS = 64
+
+local RECORD_FIELDS = { 'budget_id', 'name', 'key', 'scope_type', 'scope_id', 'wide', 'on_hard_limit', 'declared', 'declared_at', 'pinned',
+  'gate', 'closed', 'reset_interval_ms', 'next_reset_at' }
+
+function budget_use.keys(c, id)
+  return {
+    id = id, definition = key.budget_record(c, id), limits = key.budget_limits(c, id), usage = key.budget_usage(c, id),
+    reserved = key.budget_reserved(c, id), reservations = key.budget_reservations(c, id), due = key.budget_due(c),
+    resets = key.index_budget_resets(c), policies = key.index_budget_policies(c), dims = {}, list = {},
+  }
+end
+
+-- Checks what a declaration says. Gives its numbers, or nil and the error reply.
+local function check_declaration(A)
+  if not A.dims or #A.dims > MAX_DIMENSIONS then
+    return nil, reply.err('invalid_input', 'a budget has at most ' .. MAX_DIMENSIONS .. ' dimensions')
+  end
+  for _, dim in ipairs(A.dims) do
+    for _, kind in ipairs({ 'hard', 'soft' }) do
+      local limit = number.finite(dim[kind])
+      if not is_set(dim.name) or not limit or limit < 0 or limit ~= math.floor(limit) or limit > number.MAX_EXACT then
+        return nil, reply.err('invalid_input', kind .. ' limit of ' .. (dim.name or '') .. ' must be a whole number, got: '
+          .. tostring(dim[kind]))
+      end
+    end
+  end
+  if A.effect ~= 'fail' and A.effect ~= 'block' and A.effect ~= 'cancel' then
+    return nil, reply.err('invalid_input', 'effect must be fail, block or cancel, got: ' .. tostring(A.effect))
+  end
+  return number.counts(A, { { 'interval', 0 }, { 'declared_at', 0 } })
+end
+
+local function create_record(c, b, A)
+  redis.call('SADD', b.policies, b.id)
+  redis.call('HSET', b.definition, 'budget_id', b.id, 'scope_type', A.scope_type, 'scope_id', A.scope_id,
+    'enforcement_mode', 'strict', 'on_soft_limit', 'event', 'breach_count', '0', 'soft_breach_count', '0',
+    'created_at', c.now_text, 'name', A.name, 'key', A.key or '', 'gate', '0')
+  if A.scope_type == 'run' then redis.call('ZADD', b.due, c.now + budget_use.RUN_MS, 'run ' .. b.id) end
+end
+
+-- Writes limits, interval and effect. What is used and reserved stays.
+local function write_declaration(c, b, A, n, stored)
+  redis.call('HSET', b.definition, 'on_hard_limit', A.effect, 'reset_interval_ms', number.digits(n.interval),
+    'wide', A.wide == '1' and '1' or '0', 'declared', A.declared or '', 'declared_at', number.digits(n.declared_at), 'namespace', A.namespace,
+    'last_updated_at', c.now_text)
+  redis.call('DEL', b.limits)
+  local limits = {}
+  for _, dim in ipairs(A.dims) do
+    for _, kind in ipairs({ 'hard', 'soft' }) do
+      limits[#limits + 1] = kind .. ':' .. dim.name
+      limits[#limits + 1] = dim[kind]
+    end
+  end
+  call.chunked('HSET', b.limits, limits)
+  if n.interval == 0 then
+    redis.call('HDEL', b.definition, 'next_reset_at')
+    redis.call('ZREM', b.resets, b.id)
+  elseif number.finite(stored.reset_interval_ms) ~= n.interval then
+    budget.schedule_reset(b, b.id, c.now + n.interval)
+    wake.send(key.channel_due(c), message.due('b', call.partition(c), number.text(c.now + n.interval)))
+  end
+  stored.on_hard_limit, stored.name, stored.key = A.effect, stored.name or A.name, stored.key or A.key
+end
+
+-- A dimension with its limits and what is used and reserved, or nil when the budget does not have it. Read once.
+function budget_use.dimension(b, name)
+  local d = b.dims[name]
+  if d then return d end
+  local limits = redis.call('HMGET', b.limits, 'hard:' .. name, 'soft:' .. name)
+  if not limits[1] and not limits[2] then return nil end
+  d = {
+    name = name, hard = math.max(0, number.finite(limits[1] or nil) or 0), soft = math.max(0, number.finite(limits[2] or nil) or 0),
+    used = tonumber(redis.call('HGET', b.usage, name) or nil) or 0,
+    reserved = tonumber(redis.call('HGET', b.reserved, name) or nil) or 0,
+  }
+  d.was_used, d.was_reserved = d.used, d.reserved
+  b.dims[name] = d
+  b.list[#b.list + 1] = d
+  return d
+end
+
+-- All dimensions, by name.
+function budget_use.dimensions(b)
+  local names = {}
+  for _, field in ipairs(redis.call('HKEYS', b.limits)) do
+    local name = string.match(field, '^hard:(.*)$')
+    if name then names[#names + 1] = name end
+  end
+  table.sort(names)
+  local list = {}
+  for i, name in ipairs(names) do list[i] = budget_use.dimension(b, name) end
+  return list
+end
+
+local function read(b, dimensions)
+  local fields = { unpack(RECORD_FIELDS) }
+  for _, name in ipairs(dimensions) do fields[#fields + 1] = budget.BREACHED .. name end
+  local stored = record.read(b.definition, fields)
+  return stored and stored.budget_id and stored or nil
+end
+
+-- A closed gate opens when of every dimension something is left.
+local function reopen_if_left(c, b, stored)
+  if not is_set(stored.closed) then return end
+  for _, d in ipairs(budget_use.dimensions(b)) do
+    if d.hard > 0 and d.used + d.reserved >= d.hard and stored.on_hard_limit == 'block' then return end
+  end
+  budget.reopen(c, b, b.id, stored)
+end
+
+-- Something was given back without the budget being used.
+function budget_use.given_back(c, b)
+  local stored = read(b, {})
+  if stored then reopen_if_left(c, b, stored) end
+end
+
+-- Carries out a reset whose time has come, also when nobody has ticked.
+local function reset_if_due(c, b, stored)
+  local at = number.finite(stored.next_reset_at)
+  if at and at <= c.now and (number.finite(stored.reset_interval_ms) or 0) > 0 then
+    budget.reset(c, b, b.id, stored, c.now, c.now_text)
+    return true
+  end
+  return false
+end
+
+-- The record of the budget that a call uses, declared by the call if need be. Nil and the error reply when there is none.
+local function open(c, b, A)
+  local names = {}
+  for i, entry in ipairs(A.entries) do names[i] = entry.dimension end
+  local stored = read(b, names)
+  if A.declares ~= '1' then
+    if not stored then return nil, reply.err('budget_not_found') end
+  elseif not stored or not stored.pinned and stored.declared ~= A.declared
+    and (tonumber(A.declared_at) or 0) >= (tonumber(stored.declared_at) or 0) then
+    local n, err = check_declaration(A)
+    if err then return nil, err end
+    if not stored then create_record(c, b, A) end
+    write_declaration(c, b, A, n, stored or {})
+    stored = read(b, names)
+    reopen_if_left(c, b, stored)
+  end
+  -- A budget that other tools have created has no gate yet.
+  if not stored.gate then
+    redis.call('HSET', b.definition, 'gate', '0')
+    stored.gate = '0'
+  end
+  if reset_if_due(c, b, stored) then
+    b.dims, b.list = {}, {}
+    stored = read(b, names)
+  end
+  return stored
+end
+
+local function fits(d, amount) return d.hard == 0 or d.used + d.reserved + amount <= d.hard end
+
+-- What is used and reserved changes in the dimension first; budget_use.write brings it to the keys, once for a call.
+local function add_used(d, amount, entry)
+  local before = d.used
+  d.used = before + amount
+  if d.soft > 0 and before <= d.soft and d.used > d.soft then d.softly = entry end
+end
+
+-- Writes what has changed of the dimensions.
+function budget_use.write(b)
+  for _, d in ipairs(b.list) do
+    if d.used ~= d.was_used then redis.call('HINCRBY', b.usage, d.name, number.digits(d.used - d.was_used)) end
+    if d.reserved == 0 and d.was_reserved ~= 0 then
+      redis.call('HDEL', b.reserved, d.name)
+    elseif d.reserved ~= d.was_reserved then
+      redis.call('HINCRBY', b.reserved, d.name, number.digits(d.reserved - d.was_reserved))
+    end
+    d.was_used, d.was_reserved = d.used, d.reserved
+  end
+end
+
+-- An entry is remembered by its id. False when it was already.
+local function remember(c, b, entry)
+  local memory = entry.lasting == '1' and LASTING_MS or MEMORY_MS
+  return redis.call('SET', key.budget_dedup(c, b.id .. '/' .. entry.id), '1', 'NX', 'PX', memory) and true or false
+end
+
+local function is_known(c, b, entry) return redis.call('EXISTS', key.budget_dedup(c, b.id .. '/' .. entry.id)) == 1 end
+
+local function owed_for(b, reservation_id) return 'held ' .. b.id .. ' ' .. reservation_id end
+
+-- Takes a reservation back. Gives what was reserved, or nil when there is none of that id.
+function budget_use.take_back(b, reservation_id)
+  local held = redis.call('HGET', b.reservations, reservation_id)
+  if not held then return nil end
+  local text, name = string.match(held, '^(%d+) (.*)$')
+  local amount, d = tonumber(text) or 0, budget_use.dimension(b, name or '')
+  redis.call('HDEL', b.reservations, reservation_id)
+  redis.call('ZREM', b.due, owed_for(b, reservation_id))
+  if d then
+    d.reserved = math.max(0, d.reserved - amount)
+  elseif redis.call('HINCRBY', b.reserved, name, number.digits(-amount)) <= 0 then
+    -- The budget does not have the dimension any more.
+    redis.call('HDEL', b.reserved, name)
+  end
+  return amount
+end
+
+-- The id of a reservation is "<execution>/<epoch>/<what the lease tells it apart by>", so that it can be told when its lease is over.
+local RESERVATION_ID = '^[^/%s]+/%d+/%S+$'
+
+-- What becomes of an entry: ok, applied (it was known already) or refused.
+local USES = {}
+
+function USES.report(c, b, entry, d)
+  if not fits(d, entry.n) then return is_known(c, b, entry) and 'applied' or 'refused' end
+  if not remember(c, b, entry) then return 'applied' end
+  add_used(d, entry.n, entry)
+  return 'ok'
+end
+
+function USES.reserve(c, b, entry, d)
+  if redis.call('HEXISTS', b.reservations, entry.id) == 1 or is_known(c, b, entry) then return 'applied' end
+  if not fits(d, entry.n) then return 'refused' end
+  redis.call('HSET', b.reservations, entry.id, number.digits(entry.n) .. ' ' .. d.name)
+  d.reserved = d.reserved + entry.n
+  redis.call('ZADD', b.due, c.now + math.max(1, math.min(number.finite(entry.lease) or HELD_MS, HELD_MS)), owed_for(b, entry.id))
+  return 'ok'
+end
+
+-- What was used of a reservation. More than was reserved counts as far as the limit goes; of what was refused, that is the
+-- reserved part.
+function USES.settle(c, b, entry, d)
+  if is_known(c, b, entry) then return 'applied' end
+  local held = budget_use.take_back(b, entry.id)
+  local fitting = fits(d, entry.n)
+  if not fitting and not held then return 'refused' end
+  add_used(d, fitting and entry.n or math.min(held, entry.n), entry)
+  remember(c, b, entry)
+  b.given_back = held and held > entry.n
+  return fitting and 'ok' or 'refused'
+end
+
+-- What is released is remembered also where there is nothing, so that a reservation that comes late is none.
+function USES.release(c, b, entry)
+  local held = budget_use.take_back(b, entry.id)
+  remember(c, b, entry)
+  if not held then return 'applied' end
+  b.given_back = true
+  return 'ok'
+end
+
+-- The entries of a call, with their numbers and dimensions. Nil and the error reply when one is bad.
+local function check_entries(b, A)
+  local sums = {}
+  for _, entry in ipairs(A.entries) do
+    entry.n = number.finite(entry.amount)
+    if not USES[entry.kind] then return reply.err('invalid_input', 'unknown use of a budget: ' .. tostring(entry.kind)) end
+    if not entry.n or entry.n < 0 or entry.n ~= math.floor(entry.n) or entry.n > number.MAX_EXACT then
+      return reply.err('invalid_input', 'amount of ' .. (entry.dimension or '') .. ' must be a whole number, 0 or more, got: '
+        .. tostring(entry.amount))
+    end
+    if not string.find(entry.id or '', '^%S+$') then
+      return reply.err('invalid_input', 'id must be given, without blanks, got: ' .. tostring(entry.id))
+    end
+    if entry.kind == 'reserve' and not string.find(entry.id, RESERVATION_ID) then
+      return reply.err('invalid_input', 'id of a reservation must begin with execution and epoch, got: ' .. entry.id)
+    end
+    local d = budget_use.dimension(b, entry.dimension or '')
+    if not d then return reply.err('unknown_budget_dimension', entry.dimension or '') end
+    sums[d] = (sums[d] or d.used + d.reserved) + entry.n
+    if sums[d] > number.MAX_EXACT then
+      return reply.err('invalid_input', 'usage of ' .. d.name .. ' would be out of range')
+    end
+  end
+  return nil
+end
+
+-- What the runs have to be told of, as texts that stand in `due` until it is done.
+local function owe_breach(c, b, out, stored, entry, effect, kind, d, words)
+  local whose = stored.scope_type == 'run' and stored.scope_id or entry.flow_id
+  local text = table.concat({ 'breach', b.id, entry.id, kind, effect, entry.flow_id, whose, entry.node, entry.attempt, d.name, words }, ' ')
+  budget.owe(c, text)
+  out[#out + 1] = text
+end
+
+local function refused(c, b, stored, entry, d, owed)
+  budget.note_breach(b.definition, d.name, stored[budget.BREACHED .. d.name], c.now_text)
+  stored[budget.BREACHED .. d.name] = '1'
+  local words = budget.describe(stored, d)
+  if stored.on_hard_limit == 'block' and entry.n <= d.hard then budget.close(c, b, b.id, stored, words) end
+  if entry.quiet ~= '1' then
+    owe_breach(c, b, owed, stored, entry, stored.on_hard_limit, 'hard', d, words .. ', ' .. number.digits(entry.n) .. ' refused')
+  end
+end
+
+-- @record    budget_use state:text spent:int reserved:int hard:int soft:int waits:bool
+-- @arguments budget_declaration name:text key:text? namespace:text scope_type:text scope_id:text effect:text wide:bool interval:ms declared:text declared_at:int
+
+-- @function ffx_use_budget
+-- @summary  Counts what executions use of a budget, and what they reserve: entries of kind report, reserve, settle and
+--           release, in order, each once for its id. An entry that does not fit under the hard limit is `refused`, and
+--           nothing is counted for it; it `waits` when the budget may have room for it later, which closes the gate. A settled
+--           reservation counts as far as it was reserved. The id of a reservation is "<execution>/<epoch>/<text>", and `lease`
+--           is for how long that lease lives if nobody renews it. With `declares`, the call
+--           brings the budget's limits, which count unless an operator or a later run has set others. A budget of one run is
+--           `wide` when nodes of other runs, which its own nodes stand for, use it too. `owed` are texts to
+--           be carried out and then to be taken off with ffx_budget_done, or else by keepers; so is the gate, when it
+--           is `told`.
+-- @flags    derives repeatable
+-- @key      definition      budget.record
+-- @arg      budget_id       budget_id
+-- @arg      declares        bool
+-- @include  budget_declaration
+-- @group    dims            name:text hard:int soft:int
+-- @group    entries         kind:text dimension:text amount:int id:text lasting:bool quiet:bool lease:ms flow_id:flow_id node:text attempt:int
+-- @reply    OK uses:list(budget_use) gate:int closed:text told:bool owed:list(text)
+-- @error    invalid_input message:text
+-- @error    budget_not_found
+-- @error    unknown_budget_dimension dimension:text
+function F.ffx_use_budget(K, A)
+  if not A.dims or not A.entries or #A.entries > MAX_ENTRIES then
+    return reply.err('invalid_input', 'the counts of dimensions and entries do not fit the arguments')
+  end
+  local c = call.open(K.definition)
+  local b = budget_use.keys(c, A.budget_id)
+  local stored, err = open(c, b, A)
+  if err then return err end
+  err = check_entries(b, A)
+  if err then return err end
+  local gate, uses, owed = stored.gate, {}, {}
+  for i, entry in ipairs(A.entries) do
+    local d = budget_use.dimension(b, entry.dimension)
+    local state, waits = USES[entry.kind](c, b, entry, d), false
+    if state == 'refused' then
+      refused(c, b, stored, entry, d, owed)
+      waits = is_set(stored.closed) and entry.n <= d.hard
+    elseif state == 'ok' and entry.kind ~= 'release' and stored[budget.BREACHED .. d.name] then
+      redis.call('HDEL', b.definition, budget.BREACHED .. d.name)
+      stored[budget.BREACHED .. d.name] = nil
+    end
+    if state ~= 'applied' then budget.close_when_used_up(c, b, stored, { d }) end
+    if b.given_back then reopen_if_left(c, b, stored) end
+    b.given_back = false
+    uses[i] = { state, number.digits(d.used), number.digits(d.reserved), number.digits(d.hard), number.digits(d.soft), waits and '1' or '0' }
+  end
+  budget_use.write(b)
+  for _, d in ipairs(b.list) do
+    if d.softly then
+      redis.call('HINCRBY', b.definition, 'soft_breach_count', 1)
+      owe_breach(c, b, owed, stored, d.softly, 'event', 'soft', d, budget.describe(stored, d) .. ', soft limit ' .. number.digits(d.soft))
+    end
+  end
+  redis.call('HSET', b.definition, 'last_updated_at', c.now_text)
+  return reply.ok(uses, stored.gate, stored.closed or '', stored.gate ~= gate and '1' or '0', owed)
+end
+
+-- @function ffx_set_budget
+-- @summary  Creates a budget, or sets its limits, interval and effect, whatever flows declare. What is used stays. With
+--           `only_new`, a budget that exists is left as it is.
+-- @flags    derives repeatable intake
+-- @key      definition      budget.record
+-- @arg      budget_id       budget_id
+-- @include  budget_declaration
+-- @arg      only_new        bool
+-- @group    dims            name:text hard:int soft:int
+-- @reply    OK gate:int closed:text told:bool
+-- @reply    ALREADY_SATISFIED gate:int closed:text told:bool
+-- @error    invalid_input message:text
+function F.ffx_set_budget(K, A)
+  local n, err = check_declaration(A)
+  if err then return err end
+  local c = call.open(K.definition)
+  local b = budget_use.keys(c, A.budget_id)
+  local stored = read(b, {})
+  if stored and A.only_new == '1' then return reply.already(stored.gate or '0', stored.closed or '', '0') end
+  if not stored then create_record(c, b, A) end
+  stored = read(b, {})
+  local gate = stored.gate or '0'
+  write_declaration(c, b, A, n, stored)
+  redis.call('HSET', b.definition, 'pinned', '1', 'gate', gate)
+  stored.gate = gate
+  reopen_if_left(c, b, stored)
+  budget.close_when_used_up(c, b, stored, budget_use.dimensions(b))
+  return reply.ok(stored.gate, stored.closed or '', stored.gate ~= gate and '1' or '0')
+end

@@ -1,0 +1,371 @@
+-- Nodes that stand for runs of their own. Parent and child may be in different partitions, so no call changes both. The
+-- record of the parent names the child before the child starts, and the flow of the child names its parent. A notice
+-- from one to the other is an errand: an outbox entry that keepers receive with a tick and deliver until it is
+-- acknowledged.
+
+-- An errand that has been handed out is handed out again after this time (ms), unless it was acknowledged. What an open
+-- run's parent wants is asked for the first time sooner: whoever started the run may have been too late.
+local RETRY_MS = 2000
+local FIRST_LOOK_MS = 10000
+local LOOK_MS = 60000
+
+local ERRANDS_PER_CALL = 32
+
+local PARENT_FIELDS = {
+  'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
+  'current_lease_id', 'current_lease_epoch', 'current_attempt_id', 'current_attempt_index',
+  'current_worker_id', 'current_worker_instance_id', 'lease_expires_at', 'lane_id', 'current_lane',
+  'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'attached', 'replay_count', 'blocking_reason',
+  'delay_until', 'child_flow_id', 'child_number', 'child_try', 'child_input', 'child_mode', 'child_ends', 'child_outcome',
+}
+
+-- A run that belongs to a node has been submitted.
+function child_run.submitted(c, flow_id)
+  redis.call('ZADD', key.ffx_children(c), c.now + FIRST_LOOK_MS, flow_id)
+end
+
+-- It is over: its parent is to be told. Ends are counted, since a run that is run again ends more than once.
+function child_run.ended(c, flow_id, flow_key)
+  redis.call('HINCRBY', flow_key, 'ends', 1)
+  redis.call('ZADD', key.ffx_children(c), c.now, flow_id)
+  wake.due(c, c.now)
+end
+
+-- It is open again.
+function child_run.reopened(c, flow_id, flow_key)
+  if redis.call('HEXISTS', flow_key, 'parent_execution_id') == 1 then
+    redis.call('ZADD', key.ffx_children(c), c.now + LOOK_MS, flow_id)
+  end
+end
+
+-- A node that waits for its run looks after it now and then: in a cluster, a failover may take back the end of the run, or its
+-- start, or that the node was told.
+local function awaiting(execution_id, flow_id)
+  return 'await ' .. flow_id .. ' ' .. execution_id
+end
+
+local function is_waiting(core)
+  return core.lifecycle_phase == 'runnable' and core.eligibility_state == 'blocked_by_dependencies'
+    and core.attempt_state == 'attempt_interrupted'
+end
+
+-- Whether a node waits for its run, whose end has not been told: none of its upstreams lets it go.
+function child_run.is_awaited(core)
+  return is_waiting(core) and core.child_flow_id ~= nil and not core.child_outcome
+end
+
+-- Owes a run its cancellation or its removal.
+local function owe(c, kind, flow_id, reason)
+  redis.call('ZADD', key.ffx_unwanted(c), c.now, kind .. ' ' .. flow_id .. ' ' .. (reason or ''))
+  wake.due(c, c.now)
+end
+
+-- A node has ended without success: its run, if it has one that is not known to be over, is to end as well.
+function child_run.abandon(c, execution_id, outcome, reason)
+  local core = record.read(key.exec_core(c, execution_id), { 'child_flow_id', 'child_outcome' })
+  if core and core.child_flow_id and not core.child_outcome then
+    redis.call('ZREM', key.ffx_unwanted(c), awaiting(execution_id, core.child_flow_id))
+    owe(c, 'cancel', core.child_flow_id, is_set(reason) and reason or 'the node that it belongs to is ' .. outcome)
+  end
+end
+
+-- A node is removed, and its run with it.
+function child_run.discard(c, flow_id)
+  owe(c, 'purge', flow_id)
+end
+
+-- @record errand kind:text flow_id:flow_id parent_execution_id:text ends:int outcome:text reason:text
+
+-- Indexes whose scores are the times (ms) at which an errand is due.
+function child_run.due_indexes(c)
+  return { key.ffx_children(c), key.ffx_unwanted(c) }
+end
+
+-- How a run stands that belongs to a node, as an errand; nil when it is none such any more.
+local function news_of(c, flow_id)
+  local flow = record.read(key.flow_core(c, flow_id), { 'parent_execution_id', 'closed_at', 'ends', 'outcome' })
+  if not flow or not flow.parent_execution_id then
+    redis.call('ZREM', key.ffx_children(c), flow_id)
+    return nil
+  end
+  redis.call('ZADD', key.ffx_children(c), c.now + (flow.closed_at and RETRY_MS or LOOK_MS), flow_id)
+  return { flow.closed_at and 'ended' or 'open', flow_id, flow.parent_execution_id, flow.ends or '0',
+    flow.closed_at and flow.outcome or '', '' }
+end
+
+-- What is owed to a run, as an errand; nil when it is not any more.
+local function owed_errand(c, owed)
+  local kind, flow_id, rest = string.match(owed, '^(%S+) (%S+) (.*)$')
+  if kind ~= 'await' then
+    redis.call('ZADD', key.ffx_unwanted(c), c.now + RETRY_MS, owed)
+    return { kind, flow_id, '', '0', '', rest }
+  end
+  local core = record.read(key.exec_core(c, rest), PARENT_FIELDS)
+  if not core or core.child_flow_id ~= flow_id or not is_waiting(core) then
+    redis.call('ZREM', key.ffx_unwanted(c), owed)
+    return nil
+  end
+  redis.call('ZADD', key.ffx_unwanted(c), c.now + LOOK_MS, owed)
+  return { kind, flow_id, rest, '0', '', '' }
+end
+
+-- Hands out errands that are due, to a caller that carries them: open (ask whether the parent still wants the run), ended
+-- (tell the parent), cancel and purge (do that to the run), await (ask how the run stands for which a node waits). One that is
+-- not acknowledged is handed out again, an await as long as the node waits. Gives how many there are.
+function child_run.take_errands(c, limit)
+  if not c.carries then return 0 end
+  local errands = {}
+  limit = math.min(limit, ERRANDS_PER_CALL)
+  for _, flow_id in ipairs(scan.due(c, key.ffx_children(c), limit)) do
+    errands[#errands + 1] = news_of(c, flow_id)
+  end
+  for _, owed in ipairs(scan.due(c, key.ffx_unwanted(c), limit - #errands)) do
+    errands[#errands + 1] = owed_errand(c, owed)
+  end
+  c.errands = errands
+  return #errands
+end
+
+-- @function ffx_end_errand
+-- @summary  An errand has been done. That a run has ended is done only as long as it has not been run again since.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      kind               text
+-- @arg      flow_id            flow_id
+-- @arg      ends               int
+-- @arg      reason             text
+-- @reply    OK
+function F.ffx_end_errand(K, A)
+  local c = call.open(K.partition)
+  if A.kind == 'cancel' or A.kind == 'purge' then
+    redis.call('ZREM', key.ffx_unwanted(c), A.kind .. ' ' .. A.flow_id .. ' ' .. (A.reason or ''))
+    return reply.ok()
+  end
+  local flow = record.read(key.flow_core(c, A.flow_id), { 'closed_at', 'ends' })
+  if flow and not (flow.closed_at and flow.ends == A.ends) then return reply.ok() end
+  redis.call('ZREM', key.ffx_children(c), A.flow_id)
+  if flow then redis.call('HSET', key.flow_core(c, A.flow_id), 'told', A.ends) end
+  return reply.ok()
+end
+
+-- Which run a try of a node works with, by number, and how: 'new' starts it, 'rerun' runs again what did not succeed in
+-- it. The same input goes with the same run, as long as that has not succeeded.
+local function choose(core, try, input_hash)
+  local count = tonumber(core.child_number) or 0
+  if not core.child_flow_id then return 'new', 1 end
+  if core.child_input == input_hash then
+    if core.child_try == try then return core.child_mode, count end
+    if core.child_outcome ~= 'success' then return 'rerun', count end
+  end
+  return 'new', count + 1
+end
+
+-- @function ffx_link_child
+-- @summary  The lease holder's node is to stand for a run of its own: which one that is, is recorded before the run is
+--           started. A try of the node, which is what a retry or a replay begins, keeps its run through lost workers. The
+--           caller proposes a number and the flow id that goes with it; when the answer is another number, nothing was
+--           written, and it calls again with that one. States: new (the run is to be started, which is safe to repeat),
+--           rerun (run again what did not succeed, under the id of the try), ended (with its outcome), over (the node has
+--           ended, since its flow has). A run that another one replaces is cancelled and purged.
+-- @flags    derives repeatable fence
+-- @key      partition          ffx.partition
+-- @arg      execution_id       execution_id
+-- @arg      lease_id           lease_id
+-- @arg      lease_epoch        lease_epoch
+-- @arg      attempt_id         attempt_id
+-- @arg      number             int
+-- @arg      child_flow_id      flow_id
+-- @arg      input_hash         text
+-- @reply    OK state:text number:int try:text outcome:text
+-- @error    execution_not_found
+-- @error    set:lease_fence
+-- @error    invalid_input message:text
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+function F.ffx_link_child(K, A)
+  local proposed, err = number.whole('number', A.number)
+  if err then return err end
+  local c = call.open(K.partition)
+  local core_key = key.exec_core(c, A.execution_id)
+  local core = record.read(core_key, PARENT_FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  local f
+  f, err = lease.check_write(c, core_key, core, A)
+  if not f then return err end
+  if not core.managed then return reply.err('invalid_input', 'the execution belongs to no flow that was submitted whole') end
+  if run_stop.end_late(c, A.execution_id, core_key, core) then
+    settle.run(c)
+    return reply.ok('over', '0', '', '')
+  end
+  local try = (core.replay_count or '0') .. '.' .. (core.retry_count or '0')
+  local mode, count = choose(core, try, A.input_hash)
+  if count ~= proposed then return reply.ok('other', number.text(count), try, '') end
+  if core.child_try == try and core.child_input == A.input_hash then
+    if core.child_outcome then return reply.ok('ended', number.text(count), try, core.child_outcome) end
+    return reply.ok(mode, number.text(count), try, '')
+  end
+  if mode == 'new' then
+    if core.child_flow_id then child_run.discard(c, core.child_flow_id) end
+    redis.call('HDEL', core_key, 'child_ends')
+  end
+  redis.call('HDEL', core_key, 'child_outcome')
+  redis.call('HSET', core_key, 'child_flow_id', A.child_flow_id, 'child_number', number.text(count), 'child_try', try,
+    'child_input', A.input_hash, 'child_mode', mode, 'last_mutation_at', c.now_text)
+  flow_record.set(key.flow_core(c, core.flow_id), 'children', '1')
+  wake.flush(c)
+  return reply.ok(mode, number.text(count), try, '')
+end
+
+-- @function ffx_await_child
+-- @summary  The lease holder's node waits for its run: its slot is free, and it is claimed again when the run is over. When
+--           that has been told already, the lease stays, and the answer is ALREADY_SATISFIED. Otherwise the worker is leased
+--           its next executions of the same partition when it asks for some (count > 0). After a lost reply, send it again.
+-- @flags    derives fence
+-- @key      partition          ffx.partition
+-- @arg      execution_id       execution_id
+-- @arg      lease_id           lease_id
+-- @arg      lease_epoch        lease_epoch
+-- @arg      attempt_id         attempt_id
+-- @arg      child_flow_id      flow_id
+-- @arg      detail             text
+-- @include  claim_request
+-- @reply    OK remaining:int executions:list(claimed_execution) candidates:list(candidate)
+-- @reply    ALREADY_SATISFIED remaining:int executions:list(claimed_execution) candidates:list(candidate)
+-- @error    execution_not_found
+-- @error    set:lease_fence
+-- @error    invalid_input message:text
+-- @error    invalid_capabilities reason:text
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+function F.ffx_await_child(K, A)
+  local request, err = claim_request.parse(A)
+  if err then return err end
+  request.skip_abandoned = true
+  local c = call.open(K.partition)
+  local core_key = key.exec_core(c, A.execution_id)
+  local core = record.read(core_key, PARENT_FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  local function claim_next()
+    local executions = claiming.claim(c, request)
+    local remaining = claiming.remaining(c, request)
+    settle.run(c)
+    return reply.ok(remaining, executions, request.candidates or {})
+  end
+  local repeated = core.lifecycle_phase == 'runnable' and core.attempt_state == 'attempt_interrupted'
+    and core.current_lease_epoch == A.lease_epoch and core.current_attempt_id == A.attempt_id
+  if repeated then return claim_next() end
+  local f
+  f, err = lease.check_write(c, core_key, core, A)
+  if not f then return err end
+  if core.child_flow_id ~= A.child_flow_id then
+    return reply.err('invalid_input', 'the node waits for ' .. (core.child_flow_id or 'no run') .. ', not for ' .. A.child_flow_id)
+  end
+  if run_stop.end_late(c, A.execution_id, core_key, core) then return claim_next() end
+  if core.child_outcome then return reply.already('0', {}, {}) end
+  suspend_lease.interrupt(c, A.execution_id, core_key, core, f, {
+    eligibility = 'blocked_by_dependencies', reason = 'waiting_for_children', detail = A.detail,
+    public = 'waiting_children', suspension = 'waiting_children', released = 'waiting_children',
+  })
+  redis.call('ZADD', key.lane_blocked_dependencies(c, record.lane(core)), tonumber(core.created_at) or 0, A.execution_id)
+  redis.call('ZADD', key.ffx_unwanted(c), c.now + FIRST_LOOK_MS, awaiting(A.execution_id, A.child_flow_id))
+  event_log.add_for(c, core, 'waiting_children', core.current_attempt_index, A.detail)
+  return claim_next()
+end
+
+-- The run of a node is not there, though it was started: it is to be started again.
+local function forget(core_key)
+  redis.call('HDEL', core_key, 'child_ends', 'child_outcome')
+  redis.call('HSET', core_key, 'child_mode', 'new')
+end
+
+-- @function ffx_ask_child
+-- @summary  How a run stands for which a node waits. The end of one that is over is told once more. States: gone, open, ended.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @reply    OK state:text
+function F.ffx_ask_child(K, A)
+  local c = call.open(K.partition)
+  local flow = record.read(key.flow_core(c, A.flow_id), { 'parent_execution_id', 'closed_at' })
+  if not flow or not flow.parent_execution_id then return reply.ok('gone') end
+  if not flow.closed_at then
+    redis.call('ZADD', key.ffx_children(c), 'NX', c.now + LOOK_MS, A.flow_id)
+    return reply.ok('open')
+  end
+  redis.call('ZADD', key.ffx_children(c), c.now, A.flow_id)
+  wake.due(c, c.now)
+  wake.flush(c)
+  return reply.ok('ended')
+end
+
+-- @function ffx_child_ended
+-- @summary  Tells a node that its run is over, so that it goes on; without an outcome, it only asks. The outcome `lost` is that
+--           the run is not there any more: the node starts it again. States: gone (there is no such node, or it has another
+--           run), over (the node has ended), waiting (it is not, or was not, done with the run).
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      execution_id       execution_id
+-- @arg      child_flow_id      flow_id
+-- @arg      ends               int
+-- @arg      outcome            text optional
+-- @reply    OK state:text
+-- @error    invalid_input message:text
+function F.ffx_child_ended(K, A)
+  local ends, err = number.whole('ends', A.ends)
+  if err then return err end
+  local c = call.open(K.partition)
+  local core_key = key.exec_core(c, A.execution_id)
+  local core = record.read(core_key, PARENT_FIELDS)
+  if not core or core.child_flow_id ~= A.child_flow_id then return reply.ok('gone') end
+  local state = core.lifecycle_phase == 'terminal' and 'over' or 'waiting'
+  if state == 'over' and A.outcome == 'lost' then return reply.ok(state) end
+  if A.outcome == 'lost' then
+    forget(core_key)
+  elseif not is_set(A.outcome) or ends <= (tonumber(core.child_ends) or 0) then
+    return reply.ok(state)
+  else
+    redis.call('HSET', core_key, 'child_ends', A.ends, 'child_outcome', A.outcome)
+  end
+  if is_waiting(core) then
+    redis.call('ZREM', key.ffx_unwanted(c), awaiting(A.execution_id, A.child_flow_id))
+    redis.call('ZREM', key.lane_blocked_dependencies(c, record.lane(core)), A.execution_id)
+    requeue.ready(c, A.execution_id, core_key, core, {})
+  end
+  settle.run(c)
+  return reply.ok(state)
+end
+
+-- @record item_state state:text attempts:int outcome:text result:bytes reason:text category:text
+
+local MAX_RESULTS_PER_CALL = 256
+local MAX_RESULT_BYTES = 1048576
+
+local ITEM_FIELDS = {
+  'public_state', 'total_attempt_count', 'terminal_outcome', 'failure_reason', 'failure_category', 'cancellation_reason',
+}
+
+-- @function ffx_read_results
+-- @summary  How executions of one partition stand, with their results, in the order asked for: as many of them, from the
+--           first on, as have a mebibyte together, but at least one. Ask again for the rest.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @args     executions         execution_id
+-- @reply    OK executions:list(item_state)
+-- @error    invalid_input message:text
+function F.ffx_read_results(K, A)
+  if #A.executions > MAX_RESULTS_PER_CALL then
+    return reply.err('invalid_input', 'at most ' .. MAX_RESULTS_PER_CALL .. ' executions in one call, got: ' .. #A.executions)
+  end
+  local c = call.open(K.partition)
+  local out, bytes = {}, 0
+  for _, execution_id in ipairs(A.executions) do
+    local core = record.read(key.exec_core(c, execution_id), ITEM_FIELDS) or {}
+    local outcome, result = core.terminal_outcome or 'none', ''
+    if outcome == 'success' then result = redis.call('GET', key.exec_result(c, execution_id)) or '' end
+    bytes = bytes + #result
+    if bytes > MAX_RESULT_BYTES and #out > 0 then break end
+    local reason = is_set(core.failure_reason) and core.failure_reason or core.cancellation_reason
+    local succeeded = outcome == 'success'
+    out[#out + 1] = { core.public_state or '', core.total_attempt_count or '0', outcome, result,
+      not succeeded and reason or '', not succeeded and core.failure_category or '' }
+  end
+  return reply.ok(out)
+end

@@ -1,0 +1,97 @@
+-- The description of a leased execution that a worker receives.
+
+-- Upstream results that one call hands out, with all that it leases: those of an execution go together or not at all.
+-- Beyond these, and beyond so many bytes of one execution, they are read with ffx_read_inputs.
+local MAX_INLINE_INPUTS = 256
+local MAX_INLINE_BYTES = 1048576
+
+-- @record    claimed_execution execution_id:execution_id node:text kind:text flow_id:flow_id flow_name:text run_id:text attempt_index:attempt_index attempt_id:attempt_id attempt_type:text lease_id:lease_id lease_epoch:lease_epoch lease_expires_at:unix_ms deadline_at:unix_ms retry_count:int created_at:unix_ms policy:json trace_context:text payload:bytes flow_input:bytes inputs_complete:bool inputs:list(node_input) journal_complete:bool journal:list(journal_entry) admission:text budgets:text
+-- @record    journal_entry name:text value:bytes
+-- @record    node_input name:text result:bytes
+
+-- The result of the one upstream that feeds an execution (see claim.fed_mark), as inputs_of gives it; read once for all that
+-- the call leases.
+local function input_from(c, upstream_id)
+  local fed_by = call.list_in(c, 'fed_by')
+  local inputs = fed_by[upstream_id]
+  if not inputs then
+    local node = redis.call('HGET', key.exec_core(c, upstream_id), 'node')
+    inputs = { { node or '', redis.call('GET', key.exec_result(c, upstream_id)) or '' } }
+    fed_by[upstream_id] = inputs
+  end
+  if #inputs[1][2] > MAX_INLINE_BYTES then return {}, false end
+  return inputs, true
+end
+
+-- Of edges that lead to an execution, the names under which they bring results, and the keys of these. `g`: its join, if it is
+-- one.
+function claim_reply.feeders(c, execution_id, flow_id, g, edge_ids)
+  local names, result_keys = {}, {}
+  for _, edge_id in ipairs(edge_ids) do
+    local edge = redis.call('HMGET', key.flow_edge(c, flow_id, edge_id), 'data_passing_ref', 'upstream_execution_id')
+    if is_set(edge[1]) and join.feeds(c, g, execution_id, edge_id) then
+      names[#names + 1], result_keys[#names + 1] = edge[1], key.exec_result(c, edge[2])
+    end
+  end
+  return names, result_keys
+end
+
+-- Results that are read together: few enough that not much is read in vain where they are large.
+local RESULTS_AT_A_TIME = 16
+
+-- Results under their names, as many as may be handed out, and whether that is all of them.
+local function results_of(names, result_keys)
+  local inputs, bytes = {}, 0
+  for from = 1, #names, RESULTS_AT_A_TIME do
+    local to = math.min(from + RESULTS_AT_A_TIME - 1, #names)
+    for i, result in ipairs(redis.call('MGET', unpack(result_keys, from, to))) do
+      result = result or ''
+      bytes = bytes + #result
+      if bytes > MAX_INLINE_BYTES then return inputs, false end
+      inputs[#inputs + 1] = { names[from + i - 1], result }
+    end
+  end
+  return inputs, true
+end
+
+-- Results of the upstreams that feed an execution, as {name, result} pairs, and whether that is all of them.
+local function inputs_of(c, execution_id, core)
+  local count = tonumber(core.input_count) or 0
+  if count == 0 then return {}, true end
+  if core.fed_by then return input_from(c, core.fed_by) end
+  local next_up = c.next_up
+  if next_up and #(next_up.fed[execution_id] or {}) == count then
+    local fed, bytes = next_up.fed[execution_id], 0
+    for i = 1, count do bytes = bytes + #fed[i][2] end
+    if bytes > MAX_INLINE_BYTES then return {}, false end
+    return fed, true
+  end
+  local handed_out = (c.inputs_handed_out or 0) + count
+  if handed_out > MAX_INLINE_INPUTS then return {}, false end
+  c.inputs_handed_out = handed_out
+  local g = flow_record.read(c, core.flow_id).joins and edge_group.of(c, core.flow_id, execution_id)
+  local names, result_keys = claim_reply.feeders(c, execution_id, core.flow_id, g,
+    redis.call('SMEMBERS', key.flow_in(c, core.flow_id, execution_id)))
+  return results_of(names, result_keys)
+end
+
+-- All that a worker needs to run what it leased, in the order of the record claimed_execution.
+function claim_reply.describe(c, execution_id, core, attempt, lease_id)
+  local flow = flow_record.read(c, core.flow_id)
+  local inputs, complete = inputs_of(c, execution_id, core)
+  local payload = ''
+  if not core.managed then payload = redis.call('GET', key.exec_payload(c, execution_id)) or '' end
+  local flow_input = ''
+  if core.uses_flow_input then flow_input = redis.call('GET', key.flow_input(c, core.flow_id)) or '' end
+  local steps, all_steps = journal.inline(c, execution_id, core)
+  local deadline = flow.deadline_at
+  if not core.managed then deadline = redis.call('ZSCORE', key.index_execution_deadline(c), execution_id) end
+  return {
+    execution_id, core.node or '', core.execution_kind or '', core.flow_id or '', flow.flow_kind or '',
+    flow.run_id or '', attempt.index, attempt.attempt_id, attempt.type, lease_id, attempt.epoch,
+    attempt.expires, deadline or '', core.retry_count or '0', core.created_at or '',
+    redis.call('GET', key.exec_policy(c, execution_id)) or '', flow.trace_context or '', payload, flow_input,
+    complete and '1' or '0', inputs, all_steps and '1' or '0', steps, limit_admission.permits_due(core),
+    budget_gate.of(c, core.flow_id, flow.budgets),
+  }
+end

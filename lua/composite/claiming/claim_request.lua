@@ -1,0 +1,60 @@
+-- The arguments of a claim: how many executions of which lane, what the worker can run, and how long it leases. `rooms`
+-- has a line "<quota policy id> <places>" for each limit that was far from full when the worker last heard of it. So
+-- many executions under such a limit are leased ahead: the worker asks for their permits afterwards, before it runs
+-- them.
+
+-- @arguments claim_request lane_id:lane_id worker_id:worker_id worker_instance_id:worker_instance_id claim_id:text repeated:bool count:int lease_ttl:ms aside:bool kinds:text capabilities:csv? rooms:text?
+
+local NOTHING_OFFERED = {}
+
+-- Numbers and sets of a claim request, converted before anything is written.
+function claim_request.parse(A)
+  local count, err = number.whole('count', A.count)
+  if err then return nil, err end
+  local ttl
+  ttl, err = number.lease_ttl(A.lease_ttl)
+  if err then return nil, err end
+  local offered = NOTHING_OFFERED
+  if is_set(A.capabilities) then
+    offered, err = capability.parse(A.capabilities, 'worker')
+    if err then return nil, err end
+  end
+  if count > 0 and (not is_set(A.worker_instance_id) or #(A.claim_id or '') ~= 36) then
+    return nil, reply.err('invalid_input', 'claim_id must be a UUID and worker_instance_id be given')
+  end
+  return {
+    lane = A.lane_id, worker_id = A.worker_id, worker_instance_id = A.worker_instance_id,
+    claim_id = A.claim_id, repeated = A.repeated == '1', count = count, ttl = ttl, aside = A.aside == '1',
+    kinds = A.kinds or '', offered = offered, renewal = math.floor(ttl * 2 / 3), rooms = A.rooms,
+  }
+end
+
+-- Ends of the ids of the first lease, which is the most frequent one.
+local FIRST_SUFFIX = '00000000000'
+
+-- The request, with the ids of its n-th lease. They derive from the claim's id, so a repeated claim finds its leases again.
+-- What it leases because those are over has other ids than they had: the time is part of them.
+function claim_request.lease_for(c, request, n)
+  local base = string.sub(request.claim_id, 1, 24)
+  local suffix = n == 0 and FIRST_SUFFIX or string.format('%011x', n)
+  if request.repeated then suffix = string.format('%07x%04x', c.now % 268435456, n + 1) end
+  request.lease_id, request.attempt_id = base .. '0' .. suffix, base .. '1' .. suffix
+  return request
+end
+
+-- Without a list of kinds, it is all of them.
+local function knows(request, kind)
+  return not request.kinds or string.find(request.kinds, '\n' .. (kind or '') .. '\n', 1, true) ~= nil
+end
+
+-- Why this worker cannot run an execution: nil, or a text for the record.
+function claim_request.unfit(request, core)
+  if not knows(request, core.execution_kind) then
+    return 'no running worker knows activity "' .. (core.execution_kind or '') .. '"'
+  end
+  if not is_set(core.required_capabilities) then return nil end
+  local required = capability.parse(core.required_capabilities, 'required') or {}
+  local missing = capability.missing(required, request.offered)
+  if missing == '' then return nil end
+  return 'no running worker offers: ' .. missing
+end

@@ -1,0 +1,291 @@
+-- Claims: leasing eligible, abandoned and set-aside executions of a lane to a worker.
+
+-- Entries of an index that one claim may look at beyond those it takes: of what was set aside more, since that is
+-- asked for rarely and what nobody can run stays at its head.
+local MAX_PASSED_OVER = 64
+local MAX_PASSED_ASIDE = 256
+
+-- Once an entry of an eligible set was passed over, so many are looked at together.
+local PASSED_AT_A_TIME = 16
+
+-- Takes an execution that this worker cannot run out of the way of those it can.
+function claiming.set_aside(c, execution_id, core, lane, detail)
+  record.write(key.exec_core(c, execution_id), core.managed, {
+    'eligibility_state', 'blocked_by_route',
+    'blocking_reason', 'waiting_for_capable_worker',
+    'blocking_detail', detail,
+    'public_state', 'rate_limited',
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+  }, {})
+  order.leave(c, lane, execution_id, core)
+  redis.call('ZADD', key.lane_blocked_route(c, lane), c.now, execution_id)
+  wake.send(key.channel_wake(c, lane), message.aside(call.partition(c), core.execution_kind or ''))
+end
+
+-- Key and core of an eligible execution that this worker may have, but for its limits; nil when it may not, and then it is out
+-- of the way.
+local function suitable(c, request, execution_id)
+  local core_key = key.exec_core(c, execution_id)
+  local core = claim.read_simple(core_key) or record.read(core_key, claim.FIRST_FIELDS)
+  if core and not (core.managed and core.attempt_state == 'pending_first_attempt') then
+    core = record.read(core_key, claim.FIELDS)
+  end
+  if not core or core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'eligible_now' then
+    order.leave(c, request.lane, execution_id, core or {})
+    return nil
+  end
+  if core.managed and flow_record.is_over(flow_record.read(c, core.flow_id)) then
+    terminal.cancel(c, execution_id, core_key, record.read(core_key, terminal.END_FIELDS), 'flow is over', 'flow',
+      { silent = true })
+    return nil
+  end
+  local detail = claim_request.unfit(request, core)
+  if detail then
+    claiming.set_aside(c, execution_id, core, request.lane, detail)
+    return nil
+  end
+  detail = pauses.why(c, core, flow_record.read(c, core.flow_id))
+  if detail then
+    pauses.hold(c, execution_id, core, request.lane, detail)
+    return nil
+  end
+  if budget_gate.hold(c, execution_id, core) then return nil end
+  return core_key, core
+end
+
+-- Leases one eligible execution; nil when it cannot be leased, and then it is out of the way, at the latest with
+-- limit_admission.flush. `score` is that of its place.
+local function take_eligible(c, request, execution_id, n, score)
+  local core_key, core = suitable(c, request, execution_id)
+  if not core_key then return nil end
+  if core.limits and not limit_admission.admitted(core) and not limit_admission.lease_ahead(request, core) then
+    limit_admission.await(c, request, execution_id, core, nil, score)
+    return nil
+  end
+  wake.taken(c, request.lane)
+  return leasing.lease_runnable(c, request, execution_id, core_key, core, n)
+end
+
+-- Whether a pause keeps an execution that is not eligible from being taken.
+local function is_paused(c, request, core)
+  return pauses.stops(c, request.lane) or pauses.why(c, core, flow_record.read(c, core.flow_id)) ~= nil
+end
+
+-- Leases one execution that another worker has set aside; nil when this one cannot run it either, and then it
+-- stays, or when it is not set aside any more.
+local function take_set_aside(c, request, execution_id, n)
+  local core_key = key.exec_core(c, execution_id)
+  local core = record.read(core_key, claim.FIELDS)
+  if not core or core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'blocked_by_route' then
+    redis.call('ZREM', key.lane_blocked_route(c, request.lane), execution_id)
+    return nil
+  end
+  if core.managed and flow_record.is_over(flow_record.read(c, core.flow_id)) then
+    terminal.cancel(c, execution_id, core_key, core, 'flow is over', 'flow', { silent = true })
+    return nil
+  end
+  if claim_request.unfit(request, core) or is_paused(c, request, core) then return nil, true end
+  if budget_gate.hold(c, execution_id, core) then return nil end
+  if core.limits and not limit_admission.admitted(core) then
+    limit_admission.await(c, request, execution_id, core, key.lane_blocked_route(c, request.lane))
+    return nil
+  end
+  redis.call('ZREM', key.lane_blocked_route(c, request.lane), execution_id)
+  return leasing.lease_runnable(c, request, execution_id, core_key, core, n)
+end
+
+-- Key and core of an abandoned execution that this worker may take over. Nil when there is nothing to take; the third value
+-- tells that it stays.
+local function suitable_abandoned(c, request, execution_id)
+  local core_key = key.exec_core(c, execution_id)
+  local core = record.read(core_key, claim.FIELDS)
+  if not core or not claim.is_abandoned(core) then
+    redis.call('ZREM', key.ffx_reclaimable(c, request.lane), execution_id)
+    return nil
+  end
+  if claim_request.unfit(request, core) or is_paused(c, request, core) then return nil, nil, true end
+  if core.limits and not limit_admission.may_take_over(c, request, execution_id, core) then return nil, nil, true end
+  return core_key, core
+end
+
+-- Takes over one abandoned execution; nil when there was nothing to take. The second value tells that it stays.
+local function take_abandoned(c, request, execution_id, n)
+  local core_key, core, stays = suitable_abandoned(c, request, execution_id)
+  if not core_key then return nil, stays end
+  return leasing.take_over(c, request, execution_id, core_key, core, n)
+end
+
+-- Whether something keeps this worker from running an execution that was admitted.
+function claiming.is_blocked(c, request, core)
+  return claim_request.unfit(request, core) ~= nil or is_paused(c, request, core)
+    or not claim.is_abandoned(core) and budget_gate.closed(c, flow_record.read(c, core.flow_id)) ~= nil
+end
+
+-- Leases what an index holds, from its head on, until the request is filled or `limit` entries were passed over.
+-- Gives how many were passed over, how many of them are still in the index, and whether that is all that it holds.
+local function take_from(c, request, index_key, take, out, limit)
+  local passed, stayed = 0, 0
+  while #out < request.count and passed < limit do
+    local wanted = request.count - #out
+    -- One more than wanted tells whether there is more.
+    local heads = redis.call('ZRANGE', index_key, stayed, stayed + wanted)
+    if math.min(wanted, #heads) > 1 then call.gather(c) end
+    for i = 1, math.min(wanted, #heads) do
+      local taken, stays = take(c, request, heads[i], #out)
+      if taken then out[#out + 1] = taken else passed = passed + 1 end
+      if stays then stayed = stayed + 1 end
+    end
+    call.write_gathered(c)
+    if #heads <= wanted then return passed, stayed, true end
+  end
+  return passed, stayed, false
+end
+
+-- Takes from the eligible set, in the order of the lane, until the request is filled or too many entries were passed over.
+-- What others have been promised (request.spoken_for tells) stays where it is.
+local function take_from_lane(c, request, take, out)
+  local eligible_key = key.lane_eligible(c, request.lane)
+  local passed, from, spoken_for = 0, 0, request.spoken_for
+  while #out < request.count and passed < MAX_PASSED_OVER and from <= MAX_PASSED_ASIDE do
+    limit_admission.flush(c)
+    local wanted = request.count - #out
+    local looked_at = (passed > 0 or from > 1) and math.max(wanted, PASSED_AT_A_TIME) or wanted
+    -- One more tells whether there is more, and with it whether the order matters.
+    local heads = redis.call('ZRANGE', eligible_key, from, from + looked_at, 'WITHSCORES')
+    if heads[1] == pauses.MARK then
+      if pauses.stops(c, request.lane) then return end
+      from = 1
+    else
+      local choose = #heads > 2 * wanted and claim_order.chooser(c, request)
+      if wanted > 1 and #heads > 2 then
+        call.gather(c)
+        order.leave_together(c)
+      end
+      local i = 1
+      while i <= math.min(2 * looked_at, #heads) and #out < request.count do
+        local execution_id, score, fair_key = heads[i], heads[i + 1], nil
+        if spoken_for and spoken_for(execution_id) then
+          from = from + 1
+        else
+          if choose then execution_id, fair_key = choose(execution_id, tonumber(score)) end
+          local taken = take(c, request, execution_id, #out, execution_id == heads[i] and score or nil)
+          if taken then
+            out[#out + 1] = taken
+          else
+            passed = passed + 1
+            -- A record that is gone does not tell its key.
+            if fair_key then order.leave(c, request.lane, execution_id, { fair_key = fair_key }) end
+          end
+        end
+        i = i + 2
+      end
+      order.write_leaving(c)
+      request.drained = not choose and i > #heads
+      if request.drained then break end
+    end
+  end
+  limit_admission.flush(c)
+end
+
+-- Promises one execution of the lane: of those that nobody is promised, the one that a claim of the same worker would lease.
+-- `promise` gets its id and core, and tells what becomes of it, or nil when it is not to be had.
+function claiming.select_next(c, request, promise)
+  local out = {}
+  take_from(c, request, key.ffx_reclaimable(c, request.lane), function(_, _, execution_id)
+    if request.spoken_for(execution_id) then return nil, true end
+    local core_key, core, stays = suitable_abandoned(c, request, execution_id)
+    return core_key and promise(execution_id, core), stays
+  end, out, MAX_PASSED_OVER)
+  if not out[1] then
+    take_from_lane(c, request, function(_, _, execution_id)
+      local core_key, core = suitable(c, request, execution_id)
+      return core_key and promise(execution_id, core)
+    end, out)
+  end
+  return out[1]
+end
+
+-- Leases up to request.count executions.
+function claiming.claim(c, request)
+  if request.count <= 0 then return {} end
+  if request.repeated then
+    local earlier = leasing.of_claim(c, request)
+    if #earlier > 0 then return earlier end
+  end
+  local out = {}
+  handoff.lease(c, request, out)
+  if not request.skip_abandoned then
+    local passed, stayed, all = take_from(c, request, key.ffx_reclaimable(c, request.lane), take_abandoned, out,
+      MAX_PASSED_OVER)
+    -- Not when the search was cut short, else the worker would ask for the rest again and again.
+    if passed < MAX_PASSED_OVER then request.unfit, request.none_abandoned = stayed, all end
+  end
+  if request.aside then
+    take_from(c, request, key.lane_blocked_route(c, request.lane), take_set_aside, out, MAX_PASSED_ASIDE)
+  end
+  if #out < request.count then take_from_lane(c, request, take_eligible, out) end
+  if #out > 0 then wake.due(c, c.now + request.ttl) end
+  return out
+end
+
+-- How many executions of the lane are left for this worker to claim, as text: where others wait besides those that it got,
+-- at least one.
+function claiming.remaining(c, request)
+  if request.count <= 0 then return '0' end
+  local abandoned = 0
+  if request.unfit and not request.none_abandoned then
+    abandoned = math.max(0, redis.call('ZCARD', key.ffx_reclaimable(c, request.lane)) - request.unfit)
+  end
+  if c.pauses and pauses.stops(c, request.lane) then return '0' end
+  if request.drained == false then return number.text(1 + abandoned) end
+  local added = wake.added(c, request.lane)
+  if request.drained and not (added and added.count > 0) then return number.text(abandoned) end
+  return number.text(redis.call('ZCOUNT', key.lane_eligible(c, request.lane), '(-inf', '+inf') + abandoned)
+end
+
+-- Tells the other workers how a claim has left the lane: those that wait for their turn need not come, or more of them
+-- must.
+local function tell_others(c, request, taken, remaining)
+  local tell = request.tell
+  if tell.none and (taken > 0 or tell.empty) and remaining == '0' and request.unfit == 0 then
+    wake.none(c, request.lane, tell.place)
+  elseif tell.more and remaining ~= '0' and taken >= request.count then
+    wake.pass_on(c, request.lane, tell.place, taken)
+  end
+end
+
+-- @function ffx_claim
+-- @summary  Leases up to `count` executions of a lane in one partition: fresh, resumed and abandoned ones alike.
+--           Executions that the worker cannot run are set aside until one comes that can; with `aside`, such are
+--           looked through as well. After a lost reply, send it again with `repeated`, and the same leases come
+--           back. A worker that is not alone lets the others know when it leaves nothing (tell_none), also when there
+--           was nothing (tell_empty), or more than it could take (tell_more): the former those that heard of it at the
+--           same `place` of the rota, or all; the latter as many as it takes. With a `list`, the claim visits the listed
+--           partition whose last such visit by any worker is longest ago, and `visited` names it; a server of a cluster
+--           visits the one that it is asked for. The list has a digit for each partition from {fp:0} on: 0 when it is not
+--           listed, else 1, plus 1 when all workers have heard of work there, 2 when so and this one answers first, or 3
+--           when few have heard of it, at the place of the rota that `places` (" <partition>@<place> ") has, plus 4 for
+--           `aside`. This takes the place of `aside` and of what is to be told.
+-- @flags    derives
+-- @key      partition          ffx.partition
+-- @arg      tell_none          bool
+-- @arg      tell_empty         bool
+-- @arg      tell_more          bool
+-- @arg      place              text optional
+-- @arg      list               text optional
+-- @arg      places             text optional
+-- @include  claim_request
+-- @reply    OK remaining:int executions:list(claimed_execution) candidates:list(candidate) visited:int
+-- @error    invalid_input message:text
+-- @error    invalid_capabilities reason:text
+function F.ffx_claim(K, A)
+  local request, err = claim_request.parse(A)
+  if err then return err end
+  local c = partition_choice.open(K.partition, request, A)
+  local executions = claiming.claim(c, request)
+  local remaining = claiming.remaining(c, request)
+  tell_others(c, request, #executions, remaining)
+  settle.run(c)
+  return reply.ok(remaining, executions, request.candidates or {}, call.partition(c))
+end

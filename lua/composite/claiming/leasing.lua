@@ -1,0 +1,73 @@
+-- Leasing one execution to a worker: fresh, resumed, or abandoned by another worker.
+
+-- A worker that overstays its attempt timeout by this time (ms) is taken to be unable to notice.
+local TIMEOUT_GRACE_MS = 1000
+leasing.TIMEOUT_GRACE_MS = TIMEOUT_GRACE_MS
+
+local function arm_timeout(c, execution_id, core)
+  local timeout = tonumber(core.attempt_timeout)
+  if not timeout then return end
+  local at = c.now + timeout + TIMEOUT_GRACE_MS
+  call.enter(c, key.index_attempt_timeout(c), execution_id, at)
+  wake.due(c, at)
+end
+
+-- Starts a new attempt of a runnable execution, or goes on with the one that was put aside. `left`: it is in no
+-- eligible set of the lane any more.
+function leasing.lease_runnable(c, request, execution_id, core_key, core, n, left)
+  local w = claim_request.lease_for(c, request, n)
+  local attempt
+  if core.is_simple and core.lane_id == request.lane then
+    if not left then order.leave(c, request.lane, execution_id, core) end
+    attempt = claim.start_simple(c, execution_id, core_key, core, w)
+  elseif core.attempt_state == 'attempt_interrupted' then
+    attempt = claim.resume(c, execution_id, core_key, core, w)
+  else
+    attempt = claim.start(c, execution_id, core_key, core, w, left and key.lane_eligible(c, request.lane))
+  end
+  -- A new attempt has all of its time, whatever an earlier one had left.
+  if attempt.type ~= 'resumed' or not is_set(core.remaining_attempt_timeout) then arm_timeout(c, execution_id, core) end
+  if core.managed then
+    event_log.add_for(c, core, attempt.type == 'resumed' and 'resumed' or 'started', attempt.index,
+      request.worker_instance_id)
+  end
+  return claim_reply.describe(c, execution_id, core, attempt, w.lease_id)
+end
+
+-- Leases an abandoned execution anew; nil when it was given up instead.
+function leasing.take_over(c, request, execution_id, core_key, core, n)
+  redis.call('ZREM', key.ffx_reclaimable(c, request.lane), execution_id)
+  if run_stop.end_late(c, execution_id, core_key, core) then return nil end
+  local w = claim_request.lease_for(c, request, n)
+  if core.limits then limit_admission.carry(c, execution_id, core) end
+  local attempt = claim.take_over(c, execution_id, core_key, core, w)
+  if not attempt then return nil end
+  arm_timeout(c, execution_id, core)
+  if core.managed then event_log.add_for(c, core, 'reclaimed', attempt.index, request.worker_instance_id) end
+  return claim_reply.describe(c, execution_id, core, attempt, w.lease_id)
+end
+
+-- Leases an execution that was admitted.
+function leasing.lease_admitted(c, request, execution_id, core_key, core, n)
+  if claim.is_abandoned(core) then return leasing.take_over(c, request, execution_id, core_key, core, n) end
+  redis.call('ZREM', key.lane_blocked_quota(c, request.lane), execution_id)
+  return leasing.lease_runnable(c, request, execution_id, core_key, core, n)
+end
+
+-- The leases that an earlier try of the same claim made.
+function leasing.of_claim(c, request)
+  local base = string.sub(request.claim_id, 1, 24)
+  local out = {}
+  for _, execution_id in ipairs(redis.call('SMEMBERS', key.index_worker_leases(c, request.worker_instance_id))) do
+    local core = record.read(key.exec_core(c, execution_id), claim.FIELDS)
+    if core and core.ownership_state == 'leased' and string.sub(core.current_lease_id or '', 1, 24) == base then
+      local attempt_type = redis.call('HGET',
+        key.attempt_record(c, execution_id, core.current_attempt_index or ''), 'attempt_type')
+      out[#out + 1] = claim_reply.describe(c, execution_id, core, {
+        index = core.current_attempt_index, attempt_id = core.current_attempt_id, type = attempt_type or 'initial',
+        epoch = core.current_lease_epoch, expires = core.lease_expires_at,
+      }, core.current_lease_id)
+    end
+  end
+  return out
+end

@@ -1,0 +1,304 @@
+-- Pauses of lanes, activities and runs, and the numbers of executions in each lane.
+
+-- While a lane or an activity is paused in a partition, the eligible set of every lane that this concerns begins with
+-- this member. A claim reads the head of the set anyway, so it costs nothing to find out that nothing is paused.
+pauses.MARK = 'paused'
+
+-- Executions that are held are looked at again after this time (ms), in case a resumption was cut short.
+local RECHECK_MS = 5000
+
+local MAX_RECHECKED = 200
+
+local SUBJECTS = { lane = true, kind = true }
+
+-- Text of a pause as it is stored: the time, and the reason behind a blank.
+local function stored(c, reason) return c.now_text .. ' ' .. (reason or '') end
+
+local function reason_of(text) return string.match(text, '^%S+ (.+)$') end
+
+-- Pauses of the partition by subject and name, read once in a call.
+function pauses.of(c)
+  if not c.pauses then
+    c.pauses = { lane = {}, kind = {} }
+    local flat = redis.call('HGETALL', key.ffx_pauses(c))
+    for i = 1, #flat, 2 do
+      local subject, name = string.match(flat[i], '^(%l+) (.*)$')
+      if SUBJECTS[subject] then c.pauses[subject][name] = flat[i + 1] end
+    end
+  end
+  return c.pauses
+end
+
+-- Whether a claim that has met the mark may take nothing from a lane.
+function pauses.stops(c, lane) return pauses.of(c).lane[lane] ~= nil end
+
+-- Why an execution may not start although its lane is open: nil, or a text for the record. `flow` is the flow that it
+-- belongs to. What is paused besides runs counts only once the call has read it.
+function pauses.why(c, core, flow)
+  local text = flow.paused
+  local what = 'the run is paused'
+  if not text and c.pauses then
+    text = c.pauses.kind[core.execution_kind or '']
+    what = 'activity "' .. (core.execution_kind or '') .. '" is paused'
+  end
+  if not text then return nil end
+  local reason = reason_of(text)
+  return reason and what .. ': ' .. reason or what
+end
+
+-- Whether a blocked execution is one that a pause of ours holds; operators may block executions for other reasons.
+function pauses.is_held(core)
+  local detail = core.blocking_detail or ''
+  return core.blocking_reason == 'paused_by_operator'
+    and (string.find(detail, '^the run is paused') or string.find(detail, '^activity ".*" is paused')) ~= nil
+end
+
+-- Takes an eligible execution out of the way until its pause is over.
+function pauses.hold(c, execution_id, core, lane, detail)
+  record.write(key.exec_core(c, execution_id), core.managed, {
+    'eligibility_state', 'blocked_by_operator',
+    'blocking_reason', 'paused_by_operator',
+    'blocking_detail', detail,
+    'public_state', 'rate_limited',
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+  }, {})
+  order.leave(c, lane, execution_id, core)
+  redis.call('ZADD', key.lane_blocked_operator(c, lane), c.now, execution_id)
+  redis.call('ZADD', key.ffx_held(c), c.now + RECHECK_MS, execution_id)
+  wake.due(c, c.now + RECHECK_MS)
+end
+
+-- Lets a held execution go when nothing holds it any more, and tells whether it did.
+local function recheck(c, execution_id)
+  local core_key = key.exec_core(c, execution_id)
+  local core = record.read(core_key, claim.FIELDS)
+  if not core or core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'blocked_by_operator' then
+    redis.call('ZREM', key.ffx_held(c), execution_id)
+    return false
+  end
+  pauses.of(c)
+  local flow = is_set(core.flow_id) and record.read(key.flow_core(c, core.flow_id), { 'paused' }) or {}
+  if pauses.why(c, core, flow) then
+    redis.call('ZADD', key.ffx_held(c), c.now + RECHECK_MS, execution_id)
+    return false
+  end
+  redis.call('ZREM', key.ffx_held(c), execution_id)
+  redis.call('ZREM', key.lane_blocked_operator(c, record.lane(core)), execution_id)
+  requeue.ready(c, execution_id, core_key, core,
+    { values = { 'attempt_state', core.attempt_state or 'pending_first_attempt' } })
+  return true
+end
+
+-- Looks again at what is held, the longest not looked at first.
+function pauses.recheck_due(c, limit)
+  local ids = scan.due(c, key.ffx_held(c), limit)
+  for _, execution_id in ipairs(ids) do recheck(c, execution_id) end
+  return #ids
+end
+
+-- Whether an execution that waits for its first start is kept from it by a pause.
+function pauses.keeps(c, core)
+  return core.eligibility_state == 'blocked_by_operator'
+    or core.eligibility_state == 'eligible_now' and pauses.stops(c, record.lane(core))
+end
+
+-- Whether a lane is to be marked, as the pauses of the partition say. One that is not in use here gets its mark when it is.
+local function is_marked(c, lane)
+  local p = pauses.of(c)
+  return p.lane[lane] ~= nil or next(p.kind) ~= nil and redis.call('SISMEMBER', key.ffx_lanes(c), lane) == 1
+end
+
+-- Sets or removes the mark of a lane.
+local function mark(c, lane)
+  if is_marked(c, lane) then
+    redis.call('ZADD', key.lane_eligible(c, lane), '-inf', pauses.MARK)
+  else
+    redis.call('ZREM', key.lane_eligible(c, lane), pauses.MARK)
+  end
+end
+
+-- Sets the mark of a lane right, and tells whether it was not.
+function pauses.repair_mark(c, lane)
+  local wanted = is_marked(c, lane)
+  local found = redis.call('ZSCORE', key.lane_eligible(c, lane), pauses.MARK)
+  if wanted == (found ~= nil and found ~= false) and (not wanted or tonumber(found) == nil or tonumber(found) < 0) then return false end
+  mark(c, lane)
+  return true
+end
+
+-- A lane has come into use in this partition.
+function pauses.lane_added(c, lane)
+  if redis.call('EXISTS', key.ffx_pauses(c)) == 1 then mark(c, lane) end
+end
+
+-- Marks all lanes of the partition anew after a change.
+local function mark_all(c)
+  c.pauses = nil
+  for _, lane in ipairs(redis.call('SMEMBERS', key.ffx_lanes(c))) do mark(c, lane) end
+end
+
+local function check_subject(A)
+  if not SUBJECTS[A.subject] then
+    return reply.err('invalid_input', 'subject must be lane or kind, got: ' .. tostring(A.subject))
+  elseif not is_set(A.name) then
+    return reply.err('invalid_input', 'name must be given')
+  end
+  return nil
+end
+
+-- @function ffx_pause
+-- @summary  Pauses a lane or an activity in one partition: nothing of it is claimed until it is resumed. What runs goes
+--           on.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      subject            text
+-- @arg      name               text
+-- @arg      reason             text optional
+-- @reply    OK
+-- @reply    ALREADY_SATISFIED
+-- @error    invalid_input message:text
+function F.ffx_pause(K, A)
+  local err = check_subject(A)
+  if err then return err end
+  local c = call.open(K.partition)
+  if A.subject == 'lane' then redis.call('SADD', key.ffx_lanes(c), A.name) end
+  local added = redis.call('HSETNX', key.ffx_pauses(c), A.subject .. ' ' .. A.name, stored(c, A.reason))
+  mark_all(c)
+  if added == 0 then return reply.already() end
+  return reply.ok()
+end
+
+-- @function ffx_resume
+-- @summary  Ends the pause of a lane or an activity in one partition. Lets go what was held, a bounded number per call:
+--           go on with next_cursor until it is empty.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      subject            text
+-- @arg      name               text
+-- @arg      cursor             text optional
+-- @reply    OK released:int next_cursor:text
+-- @error    invalid_input message:text
+function F.ffx_resume(K, A)
+  local err = check_subject(A)
+  if err then return err end
+  local c = call.open(K.partition)
+  if redis.call('HDEL', key.ffx_pauses(c), A.subject .. ' ' .. A.name) == 1 then mark_all(c) end
+  if A.subject == 'lane' then
+    if redis.call('EXISTS', key.lane_eligible(c, A.name)) == 1 then wake.workers(c, A.name) end
+    return reply.ok('0', '')
+  end
+  local page = redis.call('ZSCAN', key.ffx_held(c), is_set(A.cursor) and A.cursor or '0', 'COUNT', MAX_RECHECKED)
+  local released = 0
+  for i = 1, #page[2], 2 do
+    if recheck(c, page[2][i]) then released = released + 1 end
+  end
+  wake.flush(c)
+  return reply.ok(number.text(released), page[1] == '0' and '' or page[1])
+end
+
+-- @function ffx_pause_flow
+-- @summary  Pauses a run: no node of it starts until it is resumed. What runs goes on.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @arg      reason             text optional
+-- @reply    OK
+-- @reply    ALREADY_SATISFIED
+-- @error    flow_not_found
+-- @error    flow_already_terminal
+function F.ffx_pause_flow(K, A)
+  local c = call.open(K.partition)
+  local flow_key = key.flow_core(c, A.flow_id)
+  local flow = record.read(flow_key, { 'public_flow_state', 'paused' })
+  if not flow then return reply.err('flow_not_found') end
+  if flow_record.is_over(flow) then return reply.err('flow_already_terminal') end
+  if flow.paused then return reply.already() end
+  flow_record.set(flow_key, 'paused', stored(c, A.reason))
+  event_log.add(c, A.flow_id, 'flow_paused')
+  return reply.ok()
+end
+
+-- @function ffx_resume_flow
+-- @summary  Ends the pause of a run. Lets go what was held, a bounded number per call: go on with next_cursor until it
+--           is empty.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @arg      cursor             text optional
+-- @reply    OK released:int next_cursor:text
+-- @error    flow_not_found
+function F.ffx_resume_flow(K, A)
+  local c = call.open(K.partition)
+  local flow_key = key.flow_core(c, A.flow_id)
+  if redis.call('EXISTS', flow_key) == 0 then return reply.err('flow_not_found') end
+  if redis.call('HDEL', flow_key, 'paused') == 1 then event_log.add(c, A.flow_id, 'flow_resumed') end
+  local page = redis.call('SSCAN', key.flow_members(c, A.flow_id), is_set(A.cursor) and A.cursor or '0',
+    'COUNT', MAX_RECHECKED)
+  local released = 0
+  for _, execution_id in ipairs(page[2]) do
+    if redis.call('ZSCORE', key.ffx_held(c), execution_id) and recheck(c, execution_id) then
+      released = released + 1
+    end
+  end
+  wake.flush(c)
+  return reply.ok(number.text(released), page[1] == '0' and '' or page[1])
+end
+
+-- @record lane_state lane_id:lane_id paused:text eligible:int delayed:int active:int suspended:int blocked_dependencies:int blocked_budget:int blocked_quota:int blocked_route:int blocked_operator:int oldest_eligible_at:unix_ms
+
+-- When the execution of a score of an eligible set was created (ms). Priorities are whole numbers in practice.
+local function created_at(c, score)
+  return score + math.floor((c.now - score) / record.PRIORITY_STEP) * record.PRIORITY_STEP
+end
+
+-- The age of an eligible set is that of its first member or of its first one without priority, whichever is older.
+local function oldest_eligible(c, lane)
+  local oldest
+  for _, from in ipairs({ '(-inf', c.now - record.PRIORITY_STEP }) do
+    local first = redis.call('ZRANGE', key.lane_eligible(c, lane), from, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
+    local at = first[2] and created_at(c, tonumber(first[2]))
+    if at and (not oldest or at < oldest) then oldest = at end
+  end
+  return oldest and number.text(math.floor(oldest)) or ''
+end
+
+local function count(index_key) return number.text(redis.call('ZCARD', index_key)) end
+
+-- @function ffx_lanes
+-- @summary  The lanes of a partition with what stands in each of their indexes.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @reply    OK lanes:list(lane_state)
+function F.ffx_lanes(K)
+  local c = call.open(K.partition)
+  local list = {}
+  for _, lane in ipairs(redis.call('SMEMBERS', key.ffx_lanes(c))) do
+    list[#list + 1] = {
+      lane, pauses.of(c).lane[lane] or '',
+      number.text(redis.call('ZCOUNT', key.lane_eligible(c, lane), '(-inf', '+inf')),
+      count(key.lane_delayed(c, lane)), count(key.lane_active(c, lane)), count(key.lane_suspended(c, lane)),
+      count(key.lane_blocked_dependencies(c, lane)), count(key.lane_blocked_budget(c, lane)),
+      count(key.lane_blocked_quota(c, lane)), count(key.lane_blocked_route(c, lane)),
+      count(key.lane_blocked_operator(c, lane)), oldest_eligible(c, lane),
+    }
+  end
+  return reply.ok(list)
+end
+
+-- @record pause subject:text name:text text:text
+
+-- @function ffx_pauses
+-- @summary  The lanes and activities that are paused in a partition. The text is the time of the pause in ms and,
+--           behind a blank, its reason.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @reply    OK pauses:list(pause)
+function F.ffx_pauses(K)
+  local c = call.open(K.partition)
+  local list = {}
+  for subject, names in pairs(pauses.of(c)) do
+    for name, text in pairs(names) do list[#list + 1] = { subject, name, text } end
+  end
+  return reply.ok(list)
+end

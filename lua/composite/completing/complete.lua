@@ -1,0 +1,107 @@
+-- Completing executions, and leasing the next ones to the same worker in the same call.
+
+-- True when this very attempt has been committed before, so the reply was lost.
+local function already_completed(core, A)
+  return core.lifecycle_phase == 'terminal' and core.terminal_outcome == 'success'
+    and core.current_lease_epoch == A.lease_epoch and core.current_attempt_id == A.attempt_id
+end
+
+-- Commits the result of one execution. Its edges are resolved at once where joins may stop others that the call completes,
+-- else with those of the others. Gives whether that had been done before, or nil and the error reply.
+local function commit(c, A)
+  local core_key = key.exec_core(c, A.execution_id)
+  local core = fence.read_completion(c, core_key, A)
+  if not core then return nil, reply.err('execution_not_found') end
+  if already_completed(core, A) then return true end
+  local f, err = lease.check_write(c, core_key, core, A)
+  if err then return nil, err end
+  terminal.complete(c, A.execution_id, core_key, core, f, A.result)
+  if flow_record.read(c, core.flow_id).joins then
+    graph.count_ends(c)
+    propagate.run(c)
+  end
+  return false
+end
+
+-- What a worker gets after its completions: remaining, executions and candidates of the reply.
+local function claim_next(c, request)
+  graph.count_ends(c)
+  propagate.run(c)
+  local executions = claiming.claim(c, request)
+  local remaining = claiming.remaining(c, request)
+  settle.run(c)
+  return remaining, executions, request.candidates or {}
+end
+
+-- @function ffx_complete
+-- @summary  Commits a result, resolves the edges that leave the execution, and leases the worker its next
+--           executions of the same partition when it asks for some (count > 0). After a lost reply, send it
+--           again with `repeated`.
+-- @flags    derives fence
+-- @key      partition          ffx.partition
+-- @arg      execution_id       execution_id
+-- @arg      lease_id           lease_id
+-- @arg      lease_epoch        lease_epoch
+-- @arg      attempt_id         attempt_id
+-- @arg      result             bytes
+-- @include  claim_request
+-- @reply    OK more:bool remaining:int executions:list(claimed_execution) candidates:list(candidate)
+-- @reply    ALREADY_SATISFIED more:bool remaining:int executions:list(claimed_execution) candidates:list(candidate)
+-- @error    execution_not_found
+-- @error    set:lease_fence
+-- @error    invalid_input message:text
+-- @error    invalid_capabilities reason:text
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+function F.ffx_complete(K, A)
+  local request, err = claim_request.parse(A)
+  if err then return err end
+  -- Abandoned executions are announced when they become so, and wait for a claim of their own.
+  request.skip_abandoned = true
+  local c = call.open(K.partition)
+  if request.count > 0 then c.next_up = handoff.new(request) end
+  local repeated
+  repeated, err = commit(c, A)
+  if err then return err end
+  local remaining, executions, candidates = claim_next(c, request)
+  local answer = repeated and reply.already or reply.ok
+  return answer(c.more and '1' or '0', remaining, executions, candidates)
+end
+
+-- Completions that one call may bring.
+local MAX_COMPLETIONS = 64
+
+-- @record    completion_outcome code:text
+
+-- @function ffx_complete_many
+-- @summary  Commits the results of several executions of one worker, as ffx_complete does for each, and leases it up to
+--           `count` executions that come next. The outcomes stand in the order of the completions: OK,
+--           ALREADY_SATISFIED, or the code with which ffx_complete would have refused; one that is refused changes
+--           nothing of the others. After a lost reply, send it again with `repeated`.
+-- @flags    derives
+-- @key      partition          ffx.partition
+-- @include  claim_request
+-- @group    completions        execution_id:execution_id lease_id:lease_id lease_epoch:lease_epoch attempt_id:attempt_id result:bytes
+-- @reply    OK more:bool remaining:int outcomes:list(completion_outcome) executions:list(claimed_execution) candidates:list(candidate)
+-- @error    invalid_input message:text
+-- @error    invalid_capabilities reason:text
+function F.ffx_complete_many(K, A)
+  local request, err = claim_request.parse(A)
+  if err then return err end
+  local completions = A.completions
+  if not completions or #completions > MAX_COMPLETIONS then
+    return reply.err('invalid_input', 'completions must be at most ' .. MAX_COMPLETIONS .. ', got: '
+      .. tostring(A.completions_count))
+  end
+  request.skip_abandoned = true
+  local c = call.open(K.partition)
+  call.gather(c)
+  graph.gather_ends(c)
+  if request.count > 0 then c.next_up = handoff.new(request) end
+  local outcomes = {}
+  for i, completion in ipairs(completions) do
+    local repeated, refusal = commit(c, completion)
+    outcomes[i] = { refusal and refusal[2] or repeated and 'ALREADY_SATISFIED' or 'OK' }
+  end
+  local remaining, executions, candidates = claim_next(c, request)
+  return reply.ok(c.more and '1' or '0', remaining, outcomes, executions, candidates)
+end

@@ -1,0 +1,118 @@
+-- Ending an attempt without a result: it failed, or the worker releases the execution.
+
+-- What an earlier try of the same failure report did, or nil when there was none.
+local function earlier_failure(c, A, core)
+  local attempt = record.read(key.attempt_record(c, A.execution_id, A.attempt_index),
+    { 'attempt_id', 'attempt_state' })
+  if not attempt or attempt.attempt_id ~= A.attempt_id or attempt.attempt_state ~= 'ended_failure' then
+    return nil
+  end
+  if core.lifecycle_phase == 'terminal' and core.current_attempt_id == A.attempt_id then
+    return 'terminal_failed', ''
+  end
+  return 'retry_scheduled', redis.call('HGET', key.exec_core(c, A.execution_id), 'delay_until') or ''
+end
+
+-- Delay before the next attempt (ms), or nil when the execution fails for good.
+local function retry_delay(c, A, core, retry_after, jitter)
+  if A.retryable ~= '1' then return nil end
+  local policy = record.policy(key.exec_policy(c, A.execution_id)).retry_policy
+  local delay = retry.delay(policy, tonumber(core.retry_count) or 0)
+  if not delay then return nil end
+  if retry_after then return retry_after end
+  return retry.jittered(policy, delay, jitter)
+end
+
+-- @function ffx_fail
+-- @summary  Ends the attempt with a failure: schedules the next attempt by the stored policy, or fails the
+--           execution and skips what depends on it. In a flow that is over, there is no next attempt: the execution is
+--           cancelled.
+-- @flags    derives repeatable fence
+-- @key      partition          ffx.partition
+-- @arg      execution_id       execution_id
+-- @arg      lease_id           lease_id
+-- @arg      lease_epoch        lease_epoch
+-- @arg      attempt_id         attempt_id
+-- @arg      attempt_index      attempt_index
+-- @arg      reason             text
+-- @arg      category           text
+-- @arg      retryable          bool
+-- @arg      retry_after        ms optional
+-- @arg      jitter_permille    int
+-- @reply    OK outcome:text due_at:unix_ms more:bool
+-- @reply    ALREADY_SATISFIED outcome:text due_at:unix_ms more:bool
+-- @error    execution_not_found
+-- @error    set:lease_fence
+-- @error    invalid_input message:text
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+function F.ffx_fail(K, A)
+  local retry_after, err = number.optional('retry_after', A.retry_after, nil)
+  if err then return err end
+  local jitter
+  jitter, err = number.whole('jitter_permille', A.jitter_permille)
+  if err then return err end
+  local c = call.open(K.partition)
+  local core_key = key.exec_core(c, A.execution_id)
+  local core = record.read(core_key, fence.FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  if core.lifecycle_phase ~= 'active' then
+    local outcome, due_at = earlier_failure(c, A, core)
+    if outcome then return reply.already(outcome, due_at, '0') end
+  end
+  local f
+  f, err = lease.check_write(c, core_key, core, A)
+  if err then return err end
+  local delay = retry_delay(c, A, core, retry_after, jitter)
+  if delay and run_stop.end_late(c, A.execution_id, core_key, core) then
+    settle.run(c)
+    return reply.ok('cancelled', '', c.more and '1' or '0')
+  end
+  if delay then
+    retry.schedule(c, A.execution_id, core_key, core, f, A.reason, A.category, c.now + delay)
+    wake.flush(c)
+    return reply.ok('retry_scheduled', number.text(c.now + delay), '0')
+  end
+  retry.give_up(c, A.execution_id, core_key, core, f, A.reason, A.category)
+  settle.run(c)
+  return reply.ok('terminal_failed', '', c.more and '1' or '0')
+end
+
+-- @function ffx_release
+-- @summary  Gives an execution back unfinished. It is eligible again at once and its attempt is not spent; it goes on
+--           under what is left of its timeout. In a flow that is over, it is cancelled.
+-- @flags    derives repeatable fence
+-- @key      partition          ffx.partition
+-- @arg      execution_id       execution_id
+-- @arg      lease_id           lease_id
+-- @arg      lease_epoch        lease_epoch
+-- @arg      attempt_id         attempt_id
+-- @arg      reason             text
+-- @reply    OK
+-- @reply    ALREADY_SATISFIED
+-- @error    execution_not_found
+-- @error    set:lease_fence
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+function F.ffx_release(K, A)
+  local c = call.open(K.partition)
+  local core_key = key.exec_core(c, A.execution_id)
+  local core = record.read(core_key, fence.FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  if core.lifecycle_phase == 'runnable' and core.attempt_state == 'attempt_interrupted'
+    and core.current_lease_epoch == A.lease_epoch and core.current_attempt_id == A.attempt_id then
+    return reply.already()
+  end
+  local f, err = lease.check_write(c, core_key, core, A)
+  if err then return err end
+  if run_stop.end_late(c, A.execution_id, core_key, core) then
+    settle.run(c)
+    return reply.ok()
+  end
+  suspend_lease.interrupt(c, A.execution_id, core_key, core, f, {
+    eligibility = 'eligible_now', reason = 'waiting_for_worker', detail = A.reason or '', public = 'waiting',
+    suspension = 'released', released = 'given_back', from_start = true,
+  })
+  requeue.make_eligible(c, A.execution_id, core)
+  if core.managed then event_log.add_for(c, core, 'given_back', core.current_attempt_index, A.reason) end
+  wake.flush(c)
+  return reply.ok()
+end

@@ -1,0 +1,49 @@
+-- The handoff of a completion: executions that it makes ready are leased to the completing worker in the same call.
+
+-- A list of executions that a call makes ready and leases to its worker, without entering them into the eligible set. It holds
+-- the request of the call and, in `fed`, by execution the {name, result} pairs that the call hands to it.
+function handoff.new(request)
+  return { request = request, fed = {} }
+end
+
+-- An edge of an execution that the call has completed hands its result to a child under a name, if it has one.
+function handoff.feed(c, next_up, edge)
+  local result = c.completed and c.completed[edge.upstream_id]
+  if not result or not is_set(edge.input_name) then return end
+  local fed = call.list_in(next_up.fed, edge.child_id)
+  fed[#fed + 1] = { edge.input_name, result }
+end
+
+-- Adds an execution that may run now to the list. Reports whether it did.
+function handoff.add(c, next_up, execution_id, core_key, core)
+  local request = next_up.request
+  local flow = flow_record.read(c, core.flow_id)
+  if #next_up >= request.count or not core.managed or core.wait or core.lane_id ~= request.lane
+    or core.attempt_state ~= 'pending_first_attempt' or core.total_attempt_count ~= '0'
+    or core.delay_until and (number.finite(core.delay_until) or 0) > c.now or claim_request.unfit(request, core)
+    or core.limits and not limit_admission.may_lease_ahead(request, core) or flow.paused
+    or budget_gate.closed(c, flow) then
+    return false
+  end
+  next_up[#next_up + 1] = { execution_id = execution_id, core_key = core_key, core = core }
+  return true
+end
+
+-- Leases the executions of the list, but none before more urgent ones of the lane, and appends their descriptions to `out`.
+function handoff.lease(c, request, out)
+  local next_up = c.next_up
+  if not next_up or #next_up == 0 then return end
+  local eligible_key = key.lane_eligible(c, request.lane)
+  local head = redis.call('ZRANGE', eligible_key, 0, 0, 'WITHSCORES')
+  -- Behind the mark of a pause, everything goes the long way.
+  local urgent = head[1] == pauses.MARK and -math.huge or tonumber(head[2] or nil)
+  request.drained = not urgent
+  for _, task in ipairs(next_up) do
+    local core = task.core
+    if urgent and not claim_order.may_pass(c, request, core, urgent) or core.limits and not limit_admission.lease_ahead(request, core) then
+      dependency.ready(c, task.execution_id, task.core_key, core)
+    else
+      out[#out + 1] = leasing.lease_runnable(c, request, task.execution_id, task.core_key, core, #out, true)
+    end
+  end
+end

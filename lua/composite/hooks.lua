@@ -1,0 +1,21 @@
+-- The hooks that composite calls set. Each is declared in the file of the contract library that calls it, with what it
+-- does in a library without composite calls.
+
+call.in_doubt = recovery.in_doubt
+
+dependency.hand_off = handoff.add
+propagate.hand_result = handoff.feed
+
+graph.on_parent_failed = child_run.abandon
+graph.on_fatal_failure = run_stop.stop_rest
+graph.on_reopened = child_run.reopened
+
+function graph.on_closed(c, flow_id, flow_key, flow, outcome)
+  if flow.retention then purge.retain(c, flow_id, flow.retention, outcome) end
+  if flow.parent_execution_id then child_run.ended(c, flow_id, flow_key) end
+end
+
+replay.on_compacted = compaction.restore_edges
+tagging.on_changed = run_list.retag
+
+function budget.on_given_back(c, budget_id) budget_use.given_back(c, budget_use.keys(c, budget_id)) end

@@ -1,0 +1,239 @@
+-- The admission of limited executions, in the partition of the execution. Limits themselves are in other slots. The
+-- core field `limits` says which limits an execution has ("<count> <words>", a line feed, then JSON for the admitting
+-- side), the core field `admission` how far its admission is.
+--
+-- An admission is good for one lease. It holds its token, which is the lease epoch at the time of the request, and the
+-- epoch that the execution must still have to be leased by it. So every end of a lease, by whichever function, ends the
+-- admission as well, without a write.
+--
+-- Under a limit that is far from full, an execution is leased first, and its worker asks for the permit before it runs
+-- anything. Its admission ends in a question mark, because the record does not learn whether the permit was given. Such
+-- a lease does not pass its admission on when it is taken over.
+
+-- A candidate that nobody has admitted or queued is offered again after this time (ms). Later offers repair what was lost on
+-- the way to another slot, or in it: the time doubles, up to the most. Offers are lost in numbers only while the network
+-- is broken, and then none is for longer than that takes.
+local OFFER_AGAIN_MS = 5000
+local MAX_OFFER_AGAIN_MS = 120000
+
+-- Mark of an abandoned execution that waits for an admission where it is.
+local WAITING = 'waiting'
+limit_admission.WAITING = WAITING
+
+-- Token and epoch of the admission of a record, or nil.
+local function token_of(core)
+  local token, epoch = string.match(core.admission or '', '^(%d+) (%d+)$')
+  return token, tonumber(epoch)
+end
+limit_admission.token_of = token_of
+
+-- Token of the lease of an active record that asks for its place by itself, or nil.
+local function asking_token(core)
+  local token, epoch = string.match(core.admission or '', '^(%d+) (%d+) %?$')
+  return token and tonumber(epoch) + 1 == (tonumber(core.current_lease_epoch) or 0) and token or nil
+end
+limit_admission.asking_token = asking_token
+
+local function epoch_of(core) return tonumber(core.current_lease_epoch) or 0 end
+limit_admission.epoch_of = epoch_of
+
+-- Whether a record that may be leased has an admission for that.
+function limit_admission.admitted(core)
+  local token, epoch = token_of(core)
+  return token ~= nil and epoch == epoch_of(core)
+end
+
+-- Token by which the lease of an active record is admitted, or nil.
+local function held_token(core)
+  local token, epoch = token_of(core)
+  return token and epoch + 1 == epoch_of(core) and token or nil
+end
+limit_admission.held_token = held_token
+
+-- Places that a worker says there are in the limits that it has heard of, by quota.
+local function rooms_of(request)
+  if type(request.rooms) ~= 'table' then
+    local rooms = {}
+    for quota_policy_id, places in string.gmatch(request.rooms or '', '(%S+) (%d+)\n') do
+      rooms[quota_policy_id] = tonumber(places)
+    end
+    request.rooms = rooms
+  end
+  return request.rooms
+end
+
+-- The quota that an execution asks first, when a worker may lease the execution ahead of its place.
+local function roomy(request, core)
+  if not is_set(request.rooms) then return nil end
+  local quota_policy_id = string.match(core.limits, '"q":"([^"]+)"')
+  return quota_policy_id and (rooms_of(request)[quota_policy_id] or 0) > 0 and quota_policy_id or nil
+end
+
+function limit_admission.may_lease_ahead(request, core) return roomy(request, core) ~= nil end
+
+-- Makes a runnable execution one that is leased before it has its place. Gives whether it may be.
+function limit_admission.lease_ahead(request, core)
+  local quota_policy_id = roomy(request, core)
+  if not quota_policy_id then return false end
+  request.rooms[quota_policy_id] = request.rooms[quota_policy_id] - 1
+  local epoch = number.text(epoch_of(core))
+  core.admission = epoch .. ' ' .. epoch .. ' ?'
+  core.leased_ahead = core.admission
+  return true
+end
+
+-- The limits that a submitting call brings, by execution; nil when there are none. Nil and the error reply when they are
+-- bad.
+function limit_admission.parse(A)
+  if not A.limits then return nil, reply.err('invalid_input', 'the count of limits does not fit the arguments') end
+  if #A.limits == 0 then return nil end
+  local by_id = {}
+  for _, entry in ipairs(A.limits) do
+    if not string.find(entry.text, '^%d+ [^\n]*\n') then
+      return nil, reply.err('invalid_input', 'malformed limits of execution ' .. entry.execution_id)
+    end
+    by_id[entry.execution_id] = entry
+  end
+  return by_id
+end
+
+-- Writes the limits of a new execution.
+function limit_admission.attach(c, execution_id, by_id)
+  local entry = by_id[execution_id]
+  if not entry then return end
+  local quota = is_set(entry.quota_policy_id) and { 'quota_policy_id', entry.quota_policy_id } or {}
+  redis.call('HSET', key.exec_core(c, execution_id), 'limits', entry.text, unpack(quota))
+end
+
+-- What the admitting side has to know.
+local function candidate(c, execution_id, core, score)
+  return { execution_id, number.text(epoch_of(core)), score, core.limits or '' }
+end
+limit_admission.candidate = candidate
+
+local function offer(c, request, execution_id, core, score)
+  request.candidates = request.candidates or {}
+  table.insert(request.candidates, candidate(c, execution_id, core, score))
+end
+
+-- What a call moves between indexes, by key: `removed` members and `added` ones with their scores. limit_admission.flush carries it
+-- out, with one command for each key.
+local function moves_of(c)
+  if not c.moves then c.moves = { removed = {}, added = {} } end
+  return c.moves
+end
+
+local function remove_later(c, index_key, member) table.insert(call.list_in(moves_of(c).removed, index_key), member) end
+limit_admission.remove_later = remove_later
+
+local function add_later(c, index_key, score, member)
+  local list = call.list_in(moves_of(c).added, index_key)
+  list[#list + 1] = score
+  list[#list + 1] = member
+end
+limit_admission.add_later = add_later
+
+-- Carries out what has been moved. Whoever reads an index or publishes what it holds calls it before.
+function limit_admission.flush(c)
+  local moves = c.moves
+  if not moves then return end
+  c.moves = nil
+  for index_key, members in pairs(moves.removed) do call.chunked('ZREM', index_key, members) end
+  for index_key, pairs_list in pairs(moves.added) do call.chunked('ZADD', index_key, pairs_list) end
+end
+
+-- Moves a runnable execution to where it waits for its admission, and offers it to the caller. `score` is that of the
+-- eligible set when it was met there: then limit_admission.flush has to follow.
+function limit_admission.await(c, request, execution_id, core, from, score)
+  local lane = record.lane(core)
+  record.write(key.exec_core(c, execution_id), core.managed, {
+    'eligibility_state', 'blocked_by_quota',
+    'blocking_reason', 'waiting_for_quota',
+    'blocking_detail', string.match(core.limits, '^%d+ ([^\n]*)') or '',
+    'public_state', 'rate_limited',
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+  }, {})
+  if not score then
+    score = redis.call('ZSCORE', key.lane_eligible(c, lane), execution_id) or c.now_text
+    if from then redis.call('ZREM', from, execution_id) else order.leave(c, lane, execution_id, core) end
+    redis.call('ZADD', key.lane_blocked_quota(c, lane), c.now, execution_id)
+    redis.call('ZADD', key.ffx_unadmitted(c), c.now + OFFER_AGAIN_MS, execution_id)
+  else
+    if core.fair_key then
+      order.leave(c, lane, execution_id, core)
+    else
+      remove_later(c, key.lane_eligible(c, lane), execution_id)
+    end
+    add_later(c, key.lane_blocked_quota(c, lane), c.now, execution_id)
+    add_later(c, key.ffx_unadmitted(c), c.now + OFFER_AGAIN_MS, execution_id)
+  end
+  offer(c, request, execution_id, core, score)
+end
+
+-- Whether an abandoned execution may be taken over. One that has lost its admission is offered to the caller, once.
+function limit_admission.may_take_over(c, request, execution_id, core)
+  if limit_admission.admitted(core) or held_token(core) then return true end
+  if core.admission ~= WAITING then
+    redis.call('HSET', key.exec_core(c, execution_id), 'admission', WAITING)
+    core.admission = WAITING
+    offer(c, request, execution_id, core, c.now_text)
+    redis.call('ZADD', key.ffx_unadmitted(c), c.now + OFFER_AGAIN_MS, execution_id)
+  end
+  return false
+end
+
+-- The admission of a lease that was lost goes on with the take-over.
+function limit_admission.carry(c, execution_id, core)
+  local token = held_token(core)
+  if token then
+    redis.call('HSET', key.exec_core(c, execution_id), 'admission', token .. ' ' .. number.text(epoch_of(core)))
+  end
+end
+
+-- What the worker of a new lease has to give back when it is over, as text; "" for nothing. A question mark before it tells
+-- that the worker has to ask for it first.
+function limit_admission.permits_due(core)
+  if not core.limits then return '' end
+  local token, _, ahead = string.match(core.admission or '', '^(%d+) (%d+) ?(%??)$')
+  return token and ahead .. token .. ' ' .. core.limits or ''
+end
+
+-- Whether a record waits for an admission under a token.
+local function awaits(core, token)
+  if number.text(epoch_of(core)) ~= token then return false end
+  if claim.is_abandoned(core) then return core.admission == WAITING end
+  return core.lifecycle_phase == 'runnable' and (core.eligibility_state == 'blocked_by_quota'
+    or core.eligibility_state == 'eligible_now' and not limit_admission.admitted(core))
+end
+limit_admission.awaits = awaits
+
+-- What the admitting side has to know of an execution that waits for its admission; nil for any other.
+function limit_admission.waiting(c, execution_id, core)
+  local token = number.text(epoch_of(core))
+  if not core.limits or not awaits(core, token) or core.eligibility_state == 'eligible_now' then return nil end
+  return candidate(c, execution_id, core, number.text(record.eligible_score(core)))
+end
+
+-- When an execution that waits is offered again: after as long as it has waited already.
+local function offer_again_at(c, execution_id, core)
+  local since = redis.call('ZSCORE', key.lane_blocked_quota(c, record.lane(core)), execution_id) or core.lease_expires_at
+  local waited = c.now - (tonumber(since) or c.now)
+  return c.now + math.max(OFFER_AGAIN_MS, math.min(waited, MAX_OFFER_AGAIN_MS))
+end
+
+-- Candidates that were not admitted in time, the longest waiting first.
+function limit_admission.offer_due(c, count)
+  if count <= 0 then return {} end
+  local offered = {}
+  for _, execution_id in ipairs(scan.due(c, key.ffx_unadmitted(c), count)) do
+    local core = record.read(key.exec_core(c, execution_id), claim.FIELDS)
+    if core and core.limits and awaits(core, number.text(epoch_of(core))) then
+      redis.call('ZADD', key.ffx_unadmitted(c), offer_again_at(c, execution_id, core), execution_id)
+      offered[#offered + 1] = candidate(c, execution_id, core, number.text(record.eligible_score(core)))
+    else
+      redis.call('ZREM', key.ffx_unadmitted(c), execution_id)
+    end
+  end
+  return offered
+end

@@ -1,0 +1,413 @@
+-- Quotas, in their own partition: which executions hold a permit, which wait for one, and in which order. The keys of
+-- the contract (window, counter, guards, admitted set) are kept up to date, so its functions see the same quota.
+
+-- So many values go with one command: pairs are not torn.
+local MAX_AT_A_TIME = 1000
+
+-- One call grants at most so many places.
+local MAX_GRANTS = 256
+quota_permits.MAX_GRANTS = MAX_GRANTS
+
+-- Without a window, the guard of the contract says for this time (ms) that an execution has been admitted.
+local GUARD_MS = 86400000
+
+-- Holders are verified this often (ms): while others wait, and else.
+local VERIFY_SOON_MS, VERIFY_LATER_MS = 1000, 15000
+quota_permits.VERIFY_SOON_MS, quota_permits.VERIFY_LATER_MS = VERIFY_SOON_MS, VERIFY_LATER_MS
+
+-- What a caller had no use for is granted by the keeper after this time (ms).
+local LEFT_OVER_MS = 20
+
+-- Due times further away than this (ms) need no message.
+local MESSAGE_WITHIN_MS = 9000
+
+local DEFINITION_FIELDS = {
+  'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window', 'active_concurrency_cap', 'pinned',
+}
+
+function quota_permits.keys_of(c, id)
+  return {
+    id = id, record = key.quota_record(c, id), window = key.quota_window(c, id), holders = key.quota_holders(c, id),
+    concurrency = key.quota_concurrency(c, id), admitted_set = key.quota_admitted_set(c, id),
+    waiting = key.quota_waiting(c, id), blocks = key.quota_blocks(c, id), due = key.quota_due(c),
+  }
+end
+
+function quota_permits.limits_from(stored)
+  return {
+    window = math.floor((number.finite(stored.requests_per_window_seconds) or 0) * 1000),
+    rate = number.finite(stored.max_requests_per_window) or 0,
+    cap = number.finite(stored.active_concurrency_cap) or 0,
+  }
+end
+
+-- Writes the limits that a caller brings, unless an operator has set others. Gives those that count.
+function quota_permits.define(c, q, A, n)
+  local stored = record.read(q.record, DEFINITION_FIELDS)
+  local seconds = string.format('%.3f', n.window_ms / 1000)
+  if stored and stored.quota_policy_id and (stored.pinned and not n.pin
+    or stored.requests_per_window_seconds == seconds and stored.max_requests_per_window == A.rate
+    and stored.active_concurrency_cap == A.cap) then
+    return quota_permits.limits_from(stored)
+  end
+  if not (stored and stored.quota_policy_id) then
+    redis.call('HSET', q.record, 'quota_policy_id', q.id, 'created_at', c.now_text)
+    redis.call('SET', q.concurrency, '0')
+    redis.call('SADD', key.index_quota_policies(c), q.id)
+  end
+  redis.call('HSET', q.record, 'requests_per_window_seconds', seconds, 'max_requests_per_window', A.rate,
+    'active_concurrency_cap', A.cap, 'name', A.name or '', 'key', A.key or '')
+  return { window = n.window_ms, rate = n.rate, cap = n.cap }
+end
+
+-- A member of the queue is `execution token`, a place `token since grant`. The grant numbers the answers by which a place
+-- was given: who gives one back that it does not need names its own, so it cannot take the place from somebody who was
+-- given the same one later.
+function quota_permits.split(text) return string.match(text, '^(%S+) (%S+) ?(%S*)$') end
+
+local function next_grant(q) return number.text(redis.call('HINCRBY', q.record, 'grants', 1)) end
+
+-- How many places are taken, read once in a call.
+function quota_permits.running(q)
+  q.running = q.running or tonumber(redis.call('GET', q.concurrency) or nil) or 0
+  return q.running
+end
+
+-- What a call gives back and hands out is counted together, by write_count.
+function quota_permits.count(q, change)
+  q.stored_running = q.stored_running or quota_permits.running(q)
+  q.running = math.max(0, quota_permits.running(q) + change)
+end
+
+function quota_permits.write_count(q)
+  if q.stored_running and q.stored_running ~= q.running then
+    redis.call('SET', q.concurrency, number.text(q.running))
+    q.stored_running = q.running
+  end
+end
+
+-- Reads the places that a call is about, as far as there are such, before it changes any.
+local function read_places(q, ...)
+  local ids = {}
+  q.places, q.released, q.refunded, q.joining, q.at_once = {}, {}, {}, {}, {}
+  for _, list in ipairs({ ... }) do
+    for _, entry in ipairs(list) do
+      if q.places[entry.execution] == nil then
+        q.places[entry.execution] = false
+        ids[#ids + 1] = entry.execution
+      end
+    end
+  end
+  for from = 1, #ids, MAX_AT_A_TIME do
+    local to = math.min(from + MAX_AT_A_TIME - 1, #ids)
+    for i, place in ipairs(redis.call('HMGET', q.holders, unpack(ids, from, to))) do q.places[ids[from + i - 1]] = place end
+  end
+end
+
+-- Gives the place of an execution back, when it is held under this very token. `refund`: it was not used, so it does
+-- not count for the rate. `answer` is the number of the one by which it was given, or 0. It is written down by write_requests.
+local function release(q, execution_id, token, refund, answer)
+  local held, _, given = quota_permits.split(q.places[execution_id] or '')
+  if held ~= token then
+    redis.call('ZREM', q.waiting, execution_id .. ' ' .. token)
+    return
+  end
+  if answer ~= '0' and answer ~= given then return end
+  q.places[execution_id] = false
+  q.released[#q.released + 1] = execution_id
+  if refund then q.refunded[#q.refunded + 1] = execution_id .. ' ' .. token end
+end
+
+-- Writes down who gave a place back, and who waits for one.
+local function write_requests(c, q)
+  if #q.released > 0 then
+    local guards = {}
+    for i, execution_id in ipairs(q.released) do guards[i] = key.quota_admitted(c, q.id, execution_id) end
+    call.chunked('HDEL', q.holders, q.released)
+    call.chunked('DEL', guards[1], guards)
+    call.chunked('SREM', q.admitted_set, q.released)
+    call.chunked('ZREM', q.window, q.refunded)
+    quota_permits.count(q, -#q.released)
+  end
+  for from = 1, #q.joining, MAX_AT_A_TIME do
+    redis.call('ZADD', q.waiting, unpack(q.joining, from, math.min(from + MAX_AT_A_TIME - 1, #q.joining)))
+  end
+end
+
+-- How many were admitted within the window, read once in a call.
+local function in_window(c, q, l)
+  if not q.in_window then
+    redis.call('ZREMRANGEBYSCORE', q.window, '-inf', c.now - l.window)
+    q.in_window = redis.call('ZCARD', q.window)
+  end
+  return q.in_window
+end
+
+-- How many more may be admitted now, and when the next place of a full window is free (ms).
+function quota_permits.room(c, q, l)
+  local free, at = MAX_GRANTS, nil
+  if l.cap > 0 then free = math.min(free, l.cap - quota_permits.running(q)) end
+  if l.rate > 0 then
+    local left = l.rate - in_window(c, q, l)
+    if left <= 0 then
+      -- When the limit was lowered, more than one entry has to leave the window.
+      local oldest = redis.call('ZRANGE', q.window, 0 - left, 0 - left, 'WITHSCORES')
+      at = (tonumber(oldest[2] or nil) or c.now) + l.window
+    end
+    free = math.min(free, left)
+  end
+  return math.max(0, free), at
+end
+
+-- How many places there are before the limit comes near, which is when half of it is used.
+function quota_permits.spare(c, q, l)
+  local places = MAX_GRANTS
+  if l.cap > 0 then places = math.min(places, math.floor(l.cap / 2) - quota_permits.running(q)) end
+  if l.rate > 0 then places = math.min(places, math.floor(l.rate / 2) - in_window(c, q, l)) end
+  return math.max(0, places)
+end
+
+-- What a caller may get for others than itself: a place for each that it gives back, so that none waits for a keeper, and
+-- more only while the limit is far away, since those others have to be told first.
+local function beyond(c, q, l, want) return math.max(want, quota_permits.spare(c, q, l)) end
+
+-- Takes the first `n` from the queue. Those whose execution holds a place under the same or a later token are dropped:
+-- they are from before that lease.
+local function next_in_queue(q, n)
+  local first = redis.call('ZPOPMIN', q.waiting, n)
+  local list, ids = {}, {}
+  for i = 1, #first, 2 do
+    local execution_id, token = quota_permits.split(first[i])
+    ids[#ids + 1] = execution_id
+    list[#list + 1] = { execution_id, token, first[i] }
+  end
+  if #ids == 0 then return list, true end
+  local latest = {}
+  for i, place in ipairs(redis.call('HMGET', q.holders, unpack(ids))) do
+    if place then latest[ids[i]] = tonumber((quota_permits.split(place))) end
+  end
+  local kept = {}
+  for _, entry in ipairs(list) do
+    local token = tonumber(entry[2]) or 0
+    if not latest[entry[1]] or latest[entry[1]] < token then
+      latest[entry[1]] = token
+      kept[#kept + 1] = entry
+    end
+  end
+  return kept, #first < 2 * n
+end
+
+-- Writes down who got a place. Gives how many of them had none before.
+local function write_places(c, q, l, list)
+  local places, entries, ids = {}, {}, {}
+  local given = next_grant(q)
+  for _, entry in ipairs(list) do
+    entry.grant = given
+    places[#places + 1] = entry[1]
+    places[#places + 1] = entry[2] .. ' ' .. c.now_text .. ' ' .. given
+    entries[#entries + 1] = c.now
+    entries[#entries + 1] = entry[3]
+    ids[#ids + 1] = entry[1]
+    redis.call('SET', key.quota_admitted(c, q.id, entry[1]), '1', 'PX', math.max(l.window, GUARD_MS))
+  end
+  local added = redis.call('HSET', q.holders, unpack(places))
+  if l.rate > 0 then q.in_window = in_window(c, q, l) + redis.call('ZADD', q.window, unpack(entries)) end
+  redis.call('SADD', q.admitted_set, unpack(ids))
+  quota_permits.count(q, added)
+end
+
+local function hand_out(c, q, l, list, out)
+  if #list == 0 then return end
+  write_places(c, q, l, list)
+  for _, entry in ipairs(list) do out[#out + 1] = { entry[1], entry[2], entry.grant } end
+end
+
+-- Gives the places that are free to the first who wait, at most `most`. Adds them to `out`.
+function quota_permits.grant(c, q, l, most, out)
+  local free, at = quota_permits.room(c, q, l)
+  while free > 0 and most > 0 do
+    local list, last = next_in_queue(q, math.min(free, most))
+    hand_out(c, q, l, list, out)
+    most = most - #list
+    free, at = quota_permits.room(c, q, l)
+    if last then
+      q.waits = false
+      break
+    end
+  end
+  return free, at
+end
+
+-- Whether somebody waits, after the last change of the queue in a call.
+function quota_permits.waits(q)
+  if q.waits == nil then q.waits = redis.call('ZCARD', q.waiting) > 0 end
+  return q.waits
+end
+
+-- Gives what is left over to those who do not wait, once nobody waits. The others of them go away empty-handed.
+local function grant_at_once(c, q, l, free, at, out)
+  if #q.at_once == 0 or free <= 0 or quota_permits.waits(q) then return free, at end
+  local list = {}
+  for i = 1, math.min(free, #q.at_once) do list[i] = q.at_once[i] end
+  hand_out(c, q, l, list, out)
+  return quota_permits.room(c, q, l)
+end
+
+-- Notes when the quota has to be looked at next. `at`: when the window has room; `free`: places that are left over.
+function quota_permits.schedule(c, q, l, free, at, now_due)
+  local waiting = quota_permits.waits(q)
+  local next_at
+  if waiting and free > 0 then
+    next_at = c.now + LEFT_OVER_MS
+  elseif waiting then
+    next_at = math.min(at or c.now + VERIFY_SOON_MS, c.now + VERIFY_SOON_MS)
+  elseif quota_permits.running(q) > 0 or redis.call('EXISTS', q.holders, q.window, q.blocks) > 0 then
+    next_at = c.now + VERIFY_LATER_MS
+  end
+  local before = not now_due and tonumber(redis.call('ZSCORE', q.due, q.id) or nil)
+  if not next_at then
+    if now_due then redis.call('ZREM', q.due, q.id) end
+  elseif not before or next_at < before then
+    redis.call('ZADD', q.due, next_at, q.id)
+    if waiting and next_at - c.now <= MESSAGE_WITHIN_MS then
+      wake.send(key.channel_due(c), message.due('q', call.partition(c), number.text(next_at)))
+    end
+  end
+  return next_at ~= nil, waiting
+end
+
+-- The numbers of a call that brings limits, converted. `further` are other counts of the call.
+function quota_permits.check_limits(A, further)
+  local counts = { { 'rate', 0 }, { 'window_ms', 0 }, { 'cap', 0 } }
+  for _, count in ipairs(further) do counts[#counts + 1] = count end
+  local n, err = number.counts(A, counts)
+  if err then return nil, err end
+  if n.rate == 0 and n.cap == 0 then return nil, reply.err('invalid_input', 'a quota needs a rate or a cap') end
+  if n.rate > 0 and n.window_ms <= 0 then return nil, reply.err('invalid_input', 'a rate needs a window') end
+  return n
+end
+
+-- A request stands in the queue under execution and token. One that holds a place already keeps it; under another token
+-- it is a new lease of the same execution, whose earlier one is over.
+local function request_place(q, entry, out)
+  local place = q.places[entry.execution]
+  if place then
+    local token, since = quota_permits.split(place)
+    if token == entry.token then
+      local given = next_grant(q)
+      redis.call('HSET', q.holders, entry.execution, token .. ' ' .. since .. ' ' .. given)
+      out[#out + 1] = { entry.execution, token, given }
+      return
+    end
+    if (tonumber(token) or 0) > (tonumber(entry.token) or 0) then return end
+    release(q, entry.execution, token, false, '0')
+  end
+  if entry.score == '' then
+    q.at_once[#q.at_once + 1] = { entry.execution, entry.token, entry.execution .. ' ' .. entry.token }
+    return
+  end
+  q.joining[#q.joining + 1] = entry.score
+  q.joining[#q.joining + 1] = entry.execution .. ' ' .. entry.token
+end
+
+-- @record place execution:text token:int grant:int
+
+-- @function ffx_exchange
+-- @summary  Gives places of a quota back and asks for others. Places go to those who wait, in the order of their scores:
+--           `granted` tells who got one, which may be others than those of the call. Who got none waits in the queue of
+--           the quota; `crowded` tells that somebody does. A request without a score does not wait: it gets a place that
+--           nobody waits for, or none. `want` is how many the caller can use at once. `room` is how many more places there
+--           are before the limit comes near; 0 while somebody waits.
+-- @flags    derives repeatable
+-- @key      definition         quota.record
+-- @arg      quota_policy_id    quota_policy_id
+-- @arg      name               text optional
+-- @arg      key                text optional
+-- @arg      rate               int
+-- @arg      window_ms          int
+-- @arg      cap                int
+-- @arg      want               int
+-- @group    releases           execution:text token:int refund:bool grant:int
+-- @group    requests           execution:text token:int score:text
+-- @reply    OK granted:list(place) crowded:bool room:int
+-- @error    invalid_input message:text
+function F.ffx_exchange(K, A)
+  local n, err = quota_permits.check_limits(A, { { 'want', 0 } })
+  if err then return err end
+  if not A.releases or not A.requests then
+    return reply.err('invalid_input', 'the counts of releases and requests do not fit the arguments')
+  end
+  for _, entry in ipairs(A.requests) do
+    if entry.score ~= '' and not number.finite(entry.score) then return number.refuse('score', entry.score) end
+  end
+  local c = call.open(K.definition)
+  local q = quota_permits.keys_of(c, A.quota_policy_id)
+  local l = quota_permits.define(c, q, A, n)
+  read_places(q, A.releases, A.requests)
+  for _, entry in ipairs(A.releases) do release(q, entry.execution, entry.token, entry.refund == '1', entry.grant) end
+  local out = {}
+  for _, entry in ipairs(A.requests) do request_place(q, entry, out) end
+  write_requests(c, q)
+  local free, at = quota_permits.grant(c, q, l, beyond(c, q, l, math.max(n.want, #q.released)), out)
+  free, at = grant_at_once(c, q, l, free, at, out)
+  quota_permits.write_count(q)
+  local _, waiting = quota_permits.schedule(c, q, l, free, at)
+  return reply.ok(out, waiting and '1' or '0', waiting and '0' or number.text(quota_permits.spare(c, q, l)))
+end
+
+-- @record quota_state quota_policy_id:quota_policy_id name:text key:text rate:int window_ms:int cap:int pinned:bool running:int in_window:int waiting:int
+
+-- @function ffx_quotas
+-- @summary  The quotas of a partition, in pages, with how many hold a place, were admitted in the window, and wait.
+-- @flags    derives
+-- @key      policies           index.quota_policies
+-- @arg      cursor             text optional
+-- @reply    OK next_cursor:text quotas:list(quota_state)
+function F.ffx_quotas(K, A)
+  local c = call.open(K.policies)
+  local page = redis.call('SSCAN', K.policies, is_set(A.cursor) and A.cursor or '0', 'COUNT', 100)
+  local list = {}
+  for _, id in ipairs(page[2]) do
+    local q = quota_permits.keys_of(c, id)
+    local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
+      'active_concurrency_cap', 'pinned', 'name', 'key' }) or {}
+    local l = quota_permits.limits_from(stored)
+    list[#list + 1] = {
+      id, stored.name or '', stored.key or '', number.text(l.rate), number.text(l.window), number.text(l.cap),
+      stored.pinned and '1' or '0', number.text(quota_permits.running(q)),
+      number.text(redis.call('ZCOUNT', q.window, '(' .. number.text(c.now - l.window), '+inf')),
+      number.text(redis.call('ZCARD', q.waiting)),
+    }
+  end
+  return reply.ok(page[1] == '0' and '' or page[1], list)
+end
+
+-- @function ffx_set_quota
+-- @summary  Sets the limits of a quota, whatever flows declare, until `pin` is false again.
+-- @flags    derives repeatable intake
+-- @key      definition         quota.record
+-- @arg      quota_policy_id    quota_policy_id
+-- @arg      name               text optional
+-- @arg      key                text optional
+-- @arg      rate               int
+-- @arg      window_ms          int
+-- @arg      cap                int
+-- @arg      pin                bool
+-- @reply    OK
+-- @error    invalid_input message:text
+function F.ffx_set_quota(K, A)
+  local c = call.open(K.definition)
+  local q = quota_permits.keys_of(c, A.quota_policy_id)
+  if A.pin ~= '1' then
+    redis.call('HDEL', q.record, 'pinned')
+  else
+    local n, err = quota_permits.check_limits(A, {})
+    if err then return err end
+    n.pin = true
+    quota_permits.define(c, q, A, n)
+    redis.call('HSET', q.record, 'pinned', '1')
+  end
+  redis.call('ZADD', q.due, c.now, q.id)
+  wake.send(key.channel_due(c), message.due('q', call.partition(c), c.now_text))
+  return reply.ok()
+end

@@ -1,0 +1,64 @@
+-- Maintenance of quotas: granting permits that are due, and verifying their holders.
+
+-- Places whose holders are looked at per quota and tick, and quotas per tick.
+local MAX_VERIFIED = 64
+local MAX_DUE = 16
+
+-- A place that nobody has taken up after this time (ms) goes to the next one, if there is one.
+local STALE_MS = 2000
+
+-- Holders of a quota, some at a time, that have held their places for long enough to be in use.
+local function to_verify(c, q, out)
+  local cursor = redis.call('HGET', q.record, 'verified_to') or '0'
+  local page = redis.call('HSCAN', q.holders, cursor, 'COUNT', MAX_VERIFIED)
+  redis.call('HSET', q.record, 'verified_to', page[1])
+  local crowded = redis.call('ZCARD', q.waiting) > 0
+  for i = 1, #page[2], 2 do
+    local token, since, given = quota_permits.split(page[2][i + 1])
+    local age = c.now - (tonumber(since) or 0)
+    if age >= quota_permits.VERIFY_SOON_MS then
+      out[#out + 1] = { q.id, page[2][i], token, crowded and age >= STALE_MS and '1' or '0', given }
+    end
+  end
+end
+
+-- Forgets a quota that nobody uses, unless an operator has set its limits. Its next use brings them again.
+local function forget(c, q, stored)
+  if stored.pinned then return end
+  redis.call('DEL', q.record, q.window, q.concurrency, q.admitted_set, q.waiting, q.holders, q.blocks)
+  redis.call('SREM', key.index_quota_policies(c), q.id)
+end
+
+-- @record quota_grant quota_policy_id:quota_policy_id execution:text token:int grant:int
+-- @record quota_check quota_policy_id:quota_policy_id execution:text token:int stale:bool grant:int
+-- @record quota_block quota_policy_id:quota_policy_id worker_instance_id:worker_instance_id places:int seq:int
+-- @record quota_limits quota_policy_id:quota_policy_id name:text key:text rate:int window_ms:int cap:int
+
+-- @function ffx_quota_tick
+-- @summary  Looks at the quotas of a partition that are due: grants what has become free to those who wait, and names
+--           the holders whose places the caller should verify, and the blocks of workers that have not been heard for a
+--           while. `quotas` describes those that are named.
+-- @flags    derives repeatable
+-- @key      policies           index.quota_policies
+-- @reply    OK now:unix_ms next_due_at:unix_ms granted:list(quota_grant) checks:list(quota_check) quotas:list(quota_limits) blocks:list(quota_block)
+function F.ffx_quota_tick(K)
+  local c = call.open(K.policies)
+  local granted, checks, named, blocks = {}, {}, {}, {}
+  for _, id in ipairs(redis.call('ZRANGE', key.quota_due(c), '-inf', c.now, 'BYSCORE', 'LIMIT', 0, MAX_DUE)) do
+    local q = quota_permits.keys_of(c, id)
+    local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
+      'active_concurrency_cap', 'pinned', 'name', 'key' }) or {}
+    local l = quota_permits.limits_from(stored)
+    local out = {}
+    local free, at = quota_permits.grant(c, q, l, quota_permits.MAX_GRANTS, out)
+    quota_permits.write_count(q)
+    for _, place in ipairs(out) do granted[#granted + 1] = { id, place[1], place[2], place[3] } end
+    to_verify(c, q, checks)
+    permit_pool.blocks_to_verify(c, q, blocks)
+    if not quota_permits.schedule(c, q, l, free, at, true) then forget(c, q, stored) end
+    named[#named + 1] = { id, stored.name or '', stored.key or '', number.text(l.rate), number.text(l.window),
+      number.text(l.cap) }
+  end
+  local first = redis.call('ZRANGE', key.quota_due(c), 0, 0, 'WITHSCORES')
+  return reply.ok(c.now_text, first[2] or '', granted, checks, named, blocks)
+end

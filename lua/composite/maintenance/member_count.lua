@@ -1,0 +1,77 @@
+-- Counting the members of runs that are too large for one call. The counts travel with the caller from page to page.
+-- When the run changes between two pages they are dropped, and the next pass counts anew; a run that keeps changing is
+-- not counted.
+
+local COUNTED = { 'all', 'open', 'success', 'failed', 'expired', 'cancelled', 'skipped' }
+
+-- What changes with every step of a run: its last event, and what it counts of its members.
+local function mark_of(c, flow_id, flow)
+  local last = redis.call('XREVRANGE', key.flow_events(c, flow_id), '+', '-', 'COUNT', 1)[1]
+  local parts = { last and last[1] or '' }
+  for _, field in ipairs({ 'open_nodes', 'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'nodes_skipped', 'graph_revision', 'closed_at' }) do
+    parts[#parts + 1] = flow[field] or ''
+  end
+  return table.concat(parts, '/')
+end
+
+-- Counts on their way between two calls: "<scan>,<count>,…,<mark>".
+local function pack(page, counts, mark)
+  local parts = { page }
+  for _, name in ipairs(COUNTED) do parts[#parts + 1] = number.text(counts[name] or 0) end
+  parts[#parts + 1] = mark
+  return table.concat(parts, ',')
+end
+
+local function unpack_counts(inner)
+  local parts = {}
+  for part in string.gmatch(inner, '[^,]+') do parts[#parts + 1] = part end
+  local counts = { all = 0, open = 0 }
+  for i, name in ipairs(COUNTED) do counts[name] = tonumber(parts[i + 1]) or 0 end
+  return parts[1] or '0', counts, parts[#COUNTED + 2]
+end
+
+-- One page of a run. Gives how to go on, nil when the run is done.
+local function count(c, work, flow_id, inner, more_than)
+  local flow = record.read(key.flow_core(c, flow_id), repair_flow.FLOW_FIELDS)
+  if not flow or not flow.managed or flow.purging or is_set(flow.held) or is_set(flow.rerun_state) then return nil end
+  local size = redis.call('SCARD', key.flow_members(c, flow_id))
+  if size <= more_than or is_set(flow.closed_at) and flow.open_nodes == '0' and size == tonumber(flow.node_count) then return nil end
+  work.large = work.large + 1
+  local mark = mark_of(c, flow_id, flow)
+  local from, counts, before = unpack_counts(inner)
+  if before and before ~= mark then return nil end
+  local page = redis.call('SSCAN', key.flow_members(c, flow_id), from, 'COUNT', work.limit)
+  for _, execution_id in ipairs(page[2]) do repair_flow.member(c, flow_id, flow, execution_id, counts) end
+  work.checked = work.checked + #page[2]
+  flow = record.read(key.flow_core(c, flow_id), repair_flow.FLOW_FIELDS)
+  if c.queue or not flow or mark_of(c, flow_id, flow) ~= mark then return nil end
+  if page[1] ~= '0' then return pack(page[1], counts, mark) end
+  repair_flow.correct_counts(c, flow_id, flow, counts)
+end
+
+-- @function ffx_count_members
+-- @summary  Enters the members of runs that have more of them than `more_than` wherever they belong, and mends what those runs
+--           count of them; ffx_reconcile does so with smaller ones. Looks at about `limit` members per call: go on with
+--           next_cursor until it is empty. `large` counts such runs, `mended` counts by index what was not in order.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      limit              int
+-- @arg      more_than          int
+-- @arg      cursor             text optional
+-- @reply    OK next_cursor:text checked:int large:int mended:list(mended)
+-- @error    invalid_input message:text
+function F.ffx_count_members(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  local more_than
+  more_than, err = number.whole('more_than', A.more_than)
+  if err then return err end
+  local c = call.open(K.partition)
+  local work = scan.begin(limit)
+  work.large = 0
+  local cursor = scan.set(work, key.index_flow_index(c), A.cursor or '', function(flow_id, inner)
+    return count(c, work, flow_id, inner, more_than)
+  end)
+  settle.run(c)
+  return reply.ok(cursor, number.text(work.checked), number.text(work.large), repair_index.report(c))
+end

@@ -1,0 +1,396 @@
+-- Reconciling the indexes of a partition with its records, a bounded number of entries per call: first every record is
+-- entered where it belongs, then every index entry is checked.
+
+-- Which entries of an index may stay. Given are the context, the member and, for executions, its record or nil.
+local function not_terminal(core) return core.lifecycle_phase ~= 'terminal' end
+local function is_active(core) return core.lifecycle_phase == 'active' end
+
+local function is_unstarted(core)
+  return core.lifecycle_phase == 'runnable' and not is_set(core.current_attempt_index)
+end
+
+-- Indexes of executions besides those of lanes: `fits` tells of a record whether it may be there.
+function reconcile.timers(c)
+  return {
+    { name = 'lease_expiry', key = key.index_lease_expiry(c), fits = is_active },
+    { name = 'attempt_timeout', key = key.index_attempt_timeout(c), fits = is_active },
+    { name = 'execution_deadline', key = key.index_execution_deadline(c), fits = not_terminal },
+    {
+      name = 'suspension_timeout', key = key.index_suspension_timeout(c),
+      fits = function(core) return core.lifecycle_phase == 'suspended' end,
+    },
+    { name = 'start_deadlines', key = key.ffx_start_deadlines(c), fits = is_unstarted },
+    {
+      name = 'held', key = key.ffx_held(c),
+      fits = function(core) return core.lifecycle_phase == 'runnable' and core.eligibility_state == 'blocked_by_operator' end,
+    },
+    { name = 'unadmitted', key = key.ffx_unadmitted(c), fits = not_terminal },
+  }
+end
+
+-- Indexes of flows: every entry leads to its flow, which enters itself and leaves what it has no business in.
+function reconcile.of_flows(c)
+  return {
+    { name = 'flow_index', key = key.index_flow_index(c), is_set = true },
+    { name = 'closed_flows', key = key.ffx_closed_flows(c) },
+    { name = 'purge_due', key = key.ffx_purge_due(c) },
+    { name = 'flow_deadlines', key = key.ffx_flow_deadlines(c) },
+    { name = 'cancel_backlog', key = key.index_cancel_backlog(c) },
+    { name = 'reruns', key = key.ffx_reruns(c), is_set = true },
+    { name = 'all_runs', key = key.ffx_all_runs(c) },
+  }
+end
+
+local LANE_INDEXES = {
+  'eligible', 'delayed', 'active', 'suspended', 'blocked_dependencies', 'blocked_budget', 'blocked_quota', 'blocked_route',
+  'blocked_operator', 'terminal',
+}
+
+-- One page of a set or sorted set. Gives its members and the next cursor, '0' at the end.
+local function page_of(command, index_key, cursor, limit)
+  local page = redis.call(command, index_key, cursor, 'COUNT', limit)
+  if command == 'SSCAN' then return page[2], page[1] end
+  local members = {}
+  for i = 1, #page[2], 2 do members[#members + 1] = page[2][i] end
+  return members, page[1]
+end
+
+local function check_timer(c, index, execution_id)
+  local core = repair_index.read(c, execution_id)
+  if not core or not index.fits(core) then repair_index.drop(c, index.name, 'ZREM', index.key, execution_id) end
+  if core then repair_execution.execution(c, execution_id, core) end
+  return 1
+end
+
+local function check_flow(c, index, flow_id)
+  local looked = repair_flow.flow(c, flow_id)
+  if not looked and partial_submission.is_partial(c, flow_id, false) then
+    partial_submission.remove(c, flow_id)
+    repair_index.note(c, 'remnants')
+  end
+  if not looked then repair_index.drop(c, index.name, index.is_set and 'SREM' or 'ZREM', index.key, flow_id) end
+  return looked or 1
+end
+
+-- An entry of a lane index: right, or the record is entered where it belongs and the entry goes.
+local function check_lane(c, lane, name, index_key, execution_id)
+  if execution_id == pauses.MARK then return 0 end
+  local core = repair_index.read(c, execution_id)
+  if core then
+    local home_lane, home_name = repair_index.home(c, core)
+    if home_name and (home_lane ~= lane or home_name ~= name) then repair_index.drop(c, 'lane:' .. name, 'ZREM', index_key, execution_id) end
+    repair_execution.execution(c, execution_id, core)
+  else
+    repair_index.drop(c, 'lane:' .. name, 'ZREM', index_key, execution_id)
+  end
+  return 1
+end
+
+local function check_reclaimable(c, lane, index_key, execution_id)
+  local core = repair_index.read(c, execution_id)
+  if not core or core.lifecycle_phase ~= 'active' or core.ownership_state == 'leased' or record.running_lane(core) ~= lane then
+    repair_index.drop(c, 'reclaimable', 'ZREM', index_key, execution_id)
+  end
+  return 1
+end
+
+local function check_waitpoint(c, index_key, waitpoint_id)
+  if redis.call('HGET', key.waitpoint_record(c, waitpoint_id), 'state') ~= 'pending' then
+    repair_index.drop(c, 'pending_waitpoint_expiry', 'ZREM', index_key, waitpoint_id)
+  end
+  return 1
+end
+
+local function check_group(c, index_key, member)
+  local flow_id, child_id = string.match(member, '^([^|]*)|(.*)$')
+  if not flow_id
+    or redis.call('HGET', key.flow_edgegroup(c, flow_id, child_id), 'cancel_siblings_pending_flag') ~= 'true' then
+    repair_index.drop(c, 'pending_cancel_groups', 'SREM', index_key, member)
+  end
+  return 1
+end
+
+local function check_holder(c, worker, index_key, execution_id)
+  local core = repair_index.read(c, execution_id)
+  if not core or core.lifecycle_phase ~= 'active' or core.ownership_state == 'lease_revoked'
+    or core.current_worker_instance_id ~= worker then
+    repair_index.drop(c, 'worker_leases', 'SREM', index_key, execution_id)
+  end
+  return 1
+end
+
+-- An entry of the queue of a key.
+local function check_queued(c, lane, fair_key, execution_id)
+  local core = repair_index.read(c, execution_id)
+  if core and core.eligibility_state == 'eligible_now' and core.lifecycle_phase == 'runnable' and record.lane(core) == lane
+    and (core.fair_key or '') == fair_key then
+    return 1
+  end
+  repair_index.drop(c, 'queue', 'ZREM', key.ffx_queue(c, lane, fair_key), execution_id)
+  return 1
+end
+
+-- A key of which nothing waits is not in line.
+local function check_turn(c, lane, fair_key)
+  if redis.call('EXISTS', key.ffx_queue(c, lane, fair_key)) == 0 then
+    repair_index.drop(c, 'turns', 'ZREM', key.ffx_turns(c, lane), fair_key)
+  end
+end
+
+-- A schedule has a record, and one that is to start something is looked at.
+local function check_schedule(c, schedule_id)
+  local state = redis.call('HGET', key.ffx_schedule(c, schedule_id), 'state')
+  if not state then
+    repair_index.drop(c, 'schedules', 'SREM', key.ffx_schedules(c), schedule_id)
+    repair_index.drop(c, 'schedules_due', 'ZREM', key.ffx_schedules_due(c), schedule_id)
+    return 1
+  end
+  repair_index.add(c, 'schedules', key.ffx_schedules(c), schedule_id)
+  local ok, s = pcall(cjson.decode, state)
+  if not ok or type(s) ~= 'table' then return 1 end
+  local due, waiting = tonumber(s.due) or 0, type(s.waiting) == 'table' and #s.waiting or 0
+  if s.deleting == true or (tonumber(s.paused_at) or 0) == 0 and (due > 0 or waiting > 0) then
+    local at = due > 0 and due or c.now
+    if repair_index.place(c, 'schedules_due', key.ffx_schedules_due(c), schedule_id, at, false) then wake.due(c, at) end
+  end
+  return 1
+end
+
+-- What the compaction has come to is a time that has been.
+local function check_compaction(c)
+  local at = redis.call('HGET', key.ffx_compaction(c), 'at')
+  if not at then return end
+  local time = tonumber(string.match(at, '^%(?(.*)$'))
+  if time and time <= c.now then return end
+  redis.call('DEL', key.ffx_compaction(c))
+  repair_index.note(c, 'compaction')
+end
+
+-- Keys whose queues are looked at in a lane; with more, those whose turn it is first.
+local MAX_KEYS = 64
+
+-- The steps of a reconciliation in order; flows come when all executions are known. Each has a name, an index and what to
+-- do with a member, which gives roughly how many records that took. A step without an index is done at once.
+function reconcile.steps(c, lanes, workers)
+  local steps = {}
+  local function step(name, command, index_key, check)
+    steps[#steps + 1] = { name = name, command = command, key = index_key, check = check }
+  end
+  step('executions', 'SSCAN', key.index_all_executions(c), function(id)
+    if not repair_execution.execution(c, id) then repair_index.drop(c, 'all_executions', 'SREM', key.index_all_executions(c), id) end
+    return 1
+  end)
+  for _, index in ipairs(reconcile.timers(c)) do
+    step(index.name, 'ZSCAN', index.key, function(id) return check_timer(c, index, id) end)
+  end
+  local waitpoints, groups = key.index_pending_waitpoint_expiry(c), key.index_pending_cancel_groups(c)
+  step('waitpoints', 'ZSCAN', waitpoints, function(id) return check_waitpoint(c, waitpoints, id) end)
+  step('groups', 'SSCAN', groups, function(id) return check_group(c, groups, id) end)
+  for _, lane in ipairs(lanes) do
+    for _, name in ipairs(LANE_INDEXES) do
+      local index_key = key['lane_' .. name](c, lane)
+      step(name .. '/' .. lane, 'ZSCAN', index_key, function(id) return check_lane(c, lane, name, index_key, id) end)
+    end
+    local index_key = key.ffx_reclaimable(c, lane)
+    step('reclaimable/' .. lane, 'ZSCAN', index_key, function(id) return check_reclaimable(c, lane, index_key, id) end)
+    for _, fair_key in ipairs(redis.call('ZRANGE', key.ffx_turns(c, lane), 0, MAX_KEYS - 1)) do
+      local queue_key = key.ffx_queue(c, lane, fair_key)
+      step(queue_key, 'ZSCAN', queue_key, function(id) return check_queued(c, lane, fair_key, id) end)
+      step('turn/' .. queue_key, nil, nil, function() check_turn(c, lane, fair_key) end)
+    end
+    step('mark/' .. lane, nil, nil, function()
+      if pauses.repair_mark(c, lane) then repair_index.note(c, 'pauses') end
+    end)
+  end
+  for _, index in ipairs(reconcile.of_flows(c)) do
+    step(index.name, index.is_set and 'SSCAN' or 'ZSCAN', index.key, function(id) return check_flow(c, index, id) end)
+  end
+  step('schedules', 'SSCAN', key.ffx_schedules(c), function(id) return check_schedule(c, id) end)
+  step('schedules_due', 'ZSCAN', key.ffx_schedules_due(c), function(id) return check_schedule(c, id) end)
+  step('children', 'ZSCAN', key.ffx_children(c), function(id)
+    if redis.call('HEXISTS', key.flow_core(c, id), 'parent_execution_id') == 0 then
+      repair_index.drop(c, 'children', 'ZREM', key.ffx_children(c), id)
+    end
+    return 1
+  end)
+  for _, worker in ipairs(workers) do
+    local index_key = key.index_worker_leases(c, worker)
+    step('worker/' .. worker, 'SSCAN', index_key, function(id) return check_holder(c, worker, index_key, id) end)
+  end
+  step('compaction', nil, nil, function() check_compaction(c) end)
+  return steps
+end
+
+-- Goes on from a cursor, "<scan cursor> <step>", until about `limit` records were looked at. Gives how many were, and the next
+-- cursor, "" at the end. Where the step of a lane is gone meanwhile, it begins anew.
+local function go_on(c, steps, cursor, limit)
+  local from, name = string.match(cursor, '^(%d+) (.*)$')
+  local at, checked = 1, 0
+  for i, step in ipairs(steps) do
+    if step.name == name then at = i end
+  end
+  if steps[at].name ~= name then from = '0' end
+  while steps[at] do
+    local step = steps[at]
+    local next_scan = '0'
+    if not step.command then
+      step.check()
+    else
+      local members
+      members, next_scan = page_of(step.command, step.key, from, math.max(1, limit - checked))
+      for _, member in ipairs(members) do checked = checked + step.check(member) end
+    end
+    from = next_scan
+    if from == '0' then at = at + 1 end
+    if checked >= limit and steps[at] then return checked, from .. ' ' .. steps[at].name end
+  end
+  return checked, ''
+end
+
+local MAX_CHECKED = 1000
+
+-- @function ffx_reconcile
+-- @summary  Enters executions and flows of a partition in the indexes that they are missing from, and takes entries away
+--           that do not belong, by their records. Looks at about `limit` records per call: go on with next_cursor until
+--           it is empty. `mended` counts by index what was not in order. `lanes` are looked at besides those of
+--           flows, and `workers` are those whose sets of leases are.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      limit              int
+-- @arg      cursor             text optional
+-- @group    lanes              lane_id:lane_id
+-- @group    workers            worker_instance_id:worker_instance_id
+-- @reply    OK next_cursor:text checked:int mended:list(mended)
+-- @error    invalid_input message:text
+function F.ffx_reconcile(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  if not A.lanes or not A.workers then
+    return reply.err('invalid_input', 'the counts of lanes and workers do not fit the arguments')
+  end
+  local c = call.open(K.partition)
+  local lanes, workers = {}, {}
+  for i, entry in ipairs(A.lanes) do lanes[i] = entry.lane_id end
+  for i, entry in ipairs(A.workers) do workers[i] = entry.worker_instance_id end
+  local checked, cursor = 0, ''
+  if not is_set(A.cursor) then recovery.pass_begins(c) end
+  if #workers > 0 or #lanes > 0
+    or redis.call('EXISTS', key.index_all_executions(c), key.index_flow_index(c), key.ffx_lanes(c), key.ffx_schedules(c)) > 0 then
+    checked, cursor = go_on(c, reconcile.steps(c, timers.lanes(c, lanes), workers), A.cursor or '',
+      math.max(1, math.min(limit, MAX_CHECKED)))
+  end
+  settle.run(c)
+  if cursor == '' then recovery.pass_ends(c) end
+  return reply.ok(cursor, number.text(checked), repair_index.report(c))
+end
+
+-- Edges of one execution that are resolved per call.
+local EDGES_AT_A_TIME = 64
+
+-- @function ffx_reconcile_edges
+-- @summary  Resolves open edges whose upstream has ended, of executions that are blocked by dependencies. Looks at about
+--           `limit` of those per call: go on with next_cursor until it is empty.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      limit              int
+-- @arg      cursor             text optional
+-- @args     lanes              lane_id
+-- @reply    OK next_cursor:text checked:int resolved:int
+-- @error    invalid_input message:text
+function F.ffx_reconcile_edges(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  local c = call.open(K.partition)
+  local steps, resolved = {}, 0
+  for i, lane in ipairs(timers.lanes(c, A.lanes)) do
+    steps[i] = {
+      name = lane, command = 'ZSCAN', key = key.lane_blocked_dependencies(c, lane),
+      check = function(id)
+        resolved = resolved + repair_edges.resolve(c, id, EDGES_AT_A_TIME)
+        return 1
+      end,
+    }
+  end
+  local checked, cursor = 0, ''
+  if #steps > 0 then checked, cursor = go_on(c, steps, A.cursor or '', math.max(1, math.min(limit, MAX_CHECKED))) end
+  settle.run(c)
+  return reply.ok(cursor, number.text(checked), number.text(resolved))
+end
+
+-- What may be found among all keys that no index leads to. Each look gives roughly how many records that took and, of a
+-- list, how to go on.
+local STRAYS = {}
+
+function STRAYS.execution(c, execution_id)
+  if redis.call('SISMEMBER', key.index_all_executions(c), execution_id) == 0 then repair_execution.execution(c, execution_id) end
+  return 1
+end
+
+function STRAYS.flow(c, flow_id)
+  if redis.call('SISMEMBER', key.index_flow_index(c), flow_id) == 0 then return repair_flow.flow(c, flow_id) or 1 end
+  return 1
+end
+
+function STRAYS.schedule(c, schedule_id)
+  if redis.call('SISMEMBER', key.ffx_schedules(c), schedule_id) == 0 then return check_schedule(c, schedule_id) end
+  return 1
+end
+
+function STRAYS.worker(c, worker, cursor, limit)
+  local index_key = key.index_worker_leases(c, worker)
+  local found, rest = page_of('SSCAN', index_key, cursor, limit)
+  for _, execution_id in ipairs(found) do check_holder(c, worker, index_key, execution_id) end
+  return #found, rest
+end
+
+-- A list of runs: of a flow, or of those with a tag.
+function STRAYS.list(c, name, cursor, limit)
+  local list_key = key.ffx_partition(c) .. ':' .. name
+  local found, rest = page_of('ZSCAN', list_key, cursor, limit)
+  for _, flow_id in ipairs(found) do
+    local flow = record.read(key.flow_core(c, flow_id), { 'flow_kind', 'managed', 'purging' })
+    local belongs = false
+    if flow and flow.managed and not flow.purging then
+      for _, list in ipairs(run_list.of_run(c, flow_id, flow.flow_kind)) do belongs = belongs or list == list_key end
+    end
+    if not belongs then repair_index.drop(c, 'runs', 'ZREM', list_key, flow_id) end
+  end
+  return #found, rest
+end
+
+-- @record stray kind:text name:text cursor:text
+
+-- @function ffx_check_keys
+-- @summary  Looks at records and lists that were found among the keys of a partition: an execution, flow or schedule that is
+--           missing from the list of all of them is entered wherever it belongs; from a list of runs ("runs:<flow>" or
+--           "tagged_runs:<tag, escaped>:<value>") and from the set of a worker's leases goes what does not belong there. What is `left`
+--           is more than `limit` entries and for the next call. `mended` counts by index what was not in order.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      limit              int
+-- @group    found              kind:text name:text cursor:text
+-- @reply    OK mended:list(mended) left:list(stray)
+-- @error    invalid_input message:text
+function F.ffx_check_keys(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  if not A.found then return reply.err('invalid_input', 'the count of what was found does not fit the arguments') end
+  for _, entry in ipairs(A.found) do
+    if not STRAYS[entry.kind] then return reply.err('invalid_input', 'kind is unknown: ' .. entry.kind) end
+  end
+  local c = call.open(K.partition)
+  limit = math.max(1, math.min(limit, MAX_CHECKED))
+  local checked, left = 0, {}
+  for _, entry in ipairs(A.found) do
+    local rest = entry.cursor
+    if checked < limit then
+      local looked
+      looked, rest = STRAYS[entry.kind](c, entry.name, is_set(rest) and rest or '0', limit - checked)
+      checked = checked + looked
+      if rest == '0' then rest = nil end
+    end
+    if rest then left[#left + 1] = { entry.kind, entry.name, rest } end
+  end
+  settle.run(c)
+  return reply.ok(repair_index.report(c), left)
+end

@@ -1,0 +1,145 @@
+-- Repairing the index entries of managed flows, and what a flow counts of its members.
+
+-- Members of a flow that are gone through in one call; those of one with more are counted by ffx_count_members.
+local MAX_MEMBERS = 2000
+
+local FIELDS = {
+  'managed', 'flow_kind', 'created_at', 'public_flow_state', 'closed_at', 'outcome', 'deadline_at', 'retention', 'purging',
+  'held', 'rerun_state', 'joins', 'open_nodes', 'node_count', 'cancellation_policy', 'nodes_failed', 'nodes_expired',
+  'nodes_cancelled', 'nodes_skipped', 'graph_revision', 'edge_count',
+  'parent_execution_id', 'ends', 'told',
+}
+repair_flow.FLOW_FIELDS = FIELDS
+
+local OUTCOMES = { 'failed', 'expired', 'cancelled', 'skipped' }
+
+-- Writes the counts of a flow that are not those of its members, once all of them are known. A flow all of whose members
+-- have ended is closed.
+local function correct(c, flow_id, flow, counts)
+  local nodes = (tonumber(flow.graph_revision) or 0) - (tonumber(flow.edge_count) or 0)
+  if counts.all == 0 or counts.all ~= nodes and counts.all ~= tonumber(flow.node_count) then return end
+  local flow_key = key.flow_core(c, flow_id)
+  local function set(field, want)
+    if (tonumber(flow[field]) or 0) == want then return end
+    redis.call('HSET', flow_key, field, number.text(want))
+    repair_index.note(c, 'flow_counts')
+  end
+  set('node_count', counts.all)
+  for _, outcome in ipairs(OUTCOMES) do set('nodes_' .. outcome, counts[outcome] or 0) end
+  set('open_nodes', counts.open)
+  if counts.open == 0 and not is_set(flow.closed_at) then
+    graph.close(c, flow_id, flow_key)
+    repair_index.note(c, 'flow_counts')
+  end
+end
+repair_flow.correct_counts = correct
+
+-- Enters a member wherever it belongs, and counts it. Those that are none leave the flow.
+function repair_flow.member(c, flow_id, flow, execution_id, counts)
+  local core = repair_execution.execution(c, execution_id)
+  if not core or core.flow_id ~= flow_id then
+    repair_index.drop(c, 'members', 'SREM', key.flow_members(c, flow_id), execution_id)
+    return
+  end
+  local state = core.lifecycle_phase == 'terminal' and (core.terminal_outcome or '') or 'open'
+  counts.all = counts.all + 1
+  counts[state] = (counts[state] or 0) + 1
+  if flow.joins then repair_execution.group(c, flow_id, execution_id) end
+end
+
+-- Goes through the members of a flow. Gives how many it has looked at.
+local function repair_members(c, flow_id, flow)
+  local members_key = key.flow_members(c, flow_id)
+  local size = redis.call('SCARD', members_key)
+  -- Those of a flow that is over change no more. One that still counts open nodes came back from a log that was damaged.
+  local over = is_set(flow.closed_at) and flow.open_nodes == '0'
+  if over and size == (tonumber(flow.node_count) or 0) or size > MAX_MEMBERS then return 1 end
+  local counts = { all = 0, open = 0 }
+  for _, execution_id in ipairs(redis.call('SMEMBERS', members_key)) do repair_flow.member(c, flow_id, flow, execution_id, counts) end
+  -- What the look at a member has set going may have changed the flow.
+  local now = record.read(key.flow_core(c, flow_id), FIELDS)
+  if now and now.open_nodes == flow.open_nodes and not c.queue then correct(c, flow_id, now, counts) end
+  return size
+end
+
+-- Members that are owed their end are ended by whoever works off the list of such flows.
+local function repair_debts(c, flow_id, flow)
+  local pending_key, backlog_key = key.flow_pending_cancels(c, flow_id), key.index_cancel_backlog(c)
+  local owes = redis.call('EXISTS', pending_key) == 1
+  local listed = redis.call('ZSCORE', backlog_key, flow_id)
+  if is_set(flow.closed_at) or not flow_record.is_over(flow) then
+    if owes then redis.call('UNLINK', pending_key) end
+    if listed then redis.call('ZREM', backlog_key, flow_id) end
+    if owes or listed then repair_index.note(c, 'cancel_backlog') end
+    return
+  end
+  if owes and not listed then
+    redis.call('ZADD', backlog_key, c.now, flow_id)
+  elseif not owes and flow.cancellation_policy ~= 'cancel_pending' then
+    run_stop.owe_all(c, flow_id)
+  elseif not owes and listed then
+    redis.call('ZREM', backlog_key, flow_id)
+  else
+    return
+  end
+  repair_index.note(c, 'cancel_backlog')
+  wake.due(c, c.now)
+end
+
+local function repair_ended(c, flow_id, flow)
+  local closed_at = number.finite(flow.closed_at) or c.now
+  repair_index.place(c, 'closed_flows', key.ffx_closed_flows(c), flow_id, closed_at, true)
+  repair_index.drop(c, 'flow_deadlines', 'ZREM', key.ffx_flow_deadlines(c), flow_id)
+  -- The node that it stands for has to hear of each of its ends.
+  if flow.parent_execution_id and flow.told ~= flow.ends
+    and repair_index.place(c, 'children', key.ffx_children(c), flow_id, c.now, false) then
+    wake.due(c, c.now)
+  end
+  local purge_at = purge.due_at(flow.retention, flow.outcome, closed_at)
+  if not purge_at then
+    repair_index.drop(c, 'purge_due', 'ZREM', key.ffx_purge_due(c), flow_id)
+  elseif repair_index.place(c, 'purge_due', key.ffx_purge_due(c), flow_id, purge_at, true) then
+    wake.due(c, purge_at)
+  end
+end
+
+local function repair_open(c, flow_id, flow)
+  repair_index.drop(c, 'closed_flows', 'ZREM', key.ffx_closed_flows(c), flow_id)
+  repair_index.drop(c, 'purge_due', 'ZREM', key.ffx_purge_due(c), flow_id)
+  if flow.parent_execution_id then repair_index.place(c, 'children', key.ffx_children(c), flow_id, c.now, false) end
+  local deadline = number.finite(flow.deadline_at)
+  if deadline and not flow_record.is_over(flow)
+    and repair_index.place(c, 'flow_deadlines', key.ffx_flow_deadlines(c), flow_id, deadline, true) then
+    wake.due(c, deadline)
+  end
+  if (flow.rerun_state == 'resetting' or flow.rerun_state == 'resolving')
+    and repair_index.add(c, 'reruns', key.ffx_reruns(c), flow_id) then
+    wake.due(c, c.now)
+  end
+end
+
+-- Enters a flow wherever its record says that it belongs. Gives roughly how many records were looked at; nil when
+-- there is no such flow.
+function repair_flow.flow(c, flow_id)
+  local flow = record.read(key.flow_core(c, flow_id), FIELDS)
+  if not flow then return nil end
+  if not flow.managed then return 1 end
+  if not flow.purging and partial_submission.is_partial(c, flow_id, true) then
+    partial_submission.remove(c, flow_id)
+    repair_index.note(c, 'remnants')
+    return 1
+  end
+  repair_index.add(c, 'flow_index', key.index_flow_index(c), flow_id)
+  if flow.purging then
+    repair_index.place(c, 'purge_due', key.ffx_purge_due(c), flow_id, c.now, false)
+    return 1
+  end
+  for _, list in ipairs(run_list.of_run(c, flow_id, flow.flow_kind)) do
+    repair_index.place(c, 'runs', list, flow_id, number.finite(flow.created_at) or c.now, true)
+  end
+  if is_set(flow.closed_at) then repair_ended(c, flow_id, flow) else repair_open(c, flow_id, flow) end
+  if is_set(flow.held) then return 1 end
+  repair_debts(c, flow_id, flow)
+  if is_set(flow.rerun_state) then return 1 end
+  return repair_members(c, flow_id, flow)
+end

@@ -1,0 +1,139 @@
+-- The calls by which a keeper runs what is due in one partition.
+
+-- Earliest score of an index, or nil.
+local function head(index_key)
+  local first = redis.call('ZRANGE', index_key, 0, 0, 'WITHSCORES')
+  return tonumber(first[2] or nil)
+end
+
+-- The keys of some duties: those that are ordered by the time at which something is due, and all.
+local function keys_of(c, some, lanes)
+  local clocks, all = {}, {}
+  for _, duty in ipairs(some) do
+    for _, name in ipairs(duty.clocks and duty.clocks(c, lanes) or {}) do
+      clocks[#clocks + 1] = name
+      all[#all + 1] = name
+    end
+    for _, name in ipairs(duty.signs and duty.signs(c) or {}) do all[#all + 1] = name end
+  end
+  return clocks, all
+end
+
+-- Sees to some duties, at most about `limit` items in all. Most partitions have nothing to do most of the time, which
+-- takes one command to find out. Gives what was done, by duty, and the time (ms) at which something is due next, or nil.
+local function see_to(c, some, limit, lanes)
+  local clocks, all = keys_of(c, some, lanes)
+  if #all == 0 or redis.call('EXISTS', unpack(all)) == 0 then return {}, nil end
+  local left, done = limit, {}
+  for _, duty in ipairs(some) do
+    c.lag = 0
+    local count = duty.work(c, left, lanes)
+    if count > 0 then done[#done + 1] = { duty.name, number.text(count), number.text(c.lag) } end
+    if not duty.free then left = left - count end
+  end
+  if left <= 0 then c.more = true end
+  settle.run(c)
+  if c.more then return done, c.now end
+  local at
+  for _, index_key in ipairs(clocks) do
+    local score = head(index_key)
+    if score and (not at or score < at) then at = score end
+  end
+  return done, at
+end
+
+local MAX_LIMIT = 256
+
+local function limit_of(A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return nil, err end
+  return math.max(1, math.min(limit, MAX_LIMIT))
+end
+
+local function time_text(at) return at and number.text(math.max(at, 0)) or '' end
+
+-- @function ffx_tick
+-- @summary  Does what is due in one partition, at most about `limit` items, and tells when something is due
+--           next. Safe to call from any number of keepers.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      limit              int
+-- @args     lanes              lane_id
+-- @reply    OK now:unix_ms next_due_at:unix_ms more:bool promoted:int leases_expired:int attempts_timed_out:int deadlines_expired:int cancelled:int propagated:int suspensions_expired:int waitpoints_closed:int purged:int? candidates:list(candidate)?
+-- @error    invalid_input message:text
+function F.ffx_tick(K, A)
+  local limit, err = limit_of(A)
+  if err then return err end
+  local c = call.open(K.partition)
+  local done, at = see_to(c, timers.list(), limit, timers.lanes(c, A.lanes))
+  local counts = {}
+  for _, entry in ipairs(done) do counts[entry[1]] = tonumber(entry[2]) end
+  local function sum(...)
+    local total = 0
+    for _, name in ipairs({ ... }) do total = total + (counts[name] or 0) end
+    return number.text(total)
+  end
+  return reply.ok(c.now_text, time_text(at), c.more and '1' or '0', sum('delayed_promotion', 'pause_recheck'),
+    sum('lease_expiry'), sum('attempt_timeout'), sum('execution_deadline', 'start_deadline', 'flow_deadline'),
+    sum('cancel_backlog', 'sibling_cancel_dispatch'), sum('propagation'), sum('suspension_timeout'),
+    sum('pending_waitpoint_expiry'), sum('retention'), c.candidates or {})
+end
+
+-- @record duty_done duty:text done:int lag:ms
+
+-- @function ffx_keep
+-- @summary  Does what is due in one partition, as ffx_tick does, and tells for each duty how much that was and how late
+--           the first of it was. Of the schedules that are due, the caller gets those that no other keeper has been told
+--           of lately. Errands are the caller's to carry, and to be acknowledged with ffx_end_errand. A named duty is the
+--           only one that is seen to; `next_due_at` is then that of this duty. `unchecked` is 0 when the records have been
+--           gone through by ffx_reconcile since the server started, 1 while they are, and else 2.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      limit              int
+-- @arg      duty               text optional
+-- @args     lanes              lane_id
+-- @reply    OK now:unix_ms next_due_at:unix_ms more:bool done:list(duty_done) candidates:list(candidate) schedules:list(schedule_id)? errands:list(errand)? unchecked:int?
+-- @error    invalid_input message:text
+function F.ffx_keep(K, A)
+  local limit, err = limit_of(A)
+  if err then return err end
+  local some = timers.list()
+  if is_set(A.duty) then
+    local named
+    for _, duty in ipairs(some) do
+      if duty.name == A.duty then named = duty end
+    end
+    if not named then return reply.err('invalid_input', 'duty is unknown: ' .. A.duty) end
+    some = { named }
+  end
+  local c = call.open(K.partition)
+  c.schedules, c.errands, c.carries = {}, {}, true
+  local done, at = see_to(c, some, limit, timers.lanes(c, A.lanes))
+  return reply.ok(c.now_text, time_text(at), c.more and '1' or '0', done, c.candidates or {}, c.schedules,
+    c.errands, number.text(recovery.state(c)))
+end
+
+-- @function ffx_end_leases
+-- @summary  Ends every lease of a partition at once, for a caller that knows that no worker of before lives any
+--           more. Looks at a bounded number per call; go on while `more`.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @reply    OK ended:int more:bool
+function F.ffx_end_leases(K, A)
+  local c = call.open(K.partition)
+  local expiry_key = key.index_lease_expiry(c)
+  local ended, seen = 0, redis.call('ZRANGE', expiry_key, 0, MAX_LIMIT - 1)
+  for _, execution_id in ipairs(seen) do
+    local core_key = key.exec_core(c, execution_id)
+    local core = record.read(core_key, fence.FIELDS)
+    if core and core.lifecycle_phase == 'active' and core.ownership_state == 'leased' then
+      core.execution_id = core.execution_id or execution_id
+      lease.mark_expired(c, core_key, core)
+      lease.offer_reclaim(c, execution_id, core)
+      ended = ended + 1
+    end
+    redis.call('ZADD', expiry_key, c.now + number.MAX_LEASE_MS, execution_id)
+  end
+  local rest = redis.call('ZRANGE', expiry_key, '-inf', c.now + number.MAX_LEASE_MS - 1, 'BYSCORE', 'LIMIT', 0, 1)
+  return reply.ok(number.text(ended), #rest > 0 and '1' or '0')
+end

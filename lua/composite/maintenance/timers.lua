@@ -1,0 +1,234 @@
+-- The timed tasks of a partition: for each what it does with due entries, and which indexes say that something is due.
+-- Every step can be repeated, and run by any number of keepers.
+
+-- Lanes of the partition, with those that the caller knows besides.
+function timers.lanes(c, named)
+  local lanes = redis.call('SMEMBERS', key.ffx_lanes(c))
+  local known = {}
+  for _, lane in ipairs(lanes) do known[lane] = true end
+  for _, lane in ipairs(named) do
+    if not known[lane] then
+      known[lane] = true
+      lanes[#lanes + 1] = lane
+    end
+  end
+  return lanes
+end
+
+local function promote_in_lane(c, lane, limit)
+  local delayed_key, eligible_key = key.lane_delayed(c, lane), key.lane_eligible(c, lane)
+  local ids = scan.due(c, delayed_key, limit)
+  for _, execution_id in ipairs(ids) do
+    requeue.promote(c, execution_id, key.exec_core(c, execution_id), delayed_key, eligible_key, c.now)
+  end
+  return #ids
+end
+
+local OFFERED = { marked_expired = true, already_expired = true, already_revoked = true }
+
+local function expire_leases(c, limit)
+  local expiry_key = key.index_lease_expiry(c)
+  local ids = scan.due(c, expiry_key, limit)
+  for _, execution_id in ipairs(ids) do
+    local outcome, core = lease.expire_if_due(c, execution_id, key.exec_core(c, execution_id), expiry_key)
+    if OFFERED[outcome] and not run_stop.end_late(c, execution_id, key.exec_core(c, execution_id), core) then
+      lease.offer_reclaim(c, execution_id, core)
+    end
+  end
+  return #ids
+end
+
+-- A member that overstayed its attempt timeout fails this attempt and is retried by its policy. Executions
+-- outside managed flows end, as the contract has it.
+local function time_out_attempt(c, execution_id)
+  local core_key = key.exec_core(c, execution_id)
+  local core = record.read(core_key, terminal.END_FIELDS)
+  redis.call('ZREM', key.index_attempt_timeout(c), execution_id)
+  if not core or core.lifecycle_phase == 'terminal' then return end
+  if not core.managed or core.lifecycle_phase ~= 'active' then
+    terminal.expire(c, execution_id, core_key, core, 'attempt_timeout')
+    return
+  end
+  local running_on = core.current_worker_instance_id
+  local f = { lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch }
+  local policy = record.policy(key.exec_policy(c, execution_id)).retry_policy
+  local delay = retry.delay(policy, tonumber(core.retry_count) or 0)
+  local reason = 'the attempt ran longer than its start-to-close timeout'
+  if delay and run_stop.end_late(c, execution_id, core_key, core) then return end
+  if delay then
+    retry.schedule(c, execution_id, core_key, core, f, reason, 'timeout', c.now + delay)
+  else
+    retry.give_up(c, execution_id, core_key, core, f, reason, 'timeout')
+  end
+  if is_set(running_on) then wake.cancel(c, running_on, execution_id, core.current_lease_id, 'attempt_timeout') end
+end
+
+local function time_out_attempts(c, limit)
+  local ids = scan.due(c, key.index_attempt_timeout(c), limit)
+  for _, execution_id in ipairs(ids) do time_out_attempt(c, execution_id) end
+  return #ids
+end
+
+local function expire_executions(c, limit)
+  local ids = scan.due(c, key.index_execution_deadline(c), limit)
+  for _, execution_id in ipairs(ids) do
+    local core_key = key.exec_core(c, execution_id)
+    local core = record.read(core_key, terminal.END_FIELDS)
+    if core and core.lifecycle_phase ~= 'terminal' then
+      terminal.expire(c, execution_id, core_key, core, 'execution_deadline')
+    end
+    redis.call('ZREM', key.index_execution_deadline(c), execution_id)
+  end
+  return #ids
+end
+
+-- A node that found no worker in time fails.
+local function fail_unstarted(c, limit)
+  local index_key = key.ffx_start_deadlines(c)
+  local ids = scan.due(c, index_key, limit)
+  for _, execution_id in ipairs(ids) do
+    redis.call('ZREM', index_key, execution_id)
+    local core_key = key.exec_core(c, execution_id)
+    local core = record.read(core_key, terminal.END_FIELDS)
+    if core and core.lifecycle_phase == 'runnable' and pauses.keeps(c, core) then
+      local timeout = tonumber(redis.call('HGET', core_key, 'start_timeout') or nil) or 0
+      redis.call('ZADD', index_key, c.now + timeout, execution_id)
+    elseif core and core.lifecycle_phase == 'runnable' and not is_set(core.current_attempt_index) then
+      local reason = 'not started within its schedule-to-start timeout'
+      terminal.leave_indexes(c, execution_id, core)
+      terminal.finish(c, execution_id, core_key, core, {
+        outcome = 'failed', attempt_state = core.attempt_state, blank = {},
+        values = { 'failure_reason', reason, 'failure_category', 'timeout' },
+        reason = reason, category = 'timeout',
+      })
+    end
+  end
+  return #ids
+end
+
+-- Waits that one tick ends at most: each may end its execution, and with it what depends on it.
+local WAITS_PER_TICK = 64
+
+local function expire_suspensions(c, limit)
+  limit = math.min(limit, WAITS_PER_TICK)
+  local index_key = key.index_suspension_timeout(c)
+  local ids = scan.due(c, index_key, limit)
+  for _, execution_id in ipairs(ids) do
+    local core_key = key.exec_core(c, execution_id)
+    local k = suspension_record.keys(c, execution_id, record.read(core_key, { 'current_waitpoint_id' }) or {})
+    k.core, k.suspension_timeout = core_key, index_key
+    suspension.expire_if_due(c, k, execution_id)
+  end
+  if #ids == WAITS_PER_TICK then c.more = true end
+  return #ids
+end
+
+-- Waitpoints that were opened ahead of a suspension that never came.
+local function close_pending_waitpoints(c, limit)
+  local index_key = key.index_pending_waitpoint_expiry(c)
+  local ids = scan.due(c, index_key, limit)
+  for _, waitpoint_id in ipairs(ids) do
+    local waitpoint_key = key.waitpoint_record(c, waitpoint_id)
+    redis.call('ZREM', index_key, waitpoint_id)
+    if redis.call('HGET', waitpoint_key, 'state') == 'pending' then
+      suspension_record.close(c, { waitpoint = waitpoint_key, condition = key.waitpoint_condition(c, waitpoint_id) },
+        'never_committed')
+    end
+  end
+  return #ids
+end
+
+local function expire_flows(c, limit)
+  local index_key = key.ffx_flow_deadlines(c)
+  local ids = scan.due(c, index_key, limit)
+  for _, flow_id in ipairs(ids) do
+    redis.call('ZREM', index_key, flow_id)
+    local flow_key = key.flow_core(c, flow_id)
+    local flow = record.read(flow_key, { 'public_flow_state', 'held' })
+    if flow and not flow_record.is_over(flow) then
+      event_log.add(c, flow_id, 'flow_deadline')
+      run_stop.stop(c, flow_id, flow_key, flow, 'failed', 'outcome', 'expired',
+        'failure_reason', 'the flow ran longer than its deadline', 'failure_category', 'timeout')
+    end
+  end
+  return #ids
+end
+
+local function end_owed(c, limit)
+  local ended = 0
+  for _, flow_id in ipairs(scan.due(c, key.index_cancel_backlog(c), 16)) do
+    if ended >= limit then
+      c.more = true
+      break
+    end
+    ended = ended + run_stop.end_owed(c, flow_id, limit - ended)
+  end
+  return ended
+end
+
+-- Upstreams that a join had no use for when it was decided.
+local function cancel_siblings(c, limit)
+  if limit <= 0 then return 0 end
+  return sibling_cancel.drain(c, limit)
+end
+
+local function promote_delayed(c, limit, lanes)
+  local promoted = 0
+  for _, lane in ipairs(lanes) do promoted = promoted + promote_in_lane(c, lane, limit - promoted) end
+  return promoted
+end
+
+local function work_backlog(c, limit)
+  if limit <= 0 or redis.call('EXISTS', key.ffx_backlog(c)) == 0 then return 0 end
+  return propagate.drain_backlog(c, limit)
+end
+
+-- Whole flows end here, of which each is much work.
+local FLOWS_PER_TICK = 4
+
+local function expire_some_flows(c, limit) return expire_flows(c, math.min(limit, FLOWS_PER_TICK)) end
+
+local function end_some_owed(c, limit) return limit > 0 and end_owed(c, limit) or 0 end
+
+local function offer_candidates(c, limit)
+  c.candidates = limit_admission.offer_due(c, limit)
+  return #c.candidates
+end
+
+local function one(builder)
+  return function(c) return { builder(c) } end
+end
+
+-- The duties in the order in which a tick sees to them. `work` gets the context, how many items are left to the call, and
+-- the lanes of the partition; it gives how many it has worked on. `clocks` names the indexes whose scores say when something
+-- is due (ms), `signs` further keys that exist when there is something to do. A `free` duty bounds itself and takes nothing from the others.
+function timers.list()
+  return {
+    { name = 'retention', work = purge.run_due, clocks = one(key.ffx_purge_due), free = true },
+    { name = 'propagation', work = work_backlog, signs = one(key.ffx_backlog) },
+    {
+      name = 'delayed_promotion', work = promote_delayed,
+      clocks = function(c, lanes)
+        local list = {}
+        for i, lane in ipairs(lanes) do list[i] = key.lane_delayed(c, lane) end
+        return list
+      end,
+    },
+    { name = 'lease_expiry', work = expire_leases, clocks = one(key.index_lease_expiry) },
+    { name = 'attempt_timeout', work = time_out_attempts, clocks = one(key.index_attempt_timeout) },
+    { name = 'execution_deadline', work = expire_executions, clocks = one(key.index_execution_deadline) },
+    { name = 'start_deadline', work = fail_unstarted, clocks = one(key.ffx_start_deadlines) },
+    { name = 'flow_deadline', work = expire_some_flows, clocks = one(key.ffx_flow_deadlines) },
+    { name = 'pause_recheck', work = pauses.recheck_due, clocks = one(key.ffx_held) },
+    { name = 'suspension_timeout', work = expire_suspensions, clocks = one(key.index_suspension_timeout) },
+    {
+      name = 'pending_waitpoint_expiry', work = close_pending_waitpoints, clocks = one(key.index_pending_waitpoint_expiry),
+    },
+    { name = 'cancel_backlog', work = end_some_owed, clocks = one(key.index_cancel_backlog) },
+    { name = 'sibling_cancel_dispatch', work = cancel_siblings, signs = one(key.index_pending_cancel_groups) },
+    { name = 'rerun', work = rerun.advance, signs = one(key.ffx_reruns), free = true },
+    { name = 'child_runs', work = child_run.take_errands, clocks = child_run.due_indexes },
+    { name = 'admission', work = offer_candidates, clocks = one(key.ffx_unadmitted) },
+    { name = 'schedule', work = schedule.take_due, clocks = one(key.ffx_schedules_due), free = true },
+  }
+end

@@ -1,0 +1,269 @@
+-- Purging runs: by a call, or when their retention is over.
+
+-- What one call removes, roughly: a member is 16 keys, an edge or an attempt a few more.
+local KEYS_PER_CALL = 1000
+local KEYS_OF_MEMBER = 16
+
+-- Members, edges, attempts and signals taken at a time.
+local MEMBERS_AT_A_TIME = 64
+local PARTS_AT_A_TIME = 128
+
+-- A purge by hand that has not gone on for this time (ms) is finished by the keeper.
+local LEFT_BEHIND_MS = 10000
+
+-- Flows that one tick takes up.
+local FLOWS_PER_TICK = 64
+
+local PLACE = { success = 1, failed = 2, cancelled = 3, expired = 4 }
+
+-- How long a run is to be kept after each outcome, checked: nil, or the error reply.
+function purge.check_retention(retention)
+  local count = 0
+  for text in string.gmatch(retention or '', '[^,]+') do
+    local _, err = number.whole('retention', text)
+    if err then return err end
+    count = count + 1
+  end
+  if count ~= 0 and count ~= 1 and count ~= 4 then
+    return reply.err('invalid_input', 'retention must have one time or four, got: ' .. retention)
+  end
+  return nil
+end
+
+-- When (ms) a flow may go that closed at a given time, or nil. `retention` is one time (ms) for all outcomes, or four, for
+-- success, failed, cancelled and expired; a negative one, and none, is for ever.
+function purge.due_at(retention, outcome, closed_at)
+  local keep = tonumber(retention)
+  if not keep then
+    local times = {}
+    for text in string.gmatch(retention or '', '[^,]+') do times[#times + 1] = tonumber(text) end
+    keep = times[PLACE[outcome]] or times[1]
+  end
+  if not keep or keep < 0 then return nil end
+  return closed_at + keep
+end
+
+-- A flow has closed: notes when it may go.
+function purge.retain(c, flow_id, retention, outcome)
+  local at = purge.due_at(retention, outcome, c.now)
+  if not at then return end
+  call.enter(c, key.ffx_purge_due(c), flow_id, at)
+  wake.due(c, at)
+end
+
+-- Removes keys and counts them.
+local function remove(work, names)
+  work.left = work.left - #names
+  for from = 1, #names, 1000 do redis.call('UNLINK', unpack(names, from, math.min(from + 999, #names))) end
+end
+
+-- Takes members out of a set, some at a time, until it is empty or the call has done enough. `keys_of` gives what belongs
+-- to one. Gives whether the set is empty.
+local function empty_set(work, command, set_key, step, keys_of)
+  while work.left > 0 do
+    local taken = redis.call(command, set_key, PARTS_AT_A_TIME)
+    if #taken == 0 then return true end
+    local names = {}
+    for i = 1, #taken, step do
+      for _, name in ipairs(keys_of(taken[i])) do names[#names + 1] = name end
+    end
+    remove(work, names)
+    if #taken < PARTS_AT_A_TIME * step then return true end
+  end
+  return redis.call('EXISTS', set_key) == 0
+end
+
+local function remove_edges(c, work, flow_id, id)
+  local function keys_of(edge_id)
+    return { key.flow_edge(c, flow_id, edge_id), key.flow_grant(c, flow_id, edge_id), key.exec_dep(c, id, edge_id) }
+  end
+  return empty_set(work, 'SPOP', key.exec_deps_all_edges(c, id), 1, keys_of)
+    and empty_set(work, 'SPOP', key.flow_in(c, flow_id, id), 1, keys_of)
+end
+
+-- Attempts from the last to the first; how many are left is kept in the record.
+local function remove_attempts(c, work, id, core_key, core)
+  local count = tonumber(core.total_attempt_count) or 0
+  local names = {}
+  while count > 0 and #names < work.left do
+    count = count - 1
+    local index = number.text(count)
+    for _, name in ipairs({ key.attempt_record(c, id, index), key.attempt_usage(c, id, index),
+      key.attempt_policy(c, id, index), key.stream_frames(c, id, index), key.stream_meta(c, id, index) }) do
+      names[#names + 1] = name
+    end
+  end
+  remove(work, names)
+  if count > 0 then redis.call('HSET', core_key, 'total_attempt_count', number.text(count)) end
+  return count == 0
+end
+
+local function remove_waitpoints(c, work, id)
+  return empty_set(work, 'SPOP', key.exec_waitpoints(c, id), 1, function(waitpoint_id)
+    redis.call('ZREM', key.index_pending_waitpoint_expiry(c), waitpoint_id)
+    return { key.waitpoint_record(c, waitpoint_id), key.waitpoint_condition(c, waitpoint_id),
+      key.waitpoint_signals(c, waitpoint_id) }
+  end)
+end
+
+local function remove_signals(c, work, id)
+  return empty_set(work, 'ZPOPMIN', key.exec_signals(c, id), 2, function(signal_id)
+    local record_key = key.signal_record(c, signal_id)
+    local of = redis.call('HMGET', record_key, 'target_waitpoint_id', 'idempotency_key')
+    local names = { record_key, key.signal_payload(c, signal_id) }
+    if is_set(of[2]) then names[3] = key.signal_dedup(c, of[1] or '', of[2]) end
+    return names
+  end)
+end
+
+-- Removes one member. Gives whether all of it is gone; otherwise there is more for a later call.
+local function remove_member(c, work, flow_id, id)
+  local core_key = key.exec_core(c, id)
+  local core = record.read(core_key, { 'lane_id', 'current_lane', 'total_attempt_count', 'child_flow_id' }) or {}
+  if not remove_edges(c, work, flow_id, id) or not remove_attempts(c, work, id, core_key, core)
+    or not remove_waitpoints(c, work, id) or not remove_signals(c, work, id) then
+    return false
+  end
+  if core.child_flow_id then child_run.discard(c, core.child_flow_id) end
+  remove(work, {
+    core_key, key.exec_payload(c, id), key.exec_policy(c, id), key.exec_tags(c, id), key.exec_result(c, id),
+    key.exec_lease_current(c, id), key.exec_lease_history(c, id), key.exec_claim_grant(c, id),
+    key.exec_attempts(c, id), key.exec_suspension(c, id), key.exec_wait(c, id), key.exec_journal(c, id), key.exec_deps_meta(c, id), key.exec_deps_unresolved(c, id),
+    key.flow_out(c, flow_id, id), key.flow_edgegroup(c, flow_id, id), key.flow_siblings(c, flow_id, id),
+    key.ffx_unresolved_edges(c, id),
+  })
+  if work.flow.budget_ids then budget_gate.forget_member(c, work.flow, id) end
+  local lane = record.lane(core)
+  work.lanes[lane] = true
+  redis.call('ZREM', key.lane_terminal(c, lane), id)
+  redis.call('ZREM', key.index_execution_deadline(c), id)
+  redis.call('SREM', key.index_all_executions(c), id)
+  if work.joins then redis.call('SREM', key.index_pending_cancel_groups(c), flow_id .. '|' .. id) end
+  return true
+end
+purge.remove_member = remove_member
+
+-- Removes members until none is left or the call has done enough. Gives how many are gone, and whether that is all.
+local function remove_members(c, work, flow_id)
+  local members_key = key.flow_members(c, flow_id)
+  local gone = 0
+  while work.left > 0 do
+    local ids = redis.call('SRANDMEMBER', members_key, math.max(1, math.min(MEMBERS_AT_A_TIME,
+      math.floor(work.left / KEYS_OF_MEMBER))))
+    if #ids == 0 then return gone, true end
+    local done = {}
+    for _, id in ipairs(ids) do
+      if work.left <= 0 or not remove_member(c, work, flow_id, id) then break end
+      done[#done + 1] = id
+    end
+    if #done > 0 then redis.call('SREM', members_key, unpack(done)) end
+    gone = gone + #done
+  end
+  return gone, redis.call('EXISTS', members_key) == 0
+end
+
+-- A lane that holds nothing is not looked at any more.
+function purge.forget_lanes(c, lanes)
+  for lane in pairs(lanes) do
+    if redis.call('EXISTS', key.lane_eligible(c, lane), key.lane_delayed(c, lane), key.lane_active(c, lane),
+      key.lane_terminal(c, lane), key.lane_suspended(c, lane), key.lane_blocked_dependencies(c, lane),
+      key.lane_blocked_budget(c, lane), key.lane_blocked_quota(c, lane), key.lane_blocked_route(c, lane),
+      key.lane_blocked_operator(c, lane), key.ffx_reclaimable(c, lane)) == 0 then
+      redis.call('SREM', key.ffx_lanes(c), lane)
+      claim_order.forget(c, lane)
+    end
+  end
+end
+
+-- The run is in no list any more, and nothing of it can be started again.
+local function withdraw(c, flow_id, flow_key, flow)
+  redis.call('HSET', flow_key, 'purging', c.now_text)
+  run_list.remove(c, flow_id, flow.flow_kind or '')
+end
+
+function purge.remove_record(c, flow_id, flow_key)
+  event_log.drop_flow(c, flow_id)
+  redis.call('UNLINK', flow_key, key.flow_members(c, flow_id), key.flow_tags(c, flow_id),
+    key.flow_pending_cancels(c, flow_id), key.flow_input(c, flow_id), key.flow_definition(c, flow_id),
+    key.flow_events(c, flow_id), key.flow_budgets(c, flow_id), key.flow_held(c, flow_id), key.flow_summary(c, flow_id))
+  redis.call('UNLINK', unpack(rerun.keys(c, flow_id)))
+  redis.call('SREM', key.ffx_reruns(c), flow_id)
+  redis.call('ZREM', key.ffx_closed_flows(c), flow_id)
+  redis.call('ZREM', key.ffx_children(c), flow_id)
+  redis.call('ZREM', key.ffx_purge_due(c), flow_id)
+  redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id)
+  redis.call('ZREM', key.index_cancel_backlog(c), flow_id)
+  redis.call('SREM', key.index_flow_index(c), flow_id)
+end
+
+-- Removes a part of a closed run, or all of it. Gives how many members are gone, and whether that is all.
+local function remove_run(c, flow_id, flow_key, flow, work)
+  if not flow.purging then withdraw(c, flow_id, flow_key, flow) end
+  work.joins, work.flow, work.budgets = flow.joins, flow, budget_gate.of(c, flow_id, flow.budgets)
+  local gone, all = remove_members(c, work, flow_id)
+  if all then
+    if flow.budgets then budget_gate.forget(c, flow_id, work.budgets) end
+    purge.remove_record(c, flow_id, flow_key)
+  end
+  return gone, all
+end
+
+local FIELDS = { 'flow_kind', 'closed_at', 'purging', 'joins', 'budgets', 'budget_ids', 'retention', 'outcome' }
+
+-- Whether a flow that is listed as due may go, by its record. Another one is listed by the time when it may, or not at all.
+local function may_go(c, flow_id, flow)
+  if flow and flow.purging and flow.closed_at then return true end
+  local at = flow and flow.closed_at
+    and purge.due_at(flow.retention, flow.outcome, number.finite(flow.closed_at) or c.now)
+  if not at then
+    redis.call('ZREM', key.ffx_purge_due(c), flow_id)
+  elseif at <= c.now then
+    return true
+  else
+    redis.call('ZADD', key.ffx_purge_due(c), at, flow_id)
+  end
+  return false
+end
+
+-- Removes runs that have been kept long enough. Gives how many are gone.
+function purge.run_due(c)
+  local due = scan.due(c, key.ffx_purge_due(c), FLOWS_PER_TICK)
+  local work = { left = KEYS_PER_CALL, lanes = {} }
+  local purged = 0
+  for _, flow_id in ipairs(due) do
+    if work.left <= 0 then break end
+    local flow_key = key.flow_core(c, flow_id)
+    local flow = record.read(flow_key, FIELDS)
+    if may_go(c, flow_id, flow) and select(2, remove_run(c, flow_id, flow_key, flow, work)) then
+      purged = purged + 1
+    end
+  end
+  purge.forget_lanes(c, work.lanes)
+  if #due == FLOWS_PER_TICK or work.left <= 0 then c.more = true end
+  return purged
+end
+
+-- @function ffx_purge_flow
+-- @summary  Removes a run that is over with all that belongs to it, a bounded number of members per call. From the
+--           first call on it is in no list, and cannot be run again. Call again while `more`, or leave the rest to the
+--           keeper. A run that is not there is purged already. Its budgets live
+--           in other partitions: `budgets` names them to the caller, and their own keepers remove them in the end.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @reply    OK members:int more:bool budgets:text?
+-- @reply    ALREADY_SATISFIED members:int more:bool budgets:text?
+-- @error    flow_not_terminal state:text
+function F.ffx_purge_flow(K, A)
+  local c = call.open(K.partition)
+  local flow_key = key.flow_core(c, A.flow_id)
+  local flow = record.read(flow_key, { 'public_flow_state', unpack(FIELDS) })
+  if not flow then return reply.already('0', '0') end
+  if not flow.closed_at then return reply.err('flow_not_terminal', flow.public_flow_state or '') end
+  local work = { left = KEYS_PER_CALL, lanes = {} }
+  local gone, all = remove_run(c, A.flow_id, flow_key, flow, work)
+  purge.forget_lanes(c, work.lanes)
+  if not all then redis.call('ZADD', key.ffx_purge_due(c), c.now + LEFT_BEHIND_MS, A.flow_id) end
+  wake.flush(c)
+  return reply.ok(number.text(gone), all and '0' or '1', work.budgets)
+end

@@ -1,0 +1,261 @@
+-- Running a part of a closed run again, in bounded steps: its nodes are collected; all are reset, while none may start;
+-- then the edges that they do not wait for are resolved, and the nodes start. A rerun whose caller is gone is continued
+-- by the keeper.
+
+local MAX_NODES_PER_CALL = 256
+
+-- What a step does, roughly: nodes are reset, or edges looked at.
+local NODES_PER_STEP = 32
+local EDGES_PER_STEP = 128
+
+-- Reruns that one tick takes up.
+local RERUNS_PER_TICK = 1
+
+local FLOW_FIELDS = {
+  'public_flow_state', 'closed_at', 'outcome', 'created_at', 'deadline_at', 'open_nodes', 'joins', 'purging', 'held', 'incomplete',
+  'rerun_id', 'rerun_state', 'rerun_at', 'rerun_count', 'rerun_node',
+}
+
+-- The sets of a rerun: its nodes; those that are not reset yet; the edges of the one that is being reset; edges whose
+-- upstream stays as it is; nodes without upstreams.
+function rerun.keys(c, flow_id)
+  return {
+    key.flow_rerun(c, flow_id), key.flow_rerun_left(c, flow_id), key.flow_rerun_inbox(c, flow_id),
+    key.flow_rerun_edges(c, flow_id), key.flow_rerun_roots(c, flow_id),
+  }
+end
+
+
+-- Why a node cannot be run again: nil, or the error reply.
+local function check_node(c, flow_id, execution_id)
+  if redis.call('SISMEMBER', key.flow_members(c, flow_id), execution_id) == 0 then
+    return reply.err('execution_not_in_flow', execution_id)
+  end
+  local core = record.read(key.exec_core(c, execution_id), { 'node', 'replay_count', 'lifecycle_phase' })
+  if not core then return reply.err('execution_not_found') end
+  if core.lifecycle_phase ~= 'terminal' then return reply.err('execution_not_terminal', core.node or '') end
+  local count = tonumber(core.replay_count) or 0
+  if count > 0 and count >= replay.limit(c, execution_id) then
+    return reply.err('max_replays_exhausted', core.node or '', number.text(count))
+  end
+  return nil
+end
+
+local function check_nodes(c, A)
+  if #A.nodes > MAX_NODES_PER_CALL then
+    return reply.err('invalid_input', 'at most ' .. MAX_NODES_PER_CALL .. ' nodes in one call, got: ' .. #A.nodes)
+  end
+  for _, execution_id in ipairs(A.nodes) do
+    local err = check_node(c, A.flow_id, execution_id)
+    if err then return err end
+  end
+  return nil
+end
+
+-- The run is open again, with all of the time that it may take.
+local function reopen_flow(c, flow_id, flow_key, flow)
+  graph.reopen_flow(c, flow_id, flow_key, flow)
+  local deadline = number.finite(flow.deadline_at)
+  if not deadline then return end
+  deadline = c.now + deadline - (number.finite(flow.rerun_at) or number.finite(flow.created_at) or c.now)
+  redis.call('HSET', flow_key, 'deadline_at', number.text(deadline))
+  redis.call('ZADD', key.ffx_flow_deadlines(c), deadline, flow_id)
+  wake.due(c, deadline)
+end
+
+-- All nodes are known: the rerun begins.
+local function begin(c, flow_id, flow_key, flow, A)
+  local nodes_key = key.flow_rerun(c, flow_id)
+  local count = redis.call('SCARD', nodes_key)
+  redis.call('COPY', nodes_key, key.flow_rerun_left(c, flow_id), 'REPLACE')
+  reopen_flow(c, flow_id, flow_key, flow)
+  redis.call('HSET', flow_key, 'rerun_state', 'resetting', 'rerun_at', c.now_text, 'rerun_mode', A.mode,
+    'rerun_by', A.actor, 'rerun_nodes', number.text(count), 'rerun_count',
+    number.text((tonumber(flow.rerun_count) or 0) + 1))
+  redis.call('SADD', key.ffx_reruns(c), flow_id)
+  event_log.add(c, flow_id, 'flow_rerun', '', '', A.mode)
+  wake.reopened(c, flow_id)
+end
+
+-- A node waits for all its upstreams once more; its edges follow. Gives whether it does.
+local function reset_node(c, flow_id, execution_id, core_key)
+  local core = record.read(core_key, replay.FIELDS)
+  if not core or core.lifecycle_phase ~= 'terminal' then return false end
+  if core.compacted then compaction.restore_edges(c, flow_id, execution_id) end
+  local edges_key, unresolved_key = key.exec_deps_all_edges(c, execution_id), key.exec_deps_unresolved(c, execution_id)
+  local open = redis.call('SCARD', edges_key)
+  if open > 0 then
+    redis.call('COPY', edges_key, unresolved_key, 'REPLACE')
+    redis.call('COPY', edges_key, key.flow_rerun_inbox(c, flow_id), 'REPLACE')
+    redis.call('HSET', key.exec_deps_meta(c, execution_id), 'unsatisfied_required_count', number.text(open),
+      'impossible_required_count', '0', 'last_dependency_update_at', c.now_text)
+    join.clear(c, core, execution_id)
+  else
+    redis.call('SADD', key.flow_rerun_roots(c, flow_id), execution_id)
+  end
+  terminal.reopen(c, execution_id, core)
+  local values, blank = replay.fields(core)
+  dependency.hold(c, execution_id, core_key, core, {
+    detail = 'held until all nodes of the rerun are reset', attempt_state = 'pending_replay_attempt',
+    values = values, blank = blank,
+  })
+  lease.history(c, execution_id, 'event', 'replay_initiated', 'replay_count',
+    number.text((tonumber(core.replay_count) or 0) + 1), 'replay_type', 'rerun', 'ts', c.now_text)
+  return open > 0
+end
+
+-- Edges that lead to a node which is reset are open again. What an upstream that is not run again ended as, is told once
+-- all nodes are reset. Gives how many edges were looked at, and whether that is all.
+local function reset_edges(c, flow_id, execution_id, limit)
+  local inbox_key, kept_key = key.flow_rerun_inbox(c, flow_id), key.flow_rerun_edges(c, flow_id)
+  local edge_ids = redis.call('SPOP', inbox_key, limit)
+  for _, edge_id in ipairs(edge_ids) do
+    local dep_key = key.exec_dep(c, execution_id, edge_id)
+    local upstream_id = redis.call('HGET', dep_key, 'upstream_execution_id')
+    redis.call('HSET', dep_key, 'state', 'unsatisfied', 'last_resolved_at', '')
+    redis.call('HDEL', dep_key, 'outcome', 'late')
+    if redis.call('SISMEMBER', key.flow_rerun(c, flow_id), upstream_id or '') == 0 then
+      redis.call('SADD', kept_key, edge_id)
+    end
+  end
+  return #edge_ids, redis.call('EXISTS', inbox_key) == 0
+end
+
+-- Resets nodes, those with many edges in several steps: `node` is the one that was begun. Gives whether all are.
+local function reset_some(c, flow_id, flow_key, node)
+  local nodes, edges = NODES_PER_STEP, EDGES_PER_STEP
+  while nodes > 0 and edges > 0 do
+    if not node then
+      local id = redis.call('SPOP', key.flow_rerun_left(c, flow_id))
+      if not id then return true end
+      nodes = nodes - 1
+      if reset_node(c, flow_id, id, key.exec_core(c, id)) then node = id end
+    end
+    if node then
+      local seen, all = reset_edges(c, flow_id, node, edges)
+      edges = edges - seen
+      if all then
+        redis.call('HDEL', flow_key, 'rerun_node')
+        node = nil
+      else
+        redis.call('HSET', flow_key, 'rerun_node', node)
+      end
+    end
+  end
+  return not node and redis.call('EXISTS', key.flow_rerun_left(c, flow_id)) == 0
+end
+
+-- Tells nodes how those upstreams ended that are not run again, and lets those go that have none. Gives whether all is
+-- told.
+local function resolve_some(c, flow_id, flow)
+  local edges_key, roots_key = key.flow_rerun_edges(c, flow_id), key.flow_rerun_roots(c, flow_id)
+  for _, edge_id in ipairs(redis.call('SPOP', edges_key, EDGES_PER_STEP)) do
+    local upstream_id = redis.call('HGET', key.flow_edge(c, flow_id, edge_id), 'upstream_execution_id')
+    local upstream = upstream_id and record.read(key.exec_core(c, upstream_id), { 'lifecycle_phase', 'terminal_outcome' })
+    if upstream and upstream.lifecycle_phase == 'terminal' then
+      propagate.resolve_edge(c, { execution_id = upstream_id, flow_id = flow_id, outcome = upstream.terminal_outcome },
+        edge_id, flow.joins)
+    end
+  end
+  for _, execution_id in ipairs(redis.call('SPOP', roots_key, NODES_PER_STEP)) do
+    local k = { core = key.exec_core(c, execution_id) }
+    local core = record.read(k.core, dependency.CHILD_FIELDS)
+    if core and dependency.is_releasable(core) then dependency.release(c, execution_id, k, core) end
+  end
+  return redis.call('EXISTS', edges_key, roots_key) == 0
+end
+
+local function finish(c, flow_id, flow_key)
+  redis.call('UNLINK', unpack(rerun.keys(c, flow_id)))
+  redis.call('HDEL', flow_key, 'rerun_state', 'rerun_node')
+  redis.call('SREM', key.ffx_reruns(c), flow_id)
+end
+
+-- Leads a rerun on by one step. Gives whether there is more to do.
+local function step(c, flow_id)
+  local flow_key = key.flow_core(c, flow_id)
+  local flow = record.read(flow_key, FLOW_FIELDS)
+  if not flow or not flow.rerun_state then
+    redis.call('SREM', key.ffx_reruns(c), flow_id)
+    return false
+  elseif flow.public_flow_state ~= 'open' then
+    -- Somebody stopped it meanwhile. What has not been reset stays as it ended.
+    if is_set(flow.rerun_node) and not select(2, reset_edges(c, flow_id, flow.rerun_node, EDGES_PER_STEP)) then
+      return true
+    end
+    finish(c, flow_id, flow_key)
+    if not flow.closed_at and flow.open_nodes == '0' then graph.close(c, flow_id, flow_key) end
+    return false
+  elseif flow.rerun_state == 'resetting' then
+    if reset_some(c, flow_id, flow_key, is_set(flow.rerun_node) and flow.rerun_node or nil) then
+      redis.call('HSET', flow_key, 'rerun_state', 'resolving')
+    end
+    return true
+  end
+  if not resolve_some(c, flow_id, flow) then return true end
+  finish(c, flow_id, flow_key)
+  return false
+end
+
+-- Leads on what others began. Gives how many reruns were looked at.
+function rerun.advance(c)
+  local ids = redis.call('SRANDMEMBER', key.ffx_reruns(c), RERUNS_PER_TICK)
+  for _, flow_id in ipairs(ids) do
+    if step(c, flow_id) then c.more = true end
+  end
+  return #ids
+end
+
+-- @function ffx_rerun
+-- @summary  Runs nodes of a run that is over again. They come in one call or in several with the same rerun_id; with
+--           the last one (`begin`) the rerun begins, and none of the nodes starts before all are reset. Call again
+--           while `more`, or leave the rest to the keeper. Nodes that are not named keep what they have, and so do the
+--           others until they have something new. The nodes begin anew, as after a replay of each. A flow that was stopped while
+--           it was being submitted cannot be run again.
+-- @flags    derives repeatable intake
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @arg      rerun_id           text
+-- @arg      mode               text
+-- @arg      actor              text
+-- @arg      begin              bool
+-- @args     nodes              execution_id
+-- @reply    OK state:text more:bool
+-- @reply    ALREADY_SATISFIED state:text more:bool
+-- @error    invalid_input message:text
+-- @error    flow_not_found
+-- @error    flow_purging
+-- @error    flow_incomplete
+-- @error    flow_not_terminal state:text
+-- @error    execution_not_in_flow execution_id:text
+-- @error    execution_not_found
+-- @error    execution_not_terminal node:text
+-- @error    max_replays_exhausted node:text replays:int
+function F.ffx_rerun(K, A)
+  local c = call.open(K.partition)
+  local flow_key = key.flow_core(c, A.flow_id)
+  local flow = record.read(flow_key, FLOW_FIELDS)
+  if not flow then return reply.err('flow_not_found') end
+  if flow.purging then return reply.err('flow_purging') end
+  if flow.held or flow.incomplete then return reply.err('flow_incomplete') end
+  local begun = flow.rerun_id == A.rerun_id and flow.rerun_state ~= 'collecting'
+  if not begun then
+    if not flow.closed_at then return reply.err('flow_not_terminal', flow.public_flow_state or '') end
+    local err = check_nodes(c, A)
+    if err then return err end
+    local known = flow.rerun_id == A.rerun_id and redis.call('SCARD', key.flow_rerun(c, A.flow_id)) or 0
+    if A.begin == '1' and known + #A.nodes == 0 then return reply.err('invalid_input', 'a rerun needs nodes') end
+    if flow.rerun_id ~= A.rerun_id then redis.call('UNLINK', unpack(rerun.keys(c, A.flow_id))) end
+    redis.call('HSET', flow_key, 'rerun_id', A.rerun_id, 'rerun_state', 'collecting')
+    if #A.nodes > 0 then redis.call('SADD', key.flow_rerun(c, A.flow_id), unpack(A.nodes)) end
+    if A.begin ~= '1' then return reply.ok('collecting', '0') end
+    begin(c, A.flow_id, flow_key, flow, A)
+    settle.run(c)
+    return reply.ok('begun', '1')
+  elseif not flow.rerun_state then
+    return reply.already('begun', '0')
+  end
+  local more = step(c, A.flow_id)
+  settle.run(c)
+  return reply.ok('begun', (more or c.more) and '1' or '0')
+end

@@ -1,0 +1,170 @@
+-- The lists in which runs are searched, each by time of creation: all runs, the runs of a flow, the runs of a tag. A
+-- run is in its lists from its submission until its purge begins. Claims and completions do not touch them.
+
+-- What one call gives and looks at. Runs are read in batches of the given size while a filter leaves some out.
+local MAX_PAGE = 200
+local LOOKED_AT = 500
+local BATCH = 64
+
+-- Tags are a flat list of names and values.
+local function each_tag(c, command, tags, ...)
+  for i = 1, #tags, 2 do redis.call(command, key.ffx_tagged_runs(c, tags[i], tags[i + 1]), ...) end
+end
+
+-- The lists that a run with these tags is in, from its submission on; the score is the time of that.
+function run_list.of(c, flow_name, tags)
+  local lists = { key.ffx_runs(c, flow_name or ''), key.ffx_all_runs(c) }
+  for i = 1, #tags, 2 do lists[#lists + 1] = key.ffx_tagged_runs(c, tags[i], tags[i + 1]) end
+  return lists
+end
+
+function run_list.of_run(c, flow_id, flow_name)
+  return run_list.of(c, flow_name, redis.call('HGETALL', key.flow_tags(c, flow_id)))
+end
+
+-- A run is being purged.
+function run_list.remove(c, flow_id, flow_name)
+  redis.call('ZREM', key.ffx_runs(c, flow_name), flow_id)
+  redis.call('ZREM', key.ffx_all_runs(c), flow_id)
+  each_tag(c, 'ZREM', redis.call('HGETALL', key.flow_tags(c, flow_id)), flow_id)
+end
+
+-- A submitted run gets further tags, or others: called before they are written.
+function run_list.retag(c, flow, tags_key, tags)
+  for i = 1, #tags, 2 do
+    local old = redis.call('HGET', tags_key, tags[i])
+    if old then redis.call('ZREM', key.ffx_tagged_runs(c, tags[i], old), flow.flow_id) end
+  end
+  local last = {}
+  for i = 1, #tags, 2 do last[tags[i]] = tags[i + 1] end
+  for name, value in pairs(last) do
+    redis.call('ZADD', key.ffx_tagged_runs(c, name, value), flow.created_at, flow.flow_id)
+  end
+end
+
+local RUN_FIELDS = {
+  'flow_id', 'run_id', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'flow_kind', 'node_count', 'open_nodes',
+  'nodes_failed', 'nodes_cancelled', 'nodes_expired', 'nodes_skipped', 'failed_node', 'paused', 'purging', 'node_total',
+  'parent_execution_id', 'namespace',
+}
+local RUN_ID, CLOSED_AT, FLOW_NAME, NODE_COUNT, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE = 2, 6, 7, 8, 13, 16, 17, 18, 19
+
+-- What a search wants, checked: nil and the error reply when it cannot be.
+local function parse(A)
+  local q, err = { name = A.flow_name, namespace = A.namespace }, nil
+  q.limit, err = number.whole('limit', A.limit)
+  if err then return nil, err end
+  q.limit = math.max(1, math.min(q.limit, MAX_PAGE))
+  q.before, err = number.optional('before', A.before, nil)
+  if err then return nil, err end
+  q.after, err = number.optional('after', A.after, -math.huge)
+  if err then return nil, err end
+  q.closed = A.order == 'closed'
+  if not q.closed and is_set(A.order) and A.order ~= 'created' then
+    return nil, reply.err('invalid_input', 'order must be created or closed, got: ' .. A.order)
+  end
+  if #A.tags % 2 ~= 0 then return nil, reply.err('invalid_input', 'tags must be pairs of a name and a value') end
+  q.tags = A.tags
+  q.children = A.children == '1'
+  if is_set(A.states) then
+    q.states = {}
+    for state in string.gmatch(A.states, '[^,]+') do q.states[state] = true end
+  end
+  return q
+end
+
+-- The shortest list that has all that is searched for.
+local function list_of(c, q)
+  if q.closed then return key.ffx_closed_flows(c) end
+  if q.tags[1] then return key.ffx_tagged_runs(c, q.tags[1], q.tags[2]) end
+  if is_set(q.name) then return key.ffx_runs(c, q.name) end
+  return key.ffx_all_runs(c)
+end
+
+-- The rank, from the newest on, of what comes behind a run in a list. The run itself need not be there any more. Without
+-- an id: of the first one that is not newer than `at`.
+local function rank_behind(list_key, at, flow_id)
+  if not at then return 0 end
+  local text = number.digits(at)
+  local low = redis.call('ZCOUNT', list_key, '(' .. text, '+inf')
+  if not is_set(flow_id) then return low end
+  local high = low + redis.call('ZCOUNT', list_key, text, text)
+  -- Runs of one time stand by their ids, the greatest first.
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if redis.call('ZRANGE', list_key, middle, middle, 'REV')[1] >= flow_id then low = middle + 1 else high = middle end
+  end
+  return low
+end
+
+-- Whether a run has all the tags.
+local function has_tags(tags_key, tags)
+  for i = 1, #tags, 2 do
+    if redis.call('HGET', tags_key, tags[i]) ~= tags[i + 1] then return false end
+  end
+  return true
+end
+
+-- One run as the reply shows it, or nil when it is not wanted.
+local function found(c, q, flow_id)
+  local core_key, tags_key = key.flow_core(c, flow_id), key.flow_tags(c, flow_id)
+  -- Most runs that are left out are so by one field.
+  if q.states and not q.states[redis.call('HGET', core_key, 'outcome') or 'open'] then return nil end
+  if not has_tags(tags_key, q.tags) then return nil end
+  local run = redis.call('HMGET', core_key, unpack(RUN_FIELDS))
+  if not run[RUN_ID] or run[PURGING] or run[PARENT] and not q.children then return nil end
+  if is_set(q.name) and run[FLOW_NAME] ~= q.name or is_set(q.namespace) and run[NAMESPACE] ~= q.namespace then return nil end
+  if q.closed and not is_set(run[CLOSED_AT]) then return nil end
+  -- While a large flow is being submitted, its record does not have all nodes yet.
+  run[NODE_COUNT] = run[NODE_TOTAL] or run[NODE_COUNT]
+  for i = NODE_COUNT, SKIPPED do run[i] = is_set(run[i]) and run[i] or '0' end
+  for i = 1, PURGING do run[i] = run[i] or '' end
+  run[PURGING], run[NODE_TOTAL], run[PARENT], run[NAMESPACE] = redis.call('HGETALL', tags_key), nil, nil, nil
+  return run
+end
+
+-- @record run flow_id:flow_id run_id:text state:text outcome:text created_at:unix_ms closed_at:unix_ms flow_name:text? node_count:int? open_nodes:int? nodes_failed:int? nodes_cancelled:int? nodes_expired:int? nodes_skipped:int? failed_node:text? paused:text? tags:pairs?
+
+-- @function ffx_list_runs
+-- @summary  Runs in one partition, the newest first: of a flow or of all, in certain states (open, success, failed,
+--           cancelled, expired), with certain tags, created at `before` or earlier and at `after` or later. With the order
+--           `closed` both are times of the end, and only runs that are over are given. With `before_id`, those behind the run
+--           with that time and id, whether or not it still exists. Looks at a bounded number of runs and may give fewer than
+--           there are: while `more`, go on behind `next_at` and `next_id`. The tags are names and values in turn. Runs that
+--           nodes of other runs stand for are left out without `children`, and those of other namespaces with `namespace`.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      flow_name          text
+-- @arg      before             unix_ms optional
+-- @arg      limit              int
+-- @arg      before_id          flow_id optional
+-- @arg      after              unix_ms optional
+-- @arg      order              text optional
+-- @arg      states             csv optional
+-- @arg      children           bool optional
+-- @arg      namespace          text optional
+-- @args     tags               text
+-- @reply    OK runs:list(run) more:bool? next_at:unix_ms? next_id:flow_id?
+-- @error    invalid_input message:text
+function F.ffx_list_runs(K, A)
+  local q, err = parse(A)
+  if err then return err end
+  local c = call.open(K.partition)
+  local list_key = list_of(c, q)
+  local rank = rank_behind(list_key, q.before, A.before_id)
+  local filtered = q.states or q.closed or q.tags[1] or not q.children or is_set(q.namespace)
+  local batch = filtered and math.max(q.limit, BATCH) or q.limit
+  local runs, looked_at = {}, 0
+  while true do
+    local page = redis.call('ZRANGE', list_key, rank, rank + batch - 1, 'REV', 'WITHSCORES')
+    for i = 1, #page, 2 do
+      local flow_id, at = page[i], page[i + 1]
+      if tonumber(at) < q.after then return reply.ok(runs, '0', '', '') end
+      runs[#runs + 1] = found(c, q, flow_id)
+      looked_at = looked_at + 1
+      if #runs == q.limit or looked_at == LOOKED_AT then return reply.ok(runs, '1', at, flow_id) end
+    end
+    if #page < 2 * batch then return reply.ok(runs, '0', '', '') end
+    rank = rank + batch
+  end
+end

@@ -1,0 +1,180 @@
+-- Reading a run: its state and nodes, its result, its failures, the inputs of a node, its events.
+
+local MAX_PAGE = 500
+
+-- @record described_node execution_id:execution_id node:text kind:text lane_id:lane_id state:text lifecycle_phase:text eligibility:text blocking_reason:text blocking_detail:text attempts:int retry_count:int reclaim_count:int created_at:unix_ms started_at:unix_ms completed_at:unix_ms delay_until:unix_ms worker_instance_id:worker_instance_id lease_expires_at:unix_ms progress_percent:text progress_message:text failure_reason:text failure_category:text cancellation_reason:text lease_acquired_at:unix_ms replay_count:int? child_flow_id:flow_id? child_outcome:text?
+
+local NODE_FIELDS = {
+  'execution_id', 'node', 'execution_kind', 'lane_id', 'public_state', 'lifecycle_phase', 'eligibility_state',
+  'blocking_reason', 'blocking_detail', 'total_attempt_count', 'retry_count', 'lease_reclaim_count', 'created_at',
+  'started_at', 'completed_at', 'delay_until', 'current_worker_instance_id', 'lease_expires_at', 'progress_pct',
+  'progress_message', 'failure_reason', 'failure_category', 'cancellation_reason', 'lease_acquired_at', 'replay_count',
+  'child_flow_id', 'child_outcome',
+}
+
+local FLOW_FIELDS_SHOWN = {
+  'flow_kind', 'run_id', 'namespace', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'deadline_at',
+  'node_count', 'edge_count', 'open_nodes', 'failed_node', 'failure_reason', 'failure_category', 'cancel_reason',
+  'cancelled_by',
+}
+
+-- Values of the named fields in order, "" for those that are missing; nil when the hash does not exist.
+local function row(hash, fields)
+  local values = redis.call('HMGET', hash, unpack(fields))
+  local found = false
+  for i = 1, #fields do
+    if values[i] then found = true else values[i] = '' end
+  end
+  if found then return values end
+  return nil
+end
+
+-- @function ffx_describe_flow
+-- @summary  A flow with its nodes, in pages. Nodes come in no particular order.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @arg      cursor             text optional
+-- @arg      limit              int
+-- @reply    OK flow_name:text run_id:text namespace:text state:text outcome:text created_at:unix_ms closed_at:unix_ms deadline_at:unix_ms node_count:int edge_count:int open_nodes:int failed_node:text failure_reason:text failure_category:text cancel_reason:text cancelled_by:text definition:bytes next_cursor:text nodes:list(described_node) paused:text rerun_count:int? rerun_at:unix_ms? rerun_by:text? rerun_mode:text? rerun_nodes:int? budgets:text? schedule:text? fire_at:unix_ms? parent_execution_id:text? nodes_failed:int? nodes_expired:int? nodes_cancelled:int? nodes_skipped:int? now:unix_ms? fair_key:text? priority:text?
+-- @error    invalid_input message:text
+-- @error    flow_not_found
+function F.ffx_describe_flow(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  local c = call.open(K.partition)
+  local flow = row(key.flow_core(c, A.flow_id), FLOW_FIELDS_SHOWN)
+  if not flow then return reply.err('flow_not_found') end
+  local first = not is_set(A.cursor)
+  local page = redis.call('SSCAN', key.flow_members(c, A.flow_id), first and '0' or A.cursor,
+    'COUNT', math.max(1, math.min(limit, MAX_PAGE)))
+  local nodes = {}
+  for _, execution_id in ipairs(page[2]) do
+    nodes[#nodes + 1] = row(key.exec_core(c, execution_id), NODE_FIELDS)
+  end
+  local out = reply.ok(unpack(flow))
+  out[#out + 1] = first and redis.call('GET', key.flow_definition(c, A.flow_id)) or ''
+  out[#out + 1] = page[1] == '0' and '' or page[1]
+  out[#out + 1] = nodes
+  local more = redis.call('HMGET', key.flow_core(c, A.flow_id), 'paused', 'rerun_count', 'rerun_at', 'rerun_by',
+    'rerun_mode', 'rerun_nodes', 'budgets', 'schedule', 'fire_at', 'parent_execution_id',
+    'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'nodes_skipped', 'fair_key', 'priority')
+  more[2], more[6], more[7] = more[2] or '0', more[6] or '0', budget_gate.of(c, A.flow_id, more[7])
+  for i = 11, 14 do more[i] = more[i] or '0' end
+  for i = 1, 14 do out[#out + 1] = more[i] or '' end
+  out[#out + 1] = c.now_text
+  for i = 15, 16 do out[#out + 1] = more[i] or '' end
+  return out
+end
+
+-- @function ffx_flow_result
+-- @summary  How a flow stands and, once all nodes have ended (closed_at is set), its result.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @reply    OK state:text outcome:text closed_at:unix_ms has_result:bool result:bytes failed_node:text failure_reason:text failure_category:text cancel_reason:text
+-- @error    flow_not_found
+function F.ffx_flow_result(K, A)
+  local c = call.open(K.partition)
+  local flow = row(key.flow_core(c, A.flow_id), { 'public_flow_state', 'outcome', 'closed_at', 'failed_node',
+    'failure_reason', 'failure_category', 'cancel_reason', 'result_execution_id' })
+  if not flow then return reply.err('flow_not_found') end
+  local result
+  if flow[2] == 'success' and flow[8] ~= '' then result = redis.call('GET', key.exec_result(c, flow[8])) end
+  return reply.ok(flow[1], flow[2], flow[3], result and '1' or '0', result or '', flow[4], flow[5], flow[6],
+    flow[7])
+end
+
+-- @record flow_failure execution_id:execution_id node:text outcome:text ended_at:unix_ms attempts:int reason:text category:text absorbed:bool
+
+local FAILURE_FIELDS = {
+  'terminal_outcome', 'execution_id', 'node', 'completed_at', 'total_attempt_count', 'failure_reason', 'failure_category',
+  'cancellation_reason', 'absorbed',
+}
+
+-- Whether the end of a member is a failure of its own: it did not end with its flow, and no join cancelled it.
+local function failed_itself(outcome, core, stopped)
+  if outcome == 'failed' then return true end
+  if outcome == 'expired' then return core.failure_reason ~= 'flow_deadline' end
+  return outcome == 'cancelled' and not stopped and core.absorbed ~= 'cancelled_siblings'
+end
+
+-- @function ffx_flow_failures
+-- @summary  The members of a flow that failed, expired or were cancelled by themselves, in pages and in no particular
+--           order: not those that ended because the whole flow did, or that a join cancelled. `absorbed` are those that a
+--           join has made up for. A page may have none.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @arg      cursor             text optional
+-- @arg      limit              int
+-- @reply    OK next_cursor:text failures:list(flow_failure)
+-- @error    invalid_input message:text
+-- @error    flow_not_found
+function F.ffx_flow_failures(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  local c = call.open(K.partition)
+  local flow = record.read(key.flow_core(c, A.flow_id), { 'created_at', 'outcome', 'cancelled_at', 'cancel_reason', 'joins_impossible' })
+  if not flow then return reply.err('flow_not_found') end
+  local stopped = is_set(flow.cancelled_at) or is_set(flow.cancel_reason) or flow.outcome == 'expired'
+  local page = redis.call('SSCAN', key.flow_members(c, A.flow_id), is_set(A.cursor) and A.cursor or '0',
+    'COUNT', math.max(1, math.min(limit, MAX_PAGE)))
+  local failures = {}
+  for _, execution_id in ipairs(page[2]) do
+    local core = record.read(key.exec_core(c, execution_id), FAILURE_FIELDS)
+    local outcome = core and core.terminal_outcome
+    if outcome and failed_itself(outcome, core, stopped) then
+      local cancelled = outcome == 'cancelled'
+      failures[#failures + 1] = {
+        execution_id, core.node or execution_id, outcome, core.completed_at or '', core.total_attempt_count or '0',
+        (cancelled and core.cancellation_reason or core.failure_reason) or '', not cancelled and core.failure_category or '',
+        is_set(core.absorbed) and not flow.joins_impossible and '1' or '0',
+      }
+    end
+  end
+  return reply.ok(page[1] == '0' and '' or page[1], failures)
+end
+
+-- @function ffx_read_inputs
+-- @summary  Results of the upstreams that feed an execution, in pages. Of a join, those that were there when it was
+--           satisfied.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      execution_id       execution_id
+-- @arg      cursor             text optional
+-- @reply    OK next_cursor:text inputs:list(node_input)
+-- @error    execution_not_found
+function F.ffx_read_inputs(K, A)
+  local c = call.open(K.partition)
+  local core = record.read(key.exec_core(c, A.execution_id), { 'flow_id' })
+  if not core then return reply.err('execution_not_found') end
+  local page = redis.call('SSCAN', key.flow_in(c, core.flow_id or '', A.execution_id),
+    is_set(A.cursor) and A.cursor or '0', 'COUNT', 100)
+  local g = edge_group.of(c, core.flow_id, A.execution_id)
+  local names, result_keys = claim_reply.feeders(c, A.execution_id, core.flow_id, g, page[2])
+  local inputs = #names > 0 and redis.call('MGET', unpack(result_keys)) or {}
+  for i, name in ipairs(names) do inputs[i] = { name, inputs[i] or '' } end
+  return reply.ok(page[1] == '0' and '' or page[1], inputs)
+end
+
+-- @record flow_event id:text event:text node:text attempt:text detail:text
+
+-- @function ffx_read_events
+-- @summary  Events of a flow's log after the one with the given id, oldest first. The first part of an id is its time in
+--           Unix ms.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @arg      after              text optional
+-- @arg      limit              int
+-- @reply    OK events:list(flow_event)
+-- @error    invalid_input message:text
+function F.ffx_read_events(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  local c = call.open(K.partition)
+  local events = event_log.read(c, A.flow_id, A.after, math.max(1, math.min(limit, MAX_PAGE)))
+  if not events then return reply.err('invalid_input', 'after must be the id of an event, got: ' .. A.after) end
+  return reply.ok(events)
+end

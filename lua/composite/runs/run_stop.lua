@@ -1,0 +1,138 @@
+-- Stopping runs and nodes: a flow that is over owes its members their end, and ends a bounded number of them per call.
+
+-- Members ended per call; the rest stays owed.
+local ENDED_PER_CALL = 64
+
+-- Whether a worker has an execution and speaks for it.
+local function is_worked_on(core)
+  return core.lifecycle_phase == 'active' and core.ownership_state == 'leased'
+end
+
+-- Ends members that are owed their end, as far as `limit` goes; under the policy cancel_pending, those that nobody works
+-- on. Gives how many were ended.
+function run_stop.end_owed(c, flow_id, limit)
+  local pending_key = key.flow_pending_cancels(c, flow_id)
+  local flow_key = key.flow_core(c, flow_id)
+  local flow = record.read(flow_key, { 'cancel_reason', 'cancelled_by', 'outcome', 'cancellation_policy' }) or {}
+  local reason = flow.cancel_reason or ''
+  local spares = flow.cancellation_policy == 'cancel_pending'
+  local ended = 0
+  for _, execution_id in ipairs(redis.call('SPOP', pending_key, limit)) do
+    local core_key = key.exec_core(c, execution_id)
+    local core = record.read(core_key, terminal.END_FIELDS)
+    if core and core.lifecycle_phase ~= 'terminal' and not (spares and is_worked_on(core)) then
+      if flow.outcome == 'expired' then
+        terminal.expire(c, execution_id, core_key, core, 'flow_deadline')
+      else
+        terminal.cancel(c, execution_id, core_key, core, reason, flow.cancelled_by or 'flow', { silent = true })
+      end
+      ended = ended + 1
+    end
+  end
+  if redis.call('EXISTS', pending_key) == 1 then
+    c.more = true
+  else
+    redis.call('ZREM', key.index_cancel_backlog(c), flow_id)
+  end
+  return ended
+end
+
+-- A member whose flow is over gets no further attempt: ends it. Gives whether that is so.
+function run_stop.end_late(c, execution_id, core_key, core)
+  if not core.managed or not flow_record.is_over(flow_record.read(c, core.flow_id)) then return false end
+  terminal.cancel(c, execution_id, core_key, record.read(core_key, terminal.END_FIELDS), 'flow is over', 'flow',
+    { silent = true })
+  return true
+end
+
+-- Owes every member its end, at once.
+function run_stop.owe_all(c, flow_id)
+  redis.call('COPY', key.flow_members(c, flow_id), key.flow_pending_cancels(c, flow_id), 'REPLACE')
+  redis.call('ZADD', key.index_cancel_backlog(c), c.now, flow_id)
+end
+
+-- Marks a managed flow as over and ends a first batch of its members.
+function run_stop.stop(c, flow_id, flow_key, flow, state, ...)
+  local members_key = key.flow_members(c, flow_id)
+  flow_record.mark_over(c, flow_key, state, ...)
+  if flow.held then graph.end_submission(c, flow_id, flow_key, redis.call('SCARD', members_key)) end
+  run_stop.owe_all(c, flow_id)
+  return run_stop.end_owed(c, flow_id, ENDED_PER_CALL)
+end
+
+-- A node has failed in a flow that then needs no more of the others: those that nobody works on are cancelled.
+function run_stop.stop_rest(c, flow_id, flow_key, core)
+  local flow = record.read(flow_key, { 'held' })
+  run_stop.stop(c, flow_id, flow_key, flow, 'failed', 'outcome', 'failed', 'cancellation_policy', 'cancel_pending',
+    'cancel_reason', (core.node or core.execution_id) .. ' has failed', 'cancelled_by', 'flow')
+end
+
+-- @function ffx_cancel_flow
+-- @summary  Cancels a flow with its members, a bounded number per call: nothing of it starts after the first
+--           call, running members are told at once. With the policy cancel_pending (otherwise it is cancel_all), running
+--           members are left to end by themselves, without another attempt. Call again while `more`, or leave the rest
+--           to the keeper. A flow whose running members were spared is cancelled in full by a call with cancel_all.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @arg      reason             text
+-- @arg      actor              text
+-- @arg      policy             text optional
+-- @reply    OK state:text more:bool
+-- @reply    ALREADY_SATISFIED state:text more:bool
+-- @error    invalid_input message:text
+-- @error    flow_not_found
+-- @error    flow_already_terminal state:text
+function F.ffx_cancel_flow(K, A)
+  local policy = is_set(A.policy) and A.policy or 'cancel_all'
+  if policy ~= 'cancel_all' and policy ~= 'cancel_pending' then
+    return reply.err('invalid_input', 'policy must be cancel_all or cancel_pending, got: ' .. policy)
+  end
+  local c = call.open(K.partition)
+  local flow_key = key.flow_core(c, A.flow_id)
+  local flow = record.read(flow_key, { 'public_flow_state', 'closed_at', 'held', 'cancellation_policy' })
+  if not flow then return reply.err('flow_not_found') end
+  local cancelled = flow.public_flow_state == 'cancelled'
+  if flow.closed_at and not cancelled then
+    return reply.err('flow_already_terminal', flow.public_flow_state or '')
+  end
+  if flow_record.is_over(flow) then
+    if cancelled and not flow.closed_at and policy == 'cancel_all' and flow.cancellation_policy == 'cancel_pending' then
+      redis.call('HSET', flow_key, 'cancellation_policy', policy, 'cancel_reason', A.reason, 'cancelled_by', A.actor)
+      run_stop.owe_all(c, A.flow_id)
+    end
+    if not flow.closed_at then run_stop.end_owed(c, A.flow_id, ENDED_PER_CALL) end
+  else
+    event_log.add(c, A.flow_id, 'flow_cancel_requested', '', '', A.reason)
+    run_stop.stop(c, A.flow_id, flow_key, flow, 'cancelled', 'cancelled_at', c.now_text, 'cancel_reason', A.reason,
+      'cancelled_by', A.actor, 'cancellation_policy', policy, 'outcome', 'cancelled')
+  end
+  settle.run(c)
+  local answer = cancelled and reply.already or reply.ok
+  return answer('cancelled', c.more and '1' or '0')
+end
+
+-- @function ffx_cancel_node
+-- @summary  Cancels one execution, whatever it does; a worker that runs it is told at once. What depends on it is
+--           skipped, or goes on by its joins.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      execution_id       execution_id
+-- @arg      reason             text
+-- @arg      actor              text
+-- @reply    OK previous_phase:text more:bool
+-- @reply    ALREADY_SATISFIED previous_phase:text more:bool
+-- @error    execution_not_found
+-- @error    execution_not_active terminal_outcome:text lease_epoch:text lifecycle_phase:text attempt_id:text
+function F.ffx_cancel_node(K, A)
+  local c = call.open(K.partition)
+  local core_key = key.exec_core(c, A.execution_id)
+  local core = record.read(core_key, terminal.END_FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  local phase = core.lifecycle_phase
+  if phase == 'terminal' and core.terminal_outcome == 'cancelled' then return reply.already(phase, '0') end
+  if phase == 'terminal' then return reply.not_active(core) end
+  terminal.cancel(c, A.execution_id, core_key, core, A.reason, A.actor)
+  settle.run(c)
+  return reply.ok(phase, c.more and '1' or '0')
+end

@@ -1,0 +1,55 @@
+-- Records of attempts: one for each try to run an execution.
+
+-- The first attempt of a simple member (see claim.simple_mark) stands in the core alone, as long as it does nothing else than run
+-- and succeed: this mark, in the place of the one that made it simple, says so. Whatever else befalls the attempt writes its
+-- record first.
+attempt_record.IN_CORE = 'started'
+
+local NONE = {}
+
+-- Writes the record of a new attempt. For managed executions, created_at, which is started_at, and the usage record
+-- are left out: no function reads them.
+function attempt_record.open(c, execution_id, index, w, epoch, attempt_id, attempt_type, extra, managed)
+  redis.call('HSET', key.attempt_record(c, execution_id, index),
+    'attempt_id', attempt_id, 'execution_id', execution_id, 'attempt_index', index,
+    'attempt_type', attempt_type, 'attempt_state', 'started', 'started_at', c.now_text, 'lease_id', w.lease_id, 'lease_epoch', epoch,
+    'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id, unpack(extra or NONE))
+  redis.call('ZADD', key.exec_attempts(c, execution_id), c.now_text, index)
+  if not managed then
+    redis.call('HSET', key.attempt_record(c, execution_id, index), 'created_at', c.now_text)
+    redis.call('HSET', key.attempt_usage(c, execution_id, index), 'last_usage_report_seq', '0')
+  end
+end
+
+-- Writes the record of an attempt that stands in the core alone. Who had its lease is known while somebody has it.
+function attempt_record.write_first(c, execution_id, core)
+  if not core.managed then return end
+  local core_key = key.exec_core(c, execution_id)
+  local v = redis.call('HMGET', core_key, 'simple', 'current_attempt_id', 'started_at', 'current_lease_epoch',
+    'current_lease_id', 'current_worker_id', 'current_worker_instance_id', 'completed_at')
+  if v[1] ~= attempt_record.IN_CORE then return end
+  local values = { 'attempt_id', v[2], 'execution_id', execution_id, 'attempt_index', '0', 'attempt_type', 'initial',
+    'attempt_state', 'started', 'started_at', v[3], 'lease_epoch', v[4] }
+  record.append(values, 'lease_id', v[5])
+  record.append(values, 'worker_id', v[6])
+  record.append(values, 'worker_instance_id', v[7])
+  if is_set(v[8]) then
+    record.append(values, 'attempt_state', 'ended_success')
+    record.append(values, 'ended_at', v[8])
+  end
+  redis.call('HSET', key.attempt_record(c, execution_id, '0'), unpack(values))
+  redis.call('ZADD', key.exec_attempts(c, execution_id), v[3], '0')
+  redis.call('HSET', core_key, 'simple', '')
+end
+
+-- Notes in the record of the current attempt what became of it, while the core still names its lease.
+function attempt_record.note(c, execution_id, core, ...)
+  if not is_set(core.current_attempt_index) then return end
+  attempt_record.write_first(c, execution_id, core)
+  redis.call('HSET', key.attempt_record(c, execution_id, core.current_attempt_index), ...)
+end
+
+-- The current attempt has ended in `state`.
+function attempt_record.finish(c, execution_id, core, state, ...)
+  attempt_record.note(c, execution_id, core, 'attempt_state', state, 'ended_at', c.now_text, ...)
+end

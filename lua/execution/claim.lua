@@ -1,0 +1,306 @@
+-- Leasing an execution: a fresh attempt, a resumed one, or one that its worker abandoned.
+
+-- Core fields that the claim of a managed record reads that was never claimed before; the full list for others.
+claim.FIRST_FIELDS = {
+  'lifecycle_phase', 'eligibility_state', 'attempt_state', 'current_lease_epoch', 'total_attempt_count', 'lane_id',
+  'execution_kind', 'created_at', 'retry_count', 'flow_id', 'managed', 'node', 'required_capabilities',
+  'input_count', 'uses_flow_input', 'attempt_timeout', 'start_timeout', 'blocking_detail', 'limits', 'admission', 'attached', 'fair_key',
+}
+
+-- Marks of simple members, in the core field `simple`, by what they have beyond the least: the input of their run, a key by
+-- which they share their lane, and a timeout of their attempts.
+local SIMPLE = {
+  bare = {}, ['bare input'] = { input = '1' }, keyed = { keyed = true }, ['keyed input'] = { input = '1', keyed = true },
+  timed = { timed = true }, ['timed input'] = { input = '1', timed = true },
+  ['keyed timed'] = { keyed = true, timed = true }, ['keyed timed input'] = { input = '1', keyed = true, timed = true },
+}
+
+-- The mark of a member that is submitted without anything out of the ordinary: no timeout of its start, capabilities, limits,
+-- delay or wait. Its first lease puts attempt_record.IN_CORE in its place, and it is taken away by whatever gives the member one of the
+-- fields that claim.read_simple does not read.
+function claim.simple_mark(uses_input, keyed, timed)
+  local mark = keyed and (timed and 'keyed timed' or 'keyed') or timed and 'timed' or 'bare'
+  return uses_input and mark .. ' input' or mark
+end
+
+-- The mark of a bare member that may run now when all that it takes in is the result of one upstream, which comes under the
+-- upstream's name: so whoever leases it need not look for that. `fed <execution>` fits into what a record that is not a large
+-- one may hold.
+local FED = 'fed '
+local FED_BY = #FED + 1
+
+function claim.fed_mark(core)
+  return core.feeder and core.is_bare and core.input_count == '1' and FED .. core.feeder or nil
+end
+
+-- What a mark says, and the upstream of a fed member.
+local function read_mark(mark)
+  local known = SIMPLE[mark]
+  if known or not mark or string.sub(mark, 1, #FED) ~= FED then return known, nil end
+  return SIMPLE.bare, string.sub(mark, FED_BY)
+end
+
+-- The core of a simple member that was never claimed; nil for any other, or when it is neither eligible nor blocked by its
+-- dependencies. Nobody has to look for what it does not have: a hash is searched to its end for that.
+function claim.read_simple(core_key)
+  local v = redis.call('HMGET', core_key, 'simple', 'attempt_state', 'eligibility_state', 'lane_id', 'flow_id', 'node',
+    'total_attempt_count', 'execution_kind', 'input_count', 'created_at', 'priority')
+  local eligibility = v[3]
+  local mark, fed_by = read_mark(v[1])
+  if not mark or v[2] ~= 'pending_first_attempt' or v[7] ~= '0'
+    or eligibility ~= 'blocked_by_dependencies' and eligibility ~= 'eligible_now' then
+    return nil
+  end
+  return {
+    is_simple = true, is_bare = mark == SIMPLE.bare, fed_by = fed_by, lifecycle_phase = 'runnable',
+    ownership_state = 'unowned', terminal_outcome = 'none', managed = '1', retry_count = '0', current_lease_epoch = '0', total_attempt_count = '0', attempt_state = 'pending_first_attempt',
+    uses_flow_input = mark.input, eligibility_state = eligibility, lane_id = v[4] or nil,
+    flow_id = v[5] or nil, node = v[6] or nil, execution_kind = v[8] or nil, input_count = v[9] or nil,
+    created_at = v[10] or nil, priority = v[11] or nil,
+    fair_key = mark.keyed and redis.call('HGET', core_key, 'fair_key') or nil,
+    attempt_timeout = mark.timed and redis.call('HGET', core_key, 'attempt_timeout') or nil,
+  }
+end
+
+-- Core fields that a claim reads.
+claim.FIELDS = {
+  'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome',
+  'attempt_state', 'current_lease_epoch', 'total_attempt_count', 'current_attempt_index', 'current_attempt_id',
+  'started_at', 'pending_retry_reason', 'pending_previous_attempt_index', 'pending_replay_reason',
+  'pending_replay_requested_by', 'pending_replay_attempt', 'required_capabilities', 'lane_id', 'current_lane',
+  'flow_id', 'managed', 'node', 'execution_kind', 'created_at', 'priority', 'retry_count', 'input_count',
+  'uses_flow_input', 'attempt_timeout', 'start_timeout', 'lease_reclaim_count', 'current_worker_instance_id',
+  'current_worker_id', 'current_lease_id', 'lease_expires_at', 'remaining_attempt_timeout', 'attached',
+  'journal', 'limits', 'admission', 'fair_key', 'blocking_detail',
+}
+
+local ATTEMPT_TYPE = { pending_retry_attempt = 'retry', pending_replay_attempt = 'replay' }
+
+local MAX_RECLAIMS = 100
+
+-- Puts a new lease into the indexes of leases.
+local function enter_indexes(c, execution_id, w, expires)
+  call.enter(c, key.index_lease_expiry(c), execution_id, expires)
+  call.enter(c, key.index_worker_leases(c, w.worker_instance_id), execution_id)
+  call.enter(c, key.lane_active(c, w.lane), execution_id, expires)
+end
+
+-- Writes a new lease into the core, with further fields, and into the indexes of leases.
+local function write_lease(c, execution_id, core_key, w, epoch, expires, ...)
+  redis.call('HSET', core_key,
+    'lifecycle_phase', 'active',
+    'ownership_state', 'leased',
+    'eligibility_state', 'not_applicable',
+    'blocking_reason', 'none',
+    'attempt_state', 'running_attempt',
+    'public_state', 'active',
+    'current_lease_id', w.lease_id,
+    'current_lease_epoch', epoch,
+    'current_worker_id', w.worker_id,
+    'current_worker_instance_id', w.worker_instance_id,
+    'lease_acquired_at', c.now_text,
+    'lease_expires_at', expires,
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+    ...)
+  enter_indexes(c, execution_id, w, expires)
+end
+
+-- Writes lease, core and indexes of a new lease. `w`: worker_id, worker_instance_id, lane, lease_id, ttl,
+-- renewal (ms until the renewal deadline). `values`: further core fields, `blank`: core fields to unset. Gives
+-- epoch and expiry as text.
+local function take_lease(c, execution_id, core_key, core, w, attempt_id, values, blank)
+  local epoch = number.text((tonumber(core.current_lease_epoch) or 0) + 1)
+  local expires = number.time(c.now + w.ttl)
+  if core.leased_ahead then
+    values[#values + 1] = 'admission'
+    values[#values + 1] = core.leased_ahead
+  end
+  if not lease.is_plain(core) then
+    values[#values + 1] = 'lease_last_renewed_at'
+    values[#values + 1] = c.now_text
+    values[#values + 1] = 'lease_renewal_deadline'
+    values[#values + 1] = number.time(c.now + w.renewal)
+  end
+  if lease.has_record(core) then
+    local lease_key = key.exec_lease_current(c, execution_id)
+    redis.call('DEL', lease_key)
+    redis.call('HSET', lease_key,
+      'lease_id', w.lease_id, 'lease_epoch', epoch, 'execution_id', execution_id, 'attempt_id', attempt_id,
+      'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id,
+      'acquired_at', c.now_text, 'expires_at', expires, 'last_renewed_at', c.now_text,
+      'renewal_deadline', number.time(c.now + w.renewal))
+  end
+  write_lease(c, execution_id, core_key, w, epoch, expires, 'current_lane', w.lane,
+    unpack(record.with_blanks(core.managed, values, blank)))
+  record.unset(core_key, core.managed, blank)
+  return epoch, expires
+end
+
+-- Marks of a lost lease, and what the text of a waiting record said.
+local LOSS_FIELDS = { 'blocking_detail', 'lease_expired_at', 'lease_revoked_at', 'lease_revoke_reason' }
+
+local PENDING_FIELDS = { 'pending_retry_reason', 'pending_replay_reason', 'pending_replay_requested_by',
+  'pending_previous_attempt_index' }
+
+local NONE, TEXT_ONLY = {}, { 'blocking_detail' }
+
+-- Fields to unset when a new attempt starts. A managed record that was never claimed can only have the text.
+local function to_unset(core, attempt_type)
+  if core.managed and attempt_type == 'initial' then return is_set(core.blocking_detail) and TEXT_ONLY or NONE end
+  local blank = {}
+  for _, name in ipairs(LOSS_FIELDS) do blank[#blank + 1] = name end
+  for _, name in ipairs(PENDING_FIELDS) do blank[#blank + 1] = name end
+  for _, name in ipairs({ 'pending_replay_attempt', 'remaining_attempt_timeout' }) do
+    if is_set(core[name]) then blank[#blank + 1] = name end
+  end
+  return blank
+end
+
+-- Starts the first attempt of a record that claim.read_simple gave, and that is in no eligible set any more. Its lane is the
+-- one that its record names already.
+function claim.start_simple(c, execution_id, core_key, core, w)
+  local expires = number.time(c.now + w.ttl)
+  redis.call('HSET', core_key,
+    'lifecycle_phase', 'active',
+    'ownership_state', 'leased',
+    'attempt_state', 'running_attempt',
+    'current_lease_id', w.lease_id,
+    'lease_expires_at', expires,
+    'current_worker_instance_id', w.worker_instance_id,
+    'eligibility_state', 'not_applicable',
+    'simple', attempt_record.IN_CORE,
+    'current_lease_epoch', '1',
+    'total_attempt_count', '1',
+    'current_attempt_index', '0',
+    'current_attempt_id', w.attempt_id,
+    'public_state', 'active',
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+    'current_worker_id', w.worker_id,
+    'blocking_reason', 'none',
+    'lease_acquired_at', c.now_text,
+    'started_at', c.now_text)
+  enter_indexes(c, execution_id, w, expires)
+  return { epoch = '1', expires = expires, attempt_id = w.attempt_id, index = '0', type = 'initial' }
+end
+
+-- Starts a new attempt of a runnable record. `left` is an eligible set that it is not in, `w.attached` a mark of
+-- lease.attach. Gives {lease_epoch, expires_at, attempt_id, index, type}.
+function claim.start(c, execution_id, core_key, core, w, left)
+  local index = tonumber(core.total_attempt_count) or 0
+  local index_text = number.text(index)
+  local attempt_type = ATTEMPT_TYPE[core.attempt_state] or 'initial'
+  local extra = {}
+  if attempt_type == 'retry' then
+    extra = { 'retry_reason', core.pending_retry_reason or '',
+      'previous_attempt_index', core.pending_previous_attempt_index or '' }
+  elseif attempt_type == 'replay' then
+    extra = { 'replay_reason', core.pending_replay_reason or '',
+      'replay_requested_by', core.pending_replay_requested_by or '',
+      'replayed_from_attempt_index', core.pending_previous_attempt_index or '' }
+  end
+  local lane = record.lane(core)
+  if left ~= key.lane_eligible(c, lane) then order.leave(c, lane, execution_id, core) end
+  if core.start_timeout then redis.call('ZREM', key.ffx_start_deadlines(c), execution_id) end
+  local values = {
+    'current_attempt_index', index_text,
+    'total_attempt_count', number.text(index + 1),
+    'current_attempt_id', w.attempt_id,
+    'started_at', is_set(core.started_at) and core.started_at or c.now_text,
+  }
+  if w.attached then values[9], values[10] = 'attached', w.attached end
+  local epoch, expires = take_lease(c, execution_id, core_key, core, w, w.attempt_id, values,
+    to_unset(core, attempt_type))
+  attempt_record.open(c, execution_id, index_text, w, epoch, w.attempt_id, attempt_type, extra, core.managed)
+  if not core.managed then
+    lease.history(c, execution_id, 'event', 'acquired', 'lease_id', w.lease_id, 'lease_epoch', epoch,
+      'attempt_id', w.attempt_id, 'attempt_index', index_text, 'worker_id', w.worker_id, 'ts', c.now_text)
+  end
+  return { epoch = epoch, expires = expires, attempt_id = w.attempt_id, index = index_text, type = attempt_type }
+end
+
+-- Goes on with the attempt that was put aside, under what was left of its timeout unless `timeout` (ms) replaces it.
+function claim.resume(c, execution_id, core_key, core, w, timeout)
+  local index = core.current_attempt_index or ''
+  local attempt_id = core.current_attempt_id or ''
+  order.leave(c, record.lane(core), execution_id, core)
+  local blank = { unpack(LOSS_FIELDS) }
+  if is_set(core.remaining_attempt_timeout) then blank[#blank + 1] = 'remaining_attempt_timeout' end
+  timeout = timeout or number.finite(core.remaining_attempt_timeout)
+  local attached = timeout and lease.attach(core)
+  local epoch, expires = take_lease(c, execution_id, core_key, core, w, attempt_id,
+    attached and { 'attached', attached } or {}, blank)
+  if timeout then
+    call.enter(c, key.index_attempt_timeout(c), execution_id, c.now + timeout)
+    if core.managed then wake.due(c, c.now + timeout) end
+  end
+  record.write(key.attempt_record(c, execution_id, index), core.managed, {
+    'attempt_state', 'started', 'resumed_at', c.now_text, 'lease_id', w.lease_id, 'lease_epoch', epoch,
+    'worker_id', w.worker_id, 'worker_instance_id', w.worker_instance_id,
+  }, { 'suspended_at', 'suspension_id' })
+  if not core.managed then
+    lease.history(c, execution_id, 'event', 'acquired', 'lease_id', w.lease_id, 'lease_epoch', epoch,
+      'attempt_index', index, 'attempt_id', attempt_id, 'worker_id', w.worker_id,
+      'reason', 'claim_resumed', 'ts', c.now_text)
+  end
+  return { epoch = epoch, expires = expires, attempt_id = attempt_id, index = index, type = 'resumed' }
+end
+
+-- How often an execution may be taken over before it is given up.
+local function reclaim_limit(c, execution_id)
+  return number.finite(record.policy(key.exec_policy(c, execution_id)).max_reclaim_count) or MAX_RECLAIMS
+end
+
+-- An execution that lost its owner too often fails for good.
+local function give_up_reclaiming(c, execution_id, core_key, core, worker_set, reclaims)
+  local reason, values = 'max_reclaims_exceeded', nil
+  if core.managed then
+    reason = 'its worker was lost ' .. number.text(reclaims + 1) .. ' times'
+    values = { 'failure_reason', reason, 'failure_category', 'worker_lost' }
+  end
+  attempt_record.finish(c, execution_id, core, 'ended_failure', 'failure_reason', reason)
+  if is_set(core.current_attempt_index) then
+    lease.close_stream(c, execution_id, core.current_attempt_index, 'attempt_failure', true)
+  end
+  terminal.released(c, execution_id, core,
+    { lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch }, 'max_reclaims_exceeded')
+  lease.drop(c, execution_id, core, worker_set)
+  terminal.finish(c, execution_id, core_key, core, {
+    outcome = 'failed', attempt_state = 'attempt_terminal', blank = terminal.LEASE_AND_LOSS_FIELDS,
+    values = values or { 'failure_reason', reason }, reason = reason, category = 'worker_lost',
+  })
+end
+
+-- Takes an abandoned execution over with a new attempt; nil when it was given up instead.
+function claim.take_over(c, execution_id, core_key, core, w, worker_set)
+  local reclaims = tonumber(core.lease_reclaim_count) or 0
+  if reclaims >= reclaim_limit(c, execution_id) then
+    give_up_reclaiming(c, execution_id, core_key, core, worker_set, reclaims)
+    return nil
+  end
+  local old_index = core.current_attempt_index or ''
+  local lost = 'lease_' .. core.ownership_state
+  attempt_record.finish(c, execution_id, core, 'interrupted_reclaimed', 'failure_reason', lost)
+  lease.close_stream(c, execution_id, old_index, 'reclaimed')
+  lease.drop(c, execution_id, core)
+  local index = tonumber(core.total_attempt_count) or 0
+  local index_text = number.text(index)
+  local epoch, expires = take_lease(c, execution_id, core_key, core, w, w.attempt_id, {
+    'current_attempt_index', index_text,
+    'total_attempt_count', number.text(index + 1),
+    'current_attempt_id', w.attempt_id,
+    'lease_reclaim_count', number.text(reclaims + 1),
+  }, { unpack(LOSS_FIELDS) })
+  attempt_record.open(c, execution_id, index_text, w, epoch, w.attempt_id, 'reclaim',
+    { 'reclaim_reason', lost, 'previous_attempt_index', old_index }, core.managed)
+  lease.history(c, execution_id, 'event', 'reclaimed', 'old_lease_epoch', core.current_lease_epoch or '',
+    'new_lease_id', w.lease_id, 'new_lease_epoch', epoch, 'new_attempt_id', w.attempt_id,
+    'new_attempt_index', index_text, 'worker_id', w.worker_id, 'ts', c.now_text)
+  return { epoch = epoch, expires = expires, attempt_id = w.attempt_id, index = index_text, type = 'reclaim' }
+end
+
+function claim.is_abandoned(core)
+  return core.lifecycle_phase == 'active' and (core.ownership_state == 'lease_expired_reclaimable'
+    or core.ownership_state == 'lease_revoked')
+end

@@ -1,0 +1,88 @@
+-- Who may write: the fence triple (lease id, lease epoch, attempt id) of the lease holder.
+
+-- Core fields that the checks below compare.
+fence.FIELDS = {
+  'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
+  'current_lease_id', 'current_lease_epoch', 'current_attempt_id', 'current_attempt_index',
+  'current_worker_id', 'current_worker_instance_id', 'lease_expires_at', 'lane_id', 'current_lane',
+  'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'attached', 'fair_key',
+}
+
+-- Those that suffice for the renewal while the lease stands.
+fence.RENEWAL_FIELDS = {
+  'lifecycle_phase', 'ownership_state', 'current_lease_epoch', 'lease_expires_at', 'current_lease_id',
+  'current_attempt_id', 'current_attempt_index', 'managed', 'attached',
+}
+
+-- @errors lease_fence execution_not_active terminal_outcome:text lease_epoch:text lifecycle_phase:text
+--         attempt_id:text fence_required partial_fence_triple lease_revoked lease_expired stale_lease
+
+-- Whether the operator of this partition has turned off what the contract leaves to the caller's word.
+function fence.strict(c)
+  return redis.call('HGET', key.ffx_partition(c), 'strict_authority') == '1'
+end
+
+-- The triple to check against: the caller's, or the record's own for an operator override. Nil and the error
+-- reply when the triple is incomplete or missing.
+function fence.resolve(args, core, override_allowed)
+  local given = 0
+  if is_set(args.lease_id) then given = given + 1 end
+  if is_set(args.lease_epoch) then given = given + 1 end
+  if is_set(args.attempt_id) then given = given + 1 end
+  if given == 3 then return args end
+  if given > 0 then return nil, reply.err('partial_fence_triple') end
+  if override_allowed and args.source == 'operator_override' then
+    return {
+      lease_id = core.current_lease_id,
+      lease_epoch = core.current_lease_epoch,
+      attempt_id = core.current_attempt_id,
+    }
+  end
+  return nil, reply.err('fence_required')
+end
+
+function fence.matches(f, core)
+  return f.lease_id == core.current_lease_id and f.lease_epoch == core.current_lease_epoch
+    and f.attempt_id == core.current_attempt_id
+end
+
+-- True when the lease has run out by the server's clock.
+function fence.lapsed(c, core)
+  return (tonumber(core.lease_expires_at) or 0) <= c.now
+end
+
+-- The core of an execution for a call by its lease holder: the `fields` given, or all of fence.FIELDS when the lease does
+-- not stand.
+function fence.read(c, core_key, fields)
+  local core = record.read(core_key, fields)
+  if core and (core.ownership_state ~= 'leased' or fence.lapsed(c, core)) then
+    core = record.read(core_key, fence.FIELDS)
+  end
+  return core
+end
+
+-- The same for a completion, which is the most frequent one. Usually the caller holds the lease, and it stands: the core has
+-- the field is_held then, instead of what tells of the lease, and there is nothing more to check.
+function fence.read_completion(c, core_key, args)
+  local v = redis.call('HMGET', core_key, 'lifecycle_phase', 'ownership_state', 'lease_expires_at', 'current_lease_id',
+    'current_lease_epoch', 'current_attempt_id', 'current_attempt_index', 'current_worker_instance_id', 'lane_id',
+    'current_lane', 'flow_id', 'simple', 'node', 'attached', 'onward', 'onward_edge')
+  local is_held = v[1] == 'active' and v[2] == 'leased' and (tonumber(v[3] or nil) or 0) > c.now
+    and v[4] == args.lease_id and v[5] == args.lease_epoch and v[6] == args.attempt_id
+    and is_set(v[4]) and is_set(v[5]) and is_set(v[6])
+  if not is_held then return record.read(core_key, fence.FIELDS) end
+  return {
+    is_held = true, lifecycle_phase = 'active', ownership_state = 'leased', current_attempt_index = v[7] or nil,
+    current_worker_instance_id = v[8] or nil, lane_id = v[9] or nil, current_lane = v[10] or nil, flow_id = v[11] or nil,
+    simple = v[12] or nil, node = v[13] or nil, attached = v[14] or nil, onward = is_set(v[15]) and v[15] or nil,
+    onward_edge = v[16],
+    -- Members of managed flows have the field `attached`, and nothing else has.
+    managed = v[14] and '1' or nil,
+  }
+end
+
+-- Whether a call comes from the holder of a lease that stands: the usual case, which needs no closer look.
+function fence.holds(c, core, args)
+  return core.lifecycle_phase == 'active' and core.ownership_state == 'leased' and not fence.lapsed(c, core)
+    and fence.matches(args, core) and is_set(args.lease_id) and is_set(args.lease_epoch) and is_set(args.attempt_id)
+end

@@ -1,0 +1,148 @@
+-- The eligible executions of a lane: the eligible set and, while executions with a fair key wait there (core field
+-- `fair_key`), a queue for each key; executions without a key share the queue of the empty one. Executions enter and
+-- leave an eligible set only by order.enter and order.leave. claim_order.chooser decides which one a claim takes.
+
+-- What a call knows of a lane: whether keys wait (fair), the last place in the line of keys (last), and the keys that it
+-- has lined up.
+local function memo(c, lane)
+  local all = c.order
+  if not all then
+    all = {}
+    c.order = all
+  end
+  local known = all[lane]
+  if not known then
+    known = { lined_up = {} }
+    all[lane] = known
+  end
+  return known
+end
+
+-- Whether the keys of a lane take turns.
+function order.is_fair(c, lane)
+  local known = memo(c, lane)
+  if known.fair == nil then known.fair = redis.call('EXISTS', key.ffx_turns(c, lane)) == 1 end
+  return known.fair
+end
+
+-- The place behind all keys that wait.
+function order.last_place(c, lane)
+  local known = memo(c, lane)
+  if not known.last then
+    local last = redis.call('ZRANGE', key.ffx_turns(c, lane), -1, -1, 'WITHSCORES')
+    known.last = tonumber(last[2] or nil) or 0
+  end
+  known.last = known.last + 1
+  return known.last
+end
+
+-- From here to order.write_gathered, executions that enter an eligible set wait to do so together. Nobody else may read
+-- those sets meanwhile, or take out what has entered them.
+function order.gather(c)
+  c.entering = {}
+end
+
+local function write_entering(c)
+  for eligible_key, members in pairs(c.entering) do call.chunked('ZADD', eligible_key, members) end
+end
+
+function order.write_gathered(c)
+  if not c.entering then return end
+  write_entering(c)
+  c.entering = nil
+end
+
+-- A key of which something waits is in the line of keys.
+local function line_up(c, lane, fair_key)
+  local known = memo(c, lane)
+  if known.lined_up[fair_key] then return end
+  known.lined_up[fair_key] = true
+  if not order.is_fair(c, lane) then
+    known.fair = true
+    if c.entering then
+      write_entering(c)
+      c.entering = {}
+    end
+    if redis.call('EXISTS', key.lane_eligible(c, lane)) == 1 then
+      redis.call('HSET', key.ffx_order(c, lane), 'adopted_to', '0')
+    end
+  end
+  redis.call('ZADD', key.ffx_turns(c, lane), 'NX', order.last_place(c, lane), fair_key)
+end
+
+-- The queue that an execution of the eligible set belongs into, with its key in the line: nil when the lane has none.
+-- `core` needs nothing but its fair_key, which is noted on records that have none and share the empty one.
+function order.queue_for(c, lane, execution_id, core)
+  local fair_key = core.fair_key
+  if not is_set(fair_key) then
+    if not order.is_fair(c, lane) then return nil end
+    if not fair_key then redis.call('HSET', key.exec_core(c, execution_id), 'fair_key', '', 'simple', '') end
+    fair_key = ''
+  end
+  line_up(c, lane, fair_key)
+  return key.ffx_queue(c, lane, fair_key)
+end
+
+-- Puts an execution into the eligible set of its lane, or to its place there when it is in already.
+function order.enter(c, lane, execution_id, core, eligible_key)
+  local score = record.eligible_score(core)
+  local queue_key = order.queue_for(c, lane, execution_id, core)
+  eligible_key = eligible_key or key.lane_eligible(c, lane)
+  if c.entering then
+    local members = call.list_in(c.entering, eligible_key)
+    local n = #members
+    members[n + 1], members[n + 2] = score, execution_id
+  else
+    redis.call('ZADD', eligible_key, score, execution_id)
+  end
+  if queue_key then redis.call('ZADD', queue_key, score, execution_id) end
+end
+
+-- Takes a key of which nothing waits out of the line.
+function order.step_out(c, lane, fair_key)
+  redis.call('ZREM', key.ffx_turns(c, lane), fair_key)
+  redis.call('HDEL', key.ffx_order(c, lane), 'claims ' .. fair_key, 'seen ' .. fair_key)
+  local known = memo(c, lane)
+  known.fair, known.lined_up[fair_key] = nil, nil
+end
+
+-- From here to order.write_leaving, executions that leave an eligible set do so together. Whoever reads those sets, or puts in
+-- again what has left them, ends it first.
+function order.leave_together(c)
+  c.leaving = {}
+end
+
+function order.write_leaving(c)
+  if not c.leaving then return end
+  for eligible_key, members in pairs(c.leaving) do call.chunked('ZREM', eligible_key, members) end
+  c.leaving = nil
+end
+
+-- Takes an execution out of the eligible set of its lane, if it is there.
+function order.leave(c, lane, execution_id, core, eligible_key)
+  eligible_key = eligible_key or key.lane_eligible(c, lane)
+  if c.leaving then
+    local members = call.list_in(c.leaving, eligible_key)
+    members[#members + 1] = execution_id
+  else
+    redis.call('ZREM', eligible_key, execution_id)
+  end
+  local fair_key = core.fair_key
+  if not fair_key then return end
+  local queue_key = key.ffx_queue(c, lane, fair_key)
+  if redis.call('ZREM', queue_key, execution_id) == 0 or redis.call('EXISTS', queue_key) == 1 then return end
+  order.step_out(c, lane, fair_key)
+end
+
+-- An execution has so long (ms) to start.
+function order.limit_start(c, execution_id, start_timeout)
+  redis.call('ZADD', key.ffx_start_deadlines(c), c.now + start_timeout, execution_id)
+  wake.due(c, c.now + start_timeout)
+end
+
+-- A managed execution entered the eligible set of its lane.
+function order.announce(c, execution_id, core, lane)
+  wake.eligible(c, lane, execution_id, core.priority)
+  local start_timeout = not is_set(core.current_attempt_index) and tonumber(core.start_timeout)
+  if start_timeout then order.limit_start(c, execution_id, start_timeout) end
+end

@@ -1,0 +1,49 @@
+-- Progress that a lease holder reports.
+
+-- The flow's event log keeps the last report of each execution, so that many of them do not push out what else happened.
+local function log_progress(c, core_key, core, A)
+  local before = redis.call('HGET', core_key, 'progress_event')
+  if before then redis.call('XDEL', key.flow_events(c, core.flow_id), before) end
+  local id = event_log.add_alone(c, core.flow_id, 'progress', core.node or core.execution_id, core.current_attempt_index,
+    (A.progress_pct or '') .. ' ' .. (A.progress_message or ''))
+  redis.call('HSET', core_key, 'progress_event', id)
+end
+
+-- @function ff_update_progress
+-- @summary  Records how far the lease holder has come.
+-- @flags    derives repeatable
+-- @key      core            exec.core
+-- @arg      execution_id    execution_id
+-- @arg      lease_id        lease_id omittable
+-- @arg      lease_epoch     lease_epoch omittable
+-- @arg      progress_pct    text optional
+-- @arg      progress_message text optional
+-- @reply    OK
+-- @error    execution_not_found
+-- @error    execution_not_active terminal_outcome:text lease_epoch:text lifecycle_phase:text attempt_id:text
+-- @error    lease_revoked
+-- @error    lease_expired
+-- @error    stale_lease
+function F.ff_update_progress(K, A)
+  local c = call.open(K.core)
+  local core = record.read(K.core, fence.FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  if core.lifecycle_phase ~= 'active' then return reply.not_active(core) end
+  if core.ownership_state == 'lease_revoked' then return reply.err('lease_revoked') end
+  if fence.lapsed(c, core) then return reply.err('lease_expired') end
+  if A.lease_id ~= core.current_lease_id or A.lease_epoch ~= core.current_lease_epoch then
+    return reply.err('stale_lease')
+  end
+  local values = { 'last_mutation_at', c.now_text, 'progress_updated_at', c.now_text }
+  if is_set(A.progress_pct) then
+    values[#values + 1] = 'progress_pct'
+    values[#values + 1] = A.progress_pct
+  end
+  if is_set(A.progress_message) then
+    values[#values + 1] = 'progress_message'
+    values[#values + 1] = A.progress_message
+  end
+  redis.call('HSET', K.core, unpack(values))
+  if core.managed then log_progress(c, K.core, core, A) end
+  return reply.ok()
+end

@@ -1,0 +1,138 @@
+-- Running an ended execution again.
+
+local MAX_REPLAYS = 10
+
+replay.FIELDS = {
+  'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'replay_count',
+  'flow_id', 'managed', 'node', 'created_at', 'priority', 'delay_until', 'lane_id', 'current_lane',
+  'current_attempt_index', 'start_timeout', 'wait', 'journal', 'failure_reason', 'failure_category', 'cancellation_reason',
+  'cancelled_by', 'compacted', 'fair_key',
+}
+
+-- What tells how the execution ended, and is no longer true.
+local OUTCOME_DETAILS = { 'failure_reason', 'failure_category', 'cancellation_reason', 'cancelled_by' }
+
+-- How often an execution may be replayed.
+function replay.limit(c, execution_id)
+  return number.finite(record.policy(key.exec_policy(c, execution_id)).max_replay_count) or MAX_REPLAYS
+end
+
+-- @hook An execution whose record was compacted is about to run again: what it knew of its edges is to be written again.
+function replay.on_compacted(c, flow_id, execution_id) end
+
+-- State of an edge of a replayed child: open again unless its upstream has ended by now as the edge wants it.
+local function reopen_edge(c, dep_key, unresolved_key, edge_id, managed)
+  local dep = record.read(dep_key, { 'state', 'upstream_execution_id', 'dependency_kind' })
+  if not dep or dep.state == 'satisfied' then return false end
+  local upstream = is_set(dep.upstream_execution_id)
+    and record.read(key.exec_core(c, dep.upstream_execution_id), { 'lifecycle_phase', 'terminal_outcome' })
+  local outcome = upstream and upstream.lifecycle_phase == 'terminal' and upstream.terminal_outcome
+  if outcome and managed then outcome = dependency.verdict(dep.dependency_kind, outcome) end
+  if outcome == 'success' then
+    redis.call('HSET', dep_key, 'state', 'satisfied', 'last_resolved_at', c.now_text)
+    redis.call('SREM', unresolved_key, edge_id)
+    return false
+  end
+  redis.call('HSET', dep_key, 'state', 'unsatisfied', 'last_resolved_at', '')
+  redis.call('SADD', unresolved_key, edge_id)
+  return true
+end
+
+-- Opens the edges of a skipped child again. Gives how many it has to wait for.
+local function reopen_edges(c, execution_id, edge_ids, dep_keys, managed)
+  local unresolved_key = key.exec_deps_unresolved(c, execution_id)
+  local open = 0
+  for i, edge_id in ipairs(edge_ids) do
+    if reopen_edge(c, dep_keys[i] or key.exec_dep(c, execution_id, edge_id), unresolved_key, edge_id,
+      managed) then
+      open = open + 1
+    end
+  end
+  redis.call('HSET', key.exec_deps_meta(c, execution_id), 'unsatisfied_required_count', number.text(open),
+    'impossible_required_count', '0', 'last_dependency_update_at', c.now_text)
+  return open
+end
+
+-- Core fields of a replay as flat list, and those to unset.
+function replay.fields(core)
+  local values = {
+    'pending_replay_attempt', '1',
+    'replay_count', number.text((tonumber(core.replay_count) or 0) + 1),
+    'retry_count', '0',
+    'lease_reclaim_count', '0',
+  }
+  if is_set(core.current_attempt_index) then
+    values[#values + 1] = 'pending_previous_attempt_index'
+    values[#values + 1] = core.current_attempt_index
+  end
+  local blank = { 'completed_at' }
+  for _, field in ipairs(OUTCOME_DETAILS) do
+    if is_set(core[field]) then blank[#blank + 1] = field end
+  end
+  return values, blank
+end
+
+-- @function ff_replay_execution
+-- @summary  Runs an ended execution again. It waits for upstreams that have not ended. A member of a flow that was
+--           skipped waits for its upstreams once more; those that failed must be replayed as well.
+-- @flags    derives operator intake
+-- @key      core            exec.core
+-- @key      terminal        lane.terminal
+-- @key      eligible        lane.eligible
+-- @key      lease_history   exec.lease_history
+-- @key      blocked_dependencies lane.blocked_dependencies optional
+-- @key      meta            exec.deps_meta optional
+-- @key      unresolved      exec.deps_unresolved optional
+-- @keys     deps            exec.dep(edge_id=edges)
+-- @arg      execution_id    execution_id
+-- @arg      now_ms          unix_ms optional
+-- @args     edges           edge_id
+-- @reply    OK waiting_for:int
+-- @error    execution_not_found
+-- @error    execution_not_terminal
+-- @error    max_replays_exhausted
+function F.ff_replay_execution(K, A)
+  local c = call.open(K.core)
+  local core = record.read(K.core, replay.FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  local flow = core.managed and record.read(key.flow_core(c, core.flow_id or ''), { 'purging', 'held', 'incomplete' }) or {}
+  if flow.purging then return reply.err('execution_not_found') end
+  -- Nothing runs of a flow whose nodes and edges are not all in yet, or never will be.
+  if flow.held then return reply.err('execution_not_terminal') end
+  if flow.incomplete then return reply.err('max_replays_exhausted') end
+  if core.lifecycle_phase ~= 'terminal' then return reply.err('execution_not_terminal') end
+  if (tonumber(core.replay_count) or 0) >= replay.limit(c, A.execution_id) then
+    return reply.err('max_replays_exhausted')
+  end
+
+  if core.compacted then replay.on_compacted(c, core.flow_id or '', A.execution_id) end
+  local waiting_for, kind = 0, 'normal'
+  local g = is_set(core.flow_id) and edge_group.find(c, key.flow_edgegroup(c, core.flow_id, A.execution_id)) or nil
+  local skipped = is_set(core.flow_id) and (core.terminal_outcome == 'skipped' or edge_group.is_unsatisfied(g))
+  -- A managed child that was ended before its upstreams may never have been told how those ended.
+  if skipped or (core.managed and not edge_group.has_fired(g)) then
+    if skipped then kind = 'skipped_flow_member' end
+    local edges = A.edges
+    if #edges == 0 or g then edges = redis.call('SMEMBERS', key.exec_deps_all_edges(c, A.execution_id)) end
+    waiting_for = reopen_edges(c, A.execution_id, edges, g and {} or K.deps, core.managed)
+    if g and join.reset(c, g, core, A.execution_id) then waiting_for = 0 end
+  else
+    waiting_for = dependency.open_edges(c, core, A.execution_id)
+  end
+  terminal.reopen(c, A.execution_id, core, K.terminal)
+  local values, blank = replay.fields(core)
+  if waiting_for > 0 then
+    dependency.hold(c, A.execution_id, K.core, core, {
+      detail = number.text(waiting_for) .. ' dep(s) unsatisfied after replay',
+      attempt_state = 'pending_replay_attempt', values = values, blank = blank,
+    })
+  else
+    values[#values + 1] = 'attempt_state'
+    values[#values + 1] = 'pending_replay_attempt'
+    requeue.ready(c, A.execution_id, K.core, core, { values = values, blank = blank, eligible = K.eligible })
+  end
+  lease.history(c, A.execution_id, 'event', 'replay_initiated',
+    'replay_count', number.text((tonumber(core.replay_count) or 0) + 1), 'replay_type', kind, 'ts', c.now_text)
+  settle.run(c)
+  return reply.ok(number.text(waiting_for))
+end

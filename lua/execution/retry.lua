@@ -1,0 +1,154 @@
+-- Failing an attempt: another try later, or the end.
+
+local DEFAULT_BACKOFF_MS = 1000
+local DEFAULT_MAX_BACKOFF_MS = 60000
+local DEFAULT_MULTIPLIER = 2
+
+-- Delay before the next attempt in whole ms, or nil when no attempt is left. `policy` is the decoded retry
+-- policy; anything else than an object allows no retry. A value that is no number counts as its default.
+function retry.delay(policy, retry_count)
+  if type(policy) ~= 'table' then return nil end
+  if retry_count >= (number.finite(policy.max_retries) or 0) then return nil end
+  local backoff = policy.backoff
+  if type(backoff) ~= 'table' then return DEFAULT_BACKOFF_MS end
+  if backoff.type == 'fixed' then
+    return math.floor(number.finite(backoff.delay_ms) or DEFAULT_BACKOFF_MS)
+  elseif backoff.type == 'exponential' then
+    local initial = number.finite(backoff.initial_delay_ms) or DEFAULT_BACKOFF_MS
+    local multiplier = number.finite(backoff.multiplier) or DEFAULT_MULTIPLIER
+    local cap = number.finite(backoff.max_delay_ms) or DEFAULT_MAX_BACKOFF_MS
+    local delay = number.finite(initial * multiplier ^ retry_count) or cap
+    return math.floor(math.min(delay, cap))
+  end
+  return DEFAULT_BACKOFF_MS
+end
+
+-- Lengthens a delay by up to the policy's jitter share; `permille` is the caller's random number, 0 to 1000.
+function retry.jittered(policy, delay, permille)
+  local backoff = type(policy) == 'table' and policy.backoff
+  local share = type(backoff) == 'table' and number.finite(backoff.jitter_permille) or 0
+  share = math.max(0, math.min(1000, share))
+  return delay + math.floor(delay * share * permille / 1e6)
+end
+
+-- Decoded JSON, or nil.
+function retry.parse(json)
+  if not is_set(json) then return nil end
+  local ok, policy = pcall(cjson.decode, json)
+  return ok and policy or nil
+end
+
+local function end_failed_attempt(c, execution_id, core, reason, category)
+  attempt_record.finish(c, execution_id, core, 'ended_failure',
+    'failure_reason', reason, 'failure_category', category)
+  lease.close_stream(c, execution_id, core.current_attempt_index or '', 'attempt_failure')
+end
+
+-- Ends the attempt and schedules the next one at `at` (ms).
+function retry.schedule(c, execution_id, core_key, core, f, reason, category, at, k)
+  local index = core.current_attempt_index or ''
+  local at_text = number.text(at)
+  end_failed_attempt(c, execution_id, core, reason, category)
+  lease.drop(c, execution_id, core, k and k.worker_leases)
+  local blank = { 'current_attempt_id', unpack(terminal.LEASE_FIELDS) }
+  local values = {
+    'lifecycle_phase', 'runnable',
+    'ownership_state', 'unowned',
+    'eligibility_state', 'not_eligible_until_time',
+    'blocking_reason', 'waiting_for_retry_backoff',
+    'blocking_detail', 'retry backoff until ' .. at_text .. ' (attempt ' .. index .. ' failed: ' .. reason .. ')',
+    'terminal_outcome', 'none',
+    'attempt_state', 'pending_retry_attempt',
+    'public_state', 'delayed',
+    'pending_retry_reason', reason,
+    'pending_previous_attempt_index', index,
+    'retry_count', number.text((tonumber(core.retry_count) or 0) + 1),
+    'delay_until', at_text,
+    'failure_reason', reason,
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+  }
+  if core.managed and is_set(category) then
+    values[#values + 1] = 'failure_category'
+    values[#values + 1] = category
+  elseif core.managed then
+    blank[#blank + 1] = 'failure_category'
+  end
+  record.write(core_key, core.managed, values, blank)
+  redis.call('ZADD', k and k.delayed or key.lane_delayed(c, record.lane(core)), at, execution_id)
+  terminal.released(c, execution_id, core, f, 'failed_retry_scheduled')
+  if core.managed then
+    event_log.add_for(c, core, 'retry', index, reason)
+    wake.due(c, at)
+  end
+end
+
+-- Ends the attempt and, with it, the execution.
+function retry.give_up(c, execution_id, core_key, core, f, reason, category, k)
+  end_failed_attempt(c, execution_id, core, reason, category)
+  lease.drop(c, execution_id, core, k and k.worker_leases)
+  terminal.released(c, execution_id, core, f, 'failed_terminal')
+  local values = { 'failure_reason', reason }
+  if core.managed and is_set(category) then
+    values[3] = 'failure_category'
+    values[4] = category
+  end
+  terminal.finish(c, execution_id, core_key, core, {
+    outcome = 'failed', attempt_state = 'attempt_terminal', blank = terminal.LEASE_FIELDS, values = values,
+    terminal_key = k and k.terminal, reason = reason, category = category,
+  })
+end
+
+-- The retry policy that counts for a failure that the contract's function reports.
+local function policy_for(c, A)
+  local stored = fence.strict(c) and record.policy(key.exec_policy(c, A.execution_id)).retry_policy
+  if type(stored) == 'table' then return stored end
+  return retry.parse(A.retry_policy_json)
+end
+
+-- @function ff_fail_execution
+-- @summary  Ends the attempt with a failure: a retry by the given policy, or the end of the execution. With
+--           strict_authority, the stored retry_policy counts, the given one only where there is none.
+-- @flags    derives fence
+-- @key      core            exec.core
+-- @key      attempt         attempt.record
+-- @key      lease_expiry    index.lease_expiry
+-- @key      worker_leases   index.worker_leases
+-- @key      terminal        lane.terminal
+-- @key      delayed         lane.delayed
+-- @key      lease_current   exec.lease_current
+-- @key      lease_history   exec.lease_history
+-- @key      active          lane.active
+-- @key      stream_meta     stream.meta
+-- @key      attempt_timeout index.attempt_timeout
+-- @key      execution_deadline index.execution_deadline
+-- @arg      execution_id    execution_id
+-- @arg      lease_id        lease_id omittable
+-- @arg      lease_epoch     lease_epoch omittable
+-- @arg      attempt_id      attempt_id omittable
+-- @arg      failure_reason  text optional
+-- @arg      failure_category text optional
+-- @arg      retry_policy_json json optional
+-- @arg      source          text optional
+-- @reply    OK outcome:text delay_until:unix_ms?
+-- @error    execution_not_found
+-- @error    set:lease_fence
+-- @writes_on lease_expired exec.core lease_history stream.meta flow.events
+function F.ff_fail_execution(K, A)
+  local c = call.open(K.core)
+  local core = record.read(K.core, fence.FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  local f, err = lease.check_write(c, K.core, core, A)
+  if err then return err end
+  local reason, category = A.failure_reason or '', A.failure_category or ''
+  local delay = retry.delay(policy_for(c, A), tonumber(core.retry_count) or 0)
+  if delay then
+    retry.schedule(c, A.execution_id, K.core, core, f, reason, category, c.now + delay, K)
+    flow_record.owe_if_over(c, A.execution_id, core)
+    wake.flush(c)
+    return reply.ok('retry_scheduled', number.text(c.now + delay))
+  end
+  retry.give_up(c, A.execution_id, K.core, core, f, reason, category, K)
+  settle.run(c)
+  return reply.ok('terminal_failed')
+end

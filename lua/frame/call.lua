@@ -1,0 +1,188 @@
+-- The frame of a call: its context, which carries prefix, hash tag and clock from one rule to the next, and what it gathers.
+
+-- @hook Reports whether what a partition counts may be wrong, because its records have not been checked since the server started.
+function call.in_doubt(c) return false end
+
+-- Server clock in whole milliseconds.
+function call.clock()
+  local t = redis.call('TIME')
+  return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+end
+
+-- Places are kept from call to call, at most so many: the interpreter goes through all that is kept again and again.
+local MAX_PLACES = 256
+local places, place_count = {}, 0
+
+-- The place of a call: the prefix and the partition that it works in, with the keys that builders keep there. Read from
+-- the first key; nil when that carries no hash tag.
+local function place_of(first_key)
+  local found = places[first_key]
+  if found then return found end
+  local prefix, tag = string.match(first_key, '^([^:]*):[^{]*({[^}]*})')
+  if not tag then return nil end
+  -- The first key of composite calls is the same for all of a partition.
+  local name = prefix .. ':ffx:' .. tag
+  found = places[name]
+  if not found then
+    if place_count >= MAX_PLACES then places, place_count = {}, 0 end
+    found = {
+      prefix = prefix, tag = tag, partition = string.match(tag, ':(%d+)}') or '', probe = prefix .. ':probe:' .. tag,
+      beside = prefix .. ':probe:' .. tag .. ':beside',
+    }
+    places[name] = found
+    place_count = place_count + 1
+  end
+  return found
+end
+
+-- Context of a call. A first key without a hash tag is refused before anything is written.
+function call.open(first_key)
+  local at = place_of(first_key)
+  if not at then error('key carries no hash tag: ' .. first_key) end
+  local now = call.clock()
+  return {
+    at = at,
+    tag = at.tag,
+    now = now,
+    now_text = number.time(now),
+    more = false,
+  }
+end
+
+-- Number of the partition that a context works in, as text.
+function call.partition(c)
+  return c.at.partition
+end
+
+-- Context of a call in another partition than that of its first key. Only where one server has them all.
+function call.beside(first_key, partition)
+  local at = place_of(first_key)
+  return call.open(at.prefix .. ':ffx:{fp:' .. number.text(partition) .. '}')
+end
+
+-- Whether the server is, or may be, one of a cluster; nil before that was asked.
+local clustered
+
+function call.is_clustered()
+  if clustered == nil then
+    local info = redis.pcall('CLUSTER', 'INFO')
+    clustered = type(info) ~= 'table' or not string.find(info.err or '', 'cluster support disabled', 1, true)
+  end
+  return clustered
+end
+
+-- The frame of every call that may write, as the generated registrations have it: call.begin comes before anything else,
+-- with the first key of a call that derives others from it, and call.finish behind all that the function does.
+function call.begin(first_key)
+  event_log.drop()
+  if first_key then call.probe(first_key) end
+end
+
+function call.finish(answer)
+  event_log.write()
+  return answer
+end
+
+-- In a cluster, a slot on the move is on two servers. On the one that gives it away, a call that touches an absent key fails
+-- half-way. On the one that takes it in, a call that was asked for there finds every key that has not arrived absent: only
+-- commands with several keys are refused. Reading two keys that never exist fails on both, before the first write.
+function call.probe(first_key)
+  if not call.is_clustered() then return end
+  local at = place_of(first_key)
+  if at then redis.call('EXISTS', at.probe, at.beside) end
+end
+
+-- Refusal of a call that brings fewer keys or arguments than it needs. After the counts come names and positions of the
+-- arguments that must be numbers.
+function call.refuse(keys, key_count, args, arg_count, ...)
+  local numbers = { ... }
+  for i = 1, #numbers, 2 do
+    local raw = args[numbers[i + 1]]
+    if tonumber(raw) == nil then return number.refuse(numbers[i], raw) end
+  end
+  if #keys < key_count then
+    return reply.err('invalid_input', key_count .. ' keys are needed, got: ' .. #keys)
+  end
+  return reply.err('invalid_input', arg_count .. ' arguments are needed, got: ' .. #args)
+end
+
+-- A call that works on several executions gathers what enters and leaves the indexes that it does not read, and writes it
+-- with one command for each index; another call writes at once. What leaves goes before what enters, so a member that
+-- leaves an index which it has entered in the same call must not be among those that enter any more.
+local GATHERED = { 'ZREM', 'SREM', 'ZADD', 'SADD' }
+local ENTERS_WITH = { ZREM = 'ZADD', SREM = 'SADD' }
+
+function call.gather(c)
+  c.gathered = c.gathered or { ZREM = {}, SREM = {}, ZADD = {}, SADD = {} }
+end
+
+-- The list that `lists` has under a name; a new one when it has none.
+function call.list_in(lists, name)
+  local list = lists[name]
+  if not list then
+    list = {}
+    lists[name] = list
+  end
+  return list
+end
+
+-- Takes a member off those that enter an index: `width` is how many values there are for each.
+local function take_back(c, command, index, member, width)
+  local list = c.gathered[command][index]
+  if not list then return end
+  for i = #list, width, -width do
+    if list[i] == member then
+      for _ = 1, width do table.remove(list, i - width + 1) end
+    end
+  end
+end
+
+-- A member leaves an index: `command` is ZREM or SREM.
+function call.leave(c, command, index, member)
+  if not c.gathered then
+    redis.call(command, index, member)
+    return
+  end
+  take_back(c, ENTERS_WITH[command], index, member, command == 'ZREM' and 2 or 1)
+  local list = call.list_in(c.gathered[command], index)
+  list[#list + 1] = member
+end
+
+-- A member enters an index: a sorted set with its score, else a set.
+function call.enter(c, index, member, score)
+  if not c.gathered then
+    if score then redis.call('ZADD', index, score, member) else redis.call('SADD', index, member) end
+    return
+  end
+  local list = call.list_in(c.gathered[score and 'ZADD' or 'SADD'], index)
+  if score then list[#list + 1] = score end
+  list[#list + 1] = member
+end
+
+-- Writes what the call has gathered so far.
+function call.write_gathered(c)
+  if not c.gathered then return end
+  for _, command in ipairs(GATHERED) do
+    local lists = c.gathered[command]
+    if next(lists) then
+      for index, list in pairs(lists) do call.chunked(command, index, list) end
+      c.gathered[command] = {}
+    end
+  end
+end
+
+-- Commands with a variable number of arguments stay below the interpreter's argument limit.
+local UNPACK_CHUNK = 1000
+
+function call.chunked(command, target, list)
+  if #list <= UNPACK_CHUNK then
+    if #list > 0 then redis.call(command, target, unpack(list)) end
+    return
+  end
+  for from = 1, #list, UNPACK_CHUNK do
+    redis.call(command, target, unpack(list, from, math.min(from + UNPACK_CHUNK - 1, #list)))
+  end
+end
+
+-- Edges (or members) worked per call; the rest waits in the partition's backlog.
+call.WORK_BUDGET = 256

@@ -1,0 +1,162 @@
+-- Messages to workers, keepers and clients. They are hints: a lost one costs time, never work, because workers and
+-- keepers also poll slowly. Only executions of managed flows cause them.
+
+-- To workers: something to claim, nothing left, an execution set aside that the worker who met it cannot run; a worker that
+-- serves the lane, or no longer does, which workers tell each other; and that a lease has ended. The mark makes messages differ.
+
+-- @message  work    channel.wake,channel.rota work {partition} {mark}
+-- @message  none    channel.wake,channel.rota none {partition}
+-- @message  aside   channel.wake              aside {partition} {activity}
+-- @message  here    channel.wake              here {worker_instance_id}
+-- @message  left    channel.wake              left {worker_instance_id}
+-- @message  cancel  channel.worker            cancel {execution_id} {lease_id} {reason}
+
+-- To keepers: something is due in a partition at a time (ms). The family is b for budgets, q for quotas, empty for flows.
+
+-- @message  due     channel.due               {family}{partition} {at}
+
+-- Keepers look at every partition at least this often (ms); what is due later needs no message. It is shorter than the
+-- default lease, so that a claim needs none.
+local SWEEP_MS = 9000
+
+-- Sends a message and gives how many heard it; nil when it could not be sent, for want of rights on the channel for instance:
+-- a call that has written must not end half-way for a hint. The only place of the library that publishes.
+function wake.send(channel, text)
+  local heard = redis.pcall('PUBLISH', channel, text)
+  if type(heard) == 'number' then return heard end
+  return nil
+end
+
+-- What a call has added to the eligible set of a lane: count and urgent; nil when it has added nothing.
+function wake.added(c, lane)
+  return c.lanes and c.lanes[lane]
+end
+
+-- A member was added to the eligible set of a lane.
+function wake.eligible(c, lane, execution_id, priority)
+  local lanes = call.list_in(c, 'lanes')
+  local added = lanes[lane]
+  if not added then
+    added = { count = 0, urgent = false }
+    lanes[lane] = added
+  end
+  added.count = added.count + 1
+  if (tonumber(priority) or 0) > 0 then added.urgent = true end
+end
+
+-- A member that this very call had added was taken out again.
+function wake.taken(c, lane)
+  local added = wake.added(c, lane)
+  if added and added.count > 0 then added.count = added.count - 1 end
+end
+
+-- Something is due at `at` (ms).
+function wake.due(c, at)
+  if at - c.now <= SWEEP_MS and (not c.due_at or at < c.due_at) then c.due_at = at end
+end
+
+-- The worker that runs an execution is told to stop.
+function wake.cancel(c, worker_instance_id, execution_id, lease_id, reason)
+  local cancels = call.list_in(c, 'cancels')
+  cancels[#cancels + 1] = { worker_instance_id, message.cancel(execution_id, lease_id or '', reason) }
+end
+
+-- Results up to this size (bytes) go with the message that a flow is over.
+local MAX_DONE_RESULT = 4096
+
+local function tell_done(c, text)
+  local finished = call.list_in(c, 'finished')
+  finished[#finished + 1] = text
+end
+
+-- A flow is over. A small result goes with the message when the call has it at hand, so that whoever waits need not
+-- ask for it.
+function wake.done(c, flow_id, outcome, result)
+  local text = flow_id .. ' ' .. outcome
+  if is_set(result) and #result <= MAX_DONE_RESULT then text = text .. ' ' .. result end
+  tell_done(c, text)
+end
+
+-- A flow that was over runs again, so that its end is to come.
+function wake.reopened(c, flow_id) tell_done(c, flow_id .. ' reopened') end
+
+-- Wake-ups of a lane go to few of its workers: those that listen to the slot of the wake ring that it is at that time. A slot
+-- lasts SLOT_MS and comes once per round of SLOTS, in another order in every round, so that work that comes at a steady pace
+-- does not always meet the same slots. Workers use the same rule.
+local SLOT_MS, SLOTS = 20, 256
+
+-- So many workers listen to each slot.
+local WOKEN_PER_SLOT = 3
+
+-- The slot of a time (ms).
+function wake.slot(at)
+  local step = math.floor(at / SLOT_MS)
+  local round = math.floor(step / SLOTS) % SLOTS
+  return (step % SLOTS * (2 * round + 1) + round) % SLOTS
+end
+
+-- Tells all workers of a lane that there is something to claim. The time makes messages differ: by it, workers find out
+-- who answers first.
+function wake.all(c, lane)
+  wake.send(key.channel_wake(c, lane), message.work(call.partition(c), c.now_text))
+end
+
+-- Tells the workers of the present slot, or of a given one, that there is something to claim; all workers when this server
+-- knows of no listener to the slot.
+function wake.workers(c, lane, slot)
+  local channel = key.channel_rota(c, number.text(slot or wake.slot(c.now)), lane)
+  if wake.send(channel, message.work(call.partition(c), c.now_text)) == 0 then wake.all(c, lane) end
+end
+
+-- Passes a wake-up on to as many further workers as needed: one that was woken at a slot took `taken` executions and left some.
+function wake.pass_on(c, lane, slot, taken)
+  if redis.call('ZCARD', key.lane_eligible(c, lane)) > WOKEN_PER_SLOT * taken then return wake.all(c, lane) end
+  wake.workers(c, lane, ((tonumber(slot) or 0) + WOKEN_PER_SLOT) % SLOTS)
+end
+
+-- Tells the workers of a slot, or all, that nothing is left to claim.
+function wake.none(c, lane, slot)
+  local channel = is_set(slot) and key.channel_rota(c, slot, lane) or key.channel_wake(c, lane)
+  wake.send(channel, message.none(call.partition(c)))
+end
+
+local NOTHING = {}
+
+-- What several flows have to tell goes in one message up to this size (bytes), roughly.
+local MAX_DONE_MESSAGE = 65536
+
+-- One message goes as it is; more of them each behind its length.
+local function publish_done(c, messages)
+  local channel = key.channel_done(c)
+  if #messages == 1 then
+    wake.send(channel, messages[1])
+    return
+  end
+  local parts, bytes = { 'many ' }, 0
+  for i, text in ipairs(messages) do
+    parts[#parts + 1] = number.text(#text) .. ' ' .. text
+    bytes = bytes + #text
+    if i == #messages or bytes >= MAX_DONE_MESSAGE then
+      wake.send(channel, table.concat(parts))
+      parts, bytes = { 'many ' }, 0
+    end
+  end
+end
+
+-- Publishes what the call gathered: a lane only when its set was empty before or a more urgent member came.
+function wake.flush(c)
+  for lane, added in pairs(c.lanes or NOTHING) do
+    if added.count > 0 then
+      if added.urgent or redis.call('ZCOUNT', key.lane_eligible(c, lane), '(-inf', '+inf') <= added.count then
+        wake.workers(c, lane)
+      end
+    end
+  end
+  if c.due_at then
+    wake.send(key.channel_due(c), message.due('', call.partition(c), number.text(c.due_at)))
+  end
+  for _, cancel in ipairs(c.cancels or NOTHING) do
+    wake.send(key.channel_worker(c, cancel[1]), cancel[2])
+  end
+  if c.finished then publish_done(c, c.finished) end
+end

@@ -1,0 +1,255 @@
+-- Dependencies of an execution: its edges, how many of them are open, and what their resolution does to it.
+
+-- Child fields that a resolution reads.
+dependency.CHILD_FIELDS = {
+  'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
+  'flow_id', 'managed', 'node', 'lane_id', 'current_lane', 'created_at', 'priority', 'delay_until',
+  'current_attempt_index', 'current_attempt_id', 'current_lease_id', 'current_lease_epoch',
+  'current_worker_id', 'current_worker_instance_id', 'current_waitpoint_id', 'start_timeout', 'retry_count',
+  'lease_expires_at', 'blocking_reason', 'blocking_detail', 'prior_eligibility_state', 'prior_blocking_reason',
+  'prior_blocking_detail', 'wait', 'fair_key',
+}
+
+-- Those that a child needs which may run now; the full list when something else holds it back.
+dependency.READY_FIELDS = {
+  'lifecycle_phase', 'ownership_state', 'eligibility_state', 'attempt_state', 'terminal_outcome', 'lane_id',
+  'execution_id', 'created_at', 'priority', 'flow_id', 'managed', 'delay_until', 'start_timeout', 'blocking_detail',
+  'prior_eligibility_state', 'wait', 'fair_key',
+}
+
+-- Those of a child that the call which makes it ready may lease at once: what a first claim reads, too.
+dependency.HANDOFF_FIELDS = {
+  'lifecycle_phase', 'ownership_state', 'eligibility_state', 'attempt_state', 'terminal_outcome', 'lane_id',
+  'flow_id', 'managed', 'node', 'current_lease_epoch', 'total_attempt_count', 'execution_kind', 'created_at',
+  'priority', 'retry_count', 'input_count', 'uses_flow_input', 'delay_until', 'start_timeout', 'attempt_timeout',
+  'required_capabilities', 'blocking_detail', 'prior_eligibility_state', 'attached', 'wait', 'limits', 'fair_key',
+}
+
+-- Keys of the child's side of one edge, and the child's id.
+function dependency.child_keys(c, child_id, edge_id)
+  return {
+    child_id = child_id,
+    core = key.exec_core(c, child_id),
+    meta = key.exec_deps_meta(c, child_id),
+    unresolved = key.exec_deps_unresolved(c, child_id),
+    dep = key.exec_dep(c, child_id, edge_id),
+  }
+end
+
+-- How many upstreams an execution still waits for. A join that has come to its decision waits for none.
+function dependency.open_edges(c, child, child_id)
+  local open = redis.call('HGET', key.exec_deps_meta(c, child_id), 'unsatisfied_required_count')
+  open = math.max(0, tonumber(open or nil) or 0)
+  if open > 0 and edge_group.has_fired(edge_group.of(c, child.flow_id, child_id)) then return 0 end
+  return open
+end
+
+-- State of the attempt of a child that may run now.
+local function startable(attempt_state)
+  if not is_set(attempt_state) or attempt_state == 'none' then return 'pending_first_attempt' end
+  return attempt_state
+end
+
+-- @hook Reports whether the call itself leases an execution that may run now, so that it need not enter its lane.
+function dependency.hand_off(c, next_up, execution_id, core_key, core) return false end
+
+-- A blocked child whose last dependency is satisfied may run: at once, when its own delay is over, or when what
+-- held it back before is lifted.
+function dependency.release(c, child_id, k, child)
+  call.leave(c, 'ZREM', k.blocked_dependencies or key.lane_blocked_dependencies(c, record.lane(child)), child_id)
+  if is_set(child.prior_eligibility_state) then
+    child = record.read(k.core, dependency.CHILD_FIELDS)
+    admission.restore(c, child_id, k.core, child, startable(child.attempt_state))
+    return
+  end
+  child.attempt_state = startable(child.attempt_state)
+  if not (k.next_up and dependency.hand_off(c, k.next_up, child_id, k.core, child)) then
+    dependency.ready(c, child_id, k.core, child, k.eligible)
+  end
+end
+
+-- What a child with all its dependencies satisfied becomes, when nothing else holds it back than its own delay.
+function dependency.ready(c, child_id, core_key, child, eligible_key)
+  if child.is_simple then
+    requeue.ready_simple(c, child_id, core_key, child, eligible_key)
+    return
+  end
+  requeue.ready(c, child_id, core_key, child, {
+    own_delay = true, values = { 'attempt_state', child.attempt_state }, eligible = eligible_key,
+  })
+end
+
+-- An upstream ended without success, so the child can never run.
+function dependency.skip(c, child_id, k, child)
+  local attempt_state = child.attempt_state
+  local interrupted = attempt_state == 'running_attempt' or attempt_state == 'attempt_interrupted'
+  local ended_state = 'none'
+  if interrupted then
+    ended_state = 'attempt_terminal'
+  elseif attempt_state == '' then
+    ended_state = ''
+  end
+  local running_on = child.lifecycle_phase == 'active' and child.current_worker_instance_id
+  terminal.leave_phase(c, child_id, child, {
+    attempt_state = 'ended_cancelled', failure_reason = 'dependency_impossible',
+    stream_reason = 'dependency_impossible', close_reason = 'dependency_impossible',
+    released = 'dependency_impossible',
+  })
+  terminal.finish(c, child_id, k.core, child, {
+    outcome = 'skipped', attempt_state = ended_state,
+    blank = interrupted and terminal.LEASE_FIELDS or {}, terminal_key = k.terminal,
+    silent = not is_set(child.execution_id),
+  })
+  if child.managed and is_set(running_on) then wake.cancel(c, running_on, child_id, child.current_lease_id, 'skipped') end
+end
+
+local function is_blocked(child)
+  return child.lifecycle_phase == 'runnable' and child.eligibility_state == 'blocked_by_dependencies'
+end
+
+-- Whether a child waits for its dependencies and for nothing else.
+function dependency.is_releasable(child)
+  return is_blocked(child) and child.ownership_state == 'unowned' and child.terminal_outcome == 'none'
+end
+
+-- Hands the upstream's result to a child that still waits, when the edge carries data and the call brings the keys.
+function dependency.inject(k, child)
+  return k.upstream_result and is_blocked(child) and child.terminal_outcome == 'none'
+    and is_set(redis.call('HGET', k.dep, 'data_passing_ref'))
+    and redis.call('COPY', k.upstream_result, k.payload, 'REPLACE') == 1
+end
+
+-- Outcomes of an upstream that satisfy an edge, by the edge's kind; any other kind is success_only. Only managed flows have
+-- edges of other kinds.
+dependency.SATISFYING = {
+  on_failure = { failed = true, expired = true, cancelled = true },
+  always = { success = true, failed = true, expired = true, cancelled = true, skipped = true },
+}
+
+-- What an upstream's outcome amounts to for an edge of a managed flow: success when it satisfies the edge.
+function dependency.verdict(kind, outcome)
+  local satisfying = dependency.SATISFYING[kind]
+  if not satisfying then return outcome end
+  if satisfying[outcome] then return 'success' end
+  return outcome == 'success' and 'skipped' or outcome
+end
+
+-- What it means for a child that edges of it were resolved, and all of them satisfied or not; `remaining` are open. Gives the
+-- effect that a caller is told.
+local function affect_child(c, k, satisfied, remaining)
+  -- A child that waits for more and takes no result along is not even read.
+  if satisfied and remaining > 0 and not k.upstream_result then return '' end
+  local child
+  if not satisfied then
+    child = record.read(k.core, dependency.CHILD_FIELDS)
+  else
+    child = k.managed and claim.read_simple(k.core)
+      or record.read(k.core, k.next_up and dependency.HANDOFF_FIELDS or dependency.READY_FIELDS)
+  end
+  if not child then return '' end
+  local child_id = k.child_id or child.execution_id or ''
+  if not satisfied then
+    if child.terminal_outcome ~= 'none' then return '' end
+    dependency.skip(c, child_id, k, child)
+    return 'child_skipped'
+  end
+  local effect = dependency.inject(k, child) and 'data_injected' or ''
+  if remaining == 0 and dependency.is_releasable(child) then
+    child.feeder = k.feeder
+    dependency.release(c, child_id, k, child)
+  end
+  return effect
+end
+
+-- How many edges of a child are open, when the count says that none is: after a start of the server, they are counted.
+local function still_open(c, meta_key, unresolved_key, remaining)
+  if remaining > 0 or not call.in_doubt(c) then return remaining end
+  local open = redis.call('SCARD', unresolved_key)
+  if open ~= remaining then redis.call('HSET', meta_key, 'unsatisfied_required_count', number.text(open)) end
+  return open
+end
+
+-- Resolves one edge on the child's side, all of whose edges must be satisfied. Gives the dependency's new state, what
+-- it did to the child, and how many edges are open.
+function dependency.resolve(c, k, edge_id, outcome)
+  local satisfied = outcome == 'success'
+  local state = satisfied and 'satisfied' or 'impossible'
+  redis.call('HSET', k.dep, 'state', state, 'last_resolved_at', c.now_text)
+  redis.call('SREM', k.unresolved, edge_id)
+  local remaining = still_open(c, k.meta, k.unresolved, redis.call('HINCRBY', k.meta, 'unsatisfied_required_count', -1))
+  if not satisfied then redis.call('HINCRBY', k.meta, 'impossible_required_count', 1) end
+  -- In a managed flow, the edge's own record tells the time.
+  if not k.managed then redis.call('HSET', k.meta, 'last_dependency_update_at', c.now_text) end
+  return state, affect_child(c, k, satisfied, remaining), remaining
+end
+
+-- Resolves edges of one child of a managed flow that are not among its open ones any more. `edges`: a list of {edge_id,
+-- outcome, upstream_id, is_named}, the outcome being that of dependency.verdict; `is_named`: the result goes along under the
+-- name of the upstream.
+function dependency.resolve_taken(c, child_id, edges, next_up)
+  local impossible = 0
+  for _, edge in ipairs(edges) do
+    local satisfied = edge.outcome == 'success'
+    if not satisfied then impossible = impossible + 1 end
+    redis.call('HSET', key.exec_dep(c, child_id, edge.edge_id), 'state', satisfied and 'satisfied' or 'impossible',
+      'last_resolved_at', c.now_text)
+  end
+  local meta_key = key.exec_deps_meta(c, child_id)
+  local remaining = still_open(c, meta_key, key.exec_deps_unresolved(c, child_id),
+    redis.call('HINCRBY', meta_key, 'unsatisfied_required_count', -#edges))
+  if impossible > 0 then
+    redis.call('HINCRBY', meta_key, 'impossible_required_count', impossible)
+  elseif remaining > 0 then
+    return
+  end
+  local k = { managed = true, child_id = child_id, core = key.exec_core(c, child_id), next_up = next_up }
+  if #edges == 1 and edges[1].is_named then k.feeder = edges[1].upstream_id end
+  affect_child(c, k, impossible == 0, remaining)
+end
+
+-- Puts a record behind its dependencies. `h`: detail, attempt_state, values and blank (further core fields),
+-- blocked_dependencies (the index).
+function dependency.hold(c, child_id, core_key, child, h)
+  local values = {
+    'lifecycle_phase', 'runnable',
+    'ownership_state', child.ownership_state or 'unowned',
+    'eligibility_state', 'blocked_by_dependencies',
+    'blocking_reason', 'waiting_for_children',
+    'blocking_detail', h.detail,
+    'terminal_outcome', 'none',
+    'attempt_state', h.attempt_state,
+    'public_state', 'waiting_children',
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+  }
+  for _, value in ipairs(h.values or {}) do values[#values + 1] = value end
+  -- It has a text now, and perhaps a block that it was behind.
+  if child.managed then values[#values + 1], values[#values + 2] = 'simple', '' end
+  record.write(core_key, child.managed, values, h.blank or {})
+  redis.call('ZADD', h.blocked_dependencies or key.lane_blocked_dependencies(c, record.lane(child)),
+    tonumber(child.created_at) or 0, child_id)
+end
+
+-- The child's record of an edge.
+function dependency.write_child_edge(c, dep_key, flow_id, child_id, edge)
+  redis.call('HSET', dep_key,
+    'edge_id', edge.edge_id, 'flow_id', flow_id,
+    'upstream_execution_id', edge.upstream_execution_id, 'downstream_execution_id', child_id,
+    'dependency_kind', edge.dependency_kind, 'state', 'unsatisfied',
+    'data_passing_ref', edge.input_name, 'last_resolved_at', '')
+end
+
+-- Fields of the child's record of an edge that a resolution reads.
+dependency.EDGE_FIELDS = { 'state', 'outcome', 'flow_id', 'downstream_execution_id', 'upstream_execution_id',
+  'dependency_kind' }
+
+-- The flow's record of an edge.
+function dependency.write_edge(c, edge_key, flow_id, edge)
+  redis.call('HSET', edge_key,
+    'edge_id', edge.edge_id, 'flow_id', flow_id,
+    'upstream_execution_id', edge.upstream_execution_id,
+    'downstream_execution_id', edge.downstream_execution_id,
+    'dependency_kind', edge.dependency_kind, 'satisfaction_condition', 'all_required',
+    'data_passing_ref', edge.input_name, 'edge_state', 'pending',
+    'created_at', c.now_text, 'created_by', 'engine')
+end

@@ -1,0 +1,67 @@
+-- The record of a flow, as calls that work on its members read and change it.
+
+local FLOW_OVER = { cancelled = true, completed = true, failed = true }
+
+-- What a call needs to know of a flow beyond its end.
+local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins', 'paused',
+  'budgets', 'budget_ids', 'children', 'fail_fast', 'held' }
+
+-- The same of a flow that has none of the last seven: its record says so with the field `bare`, which flow_record.set takes away.
+local function read_flow(flow_key)
+  local v = redis.call('HMGET', flow_key, 'bare', 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context')
+  if not is_set(v[1]) then return record.read(flow_key, FLOW_FIELDS) or {} end
+  return {
+    flow_kind = v[2] or nil, run_id = v[3] or nil, public_flow_state = v[4] or nil, deadline_at = v[5] or nil,
+    trace_context = v[6] or nil,
+  }
+end
+
+-- The flow of an execution as the call finds it, read once; an empty table without one.
+function flow_record.read(c, flow_id)
+  local flows = c.flows
+  local flow = flows and flows[flow_id]
+  if flow then return flow end
+  if not is_set(flow_id) then return {} end
+  flow = read_flow(key.flow_core(c, flow_id))
+  if not flows then
+    flows = {}
+    c.flows = flows
+  end
+  flows[flow_id] = flow
+  return flow
+end
+
+-- Gives a flow a field that few flows have, and that calls which work on its nodes look at.
+function flow_record.set(flow_key, field, value)
+  redis.call('HSET', flow_key, field, value, 'bare', '')
+end
+
+-- The call has changed a flow, or its like.
+function flow_record.forget(c)
+  c.flows = nil
+end
+
+function flow_record.is_over(flow)
+  return FLOW_OVER[flow.public_flow_state] == true
+end
+
+-- Marks a flow as over; what is still open follows.
+function flow_record.mark_over(c, flow_key, state, ...)
+  redis.call('HSET', flow_key, 'public_flow_state', state, 'last_mutation_at', c.now_text, ...)
+  flow_record.forget(c)
+end
+
+-- Owes every member of a flow its end, to be worked off from `at` (ms) on.
+function flow_record.owe_members(c, flow_id, members, at)
+  if #members == 0 then return end
+  call.chunked('SADD', key.flow_pending_cancels(c, flow_id), members)
+  redis.call('ZADD', key.index_cancel_backlog(c), at, flow_id)
+end
+
+-- A managed member was put aside by another tool. Where its flow is over, nobody else would end it.
+function flow_record.owe_if_over(c, execution_id, core)
+  if core.managed and flow_record.is_over(flow_record.read(c, core.flow_id)) then
+    flow_record.owe_members(c, core.flow_id, { execution_id }, c.now)
+    wake.due(c, c.now)
+  end
+end

@@ -1,0 +1,210 @@
+-- Managed flows, which were submitted as a whole. Their executions have the field `managed`. Every terminal transition
+-- of such an execution resolves its outgoing edges, counts the flow's open nodes and closes the flow; that is done here
+-- only.
+
+-- @hook A node whose flow has runs that belong to nodes ended without success.
+function graph.on_parent_failed(c, execution_id, outcome, reason) end
+
+-- @hook A node failed in a flow that is to stop with its first failure.
+function graph.on_fatal_failure(c, flow_id, flow_key, core) end
+
+-- @hook A flow that had closed is open again.
+function graph.on_reopened(c, flow_id, flow_key) end
+
+-- @hook A flow has closed. `flow` holds its fields retention and parent_execution_id.
+function graph.on_closed(c, flow_id, flow_key, flow, outcome) end
+
+-- The members of a flow that have not ended, counted one by one.
+function graph.count_open(c, flow_id)
+  local open = 0
+  for _, execution_id in ipairs(redis.call('SMEMBERS', key.flow_members(c, flow_id))) do
+    local phase = redis.call('HGET', key.exec_core(c, execution_id), 'lifecycle_phase')
+    if phase and phase ~= 'terminal' then open = open + 1 end
+  end
+  return open
+end
+
+-- From here on, nodes that succeed are counted by graph.count_ends, those of a flow together.
+function graph.gather_ends(c)
+  c.ends = {}
+end
+
+-- Whether a flow of which no node is counted as open may close: after a start of the server, its nodes are counted.
+local function may_close(c, flow_id, flow_key)
+  if not call.in_doubt(c) then return true end
+  local open = graph.count_open(c, flow_id)
+  if open == 0 then return true end
+  redis.call('HSET', flow_key, 'open_nodes', number.text(open + (c.ends and c.ends[flow_id] or 0)))
+  return false
+end
+
+function graph.count_ends(c)
+  local ends = c.ends
+  if not ends then return end
+  c.ends = nil
+  for _, flow_id in ipairs(ends) do
+    local flow_key = key.flow_core(c, flow_id)
+    if redis.call('HINCRBY', flow_key, 'open_nodes', -ends[flow_id]) == 0 and may_close(c, flow_id, flow_key) then
+      graph.close(c, flow_id, flow_key)
+    end
+  end
+end
+
+-- One node less of a flow is open. True when that was the last one, and the flow is closed.
+local function count_end(c, flow_id, flow_key, outcome)
+  local ends = c.ends
+  if ends and outcome == 'success' then
+    if not ends[flow_id] then ends[#ends + 1] = flow_id end
+    ends[flow_id] = (ends[flow_id] or 0) + 1
+    return false
+  end
+  if redis.call('HINCRBY', flow_key, 'open_nodes', -1) ~= 0 or not may_close(c, flow_id, flow_key) then return false end
+  graph.close(c, flow_id, flow_key)
+  return true
+end
+
+-- A managed execution has ended.
+function graph.node_ended(c, execution_id, core, t)
+  local flow_id = core.flow_id
+  local flow_key = key.flow_core(c, flow_id)
+  local fatal, held = false, false
+  event_log.add_for(c, core, t.outcome, core.current_attempt_index, t.reason)
+  if t.outcome ~= 'success' then
+    redis.call('HINCRBY', flow_key, 'nodes_' .. t.outcome, 1)
+    local flow = flow_record.read(c, flow_id)
+    held = is_set(flow.held)
+    if flow.children then graph.on_parent_failed(c, execution_id, t.outcome, t.reason) end
+    local absorbed = tolerated_failures.tolerate(c, flow_key, execution_id, core, t)
+    -- What the deadline of the flow ends has not failed of itself.
+    if not absorbed and (t.outcome == 'failed' or t.outcome == 'expired' and t.reason ~= 'flow_deadline') then
+      tolerated_failures.note_first(flow_key, core, t)
+      fatal = flow.fail_fast and not flow_record.is_over(flow)
+    end
+  end
+  if count_end(c, flow_id, flow_key, t.outcome) then return end
+  if fatal then graph.on_fatal_failure(c, flow_id, flow_key, core) end
+  -- Not all of its edges may be in: the call that lets the held roots go resolves them.
+  if held and not fatal then
+    redis.call('SADD', key.flow_held(c, flow_id), execution_id)
+    return
+  end
+  c.queue = c.queue or {}
+  c.queue[#c.queue + 1] = {
+    execution_id = execution_id, flow_id = flow_id, outcome = t.outcome, node = core.node, onward = core.onward,
+    onward_edge = core.onward_edge,
+  }
+end
+
+-- A managed execution that had ended runs again: the counterpart of graph.node_ended. A flow that had closed is open
+-- again; one that is being stopped stays so, and owes the execution its end.
+function graph.node_reopened(c, execution_id, core, outcome)
+  local flow_id = core.flow_id
+  local flow_key = key.flow_core(c, flow_id)
+  event_log.add_for(c, core, 'replayed', core.current_attempt_index)
+  local flow = record.read(flow_key, { 'public_flow_state', 'closed_at', 'outcome', 'failed_node', 'deadline_at', 'joins' })
+  if not flow then return end
+  redis.call('HINCRBY', flow_key, 'open_nodes', 1)
+  if is_set(outcome) and outcome ~= 'success'
+    and redis.call('HINCRBY', flow_key, 'nodes_' .. outcome, -1) <= 0 then
+    redis.call('HDEL', flow_key, 'nodes_' .. outcome)
+  end
+  if flow.joins then tolerated_failures.untolerate(c, flow_key, execution_id) end
+  if flow.failed_node == (core.node or execution_id) then
+    redis.call('HDEL', flow_key, 'failed_node', 'failure_reason', 'failure_category')
+  end
+  if not flow.closed_at then
+    if flow_record.is_over(flow) then flow_record.owe_members(c, flow_id, { execution_id }, c.now) end
+    return
+  end
+  graph.reopen_flow(c, flow_id, flow_key, flow)
+end
+
+-- What told how a flow ended, and is no longer true when it is open again.
+local ENDING = { 'closed_at', 'outcome', 'cancelled_at', 'cancel_reason', 'cancelled_by', 'cancellation_policy' }
+local EXPIRY = { 'failure_reason', 'failure_category' }
+
+-- A flow that had closed is open again. `flow` holds its deadline_at and outcome.
+function graph.reopen_flow(c, flow_id, flow_key, flow)
+  redis.call('HSET', flow_key, 'public_flow_state', 'open', 'last_mutation_at', c.now_text)
+  flow_record.forget(c)
+  redis.call('HDEL', flow_key, unpack(ENDING))
+  if flow.outcome == 'expired' then redis.call('HDEL', flow_key, unpack(EXPIRY)) end
+  call.leave(c, 'ZREM', key.ffx_closed_flows(c), flow_id)
+  call.leave(c, 'ZREM', key.ffx_purge_due(c), flow_id)
+  -- A flow closes with the last of its members, while others that have long ended may still be listed to be ended.
+  redis.call('UNLINK', key.flow_pending_cancels(c, flow_id))
+  redis.call('ZREM', key.index_cancel_backlog(c), flow_id)
+  graph.on_reopened(c, flow_id, flow_key)
+  local deadline = number.finite(flow.deadline_at)
+  if deadline and deadline > c.now then
+    redis.call('ZADD', key.ffx_flow_deadlines(c), deadline, flow_id)
+  elseif deadline then
+    redis.call('HDEL', flow_key, 'deadline_at')
+  end
+  event_log.add(c, flow_id, 'flow_reopened')
+end
+
+-- How a flow whose nodes have all ended did, by their counts: state and outcome.
+local function judge(flow)
+  local failures, cancels = tolerated_failures.counts(flow)
+  if (tonumber(flow.nodes_failed) or 0) + (tonumber(flow.nodes_expired) or 0) > failures then
+    return 'failed', 'failed'
+  elseif (tonumber(flow.nodes_cancelled) or 0) > cancels then
+    return 'cancelled', 'cancelled'
+  end
+  return 'completed', 'success'
+end
+
+-- Up to so many nodes (with the usual two events each, some 120 bytes together), the events of a flow's log fit into the
+-- first node of its stream, which has 4 KB and of which the submission has made a copy that takes no more room than it needs.
+local MAX_SMALL_LOG = 30
+
+local CLOSE_FIELDS = { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'deadline_at',
+  'failed_node', 'retention', 'result_execution_id', 'parent_execution_id', 'node_count', 'absorbed_failures',
+  'absorbed_cancels', 'cancelled_siblings', 'joins_impossible' }
+
+-- All nodes have ended, so the flow has.
+function graph.close(c, flow_id, flow_key)
+  local flow = record.read(flow_key, CLOSE_FIELDS)
+  local state, outcome = flow.public_flow_state, flow.outcome
+  if not flow_record.is_over(flow) then
+    state, outcome = judge(flow)
+    if outcome == 'success' and flow.failed_node then
+      redis.call('HDEL', flow_key, 'failed_node', 'failure_reason', 'failure_category')
+    end
+  end
+  outcome = outcome or 'cancelled'
+  redis.call('HSET', flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text,
+    'last_mutation_at', c.now_text)
+  flow_record.forget(c)
+  call.enter(c, key.ffx_closed_flows(c), flow_id, c.now_text)
+  graph.on_closed(c, flow_id, flow_key, flow, outcome)
+  if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
+  event_log.add(c, flow_id, 'flow_' .. outcome)
+  if (tonumber(flow.node_count) or 0) > MAX_SMALL_LOG then
+    event_log.write_flow(c, flow_id)
+    event_log.shrink(c, key.flow_events(c, flow_id))
+  end
+  local result = outcome == 'success' and c.completed and c.completed[flow.result_execution_id or ''] or nil
+  wake.done(c, flow_id, outcome, result)
+end
+
+-- A flow that is stopped while it is being submitted has the members that it has by now. Some of them may have ended. It
+-- stays `incomplete`: none of it can be run again.
+function graph.end_submission(c, flow_id, flow_key, members)
+  local flow = record.read(flow_key, { 'open_nodes', 'node_total' })
+  local total = tonumber(flow.node_total)
+  local open = total and tonumber(flow.open_nodes) - (total - members) or members
+  redis.call('HSET', flow_key, 'open_nodes', number.text(open), 'incomplete', '1')
+  redis.call('HDEL', flow_key, 'held', 'node_total')
+  redis.call('DEL', key.flow_held(c, flow_id))
+  if open == 0 then graph.close(c, flow_id, flow_key) end
+end
+
+-- A managed flow was cancelled with the contract's own call, which leaves its members to the keeper.
+function graph.cancelled_by_contract(c, flow_id, flow_key, flow, members, grace, reason)
+  event_log.add(c, flow_id, 'flow_cancel_requested', '', '', reason)
+  if flow.held then graph.end_submission(c, flow_id, flow_key, members) end
+  wake.due(c, c.now + grace)
+  wake.flush(c)
+end

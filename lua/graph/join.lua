@@ -1,0 +1,200 @@
+-- The decision of a join, and its effect on the execution behind it.
+
+local function needed_by(g)
+  if g.policy_variant == 'any_of' then return 1 end
+  return math.max(1, math.floor(tonumber(g.k) or 0))
+end
+
+-- What a join's counts amount to. `edges` is how many edges it has or will have. As long as nobody has said how many
+-- there will be and there are fewer than it needs, more must be coming.
+local function decide(g, edges, sealed)
+  local needed = needed_by(g)
+  if g.succeeded >= needed then return 'satisfied' end
+  if edges - g.failed - g.skipped >= needed then return 'pending' end
+  if edges < needed and not sealed then return 'pending' end
+  return 'impossible'
+end
+
+-- Edges that a join has or will have: applied, staged, or announced with its policy.
+local function edges_of(c, g, flow_id, child_id)
+  return math.max(g.n, g.expected_edges, redis.call('SCARD', key.flow_in(c, flow_id, child_id)))
+end
+
+local function bucket_of(outcome)
+  if outcome == 'success' then return 'succeeded' end
+  return outcome == 'skipped' and 'skipped' or 'failed'
+end
+
+local function count(g, bucket, by)
+  g[bucket] = g[bucket] + by
+  redis.call('HINCRBY', g.key, bucket, by)
+end
+
+-- Whether an outcome is news for an edge. One that was counted as a failure is news again when its upstream was
+-- replayed and has succeeded before the join has fired.
+function join.is_news(g, dep, outcome)
+  if dep.state == 'unsatisfied' then return true end
+  return dep.state == 'impossible' and outcome == 'success' and g ~= nil and g.is_join and not edge_group.has_fired(g)
+end
+
+-- The edge's own record, and its place in the group's counts.
+local function note_outcome(c, k, g, edge_id, dep, outcome)
+  local succeeded = outcome == 'success'
+  if dep.state == 'impossible' then count(g, bucket_of(dep.outcome), -1) end
+  count(g, bucket_of(outcome), 1)
+  redis.call('HSET', k.dep, 'state', succeeded and 'satisfied' or 'impossible', 'last_resolved_at', c.now_text)
+  if not succeeded then
+    redis.call('HSET', k.dep, 'outcome', outcome)
+  elseif dep.outcome then
+    redis.call('HDEL', k.dep, 'outcome')
+  end
+  if redis.call('SREM', k.unresolved, edge_id) == 1 then
+    redis.call('HINCRBY', k.meta, 'unsatisfied_required_count', -1)
+  end
+  redis.call('HSET', k.meta, 'last_dependency_update_at', c.now_text)
+end
+
+-- Upstreams of a replayed join that ended before and were not replayed with it: they count as what they were.
+local function count_those_ended(c, k, g, child_id)
+  if not g.reopened or redis.call('SCARD', k.unresolved) > call.WORK_BUDGET then return end
+  for _, edge_id in ipairs(redis.call('SMEMBERS', k.unresolved)) do
+    local dep_key = key.exec_dep(c, child_id, edge_id)
+    local dep = record.read(dep_key, { 'state', 'outcome', 'upstream_execution_id', 'dependency_kind' }) or {}
+    local upstream = dep.upstream_execution_id and record.read(key.exec_core(c, dep.upstream_execution_id),
+      { 'lifecycle_phase', 'terminal_outcome' })
+    if upstream and upstream.lifecycle_phase == 'terminal' and is_set(upstream.terminal_outcome) then
+      note_outcome(c, { dep = dep_key, unresolved = k.unresolved, meta = k.meta }, g, edge_id, dep,
+        dependency.verdict(dep.dependency_kind, upstream.terminal_outcome))
+    end
+  end
+end
+
+-- A join comes to its decision, once. Nothing is open any more for the child.
+local function fire(c, k, g, state)
+  g.group_state = state
+  redis.call('HSET', g.key, 'group_state', state)
+  if state == 'satisfied' then redis.call('HSET', g.key, 'satisfied_at', c.now_text) end
+  redis.call('DEL', k.unresolved)
+  redis.call('HSET', k.meta, 'unsatisfied_required_count', '0', 'impossible_required_count',
+    number.text(state == 'impossible' and g.failed + g.skipped or 0), 'last_dependency_update_at', c.now_text)
+end
+
+-- What the decision means for the child. Gives the effect that a caller is told, or nil.
+local function tell_child(c, k, g, e, child)
+  if g.group_state == 'satisfied' then
+    if dependency.is_releasable(child) then dependency.release(c, e.child_id, k, child) end
+    return nil
+  end
+  if child.terminal_outcome ~= 'none' then return nil end
+  if child.managed then tolerated_failures.note_impossible(c, e) end
+  dependency.skip(c, e.child_id, k, child)
+  return 'child_skipped'
+end
+
+-- Resolves one edge of a join. Gives the state of the join and what it did to the child.
+local function resolve_join(c, k, g, e, dep, outcome)
+  note_outcome(c, k, g, e.edge_id, dep, outcome)
+  if edge_group.has_fired(g) then
+    if outcome == 'success' then redis.call('HSET', k.dep, 'late', '1') end
+    return 'already_fired', ''
+  end
+  if outcome ~= 'success' then count_those_ended(c, k, g, e.child_id) end
+  local child = record.read(k.core, dependency.CHILD_FIELDS)
+  local sealed = g.expected_edges > 0 or (child ~= nil and child.managed ~= nil)
+  local state = decide(g, edges_of(c, g, e.flow_id, e.child_id), sealed)
+  local effect = ''
+  if child and outcome == 'success' and dependency.inject(k, child) then effect = 'data_injected' end
+  if state == 'pending' then return state, effect end
+  fire(c, k, g, state)
+  if child then effect = tell_child(c, k, g, e, child) or effect end
+  if g.on_satisfied == 'cancel_remaining' then
+    sibling_cancel.begin(c, k, g, e.flow_id, e.child_id, child ~= nil and child.managed ~= nil)
+  end
+  return state, effect
+end
+
+-- The counts of an all_of group. Impossible is final.
+local function count_all_of(g, outcome, remaining)
+  if outcome ~= 'success' then
+    count(g, 'failed', 1)
+    redis.call('HSET', g.key, 'group_state', 'impossible')
+    return
+  end
+  count(g, 'succeeded', 1)
+  if remaining == 0 and g.group_state ~= 'impossible' then
+    redis.call('HSET', g.key, 'group_state', 'satisfied')
+  end
+end
+
+-- Resolves one edge on the child's side, by the rule of the child's group; `g` is nil without one. `e`: edge_id,
+-- flow_id, child_id, upstream_id; `dep`: state and outcome of the edge so far. Gives the new state and its effect.
+function join.resolve(c, k, g, e, dep, outcome)
+  if g and g.is_join then return resolve_join(c, k, g, e, dep, outcome) end
+  local state, effect, remaining = dependency.resolve(c, k, e.edge_id, outcome)
+  if g then count_all_of(g, outcome, remaining) end
+  return state, effect
+end
+
+-- Whether an edge's upstream feeds its downstream: always without a join; a join takes the results that were there
+-- when it was satisfied, so every attempt sees the same ones.
+function join.feeds(c, g, child_id, edge_id)
+  if not g then return true end
+  local dep = redis.call('HMGET', key.exec_dep(c, child_id, edge_id), 'state', 'late')
+  return dep[1] == 'satisfied' and not dep[2]
+end
+
+-- Counts of a group by the edges as they stand, with the open ones in the set of those. Gives how many are open.
+local function recount(c, g, child_id)
+  local open = 0
+  g.succeeded, g.failed, g.skipped = 0, 0, 0
+  for _, edge_id in ipairs(redis.call('SMEMBERS', key.exec_deps_all_edges(c, child_id))) do
+    local dep_key = key.exec_dep(c, child_id, edge_id)
+    if redis.call('HGET', dep_key, 'state') == 'satisfied' then
+      g.succeeded = g.succeeded + 1
+    else
+      redis.call('SADD', key.exec_deps_unresolved(c, child_id), edge_id)
+      open = open + 1
+    end
+    redis.call('HDEL', dep_key, 'outcome', 'late')
+  end
+  return open
+end
+
+-- A join that cannot be satisfied is not the flow's any more.
+local function forget_impossible(c, core)
+  if not core.managed or core.terminal_outcome ~= 'skipped' then return end
+  local flow_key = key.flow_core(c, core.flow_id)
+  if redis.call('HINCRBY', flow_key, 'joins_impossible', -1) <= 0 then
+    redis.call('HDEL', flow_key, 'joins_impossible')
+  end
+end
+
+-- A skipped child runs again, so its group begins anew, with its edges as they stand; what was to be cancelled is not.
+-- Gives whether the group is satisfied already.
+function join.reset(c, g, core, child_id)
+  sibling_cancel.forget(c, g.key, key.index_pending_cancel_groups(c), core.flow_id, child_id)
+  local open = recount(c, g, child_id)
+  g.group_state = 'pending'
+  redis.call('HDEL', g.key, 'satisfied_at', 'cancel_siblings_reason')
+  redis.call('HSET', g.key, 'succeeded', g.succeeded, 'failed', '0', 'skipped', '0', 'group_state', 'pending',
+    'reopened', '1')
+  if not g.is_join then
+    if open == 0 then redis.call('HSET', g.key, 'group_state', 'satisfied') end
+    return open == 0
+  end
+  forget_impossible(c, core)
+  if g.succeeded < needed_by(g) then return false end
+  fire(c, { unresolved = key.exec_deps_unresolved(c, child_id), meta = key.exec_deps_meta(c, child_id) }, g,
+    'satisfied')
+  return true
+end
+
+-- All edges of a child are open again, and so is its group.
+function join.clear(c, core, child_id)
+  local g = edge_group.read(key.flow_edgegroup(c, core.flow_id, child_id))
+  if not g then return end
+  sibling_cancel.forget(c, g.key, key.index_pending_cancel_groups(c), core.flow_id, child_id)
+  redis.call('HDEL', g.key, 'satisfied_at', 'cancel_siblings_reason', 'reopened')
+  redis.call('HSET', g.key, 'succeeded', '0', 'failed', '0', 'skipped', '0', 'group_state', 'pending')
+  if g.is_join then forget_impossible(c, core) end
+end

@@ -1,0 +1,272 @@
+-- Cancelling the remaining upstreams of a join that has fired: at once in managed flows, otherwise listed for the
+-- caller that dispatches cancels.
+
+-- Upstreams named in a group's record at a time.
+local MAX_LISTED = 256
+
+-- An upstream with more consumers than this is not looked through: it counts as needed.
+local MAX_CONSUMERS = 256
+
+-- Whether an execution still needs the results of its upstreams.
+local function still_waits(c, flow_id, execution_id)
+  local phase = redis.call('HGET', key.exec_core(c, execution_id), 'lifecycle_phase')
+  if not phase or phase == 'terminal' then return false end
+  local g = edge_group.of(c, flow_id, execution_id)
+  return not edge_group.has_fired(g)
+end
+
+-- Whether anything but the join needs an upstream: another consumer that still waits, or the flow, for its result.
+-- Looking takes from the call's budget.
+local function is_needed_elsewhere(c, flow_id, upstream_id, child_id)
+  if redis.call('HGET', key.flow_core(c, flow_id), 'result_execution_id') == upstream_id then return true end
+  local out_key = key.flow_out(c, flow_id, upstream_id)
+  if redis.call('SCARD', out_key) > MAX_CONSUMERS then return true end
+  for _, edge_id in ipairs(redis.call('SMEMBERS', out_key)) do
+    local consumer = redis.call('HGET', key.flow_edge(c, flow_id, edge_id), 'downstream_execution_id')
+    if consumer and consumer ~= child_id then
+      c.budget = c.budget - 1
+      if still_waits(c, flow_id, consumer) then return true end
+    end
+  end
+  return false
+end
+
+-- The record of a sibling that is to be cancelled, or nil: it has ended, or something else needs it.
+local function stoppable(c, flow_id, child_id, sibling_id)
+  c.budget = c.budget - 1
+  local core = record.read(key.exec_core(c, sibling_id), terminal.END_FIELDS)
+  if not core or not core.lifecycle_phase or core.lifecycle_phase == 'terminal' then return nil end
+  if is_needed_elsewhere(c, flow_id, sibling_id, child_id) then return nil end
+  return core
+end
+
+-- Edges taken at a time from those kept for later, to cancel their upstreams.
+local CANCELLED_AT_A_TIME = 32
+
+-- What a cancel takes from a call's budget, beside the look at the sibling. One more is kept for the edge that follows.
+local CANCEL_COST = 3
+
+local function has_budget(c) return c.budget > (c.reserved or 0) end
+
+-- Cancels one sibling at once.
+local function stop(c, sibling_id, core, reason)
+  c.budget = c.budget - CANCEL_COST
+  c.reserved = (c.reserved or 0) + 1
+  terminal.cancel(c, sibling_id, key.exec_core(c, sibling_id), core, reason, 'edge_group', { tolerated = true })
+end
+
+-- Goes through the edges that lead to a join, as far as the call's budget goes; the rest is kept for later. `take` is
+-- called with each sibling to be cancelled and its record.
+local function each_sibling(c, flow_id, child_id, edge_ids, take)
+  local seen = {}
+  for i, edge_id in ipairs(edge_ids) do
+    if not has_budget(c) then
+      call.chunked('SADD', key.flow_siblings(c, flow_id, child_id), { unpack(edge_ids, i) })
+      return
+    end
+    local sibling_id = redis.call('HGET', key.flow_edge(c, flow_id, edge_id), 'upstream_execution_id')
+    if sibling_id and not seen[sibling_id] then
+      seen[sibling_id] = true
+      local core = stoppable(c, flow_id, child_id, sibling_id)
+      if core then take(sibling_id, core) end
+    end
+  end
+end
+
+-- Siblings whose cancel is owed and that are listed by name.
+local function listed(members)
+  local out = {}
+  for sibling_id in string.gmatch(members or '', '[^|]+') do out[#out + 1] = sibling_id end
+  return out
+end
+
+-- Takes edges off those that were kept for later.
+local function pop_later(c, flow_id, child_id, limit)
+  if limit <= 0 then return {} end
+  return redis.call('SPOP', key.flow_siblings(c, flow_id, child_id), limit)
+end
+
+-- Nothing is owed to the siblings of a join any more.
+function sibling_cancel.forget(c, group_key, pending_key, flow_id, child_id)
+  redis.call('HDEL', group_key, 'cancel_siblings_pending_flag', 'cancel_siblings_pending_members')
+  redis.call('DEL', key.flow_siblings(c, flow_id, child_id))
+  redis.call('SREM', pending_key, flow_id .. '|' .. child_id)
+end
+
+-- Leaves on record what is still owed. `members` are the siblings listed by name.
+local function owe(c, group_key, pending_key, flow_id, child_id, members)
+  redis.call('HSET', group_key, 'cancel_siblings_pending_flag', 'true',
+    'cancel_siblings_pending_members', table.concat(members, '|'))
+  redis.call('SADD', pending_key, flow_id .. '|' .. child_id)
+end
+
+-- A join that fired has no use for the upstreams that still run. Those of a managed flow are cancelled at once, as far
+-- as the call's budget goes; for other flows they are listed, and whoever dispatches cancels does it.
+function sibling_cancel.begin(c, k, g, flow_id, child_id, managed)
+  local reason = 'sibling_quorum_' .. g.group_state
+  local in_key = is_set(k.in_) and k.in_ or key.flow_in(c, flow_id, child_id)
+  local pending_key = is_set(k.pending_cancel_groups) and k.pending_cancel_groups or key.index_pending_cancel_groups(c)
+  redis.call('HSET', g.key, 'cancel_siblings_reason', reason)
+  c.budget = c.budget or call.WORK_BUDGET
+  local edge_ids
+  if redis.call('SCARD', in_key) > c.budget then
+    redis.call('COPY', in_key, key.flow_siblings(c, flow_id, child_id), 'REPLACE')
+    edge_ids = pop_later(c, flow_id, child_id, managed and math.min(c.budget, CANCELLED_AT_A_TIME) or c.budget)
+  else
+    edge_ids = redis.call('SMEMBERS', in_key)
+  end
+  local members = {}
+  each_sibling(c, flow_id, child_id, edge_ids, function(sibling_id, core)
+    if managed then
+      stop(c, sibling_id, core, reason)
+    else
+      members[#members + 1] = sibling_id
+    end
+  end)
+  if not managed then
+    owe(c, g.key, pending_key, flow_id, child_id, members)
+  elseif redis.call('EXISTS', key.flow_siblings(c, flow_id, child_id)) == 1 then
+    owe(c, g.key, pending_key, flow_id, child_id, {})
+    c.more = true
+    wake.due(c, c.now)
+  end
+end
+
+-- Keeps of a list of siblings those that still have to be cancelled, and fills it up from those not looked at yet.
+local function refresh(c, flow_id, child_id, members)
+  c.budget = c.budget or call.WORK_BUDGET
+  local rest = {}
+  for _, sibling_id in ipairs(members) do
+    if c.budget <= 0 or stoppable(c, flow_id, child_id, sibling_id) then rest[#rest + 1] = sibling_id end
+  end
+  local later = pop_later(c, flow_id, child_id, math.min(c.budget, MAX_LISTED - #rest))
+  each_sibling(c, flow_id, child_id, later, function(sibling_id) rest[#rest + 1] = sibling_id end)
+  return rest
+end
+
+-- Whether cancels are owed beyond a list of siblings.
+local function owes_more(c, flow_id, child_id, rest)
+  return #rest > 0 or redis.call('EXISTS', key.flow_siblings(c, flow_id, child_id)) == 1
+end
+
+local OWED_FIELDS = { 'cancel_siblings_pending_flag', 'cancel_siblings_reason', 'cancel_siblings_pending_members' }
+
+-- Cancels siblings that one join's group owes their end, as far as the call's budget goes.
+local function cancel_owed(c, flow_id, child_id)
+  local group_key, pending_key = key.flow_edgegroup(c, flow_id, child_id), key.index_pending_cancel_groups(c)
+  local owed = record.read(group_key, OWED_FIELDS)
+  if not owed or owed.cancel_siblings_pending_flag ~= 'true' then
+    sibling_cancel.forget(c, group_key, pending_key, flow_id, child_id)
+    return
+  end
+  local reason = is_set(owed.cancel_siblings_reason) and owed.cancel_siblings_reason or 'sibling_quorum_satisfied'
+  local rest = {}
+  for _, sibling_id in ipairs(listed(owed.cancel_siblings_pending_members)) do
+    if not has_budget(c) then
+      rest[#rest + 1] = sibling_id
+    else
+      local core = stoppable(c, flow_id, child_id, sibling_id)
+      if core then stop(c, sibling_id, core, reason) end
+    end
+  end
+  local later = pop_later(c, flow_id, child_id, math.min(c.budget, CANCELLED_AT_A_TIME))
+  each_sibling(c, flow_id, child_id, later, function(sibling_id, core)
+    stop(c, sibling_id, core, reason)
+  end)
+  if owes_more(c, flow_id, child_id, rest) then
+    owe(c, group_key, pending_key, flow_id, child_id, rest)
+  else
+    sibling_cancel.forget(c, group_key, pending_key, flow_id, child_id)
+  end
+end
+
+-- Works off what is owed in the partition, at most about `limit` executions looked at. Gives how many were.
+function sibling_cancel.drain(c, limit)
+  local pending_key = key.index_pending_cancel_groups(c)
+  local kept = c.budget
+  c.budget, c.reserved = limit, nil
+  while has_budget(c) do
+    local tuple = redis.call('SRANDMEMBER', pending_key)
+    if not tuple then break end
+    local flow_id, child_id = string.match(tuple, '^([^|]+)|(.+)$')
+    c.budget = c.budget - 1
+    if flow_id then
+      cancel_owed(c, flow_id, child_id)
+    else
+      redis.call('SREM', pending_key, tuple)
+    end
+  end
+  local used = limit - math.max(c.budget, 0)
+  c.budget, c.reserved = kept, nil
+  if redis.call('EXISTS', pending_key) == 1 then c.more = true end
+  return used
+end
+
+local function check_tuple(A)
+  if is_set(A.flow_id) and is_set(A.downstream_execution_id) then return nil end
+  return reply.err('invalid_args', 'flow_id and downstream_eid required')
+end
+
+-- @function ff_drain_sibling_cancel_group
+-- @summary  The siblings that a group listed have been cancelled. Those of the list that still run are kept, and up to
+--           256 that were not listed yet take the place of the others; the reply then ends in `more`, and the group
+--           stays owed.
+-- @flags    derives repeatable
+-- @key      pending         index.pending_cancel_groups
+-- @key      group           flow.edgegroup(execution_id=downstream_execution_id)
+-- @arg      flow_id         flow_id omittable
+-- @arg      downstream_execution_id execution_id omittable
+-- @reply    OK outcome:text left:text
+-- @error    invalid_args message:text
+function F.ff_drain_sibling_cancel_group(K, A)
+  local err = check_tuple(A)
+  if err then return err end
+  local c = call.open(K.pending)
+  local flow_id, child_id = A.flow_id, A.downstream_execution_id
+  local was_owed = redis.call('SISMEMBER', K.pending, flow_id .. '|' .. child_id) == 1
+  local owed = record.read(K.group, OWED_FIELDS)
+  local rest = {}
+  if was_owed and owed then rest = refresh(c, flow_id, child_id, listed(owed.cancel_siblings_pending_members)) end
+  if was_owed and owed and owes_more(c, flow_id, child_id, rest) then
+    owe(c, K.group, K.pending, flow_id, child_id, rest)
+    return reply.ok('drained', 'more')
+  end
+  sibling_cancel.forget(c, K.group, K.pending, flow_id, child_id)
+  if not was_owed then return reply.ok('already_drained', '') end
+  return reply.ok(owed and 'drained' or 'drained_sans_group', '')
+end
+
+-- Brings up to date what a group owes its siblings. Gives what was done, and why.
+function sibling_cancel.reconcile(c, group_key, pending_key, flow_id, child_id)
+  if redis.call('SISMEMBER', pending_key, flow_id .. '|' .. child_id) == 0 then return 'no_op', 'not_in_set' end
+  local owed = record.read(group_key, OWED_FIELDS)
+  if not owed or owed.cancel_siblings_pending_flag ~= 'true' then
+    sibling_cancel.forget(c, group_key, pending_key, flow_id, child_id)
+    return 'sremmed_stale', owed and 'flag_cleared' or 'missing_edgegroup'
+  end
+  local rest = refresh(c, flow_id, child_id, listed(owed.cancel_siblings_pending_members))
+  if owes_more(c, flow_id, child_id, rest) then
+    owe(c, group_key, pending_key, flow_id, child_id, rest)
+    return 'no_op', 'siblings_running'
+  end
+  sibling_cancel.forget(c, group_key, pending_key, flow_id, child_id)
+  return 'completed_drain', ''
+end
+
+-- @function ff_reconcile_sibling_cancel_group
+-- @summary  Closes a group whose siblings have all ended, and takes entries without a meaning out of the set of groups
+--           that owe cancels. Siblings of the list that have ended are taken off it.
+-- @flags    derives repeatable
+-- @key      pending         index.pending_cancel_groups
+-- @key      group           flow.edgegroup(execution_id=downstream_execution_id)
+-- @arg      flow_id         flow_id omittable
+-- @arg      downstream_execution_id execution_id omittable
+-- @reply    OK action:text reason:text
+-- @error    invalid_args message:text
+function F.ff_reconcile_sibling_cancel_group(K, A)
+  local err = check_tuple(A)
+  if err then return err end
+  local c = call.open(K.pending)
+  local flow_id, child_id = A.flow_id, A.downstream_execution_id
+  return reply.ok(sibling_cancel.reconcile(c, K.group, K.pending, flow_id, child_id))
+end

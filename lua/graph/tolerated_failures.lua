@@ -1,0 +1,98 @@
+-- Failures in managed flows: those that fail the flow, and those that its joins tolerate.
+
+-- An execution from which more edges than this are on the way is not looked through: its failure is the flow's.
+local MAX_CONSUMERS = 256
+
+-- Whether every way on from an execution comes to a join, so that its failure need not be the flow's. Not said of
+-- one from which more than MAX_CONSUMERS edges are on the way.
+local function leads_to_joins(c, flow_id, execution_id)
+  local queue, seen, head, looked = { execution_id }, { [execution_id] = true }, 1, 0
+  while queue[head] do
+    local out_key = key.flow_out(c, flow_id, queue[head])
+    local edges = redis.call('SCARD', out_key)
+    looked = looked + edges
+    if edges == 0 or looked > MAX_CONSUMERS then return false end
+    for _, edge_id in ipairs(redis.call('SMEMBERS', out_key)) do
+      local consumer = redis.call('HGET', key.flow_edge(c, flow_id, edge_id), 'downstream_execution_id')
+      if not consumer then return false end
+      if not seen[consumer] and not edge_group.is_join(c, flow_id, consumer) then queue[#queue + 1] = consumer end
+      seen[consumer] = true
+    end
+    head = head + 1
+  end
+  return true
+end
+
+-- A member of a managed flow ended without success. When all that depends on it are joins in the end, or a join had no
+-- use for it any more, that counts apart from the flow's own failures. Gives whether it is none of the flow's as things
+-- are: with a join that cannot be satisfied, it is.
+function tolerated_failures.tolerate(c, flow_key, execution_id, core, t)
+  local flow = redis.call('HMGET', flow_key, 'joins', 'joins_impossible', 'public_flow_state')
+  if t.outcome == 'skipped' or not flow[1] or flow[3] ~= 'open' then return false end
+  local counter
+  if t.tolerated then
+    counter = 'cancelled_siblings'
+  elseif leads_to_joins(c, core.flow_id, execution_id) then
+    counter = t.outcome == 'cancelled' and 'absorbed_cancels' or 'absorbed_failures'
+    if t.outcome ~= 'cancelled' then redis.call('HSETNX', flow_key, 'absorbed_node', execution_id) end
+  else
+    return false
+  end
+  redis.call('HINCRBY', flow_key, counter, 1)
+  redis.call('HSET', key.exec_core(c, execution_id), 'absorbed', counter)
+  return not flow[2]
+end
+
+-- The counterpart of tolerated_failures.tolerate, when a member runs again.
+function tolerated_failures.untolerate(c, flow_key, execution_id)
+  local core_key = key.exec_core(c, execution_id)
+  local counter = redis.call('HGET', core_key, 'absorbed')
+  if not counter then return end
+  redis.call('HDEL', core_key, 'absorbed')
+  if redis.call('HINCRBY', flow_key, counter, -1) <= 0 then redis.call('HDEL', flow_key, counter) end
+  if redis.call('HGET', flow_key, 'absorbed_node') == execution_id then redis.call('HDEL', flow_key, 'absorbed_node') end
+end
+
+local FAILURE_FIELDS = { 'execution_id', 'node', 'terminal_outcome', 'failure_reason', 'failure_category' }
+
+-- Notes on the flow what an upstream failed of. Gives whether it had failed.
+local function note_failure_of(c, flow_key, upstream_id)
+  local upstream = record.read(key.exec_core(c, upstream_id), FAILURE_FIELDS)
+  if not upstream or (upstream.terminal_outcome ~= 'failed' and upstream.terminal_outcome ~= 'expired') then
+    return false
+  end
+  tolerated_failures.note_first(flow_key, upstream, {
+    outcome = upstream.terminal_outcome, reason = upstream.failure_reason, category = upstream.failure_category,
+  })
+  return true
+end
+
+-- A join of a managed flow cannot be satisfied any more, so all that joins were to make up for is the flow's failure. The
+-- first one is noted or, where that runs again, one of the join's upstreams.
+function tolerated_failures.note_impossible(c, e)
+  local flow_key = key.flow_core(c, e.flow_id)
+  redis.call('HINCRBY', flow_key, 'joins_impossible', 1)
+  local first_id = redis.call('HGET', flow_key, 'absorbed_node')
+  if first_id and note_failure_of(c, flow_key, first_id) then return end
+  if e.upstream_id and note_failure_of(c, flow_key, e.upstream_id) then return end
+  local in_key = key.flow_in(c, e.flow_id, e.child_id)
+  if redis.call('SCARD', in_key) > call.WORK_BUDGET then return end
+  for _, edge_id in ipairs(redis.call('SMEMBERS', in_key)) do
+    local upstream_id = redis.call('HGET', key.flow_edge(c, e.flow_id, edge_id), 'upstream_execution_id')
+    if upstream_id and note_failure_of(c, flow_key, upstream_id) then return end
+  end
+end
+
+-- How many of the failures and cancels of a managed flow's members are not the flow's own.
+function tolerated_failures.counts(flow)
+  local siblings = tonumber(flow.cancelled_siblings) or 0
+  if flow.joins_impossible then return 0, siblings end
+  return tonumber(flow.absorbed_failures) or 0, siblings + (tonumber(flow.absorbed_cancels) or 0)
+end
+
+-- The first failure is kept on the flow.
+function tolerated_failures.note_first(flow_key, core, t)
+  if redis.call('HSETNX', flow_key, 'failed_node', core.node or core.execution_id) == 1 then
+    redis.call('HSET', flow_key, 'failure_reason', t.reason or '', 'failure_category', t.category or t.outcome)
+  end
+end

@@ -1,0 +1,178 @@
+-- Blocking runnable executions: by budget, quota, route, operator or policy, and changing priorities.
+
+-- Blocking reason → eligibility state.
+local STATE_OF_REASON = {
+  waiting_for_budget = 'blocked_by_budget',
+  waiting_for_quota = 'blocked_by_quota',
+  waiting_for_capable_worker = 'blocked_by_route',
+  paused_by_operator = 'blocked_by_operator',
+  paused_by_policy = 'blocked_by_lane_state',
+}
+
+-- Eligibility state → builder of the lane's index. A pause by policy has no index of its own.
+local INDEX_OF_STATE = {
+  blocked_by_budget = key.lane_blocked_budget,
+  blocked_by_quota = key.lane_blocked_quota,
+  blocked_by_route = key.lane_blocked_route,
+  blocked_by_operator = key.lane_blocked_operator,
+}
+
+function admission.is_blocked(core)
+  return core.eligibility_state == 'blocked_by_lane_state' or INDEX_OF_STATE[core.eligibility_state] ~= nil
+end
+
+-- Index of its lane in which an execution of an eligibility state stands, or nil.
+local function index_of(c, core, state)
+  local build = INDEX_OF_STATE[state]
+  return build and build(c, record.lane(core))
+end
+
+-- Takes an execution out of the index of its block. With a pause by policy, the caller chose which one that is.
+function admission.leave(c, execution_id, core)
+  local index = index_of(c, core, core.eligibility_state)
+  if index then
+    redis.call('ZREM', index, execution_id)
+  elseif core.eligibility_state == 'blocked_by_lane_state' then
+    for _, build in pairs(INDEX_OF_STATE) do redis.call('ZREM', build(c, record.lane(core)), execution_id) end
+  end
+end
+
+-- Fields that remember a block while dependencies hide it, as a flat list.
+function admission.remember(core)
+  return {
+    'prior_eligibility_state', core.eligibility_state,
+    'prior_blocking_reason', core.blocking_reason or '',
+    'prior_blocking_detail', core.blocking_detail or '',
+  }
+end
+
+admission.PRIOR_FIELDS = { 'prior_eligibility_state', 'prior_blocking_reason', 'prior_blocking_detail' }
+
+-- Puts a runnable record back behind the block that it was behind before.
+function admission.restore(c, execution_id, core_key, core, attempt_state)
+  record.write(core_key, core.managed, {
+    'eligibility_state', core.prior_eligibility_state,
+    'blocking_reason', core.prior_blocking_reason or '',
+    'blocking_detail', core.prior_blocking_detail or '',
+    'attempt_state', attempt_state,
+    'public_state', 'rate_limited',
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+  }, admission.PRIOR_FIELDS)
+  local index = index_of(c, core, core.prior_eligibility_state)
+  if index then redis.call('ZADD', index, c.now, execution_id) end
+end
+
+local ADMISSION_FIELDS = {
+  'execution_id', 'lifecycle_phase', 'eligibility_state', 'blocking_reason', 'terminal_outcome', 'attempt_state',
+  'current_lease_epoch', 'current_attempt_id', 'created_at', 'priority', 'delay_until', 'lane_id', 'current_lane',
+  'flow_id', 'managed', 'node', 'start_timeout', 'current_attempt_index', 'wait', 'fair_key',
+}
+
+-- @function ff_change_priority
+-- @summary  Changes the priority of an eligible execution.
+-- @flags    derives repeatable operator
+-- @key      core            exec.core
+-- @key      eligible        lane.eligible
+-- @arg      execution_id    execution_id
+-- @arg      new_priority    int
+-- @reply    OK old_priority:int new_priority:int
+-- @error    invalid_input message:text
+-- @error    execution_not_found
+-- @error    execution_not_eligible
+function F.ff_change_priority(K, A)
+  local priority, err = number.priority('new_priority', A.new_priority)
+  if err then return err end
+  local c = call.open(K.core)
+  local core = record.read(K.core, ADMISSION_FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  if core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'eligible_now' then
+    return reply.err('execution_not_eligible')
+  end
+  local old, new = core.priority or '0', number.text(priority)
+  redis.call('HSET', K.core, 'priority', new, 'last_mutation_at', c.now_text)
+  core.priority = new
+  order.enter(c, record.lane(core), A.execution_id, core, K.eligible)
+  if core.managed then
+    wake.eligible(c, record.lane(core), A.execution_id, new)
+    wake.flush(c)
+  end
+  return reply.ok(old, new)
+end
+
+-- @function ff_block_execution_for_admission
+-- @summary  Takes an eligible execution out of the way until what it waits for is there. The key `blocked` counts
+--           only for reasons that have no index of their own.
+-- @flags    derives repeatable
+-- @key      core            exec.core
+-- @key      eligible        lane.eligible
+-- @key      blocked         lane.blocked_budget
+-- @arg      execution_id    execution_id
+-- @arg      blocking_reason text
+-- @arg      blocking_detail text optional
+-- @arg      now_ms          unix_ms optional
+-- @reply    OK outcome:text
+-- @error    execution_not_found
+-- @error    execution_not_active terminal_outcome:text lease_epoch:text lifecycle_phase:text attempt_id:text
+-- @error    execution_not_eligible
+-- @error    invalid_blocking_reason
+function F.ff_block_execution_for_admission(K, A)
+  local c = call.open(K.core)
+  local core = record.read(K.core, ADMISSION_FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  if core.lifecycle_phase == 'terminal' then return reply.not_active(core) end
+  if core.lifecycle_phase ~= 'runnable' then return reply.err('execution_not_eligible') end
+  local state = STATE_OF_REASON[A.blocking_reason]
+  if not state then return reply.err('invalid_blocking_reason') end
+  if core.eligibility_state ~= 'eligible_now' and core.eligibility_state ~= state then
+    return reply.err('execution_not_eligible')
+  end
+  record.write(K.core, core.managed, {
+    'lifecycle_phase', 'runnable',
+    'ownership_state', 'unowned',
+    'eligibility_state', state,
+    'blocking_reason', A.blocking_reason,
+    'blocking_detail', A.blocking_detail or '',
+    'terminal_outcome', 'none',
+    'attempt_state', core.attempt_state or 'pending_first_attempt',
+    'public_state', 'rate_limited',
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+  }, {})
+  order.leave(c, record.lane(core), A.execution_id, core, K.eligible)
+  redis.call('ZADD', index_of(c, core, state) or K.blocked, c.now, A.execution_id)
+  if core.managed and state == 'blocked_by_budget' then budget.await(c, A.execution_id, core) end
+  return reply.ok('blocked')
+end
+
+-- @function ff_unblock_execution
+-- @summary  Lets a blocked execution go: it is eligible again, or delayed as long as its own delay runs.
+-- @flags    derives
+-- @key      core            exec.core
+-- @key      blocked         lane.blocked_budget
+-- @key      eligible        lane.eligible
+-- @arg      execution_id    execution_id
+-- @arg      now_ms          unix_ms optional
+-- @arg      expected_blocking_reason text optional
+-- @reply    OK outcome:text
+-- @error    execution_not_found
+-- @error    execution_not_eligible
+function F.ff_unblock_execution(K, A)
+  local c = call.open(K.core)
+  local core = record.read(K.core, ADMISSION_FIELDS)
+  if not core then return reply.err('execution_not_found') end
+  if core.lifecycle_phase ~= 'runnable' or not admission.is_blocked(core) then
+    return reply.err('execution_not_eligible')
+  end
+  if is_set(A.expected_blocking_reason) and A.expected_blocking_reason ~= core.blocking_reason then
+    return reply.err('execution_not_eligible')
+  end
+  redis.call('ZREM', K.blocked, A.execution_id)
+  admission.leave(c, A.execution_id, core)
+  requeue.ready(c, A.execution_id, K.core, core, {
+    own_delay = true, values = { 'attempt_state', core.attempt_state or 'pending_first_attempt' },
+    eligible = K.eligible,
+  })
+  settle.run(c)
+  return reply.ok('unblocked')
+end

@@ -1,0 +1,82 @@
+-- The journal of an execution: the steps that its function has recorded and the results of its waits, for the next run
+-- of the function. The core field `journal` holds its size, and is missing while it is empty.
+
+-- Entries of one execution, the size (bytes) of one recorded step, and that of all together.
+local MAX_ENTRIES = 256
+local MAX_ENTRY_BYTES = 1048576
+local MAX_BYTES = 16777216
+local MAX_STEP_BYTES = 256
+
+-- What an entry takes beside its name and value.
+local ENTRY_OVERHEAD = 32
+
+-- A larger journal is not handed out with a claim, but read with ffx_read_journal.
+local MAX_INLINE_BYTES = 1048576
+
+-- Refusal of a step's name, or nil.
+function journal.check_step(step)
+  if is_set(step) and #step <= MAX_STEP_BYTES then return nil end
+  return reply.err('invalid_input', 'the name of a step must have 1 to ' .. MAX_STEP_BYTES .. ' bytes, got: ' .. #(step or ''))
+end
+
+-- The entry of that name, or nil.
+function journal.get(c, execution_id, core, entry)
+  return core.journal and redis.call('HGET', key.exec_journal(c, execution_id), entry) or nil
+end
+
+-- Refusal when there is no room for one more entry with a value of that size; nil when there is.
+function journal.check_room(c, execution_id, core, bytes)
+  if bytes > MAX_ENTRY_BYTES then
+    return reply.err('journal_full', 'a step may record at most ' .. MAX_ENTRY_BYTES .. ' bytes, got: ' .. bytes)
+  end
+  if not core.journal then return nil end
+  if tonumber(core.journal) + bytes > MAX_BYTES then
+    return reply.err('journal_full', 'the steps of an execution may record at most ' .. MAX_BYTES .. ' bytes together')
+  elseif redis.call('HLEN', key.exec_journal(c, execution_id)) >= MAX_ENTRIES then
+    return reply.err('journal_full', 'an execution has at most ' .. MAX_ENTRIES .. ' steps, waits and opened waitpoints')
+  end
+  return nil
+end
+
+-- Adds an entry. Only the id of a waitpoint may take the place of another, which has its length.
+function journal.put(c, execution_id, core_key, entry, value)
+  if redis.call('HSET', key.exec_journal(c, execution_id), entry, value) == 1 then
+    redis.call('HINCRBY', core_key, 'journal', #entry + #value + ENTRY_OVERHEAD)
+  end
+end
+
+-- Closes the waitpoints that were opened ahead of waits which never began: nobody would come to them any more.
+local function close_opened(c, journal_key)
+  for _, entry in ipairs(redis.call('HKEYS', journal_key)) do
+    if string.sub(entry, 1, 5) == 'open:' then
+      local id = redis.call('HGET', journal_key, entry)
+      local waitpoint_key = key.waitpoint_record(c, id)
+      if redis.call('HGET', waitpoint_key, 'state') == 'pending' then
+        suspension_record.close(c, { waitpoint = waitpoint_key, condition = key.waitpoint_condition(c, id) }, 'replayed')
+        redis.call('ZREM', key.index_pending_waitpoint_expiry(c), id)
+      end
+    end
+  end
+end
+
+-- An execution that has succeeded and runs again does all its work again. One that has not goes on with what is there.
+function journal.forget(c, execution_id)
+  local journal_key = key.exec_journal(c, execution_id)
+  close_opened(c, journal_key)
+  redis.call('DEL', journal_key)
+  redis.call('HDEL', key.exec_core(c, execution_id), 'journal')
+end
+
+-- Names and values in turn, as list of entries.
+function journal.entries(flat)
+  local entries = {}
+  for i = 1, #flat, 2 do entries[#entries + 1] = { flat[i], flat[i + 1] } end
+  return entries
+end
+
+-- What a claim hands out, and whether that is all.
+function journal.inline(c, execution_id, core)
+  if not core.journal then return {}, true end
+  if tonumber(core.journal) > MAX_INLINE_BYTES then return {}, false end
+  return journal.entries(redis.call('HGETALL', key.exec_journal(c, execution_id))), true
+end

@@ -1,0 +1,113 @@
+-- The records of a suspension: the suspension itself, its waitpoint and its condition.
+
+-- Score of suspensions without a timeout.
+local NO_TIMEOUT = 9999999999999
+suspension_record.NO_TIMEOUT = NO_TIMEOUT
+
+-- Nothing has been buffered yet when a suspension begins; its waitpoint counts what comes.
+local NO_SIGNALS = '{"total_count":0,"matched_count":0,"signal_names":[]}'
+
+-- Records of the suspension that an execution is in.
+function suspension_record.keys(c, execution_id, core)
+  local k = { suspension = key.exec_suspension(c, execution_id) }
+  if is_set(core.current_waitpoint_id) then
+    k.waitpoint = key.waitpoint_record(c, core.current_waitpoint_id)
+    k.condition = key.waitpoint_condition(c, core.current_waitpoint_id)
+  end
+  return k
+end
+
+local NOTHING = {}
+
+local function close_one(hash, c, known, satisfied, ...)
+  if not hash or not known and redis.call('EXISTS', hash) == 0 then return end
+  if satisfied then
+    redis.call('HSET', hash, 'closed_at', c.now_text, 'satisfied_at', c.now_text, ...)
+  else
+    redis.call('HSET', hash, 'closed_at', c.now_text, ...)
+  end
+end
+
+-- Closes what exists of a suspension's records, so no later signal finds it open. `o`: satisfied (its condition was
+-- met, or it was resumed), condition_reason (when the condition says another reason), known (a set: those of the records
+-- that are written without asking whether they exist).
+function suspension_record.close(c, k, reason, o)
+  o = o or NOTHING
+  local known = o.known or NOTHING
+  close_one(k.suspension, c, known.suspension, o.satisfied, 'close_reason', reason)
+  close_one(k.waitpoint, c, known.waitpoint, o.satisfied, 'state', 'closed', 'close_reason', reason)
+  close_one(k.condition, c, known.condition, false, 'closed', '1', 'closed_reason', o.condition_reason or reason)
+end
+
+-- All records of a suspension, for `known` of suspension_record.close.
+suspension_record.ALL = { suspension = true, waitpoint = true, condition = true }
+
+-- An open suspension record, or nil.
+function suspension_record.read_open(suspension_key)
+  local s = record.read(suspension_key,
+    { 'suspension_id', 'closed_at', 'timeout_at', 'timeout_behavior', 'waitpoint_id' })
+  if not s or not is_set(s.suspension_id) or is_set(s.closed_at) then return nil end
+  return s
+end
+
+local function activate(c, K, A, w)
+  if w.pending then
+    redis.call('HSET', K.waitpoint, 'suspension_id', A.suspension_id, 'state', 'active', 'activated_at', c.now_text,
+      'expires_at', A.timeout_at or '')
+    redis.call('ZREM', K.pending_waitpoint_expiry, w.id)
+    return
+  end
+  redis.call('HSET', K.waitpoint, 'waitpoint_id', w.id, 'execution_id', A.execution_id,
+    'attempt_index', A.attempt_index, 'suspension_id', A.suspension_id, 'waitpoint_key', w.key,
+    'waitpoint_token', w.token, 'state', 'active', 'created_at', c.now_text, 'activated_at', c.now_text,
+    'expires_at', A.timeout_at or '', 'signal_count', '0', 'matched_signal_count', '0', 'last_signal_at', '')
+  if A.step then redis.call('HSET', K.waitpoint, 'step', A.step) end
+end
+
+-- Lets the signals that came before the suspension satisfy its condition. Gives the id of the one that met it, or nil.
+local function apply_buffered(K, state)
+  local decided
+  for _, entry in ipairs(redis.call('XRANGE', K.signals, '-', '+')) do
+    local fields = {}
+    for i = 1, #entry[2], 2 do fields[entry[2][i]] = entry[2][i + 1] end
+    condition.match(state, fields.signal_name or '', fields.signal_id or '', fields.source_identity)
+    if not decided and condition.is_met(state) then decided = fields.signal_id or '' end
+  end
+  return decided
+end
+
+local function write_suspension(K, A, w, now_text)
+  redis.call('HSET', K.suspension, 'suspension_id', A.suspension_id, 'execution_id', A.execution_id,
+    'attempt_index', A.attempt_index, 'waitpoint_id', w.id, 'waitpoint_key', w.key, 'reason_code', A.reason_code,
+    'requested_by', A.requested_by, 'created_at', now_text, 'timeout_at', A.timeout_at or '',
+    'timeout_behavior', A.timeout_behavior or 'fail', 'resume_condition_json', A.resume_condition_json,
+    'resume_policy_json', A.resume_policy_json,
+    'continuation_metadata_pointer', A.continuation_metadata_pointer or '',
+    'buffered_signal_summary_json', NO_SIGNALS, 'last_signal_at', '', 'satisfied_at', '', 'closed_at', '',
+    'close_reason', '')
+  if A.step then redis.call('HSET', K.suspension, 'step', A.step) end
+end
+
+-- Writes the records of a suspension that begins. `A` holds the arguments of ff_suspend_execution and, when a function of
+-- a managed flow waits, its step; `w` the waitpoint. Gives the id of the early signal that has met the condition already, or
+-- nil; the records are closed then.
+function suspension_record.begin(c, K, A, w, state)
+  activate(c, K, A, w)
+  local decided = w.pending and apply_buffered(K, state) or nil
+  condition.write(c, K.condition, state)
+  redis.call('SADD', K.waitpoints, w.id)
+  write_suspension(K, A, w, c.now_text)
+  if decided then
+    suspension_record.close(c, K, 'resumed', { satisfied = true, condition_reason = 'satisfied' })
+  end
+  return decided
+end
+
+-- Enters a sleeping execution into the indexes. `timeout_at` is nil without a timeout.
+function suspension_record.index(c, K, execution_id, core, timeout_at)
+  redis.call('ZADD', K.suspended or key.lane_suspended(c, record.lane(core)), timeout_at or NO_TIMEOUT, execution_id)
+  if timeout_at then
+    redis.call('ZADD', K.suspension_timeout or key.index_suspension_timeout(c), timeout_at, execution_id)
+    if core.managed then wake.due(c, timeout_at) end
+  end
+end

@@ -1,0 +1,196 @@
+-- Waits of managed flows. A waitpoint node needs no worker: it opens when nothing holds it back, and ends with its
+-- wait. A function that waits finds the result of the wait in its journal.
+
+-- Core field `wait` = 1 marks a waitpoint node; what it waits for stands in the key exec.wait, as JSON.
+
+local BEHAVIOURS = { fail = true, cancel = true, expire = true, auto_resume_with_timeout_signal = true, escalate = true }
+
+-- Longest timeout (ms): about 100 years, so that due times stay exact.
+local MAX_TIMEOUT = 100 * 366 * 24 * 3600 * 1000
+
+-- Core fields that the end of a wait by an operator reads.
+wait.END_FIELDS = {
+  'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
+  'current_lease_id', 'current_lease_epoch', 'current_attempt_id', 'current_attempt_index',
+  'current_worker_id', 'current_worker_instance_id', 'lease_expires_at', 'lane_id', 'current_lane',
+  'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'public_state',
+  'current_waitpoint_id', 'current_suspension_id', 'start_timeout', 'delay_until', 'wait',
+  'fair_key', 'namespace',
+}
+
+local function refuse(why) return nil, reply.err('invalid_input', why) end
+
+-- What a wait is about, converted: condition, timeout (ms; nil without), behaviour. Nil and the error reply when something
+-- is wrong. `what` names the wait in errors.
+function wait.parse(what, condition_json, timeout, behaviour, collect)
+  local w, err = {}, nil
+  w.condition, err = condition.parse(condition_json)
+  if err then return nil, err end
+  local matchers = #w.condition.matchers - w.condition.decisive
+  if condition.needed(w.condition) > matchers then
+    return refuse(what .. ': ' .. condition.needed(w.condition) .. ' signals are needed, but only ' .. matchers .. ' can count')
+  end
+  w.condition.collect = collect
+  w.timeout, err = number.count(what .. ': timeout', timeout, 0)
+  if err then return nil, err end
+  if w.timeout > MAX_TIMEOUT then return refuse(what .. ': timeout must be at most ' .. MAX_TIMEOUT .. ' ms') end
+  if w.timeout == 0 then
+    w.timeout = nil
+  elseif not BEHAVIOURS[behaviour] then
+    return refuse(what .. ': unknown timeout behaviour "' .. tostring(behaviour) .. '"')
+  end
+  w.behaviour = is_set(behaviour) and behaviour or 'fail'
+  return w
+end
+
+-- What a waitpoint node waits for, from its JSON form, or nil and the error reply.
+function wait.parse_node(what, json)
+  local ok, spec = pcall(cjson.decode, json)
+  if not ok or type(spec) ~= 'table' then return refuse(what .. ': wait is no JSON object') end
+  local id, waitpoint_key = spec.waitpoint_id, spec.waitpoint_key
+  if type(id) ~= 'string' or #id ~= 36 then return refuse(what .. ': waitpoint_id must be a UUID') end
+  if type(waitpoint_key) ~= 'string' or waitpoint_key == '' then return refuse(what .. ': waitpoint_key must be given') end
+  if type(spec.condition) ~= 'table' then return refuse(what .. ': condition must be an object') end
+  local condition_json = cjson.encode(spec.condition)
+  local w, err = wait.parse(what, condition_json, spec.timeout, spec.timeout_behavior, spec.collect == true)
+  if err then return nil, err end
+  w.id, w.key, w.condition_json = id, waitpoint_key, condition_json
+  return w
+end
+
+-- A UUID that derives from a text.
+function wait.uuid(text)
+  local hex = redis.sha1hex(text)
+  return string.sub(hex, 1, 8) .. '-' .. string.sub(hex, 9, 12) .. '-5' .. string.sub(hex, 14, 16) .. '-8'
+    .. string.sub(hex, 18, 20) .. '-' .. string.sub(hex, 21, 32)
+end
+
+-- Keys of the records of a wait that is about to begin.
+function wait.keys(c, execution_id, waitpoint_id)
+  return {
+    core = key.exec_core(c, execution_id),
+    suspension = key.exec_suspension(c, execution_id), waitpoint = key.waitpoint_record(c, waitpoint_id),
+    condition = key.waitpoint_condition(c, waitpoint_id), signals = key.waitpoint_signals(c, waitpoint_id),
+    waitpoints = key.exec_waitpoints(c, execution_id), secrets = key.waitpoint_secrets(c),
+    pending_waitpoint_expiry = key.index_pending_waitpoint_expiry(c),
+  }
+end
+
+-- Arguments of a suspension, as ff_suspend_execution has them.
+function wait.arguments(c, execution_id, w)
+  return {
+    execution_id = execution_id, attempt_index = w.attempt_index or '', suspension_id = w.suspension_id, step = w.step,
+    reason_code = 'waiting_for_signal', requested_by = w.step and 'worker' or 'engine',
+    timeout_at = w.timeout and number.text(c.now + w.timeout) or '', timeout_behavior = w.behaviour,
+    resume_condition_json = w.condition_json, resume_policy_json = '{}',
+  }
+end
+
+-- Opens a waitpoint node that nothing holds back any longer. It has no attempt and no lease. A node that runs again, since it
+-- was replayed, has another waitpoint each time.
+function wait.open(c, execution_id, core_key, core)
+  if flow_record.is_over({ public_flow_state = redis.call('HGET', key.flow_core(c, core.flow_id), 'public_flow_state') }) then
+    terminal.cancel(c, execution_id, core_key, record.read(core_key, terminal.END_FIELDS), 'flow is over', 'flow',
+      { silent = true })
+    return terminal.PUBLIC_STATE.cancelled
+  end
+  local w = wait.parse_node('', redis.call('GET', key.exec_wait(c, execution_id)))
+  local times = redis.call('SCARD', key.exec_waitpoints(c, execution_id))
+  if times > 0 then w.id = wait.uuid(w.id .. ':' .. times) end
+  w.suspension_id = wait.uuid(w.id)
+  local k = wait.keys(c, execution_id, w.id)
+  w.token = waitpoint_token.mint(k.secrets, w.id, w.key, c.now_text) or ''
+  if times > 0 then redis.call('DEL', k.suspension) end
+  suspension_record.begin(c, k, wait.arguments(c, execution_id, w), w, w.condition)
+  record.write(core_key, core.managed, {
+    'lifecycle_phase', 'suspended',
+    'ownership_state', 'unowned',
+    'eligibility_state', 'not_applicable',
+    'blocking_reason', 'waiting_for_signal',
+    'blocking_detail', 'suspended: waitpoint ' .. w.id,
+    'terminal_outcome', 'none',
+    'attempt_state', 'none',
+    'public_state', 'suspended',
+    'current_suspension_id', w.suspension_id,
+    'current_waitpoint_id', w.id,
+    'last_transition_at', c.now_text,
+    'last_mutation_at', c.now_text,
+  }, { 'delay_until', 'pending_replay_attempt', 'completed_at' })
+  suspension_record.index(c, k, execution_id, core, w.timeout and c.now + w.timeout)
+  event_log.add(c, core.flow_id, 'suspended', core.node or redis.call('HGET', core_key, 'node'), '', w.key)
+  return 'suspended'
+end
+
+-- Whether all numbers and words of a text that the server's decoder takes are those of JSON, and no string holds a
+-- control character: it takes "007", "nan" and "0x10" as numbers, too.
+local function is_strict(text)
+  local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"%z\1-\31]*"', ' ')
+  for word in string.gmatch(bare, '[^%s,:%[%]{}]+') do
+    local digits = string.gsub(string.gsub(word, '[eE][+-]?%d+$', ''), '%.%d+$', '')
+    if word ~= 'true' and word ~= 'false' and word ~= 'null' and digits ~= '0' and digits ~= '-0'
+      and not string.find(digits, '^%-?[1-9]%d*$') then
+      return false
+    end
+  end
+  return true
+end
+
+-- A payload as it stands in a JSON list: as it is, or as a string when it is no JSON.
+local function embedded_json(payload)
+  if not payload or payload == '' then return 'null' end
+  if pcall(cjson.decode, payload) and is_strict(payload) then return payload end
+  return cjson.encode(payload)
+end
+
+-- JSON list of the signals that a condition took, in the order in which they came.
+function wait.collected(c, state)
+  local list = {}
+  for i, signal_id in ipairs(condition.taken_signals(state)) do
+    local s = redis.call('HMGET', key.signal_record(c, signal_id), 'signal_name', 'source_identity', 'accepted_at')
+    list[i] = '{"name":' .. cjson.encode(s[1] or '') .. ',"source":' .. cjson.encode(s[2] or '') .. ',"payload":'
+      .. embedded_json(redis.call('GET', key.signal_payload(c, signal_id))) .. ',"at":' .. (s[3] or '0') .. '}'
+  end
+  return '[' .. table.concat(list, ',') .. ']'
+end
+
+-- What a wait has brought. `o`: timed_out; payload of the deciding signal; result (an operator's); state (the condition,
+-- when it is at hand). Gives the value and how
+-- the journal marks it: l for a list of signals, t for a wait that timed out, v for a payload.
+local function value_of(c, k, o)
+  local state = o.state or condition.read(k.condition)
+  local collects = state ~= nil and state.collect
+  if o.timed_out then return collects and '[]' or 'null', 't' end
+  if is_set(o.result) then return o.result, collects and 'l' or 'v' end
+  if collects then return wait.collected(c, state), 'l' end
+  return is_set(o.payload) and o.payload or 'null', 'v'
+end
+
+-- A waitpoint node ends with what it waited for.
+local function end_node(c, execution_id, core_key, core, value)
+  redis.call('ZREM', key.lane_suspended(c, record.lane(core)), execution_id)
+  redis.call('ZREM', key.index_suspension_timeout(c), execution_id)
+  redis.call('SET', key.exec_result(c, execution_id), value)
+  terminal.finish(c, execution_id, core_key, core, {
+    outcome = 'success', attempt_state = 'none', blank = { 'current_suspension_id', 'current_waitpoint_id' },
+  })
+end
+
+-- Entry of the journal with what the wait of a step has brought.
+function wait.record(c, execution_id, core_key, step, k, o)
+  local value, mark = value_of(c, k, o)
+  journal.put(c, execution_id, core_key, 'await:' .. step, mark .. value)
+  return mark .. value
+end
+
+-- Hands a suspended execution what its wait has brought: a waitpoint node ends, a function finds it in its
+-- journal. True when the execution has ended. `k`: suspension and condition; `o` is that of value_of.
+function wait.answer(c, execution_id, core_key, core, k, o)
+  if core.wait then
+    local value = value_of(c, k, o)
+    end_node(c, execution_id, core_key, core, value)
+    return true
+  end
+  local step = redis.call('HGET', k.suspension, 'step')
+  if step then wait.record(c, execution_id, core_key, step, k, o) end
+  return false
+end
