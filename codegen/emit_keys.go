@@ -48,7 +48,7 @@ func emitGoKeys(l *library) (string, error) {
 		outer := append([]string{"partition Partition"}, decls...)
 		note := ""
 		if t.tagFromExecution() {
-			tag, outer = "executionID.tag()", decls
+			tag, outer = "executionID.Tag()", decls
 			note = " The tag comes from the execution id."
 		}
 		g.comment("", fmt.Sprintf("%s is <prefix>:%s.%s", method, t.pattern(), note))

@@ -1,15 +1,19 @@
 package enginecore
 
+import (
+	"fmt"
+	"strings"
+)
+
 // ApplicationRules are the rules of ACL SETUSER that give a user of a server what an application needs: clients, workers, keepers,
 // package admin and the command flowfabric, with the keys and channels of one prefix. It may call the library's functions, and
 // not replace them. The rules take the place of all rights that the user had, and leave its passwords and whether it is on. The
-// error is that of NewKeys for a bad prefix.
+// error is that of CheckPrefix.
 func ApplicationRules(prefix string) (string, error) {
-	keys, err := NewKeys(prefix)
-	if err != nil {
+	if err := CheckPrefix(prefix); err != nil {
 		return "", err
 	}
-	own := keys.Prefix() + ":*"
+	own := prefix + ":*"
 	return "resetkeys ~" + own + " resetchannels &" + own + " -@all " + applicationCommands, nil
 }
 
@@ -22,3 +26,29 @@ func DeployerRules(prefix string) (string, error) {
 	}
 	return rules + " " + deployerCommands, nil
 }
+
+// RightsError says what the user of a connection lacks on a server. It wraps ErrUnauthorized.
+type RightsError struct {
+	// Missing are the commands that the user may not run, with the keys and channels that they name.
+	Missing []string
+	// Rules are ACL rules that give them, such as &ff:*, for ACL SETUSER.
+	Rules []string
+}
+
+// maxMissingShown bounds the commands in the text of a RightsError.
+const maxMissingShown = 4
+
+// Error implements error.
+func (e *RightsError) Error() string {
+	shown := e.Missing
+	more := ""
+	if len(shown) > maxMissingShown {
+		more = fmt.Sprintf(" and %d more", len(shown)-maxMissingShown)
+		shown = shown[:maxMissingShown]
+	}
+	return fmt.Sprintf("%s: the user lacks rights: it may not run %s%s; add to its ACL: %s",
+		ErrUnauthorized, strings.Join(shown, ", "), more, strings.Join(e.Rules, " "))
+}
+
+// Unwrap makes errors.Is find ErrUnauthorized.
+func (e *RightsError) Unwrap() error { return ErrUnauthorized }

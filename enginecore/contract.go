@@ -19,14 +19,6 @@ const (
 	contractQuotaPartitions  = 32
 )
 
-var (
-	// ErrNoLibrary says that a server without the FlowFabric library was to be used as it is.
-	ErrNoLibrary = errors.New("the server has no FlowFabric library")
-	// ErrContractOnly says that what is asked for is not part of the contract, on a connection that is bound to it: a call
-	// of this package, or a feature of package runtime, which names the same error ErrNotInContract.
-	ErrContractOnly = errors.New("not part of the FlowFabric contract")
-)
-
 // compositePrefix begins the names of the functions that only our library has, in every protocol.
 const compositePrefix = "ffx"
 

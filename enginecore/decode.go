@@ -127,7 +127,7 @@ func textValue[T ~string](r *fields, name string) T {
 func executionIDValue(r *fields, name string) ExecutionID {
 	s, ok := r.raw(name, false)
 	id := ExecutionID(s)
-	if ok && s != "" && id.tag() == "" {
+	if ok && s != "" && id.Tag() == "" {
 		r.fail(name, fmt.Sprintf("%q is no execution id", s))
 		return ""
 	}

@@ -51,7 +51,7 @@ func FlowIDFor(namespace Namespace, flowName, runID string) FlowID {
 // FlowPartitionFor is the partition of the flow that FlowIDFor names.
 func (p Partitioning) FlowPartitionFor(namespace Namespace, flowName, runID string) Partition {
 	id := deriveUUID("flow", string(namespace), flowName, runID)
-	return Partition{FlowFamily, bucket(CRC16(id[:]), p.Flow)}
+	return Partition{FlowFamily, bucket(crc16(id[:]), p.Flow)}
 }
 
 // ExecutionIDFor is the execution id of a node of a flow. The partition is the flow's.

@@ -43,9 +43,9 @@ type Options struct {
 
 // Defaults of Options.Partitions.
 const (
-	DefaultFlowPartitions   = 64
-	DefaultBudgetPartitions = 16
-	DefaultQuotaPartitions  = 16
+	defaultFlowPartitions   = 64
+	defaultBudgetPartitions = 16
+	defaultQuotaPartitions  = 16
 )
 
 const defaultRetryFor = 15 * time.Second
@@ -66,12 +66,6 @@ type Engine struct {
 	load     sync.Mutex // one goroutine at a time looks after the library
 	outdated outdated
 }
-
-// ErrNotReachable says that no server answered.
-var ErrNotReachable = errors.New("server not reachable")
-
-// ErrUnsupportedServer says that the server has no functions: it is older than Redis 7.0 and Valkey 7.2.
-var ErrUnsupportedServer = errors.New("unsupported server")
 
 // Connect checks that client reaches a server that can run the engine, loads the library when it is missing or
 // older than this program's, and reads or creates the deployment's partition counts. The client stays the
@@ -239,7 +233,7 @@ const (
 // partitions reads the stored counts, after storing the wanted ones where none are. Each field is written only
 // if it is missing, so of two programs that start at once both see the same counts.
 func (e *Engine) partitions(ctx context.Context, want Partitioning) (Partitioning, error) {
-	defaults := Partitioning{Flow: DefaultFlowPartitions, Budget: DefaultBudgetPartitions, Quota: DefaultQuotaPartitions}
+	defaults := Partitioning{Flow: defaultFlowPartitions, Budget: defaultBudgetPartitions, Quota: defaultQuotaPartitions}
 	if e.contractOnly {
 		defaults = Partitioning{Flow: contractFlowPartitions, Budget: contractBudgetPartitions, Quota: contractQuotaPartitions}
 	}
@@ -251,7 +245,7 @@ func (e *Engine) partitions(ctx context.Context, want Partitioning) (Partitionin
 			*d.count = d.value
 		}
 	}
-	if err := want.validate(); err != nil {
+	if err := want.Validate(); err != nil {
 		return Partitioning{}, err
 	}
 	key := e.keys.ConfigPartitions()
@@ -286,7 +280,7 @@ func (e *Engine) partitions(ctx context.Context, want Partitioning) (Partitionin
 		}
 		*f.count = n
 	}
-	if err := p.validate(); err != nil {
+	if err := p.Validate(); err != nil {
 		return Partitioning{}, fmt.Errorf("partition counts stored in %s: %w", key, err)
 	}
 	return p, nil

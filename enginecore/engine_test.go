@@ -280,7 +280,7 @@ func TestPartitionCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Partitioning{DefaultFlowPartitions, DefaultBudgetPartitions, DefaultQuotaPartitions}); e.Partitioning() != want {
+	if want := (Partitioning{defaultFlowPartitions, defaultBudgetPartitions, defaultQuotaPartitions}); e.Partitioning() != want {
 		t.Errorf("counts %v, want %v", e.Partitioning(), want)
 	}
 	again, err := Connect(t.Context(), client, Options{Prefix: prefix, Partitions: Partitioning{8, 2, 2}})

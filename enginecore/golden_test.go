@@ -112,7 +112,7 @@ func slot(key string) int {
 	if tag := TagOf(key); tag != "" {
 		key = tag[1 : len(tag)-1]
 	}
-	return int(CRC16([]byte(key))) % 16384
+	return int(Partitioning{Flow: clusterSlots}.LanePartition(LaneID(key)).Index) // the checksum of its text
 }
 
 func TestGoldenReplies(t *testing.T) {

@@ -71,7 +71,7 @@ func ParseExecutionID(text string) (ExecutionID, error) {
 	if _, err := id.Partition(); err != nil {
 		return "", err
 	}
-	if err := checkUUID(text[len(id.tag())+1:]); err != nil {
+	if err := checkUUID(text[len(id.Tag())+1:]); err != nil {
 		return "", &IDError{"execution id", text, err.Error()}
 	}
 	return id, nil
@@ -84,7 +84,7 @@ func NewExecutionID(p Partition) ExecutionID {
 
 // Partition reads the partition from the id. It checks the tag, not the part behind it.
 func (id ExecutionID) Partition() (Partition, error) {
-	tag := id.tag()
+	tag := id.Tag()
 	if tag == "" || !strings.HasPrefix(string(id[len(tag):]), ":") || len(id) == len(tag)+1 {
 		return Partition{}, &IDError{"execution id", string(id), "not {fp:N}:uuid"}
 	}
@@ -97,11 +97,12 @@ func (id ExecutionID) Partition() (Partition, error) {
 
 // UUID is the part behind the partition's tag.
 func (id ExecutionID) UUID() string {
-	return strings.TrimPrefix(string(id[len(id.tag()):]), ":")
+	return strings.TrimPrefix(string(id[len(id.Tag()):]), ":")
 }
 
-// tag is the text up to the first closing brace, or "" when the id does not begin with a tag.
-func (id ExecutionID) tag() string {
+// Tag is the hash tag of the id's partition, such as {fp:7}, or "" when the id does not begin with one. It is not checked;
+// Partition does that.
+func (id ExecutionID) Tag() string {
 	if id == "" || id[0] != '{' {
 		return ""
 	}

@@ -10,7 +10,7 @@ import (
 
 func TestPartitionVectors(t *testing.T) {
 	t.Parallel()
-	if got := CRC16([]byte("123456789")); got != 0x31c3 {
+	if got := crc16([]byte("123456789")); got != 0x31c3 {
 		t.Errorf("check value %#x", got)
 	}
 	for _, v := range []struct {
@@ -27,7 +27,7 @@ func TestPartitionVectors(t *testing.T) {
 		{"deadbeef-dead-4eef-8ead-beefdeadbeef", 0x2302, 2, 2, 770},
 	} {
 		u := uuid.MustParse(v.id)
-		if got := CRC16(u[:]); got != v.sum {
+		if got := crc16(u[:]); got != v.sum {
 			t.Errorf("%s: %#x, want %#x", v.id, got, v.sum)
 		}
 		for count, want := range map[int]uint16{256: v.of256, 32: v.of32, 1024: v.of1024} {

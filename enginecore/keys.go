@@ -1,12 +1,8 @@
 package enginecore
 
 import (
-	"fmt"
 	"strings"
 )
-
-// DefaultPrefix begins every key unless Options say otherwise.
-const DefaultPrefix = "ff"
 
 // Keys builds the keys and channel names of one deployment. Every name begins with the prefix and a colon.
 // The zero value is not usable; NewKeys makes one.
@@ -14,19 +10,10 @@ type Keys struct {
 	prefix string
 }
 
-// maxPrefix is the length limit of a prefix.
-const maxPrefix = 32
-
-// NewKeys returns the key builders of a deployment. A prefix has 1 to 32 characters of a-z, 0-9 and -.
+// NewKeys returns the key builders of a deployment. The error is that of CheckPrefix.
 func NewKeys(prefix string) (Keys, error) {
-	if prefix == "" || len(prefix) > maxPrefix {
-		return Keys{}, fmt.Errorf("prefix %q: must have 1 to %d characters", prefix, maxPrefix)
-	}
-	for i := range len(prefix) {
-		c := prefix[i]
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
-			return Keys{}, fmt.Errorf("prefix %q: only a-z, 0-9 and - are allowed", prefix)
-		}
+	if err := CheckPrefix(prefix); err != nil {
+		return Keys{}, err
 	}
 	return Keys{prefix}, nil
 }

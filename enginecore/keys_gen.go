@@ -8,7 +8,7 @@ import (
 
 // ExecCore is <prefix>:exec:{tag}:{execution_id}:core. The tag comes from the execution id.
 func (k Keys) ExecCore(executionID ExecutionID) string {
-	return k.execCore(executionID.tag(), executionID)
+	return k.execCore(executionID.Tag(), executionID)
 }
 
 func (k Keys) execCore(tag string, executionID ExecutionID) string {
@@ -17,7 +17,7 @@ func (k Keys) execCore(tag string, executionID ExecutionID) string {
 
 // ExecPayload is <prefix>:exec:{tag}:{execution_id}:payload. The tag comes from the execution id.
 func (k Keys) ExecPayload(executionID ExecutionID) string {
-	return k.execPayload(executionID.tag(), executionID)
+	return k.execPayload(executionID.Tag(), executionID)
 }
 
 func (k Keys) execPayload(tag string, executionID ExecutionID) string {
@@ -26,7 +26,7 @@ func (k Keys) execPayload(tag string, executionID ExecutionID) string {
 
 // ExecPolicy is <prefix>:exec:{tag}:{execution_id}:policy. The tag comes from the execution id.
 func (k Keys) ExecPolicy(executionID ExecutionID) string {
-	return k.execPolicy(executionID.tag(), executionID)
+	return k.execPolicy(executionID.Tag(), executionID)
 }
 
 func (k Keys) execPolicy(tag string, executionID ExecutionID) string {
@@ -35,7 +35,7 @@ func (k Keys) execPolicy(tag string, executionID ExecutionID) string {
 
 // ExecTags is <prefix>:exec:{tag}:{execution_id}:tags. The tag comes from the execution id.
 func (k Keys) ExecTags(executionID ExecutionID) string {
-	return k.execTags(executionID.tag(), executionID)
+	return k.execTags(executionID.Tag(), executionID)
 }
 
 func (k Keys) execTags(tag string, executionID ExecutionID) string {
@@ -44,7 +44,7 @@ func (k Keys) execTags(tag string, executionID ExecutionID) string {
 
 // ExecResult is <prefix>:exec:{tag}:{execution_id}:result. The tag comes from the execution id.
 func (k Keys) ExecResult(executionID ExecutionID) string {
-	return k.execResult(executionID.tag(), executionID)
+	return k.execResult(executionID.Tag(), executionID)
 }
 
 func (k Keys) execResult(tag string, executionID ExecutionID) string {
@@ -54,7 +54,7 @@ func (k Keys) execResult(tag string, executionID ExecutionID) string {
 // ExecLeaseCurrent is <prefix>:exec:{tag}:{execution_id}:lease:current. The tag comes from the
 // execution id.
 func (k Keys) ExecLeaseCurrent(executionID ExecutionID) string {
-	return k.execLeaseCurrent(executionID.tag(), executionID)
+	return k.execLeaseCurrent(executionID.Tag(), executionID)
 }
 
 func (k Keys) execLeaseCurrent(tag string, executionID ExecutionID) string {
@@ -64,7 +64,7 @@ func (k Keys) execLeaseCurrent(tag string, executionID ExecutionID) string {
 // ExecLeaseHistory is <prefix>:exec:{tag}:{execution_id}:lease:history. The tag comes from the
 // execution id.
 func (k Keys) ExecLeaseHistory(executionID ExecutionID) string {
-	return k.execLeaseHistory(executionID.tag(), executionID)
+	return k.execLeaseHistory(executionID.Tag(), executionID)
 }
 
 func (k Keys) execLeaseHistory(tag string, executionID ExecutionID) string {
@@ -74,7 +74,7 @@ func (k Keys) execLeaseHistory(tag string, executionID ExecutionID) string {
 // ExecClaimGrant is <prefix>:exec:{tag}:{execution_id}:claim_grant. The tag comes from the execution
 // id.
 func (k Keys) ExecClaimGrant(executionID ExecutionID) string {
-	return k.execClaimGrant(executionID.tag(), executionID)
+	return k.execClaimGrant(executionID.Tag(), executionID)
 }
 
 func (k Keys) execClaimGrant(tag string, executionID ExecutionID) string {
@@ -83,7 +83,7 @@ func (k Keys) execClaimGrant(tag string, executionID ExecutionID) string {
 
 // ExecAttempts is <prefix>:exec:{tag}:{execution_id}:attempts. The tag comes from the execution id.
 func (k Keys) ExecAttempts(executionID ExecutionID) string {
-	return k.execAttempts(executionID.tag(), executionID)
+	return k.execAttempts(executionID.Tag(), executionID)
 }
 
 func (k Keys) execAttempts(tag string, executionID ExecutionID) string {
@@ -93,7 +93,7 @@ func (k Keys) execAttempts(tag string, executionID ExecutionID) string {
 // ExecSuspension is <prefix>:exec:{tag}:{execution_id}:suspension:current. The tag comes from the
 // execution id.
 func (k Keys) ExecSuspension(executionID ExecutionID) string {
-	return k.execSuspension(executionID.tag(), executionID)
+	return k.execSuspension(executionID.Tag(), executionID)
 }
 
 func (k Keys) execSuspension(tag string, executionID ExecutionID) string {
@@ -103,7 +103,7 @@ func (k Keys) execSuspension(tag string, executionID ExecutionID) string {
 // ExecWaitpoints is <prefix>:exec:{tag}:{execution_id}:waitpoints. The tag comes from the execution
 // id.
 func (k Keys) ExecWaitpoints(executionID ExecutionID) string {
-	return k.execWaitpoints(executionID.tag(), executionID)
+	return k.execWaitpoints(executionID.Tag(), executionID)
 }
 
 func (k Keys) execWaitpoints(tag string, executionID ExecutionID) string {
@@ -112,7 +112,7 @@ func (k Keys) execWaitpoints(tag string, executionID ExecutionID) string {
 
 // ExecSignals is <prefix>:exec:{tag}:{execution_id}:signals. The tag comes from the execution id.
 func (k Keys) ExecSignals(executionID ExecutionID) string {
-	return k.execSignals(executionID.tag(), executionID)
+	return k.execSignals(executionID.Tag(), executionID)
 }
 
 func (k Keys) execSignals(tag string, executionID ExecutionID) string {
@@ -121,7 +121,7 @@ func (k Keys) execSignals(tag string, executionID ExecutionID) string {
 
 // ExecDepsMeta is <prefix>:exec:{tag}:{execution_id}:deps:meta. The tag comes from the execution id.
 func (k Keys) ExecDepsMeta(executionID ExecutionID) string {
-	return k.execDepsMeta(executionID.tag(), executionID)
+	return k.execDepsMeta(executionID.Tag(), executionID)
 }
 
 func (k Keys) execDepsMeta(tag string, executionID ExecutionID) string {
@@ -131,7 +131,7 @@ func (k Keys) execDepsMeta(tag string, executionID ExecutionID) string {
 // ExecDepsUnresolved is <prefix>:exec:{tag}:{execution_id}:deps:unresolved. The tag comes from the
 // execution id.
 func (k Keys) ExecDepsUnresolved(executionID ExecutionID) string {
-	return k.execDepsUnresolved(executionID.tag(), executionID)
+	return k.execDepsUnresolved(executionID.Tag(), executionID)
 }
 
 func (k Keys) execDepsUnresolved(tag string, executionID ExecutionID) string {
@@ -141,7 +141,7 @@ func (k Keys) execDepsUnresolved(tag string, executionID ExecutionID) string {
 // ExecDepsAllEdges is <prefix>:exec:{tag}:{execution_id}:deps:all_edges. The tag comes from the
 // execution id.
 func (k Keys) ExecDepsAllEdges(executionID ExecutionID) string {
-	return k.execDepsAllEdges(executionID.tag(), executionID)
+	return k.execDepsAllEdges(executionID.Tag(), executionID)
 }
 
 func (k Keys) execDepsAllEdges(tag string, executionID ExecutionID) string {
@@ -150,7 +150,7 @@ func (k Keys) execDepsAllEdges(tag string, executionID ExecutionID) string {
 
 // ExecDep is <prefix>:exec:{tag}:{execution_id}:dep:{edge_id}. The tag comes from the execution id.
 func (k Keys) ExecDep(executionID ExecutionID, edgeID EdgeID) string {
-	return k.execDep(executionID.tag(), executionID, edgeID)
+	return k.execDep(executionID.Tag(), executionID, edgeID)
 }
 
 func (k Keys) execDep(tag string, executionID ExecutionID, edgeID EdgeID) string {
@@ -159,7 +159,7 @@ func (k Keys) execDep(tag string, executionID ExecutionID, edgeID EdgeID) string
 
 // ExecWait is <prefix>:exec:{tag}:{execution_id}:wait. The tag comes from the execution id.
 func (k Keys) ExecWait(executionID ExecutionID) string {
-	return k.execWait(executionID.tag(), executionID)
+	return k.execWait(executionID.Tag(), executionID)
 }
 
 func (k Keys) execWait(tag string, executionID ExecutionID) string {
@@ -168,7 +168,7 @@ func (k Keys) execWait(tag string, executionID ExecutionID) string {
 
 // ExecJournal is <prefix>:exec:{tag}:{execution_id}:journal. The tag comes from the execution id.
 func (k Keys) ExecJournal(executionID ExecutionID) string {
-	return k.execJournal(executionID.tag(), executionID)
+	return k.execJournal(executionID.Tag(), executionID)
 }
 
 func (k Keys) execJournal(tag string, executionID ExecutionID) string {
@@ -178,7 +178,7 @@ func (k Keys) execJournal(tag string, executionID ExecutionID) string {
 // AttemptRecord is <prefix>:attempt:{tag}:{execution_id}:{attempt_index}. The tag comes from the
 // execution id.
 func (k Keys) AttemptRecord(executionID ExecutionID, attemptIndex AttemptIndex) string {
-	return k.attemptRecord(executionID.tag(), executionID, attemptIndex)
+	return k.attemptRecord(executionID.Tag(), executionID, attemptIndex)
 }
 
 func (k Keys) attemptRecord(tag string, executionID ExecutionID, attemptIndex AttemptIndex) string {
@@ -188,7 +188,7 @@ func (k Keys) attemptRecord(tag string, executionID ExecutionID, attemptIndex At
 // AttemptUsage is <prefix>:attempt:{tag}:{execution_id}:{attempt_index}:usage. The tag comes from the
 // execution id.
 func (k Keys) AttemptUsage(executionID ExecutionID, attemptIndex AttemptIndex) string {
-	return k.attemptUsage(executionID.tag(), executionID, attemptIndex)
+	return k.attemptUsage(executionID.Tag(), executionID, attemptIndex)
 }
 
 func (k Keys) attemptUsage(tag string, executionID ExecutionID, attemptIndex AttemptIndex) string {
@@ -198,7 +198,7 @@ func (k Keys) attemptUsage(tag string, executionID ExecutionID, attemptIndex Att
 // AttemptPolicy is <prefix>:attempt:{tag}:{execution_id}:{attempt_index}:policy. The tag comes from
 // the execution id.
 func (k Keys) AttemptPolicy(executionID ExecutionID, attemptIndex AttemptIndex) string {
-	return k.attemptPolicy(executionID.tag(), executionID, attemptIndex)
+	return k.attemptPolicy(executionID.Tag(), executionID, attemptIndex)
 }
 
 func (k Keys) attemptPolicy(tag string, executionID ExecutionID, attemptIndex AttemptIndex) string {
@@ -208,7 +208,7 @@ func (k Keys) attemptPolicy(tag string, executionID ExecutionID, attemptIndex At
 // StreamFrames is <prefix>:stream:{tag}:{execution_id}:{attempt_index}. The tag comes from the
 // execution id.
 func (k Keys) StreamFrames(executionID ExecutionID, attemptIndex AttemptIndex) string {
-	return k.streamFrames(executionID.tag(), executionID, attemptIndex)
+	return k.streamFrames(executionID.Tag(), executionID, attemptIndex)
 }
 
 func (k Keys) streamFrames(tag string, executionID ExecutionID, attemptIndex AttemptIndex) string {
@@ -218,7 +218,7 @@ func (k Keys) streamFrames(tag string, executionID ExecutionID, attemptIndex Att
 // StreamMeta is <prefix>:stream:{tag}:{execution_id}:{attempt_index}:meta. The tag comes from the
 // execution id.
 func (k Keys) StreamMeta(executionID ExecutionID, attemptIndex AttemptIndex) string {
-	return k.streamMeta(executionID.tag(), executionID, attemptIndex)
+	return k.streamMeta(executionID.Tag(), executionID, attemptIndex)
 }
 
 func (k Keys) streamMeta(tag string, executionID ExecutionID, attemptIndex AttemptIndex) string {
@@ -515,7 +515,7 @@ func (k Keys) flowEdge(tag string, flowID FlowID, edgeID EdgeID) string {
 
 // FlowOut is <prefix>:flow:{tag}:{flow_id}:out:{execution_id}. The tag comes from the execution id.
 func (k Keys) FlowOut(flowID FlowID, executionID ExecutionID) string {
-	return k.flowOut(executionID.tag(), flowID, executionID)
+	return k.flowOut(executionID.Tag(), flowID, executionID)
 }
 
 func (k Keys) flowOut(tag string, flowID FlowID, executionID ExecutionID) string {
@@ -524,7 +524,7 @@ func (k Keys) flowOut(tag string, flowID FlowID, executionID ExecutionID) string
 
 // FlowIn is <prefix>:flow:{tag}:{flow_id}:in:{execution_id}. The tag comes from the execution id.
 func (k Keys) FlowIn(flowID FlowID, executionID ExecutionID) string {
-	return k.flowIn(executionID.tag(), flowID, executionID)
+	return k.flowIn(executionID.Tag(), flowID, executionID)
 }
 
 func (k Keys) flowIn(tag string, flowID FlowID, executionID ExecutionID) string {
@@ -651,7 +651,7 @@ func (k Keys) flowRerunRoots(tag string, flowID FlowID) string {
 // FlowEdgegroup is <prefix>:flow:{tag}:{flow_id}:edgegroup:{execution_id}. The tag comes from the
 // execution id.
 func (k Keys) FlowEdgegroup(flowID FlowID, executionID ExecutionID) string {
-	return k.flowEdgegroup(executionID.tag(), flowID, executionID)
+	return k.flowEdgegroup(executionID.Tag(), flowID, executionID)
 }
 
 func (k Keys) flowEdgegroup(tag string, flowID FlowID, executionID ExecutionID) string {
@@ -670,7 +670,7 @@ func (k Keys) flowSummary(tag string, flowID FlowID) string {
 // FlowSiblings is <prefix>:flow:{tag}:{flow_id}:siblings:{execution_id}. The tag comes from the
 // execution id.
 func (k Keys) FlowSiblings(flowID FlowID, executionID ExecutionID) string {
-	return k.flowSiblings(executionID.tag(), flowID, executionID)
+	return k.flowSiblings(executionID.Tag(), flowID, executionID)
 }
 
 func (k Keys) flowSiblings(tag string, flowID FlowID, executionID ExecutionID) string {
@@ -919,7 +919,7 @@ func (k Keys) ffxBacklog(tag string) string {
 // FfxUnresolvedEdges is <prefix>:ffx:{tag}:unresolved:{execution_id}. The tag comes from the execution
 // id.
 func (k Keys) FfxUnresolvedEdges(executionID ExecutionID) string {
-	return k.ffxUnresolvedEdges(executionID.tag(), executionID)
+	return k.ffxUnresolvedEdges(executionID.Tag(), executionID)
 }
 
 func (k Keys) ffxUnresolvedEdges(tag string, executionID ExecutionID) string {

@@ -14,14 +14,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/lua"
 )
 
-// ErrForeignLibrary says that the server has a library named flowfabric that is not ours.
-var ErrForeignLibrary = errors.New("foreign library")
-
-// ErrIncompatibleLibrary says that the server's library is newer and no longer serves this program, or follows another
-// version of the contract. It may come of any call, since another program may replace the library at any time; see
-// Engine.Outdated.
-var ErrIncompatibleLibrary = errors.New("incompatible library")
-
 // libraryFile is the library that this program carries.
 type libraryFile struct {
 	source      string

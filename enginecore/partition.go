@@ -111,7 +111,8 @@ type Partitioning struct {
 // maxPartitions is what the 16 bits of a partition number can tell apart.
 const maxPartitions = 1 << 16
 
-func (p Partitioning) validate() error {
+// Validate returns an error when a count is not between 1 and 65536.
+func (p Partitioning) Validate() error {
 	for _, x := range []struct {
 		name  string
 		count int
@@ -145,7 +146,7 @@ func (p Partitioning) SchedulePartition(id ScheduleID) (Partition, error) {
 
 // LanePartition is where executions of a lane live that belong to no flow.
 func (p Partitioning) LanePartition(lane LaneID) Partition {
-	return Partition{FlowFamily, bucket(CRC16([]byte(lane)), p.Flow)}
+	return Partition{FlowFamily, bucket(crc16([]byte(lane)), p.Flow)}
 }
 
 // FlowPartitions lists all partitions for flows, in order.
@@ -162,7 +163,7 @@ func uuidPartition(f Family, count int, kind, text string) (Partition, error) {
 	if err != nil || len(text) != 36 {
 		return Partition{}, &IDError{kind, text, "not a UUID"}
 	}
-	return Partition{f, bucket(CRC16(u[:]), count)}, nil
+	return Partition{f, bucket(crc16(u[:]), count)}, nil
 }
 
 func bucket(sum uint16, count int) uint16 {
@@ -188,9 +189,9 @@ var crcOfByte = func() (table [256]uint16) {
 	return table
 }()
 
-// CRC16 is the checksum that partitions and cluster slots are computed with: CRC-16/XMODEM, polynomial
+// crc16 is the checksum that partitions and cluster slots are computed with: CRC-16/XMODEM, polynomial
 // 0x1021, initial value 0.
-func CRC16(data []byte) uint16 {
+func crc16(data []byte) uint16 {
 	var sum uint16
 	for _, b := range data {
 		sum = sum<<8 ^ crcOfByte[byte(sum>>8)^b]

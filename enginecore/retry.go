@@ -17,19 +17,6 @@ type (
 	commands = []rueidis.Completed
 )
 
-// ErrUnavailable marks an error of a server that could not be reached or said "not now". Nothing has happened,
-// or the call only reads or is safe to repeat.
-var ErrUnavailable = errors.New("engine unavailable")
-
-// ErrFull marks an error of a server that takes in nothing now: its memory is full (maxmemory), or it refuses writes since it
-// cannot persist them. The error wraps ErrUnavailable, too, and means the same for the call, which was sent again within
-// Options.RetryFor. While the memory is full, only calls that bring new work are refused: those with the flag intake in the
-// reference of the functions.
-var ErrFull = errors.New("engine full")
-
-// ErrUnauthorized marks a wrong or missing user name or password, or a lack of permissions.
-var ErrUnauthorized = errors.New("not authorized")
-
 // verdict says what may follow a failed try.
 type verdict uint8
 

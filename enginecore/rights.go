@@ -11,32 +11,6 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// RightsError says what the user of a connection lacks on a server. It wraps ErrUnauthorized.
-type RightsError struct {
-	// Missing are the commands that the user may not run, with the keys and channels that they name.
-	Missing []string
-	// Rules are ACL rules that give them, such as &ff:*, for ACL SETUSER.
-	Rules []string
-}
-
-// maxMissingShown bounds the commands in the text of a RightsError.
-const maxMissingShown = 4
-
-// Error implements error.
-func (e *RightsError) Error() string {
-	shown := e.Missing
-	more := ""
-	if len(shown) > maxMissingShown {
-		more = fmt.Sprintf(" and %d more", len(shown)-maxMissingShown)
-		shown = shown[:maxMissingShown]
-	}
-	return fmt.Sprintf("%s: the user lacks rights: it may not run %s%s; add to its ACL: %s",
-		ErrUnauthorized, strings.Join(shown, ", "), more, strings.Join(e.Rules, " "))
-}
-
-// Unwrap makes errors.Is find ErrUnauthorized.
-func (e *RightsError) Unwrap() error { return ErrUnauthorized }
-
 // The commands on data that the library and the programs use, each with a sample of its arguments: K and L stand for keys.
 // Those that the library does without where it may not use them are not among them.
 const (

@@ -47,7 +47,7 @@ func (w *wire) execution(field string, id ExecutionID) {
 		w.fail(field, err.Error())
 		return
 	}
-	w.tag = id.tag()
+	w.tag = id.Tag()
 }
 
 // belongs checks that an execution id is of the call's partition.
