@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
@@ -22,13 +23,13 @@ var ErrQuotaNotFound = errors.New("quota policy not found")
 
 // Client operates on the data of one engine. It may be used by several goroutines, and needs no closing.
 type Client struct {
-	core   *enginecore.Engine
-	keys   enginecore.Keys
+	core   *enginerpc.Conn
+	keys   enginerpc.Keys
 	client rueidis.Client
 }
 
 // New returns a client of an engine, such as the one that runtime.Engine.Core gives. It sends nothing.
-func New(core *enginecore.Engine) *Client {
+func New(core *enginerpc.Conn) *Client {
 	return &Client{core: core, keys: core.Keys(), client: core.Client()}
 }
 
@@ -83,7 +84,7 @@ func (c *Client) read(ctx context.Context, commands ...rueidis.Completed) ([]rue
 // readError gives the error of a read the meaning that those of calls have.
 func readError(err error) error {
 	if _, refused := rueidis.IsRedisErr(err); refused || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("read: %w", enginecore.ConnectError(err))
+		return fmt.Errorf("read: %w", enginerpc.ConnectError(err))
 	}
 	return fmt.Errorf("read: %w: %w", enginecore.ErrUnavailable, err)
 }

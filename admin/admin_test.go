@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -26,7 +27,7 @@ type desk struct {
 	*enginetest.Program
 	t    *testing.T
 	ctx  context.Context
-	core *enginecore.Engine
+	core *enginerpc.Conn
 }
 
 func each(t *testing.T, test func(t *testing.T, d *desk, b *enginetest.Bench)) {
@@ -375,7 +376,7 @@ func TestQuotas(t *testing.T) {
 		require.NoError(t, err)
 		now, err := d.core.Now(d.ctx)
 		require.NoError(t, err)
-		_, err = d.core.CheckAdmissionAndRecord(d.ctx, enginecore.CheckAdmissionAndRecordCall{
+		_, err = d.core.CheckAdmissionAndRecord(d.ctx, enginerpc.CheckAdmissionAndRecordCall{
 			Partition: p, QuotaPolicyID: id, Now: now, WindowSeconds: 60, RateLimit: 5, ConcurrencyCap: 2, ExecutionID: "e",
 		})
 		require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -97,18 +98,18 @@ func (c *Client) CreateBudget(ctx context.Context, n NewBudget) (id enginecore.B
 	if err != nil {
 		return "", false, of(err, "create", "budget", string(n.ID))
 	}
-	call := enginecore.CreateBudgetCall{
+	call := enginerpc.CreateBudgetCall{
 		Partition: p, BudgetID: n.ID, ScopeType: n.ScopeType, ScopeID: n.ScopeID, EnforcementMode: n.EnforcementMode,
 		OnHardLimit: n.OnHardLimit, OnSoftLimit: n.OnSoftLimit, ResetInterval: n.ResetInterval, Now: now,
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Dimensions)) {
 		limits := n.Dimensions[name]
-		call.Dims = append(call.Dims, enginecore.CreateBudgetDim{
+		call.Dims = append(call.Dims, enginerpc.CreateBudgetDim{
 			Name: name, Hard: strconv.FormatInt(limits.Hard, 10), Soft: strconv.FormatInt(limits.Soft, 10),
 		})
 	}
 	reply, err := c.core.CreateBudget(ctx, call)
-	return reply.BudgetID, reply.Status == enginecore.StatusAlreadySatisfied, of(err, "create", "budget", string(n.ID))
+	return reply.BudgetID, reply.Status == enginerpc.StatusAlreadySatisfied, of(err, "create", "budget", string(n.ID))
 }
 
 // UsageReport is what became of a report.
@@ -133,12 +134,12 @@ func (c *Client) ReportUsage(ctx context.Context, id enginecore.BudgetID, usage 
 	if err != nil {
 		return UsageReport{}, err
 	}
-	call := enginecore.ReportUsageAndCheckCall{Partition: p, BudgetID: id}
+	call := enginerpc.ReportUsageAndCheckCall{Partition: p, BudgetID: id}
 	for _, name := range slices.Sorted(maps.Keys(usage)) {
 		if err := checkDimension(name); err != nil {
 			return UsageReport{}, err
 		}
-		call.Dims = append(call.Dims, enginecore.ReportUsageAndCheckDim{Name: name, Delta: usage[name]})
+		call.Dims = append(call.Dims, enginerpc.ReportUsageAndCheckDim{Name: name, Delta: usage[name]})
 	}
 	if dedupKey != "" {
 		if err := checkName("dedup key", dedupKey); err != nil {
@@ -153,8 +154,8 @@ func (c *Client) ReportUsage(ctx context.Context, id enginecore.BudgetID, usage 
 	if err != nil {
 		return UsageReport{}, of(err, "report usage of", "budget", string(id))
 	}
-	hard := reply.Status == enginecore.StatusHardBreach
-	repeated := reply.Status == enginecore.StatusAlreadyApplied
+	hard := reply.Status == enginerpc.StatusHardBreach
+	repeated := reply.Status == enginerpc.StatusAlreadyApplied
 	return UsageReport{
 		Applied: !hard && !repeated, Repeated: repeated, Hard: hard, Dimension: reply.Dimension, Usage: reply.Current,
 		Limit: hashrecord.Int(reply.Limit),
@@ -172,7 +173,7 @@ func (c *Client) ResetBudget(ctx context.Context, id enginecore.BudgetID) (next 
 	if err != nil {
 		return time.Time{}, of(err, "reset", "budget", string(id))
 	}
-	reply, err := c.core.ResetBudget(ctx, enginecore.ResetBudgetCall{Partition: p, BudgetID: id, Now: now})
+	reply, err := c.core.ResetBudget(ctx, enginerpc.ResetBudgetCall{Partition: p, BudgetID: id, Now: now})
 	return reply.NextResetAt, of(err, "reset", "budget", string(id))
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -124,7 +125,7 @@ func (c *Client) CreateExecution(ctx context.Context, n NewExecution) (id engine
 	if err != nil {
 		return "", false, err
 	}
-	call := enginecore.CreateExecutionCall{
+	call := enginerpc.CreateExecutionCall{
 		IdempotencyKey: n.IdempotencyKey, ExecutionID: n.ID, Namespace: n.Namespace, LaneID: n.Lane, ExecutionKind: n.Kind,
 		Priority: int64(n.Priority), CreatorIdentity: n.Creator, PolicyJSON: n.Policy, InputPayload: n.Payload,
 		DelayUntil: n.DelayUntil, ExecutionDeadlineAt: n.DeadlineAt, PartitionID: p.Tag(),
@@ -135,16 +136,16 @@ func (c *Client) CreateExecution(ctx context.Context, n NewExecution) (id engine
 	if len(n.Tags) > 0 {
 		call.TagsJSON, _ = json.Marshal(n.Tags) // a map of strings always has a JSON form
 	}
-	var reply enginecore.CreateExecutionReply
+	var reply enginerpc.CreateExecutionReply
 	if n.DelayUntil.IsZero() {
 		reply, err = c.core.CreateExecution(ctx, call)
 	} else {
-		reply, err = enginecore.Do(ctx, c.core, enginecore.CreateDelayedCall{CreateExecutionCall: call})
+		reply, err = enginerpc.Do(ctx, c.core, enginerpc.CreateDelayedCall{CreateExecutionCall: call})
 	}
 	if err != nil {
 		return "", false, of(err, "create", "execution", string(n.ID))
 	}
-	return reply.ExecutionID, reply.Status == enginecore.StatusDuplicate, nil
+	return reply.ExecutionID, reply.Status == enginerpc.StatusDuplicate, nil
 }
 
 // Execution is an execution as its record tells.
@@ -294,8 +295,8 @@ func (c *Client) CancelExecution(ctx context.Context, id enginecore.ExecutionID,
 	return enginecore.LifecyclePhase(reply.PreviousPhase), of(err, "cancel", "execution", string(id))
 }
 
-func cancelCall(id enginecore.ExecutionID, r hashrecord.Record, reason string) enginecore.CancelExecutionCall {
-	return enginecore.CancelExecutionCall{
+func cancelCall(id enginecore.ExecutionID, r hashrecord.Record, reason string) enginerpc.CancelExecutionCall {
+	return enginerpc.CancelExecutionCall{
 		AttemptIndex: enginecore.AttemptIndex(r.Int("current_attempt_index")), LaneID: r.Lane(), ExecutionID: id,
 		WorkerInstanceID: enginecore.WorkerInstanceID(r["current_worker_instance_id"]),
 		WaitpointID:      enginecore.WaitpointID(r["current_waitpoint_id"]), Reason: reason, Source: sourceOperator,
@@ -312,7 +313,7 @@ func (c *Client) ChangePriority(ctx context.Context, id enginecore.ExecutionID, 
 	if err != nil {
 		return 0, of(err, "change priority of", "execution", string(id))
 	}
-	reply, err := c.core.ChangePriority(ctx, enginecore.ChangePriorityCall{
+	reply, err := c.core.ChangePriority(ctx, enginerpc.ChangePriorityCall{
 		LaneID: r.Lane(), ExecutionID: id, NewPriority: int64(priority),
 	})
 	return int(reply.OldPriority), of(err, "change priority of", "execution", string(id))
@@ -334,7 +335,7 @@ func (c *Client) replay(ctx context.Context, id enginecore.ExecutionID) (enginec
 	if err != nil {
 		return "", err
 	}
-	call := enginecore.ReplayExecutionCall{LaneID: r.Lane(), ExecutionID: id}
+	call := enginerpc.ReplayExecutionCall{LaneID: r.Lane(), ExecutionID: id}
 	if r["terminal_outcome"] == string(enginecore.OutcomeSkipped) && r["flow_id"] != "" {
 		edges, err := c.client.Do(ctx, c.client.B().Smembers().Key(c.keys.FlowIn(enginecore.FlowID(r["flow_id"]), id)).Build()).AsStrSlice()
 		if err != nil {
@@ -383,14 +384,14 @@ func (c *Client) RevokeLease(ctx context.Context, id enginecore.ExecutionID, exp
 	if strings.TrimSpace(reason) == "" {
 		reason = "operator_revoke"
 	}
-	reply, err := c.core.RevokeLease(ctx, enginecore.RevokeLeaseCall{
+	reply, err := c.core.RevokeLease(ctx, enginerpc.RevokeLeaseCall{
 		WorkerInstanceID: enginecore.WorkerInstanceID(r["current_worker_instance_id"]), ExecutionID: id,
 		ExpectedLeaseID: expected, RevokeReason: reason,
 	})
 	if err != nil {
 		return Revocation{}, of(err, "revoke lease of", "execution", string(id))
 	}
-	if reply.Status == enginecore.StatusAlreadySatisfied {
+	if reply.Status == enginerpc.StatusAlreadySatisfied {
 		return Revocation{Already: reply.Outcome}, nil
 	}
 	return Revocation{Lease: reply.LeaseID, Epoch: reply.LeaseEpoch}, nil

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -52,10 +53,10 @@ func (c *Client) CreateFlow(ctx context.Context, n NewFlow) (id enginecore.FlowI
 	if err != nil {
 		return "", false, of(err, "create", "flow", string(n.ID))
 	}
-	reply, err := c.core.CreateFlow(ctx, enginecore.CreateFlowCall{
+	reply, err := c.core.CreateFlow(ctx, enginerpc.CreateFlowCall{
 		Partition: p, FlowID: n.ID, FlowKind: n.Kind, Namespace: n.Namespace, Now: now,
 	})
-	return reply.FlowID, reply.Status == enginecore.StatusAlreadySatisfied, of(err, "create", "flow", string(n.ID))
+	return reply.FlowID, reply.Status == enginerpc.StatusAlreadySatisfied, of(err, "create", "flow", string(n.ID))
 }
 
 // AddExecution makes an execution a member of a flow in one atomic step. It returns the number of members that the flow has
@@ -78,11 +79,11 @@ func (c *Client) AddExecution(ctx context.Context, flow enginecore.FlowID, id en
 	if err != nil {
 		return 0, false, of(err, "add to", "flow", string(flow))
 	}
-	reply, err := c.core.AddExecutionToFlow(ctx, enginecore.AddExecutionToFlowCall{FlowID: flow, ExecutionID: id, Now: now})
+	reply, err := c.core.AddExecutionToFlow(ctx, enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: id, Now: now})
 	if err != nil {
 		return 0, false, of(err, "add "+string(id)+" to", "flow", string(flow))
 	}
-	return int(reply.NodeCount), reply.Status == enginecore.StatusAlreadySatisfied, nil
+	return int(reply.NodeCount), reply.Status == enginerpc.StatusAlreadySatisfied, nil
 }
 
 // Edge is a dependency between two members of a flow.
@@ -123,7 +124,7 @@ func (c *Client) StageEdge(ctx context.Context, e Edge, revision int64) (enginec
 	if err != nil {
 		return "", 0, of(err, "stage edge of", "flow", string(e.Flow))
 	}
-	reply, err := c.core.StageDependencyEdge(ctx, enginecore.StageDependencyEdgeCall{
+	reply, err := c.core.StageDependencyEdge(ctx, enginerpc.StageDependencyEdgeCall{
 		FlowID: e.Flow, EdgeID: e.ID, UpstreamExecutionID: e.Upstream, DownstreamExecutionID: e.Downstream,
 		DependencyKind: e.Kind, DataPassingRef: e.Input, ExpectedGraphRevision: revision, Now: now,
 	})
@@ -149,7 +150,7 @@ func (c *Client) ApplyEdge(ctx context.Context, e Edge, revision int64) (unsatis
 	if err != nil {
 		return 0, false, of(err, "apply", "edge", string(e.ID))
 	}
-	reply, err := c.core.ApplyDependencyToChild(ctx, enginecore.ApplyDependencyToChildCall{
+	reply, err := c.core.ApplyDependencyToChild(ctx, enginerpc.ApplyDependencyToChildCall{
 		DownstreamExecutionID: e.Downstream, LaneID: r.Lane(), GroupExecutionID: e.Downstream, FlowID: e.Flow, EdgeID: e.ID,
 		UpstreamExecutionID: e.Upstream, GraphRevision: revision, DependencyKind: e.Kind, DataPassingRef: e.Input, Now: now,
 	})
@@ -310,7 +311,7 @@ func (c *Client) cancelFlow(ctx context.Context, id enginecore.FlowID, how FlowC
 	if err != nil {
 		return FlowCancelled{}, err
 	}
-	reply, err := c.core.ContractCancelFlow(ctx, enginecore.ContractCancelFlowCall{
+	reply, err := c.core.ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
 		Partition: p, FlowID: id, Reason: how.Reason, CancellationPolicy: how.Policy, Now: now, Grace: grace,
 	})
 	if errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
@@ -379,6 +380,6 @@ func (c *Client) cancelMember(ctx context.Context, flow enginecore.FlowID, id en
 	if err != nil && !errors.Is(err, enginecore.ErrExecutionNotActive) && !errors.Is(err, enginecore.ErrExecutionNotFound) {
 		return err
 	}
-	_, err = c.core.AckCancelMember(ctx, enginecore.AckCancelMemberCall{ExecutionID: id, FlowID: flow})
+	_, err = c.core.AckCancelMember(ctx, enginerpc.AckCancelMemberCall{ExecutionID: id, FlowID: flow})
 	return err
 }

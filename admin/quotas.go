@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // NewQuota is what CreateQuota makes.
@@ -62,11 +63,11 @@ func (c *Client) CreateQuota(ctx context.Context, n NewQuota) (id enginecore.Quo
 	if err != nil {
 		return "", false, of(err, "create", "quota", string(n.ID))
 	}
-	reply, err := c.core.CreateQuotaPolicy(ctx, enginecore.CreateQuotaPolicyCall{
+	reply, err := c.core.CreateQuotaPolicy(ctx, enginerpc.CreateQuotaPolicyCall{
 		Partition: p, QuotaPolicyID: n.ID, WindowSeconds: int64(n.Window / time.Second), MaxRequestsPerWindow: n.MaxStarts,
 		MaxConcurrent: n.MaxConcurrent, Now: now,
 	})
-	return reply.QuotaPolicyID, reply.Status == enginecore.StatusAlreadySatisfied, of(err, "create", "quota", string(n.ID))
+	return reply.QuotaPolicyID, reply.Status == enginerpc.StatusAlreadySatisfied, of(err, "create", "quota", string(n.ID))
 }
 
 // Quota is a quota policy as its records tell.

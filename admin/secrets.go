@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // Secret is what the tokens of waitpoints are signed with.
@@ -66,7 +67,7 @@ func (c *Client) RotateSecret(ctx context.Context, secret Secret, grace time.Dur
 	rotating.SetLimit(rotateConcurrency)
 	for _, p := range partitions {
 		rotating.Go(func() error {
-			reply, err := c.core.RotateWaitpointHMACSecret(ctx, enginecore.RotateWaitpointHMACSecretCall{
+			reply, err := c.core.RotateWaitpointHMACSecret(ctx, enginerpc.RotateWaitpointHMACSecretCall{
 				Partition: p, NewKID: secret.KID, NewSecretHex: secret.Hex, Grace: grace,
 			})
 			mu.Lock()

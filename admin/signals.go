@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // Signal is what DeliverSignal hands to a waitpoint.
@@ -84,15 +85,15 @@ func (c *Client) deliver(ctx context.Context, s Signal, lane enginecore.LaneID) 
 		return Delivery{}, err
 	}
 	signal := s.wire(now)
-	reply, err := c.core.DeliverSignal(ctx, enginecore.DeliverSignalCall{LaneID: lane, Signal: signal})
+	reply, err := c.core.DeliverSignal(ctx, enginerpc.DeliverSignalCall{LaneID: lane, Signal: signal})
 	if !errors.Is(err, enginecore.ErrWaitpointPendingUseBufferScript) {
-		return Delivery{reply.SignalID, reply.Status == enginecore.StatusDuplicate, reply.Effect}, err
+		return Delivery{reply.SignalID, reply.Status == enginerpc.StatusDuplicate, reply.Effect}, err
 	}
-	kept, err := c.core.BufferSignalForPendingWaitpoint(ctx, enginecore.BufferSignalForPendingWaitpointCall{Signal: signal})
-	return Delivery{kept.SignalID, kept.Status == enginecore.StatusDuplicate, kept.Effect}, err
+	kept, err := c.core.BufferSignalForPendingWaitpoint(ctx, enginerpc.BufferSignalForPendingWaitpointCall{Signal: signal})
+	return Delivery{kept.SignalID, kept.Status == enginerpc.StatusDuplicate, kept.Effect}, err
 }
 
-func (s Signal) wire(now time.Time) enginecore.Signal {
+func (s Signal) wire(now time.Time) enginerpc.Signal {
 	or := func(text, fallback string) string {
 		if text == "" {
 			return fallback
@@ -103,7 +104,7 @@ func (s Signal) wire(now time.Time) enginecore.Signal {
 	if ttl <= 0 {
 		ttl = defaultIdempotencyTTL
 	}
-	return enginecore.Signal{
+	return enginerpc.Signal{
 		SignalID: enginecore.SignalID(or(string(s.ID), uuid.NewString())), ExecutionID: s.Execution, WaitpointID: s.Waitpoint,
 		SignalName: s.Name, SignalCategory: or(s.Category, "operator"), SourceType: or(s.SourceType, "admin"),
 		SourceIdentity: or(s.SourceIdentity, "admin"), Payload: s.Payload, PayloadEncoding: "json",

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -54,7 +55,7 @@ func (c *Client) ReadStream(ctx context.Context, id enginecore.ExecutionID, atte
 	if to == "" {
 		to = "+"
 	}
-	reply, err := c.core.ReadAttemptStream(ctx, enginecore.ReadAttemptStreamCall{
+	reply, err := c.core.ReadAttemptStream(ctx, enginerpc.ReadAttemptStreamCall{
 		ExecutionID: id, AttemptIndex: attempt, FromID: from, ToID: to, CountLimit: frameLimit(limit),
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -41,7 +42,7 @@ func (c *Client) FlowSummary(ctx context.Context, id enginecore.FlowID) (FlowSum
 	}
 	stored, err := results[1].AsStrMap()
 	if err != nil {
-		return FlowSummary{}, of(enginecore.ConnectError(err), "summarize", "flow", string(id))
+		return FlowSummary{}, of(enginerpc.ConnectError(err), "summarize", "flow", string(id))
 	}
 	r := hashrecord.Record(stored)
 	s := FlowSummary{

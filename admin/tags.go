@@ -5,6 +5,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // TagExecution adds tags to an execution, in any phase, in one atomic step; those that it has under the same keys are
@@ -15,7 +16,7 @@ func (c *Client) TagExecution(ctx context.Context, id enginecore.ExecutionID, ta
 	}
 	list, err := tagList(tags)
 	if err == nil {
-		_, err = c.core.SetExecutionTags(ctx, enginecore.SetExecutionTagsCall{ExecutionID: id, Tags: list})
+		_, err = c.core.SetExecutionTags(ctx, enginerpc.SetExecutionTagsCall{ExecutionID: id, Tags: list})
 	}
 	return of(err, "tag", "execution", string(id))
 }
@@ -29,7 +30,7 @@ func (c *Client) TagFlow(ctx context.Context, id enginecore.FlowID, tags map[str
 	}
 	list, err := tagList(tags)
 	if err == nil {
-		_, err = c.core.SetFlowTags(ctx, enginecore.SetFlowTagsCall{Partition: p, FlowID: id, Tags: list})
+		_, err = c.core.SetFlowTags(ctx, enginerpc.SetFlowTagsCall{Partition: p, FlowID: id, Tags: list})
 	}
 	return of(err, "tag", "flow", string(id))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -140,6 +141,6 @@ func (c *Client) CloseWaitpoint(ctx context.Context, id enginecore.ExecutionID, 
 	if err := errors.Join(checkID(id), checkReason(reason)); err != nil {
 		return err
 	}
-	_, err := c.core.CloseWaitpoint(ctx, enginecore.CloseWaitpointCall{ExecutionID: id, WaitpointID: waitpoint, Reason: reason})
+	_, err := c.core.CloseWaitpoint(ctx, enginerpc.CloseWaitpointCall{ExecutionID: id, WaitpointID: waitpoint, Reason: reason})
 	return of(err, "close", "waitpoint", string(waitpoint))
 }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -23,7 +23,7 @@ type ceilings struct {
 
 func measureCeilings(ctx context.Context, e *runtime.Engine, goroutines int) (ceilings, error) {
 	calls, err := rate(goroutines, func() error {
-		_, err := e.Core().Version(ctx, enginecore.VersionCall{})
+		_, err := e.Core().Version(ctx, enginerpc.VersionCall{})
 		return err
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -32,7 +33,7 @@ type cost struct {
 // costs calls functions one after the other on typical data and reads the server's counters.
 type costs struct {
 	ctx   context.Context
-	core  *enginecore.Engine
+	core  *enginerpc.Conn
 	table []cost
 }
 
@@ -72,7 +73,7 @@ func (c *costs) enter(row cost) {
 
 type totals struct{ fcallMicros, commands int64 }
 
-func commandTotals(ctx context.Context, core *enginecore.Engine) (totals, error) {
+func commandTotals(ctx context.Context, core *enginerpc.Conn) (totals, error) {
 	client := core.Client()
 	text, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()
 	if err != nil {
@@ -138,31 +139,31 @@ const costLane = "cost"
 func (c *costs) contract() error {
 	partition := enginecore.Partition{Family: enginecore.FlowFamily, Index: 0}
 	ids := make([]enginecore.ExecutionID, functionCalls)
-	leases := make([]enginecore.ClaimExecutionReply, functionCalls)
+	leases := make([]enginerpc.ClaimExecutionReply, functionCalls)
 	for i := range ids {
 		ids[i] = enginecore.NewExecutionID(partition)
 	}
-	grant := enginecore.IssueClaimGrantCall{Grant: enginecore.Grant{
+	grant := enginerpc.IssueClaimGrantCall{Grant: enginerpc.Grant{
 		WorkerID: "w", WorkerInstanceID: "w-1", LaneID: costLane, GrantTTL: 5 * time.Second,
 	}}
 	steps := []func() error{
 		func() error {
-			return measured(c, enginecore.FunctionName(enginecore.CreateExecutionCall{}), func(i int) (enginecore.CreateExecutionReply, error) {
-				return c.core.CreateExecution(c.ctx, enginecore.CreateExecutionCall{
+			return measured(c, enginerpc.FunctionName(enginerpc.CreateExecutionCall{}), func(i int) (enginerpc.CreateExecutionReply, error) {
+				return c.core.CreateExecution(c.ctx, enginerpc.CreateExecutionCall{
 					ExecutionID: ids[i], Namespace: "bench", LaneID: costLane, ExecutionKind: "noop", CreatorIdentity: "bench",
 					PolicyJSON: []byte(`{"max_reclaim_count":5}`), InputPayload: make([]byte, 256), PartitionID: "0",
 				})
 			})
 		},
 		func() error {
-			return measured(c, enginecore.FunctionName(enginecore.IssueClaimGrantCall{}), func(i int) (enginecore.IssueClaimGrantReply, error) {
+			return measured(c, enginerpc.FunctionName(enginerpc.IssueClaimGrantCall{}), func(i int) (enginerpc.IssueClaimGrantReply, error) {
 				grant.ExecutionID = ids[i]
 				return c.core.IssueClaimGrant(c.ctx, grant)
 			})
 		},
 		func() error {
-			return measured(c, enginecore.FunctionName(enginecore.ClaimExecutionCall{}), func(i int) (enginecore.ClaimExecutionReply, error) {
-				reply, err := c.core.ClaimExecution(c.ctx, enginecore.ClaimExecutionCall{
+			return measured(c, enginerpc.FunctionName(enginerpc.ClaimExecutionCall{}), func(i int) (enginerpc.ClaimExecutionReply, error) {
+				reply, err := c.core.ClaimExecution(c.ctx, enginerpc.ClaimExecutionCall{
 					ExecutionID: ids[i], WorkerID: "w", WorkerInstanceID: "w-1", LaneID: costLane,
 					LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: time.Minute, RenewBefore: 40 * time.Second,
 					AttemptID: enginecore.AttemptID(uuid.NewString()),
@@ -172,8 +173,8 @@ func (c *costs) contract() error {
 			})
 		},
 		func() error {
-			return measured(c, enginecore.FunctionName(enginecore.RenewLeaseCall{}), func(i int) (enginecore.RenewLeaseReply, error) {
-				return c.core.RenewLease(c.ctx, enginecore.RenewLeaseCall{
+			return measured(c, enginerpc.FunctionName(enginerpc.RenewLeaseCall{}), func(i int) (enginerpc.RenewLeaseReply, error) {
+				return c.core.RenewLease(c.ctx, enginerpc.RenewLeaseCall{
 					ExecutionID: ids[i], AttemptIndex: leases[i].AttemptIndex, AttemptID: leases[i].AttemptID,
 					LeaseID: leases[i].LeaseID, LeaseEpoch: leases[i].LeaseEpoch, LeaseTTL: time.Minute,
 					LeaseHistoryGrace: 5 * time.Second,
@@ -181,8 +182,8 @@ func (c *costs) contract() error {
 			})
 		},
 		func() error {
-			return measured(c, enginecore.FunctionName(enginecore.CompleteExecutionCall{}), func(i int) (enginecore.CompleteExecutionReply, error) {
-				return c.core.CompleteExecution(c.ctx, enginecore.CompleteExecutionCall{
+			return measured(c, enginerpc.FunctionName(enginerpc.CompleteExecutionCall{}), func(i int) (enginerpc.CompleteExecutionReply, error) {
+				return c.core.CompleteExecution(c.ctx, enginerpc.CompleteExecutionCall{
 					ExecutionID: ids[i], AttemptIndex: leases[i].AttemptIndex, LaneID: costLane, WorkerInstanceID: "w-1",
 					LeaseID: leases[i].LeaseID, LeaseEpoch: leases[i].LeaseEpoch, AttemptID: leases[i].AttemptID,
 					ResultPayload: make([]byte, 256),
@@ -201,19 +202,19 @@ func (c *costs) contract() error {
 // composite walks chains of two nodes through their life.
 func (c *costs) composite() error {
 	partition := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
-	request := enginecore.ClaimRequest{
+	request := enginerpc.ClaimRequest{
 		LaneID: costLane, WorkerID: "w", WorkerInstanceID: "w-1", Count: 1, LeaseTTL: time.Minute, Kinds: "\nnoop\n",
 	}
-	claimed := make([]enginecore.ClaimedExecution, functionCalls)
+	claimed := make([]enginerpc.ClaimedExecution, functionCalls)
 	steps := []func() error{
 		func() error {
-			return measured(c, "ffx_submit_flow (2 nodes)", func(int) (enginecore.SubmitFlowReply, error) {
+			return measured(c, "ffx_submit_flow (2 nodes)", func(int) (enginerpc.SubmitFlowReply, error) {
 				return c.core.SubmitFlow(c.ctx, costFlow(partition))
 			})
 		},
 		func() error {
-			return measured(c, "ffx_claim (1)", func(i int) (enginecore.ClaimReply, error) {
-				call := enginecore.ClaimCall{Partition: partition, ClaimRequest: request}
+			return measured(c, "ffx_claim (1)", func(i int) (enginerpc.ClaimReply, error) {
+				call := enginerpc.ClaimCall{Partition: partition, ClaimRequest: request}
 				call.ClaimID = uuid.NewString()
 				reply, err := c.core.Claim(c.ctx, call)
 				if err == nil && len(reply.Executions) != 1 {
@@ -224,9 +225,9 @@ func (c *costs) composite() error {
 			})
 		},
 		func() error {
-			return measured(c, "ffx_renew (1)", func(i int) (enginecore.RenewReply, error) {
-				return c.core.Renew(c.ctx, enginecore.RenewCall{
-					Partition: partition, WorkerInstanceID: "w-1", LeaseTTL: time.Minute, Leases: []enginecore.RenewLease{{
+			return measured(c, "ffx_renew (1)", func(i int) (enginerpc.RenewReply, error) {
+				return c.core.Renew(c.ctx, enginerpc.RenewCall{
+					Partition: partition, WorkerInstanceID: "w-1", LeaseTTL: time.Minute, Leases: []enginerpc.RenewLease{{
 						ExecutionID: claimed[i].ExecutionID, LeaseID: claimed[i].LeaseID, LeaseEpoch: claimed[i].LeaseEpoch,
 						AttemptID: claimed[i].AttemptID,
 					}},
@@ -234,7 +235,7 @@ func (c *costs) composite() error {
 			})
 		},
 		func() error {
-			return measured(c, "ffx_complete (resolves 1, claims 1)", func(i int) (enginecore.CompleteReply, error) {
+			return measured(c, "ffx_complete (resolves 1, claims 1)", func(i int) (enginerpc.CompleteReply, error) {
 				reply, err := c.core.Complete(c.ctx, c.completion(partition, claimed[i], request))
 				if err == nil && len(reply.Executions) != 1 {
 					return reply, fmt.Errorf("%d executions handed on", len(reply.Executions))
@@ -246,40 +247,40 @@ func (c *costs) composite() error {
 		func() error {
 			none := request
 			none.Count = 0
-			return measured(c, "ffx_complete (ends the flow)", func(i int) (enginecore.CompleteReply, error) {
+			return measured(c, "ffx_complete (ends the flow)", func(i int) (enginerpc.CompleteReply, error) {
 				return c.core.Complete(c.ctx, c.completion(partition, claimed[i], none))
 			})
 		},
 		func() error {
-			return measured(c, "ffx_tick (nothing due)", func(int) (enginecore.TickReply, error) {
-				return c.core.Tick(c.ctx, enginecore.TickCall{Partition: partition, Limit: 128})
+			return measured(c, "ffx_tick (nothing due)", func(int) (enginerpc.TickReply, error) {
+				return c.core.Tick(c.ctx, enginerpc.TickCall{Partition: partition, Limit: 128})
 			})
 		},
 		func() error {
-			return measured(c, "ffx_rerun (begins)", func(i int) (enginecore.RerunReply, error) {
+			return measured(c, "ffx_rerun (begins)", func(i int) (enginerpc.RerunReply, error) {
 				return c.core.Rerun(c.ctx, c.rerun(partition, claimed[i]))
 			})
 		},
 		func() error {
-			return measured(c, "ffx_rerun (resets 1 of 2 nodes)", func(i int) (enginecore.RerunReply, error) {
+			return measured(c, "ffx_rerun (resets 1 of 2 nodes)", func(i int) (enginerpc.RerunReply, error) {
 				return c.core.Rerun(c.ctx, c.rerun(partition, claimed[i]))
 			})
 		},
 		func() error {
-			return measured(c, "ffx_rerun (lets 1 go)", func(i int) (enginecore.RerunReply, error) {
+			return measured(c, "ffx_rerun (lets 1 go)", func(i int) (enginerpc.RerunReply, error) {
 				return c.core.Rerun(c.ctx, c.rerun(partition, claimed[i]))
 			})
 		},
 		func() error {
-			return measured(c, "ffx_cancel_node (waits)", func(i int) (enginecore.CancelNodeReply, error) {
-				return c.core.CancelNode(c.ctx, enginecore.CancelNodeCall{
+			return measured(c, "ffx_cancel_node (waits)", func(i int) (enginerpc.CancelNodeReply, error) {
+				return c.core.CancelNode(c.ctx, enginerpc.CancelNodeCall{
 					Partition: partition, ExecutionID: claimed[i].ExecutionID, Reason: "bench", Actor: "bench",
 				})
 			})
 		},
 		func() error {
-			return measured(c, "ffx_purge_flow (2 nodes)", func(i int) (enginecore.PurgeFlowReply, error) {
-				return c.core.PurgeFlow(c.ctx, enginecore.PurgeFlowCall{Partition: partition, FlowID: claimed[i].FlowID})
+			return measured(c, "ffx_purge_flow (2 nodes)", func(i int) (enginerpc.PurgeFlowReply, error) {
+				return c.core.PurgeFlow(c.ctx, enginerpc.PurgeFlowCall{Partition: partition, FlowID: claimed[i].FlowID})
 			})
 		},
 	}
@@ -291,33 +292,33 @@ func (c *costs) composite() error {
 	return nil
 }
 
-func (c *costs) rerun(p enginecore.Partition, node enginecore.ClaimedExecution) enginecore.RerunCall {
-	return enginecore.RerunCall{
+func (c *costs) rerun(p enginecore.Partition, node enginerpc.ClaimedExecution) enginerpc.RerunCall {
+	return enginerpc.RerunCall{
 		Partition: p, FlowID: node.FlowID, RerunID: "bench", Mode: "node", Actor: "bench", Begin: true,
 		Nodes: []enginecore.ExecutionID{node.ExecutionID},
 	}
 }
 
-func (c *costs) completion(p enginecore.Partition, claimed enginecore.ClaimedExecution, next enginecore.ClaimRequest) enginecore.CompleteCall {
+func (c *costs) completion(p enginecore.Partition, claimed enginerpc.ClaimedExecution, next enginerpc.ClaimRequest) enginerpc.CompleteCall {
 	next.ClaimID = uuid.NewString()
-	return enginecore.CompleteCall{
+	return enginerpc.CompleteCall{
 		Partition: p, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
 		AttemptID: claimed.AttemptID, Result: make([]byte, 256), ClaimRequest: next,
 	}
 }
 
-func costFlow(p enginecore.Partition) enginecore.SubmitFlowCall {
+func costFlow(p enginecore.Partition) enginerpc.SubmitFlowCall {
 	id := enginecore.FlowID(uuid.NewString())
 	first, second := enginecore.ExecutionIDFor(p, id, "first"), enginecore.ExecutionIDFor(p, id, "second")
 	policy := []byte(`{"max_reclaim_count":5,"input":{"input":true}}`)
-	return enginecore.SubmitFlowCall{
+	return enginerpc.SubmitFlowCall{
 		Partition: p, FlowID: id, FlowName: "cost", RunID: string(id), Namespace: "bench", GraphHash: "g", InputHash: "i",
 		Definition: make([]byte, 256), Input: make([]byte, 256), ResultExecutionID: second, NodeTotal: 2, EdgeTotal: 1, Last: true,
-		Nodes: []enginecore.SubmitFlowNode{
+		Nodes: []enginerpc.SubmitFlowNode{
 			{ExecutionID: first, Name: "first", Kind: "noop", LaneID: costLane, UsesFlowInput: true, Policy: policy},
 			{ExecutionID: second, Name: "second", Kind: "noop", LaneID: costLane, InputCount: 1, UpstreamCount: 1, Policy: policy},
 		},
-		Edges: []enginecore.SubmitFlowEdge{{
+		Edges: []enginerpc.SubmitFlowEdge{{
 			EdgeID: enginecore.EdgeIDFor(id, "first", "second"), UpstreamExecutionID: first, DownstreamExecutionID: second,
 			DependencyKind: "success_only", InputName: "first",
 		}},

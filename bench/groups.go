@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // joinedFlow is a flow of two executions and a third that waits for any one of them.
@@ -23,8 +24,8 @@ func (c *costs) groups() error {
 			return err
 		}
 	}
-	err := measured(c, enginecore.FunctionName(enginecore.SetEdgeGroupPolicyCall{}), func(i int) (enginecore.SetEdgeGroupPolicyReply, error) {
-		return c.core.SetEdgeGroupPolicy(c.ctx, enginecore.SetEdgeGroupPolicyCall{
+	err := measured(c, enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{}), func(i int) (enginerpc.SetEdgeGroupPolicyReply, error) {
+		return c.core.SetEdgeGroupPolicy(c.ctx, enginerpc.SetEdgeGroupPolicyCall{
 			FlowID: flows[i].id, DownstreamExecutionID: flows[i].join, PolicyVariant: "any_of", OnSatisfied: "cancel_remaining",
 		})
 	})
@@ -36,8 +37,8 @@ func (c *costs) groups() error {
 			return err
 		}
 	}
-	err = measured(c, enginecore.FunctionName(enginecore.ReconcileSiblingCancelGroupCall{}), func(i int) (enginecore.ReconcileSiblingCancelGroupReply, error) {
-		return c.core.ReconcileSiblingCancelGroup(c.ctx, enginecore.ReconcileSiblingCancelGroupCall{
+	err = measured(c, enginerpc.FunctionName(enginerpc.ReconcileSiblingCancelGroupCall{}), func(i int) (enginerpc.ReconcileSiblingCancelGroupReply, error) {
+		return c.core.ReconcileSiblingCancelGroup(c.ctx, enginerpc.ReconcileSiblingCancelGroupCall{
 			FlowID: flows[i].id, DownstreamExecutionID: flows[i].join,
 		})
 	})
@@ -45,15 +46,15 @@ func (c *costs) groups() error {
 		return err
 	}
 	for _, f := range flows {
-		_, err := c.core.CancelExecution(c.ctx, enginecore.CancelExecutionCall{
+		_, err := c.core.CancelExecution(c.ctx, enginerpc.CancelExecutionCall{
 			ExecutionID: f.loser, LaneID: costLane, Reason: "bench", Source: "operator_override",
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return measured(c, enginecore.FunctionName(enginecore.DrainSiblingCancelGroupCall{}), func(i int) (enginecore.DrainSiblingCancelGroupReply, error) {
-		return c.core.DrainSiblingCancelGroup(c.ctx, enginecore.DrainSiblingCancelGroupCall{
+	return measured(c, enginerpc.FunctionName(enginerpc.DrainSiblingCancelGroupCall{}), func(i int) (enginerpc.DrainSiblingCancelGroupReply, error) {
+		return c.core.DrainSiblingCancelGroup(c.ctx, enginerpc.DrainSiblingCancelGroupCall{
 			FlowID: flows[i].id, DownstreamExecutionID: flows[i].join,
 		})
 	})
@@ -63,25 +64,25 @@ func (c *costs) groups() error {
 func (c *costs) newJoin(f *joinedFlow) error {
 	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}
 	f.id = enginecore.FlowID(uuid.NewString())
-	if _, err := c.core.CreateFlow(c.ctx, enginecore.CreateFlowCall{Partition: p, FlowID: f.id, FlowKind: "cost", Namespace: "bench"}); err != nil {
+	if _, err := c.core.CreateFlow(c.ctx, enginerpc.CreateFlowCall{Partition: p, FlowID: f.id, FlowKind: "cost", Namespace: "bench"}); err != nil {
 		return err
 	}
 	revision := int64(0)
 	for name, id := range map[string]*enginecore.ExecutionID{"winner": &f.winner, "loser": &f.loser, "join": &f.join} {
 		*id = enginecore.ExecutionIDFor(p, f.id, name)
-		_, err := c.core.CreateExecution(c.ctx, enginecore.CreateExecutionCall{
+		_, err := c.core.CreateExecution(c.ctx, enginerpc.CreateExecutionCall{
 			ExecutionID: *id, Namespace: "bench", LaneID: costLane, ExecutionKind: "noop", CreatorIdentity: "bench", PartitionID: "2",
 		})
 		if err != nil {
 			return err
 		}
-		if _, err := c.core.AddExecutionToFlow(c.ctx, enginecore.AddExecutionToFlowCall{FlowID: f.id, ExecutionID: *id}); err != nil {
+		if _, err := c.core.AddExecutionToFlow(c.ctx, enginerpc.AddExecutionToFlowCall{FlowID: f.id, ExecutionID: *id}); err != nil {
 			return err
 		}
 		revision++
 	}
 	for _, upstream := range []enginecore.ExecutionID{f.winner, f.loser} {
-		_, err := c.core.StageDependencyEdge(c.ctx, enginecore.StageDependencyEdgeCall{
+		_, err := c.core.StageDependencyEdge(c.ctx, enginerpc.StageDependencyEdgeCall{
 			FlowID: f.id, EdgeID: f.edge(upstream), UpstreamExecutionID: upstream, DownstreamExecutionID: f.join, ExpectedGraphRevision: revision,
 		})
 		if err != nil {
@@ -99,7 +100,7 @@ func (f joinedFlow) edge(upstream enginecore.ExecutionID) enginecore.EdgeID {
 // fire applies both edges and lets one succeed, so that the group owes the cancelling of the other upstream.
 func (c *costs) fire(f joinedFlow) error {
 	for _, upstream := range []enginecore.ExecutionID{f.winner, f.loser} {
-		_, err := c.core.ApplyDependencyToChild(c.ctx, enginecore.ApplyDependencyToChildCall{
+		_, err := c.core.ApplyDependencyToChild(c.ctx, enginerpc.ApplyDependencyToChildCall{
 			FlowID: f.id, EdgeID: f.edge(upstream), UpstreamExecutionID: upstream, DownstreamExecutionID: f.join, GroupExecutionID: f.join,
 			LaneID: costLane,
 		})
@@ -107,7 +108,7 @@ func (c *costs) fire(f joinedFlow) error {
 			return err
 		}
 	}
-	reply, err := c.core.ResolveDependency(c.ctx, enginecore.ResolveDependencyCall{
+	reply, err := c.core.ResolveDependency(c.ctx, enginerpc.ResolveDependencyCall{
 		FlowID: f.id, EdgeID: f.edge(f.winner), UpstreamExecutionID: f.winner, DownstreamExecutionID: f.join, GroupExecutionID: f.join,
 		LaneID: costLane, UpstreamOutcome: "success",
 	})

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/conformance"
 )
 
@@ -99,9 +99,9 @@ func isRefusal(reply any) bool {
 
 // reference is the time of a call in the reference engine (µs), for the order of magnitude: it was not measured here.
 var reference = map[string]float64{
-	enginecore.FunctionName(enginecore.CreateExecutionCall{}):   30,
-	enginecore.FunctionName(enginecore.IssueClaimGrantCall{}):   24,
-	enginecore.FunctionName(enginecore.ClaimExecutionCall{}):    68,
-	enginecore.FunctionName(enginecore.RenewLeaseCall{}):        29,
-	enginecore.FunctionName(enginecore.CompleteExecutionCall{}): 43,
+	enginerpc.FunctionName(enginerpc.CreateExecutionCall{}):   30,
+	enginerpc.FunctionName(enginerpc.IssueClaimGrantCall{}):   24,
+	enginerpc.FunctionName(enginerpc.ClaimExecutionCall{}):    68,
+	enginerpc.FunctionName(enginerpc.RenewLeaseCall{}):        29,
+	enginerpc.FunctionName(enginerpc.CompleteExecutionCall{}): 43,
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -183,7 +183,7 @@ func runIDIn(e *runtime.Engine, flowName string, partition int) string {
 func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
 	core := e.Core()
 	partitions := core.Partitioning().FlowPartitions()
-	request := enginecore.ClaimRequest{
+	request := enginerpc.ClaimRequest{
 		LaneID: "default", WorkerID: "bench", WorkerInstanceID: "bench-1", Count: 1, LeaseTTL: time.Minute, Kinds: "\nbench.noop\n",
 	}
 	next := 0
@@ -193,10 +193,10 @@ func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		var claims []enginecore.CompleteCall
+		var claims []enginerpc.CompleteCall
 		for range backlogClaims / backlogRounds {
 			request.ClaimID = uuid.NewString()
-			call := enginecore.ClaimCall{Partition: partitions[next%len(partitions)], ClaimRequest: request}
+			call := enginerpc.ClaimCall{Partition: partitions[next%len(partitions)], ClaimRequest: request}
 			next++
 			reply, err := core.Claim(ctx, call)
 			if err != nil {
@@ -206,7 +206,7 @@ func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
 				return 0, fmt.Errorf("a claim of partition %s brought %d executions", call.Partition.Tag(), len(reply.Executions))
 			}
 			claimed := reply.Executions[0]
-			claims = append(claims, enginecore.CompleteCall{
+			claims = append(claims, enginerpc.CompleteCall{
 				Partition: call.Partition, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
 				AttemptID: claimed.AttemptID, Result: []byte("1"),
 			})
@@ -305,7 +305,7 @@ func memory(ctx context.Context, s settings) (figures []figure, err error) {
 			core := e.Core()
 			for _, p := range core.Partitioning().FlowPartitions() {
 				for more := true; more; {
-					reply, err := core.Compact(ctx, enginecore.CompactCall{Partition: p})
+					reply, err := core.Compact(ctx, enginerpc.CompactCall{Partition: p})
 					if err != nil {
 						return err
 					}

@@ -32,7 +32,7 @@ var deployerCommands = []string{"FUNCTION LOAD"}
 var optionalCommands = []string{"ACL", "BGREWRITEAOF", "CONFIG"}
 
 // accessFolders have the Go code that talks to a server. Test files, and the engine of this process, are left out.
-var accessFolders = []string{"admin", "cmd/flowfabric", "enginecore", "runtime"}
+var accessFolders = []string{"admin", "cmd/flowfabric", "enginecore", "internal/enginerpc", "runtime"}
 
 const accessPage = "docs/operations/access.md"
 

@@ -227,8 +227,8 @@ func TestGeneratedGoParses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"type EverythingCall struct {", "OldAttemptIndex AttemptIndex", "IdempotencyKey string",
-		"func (e *Engine) Take(ctx context.Context, c TakeCall) (TakeReply, error)", "w.belongs(\"execution_id\", c.ExecutionID)",
+		"type EverythingCall struct {", "OldAttemptIndex enginecore.AttemptIndex", "IdempotencyKey string",
+		"func (conn *Conn) Take(ctx context.Context, c TakeCall) (TakeReply, error)", "w.belongs(\"execution_id\", c.ExecutionID)",
 		"Rest []EverythingRest", "RetryAfter time.Duration", "w.noKey()",
 		"TTL time.Duration", // ttl_ms
 	} {
@@ -349,13 +349,13 @@ func TestRevisionGrowsWithChange(t *testing.T) {
 func TestCompareNamesWhatDiffers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	outputs := map[string]string{"a/x": "1", "enginecore/calls_new_gen.go": "2"}
-	if err := write(dir, map[string]string{"a/x": "1", "enginecore/calls_old_gen.go": "0"}); err != nil {
+	outputs := map[string]string{"a/x": "1", rpcFolder + "/calls_new_gen.go": "2"}
+	if err := write(dir, map[string]string{"a/x": "1", rpcFolder + "/calls_old_gen.go": "0"}); err != nil {
 		t.Fatal(err)
 	}
 	var listed bytes.Buffer
 	err := compare(dir, outputs, &listed)
-	if err == nil || listed.String() != "enginecore/calls_new_gen.go\nenginecore/calls_old_gen.go\n" {
+	if err == nil || listed.String() != rpcFolder+"/calls_new_gen.go\n"+rpcFolder+"/calls_old_gen.go\n" {
 		t.Errorf("%v, listed %q", err, listed.String())
 	}
 	if err := write(dir, outputs); err != nil {
@@ -395,7 +395,7 @@ func TestFunctionNamesOnlyInGeneratedCode(t *testing.T) {
 		}
 		for i, line := range strings.Split(string(text), "\n") {
 			if m := literal.FindString(line); m != "" {
-				t.Errorf("%s:%d: %s: use the typed call, or enginecore.FunctionName", path, i+1, m)
+				t.Errorf("%s:%d: %s: use the typed call, or enginerpc.FunctionName", path, i+1, m)
 			}
 		}
 		return nil

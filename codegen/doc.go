@@ -1,6 +1,6 @@
 // Command codegen reads the contract headers above the functions in lua and generates everything that would
 // otherwise be counted or repeated by hand: the key builders on both sides, the unpacking of KEYS and ARGV and the
-// registration in Lua, the typed calls, error codes and golden wire tests in enginecore, and the function reference.
+// registration in Lua, the typed calls and golden wire tests in internal/enginerpc, the error codes in enginecore, and the function reference.
 //
 //	go run ./codegen                      write all generated files
 //	go run ./codegen -check               write nothing; list files that differ and exit with 1
@@ -106,7 +106,7 @@
 //
 // # Names and tags in Go
 //
-// The prefix is dropped: ffx_claim becomes Engine.Claim, ff_claim_execution Engine.ClaimExecution. Where
+// The prefix is dropped: ffx_claim becomes Conn.Claim, ff_claim_execution Conn.ClaimExecution. Where
 // both families have a name, the ff_ call is prefixed: ffx_cancel_flow is CancelFlow, ff_cancel_flow is
 // ContractCancelFlow. A suffix _ms disappears, because the Go type carries the unit.
 //

@@ -16,12 +16,12 @@ func emitCalls(plans []*plan) (string, error) {
 		emitEncode(&g, p)
 		emitDecode(&g, p)
 	}
-	return g.file("enginecore", "context", "time")
+	return g.file("enginerpc", "context", "time", vocabularyPackage)
 }
 
 func emitCallType(g *goSource, p *plan) {
 	fields := p.fields()
-	g.comment("", fmt.Sprintf("%s holds the arguments of Engine.%s.", p.callType(), p.goName))
+	g.comment("", fmt.Sprintf("%s holds the arguments of Conn.%s.", p.callType(), p.goName))
 	if len(fields) == 0 {
 		g.line("type %s struct{}\n", p.callType())
 	} else {
@@ -135,8 +135,8 @@ func emitMethod(g *goSource, p *plan) {
 	}
 	g.line("//")
 	g.comment("", strings.Join(notes, " "))
-	g.line("func (e *Engine) %s(ctx context.Context, c %s) (%s, error) {", p.goName, p.callType(), p.replyType())
-	g.line("\treturn Do(ctx, e, c)\n}\n")
+	g.line("func (conn *Conn) %s(ctx context.Context, c %s) (%s, error) {", p.goName, p.callType(), p.replyType())
+	g.line("\treturn Do(ctx, conn, c)\n}\n")
 	var set []string
 	add := func(cond bool, s string) {
 		if cond {

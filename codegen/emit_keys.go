@@ -45,7 +45,7 @@ func emitGoKeys(l *library) (string, error) {
 			inner += "Key"
 		}
 		tag := "partition.Tag()"
-		outer := append([]string{"partition Partition"}, decls...)
+		outer := append([]string{"partition enginecore.Partition"}, decls...)
 		note := ""
 		if t.tagFromExecution() {
 			tag, outer = "executionID.Tag()", decls
@@ -57,7 +57,7 @@ func emitGoKeys(l *library) (string, error) {
 		g.line("func (k Keys) %s(%s) string {", inner, strings.Join(append([]string{"tag string"}, decls...), ", "))
 		g.line("\treturn %s\n}\n", expr)
 	}
-	return g.file("enginecore", "strconv")
+	return g.file("enginerpc", "strconv", vocabularyPackage)
 }
 
 func keyPart(p templatePart) string {

@@ -53,7 +53,7 @@ func emitShared(l *library, plans []*plan) (string, error) {
 			emitStructDecode(&g, n.name, n.fields)
 		}
 	}
-	return g.file("enginecore", "time")
+	return g.file("enginerpc", "time", vocabularyPackage)
 }
 
 func usesRecord(fields []field, name string, l *library) bool {

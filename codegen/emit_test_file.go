@@ -20,7 +20,7 @@ const (
 	sampleMillis    = 1795188498438
 )
 
-var sampleTags = map[string]string{flowFamily: sampleTag, "BudgetFamily": "{b:7}", "QuotaFamily": "{q:7}"}
+var sampleTags = map[string]string{flowFamily: sampleTag, "enginecore.BudgetFamily": "{b:7}", "enginecore.QuotaFamily": "{q:7}"}
 
 // sampleOf makes a value that shows where it came from. Bytes are not valid UTF-8.
 func sampleOf(name, typ string) sample {
@@ -78,7 +78,7 @@ func emitGolden(plans []*plan) (string, error) {
 			p.wireName(), p.callType(), p.callType())
 	}
 	g.line("\t}\n}\n")
-	return g.file("enginecore", "time")
+	return g.file("enginerpc", "time", vocabularyPackage)
 }
 
 func stringSlice(list []string) string {
@@ -106,7 +106,7 @@ func goldenLiteral(p *plan) string {
 	var parts []string
 	add := func(name, value string) { parts = append(parts, name+": "+value) }
 	if p.tagArg == "" && !p.keyless {
-		add("Partition", "Partition{"+p.family()+", 7}")
+		add("Partition", "enginecore.Partition{Family: "+p.family()+", Index: 7}")
 	}
 	for _, e := range p.extras {
 		s := sampleOf(e.wire, p.extraKind[e.wire].name)

@@ -8,6 +8,7 @@ import (
 	lualib "github.com/yuin/gopher-lua"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // Both sides put the same keys together, whatever text their parts hold.
@@ -31,7 +32,7 @@ func TestKeysOfBothSidesAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	builders := state.GetGlobal("key").(*lualib.LTable)
-	keys, err := enginecore.NewKeys("ff")
+	keys, err := enginerpc.NewKeys("ff")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,6 +122,9 @@ func readSources(dir string) ([]sourceFile, error) {
 	return out, nil
 }
 
+// rpcFolder has the typed calls and the key builders. What users see of the engine, such as its error codes, is in enginecore.
+const rpcFolder = "internal/enginerpc"
+
 const buildFile = "lua/build_gen.go"
 
 // readBuild is the build of the last generation, or the zero value.
@@ -186,13 +189,13 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 			errs = append(errs, err)
 		}
 	}
-	add("enginecore/keys_gen.go")(emitGoKeys(l))
+	add(rpcFolder + "/keys_gen.go")(emitGoKeys(l))
 	add("enginecore/errors_gen.go")(emitErrors(l))
-	add("enginecore/calls_gen.go")(emitShared(l, plans))
+	add(rpcFolder + "/calls_gen.go")(emitShared(l, plans))
 	for _, domain := range slices.Sorted(maps.Keys(domains)) {
-		add("enginecore/calls_" + domain + "_gen.go")(emitCalls(domains[domain]))
+		add(rpcFolder + "/calls_" + domain + "_gen.go")(emitCalls(domains[domain]))
 	}
-	add("enginecore/calls_gen_test.go")(emitGolden(plans))
+	add(rpcFolder + "/calls_gen_test.go")(emitGolden(plans))
 	outputs["docs/reference/functions.md"] = emitDocs(l, plans)
 	outputs[wireFile(lua.Protocol)] = emitWireForm(l, lua.Protocol)
 	return outputs, errors.Join(errs...)
@@ -244,7 +247,7 @@ func libraryHash(files []sourceFile, generated map[string]string) string {
 // any more.
 func stale(root string, outputs map[string]string) []string {
 	var out []string
-	for _, pattern := range []string{"enginecore/calls_*_gen.go", "testdata/wire/protocol-*.txt"} {
+	for _, pattern := range []string{rpcFolder + "/calls_*_gen.go", "testdata/wire/protocol-*.txt"} {
 		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil {
 			continue

@@ -103,7 +103,7 @@ func (p *plan) findTag() string {
 func (p *plan) fields() []goField {
 	var out []goField
 	if p.tagArg == "" && !p.keyless {
-		out = append(out, goField{name: "Partition", goType: "Partition", doc: "Partition is where the call works; its tag is part of every key."})
+		out = append(out, goField{name: "Partition", goType: "enginecore.Partition", doc: "Partition is where the call works; its tag is part of every key."})
 	}
 	out = append(out, p.extras...)
 	for _, a := range p.args {

@@ -56,7 +56,7 @@ func (t *template) tagged() bool {
 
 // family is the constant of the partition family that the template's keys belong to.
 func (t *template) family() string {
-	for _, f := range []struct{ word, family string }{{"budget", "BudgetFamily"}, {"quota", "QuotaFamily"}} {
+	for _, f := range []struct{ word, family string }{{"budget", "enginecore.BudgetFamily"}, {"quota", "enginecore.QuotaFamily"}} {
 		if strings.HasPrefix(t.name, f.word+".") || strings.HasPrefix(t.name, "index."+f.word+"_") {
 			return f.family
 		}
@@ -69,7 +69,7 @@ func (t *template) tagFromExecution() bool {
 	return t.family() == flowFamily && slices.Contains(t.params(), "execution_id")
 }
 
-const flowFamily = "FlowFamily"
+const flowFamily = "enginecore.FlowFamily"
 
 // params lists the parameters besides the tag, in order and once each.
 func (t *template) params() []string {

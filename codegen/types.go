@@ -15,7 +15,7 @@ const (
 
 type scalarType struct {
 	name   string
-	goType string
+	goType string // as package enginerpc names it
 	kind   valueKind
 }
 
@@ -30,30 +30,30 @@ var scalarTypes = []scalarType{
 	{"ms", "time.Duration", kindMillis},
 	{"unix_ms", "time.Time", kindTime},
 	{"bool", "bool", kindBool},
-	{"execution_id", "ExecutionID", kindText},
-	{"flow_id", "FlowID", kindText},
-	{"attempt_id", "AttemptID", kindText},
-	{"lease_id", "LeaseID", kindText},
-	{"edge_id", "EdgeID", kindText},
-	{"signal_id", "SignalID", kindText},
-	{"waitpoint_id", "WaitpointID", kindText},
-	{"suspension_id", "SuspensionID", kindText},
-	{"budget_id", "BudgetID", kindText},
-	{"quota_policy_id", "QuotaPolicyID", kindText},
-	{"schedule_id", "ScheduleID", kindText},
-	{"worker_id", "WorkerID", kindText},
-	{"worker_instance_id", "WorkerInstanceID", kindText},
-	{"lane_id", "LaneID", kindText},
-	{"namespace", "Namespace", kindText},
-	{"lease_epoch", "LeaseEpoch", kindInt},
-	{"attempt_index", "AttemptIndex", kindInt},
-	{"lifecycle_phase", "LifecyclePhase", kindText},
-	{"ownership_state", "OwnershipState", kindText},
-	{"eligibility_state", "EligibilityState", kindText},
-	{"blocking_reason", "BlockingReason", kindText},
-	{"terminal_outcome", "TerminalOutcome", kindText},
-	{"attempt_state", "AttemptState", kindText},
-	{"public_state", "PublicState", kindText},
+	{"execution_id", "enginecore.ExecutionID", kindText},
+	{"flow_id", "enginecore.FlowID", kindText},
+	{"attempt_id", "enginecore.AttemptID", kindText},
+	{"lease_id", "enginecore.LeaseID", kindText},
+	{"edge_id", "enginecore.EdgeID", kindText},
+	{"signal_id", "enginecore.SignalID", kindText},
+	{"waitpoint_id", "enginecore.WaitpointID", kindText},
+	{"suspension_id", "enginecore.SuspensionID", kindText},
+	{"budget_id", "enginecore.BudgetID", kindText},
+	{"quota_policy_id", "enginecore.QuotaPolicyID", kindText},
+	{"schedule_id", "enginecore.ScheduleID", kindText},
+	{"worker_id", "enginecore.WorkerID", kindText},
+	{"worker_instance_id", "enginecore.WorkerInstanceID", kindText},
+	{"lane_id", "enginecore.LaneID", kindText},
+	{"namespace", "enginecore.Namespace", kindText},
+	{"lease_epoch", "enginecore.LeaseEpoch", kindInt},
+	{"attempt_index", "enginecore.AttemptIndex", kindInt},
+	{"lifecycle_phase", "enginecore.LifecyclePhase", kindText},
+	{"ownership_state", "enginecore.OwnershipState", kindText},
+	{"eligibility_state", "enginecore.EligibilityState", kindText},
+	{"blocking_reason", "enginecore.BlockingReason", kindText},
+	{"terminal_outcome", "enginecore.TerminalOutcome", kindText},
+	{"attempt_state", "enginecore.AttemptState", kindText},
+	{"public_state", "enginecore.PublicState", kindText},
 }
 
 func scalarNamed(name string) (scalarType, bool) {
@@ -72,7 +72,7 @@ func isFreeText(param string) bool {
 		return false
 	}
 	switch t := paramType(param); t.goType {
-	case "string", "LaneID", "WorkerID", "WorkerInstanceID", "Namespace":
+	case "string", "enginecore.LaneID", "enginecore.WorkerID", "enginecore.WorkerInstanceID", "enginecore.Namespace":
 		return true
 	default:
 		return false

@@ -1,19 +1,12 @@
-// Package enginecore is the Go face of the engine: identifiers, partitions, keys, states, error codes, the
-// connection, and one typed call per function of the Lua library.
+// Package enginecore is the vocabulary of the engine: identifiers and how they derive from names, partitions, states, error
+// codes and their classes, and the access rules of a server's users.
 //
-// Connect takes a rueidis client and gives an Engine. Each library function is a method with a call struct and
-// a reply struct, generated from the headers in package lua:
+// Refusals of the engine reach users of the other packages as *Error, and errors.Is finds their code:
 //
-//	reply, err := engine.Claim(ctx, enginecore.ClaimCall{Partition: p, …})
-//	if errors.Is(err, enginecore.ErrLeaseExpired) { … }
+//	if errors.Is(err, enginecore.ErrExecutionNotFound) { … }
 //
-// Payloads are bytes from end to end. Byte slices in replies belong to the caller; byte slices in calls must not
-// change until the call has returned.
-//
-// Replies are decoded strictly: one of another shape is a *DecodeError that names function and field. Only composite
-// calls may answer with more values than this program knows, because a newer library may add some at the end.
-//
-// All functions, with their keys, arguments, replies and errors, are listed in docs/reference/functions.md.
+// The connection and the calls of the function library are internal to this module. The functions, with their keys, arguments,
+// replies and errors, are listed in docs/reference/functions.md.
 package enginecore
 
 //go:generate go run ../codegen

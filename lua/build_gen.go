@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "183-763f5541076e8c44"
+const build = "184-239427f251b0bb5d"

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // admitter acquires the permits that executions need under their limits. Executions and limits live in different partitions:
@@ -15,9 +16,9 @@ type admitter struct{ session *session }
 // leases nothing.
 type claimant interface {
 	// request returns the claim that an Admit call carries, to lease up to slots of the admitted executions.
-	request(slots int) enginecore.ClaimRequest
+	request(slots int) enginerpc.ClaimRequest
 	// admit sends an Admit call and returns what it leased.
-	admit(ctx context.Context, call enginecore.AdmitCall) ([]leasedExecution, enginecore.AdmitReply, error)
+	admit(ctx context.Context, call enginerpc.AdmitCall) ([]leasedExecution, enginerpc.AdmitReply, error)
 	// takeReturns removes and returns permits that the claimant has to give back to this limit and to no other, for a call to it.
 	takeReturns(limit enginecore.QuotaPolicyID) []permitReturn
 	// updateLimit records the state that a reply of the limit reported.
@@ -34,13 +35,13 @@ type limitState struct {
 // leasedExecution is an execution that an Admit call leased to its claimant.
 type leasedExecution struct {
 	partition enginecore.Partition
-	claimed   enginecore.ClaimedExecution
+	claimed   enginerpc.ClaimedExecution
 	sentAt    time.Time // when the call was sent, from where the lease counts
 }
 
 // admit acquires the permits of candidates and returns what was leased to the claimant, at most as many as it has slots. The
 // other admitted executions become eligible for any worker.
-func (a admitter) admit(ctx context.Context, candidates []enginecore.Candidate, by claimant, slots int) []leasedExecution {
+func (a admitter) admit(ctx context.Context, candidates []enginerpc.Candidate, by claimant, slots int) []leasedExecution {
 	p := a.newPass(ctx, by, slots)
 	p.acquireAll(candidates, nil)
 	p.deliver()
@@ -49,7 +50,7 @@ func (a admitter) admit(ctx context.Context, candidates []enginecore.Candidate, 
 
 // promote acquires the permits of candidates and makes those eligible that got them all. want is how many of them the caller
 // can use at once.
-func (a admitter) promote(ctx context.Context, candidates []enginecore.Candidate, want int) {
+func (a admitter) promote(ctx context.Context, candidates []enginerpc.Candidate, want int) {
 	a.admit(ctx, candidates, promoter{a.session.core}, want)
 }
 
@@ -63,7 +64,7 @@ func (a admitter) release(ctx context.Context, returns []permitReturn, by claima
 
 // deliver admits executions to which a limit granted permits outside of a pass, and returns what was leased to the claimant.
 func (a admitter) deliver(
-	ctx context.Context, limit storedLimit, granted []enginecore.Place, by claimant, slots int,
+	ctx context.Context, limit storedLimit, granted []enginerpc.Place, by claimant, slots int,
 ) []leasedExecution {
 	p := a.newPass(ctx, by, slots)
 	for _, g := range granted {
@@ -80,7 +81,7 @@ func (a admitter) acquire(ctx context.Context, held []permitReturn, by claimant,
 	candidates := make([]*candidate, len(held))
 	for i, h := range held {
 		candidates[i] = &candidate{
-			Candidate: enginecore.Candidate{ExecutionID: h.execution, Token: h.token}, limits: h.limits,
+			Candidate: enginerpc.Candidate{ExecutionID: h.execution, Token: h.token}, limits: h.limits,
 		}
 	}
 	p.run(candidates, nil)
@@ -92,18 +93,18 @@ func (a admitter) acquire(ctx context.Context, held []permitReturn, by claimant,
 }
 
 // promoter is the claimant of keepers, clients and grant issuers. It leases nothing, so what it admits becomes eligible.
-type promoter struct{ core *enginecore.Engine }
+type promoter struct{ core *enginerpc.Conn }
 
 // promoterLease fills in the lease of a claim that leases nothing.
 const promoterLease = 10 * time.Second
 
-func (promoter) request(int) enginecore.ClaimRequest {
-	return enginecore.ClaimRequest{WorkerID: "keeper", LeaseTTL: promoterLease}
+func (promoter) request(int) enginerpc.ClaimRequest {
+	return enginerpc.ClaimRequest{WorkerID: "keeper", LeaseTTL: promoterLease}
 }
 
 func (p promoter) admit(
-	ctx context.Context, call enginecore.AdmitCall,
-) ([]leasedExecution, enginecore.AdmitReply, error) {
+	ctx context.Context, call enginerpc.AdmitCall,
+) ([]leasedExecution, enginerpc.AdmitReply, error) {
 	reply, err := p.core.Admit(ctx, call)
 	return nil, reply, err
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // maxDeliveries bounds how often one pass acquires further permits for executions that have several limits. A keeper offers
@@ -47,7 +48,7 @@ func (p *admissionPass) slotsLeft() int { return max(0, p.slots-len(p.leased)) }
 
 // candidate is an execution that acquires permits, limit by limit.
 type candidate struct {
-	enginecore.Candidate
+	enginerpc.Candidate
 	limits []storedLimit
 	grants []int64 // of the limits that it has passed
 }
@@ -61,7 +62,7 @@ func (c *candidate) permit() permitKey {
 
 // acquireAll decodes the limits of candidates and acquires their permits. earlier are the permits that executions of them hold
 // already.
-func (p *admissionPass) acquireAll(list []enginecore.Candidate, earlier map[enginecore.ExecutionID]admission) {
+func (p *admissionPass) acquireAll(list []enginerpc.Candidate, earlier map[enginecore.ExecutionID]admission) {
 	candidates := make([]*candidate, 0, len(list))
 	for _, c := range list {
 		limits, err := decodeLimits(c.Limits)
@@ -156,7 +157,7 @@ func (p *admissionPass) deliver() {
 
 // notifyAll tells executions of their permits, all partitions at the same time. It returns the permits of executions that do not
 // need them any more, and the executions that have further limits.
-func (p *admissionPass) notifyAll(batch []admission) (gone []permitReturn, incomplete []enginecore.Candidate) {
+func (p *admissionPass) notifyAll(batch []admission) (gone []permitReturn, incomplete []enginerpc.Candidate) {
 	byPartition := make(map[enginecore.Partition][]admission)
 	for _, a := range batch {
 		at, err := a.execution.Partition()
@@ -187,17 +188,17 @@ func (p *admissionPass) notifyAll(batch []admission) (gone []permitReturn, incom
 // admitResult is the result of an Admit call.
 type admitResult struct {
 	leased     []leasedExecution
-	gone       []permitReturn         // to be given back
-	incomplete []enginecore.Candidate // have further limits
+	gone       []permitReturn        // to be given back
+	incomplete []enginerpc.Candidate // have further limits
 }
 
 // notifyExecutions tells the executions of one partition of their permits, and leases up to slots of them to the claimant.
 func (p *admissionPass) notifyExecutions(at enginecore.Partition, list []admission, slots int) (result admitResult) {
-	call := enginecore.AdmitCall{Partition: at, ClaimRequest: p.by.request(slots)}
+	call := enginerpc.AdmitCall{Partition: at, ClaimRequest: p.by.request(slots)}
 	byID := make(map[enginecore.ExecutionID]admission, len(list))
 	for _, a := range list {
 		byID[a.execution] = a
-		call.Admissions = append(call.Admissions, enginecore.AdmitAdmission{
+		call.Admissions = append(call.Admissions, enginerpc.AdmitAdmission{
 			ExecutionID: a.execution, Token: a.token, Complete: a.complete,
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -15,14 +16,14 @@ var admittedFields = []string{"lifecycle_phase"}
 // guarded; when the guard is over, it must run. Executions and quotas live in different partitions, and one that has ended may
 // be run again meanwhile: so the guard goes first, under which it would be told that it is admitted, and the execution is
 // looked at once more.
-func (k *keeper) dropAdmissions(ctx context.Context, p enginecore.Partition, admitted []enginecore.Admitted) (int64, error) {
+func (k *keeper) dropAdmissions(ctx context.Context, p enginecore.Partition, admitted []enginerpc.Admitted) (int64, error) {
 	unused, err := k.unusedAdmissions(ctx, admitted, func(phase string, guarded bool) bool {
 		return phase == "" || phase == "terminal" || !guarded && phase != "active"
 	})
 	if err != nil || len(unused) == 0 {
 		return 0, err
 	}
-	first, err := k.maintenance.DropAdmissions(ctx, enginecore.DropAdmissionsCall{Partition: p, Admissions: unused})
+	first, err := k.maintenance.DropAdmissions(ctx, enginerpc.DropAdmissionsCall{Partition: p, Admissions: unused})
 	if err != nil || len(first.Again) == 0 {
 		return first.Dropped, err
 	}
@@ -30,20 +31,20 @@ func (k *keeper) dropAdmissions(ctx context.Context, p enginecore.Partition, adm
 	if err != nil || len(unused) == 0 {
 		return first.Dropped, err
 	}
-	second, err := k.maintenance.DropAdmissions(ctx, enginecore.DropAdmissionsCall{Partition: p, Admissions: unused})
+	second, err := k.maintenance.DropAdmissions(ctx, enginerpc.DropAdmissionsCall{Partition: p, Admissions: unused})
 	return first.Dropped + second.Dropped, err
 }
 
 // unusedAdmissions picks those of which a rule says so, by the phase of their executions: "" of one that is not there.
-func (k *keeper) unusedAdmissions(ctx context.Context, admitted []enginecore.Admitted, isUnused func(phase string, guarded bool) bool) ([]enginecore.DropAdmissionsAdmission, error) {
+func (k *keeper) unusedAdmissions(ctx context.Context, admitted []enginerpc.Admitted, isUnused func(phase string, guarded bool) bool) ([]enginerpc.DropAdmissionsAdmission, error) {
 	client := k.session.client
-	var unused []enginecore.DropAdmissionsAdmission
-	var asked []enginecore.Admitted
+	var unused []enginerpc.DropAdmissionsAdmission
+	var asked []enginerpc.Admitted
 	var questions rueidis.Commands
 	for _, a := range admitted {
 		id := enginecore.ExecutionID(a.Execution)
 		if _, err := id.Partition(); err != nil {
-			unused = append(unused, enginecore.DropAdmissionsAdmission(a))
+			unused = append(unused, enginerpc.DropAdmissionsAdmission(a))
 			continue
 		}
 		asked = append(asked, a)
@@ -54,7 +55,7 @@ func (k *keeper) unusedAdmissions(ctx context.Context, admitted []enginecore.Adm
 			return nil, readError("HMGET", err)
 		}
 		if isUnused(hashrecord.Read(answer, admittedFields)["lifecycle_phase"], asked[i].Guarded) {
-			unused = append(unused, enginecore.DropAdmissionsAdmission(asked[i]))
+			unused = append(unused, enginerpc.DropAdmissionsAdmission(asked[i]))
 		}
 	}
 	return unused, nil

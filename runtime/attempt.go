@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -177,7 +177,7 @@ func (t *task) input(ctx context.Context, plan nodePlan) ([]byte, error) {
 
 // readInputs reads the results that were too many or too large to come with the claim.
 func (t *task) readInputs(ctx context.Context, results map[string][]byte) error {
-	call := enginecore.ReadInputsCall{Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID}
+	call := enginerpc.ReadInputsCall{Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID}
 	for {
 		reply, err := t.run.session.backend.ReadInputs(ctx, call)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // maxUses bounds the entries of one call to a budget.
@@ -14,8 +15,8 @@ const maxUses = 64
 // budgetBatcher sends what the functions of a worker use of budgets. Entries of one budget share calls, in the order in which they
 // came.
 type budgetBatcher struct {
-	send  func(context.Context, enginecore.UseBudgetCall) (enginecore.UseBudgetReply, error)
-	batch batcher[useKey, enginecore.UseBudgetCall, useResult]
+	send  func(context.Context, enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error)
+	batch batcher[useKey, enginerpc.UseBudgetCall, useResult]
 }
 
 // useKey is what the entries of one call have in common.
@@ -27,7 +28,7 @@ type useKey struct {
 
 // useResult is what came of one entry.
 type useResult struct {
-	use enginecore.BudgetUse
+	use enginerpc.BudgetUse
 	// owed is what follows from the entry and has to be carried out.
 	owed []string
 	// gate and closed are the state of the gate after the call. gateChanged is set for one of the entries of a call that changed it.
@@ -37,12 +38,12 @@ type useResult struct {
 	err         error
 }
 
-func newBudgetBatcher(send func(context.Context, enginecore.UseBudgetCall) (enginecore.UseBudgetReply, error)) *budgetBatcher {
+func newBudgetBatcher(send func(context.Context, enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error)) *budgetBatcher {
 	b := &budgetBatcher{send: send}
-	b.batch.single = func(ctx context.Context, _ useKey, call enginecore.UseBudgetCall) useResult {
-		return b.sendCalls(ctx, []enginecore.UseBudgetCall{call})[0]
+	b.batch.single = func(ctx context.Context, _ useKey, call enginerpc.UseBudgetCall) useResult {
+		return b.sendCalls(ctx, []enginerpc.UseBudgetCall{call})[0]
 	}
-	b.batch.multi = func(ctx context.Context, _ useKey, calls []enginecore.UseBudgetCall) []useResult {
+	b.batch.multi = func(ctx context.Context, _ useKey, calls []enginerpc.UseBudgetCall) []useResult {
 		return b.sendCalls(ctx, calls)
 	}
 	b.batch.maxRequests = func(useKey) int { return maxUses }
@@ -51,7 +52,7 @@ func newBudgetBatcher(send func(context.Context, enginecore.UseBudgetCall) (engi
 
 // do sends a call with one entry, together with others to the same budget when one is in flight. When ctx ends first, the entry
 // may have been counted, or still be.
-func (b *budgetBatcher) do(ctx context.Context, call enginecore.UseBudgetCall) (useResult, error) {
+func (b *budgetBatcher) do(ctx context.Context, call enginerpc.UseBudgetCall) (useResult, error) {
 	result, err := b.batch.do(ctx, useKey{call.BudgetID, call.Declared, call.Wide}, call)
 	if err == nil {
 		err = result.err
@@ -64,7 +65,7 @@ func (b *budgetBatcher) do(ctx context.Context, call enginecore.UseBudgetCall) (
 
 // sendCalls sends the entries of several calls with one. Where the engine refuses the call, one of the entries may be to blame, and
 // each goes by itself.
-func (b *budgetBatcher) sendCalls(ctx context.Context, calls []enginecore.UseBudgetCall) []useResult {
+func (b *budgetBatcher) sendCalls(ctx context.Context, calls []enginerpc.UseBudgetCall) []useResult {
 	results := make([]useResult, len(calls))
 	reply, err := b.send(ctx, joinUses(calls))
 	if err == nil && len(reply.Uses) != len(calls) {
@@ -88,9 +89,9 @@ func (b *budgetBatcher) sendCalls(ctx context.Context, calls []enginecore.UseBud
 }
 
 // joinUses is the call for several entries. The latest declaration of the limits, which all of them make, counts.
-func joinUses(calls []enginecore.UseBudgetCall) enginecore.UseBudgetCall {
+func joinUses(calls []enginerpc.UseBudgetCall) enginerpc.UseBudgetCall {
 	call := calls[0]
-	call.Entries = make([]enginecore.UseBudgetEntry, len(calls))
+	call.Entries = make([]enginerpc.UseBudgetEntry, len(calls))
 	for i := range calls {
 		call.Entries[i] = calls[i].Entries[0]
 		call.DeclaredAt = max(call.DeclaredAt, calls[i].DeclaredAt)
@@ -99,7 +100,7 @@ func joinUses(calls []enginecore.UseBudgetCall) enginecore.UseBudgetCall {
 }
 
 // owedTo are the texts that follow from an entry, and the others.
-func owedTo(e enginecore.UseBudgetEntry, owed []string) (mine, others []string) {
+func owedTo(e enginerpc.UseBudgetEntry, owed []string) (mine, others []string) {
 	for _, text := range owed {
 		if b, err := parseBreach(text); err == nil && b.id == e.ID && b.dimension == e.Dimension {
 			mine = append(mine, text)

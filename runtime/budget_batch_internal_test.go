@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // desk answers calls to budgets, each after it was let go.
@@ -22,12 +23,12 @@ type desk struct {
 	goOn  chan error
 }
 
-func (d *desk) use(ctx context.Context, call enginecore.UseBudgetCall) (enginecore.UseBudgetReply, error) {
+func (d *desk) use(ctx context.Context, call enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error) {
 	var ids []string
-	reply := enginecore.UseBudgetReply{Told: true}
+	reply := enginerpc.UseBudgetReply{Told: true}
 	for i, e := range call.Entries {
 		ids = append(ids, e.ID)
-		reply.Uses = append(reply.Uses, enginecore.BudgetUse{State: "ok", Spent: int64(i)})
+		reply.Uses = append(reply.Uses, enginerpc.BudgetUse{State: "ok", Spent: int64(i)})
 		reply.Owed = append(reply.Owed, fmt.Sprintf("breach %s %s soft event f f n 0 %s words", call.BudgetID, e.ID, e.Dimension))
 	}
 	d.mu.Lock()
@@ -73,7 +74,7 @@ func TestBudgetBatchTogether(t *testing.T) {
 	}
 	answers := make(chan answer, maxUses+8)
 	start := func(ctx context.Context, id string) {
-		call := enginecore.UseBudgetCall{BudgetID: "b", Entries: []enginecore.UseBudgetEntry{{ID: id, Dimension: "d"}}}
+		call := enginerpc.UseBudgetCall{BudgetID: "b", Entries: []enginerpc.UseBudgetEntry{{ID: id, Dimension: "d"}}}
 		go func() {
 			result, err := b.do(ctx, call)
 			answers <- answer{id, result, err}
@@ -128,7 +129,7 @@ func TestBudgetBatchGivenUp(t *testing.T) {
 	d := &desk{came: make(chan int), goOn: make(chan error)}
 	b := newBudgetBatcher(d.use)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	call := enginecore.UseBudgetCall{BudgetID: "b", Entries: []enginecore.UseBudgetEntry{{ID: "x"}}}
+	call := enginerpc.UseBudgetCall{BudgetID: "b", Entries: []enginerpc.UseBudgetEntry{{ID: "x"}}}
 	lost := make(chan error, 1)
 	go func() {
 		_, err := b.do(ctx, call)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // Kinds of tasks that the use of a budget leaves in its partition, each a text that begins with the kind. A worker finishes them,
@@ -61,7 +62,7 @@ func (b budgetBreach) apply(ctx context.Context, e *session) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.core.NoteBreach(ctx, enginecore.NoteBreachCall{
+	_, err = e.core.NoteBreach(ctx, enginerpc.NoteBreachCall{
 		Partition: p, FlowID: b.flow, BudgetID: b.budget, ID: b.id, Kind: b.kind, Node: b.node, Attempt: b.attempt, Words: b.message,
 	})
 	if err != nil || b.kind != hardBreach || b.effect != effectCancel {
@@ -70,7 +71,7 @@ func (b budgetBreach) apply(ctx context.Context, e *session) error {
 	if p, err = e.core.FlowPartition(b.target); err != nil {
 		return err
 	}
-	call := enginecore.CancelFlowCall{Partition: p, FlowID: b.target, Reason: b.message, Actor: "budget", Policy: cancelAll}
+	call := enginerpc.CancelFlowCall{Partition: p, FlowID: b.target, Reason: b.message, Actor: "budget", Policy: cancelAll}
 	for {
 		reply, err := e.core.CancelFlow(ctx, call)
 		switch {
@@ -85,6 +86,6 @@ func (b budgetBreach) apply(ctx context.Context, e *session) error {
 }
 
 // finishedTask finishes a task; with a time, the engine returns the task again then.
-func finishedTask(text string, dueAgain time.Time) enginecore.BudgetDoneDone {
-	return enginecore.BudgetDoneDone{Text: text, AgainAt: dueAgain}
+func finishedTask(text string, dueAgain time.Time) enginerpc.BudgetDoneDone {
+	return enginerpc.BudgetDoneDone{Text: text, AgainAt: dueAgain}
 }

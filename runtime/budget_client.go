@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -16,7 +17,7 @@ import (
 // wraps ErrBudgetExists when it is there, created or used before.
 func (c *Client) CreateBudget(ctx context.Context, ref BudgetRef, opts ...flow.BudgetOption) error {
 	status, err := c.setBudget(ctx, ref, true, opts)
-	if err == nil && status == enginecore.StatusAlreadySatisfied {
+	if err == nil && status == enginerpc.StatusAlreadySatisfied {
 		err = ErrBudgetExists
 	}
 	if err != nil {
@@ -35,7 +36,7 @@ func (c *Client) SetBudget(ctx context.Context, ref BudgetRef, opts ...flow.Budg
 	return nil
 }
 
-func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opts []flow.BudgetOption) (enginecore.Status, error) {
+func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opts []flow.BudgetOption) (enginerpc.Status, error) {
 	core, p, id, err := c.findBudget(ref)
 	if err != nil {
 		return "", err
@@ -59,9 +60,9 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 	b := newStoredBudget(c.session.namespace, spec, budgetRef(ref), flowID)
 	// Whether the run has nodes that stand for other runs is not known here.
 	b.Wide = ref.Run != ""
-	call := enginecore.SetBudgetCall{Partition: p, BudgetID: id, BudgetDeclaration: b.declaration(), OnlyNew: onlyNew}
+	call := enginerpc.SetBudgetCall{Partition: p, BudgetID: id, BudgetDeclaration: b.declaration(), OnlyNew: onlyNew}
 	for _, d := range b.Dimensions {
-		call.Dims = append(call.Dims, enginecore.SetBudgetDim(d))
+		call.Dims = append(call.Dims, enginerpc.SetBudgetDim(d))
 	}
 	reply, err := core.SetBudget(ctx, call)
 	if err == nil && reply.Told {
@@ -97,14 +98,14 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	if err != nil {
 		return fault(err)
 	}
-	_, err = core.ResetBudget(ctx, enginecore.ResetBudgetCall{Partition: p, BudgetID: id, Now: now})
+	_, err = core.ResetBudget(ctx, enginerpc.ResetBudgetCall{Partition: p, BudgetID: id, Now: now})
 	if errors.Is(err, enginecore.ErrBudgetNotFound) {
 		err = ErrBudgetNotFound
 	}
 	if err != nil {
 		return fault(err)
 	}
-	reply, err := core.GetBudgets(ctx, enginecore.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
+	reply, err := core.GetBudgets(ctx, enginerpc.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
 	if err == nil && len(reply.Budgets) > 0 && reply.Budgets[0].Gate > 0 {
 		err = newsOf(c.session, p, reply.Budgets[0]).publish(ctx)
 	}
@@ -122,12 +123,12 @@ func (c *Client) RemoveBudget(ctx context.Context, ref BudgetRef) error {
 		return fmt.Errorf("remove budget %s: %w", ref, err)
 	}
 	for {
-		reply, err := core.RemoveBudget(ctx, enginecore.RemoveBudgetCall{Partition: p, BudgetID: id})
+		reply, err := core.RemoveBudget(ctx, enginerpc.RemoveBudgetCall{Partition: p, BudgetID: id})
 		news := gateUpdate{session: c.session, partition: p, budget: id, version: reply.Gate}
 		switch {
 		case err == nil && reply.Told:
 			err = news.publish(ctx)
-		case err == nil && reply.Status == enginecore.StatusAlreadySatisfied:
+		case err == nil && reply.Status == enginerpc.StatusAlreadySatisfied:
 			return nil
 		case err == nil:
 			news.forget = true
@@ -147,7 +148,7 @@ func (c *Client) Budget(ctx context.Context, ref BudgetRef) (BudgetState, error)
 	if err != nil {
 		return BudgetState{}, fmt.Errorf("budget %s: %w", ref, err)
 	}
-	reply, err := core.GetBudgets(ctx, enginecore.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
+	reply, err := core.GetBudgets(ctx, enginerpc.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
 	if err == nil && len(reply.Budgets) == 0 {
 		err = ErrBudgetNotFound
 	}
@@ -167,7 +168,7 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 	}
 	byID := make(map[enginecore.BudgetID]BudgetState) // a listing in pages may show one twice
 	for i := range c.session.core.Partitioning().Budget {
-		call := enginecore.ListBudgetsCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: uint16(i)}}
+		call := enginerpc.ListBudgetsCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: uint16(i)}}
 		for {
 			reply, err := core.ListBudgets(ctx, call)
 			if err != nil {
@@ -197,7 +198,7 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 }
 
 // newsOf is what a budget's gate says now.
-func newsOf(e *session, p enginecore.Partition, b enginecore.BudgetState) gateUpdate {
+func newsOf(e *session, p enginecore.Partition, b enginerpc.BudgetState) gateUpdate {
 	n := gateUpdate{session: e, partition: p, budget: b.BudgetID, version: b.Gate, closed: b.Closed}
 	if !b.Wide {
 		n.flow = readBudgetState(b).FlowID

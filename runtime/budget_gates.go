@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // taskGate begins the text of the task to publish a gateUpdate.
@@ -31,7 +32,7 @@ func (u gateUpdate) publish(ctx context.Context) error {
 	if err := u.send(ctx, partitions); err != nil || u.forget {
 		return err
 	}
-	_, err = u.session.core.BudgetDone(ctx, enginecore.BudgetDoneCall{Partition: u.partition, Done: []enginecore.BudgetDoneDone{
+	_, err = u.session.core.BudgetDone(ctx, enginerpc.BudgetDoneCall{Partition: u.partition, Done: []enginerpc.BudgetDoneDone{
 		{Text: taskGate + " " + string(u.budget), Gate: u.version},
 	}})
 	return err
@@ -49,9 +50,9 @@ func (u gateUpdate) partitions() ([]enginecore.Partition, error) {
 // send sends the update to some partitions, again to those that have more nodes to release.
 func (u gateUpdate) send(ctx context.Context, partitions []enginecore.Partition) error {
 	for len(partitions) > 0 {
-		calls := make([]enginecore.SetBudgetGatesCall, len(partitions))
+		calls := make([]enginerpc.SetBudgetGatesCall, len(partitions))
 		for i, p := range partitions {
-			calls[i] = enginecore.SetBudgetGatesCall{Partition: p, Gates: []enginecore.SetBudgetGatesGate{
+			calls[i] = enginerpc.SetBudgetGatesCall{Partition: p, Gates: []enginerpc.SetBudgetGatesGate{
 				{BudgetID: u.budget, Gate: u.version, Closed: u.closed, Forget: u.forget},
 			}}
 		}
@@ -76,6 +77,6 @@ func (u gateUpdate) remove(ctx context.Context) error {
 	if err := u.publish(ctx); err != nil {
 		return err
 	}
-	_, err := u.session.core.RemoveBudget(ctx, enginecore.RemoveBudgetCall{Partition: u.partition, BudgetID: u.budget, Over: true})
+	_, err := u.session.core.RemoveBudget(ctx, enginerpc.RemoveBudgetCall{Partition: u.partition, BudgetID: u.budget, Over: true})
 	return err
 }

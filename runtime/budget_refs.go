@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -24,13 +25,13 @@ func (c *Client) nameRuns(ctx context.Context, states []BudgetState) error {
 	for len(unnamed) > 0 {
 		page := unnamed[:min(len(unnamed), refsPerCall)]
 		unnamed = unnamed[len(page):]
-		calls := make([]enginecore.DescribeFlowCall, len(page))
+		calls := make([]enginerpc.DescribeFlowCall, len(page))
 		for i, s := range page {
 			p, err := c.session.core.FlowPartition(s.FlowID)
 			if err != nil {
 				return err
 			}
-			calls[i] = enginecore.DescribeFlowCall{Partition: p, FlowID: s.FlowID, Cursor: firstCursor, Limit: 1}
+			calls[i] = enginerpc.DescribeFlowCall{Partition: p, FlowID: s.FlowID, Cursor: firstCursor, Limit: 1}
 		}
 		answers, _ := sendAll(ctx, c.session.core, calls) // each answer has its error
 		for i, a := range answers {

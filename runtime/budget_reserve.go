@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // entryID tells an entry apart: by the lease and a number, which is how keepers know whose reservations are whose, or by a key
@@ -31,7 +31,7 @@ func (e *execution) ReportUsage(ctx context.Context, dimension string, n int64, 
 	if key != "" {
 		key = dimension + "/" + key
 	}
-	entry := enginecore.UseBudgetEntry{Kind: "report", Dimension: dimension, Amount: n, ID: t.entryID(key), Lasting: key != ""}
+	entry := enginerpc.UseBudgetEntry{Kind: "report", Dimension: dimension, Amount: n, ID: t.entryID(key), Lasting: key != ""}
 	var errs []error
 	for i := range budgets {
 		errs = append(errs, t.use(ctx, &budgets[i], entry))
@@ -53,7 +53,7 @@ func (e *execution) Reserve(ctx context.Context, dimension string, n int64) (act
 		if i == 0 {
 			t.usage.keep(r)
 		}
-		entry := enginecore.UseBudgetEntry{Kind: "reserve", Dimension: dimension, Amount: n, ID: r.id}
+		entry := enginerpc.UseBudgetEntry{Kind: "reserve", Dimension: dimension, Amount: n, ID: r.id}
 		if err := t.use(ctx, &budgets[i], entry); err != nil {
 			if errors.Is(err, activity.ErrBudgetExceeded) {
 				r.budgets = r.budgets[:i]
@@ -112,7 +112,7 @@ func (r *reservation) end(ctx context.Context, kind string, actual int64) error 
 	var errs []error
 	r.over = true
 	for i := range r.budgets {
-		entry := enginecore.UseBudgetEntry{Kind: kind, Dimension: r.dimension, Amount: actual, ID: r.id}
+		entry := enginerpc.UseBudgetEntry{Kind: kind, Dimension: r.dimension, Amount: actual, ID: r.id}
 		err := r.task.use(ctx, &r.budgets[i], entry)
 		if err != nil && !errors.Is(err, activity.ErrBudgetExceeded) {
 			r.over = false

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // leastHeld is the time before a reservation is looked at again, also where the clocks of two servers of a cluster differ.
@@ -25,9 +26,9 @@ func (k *keeper) budgetLoop() *maintenanceLoop {
 			return []string{keys.BudgetDue(p), keys.IndexBudgetResets(p)}
 		},
 		step: func(ctx context.Context, partitions []enginecore.Partition, _ taskID) []stepResult {
-			calls := make([]enginecore.BudgetTickCall, len(partitions))
+			calls := make([]enginerpc.BudgetTickCall, len(partitions))
 			for i, p := range partitions {
-				calls[i] = enginecore.BudgetTickCall{Partition: p}
+				calls[i] = enginerpc.BudgetTickCall{Partition: p}
 			}
 			answers, _ := sendAll(ctx, k.maintenance, calls) // each answer has its error
 			heard := time.Now()
@@ -44,7 +45,7 @@ func (k *keeper) budgetLoop() *maintenanceLoop {
 }
 
 // settleBudgets does what is owed for the budgets of one partition.
-func (k *keeper) settleBudgets(ctx context.Context, p enginecore.Partition, reply enginecore.BudgetTickReply) stepResult {
+func (k *keeper) settleBudgets(ctx context.Context, p enginecore.Partition, reply enginerpc.BudgetTickReply) stepResult {
 	o := stepResult{next: untilDue(reply.Now, reply.NextDueAt)}
 	o.more = o.next > 0 && !reply.NextDueAt.After(reply.Now)
 	if count := int64(len(reply.Tasks)) + reply.Resets; count > 0 {
@@ -78,30 +79,30 @@ type budgetSettling struct {
 	session   *session
 	partition enginecore.Partition
 	now       time.Time
-	call      enginecore.BudgetDoneCall
+	call      enginerpc.BudgetDoneCall
 	checks    map[enginecore.Partition]*budgetChecks
 	failed    error
 }
 
 // budgetChecks are the questions to one partition of flows.
 type budgetChecks struct {
-	call   enginecore.VerifyBudgetUseCall
-	leases []string                    // the texts of the leases asked for
-	held   []enginecore.BudgetDoneOver // the reservations of the leases
-	runs   []string                    // the texts of the runs asked for
-	ofRuns []gateUpdate                // their budgets
+	call   enginerpc.VerifyBudgetUseCall
+	leases []string                   // the texts of the leases asked for
+	held   []enginerpc.BudgetDoneOver // the reservations of the leases
+	runs   []string                   // the texts of the runs asked for
+	ofRuns []gateUpdate               // their budgets
 }
 
 func (s *budgetSettling) of(p enginecore.Partition) *budgetChecks {
 	c := s.checks[p]
 	if c == nil {
-		c = &budgetChecks{call: enginecore.VerifyBudgetUseCall{Partition: p}}
+		c = &budgetChecks{call: enginerpc.VerifyBudgetUseCall{Partition: p}}
 		s.checks[p] = c
 	}
 	return c
 }
 
-func (s *budgetSettling) settle(ctx context.Context, task enginecore.BudgetTask) error {
+func (s *budgetSettling) settle(ctx context.Context, task enginerpc.BudgetTask) error {
 	kind, rest, _ := strings.Cut(task.Text, " ")
 	fields := strings.Fields(rest)
 	switch {
@@ -127,7 +128,7 @@ func (s *budgetSettling) settle(ctx context.Context, task enginecore.BudgetTask)
 		}
 		c := s.of(p)
 		c.leases = append(c.leases, task.Text)
-		c.held = append(c.held, enginecore.BudgetDoneOver{BudgetID: enginecore.BudgetID(fields[0]), Reservation: fields[1]})
+		c.held = append(c.held, enginerpc.BudgetDoneOver{BudgetID: enginecore.BudgetID(fields[0]), Reservation: fields[1]})
 		c.call.Leases = append(c.call.Leases, lease)
 		return nil
 	case kind == taskRun:
@@ -137,7 +138,7 @@ func (s *budgetSettling) settle(ctx context.Context, task enginecore.BudgetTask)
 		}
 		c := s.of(p)
 		c.runs, c.ofRuns = append(c.runs, task.Text), append(c.ofRuns, s.news(task, rest))
-		c.call.Runs = append(c.call.Runs, enginecore.VerifyBudgetUseRun{FlowID: task.FlowID})
+		c.call.Runs = append(c.call.Runs, enginerpc.VerifyBudgetUseRun{FlowID: task.FlowID})
 		return nil
 	}
 	s.call.Done = append(s.call.Done, finishedTask(task.Text, time.Time{}))
@@ -152,18 +153,18 @@ func latest(a, b time.Time) time.Time {
 }
 
 // leaseOf is the lease that a reservation belongs to, as its id begins with it.
-func leaseOf(reservation string) (enginecore.VerifyBudgetUseLease, error) {
+func leaseOf(reservation string) (enginerpc.VerifyBudgetUseLease, error) {
 	execution, rest, _ := strings.Cut(reservation, "/")
 	epoch, _, _ := strings.Cut(rest, "/")
 	n, err := strconv.ParseInt(epoch, 10, 64)
 	if err != nil {
-		return enginecore.VerifyBudgetUseLease{}, fmt.Errorf("reservation %q: epoch: %w", reservation, err)
+		return enginerpc.VerifyBudgetUseLease{}, fmt.Errorf("reservation %q: epoch: %w", reservation, err)
 	}
-	return enginecore.VerifyBudgetUseLease{ExecutionID: enginecore.ExecutionID(execution), Epoch: n}, nil
+	return enginerpc.VerifyBudgetUseLease{ExecutionID: enginecore.ExecutionID(execution), Epoch: n}, nil
 }
 
 // news is what the partitions of flows have to know of the budget of a task.
-func (s *budgetSettling) news(task enginecore.BudgetTask, budget string) gateUpdate {
+func (s *budgetSettling) news(task enginerpc.BudgetTask, budget string) gateUpdate {
 	n := gateUpdate{session: s.session, partition: s.partition, budget: enginecore.BudgetID(budget), version: task.Gate, closed: task.Closed}
 	if !task.Wide {
 		n.flow = task.FlowID

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -84,7 +85,7 @@ func (s BudgetState) Amount(dimension string) activity.BudgetAmount {
 	return s.Amounts[i]
 }
 
-func readBudgetState(b enginecore.BudgetState) BudgetState {
+func readBudgetState(b enginerpc.BudgetState) BudgetState {
 	s := BudgetState{
 		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: flowgraph.BudgetScope(b.ScopeType), Effect: flow.BudgetEffect(b.Effect), Every: b.Interval,
 		ResetsAt: b.NextResetAt, Set: b.Pinned, UsedUp: b.Closed, Breaches: int(b.BreachCount), SoftBreaches: int(b.SoftBreachCount),
@@ -105,7 +106,7 @@ func readBudgetState(b enginecore.BudgetState) BudgetState {
 }
 
 // budgetStates is readBudgets in the form for users. What was not used yet stands at nothing.
-func budgetStates(ctx context.Context, core *enginecore.Engine, list []storedBudget) ([]BudgetState, error) {
+func budgetStates(ctx context.Context, core *enginerpc.Conn, list []storedBudget) ([]BudgetState, error) {
 	found, err := readBudgets(ctx, core, list)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -102,7 +103,7 @@ func (t *task) dimensionsOf(ctx context.Context, b *storedBudget) ([]string, err
 		}
 		return names, nil
 	}
-	var states []*enginecore.BudgetState
+	var states []*enginerpc.BudgetState
 	err := t.retryUntilKnown(ctx, func() (err error) {
 		states, err = readBudgets(ctx, t.run.core, []storedBudget{*b})
 		return err
@@ -121,7 +122,7 @@ func (t *task) dimensionsOf(ctx context.Context, b *storedBudget) ([]string, err
 
 // use sends one entry to a budget and deals with what follows from it. The error is a *activity.BudgetError when the entry did
 // not fit.
-func (t *task) use(ctx context.Context, b *storedBudget, e enginecore.UseBudgetEntry) error {
+func (t *task) use(ctx context.Context, b *storedBudget, e enginerpc.UseBudgetEntry) error {
 	p, err := t.run.core.Partitioning().BudgetPartition(b.ID)
 	if err != nil {
 		return err
@@ -132,11 +133,11 @@ func (t *task) use(ctx context.Context, b *storedBudget, e enginecore.UseBudgetE
 	t.usage.mu.Unlock()
 	e.FlowID, e.Node, e.Attempt = t.claimed.FlowID, t.claimed.Node, int64(t.claimed.AttemptIndex)
 	e.Lease = max(0, time.Until(t.leaseEnd()))
-	call := enginecore.UseBudgetCall{
-		Partition: p, BudgetID: b.ID, Declares: b.declares(), BudgetDeclaration: b.declaration(), Entries: []enginecore.UseBudgetEntry{e},
+	call := enginerpc.UseBudgetCall{
+		Partition: p, BudgetID: b.ID, Declares: b.declares(), BudgetDeclaration: b.declaration(), Entries: []enginerpc.UseBudgetEntry{e},
 	}
 	for _, d := range b.Dimensions {
-		call.Dims = append(call.Dims, enginecore.UseBudgetDim(d))
+		call.Dims = append(call.Dims, enginerpc.UseBudgetDim(d))
 	}
 	var used useResult
 	if err := t.retryUntilKnown(ctx, func() (err error) {
@@ -208,7 +209,7 @@ func (t *task) publishElsewhere(news gateUpdate) {
 }
 
 // reportBreach carries out what is owed for a breach, and tells the callback.
-func (t *task) reportBreach(ctx context.Context, b *storedBudget, p enginecore.Partition, text string, e enginecore.UseBudgetEntry, use enginecore.BudgetUse) {
+func (t *task) reportBreach(ctx context.Context, b *storedBudget, p enginecore.Partition, text string, e enginerpc.UseBudgetEntry, use enginerpc.BudgetUse) {
 	// The function's context may end with what is carried out.
 	reporting, cancel := t.reporting()
 	defer cancel()
@@ -217,7 +218,7 @@ func (t *task) reportBreach(ctx context.Context, b *storedBudget, p enginecore.P
 		err = owed.apply(reporting, t.run.session)
 	}
 	if err == nil {
-		_, err = t.run.core.BudgetDone(reporting, enginecore.BudgetDoneCall{Partition: p, Done: []enginecore.BudgetDoneDone{{Text: text}}})
+		_, err = t.run.core.BudgetDone(reporting, enginerpc.BudgetDoneCall{Partition: p, Done: []enginerpc.BudgetDoneDone{{Text: text}}})
 	}
 	if err != nil {
 		t.log(slog.LevelWarn, eventBudgetFailed, "a breach of a budget could not be noted, keepers do it", slog.Any("error", err))

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -120,12 +121,12 @@ func newStoredBudget(namespace enginecore.Namespace, s flowgraph.Budget, ref bud
 func (b *storedBudget) declares() bool { return len(b.Dimensions) > 0 }
 
 // declaration is what the engine is told of the budget with each use.
-func (b *storedBudget) declaration() enginecore.BudgetDeclaration {
+func (b *storedBudget) declaration() enginerpc.BudgetDeclaration {
 	text := fmt.Sprint(b.Effect, " ", b.EveryMS)
 	for _, d := range b.Dimensions {
 		text += fmt.Sprint(" ", d.Name, ":", d.Hard, ":", d.Soft)
 	}
-	return enginecore.BudgetDeclaration{
+	return enginerpc.BudgetDeclaration{
 		Name: b.Name, Key: b.Key, Namespace: string(cmp.Or(b.Namespace, defaultNamespace)), ScopeType: string(b.Scope), ScopeID: b.ScopeID, Effect: string(b.Effect), Wide: b.Wide,
 		Interval: time.Duration(b.EveryMS) * time.Millisecond, Declared: text, DeclaredAt: b.DeclaredAt,
 	}
@@ -177,7 +178,7 @@ func inheritBudgets(own, parent []storedBudget) []storedBudget {
 }
 
 // encodeBudgets is what a submission says of the budgets of its run: all of them, and which ones keep nodes from starting.
-func encodeBudgets(list []storedBudget) []enginecore.SubmitFlowBudget {
+func encodeBudgets(list []storedBudget) []enginerpc.SubmitFlowBudget {
 	if len(list) == 0 {
 		return nil
 	}
@@ -189,24 +190,24 @@ func encodeBudgets(list []storedBudget) []enginecore.SubmitFlowBudget {
 			blocking = append(blocking, string(b.ID))
 		}
 	}
-	return []enginecore.SubmitFlowBudget{{Text: text, Blocking: strings.Join(blocking, ",")}}
+	return []enginerpc.SubmitFlowBudget{{Text: text, Blocking: strings.Join(blocking, ",")}}
 }
 
 // readBudgets reads how budgets of a run stand; nil is one that was not used yet.
-func readBudgets(ctx context.Context, core *enginecore.Engine, list []storedBudget) ([]*enginecore.BudgetState, error) {
-	calls := make([]enginecore.GetBudgetsCall, len(list))
+func readBudgets(ctx context.Context, core *enginerpc.Conn, list []storedBudget) ([]*enginerpc.BudgetState, error) {
+	calls := make([]enginerpc.GetBudgetsCall, len(list))
 	for i, b := range list {
 		p, err := core.Partitioning().BudgetPartition(b.ID)
 		if err != nil {
 			return nil, err
 		}
-		calls[i] = enginecore.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{b.ID}}
+		calls[i] = enginerpc.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{b.ID}}
 	}
 	answers, err := sendAll(ctx, core, calls)
 	if err != nil {
 		return nil, err
 	}
-	states := make([]*enginecore.BudgetState, len(list))
+	states := make([]*enginerpc.BudgetState, len(list))
 	for i := range list {
 		if found := answers[i].reply.Budgets; len(found) > 0 {
 			states[i] = &found[0]
@@ -216,7 +217,7 @@ func readBudgets(ctx context.Context, core *enginecore.Engine, list []storedBudg
 }
 
 // budgetAmounts are the dimensions of a budget as the engine keeps it.
-func budgetAmounts(b *enginecore.BudgetState) []activity.BudgetAmount {
+func budgetAmounts(b *enginerpc.BudgetState) []activity.BudgetAmount {
 	var amounts []activity.BudgetAmount
 	for _, d := range b.Dims {
 		amounts = append(amounts, activity.BudgetAmount{
@@ -227,7 +228,7 @@ func budgetAmounts(b *enginecore.BudgetState) []activity.BudgetAmount {
 }
 
 // readBudgetAmounts reads the dimensions of several budgets of a run. Of what was not used yet, nothing is spent.
-func readBudgetAmounts(ctx context.Context, core *enginecore.Engine, list []storedBudget) ([]activity.BudgetAmount, error) {
+func readBudgetAmounts(ctx context.Context, core *enginerpc.Conn, list []storedBudget) ([]activity.BudgetAmount, error) {
 	states, err := readBudgets(ctx, core, list)
 	if err != nil {
 		return nil, err

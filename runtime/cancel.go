@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // ActionOption adjusts what an operator does to a run.
@@ -69,7 +70,7 @@ func (c *Client) cancel(ctx context.Context, flowName, runID, policy, reason str
 			return fault(err)
 		}
 	}
-	err = cancelRun(ctx, c.session, enginecore.CancelFlowCall{
+	err = cancelRun(ctx, c.session, enginerpc.CancelFlowCall{
 		Partition: partition, FlowID: id, Reason: reason, Actor: by.actor, Policy: policy,
 	})
 	switch {
@@ -102,7 +103,7 @@ func (c *Client) CancelNode(ctx context.Context, flowName, runID, node, reason s
 	if err = errors.Join(err, checkReason(reason)); err != nil {
 		return fault(err)
 	}
-	reply, err := core.CancelNode(ctx, enginecore.CancelNodeCall{
+	reply, err := core.CancelNode(ctx, enginerpc.CancelNodeCall{
 		Partition: partition, ExecutionID: enginecore.ExecutionIDFor(partition, id, node), Reason: reason,
 		Actor: by.actor,
 	})
@@ -115,7 +116,7 @@ func (c *Client) CancelNode(ctx context.Context, flowName, runID, node, reason s
 		return fault(err)
 	}
 	for more := reply.More; more; {
-		tick, err := c.session.backend.Tick(ctx, enginecore.TickCall{Partition: partition, Limit: tickLimit})
+		tick, err := c.session.backend.Tick(ctx, enginerpc.TickCall{Partition: partition, Limit: tickLimit})
 		if err != nil {
 			return nil // the node is cancelled; what follows from it is the keeper's as well
 		}

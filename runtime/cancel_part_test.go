@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -118,8 +119,8 @@ func TestCancelPendingAndALostWorker(t *testing.T) {
 		require.NoError(t, err)
 		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.ID("r"))
 		require.NoError(t, err)
-		reply, err := core.Claim(ctx, enginecore.ClaimCall{
-			Partition: plan.Partition, ClaimRequest: enginecore.ClaimRequest{
+		reply, err := core.Claim(ctx, enginerpc.ClaimCall{
+			Partition: plan.Partition, ClaimRequest: enginerpc.ClaimRequest{
 				LaneID: "default", WorkerID: "w", WorkerInstanceID: "w1", ClaimID: "00000000-0000-4000-8000-000000000000", Count: 1,
 				LeaseTTL: 50 * time.Millisecond, Kinds: "\ncourse\n",
 			},
@@ -198,7 +199,7 @@ func BenchmarkCancelWide(b *testing.B) {
 				b.StartTimer()
 				for more := true; more; calls++ {
 					begin := time.Now()
-					reply, err := bench.Engine.Core().CancelFlow(b.Context(), enginecore.CancelFlowCall{
+					reply, err := bench.Engine.Core().CancelFlow(b.Context(), enginerpc.CancelFlowCall{
 						Partition: plan.Partition, FlowID: plan.FlowID, Reason: "enough", Actor: "bench",
 					})
 					require.NoError(b, err)

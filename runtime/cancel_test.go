@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -129,7 +129,7 @@ func TestCancelByOtherTools(t *testing.T) {
 		<-begun
 		partition, err := b.Engine.Core().FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		_, err = b.Engine.Core().ContractCancelFlow(ctx, enginecore.ContractCancelFlowCall{
+		_, err = b.Engine.Core().ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
 			Partition: partition, FlowID: run.FlowID(), Reason: "others", CancellationPolicy: "cancel_all", Grace: 10 * time.Millisecond,
 		})
 		require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestOperatorCancelsOneNode(t *testing.T) {
 		require.NoError(t, err)
 		n := d.Nodes[0]
 		require.EqualValues(t, "active", n.State)
-		_, err = b.Engine.Core().CancelExecution(ctx, enginecore.CancelExecutionCall{
+		_, err = b.Engine.Core().CancelExecution(ctx, enginerpc.CancelExecutionCall{
 			AttemptIndex: 0, WorkerInstanceID: n.Worker, WaitpointID: "00000000-0000-0000-0000-000000000000", LaneID: "default",
 			ExecutionID: n.ExecutionID, Reason: "operator", Source: override,
 		})

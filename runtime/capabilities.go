@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // capability returns what a backend can do besides the calls that every backend answers: C is one of the interfaces below. For
@@ -27,66 +28,66 @@ func has[C any](b backend) bool {
 
 // runControl changes runs beyond cancelling them as a whole.
 type runControl interface {
-	CancelNode(context.Context, enginecore.CancelNodeCall) (enginecore.CancelNodeReply, error)
-	SetPriority(context.Context, enginecore.SetPriorityCall) (enginecore.SetPriorityReply, error)
-	Rerun(context.Context, enginecore.RerunCall) (enginecore.RerunReply, error)
-	PurgeFlow(context.Context, enginecore.PurgeFlowCall) (enginecore.PurgeFlowReply, error)
+	CancelNode(context.Context, enginerpc.CancelNodeCall) (enginerpc.CancelNodeReply, error)
+	SetPriority(context.Context, enginerpc.SetPriorityCall) (enginerpc.SetPriorityReply, error)
+	Rerun(context.Context, enginerpc.RerunCall) (enginerpc.RerunReply, error)
+	PurgeFlow(context.Context, enginerpc.PurgeFlowCall) (enginerpc.PurgeFlowReply, error)
 }
 
 // runIndex finds runs by flow, tag and state in lists that are kept for that; ListRuns searches them.
 type runIndex interface {
 	pipeliner
-	ReadResults(context.Context, enginecore.ReadResultsCall) (enginecore.ReadResultsReply, error)
+	ReadResults(context.Context, enginerpc.ReadResultsCall) (enginerpc.ReadResultsReply, error)
 }
 
 // waitStore keeps steps, waits and waitpoints of executions.
 type waitStore interface {
-	Suspend(context.Context, enginecore.SuspendCall) (enginecore.SuspendReply, error)
-	RecordStep(context.Context, enginecore.RecordStepCall) (enginecore.RecordStepReply, error)
-	ListWaitpoints(context.Context, enginecore.ListWaitpointsCall) (enginecore.ListWaitpointsReply, error)
+	Suspend(context.Context, enginerpc.SuspendCall) (enginerpc.SuspendReply, error)
+	RecordStep(context.Context, enginerpc.RecordStepCall) (enginerpc.RecordStepReply, error)
+	ListWaitpoints(context.Context, enginerpc.ListWaitpointsCall) (enginerpc.ListWaitpointsReply, error)
 }
 
 // pauseStore lists what is paused in a partition.
 type pauseStore interface {
-	Pauses(context.Context, enginecore.PausesCall) (enginecore.PausesReply, error)
+	Pauses(context.Context, enginerpc.PausesCall) (enginerpc.PausesReply, error)
 }
 
 // budgetStore keeps budgets with limits and counts their use.
 type budgetStore interface {
-	SetBudget(context.Context, enginecore.SetBudgetCall) (enginecore.SetBudgetReply, error)
-	GetBudgets(context.Context, enginecore.GetBudgetsCall) (enginecore.GetBudgetsReply, error)
-	ListBudgets(context.Context, enginecore.ListBudgetsCall) (enginecore.ListBudgetsReply, error)
-	ResetBudget(context.Context, enginecore.ResetBudgetCall) (enginecore.ResetBudgetReply, error)
-	RemoveBudget(context.Context, enginecore.RemoveBudgetCall) (enginecore.RemoveBudgetReply, error)
+	SetBudget(context.Context, enginerpc.SetBudgetCall) (enginerpc.SetBudgetReply, error)
+	GetBudgets(context.Context, enginerpc.GetBudgetsCall) (enginerpc.GetBudgetsReply, error)
+	ListBudgets(context.Context, enginerpc.ListBudgetsCall) (enginerpc.ListBudgetsReply, error)
+	ResetBudget(context.Context, enginerpc.ResetBudgetCall) (enginerpc.ResetBudgetReply, error)
+	RemoveBudget(context.Context, enginerpc.RemoveBudgetCall) (enginerpc.RemoveBudgetReply, error)
 }
 
 // scheduleCalls keeps schedules.
 type scheduleCalls interface {
-	ReadSchedule(context.Context, enginecore.ReadScheduleCall) (enginecore.ReadScheduleReply, error)
-	ListSchedules(context.Context, enginecore.ListSchedulesCall) (enginecore.ListSchedulesReply, error)
-	WriteSchedule(context.Context, enginecore.WriteScheduleCall) (enginecore.WriteScheduleReply, error)
-	DeleteSchedule(context.Context, enginecore.DeleteScheduleCall) (enginecore.DeleteScheduleReply, error)
+	ReadSchedule(context.Context, enginerpc.ReadScheduleCall) (enginerpc.ReadScheduleReply, error)
+	ListSchedules(context.Context, enginerpc.ListSchedulesCall) (enginerpc.ListSchedulesReply, error)
+	WriteSchedule(context.Context, enginerpc.WriteScheduleCall) (enginerpc.WriteScheduleReply, error)
+	DeleteSchedule(context.Context, enginerpc.DeleteScheduleCall) (enginerpc.DeleteScheduleReply, error)
 }
 
 // limitStore admits executions that wait for slots of limits, and finds the next one to grant.
 type limitStore interface {
-	Exchange(context.Context, enginecore.ExchangeCall) (enginecore.ExchangeReply, error)
-	GrantNext(context.Context, enginecore.GrantNextCall) (enginecore.GrantNextReply, error)
+	Exchange(context.Context, enginerpc.ExchangeCall) (enginerpc.ExchangeReply, error)
+	GrantNext(context.Context, enginerpc.GrantNextCall) (enginerpc.GrantNextReply, error)
 }
 
 // grantedClaims claims by a grant.
 type grantedClaims interface {
-	ClaimGranted(context.Context, enginecore.ClaimGrantedCall) (enginecore.ClaimGrantedReply, error)
+	ClaimGranted(context.Context, enginerpc.ClaimGrantedCall) (enginerpc.ClaimGrantedReply, error)
 }
 
 // batchedStarts submits several runs of a flow with one call.
 type batchedStarts interface {
-	SubmitMany(context.Context, enginecore.SubmitManyCall) (enginecore.SubmitManyReply, error)
+	SubmitMany(context.Context, enginerpc.SubmitManyCall) (enginerpc.SubmitManyReply, error)
 }
 
 // batchedCompletions commits several results with one call.
 type batchedCompletions interface {
-	CompleteMany(context.Context, enginecore.CompleteManyCall) (enginecore.CompleteManyReply, error)
+	CompleteMany(context.Context, enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error)
 }
 
 // partitionChoice marks a backend whose Claim takes several partitions and picks one of those on its server.
@@ -94,16 +95,16 @@ type partitionChoice interface{ choosesPartitions() }
 
 // compositeLibrary is the function library of this project, which can be replaced by another build.
 type compositeLibrary interface {
-	Version(context.Context, enginecore.VersionCall) (enginecore.VersionReply, error)
+	Version(context.Context, enginerpc.VersionCall) (enginerpc.VersionReply, error)
 }
 
 // maintenance repairs records and indexes and removes what was kept long enough. Its calls are sent together, for several
 // partitions.
 type maintenance interface {
 	pipeliner
-	DropAdmissions(context.Context, enginecore.DropAdmissionsCall) (enginecore.DropAdmissionsReply, error)
-	VerifyBudgetUse(context.Context, enginecore.VerifyBudgetUseCall) (enginecore.VerifyBudgetUseReply, error)
-	BudgetDone(context.Context, enginecore.BudgetDoneCall) (enginecore.BudgetDoneReply, error)
+	DropAdmissions(context.Context, enginerpc.DropAdmissionsCall) (enginerpc.DropAdmissionsReply, error)
+	VerifyBudgetUse(context.Context, enginerpc.VerifyBudgetUseCall) (enginerpc.VerifyBudgetUseReply, error)
+	BudgetDone(context.Context, enginerpc.BudgetDoneCall) (enginerpc.BudgetDoneReply, error)
 }
 
 // overdueIndexes works off indexes of a backend whose tick does not.

@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // childWait is the error by which a task says that it waits for a run.
@@ -34,7 +35,7 @@ var errOver = errors.New("the flow is over")
 type child struct {
 	*task
 	core   childRuns
-	parent enginecore.DescribeFlowReply
+	parent enginerpc.DescribeFlowReply
 	spec   storedChild
 	input  []byte
 	items  []json.RawMessage
@@ -104,8 +105,8 @@ func (c *child) readItems() error {
 }
 
 // link records which run the node stands for.
-func (c *child) link(ctx context.Context) (reply enginecore.LinkChildReply, err error) {
-	call := enginecore.LinkChildCall{
+func (c *child) link(ctx context.Context) (reply enginerpc.LinkChildReply, err error) {
+	call := enginerpc.LinkChildCall{
 		Partition: c.shard.partition, ExecutionID: c.claimed.ExecutionID, LeaseID: c.claimed.LeaseID,
 		LeaseEpoch: c.claimed.LeaseEpoch, AttemptID: c.claimed.AttemptID, InputHash: hashInput(c.input),
 	}
@@ -151,7 +152,7 @@ func (c *child) retryUntilKnown(ctx context.Context, call func() error) error {
 }
 
 // childRun names the flow and the run of the items of a map, and the run of a sub-flow.
-func childRun(parent enginecore.ClaimedExecution, number int64) (name, run string) {
+func childRun(parent enginerpc.ClaimedExecution, number int64) (name, run string) {
 	name = parent.FlowName + "." + parent.Node
 	if len(name) > activityspec.MaxName {
 		name = parent.Node

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -65,7 +66,7 @@ func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.session.backend.DescribeFlow(ctx, enginecore.DescribeFlowCall{Partition: p, FlowID: child.FlowID, Cursor: firstCursor, Limit: 1})
+	r, err := c.session.backend.DescribeFlow(ctx, enginerpc.DescribeFlowCall{Partition: p, FlowID: child.FlowID, Cursor: firstCursor, Limit: 1})
 	if errors.Is(err, enginecore.ErrFlowNotFound) {
 		return nil
 	}
@@ -80,7 +81,7 @@ func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
 }
 
 // whyChild is what a node waits for that has been put aside until its run is over; empty for others.
-func whyChild(n enginecore.DescribedNode) string {
+func whyChild(n enginerpc.DescribedNode) string {
 	if n.ChildFlowID != "" && strings.HasPrefix(n.BlockingDetail, childWaitPrefix) {
 		return n.BlockingDetail
 	}
@@ -167,7 +168,7 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]It
 	if err != nil {
 		return nil, err
 	}
-	reply, err := core.ReadResults(ctx, enginecore.ReadResultsCall{
+	reply, err := core.ReadResults(ctx, enginerpc.ReadResultsCall{
 		Partition: p, Executions: itemIDs(p, child.FlowID, next, min(child.Total, next+resultsPerCall)),
 	})
 	if err != nil {

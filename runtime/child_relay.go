@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // childRelay delivers notices between nodes and the runs that they stand for, which live in different partitions. A notice is
@@ -36,7 +37,7 @@ const (
 
 // deliverAll delivers notices from a partition, each with a few calls, but for the cancel of a large run. What is left to be
 // removed of one is done by the keeper of its partition.
-func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, notices []enginecore.Errand) {
+func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, notices []enginerpc.Errand) {
 	if len(notices) == 0 {
 		return
 	}
@@ -59,19 +60,19 @@ func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, n
 }
 
 // deliver carries a notice out and acknowledges it when nothing is left of it.
-func (r childRelay) deliver(ctx context.Context, from enginecore.Partition, n enginecore.Errand) error {
+func (r childRelay) deliver(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) error {
 	done, err := r.carryOut(ctx, from, n)
 	if err != nil || !done {
 		return err
 	}
-	_, err = r.runs.EndErrand(ctx, enginecore.EndErrandCall{
+	_, err = r.runs.EndErrand(ctx, enginerpc.EndErrandCall{
 		Partition: from, Kind: n.Kind, FlowID: n.FlowID, Ends: n.Ends, Reason: n.Reason,
 	})
 	return err
 }
 
 // carryOut does what a notice asks for, and reports whether that is all.
-func (r childRelay) carryOut(ctx context.Context, from enginecore.Partition, n enginecore.Errand) (done bool, err error) {
+func (r childRelay) carryOut(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) (done bool, err error) {
 	switch n.Kind {
 	case "open", "ended":
 		return r.reportToParent(ctx, from, n)
@@ -90,16 +91,16 @@ func (r childRelay) carryOut(ctx context.Context, from enginecore.Partition, n e
 
 // askChild asks for the state of a run that a node waits for: a run that is over sends its end once more. For a run that is not
 // there, because its server failed before it had replicated it, the node is told to start it again.
-func (r childRelay) askChild(ctx context.Context, from enginecore.Partition, n enginecore.Errand) error {
+func (r childRelay) askChild(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) error {
 	at, err := r.session.core.FlowPartition(n.FlowID)
 	if err != nil {
 		return err
 	}
-	reply, err := r.runs.AskChild(ctx, enginecore.AskChildCall{Partition: at, FlowID: n.FlowID})
+	reply, err := r.runs.AskChild(ctx, enginerpc.AskChildCall{Partition: at, FlowID: n.FlowID})
 	if err != nil || reply.State != "gone" {
 		return err
 	}
-	_, err = r.runs.ChildEnded(ctx, enginecore.ChildEndedCall{
+	_, err = r.runs.ChildEnded(ctx, enginerpc.ChildEndedCall{
 		Partition: from, ExecutionID: enginecore.ExecutionID(n.ParentExecutionID), ChildFlowID: n.FlowID, Outcome: childLost,
 	})
 	return err
@@ -107,13 +108,13 @@ func (r childRelay) askChild(ctx context.Context, from enginecore.Partition, n e
 
 // reportToParent tells a node the state of its run. A run that the node does not want any more is ended, and one that the node
 // does not know is removed.
-func (r childRelay) reportToParent(ctx context.Context, from enginecore.Partition, n enginecore.Errand) (done bool, err error) {
+func (r childRelay) reportToParent(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) (done bool, err error) {
 	parent := enginecore.ExecutionID(n.ParentExecutionID)
 	to, err := parent.Partition()
 	if err != nil {
 		return false, err
 	}
-	reply, err := r.runs.ChildEnded(ctx, enginecore.ChildEndedCall{
+	reply, err := r.runs.ChildEnded(ctx, enginerpc.ChildEndedCall{
 		Partition: to, ExecutionID: parent, ChildFlowID: n.FlowID, Ends: n.Ends, Outcome: n.Outcome,
 	})
 	if err != nil {
@@ -131,7 +132,7 @@ func (r childRelay) reportToParent(ctx context.Context, from enginecore.Partitio
 // remove purges a run, a large one only in part. One that is still ending is left for the next time.
 func (r childRelay) remove(ctx context.Context, p enginecore.Partition, id enginecore.FlowID) (done bool, err error) {
 	for range purgesAtOnce {
-		reply, err := r.runs.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: p, FlowID: id})
+		reply, err := r.runs.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: p, FlowID: id})
 		switch {
 		case errors.Is(err, enginecore.ErrFlowNotTerminal):
 			return false, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -71,14 +72,14 @@ func (c *child) plan(ctx context.Context) (*runPlan, error) {
 		}
 	}
 	plan.retention, plan.creator = "", "flow "+c.claimed.FlowName
-	plan.parent = []enginecore.SubmitFlowParent{{ExecutionID: string(c.claimed.ExecutionID), FailFast: c.isMap() && !c.spec.Outcomes}}
+	plan.parent = []enginerpc.SubmitFlowParent{{ExecutionID: string(c.claimed.ExecutionID), FailFast: c.isMap() && !c.spec.Outcomes}}
 	return plan, nil
 }
 
 // readParent reads the run that the node belongs to.
 func (c *child) readParent(ctx context.Context) error {
 	return c.retryUntilKnown(ctx, func() (err error) {
-		c.parent, err = c.core.DescribeFlow(ctx, enginecore.DescribeFlowCall{Partition: c.shard.partition, FlowID: c.claimed.FlowID, Limit: 1})
+		c.parent, err = c.core.DescribeFlow(ctx, enginerpc.DescribeFlowCall{Partition: c.shard.partition, FlowID: c.claimed.FlowID, Limit: 1})
 		return err
 	})
 }
@@ -111,9 +112,9 @@ func (c *child) take(ctx context.Context, outcome string) ([]byte, error) {
 	if c.isMap() && (outcome == "success" || c.spec.Outcomes) {
 		return c.collect(ctx)
 	}
-	var reply enginecore.FlowResultReply
+	var reply enginerpc.FlowResultReply
 	err := c.retryUntilKnown(ctx, func() (err error) {
-		reply, err = c.core.FlowResult(ctx, enginecore.FlowResultCall{Partition: c.part, FlowID: c.id})
+		reply, err = c.core.FlowResult(ctx, enginerpc.FlowResultCall{Partition: c.part, FlowID: c.id})
 		return err
 	})
 	switch {
@@ -138,7 +139,7 @@ var errChildLost = errors.New("the run of the node, or its end, is not there any
 // startAgain starts a run that is not there any more under the same id; one that is there is waited for again.
 func (c *child) startAgain(ctx context.Context) error {
 	err := c.retryUntilKnown(ctx, func() error {
-		_, err := c.core.ChildEnded(ctx, enginecore.ChildEndedCall{
+		_, err := c.core.ChildEnded(ctx, enginerpc.ChildEndedCall{
 			Partition: c.shard.partition, ExecutionID: c.claimed.ExecutionID, ChildFlowID: c.id, Outcome: childLost,
 		})
 		return err
@@ -150,7 +151,7 @@ func (c *child) startAgain(ctx context.Context) error {
 }
 
 // failure is the error of a node whose run did not succeed. What failed in a map has been retried by its own policy.
-func (c *child) failure(ctx context.Context, reply enginecore.FlowResultReply) error {
+func (c *child) failure(ctx context.Context, reply enginerpc.FlowResultReply) error {
 	failed := readRunFailure(ctx, c.run.session, c.name, c.runID, c.id, c.part, reply)
 	category := CategoryChild
 	if failed.outcome == "failed" {
@@ -171,9 +172,9 @@ func (c *child) collect(ctx context.Context) ([]byte, error) {
 	list := []byte{'['}
 	for next := 0; next < len(c.items); {
 		ids := itemIDs(c.part, c.id, next, min(len(c.items), next+resultsPerCall))
-		var reply enginecore.ReadResultsReply
+		var reply enginerpc.ReadResultsReply
 		err := c.retryUntilKnown(ctx, func() (err error) {
-			reply, err = c.core.ReadResults(ctx, enginecore.ReadResultsCall{Partition: c.part, Executions: ids})
+			reply, err = c.core.ReadResults(ctx, enginerpc.ReadResultsCall{Partition: c.part, Executions: ids})
 			return err
 		})
 		if err != nil {
@@ -192,7 +193,7 @@ func (c *child) collect(ctx context.Context) ([]byte, error) {
 	return append(list, ']'), nil
 }
 
-func (c *child) appendResult(list []byte, index int, ended enginecore.ItemState) ([]byte, error) {
+func (c *child) appendResult(list []byte, index int, ended enginerpc.ItemState) ([]byte, error) {
 	if index > 0 {
 		list = append(list, ',')
 	}
@@ -230,12 +231,12 @@ const closingPause = 50 * time.Millisecond
 func (c *child) rerun(ctx context.Context, try string) error {
 	submitter := newSubmitter(c.run.session)
 	defer submitter.close()
-	call := enginecore.RerunCall{
+	call := enginerpc.RerunCall{
 		Partition: c.part, FlowID: c.id, RerunID: string(c.claimed.ExecutionID) + " " + try, Mode: rerunFailed,
 		Actor: "flow " + c.claimed.FlowName,
 	}
 	for {
-		var reply enginecore.RerunReply
+		var reply enginerpc.RerunReply
 		err := c.retryUntilKnown(ctx, func() (err error) {
 			reply, err = c.core.Rerun(ctx, call)
 			return err
@@ -268,7 +269,7 @@ func (c *child) rerun(ctx context.Context, try string) error {
 }
 
 // beginRerun chooses the nodes and names them to the engine. When that is away, it is not known how far this came.
-func (c *child) beginRerun(ctx context.Context, submitter *submitter, call enginecore.RerunCall) error {
+func (c *child) beginRerun(ctx context.Context, submitter *submitter, call enginerpc.RerunCall) error {
 	run, err := submitter.readNodes(ctx, c.name, c.runID, c.id, c.part)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // claimPause is how long a lane in a partition rests after a claim that failed.
@@ -17,7 +18,7 @@ func (s *workerRun) claim(ctx context.Context, v claimTarget) {
 		s.claimGranted(ctx, v)
 		return
 	}
-	call := enginecore.ClaimCall{
+	call := enginerpc.ClaimCall{
 		Partition: v.partition, ClaimRequest: s.claimRequest(v.lane, v.slots), TellNone: v.shared, TellEmpty: v.early,
 		TellMore: v.ringSlot != "", Place: v.ringSlot, List: v.digits, Places: v.ringSlots,
 	}
@@ -26,7 +27,7 @@ func (s *workerRun) claim(ctx context.Context, v claimTarget) {
 		call.TellNone, call.TellEmpty, call.TellMore = false, false, false
 	}
 	var sentAt time.Time
-	var reply enginecore.ClaimReply
+	var reply enginerpc.ClaimReply
 	err := s.claimUntilKnown(ctx, func(repeated bool) (err error) {
 		call.Repeated, sentAt = repeated, time.Now()
 		reply, err = s.session.backend.Claim(s.base, call)
@@ -99,7 +100,7 @@ func (s *workerRun) measureClaim(sentAt time.Time, v claimTarget, outcome string
 	telemetry.record(s.base, telemetry.claims, time.Since(sentAt), labels{"lane", string(v.lane), outcome})
 }
 
-func (s *workerRun) claimRequest(lane enginecore.LaneID, count int) enginecore.ClaimRequest {
+func (s *workerRun) claimRequest(lane enginecore.LaneID, count int) enginerpc.ClaimRequest {
 	request := s.request
 	request.LaneID, request.Count, request.ClaimID = lane, int64(count), randomUUID().String()
 	if count > 0 && !s.worker.config.through {

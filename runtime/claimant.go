@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // runClaimant is the claimant for one lane of a worker's run: it leases admitted executions into the run's free slots.
@@ -13,16 +14,16 @@ type runClaimant struct {
 	lane enginecore.LaneID
 }
 
-func (c runClaimant) request(slots int) enginecore.ClaimRequest {
+func (c runClaimant) request(slots int) enginerpc.ClaimRequest {
 	return c.run.claimRequest(c.lane, slots)
 }
 
 // admit repeats the call while its outcome is unknown and the run claims work.
 func (c runClaimant) admit(
-	ctx context.Context, call enginecore.AdmitCall,
-) ([]leasedExecution, enginecore.AdmitReply, error) {
+	ctx context.Context, call enginerpc.AdmitCall,
+) ([]leasedExecution, enginerpc.AdmitReply, error) {
 	var sentAt time.Time
-	var reply enginecore.AdmitReply
+	var reply enginerpc.AdmitReply
 	again := retryPolicy{
 		pause:     claimPause,
 		retryable: func(err error) bool { return isOutcomeUnknown(err) && !c.run.queue.isClosed() },
@@ -63,7 +64,7 @@ func (c runClaimant) tasks(leased []leasedExecution) []*task {
 
 // admit acquires the permits of candidates, and starts those that were leased, in slots that the caller has reserved. It returns
 // how many.
-func (s *workerRun) admit(lane enginecore.LaneID, candidates []enginecore.Candidate, slots int) int {
+func (s *workerRun) admit(lane enginecore.LaneID, candidates []enginerpc.Candidate, slots int) int {
 	by := runClaimant{s, lane}
 	tasks := by.tasks(admitter{s.session}.admit(s.base, candidates, by, slots))
 	s.begin(tasks)
@@ -72,7 +73,7 @@ func (s *workerRun) admit(lane enginecore.LaneID, candidates []enginecore.Candid
 
 // admitNext acquires the permits of candidates that came with the completion of a task, for its slot. The permits of the task go
 // back with the same calls. It returns the task to continue with, or nil.
-func (s *workerRun) admitNext(ended *task, candidates []enginecore.Candidate) *task {
+func (s *workerRun) admitNext(ended *task, candidates []enginerpc.Candidate) *task {
 	s.noteReturn(ended)
 	by := runClaimant{s, ended.shard.lane}
 	tasks := by.tasks(admitter{s.session}.admit(s.base, candidates, by, 1))

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -108,7 +109,7 @@ func TestCompactionOfFailedRun(t *testing.T) {
 	})
 }
 
-func replayOf(t *testing.T, b *enginetest.Bench, d *runtime.Description, name string) enginecore.ReplayExecutionCall {
+func replayOf(t *testing.T, b *enginetest.Bench, d *runtime.Description, name string) enginerpc.ReplayExecutionCall {
 	t.Helper()
 	for _, n := range d.Nodes {
 		if n.Name == name {
@@ -116,7 +117,7 @@ func replayOf(t *testing.T, b *enginetest.Bench, d *runtime.Description, name st
 			client := b.Engine.Core().Client()
 			edges, err := client.Do(t.Context(), client.B().Smembers().Key(keys.ExecDepsAllEdges(n.ExecutionID)).Build()).AsStrSlice()
 			require.NoError(t, err)
-			call := enginecore.ReplayExecutionCall{ExecutionID: n.ExecutionID, LaneID: "default"}
+			call := enginerpc.ReplayExecutionCall{ExecutionID: n.ExecutionID, LaneID: "default"}
 			for _, e := range edges {
 				call.Edges = append(call.Edges, enginecore.EdgeID(e))
 			}
@@ -124,5 +125,5 @@ func replayOf(t *testing.T, b *enginetest.Bench, d *runtime.Description, name st
 		}
 	}
 	t.Fatalf("no node %q", name)
-	return enginecore.ReplayExecutionCall{}
+	return enginerpc.ReplayExecutionCall{}
 }

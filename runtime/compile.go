@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -15,11 +16,11 @@ type compiledFlow struct {
 	graph       *flowgraph.Graph
 	hash        string
 	definition  []byte
-	nodes       []enginecore.SubmitFlowNode // without execution ids
-	nodeNumbers map[string]int64            // of the nodes, from 1
+	nodes       []enginerpc.SubmitFlowNode // without execution ids
+	nodeNumbers map[string]int64           // of the nodes, from 1
 	edges       int
-	joins       map[string]enginecore.SubmitFlowJoin // by node, without execution ids
-	tags        []enginecore.SubmitFlowTag
+	joins       map[string]enginerpc.SubmitFlowJoin // by node, without execution ids
+	tags        []enginerpc.SubmitFlowTag
 	waits       bool // it has waitpoints
 	// many is nil for flows whose runs are not started together with others.
 	many *manyForm
@@ -32,7 +33,7 @@ func compileFlow(g *flowgraph.Graph, hash string) (*compiledFlow, error) {
 		return nil, fmt.Errorf("flow %s: %w", g.Name, err)
 	}
 	c := &compiledFlow{
-		graph: g, hash: hash, definition: definition, nodes: make([]enginecore.SubmitFlowNode, len(g.Nodes)),
+		graph: g, hash: hash, definition: definition, nodes: make([]enginerpc.SubmitFlowNode, len(g.Nodes)),
 		nodeNumbers: make(map[string]int64, len(g.Nodes)),
 	}
 	if len(definition) > MaxDefinition {
@@ -49,26 +50,26 @@ func compileFlow(g *flowgraph.Graph, hash string) (*compiledFlow, error) {
 	}
 	c.joins = compileJoins(g)
 	for name, value := range g.Tags {
-		c.tags = append(c.tags, enginecore.SubmitFlowTag{Name: name, Value: value})
+		c.tags = append(c.tags, enginerpc.SubmitFlowTag{Name: name, Value: value})
 	}
 	c.many = newManyForm(c)
 	return c, nil
 }
 
-func compileNode(n *flowgraph.Node) (enginecore.SubmitFlowNode, error) {
+func compileNode(n *flowgraph.Node) (enginerpc.SubmitFlowNode, error) {
 	usesFlowInput := n.Input.UsesFlowInput() || needsFlowInput(n)
 	n = childNode(n)
 	policy, err := encodePolicy(n)
 	if err != nil {
-		return enginecore.SubmitFlowNode{}, err
+		return enginerpc.SubmitFlowNode{}, err
 	}
 	var tags []byte
 	if len(n.Tags) > 0 {
 		if tags, err = json.Marshal(n.Tags); err != nil {
-			return enginecore.SubmitFlowNode{}, fmt.Errorf("node %s: tags: %w", n.Name, err)
+			return enginerpc.SubmitFlowNode{}, fmt.Errorf("node %s: tags: %w", n.Name, err)
 		}
 	}
-	return enginecore.SubmitFlowNode{
+	return enginerpc.SubmitFlowNode{
 		Name: n.Name, Kind: kindOf(n), LaneID: enginecore.LaneID(n.Lane), Priority: int64(n.Priority),
 		UsesFlowInput: usesFlowInput, InputCount: int64(len(n.Input.InputNodes())),
 		UpstreamCount: int64(len(n.Upstreams)), Capabilities: strings.Join(n.Capabilities, ","), Policy: policy,

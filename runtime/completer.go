@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
@@ -26,7 +27,7 @@ type completer struct {
 	// base lives as long as reports may be sent.
 	base context.Context
 	// claimRequest is the claim of executions of a lane that goes with a report.
-	claimRequest func(enginecore.LaneID, int) enginecore.ClaimRequest
+	claimRequest func(enginecore.LaneID, int) enginerpc.ClaimRequest
 	// markUncertain is told of calls after which the engine may know of leases that the worker does not.
 	markUncertain func()
 	batch         *completionBatcher // nil when completions go one by one
@@ -51,18 +52,18 @@ type report struct {
 type handoff struct {
 	sentAt time.Time
 	// next was leased for the slot; nil when nothing was.
-	next *enginecore.ClaimedExecution
+	next *enginerpc.ClaimedExecution
 	// candidates may be next, once they have passed their limits.
-	candidates []enginecore.Candidate
+	candidates []enginerpc.Candidate
 	// surplus was leased for completions that were refused, spare has to pass its limits: there is no slot for either.
-	surplus []enginecore.ClaimedExecution
-	spare   []enginecore.Candidate
+	surplus []enginerpc.ClaimedExecution
+	spare   []enginerpc.Candidate
 	// more tells that the partition has work that was too much for one call, remaining that the lane has more to claim there.
 	more, remaining bool
 }
 
 // handoffOf divides what a reply brings to one execution.
-func handoffOf(executions []enginecore.ClaimedExecution, candidates []enginecore.Candidate, more, remaining bool, sentAt time.Time) handoff {
+func handoffOf(executions []enginerpc.ClaimedExecution, candidates []enginerpc.Candidate, more, remaining bool, sentAt time.Time) handoff {
 	h := handoff{sentAt: sentAt, more: more, remaining: remaining}
 	if len(executions) > 0 {
 		h.next, h.spare = &executions[0], candidates
@@ -120,7 +121,7 @@ func (h *handoff) add(leftover handoff) {
 // completeOne commits one result with a call of its own.
 func (c *completer) completeOne(x completionRequest) (done completionResult) {
 	claimed := &x.lease.claimed
-	call := enginecore.CompleteCall{
+	call := enginerpc.CompleteCall{
 		Partition: x.lease.shard.partition, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID,
 		LeaseEpoch: claimed.LeaseEpoch, AttemptID: claimed.AttemptID, Result: x.result,
 		ClaimRequest: c.claimRequest(x.lease.shard.lane, x.slots),
@@ -148,7 +149,7 @@ func (c *completer) untilKnown(l *lease, call func(ctx context.Context, repeated
 
 // fail reports a failed attempt.
 func (c *completer) fail(l *lease, failure error) (r report) {
-	call := enginecore.FailCall{
+	call := enginerpc.FailCall{
 		Partition: l.shard.partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
 		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, AttemptIndex: l.claimed.AttemptIndex,
 		Reason: recordtext.Text(failure.Error(), MaxReason), Category: activity.CategoryOf(failure),
@@ -172,7 +173,7 @@ func (c *completer) fail(l *lease, failure error) (r report) {
 func (c *completer) suspend(l *lease, o attemptOutcome, slots int) (r report) {
 	s := o.suspension
 	id := uuid.NewString()
-	call := enginecore.SuspendCall{
+	call := enginerpc.SuspendCall{
 		Partition: l.shard.partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
 		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, Step: s.Step, SuspensionID: enginecore.SuspensionID(id),
 		WaitpointKey: waitpointKey(enginecore.WaitpointID(id)), Condition: conditionOf(s.Wait), Timeout: s.Wait.Timeout,
@@ -183,14 +184,14 @@ func (c *completer) suspend(l *lease, o attemptOutcome, slots int) (r report) {
 	err := c.untilKnown(l, func(ctx context.Context, repeated bool) error {
 		call.Repeated = repeated
 		sentAt := time.Now()
-		var reply enginecore.SuspendReply
+		var reply enginerpc.SuspendReply
 		err := c.session.secrets.with(ctx, l.shard.partition, func() (err error) {
 			reply, err = c.session.core.Suspend(ctx, call)
 			return err
 		})
 		failure = stepError(ctx, err)
 		r = report{metric: outcomeSuspended, handoff: handoffOf(reply.Executions, reply.Candidates, false, reply.Remaining > 0, sentAt)}
-		if reply.Status == enginecore.StatusAlreadySatisfied {
+		if reply.Status == enginerpc.StatusAlreadySatisfied {
 			r = report{resumed: true, brought: reply.Result}
 		}
 		return err
@@ -207,7 +208,7 @@ func (c *completer) suspend(l *lease, o attemptOutcome, slots int) (r report) {
 // awaitChild puts the execution aside until its run is over. Where that fails, the lease runs out, and whoever takes the execution
 // over finds the run.
 func (c *completer) awaitChild(l *lease, w *childWait, slots int) (r report) {
-	call := enginecore.AwaitChildCall{
+	call := enginerpc.AwaitChildCall{
 		Partition: l.shard.partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
 		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, ChildFlowID: w.id, Detail: w.Error(),
 		ClaimRequest: c.claimRequest(l.shard.lane, slots),
@@ -217,7 +218,7 @@ func (c *completer) awaitChild(l *lease, w *childWait, slots int) (r report) {
 		sentAt := time.Now()
 		reply, err := c.session.core.AwaitChild(ctx, call)
 		r = report{handoff: handoffOf(reply.Executions, reply.Candidates, false, reply.Remaining > 0, sentAt)}
-		if reply.Status == enginecore.StatusAlreadySatisfied {
+		if reply.Status == enginerpc.StatusAlreadySatisfied {
 			r = report{resumed: true}
 		}
 		return err
@@ -232,7 +233,7 @@ func (c *completer) awaitChild(l *lease, w *childWait, slots int) (r report) {
 func (c *completer) release(l *lease, reason string) report {
 	ctx, cancel := context.WithDeadline(c.base, l.leaseEnd())
 	defer cancel()
-	_, err := c.session.backend.Release(ctx, enginecore.ReleaseCall{
+	_, err := c.session.backend.Release(ctx, enginerpc.ReleaseCall{
 		Partition: l.shard.partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
 		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, Reason: reason,
 	})

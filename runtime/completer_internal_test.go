@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // fullCalls refuses what reports the end of an attempt until a time, or the end of a call's context.
@@ -33,18 +34,18 @@ func (c *fullCalls) refuse(ctx context.Context) error {
 	return fmt.Errorf("full: %w: %w", enginecore.ErrFull, enginecore.ErrUnavailable)
 }
 
-func (c *fullCalls) Complete(ctx context.Context, call enginecore.CompleteCall) (enginecore.CompleteReply, error) {
+func (c *fullCalls) Complete(ctx context.Context, call enginerpc.CompleteCall) (enginerpc.CompleteReply, error) {
 	c.repeated = call.Repeated
-	return enginecore.CompleteReply{}, c.refuse(ctx)
+	return enginerpc.CompleteReply{}, c.refuse(ctx)
 }
 
-func (c *fullCalls) Fail(ctx context.Context, _ enginecore.FailCall) (enginecore.FailReply, error) {
-	return enginecore.FailReply{}, c.refuse(ctx)
+func (c *fullCalls) Fail(ctx context.Context, _ enginerpc.FailCall) (enginerpc.FailReply, error) {
+	return enginerpc.FailReply{}, c.refuse(ctx)
 }
 
-func (c *fullCalls) completeMany(ctx context.Context, call enginecore.CompleteManyCall) (enginecore.CompleteManyReply, error) {
+func (c *fullCalls) completeMany(ctx context.Context, call enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error) {
 	c.repeated = call.Repeated
-	return enginecore.CompleteManyReply{Outcomes: make([]enginecore.CompletionOutcome, len(call.Completions))}, c.refuse(ctx)
+	return enginerpc.CompleteManyReply{Outcomes: make([]enginerpc.CompletionOutcome, len(call.Completions))}, c.refuse(ctx)
 }
 
 // What a function has brought is sent again as long as renewals keep the lease, however long that is, and no longer.
@@ -78,7 +79,7 @@ func TestReportsLastAsLongAsTheLease(t *testing.T) {
 					}
 					s.leases = newLeaseManager(s)
 					s.completer = s.newCompleter()
-					x := newTask(s, laneShard{}, enginecore.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
+					x := newTask(s, laneShard{}, enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
 					begun, done := time.Now(), make(chan struct{})
 					go func() {
 						defer close(done)

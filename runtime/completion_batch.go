@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 // one in flight: the server works on one while the worker begins with what the other has brought.
 type completionBatcher struct {
 	completer *completer
-	send      func(context.Context, enginecore.CompleteManyCall) (enginecore.CompleteManyReply, error)
+	send      func(context.Context, enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error)
 	batch     batcher[laneShard, completionRequest, completionResult]
 }
 
@@ -86,9 +86,9 @@ func (b *completionBatcher) completeMany(_ context.Context, at laneShard, batch 
 	for i, one := range batch {
 		mine := &results[i]
 		mine.handoff.sentAt = sentAt
-		code := enginecore.Status(reply.Outcomes[i].Code)
+		code := enginerpc.Status(reply.Outcomes[i].Code)
 		switch {
-		case code != enginecore.StatusOK && code != enginecore.StatusAlreadySatisfied:
+		case code != enginerpc.StatusOK && code != enginerpc.StatusAlreadySatisfied:
 			mine.refused = true
 		case one.slots == 0:
 		case len(executions) > 0:
@@ -105,13 +105,13 @@ func (b *completionBatcher) completeMany(_ context.Context, at laneShard, batch 
 }
 
 // sendUntilKnown sends a batch again while the engine is unavailable, as long as one of the leases lasts.
-func (b *completionBatcher) sendUntilKnown(at laneShard, batch []completionRequest) (reply enginecore.CompleteManyReply, sentAt time.Time, err error) {
+func (b *completionBatcher) sendUntilKnown(at laneShard, batch []completionRequest) (reply enginerpc.CompleteManyReply, sentAt time.Time, err error) {
 	slots := 0
-	call := enginecore.CompleteManyCall{Partition: at.partition, Completions: make([]enginecore.CompleteManyCompletion, len(batch))}
+	call := enginerpc.CompleteManyCall{Partition: at.partition, Completions: make([]enginerpc.CompleteManyCompletion, len(batch))}
 	for i, one := range batch {
 		slots += one.slots
 		claimed := &one.lease.claimed
-		call.Completions[i] = enginecore.CompleteManyCompletion{
+		call.Completions[i] = enginerpc.CompleteManyCompletion{
 			ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
 			AttemptID: claimed.AttemptID, Result: one.result,
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // Workers with few slots wait for as many completions as a call should bring, those with many for half of what they may have.
@@ -22,18 +23,18 @@ func TestCompletionOverflow(t *testing.T) {
 type manyCompletions struct {
 	backend
 	refused    map[enginecore.ExecutionID]bool
-	executions []enginecore.ClaimedExecution
-	candidates []enginecore.Candidate
+	executions []enginerpc.ClaimedExecution
+	candidates []enginerpc.Candidate
 }
 
-func (c *manyCompletions) CompleteMany(_ context.Context, call enginecore.CompleteManyCall) (enginecore.CompleteManyReply, error) {
-	reply := enginecore.CompleteManyReply{Executions: c.executions, Candidates: c.candidates, More: true, Remaining: 3}
+func (c *manyCompletions) CompleteMany(_ context.Context, call enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error) {
+	reply := enginerpc.CompleteManyReply{Executions: c.executions, Candidates: c.candidates, More: true, Remaining: 3}
 	for _, one := range call.Completions {
-		code := string(enginecore.StatusOK)
+		code := string(enginerpc.StatusOK)
 		if c.refused[one.ExecutionID] {
 			code = string(enginecore.ErrStaleLease)
 		}
-		reply.Outcomes = append(reply.Outcomes, enginecore.CompletionOutcome{Code: code})
+		reply.Outcomes = append(reply.Outcomes, enginerpc.CompletionOutcome{Code: code})
 	}
 	return reply, nil
 }
@@ -42,17 +43,17 @@ func (c *manyCompletions) CompleteMany(_ context.Context, call enginecore.Comple
 // partition, goes with the first, even if that was refused.
 func TestHandoffsOfSeveralCompletions(t *testing.T) {
 	t.Parallel()
-	leased := func(ids ...enginecore.ExecutionID) (list []enginecore.ClaimedExecution) {
+	leased := func(ids ...enginecore.ExecutionID) (list []enginerpc.ClaimedExecution) {
 		for _, id := range ids {
-			list = append(list, enginecore.ClaimedExecution{ExecutionID: id})
+			list = append(list, enginerpc.ClaimedExecution{ExecutionID: id})
 		}
 		return list
 	}
 	engine := &manyCompletions{refused: map[enginecore.ExecutionID]bool{"a": true}, executions: leased("next", "other", "surplus")}
 	c := &completer{
 		session: &session{backend: engine}, base: t.Context(), markUncertain: func() { t.Error("nothing is uncertain") },
-		claimRequest: func(_ enginecore.LaneID, n int) enginecore.ClaimRequest {
-			return enginecore.ClaimRequest{Count: int64(n)}
+		claimRequest: func(_ enginecore.LaneID, n int) enginerpc.ClaimRequest {
+			return enginerpc.ClaimRequest{Count: int64(n)}
 		},
 	}
 	b := newCompletionBatcher(c, 1)
@@ -74,7 +75,7 @@ func TestHandoffsOfSeveralCompletions(t *testing.T) {
 	require.Nil(t, results[2].handoff.next)
 	require.Equal(t, enginecore.ExecutionID("other"), results[3].handoff.next.ExecutionID)
 
-	engine.executions, engine.candidates = leased("next"), []enginecore.Candidate{{ExecutionID: "x"}}
+	engine.executions, engine.candidates = leased("next"), []enginerpc.Candidate{{ExecutionID: "x"}}
 	results = b.completeMany(t.Context(), laneShard{}, batch)
 	require.Equal(t, enginecore.ExecutionID("next"), results[1].handoff.next.ExecutionID)
 	require.Equal(t, engine.candidates, results[3].handoff.candidates)

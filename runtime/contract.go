@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -29,8 +30,8 @@ const (
 // send to workers, keepers and clients it sends itself; they are hints, and may be lost.
 type contract struct {
 	session *session
-	core    *enginecore.Engine
-	keys    enginecore.Keys
+	core    *enginerpc.Conn
+	keys    enginerpc.Keys
 	client  rueidis.Client
 	logger  *slog.Logger
 	config  contractConfig
@@ -70,13 +71,13 @@ func (c *contract) claimable(p enginecore.Partition, lane enginecore.LaneID) []s
 }
 
 // UpdateProgress is a function of the contract.
-func (c *contract) UpdateProgress(ctx context.Context, call enginecore.UpdateProgressCall) (enginecore.UpdateProgressReply, error) {
+func (c *contract) UpdateProgress(ctx context.Context, call enginerpc.UpdateProgressCall) (enginerpc.UpdateProgressReply, error) {
 	return c.core.UpdateProgress(ctx, call)
 }
 
 // Announce has nothing to do: nothing is set aside in contract mode.
-func (c *contract) Announce(context.Context, enginecore.AnnounceCall) (enginecore.AnnounceReply, error) {
-	return enginecore.AnnounceReply{Status: enginecore.StatusOK}, nil
+func (c *contract) Announce(context.Context, enginerpc.AnnounceCall) (enginerpc.AnnounceReply, error) {
+	return enginerpc.AnnounceReply{Status: enginerpc.StatusOK}, nil
 }
 
 // now is the server's time, as of the last look at its clock.
@@ -157,7 +158,7 @@ func idsOf[T ~string](result rueidis.RedisResult) []T {
 }
 
 // sendContract sends calls in pages and gives their answers in order.
-func sendContract[R any, C enginecore.Call[R]](ctx context.Context, c *contract, calls []C) []callResult[R] {
+func sendContract[R any, C enginerpc.Call[R]](ctx context.Context, c *contract, calls []C) []callResult[R] {
 	answers := make([]callResult[R], 0, len(calls))
 	for len(calls) > 0 {
 		page := calls[:min(len(calls), contractPage)]

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // contractBatch gathers calls and reads that are sent in one go, in order.
@@ -31,29 +31,29 @@ func (b *contractBatch) get(command rueidis.Completed) *rueidis.RedisResult {
 }
 
 // addOnce adds a call that must not be sent a second time blindly.
-func addOnce[R any, C enginecore.Call[R]](b *contractBatch, call C) *callResult[R] {
+func addOnce[R any, C enginerpc.Call[R]](b *contractBatch, call C) *callResult[R] {
 	a := new(callResult[R])
-	command, err := enginecore.Command[R](b.contract.core, call)
+	command, err := enginerpc.Command[R](b.contract.core, call)
 	if err != nil {
 		a.err = err
 		return a
 	}
 	b.commands = append(b.commands, command)
-	b.settle = append(b.settle, func(_ context.Context, r rueidis.RedisResult) { a.reply, a.err = enginecore.Decode[R](call, r) })
+	b.settle = append(b.settle, func(_ context.Context, r rueidis.RedisResult) { a.reply, a.err = enginerpc.Decode[R](call, r) })
 	return a
 }
 
 // addAgain adds a call of which a repeat changes nothing more. It is repeated while the engine is away.
-func addAgain[R any, C enginecore.Call[R]](b *contractBatch, call C) *callResult[R] {
+func addAgain[R any, C enginerpc.Call[R]](b *contractBatch, call C) *callResult[R] {
 	a := new(callResult[R])
-	command, err := enginecore.Command[R](b.contract.core, call)
+	command, err := enginerpc.Command[R](b.contract.core, call)
 	if err != nil {
 		a.err = err
 		return a
 	}
 	b.commands = append(b.commands, command)
 	b.settle = append(b.settle, func(ctx context.Context, r rueidis.RedisResult) {
-		if a.reply, a.err = enginecore.Decode[R](call, r); isUnavailable(a.err) {
+		if a.reply, a.err = enginerpc.Decode[R](call, r); isUnavailable(a.err) {
 			a.reply, a.err = callAgain[R](ctx, b.contract, call)
 		}
 	})
@@ -88,9 +88,9 @@ const (
 )
 
 // callAgain sends a call of which a repeat changes nothing more until the engine has answered.
-func callAgain[R any, C enginecore.Call[R]](ctx context.Context, c *contract, call C) (R, error) {
+func callAgain[R any, C enginerpc.Call[R]](ctx context.Context, c *contract, call C) (R, error) {
 	for end := time.Now().Add(contractPatience); ; {
-		reply, err := enginecore.Do[R](ctx, c.core, call)
+		reply, err := enginerpc.Do[R](ctx, c.core, call)
 		if !isUnavailable(err) || ctx.Err() != nil || time.Now().After(end) {
 			return reply, err
 		}

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // checkServable refuses what the contract has no place for. The tags are those of the flow and of the run.
-func checkServable(g *flowgraph.Graph, tags []enginecore.SubmitFlowTag) error {
+func checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitFlowTag) error {
 	refuse := func(node, feature string) error {
 		return fmt.Errorf("%w: flow %s, node %s: %s", ErrNotInContract, g.Name, node, feature)
 	}

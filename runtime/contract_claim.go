@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -32,7 +33,7 @@ type contractCandidate struct {
 }
 
 // suits tells that a worker can take it.
-func (x contractCandidate) suits(r *enginecore.ClaimRequest) bool {
+func (x contractCandidate) suits(r *enginerpc.ClaimRequest) bool {
 	eligible := x.core["lifecycle_phase"] == "runnable" && x.core["eligibility_state"] == "eligible_now"
 	if !eligible && !x.core.IsReclaimable() || x.core.Lane() != r.LaneID {
 		return false
@@ -51,9 +52,9 @@ func (x contractCandidate) suits(r *enginecore.ClaimRequest) bool {
 
 // Claim looks at the head of the lane and at what lost its worker, and takes what the worker can run: a grant and a claim
 // for each.
-func (c *contract) Claim(ctx context.Context, call enginecore.ClaimCall) (enginecore.ClaimReply, error) {
+func (c *contract) Claim(ctx context.Context, call enginerpc.ClaimCall) (enginerpc.ClaimReply, error) {
 	c.noteLane(call.LaneID)
-	reply := enginecore.ClaimReply{Status: enginecore.StatusOK}
+	reply := enginerpc.ClaimReply{Status: enginerpc.StatusOK}
 	if call.Repeated {
 		var err error
 		if reply.Executions, err = c.claimedBefore(ctx, call.Partition, &call.ClaimRequest); err != nil || len(reply.Executions) > 0 {
@@ -104,7 +105,7 @@ func (c *contract) candidates(ctx context.Context, p enginecore.Partition, lane 
 
 // takeSome claims as many of the candidates as are asked for, the next ones for those that others were faster with. It
 // tells how many it left.
-func (c *contract) takeSome(ctx context.Context, p enginecore.Partition, r *enginecore.ClaimRequest, candidates []contractCandidate) (taken []enginecore.ClaimedExecution, left int64, err error) {
+func (c *contract) takeSome(ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest, candidates []contractCandidate) (taken []enginerpc.ClaimedExecution, left int64, err error) {
 	for len(candidates) > 0 && int64(len(taken)) < r.Count {
 		batch := candidates[:min(int(r.Count)-len(taken), len(candidates))]
 		candidates = candidates[len(batch):]
@@ -123,7 +124,7 @@ func (c *contract) takeSome(ctx context.Context, p enginecore.Partition, r *engi
 // contractClaim is one claim under way.
 type contractClaim struct {
 	contractCandidate
-	claim  func() (enginecore.ClaimExecutionReply, error)
+	claim  func() (enginerpc.ClaimExecutionReply, error)
 	policy *rueidis.RedisResult
 	input  *rueidis.RedisResult
 	tags   *rueidis.RedisResult
@@ -138,7 +139,7 @@ var (
 )
 
 // take claims executions, and reads what their worker needs, in one go.
-func (c *contract) take(ctx context.Context, p enginecore.Partition, r *enginecore.ClaimRequest, candidates []contractCandidate) ([]enginecore.ClaimedExecution, error) {
+func (c *contract) take(ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest, candidates []contractCandidate) ([]enginerpc.ClaimedExecution, error) {
 	b := c.batch()
 	claims := make([]*contractClaim, len(candidates))
 	for i, x := range candidates {
@@ -147,7 +148,7 @@ func (c *contract) take(ctx context.Context, p enginecore.Partition, r *engineco
 		c.addReads(b, claims[i], p)
 	}
 	fault := b.run(ctx)
-	var taken []enginecore.ClaimedExecution
+	var taken []enginerpc.ClaimedExecution
 	var ended []contractEnd
 	for _, x := range claims {
 		reply, err := x.claim()
@@ -178,8 +179,8 @@ func (c *contract) take(ctx context.Context, p enginecore.Partition, r *engineco
 }
 
 // addClaim adds grant and claim of one execution to a batch.
-func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginecore.ClaimRequest) {
-	grant := enginecore.Grant{
+func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.ClaimRequest) {
+	grant := enginerpc.Grant{
 		ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.WorkerInstanceID, LaneID: r.LaneID, GrantTTL: contractGrant,
 		WorkerCapabilitiesCSV: r.Capabilities,
 	}
@@ -189,26 +190,26 @@ func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginecore.Cl
 	next := enginecore.AttemptIndex(x.core.Int("total_attempt_count"))
 	switch {
 	case x.core.IsReclaimable():
-		addOnce[enginecore.IssueReclaimGrantReply](b, enginecore.IssueReclaimGrantCall{Grant: grant})
-		a := addOnce[enginecore.ReclaimExecutionReply](b, enginecore.ReclaimExecutionCall{
+		addOnce[enginerpc.IssueReclaimGrantReply](b, enginerpc.IssueReclaimGrantCall{Grant: grant})
+		a := addOnce[enginerpc.ReclaimExecutionReply](b, enginerpc.ReclaimExecutionCall{
 			OldAttemptIndex: current, AttemptIndex: next, ExecutionID: x.id, WorkerID: r.WorkerID,
 			WorkerInstanceID: r.WorkerInstanceID, LaneID: r.LaneID, LeaseID: lease, LeaseTTL: r.LeaseTTL, AttemptID: attempt,
 		})
-		x.claim = func() (enginecore.ClaimExecutionReply, error) { return enginecore.ClaimExecutionReply(a.reply), a.err }
+		x.claim = func() (enginerpc.ClaimExecutionReply, error) { return enginerpc.ClaimExecutionReply(a.reply), a.err }
 	case x.core["attempt_state"] == "attempt_interrupted":
-		addOnce[enginecore.IssueClaimGrantReply](b, enginecore.IssueClaimGrantCall{Grant: grant})
-		a := addOnce[enginecore.ClaimResumedExecutionReply](b, enginecore.ClaimResumedExecutionCall{
+		addOnce[enginerpc.IssueClaimGrantReply](b, enginerpc.IssueClaimGrantCall{Grant: grant})
+		a := addOnce[enginerpc.ClaimResumedExecutionReply](b, enginerpc.ClaimResumedExecutionCall{
 			AttemptIndex: current, ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.WorkerInstanceID,
 			LaneID: r.LaneID, LeaseID: lease, LeaseTTL: r.LeaseTTL,
 		})
-		x.claim = func() (enginecore.ClaimExecutionReply, error) { return enginecore.ClaimExecutionReply(a.reply), a.err }
+		x.claim = func() (enginerpc.ClaimExecutionReply, error) { return enginerpc.ClaimExecutionReply(a.reply), a.err }
 	default:
-		addOnce[enginecore.IssueClaimGrantReply](b, enginecore.IssueClaimGrantCall{Grant: grant})
-		a := addOnce[enginecore.ClaimExecutionReply](b, enginecore.ClaimExecutionCall{
+		addOnce[enginerpc.IssueClaimGrantReply](b, enginerpc.IssueClaimGrantCall{Grant: grant})
+		a := addOnce[enginerpc.ClaimExecutionReply](b, enginerpc.ClaimExecutionCall{
 			AttemptIndex: next, ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.WorkerInstanceID,
 			LaneID: r.LaneID, LeaseID: lease, LeaseTTL: r.LeaseTTL, RenewBefore: r.LeaseTTL * 2 / 3, AttemptID: attempt,
 		})
-		x.claim = func() (enginecore.ClaimExecutionReply, error) { return a.reply, a.err }
+		x.claim = func() (enginerpc.ClaimExecutionReply, error) { return a.reply, a.err }
 	}
 }
 
@@ -237,9 +238,9 @@ func contractLeaseID(claimID string, id enginecore.ExecutionID) enginecore.Lease
 }
 
 // claimed notes a lease and describes it to the worker.
-func (c *contract) claimed(x *contractClaim, reply enginecore.ClaimExecutionReply, p enginecore.Partition, r *enginecore.ClaimRequest) enginecore.ClaimedExecution {
+func (c *contract) claimed(x *contractClaim, reply enginerpc.ClaimExecutionReply, p enginecore.Partition, r *enginerpc.ClaimRequest) enginerpc.ClaimedExecution {
 	tags := hashrecord.Read(*x.tags, claimTags)
-	out := enginecore.ClaimedExecution{
+	out := enginerpc.ClaimedExecution{
 		ExecutionID: x.id, Node: tags[tagNode], Kind: x.core["execution_kind"], FlowID: enginecore.FlowID(x.core["flow_id"]),
 		AttemptIndex: reply.AttemptIndex, AttemptID: reply.AttemptID, AttemptType: reply.AttemptType, LeaseID: reply.LeaseID,
 		LeaseEpoch: reply.LeaseEpoch, LeaseExpiresAt: reply.LeaseExpiresAt, RetryCount: x.core.Int("retry_count"),
@@ -265,7 +266,7 @@ func (c *contract) claimed(x *contractClaim, reply enginecore.ClaimExecutionRepl
 }
 
 // claimedBefore finds what an earlier try of the same claim has got.
-func (c *contract) claimedBefore(ctx context.Context, p enginecore.Partition, r *enginecore.ClaimRequest) ([]enginecore.ClaimedExecution, error) {
+func (c *contract) claimedBefore(ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest) ([]enginerpc.ClaimedExecution, error) {
 	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.IndexWorkerLeases(p, r.WorkerInstanceID)).Build())
 	if err != nil {
 		return nil, err
@@ -287,9 +288,9 @@ func (c *contract) claimedBefore(ctx context.Context, p enginecore.Partition, r 
 	if err := b.run(ctx); err != nil {
 		return nil, err
 	}
-	taken := make([]enginecore.ClaimedExecution, len(claims))
+	taken := make([]enginerpc.ClaimedExecution, len(claims))
 	for i, x := range claims {
-		taken[i] = c.claimed(x, enginecore.ClaimExecutionReply{
+		taken[i] = c.claimed(x, enginerpc.ClaimExecutionReply{
 			LeaseID: enginecore.LeaseID(x.core["current_lease_id"]), LeaseEpoch: enginecore.LeaseEpoch(x.core.Int("current_lease_epoch")),
 			AttemptID:    enginecore.AttemptID(x.core["current_attempt_id"]),
 			AttemptIndex: enginecore.AttemptIndex(x.core.Int("current_attempt_index")), LeaseExpiresAt: x.core.Time("lease_expires_at"),
@@ -302,7 +303,7 @@ func (c *contract) claimedBefore(ctx context.Context, p enginecore.Partition, r 
 const maxClaimedInputs = 32
 
 // addInputs adds the flow's input and the results of upstreams to claimed executions that use them.
-func (c *contract) addInputs(ctx context.Context, p enginecore.Partition, taken []enginecore.ClaimedExecution) error {
+func (c *contract) addInputs(ctx context.Context, p enginecore.Partition, taken []enginerpc.ClaimedExecution) error {
 	b := c.batch()
 	var finish []func()
 	budget := maxClaimedInputs
@@ -325,7 +326,7 @@ func (c *contract) addInputs(ctx context.Context, p enginecore.Partition, taken 
 			read := b.get(c.client.B().Get().Key(c.keys.ExecResult(enginecore.ExecutionIDFor(p, x.FlowID, node))).Build())
 			finish = append(finish, func() {
 				if result, err := read.AsBytes(); err == nil {
-					x.Inputs = append(x.Inputs, enginecore.NodeInput{Name: node, Result: result})
+					x.Inputs = append(x.Inputs, enginerpc.NodeInput{Name: node, Result: result})
 				}
 			})
 		}
@@ -343,8 +344,8 @@ func (c *contract) addInputs(ctx context.Context, p enginecore.Partition, taken 
 const contractInputs = 8
 
 // ReadInputs reads results of upstreams, a page of them. The cursor is the number of the next one.
-func (c *contract) ReadInputs(ctx context.Context, call enginecore.ReadInputsCall) (enginecore.ReadInputsReply, error) {
-	reply := enginecore.ReadInputsReply{Status: enginecore.StatusOK}
+func (c *contract) ReadInputs(ctx context.Context, call enginerpc.ReadInputsCall) (enginerpc.ReadInputsReply, error) {
+	reply := enginerpc.ReadInputsReply{Status: enginerpc.StatusOK}
 	results, err := c.read(ctx, c.client.B().Get().Key(c.keys.ExecPolicy(call.ExecutionID)).Build(),
 		c.hmget(c.keys.ExecCore(call.ExecutionID), []string{"flow_id"}))
 	if err != nil {
@@ -368,7 +369,7 @@ func (c *contract) ReadInputs(ctx context.Context, call enginecore.ReadInputsCal
 	}
 	for i, node := range page {
 		if result, err := results[i].AsBytes(); err == nil {
-			reply.Inputs = append(reply.Inputs, enginecore.NodeInput{Name: node, Result: result})
+			reply.Inputs = append(reply.Inputs, enginerpc.NodeInput{Name: node, Result: result})
 		}
 	}
 	if next := first + len(page); next < len(nodes) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -217,21 +218,21 @@ func TestContractPoisonNode(t *testing.T) {
 		require.NoError(t, err)
 		id := enginecore.ExecutionIDFor(partition, run.FlowID(), "n0")
 		b.Keeper(t)
-		grant := enginecore.Grant{ExecutionID: id, WorkerID: "w", WorkerInstanceID: "dies", LaneID: "default", GrantTTL: time.Second}
-		_, err = core.IssueClaimGrant(ctx, enginecore.IssueClaimGrantCall{Grant: grant})
+		grant := enginerpc.Grant{ExecutionID: id, WorkerID: "w", WorkerInstanceID: "dies", LaneID: "default", GrantTTL: time.Second}
+		_, err = core.IssueClaimGrant(ctx, enginerpc.IssueClaimGrantCall{Grant: grant})
 		require.NoError(t, err)
-		_, err = core.ClaimExecution(ctx, enginecore.ClaimExecutionCall{
+		_, err = core.ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
 			ExecutionID: id, WorkerID: "w", WorkerInstanceID: "dies", LaneID: "default", LeaseID: enginecore.LeaseID(uuid.NewString()),
 			LeaseTTL: 5 * time.Millisecond, RenewBefore: time.Millisecond, AttemptID: enginecore.AttemptID(uuid.NewString()),
 		})
 		require.NoError(t, err)
 		for i := range 5 {
 			enginetest.Eventually(t, enginetest.Patience, func() string {
-				_, err := core.IssueReclaimGrant(ctx, enginecore.IssueReclaimGrantCall{Grant: grant})
+				_, err := core.IssueReclaimGrant(ctx, enginerpc.IssueReclaimGrantCall{Grant: grant})
 				if err != nil {
 					return err.Error()
 				}
-				_, err = core.ReclaimExecution(ctx, enginecore.ReclaimExecutionCall{
+				_, err = core.ReclaimExecution(ctx, enginerpc.ReclaimExecutionCall{
 					OldAttemptIndex: enginecore.AttemptIndex(i), AttemptIndex: enginecore.AttemptIndex(i + 1), ExecutionID: id,
 					WorkerID: "w", WorkerInstanceID: "dies", LaneID: "default", LeaseID: enginecore.LeaseID(uuid.NewString()),
 					LeaseTTL: 5 * time.Millisecond, AttemptID: enginecore.AttemptID(uuid.NewString()),

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -28,15 +29,15 @@ func (s *contractSubmission) stageEdges(ctx context.Context) error {
 		if missing, revision, err = s.unstaged(ctx, missing, round > 0); err != nil {
 			return err
 		}
-		staged := make([]enginecore.StageDependencyEdgeCall, len(missing))
+		staged := make([]enginerpc.StageDependencyEdgeCall, len(missing))
 		for i, e := range missing {
-			staged[i] = enginecore.StageDependencyEdgeCall{
+			staged[i] = enginerpc.StageDependencyEdgeCall{
 				FlowID: call.FlowID, EdgeID: e.EdgeID, UpstreamExecutionID: e.UpstreamExecutionID,
 				DownstreamExecutionID: e.DownstreamExecutionID, DependencyKind: e.DependencyKind,
 				ExpectedGraphRevision: revision + int64(i), Now: c.now(),
 			}
 		}
-		answers := sendContract[enginecore.StageDependencyEdgeReply](ctx, c, staged)
+		answers := sendContract[enginerpc.StageDependencyEdgeReply](ctx, c, staged)
 		if err := firstError(answers, enginecore.ErrDependencyAlreadyExists, enginecore.ErrStaleGraphRevision,
 			enginecore.ErrUnavailable, enginecore.ErrOutcomeUnknown); err != nil {
 			return err
@@ -60,7 +61,7 @@ func (s *contractSubmission) stageEdges(ctx context.Context) error {
 
 // unstaged reads the flow's revision, and leaves out what is staged already. The edges of a flow that has none yet need no
 // look.
-func (s *contractSubmission) unstaged(ctx context.Context, edges []enginecore.SubmitFlowEdge, again bool) ([]enginecore.SubmitFlowEdge, int64, error) {
+func (s *contractSubmission) unstaged(ctx context.Context, edges []enginerpc.SubmitFlowEdge, again bool) ([]enginerpc.SubmitFlowEdge, int64, error) {
 	c, call := s.contract, s.call
 	fields := []string{"graph_revision", "edge_count"}
 	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(call.Partition, call.FlowID), fields))
@@ -102,9 +103,9 @@ func (s *contractSubmission) applyEdges(ctx context.Context) error {
 		return err
 	}
 	b := c.batch()
-	applied := make([]*callResult[enginecore.ApplyDependencyToChildReply], len(call.Edges))
+	applied := make([]*callResult[enginerpc.ApplyDependencyToChildReply], len(call.Edges))
 	for i, e := range call.Edges {
-		applied[i] = addAgain[enginecore.ApplyDependencyToChildReply](b, enginecore.ApplyDependencyToChildCall{
+		applied[i] = addAgain[enginerpc.ApplyDependencyToChildReply](b, enginerpc.ApplyDependencyToChildCall{
 			DownstreamExecutionID: e.DownstreamExecutionID, LaneID: cores[i].Lane(), FlowID: call.FlowID, EdgeID: e.EdgeID,
 			UpstreamExecutionID: e.UpstreamExecutionID, DependencyKind: e.DependencyKind, Now: c.now(),
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // awaitEvents waits a while: the contract has no log that could tell.
@@ -19,8 +20,8 @@ func (c *contract) awaitEvents(ctx context.Context, _ *tail, _ enginecore.Partit
 }
 
 // ReadEvents puts together what happened in a run from its records and the histories of its leases.
-func (c *contract) ReadEvents(ctx context.Context, call enginecore.ReadEventsCall) (enginecore.ReadEventsReply, error) {
-	reply := enginecore.ReadEventsReply{Status: enginecore.StatusOK}
+func (c *contract) ReadEvents(ctx context.Context, call enginerpc.ReadEventsCall) (enginerpc.ReadEventsReply, error) {
+	reply := enginerpc.ReadEventsReply{Status: enginerpc.StatusOK}
 	now, err := c.readClock(ctx)
 	if err != nil {
 		return reply, err
@@ -69,7 +70,7 @@ func (c *contract) ReadEvents(ctx context.Context, call enginecore.ReadEventsCal
 
 // contractEvent is an event with its place: of those of one millisecond, the number decides.
 type contractEvent struct {
-	enginecore.FlowEvent
+	enginerpc.FlowEvent
 	at     time.Time
 	number int64
 }
@@ -84,22 +85,22 @@ const (
 // events are those of the run itself, and the ends of its nodes.
 func (r *contractRun) events() []contractEvent {
 	created := r.core.Time("created_at")
-	events := []contractEvent{{enginecore.FlowEvent{Event: string(EventFlowSubmitted)}, created, 0}}
+	events := []contractEvent{{enginerpc.FlowEvent{Event: string(EventFlowSubmitted)}, created, 0}}
 	if at := r.core.Time("cancelled_at"); !at.IsZero() {
 		events = append(events, contractEvent{
-			enginecore.FlowEvent{Event: string(EventFlowCancelRequested), Detail: r.core["cancel_reason"]}, at, 1,
+			enginerpc.FlowEvent{Event: string(EventFlowCancelRequested), Detail: r.core["cancel_reason"]}, at, 1,
 		})
 	}
 	for i, n := range r.nodes {
 		if at := n.core.Time("progress_updated_at"); !at.IsZero() {
-			e := enginecore.FlowEvent{
+			e := enginerpc.FlowEvent{
 				Event: string(EventProgress), Node: n.name, Attempt: n.core["current_attempt_index"],
 				Detail: n.core["progress_pct"] + " " + n.core["progress_message"],
 			}
 			events = append(events, contractEvent{e, at, int64(i+1)*eventsPerNode + lastOfNode - 1})
 		}
 		if n.core.IsTerminal() {
-			e := enginecore.FlowEvent{
+			e := enginerpc.FlowEvent{
 				Event: n.core["terminal_outcome"], Node: n.name, Attempt: n.core["current_attempt_index"],
 				Detail: n.endDetail(),
 			}
@@ -107,7 +108,7 @@ func (r *contractRun) events() []contractEvent {
 		}
 	}
 	if at := r.over(); !at.IsZero() {
-		events = append(events, contractEvent{enginecore.FlowEvent{Event: "flow_" + r.outcome}, at, runEnds})
+		events = append(events, contractEvent{enginerpc.FlowEvent{Event: "flow_" + r.outcome}, at, runEnds})
 	}
 	return events
 }
@@ -127,7 +128,7 @@ func (n *contractNode) history(index int, entries []rueidis.XRangeEntry) []contr
 	var events []contractEvent
 	for i, entry := range entries {
 		f := entry.FieldValues
-		e := enginecore.FlowEvent{Node: n.name, Attempt: f["attempt_index"]}
+		e := enginerpc.FlowEvent{Node: n.name, Attempt: f["attempt_index"]}
 		switch f["event"] {
 		case "acquired":
 			e.Event, e.Detail = string(EventStarted), f["worker_id"]

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -31,8 +32,8 @@ func (*contract) tickTasks() []taskID {
 }
 
 // keepAll does what is due in several partitions at a time.
-func (c *contract) keepAll(ctx context.Context, calls []enginecore.KeepCall) ([]callResult[enginecore.KeepReply], error) {
-	answers := make([]callResult[enginecore.KeepReply], len(calls))
+func (c *contract) keepAll(ctx context.Context, calls []enginerpc.KeepCall) ([]callResult[enginerpc.KeepReply], error) {
+	answers := make([]callResult[enginerpc.KeepReply], len(calls))
 	var ticking errgroup.Group
 	ticking.SetLimit(contractTicks)
 	for i, call := range calls {
@@ -53,20 +54,20 @@ func (c *contract) keepAll(ctx context.Context, calls []enginecore.KeepCall) ([]
 }
 
 // Tick does what is due in a partition.
-func (c *contract) Tick(ctx context.Context, call enginecore.TickCall) (enginecore.TickReply, error) {
-	reply, err := c.keep(ctx, enginecore.KeepCall{Partition: call.Partition, Limit: call.Limit, Lanes: call.Lanes})
-	return enginecore.TickReply{Status: reply.Status, Now: reply.Now, NextDueAt: reply.NextDueAt, More: reply.More}, err
+func (c *contract) Tick(ctx context.Context, call enginerpc.TickCall) (enginerpc.TickReply, error) {
+	reply, err := c.keep(ctx, enginerpc.KeepCall{Partition: call.Partition, Limit: call.Limit, Lanes: call.Lanes})
+	return enginerpc.TickReply{Status: reply.Status, Now: reply.Now, NextDueAt: reply.NextDueAt, More: reply.More}, err
 }
 
 // keep does what is due in a partition, as the scanners of a FlowFabric server do, and now and then what nobody has done.
-func (c *contract) keep(ctx context.Context, call enginecore.KeepCall) (enginecore.KeepReply, error) {
+func (c *contract) keep(ctx context.Context, call enginerpc.KeepCall) (enginerpc.KeepReply, error) {
 	now, err := c.readClock(ctx)
 	if err != nil {
-		return enginecore.KeepReply{}, err
+		return enginerpc.KeepReply{}, err
 	}
 	t := &contractTick{contract: c, call: call, lanes: c.knownLanes(call.Lanes), lags: make(map[taskID]time.Duration)}
 	// Nobody tells what other programs make due.
-	t.reply = enginecore.KeepReply{Status: enginecore.StatusOK, Now: now, NextDueAt: now.Add(c.config.poll)}
+	t.reply = enginerpc.KeepReply{Status: enginerpc.StatusOK, Now: now, NextDueAt: now.Add(c.config.poll)}
 	if err := t.readDue(ctx); err != nil {
 		return t.reply, err
 	}
@@ -89,7 +90,7 @@ func (c *contract) keep(ctx context.Context, call enginecore.KeepCall) (engineco
 			return t.reply, err
 		}
 		if t.count > 0 {
-			t.reply.Done = append(t.reply.Done, enginecore.DutyDone{Duty: string(d.duty), Done: t.count, Lag: t.lags[d.duty]})
+			t.reply.Done = append(t.reply.Done, enginerpc.DutyDone{Duty: string(d.duty), Done: t.count, Lag: t.lags[d.duty]})
 		}
 	}
 	return t.reply, nil
@@ -109,8 +110,8 @@ func (c *contract) knownLanes(more []enginecore.LaneID) []enginecore.LaneID {
 // contractTick is one tick of a partition under way.
 type contractTick struct {
 	contract *contract
-	call     enginecore.KeepCall
-	reply    enginecore.KeepReply
+	call     enginerpc.KeepCall
+	reply    enginerpc.KeepReply
 	// count is what the duty at hand has done, lags how late the first item of each was.
 	count int64
 	lags  map[taskID]time.Duration
@@ -194,11 +195,11 @@ func (t *contractTick) expireLeases(ctx context.Context) error {
 	}
 	c := t.contract
 	ids := executionIDs(t.leases)
-	calls := make([]enginecore.MarkLeaseExpiredIfDueCall, len(ids))
+	calls := make([]enginerpc.MarkLeaseExpiredIfDueCall, len(ids))
 	for i, id := range ids {
-		calls[i] = enginecore.MarkLeaseExpiredIfDueCall{ExecutionID: id}
+		calls[i] = enginerpc.MarkLeaseExpiredIfDueCall{ExecutionID: id}
 	}
-	answers := sendContract[enginecore.MarkLeaseExpiredIfDueReply](ctx, c, calls)
+	answers := sendContract[enginerpc.MarkLeaseExpiredIfDueReply](ctx, c, calls)
 	if err := firstError(answers); err != nil {
 		return err
 	}
@@ -229,14 +230,14 @@ func (t *contractTick) expire(ctx context.Context, ids []enginecore.ExecutionID,
 	if err != nil {
 		return err
 	}
-	calls := make([]enginecore.ExpireExecutionCall, len(ids))
+	calls := make([]enginerpc.ExpireExecutionCall, len(ids))
 	for i, id := range ids {
-		calls[i] = enginecore.ExpireExecutionCall{
+		calls[i] = enginerpc.ExpireExecutionCall{
 			AttemptIndex: enginecore.AttemptIndex(cores[i].Int("current_attempt_index")), LaneID: cores[i].Lane(), ExecutionID: id,
 			WorkerInstanceID: enginecore.WorkerInstanceID(cores[i]["current_worker_instance_id"]), ExpireReason: reason,
 		}
 	}
-	answers := sendContract[enginecore.ExpireExecutionReply](ctx, c, calls)
+	answers := sendContract[enginerpc.ExpireExecutionReply](ctx, c, calls)
 	if err := firstError(answers); err != nil {
 		return err
 	}
@@ -259,11 +260,11 @@ func (t *contractTick) expire(ctx context.Context, ids []enginecore.ExecutionID,
 func (t *contractTick) promote(ctx context.Context) error {
 	c := t.contract
 	for lane, members := range t.delayed {
-		calls := make([]enginecore.PromoteDelayedCall, len(members))
+		calls := make([]enginerpc.PromoteDelayedCall, len(members))
 		for i, id := range executionIDs(members) {
-			calls[i] = enginecore.PromoteDelayedCall{LaneID: lane, ExecutionID: id, Now: t.reply.Now}
+			calls[i] = enginerpc.PromoteDelayedCall{LaneID: lane, ExecutionID: id, Now: t.reply.Now}
 		}
-		answers := sendContract[enginecore.PromoteDelayedReply](ctx, c, calls)
+		answers := sendContract[enginerpc.PromoteDelayedReply](ctx, c, calls)
 		if err := firstError(answers); err != nil {
 			return err
 		}

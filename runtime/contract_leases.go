@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -119,23 +120,23 @@ func endedBySelf(err error, epoch enginecore.LeaseEpoch, attempt enginecore.Atte
 }
 
 // Complete commits a result, tells the downstreams, and hands on one of them, or another execution of the lane.
-func (c *contract) Complete(ctx context.Context, call enginecore.CompleteCall) (enginecore.CompleteReply, error) {
-	reply := enginecore.CompleteReply{Status: enginecore.StatusOK}
+func (c *contract) Complete(ctx context.Context, call enginerpc.CompleteCall) (enginerpc.CompleteReply, error) {
+	reply := enginerpc.CompleteReply{Status: enginerpc.StatusOK}
 	lease, err := c.leaseOf(ctx, call.Partition, call.ExecutionID, call.LeaseID)
 	if err != nil {
 		return reply, err
 	}
-	_, err = c.core.CompleteExecution(ctx, enginecore.CompleteExecutionCall{
+	_, err = c.core.CompleteExecution(ctx, enginerpc.CompleteExecutionCall{
 		AttemptIndex: lease.attempt, WorkerInstanceID: lease.worker, LaneID: lease.lane, ExecutionID: call.ExecutionID,
 		LeaseID: call.LeaseID, LeaseEpoch: call.LeaseEpoch, AttemptID: call.AttemptID, ResultPayload: call.Result,
 	})
 	if endedBySelf(err, call.LeaseEpoch, call.AttemptID, "success") {
-		reply.Status, err = enginecore.StatusAlreadySatisfied, nil
+		reply.Status, err = enginerpc.StatusAlreadySatisfied, nil
 	}
 	if err != nil {
 		return reply, err
 	}
-	first := reply.Status == enginecore.StatusOK
+	first := reply.Status == enginerpc.StatusOK
 	ready, err := c.propagateOnce(ctx, call.Partition, call.LaneID, first, lease.end(call.ExecutionID, "success"))
 	if err != nil {
 		return reply, err
@@ -171,22 +172,22 @@ func (c *contract) waiting(ctx context.Context, p enginecore.Partition, lane eng
 }
 
 // Fail reports a failed attempt with the retry that the stored policy grants.
-func (c *contract) Fail(ctx context.Context, call enginecore.FailCall) (enginecore.FailReply, error) {
-	reply := enginecore.FailReply{Status: enginecore.StatusOK}
+func (c *contract) Fail(ctx context.Context, call enginerpc.FailCall) (enginerpc.FailReply, error) {
+	reply := enginerpc.FailReply{Status: enginerpc.StatusOK}
 	lease, err := c.leaseOf(ctx, call.Partition, call.ExecutionID, call.LeaseID)
 	if err != nil {
 		return reply, err
 	}
-	failed, err := c.core.FailExecution(ctx, enginecore.FailExecutionCall{
+	failed, err := c.core.FailExecution(ctx, enginerpc.FailExecutionCall{
 		AttemptIndex: lease.attempt, WorkerInstanceID: lease.worker, LaneID: lease.lane, ExecutionID: call.ExecutionID,
 		LeaseID: call.LeaseID, LeaseEpoch: call.LeaseEpoch, AttemptID: call.AttemptID, FailureReason: call.Reason,
 		FailureCategory: call.Category, RetryPolicyJSON: contractRetry(lease, call),
 	})
 	switch {
 	case endedBySelf(err, call.LeaseEpoch, call.AttemptID, "failed"):
-		reply.Status, failed.Outcome = enginecore.StatusAlreadySatisfied, "terminal_failed"
+		reply.Status, failed.Outcome = enginerpc.StatusAlreadySatisfied, "terminal_failed"
 	case retriedBySelf(err, call.LeaseEpoch):
-		reply.Status, failed.Outcome = enginecore.StatusAlreadySatisfied, "retry_scheduled"
+		reply.Status, failed.Outcome = enginerpc.StatusAlreadySatisfied, "retry_scheduled"
 	case err != nil:
 		return reply, err
 	}
@@ -214,7 +215,7 @@ func retriedBySelf(err error, epoch enginecore.LeaseEpoch) bool {
 
 // contractRetry is the retry policy for one failure: the stored one's limit, with the delay worked out here, since the
 // contract knows neither jitter nor a delay that the failure asks for.
-func contractRetry(lease *contractLease, call enginecore.FailCall) []byte {
+func contractRetry(lease *contractLease, call enginerpc.FailCall) []byte {
 	var stored storedPolicy
 	if err := json.Unmarshal(lease.policy, &stored); err != nil || stored.Retry == nil || !call.Retryable {
 		return nil
@@ -238,19 +239,19 @@ func contractRetry(lease *contractLease, call enginecore.FailCall) []byte {
 }
 
 // Release puts an execution back: delayed until now, which keeps its attempt, and promoted at once.
-func (c *contract) Release(ctx context.Context, call enginecore.ReleaseCall) (enginecore.ReleaseReply, error) {
-	reply := enginecore.ReleaseReply{Status: enginecore.StatusOK}
+func (c *contract) Release(ctx context.Context, call enginerpc.ReleaseCall) (enginerpc.ReleaseReply, error) {
+	reply := enginerpc.ReleaseReply{Status: enginerpc.StatusOK}
 	lease, err := c.leaseOf(ctx, call.Partition, call.ExecutionID, call.LeaseID)
 	if err != nil {
 		return reply, err
 	}
 	now := c.now()
 	b := c.batch()
-	delayed := addOnce[enginecore.DelayExecutionReply](b, enginecore.DelayExecutionCall{
+	delayed := addOnce[enginerpc.DelayExecutionReply](b, enginerpc.DelayExecutionCall{
 		AttemptIndex: lease.attempt, WorkerInstanceID: lease.worker, LaneID: lease.lane, ExecutionID: call.ExecutionID,
 		LeaseID: call.LeaseID, LeaseEpoch: call.LeaseEpoch, AttemptID: call.AttemptID, DelayUntil: now,
 	})
-	promoted := addOnce[enginecore.PromoteDelayedReply](b, enginecore.PromoteDelayedCall{LaneID: lease.lane, ExecutionID: call.ExecutionID, Now: now})
+	promoted := addOnce[enginerpc.PromoteDelayedReply](b, enginerpc.PromoteDelayedCall{LaneID: lease.lane, ExecutionID: call.ExecutionID, Now: now})
 	if err := b.run(ctx); err != nil {
 		return reply, err
 	}
@@ -265,24 +266,24 @@ func (c *contract) Release(ctx context.Context, call enginecore.ReleaseCall) (en
 const renewHistoryGrace = 5 * time.Second
 
 // renewAll renews lease by lease, in one go.
-func (c *contract) renewAll(ctx context.Context, calls []enginecore.RenewCall) ([]callResult[enginecore.RenewReply], error) {
+func (c *contract) renewAll(ctx context.Context, calls []enginerpc.RenewCall) ([]callResult[enginerpc.RenewReply], error) {
 	_, _ = c.readClock(ctx) // an old reading does for a while
 	b := c.batch()
-	renewals := make([][]*callResult[enginecore.RenewLeaseReply], len(calls))
+	renewals := make([][]*callResult[enginerpc.RenewLeaseReply], len(calls))
 	for i, call := range calls {
 		for _, l := range call.Leases {
 			var attempt enginecore.AttemptIndex
 			if lease := c.leases.get(l.LeaseID); lease != nil {
 				attempt = lease.attempt
 			}
-			renewals[i] = append(renewals[i], addOnce[enginecore.RenewLeaseReply](b, enginecore.RenewLeaseCall{
+			renewals[i] = append(renewals[i], addOnce[enginerpc.RenewLeaseReply](b, enginerpc.RenewLeaseCall{
 				ExecutionID: l.ExecutionID, AttemptIndex: attempt, AttemptID: l.AttemptID, LeaseID: l.LeaseID,
 				LeaseEpoch: l.LeaseEpoch, LeaseTTL: call.LeaseTTL, LeaseHistoryGrace: renewHistoryGrace,
 			}))
 		}
 	}
 	_ = b.run(ctx) // the errors are in the answers
-	answers := make([]callResult[enginecore.RenewReply], len(calls))
+	answers := make([]callResult[enginerpc.RenewReply], len(calls))
 	var faults []error
 	for i, call := range calls {
 		answers[i] = c.renewal(ctx, call, renewals[i])
@@ -292,8 +293,8 @@ func (c *contract) renewAll(ctx context.Context, calls []enginecore.RenewCall) (
 }
 
 // renewal gathers the answers of one call.
-func (c *contract) renewal(ctx context.Context, call enginecore.RenewCall, renewed []*callResult[enginecore.RenewLeaseReply]) callResult[enginecore.RenewReply] {
-	a := callResult[enginecore.RenewReply]{reply: enginecore.RenewReply{Status: enginecore.StatusOK}}
+func (c *contract) renewal(ctx context.Context, call enginerpc.RenewCall, renewed []*callResult[enginerpc.RenewLeaseReply]) callResult[enginerpc.RenewReply] {
+	a := callResult[enginerpc.RenewReply]{reply: enginerpc.RenewReply{Status: enginerpc.StatusOK}}
 	for i, l := range call.Leases {
 		var refusal *enginecore.Error
 		switch err := renewed[i].err; {
@@ -301,10 +302,10 @@ func (c *contract) renewal(ctx context.Context, call enginecore.RenewCall, renew
 			a.reply.ExpiresAt = renewed[i].reply.ExpiresAt
 			c.leases.renewed(l.LeaseID, call.LeaseTTL)
 			if c.endOverdue(ctx, call.Partition, l) {
-				a.reply.Lost = append(a.reply.Lost, enginecore.LostLease{ExecutionID: l.ExecutionID, Code: string(enginecore.ErrExecutionNotActive)})
+				a.reply.Lost = append(a.reply.Lost, enginerpc.LostLease{ExecutionID: l.ExecutionID, Code: string(enginecore.ErrExecutionNotActive)})
 			}
 		case errors.As(err, &refusal):
-			a.reply.Lost = append(a.reply.Lost, enginecore.LostLease{ExecutionID: l.ExecutionID, Code: string(refusal.Code)})
+			a.reply.Lost = append(a.reply.Lost, enginerpc.LostLease{ExecutionID: l.ExecutionID, Code: string(refusal.Code)})
 		default:
 			a.err = err
 		}
@@ -317,12 +318,12 @@ func (c *contract) renewal(ctx context.Context, call enginecore.RenewCall, renew
 
 // endOverdue fails an attempt whose function does not end although its start-to-close timeout is over, as the engine does
 // where it looks after that itself. It tells whether it did.
-func (c *contract) endOverdue(ctx context.Context, p enginecore.Partition, l enginecore.RenewLease) bool {
+func (c *contract) endOverdue(ctx context.Context, p enginecore.Partition, l enginerpc.RenewLease) bool {
 	lease := c.leases.get(l.LeaseID)
 	if lease == nil || lease.overdue.IsZero() || time.Now().Before(lease.overdue) {
 		return false
 	}
-	_, err := c.Fail(ctx, enginecore.FailCall{
+	_, err := c.Fail(ctx, enginerpc.FailCall{
 		Partition: p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
 		AttemptIndex: lease.attempt, Reason: ErrStartToClose.Error(), Category: activity.CategoryTimeout, Retryable: true,
 	})
@@ -330,7 +331,7 @@ func (c *contract) endOverdue(ctx context.Context, p enginecore.Partition, l eng
 }
 
 // strays are leases that the engine has for a worker that does not know of them.
-func (c *contract) strays(ctx context.Context, call enginecore.RenewCall) ([]enginecore.HeldLease, error) {
+func (c *contract) strays(ctx context.Context, call enginerpc.RenewCall) ([]enginerpc.HeldLease, error) {
 	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.IndexWorkerLeases(call.Partition, call.WorkerInstanceID)).Build())
 	if err != nil {
 		return nil, err
@@ -349,10 +350,10 @@ func (c *contract) strays(ctx context.Context, call enginecore.RenewCall) ([]eng
 	if err != nil {
 		return nil, err
 	}
-	var strays []enginecore.HeldLease
+	var strays []enginerpc.HeldLease
 	for i, id := range ids {
 		if cores[i]["ownership_state"] == "leased" && cores[i]["current_worker_instance_id"] == string(call.WorkerInstanceID) {
-			strays = append(strays, enginecore.HeldLease{
+			strays = append(strays, enginerpc.HeldLease{
 				ExecutionID: id, LeaseID: enginecore.LeaseID(cores[i]["current_lease_id"]),
 				LeaseEpoch: enginecore.LeaseEpoch(cores[i].Int("current_lease_epoch")),
 				AttemptID:  enginecore.AttemptID(cores[i]["current_attempt_id"]),

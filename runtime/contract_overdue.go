@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 const (
@@ -38,18 +39,18 @@ func (c *contract) expireWaits(ctx context.Context, p enginecore.Partition, due 
 	if err != nil {
 		return 0, err
 	}
-	var calls []enginecore.ExpireSuspensionCall
+	var calls []enginerpc.ExpireSuspensionCall
 	var lanes []enginecore.LaneID
 	for i, id := range ids {
 		if waitpoint := cores[i]["current_waitpoint_id"]; waitpoint != "" {
-			calls = append(calls, enginecore.ExpireSuspensionCall{
+			calls = append(calls, enginerpc.ExpireSuspensionCall{
 				WaitpointID: enginecore.WaitpointID(waitpoint), AttemptIndex: enginecore.AttemptIndex(cores[i].Int("current_attempt_index")),
 				LaneID: cores[i].Lane(), ExecutionID: id,
 			})
 			lanes = append(lanes, cores[i].Lane())
 		}
 	}
-	answers := sendContract[enginecore.ExpireSuspensionReply](ctx, c, calls)
+	answers := sendContract[enginerpc.ExpireSuspensionReply](ctx, c, calls)
 	slices.Sort(lanes)
 	for _, lane := range slices.Compact(lanes) {
 		c.tellWork(ctx, p, lane) // some go on when their time is over
@@ -67,24 +68,24 @@ func (c *contract) closeWaitpoints(ctx context.Context, p enginecore.Partition, 
 	if err != nil {
 		return 0, err
 	}
-	var calls []enginecore.CloseWaitpointCall
+	var calls []enginerpc.CloseWaitpointCall
 	for i, id := range due {
 		if owner, err := results[i].ToString(); err == nil {
-			calls = append(calls, enginecore.CloseWaitpointCall{
+			calls = append(calls, enginerpc.CloseWaitpointCall{
 				ExecutionID: enginecore.ExecutionID(owner), WaitpointID: enginecore.WaitpointID(id), Reason: "never_committed",
 			})
 		}
 	}
-	return accepted(sendContract[enginecore.CloseWaitpointReply](ctx, c, calls))
+	return accepted(sendContract[enginerpc.CloseWaitpointReply](ctx, c, calls))
 }
 
 // resetBudgets begins budgets at zero again whose time has come.
 func (c *contract) resetBudgets(ctx context.Context, p enginecore.Partition, due []string, now time.Time) (int64, error) {
-	calls := make([]enginecore.ResetBudgetCall, len(due))
+	calls := make([]enginerpc.ResetBudgetCall, len(due))
 	for i, id := range due {
-		calls[i] = enginecore.ResetBudgetCall{Partition: p, BudgetID: enginecore.BudgetID(id), Now: now}
+		calls[i] = enginerpc.ResetBudgetCall{Partition: p, BudgetID: enginecore.BudgetID(id), Now: now}
 	}
-	return accepted(sendContract[enginecore.ResetBudgetReply](ctx, c, calls))
+	return accepted(sendContract[enginerpc.ResetBudgetReply](ctx, c, calls))
 }
 
 // accepted counts the calls that were carried out. What the engine refuses is for others to mend.

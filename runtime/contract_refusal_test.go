@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/lua"
@@ -61,11 +62,11 @@ func TestContractSendsNoCompositeCall(t *testing.T) {
 	b := enginetest.NewContract(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
 	partition := enginecore.Partition{Family: enginecore.FlowFamily}
-	_, err := b.Engine.Core().Tick(ctx, enginecore.TickCall{Partition: partition, Limit: 1})
+	_, err := b.Engine.Core().Tick(ctx, enginerpc.TickCall{Partition: partition, Limit: 1})
 	require.ErrorIs(t, err, enginecore.ErrContractOnly)
 	require.ErrorContains(t, err, "ffx_tick")
 	pipeline := b.Engine.Core().Pipeline()
-	result := enginecore.Add[enginecore.TickReply](pipeline, enginecore.TickCall{Partition: partition, Limit: 1})
+	result := enginerpc.Add[enginerpc.TickReply](pipeline, enginerpc.TickCall{Partition: partition, Limit: 1})
 	require.NoError(t, pipeline.Run(ctx))
 	_, err = result.Get()
 	require.ErrorIs(t, err, enginecore.ErrContractOnly)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -20,7 +21,7 @@ func (s *contractSubmission) letGo(ctx context.Context) error {
 	if int64(len(members)) < call.NodeTotal {
 		return fmt.Errorf("flow %s has %d of %d nodes", call.FlowID, len(members), call.NodeTotal)
 	}
-	_, err = callAgain[enginecore.SetFlowTagsReply](ctx, c, enginecore.SetFlowTagsCall{
+	_, err = callAgain[enginerpc.SetFlowTagsReply](ctx, c, enginerpc.SetFlowTagsCall{
 		Partition: call.Partition, FlowID: call.FlowID, Tags: []string{tagSubmitted, "1"},
 	})
 	if err != nil {
@@ -40,12 +41,12 @@ func (c *contract) release(ctx context.Context, p enginecore.Partition, members 
 	for from := 0; from < len(members); from += contractPage {
 		to := min(from+contractPage, len(members))
 		b := c.batch()
-		promoted := make(map[int]*callResult[enginecore.PromoteDelayedReply], to-from)
+		promoted := make(map[int]*callResult[enginerpc.PromoteDelayedReply], to-from)
 		for i := from; i < to; i++ {
 			if cores[i]["eligibility_state"] == "not_eligible_until_time" && !cores[i].Time("delay_until").Equal(heldUntil) {
 				continue // it has been let go before, and waits for something else
 			}
-			promoted[i] = addAgain[enginecore.PromoteDelayedReply](b, enginecore.PromoteDelayedCall{
+			promoted[i] = addAgain[enginerpc.PromoteDelayedReply](b, enginerpc.PromoteDelayedCall{
 				LaneID: cores[i].Lane(), ExecutionID: members[i], Now: heldUntil,
 			})
 		}

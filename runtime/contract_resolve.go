@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
@@ -92,15 +93,15 @@ func (c *contract) resolve(ctx context.Context, p enginecore.Partition, end cont
 		page := edges[:min(len(edges), contractPage/3)]
 		edges = edges[len(page):]
 		b := c.batch()
-		resolved := make([]*callResult[enginecore.ResolveDependencyReply], len(page))
+		resolved := make([]*callResult[enginerpc.ResolveDependencyReply], len(page))
 		cores := make([]*rueidis.RedisResult, len(page))
 		for i, e := range page {
-			resolved[i] = addAgain[enginecore.ResolveDependencyReply](b, enginecore.ResolveDependencyCall{
+			resolved[i] = addAgain[enginerpc.ResolveDependencyReply](b, enginerpc.ResolveDependencyCall{
 				DownstreamExecutionID: e.down, LaneID: e.lane, UpstreamExecutionID: e.up, EdgeID: e.id,
 				UpstreamOutcome: end.outcome, Now: c.now(), FlowID: end.flow,
 			})
 			if first {
-				addAgain[enginecore.PromoteDelayedReply](b, enginecore.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
+				addAgain[enginerpc.PromoteDelayedReply](b, enginerpc.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
 			}
 			cores[i] = b.get(c.hmget(c.keys.ExecCore(e.down), releasedFields))
 		}
@@ -137,7 +138,7 @@ func (c *contract) releaseHeld(ctx context.Context, edges []contractEdge, record
 	again := make(map[int]*rueidis.RedisResult)
 	for i, e := range edges {
 		if records[i]["eligibility_state"] == "not_eligible_until_time" && records[i].Time("delay_until").Equal(heldUntil) {
-			addAgain[enginecore.PromoteDelayedReply](b, enginecore.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
+			addAgain[enginerpc.PromoteDelayedReply](b, enginerpc.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
 			again[i] = b.get(c.hmget(c.keys.ExecCore(e.down), releasedFields))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -177,8 +178,8 @@ func (r *contractRun) failure() (node, reason, category string) {
 }
 
 // FlowResult looks at one open node, and at all of them when none is known to be open.
-func (c *contract) FlowResult(ctx context.Context, call enginecore.FlowResultCall) (enginecore.FlowResultReply, error) {
-	reply := enginecore.FlowResultReply{Status: enginecore.StatusOK, State: "open"}
+func (c *contract) FlowResult(ctx context.Context, call enginerpc.FlowResultCall) (enginerpc.FlowResultReply, error) {
+	reply := enginerpc.FlowResultReply{Status: enginerpc.StatusOK, State: "open"}
 	results, err := c.read(ctx, c.client.B().Exists().Key(c.keys.FlowCore(call.Partition, call.FlowID)).Build())
 	if err != nil {
 		return reply, err
@@ -208,8 +209,8 @@ func (c *contract) FlowResult(ctx context.Context, call enginecore.FlowResultCal
 }
 
 // DescribeFlow reads the flow and all its nodes. They are not of one moment.
-func (c *contract) DescribeFlow(ctx context.Context, call enginecore.DescribeFlowCall) (enginecore.DescribeFlowReply, error) {
-	reply := enginecore.DescribeFlowReply{Status: enginecore.StatusOK, Now: c.now()}
+func (c *contract) DescribeFlow(ctx context.Context, call enginerpc.DescribeFlowCall) (enginerpc.DescribeFlowReply, error) {
+	reply := enginerpc.DescribeFlowReply{Status: enginerpc.StatusOK, Now: c.now()}
 	run, err := c.readRun(ctx, call.Partition, call.FlowID)
 	if err != nil {
 		return reply, err
@@ -231,9 +232,9 @@ func (c *contract) DescribeFlow(ctx context.Context, call enginecore.DescribeFlo
 	return reply, nil
 }
 
-func (n *contractNode) describe() enginecore.DescribedNode {
+func (n *contractNode) describe() enginerpc.DescribedNode {
 	core := n.core
-	d := enginecore.DescribedNode{
+	d := enginerpc.DescribedNode{
 		ExecutionID: n.id, Node: n.name, Kind: core["execution_kind"], LaneID: core.Lane(), State: core["public_state"],
 		LifecyclePhase: core["lifecycle_phase"], Eligibility: core["eligibility_state"], BlockingReason: core["blocking_reason"],
 		BlockingDetail: core["blocking_detail"], Attempts: core.Int("total_attempt_count"), RetryCount: core.Int("retry_count"),
@@ -253,25 +254,25 @@ func (n *contractNode) describe() enginecore.DescribedNode {
 }
 
 // CancelFlow marks the flow as cancelled and ends its members one by one.
-func (c *contract) CancelFlow(ctx context.Context, call enginecore.CancelFlowCall) (enginecore.CancelFlowReply, error) {
-	reply := enginecore.CancelFlowReply{Status: enginecore.StatusOK, State: "cancelled"}
-	over, err := c.FlowResult(ctx, enginecore.FlowResultCall{Partition: call.Partition, FlowID: call.FlowID})
+func (c *contract) CancelFlow(ctx context.Context, call enginerpc.CancelFlowCall) (enginerpc.CancelFlowReply, error) {
+	reply := enginerpc.CancelFlowReply{Status: enginerpc.StatusOK, State: "cancelled"}
+	over, err := c.FlowResult(ctx, enginerpc.FlowResultCall{Partition: call.Partition, FlowID: call.FlowID})
 	if err != nil {
 		return reply, err
 	}
 	if !over.ClosedAt.IsZero() && over.Outcome != "cancelled" {
 		return reply, fmt.Errorf("flow %s: %w", call.FlowID, enginecore.ErrFlowAlreadyTerminal)
 	}
-	_, err = callAgain[enginecore.ContractCancelFlowReply](ctx, c, enginecore.ContractCancelFlowCall{
+	_, err = callAgain[enginerpc.ContractCancelFlowReply](ctx, c, enginerpc.ContractCancelFlowCall{
 		Partition: call.Partition, FlowID: call.FlowID, Reason: call.Reason, CancellationPolicy: "cancel_all", Now: c.now(),
 	})
 	if errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
-		reply.Status, err = enginecore.StatusAlreadySatisfied, nil
+		reply.Status, err = enginerpc.StatusAlreadySatisfied, nil
 	}
 	if err != nil {
 		return reply, err
 	}
-	_, err = callAgain[enginecore.SetFlowTagsReply](ctx, c, enginecore.SetFlowTagsCall{
+	_, err = callAgain[enginerpc.SetFlowTagsReply](ctx, c, enginerpc.SetFlowTagsCall{
 		Partition: call.Partition, FlowID: call.FlowID, Tags: []string{tagCancelledBy, call.Actor},
 	})
 	if err != nil {
@@ -300,12 +301,12 @@ func (c *contract) cancelMembers(ctx context.Context, p enginecore.Partition, fl
 			return err
 		}
 		b := c.batch()
-		cancelled := make([]*callResult[enginecore.CancelExecutionReply], len(page))
+		cancelled := make([]*callResult[enginerpc.CancelExecutionReply], len(page))
 		for i, id := range page {
 			if cores[i].Exists() && !cores[i].IsTerminal() {
-				cancelled[i] = addAgain[enginecore.CancelExecutionReply](b, cancelCall(id, cores[i], reason))
+				cancelled[i] = addAgain[enginerpc.CancelExecutionReply](b, cancelCall(id, cores[i], reason))
 			}
-			addAgain[enginecore.AckCancelMemberReply](b, enginecore.AckCancelMemberCall{ExecutionID: id, FlowID: flow})
+			addAgain[enginerpc.AckCancelMemberReply](b, enginerpc.AckCancelMemberCall{ExecutionID: id, FlowID: flow})
 		}
 		if err := b.run(ctx); err != nil {
 			return err
@@ -326,12 +327,12 @@ func (c *contract) cancelMembers(ctx context.Context, p enginecore.Partition, fl
 
 // cancelCall cancels a member. A flow's cancel publishes no completion of its members, so that nobody works on what
 // follows them; a lease that was revoked yields to an operator only.
-func cancelCall(id enginecore.ExecutionID, core record, reason string) enginecore.CancelExecutionCall {
+func cancelCall(id enginecore.ExecutionID, core record, reason string) enginerpc.CancelExecutionCall {
 	source := "flow_cascade"
 	if core["ownership_state"] == "lease_revoked" {
 		source = "operator_override"
 	}
-	return enginecore.CancelExecutionCall{
+	return enginerpc.CancelExecutionCall{
 		AttemptIndex: enginecore.AttemptIndex(core.Int("current_attempt_index")), LaneID: core.Lane(), ExecutionID: id,
 		WorkerInstanceID: enginecore.WorkerInstanceID(core["current_worker_instance_id"]),
 		WaitpointID:      enginecore.WaitpointID(core["current_waitpoint_id"]), Reason: reason, Source: source,
@@ -344,8 +345,8 @@ func (c *contract) tellCancel(ctx context.Context, worker enginecore.WorkerInsta
 }
 
 // ListRuns looks at all flows of the partition that the contract's index of flows holds.
-func (c *contract) ListRuns(ctx context.Context, call enginecore.ListRunsCall) (enginecore.ListRunsReply, error) {
-	reply := enginecore.ListRunsReply{Status: enginecore.StatusOK}
+func (c *contract) ListRuns(ctx context.Context, call enginerpc.ListRunsCall) (enginerpc.ListRunsReply, error) {
+	reply := enginerpc.ListRunsReply{Status: enginerpc.StatusOK}
 	fields := []string{"flow_kind", "created_at", "namespace"}
 	for cursor := uint64(0); ; {
 		entry, err := c.client.Do(ctx, c.client.B().Sscan().Key(c.keys.IndexFlowIndex(call.Partition)).Cursor(cursor).Count(contractPage).Build()).AsScanEntry()
@@ -364,7 +365,7 @@ func (c *contract) ListRuns(ctx context.Context, call enginecore.ListRunsCall) (
 			core := hashrecord.Read(results[i], fields)
 			created := core.Time("created_at")
 			if core["flow_kind"] == call.FlowName && core["namespace"] == call.Namespace && (call.Before.IsZero() || created.Before(call.Before)) {
-				reply.Runs = append(reply.Runs, enginecore.Run{FlowID: enginecore.FlowID(id), CreatedAt: created})
+				reply.Runs = append(reply.Runs, enginerpc.Run{FlowID: enginecore.FlowID(id), CreatedAt: created})
 			}
 		}
 		reply.Runs = newestRuns(reply.Runs, call.Limit)
@@ -375,15 +376,15 @@ func (c *contract) ListRuns(ctx context.Context, call enginecore.ListRunsCall) (
 	return reply, c.completeRuns(ctx, call.Partition, reply.Runs)
 }
 
-func newestRuns(runs []enginecore.Run, limit int64) []enginecore.Run {
-	slices.SortFunc(runs, func(a, b enginecore.Run) int {
+func newestRuns(runs []enginerpc.Run, limit int64) []enginerpc.Run {
+	slices.SortFunc(runs, func(a, b enginerpc.Run) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.FlowID, b.FlowID))
 	})
-	runs = slices.CompactFunc(runs, func(a, b enginecore.Run) bool { return a.FlowID == b.FlowID })
+	runs = slices.CompactFunc(runs, func(a, b enginerpc.Run) bool { return a.FlowID == b.FlowID })
 	return runs[:min(int64(len(runs)), limit)]
 }
 
-func (c *contract) completeRuns(ctx context.Context, p enginecore.Partition, runs []enginecore.Run) error {
+func (c *contract) completeRuns(ctx context.Context, p enginecore.Partition, runs []enginerpc.Run) error {
 	for i := range runs {
 		run, err := c.readRun(ctx, p, runs[i].FlowID)
 		if errors.Is(err, enginecore.ErrFlowNotFound) {
@@ -399,8 +400,8 @@ func (c *contract) completeRuns(ctx context.Context, p enginecore.Partition, run
 }
 
 // EndLeases revokes all leases of a partition.
-func (c *contract) EndLeases(ctx context.Context, call enginecore.EndLeasesCall) (enginecore.EndLeasesReply, error) {
-	reply := enginecore.EndLeasesReply{Status: enginecore.StatusOK}
+func (c *contract) EndLeases(ctx context.Context, call enginerpc.EndLeasesCall) (enginerpc.EndLeasesReply, error) {
+	reply := enginerpc.EndLeasesReply{Status: enginerpc.StatusOK}
 	results, err := c.read(ctx, c.client.B().Zrange().Key(c.keys.IndexLeaseExpiry(call.Partition)).Min("0").Max("-1").Build())
 	if err != nil {
 		return reply, err
@@ -410,14 +411,14 @@ func (c *contract) EndLeases(ctx context.Context, call enginecore.EndLeasesCall)
 	if err != nil {
 		return reply, err
 	}
-	revocations := make([]enginecore.RevokeLeaseCall, len(ids))
+	revocations := make([]enginerpc.RevokeLeaseCall, len(ids))
 	for i, id := range ids {
-		revocations[i] = enginecore.RevokeLeaseCall{
+		revocations[i] = enginerpc.RevokeLeaseCall{
 			WorkerInstanceID: enginecore.WorkerInstanceID(cores[i]["current_worker_instance_id"]), ExecutionID: id,
 			RevokeReason: "the process of its worker has ended",
 		}
 	}
-	answers := sendContract[enginecore.RevokeLeaseReply](ctx, c, revocations)
+	answers := sendContract[enginerpc.RevokeLeaseReply](ctx, c, revocations)
 	reply.Ended = int64(len(ids))
 	return reply, firstError(answers, enginecore.ErrExecutionNotActive, enginecore.ErrExecutionNotFound, enginecore.ErrNoActiveLease)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
@@ -39,8 +40,8 @@ var heldUntil = time.UnixMilli(9_999_999_999_999).UTC()
 const contractDedup = 24 * time.Hour
 
 // SubmitFlow creates a flow, or a part of it, call by call. Sent again it converges: every id follows from the run.
-func (c *contract) SubmitFlow(ctx context.Context, call enginecore.SubmitFlowCall) (enginecore.SubmitFlowReply, error) {
-	reply := enginecore.SubmitFlowReply{Status: enginecore.StatusOK, State: "open"}
+func (c *contract) SubmitFlow(ctx context.Context, call enginerpc.SubmitFlowCall) (enginerpc.SubmitFlowReply, error) {
+	reply := enginerpc.SubmitFlowReply{Status: enginerpc.StatusOK, State: "open"}
 	s := &contractSubmission{contract: c, call: call}
 	if len(call.Definition) > 0 {
 		existed, err := s.begin(ctx)
@@ -48,7 +49,7 @@ func (c *contract) SubmitFlow(ctx context.Context, call enginecore.SubmitFlowCal
 			return reply, err
 		}
 		if existed {
-			reply.Status = enginecore.StatusAlreadySatisfied
+			reply.Status = enginerpc.StatusAlreadySatisfied
 			return reply, nil
 		}
 	}
@@ -68,7 +69,7 @@ func (c *contract) SubmitFlow(ctx context.Context, call enginecore.SubmitFlowCal
 // contractSubmission is one submitting call under way.
 type contractSubmission struct {
 	contract *contract
-	call     enginecore.SubmitFlowCall
+	call     enginerpc.SubmitFlowCall
 	lanes    string // of all nodes of the flow; set by begin
 }
 
@@ -94,7 +95,7 @@ func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error
 			return true, err
 		}
 	}
-	_, err = callAgain[enginecore.CreateFlowReply](ctx, c, enginecore.CreateFlowCall{
+	_, err = callAgain[enginerpc.CreateFlowReply](ctx, c, enginerpc.CreateFlowCall{
 		Partition: call.Partition, FlowID: call.FlowID, FlowKind: call.FlowName, Namespace: call.Namespace, Now: c.now(),
 	})
 	if err != nil {
@@ -106,7 +107,7 @@ func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error
 	if err := s.claimRun(ctx); err != nil {
 		return false, err
 	}
-	_, err = callAgain[enginecore.SetFlowTagsReply](ctx, c, enginecore.SetFlowTagsCall{
+	_, err = callAgain[enginerpc.SetFlowTagsReply](ctx, c, enginerpc.SetFlowTagsCall{
 		Partition: call.Partition, FlowID: call.FlowID, Tags: s.flowTags(),
 	})
 	return false, err
@@ -143,8 +144,8 @@ func (s *contractSubmission) claimRun(ctx context.Context) error {
 	c, first := s.contract, s.call.Nodes[0]
 	creation := s.creation(first)
 	creation.IdempotencyKey, creation.DedupTTL = "run:"+string(s.call.FlowID), contractDedup
-	reply, err := callAgain[enginecore.CreateExecutionReply](ctx, c, enginecore.CreateDelayedCall{CreateExecutionCall: creation})
-	if err != nil || reply.Status != enginecore.StatusDuplicate {
+	reply, err := callAgain[enginerpc.CreateExecutionReply](ctx, c, enginerpc.CreateDelayedCall{CreateExecutionCall: creation})
+	if err != nil || reply.Status != enginerpc.StatusDuplicate {
 		return err
 	}
 	if reply.ExecutionID != first.ExecutionID {
@@ -183,7 +184,7 @@ func (s *contractSubmission) flowTags() []string {
 }
 
 // creation creates a node that is held back.
-func (s *contractSubmission) creation(n enginecore.SubmitFlowNode) enginecore.CreateExecutionCall {
+func (s *contractSubmission) creation(n enginerpc.SubmitFlowNode) enginerpc.CreateExecutionCall {
 	call := s.call
 	tags := map[string]string{tagNode: n.Name, tagGraphHash: call.GraphHash, tagInputHash: call.InputHash}
 	var own map[string]string
@@ -197,7 +198,7 @@ func (s *contractSubmission) creation(n enginecore.SubmitFlowNode) enginecore.Cr
 	if creator == "" {
 		creator = "flow"
 	}
-	creation := enginecore.CreateExecutionCall{
+	creation := enginerpc.CreateExecutionCall{
 		ExecutionID: n.ExecutionID, Namespace: call.Namespace, LaneID: n.LaneID, ExecutionKind: n.Kind, Priority: n.Priority,
 		CreatorIdentity: creator, PolicyJSON: n.Policy, DelayUntil: heldUntil, TagsJSON: encoded, PartitionID: call.Partition.Tag(),
 	}
@@ -214,11 +215,11 @@ func (s *contractSubmission) createNodes(ctx context.Context) error {
 		return nil
 	}
 	b := c.batch()
-	var created []*callResult[enginecore.CreateExecutionReply]
-	var added []*callResult[enginecore.AddExecutionToFlowReply]
+	var created []*callResult[enginerpc.CreateExecutionReply]
+	var added []*callResult[enginerpc.AddExecutionToFlowReply]
 	for _, n := range call.Nodes {
 		c.noteLane(n.LaneID)
-		created = append(created, addAgain[enginecore.CreateExecutionReply](b, enginecore.CreateDelayedCall{CreateExecutionCall: s.creation(n)}))
+		created = append(created, addAgain[enginerpc.CreateExecutionReply](b, enginerpc.CreateDelayedCall{CreateExecutionCall: s.creation(n)}))
 	}
 	if err := b.run(ctx); err != nil {
 		return err
@@ -228,7 +229,7 @@ func (s *contractSubmission) createNodes(ctx context.Context) error {
 		if created[i].err != nil {
 			return fmt.Errorf("node %s: %w", n.Name, created[i].err)
 		}
-		added = append(added, addAgain[enginecore.AddExecutionToFlowReply](b, enginecore.AddExecutionToFlowCall{
+		added = append(added, addAgain[enginerpc.AddExecutionToFlowReply](b, enginerpc.AddExecutionToFlowCall{
 			FlowID: call.FlowID, ExecutionID: n.ExecutionID, Now: c.now(),
 		}))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // readyCalls is an engine that has every answer ready, so that what is measured is this side of a call alone.
@@ -19,16 +20,16 @@ type readyCalls struct {
 	completions *completionListener
 }
 
-func (readyCalls) Complete(context.Context, enginecore.CompleteCall) (enginecore.CompleteReply, error) {
-	return enginecore.CompleteReply{Status: enginecore.StatusOK}, nil
+func (readyCalls) Complete(context.Context, enginerpc.CompleteCall) (enginerpc.CompleteReply, error) {
+	return enginerpc.CompleteReply{Status: enginerpc.StatusOK}, nil
 }
 
 // SubmitFlow ends the run at once, with its input as the result.
-func (r readyCalls) SubmitFlow(_ context.Context, call enginecore.SubmitFlowCall) (enginecore.SubmitFlowReply, error) {
+func (r readyCalls) SubmitFlow(_ context.Context, call enginerpc.SubmitFlowCall) (enginerpc.SubmitFlowReply, error) {
 	r.completions.mu.Lock()
 	defer r.completions.mu.Unlock()
 	r.completions.deliver(call.FlowID, runCompletion{hasResult: true, outcome: "success", result: string(call.Input)})
-	return enginecore.SubmitFlowReply{Status: enginecore.StatusOK}, nil
+	return enginerpc.SubmitFlowReply{Status: enginerpc.StatusOK}, nil
 }
 
 // costBench has a client and a shift of a worker on an engine that answers at once.
@@ -67,7 +68,7 @@ func newCostBench(tb testing.TB) *costBench {
 }
 
 // runTask runs one execution from the reply that leases it to the reply that commits it.
-func (b *costBench) runTask(tb testing.TB, claimed enginecore.ClaimedExecution) {
+func (b *costBench) runTask(tb testing.TB, claimed enginerpc.ClaimedExecution) {
 	at := laneShard{activity.DefaultLane, enginecore.Partition{Family: enginecore.FlowFamily}}
 	t := newTask(b.run, at, claimed, time.Now())
 	if next := b.run.runTask(t, func() bool { return true }); next != nil || !t.settled.Load() || t.outcomeUnknown.Load() {
@@ -75,11 +76,11 @@ func (b *costBench) runTask(tb testing.TB, claimed enginecore.ClaimedExecution) 
 	}
 }
 
-func (b *costBench) claimed(tb testing.TB) enginecore.ClaimedExecution {
+func (b *costBench) claimed(tb testing.TB) enginerpc.ClaimedExecution {
 	plan, err := NewPlan(b.client, b.flow, 1)
 	require.NoError(tb, err)
 	node := plan.plan.nodes()[0]
-	return enginecore.ClaimedExecution{
+	return enginerpc.ClaimedExecution{
 		ExecutionID: node.ExecutionID, Node: node.Name, Kind: node.Kind, FlowID: plan.FlowID, FlowName: plan.Flow, RunID: plan.Run,
 		AttemptID: "550e8400-e29b-41d4-a716-446655440000", LeaseID: "550e8400-e29b-41d4-a716-446655440001", LeaseEpoch: 1,
 		Policy: node.Policy, FlowInput: []byte("1"), InputsComplete: true, JournalComplete: true,

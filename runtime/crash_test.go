@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -268,7 +268,7 @@ func TestStraysAreGivenBack(t *testing.T) {
 		require.NoError(t, err)
 		partition, err := near.Engine.Core().FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		claimed, err := near.Engine.Core().Claim(ctx, enginecore.ClaimCall{Partition: partition, ClaimRequest: enginecore.ClaimRequest{
+		claimed, err := near.Engine.Core().Claim(ctx, enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
 			LaneID: "default", WorkerID: "worker", WorkerInstanceID: w.Instance(), ClaimID: uuid.NewString(), Count: 1,
 			LeaseTTL: time.Hour, Kinds: "\nadd\n",
 		}})
@@ -311,7 +311,7 @@ func TestPoisonNode(t *testing.T) {
 		b.Keeper(t)
 		for range 6 {
 			enginetest.Eventually(t, enginetest.Patience, func() string {
-				reply, err := core.Claim(ctx, enginecore.ClaimCall{Partition: partition, ClaimRequest: enginecore.ClaimRequest{
+				reply, err := core.Claim(ctx, enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
 					LaneID: "default", WorkerID: "worker", WorkerInstanceID: "dies", ClaimID: uuid.NewString(), Count: 1,
 					LeaseTTL: 5 * time.Millisecond, Kinds: "\nadd\n",
 				}})
@@ -430,11 +430,11 @@ func TestClaimRepeatedTooLate(t *testing.T) {
 		partition, err := b.Engine.Core().FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		b.Keeper(t)
-		call := enginecore.ClaimCall{Partition: partition, ClaimRequest: enginecore.ClaimRequest{
+		call := enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
 			LaneID: "default", WorkerID: "worker", WorkerInstanceID: "forgotten", ClaimID: uuid.NewString(), Count: 1,
 			LeaseTTL: 50 * time.Millisecond, Kinds: "\nadd\n",
 		}}
-		var claims []enginecore.ClaimedExecution
+		var claims []enginerpc.ClaimedExecution
 		for len(claims) < 3 {
 			enginetest.Eventually(t, enginetest.Patience, func() string {
 				reply, err := b.Engine.Core().Claim(ctx, call)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -111,7 +112,7 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	call := enginecore.DescribeFlowCall{Partition: p, FlowID: id, Limit: describePage}
+	call := enginerpc.DescribeFlowCall{Partition: p, FlowID: id, Limit: describePage}
 	var d *Description
 	var now time.Time // by the engine's clock
 	nodes := make(map[enginecore.ExecutionID]NodeDescription)
@@ -157,7 +158,7 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 	return d, nil
 }
 
-func describeFlow(id enginecore.FlowID, r enginecore.DescribeFlowReply) (*Description, error) {
+func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*Description, error) {
 	d := &Description{
 		Flow: r.FlowName, Run: r.RunID, FlowID: id, State: r.State, Outcome: r.Outcome, FailedNode: r.FailedNode,
 		FailureReason: r.FailureReason, FailureCategory: r.FailureCategory, CancelReason: r.CancelReason,
@@ -195,7 +196,7 @@ func (d *Description) order(nodes map[enginecore.ExecutionID]NodeDescription) {
 	})
 }
 
-func describeNode(n enginecore.DescribedNode, now time.Time) NodeDescription {
+func describeNode(n enginerpc.DescribedNode, now time.Time) NodeDescription {
 	percent, _ := strconv.ParseFloat(n.ProgressPercent, 64)
 	var child *ChildRun
 	if n.ChildFlowID != "" {
@@ -214,7 +215,7 @@ func describeNode(n enginecore.DescribedNode, now time.Time) NodeDescription {
 }
 
 // whyWaiting says in words what keeps a node from running. now is the engine's time.
-func whyWaiting(n enginecore.DescribedNode, now time.Time) string {
+func whyWaiting(n enginerpc.DescribedNode, now time.Time) string {
 	switch {
 	case n.LifecyclePhase == "terminal":
 		return ""
@@ -301,7 +302,7 @@ func (c *Client) namePauses(ctx context.Context, p enginecore.Partition, d *Desc
 	if missing != nil || !slices.ContainsFunc(d.Nodes, waiting) {
 		return nil
 	}
-	reply, err := store.Pauses(ctx, enginecore.PausesCall{Partition: p})
+	reply, err := store.Pauses(ctx, enginerpc.PausesCall{Partition: p})
 	if err != nil {
 		return fmt.Errorf("describe run %s of flow %s: %w", d.Run, d.Flow, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // drainer works off what a call left for later because it was too much for one call. Without it, a keeper would.
@@ -36,7 +37,7 @@ func (d *drainer) start(ctx context.Context, p enginecore.Partition) {
 			d.mu.Unlock()
 		}()
 		for {
-			reply, err := d.calls.Tick(ctx, enginecore.TickCall{Partition: p, Limit: tickLimit})
+			reply, err := d.calls.Tick(ctx, enginerpc.TickCall{Partition: p, Limit: tickLimit})
 			if err != nil {
 				d.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: draining a partition failed; a keeper goes on with it", eventDrainFailed.attr(),
 					slog.String("partition", p.Tag()), slog.Any("error", err))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 const (
@@ -141,9 +142,9 @@ func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 	ctx, cancel := t.reporting()
 	defer cancel()
 	pipeline := t.run.core.Pipeline()
-	results := make([]*enginecore.Result[enginecore.AppendFrameReply], len(batch))
+	results := make([]*enginerpc.Result[enginerpc.AppendFrameReply], len(batch))
 	for i, f := range batch {
-		results[i] = enginecore.Add(pipeline, enginecore.AppendFrameCall{
+		results[i] = enginerpc.Add(pipeline, enginerpc.AppendFrameCall{
 			ExecutionID: t.claimed.ExecutionID, AttemptIndex: t.claimed.AttemptIndex, LeaseID: t.claimed.LeaseID,
 			LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, FrameType: f.Kind, Payload: f.Payload,
 			Encoding: f.Encoding, CorrelationID: f.number.String(), Source: "worker",

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // readEvent decodes an event of a run.
-func readEvent(e enginecore.FlowEvent) Event {
+func readEvent(e enginerpc.FlowEvent) Event {
 	event := Event{ID: e.ID, At: entryTime(e.ID), Kind: EventKind(e.Event), Node: e.Node, Detail: e.Detail}
 	if index, err := strconv.Atoi(e.Attempt); err == nil {
 		event.Attempt = index + 1

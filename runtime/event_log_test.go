@@ -11,20 +11,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // readLog reads a run's whole log by pages of so many events.
-func readLog(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], after string, limit int64) (events []enginecore.FlowEvent) {
+func readLog(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], after string, limit int64) (events []enginerpc.FlowEvent) {
 	t.Helper()
 	core := b.Engine.Core()
 	p, err := core.FlowPartition(run.FlowID())
 	require.NoError(t, err)
 	for {
-		reply, err := core.ReadEvents(t.Context(), enginecore.ReadEventsCall{Partition: p, FlowID: run.FlowID(), After: after, Limit: limit})
+		reply, err := core.ReadEvents(t.Context(), enginerpc.ReadEventsCall{Partition: p, FlowID: run.FlowID(), After: after, Limit: limit})
 		require.NoError(t, err)
 		events = append(events, reply.Events...)
 		if int64(len(reply.Events)) < limit {
@@ -80,7 +80,7 @@ func gated(t *testing.T, gate <-chan struct{}, others int) *flow.Definition[int,
 	return def
 }
 
-func textOf(e enginecore.FlowEvent) string {
+func textOf(e enginerpc.FlowEvent) string {
 	return strings.Join([]string{e.Event, e.Node, e.Attempt, e.Detail}, "|")
 }
 
@@ -129,10 +129,10 @@ func TestEventLogByPages(t *testing.T) {
 			}
 		}
 		for i, e := range all {
-			require.Equal(t, all[i+1:], append([]enginecore.FlowEvent{}, readLog(t, b, run, e.ID, 500)...), "after %s", textOf(e))
+			require.Equal(t, all[i+1:], append([]enginerpc.FlowEvent{}, readLog(t, b, run, e.ID, 500)...), "after %s", textOf(e))
 		}
 		for i := 0; i < len(all); i += 7 {
-			rest := []enginecore.FlowEvent{}
+			rest := []enginerpc.FlowEvent{}
 			for event, err := range run.Watch(ctx, all[i].ID) {
 				require.NoError(t, err)
 				rest = append(rest, all[i+1+len(rest)])

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // execution is what the functions of package activity see of a task.
@@ -79,7 +79,7 @@ func (t *task) awaitProgress() {
 }
 
 func (t *task) recordProgress(percent float64, message string) {
-	_, err := t.run.session.backend.UpdateProgress(t.ctx, enginecore.UpdateProgressCall{
+	_, err := t.run.session.backend.UpdateProgress(t.ctx, enginerpc.UpdateProgressCall{
 		ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID, LeaseEpoch: t.claimed.LeaseEpoch,
 		ProgressPct: strconv.FormatFloat(percent, 'f', -1, 64), ProgressMessage: message,
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -102,7 +103,7 @@ func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verd
 	}
 	priority, _ := strconv.ParseFloat(x.record["priority"], 64)
 	created, _ := strconv.ParseFloat(x.record["created_at"], 64)
-	candidate := enginecore.Candidate{
+	candidate := enginerpc.Candidate{
 		ExecutionID: x.id, Token: epoch, Score: formatFloat(created - priority*priorityStep), Limits: x.record["limits"],
 	}
 	words, _, _ := strings.Cut(x.record["limits"], "\n")
@@ -119,7 +120,7 @@ func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verd
 	if err := s.block(ctx, x, blockedByQuota, words); err != nil {
 		return verdict{}, err
 	}
-	admitter{s.session}.promote(ctx, []enginecore.Candidate{candidate}, 1)
+	admitter{s.session}.promote(ctx, []enginerpc.Candidate{candidate}, 1)
 	admission, err := client.Do(ctx, client.B().Hmget().Key(keys.ExecCore(x.id)).Field("admission").Build()).AsStrSlice()
 	if err != nil {
 		return verdict{}, err
@@ -167,7 +168,7 @@ func (s *grantSearch) admitByQuota(ctx context.Context, x *grantCandidate) (verd
 		return admitted(), nil
 	}
 	window := int64(math.Ceil(number(fields[1], 60)))
-	reply, err := core.CheckAdmissionAndRecord(ctx, enginecore.CheckAdmissionAndRecordCall{
+	reply, err := core.CheckAdmissionAndRecord(ctx, enginerpc.CheckAdmissionAndRecordCall{
 		Partition: at, QuotaPolicyID: id, Now: s.now, WindowSeconds: window, RateLimit: int64(rate), ConcurrencyCap: int64(most),
 		ExecutionID: x.id,
 	})
@@ -175,15 +176,15 @@ func (s *grantSearch) admitByQuota(ctx context.Context, x *grantCandidate) (verd
 		return verdict{}, err
 	}
 	switch reply.Status {
-	case enginecore.StatusRateExceeded:
+	case enginerpc.StatusRateExceeded:
 		return refused(blockedByQuota, "quota %s: rate limit %d/%d per %ds window", id, int64(rate), int64(rate), window), nil
-	case enginecore.StatusConcurrencyExceeded:
+	case enginerpc.StatusConcurrencyExceeded:
 		return refused(blockedByQuota, "quota %s: concurrency cap %d", id, int64(most)), nil
-	case enginecore.StatusAlreadyAdmitted:
+	case enginerpc.StatusAlreadyAdmitted:
 		return admitted(), nil // somebody else's to give back
-	case enginecore.StatusAdmitted:
+	case enginerpc.StatusAdmitted:
 		return verdict{release: func(ctx context.Context) {
-			_, _ = core.ReleaseAdmission(ctx, enginecore.ReleaseAdmissionCall{Partition: at, QuotaPolicyID: id, ExecutionID: x.id})
+			_, _ = core.ReleaseAdmission(ctx, enginerpc.ReleaseAdmissionCall{Partition: at, QuotaPolicyID: id, ExecutionID: x.id})
 		}}, nil
 	}
 	return verdict{}, errors.New("unknown answer of a quota: " + string(reply.Status))

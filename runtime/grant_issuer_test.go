@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -62,7 +63,7 @@ func TestGrant(t *testing.T) {
 		require.NoError(t, err)
 		_, err = claimBy(ctx, b, second)
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotLeaseable, "it is leased")
-		_, err = b.Engine.Core().CompleteExecution(ctx, enginecore.CompleteExecutionCall{
+		_, err = b.Engine.Core().CompleteExecution(ctx, enginerpc.CompleteExecutionCall{
 			LaneID: activity.DefaultLane, WorkerInstanceID: second.Instance, AttemptIndex: lease.AttemptIndex, ExecutionID: second.ExecutionID,
 			LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch, AttemptID: lease.AttemptID, ResultPayload: []byte("1"),
 		})
@@ -77,8 +78,8 @@ func TestGrant(t *testing.T) {
 }
 
 // claimBy claims as a worker of another FlowFabric program does.
-func claimBy(ctx context.Context, b *enginetest.Bench, g runtime.Grant) (enginecore.ClaimExecutionReply, error) {
-	return b.Engine.Core().ClaimExecution(ctx, enginecore.ClaimExecutionCall{
+func claimBy(ctx context.Context, b *enginetest.Bench, g runtime.Grant) (enginerpc.ClaimExecutionReply, error) {
+	return b.Engine.Core().ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
 		ExecutionID: g.ExecutionID, WorkerID: g.WorkerID, WorkerInstanceID: g.Instance, LaneID: g.Lane, LeaseTTL: 10 * time.Second,
 		LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()), RenewBefore: 5 * time.Second,
 	})
@@ -161,7 +162,7 @@ func TestGrantByBudgetAndQuota(t *testing.T) {
 		}
 		set(keys.BudgetLimits(at, budget), "hard:tokens", "10")
 		set(keys.BudgetUsage(at, budget), "tokens", "10")
-		_, err = core.CreateQuotaPolicy(ctx, enginecore.CreateQuotaPolicyCall{
+		_, err = core.CreateQuotaPolicy(ctx, enginerpc.CreateQuotaPolicyCall{
 			Partition: quotaAt, QuotaPolicyID: quota, MaxConcurrent: 1, WindowSeconds: 60, Now: time.Now(),
 		})
 		require.NoError(t, err)
@@ -181,7 +182,7 @@ func TestGrantByBudgetAndQuota(t *testing.T) {
 		require.NoError(t, err)
 		_, err = s.ClaimForWorker(ctx, requestFor("w"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant, "one at a time")
-		_, err = core.ReleaseAdmission(ctx, enginecore.ReleaseAdmissionCall{Partition: quotaAt, QuotaPolicyID: quota, ExecutionID: first.ExecutionID})
+		_, err = core.ReleaseAdmission(ctx, enginerpc.ReleaseAdmissionCall{Partition: quotaAt, QuotaPolicyID: quota, ExecutionID: first.ExecutionID})
 		require.NoError(t, err)
 		second, err := s.ClaimForWorker(ctx, requestFor("w"))
 		require.NoError(t, err)
@@ -256,7 +257,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 		s := runtime.NewGrantIssuer(b.Engine)
 		grant, err := s.ClaimForWorker(ctx, requestFor("dying"))
 		require.NoError(t, err)
-		_, err = b.Engine.Core().ClaimExecution(ctx, enginecore.ClaimExecutionCall{
+		_, err = b.Engine.Core().ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
 			ExecutionID: grant.ExecutionID, WorkerID: grant.WorkerID, WorkerInstanceID: grant.Instance, LaneID: grant.Lane,
 			LeaseTTL: 30 * time.Millisecond, RenewBefore: 20 * time.Millisecond,
 			LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()),
@@ -264,7 +265,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 		require.NoError(t, err)
 		var heir runtime.Grant
 		enginetest.Eventually(t, enginetest.Patience, func() string {
-			_, err := b.Engine.Core().Tick(ctx, enginecore.TickCall{Partition: grant.Partition, Limit: 10})
+			_, err := b.Engine.Core().Tick(ctx, enginerpc.TickCall{Partition: grant.Partition, Limit: 10})
 			require.NoError(t, err)
 			r := requestFor("heir")
 			r.TTL = 100 * time.Millisecond

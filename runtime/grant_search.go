@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/stablehash"
 )
 
@@ -108,7 +109,7 @@ func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (issu
 		return issuedGrant{}, false, nil
 	}
 	r := s.request
-	call := enginecore.GrantNextCall{
+	call := enginerpc.GrantNextCall{
 		Partition: heads.partition, LaneID: s.lane, WorkerID: r.WorkerID, WorkerInstanceID: r.Instance, GrantTTL: r.TTL, Capabilities: s.capabilities,
 	}
 	if r.Activities != nil {
@@ -282,7 +283,7 @@ func (s *grantSearch) block(ctx context.Context, x *grantCandidate, reason, deta
 		return nil
 	}
 	s.changed = true
-	_, err := s.session.core.BlockExecutionForAdmission(ctx, enginecore.BlockExecutionForAdmissionCall{
+	_, err := s.session.core.BlockExecutionForAdmission(ctx, enginerpc.BlockExecutionForAdmissionCall{
 		LaneID: s.lane, ExecutionID: x.id, BlockingReason: reason, BlockingDetail: detail, Now: s.now,
 	})
 	if errors.Is(err, enginecore.ErrExecutionNotEligible) || errors.Is(err, enginecore.ErrExecutionNotActive) || errors.Is(err, enginecore.ErrExecutionNotFound) {
@@ -296,7 +297,7 @@ func (s *grantSearch) unblock(ctx context.Context, x *grantCandidate) error {
 	if x.blocked == "" {
 		return nil
 	}
-	_, err := s.session.core.UnblockExecution(ctx, enginecore.UnblockExecutionCall{
+	_, err := s.session.core.UnblockExecution(ctx, enginerpc.UnblockExecutionCall{
 		LaneID: s.lane, ExecutionID: x.id, Now: s.now, ExpectedBlockingReason: x.blocked,
 	})
 	if errors.Is(err, enginecore.ErrExecutionNotEligible) || errors.Is(err, enginecore.ErrExecutionNotFound) {
@@ -308,16 +309,16 @@ func (s *grantSearch) unblock(ctx context.Context, x *grantCandidate) error {
 // issue writes the grant.
 func (s *grantSearch) issue(ctx context.Context, at enginecore.Partition, x *grantCandidate) (issuedGrant, error) {
 	core, r := s.session.core, s.request
-	call := enginecore.Grant{
+	call := enginerpc.Grant{
 		ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.Instance, LaneID: s.lane, GrantTTL: r.TTL,
 		WorkerCapabilitiesCSV: s.capabilities,
 	}
 	reclaim := x.record.IsReclaimable()
 	var err error
 	if reclaim {
-		_, err = core.IssueReclaimGrant(ctx, enginecore.IssueReclaimGrantCall{Grant: call})
+		_, err = core.IssueReclaimGrant(ctx, enginerpc.IssueReclaimGrantCall{Grant: call})
 	} else {
-		_, err = core.IssueClaimGrant(ctx, enginecore.IssueClaimGrantCall{Grant: call})
+		_, err = core.IssueClaimGrant(ctx, enginerpc.IssueClaimGrantCall{Grant: call})
 	}
 	if err != nil {
 		return issuedGrant{}, err

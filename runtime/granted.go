@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // grantTTL is how long a worker gives itself to use a grant.
@@ -33,7 +34,7 @@ func (s *workerRun) claimGranted(ctx context.Context, v claimTarget) {
 		if err != nil {
 			break
 		}
-		var claimed []enginecore.ClaimedExecution
+		var claimed []enginerpc.ClaimedExecution
 		if claimed, err = s.useGrant(ctx, grant); err != nil {
 			break
 		}
@@ -64,15 +65,15 @@ func (s *workerRun) claimedGranted(ctx context.Context, v claimTarget, got int, 
 }
 
 // useGrant claims by a grant. It returns nothing when somebody was faster, or when the grant came to nothing otherwise.
-func (s *workerRun) useGrant(ctx context.Context, grant issuedGrant) ([]enginecore.ClaimedExecution, error) {
+func (s *workerRun) useGrant(ctx context.Context, grant issuedGrant) ([]enginerpc.ClaimedExecution, error) {
 	core, err := capability[grantedClaims](s.session.backend)
 	if err != nil {
 		return nil, err
 	}
-	call := enginecore.ClaimGrantedCall{
+	call := enginerpc.ClaimGrantedCall{
 		Partition: grant.Partition, ExecutionID: grant.ExecutionID, ClaimRequest: s.claimRequest(grant.Lane, 1),
 	}
-	var reply enginecore.ClaimGrantedReply
+	var reply enginerpc.ClaimGrantedReply
 	err = s.claimUntilKnown(ctx, func(repeated bool) (err error) {
 		call.Repeated = repeated
 		reply, err = core.ClaimGranted(s.base, call)

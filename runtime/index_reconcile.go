@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 const (
@@ -72,15 +73,15 @@ func (c *cursors) again(p enginecore.Partition, mended bool) bool {
 // indexLoop enters records in the indexes that they are missing from and takes away entries that do not belong.
 func (k *keeper) indexLoop() *maintenanceLoop {
 	at, every := newCursors(), k.reconcileEvery
-	holders := sync.OnceValues(func() (map[enginecore.Partition][]enginecore.ReconcileWorker, error) { return k.leaseHolders() })
+	holders := sync.OnceValues(func() (map[enginecore.Partition][]enginerpc.ReconcileWorker, error) { return k.leaseHolders() })
 	return &maintenanceLoop{
 		tasks: []taskID{taskIndexReconciliation}, family: enginecore.FlowFamily, every: every, repairs: true, hintKeys: k.executionHints,
 		step: func(ctx context.Context, partitions []enginecore.Partition, only taskID) []stepResult {
 			byHand := only != ""
-			calls := make([]enginecore.ReconcileCall, len(partitions))
+			calls := make([]enginerpc.ReconcileCall, len(partitions))
 			results := make([]stepResult, len(partitions))
 			for i, p := range partitions {
-				calls[i] = enginecore.ReconcileCall{Partition: p, Limit: reconciledAtOnce, Cursor: at.get(p), Lanes: k.reconcileLanes()}
+				calls[i] = enginerpc.ReconcileCall{Partition: p, Limit: reconciledAtOnce, Cursor: at.get(p), Lanes: k.reconcileLanes()}
 				if !byHand {
 					continue
 				}
@@ -107,8 +108,8 @@ func (k *keeper) indexLoop() *maintenanceLoop {
 	}
 }
 
-func (k *keeper) reconcileLanes() []enginecore.ReconcileLane {
-	lanes := make([]enginecore.ReconcileLane, len(k.lanes))
+func (k *keeper) reconcileLanes() []enginerpc.ReconcileLane {
+	lanes := make([]enginerpc.ReconcileLane, len(k.lanes))
 	for i, lane := range k.lanes {
 		lanes[i].LaneID = lane
 	}
@@ -116,7 +117,7 @@ func (k *keeper) reconcileLanes() []enginecore.ReconcileLane {
 }
 
 // logMended logs what was not in order, and returns the number of entries by index.
-func (k *keeper) logMended(ctx context.Context, p enginecore.Partition, list []enginecore.Mended) map[string]int64 {
+func (k *keeper) logMended(ctx context.Context, p enginecore.Partition, list []enginerpc.Mended) map[string]int64 {
 	if len(list) == 0 {
 		return nil
 	}
@@ -138,7 +139,7 @@ func sumOf(counts map[string]int64) (sum int64) {
 
 // leaseHolders finds the workers that have a set of leases, by partition. Nothing lists them, so it goes through all keys:
 // only for who reconciles by hand.
-func (k *keeper) leaseHolders() (map[enginecore.Partition][]enginecore.ReconcileWorker, error) {
+func (k *keeper) leaseHolders() (map[enginecore.Partition][]enginerpc.ReconcileWorker, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaseHoldersWithin)
 	defer cancel()
 	const suffix = ":leases"
@@ -148,7 +149,7 @@ func (k *keeper) leaseHolders() (map[enginecore.Partition][]enginecore.Reconcile
 	}
 	head := k.session.core.Keys().Prefix() + ":idx:"
 	seen := make(map[string]bool)
-	found := make(map[enginecore.Partition][]enginecore.ReconcileWorker)
+	found := make(map[enginecore.Partition][]enginerpc.ReconcileWorker)
 	for _, node := range k.session.client.Nodes() {
 		for cursor := uint64(0); ; {
 			keys, next, err := scanKeys(ctx, node, cursor, head+"*:worker:*"+suffix)
@@ -156,12 +157,12 @@ func (k *keeper) leaseHolders() (map[enginecore.Partition][]enginecore.Reconcile
 				return nil, err
 			}
 			for _, key := range keys {
-				p, ok := byTag[enginecore.TagOf(key)]
+				p, ok := byTag[enginerpc.TagOf(key)]
 				worker, isWorker := strings.CutPrefix(key, head+p.Tag()+":worker:")
 				if ok && isWorker && !seen[key] {
 					seen[key] = true
 					id := enginecore.WorkerInstanceID(strings.TrimSuffix(worker, suffix))
-					found[p] = append(found[p], enginecore.ReconcileWorker{WorkerInstanceID: id})
+					found[p] = append(found[p], enginerpc.ReconcileWorker{WorkerInstanceID: id})
 				}
 			}
 			if cursor = next; cursor == 0 {

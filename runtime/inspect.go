@@ -16,6 +16,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/lua"
 )
 
@@ -134,7 +135,7 @@ func (x inspector) inspectLibrary(ctx context.Context, i *Inspection) {
 	if missing != nil {
 		return
 	}
-	switch reply, err := library.Version(ctx, enginecore.VersionCall{}); {
+	switch reply, err := library.Version(ctx, enginerpc.VersionCall{}); {
 	case err != nil:
 		i.add(FindingLookFailed, SeverityError, "library", err.Error(), "")
 	case reply.Build != lua.Build():

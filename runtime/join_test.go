@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -224,21 +225,21 @@ func TestJoinIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		id := enginecore.FlowIDFor("ns", "f", "r")
 		p, err := core.FlowPartition(id)
 		require.NoError(t, err)
-		node := func(name string, upstreams int64) enginecore.SubmitFlowNode {
-			return enginecore.SubmitFlowNode{
+		node := func(name string, upstreams int64) enginerpc.SubmitFlowNode {
+			return enginerpc.SubmitFlowNode{
 				ExecutionID: enginecore.ExecutionIDFor(p, id, name), Name: name, Kind: "k", LaneID: "default",
 				UpstreamCount: upstreams, Policy: []byte("{}"), Tags: []byte("{}"),
 			}
 		}
-		nodes := []enginecore.SubmitFlowNode{node("a", 0), node("b", 1)}
-		join := func(policy, rest string, k int64) enginecore.SubmitFlowJoin {
-			return enginecore.SubmitFlowJoin{ExecutionID: nodes[1].ExecutionID, PolicyVariant: policy, OnSatisfied: rest, K: k}
+		nodes := []enginerpc.SubmitFlowNode{node("a", 0), node("b", 1)}
+		join := func(policy, rest string, k int64) enginerpc.SubmitFlowJoin {
+			return enginerpc.SubmitFlowJoin{ExecutionID: nodes[1].ExecutionID, PolicyVariant: policy, OnSatisfied: rest, K: k}
 		}
 		elsewhere := join("any_of", "let_run", 0)
 		elsewhere.ExecutionID = enginecore.ExecutionIDFor(p, id, "c")
 		root := join("any_of", "let_run", 0)
 		root.ExecutionID = nodes[0].ExecutionID
-		for says, joins := range map[string][]enginecore.SubmitFlowJoin{
+		for says, joins := range map[string][]enginerpc.SubmitFlowJoin{
 			"node b: quorum k is 2, must be 1 to 1":                               {join("quorum", "let_run", 2)},
 			"node b: quorum k is 0, must be 1 to 1":                               {join("quorum", "let_run", 0)},
 			"node b: policy_variant must be any_of or quorum, got: all_of":        {join("all_of", "let_run", 0)},
@@ -247,10 +248,10 @@ func TestJoinIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 			"node a: a join needs upstreams": {root},
 			"a join must come with its node, got: " + string(elsewhere.ExecutionID): {elsewhere},
 		} {
-			_, err := core.SubmitFlow(ctx, enginecore.SubmitFlowCall{
+			_, err := core.SubmitFlow(ctx, enginerpc.SubmitFlowCall{
 				Partition: p, FlowID: id, FlowName: "f", RunID: "r", Namespace: "ns", GraphHash: "g", InputHash: "i",
 				Definition: []byte("{}"), NodeTotal: 2, EdgeTotal: 1, Last: true, Nodes: nodes, Joins: joins,
-				Edges: []enginecore.SubmitFlowEdge{{
+				Edges: []enginerpc.SubmitFlowEdge{{
 					EdgeID: enginecore.EdgeIDFor(id, "a", "b"), UpstreamExecutionID: nodes[0].ExecutionID,
 					DownstreamExecutionID: nodes[1].ExecutionID, DependencyKind: "success_only",
 				}},

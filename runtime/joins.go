@@ -1,19 +1,19 @@
 package runtime
 
 import (
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
 // compileJoins encodes the joins of a graph, by node.
-func compileJoins(g *flowgraph.Graph) map[string]enginecore.SubmitFlowJoin {
-	joins := make(map[string]enginecore.SubmitFlowJoin)
+func compileJoins(g *flowgraph.Graph) map[string]enginerpc.SubmitFlowJoin {
+	joins := make(map[string]enginerpc.SubmitFlowJoin)
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		if n.Join.Policy == flowgraph.JoinAll {
 			continue
 		}
-		join := enginecore.SubmitFlowJoin{
+		join := enginerpc.SubmitFlowJoin{
 			PolicyVariant: string(n.Join.Policy), OnSatisfied: "cancel_remaining", K: int64(n.Join.Needed),
 		}
 		if n.Join.LetRun {
@@ -25,11 +25,11 @@ func compileJoins(g *flowgraph.Graph) map[string]enginecore.SubmitFlowJoin {
 }
 
 // joins lists the joins of some nodes.
-func (p *runPlan) joins(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFlowJoin {
+func (p *runPlan) joins(nodes []enginerpc.SubmitFlowNode) []enginerpc.SubmitFlowJoin {
 	if len(p.compiled.joins) == 0 {
 		return nil
 	}
-	var joins []enginecore.SubmitFlowJoin
+	var joins []enginerpc.SubmitFlowJoin
 	for _, n := range nodes {
 		if join, found := p.compiled.joins[n.Name]; found {
 			join.ExecutionID = n.ExecutionID

@@ -7,7 +7,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // watchMetrics exports what the keeper does and what stands in the lanes until the returned function is called.
@@ -61,7 +61,7 @@ func (k *keeper) watchLanes() (stop func(), err error) {
 	return stopper(registration, err)
 }
 
-func observeLane(t *telemetry, o metric.Observer, lane enginecore.LaneState) {
+func observeLane(t *telemetry, o metric.Observer, lane enginerpc.LaneState) {
 	name := named("lane", string(lane.LaneID))
 	for state, n := range map[string]int64{
 		"eligible": lane.Eligible, "delayed": lane.Delayed, "active": lane.Active, "suspended": lane.Suspended,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // quotaLoop looks after limits: it lets waiting executions go when a rate allows more of them, and takes back the places
@@ -15,9 +16,9 @@ func (k *keeper) quotaLoop() *maintenanceLoop {
 		tasks: []taskID{taskQuota}, family: enginecore.QuotaFamily, every: keeperSweep, hearsDue: true,
 		hintKeys: func(p enginecore.Partition) []string { return []string{k.session.core.Keys().QuotaDue(p)} },
 		step: func(ctx context.Context, partitions []enginecore.Partition, _ taskID) []stepResult {
-			calls := make([]enginecore.QuotaTickCall, len(partitions))
+			calls := make([]enginerpc.QuotaTickCall, len(partitions))
 			for i, p := range partitions {
-				calls[i] = enginecore.QuotaTickCall{Partition: p}
+				calls[i] = enginerpc.QuotaTickCall{Partition: p}
 			}
 			answers, _ := sendAll(ctx, k.session.core, calls) // each answer has its error
 			heard := time.Now()
@@ -38,7 +39,7 @@ func (k *keeper) quotaLoop() *maintenanceLoop {
 }
 
 // completeTick has the permits of a tick carried out, and says when the partition is due again.
-func (k *keeper) completeTick(ctx context.Context, reply enginecore.QuotaTickReply) stepResult {
+func (k *keeper) completeTick(ctx context.Context, reply enginerpc.QuotaTickReply) stepResult {
 	o := stepResult{now: reply.Now, next: untilDue(reply.Now, reply.NextDueAt)}
 	o.more = o.next > 0 && !reply.NextDueAt.After(reply.Now)
 	if len(reply.Granted) == 0 && len(reply.Checks) == 0 && len(reply.Blocks) == 0 {

@@ -8,34 +8,35 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // laneTotals returns what stands in each lane, added up over all partitions, by the names of the lanes. A lane is paused since
 // when the first partition that was read says so.
-func (s *session) laneTotals(ctx context.Context) ([]enginecore.LaneState, error) {
-	replies, err := inAllPartitions(ctx, s, func(p enginecore.Partition) enginecore.LanesCall { return enginecore.LanesCall{Partition: p} })
+func (s *session) laneTotals(ctx context.Context) ([]enginerpc.LaneState, error) {
+	replies, err := inAllPartitions(ctx, s, func(p enginecore.Partition) enginerpc.LanesCall { return enginerpc.LanesCall{Partition: p} })
 	if err != nil {
 		return nil, fmt.Errorf("list lanes: %w", err)
 	}
-	byName := make(map[enginecore.LaneID]*enginecore.LaneState)
+	byName := make(map[enginecore.LaneID]*enginerpc.LaneState)
 	for _, reply := range replies {
 		for _, part := range reply.Lanes {
 			if byName[part.LaneID] == nil {
-				byName[part.LaneID] = &enginecore.LaneState{LaneID: part.LaneID}
+				byName[part.LaneID] = &enginerpc.LaneState{LaneID: part.LaneID}
 			}
 			addLane(byName[part.LaneID], part)
 		}
 	}
-	lanes := make([]enginecore.LaneState, 0, len(byName))
+	lanes := make([]enginerpc.LaneState, 0, len(byName))
 	for _, lane := range byName {
 		lanes = append(lanes, *lane)
 	}
-	slices.SortFunc(lanes, func(a, b enginecore.LaneState) int { return cmp.Compare(a.LaneID, b.LaneID) })
+	slices.SortFunc(lanes, func(a, b enginerpc.LaneState) int { return cmp.Compare(a.LaneID, b.LaneID) })
 	return lanes, nil
 }
 
 // addLane adds what stands in one partition.
-func addLane(total *enginecore.LaneState, part enginecore.LaneState) {
+func addLane(total *enginerpc.LaneState, part enginerpc.LaneState) {
 	total.Paused = cmp.Or(total.Paused, part.Paused)
 	total.Eligible += part.Eligible
 	total.Delayed += part.Delayed
@@ -52,7 +53,7 @@ func addLane(total *enginecore.LaneState, part enginecore.LaneState) {
 }
 
 // inAllPartitions makes one call in every partition of flows. The error joins theirs.
-func inAllPartitions[R any, C enginecore.Call[R]](ctx context.Context, s *session, callFor func(enginecore.Partition) C) ([]R, error) {
+func inAllPartitions[R any, C enginerpc.Call[R]](ctx context.Context, s *session, callFor func(enginecore.Partition) C) ([]R, error) {
 	var calls []C
 	for _, p := range s.partitions() {
 		calls = append(calls, callFor(p))

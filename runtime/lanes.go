@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // LaneState is what stands in a lane, over all partitions.
@@ -54,7 +55,7 @@ func (c *Client) Lanes(ctx context.Context) ([]LaneState, error) {
 	return lanes, nil
 }
 
-func readLane(l enginecore.LaneState) LaneState {
+func readLane(l enginerpc.LaneState) LaneState {
 	lane := LaneState{
 		Name: string(l.LaneID), Paused: l.Paused != "", Eligible: int(l.Eligible), Delayed: int(l.Delayed), Active: int(l.Active),
 		Suspended: int(l.Suspended), Oldest: l.OldestEligibleAt,
@@ -120,8 +121,8 @@ func (c *Client) pause(ctx context.Context, subject, name, reason string) error 
 	}
 	err := checkReason(reason)
 	if err == nil {
-		_, err = inAllPartitions(ctx, c.session, func(p enginecore.Partition) enginecore.PauseCall {
-			return enginecore.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason}
+		_, err = inAllPartitions(ctx, c.session, func(p enginecore.Partition) enginerpc.PauseCall {
+			return enginerpc.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason}
 		})
 	}
 	if err != nil {
@@ -134,13 +135,13 @@ func (c *Client) resume(ctx context.Context, subject, name string) error {
 	if err := c.ready(); err != nil {
 		return err
 	}
-	calls := make([]enginecore.ResumeCall, 0, c.session.core.Partitioning().Flow)
+	calls := make([]enginerpc.ResumeCall, 0, c.session.core.Partitioning().Flow)
 	for _, p := range c.session.partitions() {
-		calls = append(calls, enginecore.ResumeCall{Partition: p, Subject: subject, Name: name})
+		calls = append(calls, enginerpc.ResumeCall{Partition: p, Subject: subject, Name: name})
 	}
 	for len(calls) > 0 {
 		answers, err := sendAll(ctx, c.session.core, calls)
-		var rest []enginecore.ResumeCall
+		var rest []enginerpc.ResumeCall
 		for i, a := range answers {
 			err = errors.Join(err, a.err)
 			if a.err == nil && a.reply.NextCursor != "" {
@@ -177,7 +178,7 @@ func (c *Client) Pauses(ctx context.Context) ([]Pause, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	replies, err := inAllPartitions(ctx, c.session, func(p enginecore.Partition) enginecore.PausesCall { return enginecore.PausesCall{Partition: p} })
+	replies, err := inAllPartitions(ctx, c.session, func(p enginecore.Partition) enginerpc.PausesCall { return enginerpc.PausesCall{Partition: p} })
 	if err != nil {
 		return nil, fmt.Errorf("list pauses: %w", err)
 	}
@@ -194,7 +195,7 @@ func (c *Client) Pauses(ctx context.Context) ([]Pause, error) {
 	return slices.CompactFunc(list, func(a, b Pause) bool { return a.Activity == b.Activity && a.Lane == b.Lane }), nil
 }
 
-func readPause(p enginecore.Pause) Pause {
+func readPause(p enginerpc.Pause) Pause {
 	pause := Pause{Lane: p.Name}
 	if p.Subject == pausedActivity {
 		pause = Pause{Activity: p.Name}
@@ -241,7 +242,7 @@ func (c *Client) pauseRun(ctx context.Context, flowName, runID string, id engine
 	if err := checkReason(reason); err != nil {
 		return pauseRunError("pause", flowName, runID, err)
 	}
-	_, err := c.session.core.PauseFlow(ctx, enginecore.PauseFlowCall{Partition: p, FlowID: id, Reason: reason})
+	_, err := c.session.core.PauseFlow(ctx, enginerpc.PauseFlowCall{Partition: p, FlowID: id, Reason: reason})
 	return pauseRunError("pause", flowName, runID, err)
 }
 
@@ -249,7 +250,7 @@ func (c *Client) resumeRun(ctx context.Context, flowName, runID string, id engin
 	if err := c.ready(); err != nil {
 		return err
 	}
-	call := enginecore.ResumeFlowCall{Partition: p, FlowID: id}
+	call := enginerpc.ResumeFlowCall{Partition: p, FlowID: id}
 	for {
 		reply, err := c.session.core.ResumeFlow(ctx, call)
 		if call.Cursor = reply.NextCursor; err != nil || call.Cursor == "" {

@@ -4,13 +4,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // lease is an execution that the engine has leased to this worker: its place, what the claim brought, and how long it lasts.
 type lease struct {
 	shard   laneShard
-	claimed enginecore.ClaimedExecution
+	claimed enginerpc.ClaimedExecution
 	begun   time.Time
 	// ends is the end of the lease, as a time.Duration after begun.
 	ends atomic.Int64

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // leaseManager knows what a worker holds and keeps it: leases are renewed together, one call for each partition.
@@ -73,7 +74,7 @@ func (b *leaseManager) register(ctx context.Context) error {
 
 func (b *leaseManager) setLiveKey(ctx context.Context) error {
 	client := b.run.session.client
-	return enginecore.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
+	return enginerpc.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
 }
 
 // warnOfShortLease tells of a lease that may run out before a connection that has fallen silent is given up.
@@ -269,7 +270,7 @@ func (b *leaseManager) renew(ctx context.Context) {
 		return
 	}
 	sentAt := time.Now()
-	renewals := make([]enginecore.RenewCall, 0, len(held))
+	renewals := make([]enginerpc.RenewCall, 0, len(held))
 	for p, tasks := range held {
 		renewals = append(renewals, b.renewal(p, tasks, compare))
 	}
@@ -297,13 +298,13 @@ func (b *leaseManager) renew(ctx context.Context) {
 	}
 }
 
-func (b *leaseManager) renewal(p enginecore.Partition, tasks []*task, compare bool) enginecore.RenewCall {
-	call := enginecore.RenewCall{
+func (b *leaseManager) renewal(p enginecore.Partition, tasks []*task, compare bool) enginerpc.RenewCall {
+	call := enginerpc.RenewCall{
 		Partition: p, WorkerInstanceID: b.run.worker.instance, LeaseTTL: b.ttl, ReportStrays: compare,
-		Leases: make([]enginecore.RenewLease, len(tasks)),
+		Leases: make([]enginerpc.RenewLease, len(tasks)),
 	}
 	for i, t := range tasks {
-		call.Leases[i] = enginecore.RenewLease{
+		call.Leases[i] = enginerpc.RenewLease{
 			ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID, LeaseEpoch: t.claimed.LeaseEpoch,
 			AttemptID: t.claimed.AttemptID,
 		}
@@ -311,7 +312,7 @@ func (b *leaseManager) renewal(p enginecore.Partition, tasks []*task, compare bo
 	return call
 }
 
-func (b *leaseManager) renewed(tasks []*task, lost []enginecore.LostLease, sentAt time.Time) {
+func (b *leaseManager) renewed(tasks []*task, lost []enginerpc.LostLease, sentAt time.Time) {
 	codes := make(map[enginecore.ExecutionID]string, len(lost))
 	for _, l := range lost {
 		codes[l.ExecutionID] = l.Code
@@ -330,7 +331,7 @@ func (b *leaseManager) renewed(tasks []*task, lost []enginecore.LostLease, sentA
 
 // returnStrays gives back leases that the engine has for this worker and that nobody here knows of: the reply of a claim
 // was lost. A stray is given back when it is seen a second time, since a claim's reply may just be under way.
-func (b *leaseManager) returnStrays(p enginecore.Partition, strays []enginecore.HeldLease, seen map[enginecore.LeaseID]bool) {
+func (b *leaseManager) returnStrays(p enginecore.Partition, strays []enginerpc.HeldLease, seen map[enginecore.LeaseID]bool) {
 	for _, stray := range strays {
 		b.mu.Lock()
 		known := b.tasks[stray.ExecutionID] != nil
@@ -347,7 +348,7 @@ func (b *leaseManager) returnStrays(p enginecore.Partition, strays []enginecore.
 			seen[stray.LeaseID] = true
 			continue
 		}
-		_, err := b.run.session.backend.Release(b.run.base, enginecore.ReleaseCall{
+		_, err := b.run.session.backend.Release(b.run.base, enginerpc.ReleaseCall{
 			Partition: p, ExecutionID: stray.ExecutionID, LeaseID: stray.LeaseID, LeaseEpoch: stray.LeaseEpoch,
 			AttemptID: stray.AttemptID, Reason: "the reply of the claim was lost",
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // lateCalls gives a lease back, while the reply of the claim arrives that took it.
@@ -18,10 +19,10 @@ type lateCalls struct {
 	released []enginecore.LeaseID
 }
 
-func (c *lateCalls) Release(_ context.Context, call enginecore.ReleaseCall) (enginecore.ReleaseReply, error) {
+func (c *lateCalls) Release(_ context.Context, call enginerpc.ReleaseCall) (enginerpc.ReleaseReply, error) {
 	c.arrives()
 	c.released = append(c.released, call.LeaseID)
-	return enginecore.ReleaseReply{}, nil
+	return enginerpc.ReleaseReply{}, nil
 }
 
 // A lease that was given back, since the claim that took it had no reply for so long, does not begin when the reply comes all
@@ -34,10 +35,10 @@ func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
 			late := new(lateCalls)
 			s := &workerRun{base: t.Context(), worker: new(worker), session: &session{backend: late, logger: slog.New(slog.DiscardHandler)}}
 			book := newLeaseManager(s)
-			claimed := enginecore.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease", LeaseEpoch: 1, AttemptID: "try"}
+			claimed := enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease", LeaseEpoch: 1, AttemptID: "try"}
 			task := newTask(s, laneShard{}, claimed, time.Now())
 			late.arrives = func() { require.True(t, book.add(task)) }
-			stray := []enginecore.HeldLease{{ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: 1, AttemptID: "try"}}
+			stray := []enginerpc.HeldLease{{ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: 1, AttemptID: "try"}}
 			seen := make(map[enginecore.LeaseID]bool)
 			book.returnStrays(enginecore.Partition{}, stray, seen)
 			require.Equal(t, map[enginecore.LeaseID]bool{"lease": true}, seen, "it is seen for the first time")

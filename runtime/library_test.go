@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/lua"
@@ -25,7 +25,7 @@ func TestKeeperReplacesAnOlderLibrary(t *testing.T) {
 		client := b.Engine.Core().Client()
 		require.NoError(t, client.Do(ctx, client.B().FunctionLoad().Replace().FunctionCode(older).Build()).Error())
 		build := func() string {
-			version, err := b.Engine.Core().Version(ctx, enginecore.VersionCall{})
+			version, err := b.Engine.Core().Version(ctx, enginerpc.VersionCall{})
 			require.NoError(t, err)
 			return version.Build
 		}

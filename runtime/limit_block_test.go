@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -25,30 +26,30 @@ func TestFreedPlaceIsHandedOnAtOnce(t *testing.T) {
 		id := enginecore.QuotaIDFor("test", "handed on", "")
 		partition, err := core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)
-		call := enginecore.ExchangeCall{Partition: partition, QuotaPolicyID: id, Name: "handed on", Cap: 2, Want: 2}
+		call := enginerpc.ExchangeCall{Partition: partition, QuotaPolicyID: id, Name: "handed on", Cap: 2, Want: 2}
 		for i := range 4 {
-			call.Requests = append(call.Requests, enginecore.ExchangeRequest{Execution: fmt.Sprint("e", i), Token: 1, Score: strconv.Itoa(i)})
+			call.Requests = append(call.Requests, enginerpc.ExchangeRequest{Execution: fmt.Sprint("e", i), Token: 1, Score: strconv.Itoa(i)})
 		}
 		reply, err := core.Exchange(ctx, call)
 		require.NoError(t, err)
 		require.Len(t, reply.Granted, 2)
 		require.Zero(t, reply.Room)
 		call.Want, call.Requests = 0, nil
-		call.Releases = []enginecore.ExchangeRelease{{Execution: "e0", Token: 1}, {Execution: "e1", Token: 1}}
+		call.Releases = []enginerpc.ExchangeRelease{{Execution: "e0", Token: 1}, {Execution: "e1", Token: 1}}
 		reply, err = core.Exchange(ctx, call)
 		require.NoError(t, err)
 		require.Len(t, reply.Granted, 2)
 		require.Equal(t, "e2", reply.Granted[0].Execution)
 		// The same holds for places that go back from a block.
-		hold := enginecore.HoldPlacesCall{
+		hold := enginerpc.HoldPlacesCall{
 			Partition: partition, QuotaPolicyID: id, Name: "handed on", Cap: 3, WorkerInstanceID: "w", Places: 3, Needed: 3, Seq: 1,
 		}
 		held, err := core.HoldPlaces(ctx, hold)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, held.Held)
-		_, err = core.Exchange(ctx, enginecore.ExchangeCall{
+		_, err = core.Exchange(ctx, enginerpc.ExchangeCall{
 			Partition: partition, QuotaPolicyID: id, Name: "handed on", Cap: 3,
-			Requests: []enginecore.ExchangeRequest{{Execution: "e4", Token: 1, Score: "4"}},
+			Requests: []enginerpc.ExchangeRequest{{Execution: "e4", Token: 1, Score: "4"}},
 		})
 		require.NoError(t, err)
 		hold.Places, hold.Needed, hold.Seq = 0, 0, 2
@@ -114,7 +115,7 @@ func TestBlockModel(t *testing.T) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 1))
-		names := func(places []enginecore.Place) (list []string) {
+		names := func(places []enginerpc.Place) (list []string) {
 			for _, p := range places {
 				list = append(list, p.Execution)
 			}
@@ -133,7 +134,7 @@ func TestBlockModel(t *testing.T) {
 					if seq == 0 {
 						seq = 1
 					}
-					reply, err := core.HoldPlaces(ctx, enginecore.HoldPlacesCall{
+					reply, err := core.HoldPlaces(ctx, enginerpc.HoldPlacesCall{
 						Partition: partition, QuotaPolicyID: id, Name: "blocks", Cap: m.cap, WorkerInstanceID: enginecore.WorkerInstanceID(worker),
 						Places: places, Needed: needed, Seq: seq,
 					})
@@ -145,15 +146,15 @@ func TestBlockModel(t *testing.T) {
 						require.Equal(t, m.spare(), reply.Room)
 					}
 				} else {
-					call := enginecore.ExchangeCall{Partition: partition, QuotaPolicyID: id, Name: "blocks", Cap: m.cap, Want: 1000}
+					call := enginerpc.ExchangeCall{Partition: partition, QuotaPolicyID: id, Name: "blocks", Cap: m.cap, Want: 1000}
 					for execution := range m.running {
 						if r.IntN(2) == 0 {
-							call.Releases = append(call.Releases, enginecore.ExchangeRelease{Execution: execution, Token: 1})
+							call.Releases = append(call.Releases, enginerpc.ExchangeRelease{Execution: execution, Token: 1})
 							delete(m.running, execution)
 						}
 					}
 					waits, passes := fmt.Sprint("waits", i), fmt.Sprint("passes", i)
-					call.Requests = []enginecore.ExchangeRequest{
+					call.Requests = []enginerpc.ExchangeRequest{
 						{Execution: passes, Token: 1}, {Execution: waits, Token: 1, Score: strconv.Itoa(i)},
 					}
 					m.waiting = append(m.waiting, waits)
@@ -168,9 +169,9 @@ func TestBlockModel(t *testing.T) {
 				}
 				require.LessOrEqual(t, m.used(), m.cap)
 			}
-			state, err := core.Quotas(ctx, enginecore.QuotasCall{Partition: partition})
+			state, err := core.Quotas(ctx, enginerpc.QuotasCall{Partition: partition})
 			require.NoError(t, err)
-			i := slices.IndexFunc(state.Quotas, func(q enginecore.QuotaState) bool { return q.QuotaPolicyID == id })
+			i := slices.IndexFunc(state.Quotas, func(q enginerpc.QuotaState) bool { return q.QuotaPolicyID == id })
 			require.Equal(t, [2]int64{m.used(), int64(len(m.waiting))}, [2]int64{state.Quotas[i].Running, state.Quotas[i].Waiting})
 		}
 	})

@@ -2,13 +2,14 @@ package runtime
 
 import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // limitCalls are the Exchange calls of one step of a pass, one for each limit.
 type limitCalls map[enginecore.QuotaPolicyID]*limitCall
 
 type limitCall struct {
-	enginecore.ExchangeCall
+	enginerpc.ExchangeCall
 	limit storedLimit
 }
 
@@ -33,7 +34,7 @@ func (p *admissionPass) requestPermits(candidates []*candidate) (
 	calls := make(limitCalls)
 	for _, c := range candidates {
 		call := calls.to(p.session, c.limits[len(c.grants)])
-		call.Requests = append(call.Requests, enginecore.ExchangeRequest{
+		call.Requests = append(call.Requests, enginerpc.ExchangeRequest{
 			Execution: string(c.ExecutionID), Token: c.Token, Score: c.Score,
 		})
 		requested[c.permit()] = true
@@ -58,7 +59,7 @@ func (p *admissionPass) giveBack(returns []permitReturn, refund bool) {
 	calls := make(limitCalls)
 	for _, r := range returns {
 		for i, limit := range r.limits {
-			release := enginecore.ExchangeRelease{Execution: string(r.execution), Token: r.token, Refund: refund}
+			release := enginerpc.ExchangeRelease{Execution: string(r.execution), Token: r.token, Refund: refund}
 			if r.grants != nil {
 				release.Grant = r.grants[i]
 			}
@@ -76,17 +77,17 @@ func (p *admissionPass) send(
 	if len(calls) == 0 {
 		return
 	}
-	list := make([]enginecore.ExchangeCall, 0, len(calls))
+	list := make([]enginerpc.ExchangeCall, 0, len(calls))
 	limits := make([]storedLimit, 0, len(calls))
 	for _, call := range calls {
 		call.Want = int64(p.slotsLeft())
 		for _, r := range p.by.takeReturns(call.QuotaPolicyID) {
-			call.Releases = append(call.Releases, enginecore.ExchangeRelease{Execution: string(r.execution), Token: r.token})
+			call.Releases = append(call.Releases, enginerpc.ExchangeRelease{Execution: string(r.execution), Token: r.token})
 		}
 		list = append(list, call.ExchangeCall)
 		limits = append(limits, call.limit)
 	}
-	answers, _ := sendAll[enginecore.ExchangeReply](p.ctx, p.session.core, list)
+	answers, _ := sendAll[enginerpc.ExchangeReply](p.ctx, p.session.core, list)
 	for i, a := range answers {
 		if a.err != nil {
 			p.warn("a limit could not be asked, keepers ask again", a.err)

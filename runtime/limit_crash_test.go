@@ -16,6 +16,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -24,24 +25,24 @@ import (
 type brittle struct {
 	t       *testing.T
 	ctx     context.Context
-	core    *enginecore.Engine
-	request enginecore.ClaimRequest
+	core    *enginerpc.Conn
+	request enginerpc.ClaimRequest
 	// namespace is that of the bench.
 	namespace enginecore.Namespace
 }
 
 func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench) *brittle {
-	return &brittle{t, ctx, b.Engine.Core(), enginecore.ClaimRequest{
+	return &brittle{t, ctx, b.Engine.Core(), enginerpc.ClaimRequest{
 		LaneID: activity.DefaultLane, WorkerID: "brittle", WorkerInstanceID: enginecore.WorkerInstanceID("brittle-" + uuid.NewString()),
 		LeaseTTL: time.Second, Kinds: "\nmeasured\n", Count: 1,
 	}, "default"}
 }
 
-func (x *brittle) claim() []enginecore.Candidate {
-	var candidates []enginecore.Candidate
+func (x *brittle) claim() []enginerpc.Candidate {
+	var candidates []enginerpc.Candidate
 	for _, p := range x.core.Partitioning().FlowPartitions() {
 		x.request.ClaimID = uuid.NewString()
-		reply, err := x.core.Claim(x.ctx, enginecore.ClaimCall{Partition: p, ClaimRequest: x.request})
+		reply, err := x.core.Claim(x.ctx, enginerpc.ClaimCall{Partition: p, ClaimRequest: x.request})
 		require.NoError(x.t, err)
 		require.Empty(x.t, reply.Executions, "nothing is leased before it is admitted")
 		candidates = append(candidates, reply.Candidates...)
@@ -50,11 +51,11 @@ func (x *brittle) claim() []enginecore.Candidate {
 }
 
 // claimAhead leases one execution of the limit "one" ahead of its place.
-func (x *brittle) claimAhead() enginecore.ClaimedExecution {
+func (x *brittle) claimAhead() enginerpc.ClaimedExecution {
 	x.request.Rooms = fmt.Sprintf("%s 1\n", x.quota())
 	for _, p := range x.core.Partitioning().FlowPartitions() {
 		x.request.ClaimID = uuid.NewString()
-		reply, err := x.core.Claim(x.ctx, enginecore.ClaimCall{Partition: p, ClaimRequest: x.request})
+		reply, err := x.core.Claim(x.ctx, enginerpc.ClaimCall{Partition: p, ClaimRequest: x.request})
 		require.NoError(x.t, err)
 		if len(reply.Executions) > 0 {
 			require.Regexp(x.t, `^\?0 1 waits for room under limit "one": 1 at once\n`, reply.Executions[0].Admission)
@@ -62,7 +63,7 @@ func (x *brittle) claimAhead() enginecore.ClaimedExecution {
 		}
 	}
 	require.FailNow(x.t, "nothing to lease")
-	return enginecore.ClaimedExecution{}
+	return enginerpc.ClaimedExecution{}
 }
 
 func (x *brittle) quota() enginecore.QuotaPolicyID {
@@ -70,10 +71,10 @@ func (x *brittle) quota() enginecore.QuotaPolicyID {
 }
 
 // hold says a word about the block of the limit "one".
-func (x *brittle) hold(places, seq int64) enginecore.HoldPlacesReply {
+func (x *brittle) hold(places, seq int64) enginerpc.HoldPlacesReply {
 	partition, err := x.core.Partitioning().QuotaPartition(x.quota())
 	require.NoError(x.t, err)
-	reply, err := x.core.HoldPlaces(x.ctx, enginecore.HoldPlacesCall{
+	reply, err := x.core.HoldPlaces(x.ctx, enginerpc.HoldPlacesCall{
 		Partition: partition, QuotaPolicyID: x.quota(), Name: "one", Cap: 1, WorkerInstanceID: x.request.WorkerInstanceID,
 		Places: places, Needed: places, Seq: seq,
 	})
@@ -81,7 +82,7 @@ func (x *brittle) hold(places, seq int64) enginecore.HoldPlacesReply {
 	return reply
 }
 
-func (x *brittle) exchange(limits string, change func(*enginecore.ExchangeCall)) []enginecore.Place {
+func (x *brittle) exchange(limits string, change func(*enginerpc.ExchangeCall)) []enginerpc.Place {
 	_, data, _ := strings.Cut(limits, "\n")
 	var list []struct {
 		Q enginecore.QuotaPolicyID
@@ -91,40 +92,40 @@ func (x *brittle) exchange(limits string, change func(*enginecore.ExchangeCall))
 	require.NoError(x.t, json.Unmarshal([]byte(data), &list))
 	partition, err := x.core.Partitioning().QuotaPartition(list[0].Q)
 	require.NoError(x.t, err)
-	call := enginecore.ExchangeCall{Partition: partition, QuotaPolicyID: list[0].Q, Name: list[0].N, Cap: list[0].C, Want: 1}
+	call := enginerpc.ExchangeCall{Partition: partition, QuotaPolicyID: list[0].Q, Name: list[0].N, Cap: list[0].C, Want: 1}
 	change(&call)
 	reply, err := x.core.Exchange(x.ctx, call)
 	require.NoError(x.t, err)
 	return reply.Granted
 }
 
-func (x *brittle) ask(candidates []enginecore.Candidate) []enginecore.Place {
-	return x.exchange(candidates[0].Limits, func(call *enginecore.ExchangeCall) {
+func (x *brittle) ask(candidates []enginerpc.Candidate) []enginerpc.Place {
+	return x.exchange(candidates[0].Limits, func(call *enginerpc.ExchangeCall) {
 		for _, c := range candidates {
-			call.Requests = append(call.Requests, enginecore.ExchangeRequest{Execution: string(c.ExecutionID), Token: c.Token, Score: c.Score})
+			call.Requests = append(call.Requests, enginerpc.ExchangeRequest{Execution: string(c.ExecutionID), Token: c.Token, Score: c.Score})
 		}
 	})
 }
 
-func (x *brittle) admit(place enginecore.Place) enginecore.ClaimedExecution {
+func (x *brittle) admit(place enginerpc.Place) enginerpc.ClaimedExecution {
 	id := enginecore.ExecutionID(place.Execution)
 	p, err := id.Partition()
 	require.NoError(x.t, err)
 	x.request.ClaimID = uuid.NewString()
-	reply, err := x.core.Admit(x.ctx, enginecore.AdmitCall{
-		Partition: p, ClaimRequest: x.request, Admissions: []enginecore.AdmitAdmission{{ExecutionID: id, Token: place.Token, Complete: true}},
+	reply, err := x.core.Admit(x.ctx, enginerpc.AdmitCall{
+		Partition: p, ClaimRequest: x.request, Admissions: []enginerpc.AdmitAdmission{{ExecutionID: id, Token: place.Token, Complete: true}},
 	})
 	require.NoError(x.t, err)
 	require.Len(x.t, reply.Executions, 1)
 	return reply.Executions[0]
 }
 
-func (x *brittle) complete(claimed enginecore.ClaimedExecution) {
+func (x *brittle) complete(claimed enginerpc.ClaimedExecution) {
 	p, err := claimed.ExecutionID.Partition()
 	require.NoError(x.t, err)
 	request := x.request
 	request.Count = 0
-	_, err = x.core.Complete(x.ctx, enginecore.CompleteCall{
+	_, err = x.core.Complete(x.ctx, enginerpc.CompleteCall{
 		Partition: p, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
 		AttemptID: claimed.AttemptID, Result: []byte("1"), ClaimRequest: request,
 	})
@@ -142,7 +143,7 @@ func TestLimitCrashes(t *testing.T) {
 			x.claim()
 			enginetest.Eventually(x.t, enginetest.Patience, func() string {
 				for _, p := range x.core.Partitioning().FlowPartitions() {
-					reply, err := x.core.Keep(x.ctx, enginecore.KeepCall{Partition: p, Limit: 10})
+					reply, err := x.core.Keep(x.ctx, enginerpc.KeepCall{Partition: p, Limit: 10})
 					require.NoError(x.t, err)
 					if len(reply.Candidates) > 0 {
 						return ""
@@ -158,8 +159,8 @@ func TestLimitCrashes(t *testing.T) {
 			candidates := x.claim()
 			first := x.ask(candidates)[0]
 			x.complete(x.admit(first))
-			next := x.exchange(candidates[0].Limits, func(call *enginecore.ExchangeCall) {
-				call.Releases = []enginecore.ExchangeRelease{{Execution: first.Execution, Token: first.Token}}
+			next := x.exchange(candidates[0].Limits, func(call *enginerpc.ExchangeCall) {
+				call.Releases = []enginerpc.ExchangeRelease{{Execution: first.Execution, Token: first.Token}}
 			})
 			require.Len(x.t, next, 1, "the place goes to the one that waits")
 		}},
@@ -275,7 +276,7 @@ func TestQuotaModel(t *testing.T) {
 			require.NoError(t, err)
 			scores := make(map[string]int)
 			for range 120 {
-				call := enginecore.ExchangeCall{
+				call := enginerpc.ExchangeCall{
 					Partition: partition, QuotaPolicyID: id, Name: "quota", Rate: int64(m.rate), WindowMs: time.Hour.Milliseconds(), Cap: int64(m.cap), Want: 1000,
 				}
 				var want []string
@@ -285,7 +286,7 @@ func TestQuotaModel(t *testing.T) {
 						token = held
 					}
 					refund := r.IntN(2) == 0
-					call.Releases = append(call.Releases, enginecore.ExchangeRelease{Execution: execution, Token: token, Refund: refund})
+					call.Releases = append(call.Releases, enginerpc.ExchangeRelease{Execution: execution, Token: token, Refund: refund})
 					m.release(execution, token, refund)
 				}
 				for range r.IntN(4) {
@@ -294,7 +295,7 @@ func TestQuotaModel(t *testing.T) {
 					if scores[name] == 0 {
 						scores[name] = len(scores) + 1 + 1000*r.IntN(3)
 					}
-					call.Requests = append(call.Requests, enginecore.ExchangeRequest{Execution: execution, Token: token, Score: strconv.Itoa(scores[name])})
+					call.Requests = append(call.Requests, enginerpc.ExchangeRequest{Execution: execution, Token: token, Score: strconv.Itoa(scores[name])})
 					if m.request(execution, token, scores[name]) {
 						want = append(want, name)
 					}
@@ -309,9 +310,9 @@ func TestQuotaModel(t *testing.T) {
 				require.Equal(t, want, got)
 				require.Equal(t, len(m.waiting) > 0, reply.Crowded)
 			}
-			state, err := core.Quotas(ctx, enginecore.QuotasCall{Partition: partition})
+			state, err := core.Quotas(ctx, enginerpc.QuotasCall{Partition: partition})
 			require.NoError(t, err)
-			i := slices.IndexFunc(state.Quotas, func(q enginecore.QuotaState) bool { return q.QuotaPolicyID == id })
+			i := slices.IndexFunc(state.Quotas, func(q enginerpc.QuotaState) bool { return q.QuotaPolicyID == id })
 			require.Equal(t, [3]int64{int64(len(m.holders)), int64(len(m.waiting)), int64(len(m.counted))},
 				[3]int64{state.Quotas[i].Running, state.Quotas[i].Waiting, state.Quotas[i].InWindow})
 		}
@@ -335,9 +336,9 @@ func TestQuotaWindow(t *testing.T) {
 		const grain = 2 * time.Millisecond
 		for i := range 400 {
 			execution := fmt.Sprint("e", i)
-			call := enginecore.ExchangeCall{
+			call := enginerpc.ExchangeCall{
 				Partition: partition, QuotaPolicyID: id, Name: "window", Rate: most, WindowMs: window.Milliseconds(), Want: 1,
-				Requests: []enginecore.ExchangeRequest{{Execution: execution, Score: strconv.Itoa(i)}},
+				Requests: []enginerpc.ExchangeRequest{{Execution: execution, Score: strconv.Itoa(i)}},
 			}
 			s := span{from: time.Now()}
 			reply, err := core.Exchange(ctx, call)
@@ -354,7 +355,7 @@ func TestQuotaWindow(t *testing.T) {
 				time.Sleep(3 * time.Millisecond)
 			}
 			call.Requests = nil
-			call.Releases = []enginecore.ExchangeRelease{{Execution: execution}}
+			call.Releases = []enginerpc.ExchangeRelease{{Execution: execution}}
 			_, err = core.Exchange(ctx, call)
 			require.NoError(t, err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -25,8 +26,8 @@ type storedLimit struct {
 }
 
 // exchange is a call that asks the limit's quota for nothing yet.
-func (l storedLimit) exchange(p enginecore.Partition) enginecore.ExchangeCall {
-	return enginecore.ExchangeCall{
+func (l storedLimit) exchange(p enginecore.Partition) enginerpc.ExchangeCall {
+	return enginerpc.ExchangeCall{
 		Partition: p, QuotaPolicyID: l.Quota, Name: l.Name, Key: l.Key, Rate: l.Rate, WindowMs: l.WindowMS, Cap: l.Cap,
 	}
 }
@@ -57,8 +58,8 @@ var ErrLimitKey = errors.New("no key for a limit")
 const maxLimitKey = 256
 
 // limitsOf resolves the limits of every node of a flow that has some, by the name of the node.
-func limitsOf(namespace enginecore.Namespace, g *flowgraph.Graph, input []byte) (map[string]enginecore.SubmitFlowLimit, error) {
-	var byNode map[string]enginecore.SubmitFlowLimit
+func limitsOf(namespace enginecore.Namespace, g *flowgraph.Graph, input []byte) (map[string]enginerpc.SubmitFlowLimit, error) {
+	var byNode map[string]enginerpc.SubmitFlowLimit
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		if len(n.Limits) == 0 {
@@ -72,20 +73,20 @@ func limitsOf(namespace enginecore.Namespace, g *flowgraph.Graph, input []byte) 
 			continue // the limits are those of its items, but their keys are known to be there
 		}
 		if byNode == nil {
-			byNode = make(map[string]enginecore.SubmitFlowLimit)
+			byNode = make(map[string]enginerpc.SubmitFlowLimit)
 		}
 		byNode[n.Name] = limit
 	}
 	return byNode, nil
 }
 
-func limitsOfNode(namespace enginecore.Namespace, n *flowgraph.Node, input []byte, codec string) (enginecore.SubmitFlowLimit, error) {
+func limitsOfNode(namespace enginecore.Namespace, n *flowgraph.Node, input []byte, codec string) (enginerpc.SubmitFlowLimit, error) {
 	var limits []storedLimit
 	var words []string
 	for _, spec := range n.Limits {
 		key, err := limitKey(spec, input, codec)
 		if err != nil {
-			return enginecore.SubmitFlowLimit{}, err
+			return enginerpc.SubmitFlowLimit{}, err
 		}
 		limits = append(limits, storedLimit{
 			Quota: enginecore.QuotaIDFor(namespace, spec.Name, key), Name: spec.Name, Key: key, Rate: int64(spec.AtMost),
@@ -95,7 +96,7 @@ func limitsOfNode(namespace enginecore.Namespace, n *flowgraph.Node, input []byt
 	}
 	slices.SortFunc(limits, func(a, b storedLimit) int { return strings.Compare(string(a.Quota), string(b.Quota)) })
 	text, err := encodeLimits(limits, "waits for room under "+strings.Join(words, " and "))
-	return enginecore.SubmitFlowLimit{Text: text, QuotaPolicyID: string(limits[0].Quota)}, err
+	return enginerpc.SubmitFlowLimit{Text: text, QuotaPolicyID: string(limits[0].Quota)}, err
 }
 
 func describeLimit(spec activityspec.Limit, key string) string {

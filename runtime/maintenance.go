@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 const (
@@ -107,9 +108,9 @@ func (k *keeper) partitionsOf(l *maintenanceLoop) []enginecore.Partition {
 
 // tick does what is due in some partitions of flows.
 func (k *keeper) tick(ctx context.Context, partitions []enginecore.Partition, only taskID) []stepResult {
-	calls := make([]enginecore.KeepCall, len(partitions))
+	calls := make([]enginerpc.KeepCall, len(partitions))
 	for i, p := range partitions {
-		calls[i] = enginecore.KeepCall{Partition: p, Limit: tickLimit, Duty: string(only), Lanes: k.lanes}
+		calls[i] = enginerpc.KeepCall{Partition: p, Limit: tickLimit, Duty: string(only), Lanes: k.lanes}
 	}
 	answers, _ := k.session.backend.keepAll(ctx, calls) // each answer has its error
 	heard := time.Now()

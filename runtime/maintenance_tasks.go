@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // How often partitions are looked at.
@@ -63,10 +64,10 @@ func (k *keeper) edgesLoop() *maintenanceLoop {
 	return &maintenanceLoop{
 		tasks: []taskID{taskDependencyReconciliation}, family: enginecore.FlowFamily, every: edgesEvery, repairs: true, hintKeys: k.executionHints,
 		step: inPages(k, evenPace(edgesEvery),
-			func(p enginecore.Partition, _ int64, cursor string) enginecore.ReconcileEdgesCall {
-				return enginecore.ReconcileEdgesCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: k.lanes}
+			func(p enginecore.Partition, _ int64, cursor string) enginerpc.ReconcileEdgesCall {
+				return enginerpc.ReconcileEdgesCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: k.lanes}
 			},
-			func(_ context.Context, _ enginecore.Partition, r enginecore.ReconcileEdgesReply) (page, error) {
+			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileEdgesReply) (page, error) {
 				return page{next: r.NextCursor, done: taskDone{task: taskDependencyReconciliation, count: r.Resolved}}, nil
 			}),
 	}
@@ -79,10 +80,10 @@ func (k *keeper) membersLoop() *maintenanceLoop {
 		tasks: []taskID{taskMemberReconciliation}, family: enginecore.FlowFamily, every: every, repairs: true,
 		hintKeys: hint(k.session.core.Keys().IndexFlowIndex),
 		step: inPages(k, pace{page: every / (6 * stepsPerTurn), search: every / stepsPerTurn, pass: every},
-			func(p enginecore.Partition, limit int64, cursor string) enginecore.CountMembersCall {
-				return enginecore.CountMembersCall{Partition: p, Limit: limit, MoreThan: countedWhole, Cursor: cursor}
+			func(p enginecore.Partition, limit int64, cursor string) enginerpc.CountMembersCall {
+				return enginerpc.CountMembersCall{Partition: p, Limit: limit, MoreThan: countedWhole, Cursor: cursor}
 			},
-			func(ctx context.Context, p enginecore.Partition, r enginecore.CountMembersReply) (page, error) {
+			func(ctx context.Context, p enginecore.Partition, r enginerpc.CountMembersReply) (page, error) {
 				mended := k.logMended(ctx, p, r.Mended)
 				return page{
 					next: r.NextCursor, done: taskDone{task: taskMemberReconciliation, count: sumOf(mended)}, found: r.Large > 0, mended: mended,
@@ -102,10 +103,10 @@ func (k *keeper) trimLoop() *maintenanceLoop {
 		tasks: []taskID{taskExecutionRetention}, family: enginecore.FlowFamily, every: trimPauses * often, repairs: true,
 		hintKeys: k.executionHints,
 		step: inPages(k, pace{page: often / stepsPerTurn, search: often / stepsPerTurn, pass: often},
-			func(p enginecore.Partition, limit int64, cursor string) enginecore.TrimCall {
-				return enginecore.TrimCall{Partition: p, Limit: limit, Keep: keep, Cursor: cursor}
+			func(p enginecore.Partition, limit int64, cursor string) enginerpc.TrimCall {
+				return enginerpc.TrimCall{Partition: p, Limit: limit, Keep: keep, Cursor: cursor}
 			},
-			func(_ context.Context, _ enginecore.Partition, r enginecore.TrimReply) (page, error) {
+			func(_ context.Context, _ enginecore.Partition, r enginerpc.TrimReply) (page, error) {
 				return page{next: r.NextCursor, done: taskDone{taskExecutionRetention, r.Trimmed + r.Flows, r.Lag}, found: r.Unmanaged > 0}, nil
 			}),
 	}
@@ -117,10 +118,10 @@ func (k *keeper) projectLoop() *maintenanceLoop {
 		tasks: []taskID{taskFlowProjection}, family: enginecore.FlowFamily, every: projectEvery, repairs: true,
 		hintKeys: hint(k.session.core.Keys().IndexFlowIndex),
 		step: inPages(k, pace{page: projectPace, search: projectSearch, pass: projectPace},
-			func(p enginecore.Partition, limit int64, cursor string) enginecore.ProjectFlowsCall {
-				return enginecore.ProjectFlowsCall{Partition: p, Limit: limit, Cursor: cursor}
+			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ProjectFlowsCall {
+				return enginerpc.ProjectFlowsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
-			func(_ context.Context, _ enginecore.Partition, r enginecore.ProjectFlowsReply) (page, error) {
+			func(_ context.Context, _ enginecore.Partition, r enginerpc.ProjectFlowsReply) (page, error) {
 				return page{next: r.NextCursor, done: taskDone{task: taskFlowProjection, count: r.Projected}, found: r.Unmanaged > 0}, nil
 			}),
 	}
@@ -132,10 +133,10 @@ func (k *keeper) siblingsLoop() *maintenanceLoop {
 		tasks: []taskID{taskSiblingCancelReconciliation}, family: enginecore.FlowFamily, every: siblingsEvery, repairs: true,
 		hintKeys: hint(k.session.core.Keys().IndexPendingCancelGroups),
 		step: inPages(k, evenPace(siblingsEvery),
-			func(p enginecore.Partition, limit int64, cursor string) enginecore.ReconcileSiblingsCall {
-				return enginecore.ReconcileSiblingsCall{Partition: p, Limit: limit, Cursor: cursor}
+			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ReconcileSiblingsCall {
+				return enginerpc.ReconcileSiblingsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
-			func(_ context.Context, _ enginecore.Partition, r enginecore.ReconcileSiblingsReply) (page, error) {
+			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileSiblingsReply) (page, error) {
 				return page{next: r.NextCursor, done: taskDone{task: taskSiblingCancelReconciliation, count: r.Closed + r.Stale}}, nil
 			}),
 	}
@@ -147,10 +148,10 @@ func (k *keeper) budgetPoliciesLoop() *maintenanceLoop {
 		tasks: []taskID{taskBudgetReconciliation}, family: enginecore.BudgetFamily, every: policiesEvery, repairs: true,
 		hintKeys: hint(k.session.core.Keys().IndexBudgetPolicies),
 		step: inPages(k, evenPace(policiesEvery),
-			func(p enginecore.Partition, limit int64, cursor string) enginecore.ReconcileBudgetsCall {
-				return enginecore.ReconcileBudgetsCall{Partition: p, Limit: limit, Cursor: cursor}
+			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ReconcileBudgetsCall {
+				return enginerpc.ReconcileBudgetsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
-			func(_ context.Context, _ enginecore.Partition, r enginecore.ReconcileBudgetsReply) (page, error) {
+			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileBudgetsReply) (page, error) {
 				return page{next: r.NextCursor, done: taskDone{task: taskBudgetReconciliation, count: r.Mended}}, nil
 			}),
 	}
@@ -162,10 +163,10 @@ func (k *keeper) admissionsLoop() *maintenanceLoop {
 		tasks: []taskID{taskQuotaReconciliation}, family: enginecore.QuotaFamily, every: policiesEvery, repairs: true,
 		hintKeys: hint(k.session.core.Keys().IndexQuotaPolicies),
 		step: inPages(k, pace{page: admissionsEvery, search: policiesEvery / stepsPerTurn, pass: admissionsEvery},
-			func(p enginecore.Partition, limit int64, cursor string) enginecore.ReconcileQuotasCall {
-				return enginecore.ReconcileQuotasCall{Partition: p, Limit: limit, Cursor: cursor}
+			func(p enginecore.Partition, limit int64, cursor string) enginerpc.ReconcileQuotasCall {
+				return enginerpc.ReconcileQuotasCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
-			func(ctx context.Context, p enginecore.Partition, r enginecore.ReconcileQuotasReply) (page, error) {
+			func(ctx context.Context, p enginecore.Partition, r enginerpc.ReconcileQuotasReply) (page, error) {
 				dropped, err := k.dropAdmissions(ctx, p, r.Admitted)
 				return page{next: r.NextCursor, done: taskDone{task: taskQuotaReconciliation, count: r.Mended + dropped}, found: len(r.Admitted) > 0}, err
 			}),
@@ -179,9 +180,9 @@ func (k *keeper) compactLoop() *maintenanceLoop {
 		every:    min(max(k.compactAfter/8, minCompactPause), maxCompactPause),
 		hintKeys: hint(k.session.core.Keys().FfxClosedFlows),
 		step: func(ctx context.Context, partitions []enginecore.Partition, _ taskID) []stepResult {
-			calls := make([]enginecore.CompactCall, len(partitions))
+			calls := make([]enginerpc.CompactCall, len(partitions))
 			for i, p := range partitions {
-				calls[i] = enginecore.CompactCall{Partition: p, Age: k.compactAfter}
+				calls[i] = enginerpc.CompactCall{Partition: p, Age: k.compactAfter}
 			}
 			replies, _ := sendAll(ctx, k.maintenance, calls) // each result has its error
 			results := make([]stepResult, len(partitions))

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -25,7 +26,7 @@ func (c *crew) meddle(t testing.TB, ctx context.Context, r *rand.Rand, x *trial)
 		}
 	case cancelledByOthers:
 		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
-		_, err := c.bench.Engine.Core().ContractCancelFlow(ctx, enginecore.ContractCancelFlowCall{
+		_, err := c.bench.Engine.Core().ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
 			Partition: x.plan.Partition, FlowID: x.plan.FlowID, Reason: "others say so", CancellationPolicy: "cancel_all",
 			Grace: time.Duration(1+r.IntN(20)) * time.Millisecond,
 		})
@@ -49,7 +50,7 @@ type operator struct {
 	r     *rand.Rand
 	crew  *crew
 	trial *trial
-	core  *enginecore.Engine
+	core  *enginerpc.Conn
 }
 
 const override = "operator_override"
@@ -109,25 +110,25 @@ func (o *operator) operate() {
 	case 0:
 		o.end(m)
 	case 1:
-		_, err := o.core.PromoteDelayed(o.ctx, enginecore.PromoteDelayedCall{LaneID: m.lane, ExecutionID: m.id, Now: time.Now().Add(time.Hour)})
+		_, err := o.core.PromoteDelayed(o.ctx, enginerpc.PromoteDelayedCall{LaneID: m.lane, ExecutionID: m.id, Now: time.Now().Add(time.Hour)})
 		o.done("ff_promote_delayed", err)
 	case 2:
-		_, err := o.core.ChangePriority(o.ctx, enginecore.ChangePriorityCall{LaneID: m.lane, ExecutionID: m.id, NewPriority: o.r.Int64N(9001)})
+		_, err := o.core.ChangePriority(o.ctx, enginerpc.ChangePriorityCall{LaneID: m.lane, ExecutionID: m.id, NewPriority: o.r.Int64N(9001)})
 		o.done("ff_change_priority", err)
 	case 3:
-		_, err := o.core.DelayExecution(o.ctx, enginecore.DelayExecutionCall{
+		_, err := o.core.DelayExecution(o.ctx, enginerpc.DelayExecutionCall{
 			AttemptIndex: m.attempt, WorkerInstanceID: m.worker, LaneID: m.lane, ExecutionID: m.id, Source: override,
 			DelayUntil: time.Now().Add(time.Duration(o.r.IntN(20)) * time.Millisecond),
 		})
 		o.done("ff_delay_execution", err)
 	case 4:
-		_, err := o.core.RevokeLease(o.ctx, enginecore.RevokeLeaseCall{WorkerInstanceID: m.worker, ExecutionID: m.id, RevokeReason: "the test says so"})
+		_, err := o.core.RevokeLease(o.ctx, enginerpc.RevokeLeaseCall{WorkerInstanceID: m.worker, ExecutionID: m.id, RevokeReason: "the test says so"})
 		o.done("ff_revoke_lease", err)
 	case 5:
-		_, err := o.core.MarkLeaseExpiredIfDue(o.ctx, enginecore.MarkLeaseExpiredIfDueCall{ExecutionID: m.id})
+		_, err := o.core.MarkLeaseExpiredIfDue(o.ctx, enginerpc.MarkLeaseExpiredIfDueCall{ExecutionID: m.id})
 		o.done("ff_mark_lease_expired_if_due", err)
 	case 6:
-		_, err := o.core.BlockExecutionForAdmission(o.ctx, enginecore.BlockExecutionForAdmissionCall{
+		_, err := o.core.BlockExecutionForAdmission(o.ctx, enginerpc.BlockExecutionForAdmissionCall{
 			LaneID: m.lane, ExecutionID: m.id, BlockingReason: "waiting_for_budget", BlockingDetail: "the test says so",
 		})
 		o.done("ff_block_execution_for_admission", err)
@@ -152,7 +153,7 @@ func (o *operator) clear() {
 }
 
 func (o *operator) unblock(m member) {
-	_, err := o.core.UnblockExecution(o.ctx, enginecore.UnblockExecutionCall{
+	_, err := o.core.UnblockExecution(o.ctx, enginerpc.UnblockExecutionCall{
 		LaneID: m.lane, ExecutionID: m.id, ExpectedBlockingReason: "waiting_for_budget",
 	})
 	o.done("ff_unblock_execution", err)
@@ -163,25 +164,25 @@ func (o *operator) end(m member) {
 	// Noted before: the call may be what ends it although its reply says otherwise.
 	switch o.r.IntN(4) {
 	case 0:
-		_, err := o.core.CancelExecution(o.ctx, enginecore.CancelExecutionCall{
+		_, err := o.core.CancelExecution(o.ctx, enginerpc.CancelExecutionCall{
 			AttemptIndex: m.attempt, WorkerInstanceID: m.worker, LaneID: m.lane, ExecutionID: m.id, Reason: "operator", Source: override,
 			WaitpointID: enginecore.WaitpointID(uuid.NewString()),
 		})
 		o.touch(m, o.done("ff_cancel_execution", err))
 	case 1:
-		_, err := o.core.FailExecution(o.ctx, enginecore.FailExecutionCall{
+		_, err := o.core.FailExecution(o.ctx, enginerpc.FailExecutionCall{
 			AttemptIndex: m.attempt, WorkerInstanceID: m.worker, LaneID: m.lane, ExecutionID: m.id, FailureReason: "operator",
 			FailureCategory: "operator", Source: override,
 		})
 		o.touch(m, o.done("ff_fail_execution", err))
 	case 2:
-		_, err := o.core.CompleteExecution(o.ctx, enginecore.CompleteExecutionCall{
+		_, err := o.core.CompleteExecution(o.ctx, enginerpc.CompleteExecutionCall{
 			AttemptIndex: m.attempt, WorkerInstanceID: m.worker, LaneID: m.lane, ExecutionID: m.id, ResultPayload: []byte(`"operator"`),
 			Source: override,
 		})
 		o.touch(m, o.done("ff_complete_execution", err))
 	case 3:
-		_, err := o.core.ExpireExecution(o.ctx, enginecore.ExpireExecutionCall{
+		_, err := o.core.ExpireExecution(o.ctx, enginerpc.ExpireExecutionCall{
 			AttemptIndex: m.attempt, WorkerInstanceID: m.worker, LaneID: m.lane, ExecutionID: m.id, ExpireReason: "operator",
 		})
 		o.touch(m, o.done("ff_expire_execution", err))
@@ -203,7 +204,7 @@ func (o *operator) resolveAgain(m member) {
 		if u.phase != "terminal" {
 			continue
 		}
-		_, err := o.core.ResolveDependency(o.ctx, enginecore.ResolveDependencyCall{
+		_, err := o.core.ResolveDependency(o.ctx, enginerpc.ResolveDependencyCall{
 			DownstreamExecutionID: m.id, LaneID: m.lane, AttemptIndex: m.attempt, UpstreamExecutionID: u.id,
 			EdgeID:          enginecore.EdgeIDFor(o.trial.plan.FlowID, nodeName(up), m.node),
 			UpstreamOutcome: u.fields["terminal_outcome"],
@@ -226,7 +227,7 @@ func (o *operator) replay() {
 			return
 		}
 	}
-	_, err := o.core.ReplayExecution(o.ctx, enginecore.ReplayExecutionCall{LaneID: m.lane, ExecutionID: m.id})
+	_, err := o.core.ReplayExecution(o.ctx, enginerpc.ReplayExecutionCall{LaneID: m.lane, ExecutionID: m.id})
 	if o.done("ff_replay_execution", err) {
 		o.trial.replayed = true
 	}
@@ -236,7 +237,7 @@ func (o *operator) replay() {
 func (o *operator) work(m member) {
 	const worker = "contract"
 	instance := enginecore.WorkerInstanceID("contract-" + uuid.NewString())
-	_, err := o.core.IssueClaimGrant(o.ctx, enginecore.IssueClaimGrantCall{Grant: enginecore.Grant{
+	_, err := o.core.IssueClaimGrant(o.ctx, enginerpc.IssueClaimGrantCall{Grant: enginerpc.Grant{
 		ExecutionID: m.id, WorkerID: worker, WorkerInstanceID: instance, LaneID: m.lane, GrantTTL: time.Minute,
 	}})
 	if !o.done("ff_issue_claim_grant", err) {
@@ -261,14 +262,14 @@ func (o *operator) work(m member) {
 	defer o.crew.lab.end(c)
 	if do == succeed || do == slowly {
 		result, _ := json.Marshal(c.result)
-		_, err = o.core.CompleteExecution(o.ctx, enginecore.CompleteExecutionCall{
+		_, err = o.core.CompleteExecution(o.ctx, enginerpc.CompleteExecutionCall{
 			AttemptIndex: index, WorkerInstanceID: instance, LaneID: m.lane, ExecutionID: m.id, LeaseID: lease, LeaseEpoch: epoch,
 			AttemptID: attemptID, ResultPayload: result,
 		})
 		o.done("ff_complete_execution", err)
 		return
 	}
-	call := enginecore.FailExecutionCall{
+	call := enginerpc.FailExecutionCall{
 		AttemptIndex: index, WorkerInstanceID: instance, LaneID: m.lane, ExecutionID: m.id, LeaseID: lease, LeaseEpoch: epoch,
 		AttemptID: attemptID, FailureReason: "scripted", FailureCategory: "error",
 	}
@@ -283,7 +284,7 @@ func (o *operator) work(m member) {
 
 func (o *operator) claim(m member, worker enginecore.WorkerID, instance enginecore.WorkerInstanceID, lease enginecore.LeaseID) (enginecore.LeaseEpoch, enginecore.AttemptID, enginecore.AttemptIndex, bool) {
 	total, _ := strconv.Atoi(m.fields["total_attempt_count"])
-	reply, err := o.core.ClaimExecution(o.ctx, enginecore.ClaimExecutionCall{
+	reply, err := o.core.ClaimExecution(o.ctx, enginerpc.ClaimExecutionCall{
 		AttemptIndex: enginecore.AttemptIndex(total), ExecutionID: m.id, WorkerID: worker, WorkerInstanceID: instance, LaneID: m.lane,
 		LeaseID: lease, LeaseTTL: 500 * time.Millisecond, RenewBefore: 300 * time.Millisecond,
 		AttemptID: enginecore.AttemptID(uuid.NewString()),
@@ -294,7 +295,7 @@ func (o *operator) claim(m member, worker enginecore.WorkerID, instance engineco
 	if !errors.Is(err, enginecore.ErrUseClaimResumedExecution) {
 		return 0, "", 0, false
 	}
-	resumed, err := o.core.ClaimResumedExecution(o.ctx, enginecore.ClaimResumedExecutionCall{
+	resumed, err := o.core.ClaimResumedExecution(o.ctx, enginerpc.ClaimResumedExecutionCall{
 		AttemptIndex: m.attempt, ExecutionID: m.id, WorkerID: worker, WorkerInstanceID: instance, LaneID: m.lane, LeaseID: lease,
 		LeaseTTL: 500 * time.Millisecond,
 	})

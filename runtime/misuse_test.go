@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -124,7 +124,7 @@ func TestCallsOfWhatIsNotThere(t *testing.T) {
 		{(*runtime.Keeper)(nil), "the keeper was not made by NewKeeper"},
 		{new(runtime.Keeper), "the keeper was not made by NewKeeper"},
 		{new(runtime.Engine), "the engine was not made by Open"},
-		{(*enginecore.Engine)(nil), "the engine was not made by Connect"},
+		{(*enginerpc.Conn)(nil), "the engine was not made by Connect"},
 		{(*runtime.Engine)(nil).Core(), "the engine was not made by Connect"},
 	} {
 		value := reflect.ValueOf(x.value)

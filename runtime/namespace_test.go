@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -264,7 +265,7 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 		}
 		p, err := w.ExecutionID.Partition()
 		require.NoError(t, err)
-		_, err = b.Engine.Core().EndWait(ctx, enginecore.EndWaitCall{
+		_, err = b.Engine.Core().EndWait(ctx, enginerpc.EndWaitCall{
 			Partition: p, ExecutionID: w.ExecutionID,
 			WaitpointID: w.ID, Resume: true, Result: []byte("7"), Namespace: "another",
 		})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/lua"
 )
@@ -38,7 +39,7 @@ func (e *Engine) open() error {
 }
 
 // Core is the engine's Go face: ids, keys and the typed calls of the library. Of a nil engine it is nil.
-func (e *Engine) Core() *enginecore.Engine {
+func (e *Engine) Core() *enginerpc.Conn {
 	if e.open() != nil {
 		return nil
 	}
@@ -60,7 +61,7 @@ func (e *Engine) InMemory() bool { return e.open() == nil && e.session.inMemory 
 type OpenOption func(*openConfig)
 
 type openConfig struct {
-	core           enginecore.Options
+	core           enginerpc.Options
 	contract       contractConfig
 	namespace      string
 	logger         *slog.Logger

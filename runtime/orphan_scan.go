@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 const (
@@ -123,14 +124,14 @@ func scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern s
 	defer cancel()
 	page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(scannedAtOnce).Build()).AsScanEntry()
 	if err != nil {
-		return nil, 0, fmt.Errorf("go through all keys: %w", enginecore.ConnectError(err))
+		return nil, 0, fmt.Errorf("go through all keys: %w", enginerpc.ConnectError(err))
 	}
 	return page.Elements, page.Cursor, nil
 }
 
 // classify returns what a key stands for, if it is something to check.
 func (s *orphanScan) classify(key string) (enginecore.Partition, orphan, bool) {
-	p, ok := s.byTag[enginecore.TagOf(key)]
+	p, ok := s.byTag[enginerpc.TagOf(key)]
 	rest, ours := strings.CutPrefix(key, s.session.core.Keys().Prefix()+":")
 	family, name, tagged := strings.Cut(rest, ":"+p.Tag()+":")
 	if !ok || !ours || !tagged {
@@ -161,11 +162,11 @@ func (s *orphanScan) classify(key string) (enginecore.Partition, orphan, bool) {
 // check has the engine check a part of what was found in each partition.
 func (s *orphanScan) check(ctx context.Context) (map[string]int64, error) {
 	partitions := slices.SortedFunc(maps.Keys(s.found), func(a, b enginecore.Partition) int { return int(a.Index) - int(b.Index) })
-	calls := make([]enginecore.CheckKeysCall, len(partitions))
+	calls := make([]enginerpc.CheckKeysCall, len(partitions))
 	for i, p := range partitions {
-		calls[i] = enginecore.CheckKeysCall{Partition: p, Limit: orphanPage}
+		calls[i] = enginerpc.CheckKeysCall{Partition: p, Limit: orphanPage}
 		for _, x := range s.found[p][:min(len(s.found[p]), orphanPage)] {
-			calls[i].Found = append(calls[i].Found, enginecore.CheckKeysFound{Kind: x.kind, Name: x.name, Cursor: x.cursor})
+			calls[i].Found = append(calls[i].Found, enginerpc.CheckKeysFound{Kind: x.kind, Name: x.name, Cursor: x.cursor})
 		}
 	}
 	answers, err := sendAll(ctx, s.maintenance, calls)

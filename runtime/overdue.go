@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // lateGrace is how late something may be that a keeper does before it is called overdue.
@@ -20,7 +20,7 @@ func lateBy(due, now time.Time) time.Duration {
 }
 
 // keeperDue is when a keeper has to do something for a node that runs or waits for a time; zero when it has not.
-func keeperDue(n enginecore.DescribedNode) time.Time {
+func keeperDue(n enginerpc.DescribedNode) time.Time {
 	switch {
 	case n.LifecyclePhase == "terminal":
 	case n.BlockingReason == "waiting_for_worker":

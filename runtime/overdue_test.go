@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -58,7 +59,7 @@ func TestOverdueIsTold(t *testing.T) {
 		require.NoError(t, err)
 		partition, err := b.Engine.Core().FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		claimed, err := b.Engine.Core().Claim(ctx, enginecore.ClaimCall{Partition: partition, ClaimRequest: enginecore.ClaimRequest{
+		claimed, err := b.Engine.Core().Claim(ctx, enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
 			WorkerID: "w", WorkerInstanceID: "w-1", LaneID: "away", ClaimID: uuid.NewString(), LeaseTTL: runtime.MinLease, Kinds: "\nlost\n", Count: 1,
 		}})
 		require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // A function is told of once its context has ended for so long, however long it had run before, and once only.
@@ -17,7 +17,7 @@ func TestWhenAFunctionOverstays(t *testing.T) {
 	newRunning := func(limit time.Duration) (*task, func(after time.Duration) WorkerStats) {
 		w := &worker{config: workerConfig{lease: time.Minute}}
 		s := &workerRun{worker: w, session: &session{logger: slog.New(slog.DiscardHandler)}, base: t.Context()}
-		running := newTask(s, laneShard{}, enginecore.ClaimedExecution{}, time.Now())
+		running := newTask(s, laneShard{}, enginerpc.ClaimedExecution{}, time.Now())
 		until := time.Time{}
 		if limit > 0 {
 			until = running.begun.Add(limit)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // page is what a call has done that goes through a partition in pages.
@@ -34,7 +35,7 @@ func evenPace(every time.Duration) pace {
 
 // inPages returns the step of a loop that goes through each partition in pages: callFor makes the call for one page, readReply
 // reads its reply.
-func inPages[R any, C enginecore.Call[R]](k *keeper, often pace, callFor func(p enginecore.Partition, limit int64, cursor string) C,
+func inPages[R any, C enginerpc.Call[R]](k *keeper, often pace, callFor func(p enginecore.Partition, limit int64, cursor string) C,
 	readReply func(ctx context.Context, p enginecore.Partition, reply R) (page, error),
 ) func(context.Context, []enginecore.Partition, taskID) []stepResult {
 	at := newCursors()

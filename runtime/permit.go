@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // permitKey names a permit of a limit: who holds it, by the token of one lease.
@@ -26,13 +27,13 @@ type permitReturn struct {
 
 // isLeasedAhead reports whether an execution was leased before its permits were acquired, so that its worker has to acquire
 // them before it runs the execution.
-func isLeasedAhead(claimed *enginecore.ClaimedExecution) bool {
+func isLeasedAhead(claimed *enginerpc.ClaimedExecution) bool {
 	return strings.HasPrefix(claimed.Admission, "?")
 }
 
 // permitsOf returns the permits that came with a claim; false when it came with none. Their text is the token, then the limits
 // (encodeLimits).
-func permitsOf(claimed *enginecore.ClaimedExecution) (permitReturn, bool) {
+func permitsOf(claimed *enginerpc.ClaimedExecution) (permitReturn, bool) {
 	token, text, _ := strings.Cut(strings.TrimPrefix(claimed.Admission, "?"), " ")
 	number, err := strconv.ParseInt(token, 10, 64)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 const (
@@ -175,7 +176,7 @@ func (p *permitPool) reportLoop() {
 
 // poolReport is what the engine is told about a pool: how many permits the worker wants, and how many of them its tasks need.
 type poolReport struct {
-	enginecore.HoldPlacesCall
+	enginerpc.HoldPlacesCall
 	limit   storedLimit
 	lane    enginecore.LaneID
 	waiting int // tasks that wait for a permit and are counted
@@ -199,7 +200,7 @@ func (p *permitPool) nextReport() poolReport {
 		r.freed = int(max(0, p.held-needed))
 	}
 	p.peak, p.started = p.used, false
-	r.HoldPlacesCall = enginecore.HoldPlacesCall{
+	r.HoldPlacesCall = enginerpc.HoldPlacesCall{
 		Partition: partition, QuotaPolicyID: p.limit.Quota, Name: p.limit.Name, Key: p.limit.Key, Rate: p.limit.Rate,
 		WindowMs: p.limit.WindowMS, Cap: p.limit.Cap, WorkerInstanceID: p.run.worker.instance, Places: wanted, Needed: needed,
 		Seq: p.seq,
@@ -236,7 +237,7 @@ func (p *permitPool) report() bool {
 }
 
 // update takes in the reply to a report. Tasks that were counted in it get a permit, or learn that they get none.
-func (p *permitPool) update(sent poolReport, sentAt time.Time, reply enginecore.HoldPlacesReply, err error) {
+func (p *permitPool) update(sent poolReport, sentAt time.Time, reply enginerpc.HoldPlacesReply, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {

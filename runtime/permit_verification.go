@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // completeTick carries out what a tick of limits left to its caller: it admits the executions that were granted permits, and
 // gives back permits whose holders do not run any more.
-func (a admitter) completeTick(ctx context.Context, reply enginecore.QuotaTickReply) {
+func (a admitter) completeTick(ctx context.Context, reply enginerpc.QuotaTickReply) {
 	limits := make(map[enginecore.QuotaPolicyID]storedLimit, len(reply.Quotas))
 	for _, q := range reply.Quotas {
 		limits[q.QuotaPolicyID] = storedLimit{q.QuotaPolicyID, q.Name, q.Key, q.Rate, q.WindowMs, q.Cap}
@@ -28,9 +29,9 @@ func (a admitter) completeTick(ctx context.Context, reply enginecore.QuotaTickRe
 }
 
 // verify asks executions whether they use their permits, and gives back those that they do not.
-func (p *admissionPass) verify(checks []enginecore.QuotaCheck, limits map[enginecore.QuotaPolicyID]storedLimit) {
-	calls := make(map[enginecore.Partition]*enginecore.VerifyAdmissionsCall)
-	checked := make(map[enginecore.Partition][]enginecore.QuotaCheck)
+func (p *admissionPass) verify(checks []enginerpc.QuotaCheck, limits map[enginecore.QuotaPolicyID]storedLimit) {
+	calls := make(map[enginecore.Partition]*enginerpc.VerifyAdmissionsCall)
+	checked := make(map[enginecore.Partition][]enginerpc.QuotaCheck)
 	for _, check := range checks {
 		id := enginecore.ExecutionID(check.Execution)
 		at, err := id.Partition()
@@ -39,19 +40,19 @@ func (p *admissionPass) verify(checks []enginecore.QuotaCheck, limits map[engine
 			continue
 		}
 		if calls[at] == nil {
-			calls[at] = &enginecore.VerifyAdmissionsCall{Partition: at}
+			calls[at] = &enginerpc.VerifyAdmissionsCall{Partition: at}
 		}
-		calls[at].Admissions = append(calls[at].Admissions, enginecore.VerifyAdmissionsAdmission{
+		calls[at].Admissions = append(calls[at].Admissions, enginerpc.VerifyAdmissionsAdmission{
 			ExecutionID: id, Token: check.Token, Stale: check.Stale,
 		})
 		checked[at] = append(checked[at], check)
 	}
 	partitions := slices.Collect(maps.Keys(calls))
-	list := make([]enginecore.VerifyAdmissionsCall, len(partitions))
+	list := make([]enginerpc.VerifyAdmissionsCall, len(partitions))
 	for i, at := range partitions {
 		list[i] = *calls[at]
 	}
-	answers, _ := sendAll[enginecore.VerifyAdmissionsReply](p.ctx, p.session.core, list) // each answer has its error
+	answers, _ := sendAll[enginerpc.VerifyAdmissionsReply](p.ctx, p.session.core, list) // each answer has its error
 	for n, a := range answers {
 		if a.err != nil {
 			p.warn("executions could not be asked whether they run", a.err)
@@ -81,12 +82,12 @@ func (p *admissionPass) settle(state string, a admission) {
 
 // verifyPool gives back the permits that a worker which is gone holds in a pool for executions that it does not run any more.
 // The engine ignores it when the worker has reported on its pool meanwhile.
-func (p *admissionPass) verifyPool(pool enginecore.QuotaBlock, limit storedLimit) {
+func (p *admissionPass) verifyPool(pool enginerpc.QuotaBlock, limit storedLimit) {
 	core := p.session.core
 	client := core.Client()
 	live, err := client.Do(p.ctx, client.B().Exists().Key(core.Keys().WorkerAlive(pool.WorkerInstanceID)).Build()).AsInt64()
 	if err != nil {
-		p.warn("it could not be found out whether a worker lives", enginecore.ConnectError(err))
+		p.warn("it could not be found out whether a worker lives", enginerpc.ConnectError(err))
 		return
 	}
 	if live > 0 {
@@ -101,7 +102,7 @@ func (p *admissionPass) verifyPool(pool enginecore.QuotaBlock, limit storedLimit
 		return
 	}
 	partition, _ := core.Partitioning().QuotaPartition(pool.QuotaPolicyID) // a malformed id is refused by the call itself
-	reply, err := core.HoldPlaces(p.ctx, enginecore.HoldPlacesCall{
+	reply, err := core.HoldPlaces(p.ctx, enginerpc.HoldPlacesCall{
 		Partition: partition, QuotaPolicyID: limit.Quota, Name: limit.Name, Key: limit.Key, Rate: limit.Rate, WindowMs: limit.WindowMS,
 		Cap: limit.Cap, WorkerInstanceID: pool.WorkerInstanceID, Places: held, Needed: held, Seq: pool.Seq + 1,
 	})
@@ -117,13 +118,13 @@ func (p *admissionPass) verifyPool(pool enginecore.QuotaBlock, limit storedLimit
 // leasedAhead counts the executions that a worker has leased ahead of their permits, in all partitions.
 func (p *admissionPass) leasedAhead(instance enginecore.WorkerInstanceID) (int64, error) {
 	core := p.session.core
-	calls := make([]enginecore.LeasedAheadCall, core.Partitioning().Flow)
+	calls := make([]enginerpc.LeasedAheadCall, core.Partitioning().Flow)
 	for i := range calls {
-		calls[i] = enginecore.LeasedAheadCall{
+		calls[i] = enginerpc.LeasedAheadCall{
 			Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}, WorkerInstanceID: instance,
 		}
 	}
-	answers, _ := sendAll[enginecore.LeasedAheadReply](p.ctx, core, calls)
+	answers, _ := sendAll[enginerpc.LeasedAheadReply](p.ctx, core, calls)
 	var count int64
 	for _, a := range answers {
 		if a.err != nil {

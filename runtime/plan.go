@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -40,15 +41,15 @@ type runPlan struct {
 	input     []byte
 	inputHash string
 	retention string
-	limits    map[string]enginecore.SubmitFlowLimit
+	limits    map[string]enginerpc.SubmitFlowLimit
 	fairKey   string
 	budgets   []storedBudget
 	trace     string
 	creator   string
-	tags      []enginecore.SubmitFlowTag
-	ownTags   bool                          // beside those of the flow
-	fires     []enginecore.SubmitFlowFire   // the fire of a schedule that the run is of
-	parent    []enginecore.SubmitFlowParent // at most one
+	tags      []enginerpc.SubmitFlowTag
+	ownTags   bool                         // beside those of the flow
+	fires     []enginerpc.SubmitFlowFire   // the fire of a schedule that the run is of
+	parent    []enginerpc.SubmitFlowParent // at most one
 }
 
 // newPlan gives a run its ids. The same namespace, flow, run id, graph and input give the same plan in every process.
@@ -90,7 +91,7 @@ func newPlanIn(e *session, namespace enginecore.Namespace, compiled *compiledFlo
 }
 
 // tagsOf are the tags of a run: those of its flow, and its own.
-func tagsOf(compiled *compiledFlow, own map[string]string) ([]enginecore.SubmitFlowTag, error) {
+func tagsOf(compiled *compiledFlow, own map[string]string) ([]enginerpc.SubmitFlowTag, error) {
 	if len(own) == 0 {
 		return compiled.tags, nil
 	}
@@ -103,9 +104,9 @@ func tagsOf(compiled *compiledFlow, own map[string]string) ([]enginecore.SubmitF
 	if err := flowgraph.CheckTags(compiled.graph.Name, all); err != nil {
 		return nil, err
 	}
-	tags := make([]enginecore.SubmitFlowTag, 0, len(all))
+	tags := make([]enginerpc.SubmitFlowTag, 0, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		tags = append(tags, enginecore.SubmitFlowTag{Name: name, Value: all[name]})
+		tags = append(tags, enginerpc.SubmitFlowTag{Name: name, Value: all[name]})
 	}
 	return tags, nil
 }
@@ -136,12 +137,12 @@ func (p *runPlan) ExecutionID(node string) enginecore.ExecutionID {
 }
 
 // edges lists the edges between the nodes, which must be all of them, in the order of those that they lead to.
-func (p *runPlan) edges(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFlowEdge {
-	edges := make([]enginecore.SubmitFlowEdge, 0, p.compiled.edges)
+func (p *runPlan) edges(nodes []enginerpc.SubmitFlowNode) []enginerpc.SubmitFlowEdge {
+	edges := make([]enginerpc.SubmitFlowEdge, 0, p.compiled.edges)
 	for i := range p.compiled.graph.Nodes {
 		n := &p.compiled.graph.Nodes[i]
 		for _, up := range n.Upstreams {
-			edge := enginecore.SubmitFlowEdge{
+			edge := enginerpc.SubmitFlowEdge{
 				EdgeID:              enginecore.EdgeIDFor(p.FlowID, up.Node, n.Name),
 				UpstreamExecutionID: nodes[p.compiled.nodeNumbers[up.Node]-1].ExecutionID, DownstreamExecutionID: nodes[i].ExecutionID,
 				DependencyKind: string(up.Kind),
@@ -156,8 +157,8 @@ func (p *runPlan) edges(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFl
 }
 
 // nodes lists the nodes with their ids.
-func (p *runPlan) nodes() []enginecore.SubmitFlowNode {
-	nodes := make([]enginecore.SubmitFlowNode, len(p.compiled.nodes))
+func (p *runPlan) nodes() []enginerpc.SubmitFlowNode {
+	nodes := make([]enginerpc.SubmitFlowNode, len(p.compiled.nodes))
 	copy(nodes, p.compiled.nodes)
 	for i := range nodes {
 		nodes[i].ExecutionID = p.ExecutionID(nodes[i].Name)
@@ -187,8 +188,8 @@ const (
 
 // calls yields the submitting calls in order: one for a small flow; for a large one, all nodes in chunks, then all
 // edges, from the last chunk of nodes on, then the call that lets it go.
-func (p *runPlan) calls() iter.Seq[enginecore.SubmitFlowCall] {
-	return func(yield func(enginecore.SubmitFlowCall) bool) {
+func (p *runPlan) calls() iter.Seq[enginerpc.SubmitFlowCall] {
+	return func(yield func(enginerpc.SubmitFlowCall) bool) {
 		nodes := p.nodes()
 		edges := p.edges(nodes)
 		call := p.header(nodes, len(edges))
@@ -235,11 +236,11 @@ func (p *runPlan) calls() iter.Seq[enginecore.SubmitFlowCall] {
 }
 
 // limitsOf lists the limits of some of the nodes.
-func (p *runPlan) limitsOf(nodes []enginecore.SubmitFlowNode) []enginecore.SubmitFlowLimit {
+func (p *runPlan) limitsOf(nodes []enginerpc.SubmitFlowNode) []enginerpc.SubmitFlowLimit {
 	if len(p.limits) == 0 {
 		return nil
 	}
-	var list []enginecore.SubmitFlowLimit
+	var list []enginerpc.SubmitFlowLimit
 	for i := range nodes {
 		if limit, limited := p.limits[nodes[i].Name]; limited {
 			limit.ExecutionID = nodes[i].ExecutionID
@@ -250,8 +251,8 @@ func (p *runPlan) limitsOf(nodes []enginecore.SubmitFlowNode) []enginecore.Submi
 }
 
 // header is what all calls of a submission of the nodes have in common.
-func (p *runPlan) header(nodes []enginecore.SubmitFlowNode, edges int) enginecore.SubmitFlowCall {
-	call := enginecore.SubmitFlowCall{
+func (p *runPlan) header(nodes []enginerpc.SubmitFlowNode, edges int) enginerpc.SubmitFlowCall {
+	call := enginerpc.SubmitFlowCall{
 		Partition: p.Partition, FlowID: p.FlowID, FlowName: p.Flow, RunID: p.Run, Namespace: string(p.namespace),
 		GraphHash: p.compiled.hash, InputHash: p.inputHash, Definition: p.compiled.definition, Input: p.input,
 		CreatorIdentity: p.creator, TraceContext: p.trace, NodeTotal: int64(len(nodes)), EdgeTotal: int64(edges),

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -37,12 +37,12 @@ func (p *runPlan) String() string {
 // steps lists the single engine calls that the submission is equal to, in order.
 func (p *runPlan) steps() []planStep {
 	g := p.compiled.graph
-	steps := []planStep{{enginecore.FunctionName(enginecore.CreateFlowCall{}), string(p.FlowID)}}
+	steps := []planStep{{enginerpc.FunctionName(enginerpc.CreateFlowCall{}), string(p.FlowID)}}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		steps = append(steps,
-			planStep{enginecore.FunctionName(enginecore.CreateExecutionCall{}), fmt.Sprintf("%s = %s on lane %s, %s", n.Name, stepKind(n), n.Lane, p.ExecutionID(n.Name))},
-			planStep{enginecore.FunctionName(enginecore.AddExecutionToFlowCall{}), n.Name})
+			planStep{enginerpc.FunctionName(enginerpc.CreateExecutionCall{}), fmt.Sprintf("%s = %s on lane %s, %s", n.Name, stepKind(n), n.Lane, p.ExecutionID(n.Name))},
+			planStep{enginerpc.FunctionName(enginerpc.AddExecutionToFlowCall{}), n.Name})
 	}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
@@ -55,8 +55,8 @@ func (p *runPlan) steps() []planStep {
 			if up.Data {
 				kind += ", with its result"
 			}
-			steps = append(steps, planStep{enginecore.FunctionName(enginecore.StageDependencyEdgeCall{}), arrow + " (" + kind + ")"},
-				planStep{enginecore.FunctionName(enginecore.ApplyDependencyToChildCall{}), arrow})
+			steps = append(steps, planStep{enginerpc.FunctionName(enginerpc.StageDependencyEdgeCall{}), arrow + " (" + kind + ")"},
+				planStep{enginerpc.FunctionName(enginerpc.ApplyDependencyToChildCall{}), arrow})
 		}
 	}
 	return steps
@@ -69,7 +69,7 @@ func (p *runPlan) joinStep(n *flowgraph.Node) planStep {
 	if n.Join.Policy == flowgraph.JoinQuorum {
 		subject = fmt.Sprintf("%s: %s, %d of %d, %s", n.Name, join.PolicyVariant, join.K, len(n.Upstreams), join.OnSatisfied)
 	}
-	return planStep{enginecore.FunctionName(enginecore.SetEdgeGroupPolicyCall{}), subject}
+	return planStep{enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{}), subject}
 }
 
 // stepKind is what a node does, in the words of a plan.

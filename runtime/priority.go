@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // ErrPriority: a priority is outside 0 to activity.MaxPriority.
@@ -60,7 +61,7 @@ func (c *Client) setPriority(ctx context.Context, flowName, runID, node string, 
 	if err != nil {
 		return err
 	}
-	call := enginecore.SetPriorityCall{Partition: partition, FlowID: id, Priority: int64(priority)}
+	call := enginerpc.SetPriorityCall{Partition: partition, FlowID: id, Priority: int64(priority)}
 	if node != "" {
 		call.ExecutionID = enginecore.ExecutionIDFor(partition, id, node)
 	}
@@ -84,7 +85,7 @@ func (c *Client) setPriority(ctx context.Context, flowName, runID, node string, 
 		if err != nil {
 			return fault(err)
 		}
-		further, err := c.setPriorityOf(ctx, core, enginecore.SetPriorityCall{Partition: at, FlowID: child, Priority: int64(priority)})
+		further, err := c.setPriorityOf(ctx, core, enginerpc.SetPriorityCall{Partition: at, FlowID: child, Priority: int64(priority)})
 		// A child may be over by now, or not started yet.
 		if err != nil && !errors.Is(err, enginecore.ErrFlowNotFound) && !errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
 			return fault(fmt.Errorf("run %s of a map or sub-flow: %w", child, err))
@@ -95,7 +96,7 @@ func (c *Client) setPriority(ctx context.Context, flowName, runID, node string, 
 }
 
 // setPriorityOf makes the calls for one run, moves what waits for limits, and returns the runs of its maps and sub-flows.
-func (c *Client) setPriorityOf(ctx context.Context, core runControl, call enginecore.SetPriorityCall) (children []enginecore.FlowID, err error) {
+func (c *Client) setPriorityOf(ctx context.Context, core runControl, call enginerpc.SetPriorityCall) (children []enginecore.FlowID, err error) {
 	for {
 		reply, err := core.SetPriority(ctx, call)
 		if err != nil {

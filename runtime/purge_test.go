@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -146,7 +147,7 @@ func TestPurgeInParts(t *testing.T) {
 		require.NoError(t, err)
 
 		core := b.Engine.Core()
-		reply, err := core.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: plan.Partition, FlowID: plan.FlowID})
+		reply, err := core.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: plan.Partition, FlowID: plan.FlowID})
 		require.NoError(t, err)
 		require.True(t, reply.More)
 		b.Check(t, invariant.AnyTime)
@@ -156,7 +157,7 @@ func TestPurgeInParts(t *testing.T) {
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		require.NotEmpty(t, d.Nodes)
-		_, err = core.ReplayExecution(ctx, enginecore.ReplayExecutionCall{ExecutionID: d.Nodes[0].ExecutionID, LaneID: "wide"})
+		_, err = core.ReplayExecution(ctx, enginerpc.ReplayExecutionCall{ExecutionID: d.Nodes[0].ExecutionID, LaneID: "wide"})
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
 
 		again, err := runtime.Start(ctx, b.Client, defs["wide"], none{}, runtime.ID("id"))
@@ -242,7 +243,7 @@ func BenchmarkPurge(b *testing.B) {
 				b.StartTimer()
 				for more := true; more; calls++ {
 					begin := time.Now()
-					reply, err := bench.Engine.Core().PurgeFlow(b.Context(), enginecore.PurgeFlowCall{Partition: plan.Partition, FlowID: plan.FlowID})
+					reply, err := bench.Engine.Core().PurgeFlow(b.Context(), enginerpc.PurgeFlowCall{Partition: plan.Partition, FlowID: plan.FlowID})
 					require.NoError(b, err)
 					longest = max(longest, time.Since(begin))
 					more = reply.More

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // Quotas lists the limits of the client's namespace that are in use or were set, by name and key, with how they stand.
@@ -21,7 +22,7 @@ func (c *Client) Quotas(ctx context.Context) ([]QuotaState, error) {
 	}
 	var list []QuotaState
 	for i := range c.session.core.Partitioning().Quota {
-		call := enginecore.QuotasCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: uint16(i)}}
+		call := enginerpc.QuotasCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: uint16(i)}}
 		for {
 			reply, err := c.session.core.Quotas(ctx, call)
 			if err != nil {
@@ -77,7 +78,7 @@ func (c *Client) setLimit(ctx context.Context, key string, spec activityspec.Lim
 	if err != nil {
 		return err
 	}
-	_, err = c.session.core.SetQuota(ctx, enginecore.SetQuotaCall{
+	_, err = c.session.core.SetQuota(ctx, enginerpc.SetQuotaCall{
 		Partition: partition, QuotaPolicyID: id, Name: spec.Name, Key: key, Rate: int64(spec.AtMost), WindowMs: spec.Per.Milliseconds(),
 		Cap: int64(spec.AtOnce), Pin: pin,
 	})

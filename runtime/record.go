@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -17,7 +18,7 @@ type record = hashrecord.Record
 // enginecore.ErrUnavailable. command names what was read.
 func readError(command string, err error) error {
 	if _, refused := rueidis.IsRedisErr(err); refused {
-		return fmt.Errorf("%s: %w", command, enginecore.ConnectError(err))
+		return fmt.Errorf("%s: %w", command, enginerpc.ConnectError(err))
 	}
 	return fmt.Errorf("%s: %w: %w", command, enginecore.ErrUnavailable, err)
 }

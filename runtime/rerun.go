@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // RerunScope says which nodes of a run are run again: RerunFailed, RerunFrom or RerunAll.
@@ -83,7 +83,7 @@ func (c *Client) rerun(ctx context.Context, flowName, runID string, scope RerunS
 	if err := completions.beginRerun(ctx, id, partition); err != nil {
 		return err
 	}
-	call := enginecore.RerunCall{
+	call := enginerpc.RerunCall{
 		Partition: partition, FlowID: id, RerunID: uuid.NewString(), Mode: scope.scope.mode, Actor: by.actor,
 	}
 	if err := c.submitter.sendRerun(ctx, call, nodes); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -26,7 +27,7 @@ type rerunScope struct{ mode, node string }
 const maxRerunNodes = 256
 
 // sendRerun sends the calls that name the nodes of a rerun and begin it.
-func (s *submitter) sendRerun(ctx context.Context, call enginecore.RerunCall, nodes []enginecore.ExecutionID) error {
+func (s *submitter) sendRerun(ctx context.Context, call enginerpc.RerunCall, nodes []enginecore.ExecutionID) error {
 	for len(nodes) > 0 {
 		n := min(maxRerunNodes, len(nodes))
 		call.Nodes, nodes = nodes[:n], nodes[n:]
@@ -39,7 +40,7 @@ func (s *submitter) sendRerun(ctx context.Context, call enginecore.RerunCall, no
 }
 
 // sendRerunCall sends one call, and the one that begins the rerun until it is under way.
-func (s *submitter) sendRerunCall(ctx context.Context, call enginecore.RerunCall) error {
+func (s *submitter) sendRerunCall(ctx context.Context, call enginerpc.RerunCall) error {
 	for {
 		reply, err := s.session.core.Rerun(ctx, call)
 		var refusal *enginecore.Error
@@ -84,7 +85,7 @@ const runNodesPage = 200
 
 // readNodes reads the nodes of a run. Its error wraps ErrRunNotFound.
 func (s *submitter) readNodes(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (*runNodes, error) {
-	call := enginecore.DescribeFlowCall{Partition: p, FlowID: id, Limit: runNodesPage}
+	call := enginerpc.DescribeFlowCall{Partition: p, FlowID: id, Limit: runNodesPage}
 	run := &runNodes{}
 	seen := make(map[enginecore.ExecutionID]int) // a node that a later page shows again is as it shows it
 	for first := true; first || call.Cursor != ""; first = false {

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -399,7 +400,7 @@ func TestRerunOfAWideRunIsLedOn(t *testing.T) {
 				require.NoError(t, err)
 				plan, err := runtime.NewPlan(b.Client, def, none{}, runtime.ID(run.ID()))
 				require.NoError(t, err)
-				call := enginecore.RerunCall{Partition: plan.Partition, FlowID: plan.FlowID, RerunID: "x", Mode: "all", Actor: "me", Begin: true}
+				call := enginerpc.RerunCall{Partition: plan.Partition, FlowID: plan.FlowID, RerunID: "x", Mode: "all", Actor: "me", Begin: true}
 				for _, n := range d.Nodes {
 					call.Nodes = append(call.Nodes, n.ExecutionID)
 				}

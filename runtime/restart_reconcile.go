@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 const (
@@ -98,24 +99,24 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 		return results
 	}
 	restartCalls(s, ctx, partitions, results, at[restartIndexes], taskIndexReconciliation,
-		func(p enginecore.Partition, cursor string) enginecore.ReconcileCall {
-			return enginecore.ReconcileCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.reconcileLanes()}
+		func(p enginecore.Partition, cursor string) enginerpc.ReconcileCall {
+			return enginerpc.ReconcileCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.reconcileLanes()}
 		},
-		func(p enginecore.Partition, r enginecore.ReconcileReply) (string, int64) {
+		func(p enginecore.Partition, r enginerpc.ReconcileReply) (string, int64) {
 			return r.NextCursor, sumOf(s.logMended(ctx, p, r.Mended))
 		})
 	restartCalls(s, ctx, partitions, results, at[restartEdges], taskDependencyReconciliation,
-		func(p enginecore.Partition, cursor string) enginecore.ReconcileEdgesCall {
-			return enginecore.ReconcileEdgesCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.lanes}
+		func(p enginecore.Partition, cursor string) enginerpc.ReconcileEdgesCall {
+			return enginerpc.ReconcileEdgesCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.lanes}
 		},
-		func(_ enginecore.Partition, r enginecore.ReconcileEdgesReply) (string, int64) {
+		func(_ enginecore.Partition, r enginerpc.ReconcileEdgesReply) (string, int64) {
 			return r.NextCursor, r.Resolved
 		})
 	restartCalls(s, ctx, partitions, results, at[restartMembers], taskMemberReconciliation,
-		func(p enginecore.Partition, cursor string) enginecore.CountMembersCall {
-			return enginecore.CountMembersCall{Partition: p, Limit: reconciledAtOnce, MoreThan: countedWhole, Cursor: cursor}
+		func(p enginecore.Partition, cursor string) enginerpc.CountMembersCall {
+			return enginerpc.CountMembersCall{Partition: p, Limit: reconciledAtOnce, MoreThan: countedWhole, Cursor: cursor}
 		},
-		func(p enginecore.Partition, r enginecore.CountMembersReply) (string, int64) {
+		func(p enginecore.Partition, r enginerpc.CountMembersReply) (string, int64) {
 			return r.NextCursor, sumOf(s.logMended(ctx, p, r.Mended))
 		})
 	next := max(restartShare*time.Since(begun), minRestartPause)
@@ -128,7 +129,7 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 }
 
 // restartCalls makes the calls of one phase, for the partitions at some places, and notes how far they have come.
-func restartCalls[R any, C enginecore.Call[R]](s *restarts, ctx context.Context, partitions []enginecore.Partition, results []stepResult,
+func restartCalls[R any, C enginerpc.Call[R]](s *restarts, ctx context.Context, partitions []enginecore.Partition, results []stepResult,
 	places []int, task taskID, ask func(p enginecore.Partition, cursor string) C, tell func(p enginecore.Partition, reply R) (string, int64),
 ) {
 	if len(places) == 0 {

@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // awaitResult returns when the run is over.
-func (c *Client) awaitResult(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (enginecore.FlowResultReply, error) {
+func (c *Client) awaitResult(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (enginerpc.FlowResultReply, error) {
 	if err := c.ready(); err != nil {
-		return enginecore.FlowResultReply{}, err
+		return enginerpc.FlowResultReply{}, err
 	}
 	return c.submitter.awaitResult(ctx, flowName, runID, id, p)
 }

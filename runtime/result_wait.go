@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // recheck is how long a wait for a result trusts the completion message before it asks the engine.
@@ -15,21 +16,21 @@ const recheck = 5 * time.Second
 
 // awaitResult returns when the run is over. A run that this submitter has just started is not asked for before its
 // completion message, which also brings a small result.
-func (s *submitter) awaitResult(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (enginecore.FlowResultReply, error) {
-	fail := func(reply enginecore.FlowResultReply, err error) (enginecore.FlowResultReply, error) {
+func (s *submitter) awaitResult(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (enginerpc.FlowResultReply, error) {
+	fail := func(reply enginerpc.FlowResultReply, err error) (enginerpc.FlowResultReply, error) {
 		return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, err)
 	}
 	w, err := s.completions.wait(ctx, id, p)
 	if err != nil {
-		return fail(enginecore.FlowResultReply{}, err)
+		return fail(enginerpc.FlowResultReply{}, err)
 	}
 	defer s.completions.release(w)
 	timer := s.rechecks.get()
 	defer s.rechecks.put(timer)
 	for ask := !w.tracked; ; ask = true {
-		var reply enginecore.FlowResultReply
+		var reply enginerpc.FlowResultReply
 		if ask {
-			reply, err = s.session.backend.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+			reply, err = s.session.backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
 			switch {
 			case errors.Is(err, enginecore.ErrFlowNotFound):
 				return fail(reply, ErrRunNotFound)
@@ -45,7 +46,7 @@ func (s *submitter) awaitResult(ctx context.Context, flowName, runID string, id 
 		select {
 		case end := <-w.completed:
 			if end.hasResult {
-				return enginecore.FlowResultReply{Outcome: end.outcome, HasResult: true, Result: []byte(end.result)}, nil
+				return enginerpc.FlowResultReply{Outcome: end.outcome, HasResult: true, Result: []byte(end.result)}, nil
 			}
 		case <-timer.C:
 		case <-s.session.core.Outdated():

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 const (
@@ -95,7 +96,7 @@ func readFailures(ctx context.Context, s *session, p enginecore.Partition, id en
 	}
 	// A listing in pages may show a node twice.
 	seen := make(map[enginecore.ExecutionID]bool)
-	call := enginecore.FlowFailuresCall{Partition: p, FlowID: id, Limit: failuresPage}
+	call := enginerpc.FlowFailuresCall{Partition: p, FlowID: id, Limit: failuresPage}
 	for {
 		reply, err := s.backend.FlowFailures(ctx, call)
 		if err != nil {
@@ -115,7 +116,7 @@ func readFailures(ctx context.Context, s *session, p enginecore.Partition, id en
 	}
 }
 
-func readFailure(f enginecore.FlowFailure) nodeFailure {
+func readFailure(f enginerpc.FlowFailure) nodeFailure {
 	n := nodeFailure{node: f.Node, outcome: f.Outcome, at: f.EndedAt, attempts: int(f.Attempts), tolerated: f.Absorbed}
 	n.reason, n.category = plainFailure(f.Reason, f.Category)
 	return n
@@ -131,7 +132,7 @@ func firstFailure(list []nodeFailure) *nodeFailure {
 }
 
 // readRunFailure returns how a run ended that did not succeed. What its nodes failed of is read from the engine.
-func readRunFailure(ctx context.Context, s *session, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reply enginecore.FlowResultReply) *runFailure {
+func readRunFailure(ctx context.Context, s *session, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reply enginerpc.FlowResultReply) *runFailure {
 	failed := &runFailure{flow: flowName, run: runID, outcome: reply.Outcome}
 	// How the run ended is known, so an engine that is away by now is no reason to tell something else.
 	failed.failures, failed.omitted, _ = readFailures(ctx, s, p, id, reply.FailedNode)

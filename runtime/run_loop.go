@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 const (
@@ -21,8 +22,8 @@ const (
 type workerRun struct {
 	worker  *worker
 	session *session
-	core    *enginecore.Engine
-	request enginecore.ClaimRequest // without claim id, lane and count
+	core    *enginerpc.Conn
+	request enginerpc.ClaimRequest // without claim id, lane and count
 	queue   *dispatchQueue
 	peers   *peerSet
 	// answering is set while an answer to newcomers is under way.
@@ -76,7 +77,7 @@ func (e *backgroundTasks) finish() {
 func newWorkerRun(w *worker) *workerRun {
 	return &workerRun{
 		worker: w, session: w.session, core: w.session.core, queue: newDispatchQueue(w.config.slots), peers: newPeerSet(w.instance),
-		request: enginecore.ClaimRequest{
+		request: enginerpc.ClaimRequest{
 			WorkerID: enginecore.WorkerID(w.config.id), WorkerInstanceID: w.instance, LeaseTTL: w.config.lease,
 			Kinds: w.kinds(), Capabilities: strings.Join(w.config.capabilities, ","),
 		},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -98,8 +99,8 @@ func (q RunQuery) Check() error {
 }
 
 // call is what each partition is asked, from a place on.
-func (q RunQuery) call() enginecore.ListRunsCall {
-	call := enginecore.ListRunsCall{FlowName: q.Flow, Children: q.Children || q.Flow != "", After: wholeFrom(q.CreatedFrom)}
+func (q RunQuery) call() enginerpc.ListRunsCall {
+	call := enginerpc.ListRunsCall{FlowName: q.Flow, Children: q.Children || q.Flow != "", After: wholeFrom(q.CreatedFrom)}
 	if q.finished() {
 		call.Order, call.After = "closed", wholeFrom(q.FinishedFrom)
 	}
@@ -151,7 +152,7 @@ func (s RunSummary) Status() RunState {
 	return RunState(s.Outcome)
 }
 
-func summarize(r enginecore.Run) RunSummary {
+func summarize(r enginerpc.Run) RunSummary {
 	s := RunSummary{
 		Flow: r.FlowName, Run: r.RunID, FlowID: r.FlowID, State: r.State, Outcome: r.Outcome, CreatedAt: r.CreatedAt,
 		ClosedAt: r.ClosedAt, FailedNode: r.FailedNode, Nodes: RunNodes{
@@ -266,13 +267,13 @@ const listConcurrency = 16
 // listInContract lists the latest runs of a flow. It looks at all flows of all partitions.
 func (c *Client) listInContract(ctx context.Context, flowName string, limit int) (RunPage, error) {
 	partitions := c.session.partitions()
-	pages := make([][]enginecore.Run, len(partitions))
+	pages := make([][]enginerpc.Run, len(partitions))
 	faults := make([]error, len(partitions))
 	var asking errgroup.Group
 	asking.SetLimit(listConcurrency)
 	for i, p := range partitions {
 		asking.Go(func() error {
-			reply, err := c.session.backend.ListRuns(ctx, enginecore.ListRunsCall{
+			reply, err := c.session.backend.ListRuns(ctx, enginerpc.ListRunsCall{
 				Partition: p, FlowName: flowName, Children: true, Limit: int64(limit), Namespace: string(c.session.namespace),
 			})
 			pages[i], faults[i] = reply.Runs, err

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -263,7 +264,7 @@ func TestLookingForRareRunsIsBounded(t *testing.T) {
 		}
 		starting.Wait()
 		p := enginecore.Partition{Family: enginecore.FlowFamily}
-		call := enginecore.ListRunsCall{Partition: p, Limit: 100, States: "expired"}
+		call := enginerpc.ListRunsCall{Partition: p, Limit: 100, States: "expired"}
 		var reached []time.Time
 		for {
 			reply, err := b.Engine.Core().ListRuns(ctx, call)
@@ -290,7 +291,7 @@ func TestTagsOfRunsFollowLaterOnes(t *testing.T) {
 		require.NoError(t, err)
 		p, err := b.Engine.Core().FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		_, err = b.Engine.Core().SetFlowTags(ctx, enginecore.SetFlowTagsCall{
+		_, err = b.Engine.Core().SetFlowTags(ctx, enginerpc.SetFlowTagsCall{
 			Partition: p, FlowID: run.FlowID(), Tags: []string{"customer.id", "8", "customer.id", "9", "new.one", "x"},
 		})
 		require.NoError(t, err)

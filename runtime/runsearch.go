@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 const (
@@ -120,11 +121,11 @@ func (s *runSearch) position(run RunSummary) runPosition {
 
 // ask lets streams search on, all at once.
 func (s *runSearch) ask(ctx context.Context, streams []*runStream) error {
-	calls := make([]enginecore.ListRunsCall, len(streams))
+	calls := make([]enginerpc.ListRunsCall, len(streams))
 	for i, stream := range streams {
 		calls[i] = s.call(stream)
 	}
-	answers, err := sendAll[enginecore.ListRunsReply](ctx, s.index, calls)
+	answers, err := sendAll[enginerpc.ListRunsReply](ctx, s.index, calls)
 	if err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func (s *runSearch) ask(ctx context.Context, streams []*runStream) error {
 	return nil
 }
 
-func (s *runSearch) call(stream *runStream) enginecore.ListRunsCall {
+func (s *runSearch) call(stream *runStream) enginerpc.ListRunsCall {
 	call := s.query.call()
 	call.Partition, call.Limit, call.Namespace = stream.partition, int64(s.share), string(s.session.namespace)
 	switch {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // ScheduleDescription is a schedule at one moment. Times are those of the engine's clock.
@@ -124,7 +125,7 @@ func (c *Client) Schedules(ctx context.Context) iter.Seq2[*ScheduleDescription, 
 
 // yieldSchedules yields those of a partition.
 func (c *Client) yieldSchedules(ctx context.Context, p enginecore.Partition, yield func(*ScheduleDescription, error) bool) (bool, error) {
-	call := enginecore.ListSchedulesCall{Partition: p}
+	call := enginerpc.ListSchedulesCall{Partition: p}
 	for {
 		reply, err := c.session.core.ListSchedules(ctx, call)
 		if err != nil {
@@ -194,7 +195,7 @@ func (c *Client) describeSchedule(ctx context.Context, r *scheduleRecord, histor
 	if err != nil {
 		return nil, err
 	}
-	reply, err := c.session.backend.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+	reply, err := c.session.backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
 		d.LastRunState = "gone"

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -40,7 +41,7 @@ func TestStoredFormOfSchedules(t *testing.T) {
 	text, err = json.Marshal(&state)
 	require.NoError(t, err)
 	require.Equal(t, storedState, string(text))
-	r, err := readRecord(enginecore.Partition{}, time.Time{}, enginecore.ScheduleRecord{Spec: []byte(storedSpec), State: []byte(storedState)})
+	r, err := readRecord(enginecore.Partition{}, time.Time{}, enginerpc.ScheduleRecord{Spec: []byte(storedSpec), State: []byte(storedState)})
 	require.NoError(t, err)
 	require.Equal(t, spec, r.spec)
 	require.Equal(t, state, r.state)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // schedulesLoop looks through all schedules, whenever they are due. It is the only one that finds those whose time was written
@@ -22,9 +23,9 @@ func (k *keeper) schedulesLoop() *maintenanceLoop {
 
 // reviewSchedules looks through a page of the schedules of some partitions, and works on those that have been overlooked.
 func (k *keeper) reviewSchedules(ctx context.Context, partitions []enginecore.Partition, cursors map[enginecore.Partition]string) []stepResult {
-	calls := make([]enginecore.ListSchedulesCall, len(partitions))
+	calls := make([]enginerpc.ListSchedulesCall, len(partitions))
 	for i, p := range partitions {
-		calls[i] = enginecore.ListSchedulesCall{Partition: p, Cursor: cursors[p]}
+		calls[i] = enginerpc.ListSchedulesCall{Partition: p, Cursor: cursors[p]}
 	}
 	answers, _ := sendAll(ctx, k.maintenance, calls) // each answer has its error
 	schedules := newScheduleRunner(k.session, false)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -166,7 +167,7 @@ func (s *scheduleRunner) cancel(ctx context.Context, r *scheduleRecord) error {
 	if err != nil {
 		return err
 	}
-	err = cancelRun(ctx, s.session, enginecore.CancelFlowCall{
+	err = cancelRun(ctx, s.session, enginerpc.CancelFlowCall{
 		Partition: p, FlowID: id, Reason: "schedule " + r.spec.Name + " fired again", Actor: r.spec.Creator, Policy: cancelAll,
 	})
 	if errors.Is(err, enginecore.ErrFlowNotFound) || errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
@@ -278,7 +279,7 @@ func isFinal(err error) bool {
 func (s *scheduleRunner) plan(ctx context.Context, r *scheduleRecord, fire *pendingFire) (string, *runPlan, error) {
 	key := scheduledPlan{r.id, r.state.CreatedAt, fire.Plan}
 	compiled := s.flows.get(key)
-	reply, err := s.session.core.ReadSchedulePlan(ctx, enginecore.ReadSchedulePlanCall{
+	reply, err := s.session.core.ReadSchedulePlan(ctx, enginerpc.ReadSchedulePlanCall{
 		Partition: r.part, ScheduleID: r.id, Plan: fmt.Sprint(fire.Plan), WithDefinition: compiled == nil,
 	})
 	if err != nil {
@@ -319,7 +320,7 @@ func planFire(e *session, spec *scheduleSpec, compiled *compiledFlow, input []by
 	if plan.tags, err = tagsOf(compiled, tags); err != nil {
 		return nil, err
 	}
-	plan.fires = []enginecore.SubmitFlowFire{{
+	plan.fires = []enginerpc.SubmitFlowFire{{
 		ScheduleID: spec.id(), Name: spec.Name, Incarnation: fmt.Sprint(incarnation), Serial: fire.Serial, FireAt: unixTime(fire.At),
 	}}
 	return plan, nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
 )
 
@@ -208,7 +209,7 @@ func readSpec(id enginecore.ScheduleID, stored []byte) (scheduleSpec, error) {
 	return spec, nil
 }
 
-func readRecord(p enginecore.Partition, now time.Time, stored enginecore.ScheduleRecord) (*scheduleRecord, error) {
+func readRecord(p enginecore.Partition, now time.Time, stored enginerpc.ScheduleRecord) (*scheduleRecord, error) {
 	r := &scheduleRecord{id: stored.ScheduleID, part: p, version: stored.Version, now: now}
 	var err error
 	if r.spec, err = readSpec(stored.ScheduleID, stored.Spec); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // lookAgain is when a keeper looks again at a schedule whose fires wait for the end of a run, in case it was not told of it.
@@ -28,14 +29,14 @@ type scheduleStore struct{ session *session }
 // read reads a schedule by its id, with the latest entries of its history. Where there is none, the record has the engine's
 // time, and the error is errScheduleNotFound.
 func (s scheduleStore) read(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, history int) (*scheduleRecord, []string, error) {
-	reply, err := s.session.core.ReadSchedule(ctx, enginecore.ReadScheduleCall{Partition: p, ScheduleID: id, History: int64(history)})
+	reply, err := s.session.core.ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id, History: int64(history)})
 	if err != nil {
 		return nil, nil, err
 	}
 	if reply.Version == 0 {
 		return &scheduleRecord{id: id, part: p, now: reply.Now}, nil, errScheduleNotFound
 	}
-	r, err := readRecord(p, reply.Now, enginecore.ScheduleRecord{
+	r, err := readRecord(p, reply.Now, enginerpc.ScheduleRecord{
 		ScheduleID: id, Version: reply.Version, Spec: reply.Spec, State: reply.State,
 	})
 	return r, reply.History, err
@@ -47,7 +48,7 @@ type scheduleContent struct{ definition, input []byte }
 // save writes a record if it is the one that was read, else the error wraps enginecore.ErrScheduleChanged. A content
 // is stored as the present revision; withSpec writes the spec as well.
 func (s scheduleStore) save(ctx context.Context, r *scheduleRecord, content *scheduleContent, withSpec bool) error {
-	call := enginecore.WriteScheduleCall{
+	call := enginerpc.WriteScheduleCall{
 		Partition: r.part, ScheduleID: r.id, Version: r.version, WriteID: uuid.NewString(), DueAt: r.lookAt(),
 		DroppedPlans: r.state.dropPlans(), History: r.history,
 	}
@@ -92,16 +93,16 @@ func (s scheduleStore) change(ctx context.Context, p enginecore.Partition, id en
 
 // remove removes a record that was read, and what partitions remember of its fires.
 func (s scheduleStore) remove(ctx context.Context, r *scheduleRecord) error {
-	call := enginecore.DeleteScheduleCall{Partition: r.part, ScheduleID: r.id, Version: r.version}
+	call := enginerpc.DeleteScheduleCall{Partition: r.part, ScheduleID: r.id, Version: r.version}
 	for _, revision := range r.state.Plans {
 		call.Plans = append(call.Plans, fmt.Sprint(revision))
 	}
 	if _, err := s.session.core.DeleteSchedule(ctx, call); err != nil {
 		return err
 	}
-	var forget []enginecore.ForgetFiresCall
+	var forget []enginerpc.ForgetFiresCall
 	for _, p := range s.session.partitions() {
-		forget = append(forget, enginecore.ForgetFiresCall{Partition: p, ScheduleID: r.id})
+		forget = append(forget, enginerpc.ForgetFiresCall{Partition: p, ScheduleID: r.id})
 	}
 	_, err := sendAll(ctx, s.session.core, forget)
 	return err
@@ -116,7 +117,7 @@ func (s scheduleStore) isLastRunOpen(ctx context.Context, r *scheduleRecord) (bo
 	if err != nil {
 		return false, err
 	}
-	reply, err := s.session.backend.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+	reply, err := s.session.backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
 	if errors.Is(err, enginecore.ErrFlowNotFound) {
 		return false, nil
 	}

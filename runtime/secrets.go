@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // ErrSecret marks a WaitpointSecret that cannot be one.
@@ -52,7 +53,7 @@ func newWaitpointSecret() *waitpointSecret {
 
 // keyring knows which partitions have a secret.
 type keyring struct {
-	core       *enginecore.Engine
+	core       *enginerpc.Conn
 	configured *waitpointSecret
 
 	mu    sync.Mutex
@@ -61,7 +62,7 @@ type keyring struct {
 	unfinished *waitpointSecret
 }
 
-func newKeyring(core *enginecore.Engine, configured *waitpointSecret) *keyring {
+func newKeyring(core *enginerpc.Conn, configured *waitpointSecret) *keyring {
 	return &keyring{core: core, configured: configured, known: make(map[enginecore.Partition]bool)}
 }
 
@@ -108,14 +109,14 @@ func (b *keyring) with(ctx context.Context, p enginecore.Partition, do func() er
 // create stores a secret where there is none. Two processes may do so at once: the first one's secret stays, and it is
 // current only when it is there.
 func (b *keyring) create(ctx context.Context, p enginecore.Partition, s *waitpointSecret) error {
-	reply, err := b.core.ListWaitpointHMACKIDs(ctx, enginecore.ListWaitpointHMACKIDsCall{Partition: p})
+	reply, err := b.core.ListWaitpointHMACKIDs(ctx, enginerpc.ListWaitpointHMACKIDsCall{Partition: p})
 	if err != nil || reply.CurrentKID != "" {
 		return err
 	}
 	client, key := b.core.Client(), b.core.Keys().WaitpointSecrets(p)
 	for _, set := range [][2]string{{"secret:" + s.kid, s.hex}, {"current_kid", s.kid}} {
 		if err := client.Do(ctx, client.B().Hsetnx().Key(key).Field(set[0]).Value(set[1]).Build()).Error(); err != nil {
-			return enginecore.ConnectError(err)
+			return enginerpc.ConnectError(err)
 		}
 	}
 	return nil

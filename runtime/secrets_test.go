@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -34,7 +35,7 @@ func currentKIDs(t *testing.T, ctx context.Context, b *enginetest.Bench) []strin
 	t.Helper()
 	var kids []string
 	for i := range b.Engine.Core().Partitioning().Flow {
-		reply, err := b.Engine.Core().ListWaitpointHMACKIDs(ctx, enginecore.ListWaitpointHMACKIDsCall{
+		reply, err := b.Engine.Core().ListWaitpointHMACKIDs(ctx, enginerpc.ListWaitpointHMACKIDsCall{
 			Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)},
 		})
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -18,7 +19,7 @@ const defaultNamespace = "default"
 
 // session is an open connection to an engine with what clients, workers and keepers share of it.
 type session struct {
-	core      *enginecore.Engine
+	core      *enginerpc.Conn
 	backend   backend
 	client    rueidis.Client
 	dialer    *dialer // nil in this process
@@ -49,7 +50,7 @@ type sharedKeeper interface {
 
 // connection is what a session connects to, and how.
 type connection struct {
-	core    enginecore.Options
+	core    enginerpc.Options
 	client  rueidis.ClientOption
 	watches int              // the most connections of watches
 	secret  *waitpointSecret // nil for a random one
@@ -66,13 +67,13 @@ func (s *session) connect(ctx context.Context, c connection) error {
 	}
 	client, dialer, err := newClient(ctx, option, isEmbedded)
 	if err != nil {
-		return enginecore.ConnectError(err)
+		return enginerpc.ConnectError(err)
 	}
 	s.dialer = dialer
 	s.client = pinnedReads{client, dialer}
 	s.watches = newWatches(option, isEmbedded, c.watches)
 	s.hub = newHub(s.client, s.logger)
-	if s.core, err = enginecore.Connect(ctx, s.client, c.core); err != nil {
+	if s.core, err = enginerpc.Connect(ctx, s.client, c.core); err != nil {
 		return err
 	}
 	s.backend = nativeBackend{s.core}
@@ -92,7 +93,7 @@ func (s *session) connect(ctx context.Context, c connection) error {
 func (s *session) endLeases(ctx context.Context) error {
 	for _, p := range s.partitions() {
 		for {
-			reply, err := s.backend.EndLeases(ctx, enginecore.EndLeasesCall{Partition: p})
+			reply, err := s.backend.EndLeases(ctx, enginerpc.EndLeasesCall{Partition: p})
 			if err != nil {
 				return fmt.Errorf("end the leases of the process before: %w", err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // Limits of a signal that are checked before anything is sent.
@@ -102,7 +103,7 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (De
 		return Delivery{}, ErrInvalidToken
 	}
 	id := enginecore.SignalID(uuid.NewString())
-	reply, err := c.session.core.Signal(ctx, enginecore.SignalCall{
+	reply, err := c.session.core.Signal(ctx, enginerpc.SignalCall{
 		Partition: parts.partition, ExecutionID: parts.execution, WaitpointID: parts.waitpoint, WaitpointToken: parts.signature,
 		SignalID: id, SignalName: s.Name, SourceType: signalSourceType,
 		SourceIdentity: cmp.Or(s.Source, "client"), IdempotencyKey: s.IdempotencyKey, Payload: payload,
@@ -119,7 +120,7 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (De
 }
 
 // deliveryOf reads the answer to a signal. A duplicate of itself is the signal's own repeat after a lost reply.
-func deliveryOf(reply enginecore.SignalReply, id enginecore.SignalID) Delivery {
+func deliveryOf(reply enginerpc.SignalReply, id enginecore.SignalID) Delivery {
 	d := Delivery{
 		Outcome: Outcome(reply.Outcome), SignalID: string(reply.SignalID), First: Outcome(reply.FirstOutcome), Counts: reply.Matched,
 	}

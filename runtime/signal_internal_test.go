@@ -5,13 +5,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // A call whose reply was lost is sent again; its caller must not be told that somebody else had signalled before.
 func TestOwnRepeatIsNoDuplicate(t *testing.T) {
 	t.Parallel()
-	reply := enginecore.SignalReply{Outcome: "duplicate", SignalID: "mine", FirstOutcome: "resumed", Matched: true}
+	reply := enginerpc.SignalReply{Outcome: "duplicate", SignalID: "mine", FirstOutcome: "resumed", Matched: true}
 	require.Equal(t, Delivery{Outcome: SignalResumed, SignalID: "mine", Counts: true}, deliveryOf(reply, "mine"))
 	require.Equal(t, Delivery{Outcome: SignalDuplicate, SignalID: "mine", First: SignalResumed, Counts: true}, deliveryOf(reply, "other"))
 }

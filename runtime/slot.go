@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // maxHandoffTime bounds for how long a slot may run executions of one lane and partition in a row while others wait. Short ones are worth
@@ -16,7 +16,7 @@ import (
 const maxHandoffTime = 20 * time.Millisecond
 
 // tasksOf makes tasks of executions that were leased by a call sent at a time.
-func (s *workerRun) tasksOf(at laneShard, leased []enginecore.ClaimedExecution, sentAt time.Time) []*task {
+func (s *workerRun) tasksOf(at laneShard, leased []enginerpc.ClaimedExecution, sentAt time.Time) []*task {
 	tasks := make([]*task, len(leased))
 	for i, claimed := range leased {
 		tasks[i] = newTask(s, at, claimed, sentAt)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // maxStartBytes bounds what the runs in one call bring of their own.
@@ -12,7 +13,7 @@ const maxStartBytes = 256 << 10
 
 // startBatcher starts small runs together: those of one flow and partition share calls.
 type startBatcher struct {
-	send  func(context.Context, enginecore.SubmitManyCall) (enginecore.SubmitManyReply, error)
+	send  func(context.Context, enginerpc.SubmitManyCall) (enginerpc.SubmitManyReply, error)
 	batch batcher[startKey, startRequest, startResult]
 }
 
@@ -32,7 +33,7 @@ func startKeyOf(plan *runPlan) startKey {
 // startRequest is one run that is being started.
 type startRequest struct {
 	plan    *runPlan
-	budgets []enginecore.SubmitFlowBudget
+	budgets []enginerpc.SubmitFlowBudget
 	// alone starts the run by itself.
 	alone func() (existed bool, err error)
 }
@@ -110,8 +111,8 @@ func (s *startBatcher) startMany(ctx context.Context, key startKey, requests []s
 			results[i].err = submitError(requests[i].plan, err)
 		case err != nil:
 			results[i].refused = true
-		case reply.Outcomes[i].Code == string(enginecore.StatusOK):
-		case reply.Outcomes[i].Code == string(enginecore.StatusAlreadySatisfied):
+		case reply.Outcomes[i].Code == string(enginerpc.StatusOK):
+		case reply.Outcomes[i].Code == string(enginerpc.StatusAlreadySatisfied):
 			results[i].existed = true
 		default:
 			results[i].refused = true
@@ -121,44 +122,44 @@ func (s *startBatcher) startMany(ctx context.Context, key startKey, requests []s
 }
 
 // startCall is the call for several runs.
-func startCall(key startKey, requests []startRequest) enginecore.SubmitManyCall {
+func startCall(key startKey, requests []startRequest) enginerpc.SubmitManyCall {
 	graph := key.compiled.graph
-	call := enginecore.SubmitManyCall{
+	call := enginerpc.SubmitManyCall{
 		Partition: key.partition, FlowName: graph.Name, Namespace: string(key.namespace), GraphHash: key.compiled.hash,
 		Definition: key.compiled.definition, ResultNode: key.compiled.many.result, Deadline: graph.Deadline,
 		CreatorIdentity: key.creator, Retention: key.retention, Tags: key.compiled.many.tags,
 		Nodes: key.compiled.many.nodes, Edges: key.compiled.many.edges,
-		Runs:       make([]enginecore.SubmitManyRun, len(requests)),
-		Executions: make([]enginecore.SubmitManyExecution, 0, len(requests)*len(graph.Nodes)),
-		EdgeIDs:    make([]enginecore.SubmitManyEdgeID, 0, len(requests)*key.compiled.edges),
+		Runs:       make([]enginerpc.SubmitManyRun, len(requests)),
+		Executions: make([]enginerpc.SubmitManyExecution, 0, len(requests)*len(graph.Nodes)),
+		EdgeIDs:    make([]enginerpc.SubmitManyEdgeID, 0, len(requests)*key.compiled.edges),
 	}
 	for i, one := range requests {
 		plan := one.plan
-		call.Runs[i] = enginecore.SubmitManyRun{
+		call.Runs[i] = enginerpc.SubmitManyRun{
 			FlowID: plan.FlowID, RunID: plan.Run, InputHash: plan.inputHash, Input: plan.input, TraceContext: plan.trace,
 			FairKey: plan.fairKey,
 		}
 		run := int64(i + 1)
 		for _, b := range one.budgets {
-			call.Budgets = append(call.Budgets, enginecore.SubmitManyBudget{Run: run, Text: b.Text, Blocking: b.Blocking})
+			call.Budgets = append(call.Budgets, enginerpc.SubmitManyBudget{Run: run, Text: b.Text, Blocking: b.Blocking})
 		}
 		if plan.ownTags {
 			for _, tag := range plan.tags {
-				call.OwnTags = append(call.OwnTags, enginecore.SubmitManyOwnTag{Run: run, Name: tag.Name, Value: tag.Value})
+				call.OwnTags = append(call.OwnTags, enginerpc.SubmitManyOwnTag{Run: run, Name: tag.Name, Value: tag.Value})
 			}
 		}
 		for j := range graph.Nodes {
 			id := plan.ExecutionID(graph.Nodes[j].Name)
-			call.Executions = append(call.Executions, enginecore.SubmitManyExecution{ExecutionID: id})
+			call.Executions = append(call.Executions, enginerpc.SubmitManyExecution{ExecutionID: id})
 			if limit, limited := plan.limits[graph.Nodes[j].Name]; limited {
 				limit.ExecutionID = id
-				call.Limits = append(call.Limits, enginecore.SubmitManyLimit(limit))
+				call.Limits = append(call.Limits, enginerpc.SubmitManyLimit(limit))
 			}
 		}
 		for j := range graph.Nodes {
 			for _, up := range graph.Nodes[j].Upstreams {
 				id := enginecore.EdgeIDFor(plan.FlowID, up.Node, graph.Nodes[j].Name)
-				call.EdgeIDs = append(call.EdgeIDs, enginecore.SubmitManyEdgeID{EdgeID: id})
+				call.EdgeIDs = append(call.EdgeIDs, enginerpc.SubmitManyEdgeID{EdgeID: id})
 			}
 		}
 	}
@@ -168,9 +169,9 @@ func startCall(key startKey, requests []startRequest) enginecore.SubmitManyCall 
 // manyForm is the part of a flow that all its runs in one call share.
 type manyForm struct {
 	result int64 // place of the node with the result, from 1; 0 without one
-	nodes  []enginecore.SubmitManyNode
-	edges  []enginecore.SubmitManyEdge
-	tags   []enginecore.SubmitManyTag
+	nodes  []enginerpc.SubmitManyNode
+	edges  []enginerpc.SubmitManyEdge
+	tags   []enginerpc.SubmitManyTag
 }
 
 // newManyForm returns nil for flows whose runs go one by one.
@@ -181,7 +182,7 @@ func newManyForm(c *compiledFlow) *manyForm {
 	m := &manyForm{}
 	for i := range c.nodes {
 		n := &c.nodes[i]
-		m.nodes = append(m.nodes, enginecore.SubmitManyNode{
+		m.nodes = append(m.nodes, enginerpc.SubmitManyNode{
 			Name: n.Name, Kind: n.Kind, LaneID: n.LaneID, Priority: n.Priority, UsesFlowInput: n.UsesFlowInput,
 			InputCount: n.InputCount, UpstreamCount: n.UpstreamCount, Capabilities: n.Capabilities, Policy: n.Policy,
 			Tags: n.Tags, StartTimeout: n.StartTimeout, AttemptTimeout: n.AttemptTimeout,
@@ -191,7 +192,7 @@ func newManyForm(c *compiledFlow) *manyForm {
 	for i := range c.graph.Nodes {
 		n := &c.graph.Nodes[i]
 		for _, up := range n.Upstreams {
-			edge := enginecore.SubmitManyEdge{Upstream: c.nodeNumbers[up.Node], Downstream: c.nodeNumbers[n.Name], DependencyKind: string(up.Kind)}
+			edge := enginerpc.SubmitManyEdge{Upstream: c.nodeNumbers[up.Node], Downstream: c.nodeNumbers[n.Name], DependencyKind: string(up.Kind)}
 			if up.Data {
 				edge.InputName = up.Node
 			}
@@ -199,7 +200,7 @@ func newManyForm(c *compiledFlow) *manyForm {
 		}
 	}
 	for _, tag := range c.tags {
-		m.tags = append(m.tags, enginecore.SubmitManyTag(tag))
+		m.tags = append(m.tags, enginerpc.SubmitManyTag(tag))
 	}
 	return m
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -89,7 +90,7 @@ func (s *steady) notLost(t *testing.T) string {
 func (x *brittle) claimAny() {
 	for _, p := range x.core.Partitioning().FlowPartitions() {
 		x.request.ClaimID = uuid.NewString()
-		reply, err := x.core.Claim(x.ctx, enginecore.ClaimCall{Partition: p, ClaimRequest: x.request})
+		reply, err := x.core.Claim(x.ctx, enginerpc.ClaimCall{Partition: p, ClaimRequest: x.request})
 		require.NoError(x.t, err)
 		if len(reply.Executions) > 0 {
 			return

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // Names of journal entries begin with what they are of.
@@ -57,7 +58,7 @@ func (t *task) readJournal(ctx context.Context) error {
 	if t.claimed.JournalComplete || !has[waitStore](t.run.session.backend) {
 		return nil
 	}
-	call := enginecore.ReadJournalCall{Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID}
+	call := enginerpc.ReadJournalCall{Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID}
 	for {
 		reply, err := t.run.core.ReadJournal(ctx, call)
 		if err != nil {
@@ -105,7 +106,7 @@ func (e *execution) Record(ctx context.Context, step string, data []byte) ([]byt
 	if err := t.requireWaits(); err != nil {
 		return nil, err
 	}
-	reply, err := t.run.core.RecordStep(ctx, enginecore.RecordStepCall{
+	reply, err := t.run.core.RecordStep(ctx, enginerpc.RecordStepCall{
 		Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, Value: data,
 	})
@@ -152,9 +153,9 @@ func (e *execution) Open(ctx context.Context, step string, within time.Duration)
 		return "", err
 	}
 	id := enginecore.WaitpointID(uuid.NewString())
-	var reply enginecore.OpenWaitpointReply
+	var reply enginerpc.OpenWaitpointReply
 	err := t.run.session.secrets.with(ctx, t.shard.partition, func() (err error) {
-		reply, err = t.run.core.OpenWaitpoint(ctx, enginecore.OpenWaitpointCall{
+		reply, err = t.run.core.OpenWaitpoint(ctx, enginerpc.OpenWaitpointCall{
 			Partition: t.shard.partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
 			LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, WaitpointID: id, WaitpointKey: waitpointKey(id),
 			ExpiresIn: within,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // ErrCursor marks a cursor that Stream or Client.ListRuns did not give, or the id of an event that is none.
@@ -235,7 +236,7 @@ func (s *frameReader) readEvents(ctx context.Context) error {
 
 // readFrames yields a page and tells whether there was one.
 func (s *frameReader) readFrames(ctx context.Context, yield func(Frame, error) bool) (bool, error) {
-	call := enginecore.ReadAttemptStreamCall{ExecutionID: s.execution, AttemptIndex: s.attempt, CountLimit: framePage}
+	call := enginerpc.ReadAttemptStreamCall{ExecutionID: s.execution, AttemptIndex: s.attempt, CountLimit: framePage}
 	if s.entry != "" {
 		call.FromID = "(" + s.entry
 	}
@@ -265,7 +266,7 @@ func (s *frameReader) readFrames(ctx context.Context, yield func(Frame, error) b
 }
 
 // frame also returns the number that its worker gave the frame.
-func (s *frameReader) frame(entry enginecore.Frame) (Frame, frameNumber) {
+func (s *frameReader) frame(entry enginerpc.Frame) (Frame, frameNumber) {
 	f := Frame{
 		Cursor: fmt.Sprintf("%d/%s", s.attempt+1, entry.ID), Attempt: int(s.attempt) + 1, At: entryTime(entry.ID),
 	}

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -106,7 +107,7 @@ func (s *submitter) send(ctx context.Context, plan *runPlan) (existed bool, err 
 			if err != nil {
 				return false, submitError(plan, err)
 			}
-			if reply.Status == enginecore.StatusAlreadySatisfied {
+			if reply.Status == enginerpc.StatusAlreadySatisfied {
 				return true, nil
 			}
 			if !reply.More {
@@ -118,7 +119,7 @@ func (s *submitter) send(ctx context.Context, plan *runPlan) (existed bool, err 
 }
 
 // sendOne sends one call of a plan, with the signing secret in the partition if the flow has waitpoints.
-func (s *submitter) sendOne(ctx context.Context, plan *runPlan, call enginecore.SubmitFlowCall) (reply enginecore.SubmitFlowReply, err error) {
+func (s *submitter) sendOne(ctx context.Context, plan *runPlan, call enginerpc.SubmitFlowCall) (reply enginerpc.SubmitFlowReply, err error) {
 	if !plan.compiled.waits {
 		return s.session.backend.SubmitFlow(ctx, call)
 	}
@@ -146,13 +147,13 @@ func (s *submitter) purge(ctx context.Context, flowName, runID string, id engine
 	}
 	s.completions.untrack(id)
 	for first := true; ; first = false {
-		reply, err := core.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: p, FlowID: id})
+		reply, err := core.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: p, FlowID: id})
 		switch {
 		case errors.Is(err, enginecore.ErrFlowNotTerminal):
 			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, ErrRunOpen)
 		case err != nil:
 			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, err)
-		case first && reply.Status == enginecore.StatusAlreadySatisfied:
+		case first && reply.Status == enginerpc.StatusAlreadySatisfied:
 			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, ErrRunNotFound)
 		case !reply.More:
 			s.removeBudgets(ctx, id, reply.Budgets)

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 const (
@@ -43,7 +44,7 @@ func (t *tail) await(ctx context.Context, keys, after []string) error {
 			continue // nothing was sent, and the next try waits for the connection that is being made
 		}
 		if _, refused := rueidis.IsRedisErr(err); refused {
-			if err = enginecore.ConnectError(err); errors.Is(err, enginecore.ErrUnauthorized) {
+			if err = enginerpc.ConnectError(err); errors.Is(err, enginecore.ErrUnauthorized) {
 				return err
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // task is one leased execution in a worker, from the reply that leased it to the report of its end.
@@ -45,7 +45,7 @@ type task struct {
 	permitsReturned bool // its permits are on their way back
 }
 
-func newTask(s *workerRun, from laneShard, claimed enginecore.ClaimedExecution, sentAt time.Time) *task {
+func newTask(s *workerRun, from laneShard, claimed enginerpc.ClaimedExecution, sentAt time.Time) *task {
 	t := &task{lease: lease{shard: from, claimed: claimed, begun: time.Now()}, run: s}
 	t.ctx, t.cancel = context.WithCancelCause(extractTrace(s.base, claimed.TraceContext))
 	t.extendLease(sentAt)

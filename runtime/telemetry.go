@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // instrumentation is the scope of all spans and metrics.
@@ -145,7 +145,7 @@ func stopper(registration metric.Registration, err error) (func(), error) {
 }
 
 // outcomeOfFailure says whether another attempt follows a failed one.
-func outcomeOfFailure(reply enginecore.FailReply) string {
+func outcomeOfFailure(reply enginerpc.FailReply) string {
 	switch reply.Outcome {
 	case "retry_scheduled":
 		return outcomeRetried

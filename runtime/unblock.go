@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
@@ -112,7 +113,7 @@ func (u *unblocker) release(ctx context.Context, lane enginecore.LaneID, reason 
 	for i, id := range ids {
 		commands[i] = u.session.client.B().Hmget().Key(u.session.core.Keys().ExecCore(id)).Field(unblockFields...).Build()
 	}
-	var calls []enginecore.UnblockExecutionCall
+	var calls []enginerpc.UnblockExecutionCall
 	var faults []error
 	for i, result := range u.session.client.DoMulti(ctx, commands...) {
 		if err := result.Error(); err != nil {
@@ -126,7 +127,7 @@ func (u *unblocker) release(ctx context.Context, lane enginecore.LaneID, reason 
 		free, err := u.isFree(ctx, reason, core)
 		faults = append(faults, err)
 		if free && err == nil {
-			calls = append(calls, enginecore.UnblockExecutionCall{LaneID: lane, ExecutionID: ids[i], ExpectedBlockingReason: reason})
+			calls = append(calls, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: ids[i], ExpectedBlockingReason: reason})
 		}
 	}
 	now, err := u.session.core.Now(ctx)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -28,7 +29,7 @@ func TestUnblocking(t *testing.T) {
 		require.NoError(t, err)
 		blocked := func(reason, field, value string) enginecore.ExecutionID {
 			id := enginecore.NewExecutionID(p)
-			_, err := core.CreateExecution(ctx, enginecore.CreateExecutionCall{
+			_, err := core.CreateExecution(ctx, enginerpc.CreateExecutionCall{
 				ExecutionID: id, Namespace: "default", LaneID: "default", ExecutionKind: "of another program", CreatorIdentity: "test",
 				PartitionID: strconv.Itoa(int(p.Index)),
 			})
@@ -36,7 +37,7 @@ func TestUnblocking(t *testing.T) {
 			do("HSET", keys.ExecCore(id), field, value)
 			now, err := core.Now(ctx)
 			require.NoError(t, err)
-			_, err = core.BlockExecutionForAdmission(ctx, enginecore.BlockExecutionForAdmissionCall{
+			_, err = core.BlockExecutionForAdmission(ctx, enginerpc.BlockExecutionForAdmissionCall{
 				LaneID: "default", ExecutionID: id, BlockingReason: reason, Now: now,
 			})
 			require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // ErrURL marks an engine URL that cannot be read.
@@ -132,9 +132,9 @@ func takeContract(u *url.URL) (bool, error) {
 }
 
 func checkContractVersion(version string) error {
-	if version != enginecore.ContractVersionNumber {
+	if version != enginerpc.ContractVersionNumber {
 		return fmt.Errorf("%w: %s=%s: the version of the contract must be %s", ErrURL, contractOption, version,
-			enginecore.ContractVersionNumber)
+			enginerpc.ContractVersionNumber)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -56,9 +57,9 @@ func TestClaimVisitsLongestAgo(t *testing.T) {
 				}
 			}
 			asked := rand.IntN(partitions)
-			call := enginecore.ClaimCall{
+			call := enginerpc.ClaimCall{
 				Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(asked)}, List: string(list),
-				ClaimRequest: enginecore.ClaimRequest{
+				ClaimRequest: enginerpc.ClaimRequest{
 					LaneID: activity.DefaultLane, WorkerID: "w", WorkerInstanceID: enginecore.WorkerInstanceID(fmt.Sprint("w", rand.IntN(workers))),
 					ClaimID: uuid.NewString(), Count: 1, LeaseTTL: time.Minute, Kinds: "\nwork\n",
 				},

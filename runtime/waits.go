@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // ErrWaitOver is returned by ResumeWait and CancelWait when the wait has ended.
@@ -132,7 +133,7 @@ func (c *Client) waitpoints(ctx context.Context, flowName, runID string, id engi
 	if !has[waitStore](c.session.backend) {
 		return fail(ErrNotInContract)
 	}
-	call := enginecore.ListWaitpointsCall{Partition: p, FlowID: id, All: config.closed}
+	call := enginerpc.ListWaitpointsCall{Partition: p, FlowID: id, All: config.closed}
 	var waits []Waitpoint
 	for {
 		reply, err := c.session.core.ListWaitpoints(ctx, call)
@@ -161,7 +162,7 @@ func (c *Client) waitpoints(ctx context.Context, flowName, runID string, id engi
 	return slices.CompactFunc(waits, func(a, b Waitpoint) bool { return a.ID == b.ID }), nil
 }
 
-func readWaitpoint(l enginecore.ListedWaitpoint) (Waitpoint, error) {
+func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
 	w := Waitpoint{
 		Node: l.Node, Step: l.Step, ID: l.WaitpointID, ExecutionID: l.ExecutionID, State: waitState(l.State), OpenedAt: l.CreatedAt,
 		TimeoutAt: l.TimeoutAt, Escalated: l.Escalated, Signals: l.Signals, All: l.MatchMode == "all", Distinct: l.Distinct,
@@ -205,7 +206,7 @@ func (c *Client) endWait(ctx context.Context, w Waitpoint, result []byte, reason
 	if err != nil {
 		return fail(err)
 	}
-	call := enginecore.EndWaitCall{
+	call := enginerpc.EndWaitCall{
 		Partition: partition, ExecutionID: w.ExecutionID, WaitpointID: w.ID, Resume: !cancel, Result: result, Reason: reason, Actor: "client",
 		Namespace: c.session.namespace,
 	}
@@ -214,7 +215,7 @@ func (c *Client) endWait(ctx context.Context, w Waitpoint, result []byte, reason
 	}
 	reply, err := c.session.core.EndWait(ctx, call)
 	switch {
-	case errors.Is(err, enginecore.ErrExecutionNotSuspended), err == nil && reply.Status == enginecore.StatusAlreadySatisfied:
+	case errors.Is(err, enginecore.ErrExecutionNotSuspended), err == nil && reply.Status == enginerpc.StatusAlreadySatisfied:
 		return fail(ErrWaitOver)
 	case errors.Is(err, enginecore.ErrExecutionNotFound), errors.Is(err, enginecore.ErrWaitpointNotFound):
 		return fail(fmt.Errorf("%w: %w", ErrWaitOver, err))
@@ -229,7 +230,7 @@ func (c *Client) endWait(ctx context.Context, w Waitpoint, result []byte, reason
 // drain does what a call has left over because it was too much for one. Where it fails, a keeper does it.
 func (c *Client) drain(ctx context.Context, p enginecore.Partition) error {
 	for {
-		reply, err := c.session.backend.Tick(ctx, enginecore.TickCall{Partition: p, Limit: tickLimit})
+		reply, err := c.session.backend.Tick(ctx, enginerpc.TickCall{Partition: p, Limit: tickLimit})
 		if err != nil || !reply.More {
 			return nil
 		}

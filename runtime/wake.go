@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 const (
@@ -266,7 +267,7 @@ func (s *workerRun) laneShardsWith(ctx context.Context, keysOf func(enginecore.P
 // releaseBlocked releases what waits at one spot for a worker like this one, and claims it.
 func (s *workerRun) releaseBlocked(ctx context.Context, at laneShard) {
 	for cursor := ""; ; {
-		reply, err := s.session.backend.Announce(ctx, enginecore.AnnounceCall{
+		reply, err := s.session.backend.Announce(ctx, enginerpc.AnnounceCall{
 			Partition: at.partition, LaneID: at.lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities, Cursor: cursor,
 		})
 		if err != nil && ctx.Err() == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // Numbers of events read at once: to be yielded, and to be looked through.
@@ -123,9 +124,9 @@ func (c *Client) eventsLost(ctx context.Context, p enginecore.Partition, id engi
 }
 
 // readEvents reads a page, as soon as the engine can be reached.
-func (c *Client) readEvents(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, after string, limit int64) ([]enginecore.FlowEvent, error) {
+func (c *Client) readEvents(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, after string, limit int64) ([]enginerpc.FlowEvent, error) {
 	for {
-		reply, err := c.session.backend.ReadEvents(ctx, enginecore.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: limit})
+		reply, err := c.session.backend.ReadEvents(ctx, enginerpc.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: limit})
 		switch {
 		case err == nil:
 			return reply.Events, nil
@@ -155,11 +156,11 @@ func (c *Client) runOver(ctx context.Context, id enginecore.FlowID, p enginecore
 	}
 }
 
-func (c *Client) runResult(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) (enginecore.FlowResultReply, error) {
+func (c *Client) runResult(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) (enginerpc.FlowResultReply, error) {
 	if err := c.ready(); err != nil {
-		return enginecore.FlowResultReply{}, err
+		return enginerpc.FlowResultReply{}, err
 	}
-	reply, err := c.session.backend.FlowResult(ctx, enginecore.FlowResultCall{Partition: p, FlowID: id})
+	reply, err := c.session.backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
 		err = ErrRunNotFound

@@ -1,4 +1,4 @@
--- Key templates. The generated builders (keys.gen.lua here, keys_gen.go in enginecore) are the only
+-- Key templates. The generated builders (keys.gen.lua here, keys_gen.go in enginerpc) are the only
 -- places that put a key together. Every key begins with the deployment's prefix and a colon; {tag} is
 -- the hash tag of the partition, so all keys of one call live in one slot. Where others follow a part of free text, it is
 -- marked `escaped`, so that no two lists of parts make one key; the keys of the contract have their parts as they are.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -107,7 +107,7 @@ func TestErrandIsHandedOutAgain(t *testing.T) {
 		require.NoError(t, err)
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			for _, p := range b.Engine.Core().Partitioning().FlowPartitions() {
-				reply, err := b.Engine.Core().Keep(ctx, enginecore.KeepCall{Partition: p, Limit: 64})
+				reply, err := b.Engine.Core().Keep(ctx, enginerpc.KeepCall{Partition: p, Limit: 64})
 				require.NoError(t, err)
 				if hasEnded(reply.Errands) {
 					return ""
@@ -124,8 +124,8 @@ func TestErrandIsHandedOutAgain(t *testing.T) {
 }
 
 // hasEnded tells whether a node is to be told that its run is over. The others are about runs that are looked after.
-func hasEnded(errands []enginecore.Errand) bool {
-	return slices.ContainsFunc(errands, func(e enginecore.Errand) bool { return e.Kind == "ended" })
+func hasEnded(errands []enginerpc.Errand) bool {
+	return slices.ContainsFunc(errands, func(e enginerpc.Errand) bool { return e.Kind == "ended" })
 }
 
 // A run has ended, and its node is neither told nor on the list of those to be told: it is entered there again, once.
@@ -140,7 +140,7 @@ func TestUntoldEndIsFound(t *testing.T) {
 		client := core.Client()
 		enginetest.Eventually(t, enginetest.Patience, func() string {
 			for _, p := range core.Partitioning().FlowPartitions() {
-				reply, err := core.Keep(ctx, enginecore.KeepCall{Partition: p, Limit: 64})
+				reply, err := core.Keep(ctx, enginerpc.KeepCall{Partition: p, Limit: 64})
 				require.NoError(t, err)
 				if hasEnded(reply.Errands) {
 					require.NoError(t, client.Do(ctx, client.B().Del().Key(core.Keys().FfxChildren(p)).Build()).Error())
@@ -173,11 +173,11 @@ func TestOrphansAreEnded(t *testing.T) {
 		plan, err := runtime.NewPlan(b.Client, def, 1, runtime.ID("r"))
 		require.NoError(t, err)
 		id := plan.ExecutionID("add")
-		_, err = core.SubmitFlow(ctx, enginecore.SubmitFlowCall{
+		_, err = core.SubmitFlow(ctx, enginerpc.SubmitFlowCall{
 			Partition: plan.Partition, FlowID: plan.FlowID, FlowName: "orphan", RunID: "r", Namespace: "default", GraphHash: "g", InputHash: "i",
 			Definition: []byte("{}"), NodeTotal: 1, Last: true,
-			Nodes:  []enginecore.SubmitFlowNode{{ExecutionID: id, Name: "add", Kind: "nobody", LaneID: "default", Policy: []byte("{}")}},
-			Parent: []enginecore.SubmitFlowParent{{ExecutionID: string(plan.ExecutionID("gone"))}},
+			Nodes:  []enginerpc.SubmitFlowNode{{ExecutionID: id, Name: "add", Kind: "nobody", LaneID: "default", Policy: []byte("{}")}},
+			Parent: []enginerpc.SubmitFlowParent{{ExecutionID: string(plan.ExecutionID("gone"))}},
 		})
 		require.NoError(t, err)
 		b.Check(t, invariant.AnyTime)

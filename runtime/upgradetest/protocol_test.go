@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/lua"
@@ -195,7 +196,7 @@ func TestLaterLibraryThatStillServes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 14, got)
 		require.NoError(t, b.Engine.Core().Check(ctx))
-		version, err := b.Engine.Core().Version(ctx, enginecore.VersionCall{})
+		version, err := b.Engine.Core().Version(ctx, enginerpc.VersionCall{})
 		require.NoError(t, err)
 		require.Equal(t, "999999-abc", version.Build)
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -24,11 +25,11 @@ type brittle struct {
 	t      *testing.T
 	ctx    context.Context
 	bench  *enginetest.Bench
-	core   *enginecore.Engine
+	core   *enginerpc.Conn
 	run    *runtime.Run[string]
 	part   enginecore.Partition // of the run
 	budget enginecore.Partition
-	call   enginecore.UseBudgetCall
+	call   enginerpc.UseBudgetCall
 	flow   enginecore.FlowID
 	lease  string // by which ids of its reservations begin
 }
@@ -53,23 +54,23 @@ func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench, run *run
 	require.NoError(t, json.Unmarshal(text, &stored))
 	x.budget, err = x.core.Partitioning().BudgetPartition(stored[0].ID)
 	require.NoError(t, err)
-	x.call = enginecore.UseBudgetCall{
+	x.call = enginerpc.UseBudgetCall{
 		Partition: x.budget, BudgetID: stored[0].ID, Declares: true,
-		BudgetDeclaration: enginecore.BudgetDeclaration{
+		BudgetDeclaration: enginerpc.BudgetDeclaration{
 			Name: stored[0].Name, ScopeType: stored[0].Scope, ScopeID: stored[0].Of, Effect: stored[0].Effect, Declared: "by hand", DeclaredAt: stored[0].At,
 		},
 	}
 	for _, d := range stored[0].Dims {
-		x.call.Dims = append(x.call.Dims, enginecore.UseBudgetDim{Name: d.N, Hard: d.H, Soft: d.S})
+		x.call.Dims = append(x.call.Dims, enginerpc.UseBudgetDim{Name: d.N, Hard: d.H, Soft: d.S})
 	}
 	x.flow, x.lease = run.FlowID(), fmt.Sprint(enginecore.ExecutionIDFor(x.part, run.FlowID(), "n0"), "/1/")
 	return x
 }
 
 // use makes the call of a worker, without its consequences.
-func (x *brittle) use(kind string, n int64) enginecore.UseBudgetReply {
+func (x *brittle) use(kind string, n int64) enginerpc.UseBudgetReply {
 	call := x.call
-	call.Entries = []enginecore.UseBudgetEntry{{
+	call.Entries = []enginerpc.UseBudgetEntry{{
 		Kind: kind, Dimension: "calls", Amount: n, ID: x.lease + uuid.NewString(), FlowID: x.flow, Node: "n0", Lease: time.Second,
 	}}
 	reply, err := x.core.UseBudget(x.ctx, call)
@@ -109,8 +110,8 @@ func (x *brittle) owed() []string {
 	return texts
 }
 
-func (x *brittle) state() enginecore.BudgetState {
-	reply, err := x.core.GetBudgets(x.ctx, enginecore.GetBudgetsCall{Partition: x.budget, BudgetIDs: []enginecore.BudgetID{x.call.BudgetID}})
+func (x *brittle) state() enginerpc.BudgetState {
+	reply, err := x.core.GetBudgets(x.ctx, enginerpc.GetBudgetsCall{Partition: x.budget, BudgetIDs: []enginecore.BudgetID{x.call.BudgetID}})
 	require.NoError(x.t, err)
 	require.Len(x.t, reply.Budgets, 1)
 	return reply.Budgets[0]
@@ -158,16 +159,16 @@ func TestCrashBeforeGateIsTold(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 
 		// The budget is reset, and the process dies: first at once, then in the middle of publishing.
-		_, err := x.core.ResetBudget(ctx, enginecore.ResetBudgetCall{Partition: x.budget, BudgetID: x.call.BudgetID, Now: time.Now()})
+		_, err := x.core.ResetBudget(ctx, enginerpc.ResetBudgetCall{Partition: x.budget, BudgetID: x.call.BudgetID, Now: time.Now()})
 		require.NoError(t, err)
 		state := x.state()
 		require.Empty(t, state.Closed)
-		gate := enginecore.SetBudgetGatesGate{BudgetID: state.BudgetID, Gate: state.Gate}
-		told, err := x.core.SetBudgetGates(ctx, enginecore.SetBudgetGatesCall{Partition: x.part, Gates: []enginecore.SetBudgetGatesGate{gate}})
+		gate := enginerpc.SetBudgetGatesGate{BudgetID: state.BudgetID, Gate: state.Gate}
+		told, err := x.core.SetBudgetGates(ctx, enginerpc.SetBudgetGatesCall{Partition: x.part, Gates: []enginerpc.SetBudgetGatesGate{gate}})
 		require.NoError(t, err)
 		require.True(t, told.More)
 		// What is old news by then changes nothing.
-		_, err = x.core.SetBudgetGates(ctx, enginecore.SetBudgetGatesCall{Partition: x.part, Gates: []enginecore.SetBudgetGatesGate{
+		_, err = x.core.SetBudgetGates(ctx, enginerpc.SetBudgetGatesCall{Partition: x.part, Gates: []enginerpc.SetBudgetGatesGate{
 			{BudgetID: state.BudgetID, Gate: reply.Gate, Closed: reply.Closed},
 		}})
 		require.NoError(t, err)
@@ -194,7 +195,7 @@ func TestCrashBeforeBreachIsCarriedOut(t *testing.T) {
 				require.Len(t, refused.Owed, 1)
 				if carriedOut {
 					fields := strings.SplitN(refused.Owed[0], " ", 11)
-					_, err := x.core.NoteBreach(ctx, enginecore.NoteBreachCall{
+					_, err := x.core.NoteBreach(ctx, enginerpc.NoteBreachCall{
 						Partition: x.part, FlowID: run.FlowID(), BudgetID: x.call.BudgetID, ID: fields[2], Kind: fields[3], Node: "n0", Words: fields[10],
 					})
 					require.NoError(t, err)
@@ -222,7 +223,7 @@ func TestReservationOfDeadWorker(t *testing.T) {
 		def := fan(t, "dead", idle("idle"), 2, flow.Budget("calls", flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))
 		run := start(ctx, t, b, def, "x")
 		x := newBrittle(ctx, t, b, run)
-		claim := enginecore.ClaimCall{Partition: x.part, ClaimRequest: enginecore.ClaimRequest{
+		claim := enginerpc.ClaimCall{Partition: x.part, ClaimRequest: enginerpc.ClaimRequest{
 			LaneID: activity.DefaultLane, WorkerID: "brittle", WorkerInstanceID: enginecore.WorkerInstanceID(uuid.NewString()), ClaimID: uuid.NewString(),
 			LeaseTTL: time.Second, Kinds: "\nidle\n", Count: 1,
 		}}
@@ -269,7 +270,7 @@ func TestBudgetOfPurgedRun(t *testing.T) {
 		require.NoError(t, err)
 		// Not by the client, which removes the budget at once.
 		for more := true; more; {
-			reply, err := x.core.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: x.part, FlowID: run.FlowID()})
+			reply, err := x.core.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: x.part, FlowID: run.FlowID()})
 			require.NoError(t, err)
 			more = reply.More
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -41,14 +41,14 @@ func TestGrantUnderClosedBudget(t *testing.T) {
 	})
 }
 
-func resetOf(x *brittle) enginecore.ResetBudgetCall {
-	return enginecore.ResetBudgetCall{Partition: x.budget, BudgetID: x.call.BudgetID, Now: time.Now()}
+func resetOf(x *brittle) enginerpc.ResetBudgetCall {
+	return enginerpc.ResetBudgetCall{Partition: x.budget, BudgetID: x.call.BudgetID, Now: time.Now()}
 }
 
 // tell publishes the gate of the budget to the partition of the run.
 func (x *brittle) tell() {
 	s := x.state()
-	_, err := x.core.SetBudgetGates(x.ctx, enginecore.SetBudgetGatesCall{Partition: x.part, Gates: []enginecore.SetBudgetGatesGate{
+	_, err := x.core.SetBudgetGates(x.ctx, enginerpc.SetBudgetGatesCall{Partition: x.part, Gates: []enginerpc.SetBudgetGatesGate{
 		{BudgetID: s.BudgetID, Gate: s.Gate, Closed: s.Closed},
 	}})
 	require.NoError(x.t, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
@@ -52,7 +53,7 @@ func (m *model) spend(a *amount, n int64) {
 }
 
 // use is one entry; it returns its state.
-func (m *model) use(e enginecore.UseBudgetEntry) string {
+func (m *model) use(e enginerpc.UseBudgetEntry) string {
 	a := m.dims[e.Dimension]
 	held, isHeld := m.reservations[e.ID]
 	state := "ok"
@@ -146,16 +147,16 @@ func (m *model) reset() {
 type budgetCheck struct {
 	t         *testing.T
 	ctx       context.Context
-	core      *enginecore.Engine
+	core      *enginerpc.Conn
 	id        enginecore.BudgetID
 	partition enginecore.Partition
 	r         *rand.Rand
 	model     *model
-	last      *enginecore.UseBudgetCall
+	last      *enginerpc.UseBudgetCall
 	serial    int
 }
 
-func newBudgetCheck(ctx context.Context, t *testing.T, core *enginecore.Engine, r *rand.Rand) *budgetCheck {
+func newBudgetCheck(ctx context.Context, t *testing.T, core *enginerpc.Conn, r *rand.Rand) *budgetCheck {
 	x := &budgetCheck{t: t, ctx: ctx, core: core, id: enginecore.BudgetID(uuid.NewString()), r: r, model: newModel(r)}
 	var err error
 	x.partition, err = core.Partitioning().BudgetPartition(x.id)
@@ -163,16 +164,16 @@ func newBudgetCheck(ctx context.Context, t *testing.T, core *enginecore.Engine, 
 	return x
 }
 
-func (x *budgetCheck) call() enginecore.UseBudgetCall {
-	call := enginecore.UseBudgetCall{
+func (x *budgetCheck) call() enginerpc.UseBudgetCall {
+	call := enginerpc.UseBudgetCall{
 		Partition: x.partition, BudgetID: x.id, Declares: true,
-		BudgetDeclaration: enginecore.BudgetDeclaration{Name: "model", ScopeType: "shared", ScopeID: "model", Effect: "fail", Declared: "1"},
+		BudgetDeclaration: enginerpc.BudgetDeclaration{Name: "model", ScopeType: "shared", ScopeID: "model", Effect: "fail", Declared: "1"},
 	}
 	if x.model.blocks {
 		call.Effect = "block"
 	}
 	for name, a := range x.model.dims {
-		call.Dims = append(call.Dims, enginecore.UseBudgetDim{Name: name, Hard: a.hard, Soft: a.soft})
+		call.Dims = append(call.Dims, enginerpc.UseBudgetDim{Name: name, Hard: a.hard, Soft: a.soft})
 	}
 	return call
 }
@@ -185,7 +186,7 @@ func (x *budgetCheck) use() {
 	call := x.call()
 	for range 1 + x.r.IntN(3) {
 		x.serial++
-		e := enginecore.UseBudgetEntry{
+		e := enginerpc.UseBudgetEntry{
 			FlowID: enginecore.FlowID(uuid.NewString()), Node: "node", Attempt: 1, Lease: time.Hour,
 			Kind: []string{"report", "reserve", "settle", "release"}[x.r.IntN(4)], Dimension: []string{"tokens", "calls"}[x.r.IntN(2)],
 			Amount: int64(x.r.IntN(30)), ID: x.holder() + strconv.Itoa(x.serial),
@@ -202,7 +203,7 @@ func (x *budgetCheck) use() {
 	x.last = &call
 }
 
-func (x *budgetCheck) send(call *enginecore.UseBudgetCall) {
+func (x *budgetCheck) send(call *enginerpc.UseBudgetCall) {
 	x.model.softly = 0
 	var want []string
 	for _, e := range call.Entries {
@@ -227,7 +228,7 @@ func (x *budgetCheck) other() {
 			x.send(x.last) // a repeat after a lost reply
 		}
 	case 1:
-		_, err := x.core.ResetBudget(x.ctx, enginecore.ResetBudgetCall{Partition: x.partition, BudgetID: x.id, Now: time.Now()})
+		_, err := x.core.ResetBudget(x.ctx, enginerpc.ResetBudgetCall{Partition: x.partition, BudgetID: x.id, Now: time.Now()})
 		require.NoError(x.t, err)
 		x.model.reset()
 	case 2:
@@ -241,9 +242,9 @@ func (x *budgetCheck) other() {
 
 // endLease returns the reservations of a lost worker, as a keeper does.
 func (x *budgetCheck) endLease() {
-	call := enginecore.BudgetDoneCall{Partition: x.partition}
+	call := enginerpc.BudgetDoneCall{Partition: x.partition}
 	for _, id := range x.model.releaseHolder(x.holder()) {
-		call.Over = append(call.Over, enginecore.BudgetDoneOver{BudgetID: x.id, Reservation: id})
+		call.Over = append(call.Over, enginerpc.BudgetDoneOver{BudgetID: x.id, Reservation: id})
 	}
 	_, err := x.core.BudgetDone(x.ctx, call)
 	require.NoError(x.t, err)
@@ -252,12 +253,12 @@ func (x *budgetCheck) endLease() {
 // raise sets other limits.
 func (x *budgetCheck) raise() {
 	declared := x.call()
-	call := enginecore.SetBudgetCall{Partition: x.partition, BudgetID: x.id, BudgetDeclaration: declared.BudgetDeclaration}
+	call := enginerpc.SetBudgetCall{Partition: x.partition, BudgetID: x.id, BudgetDeclaration: declared.BudgetDeclaration}
 	for name, a := range x.model.dims {
 		if a.hard > 0 {
 			a.hard += int64(x.r.IntN(50))
 		}
-		call.Dims = append(call.Dims, enginecore.SetBudgetDim{Name: name, Hard: a.hard, Soft: a.soft})
+		call.Dims = append(call.Dims, enginerpc.SetBudgetDim{Name: name, Hard: a.hard, Soft: a.soft})
 	}
 	_, err := x.core.SetBudget(x.ctx, call)
 	require.NoError(x.t, err)
@@ -271,8 +272,8 @@ func (x *budgetCheck) raise() {
 func (x *budgetCheck) contractReport() {
 	a := x.model.dims["tokens"]
 	n := max(int64(x.r.IntN(30)-10), -a.spent)
-	reply, err := x.core.ReportUsageAndCheck(x.ctx, enginecore.ReportUsageAndCheckCall{
-		Partition: x.partition, BudgetID: x.id, Now: time.Now(), Dims: []enginecore.ReportUsageAndCheckDim{{Name: "tokens", Delta: n}},
+	reply, err := x.core.ReportUsageAndCheck(x.ctx, enginerpc.ReportUsageAndCheckCall{
+		Partition: x.partition, BudgetID: x.id, Now: time.Now(), Dims: []enginerpc.ReportUsageAndCheckDim{{Name: "tokens", Delta: n}},
 	})
 	require.NoError(x.t, err)
 	if a.fits(n) {
@@ -289,7 +290,7 @@ func (x *budgetCheck) contractReport() {
 
 // check compares the state of the budget with the model.
 func (x *budgetCheck) check() {
-	reply, err := x.core.GetBudgets(x.ctx, enginecore.GetBudgetsCall{Partition: x.partition, BudgetIDs: []enginecore.BudgetID{x.id}})
+	reply, err := x.core.GetBudgets(x.ctx, enginerpc.GetBudgetsCall{Partition: x.partition, BudgetIDs: []enginecore.BudgetID{x.id}})
 	require.NoError(x.t, err)
 	require.Len(x.t, reply.Budgets, 1)
 	require.Equal(x.t, x.model.closed, reply.Budgets[0].Closed != "")
@@ -327,23 +328,23 @@ func TestBudgetRefusals(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		x := newBudgetCheck(ctx, t, b.Engine.Core(), rand.New(rand.NewPCG(1, 1)))
-		report := func(change func(*enginecore.UseBudgetCall)) error {
+		report := func(change func(*enginerpc.UseBudgetCall)) error {
 			call := x.call()
-			call.Entries = []enginecore.UseBudgetEntry{
+			call.Entries = []enginerpc.UseBudgetEntry{
 				{Kind: "report", Dimension: "tokens", Amount: 1, ID: uuid.NewString()}, {Kind: "report", Dimension: "tokens", Amount: 1, ID: uuid.NewString()},
 			}
 			change(&call)
 			_, err := x.core.UseBudget(ctx, call)
 			return err
 		}
-		require.ErrorIs(t, report(func(c *enginecore.UseBudgetCall) { c.Declares = false }), enginecore.ErrBudgetNotFound)
-		require.ErrorIs(t, report(func(c *enginecore.UseBudgetCall) { c.Effect = "explode" }), enginecore.ErrInvalidInput)
-		require.ErrorIs(t, report(func(c *enginecore.UseBudgetCall) { c.Dims[0].Hard = -1 }), enginecore.ErrInvalidInput)
-		require.NoError(t, report(func(c *enginecore.UseBudgetCall) { c.Entries = nil }))
-		require.ErrorIs(t, report(func(c *enginecore.UseBudgetCall) { c.Entries[1].Amount = -1 }), enginecore.ErrInvalidInput)
-		require.ErrorIs(t, report(func(c *enginecore.UseBudgetCall) { c.Entries[1].Kind = "steal" }), enginecore.ErrInvalidInput)
-		require.ErrorIs(t, report(func(c *enginecore.UseBudgetCall) { c.Entries[1].ID = "" }), enginecore.ErrInvalidInput)
-		require.ErrorIs(t, report(func(c *enginecore.UseBudgetCall) { c.Entries[1].Dimension = "miles" }), enginecore.ErrUnknownBudgetDimension)
+		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Declares = false }), enginecore.ErrBudgetNotFound)
+		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Effect = "explode" }), enginecore.ErrInvalidInput)
+		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Dims[0].Hard = -1 }), enginecore.ErrInvalidInput)
+		require.NoError(t, report(func(c *enginerpc.UseBudgetCall) { c.Entries = nil }))
+		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Entries[1].Amount = -1 }), enginecore.ErrInvalidInput)
+		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Entries[1].Kind = "steal" }), enginecore.ErrInvalidInput)
+		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Entries[1].ID = "" }), enginecore.ErrInvalidInput)
+		require.ErrorIs(t, report(func(c *enginerpc.UseBudgetCall) { c.Entries[1].Dimension = "miles" }), enginecore.ErrUnknownBudgetDimension)
 		x.check()
 	})
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -86,7 +86,7 @@ func TestReferenceOfAPurgedRun(t *testing.T) {
 		require.NoError(t, err)
 		// Not by the client, which removes the budget at once.
 		for more := true; more; {
-			reply, err := core.PurgeFlow(ctx, enginecore.PurgeFlowCall{Partition: p, FlowID: run.FlowID()})
+			reply, err := core.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: p, FlowID: run.FlowID()})
 			require.NoError(t, err)
 			more = reply.More
 		}

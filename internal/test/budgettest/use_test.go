@@ -9,13 +9,14 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // useOf is a call of some entries to a budget without a limit.
-func useOf(t *testing.T, core *enginecore.Engine, entries ...enginecore.UseBudgetEntry) enginecore.UseBudgetCall {
+func useOf(t *testing.T, core *enginerpc.Conn, entries ...enginerpc.UseBudgetEntry) enginerpc.UseBudgetCall {
 	t.Helper()
 	id := enginecore.BudgetID(uuid.NewString())
 	p, err := core.Partitioning().BudgetPartition(id)
@@ -23,9 +24,9 @@ func useOf(t *testing.T, core *enginecore.Engine, entries ...enginecore.UseBudge
 	for i := range entries {
 		entries[i].Dimension, entries[i].FlowID, entries[i].Lease = "tokens", enginecore.FlowID(uuid.NewString()), time.Minute
 	}
-	return enginecore.UseBudgetCall{
-		Partition: p, BudgetID: id, Declares: true, Entries: entries, Dims: []enginecore.UseBudgetDim{{Name: "tokens"}},
-		BudgetDeclaration: enginecore.BudgetDeclaration{Name: "x", Namespace: "default", ScopeType: "shared", ScopeID: "x", Effect: "fail", Declared: "1"},
+	return enginerpc.UseBudgetCall{
+		Partition: p, BudgetID: id, Declares: true, Entries: entries, Dims: []enginerpc.UseBudgetDim{{Name: "tokens"}},
+		BudgetDeclaration: enginerpc.BudgetDeclaration{Name: "x", Namespace: "default", ScopeType: "shared", ScopeID: "x", Effect: "fail", Declared: "1"},
 	}
 }
 
@@ -35,25 +36,25 @@ func TestEntriesOfOneCall(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		core := b.Engine.Core()
-		refused := func(want string, entries ...enginecore.UseBudgetEntry) {
+		refused := func(want string, entries ...enginerpc.UseBudgetEntry) {
 			t.Helper()
 			call := useOf(t, core, entries...)
 			_, err := core.UseBudget(ctx, call)
 			require.ErrorContains(t, err, want)
-			reply, err := core.GetBudgets(ctx, enginecore.GetBudgetsCall{Partition: call.Partition, BudgetIDs: []enginecore.BudgetID{call.BudgetID}})
+			reply, err := core.GetBudgets(ctx, enginerpc.GetBudgetsCall{Partition: call.Partition, BudgetIDs: []enginecore.BudgetID{call.BudgetID}})
 			require.NoError(t, err)
 			for _, s := range reply.Budgets {
 				require.Zero(t, s.Dims[0].Spent)
 			}
 		}
-		refused("out of range", enginecore.UseBudgetEntry{Kind: "report", Amount: most - 2, ID: "a"}, enginecore.UseBudgetEntry{Kind: "report", Amount: most - 2, ID: "b"})
-		refused("whole number", enginecore.UseBudgetEntry{Kind: "report", Amount: 1, ID: "a"}, enginecore.UseBudgetEntry{Kind: "report", Amount: -1, ID: "b"})
-		refused("must begin with", enginecore.UseBudgetEntry{Kind: "report", Amount: 1, ID: "a"}, enginecore.UseBudgetEntry{Kind: "reserve", Amount: 1, ID: "nobody's"})
+		refused("out of range", enginerpc.UseBudgetEntry{Kind: "report", Amount: most - 2, ID: "a"}, enginerpc.UseBudgetEntry{Kind: "report", Amount: most - 2, ID: "b"})
+		refused("whole number", enginerpc.UseBudgetEntry{Kind: "report", Amount: 1, ID: "a"}, enginerpc.UseBudgetEntry{Kind: "report", Amount: -1, ID: "b"})
+		refused("must begin with", enginerpc.UseBudgetEntry{Kind: "report", Amount: 1, ID: "a"}, enginerpc.UseBudgetEntry{Kind: "reserve", Amount: 1, ID: "nobody's"})
 
 		// A reservation that comes after its release is none.
 		late := useOf(t, core,
-			enginecore.UseBudgetEntry{Kind: "release", ID: "{fp:1}:e/1/1"}, enginecore.UseBudgetEntry{Kind: "reserve", Amount: 5, ID: "{fp:1}:e/1/1"},
-			enginecore.UseBudgetEntry{Kind: "reserve", Amount: 5, ID: "{fp:1}:e/1/2"}, enginecore.UseBudgetEntry{Kind: "settle", Amount: 7, ID: "{fp:1}:e/1/2"})
+			enginerpc.UseBudgetEntry{Kind: "release", ID: "{fp:1}:e/1/1"}, enginerpc.UseBudgetEntry{Kind: "reserve", Amount: 5, ID: "{fp:1}:e/1/1"},
+			enginerpc.UseBudgetEntry{Kind: "reserve", Amount: 5, ID: "{fp:1}:e/1/2"}, enginerpc.UseBudgetEntry{Kind: "settle", Amount: 7, ID: "{fp:1}:e/1/2"})
 		reply, err := core.UseBudget(ctx, late)
 		require.NoError(t, err)
 		require.Equal(t, []string{"applied", "applied", "ok", "ok"}, []string{reply.Uses[0].State, reply.Uses[1].State, reply.Uses[2].State, reply.Uses[3].State})

@@ -9,13 +9,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // boundHazards are weaknesses about what a caller or a stored policy may go up to.
 var boundHazards = []hazard{
 	{"A9 a pause that dependencies hide leaves its index", func(t *testing.T, b *bench) {
 		e := b.staged(b.create(), b.create())
-		must(b, enginecore.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: e.down, BlockingReason: "paused_by_policy"})
+		must(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: e.down, BlockingReason: "paused_by_policy"})
 		index := b.keys.LaneBlockedBudget(partition, lane)
 		_, paused := b.score(index, string(e.down))
 		b.apply(e)
@@ -25,8 +26,8 @@ var boundHazards = []hazard{
 	}},
 	{"D9 the policy bounds what a stream keeps", func(t *testing.T, b *bench) {
 		h := b.claim(b.create(withPolicy(`{"stream_policy":{"max_frame_bytes":10,"retention_maxlen":"3"}}`)))
-		frame := func(bytes int, keep int64) enginecore.AppendFrameCall {
-			return enginecore.AppendFrameCall{
+		frame := func(bytes int, keep int64) enginerpc.AppendFrameCall {
+			return enginerpc.AppendFrameCall{
 				ExecutionID: h.id, AttemptIndex: h.index, LeaseID: h.lease, LeaseEpoch: h.epoch, FrameType: "delta",
 				Payload: make([]byte, bytes), RetentionMaxlen: keep, MaxPayloadBytes: 1000,
 			}
@@ -47,10 +48,10 @@ var boundHazards = []hazard{
 		want(t, "retention", b.field(meta, "retention_maxlen"), "2")
 	}},
 	{"E6 a breach that lasts is counted once", func(t *testing.T, b *bench) {
-		id := b.budget(enginecore.CreateBudgetDim{Name: "a", Hard: "10", Soft: "5"}, enginecore.CreateBudgetDim{Name: "b", Hard: "10", Soft: "0"})
-		report := func(name string, delta int64, status enginecore.Status) {
+		id := b.budget(enginerpc.CreateBudgetDim{Name: "a", Hard: "10", Soft: "5"}, enginerpc.CreateBudgetDim{Name: "b", Hard: "10", Soft: "0"})
+		report := func(name string, delta int64, status enginerpc.Status) {
 			t.Helper()
-			want(t, "status", must(b, use(id, enginecore.ReportUsageAndCheckDim{Name: name, Delta: delta})).Status, status)
+			want(t, "status", must(b, use(id, enginerpc.ReportUsageAndCheckDim{Name: name, Delta: delta})).Status, status)
 		}
 		counts := func(hard, soft string) {
 			t.Helper()
@@ -59,7 +60,7 @@ var boundHazards = []hazard{
 			want(t, "soft breaches", b.field(record, "soft_breach_count"), soft)
 		}
 		report("a", 20, "HARD_BREACH")
-		report("b", 1, enginecore.StatusOK)
+		report("b", 1, enginerpc.StatusOK)
 		report("a", 20, "HARD_BREACH")
 		counts("1", "0")
 		report("b", 20, "HARD_BREACH")
@@ -70,7 +71,7 @@ var boundHazards = []hazard{
 		counts("2", "1")
 		report("a", 20, "HARD_BREACH")
 		counts("3", "1")
-		must(b, enginecore.ResetBudgetCall{Partition: budgetPartition, BudgetID: id, Now: time.Now()})
+		must(b, enginerpc.ResetBudgetCall{Partition: budgetPartition, BudgetID: id, Now: time.Now()})
 		report("a", 20, "HARD_BREACH")
 		report("b", 20, "HARD_BREACH")
 		counts("5", "1")
@@ -78,7 +79,7 @@ var boundHazards = []hazard{
 	{"F4 refusals for want of a capability write now and then", func(t *testing.T, b *bench) {
 		id := b.create(withPolicy(`{"routing_requirements":{"required_capabilities":["gpu"]}}`))
 		b.writesSeldom(t, id, "last_capability_mismatch_at", func() string {
-			return refused(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(id)})
+			return refused(b, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(id)})
 		}, "capability_mismatch")
 	}},
 	{"H-29 an attempt goes on with what was left of its timeout", func(t *testing.T, b *bench) {
@@ -87,14 +88,14 @@ var boundHazards = []hazard{
 				b.secret()
 				wait := enginecore.WaitpointID(uuid.NewString())
 				must(b, b.suspendCall(h, wait, forGo))
-				must(b, enginecore.ResumeExecutionCall{WaitpointID: wait, LaneID: lane, ExecutionID: h.id})
+				must(b, enginerpc.ResumeExecutionCall{WaitpointID: wait, LaneID: lane, ExecutionID: h.id})
 			},
 			"delay": func(h held) {
 				b.delay(h, time.Now())
-				must(b, enginecore.PromoteDelayedCall{LaneID: lane, ExecutionID: h.id, Now: time.Now().Add(time.Second)})
+				must(b, enginerpc.PromoteDelayedCall{LaneID: lane, ExecutionID: h.id, Now: time.Now().Add(time.Second)})
 			},
 			"wait": func(h held) {
-				must(b, enginecore.MoveToWaitingChildrenCall{
+				must(b, enginerpc.MoveToWaitingChildrenCall{
 					AttemptIndex: h.index, WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch,
 					AttemptID: h.try,
 				})
@@ -109,17 +110,17 @@ var boundHazards = []hazard{
 			return time.Until(time.UnixMilli(int64(at)))
 		}
 		for name, aside := range asides {
-			h := b.claim(b.create(), func(c *enginecore.ClaimExecutionCall) { c.AttemptTimeout = time.Hour })
+			h := b.claim(b.create(), func(c *enginerpc.ClaimExecutionCall) { c.AttemptTimeout = time.Hour })
 			aside(h)
 			want(t, name+": timeout while it waits", left(h.id), 0)
-			must(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(h.id)})
+			must(b, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(h.id)})
 			again := must(b, b.resumedCall(h.id))
 			want(t, name+": restored", left(h.id) > 59*time.Minute && left(h.id) < time.Hour, true)
 			want(t, name+": remembered", b.core(h.id, "remaining_attempt_timeout"), "")
 
 			h.lease, h.epoch = again.LeaseID, again.LeaseEpoch
 			aside(h)
-			must(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(h.id)})
+			must(b, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(h.id)})
 			call := b.resumedCall(h.id)
 			call.RemainingAttemptTimeout = time.Minute
 			must(b, call)
@@ -127,7 +128,7 @@ var boundHazards = []hazard{
 
 			h = b.running()
 			aside(h)
-			must(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(h.id)})
+			must(b, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(h.id)})
 			must(b, b.resumedCall(h.id))
 			want(t, name+": none", left(h.id), 0)
 			fields, err := b.do("HEXISTS", b.keys.ExecCore(h.id), "remaining_attempt_timeout").AsInt64()
@@ -136,18 +137,18 @@ var boundHazards = []hazard{
 		}
 	}},
 	{"H-29 a node that is given back begins anew, with its whole timeout", func(t *testing.T, b *bench) {
-		call := enginecore.SubmitFlowCall{
+		call := enginerpc.SubmitFlowCall{
 			Partition: partition, FlowID: enginecore.FlowID(uuid.NewString()), FlowName: "name", RunID: "run", Namespace: "ns",
 			GraphHash: "g", InputHash: "i", Definition: []byte("{}"), NodeTotal: 1, Last: true,
-			Nodes: []enginecore.SubmitFlowNode{{
+			Nodes: []enginerpc.SubmitFlowNode{{
 				ExecutionID: newExecutionID(), Name: "node", Kind: "kind", LaneID: lane, Policy: []byte("{}"), AttemptTimeout: time.Hour,
 			}},
 		}
 		must(b, call)
 		id := call.Nodes[0].ExecutionID
 		index := b.keys.IndexAttemptTimeout(partition)
-		claim := func() enginecore.ClaimedExecution {
-			reply := must(b, enginecore.ClaimCall{Partition: partition, ClaimRequest: enginecore.ClaimRequest{
+		claim := func() enginerpc.ClaimedExecution {
+			reply := must(b, enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
 				LaneID: lane, WorkerID: worker, WorkerInstanceID: instance, ClaimID: uuid.NewString(), Count: 1, LeaseTTL: longLease, Kinds: "\nkind\n",
 			}})
 			if len(reply.Executions) != 1 {
@@ -155,8 +156,8 @@ var boundHazards = []hazard{
 			}
 			return reply.Executions[0]
 		}
-		release := func(c enginecore.ClaimedExecution) {
-			must(b, enginecore.ReleaseCall{
+		release := func(c enginerpc.ClaimedExecution) {
+			must(b, enginerpc.ReleaseCall{
 				Partition: partition, ExecutionID: id, LeaseID: c.LeaseID, LeaseEpoch: c.LeaseEpoch, AttemptID: c.AttemptID, Reason: "stop",
 			})
 		}
@@ -172,7 +173,7 @@ var boundHazards = []hazard{
 		want(t, "remembered", b.core(id, "remaining_attempt_timeout"), "")
 	}},
 	{"H-29 a new attempt has a timeout of its own", func(t *testing.T, b *bench) {
-		h := b.claim(b.create(), func(c *enginecore.ClaimExecutionCall) { c.AttemptTimeout = time.Hour })
+		h := b.claim(b.create(), func(c *enginerpc.ClaimExecutionCall) { c.AttemptTimeout = time.Hour })
 		b.delay(h, time.Now().Add(time.Hour))
 		b.cancel(h.id)
 		b.replay(h.id)
@@ -205,8 +206,8 @@ func (b *bench) writesSeldom(t *testing.T, e enginecore.ExecutionID, field strin
 	want(t, "time of a later one is new", b.core(e, field) != old, true)
 }
 
-func (b *bench) resumedCall(e enginecore.ExecutionID) enginecore.ClaimResumedExecutionCall {
-	return enginecore.ClaimResumedExecutionCall{
+func (b *bench) resumedCall(e enginecore.ExecutionID) enginerpc.ClaimResumedExecutionCall {
+	return enginerpc.ClaimResumedExecutionCall{
 		ExecutionID: e, WorkerID: worker, WorkerInstanceID: instance, LaneID: lane, LeaseID: enginecore.LeaseID(uuid.NewString()),
 		LeaseTTL: longLease,
 	}
@@ -229,10 +230,10 @@ func TestSubmittedNodesAreNew(t *testing.T) {
 		b.submit()
 		foreign := b.create()
 		before := b.core(foreign, "created_at")
-		call := enginecore.SubmitFlowCall{
+		call := enginerpc.SubmitFlowCall{
 			Partition: partition, FlowID: enginecore.FlowID(uuid.NewString()), FlowName: "name", RunID: "run", Namespace: "ns",
 			GraphHash: "g", InputHash: "i", Definition: []byte("{}"), NodeTotal: 2,
-			Nodes: []enginecore.SubmitFlowNode{
+			Nodes: []enginerpc.SubmitFlowNode{
 				{ExecutionID: newExecutionID(), Name: "own", Kind: "kind", LaneID: lane, Policy: []byte("{}")},
 				{ExecutionID: foreign, Name: "taken", Kind: "kind", LaneID: lane, Policy: []byte("{}")},
 			},
@@ -266,7 +267,7 @@ func TestStrictAuthority(t *testing.T) {
 				refusal = "fence_required"
 				b.do("HSET", b.keys.FfxPartition(partition), "strict_authority", "1")
 			}
-			function, keys, args, err := enginecore.Wire(b.keys, enginecore.CompleteExecutionCall{
+			function, keys, args, err := enginerpc.Wire(b.keys, enginerpc.CompleteExecutionCall{
 				WorkerInstanceID: instance, LaneID: lane, ExecutionID: b.running().id, Source: "operator_override",
 			})
 			if err != nil {
@@ -298,12 +299,12 @@ func TestStrictAuthority(t *testing.T) {
 		want(t, "cancel by the lease's holder", refused(b, cancel), "")
 		want(t, "cancel by an operator", refused(b, b.cancelCall(b.running().id)), "")
 		flow := enginecore.FlowID(uuid.NewString())
-		must(b, enginecore.CreateFlowCall{Partition: partition, FlowID: flow, FlowKind: "kind", Namespace: "ns"})
+		must(b, enginerpc.CreateFlowCall{Partition: partition, FlowID: flow, FlowKind: "kind", Namespace: "ns"})
 		cancel = b.cancelCall(b.running().id)
-		must(b, enginecore.AddExecutionToFlowCall{FlowID: flow, ExecutionID: cancel.ExecutionID})
+		must(b, enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: cancel.ExecutionID})
 		cancel.Source = "flow_cascade"
 		want(t, "cascade of a flow that goes on", refused(b, cancel), "fence_required")
-		must(b, enginecore.ContractCancelFlowCall{Partition: partition, FlowID: flow, Reason: "r", CancellationPolicy: "cancel_all"})
+		must(b, enginerpc.ContractCancelFlowCall{Partition: partition, FlowID: flow, Reason: "r", CancellationPolicy: "cancel_all"})
 		want(t, "cascade of a cancelled flow", refused(b, cancel), "")
 	})
 }
@@ -321,7 +322,7 @@ func TestStreamIDs(t *testing.T) {
 			{"-", "18446744073709551616", "invalid_input"}, {"-", "5-99999999999999999999", "invalid_input"}, {"(" + last, "+", "invalid_input"},
 			{"-", "(0-0", "invalid_input"}, {"-", "(00-000", "invalid_input"}, {strings.Repeat("0", 200), "+", "invalid_input"}, {"5\x00", "+", "invalid_input"},
 		} {
-			call := enginecore.ReadAttemptStreamCall{ExecutionID: newExecutionID(), FromID: c.from, ToID: c.to, CountLimit: 1}
+			call := enginerpc.ReadAttemptStreamCall{ExecutionID: newExecutionID(), FromID: c.from, ToID: c.to, CountLimit: 1}
 			want(t, fmt.Sprintf("refusal of %q to %q", c.from, c.to), refused(b, call), c.refusal)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 var (
@@ -15,40 +16,40 @@ var (
 	quotaPartition  = enginecore.Partition{Family: enginecore.QuotaFamily, Index: 1}
 )
 
-func (b *bench) budget(limits ...enginecore.CreateBudgetDim) enginecore.BudgetID {
+func (b *bench) budget(limits ...enginerpc.CreateBudgetDim) enginecore.BudgetID {
 	b.tb.Helper()
 	id := enginecore.BudgetID(uuid.NewString())
-	must(b, enginecore.CreateBudgetCall{
+	must(b, enginerpc.CreateBudgetCall{
 		Partition: budgetPartition, BudgetID: id, ScopeType: "lane", ScopeID: lane, EnforcementMode: "strict", OnHardLimit: "fail",
 		OnSoftLimit: "warn", ResetInterval: time.Hour, Now: time.Now(), Dims: limits,
 	})
 	return id
 }
 
-func use(id enginecore.BudgetID, dims ...enginecore.ReportUsageAndCheckDim) enginecore.ReportUsageAndCheckCall {
-	return enginecore.ReportUsageAndCheckCall{Partition: budgetPartition, BudgetID: id, Dims: dims, Now: time.Now()}
+func use(id enginecore.BudgetID, dims ...enginerpc.ReportUsageAndCheckDim) enginerpc.ReportUsageAndCheckCall {
+	return enginerpc.ReportUsageAndCheckCall{Partition: budgetPartition, BudgetID: id, Dims: dims, Now: time.Now()}
 }
 
 func (b *bench) quota(window, rate, concurrent int64) enginecore.QuotaPolicyID {
 	b.tb.Helper()
 	id := enginecore.QuotaPolicyID(uuid.NewString())
-	must(b, enginecore.CreateQuotaPolicyCall{
+	must(b, enginerpc.CreateQuotaPolicyCall{
 		Partition: quotaPartition, QuotaPolicyID: id, WindowSeconds: window, MaxRequestsPerWindow: rate, MaxConcurrent: concurrent, Now: time.Now(),
 	})
 	return id
 }
 
 // admit asks for an admission with limits of the caller's own, which do not count.
-func (b *bench) admit(id enginecore.QuotaPolicyID, e enginecore.ExecutionID) enginecore.Status {
+func (b *bench) admit(id enginecore.QuotaPolicyID, e enginecore.ExecutionID) enginerpc.Status {
 	b.tb.Helper()
-	return must(b, enginecore.CheckAdmissionAndRecordCall{
+	return must(b, enginerpc.CheckAdmissionAndRecordCall{
 		Partition: quotaPartition, QuotaPolicyID: id, Now: time.Now(), WindowSeconds: 60, RateLimit: 1000, ConcurrencyCap: 1000, ExecutionID: e,
 	}).Status
 }
 
 func (b *bench) release(id enginecore.QuotaPolicyID, e enginecore.ExecutionID) {
 	b.tb.Helper()
-	must(b, enginecore.ReleaseAdmissionCall{Partition: quotaPartition, QuotaPolicyID: id, ExecutionID: e})
+	must(b, enginerpc.ReleaseAdmissionCall{Partition: quotaPartition, QuotaPolicyID: id, ExecutionID: e})
 }
 
 func (b *bench) admitted(id enginecore.QuotaPolicyID) string {
@@ -88,27 +89,27 @@ var budgetHazards = []hazard{
 	}},
 	{"E5 an unknown budget stays unknown", func(t *testing.T, b *bench) {
 		id := enginecore.BudgetID(uuid.NewString())
-		want(t, "report", refused(b, use(id, enginecore.ReportUsageAndCheckDim{Name: "a", Delta: 1})), "budget_not_found")
-		want(t, "reset", refused(b, enginecore.ResetBudgetCall{Partition: budgetPartition, BudgetID: id, Now: time.Now()}), "budget_not_found")
+		want(t, "report", refused(b, use(id, enginerpc.ReportUsageAndCheckDim{Name: "a", Delta: 1})), "budget_not_found")
+		want(t, "reset", refused(b, enginerpc.ResetBudgetCall{Partition: budgetPartition, BudgetID: id, Now: time.Now()}), "budget_not_found")
 		want(t, "record", b.exists(b.keys.BudgetRecord(budgetPartition, id)), false)
 	}},
 	{"E7 a dimension named twice has one limit", func(t *testing.T, b *bench) {
-		id := b.budget(enginecore.CreateBudgetDim{Name: "a", Hard: "10", Soft: "0"})
-		twice := use(id, enginecore.ReportUsageAndCheckDim{Name: "a", Delta: 6}, enginecore.ReportUsageAndCheckDim{Name: "a", Delta: 6})
+		id := b.budget(enginerpc.CreateBudgetDim{Name: "a", Hard: "10", Soft: "0"})
+		twice := use(id, enginerpc.ReportUsageAndCheckDim{Name: "a", Delta: 6}, enginerpc.ReportUsageAndCheckDim{Name: "a", Delta: 6})
 		want(t, "status", must(b, twice).Status, "HARD_BREACH")
 		want(t, "usage", b.field(b.keys.BudgetUsage(budgetPartition, id), "a"), "")
 	}},
 	{"E8 an early reset does not shift the schedule", func(t *testing.T, b *bench) {
 		id := b.budget()
 		at := b.field(b.keys.BudgetRecord(budgetPartition, id), "next_reset_at")
-		reply := must(b, enginecore.ResetBudgetCall{Partition: budgetPartition, BudgetID: id, Now: time.Now().Add(time.Minute)})
+		reply := must(b, enginerpc.ResetBudgetCall{Partition: budgetPartition, BudgetID: id, Now: time.Now().Add(time.Minute)})
 		want(t, "next reset", fmt.Sprint(reply.NextResetAt.UnixMilli()), at)
-		reply = must(b, enginecore.ResetBudgetCall{Partition: budgetPartition, BudgetID: id, Now: time.Now().Add(150 * time.Minute)})
+		reply = must(b, enginerpc.ResetBudgetCall{Partition: budgetPartition, BudgetID: id, Now: time.Now().Add(150 * time.Minute)})
 		want(t, "reset after two were missed", fmt.Sprint(reply.NextResetAt.UnixMilli()), fmt.Sprint(atoi(at)+2*time.Hour.Milliseconds()))
 	}},
 	{"E9 large numbers have all their digits", func(t *testing.T, b *bench) {
-		id := b.budget(enginecore.CreateBudgetDim{Name: "a", Hard: "0", Soft: "1"})
-		want(t, "usage", must(b, use(id, enginecore.ReportUsageAndCheckDim{Name: "a", Delta: 1234567890123456})).Current, 1234567890123456)
+		id := b.budget(enginerpc.CreateBudgetDim{Name: "a", Hard: "0", Soft: "1"})
+		want(t, "usage", must(b, use(id, enginerpc.ReportUsageAndCheckDim{Name: "a", Delta: 1234567890123456})).Current, 1234567890123456)
 	}},
 	{"E10 an admission without a window counts once", func(t *testing.T, b *bench) {
 		id, e := b.quota(0, 0, 5), newExecutionID()

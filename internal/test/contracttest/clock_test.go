@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // TestClocks sends a time that is long over with every call that carries one: the server's clock counts, but where the contract
@@ -29,35 +30,35 @@ func TestClocks(t *testing.T) {
 		}
 		up, down, blocked := b.create(), b.create(), b.create()
 		flow := b.openFlow()
-		must(b, enginecore.CreateFlowCall{Partition: partition, FlowID: flow, FlowKind: "k", Namespace: "n", Now: then})
+		must(b, enginerpc.CreateFlowCall{Partition: partition, FlowID: flow, FlowKind: "k", Namespace: "n", Now: then})
 		for _, id := range []enginecore.ExecutionID{up, down} {
-			must(b, enginecore.AddExecutionToFlowCall{FlowID: flow, ExecutionID: id, Now: then})
+			must(b, enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: id, Now: then})
 		}
-		must(b, enginecore.StageDependencyEdgeCall{
+		must(b, enginerpc.StageDependencyEdgeCall{
 			FlowID: flow, EdgeID: "e", UpstreamExecutionID: up, DownstreamExecutionID: down, ExpectedGraphRevision: 2, Now: then,
 		})
 		recent("edge", b.field(b.keys.FlowEdge(partition, flow, "e"), "created_at"))
 		recent("flow", b.field(b.keys.FlowCore(partition, flow), "last_mutation_at"))
-		must(b, enginecore.ApplyDependencyToChildCall{
+		must(b, enginerpc.ApplyDependencyToChildCall{
 			DownstreamExecutionID: down, LaneID: lane, FlowID: flow, EdgeID: "e", UpstreamExecutionID: up, GraphRevision: 3, Now: then,
 		})
 		recent("applied", b.core(down, "last_transition_at"))
 		recent("dependencies", b.field(b.keys.ExecDepsMeta(down), "last_dependency_update_at"))
-		must(b, enginecore.ResolveDependencyCall{
+		must(b, enginerpc.ResolveDependencyCall{
 			DownstreamExecutionID: down, LaneID: lane, UpstreamExecutionID: up, EdgeID: "e", UpstreamOutcome: "failed", Now: then,
 		})
 		recent("resolved", b.field(b.keys.ExecDep(down, "e"), "last_resolved_at"))
 		recent("skipped", b.core(down, "completed_at"))
 		recentScore("its end", b.keys.LaneTerminal(partition, lane), down)
-		must(b, enginecore.ReplayExecutionCall{LaneID: lane, ExecutionID: down, Now: then})
+		must(b, enginerpc.ReplayExecutionCall{LaneID: lane, ExecutionID: down, Now: then})
 		recent("replayed", b.core(down, "last_transition_at"))
-		must(b, enginecore.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: blocked, BlockingReason: "waiting_for_quota", Now: then})
+		must(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: blocked, BlockingReason: "waiting_for_quota", Now: then})
 		recent("blocked", b.core(blocked, "last_transition_at"))
 		recentScore("its block", b.keys.LaneBlockedQuota(partition, lane), blocked)
 		b.do("HSET", b.keys.ExecCore(blocked), "last_transition_at", "")
-		must(b, enginecore.UnblockExecutionCall{LaneID: lane, ExecutionID: blocked, Now: then})
+		must(b, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: blocked, Now: then})
 		recent("unblocked", b.core(blocked, "last_transition_at"))
-		must(b, enginecore.ContractCancelFlowCall{Partition: partition, FlowID: flow, Reason: "r", CancellationPolicy: "cancel_all", Now: then})
+		must(b, enginerpc.ContractCancelFlowCall{Partition: partition, FlowID: flow, Reason: "r", CancellationPolicy: "cancel_all", Now: then})
 		recent("cancelled", b.field(b.keys.FlowCore(partition, flow), "cancelled_at"))
 		if at, there := b.score(b.keys.IndexCancelBacklog(partition), string(flow)); !there || at < float64(began+30000) {
 			t.Errorf("cancels are due at %v, %v", at, there)
@@ -65,11 +66,11 @@ func TestClocks(t *testing.T) {
 
 		h := b.running()
 		b.delay(h, then)
-		want(t, "promotion", must(b, enginecore.PromoteDelayedCall{LaneID: lane, ExecutionID: h.id, Now: time.UnixMilli(999)}).Outcome, "not_yet_due")
-		must(b, enginecore.PromoteDelayedCall{LaneID: lane, ExecutionID: h.id, Now: then})
+		want(t, "promotion", must(b, enginerpc.PromoteDelayedCall{LaneID: lane, ExecutionID: h.id, Now: time.UnixMilli(999)}).Outcome, "not_yet_due")
+		must(b, enginerpc.PromoteDelayedCall{LaneID: lane, ExecutionID: h.id, Now: then})
 		want(t, "promoted", b.core(h.id, "last_transition_at"), "1000")
 		id := b.quota(60, 1, 0)
-		admit := enginecore.CheckAdmissionAndRecordCall{Partition: quotaPartition, QuotaPolicyID: id, Now: then, ExecutionID: "{fp:1}:x"}
+		admit := enginerpc.CheckAdmissionAndRecordCall{Partition: quotaPartition, QuotaPolicyID: id, Now: then, ExecutionID: "{fp:1}:x"}
 		want(t, "admission", b.say(wireOf(b, admit)), "ADMITTED")
 		admit.ExecutionID, admit.Now = "{fp:1}:y", time.UnixMilli(31000)
 		want(t, "second admission", b.say(wireOf(b, admit)), "RATE_EXCEEDED|30000")
@@ -113,11 +114,11 @@ func TestConditions(t *testing.T) {
 
 			early := b.pending(b.running())
 			for _, name := range x.signals {
-				must(b, enginecore.BufferSignalForPendingWaitpointCall{Signal: b.signal(early, name)})
+				must(b, enginerpc.BufferSignalForPendingWaitpointCall{Signal: b.signal(early, name)})
 			}
 			call := b.suspendCall(early.held, early.wait, condition)
 			call.UsePendingWaitpoint = true
-			want(t, condition+": with signals that came before", must(b, call).Status == enginecore.StatusAlreadySatisfied, over)
+			want(t, condition+": with signals that came before", must(b, call).Status == enginerpc.StatusAlreadySatisfied, over)
 		}
 	})
 }

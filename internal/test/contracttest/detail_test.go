@@ -11,10 +11,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-func (b *bench) newCreate() enginecore.CreateExecutionCall {
-	return enginecore.CreateExecutionCall{
+func (b *bench) newCreate() enginerpc.CreateExecutionCall {
+	return enginerpc.CreateExecutionCall{
 		ExecutionID: newExecutionID(), Namespace: "ns", LaneID: lane, ExecutionKind: "kind", CreatorIdentity: "test", PartitionID: "1",
 	}
 }
@@ -32,13 +33,13 @@ func TestBadNumbersComeLast(t *testing.T) {
 		there, malformed := b.newCreate(), b.newCreate()
 		there.ExecutionID, malformed.PolicyJSON = idle, []byte("{")
 		delay := func(h held) wire {
-			return wireOf(b, enginecore.DelayExecutionCall{
+			return wireOf(b, enginerpc.DelayExecutionCall{
 				WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try,
 				DelayUntil: time.Now(),
 			}).with(5, "soon")
 		}
 		pend := func(h held, index enginecore.AttemptIndex) wire {
-			return wireOf(b, enginecore.CreatePendingWaitpointCall{
+			return wireOf(b, enginerpc.CreatePendingWaitpointCall{
 				ExecutionID: h.id, AttemptIndex: index, WaitpointID: newWaitpointID(), WaitpointKey: "key", ExpiresAt: time.Now(),
 			}).with(5, "soon")
 		}
@@ -50,8 +51,8 @@ func TestBadNumbersComeLast(t *testing.T) {
 		forged := w
 		forged.token = "k1:" + fmt.Sprintf("%040d", 0)
 		deliver := func(w waiting) wire { return wireOf(b, b.deliverCall(w, "other")) }
-		buffer := wireOf(b, enginecore.BufferSignalForPendingWaitpointCall{Signal: b.signal(early, "go")})
-		frame := wireOf(b, enginecore.AppendFrameCall{
+		buffer := wireOf(b, enginerpc.BufferSignalForPendingWaitpointCall{Signal: b.signal(early, "go")})
+		frame := wireOf(b, enginerpc.AppendFrameCall{
 			ExecutionID: h.id, AttemptIndex: h.index, LeaseID: h.lease, LeaseEpoch: h.epoch, FrameType: "delta", MaxPayloadBytes: 9,
 		}).with(11, "few")
 		claim := wireOf(b, b.claimCall(idle))
@@ -78,15 +79,15 @@ func TestBadNumbersComeLast(t *testing.T) {
 			{"signal with a forged token", deliver(forged).with(16, "x"), "0|invalid_token"},
 			{"signal", deliver(w).with(15, "x"), "0|invalid_input|resume_delay_ms must be a number, got: x"},
 			{"buffer, whose delay does not count", buffer.with(15, "x"), "1|OK|" + buffer.args[0] + "|buffered_for_pending_waitpoint"},
-			{"go on with what runs", wireOf(b, enginecore.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: h.id}).with(3, "x"), "0|execution_not_suspended"},
-			{"go on", wireOf(b, enginecore.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: w.id}).with(3, "x"),
+			{"go on with what runs", wireOf(b, enginerpc.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: h.id}).with(3, "x"), "0|execution_not_suspended"},
+			{"go on", wireOf(b, enginerpc.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: w.id}).with(3, "x"),
 				"0|invalid_input|resume_delay_ms must be a number, got: x"},
 			{"frame of another owner", frame.with(3, "other"), "0|stale_owner_cannot_append"},
 			{"frame", frame, "0|invalid_input|retention_maxlen must be a number, got: few"},
 		} {
 			want(t, x.name, b.say(x.call), x.want)
 		}
-		must(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(idle)})
+		must(b, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(idle)})
 		want(t, "claim", b.say(claim.with(11, "x")), "0|invalid_input|attempt_timeout_ms must be a number, got: x")
 		want(t, "grant afterwards", b.exists(b.keys.ExecClaimGrant(idle)), true)
 	})
@@ -100,7 +101,7 @@ func TestSignalsToOtherWaitpoints(t *testing.T) {
 		for _, w := range []waiting{never, closed} {
 			must(b, b.suspendCall(w.held, newWaitpointID(), forGo))
 		}
-		must(b, enginecore.CloseWaitpointCall{ExecutionID: closed.id, WaitpointID: closed.wait})
+		must(b, enginerpc.CloseWaitpointCall{ExecutionID: closed.id, WaitpointID: closed.wait})
 		want(t, "one that waits for its suspension", refused(b, b.deliverCall(never, "go")), "waitpoint_not_found")
 		want(t, "one that was closed before its suspension", refused(b, b.deliverCall(closed, "go")), "waitpoint_not_found")
 
@@ -114,10 +115,10 @@ func TestSignalsToOtherWaitpoints(t *testing.T) {
 // pendingAgain goes on with a resumed execution, makes its waitpoint anew, and suspends it at another one.
 func (b *bench) pendingAgain(w waiting) waiting {
 	b.tb.Helper()
-	must(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(w.id)})
+	must(b, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(w.id)})
 	reply := must(b, b.resumedCall(w.id))
 	w.lease, w.epoch = reply.LeaseID, reply.LeaseEpoch
-	made := must(b, enginecore.CreatePendingWaitpointCall{
+	made := must(b, enginerpc.CreatePendingWaitpointCall{
 		ExecutionID: w.id, AttemptIndex: w.index, WaitpointID: w.wait, WaitpointKey: "key", ExpiresAt: time.Now().Add(time.Hour),
 	})
 	must(b, b.suspendCall(w.held, newWaitpointID(), forGo))
@@ -134,7 +135,7 @@ func TestSuspensionRecords(t *testing.T) {
 			w := b.suspended(forGo)
 			b.do("DEL", b.keys.ExecWaitpoints(w.id))
 			must(b, b.deliverCall(w, "go"))
-			must(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(w.id)})
+			must(b, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(w.id)})
 			reply := must(b, b.resumedCall(w.id))
 			w.lease, w.epoch = reply.LeaseID, reply.LeaseEpoch
 			call := b.suspendCall(w.held, newWaitpointID(), forGo)
@@ -147,7 +148,7 @@ func TestSuspensionRecords(t *testing.T) {
 		t.Run("a resumption closes the waitpoint that it names", func(t *testing.T) {
 			b := b.in(t)
 			w, other := b.suspended(forGo), newWaitpointID()
-			must(b, enginecore.ResumeExecutionCall{WaitpointID: other, LaneID: lane, ExecutionID: w.id})
+			must(b, enginerpc.ResumeExecutionCall{WaitpointID: other, LaneID: lane, ExecutionID: w.id})
 			record := b.keys.WaitpointRecord(partition, other)
 			want(t, "state", b.field(record, "state"), "closed")
 			want(t, "reason", b.field(record, "close_reason"), "resumed")
@@ -161,7 +162,7 @@ func TestSuspensionRecords(t *testing.T) {
 				call := b.suspendCall(h, newWaitpointID(), forGo)
 				call.TimeoutAt, call.TimeoutBehavior = time.Now().Add(-time.Second), behaviour
 				must(b, call)
-				must(b, enginecore.ExpireSuspensionCall{WaitpointID: other, AttemptIndex: h.index, LaneID: lane, ExecutionID: h.id})
+				must(b, enginerpc.ExpireSuspensionCall{WaitpointID: other, AttemptIndex: h.index, LaneID: lane, ExecutionID: h.id})
 				want(t, "waitpoint", b.field(b.keys.WaitpointRecord(partition, other), "close_reason"), reason)
 				want(t, "condition", b.field(b.keys.WaitpointCondition(partition, other), "closed_reason"), reason)
 				want(t, "condition closed", b.field(b.keys.WaitpointCondition(partition, other), "closed"), "1")
@@ -186,7 +187,7 @@ func TestBudgetTexts(t *testing.T) {
 		t.Run("fewer dimensions than none", func(t *testing.T) {
 			b := b.in(t)
 			id := enginecore.BudgetID(uuid.NewString())
-			call := wireOf(b, enginecore.CreateBudgetCall{
+			call := wireOf(b, enginerpc.CreateBudgetCall{
 				Partition: budgetPartition, BudgetID: id, ScopeType: "s", ScopeID: "i", EnforcementMode: "hard", OnHardLimit: "fail",
 				OnSoftLimit: "warn", Now: time.Now(),
 			})
@@ -196,19 +197,19 @@ func TestBudgetTexts(t *testing.T) {
 		t.Run("times that nothing is reckoned from", func(t *testing.T) {
 			b := b.in(t)
 			id := enginecore.BudgetID(uuid.NewString())
-			create := wireOf(b, enginecore.CreateBudgetCall{
+			create := wireOf(b, enginerpc.CreateBudgetCall{
 				Partition: budgetPartition, BudgetID: id, ScopeType: "s", ScopeID: "i", EnforcementMode: "hard", OnHardLimit: "fail",
 				OnSoftLimit: "warn", Now: time.Now(),
-				Dims: []enginecore.CreateBudgetDim{{Name: "n", Hard: "5", Soft: "3"}},
+				Dims: []enginerpc.CreateBudgetDim{{Name: "n", Hard: "5", Soft: "3"}},
 			})
 			definition := b.keys.BudgetRecord(budgetPartition, id)
 			want(t, "budget", b.say(create.with(8, "today")), "1|OK|"+string(id))
 			want(t, "created", b.field(definition, "created_at"), "today")
-			report := wireOf(b, use(id, enginecore.ReportUsageAndCheckDim{Name: "n", Delta: 9}))
+			report := wireOf(b, use(id, enginerpc.ReportUsageAndCheckDim{Name: "n", Delta: 9}))
 			want(t, "report", b.say(report.with(4, "now")), "1|HARD_BREACH|n|0|5")
 			want(t, "breach", b.field(definition, "last_breach_at"), "now")
 			want(t, "report without a time", b.say(report.cut(3)), "0|invalid_input|now_ms must be a number, got: nil")
-			reset := wireOf(b, enginecore.ResetBudgetCall{Partition: budgetPartition, BudgetID: id, Now: time.Now()})
+			reset := wireOf(b, enginerpc.ResetBudgetCall{Partition: budgetPartition, BudgetID: id, Now: time.Now()})
 			want(t, "reset", b.say(reset.with(2, "later")), "1|OK|0")
 			want(t, "reset at", b.field(definition, "last_reset_at"), "later")
 			b.do("HSET", definition, "reset_interval_ms", "1000")

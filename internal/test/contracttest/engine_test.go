@@ -12,15 +12,16 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
 // bench is an engine with a keyspace of its own.
 type bench struct {
-	*enginecore.Engine
+	*enginerpc.Conn
 	tb     testing.TB
 	client rueidis.Client
-	keys   enginecore.Keys
+	keys   enginerpc.Keys
 	prefix string
 }
 
@@ -51,11 +52,11 @@ func newBench(t *testing.T, kind testserver.Kind) *bench {
 	}
 	t.Cleanup(client.Close)
 	prefix := "t-" + uuid.NewString()[:18]
-	engine, err := enginecore.Connect(t.Context(), client, enginecore.Options{Prefix: prefix})
+	engine, err := enginerpc.Connect(t.Context(), client, enginerpc.Options{Prefix: prefix})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bench{Engine: engine, tb: t, client: client, keys: engine.Keys(), prefix: prefix}
+	return &bench{Conn: engine, tb: t, client: client, keys: engine.Keys(), prefix: prefix}
 }
 
 // each runs a test on every engine.
@@ -161,19 +162,19 @@ func atoi(text string) int64 {
 	return n
 }
 
-func must[R any](b *bench, call enginecore.Call[R]) R {
+func must[R any](b *bench, call enginerpc.Call[R]) R {
 	b.tb.Helper()
-	reply, err := enginecore.Do(context.Background(), b.Engine, call)
+	reply, err := enginerpc.Do(context.Background(), b.Conn, call)
 	if err != nil {
-		b.tb.Fatalf("%s: %v", enginecore.FunctionName(call), err)
+		b.tb.Fatalf("%s: %v", enginerpc.FunctionName(call), err)
 	}
 	return reply
 }
 
 // refused is the code with which a call is refused.
-func refused[R any](b *bench, call enginecore.Call[R]) string {
+func refused[R any](b *bench, call enginerpc.Call[R]) string {
 	b.tb.Helper()
-	function, keys, args, err := enginecore.Wire(b.keys, call)
+	function, keys, args, err := enginerpc.Wire(b.keys, call)
 	if err != nil {
 		b.tb.Fatal(err)
 	}

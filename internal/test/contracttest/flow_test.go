@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // line is a call and its reply.
@@ -30,7 +31,7 @@ func newFlowID() enginecore.FlowID { return enginecore.FlowID(uuid.NewString()) 
 func (b *bench) openFlow() enginecore.FlowID {
 	b.tb.Helper()
 	id := newFlowID()
-	must(b, enginecore.CreateFlowCall{Partition: partition, FlowID: id, FlowKind: "kind", Namespace: "ns"})
+	must(b, enginerpc.CreateFlowCall{Partition: partition, FlowID: id, FlowKind: "kind", Namespace: "ns"})
 	return id
 }
 
@@ -40,16 +41,16 @@ func TestFlowMembers(t *testing.T) {
 		flow, other := b.openFlow(), b.openFlow()
 		core := b.keys.FlowCore(partition, flow)
 		add := func(flow enginecore.FlowID, id enginecore.ExecutionID) wire {
-			return wireOf(b, enginecore.AddExecutionToFlowCall{FlowID: flow, ExecutionID: id})
+			return wireOf(b, enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: id})
 		}
 		ended, foreign, moved := b.running(), b.create(), b.create()
 		b.complete(ended, "")
-		must(b, enginecore.AddExecutionToFlowCall{FlowID: other, ExecutionID: foreign})
+		must(b, enginerpc.AddExecutionToFlowCall{FlowID: other, ExecutionID: foreign})
 		b.do("HSET", b.keys.ExecCore(moved), "flow_id", "elsewhere")
 		b.do("SADD", b.keys.FlowMembers(partition, flow), string(moved))
 		index := b.keys.IndexFlowIndex(partition)
 		b.expect(t,
-			line{"create again", wireOf(b, enginecore.CreateFlowCall{Partition: partition, FlowID: flow, FlowKind: "k", Namespace: "n"}), "1|ALREADY_SATISFIED|" + string(flow)},
+			line{"create again", wireOf(b, enginerpc.CreateFlowCall{Partition: partition, FlowID: flow, FlowKind: "k", Namespace: "n"}), "1|ALREADY_SATISFIED|" + string(flow)},
 			line{"no flow", add(newFlowID(), newExecutionID()), "0|flow_not_found"},
 			line{"no execution", add(flow, newExecutionID()), "0|execution_not_found"},
 			line{"one that has ended", add(flow, ended.id), "1|OK|" + string(ended.id) + "|1"},
@@ -77,7 +78,7 @@ func TestCancelFlow(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {
 		cancel := func(flow enginecore.FlowID, policy string) wire {
-			return wireOf(b, enginecore.ContractCancelFlowCall{Partition: partition, FlowID: flow, Reason: "why", CancellationPolicy: policy})
+			return wireOf(b, enginerpc.ContractCancelFlowCall{Partition: partition, FlowID: flow, Reason: "why", CancellationPolicy: policy})
 		}
 		unknown := newFlowID()
 		for _, grace := range []string{"x", "-1", "1.5", "nan", "inf", "9007199254740992"} {
@@ -87,12 +88,12 @@ func TestCancelFlow(t *testing.T) {
 		backlog := b.keys.IndexCancelBacklog(partition)
 		for _, policy := range []string{"cancel_all", "flow_only", "Cancel_all"} {
 			flow, member := b.openFlow(), b.create()
-			must(b, enginecore.AddExecutionToFlowCall{FlowID: flow, ExecutionID: member})
+			must(b, enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: member})
 			before := time.Now()
 			b.expect(t,
 				line{policy, cancel(flow, policy).with(5, " 0x64 "), "1|OK|" + policy + "|" + string(member)},
 				line{policy + " again", cancel(flow, policy), "0|flow_already_terminal"},
-				line{"create " + policy, wireOf(b, enginecore.CreateFlowCall{Partition: partition, FlowID: flow, FlowKind: "k", Namespace: "n"}), "1|ALREADY_SATISFIED|" + string(flow)},
+				line{"create " + policy, wireOf(b, enginerpc.CreateFlowCall{Partition: partition, FlowID: flow, FlowKind: "k", Namespace: "n"}), "1|ALREADY_SATISFIED|" + string(flow)},
 			)
 			at, owed := b.score(backlog, string(flow))
 			want(t, policy+" owes", owed, policy == "cancel_all")
@@ -102,7 +103,7 @@ func TestCancelFlow(t *testing.T) {
 			want(t, "phase of the member", b.core(member, "lifecycle_phase"), "runnable")
 			want(t, "reason", b.field(b.keys.FlowCore(partition, flow), "cancel_reason"), "why")
 			want(t, "policy", b.field(b.keys.FlowCore(partition, flow), "cancellation_policy"), policy)
-			ack := wireOf(b, enginecore.AckCancelMemberCall{FlowID: flow, ExecutionID: member})
+			ack := wireOf(b, enginerpc.AckCancelMemberCall{FlowID: flow, ExecutionID: member})
 			b.expect(t, line{"ack", ack, "1|OK"}, line{"ack again", ack, "1|OK"})
 			_, owed = b.score(backlog, string(flow))
 			want(t, policy+" owes after the last ack", owed, false)
@@ -116,10 +117,10 @@ func TestStageEdges(t *testing.T) {
 		x, y, z, out := b.create(), b.create(), b.create(), b.create()
 		flow := b.openFlow()
 		for _, id := range []enginecore.ExecutionID{x, y, z} {
-			must(b, enginecore.AddExecutionToFlowCall{FlowID: flow, ExecutionID: id})
+			must(b, enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: id})
 		}
 		stage := func(edge string, up, down enginecore.ExecutionID, revision string) wire {
-			return wireOf(b, enginecore.StageDependencyEdgeCall{
+			return wireOf(b, enginerpc.StageDependencyEdgeCall{
 				FlowID: flow, EdgeID: enginecore.EdgeID(edge), UpstreamExecutionID: up, DownstreamExecutionID: down,
 			}).with(5, "").with(7, revision)
 		}
@@ -152,7 +153,7 @@ func TestResolveEdges(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {
 		resolve := func(e edge, outcome string) wire {
-			return wireOf(b, enginecore.ResolveDependencyCall{
+			return wireOf(b, enginerpc.ResolveDependencyCall{
 				DownstreamExecutionID: e.down, LaneID: lane, UpstreamExecutionID: e.up, EdgeID: e.id, UpstreamOutcome: outcome,
 			})
 		}
@@ -172,7 +173,7 @@ func TestResolveEdges(t *testing.T) {
 			)
 			want(t, "impossible", b.field(meta, "impossible_required_count"), map[string]string{"success": "", "failed": "1"}[outcome])
 			want(t, "child", b.core(e.down, "eligibility_state"), "blocked_by_dependencies")
-			evaluate := wireOf(b, enginecore.EvaluateFlowEligibilityCall{ExecutionID: e.down})
+			evaluate := wireOf(b, enginerpc.EvaluateFlowEligibilityCall{ExecutionID: e.down})
 			b.expect(t, line{"evaluate", evaluate, "1|OK|" + map[string]string{"success": "eligible", "failed": "impossible"}[outcome]})
 		}
 		e := b.staged(b.create(), b.create())
@@ -193,7 +194,7 @@ func TestResolveEdges(t *testing.T) {
 		child := b.create()
 		first := b.staged(b.create(), child)
 		b.apply(first)
-		apply := wireOf(b, enginecore.ApplyDependencyToChildCall{
+		apply := wireOf(b, enginerpc.ApplyDependencyToChildCall{
 			DownstreamExecutionID: child, LaneID: lane, FlowID: first.flow, EdgeID: "second", UpstreamExecutionID: newExecutionID(), GraphRevision: 4,
 		})
 		b.expect(t,

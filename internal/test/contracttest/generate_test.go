@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // generator makes calls whose arguments fit together, so that many of them succeed and the executions come into
@@ -30,12 +31,12 @@ type callKind struct {
 	make func(g *generator, focus focus) (function string, keys, args []string, err error)
 }
 
-func kind[C enginecore.Call[R], R any]() callKind {
+func kind[C enginerpc.Call[R], R any]() callKind {
 	name := reflect.TypeFor[C]().Name()
 	return callKind{name: name, make: func(g *generator, f focus) (string, []string, []string, error) {
 		var c C
 		g.fill(name, f, "", reflect.ValueOf(&c).Elem())
-		return enginecore.Wire(g.b.keys, c)
+		return enginerpc.Wire(g.b.keys, c)
 	}}
 }
 
@@ -296,32 +297,32 @@ func (g *generator) number(f focus, name string) int64 {
 
 func allKinds() []callKind {
 	return []callKind{
-		kind[enginecore.AckCancelMemberCall](), kind[enginecore.AddExecutionToFlowCall](), kind[enginecore.AnnounceCall](),
-		kind[enginecore.AppendFrameCall](), kind[enginecore.ApplyDependencyToChildCall](),
-		kind[enginecore.BlockExecutionForAdmissionCall](), kind[enginecore.BufferSignalForPendingWaitpointCall](),
-		kind[enginecore.CancelExecutionCall](), kind[enginecore.CancelFlowCall](), kind[enginecore.ChangePriorityCall](),
-		kind[enginecore.CheckAdmissionAndRecordCall](), kind[enginecore.ClaimCall](), kind[enginecore.ClaimExecutionCall](),
-		kind[enginecore.ClaimResumedExecutionCall](), kind[enginecore.CloseWaitpointCall](), kind[enginecore.CompleteCall](),
-		kind[enginecore.CompleteExecutionCall](), kind[enginecore.ContractCancelFlowCall](), kind[enginecore.CreateBudgetCall](),
-		kind[enginecore.CreateExecutionCall](), kind[enginecore.CreateFlowCall](), kind[enginecore.CreatePendingWaitpointCall](),
-		kind[enginecore.CreateQuotaPolicyCall](), kind[enginecore.DelayExecutionCall](), kind[enginecore.DeliverSignalCall](),
-		kind[enginecore.DescribeFlowCall](), kind[enginecore.EndLeasesCall](), kind[enginecore.EvaluateFlowEligibilityCall](),
-		kind[enginecore.ExpireExecutionCall](), kind[enginecore.ExpireSuspensionCall](), kind[enginecore.FailCall](),
-		kind[enginecore.FailExecutionCall](), kind[enginecore.FlowResultCall](), kind[enginecore.IssueClaimGrantCall](),
-		kind[enginecore.IssueReclaimGrantCall](), kind[enginecore.ListRunsCall](), kind[enginecore.ListWaitpointHMACKIDsCall](),
-		kind[enginecore.MarkLeaseExpiredIfDueCall](), kind[enginecore.MoveToWaitingChildrenCall](),
-		kind[enginecore.PromoteBlockedToEligibleCall](), kind[enginecore.PromoteDelayedCall](),
-		kind[enginecore.ReadAttemptStreamCall](), kind[enginecore.ReadEventsCall](), kind[enginecore.ReadInputsCall](),
-		kind[enginecore.ReclaimExecutionCall](), kind[enginecore.ReleaseAdmissionCall](), kind[enginecore.ReleaseCall](),
-		kind[enginecore.RenewCall](), kind[enginecore.RenewLeaseCall](), kind[enginecore.ReplayExecutionCall](),
-		kind[enginecore.ReportUsageAndCheckCall](), kind[enginecore.ResetBudgetCall](), kind[enginecore.ResolveDependencyCall](),
-		kind[enginecore.ResumeExecutionCall](), kind[enginecore.RevokeLeaseCall](),
-		kind[enginecore.RotateWaitpointHMACSecretCall](), kind[enginecore.SetExecutionTagsCall](),
-		kind[enginecore.SetFlowTagsCall](), kind[enginecore.StageDependencyEdgeCall](), kind[enginecore.SubmitFlowCall](),
-		kind[enginecore.SuspendExecutionCall](), kind[enginecore.TickCall](), kind[enginecore.UnblockExecutionCall](),
-		kind[enginecore.UpdateProgressCall](), kind[enginecore.SetEdgeGroupPolicyCall](),
-		kind[enginecore.SuspendCall](), kind[enginecore.RecordStepCall](), kind[enginecore.OpenWaitpointCall](),
-		kind[enginecore.ReadJournalCall](), kind[enginecore.SignalCall](), kind[enginecore.ListWaitpointsCall](),
-		kind[enginecore.EndWaitCall](), kind[enginecore.DrainSiblingCancelGroupCall](), kind[enginecore.ReconcileSiblingCancelGroupCall](),
+		kind[enginerpc.AckCancelMemberCall](), kind[enginerpc.AddExecutionToFlowCall](), kind[enginerpc.AnnounceCall](),
+		kind[enginerpc.AppendFrameCall](), kind[enginerpc.ApplyDependencyToChildCall](),
+		kind[enginerpc.BlockExecutionForAdmissionCall](), kind[enginerpc.BufferSignalForPendingWaitpointCall](),
+		kind[enginerpc.CancelExecutionCall](), kind[enginerpc.CancelFlowCall](), kind[enginerpc.ChangePriorityCall](),
+		kind[enginerpc.CheckAdmissionAndRecordCall](), kind[enginerpc.ClaimCall](), kind[enginerpc.ClaimExecutionCall](),
+		kind[enginerpc.ClaimResumedExecutionCall](), kind[enginerpc.CloseWaitpointCall](), kind[enginerpc.CompleteCall](),
+		kind[enginerpc.CompleteExecutionCall](), kind[enginerpc.ContractCancelFlowCall](), kind[enginerpc.CreateBudgetCall](),
+		kind[enginerpc.CreateExecutionCall](), kind[enginerpc.CreateFlowCall](), kind[enginerpc.CreatePendingWaitpointCall](),
+		kind[enginerpc.CreateQuotaPolicyCall](), kind[enginerpc.DelayExecutionCall](), kind[enginerpc.DeliverSignalCall](),
+		kind[enginerpc.DescribeFlowCall](), kind[enginerpc.EndLeasesCall](), kind[enginerpc.EvaluateFlowEligibilityCall](),
+		kind[enginerpc.ExpireExecutionCall](), kind[enginerpc.ExpireSuspensionCall](), kind[enginerpc.FailCall](),
+		kind[enginerpc.FailExecutionCall](), kind[enginerpc.FlowResultCall](), kind[enginerpc.IssueClaimGrantCall](),
+		kind[enginerpc.IssueReclaimGrantCall](), kind[enginerpc.ListRunsCall](), kind[enginerpc.ListWaitpointHMACKIDsCall](),
+		kind[enginerpc.MarkLeaseExpiredIfDueCall](), kind[enginerpc.MoveToWaitingChildrenCall](),
+		kind[enginerpc.PromoteBlockedToEligibleCall](), kind[enginerpc.PromoteDelayedCall](),
+		kind[enginerpc.ReadAttemptStreamCall](), kind[enginerpc.ReadEventsCall](), kind[enginerpc.ReadInputsCall](),
+		kind[enginerpc.ReclaimExecutionCall](), kind[enginerpc.ReleaseAdmissionCall](), kind[enginerpc.ReleaseCall](),
+		kind[enginerpc.RenewCall](), kind[enginerpc.RenewLeaseCall](), kind[enginerpc.ReplayExecutionCall](),
+		kind[enginerpc.ReportUsageAndCheckCall](), kind[enginerpc.ResetBudgetCall](), kind[enginerpc.ResolveDependencyCall](),
+		kind[enginerpc.ResumeExecutionCall](), kind[enginerpc.RevokeLeaseCall](),
+		kind[enginerpc.RotateWaitpointHMACSecretCall](), kind[enginerpc.SetExecutionTagsCall](),
+		kind[enginerpc.SetFlowTagsCall](), kind[enginerpc.StageDependencyEdgeCall](), kind[enginerpc.SubmitFlowCall](),
+		kind[enginerpc.SuspendExecutionCall](), kind[enginerpc.TickCall](), kind[enginerpc.UnblockExecutionCall](),
+		kind[enginerpc.UpdateProgressCall](), kind[enginerpc.SetEdgeGroupPolicyCall](),
+		kind[enginerpc.SuspendCall](), kind[enginerpc.RecordStepCall](), kind[enginerpc.OpenWaitpointCall](),
+		kind[enginerpc.ReadJournalCall](), kind[enginerpc.SignalCall](), kind[enginerpc.ListWaitpointsCall](),
+		kind[enginerpc.EndWaitCall](), kind[enginerpc.DrainSiblingCancelGroupCall](), kind[enginerpc.ReconcileSiblingCancelGroupCall](),
 	}
 }

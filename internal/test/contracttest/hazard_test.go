@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 type hazard struct {
@@ -23,17 +24,17 @@ type hazard struct {
 var hazards = []hazard{
 	{"A1 a delayed resumption is promoted", func(t *testing.T, b *bench) {
 		w := b.suspended(forGo)
-		must(b, enginecore.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: w.id, ResumeDelay: time.Millisecond})
+		must(b, enginerpc.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: w.id, ResumeDelay: time.Millisecond})
 		time.Sleep(5 * time.Millisecond)
-		reply := must(b, enginecore.PromoteDelayedCall{LaneID: lane, ExecutionID: w.id, Now: time.Now().Add(time.Second)})
+		reply := must(b, enginerpc.PromoteDelayedCall{LaneID: lane, ExecutionID: w.id, Now: time.Now().Add(time.Second)})
 		want(t, "outcome", reply.Outcome, "promoted")
 	}},
 	{"A2 a delay in the past leaves the execution in the eligible set", func(t *testing.T, b *bench) {
-		call := enginecore.CreateExecutionCall{
+		call := enginerpc.CreateExecutionCall{
 			ExecutionID: newExecutionID(), Namespace: "ns", LaneID: lane, ExecutionKind: "kind", CreatorIdentity: "test", PartitionID: "1",
 			DelayUntil: time.Now().Add(-time.Minute),
 		}
-		function, keys, args, err := enginecore.Wire(b.keys, call)
+		function, keys, args, err := enginerpc.Wire(b.keys, call)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,32 +53,32 @@ var hazards = []hazard{
 		b.cancel(h.id)
 		b.replay(h.id)
 		h = b.claim(h.id)
-		must(b, enginecore.RenewLeaseCall{
+		must(b, enginerpc.RenewLeaseCall{
 			ExecutionID: h.id, AttemptIndex: h.index, AttemptID: h.try, LeaseID: h.lease, LeaseEpoch: h.epoch, LeaseTTL: longLease,
 		})
 	}},
 	{"A4 nothing expires before it is due", func(t *testing.T, b *bench) {
-		h := b.claim(b.create(), func(c *enginecore.ClaimExecutionCall) { c.AttemptTimeout = time.Hour })
+		h := b.claim(b.create(), func(c *enginerpc.ClaimExecutionCall) { c.AttemptTimeout = time.Hour })
 		for _, reason := range []string{"attempt_timeout", "execution_deadline"} {
-			reply := must(b, enginecore.ExpireExecutionCall{WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, ExpireReason: reason})
+			reply := must(b, enginerpc.ExpireExecutionCall{WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, ExpireReason: reason})
 			want(t, reason, reply.Outcome, "not_due")
 		}
 		want(t, "phase", b.core(h.id, "lifecycle_phase"), "active")
-		reply := must(b, enginecore.ExpireExecutionCall{WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, ExpireReason: "operator"})
+		reply := must(b, enginerpc.ExpireExecutionCall{WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, ExpireReason: "operator"})
 		want(t, "other reason", reply.Outcome, "expired")
 	}},
 	{"A5 the timeout of an attempt ends with it", func(t *testing.T, b *bench) {
-		h := b.claim(b.create(), func(c *enginecore.ClaimExecutionCall) { c.AttemptTimeout = time.Hour })
+		h := b.claim(b.create(), func(c *enginerpc.ClaimExecutionCall) { c.AttemptTimeout = time.Hour })
 		b.revoke(h)
-		must(b, enginecore.IssueReclaimGrantCall{Grant: b.grantCall(h.id)})
+		must(b, enginerpc.IssueReclaimGrantCall{Grant: b.grantCall(h.id)})
 		must(b, b.reclaimCall(h))
 		_, there := b.score(b.keys.IndexAttemptTimeout(partition), string(h.id))
 		want(t, "old timeout", there, false)
 	}},
 	{"A6 a marked lease is looked at later again", func(t *testing.T, b *bench) {
-		h := b.claim(b.create(), func(c *enginecore.ClaimExecutionCall) { c.LeaseTTL = time.Millisecond })
+		h := b.claim(b.create(), func(c *enginerpc.ClaimExecutionCall) { c.LeaseTTL = time.Millisecond })
 		time.Sleep(5 * time.Millisecond)
-		must(b, enginecore.MarkLeaseExpiredIfDueCall{ExecutionID: h.id})
+		must(b, enginerpc.MarkLeaseExpiredIfDueCall{ExecutionID: h.id})
 		at, there := b.score(b.keys.IndexLeaseExpiry(partition), string(h.id))
 		want(t, "in the index", there, true)
 		want(t, "later", at > float64(time.Now().Add(5*time.Second).UnixMilli()), true)
@@ -94,7 +95,7 @@ var hazards = []hazard{
 		e := b.staged(up, h.id)
 		b.apply(e)
 		b.resolve(e, "success")
-		must(b, enginecore.MoveToWaitingChildrenCall{
+		must(b, enginerpc.MoveToWaitingChildrenCall{
 			AttemptIndex: h.index, WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try,
 		})
 		want(t, "eligibility", b.core(h.id, "eligibility_state"), "eligible_now")
@@ -102,18 +103,18 @@ var hazards = []hazard{
 		want(t, "in the eligible set", there, true)
 	}},
 	{"A9 a delayed execution is not blocked, and unblocking keeps a delay", func(t *testing.T, b *bench) {
-		id := b.create(func(c *enginecore.CreateExecutionCall) { c.DelayUntil = time.Now().Add(time.Hour) })
-		want(t, "refusal", refused(b, enginecore.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: id, BlockingReason: "waiting_for_budget"}), "execution_not_eligible")
+		id := b.create(func(c *enginerpc.CreateExecutionCall) { c.DelayUntil = time.Now().Add(time.Hour) })
+		want(t, "refusal", refused(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: id, BlockingReason: "waiting_for_budget"}), "execution_not_eligible")
 		id = b.create()
-		must(b, enginecore.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: id, BlockingReason: "waiting_for_budget"})
+		must(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: id, BlockingReason: "waiting_for_budget"})
 		b.do("HSET", b.keys.ExecCore(id), "delay_until", fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()))
-		must(b, enginecore.UnblockExecutionCall{LaneID: lane, ExecutionID: id})
+		must(b, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: id})
 		want(t, "eligibility", b.core(id, "eligibility_state"), "not_eligible_until_time")
 	}},
 	{"A10 a pause by policy can be lifted", func(t *testing.T, b *bench) {
 		id := b.create()
-		must(b, enginecore.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: id, BlockingReason: "paused_by_policy"})
-		must(b, enginecore.UnblockExecutionCall{LaneID: lane, ExecutionID: id})
+		must(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: id, BlockingReason: "paused_by_policy"})
+		must(b, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: id})
 		want(t, "eligibility", b.core(id, "eligibility_state"), "eligible_now")
 	}},
 	{"A11 a skipped member without open edges is eligible when replayed", func(t *testing.T, b *bench) {
@@ -130,7 +131,7 @@ var hazards = []hazard{
 	{"A12 a replay begins anew", func(t *testing.T, b *bench) {
 		h := b.running()
 		b.fail(h, `{"max_retries":1,"backoff":{"type":"fixed","delay_ms":0}}`)
-		must(b, enginecore.PromoteDelayedCall{LaneID: lane, ExecutionID: h.id, Now: time.Now().Add(time.Second)})
+		must(b, enginerpc.PromoteDelayedCall{LaneID: lane, ExecutionID: h.id, Now: time.Now().Add(time.Second)})
 		b.fail(b.claim(h.id), "")
 		want(t, "retries before", b.core(h.id, "retry_count"), "1")
 		b.replay(h.id)
@@ -154,7 +155,7 @@ var hazards = []hazard{
 	}},
 	{"B2 a grant with a fractional TTL expires", func(t *testing.T, b *bench) {
 		id := b.create()
-		function, keys, args, err := enginecore.Wire(b.keys, enginecore.IssueClaimGrantCall{Grant: b.grantCall(id)})
+		function, keys, args, err := enginerpc.Wire(b.keys, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(id)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +173,7 @@ var hazards = []hazard{
 		b.revoke(h)
 		want(t, "without a grant", refused(b, b.reclaimCall(h)), "invalid_claim_grant") // D3
 		want(t, "phase", b.core(h.id, "lifecycle_phase"), "active")
-		must(b, enginecore.IssueReclaimGrantCall{Grant: b.grantCall(h.id)})
+		must(b, enginerpc.IssueReclaimGrantCall{Grant: b.grantCall(h.id)})
 		want(t, "with a grant", refused(b, b.reclaimCall(h)), "max_retries_exhausted")
 		want(t, "attempt", b.field(b.keys.AttemptRecord(h.id, h.index), "attempt_state"), "ended_failure")
 	}},
@@ -184,27 +185,27 @@ var hazards = []hazard{
 	}},
 	{"C4 expiring closes the waitpoint", func(t *testing.T, b *bench) {
 		w := b.suspended(forGo)
-		must(b, enginecore.ExpireExecutionCall{WorkerInstanceID: instance, LaneID: lane, ExecutionID: w.id, ExpireReason: "operator"})
+		must(b, enginerpc.ExpireExecutionCall{WorkerInstanceID: instance, LaneID: lane, ExecutionID: w.id, ExpireReason: "operator"})
 		want(t, "waitpoint", b.field(b.keys.WaitpointRecord(partition, w.wait), "state"), "closed")
 		want(t, "condition", b.field(b.keys.WaitpointCondition(partition, w.wait), "closed"), "1")
 	}},
 	{"C6 the record's worker set is cleaned", func(t *testing.T, b *bench) {
 		h := b.running()
-		must(b, enginecore.CompleteExecutionCall{
+		must(b, enginerpc.CompleteExecutionCall{
 			AttemptIndex: h.index, WorkerInstanceID: "somebody else", LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try,
 		})
 		want(t, "worker's set", b.exists(b.keys.IndexWorkerLeases(partition, instance)), false)
 	}},
 	{"D4 another instance cannot use a grant", func(t *testing.T, b *bench) {
 		id := b.create()
-		must(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(id)})
+		must(b, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(id)})
 		call := b.claimCall(id)
 		call.WorkerInstanceID = "another"
 		want(t, "refusal", refused(b, call), "invalid_claim_grant")
 	}},
 	{"G1 the payload of a running child stays", func(t *testing.T, b *bench) {
 		up := b.running()
-		down := b.create(func(c *enginecore.CreateExecutionCall) { c.InputPayload = []byte("own") })
+		down := b.create(func(c *enginerpc.CreateExecutionCall) { c.InputPayload = []byte("own") })
 		b.claim(down)
 		e := b.staged(up.id, down)
 		b.apply(e)
@@ -227,7 +228,7 @@ var hazards = []hazard{
 		}
 	}},
 	{"G3 a delayed child stays delayed when its dependencies are satisfied", func(t *testing.T, b *bench) {
-		down := b.create(func(c *enginecore.CreateExecutionCall) { c.DelayUntil = time.Now().Add(time.Hour) })
+		down := b.create(func(c *enginerpc.CreateExecutionCall) { c.DelayUntil = time.Now().Add(time.Hour) })
 		e := b.staged(b.create(), down)
 		b.apply(e)
 		_, there := b.score(b.keys.LaneDelayed(partition, lane), string(down))
@@ -241,7 +242,7 @@ var hazards = []hazard{
 		h := b.running()
 		b.delay(h, time.Now().Add(time.Hour))
 		b.do("HSET", b.keys.ExecClaimGrant(h.id), "worker_id", worker)
-		want(t, "refusal", refused(b, enginecore.ClaimResumedExecutionCall{
+		want(t, "refusal", refused(b, enginerpc.ClaimResumedExecutionCall{
 			ExecutionID: h.id, WorkerID: worker, WorkerInstanceID: instance, LaneID: lane, LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: longLease,
 		}), "execution_not_leaseable")
 	}},
@@ -254,9 +255,9 @@ var hazards = []hazard{
 	}},
 	{"H-03 the token of an earlier suspension opens nothing", func(t *testing.T, b *bench) {
 		w := b.suspended(forGo)
-		must(b, enginecore.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: w.id})
-		must(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(w.id)})
-		reply := must(b, enginecore.ClaimResumedExecutionCall{
+		must(b, enginerpc.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: w.id})
+		must(b, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(w.id)})
+		reply := must(b, enginerpc.ClaimResumedExecutionCall{
 			ExecutionID: w.id, WorkerID: worker, WorkerInstanceID: instance, LaneID: lane, LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: longLease,
 		})
 		again := w.held
@@ -267,7 +268,7 @@ var hazards = []hazard{
 	{"H-09 an outcome that is no end is refused", func(t *testing.T, b *bench) {
 		e := b.staged(b.create(), b.create())
 		b.apply(e)
-		want(t, "refusal", refused(b, enginecore.ResolveDependencyCall{
+		want(t, "refusal", refused(b, enginerpc.ResolveDependencyCall{
 			DownstreamExecutionID: e.down, LaneID: lane, UpstreamExecutionID: e.up, EdgeID: e.id, UpstreamOutcome: "none",
 		}), "invalid_input")
 	}},
@@ -280,7 +281,7 @@ var hazards = []hazard{
 	}},
 	{"H-14 a block counts again when the dependencies are satisfied", func(t *testing.T, b *bench) {
 		down := b.create()
-		must(b, enginecore.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: down, BlockingReason: "paused_by_operator", BlockingDetail: "why"})
+		must(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: down, BlockingReason: "paused_by_operator", BlockingDetail: "why"})
 		e := b.staged(b.create(), down)
 		b.apply(e)
 		_, there := b.score(b.keys.LaneBlockedOperator(partition, lane), string(down))
@@ -288,14 +289,14 @@ var hazards = []hazard{
 		b.resolve(e, "success")
 		want(t, "eligibility", b.core(down, "eligibility_state"), "blocked_by_operator")
 		want(t, "detail", b.core(down, "blocking_detail"), "why")
-		must(b, enginecore.UnblockExecutionCall{LaneID: lane, ExecutionID: down})
+		must(b, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: down})
 		want(t, "eligibility", b.core(down, "eligibility_state"), "eligible_now")
 		_, there = b.score(b.keys.LaneBlockedOperator(partition, lane), string(down))
 		want(t, "in the block's index afterwards", there, false)
 	}},
 	{"H-17 a signal to an active waitpoint is not buffered", func(t *testing.T, b *bench) {
 		w := b.suspended(forGo)
-		want(t, "refusal", refused(b, enginecore.BufferSignalForPendingWaitpointCall{Signal: b.signal(w, "go")}), "waitpoint_not_pending")
+		want(t, "refusal", refused(b, enginerpc.BufferSignalForPendingWaitpointCall{Signal: b.signal(w, "go")}), "waitpoint_not_pending")
 	}},
 	{"H-18 a bad condition leaves nothing", func(t *testing.T, b *bench) {
 		b.secret()
@@ -309,17 +310,17 @@ var hazards = []hazard{
 	}},
 	{"H-19 a suspension that is over at once leaves a closed record", func(t *testing.T, b *bench) {
 		w := b.pending(b.running())
-		must(b, enginecore.BufferSignalForPendingWaitpointCall{Signal: b.signal(w, "go")})
+		must(b, enginerpc.BufferSignalForPendingWaitpointCall{Signal: b.signal(w, "go")})
 		call := b.suspendCall(w.held, w.wait, forGo)
 		call.UsePendingWaitpoint = true
 		reply := must(b, call)
-		want(t, "status", reply.Status, enginecore.StatusAlreadySatisfied)
+		want(t, "status", reply.Status, enginerpc.StatusAlreadySatisfied)
 		want(t, "record", b.field(b.keys.ExecSuspension(w.id), "close_reason"), "resumed")
 		want(t, "condition", b.field(b.keys.WaitpointCondition(partition, w.wait), "closed"), "1")
 	}},
 	{"H-20 the current signing key is never deleted", func(t *testing.T, b *bench) {
-		rotate := func(kid, secret string, grace time.Duration) enginecore.RotateWaitpointHMACSecretCall {
-			return enginecore.RotateWaitpointHMACSecretCall{Partition: partition, NewKID: kid, NewSecretHex: secret, Grace: grace}
+		rotate := func(kid, secret string, grace time.Duration) enginerpc.RotateWaitpointHMACSecretCall {
+			return enginerpc.RotateWaitpointHMACSecretCall{Partition: partition, NewKID: kid, NewSecretHex: secret, Grace: grace}
 		}
 		must(b, rotate("a", "aa", time.Hour))
 		must(b, rotate("b", "bb", time.Hour))
@@ -337,7 +338,7 @@ var hazards = []hazard{
 		call.IdempotencyKey, call.DedupTTL = "once", time.Hour
 		first := must(b, call)
 		again := must(b, call)
-		want(t, "status", again.Status, enginecore.StatusDuplicate)
+		want(t, "status", again.Status, enginerpc.StatusDuplicate)
 		want(t, "signal", again.SignalID, first.SignalID)
 	}},
 	{"H-61 several signals of any name", func(t *testing.T, b *bench) {
@@ -350,22 +351,22 @@ var hazards = []hazard{
 	{"H-62 no token, no word about the waitpoint", func(t *testing.T, b *bench) {
 		b.secret()
 		w := waiting{held: b.running(), wait: enginecore.WaitpointID(uuid.NewString()), token: "k1:" + strings.Repeat("0", 40)}
-		want(t, "refusal", refused(b, enginecore.BufferSignalForPendingWaitpointCall{Signal: b.signal(w, "go")}), "invalid_token")
+		want(t, "refusal", refused(b, enginerpc.BufferSignalForPendingWaitpointCall{Signal: b.signal(w, "go")}), "invalid_token")
 	}},
 	{"H-64 a lapsed lease mints no token", func(t *testing.T, b *bench) {
 		b.secret()
-		h := b.claim(b.create(), func(c *enginecore.ClaimExecutionCall) { c.LeaseTTL = time.Millisecond })
+		h := b.claim(b.create(), func(c *enginerpc.ClaimExecutionCall) { c.LeaseTTL = time.Millisecond })
 		time.Sleep(5 * time.Millisecond)
-		want(t, "refusal", refused(b, enginecore.CreatePendingWaitpointCall{
+		want(t, "refusal", refused(b, enginerpc.CreatePendingWaitpointCall{
 			ExecutionID: h.id, WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "key", ExpiresAt: time.Now().Add(time.Hour),
 		}), "no_active_lease")
 	}},
 	{"H-67 what is closed leaves the index of pending waitpoints", func(t *testing.T, b *bench) {
 		w := b.pending(b.running())
 		index := b.keys.IndexPendingWaitpointExpiry(partition)
-		must(b, enginecore.CloseWaitpointCall{ExecutionID: w.id, WaitpointID: w.wait})
+		must(b, enginerpc.CloseWaitpointCall{ExecutionID: w.id, WaitpointID: w.wait})
 		b.do("ZADD", index, "1", string(w.wait))
-		must(b, enginecore.CloseWaitpointCall{ExecutionID: w.id, WaitpointID: w.wait})
+		must(b, enginerpc.CloseWaitpointCall{ExecutionID: w.id, WaitpointID: w.wait})
 		_, there := b.score(index, string(w.wait))
 		want(t, "entry", there, false)
 	}},

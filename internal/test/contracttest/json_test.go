@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // TestJSON sends JSON texts at the edge of what a policy, tags and an attempt's policy may be.
@@ -55,7 +55,7 @@ func TestJSON(t *testing.T) {
 		})
 		t.Run("policy of an attempt", func(t *testing.T) {
 			b := b.in(t)
-			h := b.claim(b.create(), func(c *enginecore.ClaimExecutionCall) {
+			h := b.claim(b.create(), func(c *enginerpc.ClaimExecutionCall) {
 				c.AttemptPolicyJSON = []byte(`{"a":[],"b":"x/y","c":["x/y",1.0],"d":false,"e":{"f":null}}`)
 			})
 			for name, value := range map[string]string{"a": "{}", "b": "x/y", "c": `["x\/y",1]`, "d": "false", "e": `{"f":null}`} {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // submitted is a flow that was submitted whole: `first`, and `second` that depends on it.
@@ -19,16 +20,16 @@ type submitted struct {
 func (b *bench) submit() submitted {
 	b.tb.Helper()
 	s := submitted{flow: enginecore.FlowID(uuid.NewString()), first: newExecutionID(), second: newExecutionID()}
-	node := func(id enginecore.ExecutionID, name string, upstreams int64) enginecore.SubmitFlowNode {
-		return enginecore.SubmitFlowNode{
+	node := func(id enginecore.ExecutionID, name string, upstreams int64) enginerpc.SubmitFlowNode {
+		return enginerpc.SubmitFlowNode{
 			ExecutionID: id, Name: name, Kind: "kind", LaneID: lane, InputCount: upstreams, UpstreamCount: upstreams, Policy: []byte("{}"), Tags: []byte("{}"),
 		}
 	}
-	must(b, enginecore.SubmitFlowCall{
+	must(b, enginerpc.SubmitFlowCall{
 		Partition: partition, FlowID: s.flow, FlowName: "name", RunID: "run", Namespace: "ns", GraphHash: "g", InputHash: "i",
 		Definition: []byte("{}"), NodeTotal: 2, EdgeTotal: 1, Last: true,
-		Nodes: []enginecore.SubmitFlowNode{node(s.first, "first", 0), node(s.second, "second", 1)},
-		Edges: []enginecore.SubmitFlowEdge{{
+		Nodes: []enginerpc.SubmitFlowNode{node(s.first, "first", 0), node(s.second, "second", 1)},
+		Edges: []enginerpc.SubmitFlowEdge{{
 			EdgeID: enginecore.EdgeID(uuid.NewString()), UpstreamExecutionID: s.first, DownstreamExecutionID: s.second,
 			DependencyKind: "success_only", InputName: "in",
 		}},
@@ -74,7 +75,7 @@ func TestSuspendedMemberTimesOut(t *testing.T) {
 		call.TimeoutAt, call.TimeoutBehavior = time.Now().Add(time.Millisecond), "fail"
 		must(b, call)
 		time.Sleep(10 * time.Millisecond)
-		must(b, enginecore.TickCall{Partition: partition, Limit: 10})
+		must(b, enginerpc.TickCall{Partition: partition, Limit: 10})
 		want(t, "first", b.core(s.first, "terminal_outcome"), "failed")
 		want(t, "second", b.core(s.second, "terminal_outcome"), "skipped")
 		want(t, "flow", b.field(b.keys.FlowCore(partition, s.flow), "public_flow_state"), "failed")
@@ -90,7 +91,7 @@ func TestGivingUpTellsTheFlow(t *testing.T) {
 		e := b.staged(b.create(withPolicy(`{"max_reclaim_count":0}`)), b.create())
 		h := b.claim(e.up)
 		b.revoke(h)
-		must(b, enginecore.IssueReclaimGrantCall{Grant: b.grantCall(h.id)})
+		must(b, enginerpc.IssueReclaimGrantCall{Grant: b.grantCall(h.id)})
 		conn, release := b.client.Dedicate()
 		defer release()
 		messages := make(chan string, 8)
@@ -111,10 +112,10 @@ func TestGivingUpTellsTheFlow(t *testing.T) {
 }
 
 // completing is a completion by a worker that asks for its next execution.
-func (b *bench) completing(h held, result string) enginecore.CompleteCall {
-	return enginecore.CompleteCall{
+func (b *bench) completing(h held, result string) enginerpc.CompleteCall {
+	return enginerpc.CompleteCall{
 		Partition: partition, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try, Result: []byte(result),
-		ClaimRequest: enginecore.ClaimRequest{
+		ClaimRequest: enginerpc.ClaimRequest{
 			LaneID: lane, WorkerID: worker, WorkerInstanceID: instance, ClaimID: uuid.NewString(), Count: 1, LeaseTTL: longLease,
 			Kinds: "\nkind\n",
 		},
@@ -148,7 +149,7 @@ func TestCompletionHandsOn(t *testing.T) {
 		// What is more urgent goes first, and what would have been handed on waits for its turn.
 		s = b.submit()
 		h := b.claim(s.first)
-		urgent := b.create(func(c *enginecore.CreateExecutionCall) { c.Priority = 5 })
+		urgent := b.create(func(c *enginerpc.CreateExecutionCall) { c.Priority = 5 })
 		reply = must(b, b.completing(h, "one"))
 		if len(reply.Executions) != 1 || reply.Remaining != 1 {
 			t.Fatalf("got %+v", reply)
@@ -164,7 +165,7 @@ func TestEndLooksForWhatWasAttached(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {
 		s := b.submit()
-		h := b.claim(s.first, func(c *enginecore.ClaimExecutionCall) {
+		h := b.claim(s.first, func(c *enginerpc.ClaimExecutionCall) {
 			c.AttemptTimeout, c.ExecutionDeadlineAt = time.Hour, time.Now().Add(time.Hour)
 		})
 		must(b, b.completing(h, "one"))
@@ -176,16 +177,16 @@ func TestEndLooksForWhatWasAttached(t *testing.T) {
 
 		s = b.submit()
 		h = b.claim(s.first)
-		must(b, enginecore.AppendFrameCall{
+		must(b, enginerpc.AppendFrameCall{
 			ExecutionID: h.id, AttemptIndex: h.index, LeaseID: h.lease, LeaseEpoch: h.epoch, FrameType: "log", AttemptID: h.try,
 		})
 		must(b, b.completing(h, "one"))
 		want(t, "stream", b.field(b.keys.StreamMeta(h.id, h.index), "closed_reason"), "attempt_success")
 
 		// It had a lease before it was a member.
-		h = b.claim(b.create(), func(c *enginecore.ClaimExecutionCall) { c.AttemptTimeout = time.Hour })
-		must(b, enginecore.AddExecutionToFlowCall{FlowID: b.submit().flow, ExecutionID: h.id})
-		must(b, enginecore.RenewLeaseCall{
+		h = b.claim(b.create(), func(c *enginerpc.ClaimExecutionCall) { c.AttemptTimeout = time.Hour })
+		must(b, enginerpc.AddExecutionToFlowCall{FlowID: b.submit().flow, ExecutionID: h.id})
+		must(b, enginerpc.RenewLeaseCall{
 			ExecutionID: h.id, AttemptIndex: h.index, AttemptID: h.try, LeaseID: h.lease, LeaseEpoch: h.epoch, LeaseTTL: longLease,
 		})
 		want(t, "expiry", b.field(b.keys.ExecLeaseCurrent(h.id), "expires_at"), b.core(h.id, "lease_expires_at"))

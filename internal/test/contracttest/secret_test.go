@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // TestTokens delivers signals with tokens of every kind under secrets of every kind.
@@ -80,9 +80,9 @@ func TestRotation(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {
 		secrets := b.keys.WaitpointSecrets(partition)
-		list := wireOf(b, enginecore.ListWaitpointHMACKIDsCall{Partition: partition})
+		list := wireOf(b, enginerpc.ListWaitpointHMACKIDsCall{Partition: partition})
 		rotate := func(kid, secret, grace string) string {
-			call := enginecore.RotateWaitpointHMACSecretCall{Partition: partition, NewKID: "k", NewSecretHex: "00", Grace: time.Hour}
+			call := enginerpc.RotateWaitpointHMACSecretCall{Partition: partition, NewKID: "k", NewSecretHex: "00", Grace: time.Hour}
 			return b.say(wireOf(b, call).with(1, kid).with(2, secret).with(3, grace))
 		}
 		want(t, "no keys", b.say(list), "1|OK||0")

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // state is one that an execution can be in, and what each call answers then.
@@ -53,7 +54,7 @@ var stateTable = []state{
 		evaluate: 1|OK|eligible
 		release: 0|not_blocked_by_deps`},
 	{"delayed", func(b *bench) held {
-		return never(b.create(func(c *enginecore.CreateExecutionCall) { c.DelayUntil = time.Now().Add(time.Hour) }))
+		return never(b.create(func(c *enginerpc.CreateExecutionCall) { c.DelayUntil = time.Now().Add(time.Hour) }))
 	}, holders + `: 0|execution_not_active|none|0|runnable|
 		append: 0|stream_closed
 		cancel override: 1|OK|cancelled|runnable
@@ -80,7 +81,7 @@ var stateTable = []state{
 		release: 0|deps_not_satisfied|1|1`},
 	{"blocked", func(b *bench) held {
 		id := b.create()
-		must(b, enginecore.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: id, BlockingReason: "waiting_for_quota"})
+		must(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: id, BlockingReason: "waiting_for_quota"})
 		return never(id)
 	}, holders + `: 0|execution_not_active|none|0|runnable|
 		cancel override: 1|OK|cancelled|runnable
@@ -121,7 +122,7 @@ var stateTable = []state{
 		mark: 1|OK|marked_expired`},
 	{"marked", func(b *bench) held {
 		h := b.lapsed()
-		must(b, enginecore.MarkLeaseExpiredIfDueCall{ExecutionID: h.id})
+		must(b, enginerpc.MarkLeaseExpiredIfDueCall{ExecutionID: h.id})
 		return h
 	}, `complete fail delay wait suspend renew progress: 0|lease_expired
 		append: 0|stale_owner_cannot_append
@@ -242,61 +243,61 @@ func (b *bench) callsOn(h held) map[string]wire {
 	reclaim := b.reclaimCall(h)
 	claim, resumed := b.claimCall(h.id), b.resumedCall(h.id)
 	reclaim.LeaseID, claim.LeaseID, resumed.LeaseID = "new", "new", "new"
-	reclaimGrant := enginecore.IssueReclaimGrantCall{Grant: b.grantCall(h.id)}
+	reclaimGrant := enginerpc.IssueReclaimGrantCall{Grant: b.grantCall(h.id)}
 	cancel := b.cancelCall(h.id)
 	byHolder := cancel
 	byHolder.Source, byHolder.LeaseID, byHolder.LeaseEpoch = "", h.lease, h.epoch
 	return map[string]wire{
-		"complete": wireOf(b, enginecore.CompleteExecutionCall{
+		"complete": wireOf(b, enginerpc.CompleteExecutionCall{
 			AttemptIndex: h.index, WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try,
 		}),
-		"fail": wireOf(b, enginecore.FailExecutionCall{
+		"fail": wireOf(b, enginerpc.FailExecutionCall{
 			AttemptIndex: h.index, WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try,
 		}),
-		"delay": wireOf(b, enginecore.DelayExecutionCall{
+		"delay": wireOf(b, enginerpc.DelayExecutionCall{
 			AttemptIndex: h.index, WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try,
 			DelayUntil: time.Now(),
 		}),
-		"wait": wireOf(b, enginecore.MoveToWaitingChildrenCall{
+		"wait": wireOf(b, enginerpc.MoveToWaitingChildrenCall{
 			AttemptIndex: h.index, WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try,
 		}),
 		"suspend": wireOf(b, b.suspendCall(h, newWaitpointID(), forGo)),
-		"renew": wireOf(b, enginecore.RenewLeaseCall{
+		"renew": wireOf(b, enginerpc.RenewLeaseCall{
 			ExecutionID: h.id, AttemptIndex: h.index, AttemptID: h.try, LeaseID: h.lease, LeaseEpoch: h.epoch, LeaseTTL: longLease,
 		}),
-		"progress": wireOf(b, enginecore.UpdateProgressCall{ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, ProgressPct: "5"}),
-		"pend": wireOf(b, enginecore.CreatePendingWaitpointCall{
+		"progress": wireOf(b, enginerpc.UpdateProgressCall{ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, ProgressPct: "5"}),
+		"pend": wireOf(b, enginerpc.CreatePendingWaitpointCall{
 			ExecutionID: h.id, AttemptIndex: h.index, WaitpointID: newWaitpointID(), WaitpointKey: "key", ExpiresAt: time.Now(),
 		}),
-		"append": wireOf(b, enginecore.AppendFrameCall{
+		"append": wireOf(b, enginerpc.AppendFrameCall{
 			ExecutionID: h.id, AttemptIndex: h.index, LeaseID: h.lease, LeaseEpoch: h.epoch, FrameType: "delta", MaxPayloadBytes: 9,
 		}),
-		"revoke":          wireOf(b, enginecore.RevokeLeaseCall{WorkerInstanceID: instance, ExecutionID: h.id}),
+		"revoke":          wireOf(b, enginerpc.RevokeLeaseCall{WorkerInstanceID: instance, ExecutionID: h.id}),
 		"cancel":          wireOf(b, byHolder),
 		"override":        wireOf(b, cancel),
-		"expire":          wireOf(b, enginecore.ExpireExecutionCall{WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, ExpireReason: "operator"}),
-		"grant":           wireOf(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(h.id)}),
+		"expire":          wireOf(b, enginerpc.ExpireExecutionCall{WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, ExpireReason: "operator"}),
+		"grant":           wireOf(b, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(h.id)}),
 		"take-over-grant": wireOf(b, reclaimGrant),
 		"claim":           wireOf(b, claim),
 		"resume":          wireOf(b, resumed),
 		"take-over":       wireOf(b, reclaim),
-		"priority":        wireOf(b, enginecore.ChangePriorityCall{LaneID: lane, ExecutionID: h.id, NewPriority: 7}),
-		"promote":         wireOf(b, enginecore.PromoteDelayedCall{LaneID: lane, ExecutionID: h.id, Now: time.Now()}),
-		"block":           wireOf(b, enginecore.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: h.id, BlockingReason: "waiting_for_quota"}),
-		"unblock":         wireOf(b, enginecore.UnblockExecutionCall{LaneID: lane, ExecutionID: h.id}),
-		"go-on":           wireOf(b, enginecore.ResumeExecutionCall{WaitpointID: newWaitpointID(), LaneID: lane, ExecutionID: h.id}),
-		"time-out": wireOf(b, enginecore.ExpireSuspensionCall{
+		"priority":        wireOf(b, enginerpc.ChangePriorityCall{LaneID: lane, ExecutionID: h.id, NewPriority: 7}),
+		"promote":         wireOf(b, enginerpc.PromoteDelayedCall{LaneID: lane, ExecutionID: h.id, Now: time.Now()}),
+		"block":           wireOf(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: h.id, BlockingReason: "waiting_for_quota"}),
+		"unblock":         wireOf(b, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: h.id}),
+		"go-on":           wireOf(b, enginerpc.ResumeExecutionCall{WaitpointID: newWaitpointID(), LaneID: lane, ExecutionID: h.id}),
+		"time-out": wireOf(b, enginerpc.ExpireSuspensionCall{
 			WaitpointID: newWaitpointID(), AttemptIndex: h.index, LaneID: lane, ExecutionID: h.id,
 		}),
-		"replay": wireOf(b, enginecore.ReplayExecutionCall{LaneID: lane, ExecutionID: h.id}),
-		"mark":   wireOf(b, enginecore.MarkLeaseExpiredIfDueCall{ExecutionID: h.id}),
+		"replay": wireOf(b, enginerpc.ReplayExecutionCall{LaneID: lane, ExecutionID: h.id}),
+		"mark":   wireOf(b, enginerpc.MarkLeaseExpiredIfDueCall{ExecutionID: h.id}),
 		"tags":   {function: "ff_set_execution_tags", keys: []string{b.keys.ExecCore(h.id), b.keys.ExecTags(h.id)}, args: []string{"a.b", "c"}},
-		"apply": wireOf(b, enginecore.ApplyDependencyToChildCall{
+		"apply": wireOf(b, enginerpc.ApplyDependencyToChildCall{
 			DownstreamExecutionID: h.id, LaneID: lane, FlowID: enginecore.FlowID(uuid.NewString()), EdgeID: enginecore.EdgeID(uuid.NewString()),
 			UpstreamExecutionID: newExecutionID(), GraphRevision: 1,
 		}),
-		"evaluate": wireOf(b, enginecore.EvaluateFlowEligibilityCall{ExecutionID: h.id}),
-		"release":  wireOf(b, enginecore.PromoteBlockedToEligibleCall{LaneID: lane, ExecutionID: h.id}),
+		"evaluate": wireOf(b, enginerpc.EvaluateFlowEligibilityCall{ExecutionID: h.id}),
+		"release":  wireOf(b, enginerpc.PromoteBlockedToEligibleCall{LaneID: lane, ExecutionID: h.id}),
 	}
 }
 

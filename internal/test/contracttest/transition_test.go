@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // transition is a change of state: what the eight fields say afterwards, and in which indexes the execution is.
@@ -28,7 +29,7 @@ const waiting1 = "runnable unowned eligible_now waiting_for_worker none "
 var transitions = []transition{
 	{"create", func(b *bench) held { return never(b.create()) }, "", waiting1 + "pending_first_attempt waiting ", "eligible", false},
 	{"create delayed", func(b *bench) held {
-		return never(b.create(func(c *enginecore.CreateExecutionCall) { c.DelayUntil = time.Now().Add(time.Hour) }))
+		return never(b.create(func(c *enginerpc.CreateExecutionCall) { c.DelayUntil = time.Now().Add(time.Hour) }))
 	}, "", "runnable unowned not_eligible_until_time waiting_for_delay none pending_first_attempt delayed delayed until <due>", "delayed", false},
 	{"claim", func(b *bench) held { return b.granted(b.create()) }, "claim", "active leased not_applicable none none running_attempt active ", "active lease_expiry worker", false},
 	{"claim a resumed one", func(b *bench) held { h := b.resumed(); b.granted(h.id); return h }, "resume",
@@ -137,7 +138,7 @@ func (b *bench) granted(id enginecore.ExecutionID) held {
 // timed is running work with a timeout and a deadline.
 func (b *bench) timed() held {
 	b.tb.Helper()
-	return b.claim(b.create(), func(c *enginecore.ClaimExecutionCall) {
+	return b.claim(b.create(), func(c *enginerpc.ClaimExecutionCall) {
 		c.AttemptTimeout, c.ExecutionDeadlineAt = time.Hour, time.Now().Add(time.Hour)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // TestFrames appends frames with every default and bound.
@@ -16,7 +17,7 @@ func TestFrames(t *testing.T) {
 	each(t, func(t *testing.T, b *bench) {
 		h := b.running()
 		stream, meta := b.keys.StreamFrames(h.id, h.index), b.keys.StreamMeta(h.id, h.index)
-		full := wireOf(b, enginecore.AppendFrameCall{
+		full := wireOf(b, enginerpc.AppendFrameCall{
 			ExecutionID: h.id, AttemptIndex: h.index, LeaseID: h.lease, LeaseEpoch: h.epoch, FrameType: "delta",
 		})
 		appended := func(call wire) string {
@@ -60,7 +61,7 @@ func TestFrames(t *testing.T) {
 		want(t, "kept", b.length(stream), 10)
 		b.do("HSET", meta, "closed_at", "5", "closed_reason", "why")
 		want(t, "closed", b.say(full.with(13, "9")), "0|stream_closed")
-		read := wireOf(b, enginecore.ReadAttemptStreamCall{ExecutionID: h.id, AttemptIndex: h.index, CountLimit: 5})
+		read := wireOf(b, enginerpc.ReadAttemptStreamCall{ExecutionID: h.id, AttemptIndex: h.index, CountLimit: 5})
 		want(t, "read", b.say(read), "1|OK|list|5|why")
 		want(t, "read with defaults", b.say(read.with(1, "").with(2, "")), "1|OK|list|5|why")
 		want(t, "read without a count", b.say(read.cut(2)), "0|invalid_input|count_limit must be >= 1")
@@ -72,9 +73,9 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {
 		id := enginecore.BudgetID(uuid.NewString())
-		create := enginecore.CreateBudgetCall{
+		create := enginerpc.CreateBudgetCall{
 			Partition: budgetPartition, BudgetID: id, ScopeType: "s", ScopeID: "i", EnforcementMode: "hard", OnHardLimit: "fail", OnSoftLimit: "warn",
-			Now: time.UnixMilli(7), Dims: []enginecore.CreateBudgetDim{
+			Now: time.UnixMilli(7), Dims: []enginerpc.CreateBudgetDim{
 				{Name: "a", Hard: "10.5", Soft: "3"}, {Name: "b", Hard: "", Soft: "2.5"}, {Name: "c", Hard: "0", Soft: "0"}, {Name: "d", Hard: "-5", Soft: "-1"},
 			},
 		}
@@ -93,7 +94,7 @@ func TestUsage(t *testing.T) {
 			call := use(id)
 			call.Now, call.DedupKey = time.UnixMilli(9), key
 			for i := 0; i < len(pairs); i += 2 {
-				call.Dims = append(call.Dims, enginecore.ReportUsageAndCheckDim{Name: pairs[i].(string), Delta: int64(pairs[i+1].(int))})
+				call.Dims = append(call.Dims, enginerpc.ReportUsageAndCheckDim{Name: pairs[i].(string), Delta: int64(pairs[i+1].(int))})
 			}
 			return wireOf(b, call)
 		}
@@ -116,7 +117,7 @@ func TestUsage(t *testing.T) {
 		ttl, _ := b.do("PTTL", once).AsInt64()
 		want(t, "a day", ttl > 86_300_000 && ttl <= 86_400_000, true)
 		want(t, "breach", b.field(definition, "last_breach_dim")+b.field(definition, "last_breach_at")+b.field(definition, "breach_count"), "a91")
-		b.expect(t, line{"reset", wireOf(b, enginecore.ResetBudgetCall{Partition: budgetPartition, BudgetID: id, Now: time.UnixMilli(11)}), "1|OK|0"})
+		b.expect(t, line{"reset", wireOf(b, enginerpc.ResetBudgetCall{Partition: budgetPartition, BudgetID: id, Now: time.UnixMilli(11)}), "1|OK|0"})
 		for _, name := range []string{"a", "b", "c", "d", "e"} {
 			want(t, "usage of "+name, b.field(usage, name), "0")
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // wire is a call as it goes to the server.
@@ -15,9 +15,9 @@ type wire struct {
 	keys, args []string
 }
 
-func wireOf[R any](b *bench, call enginecore.Call[R]) wire {
+func wireOf[R any](b *bench, call enginerpc.Call[R]) wire {
 	b.tb.Helper()
-	function, keys, args, err := enginecore.Wire(b.keys, call)
+	function, keys, args, err := enginerpc.Wire(b.keys, call)
 	if err != nil {
 		b.tb.Fatal(err)
 	}
@@ -66,28 +66,28 @@ func TestShortCalls(t *testing.T) {
 	each(t, func(t *testing.T, b *bench) {
 		h := b.running()
 		idle := b.create()
-		complete := wireOf(b, enginecore.CompleteExecutionCall{
+		complete := wireOf(b, enginerpc.CompleteExecutionCall{
 			WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try,
 		})
-		fail := wireOf(b, enginecore.FailExecutionCall{
+		fail := wireOf(b, enginerpc.FailExecutionCall{
 			WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try,
 		})
-		wait := wireOf(b, enginecore.MoveToWaitingChildrenCall{
+		wait := wireOf(b, enginerpc.MoveToWaitingChildrenCall{
 			WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try,
 		})
-		delay := wireOf(b, enginecore.DelayExecutionCall{
+		delay := wireOf(b, enginerpc.DelayExecutionCall{
 			WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch, AttemptID: h.try,
 			DelayUntil: time.Now(),
 		})
-		progress := wireOf(b, enginecore.UpdateProgressCall{ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch})
-		grant := wireOf(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(idle)})
-		reclaim := wireOf(b, enginecore.ReclaimExecutionCall(b.reclaimCall(h)))
-		renew := wireOf(b, enginecore.RenewLeaseCall{
+		progress := wireOf(b, enginerpc.UpdateProgressCall{ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch})
+		grant := wireOf(b, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(idle)})
+		reclaim := wireOf(b, enginerpc.ReclaimExecutionCall(b.reclaimCall(h)))
+		renew := wireOf(b, enginerpc.RenewLeaseCall{
 			ExecutionID: h.id, AttemptIndex: h.index, AttemptID: h.try, LeaseID: h.lease, LeaseEpoch: h.epoch, LeaseTTL: time.Minute,
 			LeaseHistoryGrace: time.Minute,
 		})
-		rotate := wireOf(b, enginecore.RotateWaitpointHMACSecretCall{Partition: partition, NewKID: "k", NewSecretHex: "00", Grace: time.Hour})
-		drain := wireOf(b, enginecore.DrainSiblingCancelGroupCall{FlowID: "f", DownstreamExecutionID: idle})
+		rotate := wireOf(b, enginerpc.RotateWaitpointHMACSecretCall{Partition: partition, NewKID: "k", NewSecretHex: "00", Grace: time.Hour})
+		drain := wireOf(b, enginerpc.DrainSiblingCancelGroupCall{FlowID: "f", DownstreamExecutionID: idle})
 		for _, x := range []struct {
 			name string
 			call wire
@@ -108,12 +108,12 @@ func TestShortCalls(t *testing.T) {
 			{"reclaim without a time", reclaim.cut(1), "0|invalid_input|lease_ttl_ms must be a number, got: nil"},
 			{"renew without a time", renew.cut(3), "0|invalid_input|lease_ttl_ms must be a number, got: nil"},
 			{"renew without grace", renew.cut(6), "0|invalid_input|lease_history_grace_ms must be a number, got: nil"},
-			{"create without a priority", wireOf(b, enginecore.CreateExecutionCall{
+			{"create without a priority", wireOf(b, enginerpc.CreateExecutionCall{
 				ExecutionID: newExecutionID(), Namespace: "n", LaneID: lane, ExecutionKind: "k", CreatorIdentity: "me", PartitionID: "1",
 			}).cut(4), "0|invalid_input|priority must be a number, got: nil"},
-			{"priority without a number", wireOf(b, enginecore.ChangePriorityCall{LaneID: lane, ExecutionID: idle, NewPriority: 1}).cut(1),
+			{"priority without a number", wireOf(b, enginerpc.ChangePriorityCall{LaneID: lane, ExecutionID: idle, NewPriority: 1}).cut(1),
 				"0|invalid_input|new_priority must be a number, got: nil"},
-			{"promotion without a time", wireOf(b, enginecore.PromoteDelayedCall{LaneID: lane, ExecutionID: idle, Now: time.Now()}).cut(1),
+			{"promotion without a time", wireOf(b, enginerpc.PromoteDelayedCall{LaneID: lane, ExecutionID: idle, Now: time.Now()}).cut(1),
 				"0|invalid_input|now_ms must be a number, got: nil"},
 			{"rotation without a key", rotate.cut(0), "0|invalid_kid"},
 			{"rotation without a secret", rotate.cut(1), "0|invalid_secret_hex"},
@@ -151,13 +151,13 @@ func TestUnusualNumbers(t *testing.T) {
 		})
 		t.Run("a frame that may hold less than nothing", func(t *testing.T) {
 			h := b.running()
-			frame := wireOf(b, enginecore.AppendFrameCall{
+			frame := wireOf(b, enginerpc.AppendFrameCall{
 				ExecutionID: h.id, AttemptIndex: h.index, LeaseID: h.lease, LeaseEpoch: h.epoch, FrameType: "delta", MaxPayloadBytes: 1,
 			})
 			want(t, "empty payload", b.say(frame.with(13, "-1")), "0|retention_limit_exceeded")
 		})
 		t.Run("frames to read", func(t *testing.T) {
-			read := wireOf(b, enginecore.ReadAttemptStreamCall{ExecutionID: newExecutionID(), CountLimit: 1})
+			read := wireOf(b, enginerpc.ReadAttemptStreamCall{ExecutionID: newExecutionID(), CountLimit: 1})
 			for count, reply := range map[string]string{
 				"inf": "0|invalid_input|count_limit_exceeds_hard_cap", "1e400": "0|invalid_input|count_limit_exceeds_hard_cap",
 				"10000.5": "0|invalid_input|count_limit_exceeds_hard_cap", "10000": "1|OK|list||", "0.5": "0|invalid_input|count_limit must be >= 1",
@@ -172,7 +172,7 @@ func TestUnusualNumbers(t *testing.T) {
 				"8999.999999999999": "8999.999999999998", "007": "7",
 			} {
 				id := newExecutionID()
-				call := wireOf(b, enginecore.CreateExecutionCall{
+				call := wireOf(b, enginerpc.CreateExecutionCall{
 					ExecutionID: id, Namespace: "n", LaneID: lane, ExecutionKind: "k", CreatorIdentity: "me", PartitionID: "1",
 				}).with(5, raw)
 				want(t, "reply", b.say(call), "1|OK|"+string(id)+"|waiting")

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // held is an execution with the lease that a test holds on it.
@@ -21,9 +22,9 @@ type held struct {
 
 const longLease = time.Minute
 
-func (b *bench) create(change ...func(*enginecore.CreateExecutionCall)) enginecore.ExecutionID {
+func (b *bench) create(change ...func(*enginerpc.CreateExecutionCall)) enginecore.ExecutionID {
 	b.tb.Helper()
-	call := enginecore.CreateExecutionCall{
+	call := enginerpc.CreateExecutionCall{
 		ExecutionID: newExecutionID(), Namespace: "ns", LaneID: lane, ExecutionKind: "kind", CreatorIdentity: "test", PartitionID: "1",
 	}
 	for _, c := range change {
@@ -33,25 +34,25 @@ func (b *bench) create(change ...func(*enginecore.CreateExecutionCall)) engineco
 	return call.ExecutionID
 }
 
-func withPolicy(policy string) func(*enginecore.CreateExecutionCall) {
-	return func(c *enginecore.CreateExecutionCall) { c.PolicyJSON = []byte(policy) }
+func withPolicy(policy string) func(*enginerpc.CreateExecutionCall) {
+	return func(c *enginerpc.CreateExecutionCall) { c.PolicyJSON = []byte(policy) }
 }
 
-func (b *bench) grantCall(id enginecore.ExecutionID) enginecore.Grant {
-	return enginecore.Grant{ExecutionID: id, WorkerID: worker, WorkerInstanceID: instance, LaneID: lane, GrantTTL: longLease}
+func (b *bench) grantCall(id enginecore.ExecutionID) enginerpc.Grant {
+	return enginerpc.Grant{ExecutionID: id, WorkerID: worker, WorkerInstanceID: instance, LaneID: lane, GrantTTL: longLease}
 }
 
-func (b *bench) claimCall(id enginecore.ExecutionID) enginecore.ClaimExecutionCall {
-	return enginecore.ClaimExecutionCall{
+func (b *bench) claimCall(id enginecore.ExecutionID) enginerpc.ClaimExecutionCall {
+	return enginerpc.ClaimExecutionCall{
 		ExecutionID: id, WorkerID: worker, WorkerInstanceID: instance, LaneID: lane, LeaseID: enginecore.LeaseID(uuid.NewString()),
 		LeaseTTL: longLease, RenewBefore: time.Second, AttemptID: enginecore.AttemptID(uuid.NewString()),
 	}
 }
 
 // claim grants and claims an eligible execution.
-func (b *bench) claim(id enginecore.ExecutionID, change ...func(*enginecore.ClaimExecutionCall)) held {
+func (b *bench) claim(id enginecore.ExecutionID, change ...func(*enginerpc.ClaimExecutionCall)) held {
 	b.tb.Helper()
-	must(b, enginecore.IssueClaimGrantCall{Grant: b.grantCall(id)})
+	must(b, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(id)})
 	call := b.claimCall(id)
 	for _, c := range change {
 		c(&call)
@@ -65,8 +66,8 @@ func (b *bench) running() held {
 	return b.claim(b.create())
 }
 
-func (b *bench) reclaimCall(h held) enginecore.ReclaimExecutionCall {
-	return enginecore.ReclaimExecutionCall{
+func (b *bench) reclaimCall(h held) enginerpc.ReclaimExecutionCall {
+	return enginerpc.ReclaimExecutionCall{
 		OldAttemptIndex: h.index, AttemptIndex: h.index + 1, ExecutionID: h.id, WorkerID: worker, WorkerInstanceID: instance, LaneID: lane,
 		LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: longLease, AttemptID: enginecore.AttemptID(uuid.NewString()),
 	}
@@ -74,20 +75,20 @@ func (b *bench) reclaimCall(h held) enginecore.ReclaimExecutionCall {
 
 func (b *bench) revoke(h held) {
 	b.tb.Helper()
-	must(b, enginecore.RevokeLeaseCall{WorkerInstanceID: instance, ExecutionID: h.id})
+	must(b, enginerpc.RevokeLeaseCall{WorkerInstanceID: instance, ExecutionID: h.id})
 }
 
 func (b *bench) complete(h held, result string) {
 	b.tb.Helper()
-	must(b, enginecore.CompleteExecutionCall{
+	must(b, enginerpc.CompleteExecutionCall{
 		AttemptIndex: h.index, WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch,
 		AttemptID: h.try, ResultPayload: []byte(result),
 	})
 }
 
-func (b *bench) fail(h held, policy string) enginecore.FailExecutionReply {
+func (b *bench) fail(h held, policy string) enginerpc.FailExecutionReply {
 	b.tb.Helper()
-	return must(b, enginecore.FailExecutionCall{
+	return must(b, enginerpc.FailExecutionCall{
 		AttemptIndex: h.index, WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch,
 		AttemptID: h.try, FailureReason: "boom", RetryPolicyJSON: []byte(policy),
 	})
@@ -95,14 +96,14 @@ func (b *bench) fail(h held, policy string) enginecore.FailExecutionReply {
 
 func (b *bench) delay(h held, until time.Time) {
 	b.tb.Helper()
-	must(b, enginecore.DelayExecutionCall{
+	must(b, enginerpc.DelayExecutionCall{
 		AttemptIndex: h.index, WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, LeaseID: h.lease, LeaseEpoch: h.epoch,
 		AttemptID: h.try, DelayUntil: until,
 	})
 }
 
-func (b *bench) cancelCall(id enginecore.ExecutionID) enginecore.CancelExecutionCall {
-	return enginecore.CancelExecutionCall{
+func (b *bench) cancelCall(id enginecore.ExecutionID) enginerpc.CancelExecutionCall {
+	return enginerpc.CancelExecutionCall{
 		WorkerInstanceID: instance, LaneID: lane, ExecutionID: id, Reason: "test", Source: "operator_override",
 	}
 }
@@ -112,9 +113,9 @@ func (b *bench) cancel(id enginecore.ExecutionID) {
 	must(b, b.cancelCall(id))
 }
 
-func (b *bench) replay(id enginecore.ExecutionID) enginecore.ReplayExecutionReply {
+func (b *bench) replay(id enginecore.ExecutionID) enginerpc.ReplayExecutionReply {
 	b.tb.Helper()
-	return must(b, enginecore.ReplayExecutionCall{LaneID: lane, ExecutionID: id})
+	return must(b, enginerpc.ReplayExecutionCall{LaneID: lane, ExecutionID: id})
 }
 
 // waiting is a suspended execution with its waitpoint.
@@ -125,8 +126,8 @@ type waiting struct {
 	token string
 }
 
-func (b *bench) suspendCall(h held, wait enginecore.WaitpointID, condition string) enginecore.SuspendExecutionCall {
-	return enginecore.SuspendExecutionCall{
+func (b *bench) suspendCall(h held, wait enginecore.WaitpointID, condition string) enginerpc.SuspendExecutionCall {
+	return enginerpc.SuspendExecutionCall{
 		WorkerInstanceID: instance, LaneID: lane, ExecutionID: h.id, AttemptIndex: h.index, AttemptID: h.try, LeaseID: h.lease,
 		LeaseEpoch: h.epoch, SuspensionID: enginecore.SuspensionID(uuid.NewString()), WaitpointID: wait, WaitpointKey: "key",
 		ReasonCode: "waiting_for_signal", RequestedBy: "test", ResumeConditionJSON: []byte(condition), ResumePolicyJSON: []byte("{}"),
@@ -136,7 +137,7 @@ func (b *bench) suspendCall(h held, wait enginecore.WaitpointID, condition strin
 // secret gives the partition a signing key.
 func (b *bench) secret() {
 	b.tb.Helper()
-	must(b, enginecore.RotateWaitpointHMACSecretCall{Partition: partition, NewKID: "k1", NewSecretHex: "00ff", Grace: time.Hour})
+	must(b, enginerpc.RotateWaitpointHMACSecretCall{Partition: partition, NewKID: "k1", NewSecretHex: "00ff", Grace: time.Hour})
 }
 
 const forGo = `{"required_signal_names":["go"]}`
@@ -152,22 +153,22 @@ func (b *bench) suspended(condition string) waiting {
 func (b *bench) pending(h held) waiting {
 	b.tb.Helper()
 	b.secret()
-	reply := must(b, enginecore.CreatePendingWaitpointCall{
+	reply := must(b, enginerpc.CreatePendingWaitpointCall{
 		ExecutionID: h.id, AttemptIndex: h.index, WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "key",
 		ExpiresAt: time.Now().Add(time.Hour),
 	})
 	return waiting{held: h, wait: reply.WaitpointID, key: reply.WaitpointKey, token: reply.WaitpointToken}
 }
 
-func (b *bench) signal(w waiting, name string) enginecore.Signal {
-	return enginecore.Signal{
+func (b *bench) signal(w waiting, name string) enginerpc.Signal {
+	return enginerpc.Signal{
 		SignalID: enginecore.SignalID(uuid.NewString()), ExecutionID: w.id, WaitpointID: w.wait, SignalName: name, SignalCategory: "c",
 		SourceType: "user", SourceIdentity: "me", WaitpointToken: w.token,
 	}
 }
 
-func (b *bench) deliverCall(w waiting, name string) enginecore.DeliverSignalCall {
-	return enginecore.DeliverSignalCall{LaneID: lane, Signal: b.signal(w, name)}
+func (b *bench) deliverCall(w waiting, name string) enginerpc.DeliverSignalCall {
+	return enginerpc.DeliverSignalCall{LaneID: lane, Signal: b.signal(w, name)}
 }
 
 // flow is a flow of two executions, the second of which depends on the first.
@@ -180,27 +181,27 @@ type edge struct {
 func (b *bench) staged(up, down enginecore.ExecutionID) edge {
 	b.tb.Helper()
 	e := edge{flow: enginecore.FlowID(uuid.NewString()), id: enginecore.EdgeID(uuid.NewString()), up: up, down: down}
-	must(b, enginecore.CreateFlowCall{Partition: partition, FlowID: e.flow, FlowKind: "kind", Namespace: "ns"})
+	must(b, enginerpc.CreateFlowCall{Partition: partition, FlowID: e.flow, FlowKind: "kind", Namespace: "ns"})
 	for _, member := range []enginecore.ExecutionID{up, down} {
-		must(b, enginecore.AddExecutionToFlowCall{FlowID: e.flow, ExecutionID: member})
+		must(b, enginerpc.AddExecutionToFlowCall{FlowID: e.flow, ExecutionID: member})
 	}
-	must(b, enginecore.StageDependencyEdgeCall{
+	must(b, enginerpc.StageDependencyEdgeCall{
 		FlowID: e.flow, EdgeID: e.id, UpstreamExecutionID: up, DownstreamExecutionID: down, DataPassingRef: "in", ExpectedGraphRevision: 2,
 	})
 	return e
 }
 
-func (b *bench) apply(e edge) enginecore.ApplyDependencyToChildReply {
+func (b *bench) apply(e edge) enginerpc.ApplyDependencyToChildReply {
 	b.tb.Helper()
-	return must(b, enginecore.ApplyDependencyToChildCall{
+	return must(b, enginerpc.ApplyDependencyToChildCall{
 		DownstreamExecutionID: e.down, LaneID: lane, FlowID: e.flow, EdgeID: e.id, UpstreamExecutionID: e.up, GraphRevision: 3,
 		DataPassingRef: "in",
 	})
 }
 
-func (b *bench) resolve(e edge, outcome string) enginecore.ResolveDependencyReply {
+func (b *bench) resolve(e edge, outcome string) enginerpc.ResolveDependencyReply {
 	b.tb.Helper()
-	return must(b, enginecore.ResolveDependencyCall{
+	return must(b, enginerpc.ResolveDependencyCall{
 		DownstreamExecutionID: e.down, LaneID: lane, UpstreamExecutionID: e.up, EdgeID: e.id, UpstreamOutcome: outcome,
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -25,8 +26,8 @@ type fixture struct {
 	*enginetest.Program
 	t    *testing.T
 	ctx  context.Context
-	core *enginecore.Engine
-	keys enginecore.Keys
+	core *enginerpc.Conn
+	keys enginerpc.Keys
 }
 
 func newFixture(t *testing.T, b *enginetest.Bench) *fixture {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -117,7 +118,7 @@ func TestProjectionInSteps(t *testing.T) {
 		d.do(words...)
 		projected, steps := int64(0), 0
 		for cursor, next := "", true; next; next = cursor != "" {
-			reply, err := d.core.ProjectFlows(d.ctx, enginecore.ProjectFlowsCall{Partition: p, Limit: 8, Cursor: cursor})
+			reply, err := d.core.ProjectFlows(d.ctx, enginerpc.ProjectFlowsCall{Partition: p, Limit: 8, Cursor: cursor})
 			require.NoError(t, err)
 			cursor, steps, projected = reply.NextCursor, steps+1, projected+reply.Projected
 			require.Less(t, steps, 100)

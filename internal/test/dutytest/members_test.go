@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -72,7 +72,7 @@ func (d *fixture) countMembers(plan *runtime.Plan, paged func()) map[string]int6
 	d.t.Helper()
 	repaired := make(map[string]int64)
 	for cursor, next := "", true; next; next = cursor != "" {
-		reply, err := d.core.CountMembers(d.ctx, enginecore.CountMembersCall{Partition: plan.Partition, Limit: 64, MoreThan: 100, Cursor: cursor})
+		reply, err := d.core.CountMembers(d.ctx, enginerpc.CountMembersCall{Partition: plan.Partition, Limit: 64, MoreThan: 100, Cursor: cursor})
 		require.NoError(d.t, err)
 		require.Less(d.t, reply.Checked, int64(300))
 		for _, m := range reply.Mended {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -31,11 +32,11 @@ func (d *fixture) office(n admin.NewQuota) *office {
 }
 
 // admit asks for a place, and gives the answer.
-func (o *office) admit(id enginecore.ExecutionID) enginecore.Status {
+func (o *office) admit(id enginecore.ExecutionID) enginerpc.Status {
 	o.t.Helper()
 	now, err := o.core.Now(o.ctx)
 	require.NoError(o.t, err)
-	reply, err := o.core.CheckAdmissionAndRecord(o.ctx, enginecore.CheckAdmissionAndRecordCall{
+	reply, err := o.core.CheckAdmissionAndRecord(o.ctx, enginerpc.CheckAdmissionAndRecordCall{
 		Partition: o.at, QuotaPolicyID: o.id, ExecutionID: id, Now: now,
 	})
 	require.NoError(o.t, err)
@@ -62,9 +63,9 @@ func TestQuotaReconciliation(t *testing.T) {
 		ended, running, waiting, forgotten, next := ids[0], ids[1], ids[2], ids[3], ids[4]
 		gone := enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily})
 		for _, id := range []enginecore.ExecutionID{ended, running, waiting, forgotten, gone} {
-			require.Equal(t, enginecore.StatusAdmitted, o.admit(id))
+			require.Equal(t, enginerpc.StatusAdmitted, o.admit(id))
 		}
-		require.Equal(t, enginecore.StatusConcurrencyExceeded, o.admit(next))
+		require.Equal(t, enginerpc.StatusConcurrencyExceeded, o.admit(next))
 		d.Complete(d.Claim(ended, 0), "done")
 		d.Claim(running, 0)
 		for _, id := range []enginecore.ExecutionID{running, forgotten} {
@@ -78,8 +79,8 @@ func TestQuotaReconciliation(t *testing.T) {
 		require.Empty(t, d.keysLike(":admitted:"+string(ended)))
 		require.EqualValues(t, 5, d.count("ZCARD", d.keys.QuotaWindow(o.at, o.id)), "they have started")
 		require.Zero(t, d.run(runtime.DutyQuotaReconciliation).Done)
-		require.Equal(t, enginecore.StatusAdmitted, o.admit(next))
-		require.Equal(t, enginecore.StatusAdmitted, o.admit(ended), "it is to run again")
+		require.Equal(t, enginerpc.StatusAdmitted, o.admit(next))
+		require.Equal(t, enginerpc.StatusAdmitted, o.admit(ended), "it is to run again")
 		require.EqualValues(t, 4, o.running())
 
 		// What has drifted is put right.
@@ -101,14 +102,14 @@ func TestAdmissionGivenAgain(t *testing.T) {
 		d := newFixture(t, b)
 		o := d.office(admin.NewQuota{Window: time.Hour, MaxConcurrent: 5})
 		id := d.create(admin.NewExecution{})
-		require.Equal(t, enginecore.StatusAdmitted, o.admit(id))
+		require.Equal(t, enginerpc.StatusAdmitted, o.admit(id))
 		d.do("DEL", d.keys.QuotaAdmitted(o.at, o.id, id))
-		looked, err := d.core.ReconcileQuotas(d.ctx, enginecore.ReconcileQuotasCall{Partition: o.at, Limit: 100})
+		looked, err := d.core.ReconcileQuotas(d.ctx, enginerpc.ReconcileQuotasCall{Partition: o.at, Limit: 100})
 		require.NoError(t, err)
 		require.Len(t, looked.Admitted, 1)
-		require.Equal(t, enginecore.StatusAdmitted, o.admit(id))
+		require.Equal(t, enginerpc.StatusAdmitted, o.admit(id))
 		a := looked.Admitted[0]
-		drop := enginecore.DropAdmissionsCall{Partition: o.at, Admissions: []enginecore.DropAdmissionsAdmission{
+		drop := enginerpc.DropAdmissionsCall{Partition: o.at, Admissions: []enginerpc.DropAdmissionsAdmission{
 			{QuotaPolicyID: a.QuotaPolicyID, Execution: a.Execution, AdmittedAt: a.AdmittedAt, Guarded: a.Guarded},
 		}}
 		reply, err := d.core.DropAdmissions(d.ctx, drop)
@@ -126,22 +127,22 @@ func TestPlaceOfAnExecutionThatRunsAgain(t *testing.T) {
 			d := newFixture(t, b)
 			o := d.office(admin.NewQuota{Window: time.Hour, MaxConcurrent: 1})
 			id := d.create(admin.NewExecution{})
-			require.Equal(t, enginecore.StatusAdmitted, o.admit(id))
+			require.Equal(t, enginerpc.StatusAdmitted, o.admit(id))
 			d.Complete(d.Claim(id, 0), "done")
-			looked, err := d.core.ReconcileQuotas(d.ctx, enginecore.ReconcileQuotasCall{Partition: o.at, Limit: 100})
+			looked, err := d.core.ReconcileQuotas(d.ctx, enginerpc.ReconcileQuotasCall{Partition: o.at, Limit: 100})
 			require.NoError(t, err)
 			require.Len(t, looked.Admitted, 1)
-			drop := func(a enginecore.Admitted) enginecore.DropAdmissionsReply {
-				reply, err := d.core.DropAdmissions(d.ctx, enginecore.DropAdmissionsCall{
-					Partition: o.at, Admissions: []enginecore.DropAdmissionsAdmission{enginecore.DropAdmissionsAdmission(a)},
+			drop := func(a enginerpc.Admitted) enginerpc.DropAdmissionsReply {
+				reply, err := d.core.DropAdmissions(d.ctx, enginerpc.DropAdmissionsCall{
+					Partition: o.at, Admissions: []enginerpc.DropAdmissionsAdmission{enginerpc.DropAdmissionsAdmission(a)},
 				})
 				require.NoError(t, err)
 				return reply
 			}
-			_, err = d.core.ReplayExecution(d.ctx, enginecore.ReplayExecutionCall{LaneID: "default", ExecutionID: id})
+			_, err = d.core.ReplayExecution(d.ctx, enginerpc.ReplayExecutionCall{LaneID: "default", ExecutionID: id})
 			require.NoError(t, err)
 			if asksFirst {
-				require.Equal(t, enginecore.StatusAlreadyAdmitted, o.admit(id))
+				require.Equal(t, enginerpc.StatusAlreadyAdmitted, o.admit(id))
 			}
 			first := drop(looked.Admitted[0])
 			require.Zero(t, first.Dropped)
@@ -150,15 +151,15 @@ func TestPlaceOfAnExecutionThatRunsAgain(t *testing.T) {
 				d.Claim(id, 1)
 				require.Zero(t, d.run(runtime.DutyQuotaReconciliation).Done, "it runs")
 			} else {
-				require.Equal(t, enginecore.StatusConcurrencyExceeded, o.admit(id), "its former place is not free yet")
+				require.Equal(t, enginerpc.StatusConcurrencyExceeded, o.admit(id), "its former place is not free yet")
 				require.EqualValues(t, 1, d.run(runtime.DutyQuotaReconciliation).Done)
-				require.Equal(t, enginecore.StatusAdmitted, o.admit(id))
+				require.Equal(t, enginerpc.StatusAdmitted, o.admit(id))
 				require.Zero(t, drop(first.Again[0]).Dropped)
 				d.Claim(id, 1)
 			}
 			require.EqualValues(t, 1, o.running())
 			other := d.create(admin.NewExecution{})
-			require.Equal(t, enginecore.StatusConcurrencyExceeded, o.admit(other))
+			require.Equal(t, enginerpc.StatusConcurrencyExceeded, o.admit(other))
 			b.Wipe(t)
 		}
 	})
@@ -189,7 +190,7 @@ func TestQuotasInSteps(t *testing.T) {
 		seen := make(map[string]bool)
 		steps := 0
 		for cursor, next := "", true; next; next = cursor != "" {
-			reply, err := d.core.ReconcileQuotas(d.ctx, enginecore.ReconcileQuotasCall{Partition: at, Limit: 64, Cursor: cursor})
+			reply, err := d.core.ReconcileQuotas(d.ctx, enginerpc.ReconcileQuotasCall{Partition: at, Limit: 64, Cursor: cursor})
 			require.NoError(t, err)
 			for _, a := range reply.Admitted {
 				seen[a.Execution] = true

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -168,7 +169,7 @@ func TestRetentionInSteps(t *testing.T) {
 		p, err := id.Partition()
 		require.NoError(t, err)
 		d.do("SET", d.keys.StreamFrames(id, attempts-1), "frames")
-		reply, err := d.core.Trim(d.ctx, enginecore.TrimCall{Partition: p, Limit: 100})
+		reply, err := d.core.Trim(d.ctx, enginerpc.TrimCall{Partition: p, Limit: 100})
 		require.NoError(t, err)
 		require.Zero(t, reply.Trimmed)
 		require.NotEmpty(t, reply.NextCursor)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -38,7 +39,7 @@ func (d *fixture) race(upstreams int) *race {
 	}
 	r.ups = r.ups[:upstreams]
 	r.tuple = string(flow) + "|" + string(r.last)
-	_, err = d.core.SetEdgeGroupPolicy(d.ctx, enginecore.SetEdgeGroupPolicyCall{
+	_, err = d.core.SetEdgeGroupPolicy(d.ctx, enginerpc.SetEdgeGroupPolicyCall{
 		FlowID: flow, DownstreamExecutionID: r.last, PolicyVariant: "any_of", OnSatisfied: "cancel_remaining",
 	})
 	require.NoError(d.t, err)

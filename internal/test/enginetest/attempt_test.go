@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -18,28 +18,28 @@ func TestFirstAttemptGetsItsRecord(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		what  string
-		do    func(t *testing.T, g *graph, x enginecore.ClaimedExecution)
+		do    func(t *testing.T, g *graph, x enginerpc.ClaimedExecution)
 		state string // of the record
 	}{
-		{"failure", func(_ *testing.T, g *graph, _ enginecore.ClaimedExecution) { g.end("a", "failed") }, "ended_failure"},
-		{"cancel", func(_ *testing.T, g *graph, _ enginecore.ClaimedExecution) { g.end("a", "cancelled") }, "ended_cancelled"},
-		{"deadline", func(_ *testing.T, g *graph, _ enginecore.ClaimedExecution) { g.end("a", "expired") }, "ended_failure"},
-		{"delay", func(t *testing.T, g *graph, x enginecore.ClaimedExecution) {
-			_, err := g.e.DelayExecution(g.ctx, enginecore.DelayExecutionCall{
+		{"failure", func(_ *testing.T, g *graph, _ enginerpc.ClaimedExecution) { g.end("a", "failed") }, "ended_failure"},
+		{"cancel", func(_ *testing.T, g *graph, _ enginerpc.ClaimedExecution) { g.end("a", "cancelled") }, "ended_cancelled"},
+		{"deadline", func(_ *testing.T, g *graph, _ enginerpc.ClaimedExecution) { g.end("a", "expired") }, "ended_failure"},
+		{"delay", func(t *testing.T, g *graph, x enginerpc.ClaimedExecution) {
+			_, err := g.e.DelayExecution(g.ctx, enginerpc.DelayExecutionCall{
 				ExecutionID: x.ExecutionID, AttemptIndex: x.AttemptIndex, WorkerInstanceID: "w1", LaneID: g.lane, LeaseID: x.LeaseID,
 				LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID, DelayUntil: time.Now().Add(time.Hour),
 			})
 			require.NoError(t, err)
 		}, "suspended"},
-		{"output", func(t *testing.T, g *graph, x enginecore.ClaimedExecution) {
-			_, err := g.e.AppendFrame(g.ctx, enginecore.AppendFrameCall{
+		{"output", func(t *testing.T, g *graph, x enginerpc.ClaimedExecution) {
+			_, err := g.e.AppendFrame(g.ctx, enginerpc.AppendFrameCall{
 				ExecutionID: x.ExecutionID, AttemptIndex: x.AttemptIndex, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch,
 				AttemptID: x.AttemptID, FrameType: "text", Payload: []byte("hello"),
 			})
 			require.NoError(t, err)
 		}, "started"},
-		{"takeover", func(t *testing.T, g *graph, x enginecore.ClaimedExecution) {
-			_, err := g.e.RevokeLease(g.ctx, enginecore.RevokeLeaseCall{
+		{"takeover", func(t *testing.T, g *graph, x enginerpc.ClaimedExecution) {
+			_, err := g.e.RevokeLease(g.ctx, enginerpc.RevokeLeaseCall{
 				WorkerInstanceID: "w1", ExecutionID: x.ExecutionID, ExpectedLeaseID: x.LeaseID, RevokeReason: "test",
 			})
 			require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestTimedNode(t *testing.T) {
 		assert.Empty(t, g.hash(g.e.Keys().AttemptRecord(g.node("a"), 0)))
 		b.Check(t, invariant.AnyTime)
 
-		_, err := g.e.Renew(g.ctx, enginecore.RenewCall{Partition: g.p, WorkerInstanceID: "w1", LeaseTTL: time.Hour, Leases: []enginecore.RenewLease{{
+		_, err := g.e.Renew(g.ctx, enginerpc.RenewCall{Partition: g.p, WorkerInstanceID: "w1", LeaseTTL: time.Hour, Leases: []enginerpc.RenewLease{{
 			ExecutionID: g.leases["a"].ExecutionID, LeaseID: g.leases["a"].LeaseID, LeaseEpoch: 1, AttemptID: g.leases["a"].AttemptID,
 		}}})
 		require.NoError(t, err)

@@ -9,19 +9,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
 
 // completions is a call that completes nodes that are leased, and asks for as many.
-func (g *graph) completions(names ...string) enginecore.CompleteManyCall {
-	call := enginecore.CompleteManyCall{Partition: g.p, ClaimRequest: enginecore.ClaimRequest{
+func (g *graph) completions(names ...string) enginerpc.CompleteManyCall {
+	call := enginerpc.CompleteManyCall{Partition: g.p, ClaimRequest: enginerpc.ClaimRequest{
 		LaneID: g.lane, WorkerID: "w", WorkerInstanceID: "w1", ClaimID: uuid.NewString(), Count: int64(len(names)),
 		LeaseTTL: time.Hour, Kinds: "\n" + groupKind + "\n",
 	}}
 	for _, name := range names {
 		x := g.leases[name]
-		call.Completions = append(call.Completions, enginecore.CompleteManyCompletion{
+		call.Completions = append(call.Completions, enginerpc.CompleteManyCompletion{
 			ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
 			Result: []byte("result of " + name),
 		})
@@ -29,14 +30,14 @@ func (g *graph) completions(names ...string) enginecore.CompleteManyCall {
 	return call
 }
 
-func (g *graph) completeMany(call enginecore.CompleteManyCall) (outcomes []string, nodes map[string]enginecore.ClaimedExecution) {
+func (g *graph) completeMany(call enginerpc.CompleteManyCall) (outcomes []string, nodes map[string]enginerpc.ClaimedExecution) {
 	g.t.Helper()
 	reply, err := g.e.CompleteMany(g.ctx, call)
 	require.NoError(g.t, err)
 	for _, outcome := range reply.Outcomes {
 		outcomes = append(outcomes, outcome.Code)
 	}
-	nodes = make(map[string]enginecore.ClaimedExecution)
+	nodes = make(map[string]enginerpc.ClaimedExecution)
 	for _, x := range reply.Executions {
 		nodes[x.Node], g.leases[x.Node] = x, x
 	}
@@ -58,7 +59,7 @@ func TestCompleteMany(t *testing.T) {
 		outcomes, nodes := g.completeMany(call)
 		assert.Equal(t, []string{"OK", "stale_lease", "OK"}, outcomes)
 		require.Len(t, nodes, 1)
-		assert.Equal(t, []enginecore.NodeInput{{Name: "a1", Result: []byte("result of a1")}}, nodes["b1"].Inputs)
+		assert.Equal(t, []enginerpc.NodeInput{{Name: "a1", Result: []byte("result of a1")}}, nodes["b1"].Inputs)
 
 		call.Repeated = true
 		outcomes, again := g.completeMany(call)

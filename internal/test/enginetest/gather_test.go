@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -21,10 +21,10 @@ func TestClaimThatEndsWhatItLeased(t *testing.T) {
 		g.managed("", map[string]joinPolicy{"all": {"quorum", 3, "cancel_remaining"}},
 			[2]string{"a", "all"}, [2]string{"b", "all"}, [2]string{"c", "all"})
 		client, keys := g.e.Client(), g.e.Keys()
-		claim := func(count int64) []enginecore.ClaimedExecution {
+		claim := func(count int64) []enginerpc.ClaimedExecution {
 			call := g.completions().ClaimRequest
 			call.ClaimID, call.Count = uuid.NewString(), count
-			reply, err := g.e.Claim(g.ctx, enginecore.ClaimCall{Partition: g.p, ClaimRequest: call})
+			reply, err := g.e.Claim(g.ctx, enginerpc.ClaimCall{Partition: g.p, ClaimRequest: call})
 			require.NoError(t, err)
 			return reply.Executions
 		}
@@ -35,7 +35,7 @@ func TestClaimThatEndsWhatItLeased(t *testing.T) {
 				policy := client.B().Set().Key(keys.ExecPolicy(x.ExecutionID)).Value(`{"max_reclaim_count":0}`).Build()
 				require.NoError(t, client.Do(g.ctx, policy).Error())
 			}
-			_, err := g.e.RevokeLease(g.ctx, enginecore.RevokeLeaseCall{ExecutionID: x.ExecutionID, WorkerInstanceID: "w1"})
+			_, err := g.e.RevokeLease(g.ctx, enginerpc.RevokeLeaseCall{ExecutionID: x.ExecutionID, WorkerInstanceID: "w1"})
 			require.NoError(t, err)
 		}
 

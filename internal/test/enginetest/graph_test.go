@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
@@ -37,20 +38,20 @@ const groupKind = "group.node"
 type graph struct {
 	t      *testing.T
 	b      *enginetest.Bench
-	e      *enginecore.Engine
+	e      *enginerpc.Conn
 	ctx    context.Context
 	p      enginecore.Partition
 	id     enginecore.FlowID
 	lane   enginecore.LaneID
 	edges  [][2]string
-	leases map[string]enginecore.ClaimedExecution
+	leases map[string]enginerpc.ClaimedExecution
 }
 
 func newGraph(t *testing.T, b *enginetest.Bench) *graph {
 	t.Helper()
 	g := &graph{
 		t: t, b: b, e: b.Engine.Core(), ctx: enginetest.Context(t), id: enginecore.FlowID(uuid.NewString()),
-		leases: make(map[string]enginecore.ClaimedExecution),
+		leases: make(map[string]enginerpc.ClaimedExecution),
 	}
 	p, err := g.e.FlowPartition(g.id)
 	require.NoError(t, err)
@@ -114,7 +115,7 @@ func (g *graph) ids(names ...string) []string {
 }
 
 func (g *graph) policy(down string, p joinPolicy, expected int64) (string, error) {
-	reply, err := g.e.SetEdgeGroupPolicy(g.ctx, enginecore.SetEdgeGroupPolicyCall{
+	reply, err := g.e.SetEdgeGroupPolicy(g.ctx, enginerpc.SetEdgeGroupPolicyCall{
 		FlowID: g.id, DownstreamExecutionID: g.node(down), PolicyVariant: p.variant, OnSatisfied: p.then, K: p.k,
 		ExpectedEdges: expected,
 	})
@@ -124,14 +125,14 @@ func (g *graph) policy(down string, p joinPolicy, expected int64) (string, error
 // plain builds a flow call by call: nodes, joins, and edges in the order given.
 func (g *graph) plain(nodes []string, joins map[string]joinPolicy, edges ...[2]string) {
 	g.t.Helper()
-	_, err := g.e.CreateFlow(g.ctx, enginecore.CreateFlowCall{Partition: g.p, FlowID: g.id, FlowKind: "f", Namespace: "n"})
+	_, err := g.e.CreateFlow(g.ctx, enginerpc.CreateFlowCall{Partition: g.p, FlowID: g.id, FlowKind: "f", Namespace: "n"})
 	require.NoError(g.t, err)
 	for _, name := range nodes {
-		_, err := g.e.CreateExecution(g.ctx, enginecore.CreateExecutionCall{
+		_, err := g.e.CreateExecution(g.ctx, enginerpc.CreateExecutionCall{
 			ExecutionID: g.node(name), Namespace: "n", LaneID: g.lane, ExecutionKind: groupKind, CreatorIdentity: "test",
 		})
 		require.NoError(g.t, err)
-		_, err = g.e.AddExecutionToFlow(g.ctx, enginecore.AddExecutionToFlowCall{FlowID: g.id, ExecutionID: g.node(name)})
+		_, err = g.e.AddExecutionToFlow(g.ctx, enginerpc.AddExecutionToFlowCall{FlowID: g.id, ExecutionID: g.node(name)})
 		require.NoError(g.t, err)
 	}
 	for _, down := range slices.Sorted(maps.Keys(joins)) {
@@ -151,7 +152,7 @@ func (g *graph) stage(up, down string) {
 	g.t.Helper()
 	revision, err := strconv.ParseInt(g.hash(g.e.Keys().FlowCore(g.p, g.id))["graph_revision"], 10, 64)
 	require.NoError(g.t, err)
-	_, err = g.e.StageDependencyEdge(g.ctx, enginecore.StageDependencyEdgeCall{
+	_, err = g.e.StageDependencyEdge(g.ctx, enginerpc.StageDependencyEdgeCall{
 		FlowID: g.id, EdgeID: g.edge(up, down), UpstreamExecutionID: g.node(up), DownstreamExecutionID: g.node(down),
 		ExpectedGraphRevision: revision,
 	})
@@ -160,7 +161,7 @@ func (g *graph) stage(up, down string) {
 
 func (g *graph) apply(up, down, ref string) string {
 	g.t.Helper()
-	reply, err := g.e.ApplyDependencyToChild(g.ctx, enginecore.ApplyDependencyToChildCall{
+	reply, err := g.e.ApplyDependencyToChild(g.ctx, enginerpc.ApplyDependencyToChildCall{
 		FlowID: g.id, EdgeID: g.edge(up, down), UpstreamExecutionID: g.node(up), DownstreamExecutionID: g.node(down),
 		GroupExecutionID: g.node(down), LaneID: g.lane, DataPassingRef: ref,
 	})
@@ -168,8 +169,8 @@ func (g *graph) apply(up, down, ref string) string {
 	return reply.Unresolved
 }
 
-func (g *graph) resolution(up, down, outcome string) enginecore.ResolveDependencyCall {
-	return enginecore.ResolveDependencyCall{
+func (g *graph) resolution(up, down, outcome string) enginerpc.ResolveDependencyCall {
+	return enginerpc.ResolveDependencyCall{
 		DownstreamExecutionID: g.node(down), GroupExecutionID: g.node(down), UpstreamExecutionID: g.node(up), LaneID: g.lane,
 		EdgeID: g.edge(up, down), UpstreamOutcome: outcome, FlowID: g.id,
 	}
@@ -184,7 +185,7 @@ func (g *graph) resolve(up, down, outcome string) (state, effect string) {
 
 func (g *graph) cancel(name string) {
 	g.t.Helper()
-	_, err := g.e.CancelExecution(g.ctx, enginecore.CancelExecutionCall{
+	_, err := g.e.CancelExecution(g.ctx, enginerpc.CancelExecutionCall{
 		ExecutionID: g.node(name), LaneID: g.lane, Reason: "test", Source: "operator_override",
 	})
 	require.NoError(g.t, err)
@@ -192,14 +193,14 @@ func (g *graph) cancel(name string) {
 
 func (g *graph) evaluate(name string) string {
 	g.t.Helper()
-	reply, err := g.e.EvaluateFlowEligibility(g.ctx, enginecore.EvaluateFlowEligibilityCall{ExecutionID: g.node(name)})
+	reply, err := g.e.EvaluateFlowEligibility(g.ctx, enginerpc.EvaluateFlowEligibilityCall{ExecutionID: g.node(name)})
 	require.NoError(g.t, err)
 	return reply.Eligibility
 }
 
 func (g *graph) replay(name string) int64 {
 	g.t.Helper()
-	reply, err := g.e.ReplayExecution(g.ctx, enginecore.ReplayExecutionCall{ExecutionID: g.node(name), LaneID: g.lane})
+	reply, err := g.e.ReplayExecution(g.ctx, enginerpc.ReplayExecutionCall{ExecutionID: g.node(name), LaneID: g.lane})
 	require.NoError(g.t, err)
 	return reply.WaitingFor
 }
@@ -213,14 +214,14 @@ func (g *graph) managed(result string, joins map[string]joinPolicy, edges ...[2]
 		upstreams[edge[1]]++
 	}
 	g.edges = edges
-	call := enginecore.SubmitFlowCall{
+	call := enginerpc.SubmitFlowCall{
 		Partition: g.p, FlowID: g.id, FlowName: "groups", RunID: string(g.id), Namespace: "n", GraphHash: "g", InputHash: "i",
 		Definition: []byte("{}"), NodeTotal: int64(len(upstreams)), EdgeTotal: int64(len(edges)),
 	}
 	if result != "" {
 		call.ResultExecutionID = g.node(result)
 	}
-	send := func(change func(c *enginecore.SubmitFlowCall)) {
+	send := func(change func(c *enginerpc.SubmitFlowCall)) {
 		g.t.Helper()
 		c := call
 		change(&c)
@@ -233,9 +234,9 @@ func (g *graph) managed(result string, joins map[string]joinPolicy, edges ...[2]
 		}
 	}
 	for names := range slices.Chunk(slices.Sorted(maps.Keys(upstreams)), 200) {
-		send(func(c *enginecore.SubmitFlowCall) {
+		send(func(c *enginerpc.SubmitFlowCall) {
 			for _, name := range names {
-				c.Nodes = append(c.Nodes, enginecore.SubmitFlowNode{
+				c.Nodes = append(c.Nodes, enginerpc.SubmitFlowNode{
 					ExecutionID: g.node(name), Name: name, Kind: groupKind, LaneID: g.lane, UpstreamCount: upstreams[name],
 					InputCount: upstreams[name], Policy: []byte("{}"), Tags: []byte("{}"),
 				})
@@ -247,23 +248,23 @@ func (g *graph) managed(result string, joins map[string]joinPolicy, edges ...[2]
 		require.NoError(g.t, err)
 	}
 	for some := range slices.Chunk(edges, 200) {
-		send(func(c *enginecore.SubmitFlowCall) {
+		send(func(c *enginerpc.SubmitFlowCall) {
 			for _, edge := range some {
-				c.Edges = append(c.Edges, enginecore.SubmitFlowEdge{
+				c.Edges = append(c.Edges, enginerpc.SubmitFlowEdge{
 					EdgeID: g.edge(edge[0], edge[1]), UpstreamExecutionID: g.node(edge[0]), DownstreamExecutionID: g.node(edge[1]),
 					DependencyKind: "success_only", InputName: edge[0],
 				})
 			}
 		})
 	}
-	send(func(c *enginecore.SubmitFlowCall) { c.Last = true })
+	send(func(c *enginerpc.SubmitFlowCall) { c.Last = true })
 }
 
 // claim leases all that can be claimed.
 func (g *graph) claim() {
 	g.t.Helper()
 	for {
-		reply, err := g.e.Claim(g.ctx, enginecore.ClaimCall{Partition: g.p, ClaimRequest: enginecore.ClaimRequest{
+		reply, err := g.e.Claim(g.ctx, enginerpc.ClaimCall{Partition: g.p, ClaimRequest: enginerpc.ClaimRequest{
 			LaneID: g.lane, WorkerID: "w", WorkerInstanceID: "w1", ClaimID: uuid.NewString(), Count: 100,
 			LeaseTTL: time.Hour, Kinds: "\n" + groupKind + "\n",
 		}})
@@ -287,16 +288,16 @@ func (g *graph) end(name, outcome string) (more bool) {
 	switch outcome {
 	case "success":
 		require.True(g.t, leased, "%s cannot be claimed: %v", name, g.core(name))
-		reply, err := g.e.Complete(g.ctx, enginecore.CompleteCall{
+		reply, err := g.e.Complete(g.ctx, enginerpc.CompleteCall{
 			Partition: g.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
 			Result:       []byte("result of " + name),
-			ClaimRequest: enginecore.ClaimRequest{LaneID: g.lane, WorkerID: "w", WorkerInstanceID: "w1", LeaseTTL: time.Hour},
+			ClaimRequest: enginerpc.ClaimRequest{LaneID: g.lane, WorkerID: "w", WorkerInstanceID: "w1", LeaseTTL: time.Hour},
 		})
 		require.NoError(g.t, err)
 		more = reply.More
 	case "failed":
 		require.True(g.t, leased, "%s cannot be claimed: %v", name, g.core(name))
-		reply, err := g.e.Fail(g.ctx, enginecore.FailCall{
+		reply, err := g.e.Fail(g.ctx, enginerpc.FailCall{
 			Partition: g.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
 			AttemptIndex: x.AttemptIndex, Reason: "broken", Category: "test",
 		})
@@ -305,7 +306,7 @@ func (g *graph) end(name, outcome string) (more bool) {
 	case "cancelled":
 		g.cancel(name)
 	case "expired":
-		_, err := g.e.ExpireExecution(g.ctx, enginecore.ExpireExecutionCall{
+		_, err := g.e.ExpireExecution(g.ctx, enginerpc.ExpireExecutionCall{
 			ExecutionID: g.node(name), LaneID: g.lane, ExpireReason: "operator",
 		})
 		require.NoError(g.t, err)
@@ -320,7 +321,7 @@ func (g *graph) end(name, outcome string) (more bool) {
 func (g *graph) drain(limit int64) (cancelled int64) {
 	g.t.Helper()
 	for range 1000 {
-		reply, err := g.e.Tick(g.ctx, enginecore.TickCall{Partition: g.p, Limit: limit})
+		reply, err := g.e.Tick(g.ctx, enginerpc.TickCall{Partition: g.p, Limit: limit})
 		require.NoError(g.t, err)
 		cancelled += reply.Cancelled
 		if !reply.More {
@@ -331,9 +332,9 @@ func (g *graph) drain(limit int64) (cancelled int64) {
 	return 0
 }
 
-func (g *graph) result() enginecore.FlowResultReply {
+func (g *graph) result() enginerpc.FlowResultReply {
 	g.t.Helper()
-	reply, err := g.e.FlowResult(g.ctx, enginecore.FlowResultCall{Partition: g.p, FlowID: g.id})
+	reply, err := g.e.FlowResult(g.ctx, enginerpc.FlowResultCall{Partition: g.p, FlowID: g.id})
 	require.NoError(g.t, err)
 	return reply
 }
@@ -356,8 +357,8 @@ func (g *graph) dump() string {
 	return strings.Join(append(lines, g.owed()...), "\n")
 }
 
-func (g *graph) drainCall(down string) enginecore.DrainSiblingCancelGroupCall {
-	return enginecore.DrainSiblingCancelGroupCall{FlowID: g.id, DownstreamExecutionID: g.node(down)}
+func (g *graph) drainCall(down string) enginerpc.DrainSiblingCancelGroupCall {
+	return enginerpc.DrainSiblingCancelGroupCall{FlowID: g.id, DownstreamExecutionID: g.node(down)}
 }
 
 // raw calls a function with keys and arguments as they are.

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -166,7 +166,7 @@ func TestEarlierResultsOfAGroupCount(t *testing.T) {
 			}
 			want := map[string]string{"a": "result of a", "c": "result of c"}
 			assert.Equal(t, want, inputs, "those that satisfied the join, and no later one")
-			paged, err := g.e.ReadInputs(g.ctx, enginecore.ReadInputsCall{Partition: g.p, ExecutionID: g.node("j")})
+			paged, err := g.e.ReadInputs(g.ctx, enginerpc.ReadInputsCall{Partition: g.p, ExecutionID: g.node("j")})
 			require.NoError(t, err)
 			assert.Len(t, paged.Inputs, 2)
 			g.end("j", "success")

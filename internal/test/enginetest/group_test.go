@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -67,7 +68,7 @@ func TestGroupWaitsForItsEdges(t *testing.T) {
 			assert.Equal(t, "pending", state)
 			assert.Equal(t, "waiting_children", g.state("j"))
 			assert.Equal(t, "blocked_by_dependencies", g.evaluate("j"), "no edge is open, but the group is")
-			_, err := g.e.PromoteBlockedToEligible(g.ctx, enginecore.PromoteBlockedToEligibleCall{ExecutionID: g.node("j"), LaneID: g.lane})
+			_, err := g.e.PromoteBlockedToEligible(g.ctx, enginerpc.PromoteBlockedToEligibleCall{ExecutionID: g.node("j"), LaneID: g.lane})
 			require.ErrorIs(t, err, enginecore.ErrDepsNotSatisfied)
 			g.apply("b", "j", "")
 			state, _ = g.resolve("b", "j", "success")
@@ -160,7 +161,7 @@ func TestOlderFormOfTheCalls(t *testing.T) {
 		before := g.group("j")
 		for _, up := range []string{"a", "b"} {
 			g.stage(up, "j")
-			reply, err := g.e.ApplyDependencyToChild(g.ctx, enginecore.ApplyDependencyToChildCall{
+			reply, err := g.e.ApplyDependencyToChild(g.ctx, enginerpc.ApplyDependencyToChildCall{
 				FlowID: g.id, EdgeID: g.edge(up, "j"), UpstreamExecutionID: g.node(up), DownstreamExecutionID: g.node("j"), LaneID: g.lane,
 			})
 			require.NoError(t, err)
@@ -168,7 +169,7 @@ func TestOlderFormOfTheCalls(t *testing.T) {
 		}
 		call := g.resolution("a", "j", "failed")
 		call.GroupExecutionID = ""
-		function, keys, args, err := enginecore.Wire(g.e.Keys(), call)
+		function, keys, args, err := enginerpc.Wire(g.e.Keys(), call)
 		require.NoError(t, err)
 		reply, err := g.raw(function, keys[:11], args[:3])
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -17,7 +18,7 @@ import (
 func (l *waitFixture) tick() {
 	l.t.Helper()
 	for {
-		reply, err := l.e.Tick(l.ctx, enginecore.TickCall{Partition: l.p, Limit: 256})
+		reply, err := l.e.Tick(l.ctx, enginerpc.TickCall{Partition: l.p, Limit: 256})
 		require.NoError(l.t, err)
 		if !reply.More {
 			return
@@ -29,7 +30,7 @@ func (l *waitFixture) tick() {
 func (l *waitFixture) cancelFlow() {
 	l.t.Helper()
 	for {
-		reply, err := l.e.CancelFlow(l.ctx, enginecore.CancelFlowCall{Partition: l.p, FlowID: l.id, Reason: "test", Actor: "test"})
+		reply, err := l.e.CancelFlow(l.ctx, enginerpc.CancelFlowCall{Partition: l.p, FlowID: l.id, Reason: "test", Actor: "test"})
 		require.NoError(l.t, err)
 		if !reply.More {
 			return
@@ -58,8 +59,8 @@ func TestReplayBeforeThePostponedEdges(t *testing.T) {
 		}
 		whole := l.call(append([]string{"root"}, names...), nil, links...)
 		for _, part := range []struct {
-			nodes []enginecore.SubmitFlowNode
-			edges []enginecore.SubmitFlowEdge
+			nodes []enginerpc.SubmitFlowNode
+			edges []enginerpc.SubmitFlowEdge
 		}{{nodes: whole.Nodes[:200]}, {nodes: whole.Nodes[200:]}, {edges: whole.Edges}, {}} {
 			c := whole
 			c.Nodes, c.Edges, c.Last = part.nodes, part.edges, part.nodes == nil && part.edges == nil
@@ -101,7 +102,7 @@ func TestRerunAfterACancelByOtherTools(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newWaitFixture(t, b)
 		l.submit([]string{"a", "b"}, nil, link{"a", "b", "success_only"})
-		_, err := l.e.ContractCancelFlow(l.ctx, enginecore.ContractCancelFlowCall{
+		_, err := l.e.ContractCancelFlow(l.ctx, enginerpc.ContractCancelFlowCall{
 			Partition: l.p, FlowID: l.id, Reason: "test", CancellationPolicy: "cancel_all", Grace: time.Millisecond,
 		})
 		require.NoError(t, err)
@@ -109,7 +110,7 @@ func TestRerunAfterACancelByOtherTools(t *testing.T) {
 		l.cancel("b")
 		require.NotEmpty(t, l.flowCore()["closed_at"])
 
-		rerun := enginecore.RerunCall{
+		rerun := enginerpc.RerunCall{
 			Partition: l.p, FlowID: l.id, RerunID: uuid.NewString(), Mode: "failed", Actor: "test", Begin: true,
 			Nodes: []enginecore.ExecutionID{l.node("a"), l.node("b")},
 		}
@@ -200,7 +201,7 @@ func TestPurgeThatWasLeftBehind(t *testing.T) {
 		l.submit(numbered(200), nil)
 		l.cancelFlow()
 		l.tick()
-		reply, err := l.e.PurgeFlow(l.ctx, enginecore.PurgeFlowCall{Partition: l.p, FlowID: l.id})
+		reply, err := l.e.PurgeFlow(l.ctx, enginerpc.PurgeFlowCall{Partition: l.p, FlowID: l.id})
 		require.NoError(t, err)
 		require.True(t, reply.More)
 		client := l.e.Client()

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -18,7 +18,7 @@ func (g *graph) whole(nodes []string, edges ...[2]string) {
 	g.submit(g.wholeCall(nodes, edges...))
 }
 
-func (g *graph) submit(call enginecore.SubmitFlowCall) {
+func (g *graph) submit(call enginerpc.SubmitFlowCall) {
 	g.t.Helper()
 	reply, err := g.e.SubmitFlow(g.ctx, call)
 	require.NoError(g.t, err)
@@ -26,22 +26,22 @@ func (g *graph) submit(call enginecore.SubmitFlowCall) {
 }
 
 // wholeCall is the call that whole sends.
-func (g *graph) wholeCall(nodes []string, edges ...[2]string) enginecore.SubmitFlowCall {
+func (g *graph) wholeCall(nodes []string, edges ...[2]string) enginerpc.SubmitFlowCall {
 	upstreams := make(map[string]int64)
-	call := enginecore.SubmitFlowCall{
+	call := enginerpc.SubmitFlowCall{
 		Partition: g.p, FlowID: g.id, FlowName: "whole", RunID: string(g.id), Namespace: "n", GraphHash: "g", InputHash: "i",
 		Definition: []byte("{}"), NodeTotal: int64(len(nodes)), EdgeTotal: int64(len(edges)), Last: true,
 		ResultExecutionID: g.node(nodes[len(nodes)-1]),
 	}
 	for _, edge := range edges {
 		upstreams[edge[1]]++
-		call.Edges = append(call.Edges, enginecore.SubmitFlowEdge{
+		call.Edges = append(call.Edges, enginerpc.SubmitFlowEdge{
 			EdgeID: g.edge(edge[0], edge[1]), UpstreamExecutionID: g.node(edge[0]), DownstreamExecutionID: g.node(edge[1]),
 			DependencyKind: "success_only", InputName: edge[0],
 		})
 	}
 	for _, name := range nodes {
-		call.Nodes = append(call.Nodes, enginecore.SubmitFlowNode{
+		call.Nodes = append(call.Nodes, enginerpc.SubmitFlowNode{
 			ExecutionID: g.node(name), Name: name, Kind: groupKind, LaneID: g.lane, UpstreamCount: upstreams[name],
 			InputCount: upstreams[name], Policy: []byte("{}"), Tags: []byte("{}"),
 		})
@@ -85,7 +85,7 @@ func TestRenewalOfAPlainNode(t *testing.T) {
 		g.claim()
 		assert.Empty(t, g.core("a")["lease_renewal_deadline"])
 		x := g.leases["a"]
-		_, err := g.e.RenewLease(g.ctx, enginecore.RenewLeaseCall{
+		_, err := g.e.RenewLease(g.ctx, enginerpc.RenewLeaseCall{
 			ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
 			AttemptIndex: x.AttemptIndex, LeaseTTL: time.Hour,
 		})

@@ -8,17 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-func (x *opMix) request() enginecore.ClaimRequest {
+func (x *opMix) request() enginerpc.ClaimRequest {
 	worker := enginecore.WorkerInstanceID(fmt.Sprint("w", x.r.IntN(mixWorkers)))
-	return enginecore.ClaimRequest{
+	return enginerpc.ClaimRequest{
 		LaneID: x.lane, WorkerID: "w", WorkerInstanceID: worker, ClaimID: randomUUID(x.r), Count: int64(x.r.IntN(4)),
 		LeaseTTL: []time.Duration{time.Millisecond, time.Hour, time.Hour}[x.r.IntN(3)], Kinds: "\n" + groupKind + "\n",
 	}
 }
 
-func (x *opMix) take(worker enginecore.WorkerInstanceID, leases []enginecore.ClaimedExecution) {
+func (x *opMix) take(worker enginecore.WorkerInstanceID, leases []enginerpc.ClaimedExecution) {
 	for _, lease := range leases {
 		x.taken = append(x.taken, held{lease, worker})
 	}
@@ -29,7 +30,7 @@ func (x *opMix) claimSome() {
 	request.Count = 1 + int64(x.r.IntN(3))
 	x.send("claim "+string(request.WorkerInstanceID), func(repeated bool) error {
 		request.Repeated = repeated
-		reply, err := x.e.Claim(x.ctx, enginecore.ClaimCall{Partition: x.p, ClaimRequest: request})
+		reply, err := x.e.Claim(x.ctx, enginerpc.ClaimCall{Partition: x.p, ClaimRequest: request})
 		x.take(request.WorkerInstanceID, reply.Executions)
 		return err
 	})
@@ -56,7 +57,7 @@ func (x *opMix) endOne() {
 	case 0, 1:
 		x.send("complete "+l.Node, func(repeated bool) error {
 			request.Repeated = repeated
-			reply, err := x.e.Complete(x.ctx, enginecore.CompleteCall{
+			reply, err := x.e.Complete(x.ctx, enginerpc.CompleteCall{
 				Partition: x.p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
 				Result: []byte("1"), ClaimRequest: request,
 			})
@@ -68,7 +69,7 @@ func (x *opMix) endOne() {
 	case 4, 5:
 		retryable := x.r.IntN(3) > 0
 		x.send(fmt.Sprint("fail ", l.Node, retryable), func(bool) error {
-			_, err := x.e.Fail(x.ctx, enginecore.FailCall{
+			_, err := x.e.Fail(x.ctx, enginerpc.FailCall{
 				Partition: x.p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
 				AttemptIndex: l.AttemptIndex, Reason: "broken", Category: "test", Retryable: retryable,
 			})
@@ -76,14 +77,14 @@ func (x *opMix) endOne() {
 		})
 	case 6:
 		x.send("release "+l.Node, func(bool) error {
-			_, err := x.e.Release(x.ctx, enginecore.ReleaseCall{
+			_, err := x.e.Release(x.ctx, enginerpc.ReleaseCall{
 				Partition: x.p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
 				Reason: "test",
 			})
 			return err
 		})
 	default:
-		suspend := enginecore.SuspendCall{
+		suspend := enginerpc.SuspendCall{
 			Partition: x.p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
 			Step: "ask", SuspensionID: enginecore.SuspensionID(randomUUID(x.r)), WaitpointKey: "ask", Condition: waitSpec{}.condition(),
 			Timeout: time.Millisecond, TimeoutBehavior: "auto_resume_with_timeout_signal", ClaimRequest: request,
@@ -98,15 +99,15 @@ func (x *opMix) endOne() {
 }
 
 // completeSome completes all that a worker has, with one call.
-func (x *opMix) completeSome(l held, request enginecore.ClaimRequest) {
-	call := enginecore.CompleteManyCall{Partition: x.p, ClaimRequest: request}
+func (x *opMix) completeSome(l held, request enginerpc.ClaimRequest) {
+	call := enginerpc.CompleteManyCall{Partition: x.p, ClaimRequest: request}
 	seen := make(map[enginecore.ExecutionID]bool)
 	for _, other := range slices.Backward(x.taken) {
 		if other.worker != l.worker || len(call.Completions) == 4 || seen[other.ExecutionID] {
 			continue
 		}
 		seen[other.ExecutionID] = true
-		call.Completions = append(call.Completions, enginecore.CompleteManyCompletion{
+		call.Completions = append(call.Completions, enginerpc.CompleteManyCompletion{
 			ExecutionID: other.ExecutionID, LeaseID: other.LeaseID, LeaseEpoch: other.LeaseEpoch, AttemptID: other.AttemptID,
 			Result: []byte("1"),
 		})
@@ -128,15 +129,15 @@ func (x *opMix) keepLease() {
 	}
 	if x.r.IntN(3) == 0 {
 		x.send("revoke "+l.Node, func(bool) error {
-			_, err := x.e.RevokeLease(x.ctx, enginecore.RevokeLeaseCall{ExecutionID: l.ExecutionID, WorkerInstanceID: l.worker})
+			_, err := x.e.RevokeLease(x.ctx, enginerpc.RevokeLeaseCall{ExecutionID: l.ExecutionID, WorkerInstanceID: l.worker})
 			return err
 		})
 		return
 	}
 	x.send("renew "+l.Node, func(bool) error {
-		_, err := x.e.Renew(x.ctx, enginecore.RenewCall{
+		_, err := x.e.Renew(x.ctx, enginerpc.RenewCall{
 			Partition: x.p, WorkerInstanceID: l.worker, LeaseTTL: time.Hour, ReportStrays: true,
-			Leases: []enginecore.RenewLease{{
+			Leases: []enginerpc.RenewLease{{
 				ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
 			}},
 		})
@@ -154,11 +155,11 @@ func (x *opMix) keeperDuty() {
 	case 1, 2, 3:
 		limit := 1 + x.r.Int64N(4)
 		x.send(fmt.Sprint("keep ", limit), func(bool) error {
-			_, err := x.e.Keep(x.ctx, enginecore.KeepCall{Partition: x.p, Limit: limit})
+			_, err := x.e.Keep(x.ctx, enginerpc.KeepCall{Partition: x.p, Limit: limit})
 			return err
 		})
 	case 4:
-		_, err := x.e.ReconcileEdges(x.ctx, enginecore.ReconcileEdgesCall{Partition: x.p, Limit: 100})
+		_, err := x.e.ReconcileEdges(x.ctx, enginerpc.ReconcileEdgesCall{Partition: x.p, Limit: 100})
 		x.carry("reconcile edges", err)
 	case 5:
 		x.hurt()
@@ -176,10 +177,10 @@ func (x *opMix) hurt() {
 
 func (x *opMix) reconcile(limit int64) {
 	x.t.Helper()
-	call := enginecore.ReconcileCall{Partition: x.p, Limit: limit}
+	call := enginerpc.ReconcileCall{Partition: x.p, Limit: limit}
 	for i := range mixWorkers {
 		worker := enginecore.WorkerInstanceID(fmt.Sprint("w", i))
-		call.Workers = append(call.Workers, enginecore.ReconcileWorker{WorkerInstanceID: worker})
+		call.Workers = append(call.Workers, enginerpc.ReconcileWorker{WorkerInstanceID: worker})
 	}
 	for {
 		reply, err := x.e.Reconcile(x.ctx, call)
@@ -202,38 +203,38 @@ func (x *opMix) stopSome() {
 	switch k := x.r.IntN(12); {
 	case k < 3:
 		x.send("cancel flow "+policy, func(bool) error {
-			_, err := x.e.CancelFlow(x.ctx, enginecore.CancelFlowCall{
+			_, err := x.e.CancelFlow(x.ctx, enginerpc.CancelFlowCall{
 				Partition: x.p, FlowID: x.id, Reason: "test", Actor: "test", Policy: policy,
 			})
 			return err
 		})
 	case k < 5:
 		x.send("contract's cancel", func(bool) error {
-			_, err := x.e.ContractCancelFlow(x.ctx, enginecore.ContractCancelFlowCall{
+			_, err := x.e.ContractCancelFlow(x.ctx, enginerpc.ContractCancelFlowCall{
 				Partition: x.p, FlowID: x.id, Reason: "test", CancellationPolicy: policy, Grace: time.Millisecond,
 			})
 			return err
 		})
 	case k < 7:
 		x.send("acknowledge cancel of "+name, func(bool) error {
-			_, err := x.e.CancelExecution(x.ctx, enginecore.CancelExecutionCall{
+			_, err := x.e.CancelExecution(x.ctx, enginerpc.CancelExecutionCall{
 				ExecutionID: x.node(name), LaneID: x.lane, Reason: "test", Source: "flow_cascade",
 			})
 			if err == nil {
-				_, err = x.e.AckCancelMember(x.ctx, enginecore.AckCancelMemberCall{ExecutionID: x.node(name), FlowID: x.id})
+				_, err = x.e.AckCancelMember(x.ctx, enginerpc.AckCancelMemberCall{ExecutionID: x.node(name), FlowID: x.id})
 			}
 			return err
 		})
 	case k < 8:
 		x.send("expire "+name, func(bool) error {
-			_, err := x.e.ExpireExecution(x.ctx, enginecore.ExpireExecutionCall{
+			_, err := x.e.ExpireExecution(x.ctx, enginerpc.ExpireExecutionCall{
 				ExecutionID: x.node(name), LaneID: x.lane, ExpireReason: "operator",
 			})
 			return err
 		})
 	default:
 		x.send("cancel "+name, func(bool) error {
-			_, err := x.e.CancelNode(x.ctx, enginecore.CancelNodeCall{Partition: x.p, ExecutionID: x.node(name), Reason: "test", Actor: "test"})
+			_, err := x.e.CancelNode(x.ctx, enginerpc.CancelNodeCall{Partition: x.p, ExecutionID: x.node(name), Reason: "test", Actor: "test"})
 			return err
 		})
 	}
@@ -245,12 +246,12 @@ func (x *opMix) runAgain() {
 	name := x.names[x.r.IntN(len(x.names))]
 	if x.r.IntN(2) == 0 {
 		x.send("replay "+name, func(bool) error {
-			_, err := x.e.ReplayExecution(x.ctx, enginecore.ReplayExecutionCall{ExecutionID: x.node(name), LaneID: x.lane})
+			_, err := x.e.ReplayExecution(x.ctx, enginerpc.ReplayExecutionCall{ExecutionID: x.node(name), LaneID: x.lane})
 			return err
 		})
 		return
 	}
-	call := enginecore.RerunCall{Partition: x.p, FlowID: x.id, RerunID: randomUUID(x.r), Mode: "test", Actor: "test", Begin: true}
+	call := enginerpc.RerunCall{Partition: x.p, FlowID: x.id, RerunID: randomUUID(x.r), Mode: "test", Actor: "test", Begin: true}
 	for _, name := range x.names {
 		if x.r.IntN(2) == 0 {
 			call.Nodes = append(call.Nodes, x.node(name))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -26,7 +27,7 @@ type opMix struct {
 	*graph
 	r      *rand.Rand
 	names  []string
-	submit enginecore.SubmitFlowCall
+	submit enginerpc.SubmitFlowCall
 	// taken are all leases that were ever given, including those that have ended.
 	taken []held
 	// sent are the latest calls, to be sent again.
@@ -36,7 +37,7 @@ type opMix struct {
 
 // held is a lease and the worker that was given it.
 type held struct {
-	enginecore.ClaimedExecution
+	enginerpc.ClaimedExecution
 	worker enginecore.WorkerInstanceID
 }
 
@@ -55,13 +56,13 @@ const (
 
 func newOpMix(t *testing.T, b *enginetest.Bench, seed uint64) *opMix {
 	x := &opMix{graph: newWaitFixture(t, b).graph, r: rand.New(rand.NewPCG(seed, 21))}
-	x.submit = enginecore.SubmitFlowCall{
+	x.submit = enginerpc.SubmitFlowCall{
 		Partition: x.p, FlowID: x.id, FlowName: "random-operations", RunID: string(x.id), Namespace: "n", GraphHash: "g", InputHash: "i",
 		Definition: []byte("{}"),
 	}
 	if x.r.IntN(5) == 0 {
 		parent := enginecore.ExecutionIDFor(x.p, x.id, "parent")
-		x.submit.Parent = []enginecore.SubmitFlowParent{{ExecutionID: string(parent), FailFast: x.r.IntN(2) == 0}}
+		x.submit.Parent = []enginerpc.SubmitFlowParent{{ExecutionID: string(parent), FailFast: x.r.IntN(2) == 0}}
 	}
 	nodes := 2 + x.r.IntN(6)
 	if x.r.IntN(12) == 0 {
@@ -80,19 +81,19 @@ func (x *opMix) add(name string) {
 	for _, up := range x.names[:min(len(x.names), 8)] {
 		if x.r.IntN(3) == 0 {
 			upstreams++
-			x.submit.Edges = append(x.submit.Edges, enginecore.SubmitFlowEdge{
+			x.submit.Edges = append(x.submit.Edges, enginerpc.SubmitFlowEdge{
 				EdgeID: x.edge(up, name), UpstreamExecutionID: x.node(up), DownstreamExecutionID: x.node(name),
 				DependencyKind: []string{"success_only", "success_only", "on_failure", "always"}[x.r.IntN(4)], InputName: up,
 			})
 		}
 	}
 	if upstreams > 0 && x.r.IntN(3) == 0 {
-		x.submit.Joins = append(x.submit.Joins, enginecore.SubmitFlowJoin{
+		x.submit.Joins = append(x.submit.Joins, enginerpc.SubmitFlowJoin{
 			ExecutionID: x.node(name), PolicyVariant: "quorum", OnSatisfied: []string{cancelRemaining, letRun}[x.r.IntN(2)],
 			K: 1 + x.r.Int64N(upstreams),
 		})
 	}
-	x.submit.Nodes = append(x.submit.Nodes, enginecore.SubmitFlowNode{
+	x.submit.Nodes = append(x.submit.Nodes, enginerpc.SubmitFlowNode{
 		ExecutionID: x.node(name), Name: name, Kind: groupKind, LaneID: x.lane, UpstreamCount: upstreams, InputCount: upstreams,
 		Policy: []byte(`{"retry_policy":{"max_retries":2,"backoff":{"type":"fixed","delay_ms":1}}}`), Tags: []byte("{}"),
 	})
@@ -110,7 +111,7 @@ func (x *opMix) begin() {
 	first, edges, last := x.submit, x.submit, x.submit
 	first.Edges, edges.Nodes, edges.Joins = nil, nil, nil
 	last.Nodes, last.Joins, last.Edges, last.Last = nil, nil, nil, true
-	for i, part := range []enginecore.SubmitFlowCall{first, edges, last} {
+	for i, part := range []enginerpc.SubmitFlowCall{first, edges, last} {
 		for range x.r.IntN(3) {
 			if i > 0 && x.r.IntN(4) == 0 {
 				x.step()
@@ -179,21 +180,21 @@ func (x *opMix) finish() {
 		}
 		// What was replayed without the upstreams that it needs waits for somebody to replay them.
 		if round == 60 {
-			_, err := x.e.CancelFlow(x.ctx, enginecore.CancelFlowCall{Partition: x.p, FlowID: x.id, Reason: "test", Actor: "test"})
+			_, err := x.e.CancelFlow(x.ctx, enginerpc.CancelFlowCall{Partition: x.p, FlowID: x.id, Reason: "test", Actor: "test"})
 			require.NoError(x.t, err)
 			continue
 		}
 		x.claim()
 		for _, name := range slices.Sorted(maps.Keys(x.leases)) {
-			x.take("w1", []enginecore.ClaimedExecution{x.leases[name]})
+			x.take("w1", []enginerpc.ClaimedExecution{x.leases[name]})
 			delete(x.leases, name)
 		}
 		for _, l := range x.taken {
 			core := x.core(l.Node)
 			if core["lifecycle_phase"] == "active" && core["current_lease_id"] == string(l.LeaseID) && core["ownership_state"] == "leased" {
-				_, err := x.e.Complete(x.ctx, enginecore.CompleteCall{
+				_, err := x.e.Complete(x.ctx, enginerpc.CompleteCall{
 					Partition: x.p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
-					Result: []byte("1"), ClaimRequest: enginecore.ClaimRequest{LaneID: x.lane, WorkerID: "w", WorkerInstanceID: l.worker, LeaseTTL: time.Hour},
+					Result: []byte("1"), ClaimRequest: enginerpc.ClaimRequest{LaneID: x.lane, WorkerID: "w", WorkerInstanceID: l.worker, LeaseTTL: time.Hour},
 				})
 				x.carry("complete "+l.Node, err)
 			}

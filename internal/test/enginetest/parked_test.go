@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -18,9 +19,9 @@ import (
 func TestPutAsideAfterACancelThatSparesIt(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		for name, park := range map[string]func(*waitFixture, enginecore.ClaimedExecution) error{
-			"suspend": func(l *waitFixture, x enginecore.ClaimedExecution) error {
-				_, err := l.e.SuspendExecution(l.ctx, enginecore.SuspendExecutionCall{
+		for name, park := range map[string]func(*waitFixture, enginerpc.ClaimedExecution) error{
+			"suspend": func(l *waitFixture, x enginerpc.ClaimedExecution) error {
+				_, err := l.e.SuspendExecution(l.ctx, enginerpc.SuspendExecutionCall{
 					ExecutionID: x.ExecutionID, WorkerInstanceID: "w1", LaneID: l.lane, AttemptIndex: x.AttemptIndex, AttemptID: x.AttemptID,
 					LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, SuspensionID: enginecore.SuspensionID(uuid.NewString()),
 					WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "key", ReasonCode: "waiting_for_approval",
@@ -28,22 +29,22 @@ func TestPutAsideAfterACancelThatSparesIt(t *testing.T) {
 				})
 				return err
 			},
-			"wait for children": func(l *waitFixture, x enginecore.ClaimedExecution) error {
-				_, err := l.e.MoveToWaitingChildren(l.ctx, enginecore.MoveToWaitingChildrenCall{
+			"wait for children": func(l *waitFixture, x enginerpc.ClaimedExecution) error {
+				_, err := l.e.MoveToWaitingChildren(l.ctx, enginerpc.MoveToWaitingChildrenCall{
 					ExecutionID: x.ExecutionID, WorkerInstanceID: "w1", LaneID: l.lane, AttemptIndex: x.AttemptIndex, AttemptID: x.AttemptID,
 					LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch,
 				})
 				return err
 			},
-			"delay": func(l *waitFixture, x enginecore.ClaimedExecution) error {
-				_, err := l.e.DelayExecution(l.ctx, enginecore.DelayExecutionCall{
+			"delay": func(l *waitFixture, x enginerpc.ClaimedExecution) error {
+				_, err := l.e.DelayExecution(l.ctx, enginerpc.DelayExecutionCall{
 					ExecutionID: x.ExecutionID, WorkerInstanceID: "w1", LaneID: l.lane, AttemptIndex: x.AttemptIndex, AttemptID: x.AttemptID,
 					LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, DelayUntil: time.Now().Add(time.Hour),
 				})
 				return err
 			},
-			"fail for a retry": func(l *waitFixture, x enginecore.ClaimedExecution) error {
-				_, err := l.e.FailExecution(l.ctx, enginecore.FailExecutionCall{
+			"fail for a retry": func(l *waitFixture, x enginerpc.ClaimedExecution) error {
+				_, err := l.e.FailExecution(l.ctx, enginerpc.FailExecutionCall{
 					ExecutionID: x.ExecutionID, WorkerInstanceID: "w1", LaneID: l.lane, AttemptIndex: x.AttemptIndex, AttemptID: x.AttemptID,
 					LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, FailureReason: "once more", FailureCategory: "error",
 					RetryPolicyJSON: []byte(`{"max_retries":3,"backoff":{"type":"fixed","delay_ms":3600000}}`),
@@ -54,7 +55,7 @@ func TestPutAsideAfterACancelThatSparesIt(t *testing.T) {
 			l := newWaitFixture(t, b)
 			l.submit([]string{"task", "other"}, nil, link{"task", "other", "success_only"})
 			x := l.take("task")
-			_, err := l.e.CancelFlow(l.ctx, enginecore.CancelFlowCall{
+			_, err := l.e.CancelFlow(l.ctx, enginerpc.CancelFlowCall{
 				Partition: l.p, FlowID: l.id, Reason: "enough", Actor: "test", Policy: "cancel_pending",
 			})
 			require.NoError(t, err)
@@ -98,7 +99,7 @@ func TestReplayClosesWhatWasOpenedAhead(t *testing.T) {
 			l.open(l.take("task"), "ask")
 			w := l.at("task")
 			l.end("task", outcome)
-			_, err := l.e.ReplayExecution(l.ctx, enginecore.ReplayExecutionCall{LaneID: l.lane, ExecutionID: l.node("task")})
+			_, err := l.e.ReplayExecution(l.ctx, enginerpc.ReplayExecutionCall{LaneID: l.lane, ExecutionID: l.node("task")})
 			require.NoError(t, err)
 			l.take("task")
 			got := l.signal(l.signalling(w, "yes", "ann", "1")).Outcome

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // Program is another program of the contract: it works on executions of the default lane one by one, with a call of the
@@ -16,7 +17,7 @@ import (
 type Program struct {
 	tb   testing.TB
 	ctx  context.Context
-	core *enginecore.Engine
+	core *enginerpc.Conn
 }
 
 // The worker that a Program says it is, and the lane of its executions.
@@ -32,18 +33,18 @@ func (b *Bench) Program(ctx context.Context, tb testing.TB) *Program {
 
 // Claimed is an execution under a lease of a Program.
 type Claimed struct {
-	enginecore.ClaimExecutionReply
+	enginerpc.ClaimExecutionReply
 	ID enginecore.ExecutionID
 }
 
 // Claim leases an execution for its attempt of that index, for longer than any test takes.
 func (p *Program) Claim(id enginecore.ExecutionID, attempt enginecore.AttemptIndex) Claimed {
 	p.tb.Helper()
-	_, err := p.core.IssueClaimGrant(p.ctx, enginecore.IssueClaimGrantCall{Grant: enginecore.Grant{
+	_, err := p.core.IssueClaimGrant(p.ctx, enginerpc.IssueClaimGrantCall{Grant: enginerpc.Grant{
 		ExecutionID: id, WorkerID: "w", WorkerInstanceID: ProgramWorker, LaneID: ProgramLane, GrantTTL: time.Minute,
 	}})
 	require.NoError(p.tb, err)
-	reply, err := p.core.ClaimExecution(p.ctx, enginecore.ClaimExecutionCall{
+	reply, err := p.core.ClaimExecution(p.ctx, enginerpc.ClaimExecutionCall{
 		AttemptIndex: attempt, ExecutionID: id, WorkerID: "w", WorkerInstanceID: ProgramWorker, LaneID: ProgramLane,
 		LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: time.Hour, RenewBefore: time.Minute,
 		AttemptID: enginecore.AttemptID(uuid.NewString()), AttemptPolicyJSON: []byte(`{"of":"the test"}`),
@@ -55,7 +56,7 @@ func (p *Program) Claim(id enginecore.ExecutionID, attempt enginecore.AttemptInd
 // Complete ends an execution with a result.
 func (p *Program) Complete(x Claimed, result string) {
 	p.tb.Helper()
-	_, err := p.core.CompleteExecution(p.ctx, enginecore.CompleteExecutionCall{
+	_, err := p.core.CompleteExecution(p.ctx, enginerpc.CompleteExecutionCall{
 		AttemptIndex: x.AttemptIndex, WorkerInstanceID: ProgramWorker, LaneID: ProgramLane, ExecutionID: x.ID, LeaseID: x.LeaseID,
 		LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID, ResultPayload: []byte(result),
 	})
@@ -65,7 +66,7 @@ func (p *Program) Complete(x Claimed, result string) {
 // Append adds a text to the output of an attempt.
 func (p *Program) Append(x Claimed, text string) {
 	p.tb.Helper()
-	_, err := p.core.AppendFrame(p.ctx, enginecore.AppendFrameCall{
+	_, err := p.core.AppendFrame(p.ctx, enginerpc.AppendFrameCall{
 		ExecutionID: x.ID, AttemptIndex: x.AttemptIndex, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch,
 		FrameType: "line", Payload: []byte(text), AttemptID: x.AttemptID, Source: "worker", Encoding: "utf8",
 		RetentionMaxlen: 100, MaxPayloadBytes: 1000, Ts: "1",
@@ -74,9 +75,9 @@ func (p *Program) Append(x Claimed, text string) {
 }
 
 // OpenAhead makes a waitpoint that nothing waits for yet. It expires in an hour.
-func (p *Program) OpenAhead(x Claimed) enginecore.CreatePendingWaitpointReply {
+func (p *Program) OpenAhead(x Claimed) enginerpc.CreatePendingWaitpointReply {
 	p.tb.Helper()
-	reply, err := p.core.CreatePendingWaitpoint(p.ctx, enginecore.CreatePendingWaitpointCall{
+	reply, err := p.core.CreatePendingWaitpoint(p.ctx, enginerpc.CreatePendingWaitpointCall{
 		ExecutionID: x.ID, AttemptIndex: x.AttemptIndex, WaitpointID: enginecore.WaitpointID(uuid.NewString()),
 		WaitpointKey: "ahead", ExpiresAt: time.Now().Add(time.Hour),
 	})
@@ -86,9 +87,9 @@ func (p *Program) OpenAhead(x Claimed) enginecore.CreatePendingWaitpointReply {
 
 // Suspend lets an execution wait for one of the signals "yes" and "no" at the waitpoint "approval": until a time, at which
 // it fails, or for ever if that is zero.
-func (p *Program) Suspend(x Claimed, timeout time.Time) enginecore.SuspendExecutionReply {
+func (p *Program) Suspend(x Claimed, timeout time.Time) enginerpc.SuspendExecutionReply {
 	p.tb.Helper()
-	reply, err := p.core.SuspendExecution(p.ctx, enginecore.SuspendExecutionCall{
+	reply, err := p.core.SuspendExecution(p.ctx, enginerpc.SuspendExecutionCall{
 		ExecutionID: x.ID, WorkerInstanceID: ProgramWorker, LaneID: ProgramLane, AttemptIndex: x.AttemptIndex, AttemptID: x.AttemptID,
 		LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, SuspensionID: enginecore.SuspensionID(uuid.NewString()),
 		WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "approval", ReasonCode: "waiting_for_approval",

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -143,7 +144,7 @@ func TestManySiblings(t *testing.T) {
 				listed := g.listed("j")
 				require.LessOrEqual(t, len(listed), 256)
 				for _, id := range listed {
-					_, err := g.e.CancelExecution(g.ctx, enginecore.CancelExecutionCall{
+					_, err := g.e.CancelExecution(g.ctx, enginerpc.CancelExecutionCall{
 						ExecutionID: enginecore.ExecutionID(id), LaneID: g.lane, Reason: "sibling", Source: "operator_override",
 					})
 					require.NoError(t, err)
@@ -181,7 +182,7 @@ func TestDrainAndReconcile(t *testing.T) {
 			return reply.Outcome + " " + reply.Left
 		}
 		reconcile := func(g *graph) string {
-			reply, err := g.e.ReconcileSiblingCancelGroup(g.ctx, enginecore.ReconcileSiblingCancelGroupCall{
+			reply, err := g.e.ReconcileSiblingCancelGroup(g.ctx, enginerpc.ReconcileSiblingCancelGroupCall{
 				FlowID: g.id, DownstreamExecutionID: g.node("j"),
 			})
 			require.NoError(t, err)
@@ -234,9 +235,9 @@ func TestDrainAndReconcile(t *testing.T) {
 		t.Run("bad ids", func(t *testing.T) {
 			g := fired()
 			for _, function := range []string{
-				enginecore.FunctionName(g.drainCall("j")), enginecore.FunctionName(enginecore.ReconcileSiblingCancelGroupCall{}),
+				enginerpc.FunctionName(g.drainCall("j")), enginerpc.FunctionName(enginerpc.ReconcileSiblingCancelGroupCall{}),
 			} {
-				_, keys, _, err := enginecore.Wire(g.e.Keys(), g.drainCall("j"))
+				_, keys, _, err := enginerpc.Wire(g.e.Keys(), g.drainCall("j"))
 				require.NoError(t, err)
 				reply, err := g.raw(function, keys, []string{"", string(g.node("j"))})
 				require.NoError(t, err)
@@ -252,7 +253,7 @@ func TestSiblingsAreFoundWithoutTheirKeys(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
 		g.plain([]string{"a", "b", "j"}, map[string]joinPolicy{"j": {"any_of", 0, cancelRemaining}}, [2]string{"a", "j"}, [2]string{"b", "j"})
-		function, keys, args, err := enginecore.Wire(g.e.Keys(), g.resolution("a", "j", "success"))
+		function, keys, args, err := enginerpc.Wire(g.e.Keys(), g.resolution("a", "j", "success"))
 		require.NoError(t, err)
 		g.cancel("a")
 		reply, err := g.raw(function, keys[:12], args[:3])

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -68,7 +68,7 @@ func TestUpstreamsThatEndTogetherFeed(t *testing.T) {
 		g.claim()
 		_, nodes := g.completeMany(g.completions("a", "b"))
 		require.Contains(t, nodes, "all")
-		assert.ElementsMatch(t, []enginecore.NodeInput{
+		assert.ElementsMatch(t, []enginerpc.NodeInput{
 			{Name: "a", Result: []byte("result of a")}, {Name: "b", Result: []byte("result of b")},
 		}, nodes["all"].Inputs)
 		b.Check(t, invariant.AnyTime)
@@ -139,7 +139,7 @@ func TestChildrenEnterTheLaneTogether(t *testing.T) {
 		for range 4 {
 			request := g.completions().ClaimRequest
 			request.ClaimID, request.Count = uuid.NewString(), 1
-			reply, err := g.e.Claim(g.ctx, enginecore.ClaimCall{Partition: g.p, ClaimRequest: request})
+			reply, err := g.e.Claim(g.ctx, enginerpc.ClaimCall{Partition: g.p, ClaimRequest: request})
 			require.NoError(t, err)
 			for _, x := range reply.Executions {
 				claimed[x.Node]++
@@ -173,7 +173,7 @@ func TestFedByOne(t *testing.T) {
 		g.claim()
 		for _, name := range []string{"b1", "b2"} {
 			x := g.leases[name]
-			assert.Equal(t, []enginecore.NodeInput{{Name: "a", Result: []byte("result of a")}}, x.Inputs, name)
+			assert.Equal(t, []enginerpc.NodeInput{{Name: "a", Result: []byte("result of a")}}, x.Inputs, name)
 			assert.True(t, x.InputsComplete, name)
 		}
 		assert.LessOrEqual(t, len(nodes), 1)
@@ -197,7 +197,7 @@ func TestFedByLarge(t *testing.T) {
 		g.claim()
 		for _, name := range []string{"b1", "b2"} {
 			assert.False(t, g.leases[name].InputsComplete)
-			reply, err := g.e.ReadInputs(g.ctx, enginecore.ReadInputsCall{Partition: g.p, ExecutionID: g.node(name)})
+			reply, err := g.e.ReadInputs(g.ctx, enginerpc.ReadInputsCall{Partition: g.p, ExecutionID: g.node(name)})
 			require.NoError(t, err)
 			require.Len(t, reply.Inputs, 1)
 			assert.Len(t, reply.Inputs[0].Result, 1<<20+1)
@@ -257,7 +257,7 @@ func TestClaimsOfSeveralByAge(t *testing.T) {
 		for n := 0; n < nodes; n += 5 {
 			request := g.completions().ClaimRequest
 			request.ClaimID, request.Count = uuid.NewString(), 5
-			reply, err := g.e.Claim(g.ctx, enginecore.ClaimCall{Partition: g.p, ClaimRequest: request})
+			reply, err := g.e.Claim(g.ctx, enginerpc.ClaimCall{Partition: g.p, ClaimRequest: request})
 			require.NoError(t, err)
 			require.Len(t, reply.Executions, 5)
 			for _, x := range reply.Executions {
@@ -302,7 +302,7 @@ func TestInputsOfOneCall(t *testing.T) {
 				assert.Len(t, x.Inputs, ups)
 				continue
 			}
-			reply, err := g.e.ReadInputs(g.ctx, enginecore.ReadInputsCall{Partition: g.p, ExecutionID: x.ExecutionID})
+			reply, err := g.e.ReadInputs(g.ctx, enginerpc.ReadInputsCall{Partition: g.p, ExecutionID: x.ExecutionID})
 			require.NoError(t, err)
 			assert.NotEmpty(t, reply.Inputs)
 		}

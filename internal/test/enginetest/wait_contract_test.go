@@ -12,15 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
 // deliver is the contract's own delivery to an open waitpoint.
-func (l *waitFixture) deliver(w enginecore.ListedWaitpoint, name, payload string) string {
+func (l *waitFixture) deliver(w enginerpc.ListedWaitpoint, name, payload string) string {
 	l.t.Helper()
-	reply, err := l.e.DeliverSignal(l.ctx, enginecore.DeliverSignalCall{LaneID: l.lane, Signal: enginecore.Signal{
+	reply, err := l.e.DeliverSignal(l.ctx, enginerpc.DeliverSignalCall{LaneID: l.lane, Signal: enginerpc.Signal{
 		WaitpointToken: w.WaitpointToken,
 		SignalID:       enginecore.SignalID(uuid.NewString()), ExecutionID: w.ExecutionID, WaitpointID: w.WaitpointID, SignalName: name,
 		SignalCategory: "external", SourceType: "test", SourceIdentity: "ann", Payload: []byte(payload),
@@ -33,15 +34,15 @@ func (l *waitFixture) deliver(w enginecore.ListedWaitpoint, name, payload string
 func TestContractEndsWaits(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		ends := map[string]func(l *waitFixture, node string, w enginecore.ListedWaitpoint){
-			"deliver": func(l *waitFixture, _ string, w enginecore.ListedWaitpoint) {
+		ends := map[string]func(l *waitFixture, node string, w enginerpc.ListedWaitpoint){
+			"deliver": func(l *waitFixture, _ string, w enginerpc.ListedWaitpoint) {
 				assert.Equal(t, "resume_condition_satisfied", l.deliver(w, "yes", `"paid"`))
 			},
-			"resume": func(l *waitFixture, node string, w enginecore.ListedWaitpoint) {
-				_, err := l.e.ResumeExecution(l.ctx, enginecore.ResumeExecutionCall{ExecutionID: l.node(node), WaitpointID: w.WaitpointID, LaneID: l.lane})
+			"resume": func(l *waitFixture, node string, w enginerpc.ListedWaitpoint) {
+				_, err := l.e.ResumeExecution(l.ctx, enginerpc.ResumeExecutionCall{ExecutionID: l.node(node), WaitpointID: w.WaitpointID, LaneID: l.lane})
 				require.NoError(t, err)
 			},
-			"cancel": func(l *waitFixture, node string, _ enginecore.ListedWaitpoint) { l.graph.cancel(node) },
+			"cancel": func(l *waitFixture, node string, _ enginerpc.ListedWaitpoint) { l.graph.cancel(node) },
 		}
 		want := map[string][3]string{
 			"deliver": {"completed", `"paid"`, `v"paid"`}, "resume": {"completed", "null", "vnull"}, "cancel": {"cancelled", "", ""},
@@ -77,7 +78,7 @@ func TestContractSuspendsMember(t *testing.T) {
 		l := newWaitFixture(t, b)
 		l.submit([]string{"task"}, nil)
 		x := l.take("task")
-		suspended, err := l.e.SuspendExecution(l.ctx, enginecore.SuspendExecutionCall{
+		suspended, err := l.e.SuspendExecution(l.ctx, enginerpc.SuspendExecutionCall{
 			ExecutionID: x.ExecutionID, WorkerInstanceID: "w1", LaneID: l.lane, AttemptIndex: x.AttemptIndex, AttemptID: x.AttemptID,
 			LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, SuspensionID: enginecore.SuspensionID(uuid.NewString()),
 			WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "key", ReasonCode: "waiting_for_approval",
@@ -89,11 +90,11 @@ func TestContractSuspendsMember(t *testing.T) {
 		assert.Equal(t, suspended.WaitpointToken, w.WaitpointToken)
 		assert.Equal(t, "resumed", l.signal(l.signalling(w, "x", "ann", "1")).Outcome)
 		assert.Empty(t, l.journal("task"))
-		_, err = l.e.IssueClaimGrant(l.ctx, enginecore.IssueClaimGrantCall{Grant: enginecore.Grant{
+		_, err = l.e.IssueClaimGrant(l.ctx, enginerpc.IssueClaimGrantCall{Grant: enginerpc.Grant{
 			ExecutionID: x.ExecutionID, WorkerID: "w", WorkerInstanceID: "w1", LaneID: l.lane, GrantTTL: time.Minute,
 		}})
 		require.NoError(t, err)
-		claimed, err := l.e.ClaimResumedExecution(l.ctx, enginecore.ClaimResumedExecutionCall{
+		claimed, err := l.e.ClaimResumedExecution(l.ctx, enginerpc.ClaimResumedExecutionCall{
 			AttemptIndex: x.AttemptIndex, ExecutionID: x.ExecutionID, WorkerID: "w", WorkerInstanceID: "w1", LaneID: l.lane,
 			LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: time.Hour,
 		})
@@ -115,8 +116,8 @@ func TestEndWait(t *testing.T) {
 		l.submit([]string{"task", "early"}, map[string]waitSpec{"gate": {collect: true}, "other": {}})
 		l.suspend(l.take("task"), "ask", waitSpec{})
 		pending, _ := l.open(l.take("early"), "ask")
-		end := func(node string, w enginecore.WaitpointID, resume bool, result string) (enginecore.EndWaitReply, error) {
-			return l.e.EndWait(l.ctx, enginecore.EndWaitCall{
+		end := func(node string, w enginecore.WaitpointID, resume bool, result string) (enginerpc.EndWaitReply, error) {
+			return l.e.EndWait(l.ctx, enginerpc.EndWaitCall{
 				Partition: l.p, ExecutionID: l.node(node), WaitpointID: w, Resume: resume, Result: []byte(result), Reason: "test", Actor: "ann",
 			})
 		}
@@ -146,7 +147,7 @@ func TestEndWait(t *testing.T) {
 			l.unchanged(func() {
 				reply, err = end(c.node, c.w, c.resume, c.result)
 				require.NoError(t, err)
-				assert.Equal(t, enginecore.StatusAlreadySatisfied, reply.Status)
+				assert.Equal(t, enginerpc.StatusAlreadySatisfied, reply.Status)
 			})
 		}
 		assert.Empty(t, l.list(false))
@@ -262,7 +263,7 @@ func TestManyTimeouts(t *testing.T) {
 		start := time.Now()
 		for more := true; more; ticks++ {
 			begun := time.Now()
-			reply, err := l.e.Tick(l.ctx, enginecore.TickCall{Partition: l.p, Limit: 256})
+			reply, err := l.e.Tick(l.ctx, enginerpc.TickCall{Partition: l.p, Limit: 256})
 			require.NoError(t, err)
 			slowest = max(slowest, time.Since(begun))
 			assert.LessOrEqual(t, reply.SuspensionsExpired, int64(64))

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -69,7 +70,7 @@ type waitFixture struct {
 func newWaitFixture(t *testing.T, b *enginetest.Bench) *waitFixture {
 	t.Helper()
 	l := &waitFixture{graph: newGraph(t, b), waitpoints: make(map[string]enginecore.WaitpointID)}
-	_, err := l.e.RotateWaitpointHMACSecret(l.ctx, enginecore.RotateWaitpointHMACSecretCall{
+	_, err := l.e.RotateWaitpointHMACSecret(l.ctx, enginerpc.RotateWaitpointHMACSecretCall{
 		Partition: l.p, NewKID: "k1", NewSecretHex: strings.Repeat("ab", 32), Grace: 0,
 	})
 	require.NoError(t, err)
@@ -77,21 +78,21 @@ func newWaitFixture(t *testing.T, b *enginetest.Bench) *waitFixture {
 }
 
 // call is the submission of tasks and waitpoint nodes.
-func (l *waitFixture) call(tasks []string, waits map[string]waitSpec, links ...link) enginecore.SubmitFlowCall {
+func (l *waitFixture) call(tasks []string, waits map[string]waitSpec, links ...link) enginerpc.SubmitFlowCall {
 	upstreams := make(map[string]int64)
-	c := enginecore.SubmitFlowCall{
+	c := enginerpc.SubmitFlowCall{
 		Partition: l.p, FlowID: l.id, FlowName: "waits", RunID: string(l.id), Namespace: "n", GraphHash: "g", InputHash: "i",
 		Definition: []byte("{}"), NodeTotal: int64(len(tasks) + len(waits)), EdgeTotal: int64(len(links)), Last: true,
 	}
 	for _, x := range links {
 		upstreams[x.down]++
-		c.Edges = append(c.Edges, enginecore.SubmitFlowEdge{
+		c.Edges = append(c.Edges, enginerpc.SubmitFlowEdge{
 			EdgeID: l.edge(x.up, x.down), UpstreamExecutionID: l.node(x.up), DownstreamExecutionID: l.node(x.down),
 			DependencyKind: x.kind,
 		})
 	}
 	add := func(name, kind string, wait []byte) {
-		c.Nodes = append(c.Nodes, enginecore.SubmitFlowNode{
+		c.Nodes = append(c.Nodes, enginerpc.SubmitFlowNode{
 			ExecutionID: l.node(name), Name: name, Kind: kind, LaneID: l.lane, UpstreamCount: upstreams[name],
 			Policy: []byte("{}"), Tags: []byte("{}"), Wait: wait,
 		})
@@ -115,7 +116,7 @@ func (l *waitFixture) submit(tasks []string, waits map[string]waitSpec, links ..
 }
 
 // take leases a task.
-func (l *waitFixture) take(name string) enginecore.ClaimedExecution {
+func (l *waitFixture) take(name string) enginerpc.ClaimedExecution {
 	l.t.Helper()
 	l.claim()
 	x, leased := l.leases[name]
@@ -124,30 +125,30 @@ func (l *waitFixture) take(name string) enginecore.ClaimedExecution {
 }
 
 // suspension is the call by which a task waits at a step.
-func (l *waitFixture) suspension(x enginecore.ClaimedExecution, step string, s waitSpec) enginecore.SuspendCall {
-	return enginecore.SuspendCall{
+func (l *waitFixture) suspension(x enginerpc.ClaimedExecution, step string, s waitSpec) enginerpc.SuspendCall {
+	return enginerpc.SuspendCall{
 		Partition: l.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
 		Step: step, SuspensionID: enginecore.SuspensionID(uuid.NewString()), WaitpointKey: step, Condition: s.condition(),
 		Timeout: s.timeout, TimeoutBehavior: s.then, Collect: s.collect,
-		ClaimRequest: enginecore.ClaimRequest{LaneID: l.lane, WorkerID: "w", WorkerInstanceID: "w1", LeaseTTL: time.Hour},
+		ClaimRequest: enginerpc.ClaimRequest{LaneID: l.lane, WorkerID: "w", WorkerInstanceID: "w1", LeaseTTL: time.Hour},
 	}
 }
 
 // suspend lets a task wait.
-func (l *waitFixture) suspend(x enginecore.ClaimedExecution, step string, s waitSpec) enginecore.SuspendReply {
+func (l *waitFixture) suspend(x enginerpc.ClaimedExecution, step string, s waitSpec) enginerpc.SuspendReply {
 	l.t.Helper()
 	reply, err := l.e.Suspend(l.ctx, l.suspension(x, step, s))
 	require.NoError(l.t, err)
-	if reply.Status == enginecore.StatusOK {
+	if reply.Status == enginerpc.StatusOK {
 		delete(l.leases, x.Node)
 	}
 	return reply
 }
 
 // open opens a waitpoint ahead and returns its id and token.
-func (l *waitFixture) open(x enginecore.ClaimedExecution, step string) (enginecore.WaitpointID, string) {
+func (l *waitFixture) open(x enginerpc.ClaimedExecution, step string) (enginecore.WaitpointID, string) {
 	l.t.Helper()
-	reply, err := l.e.OpenWaitpoint(l.ctx, enginecore.OpenWaitpointCall{
+	reply, err := l.e.OpenWaitpoint(l.ctx, enginerpc.OpenWaitpointCall{
 		Partition: l.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
 		Step: step, WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: step,
 	})
@@ -155,8 +156,8 @@ func (l *waitFixture) open(x enginecore.ClaimedExecution, step string) (engineco
 	return reply.WaitpointID, reply.WaitpointToken
 }
 
-func (l *waitFixture) record(x enginecore.ClaimedExecution, step, value string) (string, error) {
-	reply, err := l.e.RecordStep(l.ctx, enginecore.RecordStepCall{
+func (l *waitFixture) record(x enginerpc.ClaimedExecution, step, value string) (string, error) {
+	reply, err := l.e.RecordStep(l.ctx, enginerpc.RecordStepCall{
 		Partition: l.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
 		Step: step, Value: []byte(value),
 	})
@@ -164,11 +165,11 @@ func (l *waitFixture) record(x enginecore.ClaimedExecution, step, value string) 
 }
 
 // list are the waitpoints of the flow.
-func (l *waitFixture) list(all bool) []enginecore.ListedWaitpoint {
+func (l *waitFixture) list(all bool) []enginerpc.ListedWaitpoint {
 	l.t.Helper()
-	var out []enginecore.ListedWaitpoint
+	var out []enginerpc.ListedWaitpoint
 	for cursor := ""; ; {
-		reply, err := l.e.ListWaitpoints(l.ctx, enginecore.ListWaitpointsCall{
+		reply, err := l.e.ListWaitpoints(l.ctx, enginerpc.ListWaitpointsCall{
 			Partition: l.p, FlowID: l.id, All: all, Cursor: cursor,
 		})
 		require.NoError(l.t, err)
@@ -180,7 +181,7 @@ func (l *waitFixture) list(all bool) []enginecore.ListedWaitpoint {
 }
 
 // at is the open waitpoint of a node.
-func (l *waitFixture) at(name string) enginecore.ListedWaitpoint {
+func (l *waitFixture) at(name string) enginerpc.ListedWaitpoint {
 	l.t.Helper()
 	for _, w := range l.list(false) {
 		if w.Node == name {
@@ -188,19 +189,19 @@ func (l *waitFixture) at(name string) enginecore.ListedWaitpoint {
 		}
 	}
 	require.Fail(l.t, "no open waitpoint", "of %s: %v", name, l.core(name))
-	return enginecore.ListedWaitpoint{}
+	return enginerpc.ListedWaitpoint{}
 }
 
 // signalling is a signal to an open waitpoint.
-func (l *waitFixture) signalling(w enginecore.ListedWaitpoint, name, source, payload string) enginecore.SignalCall {
-	return enginecore.SignalCall{
+func (l *waitFixture) signalling(w enginerpc.ListedWaitpoint, name, source, payload string) enginerpc.SignalCall {
+	return enginerpc.SignalCall{
 		Partition: l.p, ExecutionID: w.ExecutionID, WaitpointID: w.WaitpointID, WaitpointToken: w.WaitpointToken,
 		SignalID: enginecore.SignalID(uuid.NewString()), SignalName: name, SourceType: "test", SourceIdentity: source,
 		Payload: []byte(payload),
 	}
 }
 
-func (l *waitFixture) signal(c enginecore.SignalCall) enginecore.SignalReply {
+func (l *waitFixture) signal(c enginerpc.SignalCall) enginerpc.SignalReply {
 	l.t.Helper()
 	reply, err := l.e.Signal(l.ctx, c)
 	require.NoError(l.t, err)
@@ -231,7 +232,7 @@ func (l *waitFixture) journal(name string) map[string]string {
 // events are the flow's log: event and node.
 func (l *waitFixture) events() []string {
 	l.t.Helper()
-	reply, err := l.e.ReadEvents(l.ctx, enginecore.ReadEventsCall{Partition: l.p, FlowID: l.id, Limit: 500})
+	reply, err := l.e.ReadEvents(l.ctx, enginerpc.ReadEventsCall{Partition: l.p, FlowID: l.id, Limit: 500})
 	require.NoError(l.t, err)
 	var out []string
 	for _, event := range reply.Events {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -64,10 +65,10 @@ func (x *chaos) note(format string, args ...any) {
 }
 
 // leased picks a task that a worker has.
-func (x *chaos) leased() (enginecore.ClaimedExecution, bool) {
+func (x *chaos) leased() (enginerpc.ClaimedExecution, bool) {
 	x.claim()
 	if len(x.leases) == 0 {
-		return enginecore.ClaimedExecution{}, false
+		return enginerpc.ClaimedExecution{}, false
 	}
 	names := slices.Sorted(maps.Keys(x.leases))
 	return x.leases[names[x.r.IntN(len(names))]], true
@@ -103,7 +104,7 @@ func (x *chaos) step() {
 		x.cancelOne()
 	case k == 18 && x.r.IntN(6) == 0:
 		x.note("cancel flow")
-		_, err := x.e.CancelFlow(x.ctx, enginecore.CancelFlowCall{Partition: x.p, FlowID: x.id, Reason: "test", Actor: "test"})
+		_, err := x.e.CancelFlow(x.ctx, enginerpc.CancelFlowCall{Partition: x.p, FlowID: x.id, Reason: "test", Actor: "test"})
 		require.True(x.t, expected(err), "%v", err)
 	}
 }
@@ -122,7 +123,7 @@ func (x *chaos) work() {
 		require.True(x.t, expected(err), "%v", err)
 	case 1:
 		x.note("open %s", lease.Node)
-		_, err := x.e.OpenWaitpoint(x.ctx, enginecore.OpenWaitpointCall{
+		_, err := x.e.OpenWaitpoint(x.ctx, enginerpc.OpenWaitpointCall{
 			Partition: x.p, ExecutionID: lease.ExecutionID, LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch,
 			AttemptID: lease.AttemptID, Step: "ask", WaitpointID: enginecore.WaitpointID(randomUUID(x.r)), WaitpointKey: "ask",
 		})
@@ -132,7 +133,7 @@ func (x *chaos) work() {
 		c := x.suspension(lease, []string{"ask", "more"}[x.r.IntN(2)], x.spec())
 		reply, err := x.e.Suspend(x.ctx, c)
 		require.True(x.t, expected(err), "%v", err)
-		if reply.Status == enginecore.StatusOK || err != nil {
+		if reply.Status == enginerpc.StatusOK || err != nil {
 			delete(x.leases, lease.Node)
 		}
 	default:
@@ -156,7 +157,7 @@ func (x *chaos) answer(bySignal bool) {
 	w := open[x.r.IntN(len(open))]
 	if !bySignal {
 		x.note("end wait of %s", w.Node)
-		_, err := x.e.EndWait(x.ctx, enginecore.EndWaitCall{
+		_, err := x.e.EndWait(x.ctx, enginerpc.EndWaitCall{
 			Partition: x.p, ExecutionID: w.ExecutionID, WaitpointID: w.WaitpointID, Resume: x.r.IntN(3) > 0, Result: []byte("[]"),
 			Reason: "test", Actor: "test",
 		})
@@ -179,7 +180,7 @@ func (x *chaos) lose() {
 		return
 	}
 	x.note("lose %s", lease.Node)
-	_, err := x.e.RevokeLease(x.ctx, enginecore.RevokeLeaseCall{ExecutionID: lease.ExecutionID, WorkerInstanceID: "w1"})
+	_, err := x.e.RevokeLease(x.ctx, enginerpc.RevokeLeaseCall{ExecutionID: lease.ExecutionID, WorkerInstanceID: "w1"})
 	require.True(x.t, expected(err), "%v", err)
 	delete(x.leases, lease.Node)
 }
@@ -187,7 +188,7 @@ func (x *chaos) lose() {
 func (x *chaos) cancelOne() {
 	name := x.names[x.r.IntN(len(x.names))]
 	x.note("cancel %s", name)
-	_, err := x.e.CancelExecution(x.ctx, enginecore.CancelExecutionCall{
+	_, err := x.e.CancelExecution(x.ctx, enginerpc.CancelExecutionCall{
 		ExecutionID: x.node(name), LaneID: x.lane, Reason: "test", Source: "operator_override",
 	})
 	require.True(x.t, expected(err), "%v", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -33,9 +34,9 @@ func permutations(letters string) []string {
 // race is one function that waits for one signal, with events that may interleave.
 type race struct {
 	*waitFixture
-	lease      enginecore.ClaimedExecution
-	suspension enginecore.SuspendCall
-	signal     enginecore.SignalCall
+	lease      enginerpc.ClaimedExecution
+	suspension enginerpc.SuspendCall
+	signal     enginerpc.SignalCall
 	outcome    string
 	cancelled  bool
 }
@@ -49,7 +50,7 @@ func newRace(t *testing.T, b *enginetest.Bench) *race {
 	id, token := r.open(r.lease, "ask")
 	spec := waitSpec{names: []string{"yes"}, timeout: time.Millisecond, then: "auto_resume_with_timeout_signal"}
 	r.suspension = r.waitFixture.suspension(r.lease, "ask", spec)
-	r.signal = r.signalling(enginecore.ListedWaitpoint{
+	r.signal = r.signalling(enginerpc.ListedWaitpoint{
 		ExecutionID: r.lease.ExecutionID, WaitpointID: id, WaitpointToken: token,
 	}, "yes", "ann", answer)
 	return r
@@ -94,7 +95,7 @@ func (r *race) letTimePass() {
 // lose takes the lease from its worker.
 func (r *race) lose() {
 	r.t.Helper()
-	_, err := r.e.RevokeLease(r.ctx, enginecore.RevokeLeaseCall{ExecutionID: r.lease.ExecutionID, WorkerInstanceID: "w1"})
+	_, err := r.e.RevokeLease(r.ctx, enginerpc.RevokeLeaseCall{ExecutionID: r.lease.ExecutionID, WorkerInstanceID: "w1"})
 	if !errors.Is(err, enginecore.ErrExecutionNotActive) {
 		require.NoError(r.t, err)
 	}
@@ -111,7 +112,7 @@ func (r *race) suspendAgain() {
 		require.True(r.t, slices.ContainsFunc(lost, func(e error) bool { return errors.Is(err, e) }), "%v", err)
 		return
 	}
-	if reply.Status == enginecore.StatusAlreadySatisfied {
+	if reply.Status == enginerpc.StatusAlreadySatisfied {
 		assert.Equal(r.t, "v"+answer, string(reply.Result))
 	}
 }
@@ -133,7 +134,7 @@ func (r *race) finish() {
 			r.letTimePass()
 		default:
 			r.lose()
-			require.True(r.t, slices.ContainsFunc(r.take("task").Journal, func(entry enginecore.JournalEntry) bool {
+			require.True(r.t, slices.ContainsFunc(r.take("task").Journal, func(entry enginerpc.JournalEntry) bool {
 				return entry.Name == "await:ask"
 			}))
 			r.end("task", "success")
@@ -228,20 +229,20 @@ func TestEarlySignals(t *testing.T) {
 		c.SignalID = enginecore.SignalID(uuid.NewString())
 		assert.Equal(t, "duplicate", l.signal(c).Outcome)
 
-		_, err := l.e.Fail(l.ctx, enginecore.FailCall{
+		_, err := l.e.Fail(l.ctx, enginerpc.FailCall{
 			Partition: l.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
 			AttemptIndex: x.AttemptIndex, Reason: "broken", Category: "test", Retryable: false,
 		})
 		require.NoError(t, err)
 		assert.Equal(t, "closed", l.signal(l.signalling(w, "x", "bob", "2")).Outcome)
-		_, err = l.e.ReplayExecution(l.ctx, enginecore.ReplayExecutionCall{ExecutionID: x.ExecutionID, LaneID: l.lane})
+		_, err = l.e.ReplayExecution(l.ctx, enginerpc.ReplayExecutionCall{ExecutionID: x.ExecutionID, LaneID: l.lane})
 		require.NoError(t, err)
 		delete(l.leases, "task")
 		x = l.take("task")
 		kept, _ := l.open(x, "ask")
 		assert.Equal(t, id, kept)
 		reply := l.suspend(x, "ask", waitSpec{count: 2, names: []string{"x", "x"}, collect: true})
-		assert.Equal(t, enginecore.StatusOK, reply.Status)
+		assert.Equal(t, enginerpc.StatusOK, reply.Status)
 		assert.EqualValues(t, 1, l.at("task").Received)
 		assert.Equal(t, "resumed", l.send("task", "x", "bob", "2"))
 		assert.Equal(t, `l[{"name":"x","source":"ann","payload":1,"at":0},{"name":"x","source":"bob","payload":2,"at":0}]`,
@@ -259,7 +260,7 @@ func TestWaitLimits(t *testing.T) {
 		l.submit([]string{"task"}, map[string]waitSpec{"gate": {names: []string{"never"}}})
 		x := l.take("task")
 		l.open(x, "ask")
-		refused := func(c enginecore.SignalCall, code enginecore.Code, words string) {
+		refused := func(c enginerpc.SignalCall, code enginecore.Code, words string) {
 			t.Helper()
 			l.unchanged(func() {
 				_, err := l.e.Signal(l.ctx, c)
@@ -282,16 +283,16 @@ func TestWaitLimits(t *testing.T) {
 		refused(l.signalling(early, "x", "ann", ""), enginecore.ErrSignalLimitExceeded, "1024")
 
 		l.unchanged(func() {
-			for name, change := range map[string]func(c *enginecore.SuspendCall){
-				"signals are needed": func(c *enginecore.SuspendCall) {
+			for name, change := range map[string]func(c *enginerpc.SuspendCall){
+				"signals are needed": func(c *enginerpc.SuspendCall) {
 					c.Condition = waitSpec{names: []string{"a"}, count: 2}.condition()
 				},
-				"malformed":   func(c *enginecore.SuspendCall) { c.Condition = []byte("{") },
-				"behaviour":   func(c *enginecore.SuspendCall) { c.Timeout, c.TimeoutBehavior = time.Second, "explode" },
-				"at most":     func(c *enginecore.SuspendCall) { c.Timeout, c.TimeoutBehavior = 200*365*24*time.Hour, "fail" },
-				"of a step":   func(c *enginecore.SuspendCall) { c.Step = "" },
-				"be a UUID":   func(c *enginecore.SuspendCall) { c.SuspensionID = "x" },
-				"too many si": func(c *enginecore.SuspendCall) { c.Condition = waitSpec{count: 5000}.condition() },
+				"malformed":   func(c *enginerpc.SuspendCall) { c.Condition = []byte("{") },
+				"behaviour":   func(c *enginerpc.SuspendCall) { c.Timeout, c.TimeoutBehavior = time.Second, "explode" },
+				"at most":     func(c *enginerpc.SuspendCall) { c.Timeout, c.TimeoutBehavior = 200*365*24*time.Hour, "fail" },
+				"of a step":   func(c *enginerpc.SuspendCall) { c.Step = "" },
+				"be a UUID":   func(c *enginerpc.SuspendCall) { c.SuspensionID = "x" },
+				"too many si": func(c *enginerpc.SuspendCall) { c.Condition = waitSpec{count: 5000}.condition() },
 			} {
 				c := l.suspension(x, "ask", waitSpec{})
 				change(&c)
@@ -332,7 +333,7 @@ func TestNoSecret(t *testing.T) {
 		l.unchanged(func() {
 			_, err := l.e.Suspend(l.ctx, l.suspension(x, "ask", waitSpec{}))
 			assert.ErrorIs(t, err, enginecore.ErrHMACSecretNotInitialized)
-			_, err = l.e.OpenWaitpoint(l.ctx, enginecore.OpenWaitpointCall{
+			_, err = l.e.OpenWaitpoint(l.ctx, enginerpc.OpenWaitpointCall{
 				Partition: l.p, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch, AttemptID: x.AttemptID,
 				Step: "ask", WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "ask",
 			})

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
@@ -69,7 +70,7 @@ func TestEdgeKindsAfterCancel(t *testing.T) {
 		l := newWaitFixture(t, b)
 		l.submit([]string{"up", "undo", "clean"}, map[string]waitSpec{"gate": {}, "late": {}}, link{"up", "undo", "on_failure"},
 			link{"up", "clean", "always"}, link{"gate", "late", "always"})
-		_, err := l.e.CancelFlow(l.ctx, enginecore.CancelFlowCall{Partition: l.p, FlowID: l.id, Reason: "test", Actor: "test"})
+		_, err := l.e.CancelFlow(l.ctx, enginerpc.CancelFlowCall{Partition: l.p, FlowID: l.id, Reason: "test", Actor: "test"})
 		require.NoError(t, err)
 		for _, name := range []string{"up", "undo", "clean", "gate", "late"} {
 			assert.Equal(t, "cancelled", l.state(name), name)
@@ -110,7 +111,7 @@ func TestWaitpointNode(t *testing.T) {
 		l.unchanged(func() {
 			again := yes
 			again.SignalID = enginecore.SignalID(uuid.NewString())
-			for _, c := range []enginecore.SignalCall{yes, again} {
+			for _, c := range []enginerpc.SignalCall{yes, again} {
 				reply := l.signal(c)
 				assert.Equal(t, "duplicate", reply.Outcome)
 				assert.Equal(t, "resumed", reply.FirstOutcome)
@@ -265,14 +266,14 @@ func TestSteps(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, "one\x00", value)
 		})
-		_, err = l.e.RevokeLease(l.ctx, enginecore.RevokeLeaseCall{ExecutionID: x.ExecutionID, WorkerInstanceID: "w1"})
+		_, err = l.e.RevokeLease(l.ctx, enginerpc.RevokeLeaseCall{ExecutionID: x.ExecutionID, WorkerInstanceID: "w1"})
 		require.NoError(t, err)
 		_, err = l.record(x, "more", "lost")
 		assert.ErrorIs(t, err, enginecore.ErrLeaseRevoked)
 		delete(l.leases, "task")
 		again := l.take("task")
 		assert.Equal(t, "reclaim", again.AttemptType)
-		assert.Equal(t, []enginecore.JournalEntry{{Name: "once:charge", Value: []byte("one\x00")}}, again.Journal)
+		assert.Equal(t, []enginerpc.JournalEntry{{Name: "once:charge", Value: []byte("one\x00")}}, again.Journal)
 		_, err = l.record(x, "more", "stale")
 		assert.ErrorIs(t, err, enginecore.ErrStaleLease)
 
@@ -329,7 +330,7 @@ func TestLargeJournal(t *testing.T) {
 		want["await:ask"] = 2
 		got := make(map[string]int)
 		for cursor := ""; ; {
-			reply, err := l.e.ReadJournal(l.ctx, enginecore.ReadJournalCall{Partition: l.p, ExecutionID: x.ExecutionID, Cursor: cursor})
+			reply, err := l.e.ReadJournal(l.ctx, enginerpc.ReadJournalCall{Partition: l.p, ExecutionID: x.ExecutionID, Cursor: cursor})
 			require.NoError(t, err)
 			for _, entry := range reply.Journal {
 				got[entry.Name] = len(entry.Value)
@@ -352,16 +353,16 @@ func TestTokensGiveNoMore(t *testing.T) {
 		one, two := l.at("one"), l.at("two")
 		flipped := []byte(one.WaitpointToken)
 		flipped[len(flipped)-1] ^= 1
-		changes := map[string]func(c *enginecore.SignalCall){
-			"empty":             func(c *enginecore.SignalCall) { c.WaitpointToken = "" },
-			"malformed":         func(c *enginecore.SignalCall) { c.WaitpointToken = "k1:zz" },
-			"flipped":           func(c *enginecore.SignalCall) { c.WaitpointToken = string(flipped) },
-			"upper case":        func(c *enginecore.SignalCall) { c.WaitpointToken = strings.ToUpper(one.WaitpointToken) },
-			"unknown secret":    func(c *enginecore.SignalCall) { c.WaitpointToken = "k2" + one.WaitpointToken[2:] },
-			"another waitpoint": func(c *enginecore.SignalCall) { c.WaitpointID = two.WaitpointID },
-			"another execution": func(c *enginecore.SignalCall) { c.ExecutionID = two.ExecutionID },
-			"unknown waitpoint": func(c *enginecore.SignalCall) { c.WaitpointID = enginecore.WaitpointID(uuid.NewString()) },
-			"unknown execution": func(c *enginecore.SignalCall) { c.ExecutionID = l.node("nobody") },
+		changes := map[string]func(c *enginerpc.SignalCall){
+			"empty":             func(c *enginerpc.SignalCall) { c.WaitpointToken = "" },
+			"malformed":         func(c *enginerpc.SignalCall) { c.WaitpointToken = "k1:zz" },
+			"flipped":           func(c *enginerpc.SignalCall) { c.WaitpointToken = string(flipped) },
+			"upper case":        func(c *enginerpc.SignalCall) { c.WaitpointToken = strings.ToUpper(one.WaitpointToken) },
+			"unknown secret":    func(c *enginerpc.SignalCall) { c.WaitpointToken = "k2" + one.WaitpointToken[2:] },
+			"another waitpoint": func(c *enginerpc.SignalCall) { c.WaitpointID = two.WaitpointID },
+			"another execution": func(c *enginerpc.SignalCall) { c.ExecutionID = two.ExecutionID },
+			"unknown waitpoint": func(c *enginerpc.SignalCall) { c.WaitpointID = enginecore.WaitpointID(uuid.NewString()) },
+			"unknown execution": func(c *enginerpc.SignalCall) { c.ExecutionID = l.node("nobody") },
 		}
 		l.unchanged(func() {
 			for name, change := range changes {
@@ -375,7 +376,7 @@ func TestTokensGiveNoMore(t *testing.T) {
 				}
 			}
 		})
-		_, err := l.e.RotateWaitpointHMACSecret(l.ctx, enginecore.RotateWaitpointHMACSecretCall{
+		_, err := l.e.RotateWaitpointHMACSecret(l.ctx, enginerpc.RotateWaitpointHMACSecretCall{
 			Partition: l.p, NewKID: "k9", NewSecretHex: strings.Repeat("cd", 32), Grace: 0,
 		})
 		require.NoError(t, err)

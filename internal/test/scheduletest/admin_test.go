@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -473,7 +473,7 @@ func TestLaterForm(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.Client.DescribeSchedule(ctx, "s")
 	require.ErrorContains(t, err, "later release")
-	reply, err := b.Engine.Core().ReadSchedule(ctx, enginecore.ReadScheduleCall{Partition: p, ScheduleID: id})
+	reply, err := b.Engine.Core().ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), reply.Version, "it was left alone")
 	for range b.Client.Schedules(ctx) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -184,9 +185,9 @@ func TestLateSubmission(t *testing.T) {
 		flowID := enginecore.FlowIDFor("default", "report", "late")
 		p, err := core.FlowPartition(flowID)
 		require.NoError(t, err)
-		_, err = core.SubmitFlow(enginetest.Context(t), enginecore.SubmitFlowCall{
+		_, err = core.SubmitFlow(enginetest.Context(t), enginerpc.SubmitFlowCall{
 			Partition: p, FlowID: flowID, FlowName: "report", RunID: "late", Namespace: "default", GraphHash: "x", InputHash: "y",
-			Definition: []byte("{}"), Last: true, Fires: []enginecore.SubmitFlowFire{{
+			Definition: []byte("{}"), Last: true, Fires: []enginerpc.SubmitFlowFire{{
 				ScheduleID: enginecore.ScheduleIDFor("default", "s"), Name: "s", Incarnation: "1", Serial: 1, FireAt: now,
 				StartBefore: now.Add(-time.Millisecond),
 			}},

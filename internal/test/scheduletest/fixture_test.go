@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -189,13 +190,13 @@ func (l *fixture) editState(t *testing.T, change func(state map[string]any)) {
 	ctx := enginetest.Context(t)
 	p, id := l.place(t)
 	for {
-		reply, err := l.Engine.Core().ReadSchedule(ctx, enginecore.ReadScheduleCall{Partition: p, ScheduleID: id})
+		reply, err := l.Engine.Core().ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id})
 		require.NoError(t, err)
 		state := decode(t, reply.State)
 		change(state)
 		text, err := json.Marshal(state)
 		require.NoError(t, err)
-		_, err = l.Engine.Core().WriteSchedule(ctx, enginecore.WriteScheduleCall{
+		_, err = l.Engine.Core().WriteSchedule(ctx, enginerpc.WriteScheduleCall{
 			Partition: p, ScheduleID: id, Version: reply.Version, WriteID: uuid.NewString(), State: text, DueAt: reply.Now,
 		})
 		if errors.Is(err, enginecore.ErrScheduleChanged) {

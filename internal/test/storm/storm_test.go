@@ -18,6 +18,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -289,7 +290,7 @@ func (s *storm) flowHistory(ctx context.Context, id enginecore.FlowID) string {
 		return err.Error()
 	}
 	text := fmt.Sprintln(core, members)
-	return text + s.eventsOf(ctx, p, id, func(enginecore.FlowEvent) bool { return true })
+	return text + s.eventsOf(ctx, p, id, func(enginerpc.FlowEvent) bool { return true })
 }
 
 // history returns the engine's records about an execution and its flow.
@@ -304,7 +305,7 @@ func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
 	if err != nil {
 		return err.Error()
 	}
-	text += s.eventsOf(ctx, p, enginecore.FlowID(core["flow_id"]), func(e enginecore.FlowEvent) bool { return e.Node == core["node"] || e.Node == "" })
+	text += s.eventsOf(ctx, p, enginecore.FlowID(core["flow_id"]), func(e enginerpc.FlowEvent) bool { return e.Node == core["node"] || e.Node == "" })
 	entries, err := client.Do(ctx, client.B().Xrange().Key(keys.ExecLeaseHistory(id)).Start("-").End("+").Build()).AsXRange()
 	if err != nil {
 		return err.Error()
@@ -316,10 +317,10 @@ func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
 }
 
 // eventsOf returns the events of a flow's log, without the excluded ones.
-func (s *storm) eventsOf(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, keep func(enginecore.FlowEvent) bool) (text string) {
+func (s *storm) eventsOf(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, keep func(enginerpc.FlowEvent) bool) (text string) {
 	const page = 500
 	for after := ""; ; {
-		reply, err := s.bench.Engine.Core().ReadEvents(ctx, enginecore.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: page})
+		reply, err := s.bench.Engine.Core().ReadEvents(ctx, enginerpc.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: page})
 		if err != nil {
 			return text + err.Error()
 		}

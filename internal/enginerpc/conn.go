@@ -1,0 +1,296 @@
+package enginerpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/lua"
+)
+
+// Options adjust Connect. The zero value is usable.
+type Options struct {
+	// Prefix begins every key: 1 to 32 characters of a-z, 0-9 and -. Defaults to DefaultPrefix. Deployments
+	// with different prefixes share a server without sharing data.
+	Prefix string
+	// Partitions are the counts for a deployment that has none stored yet; stored ones win. Each count that
+	// is 0 defaults to 64 for flows, 16 for budgets, 16 for quotas.
+	Partitions enginecore.Partitioning
+	// RetryFor bounds how long one call is retried while the server is away or not ready; the caller's
+	// context bounds it too. Defaults to 15 s.
+	RetryFor time.Duration
+	// ReplaceForeignLibrary lets Connect replace a library named flowfabric that is not ours. Programs that
+	// use the other one stop working.
+	ReplaceForeignLibrary bool
+	// ContractOnly binds the connection to the ff_* functions of contract version 15, as whatever library the server has
+	// offers them. That library is neither loaded nor replaced; Connect fails with ErrNoLibrary or
+	// ErrIncompatibleLibrary where it is missing or of another version, other calls with ErrContractOnly. The
+	// defaults of Partitions are then those of other FlowFabric servers: 256, 32 and 32.
+	ContractOnly bool
+	// Logger receives a line when the library is loaded. Defaults to none.
+	Logger *slog.Logger
+
+	// library is replaced in tests.
+	library *libraryFile
+}
+
+// Defaults of Options.Partitions.
+const (
+	defaultFlowPartitions   = 64
+	defaultBudgetPartitions = 16
+	defaultQuotaPartitions  = 16
+)
+
+const defaultRetryFor = 15 * time.Second
+
+// Conn is the connection to an engine: typed calls of the library, key builders and partition counts. Its
+// methods may be called from many goroutines.
+type Conn struct {
+	client       rueidis.Client
+	keys         Keys
+	partitioning enginecore.Partitioning
+	retryFor     time.Duration
+	logger       *slog.Logger
+	library      libraryFile
+	foreign      bool // Options.ReplaceForeignLibrary
+	contractOnly bool // Options.ContractOnly
+
+	wires    wirePool
+	load     sync.Mutex // one goroutine at a time looks after the library
+	outdated outdated
+}
+
+// Connect checks that client reaches a server that can run the engine, loads the library when it is missing or
+// older than this program's, and reads or creates the deployment's partition counts. The client stays the
+// caller's, who closes it after the last use of the engine.
+//
+// The error wraps ErrNotReachable, ErrUnauthorized, ErrFull, ErrUnsupportedServer, ErrForeignLibrary or
+// ErrIncompatibleLibrary where one of them is the reason. A lack of rights is found out before anything is written:
+// see CheckRights.
+func Connect(ctx context.Context, client rueidis.Client, o Options) (*Conn, error) {
+	if client == nil {
+		return nil, errors.New("connect: no client")
+	}
+	if o.Prefix == "" {
+		o.Prefix = enginecore.DefaultPrefix
+	}
+	keys, err := NewKeys(o.Prefix)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	conn := &Conn{
+		client:       client,
+		keys:         keys,
+		retryFor:     o.RetryFor,
+		logger:       o.Logger,
+		foreign:      o.ReplaceForeignLibrary,
+		contractOnly: o.ContractOnly,
+		outdated:     outdated{closed: make(chan struct{})},
+	}
+	if conn.retryFor <= 0 {
+		conn.retryFor = defaultRetryFor
+	}
+	if conn.logger == nil {
+		conn.logger = slog.New(slog.DiscardHandler)
+	}
+	if o.library != nil {
+		conn.library = *o.library
+	} else if conn.library, err = ownLibrary(); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	if err := conn.checkServer(ctx); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	if err := conn.ensureLibrary(ctx); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	if err := conn.CheckRights(ctx); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	if !conn.contractOnly {
+		if err := conn.storeProtocol(ctx); err != nil {
+			return nil, fmt.Errorf("connect: %w", err)
+		}
+	}
+	if conn.partitioning, err = conn.partitions(ctx, o.Partitions); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return conn, nil
+}
+
+// Check asks every primary whether it answers, has a library that serves this program, and gives the user all rights. It loads
+// the library where it is missing, as Connect does. The errors are those of Connect.
+func (conn *Conn) Check(ctx context.Context) error {
+	if err := conn.connected(); err != nil {
+		return err
+	}
+	if err := conn.OutdatedErr(); err != nil {
+		return err
+	}
+	if err := conn.checkServer(ctx); err != nil {
+		return err
+	}
+	if err := conn.restoreLibrary(ctx); err != nil {
+		return err
+	}
+	return conn.CheckRights(ctx)
+}
+
+// Client is the client given to Connect.
+func (conn *Conn) Client() rueidis.Client { return conn.client }
+
+// Keys builds the deployment's keys.
+func (conn *Conn) Keys() Keys { return conn.keys }
+
+// Partitioning holds the deployment's partition counts.
+func (conn *Conn) Partitioning() enginecore.Partitioning { return conn.partitioning }
+
+// FlowPartition is where a flow and its executions live.
+func (conn *Conn) FlowPartition(id enginecore.FlowID) (enginecore.Partition, error) {
+	if err := conn.connected(); err != nil {
+		return enginecore.Partition{}, err
+	}
+	return conn.partitioning.FlowPartition(id)
+}
+
+// Now reads a server's clock, in whole milliseconds as the library does. In a cluster it is one server's.
+func (conn *Conn) Now(ctx context.Context) (time.Time, error) {
+	if err := conn.connected(); err != nil {
+		return time.Time{}, fmt.Errorf("server time: %w", err)
+	}
+	reply, err := conn.client.Do(ctx, conn.client.B().Time().Build()).AsStrSlice()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("server time: %w", connectError(err))
+	}
+	if len(reply) == 2 {
+		seconds, err := strconv.ParseInt(reply[0], 10, 64)
+		micros, err2 := strconv.ParseInt(reply[1], 10, 64)
+		if err == nil && err2 == nil {
+			return time.UnixMilli(seconds*1000 + micros/1000).UTC(), nil
+		}
+	}
+	return time.Time{}, &enginecore.DecodeError{Function: "TIME", Problem: "not two numbers"}
+}
+
+// checkServer tells apart the ways in which a server can be unusable.
+func (conn *Conn) checkServer(ctx context.Context) error {
+	err := conn.client.Do(ctx, conn.client.B().Ping().Build()).Error()
+	return connectError(err)
+}
+
+// passwordHint says what is usually wrong with a URL that the server refuses.
+func passwordHint(text string) string {
+	switch {
+	case strings.HasPrefix(text, "NOAUTH"):
+		return " (no password was given; a URL carries one as redis://:password@host)"
+	case strings.HasPrefix(text, "WRONGPASS"):
+		return " (what stands alone before the @ of a URL is the user; a password alone is redis://:password@host)"
+	}
+	return ""
+}
+
+// connectError gives an error of the client a name that says what to do.
+func connectError(err error) error {
+	if err == nil {
+		return nil
+	}
+	server, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		if errors.Is(err, context.Canceled) {
+			return err
+		}
+		return fmt.Errorf("%w: %w", enginecore.ErrNotReachable, err)
+	}
+	text := server.Error()
+	switch {
+	case unauthorized(text):
+		return fmt.Errorf("%w: %s%s", enginecore.ErrUnauthorized, text, passwordHint(text))
+	case fullError(text) != nil:
+		return fullError(text)
+	case strings.Contains(strings.ToLower(text), "unknown command"):
+		return fmt.Errorf("%w: it needs FUNCTION, which Redis has since 7.0 and Valkey since 7.2: %s", enginecore.ErrUnsupportedServer, text)
+	}
+	return fmt.Errorf("server error: %s", text)
+}
+
+// ConnectError gives the error of creating a client the same meaning as Connect's errors have, since
+// a client may find out first that the server is away or the password wrong.
+func ConnectError(err error) error { return connectError(err) }
+
+const (
+	fieldFlowPartitions   = "num_flow_partitions"
+	fieldBudgetPartitions = "num_budget_partitions"
+	fieldQuotaPartitions  = "num_quota_partitions"
+)
+
+// partitions reads the stored counts, after storing the wanted ones where none are. Each field is written only
+// if it is missing, so of two programs that start at once both see the same counts.
+func (conn *Conn) partitions(ctx context.Context, want enginecore.Partitioning) (enginecore.Partitioning, error) {
+	defaults := enginecore.Partitioning{Flow: defaultFlowPartitions, Budget: defaultBudgetPartitions, Quota: defaultQuotaPartitions}
+	if conn.contractOnly {
+		defaults = enginecore.Partitioning{Flow: contractFlowPartitions, Budget: contractBudgetPartitions, Quota: contractQuotaPartitions}
+	}
+	for _, d := range []struct {
+		count *int
+		value int
+	}{{&want.Flow, defaults.Flow}, {&want.Budget, defaults.Budget}, {&want.Quota, defaults.Quota}} {
+		if *d.count == 0 {
+			*d.count = d.value
+		}
+	}
+	if err := want.Validate(); err != nil {
+		return enginecore.Partitioning{}, err
+	}
+	key := conn.keys.ConfigPartitions()
+	b := conn.client.B()
+	stored, err := conn.client.Do(ctx, b.Hgetall().Key(key).Build()).AsStrMap()
+	if err != nil {
+		return enginecore.Partitioning{}, fmt.Errorf("partition counts: %w", connectError(err))
+	}
+	if len(stored) < 3 {
+		for _, f := range []struct {
+			name  string
+			count int
+		}{{fieldFlowPartitions, want.Flow}, {fieldBudgetPartitions, want.Budget}, {fieldQuotaPartitions, want.Quota}} {
+			err := conn.client.Do(ctx, b.Hsetnx().Key(key).Field(f.name).Value(strconv.Itoa(f.count)).Build()).Error()
+			if err != nil {
+				return enginecore.Partitioning{}, fmt.Errorf("partition counts: %w", connectError(err))
+			}
+		}
+		stored, err = conn.client.Do(ctx, b.Hgetall().Key(key).Build()).AsStrMap()
+		if err != nil {
+			return enginecore.Partitioning{}, fmt.Errorf("partition counts: %w", connectError(err))
+		}
+	}
+	var p enginecore.Partitioning
+	for _, f := range []struct {
+		name  string
+		count *int
+	}{{fieldFlowPartitions, &p.Flow}, {fieldBudgetPartitions, &p.Budget}, {fieldQuotaPartitions, &p.Quota}} {
+		n, err := strconv.Atoi(stored[f.name])
+		if err != nil {
+			return enginecore.Partitioning{}, fmt.Errorf("partition counts: %s of %s is %q, not a number", f.name, key, stored[f.name])
+		}
+		*f.count = n
+	}
+	if err := p.Validate(); err != nil {
+		return enginecore.Partitioning{}, fmt.Errorf("partition counts stored in %s: %w", key, err)
+	}
+	return p, nil
+}
+
+func ownLibrary() (libraryFile, error) {
+	build, err := parseBuild(lua.Build())
+	if err != nil {
+		return libraryFile{}, err
+	}
+	return libraryFile{source: lua.Source(), build: build, protocol: lua.Protocol, minProtocol: lua.MinProtocol}, nil
+}

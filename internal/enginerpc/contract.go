@@ -1,0 +1,83 @@
+package enginerpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// ContractVersionNumber is the version of the FlowFabric contract that the ff_* calls follow.
+const ContractVersionNumber = "15"
+
+// Partition counts of a new deployment that other FlowFabric servers expect.
+const (
+	contractFlowPartitions   = 256
+	contractBudgetPartitions = 32
+	contractQuotaPartitions  = 32
+)
+
+// compositePrefix begins the names of the functions that only our library has, in every protocol.
+const compositePrefix = "ffx"
+
+// connected tells that an engine was made by Connect, and not left nil by an error that was passed over.
+func (conn *Conn) connected() error {
+	if conn == nil || conn.client == nil {
+		return errors.New("the engine was not made by Connect")
+	}
+	return nil
+}
+
+// permit refuses what the connection may not call.
+func (conn *Conn) permit(function string) error {
+	if err := conn.OutdatedErr(); err != nil {
+		return fmt.Errorf("%s: not sent: %w", function, err)
+	}
+	if conn.contractOnly && strings.HasPrefix(function, compositePrefix) {
+		return fmt.Errorf("%s: %w %s, which this connection is bound to", function, enginecore.ErrContractOnly, ContractVersionNumber)
+	}
+	return nil
+}
+
+// checkContract checks that a server's library follows the contract. It changes nothing.
+func (conn *Conn) checkContract(ctx context.Context, node rueidis.Client) error {
+	probe := ContractVersionCall{}
+	w := &wire{name: probe.info().name}
+	reply, err := Decode(probe, node.Do(ctx, w.command(node.B())))
+	if isMissing(err) {
+		return fmt.Errorf("%w: %s is unknown to it, and in contract mode no library is loaded; start a FlowFabric server on it, "+
+			"or load a library of version %s", enginecore.ErrNoLibrary, w.name, ContractVersionNumber)
+	}
+	if err != nil {
+		return fmt.Errorf("version of the server's library: %w", err)
+	}
+	if reply.Version != ContractVersionNumber {
+		return fmt.Errorf("%w: the server's library has version %s of the contract, this program speaks version %s",
+			enginecore.ErrIncompatibleLibrary, reply.Version, ContractVersionNumber)
+	}
+	return nil
+}
+
+// isMissing tells that the server does not know the function.
+func isMissing(err error) bool {
+	var server *enginecore.ServerError
+	return errors.As(err, &server) && strings.HasPrefix(server.Message, "Function not found")
+}
+
+// CreateDelayedCall is CreateExecutionCall with the index that a library needs which leaves the choice to its caller: that
+// of delayed executions. It belongs to calls with DelayUntil.
+type CreateDelayedCall struct{ CreateExecutionCall }
+
+// schedulingKey is the place of the scheduling index among the keys.
+const schedulingKey = 4
+
+func (c CreateDelayedCall) encode(w *wire) {
+	c.CreateExecutionCall.encode(w)
+	if len(w.list) > schedulingKey {
+		w.list[schedulingKey] = w.keys.laneDelayed(w.tag, c.LaneID)
+	}
+}

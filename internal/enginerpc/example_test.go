@@ -1,0 +1,85 @@
+package enginerpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+// A flow of one node on the engine in this process: submit it, claim the node, complete it, read the result.
+func Example() {
+	ctx := context.Background()
+	inProcess, err := embedded.Open(ctx, embedded.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() {
+		if err := inProcess.Close(); err != nil {
+			log.Print(err)
+		}
+	}()
+	client, err := rueidis.NewClient(inProcess.ClientOption())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	engine, err := enginerpc.Connect(ctx, client, enginerpc.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	flow := enginecore.FlowIDFor("example", "greet", "run-1")
+	partition, err := engine.FlowPartition(flow)
+	if err != nil {
+		log.Fatal(err)
+	}
+	node := enginecore.ExecutionIDFor(partition, flow, "hello")
+	_, err = engine.SubmitFlow(ctx, enginerpc.SubmitFlowCall{
+		Partition: partition, FlowID: flow, FlowName: "greet", RunID: "run-1", Namespace: "example",
+		GraphHash: "graph", InputHash: "input", Definition: []byte(`{}`), Input: []byte("world"),
+		ResultExecutionID: node, NodeTotal: 1, Last: true,
+		Nodes: []enginerpc.SubmitFlowNode{{
+			ExecutionID: node, Name: "hello", Kind: "example.hello", LaneID: "default", UsesFlowInput: true,
+			Policy: []byte(`{}`), Tags: []byte(`{}`),
+		}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	me := enginerpc.ClaimRequest{
+		LaneID: "default", WorkerID: "worker", WorkerInstanceID: "worker-1",
+		ClaimID: "6e1f9a52-3f0f-4b7e-9a07-7a4c8a3a5d10", Count: 1, LeaseTTL: 10 * time.Second, Kinds: "\nexample.hello\n",
+	}
+	claimed, err := engine.Claim(ctx, enginerpc.ClaimCall{Partition: partition, ClaimRequest: me})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, x := range claimed.Executions {
+		me.Count = 0 // no further work
+		_, err := engine.Complete(ctx, enginerpc.CompleteCall{
+			Partition: partition, ExecutionID: x.ExecutionID, LeaseID: x.LeaseID, LeaseEpoch: x.LeaseEpoch,
+			AttemptID: x.AttemptID, Result: append([]byte("hello "), x.FlowInput...), ClaimRequest: me,
+		})
+		if errors.Is(err, enginecore.ErrLeaseExpired) {
+			log.Fatal("too slow: somebody else has the node now")
+		} else if err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	result, err := engine.FlowResult(ctx, enginerpc.FlowResultCall{Partition: partition, FlowID: flow})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s: %s\n", result.State, result.Result)
+	// Output: completed: hello world
+}

@@ -1,0 +1,107 @@
+package enginerpc
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Pipeline collects calls and sends them in one go. The calls are independent: each is atomic by itself, they
+// may go to different partitions, and each has its own result. A pipeline is for one goroutine and one use.
+type Pipeline struct {
+	conn  *Conn
+	calls []pipelined
+	sent  bool
+}
+
+// pipelined is an added call without its reply type.
+type pipelined struct {
+	info   callInfo
+	wire   *wire
+	settle func(message, error)
+}
+
+// Result is the place where the reply of a pipelined call appears.
+type Result[R any] struct {
+	reply R
+	err   error
+}
+
+// Get is the reply, or the error of this call. Before the pipeline was run it is an error.
+func (r *Result[R]) Get() (R, error) { return r.reply, r.err }
+
+var errNotRun = errors.New("the pipeline has not been run")
+
+// Pipeline starts an empty pipeline.
+func (conn *Conn) Pipeline() *Pipeline { return &Pipeline{conn: conn} }
+
+// Add puts a call into a pipeline and returns the place of its reply. A call that cannot be encoded is not
+// sent; its error is in its result.
+func Add[R any](p *Pipeline, c Call[R]) *Result[R] {
+	result := &Result[R]{}
+	info := c.info()
+	if result.err = p.conn.permit(info.name); result.err != nil {
+		return result
+	}
+	result.err = errNotRun
+	w, err := encode(p.conn.keys, c)
+	if err != nil {
+		result.err = err
+		return result
+	}
+	p.calls = append(p.calls, pipelined{info, w, func(m message, err error) {
+		if err != nil {
+			result.err = err
+			return
+		}
+		result.reply, result.err = decodeReply(info, m, c.decode)
+	}})
+	return result
+}
+
+// Len is the number of calls that Run will send.
+func (p *Pipeline) Len() int { return len(p.calls) }
+
+// Run sends all calls and fills in their results. Its error joins the errors of the calls that failed. Calls
+// that may be sent again are retried one by one as Do does. A second Run does nothing.
+func (p *Pipeline) Run(ctx context.Context) error {
+	if p.sent || len(p.calls) == 0 {
+		return nil
+	}
+	p.sent = true
+	conn := p.conn
+	commands := make(commands, len(p.calls))
+	for i, c := range p.calls {
+		commands[i] = c.wire.command(conn.client.B())
+	}
+	results := conn.client.DoMulti(ctx, commands...)
+	errs := make([]error, len(p.calls))
+	var again sync.WaitGroup
+	limit := make(chan struct{}, maxPipelineRetries)
+	for i, c := range p.calls {
+		settle := func(m message, err error) {
+			errs[i] = err
+			c.settle(m, err)
+		}
+		m, err := results[i].ToMessage()
+		if err == nil {
+			settle(m, nil)
+			continue
+		}
+		verdict, wrapped := classify(c.info, err)
+		if verdict == giveUp || ctx.Err() != nil {
+			settle(m, wrapped)
+			continue
+		}
+		again.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			settle(conn.send(ctx, c.info, c.wire))
+		})
+	}
+	again.Wait()
+	return errors.Join(errs...)
+}
+
+// maxPipelineRetries bounds how many calls of one pipeline are retried at a time.
+const maxPipelineRetries = 16

@@ -1,0 +1,182 @@
+package enginerpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// The commands on data that the library and the programs use, each with a sample of its arguments: K and L stand for keys.
+// Those that the library does without where it may not use them are not among them.
+const (
+	readCommands = "EXISTS K|GET K|HEXISTS K f|HGET K f|HGETALL K|HKEYS K|HLEN K|HMGET K f|HSCAN K 0|LINDEX K 0|LPOS K e|" +
+		"LRANGE K 0 1|MGET K|SCARD K|SISMEMBER K m|SMEMBERS K|SMISMEMBER K m|SRANDMEMBER K|SSCAN K 0|XLEN K|XRANGE K - +|" +
+		"XREAD STREAMS K 0|XREVRANGE K + -|ZCARD K|ZCOUNT K 0 1|ZRANGE K 0 1|ZRANGEBYSCORE K 0 1|ZSCAN K 0|ZSCORE K m"
+	writeCommands = "COPY K L|DECR K|DEL K|HDEL K f|HINCRBY K f 1|HSET K f v|HSETNX K f v|INCR K|LPOP K|LPUSH K e|LTRIM K 0 1|" +
+		"MSET K v|PEXPIRE K 1|PEXPIREAT K 1|RENAME K L|RPUSH K e|SADD K m|SET K v|SPOP K|SREM K m|UNLINK K|XADD K * f v|XDEL K 1-0|" +
+		"XTRIM K MAXLEN 1|ZADD K 1 m|ZPOPMIN K|ZREM K m|ZREMRANGEBYSCORE K 0 1"
+	otherCommands = "TIME|SCAN 0"
+)
+
+// samples puts keys into a list of commands.
+func (conn *Conn) samples(list string) []string {
+	key := conn.keys.prefix + ":rights"
+	return strings.Split(strings.NewReplacer(" K", " "+key, " L", " "+key+":2").Replace(list), "|")
+}
+
+// probeName is a lane, a worker and a place of the rota that nobody has, so that nobody hears their channels.
+const probeName = ":rights"
+
+// channels are one of each kind that messages go through.
+func (k Keys) channels() []string {
+	return []string{
+		k.ChannelCompletions(), k.ChannelWake(probeName), k.ChannelRota(probeName, probeName), k.ChannelDue(), k.ChannelKeepers(),
+		k.ChannelDone(enginecore.Partition{Family: enginecore.FlowFamily}), k.ChannelWorker(probeName),
+	}
+}
+
+// CheckRights asks every primary whether the user of the connection has all rights on commands, keys and channels that the
+// engine uses. The error names what is missing: it wraps a *RightsError and ErrUnauthorized. It writes nothing, and takes one
+// call for each primary. Where the library is another one (Options.ContractOnly), it looks at channels, and at one command
+// that reads and one that writes.
+func (conn *Conn) CheckRights(ctx context.Context) error {
+	if err := conn.connected(); err != nil {
+		return err
+	}
+	return conn.onPrimaries(ctx, func(node rueidis.Client) error { return conn.checkRightsOn(ctx, node) })
+}
+
+func (conn *Conn) checkRightsOn(ctx context.Context, node rueidis.Client) error {
+	if conn.contractOnly {
+		return conn.probeRights(ctx, node)
+	}
+	read, write := conn.samples(readCommands), conn.samples(writeCommands)
+	var publish, subscribe []string
+	for _, channel := range conn.keys.channels() {
+		publish = append(publish, "PUBLISH "+channel+" m")
+		subscribe = append(subscribe, "SUBSCRIBE "+channel)
+	}
+	call := MissingRightsCall{Commands: slices.Concat(read, write, publish, subscribe, conn.samples(otherCommands))}
+	w := &wire{name: call.info().name}
+	call.encode(w)
+	reply, err := Decode(call, node.Do(ctx, w.command(node.B())))
+	if server, ok := errors.AsType[*enginecore.ServerError](err); ok && strings.Contains(server.Message, "Function not found") {
+		return conn.probeRights(ctx, node) // somebody is just replacing the library
+	}
+	if err != nil {
+		return fmt.Errorf("rights of the user: %w", err)
+	}
+	if len(reply.Missing) == 0 {
+		return nil
+	}
+	rules := newRules(reply.Missing)
+	rules.whole(read, "~"+conn.keys.prefix+":*", "+@read")
+	rules.whole(write, "~"+conn.keys.prefix+":*", "+@write")
+	rules.channels(publish, subscribe, "&"+conn.keys.prefix+":*")
+	return &enginecore.RightsError{Missing: reply.Missing, Rules: rules.list()}
+}
+
+// ruleBook finds the rules that give what is missing.
+type ruleBook struct {
+	missing map[string]bool
+	rules   []string
+}
+
+func newRules(missing []string) *ruleBook {
+	b := &ruleBook{missing: make(map[string]bool, len(missing))}
+	for _, command := range missing {
+		b.missing[command] = true
+	}
+	return b
+}
+
+func (b *ruleBook) lacksAll(commands []string) bool {
+	return !slices.ContainsFunc(commands, func(c string) bool { return !b.missing[c] })
+}
+
+// whole adds rules for commands of which all are missing; what else is missing gets a rule of its own.
+func (b *ruleBook) whole(commands []string, rules ...string) {
+	if !b.lacksAll(commands) {
+		return
+	}
+	b.give(commands, rules...)
+}
+
+func (b *ruleBook) give(commands []string, rules ...string) {
+	for _, command := range commands {
+		delete(b.missing, command)
+	}
+	for _, rule := range rules {
+		if !slices.Contains(b.rules, rule) {
+			b.rules = append(b.rules, rule)
+		}
+	}
+}
+
+// channels adds the rule for channels: rights on them hold for sending and hearing alike, so where only one of the two is
+// missing, it is the command's.
+func (b *ruleBook) channels(publish, subscribe []string, pattern string) {
+	for i := range publish {
+		if both := []string{publish[i], subscribe[i]}; b.lacksAll(both) {
+			b.give(both, pattern)
+		}
+	}
+	if slices.Contains(b.rules, pattern) {
+		b.rules = append(b.rules, "+publish", "+subscribe") // which may be missing behind that
+	}
+}
+
+// list is what was added, and one rule for each command that is still missing.
+func (b *ruleBook) list() []string {
+	for _, command := range slices.Sorted(maps.Keys(b.missing)) {
+		name, _, _ := strings.Cut(command, " ")
+		b.give(nil, "+"+strings.ToLower(name))
+	}
+	return b.rules
+}
+
+// probeRights finds out about rights without the library, before it is loaded: with commands that change nothing.
+func (conn *Conn) probeRights(ctx context.Context, node rueidis.Client) error {
+	key := conn.keys.prefix + ":rights"
+	ownKeys, ownChannels := "~"+conn.keys.prefix+":*", "&"+conn.keys.prefix+":*"
+	worker := conn.keys.ChannelWorker(probeName)
+	wire, release := node.Dedicate()
+	defer release()
+	defer wire.Close() // with what it subscribes to
+	b := wire.B()
+	rules := newRules(nil)
+	var missing []string
+	for _, probe := range []struct {
+		text    string
+		command rueidis.Completed
+		rules   []string
+	}{
+		{"GET " + key, b.Get().Key(key).Build(), []string{ownKeys, "+@read"}},
+		{"UNLINK " + key, b.Unlink().Key(key).Build(), []string{ownKeys, "+@write"}},
+		{"PUBLISH " + worker, b.Publish().Channel(worker).Message("").Build(), []string{ownChannels, "+publish"}},
+		{"SUBSCRIBE " + strings.Join(conn.keys.channels(), " "), b.Subscribe().Channel(conn.keys.channels()...).Build(), []string{ownChannels, "+subscribe"}},
+	} {
+		err := wire.Do(ctx, probe.command).Error()
+		if err == nil || rueidis.IsRedisNil(err) {
+			continue
+		}
+		// A server that answers anything else has let the user pass: rights come first.
+		if err = connectError(err); errors.Is(err, enginecore.ErrUnauthorized) {
+			missing = append(missing, probe.text)
+			rules.give(nil, probe.rules...)
+		} else if errors.Is(err, enginecore.ErrNotReachable) || ctx.Err() != nil {
+			return fmt.Errorf("rights of the user: %w", err)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return &enginecore.RightsError{Missing: missing, Rules: rules.rules}
+}

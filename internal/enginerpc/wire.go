@@ -1,0 +1,134 @@
+package enginerpc
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// wire collects KEYS and ARGV of one call. The first fault is kept and stops the call before it is sent.
+type wire struct {
+	keys Keys
+	name string
+	tag  string
+	list []string
+	args []string
+	err  error
+}
+
+func (w *wire) fail(field, problem string) {
+	if w.err == nil {
+		w.err = &enginecore.CallError{Function: w.name, Field: field, Problem: problem}
+	}
+}
+
+func (w *wire) reserve(keys, args int) {
+	w.list = slices.Grow(w.list, keys)
+	w.args = slices.Grow(w.args, args)
+}
+
+// partition takes the call's hash tag from a partition.
+func (w *wire) partition(p enginecore.Partition, f enginecore.Family) {
+	w.tag = p.Tag()
+	switch {
+	case w.tag == "":
+		w.fail("partition", "is missing")
+	case p.Family != f:
+		w.fail("partition", w.tag+" is no "+f.String()+" partition")
+	}
+}
+
+// execution takes the call's hash tag from an execution id.
+func (w *wire) execution(field string, id enginecore.ExecutionID) {
+	if _, err := id.Partition(); err != nil {
+		w.fail(field, err.Error())
+		return
+	}
+	w.tag = id.Tag()
+}
+
+// belongs checks that an execution id is of the call's partition.
+func (w *wire) belongs(field string, id enginecore.ExecutionID) {
+	if !strings.HasPrefix(string(id), w.tag) || len(id) < len(w.tag)+2 || id[len(w.tag)] != ':' {
+		w.fail(field, "execution "+string(id)+" is not of partition "+w.tag)
+	}
+}
+
+// need checks that a value that becomes part of a key is there.
+func (w *wire) need(field, value string) {
+	if value == "" {
+		w.fail(field, "is missing")
+	}
+}
+
+// key adds a key and checks that it lives in the call's slot.
+func (w *wire) key(k string) {
+	if TagOf(k) != w.tag {
+		w.fail("keys", k+" does not carry the tag "+w.tag)
+	}
+	w.list = append(w.list, k)
+}
+
+// noKey fills the place of an optional key. An empty text would hash to another slot.
+func (w *wire) noKey() { w.list = append(w.list, w.keys.execNoop(w.tag)) }
+
+func (w *wire) text(s string)  { w.args = append(w.args, s) }
+func (w *wire) bytes(b []byte) { w.args = append(w.args, rueidis.BinaryString(b)) }
+func (w *wire) int(n int64)    { w.args = append(w.args, strconv.FormatInt(n, 10)) }
+
+func (w *wire) optionalInt(n int64) {
+	if n == 0 {
+		w.text("")
+		return
+	}
+	w.int(n)
+}
+
+func (w *wire) float(f float64) { w.args = append(w.args, strconv.FormatFloat(f, 'g', -1, 64)) }
+
+func (w *wire) optionalFloat(f float64) {
+	if f == 0 {
+		w.text("")
+		return
+	}
+	w.float(f)
+}
+
+// millis sends whole milliseconds. A positive duration below one is sent as one, since 0 often means "none".
+func (w *wire) millis(d time.Duration) {
+	ms := d.Milliseconds()
+	if ms == 0 && d > 0 {
+		ms = 1
+	}
+	w.int(ms)
+}
+
+func (w *wire) optionalMillis(d time.Duration) {
+	if d == 0 {
+		w.text("")
+		return
+	}
+	w.millis(d)
+}
+
+// time sends unix milliseconds, and "" for the zero time.
+func (w *wire) time(t time.Time) {
+	if t.IsZero() {
+		w.text("")
+		return
+	}
+	w.int(t.UnixMilli())
+}
+
+func (w *wire) bool(b bool) {
+	if b {
+		w.text("1")
+	} else {
+		w.text("0")
+	}
+}
