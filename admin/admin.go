@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // ErrInvalid marks an argument that makes no sense. Nothing has been sent then.
@@ -28,8 +29,9 @@ type Client struct {
 	client rueidis.Client
 }
 
-// New returns a client of an engine, such as the one that runtime.Engine.Core gives. It sends nothing.
-func New(core *enginerpc.Conn) *Client {
+// New returns a client of an open engine. It sends nothing. The engine stays open until the client was used for the last time.
+func New(engine *runtime.Engine) *Client {
+	core := engine.Core()
 	return &Client{core: core, keys: core.Keys(), client: core.Client()}
 }
 

@@ -37,7 +37,7 @@ func each(t *testing.T, test func(t *testing.T, d *desk, b *enginetest.Bench)) {
 
 func newDesk(t *testing.T, b *enginetest.Bench) *desk {
 	ctx, core := enginetest.Context(t), b.Engine.Core()
-	return &desk{admin.New(core), b.Program(ctx, t), t, ctx, core}
+	return &desk{admin.New(b.Engine), b.Program(ctx, t), t, ctx, core}
 }
 
 func (d *desk) create(n admin.NewExecution) enginecore.ExecutionID {

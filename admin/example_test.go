@@ -19,7 +19,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer engine.Close()
-	desk := admin.New(engine.Core())
+	desk := admin.New(engine)
 
 	id, _, err := desk.CreateExecution(ctx, admin.NewExecution{Kind: "render", Tags: map[string]string{"team.name": "video"}})
 	if err != nil {

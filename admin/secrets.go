@@ -3,17 +3,10 @@ package admin
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
 // Secret is what the tokens of waitpoints are signed with.
@@ -45,9 +38,6 @@ type SecretRotation struct {
 	Failed map[enginecore.Partition]error
 }
 
-// rotateConcurrency bounds how many partitions are rotated at a time.
-const rotateConcurrency = 16
-
 // RotateSecret makes a secret the one that tokens are signed with, in every partition, each in an atomic step of its own.
 // Tokens that were signed with the one before stay valid for the grace time.
 //
@@ -60,34 +50,6 @@ func (c *Client) RotateSecret(ctx context.Context, secret Secret, grace time.Dur
 	if err := secret.check(); err != nil {
 		return SecretRotation{}, err
 	}
-	partitions := c.core.Partitioning().FlowPartitions()
-	rotation := SecretRotation{Failed: make(map[enginecore.Partition]error)}
-	var mu sync.Mutex
-	var rotating errgroup.Group
-	rotating.SetLimit(rotateConcurrency)
-	for _, p := range partitions {
-		rotating.Go(func() error {
-			reply, err := c.core.RotateWaitpointHMACSecret(ctx, enginerpc.RotateWaitpointHMACSecretCall{
-				Partition: p, NewKID: secret.KID, NewSecretHex: secret.Hex, Grace: grace,
-			})
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil:
-				rotation.Failed[p] = err
-			case reply.Outcome == "rotated":
-				rotation.Rotated++
-			default:
-				rotation.Unchanged++
-			}
-			return nil
-		})
-	}
-	_ = rotating.Wait() // the faults are gathered one by one
-	if len(rotation.Failed) == 0 {
-		return rotation, nil
-	}
-	failed := slices.SortedFunc(maps.Keys(rotation.Failed), func(x, y enginecore.Partition) int { return int(x.Index) - int(y.Index) })
-	return rotation, fmt.Errorf("rotate secrets: %d of %d partitions failed, the first is %s: %w", len(failed), len(partitions),
-		failed[0].Tag(), rotation.Failed[failed[0]])
+	rotation, err := c.core.RotateSecret(ctx, secret.KID, secret.Hex, grace)
+	return SecretRotation(rotation), err
 }

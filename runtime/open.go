@@ -38,7 +38,8 @@ func (e *Engine) open() error {
 	return nil
 }
 
-// Core is the engine's Go face: ids, keys and the typed calls of the library. Of a nil engine it is nil.
+// Core is the connection with the keys and the typed calls of the library, for packages of this module: its type is internal,
+// and may change with any version. Of a nil engine it is nil.
 func (e *Engine) Core() *enginerpc.Conn {
 	if e.open() != nil {
 		return nil

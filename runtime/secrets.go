@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
@@ -123,9 +122,9 @@ func (b *keyring) create(ctx context.Context, p enginecore.Partition, s *waitpoi
 }
 
 // rotate makes the next secret current in every partition, and returns its id and how far that has come.
-func (b *keyring) rotate(ctx context.Context, grace time.Duration) (kid string, done admin.SecretRotation, err error) {
+func (b *keyring) rotate(ctx context.Context, grace time.Duration) (kid string, done enginerpc.SecretRotation, err error) {
 	secret := b.next()
-	done, err = admin.New(b.core).RotateSecret(ctx, admin.Secret{KID: secret.kid, Hex: secret.hex}, grace)
+	done, err = b.core.RotateSecret(ctx, secret.kid, secret.hex, grace)
 	if err == nil {
 		b.finished(secret)
 	}

@@ -67,7 +67,7 @@ func open(ctx context.Context, where location) (*session, error) {
 		return nil, err
 	}
 	client := runtime.NewClient(engine)
-	return &session{client, admin.New(engine.Core()), engine, func() {
+	return &session{client, admin.New(engine), engine, func() {
 		client.Close()
 		_ = engine.Close() // everything has been answered
 	}}, nil

@@ -34,7 +34,7 @@ func (x terminal) run(args ...string) (code int, stdout, stderr string) {
 	x.t.Helper()
 	var out, errs bytes.Buffer
 	p := program{stdout: &out, stderr: &errs, open: func(context.Context, location) (*session, error) {
-		return &session{x.b.Client, admin.New(x.b.Engine.Core()), x.b.Engine, func() {}}, nil
+		return &session{x.b.Client, admin.New(x.b.Engine), x.b.Engine, func() {}}, nil
 	}}
 	code = p.run(enginetest.Context(x.t), args)
 	return code, out.String(), errs.String()

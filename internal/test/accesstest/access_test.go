@@ -195,7 +195,7 @@ func look(ctx context.Context, t *testing.T, b *enginetest.Bench) {
 	require.NoError(t, err)
 	_, err = c.Quotas(ctx)
 	require.NoError(t, err)
-	a := admin.New(b.Engine.Core())
+	a := admin.New(b.Engine)
 	for x, err := range a.Executions(ctx, admin.ExecutionQuery{}) {
 		require.NoError(t, err)
 		_, err = a.Waitpoints(ctx, x.ID)

@@ -47,7 +47,7 @@ func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
 	_, err = run.Result(ctx)
 	require.NoError(t, err)
 	require.NoError(t, worker.Stop())
-	ops := admin.New(b.Engine.Core())
+	ops := admin.New(b.Engine)
 	idle, _, err := ops.CreateExecution(ctx, admin.NewExecution{Kind: "idle", Lane: "idle"})
 	require.NoError(t, err)
 

@@ -323,7 +323,7 @@ func (x *load) found() int {
 		found = append(found, r)
 	}
 	listed := make(map[string]bool)
-	for f, err := range admin.New(x.Engine.Core()).Flows(x.ctx, admin.FlowQuery{}) {
+	for f, err := range admin.New(x.Engine).Flows(x.ctx, admin.FlowQuery{}) {
 		require.NoError(t, err)
 		listed[string(f.ID)] = true
 	}

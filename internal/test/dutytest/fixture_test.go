@@ -33,7 +33,7 @@ type fixture struct {
 func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	core := b.Engine.Core()
 	ctx := enginetest.Context(t)
-	return &fixture{admin.New(core), b, b.Program(ctx, t), t, ctx, core, core.Keys()}
+	return &fixture{admin.New(b.Engine), b, b.Program(ctx, t), t, ctx, core, core.Keys()}
 }
 
 func (d *fixture) create(n admin.NewExecution) enginecore.ExecutionID {
