@@ -40,7 +40,7 @@ func newDesk(t *testing.T, b *enginetest.Bench) *desk {
 	return &desk{admin.New(b.Engine), b.Program(ctx, t), t, ctx, core}
 }
 
-func (d *desk) create(n admin.NewExecution) enginecore.ExecutionID {
+func (d *desk) create(n admin.ExecutionSpec) enginecore.ExecutionID {
 	d.t.Helper()
 	if n.Kind == "" {
 		n.Kind = "work"
@@ -62,7 +62,7 @@ func (d *desk) state(id enginecore.ExecutionID) enginecore.PublicState {
 
 func TestExecutionOverItsLife(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
-		n := admin.NewExecution{
+		n := admin.ExecutionSpec{
 			Kind: "render", Payload: []byte{0, 1, 0xff}, Priority: 3, IdempotencyKey: "order-7", Tags: map[string]string{"team.name": "x"},
 			Policy: json.RawMessage(`{"retry_policy":{"max_retries":1}}`),
 		}
@@ -157,29 +157,29 @@ func TestArgumentsThatMakeNoSense(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
 		long := strings.Repeat("x", 300)
 		for name, call := range map[string]func() error{
-			"kind": func() error { _, _, err := d.CreateExecution(d.ctx, admin.NewExecution{}); return err },
+			"kind": func() error { _, _, err := d.CreateExecution(d.ctx, admin.ExecutionSpec{}); return err },
 			"lane": func() error {
-				_, _, err := d.CreateExecution(d.ctx, admin.NewExecution{Kind: "k", Lane: "a\nb"})
+				_, _, err := d.CreateExecution(d.ctx, admin.ExecutionSpec{Kind: "k", Lane: "a\nb"})
 				return err
 			},
 			"priority": func() error {
-				_, _, err := d.CreateExecution(d.ctx, admin.NewExecution{Kind: "k", Priority: 9001})
+				_, _, err := d.CreateExecution(d.ctx, admin.ExecutionSpec{Kind: "k", Priority: 9001})
 				return err
 			},
 			"policy": func() error {
-				_, _, err := d.CreateExecution(d.ctx, admin.NewExecution{Kind: "k", Policy: json.RawMessage("{")})
+				_, _, err := d.CreateExecution(d.ctx, admin.ExecutionSpec{Kind: "k", Policy: json.RawMessage("{")})
 				return err
 			},
 			"id":        func() error { _, err := d.Execution(d.ctx, "nonsense"); return err },
 			"flow":      func() error { _, err := d.Flow(d.ctx, "nonsense"); return err },
-			"flow kind": func() error { _, _, err := d.CreateFlow(d.ctx, admin.NewFlow{}); return err },
+			"flow kind": func() error { _, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{}); return err },
 			"cancel": func() error {
 				_, err := d.CancelFlow(d.ctx, enginecore.FlowID(uuid.NewString()), admin.FlowCancel{Policy: "some"})
 				return err
 			},
-			"dimensions": func() error { _, _, err := d.CreateBudget(d.ctx, admin.NewBudget{}); return err },
+			"dimensions": func() error { _, _, err := d.CreateBudget(d.ctx, admin.BudgetSpec{}); return err },
 			"limits": func() error {
-				_, _, err := d.CreateBudget(d.ctx, admin.NewBudget{Dimensions: map[string]admin.Limits{"x": {Hard: -1}}})
+				_, _, err := d.CreateBudget(d.ctx, admin.BudgetSpec{Dimensions: map[string]admin.Limits{"x": {Hard: -1}}})
 				return err
 			},
 			"usage": func() error {
@@ -190,8 +190,8 @@ func TestArgumentsThatMakeNoSense(t *testing.T) {
 				_, err := d.ReportUsage(d.ctx, enginecore.BudgetID(uuid.NewString()), map[string]int64{"x": 1}, long)
 				return err
 			},
-			"window":    func() error { _, _, err := d.CreateQuota(d.ctx, admin.NewQuota{Window: time.Millisecond}); return err },
-			"no window": func() error { _, _, err := d.CreateQuota(d.ctx, admin.NewQuota{MaxStarts: 1}); return err },
+			"window":    func() error { _, _, err := d.CreateQuota(d.ctx, admin.QuotaSpec{Window: time.Millisecond}); return err },
+			"no window": func() error { _, _, err := d.CreateQuota(d.ctx, admin.QuotaSpec{MaxStarts: 1}); return err },
 			"index": func() error {
 				_, err := d.ListExecutions(d.ctx, admin.ExecutionQuery{Index: "odd", Lane: "x"}, "", 0)
 				return err
@@ -212,11 +212,11 @@ func TestArgumentsThatMakeNoSense(t *testing.T) {
 				return d.TagFlow(d.ctx, enginecore.FlowID(uuid.NewString()), map[string]string{"a.b": "x\ny"})
 			},
 			"tag of execution": func() error {
-				_, _, err := d.CreateExecution(d.ctx, admin.NewExecution{Kind: "k", Tags: map[string]string{"a.b\xff": "x"}})
+				_, _, err := d.CreateExecution(d.ctx, admin.ExecutionSpec{Kind: "k", Tags: map[string]string{"a.b\xff": "x"}})
 				return err
 			},
 			"namespace of idempotency key": func() error {
-				_, _, err := d.CreateExecution(d.ctx, admin.NewExecution{Kind: "k", Namespace: "a:b", IdempotencyKey: "c"})
+				_, _, err := d.CreateExecution(d.ctx, admin.ExecutionSpec{Kind: "k", Namespace: "a:b", IdempotencyKey: "c"})
 				return err
 			},
 			"secret": func() error { _, err := d.RotateSecret(d.ctx, admin.Secret{KID: "k", Hex: "zz"}, 0); return err },
@@ -242,14 +242,14 @@ func TestArgumentsThatMakeNoSense(t *testing.T) {
 
 func TestFlowStepByStep(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
-		flow, existed, err := d.CreateFlow(d.ctx, admin.NewFlow{Kind: "build"})
+		flow, existed, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "build"})
 		require.NoError(t, err)
 		require.False(t, existed)
-		_, existed, err = d.CreateFlow(d.ctx, admin.NewFlow{ID: flow, Kind: "build"})
+		_, existed, err = d.CreateFlow(d.ctx, admin.FlowSpec{ID: flow, Kind: "build"})
 		require.NoError(t, err)
 		require.True(t, existed)
-		up := d.create(admin.NewExecution{Flow: flow})
-		down := d.create(admin.NewExecution{Flow: flow})
+		up := d.create(admin.ExecutionSpec{Flow: flow})
+		down := d.create(admin.ExecutionSpec{Flow: flow})
 		for i, id := range []enginecore.ExecutionID{up, down, down} {
 			members, already, err := d.AddExecution(d.ctx, flow, id)
 			require.NoError(t, err)
@@ -303,11 +303,11 @@ func TestFlowStepByStep(t *testing.T) {
 // What a cancel leaves to the keepers ends without its caller.
 func TestCancelledFlowIsEndedByKeepers(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
-		flow, _, err := d.CreateFlow(d.ctx, admin.NewFlow{Kind: "build"})
+		flow, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "build"})
 		require.NoError(t, err)
 		var members []enginecore.ExecutionID
 		for range 5 {
-			id := d.create(admin.NewExecution{Flow: flow})
+			id := d.create(admin.ExecutionSpec{Flow: flow})
 			_, _, err := d.AddExecution(d.ctx, flow, id)
 			require.NoError(t, err)
 			members = append(members, id)
@@ -329,7 +329,7 @@ func TestCancelledFlowIsEndedByKeepers(t *testing.T) {
 
 func TestBudgets(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
-		id, existed, err := d.CreateBudget(d.ctx, admin.NewBudget{
+		id, existed, err := d.CreateBudget(d.ctx, admin.BudgetSpec{
 			ScopeType: "team", ScopeID: "x", ResetInterval: time.Hour, Dimensions: map[string]admin.Limits{"tokens": {Hard: 10, Soft: 5}, "calls": {}},
 		})
 		require.NoError(t, err)
@@ -367,9 +367,9 @@ func TestBudgets(t *testing.T) {
 
 func TestQuotas(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
-		id, _, err := d.CreateQuota(d.ctx, admin.NewQuota{Window: time.Minute, MaxStarts: 5, MaxConcurrent: 2})
+		id, _, err := d.CreateQuota(d.ctx, admin.QuotaSpec{Window: time.Minute, MaxStarts: 5, MaxConcurrent: 2})
 		require.NoError(t, err)
-		_, existed, err := d.CreateQuota(d.ctx, admin.NewQuota{ID: id, Window: time.Hour, MaxStarts: 1})
+		_, existed, err := d.CreateQuota(d.ctx, admin.QuotaSpec{ID: id, Window: time.Hour, MaxStarts: 1})
 		require.NoError(t, err)
 		require.True(t, existed)
 		p, err := d.core.Partitioning().QuotaPartition(id)

@@ -21,8 +21,8 @@ import (
 // maxDimensions is the most dimensions that a budget has and a report names.
 const maxDimensions = 64
 
-// NewBudget is what CreateBudget makes.
-type NewBudget struct {
+// BudgetSpec is what CreateBudget makes.
+type BudgetSpec struct {
 	// ID is the budget's id; without one, a random one is made.
 	ID enginecore.BudgetID
 	// ScopeType and ScopeID say what the budget is of, for the record.
@@ -39,7 +39,7 @@ type NewBudget struct {
 // Limits bound one dimension. A report that would exceed Hard is refused, one beyond Soft is told so; 0 is no limit.
 type Limits struct{ Hard, Soft int64 }
 
-func (n *NewBudget) prepare() error {
+func (n *BudgetSpec) prepare() error {
 	var faults []error
 	if len(n.Dimensions) == 0 || len(n.Dimensions) > maxDimensions {
 		faults = append(faults, fault("dimensions", "%d, must be 1 to %d", len(n.Dimensions), maxDimensions))
@@ -83,7 +83,7 @@ func (c *Client) budgetPartition(id enginecore.BudgetID) (enginecore.Partition, 
 
 // CreateBudget creates a budget in one atomic step, and returns its id and whether it existed already; then it is left as
 // it is.
-func (c *Client) CreateBudget(ctx context.Context, n NewBudget) (id enginecore.BudgetID, existed bool, err error) {
+func (c *Client) CreateBudget(ctx context.Context, n BudgetSpec) (id enginecore.BudgetID, existed bool, err error) {
 	if n.ID == "" {
 		n.ID = enginecore.BudgetID(uuid.NewString())
 	}

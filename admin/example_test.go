@@ -21,7 +21,7 @@ func Example() {
 	defer engine.Close()
 	desk := admin.New(engine)
 
-	id, _, err := desk.CreateExecution(ctx, admin.NewExecution{Kind: "render", Tags: map[string]string{"team.name": "video"}})
+	id, _, err := desk.CreateExecution(ctx, admin.ExecutionSpec{Kind: "render", Tags: map[string]string{"team.name": "video"}})
 	if err != nil {
 		log.Fatal(err)
 	}

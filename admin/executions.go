@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
-// NewExecution is what CreateExecution makes.
-type NewExecution struct {
+// ExecutionSpec is what CreateExecution makes.
+type ExecutionSpec struct {
 	// ID is the execution's id. Without one, a random id is made: in the partition of Flow when that is set, else in
 	// that of the lane.
 	ID enginecore.ExecutionID
@@ -53,7 +53,7 @@ const defaultIdempotencyTTL = 24 * time.Hour
 // maxPriority is the highest priority that counts.
 const maxPriority = 9000
 
-func (c *Client) prepare(n *NewExecution) error {
+func (c *Client) prepare(n *ExecutionSpec) error {
 	var faults []error
 	if n.Kind == "" {
 		faults = append(faults, fault("kind", "must not be empty"))
@@ -97,7 +97,7 @@ func (c *Client) prepare(n *NewExecution) error {
 	return errors.Join(faults...)
 }
 
-func (c *Client) chooseID(n *NewExecution) error {
+func (c *Client) chooseID(n *ExecutionSpec) error {
 	if n.ID != "" {
 		return checkID(n.ID)
 	}
@@ -117,7 +117,7 @@ func (c *Client) chooseID(n *NewExecution) error {
 //
 // The error wraps ErrInvalid for arguments that make no sense, enginecore.ErrInvalidPolicyJSON and
 // enginecore.ErrInvalidCapabilities for a bad policy.
-func (c *Client) CreateExecution(ctx context.Context, n NewExecution) (id enginecore.ExecutionID, existed bool, err error) {
+func (c *Client) CreateExecution(ctx context.Context, n ExecutionSpec) (id enginecore.ExecutionID, existed bool, err error) {
 	if err := c.prepare(&n); err != nil {
 		return "", false, err
 	}

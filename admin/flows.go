@@ -23,8 +23,8 @@ var ErrPartition = errors.New("execution and flow live in different partitions")
 // ErrPartlyCancelled is returned by CancelFlowAndWait when some members could not be cancelled. Keepers go on with them.
 var ErrPartlyCancelled = errors.New("some members are not cancelled yet")
 
-// NewFlow is what CreateFlow makes.
-type NewFlow struct {
+// FlowSpec is what CreateFlow makes.
+type FlowSpec struct {
 	// ID is the flow's id; without one, a random one is made.
 	ID enginecore.FlowID
 	// Kind names what the flow is. It must be set.
@@ -35,7 +35,7 @@ type NewFlow struct {
 
 // CreateFlow creates a flow without members in one atomic step, and returns its id and whether it existed already; then it
 // is left as it is. Flows with nodes are started with runtime.Start, which submits a whole graph in one step.
-func (c *Client) CreateFlow(ctx context.Context, n NewFlow) (id enginecore.FlowID, existed bool, err error) {
+func (c *Client) CreateFlow(ctx context.Context, n FlowSpec) (id enginecore.FlowID, existed bool, err error) {
 	if n.Kind == "" {
 		return "", false, fault("kind", "must not be empty")
 	}

@@ -36,11 +36,11 @@ func (d *desk) executions(q admin.ExecutionQuery, limit int, meanwhile func()) m
 
 func TestListsByWhatIsWanted(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
-		flow, _, err := d.CreateFlow(d.ctx, admin.NewFlow{Kind: "build"})
+		flow, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "build"})
 		require.NoError(t, err)
 		var all, members, delayed, tagged []enginecore.ExecutionID
 		for i := range 40 {
-			n := admin.NewExecution{Flow: flow, Kind: fmt.Sprint("kind-", i)}
+			n := admin.ExecutionSpec{Flow: flow, Kind: fmt.Sprint("kind-", i)}
 			if i%2 == 0 {
 				n.Flow, n.Lane = "", enginecore.LaneID(fmt.Sprint("lane-", i%6))
 			}
@@ -109,7 +109,7 @@ func TestListsHaveNoGaps(t *testing.T) {
 		var staying []enginecore.ExecutionID
 		var passing []enginecore.ExecutionID
 		for i := range 150 {
-			id := d.create(admin.NewExecution{})
+			id := d.create(admin.ExecutionSpec{})
 			if i%2 == 0 {
 				staying = append(staying, id)
 			} else {
@@ -121,7 +121,7 @@ func TestListsHaveNoGaps(t *testing.T) {
 		} {
 			found := d.executions(q, 10, func() {
 				for range 3 {
-					d.create(admin.NewExecution{})
+					d.create(admin.ExecutionSpec{})
 				}
 				i := random.IntN(len(passing))
 				_, _ = d.CancelExecution(d.ctx, passing[i], "enough") // it may be over already
@@ -144,7 +144,7 @@ func TestListsOverARestart(t *testing.T) {
 		const executions = 800 // more than fit in a set that is stored in one piece
 		var all []enginecore.ExecutionID
 		for range executions {
-			all = append(all, d.create(admin.NewExecution{}))
+			all = append(all, d.create(admin.ExecutionSpec{}))
 		}
 		for _, q := range []admin.ExecutionQuery{{}, {Index: admin.IndexEligible, Lane: lane}} {
 			pages := 0

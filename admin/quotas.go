@@ -13,8 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// NewQuota is what CreateQuota makes.
-type NewQuota struct {
+// QuotaSpec is what CreateQuota makes.
+type QuotaSpec struct {
 	// ID is the policy's id; without one, a random one is made.
 	ID enginecore.QuotaPolicyID
 	// Window is the time, in whole seconds, within which at most MaxStarts executions start; MaxStarts 0 is no limit.
@@ -24,7 +24,7 @@ type NewQuota struct {
 	MaxConcurrent int64
 }
 
-func (n *NewQuota) prepare() error {
+func (n *QuotaSpec) prepare() error {
 	var faults []error
 	if n.Window < 0 || n.Window%time.Second != 0 {
 		faults = append(faults, fault("window", "%s is not a whole number of seconds", n.Window))
@@ -48,7 +48,7 @@ func (c *Client) quotaPartition(id enginecore.QuotaPolicyID) (enginecore.Partiti
 
 // CreateQuota creates a quota policy in one atomic step, and returns its id and whether it existed already; then it is left
 // as it is. Limits that flows declare make theirs themselves: Client.Quotas of package runtime shows those.
-func (c *Client) CreateQuota(ctx context.Context, n NewQuota) (id enginecore.QuotaPolicyID, existed bool, err error) {
+func (c *Client) CreateQuota(ctx context.Context, n QuotaSpec) (id enginecore.QuotaPolicyID, existed bool, err error) {
 	if n.ID == "" {
 		n.ID = enginecore.QuotaPolicyID(uuid.NewString())
 	}

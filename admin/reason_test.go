@@ -14,8 +14,8 @@ import (
 // A reason that is too long or cannot be shown on a line is refused, and nothing has been done.
 func TestBadReasons(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
-		id := d.create(admin.NewExecution{Lane: lane})
-		flow, _, err := d.CreateFlow(d.ctx, admin.NewFlow{Kind: "f"})
+		id := d.create(admin.ExecutionSpec{Lane: lane})
+		flow, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "f"})
 		require.NoError(t, err)
 		for _, reason := range []string{"two\nlines", "\xff", strings.Repeat("x", admin.MaxReason+1)} {
 			_, cancelErr := d.CancelExecution(d.ctx, id, reason)

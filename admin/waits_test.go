@@ -23,7 +23,7 @@ func (d *desk) rotate() {
 func TestWaitpointsAndSignals(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
 		d.rotate()
-		id := d.create(admin.NewExecution{})
+		id := d.create(admin.ExecutionSpec{})
 		d.Suspend(d.Claim(id, 0), time.Time{})
 		open, err := d.Waitpoints(d.ctx, id)
 		require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestWaitpointsAndSignals(t *testing.T) {
 func TestSignalsAheadOfTheWait(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		d.rotate()
-		id := d.create(admin.NewExecution{})
+		id := d.create(admin.ExecutionSpec{})
 		x := d.Claim(id, 0)
 		made := d.OpenAhead(x)
 		signal := admin.Signal{Execution: id, Waitpoint: made.WaitpointID, Token: made.WaitpointToken, Name: "yes"}
@@ -95,7 +95,7 @@ func TestSecretsRotateEverywhere(t *testing.T) {
 
 func TestStreams(t *testing.T) {
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
-		id := d.create(admin.NewExecution{})
+		id := d.create(admin.ExecutionSpec{})
 		x := d.Claim(id, 0)
 		frames, err := d.TailStream(d.ctx, id, 0, "", 0, 0)
 		require.NoError(t, err)

@@ -184,7 +184,7 @@ func (x *load) listsWhileReplicasTakeOver() {
 	want := make(map[enginecore.ExecutionID]bool)
 	var at enginecore.Partition
 	for range 300 { // more than fit in a set that is stored in one piece
-		id, _, err := client.CreateExecution(x.ctx, admin.NewExecution{Kind: "idle", Lane: "idle"})
+		id, _, err := client.CreateExecution(x.ctx, admin.ExecutionSpec{Kind: "idle", Lane: "idle"})
 		require.NoError(t, err)
 		want[id] = true
 		at, err = id.Partition()

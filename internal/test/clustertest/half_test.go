@@ -48,7 +48,7 @@ func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
 	require.NoError(t, err)
 	require.NoError(t, worker.Stop())
 	ops := admin.New(b.Engine)
-	idle, _, err := ops.CreateExecution(ctx, admin.NewExecution{Kind: "idle", Lane: "idle"})
+	idle, _, err := ops.CreateExecution(ctx, admin.ExecutionSpec{Kind: "idle", Lane: "idle"})
 	require.NoError(t, err)
 
 	partition := b.Engine.Core().Partitioning().FlowPartitions()[0]

@@ -36,7 +36,7 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	return &fixture{admin.New(b.Engine), b, b.Program(ctx, t), t, ctx, core, core.Keys()}
 }
 
-func (d *fixture) create(n admin.NewExecution) enginecore.ExecutionID {
+func (d *fixture) create(n admin.ExecutionSpec) enginecore.ExecutionID {
 	d.t.Helper()
 	n.Kind = "work"
 	id, _, err := d.CreateExecution(d.ctx, n)

@@ -17,11 +17,11 @@ import (
 // chain makes a flow of executions that wait for each other, call by call.
 func (d *fixture) chain(length int) (enginecore.FlowID, []enginecore.ExecutionID) {
 	d.t.Helper()
-	flow, _, err := d.CreateFlow(d.ctx, admin.NewFlow{Kind: "test"})
+	flow, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "test"})
 	require.NoError(d.t, err)
 	members := make([]enginecore.ExecutionID, length)
 	for i := range members {
-		members[i] = d.create(admin.NewExecution{Flow: flow})
+		members[i] = d.create(admin.ExecutionSpec{Flow: flow})
 		_, _, err = d.AddExecution(d.ctx, flow, members[i])
 		require.NoError(d.t, err)
 	}
@@ -49,7 +49,7 @@ func TestFlowProjection(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		id, members := d.chain(3)
-		empty, _, err := d.CreateFlow(d.ctx, admin.NewFlow{Kind: "test"})
+		empty, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "test"})
 		require.NoError(t, err)
 		_, err = d.FlowSummary(d.ctx, "00000000-0000-0000-0000-000000000001")
 		require.ErrorIs(t, err, enginecore.ErrFlowNotFound)
@@ -107,7 +107,7 @@ func TestProjectionInSteps(t *testing.T) {
 				continue
 			}
 			ids = append(ids, id)
-			_, _, err := d.CreateFlow(d.ctx, admin.NewFlow{ID: id, Kind: "test"})
+			_, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{ID: id, Kind: "test"})
 			require.NoError(t, err)
 			d.do("SADD", d.keys.FlowMembers(p, id), string(enginecore.NewExecutionID(p)))
 		}

@@ -19,13 +19,13 @@ func TestOverdueOfOthers(t *testing.T) {
 		d := newFixture(t, b)
 		_, err := d.RotateSecret(d.ctx, admin.Secret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 		require.NoError(t, err)
-		id := d.create(admin.NewExecution{})
+		id := d.create(admin.ExecutionSpec{})
 		p, err := id.Partition()
 		require.NoError(t, err)
 		x := d.Claim(id, 0)
 		ahead := d.OpenAhead(x)
 		d.Suspend(x, time.Now().Add(time.Hour))
-		budget, _, err := d.CreateBudget(d.ctx, admin.NewBudget{
+		budget, _, err := d.CreateBudget(d.ctx, admin.BudgetSpec{
 			ScopeType: "team", ScopeID: "x", ResetInterval: time.Hour, Dimensions: map[string]admin.Limits{"tokens": {Hard: 10}},
 		})
 		require.NoError(t, err)

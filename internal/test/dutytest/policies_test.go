@@ -22,7 +22,7 @@ type office struct {
 	at enginecore.Partition
 }
 
-func (d *fixture) office(n admin.NewQuota) *office {
+func (d *fixture) office(n admin.QuotaSpec) *office {
 	d.t.Helper()
 	id, _, err := d.CreateQuota(d.ctx, n)
 	require.NoError(d.t, err)
@@ -55,10 +55,10 @@ func (o *office) running() int64 {
 func TestQuotaReconciliation(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
-		o := d.office(admin.NewQuota{Window: time.Hour, MaxStarts: 100, MaxConcurrent: 5})
+		o := d.office(admin.QuotaSpec{Window: time.Hour, MaxStarts: 100, MaxConcurrent: 5})
 		var ids []enginecore.ExecutionID
 		for range 5 {
-			ids = append(ids, d.create(admin.NewExecution{}))
+			ids = append(ids, d.create(admin.ExecutionSpec{}))
 		}
 		ended, running, waiting, forgotten, next := ids[0], ids[1], ids[2], ids[3], ids[4]
 		gone := enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily})
@@ -100,8 +100,8 @@ func TestQuotaReconciliation(t *testing.T) {
 func TestAdmissionGivenAgain(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
-		o := d.office(admin.NewQuota{Window: time.Hour, MaxConcurrent: 5})
-		id := d.create(admin.NewExecution{})
+		o := d.office(admin.QuotaSpec{Window: time.Hour, MaxConcurrent: 5})
+		id := d.create(admin.ExecutionSpec{})
 		require.Equal(t, enginerpc.StatusAdmitted, o.admit(id))
 		d.do("DEL", d.keys.QuotaAdmitted(o.at, o.id, id))
 		looked, err := d.core.ReconcileQuotas(d.ctx, enginerpc.ReconcileQuotasCall{Partition: o.at, Limit: 100})
@@ -125,8 +125,8 @@ func TestPlaceOfAnExecutionThatRunsAgain(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		for _, asksFirst := range []bool{true, false} {
 			d := newFixture(t, b)
-			o := d.office(admin.NewQuota{Window: time.Hour, MaxConcurrent: 1})
-			id := d.create(admin.NewExecution{})
+			o := d.office(admin.QuotaSpec{Window: time.Hour, MaxConcurrent: 1})
+			id := d.create(admin.ExecutionSpec{})
 			require.Equal(t, enginerpc.StatusAdmitted, o.admit(id))
 			d.Complete(d.Claim(id, 0), "done")
 			looked, err := d.core.ReconcileQuotas(d.ctx, enginerpc.ReconcileQuotasCall{Partition: o.at, Limit: 100})
@@ -158,7 +158,7 @@ func TestPlaceOfAnExecutionThatRunsAgain(t *testing.T) {
 				d.Claim(id, 1)
 			}
 			require.EqualValues(t, 1, o.running())
-			other := d.create(admin.NewExecution{})
+			other := d.create(admin.ExecutionSpec{})
 			require.Equal(t, enginerpc.StatusConcurrencyExceeded, o.admit(other))
 			b.Wipe(t)
 		}
@@ -176,7 +176,7 @@ func TestQuotasInSteps(t *testing.T) {
 			if p, err := d.core.Partitioning().QuotaPartition(id); err != nil || p != at {
 				continue
 			}
-			o := d.office(admin.NewQuota{ID: id, Window: time.Hour, MaxConcurrent: 1000})
+			o := d.office(admin.QuotaSpec{ID: id, Window: time.Hour, MaxConcurrent: 1000})
 			words := []string{"SADD", d.keys.QuotaAdmittedSet(o.at, o.id)}
 			for range 300 * quotas {
 				words = append(words, string(enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily, Index: 1})))
@@ -210,7 +210,7 @@ func TestBudgetReconciliation(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		for _, interval := range []time.Duration{0, time.Hour} {
-			id, _, err := d.CreateBudget(d.ctx, admin.NewBudget{
+			id, _, err := d.CreateBudget(d.ctx, admin.BudgetSpec{
 				ScopeType: "team", ScopeID: "x", ResetInterval: interval,
 				Dimensions: map[string]admin.Limits{"tokens": {Hard: 10}, "calls": {}},
 			})

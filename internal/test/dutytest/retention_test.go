@@ -35,7 +35,7 @@ func (d *fixture) age(id enginecore.ExecutionID, by time.Duration) {
 // waitpoint that nobody came to.
 func (d *fixture) lived() enginecore.ExecutionID {
 	d.t.Helper()
-	id := d.create(admin.NewExecution{Payload: []byte("in"), Tags: map[string]string{"team": "x"}, Policy: json.RawMessage(`{"retry_policy":{"max_retries":1}}`)})
+	id := d.create(admin.ExecutionSpec{Payload: []byte("in"), Tags: map[string]string{"team": "x"}, Policy: json.RawMessage(`{"retry_policy":{"max_retries":1}}`)})
 	x := d.Claim(id, 0)
 	d.Append(x, "first")
 	d.OpenAhead(x)
@@ -72,12 +72,12 @@ func TestExecutionRetention(t *testing.T) {
 
 		_, err = d.RotateSecret(d.ctx, admin.Secret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 		require.NoError(t, err)
-		old, young, open := d.lived(), d.lived(), d.create(admin.NewExecution{})
-		elsewhere := d.create(admin.NewExecution{Lane: "nobody-knows-it"})
+		old, young, open := d.lived(), d.lived(), d.create(admin.ExecutionSpec{})
+		elsewhere := d.create(admin.ExecutionSpec{Lane: "nobody-knows-it"})
 		_, err = d.CancelExecution(d.ctx, elsewhere, "enough")
 		require.NoError(t, err)
-		short := d.create(admin.NewExecution{Policy: json.RawMessage(`{"stream_policy":{"retention_ttl_ms":60000}}`)})
-		long := d.create(admin.NewExecution{Policy: json.RawMessage(`{"stream_policy":{"retention_ttl_ms":172800000}}`)})
+		short := d.create(admin.ExecutionSpec{Policy: json.RawMessage(`{"stream_policy":{"retention_ttl_ms":60000}}`)})
+		long := d.create(admin.ExecutionSpec{Policy: json.RawMessage(`{"stream_policy":{"retention_ttl_ms":172800000}}`)})
 		for _, id := range []enginecore.ExecutionID{short, long} {
 			d.Complete(d.Claim(id, 0), "done")
 		}
@@ -144,7 +144,7 @@ func TestRetentionOfMembers(t *testing.T) {
 		require.EqualValues(t, 1, trim())
 		require.Empty(t, d.keysLike(string(id)))
 		// A flow that never had members waits for them.
-		empty, _, err := d.CreateFlow(d.ctx, admin.NewFlow{Kind: "test"})
+		empty, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "test"})
 		require.NoError(t, err)
 		p, err = d.core.FlowPartition(empty)
 		require.NoError(t, err)
@@ -160,7 +160,7 @@ func TestRetentionOfMembers(t *testing.T) {
 func TestRetentionInSteps(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
-		id := d.create(admin.NewExecution{})
+		id := d.create(admin.ExecutionSpec{})
 		x := d.Claim(id, 0)
 		d.Complete(x, "done")
 		// As many attempts as the keys of several calls.
@@ -193,7 +193,7 @@ func TestLanesAreLearned(t *testing.T) {
 		now, err := d.core.Now(d.ctx)
 		require.NoError(t, err)
 		at := now.Add(200 * time.Millisecond)
-		id := d.create(admin.NewExecution{Lane: "elsewhere", DelayUntil: at})
+		id := d.create(admin.ExecutionSpec{Lane: "elsewhere", DelayUntil: at})
 		report := d.run(runtime.DutyIndexReconciliation)
 		require.Empty(t, report.Mended, "nothing was wrong")
 		enginetest.Eventually(t, enginetest.Patience, func() string {

@@ -26,13 +26,13 @@ type race struct {
 
 func (d *fixture) race(upstreams int) *race {
 	d.t.Helper()
-	flow, _, err := d.CreateFlow(d.ctx, admin.NewFlow{Kind: "test"})
+	flow, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "test"})
 	require.NoError(d.t, err)
 	at, err := d.core.FlowPartition(flow)
 	require.NoError(d.t, err)
 	r := &race{fixture: d, flow: flow, at: at}
 	for range upstreams + 1 {
-		r.last = d.create(admin.NewExecution{Flow: flow})
+		r.last = d.create(admin.ExecutionSpec{Flow: flow})
 		r.ups = append(r.ups, r.last)
 		_, _, err = d.AddExecution(d.ctx, flow, r.last)
 		require.NoError(d.t, err)
