@@ -11,6 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // CreateBudget creates a budget, whose limits count whatever flows declare; its scope is that of the reference. The error
@@ -18,7 +20,7 @@ import (
 func (c *Client) CreateBudget(ctx context.Context, ref BudgetRef, opts ...flow.BudgetOption) error {
 	status, err := c.setBudget(ctx, ref, true, opts)
 	if err == nil && status == enginerpc.StatusAlreadySatisfied {
-		err = ErrBudgetExists
+		err = submit.ErrBudgetExists
 	}
 	if err != nil {
 		return fmt.Errorf("create budget %s: %w", ref, err)
@@ -46,7 +48,7 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 		return "", fmt.Errorf("%w: it takes no key from an input", ErrBudgetRef)
 	}
 	// The reference says whose it is.
-	spec.Scope = budgetRef(ref).scope()
+	spec.Scope = submit.BudgetRef(ref).Scope()
 	if err := spec.Validate(); err != nil {
 		return "", err
 	}
@@ -55,34 +57,34 @@ func (c *Client) setBudget(ctx context.Context, ref BudgetRef, onlyNew bool, opt
 	}
 	var flowID enginecore.FlowID
 	if ref.Run != "" {
-		flowID = enginecore.FlowIDFor(c.session.namespace, ref.Flow, ref.Run)
+		flowID = enginecore.FlowIDFor(c.session.Namespace, ref.Flow, ref.Run)
 	}
-	b := newStoredBudget(c.session.namespace, spec, budgetRef(ref), flowID)
+	b := submit.NewStoredBudget(c.session.Namespace, spec, submit.BudgetRef(ref), flowID)
 	// Whether the run has nodes that stand for other runs is not known here.
 	b.Wide = ref.Run != ""
-	call := enginerpc.SetBudgetCall{Partition: p, BudgetID: id, BudgetDeclaration: b.declaration(), OnlyNew: onlyNew}
+	call := enginerpc.SetBudgetCall{Partition: p, BudgetID: id, BudgetDeclaration: b.Declaration(), OnlyNew: onlyNew}
 	for _, d := range b.Dimensions {
 		call.Dims = append(call.Dims, enginerpc.SetBudgetDim(d))
 	}
 	reply, err := core.SetBudget(ctx, call)
 	if err == nil && reply.Told {
-		news := gateUpdate{session: c.session, partition: p, budget: b.ID, version: reply.Gate, closed: reply.Closed}
-		err = news.publish(ctx)
+		news := submit.GateUpdate{Session: c.session, Partition: p, Budget: b.ID, Version: reply.Gate, Closed: reply.Closed}
+		err = news.Publish(ctx)
 	}
 	return reply.Status, err
 }
 
 // findBudget tells where a budget lives.
-func (c *Client) findBudget(ref BudgetRef) (budgetStore, enginecore.Partition, enginecore.BudgetID, error) {
-	core, err := offered[budgetStore](c)
+func (c *Client) findBudget(ref BudgetRef) (engine.BudgetStore, enginecore.Partition, enginecore.BudgetID, error) {
+	core, err := offered[engine.BudgetStore](c)
 	if err != nil {
 		return core, enginecore.Partition{}, "", err
 	}
-	if err := ref.check(c.session.namespace); err != nil {
+	if err := ref.check(c.session.Namespace); err != nil {
 		return core, enginecore.Partition{}, "", err
 	}
-	id := budgetRef(ref).id(c.session.namespace)
-	p, err := c.session.core.Partitioning().BudgetPartition(id)
+	id := submit.BudgetRef(ref).Id(c.session.Namespace)
+	p, err := c.session.Core.Partitioning().BudgetPartition(id)
 	return core, p, id, err
 }
 
@@ -94,20 +96,20 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	if err != nil {
 		return fault(err)
 	}
-	now, err := c.session.core.Now(ctx)
+	now, err := c.session.Core.Now(ctx)
 	if err != nil {
 		return fault(err)
 	}
 	_, err = core.ResetBudget(ctx, enginerpc.ResetBudgetCall{Partition: p, BudgetID: id, Now: now})
 	if errors.Is(err, enginecore.ErrBudgetNotFound) {
-		err = ErrBudgetNotFound
+		err = submit.ErrBudgetNotFound
 	}
 	if err != nil {
 		return fault(err)
 	}
 	reply, err := core.GetBudgets(ctx, enginerpc.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
 	if err == nil && len(reply.Budgets) > 0 && reply.Budgets[0].Gate > 0 {
-		err = newsOf(c.session, p, reply.Budgets[0]).publish(ctx)
+		err = newsOf(c.session, p, reply.Budgets[0]).Publish(ctx)
 	}
 	if err != nil {
 		return fault(err)
@@ -124,15 +126,15 @@ func (c *Client) RemoveBudget(ctx context.Context, ref BudgetRef) error {
 	}
 	for {
 		reply, err := core.RemoveBudget(ctx, enginerpc.RemoveBudgetCall{Partition: p, BudgetID: id})
-		news := gateUpdate{session: c.session, partition: p, budget: id, version: reply.Gate}
+		news := submit.GateUpdate{Session: c.session, Partition: p, Budget: id, Version: reply.Gate}
 		switch {
 		case err == nil && reply.Told:
-			err = news.publish(ctx)
+			err = news.Publish(ctx)
 		case err == nil && reply.Status == enginerpc.StatusAlreadySatisfied:
 			return nil
 		case err == nil:
-			news.forget = true
-			if err = news.publish(ctx); err == nil {
+			news.Forget = true
+			if err = news.Publish(ctx); err == nil {
 				return nil
 			}
 		}
@@ -150,7 +152,7 @@ func (c *Client) Budget(ctx context.Context, ref BudgetRef) (BudgetState, error)
 	}
 	reply, err := core.GetBudgets(ctx, enginerpc.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
 	if err == nil && len(reply.Budgets) == 0 {
-		err = ErrBudgetNotFound
+		err = submit.ErrBudgetNotFound
 	}
 	if err != nil {
 		return BudgetState{}, fmt.Errorf("budget %s: %w", ref, err)
@@ -162,12 +164,12 @@ func (c *Client) Budget(ctx context.Context, ref BudgetRef) (BudgetState, error)
 
 // Budgets lists the budgets of the client's namespace that were created or used, by name, flow and key, with how they stand.
 func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
-	core, err := offered[budgetStore](c)
+	core, err := offered[engine.BudgetStore](c)
 	if err != nil {
 		return nil, fmt.Errorf("list budgets: %w", err)
 	}
 	byID := make(map[enginecore.BudgetID]BudgetState) // a listing in pages may show one twice
-	for i := range c.session.core.Partitioning().Budget {
+	for i := range c.session.Core.Partitioning().Budget {
 		call := enginerpc.ListBudgetsCall{Partition: enginecore.Partition{Family: enginecore.BudgetFamily, Index: uint16(i)}}
 		for {
 			reply, err := core.ListBudgets(ctx, call)
@@ -175,7 +177,7 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 				return nil, fmt.Errorf("list budgets: %w", err)
 			}
 			for _, b := range reply.Budgets {
-				if b.Namespace == string(c.session.namespace) {
+				if b.Namespace == string(c.session.Namespace) {
 					byID[b.BudgetID] = readBudgetState(b)
 				}
 			}
@@ -198,21 +200,21 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 }
 
 // newsOf is what a budget's gate says now.
-func newsOf(e *session, p enginecore.Partition, b enginerpc.BudgetState) gateUpdate {
-	n := gateUpdate{session: e, partition: p, budget: b.BudgetID, version: b.Gate, closed: b.Closed}
+func newsOf(e *engine.Session, p enginecore.Partition, b enginerpc.BudgetState) submit.GateUpdate {
+	n := submit.GateUpdate{Session: e, Partition: p, Budget: b.BudgetID, Version: b.Gate, Closed: b.Closed}
 	if !b.Wide {
-		n.flow = readBudgetState(b).FlowID
+		n.Flow = readBudgetState(b).FlowID
 	}
 	return n
 }
 
 // describeBudgets reads how the budgets of a run stand.
 func (c *Client) describeBudgets(ctx context.Context, d *Description) error {
-	list, err := decodeBudgets(d.budgets)
+	list, err := submit.DecodeBudgets(d.budgets)
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	if d.Budgets, err = budgetStates(ctx, c.session.core, list); err != nil {
+	if d.Budgets, err = budgetStates(ctx, c.session.Core, list); err != nil {
 		return err
 	}
 	for i := range d.Budgets {

@@ -7,6 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // refsPerCall bounds the runs whose names one round trip reads.
@@ -27,20 +28,20 @@ func (c *Client) nameRuns(ctx context.Context, states []BudgetState) error {
 		unnamed = unnamed[len(page):]
 		calls := make([]enginerpc.DescribeFlowCall, len(page))
 		for i, s := range page {
-			p, err := c.session.core.FlowPartition(s.FlowID)
+			p, err := c.session.Core.FlowPartition(s.FlowID)
 			if err != nil {
 				return err
 			}
 			calls[i] = enginerpc.DescribeFlowCall{Partition: p, FlowID: s.FlowID, Cursor: firstCursor, Limit: 1}
 		}
-		answers, _ := sendAll(ctx, c.session.core, calls) // each answer has its error
+		answers, _ := engine.SendAll(ctx, c.session.Core, calls) // each answer has its error
 		for i, a := range answers {
 			switch {
-			case errors.Is(a.err, enginecore.ErrFlowNotFound), a.err == nil && a.reply.RunID == "":
-			case a.err != nil:
-				return a.err
+			case errors.Is(a.Err, enginecore.ErrFlowNotFound), a.Err == nil && a.Reply.RunID == "":
+			case a.Err != nil:
+				return a.Err
 			default:
-				page[i].Ref.Flow, page[i].Ref.Run, page[i].Ref.FlowID = a.reply.FlowName, a.reply.RunID, ""
+				page[i].Ref.Flow, page[i].Ref.Run, page[i].Ref.FlowID = a.Reply.FlowName, a.Reply.RunID, ""
 			}
 		}
 	}

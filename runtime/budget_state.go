@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // ErrBudgetRef marks a BudgetRef that names no budget.
@@ -32,7 +33,7 @@ type BudgetRef struct {
 }
 
 // String names the budget for people.
-func (r BudgetRef) String() string { return budgetRef(r).String() }
+func (r BudgetRef) String() string { return submit.BudgetRef(r).String() }
 
 // check reports what is wrong with a reference in a namespace.
 func (r BudgetRef) check(namespace enginecore.Namespace) error {
@@ -47,8 +48,8 @@ func (r BudgetRef) check(namespace enginecore.Namespace) error {
 		err = fmt.Errorf("flow id %.80q: the reference needs the names of flow and run as well", r.FlowID)
 	case r.FlowID != "" && r.FlowID != enginecore.FlowIDFor(namespace, r.Flow, r.Run):
 		err = fmt.Errorf("flow id %.80q is not that of run %s of flow %s", r.FlowID, r.Run, r.Flow)
-	case len(r.Key) > maxLimitKey:
-		err = fmt.Errorf("the key has %d bytes, at most %d are allowed", len(r.Key), maxLimitKey)
+	case len(r.Key) > submit.MaxLimitKey:
+		err = fmt.Errorf("the key has %d bytes, at most %d are allowed", len(r.Key), submit.MaxLimitKey)
 	default:
 		return nil
 	}
@@ -101,13 +102,13 @@ func readBudgetState(b enginerpc.BudgetState) BudgetState {
 			s.Ref.Key = b.ScopeID // as it was given; the other one is fit to be shown
 		}
 	}
-	s.Amounts = budgetAmounts(&b)
+	s.Amounts = submit.BudgetAmounts(&b)
 	return s
 }
 
 // budgetStates is readBudgets in the form for users. What was not used yet stands at nothing.
-func budgetStates(ctx context.Context, core *enginerpc.Conn, list []storedBudget) ([]BudgetState, error) {
-	found, err := readBudgets(ctx, core, list)
+func budgetStates(ctx context.Context, core *enginerpc.Conn, list []submit.StoredBudget) ([]BudgetState, error) {
+	found, err := submit.ReadBudgets(ctx, core, list)
 	if err != nil {
 		return nil, err
 	}
@@ -123,9 +124,9 @@ func budgetStates(ctx context.Context, core *enginerpc.Conn, list []storedBudget
 }
 
 // unusedBudgetState is how a budget stands before its first use.
-func unusedBudgetState(b *storedBudget) BudgetState {
+func unusedBudgetState(b *submit.StoredBudget) BudgetState {
 	return BudgetState{
-		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: b.Scope, Effect: b.Effect, Every: b.declaration().Interval,
-		Amounts: b.unusedAmounts(),
+		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Scope: b.Scope, Effect: b.Effect, Every: b.Declaration().Interval,
+		Amounts: b.UnusedAmounts(),
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // ActionOption adjusts what an operator does to a run.
@@ -20,7 +22,7 @@ func By(actor string) ActionOption { return func(a *action) { a.actor = actor } 
 
 func actionOf(opts []ActionOption) (action, error) {
 	a := action{actor: "client"}
-	return a, errors.Join(apply(&a, opts), checkText("actor", a.actor, MaxActor))
+	return a, errors.Join(apply(&a, opts), engine.CheckText("actor", a.actor, engine.MaxActor))
 }
 
 // Cancel stops the run: nothing of it starts any more, and running activities see their context cancelled. It returns
@@ -45,14 +47,14 @@ func (r *Run[Out]) CancelNode(ctx context.Context, node, reason string, opts ...
 
 // Cancel is Run.Cancel for a run known by name.
 func (c *Client) Cancel(ctx context.Context, flowName, runID, reason string, opts ...ActionOption) error {
-	return c.cancel(ctx, flowName, runID, cancelAll, reason, opts)
+	return c.cancel(ctx, flowName, runID, submit.CancelAll, reason, opts)
 }
 
 // CancelPending stops what has not started: nodes that run may end and keep their results, but get no further attempt;
 // everything else of the run is cancelled, and so is the run once the last of them has ended. Cancel may still follow. It
 // returns ErrRunOver as Cancel does.
 func (c *Client) CancelPending(ctx context.Context, flowName, runID, reason string, opts ...ActionOption) error {
-	return c.cancel(ctx, flowName, runID, cancelPending, reason, opts)
+	return c.cancel(ctx, flowName, runID, submit.CancelPending, reason, opts)
 }
 
 func (c *Client) cancel(ctx context.Context, flowName, runID, policy, reason string, opts []ActionOption) error {
@@ -62,22 +64,22 @@ func (c *Client) cancel(ctx context.Context, flowName, runID, policy, reason str
 		return err
 	}
 	by, err := actionOf(opts)
-	if err = errors.Join(err, checkReason(reason)); err != nil {
+	if err = errors.Join(err, engine.CheckReason(reason)); err != nil {
 		return fault(err)
 	}
-	if policy != cancelAll {
-		if _, err := offered[runControl](c); err != nil {
+	if policy != submit.CancelAll {
+		if _, err := offered[engine.RunControl](c); err != nil {
 			return fault(err)
 		}
 	}
-	err = cancelRun(ctx, c.session, enginerpc.CancelFlowCall{
+	err = submit.CancelRun(ctx, c.session, enginerpc.CancelFlowCall{
 		Partition: partition, FlowID: id, Reason: reason, Actor: by.actor, Policy: policy,
 	})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
-		return fault(ErrRunNotFound)
+		return fault(engine.ErrRunNotFound)
 	case errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
-		return fault(ErrRunOver)
+		return fault(engine.ErrRunOver)
 	case err != nil:
 		return fault(err)
 	}
@@ -95,12 +97,12 @@ func (c *Client) CancelNode(ctx context.Context, flowName, runID, node, reason s
 	if err != nil {
 		return err
 	}
-	core, err := offered[runControl](c)
+	core, err := offered[engine.RunControl](c)
 	if err != nil {
 		return fault(err)
 	}
 	by, err := actionOf(opts)
-	if err = errors.Join(err, checkReason(reason)); err != nil {
+	if err = errors.Join(err, engine.CheckReason(reason)); err != nil {
 		return fault(err)
 	}
 	reply, err := core.CancelNode(ctx, enginerpc.CancelNodeCall{
@@ -109,14 +111,14 @@ func (c *Client) CancelNode(ctx context.Context, flowName, runID, node, reason s
 	})
 	switch {
 	case errors.Is(err, enginecore.ErrExecutionNotFound):
-		return fault(ErrUnknownNode)
+		return fault(engine.ErrUnknownNode)
 	case errors.Is(err, enginecore.ErrExecutionNotActive):
-		return fault(ErrNodeOver)
+		return fault(engine.ErrNodeOver)
 	case err != nil:
 		return fault(err)
 	}
 	for more := reply.More; more; {
-		tick, err := c.session.backend.Tick(ctx, enginerpc.TickCall{Partition: partition, Limit: tickLimit})
+		tick, err := c.session.Backend.Tick(ctx, enginerpc.TickCall{Partition: partition, Limit: engine.TickLimit})
 		if err != nil {
 			return nil // the node is cancelled; what follows from it is the keeper's as well
 		}

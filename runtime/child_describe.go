@@ -13,6 +13,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
 )
 
 // ChildRun is the run that a node stands for: that of the items of a map, or of a sub-flow. Client.Describe and Client.Watch
@@ -29,7 +32,7 @@ type ChildRun struct {
 
 // childPartition is where the run lives that a node stands for.
 func (c *Client) childPartition(id enginecore.FlowID) (enginecore.Partition, error) {
-	return c.session.core.FlowPartition(id)
+	return c.session.Core.FlowPartition(id)
 }
 
 // nameChildren says how the runs stand that nodes stand for, and what runs for the items of maps.
@@ -39,7 +42,7 @@ func (c *Client) nameChildren(ctx context.Context, d *Description) error {
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		switch n.Activity {
-		case mapKind, subKind:
+		case submit.MapKind, submit.SubKind:
 			n.Activity = ""
 			if d.Graph == nil {
 				break
@@ -66,7 +69,7 @@ func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.session.backend.DescribeFlow(ctx, enginerpc.DescribeFlowCall{Partition: p, FlowID: child.FlowID, Cursor: firstCursor, Limit: 1})
+	r, err := c.session.Backend.DescribeFlow(ctx, enginerpc.DescribeFlowCall{Partition: p, FlowID: child.FlowID, Cursor: firstCursor, Limit: 1})
 	if errors.Is(err, enginecore.ErrFlowNotFound) {
 		return nil
 	}
@@ -82,7 +85,7 @@ func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
 
 // whyChild is what a node waits for that has been put aside until its run is over; empty for others.
 func whyChild(n enginerpc.DescribedNode) string {
-	if n.ChildFlowID != "" && strings.HasPrefix(n.BlockingDetail, childWaitPrefix) {
+	if n.ChildFlowID != "" && strings.HasPrefix(n.BlockingDetail, submit.ChildWaitPrefix) {
 		return n.BlockingDetail
 	}
 	return ""
@@ -156,7 +159,7 @@ func (c *Client) childOf(ctx context.Context, flowName, runID, node string) (*Ch
 		}
 		return nil, fmt.Errorf("%w: it is %s", ErrNoItems, n.State)
 	}
-	return nil, ErrUnknownNode
+	return nil, engine.ErrUnknownNode
 }
 
 func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]Item, error) {
@@ -164,12 +167,12 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]It
 	if err != nil {
 		return nil, err
 	}
-	core, err := offered[childRuns](c)
+	core, err := offered[engine.ChildRuns](c)
 	if err != nil {
 		return nil, err
 	}
 	reply, err := core.ReadResults(ctx, enginerpc.ReadResultsCall{
-		Partition: p, Executions: itemIDs(p, child.FlowID, next, min(child.Total, next+resultsPerCall)),
+		Partition: p, Executions: submit.ItemIDs(p, child.FlowID, next, min(child.Total, next+worker.ResultsPerCall)),
 	})
 	if err != nil {
 		return nil, err
@@ -179,7 +182,7 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]It
 		items[i] = Item{
 			Index: next + i, Name: flowgraph.ItemName(next + i), State: enginecore.PublicState(e.State), Attempts: int(e.Attempts),
 		}
-		items[i].Reason, items[i].Category = plainFailure(e.Reason, e.Category)
+		items[i].Reason, items[i].Category = engine.PlainFailure(e.Reason, e.Category)
 		if e.Outcome == "success" {
 			items[i].Result = e.Result
 		}

@@ -7,15 +7,17 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // Client starts, watches and stops runs. It may be used by several goroutines.
 type Client struct {
-	session  *session
+	session  *engine.Session
 	fault    error // why there is no engine
-	compiled compiledCache
+	compiled submit.CompiledCache
 	// submitter starts runs and hears when they end; nil where there is no engine.
-	submitter *submitter
+	submitter *submit.Submitter
 }
 
 // NewClient returns a client of an engine. Close it before the engine.
@@ -23,13 +25,13 @@ func NewClient(e *Engine) *Client {
 	if err := e.open(); err != nil {
 		return &Client{fault: err}
 	}
-	return &Client{session: e.session, submitter: newSubmitter(e.session)}
+	return &Client{session: e.session, submitter: submit.NewSubmitter(e.session)}
 }
 
 // Close ends what the client listens to. Calls that wait for a result return an error.
 func (c *Client) Close() {
 	if c != nil && c.submitter != nil {
-		c.submitter.close()
+		c.submitter.Close()
 	}
 }
 
@@ -103,7 +105,7 @@ func Start[In, Out any](ctx context.Context, c *Client, def *flow.Definition[In,
 	if err != nil {
 		return nil, err
 	}
-	existed, err := c.submitter.submit(ctx, plan)
+	existed, err := c.submitter.Submit(ctx, plan)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +143,7 @@ func offered[C any](c *Client) (store C, err error) {
 	if err := c.ready(); err != nil {
 		return store, err
 	}
-	return capability[C](c.session.backend)
+	return engine.Capability[C](c.session.Backend)
 }
 
 // usable tells what of a client and a definition is missing.
@@ -177,11 +179,11 @@ func (c *Client) locate(flowName, runID string) (enginecore.FlowID, enginecore.P
 	if err := c.ready(); err != nil {
 		return "", enginecore.Partition{}, err
 	}
-	if err := checkRunID(runID); err != nil {
+	if err := submit.CheckRunID(runID); err != nil {
 		return "", enginecore.Partition{}, fmt.Errorf("flow %s: %w", flowName, err)
 	}
-	id := enginecore.FlowIDFor(c.session.namespace, flowName, runID)
-	partition, err := c.session.core.FlowPartition(id)
+	id := enginecore.FlowIDFor(c.session.Namespace, flowName, runID)
+	partition, err := c.session.Core.FlowPartition(id)
 	return id, partition, err
 }
 
@@ -195,11 +197,11 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 		return zero, err
 	}
 	if reply.Outcome != "success" {
-		return zero, newRunError(readRunFailure(ctx, r.client.session, r.flow, r.id, r.flowID, r.part, reply))
+		return zero, newRunError(submit.ReadRunFailure(ctx, r.client.session, r.flow, r.id, r.flowID, r.part, reply))
 	}
 	out, err := r.decode(reply.Result)
 	if err != nil && !reply.HasResult {
-		return zero, fmt.Errorf("run %s of flow %s: %w", r.id, r.flow, ErrNoResult)
+		return zero, fmt.Errorf("run %s of flow %s: %w", r.id, r.flow, engine.ErrNoResult)
 	}
 	if err != nil {
 		return zero, fmt.Errorf("run %s of flow %s: result: %w", r.id, r.flow, err)

@@ -12,12 +12,16 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
 )
 
 // readyCalls is an engine that has every answer ready, so that what is measured is this side of a call alone.
 type readyCalls struct {
-	backend
-	completions *completionListener
+	engine.Backend
+	completions *submit.CompletionListener
 }
 
 func (readyCalls) Complete(context.Context, enginerpc.CompleteCall) (enginerpc.CompleteReply, error) {
@@ -26,16 +30,16 @@ func (readyCalls) Complete(context.Context, enginerpc.CompleteCall) (enginerpc.C
 
 // SubmitFlow ends the run at once, with its input as the result.
 func (r readyCalls) SubmitFlow(_ context.Context, call enginerpc.SubmitFlowCall) (enginerpc.SubmitFlowReply, error) {
-	r.completions.mu.Lock()
-	defer r.completions.mu.Unlock()
-	r.completions.deliver(call.FlowID, runCompletion{hasResult: true, outcome: "success", result: string(call.Input)})
+	r.completions.Mu.Lock()
+	defer r.completions.Mu.Unlock()
+	r.completions.Deliver(call.FlowID, submit.RunCompletion{HasResult: true, Outcome: "success", Result: string(call.Input)})
 	return enginerpc.SubmitFlowReply{Status: enginerpc.StatusOK}, nil
 }
 
 // costBench has a client and a shift of a worker on an engine that answers at once.
 type costBench struct {
 	client *Client
-	run    *workerRun
+	run    *worker.WorkerRun
 	flow   *flow.Definition[int, int]
 }
 
@@ -53,25 +57,25 @@ func newCostBench(tb testing.TB) *costBench {
 
 	client := NewClient(e)
 	tb.Cleanup(client.Close)
-	_, err = client.submitter.completions.wait(ctx, "any", enginecore.Partition{Family: enginecore.FlowFamily})
+	_, err = client.submitter.Completions.Wait(ctx, "any", enginecore.Partition{Family: enginecore.FlowFamily})
 	require.NoError(tb, err) // from here on the client hears
-	e.session.backend = readyCalls{e.session.backend, client.submitter.completions}
-	client.submitter.starts = nil
+	e.session.Backend = readyCalls{e.session.Backend, client.submitter.Completions}
+	client.submitter.Starts = nil
 
 	w := NewWorker(e)
 	require.NoError(tb, w.Register(same))
-	s := newWorkerRun(w.worker)
-	s.base = ctx
-	s.leases = newLeaseManager(s)
-	s.completer = s.newCompleter()
+	s := worker.NewWorkerRun(w.worker)
+	s.Base = ctx
+	s.Leases = worker.NewLeaseManager(s)
+	s.Completer = s.NewCompleter()
 	return &costBench{client, s, def}
 }
 
 // runTask runs one execution from the reply that leases it to the reply that commits it.
 func (b *costBench) runTask(tb testing.TB, claimed enginerpc.ClaimedExecution) {
-	at := laneShard{activity.DefaultLane, enginecore.Partition{Family: enginecore.FlowFamily}}
-	t := newTask(b.run, at, claimed, time.Now())
-	if next := b.run.runTask(t, func() bool { return true }); next != nil || !t.settled.Load() || t.outcomeUnknown.Load() {
+	at := dispatch.LaneShard{Lane: activity.DefaultLane, Partition: enginecore.Partition{Family: enginecore.FlowFamily}}
+	t := worker.NewTask(b.run, at, claimed, time.Now())
+	if next := b.run.RunTask(t, func() bool { return true }); next != nil || !t.Settled.Load() || t.OutcomeUnknown.Load() {
 		tb.Fatal("the result was not committed")
 	}
 }
@@ -79,7 +83,7 @@ func (b *costBench) runTask(tb testing.TB, claimed enginerpc.ClaimedExecution) {
 func (b *costBench) claimed(tb testing.TB) enginerpc.ClaimedExecution {
 	plan, err := NewPlan(b.client, b.flow, 1)
 	require.NoError(tb, err)
-	node := plan.plan.nodes()[0]
+	node := plan.plan.Nodes()[0]
 	return enginerpc.ClaimedExecution{
 		ExecutionID: node.ExecutionID, Node: node.Name, Kind: node.Kind, FlowID: plan.FlowID, FlowName: plan.Flow, RunID: plan.Run,
 		AttemptID: "550e8400-e29b-41d4-a716-446655440000", LeaseID: "550e8400-e29b-41d4-a716-446655440001", LeaseEpoch: 1,

@@ -14,6 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // Description is the state of a run at one moment.
@@ -117,9 +119,9 @@ func (c *Client) describe(ctx context.Context, flowName, runID string, id engine
 	var now time.Time // by the engine's clock
 	nodes := make(map[enginecore.ExecutionID]NodeDescription)
 	for {
-		reply, err := c.session.backend.DescribeFlow(ctx, call)
+		reply, err := c.session.Backend.DescribeFlow(ctx, call)
 		if errors.Is(err, enginecore.ErrFlowNotFound) {
-			return nil, fmt.Errorf("run %s of flow %s: %w", runID, flowName, ErrRunNotFound)
+			return nil, fmt.Errorf("run %s of flow %s: %w", runID, flowName, engine.ErrRunNotFound)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
@@ -165,7 +167,7 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*Descrip
 		CancelledBy: r.CancelledBy, CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt,
 		OpenNodes: int(r.OpenNodes),
 	}
-	d.FailureReason, d.FailureCategory = plainFailure(d.FailureReason, d.FailureCategory)
+	d.FailureReason, d.FailureCategory = engine.PlainFailure(d.FailureReason, d.FailureCategory)
 	d.Parent = enginecore.ExecutionID(r.ParentExecutionID)
 	d.Reruns = int(r.RerunCount)
 	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: r.RerunMode, Nodes: int(r.RerunNodes)}
@@ -202,7 +204,7 @@ func describeNode(n enginerpc.DescribedNode, now time.Time) NodeDescription {
 	if n.ChildFlowID != "" {
 		child = &ChildRun{FlowID: n.ChildFlowID}
 	}
-	failed, category := plainFailure(n.FailureReason, n.FailureCategory)
+	failed, category := engine.PlainFailure(n.FailureReason, n.FailureCategory)
 	return NodeDescription{
 		Child: child,
 		Name:  n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
@@ -250,7 +252,7 @@ func (d *Description) nameUpstreams() {
 	}
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		if n.State != enginecore.PublicWaitingChildren || d.Graph == nil || strings.HasPrefix(n.Why, childWaitPrefix) {
+		if n.State != enginecore.PublicWaitingChildren || d.Graph == nil || strings.HasPrefix(n.Why, submit.ChildWaitPrefix) {
 			continue
 		}
 		spec := d.Graph.Node(n.Name)
@@ -274,7 +276,7 @@ func (d *Description) nameUpstreams() {
 // nameWaits says what suspended nodes wait for.
 func (c *Client) nameWaits(ctx context.Context, p enginecore.Partition, d *Description) error {
 	suspended := func(n NodeDescription) bool { return n.State == enginecore.PublicSuspended }
-	if !has[waitStore](c.session.backend) || !slices.ContainsFunc(d.Nodes, suspended) {
+	if !engine.Has[engine.WaitStore](c.session.Backend) || !slices.ContainsFunc(d.Nodes, suspended) {
 		return nil
 	}
 	waits, err := c.waitpoints(ctx, d.Flow, d.Run, d.FlowID, p, nil)
@@ -298,7 +300,7 @@ func (c *Client) nameWaits(ctx context.Context, p enginecore.Partition, d *Descr
 // namePauses says which nodes wait because their lane is paused. The engine records the other pauses with the nodes.
 func (c *Client) namePauses(ctx context.Context, p enginecore.Partition, d *Description) error {
 	waiting := func(n NodeDescription) bool { return n.State == enginecore.PublicWaiting }
-	store, missing := capability[pauseStore](c.session.backend)
+	store, missing := engine.Capability[engine.PauseStore](c.session.Backend)
 	if missing != nil || !slices.ContainsFunc(d.Nodes, waiting) {
 		return nil
 	}

@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
 // Duty names one thing that keepers do.
@@ -13,37 +17,37 @@ type Duty string
 
 // The duties. DutyTable tells what each of them does, and how often.
 const (
-	DutyDelayedPromotion            = Duty(taskDelayedPromotion)
-	DutyLeaseExpiry                 = Duty(taskLeaseExpiry)
-	DutyAttemptTimeout              = Duty(taskAttemptTimeout)
-	DutyExecutionDeadline           = Duty(taskExecutionDeadline)
-	DutyStartDeadline               = Duty(taskStartDeadline)
-	DutyFlowDeadline                = Duty(taskFlowDeadline)
-	DutySuspensionTimeout           = Duty(taskSuspensionTimeout)
-	DutyPendingWaitpointExpiry      = Duty(taskPendingWaitpointExpiry)
-	DutyPropagation                 = Duty(taskPropagation)
-	DutyCancelBacklog               = Duty(taskCancelBacklog)
-	DutySiblingCancelDispatch       = Duty(taskSiblingCancelDispatch)
-	DutyPauseRecheck                = Duty(taskPauseRecheck)
-	DutyRerun                       = Duty(taskRerun)
-	DutyAdmission                   = Duty(taskAdmission)
-	DutyChildRuns                   = Duty(taskChildRuns)
-	DutyQuota                       = Duty(taskQuota)
-	DutyBudget                      = Duty(taskBudget)
-	DutyRetention                   = Duty(taskRetention)
-	DutyExecutionRetention          = Duty(taskExecutionRetention)
-	DutyQuotaReconciliation         = Duty(taskQuotaReconciliation)
-	DutyBudgetReconciliation        = Duty(taskBudgetReconciliation)
-	DutySiblingCancelReconciliation = Duty(taskSiblingCancelReconciliation)
-	DutyFlowProjection              = Duty(taskFlowProjection)
-	DutyCompaction                  = Duty(taskCompaction)
-	DutySchedule                    = Duty(taskSchedule)
-	DutyDependencyReconciliation    = Duty(taskDependencyReconciliation)
-	DutyIndexReconciliation         = Duty(taskIndexReconciliation)
-	DutyMemberReconciliation        = Duty(taskMemberReconciliation)
-	DutyKeyReconciliation           = Duty(taskKeyReconciliation)
-	DutyScheduleReconciliation      = Duty(taskScheduleReconciliation)
-	DutyUnblocking                  = Duty(taskUnblocking)
+	DutyDelayedPromotion            = Duty(engine.TaskDelayedPromotion)
+	DutyLeaseExpiry                 = Duty(engine.TaskLeaseExpiry)
+	DutyAttemptTimeout              = Duty(engine.TaskAttemptTimeout)
+	DutyExecutionDeadline           = Duty(engine.TaskExecutionDeadline)
+	DutyStartDeadline               = Duty(engine.TaskStartDeadline)
+	DutyFlowDeadline                = Duty(engine.TaskFlowDeadline)
+	DutySuspensionTimeout           = Duty(engine.TaskSuspensionTimeout)
+	DutyPendingWaitpointExpiry      = Duty(engine.TaskPendingWaitpointExpiry)
+	DutyPropagation                 = Duty(engine.TaskPropagation)
+	DutyCancelBacklog               = Duty(engine.TaskCancelBacklog)
+	DutySiblingCancelDispatch       = Duty(engine.TaskSiblingCancelDispatch)
+	DutyPauseRecheck                = Duty(engine.TaskPauseRecheck)
+	DutyRerun                       = Duty(engine.TaskRerun)
+	DutyAdmission                   = Duty(engine.TaskAdmission)
+	DutyChildRuns                   = Duty(engine.TaskChildRuns)
+	DutyQuota                       = Duty(engine.TaskQuota)
+	DutyBudget                      = Duty(engine.TaskBudget)
+	DutyRetention                   = Duty(engine.TaskRetention)
+	DutyExecutionRetention          = Duty(engine.TaskExecutionRetention)
+	DutyQuotaReconciliation         = Duty(engine.TaskQuotaReconciliation)
+	DutyBudgetReconciliation        = Duty(engine.TaskBudgetReconciliation)
+	DutySiblingCancelReconciliation = Duty(engine.TaskSiblingCancelReconciliation)
+	DutyFlowProjection              = Duty(engine.TaskFlowProjection)
+	DutyCompaction                  = Duty(engine.TaskCompaction)
+	DutySchedule                    = Duty(engine.TaskSchedule)
+	DutyDependencyReconciliation    = Duty(engine.TaskDependencyReconciliation)
+	DutyIndexReconciliation         = Duty(engine.TaskIndexReconciliation)
+	DutyMemberReconciliation        = Duty(engine.TaskMemberReconciliation)
+	DutyKeyReconciliation           = Duty(engine.TaskKeyReconciliation)
+	DutyScheduleReconciliation      = Duty(engine.TaskScheduleReconciliation)
+	DutyUnblocking                  = Duty(engine.TaskUnblocking)
 )
 
 // DutyInfo describes a duty.
@@ -64,14 +68,14 @@ type DutyInfo struct {
 // DutyTable describes all duties, in the order of their names.
 func DutyTable() []DutyInfo {
 	table := slices.Concat(
-		describeDuties(keeperSweep,
+		describeDuties(keeper.KeeperSweep,
 			DutyInfo{Duty: DutyDelayedPromotion, Contract: "delayed_promoter", Summary: "lets executions go whose delay or retry pause is over"},
 			DutyInfo{Duty: DutyLeaseExpiry, Contract: "lease_expiry", Summary: "marks lapsed leases and offers their executions to workers"},
 			DutyInfo{Duty: DutyAttemptTimeout, Contract: "attempt_timeout", Summary: "ends attempts that exceed their start-to-close timeout, to be retried"},
 			DutyInfo{Duty: DutyExecutionDeadline, Contract: "execution_deadline", Summary: "ends executions that exceed their deadline"},
 			DutyInfo{Duty: DutyCancelBacklog, Contract: "cancel_reconciler", Summary: "ends members of flows that are over"},
 		),
-		describeDuties(keeperSweep,
+		describeDuties(keeper.KeeperSweep,
 			DutyInfo{Duty: DutyStartDeadline, Summary: "fails nodes that found no worker within their schedule-to-start timeout"},
 			DutyInfo{Duty: DutyFlowDeadline, Summary: "ends runs that exceed their deadline"},
 			DutyInfo{Duty: DutyPropagation, Summary: "resolves edges that a call left for later because there were too many"},
@@ -83,20 +87,20 @@ func DutyTable() []DutyInfo {
 			DutyInfo{Duty: DutyAdmission, Summary: "takes executions through their limits that nobody else did"},
 			DutyInfo{Duty: DutyRetention, Summary: "removes runs that have been kept long enough"},
 		),
-		describeDuties(keeperSweep,
+		describeDuties(keeper.KeeperSweep,
 			DutyInfo{Duty: DutySuspensionTimeout, Contract: "suspension_timeout", Summary: "ends waits whose time is over"},
 			DutyInfo{Duty: DutyPendingWaitpointExpiry, Contract: "pending_wp_expiry", Summary: "closes waitpoints that nobody came to wait at"},
 		),
-		describeDuties(edgesEvery,
+		describeDuties(keeper.EdgesEvery,
 			DutyInfo{Duty: DutyDependencyReconciliation, Contract: "dependency_reconciler", Summary: "resolves edges whose upstream has ended without it"},
 		),
-		describeDuties(keeperSweep,
+		describeDuties(keeper.KeeperSweep,
 			DutyInfo{Duty: DutyQuota, Summary: "grants what a limit has free to those that wait, and takes back places that nobody uses"},
 		),
-		describeDuties(keeperSweep,
+		describeDuties(keeper.KeeperSweep,
 			DutyInfo{Duty: DutyBudget, Contract: "budget_reset", Summary: "resets budgets, takes back what dead workers reserved, and lets nodes go that wait for one"},
 		),
-		describeDuties(unblockEvery,
+		describeDuties(keeper.UnblockEvery,
 			DutyInfo{Duty: DutyUnblocking, Contract: "unblock", Summary: "lets executions go that other programs blocked for a budget, a quota or capabilities"},
 		),
 		describeDuties(DefaultReconcileEvery,
@@ -105,20 +109,20 @@ func DutyTable() []DutyInfo {
 			DutyInfo{Duty: DutyScheduleReconciliation, Summary: "goes on with schedules that the server's clock has put off because it was set back"},
 			DutyInfo{Duty: DutyMemberReconciliation, Summary: "mends what runs with more than 2000 nodes count of them"},
 		),
-		describeDuties(trimPauses*maxTrimPace,
+		describeDuties(keeper.TrimPauses*keeper.MaxTrimPace,
 			DutyInfo{Duty: DutyExecutionRetention, Contract: "retention_trimmer", Summary: "removes executions outside managed flows that have been kept long enough"},
 		),
-		describeDuties(policiesEvery,
+		describeDuties(keeper.PoliciesEvery,
 			DutyInfo{Duty: DutyQuotaReconciliation, Contract: "quota_reconciler", Summary: "takes back what quotas of other programs have admitted and what does not run any more"},
 			DutyInfo{Duty: DutyBudgetReconciliation, Contract: "budget_reconciler", Summary: "notes which budgets of other programs are used up, and that their resets come"},
 		),
-		describeDuties(siblingsEvery,
+		describeDuties(keeper.SiblingsEvery,
 			DutyInfo{Duty: DutySiblingCancelReconciliation, Contract: "edge_cancel_reconciler", Summary: "closes groups of joins whose siblings have ended without being cancelled"},
 		),
-		describeDuties(projectEvery,
+		describeDuties(keeper.ProjectEvery,
 			DutyInfo{Duty: DutyFlowProjection, Contract: "flow_projector", Summary: "counts the members of flows that were made call by call, by state"},
 		),
-		describeDuties(maxCompactPause,
+		describeDuties(keeper.MaxCompactPause,
 			DutyInfo{Duty: DutyCompaction, Summary: "makes the records of runs smaller that ended some time ago"},
 		),
 	)
@@ -129,7 +133,7 @@ func DutyTable() []DutyInfo {
 // describeDuties fills in what some duties have in common.
 func describeDuties(every time.Duration, duties ...DutyInfo) []DutyInfo {
 	for i := range duties {
-		duties[i].Every, duties[i].InContractMode = every, slices.Contains(contractTasks, taskID(duties[i].Duty))
+		duties[i].Every, duties[i].InContractMode = every, slices.Contains(contractmode.ContractTasks, engine.TaskID(duties[i].Duty))
 	}
 	return duties
 }
@@ -154,5 +158,5 @@ func ParseDuty(text string) (Duty, error) {
 		}
 		names[i] = string(info.Duty)
 	}
-	return "", fmt.Errorf("%w: %q; there are %s", ErrUnknownDuty, text, strings.Join(names, ", "))
+	return "", fmt.Errorf("%w: %q; there are %s", engine.ErrUnknownDuty, text, strings.Join(names, ", "))
 }

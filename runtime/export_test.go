@@ -6,25 +6,29 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
 )
 
 // EngineToken is the part of a token that the engine made, which must not show either.
 func EngineToken(tb testing.TB, token activity.Token) string {
 	tb.Helper()
-	parts, err := openToken(token)
+	parts, err := engine.OpenToken(token)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return parts.signature
+	return parts.Signature
 }
 
 // SubmitTogether sends runs of one flow and partition with one call and returns the codes of their outcomes.
 func SubmitTogether(ctx context.Context, c *Client, plans ...*Plan) ([]string, error) {
-	requests := make([]startRequest, len(plans))
+	requests := make([]submit.StartRequest, len(plans))
 	for i, plan := range plans {
-		requests[i] = newStartRequest(plan.plan, nil)
+		requests[i] = submit.NewStartRequest(plan.plan, nil)
 	}
-	reply, err := c.submitter.starts.send(ctx, startCall(startKeyOf(plans[0].plan), requests))
+	reply, err := c.submitter.Starts.Send(ctx, submit.StartCall(submit.StartKeyOf(plans[0].plan), requests))
 	codes := make([]string, len(reply.Outcomes))
 	for i, outcome := range reply.Outcomes {
 		codes[i] = outcome.Code
@@ -34,17 +38,17 @@ func SubmitTogether(ctx context.Context, c *Client, plans ...*Plan) ([]string, e
 
 // SubmitAlone sends a run by itself.
 func SubmitAlone(ctx context.Context, c *Client, plan *Plan) (existed bool, err error) {
-	return c.submitter.send(ctx, plan.plan)
+	return c.submitter.Send(ctx, plan.plan)
 }
 
 // SubmitInPieces sends a run in several calls: its nodes, then for each piece the edges at these places, then the call that
 // lets it go.
 func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int) error {
-	nodes := plan.plan.nodes()
-	edges := plan.plan.edges(nodes)
-	call := plan.plan.header(nodes, len(edges))
+	nodes := plan.plan.Nodes()
+	edges := plan.plan.Edges(nodes)
+	call := plan.plan.Header(nodes, len(edges))
 	call.Nodes = nodes
-	if _, err := c.submitter.sendOne(ctx, plan.plan, call); err != nil {
+	if _, err := c.submitter.SendOne(ctx, plan.plan, call); err != nil {
 		return err
 	}
 	call.Nodes = nil
@@ -53,31 +57,33 @@ func SubmitInPieces(ctx context.Context, c *Client, plan *Plan, pieces ...[]int)
 		for _, i := range piece {
 			call.Edges = append(call.Edges, edges[i])
 		}
-		if _, err := c.submitter.sendOne(ctx, plan.plan, call); err != nil {
+		if _, err := c.submitter.SendOne(ctx, plan.plan, call); err != nil {
 			return err
 		}
 	}
 	call.Edges, call.Last = nil, true
-	_, err := c.submitter.sendOne(ctx, plan.plan, call)
+	_, err := c.submitter.SendOne(ctx, plan.plan, call)
 	return err
 }
 
 // OnlyMessages makes a worker do for an hour what messages tell it: it neither sweeps nor renews leases before. A test with it needs
 // no bound of time: what is not announced does not happen within the test.
 func OnlyMessages() WorkerOption {
-	return func(c *workerConfig) { c.sweep, c.lease = time.Hour, time.Hour }
+	return func(c *worker.WorkerConfig) { c.Sweep, c.Lease = time.Hour, time.Hour }
 }
 
 // CheckLibraryEvery is how often a keeper looks at the server's library.
 func CheckLibraryEvery(d time.Duration) KeeperOption {
-	return func(c *keeperConfig) { c.libraryCheck = d }
+	return func(c *keeper.KeeperConfig) { c.LibraryCheck = d }
 }
 
 // HoldWatches sets how long the engine holds a read of a watch that waits for news.
-func HoldWatches(e *Engine, d time.Duration) { e.session.watches.held = d }
+func HoldWatches(e *Engine, d time.Duration) { e.session.Watches.Held = d }
 
 // LookForKeepersEvery is how often workers without a keeper look whether there is one. Workers must not run yet.
-func LookForKeepersEvery(e *Engine, d time.Duration) { e.session.keeper.(*workersKeeper).lookEvery = d }
+func LookForKeepersEvery(e *Engine, d time.Duration) {
+	e.session.Keeper.(*keeper.WorkersKeeper).LookEvery = d
+}
 
 // KeepersSeen counts the keepers that are connected.
-func KeepersSeen(ctx context.Context, e *Engine) (int64, bool) { return e.session.keepersSeen(ctx) }
+func KeepersSeen(ctx context.Context, e *Engine) (int64, bool) { return e.session.KeepersSeen(ctx) }

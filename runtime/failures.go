@@ -7,13 +7,15 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // MaxFailures bounds the failures that a RunError lists.
-const MaxFailures = maxFailures
+const MaxFailures = submit.MaxFailures
 
 // CategoryWorkerLost is the category of a node that has failed because too many workers were lost while they ran it.
-const CategoryWorkerLost = categoryWorkerLost
+const CategoryWorkerLost = engine.CategoryWorkerLost
 
 // NodeFailure is how one node of a run ended that did not succeed.
 type NodeFailure struct {
@@ -53,7 +55,7 @@ type RunError struct {
 
 // Error names the run, the node and the reason, and how many more nodes have failed.
 func (e *RunError) Error() string {
-	return failureText(e.Flow, e.Run, e.Outcome, e.Node, e.Reason, e.others())
+	return submit.FailureText(e.Flow, e.Run, e.Outcome, e.Node, e.Reason, e.others())
 }
 
 // others counts the failures beside the first one.
@@ -68,16 +70,16 @@ func (e *RunError) others() int {
 }
 
 // Unwrap returns the sentinel of the outcome.
-func (e *RunError) Unwrap() error { return outcomeError(e.Outcome) }
+func (e *RunError) Unwrap() error { return submit.OutcomeError(e.Outcome) }
 
 // newRunError converts a failure for callers of the API.
-func newRunError(f *runFailure) *RunError {
+func newRunError(f *submit.RunFailure) *RunError {
 	e := &RunError{
-		Flow: f.flow, Run: f.run, Outcome: f.outcome, Node: f.node, Reason: f.reason, Category: f.category, OmittedFailures: f.omitted,
+		Flow: f.Flow, Run: f.Run, Outcome: f.Outcome, Node: f.Node, Reason: f.Reason, Category: f.Category, OmittedFailures: f.Omitted,
 	}
-	for _, n := range f.failures {
+	for _, n := range f.Failures {
 		e.Failures = append(e.Failures, NodeFailure{
-			Node: n.node, Outcome: n.outcome, Category: n.category, Reason: n.reason, At: n.at, Attempts: n.attempts, MadeUpFor: n.tolerated,
+			Node: n.Node, Outcome: n.Outcome, Category: n.Category, Reason: n.Reason, At: n.At, Attempts: n.Attempts, MadeUpFor: n.Tolerated,
 		})
 	}
 	return e
@@ -88,12 +90,12 @@ func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *Des
 	if d.FailedNode == "" || d.Graph == nil || !hasJoin(d.Graph) {
 		return nil
 	}
-	list, _, err := readFailures(ctx, c.session, p, d.FlowID, d.FailedNode)
+	list, _, err := submit.ReadFailures(ctx, c.session, p, d.FlowID, d.FailedNode)
 	if err != nil {
 		return err
 	}
-	if first := firstFailure(list); first != nil {
-		d.FailedNode, d.FailureReason, d.FailureCategory = first.node, first.reason, first.category
+	if first := submit.FirstFailure(list); first != nil {
+		d.FailedNode, d.FailureReason, d.FailureCategory = first.Node, first.Reason, first.Category
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 )
 
 // GrantIssuer claims on behalf of workers that are not trusted with admission: it checks budgets, quotas, limits and
@@ -20,7 +21,7 @@ import (
 // Keep one GrantIssuer for the life of a process: where its next call looks depends on those before. It may be used by several
 // goroutines.
 type GrantIssuer struct {
-	issuer *grantIssuer
+	issuer *admission.GrantIssuer
 	fault  error // why there is no issuer
 }
 
@@ -29,7 +30,7 @@ func NewGrantIssuer(e *Engine) *GrantIssuer {
 	if err := e.open(); err != nil {
 		return &GrantIssuer{fault: err}
 	}
-	return &GrantIssuer{issuer: newGrantIssuer(e.session)}
+	return &GrantIssuer{issuer: admission.NewGrantIssuer(e.session)}
 }
 
 // ClaimForWorker grants the worker one execution. It looks at the first ones that wait in each partition that it probes,
@@ -40,7 +41,7 @@ func (g *GrantIssuer) ClaimForWorker(ctx context.Context, r GrantRequest) (Grant
 	if g.fault != nil {
 		return Grant{}, g.fault
 	}
-	granted, err := g.issuer.claimForWorker(ctx, grantRequest(r))
+	granted, err := g.issuer.ClaimForWorker(ctx, admission.GrantRequest(r))
 	return Grant(granted), err
 }
 

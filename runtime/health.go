@@ -14,12 +14,12 @@ func (e *Engine) Check(ctx context.Context) error {
 	if err := e.open(); err != nil {
 		return err
 	}
-	if e.session.inProcess != nil {
-		if err := embeddedHealth(e.session.inProcess); err != nil { // which a call would find out by waiting
+	if e.session.InProcess != nil {
+		if err := embeddedHealth(e.session.InProcess); err != nil { // which a call would find out by waiting
 			return fmt.Errorf("engine: %w", err)
 		}
 	}
-	if err := e.session.core.Check(ctx); err != nil {
+	if err := e.session.Core.Check(ctx); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
 	if err := (inspector{e.session}).ready(ctx); err != nil {

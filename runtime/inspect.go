@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // warnWithin bounds what Open spends on looking at the servers' settings.
@@ -37,7 +38,7 @@ func (e *Engine) Inspect(ctx context.Context) (Inspection, error) {
 	}
 	var i Inspection
 	x := inspector{e.session}
-	if x.inProcess != nil {
+	if x.InProcess != nil {
 		x.inspectEmbedded(ctx, &i)
 	} else {
 		x.inspectServers(ctx, &i, true)
@@ -52,11 +53,11 @@ func (e *Engine) Inspect(ctx context.Context) (Inspection, error) {
 }
 
 // inspector finds out what can lose work of an engine, delay it or stop it.
-type inspector struct{ *session }
+type inspector struct{ *engine.Session }
 
 // warn logs what is wrong with the servers' settings. It costs one round trip, and fails in silence.
 func (x inspector) warn(ctx context.Context) {
-	if x.inProcess != nil {
+	if x.InProcess != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, warnWithin)
@@ -66,45 +67,45 @@ func (x inspector) warn(ctx context.Context) {
 	i.sort()
 	bad := slices.DeleteFunc(i.AtLeast(SeverityWarning), func(f Finding) bool { return f.Code == FindingLookFailed })
 	if len(bad) > 0 {
-		x.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the server is set up so that work can be lost or stand still",
-			eventServerMisconfigured.attr(), slog.Any("findings", texts(bad)))
+		x.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the server is set up so that work can be lost or stand still",
+			engine.EventServerMisconfigured.Attr(), slog.Any("findings", texts(bad)))
 	}
 }
 
 // ready reports whether the engine takes work and keeps it.
 func (x inspector) ready(ctx context.Context) error {
-	if x.inProcess != nil {
+	if x.InProcess != nil {
 		return nil
 	}
 	var i Inspection
 	x.inspectServers(ctx, &i, false)
-	return i.refusesWork(x.volatile)
+	return i.refusesWork(x.Volatile)
 }
 
 // embeddedHealth is why an engine in this process refuses calls, nil when it does not.
-func embeddedHealth(engine *embedded.Engine) error {
-	if err := engine.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotReady, err)
+func embeddedHealth(engine_ *embedded.Engine) error {
+	if err := engine_.Err(); err != nil {
+		return fmt.Errorf("%w: %w", engine.ErrNotReady, err)
 	}
 	return nil
 }
 
 func (x inspector) inspectEmbedded(ctx context.Context, i *Inspection) {
 	const subject = "embedded"
-	if err := embeddedHealth(x.inProcess); err != nil {
+	if err := embeddedHealth(x.InProcess); err != nil {
 		i.add(FindingWriteRefused, SeverityError, subject, err.Error(), "make room, or mend the disk: the engine goes on by itself")
 	}
-	if x.inMemory {
+	if x.InMemory {
 		i.add(FindingInMemory, SeverityInfo, subject, "nothing outlives this process", "name a directory: embedded:DIR")
 		return
 	}
-	facts := look(ctx, x.client, true)
+	facts := look(ctx, x.Client, true)
 	judgeFsync(i, subject, facts, "open it with ?fsync=always")
 }
 
 // inspectServers looks at all primaries. `settings`: also at what only CONFIG tells.
 func (x inspector) inspectServers(ctx context.Context, i *Inspection, settings bool) {
-	nodes := x.client.Nodes()
+	nodes := x.Client.Nodes()
 	addresses := slices.Sorted(maps.Keys(nodes))
 	facts := make([]serverFacts, len(addresses))
 	var looking sync.WaitGroup
@@ -116,14 +117,14 @@ func (x inspector) inspectServers(ctx context.Context, i *Inspection, settings b
 		if len(addresses) > 1 && facts[at].info["role"] == "slave" {
 			continue // its primary is looked at
 		}
-		judge(i, address, facts[at], x.volatile)
+		judge(i, address, facts[at], x.Volatile)
 	}
 }
 
 // inspectRights finds out which rights on commands, keys and channels the user lacks.
 func (x inspector) inspectRights(ctx context.Context, i *Inspection) {
 	var lacking *enginecore.RightsError
-	if err := x.core.CheckRights(ctx); errors.As(err, &lacking) {
+	if err := x.Core.CheckRights(ctx); errors.As(err, &lacking) {
 		i.add(FindingRights, SeverityError, "user", "it may not run "+strings.Join(lacking.Missing, ", "),
 			"ACL SETUSER <user> "+strings.Join(lacking.Rules, " "))
 	}
@@ -131,7 +132,7 @@ func (x inspector) inspectRights(ctx context.Context, i *Inspection) {
 
 // inspectLibrary compares the builds of the function library.
 func (x inspector) inspectLibrary(ctx context.Context, i *Inspection) {
-	library, missing := capability[compositeLibrary](x.backend)
+	library, missing := engine.Capability[engine.CompositeLibrary](x.Backend)
 	if missing != nil {
 		return
 	}

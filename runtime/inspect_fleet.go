@@ -10,11 +10,13 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
 const (
 	// keeperLate is after how long something counts as late: keepers look at each partition every keeperSweep.
-	keeperLate = keeperSweep + 6*time.Second
+	keeperLate = keeper.KeeperSweep + 6*time.Second
 	// lanesLooked bounds the lanes whose workers are counted.
 	lanesLooked = 64
 )
@@ -22,11 +24,11 @@ const (
 // inspectKeepers counts the programs with keepers.
 func (x inspector) inspectKeepers(ctx context.Context, i *Inspection) {
 	const subject = "keepers"
-	n, known := x.keepersSeen(ctx)
+	n, known := x.KeepersSeen(ctx)
 	switch {
 	case !known:
 		i.add(FindingNotAllowed, SeverityInfo, subject, "the user may not count who hears a channel", "ACL SETUSER <user> +pubsub|numsub")
-	case n == 0 && has[maintenance](x.backend):
+	case n == 0 && engine.Has[engine.Maintenance](x.Backend):
 		i.add(FindingKeeperNone, SeverityWarning, subject, "no keeper runs: retries, timeouts and lost work wait", "leave out runtime.WithoutKeeper, or run runtime.NewKeeper in at least one process")
 	default:
 		i.add(FindingKeepers, SeverityInfo, subject, fmt.Sprintf("%d programs with keepers", n), "")
@@ -40,7 +42,7 @@ type dueClock struct {
 }
 
 func (x inspector) dueClocks() []dueClock {
-	keys := x.core.Keys()
+	keys := x.Core.Keys()
 	return []dueClock{
 		{"leases", keys.IndexLeaseExpiry}, {"attempt timeouts", keys.IndexAttemptTimeout}, {"deadlines of executions", keys.IndexExecutionDeadline},
 		{"waits", keys.IndexSuspensionTimeout}, {"start deadlines", keys.FfxStartDeadlines}, {"deadlines of runs", keys.FfxFlowDeadlines},
@@ -50,20 +52,20 @@ func (x inspector) dueClocks() []dueClock {
 
 // inspectLag finds what has been due for a while, in all partitions.
 func (x inspector) inspectLag(ctx context.Context, i *Inspection) {
-	now, err := x.core.Now(ctx)
+	now, err := x.Core.Now(ctx)
 	if err != nil {
 		return
 	}
-	partitions := x.partitions()
+	partitions := x.Partitions()
 	for _, c := range x.dueClocks() {
 		var worst time.Duration
 		late := 0
-		for some := range slices.Chunk(partitions, keeperBatch) {
+		for some := range slices.Chunk(partitions, keeper.KeeperBatch) {
 			questions := make(rueidis.Commands, len(some))
 			for at, p := range some {
-				questions[at] = x.client.B().Zrange().Key(c.key(p)).Min("0").Max("0").Withscores().Build()
+				questions[at] = x.Client.B().Zrange().Key(c.key(p)).Min("0").Max("0").Withscores().Build()
 			}
-			for _, answer := range x.client.DoMulti(ctx, questions...) {
+			for _, answer := range x.Client.DoMulti(ctx, questions...) {
 				head, err := answer.AsZScores()
 				if err != nil || len(head) == 0 {
 					continue
@@ -83,26 +85,26 @@ func (x inspector) inspectLag(ctx context.Context, i *Inspection) {
 
 // inspectWorkers counts the programs whose workers hear the lanes that hold something.
 func (x inspector) inspectWorkers(ctx context.Context, i *Inspection) {
-	if !has[maintenance](x.backend) {
+	if !engine.Has[engine.Maintenance](x.Backend) {
 		return
 	}
-	lanes, err := x.laneTotals(ctx)
+	lanes, err := x.LaneTotals(ctx)
 	if err != nil || len(lanes) == 0 {
 		return
 	}
 	lanes = lanes[:min(len(lanes), lanesLooked)]
 	channels := make([]string, len(lanes))
 	for at, lane := range lanes {
-		channels[at] = x.core.Keys().ChannelWake(lane.LaneID)
+		channels[at] = x.Core.Keys().ChannelWake(lane.LaneID)
 	}
-	counts, known := x.listeners(ctx, channels...)
+	counts, known := x.Listeners(ctx, channels...)
 	if !known {
 		return // inspectKeepers says so
 	}
 	for at, lane := range lanes {
 		subject, n := "lane "+string(lane.LaneID), counts[channels[at]]
 		if n == 0 && lane.Eligible > 0 {
-			i.add(FindingWorkerNone, SeverityWarning, subject, decimal(lane.Eligible)+" executions wait, and no worker serves the lane",
+			i.add(FindingWorkerNone, SeverityWarning, subject, engine.Decimal(lane.Eligible)+" executions wait, and no worker serves the lane",
 				"run a worker with runtime.Lanes("+strconv.Quote(string(lane.LaneID))+")")
 			continue
 		}

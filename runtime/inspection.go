@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // Severity says how bad a Finding is.
@@ -156,7 +157,7 @@ func texts(findings []Finding) []string {
 // refusesWork are the findings for which an engine is not ready.
 func (i Inspection) refusesWork(volatile bool) error {
 	var list []Finding
-	reason := ErrNotReady
+	reason := engine.ErrNotReady
 	for _, f := range i.Findings {
 		switch f.Code {
 		case FindingMemoryFull, FindingWriteRefused:
@@ -176,4 +177,4 @@ func (i Inspection) refusesWork(volatile bool) error {
 }
 
 // errFullEngine is why an engine that refuses writes is not ready.
-var errFullEngine = fmt.Errorf("%w: %w", ErrNotReady, enginecore.ErrFull)
+var errFullEngine = fmt.Errorf("%w: %w", engine.ErrNotReady, enginecore.ErrFull)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
 // Keeper does what is due: it wakes delayed and retried executions, marks lost leases, ends what exceeded its time, works
@@ -15,8 +17,8 @@ import (
 // other options, or that run alone; any number may run, in any processes. Keepers of one engine share the partitions among
 // them. Those of workers stand by while one made by NewKeeper is there.
 type Keeper struct {
-	keeper *keeper // nil in one that only reports its fault
-	fault  error   // of the engine or the options
+	keeper *keeper.Keeper // nil in one that only reports its fault
+	fault  error          // of the engine or the options
 }
 
 // Defaults of keepers.
@@ -35,14 +37,14 @@ const (
 const minReconcileEvery = 100 * time.Millisecond
 
 // KeeperOption adjusts NewKeeper.
-type KeeperOption func(*keeperConfig)
+type KeeperOption func(*keeper.KeeperConfig)
 
 // KeeperLanes names lanes to look after besides "default" and those that flows use, for executions that other tools create.
 // Without it, a lane that only such executions use is found by DutyIndexReconciliation.
 func KeeperLanes(names ...string) KeeperOption {
-	return func(c *keeperConfig) {
+	return func(c *keeper.KeeperConfig) {
 		for _, name := range names {
-			c.lanes = append(c.lanes, enginecore.LaneID(name))
+			c.Lanes = append(c.Lanes, enginecore.LaneID(name))
 		}
 	}
 }
@@ -51,7 +53,7 @@ func KeeperLanes(names ...string) KeeperOption {
 // when each edge was satisfied, goes then; states, times, results, events and output of the run stay, and it can be run
 // again. Defaults to DefaultCompactAfter; a negative time keeps the full record.
 func CompactAfter(d time.Duration) KeeperOption {
-	return func(c *keeperConfig) { c.compactAfter = d }
+	return func(c *keeper.KeeperConfig) { c.CompactAfter = d }
 }
 
 // RetainExecutions is how long executions that belong to no managed flow are kept after their end, with payload, result,
@@ -59,21 +61,21 @@ func CompactAfter(d time.Duration) KeeperOption {
 // retention_ttl_ms of the stream_policy in an execution's policy goes before. Runs have flow.Retention instead. Defaults to
 // DefaultRetainExecutions; a negative time keeps those for ever whose policy says nothing. Without effect in contract mode.
 func RetainExecutions(d time.Duration) KeeperOption {
-	return func(c *keeperConfig) { c.retainExecutions = d }
+	return func(c *keeper.KeeperConfig) { c.RetainExecutions = d }
 }
 
 // ReconcileEvery is how often the keeper begins to go through the records and indexes of a partition, to mend what does not
 // fit together. A partition with many records takes a few of these times; Client.RunDuty goes through all at once. Defaults
 // to DefaultReconcileEvery, at least 100 ms. Without effect in contract mode.
 func ReconcileEvery(d time.Duration) KeeperOption {
-	return func(c *keeperConfig) { c.reconcileEvery = max(d, minReconcileEvery) }
+	return func(c *keeper.KeeperConfig) { c.ReconcileEvery = max(d, minReconcileEvery) }
 }
 
 // Heartbeat is how often the keeper tells the other keepers of the engine that it is there, between 10 ms and a minute.
 // When one dies, the others take over its partitions three to four of its heartbeats later; when it is stopped, at once.
 // Defaults to DefaultHeartbeat.
 func Heartbeat(d time.Duration) KeeperOption {
-	return func(c *keeperConfig) { c.heartbeat = d }
+	return func(c *keeper.KeeperConfig) { c.Heartbeat = d }
 }
 
 // NewKeeper returns a keeper of an engine.
@@ -86,27 +88,27 @@ func NewKeeper(e *Engine, opts ...KeeperOption) *Keeper {
 }
 
 // newKeeperOf returns a keeper of a session.
-func newKeeperOf(s *session, opts ...KeeperOption) *Keeper {
+func newKeeperOf(s *engine.Session, opts ...KeeperOption) *Keeper {
 	config, fault := configureKeeper(opts)
-	return &Keeper{keeper: newKeeper(s, config), fault: fault}
+	return &Keeper{keeper: keeper.NewKeeper(s, config), fault: fault}
 }
 
 // defaultKeeperConfig is the config of keepers without options.
-func defaultKeeperConfig() keeperConfig {
-	return keeperConfig{
-		lanes: []enginecore.LaneID{defaultLane}, compactAfter: DefaultCompactAfter, retainExecutions: DefaultRetainExecutions,
-		libraryCheck: libraryCheck, reconcileEvery: DefaultReconcileEvery, heartbeat: DefaultHeartbeat,
+func defaultKeeperConfig() keeper.KeeperConfig {
+	return keeper.KeeperConfig{
+		Lanes: []enginecore.LaneID{keeper.DefaultLane}, CompactAfter: DefaultCompactAfter, RetainExecutions: DefaultRetainExecutions,
+		LibraryCheck: engine.LibraryCheck, ReconcileEvery: DefaultReconcileEvery, Heartbeat: DefaultHeartbeat,
 	}
 }
 
 // configureKeeper applies options to the defaults.
-func configureKeeper(opts []KeeperOption) (keeperConfig, error) {
+func configureKeeper(opts []KeeperOption) (keeper.KeeperConfig, error) {
 	config := defaultKeeperConfig()
 	fault := apply(&config, opts)
 	return config, fault
 }
 
-var errUnmadeKeeper = fmt.Errorf("%w: the keeper was not made by NewKeeper", ErrWorkerConfig)
+var errUnmadeKeeper = fmt.Errorf("%w: the keeper was not made by NewKeeper", engine.ErrWorkerConfig)
 
 // check returns why the keeper cannot run.
 func (k *Keeper) check() error {
@@ -114,9 +116,9 @@ func (k *Keeper) check() error {
 	case k == nil || k.keeper == nil && k.fault == nil:
 		return errUnmadeKeeper
 	case k.fault != nil:
-		return fmt.Errorf("keeper: %w: %w", ErrWorkerConfig, k.fault)
+		return fmt.Errorf("keeper: %w: %w", engine.ErrWorkerConfig, k.fault)
 	}
-	return k.keeper.check()
+	return k.keeper.Check()
 }
 
 // Run keeps until ctx ends and returns nil then. While the engine is away, it keeps trying. It may run once at a time.
@@ -124,7 +126,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	if err := k.check(); err != nil {
 		return err
 	}
-	return k.keeper.run(ctx)
+	return k.keeper.Run(ctx)
 }
 
 // Check tells whether the keeper runs, and does its work: it is not ready when the last step failed in each of its partitions,
@@ -133,7 +135,7 @@ func (k *Keeper) Check(context.Context) error {
 	if k == nil || k.keeper == nil {
 		return errUnmadeKeeper
 	}
-	return k.keeper.ready()
+	return k.keeper.Ready()
 }
 
 // KeeperStats is what a keeper has done since it was made.
@@ -165,11 +167,11 @@ func (k *Keeper) Stats() KeeperStats {
 	if k == nil || k.keeper == nil {
 		return KeeperStats{}
 	}
-	tasks := k.keeper.taskStats()
-	stats := KeeperStats{Keepers: k.keeper.members.size(), Partitions: k.keeper.partitions()}
+	tasks := k.keeper.TaskStats()
+	stats := KeeperStats{Keepers: k.keeper.Members.Size(), Partitions: k.keeper.Partitions()}
 	for _, t := range tasks {
 		stats.Duties = append(stats.Duties, DutyStats{
-			Duty: Duty(t.task), LastRun: t.lastRun, Steps: t.steps, Done: t.done, Errors: t.errors, Panics: t.panics, Lag: t.lag, MaxLag: t.maxLag,
+			Duty: Duty(t.Task), LastRun: t.LastRun, Steps: t.Steps, Done: t.Done, Errors: t.Errors, Panics: t.Panics, Lag: t.Lag, MaxLag: t.MaxLag,
 		})
 	}
 	return stats
@@ -203,9 +205,9 @@ func (k *Keeper) RunOnce(ctx context.Context, duty Duty) (DutyReport, error) {
 	if _, err := ParseDuty(string(duty)); err != nil {
 		return DutyReport{Duty: duty}, fmt.Errorf("keeper: %w", err)
 	}
-	r, err := k.keeper.runTask(ctx, taskID(duty))
+	r, err := k.keeper.RunTask(ctx, engine.TaskID(duty))
 	return DutyReport{
-		Duty: duty, Partitions: r.partitions, Steps: r.steps, Done: r.done, Lag: r.lag, Remaining: r.remaining, Mended: r.mended, Took: r.took,
+		Duty: duty, Partitions: r.Partitions, Steps: r.Steps, Done: r.Done, Lag: r.Lag, Remaining: r.Remaining, Mended: r.Mended, Took: r.Took,
 	}, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // LaneState is what stands in a lane, over all partitions.
@@ -44,7 +45,7 @@ func (c *Client) Lanes(ctx context.Context) ([]LaneState, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	totals, err := c.session.laneTotals(ctx)
+	totals, err := c.session.LaneTotals(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func (c *Client) PauseLane(ctx context.Context, lane, reason string) error {
 	if _, err := enginecore.ParseLaneID(lane); err != nil {
 		return fmt.Errorf("pause lane: %w", err)
 	}
-	return c.pause(ctx, pausedLane, lane, reason)
+	return c.pause(ctx, engine.PausedLane, lane, reason)
 }
 
 // ResumeLane ends the pause of a lane. A lane that is not paused is no error.
@@ -96,7 +97,7 @@ func (c *Client) ResumeLane(ctx context.Context, lane string) error {
 	if _, err := enginecore.ParseLaneID(lane); err != nil {
 		return fmt.Errorf("resume lane: %w", err)
 	}
-	return c.resume(ctx, pausedLane, lane)
+	return c.resume(ctx, engine.PausedLane, lane)
 }
 
 // PauseActivity is PauseLane for the nodes of one activity, on all lanes. Old names of an activity are names of their own.
@@ -104,7 +105,7 @@ func (c *Client) PauseActivity(ctx context.Context, name, reason string) error {
 	if err := activityspec.CheckName(name); err != nil {
 		return fmt.Errorf("pause activity: %w", err)
 	}
-	return c.pause(ctx, pausedActivity, name, reason)
+	return c.pause(ctx, engine.PausedActivity, name, reason)
 }
 
 // ResumeActivity ends the pause of an activity. One that is not paused is no error.
@@ -112,16 +113,16 @@ func (c *Client) ResumeActivity(ctx context.Context, name string) error {
 	if err := activityspec.CheckName(name); err != nil {
 		return fmt.Errorf("resume activity: %w", err)
 	}
-	return c.resume(ctx, pausedActivity, name)
+	return c.resume(ctx, engine.PausedActivity, name)
 }
 
 func (c *Client) pause(ctx context.Context, subject, name, reason string) error {
 	if err := c.ready(); err != nil {
 		return err
 	}
-	err := checkReason(reason)
+	err := engine.CheckReason(reason)
 	if err == nil {
-		_, err = inAllPartitions(ctx, c.session, func(p enginecore.Partition) enginerpc.PauseCall {
+		_, err = engine.InAllPartitions(ctx, c.session, func(p enginecore.Partition) enginerpc.PauseCall {
 			return enginerpc.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason}
 		})
 	}
@@ -135,17 +136,17 @@ func (c *Client) resume(ctx context.Context, subject, name string) error {
 	if err := c.ready(); err != nil {
 		return err
 	}
-	calls := make([]enginerpc.ResumeCall, 0, c.session.core.Partitioning().Flow)
-	for _, p := range c.session.partitions() {
+	calls := make([]enginerpc.ResumeCall, 0, c.session.Core.Partitioning().Flow)
+	for _, p := range c.session.Partitions() {
 		calls = append(calls, enginerpc.ResumeCall{Partition: p, Subject: subject, Name: name})
 	}
 	for len(calls) > 0 {
-		answers, err := sendAll(ctx, c.session.core, calls)
+		answers, err := engine.SendAll(ctx, c.session.Core, calls)
 		var rest []enginerpc.ResumeCall
 		for i, a := range answers {
-			err = errors.Join(err, a.err)
-			if a.err == nil && a.reply.NextCursor != "" {
-				calls[i].Cursor = a.reply.NextCursor
+			err = errors.Join(err, a.Err)
+			if a.Err == nil && a.Reply.NextCursor != "" {
+				calls[i].Cursor = a.Reply.NextCursor
 				rest = append(rest, calls[i])
 			}
 		}
@@ -158,7 +159,7 @@ func (c *Client) resume(ctx context.Context, subject, name string) error {
 }
 
 func subjectName(subject string) string {
-	if subject == pausedActivity {
+	if subject == engine.PausedActivity {
 		return "activity"
 	}
 	return subject
@@ -178,7 +179,7 @@ func (c *Client) Pauses(ctx context.Context) ([]Pause, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	replies, err := inAllPartitions(ctx, c.session, func(p enginecore.Partition) enginerpc.PausesCall { return enginerpc.PausesCall{Partition: p} })
+	replies, err := engine.InAllPartitions(ctx, c.session, func(p enginecore.Partition) enginerpc.PausesCall { return enginerpc.PausesCall{Partition: p} })
 	if err != nil {
 		return nil, fmt.Errorf("list pauses: %w", err)
 	}
@@ -197,7 +198,7 @@ func (c *Client) Pauses(ctx context.Context) ([]Pause, error) {
 
 func readPause(p enginerpc.Pause) Pause {
 	pause := Pause{Lane: p.Name}
-	if p.Subject == pausedActivity {
+	if p.Subject == engine.PausedActivity {
 		pause = Pause{Activity: p.Name}
 	}
 	pause.Since, pause.Reason = parsePause(p.Text)
@@ -239,10 +240,10 @@ func (c *Client) pauseRun(ctx context.Context, flowName, runID string, id engine
 	if err := c.ready(); err != nil {
 		return err
 	}
-	if err := checkReason(reason); err != nil {
+	if err := engine.CheckReason(reason); err != nil {
 		return pauseRunError("pause", flowName, runID, err)
 	}
-	_, err := c.session.core.PauseFlow(ctx, enginerpc.PauseFlowCall{Partition: p, FlowID: id, Reason: reason})
+	_, err := c.session.Core.PauseFlow(ctx, enginerpc.PauseFlowCall{Partition: p, FlowID: id, Reason: reason})
 	return pauseRunError("pause", flowName, runID, err)
 }
 
@@ -252,7 +253,7 @@ func (c *Client) resumeRun(ctx context.Context, flowName, runID string, id engin
 	}
 	call := enginerpc.ResumeFlowCall{Partition: p, FlowID: id}
 	for {
-		reply, err := c.session.core.ResumeFlow(ctx, call)
+		reply, err := c.session.Core.ResumeFlow(ctx, call)
 		if call.Cursor = reply.NextCursor; err != nil || call.Cursor == "" {
 			return pauseRunError("resume", flowName, runID, err)
 		}
@@ -264,9 +265,9 @@ func pauseRunError(verb, flowName, runID string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, enginecore.ErrFlowNotFound):
-		err = ErrRunNotFound
+		err = engine.ErrRunNotFound
 	case errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
-		err = ErrRunOver
+		err = engine.ErrRunOver
 	}
 	return fmt.Errorf("%s run %s of flow %s: %w", verb, runID, flowName, err)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // LocalConfig says what OpenLocal starts.
@@ -35,7 +36,7 @@ type Local struct {
 // OpenLocal opens the engine and starts a worker on it, with its keeper. Close ends all of it; the end of ctx does not.
 func OpenLocal(ctx context.Context, config LocalConfig) (*Local, error) {
 	if len(config.Activities) == 0 {
-		return nil, fmt.Errorf("%w: no activity is given", ErrWorkerConfig)
+		return nil, fmt.Errorf("%w: no activity is given", engine.ErrWorkerConfig)
 	}
 	engine, err := Open(ctx, config.URL, config.Open...)
 	if err != nil {

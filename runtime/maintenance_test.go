@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
 // testKeeper returns a keeper of an engine in this process with four partitions.
@@ -25,11 +27,11 @@ func testKeeper(t *testing.T) *Keeper {
 // A step that panics is counted and tried again; it keeps no other partition and no other duty from its turn.
 func TestKeeperPanicIsContained(t *testing.T) {
 	k := testKeeper(t)
-	r := k.keeper.loops[0]
-	step, bad := r.step, enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}
+	r := k.keeper.Loops[0]
+	step, bad := r.Step, enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}
 	var panics atomic.Int64
 	served := make([]atomic.Int64, 4)
-	r.step = func(ctx context.Context, partitions []enginecore.Partition, only taskID) []stepResult {
+	r.Step = func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []keeper.StepResult {
 		for _, p := range partitions {
 			if p == bad && panics.Add(1) <= 2 {
 				panic("a fault in a duty")
@@ -71,10 +73,10 @@ func TestKeeperPanicIsContained(t *testing.T) {
 // What fails in one partition is reported, and the others are seen to.
 func TestRunOnceGoesOnBehindAFault(t *testing.T) {
 	k := testKeeper(t)
-	client := k.keeper.session.client
+	client := k.keeper.Session.Client
 	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
 	// An index of the wrong type: nothing can be done in this partition.
-	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(k.keeper.session.core.Keys().IndexLeaseExpiry(p)).Value("x").Build()).Error())
+	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(k.keeper.Session.Core.Keys().IndexLeaseExpiry(p)).Value("x").Build()).Error())
 	report, err := k.RunOnce(t.Context(), DutyLeaseExpiry)
 	require.ErrorContains(t, err, "lease_expiry in partition {fp:1}")
 	require.Equal(t, 1, report.Remaining)
@@ -84,19 +86,19 @@ func TestRunOnceGoesOnBehindAFault(t *testing.T) {
 // Keepers agree on the owner of each partition, and one that goes moves only its own.
 func TestOwnership(t *testing.T) {
 	ids := []string{"a", "b", "c", "d"}
-	members := make(map[string]*membership)
+	members := make(map[string]*keeper.Membership)
 	now := time.Now()
 	for _, id := range ids {
-		members[id] = newMembership(id, time.Second)
+		members[id] = keeper.NewMembership(id, time.Second)
 		for _, other := range ids {
-			members[id].handle("here "+other+" 1000", now)
+			members[id].Handle("here "+other+" 1000", now)
 		}
 	}
 	owners := func() map[uint16]string {
 		out := make(map[uint16]string)
 		for index := range uint16(64) {
 			for id, f := range members {
-				if f.owns(enginecore.Partition{Family: enginecore.FlowFamily, Index: index}) {
+				if f.Owns(enginecore.Partition{Family: enginecore.FlowFamily, Index: index}) {
 					require.Empty(t, out[index], "partition %d has two owners", index)
 					out[index] = id
 				}
@@ -114,12 +116,12 @@ func TestOwnership(t *testing.T) {
 	}
 	delete(members, "b")
 	for id, f := range members {
-		require.False(t, f.forgetSilent(now.Add(silentBeats*time.Second)))
+		require.False(t, f.ForgetSilent(now.Add(keeper.SilentBeats*time.Second)))
 		for _, other := range []string{"a", "c", "d"} {
-			f.handle("here "+other+" 1000", now.Add(2*time.Second))
+			f.Handle("here "+other+" 1000", now.Add(2*time.Second))
 		}
-		require.True(t, f.forgetSilent(now.Add(silentBeats*time.Second+1)), "%s forgets who is silent", id)
-		require.Equal(t, 3, f.size())
+		require.True(t, f.ForgetSilent(now.Add(keeper.SilentBeats*time.Second+1)), "%s forgets who is silent", id)
+		require.Equal(t, 3, f.Size())
 	}
 	for index, id := range owners() {
 		if before[index] != "b" {
@@ -130,16 +132,16 @@ func TestOwnership(t *testing.T) {
 
 // A keeper whose step hangs, or whose steps all fail, does not say that it is there.
 func TestIdleHandsArePassedOver(t *testing.T) {
-	f, now := newMembership("a", time.Second), time.Now()
-	end := f.begin(now)
-	require.True(t, f.healthy(now.Add(keeperStuck)))
-	require.False(t, f.healthy(now.Add(keeperStuck+1)))
-	end([]stepResult{{err: errStepPanicked}, {}})
-	require.True(t, f.healthy(now.Add(time.Hour)))
-	f.begin(now)([]stepResult{{err: errStepPanicked}})
-	require.False(t, f.healthy(now))
-	f.begin(now)([]stepResult{{}})
-	require.True(t, f.healthy(now))
+	f, now := keeper.NewMembership("a", time.Second), time.Now()
+	end := f.Begin(now)
+	require.True(t, f.Healthy(now.Add(keeper.KeeperStuck)))
+	require.False(t, f.Healthy(now.Add(keeper.KeeperStuck+1)))
+	end([]keeper.StepResult{{Err: engine.ErrStepPanicked}, {}})
+	require.True(t, f.Healthy(now.Add(time.Hour)))
+	f.Begin(now)([]keeper.StepResult{{Err: engine.ErrStepPanicked}})
+	require.False(t, f.Healthy(now))
+	f.Begin(now)([]keeper.StepResult{{}})
+	require.True(t, f.Healthy(now))
 }
 
 // A partition that fails is left alone longer and longer, and looked at alone; one whose engine is away comes soon again.
@@ -147,29 +149,29 @@ func TestPartitionTimerOfFailures(t *testing.T) {
 	p := func(i uint16) enginecore.Partition {
 		return enginecore.Partition{Family: enginecore.FlowFamily, Index: i}
 	}
-	a, now := newPartitionTimer([]enginecore.Partition{p(0), p(1)}, keeperSweep), time.Now()
-	due, _ := a.due(now)
+	a, now := keeper.NewPartitionTimer([]enginecore.Partition{p(0), p(1)}, keeper.KeeperSweep), time.Now()
+	due, _ := a.Due(now)
 	require.Len(t, due, 2)
-	a.failed(p(0), now, enginecore.ErrUnavailable)
-	a.failed(p(1), now, errors.New("a fault"))
-	due, _ = a.due(now.Add(minKeeperPause))
+	a.Failed(p(0), now, enginecore.ErrUnavailable)
+	a.Failed(p(1), now, errors.New("a fault"))
+	due, _ = a.Due(now.Add(keeper.MinKeeperPause))
 	require.Equal(t, []enginecore.Partition{p(0)}, due)
-	due, _ = a.due(now.Add(minKeeperPause))
+	due, _ = a.Due(now.Add(keeper.MinKeeperPause))
 	require.Equal(t, []enginecore.Partition{p(1)}, due)
-	a.failed(p(1), now, errors.New("a fault"))
-	a.noteDue(p(1), now)
-	due, wait := a.due(now.Add(minKeeperPause))
+	a.Failed(p(1), now, errors.New("a fault"))
+	a.NoteDue(p(1), now)
+	due, wait := a.Due(now.Add(keeper.MinKeeperPause))
 	require.Empty(t, due)
-	require.Equal(t, minKeeperPause, wait)
+	require.Equal(t, keeper.MinKeeperPause, wait)
 	for range 10 {
-		a.failed(p(1), now, errors.New("a fault"))
+		a.Failed(p(1), now, errors.New("a fault"))
 	}
-	_, wait = a.due(now)
-	require.Equal(t, keeperSweep, wait)
-	due, _ = a.due(now.Add(maxKeeperPause))
+	_, wait = a.Due(now)
+	require.Equal(t, keeper.KeeperSweep, wait)
+	due, _ = a.Due(now.Add(keeper.MaxKeeperPause))
 	require.Contains(t, due, p(0))
-	a.stepped(p(1), now)
-	due, _ = a.due(now)
+	a.Stepped(p(1), now)
+	due, _ = a.Due(now)
 	require.Equal(t, []enginecore.Partition{p(1)}, due)
 }
 
@@ -177,17 +179,17 @@ func TestPartitionTimerOfFailures(t *testing.T) {
 // does its work in the others.
 func TestKeeperWhoseStepsFailIsNotReady(t *testing.T) {
 	k := testKeeper(t)
-	r := k.keeper.loops[0]
-	step := r.step
+	r := k.keeper.Loops[0]
+	step := r.Step
 	var failing, sound atomic.Bool
-	r.step = func(ctx context.Context, partitions []enginecore.Partition, only taskID) []stepResult {
+	r.Step = func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []keeper.StepResult {
 		if !failing.Load() {
 			return step(ctx, partitions, only)
 		}
 		results := step(ctx, partitions, only)
 		for i, p := range partitions {
 			if p.Index > 0 || !sound.Load() {
-				results[i] = stepResult{err: errors.New("the server is full")}
+				results[i] = keeper.StepResult{Err: errors.New("the server is full")}
 			}
 		}
 		return results
@@ -202,14 +204,14 @@ func TestKeeperWhoseStepsFailIsNotReady(t *testing.T) {
 	becomes := func(ready bool) {
 		t.Helper()
 		require.Eventually(t, func() bool {
-			r.timer.allDue()
+			r.Timer.AllDue()
 			return (k.Check(ctx) == nil) == ready
 		}, 2*time.Minute, 5*time.Millisecond)
 	}
 	becomes(true)
 	failing.Store(true)
 	becomes(false)
-	require.ErrorIs(t, k.Check(ctx), ErrNotReady)
+	require.ErrorIs(t, k.Check(ctx), engine.ErrNotReady)
 	require.ErrorContains(t, k.Check(ctx), "the server is full")
 	sound.Store(true)
 	becomes(true)

@@ -21,11 +21,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
 // Engine is an open connection to an engine, in this process or on a server. Its methods may be called from several
 // goroutines. Clients, workers and keepers share it and end before it is closed.
-type Engine struct{ session *session }
+type Engine struct{ session *engine.Session }
 
 // open tells why the engine cannot be used.
 func (e *Engine) open() error {
@@ -44,7 +47,7 @@ func (e *Engine) Core() *enginerpc.Conn {
 	if e.open() != nil {
 		return nil
 	}
-	return e.session.core
+	return e.session.Core
 }
 
 // Embedded is the engine of this process, or nil when the engine is a server or nil.
@@ -52,23 +55,23 @@ func (e *Engine) Embedded() *embedded.Engine {
 	if e.open() != nil {
 		return nil
 	}
-	return e.session.inProcess
+	return e.session.InProcess
 }
 
 // InMemory reports whether the engine is in this process and kept nowhere else, so that everything ends with Close.
-func (e *Engine) InMemory() bool { return e.open() == nil && e.session.inMemory }
+func (e *Engine) InMemory() bool { return e.open() == nil && e.session.InMemory }
 
 // OpenOption adjusts Open.
 type OpenOption func(*openConfig)
 
 type openConfig struct {
 	core           enginerpc.Options
-	contract       contractConfig
+	contract       contractmode.ContractConfig
 	namespace      string
 	logger         *slog.Logger
 	tracerProvider trace.TracerProvider
 	meterProvider  metric.MeterProvider
-	secret         *waitpointSecret
+	secret         *engine.WaitpointSecret
 	keep           flowgraph.Keep
 	volatile       bool
 	tls            *tls.Config
@@ -85,7 +88,7 @@ func Prefix(prefix string) OpenOption { return func(c *openConfig) { c.core.Pref
 // tokens are those of all namespaces. It guards against accidents and is no security boundary: who may open one may open
 // any. A name has at most 128 bytes without control characters. Defaults to "default", which is also the empty one.
 func Namespace(name string) OpenOption {
-	return func(c *openConfig) { c.namespace = cmp.Or(name, defaultNamespace) }
+	return func(c *openConfig) { c.namespace = cmp.Or(name, engine.DefaultNamespace) }
 }
 
 // maxNamespace bounds the name of a namespace, in bytes.
@@ -177,10 +180,10 @@ const (
 // Opening a directory ends all leases in it, because the workers that held them lived in the process before: what they
 // ran is taken up at once.
 func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) {
-	config := openConfig{namespace: defaultNamespace, logger: slog.Default(), tracerProvider: otel.GetTracerProvider(),
+	config := openConfig{namespace: engine.DefaultNamespace, logger: slog.Default(), tracerProvider: otel.GetTracerProvider(),
 		meterProvider: otel.GetMeterProvider(), watches: DefaultMaxWatches}
 	fault := apply(&config, opts)
-	if err := errors.Join(fault, config.secret.check(), checkNamespace(config.namespace), checkMaxWatches(config.watches)); err != nil {
+	if err := errors.Join(fault, config.secret.Check(), checkNamespace(config.namespace), engine.CheckMaxWatches(config.watches)); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
 	target, err := parseURL(url)
@@ -193,61 +196,63 @@ func Open(ctx context.Context, url string, opts ...OpenOption) (*Engine, error) 
 	if err := config.keep.Check(); err != nil {
 		return nil, fmt.Errorf("open engine: retention: %w", err)
 	}
-	telemetry, err := newTelemetry(config.tracerProvider, config.meterProvider)
+	telemetry, err := engine.NewTelemetry(config.tracerProvider, config.meterProvider)
 	if err != nil {
 		return nil, fmt.Errorf("open engine: metrics: %w", err)
 	}
-	limiter := newRepeatLimiter(config.logger.Handler())
+	limiter := engine.NewRepeatLimiter(config.logger.Handler())
 	config.logger = slog.New(limiter)
 	config.core.Logger = config.logger
 	config.core.ContractOnly = config.core.ContractOnly || target.contract
 	if config.core.ContractOnly && config.core.ReplaceForeignLibrary {
 		return nil, errors.New("open engine: ContractOnly, also as ?contract=15, leaves the library as it is; ReplaceForeignLibrary replaces it")
 	}
-	s := &session{
-		keep:      config.keep,
-		volatile:  config.volatile,
-		namespace: enginecore.Namespace(config.namespace),
-		logger:    config.logger,
-		logged:    limiter,
-		telemetry: telemetry,
+	s := &engine.Session{
+		Keep:      config.keep,
+		Volatile:  config.volatile,
+		Namespace: enginecore.Namespace(config.namespace),
+		Logger:    config.logger,
+		Logged:    limiter,
+		Telemetry: telemetry,
 	}
-	s.keeper = newSharedKeeper(s, defaultKeeperConfig())
+	s.Keeper = keeper.NewSharedKeeper(s, defaultKeeperConfig())
 	e := &Engine{s}
 	if err := config.connect(ctx, s, target); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, err), e.Close())
 	}
-	if s.inMemory {
-		s.logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine is in this process and in memory: nothing outlives it, and "+
-			"no other process sees it", eventEngineInMemory.attr())
+	if s.InMemory {
+		s.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine is in this process and in memory: nothing outlives it, and "+
+			"no other process sees it", engine.EventEngineInMemory.Attr())
 	}
 	inspector{s}.warn(ctx)
 	return e, nil
 }
 
 // connect connects a session to a target.
-func (config *openConfig) connect(ctx context.Context, s *session, target target) error {
-	c := connection{core: config.core, client: target.option, watches: config.watches, secret: config.secret}
+func (config *openConfig) connect(ctx context.Context, s *engine.Session, target target) error {
+	c := engine.Connection{Core: config.core, Client: target.option, Watches: config.watches, Secret: config.secret}
 	if target.embedded {
 		if err := config.openEmbedded(ctx, s, target); err != nil {
 			return err
 		}
-		c.client = s.inProcess.ClientOption()
-		if c.core.Partitions == (enginecore.Partitioning{}) {
-			c.core.Partitions = enginecore.Partitioning{
+		c.Client = s.InProcess.ClientOption()
+		if c.Core.Partitions == (enginecore.Partitioning{}) {
+			c.Core.Partitions = enginecore.Partitioning{
 				Flow: embeddedFlowPartitions, Budget: embeddedBudgetPartitions, Quota: embeddedQuotaPartitions,
 			}
 		}
 	}
 	if config.core.ContractOnly {
-		c.newBackend = func(ctx context.Context, s *session) (backend, error) { return newContract(ctx, s, config.contract) }
+		c.NewBackend = func(ctx context.Context, s *engine.Session) (engine.Backend, error) {
+			return contractmode.NewContract(ctx, s, config.contract)
+		}
 	}
-	return s.connect(ctx, c)
+	return s.Connect(ctx, c)
 }
 
 // openEmbedded opens the engine of this process.
-func (config *openConfig) openEmbedded(ctx context.Context, s *session, target target) (err error) {
-	s.inMemory = target.dir == ""
+func (config *openConfig) openEmbedded(ctx context.Context, s *engine.Session, target target) (err error) {
+	s.InMemory = target.dir == ""
 	if config.mustExist {
 		if err := checkExists(target.dir); err != nil {
 			return err
@@ -257,7 +262,7 @@ func (config *openConfig) openEmbedded(ctx context.Context, s *session, target t
 	if config.core.ContractOnly {
 		library = lua.ContractSource()
 	}
-	s.inProcess, err = embedded.Open(ctx, embedded.Options{
+	s.InProcess, err = embedded.Open(ctx, embedded.Options{
 		Library: library, Dir: target.dir, Fsync: target.fsync, Logger: config.logger,
 	})
 	return err
@@ -280,5 +285,5 @@ func (e *Engine) Close() error {
 	if e.open() != nil {
 		return nil
 	}
-	return e.session.close()
+	return e.session.Close()
 }

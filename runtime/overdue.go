@@ -51,7 +51,7 @@ func (c *Client) nameOverdue(ctx context.Context, d *Description, now time.Time)
 	if !late {
 		return
 	}
-	seen, known := c.session.keepersSeen(ctx)
+	seen, known := c.session.KeepersSeen(ctx)
 	d.NoKeeper = known && seen == 0
 	for i := range d.Nodes {
 		if n := &d.Nodes[i]; n.Overdue > 0 {

@@ -8,19 +8,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
 // What is due by the engine's clock is looked at in time, however wrong this machine's wall clock is.
 func TestPartitionTimerFollowsTheEnginesClock(t *testing.T) {
 	p := enginecore.Partition{Family: enginecore.FlowFamily}
 	for _, ahead := range []time.Duration{-time.Minute, 0, time.Minute} {
-		a := newPartitionTimer([]enginecore.Partition{p}, 9*time.Second)
+		a := keeper.NewPartitionTimer([]enginecore.Partition{p}, 9*time.Second)
 		engine := time.UnixMilli(time.Now().Add(ahead).UnixMilli())
-		due, _ := a.due(time.Now())
+		due, _ := a.Due(time.Now())
 		require.Len(t, due, 1)
-		a.noteClock(p, engine, time.Now(), time.Now())
-		a.noteDue(p, engine.Add(500*time.Millisecond))
-		due, wait := a.due(time.Now())
+		a.NoteClock(p, engine, time.Now(), time.Now())
+		a.NoteDue(p, engine.Add(500*time.Millisecond))
+		due, wait := a.Due(time.Now())
 		require.Empty(t, due, "engine %s ahead", ahead)
 		require.LessOrEqual(t, wait, 500*time.Millisecond)
 		require.Greater(t, wait, 100*time.Millisecond)
@@ -30,10 +32,10 @@ func TestPartitionTimerFollowsTheEnginesClock(t *testing.T) {
 // Before the engine's time is known, a message is heeded at once.
 func TestPartitionTimerWithoutTheEnginesClock(t *testing.T) {
 	p := enginecore.Partition{Family: enginecore.FlowFamily}
-	a := newPartitionTimer([]enginecore.Partition{p}, 9*time.Second)
-	a.due(time.Now())
-	a.noteDue(p, time.Now().Add(time.Hour))
-	due, _ := a.due(time.Now())
+	a := keeper.NewPartitionTimer([]enginecore.Partition{p}, 9*time.Second)
+	a.Due(time.Now())
+	a.NoteDue(p, time.Now().Add(time.Hour))
+	due, _ := a.Due(time.Now())
 	require.Len(t, due, 1)
 }
 
@@ -43,20 +45,20 @@ func TestPartitionTimerCountsFromTheAnswer(t *testing.T) {
 	p := enginecore.Partition{Family: enginecore.FlowFamily}
 	k := testKeeper(t)
 	const work = time.Minute
-	engine := time.UnixMilli(1_800_000_000_000)
-	r := &maintenanceLoop{every: time.Hour, timer: newPartitionTimer([]enginecore.Partition{p}, time.Hour)}
+	engine_ := time.UnixMilli(1_800_000_000_000)
+	r := &keeper.MaintenanceLoop{Every: time.Hour, Timer: keeper.NewPartitionTimer([]enginecore.Partition{p}, time.Hour)}
 	for _, next := range []time.Duration{time.Second, 2 * work} {
-		r.step = func(context.Context, []enginecore.Partition, taskID) []stepResult {
-			return []stepResult{{now: engine, heard: time.Now().Add(-work), next: next}}
+		r.Step = func(context.Context, []enginecore.Partition, engine.TaskID) []keeper.StepResult {
+			return []keeper.StepResult{{Now: engine_, Heard: time.Now().Add(-work), Next: next}}
 		}
-		r.timer.due(time.Now())
-		k.keeper.step(t.Context(), r, []enginecore.Partition{p})
+		r.Timer.Due(time.Now())
+		k.keeper.Step(t.Context(), r, []enginecore.Partition{p})
 		if next > work { // the message that came meanwhile is due before
-			due, _ := r.timer.due(time.Now())
+			due, _ := r.Timer.Due(time.Now())
 			require.Empty(t, due)
-			r.timer.noteDue(p, engine.Add(20*time.Millisecond))
+			r.Timer.NoteDue(p, engine_.Add(20*time.Millisecond))
 		}
-		due, _ := r.timer.due(time.Now())
+		due, _ := r.Timer.Due(time.Now())
 		require.Len(t, due, 1)
 	}
 }

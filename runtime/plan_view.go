@@ -7,6 +7,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // Plan is what Start would submit, for debugging: a flow made ready to run, to be printed instead of submitted.
@@ -17,7 +19,7 @@ type Plan struct {
 	FlowID    enginecore.FlowID
 	Partition enginecore.Partition
 
-	plan *runPlan
+	plan *submit.RunPlan
 }
 
 // NewPlan is what Start would submit. Nothing is sent.
@@ -30,32 +32,32 @@ func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts 
 }
 
 // planRun makes the run of one call of Start ready to be submitted.
-func planRun[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts []StartOption) (*runPlan, error) {
+func planRun[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts []StartOption) (*submit.RunPlan, error) {
 	if err := usable(c, def); err != nil {
 		return nil, fmt.Errorf("start run: %w", err)
 	}
 	config := startConfig{}
-	if err := errors.Join(apply(&config, opts), checkText("creator", config.creator, MaxActor)); err != nil {
+	if err := errors.Join(apply(&config, opts), engine.CheckText("creator", config.creator, engine.MaxActor)); err != nil {
 		return nil, fmt.Errorf("flow %s: start: %w", def.Name(), err)
 	}
 	if !config.named {
-		config.id = c.submitter.runIDs.next(def.Name())
+		config.id = c.submitter.RunIDs.Next(def.Name())
 	}
 	input, err := def.EncodeInput(in)
 	if err != nil {
 		return nil, fmt.Errorf("flow %s: input: %w", def.Name(), err)
 	}
-	compiled, err := c.compiled.get(def)
+	compiled, err := c.compiled.Get(def)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := newPlan(c.session, compiled, config.id, input)
+	plan, err := submit.NewPlan(c.session, compiled, config.id, input)
 	if err != nil {
 		return nil, err
 	}
-	plan.creator = config.creator
-	plan.ownTags = len(config.tags) > 0
-	plan.tags, err = tagsOf(compiled, config.tags)
+	plan.Creator = config.creator
+	plan.OwnTags = len(config.tags) > 0
+	plan.Tags, err = submit.TagsOf(compiled, config.tags)
 	return plan, err
 }
 
@@ -64,7 +66,7 @@ func (p *Plan) Graph() *flowgraph.Graph {
 	if p == nil || p.plan == nil {
 		return nil
 	}
-	return p.plan.compiled.graph
+	return p.plan.Compiled.Graph
 }
 
 // ExecutionID is the id under which the engine runs a node.
@@ -94,7 +96,7 @@ func (p *Plan) Steps() []Step {
 	if p == nil || p.plan == nil {
 		return nil
 	}
-	steps := p.plan.steps()
+	steps := p.plan.Steps()
 	list := make([]Step, len(steps))
 	for i, step := range steps {
 		list[i] = Step(step)

@@ -8,6 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // ErrPriority: a priority is outside 0 to activity.MaxPriority.
@@ -44,7 +46,7 @@ func (c *Client) SetNodePriority(ctx context.Context, flowName, runID, node stri
 		return fmt.Errorf("set priority of node %s of run %s of flow %s: %w", node, runID, flowName, err)
 	}
 	if node == "" {
-		return fault(ErrUnknownNode)
+		return fault(engine.ErrUnknownNode)
 	}
 	return c.setPriority(ctx, flowName, runID, node, priority, fault)
 }
@@ -53,7 +55,7 @@ func (c *Client) setPriority(ctx context.Context, flowName, runID, node string, 
 	if priority < 0 || priority > activity.MaxPriority {
 		return fault(fmt.Errorf("%w: %d is outside 0 to %d", ErrPriority, priority, activity.MaxPriority))
 	}
-	core, err := offered[runControl](c)
+	core, err := offered[engine.RunControl](c)
 	if err != nil {
 		return fault(err)
 	}
@@ -68,20 +70,20 @@ func (c *Client) setPriority(ctx context.Context, flowName, runID, node string, 
 	children, err := c.setPriorityOf(ctx, core, call)
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
-		return fault(ErrRunNotFound)
+		return fault(engine.ErrRunNotFound)
 	case errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
-		return fault(ErrRunOver)
+		return fault(engine.ErrRunOver)
 	case errors.Is(err, enginecore.ErrExecutionNotFound):
-		return fault(ErrUnknownNode)
+		return fault(engine.ErrUnknownNode)
 	case errors.Is(err, enginecore.ErrExecutionNotActive):
-		return fault(ErrNodeOver)
+		return fault(engine.ErrNodeOver)
 	case err != nil:
 		return fault(err)
 	}
 	for len(children) > 0 {
 		child := children[0]
 		children = children[1:]
-		at, err := c.session.core.FlowPartition(child)
+		at, err := c.session.Core.FlowPartition(child)
 		if err != nil {
 			return fault(err)
 		}
@@ -96,14 +98,14 @@ func (c *Client) setPriority(ctx context.Context, flowName, runID, node string, 
 }
 
 // setPriorityOf makes the calls for one run, moves what waits for limits, and returns the runs of its maps and sub-flows.
-func (c *Client) setPriorityOf(ctx context.Context, core runControl, call enginerpc.SetPriorityCall) (children []enginecore.FlowID, err error) {
+func (c *Client) setPriorityOf(ctx context.Context, core engine.RunControl, call enginerpc.SetPriorityCall) (children []enginecore.FlowID, err error) {
 	for {
 		reply, err := core.SetPriority(ctx, call)
 		if err != nil {
 			return children, err
 		}
 		if len(reply.Candidates) > 0 {
-			admitter{c.session}.promote(ctx, reply.Candidates, 0)
+			admission.Admitter{Session: c.session}.Promote(ctx, reply.Candidates, 0)
 		}
 		for _, child := range reply.Children {
 			children = append(children, child.FlowID)

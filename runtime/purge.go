@@ -23,7 +23,7 @@ func (c *Client) Purge(ctx context.Context, flowName, runID string) error {
 	if err != nil {
 		return err
 	}
-	return c.submitter.purge(ctx, flowName, runID, id, partition)
+	return c.submitter.Purge(ctx, flowName, runID, id, partition)
 }
 
 // Purge is Client.Purge for this run.
@@ -32,5 +32,5 @@ func (r *Run[Out]) Purge(ctx context.Context) error {
 	if err := r.client.ready(); err != nil {
 		return fmt.Errorf("purge run %s of flow %s: %w", r.id, r.flow, err)
 	}
-	return r.client.submitter.purge(ctx, r.flow, r.id, r.flowID, r.part)
+	return r.client.submitter.Purge(ctx, r.flow, r.id, r.flowID, r.part)
 }

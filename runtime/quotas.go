@@ -21,15 +21,15 @@ func (c *Client) Quotas(ctx context.Context) ([]QuotaState, error) {
 		return nil, err
 	}
 	var list []QuotaState
-	for i := range c.session.core.Partitioning().Quota {
+	for i := range c.session.Core.Partitioning().Quota {
 		call := enginerpc.QuotasCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: uint16(i)}}
 		for {
-			reply, err := c.session.core.Quotas(ctx, call)
+			reply, err := c.session.Core.Quotas(ctx, call)
 			if err != nil {
 				return nil, fmt.Errorf("list limits: %w", err)
 			}
 			for _, q := range reply.Quotas {
-				if q.Name != "" && q.QuotaPolicyID != enginecore.QuotaIDFor(c.session.namespace, q.Name, q.Key) {
+				if q.Name != "" && q.QuotaPolicyID != enginecore.QuotaIDFor(c.session.Namespace, q.Name, q.Key) {
 					continue
 				}
 				list = append(list, QuotaState{
@@ -73,12 +73,12 @@ func (c *Client) setLimit(ctx context.Context, key string, spec activityspec.Lim
 	if err := c.ready(); err != nil {
 		return err
 	}
-	id := enginecore.QuotaIDFor(c.session.namespace, spec.Name, key)
-	partition, err := c.session.core.Partitioning().QuotaPartition(id)
+	id := enginecore.QuotaIDFor(c.session.Namespace, spec.Name, key)
+	partition, err := c.session.Core.Partitioning().QuotaPartition(id)
 	if err != nil {
 		return err
 	}
-	_, err = c.session.core.SetQuota(ctx, enginerpc.SetQuotaCall{
+	_, err = c.session.Core.SetQuota(ctx, enginerpc.SetQuotaCall{
 		Partition: partition, QuotaPolicyID: id, Name: spec.Name, Key: key, Rate: int64(spec.AtMost), WindowMs: spec.Per.Milliseconds(),
 		Cap: int64(spec.AtOnce), Pin: pin,
 	})

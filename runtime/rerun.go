@@ -8,22 +8,26 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // RerunScope says which nodes of a run are run again: RerunFailed, RerunFrom or RerunAll.
-type RerunScope struct{ scope rerunScope }
+type RerunScope struct{ scope submit.RerunScope }
 
 // RerunFailed runs again what did not succeed: nodes that failed, expired or were cancelled, and what was skipped because
 // of them. What succeeded keeps its result, except where it ran because a node had failed (flow.OnFailure, flow.Always).
 // Failures that a join has borne stay as they are.
-func RerunFailed() RerunScope { return RerunScope{rerunScope{mode: rerunFailed}} }
+func RerunFailed() RerunScope { return RerunScope{submit.RerunScope{Mode: submit.RerunFailed}} }
 
 // RerunFrom runs a node again and everything that depends on it, whatever became of it. If another upstream of these has
 // not succeeded, they are skipped as before.
-func RerunFrom(node string) RerunScope { return RerunScope{rerunScope{rerunFrom + node, node}} }
+func RerunFrom(node string) RerunScope {
+	return RerunScope{submit.RerunScope{Mode: submit.RerunFrom + node, Node: node}}
+}
 
 // RerunAll runs every node again.
-func RerunAll() RerunScope { return RerunScope{rerunScope{mode: rerunAll}} }
+func RerunAll() RerunScope { return RerunScope{submit.RerunScope{Mode: submit.RerunAll}} }
 
 // Rerun is how a run was run again the last time.
 type Rerun struct {
@@ -59,35 +63,35 @@ func (r *Run[Out]) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOp
 }
 
 func (c *Client) rerun(ctx context.Context, flowName, runID string, scope RerunScope, by action) error {
-	if _, err := offered[runControl](c); err != nil {
+	if _, err := offered[engine.RunControl](c); err != nil {
 		return err
 	}
 	id, partition, err := c.locate(flowName, runID)
 	if err != nil {
 		return err
 	}
-	run, err := c.submitter.readNodes(ctx, flowName, runID, id, partition)
+	run, err := c.submitter.ReadNodes(ctx, flowName, runID, id, partition)
 	if err != nil {
 		return err
 	}
-	if run.closedAt.IsZero() {
-		return ErrRunOpen
+	if run.ClosedAt.IsZero() {
+		return engine.ErrRunOpen
 	}
-	nodes, err := run.inScope(scope.scope)
+	nodes, err := run.InScope(scope.scope)
 	if err != nil {
 		return err
 	}
-	completions := c.submitter.completions
+	completions := c.submitter.Completions
 	// The end that was heard is no longer the one to wait for.
-	defer completions.untrack(id)
-	if err := completions.beginRerun(ctx, id, partition); err != nil {
+	defer completions.Untrack(id)
+	if err := completions.BeginRerun(ctx, id, partition); err != nil {
 		return err
 	}
 	call := enginerpc.RerunCall{
-		Partition: partition, FlowID: id, RerunID: uuid.NewString(), Mode: scope.scope.mode, Actor: by.actor,
+		Partition: partition, FlowID: id, RerunID: uuid.NewString(), Mode: scope.scope.Mode, Actor: by.actor,
 	}
-	if err := c.submitter.sendRerun(ctx, call, nodes); err != nil {
-		completions.abortRerun(id)
+	if err := c.submitter.SendRerun(ctx, call, nodes); err != nil {
+		completions.AbortRerun(id)
 		return err
 	}
 	return nil

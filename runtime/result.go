@@ -12,5 +12,5 @@ func (c *Client) awaitResult(ctx context.Context, flowName, runID string, id eng
 	if err := c.ready(); err != nil {
 		return enginerpc.FlowResultReply{}, err
 	}
-	return c.submitter.awaitResult(ctx, flowName, runID, id, p)
+	return c.submitter.AwaitResult(ctx, flowName, runID, id, p)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 var (
@@ -215,7 +216,7 @@ func (c *Client) ListRuns(ctx context.Context, q RunQuery, cursor string, limit 
 	if err != nil {
 		return RunPage{}, fmt.Errorf("list runs: %w", err)
 	}
-	if !has[runIndex](c.session.backend) && q.onlyFlow() && cursor == "" {
+	if !engine.Has[engine.RunIndex](c.session.Backend) && q.onlyFlow() && cursor == "" {
 		return c.listInContract(ctx, q.Flow, limit)
 	}
 	page, err := c.searchPage(ctx, q, cursor, limit)
@@ -266,15 +267,15 @@ const listConcurrency = 16
 
 // listInContract lists the latest runs of a flow. It looks at all flows of all partitions.
 func (c *Client) listInContract(ctx context.Context, flowName string, limit int) (RunPage, error) {
-	partitions := c.session.partitions()
+	partitions := c.session.Partitions()
 	pages := make([][]enginerpc.Run, len(partitions))
 	faults := make([]error, len(partitions))
 	var asking errgroup.Group
 	asking.SetLimit(listConcurrency)
 	for i, p := range partitions {
 		asking.Go(func() error {
-			reply, err := c.session.backend.ListRuns(ctx, enginerpc.ListRunsCall{
-				Partition: p, FlowName: flowName, Children: true, Limit: int64(limit), Namespace: string(c.session.namespace),
+			reply, err := c.session.Backend.ListRuns(ctx, enginerpc.ListRunsCall{
+				Partition: p, FlowName: flowName, Children: true, Limit: int64(limit), Namespace: string(c.session.Namespace),
 			})
 			pages[i], faults[i] = reply.Runs, err
 			return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 const (
@@ -22,8 +23,8 @@ const (
 
 // runSearch merges what the partitions find into one order.
 type runSearch struct {
-	session *session
-	index   runIndex
+	session *engine.Session
+	index   engine.RunIndex
 	query   RunQuery
 	streams []runStream
 	share   int // how many runs a partition is asked for
@@ -42,7 +43,7 @@ type runStream struct {
 }
 
 func (c *Client) search(q RunQuery, cursor string, want int) (*runSearch, error) {
-	index, err := offered[runIndex](c)
+	index, err := offered[engine.RunIndex](c)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +54,7 @@ func (c *Client) search(q RunQuery, cursor string, want int) (*runSearch, error)
 	if err != nil {
 		return nil, err
 	}
-	partitions := c.session.partitions()
+	partitions := c.session.Partitions()
 	s := &runSearch{
 		session: c.session, index: index, query: q, streams: make([]runStream, len(partitions)), rounds: -1, last: from,
 		// Runs are spread evenly. What falls short is asked for again.
@@ -125,12 +126,12 @@ func (s *runSearch) ask(ctx context.Context, streams []*runStream) error {
 	for i, stream := range streams {
 		calls[i] = s.call(stream)
 	}
-	answers, err := sendAll[enginerpc.ListRunsReply](ctx, s.index, calls)
+	answers, err := engine.SendAll[enginerpc.ListRunsReply](ctx, s.index, calls)
 	if err != nil {
 		return err
 	}
 	for i, stream := range streams {
-		reply := answers[i].reply
+		reply := answers[i].Reply
 		for _, run := range reply.Runs {
 			stream.found = append(stream.found, summarize(run))
 		}
@@ -148,7 +149,7 @@ func (s *runSearch) ask(ctx context.Context, streams []*runStream) error {
 
 func (s *runSearch) call(stream *runStream) enginerpc.ListRunsCall {
 	call := s.query.call()
-	call.Partition, call.Limit, call.Namespace = stream.partition, int64(s.share), string(s.session.namespace)
+	call.Partition, call.Limit, call.Namespace = stream.partition, int64(s.share), string(s.session.Namespace)
 	switch {
 	case stream.reached != startOfRuns:
 		call.Before, call.BeforeID = time.UnixMilli(stream.reached.ms), stream.reached.id

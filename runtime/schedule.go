@@ -8,6 +8,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 )
 
 // Errors of schedules, for errors.Is.
@@ -15,11 +17,11 @@ var (
 	// ErrSchedule marks a schedule that is not well declared: its name, timing or options. Nothing has been written.
 	ErrSchedule = errors.New("bad schedule")
 	// ErrScheduleNotFound is returned when there is no schedule of that name.
-	ErrScheduleNotFound = errScheduleNotFound
+	ErrScheduleNotFound = schedule.ErrScheduleNotFound
 	// ErrScheduleFull is returned by TriggerSchedule when as many fires wait to be started as may.
-	ErrScheduleFull = errScheduleFull
+	ErrScheduleFull = schedule.ErrScheduleFull
 	// ErrFireSkipped is returned by TriggerSchedule when the overlap policy starts nothing because a run is open.
-	ErrFireSkipped = errFireSkipped
+	ErrFireSkipped = schedule.ErrFireSkipped
 )
 
 // Limits and defaults of schedules.
@@ -27,7 +29,7 @@ const (
 	// MinInterval is the shortest interval between fires.
 	MinInterval = time.Second
 	// MaxScheduleJitter bounds Jitter: an hour.
-	MaxScheduleJitter = maxScheduleJitter
+	MaxScheduleJitter = schedule.MaxScheduleJitter
 	// DefaultCatchUp is how far back fires are made up that nobody started in time, unless CatchUp says otherwise.
 	DefaultCatchUp = time.Hour
 	// MinCatchUp and MaxCatchUp bound CatchUp. What is not older than the first is never missed, since a keeper may be as
@@ -35,15 +37,15 @@ const (
 	MinCatchUp = 10 * time.Second
 	MaxCatchUp = 366 * 24 * time.Hour
 	// MaxMadeUp is the number of fires that are made up at most after a time without keepers: the latest 100.
-	MaxMadeUp = maxMadeUp
+	MaxMadeUp = schedule.MaxMadeUp
 	// DefaultQueueLimit and MaxQueueLimit are for QueueLimit.
 	DefaultQueueLimit = 10
 	MaxQueueLimit     = 100
 	// ScheduleTag is the key of the tag by which Client.Runs finds the runs of a schedule, "flowfabric.schedule"; its value is
 	// the schedule's name.
-	ScheduleTag = scheduleTag
+	ScheduleTag = schedule.ScheduleTag
 	// ScheduleHistory is the number of fires of which the outcome is kept: the last 50.
-	ScheduleHistory = scheduleHistory
+	ScheduleHistory = schedule.ScheduleHistory
 )
 
 // OverlapPolicy says what becomes of a fire while the run that the schedule started last is open. Its text is part of the
@@ -53,15 +55,15 @@ type OverlapPolicy string
 // The policies.
 const (
 	// OverlapSkip starts nothing for the fire. This is the default.
-	OverlapSkip = OverlapPolicy(overlapSkip)
+	OverlapSkip = OverlapPolicy(schedule.OverlapSkip)
 	// OverlapQueue starts fires one after the other, each when the run before has ended. At most QueueLimit of them wait;
 	// what comes while the queue is full is skipped.
-	OverlapQueue = OverlapPolicy(overlapQueue)
+	OverlapQueue = OverlapPolicy(schedule.OverlapQueue)
 	// OverlapCancelPrevious cancels the run and starts the fire when it has ended. Of several fires that wait for that, the
 	// last one is started and the others are skipped.
-	OverlapCancelPrevious = OverlapPolicy(overlapCancelPrevious)
+	OverlapCancelPrevious = OverlapPolicy(schedule.OverlapCancelPrevious)
 	// OverlapAllow starts every fire at once.
-	OverlapAllow = OverlapPolicy(overlapAllow)
+	OverlapAllow = OverlapPolicy(schedule.OverlapAllow)
 )
 
 // Timing is when a schedule fires: Cron or Every.
@@ -86,7 +88,7 @@ func Every(interval time.Duration) Timing { return Timing{every: interval} }
 type ScheduleOption func(*scheduleConfig)
 
 type scheduleConfig struct {
-	spec   scheduleSpec
+	spec   schedule.ScheduleSpec
 	keep   flowgraph.Keep
 	paused bool
 	reason string
@@ -95,7 +97,7 @@ type scheduleConfig struct {
 
 // OnOverlap is what becomes of a fire while the run before is open. Defaults to OverlapSkip.
 func OnOverlap(p OverlapPolicy) ScheduleOption {
-	return func(c *scheduleConfig) { c.spec.Overlap = overlapPolicy(p) }
+	return func(c *scheduleConfig) { c.spec.Overlap = schedule.OverlapPolicy(p) }
 }
 
 // QueueLimit is the number of fires that wait under OverlapQueue, 1 to MaxQueueLimit. Defaults to DefaultQueueLimit.
@@ -188,14 +190,14 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing T
 	if err := usable(c, def); err != nil {
 		return fail(err)
 	}
-	if _, err := capability[scheduleCalls](c.session.backend); err != nil {
+	if _, err := engine.Capability[engine.ScheduleCalls](c.session.Backend); err != nil {
 		return fail(err)
 	}
 	input, err := def.EncodeInput(in)
 	if err != nil {
 		return fail(err)
 	}
-	compiled, err := c.compiled.get(def)
+	compiled, err := c.compiled.Get(def)
 	if err != nil {
 		return fail(err)
 	}
@@ -203,19 +205,19 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, timing T
 	if err != nil {
 		return fail(err)
 	}
-	if draft.spec.FireField != "" {
+	if draft.Spec.FireField != "" {
 		var probe In
-		filled, err := withFireTime(input, draft.spec.FireField, time.Unix(0, 0))
+		filled, err := schedule.WithFireTime(input, draft.Spec.FireField, time.Unix(0, 0))
 		if err == nil {
-			err = decodeStrictly(filled, &probe)
+			err = schedule.DecodeStrictly(filled, &probe)
 		}
 		if err != nil {
-			return fail(fmt.Errorf("%w: fire time into field %q of the input: %w", ErrSchedule, draft.spec.FireField, err))
+			return fail(fmt.Errorf("%w: fire time into field %q of the input: %w", ErrSchedule, draft.Spec.FireField, err))
 		}
 	}
-	runner := newScheduleRunner(c.session, false)
-	defer runner.close()
-	r, err := runner.declare(ctx, draft)
+	runner := schedule.NewScheduleRunner(c.session, false)
+	defer runner.Close()
+	r, err := runner.Declare(ctx, draft)
 	if err != nil {
 		return fail(err)
 	}

@@ -6,26 +6,28 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 )
 
 // locateSchedule finds where a schedule of the client's namespace lives.
 func (c *Client) locateSchedule(name string) (enginecore.Partition, enginecore.ScheduleID, error) {
-	if _, err := offered[scheduleCalls](c); err != nil {
+	if _, err := offered[engine.ScheduleCalls](c); err != nil {
 		return enginecore.Partition{}, "", err
 	}
 	if err := activityspec.CheckName(name); err != nil {
 		return enginecore.Partition{}, "", fmt.Errorf("%w: %w", ErrSchedule, err)
 	}
-	id := enginecore.ScheduleIDFor(c.session.namespace, name)
-	p, err := c.session.core.Partitioning().SchedulePartition(id)
+	id := enginecore.ScheduleIDFor(c.session.Namespace, name)
+	p, err := c.session.Core.Partitioning().SchedulePartition(id)
 	return p, id, err
 }
 
 // changeSchedule changes a schedule that is not being deleted.
-func (c *Client) changeSchedule(ctx context.Context, do, name string, change func(*scheduleRecord) (bool, error)) error {
+func (c *Client) changeSchedule(ctx context.Context, do, name string, change func(*schedule.ScheduleRecord) (bool, error)) error {
 	p, id, err := c.locateSchedule(name)
 	if err == nil {
-		err = scheduleStore{c.session}.changeKept(ctx, p, id, change)
+		err = schedule.ScheduleStore{Session: c.session}.ChangeKept(ctx, p, id, change)
 	}
 	if err != nil {
 		return fmt.Errorf("%s schedule %.140q: %w", do, name, err)
@@ -37,11 +39,11 @@ func (c *Client) changeSchedule(ctx context.Context, do, name string, change fun
 // that wait for the end of a run are kept. Pausing it again changes the reason. The error wraps ErrScheduleNotFound when
 // there is none.
 func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
-	if err := checkReason(reason); err != nil {
+	if err := engine.CheckReason(reason); err != nil {
 		return fmt.Errorf("pause schedule %.140q: %w", name, err)
 	}
-	return c.changeSchedule(ctx, "pause", name, func(r *scheduleRecord) (bool, error) {
-		r.pause(reason)
+	return c.changeSchedule(ctx, "pause", name, func(r *schedule.ScheduleRecord) (bool, error) {
+		r.Pause(reason)
 		return true, nil
 	})
 }
@@ -49,7 +51,7 @@ func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 // ResumeSchedule ends a pause. Fires whose time came during the pause are not made up: the next one is the first after now, by
 // the engine's clock. A schedule that is not paused is left alone.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
-	return c.changeSchedule(ctx, "resume", name, func(r *scheduleRecord) (bool, error) { return r.resume(), nil })
+	return c.changeSchedule(ctx, "resume", name, func(r *schedule.ScheduleRecord) (bool, error) { return r.Resume(), nil })
 }
 
 // TriggerSchedule fires a schedule now, by the engine's clock, also while it is paused or after its end, and returns the id of
@@ -59,9 +61,9 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 // The error wraps ErrScheduleNotFound, ErrScheduleFull when as many fires wait as may, or ErrFireSkipped when the overlap policy
 // starts nothing because a run is open. Where the call is interrupted after the fire was written, a keeper starts the run.
 func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string, err error) {
-	var fire pendingFire
-	err = c.changeSchedule(ctx, "trigger", name, func(r *scheduleRecord) (_ bool, err error) {
-		fire, err = r.trigger()
+	var fire schedule.PendingFire
+	err = c.changeSchedule(ctx, "trigger", name, func(r *schedule.ScheduleRecord) (_ bool, err error) {
+		fire, err = r.Trigger()
 		return err == nil, err
 	})
 	if err != nil {
@@ -69,14 +71,14 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string
 	}
 	p, id, err := c.locateSchedule(name)
 	if err == nil {
-		runner := newScheduleRunner(c.session, false)
-		defer runner.close()
-		err = runner.startTriggered(ctx, p, id, fire)
+		runner := schedule.NewScheduleRunner(c.session, false)
+		defer runner.Close()
+		err = runner.StartTriggered(ctx, p, id, fire)
 	}
 	if err != nil {
 		return "", fmt.Errorf("trigger schedule %.140q: %w", name, err)
 	}
-	return runOf(name, fire), nil
+	return schedule.RunOf(name, fire), nil
 }
 
 // DeleteSchedule removes a schedule with its history. Its runs stay; fires that wait are dropped. Where a keeper is just
@@ -85,9 +87,9 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string
 func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
 	p, id, err := c.locateSchedule(name)
 	if err == nil {
-		runner := newScheduleRunner(c.session, false)
-		defer runner.close()
-		err = runner.delete(ctx, p, id)
+		runner := schedule.NewScheduleRunner(c.session, false)
+		defer runner.Close()
+		err = runner.Delete(ctx, p, id)
 	}
 	if err != nil {
 		return fmt.Errorf("delete schedule %.140q: %w", name, err)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 )
 
 // ScheduleDescription is a schedule at one moment. Times are those of the engine's clock.
@@ -52,13 +54,13 @@ type FireOutcome string
 // The outcomes.
 const (
 	// FireStarted has a run.
-	FireStarted = FireOutcome(fireStarted)
+	FireStarted = FireOutcome(schedule.FireStarted)
 	// FireSkipped was not started because of the overlap policy.
-	FireSkipped = FireOutcome(fireSkipped)
+	FireSkipped = FireOutcome(schedule.FireSkipped)
 	// FireMissed was not started because no keeper was there within the catch-up window, or too many were to be made up.
-	FireMissed = FireOutcome(fireMissed)
+	FireMissed = FireOutcome(schedule.FireMissed)
 	// FireFailed could not be started.
-	FireFailed = FireOutcome(fireFailed)
+	FireFailed = FireOutcome(schedule.FireFailed)
 )
 
 // Fire is one fire of a schedule, or several in a row that were missed.
@@ -88,11 +90,11 @@ func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDe
 	if err != nil {
 		return fail(err)
 	}
-	r, history, err := scheduleStore{c.session}.read(ctx, p, id, scheduleHistory)
+	r, history, err := schedule.ScheduleStore{Session: c.session}.Read(ctx, p, id, schedule.ScheduleHistory)
 	if err != nil {
 		return fail(err)
 	}
-	if r.state.Deleting {
+	if r.State.Deleting {
 		return fail(ErrScheduleNotFound)
 	}
 	d, err := c.describeSchedule(ctx, r, history)
@@ -106,11 +108,11 @@ func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDe
 // by page while the iteration goes on; one that is made or deleted meanwhile may be in it or not. An error ends it.
 func (c *Client) Schedules(ctx context.Context) iter.Seq2[*ScheduleDescription, error] {
 	return func(yield func(*ScheduleDescription, error) bool) {
-		if _, err := offered[scheduleCalls](c); err != nil {
+		if _, err := offered[engine.ScheduleCalls](c); err != nil {
 			yield(nil, fmt.Errorf("list schedules: %w", err))
 			return
 		}
-		for _, p := range c.session.partitions() {
+		for _, p := range c.session.Partitions() {
 			goOn, err := c.yieldSchedules(ctx, p, yield)
 			if err != nil {
 				yield(nil, fmt.Errorf("list schedules: %w", err))
@@ -127,21 +129,21 @@ func (c *Client) Schedules(ctx context.Context) iter.Seq2[*ScheduleDescription, 
 func (c *Client) yieldSchedules(ctx context.Context, p enginecore.Partition, yield func(*ScheduleDescription, error) bool) (bool, error) {
 	call := enginerpc.ListSchedulesCall{Partition: p}
 	for {
-		reply, err := c.session.core.ListSchedules(ctx, call)
+		reply, err := c.session.Core.ListSchedules(ctx, call)
 		if err != nil {
 			return false, err
 		}
 		for _, stored := range reply.Schedules {
-			r, err := readRecord(p, reply.Now, stored)
-			if errors.Is(err, errScheduleVersion) {
-				c.session.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a schedule is left out of a list", eventScheduleFailed.attr(),
+			r, err := schedule.ReadRecord(p, reply.Now, stored)
+			if errors.Is(err, schedule.ErrScheduleVersion) {
+				c.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a schedule is left out of a list", engine.EventScheduleFailed.Attr(),
 					slog.Any("error", err))
 				continue
 			}
 			if err != nil {
 				return false, err
 			}
-			if r.state.Deleting || enginecore.Namespace(r.spec.Namespace) != c.session.namespace {
+			if r.State.Deleting || enginecore.Namespace(r.Spec.Namespace) != c.session.Namespace {
 				continue
 			}
 			d, err := c.describeSchedule(ctx, r, nil)
@@ -160,24 +162,24 @@ func (c *Client) yieldSchedules(ctx context.Context, p enginecore.Partition, yie
 
 // parseFire reads an entry of the history.
 func parseFire(text string) (Fire, error) {
-	entry, err := readFire(text)
+	entry, err := schedule.ReadFire(text)
 	if err != nil {
 		return Fire{}, err
 	}
 	return Fire{
-		At: unixTime(entry.At), Until: unixTime(max(entry.At, entry.Until)), Count: max(1, entry.Count), DoneAt: unixTime(entry.Done),
+		At: schedule.UnixTime(entry.At), Until: schedule.UnixTime(max(entry.At, entry.Until)), Count: max(1, entry.Count), DoneAt: schedule.UnixTime(entry.Done),
 		Outcome: FireOutcome(entry.Outcome), Flow: entry.Flow, Run: entry.Run, Reason: entry.Reason, Triggered: entry.Manual,
 	}, nil
 }
 
-func (c *Client) describeSchedule(ctx context.Context, r *scheduleRecord, history []string) (*ScheduleDescription, error) {
-	spec, state := &r.spec, &r.state
+func (c *Client) describeSchedule(ctx context.Context, r *schedule.ScheduleRecord, history []string) (*ScheduleDescription, error) {
+	spec, state := &r.Spec, &r.State
 	d := &ScheduleDescription{
 		Name: spec.Name, Flow: spec.Flow, Cron: spec.Cron, Zone: spec.Zone, Interval: time.Duration(spec.EveryMS) * time.Millisecond,
-		StartingAt: unixTime(spec.StartMS), EndingAt: unixTime(spec.EndMS), Jitter: time.Duration(spec.JitterMS) * time.Millisecond,
-		CatchUp: spec.catchUp(), Overlap: OverlapPolicy(spec.Overlap), QueueLimit: spec.QueueLimit, Tags: spec.Tags,
-		CreatedAt: unixTime(state.CreatedAt), UpdatedAt: unixTime(state.UpdatedAt), PausedAt: unixTime(state.PausedAt),
-		PauseReason: state.PauseReason, NextFire: unixTime(state.Due), LastFire: unixTime(state.LastFire),
+		StartingAt: schedule.UnixTime(spec.StartMS), EndingAt: schedule.UnixTime(spec.EndMS), Jitter: time.Duration(spec.JitterMS) * time.Millisecond,
+		CatchUp: spec.CatchUp(), Overlap: OverlapPolicy(spec.Overlap), QueueLimit: spec.QueueLimit, Tags: spec.Tags,
+		CreatedAt: schedule.UnixTime(state.CreatedAt), UpdatedAt: schedule.UnixTime(state.UpdatedAt), PausedAt: schedule.UnixTime(state.PausedAt),
+		PauseReason: state.PauseReason, NextFire: schedule.UnixTime(state.Due), LastFire: schedule.UnixTime(state.LastFire),
 		Waiting: len(state.Waiting), Started: state.Started, Skipped: state.Skipped, Missed: state.Missed, Failed: state.Failed,
 	}
 	for _, text := range history {
@@ -191,11 +193,11 @@ func (c *Client) describeSchedule(ctx context.Context, r *scheduleRecord, histor
 		return d, nil
 	}
 	d.LastRun, d.LastRunFlow = state.Last.Run, state.Last.Flow
-	id, p, err := scheduleStore{c.session}.locateLastRun(r)
+	id, p, err := schedule.ScheduleStore{Session: c.session}.LocateLastRun(r)
 	if err != nil {
 		return nil, err
 	}
-	reply, err := c.session.backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
+	reply, err := c.session.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
 		d.LastRunState = "gone"

@@ -13,13 +13,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // The stored form of schedules is one that keepers of all releases read.
 func TestStoredFormOfSchedules(t *testing.T) {
-	spec := scheduleSpec{
+	spec := schedule.ScheduleSpec{
 		Version: 1, Namespace: "default", Name: "nightly", Flow: "report", GraphHash: "g", InputHash: "i", Cron: "0 3 * * *",
-		Zone: "Europe/Berlin", StartMS: 1, EndMS: 2, JitterMS: 3, Overlap: overlapQueue, QueueLimit: 4, CatchUpMS: 5, Retention: "6",
+		Zone: "Europe/Berlin", StartMS: 1, EndMS: 2, JitterMS: 3, Overlap: schedule.OverlapQueue, QueueLimit: 4, CatchUpMS: 5, Retention: "6",
 		Tags: map[string]string{"a.b": "c"}, FireField: "at", Creator: "ann",
 	}
 	const storedSpec = `{"version":1,"namespace":"default","name":"nightly","flow":"report","graph_hash":"g","input_hash":"i",` +
@@ -28,10 +30,10 @@ func TestStoredFormOfSchedules(t *testing.T) {
 	text, err := json.Marshal(&spec)
 	require.NoError(t, err)
 	require.Equal(t, storedSpec, string(text))
-	state := scheduleState{
+	state := schedule.ScheduleState{
 		CreatedAt: 1, UpdatedAt: 2, Plan: 3, Plans: []int{2, 3}, Due: 4, PausedAt: 5, PauseReason: "r", Serial: 6,
-		Waiting: []pendingFire{{At: 7, Serial: 8, Triggered: true, StartBefore: 9, Plan: 2}},
-		Last:    &startedRun{Flow: "report", Run: "x", At: 10, Cancelled: true}, LastFire: 11, Fired: []firedSpan{{16, 17}}, Started: 12, Skipped: 13, Missed: 14,
+		Waiting: []schedule.PendingFire{{At: 7, Serial: 8, Triggered: true, StartBefore: 9, Plan: 2}},
+		Last:    &schedule.StartedRun{Flow: "report", Run: "x", At: 10, Cancelled: true}, LastFire: 11, Fired: []schedule.FiredSpan{{From: 16, Until: 17}}, Started: 12, Skipped: 13, Missed: 14,
 		Failed: 15, Deleting: true,
 	}
 	const storedState = `{"created_at":1,"updated_at":2,"plan":3,"plans":[2,3],"due":4,"paused_at":5,"pause_reason":"r","serial":6,` +
@@ -41,18 +43,18 @@ func TestStoredFormOfSchedules(t *testing.T) {
 	text, err = json.Marshal(&state)
 	require.NoError(t, err)
 	require.Equal(t, storedState, string(text))
-	r, err := readRecord(enginecore.Partition{}, time.Time{}, enginerpc.ScheduleRecord{Spec: []byte(storedSpec), State: []byte(storedState)})
+	r, err := schedule.ReadRecord(enginecore.Partition{}, time.Time{}, enginerpc.ScheduleRecord{Spec: []byte(storedSpec), State: []byte(storedState)})
 	require.NoError(t, err)
-	require.Equal(t, spec, r.spec)
-	require.Equal(t, state, r.state)
+	require.Equal(t, spec, r.Spec)
+	require.Equal(t, state, r.State)
 
-	require.Equal(t, enginecore.ScheduleID("70676f0e-3516-5bec-847e-1bf0d81da28c"), spec.id())
-	at := pendingFire{At: 1_790_000_000_000, Serial: 3}
-	require.Equal(t, "nightly@2026-09-21T14:13:20Z", runOf("nightly", at))
+	require.Equal(t, enginecore.ScheduleID("70676f0e-3516-5bec-847e-1bf0d81da28c"), spec.Id())
+	at := schedule.PendingFire{At: 1_790_000_000_000, Serial: 3}
+	require.Equal(t, "nightly@2026-09-21T14:13:20Z", schedule.RunOf("nightly", at))
 	at.Triggered = true
-	require.Equal(t, "nightly@2026-09-21T14:13:20.000Z#3", runOf("nightly", at))
+	require.Equal(t, "nightly@2026-09-21T14:13:20.000Z#3", schedule.RunOf("nightly", at))
 	spec.JitterMS = time.Hour.Milliseconds()
-	times, err := spec.timetable()
+	times, err := spec.Timetable()
 	require.NoError(t, err)
 	require.Equal(t, 941838*time.Millisecond, times.Delay("nightly", time.UnixMilli(at.At)))
 }
@@ -73,11 +75,11 @@ func TestStoredFlowCompilesTheSame(t *testing.T) {
 		Hash() string
 		Graph() *flowgraph.Graph
 	}{def, fixtureFlow(t)} {
-		declared, err := compileFlow(g.Graph(), g.Hash())
+		declared, err := submit.CompileFlow(g.Graph(), g.Hash())
 		require.NoError(t, err)
-		stored, err := compileStored(declared.definition, g.Hash())
+		stored, err := schedule.CompileStored(declared.Definition, g.Hash())
 		require.NoError(t, err)
-		declared.graph, stored.graph = nil, nil // the names of Go types and descriptions need not be the same
+		declared.Graph, stored.Graph = nil, nil // the names of Go types and descriptions need not be the same
 		require.Equal(t, declared, stored)
 	}
 }

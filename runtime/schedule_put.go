@@ -8,14 +8,17 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // newDraft checks a declaration. The error joins what is wrong with it.
-func newDraft(e *session, name string, timing Timing, compiled *compiledFlow, input []byte, opts []ScheduleOption) (*scheduleDraft, error) {
-	c := scheduleConfig{spec: scheduleSpec{
-		Version: scheduleVersion, Namespace: string(e.namespace), Name: name, Flow: compiled.graph.Name,
-		GraphHash: compiled.hash, InputHash: hashInput(input), Cron: timing.cron, Zone: timing.zone,
-		Overlap: overlapSkip, CatchUpMS: DefaultCatchUp.Milliseconds(), Creator: "schedule",
+func newDraft(e *engine.Session, name string, timing Timing, compiled *submit.CompiledFlow, input []byte, opts []ScheduleOption) (*schedule.ScheduleDraft, error) {
+	c := scheduleConfig{spec: schedule.ScheduleSpec{
+		Version: schedule.ScheduleVersion, Namespace: string(e.Namespace), Name: name, Flow: compiled.Graph.Name,
+		GraphHash: compiled.Hash, InputHash: submit.HashInput(input), Cron: timing.cron, Zone: timing.zone,
+		Overlap: schedule.OverlapSkip, CatchUpMS: DefaultCatchUp.Milliseconds(), Creator: "schedule",
 	}}
 	if err := apply(&c, opts); err != nil {
 		c.faults = append(c.faults, err)
@@ -23,17 +26,17 @@ func newDraft(e *session, name string, timing Timing, compiled *compiledFlow, in
 	if timing.cron == "" {
 		c.spec.EveryMS = wholeMilliseconds(&c, "interval", timing.every)
 	}
-	times := c.check(compiled.graph)
+	times := c.check(compiled.Graph)
 	if err := errors.Join(c.faults...); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSchedule, err)
 	}
-	c.spec.Retention = retentionOf(e.keep, mergeKeep(c.keep, compiled.graph.Keep))
+	c.spec.Retention = submit.RetentionOf(e.Keep, mergeKeep(c.keep, compiled.Graph.Keep))
 	// What the engine would not take is found now, not when it fires.
-	if _, err := planFire(e, &c.spec, compiled, input, 0, pendingFire{At: time.Now().UnixMilli(), Triggered: true}); err != nil {
+	if _, err := schedule.PlanFire(e, &c.spec, compiled, input, 0, schedule.PendingFire{At: time.Now().UnixMilli(), Triggered: true}); err != nil {
 		return nil, err
 	}
-	return &scheduleDraft{
-		spec: c.spec, times: times, content: scheduleContent{compiled.definition, input}, paused: c.paused, reason: c.reason,
+	return &schedule.ScheduleDraft{
+		Spec: c.spec, Times: times, Content: schedule.ScheduleContent{Definition: compiled.Definition, Input: input}, Paused: c.paused, Reason: c.reason,
 	}, nil
 }
 
@@ -51,32 +54,32 @@ func (c *scheduleConfig) check(g *flowgraph.Graph) *timetable.Timetable {
 	if spec.Cron == "" && spec.EveryMS == 0 {
 		fault(fmt.Errorf("neither a cron expression nor an interval of at least %s", MinInterval))
 	} else {
-		times, err = spec.timetable()
+		times, err = spec.Timetable()
 		fault(err)
 	}
 	switch spec.Overlap {
-	case overlapQueue:
+	case schedule.OverlapQueue:
 		if spec.QueueLimit == 0 {
 			spec.QueueLimit = DefaultQueueLimit
 		}
 		if spec.QueueLimit < 1 || spec.QueueLimit > MaxQueueLimit {
 			fault(fmt.Errorf("queue limit %d: must be between 1 and %d", spec.QueueLimit, MaxQueueLimit))
 		}
-	case overlapSkip, overlapCancelPrevious, overlapAllow:
+	case schedule.OverlapSkip, schedule.OverlapCancelPrevious, schedule.OverlapAllow:
 		if spec.QueueLimit != 0 {
-			fault(fmt.Errorf("queue limit %d: only the overlap policy %q has a queue", spec.QueueLimit, overlapQueue))
+			fault(fmt.Errorf("queue limit %d: only the overlap policy %q has a queue", spec.QueueLimit, schedule.OverlapQueue))
 		}
 	default:
-		fault(fmt.Errorf("overlap policy %.40q: must be %s, %s, %s or %s", spec.Overlap, overlapSkip, overlapQueue,
-			overlapCancelPrevious, overlapAllow))
+		fault(fmt.Errorf("overlap policy %.40q: must be %s, %s, %s or %s", spec.Overlap, schedule.OverlapSkip, schedule.OverlapQueue,
+			schedule.OverlapCancelPrevious, schedule.OverlapAllow))
 	}
-	if window := spec.catchUp(); window < MinCatchUp || window > MaxCatchUp {
+	if window := spec.CatchUp(); window < MinCatchUp || window > MaxCatchUp {
 		fault(fmt.Errorf("catch-up window %s: must be between %s and %s", window, MinCatchUp, MaxCatchUp))
 	}
 	fault(c.keep.Check())
-	fault(checkReason(c.reason))
-	fault(checkText("creator", spec.Creator, MaxActor))
-	if spec.FireField != "" && g.Codec != storedJSONCodec {
+	fault(engine.CheckReason(c.reason))
+	fault(engine.CheckText("creator", spec.Creator, engine.MaxActor))
+	if spec.FireField != "" && g.Codec != submit.StoredJSONCodec {
 		fault(fmt.Errorf("fire time into field %q: the input is %s, not JSON", spec.FireField, g.Codec))
 	}
 	return times

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // DefaultSecretGrace is what RotateSecrets takes for 0.
@@ -15,7 +16,7 @@ const DefaultSecretGrace = 7 * 24 * time.Hour
 // 16 to 64 random bytes in hex. It is stored, for each partition, when a waitpoint is opened there for the first time, and
 // by Engine.RotateSecrets. Without it, a random secret is made; so only one who can read the engine's data can make tokens.
 func WaitpointSecret(kid, secretHex string) OpenOption {
-	return func(c *openConfig) { c.secret = &waitpointSecret{kid, secretHex} }
+	return func(c *openConfig) { c.secret = &engine.WaitpointSecret{Kid: kid, Hex: secretHex} }
 }
 
 // Rotation is what has become of a RotateSecrets.
@@ -44,6 +45,6 @@ func (e *Engine) RotateSecrets(ctx context.Context, grace time.Duration) (Rotati
 	if grace == 0 {
 		grace = DefaultSecretGrace
 	}
-	kid, done, err := e.session.secrets.rotate(ctx, grace)
+	kid, done, err := e.session.Secrets.Rotate(ctx, grace)
 	return Rotation{KID: kid, Rotated: done.Rotated, Unchanged: done.Unchanged, Failed: done.Failed}, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // Limits of a signal that are checked before anything is sent.
@@ -88,7 +89,7 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (De
 	if err := c.ready(); err != nil {
 		return Delivery{}, err
 	}
-	parts, err := openToken(token)
+	parts, err := engine.OpenToken(token)
 	if err != nil {
 		return Delivery{}, err
 	}
@@ -96,23 +97,23 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (De
 	if err != nil {
 		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, err)
 	}
-	if !has[waitStore](c.session.backend) {
-		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, ErrNotInContract)
+	if !engine.Has[engine.WaitStore](c.session.Backend) {
+		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, engine.ErrNotInContract)
 	}
-	if int(parts.partition.Index) >= c.session.core.Partitioning().Flow {
-		return Delivery{}, ErrInvalidToken
+	if int(parts.Partition.Index) >= c.session.Core.Partitioning().Flow {
+		return Delivery{}, engine.ErrInvalidToken
 	}
 	id := enginecore.SignalID(uuid.NewString())
-	reply, err := c.session.core.Signal(ctx, enginerpc.SignalCall{
-		Partition: parts.partition, ExecutionID: parts.execution, WaitpointID: parts.waitpoint, WaitpointToken: parts.signature,
+	reply, err := c.session.Core.Signal(ctx, enginerpc.SignalCall{
+		Partition: parts.Partition, ExecutionID: parts.Execution, WaitpointID: parts.Waitpoint, WaitpointToken: parts.Signature,
 		SignalID: id, SignalName: s.Name, SourceType: signalSourceType,
 		SourceIdentity: cmp.Or(s.Source, "client"), IdempotencyKey: s.IdempotencyKey, Payload: payload,
 	})
 	switch {
 	case errors.Is(err, enginecore.ErrInvalidToken):
-		return Delivery{}, ErrInvalidToken
+		return Delivery{}, engine.ErrInvalidToken
 	case errors.Is(err, enginecore.ErrSignalLimitExceeded), errors.Is(err, enginecore.ErrSignalTooLarge):
-		return Delivery{}, fmt.Errorf("signal %q: %w: %w", s.Name, ErrTooLarge, err)
+		return Delivery{}, fmt.Errorf("signal %q: %w: %w", s.Name, engine.ErrTooLarge, err)
 	case err != nil:
 		return Delivery{}, fmt.Errorf("signal %q: %w", s.Name, err)
 	}
@@ -139,13 +140,13 @@ func (s *Signal) encode() ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrSignal, err)
 	}
 	if len(s.Source) > MaxSignalSource {
-		return nil, fmt.Errorf("%w: source has %d bytes, at most %d are allowed", ErrTooLarge, len(s.Source), MaxSignalSource)
+		return nil, fmt.Errorf("%w: source has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(s.Source), MaxSignalSource)
 	}
 	if err := activityspec.CheckText(s.Source); err != nil {
 		return nil, fmt.Errorf("%w: source %q: %w", ErrSignal, s.Source, err)
 	}
 	if len(s.IdempotencyKey) > MaxIdempotencyKey {
-		return nil, fmt.Errorf("%w: idempotency key has %d bytes, at most %d are allowed", ErrTooLarge, len(s.IdempotencyKey),
+		return nil, fmt.Errorf("%w: idempotency key has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(s.IdempotencyKey),
 			MaxIdempotencyKey)
 	}
 	return encodePayload(s.Payload)
@@ -158,7 +159,7 @@ func encodePayload(payload any) ([]byte, error) {
 		return nil, fmt.Errorf("%w: payload of type %T does not encode: %w", ErrSignal, payload, err)
 	}
 	if len(data) > MaxSignalPayload {
-		return nil, fmt.Errorf("%w: payload has %d bytes, at most %d are allowed", ErrTooLarge, len(data), MaxSignalPayload)
+		return nil, fmt.Errorf("%w: payload has %d bytes, at most %d are allowed", engine.ErrTooLarge, len(data), MaxSignalPayload)
 	}
 	return data, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 var update = flag.Bool("update-stored-form", false, "write the fixtures of the current stored form")
@@ -58,26 +59,26 @@ type storedForm struct {
 
 func currentStoredForm(t *testing.T) storedForm {
 	def := fixtureFlow(t)
-	compiled, err := compileFlow(def.Graph(), def.Hash())
+	compiled, err := submit.CompileFlow(def.Graph(), def.Hash())
 	require.NoError(t, err)
 	input, err := def.EncodeInput("/src")
 	require.NoError(t, err)
 	id := enginecore.FlowIDFor("default", "fixture", "run-1")
-	plan := &runPlan{
+	plan := &submit.RunPlan{
 		Flow: "fixture", Run: "run-1", FlowID: id, Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7},
-		compiled: compiled, input: input,
+		Compiled: compiled, Input: input,
 	}
 	form := storedForm{
-		GraphHash: def.Hash(), Definition: compiled.definition, FlowID: id, InputHash: hashInput(input),
+		GraphHash: def.Hash(), Definition: compiled.Definition, FlowID: id, InputHash: submit.HashInput(input),
 		Executions: map[string]string{}, Edges: map[string]string{}, Policies: map[string]json.RawMessage{},
 	}
 	names := map[enginecore.ExecutionID]string{}
-	for _, n := range plan.nodes() {
+	for _, n := range plan.Nodes() {
 		form.Executions[n.Name] = string(n.ExecutionID)
 		form.Policies[n.Name] = json.RawMessage(n.Policy)
 		names[n.ExecutionID] = n.Name
 	}
-	for _, e := range plan.edges(plan.nodes()) {
+	for _, e := range plan.Edges(plan.Nodes()) {
 		form.Edges[names[e.UpstreamExecutionID]+" → "+names[e.DownstreamExecutionID]] = string(e.EdgeID)
 	}
 	return form
@@ -105,11 +106,11 @@ func TestStoredFormIsThatOfTheReleases(t *testing.T) {
 		require.NoError(t, err, fixture)
 		require.Equal(t, form.GraphHash, graph.Hash())
 		for i := range graph.Nodes {
-			plan, err := decodePolicy(form.Policies[graph.Nodes[i].Name])
+			plan, err := submit.DecodePolicy(form.Policies[graph.Nodes[i].Name])
 			require.NoError(t, err, fixture)
-			require.Equal(t, graph.Nodes[i].Input, *plan.input)
-			require.Equal(t, graph.Nodes[i].StartToClose, plan.startToClose)
-			require.Equal(t, graph.Nodes[i].HeartbeatTimeout, plan.heartbeat)
+			require.Equal(t, graph.Nodes[i].Input, *plan.Input)
+			require.Equal(t, graph.Nodes[i].StartToClose, plan.StartToClose)
+			require.Equal(t, graph.Nodes[i].HeartbeatTimeout, plan.Heartbeat)
 		}
 	}
 }

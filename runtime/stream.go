@@ -14,6 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
 )
 
 // ErrCursor marks a cursor that Stream or Client.ListRuns did not give, or the id of an event that is none.
@@ -87,15 +89,15 @@ func (c *Client) stream(ctx context.Context, flowName, runID string, id engineco
 	return func(yield func(Frame, error) bool) {
 		s := frameReader{
 			client: c, partition: p, flow: id, node: node, execution: enginecore.ExecutionIDFor(p, id, node), soFar: config.now,
-			news: tail{watches: c.session.watches},
+			news: engine.Tail{Watches: c.session.Watches},
 		}
 		err := fault
 		if err == nil && !config.now {
-			if err = c.session.watches.begin(); err == nil {
-				defer c.session.watches.end()
+			if err = c.session.Watches.Begin(); err == nil {
+				defer c.session.Watches.End()
 			}
 		}
-		defer s.news.close()
+		defer s.news.Close()
 		if err == nil {
 			err = c.checkRun(ctx, id, p)
 		}
@@ -126,7 +128,7 @@ type frameReader struct {
 	node      string
 	execution enginecore.ExecutionID
 	soFar     bool
-	news      tail
+	news      engine.Tail
 
 	attempt enginecore.AttemptIndex
 	entry   string // the last one of the attempt's stream
@@ -140,14 +142,14 @@ type frameReader struct {
 // checkNode tells of a node that the run does not have. One whose record is not there may still be on its way, while a run is
 // being submitted in pieces: its graph knows.
 func (s *frameReader) checkNode(ctx context.Context, flowName, runID string) error {
-	client := s.client.session.client
-	key := s.client.session.core.Keys().ExecCore(s.execution)
+	client := s.client.session.Client
+	key := s.client.session.Core.Keys().ExecCore(s.execution)
 	if there, err := client.Do(ctx, client.B().Exists().Key(key).Build()).AsBool(); err != nil || there {
 		return err
 	}
 	d, err := s.client.Describe(ctx, flowName, runID)
 	if err == nil && d.Graph != nil && d.Graph.Node(s.node) == nil {
-		err = ErrUnknownNode
+		err = engine.ErrUnknownNode
 	}
 	return err
 }
@@ -191,9 +193,9 @@ func (s *frameReader) read(ctx context.Context, yield func(Frame, error) bool) e
 			if err := s.lookAt(ctx); err != nil {
 				return err
 			}
-			keys := s.client.session.core.Keys()
-			if err := s.news.await(ctx, []string{keys.StreamFrames(s.execution, s.attempt), keys.FlowEvents(s.partition, s.flow)},
-				[]string{cmp.Or(s.entry, fromStart), cmp.Or(entryOf(s.event), fromStart)}); err != nil {
+			keys := s.client.session.Core.Keys()
+			if err := s.news.Await(ctx, []string{keys.StreamFrames(s.execution, s.attempt), keys.FlowEvents(s.partition, s.flow)},
+				[]string{cmp.Or(s.entry, engine.FromStart), cmp.Or(engine.EntryOf(s.event), engine.FromStart)}); err != nil {
 				return err
 			}
 		}
@@ -202,7 +204,7 @@ func (s *frameReader) read(ctx context.Context, yield func(Frame, error) bool) e
 
 // lookAt tells now and then of a run that is not there, of which nothing would be heard any more.
 func (s *frameReader) lookAt(ctx context.Context) error {
-	if time.Since(s.looked) <= tailLook {
+	if time.Since(s.looked) <= engine.TailLook {
 		return nil
 	}
 	_, err := s.client.runOver(ctx, s.flow, s.partition)
@@ -218,7 +220,7 @@ func (s *frameReader) readEvents(ctx context.Context) error {
 			return err
 		}
 		for _, e := range page {
-			event := readEvent(e)
+			event := engine.ReadEvent(e)
 			s.event = e.ID
 			if event.Ends() {
 				s.over = true
@@ -240,9 +242,9 @@ func (s *frameReader) readFrames(ctx context.Context, yield func(Frame, error) b
 	if s.entry != "" {
 		call.FromID = "(" + s.entry
 	}
-	reply, err := s.client.session.core.ReadAttemptStream(ctx, call)
+	reply, err := s.client.session.Core.ReadAttemptStream(ctx, call)
 	if errors.Is(err, enginecore.ErrUnavailable) && ctx.Err() == nil {
-		pause(ctx, tailPause)
+		engine.Pause(ctx, engine.TailPause)
 		return true, nil
 	}
 	if ctx.Err() != nil {
@@ -266,11 +268,11 @@ func (s *frameReader) readFrames(ctx context.Context, yield func(Frame, error) b
 }
 
 // frame also returns the number that its worker gave the frame.
-func (s *frameReader) frame(entry enginerpc.Frame) (Frame, frameNumber) {
+func (s *frameReader) frame(entry enginerpc.Frame) (Frame, engine.FrameNumber) {
 	f := Frame{
-		Cursor: fmt.Sprintf("%d/%s", s.attempt+1, entry.ID), Attempt: int(s.attempt) + 1, At: entryTime(entry.ID),
+		Cursor: fmt.Sprintf("%d/%s", s.attempt+1, entry.ID), Attempt: int(s.attempt) + 1, At: engine.EntryTime(entry.ID),
 	}
-	number := frameNumber{}
+	number := engine.FrameNumber{}
 	for _, field := range entry.Fields {
 		switch field.Name {
 		case "frame_type":
@@ -280,7 +282,7 @@ func (s *frameReader) frame(entry enginerpc.Frame) (Frame, frameNumber) {
 		case "encoding":
 			f.JSON = string(field.Value) == activitycontext.JSONEncoding
 		case "correlation_id":
-			number = parseFrameNumber(string(field.Value))
+			number = engine.ParseFrameNumber(string(field.Value))
 		}
 	}
 	return f, number
@@ -293,17 +295,17 @@ type seenFrames struct {
 }
 
 // add notes a number and tells whether it is new.
-func (s *seenFrames) add(n frameNumber) bool {
-	if n.epoch == 0 {
+func (s *seenFrames) add(n engine.FrameNumber) bool {
+	if n.Epoch == 0 {
 		return true
 	}
-	if s.epoch != n.epoch {
-		*s = seenFrames{n.epoch, make(map[int64]bool)}
+	if s.epoch != n.Epoch {
+		*s = seenFrames{n.Epoch, make(map[int64]bool)}
 	}
-	if s.counts[n.count] {
+	if s.counts[n.Count] {
 		return false
 	}
-	s.counts[n.count] = true
-	delete(s.counts, n.count-4*framesPerBatch)
+	s.counts[n.Count] = true
+	delete(s.counts, n.Count-4*worker.FramesPerBatch)
 	return true
 }

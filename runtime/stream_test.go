@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // oneNode is a flow of one node.
@@ -126,7 +127,7 @@ func TestStreamFaults(t *testing.T) {
 			if err != nil {
 				require.ErrorIs(t, err, enough)
 			} else {
-				require.Equal(t, runtime.EventFlowSubmitted, event.Kind)
+				require.Equal(t, runevent.FlowSubmitted, event.Kind)
 			}
 		}
 		require.Less(t, time.Since(begun), 10*time.Second)
@@ -224,7 +225,7 @@ func TestWatchShowsProgress(t *testing.T) {
 		for event, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
 			cursors = append(cursors, event.ID)
-			if event.Kind == runtime.EventProgress {
+			if event.Kind == runevent.Progress {
 				live = append(live, fmt.Sprintf("%s %d %v %s", event.Node, event.Attempt, event.Percent, event.Message))
 				seen <- struct{}{}
 			}

@@ -12,6 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // ErrWaitOver is returned by ResumeWait and CancelWait when the wait has ended.
@@ -130,15 +132,15 @@ func (c *Client) waitpoints(ctx context.Context, flowName, runID string, id engi
 	if err := apply(&config, opts); err != nil {
 		return fail(err)
 	}
-	if !has[waitStore](c.session.backend) {
-		return fail(ErrNotInContract)
+	if !engine.Has[engine.WaitStore](c.session.Backend) {
+		return fail(engine.ErrNotInContract)
 	}
 	call := enginerpc.ListWaitpointsCall{Partition: p, FlowID: id, All: config.closed}
 	var waits []Waitpoint
 	for {
-		reply, err := c.session.core.ListWaitpoints(ctx, call)
+		reply, err := c.session.Core.ListWaitpoints(ctx, call)
 		if errors.Is(err, enginecore.ErrFlowNotFound) {
-			err = ErrRunNotFound
+			err = engine.ErrRunNotFound
 		}
 		if err != nil {
 			return fail(err)
@@ -172,13 +174,13 @@ func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
 		w.OpenedAt = l.ActivatedAt
 	}
 	if w.State == WaitOpen && (!w.TimeoutAt.IsZero() || w.Escalated) {
-		w.OnTimeout = timeoutBehavior(l.TimeoutBehavior)
+		w.OnTimeout = submit.TimeoutBehavior(l.TimeoutBehavior)
 	}
 	if l.WaitpointToken == "" {
 		return w, nil
 	}
 	var err error
-	w.Token, err = sealToken(l.ExecutionID, l.WaitpointID, l.WaitpointToken)
+	w.Token, err = engine.SealToken(l.ExecutionID, l.WaitpointID, l.WaitpointToken)
 	return w, err
 }
 
@@ -199,7 +201,7 @@ func (c *Client) endWait(ctx context.Context, w Waitpoint, result []byte, reason
 	fail := func(err error) error {
 		return fmt.Errorf("end the wait %s of node %s, run %s of flow %s: %w", w.ID, w.Node, w.Run, w.Flow, err)
 	}
-	if err := checkReason(reason); err != nil {
+	if err := engine.CheckReason(reason); err != nil {
 		return fail(err)
 	}
 	partition, err := w.ExecutionID.Partition()
@@ -208,12 +210,12 @@ func (c *Client) endWait(ctx context.Context, w Waitpoint, result []byte, reason
 	}
 	call := enginerpc.EndWaitCall{
 		Partition: partition, ExecutionID: w.ExecutionID, WaitpointID: w.ID, Resume: !cancel, Result: result, Reason: reason, Actor: "client",
-		Namespace: c.session.namespace,
+		Namespace: c.session.Namespace,
 	}
 	if w.Flow != "" || w.Run != "" {
-		call.FlowID = enginecore.FlowIDFor(c.session.namespace, w.Flow, w.Run)
+		call.FlowID = enginecore.FlowIDFor(c.session.Namespace, w.Flow, w.Run)
 	}
-	reply, err := c.session.core.EndWait(ctx, call)
+	reply, err := c.session.Core.EndWait(ctx, call)
 	switch {
 	case errors.Is(err, enginecore.ErrExecutionNotSuspended), err == nil && reply.Status == enginerpc.StatusAlreadySatisfied:
 		return fail(ErrWaitOver)
@@ -230,7 +232,7 @@ func (c *Client) endWait(ctx context.Context, w Waitpoint, result []byte, reason
 // drain does what a call has left over because it was too much for one. Where it fails, a keeper does it.
 func (c *Client) drain(ctx context.Context, p enginecore.Partition) error {
 	for {
-		reply, err := c.session.backend.Tick(ctx, enginerpc.TickCall{Partition: p, Limit: tickLimit})
+		reply, err := c.session.Backend.Tick(ctx, enginerpc.TickCall{Partition: p, Limit: engine.TickLimit})
 		if err != nil || !reply.More {
 			return nil
 		}
@@ -239,4 +241,4 @@ func (c *Client) drain(ctx context.Context, p enginecore.Partition) error {
 
 // ParseToken reads the text of a token, as activity.Token.Reveal gave it. Its error is ErrInvalidToken for a text that
 // cannot be one; whether a token is genuine, only the engine knows.
-func ParseToken(text string) (activity.Token, error) { return parseToken(text) }
+func ParseToken(text string) (activity.Token, error) { return engine.ParseToken(text) }

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // Many waits whose time is up in the same moment all go on, and in time; signals that come at that very moment either end
@@ -99,11 +100,11 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 		}()
 		<-firstFrame
 		token := openWaits(t, ctx, run, 1)[0].Token
-		var kinds []runtime.EventKind
+		var kinds []runevent.Kind
 		for event, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
 			kinds = append(kinds, event.Kind)
-			if event.Kind != runtime.EventSuspended {
+			if event.Kind != runevent.Suspended {
 				continue
 			}
 			server.Kill()
@@ -117,9 +118,9 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 				return ""
 			})
 		}
-		require.Equal(t, []runtime.EventKind{
-			runtime.EventFlowSubmitted, runtime.EventStarted, runtime.EventSuspended, runtime.EventSignalled, runtime.EventResumed,
-			runtime.EventSucceeded, runtime.EventFlowSucceeded,
+		require.Equal(t, []runevent.Kind{
+			runevent.FlowSubmitted, runevent.Started, runevent.Suspended, runevent.Signalled, runevent.Resumed,
+			runevent.Succeeded, runevent.FlowSucceeded,
 		}, kinds)
 		require.Equal(t, 2, <-frames)
 		b.Settle(t)

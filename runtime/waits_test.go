@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 type vote struct {
@@ -214,7 +215,7 @@ func TestWaitpointTimeouts(t *testing.T) {
 		require.NoError(t, err)
 		for event, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
-			if event.Kind == runtime.EventEscalated {
+			if event.Kind == runevent.Escalated {
 				require.Equal(t, "wait", event.Node)
 				break
 			}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // Numbers of events read at once: to be yielded, and to be looked through.
@@ -29,39 +31,39 @@ var ErrEventsLost = errors.New("events were dropped")
 //
 // The engine keeps at least about the last 20,000 events of a run; ErrEventsLost tells where some are missing, and does not
 // end the watch.
-func (r *Run[Out]) Watch(ctx context.Context, after string) iter.Seq2[Event, error] {
+func (r *Run[Out]) Watch(ctx context.Context, after string) iter.Seq2[runevent.Event, error] {
 	r = r.there()
 	return r.client.watch(ctx, r.flow, r.id, r.flowID, r.part, after)
 }
 
 // Watch is Run.Watch for a run known by name.
-func (c *Client) Watch(ctx context.Context, flowName, runID, after string) iter.Seq2[Event, error] {
+func (c *Client) Watch(ctx context.Context, flowName, runID, after string) iter.Seq2[runevent.Event, error] {
 	id, partition, err := c.locate(flowName, runID)
 	if err != nil {
-		return func(yield func(Event, error) bool) { yield(Event{}, err) }
+		return func(yield func(runevent.Event, error) bool) { yield(runevent.Event{}, err) }
 	}
 	return c.watch(ctx, flowName, runID, id, partition, after)
 }
 
-func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, after string) iter.Seq2[Event, error] {
+func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, after string) iter.Seq2[runevent.Event, error] {
 	if err := c.ready(); err != nil {
-		return func(yield func(Event, error) bool) { yield(Event{}, err) }
+		return func(yield func(runevent.Event, error) bool) { yield(runevent.Event{}, err) }
 	}
-	return func(yield func(Event, error) bool) {
+	return func(yield func(runevent.Event, error) bool) {
 		failed := func(err error) {
-			yield(Event{}, fmt.Errorf("watch run %s of flow %s: %w", runID, flowName, err))
+			yield(runevent.Event{}, fmt.Errorf("watch run %s of flow %s: %w", runID, flowName, err))
 		}
-		if err := c.session.watches.begin(); err != nil {
+		if err := c.session.Watches.Begin(); err != nil {
 			failed(err)
 			return
 		}
-		defer c.session.watches.end()
+		defer c.session.Watches.End()
 		if err := c.checkRun(ctx, id, p); err != nil {
 			failed(err)
 			return
 		}
-		news := tail{watches: c.session.watches}
-		defer news.close()
+		news := engine.Tail{Watches: c.session.Watches}
+		defer news.Close()
 		behind, ended, over, looked := true, false, false, time.Time{}
 		for {
 			page, err := c.readEvents(ctx, p, id, after, watchPage)
@@ -76,11 +78,11 @@ func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecor
 				failed(err)
 				return
 			}
-			if lost && !yield(Event{}, fmt.Errorf("watch run %s of flow %s: %w", runID, flowName, ErrEventsLost)) {
+			if lost && !yield(runevent.Event{}, fmt.Errorf("watch run %s of flow %s: %w", runID, flowName, ErrEventsLost)) {
 				return
 			}
 			for _, e := range page {
-				event := readEvent(e)
+				event := engine.ReadEvent(e)
 				after, ended = e.ID, event.Ends()
 				if !yield(event, nil) {
 					return
@@ -96,7 +98,7 @@ func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecor
 			}
 			// The end may lie before the first event that was asked for, a run that has ended may have been run again, and of
 			// one that is purged nothing is heard any more.
-			if ended || time.Since(looked) > tailLook {
+			if ended || time.Since(looked) > engine.TailLook {
 				if over, err = c.runOver(ctx, id, p); err != nil {
 					failed(err)
 					return
@@ -105,7 +107,7 @@ func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecor
 					continue // events may have come meanwhile
 				}
 			}
-			if err := c.session.backend.awaitEvents(ctx, &news, p, id, after); err != nil {
+			if err := c.session.Backend.AwaitEvents(ctx, &news, p, id, after); err != nil {
 				failed(err)
 				return
 			}
@@ -117,16 +119,16 @@ func (c *Client) watch(ctx context.Context, flowName, runID string, id enginecor
 // long as it is there.
 func (c *Client) eventsLost(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, after string) (bool, error) {
 	oldest, err := c.readEvents(ctx, p, id, "", 1)
-	if err != nil || len(oldest) == 0 || EventKind(oldest[0].Event) == EventFlowSubmitted {
+	if err != nil || len(oldest) == 0 || runevent.Kind(oldest[0].Event) == runevent.FlowSubmitted {
 		return false, err
 	}
-	return after == "" || entryBefore(after, oldest[0].ID), nil
+	return after == "" || engine.EntryBefore(after, oldest[0].ID), nil
 }
 
 // readEvents reads a page, as soon as the engine can be reached.
 func (c *Client) readEvents(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, after string, limit int64) ([]enginerpc.FlowEvent, error) {
 	for {
-		reply, err := c.session.backend.ReadEvents(ctx, enginerpc.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: limit})
+		reply, err := c.session.Backend.ReadEvents(ctx, enginerpc.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: limit})
 		switch {
 		case err == nil:
 			return reply.Events, nil
@@ -135,7 +137,7 @@ func (c *Client) readEvents(ctx context.Context, p enginecore.Partition, id engi
 		case !errors.Is(err, enginecore.ErrUnavailable):
 			return nil, err
 		}
-		pause(ctx, tailPause)
+		engine.Pause(ctx, engine.TailPause)
 	}
 }
 
@@ -152,7 +154,7 @@ func (c *Client) runOver(ctx context.Context, id enginecore.FlowID, p enginecore
 		if ctx.Err() != nil || !errors.Is(err, enginecore.ErrUnavailable) {
 			return err == nil && !reply.ClosedAt.IsZero(), err
 		}
-		pause(ctx, tailPause)
+		engine.Pause(ctx, engine.TailPause)
 	}
 }
 
@@ -160,10 +162,10 @@ func (c *Client) runResult(ctx context.Context, id enginecore.FlowID, p engineco
 	if err := c.ready(); err != nil {
 		return enginerpc.FlowResultReply{}, err
 	}
-	reply, err := c.session.backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
+	reply, err := c.session.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
-		err = ErrRunNotFound
+		err = engine.ErrRunNotFound
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	}

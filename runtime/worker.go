@@ -12,18 +12,21 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
 )
 
 // Worker runs the activities that are registered with it, and is made by NewWorker. It claims executions, keeps their
 // leases, and reports how they end; the functions see none of that. Any number of workers share an engine. They share a
 // keeper, too, with the default options: it stands by while keepers made by NewKeeper run, on this engine or elsewhere, and
 // WithoutKeeper leaves it out.
-type Worker struct{ worker *worker }
+type Worker struct{ worker *worker.Worker }
 
 // Defaults of a worker.
 const (
 	DefaultConcurrency = 16
-	DefaultLease       = defaultLease
+	DefaultLease       = engine.DefaultLease
 	DefaultGrace       = 10 * time.Second
 
 	// MinLease and MaxLease bound Lease, MaxConcurrency bounds Concurrency.
@@ -33,38 +36,38 @@ const (
 )
 
 // WorkerOption adjusts NewWorker. Bad values are reported by Register and by Run.
-type WorkerOption func(*workerConfig)
+type WorkerOption func(*worker.WorkerConfig)
 
 // Concurrency is the number of activities that run at a time. Defaults to 16.
-func Concurrency(slots int) WorkerOption { return func(c *workerConfig) { c.slots = slots } }
+func Concurrency(slots int) WorkerOption { return func(c *worker.WorkerConfig) { c.Slots = slots } }
 
 // Lanes are the queues that the worker serves, each once and as eagerly as the others. Defaults to "default".
-func Lanes(names ...string) WorkerOption { return func(c *workerConfig) { c.lanes = names } }
+func Lanes(names ...string) WorkerOption { return func(c *worker.WorkerConfig) { c.Lanes = names } }
 
 // Capabilities are what the worker offers to nodes that require some.
 func Capabilities(names ...string) WorkerOption {
-	return func(c *workerConfig) { c.capabilities = names }
+	return func(c *worker.WorkerConfig) { c.Capabilities = names }
 }
 
 // Lease is the time after which another worker may take over what this one runs, if it stops renewing: 300 ms to 1 h.
 // It is renewed every third of it. Defaults to 10 s.
-func Lease(d time.Duration) WorkerOption { return func(c *workerConfig) { c.lease = d } }
+func Lease(d time.Duration) WorkerOption { return func(c *worker.WorkerConfig) { c.Lease = d } }
 
 // Grace is the time that running activities get to finish when the worker stops; then their contexts end and the
 // executions are given back, up to 2 s later, which functions have to notice the end of their contexts. Defaults to 10 s; 0 gives
 // back at once.
-func Grace(d time.Duration) WorkerOption { return func(c *workerConfig) { c.grace = d } }
+func Grace(d time.Duration) WorkerOption { return func(c *worker.WorkerConfig) { c.Grace = d } }
 
 // MaxWorkerName bounds the name of a worker, in bytes.
 const MaxWorkerName = 128
 
 // WorkerName names the worker for the record; instances of one deployment share it. It has 1 to MaxWorkerName bytes and neither
 // white space nor control characters. Defaults to "worker".
-func WorkerName(name string) WorkerOption { return func(c *workerConfig) { c.id = name } }
+func WorkerName(name string) WorkerOption { return func(c *worker.WorkerConfig) { c.Id = name } }
 
 // WithoutKeeper leaves out the keeper that a worker runs beside it: what is due by time then waits for a keeper made by
 // NewKeeper or one of other workers. A worker that sees none warns (keeper.missing).
-func WithoutKeeper() WorkerOption { return func(c *workerConfig) { c.keeperless = true } }
+func WithoutKeeper() WorkerOption { return func(c *worker.WorkerConfig) { c.Keeperless = true } }
 
 // BudgetBreach describes a run exceeding a limit of a budget.
 type BudgetBreach struct {
@@ -87,9 +90,9 @@ type BudgetBreach struct {
 // called at most once for each, and not at all where the worker is lost first; the event in the run's log, which Watch yields,
 // is certain.
 func OnBudget(fn func(context.Context, BudgetBreach)) WorkerOption {
-	return func(c *workerConfig) {
+	return func(c *worker.WorkerConfig) {
 		if fn != nil {
-			c.onBudget = func(ctx context.Context, b reportedBreach) { fn(ctx, BudgetBreach(b)) }
+			c.OnBudget = func(ctx context.Context, b worker.ReportedBreach) { fn(ctx, BudgetBreach(b)) }
 		}
 	}
 }
@@ -99,12 +102,12 @@ func OnBudget(fn func(context.Context, BudgetBreach)) WorkerOption {
 // capabilities that the worker offers. What a completion makes ready is not handed on to the worker either, so each
 // execution costs a grant and a claim.
 func ClaimThrough(g Granter) WorkerOption {
-	return func(c *workerConfig) {
-		c.through = true
+	return func(c *worker.WorkerConfig) {
+		c.Through = true
 		if g != nil {
-			c.granter = func(ctx context.Context, r grantRequest) (issuedGrant, error) {
+			c.Granter = func(ctx context.Context, r admission.GrantRequest) (admission.IssuedGrant, error) {
 				granted, err := g.ClaimForWorker(ctx, GrantRequest(r))
-				return issuedGrant(granted), err
+				return admission.IssuedGrant(granted), err
 			}
 		}
 	}
@@ -112,62 +115,62 @@ func ClaimThrough(g Granter) WorkerOption {
 
 // NewWorker returns a worker of an engine. Register activities and call Run.
 func NewWorker(e *Engine, opts ...WorkerOption) *Worker {
-	config := workerConfig{
-		id: "worker", slots: DefaultConcurrency, lanes: []string{activity.DefaultLane}, lease: DefaultLease, grace: DefaultGrace,
+	config := worker.WorkerConfig{
+		Id: "worker", Slots: DefaultConcurrency, Lanes: []string{activity.DefaultLane}, Lease: DefaultLease, Grace: DefaultGrace,
 	}
 	fault := apply(&config, opts)
 	if fault != nil {
-		fault = fmt.Errorf("%w: %w", ErrWorkerConfig, fault)
+		fault = fmt.Errorf("%w: %w", engine.ErrWorkerConfig, fault)
 	}
-	var s *session
+	var s *engine.Session
 	if err := e.open(); err != nil {
-		fault = errors.Join(fault, fmt.Errorf("%w: %w", ErrWorkerConfig, err))
+		fault = errors.Join(fault, fmt.Errorf("%w: %w", engine.ErrWorkerConfig, err))
 	} else {
 		s = e.session
 	}
-	config.capabilities = slices.Compact(slices.Sorted(slices.Values(config.capabilities)))
-	w := newWorker(s, config, errors.Join(fault, checkWorkerConfig(&config)))
+	config.Capabilities = slices.Compact(slices.Sorted(slices.Values(config.Capabilities)))
+	w := worker.NewWorker(s, config, errors.Join(fault, checkWorkerConfig(&config)))
 	if s != nil {
-		w.joinKeeper = s.keeper.join
+		w.JoinKeeper = s.Keeper.Join
 	}
 	return &Worker{w}
 }
 
-var errUnmadeWorker = fmt.Errorf("%w: the worker was not made by NewWorker", ErrWorkerConfig)
+var errUnmadeWorker = fmt.Errorf("%w: the worker was not made by NewWorker", engine.ErrWorkerConfig)
 
 // checkWorkerConfig reports all faults of a worker's options.
-func checkWorkerConfig(c *workerConfig) error {
+func checkWorkerConfig(c *worker.WorkerConfig) error {
 	var faults []error
 	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrWorkerConfig}, args...)...))
+		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{engine.ErrWorkerConfig}, args...)...))
 	}
-	if err := checkWorkerName(c.id); err != nil {
+	if err := checkWorkerName(c.Id); err != nil {
 		fault("%w", err)
 	}
-	if c.slots < 1 || c.slots > MaxConcurrency {
-		fault("concurrency %d: must be 1 to %d", c.slots, MaxConcurrency)
+	if c.Slots < 1 || c.Slots > MaxConcurrency {
+		fault("concurrency %d: must be 1 to %d", c.Slots, MaxConcurrency)
 	}
-	if c.lease < MinLease || c.lease > MaxLease {
-		fault("lease %s: must be %s to %s", c.lease, MinLease, MaxLease)
+	if c.Lease < MinLease || c.Lease > MaxLease {
+		fault("lease %s: must be %s to %s", c.Lease, MinLease, MaxLease)
 	}
-	if c.grace < 0 {
-		fault("grace %s: must not be negative", c.grace)
+	if c.Grace < 0 {
+		fault("grace %s: must not be negative", c.Grace)
 	}
-	if c.through && c.granter == nil {
+	if c.Through && c.Granter == nil {
 		fault("through: the granter is nil")
 	}
-	if len(c.lanes) == 0 {
+	if len(c.Lanes) == 0 {
 		fault("lanes: at least one must be served")
 	}
-	for i, lane := range c.lanes {
-		if slices.Contains(c.lanes[:i], lane) {
+	for i, lane := range c.Lanes {
+		if slices.Contains(c.Lanes[:i], lane) {
 			fault("lanes: %q is given twice", lane)
 		}
 		if _, err := enginecore.ParseLaneID(lane); err != nil {
 			fault("lanes: %w", err)
 		}
 	}
-	for _, name := range c.capabilities {
+	for _, name := range c.Capabilities {
 		if name == "" || strings.ContainsAny(name, ", \t\r\n") {
 			fault("capability %q: must not be empty or contain commas or white space", name)
 		}
@@ -184,7 +187,7 @@ func checkWorkerName(name string) error {
 }
 
 // Instance identifies this worker in the engine. It is random.
-func (w *Worker) Instance() enginecore.WorkerInstanceID { return w.worker.instance }
+func (w *Worker) Instance() enginecore.WorkerInstanceID { return w.worker.Instance }
 
 // Register adds activities, before Run. The error wraps ErrRegistration and names every activity that is faulty, whose
 // name or old name is taken by another one, or that came too late. Bad options of the worker are reported, too: they match
@@ -193,7 +196,7 @@ func (w *Worker) Register(handlers ...activity.Handler) error {
 	if w == nil || w.worker == nil {
 		return errUnmadeWorker
 	}
-	return w.worker.register(handlers)
+	return w.worker.Register(handlers)
 }
 
 // Run works until ctx ends. Then it claims no more, lets what runs finish within the grace time, and gives the rest back
@@ -205,7 +208,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w == nil || w.worker == nil {
 		return errUnmadeWorker
 	}
-	return w.worker.run(ctx)
+	return w.worker.Run(ctx)
 }
 
 // Check tells whether the worker runs, has reached the engine within the last two lease times, and has a slot that is not held
@@ -215,7 +218,7 @@ func (w *Worker) Check(context.Context) error {
 	if w == nil || w.worker == nil {
 		return errUnmadeWorker
 	}
-	return w.worker.check()
+	return w.worker.Check()
 }
 
 // WorkerStats counts what a worker has done since it was made.
@@ -232,9 +235,9 @@ type WorkerStats struct {
 
 // Stats counts what the worker has done. It may be called at any time.
 func (w *Worker) Stats() WorkerStats {
-	c := &w.worker.counts
+	c := &w.worker.Counts
 	return WorkerStats{
-		Claims: c.claims.Load(), EmptyClaims: c.emptyClaims.Load(), Executions: c.executions.Load(),
-		Overstays: c.overstays.Load(), Overstaying: c.overstaying.Load(),
+		Claims: c.Claims.Load(), EmptyClaims: c.EmptyClaims.Load(), Executions: c.Executions.Load(),
+		Overstays: c.Overstays.Load(), Overstaying: c.Overstaying.Load(),
 	}
 }

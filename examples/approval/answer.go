@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/approvals"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // errNotWaiting means that the deployment does not wait for an answer.
@@ -98,13 +99,13 @@ func readLines(in io.Reader) <-chan string {
 }
 
 // event begins to ask when the waitpoint opens, and stops when it is closed.
-func (a *asker) event(ctx context.Context, e runtime.Event) {
+func (a *asker) event(ctx context.Context, e runevent.Event) {
 	switch e.Kind {
-	case runtime.EventSignalled, runtime.EventEscalated:
+	case runevent.Signalled, runevent.Escalated:
 		return
 	}
 	a.stop()
-	if e.Kind != runtime.EventSuspended {
+	if e.Kind != runevent.Suspended {
 		return
 	}
 	ctx, a.cancel = context.WithCancel(ctx)

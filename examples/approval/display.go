@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // console writes lines, and keeps a question that waits for its answer at the end.
@@ -50,7 +50,7 @@ type display struct {
 	begun   time.Time
 }
 
-func (d *display) event(e runtime.Event) {
+func (d *display) event(e runevent.Event) {
 	if d.begun.IsZero() {
 		d.begun = e.At
 	}
@@ -60,31 +60,31 @@ func (d *display) event(e runtime.Event) {
 }
 
 // words describes an event, "" for one that is not shown.
-func words(e runtime.Event) string {
+func words(e runevent.Event) string {
 	switch e.Kind {
-	case runtime.EventStarted:
+	case runevent.Started:
 		if e.Attempt > 1 {
 			return fmt.Sprintf("runs, attempt %d", e.Attempt)
 		}
 		return "runs"
-	case runtime.EventSucceeded:
+	case runevent.Succeeded:
 		if e.Node == approval {
 			return "is decided"
 		}
 		return "finished"
-	case runtime.EventSuspended:
+	case runevent.Suspended:
 		return fmt.Sprintf("waits for %d people", approvers)
-	case runtime.EventSignalled:
+	case runevent.Signalled:
 		return "somebody answers: " + e.Detail
-	case runtime.EventEscalated:
+	case runevent.Escalated:
 		return "ESCALATED: nobody has decided in time; it goes on waiting"
-	case runtime.EventRetry, runtime.EventFailed, runtime.EventCancelled, runtime.EventExpired:
+	case runevent.Retry, runevent.Failed, runevent.Cancelled, runevent.Expired:
 		return fmt.Sprintf("%s: %s", e.Kind, e.Detail)
-	case runtime.EventLeaseExpired:
+	case runevent.LeaseExpired:
 		return "its process is gone"
-	case runtime.EventReclaimed:
+	case runevent.Reclaimed:
 		return "is taken over"
-	case runtime.EventGivenBack:
+	case runevent.GivenBack:
 		return "is given back"
 	}
 	return ""

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // brittle makes the calls on a run's budget one by one, so that a test can stop after any of them.
@@ -204,12 +205,12 @@ func TestCrashBeforeBreachIsCarriedOut(t *testing.T) {
 				b.Keeper(t)
 				_, err := run.Result(ctx)
 				require.ErrorIs(t, err, runtime.ErrRunCancelled)
-				counts := make(map[runtime.EventKind]int)
+				counts := make(map[runevent.Kind]int)
 				for event, err := range run.Watch(ctx, "") {
 					require.NoError(t, err)
 					counts[event.Kind]++
 				}
-				require.Equal(t, [2]int{1, 1}, [2]int{counts[runtime.EventBudgetSoft], counts[runtime.EventBudgetHard]})
+				require.Equal(t, [2]int{1, 1}, [2]int{counts[runevent.BudgetSoft], counts[runevent.BudgetHard]})
 				b.Settle(t)
 			})
 		})

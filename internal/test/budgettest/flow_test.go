@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // fan is a flow of some nodes that run at a time, and one that waits for all of them.
@@ -126,17 +127,17 @@ func TestBreachesAreTold(t *testing.T) {
 		require.Equal(t, activity.CategoryBudget, failed.Category)
 		require.Contains(t, failed.Reason, `budget "llm": 30 tokens asked, 85 of 100 spent and 0 reserved`)
 		require.Equal(t, 1, attempts)
-		var kinds []runtime.EventKind
+		var kinds []runevent.Kind
 		for event, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
-			if event.Kind == runtime.EventBudgetSoft || event.Kind == runtime.EventBudgetHard {
+			if event.Kind == runevent.BudgetSoft || event.Kind == runevent.BudgetHard {
 				kinds = append(kinds, event.Kind)
 				require.Equal(t, "n0", event.Node)
 				require.Equal(t, 1, event.Attempt)
 				require.Contains(t, event.Detail, `budget "llm": 85 of 100 tokens used`)
 			}
 		}
-		require.Equal(t, []runtime.EventKind{runtime.EventBudgetSoft, runtime.EventBudgetHard}, kinds)
+		require.Equal(t, []runevent.Kind{runevent.BudgetSoft, runevent.BudgetHard}, kinds)
 		require.Len(t, breaches, 2)
 		require.False(t, breaches[0].Hard)
 		require.True(t, breaches[1].Hard)

@@ -1,0 +1,192 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// verdict is the answer of budgets and quotas for an execution: admitted, or the reason why it has to wait.
+type verdict struct {
+	reason, detail string
+	release        func(context.Context) // gives back what was taken for the execution
+}
+
+func admitted() verdict { return verdict{release: func(context.Context) {}} }
+
+func refused(reason, format string, args ...any) verdict {
+	return verdict{reason: reason, detail: fmt.Sprintf(format, args...), release: func(context.Context) {}}
+}
+
+// admit checks budgets, then quotas or limits. An abandoned execution keeps the admission that it has.
+func (s *grantSearch) Admit(ctx context.Context, x *grantCandidate) (verdict, error) {
+	for id := range strings.SplitSeq(x.record["budget_ids"], ",") {
+		if id = strings.TrimSpace(id); id == "" {
+			continue
+		}
+		exceeded, err := s.exceededLimits(ctx, id)
+		if err != nil {
+			return verdict{}, err
+		}
+		if exceeded != "" {
+			return refused(blockedByBudget, "%s", exceeded), nil
+		}
+	}
+	switch {
+	case x.record.IsReclaimable():
+		return admitted(), nil
+	case x.record["limits"] != "":
+		return s.admitLimited(ctx, x)
+	case x.record["quota_policy_id"] != "":
+		return s.admitByQuota(ctx, x)
+	}
+	return admitted(), nil
+}
+
+// exceededLimits describes the hard limits of a budget that are used up; "" when none is.
+func (s *grantSearch) exceededLimits(ctx context.Context, id string) (string, error) {
+	if known, asked := s.budgets[id]; asked {
+		return known, nil
+	}
+	core := s.session.Core
+	client, budget := core.Client(), enginecore.BudgetID(id)
+	at, err := core.Partitioning().BudgetPartition(budget)
+	if err != nil {
+		at = enginecore.Partition{Family: enginecore.BudgetFamily} // where the contract looks for an id that is no UUID
+	}
+	limits, err := client.Do(ctx, client.B().Hgetall().Key(core.Keys().BudgetLimits(at, budget)).Build()).AsStrMap()
+	if err != nil {
+		return "", err
+	}
+	usage, err := client.Do(ctx, client.B().Hgetall().Key(core.Keys().BudgetUsage(at, budget)).Build()).AsStrMap()
+	if err != nil {
+		return "", err
+	}
+	var exceeded []string
+	for field, text := range limits {
+		dimension, hard := strings.CutPrefix(field, "hard:")
+		limit, err := strconv.ParseFloat(text, 64)
+		if !hard || err != nil || limit <= 0 {
+			continue
+		}
+		used, _ := strconv.ParseFloat(usage[dimension], 64)
+		if used >= limit {
+			exceeded = append(exceeded, fmt.Sprintf("budget %s: %s %s/%s", core.Keys().BudgetUsage(at, budget), dimension, formatFloat(used), text))
+		}
+	}
+	slices.Sort(exceeded)
+	s.budgets[id] = strings.Join(exceeded, ", ")
+	return s.budgets[id], nil
+}
+
+func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// admitLimited acquires the permits of an execution as workers do that claim for themselves: it is added to those that wait for
+// permits before its limits are asked, and stays there if it gets none, until the limit that refused it grants one. After a
+// crash, keepers continue with it.
+func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verdict, error) {
+	epoch := x.record.Int("current_lease_epoch")
+	if token, at, found := strings.Cut(x.record["admission"], " "); found && token != "" && at == strconv.FormatInt(epoch, 10) {
+		return admitted(), nil
+	}
+	if !engine.Has[engine.LimitStore](s.session.Backend) {
+		return s.admitByQuota(ctx, x)
+	}
+	priority, _ := strconv.ParseFloat(x.record["priority"], 64)
+	created, _ := strconv.ParseFloat(x.record["created_at"], 64)
+	candidate := enginerpc.Candidate{
+		ExecutionID: x.id, Token: epoch, Score: formatFloat(created - priority*priorityStep), Limits: x.record["limits"],
+	}
+	words, _, _ := strings.Cut(x.record["limits"], "\n")
+	_, words, _ = strings.Cut(words, " ")
+	client, keys := s.session.Client, s.session.Core.Keys()
+	at, err := x.id.Partition()
+	if err != nil {
+		return verdict{}, err
+	}
+	offered := client.B().Zadd().Key(keys.FfxUnadmitted(at)).ScoreMember().ScoreMember(float64(s.now.Add(offerAgain).UnixMilli()), string(x.id)).Build()
+	if err := client.Do(ctx, offered).Error(); err != nil {
+		return verdict{}, err
+	}
+	if err := s.block(ctx, x, blockedByQuota, words); err != nil {
+		return verdict{}, err
+	}
+	Admitter{s.session}.Promote(ctx, []enginerpc.Candidate{candidate}, 1)
+	admission, err := client.Do(ctx, client.B().Hmget().Key(keys.ExecCore(x.id)).Field("admission").Build()).AsStrSlice()
+	if err != nil {
+		return verdict{}, err
+	}
+	if len(admission) == 1 && admission[0] != "" {
+		return admitted(), nil
+	}
+	return verdict{reason: alreadyBlocked, release: func(context.Context) {}}, nil
+}
+
+// alreadyBlocked is the reason of a verdict about an execution that has been blocked by admit itself.
+const alreadyBlocked = "blocked"
+
+// offerAgain is after how long a keeper acquires permits for an execution that was blocked and then forgotten.
+const offerAgain = 5 * time.Second
+
+// priorityStep is by how much (ms) one step of priority moves an execution ahead.
+const priorityStep = 1e12
+
+// admitByQuota asks the one quota that the record of an execution names, as the contract has it.
+func (s *grantSearch) admitByQuota(ctx context.Context, x *grantCandidate) (verdict, error) {
+	core, id := s.session.Core, enginecore.QuotaPolicyID(x.record["quota_policy_id"])
+	if id == "" {
+		return admitted(), nil
+	}
+	at, err := core.Partitioning().QuotaPartition(id)
+	if err != nil {
+		at = enginecore.Partition{Family: enginecore.QuotaFamily}
+	}
+	fields := []string{"max_requests_per_window", "requests_per_window_seconds", "active_concurrency_cap", "jitter_ms"}
+	client := core.Client()
+	result := client.Do(ctx, client.B().Hmget().Key(core.Keys().QuotaRecord(at, id)).Field(fields...).Build())
+	if err := result.Error(); err != nil {
+		return verdict{}, err
+	}
+	policy := hashrecord.Read(result, fields)
+	number := func(field string, otherwise float64) float64 {
+		if n, err := strconv.ParseFloat(policy[field], 64); err == nil {
+			return n
+		}
+		return otherwise
+	}
+	rate, most := number(fields[0], 0), number(fields[2], 0)
+	if rate == 0 && most == 0 {
+		return admitted(), nil
+	}
+	window := int64(math.Ceil(number(fields[1], 60)))
+	reply, err := core.CheckAdmissionAndRecord(ctx, enginerpc.CheckAdmissionAndRecordCall{
+		Partition: at, QuotaPolicyID: id, Now: s.now, WindowSeconds: window, RateLimit: int64(rate), ConcurrencyCap: int64(most),
+		ExecutionID: x.id,
+	})
+	if err != nil {
+		return verdict{}, err
+	}
+	switch reply.Status {
+	case enginerpc.StatusRateExceeded:
+		return refused(blockedByQuota, "quota %s: rate limit %d/%d per %ds window", id, int64(rate), int64(rate), window), nil
+	case enginerpc.StatusConcurrencyExceeded:
+		return refused(blockedByQuota, "quota %s: concurrency cap %d", id, int64(most)), nil
+	case enginerpc.StatusAlreadyAdmitted:
+		return admitted(), nil // somebody else's to give back
+	case enginerpc.StatusAdmitted:
+		return verdict{release: func(ctx context.Context) {
+			_, _ = core.ReleaseAdmission(ctx, enginerpc.ReleaseAdmissionCall{Partition: at, QuotaPolicyID: id, ExecutionID: x.id})
+		}}, nil
+	}
+	return verdict{}, errors.New("unknown answer of a quota: " + string(reply.Status))
+}

@@ -1,0 +1,113 @@
+package admission
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// grantCandidate is an execution that stands first in one of the indexes of its lane.
+type grantCandidate struct {
+	id      enginecore.ExecutionID
+	record  engine.Record
+	blocked string // why, by its index; "" when it is eligible or abandoned
+}
+
+// partitionHeads are the executions that stand first in the indexes of a partition.
+type partitionHeads struct {
+	partition enginecore.Partition
+	ready     bool // an execution is eligible or abandoned, of which the engine tells which is next
+	marked    bool // with the mark of a pause
+	ids       []grantCandidate
+}
+
+// Reasons for which an execution is blocked, as the engine names them.
+const (
+	blockedByBudget = "waiting_for_budget"
+	blockedByQuota  = "waiting_for_quota"
+	blockedByRoute  = "waiting_for_capable_worker"
+)
+
+// readHeads reads the first executions of the indexes of the searched partitions, in one go: abandoned ones, eligible ones, and
+// behind them those that a grant issuer has blocked. Partitions without any are left out.
+func (s *grantSearch) readHeads(ctx context.Context) ([]partitionHeads, error) {
+	client := s.session.Client
+	var reads rueidis.Commands
+	indexes := make([][]grantIndex, len(s.partitions))
+	for i, at := range s.partitions {
+		indexes[i] = s.indexes(at)
+		for _, index := range indexes[i] {
+			reads = append(reads, client.B().Zrange().Key(index.key).Min("0").Max(strconv.FormatInt(index.last, 10)).Build())
+		}
+	}
+	results := client.DoMulti(ctx, reads...)
+	var list []partitionHeads
+	for i, at := range s.partitions {
+		heads := partitionHeads{partition: at}
+		for _, index := range indexes[i] {
+			ids, err := results[0].AsStrSlice()
+			if err != nil && !rueidis.IsRedisNil(err) {
+				return nil, err
+			}
+			results = results[1:]
+			heads.marked = heads.marked || slices.Contains(ids, pauseMark)
+			if s.native && index.reason == "" {
+				heads.ready = heads.ready || len(ids) > 0
+				continue
+			}
+			for _, id := range ids {
+				heads.ids = append(heads.ids, grantCandidate{id: enginecore.ExecutionID(id), blocked: index.reason})
+			}
+		}
+		if heads.ready || len(heads.ids) > 0 {
+			list = append(list, heads)
+		}
+	}
+	return list, nil
+}
+
+type grantIndex struct {
+	key, reason string
+	last        int64 // entry to look at
+}
+
+func (s *grantSearch) indexes(at enginecore.Partition) []grantIndex {
+	keys := s.session.Core.Keys()
+	blocked := []grantIndex{
+		{keys.LaneBlockedRoute(at, s.lane), blockedByRoute, searchedHeads - 1},
+		{keys.LaneBlockedBudget(at, s.lane), blockedByBudget, searchedHeads - 1},
+		{keys.LaneBlockedQuota(at, s.lane), blockedByQuota, searchedHeads - 1},
+	}
+	if !s.native {
+		return append([]grantIndex{{keys.LaneEligible(at, s.lane), "", searchedHeads - 1}}, blocked...)
+	}
+	return append([]grantIndex{{keys.FfxReclaimable(at, s.lane), "", 0}, {keys.LaneEligible(at, s.lane), "", 0}}, blocked...)
+}
+
+// grantFields are the fields of an execution that decide whether it can be granted.
+var grantFields = []string{
+	"budget_ids", "quota_policy_id", "limits", "admission", "blocking_reason", "priority", "lifecycle_phase", "ownership_state",
+	"eligibility_state", "lane_id", "execution_kind", "required_capabilities", "flow_id", "created_at", "current_lease_epoch",
+}
+
+// readRecords reads the records of candidates.
+func (s *grantSearch) readRecords(ctx context.Context, list []grantCandidate) error {
+	client, keys := s.session.Client, s.session.Core.Keys()
+	reads := make(rueidis.Commands, len(list))
+	for i := range list {
+		reads[i] = client.B().Hmget().Key(keys.ExecCore(list[i].id)).Field(grantFields...).Build()
+	}
+	for i, result := range client.DoMulti(ctx, reads...) {
+		if err := result.Error(); err != nil {
+			return err
+		}
+		list[i].record = hashrecord.Read(result, grantFields)
+	}
+	return nil
+}

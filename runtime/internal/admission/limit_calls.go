@@ -1,0 +1,107 @@
+package admission
+
+import (
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// limitCalls are the Exchange calls of one step of a pass, one for each limit.
+type limitCalls map[enginecore.QuotaPolicyID]*limitCall
+
+type limitCall struct {
+	enginerpc.ExchangeCall
+	limit submit.StoredLimit
+}
+
+// to returns the call to a limit.
+func (calls limitCalls) to(session *engine.Session, limit submit.StoredLimit) *limitCall {
+	call := calls[limit.Quota]
+	if call == nil {
+		// A malformed id is refused by the call itself.
+		partition, _ := session.Core.Partitioning().QuotaPartition(limit.Quota)
+		call = &limitCall{limit.Exchange(partition), limit}
+		calls[limit.Quota] = call
+	}
+	return call
+}
+
+// requestPermits requests the next permit of each candidate. It returns the grants by permit, and which limits answered. Permits that
+// were granted to other executions by the way are added to admitted.
+func (p *admissionPass) requestPermits(candidates []*candidate) (
+	granted map[permitKey]int64, answered map[enginecore.QuotaPolicyID]bool,
+) {
+	requested := make(map[permitKey]bool, len(candidates))
+	calls := make(limitCalls)
+	for _, c := range candidates {
+		call := calls.to(p.Session, c.limits[len(c.grants)])
+		call.Requests = append(call.Requests, enginerpc.ExchangeRequest{
+			Execution: string(c.ExecutionID), Token: c.Token, Score: c.Score,
+		})
+		requested[c.permit()] = true
+	}
+	granted, answered = make(map[permitKey]int64), make(map[enginecore.QuotaPolicyID]bool)
+	p.send(calls, func(limit submit.StoredLimit, to permitKey, grant int64) {
+		if requested[to] {
+			granted[to] = grant
+		} else {
+			p.addGrant(limit, to, grant)
+		}
+	}, answered)
+	return granted, answered
+}
+
+// giveBack returns permits to their limits. Executions that get them are added to admitted. refund also gives back what a
+// permit took of a rate, for an execution that did not start.
+func (p *admissionPass) giveBack(returns []PermitReturn, refund bool) {
+	if len(returns) == 0 {
+		return
+	}
+	calls := make(limitCalls)
+	for _, r := range returns {
+		for i, limit := range r.Limits {
+			release := enginerpc.ExchangeRelease{Execution: string(r.execution), Token: r.token, Refund: refund}
+			if r.grants != nil {
+				release.Grant = r.grants[i]
+			}
+			call := calls.to(p.Session, limit)
+			call.Releases = append(call.Releases, release)
+		}
+	}
+	p.send(calls, p.addGrant, nil)
+}
+
+// send sends the calls and passes each granted permit to grant. It adds the limits that replied to answered, unless that is nil.
+func (p *admissionPass) send(
+	calls limitCalls, grant func(submit.StoredLimit, permitKey, int64), answered map[enginecore.QuotaPolicyID]bool,
+) {
+	if len(calls) == 0 {
+		return
+	}
+	list := make([]enginerpc.ExchangeCall, 0, len(calls))
+	limits := make([]submit.StoredLimit, 0, len(calls))
+	for _, call := range calls {
+		call.Want = int64(p.slotsLeft())
+		for _, r := range p.by.TakeReturns(call.QuotaPolicyID) {
+			call.Releases = append(call.Releases, enginerpc.ExchangeRelease{Execution: string(r.execution), Token: r.token})
+		}
+		list = append(list, call.ExchangeCall)
+		limits = append(limits, call.limit)
+	}
+	answers, _ := engine.SendAll[enginerpc.ExchangeReply](p.ctx, p.Session.Core, list)
+	for i, a := range answers {
+		if a.Err != nil {
+			p.warn("a limit could not be asked, keepers ask again", a.Err)
+			continue
+		}
+		limit := list[i].QuotaPolicyID
+		if answered != nil {
+			answered[limit] = true
+		}
+		p.by.UpdateLimit(limit, LimitState{a.Reply.Crowded, a.Reply.Room})
+		for _, g := range a.Reply.Granted {
+			grant(limits[i], permitKey{limit, g.Execution, g.Token}, g.Grant)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package admission
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// completeTick carries out what a tick of limits left to its caller: it admits the executions that were granted permits, and
+// gives back permits whose holders do not run any more.
+func (a Admitter) CompleteTick(ctx context.Context, reply enginerpc.QuotaTickReply) {
+	limits := make(map[enginecore.QuotaPolicyID]submit.StoredLimit, len(reply.Quotas))
+	for _, q := range reply.Quotas {
+		limits[q.QuotaPolicyID] = submit.StoredLimit{Quota: q.QuotaPolicyID, Name: q.Name, Key: q.Key, Rate: q.Rate, WindowMS: q.WindowMs, Cap: q.Cap}
+	}
+	p := a.newPass(ctx, promoter{a.Session.Core}, 0)
+	for _, g := range reply.Granted {
+		p.addGrant(limits[g.QuotaPolicyID], permitKey{g.QuotaPolicyID, g.Execution, g.Token}, g.Grant)
+	}
+	p.deliver() // executions with a permit do not wait for the verification of others
+	p.verify(reply.Checks, limits)
+	for _, pool := range reply.Blocks {
+		p.verifyPool(pool, limits[pool.QuotaPolicyID])
+	}
+	p.deliver()
+}
+
+// verify asks executions whether they use their permits, and gives back those that they do not.
+func (p *admissionPass) verify(checks []enginerpc.QuotaCheck, limits map[enginecore.QuotaPolicyID]submit.StoredLimit) {
+	calls := make(map[enginecore.Partition]*enginerpc.VerifyAdmissionsCall)
+	checked := make(map[enginecore.Partition][]enginerpc.QuotaCheck)
+	for _, check := range checks {
+		id := enginecore.ExecutionID(check.Execution)
+		at, err := id.Partition()
+		if err != nil {
+			p.warn("a limit names something that is no execution", err)
+			continue
+		}
+		if calls[at] == nil {
+			calls[at] = &enginerpc.VerifyAdmissionsCall{Partition: at}
+		}
+		calls[at].Admissions = append(calls[at].Admissions, enginerpc.VerifyAdmissionsAdmission{
+			ExecutionID: id, Token: check.Token, Stale: check.Stale,
+		})
+		checked[at] = append(checked[at], check)
+	}
+	partitions := slices.Collect(maps.Keys(calls))
+	list := make([]enginerpc.VerifyAdmissionsCall, len(partitions))
+	for i, at := range partitions {
+		list[i] = *calls[at]
+	}
+	answers, _ := engine.SendAll[enginerpc.VerifyAdmissionsReply](p.ctx, p.Session.Core, list) // each answer has its error
+	for n, a := range answers {
+		if a.Err != nil {
+			p.warn("executions could not be asked whether they run", a.Err)
+			continue
+		}
+		for i, state := range a.Reply.States {
+			check := checked[partitions[n]][i]
+			limit := limits[check.QuotaPolicyID]
+			p.settle(state.State, admission{
+				state.ExecutionID, state.Token, false, []submit.StoredLimit{limit}, []int64{check.Grant},
+			})
+		}
+	}
+}
+
+// settle carries out what the state of an execution says about its permits.
+func (p *admissionPass) settle(state string, a admission) {
+	switch state {
+	case "waiting":
+		p.admitted = append(p.admitted, a)
+	case "revoked":
+		p.giveBack([]PermitReturn{a.permits()}, true)
+	case "gone":
+		p.giveBack([]PermitReturn{a.permits()}, false)
+	}
+}
+
+// verifyPool gives back the permits that a worker which is gone holds in a pool for executions that it does not run any more.
+// The engine ignores it when the worker has reported on its pool meanwhile.
+func (p *admissionPass) verifyPool(pool enginerpc.QuotaBlock, limit submit.StoredLimit) {
+	core := p.Session.Core
+	client := core.Client()
+	live, err := client.Do(p.ctx, client.B().Exists().Key(core.Keys().WorkerAlive(pool.WorkerInstanceID)).Build()).AsInt64()
+	if err != nil {
+		p.warn("it could not be found out whether a worker lives", enginerpc.ConnectError(err))
+		return
+	}
+	if live > 0 {
+		return
+	}
+	held, err := p.leasedAhead(pool.WorkerInstanceID)
+	if err != nil {
+		p.warn("executions of a worker that is gone could not be counted", err)
+		return
+	}
+	if held >= pool.Places {
+		return
+	}
+	partition, _ := core.Partitioning().QuotaPartition(pool.QuotaPolicyID) // a malformed id is refused by the call itself
+	reply, err := core.HoldPlaces(p.ctx, enginerpc.HoldPlacesCall{
+		Partition: partition, QuotaPolicyID: limit.Quota, Name: limit.Name, Key: limit.Key, Rate: limit.Rate, WindowMs: limit.WindowMS,
+		Cap: limit.Cap, WorkerInstanceID: pool.WorkerInstanceID, Places: held, Needed: held, Seq: pool.Seq + 1,
+	})
+	if err != nil {
+		p.warn("places of a worker that is gone could not be taken back", err)
+		return
+	}
+	for _, g := range reply.Granted {
+		p.addGrant(limit, permitKey{limit.Quota, g.Execution, g.Token}, g.Grant)
+	}
+}
+
+// leasedAhead counts the executions that a worker has leased ahead of their permits, in all partitions.
+func (p *admissionPass) leasedAhead(instance enginecore.WorkerInstanceID) (int64, error) {
+	core := p.Session.Core
+	calls := make([]enginerpc.LeasedAheadCall, core.Partitioning().Flow)
+	for i := range calls {
+		calls[i] = enginerpc.LeasedAheadCall{
+			Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}, WorkerInstanceID: instance,
+		}
+	}
+	answers, _ := engine.SendAll[enginerpc.LeasedAheadReply](p.ctx, core, calls)
+	var count int64
+	for _, a := range answers {
+		if a.Err != nil {
+			return 0, a.Err
+		}
+		count += a.Reply.Executions
+	}
+	return count, nil
+}

@@ -1,0 +1,105 @@
+package contractmode
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// contractBatch gathers calls and reads that are sent in one go, in order.
+type contractBatch struct {
+	contract *contract
+	commands rueidis.Commands
+	settle   []func(context.Context, rueidis.RedisResult)
+	reads    []*rueidis.RedisResult
+}
+
+func (c *contract) batch() *contractBatch { return &contractBatch{contract: c} }
+
+// get adds a read. Its result is there after run, which fails when the read has.
+func (b *contractBatch) get(command rueidis.Completed) *rueidis.RedisResult {
+	result := new(rueidis.RedisResult)
+	b.commands = append(b.commands, command)
+	b.settle = append(b.settle, func(_ context.Context, r rueidis.RedisResult) { *result = r })
+	b.reads = append(b.reads, result)
+	return result
+}
+
+// addOnce adds a call that must not be sent a second time blindly.
+func addOnce[R any, C enginerpc.Call[R]](b *contractBatch, call C) *engine.CallResult[R] {
+	a := new(engine.CallResult[R])
+	command, err := enginerpc.Command[R](b.contract.core, call)
+	if err != nil {
+		a.Err = err
+		return a
+	}
+	b.commands = append(b.commands, command)
+	b.settle = append(b.settle, func(_ context.Context, r rueidis.RedisResult) { a.Reply, a.Err = enginerpc.Decode[R](call, r) })
+	return a
+}
+
+// addAgain adds a call of which a repeat changes nothing more. It is repeated while the engine is away.
+func addAgain[R any, C enginerpc.Call[R]](b *contractBatch, call C) *engine.CallResult[R] {
+	a := new(engine.CallResult[R])
+	command, err := enginerpc.Command[R](b.contract.core, call)
+	if err != nil {
+		a.Err = err
+		return a
+	}
+	b.commands = append(b.commands, command)
+	b.settle = append(b.settle, func(ctx context.Context, r rueidis.RedisResult) {
+		if a.Reply, a.Err = enginerpc.Decode[R](call, r); engine.IsUnavailable(a.Err) {
+			a.Reply, a.Err = callAgain[R](ctx, b.contract, call)
+		}
+	})
+	return a
+}
+
+// run sends everything and fills in the results. Errors are in them; that of a read is returned, too.
+func (b *contractBatch) run(ctx context.Context) error {
+	if len(b.commands) == 0 {
+		return nil
+	}
+	var fault error
+	for i, result := range b.contract.client.DoMulti(ctx, b.commands...) {
+		b.settle[i](ctx, result)
+		if err := result.NonRedisError(); err != nil && fault == nil {
+			fault = engine.ReadError("read", err)
+		}
+	}
+	// A server that refuses a read, because it is loading or busy, has not said that there is nothing.
+	for _, result := range b.reads {
+		if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) && fault == nil {
+			fault = engine.ReadError("read", err)
+		}
+	}
+	return fault
+}
+
+const (
+	// contractPatience bounds the repeats of one call while the engine is away.
+	contractPatience = 15 * time.Second
+	contractPause    = 50 * time.Millisecond
+)
+
+// callAgain sends a call of which a repeat changes nothing more until the engine has answered.
+func callAgain[R any, C enginerpc.Call[R]](ctx context.Context, c *contract, call C) (R, error) {
+	for end := time.Now().Add(contractPatience); ; {
+		reply, err := enginerpc.Do[R](ctx, c.core, call)
+		if !engine.IsUnavailable(err) || ctx.Err() != nil || time.Now().After(end) {
+			return reply, err
+		}
+		engine.Pause(ctx, contractPause)
+	}
+}
+
+// isOneOf tells whether an error is one of several.
+func isOneOf(err error, list []error) bool {
+	return slices.ContainsFunc(list, func(target error) bool { return errors.Is(err, target) })
+}

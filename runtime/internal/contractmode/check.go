@@ -1,0 +1,88 @@
+package contractmode
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// checkServable refuses what the contract has no place for. The tags are those of the flow and of the run.
+func checkServable(g *flowgraph.Graph, tags []enginerpc.SubmitFlowTag) error {
+	refuse := func(node, feature string) error {
+		return fmt.Errorf("%w: flow %s, node %s: %s", engine.ErrNotInContract, g.Name, node, feature)
+	}
+	for _, tag := range tags {
+		if strings.HasPrefix(tag.Name, contractTags) {
+			return fmt.Errorf("%w: flow %s: tag %q: tags that begin with %s are its own", engine.ErrNotInContract, g.Name, tag.Name, contractTags)
+		}
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		switch {
+		case n.Wait != nil:
+			return refuse(n.Name, "a waitpoint")
+		case n.Map != nil:
+			return refuse(n.Name, "a map")
+		case n.Sub != nil:
+			return refuse(n.Name, "a sub-flow")
+		case n.ScheduleToStart > 0:
+			return refuse(n.Name, "a schedule-to-start timeout")
+		}
+		for key := range n.Tags {
+			if strings.HasPrefix(key, contractTags) {
+				return refuse(n.Name, fmt.Sprintf("tag %q: tags that begin with %s are its own", key, contractTags))
+			}
+		}
+		for _, up := range n.Upstreams {
+			if up.Kind != flowgraph.SuccessOnly {
+				return refuse(n.Name, fmt.Sprintf("an edge of kind %s, from %s", up.Kind, up.Node))
+			}
+		}
+	}
+	return checkKnownMembers(g)
+}
+
+// Members of the stored form of a flow and of a node that contract mode serves. Whatever else a definition says is refused
+// by name, so that a new feature is never ignored in silence.
+var (
+	servedOfFlow = []string{
+		"version", "name", "description", "input_type", "output_type", "codec", "deadline_ms", "tags", "return", "nodes",
+	}
+	servedOfNode = []string{
+		"name", "activity", "codec", "lane", "priority", "capabilities", "start_to_close_ms", "heartbeat_timeout_ms",
+		"keep_frames", "retry", "tags", "input", "after",
+	}
+)
+
+func checkKnownMembers(g *flowgraph.Graph) error {
+	definition, err := g.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	var stored map[string]json.RawMessage
+	if err := json.Unmarshal(definition, &stored); err != nil {
+		return err
+	}
+	var nodes []map[string]json.RawMessage
+	if err := json.Unmarshal(stored["nodes"], &nodes); err != nil {
+		return err
+	}
+	for member := range stored {
+		if !slices.Contains(servedOfFlow, member) {
+			return fmt.Errorf("%w: flow %s: %s", engine.ErrNotInContract, g.Name, member)
+		}
+	}
+	for i, n := range nodes {
+		for member := range n {
+			if !slices.Contains(servedOfNode, member) {
+				return fmt.Errorf("%w: flow %s, node %s: %s", engine.ErrNotInContract, g.Name, g.Nodes[i].Name, member)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,381 @@
+package contractmode
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+const (
+	// contractGrant is how long a grant is good. It is used up in the same moment; one that is left over by a lost call
+	// keeps others from the execution that long.
+	contractGrant = 5 * time.Second
+	// minCandidates and maxCandidates bound how many executions at the head of a lane a claim looks at. What the worker
+	// cannot run is passed over, up to that many.
+	minCandidates = 16
+	maxCandidates = 128
+)
+
+// contractCandidate is an execution that may be claimed, with its claimFields.
+type contractCandidate struct {
+	id   enginecore.ExecutionID
+	core engine.Record
+}
+
+// suits tells that a worker can take it.
+func (x contractCandidate) suits(r *enginerpc.ClaimRequest) bool {
+	eligible := x.core["lifecycle_phase"] == "runnable" && x.core["eligibility_state"] == "eligible_now"
+	if !eligible && !x.core.IsReclaimable() || x.core.Lane() != r.LaneID {
+		return false
+	}
+	if !strings.Contains(r.Kinds, "\n"+x.core["execution_kind"]+"\n") {
+		return false
+	}
+	offered := strings.Split(r.Capabilities, ",")
+	for need := range strings.SplitSeq(x.core["required_capabilities"], ",") {
+		if need != "" && !slices.Contains(offered, need) {
+			return false
+		}
+	}
+	return true
+}
+
+// Claim looks at the head of the lane and at what lost its worker, and takes what the worker can run: a grant and a claim
+// for each.
+func (c *contract) Claim(ctx context.Context, call enginerpc.ClaimCall) (enginerpc.ClaimReply, error) {
+	c.noteLane(call.LaneID)
+	reply := enginerpc.ClaimReply{Status: enginerpc.StatusOK}
+	if call.Repeated {
+		var err error
+		if reply.Executions, err = c.claimedBefore(ctx, call.Partition, &call.ClaimRequest); err != nil || len(reply.Executions) > 0 {
+			return reply, err
+		}
+	}
+	candidates, err := c.candidates(ctx, call.Partition, call.LaneID, call.Count)
+	if err != nil {
+		return reply, err
+	}
+	candidates = slices.DeleteFunc(candidates, func(x contractCandidate) bool { return !x.suits(&call.ClaimRequest) })
+	reply.Executions, reply.Remaining, err = c.takeSome(ctx, call.Partition, &call.ClaimRequest, candidates)
+	return reply, err
+}
+
+// candidates are the executions that stand first in a lane, and those whose worker was lost.
+func (c *contract) candidates(ctx context.Context, p enginecore.Partition, lane enginecore.LaneID, count int64) ([]contractCandidate, error) {
+	last := min(max(2*count, minCandidates), maxCandidates) - 1
+	lists, err := c.read(ctx,
+		c.client.B().Zrange().Key(c.keys.LaneEligible(p, lane)).Min("0").Max(engine.Decimal(last)).Build(),
+		c.client.B().Zrangebyscore().Key(c.keys.IndexLeaseExpiry(p)).Min("-inf").Max(engine.Decimal(c.now().UnixMilli())).Limit(0, last+1).Build(),
+		c.client.B().Zrange().Key(c.keys.LaneActive(p, lane)).Min("0").Max(engine.Decimal(last)).Build())
+	if err != nil {
+		return nil, err
+	}
+	ids := idsOf[enginecore.ExecutionID](lists[0])
+	enough := int64(len(ids)) >= count
+	for i, list := range lists[1:] {
+		if enough && i > 0 {
+			break // what an operator has revoked can wait until there is less to do
+		}
+		for _, id := range idsOf[enginecore.ExecutionID](list) {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	cores, err := c.readCores(ctx, ids, engine.ClaimFields)
+	if err != nil {
+		return nil, err
+	}
+	candidates := make([]contractCandidate, len(ids))
+	for i, id := range ids {
+		candidates[i] = contractCandidate{id, cores[i]}
+	}
+	return candidates, nil
+}
+
+// takeSome claims as many of the candidates as are asked for, the next ones for those that others were faster with. It
+// tells how many it left.
+func (c *contract) takeSome(ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest, candidates []contractCandidate) (taken []enginerpc.ClaimedExecution, left int64, err error) {
+	for len(candidates) > 0 && int64(len(taken)) < r.Count {
+		batch := candidates[:min(int(r.Count)-len(taken), len(candidates))]
+		candidates = candidates[len(batch):]
+		claimed, err := c.take(ctx, p, r, batch)
+		taken = append(taken, claimed...)
+		if err != nil {
+			if len(taken) > 0 && !errors.Is(err, enginecore.ErrOutcomeUnknown) {
+				return taken, int64(len(candidates)), nil
+			}
+			return taken, int64(len(candidates)), err
+		}
+	}
+	return taken, int64(len(candidates)), nil
+}
+
+// contractClaim is one claim under way.
+type contractClaim struct {
+	contractCandidate
+	claim  func() (enginerpc.ClaimExecutionReply, error)
+	policy *rueidis.RedisResult
+	input  *rueidis.RedisResult
+	tags   *rueidis.RedisResult
+	flow   *rueidis.RedisResult
+	header *rueidis.RedisResult
+}
+
+var (
+	claimTags   = []string{tagNode}
+	claimFlow   = []string{"flow_kind"}
+	claimHeader = []string{tagRunID, tagGraphHash, tagTrace, tagDeadline}
+)
+
+// take claims executions, and reads what their worker needs, in one go.
+func (c *contract) take(ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest, candidates []contractCandidate) ([]enginerpc.ClaimedExecution, error) {
+	b := c.batch()
+	claims := make([]*contractClaim, len(candidates))
+	for i, x := range candidates {
+		claims[i] = &contractClaim{contractCandidate: x}
+		c.addClaim(b, claims[i], r)
+		c.addReads(b, claims[i], p)
+	}
+	fault := b.run(ctx)
+	var taken []enginerpc.ClaimedExecution
+	var ended []contractEnd
+	for _, x := range claims {
+		reply, err := x.claim()
+		if errors.Is(err, enginecore.ErrMaxRetriesExhausted) {
+			ended = append(ended, contractEnd{id: x.id, flow: enginecore.FlowID(x.core["flow_id"]), outcome: "failed"})
+		}
+		if errors.Is(err, enginecore.ErrOutcomeUnknown) || errors.Is(err, enginecore.ErrUnavailable) {
+			fault = err
+		}
+		if err != nil {
+			c.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: somebody else was faster", engine.EventClaimLost.Attr(), slog.String("execution", string(x.id)),
+				slog.Any("error", err))
+			continue
+		}
+		taken = append(taken, c.claimed(x, reply, p, r))
+	}
+	if fault == nil {
+		fault = c.addInputs(ctx, p, taken)
+	}
+	if fault != nil {
+		// Some may be ours without our knowing, or without their inputs: a repeat of the call finds them.
+		return nil, errors.Join(enginecore.ErrOutcomeUnknown, fault)
+	}
+	if len(ended) > 0 {
+		_, fault = c.propagate(ctx, p, r.LaneID, ended...)
+	}
+	return taken, fault
+}
+
+// addClaim adds grant and claim of one execution to a batch.
+func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.ClaimRequest) {
+	grant := enginerpc.Grant{
+		ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.WorkerInstanceID, LaneID: r.LaneID, GrantTTL: contractGrant,
+		WorkerCapabilitiesCSV: r.Capabilities,
+	}
+	lease := contractLeaseID(r.ClaimID, x.id)
+	attempt := enginecore.AttemptID(contractID(r.ClaimID, x.id, "attempt"))
+	current := enginecore.AttemptIndex(x.core.Int("current_attempt_index"))
+	next := enginecore.AttemptIndex(x.core.Int("total_attempt_count"))
+	switch {
+	case x.core.IsReclaimable():
+		addOnce[enginerpc.IssueReclaimGrantReply](b, enginerpc.IssueReclaimGrantCall{Grant: grant})
+		a := addOnce[enginerpc.ReclaimExecutionReply](b, enginerpc.ReclaimExecutionCall{
+			OldAttemptIndex: current, AttemptIndex: next, ExecutionID: x.id, WorkerID: r.WorkerID,
+			WorkerInstanceID: r.WorkerInstanceID, LaneID: r.LaneID, LeaseID: lease, LeaseTTL: r.LeaseTTL, AttemptID: attempt,
+		})
+		x.claim = func() (enginerpc.ClaimExecutionReply, error) { return enginerpc.ClaimExecutionReply(a.Reply), a.Err }
+	case x.core["attempt_state"] == "attempt_interrupted":
+		addOnce[enginerpc.IssueClaimGrantReply](b, enginerpc.IssueClaimGrantCall{Grant: grant})
+		a := addOnce[enginerpc.ClaimResumedExecutionReply](b, enginerpc.ClaimResumedExecutionCall{
+			AttemptIndex: current, ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.WorkerInstanceID,
+			LaneID: r.LaneID, LeaseID: lease, LeaseTTL: r.LeaseTTL,
+		})
+		x.claim = func() (enginerpc.ClaimExecutionReply, error) { return enginerpc.ClaimExecutionReply(a.Reply), a.Err }
+	default:
+		addOnce[enginerpc.IssueClaimGrantReply](b, enginerpc.IssueClaimGrantCall{Grant: grant})
+		a := addOnce[enginerpc.ClaimExecutionReply](b, enginerpc.ClaimExecutionCall{
+			AttemptIndex: next, ExecutionID: x.id, WorkerID: r.WorkerID, WorkerInstanceID: r.WorkerInstanceID,
+			LaneID: r.LaneID, LeaseID: lease, LeaseTTL: r.LeaseTTL, RenewBefore: r.LeaseTTL * 2 / 3, AttemptID: attempt,
+		})
+		x.claim = func() (enginerpc.ClaimExecutionReply, error) { return a.Reply, a.Err }
+	}
+}
+
+// addReads adds what the worker needs to know of an execution to a batch.
+func (c *contract) addReads(b *contractBatch, x *contractClaim, p enginecore.Partition) {
+	x.policy = b.get(c.client.B().Get().Key(c.keys.ExecPolicy(x.id)).Build())
+	x.input = b.get(c.client.B().Get().Key(c.keys.ExecPayload(x.id)).Build())
+	x.tags = b.get(c.hmget(c.keys.ExecTags(x.id), claimTags))
+	if id := enginecore.FlowID(x.core["flow_id"]); id != "" {
+		x.flow = b.get(c.hmget(c.keys.FlowCore(p, id), claimFlow))
+		x.header = b.get(c.hmget(c.keys.FlowTags(p, id), claimHeader))
+	}
+}
+
+// contractID derives the id of something that a claim makes, so that a repeat finds it.
+func contractID(claimID string, id enginecore.ExecutionID, kind string) string {
+	space, err := uuid.Parse(claimID)
+	if err != nil {
+		space = uuid.NewSHA1(uuid.NameSpaceOID, []byte(claimID))
+	}
+	return uuid.NewSHA1(space, []byte(kind+" "+string(id))).String()
+}
+
+func contractLeaseID(claimID string, id enginecore.ExecutionID) enginecore.LeaseID {
+	return enginecore.LeaseID(contractID(claimID, id, "lease"))
+}
+
+// claimed notes a lease and describes it to the worker.
+func (c *contract) claimed(x *contractClaim, reply enginerpc.ClaimExecutionReply, p enginecore.Partition, r *enginerpc.ClaimRequest) enginerpc.ClaimedExecution {
+	tags := hashrecord.Read(*x.tags, claimTags)
+	out := enginerpc.ClaimedExecution{
+		ExecutionID: x.id, Node: tags[tagNode], Kind: x.core["execution_kind"], FlowID: enginecore.FlowID(x.core["flow_id"]),
+		AttemptIndex: reply.AttemptIndex, AttemptID: reply.AttemptID, AttemptType: reply.AttemptType, LeaseID: reply.LeaseID,
+		LeaseEpoch: reply.LeaseEpoch, LeaseExpiresAt: reply.LeaseExpiresAt, RetryCount: x.core.Int("retry_count"),
+		CreatedAt: x.core.Time("created_at"), InputsComplete: true,
+	}
+	if out.Node == "" {
+		out.Node = string(x.id)
+	}
+	out.Policy, _ = x.policy.AsBytes() // nil where there is none
+	out.Payload, _ = x.input.AsBytes()
+	lease := contractLease{
+		partition: p, lane: r.LaneID, flow: out.FlowID, node: tags[tagNode], attempt: out.AttemptIndex, worker: r.WorkerInstanceID,
+		policy: out.Policy, retries: out.RetryCount, epoch: out.LeaseEpoch, attemptID: out.AttemptID,
+	}
+	if x.header != nil {
+		header := hashrecord.Read(*x.header, claimHeader)
+		out.FlowName = hashrecord.Read(*x.flow, claimFlow)["flow_kind"]
+		out.RunID, out.TraceContext, out.DeadlineAt = header[tagRunID], header[tagTrace], header.Time(tagDeadline)
+		lease.graphHash = header[tagGraphHash]
+	}
+	c.leases.add(x.id, out.LeaseID, &lease, r.LeaseTTL)
+	return out
+}
+
+// claimedBefore finds what an earlier try of the same claim has got.
+func (c *contract) claimedBefore(ctx context.Context, p enginecore.Partition, r *enginerpc.ClaimRequest) ([]enginerpc.ClaimedExecution, error) {
+	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.IndexWorkerLeases(p, r.WorkerInstanceID)).Build())
+	if err != nil {
+		return nil, err
+	}
+	ids := idsOf[enginecore.ExecutionID](results[0])
+	cores, err := c.readCores(ctx, ids, engine.ClaimFields)
+	if err != nil {
+		return nil, err
+	}
+	b := c.batch()
+	var claims []*contractClaim
+	for i, id := range ids {
+		if lease := contractLeaseID(r.ClaimID, id); cores[i]["current_lease_id"] == string(lease) {
+			x := &contractClaim{contractCandidate: contractCandidate{id, cores[i]}}
+			c.addReads(b, x, p)
+			claims = append(claims, x)
+		}
+	}
+	if err := b.run(ctx); err != nil {
+		return nil, err
+	}
+	taken := make([]enginerpc.ClaimedExecution, len(claims))
+	for i, x := range claims {
+		taken[i] = c.claimed(x, enginerpc.ClaimExecutionReply{
+			LeaseID: enginecore.LeaseID(x.core["current_lease_id"]), LeaseEpoch: enginecore.LeaseEpoch(x.core.Int("current_lease_epoch")),
+			AttemptID:    enginecore.AttemptID(x.core["current_attempt_id"]),
+			AttemptIndex: enginecore.AttemptIndex(x.core.Int("current_attempt_index")), LeaseExpiresAt: x.core.Time("lease_expires_at"),
+		}, p, r)
+	}
+	return taken, c.addInputs(ctx, p, taken)
+}
+
+// maxClaimedInputs bounds the upstreams whose results come with a claim; those of a node with more are read by its task.
+const maxClaimedInputs = 32
+
+// addInputs adds the flow's input and the results of upstreams to claimed executions that use them.
+func (c *contract) addInputs(ctx context.Context, p enginecore.Partition, taken []enginerpc.ClaimedExecution) error {
+	b := c.batch()
+	var finish []func()
+	budget := maxClaimedInputs
+	for i := range taken {
+		x := &taken[i]
+		plan, err := submit.DecodePolicy(x.Policy)
+		if err != nil || plan.Input == nil || x.FlowID == "" {
+			continue // the task finds out
+		}
+		if plan.Input.UsesFlowInput() {
+			read := b.get(c.client.B().Hget().Key(c.keys.FlowTags(p, x.FlowID)).Field(tagInput).Build())
+			finish = append(finish, func() { x.FlowInput, _ = read.AsBytes() })
+		}
+		nodes := plan.Input.InputNodes()
+		if budget -= len(nodes); budget < 0 {
+			x.InputsComplete = len(nodes) == 0
+			continue
+		}
+		for _, node := range nodes {
+			read := b.get(c.client.B().Get().Key(c.keys.ExecResult(enginecore.ExecutionIDFor(p, x.FlowID, node))).Build())
+			finish = append(finish, func() {
+				if result, err := read.AsBytes(); err == nil {
+					x.Inputs = append(x.Inputs, enginerpc.NodeInput{Name: node, Result: result})
+				}
+			})
+		}
+	}
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	for _, f := range finish {
+		f()
+	}
+	return nil
+}
+
+// contractInputs is the number of results that ReadInputs reads at once.
+const contractInputs = 8
+
+// ReadInputs reads results of upstreams, a page of them. The cursor is the number of the next one.
+func (c *contract) ReadInputs(ctx context.Context, call enginerpc.ReadInputsCall) (enginerpc.ReadInputsReply, error) {
+	reply := enginerpc.ReadInputsReply{Status: enginerpc.StatusOK}
+	results, err := c.read(ctx, c.client.B().Get().Key(c.keys.ExecPolicy(call.ExecutionID)).Build(),
+		c.hmget(c.keys.ExecCore(call.ExecutionID), []string{"flow_id"}))
+	if err != nil {
+		return reply, err
+	}
+	policy, _ := results[0].AsBytes()
+	plan, err := submit.DecodePolicy(policy)
+	if err != nil || plan.Input == nil {
+		return reply, err
+	}
+	flowID := enginecore.FlowID(hashrecord.Read(results[1], []string{"flow_id"})["flow_id"])
+	nodes := plan.Input.InputNodes()
+	first := min(int(engine.Record{"cursor": call.Cursor}.Int("cursor")), len(nodes))
+	page := nodes[first:min(first+contractInputs, len(nodes))]
+	commands := make(rueidis.Commands, len(page))
+	for i, node := range page {
+		commands[i] = c.client.B().Get().Key(c.keys.ExecResult(enginecore.ExecutionIDFor(call.Partition, flowID, node))).Build()
+	}
+	if results, err = c.read(ctx, commands...); err != nil {
+		return reply, err
+	}
+	for i, node := range page {
+		if result, err := results[i].AsBytes(); err == nil {
+			reply.Inputs = append(reply.Inputs, enginerpc.NodeInput{Name: node, Result: result})
+		}
+	}
+	if next := first + len(page); next < len(nodes) {
+		reply.NextCursor = engine.Decimal(int64(next))
+	}
+	return reply, nil
+}

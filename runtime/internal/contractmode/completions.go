@@ -1,0 +1,194 @@
+package contractmode
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+const (
+	// followAfter is how long a keeper leaves it to the one who ended an execution to tell its downstreams.
+	followAfter = 200 * time.Millisecond
+	// maxFollowed bounds the ends that wait to be looked at. Those beyond it are found by reconciliation.
+	maxFollowed = 10_000
+)
+
+// completion is the message of the contract about an execution that has ended.
+type completion struct {
+	FlowID      enginecore.FlowID      `json:"flow_id"`
+	ExecutionID enginecore.ExecutionID `json:"execution_id"`
+	Outcome     string                 `json:"outcome"`
+}
+
+// completionQueue gathers completions that were heard.
+type completionQueue struct {
+	mu    sync.Mutex
+	heard []completion
+}
+
+func (q *completionQueue) hear(message string) {
+	var m completion
+	if err := json.Unmarshal([]byte(message), &m); err != nil || m.FlowID == "" {
+		return
+	}
+	if _, err := m.ExecutionID.Partition(); err != nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.heard) < maxFollowed {
+		q.heard = append(q.heard, m)
+	}
+}
+
+func (q *completionQueue) take() []completion {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	heard := q.heard
+	q.heard = nil
+	return heard
+}
+
+// followCompletions hears which executions have ended, and does what is left to do when whoever ended one does not: because a worker
+// has died between two calls, or another program has no part in it.
+func (c *contract) FollowCompletions(ctx context.Context) {
+	var q completionQueue
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		c.session.Hub.Listen(ctx, []string{c.keys.ChannelCompletions()}, func() {}, func(_, message string) { q.hear(message) })
+	})
+	defer listening.Wait()
+	for ctx.Err() == nil {
+		engine.Pause(ctx, followAfter)
+		batch := q.take()
+		if len(batch) == 0 {
+			continue
+		}
+		engine.Pause(ctx, followAfter)
+		if err := c.follow(ctx, batch); err != nil && ctx.Err() == nil {
+			c.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: looking after ended executions failed, the next reconciliation does it", engine.EventAttendFailed.Attr(),
+				slog.Any("error", err))
+		}
+	}
+}
+
+// follow propagates the ends whose edges are not all resolved, and looks whether flows are over.
+func (c *contract) follow(ctx context.Context, batch []completion) error {
+	byPartition := make(map[enginecore.Partition][]completion)
+	for _, m := range batch {
+		p, err := m.ExecutionID.Partition()
+		if err == nil {
+			byPartition[p] = append(byPartition[p], m)
+		}
+	}
+	for p, ends := range byPartition {
+		for len(ends) > 0 {
+			page := ends[:min(len(ends), contractPage)]
+			ends = ends[len(page):]
+			if err := c.followPage(ctx, p, page); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *contract) followPage(ctx context.Context, p enginecore.Partition, page []completion) error {
+	commands := make(rueidis.Commands, len(page))
+	ids := make([]enginecore.ExecutionID, len(page))
+	for i, m := range page {
+		commands[i] = c.client.B().Smembers().Key(c.keys.FlowOut(m.FlowID, m.ExecutionID)).Build()
+		ids[i] = m.ExecutionID
+	}
+	results, err := c.read(ctx, commands...)
+	if err != nil {
+		return err
+	}
+	cores, err := c.readCores(ctx, ids, []string{"lifecycle_phase", "terminal_outcome", "current_attempt_index", "cancellation_reason"})
+	if err != nil {
+		return err
+	}
+	for i, m := range page {
+		outcome := cores[i]["terminal_outcome"]
+		if !cores[i].IsTerminal() || outcome == "" || outcome == "none" {
+			continue // it has been replayed
+		}
+		end := contractEnd{id: m.ExecutionID, flow: m.FlowID, outcome: outcome}
+		done, err := c.isFollowed(ctx, p, end, idsOf[enginecore.EdgeID](results[i]))
+		if err != nil {
+			return err
+		}
+		if !done {
+			if _, err := c.propagate(ctx, p, "", end); err != nil {
+				return err
+			}
+		}
+		if outcome == "cancelled" || outcome == "expired" || outcome == "skipped" {
+			if err := c.tellLast(ctx, m.ExecutionID, cores[i]); err != nil {
+				return err
+			}
+		}
+		if err := c.ends.check(ctx, c, p, m.FlowID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellLast tells the worker of the last attempt that the execution was ended from outside. One that has finished it knows
+// nothing of the lease any more.
+func (c *contract) tellLast(ctx context.Context, id enginecore.ExecutionID, core engine.Record) error {
+	if core["current_attempt_index"] == "" {
+		return nil
+	}
+	fields := []string{"worker_instance_id", "lease_id"}
+	attempt := enginecore.AttemptIndex(core.Int("current_attempt_index"))
+	results, err := c.read(ctx, c.hmget(c.keys.AttemptRecord(id, attempt), fields))
+	if err != nil {
+		return err
+	}
+	if last := hashrecord.Read(results[0], fields); last["worker_instance_id"] != "" {
+		reason := core["cancellation_reason"]
+		if core["terminal_outcome"] != "cancelled" {
+			reason = core["terminal_outcome"]
+		}
+		c.tellCancel(ctx, enginecore.WorkerInstanceID(last["worker_instance_id"]), id, last["lease_id"], reason)
+	}
+	return nil
+}
+
+// isFollowed tells whether all edges from an execution are resolved.
+func (c *contract) isFollowed(ctx context.Context, p enginecore.Partition, end contractEnd, edges []enginecore.EdgeID) (bool, error) {
+	commands := make(rueidis.Commands, len(edges))
+	for i, edge := range edges {
+		commands[i] = c.client.B().Hget().Key(c.keys.FlowEdge(p, end.flow, edge)).Field("downstream_execution_id").Build()
+	}
+	downs, err := c.read(ctx, commands...)
+	if err != nil {
+		return false, err
+	}
+	commands = commands[:0]
+	for i, edge := range edges {
+		if down, err := downs[i].ToString(); err == nil {
+			commands = append(commands, c.client.B().Sismember().Key(c.keys.ExecDepsUnresolved(enginecore.ExecutionID(down))).Member(string(edge)).Build())
+		}
+	}
+	open, err := c.read(ctx, commands...)
+	if err != nil {
+		return false, err
+	}
+	for _, result := range open {
+		if n, err := result.AsInt64(); err != nil || n == 1 {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,366 @@
+package contractmode
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// contractLease is what has to be known of a lease to report about it: the contract's functions want to be told.
+type contractLease struct {
+	partition enginecore.Partition
+	lane      enginecore.LaneID
+	flow      enginecore.FlowID
+	node      string
+	graphHash string
+	attempt   enginecore.AttemptIndex
+	attemptID enginecore.AttemptID
+	epoch     enginecore.LeaseEpoch
+	worker    enginecore.WorkerInstanceID
+	policy    []byte
+	retries   int64
+
+	overdue time.Time // when the attempt has taken too long; zero is never
+	until   time.Time // when the record is forgotten unless it is renewed
+}
+
+func (l *contractLease) end(id enginecore.ExecutionID, outcome string) contractEnd {
+	return contractEnd{id, l.flow, l.node, l.graphHash, outcome}
+}
+
+// contractLeases are the leases of this process.
+type contractLeases struct {
+	mu     sync.Mutex
+	held   map[enginecore.LeaseID]*contractLease
+	purged time.Time
+}
+
+// overdueGrace is what a function that is told to end gets on top of its start-to-close timeout.
+const overdueGrace = 2 * time.Second
+
+func (b *contractLeases) add(id enginecore.ExecutionID, lease enginecore.LeaseID, l *contractLease, ttl time.Duration) {
+	now := time.Now()
+	if plan, err := submit.DecodePolicy(l.policy); err == nil && plan.StartToClose > 0 {
+		l.overdue = now.Add(plan.StartToClose + overdueGrace)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held == nil {
+		b.held = make(map[enginecore.LeaseID]*contractLease)
+	}
+	l.until = now.Add(2 * ttl)
+	b.held[lease] = l
+	if now.Sub(b.purged) > ttl {
+		b.purged = now
+		for old, l := range b.held {
+			if now.After(l.until) {
+				delete(b.held, old)
+			}
+		}
+	}
+}
+
+func (b *contractLeases) get(lease enginecore.LeaseID) *contractLease {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held[lease]
+}
+
+func (b *contractLeases) renewed(lease enginecore.LeaseID, ttl time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if l := b.held[lease]; l != nil {
+		l.until = time.Now().Add(2 * ttl)
+	}
+}
+
+func (b *contractLeases) drop(lease enginecore.LeaseID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.held, lease)
+}
+
+var leaseFields = []string{"lane_id", "flow_id", "current_attempt_index", "current_worker_instance_id", "retry_count"}
+
+// leaseOf is what is known of a lease, by this process or by the engine.
+func (c *contract) leaseOf(ctx context.Context, p enginecore.Partition, id enginecore.ExecutionID, lease enginecore.LeaseID) (*contractLease, error) {
+	if l := c.leases.get(lease); l != nil {
+		return l, nil
+	}
+	results, err := c.read(ctx, c.hmget(c.keys.ExecCore(id), leaseFields), c.client.B().Get().Key(c.keys.ExecPolicy(id)).Build())
+	if err != nil {
+		return nil, err
+	}
+	core := hashrecord.Read(results[0], leaseFields)
+	policy, _ := results[1].AsBytes() // nil where there is none
+	return &contractLease{
+		partition: p, lane: core.Lane(), flow: enginecore.FlowID(core["flow_id"]), policy: policy, retries: core.Int("retry_count"),
+		attempt: enginecore.AttemptIndex(core.Int("current_attempt_index")),
+		worker:  enginecore.WorkerInstanceID(core["current_worker_instance_id"]),
+	}, nil
+}
+
+// endedBySelf tells by a refusal that this very lease has ended the execution before, so that the reply was lost.
+func endedBySelf(err error, epoch enginecore.LeaseEpoch, attempt enginecore.AttemptID, outcome string) bool {
+	var refusal *enginecore.Error
+	if !errors.As(err, &refusal) || refusal.Code != enginecore.ErrExecutionNotActive {
+		return false
+	}
+	return refusal.Detail("terminal_outcome") == outcome && refusal.Detail("attempt_id") == string(attempt) &&
+		refusal.Detail("lease_epoch") == strconv.FormatInt(int64(epoch), 10)
+}
+
+// Complete commits a result, tells the downstreams, and hands on one of them, or another execution of the lane.
+func (c *contract) Complete(ctx context.Context, call enginerpc.CompleteCall) (enginerpc.CompleteReply, error) {
+	reply := enginerpc.CompleteReply{Status: enginerpc.StatusOK}
+	lease, err := c.leaseOf(ctx, call.Partition, call.ExecutionID, call.LeaseID)
+	if err != nil {
+		return reply, err
+	}
+	_, err = c.core.CompleteExecution(ctx, enginerpc.CompleteExecutionCall{
+		AttemptIndex: lease.attempt, WorkerInstanceID: lease.worker, LaneID: lease.lane, ExecutionID: call.ExecutionID,
+		LeaseID: call.LeaseID, LeaseEpoch: call.LeaseEpoch, AttemptID: call.AttemptID, ResultPayload: call.Result,
+	})
+	if endedBySelf(err, call.LeaseEpoch, call.AttemptID, "success") {
+		reply.Status, err = enginerpc.StatusAlreadySatisfied, nil
+	}
+	if err != nil {
+		return reply, err
+	}
+	first := reply.Status == enginerpc.StatusOK
+	ready, err := c.propagateOnce(ctx, call.Partition, call.LaneID, first, lease.end(call.ExecutionID, "success"))
+	if err != nil {
+		return reply, err
+	}
+	if call.Repeated && call.Count > 0 {
+		reply.Executions, err = c.claimedBefore(ctx, call.Partition, &call.ClaimRequest)
+	}
+	mine := ready[:0:0]
+	for _, x := range ready {
+		if x.suits(&call.ClaimRequest) {
+			mine = append(mine, x)
+		}
+	}
+	if err == nil && len(reply.Executions) == 0 {
+		reply.Executions, reply.Remaining, err = c.takeSome(ctx, call.Partition, &call.ClaimRequest, mine)
+	}
+	if err == nil {
+		c.leases.drop(call.LeaseID)
+	}
+	if err == nil && len(reply.Executions) == 0 {
+		reply.Remaining, err = c.waiting(ctx, call.Partition, call.LaneID)
+	}
+	return reply, err
+}
+
+// waiting is how many executions of a lane are eligible.
+func (c *contract) waiting(ctx context.Context, p enginecore.Partition, lane enginecore.LaneID) (int64, error) {
+	results, err := c.read(ctx, c.client.B().Zcard().Key(c.keys.LaneEligible(p, lane)).Build())
+	if err != nil {
+		return 0, err
+	}
+	return results[0].AsInt64()
+}
+
+// Fail reports a failed attempt with the retry that the stored policy grants.
+func (c *contract) Fail(ctx context.Context, call enginerpc.FailCall) (enginerpc.FailReply, error) {
+	reply := enginerpc.FailReply{Status: enginerpc.StatusOK}
+	lease, err := c.leaseOf(ctx, call.Partition, call.ExecutionID, call.LeaseID)
+	if err != nil {
+		return reply, err
+	}
+	failed, err := c.core.FailExecution(ctx, enginerpc.FailExecutionCall{
+		AttemptIndex: lease.attempt, WorkerInstanceID: lease.worker, LaneID: lease.lane, ExecutionID: call.ExecutionID,
+		LeaseID: call.LeaseID, LeaseEpoch: call.LeaseEpoch, AttemptID: call.AttemptID, FailureReason: call.Reason,
+		FailureCategory: call.Category, RetryPolicyJSON: contractRetry(lease, call),
+	})
+	switch {
+	case endedBySelf(err, call.LeaseEpoch, call.AttemptID, "failed"):
+		reply.Status, failed.Outcome = enginerpc.StatusAlreadySatisfied, "terminal_failed"
+	case retriedBySelf(err, call.LeaseEpoch):
+		reply.Status, failed.Outcome = enginerpc.StatusAlreadySatisfied, "retry_scheduled"
+	case err != nil:
+		return reply, err
+	}
+	reply.Outcome, reply.DueAt = failed.Outcome, failed.DelayUntil
+	if failed.Outcome == "retry_scheduled" {
+		c.leases.drop(call.LeaseID)
+		if !failed.DelayUntil.IsZero() {
+			c.tellDue(ctx, call.Partition, failed.DelayUntil.UnixMilli())
+		}
+		return reply, nil
+	}
+	if _, err := c.propagate(ctx, call.Partition, "", lease.end(call.ExecutionID, "failed")); err != nil {
+		return reply, err
+	}
+	c.leases.drop(call.LeaseID)
+	return reply, nil
+}
+
+// retriedBySelf tells by a refusal that this lease has reported its failure before, and a retry follows.
+func retriedBySelf(err error, epoch enginecore.LeaseEpoch) bool {
+	var refusal *enginecore.Error
+	return errors.As(err, &refusal) && refusal.Code == enginecore.ErrExecutionNotActive &&
+		refusal.Detail("lifecycle_phase") == "runnable" && refusal.Detail("lease_epoch") == strconv.FormatInt(int64(epoch), 10)
+}
+
+// contractRetry is the retry policy for one failure: the stored one's limit, with the delay worked out here, since the
+// contract knows neither jitter nor a delay that the failure asks for.
+func contractRetry(lease *contractLease, call enginerpc.FailCall) []byte {
+	var stored submit.StoredPolicy
+	if err := json.Unmarshal(lease.policy, &stored); err != nil || stored.Retry == nil || !call.Retryable {
+		return nil
+	}
+	backoff := stored.Retry.Backoff
+	delay := min(float64(backoff.InitialMS)*math.Pow(backoff.Multiplier, float64(lease.retries)), float64(backoff.MaxMS))
+	delay += delay * float64(backoff.JitterPermille) / 1000 * float64(call.JitterPermille) / 1000
+	ms := int64(delay)
+	if call.RetryAfter > 0 {
+		ms = call.RetryAfter.Milliseconds()
+	}
+	type fixed struct {
+		Type  string `json:"type"`
+		Delay int64  `json:"delay_ms"`
+	}
+	policy, _ := json.Marshal(struct { // these types always have a JSON form
+		MaxRetries int   `json:"max_retries"`
+		Backoff    fixed `json:"backoff"`
+	}{stored.Retry.MaxRetries, fixed{"fixed", max(ms, 1)}})
+	return policy
+}
+
+// Release puts an execution back: delayed until now, which keeps its attempt, and promoted at once.
+func (c *contract) Release(ctx context.Context, call enginerpc.ReleaseCall) (enginerpc.ReleaseReply, error) {
+	reply := enginerpc.ReleaseReply{Status: enginerpc.StatusOK}
+	lease, err := c.leaseOf(ctx, call.Partition, call.ExecutionID, call.LeaseID)
+	if err != nil {
+		return reply, err
+	}
+	now := c.now()
+	b := c.batch()
+	delayed := addOnce[enginerpc.DelayExecutionReply](b, enginerpc.DelayExecutionCall{
+		AttemptIndex: lease.attempt, WorkerInstanceID: lease.worker, LaneID: lease.lane, ExecutionID: call.ExecutionID,
+		LeaseID: call.LeaseID, LeaseEpoch: call.LeaseEpoch, AttemptID: call.AttemptID, DelayUntil: now,
+	})
+	promoted := addOnce[enginerpc.PromoteDelayedReply](b, enginerpc.PromoteDelayedCall{LaneID: lease.lane, ExecutionID: call.ExecutionID, Now: now})
+	if err := b.run(ctx); err != nil {
+		return reply, err
+	}
+	c.leases.drop(call.LeaseID)
+	if delayed.Err == nil {
+		c.tellWork(ctx, call.Partition, lease.lane)
+	}
+	return reply, errors.Join(delayed.Err, promoted.Err)
+}
+
+// renewHistoryGrace is how long the record of a lease stays after its end, as other FlowFabric clients want it.
+const renewHistoryGrace = 5 * time.Second
+
+// renewAll renews lease by lease, in one go.
+func (c *contract) RenewAll(ctx context.Context, calls []enginerpc.RenewCall) ([]engine.CallResult[enginerpc.RenewReply], error) {
+	_, _ = c.readClock(ctx) // an old reading does for a while
+	b := c.batch()
+	renewals := make([][]*engine.CallResult[enginerpc.RenewLeaseReply], len(calls))
+	for i, call := range calls {
+		for _, l := range call.Leases {
+			var attempt enginecore.AttemptIndex
+			if lease := c.leases.get(l.LeaseID); lease != nil {
+				attempt = lease.attempt
+			}
+			renewals[i] = append(renewals[i], addOnce[enginerpc.RenewLeaseReply](b, enginerpc.RenewLeaseCall{
+				ExecutionID: l.ExecutionID, AttemptIndex: attempt, AttemptID: l.AttemptID, LeaseID: l.LeaseID,
+				LeaseEpoch: l.LeaseEpoch, LeaseTTL: call.LeaseTTL, LeaseHistoryGrace: renewHistoryGrace,
+			}))
+		}
+	}
+	_ = b.run(ctx) // the errors are in the answers
+	answers := make([]engine.CallResult[enginerpc.RenewReply], len(calls))
+	var faults []error
+	for i, call := range calls {
+		answers[i] = c.renewal(ctx, call, renewals[i])
+		faults = append(faults, answers[i].Err)
+	}
+	return answers, errors.Join(faults...)
+}
+
+// renewal gathers the answers of one call.
+func (c *contract) renewal(ctx context.Context, call enginerpc.RenewCall, renewed []*engine.CallResult[enginerpc.RenewLeaseReply]) engine.CallResult[enginerpc.RenewReply] {
+	a := engine.CallResult[enginerpc.RenewReply]{Reply: enginerpc.RenewReply{Status: enginerpc.StatusOK}}
+	for i, l := range call.Leases {
+		var refusal *enginecore.Error
+		switch err := renewed[i].Err; {
+		case err == nil:
+			a.Reply.ExpiresAt = renewed[i].Reply.ExpiresAt
+			c.leases.renewed(l.LeaseID, call.LeaseTTL)
+			if c.endOverdue(ctx, call.Partition, l) {
+				a.Reply.Lost = append(a.Reply.Lost, enginerpc.LostLease{ExecutionID: l.ExecutionID, Code: string(enginecore.ErrExecutionNotActive)})
+			}
+		case errors.As(err, &refusal):
+			a.Reply.Lost = append(a.Reply.Lost, enginerpc.LostLease{ExecutionID: l.ExecutionID, Code: string(refusal.Code)})
+		default:
+			a.Err = err
+		}
+	}
+	if a.Err == nil && call.ReportStrays {
+		a.Reply.Strays, a.Err = c.strays(ctx, call)
+	}
+	return a
+}
+
+// endOverdue fails an attempt whose function does not end although its start-to-close timeout is over, as the engine does
+// where it looks after that itself. It tells whether it did.
+func (c *contract) endOverdue(ctx context.Context, p enginecore.Partition, l enginerpc.RenewLease) bool {
+	lease := c.leases.get(l.LeaseID)
+	if lease == nil || lease.overdue.IsZero() || time.Now().Before(lease.overdue) {
+		return false
+	}
+	_, err := c.Fail(ctx, enginerpc.FailCall{
+		Partition: p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
+		AttemptIndex: lease.attempt, Reason: engine.ErrStartToClose.Error(), Category: activity.CategoryTimeout, Retryable: true,
+	})
+	return err == nil
+}
+
+// strays are leases that the engine has for a worker that does not know of them.
+func (c *contract) strays(ctx context.Context, call enginerpc.RenewCall) ([]enginerpc.HeldLease, error) {
+	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.IndexWorkerLeases(call.Partition, call.WorkerInstanceID)).Build())
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[enginecore.ExecutionID]bool, len(call.Leases))
+	for _, l := range call.Leases {
+		known[l.ExecutionID] = true
+	}
+	var ids []enginecore.ExecutionID
+	for _, id := range idsOf[enginecore.ExecutionID](results[0]) {
+		if !known[id] {
+			ids = append(ids, id)
+		}
+	}
+	cores, err := c.readCores(ctx, ids, engine.ClaimFields)
+	if err != nil {
+		return nil, err
+	}
+	var strays []enginerpc.HeldLease
+	for i, id := range ids {
+		if cores[i]["ownership_state"] == "leased" && cores[i]["current_worker_instance_id"] == string(call.WorkerInstanceID) {
+			strays = append(strays, enginerpc.HeldLease{
+				ExecutionID: id, LeaseID: enginecore.LeaseID(cores[i]["current_lease_id"]),
+				LeaseEpoch: enginecore.LeaseEpoch(cores[i].Int("current_lease_epoch")),
+				AttemptID:  enginecore.AttemptID(cores[i]["current_attempt_id"]),
+			})
+		}
+	}
+	return strays, nil
+}

@@ -1,0 +1,104 @@
+package contractmode
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+const (
+	// overdueEvery is how often keepers look for waits and waitpoints whose time is over. No message says what other programs make
+	// due.
+	overdueEvery = 5 * time.Second
+	// resetsEvery is how often they look for budgets to be reset.
+	resetsEvery = 15 * time.Second
+)
+
+// overdue returns the indexes that keepers work off besides the tick: what other programs have suspended, the waitpoints that
+// they opened ahead, and their budgets.
+func (c *contract) Overdue() []engine.OverdueIndex {
+	return []engine.OverdueIndex{
+		{Task: engine.TaskSuspensionTimeout, Family: enginecore.FlowFamily, Every: overdueEvery, Key: c.keys.IndexSuspensionTimeout, Work: c.expireWaits},
+		{Task: engine.TaskPendingWaitpointExpiry, Family: enginecore.FlowFamily, Every: overdueEvery, Key: c.keys.IndexPendingWaitpointExpiry, Work: c.closeWaitpoints},
+		{Task: engine.TaskBudget, Family: enginecore.BudgetFamily, Every: resetsEvery, Key: c.keys.IndexBudgetResets, Work: c.resetBudgets},
+	}
+}
+
+var waitFields = []string{"current_waitpoint_id", "current_attempt_index", "lane_id"}
+
+// expireWaits ends suspensions whose time is over. What follows from the end of an execution is seen to by who hears of it.
+func (c *contract) expireWaits(ctx context.Context, p enginecore.Partition, due []string, _ time.Time) (int64, error) {
+	ids := engine.ExecutionIDs(due)
+	cores, err := c.readCores(ctx, ids, waitFields)
+	if err != nil {
+		return 0, err
+	}
+	var calls []enginerpc.ExpireSuspensionCall
+	var lanes []enginecore.LaneID
+	for i, id := range ids {
+		if waitpoint := cores[i]["current_waitpoint_id"]; waitpoint != "" {
+			calls = append(calls, enginerpc.ExpireSuspensionCall{
+				WaitpointID: enginecore.WaitpointID(waitpoint), AttemptIndex: enginecore.AttemptIndex(cores[i].Int("current_attempt_index")),
+				LaneID: cores[i].Lane(), ExecutionID: id,
+			})
+			lanes = append(lanes, cores[i].Lane())
+		}
+	}
+	answers := sendContract[enginerpc.ExpireSuspensionReply](ctx, c, calls)
+	slices.Sort(lanes)
+	for _, lane := range slices.Compact(lanes) {
+		c.tellWork(ctx, p, lane) // some go on when their time is over
+	}
+	return accepted(answers)
+}
+
+// closeWaitpoints closes waitpoints that were opened ahead of a wait that never came.
+func (c *contract) closeWaitpoints(ctx context.Context, p enginecore.Partition, due []string, _ time.Time) (int64, error) {
+	commands := make(rueidis.Commands, len(due))
+	for i, id := range due {
+		commands[i] = c.client.B().Hget().Key(c.keys.WaitpointRecord(p, enginecore.WaitpointID(id))).Field("execution_id").Build()
+	}
+	results, err := c.read(ctx, commands...)
+	if err != nil {
+		return 0, err
+	}
+	var calls []enginerpc.CloseWaitpointCall
+	for i, id := range due {
+		if owner, err := results[i].ToString(); err == nil {
+			calls = append(calls, enginerpc.CloseWaitpointCall{
+				ExecutionID: enginecore.ExecutionID(owner), WaitpointID: enginecore.WaitpointID(id), Reason: "never_committed",
+			})
+		}
+	}
+	return accepted(sendContract[enginerpc.CloseWaitpointReply](ctx, c, calls))
+}
+
+// resetBudgets begins budgets at zero again whose time has come.
+func (c *contract) resetBudgets(ctx context.Context, p enginecore.Partition, due []string, now time.Time) (int64, error) {
+	calls := make([]enginerpc.ResetBudgetCall, len(due))
+	for i, id := range due {
+		calls[i] = enginerpc.ResetBudgetCall{Partition: p, BudgetID: enginecore.BudgetID(id), Now: now}
+	}
+	return accepted(sendContract[enginerpc.ResetBudgetReply](ctx, c, calls))
+}
+
+// accepted counts the calls that were carried out. What the engine refuses is for others to mend.
+func accepted[R any](answers []engine.CallResult[R]) (int64, error) {
+	count := int64(0)
+	for _, a := range answers {
+		var refusal *enginecore.Error
+		if a.Err == nil {
+			count++
+		} else if !errors.As(a.Err, &refusal) {
+			return count, a.Err
+		}
+	}
+	return count, nil
+}

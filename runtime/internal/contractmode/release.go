@@ -1,0 +1,97 @@
+package contractmode
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// letGo notes that the flow is whole and releases its roots. Once it is noted, a keeper can do the rest.
+func (s *contractSubmission) letGo(ctx context.Context) error {
+	c, call := s.contract, s.call
+	members, err := c.members(ctx, call.Partition, call.FlowID)
+	if err != nil {
+		return err
+	}
+	if int64(len(members)) < call.NodeTotal {
+		return fmt.Errorf("flow %s has %d of %d nodes", call.FlowID, len(members), call.NodeTotal)
+	}
+	_, err = callAgain[enginerpc.SetFlowTagsReply](ctx, c, enginerpc.SetFlowTagsCall{
+		Partition: call.Partition, FlowID: call.FlowID, Tags: []string{tagSubmitted, "1"},
+	})
+	if err != nil {
+		return err
+	}
+	return c.release(ctx, call.Partition, members)
+}
+
+// release lets members go that were held back: those without open dependencies become eligible, the others leave the index
+// of delayed executions.
+func (c *contract) release(ctx context.Context, p enginecore.Partition, members []enginecore.ExecutionID) error {
+	cores, err := c.readCores(ctx, members, []string{"lane_id", "eligibility_state", "delay_until"})
+	if err != nil {
+		return err
+	}
+	lanes := make(map[enginecore.LaneID]bool)
+	for from := 0; from < len(members); from += contractPage {
+		to := min(from+contractPage, len(members))
+		b := c.batch()
+		promoted := make(map[int]*engine.CallResult[enginerpc.PromoteDelayedReply], to-from)
+		for i := from; i < to; i++ {
+			if cores[i]["eligibility_state"] == "not_eligible_until_time" && !cores[i].Time("delay_until").Equal(heldUntil) {
+				continue // it has been let go before, and waits for something else
+			}
+			promoted[i] = addAgain[enginerpc.PromoteDelayedReply](b, enginerpc.PromoteDelayedCall{
+				LaneID: cores[i].Lane(), ExecutionID: members[i], Now: heldUntil,
+			})
+		}
+		if err := b.run(ctx); err != nil {
+			return err
+		}
+		for i, a := range promoted {
+			if a.Err != nil {
+				return a.Err
+			}
+			if a.Reply.Outcome == "promoted" {
+				lanes[cores[i].Lane()] = true
+			}
+		}
+	}
+	for lane := range lanes {
+		c.tellWork(ctx, p, lane)
+	}
+	return nil
+}
+
+// joinLanes lists the lanes of a flow in one text; a lane has no line breaks.
+func joinLanes(g *flowgraph.Graph) string {
+	var lanes []string
+	for i := range g.Nodes {
+		lanes = append(lanes, g.Nodes[i].Lane)
+	}
+	slices.Sort(lanes)
+	return strings.Join(slices.Compact(lanes), "\n")
+}
+
+func splitLanes(text string) []enginecore.LaneID {
+	var lanes []enginecore.LaneID
+	for lane := range strings.SplitSeq(text, "\n") {
+		if lane != "" {
+			lanes = append(lanes, enginecore.LaneID(lane))
+		}
+	}
+	return lanes
+}
+
+// noteLane remembers a lane, so that keepers of this process look after it.
+func (c *contract) noteLane(lane enginecore.LaneID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lanes[lane] = true
+}

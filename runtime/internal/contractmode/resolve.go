@@ -1,0 +1,369 @@
+package contractmode
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// contractEnd is an execution that has ended.
+type contractEnd struct {
+	id        enginecore.ExecutionID
+	flow      enginecore.FlowID
+	node      string // "" when it is not known
+	graphHash string // "" when it is not known
+	outcome   string
+}
+
+// contractEdge leads from an execution that has ended to another one.
+type contractEdge struct {
+	id       enginecore.EdgeID
+	up, down enginecore.ExecutionID
+	node     string // of the downstream, "" when it is not known
+	lane     enginecore.LaneID
+}
+
+// releasedFields are what is read of a downstream once its edge is resolved.
+var releasedFields = engine.ClaimFields
+
+// propagate tells the downstreams of executions how they ended: what waits for nothing more becomes eligible, what can
+// never run is skipped, and so is what waits for that. It returns what is eligible now, and tells the workers of other
+// lanes than `own`. A repeat goes on where an earlier call ended, but for what was skipped in between, which a keeper
+// looks after.
+func (c *contract) propagate(ctx context.Context, p enginecore.Partition, own enginecore.LaneID, ends ...contractEnd) ([]contractCandidate, error) {
+	return c.propagateOnce(ctx, p, own, false, ends...)
+}
+
+// propagateOnce is propagate. First tells that the ends are this moment's, so that nobody can have told them yet.
+func (c *contract) propagateOnce(ctx context.Context, p enginecore.Partition, own enginecore.LaneID, first bool, ends ...contractEnd) ([]contractCandidate, error) {
+	var released []contractCandidate
+	closing := make(map[enginecore.FlowID]bool)
+	for len(ends) > 0 {
+		end := ends[0]
+		ends = ends[1:]
+		if end.flow == "" {
+			continue
+		}
+		edges, err := c.edgesFrom(ctx, p, end)
+		if err != nil {
+			return released, err
+		}
+		r, err := c.resolve(ctx, p, end, edges, first)
+		first = false
+		if err != nil {
+			return released, err
+		}
+		if !r.open {
+			closing[end.flow] = true
+		}
+		released = append(released, r.ready...)
+		ends = append(ends, r.skipped...)
+	}
+	c.tellReady(ctx, p, own, released)
+	for id := range closing {
+		if err := c.ends.check(ctx, c, p, id); err != nil {
+			return released, err
+		}
+	}
+	return released, nil
+}
+
+// resolution is what became of the downstreams of an execution.
+type resolution struct {
+	ready   []contractCandidate
+	skipped []contractEnd
+	open    bool // some have not ended
+}
+
+// resolve resolves edges from one execution.
+//
+// Members were created delayed, and some libraries heed that when the last edge is resolved. When nobody else can have
+// resolved the edges before, the release goes along: it would cut short any other delay of a downstream.
+func (c *contract) resolve(ctx context.Context, p enginecore.Partition, end contractEnd, edges []contractEdge, first bool) (r resolution, err error) {
+	for ; len(edges) > 0; first = false {
+		page := edges[:min(len(edges), contractPage/3)]
+		edges = edges[len(page):]
+		b := c.batch()
+		resolved := make([]*engine.CallResult[enginerpc.ResolveDependencyReply], len(page))
+		cores := make([]*rueidis.RedisResult, len(page))
+		for i, e := range page {
+			resolved[i] = addAgain[enginerpc.ResolveDependencyReply](b, enginerpc.ResolveDependencyCall{
+				DownstreamExecutionID: e.down, LaneID: e.lane, UpstreamExecutionID: e.up, EdgeID: e.id,
+				UpstreamOutcome: end.outcome, Now: c.now(), FlowID: end.flow,
+			})
+			if first {
+				addAgain[enginerpc.PromoteDelayedReply](b, enginerpc.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
+			}
+			cores[i] = b.get(c.hmget(c.keys.ExecCore(e.down), releasedFields))
+		}
+		if err := b.run(ctx); err != nil {
+			return r, err
+		}
+		records := make([]engine.Record, len(page))
+		for i := range page {
+			records[i] = hashrecord.Read(*cores[i], releasedFields)
+		}
+		if err := c.releaseHeld(ctx, page, records); err != nil {
+			return r, err
+		}
+		for i, e := range page {
+			core := records[i]
+			if err := resolved[i].Err; err != nil && !errors.Is(err, enginecore.ErrInvalidDependency) {
+				return r, err
+			}
+			r.open = r.open || core.Exists() && !core.IsTerminal()
+			switch {
+			case resolved[i].Reply.Effect == "child_skipped":
+				r.skipped = append(r.skipped, contractEnd{e.down, end.flow, e.node, end.graphHash, "skipped"})
+			case core["eligibility_state"] == "eligible_now":
+				r.ready = append(r.ready, contractCandidate{e.down, core})
+			}
+		}
+	}
+	return r, nil
+}
+
+// releaseHeld releases those downstreams that wait for nothing but their release, and reads them again.
+func (c *contract) releaseHeld(ctx context.Context, edges []contractEdge, records []engine.Record) error {
+	b := c.batch()
+	again := make(map[int]*rueidis.RedisResult)
+	for i, e := range edges {
+		if records[i]["eligibility_state"] == "not_eligible_until_time" && records[i].Time("delay_until").Equal(heldUntil) {
+			addAgain[enginerpc.PromoteDelayedReply](b, enginerpc.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
+			again[i] = b.get(c.hmget(c.keys.ExecCore(e.down), releasedFields))
+		}
+	}
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	for i, result := range again {
+		records[i] = hashrecord.Read(*result, releasedFields)
+	}
+	return nil
+}
+
+// edgesFrom lists the edges that lead on from an execution: from the graph of its flow, or from the engine's records for a
+// flow that another program has submitted.
+func (c *contract) edgesFrom(ctx context.Context, p enginecore.Partition, end contractEnd) ([]contractEdge, error) {
+	if end.node != "" && end.graphHash != "" {
+		graph, err := c.graphs.get(ctx, c, p, end.flow, end.graphHash)
+		if err != nil {
+			return nil, err
+		}
+		if graph != nil {
+			return graph.edgesFrom(p, end), nil
+		}
+	}
+	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.FlowOut(end.flow, end.id)).Build())
+	if err != nil {
+		return nil, err
+	}
+	ids := idsOf[enginecore.EdgeID](results[0])
+	commands := make(rueidis.Commands, len(ids))
+	for i, id := range ids {
+		commands[i] = c.client.B().Hget().Key(c.keys.FlowEdge(p, end.flow, id)).Field("downstream_execution_id").Build()
+	}
+	downs, err := c.read(ctx, commands...)
+	if err != nil {
+		return nil, err
+	}
+	edges := make([]contractEdge, 0, len(ids))
+	children := make([]enginecore.ExecutionID, 0, len(ids))
+	for i, id := range ids {
+		if down, err := downs[i].ToString(); err == nil {
+			edges = append(edges, contractEdge{id: id, up: end.id, down: enginecore.ExecutionID(down)})
+			children = append(children, enginecore.ExecutionID(down))
+		}
+	}
+	cores, err := c.readCores(ctx, children, []string{"lane_id"})
+	if err != nil {
+		return nil, err
+	}
+	for i := range edges {
+		edges[i].lane = cores[i].Lane()
+	}
+	return edges, nil
+}
+
+// tellReady wakes the workers of lanes where something has become eligible. A single one on the caller's own lane is the
+// caller's.
+func (c *contract) tellReady(ctx context.Context, p enginecore.Partition, own enginecore.LaneID, ready []contractCandidate) {
+	count := make(map[enginecore.LaneID]int)
+	for _, r := range ready {
+		count[r.core.Lane()]++
+	}
+	for lane, n := range count {
+		if lane != own || n > 1 {
+			c.tellWork(ctx, p, lane)
+		}
+	}
+}
+
+// tellWork wakes the workers of a lane. The number makes messages differ.
+func (c *contract) tellWork(ctx context.Context, p enginecore.Partition, lane enginecore.LaneID) {
+	c.tell(ctx, c.keys.ChannelWake(lane), "work "+strconv.Itoa(int(p.Index))+" "+strconv.FormatUint(rand.Uint64(), 36))
+}
+
+// tellDue tells keepers that something is due at a time (Unix ms).
+func (c *contract) tellDue(ctx context.Context, p enginecore.Partition, at int64) {
+	c.tell(ctx, c.keys.ChannelDue(), strconv.Itoa(int(p.Index))+" "+strconv.FormatInt(at, 10))
+}
+
+// tell publishes a hint. Whoever misses it looks for itself later.
+func (c *contract) tell(ctx context.Context, channel, message string) {
+	c.client.Do(ctx, c.client.B().Publish().Channel(channel).Message(message).Build())
+}
+
+// contractGraph is what the graph of a flow says about who follows whom.
+type contractGraph struct {
+	lanes map[string]enginecore.LaneID // by node
+	place map[string]int               // in the order of declaration, in which upstreams come first
+	downs map[string][]string
+}
+
+func newContractGraph(g *flowgraph.Graph) *contractGraph {
+	graph := &contractGraph{
+		lanes: make(map[string]enginecore.LaneID, len(g.Nodes)), place: make(map[string]int, len(g.Nodes)),
+		downs: make(map[string][]string),
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		graph.lanes[n.Name], graph.place[n.Name] = enginecore.LaneID(n.Lane), i
+		for _, up := range n.Upstreams {
+			graph.downs[up.Node] = append(graph.downs[up.Node], n.Name)
+		}
+	}
+	return graph
+}
+
+func (g *contractGraph) edgesFrom(p enginecore.Partition, end contractEnd) []contractEdge {
+	downs := g.downs[end.node]
+	edges := make([]contractEdge, len(downs))
+	for i, down := range downs {
+		edges[i] = contractEdge{
+			id: enginecore.EdgeIDFor(end.flow, end.node, down), up: end.id, node: down, lane: g.lanes[down],
+			down: enginecore.ExecutionIDFor(p, end.flow, down),
+		}
+	}
+	return edges
+}
+
+// graphCache keeps the graphs that were used last, by their hash: runs of one definition share one.
+type graphCache struct {
+	mu     sync.Mutex
+	byHash map[string]*contractGraph
+}
+
+// get returns the graph of a flow, nil when the flow has none that can be read.
+func (g *graphCache) get(ctx context.Context, c *contract, p enginecore.Partition, id enginecore.FlowID, hash string) (*contractGraph, error) {
+	g.mu.Lock()
+	graph := g.byHash[hash]
+	g.mu.Unlock()
+	if graph != nil {
+		return graph, nil
+	}
+	results, err := c.read(ctx, c.client.B().Hget().Key(c.keys.FlowTags(p, id)).Field(tagDefinition).Build())
+	if err != nil {
+		return nil, err
+	}
+	definition, err := results[0].AsBytes()
+	if err != nil {
+		return nil, nil
+	}
+	parsed, err := flowgraph.ParseGraph(definition)
+	if err != nil || parsed.Hash() != hash {
+		return nil, nil
+	}
+	graph = newContractGraph(parsed)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.byHash == nil || len(g.byHash) >= submit.MaxCompiled {
+		g.byHash = make(map[string]*contractGraph)
+	}
+	g.byHash[hash] = graph
+	return graph, nil
+}
+
+// endWatch finds out when flows are over. It remembers a member that was open at the last look, so that the looks at one
+// flow cost a read for each member in all.
+type endWatch struct {
+	mu    sync.Mutex
+	flows map[enginecore.FlowID]*endProbe
+}
+
+type endProbe struct {
+	mu      sync.Mutex
+	members []enginecore.ExecutionID // those that were not seen to have ended
+	loaded  bool
+}
+
+// maxEndProbes bounds the flows that are remembered.
+const maxEndProbes = 1024
+
+// check looks whether all members of a flow have ended, and if so tells those who wait for it.
+func (w *endWatch) check(ctx context.Context, c *contract, p enginecore.Partition, id enginecore.FlowID) error {
+	over, err := w.look(ctx, c, p, id)
+	if over {
+		c.tell(ctx, c.keys.ChannelDone(p), string(id)+" over")
+	}
+	return err
+}
+
+// look tells whether all members of a flow have ended.
+func (w *endWatch) look(ctx context.Context, c *contract, p enginecore.Partition, id enginecore.FlowID) (bool, error) {
+	w.mu.Lock()
+	if w.flows == nil || len(w.flows) >= maxEndProbes {
+		w.flows = make(map[enginecore.FlowID]*endProbe)
+	}
+	probe := w.flows[id]
+	if probe == nil {
+		probe = &endProbe{}
+		w.flows[id] = probe
+	}
+	w.mu.Unlock()
+	over, err := probe.check(ctx, c, p, id)
+	if over {
+		w.mu.Lock()
+		delete(w.flows, id)
+		w.mu.Unlock()
+	}
+	return over, err
+}
+
+func (e *endProbe) check(ctx context.Context, c *contract, p enginecore.Partition, id enginecore.FlowID) (bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.loaded {
+		members, err := c.members(ctx, p, id)
+		if err != nil {
+			return false, err
+		}
+		rand.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+		e.members, e.loaded = members, true
+	}
+	for page := 1; len(e.members) > 0; page = min(2*page, contractPage) {
+		look := e.members[:min(page, len(e.members))]
+		cores, err := c.readCores(ctx, look, []string{"lifecycle_phase"})
+		if err != nil {
+			return false, err
+		}
+		for _, core := range cores {
+			if core.Exists() && !core.IsTerminal() {
+				return false, nil
+			}
+			e.members = e.members[1:]
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,266 @@
+package contractmode
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// Tags in which contract mode keeps what the contract has no place for: of a flow all, of an execution tagNode, and of the
+// first one both hashes.
+const (
+	contractTags   = "flowfabric."
+	tagRunID       = contractTags + "run_id"
+	tagGraphHash   = contractTags + "graph_hash"
+	tagInputHash   = contractTags + "input_hash"
+	tagDefinition  = contractTags + "definition"
+	tagInput       = contractTags + "input"
+	tagResult      = contractTags + "result_execution_id"
+	tagDeadline    = contractTags + "deadline_at"
+	tagLanes       = contractTags + "lanes"
+	tagTrace       = contractTags + "trace_context"
+	tagCancelledBy = contractTags + "cancelled_by"
+	// tagSubmitted is set once all nodes and edges are there, so that anybody may let them go.
+	tagSubmitted = contractTags + "submitted"
+	tagNode      = contractTags + "node"
+)
+
+// heldUntil is the time until which members are delayed while their flow is being submitted: for ever.
+var heldUntil = time.UnixMilli(9_999_999_999_999).UTC()
+
+// contractDedup is how long two submissions of one run at the same moment are kept apart by the contract's own means.
+const contractDedup = 24 * time.Hour
+
+// SubmitFlow creates a flow, or a part of it, call by call. Sent again it converges: every id follows from the run.
+func (c *contract) SubmitFlow(ctx context.Context, call enginerpc.SubmitFlowCall) (enginerpc.SubmitFlowReply, error) {
+	reply := enginerpc.SubmitFlowReply{Status: enginerpc.StatusOK, State: "open"}
+	s := &contractSubmission{contract: c, call: call}
+	if len(call.Definition) > 0 {
+		existed, err := s.begin(ctx)
+		if err != nil {
+			return reply, err
+		}
+		if existed {
+			reply.Status = enginerpc.StatusAlreadySatisfied
+			return reply, nil
+		}
+	}
+	for _, step := range []func(context.Context) error{s.createNodes, s.stageEdges, s.applyEdges} {
+		if err := step(ctx); err != nil {
+			return reply, err
+		}
+	}
+	if call.Last {
+		if err := s.letGo(ctx); err != nil {
+			return reply, err
+		}
+	}
+	return reply, nil
+}
+
+// contractSubmission is one submitting call under way.
+type contractSubmission struct {
+	contract *contract
+	call     enginerpc.SubmitFlowCall
+	lanes    string // of all nodes of the flow; set by begin
+}
+
+var submissionTags = []string{tagGraphHash, tagInputHash, tagSubmitted, tagDeadline}
+
+// begin creates the flow's record, or finds that the run exists.
+func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error) {
+	c, call := s.contract, s.call
+	graph, err := flowgraph.ParseGraph(call.Definition)
+	if err != nil {
+		return false, err
+	}
+	if err := checkServable(graph, call.Tags); err != nil {
+		return false, err
+	}
+	s.lanes = joinLanes(graph)
+	tags, err := c.flowTags(ctx, call.Partition, call.FlowID, submissionTags)
+	if err != nil {
+		return false, err
+	}
+	if tags[tagGraphHash] != "" {
+		if err := s.checkSame(tags); err != nil || tags[tagSubmitted] != "" {
+			return true, err
+		}
+	}
+	_, err = callAgain[enginerpc.CreateFlowReply](ctx, c, enginerpc.CreateFlowCall{
+		Partition: call.Partition, FlowID: call.FlowID, FlowKind: call.FlowName, Namespace: call.Namespace, Now: c.now(),
+	})
+	if err != nil {
+		return false, err
+	}
+	if tags[tagGraphHash] != "" {
+		return false, nil
+	}
+	if err := s.claimRun(ctx); err != nil {
+		return false, err
+	}
+	_, err = callAgain[enginerpc.SetFlowTagsReply](ctx, c, enginerpc.SetFlowTagsCall{
+		Partition: call.Partition, FlowID: call.FlowID, Tags: s.flowTags(),
+	})
+	return false, err
+}
+
+func (s *contractSubmission) checkSame(tags engine.Record) error {
+	for _, hash := range []struct{ what, tag, given string }{
+		{"graph", tagGraphHash, s.call.GraphHash}, {"input", tagInputHash, s.call.InputHash},
+	} {
+		if stored := tags[hash.tag]; stored != hash.given {
+			return s.conflict(hash.what)
+		}
+	}
+	return nil
+}
+
+// contractConflict is the refusal of a run id that another run has.
+type contractConflict struct{ what string }
+
+// Error names what differs.
+func (e *contractConflict) Error() string { return "it has another " + e.what }
+
+// Unwrap makes it an ErrRunConflict.
+func (e *contractConflict) Unwrap() error { return engine.ErrRunConflict }
+
+func (s *contractSubmission) conflict(what string) error { return &contractConflict{what} }
+
+// claimRun makes sure that of two different submissions of one run id at the same time only one goes on: the one that
+// creates its first node. The flow's tags can be written by both, a node cannot.
+func (s *contractSubmission) claimRun(ctx context.Context) error {
+	if len(s.call.Nodes) == 0 {
+		return nil
+	}
+	c, first := s.contract, s.call.Nodes[0]
+	creation := s.creation(first)
+	creation.IdempotencyKey, creation.DedupTTL = "run:"+string(s.call.FlowID), contractDedup
+	reply, err := callAgain[enginerpc.CreateExecutionReply](ctx, c, enginerpc.CreateDelayedCall{CreateExecutionCall: creation})
+	if err != nil || reply.Status != enginerpc.StatusDuplicate {
+		return err
+	}
+	if reply.ExecutionID != first.ExecutionID {
+		return s.conflict("graph")
+	}
+	fields := []string{tagGraphHash, tagInputHash}
+	results, err := c.read(ctx, c.hmget(c.keys.ExecTags(first.ExecutionID), fields))
+	if err != nil {
+		return err
+	}
+	return s.checkSame(hashrecord.Read(results[0], fields))
+}
+
+// flowTags are what is kept with the flow: names and values in turns.
+func (s *contractSubmission) flowTags() []string {
+	call := s.call
+	tags := []string{
+		tagRunID, call.RunID, tagGraphHash, call.GraphHash, tagInputHash, call.InputHash, tagDefinition, string(call.Definition),
+	}
+	add := func(name, value string) {
+		if value != "" {
+			tags = append(tags, name, value)
+		}
+	}
+	add(tagInput, string(call.Input))
+	add(tagResult, string(call.ResultExecutionID))
+	add(tagTrace, call.TraceContext)
+	add(tagLanes, s.lanes)
+	if call.Deadline > 0 {
+		add(tagDeadline, strconv.FormatInt(s.contract.now().Add(call.Deadline).UnixMilli(), 10))
+	}
+	for _, tag := range call.Tags {
+		tags = append(tags, tag.Name, tag.Value)
+	}
+	return tags
+}
+
+// creation creates a node that is held back.
+func (s *contractSubmission) creation(n enginerpc.SubmitFlowNode) enginerpc.CreateExecutionCall {
+	call := s.call
+	tags := map[string]string{tagNode: n.Name, tagGraphHash: call.GraphHash, tagInputHash: call.InputHash}
+	var own map[string]string
+	if err := json.Unmarshal(n.Tags, &own); err == nil {
+		for key, value := range own {
+			tags[key] = value
+		}
+	}
+	encoded, _ := json.Marshal(tags) // a map of strings always has a JSON form
+	creator := call.CreatorIdentity
+	if creator == "" {
+		creator = "flow"
+	}
+	creation := enginerpc.CreateExecutionCall{
+		ExecutionID: n.ExecutionID, Namespace: call.Namespace, LaneID: n.LaneID, ExecutionKind: n.Kind, Priority: n.Priority,
+		CreatorIdentity: creator, PolicyJSON: n.Policy, DelayUntil: heldUntil, TagsJSON: encoded, PartitionID: call.Partition.Tag(),
+	}
+	if call.Deadline > 0 {
+		creation.ExecutionDeadlineAt = s.contract.now().Add(call.Deadline)
+	}
+	return creation
+}
+
+// createNodes creates the nodes of the call, held back, and makes them members.
+func (s *contractSubmission) createNodes(ctx context.Context) error {
+	c, call := s.contract, s.call
+	if len(call.Nodes) == 0 {
+		return nil
+	}
+	b := c.batch()
+	var created []*engine.CallResult[enginerpc.CreateExecutionReply]
+	var added []*engine.CallResult[enginerpc.AddExecutionToFlowReply]
+	for _, n := range call.Nodes {
+		c.noteLane(n.LaneID)
+		created = append(created, addAgain[enginerpc.CreateExecutionReply](b, enginerpc.CreateDelayedCall{CreateExecutionCall: s.creation(n)}))
+	}
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	b = c.batch()
+	for i, n := range call.Nodes {
+		if created[i].Err != nil {
+			return fmt.Errorf("node %s: %w", n.Name, created[i].Err)
+		}
+		added = append(added, addAgain[enginerpc.AddExecutionToFlowReply](b, enginerpc.AddExecutionToFlowCall{
+			FlowID: call.FlowID, ExecutionID: n.ExecutionID, Now: c.now(),
+		}))
+	}
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	for i, n := range call.Nodes {
+		if err := added[i].Err; err != nil {
+			return errors.Join(fmt.Errorf("node %s: %w", n.Name, err), s.dropOrphans(ctx, err))
+		}
+	}
+	return nil
+}
+
+// dropOrphans ends what was created for a flow that was cancelled while it was being submitted.
+func (s *contractSubmission) dropOrphans(ctx context.Context, reason error) error {
+	if !errors.Is(reason, enginecore.ErrFlowAlreadyTerminal) {
+		return nil
+	}
+	ids := make([]enginecore.ExecutionID, len(s.call.Nodes))
+	for i, n := range s.call.Nodes {
+		ids[i] = n.ExecutionID
+	}
+	return s.contract.cancelMembers(ctx, s.call.Partition, s.call.FlowID, "the run was cancelled", ids)
+}
+
+func (c *contract) flowTags(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, names []string) (engine.Record, error) {
+	results, err := c.read(ctx, c.hmget(c.keys.FlowTags(p, id), names))
+	if err != nil {
+		return nil, err
+	}
+	return hashrecord.Read(results[0], names), nil
+}

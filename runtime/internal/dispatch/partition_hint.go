@@ -1,0 +1,109 @@
+package dispatch
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// laneLoad counts the shards of one lane in a dispatch queue, and the claims in flight that visit one of them which the server
+// chooses.
+type laneLoad struct{ queued, hinted int }
+
+// unclaimed is how many more claims the shards are good for.
+func (l laneLoad) unclaimed() int { return l.queued - l.hinted }
+
+func (l laneLoad) withQueued(by int) laneLoad {
+	l.queued += by
+	return l
+}
+
+// partitionHint lists the partitions of a lane where work may be waiting. The server picks the one that was visited longest ago by
+// any worker. The zero value leaves the choice to the claim. The engine reads the texts in ffx_claim.
+type partitionHint struct {
+	Digits    string // one for each partition, by its index
+	RingSlots string // " <partition>@<slot> " for each digitAssigned
+	version   int    // of the queue when the hint was made
+}
+
+// Digits of a hint, and what is added to them for shards where an execution was set aside.
+const (
+	digitNone     = '0'
+	digitListed   = '1'
+	digitShared   = '2'
+	digitEarly    = '3'
+	digitAssigned = '4'
+	plusSetAside  = 4
+	digitSetAside = digitListed + plusSetAside
+	hintCapacity  = 64 // initial, in partitions
+)
+
+// makeHint makes the hint for the shards of a lane in the queue, and counts the claim that uses it. It needs the lock.
+func (q *DispatchQueue) makeHint(lane enginecore.LaneID) partitionHint {
+	digits, ringSlots := make([]byte, 0, hintCapacity), new(strings.Builder)
+	for _, v := range q.queue {
+		if v.Lane != lane {
+			continue
+		}
+		i := int(v.Partition.Index)
+		if missing := i + 1 - len(digits); missing > 0 {
+			digits = append(digits, bytes.Repeat([]byte{digitNone}, missing)...)
+		}
+		handoff, assigned := q.handoffs[v.LaneShard]
+		switch {
+		case assigned:
+			digits[i] = digitAssigned
+			fmt.Fprintf(ringSlots, " %d@%s ", i, handoff.slot)
+		case v.Early:
+			digits[i] = digitEarly
+		case v.Shared:
+			digits[i] = digitShared
+		default:
+			digits[i] = digitListed
+		}
+		if q.setAside[v.LaneShard] {
+			digits[i] += plusSetAside
+		}
+	}
+	l := q.lanes[lane]
+	l.hinted++
+	q.lanes[lane] = l
+	return partitionHint{string(digits), ringSlots.String(), q.version}
+}
+
+// resolveHint ends the use of a hint: the claim visited a shard, which leaves the queue unless there is a newer wake-up of it. It
+// reports whether the claim took executions that were set aside, too.
+func (q *DispatchQueue) ResolveHint(v ClaimTarget, at LaneShard) (setAside bool) {
+	if v.Digits == "" {
+		return v.SetAside
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.endHint(v)
+	if version, queued := q.queued[at]; queued && version <= v.version {
+		q.remove(at)
+		q.dropHandoff(at)
+		delete(q.setAside, at)
+	}
+	i := int(at.Partition.Index)
+	return i < len(v.Digits) && v.Digits[i] >= digitSetAside
+}
+
+// dropHint ends the use of a hint by a claim of which it is not known which shard it visited.
+func (q *DispatchQueue) DropHint(v ClaimTarget) {
+	if v.Digits == "" {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.endHint(v)
+}
+
+// endHint counts the claim off. It needs the lock.
+func (q *DispatchQueue) endHint(v ClaimTarget) {
+	l := q.lanes[v.Lane]
+	l.hinted--
+	q.lanes[v.Lane] = l
+}

@@ -1,0 +1,111 @@
+package dispatch
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+const testLane = enginecore.LaneID("default")
+
+func newPeerSets(count int) []*PeerSet {
+	sets := make([]*PeerSet, count)
+	for i := range sets {
+		sets[i] = NewPeerSet(enginecore.WorkerInstanceID(fmt.Sprint("worker-", i)))
+		for j := range count {
+			if i != j {
+				sets[i].Add(testLane, fmt.Sprint("worker-", j), time.Now())
+			}
+		}
+	}
+	return sets
+}
+
+// One worker answers at once, two at the next turn, four at the one after, and all have the same chance of being first.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	const workers, messages = 10, 5000
+	sets := newPeerSets(workers)
+	first := make([]int, workers)
+	for n := range messages {
+		turns := make(map[time.Duration]int)
+		for i, c := range sets {
+			wait, _ := c.TurnDelay(testLane, fmt.Sprintf("%d %d", n%4, 1_700_000_000_000+n))
+			turns[wait]++
+			if wait == 0 {
+				first[i]++
+			}
+		}
+		if turns[0] != 1 || turns[minTurnInterval] != 2 || turns[2*minTurnInterval] != 4 || turns[3*minTurnInterval] != 3 {
+			t.Fatalf("message %d: %v", n, turns)
+		}
+	}
+	for i, count := range first {
+		if fair := messages / workers; count < fair*3/4 || count > fair*5/4 {
+			t.Errorf("worker %d was first %d times of %d", i, count, messages)
+		}
+	}
+}
+
+// A worker without peers answers at once, and silent peers are forgotten.
+func TestPeerSetForgets(t *testing.T) {
+	t.Parallel()
+	c := NewPeerSet("worker-0")
+	now := time.Now()
+	for i := range 30 {
+		if !c.Add(testLane, fmt.Sprint("peer-", i), now) {
+			t.Fatal("not new")
+		}
+	}
+	if c.Add(testLane, "peer-0", now) {
+		t.Error("known already")
+	}
+	c.Remove(testLane, "peer-1")
+	if c.Size() != 29 {
+		t.Errorf("%d peers", c.Size())
+	}
+	c.RemoveSilent(now.Add(presenceTimeout + time.Second))
+	if wait, first := c.TurnDelay(testLane, "1 1"); c.Size() != 0 || wait != 0 || !first {
+		t.Errorf("%d peers, waits %s", c.Size(), wait)
+	}
+}
+
+func TestQueueLeavesShardsToOthers(t *testing.T) {
+	t.Parallel()
+	b := NewDispatchQueue(1)
+	taken, open := LaneShard{Lane: testLane}, LaneShard{Lane: testLane, Partition: enginecore.Partition{Index: 1}}
+	b.AddShared(taken, after(time.Hour))
+	b.AddShared(open, after(time.Millisecond))
+	b.MarkEmpty(taken)
+	<-b.Changed
+	v, ok := b.Take(false)
+	if !ok || v.LaneShard != open || !v.Shared || !v.Early {
+		t.Fatalf("%+v %v", v, ok)
+	}
+	// Without a free slot it is noted at once, but others need not be told by this worker then that nothing was there.
+	b.AddShared(taken, after(time.Hour))
+	if _, ok := b.Take(false); ok {
+		t.Error("a visit without a slot")
+	}
+	b.FinishClaim(1)
+	if v, ok := b.Take(false); !ok || v.LaneShard != taken || !v.Shared || v.Early {
+		t.Errorf("%+v %v", v, ok)
+	}
+	b.FinishClaim(1)
+	b.AddSetAside(taken)
+	b.MarkEmpty(taken)
+	if v, ok := b.Take(false); !ok || !v.SetAside {
+		t.Errorf("what was set aside is not what others have taken: %+v %v", v, ok)
+	}
+	b.AddShared(open, after(time.Hour))
+	b.Close()
+	if len(b.delayed) != 0 {
+		t.Error("a timer is left")
+	}
+}
+
+func after(d time.Duration) func() (time.Duration, bool) {
+	return func() (time.Duration, bool) { return d, true }
+}

@@ -1,0 +1,325 @@
+package dispatch
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// laneShard is the part of a lane that one partition holds. A claim takes work from one shard.
+type LaneShard struct {
+	Lane      enginecore.LaneID
+	Partition enginecore.Partition
+}
+
+// claimTarget is the shard that a claim is about to be sent to, with what the call says about it.
+type ClaimTarget struct {
+	LaneShard
+	partitionHint
+	Slots    int  // reserved for the executions that the claim leases
+	SetAside bool // claim executions that were set aside, too
+	// shared is set when other workers got the wake-up as well, and have to be told when the claim leaves nothing.
+	Shared bool
+	// early is set when this worker claims before most others, which then have to be told when there was nothing.
+	Early bool
+	// ringSlot is the slot of the wake ring in which the wake-up came, as text, so that the engine wakes more workers when the
+	// claim leaves work. It is empty when all workers got the wake-up: idle ones come anyway.
+	RingSlot string
+}
+
+// pendingHandoff is a wake-up for which this worker is responsible, with few others: unless the work is claimed in time, the
+// worker hands the wake-up on to all.
+type pendingHandoff struct {
+	slot    string
+	timer   *time.Timer
+	handOff func()
+}
+
+// dispatchQueue holds what the dispatch loop of a worker decides by: its free slots, and the shards where work may be waiting. It is
+// safe for concurrent use.
+type DispatchQueue struct {
+	Changed chan struct{} // has a value when there may be something to claim
+
+	mu       sync.Mutex
+	free     int
+	claims   int // in flight
+	queue    []ClaimTarget
+	queued   map[LaneShard]int              // version of the latest wake-up of each shard in the queue
+	version  int                            // of the latest wake-up
+	lanes    map[enginecore.LaneID]laneLoad // counts of the queue, by lane
+	setAside map[LaneShard]bool             // shards with executions that were set aside and this worker can run
+	delayed  map[LaneShard]*time.Timer      // shards that other workers claim from first
+	handoffs map[LaneShard]pendingHandoff
+	closed   bool
+}
+
+// maxClaims bounds the claims of one worker that are in flight at a time.
+const maxClaims = 4
+
+func NewDispatchQueue(slots int) *DispatchQueue {
+	return &DispatchQueue{
+		Changed: make(chan struct{}, 1), free: slots, queued: make(map[LaneShard]int), lanes: make(map[enginecore.LaneID]laneLoad),
+		setAside: make(map[LaneShard]bool), delayed: make(map[LaneShard]*time.Timer), handoffs: make(map[LaneShard]pendingHandoff),
+	}
+}
+
+// addSetAside queues a shard where an execution was set aside that this worker can run. The claim takes it from there when a slot
+// is free: making it eligible earlier would let the worker that set it aside do so again.
+func (q *DispatchQueue) AddSetAside(s LaneShard) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.setAside[s] = true
+	q.enqueue(ClaimTarget{LaneShard: s})
+}
+
+// add queues a shard where work may be waiting. Shards are claimed from in the order in which they were added.
+func (q *DispatchQueue) Add(s LaneShard) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.enqueue(ClaimTarget{LaneShard: s})
+}
+
+// addShared queues a shard for which all workers were woken. A worker with free slots waits for its turn, one without queues the
+// shard at once. turn returns how long to wait, and whether that is less than most others wait; it is called only when that
+// matters, since it looks at all peers.
+func (q *DispatchQueue) AddShared(s LaneShard, turn func() (wait time.Duration, first bool)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.dropHandoff(s)
+	if q.closed || q.bumpIfQueued(s) || q.delayed[s] != nil {
+		return
+	}
+	if q.free == 0 {
+		q.enqueue(ClaimTarget{LaneShard: s, Shared: true})
+		return
+	}
+	wait, first := turn()
+	q.enqueueAfter(wait, ClaimTarget{LaneShard: s, Shared: true, Early: first})
+}
+
+// addAssigned queues a shard after wait, for which only the few workers of a slot of the wake ring were woken. Unless this worker
+// claims from it, or learns that others did, handOff is called after patience.
+func (q *DispatchQueue) AddAssigned(s LaneShard, slot int, wait, patience time.Duration, handOff func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		handOff()
+		return
+	}
+	q.dropHandoff(s)
+	var timer *time.Timer
+	timer = time.AfterFunc(patience, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.handoffs[s].timer == timer {
+			delete(q.handoffs, s)
+			handOff()
+		}
+	})
+	q.handoffs[s] = pendingHandoff{strconv.Itoa(slot), timer, handOff}
+	if q.bumpIfQueued(s) || q.delayed[s] != nil {
+		return
+	}
+	if q.free == 0 {
+		wait = 0 // others may claim first, but this worker does when it can
+	}
+	q.enqueueAfter(wait, ClaimTarget{LaneShard: s})
+}
+
+// dropHandoff removes and returns the pending handoff of a shard, if there is one. It needs the lock.
+func (q *DispatchQueue) dropHandoff(s LaneShard) (h pendingHandoff, pending bool) {
+	if h, pending = q.handoffs[s]; pending {
+		h.timer.Stop()
+		delete(q.handoffs, s)
+	}
+	return h, pending
+}
+
+// enqueueAfter queues a target after a time, unless the shard is queued or found empty before. It needs the lock.
+func (q *DispatchQueue) enqueueAfter(wait time.Duration, v ClaimTarget) {
+	if wait <= 0 {
+		q.enqueue(v)
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(wait, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.delayed[v.LaneShard] == timer {
+			q.enqueue(v)
+		}
+	})
+	q.delayed[v.LaneShard] = timer
+}
+
+// markEmpty removes a shard from which other workers have claimed all work.
+func (q *DispatchQueue) MarkEmpty(s LaneShard) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.dropDelayed(s)
+	q.dropHandoff(s)
+	if !q.setAside[s] {
+		q.remove(s)
+	}
+}
+
+// bumpIfQueued reports whether a shard is in the queue, and notes a new wake-up of it if so. It needs the lock.
+func (q *DispatchQueue) bumpIfQueued(s LaneShard) bool {
+	_, queued := q.queued[s]
+	if queued {
+		q.version++
+		q.queued[s] = q.version
+	}
+	return queued
+}
+
+// remove removes a shard from the queue. It needs the lock.
+func (q *DispatchQueue) remove(s LaneShard) {
+	i := slices.IndexFunc(q.queue, func(v ClaimTarget) bool { return v.LaneShard == s })
+	if i < 0 {
+		return
+	}
+	q.queue = slices.Delete(q.queue, i, i+1)
+	delete(q.queued, s)
+	q.lanes[s.Lane] = q.lanes[s.Lane].withQueued(-1)
+}
+
+// enqueue adds a target to the queue unless its shard is there. It needs the lock.
+func (q *DispatchQueue) enqueue(v ClaimTarget) {
+	q.dropDelayed(v.LaneShard)
+	if q.closed || q.bumpIfQueued(v.LaneShard) {
+		return
+	}
+	q.version++
+	q.queued[v.LaneShard] = q.version
+	q.lanes[v.Lane] = q.lanes[v.Lane].withQueued(1)
+	q.queue = append(q.queue, v)
+	if q.free > 0 {
+		signalChange(q.Changed)
+	}
+}
+
+// dropDelayed stops the timer after which a shard would be queued. It needs the lock.
+func (q *DispatchQueue) dropDelayed(s LaneShard) {
+	if timer := q.delayed[s]; timer != nil {
+		timer.Stop()
+		delete(q.delayed, s)
+	}
+}
+
+// take returns the target of the next claim, with slots reserved for it; false when there is none, or no slot. When several shards
+// of the lane wait and the server can choose among them (canChoose), the target has a partition hint, and the shards stay in the
+// queue until resolveHint learns which one the claim visited.
+func (q *DispatchQueue) Take(canChoose bool) (v ClaimTarget, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.free == 0 || q.claims >= maxClaims {
+		return ClaimTarget{}, false
+	}
+	i := slices.IndexFunc(q.queue, func(v ClaimTarget) bool { return q.lanes[v.Lane].unclaimed() > 0 })
+	if i < 0 {
+		return ClaimTarget{}, false
+	}
+	v = q.queue[i]
+	rivals := 0
+	for _, l := range q.lanes {
+		rivals += max(0, l.unclaimed())
+	}
+	v.Slots = max(1, q.free/min(rivals, maxClaims-q.claims))
+	if canChoose && q.lanes[v.Lane].queued > 1 {
+		q.queue = append(slices.Delete(q.queue, i, i+1), v)
+		v.partitionHint = q.makeHint(v.Lane)
+	} else {
+		q.remove(v.LaneShard)
+		if h, pending := q.dropHandoff(v.LaneShard); pending {
+			v.Shared, v.Early, v.RingSlot = true, true, h.slot
+		}
+		v.SetAside = q.setAside[v.LaneShard]
+		delete(q.setAside, v.LaneShard)
+	}
+	q.free -= v.Slots
+	q.claims++
+	return v, true
+}
+
+// finishClaim ends a claim and frees the slots that it left unused.
+func (q *DispatchQueue) FinishClaim(unused int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.claims--
+	q.free += unused
+	if len(q.queue) > 0 {
+		signalChange(q.Changed)
+	}
+}
+
+// releaseSlot frees a slot.
+func (q *DispatchQueue) ReleaseSlot() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.free++
+	if len(q.queue) > 0 {
+		signalChange(q.Changed)
+	}
+}
+
+// reserve takes up to n free slots. The caller frees those that it does not use with restore.
+func (q *DispatchQueue) Reserve(n int) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return 0
+	}
+	n = min(n, q.free)
+	q.free -= n
+	return n
+}
+
+// restore frees slots that were reserved.
+func (q *DispatchQueue) Restore(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.free += n
+	if n > 0 && len(q.queue) > 0 {
+		signalChange(q.Changed)
+	}
+}
+
+// hasWaiting reports whether a shard waits for a slot.
+func (q *DispatchQueue) HasWaiting() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.queue) > 0
+}
+
+// close empties the queue for good, and hands pending wake-ups on to other workers.
+func (q *DispatchQueue) Close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.queue = nil
+	for s := range q.delayed {
+		q.dropDelayed(s)
+	}
+	for s, h := range q.handoffs {
+		q.dropHandoff(s)
+		h.handOff()
+	}
+}
+
+func (q *DispatchQueue) IsClosed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
+}
+
+// signalChange leaves a value in a channel of capacity one, which wakes the goroutine that receives from it.
+func signalChange(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,106 @@
+package dispatch
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each slot has wakeFanout workers, of which each answers at a turn of its own, and the first turns are spread evenly.
+func TestWakeRing(t *testing.T) {
+	t.Parallel()
+	for _, workers := range []int{4, 7, 50, 256, 400} {
+		sets := newPeerSets(workers)
+		heard, first := make(map[int]int), make([]int, workers)
+		for i, c := range sets {
+			for _, slot := range c.Ring(testLane).Slots() {
+				heard[slot]++
+				for round := range wakeFanout {
+					if c.Ring(testLane).turn(slot, int64(round*ringSlotMS*ringSlots)) == 0 {
+						first[i]++
+					}
+				}
+			}
+		}
+		require.Len(t, heard, ringSlots, "%d workers", workers)
+		for slot, count := range heard {
+			require.Equal(t, wakeFanout, count, "slot %d of %d workers", slot, workers)
+		}
+		fair := float64(wakeFanout*ringSlots) / float64(workers)
+		for i, count := range first {
+			require.InDelta(t, fair, count, max(2, fair/4), "worker %d of %d", i, workers)
+		}
+	}
+	few := newPeerSets(wakeFanout)
+	require.Empty(t, few[0].Ring(testLane).Slots(), "few workers all hear everything")
+	require.Equal(t, wakeFanout, newPeerSets(8)[0].Ring(testLane).turn((newPeerSets(8)[0].Ring(testLane).self+1)%8, 0),
+		"who does not hear a slot any more comes last")
+}
+
+// A wake-up of a ring slot that no worker took is handed on to all, once, and none that was taken.
+func TestQueueHandsOff(t *testing.T) {
+	t.Parallel()
+	at := func(i int) LaneShard {
+		s := LaneShard{Lane: testLane}
+		s.Partition.Index = uint16(i)
+		return s
+	}
+	handed := make(chan int, 8)
+	b := NewDispatchQueue(1)
+	hear := func(i int, wait, patience time.Duration) {
+		b.AddAssigned(at(i), 17, wait, patience, func() { handed <- i })
+	}
+	hear(0, 0, time.Hour)
+	v, ok := b.Take(false)
+	require.True(t, ok)
+	require.Equal(t, ClaimTarget{LaneShard: at(0), Slots: 1, Shared: true, Early: true, RingSlot: "17"}, v)
+
+	// Without a slot.
+	hear(1, 0, time.Millisecond)
+	hear(2, time.Hour, time.Hour)
+	hear(3, time.Hour, time.Hour)
+	b.MarkEmpty(at(2))
+	b.AddShared(at(3), after(time.Hour))
+	require.Equal(t, 1, <-handed)
+	require.Empty(t, b.handoffs)
+
+	// It comes itself later, too.
+	b.FinishClaim(1)
+	v, ok = b.Take(false)
+	require.True(t, ok)
+	require.Equal(t, at(1), v.LaneShard)
+	require.Empty(t, v.RingSlot, "all have heard of it")
+	hear(4, time.Hour, time.Hour)
+	b.Close()
+	require.Equal(t, 4, <-handed, "a worker that stops hands on")
+	hear(5, 0, time.Hour)
+	require.Equal(t, 5, <-handed)
+	require.Empty(t, handed)
+}
+
+// A peer set signals peers that come and go.
+func TestPeerSetSignalsChanges(t *testing.T) {
+	t.Parallel()
+	c := NewPeerSet("worker-0")
+	changed := func() bool {
+		select {
+		case <-c.Changed:
+			return true
+		default:
+			return false
+		}
+	}
+	for i := range 5 {
+		c.Add(testLane, fmt.Sprint("peer-", i), time.Now())
+	}
+	require.True(t, changed())
+	c.Add(testLane, "peer-0", time.Now())
+	require.False(t, changed(), "known already")
+	c.Remove(testLane, "peer-0")
+	require.True(t, changed())
+	c.RemoveSilent(time.Now().Add(2 * presenceTimeout))
+	require.True(t, changed())
+	require.Empty(t, c.Ring(testLane).Slots())
+}

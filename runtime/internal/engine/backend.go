@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+// backend answers the calls that clients, workers and keepers make to every engine. The composite functions of the library
+// answer each of them with one call; contract mode puts the same together from ff_* functions. What only some backends can do
+// is a capability: see capability. Errors are those of enginecore in both.
+type Backend interface {
+	SubmitFlow(context.Context, enginerpc.SubmitFlowCall) (enginerpc.SubmitFlowReply, error)
+	CancelFlow(context.Context, enginerpc.CancelFlowCall) (enginerpc.CancelFlowReply, error)
+	FlowResult(context.Context, enginerpc.FlowResultCall) (enginerpc.FlowResultReply, error)
+	FlowFailures(context.Context, enginerpc.FlowFailuresCall) (enginerpc.FlowFailuresReply, error)
+	DescribeFlow(context.Context, enginerpc.DescribeFlowCall) (enginerpc.DescribeFlowReply, error)
+	ListRuns(context.Context, enginerpc.ListRunsCall) (enginerpc.ListRunsReply, error)
+	ReadEvents(context.Context, enginerpc.ReadEventsCall) (enginerpc.ReadEventsReply, error)
+	// awaitEvents returns when a run may have events after the given one ("" is before its first).
+	AwaitEvents(ctx context.Context, news *Tail, p enginecore.Partition, id enginecore.FlowID, after string) error
+
+	Claim(context.Context, enginerpc.ClaimCall) (enginerpc.ClaimReply, error)
+	ReadInputs(context.Context, enginerpc.ReadInputsCall) (enginerpc.ReadInputsReply, error)
+	UpdateProgress(context.Context, enginerpc.UpdateProgressCall) (enginerpc.UpdateProgressReply, error)
+	Complete(context.Context, enginerpc.CompleteCall) (enginerpc.CompleteReply, error)
+	Fail(context.Context, enginerpc.FailCall) (enginerpc.FailReply, error)
+	Release(context.Context, enginerpc.ReleaseCall) (enginerpc.ReleaseReply, error)
+	Announce(context.Context, enginerpc.AnnounceCall) (enginerpc.AnnounceReply, error)
+	// renewAll renews the leases of several partitions. The replies are in the order of the calls; the error joins theirs.
+	RenewAll(context.Context, []enginerpc.RenewCall) ([]CallResult[enginerpc.RenewReply], error)
+	// claimable returns keys of a lane in a partition, of which one exists when there is something to claim.
+	Claimable(p enginecore.Partition, lane enginecore.LaneID) []string
+	// pollEvery is how often a worker has to look for work that no message announces; 0 when all of it is announced.
+	PollEvery() time.Duration
+
+	// tickTasks lists the maintenance tasks that Tick and keepAll do.
+	TickTasks() []TaskID
+	Tick(context.Context, enginerpc.TickCall) (enginerpc.TickReply, error)
+	// keepAll does what is due in several partitions. The replies are in the order of the calls; the error joins theirs.
+	KeepAll(context.Context, []enginerpc.KeepCall) ([]CallResult[enginerpc.KeepReply], error)
+	EndLeases(context.Context, enginerpc.EndLeasesCall) (enginerpc.EndLeasesReply, error)
+}
+
+// tickLimit bounds the items that one tick works on, so that it stays well below 5 ms of the server's time.
+const TickLimit = 128
+
+// callResult is the reply of one of several calls, or its error.
+type CallResult[R any] struct {
+	Reply R
+	Err   error
+}
+
+// pipeliner sends calls together; *enginerpc.Conn is one.
+type pipeliner interface {
+	Pipeline() *enginerpc.Pipeline
+}
+
+// sendAll sends independent calls in one go. Each result carries its error; the error joins them.
+func SendAll[R any, C enginerpc.Call[R]](ctx context.Context, p pipeliner, calls []C) ([]CallResult[R], error) {
+	pipeline := p.Pipeline()
+	replies := make([]*enginerpc.Result[R], len(calls))
+	for i, call := range calls {
+		replies[i] = enginerpc.Add[R](pipeline, call)
+	}
+	err := pipeline.Run(ctx)
+	results := make([]CallResult[R], len(calls))
+	for i, reply := range replies {
+		results[i].Reply, results[i].Err = reply.Get()
+	}
+	return results, err
+}
+
+// nativeBackend is the backend of an engine with the whole library. It has all capabilities but overdueIndexes,
+// laneDirectory and completionFollower, which are parts of its tick and of its calls.
+type nativeBackend struct{ *enginerpc.Conn }
+
+var _ interface {
+	Backend
+	RunControl
+	ChildRuns
+	RunIndex
+	WaitStore
+	PauseStore
+	BudgetStore
+	ScheduleCalls
+	LimitStore
+	GrantedClaims
+	BatchedStarts
+	BatchedCompletions
+	partitionChoice
+	CompositeLibrary
+	Maintenance
+} = nativeBackend{}
+
+func (b nativeBackend) RenewAll(ctx context.Context, calls []enginerpc.RenewCall) ([]CallResult[enginerpc.RenewReply], error) {
+	return SendAll(ctx, b.Conn, calls)
+}
+
+func (b nativeBackend) KeepAll(ctx context.Context, calls []enginerpc.KeepCall) ([]CallResult[enginerpc.KeepReply], error) {
+	return SendAll(ctx, b.Conn, calls)
+}
+
+func (b nativeBackend) AwaitEvents(ctx context.Context, news *Tail, p enginecore.Partition, id enginecore.FlowID, after string) error {
+	return news.Await(ctx, []string{b.Keys().FlowEvents(p, id)}, []string{cmp.Or(EntryOf(after), FromStart)})
+}
+
+func (b nativeBackend) Claimable(p enginecore.Partition, lane enginecore.LaneID) []string {
+	keys := b.Keys()
+	return []string{keys.LaneEligible(p, lane), keys.FfxReclaimable(p, lane)}
+}
+
+func (nativeBackend) PollEvery() time.Duration { return 0 }
+
+func (nativeBackend) TickTasks() []TaskID {
+	return []TaskID{
+		TaskDelayedPromotion, TaskLeaseExpiry, TaskAttemptTimeout, TaskExecutionDeadline, TaskCancelBacklog, TaskStartDeadline,
+		TaskFlowDeadline, TaskPropagation, TaskSiblingCancelDispatch, TaskSchedule, TaskPauseRecheck, TaskRerun, TaskChildRuns,
+		TaskAdmission, TaskRetention, TaskSuspensionTimeout, TaskPendingWaitpointExpiry,
+	}
+}
+
+func (nativeBackend) choosesPartitions() {}

@@ -1,0 +1,277 @@
+package engine
+
+import (
+	"context"
+	goruntime "runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// maxBatchesInFlight bounds the calls for one key that are in flight at a time, where overflow allows more than one.
+const maxBatchesInFlight = 2
+
+// batcher joins requests of several goroutines that have a key in common into one call (group commit). A request is sent at once
+// while no call for its key is in flight, after one Gosched, so that goroutines that became runnable together share the call.
+// Requests that come while a call is in flight wait and go with the next one.
+type Batcher[K comparable, Req, Res any] struct {
+	// single sends one request, in the goroutine and with the context of its caller.
+	Single func(context.Context, K, Req) Res
+	// multi sends several requests and returns their results in the same order. Its context lives while that of any caller does.
+	Multi func(context.Context, K, []Req) []Res
+	// maxRequests bounds the requests of one call.
+	MaxRequests func(K) int
+	// maxBytes bounds the sum of the sizes of the requests of one call that brings several; without size, nothing does.
+	Size     func(*Req) int
+	MaxBytes int
+	// overflow is the number of waiting requests from which a second call goes beside the one in flight; 0 is never.
+	Overflow int
+
+	Mu        sync.Mutex
+	Lines     map[K]batchLine[Req, Res] // the keys with a call in flight
+	mailboxes sync.Pool                 // channels of requests that have been answered
+}
+
+// batchLine is the state of one key.
+type batchLine[Req, Res any] struct {
+	inFlight int
+	Waiting  []*batchEntry[Req, Res]
+}
+
+// batchEntry is one request on its way.
+type batchEntry[Req, Res any] struct {
+	ctx     context.Context
+	req     Req
+	taken   bool                         // it is part of a call, or its caller is to send the next one
+	mailbox chan batchDelivery[Req, Res] // nil until the caller has to wait
+}
+
+// batchDelivery is what a waiting caller receives: its result, or the batch that it is to send, itself first.
+type batchDelivery[Req, Res any] struct {
+	batch []*batchEntry[Req, Res]
+	res   Res
+}
+
+// do sends a request and returns its result. The error is the cause of ctx, when ctx ends while the request waits or is part of a
+// call with others; the request may then have been sent all the same.
+func (b *Batcher[K, Req, Res]) Do(ctx context.Context, key K, req Req) (Res, error) {
+	mine := &batchEntry[Req, Res]{ctx: ctx, req: req}
+	if b.tryLead(key, mine) {
+		goruntime.Gosched()
+		others := b.takeOthers(key, mine)
+		if len(others) == 0 {
+			return b.sendSingle(key, mine), nil
+		}
+		batch := append([]*batchEntry[Req, Res]{mine}, others...)
+		if canSendItself(mine) {
+			return b.sendBatch(key, batch), nil
+		}
+		mine.mailbox = b.mailbox()
+		go b.sendForAll(key, batch)
+	}
+	return b.await(key, mine)
+}
+
+// tryLead reports whether no call for the key is in flight, so that the caller sends one. Otherwise the request waits.
+func (b *Batcher[K, Req, Res]) tryLead(key K, mine *batchEntry[Req, Res]) bool {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	line, busy := b.Lines[key]
+	if !busy {
+		if b.Lines == nil {
+			b.Lines = make(map[K]batchLine[Req, Res])
+		}
+		mine.taken = true
+		b.Lines[key] = batchLine[Req, Res]{inFlight: 1}
+		return true
+	}
+	mine.mailbox = b.mailbox()
+	line.Waiting = append(line.Waiting, mine)
+	b.Lines[key] = b.flush(key, line)
+	return false
+}
+
+// takeOthers takes the requests that go with the first one.
+func (b *Batcher[K, Req, Res]) takeOthers(key K, first *batchEntry[Req, Res]) []*batchEntry[Req, Res] {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	line := b.Lines[key]
+	if len(line.Waiting) == 0 {
+		return nil
+	}
+	var others []*batchEntry[Req, Res]
+	others, line.Waiting = b.split(key, line.Waiting, first)
+	b.Lines[key] = line
+	return others
+}
+
+// split divides the waiting requests into those that go with the first one, if there is one, and the rest. It needs the lock.
+func (b *Batcher[K, Req, Res]) split(key K, waiting []*batchEntry[Req, Res], first *batchEntry[Req, Res]) (taken, rest []*batchEntry[Req, Res]) {
+	room, bytes := b.MaxRequests(key), 0
+	if first != nil {
+		room--
+		bytes = b.sizeOf(first)
+	}
+	n := 0
+	for n < min(room, len(waiting)) {
+		bytes += b.sizeOf(waiting[n])
+		if b.Size != nil && bytes > b.MaxBytes && (n > 0 || first != nil) {
+			break
+		}
+		waiting[n].taken = true
+		n++
+	}
+	return waiting[:n:n], waiting[n:]
+}
+
+func (b *Batcher[K, Req, Res]) sizeOf(entry *batchEntry[Req, Res]) int {
+	if b.Size == nil {
+		return 0
+	}
+	return b.Size(&entry.req)
+}
+
+// flush lets waiting requests go when no call is in flight, or when enough of them wait for another call. It needs the lock.
+func (b *Batcher[K, Req, Res]) flush(key K, line batchLine[Req, Res]) batchLine[Req, Res] {
+	enough := b.Overflow > 0 && len(line.Waiting) >= b.Overflow && line.inFlight < maxBatchesInFlight
+	if len(line.Waiting) == 0 || line.inFlight > 0 && !enough {
+		return line
+	}
+	var batch []*batchEntry[Req, Res]
+	batch, line.Waiting = b.split(key, line.Waiting, nil)
+	line.inFlight++
+	if first := batch[0]; len(batch) == 1 || canSendItself(first) {
+		first.mailbox <- batchDelivery[Req, Res]{batch: batch}
+	} else {
+		go b.sendForAll(key, batch)
+	}
+	return line
+}
+
+// canSendItself reports whether a caller can send the requests of others with its own: nothing ends its context.
+func canSendItself[Req, Res any](entry *batchEntry[Req, Res]) bool { return entry.ctx.Done() == nil }
+
+// release ends a call and lets the requests go that came meanwhile.
+func (b *Batcher[K, Req, Res]) release(key K) {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	line := b.Lines[key]
+	line.inFlight--
+	if line = b.flush(key, line); line.inFlight == 0 {
+		delete(b.Lines, key)
+		return
+	}
+	b.Lines[key] = line
+}
+
+// await waits for the result of a request, or for its turn to send a batch.
+func (b *Batcher[K, Req, Res]) await(key K, mine *batchEntry[Req, Res]) (Res, error) {
+	var delivery batchDelivery[Req, Res]
+	select {
+	case delivery = <-mine.mailbox:
+		b.mailboxes.Put(mine.mailbox)
+	case <-mine.ctx.Done():
+		if !b.withdraw(key, mine, &delivery) {
+			return delivery.res, context.Cause(mine.ctx)
+		}
+	}
+	switch len(delivery.batch) {
+	case 0:
+		return delivery.res, nil
+	case 1:
+		return b.sendSingle(key, mine), nil
+	}
+	return b.sendBatch(key, delivery.batch), nil
+}
+
+// withdraw takes back a request whose caller waits no more. It reports whether something has been delivered to it already.
+func (b *Batcher[K, Req, Res]) withdraw(key K, mine *batchEntry[Req, Res], delivery *batchDelivery[Req, Res]) (delivered bool) {
+	b.Mu.Lock()
+	defer b.Mu.Unlock()
+	if mine.taken {
+		select {
+		case *delivery = <-mine.mailbox:
+			return true
+		default:
+			return false
+		}
+	}
+	line := b.Lines[key]
+	if i := slices.Index(line.Waiting, mine); i >= 0 {
+		line.Waiting = slices.Concat(line.Waiting[:i], line.Waiting[i+1:])
+		b.Lines[key] = line
+	}
+	return false
+}
+
+func (b *Batcher[K, Req, Res]) sendSingle(key K, mine *batchEntry[Req, Res]) Res {
+	defer b.release(key)
+	return b.Single(mine.ctx, key, mine.req)
+}
+
+// sendBatch sends several requests, delivers the results of all but the first, and returns that of the first.
+func (b *Batcher[K, Req, Res]) sendBatch(key K, batch []*batchEntry[Req, Res]) Res {
+	ctx := batch[0].ctx
+	if !canSendItself(batch[0]) {
+		joint, cancel := anyAlive(batch, func(entry *batchEntry[Req, Res]) context.Context { return entry.ctx })
+		defer cancel()
+		ctx = joint
+	}
+	requests := make([]Req, len(batch))
+	for i, entry := range batch {
+		requests[i] = entry.req
+	}
+	results := b.sendMulti(ctx, key, requests)
+	for i, entry := range batch[1:] {
+		entry.mailbox <- batchDelivery[Req, Res]{res: results[i+1]}
+	}
+	return results[0]
+}
+
+func (b *Batcher[K, Req, Res]) sendMulti(ctx context.Context, key K, requests []Req) []Res {
+	defer b.release(key)
+	return b.Multi(ctx, key, requests)
+}
+
+// sendForAll sends a batch whose callers all wait.
+func (b *Batcher[K, Req, Res]) sendForAll(key K, batch []*batchEntry[Req, Res]) {
+	batch[0].mailbox <- batchDelivery[Req, Res]{res: b.sendBatch(key, batch)}
+}
+
+func (b *Batcher[K, Req, Res]) mailbox() chan batchDelivery[Req, Res] {
+	if used, ok := b.mailboxes.Get().(chan batchDelivery[Req, Res]); ok {
+		return used
+	}
+	return make(chan batchDelivery[Req, Res], 1)
+}
+
+// anyAlive returns a context for a call on behalf of several callers: it ends when the contexts of all of them have, or with cancel,
+// which has to be called when the call is over.
+func anyAlive[T any](callers []T, contextOf func(T) context.Context) (ctx context.Context, cancel context.CancelFunc) {
+	ctx, end := context.WithCancel(context.Background())
+	var left atomic.Int64
+	left.Store(1)
+	over := func() {
+		if left.Add(-1) == 0 {
+			end()
+		}
+	}
+	var stops []func() bool
+	var before <-chan struct{}
+	for _, one := range callers {
+		own := contextOf(one)
+		if own.Done() == before && before != nil {
+			continue // it ends together with the one before, as is the rule
+		}
+		before = own.Done()
+		left.Add(1)
+		stops = append(stops, context.AfterFunc(own, over))
+	}
+	over()
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		end()
+	}
+}

@@ -1,0 +1,38 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+// childRuns links nodes with the runs that they stand for, and reads the results of such runs.
+type ChildRuns interface {
+	Backend
+	LinkChild(context.Context, enginerpc.LinkChildCall) (enginerpc.LinkChildReply, error)
+	AwaitChild(context.Context, enginerpc.AwaitChildCall) (enginerpc.AwaitChildReply, error)
+	AskChild(context.Context, enginerpc.AskChildCall) (enginerpc.AskChildReply, error)
+	ChildEnded(context.Context, enginerpc.ChildEndedCall) (enginerpc.ChildEndedReply, error)
+	EndErrand(context.Context, enginerpc.EndErrandCall) (enginerpc.EndErrandReply, error)
+	ReadResults(context.Context, enginerpc.ReadResultsCall) (enginerpc.ReadResultsReply, error)
+	Rerun(context.Context, enginerpc.RerunCall) (enginerpc.RerunReply, error)
+	PurgeFlow(context.Context, enginerpc.PurgeFlowCall) (enginerpc.PurgeFlowReply, error)
+}
+
+// childLost is the outcome of the run of a node that is not there any more.
+const ChildLost = "lost"
+
+// cancelChildRun cancels the run of a node with its members. A run that is over, or not there, is no error.
+func CancelChildRun(ctx context.Context, b Backend, p enginecore.Partition, id enginecore.FlowID, reason string) error {
+	for {
+		reply, err := b.CancelFlow(ctx, enginerpc.CancelFlowCall{Partition: p, FlowID: id, Reason: reason, Actor: "parent"})
+		switch {
+		case errors.Is(err, enginecore.ErrFlowNotFound), errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
+			return nil
+		case err != nil || !reply.More:
+			return err
+		}
+	}
+}

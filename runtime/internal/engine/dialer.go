@@ -1,0 +1,307 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// defaultLease is the lease of workers and of claims without one.
+const DefaultLease = 10 * time.Second
+
+const (
+	// pingAfter is how long a connection is idle before the client library asks whether the server is there. It looks once in
+	// that time, so the question comes at most two of them after the last answer.
+	pingAfter = 500 * time.Millisecond
+	// noticeWithin bounds the time after which a server that has fallen silent is noticed.
+	noticeWithin = DefaultLease / 3
+
+	// connectTimeout bounds one attempt to connect, up to the first answer of the server.
+	connectTimeout = 5 * time.Second
+	// connectAgain is the time after which another attempt is made beside those that have no answer yet: they may never get one.
+	connectAgain = time.Second
+	// maxConnects bounds the attempts beside those that somebody waits for, and the connections that nobody has fetched.
+	maxConnects = 4
+	// keepConnected is how long a connection that nobody has fetched is kept.
+	keepConnected = 5 * time.Second
+
+	// callWait and plainWait bound how long a call, and whatever comes without a context, hold others up when they are the
+	// first to need a connection.
+	callWait  = 20 * time.Millisecond
+	plainWait = 100 * time.Millisecond
+)
+
+// errConnecting says that nothing has been sent, because the connection is still being made.
+var errConnecting = errors.New("the connection is being made")
+
+// errNoAnswer says that nothing has been sent, because a server could not be reached or has not answered.
+var errNoAnswer = errors.New("no answer in time")
+
+// dialer makes the connections of a client library's client.
+//
+// The library makes a connection in the call that needs it first, which all others that need it wait for, whatever becomes of
+// their contexts. So connections are made in goroutines of the dialer, up to the first answer of the server, and the first
+// call that needs one returns with errConnecting unless it is there at once. From then on busy says that calls have to be made
+// where waiting can be left: see pinnedReads.
+type dialer struct {
+	ctx  context.Context // ends with the dialer
+	stop context.CancelFunc
+	// busy counts the attempts to connect and those who wait for one.
+	busy  atomic.Int32
+	tasks sync.WaitGroup
+
+	mu        sync.Mutex
+	opening   func(net.Conn) // set until the client is made
+	endpoints map[string]*endpoint
+}
+
+// endpoint is a server, by its address.
+type endpoint struct {
+	waiting, running int
+	begun            time.Time // the last attempt
+	ready            []readyConn
+	failed           int // attempts
+	err              error
+	changed          chan struct{} // closed, and replaced, when an attempt is over
+}
+
+// readyConn is a connection on which the server has answered.
+type readyConn struct {
+	conn   net.Conn
+	expiry *time.Timer
+}
+
+// newClient makes a client and, unless it is that of an engine in this process, the dialer of its connections. It ends with ctx if
+// the client is not made by then. Both are closed by closeClient.
+func newClient(ctx context.Context, option rueidis.ClientOption, embedded bool) (rueidis.Client, *dialer, error) {
+	if embedded {
+		client, err := rueidis.NewClient(option)
+		return client, nil, err
+	}
+	d := &dialer{endpoints: make(map[string]*endpoint)}
+	d.ctx, d.stop = context.WithCancel(context.Background())
+	var drop []func() bool
+	d.opening = func(conn net.Conn) {
+		drop = append(drop, context.AfterFunc(d.ctx, func() { _ = conn.Close() }))
+	}
+	leave := context.AfterFunc(ctx, d.stop)
+	option.DialCtxFn = d.dial
+	option.RetryDelay = retryDelay
+	client, err := rueidis.NewClient(option)
+	d.mu.Lock()
+	d.opening = nil
+	for _, keep := range drop {
+		keep()
+	}
+	d.mu.Unlock()
+	if !leave() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		closeClient(client, d)
+		return nil, nil, err
+	}
+	return client, d, nil
+}
+
+// timely sets the timeouts of connections that the URL leaves open, and returns the time within which a server that has fallen
+// silent is noticed.
+func timely(option *rueidis.ClientOption) time.Duration {
+	if option.ConnWriteTimeout <= 0 {
+		option.ConnWriteTimeout = noticeWithin - 2*pingAfter
+	}
+	option.Dialer.KeepAlive = min(pingAfter, option.ConnWriteTimeout)
+	if option.Dialer.Timeout <= 0 {
+		option.Dialer.Timeout = connectTimeout
+	}
+	// Sentinels take as long to fall silent as servers do.
+	option.Sentinel.Dialer = option.Dialer
+	return option.ConnWriteTimeout + 2*option.Dialer.KeepAlive
+}
+
+// retryDelay is that of the client library, but leaves what waits for a connection to those who can leave.
+func retryDelay(attempts int, _ rueidis.Completed, err error) time.Duration {
+	if errors.Is(err, errConnecting) {
+		return -1
+	}
+	base := time.Duration(1) << min(20, attempts) * time.Microsecond
+	return min(time.Second, base+rand.N(base))
+}
+
+// closeClient closes a client and what makes its connections. Either may be nil.
+func closeClient(client rueidis.Client, d *dialer) {
+	d.end()
+	if client != nil {
+		client.Close()
+	}
+	if d != nil {
+		d.tasks.Wait()
+		d.drop()
+	}
+}
+
+// end ends the attempts to connect; from then on there are no new ones. The dialer may be nil.
+func (d *dialer) end() {
+	if d != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.stop()
+	}
+}
+
+// drop closes what nobody has fetched.
+func (d *dialer) drop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range d.endpoints {
+		for _, r := range p.ready {
+			r.expiry.Stop()
+			_ = r.conn.Close()
+		}
+		p.ready = nil
+	}
+}
+
+// begin runs a task that the end of the dialer waits for, and reports whether it does.
+func (d *dialer) begin(task func()) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil {
+		return false
+	}
+	d.tasks.Go(task)
+	return true
+}
+
+// dial hands over a connection on which the server has answered.
+func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, secure *tls.Config) (net.Conn, error) {
+	first := d.busy.Add(1) == 1
+	defer d.busy.Add(-1)
+	p, failed, opening := d.Join(address)
+	limit, err := cmp.Or(by.Timeout, connectTimeout), errNoAnswer
+	if first && !opening {
+		// Others may already wait for this connection where they cannot leave.
+		limit, err = callWait, errConnecting
+		if ctx == context.Background() {
+			limit = plainWait
+		}
+	}
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	again := time.NewTicker(connectAgain)
+	defer again.Stop()
+	for {
+		conn, changed, failure := d.take(p, failed, address, by, secure)
+		if changed == nil {
+			return conn, failure
+		}
+		select {
+		case <-changed:
+			continue
+		case <-again.C:
+			continue
+		case <-over.C:
+		case <-ctx.Done():
+			err = errConnecting // others may wait for it with contexts that go on
+		case <-d.ctx.Done():
+			return nil, rueidis.ErrClosing
+		}
+		d.leave(p)
+		return nil, dialError(err)
+	}
+}
+
+// join enters somebody who waits for a connection to a server, and returns how many attempts have failed so far.
+func (d *dialer) Join(address string) (p *endpoint, failed int, opening bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p = d.endpoints[address]
+	if p == nil {
+		p = &endpoint{changed: make(chan struct{})}
+		d.endpoints[address] = p
+	}
+	p.waiting++
+	return p, p.failed, d.opening != nil
+}
+
+func (d *dialer) leave(p *endpoint) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p.waiting--
+}
+
+// take returns a connection that is ready, or the error of the attempts that are over, or what to wait for.
+func (d *dialer) take(p *endpoint, failed int, address string, by *net.Dialer, secure *tls.Config) (net.Conn, <-chan struct{}, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.ctx.Err() != nil:
+		return nil, nil, rueidis.ErrClosing
+	case len(p.ready) > 0:
+		newest := len(p.ready) - 1
+		r := p.ready[newest]
+		p.ready = p.ready[:newest]
+		r.expiry.Stop()
+		p.waiting--
+		if d.opening != nil {
+			d.opening(r.conn)
+		}
+		return r.conn, nil, nil
+	case p.failed > failed && p.running == 0:
+		p.waiting--
+		return nil, nil, p.err
+	}
+	stuck := time.Since(p.begun) >= connectAgain && p.running < p.waiting+maxConnects
+	if p.running < p.waiting && p.failed == failed || stuck {
+		p.running++
+		p.begun = time.Now()
+		d.busy.Add(1)
+		d.tasks.Go(func() {
+			defer d.busy.Add(-1)
+			conn, err := connect(d.ctx, address, by, secure)
+			d.connected(p, conn, err)
+		})
+	}
+	return nil, p.changed, nil
+}
+
+// connected passes on how an attempt ended.
+func (d *dialer) connected(p *endpoint, conn net.Conn, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p.running--
+	switch {
+	case err != nil:
+		p.failed++
+		p.err = err
+	case d.ctx.Err() != nil || len(p.ready) >= maxConnects:
+		_ = conn.Close()
+	default:
+		p.ready = append(p.ready, readyConn{conn, time.AfterFunc(keepConnected, func() { d.expire(p, conn) })})
+	}
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (d *dialer) expire(p *endpoint, conn net.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, r := range p.ready {
+		if r.conn == conn {
+			p.ready = append(p.ready[:i:i], p.ready[i+1:]...)
+			_ = conn.Close()
+			return
+		}
+	}
+}
+
+// dialError says that nothing was sent.
+func dialError(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }

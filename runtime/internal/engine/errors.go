@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// Errors of runs and workers, for errors.Is. Those of the connection are enginecore's: ErrUnavailable, and with it ErrFull where a
+// server takes in nothing for want of memory or disk; ErrOutcomeUnknown, ErrUnauthorized.
+var (
+	// ErrRunID marks a run id that is empty, longer than MaxRunID, not valid UTF-8 or has control characters.
+	ErrRunID = errors.New("bad run id")
+	// ErrRunConflict is returned by Start when the run id is taken by a run with another graph or another input.
+	ErrRunConflict = errors.New("run id is taken by another run")
+	// ErrRunNotFound is returned when there is no run of that flow with that id.
+	ErrRunNotFound = errors.New("no such run")
+	// ErrRunOpen is returned by Purge and Rerun when the run is not over.
+	ErrRunOpen = errors.New("run is not over")
+	// ErrNothingToRerun is returned by Rerun when its scope holds no node, and of a run that was stopped before all of it was submitted.
+	ErrNothingToRerun = errors.New("nothing to run again")
+	// ErrRerunLimit is returned by Rerun when a node has been run again as often as it may.
+	ErrRerunLimit = errors.New("run again too often")
+	// ErrUnknownNode is returned for a node that the run does not have.
+	ErrUnknownNode = errors.New("no such node")
+	// ErrNodeOver is returned by CancelNode when the node has ended already.
+	ErrNodeOver = errors.New("node is over")
+	// ErrRunOver is returned by Cancel when the run has ended already.
+	ErrRunOver = errors.New("run is over")
+	// ErrRunFailed matches the *RunError of a run of which a node failed.
+	ErrRunFailed = errors.New("run failed")
+	// ErrRunCancelled matches the *RunError of a run that was cancelled.
+	ErrRunCancelled = errors.New("run was cancelled")
+	// ErrRunExpired matches the *RunError of a run that exceeded its deadline.
+	ErrRunExpired = errors.New("run exceeded its deadline")
+	// ErrNoResult is returned by Result when the run is over without a failure, but the node whose result it returns did
+	// not run: only a replay of single nodes with other tools leads there.
+	ErrNoResult = errors.New("run has no result, its result node did not succeed")
+	// ErrTooLarge marks an input or a result above its limit.
+	ErrTooLarge = errors.New("too large")
+
+	// ErrRegistration marks an activity that a worker cannot take.
+	ErrRegistration = errors.New("activity cannot be registered")
+	// ErrWorkerConfig marks an option of a worker or keeper that makes no sense.
+	ErrWorkerConfig = errors.New("bad worker configuration")
+)
+
+// ErrNotInContract is returned in contract mode by everything that needs more than the contract has: by Start for such a flow, by
+// the steps and waits of an activity, and by calls. It is the same error as enginecore.ErrContractOnly, so it matches whichever
+// of the two packages refuses.
+var ErrNotInContract = enginecore.ErrContractOnly
+
+// ErrUnknownDuty is returned for a duty that does not exist, or that this engine does not have because it is in contract mode.
+var ErrUnknownDuty = errors.New("no such duty")
+
+// errStepPanicked marks the result of a keeper's step that panicked.
+var ErrStepPanicked = errors.New("keeper panicked")
+
+// Causes of the context of a running activity, for context.Cause and errors.Is.
+var (
+	// ErrLeaseLost: the worker may no longer speak for the execution, and another one may have taken it over.
+	ErrLeaseLost = errors.New("lease lost")
+	// ErrCancelled: the execution was cancelled.
+	ErrCancelled = errors.New("execution cancelled")
+	// ErrStopping: the worker stops and gives the execution back.
+	ErrStopping = errors.New("worker is stopping")
+	// ErrHeartbeatTimeout: the activity did not call Heartbeat in time.
+	ErrHeartbeatTimeout = errors.New("no heartbeat in time")
+	// ErrStartToClose: the attempt took longer than its start-to-close timeout.
+	ErrStartToClose = errors.New("start-to-close timeout")
+	// ErrDeadline: the run exceeded its deadline.
+	ErrDeadline = errors.New("deadline of the run")
+)

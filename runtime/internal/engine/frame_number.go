@@ -1,0 +1,29 @@
+package engine
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// frameNumber identifies a frame of an attempt, so that a reader drops one that a worker has sent twice. Frames are counted under
+// each lease.
+type FrameNumber struct {
+	Epoch enginecore.LeaseEpoch // 0: it has none
+	Count int64
+}
+
+// String is the form in which a frame carries it.
+func (n FrameNumber) String() string { return fmt.Sprintf("%d.%d", n.Epoch, n.Count) }
+
+func ParseFrameNumber(text string) FrameNumber {
+	epoch, count, _ := strings.Cut(text, ".")
+	e, err1 := strconv.ParseInt(epoch, 10, 64)
+	n, err2 := strconv.ParseInt(count, 10, 64)
+	if err1 != nil || err2 != nil {
+		return FrameNumber{}
+	}
+	return FrameNumber{enginecore.LeaseEpoch(e), n}
+}

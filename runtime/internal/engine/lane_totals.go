@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+// laneTotals returns what stands in each lane, added up over all partitions, by the names of the lanes. A lane is paused since
+// when the first partition that was read says so.
+func (s *Session) LaneTotals(ctx context.Context) ([]enginerpc.LaneState, error) {
+	replies, err := InAllPartitions(ctx, s, func(p enginecore.Partition) enginerpc.LanesCall { return enginerpc.LanesCall{Partition: p} })
+	if err != nil {
+		return nil, fmt.Errorf("list lanes: %w", err)
+	}
+	byName := make(map[enginecore.LaneID]*enginerpc.LaneState)
+	for _, reply := range replies {
+		for _, part := range reply.Lanes {
+			if byName[part.LaneID] == nil {
+				byName[part.LaneID] = &enginerpc.LaneState{LaneID: part.LaneID}
+			}
+			addLane(byName[part.LaneID], part)
+		}
+	}
+	lanes := make([]enginerpc.LaneState, 0, len(byName))
+	for _, lane := range byName {
+		lanes = append(lanes, *lane)
+	}
+	slices.SortFunc(lanes, func(a, b enginerpc.LaneState) int { return cmp.Compare(a.LaneID, b.LaneID) })
+	return lanes, nil
+}
+
+// addLane adds what stands in one partition.
+func addLane(total *enginerpc.LaneState, part enginerpc.LaneState) {
+	total.Paused = cmp.Or(total.Paused, part.Paused)
+	total.Eligible += part.Eligible
+	total.Delayed += part.Delayed
+	total.Active += part.Active
+	total.Suspended += part.Suspended
+	total.BlockedDependencies += part.BlockedDependencies
+	total.BlockedBudget += part.BlockedBudget
+	total.BlockedQuota += part.BlockedQuota
+	total.BlockedRoute += part.BlockedRoute
+	total.BlockedOperator += part.BlockedOperator
+	if oldest := part.OldestEligibleAt; !oldest.IsZero() && (total.OldestEligibleAt.IsZero() || oldest.Before(total.OldestEligibleAt)) {
+		total.OldestEligibleAt = oldest
+	}
+}
+
+// inAllPartitions makes one call in every partition of flows. The error joins theirs.
+func InAllPartitions[R any, C enginerpc.Call[R]](ctx context.Context, s *Session, callFor func(enginecore.Partition) C) ([]R, error) {
+	var calls []C
+	for _, p := range s.Partitions() {
+		calls = append(calls, callFor(p))
+	}
+	results, err := SendAll[R](ctx, s.Core, calls)
+	replies := []R{}
+	for _, r := range results {
+		if r.Err != nil {
+			err = errors.Join(err, r.Err)
+			continue
+		}
+		replies = append(replies, r.Reply)
+	}
+	return replies, err
+}

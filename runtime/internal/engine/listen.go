@@ -1,0 +1,280 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Pauses between two tries to subscribe.
+const (
+	firstListenPause = 10 * time.Millisecond
+	maxListenPause   = time.Second
+)
+
+// hub hears channels for all users of an engine, on a connection of its own that exists while somebody listens.
+//
+// The client library hands messages to its own subscribers from the goroutine that reads the connection, and waits for
+// them. A subscriber of a channel that another one hears already on the same connection gets messages before its own
+// subscription is answered; with enough of them the answer is never read, and everybody who shares the connection hangs.
+// So there is one subscription for each channel, and the goroutine that reads only puts messages into a mailbox, from which
+// another one passes them on: a server drops a subscriber that reads slower than others publish.
+type hub struct {
+	client rueidis.Client
+	logger *slog.Logger
+	ctx    context.Context
+	stop   context.CancelFunc
+	runs   sync.WaitGroup
+
+	mu        sync.Mutex
+	listeners map[*listener]struct{}
+	byChannel map[string]map[*listener]struct{}
+	confirmed map[string]bool // channels that are heard on the connection that stands
+	running   bool
+	changed   chan struct{} // has a value when the channels that are wanted may have changed
+}
+
+// listener is one user of the hub. Its functions are called one at a time: they must not block, and must not come back to
+// the hub.
+type listener struct {
+	channels   []string
+	missing    map[string]bool // not confirmed since the connection stands
+	subscribed func()          // messages may have been lost until now
+	heard      func(channel, message string)
+}
+
+func newHub(client rueidis.Client, logger *slog.Logger) *hub {
+	ctx, stop := context.WithCancel(context.Background())
+	return &hub{
+		client: client, logger: logger, ctx: ctx, stop: stop, listeners: make(map[*listener]struct{}),
+		byChannel: make(map[string]map[*listener]struct{}), confirmed: make(map[string]bool), changed: make(chan struct{}, 1),
+	}
+}
+
+// close ends the hub, whoever still listens.
+func (h *hub) close() {
+	h.mu.Lock()
+	h.stop()
+	h.mu.Unlock()
+	h.runs.Wait()
+}
+
+// listen hears channels until ctx ends, over any number of broken connections. subscribed is called whenever all of the
+// channels have come to be heard, since messages sent before that are lost, and when there were too many messages.
+func (h *hub) Listen(ctx context.Context, channels []string, subscribed func(), heard func(channel, message string)) {
+	l := &listener{channels: channels, subscribed: subscribed, heard: heard}
+	h.Join(l)
+	select {
+	case <-ctx.Done():
+	case <-h.ctx.Done():
+	}
+	h.leave(l)
+}
+
+func (h *hub) Join(l *listener) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx.Err() != nil {
+		return
+	}
+	h.listeners[l] = struct{}{}
+	l.missing = make(map[string]bool)
+	for _, channel := range l.channels {
+		if !h.confirmed[channel] {
+			l.missing[channel] = true
+		}
+		if h.byChannel[channel] == nil {
+			h.byChannel[channel] = make(map[*listener]struct{}, 1)
+		}
+		h.byChannel[channel][l] = struct{}{}
+	}
+	if len(l.missing) == 0 {
+		l.subscribed()
+	}
+	if !h.running {
+		h.running = true
+		h.runs.Go(h.run)
+	}
+	Notify(h.changed)
+}
+
+func (h *hub) leave(l *listener) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.listeners, l)
+	for _, channel := range l.channels {
+		delete(h.byChannel[channel], l)
+		if len(h.byChannel[channel]) == 0 {
+			delete(h.byChannel, channel)
+		}
+	}
+	Notify(h.changed)
+}
+
+// run keeps a connection while there are listeners.
+func (h *hub) run() {
+	pause := firstListenPause
+	for {
+		begun := time.Now()
+		err := h.connect()
+		if h.over() {
+			return
+		}
+		if errors.Is(err, errNobodyListens) {
+			continue // somebody does again
+		}
+		if time.Since(begun) > maxListenPause {
+			pause = firstListenPause
+		}
+		level := slog.LevelWarn
+		if pause > firstListenPause || errors.Is(err, errConnecting) {
+			level = slog.LevelDebug // an engine that stays away is told of once
+		}
+		h.logger.LogAttrs(h.ctx, level, "flowfabric: subscriptions lost, subscribing again", eventSubscriptionsLost.Attr(), slog.Any("error", err))
+		timer := time.NewTimer(pause)
+		select {
+		case <-h.ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+		pause = min(2*pause, maxListenPause)
+	}
+}
+
+// over tells whether nobody listens any more. Then the next listener starts the hub again.
+func (h *hub) over() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.listeners) > 0 && h.ctx.Err() == nil {
+		return false
+	}
+	h.running = false
+	return true
+}
+
+// errNobodyListens ends a connection that is not needed any more.
+var errNobodyListens = errors.New("nobody listens")
+
+// connect hears what is wanted until the connection breaks or nobody listens.
+func (h *hub) connect() error {
+	wire, release := h.client.Dedicate()
+	defer release()
+	defer wire.Close()
+	h.forget()
+	defer h.forget()
+	box := newMailbox()
+	var passing sync.WaitGroup
+	passing.Go(func() { h.passOn(box) })
+	defer passing.Wait()
+	defer box.close()
+	broken := wire.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage: func(m rueidis.PubSubMessage) { box.put(letter{m.Channel, m.Message}) },
+		OnSubscription: func(s rueidis.PubSubSubscription) {
+			if s.Kind == "subscribe" {
+				h.confirm(s.Channel)
+			}
+		},
+	})
+	held := make(map[string]bool)
+	for {
+		missing, needless, wanted := h.compare(held)
+		if !wanted {
+			return errNobodyListens
+		}
+		if len(missing) > 0 {
+			if err := wire.Do(h.ctx, wire.B().Subscribe().Channel(missing...).Build()).Error(); err != nil {
+				return err
+			}
+		}
+		if len(needless) > 0 {
+			if err := wire.Do(h.ctx, wire.B().Unsubscribe().Channel(needless...).Build()).Error(); err != nil {
+				return err
+			}
+		}
+		select {
+		case err := <-broken:
+			return err
+		case <-h.ctx.Done():
+			return h.ctx.Err()
+		case <-h.changed:
+		}
+	}
+}
+
+// compare brings held up to date with what the listeners want, and lists the differences.
+func (h *hub) compare(held map[string]bool) (missing, needless []string, wanted bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for channel := range h.byChannel {
+		if !held[channel] {
+			missing = append(missing, channel)
+			held[channel] = true
+		}
+	}
+	for _, channel := range slices.Collect(maps.Keys(held)) {
+		if h.byChannel[channel] == nil {
+			needless = append(needless, channel)
+			delete(held, channel)
+			// Whoever wants it from here on waits for a new confirmation.
+			delete(h.confirmed, channel)
+		}
+	}
+	return missing, needless, len(h.byChannel) > 0
+}
+
+// forget notes that nothing is heard.
+func (h *hub) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.confirmed)
+	for l := range h.listeners {
+		for _, channel := range l.channels {
+			l.missing[channel] = true
+		}
+	}
+}
+
+func (h *hub) confirm(channel string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.confirmed[channel] = true
+	for l := range h.byChannel[channel] {
+		if !l.missing[channel] {
+			continue
+		}
+		delete(l.missing, channel)
+		if len(l.missing) == 0 {
+			l.subscribed()
+		}
+	}
+}
+
+// passOn gives letters to the listeners until the box is closed.
+func (h *hub) passOn(box *mailbox) {
+	for {
+		letters, dropped, open := box.take()
+		if !open {
+			return
+		}
+		h.mu.Lock()
+		if dropped {
+			for l := range h.listeners {
+				if len(l.missing) == 0 {
+					l.subscribed()
+				}
+			}
+		}
+		for _, m := range letters {
+			for l := range h.byChannel[m.channel] {
+				l.heard(m.channel, m.message)
+			}
+		}
+		h.mu.Unlock()
+	}
+}

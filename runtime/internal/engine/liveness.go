@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// ErrNotReady is wrapped by the checks of workers and keepers, and says with them what is missing.
+var ErrNotReady = errors.New("not ready")
+
+// liveness shows that a worker or keeper runs and reaches the engine.
+type Liveness struct {
+	running atomic.Bool
+	// contact is when the engine answered last, by this process' monotonic clock.
+	contact atomic.Pointer[time.Time]
+}
+
+// begin notes that a run begins; the returned function ends it.
+func (l *Liveness) Begin() (end func()) {
+	l.running.Store(true)
+	return func() {
+		l.running.Store(false)
+		l.contact.Store(nil)
+	}
+}
+
+func (l *Liveness) Touch() {
+	now := time.Now()
+	l.contact.Store(&now)
+}
+
+func (l *Liveness) Check(name string, limit time.Duration) error {
+	if !l.running.Load() {
+		return fmt.Errorf("%s: %w: it does not run", name, ErrNotReady)
+	}
+	contact := l.contact.Load()
+	if contact == nil {
+		return fmt.Errorf("%s: %w: it has not reached the engine yet", name, ErrNotReady)
+	}
+	if silence := time.Since(*contact); silence > limit {
+		return fmt.Errorf("%s: %w: the engine has not answered for %s", name, ErrNotReady, silence.Round(time.Second))
+	}
+	return nil
+}

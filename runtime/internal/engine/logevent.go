@@ -1,0 +1,58 @@
+package engine
+
+import "log/slog"
+
+// logEvent names what a log record tells, in its attribute "event". The names are stable, the messages are not.
+type LogEvent string
+
+func (e LogEvent) Attr() slog.Attr { return slog.String("event", string(e)) }
+
+// What workers log of attempts.
+const (
+	EventAttemptFailed    LogEvent = "attempt.failed"
+	EventAttemptDeadline  LogEvent = "attempt.deadline"
+	EventAttemptEnded     LogEvent = "attempt.ended_by_engine"
+	EventActivityPanicked LogEvent = "activity.panicked"
+	EventOverstays        LogEvent = "attempt.overstays"
+	EventOverstayEnded    LogEvent = "attempt.overstay_ended"
+	EventLeaseLost        LogEvent = "lease.lost"
+	EventResultLost       LogEvent = "result.not_committed"
+	EventFailureLost      LogEvent = "failure.not_recorded"
+	EventSuspensionLost   LogEvent = "suspension.not_recorded"
+	EventReturnFailed     LogEvent = "execution.not_given_back"
+	EventFramesLost       LogEvent = "frames.not_stored"
+	EventProgressLost     LogEvent = "progress.not_recorded"
+	EventBudgetWait       LogEvent = "attempt.waits_for_budget"
+)
+
+// What workers and keepers log of their dealings with the engine.
+const (
+	EventEngineInMemory      LogEvent = "engine.in_memory"
+	EventServerMisconfigured LogEvent = "server.misconfigured"
+	EventEngineAway          LogEvent = "engine.away"
+	eventSubscriptionsLost   LogEvent = "subscriptions.lost"
+	EventClaimFailed         LogEvent = "claim.failed"
+	EventClaimLost           LogEvent = "claim.lost"
+	EventRenewalFailed       LogEvent = "lease.renewal_failed"
+	EventStrayReturned       LogEvent = "lease.stray_returned"
+	EventLiveKeyLeft         LogEvent = "worker.live_key_left"
+	EventGrantFailed         LogEvent = "grant.failed"
+	EventAnnounceFailed      LogEvent = "worker.announce_failed"
+	EventDrainFailed         LogEvent = "drain.failed"
+	EventLimitsFailed        LogEvent = "limits.failed"
+	EventBudgetFailed        LogEvent = "budget.failed"
+	EventTickFailed          LogEvent = "keeper.tick_failed"
+	eventLibraryUnchecked    LogEvent = "library.unchecked"
+	EventIndexMended         LogEvent = "keeper.index_mended"
+	EventRestartNoticed      LogEvent = "keeper.restart_noticed"
+	EventRestartReconciled   LogEvent = "keeper.restart_reconciled"
+	EventKeeperPanicked      LogEvent = "keeper.panicked"
+	EventScheduleFailed      LogEvent = "keeper.schedule_failed"
+	EventFireFailed          LogEvent = "schedule.fire_failed"
+	EventErrandFailed        LogEvent = "keeper.errand_failed"
+	EventAttendFailed        LogEvent = "contract.follow_up_failed"
+	EventLeaseShort          LogEvent = "worker.lease_short"
+	EventKeeperMissing       LogEvent = "keeper.missing"
+	EventKeeperEnded         LogEvent = "keeper.ended"
+	EventClockSetBack        LogEvent = "engine.clock_set_back"
+)

@@ -1,0 +1,29 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
+)
+
+// Bounds of texts for the record, in bytes.
+const (
+	// MaxReason bounds the reason of a cancel, a pause or the end of a wait. The text of a failure is cut to it, with a mark
+	// that says how long it was.
+	MaxReason = 2048
+	// MaxActor bounds the name of who acts: that of By, Creator and ScheduledBy.
+	MaxActor = 256
+)
+
+// ErrText marks a text for the record that is longer than its bound, not valid UTF-8, or has control characters.
+var ErrText = errors.New("bad text")
+
+func CheckReason(reason string) error { return CheckText("reason", reason, MaxReason) }
+
+func CheckText(thing, text string, limit int) error {
+	if err := recordtext.Check(thing, text, limit); err != nil {
+		return fmt.Errorf("%w: %w", ErrText, err)
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+// ErrSecret marks a WaitpointSecret that cannot be one.
+var ErrSecret = errors.New("bad waitpoint secret")
+
+// Sizes of a secret's parts, in bytes.
+const (
+	minSecret = 16
+	maxSecret = 64
+	maxKID    = 32
+)
+
+type WaitpointSecret struct{ Kid, Hex string }
+
+func (s *WaitpointSecret) Check() error {
+	if s == nil {
+		return nil
+	}
+	badKID := strings.ContainsFunc(s.Kid, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' })
+	if badKID || s.Kid == "" || len(s.Kid) > maxKID {
+		return fmt.Errorf("%w: its id must be 1 to %d characters of a-z, 0-9 and -", ErrSecret, maxKID)
+	}
+	secret, err := hex.DecodeString(s.Hex)
+	if err != nil {
+		return fmt.Errorf("%w: it is not hex", ErrSecret) // err shows parts of it
+	}
+	if len(secret) < minSecret || len(secret) > maxSecret {
+		return fmt.Errorf("%w: it has %d bytes, not %d to %d", ErrSecret, len(secret), minSecret, maxSecret)
+	}
+	return nil
+}
+
+func newWaitpointSecret() *WaitpointSecret {
+	random := make([]byte, 4+32)
+	_, _ = rand.Read(random) // never fails
+	return &WaitpointSecret{"k" + hex.EncodeToString(random[:4]), hex.EncodeToString(random[4:])}
+}
+
+// keyring knows which partitions have a secret.
+type keyring struct {
+	core       *enginerpc.Conn
+	configured *WaitpointSecret
+
+	mu    sync.Mutex
+	known map[enginecore.Partition]bool
+	// unfinished is a rotation to a random secret that has not reached every partition.
+	unfinished *WaitpointSecret
+}
+
+func newKeyring(core *enginerpc.Conn, configured *WaitpointSecret) *keyring {
+	return &keyring{core: core, configured: configured, known: make(map[enginecore.Partition]bool)}
+}
+
+// ensure gives the partition a secret if it has none. It asks the engine once for each partition.
+func (b *keyring) ensure(ctx context.Context, p enginecore.Partition) error {
+	b.mu.Lock()
+	known := b.known[p]
+	b.mu.Unlock()
+	if known {
+		return nil
+	}
+	secret := b.configured
+	if secret == nil {
+		secret = newWaitpointSecret()
+	}
+	if err := b.create(ctx, p, secret); err != nil {
+		return fmt.Errorf("waitpoint secret of partition %s: %w", p.Tag(), err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.known[p] = true
+	return nil
+}
+
+// with calls do, which needs the partition's secret. A partition that has lost its secret, because the data of a server
+// were lost or emptied, gets another one.
+func (b *keyring) With(ctx context.Context, p enginecore.Partition, do func() error) error {
+	if err := b.ensure(ctx, p); err != nil {
+		return err
+	}
+	err := do()
+	if !errors.Is(err, enginecore.ErrHMACSecretNotInitialized) {
+		return err
+	}
+	b.mu.Lock()
+	delete(b.known, p)
+	b.mu.Unlock()
+	if err := b.ensure(ctx, p); err != nil {
+		return err
+	}
+	return do()
+}
+
+// create stores a secret where there is none. Two processes may do so at once: the first one's secret stays, and it is
+// current only when it is there.
+func (b *keyring) create(ctx context.Context, p enginecore.Partition, s *WaitpointSecret) error {
+	reply, err := b.core.ListWaitpointHMACKIDs(ctx, enginerpc.ListWaitpointHMACKIDsCall{Partition: p})
+	if err != nil || reply.CurrentKID != "" {
+		return err
+	}
+	client, key := b.core.Client(), b.core.Keys().WaitpointSecrets(p)
+	for _, set := range [][2]string{{"secret:" + s.Kid, s.Hex}, {"current_kid", s.Kid}} {
+		if err := client.Do(ctx, client.B().Hsetnx().Key(key).Field(set[0]).Value(set[1]).Build()).Error(); err != nil {
+			return enginerpc.ConnectError(err)
+		}
+	}
+	return nil
+}
+
+// rotate makes the next secret current in every partition, and returns its id and how far that has come.
+func (b *keyring) Rotate(ctx context.Context, grace time.Duration) (kid string, done enginerpc.SecretRotation, err error) {
+	secret := b.next()
+	done, err = b.core.RotateSecret(ctx, secret.Kid, secret.Hex, grace)
+	if err == nil {
+		b.finished(secret)
+	}
+	return secret.Kid, done, err
+}
+
+// next is the secret to rotate to.
+func (b *keyring) next() *WaitpointSecret {
+	if b.configured != nil {
+		return b.configured
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.unfinished == nil {
+		b.unfinished = newWaitpointSecret()
+	}
+	return b.unfinished
+}
+
+func (b *keyring) finished(s *WaitpointSecret) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.unfinished == s {
+		b.unfinished = nil
+	}
+}

@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+const (
+	// tailBlock is how long the engine holds a read that waits for news. It answers at once when there are some. Until then the
+	// connection is silent, also where it leads nowhere any more.
+	tailBlock = 10 * time.Second
+	// tailLook is the time between two looks at a run of which nothing is heard.
+	TailLook = 30 * time.Second
+	// tailPause is the time between two tries while the engine is away.
+	TailPause = 200 * time.Millisecond
+)
+
+// tail waits for news in streams on a connection of its own, so that it holds up nobody else. It is for one goroutine.
+type Tail struct {
+	Watches *watches
+	wire    rueidis.DedicatedClient
+	release func()
+}
+
+// await returns when one of the streams has entries after the id that stands for it, or may have. The keys are of one
+// partition. Connections that break are replaced until ctx ends; then it returns its cause.
+func (t *Tail) Await(ctx context.Context, keys, after []string) error {
+	for {
+		err := t.read(ctx, keys, after)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil:
+			return nil
+		}
+		t.Close()
+		if errors.Is(err, errConnecting) {
+			continue // nothing was sent, and the next try waits for the connection that is being made
+		}
+		if _, refused := rueidis.IsRedisErr(err); refused {
+			if err = enginerpc.ConnectError(err); errors.Is(err, enginecore.ErrUnauthorized) {
+				return err
+			}
+		}
+		Pause(ctx, TailPause)
+	}
+}
+
+func (t *Tail) read(ctx context.Context, keys, after []string) error {
+	if t.wire == nil {
+		var err error
+		if t.wire, t.release, err = t.Watches.connection(ctx); err != nil {
+			return err
+		}
+	}
+	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
+	stop := context.AfterFunc(ctx, t.wire.Close)
+	defer stop()
+	read := t.wire.B().Xread().Count(1).Block(t.Watches.Held.Milliseconds()).Streams().Key(keys...).Id(after...).Build()
+	answered, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.Watches.patience())
+	defer cancel()
+	if err := t.wire.Do(answered, read).Error(); err != nil && !rueidis.IsRedisNil(err) {
+		return err
+	}
+	return nil
+}
+
+func (t *Tail) Close() {
+	if t.wire != nil {
+		t.wire.Close()
+		t.release()
+		t.wire = nil
+	}
+}
+
+// fromStart is the id before the first entry of a stream.
+const FromStart = "0-0"

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+// instrumentation is the scope of all spans and metrics.
+const instrumentation = "github.com/flowfabric/flowfabric-go/runtime"
+
+// telemetry holds the tracer and the instruments of an engine. Counters are read from what is counted anyway when
+// somebody collects; only durations are recorded as they come.
+type Telemetry struct {
+	Tracer trace.Tracer
+	Meter  metric.Meter
+	// producer and consumer are the kinds of spans of submissions and activities, made once.
+	Producer, Consumer trace.SpanStartOption
+
+	Starts, Claims, Attempts, Commits metric.Float64Histogram
+
+	WorkerClaims     metric.Int64ObservableCounter
+	WorkerExecutions metric.Int64ObservableCounter
+	WorkerOverstays  metric.Int64ObservableCounter
+	Slots, BusySlots metric.Int64ObservableUpDownCounter
+	Overstaying      metric.Int64ObservableUpDownCounter
+	LaneDepth        metric.Int64ObservableGauge
+	LaneAge          metric.Float64ObservableGauge
+
+	DutySteps, DutyItems, DutyErrors, DutyPanics metric.Int64ObservableCounter
+	DutyLag                                      metric.Float64ObservableGauge
+	KeeperPartitions                             metric.Int64ObservableUpDownCounter
+
+	// options are the attributes of recorded durations, made once for each set of labels.
+	options sync.Map
+}
+
+// Bounds of histograms, in seconds: of calls to the engine, and of functions.
+var (
+	callBounds    = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
+	attemptBounds = []float64{.0005, .001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600}
+)
+
+func NewTelemetry(tracers trace.TracerProvider, meters metric.MeterProvider) (*Telemetry, error) {
+	t := &Telemetry{
+		Tracer: tracers.Tracer(instrumentation), Meter: meters.Meter(instrumentation),
+		Producer: trace.WithSpanKind(trace.SpanKindProducer), Consumer: trace.WithSpanKind(trace.SpanKindConsumer),
+	}
+	var faults []error
+	seconds := func(name, description string, bounds []float64) metric.Float64Histogram {
+		h, err := t.Meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
+			metric.WithExplicitBucketBoundaries(bounds...))
+		faults = append(faults, err)
+		return h
+	}
+	counter := func(name, unit, description string) metric.Int64ObservableCounter {
+		c, err := t.Meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
+		faults = append(faults, err)
+		return c
+	}
+	gauge := func(name, unit, description string) metric.Int64ObservableGauge {
+		g, err := t.Meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
+		faults = append(faults, err)
+		return g
+	}
+	// What several of one process have together is the sum of what each has.
+	share := func(name, unit, description string) metric.Int64ObservableUpDownCounter {
+		c, err := t.Meter.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
+		faults = append(faults, err)
+		return c
+	}
+	t.Starts = seconds("flowfabric.start.duration", "Time to submit a run.", callBounds)
+	t.Claims = seconds("flowfabric.claim.duration", "Time that a claim takes.", callBounds)
+	t.Commits = seconds("flowfabric.commit.duration", "Time to commit a result.", callBounds)
+	t.Attempts = seconds("flowfabric.attempt.duration", "Time from the claim of an attempt to its end.", attemptBounds)
+	t.WorkerClaims = counter("flowfabric.worker.claims", "{claim}", "Calls that asked for work.")
+	t.WorkerExecutions = counter("flowfabric.worker.executions", "{execution}", "Attempts that were begun.")
+	t.WorkerOverstays = counter("flowfabric.worker.overstays", "{execution}", "Functions that had not returned one lease time after their context had ended.")
+	t.Overstaying = share("flowfabric.worker.slot.overstaying", "{slot}", "Slots held by such functions.")
+	t.Slots = share("flowfabric.worker.slot.limit", "{slot}", "Functions that may run at a time.")
+	t.BusySlots = share("flowfabric.worker.slot.usage", "{slot}", "Functions that run.")
+	t.LaneDepth = gauge("flowfabric.lane.depth", "{execution}", "Executions that stand in a lane.")
+	t.DutySteps = counter("flowfabric.keeper.steps", "{step}", "Looks of a keeper at a partition.")
+	t.DutyItems = counter("flowfabric.keeper.items", "{item}", "What a keeper has worked on.")
+	t.DutyErrors = counter("flowfabric.keeper.errors", "{step}", "Steps of a keeper that failed.")
+	t.DutyPanics = counter("flowfabric.keeper.panics", "{step}", "Steps of a keeper that panicked.")
+	t.KeeperPartitions = share("flowfabric.keeper.partitions", "{partition}", "Partitions that a keeper sees to.")
+	age := func(name, description string) metric.Float64ObservableGauge {
+		g, err := t.Meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(description))
+		faults = append(faults, err)
+		return g
+	}
+	t.LaneAge = age("flowfabric.lane.oldest_age", "Age of the oldest execution that waits for a worker.")
+	t.DutyLag = age("flowfabric.keeper.lag", "How late the last thing was done that was due.")
+	return t, errors.Join(faults...)
+}
+
+// Outcomes of claims, of attempts and of runs that were started.
+const (
+	OutcomeStarted       = "started"
+	OutcomeExisted       = "existed"
+	OutcomeFound         = "found"
+	OutcomeEmpty         = "empty"
+	OutcomeUnanswered    = "unanswered"
+	OutcomeSucceeded     = "succeeded"
+	OutcomeFailed        = "failed"
+	outcomeRetried       = "retried"
+	OutcomeSuspended     = "suspended"
+	OutcomeGivenBack     = "given_back"
+	OutcomeLeaseLost     = "lease_lost"
+	OutcomeEndedByEngine = "ended_by_engine"
+	OutcomeNotCommitted  = "not_committed"
+)
+
+// named is an attribute, named as those of spans are.
+func Named(key, value string) attribute.KeyValue { return attribute.String("flowfabric."+key, value) }
+
+// labels are the attributes of a duration.
+type Labels struct{ Key, Value, Outcome string }
+
+func (t *Telemetry) Record(ctx context.Context, h metric.Float64Histogram, d time.Duration, l Labels) {
+	if !h.Enabled(ctx) {
+		return
+	}
+	option, known := t.options.Load(l)
+	if !known {
+		set := attribute.NewSet(Named(l.Key, l.Value), Named("outcome", l.Outcome))
+		option, _ = t.options.LoadOrStore(l, metric.WithAttributeSet(set))
+	}
+	h.Record(ctx, d.Seconds(), option.(metric.RecordOption))
+}
+
+func Stopper(registration metric.Registration, err error) (func(), error) {
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = registration.Unregister() }, nil
+}
+
+// outcomeOfFailure says whether another attempt follows a failed one.
+func OutcomeOfFailure(reply enginerpc.FailReply) string {
+	switch reply.Outcome {
+	case "retry_scheduled":
+		return outcomeRetried
+	case "cancelled":
+		return OutcomeEndedByEngine
+	}
+	return OutcomeFailed
+}

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// ErrInvalidToken is the answer to a token that is malformed, altered, made for another waitpoint or signed with a secret
+// that is not valid any more. It does not tell which, and nothing has been changed.
+var ErrInvalidToken = errors.New("invalid token")
+
+// The outward form of a token is the unpadded base64url of: version, partition (2 bytes), execution id, waitpoint id (16
+// bytes each), MAC (20 bytes), id of the signing secret (the rest).
+const (
+	tokenVersion = 1
+	tokenHead    = 1 + 2 + 16 + 16
+	tokenMAC     = 20
+	maxTokenText = 256
+)
+
+var tokenText = base64.RawURLEncoding.Strict()
+
+// parseToken reads the text of a token; its error is ErrInvalidToken.
+func ParseToken(text string) (activity.Token, error) {
+	if _, err := OpenToken(activity.NewToken(text)); err != nil {
+		return activity.Token{}, err
+	}
+	return activity.NewToken(text), nil
+}
+
+// tokenParts is what a token consists of.
+type tokenParts struct {
+	Partition enginecore.Partition
+	Execution enginecore.ExecutionID
+	Waitpoint enginecore.WaitpointID
+	Signature string // <id of the secret>:<MAC in hex>
+}
+
+// sealToken brings a token of the engine into its outward form.
+func SealToken(execution enginecore.ExecutionID, waitpoint enginecore.WaitpointID, signature string) (activity.Token, error) {
+	unsealable := func(what string) (activity.Token, error) {
+		return activity.Token{}, fmt.Errorf("waitpoint %s of execution %s: its %s has no outward form", waitpoint, execution, what)
+	}
+	partition, err := execution.Partition()
+	if err != nil {
+		return activity.Token{}, err
+	}
+	of, err := uuid.Parse(execution.UUID())
+	if err != nil {
+		return unsealable("execution id")
+	}
+	at, err := uuid.Parse(string(waitpoint))
+	if err != nil {
+		return unsealable("waitpoint id")
+	}
+	kid, digest, found := strings.Cut(signature, ":")
+	mac, err := hex.DecodeString(digest)
+	if !found || err != nil || len(mac) != tokenMAC {
+		return unsealable("token")
+	}
+	data := make([]byte, 0, tokenHead+tokenMAC+len(kid))
+	data = append(data, tokenVersion)
+	data = binary.BigEndian.AppendUint16(data, partition.Index)
+	data = append(data, of[:]...)
+	data = append(data, at[:]...)
+	data = append(data, mac...)
+	data = append(data, kid...)
+	return activity.NewToken(tokenText.EncodeToString(data)), nil
+}
+
+// openToken is the reverse of sealToken. Each token has one text only, so a changed one is another token or none.
+func OpenToken(t activity.Token) (tokenParts, error) {
+	text := t.Reveal()
+	if len(text) > maxTokenText || strings.ContainsAny(text, "\r\n") {
+		return tokenParts{}, ErrInvalidToken
+	}
+	data, err := tokenText.DecodeString(text)
+	if err != nil || len(data) <= tokenHead+tokenMAC || data[0] != tokenVersion {
+		return tokenParts{}, ErrInvalidToken
+	}
+	partition := enginecore.Partition{Family: enginecore.FlowFamily, Index: binary.BigEndian.Uint16(data[1:3])}
+	of, at := uuid.UUID(data[3:19]), uuid.UUID(data[19:35])
+	return tokenParts{
+		Partition: partition,
+		Execution: enginecore.ExecutionID(partition.Tag() + ":" + of.String()),
+		Waitpoint: enginecore.WaitpointID(at.String()),
+		Signature: string(data[tokenHead+tokenMAC:]) + ":" + hex.EncodeToString(data[tokenHead:tokenHead+tokenMAC]),
+	}, nil
+}

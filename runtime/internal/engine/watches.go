@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// maxMaxWatches bounds MaxWatches.
+const maxMaxWatches = 100_000
+
+// ErrTooManyWatches is yielded by Watch and Stream when as many of them as MaxWatches allows go on already.
+var ErrTooManyWatches = errors.New("too many watches")
+
+func CheckMaxWatches(n int) error {
+	if n < 1 || n > maxMaxWatches {
+		return fmt.Errorf("max watches %d: must be 1 to %d", n, maxMaxWatches)
+	}
+	return nil
+}
+
+// Sizes of the connections of watches. Each carries one short command, and an answer of one entry, at a time.
+const (
+	watchReadBuffer  = 4 << 10
+	watchWriteBuffer = 2 << 10
+	watchRingScale   = 2
+)
+
+// watches has the connections on which Watch and Stream wait. They are made by a client of their own, whose connections take
+// little memory, when the first one waits.
+type watches struct {
+	option   rueidis.ClientOption
+	embedded bool
+	ctx      context.Context // ends with close
+	stop     context.CancelFunc
+	most     int32
+	Held     time.Duration // tailBlock, but in tests
+	count    atomic.Int32
+	making   chan struct{} // has a value while somebody may make the client
+	client   rueidis.Client
+	dialer   *dialer
+}
+
+func newWatches(option rueidis.ClientOption, embedded bool, most int) *watches {
+	option.BlockingPoolSize = most
+	option.ReadBufferEachConn, option.WriteBufferEachConn, option.RingScaleEachConn = watchReadBuffer, watchWriteBuffer, watchRingScale
+	option.PipelineMultiplex = -1
+	w := &watches{option: option, embedded: embedded, most: int32(most), Held: tailBlock, making: make(chan struct{}, 1)}
+	w.making <- struct{}{}
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	return w
+}
+
+// begin counts a watch, until it calls end. It fails with ErrTooManyWatches when there are as many as may be.
+func (w *watches) Begin() error {
+	if w.count.Add(1) > w.most {
+		w.count.Add(-1)
+		return fmt.Errorf("%w: %d go on at this engine, runtime.MaxWatches allows more", ErrTooManyWatches, w.most)
+	}
+	return nil
+}
+
+func (w *watches) End() { w.count.Add(-1) }
+
+// connection returns a connection for one watch. It may be one that is broken.
+func (w *watches) connection(ctx context.Context) (rueidis.DedicatedClient, func(), error) {
+	select {
+	case <-w.making:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	open, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.ctx, cancel)()
+	client, err := w.made(open)
+	w.making <- struct{}{}
+	if err != nil {
+		return nil, nil, err
+	}
+	wire, release := client.Dedicate()
+	return wire, release, nil
+}
+
+// made returns the client, for one caller at a time.
+func (w *watches) made(ctx context.Context) (rueidis.Client, error) {
+	if w.ctx.Err() != nil {
+		return nil, rueidis.ErrClosing
+	}
+	if w.client != nil {
+		return w.client, nil
+	}
+	client, dialer, err := newClient(ctx, w.option, w.embedded)
+	if err == nil {
+		w.client, w.dialer = client, dialer
+	}
+	return client, err
+}
+
+// patience is how long the answer to a read may take that the engine holds until there are news.
+func (w *watches) patience() time.Duration {
+	if w.embedded {
+		return w.Held + time.Minute
+	}
+	return w.Held + w.option.ConnWriteTimeout
+}
+
+// close ends the connections. Whoever asks for one from then on gets none.
+func (w *watches) close() {
+	w.stop()
+	<-w.making
+	defer func() { w.making <- struct{}{} }()
+	closeClient(w.client, w.dialer)
+}

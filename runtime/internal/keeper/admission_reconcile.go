@@ -1,0 +1,63 @@
+package keeper
+
+import (
+	"context"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+var admittedFields = []string{"lifecycle_phase"}
+
+// dropAdmissions takes back those admissions that are not used. An execution that is admitted and about to be claimed is
+// guarded; when the guard is over, it must run. Executions and quotas live in different partitions, and one that has ended may
+// be run again meanwhile: so the guard goes first, under which it would be told that it is admitted, and the execution is
+// looked at once more.
+func (k *Keeper) dropAdmissions(ctx context.Context, p enginecore.Partition, admitted []enginerpc.Admitted) (int64, error) {
+	unused, err := k.unusedAdmissions(ctx, admitted, func(phase string, guarded bool) bool {
+		return phase == "" || phase == "terminal" || !guarded && phase != "active"
+	})
+	if err != nil || len(unused) == 0 {
+		return 0, err
+	}
+	first, err := k.maintenance.DropAdmissions(ctx, enginerpc.DropAdmissionsCall{Partition: p, Admissions: unused})
+	if err != nil || len(first.Again) == 0 {
+		return first.Dropped, err
+	}
+	unused, err = k.unusedAdmissions(ctx, first.Again, func(phase string, _ bool) bool { return phase == "" || phase == "terminal" })
+	if err != nil || len(unused) == 0 {
+		return first.Dropped, err
+	}
+	second, err := k.maintenance.DropAdmissions(ctx, enginerpc.DropAdmissionsCall{Partition: p, Admissions: unused})
+	return first.Dropped + second.Dropped, err
+}
+
+// unusedAdmissions picks those of which a rule says so, by the phase of their executions: "" of one that is not there.
+func (k *Keeper) unusedAdmissions(ctx context.Context, admitted []enginerpc.Admitted, isUnused func(phase string, guarded bool) bool) ([]enginerpc.DropAdmissionsAdmission, error) {
+	client := k.Session.Client
+	var unused []enginerpc.DropAdmissionsAdmission
+	var asked []enginerpc.Admitted
+	var questions rueidis.Commands
+	for _, a := range admitted {
+		id := enginecore.ExecutionID(a.Execution)
+		if _, err := id.Partition(); err != nil {
+			unused = append(unused, enginerpc.DropAdmissionsAdmission(a))
+			continue
+		}
+		asked = append(asked, a)
+		questions = append(questions, client.B().Hmget().Key(k.Session.Core.Keys().ExecCore(id)).Field(admittedFields...).Build())
+	}
+	for i, answer := range client.DoMulti(ctx, questions...) {
+		if err := answer.Error(); err != nil {
+			return nil, engine.ReadError("HMGET", err)
+		}
+		if isUnused(hashrecord.Read(answer, admittedFields)["lifecycle_phase"], asked[i].Guarded) {
+			unused = append(unused, enginerpc.DropAdmissionsAdmission(asked[i]))
+		}
+	}
+	return unused, nil
+}

@@ -1,0 +1,202 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// leastHeld is the time before a reservation is looked at again, also where the clocks of two servers of a cluster differ.
+const leastHeld = 100 * time.Millisecond
+
+// budgetLoop looks after budgets: it resets those that are due, and carries out in the partitions of flows what is owed
+// because the process is gone that should have done it.
+func (k *Keeper) budgetLoop() *MaintenanceLoop {
+	return &MaintenanceLoop{
+		tasks: []engine.TaskID{engine.TaskBudget}, family: enginecore.BudgetFamily, Every: KeeperSweep, hearsDue: true,
+		hintKeys: func(p enginecore.Partition) []string {
+			keys := k.Session.Core.Keys()
+			return []string{keys.BudgetDue(p), keys.IndexBudgetResets(p)}
+		},
+		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
+			calls := make([]enginerpc.BudgetTickCall, len(partitions))
+			for i, p := range partitions {
+				calls[i] = enginerpc.BudgetTickCall{Partition: p}
+			}
+			answers, _ := engine.SendAll(ctx, k.maintenance, calls) // each answer has its error
+			heard := time.Now()
+			results := make([]StepResult, len(partitions))
+			for i, a := range answers {
+				if results[i].Err = a.Err; a.Err == nil {
+					results[i] = k.settleBudgets(ctx, partitions[i], a.Reply)
+					results[i].Heard = heard
+				}
+			}
+			return results
+		},
+	}
+}
+
+// settleBudgets does what is owed for the budgets of one partition.
+func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, reply enginerpc.BudgetTickReply) StepResult {
+	o := StepResult{Next: untilDue(reply.Now, reply.NextDueAt)}
+	o.more = o.Next > 0 && !reply.NextDueAt.After(reply.Now)
+	if count := int64(len(reply.Tasks)) + reply.Resets; count > 0 {
+		o.done = []taskDone{{task: engine.TaskBudget, count: count}}
+	}
+	if len(reply.Tasks) == 0 {
+		return o
+	}
+	s := &budgetSettling{session: k.Session, partition: p, now: reply.Now, checks: make(map[enginecore.Partition]*budgetChecks)}
+	for _, task := range reply.Tasks {
+		if err := s.settle(ctx, task); err != nil {
+			s.failed = errors.Join(s.failed, err)
+		}
+	}
+	s.verify(ctx)
+	if len(s.call.Done) > 0 || len(s.call.Over) > 0 {
+		s.call.Partition = p
+		_, err := k.maintenance.BudgetDone(ctx, s.call)
+		s.failed = errors.Join(s.failed, err)
+	}
+	// What has failed is due again on its own, so the partition is not held up.
+	if s.failed != nil && ctx.Err() == nil {
+		k.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: what follows from the use of a budget could not be done, it is tried again",
+			engine.EventBudgetFailed.Attr(), slog.Any("error", s.failed))
+	}
+	return o
+}
+
+// budgetSettling is what a keeper does for the budgets of one partition.
+type budgetSettling struct {
+	session   *engine.Session
+	partition enginecore.Partition
+	now       time.Time
+	call      enginerpc.BudgetDoneCall
+	checks    map[enginecore.Partition]*budgetChecks
+	failed    error
+}
+
+// budgetChecks are the questions to one partition of flows.
+type budgetChecks struct {
+	call   enginerpc.VerifyBudgetUseCall
+	leases []string                   // the texts of the leases asked for
+	held   []enginerpc.BudgetDoneOver // the reservations of the leases
+	runs   []string                   // the texts of the runs asked for
+	ofRuns []submit.GateUpdate        // their budgets
+}
+
+func (s *budgetSettling) of(p enginecore.Partition) *budgetChecks {
+	c := s.checks[p]
+	if c == nil {
+		c = &budgetChecks{call: enginerpc.VerifyBudgetUseCall{Partition: p}}
+		s.checks[p] = c
+	}
+	return c
+}
+
+func (s *budgetSettling) settle(ctx context.Context, task enginerpc.BudgetTask) error {
+	kind, rest, _ := strings.Cut(task.Text, " ")
+	fields := strings.Fields(rest)
+	switch {
+	case kind == submit.TaskGate:
+		return s.news(task, rest).Publish(ctx)
+	case kind == admission.TaskBreach:
+		b, err := admission.ParseBreach(task.Text)
+		if err == nil {
+			err = b.Apply(ctx, s.session)
+		}
+		if err == nil || errors.Is(err, admission.ErrBudgetTask) {
+			s.call.Done = append(s.call.Done, admission.FinishedTask(task.Text, time.Time{}))
+		}
+		return err
+	case kind == admission.TaskReservation && len(fields) == 2:
+		lease, err := leaseOf(fields[1])
+		if err != nil {
+			return err
+		}
+		p, err := lease.ExecutionID.Partition()
+		if err != nil {
+			return err
+		}
+		c := s.of(p)
+		c.leases = append(c.leases, task.Text)
+		c.held = append(c.held, enginerpc.BudgetDoneOver{BudgetID: enginecore.BudgetID(fields[0]), Reservation: fields[1]})
+		c.call.Leases = append(c.call.Leases, lease)
+		return nil
+	case kind == admission.TaskRun:
+		p, err := s.session.Core.FlowPartition(task.FlowID)
+		if err != nil {
+			return err
+		}
+		c := s.of(p)
+		c.runs, c.ofRuns = append(c.runs, task.Text), append(c.ofRuns, s.news(task, rest))
+		c.call.Runs = append(c.call.Runs, enginerpc.VerifyBudgetUseRun{FlowID: task.FlowID})
+		return nil
+	}
+	s.call.Done = append(s.call.Done, admission.FinishedTask(task.Text, time.Time{}))
+	return admission.ErrBudgetTask
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// leaseOf is the lease that a reservation belongs to, as its id begins with it.
+func leaseOf(reservation string) (enginerpc.VerifyBudgetUseLease, error) {
+	execution, rest, _ := strings.Cut(reservation, "/")
+	epoch, _, _ := strings.Cut(rest, "/")
+	n, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil {
+		return enginerpc.VerifyBudgetUseLease{}, fmt.Errorf("reservation %q: epoch: %w", reservation, err)
+	}
+	return enginerpc.VerifyBudgetUseLease{ExecutionID: enginecore.ExecutionID(execution), Epoch: n}, nil
+}
+
+// news is what the partitions of flows have to know of the budget of a task.
+func (s *budgetSettling) news(task enginerpc.BudgetTask, budget string) submit.GateUpdate {
+	n := submit.GateUpdate{Session: s.session, Partition: s.partition, Budget: enginecore.BudgetID(budget), Version: task.Gate, Closed: task.Closed}
+	if !task.Wide {
+		n.Flow = task.FlowID
+	}
+	return n
+}
+
+// verify asks which leases and runs live, gives back the reservations of those leases that do not, and removes the budgets of
+// those runs.
+func (s *budgetSettling) verify(ctx context.Context) {
+	for _, c := range s.checks {
+		reply, err := s.session.Core.VerifyBudgetUse(ctx, c.call)
+		if err != nil {
+			s.failed = errors.Join(s.failed, err)
+			continue
+		}
+		for i, until := range reply.LiveUntil {
+			if until > 0 {
+				s.call.Done = append(s.call.Done, admission.FinishedTask(c.leases[i], latest(time.UnixMilli(until), s.now.Add(leastHeld))))
+			} else {
+				s.call.Over = append(s.call.Over, c.held[i])
+			}
+		}
+		for i, again := range reply.AgainAt {
+			if again > 0 {
+				s.call.Done = append(s.call.Done, admission.FinishedTask(c.runs[i], time.UnixMilli(again)))
+				continue
+			}
+			s.failed = errors.Join(s.failed, c.ofRuns[i].Remove(ctx))
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// childRelay delivers notices between nodes and the runs that they stand for, which live in different partitions. A notice is
+// taken from one partition, carried out in the other, and only then acknowledged; one that is not is handed out again, to this
+// keeper or another, so each may be carried out more than once.
+type childRelay struct {
+	session *engine.Session
+	// runs is nil where the backend has no child runs, and no notices.
+	runs engine.ChildRuns
+}
+
+func newChildRelay(s *engine.Session) childRelay {
+	runs, _ := engine.Capability[engine.ChildRuns](s.Backend)
+	return childRelay{s, runs}
+}
+
+const (
+	// noticesAtOnce bounds the notices that one keeper delivers at a time.
+	noticesAtOnce = 16
+	// deliveryTime bounds how long notices that were handed out together take.
+	deliveryTime = 5 * time.Second
+	// purgesAtOnce bounds the calls by which one notice removes a run.
+	purgesAtOnce = 32
+)
+
+// deliverAll delivers notices from a partition, each with a few calls, but for the cancel of a large run. What is left to be
+// removed of one is done by the keeper of its partition.
+func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, notices []enginerpc.Errand) {
+	if len(notices) == 0 {
+		return
+	}
+	// A keeper that stops delivers what it was handed, which otherwise would wait to be handed out again.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliveryTime)
+	defer cancel()
+	var delivering errgroup.Group
+	delivering.SetLimit(noticesAtOnce)
+	for _, notice := range notices {
+		delivering.Go(func() error {
+			if err := r.deliver(ctx, from, notice); err != nil {
+				r.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a node and its run could not be told of each other, it is tried again",
+					engine.EventErrandFailed.Attr(), slog.String("errand", notice.Kind), slog.String("flow_id", string(notice.FlowID)),
+					slog.Any("error", err))
+			}
+			return nil
+		})
+	}
+	_ = delivering.Wait() // each has logged its own fault
+}
+
+// deliver carries a notice out and acknowledges it when nothing is left of it.
+func (r childRelay) deliver(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) error {
+	done, err := r.carryOut(ctx, from, n)
+	if err != nil || !done {
+		return err
+	}
+	_, err = r.runs.EndErrand(ctx, enginerpc.EndErrandCall{
+		Partition: from, Kind: n.Kind, FlowID: n.FlowID, Ends: n.Ends, Reason: n.Reason,
+	})
+	return err
+}
+
+// carryOut does what a notice asks for, and reports whether that is all.
+func (r childRelay) carryOut(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) (done bool, err error) {
+	switch n.Kind {
+	case "open", "ended":
+		return r.reportToParent(ctx, from, n)
+	case "await":
+		return false, r.askChild(ctx, from, n)
+	}
+	to, err := r.session.Core.FlowPartition(n.FlowID)
+	if err != nil {
+		return false, err
+	}
+	if err := engine.CancelChildRun(ctx, r.runs, to, n.FlowID, n.Reason); err != nil || n.Kind == "cancel" {
+		return err == nil, err
+	}
+	return r.remove(ctx, to, n.FlowID)
+}
+
+// askChild asks for the state of a run that a node waits for: a run that is over sends its end once more. For a run that is not
+// there, because its server failed before it had replicated it, the node is told to start it again.
+func (r childRelay) askChild(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) error {
+	at, err := r.session.Core.FlowPartition(n.FlowID)
+	if err != nil {
+		return err
+	}
+	reply, err := r.runs.AskChild(ctx, enginerpc.AskChildCall{Partition: at, FlowID: n.FlowID})
+	if err != nil || reply.State != "gone" {
+		return err
+	}
+	_, err = r.runs.ChildEnded(ctx, enginerpc.ChildEndedCall{
+		Partition: from, ExecutionID: enginecore.ExecutionID(n.ParentExecutionID), ChildFlowID: n.FlowID, Outcome: engine.ChildLost,
+	})
+	return err
+}
+
+// reportToParent tells a node the state of its run. A run that the node does not want any more is ended, and one that the node
+// does not know is removed.
+func (r childRelay) reportToParent(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) (done bool, err error) {
+	parent := enginecore.ExecutionID(n.ParentExecutionID)
+	to, err := parent.Partition()
+	if err != nil {
+		return false, err
+	}
+	reply, err := r.runs.ChildEnded(ctx, enginerpc.ChildEndedCall{
+		Partition: to, ExecutionID: parent, ChildFlowID: n.FlowID, Ends: n.Ends, Outcome: n.Outcome,
+	})
+	if err != nil {
+		return false, err
+	}
+	if ended := n.Kind == "ended"; reply.State == "waiting" || ended && reply.State == "over" {
+		return ended, nil
+	}
+	if err := engine.CancelChildRun(ctx, r.runs, from, n.FlowID, "the node that it belongs to has ended"); err != nil || reply.State == "over" {
+		return false, err
+	}
+	return r.remove(ctx, from, n.FlowID)
+}
+
+// remove purges a run, a large one only in part. One that is still ending is left for the next time.
+func (r childRelay) remove(ctx context.Context, p enginecore.Partition, id enginecore.FlowID) (done bool, err error) {
+	for range purgesAtOnce {
+		reply, err := r.runs.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: p, FlowID: id})
+		switch {
+		case errors.Is(err, enginecore.ErrFlowNotTerminal):
+			return false, nil
+		case err != nil || !reply.More:
+			return err == nil, err
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,52 @@
+package keeper
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// quotaLoop looks after limits: it lets waiting executions go when a rate allows more of them, and takes back the places
+// of executions that do not run any more.
+func (k *Keeper) quotaLoop() *MaintenanceLoop {
+	return &MaintenanceLoop{
+		tasks: []engine.TaskID{engine.TaskQuota}, family: enginecore.QuotaFamily, Every: KeeperSweep, hearsDue: true,
+		hintKeys: func(p enginecore.Partition) []string { return []string{k.Session.Core.Keys().QuotaDue(p)} },
+		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
+			calls := make([]enginerpc.QuotaTickCall, len(partitions))
+			for i, p := range partitions {
+				calls[i] = enginerpc.QuotaTickCall{Partition: p}
+			}
+			answers, _ := engine.SendAll(ctx, k.Session.Core, calls) // each answer has its error
+			heard := time.Now()
+			results := make([]StepResult, len(partitions))
+			var passing sync.WaitGroup
+			for i, a := range answers {
+				if results[i].Err = a.Err; a.Err == nil {
+					passing.Go(func() {
+						results[i] = k.completeTick(ctx, a.Reply)
+						results[i].Heard = heard
+					})
+				}
+			}
+			passing.Wait()
+			return results
+		},
+	}
+}
+
+// completeTick has the permits of a tick carried out, and says when the partition is due again.
+func (k *Keeper) completeTick(ctx context.Context, reply enginerpc.QuotaTickReply) StepResult {
+	o := StepResult{Now: reply.Now, Next: untilDue(reply.Now, reply.NextDueAt)}
+	o.more = o.Next > 0 && !reply.NextDueAt.After(reply.Now)
+	if len(reply.Granted) == 0 && len(reply.Checks) == 0 && len(reply.Blocks) == 0 {
+		return o
+	}
+	k.quotas.CompleteTick(ctx, reply)
+	o.done = []taskDone{{task: engine.TaskQuota, count: int64(len(reply.Granted) + len(reply.Checks))}}
+	return o
+}

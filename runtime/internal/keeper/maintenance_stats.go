@@ -1,0 +1,83 @@
+package keeper
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// taskStats is what a keeper has done of one task; DutyStats describes the fields.
+type taskStats struct {
+	Task           engine.TaskID
+	LastRun        time.Time
+	Steps, Done    int64
+	Errors, Panics int64
+	Lag, MaxLag    time.Duration
+}
+
+// keeperStats counts what a keeper does, by task.
+type keeperStats struct {
+	mu    sync.Mutex
+	tasks map[engine.TaskID]*taskStats
+}
+
+func newKeeperStats() *keeperStats {
+	return &keeperStats{tasks: make(map[engine.TaskID]*taskStats)}
+}
+
+func (s *keeperStats) of(task engine.TaskID) *taskStats {
+	if s.tasks[task] == nil {
+		s.tasks[task] = &taskStats{Task: task}
+	}
+	return s.tasks[task]
+}
+
+// stepped counts a step in some partitions.
+func (s *keeperStats) stepped(tasks []engine.TaskID, results []StepResult, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	failed, panicked := int64(0), int64(0)
+	for _, r := range results {
+		if r.Err != nil {
+			failed++
+		}
+		if errors.Is(r.Err, engine.ErrStepPanicked) {
+			panicked = 1
+		}
+		for _, d := range r.done {
+			stats := s.of(d.task)
+			stats.Done += d.count
+			if d.lag > 0 {
+				stats.Lag, stats.MaxLag = d.lag, max(stats.MaxLag, d.lag)
+			}
+		}
+	}
+	for _, task := range tasks {
+		stats := s.of(task)
+		stats.LastRun = now
+		stats.Steps += int64(len(results))
+		stats.Errors += failed
+		stats.Panics += panicked
+	}
+}
+
+// taskStats returns what the keeper has done so far, by the names of the tasks.
+func (k *Keeper) TaskStats() []taskStats {
+	k.stats.mu.Lock()
+	defer k.stats.mu.Unlock()
+	var list []taskStats
+	for _, l := range k.Loops {
+		for _, task := range l.tasks {
+			list = append(list, *k.stats.of(task))
+		}
+	}
+	slices.SortFunc(list, func(a, b taskStats) int { return cmp.Compare(a.Task, b.Task) })
+	return list
+}
+
+// partitions counts the partitions of flows that the keeper owns.
+func (k *Keeper) Partitions() int { return k.Loops[0].Timer.ownedCount() }

@@ -1,0 +1,80 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// watchMetrics exports what the keeper does and what stands in the lanes until the returned function is called.
+func (k *Keeper) watchMetrics() (stop func(), err error) {
+	unwatchLanes, err := k.watchLanes()
+	if err != nil {
+		return nil, fmt.Errorf("keeper: metrics: %w", err)
+	}
+	unwatchTasks, err := k.watchTasks()
+	if err != nil {
+		unwatchLanes()
+		return nil, fmt.Errorf("keeper: metrics: %w", err)
+	}
+	return func() {
+		unwatchTasks()
+		unwatchLanes()
+	}, nil
+}
+
+// watchTasks exports what the keeper has done of its tasks.
+func (k *Keeper) watchTasks() (stop func(), err error) {
+	t := k.Session.Telemetry
+	registration, err := t.Meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		o.ObserveInt64(t.KeeperPartitions, int64(k.Partitions()))
+		for _, s := range k.TaskStats() {
+			duty := metric.WithAttributes(engine.Named("duty", string(s.Task)))
+			o.ObserveInt64(t.DutySteps, s.Steps, duty)
+			o.ObserveInt64(t.DutyItems, s.Done, duty)
+			o.ObserveInt64(t.DutyErrors, s.Errors, duty)
+			o.ObserveInt64(t.DutyPanics, s.Panics, duty)
+			o.ObserveFloat64(t.DutyLag, s.Lag.Seconds(), duty)
+		}
+		return nil
+	}, t.KeeperPartitions, t.DutySteps, t.DutyItems, t.DutyErrors, t.DutyPanics, t.DutyLag)
+	return engine.Stopper(registration, err)
+}
+
+// watchLanes exports what stands in the lanes. The engine is asked when metrics are collected.
+func (k *Keeper) watchLanes() (stop func(), err error) {
+	t := k.Session.Telemetry
+	registration, err := t.Meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		list, err := k.Session.LaneTotals(ctx)
+		if err != nil {
+			return err
+		}
+		for _, lane := range list {
+			observeLane(t, o, lane)
+		}
+		return nil
+	}, t.LaneDepth, t.LaneAge)
+	return engine.Stopper(registration, err)
+}
+
+func observeLane(t *engine.Telemetry, o metric.Observer, lane enginerpc.LaneState) {
+	name := engine.Named("lane", string(lane.LaneID))
+	for state, n := range map[string]int64{
+		"eligible": lane.Eligible, "delayed": lane.Delayed, "active": lane.Active, "suspended": lane.Suspended,
+		"blocked_by_dependencies": lane.BlockedDependencies, "blocked_by_budget": lane.BlockedBudget,
+		"blocked_by_quota": lane.BlockedQuota, "blocked_by_route": lane.BlockedRoute,
+		"blocked_by_operator": lane.BlockedOperator,
+	} {
+		o.ObserveInt64(t.LaneDepth, n, metric.WithAttributes(name, engine.Named("state", state)))
+	}
+	age := 0.0
+	if !lane.OldestEligibleAt.IsZero() {
+		age = max(0, time.Since(lane.OldestEligibleAt).Seconds())
+	}
+	o.ObserveFloat64(t.LaneAge, age, metric.WithAttributes(name))
+}

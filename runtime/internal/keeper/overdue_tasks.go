@@ -1,0 +1,62 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// overduePage bounds the entries of one index that one step looks at.
+const overduePage = 100
+
+// overdueLoop works off what is due of an index. Entries that stay are passed over, so that they hide none behind them.
+func (k *Keeper) overdueLoop(index engine.OverdueIndex) *MaintenanceLoop {
+	at := newCursors()
+	return &MaintenanceLoop{
+		tasks: []engine.TaskID{index.Task}, family: index.Family, Every: index.Every, repairs: true, hintKeys: hint(index.Key),
+		Step: func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
+			results := make([]StepResult, len(partitions))
+			for i, p := range partitions {
+				r := &results[i]
+				var next string
+				var count int64
+				if count, next, r.Err = k.workOverdue(ctx, index, p, at.get(p)); r.Err == nil {
+					r.more, r.Next = at.moved(p, next, index.Every, only != "")
+					r.done = []taskDone{{task: index.Task, count: count}}
+				}
+			}
+			return results
+		},
+	}
+}
+
+// workOverdue works off one page of an index, from an offset on, and returns the offset of the next one; empty at the end.
+func (k *Keeper) workOverdue(ctx context.Context, index engine.OverdueIndex, p enginecore.Partition, cursor string) (int64, string, error) {
+	now, err := k.Session.Core.Now(ctx)
+	if err != nil {
+		return 0, cursor, engine.ReadError("TIME", err)
+	}
+	var offset int64
+	if cursor != "" {
+		if offset, err = strconv.ParseInt(cursor, 10, 64); err != nil {
+			return 0, "", fmt.Errorf("cursor of an index: %w", err)
+		}
+	}
+	client := k.Session.Client
+	due, err := client.Do(ctx, client.B().Zrangebyscore().Key(index.Key(p)).Min("-inf").Max(strconv.FormatInt(now.UnixMilli(), 10)).
+		Limit(offset, overduePage).Build()).AsStrSlice()
+	if err != nil {
+		return 0, cursor, engine.ReadError("ZRANGEBYSCORE", err)
+	}
+	if len(due) == 0 {
+		return 0, "", nil
+	}
+	count, err := index.Work(ctx, p, due, now)
+	if err != nil || len(due) < overduePage {
+		return count, "", err
+	}
+	return count, strconv.FormatInt(offset+max(0, overduePage-count), 10), nil
+}

@@ -1,0 +1,192 @@
+package keeper
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+const (
+	// restartShare bounds what reconciling after a restart takes of a server: behind each step comes a pause of so many times
+	// what the step took.
+	restartShare = 2
+	// minRestartPause is the least of these pauses.
+	minRestartPause = time.Millisecond
+	// restartEvery is how often partitions are looked at in which nothing is to be done: the tick brings forward those that are.
+	restartEvery = time.Hour
+)
+
+// Whether the records of a partition have been gone through since its server started, as ffx_keep reports it.
+const (
+	checkDone int64 = iota
+	checkBegun
+	checkNeeded
+)
+
+// restartPhase is what a pass through a partition is at.
+type restartPhase int
+
+const (
+	restartIndexes restartPhase = iota
+	restartEdges
+	restartMembers
+	restartOver
+)
+
+// restartPass is how far the reconciliation of one partition has come.
+type restartPass struct {
+	phase  restartPhase
+	cursor string
+	// passes counts the passes through the indexes, mended reports whether the one under way has changed something.
+	passes int
+	mended bool
+}
+
+// restarts reconciles partitions whose server has started since they were gone through. A server that was killed can come
+// back with a part of a call, and what that leaves behind must not wait for the usual turn of the loops.
+type restarts struct {
+	*Keeper
+	loop *MaintenanceLoop
+
+	mu      sync.Mutex
+	passes  map[enginecore.Partition]*restartPass
+	entries int64
+}
+
+// restartLoop goes through everything in partitions that the tick finds to be unchecked since their server started.
+func (k *Keeper) restartLoop() *MaintenanceLoop {
+	s := &restarts{Keeper: k, passes: make(map[enginecore.Partition]*restartPass)}
+	s.loop = &MaintenanceLoop{
+		tasks:  []engine.TaskID{engine.TaskIndexReconciliation, engine.TaskDependencyReconciliation, engine.TaskMemberReconciliation},
+		family: enginecore.FlowFamily, Every: restartEvery, repairs: true, Step: s.step,
+	}
+	s.loop.restarts = s
+	return s.loop
+}
+
+// noticed begins to reconcile a partition, unless that is under way. `needed`: no keeper has begun since the server started,
+// so what has been done of it was before.
+func (s *restarts) noticed(ctx context.Context, p enginecore.Partition, needed bool) {
+	s.mu.Lock()
+	_, known := s.passes[p]
+	first := len(s.passes) == 0
+	if !known || needed {
+		s.passes[p] = &restartPass{}
+	}
+	s.mu.Unlock()
+	if first && !known {
+		s.Session.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the server has started since its records were gone through: they are reconciled now",
+			engine.EventRestartNoticed.Attr())
+	}
+	s.loop.Timer.makeDue(p)
+}
+
+// step does a part of the work in each of some partitions.
+func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
+	begun := time.Now()
+	results := make([]StepResult, len(partitions))
+	at := make(map[restartPhase][]int)
+	for i, p := range partitions {
+		if pass := s.pass(p); pass != nil {
+			at[pass.phase] = append(at[pass.phase], i)
+		}
+	}
+	if len(at) == 0 {
+		return results
+	}
+	restartCalls(s, ctx, partitions, results, at[restartIndexes], engine.TaskIndexReconciliation,
+		func(p enginecore.Partition, cursor string) enginerpc.ReconcileCall {
+			return enginerpc.ReconcileCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.reconcileLanes()}
+		},
+		func(p enginecore.Partition, r enginerpc.ReconcileReply) (string, int64) {
+			return r.NextCursor, sumOf(s.logMended(ctx, p, r.Mended))
+		})
+	restartCalls(s, ctx, partitions, results, at[restartEdges], engine.TaskDependencyReconciliation,
+		func(p enginecore.Partition, cursor string) enginerpc.ReconcileEdgesCall {
+			return enginerpc.ReconcileEdgesCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.Lanes}
+		},
+		func(_ enginecore.Partition, r enginerpc.ReconcileEdgesReply) (string, int64) {
+			return r.NextCursor, r.Resolved
+		})
+	restartCalls(s, ctx, partitions, results, at[restartMembers], engine.TaskMemberReconciliation,
+		func(p enginecore.Partition, cursor string) enginerpc.CountMembersCall {
+			return enginerpc.CountMembersCall{Partition: p, Limit: reconciledAtOnce, MoreThan: countedWhole, Cursor: cursor}
+		},
+		func(p enginecore.Partition, r enginerpc.CountMembersReply) (string, int64) {
+			return r.NextCursor, sumOf(s.logMended(ctx, p, r.Mended))
+		})
+	next := max(restartShare*time.Since(begun), minRestartPause)
+	for i, p := range partitions {
+		if results[i].Err == nil && s.pass(p) != nil {
+			results[i].Next = next
+		}
+	}
+	return results
+}
+
+// restartCalls makes the calls of one phase, for the partitions at some places, and notes how far they have come.
+func restartCalls[R any, C enginerpc.Call[R]](s *restarts, ctx context.Context, partitions []enginecore.Partition, results []StepResult,
+	places []int, task engine.TaskID, ask func(p enginecore.Partition, cursor string) C, tell func(p enginecore.Partition, reply R) (string, int64),
+) {
+	if len(places) == 0 {
+		return
+	}
+	calls, passes := make([]C, len(places)), make([]*restartPass, len(places))
+	for i, place := range places {
+		passes[i] = s.pass(partitions[place])
+		calls[i] = ask(partitions[place], passes[i].cursor)
+	}
+	answers, _ := engine.SendAll[R](ctx, s.maintenance, calls) // each answer has its error
+	for i, a := range answers {
+		place := places[i]
+		if results[place].Err = a.Err; a.Err != nil {
+			continue
+		}
+		next, count := tell(partitions[place], a.Reply)
+		results[place].done = []taskDone{{task: task, count: count}}
+		s.moved(ctx, partitions[place], passes[i], next, count)
+	}
+}
+
+// pass is how far a partition has come, or nil when nothing is to be done in it. Only one step runs at a time, so no
+// other goroutine changes what it points to.
+func (s *restarts) pass(p enginecore.Partition) *restartPass {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.passes[p]
+}
+
+// moved sets how far a step has come. What was mended in the indexes may have led to unknown lanes and keys, so they are gone
+// through until a pass finds nothing.
+func (s *restarts) moved(ctx context.Context, p enginecore.Partition, pass *restartPass, cursor string, count int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entries += count
+	if s.passes[p] != pass {
+		return // the server has started once more
+	}
+	pass.mended = pass.mended || count > 0
+	if pass.cursor = cursor; cursor != "" {
+		return
+	}
+	if pass.phase == restartIndexes {
+		pass.passes++
+		if pass.mended && pass.passes < maxPasses {
+			pass.mended = false
+			return
+		}
+	}
+	if pass.phase++; pass.phase < restartOver {
+		return
+	}
+	if delete(s.passes, p); len(s.passes) == 0 {
+		s.Session.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the records were gone through after a start of the server",
+			engine.EventRestartReconciled.Attr(), slog.Int64("mended", s.entries))
+		s.entries = 0
+	}
+}

@@ -1,0 +1,57 @@
+package keeper
+
+import (
+	"context"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
+)
+
+// schedulesLoop looks through all schedules, whenever they are due. It is the only one that finds those whose time was written
+// by a clock that has been set back.
+func (k *Keeper) schedulesLoop() *MaintenanceLoop {
+	// cursors are how far the schedules of a partition have been gone through.
+	cursors := make(map[enginecore.Partition]string)
+	return &MaintenanceLoop{
+		tasks: []engine.TaskID{engine.TaskScheduleReconciliation}, family: enginecore.FlowFamily, Every: k.ReconcileEvery, repairs: true, onClockSetBack: true,
+		hintKeys: func(p enginecore.Partition) []string { return []string{k.Session.Core.Keys().FfxSchedules(p)} },
+		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
+			return k.reviewSchedules(ctx, partitions, cursors)
+		},
+	}
+}
+
+// reviewSchedules looks through a page of the schedules of some partitions, and works on those that have been overlooked.
+func (k *Keeper) reviewSchedules(ctx context.Context, partitions []enginecore.Partition, cursors map[enginecore.Partition]string) []StepResult {
+	calls := make([]enginerpc.ListSchedulesCall, len(partitions))
+	for i, p := range partitions {
+		calls[i] = enginerpc.ListSchedulesCall{Partition: p, Cursor: cursors[p]}
+	}
+	answers, _ := engine.SendAll(ctx, k.maintenance, calls) // each answer has its error
+	schedules := schedule.NewScheduleRunner(k.Session, false)
+	defer schedules.Close()
+	results := make([]StepResult, len(partitions))
+	for i, a := range answers {
+		p := partitions[i]
+		if a.Err != nil {
+			results[i].Err = a.Err
+			continue
+		}
+		var overlooked []enginecore.ScheduleID
+		for _, stored := range a.Reply.Schedules {
+			// One that cannot be read is told of when it is due.
+			if r, err := schedule.ReadRecord(p, a.Reply.Now, stored); err == nil && r.IsOverlooked() {
+				overlooked = append(overlooked, stored.ScheduleID)
+			}
+		}
+		schedules.Begin(ctx, p, overlooked)
+		cursors[p] = a.Reply.NextCursor
+		results[i] = StepResult{
+			Now: a.Reply.Now, more: a.Reply.NextCursor != "",
+			done: []taskDone{{task: engine.TaskScheduleReconciliation, count: int64(len(overlooked))}},
+		}
+	}
+	return results
+}

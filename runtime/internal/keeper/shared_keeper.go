@@ -1,0 +1,224 @@
+package keeper
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+const (
+	// maxBuiltInKeepers is how many keepers of workers keep an engine at a time. All others stand by.
+	maxBuiltInKeepers = 3
+	// builtInSettle is how long the keeper of workers listens to others before it begins, when there are any.
+	builtInSettle = 300 * time.Millisecond
+	// builtInWord marks the messages of keepers of workers.
+	builtInWord = "builtin"
+)
+
+// workersKeeper is the keeper that the workers of an engine share. It runs while there are workers that keep and no keeper
+// made by NewKeeper runs on the same engine.
+type WorkersKeeper struct {
+	session *engine.Session
+	config  KeeperConfig
+	// lookEvery is how often workers without a keeper look whether there is one.
+	LookEvery time.Duration
+
+	mu sync.Mutex
+	// keeping and bare count the workers that run, with the keeper and without one; made counts the keepers of NewKeeper.
+	keeping, bare, made int
+	keeper              service
+	// watch warns when there is no keeper.
+	watch service
+	fault error
+}
+
+func NewSharedKeeper(s *engine.Session, config KeeperConfig) *WorkersKeeper {
+	return &WorkersKeeper{session: s, config: config, LookEvery: keeperLookEvery}
+}
+
+// service is a goroutine that is started and stopped as needed.
+type service struct {
+	stop context.CancelFunc // nil when it is off
+	done chan struct{}      // closed when the last one that was started has ended; nil before the first
+}
+
+// set starts or stops it. One that is started begins when the one before has ended.
+func (s *service) set(on bool, run func(context.Context)) {
+	switch {
+	case on && s.stop == nil:
+		ctx, stop := context.WithCancel(context.Background())
+		before, done := s.done, make(chan struct{})
+		s.stop, s.done = stop, done
+		go func() {
+			defer close(done)
+			if before != nil {
+				<-before
+			}
+			run(ctx)
+		}()
+	case !on && s.stop != nil:
+		s.stop()
+		s.stop = nil
+	}
+}
+
+// ending is closed when a service that has been stopped has ended; it is nil when there is nothing to wait for.
+func (s *service) ending() <-chan struct{} {
+	if s.stop != nil {
+		return nil
+	}
+	return s.done
+}
+
+// count changes one of the counts and starts or stops what follows from them.
+func (b *WorkersKeeper) count(what *int, change int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	*what += change
+	b.keeper.set(b.keeping > 0 && b.made == 0, b.keep)
+	b.watch.set(b.bare > 0 && b.keeping == 0 && b.made == 0, b.watchForKeepers)
+}
+
+// yield makes room for a keeper made by NewKeeper until the returned function is called.
+func (b *WorkersKeeper) Yield() (end func()) {
+	b.count(&b.made, 1)
+	return func() { b.count(&b.made, -1) }
+}
+
+// join keeps for a worker that runs, or only looks for keepers when it is to have none. The returned function ends that and
+// returns what went wrong.
+func (b *WorkersKeeper) Join(without bool) (leave func() error) {
+	workers := &b.keeping
+	if without {
+		workers = &b.bare
+	}
+	b.count(workers, 1)
+	return func() error {
+		b.count(workers, -1)
+		b.mu.Lock()
+		ending := []<-chan struct{}{b.keeper.ending(), b.watch.ending()}
+		b.mu.Unlock()
+		for _, ended := range ending {
+			if ended != nil {
+				<-ended
+			}
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.fault
+	}
+}
+
+// keep runs the keeper until ctx ends.
+func (b *WorkersKeeper) keep(ctx context.Context) {
+	k := NewKeeper(b.session, b.config)
+	k.Members.builtIn = true
+	err := k.runBuiltIn(ctx)
+	if err == nil {
+		return
+	}
+	b.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the keeper of the workers has ended, they go on without it",
+		engine.EventKeeperEnded.Attr(), slog.Any("error", err))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fault = err
+}
+
+// runBuiltIn keeps while this keeper does not stand by, until ctx ends. When the engine does not serve this program any
+// more, the workers tell.
+func (k *Keeper) runBuiltIn(ctx context.Context) error {
+	defer k.liveness.Begin()()
+	ctx, release := k.Session.WhileServed(ctx)
+	defer release()
+	ctx, stop := context.WithCancel(ctx)
+	var announcing sync.WaitGroup
+	announcing.Go(func() { k.announce(ctx) })
+	defer announcing.Wait()
+	defer stop()
+	for k.awaitTurn(ctx) {
+		if err := k.keepTurn(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitTurn waits until this keeper is to keep, and returns false when ctx ended before.
+func (k *Keeper) awaitTurn(ctx context.Context) bool {
+	deaf := time.NewTimer(SilentBeats * k.Members.heartbeat)
+	defer deaf.Stop()
+	for listening := k.Members.isListening(); !listening; listening = listening || k.Members.isListening() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-k.Members.turned:
+		case <-deaf.C:
+			listening = true // it keeps all the same, as others do that hear no messages
+		}
+	}
+	for {
+		for k.Members.standsBy() {
+			select {
+			case <-ctx.Done():
+				return false
+			case <-k.Members.turned:
+			}
+		}
+		if k.isAlone(ctx) || k.settles(ctx) {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+}
+
+// isAlone reports whether no other keeper can answer.
+func (k *Keeper) isAlone(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, builtInSettle)
+	defer cancel()
+	seen, known := k.Session.KeepersSeen(ctx)
+	return known && seen <= 1
+}
+
+// settles gives others the time to answer, and reports whether this keeper is to keep all the same.
+func (k *Keeper) settles(ctx context.Context) bool {
+	timer := time.NewTimer(builtInSettle)
+	defer timer.Stop()
+	for !k.Members.standsBy() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case <-k.Members.turned:
+		}
+	}
+	return false
+}
+
+// keepTurn keeps until this keeper is to stand by, or ctx ends.
+func (k *Keeper) keepTurn(ctx context.Context) error {
+	unwatch, err := k.watchMetrics()
+	if err != nil {
+		return err
+	}
+	defer unwatch()
+	k.share()
+	turn, end := context.WithCancel(ctx)
+	var working sync.WaitGroup
+	working.Go(func() { k.work(turn) })
+	defer working.Wait()
+	defer end()
+	for !k.Members.standsBy() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.Members.turned:
+		}
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+const (
+	// unblockEvery is how often executions are looked at that a program has blocked.
+	UnblockEvery = 30 * time.Second
+	// unblockPage bounds the executions of each set of a lane that one step looks at.
+	unblockPage = 100
+)
+
+// unblockLoop lets executions go that a program of the contract has blocked for a budget, a quota or capabilities, once what
+// they wait for is there. Members of managed flows are let go by the calls that hold them.
+func (k *Keeper) unblockLoop() *MaintenanceLoop {
+	at := newCursors()
+	r := &MaintenanceLoop{tasks: []engine.TaskID{engine.TaskUnblocking}, family: enginecore.FlowFamily, Every: UnblockEvery}
+	r.hintKeys = func(p enginecore.Partition) []string {
+		var keys []string
+		for _, lane := range k.unblockLanes() {
+			for _, set := range k.blockedSets(p, lane) {
+				keys = append(keys, set.key)
+			}
+		}
+		return keys
+	}
+	r.Step = func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
+		results := make([]StepResult, len(partitions))
+		u := &unblocker{Keeper: k, breached: make(map[string]bool)}
+		for i, p := range partitions {
+			count, cursor, err := u.visit(ctx, p, at.get(p))
+			results[i].Err = err
+			if err == nil {
+				results[i].more, results[i].Next = at.moved(p, cursor, UnblockEvery, only != "")
+				results[i].done = []taskDone{{task: engine.TaskUnblocking, count: count}}
+			}
+		}
+		return results
+	}
+	return r
+}
+
+// unblockLanes are those that executions outside managed flows are known to use.
+func (k *Keeper) unblockLanes() []enginecore.LaneID {
+	if directory, err := engine.Capability[engine.LaneDirectory](k.Session.Backend); err == nil {
+		return directory.KnownLanes(k.Lanes)
+	}
+	lanes := slices.Sorted(slices.Values(k.Lanes))
+	return slices.Compact(lanes)
+}
+
+type blockedSet struct{ key, reason string }
+
+func (k *Keeper) blockedSets(p enginecore.Partition, lane enginecore.LaneID) []blockedSet {
+	keys := k.Session.Core.Keys()
+	return []blockedSet{
+		{keys.LaneBlockedBudget(p, lane), "waiting_for_budget"}, {keys.LaneBlockedQuota(p, lane), "waiting_for_quota"},
+		{keys.LaneBlockedRoute(p, lane), "waiting_for_capable_worker"},
+	}
+}
+
+// unblocker is one step. It remembers what budgets and quotas had to say.
+type unblocker struct {
+	*Keeper
+	breached     map[string]bool
+	capabilities func() (map[string]bool, error)
+}
+
+var unblockFields = []string{"managed", "blocking_reason", "budget_ids", "quota_policy_id", "required_capabilities"}
+
+// visit looks at a page of each blocked set of a partition, from an offset on. Gives how many were let go, and where to go on.
+func (u *unblocker) visit(ctx context.Context, p enginecore.Partition, cursor string) (count int64, next string, err error) {
+	offset, _ := strconv.Atoi(cursor)
+	full := false
+	for _, lane := range u.unblockLanes() {
+		for _, set := range u.blockedSets(p, lane) {
+			client := u.Session.Client
+			ids, err := client.Do(ctx, client.B().Zrange().Key(set.key).Min(strconv.Itoa(offset)).
+				Max(strconv.Itoa(offset+unblockPage-1)).Build()).AsStrSlice()
+			if err != nil {
+				return count, cursor, engine.ReadError("ZRANGE", err)
+			}
+			full = full || len(ids) == unblockPage
+			released, err := u.release(ctx, lane, set.reason, engine.ExecutionIDs(ids))
+			if count += released; err != nil {
+				return count, cursor, err
+			}
+		}
+	}
+	if !full {
+		return count, "", nil
+	}
+	// What was let go has left the sets.
+	return count, strconv.Itoa(offset + max(1, unblockPage-int(count))), nil
+}
+
+// release lets those executions go that nothing holds back any more. Where that cannot be known, they stay.
+func (u *unblocker) release(ctx context.Context, lane enginecore.LaneID, reason string, ids []enginecore.ExecutionID) (int64, error) {
+	commands := make(rueidis.Commands, len(ids))
+	for i, id := range ids {
+		commands[i] = u.Session.Client.B().Hmget().Key(u.Session.Core.Keys().ExecCore(id)).Field(unblockFields...).Build()
+	}
+	var calls []enginerpc.UnblockExecutionCall
+	var faults []error
+	for i, result := range u.Session.Client.DoMulti(ctx, commands...) {
+		if err := result.Error(); err != nil {
+			faults = append(faults, engine.ReadError("HMGET", err))
+			continue
+		}
+		core := hashrecord.Read(result, unblockFields)
+		if core["managed"] != "" || core["blocking_reason"] != reason {
+			continue
+		}
+		free, err := u.isFree(ctx, reason, core)
+		faults = append(faults, err)
+		if free && err == nil {
+			calls = append(calls, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: ids[i], ExpectedBlockingReason: reason})
+		}
+	}
+	now, err := u.Session.Core.Now(ctx)
+	if err != nil {
+		return 0, errors.Join(append(faults, engine.ReadError("TIME", err))...)
+	}
+	for i := range calls {
+		calls[i].Now = now
+	}
+	answers, _ := engine.SendAll(ctx, u.Session.Core, calls) // each answer has its error
+	count := int64(0)
+	for _, a := range answers {
+		var refusal *enginecore.Error
+		switch {
+		case a.Err == nil:
+			count++
+		case !errors.As(a.Err, &refusal):
+			faults = append(faults, a.Err)
+		}
+	}
+	return count, errors.Join(faults...)
+}
+
+// isFree reports whether what an execution was blocked for is there.
+func (u *unblocker) isFree(ctx context.Context, reason string, core engine.Record) (bool, error) {
+	switch reason {
+	case "waiting_for_budget":
+		for _, id := range strings.Split(core["budget_ids"], ",") {
+			if breached, err := u.remembered("budget "+id, func() (bool, error) { return u.isBreached(ctx, enginecore.BudgetID(id)) }); breached || err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	case "waiting_for_quota":
+		id := core["quota_policy_id"]
+		full, err := u.remembered("quota "+id, func() (bool, error) { return u.isFull(ctx, enginecore.QuotaPolicyID(id)) })
+		return !full, err
+	}
+	if core["required_capabilities"] == "" {
+		return true, nil
+	}
+	if u.capabilities == nil {
+		u.capabilities = sync.OnceValues(func() (map[string]bool, error) { return u.advertised(ctx) })
+	}
+	all, err := u.capabilities()
+	if err != nil {
+		return false, err
+	}
+	for _, token := range strings.Split(core["required_capabilities"], ",") {
+		if !all[token] {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (u *unblocker) remembered(what string, ask func() (bool, error)) (bool, error) {
+	if answer, known := u.breached[what]; known {
+		return answer, nil
+	}
+	answer, err := ask()
+	if err == nil {
+		u.breached[what] = answer
+	}
+	return answer, err
+}
+
+// isBreached reports whether a budget has reached a hard limit. An id that cannot be one has no limits.
+func (u *unblocker) isBreached(ctx context.Context, id enginecore.BudgetID) (bool, error) {
+	p, err := u.Session.Core.Partitioning().BudgetPartition(id)
+	if err != nil {
+		return false, nil
+	}
+	keys, b := u.Session.Core.Keys(), u.Session.Client.B()
+	results := u.Session.Client.DoMulti(ctx, b.Hgetall().Key(keys.BudgetLimits(p, id)).Build(), u.Session.Client.B().Hgetall().Key(keys.BudgetUsage(p, id)).Build())
+	limits, err := results[0].AsStrMap()
+	usage, err2 := results[1].AsStrMap()
+	if err := errors.Join(err, err2); err != nil {
+		return false, engine.ReadError("HGETALL", err)
+	}
+	for field, text := range limits {
+		dimension, hard := strings.CutPrefix(field, "hard:")
+		limit, _ := strconv.ParseFloat(text, 64)
+		used, _ := strconv.ParseFloat(usage[dimension], 64)
+		if hard && limit > 0 && used >= limit {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+var quotaFields = []string{"max_requests_per_window", "requests_per_window_seconds", "active_concurrency_cap"}
+
+// defaultQuotaWindow is the window of a quota that names none, in seconds.
+const defaultQuotaWindow = 60
+
+// isFull reports whether a quota admits nothing for now. An id that cannot be one limits nothing.
+func (u *unblocker) isFull(ctx context.Context, id enginecore.QuotaPolicyID) (bool, error) {
+	p, err := u.Session.Core.Partitioning().QuotaPartition(id)
+	if err != nil {
+		return false, nil
+	}
+	now, err := u.Session.Core.Now(ctx)
+	if err != nil {
+		return false, engine.ReadError("TIME", err)
+	}
+	keys, client := u.Session.Core.Keys(), u.Session.Client
+	result := client.Do(ctx, client.B().Hmget().Key(keys.QuotaRecord(p, id)).Field(quotaFields...).Build())
+	if err := result.Error(); err != nil {
+		return false, engine.ReadError("HMGET", err)
+	}
+	quota := hashrecord.Read(result, quotaFields)
+	window := quota.Int("requests_per_window_seconds")
+	if window <= 0 {
+		window = defaultQuotaWindow
+	}
+	from := "(" + strconv.FormatInt(now.Add(-time.Duration(window)*time.Second).UnixMilli(), 10)
+	results := client.DoMulti(ctx, client.B().Zcount().Key(keys.QuotaWindow(p, id)).Min(from).Max("+inf").Build(),
+		client.B().Get().Key(keys.QuotaConcurrency(p, id)).Build())
+	admitted, err := results[0].AsInt64()
+	if err != nil {
+		return false, engine.ReadError("ZCOUNT", err)
+	}
+	running, err := results[1].AsInt64()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return false, engine.ReadError("GET", err)
+	}
+	rate, most := quota.Int("max_requests_per_window"), quota.Int("active_concurrency_cap")
+	return rate > 0 && admitted >= rate || most > 0 && running >= most, nil
+}
+
+// advertised are the capabilities of all workers that programs have registered.
+func (u *unblocker) advertised(ctx context.Context) (map[string]bool, error) {
+	keys, client := u.Session.Core.Keys(), u.Session.Client
+	all := make(map[string]bool)
+	for cursor := uint64(0); ; {
+		page, err := client.Do(ctx, client.B().Sscan().Key(keys.Workers()).Cursor(cursor).Count(unblockPage).Build()).AsScanEntry()
+		if err != nil {
+			return nil, engine.ReadError("SSCAN", err)
+		}
+		commands := make(rueidis.Commands, len(page.Elements))
+		for i, worker := range page.Elements {
+			commands[i] = client.B().Get().Key(keys.WorkerCapabilities(enginecore.WorkerInstanceID(worker))).Build()
+		}
+		for _, result := range client.DoMulti(ctx, commands...) {
+			text, err := result.ToString()
+			if err != nil && !rueidis.IsRedisNil(err) {
+				return nil, engine.ReadError("GET", err)
+			}
+			for _, token := range strings.Split(text, ",") {
+				all[token] = true
+			}
+		}
+		if cursor = page.Cursor; cursor == 0 {
+			return all, nil
+		}
+	}
+}

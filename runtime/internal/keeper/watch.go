@@ -1,0 +1,37 @@
+package keeper
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+const (
+	// keeperLookEvery is how often workers without a keeper look whether there is one.
+	keeperLookEvery = 2 * KeeperSweep
+	// keeperLooks is after how many looks in vain in a row they warn.
+	keeperLooks = 2
+	// keeperWarnEvery is how often they warn at most.
+	keeperWarnEvery = time.Minute
+)
+
+// watchForKeepers warns when there is no keeper, until ctx ends.
+func (b *WorkersKeeper) watchForKeepers(ctx context.Context) {
+	var warned time.Time
+	missed := 0
+	for engine.Pause(ctx, b.LookEvery); ctx.Err() == nil; engine.Pause(ctx, b.LookEvery) {
+		if seen, known := b.session.KeepersSeen(ctx); seen > 0 || !known {
+			missed = 0
+			continue
+		}
+		missed++
+		if missed < keeperLooks || !warned.IsZero() && time.Since(warned) < keeperWarnEvery {
+			continue
+		}
+		warned = time.Now()
+		b.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: no keeper is seen: retries, delays, timeouts and what dead workers leave wait for one; "+
+			"leave out WithoutKeeper, or run a keeper", engine.EventKeeperMissing.Attr())
+	}
+}

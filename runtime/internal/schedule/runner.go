@@ -1,0 +1,371 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+const (
+	// startPatience is how long a keeper may take to start a run before another one takes over, and patiencePerCall what each
+	// call of a large flow adds to it.
+	startPatience   = 10 * time.Second
+	patiencePerCall = 100 * time.Millisecond
+	// latestStart is how long after that a submission may still arrive. It is less than the time for which the engine knows
+	// which fires it has started, and more than clocks of servers differ.
+	latestStart = 12 * time.Hour
+	// schedulesAtOnce bounds the schedules that a keeper works on at a time.
+	schedulesAtOnce = 16
+)
+
+// scheduleRunner starts the runs of due schedules, for keepers and for clients that trigger or delete a schedule. The engine
+// reports a due schedule to one keeper at a time, and each step is written only if no other process has written one since the
+// record was read. So a fire is neither started twice nor lost, in whatever order processes work and wherever one stops.
+type ScheduleRunner struct {
+	session   *engine.Session
+	store     ScheduleStore
+	submitter *submit.Submitter
+	flows     compiledSchedules
+
+	slots chan struct{} // bounds the schedules that are worked on at a time
+	tasks sync.WaitGroup
+
+	mu       sync.Mutex
+	watching map[watchedRun]bool // nil when nothing is to be watched
+}
+
+// newScheduleRunner returns a runner to be closed. With watch, it waits for the runs that fires wait for; without, it only
+// takes the steps that can be taken at once.
+func NewScheduleRunner(e *engine.Session, watch bool) *ScheduleRunner {
+	s := &ScheduleRunner{session: e, store: ScheduleStore{e}, submitter: submit.NewSubmitter(e), slots: make(chan struct{}, schedulesAtOnce)}
+	if watch {
+		s.watching = make(map[watchedRun]bool)
+	}
+	return s
+}
+
+// watchedRun is a run of a schedule whose end is waited for.
+type watchedRun struct {
+	schedule enginecore.ScheduleID
+	run      string
+}
+
+// close waits for the steps under way.
+func (s *ScheduleRunner) Close() {
+	s.tasks.Wait()
+	s.submitter.Close()
+}
+
+// begin works on the schedules of a partition that are due. It does not wait for that.
+func (s *ScheduleRunner) Begin(ctx context.Context, p enginecore.Partition, due []enginecore.ScheduleID) {
+	for _, id := range due {
+		s.tasks.Go(func() {
+			select {
+			case s.slots <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			defer func() { <-s.slots }()
+			s.work(ctx, p, id)
+		})
+	}
+}
+
+// work takes the steps of one schedule that can be taken now. What fails is tried again, by any keeper, when the engine tells of
+// it the next time.
+func (s *ScheduleRunner) work(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			s.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: keeper panicked, it goes on", engine.EventKeeperPanicked.Attr(),
+				slog.Any("duties", []string{"schedule"}), slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	for ctx.Err() == nil {
+		r, _, err := s.store.Read(ctx, p, id, 0)
+		if errors.Is(err, ErrScheduleNotFound) {
+			return
+		}
+		more := false
+		if err == nil {
+			more, err = s.step(ctx, r)
+		}
+		switch {
+		case errors.Is(err, enginecore.ErrScheduleChanged):
+			// Somebody else was there.
+		case err != nil:
+			if ctx.Err() == nil {
+				s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what a schedule says, it tries again",
+					engine.EventScheduleFailed.Attr(), slog.String("schedule", string(id)), slog.Any("error", err))
+			}
+			return
+		case !more:
+			return
+		}
+	}
+}
+
+// step takes the next step of a schedule and tells whether there may be another one.
+func (s *ScheduleRunner) step(ctx context.Context, r *ScheduleRecord) (more bool, err error) {
+	if r.State.Deleting && len(r.State.Waiting) == 0 {
+		return false, s.store.remove(ctx, r)
+	}
+	r.rewind()
+	if i := r.starting(); i >= 0 {
+		if r.isStarting(r.State.Waiting[i]) {
+			return false, nil // somebody is at it
+		}
+		return s.start(ctx, r, i)
+	}
+	open := false
+	if r.Spec.Overlap != OverlapAllow && (r.isRipe() || r.nextFire() >= 0) {
+		if open, err = s.store.isLastRunOpen(ctx, r); err != nil {
+			return false, err
+		}
+	}
+	r.settle(open)
+	if open && r.Spec.Overlap == OverlapSkip {
+		r.skipWaiting("run " + r.State.Last.Run + " was open")
+	}
+	next := r.nextFire()
+	switch {
+	case next < 0:
+		return false, s.store.save(ctx, r, nil, false)
+	case !open || r.Spec.Overlap == OverlapAllow:
+		return s.start(ctx, r, next)
+	}
+	return s.await(ctx, r)
+}
+
+// await leaves fires waiting for the end of the run before, which it cancels if the policy says so.
+func (s *ScheduleRunner) await(ctx context.Context, r *ScheduleRecord) (more bool, err error) {
+	last := r.State.Last
+	if r.Spec.Overlap == OverlapCancelPrevious && !last.Cancelled {
+		if err := s.cancel(ctx, r); err != nil {
+			return false, err
+		}
+		last.Cancelled = true
+	}
+	if err := s.store.save(ctx, r, nil, false); err != nil {
+		return false, err
+	}
+	// A run that ended before it was watched is found by another look.
+	return s.watch(ctx, r)
+}
+
+// cancel cancels the run that the schedule started last.
+func (s *ScheduleRunner) cancel(ctx context.Context, r *ScheduleRecord) error {
+	id, p, err := s.store.LocateLastRun(r)
+	if err != nil {
+		return err
+	}
+	err = submit.CancelRun(ctx, s.session, enginerpc.CancelFlowCall{
+		Partition: p, FlowID: id, Reason: "schedule " + r.Spec.Name + " fired again", Actor: r.Spec.Creator, Policy: submit.CancelAll,
+	})
+	if errors.Is(err, enginecore.ErrFlowNotFound) || errors.Is(err, enginecore.ErrFlowAlreadyTerminal) {
+		return nil
+	}
+	return err
+}
+
+// watch works on the schedule again when the run that it started last has ended. It tells whether it does so newly, from
+// when on the end cannot be missed.
+func (s *ScheduleRunner) watch(ctx context.Context, r *ScheduleRecord) (bool, error) {
+	if s.watching == nil {
+		return false, nil
+	}
+	run := watchedRun{r.id, r.State.Last.Run}
+	s.mu.Lock()
+	watched := s.watching[run]
+	s.watching[run] = true
+	s.mu.Unlock()
+	if watched {
+		return false, nil
+	}
+	forget := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.watching, run)
+	}
+	id, p, err := s.store.LocateLastRun(r)
+	if err != nil {
+		forget()
+		return false, err
+	}
+	wait, err := s.submitter.Completions.Wait(ctx, id, p)
+	if err != nil {
+		forget()
+		return false, err
+	}
+	s.tasks.Go(func() {
+		defer s.submitter.Completions.Release(wait)
+		timer := time.NewTimer(lookAgain)
+		defer timer.Stop()
+		select {
+		case <-wait.Completed:
+			forget()
+			s.work(ctx, r.part, r.id)
+			return
+		case <-timer.C: // the engine tells some keeper of it
+		case <-ctx.Done():
+		}
+		forget()
+	})
+	return true, nil
+}
+
+// start starts the run of a fire: it says so, submits the run, and says that it has. Whoever comes after a keeper that stopped
+// between two of these goes on, and the engine gives the fire one run whoever submits it.
+func (s *ScheduleRunner) start(ctx context.Context, r *ScheduleRecord, i int) (more bool, err error) {
+	fire := &r.State.Waiting[i]
+	if fire.StartBefore == 0 {
+		fire.Plan = r.State.Plan
+	}
+	flowName, plan, failure := s.plan(ctx, r, fire)
+	if failure != nil && !isFinal(failure) {
+		return false, failure
+	}
+	serial, at := fire.Serial, UnixTime(fire.At)
+	if failure == nil {
+		calls := 2 + len(plan.Compiled.Nodes)/submit.NodesPerCall + plan.Compiled.Edges/submit.EdgesPerCall
+		fire.StartBefore = r.now.Add(startPatience + time.Duration(calls)*patiencePerCall).UnixMilli()
+		plan.Fires[0].StartBefore = UnixTime(fire.StartBefore).Add(latestStart)
+		if err := s.store.save(ctx, r, nil, false); err != nil {
+			return false, err
+		}
+		if _, failure = s.submitter.Submit(ctx, plan); failure != nil && !isFinal(failure) {
+			return false, failure
+		}
+	}
+	if failure != nil {
+		s.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: a fire of a schedule cannot be started", engine.EventFireFailed.Attr(),
+			slog.String("schedule", r.Spec.Name), slog.Time("fire", at), slog.Any("error", failure))
+	}
+	if !r.finish(serial, flowName, failure) {
+		return true, nil
+	}
+	err = s.store.save(ctx, r, nil, false)
+	if errors.Is(err, enginecore.ErrScheduleChanged) {
+		r, err = s.store.change(ctx, r.part, r.id, func(r *ScheduleRecord) (bool, error) {
+			return r.finish(serial, flowName, failure), nil
+		})
+		if errors.Is(err, ErrScheduleNotFound) {
+			return false, nil
+		}
+	}
+	return err == nil && (r.nextFire() >= 0 || r.isRipe() || r.State.Deleting), err
+}
+
+// isFinal tells whether a fire has no run because of what is to be started, so that another try would fail as well.
+func isFinal(err error) bool {
+	for _, target := range []error{engine.ErrRunConflict, engine.ErrTooLarge, submit.ErrLimitKey, submit.ErrFairKey, engine.ErrRunID, enginecore.ErrInvalidInput} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// plan is what a fire starts, and the name of the flow. All of it is of one revision, also when the schedule has changed since
+// a keeper began to start the fire.
+func (s *ScheduleRunner) plan(ctx context.Context, r *ScheduleRecord, fire *PendingFire) (string, *submit.RunPlan, error) {
+	key := scheduledPlan{r.id, r.State.CreatedAt, fire.Plan}
+	compiled := s.flows.get(key)
+	reply, err := s.session.Core.ReadSchedulePlan(ctx, enginerpc.ReadSchedulePlanCall{
+		Partition: r.part, ScheduleID: r.id, Plan: fmt.Sprint(fire.Plan), WithDefinition: compiled == nil,
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	spec, err := readSpec(r.id, reply.Spec)
+	if err != nil {
+		return "", nil, err
+	}
+	if compiled == nil {
+		if compiled, err = CompileStored(reply.Definition, spec.GraphHash); err != nil {
+			return spec.Flow, nil, err
+		}
+		s.flows.put(key, compiled)
+	}
+	plan, err := PlanFire(s.session, &spec, compiled, reply.Input, r.State.CreatedAt, *fire)
+	return spec.Flow, plan, err
+}
+
+// planFire is the run of one fire.
+func PlanFire(e *engine.Session, spec *ScheduleSpec, compiled *submit.CompiledFlow, input []byte, incarnation int64, fire PendingFire) (*submit.RunPlan, error) {
+	var err error
+	if spec.FireField != "" {
+		if input, err = WithFireTime(input, spec.FireField, UnixTime(fire.At)); err != nil {
+			return nil, err
+		}
+	}
+	plan, err := submit.NewPlanIn(e, enginecore.Namespace(spec.Namespace), compiled, RunOf(spec.Name, fire), input)
+	if err != nil {
+		return nil, err
+	}
+	plan.Retention, plan.Creator = spec.Retention, spec.Creator
+	tags := maps.Clone(spec.Tags)
+	if tags == nil {
+		tags = make(map[string]string)
+	}
+	tags[ScheduleTag] = spec.Name
+	if plan.Tags, err = submit.TagsOf(compiled, tags); err != nil {
+		return nil, err
+	}
+	plan.Fires = []enginerpc.SubmitFlowFire{{
+		ScheduleID: spec.Id(), Name: spec.Name, Incarnation: fmt.Sprint(incarnation), Serial: fire.Serial, FireAt: UnixTime(fire.At),
+	}}
+	return plan, nil
+}
+
+// compileStored compiles a flow that this program need not know. The stored definition stays as it is.
+func CompileStored(definition []byte, hash string) (*submit.CompiledFlow, error) {
+	graph, err := flowgraph.ParseGraph(definition)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := submit.CompileFlow(graph, hash)
+	if err != nil {
+		return nil, err
+	}
+	compiled.Definition = definition
+	return compiled, nil
+}
+
+// scheduledPlan names what a revision of a schedule starts. A schedule that is made anew has another time of making.
+type scheduledPlan struct {
+	id        enginecore.ScheduleID
+	createdAt int64
+	revision  int
+}
+
+// compiledSchedules keeps what was started last.
+type compiledSchedules struct {
+	mu    sync.Mutex
+	plans map[scheduledPlan]*submit.CompiledFlow
+}
+
+func (c *compiledSchedules) get(key scheduledPlan) *submit.CompiledFlow {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.plans[key]
+}
+
+func (c *compiledSchedules) put(key scheduledPlan, compiled *submit.CompiledFlow) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.plans == nil || len(c.plans) >= submit.MaxCompiled {
+		c.plans = make(map[scheduledPlan]*submit.CompiledFlow)
+	}
+	c.plans[key] = compiled
+}

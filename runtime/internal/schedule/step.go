@@ -1,0 +1,192 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// maxWaitingFires bounds the fires that wait for their runs, whatever they wait for.
+const maxWaitingFires = 2 * MaxMadeUp
+
+// timesKept are the last times that are looked at one by one after a pause of the keepers: those that may be made up, and those
+// that a jitter still puts off.
+const timesKept = MaxMadeUp + int(MaxScheduleJitter/time.Minute) + 96
+
+// ripeAt is when a time of the timetable fires.
+func (r *ScheduleRecord) ripeAt(at time.Time) time.Time {
+	return at.Add(r.times.Delay(r.Spec.Name, at))
+}
+
+// isRipe tells whether something of the timetable is due.
+func (r *ScheduleRecord) isRipe() bool {
+	return r.State.Due != 0 && r.State.PausedAt == 0 && !r.State.Deleting && !r.ripeAt(UnixTime(r.State.Due)).After(r.now)
+}
+
+// planNext makes the first time after now that has not been fired the next one.
+func (r *ScheduleRecord) planNext() { r.setDue(r.next()) }
+
+func (r *ScheduleRecord) setDue(at time.Time) {
+	r.State.Due = 0
+	if !at.IsZero() {
+		r.State.Due = at.UnixMilli()
+	}
+}
+
+// settle takes what is due out of the timetable: fires that wait for their run, and those that are missed. open tells whether
+// the run before is. It reports whether there was anything.
+func (r *ScheduleRecord) settle(open bool) bool {
+	if !r.isRipe() {
+		return false
+	}
+	first := UnixTime(r.State.Due)
+	count, last := r.times.Passed(first, r.now, timesKept)
+	unripe := slices.IndexFunc(last, func(at time.Time) bool { return r.ripeAt(at).After(r.now) })
+	if unripe >= 0 {
+		r.setDue(last[unripe])
+		count -= int64(len(last) - unripe)
+		last = last[:unripe]
+	}
+	until := last[0]
+	all := len(last)
+	last = slices.DeleteFunc(last, func(at time.Time) bool {
+		_, fired := r.State.firedUntil(at)
+		return fired
+	})
+	count -= int64(all - len(last))
+	oldest := max(0, len(last)-MaxMadeUp)
+	for oldest < len(last) && r.now.Sub(r.ripeAt(last[oldest])) > r.Spec.CatchUp() {
+		oldest++
+	}
+	if missed := count - int64(len(last)-oldest); missed > 0 {
+		entry := storedFire{At: first.UnixMilli(), Outcome: FireMissed, Reason: "nobody was there to start it"}
+		if oldest > 0 {
+			until = last[oldest-1]
+		}
+		if missed > 1 {
+			entry.Count, entry.Until = missed, until.UnixMilli()
+		}
+		r.State.Missed += missed
+		r.note(entry)
+	}
+	for _, at := range last[oldest:] {
+		r.Admit(at, open)
+		r.noteFired(at)
+	}
+	if len(last) > 0 {
+		r.State.LastFire = last[len(last)-1].UnixMilli()
+	}
+	if unripe < 0 {
+		r.planNext()
+	}
+	return true
+}
+
+// admit lets a fire wait for its run, if the overlap policy has room for it.
+func (r *ScheduleRecord) Admit(at time.Time, open bool) {
+	fire := PendingFire{At: at.UnixMilli()}
+	if reason := r.refusal(open); reason != "" {
+		r.skip(fire, reason)
+		return
+	}
+	r.push(fire)
+}
+
+// refusal is why a fire may not wait; "" when it may.
+func (r *ScheduleRecord) refusal(open bool) string {
+	waiting := len(r.State.Waiting)
+	switch {
+	case r.Spec.Overlap == OverlapSkip && open:
+		return "run " + r.State.Last.Run + " was open"
+	case r.Spec.Overlap == OverlapQueue && open && waiting >= r.Spec.QueueLimit,
+		// The first one need not wait.
+		r.Spec.Overlap == OverlapQueue && waiting > r.Spec.QueueLimit:
+		return fmt.Sprintf("%d fires waited already", waiting)
+	case waiting >= maxWaitingFires:
+		return fmt.Sprintf("%d fires waited to be started", waiting)
+	}
+	return ""
+}
+
+// push adds a fire. Under overlapCancelPrevious it takes the place of those that nobody has begun to start.
+func (r *ScheduleRecord) push(fire PendingFire) {
+	if r.Spec.Overlap == OverlapCancelPrevious {
+		r.skipWaiting("a later fire took its place")
+	}
+	r.State.Serial++
+	fire.Serial = r.State.Serial
+	r.State.Waiting = append(r.State.Waiting, fire)
+}
+
+// mayStart tells whether a fire may be started as far as the schedule is concerned: a pause holds the timetable, not who
+// triggers it by hand.
+func (r *ScheduleRecord) mayStart(fire PendingFire) bool {
+	return fire.StartBefore == 0 && !r.State.Deleting && (r.State.PausedAt == 0 || fire.Triggered)
+}
+
+// starting is the fire that a keeper has begun to start, or -1.
+func (r *ScheduleRecord) starting() int {
+	return slices.IndexFunc(r.State.Waiting, func(f PendingFire) bool { return f.StartBefore > 0 })
+}
+
+// nextFire is the fire that may be started next, or -1.
+func (r *ScheduleRecord) nextFire() int { return slices.IndexFunc(r.State.Waiting, r.mayStart) }
+
+// skipWaiting starts nothing for the fires that may be started.
+func (r *ScheduleRecord) skipWaiting(reason string) {
+	r.State.Waiting = slices.DeleteFunc(r.State.Waiting, func(fire PendingFire) bool {
+		if !r.mayStart(fire) {
+			return false
+		}
+		r.skip(fire, reason)
+		return true
+	})
+}
+
+func (r *ScheduleRecord) skip(fire PendingFire, reason string) {
+	r.State.Skipped++
+	r.note(storedFire{At: fire.At, Outcome: FireSkipped, Reason: reason, Manual: fire.Triggered})
+}
+
+// finish notes what became of a fire that was being started: cause is why it has no run.
+func (r *ScheduleRecord) finish(serial int64, flowName string, cause error) bool {
+	i := slices.IndexFunc(r.State.Waiting, func(f PendingFire) bool { return f.Serial == serial })
+	if i < 0 {
+		return false
+	}
+	fire := r.State.Waiting[i]
+	r.State.Waiting = slices.Delete(r.State.Waiting, i, i+1)
+	entry := storedFire{At: fire.At, Outcome: FireStarted, Flow: flowName, Run: RunOf(r.Spec.Name, fire), Manual: fire.Triggered}
+	if cause != nil {
+		r.State.Failed++
+		entry.Outcome, entry.Run, entry.Reason = FireFailed, "", cause.Error()
+	} else {
+		r.State.Started++
+		r.State.Last = &StartedRun{Flow: flowName, Run: entry.Run, At: fire.At}
+	}
+	r.note(entry)
+	return true
+}
+
+// lookAt is when a keeper has to look at the schedule; zero is never.
+func (r *ScheduleRecord) lookAt() time.Time {
+	if i := r.starting(); i >= 0 {
+		return UnixTime(r.State.Waiting[i].StartBefore + 1)
+	}
+	var at time.Time
+	if r.State.Due != 0 && r.State.PausedAt == 0 && !r.State.Deleting {
+		at = r.ripeAt(UnixTime(r.State.Due))
+	}
+	if again := r.now.Add(r.patience()); (r.nextFire() >= 0 || r.State.Deleting) && (at.IsZero() || again.Before(at)) {
+		at = again
+	}
+	return at
+}
+
+// patience is how long a fire waits before a keeper looks at it again without being told.
+func (r *ScheduleRecord) patience() time.Duration {
+	if r.urgent {
+		return 0
+	}
+	return lookAgain
+}

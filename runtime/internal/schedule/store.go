@@ -1,0 +1,133 @@
+package schedule
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// lookAgain is when a keeper looks again at a schedule whose fires wait for the end of a run, in case it was not told of it.
+const lookAgain = 15 * time.Second
+
+// Errors of schedules.
+var (
+	ErrScheduleNotFound = errors.New("no such schedule")
+	ErrScheduleFull     = errors.New("too many fires wait to be started")
+	ErrFireSkipped      = errors.New("fire skipped")
+)
+
+// scheduleStore reads and writes the records of schedules.
+type ScheduleStore struct{ Session *engine.Session }
+
+// read reads a schedule by its id, with the latest entries of its history. Where there is none, the record has the engine's
+// time, and the error is errScheduleNotFound.
+func (s ScheduleStore) Read(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, history int) (*ScheduleRecord, []string, error) {
+	reply, err := s.Session.Core.ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id, History: int64(history)})
+	if err != nil {
+		return nil, nil, err
+	}
+	if reply.Version == 0 {
+		return &ScheduleRecord{id: id, part: p, now: reply.Now}, nil, ErrScheduleNotFound
+	}
+	r, err := ReadRecord(p, reply.Now, enginerpc.ScheduleRecord{
+		ScheduleID: id, Version: reply.Version, Spec: reply.Spec, State: reply.State,
+	})
+	return r, reply.History, err
+}
+
+// scheduleContent is what a schedule starts.
+type ScheduleContent struct{ Definition, Input []byte }
+
+// save writes a record if it is the one that was read, else the error wraps enginecore.ErrScheduleChanged. A content
+// is stored as the present revision; withSpec writes the spec as well.
+func (s ScheduleStore) save(ctx context.Context, r *ScheduleRecord, content *ScheduleContent, withSpec bool) error {
+	call := enginerpc.WriteScheduleCall{
+		Partition: r.part, ScheduleID: r.id, Version: r.version, WriteID: uuid.NewString(), DueAt: r.lookAt(),
+		DroppedPlans: r.State.dropPlans(), History: r.history,
+	}
+	if content != nil {
+		call.Plan, call.Definition, call.Input = fmt.Sprint(r.State.Plan), content.Definition, content.Input
+	}
+	var err error
+	if withSpec {
+		if call.Spec, err = json.Marshal(&r.Spec); err != nil {
+			return err
+		}
+	}
+	if call.State, err = json.Marshal(&r.State); err != nil {
+		return err
+	}
+	if _, err = s.Session.Core.WriteSchedule(ctx, call); err != nil {
+		return err
+	}
+	r.version++
+	r.history = nil
+	return nil
+}
+
+// change reads a schedule, applies a change, and writes it, again if it was written by another process meanwhile. The change
+// returns false when there is nothing to write.
+func (s ScheduleStore) change(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*ScheduleRecord) (bool, error)) (*ScheduleRecord, error) {
+	for {
+		r, _, err := s.Read(ctx, p, id, 0)
+		if err != nil {
+			return nil, err
+		}
+		write, err := change(r)
+		if err != nil || !write {
+			return r, err
+		}
+		err = s.save(ctx, r, nil, false)
+		if !errors.Is(err, enginecore.ErrScheduleChanged) {
+			return r, err
+		}
+	}
+}
+
+// remove removes a record that was read, and what partitions remember of its fires.
+func (s ScheduleStore) remove(ctx context.Context, r *ScheduleRecord) error {
+	call := enginerpc.DeleteScheduleCall{Partition: r.part, ScheduleID: r.id, Version: r.version}
+	for _, revision := range r.State.Plans {
+		call.Plans = append(call.Plans, fmt.Sprint(revision))
+	}
+	if _, err := s.Session.Core.DeleteSchedule(ctx, call); err != nil {
+		return err
+	}
+	var forget []enginerpc.ForgetFiresCall
+	for _, p := range s.Session.Partitions() {
+		forget = append(forget, enginerpc.ForgetFiresCall{Partition: p, ScheduleID: r.id})
+	}
+	_, err := engine.SendAll(ctx, s.Session.Core, forget)
+	return err
+}
+
+// isLastRunOpen reports whether the run that the schedule started last is open.
+func (s ScheduleStore) isLastRunOpen(ctx context.Context, r *ScheduleRecord) (bool, error) {
+	if r.State.Last == nil {
+		return false, nil
+	}
+	id, p, err := s.LocateLastRun(r)
+	if err != nil {
+		return false, err
+	}
+	reply, err := s.Session.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
+	if errors.Is(err, enginecore.ErrFlowNotFound) {
+		return false, nil
+	}
+	return err == nil && reply.ClosedAt.IsZero(), err
+}
+
+// locateLastRun finds the run that the schedule started last.
+func (s ScheduleStore) LocateLastRun(r *ScheduleRecord) (enginecore.FlowID, enginecore.Partition, error) {
+	id := enginecore.FlowIDFor(enginecore.Namespace(r.Spec.Namespace), r.State.Last.Flow, r.State.Last.Run)
+	p, err := s.Session.Core.FlowPartition(id)
+	return id, p, err
+}

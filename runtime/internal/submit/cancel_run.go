@@ -1,0 +1,24 @@
+package submit
+
+import (
+	"context"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// Policies of ffx_cancel_flow.
+const (
+	CancelAll     = "cancel_all"
+	CancelPending = "cancel_pending"
+)
+
+// cancelRun cancels a run, call by call until every node of it has been cancelled.
+func CancelRun(ctx context.Context, s *engine.Session, call enginerpc.CancelFlowCall) error {
+	for {
+		reply, err := s.Backend.CancelFlow(ctx, call)
+		if err != nil || !reply.More {
+			return err
+		}
+	}
+}

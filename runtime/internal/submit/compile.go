@@ -1,0 +1,114 @@
+package submit
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// compiledFlow is what the plans of one definition share.
+type CompiledFlow struct {
+	Graph       *flowgraph.Graph
+	Hash        string
+	Definition  []byte
+	Nodes       []enginerpc.SubmitFlowNode // without execution ids
+	nodeNumbers map[string]int64           // of the nodes, from 1
+	Edges       int
+	joins       map[string]enginerpc.SubmitFlowJoin // by node, without execution ids
+	tags        []enginerpc.SubmitFlowTag
+	waits       bool // it has waitpoints
+	// many is nil for flows whose runs are not started together with others.
+	many *manyForm
+}
+
+// compileFlow encodes a graph for the engine.
+func CompileFlow(g *flowgraph.Graph, hash string) (*CompiledFlow, error) {
+	definition, err := g.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("flow %s: %w", g.Name, err)
+	}
+	c := &CompiledFlow{
+		Graph: g, Hash: hash, Definition: definition, Nodes: make([]enginerpc.SubmitFlowNode, len(g.Nodes)),
+		nodeNumbers: make(map[string]int64, len(g.Nodes)),
+	}
+	if len(definition) > MaxDefinition {
+		return nil, fmt.Errorf("flow %s: %w: its definition has %d bytes, at most %d are allowed", g.Name, engine.ErrTooLarge,
+			len(definition), MaxDefinition)
+	}
+	for i := range g.Nodes {
+		if c.Nodes[i], err = compileNode(&g.Nodes[i]); err != nil {
+			return nil, fmt.Errorf("flow %s: %w", g.Name, err)
+		}
+		c.nodeNumbers[g.Nodes[i].Name] = int64(i + 1)
+		c.Edges += len(g.Nodes[i].Upstreams)
+		c.waits = c.waits || g.Nodes[i].Wait != nil
+	}
+	c.joins = compileJoins(g)
+	for name, value := range g.Tags {
+		c.tags = append(c.tags, enginerpc.SubmitFlowTag{Name: name, Value: value})
+	}
+	c.many = newManyForm(c)
+	return c, nil
+}
+
+func compileNode(n *flowgraph.Node) (enginerpc.SubmitFlowNode, error) {
+	usesFlowInput := n.Input.UsesFlowInput() || needsFlowInput(n)
+	n = childNode(n)
+	policy, err := encodePolicy(n)
+	if err != nil {
+		return enginerpc.SubmitFlowNode{}, err
+	}
+	var tags []byte
+	if len(n.Tags) > 0 {
+		if tags, err = json.Marshal(n.Tags); err != nil {
+			return enginerpc.SubmitFlowNode{}, fmt.Errorf("node %s: tags: %w", n.Name, err)
+		}
+	}
+	return enginerpc.SubmitFlowNode{
+		Name: n.Name, Kind: kindOf(n), LaneID: enginecore.LaneID(n.Lane), Priority: int64(n.Priority),
+		UsesFlowInput: usesFlowInput, InputCount: int64(len(n.Input.InputNodes())),
+		UpstreamCount: int64(len(n.Upstreams)), Capabilities: strings.Join(n.Capabilities, ","), Policy: policy,
+		Tags: tags, StartTimeout: n.ScheduleToStart, AttemptTimeout: n.StartToClose,
+	}, nil
+}
+
+// compiledCache keeps the compiled form of the definitions that were started last.
+type CompiledCache struct {
+	mu     sync.Mutex
+	byHash map[string]*CompiledFlow
+}
+
+const MaxCompiled = 128
+
+// definition is what the cache needs of a flow.Definition.
+type definition interface {
+	Hash() string
+	Graph() *flowgraph.Graph
+}
+
+func (c *CompiledCache) Get(def definition) (*CompiledFlow, error) {
+	hash := def.Hash()
+	c.mu.Lock()
+	compiled := c.byHash[hash]
+	c.mu.Unlock()
+	if compiled != nil {
+		return compiled, nil
+	}
+	compiled, err := CompileFlow(def.Graph(), hash)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byHash == nil || len(c.byHash) >= MaxCompiled {
+		c.byHash = make(map[string]*CompiledFlow)
+	}
+	c.byHash[hash] = compiled
+	return compiled, nil
+}

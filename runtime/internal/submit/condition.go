@@ -1,0 +1,92 @@
+package submit
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+)
+
+// storedCondition is the resume condition of a suspension: a list of matchers, each of which takes one signal of its name,
+// and how many of them are needed.
+type storedCondition struct {
+	Type     string   `json:"condition_type"`
+	Names    []string `json:"required_signal_names"`
+	Mode     string   `json:"signal_match_mode"`
+	Minimum  int      `json:"minimum_signal_count"`
+	Distinct bool     `json:"distinct_sources,omitempty"`
+	Decisive []string `json:"decisive_signal_names,omitempty"`
+}
+
+// encodeCondition turns what a wait asks for into matchers. For n signals of some names, each name stands there n times.
+// The matchers of decisive names are apart.
+func encodeCondition(w activityspec.Wait) []byte {
+	c := storedCondition{
+		Type: "signal_set", Names: []string{}, Mode: "any", Minimum: max(1, w.Count), Distinct: w.Distinct, Decisive: w.Decisive,
+	}
+	repeat := c.Minimum
+	if w.All {
+		c.Mode, c.Minimum, repeat = "all", len(w.Signals), 1
+	}
+	for range repeat {
+		c.Names = append(c.Names, w.Signals...)
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		panic(fmt.Sprintf("texts and numbers have a JSON form: %v", err))
+	}
+	return data
+}
+
+// timeoutBehaviors are the engine's words for what happens after a timeout.
+var TimeoutBehaviors = map[activity.TimeoutBehavior]string{
+	"":                       "fail", // without a timeout it does not matter
+	activity.FailOnTimeout:   "fail",
+	activity.CancelOnTimeout: "cancel",
+	activity.ExpireOnTimeout: "expire",
+	activity.ResumeOnTimeout: "auto_resume_with_timeout_signal",
+	activity.Escalate:        "escalate",
+}
+
+func TimeoutBehavior(word string) activity.TimeoutBehavior {
+	for behavior, w := range TimeoutBehaviors {
+		if w == word && behavior != "" {
+			return behavior
+		}
+	}
+	return activity.TimeoutBehavior(word)
+}
+
+// storedWait is what the engine is told of a waitpoint node.
+type storedWait struct {
+	WaitpointID enginecore.WaitpointID `json:"waitpoint_id"`
+	Key         string                 `json:"waitpoint_key"`
+	Condition   json.RawMessage        `json:"condition"`
+	TimeoutMS   int64                  `json:"timeout,omitempty"`
+	OnTimeout   string                 `json:"timeout_behavior"`
+	Collect     bool                   `json:"collect,omitempty"`
+}
+
+// encodeWait returns the wait of a waitpoint node in a run. Its id derives from the run's and the node's name.
+func encodeWait(w *flowgraph.WaitSpec, id enginecore.FlowID, node string) []byte {
+	waitpoint := enginecore.WaitpointIDFor(id, node)
+	data, err := json.Marshal(storedWait{
+		WaitpointID: waitpoint, Key: WaitpointKey(waitpoint), Condition: encodeCondition(w.Wait),
+		TimeoutMS: w.Timeout.Milliseconds(), OnTimeout: TimeoutBehaviors[w.OnTimeout], Collect: w.Collect,
+	})
+	if err != nil {
+		panic(fmt.Sprintf("texts and numbers have a JSON form: %v", err))
+	}
+	return data
+}
+
+func WaitpointKey(id enginecore.WaitpointID) string { return "wpk:" + string(id) }
+
+// conditionOf is the condition of a wait in an activity.
+func ConditionOf(w activitycontext.Wait) []byte {
+	return encodeCondition(activityspec.Wait{Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive})
+}

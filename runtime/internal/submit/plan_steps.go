@@ -1,0 +1,86 @@
+package submit
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+)
+
+// planStep is one engine call that a submission is equal to.
+type planStep struct {
+	// Function is the name of the library's function.
+	Function string
+	// Subject is what the function is called for.
+	Subject string
+}
+
+// String prints the submitting calls, then the single engine calls that they are equal to.
+func (p *RunPlan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "flow %s, run %s\n", p.Flow, p.Run)
+	fmt.Fprintf(&b, "id %s in partition %s, graph %.12s, input %d bytes\n", p.FlowID, p.Partition, p.Compiled.Hash, len(p.Input))
+	sent := 0
+	for call := range p.calls() {
+		sent++
+		fmt.Fprintf(&b, "call %d: ffx_submit_flow with %d nodes and %d edges%s\n", sent, len(call.Nodes), len(call.Edges),
+			map[bool]string{true: ", releases the roots"}[call.Last])
+	}
+	b.WriteString("which does:\n")
+	for _, step := range p.Steps() {
+		fmt.Fprintf(&b, "  %-30s %s\n", step.Function, step.Subject)
+	}
+	return b.String()
+}
+
+// steps lists the single engine calls that the submission is equal to, in order.
+func (p *RunPlan) Steps() []planStep {
+	g := p.Compiled.Graph
+	steps := []planStep{{enginerpc.FunctionName(enginerpc.CreateFlowCall{}), string(p.FlowID)}}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		steps = append(steps,
+			planStep{enginerpc.FunctionName(enginerpc.CreateExecutionCall{}), fmt.Sprintf("%s = %s on lane %s, %s", n.Name, stepKind(n), n.Lane, p.ExecutionID(n.Name))},
+			planStep{enginerpc.FunctionName(enginerpc.AddExecutionToFlowCall{}), n.Name})
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		if n.Join.Policy != flowgraph.JoinAll {
+			steps = append(steps, p.joinStep(n))
+		}
+		for _, up := range n.Upstreams {
+			arrow := up.Node + " → " + n.Name
+			kind := string(up.Kind)
+			if up.Data {
+				kind += ", with its result"
+			}
+			steps = append(steps, planStep{enginerpc.FunctionName(enginerpc.StageDependencyEdgeCall{}), arrow + " (" + kind + ")"},
+				planStep{enginerpc.FunctionName(enginerpc.ApplyDependencyToChildCall{}), arrow})
+		}
+	}
+	return steps
+}
+
+// joinStep sets the policy by which the edges of a node with a join let it start.
+func (p *RunPlan) joinStep(n *flowgraph.Node) planStep {
+	join := p.Compiled.joins[n.Name]
+	subject := fmt.Sprintf("%s: %s of %d, %s", n.Name, join.PolicyVariant, len(n.Upstreams), join.OnSatisfied)
+	if n.Join.Policy == flowgraph.JoinQuorum {
+		subject = fmt.Sprintf("%s: %s, %d of %d, %s", n.Name, join.PolicyVariant, join.K, len(n.Upstreams), join.OnSatisfied)
+	}
+	return planStep{enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{}), subject}
+}
+
+// stepKind is what a node does, in the words of a plan.
+func stepKind(n *flowgraph.Node) string {
+	switch {
+	case n.Wait != nil:
+		return "waitpoint"
+	case n.Sub != nil:
+		return "flow " + n.Sub.Name
+	case n.Map != nil:
+		return n.Activity + " for each item"
+	}
+	return n.Activity
+}

@@ -1,0 +1,159 @@
+package submit
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+)
+
+// maxReclaims is how often an execution may lose its worker before it fails for good: a node that kills its workers must
+// not do so for ever.
+const maxReclaims = 5
+
+// storedPolicy is the policy document of an execution. The retry policy, the limit of take-overs and the routing
+// requirements are read by the engine, the rest by the worker that runs the node.
+type StoredPolicy struct {
+	Retry       *storedRetry    `json:"retry_policy,omitempty"`
+	MaxReclaims int             `json:"max_reclaim_count"`
+	Routing     *storedRouting  `json:"routing_requirements,omitempty"`
+	Codec       string          `json:"codec,omitempty"`
+	StartMS     int64           `json:"start_to_close_ms,omitempty"`
+	HeartbeatMS int64           `json:"heartbeat_timeout_ms,omitempty"`
+	Input       json.RawMessage `json:"input,omitempty"`
+	Stream      *storedStream   `json:"stream_policy,omitempty"`
+	Child       *StoredChild    `json:"child,omitempty"`
+}
+
+// storedStream bounds the frames of each attempt, by the engine.
+type storedStream struct {
+	Retention int `json:"retention_maxlen"`
+}
+
+type storedRetry struct {
+	MaxRetries int           `json:"max_retries"`
+	Backoff    storedBackoff `json:"backoff"`
+}
+
+type storedBackoff struct {
+	Type           string  `json:"type"`
+	InitialMS      int64   `json:"initial_delay_ms"`
+	MaxMS          int64   `json:"max_delay_ms"`
+	Multiplier     float64 `json:"multiplier"`
+	JitterPermille int     `json:"jitter_permille,omitempty"`
+}
+
+type storedRouting struct {
+	Capabilities []string `json:"required_capabilities"`
+}
+
+const StoredJSONCodec = "json"
+
+func encodePolicy(n *flowgraph.Node) ([]byte, error) {
+	p := StoredPolicy{
+		MaxReclaims: maxReclaims,
+		StartMS:     n.StartToClose.Milliseconds(),
+		HeartbeatMS: n.HeartbeatTimeout.Milliseconds(),
+	}
+	if n.Wait == nil {
+		p.Input = n.EncodeInput()
+	}
+	switch {
+	case n.Map != nil:
+		p.Child = &StoredChild{MaxItems: n.Map.MaxItems, AtOnce: n.Map.AtOnce, Outcomes: n.Map.Outcomes}
+	case n.Sub != nil:
+		p.Child = &StoredChild{Flow: n.Sub.Name}
+	}
+	if n.Codec != StoredJSONCodec {
+		p.Codec = n.Codec
+	}
+	if n.Retry.Retries() > 0 {
+		p.Retry = &storedRetry{n.Retry.Retries(), storedBackoff{
+			"exponential", n.Retry.First.Milliseconds(), n.Retry.Max.Milliseconds(), n.Retry.Factor, n.Retry.JitterPermille,
+		}}
+	}
+	if n.KeepFrames > 0 {
+		p.Stream = &storedStream{n.KeepFrames}
+	}
+	if len(n.Capabilities) > 0 {
+		p.Routing = &storedRouting{n.Capabilities}
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: policy: %w", n.Name, err)
+	}
+	return data, nil
+}
+
+// nodePlan is what a worker takes from the policy document.
+type NodePlan struct {
+	codec        string
+	StartToClose time.Duration
+	Heartbeat    time.Duration
+	Input        *flowgraph.Expr // nil: the execution has a payload of its own
+	Child        *StoredChild    // nil: the execution runs an activity
+}
+
+func DecodePolicy(data []byte) (NodePlan, error) {
+	plan := NodePlan{codec: StoredJSONCodec}
+	if len(data) == 0 {
+		return plan, nil
+	}
+	var p StoredPolicy
+	if err := json.Unmarshal(data, &p); err != nil {
+		return plan, fmt.Errorf("policy of the execution: %w", err)
+	}
+	if p.Codec != "" {
+		plan.codec = p.Codec
+	}
+	plan.Child = p.Child
+	plan.StartToClose = time.Duration(p.StartMS) * time.Millisecond
+	plan.Heartbeat = time.Duration(p.HeartbeatMS) * time.Millisecond
+	if len(p.Input) > 0 {
+		input, err := flowgraph.DecodeInput(p.Input, plan.codec)
+		if err != nil {
+			return plan, err
+		}
+		plan.Input = &input
+	}
+	return plan, nil
+}
+
+const (
+	// maxPlans bounds the plans that a worker keeps.
+	maxPlans = 256
+	// maxKeptPolicy is the largest policy document (bytes) whose plan is kept: a larger one holds constants, which differ.
+	maxKeptPolicy = 4 << 10
+)
+
+// planCache keeps what was decoded: the executions of a node have the same policy in all runs. What it gives is shared and
+// must not be changed.
+type PlanCache struct {
+	mu       sync.RWMutex
+	byPolicy map[string]NodePlan
+}
+
+func (c *PlanCache) Decode(policy []byte) (NodePlan, error) {
+	if len(policy) > maxKeptPolicy {
+		return DecodePolicy(policy)
+	}
+	c.mu.RLock()
+	plan, known := c.byPolicy[string(policy)]
+	c.mu.RUnlock()
+	if known {
+		return plan, nil
+	}
+	plan, err := DecodePolicy(policy)
+	if err != nil {
+		return plan, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byPolicy == nil || len(c.byPolicy) >= maxPlans {
+		c.byPolicy = make(map[string]NodePlan)
+	}
+	c.byPolicy[string(policy)] = plan
+	return plan, nil
+}

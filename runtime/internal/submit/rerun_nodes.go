@@ -1,0 +1,243 @@
+package submit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// Modes of a rerun, as the engine keeps them.
+const (
+	RerunFailed = "failed"
+	RerunAll    = "all"
+	RerunFrom   = "from " // and the node
+)
+
+// rerunScope selects the nodes of a run that are run again. node is set for the mode rerunFrom, whose text contains it.
+type RerunScope struct{ Mode, Node string }
+
+// maxRerunNodes bounds the nodes that are named in one call.
+const maxRerunNodes = 256
+
+// sendRerun sends the calls that name the nodes of a rerun and begin it.
+func (s *Submitter) SendRerun(ctx context.Context, call enginerpc.RerunCall, nodes []enginecore.ExecutionID) error {
+	for len(nodes) > 0 {
+		n := min(maxRerunNodes, len(nodes))
+		call.Nodes, nodes = nodes[:n], nodes[n:]
+		call.Begin = len(nodes) == 0
+		if err := s.sendRerunCall(ctx, call); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendRerunCall sends one call, and the one that begins the rerun until it is under way.
+func (s *Submitter) sendRerunCall(ctx context.Context, call enginerpc.RerunCall) error {
+	for {
+		reply, err := s.session.Core.Rerun(ctx, call)
+		var refusal *enginecore.Error
+		switch {
+		case err == nil && !reply.More:
+			return nil
+		case err == nil:
+			call.Nodes = nil
+		case errors.Is(err, enginecore.ErrFlowNotFound), errors.Is(err, enginecore.ErrFlowPurging):
+			return engine.ErrRunNotFound
+		case errors.Is(err, enginecore.ErrFlowNotTerminal), errors.Is(err, enginecore.ErrExecutionNotTerminal):
+			return engine.ErrRunOpen
+		case errors.Is(err, enginecore.ErrFlowIncomplete):
+			return fmt.Errorf("%w: the run was stopped while it was being submitted", engine.ErrNothingToRerun)
+		case errors.As(err, &refusal) && refusal.Code == enginecore.ErrMaxReplaysExhausted:
+			return fmt.Errorf("%w: node %s has been run again %s times", engine.ErrRerunLimit, refusal.Detail("node"), refusal.Detail("replays"))
+		default:
+			return err
+		}
+	}
+}
+
+// runNodes is what a rerun needs to know of a run.
+type runNodes struct {
+	graph *flowgraph.Graph // nil when the engine has no definition
+	// closedAt is zero while a node is open.
+	ClosedAt time.Time
+	// nodes are in the order of their declaration.
+	nodes []runNode
+}
+
+// runNode is one node of a run.
+type runNode struct {
+	name      string
+	id        enginecore.ExecutionID
+	state     enginecore.PublicState
+	createdAt time.Time
+}
+
+// runNodesPage is the number of nodes read by one call.
+const runNodesPage = 200
+
+// readNodes reads the nodes of a run. Its error wraps ErrRunNotFound.
+func (s *Submitter) ReadNodes(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (*runNodes, error) {
+	call := enginerpc.DescribeFlowCall{Partition: p, FlowID: id, Limit: runNodesPage}
+	run := &runNodes{}
+	seen := make(map[enginecore.ExecutionID]int) // a node that a later page shows again is as it shows it
+	for first := true; first || call.Cursor != ""; first = false {
+		reply, err := s.session.Backend.DescribeFlow(ctx, call)
+		if errors.Is(err, enginecore.ErrFlowNotFound) {
+			return nil, fmt.Errorf("run %s of flow %s: %w", runID, flowName, engine.ErrRunNotFound)
+		}
+		if err == nil && first {
+			run.ClosedAt = reply.ClosedAt
+			if len(reply.Definition) > 0 {
+				run.graph, err = flowgraph.ParseGraph(reply.Definition)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("describe run %s of flow %s: %w", runID, flowName, err)
+		}
+		for _, n := range reply.Nodes {
+			node := runNode{n.Node, n.ExecutionID, enginecore.PublicState(n.State), n.CreatedAt}
+			if i, again := seen[n.ExecutionID]; again {
+				run.nodes[i] = node
+				continue
+			}
+			seen[n.ExecutionID] = len(run.nodes)
+			run.nodes = append(run.nodes, node)
+		}
+		call.Cursor = reply.NextCursor
+	}
+	run.sort()
+	return run, nil
+}
+
+// sort puts the nodes into the order of their declaration; what the graph does not name comes last, by age.
+func (r *runNodes) sort() {
+	rank := make(map[string]int)
+	if r.graph != nil {
+		for i := range r.graph.Nodes {
+			rank[r.graph.Nodes[i].Name] = i - len(r.graph.Nodes)
+		}
+	}
+	slices.SortFunc(r.nodes, func(a, b runNode) int {
+		return cmp.Or(cmp.Compare(rank[a.name], rank[b.name]), a.createdAt.Compare(b.createdAt), cmp.Compare(a.name, b.name))
+	})
+}
+
+// inScope lists the nodes that a rerun is to run again. Its error wraps ErrUnknownNode or ErrNothingToRerun.
+func (r *runNodes) InScope(scope RerunScope) ([]enginecore.ExecutionID, error) {
+	chosen := make(map[string]bool, len(r.nodes))
+	switch {
+	case scope.Mode == RerunAll:
+		for _, n := range r.nodes {
+			chosen[n.name] = true
+		}
+	case scope.Node != "":
+		if !slices.ContainsFunc(r.nodes, func(n runNode) bool { return n.name == scope.Node }) {
+			return nil, fmt.Errorf("%w: %q", engine.ErrUnknownNode, scope.Node)
+		}
+		newDependents(r).add(chosen, []string{scope.Node}, func(*runNode, *flowgraph.Node) bool { return true })
+	case scope.Mode == RerunFailed:
+		d := newDependents(r)
+		d.add(chosen, d.failed(), dependsOnFailure)
+	default:
+		return nil, fmt.Errorf("%w: the scope is the zero RerunScope", engine.ErrNothingToRerun)
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("%w: no node is %s", engine.ErrNothingToRerun, scope.Mode)
+	}
+	ids := make([]enginecore.ExecutionID, 0, len(chosen))
+	for _, n := range r.nodes {
+		if chosen[n.name] {
+			ids = append(ids, n.id)
+		}
+	}
+	return ids, nil
+}
+
+// dependsOnFailure reports whether a node has to be run again with an upstream that had not succeeded or is run again. One
+// that completed because its join tolerated the failure has not.
+func dependsOnFailure(n *runNode, spec *flowgraph.Node) bool {
+	tolerated := spec.Join.Policy != flowgraph.JoinAll && n.state == enginecore.PublicCompleted
+	return !tolerated
+}
+
+// dependents knows which nodes of a run depend on which.
+type dependents struct {
+	nodes       map[string]*runNode
+	specs       map[string]*flowgraph.Node
+	downstreams map[string][]string
+	result      string // the node whose result is the run's
+}
+
+func newDependents(r *runNodes) *dependents {
+	d := &dependents{
+		nodes: make(map[string]*runNode, len(r.nodes)), specs: make(map[string]*flowgraph.Node, len(r.nodes)),
+		downstreams: make(map[string][]string, len(r.nodes)),
+	}
+	for i := range r.nodes {
+		d.nodes[r.nodes[i].name] = &r.nodes[i]
+	}
+	if r.graph == nil {
+		return d
+	}
+	d.result = r.graph.Return
+	for i := range r.graph.Nodes {
+		n := &r.graph.Nodes[i]
+		d.specs[n.Name] = n
+		for _, up := range n.Upstreams {
+			d.downstreams[up.Node] = append(d.downstreams[up.Node], n.Name)
+		}
+	}
+	return d
+}
+
+// failed lists the nodes that did not succeed and whose success matters.
+func (d *dependents) failed() []string {
+	var names []string
+	for name, n := range d.nodes {
+		switch n.state {
+		case enginecore.PublicFailed, enginecore.PublicExpired, enginecore.PublicCancelled:
+			if d.matters(name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// matters reports whether the success of a node matters: for the run's result, because no node depends on it, or for a node
+// that did not succeed either or ran because of the failure.
+func (d *dependents) matters(name string) bool {
+	if name == d.result || len(d.downstreams[name]) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(d.downstreams[name], func(down string) bool {
+		n := d.nodes[down]
+		return n != nil && dependsOnFailure(n, d.specs[down])
+	})
+}
+
+// add adds nodes to the chosen ones, and those that depend on them as far as follow allows.
+func (d *dependents) add(chosen map[string]bool, names []string, follow func(*runNode, *flowgraph.Node) bool) {
+	for len(names) > 0 {
+		name := names[len(names)-1]
+		names = names[:len(names)-1]
+		if chosen[name] {
+			continue
+		}
+		chosen[name] = true
+		for _, down := range d.downstreams[name] {
+			if n := d.nodes[down]; n != nil && !chosen[down] && follow(n, d.specs[down]) {
+				names = append(names, down)
+			}
+		}
+	}
+}

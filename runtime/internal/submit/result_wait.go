@@ -1,0 +1,79 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// recheck is how long a wait for a result trusts the completion message before it asks the engine.
+const recheck = 5 * time.Second
+
+// awaitResult returns when the run is over. A run that this submitter has just started is not asked for before its
+// completion message, which also brings a small result.
+func (s *Submitter) AwaitResult(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (enginerpc.FlowResultReply, error) {
+	fail := func(reply enginerpc.FlowResultReply, err error) (enginerpc.FlowResultReply, error) {
+		return reply, fmt.Errorf("run %s of flow %s: %w", runID, flowName, err)
+	}
+	w, err := s.Completions.Wait(ctx, id, p)
+	if err != nil {
+		return fail(enginerpc.FlowResultReply{}, err)
+	}
+	defer s.Completions.Release(w)
+	timer := s.rechecks.get()
+	defer s.rechecks.put(timer)
+	for ask := !w.tracked; ; ask = true {
+		var reply enginerpc.FlowResultReply
+		if ask {
+			reply, err = s.session.Backend.FlowResult(ctx, enginerpc.FlowResultCall{Partition: p, FlowID: id})
+			switch {
+			case errors.Is(err, enginecore.ErrFlowNotFound):
+				return fail(reply, engine.ErrRunNotFound)
+			case ctx.Err() != nil:
+				return fail(reply, context.Cause(ctx))
+			case err != nil && !errors.Is(err, enginecore.ErrUnavailable):
+				return fail(reply, err)
+			case err == nil && !reply.ClosedAt.IsZero():
+				return reply, nil
+			}
+		}
+		timer.Reset(recheck)
+		select {
+		case end := <-w.Completed:
+			if end.HasResult {
+				return enginerpc.FlowResultReply{Outcome: end.Outcome, HasResult: true, Result: []byte(end.Result)}, nil
+			}
+		case <-timer.C:
+		case <-s.session.Core.Outdated():
+			return fail(reply, s.session.Core.OutdatedErr())
+		case <-s.Completions.closed.Done():
+			return fail(reply, errClientClosed)
+		case <-ctx.Done():
+			return fail(reply, context.Cause(ctx))
+		}
+	}
+}
+
+// timerPool keeps stopped timers for reuse.
+type timerPool struct{ pool sync.Pool }
+
+// get returns a stopped timer.
+func (t *timerPool) get() *time.Timer {
+	if timer, ok := t.pool.Get().(*time.Timer); ok {
+		return timer
+	}
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return timer
+}
+
+func (t *timerPool) put(timer *time.Timer) {
+	timer.Stop()
+	t.pool.Put(timer)
+}

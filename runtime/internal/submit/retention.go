@@ -1,0 +1,40 @@
+package submit
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+)
+
+// DefaultRetention is how long a run is kept after its end where neither the flow nor the engine says otherwise.
+const DefaultRetention = 7 * 24 * time.Hour
+
+// retentionOf is the stored form of how long a run is kept: one time in ms for all outcomes, or four; negative is for
+// ever, and so is the empty text.
+func RetentionOf(engine, own flowgraph.Keep) string {
+	times := make([]int64, 0, 8)
+	for _, outcome := range flowgraph.Outcomes() {
+		keep := own.For(outcome)
+		if keep == 0 {
+			keep = engine.For(outcome)
+		}
+		switch {
+		case keep == 0:
+			keep = DefaultRetention
+		case keep < 0:
+			keep = -time.Millisecond
+		}
+		times = append(times, keep.Milliseconds())
+	}
+	if slices.Equal(times[1:], times[:len(times)-1]) {
+		return strings.TrimPrefix(strconv.FormatInt(times[0], 10), "-1")
+	}
+	texts := make([]string, len(times))
+	for i := range times {
+		texts[i] = strconv.FormatInt(times[i], 10)
+	}
+	return strings.Join(texts, ",")
+}

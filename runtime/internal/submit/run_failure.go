@@ -1,0 +1,156 @@
+package submit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+const (
+	// maxFailures bounds the failures that a runFailure lists.
+	MaxFailures = 100
+	// failuresPage is the number of nodes looked at by one call.
+	failuresPage = 250
+)
+
+// runFailure is how a run ended that did not succeed; RunError describes the fields.
+type RunFailure struct {
+	Flow, Run              string
+	Outcome                string
+	Node, Reason, Category string
+	Failures               []nodeFailure
+	Omitted                int
+}
+
+// nodeFailure is how one node of a run ended that did not succeed; NodeFailure describes the fields.
+type nodeFailure struct {
+	Node, Outcome    string
+	Category, Reason string
+	At               time.Time
+	Attempts         int
+	Tolerated        bool // by a join that another upstream has satisfied
+}
+
+// Error is the text of the RunError.
+func (f *RunFailure) Error() string {
+	others := f.Omitted
+	for _, n := range f.Failures {
+		if n.Outcome != "cancelled" && !n.Tolerated && n.Node != f.Node {
+			others++
+		}
+	}
+	return FailureText(f.Flow, f.Run, f.Outcome, f.Node, f.Reason, others)
+}
+
+// Unwrap returns the sentinel of the outcome.
+func (f *RunFailure) Unwrap() error { return OutcomeError(f.Outcome) }
+
+// outcomeError returns the sentinel of the outcome of a run that did not succeed.
+func OutcomeError(outcome string) error {
+	switch outcome {
+	case "cancelled":
+		return engine.ErrRunCancelled
+	case "expired":
+		return engine.ErrRunExpired
+	}
+	return engine.ErrRunFailed
+}
+
+// failureText names a run, the node that failed first and its reason, and counts the other nodes that failed.
+func FailureText(flow, run, outcome, node, reason string, others int) string {
+	text := fmt.Sprintf("run %s of flow %s: %s", run, flow, OutcomeError(outcome))
+	if node != "" {
+		text += ": node " + node
+	}
+	if reason != "" {
+		text += ": " + reason
+	}
+	if others == 1 {
+		text += " (and 1 more failed)"
+	} else if others > 1 {
+		text += fmt.Sprintf(" (and %d more failed)", others)
+	}
+	return text
+}
+
+// readFailures lists the nodes of a run that failed, expired, or were cancelled by themselves, the earliest first, at most
+// maxFailures of them, and counts those that were left out. Of those that ended at the same time, the named one is first.
+func ReadFailures(ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, first string) (list []nodeFailure, omitted int, err error) {
+	earlier := func(a, b nodeFailure) int {
+		if c := a.At.Compare(b.At); c != 0 || a.Node == b.Node {
+			return c
+		}
+		switch first {
+		case a.Node:
+			return -1
+		case b.Node:
+			return 1
+		}
+		return cmp.Compare(a.Node, b.Node)
+	}
+	// A listing in pages may show a node twice.
+	seen := make(map[enginecore.ExecutionID]bool)
+	call := enginerpc.FlowFailuresCall{Partition: p, FlowID: id, Limit: failuresPage}
+	for {
+		reply, err := s.Backend.FlowFailures(ctx, call)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, f := range reply.Failures {
+			if !seen[f.ExecutionID] {
+				seen[f.ExecutionID] = true
+				list = append(list, readFailure(f))
+			}
+		}
+		slices.SortFunc(list, earlier)
+		list = list[:min(len(list), MaxFailures)]
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			return list, len(seen) - len(list), nil
+		}
+	}
+}
+
+func readFailure(f enginerpc.FlowFailure) nodeFailure {
+	n := nodeFailure{Node: f.Node, Outcome: f.Outcome, At: f.EndedAt, Attempts: int(f.Attempts), Tolerated: f.Absorbed}
+	n.Reason, n.Category = engine.PlainFailure(f.Reason, f.Category)
+	return n
+}
+
+// firstFailure is the first one in a list that is the run's, nil when there is none.
+func FirstFailure(list []nodeFailure) *nodeFailure {
+	i := slices.IndexFunc(list, func(f nodeFailure) bool { return f.Outcome != "cancelled" && !f.Tolerated })
+	if i < 0 {
+		return nil
+	}
+	return &list[i]
+}
+
+// readRunFailure returns how a run ended that did not succeed. What its nodes failed of is read from the engine.
+func ReadRunFailure(ctx context.Context, s *engine.Session, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reply enginerpc.FlowResultReply) *RunFailure {
+	failed := &RunFailure{Flow: flowName, Run: runID, Outcome: reply.Outcome}
+	// How the run ended is known, so an engine that is away by now is no reason to tell something else.
+	failed.Failures, failed.Omitted, _ = ReadFailures(ctx, s, p, id, reply.FailedNode)
+	switch reply.Outcome {
+	case "expired":
+		failed.Category = activity.CategoryTimeout
+	case "cancelled":
+		failed.Reason = reply.CancelReason
+		if i := slices.IndexFunc(failed.Failures, func(f nodeFailure) bool { return f.Outcome == "cancelled" }); i >= 0 {
+			failed.Node, failed.Reason = failed.Failures[i].Node, failed.Failures[i].Reason
+		}
+	default:
+		failed.Node = reply.FailedNode
+		failed.Reason, failed.Category = engine.PlainFailure(reply.FailureReason, reply.FailureCategory)
+		if first := FirstFailure(failed.Failures); first != nil {
+			failed.Node, failed.Reason, failed.Category = first.Node, first.Reason, first.Category
+		}
+	}
+	return failed
+}

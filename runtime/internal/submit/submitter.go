@@ -1,0 +1,180 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// submitter starts runs from plans, hears when runs end, and purges them. Clients, schedules and nodes that stand for runs of
+// their own use one. It may be used by several goroutines.
+type Submitter struct {
+	session *engine.Session
+	// runIDs makes the ids of runs that are started without one.
+	RunIDs      *runIDAllocator
+	Completions *CompletionListener
+	// starts is nil when runs are submitted one by one.
+	Starts   *startBatcher
+	rechecks timerPool
+}
+
+// newSubmitter returns a submitter to be closed before the session. It listens to nothing before the first wait.
+func NewSubmitter(s *engine.Session) *Submitter {
+	return &Submitter{
+		session: s, RunIDs: newRunIDAllocator(s), Completions: newCompletionListener(s), Starts: newStartBatcher(s),
+	}
+}
+
+// close ends what the submitter listens to. Waits for the end of a run return an error.
+func (s *Submitter) Close() { s.Completions.close() }
+
+// submit sends a plan and reports whether the run existed.
+func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, err error) {
+	telemetry := s.session.Telemetry
+	ctx, span := telemetry.Tracer.Start(ctx, "flowfabric.start "+plan.Flow, telemetry.Producer,
+		trace.WithAttributes(attribute.String("flowfabric.flow", plan.Flow), attribute.String("flowfabric.run", plan.Run),
+			attribute.String("flowfabric.flow_id", string(plan.FlowID))))
+	begun := time.Now()
+	defer func() {
+		engine.EndSpan(span, err)
+		s.measure(ctx, plan, begun, existed, err)
+	}()
+	plan.trace = engine.InjectTrace(ctx)
+	s.Completions.track(plan.FlowID, plan.Partition)
+	defer func() {
+		if existed || err != nil {
+			s.Completions.Untrack(plan.FlowID)
+		}
+	}()
+	if err = s.checkBudgets(ctx, plan); err != nil {
+		return false, err
+	}
+	existed, err = s.Starts.submit(ctx, plan, func() (bool, error) { return s.Send(ctx, plan) })
+	if errors.Is(err, enginecore.ErrFlowPurging) {
+		// The id may be used again once the run that had it is gone.
+		err = s.Purge(ctx, plan.Flow, plan.Run, plan.FlowID, plan.Partition)
+		if err == nil || errors.Is(err, engine.ErrRunNotFound) {
+			existed, err = s.Send(ctx, plan)
+		}
+	}
+	return existed, err
+}
+
+// measure records how long a submission took and what came of it.
+func (s *Submitter) measure(ctx context.Context, plan *RunPlan, begun time.Time, existed bool, err error) {
+	outcome := engine.OutcomeStarted
+	switch {
+	case err != nil:
+		outcome = engine.OutcomeFailed
+	case existed:
+		outcome = engine.OutcomeExisted
+	}
+	telemetry := s.session.Telemetry
+	telemetry.Record(ctx, telemetry.Starts, time.Since(begun), engine.Labels{Key: "flow", Value: plan.Flow, Outcome: outcome})
+}
+
+// checkBudgets refuses a run that names a budget which nobody has created.
+func (s *Submitter) checkBudgets(ctx context.Context, plan *RunPlan) error {
+	for i := range plan.Budgets {
+		b := &plan.Budgets[i]
+		if b.Declares() {
+			continue
+		}
+		states, err := ReadBudgets(ctx, s.session.Core, []StoredBudget{*b})
+		if err == nil && states[0] == nil {
+			err = fmt.Errorf("budget %s: %w", BudgetRef{Name: b.Name, Key: b.Key}, ErrBudgetNotFound)
+		}
+		if err != nil {
+			return fmt.Errorf("start run %s of flow %s: %w", plan.Run, plan.Flow, err)
+		}
+	}
+	return nil
+}
+
+// send sends the calls of a plan by themselves, not together with those of other runs.
+func (s *Submitter) Send(ctx context.Context, plan *RunPlan) (existed bool, err error) {
+	for call := range plan.calls() {
+		for {
+			reply, err := s.SendOne(ctx, plan, call)
+			if err != nil {
+				return false, submitError(plan, err)
+			}
+			if reply.Status == enginerpc.StatusAlreadySatisfied {
+				return true, nil
+			}
+			if !reply.More {
+				break
+			}
+		}
+	}
+	return false, nil
+}
+
+// sendOne sends one call of a plan, with the signing secret in the partition if the flow has waitpoints.
+func (s *Submitter) SendOne(ctx context.Context, plan *RunPlan, call enginerpc.SubmitFlowCall) (reply enginerpc.SubmitFlowReply, err error) {
+	if !plan.Compiled.waits {
+		return s.session.Backend.SubmitFlow(ctx, call)
+	}
+	err = s.session.Secrets.With(ctx, plan.Partition, func() error {
+		reply, err = s.session.Backend.SubmitFlow(ctx, call)
+		return err
+	})
+	return reply, err
+}
+
+func submitError(plan *RunPlan, err error) error {
+	var refusal *enginecore.Error
+	if errors.As(err, &refusal) && refusal.Code == enginecore.ErrFlowIDConflict {
+		return fmt.Errorf("start run %s of flow %s: %w: it has another %s", plan.Run, plan.Flow, engine.ErrRunConflict,
+			refusal.Detail("what"))
+	}
+	return fmt.Errorf("start run %s of flow %s: %w", plan.Run, plan.Flow, err)
+}
+
+// purge removes a run that is over with everything that belongs to it. Its error wraps ErrRunOpen or ErrRunNotFound.
+func (s *Submitter) Purge(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) error {
+	core, err := engine.Capability[engine.RunControl](s.session.Backend)
+	if err != nil {
+		return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, err)
+	}
+	s.Completions.Untrack(id)
+	for first := true; ; first = false {
+		reply, err := core.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: p, FlowID: id})
+		switch {
+		case errors.Is(err, enginecore.ErrFlowNotTerminal):
+			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, engine.ErrRunOpen)
+		case err != nil:
+			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, err)
+		case first && reply.Status == enginerpc.StatusAlreadySatisfied:
+			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, engine.ErrRunNotFound)
+		case !reply.More:
+			s.removeBudgets(ctx, id, reply.Budgets)
+			return nil
+		}
+	}
+}
+
+// removeBudgets removes the budgets that a purged run had to itself. Keepers remove what is left.
+func (s *Submitter) removeBudgets(ctx context.Context, id enginecore.FlowID, stored string) {
+	list, _ := DecodeBudgets(stored)
+	for _, b := range list {
+		p, err := s.session.Core.Partitioning().BudgetPartition(b.ID)
+		if err != nil || b.Scope != flowgraph.ScopeRun || b.ScopeID != string(id) {
+			continue
+		}
+		gate := GateUpdate{Session: s.session, Partition: p, Budget: b.ID}
+		if !b.Wide {
+			gate.Flow = id
+		}
+		_ = gate.Remove(ctx) // see above
+	}
+}

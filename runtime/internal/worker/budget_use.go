@@ -1,0 +1,249 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// reportedBreach describes a run exceeding a limit of a budget; runtime.BudgetBreach describes the fields.
+type ReportedBreach struct {
+	Flow, Run, Node        string
+	Attempt                int
+	Budget, Key, Dimension string
+	Hard                   bool
+	Asked                  int64
+	Amount                 activity.BudgetAmount
+	Words                  string
+}
+
+// budgetUse is what an attempt has to do with budgets.
+type budgetUse struct {
+	mu     sync.Mutex
+	serial int
+	// budgets are those of the run, once they were asked for.
+	budgets []submit.StoredBudget
+	// told are the budgets and dimensions whose hard limit the attempt has met, so that it is not told again.
+	told map[string]bool
+	open map[*reservation]bool
+}
+
+func (u *budgetUse) next() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.serial++
+	return u.serial
+}
+
+// budgets returns the budgets of the task's run, which come with the task.
+func (t *Task) budgets() ([]submit.StoredBudget, error) {
+	t.usage.mu.Lock()
+	defer t.usage.mu.Unlock()
+	if t.usage.budgets == nil && t.claimed.Budgets != "" {
+		list, err := submit.DecodeBudgets(t.claimed.Budgets)
+		if err != nil {
+			return nil, activity.NonRetryable(err)
+		}
+		t.usage.budgets = list
+	}
+	return t.usage.budgets, nil
+}
+
+// retryUntilKnown repeats a call that may be sent twice while the engine is away.
+func (t *Task) retryUntilKnown(ctx context.Context, send func() error) error {
+	err := engine.RetryUntilKnown(ctx, engine.RetryPolicy{Pause: reportPause}, func(bool) error { return send() })
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// budgetsWith returns those of the run's budgets that have a dimension; none when the run has no budget at all.
+func (t *Task) budgetsWith(ctx context.Context, dimension string) ([]submit.StoredBudget, error) {
+	all, err := t.budgets()
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	var with []submit.StoredBudget
+	var known []string
+	for i := range all {
+		names, err := t.dimensionsOf(ctx, &all[i])
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(names, dimension) {
+			with = append(with, all[i])
+		}
+		known = append(known, names...)
+	}
+	if len(with) == 0 {
+		slices.Sort(known)
+		return nil, activity.NonRetryable(fmt.Errorf("%w: there are %s", activity.ErrUnknownDimension, strings.Join(slices.Compact(known), ", ")))
+	}
+	return with, nil
+}
+
+// dimensionsOf names the dimensions of a budget. Those of one that was created are known to the engine only.
+func (t *Task) dimensionsOf(ctx context.Context, b *submit.StoredBudget) ([]string, error) {
+	var names []string
+	if b.Declares() {
+		for _, d := range b.Dimensions {
+			names = append(names, d.Name)
+		}
+		return names, nil
+	}
+	var states []*enginerpc.BudgetState
+	err := t.retryUntilKnown(ctx, func() (err error) {
+		states, err = submit.ReadBudgets(ctx, t.run.core, []submit.StoredBudget{*b})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if states[0] == nil {
+		return nil, activity.NonRetryable(fmt.Errorf("budget %q: %w", b.Name, submit.ErrBudgetNotFound))
+	}
+	for _, d := range states[0].Dims {
+		names = append(names, d.Name)
+	}
+	return names, nil
+}
+
+// use sends one entry to a budget and deals with what follows from it. The error is a *activity.BudgetError when the entry did
+// not fit.
+func (t *Task) use(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseBudgetEntry) error {
+	p, err := t.run.core.Partitioning().BudgetPartition(b.ID)
+	if err != nil {
+		return err
+	}
+	place := string(b.ID) + " " + e.Dimension
+	t.usage.mu.Lock()
+	e.Quiet = t.usage.told[place]
+	t.usage.mu.Unlock()
+	e.FlowID, e.Node, e.Attempt = t.claimed.FlowID, t.claimed.Node, int64(t.claimed.AttemptIndex)
+	e.Lease = max(0, time.Until(t.leaseEnd()))
+	call := enginerpc.UseBudgetCall{
+		Partition: p, BudgetID: b.ID, Declares: b.Declares(), BudgetDeclaration: b.Declaration(), Entries: []enginerpc.UseBudgetEntry{e},
+	}
+	for _, d := range b.Dimensions {
+		call.Dims = append(call.Dims, enginerpc.UseBudgetDim(d))
+	}
+	var used useResult
+	if err := t.retryUntilKnown(ctx, func() (err error) {
+		used, err = t.run.budgets.do(ctx, call)
+		return err
+	}); err != nil {
+		return useError(b, err)
+	}
+	use := used.use
+	waits := use.Waits && (b.Effect == flow.BlockNodes || !b.Declares())
+	if used.gateChanged || waits {
+		if err := t.publishGate(ctx, b, p, used, waits); err != nil {
+			return fmt.Errorf("budget %q is used up, which could not be passed on: %w", b.Name, err)
+		}
+	}
+	for _, text := range used.owed {
+		t.reportBreach(ctx, b, p, text, e, use)
+	}
+	if use.State != "refused" {
+		return nil
+	}
+	t.usage.mu.Lock()
+	if t.usage.told == nil {
+		t.usage.told = make(map[string]bool)
+	}
+	t.usage.told[place] = true
+	t.usage.mu.Unlock()
+	return &activity.BudgetError{
+		Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Asked: e.Amount, Spent: use.Spent, Reserved: use.Reserved, Hard: use.Hard, Waits: waits,
+	}
+}
+
+func useError(b *submit.StoredBudget, err error) error {
+	switch {
+	case errors.Is(err, enginecore.ErrBudgetNotFound):
+		err = fmt.Errorf("budget %q: %w", b.Name, submit.ErrBudgetNotFound)
+	case errors.Is(err, enginecore.ErrUnknownBudgetDimension):
+		err = fmt.Errorf("budget %q: %w", b.Name, activity.ErrUnknownDimension)
+	case errors.As(err, new(*enginecore.Error)):
+		err = fmt.Errorf("budget %q: %w", b.Name, err)
+	default:
+		return err
+	}
+	return activity.NonRetryable(err)
+}
+
+// publishGate passes on that a gate has changed: to the partition of the task before anything else happens, so that a node which
+// waits is not started again at once, to others by the way.
+func (t *Task) publishGate(ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, used useResult, waits bool) error {
+	news := submit.GateUpdate{Session: t.run.Session, Partition: p, Budget: b.ID, Version: used.gate, Closed: used.closed}
+	if b.Scope == flowgraph.ScopeRun && !b.Wide {
+		news.Flow = t.claimed.FlowID
+	}
+	if used.gateChanged {
+		t.publishElsewhere(news)
+	}
+	if !waits {
+		return nil
+	}
+	return t.retryUntilKnown(ctx, func() error { return news.Send(ctx, []enginecore.Partition{t.shard.Partition}) })
+}
+
+func (t *Task) publishElsewhere(news submit.GateUpdate) {
+	t.run.background.start(func() {
+		if err := news.Publish(t.run.Base); err != nil {
+			t.log(slog.LevelWarn, engine.EventBudgetFailed, "the state of a budget could not be passed on, keepers do it", slog.Any("error", err))
+		}
+	})
+}
+
+// reportBreach carries out what is owed for a breach, and tells the callback.
+func (t *Task) reportBreach(ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, text string, e enginerpc.UseBudgetEntry, use enginerpc.BudgetUse) {
+	// The function's context may end with what is carried out.
+	reporting, cancel := t.reporting()
+	defer cancel()
+	owed, err := admission.ParseBreach(text)
+	if err == nil {
+		err = owed.Apply(reporting, t.run.Session)
+	}
+	if err == nil {
+		_, err = t.run.core.BudgetDone(reporting, enginerpc.BudgetDoneCall{Partition: p, Done: []enginerpc.BudgetDoneDone{{Text: text}}})
+	}
+	if err != nil {
+		t.log(slog.LevelWarn, engine.EventBudgetFailed, "a breach of a budget could not be noted, keepers do it", slog.Any("error", err))
+	}
+	report := t.run.Worker.Config.OnBudget
+	if report == nil || owed.Message == "" {
+		return
+	}
+	breach := ReportedBreach{
+		Flow: t.claimed.FlowName, Run: t.claimed.RunID, Node: t.claimed.Node, Attempt: int(t.claimed.AttemptIndex) + 1, Budget: b.Name, Key: b.Key,
+		Dimension: e.Dimension, Hard: owed.Kind == admission.HardBreach, Words: owed.Message, Amount: activity.BudgetAmount{
+			Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Spent: use.Spent, Reserved: use.Reserved, Hard: use.Hard, Soft: use.Soft,
+		},
+	}
+	if breach.Hard {
+		breach.Asked = e.Amount
+	}
+	report(ctx, breach)
+}
+
+// waitsForBudget tells that a function ended because its node has to wait for a budget.
+func waitsForBudget(err error) bool {
+	var exceeded *activity.BudgetError
+	return errors.As(err, &exceeded) && exceeded.Waits
+}

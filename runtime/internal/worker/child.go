@@ -1,0 +1,171 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// childWait is the error by which a task says that it waits for a run.
+type childWait struct {
+	id   enginecore.FlowID
+	name string
+}
+
+// Error says what the node waits for.
+func (w *childWait) Error() string { return submit.ChildWaitPrefix + w.name }
+
+// childWaitIn is the request to wait for a run that is in an error, nil when there is none.
+func childWaitIn(err error) *childWait {
+	w, _ := errors.AsType[*childWait](err)
+	return w
+}
+
+// errOver: the engine has ended the execution, because its flow is over.
+var errOver = errors.New("the flow is over")
+
+// child is the work of one attempt at a node that stands for a run of its own.
+type child struct {
+	*Task
+	core   engine.ChildRuns
+	parent enginerpc.DescribeFlowReply
+	spec   submit.StoredChild
+	input  []byte
+	items  []json.RawMessage
+	number int64
+	id     enginecore.FlowID
+	part   enginecore.Partition
+	name   string // of the flow
+	runID  string
+}
+
+// runChild starts the run that a node stands for and waits for it, or takes the result of one that is over.
+func (t *Task) runChild(ctx context.Context, spec submit.StoredChild, input []byte) ([]byte, error) {
+	core, err := engine.Capability[engine.ChildRuns](t.run.Session.Backend)
+	if err != nil {
+		return nil, activity.NonRetryable(err)
+	}
+	c := &child{Task: t, core: core, spec: spec, input: input}
+	if c.isMap() {
+		if err := c.readItems(); err != nil {
+			return nil, err
+		}
+		if len(c.items) == 0 {
+			return []byte("[]"), nil
+		}
+	}
+	if err := c.readParent(ctx); err != nil {
+		return nil, err
+	}
+	link, err := c.link(ctx)
+	if err != nil {
+		return nil, err
+	}
+	switch link.State {
+	case "over":
+		t.settle()
+		return nil, errOver
+	case "ended":
+		var result []byte
+		if result, err = c.take(ctx, link.Outcome); !errors.Is(err, errChildLost) {
+			return result, err
+		}
+	case "rerun":
+		err = c.rerun(ctx, link.Try)
+	default:
+		err = c.start(ctx)
+	}
+	if errors.Is(err, errChildLost) {
+		err = c.startAgain(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nil, &childWait{c.id, fmt.Sprintf("%s of flow %s", c.runID, c.name)}
+}
+
+func (c *child) isMap() bool { return c.claimed.Kind == submit.MapKind }
+
+func (c *child) readItems() error {
+	if err := json.Unmarshal(c.input, &c.items); err != nil {
+		return undecodable(c.locate(fmt.Errorf("the items are no list: %w", err)))
+	}
+	if len(c.items) > c.spec.MaxItems {
+		return activity.NonRetryable(activity.Category(fmt.Errorf("%w: node %s got %d items, at most %d are allowed", engine.ErrTooLarge,
+			c.claimed.Node, len(c.items), c.spec.MaxItems), engine.CategoryTooLarge))
+	}
+	return nil
+}
+
+// link records which run the node stands for.
+func (c *child) link(ctx context.Context) (reply enginerpc.LinkChildReply, err error) {
+	call := enginerpc.LinkChildCall{
+		Partition: c.shard.Partition, ExecutionID: c.claimed.ExecutionID, LeaseID: c.claimed.LeaseID,
+		LeaseEpoch: c.claimed.LeaseEpoch, AttemptID: c.claimed.AttemptID, InputHash: submit.HashInput(c.input),
+	}
+	for c.number = 1; ; c.number = reply.Number {
+		if err := c.locateChild(); err != nil {
+			return reply, err
+		}
+		call.Number, call.ChildFlowID = c.number, c.id
+		err := c.retryUntilKnown(ctx, func() (err error) {
+			reply, err = c.core.LinkChild(ctx, call)
+			return err
+		})
+		if err != nil || reply.State != "other" {
+			return reply, err
+		}
+	}
+}
+
+// namespace is that of the parent, which may be another one than that of the worker.
+func (c *child) namespace() enginecore.Namespace { return enginecore.Namespace(c.parent.Namespace) }
+
+// locateChild names the run. Its id follows from that of the parent, so that whoever does the same work meets the same run.
+func (c *child) locateChild() (err error) {
+	c.name, c.runID = childRun(c.claimed, c.number)
+	if !c.isMap() {
+		c.name = c.spec.Flow
+	}
+	c.id = enginecore.FlowIDFor(c.namespace(), c.name, c.runID)
+	c.part, err = c.run.Session.Core.FlowPartition(c.id)
+	return err
+}
+
+// retryUntilKnown calls again while the engine is unavailable and the attempt goes on. Where the execution has ended, or belongs to
+// another worker, nothing of the attempt is to be reported any more.
+func (c *child) retryUntilKnown(ctx context.Context, call func() error) error {
+	again := engine.RetryPolicy{Pause: reportPause, Failed: func(error) { c.run.Leases.markUncertain() }}
+	err := engine.RetryUntilKnown(ctx, again, func(bool) error { return call() })
+	if isFence(err) {
+		c.OutcomeUnknown.Store(true)
+		c.settle()
+	}
+	return err
+}
+
+// childRun names the flow and the run of the items of a map, and the run of a sub-flow.
+func childRun(parent enginerpc.ClaimedExecution, number int64) (name, run string) {
+	name = parent.FlowName + "." + parent.Node
+	if len(name) > activityspec.MaxName {
+		name = parent.Node
+	}
+	run = parent.FlowName + "/" + parent.RunID + "/" + parent.Node
+	suffix := ""
+	if number > 1 {
+		suffix = "#" + strconv.FormatInt(number, 10)
+	}
+	if len(run)+len(suffix) > submit.MaxRunID {
+		run = string(parent.FlowID) + "/" + parent.Node
+	}
+	return name, run + suffix
+}

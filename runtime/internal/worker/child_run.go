@@ -1,0 +1,294 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// start starts the run that a node stands for, or goes on starting it.
+func (c *child) start(ctx context.Context) error {
+	plan, err := c.plan(ctx)
+	if err != nil {
+		return err
+	}
+	submitter := submit.NewSubmitter(c.run.Session)
+	defer submitter.Close()
+	err = c.retryUntilKnown(ctx, func() error {
+		_, err := submitter.Submit(ctx, plan)
+		return err
+	})
+	if errors.Is(err, engine.ErrRunConflict) {
+		err = activity.NonRetryable(err)
+	}
+	return err
+}
+
+// plan makes the run that a node stands for ready to be submitted. It is kept as long as its parent.
+func (c *child) plan(ctx context.Context) (*submit.RunPlan, error) {
+	node, err := c.declared()
+	if err != nil {
+		return nil, err
+	}
+	graph, input := node.Sub, c.input
+	if c.isMap() {
+		graph, input = c.itemsGraph(node), c.claimed.FlowInput
+	}
+	compiled, err := submit.CompileFlow(graph, graph.Hash())
+	if err != nil {
+		return nil, activity.NonRetryable(err)
+	}
+	// The keys of the limits of items stand in the input of the parent, which the items do not need themselves.
+	plan, err := submit.NewPlanIn(c.run.Session, c.namespace(), compiled, c.runID, input)
+	if err != nil {
+		return nil, activity.NonRetryable(err)
+	}
+	inherited, err := c.budgets()
+	if err != nil {
+		return nil, err
+	}
+	plan.Budgets = submit.InheritBudgets(plan.Budgets, inherited)
+	if c.isMap() {
+		plan.Input, plan.InputHash = nil, submit.HashInput(c.input)
+	}
+	// It shares lanes as its parent does, unless it says otherwise itself, and a change of its parent's priority is its own.
+	if plan.FairKey == "" {
+		plan.FairKey = c.parent.FairKey
+	}
+	if priority, err := strconv.ParseInt(c.parent.Priority, 10, 64); err == nil {
+		for i := range compiled.Nodes {
+			compiled.Nodes[i].Priority = priority
+		}
+	}
+	plan.Retention, plan.Creator = "", "flow "+c.claimed.FlowName
+	plan.Parent = []enginerpc.SubmitFlowParent{{ExecutionID: string(c.claimed.ExecutionID), FailFast: c.isMap() && !c.spec.Outcomes}}
+	return plan, nil
+}
+
+// readParent reads the run that the node belongs to.
+func (c *child) readParent(ctx context.Context) error {
+	return c.retryUntilKnown(ctx, func() (err error) {
+		c.parent, err = c.core.DescribeFlow(ctx, enginerpc.DescribeFlowCall{Partition: c.shard.Partition, FlowID: c.claimed.FlowID, Limit: 1})
+		return err
+	})
+}
+
+// declared is the node in the definition that was submitted with the parent.
+func (c *child) declared() (*flowgraph.Node, error) {
+	graph, err := flowgraph.ParseGraph(c.parent.Definition)
+	if err != nil {
+		return nil, undecodable(c.locate(err))
+	}
+	node := graph.Node(c.claimed.Node)
+	if node == nil || !submit.IsChild(node) {
+		return nil, undecodable(c.locate(errors.New("the definition of the run has no such map or sub-flow")))
+	}
+	return node, nil
+}
+
+// itemsGraph is the flow of the items. How many of them run at once is a limit of their own.
+func (c *child) itemsGraph(node *flowgraph.Node) *flowgraph.Graph {
+	var limit *activityspec.Limit
+	if c.spec.AtOnce > 0 {
+		own := activityspec.NewLimit("items-"+string(c.id), activity.AtOnce(c.spec.AtOnce))
+		limit = &own
+	}
+	return node.ItemsGraph(c.name, c.items, limit)
+}
+
+// take is what the run of a node that is over means for the node.
+func (c *child) take(ctx context.Context, outcome string) ([]byte, error) {
+	if c.isMap() && (outcome == "success" || c.spec.Outcomes) {
+		return c.collect(ctx)
+	}
+	var reply enginerpc.FlowResultReply
+	err := c.retryUntilKnown(ctx, func() (err error) {
+		reply, err = c.core.FlowResult(ctx, enginerpc.FlowResultCall{Partition: c.part, FlowID: c.id})
+		return err
+	})
+	switch {
+	case errors.Is(err, enginecore.ErrFlowNotFound):
+		return nil, errChildLost
+	case err != nil:
+		return nil, err
+	case reply.ClosedAt.IsZero():
+		return nil, errChildLost
+	case outcome != "success":
+		return nil, c.failure(ctx, reply)
+	case !reply.HasResult:
+		return []byte("{}"), nil // of a flow without Return
+	}
+	return reply.Result, nil
+}
+
+// errChildLost: the run was started, or has ended, and is not there, or has not ended. Its server failed before it had replicated
+// that, or somebody has purged it or run it again before its result was taken.
+var errChildLost = errors.New("the run of the node, or its end, is not there any more")
+
+// startAgain starts a run that is not there any more under the same id; one that is there is waited for again.
+func (c *child) startAgain(ctx context.Context) error {
+	err := c.retryUntilKnown(ctx, func() error {
+		_, err := c.core.ChildEnded(ctx, enginerpc.ChildEndedCall{
+			Partition: c.shard.Partition, ExecutionID: c.claimed.ExecutionID, ChildFlowID: c.id, Outcome: engine.ChildLost,
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.start(ctx)
+}
+
+// failure is the error of a node whose run did not succeed. What failed in a map has been retried by its own policy.
+func (c *child) failure(ctx context.Context, reply enginerpc.FlowResultReply) error {
+	failed := submit.ReadRunFailure(ctx, c.run.Session, c.name, c.runID, c.id, c.part, reply)
+	category := engine.CategoryChild
+	if failed.Outcome == "failed" {
+		category = cmp.Or(failed.Category, category)
+	}
+	err := activity.Category(failed, category)
+	if c.isMap() {
+		return activity.NonRetryable(err)
+	}
+	return err
+}
+
+// resultsPerCall bounds the results that one call reads.
+const ResultsPerCall = 128
+
+// collect puts the results of the items together, in their order.
+func (c *child) collect(ctx context.Context) ([]byte, error) {
+	list := []byte{'['}
+	for next := 0; next < len(c.items); {
+		ids := submit.ItemIDs(c.part, c.id, next, min(len(c.items), next+ResultsPerCall))
+		var reply enginerpc.ReadResultsReply
+		err := c.retryUntilKnown(ctx, func() (err error) {
+			reply, err = c.core.ReadResults(ctx, enginerpc.ReadResultsCall{Partition: c.part, Executions: ids})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(reply.Executions) == 0 {
+			return nil, fmt.Errorf("results of run %s of flow %s: the engine gave none of %d", c.runID, c.name, len(ids))
+		}
+		for _, ended := range reply.Executions {
+			if list, err = c.appendResult(list, next, ended); err != nil {
+				return nil, err
+			}
+			next++
+		}
+	}
+	return append(list, ']'), nil
+}
+
+func (c *child) appendResult(list []byte, index int, ended enginerpc.ItemState) ([]byte, error) {
+	if index > 0 {
+		list = append(list, ',')
+	}
+	switch {
+	case ended.State == "", ended.Outcome == "none":
+		return nil, errChildLost
+	case c.spec.Outcomes:
+		item := flow.ItemOutcome[json.RawMessage]{Outcome: flow.Outcome(ended.Outcome)}
+		item.Reason, item.Category = engine.PlainFailure(ended.Reason, ended.Category)
+		if ended.Outcome == "success" {
+			item.Value = ended.Result
+		}
+		data, err := json.Marshal(item)
+		if err != nil {
+			return nil, undecodable(c.locate(fmt.Errorf("result of item %d: %w", index, err)))
+		}
+		list = append(list, data...)
+	case ended.Outcome != "success":
+		return nil, fmt.Errorf("run %s of flow %s: %s is %s", c.runID, c.name, flowgraph.ItemName(index), ended.Outcome)
+	default:
+		list = append(list, ended.Result...)
+	}
+	if len(list) >= submit.MaxResult {
+		return nil, activity.NonRetryable(activity.Category(fmt.Errorf("%w: the results of the first %d of %d items of node %s have %d bytes, "+
+			"at most %d are allowed", engine.ErrTooLarge, index+1, len(c.items), c.claimed.Node, len(list), submit.MaxResult), engine.CategoryTooLarge))
+	}
+	return list, nil
+}
+
+// closingPause is the time between two looks at a run that is being cancelled.
+const closingPause = 50 * time.Millisecond
+
+// rerun runs again what did not succeed in the run that a node stands for. The id of the rerun is that of the node's try, so
+// that it is begun once.
+func (c *child) rerun(ctx context.Context, try string) error {
+	submitter := submit.NewSubmitter(c.run.Session)
+	defer submitter.Close()
+	call := enginerpc.RerunCall{
+		Partition: c.part, FlowID: c.id, RerunID: string(c.claimed.ExecutionID) + " " + try, Mode: submit.RerunFailed,
+		Actor: "flow " + c.claimed.FlowName,
+	}
+	for {
+		var reply enginerpc.RerunReply
+		err := c.retryUntilKnown(ctx, func() (err error) {
+			reply, err = c.core.Rerun(ctx, call)
+			return err
+		})
+		switch {
+		case errors.Is(err, enginecore.ErrFlowNotFound):
+			return errChildLost
+		case errors.Is(err, enginecore.ErrFlowPurging):
+			return activity.NonRetryable(activity.Category(fmt.Errorf("run %s of flow %s: %w", c.runID, c.name, engine.ErrRunNotFound), engine.CategoryChild))
+		case errors.Is(err, enginecore.ErrFlowNotTerminal):
+			// It was abandoned with an earlier try of the node and is about to end.
+			if err := c.end(ctx); err != nil {
+				return err
+			}
+			engine.Pause(ctx, closingPause)
+			continue
+		case err != nil:
+			return err
+		case reply.State == "begun" && reply.More:
+			continue
+		case reply.State == "begun":
+			return nil
+		}
+		if err = c.beginRerun(ctx, submitter, call); !engine.IsUnavailable(err) || ctx.Err() != nil {
+			return err
+		}
+		c.run.Leases.markUncertain()
+		engine.Pause(ctx, reportPause)
+	}
+}
+
+// beginRerun chooses the nodes and names them to the engine. When that is away, it is not known how far this came.
+func (c *child) beginRerun(ctx context.Context, submitter *submit.Submitter, call enginerpc.RerunCall) error {
+	run, err := submitter.ReadNodes(ctx, c.name, c.runID, c.id, c.part)
+	if err != nil {
+		return err
+	}
+	nodes, err := run.InScope(submit.RerunScope{Mode: submit.RerunFailed})
+	if err == nil {
+		err = submitter.SendRerun(ctx, call, nodes)
+	}
+	if err == nil || engine.IsUnavailable(err) || ctx.Err() != nil {
+		return err
+	}
+	return activity.NonRetryable(fmt.Errorf("rerun run %s of flow %s: %w", c.runID, c.name, err))
+}
+
+// end cancels the run.
+func (c *child) end(ctx context.Context) error {
+	return c.retryUntilKnown(ctx, func() error {
+		return engine.CancelChildRun(ctx, c.core, c.part, c.id, "the node that it belongs to is run again")
+	})
+}

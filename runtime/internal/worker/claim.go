@@ -1,0 +1,113 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// claimPause is how long a lane in a partition rests after a claim that failed.
+const claimPause = 200 * time.Millisecond
+
+// claim fills slots from one laneShard, and works in one of them.
+func (s *WorkerRun) claim(ctx context.Context, v dispatch.ClaimTarget) {
+	if s.Worker.Config.Through {
+		s.claimGranted(ctx, v)
+		return
+	}
+	call := enginerpc.ClaimCall{
+		Partition: v.Partition, ClaimRequest: s.claimRequest(v.Lane, v.Slots), TellNone: v.Shared, TellEmpty: v.Early,
+		TellMore: v.RingSlot != "", Place: v.RingSlot, List: v.Digits, Places: v.RingSlots,
+	}
+	call.Aside = v.SetAside
+	if s.peers.Size() == 0 {
+		call.TellNone, call.TellEmpty, call.TellMore = false, false, false
+	}
+	var sentAt time.Time
+	var reply enginerpc.ClaimReply
+	err := s.claimUntilKnown(ctx, func(repeated bool) (err error) {
+		call.Repeated, sentAt = repeated, time.Now()
+		reply, err = s.Session.Backend.Claim(s.Base, call)
+		return err
+	})
+	if err != nil {
+		s.claimFailed(ctx, v, sentAt, err)
+		return
+	}
+	at := v.LaneShard
+	if v.Digits != "" {
+		at.Partition.Index = uint16(reply.Visited)
+	}
+	aside := s.queue.ResolveHint(v, at)
+	s.peers.ObserveClaim(time.Since(sentAt))
+	s.Worker.Counts.claimed(len(reply.Executions))
+	if len(reply.Executions) > 0 {
+		s.measureClaim(sentAt, v, engine.OutcomeFound)
+	} else {
+		s.measureClaim(sentAt, v, engine.OutcomeEmpty)
+	}
+	tasks := s.tasksOf(at, reply.Executions, sentAt)
+	s.permits.acquire(tasks...)
+	// The first task runs in this goroutine, when nothing is left to do that takes long.
+	var first *Task
+	if len(tasks) > 0 && len(reply.Candidates) == 0 {
+		first, tasks = tasks[0], tasks[1:]
+	}
+	s.launch(tasks)
+	unused := v.Slots - len(reply.Executions)
+	if len(reply.Candidates) > 0 {
+		unused -= s.Admit(v.Lane, reply.Candidates, unused)
+	}
+	s.queue.FinishClaim(unused)
+	switch {
+	case aside && len(reply.Executions) == v.Slots:
+		s.queue.AddSetAside(at)
+	case reply.Remaining > 0:
+		s.queue.Add(at)
+	}
+	if first != nil {
+		s.work(first)
+	}
+}
+
+// claimFailed puts the shard of a claim that failed back into the queue, after a pause.
+func (s *WorkerRun) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sentAt time.Time, err error) {
+	s.measureClaim(sentAt, v, engine.OutcomeUnanswered)
+	s.Leases.markUncertain()
+	s.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim failed", engine.EventClaimFailed.Attr(), slog.String("lane", string(v.Lane)),
+		slog.String("partition", v.Partition.Tag()), slog.Any("error", err))
+	engine.Pause(ctx, claimPause)
+	s.queue.DropHint(v)
+	s.queue.FinishClaim(v.Slots)
+	if v.SetAside {
+		s.queue.AddSetAside(v.LaneShard)
+	} else {
+		s.queue.Add(v.LaneShard)
+	}
+}
+
+// claimUntilKnown sends a claim again as long as it is not known what it has leased and the worker works.
+func (s *WorkerRun) claimUntilKnown(ctx context.Context, call func(repeated bool) error) error {
+	again := engine.RetryPolicy{Pause: claimPause, Retryable: engine.IsOutcomeUnknown, Failed: func(error) { s.Leases.markUncertain() }}
+	return engine.RetryUntilKnown(ctx, again, call)
+}
+
+func (s *WorkerRun) measureClaim(sentAt time.Time, v dispatch.ClaimTarget, outcome string) {
+	telemetry := s.Session.Telemetry
+	telemetry.Record(s.Base, telemetry.Claims, time.Since(sentAt), engine.Labels{Key: "lane", Value: string(v.Lane), Outcome: outcome})
+}
+
+func (s *WorkerRun) claimRequest(lane enginecore.LaneID, count int) enginerpc.ClaimRequest {
+	request := s.request
+	request.LaneID, request.Count, request.ClaimID = lane, int64(count), submit.RandomUUID().String()
+	if count > 0 && !s.Worker.Config.Through {
+		request.Rooms = s.limits.rooms(s.pools.unused)
+	}
+	return request
+}

@@ -1,0 +1,107 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// runClaimant is the claimant for one lane of a worker's run: it leases admitted executions into the run's free slots.
+type runClaimant struct {
+	run  *WorkerRun
+	lane enginecore.LaneID
+}
+
+func (c runClaimant) Request(slots int) enginerpc.ClaimRequest {
+	return c.run.claimRequest(c.lane, slots)
+}
+
+// admit repeats the call while its outcome is unknown and the run claims work.
+func (c runClaimant) Admit(
+	ctx context.Context, call enginerpc.AdmitCall,
+) ([]admission.LeasedExecution, enginerpc.AdmitReply, error) {
+	var sentAt time.Time
+	var reply enginerpc.AdmitReply
+	again := engine.RetryPolicy{
+		Pause:     claimPause,
+		Retryable: func(err error) bool { return engine.IsOutcomeUnknown(err) && !c.run.queue.IsClosed() },
+		Failed:    func(error) { c.run.Leases.markUncertain() },
+	}
+	err := engine.RetryUntilKnown(ctx, again, func(repeated bool) (err error) {
+		call.Repeated, sentAt = repeated, time.Now()
+		reply, err = c.run.core.Admit(ctx, call)
+		return err
+	})
+	if err != nil {
+		c.run.Leases.markUncertain()
+		return nil, reply, err
+	}
+	leased := make([]admission.LeasedExecution, len(reply.Executions))
+	for i, claimed := range reply.Executions {
+		leased[i] = admission.LeasedExecution{Partition: call.Partition, Claimed: claimed, SentAt: sentAt}
+	}
+	return leased, reply, nil
+}
+
+func (c runClaimant) TakeReturns(limit enginecore.QuotaPolicyID) []admission.PermitReturn {
+	return c.run.returns.takeFor(limit)
+}
+
+func (c runClaimant) UpdateLimit(limit enginecore.QuotaPolicyID, state admission.LimitState) {
+	c.run.limits.update(limit, state)
+}
+
+// tasks makes tasks of what was leased to the claimant.
+func (c runClaimant) tasks(leased []admission.LeasedExecution) []*Task {
+	tasks := make([]*Task, len(leased))
+	for i, x := range leased {
+		tasks[i] = NewTask(c.run, dispatch.LaneShard{Lane: c.lane, Partition: x.Partition}, x.Claimed, x.SentAt)
+	}
+	return tasks
+}
+
+// admit acquires the permits of candidates, and starts those that were leased, in slots that the caller has reserved. It returns
+// how many.
+func (s *WorkerRun) Admit(lane enginecore.LaneID, candidates []enginerpc.Candidate, slots int) int {
+	by := runClaimant{s, lane}
+	tasks := by.tasks(admission.Admitter{Session: s.Session}.Admit(s.Base, candidates, by, slots))
+	s.begin(tasks)
+	return len(tasks)
+}
+
+// admitNext acquires the permits of candidates that came with the completion of a task, for its slot. The permits of the task go
+// back with the same calls. It returns the task to continue with, or nil.
+func (s *WorkerRun) admitNext(ended *Task, candidates []enginerpc.Candidate) *Task {
+	s.noteReturn(ended)
+	by := runClaimant{s, ended.shard.Lane}
+	tasks := by.tasks(admission.Admitter{Session: s.Session}.Admit(s.Base, candidates, by, 1))
+	if len(tasks) == 0 {
+		return nil
+	}
+	return tasks[0]
+}
+
+// begin acquires the permits of tasks that were leased ahead of them, and starts all tasks.
+func (s *WorkerRun) begin(tasks []*Task) {
+	s.permits.acquire(tasks...)
+	s.launch(tasks)
+}
+
+func (s *WorkerRun) launch(tasks []*Task) {
+	for _, t := range tasks {
+		s.tasks.Go(func() { s.work(t) })
+	}
+}
+
+// reserve takes up to n free slots for executions that get the permits which others give back.
+func (s *WorkerRun) reserve(n int) int {
+	if s.Worker.Config.Through {
+		return 0
+	}
+	return s.queue.Reserve(n)
+}

@@ -1,0 +1,144 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+const (
+	// maxCompletions bounds the completions of one call, so that no call holds the server for long.
+	maxCompletions = 16
+	// maxCompletionBytes bounds the results in one call that brings several.
+	maxCompletionBytes = 256 << 10
+)
+
+// completionBatcher commits results of one lane and partition with one call. Once enough of them wait, a second call goes beside the
+// one in flight: the server works on one while the worker begins with what the other has brought.
+type completionBatcher struct {
+	completer *completer
+	send      func(context.Context, enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error)
+	batch     engine.Batcher[dispatch.LaneShard, completionRequest, completionResult]
+}
+
+// completionRequest is one result, with how many executions are asked for in exchange.
+type completionRequest struct {
+	lease  *lease
+	result []byte
+	slots  int
+}
+
+// completionResult is what came of a completion.
+type completionResult struct {
+	handoff handoff
+	err     error
+	// refused tells that the call of several did not commit this one, which has to go by itself to learn why.
+	refused bool
+}
+
+// newCompletionBatcher returns nil when the engine has no call for several completions.
+func newCompletionBatcher(c *completer, slots int) *completionBatcher {
+	many, err := engine.Capability[engine.BatchedCompletions](c.session.Backend)
+	if err != nil {
+		return nil
+	}
+	b := &completionBatcher{completer: c, send: many.CompleteMany}
+	b.batch.Single = func(_ context.Context, _ dispatch.LaneShard, one completionRequest) completionResult {
+		return c.completeOne(one)
+	}
+	b.batch.Multi = b.completeMany
+	b.batch.MaxRequests = func(dispatch.LaneShard) int { return maxCompletions }
+	b.batch.Size, b.batch.MaxBytes = func(one *completionRequest) int { return len(one.result) }, maxCompletionBytes
+	b.batch.Overflow = completionOverflow(slots)
+	return b
+}
+
+// completionOverflow is half of what a worker with so many slots may have to commit at a time, so that the other half can be in
+// flight. Few completions are not worth a call more.
+func completionOverflow(slots int) int { return min(max(slots, maxCompletions)/2, maxCompletions) }
+
+func (b *completionBatcher) do(ctx context.Context, one completionRequest) completionResult {
+	result, err := b.batch.Do(ctx, one.lease.shard, one)
+	if err != nil {
+		result.err = err
+	}
+	return result
+}
+
+// completeMany commits several results with one call.
+func (b *completionBatcher) completeMany(_ context.Context, at dispatch.LaneShard, batch []completionRequest) []completionResult {
+	results := make([]completionResult, len(batch))
+	reply, sentAt, err := b.sendUntilKnown(at, batch)
+	if err == nil && len(reply.Outcomes) != len(batch) {
+		err = errors.New("the reply tells of another number of completions")
+	}
+	if err != nil {
+		// Each finds out by itself what it cannot do. What the call has leased nobody knows of.
+		b.completer.markUncertain()
+		for i := range results {
+			results[i].refused = true
+		}
+		return results
+	}
+	executions, candidates := reply.Executions, reply.Candidates
+	for i, one := range batch {
+		mine := &results[i]
+		mine.handoff.sentAt = sentAt
+		code := enginerpc.Status(reply.Outcomes[i].Code)
+		switch {
+		case code != enginerpc.StatusOK && code != enginerpc.StatusAlreadySatisfied:
+			mine.refused = true
+		case one.slots == 0:
+		case len(executions) > 0:
+			mine.handoff.next, executions = &executions[0], executions[1:]
+		default:
+			mine.handoff.candidates, candidates = candidates, nil
+		}
+	}
+	// What concerns nobody in particular goes with the first.
+	first := &results[0].handoff
+	first.surplus, first.spare = executions, candidates
+	first.more, first.remaining = reply.More, reply.Remaining > 0
+	return results
+}
+
+// sendUntilKnown sends a batch again while the engine is unavailable, as long as one of the leases lasts.
+func (b *completionBatcher) sendUntilKnown(at dispatch.LaneShard, batch []completionRequest) (reply enginerpc.CompleteManyReply, sentAt time.Time, err error) {
+	slots := 0
+	call := enginerpc.CompleteManyCall{Partition: at.Partition, Completions: make([]enginerpc.CompleteManyCompletion, len(batch))}
+	for i, one := range batch {
+		slots += one.slots
+		claimed := &one.lease.claimed
+		call.Completions[i] = enginerpc.CompleteManyCompletion{
+			ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
+			AttemptID: claimed.AttemptID, Result: one.result,
+		}
+	}
+	c := b.completer
+	call.ClaimRequest = c.claimRequest(at.Lane, slots)
+	lastLeaseEnd := func() time.Time { return lastLeaseEnd(batch) }
+	again := engine.RetryPolicy{Pause: reportPause, Until: lastLeaseEnd, Failed: func(error) { c.markUncertain() }}
+	err = engine.RetryUntilKnown(c.base, again, func(repeated bool) error {
+		ctx, cancel := context.WithDeadline(c.base, lastLeaseEnd())
+		defer cancel()
+		call.Repeated, sentAt = repeated, time.Now()
+		reply, err = b.send(ctx, call)
+		return err
+	})
+	return reply, sentAt, err
+}
+
+// lastLeaseEnd is when the last of the leases of a batch counts as lost, as far as they have been renewed by now.
+func lastLeaseEnd(batch []completionRequest) time.Time {
+	var last time.Time
+	for _, one := range batch {
+		if end := one.lease.leaseEnd(); end.After(last) {
+			last = end
+		}
+	}
+	return last
+}

@@ -1,0 +1,87 @@
+package worker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// Workers with few slots wait for as many completions as a call should bring, those with many for half of what they may have.
+func TestCompletionOverflow(t *testing.T) {
+	t.Parallel()
+	for slots, want := range map[int]int{1: 8, 16: 8, 20: 10, 32: 16, 1000: 16} {
+		require.Equal(t, want, completionOverflow(slots), "%d slots", slots)
+	}
+}
+
+// manyCompletions answers calls with several completions: it refuses some, and leases and offers others.
+type manyCompletions struct {
+	engine.Backend
+	refused    map[enginecore.ExecutionID]bool
+	executions []enginerpc.ClaimedExecution
+	candidates []enginerpc.Candidate
+}
+
+func (c *manyCompletions) CompleteMany(_ context.Context, call enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error) {
+	reply := enginerpc.CompleteManyReply{Executions: c.executions, Candidates: c.candidates, More: true, Remaining: 3}
+	for _, one := range call.Completions {
+		code := string(enginerpc.StatusOK)
+		if c.refused[one.ExecutionID] {
+			code = string(enginecore.ErrStaleLease)
+		}
+		reply.Outcomes = append(reply.Outcomes, enginerpc.CompletionOutcome{Code: code})
+	}
+	return reply, nil
+}
+
+// What a call with several completions leases goes to those that were committed and asked for it. The rest, and what concerns the
+// partition, goes with the first, even if that was refused.
+func TestHandoffsOfSeveralCompletions(t *testing.T) {
+	t.Parallel()
+	leased := func(ids ...enginecore.ExecutionID) (list []enginerpc.ClaimedExecution) {
+		for _, id := range ids {
+			list = append(list, enginerpc.ClaimedExecution{ExecutionID: id})
+		}
+		return list
+	}
+	engine_ := &manyCompletions{refused: map[enginecore.ExecutionID]bool{"a": true}, executions: leased("next", "other", "surplus")}
+	c := &completer{
+		session: &engine.Session{Backend: engine_}, base: t.Context(), markUncertain: func() { t.Error("nothing is uncertain") },
+		claimRequest: func(_ enginecore.LaneID, n int) enginerpc.ClaimRequest {
+			return enginerpc.ClaimRequest{Count: int64(n)}
+		},
+	}
+	b := newCompletionBatcher(c, 1)
+	var batch []completionRequest
+	for i, x := range leased("a", "b", "c", "d") {
+		l := &lease{claimed: x, Begun: time.Now()}
+		l.extend(time.Now(), time.Minute)
+		slots := 1
+		if i == 2 {
+			slots = 0
+		}
+		batch = append(batch, completionRequest{lease: l, slots: slots})
+	}
+	results := b.completeMany(t.Context(), dispatch.LaneShard{}, batch)
+	require.True(t, results[0].refused)
+	require.True(t, results[0].handoff.more && results[0].handoff.remaining)
+	require.Equal(t, leased("surplus"), results[0].handoff.surplus)
+	require.Equal(t, enginecore.ExecutionID("next"), results[1].handoff.next.ExecutionID)
+	require.Nil(t, results[2].handoff.next)
+	require.Equal(t, enginecore.ExecutionID("other"), results[3].handoff.next.ExecutionID)
+
+	engine_.executions, engine_.candidates = leased("next"), []enginerpc.Candidate{{ExecutionID: "x"}}
+	results = b.completeMany(t.Context(), dispatch.LaneShard{}, batch)
+	require.Equal(t, enginecore.ExecutionID("next"), results[1].handoff.next.ExecutionID)
+	require.Equal(t, engine_.candidates, results[3].handoff.candidates)
+	require.Empty(t, results[0].handoff.spare)
+	results = b.completeMany(t.Context(), dispatch.LaneShard{}, batch[:3])
+	require.Equal(t, engine_.candidates, results[0].handoff.spare, "nobody has a slot for them")
+}

@@ -1,0 +1,93 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// execution is what the functions of package activity see of a task.
+type execution struct {
+	stepCounts
+	task  *Task
+	until time.Time
+	// waiting is the first wait that the function was told to suspend for.
+	waiting atomic.Pointer[activitycontext.Suspension]
+}
+
+// Info is what activity.Info tells.
+func (e *execution) Info() activitycontext.Info {
+	c := &e.task.claimed
+	return activitycontext.Info{
+		Flow: c.FlowName, FlowID: string(c.FlowID), RunID: c.RunID, Node: c.Node, ExecutionID: string(c.ExecutionID),
+		Attempt: int(c.AttemptIndex) + 1, StartedAt: e.task.Begun, Deadline: e.until,
+	}
+}
+
+// LeaseHealthy is what activity.LeaseHealthy tells.
+func (e *execution) LeaseHealthy() bool {
+	return !e.task.Settled.Load() && time.Now().Before(e.task.leaseEnd())
+}
+
+// Heartbeat does what activity.Heartbeat asks for.
+func (e *execution) Heartbeat(ctx context.Context) error {
+	now := time.Now()
+	e.task.lastBeat.Store(&now)
+	return context.Cause(ctx)
+}
+
+// Progress does what activity.Progress asks for.
+func (e *execution) Progress(ctx context.Context, percent float64, message string) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	e.task.firstProgress.Do(func() { e.task.reportingProgress = make(chan struct{}, 1) })
+	now := time.Now()
+	last := e.task.lastProgress.Load()
+	if last != nil && now.Sub(*last) < progressPause || !e.task.lastProgress.CompareAndSwap(last, &now) {
+		return nil
+	}
+	// The function does not wait for the engine, which may be away; while a report is under way, others are dropped.
+	select {
+	case e.task.reportingProgress <- struct{}{}:
+		e.task.run.background.start(func() {
+			defer func() { <-e.task.reportingProgress }()
+			e.task.recordProgress(percent, message)
+		})
+	default:
+	}
+	return nil
+}
+
+// awaitProgress lets a last report go out before the end of the attempt is reported, but does not wait for an engine that
+// is away.
+func (t *Task) awaitProgress() {
+	if t.lastProgress.Load() == nil {
+		return
+	}
+	timer := time.NewTimer(progressPause)
+	defer timer.Stop()
+	select {
+	case t.reportingProgress <- struct{}{}:
+	case <-timer.C:
+	}
+}
+
+func (t *Task) recordProgress(percent float64, message string) {
+	_, err := t.run.Session.Backend.UpdateProgress(t.ctx, enginerpc.UpdateProgressCall{
+		ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID, LeaseEpoch: t.claimed.LeaseEpoch,
+		ProgressPct: strconv.FormatFloat(percent, 'f', -1, 64), ProgressMessage: message,
+	})
+	if err != nil && t.ctx.Err() == nil {
+		t.log(slog.LevelDebug, engine.EventProgressLost, "progress was not recorded", slog.Any("error", err))
+	}
+}
+
+// progressPause is the shortest time between two recorded reports, so that a loop may report in every round.
+const progressPause = 100 * time.Millisecond

@@ -1,0 +1,97 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// grantTTL is how long a worker gives itself to use a grant.
+const grantTTL = 5 * time.Second
+
+// grantPoll is how often such a worker looks for work of which nobody tells: what was granted to somebody who did not use it.
+const grantPoll = time.Second
+
+// claimGranted fills slots from one spot with what is granted.
+func (s *WorkerRun) claimGranted(ctx context.Context, v dispatch.ClaimTarget) {
+	got := 0
+	var err error
+	// The granter is the program's own, and may end the goroutine.
+	defer func() { s.claimedGranted(ctx, v, got, err) }()
+	for got < v.Slots && ctx.Err() == nil && !s.queue.IsClosed() {
+		sentAt := time.Now()
+		var grant admission.IssuedGrant
+		err = errGranterExited
+		grant, err = s.Worker.Config.Granter(ctx, admission.GrantRequest{
+			Lane: string(v.Lane), WorkerID: s.request.WorkerID, Instance: s.Worker.Instance, TTL: grantTTL,
+			Capabilities: s.Worker.Config.Capabilities, Activities: s.Worker.activities(), Partition: &v.Partition,
+		})
+		if err != nil {
+			break
+		}
+		var claimed []enginerpc.ClaimedExecution
+		if claimed, err = s.useGrant(ctx, grant); err != nil {
+			break
+		}
+		for _, x := range claimed {
+			t := NewTask(s, v.LaneShard, x, sentAt)
+			s.tasks.Go(func() { s.work(t) })
+			got++
+		}
+	}
+}
+
+// errGranterExited is what came of a call of a Granter that has ended the goroutine.
+var errGranterExited = errors.New("the granter ended its goroutine (runtime.Goexit)")
+
+// claimedGranted gives back the slots of a claim by grants that are not used.
+func (s *WorkerRun) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, got int, err error) {
+	s.Worker.Counts.claimed(got)
+	failed := err != nil && !errors.Is(err, admission.ErrNoGrant) && ctx.Err() == nil
+	if failed {
+		s.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: claim by a grant failed", engine.EventClaimFailed.Attr(),
+			slog.String("lane", string(v.Lane)), slog.String("partition", v.Partition.Tag()), slog.Any("error", err))
+		engine.Pause(ctx, claimPause)
+	}
+	s.queue.FinishClaim(v.Slots - got)
+	if failed || err == nil {
+		s.queue.Add(v.LaneShard)
+	}
+}
+
+// useGrant claims by a grant. It returns nothing when somebody was faster, or when the grant came to nothing otherwise.
+func (s *WorkerRun) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]enginerpc.ClaimedExecution, error) {
+	core, err := engine.Capability[engine.GrantedClaims](s.Session.Backend)
+	if err != nil {
+		return nil, err
+	}
+	call := enginerpc.ClaimGrantedCall{
+		Partition: grant.Partition, ExecutionID: grant.ExecutionID, ClaimRequest: s.claimRequest(grant.Lane, 1),
+	}
+	var reply enginerpc.ClaimGrantedReply
+	err = s.claimUntilKnown(ctx, func(repeated bool) (err error) {
+		call.Repeated = repeated
+		reply, err = core.ClaimGranted(s.Base, call)
+		return err
+	})
+	for _, passing := range []error{
+		enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotLeaseable, enginecore.ErrInvalidClaimGrant, enginecore.ErrClaimGrantExpired,
+	} {
+		if errors.Is(err, passing) {
+			return nil, nil
+		}
+	}
+	if err != nil {
+		s.Leases.markUncertain()
+		return nil, fmt.Errorf("use the grant of %s: %w", grant.ExecutionID, err)
+	}
+	return reply.Executions, nil
+}

@@ -1,0 +1,378 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// leaseManager knows what a worker holds and keeps it: leases are renewed together, one call for each partition.
+type leaseManager struct {
+	run *WorkerRun
+	ttl time.Duration
+	// uncertain is set by a failed call: the engine may then know of leases that this worker does not.
+	uncertain atomic.Bool
+	// known tells that the worker has its live key. Without it, keepers take back places that it holds.
+	known atomic.Bool
+
+	mu    sync.Mutex
+	tasks map[enginecore.ExecutionID]*Task
+	// former are tasks whose function has not returned while the worker has got the execution anew.
+	former map[*Task]struct{}
+	strays map[enginecore.LeaseID]bool // seen once
+	// early are cancels of leases that this worker does not know: a message may overtake the reply that tells of the lease.
+	early   map[enginecore.LeaseID]earlyCancel
+	stopped bool
+}
+
+// earlyCancel is a cancel that came before its task.
+type earlyCancel struct {
+	cause error
+	at    time.Time
+}
+
+// maxEarly bounds the cancels that are kept for tasks that have not come yet.
+const maxEarly = 1024
+
+func NewLeaseManager(s *WorkerRun) *leaseManager {
+	return &leaseManager{
+		run: s, ttl: s.Worker.Config.Lease, tasks: make(map[enginecore.ExecutionID]*Task),
+		strays: make(map[enginecore.LeaseID]bool), early: make(map[enginecore.LeaseID]earlyCancel),
+	}
+}
+
+// register takes the worker's live key, which tells others that the instance exists. While the engine is away, it keeps
+// trying, as all of the worker does; where it is full, the worker works without, so that what is there gets done.
+func (b *leaseManager) register(ctx context.Context) error {
+	again := engine.RetryPolicy{
+		Pause: claimPause,
+		Retryable: func(err error) bool {
+			return !errors.Is(err, enginecore.ErrFull) && !errors.Is(err, enginecore.ErrUnauthorized)
+		},
+		Failed: func(err error) {
+			b.run.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker cannot reach the engine, it tries again",
+				engine.EventEngineAway.Attr(), slog.Any("error", err))
+		},
+	}
+	err := engine.RetryUntilKnown(ctx, again, func(bool) error { return b.setLiveKey(ctx) })
+	switch {
+	case err == nil:
+		b.known.Store(true)
+		b.run.Worker.liveness.Touch()
+	case ctx.Err() == nil && errors.Is(err, enginecore.ErrUnauthorized):
+		return fmt.Errorf("register worker %s: %w", b.run.Worker.Instance, err)
+	}
+	return nil
+}
+
+func (b *leaseManager) setLiveKey(ctx context.Context) error {
+	client := b.run.Session.Client
+	return enginerpc.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
+}
+
+// warnOfShortLease tells of a lease that may run out before a connection that has fallen silent is given up.
+func (s *WorkerRun) warnOfShortLease(ctx context.Context) {
+	if lease, silence := s.Worker.Config.Lease, s.Session.Silence; 3*silence > lease {
+		s.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a connection that falls silent may cost the worker its leases: "+
+			"write_timeout in the engine's URL makes it be given up sooner", engine.EventLeaseShort.Attr(),
+			slog.Duration("lease", lease), slog.Duration("given_up_after", silence))
+	}
+}
+
+func (b *leaseManager) deregister() {
+	ctx, cancel := context.WithTimeout(b.run.Base, time.Second)
+	defer cancel()
+	client := b.run.Session.Client
+	if err := client.Do(ctx, client.B().Del().Key(b.liveKey()).Build()).Error(); err != nil {
+		b.run.Session.Logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: live key stays until it runs out", engine.EventLiveKeyLeft.Attr(), slog.Any("error", err))
+	}
+}
+
+func (b *leaseManager) liveKey() string { return b.run.core.Keys().WorkerAlive(b.run.Worker.Instance) }
+
+func (b *leaseManager) liveTime() time.Duration { return max(2*b.ttl, time.Second) }
+
+// add enters a task. It is refused, with false, when the worker has stopped waiting for functions.
+func (b *leaseManager) add(t *Task) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped {
+		return false
+	}
+	if former := b.tasks[t.claimed.ExecutionID]; former != nil {
+		// The engine has ended the lease early, as when its clock was set forward, and nobody renews it any more.
+		// One whose function has returned is about to leave by itself.
+		if former.claimed.LeaseID != t.claimed.LeaseID && former.settle() {
+			former.Cancel(fmt.Errorf("%w: this worker has claimed the execution again", engine.ErrLeaseLost))
+		}
+		if b.former == nil {
+			b.former = make(map[*Task]struct{})
+		}
+		b.former[former] = struct{}{}
+	}
+	b.tasks[t.claimed.ExecutionID] = t
+	if order, found := b.early[t.claimed.LeaseID]; found {
+		delete(b.early, t.claimed.LeaseID)
+		t.endedByEngine(order.cause)
+	}
+	return true
+}
+
+func (b *leaseManager) remove(t *Task) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tasks[t.claimed.ExecutionID] == t {
+		delete(b.tasks, t.claimed.ExecutionID)
+	} else {
+		delete(b.former, t)
+	}
+}
+
+func (b *leaseManager) size() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.tasks) + len(b.former)
+}
+
+// snapshot lists what is held, by partition.
+func (b *leaseManager) snapshot() map[enginecore.Partition][]*Task {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	held := make(map[enginecore.Partition][]*Task)
+	for _, t := range b.tasks {
+		held[t.shard.Partition] = append(held[t.shard.Partition], t)
+	}
+	return held
+}
+
+// cancel ends a running execution that the engine has ended.
+func (b *leaseManager) cancel(id enginecore.ExecutionID, lease enginecore.LeaseID, reason string) {
+	cause := fmt.Errorf("%w: %s", engine.ErrCancelled, reason)
+	switch reason {
+	case "attempt_timeout":
+		cause = engine.ErrStartToClose
+	case "flow_deadline", "execution_deadline":
+		cause = engine.ErrDeadline
+	}
+	b.mu.Lock()
+	t := b.tasks[id]
+	if t == nil || t.claimed.LeaseID != lease {
+		b.rememberCancel(lease, cause)
+		b.mu.Unlock()
+		return
+	}
+	b.mu.Unlock()
+	t.endedByEngine(cause)
+}
+
+// rememberCancel notes a cancel for a task that may still come. Those for which none has come within a lease are forgotten.
+func (b *leaseManager) rememberCancel(lease enginecore.LeaseID, cause error) {
+	now := time.Now()
+	if len(b.early) >= maxEarly {
+		for id, order := range b.early {
+			if now.Sub(order.at) > b.ttl || len(b.early) >= 2*maxEarly {
+				delete(b.early, id)
+			}
+		}
+	}
+	b.early[lease] = earlyCancel{cause, now}
+}
+
+// stopAll ends the contexts of all running functions.
+func (b *leaseManager) stopAll(cause error) {
+	for _, tasks := range b.snapshot() {
+		for _, t := range tasks {
+			t.Cancel(cause)
+		}
+	}
+}
+
+// abandonAll gives back what functions still hold that do not return, and names it.
+func (b *leaseManager) abandonAll() []string {
+	b.mu.Lock()
+	b.stopped = true
+	b.mu.Unlock()
+	var names []string
+	for _, tasks := range b.snapshot() {
+		for _, t := range tasks {
+			if t.settle() {
+				names = append(names, t.name())
+				b.run.report(t, released(reasonStopped), 0)
+			}
+		}
+	}
+	return names
+}
+
+// markUncertain asks for a comparison with the engine's view at the next renewal.
+func (b *leaseManager) markUncertain() { b.uncertain.Store(true) }
+
+// keep renews until ctx ends, and ends the context of what could not be renewed in time.
+func (b *leaseManager) keep(ctx context.Context) {
+	renew := time.NewTicker(b.ttl / 3)
+	defer renew.Stop()
+	check := time.NewTicker(b.ttl / 20)
+	defer check.Stop()
+	var renewing sync.WaitGroup
+	defer renewing.Wait()
+	var busy atomic.Bool
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-check.C:
+			b.cancelExpired()
+			b.checkOverstays()
+		case <-renew.C:
+			// A renewal that the engine keeps waiting must not hold up the check.
+			if busy.CompareAndSwap(false, true) {
+				renewing.Go(func() {
+					defer busy.Store(false)
+					b.renew(ctx)
+				})
+			}
+		}
+	}
+}
+
+// cancelExpired ends the context of functions whose lease is about to run out, before anybody else may get the work.
+func (b *leaseManager) cancelExpired() {
+	now := time.Now()
+	for _, tasks := range b.snapshot() {
+		for _, t := range tasks {
+			if now.After(t.leaseEnd()) {
+				t.Cancel(engine.ErrLeaseLost)
+			}
+		}
+	}
+}
+
+// renew renews all leases, and compares with the engine when a call has failed since the last time.
+func (b *leaseManager) renew(ctx context.Context) {
+	held := b.snapshot()
+	compare := b.uncertain.Swap(false)
+	if compare {
+		for _, p := range b.run.Session.Partitions() {
+			if held[p] == nil {
+				held[p] = nil
+			}
+		}
+	}
+	b.touchLiveKey(ctx)
+	if len(held) == 0 {
+		return
+	}
+	sentAt := time.Now()
+	renewals := make([]enginerpc.RenewCall, 0, len(held))
+	for p, tasks := range held {
+		renewals = append(renewals, b.renewal(p, tasks, compare))
+	}
+	deadline, cancel := context.WithTimeout(ctx, b.ttl)
+	defer cancel()
+	answers, err := b.run.Session.Backend.RenewAll(deadline, renewals)
+	if err != nil && ctx.Err() == nil {
+		b.markUncertain()
+		b.run.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: renewing leases failed", engine.EventRenewalFailed.Attr(), slog.Any("error", err))
+	}
+	seen := make(map[enginecore.LeaseID]bool)
+	for i, a := range answers {
+		if a.Err != nil {
+			continue
+		}
+		p := renewals[i].Partition
+		b.renewed(held[p], a.Reply.Lost, sentAt)
+		b.returnStrays(p, a.Reply.Strays, seen)
+	}
+	b.mu.Lock()
+	b.strays = seen
+	b.mu.Unlock()
+	if len(seen) > 0 {
+		b.markUncertain()
+	}
+}
+
+func (b *leaseManager) renewal(p enginecore.Partition, tasks []*Task, compare bool) enginerpc.RenewCall {
+	call := enginerpc.RenewCall{
+		Partition: p, WorkerInstanceID: b.run.Worker.Instance, LeaseTTL: b.ttl, ReportStrays: compare,
+		Leases: make([]enginerpc.RenewLease, len(tasks)),
+	}
+	for i, t := range tasks {
+		call.Leases[i] = enginerpc.RenewLease{
+			ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID, LeaseEpoch: t.claimed.LeaseEpoch,
+			AttemptID: t.claimed.AttemptID,
+		}
+	}
+	return call
+}
+
+func (b *leaseManager) renewed(tasks []*Task, lost []enginerpc.LostLease, sentAt time.Time) {
+	codes := make(map[enginecore.ExecutionID]string, len(lost))
+	for _, l := range lost {
+		codes[l.ExecutionID] = l.Code
+	}
+	for _, t := range tasks {
+		switch code := enginecore.Code(codes[t.claimed.ExecutionID]); code {
+		case "":
+			t.extendLease(sentAt)
+		case enginecore.ErrExecutionNotActive:
+			t.endedByEngine(fmt.Errorf("%w: it has ended in the engine", engine.ErrCancelled))
+		default:
+			t.endedByEngine(fmt.Errorf("%w: %s", engine.ErrLeaseLost, code))
+		}
+	}
+}
+
+// returnStrays gives back leases that the engine has for this worker and that nobody here knows of: the reply of a claim
+// was lost. A stray is given back when it is seen a second time, since a claim's reply may just be under way.
+func (b *leaseManager) returnStrays(p enginecore.Partition, strays []enginerpc.HeldLease, seen map[enginecore.LeaseID]bool) {
+	for _, stray := range strays {
+		b.mu.Lock()
+		known := b.tasks[stray.ExecutionID] != nil
+		again := b.strays[stray.LeaseID]
+		if again && !known {
+			// Should the reply come all the same, the function does not begin.
+			b.rememberCancel(stray.LeaseID, fmt.Errorf("%w: it was given back before the claim had its reply", engine.ErrLeaseLost))
+		}
+		b.mu.Unlock()
+		if known {
+			continue
+		}
+		if !again {
+			seen[stray.LeaseID] = true
+			continue
+		}
+		_, err := b.run.Session.Backend.Release(b.run.Base, enginerpc.ReleaseCall{
+			Partition: p, ExecutionID: stray.ExecutionID, LeaseID: stray.LeaseID, LeaseEpoch: stray.LeaseEpoch,
+			AttemptID: stray.AttemptID, Reason: "the reply of the claim was lost",
+		})
+		b.run.Session.Logger.LogAttrs(b.run.Base, slog.LevelInfo, "flowfabric: gave back an execution whose claim had no reply", engine.EventStrayReturned.Attr(),
+			slog.String("execution", string(stray.ExecutionID)), slog.Any("error", err))
+	}
+}
+
+func (b *leaseManager) touchLiveKey(ctx context.Context) {
+	client := b.run.Session.Client
+	err := b.setLiveKey(ctx)
+	if err == nil {
+		b.known.Store(true)
+	} else if errors.Is(err, enginecore.ErrFull) {
+		// That a key that is there lives longer takes no memory.
+		var there bool
+		there, err = client.Do(ctx, client.B().Pexpire().Key(b.liveKey()).Milliseconds(b.liveTime().Milliseconds()).Build()).AsBool()
+		b.known.Store(err == nil && there)
+	}
+	switch {
+	case err == nil:
+		b.run.Worker.liveness.Touch()
+	case ctx.Err() == nil:
+		b.markUncertain()
+	}
+}

@@ -1,0 +1,62 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+)
+
+// lateCalls gives a lease back, while the reply of the claim arrives that took it.
+type lateCalls struct {
+	engine.Backend
+	arrives  func()
+	released []enginecore.LeaseID
+}
+
+func (c *lateCalls) Release(_ context.Context, call enginerpc.ReleaseCall) (enginerpc.ReleaseReply, error) {
+	c.arrives()
+	c.released = append(c.released, call.LeaseID)
+	return enginerpc.ReleaseReply{}, nil
+}
+
+// A lease that was given back, since the claim that took it had no reply for so long, does not begin when the reply comes all
+// the same: somebody else may have the execution by then.
+func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]bool{"the reply comes first": true, "the lease goes first": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			late := new(lateCalls)
+			s := &WorkerRun{Base: t.Context(), Worker: new(Worker), Session: &engine.Session{Backend: late, Logger: slog.New(slog.DiscardHandler)}}
+			book := NewLeaseManager(s)
+			claimed := enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease", LeaseEpoch: 1, AttemptID: "try"}
+			task := NewTask(s, dispatch.LaneShard{}, claimed, time.Now())
+			late.arrives = func() { require.True(t, book.add(task)) }
+			stray := []enginerpc.HeldLease{{ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: 1, AttemptID: "try"}}
+			seen := make(map[enginecore.LeaseID]bool)
+			book.returnStrays(enginecore.Partition{}, stray, seen)
+			require.Equal(t, map[enginecore.LeaseID]bool{"lease": true}, seen, "it is seen for the first time")
+			book.strays = seen
+			if before {
+				late.arrives()
+			}
+			book.returnStrays(enginecore.Partition{}, stray, make(map[enginecore.LeaseID]bool))
+			require.Equal(t, !before, task.Settled.Load())
+			if before {
+				require.Empty(t, late.released)
+				require.NoError(t, context.Cause(task.ctx))
+				return
+			}
+			require.Equal(t, []enginecore.LeaseID{"lease"}, late.released)
+			require.ErrorIs(t, context.Cause(task.ctx), engine.ErrLeaseLost)
+		})
+	}
+}

@@ -1,0 +1,77 @@
+package worker
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
+)
+
+// limitCache keeps the last reported state of the limits that a worker uses.
+type limitCache struct {
+	mu     sync.Mutex
+	states map[enginecore.QuotaPolicyID]admission.LimitState
+}
+
+// maxCachedLimits bounds the limits in the cache, all of which go with each claim of the worker.
+const maxCachedLimits = 16
+
+func (c *limitCache) update(limit enginecore.QuotaPolicyID, state admission.LimitState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if state == (admission.LimitState{}) {
+		delete(c.states, limit)
+		return
+	}
+	if c.states == nil {
+		c.states = make(map[enginecore.QuotaPolicyID]admission.LimitState)
+	}
+	c.states[limit] = state
+	for other := range c.states {
+		if len(c.states) <= maxCachedLimits {
+			break
+		}
+		if other != limit {
+			delete(c.states, other)
+		}
+	}
+}
+
+// isContended reports whether an execution waits for one of the permits.
+func (c *limitCache) isContended(returns []admission.PermitReturn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.states) == 0 {
+		return false
+	}
+	for _, r := range returns {
+		for _, limit := range r.Limits {
+			if c.states[limit.Quota].Contended {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// rooms returns the lines "<limit> <room>" by which a claim says how many executions it may lease ahead of their permits. unused is
+// how many permits of a limit the worker holds in a pool besides.
+func (c *limitCache) rooms(unused func(enginecore.QuotaPolicyID) int64) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.states) == 0 {
+		return ""
+	}
+	var text strings.Builder
+	for limit, state := range c.states {
+		if state.Room > 0 {
+			text.WriteString(string(limit))
+			text.WriteByte(' ')
+			text.WriteString(strconv.FormatInt(state.Room+unused(limit), 10))
+			text.WriteByte('\n')
+		}
+	}
+	return text.String()
+}

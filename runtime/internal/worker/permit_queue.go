@@ -1,0 +1,98 @@
+package worker
+
+import (
+	"sync"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
+)
+
+// permitQueue acquires permits for tasks that were leased ahead of them and do not qualify for a pool. One call at a time is
+// in flight for the first limit of each task; tasks that come meanwhile share the next one.
+type permitQueue struct {
+	run *WorkerRun
+
+	mu sync.Mutex
+	// waiting holds the tasks behind the call that is in flight for a limit.
+	waiting map[enginecore.QuotaPolicyID][]*Task
+}
+
+// acquire acquires the permits of those tasks that were leased ahead of them and have not requested any yet, from a pool or through
+// the queue. Each task learns the result from its permits channel. The caller is one of the run's tasks.
+func (q *permitQueue) acquire(tasks ...*Task) {
+	var idle []enginecore.QuotaPolicyID
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range tasks {
+		if t.permits != nil || !admission.IsLeasedAhead(&t.claimed) {
+			continue
+		}
+		t.permits = make(chan bool, 1)
+		needed, ok := admission.PermitsOf(&t.claimed)
+		if !ok || len(needed.Limits) == 0 {
+			t.permits <- false
+			continue
+		}
+		if q.run.pools.accepts(needed.Limits) {
+			q.run.pools.take(t, needed.Limits[0])
+			continue
+		}
+		first := needed.Limits[0].Quota
+		if q.waiting == nil {
+			q.waiting = make(map[enginecore.QuotaPolicyID][]*Task)
+		}
+		behind, inFlight := q.waiting[first]
+		if !inFlight {
+			idle = append(idle, first)
+		}
+		q.waiting[first] = append(behind, t)
+	}
+	for _, limit := range idle {
+		q.run.tasks.Go(func() { q.sendAll(limit) })
+	}
+}
+
+// sendAll sends calls until no task waits behind the limit.
+func (q *permitQueue) sendAll(limit enginecore.QuotaPolicyID) {
+	for {
+		q.mu.Lock()
+		behind := q.waiting[limit]
+		if len(behind) == 0 {
+			delete(q.waiting, limit)
+			q.mu.Unlock()
+			return
+		}
+		n := min(maxReturns, len(behind))
+		q.waiting[limit] = behind[n:]
+		q.mu.Unlock()
+		q.send(behind[:n])
+	}
+}
+
+// send acquires the permits of some tasks and tells each the result.
+func (q *permitQueue) send(tasks []*Task) {
+	needed := make([]admission.PermitReturn, len(tasks))
+	for i, t := range tasks {
+		needed[i], _ = admission.PermitsOf(&t.claimed)
+	}
+	by := runClaimant{q.run, tasks[0].shard.Lane}
+	admission.Admitter{Session: q.run.Session}.Acquire(q.run.Base, needed, by, func(i int, all bool) { tasks[i].permits <- all })
+}
+
+// awaitPermits waits until a task that was leased ahead of its permits got them, and reports whether it did.
+func (t *Task) awaitPermits() bool {
+	if !admission.IsLeasedAhead(&t.claimed) {
+		return true
+	}
+	t.run.permits.acquire(t)
+	t.permitted = <-t.permits
+	return t.permitted
+}
+
+// returnReason is the reason noted for a task that is given back before it ran.
+func returnReason(permitted bool) string {
+	if !permitted {
+		return "its limit has no room"
+	}
+	return "the worker stopped"
+}

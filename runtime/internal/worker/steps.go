@@ -1,0 +1,207 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+)
+
+// Names of journal entries begin with what they are of.
+const (
+	onceEntry  = "once:"
+	awaitEntry = "await:"
+)
+
+// Marks at the beginning of what a wait has brought.
+const (
+	markPayload  = 'v'
+	markList     = 'l'
+	markTimedOut = 't'
+)
+
+// journal is what an execution's steps and waits have brought, by entry.
+type journal struct {
+	mu      sync.Mutex
+	entries map[string][]byte
+}
+
+func (j *journal) get(entry string) ([]byte, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	data, ok := j.entries[entry]
+	return data, ok
+}
+
+func (j *journal) put(entry string, data []byte) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.entries == nil {
+		j.entries = make(map[string][]byte)
+	}
+	j.entries[entry] = data
+}
+
+// readJournal reads what was too large to come with the claim.
+func (t *Task) readJournal(ctx context.Context) error {
+	for _, entry := range t.claimed.Journal {
+		t.journal.put(entry.Name, entry.Value)
+	}
+	if t.claimed.JournalComplete || !engine.Has[engine.WaitStore](t.run.Session.Backend) {
+		return nil
+	}
+	call := enginerpc.ReadJournalCall{Partition: t.shard.Partition, ExecutionID: t.claimed.ExecutionID}
+	for {
+		reply, err := t.run.core.ReadJournal(ctx, call)
+		if err != nil {
+			return fmt.Errorf("read the steps of node %s: %w", t.claimed.Node, err)
+		}
+		for _, entry := range reply.Journal {
+			t.journal.put(entry.Name, entry.Value)
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			return nil
+		}
+	}
+}
+
+// stepCounts numbers the steps of one call of a function.
+type stepCounts struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+// Count implements activitycontext.Steps.
+func (s *stepCounts) Count(kind, name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.counts == nil {
+		s.counts = make(map[string]int, 1)
+	}
+	s.counts[kind+":"+name]++
+	return s.counts[kind+":"+name]
+}
+
+// Counted implements activitycontext.Steps.
+func (s *stepCounts) Counted(kind, name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts[kind+":"+name]
+}
+
+// Recorded implements activitycontext.Steps.
+func (e *execution) Recorded(step string) ([]byte, bool) { return e.task.journal.get(onceEntry + step) }
+
+// Record implements activitycontext.Steps.
+func (e *execution) Record(ctx context.Context, step string, data []byte) ([]byte, error) {
+	t := e.task
+	if err := t.requireWaits(); err != nil {
+		return nil, err
+	}
+	reply, err := t.run.core.RecordStep(ctx, enginerpc.RecordStepCall{
+		Partition: t.shard.Partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+		LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, Value: data,
+	})
+	if err != nil {
+		return nil, stepError(ctx, err)
+	}
+	t.journal.put(onceEntry+step, reply.Value)
+	return reply.Value, nil
+}
+
+// Await implements activitycontext.Steps.
+func (e *execution) Await(_ context.Context, step string, wait activitycontext.Wait) (activitycontext.Awaited, error) {
+	if err := e.task.requireWaits(); err != nil {
+		return activitycontext.Awaited{}, err
+	}
+	if stored, ok := e.task.journal.get(awaitEntry + step); ok {
+		return decodeAwaited(stored, wait.Collect)
+	}
+	s := &activitycontext.Suspension{Step: step, Wait: wait}
+	e.waiting.CompareAndSwap(nil, s)
+	return activitycontext.Awaited{}, s
+}
+
+// decodeAwaited reads the journal's entry of a wait. An operator may have given the payload of one signal to a wait for
+// several, or the function may ask in another way than when it began to wait.
+func decodeAwaited(stored []byte, collect bool) (activitycontext.Awaited, error) {
+	if len(stored) == 0 {
+		return activitycontext.Awaited{}, fmt.Errorf("the record of the wait is empty")
+	}
+	switch mark := stored[0]; {
+	case mark == markTimedOut:
+		return activitycontext.Awaited{TimedOut: true}, nil
+	case mark == markPayload && !collect, mark == markList && collect:
+		return activitycontext.Awaited{Data: stored[1:]}, nil
+	}
+	return activitycontext.Awaited{}, activity.NonRetryable(activity.Category(
+		errors.New("the function waits in another way than it did when the wait began: Await and AwaitAll do not mix"), activity.CategoryDecode))
+}
+
+// Open implements activitycontext.Steps.
+func (e *execution) Open(ctx context.Context, step string, within time.Duration) (string, error) {
+	t := e.task
+	if err := t.requireWaits(); err != nil {
+		return "", err
+	}
+	id := enginecore.WaitpointID(uuid.NewString())
+	var reply enginerpc.OpenWaitpointReply
+	err := t.run.Session.Secrets.With(ctx, t.shard.Partition, func() (err error) {
+		reply, err = t.run.core.OpenWaitpoint(ctx, enginerpc.OpenWaitpointCall{
+			Partition: t.shard.Partition, ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID,
+			LeaseEpoch: t.claimed.LeaseEpoch, AttemptID: t.claimed.AttemptID, Step: step, WaitpointID: id, WaitpointKey: submit.WaitpointKey(id),
+			ExpiresIn: within,
+		})
+		return err
+	})
+	if err != nil {
+		return "", stepError(ctx, err)
+	}
+	token, err := engine.SealToken(t.claimed.ExecutionID, reply.WaitpointID, reply.WaitpointToken)
+	if err != nil {
+		return "", err
+	}
+	return token.Reveal(), nil
+}
+
+// Emit implements activitycontext.Steps.
+func (e *execution) Emit(ctx context.Context, frame activitycontext.Frame) error {
+	return e.task.output().emit(ctx, frame)
+}
+
+var _ activitycontext.Steps = (*execution)(nil)
+
+// requireWaits refuses steps and waits in contract mode, where nothing keeps them.
+func (t *Task) requireWaits() error {
+	if !engine.Has[engine.WaitStore](t.run.Session.Backend) {
+		return activity.NonRetryable(fmt.Errorf("%w: steps and waits", engine.ErrNotInContract))
+	}
+	return nil
+}
+
+// stepError is what a function gets when the engine did not record its step.
+func stepError(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, enginecore.ErrJournalFull):
+		return activity.NonRetryable(activity.Category(err, engine.CategoryJournalFull))
+	case engine.IsUnavailable(err):
+		return err
+	case isFence(err):
+		return fmt.Errorf("%w: %w", engine.ErrLeaseLost, err)
+	}
+	return activity.NonRetryable(err)
+}
