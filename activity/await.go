@@ -145,8 +145,8 @@ func Within(d time.Duration) OpenOption {
 	return func(c *openConfig) { c.within = activityspec.Milliseconds(d) }
 }
 
-// OpenWaitpoint opens the waitpoint of the next Await (or AwaitSignals) of that name before the function waits there, and
-// returns its token, for an external system that sends the signal. A signal that arrives before the Await is kept.
+// OpenWaitpoint opens the waitpoint of the next Await (or AwaitSignals) of that name before the function waits there,
+// and returns its token, for an external system that sends the signal. A signal that arrives before the Await is kept.
 // Further calls before the Await, also after a retry, return the same token.
 //
 // To hand the token over only once, open the waitpoint and send the token in one step:

@@ -12,8 +12,8 @@
 //
 // # Names
 //
-// Names of activities, nodes, flows, steps, signals and dimensions have 1 to 128 characters out of A-Z, a-z, 0-9, '.', '_'
-// and '-'.
+// Names of activities, nodes, flows, steps, signals and dimensions have 1 to 128 characters out of A-Z, a-z, 0-9, '.',
+// '_' and '-'.
 //
 // # Delivery
 //

@@ -101,8 +101,8 @@ func Category(err error, name string) error {
 	return &categorized{err: err, name: recordtext.Line(name, maxCategory)}
 }
 
-// IsNonRetryable reports whether err, or an error in it, was marked by NonRetryable or is a *DecodeError, *EncodeError or
-// *BudgetError.
+// IsNonRetryable reports whether err, or an error in it, was marked by NonRetryable or is a *DecodeError, *EncodeError
+// or *BudgetError.
 func IsNonRetryable(err error) bool {
 	var mark *nonRetryable
 	var decode *DecodeError

@@ -13,8 +13,8 @@ const DefaultLane = activityspec.DefaultLane
 // MaxPriority is the highest priority; the lowest, and the default, is 0.
 const MaxPriority = activityspec.MaxPriority
 
-// Option configures an activity in New: Alias, WithCodec, and every ExecutionOption. Err of the activity reports invalid
-// values.
+// Option configures an activity in New: Alias, WithCodec, and every ExecutionOption. Err of the activity reports
+// invalid values.
 type Option interface {
 	applyActivity(*declaration)
 }

@@ -20,8 +20,8 @@ const MaxStep = 1 << 20
 // write it.
 //
 // The name identifies the step. Calls with the same name are told apart by their order, which must be the same in every
-// run of the function. The result is stored as JSON, at most MaxStep bytes. Outside a worker and activitytest, Step only
-// runs fn.
+// run of the function. The result is stored as JSON, at most MaxStep bytes. Outside a worker and activitytest, Step
+// only runs fn.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error)) (T, error) {
 	var zero T
 	fail := func(err error) (T, error) { return zero, fmt.Errorf("step %q: %w", name, err) }

@@ -61,8 +61,8 @@ func Decisive(names ...string) WaitOption {
 	return func(w *activityspec.Wait) { w.Decisive = append(w.Decisive, names...) }
 }
 
-// Timeout limits the wait, from the opening of the waitpoint on, at most to 10 years, and sets the effect of the timeout.
-// The default is no limit. Fractions of a millisecond are rounded up.
+// Timeout limits the wait, from the opening of the waitpoint on, at most to 10 years, and sets the effect of the
+// timeout. The default is no limit. Fractions of a millisecond are rounded up.
 func Timeout(limit time.Duration, then TimeoutBehavior) WaitOption {
 	return func(w *activityspec.Wait) {
 		w.Timeout, w.OnTimeout = activityspec.Milliseconds(limit), then

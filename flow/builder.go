@@ -16,8 +16,8 @@ type Builder[In, Out any] struct {
 	b *builder
 }
 
-// New begins a flow. Its name follows the rule of package activity. A flow has at most MaxNodes nodes, 50,000 edges, and 10,000
-// upstreams of one node.
+// New begins a flow. Its name follows the rule of package activity. A flow has at most MaxNodes nodes, 50,000 edges,
+// and 10,000 upstreams of one node.
 func New[In, Out any](name string, opts ...Option) *Builder[In, Out] {
 	b := &builder{
 		graph: flowgraph.Graph{
@@ -50,9 +50,9 @@ func (f *Builder[In, Out]) Input() Ref[In] {
 	return Ref[In]{owner: f.b, index: inputIndex}
 }
 
-// Node adds a node that runs an activity, and returns a reference to its result. The node starts when every node
-// whose result is bound in input, and every node given to After, has succeeded. A binding of another type than the
-// activity's input does not compile. Names are unique in a flow and follow the rule of package activity; the node's options
+// Node adds a node that runs an activity, and returns a reference to its result. The node starts when every node whose
+// result is bound in input, and every node given to After, has succeeded. A binding of another type than the activity's
+// input does not compile. Names are unique in a flow and follow the rule of package activity; the node's options
 // replace the activity's.
 func Node[I, O, In, Out any](f *Builder[In, Out], name string, a *activity.Activity[I, O], input Binding[I], opts ...NodeOption) Ref[O] {
 	if f == nil || f.b == nil {

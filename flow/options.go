@@ -104,8 +104,8 @@ func withTag(tags map[string]string, t TagOption) map[string]string {
 	return tags
 }
 
-// OrderOption creates edges without data. After, AfterEach, OnFailure and Always return it; it is an option of nodes and
-// of waitpoints.
+// OrderOption creates edges without data. After, AfterEach, OnFailure and Always return it; it is an option of nodes
+// and of waitpoints.
 type OrderOption struct {
 	kind flowgraph.EdgeKind
 	refs []Upstream
@@ -157,8 +157,8 @@ func upstreams[T any](refs []Ref[T]) []Upstream {
 }
 
 // Priority replaces the activities' priority for all nodes of the flow that have none of their own (activity.Priority),
-// 0 to activity.MaxPriority, higher first. It orders the eligible nodes of a lane. SetPriority of package runtime changes
-// the priority of a run.
+// 0 to activity.MaxPriority, higher first. It orders the eligible nodes of a lane. SetPriority of package runtime
+// changes the priority of a run.
 func Priority(p int) Option {
 	return flowOption(func(b *builder) { b.priority = &p })
 }

@@ -26,8 +26,8 @@ func Waitpoint[T, In, Out any](f *Builder[In, Out], name string, opts ...WaitOpt
 	return Ref[T]{owner: f.b, index: f.b.waitpoint(name, flowgraph.WaitSpec{Type: reflect.TypeFor[T]().String()}, opts)}
 }
 
-// WaitpointSignals is like Waitpoint, and its result is the list of all signals that ended the wait, in the order of their
-// arrival, with names and sources. After ResumeOnTimeout the list is empty.
+// WaitpointSignals is like Waitpoint, and its result is the list of all signals that ended the wait, in the order of
+// their arrival, with names and sources. After ResumeOnTimeout the list is empty.
 func WaitpointSignals[T, In, Out any](f *Builder[In, Out], name string, opts ...WaitOption) Ref[[]activity.Signal[T]] {
 	if f == nil || f.b == nil {
 		return Ref[[]activity.Signal[T]]{}
@@ -36,8 +36,8 @@ func WaitpointSignals[T, In, Out any](f *Builder[In, Out], name string, opts ...
 	return Ref[[]activity.Signal[T]]{owner: f.b, index: f.b.waitpoint(name, spec, opts)}
 }
 
-// WaitOption configures a waitpoint: After, AfterEach, OnFailure, Always, AfterAny, AfterQuorum, CancelRemaining, LetRun
-// and Tag, and every activity.WaitOption, such as activity.Signals or activity.Timeout.
+// WaitOption configures a waitpoint: After, AfterEach, OnFailure, Always, AfterAny, AfterQuorum, CancelRemaining,
+// LetRun and Tag, and every activity.WaitOption, such as activity.Signals or activity.Timeout.
 type WaitOption interface {
 	// WaitpointOption marks the options of waitpoints, of this package and of package activity. There are no others.
 	WaitpointOption(activityspec.Mark)

@@ -16,8 +16,8 @@ type testBudget struct {
 	keys       map[string]bool
 }
 
-// SetBudget gives the run of the function under test a budget with the dimension, or changes its hard limit; 0 is no limit.
-// Without any, ReportUsage and Reserve count nothing.
+// SetBudget gives the run of the function under test a budget with the dimension, or changes its hard limit; 0 is no
+// limit. Without any, ReportUsage and Reserve count nothing.
 func (s *Env) SetBudget(dimension string, hard int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,8 +21,8 @@ type Limit struct {
 	// AtOnce executions run at a time; 0 is no limit of that kind. An execution that waits for a signal, a delay or its
 	// next attempt is not running.
 	AtOnce int
-	// KeyFrom is where the flow's input, which must be JSON then, has the key: the names of nested fields. Empty is one limit
-	// for all.
+	// KeyFrom is where the flow's input, which must be JSON then, has the key: the names of nested fields. Empty is one
+	// limit for all.
 	KeyFrom []string
 
 	// Faults are those of the options that made the limit; Validate returns them with its own.

@@ -8,7 +8,8 @@ import (
 // Mark is a parameter of methods that mark option types: what has such a method is an option of this module.
 type Mark struct{}
 
-// Target is what an option of package activity changes: the options of an activity under declaration, or those of a node.
+// Target is what an option of package activity changes: the options of an activity under declaration, or those of a
+// node.
 type Target struct {
 	*Options
 	// Node is true for a node, which may replace what its activity says.

@@ -18,8 +18,8 @@ type Budget struct {
 	Name string
 	// Scope defines the runs that share it.
 	Scope BudgetScope
-	// KeyFrom is where the flow's input, which must be JSON then, has the key of a shared budget: the names of nested fields.
-	// Empty is one for all.
+	// KeyFrom is where the flow's input, which must be JSON then, has the key of a shared budget: the names of nested
+	// fields. Empty is one for all.
 	KeyFrom []string
 	// Limits are its dimensions, by name. A shared budget without any must be created by runtime's Client.CreateBudget.
 	Limits []BudgetLimit

@@ -112,8 +112,8 @@ func (n *Node) work() string {
 // ItemName is the node name of the i-th item of a Map in its child run, counted from 0.
 func ItemName(i int) string { return fmt.Sprintf("item-%d", i) }
 
-// ItemsGraph is the flow that the items of a Map node make: one node for each, without edges. name is that of the flow; the
-// items are JSON. The limit is added to each item when it is not nil.
+// ItemsGraph is the flow that the items of a Map node make: one node for each, without edges. name is that of the flow;
+// the items are JSON. The limit is added to each item when it is not nil.
 func (n *Node) ItemsGraph(name string, items []json.RawMessage, limit *activityspec.Limit) *Graph {
 	g := &Graph{Name: name, Codec: StoredCodec, Nodes: make([]Node, len(items))}
 	options := n.Options.Clone()

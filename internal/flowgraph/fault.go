@@ -45,7 +45,8 @@ type Fault struct {
 	Node string
 	// Path is the position in the node or flow, such as "input.files[2].shard" or "tags", possibly empty.
 	Path string
-	// Kind says what is wrong in general, such as "cycle" or "type mismatch". It is the same error for all faults of the kind.
+	// Kind says what is wrong in general, such as "cycle" or "type mismatch". It is the same error for all faults of
+	// the kind.
 	Kind error
 	// Detail describes what was found and what was expected, possibly empty.
 	Detail string

@@ -1,5 +1,5 @@
-// Package flowgraph is a flow without its Go types: its stored form, hash, validation and pictures. Package flow builds it;
-// package runtime stores and runs it.
+// Package flowgraph is a flow without its Go types: its stored form, hash, validation and pictures. Package flow builds
+// it; package runtime stores and runs it.
 package flowgraph
 
 import (
@@ -72,7 +72,7 @@ type Node struct {
 	// and only the Options Retry, Lane and Priority.
 	Sub *Graph
 	// Wait defines what a waitpoint waits for; nil for other nodes. A waitpoint has no input, its codec is JSON, and
-	// its Options are those of activity.DefaultOptions.
+	// its Options are those of WaitpointOptions.
 	Wait *WaitSpec
 	// Codec is the name of the codec of the node's input and result.
 	Codec string
@@ -82,8 +82,8 @@ type Node struct {
 	// Input defines the node's input.
 	Input Expr
 	// Upstreams are the edges that lead to the node: first those that carry data, in the order of InputNodes, then the
-	// others by kind (SuccessOnly, OnFailureOnly, AnyOutcome) and in the order of their declaration. Each upstream occurs
-	// once.
+	// others by kind (SuccessOnly, OnFailureOnly, AnyOutcome) and in the order of their declaration. Each upstream
+	// occurs once.
 	Upstreams []Edge
 	// Join decides from all edges whether the node starts.
 	Join Join

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Mermaid returns the graph as a Mermaid flowchart: one box for each node with its name, activity and join, a hexagon for
-// each waitpoint with the signals that count, a box with two borders for each map and sub-flow, solid arrows for data, dotted ones for order only, with the kind of the edge
-// where it is not success. Equal graphs give equal text.
+// Mermaid returns the graph as a Mermaid flowchart: one box for each node with its name, activity and join, a hexagon
+// for each waitpoint with the signals that count, a box with two borders for each map and sub-flow, solid arrows for
+// data, dotted ones for order only, with the kind of the edge where it is not success. Equal graphs give equal text.
 func (g *Graph) Mermaid() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\ntitle: %s\n---\nflowchart TD\n", AppendQuoted(nil, g.Name))

@@ -184,8 +184,8 @@ func (v *Validation) tags(node string, tags map[string]string) {
 	}
 }
 
-// CheckTags checks tags that a run of a flow gets beside those of its definition, by the rules of Tag: the error wraps ErrTag
-// and ErrLimit.
+// CheckTags validates the tags that a run of a flow gets in addition to those of its definition, by the rules of Tag.
+// Faults are of the kinds ErrTag and ErrLimit.
 func CheckTags(flowName string, tags map[string]string) error {
 	v := Validation{Faults: FaultList{Flow: flowName}}
 	v.tags("", tags)
