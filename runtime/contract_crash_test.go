@@ -157,7 +157,7 @@ func TestContractOnAPlainLibrary(t *testing.T) {
 		{"order.enter(c, A.lane_id, A.execution_id, { created_at = c.now, priority = priority })",
 			"order.enter(c, A.lane_id, A.execution_id, { created_at = c.now, priority = priority }, K.scheduling)"},
 		{"own_delay = true, values = { 'attempt_state', child.attempt_state }", "values = { 'attempt_state', child.attempt_state }"},
-		{"redis.call('ZREM', key.lane_delayed(c, lifecycle.lane(child)), child_id)", ""},
+		{"redis.call('ZREM', key.lane_delayed(c, record.lane(child)), child_id)", ""},
 	} {
 		require.Equal(t, 1, strings.Count(library, change[0]), change[0])
 		library = strings.Replace(library, change[0], change[1], 1)

@@ -15,7 +15,7 @@ import (
 // Every event that the library logs under a name of its own has a constant.
 func TestEveryEventIsNamed(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("event.go")
+	source, err := os.ReadFile(filepath.Join("runevent", "event.go"))
 	require.NoError(t, err)
 	event := regexp.MustCompile(`event_log\.add_for\(c, [a-z_.]+, '([a-z_]+)'|event_log\.add(?:_alone)?\(c, [a-z_.A-Z]+, '([a-z_]+)'`)
 	names := 0

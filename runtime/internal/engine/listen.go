@@ -136,7 +136,7 @@ func (h *hub) run() {
 		if pause > firstListenPause || errors.Is(err, errConnecting) {
 			level = slog.LevelDebug // an engine that stays away is told of once
 		}
-		h.logger.LogAttrs(h.ctx, level, "flowfabric: subscriptions lost, subscribing again", eventSubscriptionsLost.Attr(), slog.Any("error", err))
+		h.logger.LogAttrs(h.ctx, level, "flowfabric: subscriptions lost, subscribing again", EventSubscriptionsLost.Attr(), slog.Any("error", err))
 		timer := time.NewTimer(pause)
 		select {
 		case <-h.ctx.Done():

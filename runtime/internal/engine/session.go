@@ -151,7 +151,7 @@ func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 	for Pause(ctx, every); ctx.Err() == nil; Pause(ctx, every) {
 		if err := s.Core.Check(ctx); err != nil && ctx.Err() == nil {
 			s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: could not look at the server's library, it is tried again",
-				eventLibraryUnchecked.Attr(), slog.Any("error", err))
+				EventLibraryUnchecked.Attr(), slog.Any("error", err))
 		}
 	}
 }
