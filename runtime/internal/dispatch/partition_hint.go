@@ -8,8 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// laneLoad counts the shards of one lane in a dispatch queue, and the claims in flight that visit one of them which the server
-// chooses.
+// laneLoad counts the shards of one lane in a dispatch queue, and the claims in flight that visit one of them which the
+// server chooses.
 type laneLoad struct{ queued, hinted int }
 
 // unclaimed is how many more claims the shards are good for.
@@ -20,8 +20,8 @@ func (l laneLoad) withQueued(by int) laneLoad {
 	return l
 }
 
-// partitionHint lists the partitions of a lane where work may be waiting. The server picks the one that was visited longest ago by
-// any worker. The zero value leaves the choice to the claim. The engine reads the texts in ffx_claim.
+// partitionHint lists the partitions of a lane where work may be waiting. The server picks the one that was visited
+// longest ago by any worker. The zero value leaves the choice to the claim. The engine reads the texts in ffx_claim.
 type partitionHint struct {
 	Digits    string // one for each partition, by its index
 	RingSlots string // " <partition>@<slot> " for each digitAssigned
@@ -73,8 +73,8 @@ func (q *DispatchQueue) makeHint(lane enginecore.LaneID) partitionHint {
 	return partitionHint{string(digits), ringSlots.String(), q.version}
 }
 
-// resolveHint ends the use of a hint: the claim visited a shard, which leaves the queue unless there is a newer wake-up of it. It
-// reports whether the claim took executions that were set aside, too.
+// ResolveHint ends the use of a hint: the claim visited a shard, which leaves the queue unless there is a newer wake-up
+// of it. It reports whether the claim took executions that were set aside, too.
 func (q *DispatchQueue) ResolveHint(v ClaimTarget, at LaneShard) (setAside bool) {
 	if v.Digits == "" {
 		return v.SetAside
@@ -91,7 +91,7 @@ func (q *DispatchQueue) ResolveHint(v ClaimTarget, at LaneShard) (setAside bool)
 	return i < len(v.Digits) && v.Digits[i] >= digitSetAside
 }
 
-// dropHint ends the use of a hint by a claim of which it is not known which shard it visited.
+// DropHint ends the use of a hint by a claim of which it is not known which shard it visited.
 func (q *DispatchQueue) DropHint(v ClaimTarget) {
 	if v.Digits == "" {
 		return

@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// presenceEvery is how often a worker announces its presence to the others.
+	// PresenceEvery is how often a worker announces its presence to the others.
 	PresenceEvery = 15 * time.Second
 	// presenceLasts is how long a silent worker counts as present.
 	presenceTimeout = 3 * PresenceEvery
-	// announceWithin is how soon the workers that are present announce themselves to a new one. They do so at random times,
-	// once for all that came meanwhile.
+	// AnnounceWithin is how soon the workers that are present announce themselves to a new one. They do so at random
+	// times, once for all that came meanwhile.
 	AnnounceWithin = 250 * time.Millisecond
-	// minTurnInterval and maxTurnInterval bound the time between two turns, maxSlotTurnInterval among the workers of a slot of
-	// the wake ring. In between, it is claimsPerTurn times the duration of a claim.
+	// minTurnInterval and maxTurnInterval bound the time between two turns, maxSlotTurnInterval among the workers of a
+	// slot of the wake ring. In between, it is claimsPerTurn times the duration of a claim.
 	minTurnInterval     = 2 * time.Millisecond
 	maxTurnInterval     = 20 * time.Millisecond
 	maxSlotTurnInterval = 10 * time.Millisecond
 	claimsPerTurn       = 3
 )
 
-// peerSet tracks the other workers of each lane by their announcements. Peers answer a wake-up in turns: one at once, two a few
-// milliseconds later, then four, and so on, in an order that differs for each wake-up and that each worker computes by itself.
-// Workers of a slot of the wake ring answer one after the other. A worker that learns meanwhile that nothing is left does not
-// claim. The set may be out of date; that costs a claim or a few milliseconds.
+// PeerSet tracks the other workers of each lane by their announcements. Peers answer a wake-up in turns: one at once,
+// two a few milliseconds later, then four, and so on, in an order that differs for each wake-up and that each worker
+// computes by itself. Workers of a slot of the wake ring answer one after the other. A worker that learns meanwhile
+// that nothing is left does not claim. The set may be out of date; that costs a claim or a few milliseconds.
 type PeerSet struct {
 	self uint64
-	// changed has a value when peers have come or gone.
+	// Changed has a value when peers have come or gone.
 	Changed chan struct{}
 
 	mu        sync.Mutex
@@ -48,7 +48,7 @@ func NewPeerSet(self enginecore.WorkerInstanceID) *PeerSet {
 	return &PeerSet{self: stablehash.Of(string(self)), Changed: make(chan struct{}, 1), peers: make(map[enginecore.LaneID]map[string]peer)}
 }
 
-// add records that another worker of a lane is present, and reports whether it is new.
+// Add records that another worker of a lane is present, and reports whether it is new.
 func (s *PeerSet) Add(lane enginecore.LaneID, instance string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *PeerSet) Add(lane enginecore.LaneID, instance string, now time.Time) bo
 	return !known
 }
 
-// remove removes a peer that has announced that it leaves.
+// Remove removes a peer that has announced that it leaves.
 func (s *PeerSet) Remove(lane enginecore.LaneID, instance string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *PeerSet) Remove(lane enginecore.LaneID, instance string) {
 	signalChange(s.Changed)
 }
 
-// removeSilent removes peers that have not announced themselves for presenceTimeout.
+// RemoveSilent removes peers that have not announced themselves for presenceTimeout.
 func (s *PeerSet) RemoveSilent(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *PeerSet) RemoveSilent(now time.Time) {
 	}
 }
 
-// size is the number of other workers on the lane that has most.
+// Size is the number of other workers on the lane that has most.
 func (s *PeerSet) Size() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,14 +96,14 @@ func (s *PeerSet) Size() int {
 	return most
 }
 
-// observeClaim records how long a claim took.
+// ObserveClaim records how long a claim took.
 func (s *PeerSet) ObserveClaim(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.claimTime += (d - s.claimTime) / 8
 }
 
-// turnDelay returns how long this worker leaves a wake-up to others, and whether it is in one of the first two turns.
+// TurnDelay returns how long this worker leaves a wake-up to others, and whether it is in one of the first two turns.
 func (s *PeerSet) TurnDelay(lane enginecore.LaneID, message string) (wait time.Duration, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,15 +127,15 @@ func (s *PeerSet) turnInterval(most time.Duration) time.Duration {
 	return min(max(claimsPerTurn*s.claimTime, minTurnInterval), most)
 }
 
-// ring returns the wake ring of a lane.
+// Ring returns the wake ring of a lane.
 func (s *PeerSet) Ring(lane enginecore.LaneID) wakeRing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return newWakeRing(s.self, s.peers[lane])
 }
 
-// slotDelay returns how long this worker leaves a wake-up in a slot of the wake ring to the others of the slot, and after how long
-// it hands the wake-up on to all if none of them has claimed the work.
+// SlotDelay returns how long this worker leaves a wake-up in a slot of the wake ring to the others of the slot, and
+// after how long it hands the wake-up on to all if none of them has claimed the work.
 func (s *PeerSet) SlotDelay(lane enginecore.LaneID, slot int, at int64) (wait, handOff time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,37 +9,37 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// laneShard is the part of a lane that one partition holds. A claim takes work from one shard.
+// LaneShard is the part of a lane that one partition holds. A claim takes work from one shard.
 type LaneShard struct {
 	Lane      enginecore.LaneID
 	Partition enginecore.Partition
 }
 
-// claimTarget is the shard that a claim is about to be sent to, with what the call says about it.
+// ClaimTarget is the shard that a claim is about to be sent to, with what the call says about it.
 type ClaimTarget struct {
 	LaneShard
 	partitionHint
 	Slots    int  // reserved for the executions that the claim leases
 	SetAside bool // claim executions that were set aside, too
-	// shared is set when other workers got the wake-up as well, and have to be told when the claim leaves nothing.
+	// Shared is set when other workers got the wake-up as well, and have to be told when the claim leaves nothing.
 	Shared bool
-	// early is set when this worker claims before most others, which then have to be told when there was nothing.
+	// Early is set when this worker claims before most others, which then have to be told when there was nothing.
 	Early bool
-	// ringSlot is the slot of the wake ring in which the wake-up came, as text, so that the engine wakes more workers when the
-	// claim leaves work. It is empty when all workers got the wake-up: idle ones come anyway.
+	// RingSlot is the slot of the wake ring in which the wake-up came, as text, so that the engine wakes more workers
+	// when the claim leaves work. It is empty when all workers got the wake-up: idle ones come anyway.
 	RingSlot string
 }
 
-// pendingHandoff is a wake-up for which this worker is responsible, with few others: unless the work is claimed in time, the
-// worker hands the wake-up on to all.
+// pendingHandoff is a wake-up for which this worker is responsible, with few others: unless the work is claimed in
+// time, the worker hands the wake-up on to all.
 type pendingHandoff struct {
 	slot    string
 	timer   *time.Timer
 	handOff func()
 }
 
-// dispatchQueue holds what the dispatch loop of a worker decides by: its free slots, and the shards where work may be waiting. It is
-// safe for concurrent use.
+// DispatchQueue holds what the dispatch loop of a worker decides by: its free slots, and the shards where work may be
+// waiting. It is safe for concurrent use.
 type DispatchQueue struct {
 	Changed chan struct{} // has a value when there may be something to claim
 
@@ -66,8 +66,8 @@ func NewDispatchQueue(slots int) *DispatchQueue {
 	}
 }
 
-// addSetAside queues a shard where an execution was set aside that this worker can run. The claim takes it from there when a slot
-// is free: making it eligible earlier would let the worker that set it aside do so again.
+// AddSetAside queues a shard where an execution was set aside that this worker can run. The claim takes it from there
+// when a slot is free: making it eligible earlier would let the worker that set it aside do so again.
 func (q *DispatchQueue) AddSetAside(s LaneShard) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -75,16 +75,16 @@ func (q *DispatchQueue) AddSetAside(s LaneShard) {
 	q.enqueue(ClaimTarget{LaneShard: s})
 }
 
-// add queues a shard where work may be waiting. Shards are claimed from in the order in which they were added.
+// Add queues a shard where work may be waiting. Shards are claimed from in the order in which they were added.
 func (q *DispatchQueue) Add(s LaneShard) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.enqueue(ClaimTarget{LaneShard: s})
 }
 
-// addShared queues a shard for which all workers were woken. A worker with free slots waits for its turn, one without queues the
-// shard at once. turn returns how long to wait, and whether that is less than most others wait; it is called only when that
-// matters, since it looks at all peers.
+// AddShared queues a shard for which all workers were woken. A worker with free slots waits for its turn, one without
+// queues the shard at once. turn returns how long to wait, and whether that is less than most others wait; it is called
+// only when that matters, since it looks at all peers.
 func (q *DispatchQueue) AddShared(s LaneShard, turn func() (wait time.Duration, first bool)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -100,8 +100,8 @@ func (q *DispatchQueue) AddShared(s LaneShard, turn func() (wait time.Duration, 
 	q.enqueueAfter(wait, ClaimTarget{LaneShard: s, Shared: true, Early: first})
 }
 
-// addAssigned queues a shard after wait, for which only the few workers of a slot of the wake ring were woken. Unless this worker
-// claims from it, or learns that others did, handOff is called after patience.
+// AddAssigned queues a shard after wait, for which only the few workers of a slot of the wake ring were woken. Unless
+// this worker claims from it, or learns that others did, handOff is called after patience.
 func (q *DispatchQueue) AddAssigned(s LaneShard, slot int, wait, patience time.Duration, handOff func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -155,7 +155,7 @@ func (q *DispatchQueue) enqueueAfter(wait time.Duration, v ClaimTarget) {
 	q.delayed[v.LaneShard] = timer
 }
 
-// markEmpty removes a shard from which other workers have claimed all work.
+// MarkEmpty removes a shard from which other workers have claimed all work.
 func (q *DispatchQueue) MarkEmpty(s LaneShard) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -210,9 +210,9 @@ func (q *DispatchQueue) dropDelayed(s LaneShard) {
 	}
 }
 
-// take returns the target of the next claim, with slots reserved for it; false when there is none, or no slot. When several shards
-// of the lane wait and the server can choose among them (canChoose), the target has a partition hint, and the shards stay in the
-// queue until resolveHint learns which one the claim visited.
+// Take returns the target of the next claim, with slots reserved for it; false when there is none, or no slot. When
+// several shards of the lane wait and the server can choose among them (canChoose), the target has a partition hint,
+// and the shards stay in the queue until ResolveHint learns which one the claim visited.
 func (q *DispatchQueue) Take(canChoose bool) (v ClaimTarget, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -245,7 +245,7 @@ func (q *DispatchQueue) Take(canChoose bool) (v ClaimTarget, ok bool) {
 	return v, true
 }
 
-// finishClaim ends a claim and frees the slots that it left unused.
+// FinishClaim ends a claim and frees the slots that it left unused.
 func (q *DispatchQueue) FinishClaim(unused int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -256,7 +256,7 @@ func (q *DispatchQueue) FinishClaim(unused int) {
 	}
 }
 
-// releaseSlot frees a slot.
+// ReleaseSlot frees a slot.
 func (q *DispatchQueue) ReleaseSlot() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -266,7 +266,7 @@ func (q *DispatchQueue) ReleaseSlot() {
 	}
 }
 
-// reserve takes up to n free slots. The caller frees those that it does not use with restore.
+// Reserve takes up to n free slots. The caller frees those that it does not use with restore.
 func (q *DispatchQueue) Reserve(n int) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -278,7 +278,7 @@ func (q *DispatchQueue) Reserve(n int) int {
 	return n
 }
 
-// restore frees slots that were reserved.
+// Restore frees slots that were reserved.
 func (q *DispatchQueue) Restore(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -288,14 +288,14 @@ func (q *DispatchQueue) Restore(n int) {
 	}
 }
 
-// hasWaiting reports whether a shard waits for a slot.
+// HasWaiting reports whether a shard waits for a slot.
 func (q *DispatchQueue) HasWaiting() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.queue) > 0
 }
 
-// close empties the queue for good, and hands pending wake-ups on to other workers.
+// Close empties the queue for good, and hands pending wake-ups on to other workers.
 func (q *DispatchQueue) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

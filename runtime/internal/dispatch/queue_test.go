@@ -38,8 +38,8 @@ func TestQueueVisitsInTurn(t *testing.T) {
 	require.Len(t, last, shards)
 }
 
-// Where the server chooses which shard a claim visits, each lane has its turn, no more claims are in flight than shards wait, and
-// a wake-up of a shard during a claim makes for another one.
+// Where the server chooses which shard a claim visits, each lane has its turn, no more claims are in flight than shards
+// wait, and a wake-up of a shard during a claim makes for another one.
 func TestQueueLeavesTheChoice(t *testing.T) {
 	t.Parallel()
 	at := func(lane enginecore.LaneID, i int) LaneShard {

@@ -1,19 +1,20 @@
 package dispatch
 
 const (
-	// ringSlotMS and ringSlots are those of the library: the call that makes work publishes the wake-up in the slot of its time.
+	// ringSlotMS and ringSlots are those of the library: the call that makes work publishes the wake-up in the slot of
+	// its time.
 	ringSlotMS, ringSlots = 20, 256
-	// wakeFanout is how many workers listen to a slot, as the library has it. The second and third take over when the first is
-	// gone, busy or slow.
+	// wakeFanout is how many workers listen to a slot, as the library has it. The second and third take over when the
+	// first is gone, busy or slow.
 	wakeFanout = 3
 )
 
-// wakeRing assigns the workers of a lane to time slots, so that a wake-up goes to a few workers and not to all. It is published in
-// the slot of its time, to which wakeFanout workers listen. While there are not more workers than that, no slot has listeners,
-// and wake-ups go to all.
+// wakeRing assigns the workers of a lane to time slots, so that a wake-up goes to a few workers and not to all. It is
+// published in the slot of its time, to which wakeFanout workers listen. While there are not more workers than that, no
+// slot has listeners, and wake-ups go to all.
 //
-// Each worker computes the ring by itself from the peers that it knows. When they disagree, a slot has fewer or more listeners, and
-// a wake-up in a slot without any goes to all: that costs claims, but loses nothing.
+// Each worker computes the ring by itself from the peers that it knows. When they disagree, a slot has fewer or more
+// listeners, and a wake-up in a slot without any goes to all: that costs claims, but loses nothing.
 type wakeRing struct {
 	workers int
 	self    int // position of this worker among them, by its hash
@@ -29,7 +30,7 @@ func newWakeRing(self uint64, peers map[string]peer) wakeRing {
 	return r
 }
 
-// slots returns the slots to which this worker listens.
+// Slots returns the slots to which this worker listens.
 func (r wakeRing) Slots() []int {
 	if r.workers <= wakeFanout {
 		return nil
@@ -48,8 +49,8 @@ func (r wakeRing) rank(slot int) int {
 	return ((r.self-slot)%r.workers + r.workers) % r.workers
 }
 
-// turn is how many workers of a slot answer a wake-up of a time (Unix ms) before this one. Which is first changes with each time
-// round the ring, so that all get their share whatever their number.
+// turn is how many workers of a slot answer a wake-up of a time (Unix ms) before this one. Which is first changes with
+// each time round the ring, so that all get their share whatever their number.
 func (r wakeRing) turn(slot int, at int64) int {
 	rank := r.rank(slot)
 	if rank >= wakeFanout {

@@ -9,9 +9,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// backend answers the calls that clients, workers and keepers make to every engine. The composite functions of the library
-// answer each of them with one call; contract mode puts the same together from ff_* functions. What only some backends can do
-// is a capability: see capability. Errors are those of enginecore in both.
+// Backend answers the calls that clients, workers and keepers make to every engine. The composite functions of the
+// library answer each of them with one call; contract mode puts the same together from ff_* functions. What only some
+// backends can do is a capability: see capability. Errors are those of enginecore in both.
 type Backend interface {
 	SubmitFlow(context.Context, enginerpc.SubmitFlowCall) (enginerpc.SubmitFlowReply, error)
 	CancelFlow(context.Context, enginerpc.CancelFlowCall) (enginerpc.CancelFlowReply, error)
@@ -20,7 +20,7 @@ type Backend interface {
 	DescribeFlow(context.Context, enginerpc.DescribeFlowCall) (enginerpc.DescribeFlowReply, error)
 	ListRuns(context.Context, enginerpc.ListRunsCall) (enginerpc.ListRunsReply, error)
 	ReadEvents(context.Context, enginerpc.ReadEventsCall) (enginerpc.ReadEventsReply, error)
-	// awaitEvents returns when a run may have events after the given one ("" is before its first).
+	// AwaitEvents returns when a run may have events after the given one ("" is before its first).
 	AwaitEvents(ctx context.Context, news *Tail, p enginecore.Partition, id enginecore.FlowID, after string) error
 
 	Claim(context.Context, enginerpc.ClaimCall) (enginerpc.ClaimReply, error)
@@ -30,25 +30,27 @@ type Backend interface {
 	Fail(context.Context, enginerpc.FailCall) (enginerpc.FailReply, error)
 	Release(context.Context, enginerpc.ReleaseCall) (enginerpc.ReleaseReply, error)
 	Announce(context.Context, enginerpc.AnnounceCall) (enginerpc.AnnounceReply, error)
-	// renewAll renews the leases of several partitions. The replies are in the order of the calls; the error joins theirs.
+	// RenewAll renews the leases of several partitions. The replies are in the order of the calls; the error joins
+	// theirs.
 	RenewAll(context.Context, []enginerpc.RenewCall) ([]CallResult[enginerpc.RenewReply], error)
-	// claimable returns keys of a lane in a partition, of which one exists when there is something to claim.
+	// Claimable returns keys of a lane in a partition, of which one exists when there is something to claim.
 	Claimable(p enginecore.Partition, lane enginecore.LaneID) []string
-	// pollEvery is how often a worker has to look for work that no message announces; 0 when all of it is announced.
+	// PollEvery is how often a worker has to look for work that no message announces; 0 when all of it is announced.
 	PollEvery() time.Duration
 
-	// tickTasks lists the maintenance tasks that Tick and keepAll do.
+	// TickTasks lists the maintenance tasks that Tick and KeepAll do.
 	TickTasks() []TaskID
 	Tick(context.Context, enginerpc.TickCall) (enginerpc.TickReply, error)
-	// keepAll does what is due in several partitions. The replies are in the order of the calls; the error joins theirs.
+	// KeepAll does what is due in several partitions. The replies are in the order of the calls; the error joins
+	// theirs.
 	KeepAll(context.Context, []enginerpc.KeepCall) ([]CallResult[enginerpc.KeepReply], error)
 	EndLeases(context.Context, enginerpc.EndLeasesCall) (enginerpc.EndLeasesReply, error)
 }
 
-// tickLimit bounds the items that one tick works on, so that it stays well below 5 ms of the server's time.
+// TickLimit bounds the items that one tick works on, so that it stays well below 5 ms of the server's time.
 const TickLimit = 128
 
-// callResult is the reply of one of several calls, or its error.
+// CallResult is the reply of one of several calls, or its error.
 type CallResult[R any] struct {
 	Reply R
 	Err   error
@@ -59,7 +61,7 @@ type pipeliner interface {
 	Pipeline() *enginerpc.Pipeline
 }
 
-// sendAll sends independent calls in one go. Each result carries its error; the error joins them.
+// SendAll sends independent calls in one go. Each result carries its error; the error joins them.
 func SendAll[R any, C enginerpc.Call[R]](ctx context.Context, p pipeliner, calls []C) ([]CallResult[R], error) {
 	pipeline := p.Pipeline()
 	replies := make([]*enginerpc.Result[R], len(calls))
@@ -74,8 +76,8 @@ func SendAll[R any, C enginerpc.Call[R]](ctx context.Context, p pipeliner, calls
 	return results, err
 }
 
-// nativeBackend is the backend of an engine with the whole library. It has all capabilities but overdueIndexes,
-// laneDirectory and completionFollower, which are parts of its tick and of its calls.
+// nativeBackend is the backend of an engine with the whole library. It has all capabilities but OverdueIndexes,
+// LaneDirectory and CompletionFollower, which are parts of its tick and of its calls.
 type nativeBackend struct{ *enginerpc.Conn }
 
 var _ interface {

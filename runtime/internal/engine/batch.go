@@ -11,20 +11,21 @@ import (
 // maxBatchesInFlight bounds the calls for one key that are in flight at a time, where overflow allows more than one.
 const maxBatchesInFlight = 2
 
-// batcher joins requests of several goroutines that have a key in common into one call (group commit). A request is sent at once
-// while no call for its key is in flight, after one Gosched, so that goroutines that became runnable together share the call.
-// Requests that come while a call is in flight wait and go with the next one.
+// Batcher joins requests of several goroutines that have a key in common into one call (group commit). A request is
+// sent at once while no call for its key is in flight, after one Gosched, so that goroutines that became runnable
+// together share the call. Requests that come while a call is in flight wait and go with the next one.
 type Batcher[K comparable, Req, Res any] struct {
-	// single sends one request, in the goroutine and with the context of its caller.
+	// Single sends one request, in the goroutine and with the context of its caller.
 	Single func(context.Context, K, Req) Res
-	// multi sends several requests and returns their results in the same order. Its context lives while that of any caller does.
+	// Multi sends several requests and returns their results in the same order. Its context lives while that of any
+	// caller does.
 	Multi func(context.Context, K, []Req) []Res
-	// maxRequests bounds the requests of one call.
+	// MaxRequests bounds the requests of one call.
 	MaxRequests func(K) int
 	// maxBytes bounds the sum of the sizes of the requests of one call that brings several; without size, nothing does.
 	Size     func(*Req) int
 	MaxBytes int
-	// overflow is the number of waiting requests from which a second call goes beside the one in flight; 0 is never.
+	// Overflow is the number of waiting requests from which a second call goes beside the one in flight; 0 is never.
 	Overflow int
 
 	Mu        sync.Mutex
@@ -52,8 +53,8 @@ type batchDelivery[Req, Res any] struct {
 	res   Res
 }
 
-// do sends a request and returns its result. The error is the cause of ctx, when ctx ends while the request waits or is part of a
-// call with others; the request may then have been sent all the same.
+// Do sends a request and returns its result. The error is the cause of ctx, when ctx ends while the request waits or is
+// part of a call with others; the request may then have been sent all the same.
 func (b *Batcher[K, Req, Res]) Do(ctx context.Context, key K, req Req) (Res, error) {
 	mine := &batchEntry[Req, Res]{ctx: ctx, req: req}
 	if b.tryLead(key, mine) {
@@ -105,7 +106,8 @@ func (b *Batcher[K, Req, Res]) takeOthers(key K, first *batchEntry[Req, Res]) []
 	return others
 }
 
-// split divides the waiting requests into those that go with the first one, if there is one, and the rest. It needs the lock.
+// split divides the waiting requests into those that go with the first one, if there is one, and the rest. It needs the
+// lock.
 func (b *Batcher[K, Req, Res]) split(key K, waiting []*batchEntry[Req, Res], first *batchEntry[Req, Res]) (taken, rest []*batchEntry[Req, Res]) {
 	room, bytes := b.MaxRequests(key), 0
 	if first != nil {
@@ -131,7 +133,8 @@ func (b *Batcher[K, Req, Res]) sizeOf(entry *batchEntry[Req, Res]) int {
 	return b.Size(&entry.req)
 }
 
-// flush lets waiting requests go when no call is in flight, or when enough of them wait for another call. It needs the lock.
+// flush lets waiting requests go when no call is in flight, or when enough of them wait for another call. It needs the
+// lock.
 func (b *Batcher[K, Req, Res]) flush(key K, line batchLine[Req, Res]) batchLine[Req, Res] {
 	enough := b.Overflow > 0 && len(line.Waiting) >= b.Overflow && line.inFlight < maxBatchesInFlight
 	if len(line.Waiting) == 0 || line.inFlight > 0 && !enough {
@@ -184,7 +187,8 @@ func (b *Batcher[K, Req, Res]) await(key K, mine *batchEntry[Req, Res]) (Res, er
 	return b.sendBatch(key, delivery.batch), nil
 }
 
-// withdraw takes back a request whose caller waits no more. It reports whether something has been delivered to it already.
+// withdraw takes back a request whose caller waits no more. It reports whether something has been delivered to it
+// already.
 func (b *Batcher[K, Req, Res]) withdraw(key K, mine *batchEntry[Req, Res], delivery *batchDelivery[Req, Res]) (delivered bool) {
 	b.Mu.Lock()
 	defer b.Mu.Unlock()
@@ -245,8 +249,8 @@ func (b *Batcher[K, Req, Res]) mailbox() chan batchDelivery[Req, Res] {
 	return make(chan batchDelivery[Req, Res], 1)
 }
 
-// anyAlive returns a context for a call on behalf of several callers: it ends when the contexts of all of them have, or with cancel,
-// which has to be called when the call is over.
+// anyAlive returns a context for a call on behalf of several callers: it ends when the contexts of all of them have, or
+// with cancel, which has to be called when the call is over.
 func anyAlive[T any](callers []T, contextOf func(T) context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancel(context.Background())
 	var left atomic.Int64

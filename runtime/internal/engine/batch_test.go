@@ -124,7 +124,8 @@ func (b *batchBench) requireIdle(t *testing.T) {
 	require.Empty(t, b.Lines)
 }
 
-// bothContexts runs a test with callers whose contexts can end, for whom a goroutine sends, and with others, who send themselves.
+// bothContexts runs a test with callers whose contexts can end, for whom a goroutine sends, and with others, who send
+// themselves.
 func bothContexts(t *testing.T, test func(*testing.T, context.Context)) {
 	t.Parallel()
 	t.Run("contexts that can end", func(t *testing.T) {
@@ -135,7 +136,8 @@ func bothContexts(t *testing.T, test func(*testing.T, context.Context)) {
 	})
 }
 
-// One call is in flight at a time; requests that come meanwhile go with the next one, in their order, within its bounds.
+// One call is in flight at a time; requests that come meanwhile go with the next one, in their order, within its
+// bounds.
 func TestBatchesFollowEachOther(t *testing.T) {
 	bothContexts(t, func(t *testing.T, ctx context.Context) {
 		b := newBatchBench(3, 100, 0)
@@ -167,8 +169,8 @@ func TestBatchesOfOtherKeys(t *testing.T) {
 	})
 }
 
-// A second call goes beside the one in flight as soon as enough requests wait, but no third. When one of two calls ends, what
-// waits goes beside the other only if it is enough.
+// A second call goes beside the one in flight as soon as enough requests wait, but no third. When one of two calls
+// ends, what waits goes beside the other only if it is enough.
 func TestBatchesAbreast(t *testing.T) {
 	bothContexts(t, func(t *testing.T, ctx context.Context) {
 		b := newBatchBench(16, 100, 3)

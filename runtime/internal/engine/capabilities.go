@@ -10,8 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// capability returns what a backend can do besides the calls that every backend answers: C is one of the interfaces below. For
-// a backend without it, the error is ErrNotInContract. Nothing else finds out what a backend lacks.
+// Capability returns what a backend can do besides the calls that every backend answers: C is one of the interfaces
+// below. For a backend without it, the error is ErrNotInContract. Nothing else finds out what a backend lacks.
 func Capability[C any](b Backend) (C, error) {
 	c, ok := b.(C)
 	if !ok {
@@ -20,13 +20,13 @@ func Capability[C any](b Backend) (C, error) {
 	return c, nil
 }
 
-// has reports whether a backend has a capability.
+// Has reports whether a backend has a capability.
 func Has[C any](b Backend) bool {
 	_, ok := b.(C)
 	return ok
 }
 
-// runControl changes runs beyond cancelling them as a whole.
+// RunControl changes runs beyond cancelling them as a whole.
 type RunControl interface {
 	CancelNode(context.Context, enginerpc.CancelNodeCall) (enginerpc.CancelNodeReply, error)
 	SetPriority(context.Context, enginerpc.SetPriorityCall) (enginerpc.SetPriorityReply, error)
@@ -34,25 +34,25 @@ type RunControl interface {
 	PurgeFlow(context.Context, enginerpc.PurgeFlowCall) (enginerpc.PurgeFlowReply, error)
 }
 
-// runIndex finds runs by flow, tag and state in lists that are kept for that; ListRuns searches them.
+// RunIndex finds runs by flow, tag and state in lists that are kept for that; ListRuns searches them.
 type RunIndex interface {
 	pipeliner
 	ReadResults(context.Context, enginerpc.ReadResultsCall) (enginerpc.ReadResultsReply, error)
 }
 
-// waitStore keeps steps, waits and waitpoints of executions.
+// WaitStore keeps steps, waits and waitpoints of executions.
 type WaitStore interface {
 	Suspend(context.Context, enginerpc.SuspendCall) (enginerpc.SuspendReply, error)
 	RecordStep(context.Context, enginerpc.RecordStepCall) (enginerpc.RecordStepReply, error)
 	ListWaitpoints(context.Context, enginerpc.ListWaitpointsCall) (enginerpc.ListWaitpointsReply, error)
 }
 
-// pauseStore lists what is paused in a partition.
+// PauseStore lists what is paused in a partition.
 type PauseStore interface {
 	Pauses(context.Context, enginerpc.PausesCall) (enginerpc.PausesReply, error)
 }
 
-// budgetStore keeps budgets with limits and counts their use.
+// BudgetStore keeps budgets with limits and counts their use.
 type BudgetStore interface {
 	SetBudget(context.Context, enginerpc.SetBudgetCall) (enginerpc.SetBudgetReply, error)
 	GetBudgets(context.Context, enginerpc.GetBudgetsCall) (enginerpc.GetBudgetsReply, error)
@@ -61,7 +61,7 @@ type BudgetStore interface {
 	RemoveBudget(context.Context, enginerpc.RemoveBudgetCall) (enginerpc.RemoveBudgetReply, error)
 }
 
-// scheduleCalls keeps schedules.
+// ScheduleCalls keeps schedules.
 type ScheduleCalls interface {
 	ReadSchedule(context.Context, enginerpc.ReadScheduleCall) (enginerpc.ReadScheduleReply, error)
 	ListSchedules(context.Context, enginerpc.ListSchedulesCall) (enginerpc.ListSchedulesReply, error)
@@ -69,23 +69,23 @@ type ScheduleCalls interface {
 	DeleteSchedule(context.Context, enginerpc.DeleteScheduleCall) (enginerpc.DeleteScheduleReply, error)
 }
 
-// limitStore admits executions that wait for slots of limits, and finds the next one to grant.
+// LimitStore admits executions that wait for slots of limits, and finds the next one to grant.
 type LimitStore interface {
 	Exchange(context.Context, enginerpc.ExchangeCall) (enginerpc.ExchangeReply, error)
 	GrantNext(context.Context, enginerpc.GrantNextCall) (enginerpc.GrantNextReply, error)
 }
 
-// grantedClaims claims by a grant.
+// GrantedClaims claims by a grant.
 type GrantedClaims interface {
 	ClaimGranted(context.Context, enginerpc.ClaimGrantedCall) (enginerpc.ClaimGrantedReply, error)
 }
 
-// batchedStarts submits several runs of a flow with one call.
+// BatchedStarts submits several runs of a flow with one call.
 type BatchedStarts interface {
 	SubmitMany(context.Context, enginerpc.SubmitManyCall) (enginerpc.SubmitManyReply, error)
 }
 
-// batchedCompletions commits several results with one call.
+// BatchedCompletions commits several results with one call.
 type BatchedCompletions interface {
 	CompleteMany(context.Context, enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error)
 }
@@ -93,13 +93,13 @@ type BatchedCompletions interface {
 // partitionChoice marks a backend whose Claim takes several partitions and picks one of those on its server.
 type partitionChoice interface{ choosesPartitions() }
 
-// compositeLibrary is the function library of this project, which can be replaced by another build.
+// CompositeLibrary is the function library of this project, which can be replaced by another build.
 type CompositeLibrary interface {
 	Version(context.Context, enginerpc.VersionCall) (enginerpc.VersionReply, error)
 }
 
-// maintenance repairs records and indexes and removes what was kept long enough. Its calls are sent together, for several
-// partitions.
+// Maintenance repairs records and indexes and removes what was kept long enough. Its calls are sent together, for
+// several partitions.
 type Maintenance interface {
 	pipeliner
 	DropAdmissions(context.Context, enginerpc.DropAdmissionsCall) (enginerpc.DropAdmissionsReply, error)
@@ -107,36 +107,36 @@ type Maintenance interface {
 	BudgetDone(context.Context, enginerpc.BudgetDoneCall) (enginerpc.BudgetDoneReply, error)
 }
 
-// overdueIndexes works off indexes of a backend whose tick does not.
+// OverdueIndexes works off indexes of a backend whose tick does not.
 type OverdueIndexes interface {
 	Overdue() []OverdueIndex
 }
 
-// overdueIndex is an index, ordered by time, of entries that a task has to work off.
+// OverdueIndex is an index, ordered by time, of entries that a task has to work off.
 type OverdueIndex struct {
 	Task   TaskID
 	Family enginecore.Family
-	// every is how often a partition is looked at.
+	// Every is how often a partition is looked at.
 	Every time.Duration
-	// key is the key of the index in a partition.
+	// Key is the key of the index in a partition.
 	Key func(enginecore.Partition) string
-	// work works off entries that are due and returns how many were worked off.
+	// Work works off entries that are due and returns how many were worked off.
 	Work func(ctx context.Context, p enginecore.Partition, due []string, now time.Time) (int64, error)
 }
 
-// laneDirectory knows lanes that executions use.
+// LaneDirectory knows lanes that executions use.
 type LaneDirectory interface {
-	// knownLanes returns the lanes that were seen so far, with more of them, in order.
+	// KnownLanes returns the lanes that were seen so far, with more of them, in order.
 	KnownLanes(more []enginecore.LaneID) []enginecore.LaneID
 }
 
-// completionFollower finishes what follows from the end of an execution where the process that ended it does not.
+// CompletionFollower finishes what follows from the end of an execution where the process that ended it does not.
 type CompletionFollower interface {
-	// followCompletions works until ctx ends.
+	// FollowCompletions works until ctx ends.
 	FollowCompletions(ctx context.Context)
 }
 
-// isOneServer reports whether a claim can leave it to the server which partition it visits: one server has all of them.
+// IsOneServer reports whether a claim can leave it to the server which partition it visits: one server has all of them.
 func (s *Session) IsOneServer() bool {
 	return Has[partitionChoice](s.Backend) && s.Client.Mode() != rueidis.ClientModeCluster
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// childRuns links nodes with the runs that they stand for, and reads the results of such runs.
+// ChildRuns links nodes with the runs that they stand for, and reads the results of such runs.
 type ChildRuns interface {
 	Backend
 	LinkChild(context.Context, enginerpc.LinkChildCall) (enginerpc.LinkChildReply, error)
@@ -21,10 +21,10 @@ type ChildRuns interface {
 	PurgeFlow(context.Context, enginerpc.PurgeFlowCall) (enginerpc.PurgeFlowReply, error)
 }
 
-// childLost is the outcome of the run of a node that is not there any more.
+// ChildLost is the outcome of the run of a node that is not there any more.
 const ChildLost = "lost"
 
-// cancelChildRun cancels the run of a node with its members. A run that is over, or not there, is no error.
+// CancelChildRun cancels the run of a node with its members. A run that is over, or not there, is no error.
 func CancelChildRun(ctx context.Context, b Backend, p enginecore.Partition, id enginecore.FlowID, reason string) error {
 	for {
 		reply, err := b.CancelFlow(ctx, enginerpc.CancelFlowCall{Partition: p, FlowID: id, Reason: reason, Actor: "parent"})

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// connect returns a connection on which the server has answered. A network or a proxy may take connections that lead nowhere.
+// connect returns a connection on which the server has answered. A network or a proxy may take connections that lead
+// nowhere.
 func connect(ctx context.Context, address string, by *net.Dialer, secure *tls.Config) (net.Conn, error) {
 	timeout := cmp.Or(by.Timeout, connectTimeout)
 	ctx, cancel := context.WithTimeout(ctx, timeout)

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Dedicate implements rueidis.Client. Commands on the connection wait for it, as long as their contexts live, while it is being
-// made; rueidis hands over one that is broken instead.
+// Dedicate implements rueidis.Client. Commands on the connection wait for it, as long as their contexts live, while it
+// is being made; rueidis hands over one that is broken instead.
 func (c pinnedReads) Dedicate() (rueidis.DedicatedClient, func()) {
 	wire, release := c.Client.Dedicate()
 	if c.dialer == nil {

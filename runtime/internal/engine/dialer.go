@@ -14,27 +14,29 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// defaultLease is the lease of workers and of claims without one.
+// DefaultLease is the lease of workers and of claims without one.
 const DefaultLease = 10 * time.Second
 
 const (
-	// pingAfter is how long a connection is idle before the client library asks whether the server is there. It looks once in
-	// that time, so the question comes at most two of them after the last answer.
+	// pingAfter is how long a connection is idle before the client library asks whether the server is there. It looks
+	// once in that time, so the question comes at most two of them after the last answer.
 	pingAfter = 500 * time.Millisecond
 	// noticeWithin bounds the time after which a server that has fallen silent is noticed.
 	noticeWithin = DefaultLease / 3
 
 	// connectTimeout bounds one attempt to connect, up to the first answer of the server.
 	connectTimeout = 5 * time.Second
-	// connectAgain is the time after which another attempt is made beside those that have no answer yet: they may never get one.
+	// connectAgain is the time after which another attempt is made beside those that have no answer yet: they may never
+	// get one.
 	connectAgain = time.Second
-	// maxConnects bounds the attempts beside those that somebody waits for, and the connections that nobody has fetched.
+	// maxConnects bounds the attempts beside those that somebody waits for, and the connections that nobody has
+	// fetched.
 	maxConnects = 4
 	// keepConnected is how long a connection that nobody has fetched is kept.
 	keepConnected = 5 * time.Second
 
-	// callWait and plainWait bound how long a call, and whatever comes without a context, hold others up when they are the
-	// first to need a connection.
+	// callWait and plainWait bound how long a call, and whatever comes without a context, hold others up when they are
+	// the first to need a connection.
 	callWait  = 20 * time.Millisecond
 	plainWait = 100 * time.Millisecond
 )
@@ -47,10 +49,10 @@ var errNoAnswer = errors.New("no answer in time")
 
 // dialer makes the connections of a client library's client.
 //
-// The library makes a connection in the call that needs it first, which all others that need it wait for, whatever becomes of
-// their contexts. So connections are made in goroutines of the dialer, up to the first answer of the server, and the first
-// call that needs one returns with errConnecting unless it is there at once. From then on busy says that calls have to be made
-// where waiting can be left: see pinnedReads.
+// The library makes a connection in the call that needs it first, which all others that need it wait for, whatever
+// becomes of their contexts. So connections are made in goroutines of the dialer, up to the first answer of the server,
+// and the first call that needs one returns with errConnecting unless it is there at once. From then on busy says that
+// calls have to be made where waiting can be left: see pinnedReads.
 type dialer struct {
 	ctx  context.Context // ends with the dialer
 	stop context.CancelFunc
@@ -79,8 +81,8 @@ type readyConn struct {
 	expiry *time.Timer
 }
 
-// newClient makes a client and, unless it is that of an engine in this process, the dialer of its connections. It ends with ctx if
-// the client is not made by then. Both are closed by closeClient.
+// newClient makes a client and, unless it is that of an engine in this process, the dialer of its connections. It ends
+// with ctx if the client is not made by then. Both are closed by closeClient.
 func newClient(ctx context.Context, option rueidis.ClientOption, embedded bool) (rueidis.Client, *dialer, error) {
 	if embedded {
 		client, err := rueidis.NewClient(option)
@@ -112,8 +114,8 @@ func newClient(ctx context.Context, option rueidis.ClientOption, embedded bool) 
 	return client, d, nil
 }
 
-// timely sets the timeouts of connections that the URL leaves open, and returns the time within which a server that has fallen
-// silent is noticed.
+// timely sets the timeouts of connections that the URL leaves open, and returns the time within which a server that has
+// fallen silent is noticed.
 func timely(option *rueidis.ClientOption) time.Duration {
 	if option.ConnWriteTimeout <= 0 {
 		option.ConnWriteTimeout = noticeWithin - 2*pingAfter
@@ -219,7 +221,7 @@ func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, secur
 	}
 }
 
-// join enters somebody who waits for a connection to a server, and returns how many attempts have failed so far.
+// Join enters somebody who waits for a connection to a server, and returns how many attempts have failed so far.
 func (d *dialer) Join(address string) (p *endpoint, failed int, opening bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

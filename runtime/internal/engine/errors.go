@@ -6,8 +6,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// Errors of runs and workers, for errors.Is. Those of the connection are enginecore's: ErrUnavailable, and with it ErrFull where a
-// server takes in nothing for want of memory or disk; ErrOutcomeUnknown, ErrUnauthorized.
+// Errors of runs and workers, for errors.Is. Those of the connection are enginecore's: ErrUnavailable, and with it
+// ErrFull where a server takes in nothing for want of memory or disk; ErrOutcomeUnknown, ErrUnauthorized.
 var (
 	// ErrRunID marks a run id that is empty, longer than MaxRunID, not valid UTF-8 or has control characters.
 	ErrRunID = errors.New("bad run id")
@@ -17,7 +17,8 @@ var (
 	ErrRunNotFound = errors.New("no such run")
 	// ErrRunOpen is returned by Purge and Rerun when the run is not over.
 	ErrRunOpen = errors.New("run is not over")
-	// ErrNothingToRerun is returned by Rerun when its scope holds no node, and of a run that was stopped before all of it was submitted.
+	// ErrNothingToRerun is returned by Rerun when its scope holds no node, and of a run that was stopped before all of
+	// it was submitted.
 	ErrNothingToRerun = errors.New("nothing to run again")
 	// ErrRerunLimit is returned by Rerun when a node has been run again as often as it may.
 	ErrRerunLimit = errors.New("run again too often")
@@ -33,8 +34,8 @@ var (
 	ErrRunCancelled = errors.New("run was cancelled")
 	// ErrRunExpired matches the *RunError of a run that exceeded its deadline.
 	ErrRunExpired = errors.New("run exceeded its deadline")
-	// ErrNoResult is returned by Result when the run is over without a failure, but the node whose result it returns did
-	// not run: only a replay of single nodes with other tools leads there.
+	// ErrNoResult is returned by Result when the run is over without a failure, but the node whose result it returns
+	// did not run: only a replay of single nodes with other tools leads there.
 	ErrNoResult = errors.New("run has no result, its result node did not succeed")
 	// ErrTooLarge marks an input or a result above its limit.
 	ErrTooLarge = errors.New("too large")
@@ -45,15 +46,16 @@ var (
 	ErrWorkerConfig = errors.New("bad worker configuration")
 )
 
-// ErrNotInContract is returned in contract mode by everything that needs more than the contract has: by Start for such a flow, by
-// the steps and waits of an activity, and by calls. It is the same error as enginecore.ErrContractOnly, so it matches whichever
-// of the two packages refuses.
+// ErrNotInContract is returned in contract mode by everything that needs more than the contract has: by Start for such
+// a flow, by the steps and waits of an activity, and by calls. It is the same error as enginecore.ErrContractOnly, so
+// it matches whichever of the two packages refuses.
 var ErrNotInContract = enginecore.ErrContractOnly
 
-// ErrUnknownDuty is returned for a duty that does not exist, or that this engine does not have because it is in contract mode.
+// ErrUnknownDuty is returned for a duty that does not exist, or that this engine does not have because it is in
+// contract mode.
 var ErrUnknownDuty = errors.New("no such duty")
 
-// errStepPanicked marks the result of a keeper's step that panicked.
+// ErrStepPanicked marks the result of a keeper's step that panicked.
 var ErrStepPanicked = errors.New("keeper panicked")
 
 // Causes of the context of a running activity, for context.Cause and errors.Is.

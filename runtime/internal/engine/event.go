@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
-// readEvent decodes an event of a run.
+// ReadEvent decodes an event of a run.
 func ReadEvent(e enginerpc.FlowEvent) runevent.Event {
 	event := runevent.Event{ID: e.ID, At: EntryTime(e.ID), Kind: runevent.Kind(e.Event), Node: e.Node, Detail: e.Detail}
 	if index, err := strconv.Atoi(e.Attempt); err == nil {
@@ -24,14 +24,14 @@ func ReadEvent(e enginerpc.FlowEvent) runevent.Event {
 	return event
 }
 
-// entryOf is the id of the stream's entry that an event is in. The id of an event that is not the last of its entry has its
-// place there behind a dot.
+// EntryOf is the id of the stream's entry that an event is in. The id of an event that is not the last of its entry has
+// its place there behind a dot.
 func EntryOf(id string) string {
 	entry, _, _ := strings.Cut(id, ".")
 	return entry
 }
 
-// entryBefore tells whether the entry of an event comes before that of another.
+// EntryBefore tells whether the entry of an event comes before that of another.
 func EntryBefore(a, b string) bool {
 	aTime, aNumber, _ := strings.Cut(EntryOf(a), "-")
 	bTime, bNumber, _ := strings.Cut(EntryOf(b), "-")
@@ -41,7 +41,7 @@ func EntryBefore(a, b string) bool {
 // compareDigits compares numbers without leading zeros.
 func compareDigits(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
-// entryTime is when an entry of a stream was written.
+// EntryTime is when an entry of a stream was written.
 func EntryTime(id string) time.Time {
 	ms, _, _ := strings.Cut(id, "-")
 	at, _ := strconv.ParseInt(ms, 10, 64)

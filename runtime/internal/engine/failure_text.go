@@ -6,10 +6,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// categoryWorkerLost is CategoryWorkerLost.
+// CategoryWorkerLost is CategoryWorkerLost.
 const CategoryWorkerLost = "worker_lost"
 
-// plainFailures are the reasons that the contract's functions record, in the words of the documentation and with a category.
+// plainFailures are the reasons that the contract's functions record, in the words of the documentation and with a
+// category.
 var plainFailures = map[string]struct{ reason, category string }{
 	"max_reclaims_exceeded": {"its worker was lost too often", CategoryWorkerLost},
 	"attempt_timeout":       {"the attempt ran longer than its start-to-close timeout", activity.CategoryTimeout},
@@ -17,7 +18,7 @@ var plainFailures = map[string]struct{ reason, category string }{
 	"flow_deadline":         {"the run exceeded its deadline", activity.CategoryTimeout},
 }
 
-// plainFailure returns a reason and a category, as the engine has recorded them of a failure, in the words of the
+// PlainFailure returns a reason and a category, as the engine has recorded them of a failure, in the words of the
 // documentation.
 func PlainFailure(reason, category string) (string, string) {
 	plain, found := plainFailures[reason]

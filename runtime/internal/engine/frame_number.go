@@ -8,8 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// frameNumber identifies a frame of an attempt, so that a reader drops one that a worker has sent twice. Frames are counted under
-// each lease.
+// FrameNumber identifies a frame of an attempt, so that a reader drops one that a worker has sent twice. Frames are
+// counted under each lease.
 type FrameNumber struct {
 	Epoch enginecore.LeaseEpoch // 0: it has none
 	Count int64

@@ -11,8 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// laneTotals returns what stands in each lane, added up over all partitions, by the names of the lanes. A lane is paused since
-// when the first partition that was read says so.
+// LaneTotals returns what stands in each lane, added up over all partitions, by the names of the lanes. A lane is
+// paused since when the first partition that was read says so.
 func (s *Session) LaneTotals(ctx context.Context) ([]enginerpc.LaneState, error) {
 	replies, err := InAllPartitions(ctx, s, func(p enginecore.Partition) enginerpc.LanesCall { return enginerpc.LanesCall{Partition: p} })
 	if err != nil {
@@ -52,7 +52,7 @@ func addLane(total *enginerpc.LaneState, part enginerpc.LaneState) {
 	}
 }
 
-// inAllPartitions makes one call in every partition of flows. The error joins theirs.
+// InAllPartitions makes one call in every partition of flows. The error joins theirs.
 func InAllPartitions[R any, C enginerpc.Call[R]](ctx context.Context, s *Session, callFor func(enginecore.Partition) C) ([]R, error) {
 	var calls []C
 	for _, p := range s.Partitions() {

@@ -22,9 +22,9 @@ const (
 //
 // The client library hands messages to its own subscribers from the goroutine that reads the connection, and waits for
 // them. A subscriber of a channel that another one hears already on the same connection gets messages before its own
-// subscription is answered; with enough of them the answer is never read, and everybody who shares the connection hangs.
-// So there is one subscription for each channel, and the goroutine that reads only puts messages into a mailbox, from which
-// another one passes them on: a server drops a subscriber that reads slower than others publish.
+// subscription is answered; with enough of them the answer is never read, and everybody who shares the connection
+// hangs. So there is one subscription for each channel, and the goroutine that reads only puts messages into a mailbox,
+// from which another one passes them on: a server drops a subscriber that reads slower than others publish.
 type hub struct {
 	client rueidis.Client
 	logger *slog.Logger
@@ -40,8 +40,8 @@ type hub struct {
 	changed   chan struct{} // has a value when the channels that are wanted may have changed
 }
 
-// listener is one user of the hub. Its functions are called one at a time: they must not block, and must not come back to
-// the hub.
+// listener is one user of the hub. Its functions are called one at a time: they must not block, and must not come back
+// to the hub.
 type listener struct {
 	channels   []string
 	missing    map[string]bool // not confirmed since the connection stands
@@ -65,7 +65,7 @@ func (h *hub) close() {
 	h.runs.Wait()
 }
 
-// listen hears channels until ctx ends, over any number of broken connections. subscribed is called whenever all of the
+// Listen hears channels until ctx ends, over any number of broken connections. subscribed is called whenever all of the
 // channels have come to be heard, since messages sent before that are lost, and when there were too many messages.
 func (h *hub) Listen(ctx context.Context, channels []string, subscribed func(), heard func(channel, message string)) {
 	l := &listener{channels: channels, subscribed: subscribed, heard: heard}

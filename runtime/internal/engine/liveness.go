@@ -10,14 +10,14 @@ import (
 // ErrNotReady is wrapped by the checks of workers and keepers, and says with them what is missing.
 var ErrNotReady = errors.New("not ready")
 
-// liveness shows that a worker or keeper runs and reaches the engine.
+// Liveness shows that a worker or keeper runs and reaches the engine.
 type Liveness struct {
 	running atomic.Bool
 	// contact is when the engine answered last, by this process' monotonic clock.
 	contact atomic.Pointer[time.Time]
 }
 
-// begin notes that a run begins; the returned function ends it.
+// Begin notes that a run begins; the returned function ends it.
 func (l *Liveness) Begin() (end func()) {
 	l.running.Store(true)
 	return func() {

@@ -2,7 +2,7 @@ package engine
 
 import "log/slog"
 
-// logEvent names what a log record tells, in its attribute "event". The names are stable, the messages are not.
+// LogEvent names what a log record tells, in its attribute "event". The names are stable, the messages are not.
 type LogEvent string
 
 func (e LogEvent) Attr() slog.Attr { return slog.String("event", string(e)) }

@@ -20,10 +20,10 @@ const (
 	maxLogCause = 160
 )
 
-// repeatLimiter passes the first warning of an event on at once and leaves out those that follow it within repeatedLogPause
-// with the same cause. The next one that it passes on tells how many, in its attribute "suppressed". An engine that is away or
-// full is met by everything that a worker or a keeper does, many times a second. What is told of one execution is never left
-// out.
+// repeatLimiter passes the first warning of an event on at once and leaves out those that follow it within
+// repeatedLogPause with the same cause. The next one that it passes on tells how many, in its attribute "suppressed".
+// An engine that is away or full is met by everything that a worker or a keeper does, many times a second. What is told
+// of one execution is never left out.
 type repeatLimiter struct {
 	slog.Handler
 	seen *repeats

@@ -8,9 +8,9 @@ const maxLetters = 1 << 14
 // letter is a message on a channel.
 type letter struct{ channel, message string }
 
-// mailbox holds messages between the goroutine that reads them from a connection, which it never makes wait, and the one
-// that passes them on. It keeps their order. A message that says again what the last one of its channel says, and which
-// nobody has taken yet, is left out; all are dropped when there are too many.
+// mailbox holds messages between the goroutine that reads them from a connection, which it never makes wait, and the
+// one that passes them on. It keeps their order. A message that says again what the last one of its channel says, and
+// which nobody has taken yet, is left out; all are dropped when there are too many.
 type mailbox struct {
 	arrived chan struct{} // has a value when there is something to take
 	closed  chan struct{}

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// pinnedReads keeps reads from being used for other commands once they are answered. The client library sends them again when a
-// connection breaks, while the writer of that connection may still look at them. Its calls end with their contexts also while
-// the connection that they need is being made.
+// pinnedReads keeps reads from being used for other commands once they are answered. The client library sends them
+// again when a connection breaks, while the writer of that connection may still look at them. Its calls end with their
+// contexts also while the connection that they need is being made.
 type pinnedReads struct {
 	rueidis.Client
 	dialer *dialer // nil for an engine in this process, where connections are there at once
@@ -72,8 +72,8 @@ func (c pinnedReads) doWhileConnecting(ctx context.Context, command rueidis.Comp
 	return rueidis.NewErrorResult(ctx.Err())
 }
 
-// doMultiWhileConnecting makes calls as doWhileConnecting does one. The commands are copied, since whoever has left may use the
-// list again.
+// doMultiWhileConnecting makes calls as doWhileConnecting does one. The commands are copied, since whoever has left may
+// use the list again.
 func (c pinnedReads) doMultiWhileConnecting(ctx context.Context, commands []rueidis.Completed) []rueidis.RedisResult {
 	if ctx.Err() != nil {
 		return failAll(commands, ctx.Err())
@@ -113,8 +113,8 @@ func (c pinnedReads) sendUnsent(ctx context.Context, commands []rueidis.Complete
 	}
 }
 
-// undated is a context that does not tell when it ends. The client library makes a connection for all who wait for it under the
-// deadline of the one that came first.
+// undated is a context that does not tell when it ends. The client library makes a connection for all who wait for it
+// under the deadline of the one that came first.
 type undated struct{ context.Context }
 
 // Deadline implements context.Context.

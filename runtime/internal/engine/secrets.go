@@ -86,7 +86,7 @@ func (b *keyring) ensure(ctx context.Context, p enginecore.Partition) error {
 	return nil
 }
 
-// with calls do, which needs the partition's secret. A partition that has lost its secret, because the data of a server
+// With calls do, which needs the partition's secret. A partition that has lost its secret, because the data of a server
 // were lost or emptied, gets another one.
 func (b *keyring) With(ctx context.Context, p enginecore.Partition, do func() error) error {
 	if err := b.ensure(ctx, p); err != nil {
@@ -121,7 +121,7 @@ func (b *keyring) create(ctx context.Context, p enginecore.Partition, s *Waitpoi
 	return nil
 }
 
-// rotate makes the next secret current in every partition, and returns its id and how far that has come.
+// Rotate makes the next secret current in every partition, and returns its id and how far that has come.
 func (b *keyring) Rotate(ctx context.Context, grace time.Duration) (kid string, done enginerpc.SecretRotation, err error) {
 	secret := b.next()
 	done, err = b.core.RotateSecret(ctx, secret.Kid, secret.Hex, grace)

@@ -14,10 +14,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// defaultNamespace is the namespace of programs that name none.
+// DefaultNamespace is the namespace of programs that name none.
 const DefaultNamespace = "default"
 
-// session is an open connection to an engine with what clients, workers and keepers share of it.
+// Session is an open connection to an engine with what clients, workers and keepers share of it.
 type Session struct {
 	Core      *enginerpc.Conn
 	Backend   Backend
@@ -35,31 +35,31 @@ type Session struct {
 	Logger    *slog.Logger
 	Logged    *repeatLimiter // behind the logger
 	Telemetry *Telemetry
-	// keeper is set before the first worker or keeper is made.
+	// Keeper is set before the first worker or keeper is made.
 	Keeper sharedKeeper
 }
 
 // sharedKeeper is the keeper that the workers of an engine share.
 type sharedKeeper interface {
-	// join keeps for a worker that runs, or only looks for keepers when it is to have none (without). The returned function ends
-	// that and returns what went wrong.
+	// Join keeps for a worker that runs, or only looks for keepers when it is to have none (without). The returned
+	// function ends that and returns what went wrong.
 	Join(without bool) (leave func() error)
-	// yield makes room for another keeper until the returned function is called.
+	// Yield makes room for another keeper until the returned function is called.
 	Yield() (end func())
 }
 
-// connection is what a session connects to, and how.
+// Connection is what a session connects to, and how.
 type Connection struct {
 	Core    enginerpc.Options
 	Client  rueidis.ClientOption
 	Watches int              // the most connections of watches
 	Secret  *WaitpointSecret // nil for a random one
-	// newBackend makes the backend; nil makes that of the whole library.
+	// NewBackend makes the backend; nil makes that of the whole library.
 	NewBackend func(context.Context, *Session) (Backend, error)
 }
 
-// connect makes the connections to an engine, which is in this process when inProcess is set. After an error, close ends those
-// that were made.
+// Connect makes the connections to an engine, which is in this process when InProcess is set. After an error, close
+// ends those that were made.
 func (s *Session) Connect(ctx context.Context, c Connection) error {
 	option, isEmbedded := c.Client, s.InProcess != nil
 	if !isEmbedded {
@@ -105,10 +105,10 @@ func (s *Session) endLeases(ctx context.Context) error {
 	return nil
 }
 
-// partitions lists the partitions of flows.
+// Partitions lists the partitions of flows.
 func (s *Session) Partitions() []enginecore.Partition { return s.PartitionsOf(enginecore.FlowFamily) }
 
-// partitionsOf lists the partitions of a family.
+// PartitionsOf lists the partitions of a family.
 func (s *Session) PartitionsOf(family enginecore.Family) []enginecore.Partition {
 	counts := s.Core.Partitioning()
 	count := map[enginecore.Family]int{
@@ -121,7 +121,7 @@ func (s *Session) PartitionsOf(family enginecore.Family) []enginecore.Partition 
 	return list
 }
 
-// whileServed returns a context that ends with ctx, or when the engine is found not to serve this program any more.
+// WhileServed returns a context that ends with ctx, or when the engine is found not to serve this program any more.
 func (s *Session) WhileServed(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -138,12 +138,12 @@ func (s *Session) WhileServed(ctx context.Context) (context.Context, context.Can
 	}
 }
 
-// libraryCheck is how often workers and keepers look at the server's library.
+// LibraryCheck is how often workers and keepers look at the server's library.
 const LibraryCheck = time.Minute
 
-// guardLibrary replaces an older library, until ctx ends. A server that has lost its library gets that of the program which
-// notices first, and to a newer program most of its functions may look the same. One that does not serve this program any more
-// is noticed by programs that make no calls otherwise.
+// GuardLibrary replaces an older library, until ctx ends. A server that has lost its library gets that of the program
+// which notices first, and to a newer program most of its functions may look the same. One that does not serve this
+// program any more is noticed by programs that make no calls otherwise.
 func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 	if s.InProcess != nil {
 		return
@@ -156,7 +156,7 @@ func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 	}
 }
 
-// close ends the connections that were made and, in this process, the engine.
+// Close ends the connections that were made and, in this process, the engine.
 func (s *Session) Close() error {
 	if s.Logged != nil {
 		defer func() { s.Logged.finish(context.Background(), time.Now()) }()

@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// tailBlock is how long the engine holds a read that waits for news. It answers at once when there are some. Until then the
-	// connection is silent, also where it leads nowhere any more.
+	// tailBlock is how long the engine holds a read that waits for news. It answers at once when there are some. Until
+	// then the connection is silent, also where it leads nowhere any more.
 	tailBlock = 10 * time.Second
-	// tailLook is the time between two looks at a run of which nothing is heard.
+	// TailLook is the time between two looks at a run of which nothing is heard.
 	TailLook = 30 * time.Second
-	// tailPause is the time between two tries while the engine is away.
+	// TailPause is the time between two tries while the engine is away.
 	TailPause = 200 * time.Millisecond
 )
 
-// tail waits for news in streams on a connection of its own, so that it holds up nobody else. It is for one goroutine.
+// Tail waits for news in streams on a connection of its own, so that it holds up nobody else. It is for one goroutine.
 type Tail struct {
 	Watches *watches
 	wire    rueidis.DedicatedClient
 	release func()
 }
 
-// await returns when one of the streams has entries after the id that stands for it, or may have. The keys are of one
+// Await returns when one of the streams has entries after the id that stands for it, or may have. The keys are of one
 // partition. Connections that break are replaced until ctx ends; then it returns its cause.
 func (t *Tail) Await(ctx context.Context, keys, after []string) error {
 	for {
@@ -79,5 +79,5 @@ func (t *Tail) Close() {
 	}
 }
 
-// fromStart is the id before the first entry of a stream.
+// FromStart is the id before the first entry of a stream.
 const FromStart = "0-0"

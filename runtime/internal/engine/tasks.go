@@ -1,6 +1,6 @@
 package engine
 
-// taskID names a maintenance task of keepers. The engine counts by these names what it has done of each.
+// TaskID names a maintenance task of keepers. The engine counts by these names what it has done of each.
 type TaskID string
 
 // The maintenance tasks.

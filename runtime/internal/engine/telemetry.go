@@ -16,12 +16,12 @@ import (
 // instrumentation is the scope of all spans and metrics.
 const instrumentation = "github.com/flowfabric/flowfabric-go/runtime"
 
-// telemetry holds the tracer and the instruments of an engine. Counters are read from what is counted anyway when
+// Telemetry holds the tracer and the instruments of an engine. Counters are read from what is counted anyway when
 // somebody collects; only durations are recorded as they come.
 type Telemetry struct {
 	Tracer trace.Tracer
 	Meter  metric.Meter
-	// producer and consumer are the kinds of spans of submissions and activities, made once.
+	// Producer and consumer are the kinds of spans of submissions and activities, made once.
 	Producer, Consumer trace.SpanStartOption
 
 	Starts, Claims, Attempts, Commits metric.Float64Histogram
@@ -119,10 +119,10 @@ const (
 	OutcomeNotCommitted  = "not_committed"
 )
 
-// named is an attribute, named as those of spans are.
+// Named is an attribute, named as those of spans are.
 func Named(key, value string) attribute.KeyValue { return attribute.String("flowfabric."+key, value) }
 
-// labels are the attributes of a duration.
+// Labels are the attributes of a duration.
 type Labels struct{ Key, Value, Outcome string }
 
 func (t *Telemetry) Record(ctx context.Context, h metric.Float64Histogram, d time.Duration, l Labels) {
@@ -144,7 +144,7 @@ func Stopper(registration metric.Registration, err error) (func(), error) {
 	return func() { _ = registration.Unregister() }, nil
 }
 
-// outcomeOfFailure says whether another attempt follows a failed one.
+// OutcomeOfFailure says whether another attempt follows a failed one.
 func OutcomeOfFailure(reply enginerpc.FailReply) string {
 	switch reply.Outcome {
 	case "retry_scheduled":

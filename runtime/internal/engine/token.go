@@ -14,12 +14,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// ErrInvalidToken is the answer to a token that is malformed, altered, made for another waitpoint or signed with a secret
-// that is not valid any more. It does not tell which, and nothing has been changed.
+// ErrInvalidToken is the answer to a token that is malformed, altered, made for another waitpoint or signed with a
+// secret that is not valid any more. It does not tell which, and nothing has been changed.
 var ErrInvalidToken = errors.New("invalid token")
 
-// The outward form of a token is the unpadded base64url of: version, partition (2 bytes), execution id, waitpoint id (16
-// bytes each), MAC (20 bytes), id of the signing secret (the rest).
+// The outward form of a token is the unpadded base64url of: version, partition (2 bytes), execution id, waitpoint id
+// (16 bytes each), MAC (20 bytes), id of the signing secret (the rest).
 const (
 	tokenVersion = 1
 	tokenHead    = 1 + 2 + 16 + 16
@@ -29,7 +29,7 @@ const (
 
 var tokenText = base64.RawURLEncoding.Strict()
 
-// parseToken reads the text of a token; its error is ErrInvalidToken.
+// ParseToken reads the text of a token; its error is ErrInvalidToken.
 func ParseToken(text string) (activity.Token, error) {
 	if _, err := OpenToken(activity.NewToken(text)); err != nil {
 		return activity.Token{}, err
@@ -45,7 +45,7 @@ type tokenParts struct {
 	Signature string // <id of the secret>:<MAC in hex>
 }
 
-// sealToken brings a token of the engine into its outward form.
+// SealToken brings a token of the engine into its outward form.
 func SealToken(execution enginecore.ExecutionID, waitpoint enginecore.WaitpointID, signature string) (activity.Token, error) {
 	unsealable := func(what string) (activity.Token, error) {
 		return activity.Token{}, fmt.Errorf("waitpoint %s of execution %s: its %s has no outward form", waitpoint, execution, what)
@@ -77,7 +77,7 @@ func SealToken(execution enginecore.ExecutionID, waitpoint enginecore.WaitpointI
 	return activity.NewToken(tokenText.EncodeToString(data)), nil
 }
 
-// openToken is the reverse of sealToken. Each token has one text only, so a changed one is another token or none.
+// OpenToken is the reverse of SealToken. Each token has one text only, so a changed one is another token or none.
 func OpenToken(t activity.Token) (tokenParts, error) {
 	text := t.Reveal()
 	if len(text) > maxTokenText || strings.ContainsAny(text, "\r\n") {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// notify leaves a value in a channel of capacity one, which wakes the goroutine that receives from it.
+// Notify leaves a value in a channel of capacity one, which wakes the goroutine that receives from it.
 func Notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -13,7 +13,7 @@ func Notify(c chan struct{}) {
 	}
 }
 
-// pause waits for a duration, or until ctx ends.
+// Pause waits for a duration, or until ctx ends.
 func Pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -30,8 +30,8 @@ const (
 	watchRingScale   = 2
 )
 
-// watches has the connections on which Watch and Stream wait. They are made by a client of their own, whose connections take
-// little memory, when the first one waits.
+// watches has the connections on which Watch and Stream wait. They are made by a client of their own, whose connections
+// take little memory, when the first one waits.
 type watches struct {
 	option   rueidis.ClientOption
 	embedded bool
@@ -55,7 +55,7 @@ func newWatches(option rueidis.ClientOption, embedded bool, most int) *watches {
 	return w
 }
 
-// begin counts a watch, until it calls end. It fails with ErrTooManyWatches when there are as many as may be.
+// Begin counts a watch, until it calls end. It fails with ErrTooManyWatches when there are as many as may be.
 func (w *watches) Begin() error {
 	if w.count.Add(1) > w.most {
 		w.count.Add(-1)

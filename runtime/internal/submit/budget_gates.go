@@ -8,11 +8,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// taskGate begins the text of the task to publish a gateUpdate.
+// TaskGate begins the text of the task to publish a GateUpdate.
 const TaskGate = "gate"
 
-// gateUpdate tells the partitions of flows whether a budget is used up. While its gate is closed, a partition starts no node of a
-// run that uses the budget and blocks nodes.
+// GateUpdate tells the partitions of flows whether a budget is used up. While its gate is closed, a partition starts no
+// node of a run that uses the budget and blocks nodes.
 type GateUpdate struct {
 	Session   *engine.Session
 	Partition enginecore.Partition // of the budget
@@ -23,8 +23,8 @@ type GateUpdate struct {
 	Forget    bool   // the budget is removed
 }
 
-// publish sends the update to all partitions that it concerns, which release waiting nodes if the gate is open, and then
-// finishes the task in the budget's partition. Keepers complete what it leaves undone.
+// Publish sends the update to all partitions that it concerns, which release waiting nodes if the gate is open, and
+// then finishes the task in the budget's partition. Keepers complete what it leaves undone.
 func (u GateUpdate) Publish(ctx context.Context) error {
 	partitions, err := u.partitions()
 	if err != nil {
@@ -48,7 +48,7 @@ func (u GateUpdate) partitions() ([]enginecore.Partition, error) {
 	return []enginecore.Partition{p}, err
 }
 
-// send sends the update to some partitions, again to those that have more nodes to release.
+// Send sends the update to some partitions, again to those that have more nodes to release.
 func (u GateUpdate) Send(ctx context.Context, partitions []enginecore.Partition) error {
 	for len(partitions) > 0 {
 		calls := make([]enginerpc.SetBudgetGatesCall, len(partitions))
@@ -72,7 +72,7 @@ func (u GateUpdate) Send(ctx context.Context, partitions []enginecore.Partition)
 	return nil
 }
 
-// remove removes a budget for which no node can wait, after the partitions of flows have forgotten it.
+// Remove removes a budget for which no node can wait, after the partitions of flows have forgotten it.
 func (u GateUpdate) Remove(ctx context.Context) error {
 	u.Closed, u.Forget = "", true
 	if err := u.Publish(ctx); err != nil {

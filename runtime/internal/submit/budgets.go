@@ -22,15 +22,15 @@ import (
 var (
 	// ErrBudgetKey: the input of a run has no value where a budget of its flow takes its key from.
 	ErrBudgetKey = errors.New("no key for a budget")
-	// ErrBudgetNotFound is returned for a budget that does not exist, also by Start for a shared one that was not created and
-	// that the flow gives no limits.
+	// ErrBudgetNotFound is returned for a budget that does not exist, also by Start for a shared one that was not
+	// created and that the flow gives no limits.
 	ErrBudgetNotFound = errors.New("no such budget")
 	// ErrBudgetExists is returned by CreateBudget.
 	ErrBudgetExists = errors.New("budget exists already")
 )
 
-// budgetRef names a budget: a shared one by its Name, and its Key if it has one; that of a flow by Name and Flow; that of a
-// run by Name, Flow and Run, or only its FlowID where the run is not there any more.
+// BudgetRef names a budget: a shared one by its Name, and its Key if it has one; that of a flow by Name and Flow; that
+// of a run by Name, Flow and Run, or only its FlowID where the run is not there any more.
 type BudgetRef struct {
 	Name, Key, Flow, Run string
 	FlowID               enginecore.FlowID
@@ -61,7 +61,7 @@ func (r BudgetRef) Scope() flowgraph.BudgetScope {
 	return flowgraph.ScopeShared
 }
 
-// id is the id of the budget in the engine.
+// Id is the id of the budget in the engine.
 func (r BudgetRef) Id(namespace enginecore.Namespace) enginecore.BudgetID {
 	switch r.Scope() {
 	case flowgraph.ScopeRun:
@@ -72,7 +72,7 @@ func (r BudgetRef) Id(namespace enginecore.Namespace) enginecore.BudgetID {
 	return enginecore.BudgetIDFor(namespace, string(flowgraph.ScopeShared), r.Name, r.Key)
 }
 
-// storedBudget is one budget of a run as the flow's record keeps it. The engine reads id and scope.
+// StoredBudget is one budget of a run as the flow's record keeps it. The engine reads id and scope.
 type StoredBudget struct {
 	ID enginecore.BudgetID `json:"id"`
 	// Namespace is empty for the default one.
@@ -95,7 +95,7 @@ type storedDimension struct {
 	Soft int64  `json:"s,omitempty"`
 }
 
-// newStoredBudget makes a declared budget ready to be sent. flowID is that of the run.
+// NewStoredBudget makes a declared budget ready to be sent. flowID is that of the run.
 func NewStoredBudget(namespace enginecore.Namespace, s flowgraph.Budget, ref BudgetRef, flowID enginecore.FlowID) StoredBudget {
 	b := StoredBudget{
 		ID: ref.Id(namespace), Scope: ref.Scope(), Name: s.Name, Key: strings.Map(printable, ref.Key), Effect: s.Effect, EveryMS: s.Every.Milliseconds(),
@@ -118,10 +118,10 @@ func NewStoredBudget(namespace enginecore.Namespace, s flowgraph.Budget, ref Bud
 	return b
 }
 
-// declares tells that the budget brings its limits.
+// Declares tells that the budget brings its limits.
 func (b *StoredBudget) Declares() bool { return len(b.Dimensions) > 0 }
 
-// declaration is what the engine is told of the budget with each use.
+// Declaration is what the engine is told of the budget with each use.
 func (b *StoredBudget) Declaration() enginerpc.BudgetDeclaration {
 	text := fmt.Sprint(b.Effect, " ", b.EveryMS)
 	for _, d := range b.Dimensions {
@@ -168,7 +168,7 @@ func budgetsOf(namespace enginecore.Namespace, g *flowgraph.Graph, runID string,
 	return list, nil
 }
 
-// inheritBudgets adds the budgets of a parent to those of a run that a node of it stands for.
+// InheritBudgets adds the budgets of a parent to those of a run that a node of it stands for.
 func InheritBudgets(own, parent []StoredBudget) []StoredBudget {
 	for _, b := range parent {
 		if !slices.ContainsFunc(own, func(o StoredBudget) bool { return o.ID == b.ID }) {
@@ -178,7 +178,8 @@ func InheritBudgets(own, parent []StoredBudget) []StoredBudget {
 	return own
 }
 
-// encodeBudgets is what a submission says of the budgets of its run: all of them, and which ones keep nodes from starting.
+// encodeBudgets is what a submission says of the budgets of its run: all of them, and which ones keep nodes from
+// starting.
 func encodeBudgets(list []StoredBudget) []enginerpc.SubmitFlowBudget {
 	if len(list) == 0 {
 		return nil
@@ -194,7 +195,7 @@ func encodeBudgets(list []StoredBudget) []enginerpc.SubmitFlowBudget {
 	return []enginerpc.SubmitFlowBudget{{Text: text, Blocking: strings.Join(blocking, ",")}}
 }
 
-// readBudgets reads how budgets of a run stand; nil is one that was not used yet.
+// ReadBudgets reads how budgets of a run stand; nil is one that was not used yet.
 func ReadBudgets(ctx context.Context, core *enginerpc.Conn, list []StoredBudget) ([]*enginerpc.BudgetState, error) {
 	calls := make([]enginerpc.GetBudgetsCall, len(list))
 	for i, b := range list {
@@ -217,7 +218,7 @@ func ReadBudgets(ctx context.Context, core *enginerpc.Conn, list []StoredBudget)
 	return states, nil
 }
 
-// budgetAmounts are the dimensions of a budget as the engine keeps it.
+// BudgetAmounts are the dimensions of a budget as the engine keeps it.
 func BudgetAmounts(b *enginerpc.BudgetState) []activity.BudgetAmount {
 	var amounts []activity.BudgetAmount
 	for _, d := range b.Dims {
@@ -228,7 +229,7 @@ func BudgetAmounts(b *enginerpc.BudgetState) []activity.BudgetAmount {
 	return amounts
 }
 
-// readBudgetAmounts reads the dimensions of several budgets of a run. Of what was not used yet, nothing is spent.
+// ReadBudgetAmounts reads the dimensions of several budgets of a run. Of what was not used yet, nothing is spent.
 func ReadBudgetAmounts(ctx context.Context, core *enginerpc.Conn, list []StoredBudget) ([]activity.BudgetAmount, error) {
 	states, err := ReadBudgets(ctx, core, list)
 	if err != nil {
@@ -245,7 +246,7 @@ func ReadBudgetAmounts(ctx context.Context, core *enginerpc.Conn, list []StoredB
 	return amounts, nil
 }
 
-// unusedAmounts are the dimensions of a budget before its first use.
+// UnusedAmounts are the dimensions of a budget before its first use.
 func (b *StoredBudget) UnusedAmounts() []activity.BudgetAmount {
 	var amounts []activity.BudgetAmount
 	for _, d := range b.Dimensions {

@@ -6,17 +6,17 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// Kinds of the executions whose work is a run of its own. They are no names of activities, so every worker knows them and
-// none can register another.
+// Kinds of the executions whose work is a run of its own. They are no names of activities, so every worker knows them
+// and none can register another.
 const (
 	MapKind = ":map"
 	SubKind = ":sub"
 )
 
-// childWaitPrefix begins what the record of an execution says that waits for a run.
+// ChildWaitPrefix begins what the record of an execution says that waits for a run.
 const ChildWaitPrefix = "waits for run "
 
-// storedChild says, in the policy of an execution, that its work is a run of its own.
+// StoredChild says, in the policy of an execution, that its work is a run of its own.
 type StoredChild struct {
 	// Flow is the name of a sub-flow.
 	Flow string `json:"flow,omitempty"`
@@ -26,11 +26,11 @@ type StoredChild struct {
 	Outcomes bool `json:"outcomes,omitempty"`
 }
 
-// isChild tells whether a node stands for a run of its own.
+// IsChild tells whether a node stands for a run of its own.
 func IsChild(n *flowgraph.Node) bool { return n.Map != nil || n.Sub != nil }
 
-// childNode is what the engine runs for a node that stands for a run of its own: starting that run and taking its result.
-// The options of a map are those of its items.
+// childNode is what the engine runs for a node that stands for a run of its own: starting that run and taking its
+// result. The options of a map are those of its items.
 func childNode(n *flowgraph.Node) *flowgraph.Node {
 	c := *n
 	if c.Map != nil {

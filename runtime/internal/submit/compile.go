@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// compiledFlow is what the plans of one definition share.
+// CompiledFlow is what the plans of one definition share.
 type CompiledFlow struct {
 	Graph       *flowgraph.Graph
 	Hash        string
@@ -27,7 +27,7 @@ type CompiledFlow struct {
 	many *manyForm
 }
 
-// compileFlow encodes a graph for the engine.
+// CompileFlow encodes a graph for the engine.
 func CompileFlow(g *flowgraph.Graph, hash string) (*CompiledFlow, error) {
 	definition, err := g.MarshalJSON()
 	if err != nil {
@@ -78,7 +78,7 @@ func compileNode(n *flowgraph.Node) (enginerpc.SubmitFlowNode, error) {
 	}, nil
 }
 
-// compiledCache keeps the compiled form of the definitions that were started last.
+// CompiledCache keeps the compiled form of the definitions that were started last.
 type CompiledCache struct {
 	mu     sync.Mutex
 	byHash map[string]*CompiledFlow

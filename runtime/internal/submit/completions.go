@@ -18,7 +18,7 @@ var errClientClosed = errors.New("client is closed")
 // outcomeReopened is the outcome in the completion message of a run that runs again.
 const outcomeReopened = "reopened"
 
-// runCompletion is what a completion message says of a run. Without a result, the engine has to be asked for it.
+// RunCompletion is what a completion message says of a run. Without a result, the engine has to be asked for it.
 type RunCompletion struct {
 	HasResult bool
 	Outcome   string
@@ -28,8 +28,8 @@ type RunCompletion struct {
 // batchPrefix begins a message that holds several.
 const batchPrefix = "many "
 
-// splitCompletions yields the completion messages that one published message holds: itself, or those behind batchPrefix, each
-// with its length in front. Malformed ones are left out.
+// splitCompletions yields the completion messages that one published message holds: itself, or those behind
+// batchPrefix, each with its length in front. Malformed ones are left out.
 func splitCompletions(message string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		rest, batched := strings.CutPrefix(message, batchPrefix)
@@ -58,8 +58,8 @@ func parseCompletion(message string) (enginecore.FlowID, RunCompletion) {
 // maxTracked bounds the runs whose completion is kept before somebody waits for it.
 const maxTracked = 1024
 
-// completionListener hears which runs have ended. It subscribes to a partition at the first wait for one of its runs, and
-// stays subscribed until it is closed.
+// CompletionListener hears which runs have ended. It subscribes to a partition at the first wait for one of its runs,
+// and stays subscribed until it is closed.
 type CompletionListener struct {
 	session *engine.Session
 	closed  context.Context
@@ -70,13 +70,14 @@ type CompletionListener struct {
 	// subscribed has a channel for each partition, which is closed once messages are heard.
 	subscribed map[enginecore.Partition]chan struct{}
 	waiting    map[enginecore.FlowID][]chan RunCompletion
-	// tracked holds runs that were started after their partition was subscribed to, with their completion once it was heard.
-	// For runs that were dropped from it, for lack of room or because messages may have been lost, the engine has to be asked.
+	// tracked holds runs that were started after their partition was subscribed to, with their completion once it was
+	// heard. For runs that were dropped from it, for lack of room or because messages may have been lost, the engine
+	// has to be asked.
 	tracked map[enginecore.FlowID]*RunCompletion
 	// trackOrder lists the ids of tracked, the oldest first; dropped ones are still in it.
 	trackOrder []enginecore.FlowID
-	// rerunning holds runs that this process runs again. Until the engine says that they are reopened, a message about one is
-	// of its former end.
+	// rerunning holds runs that this process runs again. Until the engine says that they are reopened, a message about
+	// one is of its former end.
 	rerunning map[enginecore.FlowID]struct{}
 	// channels keeps empty channels of waits that are over for reuse.
 	channels sync.Pool
@@ -119,15 +120,15 @@ func (l *CompletionListener) track(id enginecore.FlowID, p enginecore.Partition)
 	l.trackOrder = append(l.trackOrder, id)
 }
 
-// untrack undoes track: the run may have ended before it.
+// Untrack undoes track: the run may have ended before it.
 func (l *CompletionListener) Untrack(id enginecore.FlowID) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	delete(l.tracked, id)
 }
 
-// beginRerun makes the listener ignore the former end of a run, whose message may still be under way. It is called before the
-// run is run again; when that fails, abortRerun undoes it.
+// BeginRerun makes the listener ignore the former end of a run, whose message may still be under way. It is called
+// before the run is run again; when that fails, AbortRerun undoes it.
 func (l *CompletionListener) BeginRerun(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) error {
 	l.Mu.Lock()
 	ready, listening := l.subscribed[p]
@@ -148,7 +149,7 @@ func (l *CompletionListener) BeginRerun(ctx context.Context, id enginecore.FlowI
 	return nil
 }
 
-// abortRerun undoes beginRerun.
+// AbortRerun undoes BeginRerun.
 func (l *CompletionListener) AbortRerun(id enginecore.FlowID) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -157,14 +158,14 @@ func (l *CompletionListener) AbortRerun(id enginecore.FlowID) {
 
 // completionWait is one wait for the end of a run.
 type completionWait struct {
-	// completed gets a value when the run has ended, or an empty one when messages may have been lost.
+	// Completed gets a value when the run has ended, or an empty one when messages may have been lost.
 	Completed chan RunCompletion
 	// tracked reports that the end of the run cannot have been missed.
 	tracked bool
 	flow    enginecore.FlowID
 }
 
-// wait returns once messages are heard, so that a run which ends after it is not missed. The wait is to be released.
+// Wait returns once messages are heard, so that a run which ends after it is not missed. The wait is to be released.
 func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) (completionWait, error) {
 	l.Mu.Lock()
 	if l.closed.Err() != nil {
@@ -203,7 +204,7 @@ func (l *CompletionListener) Wait(ctx context.Context, id enginecore.FlowID, p e
 	}
 }
 
-// release ends a wait, whose channel is used for other waits afterwards.
+// Release ends a wait, whose channel is used for other waits afterwards.
 func (l *CompletionListener) Release(w completionWait) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -220,7 +221,8 @@ func (l *CompletionListener) Release(w completionWait) {
 	l.channels.Put(w.Completed)
 }
 
-// listen subscribes to the completions of a partition until the listener is closed. It closes ready when messages are heard.
+// listen subscribes to the completions of a partition until the listener is closed. It closes ready when messages are
+// heard.
 func (l *CompletionListener) listen(p enginecore.Partition, ready chan struct{}) {
 	channel := l.session.Core.Keys().ChannelDone(p)
 	var once sync.Once
@@ -243,7 +245,7 @@ func (l *CompletionListener) listen(p enginecore.Partition, ready chan struct{})
 	})
 }
 
-// deliver passes a completion to the waits for the run. The listener is locked.
+// Deliver passes a completion to the waits for the run. The listener is locked.
 func (l *CompletionListener) Deliver(id enginecore.FlowID, end RunCompletion) {
 	if _, tracked := l.tracked[id]; tracked {
 		l.tracked[id] = nil

@@ -11,8 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// storedCondition is the resume condition of a suspension: a list of matchers, each of which takes one signal of its name,
-// and how many of them are needed.
+// storedCondition is the resume condition of a suspension: a list of matchers, each of which takes one signal of its
+// name, and how many of them are needed.
 type storedCondition struct {
 	Type     string   `json:"condition_type"`
 	Names    []string `json:"required_signal_names"`
@@ -22,8 +22,8 @@ type storedCondition struct {
 	Decisive []string `json:"decisive_signal_names,omitempty"`
 }
 
-// encodeCondition turns what a wait asks for into matchers. For n signals of some names, each name stands there n times.
-// The matchers of decisive names are apart.
+// encodeCondition turns what a wait asks for into matchers. For n signals of some names, each name stands there n
+// times. The matchers of decisive names are apart.
 func encodeCondition(w activityspec.Wait) []byte {
 	c := storedCondition{
 		Type: "signal_set", Names: []string{}, Mode: "any", Minimum: max(1, w.Count), Distinct: w.Distinct, Decisive: w.Decisive,
@@ -42,7 +42,7 @@ func encodeCondition(w activityspec.Wait) []byte {
 	return data
 }
 
-// timeoutBehaviors are the engine's words for what happens after a timeout.
+// TimeoutBehaviors are the engine's words for what happens after a timeout.
 var TimeoutBehaviors = map[activity.TimeoutBehavior]string{
 	"":                       "fail", // without a timeout it does not matter
 	activity.FailOnTimeout:   "fail",
@@ -86,7 +86,7 @@ func encodeWait(w *flowgraph.WaitSpec, id enginecore.FlowID, node string) []byte
 
 func WaitpointKey(id enginecore.WaitpointID) string { return "wpk:" + string(id) }
 
-// conditionOf is the condition of a wait in an activity.
+// ConditionOf is the condition of a wait in an activity.
 func ConditionOf(w activitycontext.Wait) []byte {
 	return encodeCondition(activityspec.Wait{Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive})
 }

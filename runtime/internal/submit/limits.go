@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// storedLimit is one limit of an execution as its record keeps it, and what a quota is asked with.
+// StoredLimit is one limit of an execution as its record keeps it, and what a quota is asked with.
 type StoredLimit struct {
 	Quota    enginecore.QuotaPolicyID `json:"q"`
 	Name     string                   `json:"n"`
@@ -25,15 +25,15 @@ type StoredLimit struct {
 	Cap      int64                    `json:"c,omitempty"`
 }
 
-// exchange is a call that asks the limit's quota for nothing yet.
+// Exchange is a call that asks the limit's quota for nothing yet.
 func (l StoredLimit) Exchange(p enginecore.Partition) enginerpc.ExchangeCall {
 	return enginerpc.ExchangeCall{
 		Partition: p, QuotaPolicyID: l.Quota, Name: l.Name, Key: l.Key, Rate: l.Rate, WindowMs: l.WindowMS, Cap: l.Cap,
 	}
 }
 
-// encodeLimits is the text by which the record of an execution names its limits: how many, words for people, and behind a
-// line feed the limits, in the one order in which everybody asks for them.
+// encodeLimits is the text by which the record of an execution names its limits: how many, words for people, and behind
+// a line feed the limits, in the one order in which everybody asks for them.
 func encodeLimits(limits []StoredLimit, words string) (string, error) {
 	data, err := json.Marshal(limits)
 	if err != nil {
@@ -54,7 +54,7 @@ func DecodeLimits(text string) ([]StoredLimit, error) {
 // ErrLimitKey: the input of a run has no value where a limit of one of its nodes takes its key from.
 var ErrLimitKey = errors.New("no key for a limit")
 
-// maxLimitKey bounds the key of a limit, in bytes.
+// MaxLimitKey bounds the key of a limit, in bytes.
 const MaxLimitKey = 256
 
 // limitsOf resolves the limits of every node of a flow that has some, by the name of the node.

@@ -29,7 +29,8 @@ const (
 	MaxRunID = 256
 )
 
-// runPlan is a run ready to be submitted: its ids, its partition, and every node and edge as the engine will store them.
+// RunPlan is a run ready to be submitted: its ids, its partition, and every node and edge as the engine will store
+// them.
 type RunPlan struct {
 	// Flow and Run name the run.
 	Flow, Run string
@@ -53,12 +54,12 @@ type RunPlan struct {
 	Parent    []enginerpc.SubmitFlowParent // at most one
 }
 
-// newPlan gives a run its ids. The same namespace, flow, run id, graph and input give the same plan in every process.
+// NewPlan gives a run its ids. The same namespace, flow, run id, graph and input give the same plan in every process.
 func NewPlan(e *engine.Session, compiled *CompiledFlow, runID string, input []byte) (*RunPlan, error) {
 	return NewPlanIn(e, e.Namespace, compiled, runID, input)
 }
 
-// newPlanIn is newPlan for a run of any namespace.
+// NewPlanIn is NewPlan for a run of any namespace.
 func NewPlanIn(e *engine.Session, namespace enginecore.Namespace, compiled *CompiledFlow, runID string, input []byte) (*RunPlan, error) {
 	if err := CheckRunID(runID); err != nil {
 		return nil, fmt.Errorf("flow %s: %w", compiled.Graph.Name, err)
@@ -91,7 +92,7 @@ func NewPlanIn(e *engine.Session, namespace enginecore.Namespace, compiled *Comp
 	}, nil
 }
 
-// tagsOf are the tags of a run: those of its flow, and its own.
+// TagsOf are the tags of a run: those of its flow, and its own.
 func TagsOf(compiled *CompiledFlow, own map[string]string) ([]enginerpc.SubmitFlowTag, error) {
 	if len(own) == 0 {
 		return compiled.tags, nil
@@ -112,7 +113,7 @@ func TagsOf(compiled *CompiledFlow, own map[string]string) ([]enginerpc.SubmitFl
 	return tags, nil
 }
 
-// hashInput tells the inputs of two submissions apart.
+// HashInput tells the inputs of two submissions apart.
 func HashInput(input []byte) string {
 	sum := sha256.Sum256(input)
 	return hex.EncodeToString(sum[:16])
@@ -137,7 +138,7 @@ func (p *RunPlan) ExecutionID(node string) enginecore.ExecutionID {
 	return enginecore.ExecutionIDFor(p.Partition, p.FlowID, node)
 }
 
-// edges lists the edges between the nodes, which must be all of them, in the order of those that they lead to.
+// Edges lists the edges between the nodes, which must be all of them, in the order of those that they lead to.
 func (p *RunPlan) Edges(nodes []enginerpc.SubmitFlowNode) []enginerpc.SubmitFlowEdge {
 	edges := make([]enginerpc.SubmitFlowEdge, 0, p.Compiled.Edges)
 	for i := range p.Compiled.Graph.Nodes {
@@ -157,7 +158,7 @@ func (p *RunPlan) Edges(nodes []enginerpc.SubmitFlowNode) []enginerpc.SubmitFlow
 	return edges
 }
 
-// nodes lists the nodes with their ids.
+// Nodes lists the nodes with their ids.
 func (p *RunPlan) Nodes() []enginerpc.SubmitFlowNode {
 	nodes := make([]enginerpc.SubmitFlowNode, len(p.Compiled.Nodes))
 	copy(nodes, p.Compiled.Nodes)
@@ -170,7 +171,7 @@ func (p *RunPlan) Nodes() []enginerpc.SubmitFlowNode {
 	return nodes
 }
 
-// itemIDs are the executions of the items from..to-1 of a map, by the run of its items.
+// ItemIDs are the executions of the items from..to-1 of a map, by the run of its items.
 func ItemIDs(p enginecore.Partition, run enginecore.FlowID, from, to int) []enginecore.ExecutionID {
 	ids := make([]enginecore.ExecutionID, to-from)
 	for i := range ids {
@@ -251,7 +252,7 @@ func (p *RunPlan) limitsOf(nodes []enginerpc.SubmitFlowNode) []enginerpc.SubmitF
 	return list
 }
 
-// header is what all calls of a submission of the nodes have in common.
+// Header is what all calls of a submission of the nodes have in common.
 func (p *RunPlan) Header(nodes []enginerpc.SubmitFlowNode, edges int) enginerpc.SubmitFlowCall {
 	call := enginerpc.SubmitFlowCall{
 		Partition: p.Partition, FlowID: p.FlowID, FlowName: p.Flow, RunID: p.Run, Namespace: string(p.namespace),

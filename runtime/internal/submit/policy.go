@@ -9,11 +9,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// maxReclaims is how often an execution may lose its worker before it fails for good: a node that kills its workers must
-// not do so for ever.
+// maxReclaims is how often an execution may lose its worker before it fails for good: a node that kills its workers
+// must not do so for ever.
 const maxReclaims = 5
 
-// storedPolicy is the policy document of an execution. The retry policy, the limit of take-overs and the routing
+// StoredPolicy is the policy document of an execution. The retry policy, the limit of take-overs and the routing
 // requirements are read by the engine, the rest by the worker that runs the node.
 type StoredPolicy struct {
 	Retry       *storedRetry    `json:"retry_policy,omitempty"`
@@ -87,7 +87,7 @@ func encodePolicy(n *flowgraph.Node) ([]byte, error) {
 	return data, nil
 }
 
-// nodePlan is what a worker takes from the policy document.
+// NodePlan is what a worker takes from the policy document.
 type NodePlan struct {
 	codec        string
 	StartToClose time.Duration
@@ -124,12 +124,13 @@ func DecodePolicy(data []byte) (NodePlan, error) {
 const (
 	// maxPlans bounds the plans that a worker keeps.
 	maxPlans = 256
-	// maxKeptPolicy is the largest policy document (bytes) whose plan is kept: a larger one holds constants, which differ.
+	// maxKeptPolicy is the largest policy document (bytes) whose plan is kept: a larger one holds constants, which
+	// differ.
 	maxKeptPolicy = 4 << 10
 )
 
-// planCache keeps what was decoded: the executions of a node have the same policy in all runs. What it gives is shared and
-// must not be changed.
+// PlanCache keeps what was decoded: the executions of a node have the same policy in all runs. What it gives is shared
+// and must not be changed.
 type PlanCache struct {
 	mu       sync.RWMutex
 	byPolicy map[string]NodePlan

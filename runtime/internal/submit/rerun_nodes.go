@@ -21,13 +21,13 @@ const (
 	RerunFrom   = "from " // and the node
 )
 
-// rerunScope selects the nodes of a run that are run again. node is set for the mode rerunFrom, whose text contains it.
+// RerunScope selects the nodes of a run that are run again. node is set for the mode RerunFrom, whose text contains it.
 type RerunScope struct{ Mode, Node string }
 
 // maxRerunNodes bounds the nodes that are named in one call.
 const maxRerunNodes = 256
 
-// sendRerun sends the calls that name the nodes of a rerun and begin it.
+// SendRerun sends the calls that name the nodes of a rerun and begin it.
 func (s *Submitter) SendRerun(ctx context.Context, call enginerpc.RerunCall, nodes []enginecore.ExecutionID) error {
 	for len(nodes) > 0 {
 		n := min(maxRerunNodes, len(nodes))
@@ -67,7 +67,7 @@ func (s *Submitter) sendRerunCall(ctx context.Context, call enginerpc.RerunCall)
 // runNodes is what a rerun needs to know of a run.
 type runNodes struct {
 	graph *flowgraph.Graph // nil when the engine has no definition
-	// closedAt is zero while a node is open.
+	// ClosedAt is zero while a node is open.
 	ClosedAt time.Time
 	// nodes are in the order of their declaration.
 	nodes []runNode
@@ -84,7 +84,7 @@ type runNode struct {
 // runNodesPage is the number of nodes read by one call.
 const runNodesPage = 200
 
-// readNodes reads the nodes of a run. Its error wraps ErrRunNotFound.
+// ReadNodes reads the nodes of a run. Its error wraps ErrRunNotFound.
 func (s *Submitter) ReadNodes(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (*runNodes, error) {
 	call := enginerpc.DescribeFlowCall{Partition: p, FlowID: id, Limit: runNodesPage}
 	run := &runNodes{}
@@ -131,7 +131,7 @@ func (r *runNodes) sort() {
 	})
 }
 
-// inScope lists the nodes that a rerun is to run again. Its error wraps ErrUnknownNode or ErrNothingToRerun.
+// InScope lists the nodes that a rerun is to run again. Its error wraps ErrUnknownNode or ErrNothingToRerun.
 func (r *runNodes) InScope(scope RerunScope) ([]enginecore.ExecutionID, error) {
 	chosen := make(map[string]bool, len(r.nodes))
 	switch {
@@ -162,8 +162,8 @@ func (r *runNodes) InScope(scope RerunScope) ([]enginecore.ExecutionID, error) {
 	return ids, nil
 }
 
-// dependsOnFailure reports whether a node has to be run again with an upstream that had not succeeded or is run again. One
-// that completed because its join tolerated the failure has not.
+// dependsOnFailure reports whether a node has to be run again with an upstream that had not succeeded or is run again.
+// One that completed because its join tolerated the failure has not.
 func dependsOnFailure(n *runNode, spec *flowgraph.Node) bool {
 	tolerated := spec.Join.Policy != flowgraph.JoinAll && n.state == enginecore.PublicCompleted
 	return !tolerated
@@ -213,8 +213,8 @@ func (d *dependents) failed() []string {
 	return names
 }
 
-// matters reports whether the success of a node matters: for the run's result, because no node depends on it, or for a node
-// that did not succeed either or ran because of the failure.
+// matters reports whether the success of a node matters: for the run's result, because no node depends on it, or for a
+// node that did not succeed either or ran because of the failure.
 func (d *dependents) matters(name string) bool {
 	if name == d.result || len(d.downstreams[name]) == 0 {
 		return true

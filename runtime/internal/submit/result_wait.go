@@ -15,7 +15,7 @@ import (
 // recheck is how long a wait for a result trusts the completion message before it asks the engine.
 const recheck = 5 * time.Second
 
-// awaitResult returns when the run is over. A run that this submitter has just started is not asked for before its
+// AwaitResult returns when the run is over. A run that this submitter has just started is not asked for before its
 // completion message, which also brings a small result.
 func (s *Submitter) AwaitResult(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) (enginerpc.FlowResultReply, error) {
 	fail := func(reply enginerpc.FlowResultReply, err error) (enginerpc.FlowResultReply, error) {

@@ -12,7 +12,7 @@ import (
 // DefaultRetention is how long a run is kept after its end where neither the flow nor the engine says otherwise.
 const DefaultRetention = 7 * 24 * time.Hour
 
-// retentionOf is the stored form of how long a run is kept: one time in ms for all outcomes, or four; negative is for
+// RetentionOf is the stored form of how long a run is kept: one time in ms for all outcomes, or four; negative is for
 // ever, and so is the empty text.
 func RetentionOf(engine, own flowgraph.Keep) string {
 	times := make([]int64, 0, 8)

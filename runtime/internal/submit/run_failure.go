@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// maxFailures bounds the failures that a runFailure lists.
+	// MaxFailures bounds the failures that a RunFailure lists.
 	MaxFailures = 100
 	// failuresPage is the number of nodes looked at by one call.
 	failuresPage = 250
 )
 
-// runFailure is how a run ended that did not succeed; RunError describes the fields.
+// RunFailure is how a run ended that did not succeed; RunError describes the fields.
 type RunFailure struct {
 	Flow, Run              string
 	Outcome                string
@@ -52,7 +52,7 @@ func (f *RunFailure) Error() string {
 // Unwrap returns the sentinel of the outcome.
 func (f *RunFailure) Unwrap() error { return OutcomeError(f.Outcome) }
 
-// outcomeError returns the sentinel of the outcome of a run that did not succeed.
+// OutcomeError returns the sentinel of the outcome of a run that did not succeed.
 func OutcomeError(outcome string) error {
 	switch outcome {
 	case "cancelled":
@@ -63,7 +63,7 @@ func OutcomeError(outcome string) error {
 	return engine.ErrRunFailed
 }
 
-// failureText names a run, the node that failed first and its reason, and counts the other nodes that failed.
+// FailureText names a run, the node that failed first and its reason, and counts the other nodes that failed.
 func FailureText(flow, run, outcome, node, reason string, others int) string {
 	text := fmt.Sprintf("run %s of flow %s: %s", run, flow, OutcomeError(outcome))
 	if node != "" {
@@ -80,8 +80,9 @@ func FailureText(flow, run, outcome, node, reason string, others int) string {
 	return text
 }
 
-// readFailures lists the nodes of a run that failed, expired, or were cancelled by themselves, the earliest first, at most
-// maxFailures of them, and counts those that were left out. Of those that ended at the same time, the named one is first.
+// ReadFailures lists the nodes of a run that failed, expired, or were cancelled by themselves, the earliest first, at
+// most MaxFailures of them, and counts those that were left out. Of those that ended at the same time, the named one is
+// first.
 func ReadFailures(ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, first string) (list []nodeFailure, omitted int, err error) {
 	earlier := func(a, b nodeFailure) int {
 		if c := a.At.Compare(b.At); c != 0 || a.Node == b.Node {
@@ -123,7 +124,7 @@ func readFailure(f enginerpc.FlowFailure) nodeFailure {
 	return n
 }
 
-// firstFailure is the first one in a list that is the run's, nil when there is none.
+// FirstFailure is the first one in a list that is the run's, nil when there is none.
 func FirstFailure(list []nodeFailure) *nodeFailure {
 	i := slices.IndexFunc(list, func(f nodeFailure) bool { return f.Outcome != "cancelled" && !f.Tolerated })
 	if i < 0 {
@@ -132,7 +133,7 @@ func FirstFailure(list []nodeFailure) *nodeFailure {
 	return &list[i]
 }
 
-// readRunFailure returns how a run ended that did not succeed. What its nodes failed of is read from the engine.
+// ReadRunFailure returns how a run ended that did not succeed. What its nodes failed of is read from the engine.
 func ReadRunFailure(ctx context.Context, s *engine.Session, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, reply enginerpc.FlowResultReply) *RunFailure {
 	failed := &RunFailure{Flow: flowName, Run: runID, Outcome: reply.Outcome}
 	// How the run ended is known, so an engine that is away by now is no reason to tell something else.

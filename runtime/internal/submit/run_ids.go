@@ -16,8 +16,8 @@ const (
 	idGroupSize = 64
 	// idGroupTime is the longest time in which so many runs are started for that.
 	idGroupTime = 500 * time.Millisecond
-	// maxGroupFactor bounds how large groups grow with the start rate: up to so many times the base size. It is for one server,
-	// which serves all partitions; a cluster has groups of the base size, so that its servers take turns.
+	// maxGroupFactor bounds how large groups grow with the start rate: up to so many times the base size. It is for one
+	// server, which serves all partitions; a cluster has groups of the base size, so that its servers take turns.
 	maxGroupFactor = 4
 	// maxPooledIDs bounds the ids that are kept for a partition.
 	maxPooledIDs = maxGroupFactor * idGroupSize
@@ -29,9 +29,9 @@ const (
 	partitionSamples = 8
 )
 
-// runIDAllocator makes ids for runs that have none. While a process starts many runs, ids of consecutive ones lead into the
-// same partition, group by group: such runs are submitted with one call, claimed several at a time, and completed with fewer
-// calls. In the long run, all partitions get the same number.
+// runIDAllocator makes ids for runs that have none. While a process starts many runs, ids of consecutive ones lead into
+// the same partition, group by group: such runs are submitted with one call, claimed several at a time, and completed
+// with fewer calls. In the long run, all partitions get the same number.
 type runIDAllocator struct {
 	session   *engine.Session
 	maxFactor int // 1 or maxGroupFactor
@@ -53,7 +53,7 @@ func newRunIDAllocator(s *engine.Session) *runIDAllocator {
 	return a
 }
 
-// next makes an id for a run of a flow: a random UUID.
+// Next makes an id for a run of a flow: a random UUID.
 func (a *runIDAllocator) Next(flowName string) string {
 	partitions := a.session.Core.Partitioning()
 	a.mu.Lock()
@@ -67,8 +67,8 @@ func (a *runIDAllocator) Next(flowName string) string {
 	})
 }
 
-// count counts a run and reports whether it belongs into the partition of its group, with an id from the pool: not while few
-// runs are started.
+// count counts a run and reports whether it belongs into the partition of its group, with an id from the pool: not
+// while few runs are started.
 func (a *runIDAllocator) count(now time.Time, partitions int, flowName string) (pool idPool, grouped bool) {
 	a.started++
 	if a.started >= idGroupSize {
@@ -99,8 +99,8 @@ func (a *runIDAllocator) pool(flowName string, partitions int) idPool {
 	return pool
 }
 
-// idPool keeps ids by the partition that they lead into, at most maxPooledIDs for each. The partition of an id shows only in
-// its hash, so a search for one partition finds ids for all others, which spare later searches.
+// idPool keeps ids by the partition that they lead into, at most maxPooledIDs for each. The partition of an id shows
+// only in its hash, so a search for one partition finds ids for all others, which spare later searches.
 type idPool [][]uuid.UUID
 
 // choose picks a partition: among some random ones, that with most ids. An id leads into any partition with the same
@@ -135,7 +135,8 @@ func (p idPool) take(wanted int, partitionOf func(id string) int) string {
 	}
 }
 
-// randomUUID is a UUID of version 4, from a generator that costs less than that of package uuid: ids of runs and of claims are no secrets.
+// RandomUUID is a UUID of version 4, from a generator that costs less than that of package uuid: ids of runs and of
+// claims are no secrets.
 func RandomUUID() uuid.UUID {
 	var id uuid.UUID
 	binary.LittleEndian.PutUint64(id[:8], rand.Uint64())

@@ -31,7 +31,7 @@ func StartKeyOf(plan *RunPlan) startKey {
 	return startKey{plan.Partition, plan.Compiled, plan.namespace, plan.Creator, plan.Retention}
 }
 
-// startRequest is one run that is being started.
+// StartRequest is one run that is being started.
 type StartRequest struct {
 	plan    *RunPlan
 	budgets []enginerpc.SubmitFlowBudget
@@ -78,8 +78,8 @@ func newStartBatcher(e *engine.Session) *startBatcher {
 	return s
 }
 
-// submit starts a run and reports whether it existed. alone starts it by itself: when nothing else is being started, and for
-// whatever needs an answer of its own.
+// submit starts a run and reports whether it existed. alone starts it by itself: when nothing else is being started,
+// and for whatever needs an answer of its own.
 func (s *startBatcher) submit(ctx context.Context, plan *RunPlan, alone func() (existed bool, err error)) (existed bool, err error) {
 	if s == nil || !plan.batchable() {
 		return alone()
@@ -122,7 +122,7 @@ func (s *startBatcher) startMany(ctx context.Context, key startKey, requests []S
 	return results
 }
 
-// startCall is the call for several runs.
+// StartCall is the call for several runs.
 func StartCall(key startKey, requests []StartRequest) enginerpc.SubmitManyCall {
 	graph := key.compiled.Graph
 	call := enginerpc.SubmitManyCall{
@@ -215,8 +215,8 @@ func (c *CompiledFlow) runsPerCall() int {
 	return most
 }
 
-// batchable reports whether the run may share a SubmitMany call: child runs, scheduled runs, and runs of flows with waits, joins or
-// many nodes may not.
+// batchable reports whether the run may share a SubmitMany call: child runs, scheduled runs, and runs of flows with
+// waits, joins or many nodes may not.
 func (p *RunPlan) batchable() bool {
 	return p.Compiled.many != nil && len(p.Fires) == 0 && len(p.Parent) == 0
 }

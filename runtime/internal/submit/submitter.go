@@ -15,29 +15,29 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// submitter starts runs from plans, hears when runs end, and purges them. Clients, schedules and nodes that stand for runs of
-// their own use one. It may be used by several goroutines.
+// Submitter starts runs from plans, hears when runs end, and purges them. Clients, schedules and nodes that stand for
+// runs of their own use one. It may be used by several goroutines.
 type Submitter struct {
 	session *engine.Session
-	// runIDs makes the ids of runs that are started without one.
+	// RunIDs makes the ids of runs that are started without one.
 	RunIDs      *runIDAllocator
 	Completions *CompletionListener
-	// starts is nil when runs are submitted one by one.
+	// Starts is nil when runs are submitted one by one.
 	Starts   *startBatcher
 	rechecks timerPool
 }
 
-// newSubmitter returns a submitter to be closed before the session. It listens to nothing before the first wait.
+// NewSubmitter returns a submitter to be closed before the session. It listens to nothing before the first wait.
 func NewSubmitter(s *engine.Session) *Submitter {
 	return &Submitter{
 		session: s, RunIDs: newRunIDAllocator(s), Completions: newCompletionListener(s), Starts: newStartBatcher(s),
 	}
 }
 
-// close ends what the submitter listens to. Waits for the end of a run return an error.
+// Close ends what the submitter listens to. Waits for the end of a run return an error.
 func (s *Submitter) Close() { s.Completions.close() }
 
-// submit sends a plan and reports whether the run existed.
+// Submit sends a plan and reports whether the run existed.
 func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, err error) {
 	telemetry := s.session.Telemetry
 	ctx, span := telemetry.Tracer.Start(ctx, "flowfabric.start "+plan.Flow, telemetry.Producer,
@@ -100,7 +100,7 @@ func (s *Submitter) checkBudgets(ctx context.Context, plan *RunPlan) error {
 	return nil
 }
 
-// send sends the calls of a plan by themselves, not together with those of other runs.
+// Send sends the calls of a plan by themselves, not together with those of other runs.
 func (s *Submitter) Send(ctx context.Context, plan *RunPlan) (existed bool, err error) {
 	for call := range plan.calls() {
 		for {
@@ -119,7 +119,7 @@ func (s *Submitter) Send(ctx context.Context, plan *RunPlan) (existed bool, err 
 	return false, nil
 }
 
-// sendOne sends one call of a plan, with the signing secret in the partition if the flow has waitpoints.
+// SendOne sends one call of a plan, with the signing secret in the partition if the flow has waitpoints.
 func (s *Submitter) SendOne(ctx context.Context, plan *RunPlan, call enginerpc.SubmitFlowCall) (reply enginerpc.SubmitFlowReply, err error) {
 	if !plan.Compiled.waits {
 		return s.session.Backend.SubmitFlow(ctx, call)
@@ -140,7 +140,7 @@ func submitError(plan *RunPlan, err error) error {
 	return fmt.Errorf("start run %s of flow %s: %w", plan.Run, plan.Flow, err)
 }
 
-// purge removes a run that is over with everything that belongs to it. Its error wraps ErrRunOpen or ErrRunNotFound.
+// Purge removes a run that is over with everything that belongs to it. Its error wraps ErrRunOpen or ErrRunNotFound.
 func (s *Submitter) Purge(ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition) error {
 	core, err := engine.Capability[engine.RunControl](s.session.Backend)
 	if err != nil {
