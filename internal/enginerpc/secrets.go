@@ -28,6 +28,9 @@ const rotateConcurrency = 16
 // its own. Tokens signed with the secret before it stay valid for the grace time. Where partitions fail, the error wraps that of
 // the first one, and Failed lists them all.
 func (conn *Conn) RotateSecret(ctx context.Context, kid, secretHex string, grace time.Duration) (SecretRotation, error) {
+	if err := conn.connected(); err != nil {
+		return SecretRotation{}, err
+	}
 	partitions := conn.Partitioning().FlowPartitions()
 	rotation := SecretRotation{Failed: make(map[enginecore.Partition]error)}
 	var mu sync.Mutex

@@ -1,0 +1,148 @@
+// Package importtest checks who imports whom inside the module.
+package importtest
+
+import (
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/flowfabric/flowfabric-go"
+
+// mayImport lists, for each package, the packages of this module that its code may import. Tests may import more. A package that
+// is missing here fails the test: decide where it belongs, then add it. "internal/test/..." stands for all packages below it.
+var mayImport = map[string][]string{
+	// What users declare and write. It compiles without the engine.
+	"flow":                  {"activity", "internal/activityspec", "internal/flowgraph"},
+	"activity":              {"internal/activitycontext", "internal/activityspec", "internal/recordtext"},
+	"activity/activitytest": {"activity", "internal/activitycontext"},
+
+	// The API on top of the rooms of runtime.
+	"runtime": {
+		"activity", "enginecore", "enginecore/embedded", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc",
+		"internal/flowgraph", "internal/timetable", "lua", "runtime/internal/admission", "runtime/internal/contractmode",
+		"runtime/internal/engine", "runtime/internal/keeper", "runtime/internal/schedule", "runtime/internal/submit",
+		"runtime/internal/worker", "runtime/runevent",
+	},
+	"runtime/approvals": {"activity", "internal/activityspec", "runtime"},
+	"runtime/health":    {},
+	"runtime/runevent":  {},
+	"admin":             {"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/recordtext", "runtime"},
+
+	// The rooms: worker and keeper on top, which do not know each other; then what both use; engine and dispatch on the ground.
+	"runtime/internal/worker": {
+		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",
+		"internal/recordtext", "runtime/internal/admission", "runtime/internal/dispatch", "runtime/internal/engine",
+		"runtime/internal/submit",
+	},
+	"runtime/internal/keeper": {
+		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/stablehash", "runtime/internal/admission",
+		"runtime/internal/engine", "runtime/internal/schedule", "runtime/internal/submit",
+	},
+	"runtime/internal/schedule": {
+		"enginecore", "internal/enginerpc", "internal/flowgraph", "internal/timetable", "runtime/internal/engine",
+		"runtime/internal/submit",
+	},
+	"runtime/internal/contractmode": {
+		"activity", "enginecore", "internal/enginerpc", "internal/flowgraph", "internal/hashrecord", "runtime/internal/engine",
+		"runtime/internal/submit", "runtime/runevent",
+	},
+	"runtime/internal/admission": {
+		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/stablehash", "runtime/internal/engine",
+		"runtime/internal/submit",
+	},
+	"runtime/internal/submit": {
+		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",
+		"runtime/internal/engine",
+	},
+	"runtime/internal/engine": {
+		"activity", "enginecore", "enginecore/embedded", "internal/enginerpc", "internal/flowgraph", "internal/hashrecord",
+		"internal/recordtext", "runtime/runevent",
+	},
+	"runtime/internal/dispatch": {"enginecore", "internal/stablehash"},
+
+	// The engine: its words, its calls, its library, the server in this process.
+	"enginecore":          {},
+	"enginecore/embedded": {},
+	"internal/enginerpc":  {"enginecore", "lua"},
+	"lua":                 {},
+
+	// What several of the above share.
+	"internal/activitycontext": {},
+	"internal/activityspec":    {"internal/recordtext"},
+	"internal/flowgraph":       {"activity", "internal/activityspec"},
+	"internal/hashrecord":      {"enginecore"},
+	"internal/recordtext":      {},
+	"internal/stablehash":      {},
+	"internal/timetable":       {},
+
+	// Commands, examples and test machinery.
+	"cmd/flowfabric":        {"admin", "enginecore", "runtime"},
+	"codegen":               {"lua"},
+	"bench":                 {"activity", "enginecore", "flow", "internal/enginerpc", "internal/test/...", "runtime"},
+	"examples/approval":     {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "runtime/runevent"},
+	"examples/dag-pipeline": {"activity", "enginecore", "flow", "runtime"},
+	"internal/test/...": {
+		"activity", "enginecore", "enginecore/embedded", "internal/enginerpc", "internal/test/...", "lua", "runtime",
+	},
+	"runtime/childtest":   {},
+	"runtime/upgradetest": {},
+}
+
+// TestImports holds the imports of all packages against the table.
+func TestImports(t *testing.T) {
+	t.Parallel()
+	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"/...")
+	out, err := list.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	seen := make(map[string]bool)
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		importer := within(fields[0])
+		entry := entryOf(importer)
+		if entry == "" {
+			t.Errorf("%s is not in the table of imports", importer)
+			continue
+		}
+		seen[entry] = true
+		for _, imported := range fields[1:] {
+			imported, ours := strings.CutPrefix(imported, module+"/")
+			if ours && !slices.ContainsFunc(mayImport[entry], func(pattern string) bool { return matches(pattern, imported) }) {
+				t.Errorf("%s imports %s, which the table of imports does not allow", importer, imported)
+			}
+		}
+	}
+	for entry := range mayImport {
+		if !seen[entry] {
+			t.Errorf("there is no package %s, which is in the table of imports", entry)
+		}
+	}
+}
+
+func within(importPath string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(importPath, module), "/")
+}
+
+// entryOf returns the key of the table for a package, "" when there is none.
+func entryOf(importer string) string {
+	if _, ok := mayImport[importer]; ok {
+		return importer
+	}
+	for dir := importer; dir != "."; dir = path.Dir(dir) {
+		if _, ok := mayImport[dir+"/..."]; ok {
+			return dir + "/..."
+		}
+	}
+	return ""
+}
+
+func matches(pattern, imported string) bool {
+	if dir, below := strings.CutSuffix(pattern, "/..."); below {
+		return strings.HasPrefix(imported, dir+"/")
+	}
+	return pattern == imported
+}
