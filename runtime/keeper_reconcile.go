@@ -165,7 +165,7 @@ func (k *Keeper) leaseHolders() (map[enginecore.Partition][]enginecore.Reconcile
 	found := make(map[enginecore.Partition][]enginecore.ReconcileWorker)
 	for _, node := range k.engine.client.Nodes() {
 		for cursor := uint64(0); ; {
-			keys, next, err := scanKeys(ctx, node, cursor, head+"*:worker:*"+suffix)
+			keys, next, err := k.scanKeys(ctx, node, cursor, head+"*:worker:*"+suffix)
 			if err != nil {
 				return nil, err
 			}

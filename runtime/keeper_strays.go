@@ -19,7 +19,7 @@ const (
 	// scannedAtOnce is about how many keys one step looks at.
 	scannedAtOnce = 1000
 	// scanWithin is how long a server may take for a page of its keys. Without a bound, the client library waits for one that
-	// is away until it is back.
+	// is away until it is back. An engine in this process is never away, however busy the machine is.
 	scanWithin = 5 * time.Second
 	// strayPage bounds the entries that one call looks at of the lists and sets that it is given.
 	strayPage = 256
@@ -105,7 +105,7 @@ func (s *sweep) scan(ctx context.Context) error {
 		s.nodes, s.cursor = s.nodes[1:], 0
 		return nil
 	}
-	keys, next, err := scanKeys(ctx, node, s.cursor, s.engine.core.Keys().Prefix()+":*")
+	keys, next, err := s.scanKeys(ctx, node, s.cursor, s.engine.core.Keys().Prefix()+":*")
 	if s.cursor = next; next == 0 || err != nil {
 		s.nodes, s.cursor = s.nodes[1:], 0
 	}
@@ -118,9 +118,12 @@ func (s *sweep) scan(ctx context.Context) error {
 }
 
 // scanKeys reads one page of the keys of a server that match a pattern.
-func scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern string) ([]string, uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, scanWithin)
-	defer cancel()
+func (k *Keeper) scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern string) ([]string, uint64, error) {
+	if k.engine.inProcess == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, scanWithin)
+		defer cancel()
+	}
 	page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(scannedAtOnce).Build()).AsScanEntry()
 	if err != nil {
 		return nil, 0, fmt.Errorf("go through all keys: %w", enginecore.ConnectError(err))
