@@ -263,6 +263,46 @@ func TestConnectingOnSlowNetwork(t *testing.T) {
 	})
 }
 
+// Whoever takes a connection to hear messages gets them, however long it takes to make it, and hears when it breaks.
+func TestHearingOnSlowNetwork(t *testing.T) {
+	onServers(t, func(t *testing.T, kind testserver.Kind) {
+		p := proxy.Start(t, testserver.Shared(t, kind).Addr())
+		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), enginetest.NewPrefix())
+		p.Delay(80 * time.Millisecond) // an answer takes longer than anybody is made to wait for a connection
+		ctx := enginetest.Context(t)
+		client, channel := b.Engine.Core().Client(), b.Engine.Core().Keys().ChannelDue()
+		listener, leave := client.Dedicate()
+		defer leave()
+		subscribed, heard := make(chan struct{}), make(chan string, 1)
+		broken := listener.SetPubSubHooks(rueidis.PubSubHooks{
+			OnSubscription: func(rueidis.PubSubSubscription) { close(subscribed) },
+			OnMessage:      func(m rueidis.PubSubMessage) { heard <- m.Message },
+		})
+		require.NoError(t, listener.Do(ctx, listener.B().Subscribe().Channel(channel).Build()).Error())
+		select {
+		case <-subscribed:
+		case <-ctx.Done():
+			t.Fatal("not subscribed")
+		}
+		require.NoError(t, client.Do(ctx, client.B().Publish().Channel(channel).Message("0 1").Build()).Error())
+		select {
+		case message := <-heard:
+			require.Equal(t, "0 1", message)
+		case err := <-broken:
+			t.Fatal("broken: ", err)
+		case <-ctx.Done():
+			t.Fatal("nothing is heard")
+		}
+		p.Break()
+		select {
+		case err := <-broken:
+			require.Error(t, err)
+		case <-ctx.Done():
+			t.Fatal("nobody is told that the connection broke")
+		}
+	})
+}
+
 // Open waits for its connections in all that it asks of a server which has no library yet.
 func TestOpenOnSlowNetwork(t *testing.T) {
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

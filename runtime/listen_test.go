@@ -25,7 +25,7 @@ func TestSubscribingUnderLoad(t *testing.T) {
 		b.Keeper(t)
 		loading, quiet := context.WithCancel(ctx)
 		var load sync.WaitGroup
-		for range 4 {
+		for range 2 {
 			load.Go(func() {
 				client, keys := b.Engine.Core().Client(), b.Engine.Core().Keys()
 				for loading.Err() == nil {
@@ -38,7 +38,7 @@ func TestSubscribingUnderLoad(t *testing.T) {
 				}
 			})
 		}
-		for i := range 20 {
+		for i := range 8 {
 			b.Worker(t, []activity.Handler{a})
 			b.Keeper(t)
 			run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 3), i)

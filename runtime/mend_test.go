@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,8 @@ type dose struct {
 	Who string `json:"who"`
 }
 
-// patient is a run that has a node in every state, with a run of the same flow that is over, in a keyspace without a keeper.
+// patient is a run that has a node in every state, with a run of the same flow that is over, in a keyspace that stands still: there is
+// no keeper, and the only worker has no place left.
 type patient struct {
 	*enginetest.Bench
 	ctx           context.Context
@@ -81,7 +83,7 @@ func newPatient(t *testing.T, b *enginetest.Bench) *patient {
 	x.paused = activity.New("paused", func(_ context.Context, n int) (int, error) { return n + 1, nil })
 	over := single(t, x.add, activity.Lane(busyLane))
 	require.NoError(t, b.Client.PauseActivity(x.ctx, "paused", "for the test"))
-	x.worker = b.Worker(t, x.handlers(), runtime.Lanes(busyLane))
+	setUp := b.Worker(t, slices.DeleteFunc(x.handlers(), func(h activity.Handler) bool { return h == x.hold }), runtime.Lanes(busyLane))
 
 	// Both in one partition.
 	def := x.define(t)
@@ -107,10 +109,24 @@ func newPatient(t *testing.T, b *enginetest.Bench) *patient {
 			break
 		}
 	}
-	want := map[string]enginecore.PublicState{
-		"active": "active", "delayed": "delayed", "held": "rate_limited", "routed": "rate_limited", "eligible": "waiting",
+	x.awaitStates(t, map[string]enginecore.PublicState{
+		"active": "rate_limited", "delayed": "delayed", "held": "rate_limited", "routed": "rate_limited", "eligible": "waiting",
 		"answer": "suspended", "joined": "waiting_children", "blocked": "waiting_children",
-	}
+	})
+	require.NoError(t, setUp.Stop())
+	x.worker = b.Worker(t, x.handlers(), runtime.Lanes(busyLane), runtime.Concurrency(1), runtime.OnlyMessages())
+	x.awaitStates(t, map[string]enginecore.PublicState{"active": "active"})
+	client := b.Engine.Core().Client()
+	var err error
+	x.holder, err = client.Do(x.ctx, client.B().Hget().Key(b.Engine.Core().Keys().ExecCore(x.plan.ExecutionID("active"))).
+		Field("current_worker_instance_id").Build()).ToString()
+	require.NoError(t, err)
+	return x
+}
+
+// awaitStates waits until nodes of the run are in states.
+func (x *patient) awaitStates(t *testing.T, want map[string]enginecore.PublicState) {
+	t.Helper()
 	enginetest.Eventually(t, enginetest.Patience, func() string {
 		d, err := x.run.Describe(x.ctx)
 		require.NoError(t, err)
@@ -121,12 +137,6 @@ func newPatient(t *testing.T, b *enginetest.Bench) *patient {
 		}
 		return ""
 	})
-	client := b.Engine.Core().Client()
-	var err error
-	x.holder, err = client.Do(x.ctx, client.B().Hget().Key(b.Engine.Core().Keys().ExecCore(x.plan.ExecutionID("active"))).
-		Field("current_worker_instance_id").Build()).ToString()
-	require.NoError(t, err)
-	return x
 }
 
 func (x *patient) handlers() []activity.Handler {
@@ -197,9 +207,9 @@ func (x *patient) finish(t *testing.T) {
 
 func (x *patient) faults(t *testing.T) error {
 	t.Helper()
-	report, err := invariant.Check(x.ctx, x.Engine.Core().Client(), x.Prefix, invariant.AnyTime)
+	s, err := invariant.ReadStill(x.ctx, x.Engine.Core().Client(), x.Prefix)
 	require.NoError(t, err)
-	return report.Err()
+	return s.Check(invariant.AnyTime).Err()
 }
 
 // wound is something that is not in order: commands that make it so, and the indexes in which it is mended.
@@ -320,7 +330,7 @@ func TestIndexReconciliation(t *testing.T) {
 			require.NoError(t, x.faults(t))
 			x.finish(t)
 		}
-	})
+	}, runtime.Partitions(1))
 }
 
 // A run is removed when its record says so, whatever the list of those to be removed says.

@@ -3,7 +3,7 @@ package budgettest
 import (
 	"context"
 	"fmt"
-	"strings"
+	"net/url"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -107,9 +107,11 @@ func faulty(t *testing.T, b *enginetest.Bench) (near, far *enginetest.Bench, pro
 		near = enginetest.Open(t, b.Kind, cluster.URL(), b.Prefix)
 		far = near
 	default:
-		address := b.URL[strings.Index(b.URL, "://")+3:]
-		p := proxy.Start(t, address)
-		near, far, proxies = b, enginetest.Open(t, b.Kind, string(b.Kind)+"://"+p.Addr(), b.Prefix), append(proxies, p)
+		server, err := url.Parse(b.URL)
+		require.NoError(t, err)
+		p := proxy.Start(t, server.Host)
+		server.Host = p.Addr()
+		near, far, proxies = b, enginetest.Open(t, b.Kind, server.String(), b.Prefix), append(proxies, p)
 	}
 	for _, p := range proxies {
 		p.Intercept(proxy.CutCalls(20))

@@ -28,7 +28,7 @@ import (
 
 // Patience bounds every wait of a test for something that must happen. It is long, since a machine may be busy with
 // other tests, and costs nothing if the condition becomes true.
-const Patience = 2 * time.Minute
+const Patience = 5 * time.Minute
 
 // Bench is one engine with a keyspace of its own.
 type Bench struct {

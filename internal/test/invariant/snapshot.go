@@ -98,6 +98,15 @@ func Read(ctx context.Context, client rueidis.Client, prefix string) (*Snapshot,
 	return s, nil
 }
 
+// ReadStill reads every key of a prefix once, which is enough where nothing changes meanwhile.
+func ReadStill(ctx context.Context, client rueidis.Client, prefix string) (*Snapshot, error) {
+	values, err := readOnce(ctx, client, prefix)
+	if err != nil {
+		return nil, err
+	}
+	return newSnapshot(prefix, values), nil
+}
+
 // Unsettled lists the partitions that kept changing and are therefore missing.
 func (s *Snapshot) Unsettled() []string { return s.unsettled }
 

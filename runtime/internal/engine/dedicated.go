@@ -10,7 +10,7 @@ import (
 )
 
 // Dedicate implements rueidis.Client. Commands on the connection wait for it, as long as their contexts live, while it
-// is being made; rueidis hands over one that is broken instead.
+// is being made, also if hooks are set already; rueidis returns a broken one instead.
 func (c pinnedReads) Dedicate() (rueidis.DedicatedClient, func()) {
 	wire, release := c.Client.Dedicate()
 	if c.dialer == nil {
@@ -27,8 +27,17 @@ type dedicated struct {
 	mu sync.Mutex
 	rueidis.DedicatedClient
 	release func()
-	// settled says that this very connection has to stay: it has hooks, or was closed or given back.
+	// hooked is what its user has set to hear messages, nil without.
+	hooked *hooked
+	// settled says that the connection is not replaced any more: it was closed or given back.
 	settled bool
+}
+
+// hooked are hooks that go on when the connection is replaced.
+type hooked struct {
+	rueidis.PubSubHooks
+	// broken is what its user has to hear that the connection broke.
+	broken chan error
 }
 
 func (d *dedicated) wire() rueidis.DedicatedClient {
@@ -37,11 +46,12 @@ func (d *dedicated) wire() rueidis.DedicatedClient {
 	return d.DedicatedClient
 }
 
-// settle keeps the connection from being replaced, and returns it.
+// settle keeps the connection from being replaced, and returns it. Its hooks are over.
 func (d *dedicated) settle() (rueidis.DedicatedClient, func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.settled = true
+	d.unhook(nil)
 	return d.DedicatedClient, d.release
 }
 
@@ -56,10 +66,52 @@ func (d *dedicated) Close() {
 	wire.Close()
 }
 
+// B implements rueidis.CoreClient.
+func (d *dedicated) B() rueidis.Builder { return d.wire().B() }
+
 // SetPubSubHooks implements rueidis.DedicatedClient.
 func (d *dedicated) SetPubSubHooks(hooks rueidis.PubSubHooks) <-chan error {
-	wire, _ := d.settle()
-	return wire.SetPubSubHooks(hooks)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unhook(nil)
+	if d.settled || hooks.OnMessage == nil && hooks.OnSubscription == nil {
+		return d.DedicatedClient.SetPubSubHooks(hooks)
+	}
+	d.hooked = &hooked{hooks, make(chan error, 1)}
+	broken := d.hooked.broken
+	d.hook()
+	return broken
+}
+
+// hook sets the hooks on the connection that there is.
+func (d *dedicated) hook() {
+	set := d.hooked
+	if set == nil {
+		return
+	}
+	wire := d.DedicatedClient
+	broken := wire.SetPubSubHooks(set.PubSubHooks)
+	go func() {
+		err, told := <-broken // closed without an error when the connection is replaced, closed or given back
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		// The next command takes another one in place of a connection that was not made.
+		if told && !errors.Is(err, errConnecting) && d.hooked == set && d.DedicatedClient == wire {
+			d.unhook(err)
+		}
+	}()
+}
+
+// unhook ends the hooks, and tells why if the connection broke.
+func (d *dedicated) unhook(err error) {
+	if d.hooked == nil {
+		return
+	}
+	if err != nil {
+		d.hooked.broken <- err
+	}
+	close(d.hooked.broken)
+	d.hooked = nil
 }
 
 // replace takes another connection in place of one that was not made, and reports whether it did.
@@ -79,6 +131,7 @@ func (d *dedicated) replace(ctx context.Context, err error) bool {
 	}
 	d.release()
 	d.DedicatedClient, d.release = wire, release
+	d.hook()
 	return true
 }
 

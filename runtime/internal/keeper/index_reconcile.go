@@ -13,18 +13,20 @@ import (
 )
 
 const (
-	// reconciledAtOnce bounds the records that one step looks at, reconciledByHand one of runTask, for which a caller waits.
+	// reconciledAtOnce bounds the records that one step reads, reconciledByHand those of a step of RunTask, whose
+	// caller waits.
 	reconciledAtOnce = 128
 	reconciledByHand = 500
-	// stepsPerTurn is how many steps a partition with many records gets in one turn of a loop.
+	// stepsPerTurn is the number of steps that a partition with many records gets in one interval of a loop.
 	stepsPerTurn = 10
 )
 
-// cursors are how far a reconciliation has come in each partition.
+// cursors holds the position of a reconciliation in each partition.
 type cursors struct {
 	mu sync.Mutex
 	at map[enginecore.Partition]string
-	// mended holds the partitions in which the pass under way has changed something, passes counts those that are over.
+	// mended holds the partitions in which the current pass has repaired something; passes counts the completed
+	// passes.
 	mended map[enginecore.Partition]bool
 	passes map[enginecore.Partition]int
 }
@@ -41,7 +43,7 @@ func (c *cursors) get(p enginecore.Partition) string {
 	return c.at[p]
 }
 
-// moved sets how far a step has come, and returns whether more steps follow and when.
+// moved records the position after a step, and returns whether the next step follows at once or after which time.
 func (c *cursors) moved(p enginecore.Partition, cursor string, every time.Duration, byHand bool) (more bool, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,11 +55,11 @@ func (c *cursors) moved(p enginecore.Partition, cursor string, every time.Durati
 	return byHand, every / stepsPerTurn
 }
 
-// maxPasses bounds how often a partition is gone through by hand.
+// maxPasses bounds the passes of RunTask through a partition.
 const maxPasses = 4
 
-// again reports, at the end of a pass, whether to go through a partition once more: what was mended may have led to lanes
-// and keys that were not known before.
+// again reports, at the end of a pass, whether RunTask needs another one: repairs may have revealed unknown lanes and
+// keys.
 func (c *cursors) again(p enginecore.Partition, mended bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +73,7 @@ func (c *cursors) again(p enginecore.Partition, mended bool) bool {
 	return again
 }
 
-// indexLoop enters records in the indexes that they are missing from and takes away entries that do not belong.
+// indexLoop adds records to the indexes that lack them and removes entries without a record.
 func (k *Keeper) indexLoop() *MaintenanceLoop {
 	at, every := newCursors(), k.ReconcileEvery
 	holders := sync.OnceValues(func() (map[enginecore.Partition][]enginerpc.ReconcileWorker, error) { return k.leaseHolders() })
@@ -109,6 +111,7 @@ func (k *Keeper) indexLoop() *MaintenanceLoop {
 	}
 }
 
+// reconcileLanes returns the configured lanes in the form of the call.
 func (k *Keeper) reconcileLanes() []enginerpc.ReconcileLane {
 	lanes := make([]enginerpc.ReconcileLane, len(k.Lanes))
 	for i, lane := range k.Lanes {
@@ -117,7 +120,7 @@ func (k *Keeper) reconcileLanes() []enginerpc.ReconcileLane {
 	return lanes
 }
 
-// logMended logs what was not in order, and returns the number of entries by index.
+// logMended logs repaired entries, and returns their number by index; nil if there were none.
 func (k *Keeper) logMended(ctx context.Context, p enginecore.Partition, list []enginerpc.Mended) map[string]int64 {
 	if len(list) == 0 {
 		return nil
@@ -138,8 +141,8 @@ func sumOf(counts map[string]int64) (sum int64) {
 	return sum
 }
 
-// leaseHolders finds the workers that have a set of leases, by partition. Nothing lists them, so it goes through all keys:
-// only for who reconciles by hand.
+// leaseHolders finds the worker instances that have a set of leases, by partition. No index lists them, so it scans
+// all keys: for RunTask only.
 func (k *Keeper) leaseHolders() (map[enginecore.Partition][]enginerpc.ReconcileWorker, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaseHoldersWithin)
 	defer cancel()
@@ -153,7 +156,7 @@ func (k *Keeper) leaseHolders() (map[enginecore.Partition][]enginerpc.ReconcileW
 	found := make(map[enginecore.Partition][]enginerpc.ReconcileWorker)
 	for _, node := range k.Session.Client.Nodes() {
 		for cursor := uint64(0); ; {
-			keys, next, err := scanKeys(ctx, node, cursor, head+"*:worker:*"+suffix)
+			keys, next, err := k.scanKeys(ctx, node, cursor, head+"*:worker:*"+suffix)
 			if err != nil {
 				return nil, err
 			}
@@ -174,5 +177,5 @@ func (k *Keeper) leaseHolders() (map[enginecore.Partition][]enginerpc.ReconcileW
 	return found, nil
 }
 
-// leaseHoldersWithin bounds the way through all keys.
+// leaseHoldersWithin bounds the scan of leaseHolders.
 const leaseHoldersWithin = 5 * time.Minute

@@ -18,19 +18,20 @@ import (
 )
 
 const (
-	// scannedAtOnce is about how many keys one step looks at.
+	// scannedAtOnce is the approximate number of keys that one step scans.
 	scannedAtOnce = 1000
-	// scanWithin is how long a server may take for a page of its keys. Without a bound, the client library waits for one that
-	// is away until it is back.
+	// scanWithin bounds the time for one page of a server's keys. Without it, the client library would wait for an
+	// unreachable server until it returns.
 	scanWithin = 5 * time.Second
-	// orphanPage bounds the entries that one call looks at of the lists and sets that it is given.
+	// orphanPage bounds the entries of the given lists and sets that one call checks.
 	orphanPage = 256
 )
 
-// orphan is a record or a list that has to be found among all keys, because what should lead to it may be lost.
+// orphan is a record or list to be checked, found by a scan of all keys because the index that should lead to it may
+// be lost.
 type orphan struct {
 	kind, name string
-	// cursor is how far a list has been gone through.
+	// cursor is the position within a list.
 	cursor string
 }
 
@@ -38,18 +39,18 @@ type orphan struct {
 type orphanScan struct {
 	*Keeper
 	byTag map[string]enginecore.Partition
-	// nodes are the servers that are left to go through, cursor is how far the first of them has been.
+	// nodes are the servers that the pass has not completed, cursor is the position in the first of them.
 	nodes  []string
 	cursor uint64
-	// found is what has been found and not been looked at yet.
+	// found holds what the scan has found and check has not handled yet.
 	found map[enginecore.Partition][]orphan
-	// faults are those of this pass by runTask. Servers that are away are left out, so that they do not keep the others from
-	// their turn; the next pass may meet them.
+	// faults are the errors of a pass by RunTask. A pass skips unreachable servers, so that they do not delay the
+	// others; the next pass tries them again.
 	faults []error
 }
 
-// orphanLoop goes through all keys for what no index leads to: records that are missing from all of them, lists of runs and
-// sets of leases whose entries belong to nothing.
+// orphanLoop scans all keys for what no index leads to: records missing from every index, and lists of runs and sets
+// of leases whose entries have no record.
 func (k *Keeper) orphanLoop() *MaintenanceLoop {
 	s := &orphanScan{Keeper: k, byTag: make(map[string]enginecore.Partition), found: make(map[enginecore.Partition][]orphan)}
 	for _, p := range k.Session.Partitions() {
@@ -70,7 +71,7 @@ func (k *Keeper) orphanLoop() *MaintenanceLoop {
 	}
 }
 
-// leaveOut keeps or logs what a step could not look at. For runTask, all of it is returned when the pass is over.
+// leaveOut logs the error of a step. For RunTask it keeps the error and returns all of them at the end of the pass.
 func (s *orphanScan) leaveOut(ctx context.Context, err error, more, byHand bool) error {
 	switch {
 	case byHand:
@@ -86,7 +87,8 @@ func (s *orphanScan) leaveOut(ctx context.Context, err error, more, byHand bool)
 	return nil
 }
 
-// step checks what was found, or scans for more. It reports whether the pass goes on, also when there is an error.
+// step checks what was found, or scans the next page. It reports whether the pass is incomplete, also together with
+// an error.
 func (s *orphanScan) step(ctx context.Context) (more bool, mended map[string]int64, err error) {
 	if len(s.found) == 0 {
 		err = s.scan(ctx)
@@ -107,7 +109,7 @@ func (s *orphanScan) scan(ctx context.Context) error {
 		s.nodes, s.cursor = s.nodes[1:], 0
 		return nil
 	}
-	keys, next, err := scanKeys(ctx, node, s.cursor, s.Session.Core.Keys().Prefix()+":*")
+	keys, next, err := s.scanKeys(ctx, node, s.cursor, s.Session.Core.Keys().Prefix()+":*")
 	if s.cursor = next; next == 0 || err != nil {
 		s.nodes, s.cursor = s.nodes[1:], 0
 	}
@@ -120,9 +122,12 @@ func (s *orphanScan) scan(ctx context.Context) error {
 }
 
 // scanKeys reads one page of the keys of a server that match a pattern.
-func scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern string) ([]string, uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, scanWithin)
-	defer cancel()
+func (k *Keeper) scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern string) ([]string, uint64, error) {
+	if k.Session.InProcess == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, scanWithin)
+		defer cancel()
+	}
 	page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(scannedAtOnce).Build()).AsScanEntry()
 	if err != nil {
 		return nil, 0, fmt.Errorf("go through all keys: %w", enginerpc.ConnectError(err))
@@ -130,7 +135,7 @@ func scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern s
 	return page.Elements, page.Cursor, nil
 }
 
-// classify returns what a key stands for, if it is something to check.
+// classify returns the record or list that a key belongs to, and whether it is one to check.
 func (s *orphanScan) classify(key string) (enginecore.Partition, orphan, bool) {
 	p, ok := s.byTag[enginerpc.TagOf(key)]
 	rest, ours := strings.CutPrefix(key, s.Session.Core.Keys().Prefix()+":")
@@ -160,7 +165,8 @@ func (s *orphanScan) classify(key string) (enginecore.Partition, orphan, bool) {
 	return p, x, ok && x.kind != ""
 }
 
-// check has the engine check a part of what was found in each partition.
+// check passes a part of what was found to the engine for checking, partition by partition, and returns the repaired
+// entries by index.
 func (s *orphanScan) check(ctx context.Context) (map[string]int64, error) {
 	partitions := slices.SortedFunc(maps.Keys(s.found), func(a, b enginecore.Partition) int { return int(a.Index) - int(b.Index) })
 	calls := make([]enginerpc.CheckKeysCall, len(partitions))
