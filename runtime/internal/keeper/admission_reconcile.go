@@ -13,10 +13,11 @@ import (
 
 var admittedFields = []string{"lifecycle_phase"}
 
-// dropAdmissions takes back those admissions that are not used. An execution that is admitted and about to be claimed is
-// guarded; when the guard is over, it must run. Executions and quotas live in different partitions, and one that has ended may
-// be run again meanwhile: so the guard goes first, under which it would be told that it is admitted, and the execution is
-// looked at once more.
+// dropAdmissions drops the admissions of a quota partition whose executions do not use them, and returns their
+// number. An admitted execution that is about to be claimed is guarded for a while; after that it must be active.
+// Executions and quotas live in different partitions, and an ended execution may be replayed meanwhile. So the first
+// call removes the guard, under which a replay would reuse the admission; then the executions are read again, and
+// only those still ended or missing are dropped.
 func (k *Keeper) dropAdmissions(ctx context.Context, p enginecore.Partition, admitted []enginerpc.Admitted) (int64, error) {
 	unused, err := k.unusedAdmissions(ctx, admitted, func(phase string, guarded bool) bool {
 		return phase == "" || phase == "terminal" || !guarded && phase != "active"
@@ -36,7 +37,8 @@ func (k *Keeper) dropAdmissions(ctx context.Context, p enginecore.Partition, adm
 	return first.Dropped + second.Dropped, err
 }
 
-// unusedAdmissions picks those of which a rule says so, by the phase of their executions: "" of one that is not there.
+// unusedAdmissions returns the admissions that a rule selects by the lifecycle phase of their executions: "" for a
+// missing one.
 func (k *Keeper) unusedAdmissions(ctx context.Context, admitted []enginerpc.Admitted, isUnused func(phase string, guarded bool) bool) ([]enginerpc.DropAdmissionsAdmission, error) {
 	client := k.Session.Client
 	var unused []enginerpc.DropAdmissionsAdmission

@@ -16,11 +16,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// leastHeld is the time before a reservation is looked at again, also where the clocks of two servers of a cluster differ.
+// leastHeld is the least time until a live reservation is verified again. It also covers the difference between the
+// clocks of two servers of a cluster.
 const leastHeld = 100 * time.Millisecond
 
-// budgetLoop looks after budgets: it resets those that are due, and carries out in the partitions of flows what is owed
-// because the process is gone that should have done it.
+// budgetLoop maintains budgets: it resets those that are due, and carries out in the partitions of flows what a
+// process that has ended left undone.
 func (k *Keeper) budgetLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskBudget}, family: enginecore.BudgetFamily, Every: KeeperSweep, hearsDue: true,
@@ -47,7 +48,7 @@ func (k *Keeper) budgetLoop() *MaintenanceLoop {
 	}
 }
 
-// settleBudgets does what is owed for the budgets of one partition.
+// settleBudgets carries out the tasks that a budget tick returned for one partition.
 func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, reply enginerpc.BudgetTickReply) StepResult {
 	o := StepResult{Next: untilDue(reply.Now, reply.NextDueAt)}
 	o.more = o.Next > 0 && !reply.NextDueAt.After(reply.Now)
@@ -69,7 +70,7 @@ func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, repl
 		_, err := k.maintenance.BudgetDone(ctx, s.call)
 		s.failed = errors.Join(s.failed, err)
 	}
-	// What has failed is due again on its own, so the partition is not held up.
+	// Failed tasks become due again by themselves, so the partition reports success.
 	if s.failed != nil && ctx.Err() == nil {
 		k.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: what follows from the use of a budget could not be done, it is tried again",
 			engine.EventBudgetFailed.Attr(), slog.Any("error", s.failed))
@@ -77,7 +78,7 @@ func (k *Keeper) settleBudgets(ctx context.Context, p enginecore.Partition, repl
 	return o
 }
 
-// budgetSettling is what a keeper does for the budgets of one partition.
+// budgetSettling collects the work of a keeper for the budgets of one partition.
 type budgetSettling struct {
 	session   *engine.Session
 	partition enginecore.Partition
@@ -87,7 +88,7 @@ type budgetSettling struct {
 	failed    error
 }
 
-// budgetChecks are the questions to one partition of flows.
+// budgetChecks are the verifications to send to one partition of flows.
 type budgetChecks struct {
 	call   enginerpc.VerifyBudgetUseCall
 	leases []string                   // the texts of the leases asked for
@@ -96,6 +97,7 @@ type budgetChecks struct {
 	ofRuns []submit.GateUpdate        // their budgets
 }
 
+// of returns the checks for a partition of flows.
 func (s *budgetSettling) of(p enginecore.Partition) *budgetChecks {
 	c := s.checks[p]
 	if c == nil {
@@ -105,6 +107,7 @@ func (s *budgetSettling) of(p enginecore.Partition) *budgetChecks {
 	return c
 }
 
+// settle carries out one task or adds it to the checks. It drops tasks that it cannot parse.
 func (s *budgetSettling) settle(ctx context.Context, task enginerpc.BudgetTask) error {
 	kind, rest, _ := strings.Cut(task.Text, " ")
 	fields := strings.Fields(rest)
@@ -148,6 +151,7 @@ func (s *budgetSettling) settle(ctx context.Context, task enginerpc.BudgetTask) 
 	return admission.ErrBudgetTask
 }
 
+// latest returns the later of two times.
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -155,7 +159,8 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// leaseOf is the lease that a reservation belongs to, as its id begins with it.
+// leaseOf returns the lease that a reservation belongs to: the reservation's id begins with execution and lease
+// epoch.
 func leaseOf(reservation string) (enginerpc.VerifyBudgetUseLease, error) {
 	execution, rest, _ := strings.Cut(reservation, "/")
 	epoch, _, _ := strings.Cut(rest, "/")
@@ -166,7 +171,7 @@ func leaseOf(reservation string) (enginerpc.VerifyBudgetUseLease, error) {
 	return enginerpc.VerifyBudgetUseLease{ExecutionID: enginecore.ExecutionID(execution), Epoch: n}, nil
 }
 
-// news is what the partitions of flows have to know of the budget of a task.
+// news returns the state of a task's budget to publish to the partitions of flows.
 func (s *budgetSettling) news(task enginerpc.BudgetTask, budget string) submit.GateUpdate {
 	n := submit.GateUpdate{Session: s.session, Partition: s.partition, Budget: enginecore.BudgetID(budget), Version: task.Gate, Closed: task.Closed}
 	if !task.Wide {
@@ -175,8 +180,8 @@ func (s *budgetSettling) news(task enginerpc.BudgetTask, budget string) submit.G
 	return n
 }
 
-// verify asks which leases and runs live, gives back the reservations of those leases that do not, and removes the budgets of
-// those runs.
+// verify queries which leases and runs are live, releases the reservations of leases that are not, and removes the
+// budgets of runs that have ended.
 func (s *budgetSettling) verify(ctx context.Context) {
 	for _, c := range s.checks {
 		reply, err := s.session.Core.VerifyBudgetUse(ctx, c.call)

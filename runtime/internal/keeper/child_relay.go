@@ -13,12 +13,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// childRelay delivers notices between nodes and the runs that they stand for, which live in different partitions. A notice is
-// taken from one partition, carried out in the other, and only then acknowledged; one that is not is handed out again, to this
-// keeper or another, so each may be carried out more than once.
+// childRelay delivers notices between nodes and their child runs, which live in different partitions. A notice is
+// read from one partition, carried out in the other, and only then acknowledged. An unacknowledged notice is handed
+// out again, to this keeper or another: delivery is at least once.
 type childRelay struct {
 	session *engine.Session
-	// runs is nil where the backend has no child runs, and no notices.
+	// runs is nil if the backend has no child runs, and so no notices.
 	runs engine.ChildRuns
 }
 
@@ -30,14 +30,14 @@ func newChildRelay(s *engine.Session) childRelay {
 const (
 	// noticesAtOnce bounds the notices that one keeper delivers at a time.
 	noticesAtOnce = 16
-	// deliveryTime bounds how long notices that were handed out together take.
+	// deliveryTime bounds the delivery of notices that were handed out together.
 	deliveryTime = 5 * time.Second
 	// purgesAtOnce bounds the calls by which one notice removes a run.
 	purgesAtOnce = 32
 )
 
-// deliverAll delivers notices from a partition, each with a few calls, but for the cancel of a large run. What is left to be
-// removed of one is done by the keeper of its partition.
+// deliverAll delivers notices from a partition and logs failures. Each notice takes a few calls, except for the
+// cancel of a large run; the keeper of the run's partition removes the rest of a large run.
 func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, notices []enginerpc.Errand) {
 	if len(notices) == 0 {
 		return
@@ -60,7 +60,7 @@ func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, n
 	_ = delivering.Wait() // each has logged its own fault
 }
 
-// deliver carries a notice out and acknowledges it when nothing is left of it.
+// deliver carries a notice out and acknowledges it once it is complete.
 func (r childRelay) deliver(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) error {
 	done, err := r.carryOut(ctx, from, n)
 	if err != nil || !done {
@@ -72,7 +72,7 @@ func (r childRelay) deliver(ctx context.Context, from enginecore.Partition, n en
 	return err
 }
 
-// carryOut does what a notice asks for, and reports whether that is all.
+// carryOut does what a notice asks for, and reports whether it is complete.
 func (r childRelay) carryOut(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) (done bool, err error) {
 	switch n.Kind {
 	case "open", "ended":
@@ -90,8 +90,8 @@ func (r childRelay) carryOut(ctx context.Context, from enginecore.Partition, n e
 	return r.remove(ctx, to, n.FlowID)
 }
 
-// askChild asks for the state of a run that a node waits for: a run that is over sends its end once more. For a run that is not
-// there, because its server failed before it had replicated it, the node is told to start it again.
+// askChild queries the state of a child run that a node waits for; an ended run sends its end again. If the run does
+// not exist, because its server failed before replicating it, the node is set to start it again.
 func (r childRelay) askChild(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) error {
 	at, err := r.session.Core.FlowPartition(n.FlowID)
 	if err != nil {
@@ -107,8 +107,8 @@ func (r childRelay) askChild(ctx context.Context, from enginecore.Partition, n e
 	return err
 }
 
-// reportToParent tells a node the state of its run. A run that the node does not want any more is ended, and one that the node
-// does not know is removed.
+// reportToParent reports the state of a child run to its node. It cancels a run that the node no longer waits for,
+// and removes one that the node does not know.
 func (r childRelay) reportToParent(ctx context.Context, from enginecore.Partition, n enginerpc.Errand) (done bool, err error) {
 	parent := enginecore.ExecutionID(n.ParentExecutionID)
 	to, err := parent.Partition()
@@ -130,7 +130,7 @@ func (r childRelay) reportToParent(ctx context.Context, from enginecore.Partitio
 	return r.remove(ctx, from, n.FlowID)
 }
 
-// remove purges a run, a large one only in part. One that is still ending is left for the next time.
+// remove purges a run, a large one only in part. It leaves a run that is still ending for the next delivery.
 func (r childRelay) remove(ctx context.Context, p enginecore.Partition, id enginecore.FlowID) (done bool, err error) {
 	for range purgesAtOnce {
 		reply, err := r.runs.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: p, FlowID: id})

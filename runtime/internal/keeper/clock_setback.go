@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// clockTolerance is what a server's clock may lose between two looks without being set back.
+	// clockTolerance is how far a server's clock may fall behind between two steps without counting as set back.
 	clockTolerance = time.Second
-	// clockLogEvery bounds how often a keeper logs that a clock was set back: it notices in each partition by itself.
+	// clockLogEvery bounds how often a keeper logs that a clock was set back, which it detects in each partition
+	// separately.
 	clockLogEvery = 10 * time.Second
 )
 
-// clockSetBack brings the steps forward that depend on the clock of a partition's server, which has been set back: what it has put
-// off is looked at now instead of with the next reconciliation.
+// clockSetBack advances the steps that depend on the clock of a partition's server, which was set back: the items
+// that the clock has deferred are visited now instead of at the next reconciliation.
 func (k *Keeper) clockSetBack(ctx context.Context, p enginecore.Partition, back time.Duration) {
 	for _, l := range k.Loops {
 		if l.onClockSetBack {

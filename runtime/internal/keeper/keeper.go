@@ -18,53 +18,58 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 )
 
-// keeper runs the maintenance loops of an engine over the partitions that it owns, and shares the partitions with the other
-// keepers of the engine.
+// Keeper runs the maintenance loops of an engine over the partitions that it owns. Keepers of one engine divide the
+// partitions among themselves by heartbeats (see Membership). NewKeeper makes one; the zero value is unusable. Run
+// may be active once at a time; RunTask, TaskStats, Partitions and Ready may be called concurrently with it.
 type Keeper struct {
 	KeeperConfig
 	Session *engine.Session
-	// maintenance is nil where the backend lacks it: what needs it is left to the server's own scanners then.
+	// maintenance carries out the maintenance calls of the library; nil in contract mode, where the scanners of the
+	// server do that work.
 	maintenance engine.Maintenance
 	Members     *Membership
 	stats       *keeperStats
 	quotas      admission.Admitter
 	relay       childRelay
 	Loops       []*MaintenanceLoop
-	restarts    *restarts // nil where servers do not tell of a start
+	restarts    *restarts // nil if the backend does not report starts of a server
 	liveness    engine.Liveness
-	// schedules starts what is due beside the loops, as long as run does.
+	// schedules starts the runs of due schedules beside the loops; nil unless work is running.
 	schedules atomic.Pointer[schedule.ScheduleRunner]
-	// clockLogged is when the keeper logged last that a server's clock was set back.
+	// clockLogged is the time of the last log record about a clock that was set back; nil before the first.
 	clockLogged atomic.Pointer[time.Time]
 }
 
-// keeperConfig is what options of keepers set.
+// KeeperConfig is the configuration of a keeper. The public options of keepers set its fields; Check validates them.
+// It has no usable zero value: the public package fills in the defaults.
 type KeeperConfig struct {
-	// lanes are looked after besides those that flows use.
+	// Lanes names lanes to maintain in addition to those that flows use.
 	Lanes []enginecore.LaneID
-	// compactAfter is how long after the end of a run its record is made smaller; negative is never.
+	// CompactAfter is the time from the end of a run to the compaction of its records; negative disables compaction.
 	CompactAfter time.Duration
-	// retainExecutions is how long executions outside managed flows are kept; negative is for ever.
+	// RetainExecutions is how long executions outside managed flows are kept after their end; negative keeps them for
+	// ever.
 	RetainExecutions time.Duration
-	// libraryCheck is how often the server's library is looked at.
+	// LibraryCheck is the interval of the checks that the server still has the library.
 	LibraryCheck time.Duration
-	// reconcileEvery is how often a partition's indexes are looked at.
+	// ReconcileEvery is the interval at which the keeper begins to reconcile the indexes of a partition.
 	ReconcileEvery time.Duration
-	// heartbeat is how often the keeper tells the others that it is there.
+	// Heartbeat is the interval of the messages by which the keeper announces itself to the other keepers.
 	Heartbeat time.Duration
 }
 
-// defaultLane is where executions are that were created without a lane.
+// DefaultLane is the lane of executions that were created without one.
 const DefaultLane enginecore.LaneID = "default"
 
-// keeperSweep is how often every partition is looked at, whatever is known of it. The engine sends no message for what is
-// due later than that.
+// KeeperSweep is the longest time between two ticks of an owned partition. The engine publishes messages only about
+// what is due earlier than the next sweep.
 const KeeperSweep = 9 * time.Second
 
-// keeperSilence is after which time without a successful step a keeper is not ready: two sweeps, and some time for the steps.
+// keeperSilence is the time without a successful step after which Ready reports an error: two sweeps and an allowance
+// for the steps themselves.
 const keeperSilence = 2*KeeperSweep + 3*time.Second
 
-// newKeeper returns a keeper of a session. The config must have passed its check.
+// NewKeeper returns a keeper of a session. It does not validate the config: call Check before Run.
 func NewKeeper(s *engine.Session, config KeeperConfig) *Keeper {
 	k := &Keeper{
 		KeeperConfig: config, Session: s, stats: newKeeperStats(), quotas: admission.Admitter{Session: s}, relay: newChildRelay(s),
@@ -78,7 +83,7 @@ func NewKeeper(s *engine.Session, config KeeperConfig) *Keeper {
 	return k
 }
 
-// check returns what is wrong with the options.
+// Check validates the config. Its errors wrap engine.ErrWorkerConfig.
 func (c *KeeperConfig) Check() error {
 	for _, lane := range c.Lanes {
 		if _, err := enginecore.ParseLaneID(string(lane)); err != nil {
@@ -91,7 +96,9 @@ func (c *KeeperConfig) Check() error {
 	return nil
 }
 
-// run keeps until ctx ends and returns nil then. The keeper that workers share makes room for it meanwhile.
+// Run maintains the engine until ctx ends and then returns nil. The keeper that the workers of the session share is
+// stopped meanwhile. Run returns an error if metrics cannot be registered, or if the engine has come to require a
+// newer program.
 func (k *Keeper) Run(ctx context.Context) error {
 	defer k.liveness.Begin()()
 	unwatch, err := k.watchMetrics()
@@ -130,7 +137,8 @@ func (k *Keeper) work(ctx context.Context) {
 	running.Wait()
 }
 
-// ready returns nil when the keeper runs and its steps succeed in some partition.
+// Ready returns nil if the keeper runs and its last step succeeded in some owned partition. Otherwise the error wraps
+// engine.ErrNotReady. It sends nothing to the engine.
 func (k *Keeper) Ready() error {
 	if err := k.liveness.Check("keeper", keeperSilence); err != nil {
 		return err
@@ -141,8 +149,8 @@ func (k *Keeper) Ready() error {
 	return nil
 }
 
-// listen receives "<partition> <unix ms>": something is due in a partition earlier than its keepers may know. A letter before
-// the number says that it is a partition of another family than that of flows.
+// listen receives messages "<partition> <unix ms>": an item of the partition is due at that time, by the engine's
+// clock. A letter before the number names a family of partitions other than that of flows (see parseDue).
 func (k *Keeper) listen(ctx context.Context) {
 	channel := k.Session.Core.Keys().ChannelDue()
 	subscribed := func() {
@@ -165,7 +173,7 @@ func (k *Keeper) listen(ctx context.Context) {
 	})
 }
 
-// parseDue reads a message that something is due.
+// parseDue decodes a due message: "q<n>" is a partition of quotas, "b<n>" one of budgets, "<n>" one of flows.
 func parseDue(message string) (enginecore.Partition, time.Time, bool) {
 	number, at, _ := strings.Cut(message, " ")
 	family := enginecore.FlowFamily

@@ -10,8 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// quotaLoop looks after limits: it lets waiting executions go when a rate allows more of them, and takes back the places
-// of executions that do not run any more.
+// quotaLoop maintains limits: it promotes waiting executions when a rate admits more of them, and returns the permits
+// of executions that no longer run.
 func (k *Keeper) quotaLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskQuota}, family: enginecore.QuotaFamily, Every: KeeperSweep, hearsDue: true,
@@ -39,7 +39,7 @@ func (k *Keeper) quotaLoop() *MaintenanceLoop {
 	}
 }
 
-// completeTick has the permits of a tick carried out, and says when the partition is due again.
+// completeTick applies the permits that a tick granted, and returns when the partition is due again.
 func (k *Keeper) completeTick(ctx context.Context, reply enginerpc.QuotaTickReply) StepResult {
 	o := StepResult{Now: reply.Now, Next: untilDue(reply.Now, reply.NextDueAt)}
 	o.more = o.Next > 0 && !reply.NextDueAt.After(reply.Now)

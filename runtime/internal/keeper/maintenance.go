@@ -16,66 +16,72 @@ import (
 )
 
 const (
-	// keeperBatch bounds the partitions that are looked at in one round trip.
+	// KeeperBatch bounds the partitions that a loop visits in one round trip.
 	KeeperBatch = 64
-	// minKeeperPause and maxKeeperPause bound how long a partition is left alone in which a step has failed. The pause
-	// doubles from failure to failure. While the engine cannot be reached, it stays at the least.
+	// MinKeeperPause and MaxKeeperPause bound the pause of a partition after a failed step. The pause doubles with
+	// each failure in a row. While the engine is unreachable, it remains MinKeeperPause.
 	MinKeeperPause = time.Second
+	// MaxKeeperPause is the upper bound of that pause.
 	MaxKeeperPause = 30 * time.Second
 )
 
-// maintenanceLoop visits the partitions of one family, for one task or several that are done together.
+// MaintenanceLoop visits the partitions of one family, for one maintenance task or for several that one call carries
+// out. Its timer decides which partitions are visited when.
 type MaintenanceLoop struct {
 	tasks  []engine.TaskID
 	family enginecore.Family
-	// every is how often each partition is looked at at least.
+	// Every is the longest time between two visits of an owned partition.
 	Every time.Duration
-	// repairs marks a loop that looks for what should not be there. Its first steps are spread over its time, so that a keeper
-	// that starts does not go through all records at once.
+	// repairs marks a loop that searches for inconsistencies. Its first visits are spread over Every, so that a
+	// starting keeper does not read all records at once.
 	repairs bool
-	// engineWide marks a loop for the engine as a whole: the first partition stands for it.
+	// engineWide marks a loop that works on the engine as a whole: it visits the first partition only.
 	engineWide bool
-	// onClockSetBack marks a loop of which the next step comes at once when a server's clock is set back.
+	// onClockSetBack marks a loop whose next visit is due at once when a server's clock is set back.
 	onClockSetBack bool
-	// hearsDue marks a loop of which messages bring the next step in a partition forward.
+	// hearsDue marks a loop whose next visit of a partition is advanced by due messages.
 	hearsDue bool
-	// step does a bounded part of what is to do in some partitions. `only` names the task to do, or is empty for all of the loop.
-	// The results are in the order of the partitions.
+	// Step carries out a bounded part of the due work in some partitions and returns their results in the same order.
+	// `only` restricts it to one task, for RunTask; empty is all tasks of the loop.
 	Step func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult
 
-	// hintKeys returns keys of a partition of which one exists when there is something to do. Without it, every step asks.
+	// hintKeys returns keys of a partition of which at least one exists if the loop has work there. Nil means that
+	// each visit calls Step.
 	hintKeys func(enginecore.Partition) []string
 
 	Timer *partitionTimer
-	// restarts is what the loop goes through after a start of the server; nil for others.
+	// restarts is the state of the reconciliation after a start of a server; nil for all other loops.
 	restarts *restarts
 }
 
-// stepResult is what a step has done in one partition.
+// StepResult is what a step has done in one partition.
 type StepResult struct {
 	Err error
-	Now time.Time // by the engine's clock; zero when it was not told
-	// heard is when the engine's answer came, from which next counts; zero is the end of the step.
+	Now time.Time // by the engine's clock; zero if the answer has none
+	// Heard is the local time at which the engine's answer arrived, from which Next counts; zero stands for the end
+	// of the step.
 	Heard time.Time
 	done  []taskDone
-	// more means that something is left to do at once. Otherwise next is in how long something is due; 0 is with the next
-	// turn of the loop.
+	// more reports that the partition is due again at once. Otherwise Next is the time until its next due item; 0
+	// leaves the partition until the loop's next regular visit.
 	more bool
 	Next time.Duration
-	// mended counts by index the entries that were not in order.
+	// mended counts repaired entries by index.
 	mended map[string]int64
-	// unchecked is checkDone, checkBegun or checkNeeded: whether the records have been gone through since the server started.
+	// unchecked is checkDone, checkBegun or checkNeeded: whether the records of the partition have been reconciled
+	// since its server started.
 	unchecked int64
 }
 
+// taskDone is the number of items of one task that a step has worked on, and how late the latest of them was.
 type taskDone struct {
 	task  engine.TaskID
 	count int64
 	lag   time.Duration
 }
 
-// newLoops returns the loops of a keeper: every task that the engine's backend has is in one of them. A family of partitions
-// with its own clock, or a reconciliation that takes its time, is a loop of its own.
+// newLoops returns the loops of a keeper, which cover every task that the backend supports. A family of partitions
+// with a clock of its own, and a reconciliation with a pace of its own, is a separate loop.
 func (k *Keeper) newLoops() []*MaintenanceLoop {
 	backend := k.Session.Backend
 	loops := []*MaintenanceLoop{
@@ -108,7 +114,8 @@ func (k *Keeper) partitionsOf(l *MaintenanceLoop) []enginecore.Partition {
 	return partitions
 }
 
-// tick does what is due in some partitions of flows.
+// tick calls the backend's tick for some partitions of flows. It promotes the candidates for permits, starts due
+// schedules and delivers the notices of child runs that the answers contain.
 func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
 	calls := make([]enginerpc.KeepCall, len(partitions))
 	for i, p := range partitions {
@@ -136,7 +143,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 	return results
 }
 
-// untilDue is how long it is until something is due, by the engine's clock; 0 when it is not known.
+// untilDue returns the time from now to at, at least 1 ns; 0 if at is zero.
 func untilDue(now, at time.Time) time.Duration {
 	if at.IsZero() {
 		return 0
@@ -164,7 +171,8 @@ func (k *Keeper) runLoop(ctx context.Context, l *MaintenanceLoop) {
 	}
 }
 
-// step takes one step of a loop in some partitions and sets when the next one is due.
+// Step takes one step of a loop in some partitions and sets when each of them is due next. It logs failures; the
+// loop's timer retries them.
 func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition) {
 	var failed error
 	asked := time.Now()
@@ -194,7 +202,7 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 		}
 	}
 	if failed == nil && l == k.Loops[0] {
-		k.liveness.Touch() // other loops may find nothing to do by reads, which also work where nothing else does
+		k.liveness.Touch() // other loops may find nothing due by reads alone, which prove less than a tick
 	}
 	if failed != nil && ctx.Err() == nil {
 		k.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what is due, it tries again",
@@ -202,7 +210,8 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 	}
 }
 
-// guarded takes one step and counts it. A panic is an error of all its partitions.
+// guarded takes one step and counts it in the statistics. It turns a panic into an error of all partitions of the
+// step.
 func (k *Keeper) guarded(ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID) (results []StepResult) {
 	tasks := l.tasks
 	if only != "" {
@@ -222,8 +231,8 @@ func (k *Keeper) guarded(ctx context.Context, l *MaintenanceLoop, partitions []e
 	return k.hinted(ctx, l, partitions, only)
 }
 
-// hinted takes a step in those of some partitions in which a hint key exists. Most have none most of the time, which takes one
-// command each to find out.
+// hinted takes a step in those partitions in which a hint key exists. It costs one command for each partition; most
+// have no work most of the time.
 func (k *Keeper) hinted(ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
 	if l.hintKeys == nil || only != "" {
 		return l.Step(ctx, partitions, only)
@@ -236,7 +245,7 @@ func (k *Keeper) hinted(ctx context.Context, l *MaintenanceLoop, partitions []en
 	var some []enginecore.Partition
 	var indexes []int
 	for i, answer := range client.DoMulti(ctx, questions...) {
-		// Where it cannot be known, the step finds out, or why not.
+		// If the read fails, the step runs and finds out itself.
 		if n, err := answer.AsInt64(); err != nil || n > 0 {
 			some, indexes = append(some, partitions[i]), append(indexes, i)
 		}
@@ -251,7 +260,7 @@ func (k *Keeper) hinted(ctx context.Context, l *MaintenanceLoop, partitions []en
 	return results
 }
 
-// failedEverywhere returns the results of a step that failed in each of some partitions.
+// failedEverywhere returns the results of a step that failed in each of its partitions.
 func failedEverywhere(count int, err error) []StepResult {
 	results := make([]StepResult, count)
 	for i := range results {

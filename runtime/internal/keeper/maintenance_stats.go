@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// taskStats is what a keeper has done of one task; DutyStats describes the fields.
+// taskStats are the counters of one task. The public DutyStats documents the fields.
 type taskStats struct {
 	Task           engine.TaskID
 	LastRun        time.Time
@@ -19,7 +19,7 @@ type taskStats struct {
 	Lag, MaxLag    time.Duration
 }
 
-// keeperStats counts what a keeper does, by task.
+// keeperStats counts the work of a keeper by task.
 type keeperStats struct {
 	mu    sync.Mutex
 	tasks map[engine.TaskID]*taskStats
@@ -36,7 +36,7 @@ func (s *keeperStats) of(task engine.TaskID) *taskStats {
 	return s.tasks[task]
 }
 
-// stepped counts a step in some partitions.
+// stepped counts a step over some partitions.
 func (s *keeperStats) stepped(tasks []engine.TaskID, results []StepResult, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *keeperStats) stepped(tasks []engine.TaskID, results []StepResult, now t
 	}
 }
 
-// taskStats returns what the keeper has done so far, by the names of the tasks.
+// TaskStats returns the counters of all tasks of the keeper since it was made, sorted by task.
 func (k *Keeper) TaskStats() []taskStats {
 	k.stats.mu.Lock()
 	defer k.stats.mu.Unlock()
@@ -79,5 +79,5 @@ func (k *Keeper) TaskStats() []taskStats {
 	return list
 }
 
-// partitions counts the partitions of flows that the keeper owns.
+// Partitions returns the number of flow partitions that the keeper owns.
 func (k *Keeper) Partitions() int { return k.Loops[0].Timer.ownedCount() }

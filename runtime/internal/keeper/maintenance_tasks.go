@@ -9,32 +9,39 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// How often partitions are looked at.
+// Intervals of the loops.
 const (
-	// edgesEvery is for executions that are blocked by dependencies.
+	// EdgesEvery is the interval of the search for unresolved edges of ended upstreams.
 	EdgesEvery = 2 * time.Minute
-	// policiesEvery is for quotas and budgets that programs of the contract have created, admissionsEvery for such quotas by
-	// which executions are admitted: nobody else gives their slots back.
+	// PoliciesEvery is the interval at which quotas and budgets that other programs of the contract created are
+	// reconciled. admissionsEvery applies to partitions with quotas under which executions are admitted: no other
+	// component returns their slots.
 	PoliciesEvery   = time.Minute
 	admissionsEvery = 5 * time.Second
-	// siblingsEvery is for groups that owe cancels. Those who dispatch them close most groups.
+	// SiblingsEvery is the interval at which edge groups with owed cancels are reconciled. The programs that dispatch
+	// those cancels close most groups themselves.
 	SiblingsEvery = time.Minute
-	// projectEvery is for partitions without flows that were made call by call, projectSearch the pause between two pages of
-	// such a partition, and projectPace how often the summaries of those flows are brought up to date.
+	// ProjectEvery is the interval for partitions without flows that were created call by call, projectSearch the
+	// pause between two pages of such a partition, and projectPace the interval at which the summaries of those flows
+	// are updated.
 	ProjectEvery  = 10 * time.Minute
 	projectSearch = time.Minute
 	projectPace   = 15 * time.Second
-	// minTrimPace and maxTrimPace bound the time between two looks for executions to remove, where there are any; trimPauses is
-	// how many times longer a partition is left alone that has nothing but managed flows.
+	// minTrimPace and MaxTrimPace bound the interval at which a partition with unmanaged executions is searched for
+	// expired ones. TrimPauses is the factor by which the interval of a partition with managed flows alone is longer.
 	minTrimPace = 100 * time.Millisecond
+	// MaxTrimPace is the upper bound of the interval of trimming.
 	MaxTrimPace = 10 * time.Minute
-	TrimPauses  = 6
-	// minCompactPause and maxCompactPause bound the time between two looks for runs that can be made smaller.
+	// TrimPauses is the factor for partitions without unmanaged executions.
+	TrimPauses = 6
+	// minCompactPause and MaxCompactPause bound the interval of the search for runs to compact.
 	minCompactPause = 100 * time.Millisecond
+	// MaxCompactPause is the upper bound of the interval of compaction.
 	MaxCompactPause = time.Minute
 )
 
-// countedWhole is the size of the largest runs whose members a step of taskIndexReconciliation counts in one go.
+// countedWhole is the size of the largest run whose members one step of index reconciliation counts at once.
+// membersLoop counts larger runs in pages.
 const countedWhole = 2000
 
 // maintenanceLoops returns the loops that need the maintenance calls of the library.
@@ -49,18 +56,18 @@ func (k *Keeper) maintenanceLoops() []*MaintenanceLoop {
 	return loops
 }
 
-// hint returns a hint of one key.
+// hint returns a hintKeys function for a single key.
 func hint(key func(enginecore.Partition) string) func(enginecore.Partition) []string {
 	return func(p enginecore.Partition) []string { return []string{key(p)} }
 }
 
-// executionHints are keys that a partition with flows, executions or schedules has.
+// executionHints returns keys of which a partition with flows, executions or schedules has at least one.
 func (k *Keeper) executionHints(p enginecore.Partition) []string {
 	keys := k.Session.Core.Keys()
 	return []string{keys.IndexAllExecutions(p), keys.IndexFlowIndex(p), keys.FfxLanes(p), keys.FfxSchedules(p)}
 }
 
-// edgesLoop resolves edges whose upstream has ended without it.
+// edgesLoop resolves edges whose upstream has ended without resolving them.
 func (k *Keeper) edgesLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskDependencyReconciliation}, family: enginecore.FlowFamily, Every: EdgesEvery, repairs: true, hintKeys: k.executionHints,
@@ -74,7 +81,7 @@ func (k *Keeper) edgesLoop() *MaintenanceLoop {
 	}
 }
 
-// membersLoop counts the members of larger runs, page by page.
+// membersLoop counts the members of runs larger than countedWhole, page by page.
 func (k *Keeper) membersLoop() *MaintenanceLoop {
 	every := k.ReconcileEvery
 	return &MaintenanceLoop{
@@ -93,7 +100,7 @@ func (k *Keeper) membersLoop() *MaintenanceLoop {
 	}
 }
 
-// trimLoop removes executions outside managed flows that have been kept long enough.
+// trimLoop removes executions outside managed flows whose retention is over.
 func (k *Keeper) trimLoop() *MaintenanceLoop {
 	keep := k.RetainExecutions
 	often := min(max(keep/8, minTrimPace), MaxTrimPace)
@@ -113,7 +120,7 @@ func (k *Keeper) trimLoop() *MaintenanceLoop {
 	}
 }
 
-// projectLoop counts the members of flows that were made call by call.
+// projectLoop updates the summaries of flows that were created call by call.
 func (k *Keeper) projectLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskFlowProjection}, family: enginecore.FlowFamily, Every: ProjectEvery, repairs: true,
@@ -128,7 +135,7 @@ func (k *Keeper) projectLoop() *MaintenanceLoop {
 	}
 }
 
-// siblingsLoop closes groups whose siblings have ended without being cancelled, and removes entries that mean nothing.
+// siblingsLoop closes edge groups whose siblings have ended without being cancelled, and removes stale entries.
 func (k *Keeper) siblingsLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskSiblingCancelReconciliation}, family: enginecore.FlowFamily, Every: SiblingsEvery, repairs: true,
@@ -143,7 +150,7 @@ func (k *Keeper) siblingsLoop() *MaintenanceLoop {
 	}
 }
 
-// budgetPoliciesLoop notes which budgets of other programs are used up.
+// budgetPoliciesLoop updates which budgets of other programs are exhausted.
 func (k *Keeper) budgetPoliciesLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskBudgetReconciliation}, family: enginecore.BudgetFamily, Every: PoliciesEvery, repairs: true,
@@ -158,7 +165,7 @@ func (k *Keeper) budgetPoliciesLoop() *MaintenanceLoop {
 	}
 }
 
-// admissionsLoop takes back what quotas of other programs have admitted and what does not run any more.
+// admissionsLoop drops admissions under quotas of other programs whose executions no longer run.
 func (k *Keeper) admissionsLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskQuotaReconciliation}, family: enginecore.QuotaFamily, Every: PoliciesEvery, repairs: true,
@@ -174,7 +181,7 @@ func (k *Keeper) admissionsLoop() *MaintenanceLoop {
 	}
 }
 
-// compactLoop makes the records of ended runs smaller.
+// compactLoop compacts the records of ended runs.
 func (k *Keeper) compactLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskCompaction}, family: enginecore.FlowFamily,

@@ -16,50 +16,55 @@ import (
 const (
 	minHeartbeat = 10 * time.Millisecond
 	maxHeartbeat = time.Minute
-	// silentBeats is after how many heartbeats a keeper does not count any more that is not heard. Another one notices at
-	// its own next heartbeat.
+	// SilentBeats is the number of its heartbeats without a message after which a keeper counts as gone. Another
+	// keeper notices that at its own next heartbeat.
 	SilentBeats = 3
-	// keeperStuck is how long a step may take before the keeper does not say any more that it is there.
+	// KeeperStuck is how long a step may take before the keeper stops sending heartbeats.
 	KeeperStuck = 5 * time.Second
-	// farewellWithin bounds the message of a keeper that ends.
+	// farewellWithin bounds the time to publish the message of a stopping keeper.
 	farewellWithin = time.Second
 )
 
-// membership knows the other keepers of the engine and which partitions are this one's: each partition belongs to the keeper
-// whose hash together with the partition's is the highest, so that every keeper finds the same owner, and one that comes
-// or goes moves no partitions of others. What a keeper knows may be wrong for a while. Then a partition is looked at twice,
-// or a little later; every step is safe either way.
+// Membership holds the known other keepers of the engine and decides which partitions this one owns: each partition
+// belongs to the keeper whose hash together with the partition's is the highest. So every keeper computes the same
+// owner, and a keeper that joins or leaves changes the ownership of its own partitions only. Its view may be outdated
+// for a while: then a partition is visited twice or a little later, and every step is safe either way.
+//
+// A Membership is safe for concurrent use.
 type Membership struct {
 	self      string
 	heartbeat time.Duration
-	// builtIn marks the keeper of workers, which stands by while others keep.
+	// builtIn marks the keeper that workers share, which stands by while others run.
 	builtIn bool
-	// turned has a value when it may have changed whether this keeper stands by.
+	// turned receives a value when standsBy may have changed.
 	turned chan struct{}
 
 	mu    sync.Mutex
 	peers map[string]keeperPeer
-	// hears is set when the messages of other keepers arrive.
+	// hears is set once the messages of other keepers arrive.
 	hears bool
-	// steps are the steps under way, by their beginning; failing is set when the last one failed everywhere.
+	// steps holds the steps under way by their beginning; failing is set when the last step failed in all its
+	// partitions.
 	steps   map[*time.Time]struct{}
 	failing bool
 }
 
-// keeperPeer is another keeper, which counts until a time.
+// keeperPeer is another keeper, counted as alive until a local time.
 type keeperPeer struct {
 	hash    uint64
 	until   time.Time
 	builtIn bool
 }
 
+// NewMembership returns the membership of a keeper with the given id that knows no other keeper, and so owns every
+// partition. The heartbeat is the interval of the keeper's own messages.
 func NewMembership(self string, heartbeat time.Duration) *Membership {
 	return &Membership{
 		self: self, heartbeat: heartbeat, turned: make(chan struct{}, 1), peers: make(map[string]keeperPeer), steps: make(map[*time.Time]struct{}),
 	}
 }
 
-// begin notes that a step begins. The result is called with what came of it.
+// Begin records the beginning of a step. The caller passes the results of the step to the returned function.
 func (m *Membership) Begin(now time.Time) func([]StepResult) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,7 +80,8 @@ func (m *Membership) Begin(now time.Time) func([]StepResult) {
 	}
 }
 
-// healthy reports whether the keeper does its work. One that does not leaves its partitions to others.
+// Healthy reports whether the keeper makes progress: no step takes longer than KeeperStuck, and the last one did not
+// fail everywhere. An unhealthy keeper sends no heartbeats, so that others take over its partitions.
 func (m *Membership) Healthy(now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,8 +93,9 @@ func (m *Membership) Healthy(now time.Time) bool {
 	return !m.failing
 }
 
-// handle takes in a message of a keeper, "here <id> <heartbeat in ms>", with the word "builtin" after it for the keeper of
-// workers, or "gone <id>". It reports whether that changes who there is, or the sender has to hear of this keeper.
+// Handle applies a message of another keeper: "here <id> <heartbeat in ms>", followed by "builtin" for the keeper of
+// workers, or "gone <id>". It reports whether the set of keepers has changed or the sender needs a heartbeat of this
+// keeper. It ignores malformed messages and its own.
 func (m *Membership) Handle(message string, now time.Time) bool {
 	words := strings.Fields(message)
 	if len(words) < 2 || words[1] == m.self {
@@ -107,7 +114,7 @@ func (m *Membership) Handle(message string, now time.Time) bool {
 		beat := min(max(time.Duration(ms)*time.Millisecond, minHeartbeat), maxHeartbeat)
 		builtIn := slices.Contains(words[3:], builtInWord)
 		if builtIn && !m.builtIn {
-			return true // it stands by when it hears of this one, and owns nothing until then
+			return true // it stands by once it receives a message of this keeper, and owns nothing until then
 		}
 		m.peers[id] = keeperPeer{stablehash.Of(id), now.Add(SilentBeats * beat), builtIn}
 		engine.Notify(m.turned)
@@ -120,7 +127,7 @@ func (m *Membership) Handle(message string, now time.Time) bool {
 	return false
 }
 
-// forgetSilent drops those that have not been heard for long, and reports whether there were any.
+// ForgetSilent removes the keepers whose heartbeats have stopped, and reports whether there were any.
 func (m *Membership) ForgetSilent(now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,14 +144,14 @@ func (m *Membership) ForgetSilent(now time.Time) bool {
 	return true
 }
 
-// size is the number of keepers, with this one.
+// Size returns the number of known keepers, including this one.
 func (m *Membership) Size() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return 1 + len(m.peers)
 }
 
-// owns reports whether a partition belongs to this keeper.
+// Owns reports whether this keeper owns a partition.
 func (m *Membership) Owns(p enginecore.Partition) bool {
 	seed := stablehash.Of(p.Tag())
 	own := stablehash.Mix(stablehash.Of(m.self) ^ seed)
@@ -158,7 +165,8 @@ func (m *Membership) Owns(p enginecore.Partition) bool {
 	return true
 }
 
-// announce sends heartbeats to the other keepers, receives theirs, and shares the partitions with them, until ctx ends.
+// announce publishes heartbeats, receives those of other keepers, and divides the partitions among them, until ctx
+// ends.
 func (k *Keeper) announce(ctx context.Context) {
 	channel := k.Session.Core.Keys().ChannelKeepers()
 	here := "here " + k.Members.self + " " + strconv.FormatInt(k.Members.heartbeat.Milliseconds(), 10)
@@ -166,10 +174,10 @@ func (k *Keeper) announce(ctx context.Context) {
 		here += " " + builtInWord
 	}
 	publish := func(ctx context.Context, message string) bool {
-		// A message that does not arrive costs the others a look at partitions that are not theirs.
+		// A lost message costs other keepers visits of partitions that they do not own.
 		return k.Session.Client.Do(ctx, k.Session.Client.B().Publish().Channel(channel).Message(message).Build()).Error() == nil
 	}
-	// atOnce has a value when a heartbeat is not to wait for the next tick.
+	// atOnce receives a value when the next heartbeat is due before the ticker.
 	atOnce := make(chan struct{}, 1)
 	var listening sync.WaitGroup
 	defer listening.Wait()
@@ -191,7 +199,7 @@ func (k *Keeper) announce(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			// The others take over at once instead of after a silence.
+			// The others take over at once instead of after SilentBeats heartbeats.
 			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewellWithin)
 			publish(bye, "gone "+k.Members.self)
 			cancel()
@@ -211,12 +219,12 @@ func (k *Keeper) announce(ctx context.Context) {
 		}
 		stoodBy = false
 		if k.Members.Healthy(time.Now()) && publish(ctx, here) && k.Loops[0].Timer.ownedCount() == 0 {
-			k.liveness.Touch() // there is nothing else to show it
+			k.liveness.Touch() // without partitions, no step does
 		}
 	}
 }
 
-// share divides the partitions anew.
+// share recomputes which partitions each loop owns.
 func (k *Keeper) share() {
 	now := time.Now()
 	for _, l := range k.Loops {
@@ -224,7 +232,7 @@ func (k *Keeper) share() {
 	}
 }
 
-// listens notes that messages of other keepers arrive from now on.
+// listens records that messages of other keepers arrive from now on.
 func (m *Membership) listens() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -232,14 +240,15 @@ func (m *Membership) listens() {
 	engine.Notify(m.turned)
 }
 
+// isListening reports whether messages of other keepers arrive.
 func (m *Membership) isListening() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.hears
 }
 
-// standsBy reports whether this keeper leaves everything to others: the keeper of workers does where keepers made
-// by NewKeeper run, which may have other options, and where enough other workers keep.
+// standsBy reports whether this keeper leaves all partitions to others. Only the keeper of workers does: while a
+// keeper made by the public NewKeeper runs, which may have other options, or while enough other workers' keepers run.
 func (m *Membership) standsBy() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// watchMetrics exports what the keeper does and what stands in the lanes until the returned function is called.
+// watchMetrics exports the work of the keeper and the depth of the lanes until the returned function is called.
 func (k *Keeper) watchMetrics() (stop func(), err error) {
 	unwatchLanes, err := k.watchLanes()
 	if err != nil {
@@ -28,7 +28,7 @@ func (k *Keeper) watchMetrics() (stop func(), err error) {
 	}, nil
 }
 
-// watchTasks exports what the keeper has done of its tasks.
+// watchTasks exports the counters of the keeper's tasks.
 func (k *Keeper) watchTasks() (stop func(), err error) {
 	t := k.Session.Telemetry
 	registration, err := t.Meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
@@ -46,7 +46,8 @@ func (k *Keeper) watchTasks() (stop func(), err error) {
 	return engine.Stopper(registration, err)
 }
 
-// watchLanes exports what stands in the lanes. The engine is asked when metrics are collected.
+// watchLanes exports the number of executions by lane and state. It queries the engine whenever metrics are
+// collected.
 func (k *Keeper) watchLanes() (stop func(), err error) {
 	t := k.Session.Telemetry
 	registration, err := t.Meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
@@ -62,6 +63,7 @@ func (k *Keeper) watchLanes() (stop func(), err error) {
 	return engine.Stopper(registration, err)
 }
 
+// observeLane records the depth and age of one lane.
 func observeLane(t *engine.Telemetry, o metric.Observer, lane enginerpc.LaneState) {
 	name := engine.Named("lane", string(lane.LaneID))
 	for state, n := range map[string]int64{

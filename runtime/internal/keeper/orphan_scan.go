@@ -121,7 +121,8 @@ func (s *orphanScan) scan(ctx context.Context) error {
 	return err
 }
 
-// scanKeys reads one page of the keys of a server that match a pattern.
+// scanKeys reads one page of the keys of a server that match a pattern, within scanWithin unless the engine is in
+// this process.
 func (k *Keeper) scanKeys(ctx context.Context, node rueidis.Client, cursor uint64, pattern string) ([]string, uint64, error) {
 	if k.Session.InProcess == nil {
 		var cancel context.CancelFunc

@@ -9,10 +9,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// overduePage bounds the entries of one index that one step looks at.
+// overduePage bounds the entries of one index that one step reads.
 const overduePage = 100
 
-// overdueLoop works off what is due of an index. Entries that stay are passed over, so that they hide none behind them.
+// overdueLoop works off the due entries of an index. It skips entries that remain after their visit, so that they do
+// not hide those behind them.
 func (k *Keeper) overdueLoop(index engine.OverdueIndex) *MaintenanceLoop {
 	at := newCursors()
 	return &MaintenanceLoop{
@@ -33,7 +34,8 @@ func (k *Keeper) overdueLoop(index engine.OverdueIndex) *MaintenanceLoop {
 	}
 }
 
-// workOverdue works off one page of an index, from an offset on, and returns the offset of the next one; empty at the end.
+// workOverdue works off one page of an index from an offset, and returns the number of completed entries and the
+// offset of the next page; empty at the end.
 func (k *Keeper) workOverdue(ctx context.Context, index engine.OverdueIndex, p enginecore.Partition, cursor string) (int64, string, error) {
 	now, err := k.Session.Core.Now(ctx)
 	if err != nil {

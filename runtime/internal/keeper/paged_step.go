@@ -9,33 +9,33 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// page is what a call has done that goes through a partition in pages.
+// page is the result of a call for one page of a partition.
 type page struct {
-	// next is where the following one begins, empty at the end.
+	// next is the cursor of the following page, empty at the end.
 	next string
 	done taskDone
-	// found is set when the partition has something that the task is for, so that it is looked at more often.
+	// found reports that the partition has items of the task, so that it is visited more often.
 	found bool
-	// mended counts by index the entries that were not in order.
+	// mended counts repaired entries by index.
 	mended map[string]int64
 }
 
-// pace is how often a partition is looked at in pages.
+// pace is how often the pages of a partition are read.
 type pace struct {
-	// page is the pause between two pages, pass that after the last one: once something was found that the task is for.
-	// Without a pass of its own, the partition is left alone until the next turn of the loop.
+	// page is the pause between two pages, and pass the one after the last page, once the pass has found an item of
+	// the task. Without such an item, the partition waits for the loop's next regular visit.
 	page, pass time.Duration
-	// search is the pause between two pages before that.
+	// search is the pause between two pages before the first such item.
 	search time.Duration
 }
 
-// evenPace goes through a partition in a tenth of the time for each page.
+// evenPace returns the pace that reads each page after a tenth of the loop's interval.
 func evenPace(every time.Duration) pace {
 	return pace{page: every / stepsPerTurn, search: every / stepsPerTurn}
 }
 
-// inPages returns the step of a loop that goes through each partition in pages: callFor makes the call for one page, readReply
-// reads its reply.
+// inPages returns the Step of a loop that reads each partition in pages: callFor makes the call for one page,
+// readReply reads its reply. A failed page is repeated.
 func inPages[R any, C enginerpc.Call[R]](k *Keeper, often pace, callFor func(p enginecore.Partition, limit int64, cursor string) C,
 	readReply func(ctx context.Context, p enginecore.Partition, reply R) (page, error),
 ) func(context.Context, []enginecore.Partition, engine.TaskID) []StepResult {
@@ -73,7 +73,7 @@ func inPages[R any, C enginerpc.Call[R]](k *Keeper, often pace, callFor func(p e
 	}
 }
 
-// after is the pause after a page; 0 is until the next turn of the loop.
+// after returns the pause after a page; 0 is until the loop's next regular visit.
 func (often pace) after(more, found bool) time.Duration {
 	switch {
 	case more && found:

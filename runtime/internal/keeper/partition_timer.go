@@ -10,11 +10,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// foreignTurns is how many turns of a loop a keeper leaves the partitions of others alone. It looks at them now and then all the
-// same, in case keepers do not agree on whose they are.
+// foreignTurns is the number of intervals after which a keeper visits a partition that it does not own, in case the
+// keepers disagree about its owner.
 const foreignTurns = 10
 
-// partitionTimer knows when to look at which partition.
+// partitionTimer decides when a loop visits which partition. It is safe for concurrent use.
 type partitionTimer struct {
 	changed chan struct{}
 	every   time.Duration
@@ -23,12 +23,12 @@ type partitionTimer struct {
 	next     map[enginecore.Partition]time.Time
 	clocks   map[enginecore.Partition]engine.ClockReading
 	owned    map[enginecore.Partition]bool
-	failures map[enginecore.Partition]int // in a row, although the engine is there
-	// failing are the partitions whose last step failed, for whatever reason, with the error.
+	failures map[enginecore.Partition]int // in a row, while the engine was reachable
+	// failing holds the partitions whose last step failed, for any reason, with the error.
 	failing map[enginecore.Partition]error
 }
 
-// newPartitionTimer returns a timer of which all partitions are owned and due.
+// NewPartitionTimer returns a timer for a loop with the given interval, under which all partitions are owned and due.
 func NewPartitionTimer(partitions []enginecore.Partition, every time.Duration) *partitionTimer {
 	t := &partitionTimer{
 		changed: make(chan struct{}, 1), every: every, next: make(map[enginecore.Partition]time.Time, len(partitions)),
@@ -42,7 +42,7 @@ func NewPartitionTimer(partitions []enginecore.Partition, every time.Duration) *
 	return t
 }
 
-// spread puts the first looks off, to different times within the time of the loop.
+// spread defers the first visits to random times within the interval.
 func (t *partitionTimer) spread(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,8 +51,8 @@ func (t *partitionTimer) spread(now time.Time) {
 	}
 }
 
-// due returns the partitions to look at now, or how long there is nothing to do. One in which steps have failed is looked
-// at alone, so that it keeps none of the others from their turn.
+// Due returns up to KeeperBatch partitions to visit now, or the time until the next one is due. A partition with
+// failed steps is returned alone, so that it delays no other.
 func (t *partitionTimer) Due(now time.Time) ([]enginecore.Partition, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +77,7 @@ func (t *partitionTimer) Due(now time.Time) ([]enginecore.Partition, time.Durati
 	return list, wait
 }
 
-// pace is how long a partition is left alone when nothing is known to be due in it.
+// pace returns the time to the next regular visit of a partition.
 func (t *partitionTimer) pace(p enginecore.Partition) time.Duration {
 	if t.owned[p] {
 		return t.every
@@ -85,7 +85,8 @@ func (t *partitionTimer) pace(p enginecore.Partition) time.Duration {
 	return foreignTurns*t.every + t.every*time.Duration(p.Index%16)/16
 }
 
-// stepped notes when a partition that was just looked at is due again; zero is with the next turn of the loop.
+// Stepped records a successful step in a partition, and when the partition is due again: the zero time leaves it
+// until the next regular visit.
 func (t *partitionTimer) Stepped(p enginecore.Partition, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,8 +97,9 @@ func (t *partitionTimer) Stepped(p enginecore.Partition, at time.Time) {
 	}
 }
 
-// noteClock notes what time it was for the engine in a partition between the question and its answer. In a cluster, every primary
-// has a clock of its own. It returns by how much, at least, that clock has been set back since the last time; 0 when it has not.
+// NoteClock records the engine's clock in a partition, read between two local times: asked and heard. In a cluster,
+// every primary has its own clock. It returns the least time by which that clock was set back since the last reading;
+// 0 if it was not.
 func (t *partitionTimer) NoteClock(p enginecore.Partition, now, asked, heard time.Time) (back time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,7 +110,8 @@ func (t *partitionTimer) NoteClock(p enginecore.Partition, now, asked, heard tim
 	return back
 }
 
-// failed notes that a step has failed in a partition.
+// Failed records a failed step in a partition and defers its next visit: by MinKeeperPause while the engine is
+// unreachable, otherwise by a pause that doubles up to MaxKeeperPause.
 func (t *partitionTimer) Failed(p enginecore.Partition, now time.Time, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,20 +127,20 @@ func (t *partitionTimer) Failed(p enginecore.Partition, now time.Time, err error
 	}
 }
 
-// noteDue brings the next look at a partition forward to a time of the engine, unless it is left to another keeper or has to
-// rest after a failure.
+// NoteDue advances the next visit of a partition to a time of the engine's clock. It has no effect on partitions that
+// are not owned or that pause after a failure.
 func (t *partitionTimer) NoteDue(p enginecore.Partition, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clock, known := t.clocks[p]
 	if !known {
-		t.advance(p, time.Time{}) // one step too early reads the engine's time
+		t.advance(p, time.Time{}) // a step that comes too early reads the engine's clock
 		return
 	}
 	t.advance(p, clock.ToLocal(at))
 }
 
-// advance brings the next look at a partition forward to a time of this machine.
+// advance advances the next visit of a partition to a local time.
 func (t *partitionTimer) advance(p enginecore.Partition, at time.Time) {
 	if next := t.next[p]; t.owned[p] && t.failures[p] == 0 && at.Before(next) {
 		t.next[p] = at
@@ -145,14 +148,14 @@ func (t *partitionTimer) advance(p enginecore.Partition, at time.Time) {
 	}
 }
 
-// advanceNow makes a partition due at once if it is owned and does not rest after a failure.
+// advanceNow makes a partition due at once if it is owned and does not pause after a failure.
 func (t *partitionTimer) advanceNow(p enginecore.Partition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.advance(p, time.Time{})
 }
 
-// makeDue makes a partition due, whoever owns it, unless it is due soon anyway or has to rest after a failure.
+// makeDue makes a partition due, owned or not, unless it is due soon anyway or pauses after a failure.
 func (t *partitionTimer) makeDue(p enginecore.Partition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,7 +165,7 @@ func (t *partitionTimer) makeDue(p enginecore.Partition) {
 	}
 }
 
-// allDue makes every owned partition due, because messages may have been lost.
+// AllDue makes every owned partition due, after a time in which due messages may have been lost.
 func (t *partitionTimer) AllDue() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -174,7 +177,7 @@ func (t *partitionTimer) AllDue() {
 	engine.Notify(t.changed)
 }
 
-// share takes over what the keeper has come to own, at once, and leaves to others what it does not own any more.
+// share updates the ownership: newly owned partitions are due at once, those that another keeper owns are deferred.
 func (t *partitionTimer) share(now time.Time, mine func(enginecore.Partition) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,7 +193,7 @@ func (t *partitionTimer) share(now time.Time, mine func(enginecore.Partition) bo
 	engine.Notify(t.changed)
 }
 
-// allFailing is the error of one of the owned partitions when the last step failed in each of them, nil otherwise.
+// allFailing returns the error of one of the owned partitions if the last step failed in each of them, nil otherwise.
 func (t *partitionTimer) allFailing() (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -206,7 +209,7 @@ func (t *partitionTimer) allFailing() (err error) {
 	return err
 }
 
-// ownedCount counts the partitions that the keeper owns.
+// ownedCount returns the number of owned partitions.
 func (t *partitionTimer) ownedCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// restartShare bounds what reconciling after a restart takes of a server: behind each step comes a pause of so many times
-	// what the step took.
+	// restartShare bounds the load of the reconciliation after a restart: the pause after each step is this multiple
+	// of the step's duration.
 	restartShare = 2
-	// minRestartPause is the least of these pauses.
+	// minRestartPause is the least such pause.
 	minRestartPause = time.Millisecond
-	// restartEvery is how often partitions are looked at in which nothing is to be done: the tick brings forward those that are.
+	// restartEvery is the interval for partitions that need no reconciliation: the tick makes those due that do.
 	restartEvery = time.Hour
 )
 
-// Whether the records of a partition have been gone through since its server started, as ffx_keep reports it.
+// Whether the records of a partition have been reconciled since its server started, as ffx_keep reports it.
 const (
 	checkDone int64 = iota
 	checkBegun
 	checkNeeded
 )
 
-// restartPhase is what a pass through a partition is at.
+// restartPhase is the phase of the reconciliation of a partition.
 type restartPhase int
 
 const (
@@ -38,17 +38,17 @@ const (
 	restartOver
 )
 
-// restartPass is how far the reconciliation of one partition has come.
+// restartPass is the progress of the reconciliation of one partition.
 type restartPass struct {
 	phase  restartPhase
 	cursor string
-	// passes counts the passes through the indexes, mended reports whether the one under way has changed something.
+	// passes counts the passes through the indexes; mended reports whether the current one has repaired something.
 	passes int
 	mended bool
 }
 
-// restarts reconciles partitions whose server has started since they were gone through. A server that was killed can come
-// back with a part of a call, and what that leaves behind must not wait for the usual turn of the loops.
+// restarts reconciles partitions whose server has started since their last reconciliation. A server that was killed
+// can come back with a part of a call, whose consequences must not wait for the regular interval of the loops.
 type restarts struct {
 	*Keeper
 	loop *MaintenanceLoop
@@ -58,7 +58,8 @@ type restarts struct {
 	entries int64
 }
 
-// restartLoop goes through everything in partitions that the tick finds to be unchecked since their server started.
+// restartLoop reconciles indexes, edges and member counts of partitions that the tick reports as unchecked since
+// their server started.
 func (k *Keeper) restartLoop() *MaintenanceLoop {
 	s := &restarts{Keeper: k, passes: make(map[enginecore.Partition]*restartPass)}
 	s.loop = &MaintenanceLoop{
@@ -69,8 +70,8 @@ func (k *Keeper) restartLoop() *MaintenanceLoop {
 	return s.loop
 }
 
-// noticed begins to reconcile a partition, unless that is under way. `needed`: no keeper has begun since the server started,
-// so what has been done of it was before.
+// noticed begins the reconciliation of a partition unless it is under way. With needed, no keeper has begun since the
+// server started, so earlier progress is discarded.
 func (s *restarts) noticed(ctx context.Context, p enginecore.Partition, needed bool) {
 	s.mu.Lock()
 	_, known := s.passes[p]
@@ -86,7 +87,7 @@ func (s *restarts) noticed(ctx context.Context, p enginecore.Partition, needed b
 	s.loop.Timer.makeDue(p)
 }
 
-// step does a part of the work in each of some partitions.
+// step advances the reconciliation in each of some partitions.
 func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
 	begun := time.Now()
 	results := make([]StepResult, len(partitions))
@@ -129,7 +130,7 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 	return results
 }
 
-// restartCalls makes the calls of one phase, for the partitions at some places, and notes how far they have come.
+// restartCalls makes the calls of one phase for the partitions at some places, and records their progress.
 func restartCalls[R any, C enginerpc.Call[R]](s *restarts, ctx context.Context, partitions []enginecore.Partition, results []StepResult,
 	places []int, task engine.TaskID, ask func(p enginecore.Partition, cursor string) C, tell func(p enginecore.Partition, reply R) (string, int64),
 ) {
@@ -153,16 +154,16 @@ func restartCalls[R any, C enginerpc.Call[R]](s *restarts, ctx context.Context, 
 	}
 }
 
-// pass is how far a partition has come, or nil when nothing is to be done in it. Only one step runs at a time, so no
-// other goroutine changes what it points to.
+// pass returns the progress of a partition, or nil if it needs no reconciliation. Only one step runs at a time, so no
+// other goroutine changes the result.
 func (s *restarts) pass(p enginecore.Partition) *restartPass {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.passes[p]
 }
 
-// moved sets how far a step has come. What was mended in the indexes may have led to unknown lanes and keys, so they are gone
-// through until a pass finds nothing.
+// moved records the progress after a step. Repairs in the indexes may have revealed unknown lanes and keys, so that
+// phase is repeated until a pass finds nothing, up to maxPasses.
 func (s *restarts) moved(ctx context.Context, p enginecore.Partition, pass *restartPass, cursor string, count int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,27 +11,27 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// maxStepsByHand bounds the steps that runTask takes in one partition, in case it never comes to an end.
+// maxStepsByHand bounds the steps of RunTask in one partition, in case the work never ends.
 const maxStepsByHand = 1_000_000
 
-// taskReport is what runTask has done.
+// taskReport is the result of RunTask. The public DutyReport documents its meaning.
 type taskReport struct {
-	// partitions counts those that were looked at, steps the looks.
+	// Partitions counts the visited partitions, Steps the steps in all of them.
 	Partitions, Steps int
 	Done              int64
-	// lag is how late the latest item was, by the engine's clock.
+	// Lag is how late the latest item was, by the engine's clock.
 	Lag time.Duration
-	// remaining counts partitions where more is to do, or may be.
+	// Remaining counts the partitions in which work is left or may be left.
 	Remaining int
-	// mended counts entries that were not in order by index.
+	// Mended counts repaired entries by index; nil if there were none.
 	Mended map[string]int64
 	Took   time.Duration
 }
 
-// runTask does one task on all partitions until nothing of it is left to do for now, whether the keeper runs or not. The error
-// is ErrUnknownDuty for a task that the engine's backend does not have.
+// RunTask carries out one task in all partitions until none of it is due, whether the keeper runs or not. The error
+// joins those of the partitions and of ctx; it wraps engine.ErrUnknownDuty for a task that the backend does not have.
 func (k *Keeper) RunTask(ctx context.Context, task engine.TaskID) (report taskReport, err error) {
-	// Loops of their own begin at the beginning, wherever those of a running keeper are.
+	// New loops start at the beginning, independent of the cursors of a running keeper.
 	loops := k.newLoops()
 	at := slices.IndexFunc(loops, func(l *MaintenanceLoop) bool { return slices.Contains(l.tasks, task) })
 	if at < 0 {
@@ -64,6 +64,7 @@ func (k *Keeper) RunTask(ctx context.Context, task engine.TaskID) (report taskRe
 	return report, errors.Join(append(faults, ctx.Err())...)
 }
 
+// add counts the result of one step.
 func (r *taskReport) add(task engine.TaskID, result StepResult) {
 	for index, n := range result.mended {
 		if r.Mended == nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 )
 
-// schedulesLoop looks through all schedules, whenever they are due. It is the only one that finds those whose time was written
-// by a clock that has been set back.
+// schedulesLoop reviews all schedules, due or not. No other loop finds those whose due time was written by a clock
+// that was set back.
 func (k *Keeper) schedulesLoop() *MaintenanceLoop {
-	// cursors are how far the schedules of a partition have been gone through.
+	// cursors are the positions in the schedules of each partition.
 	cursors := make(map[enginecore.Partition]string)
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskScheduleReconciliation}, family: enginecore.FlowFamily, Every: k.ReconcileEvery, repairs: true, onClockSetBack: true,
@@ -23,7 +23,7 @@ func (k *Keeper) schedulesLoop() *MaintenanceLoop {
 	}
 }
 
-// reviewSchedules looks through a page of the schedules of some partitions, and works on those that have been overlooked.
+// reviewSchedules reads a page of the schedules of some partitions, and works on those that the due index misses.
 func (k *Keeper) reviewSchedules(ctx context.Context, partitions []enginecore.Partition, cursors map[enginecore.Partition]string) []StepResult {
 	calls := make([]enginerpc.ListSchedulesCall, len(partitions))
 	for i, p := range partitions {
@@ -41,7 +41,7 @@ func (k *Keeper) reviewSchedules(ctx context.Context, partitions []enginecore.Pa
 		}
 		var overlooked []enginecore.ScheduleID
 		for _, stored := range a.Reply.Schedules {
-			// One that cannot be read is told of when it is due.
+			// An unreadable schedule is reported when it is due.
 			if r, err := schedule.ReadRecord(p, a.Reply.Now, stored); err == nil && r.IsOverlooked() {
 				overlooked = append(overlooked, stored.ScheduleID)
 			}

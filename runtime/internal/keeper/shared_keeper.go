@@ -10,31 +10,35 @@ import (
 )
 
 const (
-	// maxBuiltInKeepers is how many keepers of workers keep an engine at a time. All others stand by.
+	// maxBuiltInKeepers bounds the workers' keepers that run on an engine at a time. All others stand by.
 	maxBuiltInKeepers = 3
-	// builtInSettle is how long the keeper of workers listens to others before it begins, when there are any.
+	// builtInSettle is how long the keeper of workers waits for answers of others before it begins, if there are any.
 	builtInSettle = 300 * time.Millisecond
-	// builtInWord marks the messages of keepers of workers.
+	// builtInWord marks the messages of workers' keepers.
 	builtInWord = "builtin"
 )
 
-// workersKeeper is the keeper that the workers of an engine share. It runs while there are workers that keep and no keeper
-// made by NewKeeper runs on the same engine.
+// WorkersKeeper is the keeper that the workers of a session share. It runs while workers run that use it, unless a
+// keeper made by the public NewKeeper runs on the same session. While all running workers do without a keeper, it
+// warns if the engine has none. It is safe for concurrent use.
 type WorkersKeeper struct {
 	session *engine.Session
 	config  KeeperConfig
-	// lookEvery is how often workers without a keeper look whether there is one.
+	// LookEvery is the interval at which workers without a keeper check that one exists. It must not be changed once
+	// a worker has joined.
 	LookEvery time.Duration
 
 	mu sync.Mutex
-	// keeping and bare count the workers that run, with the keeper and without one; made counts the keepers of NewKeeper.
+	// keeping and bare count the running workers with the keeper and without one; made counts the running keepers of
+	// NewKeeper.
 	keeping, bare, made int
 	keeper              service
-	// watch warns when there is no keeper.
+	// watch warns if the engine has no keeper.
 	watch service
 	fault error
 }
 
+// NewSharedKeeper returns the shared keeper of a session, not running. The config is that of the keeper it starts.
 func NewSharedKeeper(s *engine.Session, config KeeperConfig) *WorkersKeeper {
 	return &WorkersKeeper{session: s, config: config, LookEvery: keeperLookEvery}
 }
@@ -45,7 +49,7 @@ type service struct {
 	done chan struct{}      // closed when the last one that was started has ended; nil before the first
 }
 
-// set starts or stops it. One that is started begins when the one before has ended.
+// set starts or stops the goroutine. A new goroutine begins when the previous one has ended.
 func (s *service) set(on bool, run func(context.Context)) {
 	switch {
 	case on && s.stop == nil:
@@ -65,7 +69,7 @@ func (s *service) set(on bool, run func(context.Context)) {
 	}
 }
 
-// ending is closed when a service that has been stopped has ended; it is nil when there is nothing to wait for.
+// ending returns a channel that is closed when a stopped service has ended; nil if there is nothing to wait for.
 func (s *service) ending() <-chan struct{} {
 	if s.stop != nil {
 		return nil
@@ -73,7 +77,7 @@ func (s *service) ending() <-chan struct{} {
 	return s.done
 }
 
-// count changes one of the counts and starts or stops what follows from them.
+// count changes one of the counts and starts or stops the services that depend on it.
 func (b *WorkersKeeper) count(what *int, change int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,14 +86,15 @@ func (b *WorkersKeeper) count(what *int, change int) {
 	b.watch.set(b.bare > 0 && b.keeping == 0 && b.made == 0, b.watchForKeepers)
 }
 
-// yield makes room for a keeper made by NewKeeper until the returned function is called.
+// Yield stops the shared keeper, on behalf of a keeper made by NewKeeper, until the returned function is called.
 func (b *WorkersKeeper) Yield() (end func()) {
 	b.count(&b.made, 1)
 	return func() { b.count(&b.made, -1) }
 }
 
-// join keeps for a worker that runs, or only looks for keepers when it is to have none. The returned function ends that and
-// returns what went wrong.
+// Join runs the shared keeper on behalf of a running worker; with without set, it only checks that the engine has a
+// keeper. The returned function withdraws the worker, waits for what it stops, and returns the error with which the
+// shared keeper ended early, if it did.
 func (b *WorkersKeeper) Join(without bool) (leave func() error) {
 	workers := &b.keeping
 	if without {
@@ -127,8 +132,8 @@ func (b *WorkersKeeper) keep(ctx context.Context) {
 	b.fault = err
 }
 
-// runBuiltIn keeps while this keeper does not stand by, until ctx ends. When the engine does not serve this program any
-// more, the workers tell.
+// runBuiltIn maintains the engine while this keeper does not stand by, until ctx ends. When the engine stops serving
+// this program, the workers report it.
 func (k *Keeper) runBuiltIn(ctx context.Context) error {
 	defer k.liveness.Begin()()
 	ctx, release := k.Session.WhileServed(ctx)
@@ -146,7 +151,7 @@ func (k *Keeper) runBuiltIn(ctx context.Context) error {
 	return nil
 }
 
-// awaitTurn waits until this keeper is to keep, and returns false when ctx ended before.
+// awaitTurn waits until this keeper is to run, and returns false if ctx ends before.
 func (k *Keeper) awaitTurn(ctx context.Context) bool {
 	deaf := time.NewTimer(SilentBeats * k.Members.heartbeat)
 	defer deaf.Stop()
@@ -156,7 +161,7 @@ func (k *Keeper) awaitTurn(ctx context.Context) bool {
 			return false
 		case <-k.Members.turned:
 		case <-deaf.C:
-			listening = true // it keeps all the same, as others do that hear no messages
+			listening = true // it runs all the same, like other keepers without messages
 		}
 	}
 	for {
@@ -184,7 +189,7 @@ func (k *Keeper) isAlone(ctx context.Context) bool {
 	return known && seen <= 1
 }
 
-// settles gives others the time to answer, and reports whether this keeper is to keep all the same.
+// settles gives others the time to answer, and reports whether this keeper is to run all the same.
 func (k *Keeper) settles(ctx context.Context) bool {
 	timer := time.NewTimer(builtInSettle)
 	defer timer.Stop()
@@ -200,7 +205,7 @@ func (k *Keeper) settles(ctx context.Context) bool {
 	return false
 }
 
-// keepTurn keeps until this keeper is to stand by, or ctx ends.
+// keepTurn runs the loops until this keeper is to stand by or ctx ends.
 func (k *Keeper) keepTurn(ctx context.Context) error {
 	unwatch, err := k.watchMetrics()
 	if err != nil {

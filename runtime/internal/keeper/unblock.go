@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// unblockEvery is how often executions are looked at that a program has blocked.
+	// UnblockEvery is the interval at which blocked executions outside managed flows are checked.
 	UnblockEvery = 30 * time.Second
-	// unblockPage bounds the executions of each set of a lane that one step looks at.
+	// unblockPage bounds the executions of each set of a lane that one step reads.
 	unblockPage = 100
 )
 
-// unblockLoop lets executions go that a program of the contract has blocked for a budget, a quota or capabilities, once what
-// they wait for is there. Members of managed flows are let go by the calls that hold them.
+// unblockLoop unblocks executions that another program of the contract has blocked for a budget, a quota or
+// capabilities, once these are available. Members of managed flows are unblocked by the calls that hold them.
 func (k *Keeper) unblockLoop() *MaintenanceLoop {
 	at := newCursors()
 	r := &MaintenanceLoop{tasks: []engine.TaskID{engine.TaskUnblocking}, family: enginecore.FlowFamily, Every: UnblockEvery}
@@ -54,7 +54,7 @@ func (k *Keeper) unblockLoop() *MaintenanceLoop {
 	return r
 }
 
-// unblockLanes are those that executions outside managed flows are known to use.
+// unblockLanes returns the known lanes of executions outside managed flows.
 func (k *Keeper) unblockLanes() []enginecore.LaneID {
 	if directory, err := engine.Capability[engine.LaneDirectory](k.Session.Backend); err == nil {
 		return directory.KnownLanes(k.Lanes)
@@ -63,8 +63,10 @@ func (k *Keeper) unblockLanes() []enginecore.LaneID {
 	return slices.Compact(lanes)
 }
 
+// blockedSet is the key of a set of blocked executions, with the reason that they have.
 type blockedSet struct{ key, reason string }
 
+// blockedSets returns the sets of blocked executions of a lane.
 func (k *Keeper) blockedSets(p enginecore.Partition, lane enginecore.LaneID) []blockedSet {
 	keys := k.Session.Core.Keys()
 	return []blockedSet{
@@ -73,7 +75,7 @@ func (k *Keeper) blockedSets(p enginecore.Partition, lane enginecore.LaneID) []b
 	}
 }
 
-// unblocker is one step. It remembers what budgets and quotas had to say.
+// unblocker is one step. It caches the answers about budgets and quotas.
 type unblocker struct {
 	*Keeper
 	breached     map[string]bool
@@ -82,7 +84,8 @@ type unblocker struct {
 
 var unblockFields = []string{"managed", "blocking_reason", "budget_ids", "quota_policy_id", "required_capabilities"}
 
-// visit looks at a page of each blocked set of a partition, from an offset on. Gives how many were let go, and where to go on.
+// visit checks a page of each blocked set of a partition from an offset. It returns the number of unblocked
+// executions and the next offset, empty at the end.
 func (u *unblocker) visit(ctx context.Context, p enginecore.Partition, cursor string) (count int64, next string, err error) {
 	offset, _ := strconv.Atoi(cursor)
 	full := false
@@ -104,11 +107,12 @@ func (u *unblocker) visit(ctx context.Context, p enginecore.Partition, cursor st
 	if !full {
 		return count, "", nil
 	}
-	// What was let go has left the sets.
+	// Unblocked executions have left the sets.
 	return count, strconv.Itoa(offset + max(1, unblockPage-int(count))), nil
 }
 
-// release lets those executions go that nothing holds back any more. Where that cannot be known, they stay.
+// release unblocks those executions whose reason no longer holds. Executions for which that is unknown remain
+// blocked.
 func (u *unblocker) release(ctx context.Context, lane enginecore.LaneID, reason string, ids []enginecore.ExecutionID) (int64, error) {
 	commands := make(rueidis.Commands, len(ids))
 	for i, id := range ids {
@@ -152,7 +156,7 @@ func (u *unblocker) release(ctx context.Context, lane enginecore.LaneID, reason 
 	return count, errors.Join(faults...)
 }
 
-// isFree reports whether what an execution was blocked for is there.
+// isFree reports whether what an execution was blocked for is available.
 func (u *unblocker) isFree(ctx context.Context, reason string, core engine.Record) (bool, error) {
 	switch reason {
 	case "waiting_for_budget":
@@ -185,6 +189,7 @@ func (u *unblocker) isFree(ctx context.Context, reason string, core engine.Recor
 	return true, nil
 }
 
+// remembered returns the cached answer to a question, or asks it.
 func (u *unblocker) remembered(what string, ask func() (bool, error)) (bool, error) {
 	if answer, known := u.breached[what]; known {
 		return answer, nil
@@ -196,7 +201,7 @@ func (u *unblocker) remembered(what string, ask func() (bool, error)) (bool, err
 	return answer, err
 }
 
-// isBreached reports whether a budget has reached a hard limit. An id that cannot be one has no limits.
+// isBreached reports whether a budget has reached a hard limit. An invalid id has no limits.
 func (u *unblocker) isBreached(ctx context.Context, id enginecore.BudgetID) (bool, error) {
 	p, err := u.Session.Core.Partitioning().BudgetPartition(id)
 	if err != nil {
@@ -222,10 +227,10 @@ func (u *unblocker) isBreached(ctx context.Context, id enginecore.BudgetID) (boo
 
 var quotaFields = []string{"max_requests_per_window", "requests_per_window_seconds", "active_concurrency_cap"}
 
-// defaultQuotaWindow is the window of a quota that names none, in seconds.
+// defaultQuotaWindow is the window of a quota that specifies none, in seconds.
 const defaultQuotaWindow = 60
 
-// isFull reports whether a quota admits nothing for now. An id that cannot be one limits nothing.
+// isFull reports whether a quota admits nothing at present. An invalid id limits nothing.
 func (u *unblocker) isFull(ctx context.Context, id enginecore.QuotaPolicyID) (bool, error) {
 	p, err := u.Session.Core.Partitioning().QuotaPartition(id)
 	if err != nil {
@@ -260,7 +265,7 @@ func (u *unblocker) isFull(ctx context.Context, id enginecore.QuotaPolicyID) (bo
 	return rate > 0 && admitted >= rate || most > 0 && running >= most, nil
 }
 
-// advertised are the capabilities of all workers that programs have registered.
+// advertised returns the capabilities of all registered workers.
 func (u *unblocker) advertised(ctx context.Context) (map[string]bool, error) {
 	keys, client := u.Session.Core.Keys(), u.Session.Client
 	all := make(map[string]bool)

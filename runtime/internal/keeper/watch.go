@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// keeperLookEvery is how often workers without a keeper look whether there is one.
+	// keeperLookEvery is the default of WorkersKeeper.LookEvery.
 	keeperLookEvery = 2 * KeeperSweep
-	// keeperLooks is after how many looks in vain in a row they warn.
+	// keeperLooks is the number of unsuccessful checks in a row after which they warn.
 	keeperLooks = 2
-	// keeperWarnEvery is how often they warn at most.
+	// keeperWarnEvery is the least time between two warnings.
 	keeperWarnEvery = time.Minute
 )
 
-// watchForKeepers warns when there is no keeper, until ctx ends.
+// watchForKeepers warns while the engine has no keeper, until ctx ends.
 func (b *WorkersKeeper) watchForKeepers(ctx context.Context) {
 	var warned time.Time
 	missed := 0
