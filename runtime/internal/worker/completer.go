@@ -88,6 +88,7 @@ func (c *completer) report(l *lease, o attemptOutcome, slots int) report {
 		return c.awaitChild(l, o.child, slots)
 	case outcomeKindReleased:
 		return c.release(l, o.reason)
+	case outcomeKindDropped:
 	}
 	return report{}
 }
