@@ -8,11 +8,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// laneLoad counts the shards of one lane in a dispatch queue, and the claims in flight that visit one of them which the
-// server chooses.
+// laneLoad counts the shards of one lane in a dispatch queue, and the claims in flight with a hint, each of which
+// visits one of these shards.
 type laneLoad struct{ queued, hinted int }
 
-// unclaimed is how many more claims the shards are good for.
+// unclaimed returns how many more claims the shards suffice for.
 func (l laneLoad) unclaimed() int { return l.queued - l.hinted }
 
 func (l laneLoad) withQueued(by int) laneLoad {
@@ -73,8 +73,9 @@ func (q *DispatchQueue) makeHint(lane enginecore.LaneID) partitionHint {
 	return partitionHint{string(digits), ringSlots.String(), q.version}
 }
 
-// ResolveHint ends the use of a hint: the claim visited a shard, which leaves the queue unless there is a newer wake-up
-// of it. It reports whether the claim took executions that were set aside, too.
+// ResolveHint ends the use of a hint after its claim visited the shard at, which leaves the queue unless a newer
+// wake-up of it has arrived. It reports whether the claim also took executions that were set aside. For a target
+// without a hint it only reports that.
 func (q *DispatchQueue) ResolveHint(v ClaimTarget, at LaneShard) (setAside bool) {
 	if v.Digits == "" {
 		return v.SetAside
@@ -91,7 +92,8 @@ func (q *DispatchQueue) ResolveHint(v ClaimTarget, at LaneShard) (setAside bool)
 	return i < len(v.Digits) && v.Digits[i] >= digitSetAside
 }
 
-// DropHint ends the use of a hint by a claim of which it is not known which shard it visited.
+// DropHint ends the use of a hint by a claim whose visited shard is not known, because the claim failed. The shards
+// stay queued. It does nothing for a target without a hint.
 func (q *DispatchQueue) DropHint(v ClaimTarget) {
 	if v.Digits == "" {
 		return

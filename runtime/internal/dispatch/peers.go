@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// PresenceEvery is how often a worker announces its presence to the others.
+	// PresenceEvery is how often a worker announces its presence to its peers.
 	PresenceEvery = 15 * time.Second
 	// presenceLasts is how long a silent worker counts as present.
 	presenceTimeout = 3 * PresenceEvery
-	// AnnounceWithin is how soon the workers that are present announce themselves to a new one. They do so at random
-	// times, once for all that came meanwhile.
+	// AnnounceWithin bounds the random delay after which the workers that are present announce themselves to a new one.
+	// One announcement answers all workers that arrive during the delay.
 	AnnounceWithin = 250 * time.Millisecond
 	// minTurnInterval and maxTurnInterval bound the time between two turns, maxSlotTurnInterval among the workers of a
 	// slot of the wake ring. In between, it is claimsPerTurn times the duration of a claim.
@@ -25,13 +25,16 @@ const (
 	claimsPerTurn       = 3
 )
 
-// PeerSet tracks the other workers of each lane by their announcements. Peers answer a wake-up in turns: one at once,
-// two a few milliseconds later, then four, and so on, in an order that differs for each wake-up and that each worker
-// computes by itself. Workers of a slot of the wake ring answer one after the other. A worker that learns meanwhile
-// that nothing is left does not claim. The set may be out of date; that costs a claim or a few milliseconds.
+// PeerSet tracks the other workers of each lane by their announcements and derives this worker's turn from them. It is
+// safe for concurrent use. [NewPeerSet] makes one; the zero value is not usable.
+//
+// Peers respond to a wake-up in turns: one at once, two a few milliseconds later, then four, and so on, in an order
+// that differs for each wake-up and that each worker computes by itself. The workers of a slot of the wake ring respond
+// one after the other. A worker that receives a message meanwhile that nothing is left does not claim. The set may be
+// out of date, which costs a claim or a few milliseconds.
 type PeerSet struct {
 	self uint64
-	// Changed has a value when peers have come or gone.
+	// Changed has a value when peers were added or removed since the last receive.
 	Changed chan struct{}
 
 	mu        sync.Mutex
@@ -44,11 +47,12 @@ type peer struct {
 	seen time.Time
 }
 
+// NewPeerSet returns an empty set of the peers of the worker self.
 func NewPeerSet(self enginecore.WorkerInstanceID) *PeerSet {
 	return &PeerSet{self: stablehash.Of(string(self)), Changed: make(chan struct{}, 1), peers: make(map[enginecore.LaneID]map[string]peer)}
 }
 
-// Add records that another worker of a lane is present, and reports whether it is new.
+// Add records that another worker of a lane was present at now, and reports whether it is new.
 func (s *PeerSet) Add(lane enginecore.LaneID, instance string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +67,7 @@ func (s *PeerSet) Add(lane enginecore.LaneID, instance string, now time.Time) bo
 	return !known
 }
 
-// Remove removes a peer that has announced that it leaves.
+// Remove removes a peer that has announced that it leaves. An unknown one is no error.
 func (s *PeerSet) Remove(lane enginecore.LaneID, instance string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +75,7 @@ func (s *PeerSet) Remove(lane enginecore.LaneID, instance string) {
 	signalChange(s.Changed)
 }
 
-// RemoveSilent removes peers that have not announced themselves for presenceTimeout.
+// RemoveSilent removes peers whose last announcement is more than presenceTimeout before now.
 func (s *PeerSet) RemoveSilent(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +89,7 @@ func (s *PeerSet) RemoveSilent(now time.Time) {
 	}
 }
 
-// Size is the number of other workers on the lane that has most.
+// Size returns the number of peers on the lane that has most.
 func (s *PeerSet) Size() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,14 +100,15 @@ func (s *PeerSet) Size() int {
 	return most
 }
 
-// ObserveClaim records how long a claim took.
+// ObserveClaim adds the duration of a claim to the moving average that sets the time between two turns.
 func (s *PeerSet) ObserveClaim(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.claimTime += (d - s.claimTime) / 8
 }
 
-// TurnDelay returns how long this worker leaves a wake-up to others, and whether it is in one of the first two turns.
+// TurnDelay returns how long this worker waits before it responds to a wake-up of all workers, and whether it is in one
+// of the first two turns. message is the text of the wake-up, from which the order derives.
 func (s *PeerSet) TurnDelay(lane enginecore.LaneID, message string) (wait time.Duration, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,15 +132,16 @@ func (s *PeerSet) turnInterval(most time.Duration) time.Duration {
 	return min(max(claimsPerTurn*s.claimTime, minTurnInterval), most)
 }
 
-// Ring returns the wake ring of a lane.
+// Ring returns the wake ring of a lane as the present peers make it. Later changes of the set do not affect it.
 func (s *PeerSet) Ring(lane enginecore.LaneID) wakeRing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return newWakeRing(s.self, s.peers[lane])
 }
 
-// SlotDelay returns how long this worker leaves a wake-up in a slot of the wake ring to the others of the slot, and
-// after how long it hands the wake-up on to all if none of them has claimed the work.
+// SlotDelay returns how long this worker waits before it responds to a wake-up in a slot of the wake ring, and after
+// how long it hands the wake-up on to all workers if none of the slot has claimed the work. at is the time of the
+// wake-up in Unix milliseconds.
 func (s *PeerSet) SlotDelay(lane enginecore.LaneID, slot int, at int64) (wait, handOff time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

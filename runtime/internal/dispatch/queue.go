@@ -9,24 +9,26 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// LaneShard is the part of a lane that one partition holds. A claim takes work from one shard.
+// LaneShard is the part of a lane that one partition holds: the unit that a claim takes work from.
 type LaneShard struct {
 	Lane      enginecore.LaneID
 	Partition enginecore.Partition
 }
 
-// ClaimTarget is the shard that a claim is about to be sent to, with what the call says about it.
+// ClaimTarget is where the next claim is sent, with what the call tells other workers about it. [DispatchQueue.Take]
+// makes it; the zero value is no target.
 type ClaimTarget struct {
 	LaneShard
 	partitionHint
 	Slots    int  // reserved for the executions that the claim leases
 	SetAside bool // claim executions that were set aside, too
-	// Shared is set when other workers got the wake-up as well, and have to be told when the claim leaves nothing.
+	// Shared is set when other workers received the wake-up as well: the claim tells them when it leaves nothing.
 	Shared bool
-	// Early is set when this worker claims before most others, which then have to be told when there was nothing.
+	// Early is set when this worker claims before most others: the claim tells them also when it finds nothing.
 	Early bool
-	// RingSlot is the slot of the wake ring in which the wake-up came, as text, so that the engine wakes more workers
-	// when the claim leaves work. It is empty when all workers got the wake-up: idle ones come anyway.
+	// RingSlot is the slot of the wake ring in which the wake-up arrived, as decimal text. The engine wakes more
+	// workers when the claim leaves work. It is empty when all workers received the wake-up, since idle ones claim
+	// anyway.
 	RingSlot string
 }
 
@@ -38,8 +40,8 @@ type pendingHandoff struct {
 	handOff func()
 }
 
-// DispatchQueue holds what the dispatch loop of a worker decides by: its free slots, and the shards where work may be
-// waiting. It is safe for concurrent use.
+// DispatchQueue holds the free slots of one worker and the shards where work may be waiting, each once, in the order of
+// arrival. It is safe for concurrent use. [NewDispatchQueue] makes one; the zero value is not usable.
 type DispatchQueue struct {
 	Changed chan struct{} // has a value when there may be something to claim
 
@@ -59,6 +61,7 @@ type DispatchQueue struct {
 // maxClaims bounds the claims of one worker that are in flight at a time.
 const maxClaims = 4
 
+// NewDispatchQueue returns an empty queue of a worker with the given number of slots, all free.
 func NewDispatchQueue(slots int) *DispatchQueue {
 	return &DispatchQueue{
 		Changed: make(chan struct{}, 1), free: slots, queued: make(map[LaneShard]int), lanes: make(map[enginecore.LaneID]laneLoad),
@@ -66,8 +69,9 @@ func NewDispatchQueue(slots int) *DispatchQueue {
 	}
 }
 
-// AddSetAside queues a shard where an execution was set aside that this worker can run. The claim takes it from there
-// when a slot is free: making it eligible earlier would let the worker that set it aside do so again.
+// AddSetAside queues a shard with an execution that was set aside and that this worker can run. The claim takes the
+// execution from there when a slot is free: making it eligible earlier would let the worker that set it aside do so
+// again.
 func (q *DispatchQueue) AddSetAside(s LaneShard) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -75,16 +79,17 @@ func (q *DispatchQueue) AddSetAside(s LaneShard) {
 	q.enqueue(ClaimTarget{LaneShard: s})
 }
 
-// Add queues a shard where work may be waiting. Shards are claimed from in the order in which they were added.
+// Add queues a shard where work may be waiting, unless it is queued already. Claims take the shards in the order in
+// which they were added.
 func (q *DispatchQueue) Add(s LaneShard) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.enqueue(ClaimTarget{LaneShard: s})
 }
 
-// AddShared queues a shard for which all workers were woken. A worker with free slots waits for its turn, one without
-// queues the shard at once. turn returns how long to wait, and whether that is less than most others wait; it is called
-// only when that matters, since it looks at all peers.
+// AddShared queues a shard for which all workers were woken. If this worker has free slots, the shard is queued after
+// the worker's turn, otherwise at once. turn returns how long to wait, and whether that is less than most others wait;
+// it is called only when that matters, since it looks at all peers.
 func (q *DispatchQueue) AddShared(s LaneShard, turn func() (wait time.Duration, first bool)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -100,8 +105,10 @@ func (q *DispatchQueue) AddShared(s LaneShard, turn func() (wait time.Duration, 
 	q.enqueueAfter(wait, ClaimTarget{LaneShard: s, Shared: true, Early: first})
 }
 
-// AddAssigned queues a shard after wait, for which only the few workers of a slot of the wake ring were woken. Unless
-// this worker claims from it, or learns that others did, handOff is called after patience.
+// AddAssigned queues a shard after wait, for which only the workers of a slot of the wake ring were woken. handOff is
+// called after patience, unless by then this worker claims from the shard, [DispatchQueue.AddShared] reports a wake-up
+// of all workers, or [DispatchQueue.MarkEmpty] reports that nothing is left. It is also called when the queue is
+// closed. handOff must not block and must not call the queue.
 func (q *DispatchQueue) AddAssigned(s LaneShard, slot int, wait, patience time.Duration, handOff func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -155,7 +162,8 @@ func (q *DispatchQueue) enqueueAfter(wait time.Duration, v ClaimTarget) {
 	q.delayed[v.LaneShard] = timer
 }
 
-// MarkEmpty removes a shard from which other workers have claimed all work.
+// MarkEmpty removes a shard from which other workers have claimed all work. Executions that were set aside there keep
+// the shard in the queue.
 func (q *DispatchQueue) MarkEmpty(s LaneShard) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -210,9 +218,12 @@ func (q *DispatchQueue) dropDelayed(s LaneShard) {
 	}
 }
 
-// Take returns the target of the next claim, with slots reserved for it; false when there is none, or no slot. When
-// several shards of the lane wait and the server can choose among them (canChoose), the target has a partition hint,
-// and the shards stay in the queue until ResolveHint learns which one the claim visited.
+// Take returns the target of the next claim, with slots reserved for it; ok is false when there is no shard, no free
+// slot, or maxClaims claims are in flight. The caller ends the claim with [DispatchQueue.ResolveHint] or
+// [DispatchQueue.DropHint], and with [DispatchQueue.FinishClaim].
+//
+// When several shards of the lane are queued and the server can choose among them (canChoose), the target has a
+// partition hint, and the shards stay in the queue until ResolveHint removes the one that the claim visited.
 func (q *DispatchQueue) Take(canChoose bool) (v ClaimTarget, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -245,7 +256,7 @@ func (q *DispatchQueue) Take(canChoose bool) (v ClaimTarget, ok bool) {
 	return v, true
 }
 
-// FinishClaim ends a claim and frees the slots that it left unused.
+// FinishClaim ends a claim that Take returned and frees the slots that it left unused.
 func (q *DispatchQueue) FinishClaim(unused int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -256,7 +267,7 @@ func (q *DispatchQueue) FinishClaim(unused int) {
 	}
 }
 
-// ReleaseSlot frees a slot.
+// ReleaseSlot frees one slot, whose task has ended.
 func (q *DispatchQueue) ReleaseSlot() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -266,7 +277,8 @@ func (q *DispatchQueue) ReleaseSlot() {
 	}
 }
 
-// Reserve takes up to n free slots. The caller frees those that it does not use with restore.
+// Reserve takes up to n free slots and returns how many; 0 after Close. The caller frees those that it does not use
+// with [DispatchQueue.Restore].
 func (q *DispatchQueue) Reserve(n int) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -278,7 +290,7 @@ func (q *DispatchQueue) Reserve(n int) int {
 	return n
 }
 
-// Restore frees slots that were reserved.
+// Restore frees n slots that Reserve took.
 func (q *DispatchQueue) Restore(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -288,14 +300,15 @@ func (q *DispatchQueue) Restore(n int) {
 	}
 }
 
-// HasWaiting reports whether a shard waits for a slot.
+// HasWaiting reports whether a shard waits in the queue.
 func (q *DispatchQueue) HasWaiting() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.queue) > 0
 }
 
-// Close empties the queue for good, and hands pending wake-ups on to other workers.
+// Close empties the queue for good and hands pending wake-ups on to other workers. Afterwards Take returns no target;
+// slots can still be freed.
 func (q *DispatchQueue) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -310,6 +323,7 @@ func (q *DispatchQueue) Close() {
 	}
 }
 
+// IsClosed reports whether Close was called.
 func (q *DispatchQueue) IsClosed() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

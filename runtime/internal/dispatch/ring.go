@@ -1,11 +1,12 @@
 package dispatch
 
+// The wake ring must agree with lua/frame/wake.lua, which publishes the wake-ups.
 const (
-	// ringSlotMS and ringSlots are those of the library: the call that makes work publishes the wake-up in the slot of
-	// its time.
+	// ringSlotMS is the duration of a slot, ringSlots their number. A call that makes work publishes the wake-up in the
+	// slot of its time.
 	ringSlotMS, ringSlots = 20, 256
-	// wakeFanout is how many workers listen to a slot, as the library has it. The second and third take over when the
-	// first is gone, busy or slow.
+	// wakeFanout is the number of workers that subscribe to a slot. The second and third respond when the first is
+	// gone, busy or slow.
 	wakeFanout = 3
 )
 
@@ -30,7 +31,8 @@ func newWakeRing(self uint64, peers map[string]peer) wakeRing {
 	return r
 }
 
-// Slots returns the slots to which this worker listens.
+// Slots returns the slots that this worker subscribes to, in ascending order; nil while the lane has at most wakeFanout
+// workers.
 func (r wakeRing) Slots() []int {
 	if r.workers <= wakeFanout {
 		return nil

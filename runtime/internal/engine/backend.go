@@ -9,9 +9,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// Backend answers the calls that clients, workers and keepers make to every engine. The composite functions of the
-// library answer each of them with one call; contract mode puts the same together from ff_* functions. What only some
-// backends can do is a capability: see capability. Errors are those of enginecore in both.
+// Backend answers the calls that clients, workers and keepers make to every engine. The backend of the whole library
+// answers each with one call of a composite function; that of contract mode combines ff_* functions. What only some
+// backends can do is an interface of its own, see [Capability]. Errors are those of package enginecore in both.
 type Backend interface {
 	SubmitFlow(context.Context, enginerpc.SubmitFlowCall) (enginerpc.SubmitFlowReply, error)
 	CancelFlow(context.Context, enginerpc.CancelFlowCall) (enginerpc.CancelFlowReply, error)
@@ -20,7 +20,7 @@ type Backend interface {
 	DescribeFlow(context.Context, enginerpc.DescribeFlowCall) (enginerpc.DescribeFlowReply, error)
 	ListRuns(context.Context, enginerpc.ListRunsCall) (enginerpc.ListRunsReply, error)
 	ReadEvents(context.Context, enginerpc.ReadEventsCall) (enginerpc.ReadEventsReply, error)
-	// AwaitEvents returns when a run may have events after the given one ("" is before its first).
+	// AwaitEvents returns when a run may have events after the given one; "" is the position before the first.
 	AwaitEvents(ctx context.Context, news *Tail, p enginecore.Partition, id enginecore.FlowID, after string) error
 
 	Claim(context.Context, enginerpc.ClaimCall) (enginerpc.ClaimReply, error)
@@ -33,15 +33,15 @@ type Backend interface {
 	// RenewAll renews the leases of several partitions. The replies are in the order of the calls; the error joins
 	// theirs.
 	RenewAll(context.Context, []enginerpc.RenewCall) ([]CallResult[enginerpc.RenewReply], error)
-	// Claimable returns keys of a lane in a partition, of which one exists when there is something to claim.
+	// Claimable returns keys of a shard, at least one of which exists when the shard has something to claim.
 	Claimable(p enginecore.Partition, lane enginecore.LaneID) []string
-	// PollEvery is how often a worker has to look for work that no message announces; 0 when all of it is announced.
+	// PollEvery is how often a worker has to look for work that no message announces; 0 when all work is announced.
 	PollEvery() time.Duration
 
-	// TickTasks lists the maintenance tasks that Tick and KeepAll do.
+	// TickTasks lists the maintenance tasks that Tick and KeepAll carry out.
 	TickTasks() []TaskID
 	Tick(context.Context, enginerpc.TickCall) (enginerpc.TickReply, error)
-	// KeepAll does what is due in several partitions. The replies are in the order of the calls; the error joins
+	// KeepAll carries out what is due in several partitions. The replies are in the order of the calls; the error joins
 	// theirs.
 	KeepAll(context.Context, []enginerpc.KeepCall) ([]CallResult[enginerpc.KeepReply], error)
 	EndLeases(context.Context, enginerpc.EndLeasesCall) (enginerpc.EndLeasesReply, error)
@@ -50,7 +50,7 @@ type Backend interface {
 // TickLimit bounds the items that one tick works on, so that it stays well below 5 ms of the server's time.
 const TickLimit = 128
 
-// CallResult is the reply of one of several calls, or its error.
+// CallResult is the reply to one of several calls, or its error.
 type CallResult[R any] struct {
 	Reply R
 	Err   error
@@ -61,7 +61,8 @@ type pipeliner interface {
 	Pipeline() *enginerpc.Pipeline
 }
 
-// SendAll sends independent calls in one go. Each result carries its error; the error joins them.
+// SendAll sends independent calls in one pipeline. The results are in the order of the calls, each with its own error;
+// the returned error joins these.
 func SendAll[R any, C enginerpc.Call[R]](ctx context.Context, p pipeliner, calls []C) ([]CallResult[R], error) {
 	pipeline := p.Pipeline()
 	replies := make([]*enginerpc.Result[R], len(calls))
@@ -98,25 +99,31 @@ var _ interface {
 	Maintenance
 } = nativeBackend{}
 
+// RenewAll implements [Backend].
 func (b nativeBackend) RenewAll(ctx context.Context, calls []enginerpc.RenewCall) ([]CallResult[enginerpc.RenewReply], error) {
 	return SendAll(ctx, b.Conn, calls)
 }
 
+// KeepAll implements [Backend].
 func (b nativeBackend) KeepAll(ctx context.Context, calls []enginerpc.KeepCall) ([]CallResult[enginerpc.KeepReply], error) {
 	return SendAll(ctx, b.Conn, calls)
 }
 
+// AwaitEvents implements [Backend]. It waits on the stream of the run's events.
 func (b nativeBackend) AwaitEvents(ctx context.Context, news *Tail, p enginecore.Partition, id enginecore.FlowID, after string) error {
 	return news.Await(ctx, []string{b.Keys().FlowEvents(p, id)}, []string{cmp.Or(EntryOf(after), FromStart)})
 }
 
+// Claimable implements [Backend]: the keys are the eligible and the abandoned executions.
 func (b nativeBackend) Claimable(p enginecore.Partition, lane enginecore.LaneID) []string {
 	keys := b.Keys()
 	return []string{keys.LaneEligible(p, lane), keys.FfxReclaimable(p, lane)}
 }
 
+// PollEvery implements [Backend]: messages announce all work.
 func (nativeBackend) PollEvery() time.Duration { return 0 }
 
+// TickTasks implements [Backend].
 func (nativeBackend) TickTasks() []TaskID {
 	return []TaskID{
 		TaskDelayedPromotion, TaskLeaseExpiry, TaskAttemptTimeout, TaskExecutionDeadline, TaskCancelBacklog, TaskStartDeadline,

@@ -13,7 +13,10 @@ const maxBatchesInFlight = 2
 
 // Batcher joins requests of several goroutines that have a key in common into one call (group commit). A request is
 // sent at once while no call for its key is in flight, after one Gosched, so that goroutines that became runnable
-// together share the call. Requests that come while a call is in flight wait and go with the next one.
+// together share the call. Requests that arrive while a call is in flight wait and go with the next one.
+//
+// Single, Multi and MaxRequests must be set before the first Do; the other fields are optional. It is safe for
+// concurrent use.
 type Batcher[K comparable, Req, Res any] struct {
 	// Single sends one request, in the goroutine and with the context of its caller.
 	Single func(context.Context, K, Req) Res
@@ -22,10 +25,12 @@ type Batcher[K comparable, Req, Res any] struct {
 	Multi func(context.Context, K, []Req) []Res
 	// MaxRequests bounds the requests of one call.
 	MaxRequests func(K) int
-	// maxBytes bounds the sum of the sizes of the requests of one call that brings several; without size, nothing does.
+	// Size returns the size of a request, of which the requests of one call that carries several have at most MaxBytes
+	// in total. Without Size there is no such bound.
 	Size     func(*Req) int
 	MaxBytes int
-	// Overflow is the number of waiting requests from which a second call goes beside the one in flight; 0 is never.
+	// Overflow is the number of waiting requests from which a second call is sent beside the one in flight; 0 means
+	// never.
 	Overflow int
 
 	Mu        sync.Mutex
@@ -53,8 +58,9 @@ type batchDelivery[Req, Res any] struct {
 	res   Res
 }
 
-// Do sends a request and returns its result. The error is the cause of ctx, when ctx ends while the request waits or is
-// part of a call with others; the request may then have been sent all the same.
+// Do sends a request and returns its result. The error is the cause of ctx if ctx ends while the request waits or is
+// part of a call with others; the request may have been sent nevertheless. Errors of the call itself are part of the
+// result.
 func (b *Batcher[K, Req, Res]) Do(ctx context.Context, key K, req Req) (Res, error) {
 	mine := &batchEntry[Req, Res]{ctx: ctx, req: req}
 	if b.tryLead(key, mine) {

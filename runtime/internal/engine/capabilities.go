@@ -10,8 +10,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// Capability returns what a backend can do besides the calls that every backend answers: C is one of the interfaces
-// below. For a backend without it, the error is ErrNotInContract. Nothing else finds out what a backend lacks.
+// Capability returns a backend as C, one of the interfaces below, which cover what only some backends can do. For a
+// backend without the capability, the error is [ErrNotInContract]. There is no other way to find out what a backend
+// lacks.
 func Capability[C any](b Backend) (C, error) {
 	c, ok := b.(C)
 	if !ok {
@@ -20,13 +21,13 @@ func Capability[C any](b Backend) (C, error) {
 	return c, nil
 }
 
-// Has reports whether a backend has a capability.
+// Has reports whether a backend has the capability C.
 func Has[C any](b Backend) bool {
 	_, ok := b.(C)
 	return ok
 }
 
-// RunControl changes runs beyond cancelling them as a whole.
+// RunControl changes runs in other ways than cancelling them as a whole.
 type RunControl interface {
 	CancelNode(context.Context, enginerpc.CancelNodeCall) (enginerpc.CancelNodeReply, error)
 	SetPriority(context.Context, enginerpc.SetPriorityCall) (enginerpc.SetPriorityReply, error)
@@ -34,13 +35,13 @@ type RunControl interface {
 	PurgeFlow(context.Context, enginerpc.PurgeFlowCall) (enginerpc.PurgeFlowReply, error)
 }
 
-// RunIndex finds runs by flow, tag and state in lists that are kept for that; ListRuns searches them.
+// RunIndex finds runs by flow, tag and state in indexes, which ListRuns searches.
 type RunIndex interface {
 	pipeliner
 	ReadResults(context.Context, enginerpc.ReadResultsCall) (enginerpc.ReadResultsReply, error)
 }
 
-// WaitStore keeps steps, waits and waitpoints of executions.
+// WaitStore keeps the steps, waits and waitpoints of executions.
 type WaitStore interface {
 	Suspend(context.Context, enginerpc.SuspendCall) (enginerpc.SuspendReply, error)
 	RecordStep(context.Context, enginerpc.RecordStepCall) (enginerpc.RecordStepReply, error)
@@ -52,7 +53,7 @@ type PauseStore interface {
 	Pauses(context.Context, enginerpc.PausesCall) (enginerpc.PausesReply, error)
 }
 
-// BudgetStore keeps budgets with limits and counts their use.
+// BudgetStore keeps budgets with their limits and counts their use.
 type BudgetStore interface {
 	SetBudget(context.Context, enginerpc.SetBudgetCall) (enginerpc.SetBudgetReply, error)
 	GetBudgets(context.Context, enginerpc.GetBudgetsCall) (enginerpc.GetBudgetsReply, error)
@@ -69,13 +70,13 @@ type ScheduleCalls interface {
 	DeleteSchedule(context.Context, enginerpc.DeleteScheduleCall) (enginerpc.DeleteScheduleReply, error)
 }
 
-// LimitStore admits executions that wait for slots of limits, and finds the next one to grant.
+// LimitStore admits executions that wait for permits of limits, and finds the next execution to grant.
 type LimitStore interface {
 	Exchange(context.Context, enginerpc.ExchangeCall) (enginerpc.ExchangeReply, error)
 	GrantNext(context.Context, enginerpc.GrantNextCall) (enginerpc.GrantNextReply, error)
 }
 
-// GrantedClaims claims by a grant.
+// GrantedClaims claims executions by a grant.
 type GrantedClaims interface {
 	ClaimGranted(context.Context, enginerpc.ClaimGrantedCall) (enginerpc.ClaimGrantedReply, error)
 }
@@ -93,12 +94,12 @@ type BatchedCompletions interface {
 // partitionChoice marks a backend whose Claim takes several partitions and picks one of those on its server.
 type partitionChoice interface{ choosesPartitions() }
 
-// CompositeLibrary is the function library of this project, which can be replaced by another build.
+// CompositeLibrary reports the version of this project's function library, which another build can replace.
 type CompositeLibrary interface {
 	Version(context.Context, enginerpc.VersionCall) (enginerpc.VersionReply, error)
 }
 
-// Maintenance repairs records and indexes and removes what was kept long enough. Its calls are sent together, for
+// Maintenance repairs records and indexes and removes what was kept long enough. Its calls are sent together for
 // several partitions.
 type Maintenance interface {
 	pipeliner
@@ -107,36 +108,37 @@ type Maintenance interface {
 	BudgetDone(context.Context, enginerpc.BudgetDoneCall) (enginerpc.BudgetDoneReply, error)
 }
 
-// OverdueIndexes works off indexes of a backend whose tick does not.
+// OverdueIndexes lists the time indexes that a keeper works off itself, because the tick of the backend does not.
 type OverdueIndexes interface {
 	Overdue() []OverdueIndex
 }
 
-// OverdueIndex is an index, ordered by time, of entries that a task has to work off.
+// OverdueIndex is an index, ordered by time, of entries that a maintenance task has to work off.
 type OverdueIndex struct {
 	Task   TaskID
 	Family enginecore.Family
-	// Every is how often a partition is looked at.
+	// Every is the time between two looks at one partition.
 	Every time.Duration
-	// Key is the key of the index in a partition.
+	// Key returns the key of the index in a partition.
 	Key func(enginecore.Partition) string
-	// Work works off entries that are due and returns how many were worked off.
+	// Work works off entries that are due at now and returns how many it has worked off.
 	Work func(ctx context.Context, p enginecore.Partition, due []string, now time.Time) (int64, error)
 }
 
-// LaneDirectory knows lanes that executions use.
+// LaneDirectory lists the lanes that executions use.
 type LaneDirectory interface {
-	// KnownLanes returns the lanes that were seen so far, with more of them, in order.
+	// KnownLanes adds more to the lanes seen so far and returns all of them, sorted.
 	KnownLanes(more []enginecore.LaneID) []enginecore.LaneID
 }
 
-// CompletionFollower finishes what follows from the end of an execution where the process that ended it does not.
+// CompletionFollower finishes what follows from the end of an execution if the process that ended it does not.
 type CompletionFollower interface {
 	// FollowCompletions works until ctx ends.
 	FollowCompletions(ctx context.Context)
 }
 
-// IsOneServer reports whether a claim can leave it to the server which partition it visits: one server has all of them.
+// IsOneServer reports whether one server has all partitions, so that a claim can leave the choice of the partition to
+// the server. It is false for a cluster and for a backend whose Claim takes one partition only.
 func (s *Session) IsOneServer() bool {
 	return Has[partitionChoice](s.Backend) && s.Client.Mode() != rueidis.ClientModeCluster
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// ChildRuns links nodes with the runs that they stand for, and reads the results of such runs.
+// ChildRuns links map and sub-flow nodes with their child runs and reads the results of child runs.
 type ChildRuns interface {
 	Backend
 	LinkChild(context.Context, enginerpc.LinkChildCall) (enginerpc.LinkChildReply, error)
@@ -21,10 +21,11 @@ type ChildRuns interface {
 	PurgeFlow(context.Context, enginerpc.PurgeFlowCall) (enginerpc.PurgeFlowReply, error)
 }
 
-// ChildLost is the outcome of the run of a node that is not there any more.
+// ChildLost is the outcome recorded for a child run that does not exist any more.
 const ChildLost = "lost"
 
-// CancelChildRun cancels the run of a node with its members. A run that is over, or not there, is no error.
+// CancelChildRun cancels a child run with all its members, call by call. A run that is over or does not exist is no
+// error.
 func CancelChildRun(ctx context.Context, b Backend, p enginecore.Partition, id enginecore.FlowID, reason string) error {
 	for {
 		reply, err := b.CancelFlow(ctx, enginerpc.CancelFlowCall{Partition: p, FlowID: id, Reason: reason, Actor: "parent"})

@@ -5,31 +5,32 @@ import (
 	"time"
 )
 
-// ClockReading is one look at the clock of an engine. From there on the time is measured on this machine, which neither
-// a wrong wall clock nor one that is set changes.
+// ClockReading pairs a time of the engine's clock with the moment at which it was read here. Later times are measured
+// with this machine's monotonic clock, so a wrong or changed wall clock does not affect them.
 type ClockReading struct {
 	Engine time.Time
 	Local  time.Time // with the reading of the monotonic clock
 }
 
-// ReadAt is a reading that came at a moment on this machine.
+// ReadAt returns a reading of the engine's time that arrived at the moment local of this machine.
 func ReadAt(engine, local time.Time) ClockReading { return ClockReading{engine, local} }
 
-// ToLocal is the moment on this machine, good for measuring, that a time of the engine is.
+// ToLocal converts a time of the engine to a moment of this machine, with a monotonic reading.
 func (r ClockReading) ToLocal(at time.Time) time.Time { return r.Local.Add(at.Sub(r.Engine)) }
 
 // now is the engine's time.
 func (r ClockReading) now() time.Time { return r.Engine.Add(time.Since(r.Local)) }
 
-// EngineClock is the last look at an engine's clock.
+// EngineClock holds the last reading of an engine's clock. The zero value has none. It is safe for concurrent use.
 type EngineClock struct{ last atomic.Pointer[ClockReading] }
 
+// Read records the engine's time as of now.
 func (c *EngineClock) Read(engine time.Time) {
 	r := ReadAt(engine, time.Now())
 	c.last.Store(&r)
 }
 
-// Now is the engine's time, the zero time before the first look.
+// Now returns the engine's time, or the zero time before the first Read.
 func (c *EngineClock) Now() time.Time {
 	if r := c.last.Load(); r != nil {
 		return r.now()

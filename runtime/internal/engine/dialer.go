@@ -14,7 +14,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// DefaultLease is the lease of workers and of claims without one.
+// DefaultLease is the duration of leases for which no other is configured.
 const DefaultLease = 10 * time.Second
 
 const (
@@ -221,7 +221,8 @@ func (d *dialer) dial(ctx context.Context, address string, by *net.Dialer, secur
 	}
 }
 
-// Join enters somebody who waits for a connection to a server, and returns how many attempts have failed so far.
+// Join registers a caller that waits for a connection to a server, and returns how many attempts have failed so far.
+// opening is set until the client is made. The caller ends with take or leave.
 func (d *dialer) Join(address string) (p *endpoint, failed int, opening bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -55,7 +55,7 @@ var ErrNotInContract = enginecore.ErrContractOnly
 // contract mode.
 var ErrUnknownDuty = errors.New("no such duty")
 
-// ErrStepPanicked marks the result of a keeper's step that panicked.
+// ErrStepPanicked marks the result of a maintenance task whose tick panicked.
 var ErrStepPanicked = errors.New("keeper panicked")
 
 // Causes of the context of a running activity, for context.Cause and errors.Is.

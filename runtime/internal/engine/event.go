@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
-// ReadEvent decodes an event of a run.
+// ReadEvent decodes an event of a run. Fields that the event does not have, or that are malformed, are zero.
 func ReadEvent(e enginerpc.FlowEvent) runevent.Event {
 	event := runevent.Event{ID: e.ID, At: EntryTime(e.ID), Kind: runevent.Kind(e.Event), Node: e.Node, Detail: e.Detail}
 	if index, err := strconv.Atoi(e.Attempt); err == nil {
@@ -24,14 +24,14 @@ func ReadEvent(e enginerpc.FlowEvent) runevent.Event {
 	return event
 }
 
-// EntryOf is the id of the stream's entry that an event is in. The id of an event that is not the last of its entry has
-// its place there behind a dot.
+// EntryOf returns the id of the stream entry that holds an event. The id of an event that is not the last one of its
+// entry has its position after a dot.
 func EntryOf(id string) string {
 	entry, _, _ := strings.Cut(id, ".")
 	return entry
 }
 
-// EntryBefore tells whether the entry of an event comes before that of another.
+// EntryBefore reports whether the stream entry of event a precedes that of event b.
 func EntryBefore(a, b string) bool {
 	aTime, aNumber, _ := strings.Cut(EntryOf(a), "-")
 	bTime, bNumber, _ := strings.Cut(EntryOf(b), "-")
@@ -41,7 +41,8 @@ func EntryBefore(a, b string) bool {
 // compareDigits compares numbers without leading zeros.
 func compareDigits(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
-// EntryTime is when an entry of a stream was written.
+// EntryTime returns when a stream entry was written, in UTC and to the millisecond. A malformed id yields the Unix
+// epoch.
 func EntryTime(id string) time.Time {
 	ms, _, _ := strings.Cut(id, "-")
 	at, _ := strconv.ParseInt(ms, 10, 64)

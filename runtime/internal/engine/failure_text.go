@@ -6,7 +6,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// CategoryWorkerLost is CategoryWorkerLost.
+// CategoryWorkerLost is the category of an execution that failed because its worker was lost too often.
 const CategoryWorkerLost = "worker_lost"
 
 // plainFailures are the reasons that the contract's functions record, in the words of the documentation and with a
@@ -18,8 +18,8 @@ var plainFailures = map[string]struct{ reason, category string }{
 	"flow_deadline":         {"the run exceeded its deadline", activity.CategoryTimeout},
 }
 
-// PlainFailure returns a reason and a category, as the engine has recorded them of a failure, in the words of the
-// documentation.
+// PlainFailure translates the reason and category that the engine recorded of a failure into the words of the
+// documentation. Reasons that it does not know are returned as they are.
 func PlainFailure(reason, category string) (string, string) {
 	plain, found := plainFailures[reason]
 	if !found {

@@ -11,8 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// LaneTotals returns what stands in each lane, added up over all partitions, by the names of the lanes. A lane is
-// paused since when the first partition that was read says so.
+// LaneTotals returns the number of executions of each lane by state, added up over all partitions and sorted by lane.
+// The time since which a lane is paused is that of the first partition that has one. It fails if any partition does.
 func (s *Session) LaneTotals(ctx context.Context) ([]enginerpc.LaneState, error) {
 	replies, err := InAllPartitions(ctx, s, func(p enginecore.Partition) enginerpc.LanesCall { return enginerpc.LanesCall{Partition: p} })
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Session) LaneTotals(ctx context.Context) ([]enginerpc.LaneState, error)
 	return lanes, nil
 }
 
-// addLane adds what stands in one partition.
+// addLane adds the counts of one partition.
 func addLane(total *enginerpc.LaneState, part enginerpc.LaneState) {
 	total.Paused = cmp.Or(total.Paused, part.Paused)
 	total.Eligible += part.Eligible
@@ -52,7 +52,8 @@ func addLane(total *enginerpc.LaneState, part enginerpc.LaneState) {
 	}
 }
 
-// InAllPartitions makes one call in every partition of flows. The error joins theirs.
+// InAllPartitions makes one call in every flow partition and returns the replies of those that succeeded. The error
+// joins those of the others.
 func InAllPartitions[R any, C enginerpc.Call[R]](ctx context.Context, s *Session, callFor func(enginecore.Partition) C) ([]R, error) {
 	var calls []C
 	for _, p := range s.Partitions() {
