@@ -10,39 +10,44 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// admitter acquires the permits that executions need under their limits. Executions and limits live in different partitions:
-// it requests permits of the limits, and admits the executions that got them all. Keepers complete what a crash leaves half done.
+// Admitter acquires the permits that executions need under their limits. Executions and limits live in
+// different partitions: an Admitter requests permits of the limits, then admits the executions that got all
+// of theirs. After a crash between the two steps, keepers complete the work. An Admitter has no state of its
+// own; its methods are safe for concurrent use.
 type Admitter struct{ Session *engine.Session }
 
-// claimant is who an admission pass works for. The run of a worker leases what is admitted into its free slots; promoter
-// leases nothing.
+// claimant is the component that an admission pass works for. The run of a worker leases admitted executions
+// into its free slots; a promoter leases nothing.
 type claimant interface {
-	// request returns the claim that an Admit call carries, to lease up to slots of the admitted executions.
+	// Request returns the claim that an Admit call carries, to lease up to slots of the admitted executions.
 	Request(slots int) enginerpc.ClaimRequest
-	// admit sends an Admit call and returns what it leased.
+	// Admit sends an Admit call and returns the executions that it leased.
 	Admit(ctx context.Context, call enginerpc.AdmitCall) ([]LeasedExecution, enginerpc.AdmitReply, error)
-	// takeReturns removes and returns permits that the claimant has to give back to this limit and to no other, for a call to it.
+	// TakeReturns removes and returns permits that the claimant has to return to this limit and to no other,
+	// so that the next call to the limit can carry them.
 	TakeReturns(limit enginecore.QuotaPolicyID) []PermitReturn
-	// updateLimit records the state that a reply of the limit reported.
+	// UpdateLimit records the state of a limit as the limit's last reply reported it.
 	UpdateLimit(limit enginecore.QuotaPolicyID, state LimitState)
 }
 
-// limitState is what the last reply of a limit said about it. It may be out of date; then a permit is refused, or given back
-// a little later.
+// LimitState is the state of a limit as its last reply reported it. It may be out of date; then a permit is
+// refused, or returned a little later. The zero value means that the state is unknown.
 type LimitState struct {
 	Contended bool  // an execution waits for a permit
-	Room      int64 // permits left before the limit comes near
+	Room      int64 // further permits before the limit comes near; 0 while an execution waits
 }
 
-// leasedExecution is an execution that an Admit call leased to its claimant.
+// LeasedExecution is an execution that an Admit call leased to its claimant.
 type LeasedExecution struct {
+	// Partition is the partition of the execution, Claimed what the reply brought about it.
 	Partition enginecore.Partition
 	Claimed   enginerpc.ClaimedExecution
-	SentAt    time.Time // when the call was sent, from where the lease counts
+	SentAt    time.Time // when the call was sent; the lease duration counts from it
 }
 
-// admit acquires the permits of candidates and returns what was leased to the claimant, at most as many as it has slots. The
-// other admitted executions become eligible for any worker.
+// Admit acquires the permits of candidates and returns the executions that were leased to the claimant, at
+// most slots of them. The other admitted executions become eligible for any worker. Errors are logged;
+// keepers retry what failed.
 func (a Admitter) Admit(ctx context.Context, candidates []enginerpc.Candidate, by claimant, slots int) []LeasedExecution {
 	p := a.newPass(ctx, by, slots)
 	p.acquireAll(candidates, nil)
@@ -50,13 +55,14 @@ func (a Admitter) Admit(ctx context.Context, candidates []enginerpc.Candidate, b
 	return p.leased
 }
 
-// promote acquires the permits of candidates and makes those eligible that got them all. want is how many of them the caller
-// can use at once.
+// Promote acquires the permits of candidates and makes those eligible that got all of theirs. want is the
+// number of them that the caller can use at once.
 func (a Admitter) Promote(ctx context.Context, candidates []enginerpc.Candidate, want int) {
 	a.Admit(ctx, candidates, promoter{a.Session.Core}, want)
 }
 
-// release gives permits back and returns what was leased to the claimant of the executions that waited for them.
+// Release returns permits to their limits. Executions that waited for these permits are admitted; Release
+// returns those of them that were leased to the claimant, at most slots.
 func (a Admitter) Release(ctx context.Context, returns []PermitReturn, by claimant, slots int) []LeasedExecution {
 	p := a.newPass(ctx, by, slots)
 	p.giveBack(returns, false)
@@ -64,7 +70,8 @@ func (a Admitter) Release(ctx context.Context, returns []PermitReturn, by claima
 	return p.leased
 }
 
-// deliver admits executions to which a limit granted permits outside of a pass, and returns what was leased to the claimant.
+// Deliver admits executions to which a limit granted permits outside of a pass, and returns those that were
+// leased to the claimant, at most slots of them.
 func (a Admitter) Deliver(
 	ctx context.Context, limit submit.StoredLimit, granted []enginerpc.Place, by claimant, slots int,
 ) []LeasedExecution {
@@ -76,8 +83,9 @@ func (a Admitter) Deliver(
 	return p.leased
 }
 
-// acquire acquires the permits of executions that are leased already, and calls acquired for each with its index and whether
-// it got them all. After that it admits the other executions to which the limits granted permits meanwhile.
+// Acquire acquires the permits of executions that are leased already, and calls acquired for each with its
+// index in held and whether it got all of its permits. It then admits the other executions to which the
+// limits granted permits meanwhile.
 func (a Admitter) Acquire(ctx context.Context, held []PermitReturn, by claimant, acquired func(i int, all bool)) {
 	p := a.newPass(ctx, by, 0)
 	candidates := make([]*candidate, len(held))
@@ -94,16 +102,19 @@ func (a Admitter) Acquire(ctx context.Context, held []PermitReturn, by claimant,
 	p.deliver()
 }
 
-// promoter is the claimant of keepers, clients and grant issuers. It leases nothing, so what it admits becomes eligible.
+// promoter is the claimant of keepers, clients and grant issuers. It leases nothing, so the executions that
+// it admits become eligible.
 type promoter struct{ core *enginerpc.Conn }
 
-// promoterLease fills in the lease of a claim that leases nothing.
+// promoterLease is the lease duration of a claim that leases nothing; the call requires a value.
 const promoterLease = 10 * time.Second
 
+// Request returns a claim of no executions.
 func (promoter) Request(int) enginerpc.ClaimRequest {
 	return enginerpc.ClaimRequest{WorkerID: "keeper", LeaseTTL: promoterLease}
 }
 
+// Admit sends an Admit call. It never returns a leased execution.
 func (p promoter) Admit(
 	ctx context.Context, call enginerpc.AdmitCall,
 ) ([]LeasedExecution, enginerpc.AdmitReply, error) {
@@ -111,6 +122,8 @@ func (p promoter) Admit(
 	return nil, reply, err
 }
 
+// TakeReturns returns nil: a promoter collects no permits.
 func (promoter) TakeReturns(enginecore.QuotaPolicyID) []PermitReturn { return nil }
 
+// UpdateLimit does nothing: a promoter keeps no state of limits.
 func (promoter) UpdateLimit(enginecore.QuotaPolicyID, LimitState) {}

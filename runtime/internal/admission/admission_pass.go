@@ -13,17 +13,17 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// maxDeliveries bounds how often one pass acquires further permits for executions that have several limits. A keeper offers
-// again what is left then.
+// maxDeliveries bounds the rounds in which one pass acquires further permits for executions that have several
+// limits. A keeper offers the remaining ones again.
 const maxDeliveries = 16
 
-// admissionPass acquires permits for candidates and admits the executions that got them, including others to which a limit
-// grants a permit by the way.
+// admissionPass acquires permits for candidates and admits the executions that got them. It also admits
+// executions of other calls to which a limit grants a permit in the same reply.
 type admissionPass struct {
 	Admitter
 	ctx      context.Context
 	by       claimant
-	slots    int // executions that the claimant can take
+	slots    int // number of executions that the claimant can take
 	admitted []admission
 	leased   []LeasedExecution
 }
@@ -45,10 +45,10 @@ func (a Admitter) newPass(ctx context.Context, by claimant, slots int) *admissio
 	return &admissionPass{Admitter: a, ctx: ctx, by: by, slots: slots}
 }
 
-// slotsLeft is how many more executions the claimant can take.
+// slotsLeft returns the number of further executions that the claimant can take.
 func (p *admissionPass) slotsLeft() int { return max(0, p.slots-len(p.leased)) }
 
-// candidate is an execution that acquires permits, limit by limit.
+// candidate is an execution for which a pass acquires permits, one limit after the other.
 type candidate struct {
 	enginerpc.Candidate
 	limits []submit.StoredLimit
@@ -57,13 +57,13 @@ type candidate struct {
 
 func (c *candidate) isComplete() bool { return len(c.grants) == len(c.limits) }
 
-// permit names the permit that the candidate needs next.
+// permit returns the key of the permit that the candidate needs next.
 func (c *candidate) permit() permitKey {
 	return permitKey{c.limits[len(c.grants)].Quota, string(c.ExecutionID), c.Token}
 }
 
-// acquireAll decodes the limits of candidates and acquires their permits. earlier are the permits that executions of them hold
-// already.
+// acquireAll decodes the limits of candidates and acquires their permits. earlier holds the permits that
+// these executions already have.
 func (p *admissionPass) acquireAll(list []enginerpc.Candidate, earlier map[enginecore.ExecutionID]admission) {
 	candidates := make([]*candidate, 0, len(list))
 	for _, c := range list {
@@ -77,8 +77,9 @@ func (p *admissionPass) acquireAll(list []enginerpc.Candidate, earlier map[engin
 	p.run(candidates, earlier)
 }
 
-// run acquires the permits of candidates, one limit after the other. One that is refused gives back what it holds, so that it
-// blocks no other execution while it waits. Those that get all their permits are added to admitted.
+// run acquires the permits of candidates, one limit after the other. A candidate that a limit refuses returns
+// the permits that it holds, so that it blocks no other execution while it waits. Candidates that get all of
+// their permits are added to admitted.
 func (p *admissionPass) run(candidates []*candidate, earlier map[enginecore.ExecutionID]admission) {
 	var refused []PermitReturn
 	for len(candidates) > 0 {
@@ -104,7 +105,7 @@ func (p *admissionPass) run(candidates []*candidate, earlier map[enginecore.Exec
 	p.giveBack(refused, true)
 }
 
-// returns lists the permits that a candidate gives back when a limit refuses it.
+// returns lists the permits that a candidate returns when a limit refuses it.
 func (c *candidate) returns(refusing submit.StoredLimit, earlier map[enginecore.ExecutionID]admission) []PermitReturn {
 	var returns []PermitReturn
 	if len(c.grants) > 0 {
@@ -117,15 +118,15 @@ func (c *candidate) returns(refusing submit.StoredLimit, earlier map[enginecore.
 	return returns
 }
 
-// addGrant adds a permit that was granted to an execution which had been waiting for it. Whether the execution needs further
-// permits is not known.
+// addGrant adds a permit that a limit granted to an execution which had been waiting for it. The pass does
+// not know whether the execution needs further permits.
 func (p *admissionPass) addGrant(limit submit.StoredLimit, to permitKey, grant int64) {
 	p.admitted = append(p.admitted, admission{
 		enginecore.ExecutionID(to.execution), to.token, false, []submit.StoredLimit{limit}, []int64{grant},
 	})
 }
 
-// dropComplete leaves out executions that have all their permits and are leased already.
+// dropComplete removes executions that have all of their permits from admitted; they are leased already.
 func (p *admissionPass) dropComplete() {
 	p.admitted = slices.DeleteFunc(p.admitted, func(a admission) bool { return a.complete })
 }
@@ -136,7 +137,8 @@ func (p *admissionPass) warn(message string, err error) {
 	}
 }
 
-// deliver admits the executions that have permits, until no permit is left that came by the way.
+// deliver admits the executions that have permits, and repeats this for executions that get permits
+// meanwhile, at most maxDeliveries times.
 func (p *admissionPass) deliver() {
 	for deliveries := 1; len(p.admitted) > 0 && p.ctx.Err() == nil; deliveries++ {
 		batch := p.admitted
@@ -157,8 +159,8 @@ func (p *admissionPass) deliver() {
 	}
 }
 
-// notifyAll tells executions of their permits, all partitions at the same time. It returns the permits of executions that do not
-// need them any more, and the executions that have further limits.
+// notifyAll sends executions the permits that were granted to them, to all partitions concurrently. It
+// returns the permits of executions that no longer need them, and the executions that have further limits.
 func (p *admissionPass) notifyAll(batch []admission) (gone []PermitReturn, incomplete []enginerpc.Candidate) {
 	byPartition := make(map[enginecore.Partition][]admission)
 	for _, a := range batch {
@@ -190,11 +192,12 @@ func (p *admissionPass) notifyAll(batch []admission) (gone []PermitReturn, incom
 // admitResult is the result of an Admit call.
 type admitResult struct {
 	leased     []LeasedExecution
-	gone       []PermitReturn        // to be given back
-	incomplete []enginerpc.Candidate // have further limits
+	gone       []PermitReturn        // permits to return to their limits
+	incomplete []enginerpc.Candidate // executions that have further limits
 }
 
-// notifyExecutions tells the executions of one partition of their permits, and leases up to slots of them to the claimant.
+// notifyExecutions sends the executions of one partition the permits that were granted to them, and leases up
+// to slots of them to the claimant.
 func (p *admissionPass) notifyExecutions(at enginecore.Partition, list []admission, slots int) (result admitResult) {
 	call := enginerpc.AdmitCall{Partition: at, ClaimRequest: p.by.Request(slots)}
 	byID := make(map[enginecore.ExecutionID]admission, len(list))

@@ -13,38 +13,46 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// Kinds of tasks that the use of a budget leaves in its partition, each a text that begins with the kind. A worker finishes them,
-// else a keeper does.
+// Kinds of the tasks that the use of a budget leaves in the budget's partition. The text of a task begins
+// with its kind. A worker carries the tasks out, or a keeper if no worker does.
 const (
-	TaskBreach      = "breach" // apply a budgetBreach
-	TaskReservation = "held"   // give a reservation back when its lease is over
-	TaskRun         = "run"    // remove the budget of a run when it is over
+	TaskBreach      = "breach" // record a breach of a limit, see ParseBreach
+	TaskReservation = "held"   // release a reservation when its lease has ended
+	TaskRun         = "run"    // remove the budget of a run when the run has finished
 )
 
-// hardBreach is the kind of a breach of a hard limit, effectCancel the effect that cancels the run.
+// HardBreach is the kind of a breach of a hard limit. effectCancel is the effect of a breach that cancels the
+// run.
 const (
 	HardBreach   = "hard"
 	effectCancel = "cancel"
 )
 
-// budgetBreach is the task to record that a run exceeded a limit of a budget, and to cancel the run if that is the effect.
+// budgetBreach is the task to record that a run exceeded a limit of a budget, and to cancel the target run if
+// the effect is effectCancel.
 type budgetBreach struct {
-	text      string // of the task
-	budget    enginecore.BudgetID
-	Id        string
-	Kind      string
-	effect    string
-	flow      enginecore.FlowID
-	target    enginecore.FlowID // the run that is cancelled
-	node      string
-	attempt   int64
+	text   string // of the task
+	budget enginecore.BudgetID
+	// Id identifies the usage entry that exceeded the limit.
+	Id string
+	// Kind is HardBreach, or "soft" for a breach of a soft limit.
+	Kind    string
+	effect  string
+	flow    enginecore.FlowID
+	target  enginecore.FlowID // the run that is cancelled
+	node    string
+	attempt int64
+	// Dimension is the exceeded dimension, Message the description of the breach for people.
 	Dimension string
 	Message   string
 }
 
+// ErrBudgetTask is returned for the text of a task that cannot be parsed.
 var ErrBudgetTask = errors.New("malformed task of a budget")
 
-// parseBreach reads "breach <budget> <id> <kind> <effect> <flow> <target> <node> <attempt> <dimension> <message>".
+// ParseBreach parses the text of a task of kind TaskBreach, "breach <budget> <id> <kind> <effect> <flow>
+// <target> <node> <attempt> <dimension> <message>". It returns ErrBudgetTask if fields are missing, and a
+// strconv error if the attempt is not a number.
 func ParseBreach(text string) (budgetBreach, error) {
 	const fields = 11
 	parts := strings.SplitN(text, " ", fields)
@@ -58,7 +66,8 @@ func ParseBreach(text string) (budgetBreach, error) {
 	}, err
 }
 
-// apply records the breach in the log of the run, and cancels the target if that is the effect.
+// Apply records the breach in the event log of the run, and cancels the target run if the breach is hard and
+// its effect is to cancel. It can be repeated: a target run that is finished or missing is no error.
 func (b budgetBreach) Apply(ctx context.Context, e *engine.Session) error {
 	p, err := e.Core.FlowPartition(b.flow)
 	if err != nil {
@@ -87,7 +96,8 @@ func (b budgetBreach) Apply(ctx context.Context, e *engine.Session) error {
 	}
 }
 
-// finishedTask finishes a task; with a time, the engine returns the task again then.
+// FinishedTask returns the entry of a BudgetDone call that removes a task; with a non-zero dueAgain, the
+// engine returns the task again at that time.
 func FinishedTask(text string, dueAgain time.Time) enginerpc.BudgetDoneDone {
 	return enginerpc.BudgetDoneDone{Text: text, AgainAt: dueAgain}
 }

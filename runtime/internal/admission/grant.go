@@ -11,8 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// ErrNoGrant is returned by GrantIssuer.ClaimForWorker when it found nothing that the worker may run, and ErrGrantRequest for a
-// request that is not valid.
+// ErrNoGrant is returned by GrantIssuer.ClaimForWorker if no execution can be granted to the worker.
+// ErrGrantRequest is returned for an invalid request.
 var (
 	ErrNoGrant      = errors.New("nothing to grant")
 	ErrGrantRequest = errors.New("bad request for a grant")
@@ -21,35 +21,49 @@ var (
 const (
 	// MaxGrantTTL bounds GrantRequest.TTL.
 	MaxGrantTTL = time.Minute
-	// maxGrantCapabilities and maxGrantCapabilityBytes bound the capabilities of a worker, in number and as a sorted list.
+	// maxGrantCapabilities and maxGrantCapabilityBytes bound the capabilities of a worker, in number and as a
+	// sorted list.
 	maxGrantCapabilities    = 256
 	maxGrantCapabilityBytes = 4096
 )
 
-// grantRequest names the worker of a grant; runtime.GrantRequest describes the fields.
+// GrantRequest describes the worker that a grant is for. It is the internal form of runtime.GrantRequest.
 type GrantRequest struct {
-	Lane         string
-	WorkerID     enginecore.WorkerID
-	Instance     enginecore.WorkerInstanceID
+	// Lane is the lane from which the execution is taken.
+	Lane string
+	// WorkerID and Instance identify the worker. The grant is valid for this instance only.
+	WorkerID enginecore.WorkerID
+	Instance enginecore.WorkerInstanceID
+	// Capabilities are offered by the worker: it can run executions that require a subset of them.
 	Capabilities []string
-	Activities   []string
-	TTL          time.Duration
-	Partition    *enginecore.Partition
+	// Activities are the names of the activities that the worker can run; nil means all.
+	Activities []string
+	// TTL is the time within which the worker must claim by the grant: 1 ms to MaxGrantTTL.
+	TTL time.Duration
+	// Partition restricts the search to one partition; nil searches up to 32 partitions, in rotation.
+	Partition *enginecore.Partition
 }
 
-// issuedGrant lets one worker instance claim one execution; runtime.Grant describes the fields.
+// IssuedGrant permits one worker instance to claim one execution until ExpiresAt. It is the internal form of
+// runtime.Grant.
 type IssuedGrant struct {
+	// ExecutionID, Partition and Lane identify the granted execution.
 	ExecutionID enginecore.ExecutionID
 	Partition   enginecore.Partition
 	Lane        enginecore.LaneID
-	WorkerID    enginecore.WorkerID
-	Instance    enginecore.WorkerInstanceID
-	Key         string
-	ExpiresAt   time.Time
-	Reclaim     bool
+	// WorkerID and Instance identify the worker that may claim it.
+	WorkerID enginecore.WorkerID
+	Instance enginecore.WorkerInstanceID
+	// Key is the key under which the engine stores the grant.
+	Key string
+	// ExpiresAt is the end of the grant, by the clock of the engine.
+	ExpiresAt time.Time
+	// Reclaim reports whether the claim takes over an execution whose worker was lost.
+	Reclaim bool
 }
 
-// check validates a request and returns its capabilities as the engine takes them: sorted, without duplicates, comma-separated.
+// check validates a request and returns its capabilities as the engine takes them: sorted, without
+// duplicates, comma-separated.
 func (r GrantRequest) check() (csv string, err error) {
 	var faults []error
 	fault := func(format string, args ...any) {

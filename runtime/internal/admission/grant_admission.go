@@ -16,10 +16,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// verdict is the answer of budgets and quotas for an execution: admitted, or the reason why it has to wait.
+// verdict is the decision of budgets, quotas and limits about an execution: it is admitted, or has to wait
+// for a reason.
 type verdict struct {
 	reason, detail string
-	release        func(context.Context) // gives back what was taken for the execution
+	release        func(context.Context) // returns what was acquired for the execution; never nil
 }
 
 func admitted() verdict { return verdict{release: func(context.Context) {}} }
@@ -28,7 +29,8 @@ func refused(reason, format string, args ...any) verdict {
 	return verdict{reason: reason, detail: fmt.Sprintf(format, args...), release: func(context.Context) {}}
 }
 
-// admit checks budgets, then quotas or limits. An abandoned execution keeps the admission that it has.
+// Admit checks the budgets of an execution, then its limits or its quota. An execution to be reclaimed keeps
+// the admission that it has.
 func (s *grantSearch) Admit(ctx context.Context, x *grantCandidate) (verdict, error) {
 	for id := range strings.SplitSeq(x.record["budget_ids"], ",") {
 		if id = strings.TrimSpace(id); id == "" {
@@ -53,7 +55,7 @@ func (s *grantSearch) Admit(ctx context.Context, x *grantCandidate) (verdict, er
 	return admitted(), nil
 }
 
-// exceededLimits describes the hard limits of a budget that are used up; "" when none is.
+// exceededLimits returns a description of the hard limits of a budget that are used up, or "" if none is.
 func (s *grantSearch) exceededLimits(ctx context.Context, id string) (string, error) {
 	if known, asked := s.budgets[id]; asked {
 		return known, nil
@@ -62,7 +64,7 @@ func (s *grantSearch) exceededLimits(ctx context.Context, id string) (string, er
 	client, budget := core.Client(), enginecore.BudgetID(id)
 	at, err := core.Partitioning().BudgetPartition(budget)
 	if err != nil {
-		at = enginecore.Partition{Family: enginecore.BudgetFamily} // where the contract looks for an id that is no UUID
+		at = enginecore.Partition{Family: enginecore.BudgetFamily} // the contract's partition of an id that is not a UUID
 	}
 	limits, err := client.Do(ctx, client.B().Hgetall().Key(core.Keys().BudgetLimits(at, budget)).Build()).AsStrMap()
 	if err != nil {
@@ -91,9 +93,9 @@ func (s *grantSearch) exceededLimits(ctx context.Context, id string) (string, er
 
 func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// admitLimited acquires the permits of an execution as workers do that claim for themselves: it is added to those that wait for
-// permits before its limits are asked, and stays there if it gets none, until the limit that refused it grants one. After a
-// crash, keepers continue with it.
+// admitLimited acquires the permits of an execution in the same order as a worker that claims for itself: it
+// records the execution as waiting for permits before it requests them. If a limit refuses, the execution
+// keeps waiting until that limit grants a permit. After a crash, keepers continue with it.
 func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verdict, error) {
 	epoch := x.record.Int("current_lease_epoch")
 	if token, at, found := strings.Cut(x.record["admission"], " "); found && token != "" && at == strconv.FormatInt(epoch, 10) {
@@ -132,16 +134,18 @@ func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verd
 	return verdict{reason: alreadyBlocked, release: func(context.Context) {}}, nil
 }
 
-// alreadyBlocked is the reason of a verdict about an execution that has been blocked by admit itself.
+// alreadyBlocked is the reason of a verdict about an execution that Admit itself has blocked.
 const alreadyBlocked = "blocked"
 
-// offerAgain is after how long a keeper acquires permits for an execution that was blocked and then forgotten.
+// offerAgain is the time after which a keeper acquires permits for an execution that was blocked by a call
+// that did not complete.
 const offerAgain = 5 * time.Second
 
-// priorityStep is by how much (ms) one step of priority moves an execution ahead.
+// priorityStep is the number of milliseconds by which one step of priority moves an execution ahead.
 const priorityStep = 1e12
 
-// admitByQuota asks the one quota that the record of an execution names, as the contract has it.
+// admitByQuota requests admission from the one quota that the record of an execution names, as the contract
+// defines it.
 func (s *grantSearch) admitByQuota(ctx context.Context, x *grantCandidate) (verdict, error) {
 	core, id := s.session.Core, enginecore.QuotaPolicyID(x.record["quota_policy_id"])
 	if id == "" {
@@ -182,7 +186,7 @@ func (s *grantSearch) admitByQuota(ctx context.Context, x *grantCandidate) (verd
 	case enginerpc.StatusConcurrencyExceeded:
 		return refused(blockedByQuota, "quota %s: concurrency cap %d", id, int64(most)), nil
 	case enginerpc.StatusAlreadyAdmitted:
-		return admitted(), nil // somebody else's to give back
+		return admitted(), nil // an earlier call holds it and returns it
 	case enginerpc.StatusAdmitted:
 		return verdict{release: func(ctx context.Context) {
 			_, _ = core.ReleaseAdmission(ctx, enginerpc.ReleaseAdmissionCall{Partition: at, QuotaPolicyID: id, ExecutionID: x.id})

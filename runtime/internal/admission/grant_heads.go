@@ -12,18 +12,18 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// grantCandidate is an execution that stands first in one of the indexes of its lane.
+// grantCandidate is an execution at the head of one of the indexes of its lane.
 type grantCandidate struct {
 	id      enginecore.ExecutionID
 	record  engine.Record
-	blocked string // why, by its index; "" when it is eligible or abandoned
+	blocked string // reason, by its index; "" if it is eligible or to be reclaimed
 }
 
-// partitionHeads are the executions that stand first in the indexes of a partition.
+// partitionHeads are the executions at the heads of the indexes of a lane in one partition.
 type partitionHeads struct {
 	partition enginecore.Partition
-	ready     bool // an execution is eligible or abandoned, of which the engine tells which is next
-	marked    bool // with the mark of a pause
+	ready     bool // an execution is eligible or to be reclaimed; the engine chooses which is next
+	marked    bool // the eligible index contains pauseMark
 	ids       []grantCandidate
 }
 
@@ -34,8 +34,9 @@ const (
 	blockedByRoute  = "waiting_for_capable_worker"
 )
 
-// readHeads reads the first executions of the indexes of the searched partitions, in one go: abandoned ones, eligible ones, and
-// behind them those that a grant issuer has blocked. Partitions without any are left out.
+// readHeads reads the first entries of the indexes of the searched partitions in one round trip: executions
+// to be reclaimed, eligible ones, and then those that a grant issuer has blocked. Partitions without any are
+// left out.
 func (s *grantSearch) readHeads(ctx context.Context) ([]partitionHeads, error) {
 	client := s.session.Client
 	var reads rueidis.Commands
@@ -72,9 +73,10 @@ func (s *grantSearch) readHeads(ctx context.Context) ([]partitionHeads, error) {
 	return list, nil
 }
 
+// grantIndex is an index of executions of one lane in one partition.
 type grantIndex struct {
 	key, reason string
-	last        int64 // entry to look at
+	last        int64 // position of the last entry to read
 }
 
 func (s *grantSearch) indexes(at enginecore.Partition) []grantIndex {
@@ -90,7 +92,7 @@ func (s *grantSearch) indexes(at enginecore.Partition) []grantIndex {
 	return append([]grantIndex{{keys.FfxReclaimable(at, s.lane), "", 0}, {keys.LaneEligible(at, s.lane), "", 0}}, blocked...)
 }
 
-// grantFields are the fields of an execution that decide whether it can be granted.
+// grantFields are the fields of an execution's record that decide whether it can be granted.
 var grantFields = []string{
 	"budget_ids", "quota_policy_id", "limits", "admission", "blocking_reason", "priority", "lifecycle_phase", "ownership_state",
 	"eligibility_state", "lane_id", "execution_kind", "required_capabilities", "flow_id", "created_at", "current_lease_epoch",

@@ -13,14 +13,16 @@ import (
 )
 
 const (
-	// searchedPartitions is how many partitions one call searches, and rotationWindow for how long calls begin at the same one.
+	// searchedPartitions is the number of partitions that one call searches; rotationWindow is the time for
+	// which calls begin at the same partition.
 	searchedPartitions = 32
 	rotationWindow     = 250 * time.Millisecond
-	// retryBlockedEvery is how often a grant looks first at executions that were blocked.
+	// retryBlockedEvery is the number of grants of which one searches blocked executions first.
 	retryBlockedEvery = 8
 )
 
-// grantIssuer issues grants, and remembers where it did so that all partitions get their turn.
+// GrantIssuer issues grants. It records from which partitions, so that all of them take turns. It is safe for
+// concurrent use; make one with NewGrantIssuer.
 type GrantIssuer struct {
 	session *engine.Session
 
@@ -28,7 +30,7 @@ type GrantIssuer struct {
 	window    int64
 	first     int // partition at which calls begin
 	grants    int64
-	lastGrant map[grantShard]int64 // by its number
+	lastGrant map[grantShard]int64 // number of the last grant of each shard
 }
 
 // grantShard is a lane in a partition.
@@ -37,17 +39,19 @@ type grantShard struct {
 	partition enginecore.Partition
 }
 
+// NewGrantIssuer returns an issuer of grants for the executions of a session's engine.
 func NewGrantIssuer(s *engine.Session) *GrantIssuer {
 	return &GrantIssuer{session: s, lastGrant: make(map[grantShard]int64)}
 }
 
-// claimForWorker implements GrantIssuer.ClaimForWorker.
+// ClaimForWorker issues a grant for one execution that the worker of the request may run. It returns
+// ErrNoGrant if there is none, and an error that wraps ErrGrantRequest if the request is invalid.
 func (g *GrantIssuer) ClaimForWorker(ctx context.Context, r GrantRequest) (IssuedGrant, error) {
 	s, err := g.newSearch(ctx, r)
 	if err != nil {
 		return IssuedGrant{}, err
 	}
-	// An execution that was blocked, or taken by others meanwhile, has made room for others.
+	// A search that blocked an execution, or lost one to another worker, may find another one when repeated.
 	for range maxSearches {
 		s.changed = false
 		grant, granted, err := s.run(ctx)
@@ -64,7 +68,7 @@ func (g *GrantIssuer) ClaimForWorker(ctx context.Context, r GrantRequest) (Issue
 	return IssuedGrant{}, ErrNoGrant
 }
 
-// rotate returns the partition at which a call begins, which moves on once in each window of time.
+// rotate returns the partition at which a call begins; it advances once in each rotationWindow.
 func (g *GrantIssuer) rotate(now time.Time, partitions int) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,7 +79,7 @@ func (g *GrantIssuer) rotate(now time.Time, partitions int) int {
 	return g.first
 }
 
-// noteGrant records a grant, which makes the partition the last to be searched for its lane.
+// noteGrant records a grant, so that the partition is searched last for its lane.
 func (g *GrantIssuer) noteGrant(at grantShard) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,14 +87,14 @@ func (g *GrantIssuer) noteGrant(at grantShard) {
 	g.lastGrant[at] = g.grants
 }
 
-// isBlockedTurn reports whether the next grant looks first at executions that were blocked.
+// isBlockedTurn reports whether the next grant searches blocked executions first.
 func (g *GrantIssuer) isBlockedTurn() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.grants%retryBlockedEvery == retryBlockedEvery-1
 }
 
-// sortByLastGrant sorts partitions of a lane by when the last grant was issued from them, the oldest first.
+// sortByLastGrant sorts partitions of a lane by the time of their last grant, the oldest first.
 func (g *GrantIssuer) sortByLastGrant(lane enginecore.LaneID, list []partitionHeads) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

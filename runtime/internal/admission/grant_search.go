@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// searchedHeads is how many executions one call looks at in an index of a partition: those behind one that this worker may not
-	// run.
+	// searchedHeads is the number of executions that one call reads from an index of a partition, so that it
+	// can skip executions which this worker may not run.
 	searchedHeads = 16
-	// maxSearches bounds how often one call looks again.
+	// maxSearches bounds the repetitions of a search in one call.
 	maxSearches = 64
 )
 
@@ -46,7 +46,7 @@ func (s *grantSearch) run(ctx context.Context) (IssuedGrant, bool, error) {
 	return IssuedGrant{}, false, nil
 }
 
-// grantSearch is one call of ClaimForWorker.
+// grantSearch is the state of one call of ClaimForWorker.
 type grantSearch struct {
 	session      *engine.Session
 	issuer       *GrantIssuer
@@ -55,9 +55,9 @@ type grantSearch struct {
 	capabilities string // sorted, comma-separated
 	now          time.Time
 	partitions   []enginecore.Partition
-	budgets      map[string]string // id → limits that are used up, "" when none is
-	changed      bool              // an execution that was eligible is not any more
-	native       bool              // the engine has the whole library, and tells which execution is next
+	budgets      map[string]string // budget id → exceeded limits, "" if none is
+	changed      bool              // an eligible execution was blocked or lost, so a repeated search may find another
+	native       bool              // the engine has the whole library and chooses the next execution
 	passedOver   []string          // ids of executions that may not be granted now
 }
 
@@ -89,8 +89,9 @@ func (g *GrantIssuer) newSearch(ctx context.Context, r GrantRequest) (*grantSear
 	return s, nil
 }
 
-// grantFrom grants one execution of a partition: the one that the engine has next or, when there is none, one that was blocked and
-// is not any more. Every retryBlockedEvery-th grant looks at blocked ones first, so that later executions do not starve them.
+// grantFrom grants one execution of a partition: the next one by the engine's order or, if there is none, a
+// blocked one that can run now. Every retryBlockedEvery-th grant searches the blocked ones first, so that
+// they do not starve.
 func (s *grantSearch) grantFrom(ctx context.Context, heads partitionHeads) (IssuedGrant, bool, error) {
 	ways := []func(context.Context, partitionHeads) (IssuedGrant, bool, error){s.grantNext, s.grantHead}
 	if s.issuer.isBlockedTurn() {
@@ -104,7 +105,7 @@ func (s *grantSearch) grantFrom(ctx context.Context, heads partitionHeads) (Issu
 	return IssuedGrant{}, false, nil
 }
 
-// grantNext grants the execution that the engine says is next.
+// grantNext grants the execution that the engine names as the next one.
 func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (IssuedGrant, bool, error) {
 	if !heads.ready {
 		return IssuedGrant{}, false, nil
@@ -130,8 +131,8 @@ func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (Issu
 		if err := s.readRecords(ctx, asked); err != nil {
 			return IssuedGrant{}, false, err
 		}
-		// Another worker may have claimed it by now. Acquiring permits for its next lease would give up those that it runs
-		// under.
+		// Another worker may have claimed the execution meanwhile. Acquiring permits for its next lease would
+		// then give up the permits of the current one.
 		if s.isClaimable(&asked[0]) {
 			grant, granted, err := s.admitAndGrant(ctx, heads.partition, &asked[0])
 			if err != nil || granted {
@@ -168,7 +169,7 @@ func (s *grantSearch) grantHead(ctx context.Context, heads partitionHeads) (Issu
 	return IssuedGrant{}, false, nil
 }
 
-// pauses reads what is paused in a partition, when the mark of a pause stands at the head of the lane.
+// pauses returns what is paused in a partition; nil unless the eligible index has a pause mark.
 func (s *grantSearch) pauses(ctx context.Context, heads partitionHeads) (map[string]bool, error) {
 	if !heads.marked {
 		return nil, nil
@@ -185,10 +186,10 @@ func (s *grantSearch) pauses(ctx context.Context, heads partitionHeads) (map[str
 	return paused, nil
 }
 
-// pauseMark stands at the head of an eligible set while its lane or an activity is paused.
+// pauseMark is the first entry of an eligible index while its lane or an activity is paused.
 const pauseMark = "paused"
 
-// isClaimable reports whether an execution can be claimed, as far as its record says.
+// isClaimable reports whether an execution can be claimed according to its record.
 func (s *grantSearch) isClaimable(x *grantCandidate) bool {
 	switch {
 	case x.record.Lane() != s.lane || x.blocked != "" && !s.knowsActivity(x):
@@ -200,17 +201,17 @@ func (s *grantSearch) isClaimable(x *grantCandidate) bool {
 	case x.blocked == "":
 		return x.record["eligibility_state"] == "eligible_now"
 	case x.blocked == blockedByQuota && x.record["limits"] != "":
-		return false // its quotas let it go
+		return false // its limits unblock it
 	}
 	return x.record["blocking_reason"] == x.blocked
 }
 
-// knowsActivity reports whether the worker knows the activity of an execution.
+// knowsActivity reports whether the worker can run the activity of an execution.
 func (s *grantSearch) knowsActivity(x *grantCandidate) bool {
 	return s.request.Activities == nil || slices.Contains(s.request.Activities, x.record["execution_kind"])
 }
 
-// tryGrant grants one execution, or blocks it when the worker may not run it.
+// tryGrant grants one execution, or blocks it if the worker may not run it.
 func (s *grantSearch) tryGrant(ctx context.Context, at enginecore.Partition, x *grantCandidate) (IssuedGrant, bool, error) {
 	if !s.knowsActivity(x) {
 		return IssuedGrant{}, false, s.block(ctx, x, blockedByRoute, fmt.Sprintf("no running worker knows activity %q", x.record["execution_kind"]))
@@ -225,7 +226,8 @@ func (s *grantSearch) tryGrant(ctx context.Context, at enginecore.Partition, x *
 	return s.admitAndGrant(ctx, at, x)
 }
 
-// admitAndGrant grants an execution that the worker may run, if its budgets, quotas and limits admit it.
+// admitAndGrant grants an execution that the worker may run if its budgets, quotas and limits admit it, and
+// blocks it otherwise.
 func (s *grantSearch) admitAndGrant(ctx context.Context, at enginecore.Partition, x *grantCandidate) (IssuedGrant, bool, error) {
 	a, err := s.Admit(ctx, x)
 	if err != nil {
@@ -243,7 +245,7 @@ func (s *grantSearch) admitAndGrant(ctx context.Context, at enginecore.Partition
 	}
 	grant, err := s.issue(ctx, at, x)
 	if err != nil {
-		a.release(context.WithoutCancel(ctx)) // a caller that has gone away is the most likely reason
+		a.release(context.WithoutCancel(ctx)) // the call most likely failed because ctx ended
 		s.changed = true
 		s.session.Logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: an execution could not be granted", engine.EventGrantFailed.Attr(),
 			slog.String("execution", string(x.id)), slog.Any("error", err))
@@ -278,7 +280,8 @@ func (s *grantSearch) isIdle(ctx context.Context, at enginecore.Partition, x *gr
 	return true, nil
 }
 
-// block moves an eligible execution to the blocked ones of a reason. One that is blocked already, or was abandoned, stays as it is.
+// block moves an eligible execution to the index of executions blocked for a reason. Executions that are
+// blocked already, or to be reclaimed, stay where they are.
 func (s *grantSearch) block(ctx context.Context, x *grantCandidate, reason, detail string) error {
 	if x.record["eligibility_state"] != "eligible_now" {
 		return nil
@@ -288,7 +291,7 @@ func (s *grantSearch) block(ctx context.Context, x *grantCandidate, reason, deta
 		LaneID: s.lane, ExecutionID: x.id, BlockingReason: reason, BlockingDetail: detail, Now: s.now,
 	})
 	if errors.Is(err, enginecore.ErrExecutionNotEligible) || errors.Is(err, enginecore.ErrExecutionNotActive) || errors.Is(err, enginecore.ErrExecutionNotFound) {
-		return nil // it has moved on
+		return nil // its state changed meanwhile
 	}
 	return err
 }
@@ -302,12 +305,12 @@ func (s *grantSearch) unblock(ctx context.Context, x *grantCandidate) error {
 		LaneID: s.lane, ExecutionID: x.id, Now: s.now, ExpectedBlockingReason: x.blocked,
 	})
 	if errors.Is(err, enginecore.ErrExecutionNotEligible) || errors.Is(err, enginecore.ErrExecutionNotFound) {
-		return nil // issuing the grant tells
+		return nil // issuing the grant reports the error
 	}
 	return err
 }
 
-// issue writes the grant.
+// issue writes a claim grant or a reclaim grant of an execution and returns it.
 func (s *grantSearch) issue(ctx context.Context, at enginecore.Partition, x *grantCandidate) (IssuedGrant, error) {
 	core, r := s.session.Core, s.request
 	call := enginerpc.Grant{

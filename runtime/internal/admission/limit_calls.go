@@ -10,16 +10,17 @@ import (
 // limitCalls are the Exchange calls of one step of a pass, one for each limit.
 type limitCalls map[enginecore.QuotaPolicyID]*limitCall
 
+// limitCall is the Exchange call to one limit.
 type limitCall struct {
 	enginerpc.ExchangeCall
 	limit submit.StoredLimit
 }
 
-// to returns the call to a limit.
+// to returns the call to a limit, which it adds if there is none yet.
 func (calls limitCalls) to(session *engine.Session, limit submit.StoredLimit) *limitCall {
 	call := calls[limit.Quota]
 	if call == nil {
-		// A malformed id is refused by the call itself.
+		// The call itself refuses a malformed id.
 		partition, _ := session.Core.Partitioning().QuotaPartition(limit.Quota)
 		call = &limitCall{limit.Exchange(partition), limit}
 		calls[limit.Quota] = call
@@ -27,8 +28,8 @@ func (calls limitCalls) to(session *engine.Session, limit submit.StoredLimit) *l
 	return call
 }
 
-// requestPermits requests the next permit of each candidate. It returns the grants by permit, and which limits answered. Permits that
-// were granted to other executions by the way are added to admitted.
+// requestPermits requests the next permit of each candidate. It returns the grants by permit, and the limits
+// that replied. Permits that a limit granted to other executions in its reply are added to admitted.
 func (p *admissionPass) requestPermits(candidates []*candidate) (
 	granted map[permitKey]int64, answered map[enginecore.QuotaPolicyID]bool,
 ) {
@@ -52,8 +53,8 @@ func (p *admissionPass) requestPermits(candidates []*candidate) (
 	return granted, answered
 }
 
-// giveBack returns permits to their limits. Executions that get them are added to admitted. refund also gives back what a
-// permit took of a rate, for an execution that did not start.
+// giveBack returns permits to their limits. Executions that get them are added to admitted. With refund, a
+// permit's share of a rate is returned as well, for an execution that did not start.
 func (p *admissionPass) giveBack(returns []PermitReturn, refund bool) {
 	if len(returns) == 0 {
 		return
@@ -72,7 +73,8 @@ func (p *admissionPass) giveBack(returns []PermitReturn, refund bool) {
 	p.send(calls, p.addGrant, nil)
 }
 
-// send sends the calls and passes each granted permit to grant. It adds the limits that replied to answered, unless that is nil.
+// send sends the calls and passes each granted permit to grant. It adds the limits that replied to answered
+// unless that is nil. A limit that does not reply is logged, and keepers repeat its call.
 func (p *admissionPass) send(
 	calls limitCalls, grant func(submit.StoredLimit, permitKey, int64), answered map[enginecore.QuotaPolicyID]bool,
 ) {

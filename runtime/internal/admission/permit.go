@@ -9,31 +9,33 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// permitKey names a permit of a limit: who holds it, by the token of one lease.
+// permitKey identifies a permit of a limit by its holder: an execution, and the token of one of its leases.
 type permitKey struct {
 	limit     enginecore.QuotaPolicyID
 	execution string
 	token     int64
 }
 
-// permitReturn names permits that an attempt gives back.
+// PermitReturn identifies permits that an execution holds, or is to acquire, and that it returns when its
+// attempt ends.
 type PermitReturn struct {
 	execution enginecore.ExecutionID
 	token     int64
-	Limits    []submit.StoredLimit
-	// grants are the numbers by which the permits were granted, in the order of limits. Nil gives back whatever permit the
-	// execution holds.
+	// Limits are the limits of these permits, in the order in which they are acquired.
+	Limits []submit.StoredLimit
+	// grants are the numbers under which the permits were granted, in the order of Limits. Nil returns
+	// whichever permit the execution holds.
 	grants []int64
 }
 
-// isLeasedAhead reports whether an execution was leased before its permits were acquired, so that its worker has to acquire
-// them before it runs the execution.
+// IsLeasedAhead reports whether an execution was leased before its permits were acquired, so that its worker
+// must acquire them before it runs the execution.
 func IsLeasedAhead(claimed *enginerpc.ClaimedExecution) bool {
 	return strings.HasPrefix(claimed.Admission, "?")
 }
 
-// permitsOf returns the permits that came with a claim; false when it came with none. Their text is the token, then the limits
-// (encodeLimits).
+// PermitsOf returns the permits that came with a claim; false if none did or their text is malformed. The
+// text is the token of the lease, then the limits in the form that submit.DecodeLimits reads.
 func PermitsOf(claimed *enginerpc.ClaimedExecution) (PermitReturn, bool) {
 	token, text, _ := strings.Cut(strings.TrimPrefix(claimed.Admission, "?"), " ")
 	number, err := strconv.ParseInt(token, 10, 64)

@@ -11,8 +11,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// completeTick carries out what a tick of limits left to its caller: it admits the executions that were granted permits, and
-// gives back permits whose holders do not run any more.
+// CompleteTick carries out what a tick of limits leaves to its caller: it admits the executions that were
+// granted permits, and returns permits whose holders no longer run. Errors are logged; the next tick repeats
+// what failed.
 func (a Admitter) CompleteTick(ctx context.Context, reply enginerpc.QuotaTickReply) {
 	limits := make(map[enginecore.QuotaPolicyID]submit.StoredLimit, len(reply.Quotas))
 	for _, q := range reply.Quotas {
@@ -22,7 +23,7 @@ func (a Admitter) CompleteTick(ctx context.Context, reply enginerpc.QuotaTickRep
 	for _, g := range reply.Granted {
 		p.addGrant(limits[g.QuotaPolicyID], permitKey{g.QuotaPolicyID, g.Execution, g.Token}, g.Grant)
 	}
-	p.deliver() // executions with a permit do not wait for the verification of others
+	p.deliver() // before the verification, which takes further calls
 	p.verify(reply.Checks, limits)
 	for _, pool := range reply.Blocks {
 		p.verifyPool(pool, limits[pool.QuotaPolicyID])
@@ -30,7 +31,7 @@ func (a Admitter) CompleteTick(ctx context.Context, reply enginerpc.QuotaTickRep
 	p.deliver()
 }
 
-// verify asks executions whether they use their permits, and gives back those that they do not.
+// verify reads the states of executions and returns the permits that they do not use.
 func (p *admissionPass) verify(checks []enginerpc.QuotaCheck, limits map[enginecore.QuotaPolicyID]submit.StoredLimit) {
 	calls := make(map[enginecore.Partition]*enginerpc.VerifyAdmissionsCall)
 	checked := make(map[enginecore.Partition][]enginerpc.QuotaCheck)
@@ -70,7 +71,7 @@ func (p *admissionPass) verify(checks []enginerpc.QuotaCheck, limits map[enginec
 	}
 }
 
-// settle carries out what the state of an execution says about its permits.
+// settle returns a permit or admits its execution, by the state of the execution.
 func (p *admissionPass) settle(state string, a admission) {
 	switch state {
 	case "waiting":
@@ -82,8 +83,8 @@ func (p *admissionPass) settle(state string, a admission) {
 	}
 }
 
-// verifyPool gives back the permits that a worker which is gone holds in a pool for executions that it does not run any more.
-// The engine ignores it when the worker has reported on its pool meanwhile.
+// verifyPool returns the permits that a lost worker holds in a pool for executions which it no longer runs.
+// The engine ignores the call if the worker has reported on its pool meanwhile.
 func (p *admissionPass) verifyPool(pool enginerpc.QuotaBlock, limit submit.StoredLimit) {
 	core := p.Session.Core
 	client := core.Client()
@@ -103,7 +104,7 @@ func (p *admissionPass) verifyPool(pool enginerpc.QuotaBlock, limit submit.Store
 	if held >= pool.Places {
 		return
 	}
-	partition, _ := core.Partitioning().QuotaPartition(pool.QuotaPolicyID) // a malformed id is refused by the call itself
+	partition, _ := core.Partitioning().QuotaPartition(pool.QuotaPolicyID) // the call itself refuses a malformed id
 	reply, err := core.HoldPlaces(p.ctx, enginerpc.HoldPlacesCall{
 		Partition: partition, QuotaPolicyID: limit.Quota, Name: limit.Name, Key: limit.Key, Rate: limit.Rate, WindowMs: limit.WindowMS,
 		Cap: limit.Cap, WorkerInstanceID: pool.WorkerInstanceID, Places: held, Needed: held, Seq: pool.Seq + 1,
@@ -117,7 +118,8 @@ func (p *admissionPass) verifyPool(pool enginerpc.QuotaBlock, limit submit.Store
 	}
 }
 
-// leasedAhead counts the executions that a worker has leased ahead of their permits, in all partitions.
+// leasedAhead counts the executions that a worker has leased before acquiring their permits, in all
+// partitions.
 func (p *admissionPass) leasedAhead(instance enginecore.WorkerInstanceID) (int64, error) {
 	core := p.Session.Core
 	calls := make([]enginerpc.LeasedAheadCall, core.Partitioning().Flow)
