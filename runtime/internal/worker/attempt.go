@@ -17,21 +17,23 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// attempt runs the function and returns how the attempt ended. Everything that the function has begun is complete by then.
+// attempt runs the function and returns how the attempt ended. All calls that the function began are complete
+// when attempt returns.
 func (t *Task) attempt(ctx context.Context) attemptOutcome {
 	result, err := t.execute(ctx)
 	t.finishUp()
 	return t.outcomeOf(result, err)
 }
 
-// finishUp completes what the function has begun, before the end of the attempt is reported.
+// finishUp completes the progress reports, frames and reservations that the function began, before the end of
+// the attempt is reported.
 func (t *Task) finishUp() {
 	t.awaitProgress()
 	t.finishFrames()
 	t.releaseReservations()
 }
 
-// execute prepares the input, runs the function within its limits, and returns its encoded result.
+// execute prepares the input, runs the function within its time limits, and returns its encoded result.
 func (t *Task) execute(ctx context.Context) ([]byte, error) {
 	handler := t.run.Worker.handlers[t.claimed.Kind]
 	if handler == nil && t.claimed.Kind != submit.MapKind && t.claimed.Kind != submit.SubKind {
@@ -77,16 +79,17 @@ func (t *Task) execute(ctx context.Context) ([]byte, error) {
 	return result, err
 }
 
-// locate says where something went wrong that the stored data are to blame for.
+// locate adds the run and the node to an error of stored data.
 func (t *Task) locate(err error) error {
 	return fmt.Errorf("run %s, node %s: %w", t.claimed.RunID, t.claimed.Node, err)
 }
 
+// undecodable marks an error as not retryable, with the category of decoding errors.
 func undecodable(err error) error {
 	return activity.NonRetryable(activity.Category(err, activity.CategoryDecode))
 }
 
-// interrupted joins the error of a function whose context ended with the cause.
+// interrupted joins the error of a function whose context ended with the cause of that end.
 func interrupted(cause, err error) error {
 	if errors.Is(err, cause) {
 		return err
@@ -94,11 +97,11 @@ func interrupted(cause, err error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
-// errExited is the failure of a function that has ended its goroutine, as testing's FailNow does.
+// errExited is the failure of a function that ended its goroutine, as testing's FailNow does.
 var errExited = activity.Category(errors.New("the function ended its goroutine (runtime.Goexit)"), activity.CategoryPanic)
 
-// invoke runs the function and turns a panic into an error. When the function ends the goroutine, invoke does not return;
-// what is deferred finds the error in t.exited.
+// invoke runs the function and turns a panic into an error. If the function ends the goroutine, invoke does
+// not return; the deferred functions of its callers find the error in t.exited.
 func invoke(ctx context.Context, h activity.Handler, input []byte, t *Task) (result []byte, err error) {
 	returned := false
 	defer func() {
@@ -117,19 +120,20 @@ func invoke(ctx context.Context, h activity.Handler, input []byte, t *Task) (res
 		}
 	}()
 	if result, err = h.Invoke(ctx, input); err != nil {
-		_ = err.Error() // the error is the function's as well: what it does here is not done where nobody expects it
+		_ = err.Error() // Error is code of the activity too: a panic in it is handled here
 	}
 	returned = true
 	return result, err
 }
 
-// limits are the times that bound an attempt; zero is no limit.
+// limits are the times that bound an attempt; the zero time is no limit.
 type limits struct {
 	startToClose time.Time
 	deadline     time.Time
-	until        time.Time // the earlier one
+	until        time.Time // the earlier of the two
 }
 
+// limits returns the limits of the attempt by the plan of its node.
 func (t *Task) limits(plan submit.NodePlan) limits {
 	l := limits{deadline: t.claimed.DeadlineAt}
 	if plan.StartToClose > 0 {
@@ -142,6 +146,7 @@ func (t *Task) limits(plan submit.NodePlan) limits {
 	return l
 }
 
+// context returns a context that ends at the earlier limit, with the matching error as its cause.
 func (l limits) context(ctx context.Context) (context.Context, context.CancelFunc) {
 	if l.until.IsZero() {
 		return ctx, func() {}
@@ -153,7 +158,7 @@ func (l limits) context(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithDeadlineCause(ctx, l.until, cause)
 }
 
-// input composes the node's input from the flow's input and the results of its upstreams.
+// input composes the node's input from the run's input and the results of its upstreams.
 func (t *Task) input(ctx context.Context, plan submit.NodePlan) ([]byte, error) {
 	if plan.Input == nil {
 		return t.claimed.Payload, nil
@@ -177,7 +182,7 @@ func (t *Task) input(ctx context.Context, plan submit.NodePlan) ([]byte, error) 
 	return input, nil
 }
 
-// readInputs reads the results that were too many or too large to come with the claim.
+// readInputs adds to results those that were too many or too large for the reply of the claim.
 func (t *Task) readInputs(ctx context.Context, results map[string][]byte) error {
 	call := enginerpc.ReadInputsCall{Partition: t.shard.Partition, ExecutionID: t.claimed.ExecutionID}
 	for {
@@ -194,7 +199,8 @@ func (t *Task) readInputs(ctx context.Context, results map[string][]byte) error 
 	}
 }
 
-// watchHeartbeat fails the attempt when the function does not call Heartbeat often enough, also when it never returns.
+// watchHeartbeat fails the attempt if the function does not call Heartbeat within limit, even if the function
+// never returns. The caller calls stop when the function has returned; stop waits for the watch to end.
 func (t *Task) watchHeartbeat(limit time.Duration) (stop func()) {
 	begun := time.Now()
 	t.lastBeat.Store(&begun)

@@ -11,29 +11,30 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// maxUses bounds the entries of one call to a budget.
+// maxUses bounds the entries in one call to a budget.
 const maxUses = 64
 
-// budgetBatcher sends what the functions of a worker use of budgets. Entries of one budget share calls, in the order in which they
-// came.
+// budgetBatcher sends the budget entries of a worker's activities. Entries of one budget share calls, in the
+// order in which they were made.
 type budgetBatcher struct {
 	send  func(context.Context, enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error)
 	batch engine.Batcher[useKey, enginerpc.UseBudgetCall, useResult]
 }
 
-// useKey is what the entries of one call have in common.
+// useKey holds the values that all entries of one call share.
 type useKey struct {
 	budget   enginecore.BudgetID
 	declared string
 	wide     bool
 }
 
-// useResult is what came of one entry.
+// useResult is the result of one entry.
 type useResult struct {
 	use enginerpc.BudgetUse
-	// owed is what follows from the entry and has to be carried out.
+	// owed are the tasks that follow from the entry and that its caller carries out.
 	owed []string
-	// gate and closed are the state of the gate after the call. gateChanged is set for one of the entries of a call that changed it.
+	// gate and closed are the version and the state of the budget's gate after the call. gateChanged is set
+	// for one entry of a call that changed the gate.
 	gate        int64
 	closed      string
 	gateChanged bool
@@ -52,8 +53,8 @@ func newBudgetBatcher(send func(context.Context, enginerpc.UseBudgetCall) (engin
 	return b
 }
 
-// do sends a call with one entry, together with others to the same budget when one is in flight. When ctx ends first, the entry
-// may have been counted, or still be.
+// do sends a call with one entry, which shares a call with other entries to the same budget if one is in
+// flight. If ctx ends first, the entry may have been counted, or may still be.
 func (b *budgetBatcher) do(ctx context.Context, call enginerpc.UseBudgetCall) (useResult, error) {
 	result, err := b.batch.Do(ctx, useKey{call.BudgetID, call.Declared, call.Wide}, call)
 	if err == nil {
@@ -65,8 +66,8 @@ func (b *budgetBatcher) do(ctx context.Context, call enginerpc.UseBudgetCall) (u
 	return result, err
 }
 
-// sendCalls sends the entries of several calls with one. Where the engine refuses the call, one of the entries may be to blame, and
-// each goes by itself.
+// sendCalls sends the entries of several calls in one. If the engine refuses that call, possibly because of a
+// single entry, sendCalls sends each entry by itself.
 func (b *budgetBatcher) sendCalls(ctx context.Context, calls []enginerpc.UseBudgetCall) []useResult {
 	results := make([]useResult, len(calls))
 	reply, err := b.send(ctx, joinUses(calls))
@@ -90,7 +91,8 @@ func (b *budgetBatcher) sendCalls(ctx context.Context, calls []enginerpc.UseBudg
 	return results
 }
 
-// joinUses is the call for several entries. The latest declaration of the limits, which all of them make, counts.
+// joinUses returns one call with the entries of several. Of the declarations of limits that the calls carry,
+// the latest counts.
 func joinUses(calls []enginerpc.UseBudgetCall) enginerpc.UseBudgetCall {
 	call := calls[0]
 	call.Entries = make([]enginerpc.UseBudgetEntry, len(calls))
@@ -101,7 +103,7 @@ func joinUses(calls []enginerpc.UseBudgetCall) enginerpc.UseBudgetCall {
 	return call
 }
 
-// owedTo are the texts that follow from an entry, and the others.
+// owedTo splits owed tasks into those that follow from an entry and the others.
 func owedTo(e enginerpc.UseBudgetEntry, owed []string) (mine, others []string) {
 	for _, text := range owed {
 		if b, err := admission.ParseBreach(text); err == nil && b.Id == e.ID && b.Dimension == e.Dimension {

@@ -14,8 +14,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// entryID tells an entry apart: by the lease and a number, which is how keepers know whose reservations are whose, or by a key
-// for the whole execution.
+// entryID returns the id of an entry. Without a key, it names the lease and a serial number, by which keepers
+// recognise the reservations of a lease that has ended; with a key, it is the same for all attempts of the
+// execution.
 func (t *Task) entryID(key string) string {
 	if key != "" {
 		return fmt.Sprintf("%s/key/%s", t.claimed.ExecutionID, key)
@@ -50,7 +51,7 @@ func (e *execution) Reserve(ctx context.Context, dimension string, n int64) (act
 	}
 	r := &reservation{task: t, dimension: dimension, id: t.entryID("")}
 	for i := range budgets {
-		// What is not known to have been refused has to be given back as well.
+		// A reservation whose outcome is unknown has to be released as well.
 		r.budgets = append(r.budgets, budgets[i])
 		if i == 0 {
 			t.usage.keep(r)
@@ -86,7 +87,7 @@ func (e *execution) BudgetAmounts(ctx context.Context) ([]activitycontext.Budget
 	return list, nil
 }
 
-// reservation is an amount that an attempt has set aside.
+// reservation is an amount that an attempt has reserved in one or more budgets.
 type reservation struct {
 	task      *Task
 	budgets   []submit.StoredBudget
@@ -104,7 +105,8 @@ func (r *reservation) Settle(ctx context.Context, actual int64) error {
 // Release implements activitycontext.Reservation.
 func (r *reservation) Release(ctx context.Context) error { return r.end(ctx, "release", 0) }
 
-// end gives the reservation back in all its budgets. What fails may be tried again: the engine knows what it has done.
+// end settles or releases the reservation in all its budgets. It can be repeated after an error: the engine
+// ignores entries that it has counted.
 func (r *reservation) end(ctx context.Context, kind string, actual int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,6 +129,7 @@ func (r *reservation) end(ctx context.Context, kind string, actual int64) error 
 	return errors.Join(errs...)
 }
 
+// keep records an open reservation.
 func (u *budgetUse) keep(r *reservation) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -136,13 +139,15 @@ func (u *budgetUse) keep(r *reservation) {
 	u.open[r] = true
 }
 
+// drop removes a reservation that is settled or released.
 func (u *budgetUse) drop(r *reservation) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.open, r)
 }
 
-// releaseReservations gives back what the attempt has not settled. What fails is left to keepers.
+// releaseReservations releases the reservations that the attempt has not settled. Keepers release those for
+// which the call fails.
 func (t *Task) releaseReservations() {
 	t.usage.mu.Lock()
 	var open []*reservation

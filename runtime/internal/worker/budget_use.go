@@ -20,28 +20,37 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// reportedBreach describes a run exceeding a limit of a budget; runtime.BudgetBreach describes the fields.
+// ReportedBreach describes a run that exceeded a limit of a budget. It is the internal form of
+// runtime.BudgetBreach.
 type ReportedBreach struct {
-	Flow, Run, Node        string
-	Attempt                int
+	// Flow, Run, Node and Attempt identify the attempt; attempts count from 1.
+	Flow, Run, Node string
+	Attempt         int
+	// Budget and Key identify the budget, Dimension the exceeded dimension.
 	Budget, Key, Dimension string
-	Hard                   bool
-	Asked                  int64
-	Amount                 activity.BudgetAmount
-	Words                  string
+	// Hard reports whether a hard limit was exceeded, so that an amount was refused.
+	Hard bool
+	// Asked is the refused amount; 0 for a soft limit.
+	Asked int64
+	// Amount is the state of the dimension after the call.
+	Amount activity.BudgetAmount
+	// Words describe the breach for people, as in the run's event log.
+	Words string
 }
 
-// budgetUse is what an attempt has to do with budgets.
+// budgetUse is the state of an attempt's use of budgets. mu guards the other fields.
 type budgetUse struct {
 	mu     sync.Mutex
 	serial int
-	// budgets are those of the run, once they were asked for.
+	// budgets are the budgets of the run, decoded at the first use.
 	budgets []submit.StoredBudget
-	// told are the budgets and dimensions whose hard limit the attempt has met, so that it is not told again.
+	// told are the budgets and dimensions whose hard limit the attempt has exceeded; further refusals are not
+	// reported as breaches.
 	told map[string]bool
 	open map[*reservation]bool
 }
 
+// next returns the next serial number of an entry of the attempt.
 func (u *budgetUse) next() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -49,7 +58,7 @@ func (u *budgetUse) next() int {
 	return u.serial
 }
 
-// budgets returns the budgets of the task's run, which come with the task.
+// budgets returns the budgets of the task's run, which came with the claim.
 func (t *Task) budgets() ([]submit.StoredBudget, error) {
 	t.usage.mu.Lock()
 	defer t.usage.mu.Unlock()
@@ -63,7 +72,8 @@ func (t *Task) budgets() ([]submit.StoredBudget, error) {
 	return t.usage.budgets, nil
 }
 
-// retryUntilKnown repeats a call that may be sent twice while the engine is away.
+// retryUntilKnown repeats a call that may be sent twice while the engine is unavailable. It returns the cause
+// of ctx if that ends first.
 func (t *Task) retryUntilKnown(ctx context.Context, send func() error) error {
 	err := engine.RetryUntilKnown(ctx, engine.RetryPolicy{Pause: reportPause}, func(bool) error { return send() })
 	if err != nil && ctx.Err() != nil {
@@ -72,7 +82,8 @@ func (t *Task) retryUntilKnown(ctx context.Context, send func() error) error {
 	return err
 }
 
-// budgetsWith returns those of the run's budgets that have a dimension; none when the run has no budget at all.
+// budgetsWith returns those budgets of the run that have a dimension; none if the run has no budget. It
+// returns activity.ErrUnknownDimension if the run has budgets but none with the dimension.
 func (t *Task) budgetsWith(ctx context.Context, dimension string) ([]submit.StoredBudget, error) {
 	all, err := t.budgets()
 	if err != nil || len(all) == 0 {
@@ -97,7 +108,8 @@ func (t *Task) budgetsWith(ctx context.Context, dimension string) ([]submit.Stor
 	return with, nil
 }
 
-// dimensionsOf names the dimensions of a budget. Those of one that was created are known to the engine only.
+// dimensionsOf returns the names of the dimensions of a budget. The engine has to be called for a budget that
+// was created by a client, since the plan does not declare its dimensions.
 func (t *Task) dimensionsOf(ctx context.Context, b *submit.StoredBudget) ([]string, error) {
 	var names []string
 	if b.Declares() {
@@ -123,8 +135,8 @@ func (t *Task) dimensionsOf(ctx context.Context, b *submit.StoredBudget) ([]stri
 	return names, nil
 }
 
-// use sends one entry to a budget and deals with what follows from it. The error is a *activity.BudgetError when the entry did
-// not fit.
+// use sends one entry to a budget and carries out the tasks that follow from it. It returns a
+// *activity.BudgetError if the engine refused the entry.
 func (t *Task) use(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseBudgetEntry) error {
 	p, err := t.run.core.Partitioning().BudgetPartition(b.ID)
 	if err != nil {
@@ -173,6 +185,7 @@ func (t *Task) use(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseB
 	}
 }
 
+// useError adds the budget to an error of the engine and maps it to the errors of the public API.
 func useError(b *submit.StoredBudget, err error) error {
 	switch {
 	case errors.Is(err, enginecore.ErrBudgetNotFound):
@@ -187,8 +200,9 @@ func useError(b *submit.StoredBudget, err error) error {
 	return activity.NonRetryable(err)
 }
 
-// publishGate passes on that a gate has changed: to the partition of the task before anything else happens, so that a node which
-// waits is not started again at once, to others by the way.
+// publishGate publishes a changed gate. It updates the partition of the task before it returns if the node
+// waits for the budget, so that the node does not start again at once; other partitions are updated in the
+// background.
 func (t *Task) publishGate(ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, used useResult, waits bool) error {
 	news := submit.GateUpdate{Session: t.run.Session, Partition: p, Budget: b.ID, Version: used.gate, Closed: used.closed}
 	if b.Scope == flowgraph.ScopeRun && !b.Wide {
@@ -203,6 +217,8 @@ func (t *Task) publishGate(ctx context.Context, b *submit.StoredBudget, p engine
 	return t.retryUntilKnown(ctx, func() error { return news.Send(ctx, []enginecore.Partition{t.shard.Partition}) })
 }
 
+// publishElsewhere publishes a changed gate to all partitions in the background. If that fails, keepers do
+// it.
 func (t *Task) publishElsewhere(news submit.GateUpdate) {
 	t.run.background.start(func() {
 		if err := news.Publish(t.run.Base); err != nil {
@@ -211,9 +227,10 @@ func (t *Task) publishElsewhere(news submit.GateUpdate) {
 	})
 }
 
-// reportBreach carries out what is owed for a breach, and tells the callback.
+// reportBreach carries out the task of a breach, and calls the OnBudget function of the worker. If carrying
+// it out fails, a keeper does it.
 func (t *Task) reportBreach(ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, text string, e enginerpc.UseBudgetEntry, use enginerpc.BudgetUse) {
-	// The function's context may end with what is carried out.
+	// Carrying out the task may end the function's context.
 	reporting, cancel := t.reporting()
 	defer cancel()
 	owed, err := admission.ParseBreach(text)
@@ -242,7 +259,7 @@ func (t *Task) reportBreach(ctx context.Context, b *submit.StoredBudget, p engin
 	report(ctx, breach)
 }
 
-// waitsForBudget tells that a function ended because its node has to wait for a budget.
+// waitsForBudget reports whether a function ended because its node has to wait for a budget.
 func waitsForBudget(err error) bool {
 	var exceeded *activity.BudgetError
 	return errors.As(err, &exceeded) && exceeded.Waits

@@ -15,25 +15,25 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// childWait is the error by which a task says that it waits for a run.
+// childWait is the error of an attempt whose execution waits for a child run.
 type childWait struct {
 	id   enginecore.FlowID
 	name string
 }
 
-// Error says what the node waits for.
+// Error describes what the node waits for.
 func (w *childWait) Error() string { return submit.ChildWaitPrefix + w.name }
 
-// childWaitIn is the request to wait for a run that is in an error, nil when there is none.
+// childWaitIn returns the childWait in an error's chain, nil if there is none.
 func childWaitIn(err error) *childWait {
 	w, _ := errors.AsType[*childWait](err)
 	return w
 }
 
-// errOver: the engine has ended the execution, because its flow is over.
+// errOver is the result of an attempt whose execution the engine has ended with its run.
 var errOver = errors.New("the flow is over")
 
-// child is the work of one attempt at a node that stands for a run of its own.
+// child is one attempt of a map or sub-flow node, which starts a child run and takes its result.
 type child struct {
 	*Task
 	core   engine.ChildRuns
@@ -48,7 +48,8 @@ type child struct {
 	runID  string
 }
 
-// runChild starts the run that a node stands for and waits for it, or takes the result of one that is over.
+// runChild starts the child run of a node and returns a childWait error, or returns the result of a child run
+// that has finished.
 func (t *Task) runChild(ctx context.Context, spec submit.StoredChild, input []byte) ([]byte, error) {
 	core, err := engine.Capability[engine.ChildRuns](t.run.Session.Backend)
 	if err != nil {
@@ -95,6 +96,7 @@ func (t *Task) runChild(ctx context.Context, spec submit.StoredChild, input []by
 
 func (c *child) isMap() bool { return c.claimed.Kind == submit.MapKind }
 
+// readItems decodes the items of a map and checks their number.
 func (c *child) readItems() error {
 	if err := json.Unmarshal(c.input, &c.items); err != nil {
 		return undecodable(c.locate(fmt.Errorf("the items are no list: %w", err)))
@@ -106,7 +108,7 @@ func (c *child) readItems() error {
 	return nil
 }
 
-// link records which run the node stands for.
+// link records in the execution which child run its node has.
 func (c *child) link(ctx context.Context) (reply enginerpc.LinkChildReply, err error) {
 	call := enginerpc.LinkChildCall{
 		Partition: c.shard.Partition, ExecutionID: c.claimed.ExecutionID, LeaseID: c.claimed.LeaseID,
@@ -127,10 +129,11 @@ func (c *child) link(ctx context.Context) (reply enginerpc.LinkChildReply, err e
 	}
 }
 
-// namespace is that of the parent, which may be another one than that of the worker.
+// namespace is the namespace of the parent run, which can differ from that of the worker.
 func (c *child) namespace() enginecore.Namespace { return enginecore.Namespace(c.parent.Namespace) }
 
-// locateChild names the run. Its id follows from that of the parent, so that whoever does the same work meets the same run.
+// locateChild derives the names and the id of the child run from the parent, so that every attempt of the
+// node uses the same child run.
 func (c *child) locateChild() (err error) {
 	c.name, c.runID = childRun(c.claimed, c.number)
 	if !c.isMap() {
@@ -141,8 +144,8 @@ func (c *child) locateChild() (err error) {
 	return err
 }
 
-// retryUntilKnown calls again while the engine is unavailable and the attempt goes on. Where the execution has ended, or belongs to
-// another worker, nothing of the attempt is to be reported any more.
+// retryUntilKnown repeats a call while the engine is unavailable and ctx is not done. If the execution has
+// ended or belongs to another worker, the attempt is settled, so that no end is reported for it.
 func (c *child) retryUntilKnown(ctx context.Context, call func() error) error {
 	again := engine.RetryPolicy{Pause: reportPause, Failed: func(error) { c.run.Leases.markUncertain() }}
 	err := engine.RetryUntilKnown(ctx, again, func(bool) error { return call() })
@@ -153,7 +156,8 @@ func (c *child) retryUntilKnown(ctx context.Context, call func() error) error {
 	return err
 }
 
-// childRun names the flow and the run of the items of a map, and the run of a sub-flow.
+// childRun returns the flow name and the run id of the child run of a map, and the run id of a sub-flow.
+// number counts the child runs of the node, from 1.
 func childRun(parent enginerpc.ClaimedExecution, number int64) (name, run string) {
 	name = parent.FlowName + "." + parent.Node
 	if len(name) > activityspec.MaxName {

@@ -19,7 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// start starts the run that a node stands for, or goes on starting it.
+// start submits the child run of a node, or continues an incomplete submission of it.
 func (c *child) start(ctx context.Context) error {
 	plan, err := c.plan(ctx)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *child) start(ctx context.Context) error {
 	return err
 }
 
-// plan makes the run that a node stands for ready to be submitted. It is kept as long as its parent.
+// plan prepares the child run of a node for submission. The child run is retained as long as its parent.
 func (c *child) plan(ctx context.Context) (*submit.RunPlan, error) {
 	node, err := c.declared()
 	if err != nil {
@@ -51,7 +51,8 @@ func (c *child) plan(ctx context.Context) (*submit.RunPlan, error) {
 	if err != nil {
 		return nil, activity.NonRetryable(err)
 	}
-	// The keys of the limits of items stand in the input of the parent, which the items do not need themselves.
+	// The keys of the limits of items are read from the parent's input, which the items themselves do not
+	// need.
 	plan, err := submit.NewPlanIn(c.run.Session, c.namespace(), compiled, c.runID, input)
 	if err != nil {
 		return nil, activity.NonRetryable(err)
@@ -64,7 +65,8 @@ func (c *child) plan(ctx context.Context) (*submit.RunPlan, error) {
 	if c.isMap() {
 		plan.Input, plan.InputHash = nil, submit.HashInput(c.input)
 	}
-	// It shares lanes as its parent does, unless it says otherwise itself, and a change of its parent's priority is its own.
+	// The child run inherits fairness key and priority of its parent unless its definition sets a fairness
+	// key.
 	if plan.FairKey == "" {
 		plan.FairKey = c.parent.FairKey
 	}
@@ -78,7 +80,7 @@ func (c *child) plan(ctx context.Context) (*submit.RunPlan, error) {
 	return plan, nil
 }
 
-// readParent reads the run that the node belongs to.
+// readParent reads the description of the run that the node belongs to.
 func (c *child) readParent(ctx context.Context) error {
 	return c.retryUntilKnown(ctx, func() (err error) {
 		c.parent, err = c.core.DescribeFlow(ctx, enginerpc.DescribeFlowCall{Partition: c.shard.Partition, FlowID: c.claimed.FlowID, Limit: 1})
@@ -86,7 +88,7 @@ func (c *child) readParent(ctx context.Context) error {
 	})
 }
 
-// declared is the node in the definition that was submitted with the parent.
+// declared returns the node in the definition that was submitted with the parent.
 func (c *child) declared() (*flowgraph.Node, error) {
 	graph, err := flowgraph.ParseGraph(c.parent.Definition)
 	if err != nil {
@@ -99,7 +101,8 @@ func (c *child) declared() (*flowgraph.Node, error) {
 	return node, nil
 }
 
-// itemsGraph is the flow of the items. How many of them run at once is a limit of their own.
+// itemsGraph returns the flow of a map's items. The number of items that run at a time is a limit of that
+// flow.
 func (c *child) itemsGraph(node *flowgraph.Node) *flowgraph.Graph {
 	var limit *activityspec.Limit
 	if c.spec.AtOnce > 0 {
@@ -109,7 +112,8 @@ func (c *child) itemsGraph(node *flowgraph.Node) *flowgraph.Graph {
 	return node.ItemsGraph(c.name, c.items, limit)
 }
 
-// take is what the run of a node that is over means for the node.
+// take returns the result of the node from its finished child run, or the error that the outcome of the child
+// run means for the node. It returns errChildLost if the engine no longer has the child run or its end.
 func (c *child) take(ctx context.Context, outcome string) ([]byte, error) {
 	if c.isMap() && (outcome == "success" || c.spec.Outcomes) {
 		return c.collect(ctx)
@@ -129,16 +133,18 @@ func (c *child) take(ctx context.Context, outcome string) ([]byte, error) {
 	case outcome != "success":
 		return nil, c.failure(ctx, reply)
 	case !reply.HasResult:
-		return []byte("{}"), nil // of a flow without Return
+		return []byte("{}"), nil // the flow has no Return
 	}
 	return reply.Result, nil
 }
 
-// errChildLost: the run was started, or has ended, and is not there, or has not ended. Its server failed before it had replicated
-// that, or somebody has purged it or run it again before its result was taken.
+// errChildLost is returned if a child run that was started, or that has ended, is missing or has not ended.
+// Its server failed before it had replicated the change, or the run was purged or rerun before its result was
+// read.
 var errChildLost = errors.New("the run of the node, or its end, is not there any more")
 
-// startAgain starts a run that is not there any more under the same id; one that is there is waited for again.
+// startAgain starts a missing child run again under the same id; if the run exists, the node waits for it
+// again.
 func (c *child) startAgain(ctx context.Context) error {
 	err := c.retryUntilKnown(ctx, func() error {
 		_, err := c.core.ChildEnded(ctx, enginerpc.ChildEndedCall{
@@ -152,7 +158,8 @@ func (c *child) startAgain(ctx context.Context) error {
 	return c.start(ctx)
 }
 
-// failure is the error of a node whose run did not succeed. What failed in a map has been retried by its own policy.
+// failure returns the error of a node whose child run did not succeed. For a map it is not retryable, since
+// the items have been retried by their own policy.
 func (c *child) failure(ctx context.Context, reply enginerpc.FlowResultReply) error {
 	failed := submit.ReadRunFailure(ctx, c.run.Session, c.name, c.runID, c.id, c.part, reply)
 	category := engine.CategoryChild
@@ -166,10 +173,10 @@ func (c *child) failure(ctx context.Context, reply enginerpc.FlowResultReply) er
 	return err
 }
 
-// resultsPerCall bounds the results that one call reads.
+// ResultsPerCall bounds the results of items that one call reads.
 const ResultsPerCall = 128
 
-// collect puts the results of the items together, in their order.
+// collect joins the results of the items to a JSON list, in the order of the items.
 func (c *child) collect(ctx context.Context) ([]byte, error) {
 	list := []byte{'['}
 	for next := 0; next < len(c.items); {
@@ -195,6 +202,8 @@ func (c *child) collect(ctx context.Context) ([]byte, error) {
 	return append(list, ']'), nil
 }
 
+// appendResult appends the result or outcome of one item to the list. It fails if the list exceeds
+// submit.MaxResult.
 func (c *child) appendResult(list []byte, index int, ended enginerpc.ItemState) ([]byte, error) {
 	if index > 0 {
 		list = append(list, ',')
@@ -225,11 +234,11 @@ func (c *child) appendResult(list []byte, index int, ended enginerpc.ItemState) 
 	return list, nil
 }
 
-// closingPause is the time between two looks at a run that is being cancelled.
+// closingPause is the time between two checks of a run that is being cancelled.
 const closingPause = 50 * time.Millisecond
 
-// rerun runs again what did not succeed in the run that a node stands for. The id of the rerun is that of the node's try, so
-// that it is begun once.
+// rerun reruns the failed nodes of the child run. The id of the rerun is derived from the try of the node, so
+// that repeated calls begin one rerun only.
 func (c *child) rerun(ctx context.Context, try string) error {
 	submitter := submit.NewSubmitter(c.run.Session)
 	defer submitter.Close()
@@ -249,7 +258,7 @@ func (c *child) rerun(ctx context.Context, try string) error {
 		case errors.Is(err, enginecore.ErrFlowPurging):
 			return activity.NonRetryable(activity.Category(fmt.Errorf("run %s of flow %s: %w", c.runID, c.name, engine.ErrRunNotFound), engine.CategoryChild))
 		case errors.Is(err, enginecore.ErrFlowNotTerminal):
-			// It was abandoned with an earlier try of the node and is about to end.
+			// An earlier try of the node abandoned the child run, which is being cancelled.
 			if err := c.end(ctx); err != nil {
 				return err
 			}
@@ -270,7 +279,8 @@ func (c *child) rerun(ctx context.Context, try string) error {
 	}
 }
 
-// beginRerun chooses the nodes and names them to the engine. When that is away, it is not known how far this came.
+// beginRerun selects the nodes to rerun and sends them to the engine. If the engine becomes unavailable, it
+// is unknown how many of them were received.
 func (c *child) beginRerun(ctx context.Context, submitter *submit.Submitter, call enginerpc.RerunCall) error {
 	run, err := submitter.ReadNodes(ctx, c.name, c.runID, c.id, c.part)
 	if err != nil {
@@ -286,7 +296,7 @@ func (c *child) beginRerun(ctx context.Context, submitter *submit.Submitter, cal
 	return activity.NonRetryable(fmt.Errorf("rerun run %s of flow %s: %w", c.runID, c.name, err))
 }
 
-// end cancels the run.
+// end cancels the child run.
 func (c *child) end(ctx context.Context) error {
 	return c.retryUntilKnown(ctx, func() error {
 		return engine.CancelChildRun(ctx, c.core, c.part, c.id, "the node that it belongs to is run again")

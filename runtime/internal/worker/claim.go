@@ -12,10 +12,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// claimPause is how long a lane in a partition rests after a claim that failed.
+// claimPause is the pause of a shard after a failed claim of it.
 const claimPause = 200 * time.Millisecond
 
-// claim fills slots from one laneShard, and works in one of them.
+// claim fills free slots from one shard, and runs the first of the claimed tasks in its own goroutine.
 func (s *WorkerRun) claim(ctx context.Context, v dispatch.ClaimTarget) {
 	if s.Worker.Config.Through {
 		s.claimGranted(ctx, v)
@@ -54,7 +54,7 @@ func (s *WorkerRun) claim(ctx context.Context, v dispatch.ClaimTarget) {
 	}
 	tasks := s.tasksOf(at, reply.Executions, sentAt)
 	s.permits.acquire(tasks...)
-	// The first task runs in this goroutine, when nothing is left to do that takes long.
+	// The first task runs in this goroutine unless the candidates of the reply have to be admitted first.
 	var first *Task
 	if len(tasks) > 0 && len(reply.Candidates) == 0 {
 		first, tasks = tasks[0], tasks[1:]
@@ -76,7 +76,7 @@ func (s *WorkerRun) claim(ctx context.Context, v dispatch.ClaimTarget) {
 	}
 }
 
-// claimFailed puts the shard of a claim that failed back into the queue, after a pause.
+// claimFailed queues the shard of a failed claim again, after a pause.
 func (s *WorkerRun) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sentAt time.Time, err error) {
 	s.measureClaim(sentAt, v, engine.OutcomeUnanswered)
 	s.Leases.markUncertain()
@@ -92,17 +92,20 @@ func (s *WorkerRun) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sen
 	}
 }
 
-// claimUntilKnown sends a claim again as long as it is not known what it has leased and the worker works.
+// claimUntilKnown repeats a claim while it is unknown what the claim has leased and ctx is not done.
 func (s *WorkerRun) claimUntilKnown(ctx context.Context, call func(repeated bool) error) error {
 	again := engine.RetryPolicy{Pause: claimPause, Retryable: engine.IsOutcomeUnknown, Failed: func(error) { s.Leases.markUncertain() }}
 	return engine.RetryUntilKnown(ctx, again, call)
 }
 
+// measureClaim records the duration and the outcome of a claim as a metric.
 func (s *WorkerRun) measureClaim(sentAt time.Time, v dispatch.ClaimTarget, outcome string) {
 	telemetry := s.Session.Telemetry
 	telemetry.Record(s.Base, telemetry.Claims, time.Since(sentAt), engine.Labels{Key: "lane", Value: string(v.Lane), Outcome: outcome})
 }
 
+// claimRequest returns the claim of up to count executions of a lane that goes with a call, under a claim id
+// of its own.
 func (s *WorkerRun) claimRequest(lane enginecore.LaneID, count int) enginerpc.ClaimRequest {
 	request := s.request
 	request.LaneID, request.Count, request.ClaimID = lane, int64(count), submit.RandomUUID().String()

@@ -11,17 +11,20 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// runClaimant is the claimant for one lane of a worker's run: it leases admitted executions into the run's free slots.
+// runClaimant is the admission claimant for one lane of a worker run: it leases admitted executions into free
+// slots of the run.
 type runClaimant struct {
 	run  *WorkerRun
 	lane enginecore.LaneID
 }
 
+// Request returns the claim of up to slots executions of the lane.
 func (c runClaimant) Request(slots int) enginerpc.ClaimRequest {
 	return c.run.claimRequest(c.lane, slots)
 }
 
-// admit repeats the call while its outcome is unknown and the run claims work.
+// Admit sends an Admit call and repeats it while its outcome is unknown and the run claims work. It returns
+// the executions that the call leased.
 func (c runClaimant) Admit(
 	ctx context.Context, call enginerpc.AdmitCall,
 ) ([]admission.LeasedExecution, enginerpc.AdmitReply, error) {
@@ -48,15 +51,17 @@ func (c runClaimant) Admit(
 	return leased, reply, nil
 }
 
+// TakeReturns removes and returns pending permits that belong to this limit and to no other.
 func (c runClaimant) TakeReturns(limit enginecore.QuotaPolicyID) []admission.PermitReturn {
 	return c.run.returns.takeFor(limit)
 }
 
+// UpdateLimit stores the state of a limit, which the next claims and permit returns use.
 func (c runClaimant) UpdateLimit(limit enginecore.QuotaPolicyID, state admission.LimitState) {
 	c.run.limits.update(limit, state)
 }
 
-// tasks makes tasks of what was leased to the claimant.
+// tasks returns a task for each execution that was leased to the claimant.
 func (c runClaimant) tasks(leased []admission.LeasedExecution) []*Task {
 	tasks := make([]*Task, len(leased))
 	for i, x := range leased {
@@ -65,8 +70,8 @@ func (c runClaimant) tasks(leased []admission.LeasedExecution) []*Task {
 	return tasks
 }
 
-// admit acquires the permits of candidates, and starts those that were leased, in slots that the caller has reserved. It returns
-// how many.
+// Admit acquires the permits of candidates, and starts those that were leased in slots that the caller has
+// reserved. It returns their number, at most slots.
 func (s *WorkerRun) Admit(lane enginecore.LaneID, candidates []enginerpc.Candidate, slots int) int {
 	by := runClaimant{s, lane}
 	tasks := by.tasks(admission.Admitter{Session: s.Session}.Admit(s.Base, candidates, by, slots))
@@ -74,8 +79,9 @@ func (s *WorkerRun) Admit(lane enginecore.LaneID, candidates []enginerpc.Candida
 	return len(tasks)
 }
 
-// admitNext acquires the permits of candidates that came with the completion of a task, for its slot. The permits of the task go
-// back with the same calls. It returns the task to continue with, or nil.
+// admitNext acquires the permits of candidates that came with the completion of a task, for the slot of that
+// task. The permits of the completed task are returned with the same calls. It returns the task to run next
+// in the slot, or nil.
 func (s *WorkerRun) admitNext(ended *Task, candidates []enginerpc.Candidate) *Task {
 	s.noteReturn(ended)
 	by := runClaimant{s, ended.shard.Lane}
@@ -86,19 +92,20 @@ func (s *WorkerRun) admitNext(ended *Task, candidates []enginerpc.Candidate) *Ta
 	return tasks[0]
 }
 
-// begin acquires the permits of tasks that were leased ahead of them, and starts all tasks.
+// begin starts tasks, and acquires the permits of those that were leased before their permits.
 func (s *WorkerRun) begin(tasks []*Task) {
 	s.permits.acquire(tasks...)
 	s.launch(tasks)
 }
 
+// launch runs each task in a goroutine of its own.
 func (s *WorkerRun) launch(tasks []*Task) {
 	for _, t := range tasks {
 		s.tasks.Go(func() { s.work(t) })
 	}
 }
 
-// reserve takes up to n free slots for executions that get the permits which others give back.
+// reserve takes up to n free slots for executions that get returned permits, and returns their number.
 func (s *WorkerRun) reserve(n int) int {
 	if s.Worker.Config.Through {
 		return 0

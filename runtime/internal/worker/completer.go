@@ -18,53 +18,58 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// reportPause is the time between two tries to report while the engine is unavailable.
+// reportPause is the pause between two attempts to report while the engine is unavailable.
 const reportPause = 100 * time.Millisecond
 
-// completer reports to the engine how leased executions ended, and returns what the replies lease or offer in exchange. A report is
-// repeated while the engine is unavailable, as long as the lease lasts: renewals extend it meanwhile, so that a result is kept for as
-// long as the engine keeps the lease.
+// completer reports to the engine how leased executions ended, and returns the executions that the replies
+// lease or offer in exchange. It repeats a report while the engine is unavailable and the lease lasts;
+// renewals extend the lease meanwhile.
 type completer struct {
 	session *engine.Session
-	// base lives as long as reports may be sent.
+	// base ends when reports may no longer be sent.
 	base context.Context
-	// claimRequest is the claim of executions of a lane that goes with a report.
+	// claimRequest returns the claim that goes with a report, for a number of executions of a lane.
 	claimRequest func(enginecore.LaneID, int) enginerpc.ClaimRequest
-	// markUncertain is told of calls after which the engine may know of leases that the worker does not.
+	// markUncertain is called after failed calls by which the engine may have leased executions that the
+	// worker does not know.
 	markUncertain func()
-	batch         *completionBatcher // nil when completions go one by one
+	batch         *completionBatcher // nil if completions are sent one by one
 }
 
-// report is what came of telling the engine the end of an execution.
+// report is the result of reporting the end of an execution.
 type report struct {
-	// metric is the outcome as it is measured; nothing is when it is empty. committing is how long a result took to commit.
+	// metric is the outcome for the metric of attempts; empty if there is nothing to record. committing is
+	// the duration of committing a result.
 	metric     string
 	committing time.Duration
-	// err is why the engine may not know that the attempt is over.
+	// err is set if the engine may not know that the attempt has ended.
 	err error
-	// refused is why a wait is impossible, so that the attempt fails.
+	// refused is the reason why the engine refused to suspend the execution, so that the attempt fails.
 	refused error
-	// resumed tells that what the execution waits for has come already, brought tells what: its function is to run again.
+	// resumed is set if the signals or the child run that the execution waits for have arrived already, so
+	// that its function runs again; brought is the result of the wait.
 	resumed bool
 	brought []byte
 	handoff handoff
 }
 
-// handoff is what the reply to a report brings for the slot that becomes free, and for others.
+// handoff holds the executions in the reply to a report, for the slot that becomes free and for others.
 type handoff struct {
 	sentAt time.Time
-	// next was leased for the slot; nil when nothing was.
+	// next was leased for the slot; nil if nothing was.
 	next *enginerpc.ClaimedExecution
-	// candidates may be next, once they have passed their limits.
+	// candidates can be next after they have been admitted under their limits.
 	candidates []enginerpc.Candidate
-	// surplus was leased for completions that were refused, spare has to pass its limits: there is no slot for either.
+	// surplus was leased for completions that were refused, so no slot is free for it. spare are candidates
+	// for which no slot is free.
 	surplus []enginerpc.ClaimedExecution
 	spare   []enginerpc.Candidate
-	// more tells that the partition has work that was too much for one call, remaining that the lane has more to claim there.
+	// more reports whether the partition has work left that exceeded one call, remaining whether the lane has
+	// further executions to claim there.
 	more, remaining bool
 }
 
-// handoffOf divides what a reply brings to one execution.
+// handoffOf returns the handoff of a reply to the report of one execution.
 func handoffOf(executions []enginerpc.ClaimedExecution, candidates []enginerpc.Candidate, more, remaining bool, sentAt time.Time) handoff {
 	h := handoff{sentAt: sentAt, more: more, remaining: remaining}
 	if len(executions) > 0 {
@@ -75,7 +80,7 @@ func handoffOf(executions []enginerpc.ClaimedExecution, candidates []enginerpc.C
 	return h
 }
 
-// report tells the engine how an execution ended, and asks for others of the same lane and partition for free slots.
+// report reports the end of an execution, and requests up to slots executions of the same shard in exchange.
 func (c *completer) report(l *lease, o attemptOutcome, slots int) report {
 	switch o.kind {
 	case outcomeKindCompleted:
@@ -93,7 +98,7 @@ func (c *completer) report(l *lease, o attemptOutcome, slots int) report {
 	return report{}
 }
 
-// complete commits a result, together with others if the engine can.
+// complete commits a result, in one call with other results if the engine supports that.
 func (c *completer) complete(l *lease, result []byte, slots int) report {
 	begun := time.Now()
 	mine := completionRequest{l, result, slots}
@@ -112,7 +117,7 @@ func (c *completer) complete(l *lease, result []byte, slots int) report {
 	return r
 }
 
-// add adds what a call with several completions has left over for nobody.
+// add adds the rest of a call with several completions that belongs to none of them.
 func (h *handoff) add(leftover handoff) {
 	h.surplus, h.spare = append(h.surplus, leftover.surplus...), append(h.spare, leftover.spare...)
 	h.more, h.remaining = h.more || leftover.more, h.remaining || leftover.remaining
@@ -121,7 +126,7 @@ func (h *handoff) add(leftover handoff) {
 	}
 }
 
-// completeOne commits one result with a call of its own.
+// completeOne commits one result by a call of its own.
 func (c *completer) completeOne(x completionRequest) (done completionResult) {
 	claimed := &x.lease.claimed
 	call := enginerpc.CompleteCall{
@@ -139,8 +144,8 @@ func (c *completer) completeOne(x completionRequest) (done completionResult) {
 	return done
 }
 
-// untilKnown makes a call again while the engine is unavailable, as long as the lease lasts. The call's context lives as long as the
-// lease does by then.
+// untilKnown repeats a call while the engine is unavailable and the lease lasts. The context of each try ends
+// with the lease as renewed by then.
 func (c *completer) untilKnown(l *lease, call func(ctx context.Context, repeated bool) error) error {
 	again := engine.RetryPolicy{Pause: reportPause, Until: l.leaseEnd, Failed: func(error) { c.markUncertain() }}
 	return engine.RetryUntilKnown(c.base, again, func(repeated bool) error {
@@ -172,7 +177,7 @@ func (c *completer) fail(l *lease, failure error) (r report) {
 	return r
 }
 
-// suspend puts the execution aside until its signals come.
+// suspend suspends the execution until its signals arrive.
 func (c *completer) suspend(l *lease, o attemptOutcome, slots int) (r report) {
 	s := o.suspension
 	id := uuid.NewString()
@@ -208,8 +213,8 @@ func (c *completer) suspend(l *lease, o attemptOutcome, slots int) (r report) {
 	return report{refused: fmt.Errorf("await %q: %w", s.Step, failure)}
 }
 
-// awaitChild puts the execution aside until its run is over. Where that fails, the lease runs out, and whoever takes the execution
-// over finds the run.
+// awaitChild suspends the execution until its child run has finished. If that fails, the lease expires, and
+// the worker that takes the execution over finds the child run.
 func (c *completer) awaitChild(l *lease, w *childWait, slots int) (r report) {
 	call := enginerpc.AwaitChildCall{
 		Partition: l.shard.Partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
@@ -232,7 +237,7 @@ func (c *completer) awaitChild(l *lease, w *childWait, slots int) (r report) {
 	return r
 }
 
-// release returns an execution unfinished. It is tried once: else the lease runs out.
+// release returns an execution without its end. It sends one call; if that fails, the lease expires.
 func (c *completer) release(l *lease, reason string) report {
 	ctx, cancel := context.WithDeadline(c.base, l.leaseEnd())
 	defer cancel()
@@ -243,7 +248,7 @@ func (c *completer) release(l *lease, reason string) report {
 	return report{metric: engine.OutcomeGivenBack, err: err}
 }
 
-// isFence reports whether the engine does not take the caller for the owner of the execution.
+// isFence reports whether an error says that the caller does not hold the lease of the execution.
 func isFence(err error) bool {
 	for _, code := range []enginecore.Code{
 		enginecore.ErrExecutionNotActive, enginecore.ErrLeaseRevoked, enginecore.ErrLeaseExpired, enginecore.ErrStaleLease,

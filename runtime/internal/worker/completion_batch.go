@@ -11,36 +11,39 @@ import (
 )
 
 const (
-	// maxCompletions bounds the completions of one call, so that no call holds the server for long.
+	// maxCompletions bounds the completions in one call, so that a call does not occupy the server for long.
 	maxCompletions = 16
-	// maxCompletionBytes bounds the results in one call that brings several.
+	// maxCompletionBytes bounds the sum of the results in a call with several completions, in bytes.
 	maxCompletionBytes = 256 << 10
 )
 
-// completionBatcher commits results of one lane and partition with one call. Once enough of them wait, a second call goes beside the
-// one in flight: the server works on one while the worker begins with what the other has brought.
+// completionBatcher commits results of one shard with one call. When enough of them wait, it sends a second
+// call while the first is in flight: the server processes one while the worker starts the executions that the
+// other brought.
 type completionBatcher struct {
 	completer *completer
 	send      func(context.Context, enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error)
 	batch     engine.Batcher[dispatch.LaneShard, completionRequest, completionResult]
 }
 
-// completionRequest is one result, with how many executions are asked for in exchange.
+// completionRequest is one result to commit, with the number of executions requested in exchange (0 or 1).
 type completionRequest struct {
 	lease  *lease
 	result []byte
 	slots  int
 }
 
-// completionResult is what came of a completion.
+// completionResult is the result of one completion.
 type completionResult struct {
 	handoff handoff
 	err     error
-	// refused tells that the call of several did not commit this one, which has to go by itself to learn why.
+	// refused is set if the call with several completions did not commit this one, so that it has to be sent
+	// by itself to get its error.
 	refused bool
 }
 
-// newCompletionBatcher returns nil when the engine has no call for several completions.
+// newCompletionBatcher returns a batcher for a worker with a number of slots; nil if the engine has no call
+// for several completions.
 func newCompletionBatcher(c *completer, slots int) *completionBatcher {
 	many, err := engine.Capability[engine.BatchedCompletions](c.session.Backend)
 	if err != nil {
@@ -57,10 +60,12 @@ func newCompletionBatcher(c *completer, slots int) *completionBatcher {
 	return b
 }
 
-// completionOverflow is half of what a worker with so many slots may have to commit at a time, so that the other half can be in
-// flight. Few completions are not worth a call more.
+// completionOverflow returns the number of waiting completions from which a second call is sent: half of what
+// a worker with so many slots can have to commit at a time, so that the other half can be in flight. Few
+// completions do not justify another call.
 func completionOverflow(slots int) int { return min(max(slots, maxCompletions)/2, maxCompletions) }
 
+// do commits one result, together with others of the same shard.
 func (b *completionBatcher) do(ctx context.Context, one completionRequest) completionResult {
 	result, err := b.batch.Do(ctx, one.lease.shard, one)
 	if err != nil {
@@ -69,7 +74,7 @@ func (b *completionBatcher) do(ctx context.Context, one completionRequest) compl
 	return result
 }
 
-// completeMany commits several results with one call.
+// completeMany commits several results with one call and assigns to them the executions of its reply.
 func (b *completionBatcher) completeMany(_ context.Context, at dispatch.LaneShard, batch []completionRequest) []completionResult {
 	results := make([]completionResult, len(batch))
 	reply, sentAt, err := b.sendUntilKnown(at, batch)
@@ -77,7 +82,8 @@ func (b *completionBatcher) completeMany(_ context.Context, at dispatch.LaneShar
 		err = errors.New("the reply tells of another number of completions")
 	}
 	if err != nil {
-		// Each finds out by itself what it cannot do. What the call has leased nobody knows of.
+		// Each completion is sent by itself, which returns its error. No task knows executions that the
+		// failed call has leased.
 		b.completer.markUncertain()
 		for i := range results {
 			results[i].refused = true
@@ -99,14 +105,15 @@ func (b *completionBatcher) completeMany(_ context.Context, at dispatch.LaneShar
 			mine.handoff.candidates, candidates = candidates, nil
 		}
 	}
-	// What concerns nobody in particular goes with the first.
+	// The rest of the reply belongs to no completion in particular; it goes with the first.
 	first := &results[0].handoff
 	first.surplus, first.spare = executions, candidates
 	first.more, first.remaining = reply.More, reply.Remaining > 0
 	return results
 }
 
-// sendUntilKnown sends a batch again while the engine is unavailable, as long as one of the leases lasts.
+// sendUntilKnown repeats a batch while the engine is unavailable and one of the leases lasts. sentAt is when
+// the last try was sent.
 func (b *completionBatcher) sendUntilKnown(at dispatch.LaneShard, batch []completionRequest) (reply enginerpc.CompleteManyReply, sentAt time.Time, err error) {
 	slots := 0
 	call := enginerpc.CompleteManyCall{Partition: at.Partition, Completions: make([]enginerpc.CompleteManyCompletion, len(batch))}
@@ -132,7 +139,7 @@ func (b *completionBatcher) sendUntilKnown(at dispatch.LaneShard, batch []comple
 	return reply, sentAt, err
 }
 
-// lastLeaseEnd is when the last of the leases of a batch counts as lost, as far as they have been renewed by now.
+// lastLeaseEnd returns the latest end of the leases of a batch, as renewed by now.
 func lastLeaseEnd(batch []completionRequest) time.Time {
 	var last time.Time
 	for _, one := range batch {

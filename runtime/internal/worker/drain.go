@@ -10,7 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// drainer works off what a call left for later because it was too much for one call. Without it, a keeper would.
+// drainer calls the tick of partitions in which a call left work that exceeded its size. Without it, a keeper
+// would do that later.
 type drainer struct {
 	calls  engine.Backend
 	logger *slog.Logger
@@ -20,7 +21,7 @@ type drainer struct {
 	workers sync.WaitGroup
 }
 
-// start drains a partition, unless that is under way.
+// start drains a partition in the background, unless that is under way.
 func (d *drainer) start(ctx context.Context, p enginecore.Partition) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,4 +52,5 @@ func (d *drainer) start(ctx context.Context, p enginecore.Partition) {
 	})
 }
 
+// wait waits until no partition is being drained.
 func (d *drainer) wait() { d.workers.Wait() }

@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// framesPerBatch is the number of frames that are sent in one go.
+	// FramesPerBatch bounds the frames that are sent in one pipeline.
 	FramesPerBatch = 64
-	// maxUnsent is how many bytes of frames may wait before Emit waits as well.
+	// maxUnsent is the number of bytes of unsent frames from which Emit blocks.
 	maxUnsent = 1 << 20
-	// frameOverhead is what a frame counts for besides its payload.
+	// frameOverhead is the number of bytes that a frame counts for in addition to its payload.
 	frameOverhead = 64
 )
 
-// emitter sends the frames of one task in order, in batches: what is emitted while a batch is under way makes the next.
+// emitter sends the frames of one task in order, in batches. Frames that are emitted while a batch is in
+// flight form the next one.
 type emitter struct {
 	task *Task
 
@@ -30,21 +31,24 @@ type emitter struct {
 	unsent  []numberedFrame
 	bytes   int
 	count   int64
-	fault   error         // why nothing can be sent any more
-	sending bool          // a goroutine is at it
-	moved   chan struct{} // closed when a batch has gone out
+	fault   error         // final error after which no frame is sent
+	sending bool          // a goroutine runs send
+	moved   chan struct{} // closed and replaced after each batch
 }
 
+// numberedFrame is a frame with its number in the execution, by which readers recognise one that was sent
+// twice.
 type numberedFrame struct {
 	activitycontext.Frame
 	number engine.FrameNumber
 }
 
+// size returns the bytes that the frame counts for.
 func (f *numberedFrame) size() int { return len(f.Payload) + frameOverhead }
 
 func newEmitter(t *Task) *emitter { return &emitter{task: t, moved: make(chan struct{})} }
 
-// output is what sends the frames of the task.
+// output returns the emitter of the task, which it makes at the first call.
 func (t *Task) output() *emitter {
 	if e := t.frames.Load(); e != nil {
 		return e
@@ -53,7 +57,8 @@ func (t *Task) output() *emitter {
 	return t.frames.Load()
 }
 
-// finishFrames waits until all frames have gone out, which must be before the attempt ends.
+// finishFrames waits until all frames are sent or cannot be sent. It is called before the end of the attempt
+// is reported, after which the engine refuses frames.
 func (t *Task) finishFrames() {
 	e := t.frames.Load()
 	if e == nil {
@@ -64,7 +69,8 @@ func (t *Task) finishFrames() {
 	e.finish(ctx)
 }
 
-// emit takes a frame. It waits only while too much has not gone out.
+// emit queues a frame. It blocks while maxUnsent bytes or more are unsent, and returns the error by which
+// sending ended.
 func (e *emitter) emit(ctx context.Context, frame activitycontext.Frame) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,7 +93,7 @@ func (e *emitter) emit(ctx context.Context, frame activitycontext.Frame) error {
 	return nil
 }
 
-// wait returns when a batch has gone out. The lock is held before and after.
+// wait releases the lock until a batch has been sent or ctx is done. The lock is held before and after.
 func (e *emitter) wait(ctx context.Context) error {
 	moved := e.moved
 	e.mu.Unlock()
@@ -100,7 +106,7 @@ func (e *emitter) wait(ctx context.Context) error {
 	}
 }
 
-// finish waits until everything has gone out, or cannot.
+// finish waits until all frames are sent, sending has failed, or ctx is done.
 func (e *emitter) finish(ctx context.Context) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -111,7 +117,7 @@ func (e *emitter) finish(ctx context.Context) {
 	}
 }
 
-// send sends until nothing is left.
+// send sends batches until no frame is left or sending fails.
 func (e *emitter) send() {
 	for {
 		e.mu.Lock()
@@ -137,7 +143,8 @@ func (e *emitter) send() {
 	}
 }
 
-// sendBatch sends frames until one fails and returns how many have gone out. The error is final.
+// sendBatch sends frames in order until one fails and returns how many were stored. An error is final; while
+// the engine is unavailable, sendBatch returns no error and the caller sends the rest again.
 func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 	t := e.task
 	ctx, cancel := t.reporting()
@@ -158,7 +165,7 @@ func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 		case err == nil:
 			continue
 		case engine.IsUnavailable(err) && ctx.Err() == nil:
-			// What may have arrived all the same is told by its number.
+			// The frame may have been stored. Readers recognise the repetition by its number.
 			t.run.Leases.markUncertain()
 			engine.Pause(ctx, reportPause)
 			return i, nil

@@ -12,16 +12,17 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// execution is what the functions of package activity see of a task.
+// execution is the view of a task that the functions of package activity use. It implements the interfaces of
+// package activitycontext for one call of the activity's function.
 type execution struct {
 	stepCounts
 	task  *Task
 	until time.Time
-	// waiting is the first wait that the function was told to suspend for.
+	// waiting is the first suspension that Await returned to the function; nil before.
 	waiting atomic.Pointer[activitycontext.Suspension]
 }
 
-// Info is what activity.Info tells.
+// Info implements activity.Info.
 func (e *execution) Info() activitycontext.Info {
 	c := &e.task.claimed
 	return activitycontext.Info{
@@ -30,19 +31,20 @@ func (e *execution) Info() activitycontext.Info {
 	}
 }
 
-// LeaseHealthy is what activity.LeaseHealthy tells.
+// LeaseHealthy implements activity.LeaseHealthy: it reports whether the attempt is unsettled and its lease
+// lasts.
 func (e *execution) LeaseHealthy() bool {
 	return !e.task.Settled.Load() && time.Now().Before(e.task.leaseEnd())
 }
 
-// Heartbeat does what activity.Heartbeat asks for.
+// Heartbeat implements activity.Heartbeat: it records the time and returns the cause if ctx has ended.
 func (e *execution) Heartbeat(ctx context.Context) error {
 	now := time.Now()
 	e.task.lastBeat.Store(&now)
 	return context.Cause(ctx)
 }
 
-// Progress does what activity.Progress asks for.
+// Progress implements activity.Progress. It records at most one report in progressPause and drops others.
 func (e *execution) Progress(ctx context.Context, percent float64, message string) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -53,7 +55,8 @@ func (e *execution) Progress(ctx context.Context, percent float64, message strin
 	if last != nil && now.Sub(*last) < progressPause || !e.task.lastProgress.CompareAndSwap(last, &now) {
 		return nil
 	}
-	// The function does not wait for the engine, which may be away; while a report is under way, others are dropped.
+	// Reports are sent in the background, since the engine may be unavailable. While one is in flight, others
+	// are dropped.
 	select {
 	case e.task.reportingProgress <- struct{}{}:
 		e.task.run.background.start(func() {
@@ -65,8 +68,8 @@ func (e *execution) Progress(ctx context.Context, percent float64, message strin
 	return nil
 }
 
-// awaitProgress lets a last report go out before the end of the attempt is reported, but does not wait for an engine that
-// is away.
+// awaitProgress waits up to progressPause for a progress report in flight, before the end of the attempt is
+// reported.
 func (t *Task) awaitProgress() {
 	if t.lastProgress.Load() == nil {
 		return
@@ -79,6 +82,7 @@ func (t *Task) awaitProgress() {
 	}
 }
 
+// recordProgress sends one progress report. An error is logged at debug level.
 func (t *Task) recordProgress(percent float64, message string) {
 	_, err := t.run.Session.Backend.UpdateProgress(t.ctx, enginerpc.UpdateProgressCall{
 		ExecutionID: t.claimed.ExecutionID, LeaseID: t.claimed.LeaseID, LeaseEpoch: t.claimed.LeaseEpoch,
@@ -89,5 +93,6 @@ func (t *Task) recordProgress(percent float64, message string) {
 	}
 }
 
-// progressPause is the shortest time between two recorded reports, so that a loop may report in every round.
+// progressPause is the shortest time between two recorded reports, so that a loop can report in every
+// iteration.
 const progressPause = 100 * time.Millisecond

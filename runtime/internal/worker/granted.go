@@ -14,17 +14,18 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// grantTTL is how long a worker gives itself to use a grant.
+// grantTTL is the time within which the worker uses a grant that it requests.
 const grantTTL = 5 * time.Second
 
-// grantPoll is how often such a worker looks for work of which nobody tells: what was granted to somebody who did not use it.
+// grantPoll is the interval at which a worker that claims by grants looks for executions without a wake-up,
+// such as those whose grant was not used.
 const grantPoll = time.Second
 
-// claimGranted fills slots from one spot with what is granted.
+// claimGranted fills free slots from one shard by requesting grants.
 func (s *WorkerRun) claimGranted(ctx context.Context, v dispatch.ClaimTarget) {
 	got := 0
 	var err error
-	// The granter is the program's own, and may end the goroutine.
+	// The granter is code of the application and can end the goroutine.
 	defer func() { s.claimedGranted(ctx, v, got, err) }()
 	for got < v.Slots && ctx.Err() == nil && !s.queue.IsClosed() {
 		sentAt := time.Now()
@@ -49,10 +50,11 @@ func (s *WorkerRun) claimGranted(ctx context.Context, v dispatch.ClaimTarget) {
 	}
 }
 
-// errGranterExited is what came of a call of a Granter that has ended the goroutine.
+// errGranterExited is the result of a Granter call that ended its goroutine.
 var errGranterExited = errors.New("the granter ended its goroutine (runtime.Goexit)")
 
-// claimedGranted gives back the slots of a claim by grants that are not used.
+// claimedGranted frees the slots that a claim by grants did not use, and queues the shard again unless
+// nothing more was granted.
 func (s *WorkerRun) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, got int, err error) {
 	s.Worker.Counts.claimed(got)
 	failed := err != nil && !errors.Is(err, admission.ErrNoGrant) && ctx.Err() == nil
@@ -67,7 +69,8 @@ func (s *WorkerRun) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, 
 	}
 }
 
-// useGrant claims by a grant. It returns nothing when somebody was faster, or when the grant came to nothing otherwise.
+// useGrant claims by a grant. It returns no execution and no error if the grant has expired or the execution
+// was claimed or ended meanwhile.
 func (s *WorkerRun) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]enginerpc.ClaimedExecution, error) {
 	core, err := engine.Capability[engine.GrantedClaims](s.Session.Backend)
 	if err != nil {

@@ -8,19 +8,22 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
 )
 
-// lease is an execution that the engine has leased to this worker: its place, what the claim brought, and how long it lasts.
+// lease is an execution that the engine has leased to this worker: its shard, the data of the claim, and the
+// end of the lease.
 type lease struct {
 	shard   dispatch.LaneShard
 	claimed enginerpc.ClaimedExecution
-	Begun   time.Time
-	// ends is the end of the lease, as a time.Duration after begun.
+	// Begun is when the worker received the lease, by its own clock.
+	Begun time.Time
+	// ends is the end of the lease as a time.Duration after Begun.
 	ends atomic.Int64
 }
 
-// leaseEnd is when the lease counts as lost here: a twentieth before the engine may give it away.
+// leaseEnd returns when this worker treats the lease as lost: a twentieth of its duration before the engine
+// can lease the execution again.
 func (l *lease) leaseEnd() time.Time { return l.Begun.Add(time.Duration(l.ends.Load())) }
 
-// extend notes that a call has renewed the lease for a time; it was sent at the given time.
+// extend records that a call sent at sentAt has renewed the lease for ttl.
 func (l *lease) extend(sentAt time.Time, ttl time.Duration) {
 	l.ends.Store(int64(sentAt.Add(ttl * 19 / 20).Sub(l.Begun)))
 }

@@ -14,34 +14,39 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// leaseManager knows what a worker holds and keeps it: leases are renewed together, one call for each partition.
+// leaseManager holds the tasks of a worker run and renews their leases, with one call for each partition. mu
+// guards the fields after it.
 type leaseManager struct {
 	run *WorkerRun
 	ttl time.Duration
-	// uncertain is set by a failed call: the engine may then know of leases that this worker does not.
+	// uncertain is set by a failed call, after which the engine may have leases that this worker does not
+	// know.
 	uncertain atomic.Bool
-	// known tells that the worker has its live key. Without it, keepers take back places that it holds.
+	// known reports whether the worker's live key is set. Without the key, keepers take back permits that the
+	// worker holds.
 	known atomic.Bool
 
 	mu    sync.Mutex
 	tasks map[enginecore.ExecutionID]*Task
-	// former are tasks whose function has not returned while the worker has got the execution anew.
+	// former are tasks whose function has not returned although the worker has claimed the execution again.
 	former map[*Task]struct{}
-	strays map[enginecore.LeaseID]bool // seen once
-	// early are cancels of leases that this worker does not know: a message may overtake the reply that tells of the lease.
+	strays map[enginecore.LeaseID]bool // leases that one comparison has found
+	// early are cancellations of leases that this worker does not know yet: a message can arrive before the
+	// reply of the claim.
 	early   map[enginecore.LeaseID]earlyCancel
 	stopped bool
 }
 
-// earlyCancel is a cancel that came before its task.
+// earlyCancel is a cancellation that arrived before its task, and when.
 type earlyCancel struct {
 	cause error
 	at    time.Time
 }
 
-// maxEarly bounds the cancels that are kept for tasks that have not come yet.
+// maxEarly bounds the cancellations that are kept for tasks that have not arrived.
 const maxEarly = 1024
 
+// NewLeaseManager returns a lease manager without tasks. WorkerRun.run sets it as the Leases of the run.
 func NewLeaseManager(s *WorkerRun) *leaseManager {
 	return &leaseManager{
 		run: s, ttl: s.Worker.Config.Lease, tasks: make(map[enginecore.ExecutionID]*Task),
@@ -49,8 +54,9 @@ func NewLeaseManager(s *WorkerRun) *leaseManager {
 	}
 }
 
-// register takes the worker's live key, which tells others that the instance exists. While the engine is away, it keeps
-// trying, as all of the worker does; where it is full, the worker works without, so that what is there gets done.
+// register sets the worker's live key, which tells keepers that the instance exists. It repeats the call
+// while the engine is unavailable. If the engine's memory is full, the worker runs without the key; only a
+// refused authorisation is an error.
 func (b *leaseManager) register(ctx context.Context) error {
 	again := engine.RetryPolicy{
 		Pause: claimPause,
@@ -73,12 +79,13 @@ func (b *leaseManager) register(ctx context.Context) error {
 	return nil
 }
 
+// setLiveKey sets the live key for liveTime.
 func (b *leaseManager) setLiveKey(ctx context.Context) error {
 	client := b.run.Session.Client
 	return enginerpc.ConnectError(client.Do(ctx, client.B().Set().Key(b.liveKey()).Value("1").Px(b.liveTime()).Build()).Error())
 }
 
-// warnOfShortLease tells of a lease that may run out before a connection that has fallen silent is given up.
+// warnOfShortLease logs a warning if a lease can expire before a silent connection is closed.
 func (s *WorkerRun) warnOfShortLease(ctx context.Context) {
 	if lease, silence := s.Worker.Config.Lease, s.Session.Silence; 3*silence > lease {
 		s.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: a connection that falls silent may cost the worker its leases: "+
@@ -87,6 +94,7 @@ func (s *WorkerRun) warnOfShortLease(ctx context.Context) {
 	}
 }
 
+// deregister removes the live key. If that fails, the key expires.
 func (b *leaseManager) deregister() {
 	ctx, cancel := context.WithTimeout(b.run.Base, time.Second)
 	defer cancel()
@@ -96,11 +104,13 @@ func (b *leaseManager) deregister() {
 	}
 }
 
+// liveKey returns the key by which keepers see that this worker instance exists.
 func (b *leaseManager) liveKey() string { return b.run.core.Keys().WorkerAlive(b.run.Worker.Instance) }
 
+// liveTime returns the time for which the live key lasts without renewal.
 func (b *leaseManager) liveTime() time.Duration { return max(2*b.ttl, time.Second) }
 
-// add enters a task. It is refused, with false, when the worker has stopped waiting for functions.
+// add adds a task whose lease is to be renewed. It returns false if abandonAll was called.
 func (b *leaseManager) add(t *Task) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,8 +118,8 @@ func (b *leaseManager) add(t *Task) bool {
 		return false
 	}
 	if former := b.tasks[t.claimed.ExecutionID]; former != nil {
-		// The engine has ended the lease early, as when its clock was set forward, and nobody renews it any more.
-		// One whose function has returned is about to leave by itself.
+		// The engine ended the earlier lease before its time, for example because its clock was set forward,
+		// and it is no longer renewed. If the function has returned, its task is about to be removed.
 		if former.claimed.LeaseID != t.claimed.LeaseID && former.settle() {
 			former.Cancel(fmt.Errorf("%w: this worker has claimed the execution again", engine.ErrLeaseLost))
 		}
@@ -126,6 +136,7 @@ func (b *leaseManager) add(t *Task) bool {
 	return true
 }
 
+// remove removes a task whose attempt has ended.
 func (b *leaseManager) remove(t *Task) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,13 +147,14 @@ func (b *leaseManager) remove(t *Task) {
 	}
 }
 
+// size returns the number of tasks.
 func (b *leaseManager) size() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.tasks) + len(b.former)
 }
 
-// snapshot lists what is held, by partition.
+// snapshot returns the tasks by partition, without former ones.
 func (b *leaseManager) snapshot() map[enginecore.Partition][]*Task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -153,7 +165,8 @@ func (b *leaseManager) snapshot() map[enginecore.Partition][]*Task {
 	return held
 }
 
-// cancel ends a running execution that the engine has ended.
+// cancel ends the context of a task whose execution the engine has ended, for a reason of the control
+// message. If the task is unknown, the cancellation is kept for it.
 func (b *leaseManager) cancel(id enginecore.ExecutionID, lease enginecore.LeaseID, reason string) {
 	cause := fmt.Errorf("%w: %s", engine.ErrCancelled, reason)
 	switch reason {
@@ -173,7 +186,8 @@ func (b *leaseManager) cancel(id enginecore.ExecutionID, lease enginecore.LeaseI
 	t.endedByEngine(cause)
 }
 
-// rememberCancel notes a cancel for a task that may still come. Those for which none has come within a lease are forgotten.
+// rememberCancel keeps a cancellation for a task that has not arrived. When there are too many, those older
+// than a lease are dropped. It needs the lock.
 func (b *leaseManager) rememberCancel(lease enginecore.LeaseID, cause error) {
 	now := time.Now()
 	if len(b.early) >= maxEarly {
@@ -186,7 +200,7 @@ func (b *leaseManager) rememberCancel(lease enginecore.LeaseID, cause error) {
 	b.early[lease] = earlyCancel{cause, now}
 }
 
-// stopAll ends the contexts of all running functions.
+// stopAll ends the contexts of all tasks.
 func (b *leaseManager) stopAll(cause error) {
 	for _, tasks := range b.snapshot() {
 		for _, t := range tasks {
@@ -195,7 +209,7 @@ func (b *leaseManager) stopAll(cause error) {
 	}
 }
 
-// abandonAll gives back what functions still hold that do not return, and names it.
+// abandonAll releases the executions whose functions have not returned, and returns the names of their tasks.
 func (b *leaseManager) abandonAll() []string {
 	b.mu.Lock()
 	b.stopped = true
@@ -212,10 +226,11 @@ func (b *leaseManager) abandonAll() []string {
 	return names
 }
 
-// markUncertain asks for a comparison with the engine's view at the next renewal.
+// markUncertain makes the next renewal compare the leases with those of the engine.
 func (b *leaseManager) markUncertain() { b.uncertain.Store(true) }
 
-// keep renews until ctx ends, and ends the context of what could not be renewed in time.
+// keep renews the leases until ctx ends, and ends the contexts of tasks whose leases were not renewed in
+// time.
 func (b *leaseManager) keep(ctx context.Context) {
 	renew := time.NewTicker(b.ttl / 3)
 	defer renew.Stop()
@@ -232,7 +247,7 @@ func (b *leaseManager) keep(ctx context.Context) {
 			b.cancelExpired()
 			b.checkOverstays()
 		case <-renew.C:
-			// A renewal that the engine keeps waiting must not hold up the check.
+			// A renewal can block for as long as the engine is unavailable; the checks continue meanwhile.
 			if busy.CompareAndSwap(false, true) {
 				renewing.Go(func() {
 					defer busy.Store(false)
@@ -243,7 +258,8 @@ func (b *leaseManager) keep(ctx context.Context) {
 	}
 }
 
-// cancelExpired ends the context of functions whose lease is about to run out, before anybody else may get the work.
+// cancelExpired ends the contexts of tasks whose lease is about to expire, before another worker can claim
+// their executions.
 func (b *leaseManager) cancelExpired() {
 	now := time.Now()
 	for _, tasks := range b.snapshot() {
@@ -255,7 +271,8 @@ func (b *leaseManager) cancelExpired() {
 	}
 }
 
-// renew renews all leases, and compares with the engine when a call has failed since the last time.
+// renew renews all leases once. If a call has failed since the last time, it compares the leases with those
+// of the engine in all partitions.
 func (b *leaseManager) renew(ctx context.Context) {
 	held := b.snapshot()
 	compare := b.uncertain.Swap(false)
@@ -299,6 +316,7 @@ func (b *leaseManager) renew(ctx context.Context) {
 	}
 }
 
+// renewal returns the call that renews the leases of one partition.
 func (b *leaseManager) renewal(p enginecore.Partition, tasks []*Task, compare bool) enginerpc.RenewCall {
 	call := enginerpc.RenewCall{
 		Partition: p, WorkerInstanceID: b.run.Worker.Instance, LeaseTTL: b.ttl, ReportStrays: compare,
@@ -313,6 +331,8 @@ func (b *leaseManager) renewal(p enginecore.Partition, tasks []*Task, compare bo
 	return call
 }
 
+// renewed extends the leases of tasks by the reply of a renewal, and ends the contexts of those that the
+// engine reports as lost.
 func (b *leaseManager) renewed(tasks []*Task, lost []enginerpc.LostLease, sentAt time.Time) {
 	codes := make(map[enginecore.ExecutionID]string, len(lost))
 	for _, l := range lost {
@@ -330,15 +350,16 @@ func (b *leaseManager) renewed(tasks []*Task, lost []enginerpc.LostLease, sentAt
 	}
 }
 
-// returnStrays gives back leases that the engine has for this worker and that nobody here knows of: the reply of a claim
-// was lost. A stray is given back when it is seen a second time, since a claim's reply may just be under way.
+// returnStrays releases leases that the engine has for this worker and that the worker does not know, because
+// the reply of the claim was lost. It releases a lease when a second comparison finds it, since at the first
+// one the reply may be in flight.
 func (b *leaseManager) returnStrays(p enginecore.Partition, strays []enginerpc.HeldLease, seen map[enginecore.LeaseID]bool) {
 	for _, stray := range strays {
 		b.mu.Lock()
 		known := b.tasks[stray.ExecutionID] != nil
 		again := b.strays[stray.LeaseID]
 		if again && !known {
-			// Should the reply come all the same, the function does not begin.
+			// If the reply of the claim arrives after all, the function does not begin.
 			b.rememberCancel(stray.LeaseID, fmt.Errorf("%w: it was given back before the claim had its reply", engine.ErrLeaseLost))
 		}
 		b.mu.Unlock()
@@ -358,13 +379,14 @@ func (b *leaseManager) returnStrays(p enginecore.Partition, strays []enginerpc.H
 	}
 }
 
+// touchLiveKey extends the live key and records whether it is set.
 func (b *leaseManager) touchLiveKey(ctx context.Context) {
 	client := b.run.Session.Client
 	err := b.setLiveKey(ctx)
 	if err == nil {
 		b.known.Store(true)
 	} else if errors.Is(err, enginecore.ErrFull) {
-		// That a key that is there lives longer takes no memory.
+		// Extending an existing key takes no memory.
 		var there bool
 		there, err = client.Do(ctx, client.B().Pexpire().Key(b.liveKey()).Milliseconds(b.liveTime().Milliseconds()).Build()).AsBool()
 		b.known.Store(err == nil && there)

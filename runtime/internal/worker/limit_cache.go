@@ -9,15 +9,17 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 )
 
-// limitCache keeps the last reported state of the limits that a worker uses.
+// limitCache holds the last reported state of the limits that a worker uses. The zero value is empty and
+// ready.
 type limitCache struct {
 	mu     sync.Mutex
 	states map[enginecore.QuotaPolicyID]admission.LimitState
 }
 
-// maxCachedLimits bounds the limits in the cache, all of which go with each claim of the worker.
+// maxCachedLimits bounds the limits in the cache; each claim of the worker carries all of them.
 const maxCachedLimits = 16
 
+// update stores the state of a limit; the zero state removes it.
 func (c *limitCache) update(limit enginecore.QuotaPolicyID, state admission.LimitState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,7 +41,7 @@ func (c *limitCache) update(limit enginecore.QuotaPolicyID, state admission.Limi
 	}
 }
 
-// isContended reports whether an execution waits for one of the permits.
+// isContended reports whether an execution waits for one of the permits, by the last reported states.
 func (c *limitCache) isContended(returns []admission.PermitReturn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,8 +58,8 @@ func (c *limitCache) isContended(returns []admission.PermitReturn) bool {
 	return false
 }
 
-// rooms returns the lines "<limit> <room>" by which a claim says how many executions it may lease ahead of their permits. unused is
-// how many permits of a limit the worker holds in a pool besides.
+// rooms returns the lines "<limit> <room>" that tell a claim how many executions it may lease before their
+// permits are acquired. unused returns how many further permits of a limit the worker holds in a pool.
 func (c *limitCache) rooms(unused func(enginecore.QuotaPolicyID) int64) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,41 +10,46 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// outcomeKind is what the engine is told at the end of an attempt.
+// outcomeKind is the kind of report that ends an attempt.
 type outcomeKind int
 
 const (
-	// outcomeKindDropped: nothing is reported. The engine has ended the execution, or the lease is lost.
+	// outcomeKindDropped: nothing is reported, because the engine has ended the execution or the lease is
+	// lost.
 	outcomeKindDropped outcomeKind = iota
-	// outcomeKindCompleted: the function has returned a result.
+	// outcomeKindCompleted: the function returned a result.
 	outcomeKindCompleted
-	// outcomeKindFailed: the attempt has failed; the engine decides by the stored policy whether another one follows.
+	// outcomeKindFailed: the attempt failed; the engine decides by the stored policy whether another one
+	// follows.
 	outcomeKindFailed
 	// outcomeKindSuspended: the execution waits for signals.
 	outcomeKindSuspended
-	// outcomeKindAwaitsChild: the execution waits for a run of its own.
+	// outcomeKindAwaitsChild: the execution waits for its child run.
 	outcomeKindAwaitsChild
-	// outcomeKindReleased: the execution goes back unfinished; its attempt goes on with another worker.
+	// outcomeKindReleased: the execution is returned without its end, and another worker continues the
+	// attempt.
 	outcomeKindReleased
 )
 
-// attemptOutcome is how an attempt has ended.
+// attemptOutcome describes how an attempt ended.
 type attemptOutcome struct {
 	kind       outcomeKind
-	result     []byte                      // of one that has completed
-	err        error                       // what the function returned, or why the attempt failed
-	suspension *activitycontext.Suspension // of one that is suspended
-	child      *childWait                  // of one that waits for a run
-	reason     string                      // of one that is released
+	result     []byte                      // set for outcomeKindCompleted
+	err        error                       // error of the function or of the attempt
+	suspension *activitycontext.Suspension // set for outcomeKindSuspended
+	child      *childWait                  // set for outcomeKindAwaitsChild
+	reason     string                      // set for outcomeKindReleased
 }
 
+// reasonStopped is the reason of a release because the worker stops.
 const reasonStopped = "the worker stopped"
 
+// released returns the outcome of an attempt whose execution is returned for a reason.
 func released(reason string) attemptOutcome {
 	return attemptOutcome{kind: outcomeKindReleased, reason: reason}
 }
 
-// outcomeOf says what the engine is to be told of an attempt whose function returned this.
+// outcomeOf settles the attempt and returns the outcome to report for the function's result and error.
 func (t *Task) outcomeOf(result []byte, err error) attemptOutcome {
 	dropped := attemptOutcome{err: err}
 	mayReport := t.settle()
@@ -82,7 +87,7 @@ func (t *Task) outcomeOf(result []byte, err error) attemptOutcome {
 	return attemptOutcome{kind: outcomeKindFailed, err: err}
 }
 
-// spanError is the error of an attempt that its span shows: that a function waits is none.
+// spanError returns the error for the span of the attempt; nil for an attempt that suspended.
 func (o *attemptOutcome) spanError() error {
 	if o.suspension != nil || o.child != nil {
 		return nil
@@ -90,6 +95,7 @@ func (o *attemptOutcome) spanError() error {
 	return o.err
 }
 
+// logFailure logs the failure of the attempt with its category.
 func (t *Task) logFailure(err error) {
 	t.log(slog.LevelWarn, engine.EventAttemptFailed, "attempt failed", slog.Any("error", err), slog.String("category", activity.CategoryOf(err)))
 }

@@ -10,25 +10,28 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// overstay watches whether the function of a task returns when its context has ended. A function that does not keeps its slot,
-// since nothing can end a goroutine from outside.
+// overstay detects a function that does not return after its context has ended. Such a function keeps its
+// slot, since Go cannot end a goroutine from outside.
 type overstay struct {
-	// until is when the context ends by itself, as a time.Duration after the task began; 0 while no function runs.
+	// until is when the context ends by its limits, as a time.Duration after the task began; 0 while no
+	// function runs.
 	until atomic.Int64
-	// noticed is when the context was found ended. Only the goroutine that keeps the leases uses it.
+	// noticed is when CheckOverstay first found the context ended. Only the goroutine of leaseManager.keep
+	// uses it.
 	noticed time.Time
-	// state says whether the function has been reported.
+	// state is one of the states below.
 	state atomic.Int32
 }
 
-// States of an overstay.
+// States of an overstay: none reported, reported and still running, reported and returned.
 const (
 	notOverstayed int32 = iota
 	overstays
 	overstayEnded
 )
 
-// functionBegins notes that the function runs, until the given time at most; zero is no limit.
+// FunctionBegins records that the function runs, and when its context ends by its limits; the zero time is no
+// limit.
 func (t *Task) FunctionBegins(until time.Time) {
 	end := time.Duration(math.MaxInt64)
 	if !until.IsZero() {
@@ -37,12 +40,13 @@ func (t *Task) FunctionBegins(until time.Time) {
 	t.overstay.until.Store(int64(end))
 }
 
-// functionEnded notes that the function has returned, or has ended its goroutine.
+// FunctionEnded records that the function has returned or has ended its goroutine.
 func (t *Task) FunctionEnded() {
 	t.overstay.until.Store(0)
 	t.endOverstay()
 }
 
+// endOverstay ends a reported overstay, once.
 func (t *Task) endOverstay() {
 	if t.overstay.state.Load() == overstays && t.overstay.state.CompareAndSwap(overstays, overstayEnded) {
 		t.run.Worker.Counts.Overstaying.Add(-1)
@@ -50,7 +54,8 @@ func (t *Task) endOverstay() {
 	}
 }
 
-// checkOverstay warns, once, when the function has not returned for so long after its context had ended.
+// CheckOverstay logs a warning and counts an overstay, once for each task, when the function has not returned
+// for patience after its context ended.
 func (t *Task) CheckOverstay(now time.Time, patience time.Duration) {
 	o := &t.overstay
 	until := time.Duration(o.until.Load())
@@ -70,11 +75,12 @@ func (t *Task) CheckOverstay(now time.Time, patience time.Duration) {
 	t.log(slog.LevelWarn, engine.EventOverstays, "a function has not returned though its context has ended, it keeps its slot",
 		slog.String("activity", t.claimed.Kind), slog.Any("cause", t.CauseOfEnd(until)), slog.Duration("for", now.Sub(o.noticed)))
 	if o.until.Load() == 0 {
-		t.endOverstay() // it has returned meanwhile, and may not have seen that it was reported
+		t.endOverstay() // the function returned meanwhile and may have missed the state
 	}
 }
 
-// causeOfEnd is why the context of a function has ended that could run until the given time after the task began.
+// CauseOfEnd returns why the context of the function has ended: the cause of the task's context, or the limit
+// that is due at until, a time.Duration after the task began.
 func (t *Task) CauseOfEnd(until time.Duration) error {
 	if cause := context.Cause(t.ctx); cause != nil {
 		return cause
@@ -85,7 +91,7 @@ func (t *Task) CauseOfEnd(until time.Duration) error {
 	return engine.ErrStartToClose
 }
 
-// checkOverstays looks at all functions of the worker.
+// checkOverstays checks the functions of all tasks, including former ones.
 func (b *leaseManager) checkOverstays() {
 	now := time.Now()
 	for _, tasks := range b.snapshot() {

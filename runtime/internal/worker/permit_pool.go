@@ -13,17 +13,18 @@ import (
 )
 
 const (
-	// poolReportDelay is how often a worker reports on a pool in which it starts executions, and for how long it keeps permits in
-	// it that it does not use.
+	// poolReportDelay is the interval of reports on a pool in which the worker starts executions, and the
+	// time for which the pool keeps unused permits.
 	poolReportDelay = 20 * time.Millisecond
-	// poolFresh is for how long after its last report a worker starts executions in a pool without another one. It is far less
-	// than the time after which a keeper takes permits from a pool without reports.
+	// poolFresh is the time after an answered report for which the worker starts executions in a pool without
+	// another report. It is far less than the time after which a keeper takes permits from a pool without
+	// reports.
 	poolFresh = 50 * time.Millisecond
 )
 
-// permitPools are the permits that a worker has acquired in advance, by limit. While a limit has plenty of room, executions reuse
-// them one after the other, so that one call serves many executions. Once its room ends, each permit is returned as soon
-// as it is free.
+// permitPools holds the permits that a worker has acquired in advance, by limit. While a limit has ample
+// room, executions reuse a permit one after the other, so that one call serves many executions. When the room
+// ends, the pool returns each permit as soon as it is free.
 type permitPools struct {
 	run *WorkerRun
 
@@ -31,34 +32,36 @@ type permitPools struct {
 	pools map[enginecore.QuotaPolicyID]*permitPool
 }
 
-// permitPool holds the permits of one limit. Its fields are guarded by the lock of all pools.
+// permitPool holds the permits of one limit. The lock of permitPools guards its fields.
 type permitPool struct {
 	*permitPools
-	wakeup chan struct{} // has a value when a report is due at once
+	wakeup chan struct{} // holds a value if a report is due at once
 	limit  submit.StoredLimit
 	lane   enginecore.LaneID // of the last task
-	users  int               // tasks that hold a permit or wait for one
-	// held is how many permits the engine has granted, used how many of them tasks hold; peak is the most since the last report.
+	users  int               // number of tasks that hold a permit or wait for one
+	// held is the number of permits that the engine has granted, used the number of them that tasks hold,
+	// peak the maximum of used since the last report.
 	held, used, peak int64
 	waiting          []*Task
-	// reportedAt is when the last report was sent that was answered, started whether a task has begun since.
+	// reportedAt is when the last answered report was sent; started is set if a task has begun since.
 	reportedAt time.Time
 	started    bool
-	// scarce is set when the limit has no room beyond what is needed: nothing is kept.
+	// scarce is set if the limit has no further room; the pool then keeps no unused permits.
 	scarce bool
-	// uncertain is set when the engine may have granted permits in a reply that was lost.
+	// uncertain is set if the engine may have granted permits in a reply that was lost.
 	uncertain bool
 	seq       int64
 	running   bool
 }
 
-// accepts reports whether executions under these limits can use a pool. A rate counts every start, so it needs a permit for each;
-// and permits of a worker that is not registered are taken back.
+// accepts reports whether executions under these limits can use a pool. A rate counts every start and
+// therefore needs a permit for each; and keepers take permits back from a worker without a live key.
 func (ps *permitPools) accepts(limits []submit.StoredLimit) bool {
 	return len(limits) == 1 && limits[0].Rate == 0 && ps.run.Leases.known.Load()
 }
 
-// take gives a task a permit, or lets it wait for one. The caller is one of the run's tasks.
+// take gives a task a permit or adds it to the waiting ones; the task receives the result from its permits
+// channel. The caller must run in one of the run's task goroutines.
 func (ps *permitPools) take(t *Task, limit submit.StoredLimit) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -67,7 +70,7 @@ func (ps *permitPools) take(t *Task, limit submit.StoredLimit) {
 		if ps.pools == nil {
 			ps.pools = make(map[enginecore.QuotaPolicyID]*permitPool)
 		}
-		// The reports of an earlier pool of this worker have lower numbers.
+		// The clock makes the sequence numbers higher than those of an earlier pool of this worker.
 		p = &permitPool{permitPools: ps, wakeup: make(chan struct{}, 1), seq: time.Now().UnixMilli()}
 		ps.pools[limit.Quota] = p
 	}
@@ -82,7 +85,7 @@ func (ps *permitPools) take(t *Task, limit submit.StoredLimit) {
 	p.reportIfDue()
 }
 
-// unused is how many permits of a limit are held and not used.
+// unused returns the number of permits of a limit that the worker holds and no task uses.
 func (ps *permitPools) unused(limit enginecore.QuotaPolicyID) int64 {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -93,7 +96,8 @@ func (ps *permitPools) unused(limit enginecore.QuotaPolicyID) int64 {
 	return max(0, p.held-p.used)
 }
 
-// leave ends the use by a task, which may have got no permit. The caller is that task.
+// leave ends the use of the pool by a task. permitted reports whether the task got a permit. The task itself
+// is the caller.
 func (p *permitPool) leave(permitted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +116,8 @@ func (p *permitPool) grant(t *Task) {
 	t.permits <- true
 }
 
-// reportIfDue starts the report loop, or wakes it when a report is due at once. It needs the lock.
+// reportIfDue starts the report loop if a report is due, or wakes it if one is due at once. It needs the
+// lock.
 func (p *permitPool) reportIfDue() {
 	wait := p.untilReport()
 	switch {
@@ -126,7 +131,8 @@ func (p *permitPool) reportIfDue() {
 	}
 }
 
-// untilReport is the time until a report is due; negative when there is nothing to report. It needs the lock.
+// untilReport returns the time until a report is due; negative if there is nothing to report. It needs the
+// lock.
 func (p *permitPool) untilReport() time.Duration {
 	unused := p.held > p.used
 	switch {
@@ -138,14 +144,15 @@ func (p *permitPool) untilReport() time.Duration {
 	return -1
 }
 
-// forget drops a pool without users and permits. It needs the lock.
+// forget removes a pool without users and permits. It needs the lock.
 func (p *permitPool) forget() {
 	if p.users == 0 && p.held == 0 {
 		delete(p.pools, p.limit.Quota)
 	}
 }
 
-// next returns the time until the next report; over means that there is none and the loop ends.
+// next returns the time until the next report. over is true if there is nothing to report, which ends the
+// loop.
 func (p *permitPool) next() (wait time.Duration, over bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,7 +164,7 @@ func (p *permitPool) next() (wait time.Duration, over bool) {
 	return wait, false
 }
 
-// reportLoop reports on the pool until there is nothing to report.
+// reportLoop sends reports until there is nothing to report.
 func (p *permitPool) reportLoop() {
 	for {
 		wait, over := p.next()
@@ -177,20 +184,20 @@ func (p *permitPool) reportLoop() {
 	}
 }
 
-// poolReport is what the engine is told about a pool: how many permits the worker wants, and how many of them its tasks need.
+// poolReport is one report on a pool: how many permits the worker wants, and how many of them its tasks need.
 type poolReport struct {
 	enginerpc.HoldPlacesCall
 	limit   submit.StoredLimit
 	lane    enginecore.LaneID
-	waiting int // tasks that wait for a permit and are counted
+	waiting int // waiting tasks that the report counts
 	freed   int // permits that no task needs
 }
 
-// nextReport makes the next report.
+// nextReport returns the next report and begins a new reporting interval.
 func (p *permitPool) nextReport() poolReport {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// A malformed id is refused by the call itself.
+	// The call itself refuses a malformed id.
 	partition, _ := p.run.core.Partitioning().QuotaPartition(p.limit.Quota)
 	p.seq++
 	needed := p.used + int64(len(p.waiting))
@@ -211,8 +218,8 @@ func (p *permitPool) nextReport() poolReport {
 	return r
 }
 
-// report sends the next report, tells the waiting tasks the result, and starts executions that got the permits which the pool
-// gave back. It reports whether the engine has answered.
+// report sends the next report, sends the waiting tasks the result, and starts executions that were granted
+// the returned permits. It reports whether the engine replied.
 func (p *permitPool) report() bool {
 	sent := p.nextReport()
 	run := p.run
@@ -224,12 +231,12 @@ func (p *permitPool) report() bool {
 			engine.EventLimitsFailed.Attr(), slog.String("limit", sent.Name), slog.Any("error", err))
 	}
 	p.update(sent, sentAt, reply, err)
-	run.limits.update(sent.QuotaPolicyID, admission.LimitState{Contended: reply.Crowded, Room: reply.Room}) // zero when there is no answer
+	run.limits.update(sent.QuotaPolicyID, admission.LimitState{Contended: reply.Crowded, Room: reply.Room}) // zero without a reply
 	if err != nil || len(reply.Granted) == 0 {
 		run.queue.Restore(slots)
 		return err == nil
 	}
-	// The next report does not wait until these executions have been told.
+	// The next report does not wait for the admission of these executions.
 	run.tasks.Go(func() {
 		by := runClaimant{run, sent.lane}
 		tasks := by.tasks(admission.Admitter{Session: run.Session}.Deliver(run.Base, sent.limit, reply.Granted, by, slots))
@@ -239,12 +246,13 @@ func (p *permitPool) report() bool {
 	return true
 }
 
-// update takes in the reply to a report. Tasks that were counted in it get a permit, or learn that they get none.
+// update applies the reply to a report. Each waiting task that the report counted receives whether it got a
+// permit.
 func (p *permitPool) update(sent poolReport, sentAt time.Time, reply enginerpc.HoldPlacesReply, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		// Once the worker stops, a keeper sees to what it holds.
+		// After the worker has stopped, a keeper returns the permits of the pool.
 		p.uncertain = !p.run.queue.IsClosed()
 	} else {
 		p.uncertain, p.reportedAt, p.held, p.scarce = false, sentAt, reply.Held, reply.Room == 0
@@ -256,7 +264,7 @@ func (p *permitPool) update(sent poolReport, sentAt time.Time, reply enginerpc.H
 		waiting--
 	}
 	if err == nil && reply.LastSeq > sent.Seq {
-		p.seq = reply.LastSeq // the report came too late, the next one counts
+		p.seq = reply.LastSeq // the engine has seen a later report; the next one counts
 		return
 	}
 	for ; waiting > 0; waiting-- {

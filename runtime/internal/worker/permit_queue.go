@@ -7,18 +7,20 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 )
 
-// permitQueue acquires permits for tasks that were leased ahead of them and do not qualify for a pool. One call at a time is
-// in flight for the first limit of each task; tasks that come meanwhile share the next one.
+// permitQueue acquires permits for tasks that were leased before their permits and do not qualify for a pool.
+// For the first limit of each task, one call at a time is in flight; tasks that arrive meanwhile share the
+// next one.
 type permitQueue struct {
 	run *WorkerRun
 
 	mu sync.Mutex
-	// waiting holds the tasks behind the call that is in flight for a limit.
+	// waiting holds the tasks behind the call that is in flight for a limit. mu guards it.
 	waiting map[enginecore.QuotaPolicyID][]*Task
 }
 
-// acquire acquires the permits of those tasks that were leased ahead of them and have not requested any yet, from a pool or through
-// the queue. Each task learns the result from its permits channel. The caller is one of the run's tasks.
+// acquire requests the permits of those tasks that were leased before their permits and have not requested
+// any, from a pool or through the queue. Each task receives the result from its permits channel. The caller
+// must run in one of the run's task goroutines.
 func (q *permitQueue) acquire(tasks ...*Task) {
 	var idle []enginecore.QuotaPolicyID
 	q.mu.Lock()
@@ -52,7 +54,7 @@ func (q *permitQueue) acquire(tasks ...*Task) {
 	}
 }
 
-// sendAll sends calls until no task waits behind the limit.
+// sendAll sends calls until no task waits for the limit.
 func (q *permitQueue) sendAll(limit enginecore.QuotaPolicyID) {
 	for {
 		q.mu.Lock()
@@ -69,7 +71,7 @@ func (q *permitQueue) sendAll(limit enginecore.QuotaPolicyID) {
 	}
 }
 
-// send acquires the permits of some tasks and tells each the result.
+// send acquires the permits of tasks and sends each of them the result.
 func (q *permitQueue) send(tasks []*Task) {
 	needed := make([]admission.PermitReturn, len(tasks))
 	for i, t := range tasks {
@@ -79,7 +81,8 @@ func (q *permitQueue) send(tasks []*Task) {
 	admission.Admitter{Session: q.run.Session}.Acquire(q.run.Base, needed, by, func(i int, all bool) { tasks[i].permits <- all })
 }
 
-// awaitPermits waits until a task that was leased ahead of its permits got them, and reports whether it did.
+// awaitPermits waits for the permits of a task that was leased before them, and reports whether the task has
+// all of them.
 func (t *Task) awaitPermits() bool {
 	if !admission.IsLeasedAhead(&t.claimed) {
 		return true
@@ -89,7 +92,7 @@ func (t *Task) awaitPermits() bool {
 	return t.permitted
 }
 
-// returnReason is the reason noted for a task that is given back before it ran.
+// returnReason returns the reason for releasing a task that has not run.
 func returnReason(permitted bool) string {
 	if !permitted {
 		return "its limit has no room"

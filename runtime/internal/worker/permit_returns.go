@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// maxReturnFlushes bounds the goroutines that return permits at a time.
+	// maxReturnFlushes bounds the goroutines that return permits.
 	maxReturnFlushes = 4
-	// returnDelay is how long a permit is kept for which no execution waits.
+	// returnDelay is the time for which a permit is kept while no execution waits for it.
 	returnDelay = 5 * time.Millisecond
-	// maxReturns bounds the permits that are returned or acquired in one go.
+	// maxReturns bounds the permits that one pass returns or acquires.
 	maxReturns = 256
 )
 
-// permitReturns collects the permits of attempts that have ended. While an execution waits for one of them, they are returned at
-// once, those of attempts that end meanwhile together. Else they are returned after returnDelay, or along with the next request to
-// their limit.
+// permitReturns collects the permits of attempts that have ended. While an execution waits for one of them,
+// they are returned at once, together with those of attempts that end meanwhile. Otherwise they are returned
+// after returnDelay, or with the next request to their limit. mu guards the other fields.
 type permitReturns struct {
 	mu      sync.Mutex
 	pending []admission.PermitReturn
-	lane    enginecore.LaneID // of the last one, for which executions are leased in exchange
-	flushes int               // running
+	lane    enginecore.LaneID // lane of the last attempt, for which executions are leased in exchange
+	flushes int               // number of running flushReturns
 }
 
-// takeFor removes and returns permits that go back to one limit and to no other.
+// takeFor removes and returns pending permits that belong to one limit and to no other, at most maxReturns.
 func (r *permitReturns) takeFor(limit enginecore.QuotaPolicyID) []admission.PermitReturn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,21 +44,23 @@ func (r *permitReturns) takeFor(limit enginecore.QuotaPolicyID) []admission.Perm
 	return taken
 }
 
-// releasePermits returns the permits of an attempt that has ended.
+// releasePermits returns the permits of an attempt that has ended, in the background.
 func (s *WorkerRun) releasePermits(t *Task) {
 	s.noteReturn(t)
 	s.returns.mu.Lock()
 	defer s.returns.mu.Unlock()
-	// While an execution waits, a permit does not wait for the return of another one, which may take some calls.
+	// While an execution waits, a permit is not delayed by the return of another one, which may take several
+	// calls.
 	flushes := s.returns.flushes
 	if len(s.returns.pending) > 0 && (flushes == 0 || flushes < maxReturnFlushes && s.limits.isContended(s.returns.pending)) {
 		s.returns.flushes++
-		// What the flush leases counts when the worker stops. The caller is one of the tasks, so none has stopped waiting.
+		// The run waits for the flush when it stops, as for tasks. The caller is one of the tasks, so the run
+		// still waits.
 		s.tasks.Go(s.flushReturns)
 	}
 }
 
-// noteReturn adds the permits of an attempt that has ended to those to be returned, once.
+// noteReturn adds the permits of an attempt that has ended to the pending ones, once for each task.
 func (s *WorkerRun) noteReturn(t *Task) {
 	if t.permitsReturned {
 		return
@@ -81,7 +83,7 @@ func (s *WorkerRun) noteReturn(t *Task) {
 	s.returns.lane = t.shard.Lane
 }
 
-// flushReturns returns permits until none is pending, and starts what is leased in exchange.
+// flushReturns returns permits until none is pending, and starts the executions that are leased in exchange.
 func (s *WorkerRun) flushReturns() {
 	for {
 		s.returns.mu.Lock()

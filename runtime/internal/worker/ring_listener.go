@@ -12,19 +12,22 @@ import (
 )
 
 const (
-	// ringSettle is how long a worker waits for further changes of its peers before it subscribes to other slots of the wake ring.
+	// ringSettle is the time for which a worker waits for further changes of its peers before it subscribes
+	// to other slots of the wake ring.
 	ringSettle = 300 * time.Millisecond
-	// ringLinger is for how long it stays subscribed to slots that it gave up, until those that own them now are.
+	// ringLinger is the time for which a worker stays subscribed to slots that it has given up, so that their
+	// new owners can subscribe.
 	ringLinger = time.Second
 )
 
-// ringSlot is a slot of the wake ring of a lane.
+// ringSlot is one slot of the wake ring of a lane.
 type ringSlot struct {
 	lane enginecore.LaneID
 	slot int
 }
 
-// listenToRing subscribes to the slots of this worker in the wake rings of its lanes, which change with its peers, until ctx ends.
+// listenToRing subscribes to this worker's slots of the wake rings of its lanes until ctx ends. The slots
+// change with the worker's peers.
 func (s *WorkerRun) listenToRing(ctx context.Context) {
 	var held map[string]ringSlot
 	leave := func() {}
@@ -49,7 +52,7 @@ func (s *WorkerRun) listenToRing(ctx context.Context) {
 	}
 }
 
-// ringChannels returns the slots to which this worker listens, by their channels.
+// ringChannels returns this worker's slots by their channels.
 func (s *WorkerRun) ringChannels() map[string]ringSlot {
 	slots := make(map[string]ringSlot)
 	for _, lane := range s.lanes() {
@@ -60,7 +63,8 @@ func (s *WorkerRun) ringChannels() map[string]ringSlot {
 	return slots
 }
 
-// subscribeRing listens to channels until ctx ends. It returns when it is subscribed; false when ctx ended before.
+// subscribeRing listens to the channels of slots until ctx ends. It returns true when it is subscribed, false
+// if ctx ended before.
 func (s *WorkerRun) subscribeRing(ctx context.Context, slots map[string]ringSlot) bool {
 	if len(slots) == 0 {
 		return ctx.Err() == nil

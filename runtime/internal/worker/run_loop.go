@@ -17,50 +17,55 @@ import (
 )
 
 const (
-	// stopPatience is how long functions get to return after their context ended at a stop.
+	// stopPatience is the time for functions to return after their contexts ended because the worker stops.
 	stopPatience = 2 * time.Second
 )
 
-// workerRun is one run of a worker.
+// WorkerRun is one run of a worker: its dispatch loop, its tasks and their leases, and the goroutines that
+// serve them. NewWorkerRun makes one, Worker.Run runs it once.
 type WorkerRun struct {
+	// Worker is the worker that runs, Session its connection to the engine.
 	Worker  *Worker
 	Session *engine.Session
 	core    *enginerpc.Conn
-	request enginerpc.ClaimRequest // without claim id, lane and count
+	request enginerpc.ClaimRequest // of all claims; without claim id, lane and count
 	queue   *dispatch.DispatchQueue
 	peers   *dispatch.PeerSet
-	// answering is set while an answer to newcomers is under way.
+	// answering is set while an announcement to new peers is pending.
 	answering atomic.Bool
-	// left is set when the worker takes no more work.
+	// left is set when the worker claims no more work.
 	left          atomic.Bool
-	ringListeners sync.WaitGroup // goroutines that hear places of the rota
-	Leases        *leaseManager
-	// completer reports how executions end.
+	ringListeners sync.WaitGroup // goroutines that listen to slots of the wake ring
+	// Leases renews the leases of the run's tasks; nil before the run begins.
+	Leases *leaseManager
+	// Completer reports how executions end; nil before the run begins.
 	Completer *completer
 	plans     submit.PlanCache
-	// base carries the values of Run's context but does not end with it.
+	// Base has the values of the context of Run, but does not end with it.
 	Base  context.Context
-	tasks sync.WaitGroup // executions and claims
+	tasks sync.WaitGroup // goroutines of tasks, claims and permits
 	drain drainer
-	// background runs what messages ask for.
+	// background runs calls that messages and replies trigger.
 	background backgroundTasks
 	returns    permitReturns
 	limits     limitCache
 	permits    permitQueue
 	pools      permitPools
-	// mayChoose is set when one server has all partitions, so that it can choose which one a claim visits.
+	// mayChoose is set if one server has all partitions, so that it can choose which of them a claim takes
+	// work from.
 	mayChoose bool
-	// budgets takes what is used of budgets.
+	// budgets sends what activities use of budgets.
 	budgets *budgetBatcher
 }
 
-// backgroundTasks are goroutines that messages start, which may come until the last moment.
+// backgroundTasks are goroutines that can be started until finish is called. The zero value is ready.
 type backgroundTasks struct {
 	mu      sync.Mutex
 	over    bool
 	running sync.WaitGroup
 }
 
+// start runs a function in a goroutine, unless finish was called.
 func (e *backgroundTasks) start(do func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,7 +74,7 @@ func (e *backgroundTasks) start(do func()) {
 	}
 }
 
-// finish waits for what runs; nothing is started any more.
+// finish waits for the running goroutines; start starts none from now on.
 func (e *backgroundTasks) finish() {
 	e.mu.Lock()
 	e.over = true
@@ -77,6 +82,7 @@ func (e *backgroundTasks) finish() {
 	e.running.Wait()
 }
 
+// NewWorkerRun returns a run of a worker. Its leases, permits and completer are set when it begins.
 func NewWorkerRun(w *Worker) *WorkerRun {
 	return &WorkerRun{
 		Worker: w, Session: w.session, core: w.session.Core, queue: dispatch.NewDispatchQueue(w.Config.Slots), peers: dispatch.NewPeerSet(w.Instance),
@@ -89,6 +95,8 @@ func NewWorkerRun(w *Worker) *WorkerRun {
 	}
 }
 
+// run claims and runs executions until ctx ends or the engine no longer serves this program. Then it waits
+// for the tasks and ends the goroutines of the run. It returns nil after a clean stop.
 func (s *WorkerRun) run(ctx context.Context) error {
 	s.Base = context.WithoutCancel(ctx)
 	ctx, release := s.Session.WhileServed(ctx)
@@ -146,7 +154,7 @@ func (s *WorkerRun) run(ctx context.Context) error {
 	return err
 }
 
-// newCompleter returns a completer that sends completions one by one.
+// NewCompleter returns a completer that sends completions one by one. It requires Base and Leases.
 func (s *WorkerRun) NewCompleter() *completer {
 	return &completer{session: s.Session, base: s.Base, claimRequest: s.claimRequest, markUncertain: s.Leases.markUncertain}
 }
@@ -169,8 +177,9 @@ func (s *WorkerRun) dispatch(ctx context.Context) {
 	}
 }
 
-// finish lets running functions end within the grace time, then ends their contexts and gives the rest back. When the engine
-// does not serve this program any more, nothing of them can be reported, and their contexts end at once.
+// finish waits for running functions within the grace time, then ends their contexts and releases the
+// executions of those that do not return, which its error names. If the engine no longer serves this program,
+// nothing can be reported, and the contexts end at once.
 func (s *WorkerRun) finish() error {
 	done := make(chan struct{})
 	go func() {
@@ -196,6 +205,7 @@ func (s *WorkerRun) finish() error {
 	return fmt.Errorf("worker: gave back what still runs after its context ended: %s", strings.Join(names, ", "))
 }
 
+// waitFor reports whether done is closed within limit.
 func waitFor(done <-chan struct{}, limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

@@ -13,11 +13,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// maxHandoffTime bounds for how long a slot may run executions of one lane and partition in a row while others wait. Short ones are worth
-// more than a few in a row, since each that is not handed on costs a claim; after a long one, the others come first.
+// maxHandoffTime bounds the time for which a slot runs executions of one shard in a row while other shards
+// wait. Short executions gain from many in a row, since each that is not handed off costs a claim; after a
+// long one, the other shards come first.
 const maxHandoffTime = 20 * time.Millisecond
 
-// tasksOf makes tasks of executions that were leased by a call sent at a time.
+// tasksOf returns a task for each execution that was leased by a call sent at sentAt.
 func (s *WorkerRun) tasksOf(at dispatch.LaneShard, leased []enginerpc.ClaimedExecution, sentAt time.Time) []*Task {
 	tasks := make([]*Task, len(leased))
 	for i, claimed := range leased {
@@ -26,15 +27,16 @@ func (s *WorkerRun) tasksOf(at dispatch.LaneShard, leased []enginerpc.ClaimedExe
 	return tasks
 }
 
-// work occupies a slot: it runs a task and those that come with the replies to its reports, then frees the slot.
+// work uses one slot: it runs a task and those that come with the replies to its reports, then frees the
+// slot.
 func (s *WorkerRun) work(t *Task) {
 	until := time.Now().Add(maxHandoffTime)
 	wantNext := func() bool {
 		return !s.Worker.Config.Through && (time.Now().Before(until) || !s.queue.HasWaiting()) && !s.queue.IsClosed()
 	}
 	var ended *Task
-	// A function may end its goroutine, so this is deferred. The slot is free before others learn of the places, so that this
-	// worker can take one.
+	// A function can end its goroutine, so this is deferred. The slot is freed before the permits are
+	// returned, so that this worker can lease an execution that gets one of them.
 	defer func() {
 		s.queue.ReleaseSlot()
 		s.releasePermits(ended)
@@ -48,8 +50,8 @@ func (s *WorkerRun) work(t *Task) {
 	}
 }
 
-// runTask runs a task until its attempt is over, reports that, and returns the next task for the slot, if there is one. wantNext
-// tells then whether it is wanted.
+// RunTask runs a task until its attempt has ended, reports the end, and returns the next task for the slot,
+// or nil. wantNext is called when the function has returned and reports whether a next task is wanted.
 func (s *WorkerRun) RunTask(t *Task, wantNext func() bool) *Task {
 	defer t.Cancel(nil)
 	held := s.Leases.add(t)
@@ -61,7 +63,7 @@ func (s *WorkerRun) RunTask(t *Task, wantNext func() bool) *Task {
 	}
 	ctx, span := t.startSpan()
 	defer func() {
-		// Nothing can bring a goroutine back that a function has ended, but what is deferred still runs.
+		// A function has ended the goroutine. Only deferred calls still run.
 		if t.exited != nil {
 			t.finishUp()
 			s.report(t, t.outcomeOf(nil, t.exited), 0)
@@ -82,7 +84,8 @@ func (s *WorkerRun) RunTask(t *Task, wantNext func() bool) *Task {
 	}
 }
 
-// mayBegin reports whether the function of a task is to run. Otherwise the execution is released, unless the engine has ended it.
+// mayBegin reports whether the function of a task is to run. If not, mayBegin releases the execution unless
+// the engine has ended it. held reports whether the lease manager has the task.
 func (s *WorkerRun) mayBegin(t *Task, held bool) bool {
 	placed := t.awaitPermits()
 	switch {
@@ -101,6 +104,7 @@ func (s *WorkerRun) mayBegin(t *Task, held bool) bool {
 	return false
 }
 
+// startSpan starts the span of the attempt.
 func (t *Task) startSpan() (context.Context, trace.Span) {
 	return t.run.Session.Telemetry.Tracer.Start(t.ctx, "flowfabric.activity "+t.claimed.Kind,
 		t.run.Session.Telemetry.Consumer, trace.WithAttributes(
@@ -108,7 +112,8 @@ func (t *Task) startSpan() (context.Context, trace.Span) {
 			attribute.String("flowfabric.node", t.claimed.Node), attribute.Int("flowfabric.attempt", int(t.claimed.AttemptIndex)+1)))
 }
 
-// report reports the end of an attempt. What cannot wait for signals as it asks fails instead.
+// report reports the end of an attempt. If the engine refuses to suspend the execution, the attempt fails
+// instead.
 func (s *WorkerRun) report(t *Task, ended attemptOutcome, slots int) report {
 	reported := s.Completer.report(&t.lease, ended, slots)
 	t.reported(ended.kind, &reported)
@@ -119,7 +124,8 @@ func (s *WorkerRun) report(t *Task, ended attemptOutcome, slots int) report {
 	return s.report(t, attemptOutcome{kind: outcomeKindFailed, err: reported.refused}, 0)
 }
 
-// resume reports whether the function of a task is to run again, with what its wait has brought, unless the attempt is to end anyway.
+// resume reports whether the function of a task runs again, with the result of its wait. If its context has
+// ended meanwhile, it does not; resume then releases the execution if the worker stops.
 func (s *WorkerRun) resume(t *Task, ended attemptOutcome, brought []byte) bool {
 	if ended.suspension != nil {
 		t.journal.put(awaitEntry+ended.suspension.Step, brought)
@@ -131,7 +137,8 @@ func (s *WorkerRun) resume(t *Task, ended attemptOutcome, brought []byte) bool {
 	return again
 }
 
-// next returns the task that follows in the slot of one that is over, and sees to whatever else came with the reply to its report.
+// next returns the task that follows in the slot of a finished one, and starts what else the reply to its
+// report requires: draining, returning surplus executions and admitting spare candidates.
 func (s *WorkerRun) next(over *Task, h handoff) *Task {
 	at := over.shard
 	if h.more {

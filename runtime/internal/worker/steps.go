@@ -17,25 +17,27 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// Names of journal entries begin with what they are of.
+// Prefixes of the names of journal entries: results of steps, and results of waits.
 const (
 	onceEntry  = "once:"
 	awaitEntry = "await:"
 )
 
-// Marks at the beginning of what a wait has brought.
+// Marks at the beginning of the stored result of a wait: one payload, a list of signals, a timeout.
 const (
 	markPayload  = 'v'
 	markList     = 'l'
 	markTimedOut = 't'
 )
 
-// journal is what an execution's steps and waits have brought, by entry.
+// journal holds the recorded results of an execution's steps and waits, by entry name. The zero value is
+// empty and ready.
 type journal struct {
 	mu      sync.Mutex
 	entries map[string][]byte
 }
 
+// get returns the value of an entry and reports whether there is one.
 func (j *journal) get(entry string) ([]byte, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -43,6 +45,7 @@ func (j *journal) get(entry string) ([]byte, bool) {
 	return data, ok
 }
 
+// put adds or replaces an entry.
 func (j *journal) put(entry string, data []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -52,7 +55,8 @@ func (j *journal) put(entry string, data []byte) {
 	j.entries[entry] = data
 }
 
-// readJournal reads what was too large to come with the claim.
+// readJournal fills the journal from the claim, and from the engine if the journal was too large for the
+// claim.
 func (t *Task) readJournal(ctx context.Context) error {
 	for _, entry := range t.claimed.Journal {
 		t.journal.put(entry.Name, entry.Value)
@@ -75,7 +79,7 @@ func (t *Task) readJournal(ctx context.Context) error {
 	}
 }
 
-// stepCounts numbers the steps of one call of a function.
+// stepCounts counts the steps of one call of a function, by kind and name.
 type stepCounts struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -132,8 +136,9 @@ func (e *execution) Await(_ context.Context, step string, wait activitycontext.W
 	return activitycontext.Awaited{}, s
 }
 
-// decodeAwaited reads the journal's entry of a wait. An operator may have given the payload of one signal to a wait for
-// several, or the function may ask in another way than when it began to wait.
+// decodeAwaited decodes the journal entry of a wait. It fails if the entry has one payload and the function
+// collects a list, or the other way round: an operator can set either, and the code can have changed since
+// the wait began.
 func decodeAwaited(stored []byte, collect bool) (activitycontext.Awaited, error) {
 	if len(stored) == 0 {
 		return activitycontext.Awaited{}, fmt.Errorf("the record of the wait is empty")
@@ -181,7 +186,7 @@ func (e *execution) Emit(ctx context.Context, frame activitycontext.Frame) error
 
 var _ activitycontext.Steps = (*execution)(nil)
 
-// requireWaits refuses steps and waits in contract mode, where nothing keeps them.
+// requireWaits returns engine.ErrNotInContract in contract mode, where no function stores steps and waits.
 func (t *Task) requireWaits() error {
 	if !engine.Has[engine.WaitStore](t.run.Session.Backend) {
 		return activity.NonRetryable(fmt.Errorf("%w: steps and waits", engine.ErrNotInContract))
@@ -189,7 +194,7 @@ func (t *Task) requireWaits() error {
 	return nil
 }
 
-// stepError is what a function gets when the engine did not record its step.
+// stepError returns the error that a function gets if the engine did not record its step.
 func stepError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

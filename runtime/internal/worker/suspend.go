@@ -8,14 +8,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
 
-// suspensionIn is the request to suspend that is in an error, nil when there is none.
+// suspensionIn returns the suspension in an error's chain, nil if there is none.
 func suspensionIn(err error) *activitycontext.Suspension {
 	s, _ := errors.AsType[*activitycontext.Suspension](err)
 	return s
 }
 
-// checkSuspension tells of a function that was told to return the error of Await and returned something else. It would
-// have gone on as if the signal had come.
+// checkSuspension returns activity.ErrAwaitIgnored if Await returned a suspension to the function and the
+// function did not return it. Such a function would have continued as if the signal had arrived.
 func (e *execution) checkSuspension(err error) error {
 	waiting := e.waiting.Load()
 	if waiting == nil || suspensionIn(err) != nil {

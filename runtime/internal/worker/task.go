@@ -14,39 +14,46 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// task is one leased execution in a worker, from the reply that leased it to the report of its end.
+// Task is one leased execution in a worker, from the reply that leased it to the report of its end. NewTask
+// makes one.
 type Task struct {
 	lease
 	run *WorkerRun
 
-	ctx    context.Context
+	ctx context.Context
+	// Cancel ends the context of the function with a cause.
 	Cancel context.CancelCauseFunc
 
 	lastBeat atomic.Pointer[time.Time]
-	// lastProgress is when progress was recorded last; nil before.
+	// lastProgress is when progress was last recorded; nil before the first time.
 	lastProgress atomic.Pointer[time.Time]
-	// reportingProgress is full while a report is under way. It is there once lastProgress is, thanks to firstProgress.
+	// reportingProgress holds a value while a progress report is in flight. It is set before lastProgress, by
+	// firstProgress.
 	reportingProgress chan struct{}
 	firstProgress     sync.Once
-	Settled           atomic.Bool // somebody has reported, or must report, how the attempt ended
-	// journal is what the execution's steps and waits have brought.
+	Settled           atomic.Bool // set by the goroutine that reports the end of the attempt, or drops it
+	// journal holds the results of the execution's steps and waits.
 	journal journal
-	// outcomeUnknown is set when the engine may not know that the attempt is over, so that its admissions are not given back.
+	// OutcomeUnknown is set if the engine may not know that the attempt has ended, so that its permits are
+	// not returned.
 	OutcomeUnknown atomic.Bool
-	// frames sends what the function emits; nil before it emits something.
+	// frames sends the frames that the function emits; nil before the first one.
 	frames atomic.Pointer[emitter]
 	usage  budgetUse
-	// exited is how an attempt ended whose function ended its goroutine; nil for others.
+	// exited is the error of an attempt whose function ended its goroutine; nil for others.
 	exited   error
 	overstay overstay
-	// places tells whether the execution has got its places; nil when nobody has asked for them.
+	// permits receives whether the execution has got its permits; nil if they were not requested.
 	permits chan bool
-	// placed tells that it has, by its own asking; pool is where its permit comes from, if from one.
+	// permitted is set if the task got its permits by its own request; pool is the pool of its permit, nil if
+	// it has none.
 	permitted       bool
 	pool            *permitPool
-	permitsReturned bool // its permits are on their way back
+	permitsReturned bool // set by noteReturn, so that permits are returned once
 }
 
+// NewTask returns the task of an execution that a call sent at sentAt has leased from a shard. Its context is
+// derived from the Base of the run. The caller calls Cancel when the attempt has ended.
 func NewTask(s *WorkerRun, from dispatch.LaneShard, claimed enginerpc.ClaimedExecution, sentAt time.Time) *Task {
 	t := &Task{lease: lease{shard: from, claimed: claimed, Begun: time.Now()}, run: s}
 	t.ctx, t.Cancel = context.WithCancelCause(engine.ExtractTrace(s.Base, claimed.TraceContext))
@@ -54,11 +61,12 @@ func NewTask(s *WorkerRun, from dispatch.LaneShard, claimed enginerpc.ClaimedExe
 	return t
 }
 
-// name is how the log calls the task.
+// name returns the name of the task in errors: flow, run id and node.
 func (t *Task) name() string {
 	return fmt.Sprintf("%s/%s/%s", t.claimed.FlowName, t.claimed.RunID, t.claimed.Node)
 }
 
+// log writes a log record with the attributes of the attempt.
 func (t *Task) log(level slog.Level, event engine.LogEvent, message string, attrs ...slog.Attr) {
 	attrs = append(attrs, event.Attr(), slog.String("flow", t.claimed.FlowName), slog.String("run", t.claimed.RunID),
 		slog.String("node", t.claimed.Node), slog.String("execution", string(t.claimed.ExecutionID)),
@@ -66,13 +74,13 @@ func (t *Task) log(level slog.Level, event engine.LogEvent, message string, attr
 	t.run.Session.Logger.LogAttrs(t.ctx, level, "flowfabric: "+message, attrs...)
 }
 
-// ended measures the attempt.
+// ended records the attempt and its outcome as a metric.
 func (t *Task) ended(outcome string) {
 	telemetry := t.run.Session.Telemetry
 	telemetry.Record(t.run.Base, telemetry.Attempts, time.Since(t.Begun), engine.Labels{Key: "activity", Value: t.claimed.Kind, Outcome: outcome})
 }
 
-// unreported is how the log calls an end of which the engine may not know, by its kind.
+// unreported has the log event and message of an end that the engine may not know, by the kind of the end.
 var unreported = map[outcomeKind]struct {
 	event   engine.LogEvent
 	message string
@@ -84,7 +92,7 @@ var unreported = map[outcomeKind]struct {
 	outcomeKindReleased:    {engine.EventReturnFailed, "execution was not given back, its lease runs out instead"},
 }
 
-// reported measures what came of a report of the end of the attempt.
+// reported records metrics of a report of the attempt's end, and logs its error.
 func (t *Task) reported(kind outcomeKind, r *report) {
 	if r.metric != "" {
 		t.ended(r.metric)
@@ -100,26 +108,27 @@ func (t *Task) reported(kind outcomeKind, r *report) {
 	}
 }
 
-// settle reports whether the caller is the one who may report the end of the attempt.
+// settle reports whether the caller is the one that may report the end of the attempt; it returns true once.
 func (t *Task) settle() bool { return t.Settled.CompareAndSwap(false, true) }
 
-// endedByEngine ends the function's context; there is nothing left to report.
+// endedByEngine ends the function's context. The attempt is settled, so that no end is reported.
 func (t *Task) endedByEngine(cause error) {
 	t.settle()
 	t.Cancel(cause)
 }
 
+// extendLease records that a call sent at sentAt has renewed the lease.
 func (t *Task) extendLease(sentAt time.Time) { t.extend(sentAt, t.run.Worker.Config.Lease) }
 
-// reporting is the context of a call that reports for the attempt: it lives as long as the lease does by now.
+// reporting returns the context of a call for the attempt; it ends with the lease as renewed by now.
 func (t *Task) reporting() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(t.run.Base, t.leaseEnd())
 }
 
-// runAgain lets the task run again, unless its context has ended meanwhile: then its execution is to be released if the worker
-// stops, and nothing is to be done otherwise.
+// runAgain reopens a settled task so that its function can run again, unless its context has ended meanwhile.
+// In that case release reports whether the execution is to be released because the worker stops.
 func (t *Task) runAgain() (again, release bool) {
-	// Whoever ended the context meanwhile has left the report to this task.
+	// A goroutine that ended the context while the task was settled left the report to this task.
 	t.Settled.Store(false)
 	if t.ctx.Err() == nil {
 		return true, false

@@ -17,17 +17,19 @@ import (
 )
 
 const (
-	// serverSweep is how often a worker looks into every partition, in case a wake-up was lost. With more workers, each
-	// looks less often, at the least every maxSweep. In a cluster it looks sooner: servers pass messages on to each other
-	// over links that come and go, and who misses one is not told.
+	// serverSweep is the interval at which a worker without peers sweeps all its shards, in case a wake-up
+	// was lost; clusterSweep is that interval on a cluster, whose servers forward messages over links that
+	// can fail without notice. With more peers each worker sweeps less often, but at least every maxSweep.
 	serverSweep  = 15 * time.Second
 	clusterSweep = 5 * time.Second
 	maxSweep     = time.Minute
-	// peersPerSweep more workers make a worker sweep later by another such time.
+	// peersPerSweep is the number of peers that adds one more interval to the time between two sweeps.
 	peersPerSweep = 4
 )
 
-// listen hears where work waits and which executions to stop.
+// listen subscribes to the wake channels of the lanes and to the control channel of this worker until ctx
+// ends. Whenever it is subscribed, it announces the worker and sweeps, which makes up for messages that were
+// lost before.
 func (s *WorkerRun) listen(ctx context.Context) {
 	keys := s.core.Keys()
 	lanes := make(map[string]enginecore.LaneID, len(s.Worker.Config.Lanes))
@@ -55,7 +57,7 @@ func (s *WorkerRun) listen(ctx context.Context) {
 	})
 }
 
-// publishLeaving tells the others that this worker takes no more work.
+// publishLeaving announces to peers that this worker claims no more work.
 func (s *WorkerRun) publishLeaving() {
 	s.left.Store(true)
 	leaving, cancel := context.WithTimeout(s.Base, time.Second)
@@ -63,7 +65,7 @@ func (s *WorkerRun) publishLeaving() {
 	s.publishPresence(leaving, "left")
 }
 
-// lanes are those that the worker serves, each once.
+// lanes returns the lanes that the worker serves, without duplicates.
 func (s *WorkerRun) lanes() []enginecore.LaneID {
 	var list []enginecore.LaneID
 	seen := make(map[string]bool, len(s.Worker.Config.Lanes))
@@ -76,13 +78,16 @@ func (s *WorkerRun) lanes() []enginecore.LaneID {
 	return list
 }
 
-// handleWake handles what is said on a lane's channel, or at a place of its rota, where only work and none are said:
+// handleWake handles a message on the wake channel of a lane, or in a slot of its wake ring. place is that slot, nil
+// for the channel of the lane. Slots carry the messages work and none only:
 //
-//	work <partition> <number>      there is something to claim; the number makes messages differ
-//	none <partition>               all of it has been claimed
-//	aside <partition> <activity>   an execution was set aside, because the worker that met it cannot run the activity
+//	work <partition> <detail>      the shard has executions to claim; in a slot, detail is the time of the message
+//	none <partition>               all of them have been claimed
+//	aside <partition> <activity>   an execution was set aside, because the claiming worker cannot run its activity
 //	here <instance>                a worker serves the lane
-//	left <instance>                it does no more
+//	left <instance>                a worker no longer serves the lane
+//
+// It ignores malformed messages.
 func (s *WorkerRun) handleWake(ctx context.Context, lane enginecore.LaneID, place *int, message string) {
 	verb, rest, _ := strings.Cut(message, " ")
 	switch verb {
@@ -119,14 +124,16 @@ func (s *WorkerRun) handleWake(ctx context.Context, lane enginecore.LaneID, plac
 	}
 }
 
-// broadcastWake tells all workers of a lane what those on duty have not taken.
+// broadcastWake publishes a wake-up to all workers of a lane, after the workers of the slot have not claimed
+// the work.
 func (s *WorkerRun) broadcastWake(ctx context.Context, lane enginecore.LaneID, message string) {
 	client := s.Session.Client
-	// The sweeps make up for what is lost here.
+	// A lost message is made up for by the sweeps.
 	client.Do(ctx, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).Message(message).Build())
 }
 
-// answerNewcomers makes this worker known to newcomers.
+// answerNewcomers announces this worker to new peers, after a random delay; calls during the delay share one
+// announcement.
 func (s *WorkerRun) answerNewcomers(ctx context.Context) {
 	if !s.answering.CompareAndSwap(false, true) {
 		return
@@ -140,7 +147,8 @@ func (s *WorkerRun) answerNewcomers(ctx context.Context) {
 	})
 }
 
-// publishPresence tells the other workers of its lanes that this one is there, or leaves.
+// publishPresence announces to the peers of all lanes that this worker is present ("here") or leaves
+// ("left").
 func (s *WorkerRun) publishPresence(ctx context.Context, verb string) {
 	if verb == "here" && s.left.Load() {
 		return
@@ -151,11 +159,12 @@ func (s *WorkerRun) publishPresence(ctx context.Context, verb string) {
 		messages = append(messages, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).
 			Message(verb+" "+string(s.Worker.Instance)).Build())
 	}
-	// What is lost here is said again soon, or shows by silence.
+	// A lost announcement is repeated soon; a lost leave shows by the missing announcements.
 	client.DoMulti(ctx, messages...)
 }
 
-// handleControl handles "cancel <execution> <lease> <reason>". The lease tells a claim of the execution from a later one.
+// handleControl handles the message "cancel <execution> <lease> <reason>". The lease id distinguishes this
+// claim of the execution from a later one.
 func (s *WorkerRun) handleControl(message string) {
 	words := strings.SplitN(message, " ", 4)
 	if len(words) == 4 && words[0] == "cancel" {
@@ -163,7 +172,7 @@ func (s *WorkerRun) handleControl(message string) {
 	}
 }
 
-// presenceLoop shows presence and sweeps, until ctx ends.
+// presenceLoop announces the worker, removes silent peers and sweeps, until ctx ends.
 func (s *WorkerRun) presenceLoop(ctx context.Context) {
 	present := time.NewTicker(dispatch.PresenceEvery)
 	defer present.Stop()
@@ -190,7 +199,7 @@ func (s *WorkerRun) presenceLoop(ctx context.Context) {
 	}
 }
 
-// pollLoop looks for work of which nobody tells.
+// pollLoop sweeps at a fixed interval until ctx ends, for backends that send no wake-ups for some work.
 func (s *WorkerRun) pollLoop(ctx context.Context, every time.Duration) {
 	for ctx.Err() == nil {
 		engine.Pause(ctx, every)
@@ -198,7 +207,7 @@ func (s *WorkerRun) pollLoop(ctx context.Context, every time.Duration) {
 	}
 }
 
-// sweepEvery is how often a worker sweeps that is alone.
+// sweepEvery returns the interval of sweeps of a worker without peers.
 func (s *WorkerRun) sweepEvery() time.Duration {
 	if s.Worker.Config.Sweep > 0 {
 		return s.Worker.Config.Sweep
@@ -209,14 +218,14 @@ func (s *WorkerRun) sweepEvery() time.Duration {
 	return serverSweep
 }
 
-// sweepTimer tells when a worker sweeps. It is asked every so often, since how many others there are is not known when a worker
-// begins, and changes.
+// sweepTimer decides when a worker sweeps. It is checked at a fixed interval, since the number of peers is
+// unknown when a worker starts, and changes.
 type sweepTimer struct {
-	every time.Duration // between sweeps of one that is alone
+	every time.Duration // interval without peers
 	last  time.Time
 }
 
-// isDue reports whether a worker beside so many others sweeps now.
+// isDue reports whether a worker with a number of peers sweeps now, and records the sweep.
 func (r *sweepTimer) isDue(now time.Time, others int) bool {
 	interval := min(time.Duration(1+others/peersPerSweep)*r.every, max(r.every, maxSweep))
 	if now.Sub(r.last) < interval-r.every/2 {
@@ -226,14 +235,15 @@ func (r *sweepTimer) isDue(now time.Time, others int) bool {
 	return true
 }
 
-// sweep puts every spot on the board that has something to claim.
+// sweep queues every shard that has executions to claim.
 func (s *WorkerRun) sweep(ctx context.Context) {
 	for _, at := range s.laneShardsWith(ctx, s.Session.Backend.Claimable) {
 		s.queue.Add(at)
 	}
 }
 
-// releaseAllBlocked releases everywhere what waits for a worker like this one.
+// releaseAllBlocked makes executions eligible that are blocked until a worker with this worker's activities
+// and capabilities appears, in all shards.
 func (s *WorkerRun) releaseAllBlocked(ctx context.Context) {
 	keys := s.core.Keys()
 	filled := s.laneShardsWith(ctx, func(p enginecore.Partition, lane enginecore.LaneID) []string {
@@ -244,8 +254,8 @@ func (s *WorkerRun) releaseAllBlocked(ctx context.Context) {
 	}
 }
 
-// laneShardsWith lists the shards that have any of the keys. It costs the engine a command for each spot. Those of which it cannot
-// be known are listed, too.
+// laneShardsWith returns the shards that have one of the keys, and those for which the read failed. It costs
+// the engine one command for each shard.
 func (s *WorkerRun) laneShardsWith(ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string) []dispatch.LaneShard {
 	client := s.Session.Client
 	var spots []dispatch.LaneShard
@@ -266,7 +276,8 @@ func (s *WorkerRun) laneShardsWith(ctx context.Context, keysOf func(enginecore.P
 	return filled
 }
 
-// releaseBlocked releases what waits at one spot for a worker like this one, and claims it.
+// releaseBlocked makes executions of one shard eligible that wait for a worker with this worker's activities
+// and capabilities, and queues the shard.
 func (s *WorkerRun) releaseBlocked(ctx context.Context, at dispatch.LaneShard) {
 	for cursor := ""; ; {
 		reply, err := s.Session.Backend.Announce(ctx, enginerpc.AnnounceCall{

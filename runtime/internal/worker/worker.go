@@ -20,16 +20,20 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// worker is what a worker is apart from a run: its configuration, the activities that it knows, and what it has done.
+// Worker is what remains the same for the life of a worker: its configuration, the activities that it can
+// run, and its counters. NewWorker makes one. Its methods are safe for concurrent use; Register precedes Run.
 type Worker struct {
-	session  *engine.Session
+	session *engine.Session
+	// Config holds the options, Instance the id of this worker in the engine, unique for each Worker.
 	Config   WorkerConfig
 	Instance enginecore.WorkerInstanceID
-	fault    error // of the options
+	fault    error // of the options; Register and Run return it
+	// Counts are the counters that metrics report.
 	Counts   workerCounts
 	liveness engine.Liveness
-	// joinKeeper announces a run to the keeper that the workers of a session share, or only to the watch for keepers if the worker is
-	// to have none. leave ends that and returns what went wrong.
+	// JoinKeeper announces a run to the keeper that the workers of a session share or, if keeperless, only to
+	// the watch for missing keepers. The returned leave ends that and returns the error of the keeper. It
+	// must be set before Run.
 	JoinKeeper func(keeperless bool) (leave func() error)
 
 	mu       sync.Mutex
@@ -37,21 +41,35 @@ type Worker struct {
 	running  bool
 }
 
+// WorkerConfig holds the options of a worker. Package runtime sets the defaults and checks the values.
 type WorkerConfig struct {
-	Id           string
-	Slots        int
-	Lanes        []string
+	// Id is the name of the worker, the first part of its instance id.
+	Id string
+	// Slots is the number of functions that run at a time.
+	Slots int
+	// Lanes are the lanes that the worker serves; duplicates are ignored.
+	Lanes []string
+	// Capabilities are what the worker offers to nodes that require some; sorted, without duplicates.
 	Capabilities []string
-	Lease        time.Duration
-	Grace        time.Duration
-	OnBudget     func(context.Context, ReportedBreach)
-	Granter      func(context.Context, admission.GrantRequest) (admission.IssuedGrant, error)
-	Through      bool // grants only
-	// sweep is how often the worker looks into every partition if it is alone; 0 is what suits the engine.
-	Sweep      time.Duration
+	// Lease is the duration of leases, of which a third passes between two renewals.
+	Lease time.Duration
+	// Grace is the time for running functions to return after the context of Run has ended; 0 ends their
+	// contexts at once.
+	Grace time.Duration
+	// OnBudget is called when an activity exceeds a limit of a budget; nil if there is no such function.
+	OnBudget func(context.Context, ReportedBreach)
+	// Granter issues the grants by which the worker claims; used only if Through is set.
+	Granter func(context.Context, admission.GrantRequest) (admission.IssuedGrant, error)
+	Through bool // claim by grants of Granter only
+	// Sweep is the interval at which the worker sweeps all shards if it has no peers; 0 chooses by the kind
+	// of engine.
+	Sweep time.Duration
+	// Keeperless reports whether the worker runs without a keeper beside it.
 	Keeperless bool
 }
 
+// NewWorker returns a worker of a session. fault is an error of the options, which Register and Run return; s
+// may be nil if there is one.
 func NewWorker(s *engine.Session, config WorkerConfig, fault error) *Worker {
 	return &Worker{
 		session: s, Config: config, Instance: enginecore.WorkerInstanceID(config.Id + "-" + uuid.NewString()), fault: fault,
@@ -59,7 +77,8 @@ func NewWorker(s *engine.Session, config WorkerConfig, fault error) *Worker {
 	}
 }
 
-// register adds activities, before run, and reports all faults of them and of the options.
+// Register adds activities, by their names and aliases. It returns all faults of the activities and of the
+// options, joined, and an error after Run has begun.
 func (w *Worker) Register(handlers []activity.Handler) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,12 +109,13 @@ func (w *Worker) Register(handlers []activity.Handler) error {
 	return errors.Join(faults...)
 }
 
-// kinds is the text by which the engine knows what this worker can run.
+// kinds returns the text that tells the engine which activities this worker can run.
 func (w *Worker) kinds() string {
 	return "\n" + strings.Join(w.activities(), "\n") + "\n"
 }
 
-// activities are the names of what the worker knows.
+// activities returns the sorted names of the kinds of nodes that the worker can run, maps and sub-flows
+// included.
 func (w *Worker) activities() []string {
 	names := make([]string, 0, len(w.handlers)+2)
 	names = append(names, submit.MapKind, submit.SubKind)
@@ -106,7 +126,8 @@ func (w *Worker) activities() []string {
 	return names
 }
 
-// run works until ctx ends. A worker runs once.
+// Run claims and runs executions until ctx ends. It can be called once. It returns nil after a clean stop,
+// and the names of functions that did not return in time as an error.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.fault != nil {
 		return fmt.Errorf("worker: %w", w.fault)
@@ -130,7 +151,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return NewWorkerRun(w).run(ctx)
 }
 
-// check reports whether the worker runs, has reached the engine lately, and has a slot that an attempt can use.
+// Check returns nil if the worker runs, has reached the engine within two lease durations, and has a slot
+// that an attempt can use; otherwise an error that names what is missing.
 func (w *Worker) Check() error {
 	if err := w.liveness.Check("worker "+string(w.Instance), 2*w.Config.Lease); err != nil {
 		return err
@@ -138,7 +160,7 @@ func (w *Worker) Check() error {
 	return w.checkSlots()
 }
 
-// checkSlots tells when no function can run any more.
+// checkSlots returns engine.ErrNotReady if functions that do not return hold all slots.
 func (w *Worker) checkSlots() error {
 	if w.Counts.Overstaying.Load() < int64(w.Config.Slots) {
 		return nil
@@ -147,10 +169,14 @@ func (w *Worker) checkSlots() error {
 		w.Instance, engine.ErrNotReady, w.Config.Slots)
 }
 
+// workerCounts are the counters of a worker, read as metrics. Claims counts the calls that claim and
+// EmptyClaims those that leased nothing; Executions counts the started tasks; Overstays counts the functions
+// that CheckOverstay has reported, and Overstaying is how many of them still run.
 type workerCounts struct {
 	Claims, EmptyClaims, Executions, Overstays, Overstaying atomic.Int64
 }
 
+// claimed counts a claim that leased a number of executions.
 func (c *workerCounts) claimed(executions int) {
 	c.Claims.Add(1)
 	if executions == 0 {
