@@ -13,17 +13,19 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// scheduleDraft is a declared and checked schedule.
+// ScheduleDraft is a declared schedule, validated by the caller, for ScheduleRunner.Declare. All fields but Paused
+// and Reason are required.
 type ScheduleDraft struct {
 	Spec    ScheduleSpec
 	Times   *timetable.Timetable
 	Content ScheduleContent
-	// paused and reason count for a new schedule only.
+	// Paused and Reason apply to a new schedule only: an existing one remains paused or active.
 	Paused bool
 	Reason string
 }
 
-// declare makes a schedule or changes the one of the same name, and returns its record.
+// Declare creates a schedule, or changes the existing one of the same name if its spec differs, and returns its
+// record. It completes a pending deletion of that schedule first.
 func (s *ScheduleRunner) Declare(ctx context.Context, draft *ScheduleDraft) (*ScheduleRecord, error) {
 	id := draft.Spec.Id()
 	p, err := s.session.Core.Partitioning().SchedulePartition(id)
@@ -63,7 +65,7 @@ func (d *ScheduleDraft) create(r *ScheduleRecord) {
 	r.planNext()
 }
 
-// change brings the record of a schedule up to date and reports whether it differed.
+// change applies the draft to the record of an existing schedule and reports whether it differed.
 func (d *ScheduleDraft) change(r *ScheduleRecord) bool {
 	before, _ := json.Marshal(&r.Spec)
 	after, _ := json.Marshal(&d.Spec)
@@ -76,15 +78,16 @@ func (d *ScheduleDraft) change(r *ScheduleRecord) bool {
 	r.State.Plan = slices.Max(r.State.Plans) + 1
 	r.State.Plans = append(r.State.Plans, r.State.Plan)
 	if !same {
-		r.State.Fired = nil // they are times of another timetable
+		r.State.Fired = nil // its times are those of the old timetable
 		r.planNext()
 	}
 	r.urgent = true
 	return true
 }
 
-// changeKept changes a schedule that is not being deleted; others give errScheduleNotFound. The change returns false when
-// there is nothing to write.
+// ChangeKept reads a schedule, applies a change and writes it, again if another process has written it meanwhile: the
+// function may be called several times. It returns false if there is nothing to write. The error wraps
+// ErrScheduleNotFound for a schedule that does not exist or is being deleted.
 func (s ScheduleStore) ChangeKept(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*ScheduleRecord) (bool, error)) error {
 	_, err := s.change(ctx, p, id, func(r *ScheduleRecord) (bool, error) {
 		if r.State.Deleting {
@@ -95,7 +98,8 @@ func (s ScheduleStore) ChangeKept(ctx context.Context, p enginecore.Partition, i
 	return err
 }
 
-// pause makes the schedule start nothing but triggered fires. Pausing again changes the reason.
+// Pause suspends the timetable: from now on only triggered fires start. For a paused schedule it replaces the reason.
+// The caller writes the record.
 func (r *ScheduleRecord) Pause(reason string) {
 	if r.State.PausedAt == 0 {
 		r.State.PausedAt = r.now.UnixMilli()
@@ -103,7 +107,8 @@ func (r *ScheduleRecord) Pause(reason string) {
 	r.State.PauseReason = reason
 }
 
-// resume ends a pause, and reports whether there was one. Times of the timetable during the pause are not made up.
+// Resume ends a pause, and reports whether there was one. Times of the timetable during the pause are not made up
+// for. The caller writes the record.
 func (r *ScheduleRecord) Resume() bool {
 	if r.State.PausedAt == 0 {
 		return false
@@ -114,9 +119,10 @@ func (r *ScheduleRecord) Resume() bool {
 	return true
 }
 
-// trigger adds a fire for the present moment. Its error wraps errScheduleFull.
+// Trigger adds a fire for the present time of the engine, also to a paused schedule, and returns it. The error wraps
+// ErrScheduleFull if too many fires wait. The caller writes the record.
 func (r *ScheduleRecord) Trigger() (PendingFire, error) {
-	// What waits with a run before it is one more than is in the queue.
+	// The first waiting fire does not count against the queue limit.
 	waiting := len(r.State.Waiting)
 	if r.Spec.Overlap == OverlapQueue && waiting > r.Spec.QueueLimit || waiting >= maxWaitingFires {
 		return PendingFire{}, fmt.Errorf("%w: %d", ErrScheduleFull, waiting)
@@ -127,8 +133,9 @@ func (r *ScheduleRecord) Trigger() (PendingFire, error) {
 	return fire, nil
 }
 
-// startTriggered takes the steps that a keeper would take, until a triggered fire has its run or has to wait for the end of
-// another. The error wraps errFireSkipped when the overlap policy starts nothing.
+// StartTriggered takes the steps that a keeper would take, until a triggered fire has its run or waits for the end of
+// another run. The error wraps ErrFireSkipped if the overlap policy starts no run for it; it is the reason of the
+// failure if the run cannot be started, or the cause of ctx.
 func (s *ScheduleRunner) StartTriggered(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, fire PendingFire) error {
 	for {
 		r, history, err := s.store.Read(ctx, p, id, ScheduleHistory)
@@ -146,7 +153,7 @@ func (s *ScheduleRunner) StartTriggered(ctx context.Context, p enginecore.Partit
 		case !more && r.starting() >= 0:
 			engine.Pause(ctx, keeperPause) // a keeper starts it
 		case !more && r.isWaiting(fire):
-			// Keepers are told, so that one of them waits for the end of the run.
+			// The write notifies the keepers, so that one of them waits for the end of the run.
 			r.urgent = true
 			err := s.store.save(ctx, r, nil, false)
 			if errors.Is(err, enginecore.ErrScheduleChanged) {
@@ -160,12 +167,12 @@ func (s *ScheduleRunner) StartTriggered(ctx context.Context, p enginecore.Partit
 	}
 }
 
-// isWaiting reports whether a fire waits to be started.
+// isWaiting reports whether a fire still waits for its run.
 func (r *ScheduleRecord) isWaiting(fire PendingFire) bool {
 	return slices.ContainsFunc(r.State.Waiting, func(f PendingFire) bool { return f.Serial == fire.Serial })
 }
 
-// triggerError is why a triggered fire that waits no more was not started; nil when it was.
+// triggerError returns why a triggered fire that no longer waits was not started; nil if it was.
 func triggerError(fire PendingFire, history []string) error {
 	for _, text := range history {
 		entry, err := ReadFire(text)
@@ -184,7 +191,9 @@ func triggerError(fire PendingFire, history []string) error {
 	return nil
 }
 
-// delete removes a schedule with its history, after the fire that a keeper may be starting.
+// Delete removes a schedule with its history, once the fire that a keeper may be starting has its run. It returns the
+// cause of ctx if that ends before: the schedule stays marked as being deleted, and keepers complete the deletion.
+// The error wraps ErrScheduleNotFound if there is no such schedule.
 func (s *ScheduleRunner) Delete(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
 	_, err := s.store.change(ctx, p, id, func(r *ScheduleRecord) (bool, error) {
 		r.State.Deleting, r.urgent = true, true
@@ -197,10 +206,10 @@ func (s *ScheduleRunner) Delete(ctx context.Context, p enginecore.Partition, id 
 	return s.finishDelete(ctx, p, id)
 }
 
-// keeperPause is the time between two looks at a schedule while a keeper starts a run of it.
+// keeperPause is the time between two reads of a schedule while a keeper starts a run of it.
 const keeperPause = 20 * time.Millisecond
 
-// finishDelete removes a schedule that is marked as deleted, which keepers do as well.
+// finishDelete removes a schedule that is marked as being deleted, as keepers also do.
 func (s *ScheduleRunner) finishDelete(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
 	for {
 		r, _, err := s.store.Read(ctx, p, id, 0)

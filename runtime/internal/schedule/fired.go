@@ -7,21 +7,22 @@ import (
 )
 
 const (
-	// maxFiredSpans bounds what is remembered of the times that have been fired. The clock of a server that is set to and fro
-	// leaves a span more each time.
+	// maxFiredSpans bounds the remembered spans of fired times. A server's clock that is set back and forth adds one
+	// span each time.
 	maxFiredSpans = 8
-	// longestStart is more than a keeper may take to start a run. One that seems to have more time began before the clock was
-	// set back.
+	// longestStart exceeds the time that a keeper may take to start a run. A fire with more time left was begun
+	// before the clock was set back.
 	longestStart = 10 * time.Minute
 )
 
-// firedSpan is a stretch of the timetable whose times have been fired, from the first to the last of them in Unix ms.
+// FiredSpan is a stretch of the timetable whose times have all fired, from the first to the last of them, both
+// included, in Unix ms.
 type FiredSpan struct {
 	From  int64 `json:"from"`
 	Until int64 `json:"until"`
 }
 
-// firedUntil is the end of the stretch of fired times that a time lies in.
+// firedUntil returns the end of the span of fired times that contains a time, and whether there is one.
 func (s *ScheduleState) firedUntil(at time.Time) (time.Time, bool) {
 	ms := at.UnixMilli()
 	for _, span := range s.Fired {
@@ -32,7 +33,7 @@ func (s *ScheduleState) firedUntil(at time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// noteFired remembers that a time of the timetable has been fired.
+// noteFired records that a time of the timetable has fired.
 func (r *ScheduleRecord) noteFired(at time.Time) {
 	spans := r.State.Fired
 	for i, span := range slices.Backward(spans) {
@@ -49,8 +50,8 @@ func (r *ScheduleRecord) noteFired(at time.Time) {
 	r.State.Fired = spans
 }
 
-// next is the first time after now that has not been fired; zero when there is none. Some after now have been where the clock
-// was ahead and has been set back.
+// next returns the first time after now that has not fired; zero if there is none. Times after now have fired if the
+// clock was ahead and has been set back.
 func (r *ScheduleRecord) next() time.Time {
 	at := r.times.Next(r.now)
 	for !at.IsZero() {
@@ -63,8 +64,8 @@ func (r *ScheduleRecord) next() time.Time {
 	return at
 }
 
-// rewind brings the next time of the timetable back to the first one after now, where the clock has been set back since it was
-// worked out. It reports whether it had to.
+// rewind brings the next time of the timetable back to the first one after now, if the clock has been set back since
+// it was computed. It reports whether it changed the record.
 func (r *ScheduleRecord) rewind() bool {
 	if r.State.PausedAt != 0 || r.State.Deleting {
 		return false
@@ -83,8 +84,8 @@ func (r *ScheduleRecord) isStarting(fire PendingFire) bool {
 	return left >= 0 && left <= longestStart
 }
 
-// isOverlooked reports whether there may be something to do that the index of due schedules does not tell of, because its times
-// are those of a clock that has been set back.
+// IsOverlooked reports whether the schedule may have work that the index of due schedules does not show, because its
+// entry was written by a clock that has been set back. It may change the record's next time in memory.
 func (r *ScheduleRecord) IsOverlooked() bool {
 	return len(r.State.Waiting) > 0 || r.State.Deleting || r.isRipe() || r.rewind()
 }

@@ -18,20 +18,23 @@ import (
 )
 
 const (
-	// startPatience is how long a keeper may take to start a run before another one takes over, and patiencePerCall what each
-	// call of a large flow adds to it.
+	// startPatience is how long a keeper may take to start a run before another one takes over, and patiencePerCall
+	// the time that each call of a large flow adds.
 	startPatience   = 10 * time.Second
 	patiencePerCall = 100 * time.Millisecond
-	// latestStart is how long after that a submission may still arrive. It is less than the time for which the engine knows
-	// which fires it has started, and more than clocks of servers differ.
+	// latestStart is how long after that a submission is still accepted. It is less than the time for which the
+	// engine remembers started fires, and more than the difference between clocks of servers.
 	latestStart = 12 * time.Hour
-	// schedulesAtOnce bounds the schedules that a keeper works on at a time.
+	// schedulesAtOnce bounds the schedules that a runner works on at a time.
 	schedulesAtOnce = 16
 )
 
-// scheduleRunner starts the runs of due schedules, for keepers and for clients that trigger or delete a schedule. The engine
-// reports a due schedule to one keeper at a time, and each step is written only if no other process has written one since the
-// record was read. So a fire is neither started twice nor lost, in whatever order processes work and wherever one stops.
+// ScheduleRunner starts the runs of due schedules, for keepers and for clients that declare, trigger or delete a
+// schedule. The engine reports a due schedule to one keeper at a time, and a step is written only if no other process
+// has written one since the record was read. So a fire is neither started twice nor lost, in whatever order processes
+// work and wherever one stops.
+//
+// NewScheduleRunner makes one, Close ends it. It is safe for concurrent use.
 type ScheduleRunner struct {
 	session   *engine.Session
 	store     ScheduleStore
@@ -45,8 +48,8 @@ type ScheduleRunner struct {
 	watching map[watchedRun]bool // nil when nothing is to be watched
 }
 
-// newScheduleRunner returns a runner to be closed. With watch, it waits for the runs that fires wait for; without, it only
-// takes the steps that can be taken at once.
+// NewScheduleRunner returns a runner; the caller must Close it. With watch, it waits for the end of the runs that
+// fires wait for; without, it only takes the steps that are possible at once.
 func NewScheduleRunner(e *engine.Session, watch bool) *ScheduleRunner {
 	s := &ScheduleRunner{session: e, store: ScheduleStore{e}, submitter: submit.NewSubmitter(e), slots: make(chan struct{}, schedulesAtOnce)}
 	if watch {
@@ -55,19 +58,20 @@ func NewScheduleRunner(e *engine.Session, watch bool) *ScheduleRunner {
 	return s
 }
 
-// watchedRun is a run of a schedule whose end is waited for.
+// watchedRun is a run of a schedule whose end the runner waits for.
 type watchedRun struct {
 	schedule enginecore.ScheduleID
 	run      string
 }
 
-// close waits for the steps under way.
+// Close waits for the steps under way. To end those that wait for a run, end the ctx of Begin first.
 func (s *ScheduleRunner) Close() {
 	s.tasks.Wait()
 	s.submitter.Close()
 }
 
-// begin works on the schedules of a partition that are due. It does not wait for that.
+// Begin works on the due schedules of a partition in the background, up to schedulesAtOnce at a time. It logs
+// failures; the engine reports such a schedule again.
 func (s *ScheduleRunner) Begin(ctx context.Context, p enginecore.Partition, due []enginecore.ScheduleID) {
 	for _, id := range due {
 		s.tasks.Go(func() {
@@ -82,8 +86,8 @@ func (s *ScheduleRunner) Begin(ctx context.Context, p enginecore.Partition, due 
 	}
 }
 
-// work takes the steps of one schedule that can be taken now. What fails is tried again, by any keeper, when the engine tells of
-// it the next time.
+// work takes the possible steps of one schedule. A failed step is repeated, by any keeper, when the engine reports
+// the schedule again.
 func (s *ScheduleRunner) work(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -102,7 +106,7 @@ func (s *ScheduleRunner) work(ctx context.Context, p enginecore.Partition, id en
 		}
 		switch {
 		case errors.Is(err, enginecore.ErrScheduleChanged):
-			// Somebody else was there.
+			// Another process has taken a step: read again.
 		case err != nil:
 			if ctx.Err() == nil {
 				s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: keeper could not do what a schedule says, it tries again",
@@ -115,7 +119,7 @@ func (s *ScheduleRunner) work(ctx context.Context, p enginecore.Partition, id en
 	}
 }
 
-// step takes the next step of a schedule and tells whether there may be another one.
+// step takes the next step of a schedule and reports whether another one may be possible.
 func (s *ScheduleRunner) step(ctx context.Context, r *ScheduleRecord) (more bool, err error) {
 	if r.State.Deleting && len(r.State.Waiting) == 0 {
 		return false, s.store.remove(ctx, r)
@@ -123,7 +127,7 @@ func (s *ScheduleRunner) step(ctx context.Context, r *ScheduleRecord) (more bool
 	r.rewind()
 	if i := r.starting(); i >= 0 {
 		if r.isStarting(r.State.Waiting[i]) {
-			return false, nil // somebody is at it
+			return false, nil // a keeper is starting it
 		}
 		return s.start(ctx, r, i)
 	}
@@ -147,7 +151,7 @@ func (s *ScheduleRunner) step(ctx context.Context, r *ScheduleRecord) (more bool
 	return s.await(ctx, r)
 }
 
-// await leaves fires waiting for the end of the run before, which it cancels if the policy says so.
+// await leaves fires waiting for the end of the previous run, which it cancels if the overlap policy demands it.
 func (s *ScheduleRunner) await(ctx context.Context, r *ScheduleRecord) (more bool, err error) {
 	last := r.State.Last
 	if r.Spec.Overlap == OverlapCancelPrevious && !last.Cancelled {
@@ -159,11 +163,11 @@ func (s *ScheduleRunner) await(ctx context.Context, r *ScheduleRecord) (more boo
 	if err := s.store.save(ctx, r, nil, false); err != nil {
 		return false, err
 	}
-	// A run that ended before it was watched is found by another look.
+	// Another step detects a run that ended before it was watched.
 	return s.watch(ctx, r)
 }
 
-// cancel cancels the run that the schedule started last.
+// cancel cancels the last started run of the schedule.
 func (s *ScheduleRunner) cancel(ctx context.Context, r *ScheduleRecord) error {
 	id, p, err := s.store.LocateLastRun(r)
 	if err != nil {
@@ -178,8 +182,8 @@ func (s *ScheduleRunner) cancel(ctx context.Context, r *ScheduleRecord) error {
 	return err
 }
 
-// watch works on the schedule again when the run that it started last has ended. It tells whether it does so newly, from
-// when on the end cannot be missed.
+// watch works on the schedule again when its last started run has ended. It reports whether it has newly begun to
+// wait; from then on it cannot miss the end.
 func (s *ScheduleRunner) watch(ctx context.Context, r *ScheduleRecord) (bool, error) {
 	if s.watching == nil {
 		return false, nil
@@ -216,7 +220,7 @@ func (s *ScheduleRunner) watch(ctx context.Context, r *ScheduleRecord) (bool, er
 			forget()
 			s.work(ctx, r.part, r.id)
 			return
-		case <-timer.C: // the engine tells some keeper of it
+		case <-timer.C: // the engine reports the schedule to some keeper again
 		case <-ctx.Done():
 		}
 		forget()
@@ -224,8 +228,8 @@ func (s *ScheduleRunner) watch(ctx context.Context, r *ScheduleRecord) (bool, er
 	return true, nil
 }
 
-// start starts the run of a fire: it says so, submits the run, and says that it has. Whoever comes after a keeper that stopped
-// between two of these goes on, and the engine gives the fire one run whoever submits it.
+// start starts the run of a fire: it records the intent, submits the run, and records the outcome. If a keeper stops
+// in between, another one continues, and the engine gives the fire one run however often it is submitted.
 func (s *ScheduleRunner) start(ctx context.Context, r *ScheduleRecord, i int) (more bool, err error) {
 	fire := &r.State.Waiting[i]
 	if fire.StartBefore == 0 {
@@ -266,7 +270,8 @@ func (s *ScheduleRunner) start(ctx context.Context, r *ScheduleRecord, i int) (m
 	return err == nil && (r.nextFire() >= 0 || r.isRipe() || r.State.Deleting), err
 }
 
-// isFinal tells whether a fire has no run because of what is to be started, so that another try would fail as well.
+// isFinal reports whether a fire has no run because of its flow, input or options, so that another try would fail as
+// well.
 func isFinal(err error) bool {
 	for _, target := range []error{engine.ErrRunConflict, engine.ErrTooLarge, submit.ErrLimitKey, submit.ErrFairKey, engine.ErrRunID, enginecore.ErrInvalidInput} {
 		if errors.Is(err, target) {
@@ -276,8 +281,8 @@ func isFinal(err error) bool {
 	return false
 }
 
-// plan is what a fire starts, and the name of the flow. All of it is of one revision, also when the schedule has changed since
-// a keeper began to start the fire.
+// plan returns the run to submit for a fire, and the name of its flow. Both are of the revision with which the fire
+// was begun, also if the schedule has changed since.
 func (s *ScheduleRunner) plan(ctx context.Context, r *ScheduleRecord, fire *PendingFire) (string, *submit.RunPlan, error) {
 	key := scheduledPlan{r.id, r.State.CreatedAt, fire.Plan}
 	compiled := s.flows.get(key)
@@ -301,7 +306,9 @@ func (s *ScheduleRunner) plan(ctx context.Context, r *ScheduleRecord, fire *Pend
 	return spec.Flow, plan, err
 }
 
-// planFire is the run of one fire.
+// PlanFire returns the run to submit for one fire: with the fire time in the input if the spec demands it, and the
+// tag ScheduleTag. The incarnation is the schedule's time of creation in Unix ms, which distinguishes schedules that
+// were deleted and created again.
 func PlanFire(e *engine.Session, spec *ScheduleSpec, compiled *submit.CompiledFlow, input []byte, incarnation int64, fire PendingFire) (*submit.RunPlan, error) {
 	var err error
 	if spec.FireField != "" {
@@ -328,7 +335,8 @@ func PlanFire(e *engine.Session, spec *ScheduleSpec, compiled *submit.CompiledFl
 	return plan, nil
 }
 
-// compileStored compiles a flow that this program need not know. The stored definition stays as it is.
+// CompileStored compiles a stored definition with the given hash, whose flow need not be known to this program. The
+// result keeps the stored bytes of the definition.
 func CompileStored(definition []byte, hash string) (*submit.CompiledFlow, error) {
 	graph, err := flowgraph.ParseGraph(definition)
 	if err != nil {
@@ -342,14 +350,15 @@ func CompileStored(definition []byte, hash string) (*submit.CompiledFlow, error)
 	return compiled, nil
 }
 
-// scheduledPlan names what a revision of a schedule starts. A schedule that is made anew has another time of making.
+// scheduledPlan identifies a revision of a schedule. A schedule that was deleted and created again has another
+// createdAt.
 type scheduledPlan struct {
 	id        enginecore.ScheduleID
 	createdAt int64
 	revision  int
 }
 
-// compiledSchedules keeps what was started last.
+// compiledSchedules caches the compiled flows of recent fires.
 type compiledSchedules struct {
 	mu    sync.Mutex
 	plans map[scheduledPlan]*submit.CompiledFlow

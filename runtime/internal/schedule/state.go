@@ -16,42 +16,52 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
 )
 
-// scheduleVersion is the version of the stored form. A keeper leaves schedules of a later one to others.
+// ScheduleVersion is the version of the stored form that this program writes. Schedules of a later version are left
+// to newer programs (see ErrScheduleVersion).
 const ScheduleVersion = 1
 
-// overlapPolicy says what becomes of a fire while the run that the schedule started last is open. Its text is part of the
+// OverlapPolicy decides about a fire while the last started run of the schedule is open. The values are part of the
 // stored form.
 type OverlapPolicy string
 
 const (
-	OverlapSkip           OverlapPolicy = "skip"
-	OverlapQueue          OverlapPolicy = "queue"
+	// OverlapSkip starts no run for the fire.
+	OverlapSkip OverlapPolicy = "skip"
+	// OverlapQueue starts the run after the open one, with up to ScheduleSpec.QueueLimit fires waiting.
+	OverlapQueue OverlapPolicy = "queue"
+	// OverlapCancelPrevious cancels the open run and starts the next one when it has ended.
 	OverlapCancelPrevious OverlapPolicy = "cancel_previous"
-	OverlapAllow          OverlapPolicy = "allow"
+	// OverlapAllow starts the run beside the open one.
+	OverlapAllow OverlapPolicy = "allow"
 )
 
-// fireOutcome is what became of a fire. Its text is part of the stored form.
+// fireOutcome is the outcome of a fire. The values are part of the stored form.
 type fireOutcome string
 
 const (
+	// FireStarted is the outcome of a fire with a run.
 	FireStarted fireOutcome = "started"
+	// FireSkipped is the outcome of a fire without a run because of the overlap policy or its bounds.
 	FireSkipped fireOutcome = "skipped"
-	FireMissed  fireOutcome = "missed"
-	FireFailed  fireOutcome = "failed"
+	// FireMissed is the outcome of times that passed without a keeper and are too old or too many to make up for.
+	FireMissed fireOutcome = "missed"
+	// FireFailed is the outcome of a fire whose run cannot be started.
+	FireFailed fireOutcome = "failed"
 )
 
 const (
-	// maxMadeUp bounds the fires that are made up after a time without keepers.
+	// MaxMadeUp bounds the fires that are made up for after a time without keepers.
 	MaxMadeUp = 100
-	// maxScheduleJitter bounds the delay of a fire.
+	// MaxScheduleJitter bounds the jitter of a schedule: the delay of each fire behind its time.
 	MaxScheduleJitter = time.Hour
-	// scheduleHistory is the number of fires of which the outcome is kept.
+	// ScheduleHistory is the number of latest fires whose outcome is stored.
 	ScheduleHistory = 50
-	// scheduleTag is the key of the tag with which runs of a schedule are started.
+	// ScheduleTag is the key of the tag that names the schedule of a run.
 	ScheduleTag = "flowfabric.schedule"
 )
 
-// scheduleSpec is what a schedule was declared to be, as it is stored. Times are Unix ms.
+// ScheduleSpec is the stored declaration of a schedule. Times are Unix ms, 0 for none. Either Cron with Zone or
+// EveryMS defines the timetable.
 type ScheduleSpec struct {
 	Version    int               `json:"version"`
 	Namespace  string            `json:"namespace"`
@@ -74,11 +84,12 @@ type ScheduleSpec struct {
 	Creator    string            `json:"creator"`
 }
 
-// id is that of the schedule.
+// Id returns the id of the schedule, which follows from namespace and name.
 func (s *ScheduleSpec) Id() enginecore.ScheduleID {
 	return enginecore.ScheduleIDFor(enginecore.Namespace(s.Namespace), s.Name)
 }
 
+// Timetable returns the timetable of the spec, or an error if the spec defines none.
 func (s *ScheduleSpec) Timetable() (*timetable.Timetable, error) {
 	return timetable.New(timetable.Spec{
 		Cron: s.Cron, Zone: s.Zone, Every: time.Duration(s.EveryMS) * time.Millisecond, Start: UnixTime(s.StartMS),
@@ -86,14 +97,15 @@ func (s *ScheduleSpec) Timetable() (*timetable.Timetable, error) {
 	})
 }
 
-// sameTimes tells whether two specs fire at the same times but for the jitter.
+// sameTimes reports whether two specs define the same times, disregarding the jitter.
 func (s *ScheduleSpec) sameTimes(as *ScheduleSpec) bool {
 	return s.Cron == as.Cron && s.Zone == as.Zone && s.EveryMS == as.EveryMS && s.StartMS == as.StartMS && s.EndMS == as.EndMS
 }
 
+// CatchUp returns how late a fire may be made up for.
 func (s *ScheduleSpec) CatchUp() time.Duration { return time.Duration(s.CatchUpMS) * time.Millisecond }
 
-// unixTime reads a stored time; 0 is none.
+// UnixTime converts stored Unix ms to a UTC time; 0 is the zero time.
 func UnixTime(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -101,47 +113,51 @@ func UnixTime(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// scheduleState is how far a schedule has come, as it is stored. Times are Unix ms of the engine's clock.
+// ScheduleState is the stored progress of a schedule. Times are Unix ms of the engine's clock, 0 for none. Started,
+// Skipped, Missed and Failed count fires by outcome.
 type ScheduleState struct {
 	CreatedAt int64 `json:"created_at"`
 	UpdatedAt int64 `json:"updated_at"`
-	// Plan is the revision under which definition and input are stored, Plans are all revisions that are.
+	// Plan is the current revision of definition and input; Plans are all stored revisions.
 	Plan  int   `json:"plan"`
 	Plans []int `json:"plans"`
-	// Due is the next time of the timetable; 0 when there is none.
+	// Due is the next time of the timetable, without jitter; 0 if there is none.
 	Due         int64  `json:"due,omitempty"`
 	PausedAt    int64  `json:"paused_at,omitempty"`
 	PauseReason string `json:"pause_reason,omitempty"`
-	// Serial counts fires that were to start a run. It never goes back.
+	// Serial is the number of the last fire that was to start a run. It never decreases.
 	Serial int64 `json:"serial"`
-	// Waiting are the fires that have no run yet, in order.
+	// Waiting are the fires without a run, in order.
 	Waiting []PendingFire `json:"waiting,omitempty"`
-	// Last is the run that was started last.
+	// Last is the last started run; nil before the first.
 	Last *StartedRun `json:"last,omitempty"`
-	// LastFire is the time of the last fire, whatever became of it.
+	// LastFire is the time of the last fire, of any outcome.
 	LastFire int64 `json:"last_fire,omitempty"`
-	// Fired are the times of the timetable that have been fired: the latest stretches of them.
+	// Fired are the latest spans of the timetable whose times have fired.
 	Fired   []FiredSpan `json:"fired,omitempty"`
 	Started int64       `json:"started,omitempty"`
 	Skipped int64       `json:"skipped,omitempty"`
 	Missed  int64       `json:"missed,omitempty"`
 	Failed  int64       `json:"failed,omitempty"`
-	// Deleting: it starts what it has begun to start, and is removed then.
+	// Deleting marks a schedule that is removed once the fire being started has its run.
 	Deleting bool `json:"deleting,omitempty"`
 }
 
-// pendingFire is a fire without a run.
+// PendingFire is a fire without a run. At is its time in Unix ms, Serial its number within the schedule, Triggered
+// whether it was triggered rather than due by the timetable.
 type PendingFire struct {
 	At        int64 `json:"at"`
 	Serial    int64 `json:"serial"`
 	Triggered bool  `json:"triggered,omitempty"`
-	// StartBefore is set while a keeper starts the run, with what it read under Plan. No run comes of it later, so then
-	// another keeper may begin.
+	// StartBefore is set while a keeper starts the run, with the content of revision Plan: the engine accepts that
+	// submission until then, in Unix ms of its clock. Afterwards another keeper may start the fire. 0 for a fire that
+	// no keeper has begun.
 	StartBefore int64 `json:"start_before,omitempty"`
 	Plan        int   `json:"plan,omitempty"`
 }
 
-// startedRun is a run of a schedule.
+// StartedRun is a run that a schedule has started, with the time of its fire in Unix ms. Cancelled is set once the
+// schedule has cancelled it.
 type StartedRun struct {
 	Flow      string `json:"flow"`
 	Run       string `json:"run"`
@@ -149,7 +165,7 @@ type StartedRun struct {
 	Cancelled bool   `json:"cancelled,omitempty"`
 }
 
-// storedFire is an entry of the history: one fire, or several that were missed.
+// storedFire is an entry of the history: one fire, or several missed ones.
 type storedFire struct {
 	At      int64       `json:"at"`
 	Until   int64       `json:"until,omitempty"`
@@ -162,7 +178,7 @@ type storedFire struct {
 	Manual  bool        `json:"triggered,omitempty"`
 }
 
-// readFire decodes an entry of the history.
+// ReadFire decodes an entry of the history.
 func ReadFire(text string) (storedFire, error) {
 	var entry storedFire
 	if err := json.Unmarshal([]byte(text), &entry); err != nil {
@@ -171,7 +187,8 @@ func ReadFire(text string) (storedFire, error) {
 	return entry, nil
 }
 
-// runOf is the id of a fire's run: the same whoever starts it. That of a trigger cannot be that of a time of the timetable.
+// RunOf returns the run id of a fire, which is the same whichever process starts it. A triggered fire never has the
+// id of a time of the timetable.
 func RunOf(schedule string, fire PendingFire) string {
 	at := UnixTime(fire.At)
 	if fire.Triggered {
@@ -180,24 +197,26 @@ func RunOf(schedule string, fire PendingFire) string {
 	return schedule + "@" + at.Format(time.RFC3339Nano)
 }
 
-// errScheduleVersion: the schedule was made by a later release.
+// ErrScheduleVersion reports a schedule whose stored form is of a later version.
 var ErrScheduleVersion = errors.New("the schedule is of a later release")
 
-// scheduleRecord is a schedule as it was read. Methods change it in memory; save writes it if nobody else has.
+// ScheduleRecord is a schedule as it was read. Its methods change it in memory; the store writes it unless another
+// process has written it since. It is not safe for concurrent use.
 type ScheduleRecord struct {
 	id      enginecore.ScheduleID
 	part    enginecore.Partition
 	version int64
 	Spec    ScheduleSpec
 	State   ScheduleState
-	// now is the engine's clock when it was read.
+	// now is the engine's clock at the time of the read.
 	now     time.Time
 	times   *timetable.Timetable
 	history []string // entries to be added
-	// urgent: a keeper is to look at it at once.
+	// urgent makes the schedule due at once for keepers.
 	urgent bool
 }
 
+// readSpec decodes a stored spec. The error wraps ErrScheduleVersion for a later version.
 func readSpec(id enginecore.ScheduleID, stored []byte) (ScheduleSpec, error) {
 	var spec ScheduleSpec
 	if err := json.Unmarshal(stored, &spec); err != nil {
@@ -209,6 +228,8 @@ func readSpec(id enginecore.ScheduleID, stored []byte) (ScheduleSpec, error) {
 	return spec, nil
 }
 
+// ReadRecord decodes a stored schedule of a partition, read when the engine's clock was now. The error wraps
+// ErrScheduleVersion for a later version.
 func ReadRecord(p enginecore.Partition, now time.Time, stored enginerpc.ScheduleRecord) (*ScheduleRecord, error) {
 	r := &ScheduleRecord{id: stored.ScheduleID, part: p, version: stored.Version, now: now}
 	var err error
@@ -224,14 +245,14 @@ func ReadRecord(p enginecore.Partition, now time.Time, stored enginerpc.Schedule
 	return r, nil
 }
 
-// note adds an entry to the history, to be written with the record.
+// note adds an entry to the history, which is written with the record.
 func (r *ScheduleRecord) note(entry storedFire) {
 	entry.Done = r.now.UnixMilli()
 	text, _ := json.Marshal(entry) // of texts and numbers only
 	r.history = append(r.history, string(text))
 }
 
-// usedPlans are the revisions that something may still start.
+// usedPlans returns the revisions that a fire may still start.
 func (s *ScheduleState) usedPlans() []int {
 	used := map[int]bool{s.Plan: true}
 	for _, fire := range s.Waiting {
@@ -242,7 +263,7 @@ func (s *ScheduleState) usedPlans() []int {
 	return slices.Sorted(maps.Keys(used))
 }
 
-// dropPlans forgets revisions that nothing starts any more, and gives them as the call wants them.
+// dropPlans removes revisions that no fire can start from the state, and returns them in the form of the call.
 func (s *ScheduleState) dropPlans() string {
 	used := s.usedPlans()
 	var dropped []string
@@ -255,7 +276,8 @@ func (s *ScheduleState) dropPlans() string {
 	return strings.Join(dropped, ",")
 }
 
-// withFireTime is the input with the time of the fire in a field.
+// WithFireTime returns the input, a JSON object, with the fire time in a field, in RFC 3339 and UTC. It fails for any
+// other input.
 func WithFireTime(input []byte, field string, at time.Time) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(input, &fields); err != nil || fields == nil {
@@ -265,7 +287,7 @@ func WithFireTime(input []byte, field string, at time.Time) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// decodeStrictly refuses fields that the target does not have.
+// DecodeStrictly decodes JSON and rejects fields that the target does not have.
 func DecodeStrictly(data []byte, target any) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// maxWaitingFires bounds the fires that wait for their runs, whatever they wait for.
+// maxWaitingFires bounds the fires that wait for their runs.
 const maxWaitingFires = 2 * MaxMadeUp
 
-// timesKept are the last times that are looked at one by one after a pause of the keepers: those that may be made up, and those
-// that a jitter still puts off.
+// timesKept is the number of latest times that are considered one by one after a time without keepers: those that may
+// be made up for, and those that a jitter still defers.
 const timesKept = MaxMadeUp + int(MaxScheduleJitter/time.Minute) + 96
 
-// ripeAt is when a time of the timetable fires.
+// ripeAt returns when a time of the timetable fires: the time with its jitter.
 func (r *ScheduleRecord) ripeAt(at time.Time) time.Time {
 	return at.Add(r.times.Delay(r.Spec.Name, at))
 }
 
-// isRipe tells whether something of the timetable is due.
+// isRipe reports whether a time of the timetable is due.
 func (r *ScheduleRecord) isRipe() bool {
 	return r.State.Due != 0 && r.State.PausedAt == 0 && !r.State.Deleting && !r.ripeAt(UnixTime(r.State.Due)).After(r.now)
 }
 
-// planNext makes the first time after now that has not been fired the next one.
+// planNext sets the next time to the first one after now that has not fired.
 func (r *ScheduleRecord) planNext() { r.setDue(r.next()) }
 
 func (r *ScheduleRecord) setDue(at time.Time) {
@@ -33,8 +33,8 @@ func (r *ScheduleRecord) setDue(at time.Time) {
 	}
 }
 
-// settle takes what is due out of the timetable: fires that wait for their run, and those that are missed. open tells whether
-// the run before is. It reports whether there was anything.
+// settle takes the due times out of the timetable: they become waiting, skipped or missed fires. open is whether the
+// previous run is open. It reports whether there were any.
 func (r *ScheduleRecord) settle(open bool) bool {
 	if !r.isRipe() {
 		return false
@@ -82,7 +82,8 @@ func (r *ScheduleRecord) settle(open bool) bool {
 	return true
 }
 
-// admit lets a fire wait for its run, if the overlap policy has room for it.
+// Admit adds the fire of a time to those that wait for their run, or records it as skipped if the overlap policy has
+// no room for it. open is whether the previous run is open.
 func (r *ScheduleRecord) Admit(at time.Time, open bool) {
 	fire := PendingFire{At: at.UnixMilli()}
 	if reason := r.refusal(open); reason != "" {
@@ -92,7 +93,7 @@ func (r *ScheduleRecord) Admit(at time.Time, open bool) {
 	r.push(fire)
 }
 
-// refusal is why a fire may not wait; "" when it may.
+// refusal returns why a fire may not wait; "" if it may.
 func (r *ScheduleRecord) refusal(open bool) string {
 	waiting := len(r.State.Waiting)
 	switch {
@@ -108,7 +109,7 @@ func (r *ScheduleRecord) refusal(open bool) string {
 	return ""
 }
 
-// push adds a fire. Under overlapCancelPrevious it takes the place of those that nobody has begun to start.
+// push adds a fire. Under OverlapCancelPrevious it replaces those that no keeper has begun to start.
 func (r *ScheduleRecord) push(fire PendingFire) {
 	if r.Spec.Overlap == OverlapCancelPrevious {
 		r.skipWaiting("a later fire took its place")
@@ -118,21 +119,21 @@ func (r *ScheduleRecord) push(fire PendingFire) {
 	r.State.Waiting = append(r.State.Waiting, fire)
 }
 
-// mayStart tells whether a fire may be started as far as the schedule is concerned: a pause holds the timetable, not who
-// triggers it by hand.
+// mayStart reports whether the schedule permits to start a fire: a pause holds back the fires of the timetable, not
+// triggered ones.
 func (r *ScheduleRecord) mayStart(fire PendingFire) bool {
 	return fire.StartBefore == 0 && !r.State.Deleting && (r.State.PausedAt == 0 || fire.Triggered)
 }
 
-// starting is the fire that a keeper has begun to start, or -1.
+// starting returns the index of the fire that a keeper has begun to start, or -1.
 func (r *ScheduleRecord) starting() int {
 	return slices.IndexFunc(r.State.Waiting, func(f PendingFire) bool { return f.StartBefore > 0 })
 }
 
-// nextFire is the fire that may be started next, or -1.
+// nextFire returns the index of the fire that may be started next, or -1.
 func (r *ScheduleRecord) nextFire() int { return slices.IndexFunc(r.State.Waiting, r.mayStart) }
 
-// skipWaiting starts nothing for the fires that may be started.
+// skipWaiting records the fires that may be started as skipped.
 func (r *ScheduleRecord) skipWaiting(reason string) {
 	r.State.Waiting = slices.DeleteFunc(r.State.Waiting, func(fire PendingFire) bool {
 		if !r.mayStart(fire) {
@@ -143,12 +144,14 @@ func (r *ScheduleRecord) skipWaiting(reason string) {
 	})
 }
 
+// skip records a skipped fire in counter and history.
 func (r *ScheduleRecord) skip(fire PendingFire, reason string) {
 	r.State.Skipped++
 	r.note(storedFire{At: fire.At, Outcome: FireSkipped, Reason: reason, Manual: fire.Triggered})
 }
 
-// finish notes what became of a fire that was being started: cause is why it has no run.
+// finish records the outcome of a fire that was being started: cause is why it has no run. It reports whether the
+// fire was still waiting.
 func (r *ScheduleRecord) finish(serial int64, flowName string, cause error) bool {
 	i := slices.IndexFunc(r.State.Waiting, func(f PendingFire) bool { return f.Serial == serial })
 	if i < 0 {
@@ -168,7 +171,7 @@ func (r *ScheduleRecord) finish(serial int64, flowName string, cause error) bool
 	return true
 }
 
-// lookAt is when a keeper has to look at the schedule; zero is never.
+// lookAt returns when a keeper has to work on the schedule; zero is never.
 func (r *ScheduleRecord) lookAt() time.Time {
 	if i := r.starting(); i >= 0 {
 		return UnixTime(r.State.Waiting[i].StartBefore + 1)
@@ -183,7 +186,7 @@ func (r *ScheduleRecord) lookAt() time.Time {
 	return at
 }
 
-// patience is how long a fire waits before a keeper looks at it again without being told.
+// patience returns how long a waiting fire is left before a keeper checks it without a message.
 func (r *ScheduleRecord) patience() time.Duration {
 	if r.urgent {
 		return 0

@@ -14,21 +14,26 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// lookAgain is when a keeper looks again at a schedule whose fires wait for the end of a run, in case it was not told of it.
+// lookAgain is after what time a keeper checks a schedule whose fires wait for the end of a run, in case it missed
+// the message of that end.
 const lookAgain = 15 * time.Second
 
-// Errors of schedules.
+// Errors of schedules; returned errors wrap them.
 var (
+	// ErrScheduleNotFound reports a schedule that does not exist or is being deleted.
 	ErrScheduleNotFound = errors.New("no such schedule")
-	ErrScheduleFull     = errors.New("too many fires wait to be started")
-	ErrFireSkipped      = errors.New("fire skipped")
+	// ErrScheduleFull reports that no further fire may wait.
+	ErrScheduleFull = errors.New("too many fires wait to be started")
+	// ErrFireSkipped reports a triggered fire for which the overlap policy starts no run.
+	ErrFireSkipped = errors.New("fire skipped")
 )
 
-// scheduleStore reads and writes the records of schedules.
+// ScheduleStore reads and writes the records of schedules. Session must be set.
 type ScheduleStore struct{ Session *engine.Session }
 
-// read reads a schedule by its id, with the latest entries of its history. Where there is none, the record has the engine's
-// time, and the error is errScheduleNotFound.
+// Read returns a schedule with up to history of its latest history entries. If there is none, the error is
+// ErrScheduleNotFound and the record has the id and the engine's time only, so that it can be filled and saved as a
+// new one.
 func (s ScheduleStore) Read(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, history int) (*ScheduleRecord, []string, error) {
 	reply, err := s.Session.Core.ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id, History: int64(history)})
 	if err != nil {
@@ -43,11 +48,11 @@ func (s ScheduleStore) Read(ctx context.Context, p enginecore.Partition, id engi
 	return r, reply.History, err
 }
 
-// scheduleContent is what a schedule starts.
+// ScheduleContent is what a schedule starts: the encoded definition of the flow and the input of its runs.
 type ScheduleContent struct{ Definition, Input []byte }
 
-// save writes a record if it is the one that was read, else the error wraps enginecore.ErrScheduleChanged. A content
-// is stored as the present revision; withSpec writes the spec as well.
+// save writes a record if it is still the one that was read; otherwise the error wraps enginecore.ErrScheduleChanged.
+// A content is stored as the current revision; withSpec writes the spec as well.
 func (s ScheduleStore) save(ctx context.Context, r *ScheduleRecord, content *ScheduleContent, withSpec bool) error {
 	call := enginerpc.WriteScheduleCall{
 		Partition: r.part, ScheduleID: r.id, Version: r.version, WriteID: uuid.NewString(), DueAt: r.lookAt(),
@@ -73,8 +78,8 @@ func (s ScheduleStore) save(ctx context.Context, r *ScheduleRecord, content *Sch
 	return nil
 }
 
-// change reads a schedule, applies a change, and writes it, again if it was written by another process meanwhile. The change
-// returns false when there is nothing to write.
+// change reads a schedule, applies a change and writes it, again if another process has written it meanwhile. The
+// function returns false if there is nothing to write.
 func (s ScheduleStore) change(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*ScheduleRecord) (bool, error)) (*ScheduleRecord, error) {
 	for {
 		r, _, err := s.Read(ctx, p, id, 0)
@@ -92,7 +97,7 @@ func (s ScheduleStore) change(ctx context.Context, p enginecore.Partition, id en
 	}
 }
 
-// remove removes a record that was read, and what partitions remember of its fires.
+// remove removes a record that was read, and what the partitions remember of its fires.
 func (s ScheduleStore) remove(ctx context.Context, r *ScheduleRecord) error {
 	call := enginerpc.DeleteScheduleCall{Partition: r.part, ScheduleID: r.id, Version: r.version}
 	for _, revision := range r.State.Plans {
@@ -109,7 +114,7 @@ func (s ScheduleStore) remove(ctx context.Context, r *ScheduleRecord) error {
 	return err
 }
 
-// isLastRunOpen reports whether the run that the schedule started last is open.
+// isLastRunOpen reports whether the last started run of the schedule is open.
 func (s ScheduleStore) isLastRunOpen(ctx context.Context, r *ScheduleRecord) (bool, error) {
 	if r.State.Last == nil {
 		return false, nil
@@ -125,7 +130,8 @@ func (s ScheduleStore) isLastRunOpen(ctx context.Context, r *ScheduleRecord) (bo
 	return err == nil && reply.ClosedAt.IsZero(), err
 }
 
-// locateLastRun finds the run that the schedule started last.
+// LocateLastRun returns flow id and partition of the last started run. The record must have one: State.Last is not
+// nil.
 func (s ScheduleStore) LocateLastRun(r *ScheduleRecord) (enginecore.FlowID, enginecore.Partition, error) {
 	id := enginecore.FlowIDFor(enginecore.Namespace(r.Spec.Namespace), r.State.Last.Flow, r.State.Last.Run)
 	p, err := s.Session.Core.FlowPartition(id)
