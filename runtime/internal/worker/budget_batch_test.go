@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// desk answers calls to budgets, each after it was let go.
+// desk answers calls to budgets, each after the test has released it.
 type desk struct {
 	mu    sync.Mutex
 	calls [][]string
@@ -49,7 +49,7 @@ func (d *desk) sent() [][]string {
 	return slices.Clone(d.calls)
 }
 
-// waitFor waits until so many entries are behind the call that is under way.
+// waitFor waits until so many entries wait behind the call in flight.
 func (b *budgetBatcher) waitFor(t *testing.T, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -63,7 +63,8 @@ func (b *budgetBatcher) waitFor(t *testing.T, n int) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-// What is used of a budget while a call is under way goes together in the next one, in order, and each learns what came of its own.
+// Entries that are made while a call is in flight share the next call, in order, and each gets its own
+// result.
 func TestBudgetBatchTogether(t *testing.T) {
 	d := &desk{came: make(chan int), goOn: make(chan error)}
 	b := newBudgetBatcher(d.use)
@@ -100,7 +101,7 @@ func TestBudgetBatchTogether(t *testing.T) {
 	require.Equal(t, 2, <-d.came)
 	bad := enginecore.ErrInvalidInput
 	d.goOn <- bad
-	// A refusal of the call may be about one of the entries only.
+	// The engine may refuse a call because of one of its entries only.
 	require.Equal(t, 1, <-d.came)
 	d.goOn <- nil
 	require.Equal(t, 1, <-d.came)
@@ -124,7 +125,7 @@ func TestBudgetBatchTogether(t *testing.T) {
 	require.Empty(t, b.batch.Lines)
 }
 
-// A call ends when nobody waits for it any more, and the next ones go on.
+// A call ends when none of its callers waits any more, and the next calls are sent.
 func TestBudgetBatchGivenUp(t *testing.T) {
 	d := &desk{came: make(chan int), goOn: make(chan error)}
 	b := newBudgetBatcher(d.use)

@@ -65,8 +65,8 @@ func (c *child) plan(ctx context.Context) (*submit.RunPlan, error) {
 	if c.isMap() {
 		plan.Input, plan.InputHash = nil, submit.HashInput(c.input)
 	}
-	// The child run inherits fairness key and priority of its parent unless its definition sets a fairness
-	// key.
+	// The child run inherits the current priority of its parent, and its fairness key unless its own
+	// definition sets one.
 	if plan.FairKey == "" {
 		plan.FairKey = c.parent.FairKey
 	}

@@ -19,7 +19,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// fullCalls refuses what reports the end of an attempt until a time, or the end of a call's context.
+// fullCalls refuses reports of the end of an attempt until a given time, or until the context of the call
+// ends.
 type fullCalls struct {
 	engine.Backend
 	until    time.Time
@@ -32,7 +33,7 @@ func (c *fullCalls) refuse(ctx context.Context) error {
 	if !time.Now().Before(c.until) {
 		return nil
 	}
-	engine.Pause(ctx, time.Second) // as the engine itself tries again
+	engine.Pause(ctx, time.Second) // as the engine retries by itself
 	return fmt.Errorf("full: %w: %w", enginecore.ErrFull, enginecore.ErrUnavailable)
 }
 
@@ -50,7 +51,7 @@ func (c *fullCalls) completeMany(ctx context.Context, call enginerpc.CompleteMan
 	return enginerpc.CompleteManyReply{Outcomes: make([]enginerpc.CompletionOutcome, len(call.Completions))}, c.refuse(ctx)
 }
 
-// What a function has brought is sent again as long as renewals keep the lease, however long that is, and no longer.
+// A result is sent again as long as renewals extend the lease, however long that is, and no longer.
 func TestReportsLastAsLongAsTheLease(t *testing.T) {
 	t.Parallel()
 	const lease = 10 * time.Second

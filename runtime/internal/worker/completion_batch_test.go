@@ -13,7 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// Workers with few slots wait for as many completions as a call should bring, those with many for half of what they may have.
+// A worker sends a second call when half of the completions that it can have are waiting: at least half of
+// what one call can carry, at most as many as one call can carry.
 func TestCompletionOverflow(t *testing.T) {
 	t.Parallel()
 	for slots, want := range map[int]int{1: 8, 16: 8, 20: 10, 32: 16, 1000: 16} {
@@ -21,7 +22,8 @@ func TestCompletionOverflow(t *testing.T) {
 	}
 }
 
-// manyCompletions answers calls with several completions: it refuses some, and leases and offers others.
+// manyCompletions answers calls with several completions: it refuses some completions, and leases and offers
+// executions for others.
 type manyCompletions struct {
 	engine.Backend
 	refused    map[enginecore.ExecutionID]bool
@@ -41,8 +43,9 @@ func (c *manyCompletions) CompleteMany(_ context.Context, call enginerpc.Complet
 	return reply, nil
 }
 
-// What a call with several completions leases goes to those that were committed and asked for it. The rest, and what concerns the
-// partition, goes with the first, even if that was refused.
+// Executions that a call with several completions leases are assigned to the committed completions that
+// requested one. The rest, and what concerns the partition, is assigned to the first completion, even if that
+// was refused.
 func TestHandoffsOfSeveralCompletions(t *testing.T) {
 	t.Parallel()
 	leased := func(ids ...enginecore.ExecutionID) (list []enginerpc.ClaimedExecution) {

@@ -35,7 +35,7 @@
 //
 // # Stopping
 //
-// When the context of Run ends, the queue closes, peers are told, and running functions have the grace time. Then
+// When the context of Run ends, the queue closes, peers are notified, and running functions have the grace time. Then
 // their contexts end with engine.ErrStopping, and the executions of functions that do not return are released.
 // Leases are renewed until the last report.
 //

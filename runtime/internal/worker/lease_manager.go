@@ -54,7 +54,7 @@ func NewLeaseManager(s *WorkerRun) *leaseManager {
 	}
 }
 
-// register sets the worker's live key, which tells keepers that the instance exists. It repeats the call
+// register sets the worker's live key, by which keepers see that the instance exists. It repeats the call
 // while the engine is unavailable. If the engine's memory is full, the worker runs without the key; only a
 // refused authorisation is an error.
 func (b *leaseManager) register(ctx context.Context) error {

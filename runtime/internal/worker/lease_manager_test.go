@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// lateCalls gives a lease back, while the reply of the claim arrives that took it.
+// lateCalls releases a lease while the reply of the claim that created it arrives.
 type lateCalls struct {
 	engine.Backend
 	arrives  func()
@@ -27,8 +27,8 @@ func (c *lateCalls) Release(_ context.Context, call enginerpc.ReleaseCall) (engi
 	return enginerpc.ReleaseReply{}, nil
 }
 
-// A lease that was given back, since the claim that took it had no reply for so long, does not begin when the reply comes all
-// the same: somebody else may have the execution by then.
+// A function does not begin under a lease that was released because its claim had no reply, when the reply
+// arrives later: another worker may have the execution by then.
 func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]bool{"the reply comes first": true, "the lease goes first": false} {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Workers that begin together know of nobody else at first. None of them sweeps as if it were alone once it has heard of the
-// others, and one that is left alone does so again.
+// Workers that start together know no peers at first. None of them sweeps at the interval of a single worker
+// once it knows its peers, and one that loses its peers does so again.
 func TestSweepsOfManyWorkers(t *testing.T) {
 	t.Parallel()
 	begun := time.Unix(1000, 0)

@@ -108,7 +108,8 @@ func (t *Task) reported(kind outcomeKind, r *report) {
 	}
 }
 
-// settle reports whether the caller is the one that may report the end of the attempt; it returns true once.
+// settle reports whether the caller is the one that may report the end of the attempt. It returns true once,
+// until runAgain reopens the task.
 func (t *Task) settle() bool { return t.Settled.CompareAndSwap(false, true) }
 
 // endedByEngine ends the function's context. The attempt is settled, so that no end is reported.

@@ -28,8 +28,8 @@ const (
 )
 
 // listen subscribes to the wake channels of the lanes and to the control channel of this worker until ctx
-// ends. Whenever it is subscribed, it announces the worker and sweeps, which makes up for messages that were
-// lost before.
+// ends. Whenever it is subscribed, it announces the worker, sweeps, and releases blocked executions, which
+// makes up for messages that were lost before.
 func (s *WorkerRun) listen(ctx context.Context) {
 	keys := s.core.Keys()
 	lanes := make(map[string]enginecore.LaneID, len(s.Worker.Config.Lanes))
@@ -172,7 +172,8 @@ func (s *WorkerRun) handleControl(message string) {
 	}
 }
 
-// presenceLoop announces the worker, removes silent peers and sweeps, until ctx ends.
+// presenceLoop announces the worker, removes silent peers, sweeps, and from time to time releases blocked
+// executions, until ctx ends.
 func (s *WorkerRun) presenceLoop(ctx context.Context) {
 	present := time.NewTicker(dispatch.PresenceEvery)
 	defer present.Stop()

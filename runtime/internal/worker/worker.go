@@ -109,7 +109,7 @@ func (w *Worker) Register(handlers []activity.Handler) error {
 	return errors.Join(faults...)
 }
 
-// kinds returns the text that tells the engine which activities this worker can run.
+// kinds returns the text that a claim carries to name the activities that this worker can run.
 func (w *Worker) kinds() string {
 	return "\n" + strings.Join(w.activities(), "\n") + "\n"
 }
